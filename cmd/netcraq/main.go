@@ -1,0 +1,28 @@
+// Command netcraq is the one binary that users run.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{
+		Use:           "netcraq",
+		Short:         "A strongly consistent key-value store that answers in the network's data plane",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand()
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "netcraq:", err)
+		os.Exit(1)
+	}
+}

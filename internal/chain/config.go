@@ -1,0 +1,137 @@
+package chain
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// State says whether a shard takes writes at this node.
+type State uint8
+
+const (
+	// None: the node is not in the shard's chain.
+	None State = iota
+	// Active: the normal state.
+	Active
+	// Frozen: no client writes, no UPDATEs, no ACKs; clean reads go on under the lease (C1).
+	Frozen
+)
+
+// String is the state's name as it stands in configurations.
+func (s State) String() string {
+	switch s {
+	case None:
+		return "none"
+	case Active:
+		return "active"
+	case Frozen:
+		return "frozen"
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+// Forever is the expiry of a lease in a static configuration, where nobody can be removed from the chain.
+const Forever = uint64(math.MaxUint64)
+
+// ShardConfig is what a node knows of one shard's chain.
+type ShardConfig struct {
+	Epoch   uint32
+	State   State
+	Learner bool             // receives writes but has no read permission (C3)
+	Self    int              // this node's place in Members
+	Members []netip.AddrPort // head first, tail last; at most wire.MaxChain; IPv4
+}
+
+// Head reports whether this node orders the shard's writes.
+func (c *ShardConfig) Head() bool { return c.Self == 0 }
+
+// Tail reports whether this node commits the shard's writes.
+func (c *ShardConfig) Tail() bool { return c.Self == len(c.Members)-1 }
+
+func (c *ShardConfig) next() netip.AddrPort { return c.Members[c.Self+1] }
+func (c *ShardConfig) tail() netip.AddrPort { return c.Members[len(c.Members)-1] }
+
+func (c *ShardConfig) member(a netip.AddrPort) bool {
+	for _, m := range c.Members {
+		if m == a {
+			return true
+		}
+	}
+	return false
+}
+
+// Validate checks a configuration before a plane takes it.
+func (c *ShardConfig) Validate() error {
+	if c.State == None {
+		return nil
+	}
+	if len(c.Members) == 0 || len(c.Members) > wire.MaxChain {
+		return fmt.Errorf("a chain has 1 to %d members, not %d", wire.MaxChain, len(c.Members))
+	}
+	if c.Self < 0 || c.Self >= len(c.Members) {
+		return fmt.Errorf("own place %d is outside the chain of %d", c.Self, len(c.Members))
+	}
+	if c.Learner && (c.Head() || c.Tail()) {
+		return errors.New("a learner stands strictly inside the chain")
+	}
+	for i, m := range c.Members {
+		if !m.Addr().Is4() || m.Port() == 0 {
+			return fmt.Errorf("member %v is not an IPv4 address and port", m)
+		}
+		for _, other := range c.Members[:i] {
+			if other == m {
+				return fmt.Errorf("member %v stands twice in the chain", m)
+			}
+		}
+	}
+	return nil
+}
+
+// Rule names a rule of the protocol that tests can switch off, to prove that its absence is noticed.
+type Rule uint8
+
+// Rules that can be switched off.
+const (
+	W2 Rule = 1 << iota // exactly-once: without it a retry is a new write
+	W5                  // ADD and CAS on clean objects only
+	W8                  // ACKs raise the committed version only; without it any ACK marks the object clean
+)
+
+// ParseRule reads a rule's name.
+func ParseRule(s string) (Rule, error) {
+	switch s {
+	case "W2":
+		return W2, nil
+	case "W5":
+		return W5, nil
+	case "W8":
+		return W8, nil
+	}
+	return 0, fmt.Errorf("rule %q cannot be switched off: want W2, W5 or W8", s)
+}
+
+// Options are fixed for a node's life.
+type Options struct {
+	Shards      int  // of the cluster: a power of two, 1 to wire.MaxShards
+	CellBytes   int  // longest value the node stores, 8 to wire.MaxValueBytes
+	MaxObjects  int  // most objects, tombstones included
+	MaxSessions int  // most sessions over all shards
+	Without     Rule // rules switched off; zero outside tests
+}
+
+// Validate checks the options before a plane is made of them.
+func (o *Options) Validate() error {
+	switch {
+	case o.Shards < 1 || o.Shards > wire.MaxShards || o.Shards&(o.Shards-1) != 0:
+		return fmt.Errorf("the number of shards is a power of two from 1 to %d, not %d", wire.MaxShards, o.Shards)
+	case o.CellBytes < 8 || o.CellBytes > wire.MaxValueBytes:
+		return fmt.Errorf("a cell has 8 to %d bytes, not %d", wire.MaxValueBytes, o.CellBytes)
+	case o.MaxObjects < 1 || o.MaxSessions < 1:
+		return errors.New("room for at least one object and one session is needed")
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package chain
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Object is one key's state at a node. It is clean iff Version == Committed.
+type Object struct {
+	Version   uint64 // newest applied
+	Committed uint64 // newest known committed
+	Tombstone bool
+	Value     []byte
+	Reads     uint64 // answered from this copy
+	Writes    uint64 // versions applied
+}
+
+// Clean reports whether no write of the object is under way, as far as this node knows.
+func (o *Object) Clean() bool { return o.Version == o.Committed }
+
+// absent reports whether a reader finds nothing.
+func (o *Object) absent() bool { return o.Version == 0 || o.Tombstone }
+
+// SessionKey names a client's lane for writes in one shard.
+type SessionKey struct {
+	Session uint64
+	Shard   uint16
+}
+
+// Session is what a node remembers of the last write in a lane.
+type Session struct {
+	Seq     uint64
+	Version uint64 // that the write got; of a refused write: the version that refused it
+	Result  uint64 // ADD: the new value
+	KeyLo   uint64 // of the key written, so that a lane cannot be misused for another
+	Op      wire.Op
+	Status  wire.Status // OK, or the refusal that is repeated to a retry
+}
+
+// Send is one message a node wants sent.
+type Send struct {
+	To      netip.AddrPort
+	Message wire.Message
+}
+
+// Counters counts received messages by op and outcome.
+type Counters map[Counter]uint64
+
+// Counter names one count.
+type Counter struct {
+	Op      wire.Op
+	Outcome wire.Outcome
+}
+
+// Node is one node of any number of chains. The zero value is not usable: see [New].
+type Node struct {
+	options  Options
+	shards   []shard
+	objects  map[wire.Key]*Object
+	sessions map[SessionKey]Session
+	counters Counters
+}
+
+type shard struct {
+	config     ShardConfig
+	leaseUntil uint64 // nanoseconds on the caller's clock
+}
+
+// New makes a node without state that serves no shard. The options must be valid.
+func New(o Options) *Node {
+	return &Node{
+		options:  o,
+		shards:   make([]shard, o.Shards),
+		objects:  make(map[wire.Key]*Object),
+		sessions: make(map[SessionKey]Session),
+		counters: make(Counters),
+	}
+}
+
+// Configure replaces what the node knows of a shard. The lease is not touched.
+func (n *Node) Configure(number uint16, c ShardConfig) error {
+	if int(number) >= len(n.shards) {
+		return fmt.Errorf("shard %d: there are %d", number, len(n.shards))
+	}
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("shard %d: %w", number, err)
+	}
+	n.shards[number].config = c
+	return nil
+}
+
+// Config returns what the node knows of a shard.
+func (n *Node) Config(number uint16) ShardConfig { return n.shards[number].config }
+
+// Grant sets the expiry of the shard's read lease, in nanoseconds on the clock whose time is passed to [Node.Receive].
+func (n *Node) Grant(number uint16, until uint64) error {
+	if int(number) >= len(n.shards) {
+		return fmt.Errorf("shard %d: there are %d", number, len(n.shards))
+	}
+	n.shards[number].leaseUntil = until
+	return nil
+}
+
+// Lease returns the expiry that [Node.Grant] set.
+func (n *Node) Lease(number uint16) uint64 { return n.shards[number].leaseUntil }
+
+// Counters returns the live counts; the caller must not change them.
+func (n *Node) Counters() Counters { return n.counters }
+
+// Objects returns the live objects; the caller must not change them.
+func (n *Node) Objects() map[wire.Key]*Object { return n.objects }
+
+// Sessions returns the live sessions; the caller must not change them.
+func (n *Node) Sessions() map[SessionKey]Session { return n.sessions }
+
+// PutObject places an object as it is: for scenarios, and for the copy of a shard's state to another node.
+func (n *Node) PutObject(k wire.Key, o Object) { n.objects[k] = &o }
+
+// PutSession places a session as it is, for the same uses.
+func (n *Node) PutSession(k SessionKey, s Session) { n.sessions[k] = s }
+
+// DropSession forgets a lane whose last write is still seq; a lane that moved on is kept.
+func (n *Node) DropSession(k SessionKey, seq uint64) {
+	if s, ok := n.sessions[k]; ok && s.Seq == seq {
+		delete(n.sessions, k)
+	}
+}
+
+// object returns the key's object, made if need be; nil if the table is full.
+func (n *Node) object(k wire.Key) *Object {
+	if o := n.objects[k]; o != nil {
+		return o
+	}
+	if len(n.objects) >= n.options.MaxObjects {
+		return nil
+	}
+	o := new(Object)
+	n.objects[k] = o
+	return o
+}
+
+// lane makes sure the session has an entry; it returns false if the table is full.
+func (n *Node) lane(k SessionKey) (Session, bool) {
+	s, ok := n.sessions[k]
+	if !ok {
+		if len(n.sessions) >= n.options.MaxSessions {
+			return Session{}, false
+		}
+		n.sessions[k] = Session{}
+	}
+	return s, true
+}
+
+// apply stores a version that is newer than the object's own.
+func (o *Object) apply(version uint64, value []byte, tombstone bool) {
+	o.Version = version
+	o.Value = append(o.Value[:0], value...)
+	o.Tombstone = tombstone
+	o.Writes++
+}

@@ -1,0 +1,66 @@
+package chain
+
+import (
+	"math"
+	"time"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// read is R1 to R5, for a client's READ and for one that another node forwarded.
+func (r *request) read() wire.Outcome {
+	c := &r.shard.config
+	object := r.node.objects[r.message.Key]
+	if r.relaxed() {
+		return r.answerRead(object, wire.OutcomeAnsweredRelaxed)
+	}
+	clean := object == nil || object.Clean()
+	switch {
+	case r.permitted() && clean:
+		return r.answerRead(object, r.cleanOutcome())
+	case r.permitted() && c.Tail():
+		return r.answerRead(object, wire.OutcomeAnsweredTail)
+	case c.Tail():
+		return r.busy(wire.OutcomeNoLease)
+	}
+	return r.pass(c.tail())
+}
+
+// cleanOutcome tells reads that came straight from a client from those that needed the tail.
+func (r *request) cleanOutcome() wire.Outcome {
+	if r.message.Op == wire.OpForward {
+		return wire.OutcomeAnsweredTail
+	}
+	return wire.OutcomeAnsweredClean
+}
+
+// relaxed is R5: may the node answer with whatever it has?
+func (r *request) relaxed() bool {
+	switch r.message.Flags {
+	case wire.FlagAny:
+		return true
+	case wire.FlagBounded:
+		bound := uint64(r.message.Detail) * uint64(time.Millisecond)
+		until := r.shard.leaseUntil
+		return until > math.MaxUint64-bound || r.now < until+bound
+	}
+	return false
+}
+
+func (r *request) answerRead(object *Object, outcome wire.Outcome) wire.Outcome {
+	if object == nil {
+		r.answer(wire.StatusNotFound, 0, nil, 0)
+		return wire.OutcomeAnsweredAbsent
+	}
+	object.Reads++
+	flags := wire.Flag(0)
+	if !object.Clean() {
+		flags = wire.FlagDirty
+	}
+	if object.absent() {
+		r.answer(wire.StatusNotFound, object.Version, nil, flags)
+		return wire.OutcomeAnsweredAbsent
+	}
+	r.answer(wire.StatusOk, object.Version, object.Value, flags)
+	return outcome
+}

@@ -1,0 +1,154 @@
+package chain
+
+import (
+	"net/netip"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// request is one received message on its way through the rules.
+type request struct {
+	node    *Node
+	now     uint64
+	from    netip.AddrPort
+	client  netip.AddrPort // who gets the answer
+	op      wire.Op        // what the client asked
+	message *wire.Message
+	shard   *shard // nil until the shard is known
+	out     []Send
+}
+
+// Receive takes one datagram and appends to out what the node wants sent, in order. now is in nanoseconds on the clock
+// of [Node.Grant]. Values in the result alias the datagram or the node's state: encode them before the next call.
+func (n *Node) Receive(now uint64, from netip.AddrPort, datagram []byte, out []Send) []Send {
+	var m wire.Message
+	r := &request{node: n, now: now, from: from, client: from, message: &m, out: out}
+	outcome := wire.Decode(datagram, &m)
+	switch outcome {
+	case wire.Accepted:
+		outcome = r.admit()
+	case wire.OutcomeBadRequest:
+		r.answer(wire.StatusBadRequest, 0, nil, 0)
+	}
+	n.counters[Counter{m.Op, outcome}]++
+	return r.out
+}
+
+// admit applies A9 and A10: is the shard served here, and may the sender say this?
+func (r *request) admit() wire.Outcome {
+	n, m := r.node, r.message
+	r.op = m.Op
+	if m.Op == wire.OpForward || m.Op == wire.OpUpdate {
+		r.client, r.op = m.Client, m.ClientOp
+	}
+	if int(m.Shard) >= len(n.shards) {
+		return r.notMine()
+	}
+	if m.Key.Shard(len(n.shards)) != m.Shard {
+		if m.Op.IsChain() {
+			return wire.OutcomeMalformed
+		}
+		return r.badRequest()
+	}
+	r.shard = &n.shards[m.Shard]
+	c := &r.shard.config
+	if c.State == None {
+		return r.notMine()
+	}
+	switch m.Op {
+	case wire.OpForward:
+		if !c.member(r.from) {
+			return wire.OutcomeStranger
+		}
+		fallthrough
+	default:
+		if r.op == wire.OpRead {
+			return r.read()
+		}
+		return r.write()
+	case wire.OpUpdate, wire.OpAck, wire.OpProbe:
+		return r.fromChain()
+	}
+}
+
+// fromChain checks what every message of the chain must satisfy (W6, W8) and hands it on.
+func (r *request) fromChain() wire.Outcome {
+	c := &r.shard.config
+	if r.message.Epoch != c.Epoch {
+		return wire.OutcomeOtherEpoch
+	}
+	if c.State != Active {
+		return wire.OutcomeInactive
+	}
+	switch r.message.Op {
+	case wire.OpUpdate:
+		if c.Head() || r.from != c.Members[c.Self-1] {
+			return wire.OutcomeStranger
+		}
+		return r.update()
+	case wire.OpAck:
+		if c.Tail() || r.from != c.tail() {
+			return wire.OutcomeStranger
+		}
+		return r.ack()
+	}
+	if !c.member(r.from) {
+		return wire.OutcomeStranger
+	}
+	return r.probe()
+}
+
+// permitted is R4: may this node reveal state?
+func (r *request) permitted() bool {
+	return !r.shard.config.Learner && r.now < r.shard.leaseUntil
+}
+
+// send queues a message that follows from the received one.
+func (r *request) send(to netip.AddrPort, m wire.Message) {
+	m.Hops = r.message.Hops + 1
+	if r.shard != nil {
+		m.Epoch = r.shard.config.Epoch
+	} else {
+		m.Epoch = 0
+	}
+	r.out = append(r.out, Send{to, m})
+}
+
+// answer sends the client a REPLY.
+func (r *request) answer(status wire.Status, version uint64, value []byte, flags wire.Flag) {
+	if r.shard != nil && r.shard.config.State != None && r.shard.config.Tail() {
+		flags |= wire.FlagTail
+	}
+	m := r.message
+	r.send(r.client, wire.Message{
+		Op: wire.OpReply, Flags: flags, Shard: m.Shard, Detail: uint16(status), Request: m.Request, Key: m.Key,
+		Version: version, Value: value,
+	})
+}
+
+// notMine is R3; a chain message is dropped instead of answered.
+func (r *request) notMine() wire.Outcome {
+	if !r.message.Op.IsChain() {
+		r.answer(wire.StatusNotMine, 0, nil, 0)
+	}
+	return wire.OutcomeNotMine
+}
+
+func (r *request) badRequest() wire.Outcome {
+	r.answer(wire.StatusBadRequest, 0, nil, 0)
+	return wire.OutcomeBadRequest
+}
+
+func (r *request) busy(outcome wire.Outcome) wire.Outcome {
+	r.answer(wire.StatusBusy, 0, nil, 0)
+	return outcome
+}
+
+// pass sends the client's message to another member inside a FORWARD.
+func (r *request) pass(to netip.AddrPort) wire.Outcome {
+	m := *r.message
+	m.Op, m.Flags, m.Detail = wire.OpForward, 0, 0
+	m.Client, m.ClientOp = r.client, r.op
+	r.send(to, m)
+	return wire.OutcomeForwarded
+}

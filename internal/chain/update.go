@@ -1,0 +1,91 @@
+package chain
+
+import "github.com/netcraq/netcraq/wire"
+
+// update is W6 and W7: apply iff newer, record iff newer, pass on in every case.
+func (r *request) update() wire.Outcome {
+	n, m := r.node, r.message
+	if len(m.Value) > n.options.CellBytes {
+		return wire.OutcomeTooLarge
+	}
+	last, ok := n.lane(r.sessionKey())
+	if !ok {
+		return wire.OutcomeFull
+	}
+	object := n.object(m.Key)
+	if object == nil {
+		return wire.OutcomeFull
+	}
+	outcome := wire.OutcomeStale
+	if m.Version > object.Version {
+		object.apply(m.Version, m.Value, r.op == wire.OpDelete)
+		outcome = wire.OutcomeApplied
+		if r.shard.config.Tail() {
+			outcome = wire.OutcomeCommitted
+		}
+	}
+	if m.Seq > last.Seq {
+		r.record(m.Version, m.Value)
+	}
+	r.hand(object, m.Version, m.Value)
+	return outcome
+}
+
+// ack is W8.
+func (r *request) ack() wire.Outcome {
+	object := r.node.objects[r.message.Key]
+	switch {
+	case object == nil:
+		return wire.OutcomeAhead
+	case r.node.options.Without&W8 != 0:
+		object.Committed = object.Version
+		return wire.OutcomeAcked
+	case r.message.Version > object.Version:
+		return wire.OutcomeAhead
+	case r.message.Version > object.Committed:
+		object.Committed = r.message.Version
+		return wire.OutcomeAcked
+	}
+	return wire.OutcomeStale
+}
+
+// probe is W9: the tail repeats its ACK to a node that asks.
+func (r *request) probe() wire.Outcome {
+	if !r.shard.config.Tail() {
+		return wire.OutcomeMalformed
+	}
+	committed := uint64(0)
+	if object := r.node.objects[r.message.Key]; object != nil {
+		committed = object.Committed
+	}
+	r.sendAck(r.from, committed)
+	return wire.OutcomeProbed
+}
+
+// Settle returns what a node sends for an object that has stayed dirty (W9): an inner node a PROBE to the tail; the
+// head the object's UPDATE once more, because a client that gave up would otherwise leave it dirty, and CAS and ADD
+// busy, for ever. lane is a session of the node's own, for the case that the writer's is gone.
+func Settle(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session, session, lane uint64) (Send, bool) {
+	if c.State != Active || c.Tail() || o.Clean() {
+		return Send{}, false
+	}
+	m := wire.Message{Shard: shard, Epoch: c.Epoch, Key: key, Version: o.Version}
+	if !c.Head() {
+		m.Op = wire.OpProbe
+		return Send{c.tail(), m}, true
+	}
+	m.Op, m.Client, m.Value = wire.OpUpdate, c.Members[c.Self], o.Value
+	m.Session, m.Seq, m.ClientOp = session, writer.Seq, writer.Op
+	if writer.Seq == 0 {
+		m.Session, m.Seq, m.ClientOp = lane, o.Version, wire.OpPut
+		if o.Tombstone {
+			m.ClientOp = wire.OpDelete
+		}
+	}
+	return Send{c.next(), m}, true
+}
+
+// WriterOf reports whether the session's last write is the one that gave the object of key its version.
+func (s Session) WriterOf(key wire.Key, version uint64) bool {
+	return s.Status == wire.StatusOk && s.KeyLo == key.Lo && s.Version == version && s.Seq != 0
+}

@@ -1,0 +1,195 @@
+package chain
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// counterBytes is the length of a value that ADD works on.
+const counterBytes = 8
+
+// write is W1 to W5, for a client's write and for one that another node forwarded.
+func (r *request) write() wire.Outcome {
+	c, m := &r.shard.config, r.message
+	switch {
+	case len(m.Value) > r.node.options.CellBytes:
+		r.answer(wire.StatusTooLarge, 0, nil, 0)
+		return wire.OutcomeTooLarge
+	case m.Epoch != c.Epoch:
+		r.answer(wire.StatusNotMine, 0, nil, 0)
+		return wire.OutcomeNotMine
+	case c.State != Active:
+		return r.busy(wire.OutcomeBusy)
+	case !c.Head():
+		return r.pass(c.Members[0])
+	}
+	last, ok := r.node.lane(r.sessionKey())
+	if !ok {
+		r.answer(wire.StatusFull, 0, nil, 0)
+		return wire.OutcomeFull
+	}
+	if r.node.options.Without&W2 == 0 {
+		switch {
+		case m.Seq < last.Seq:
+			return wire.OutcomeOldSeq
+		case m.Seq == last.Seq:
+			return r.repeat(last)
+		}
+	}
+	return r.order()
+}
+
+func (r *request) sessionKey() SessionKey { return SessionKey{r.message.Session, r.message.Shard} }
+
+// order gives a new write its version (W3), unless CAS or ADD find that they may not (W4, W5).
+func (r *request) order() wire.Outcome {
+	m := r.message
+	object := r.node.objects[m.Key]
+	value := m.Value
+	switch r.op {
+	case wire.OpCAS:
+		if r.unsettled(object) {
+			return r.busy(wire.OutcomeBusy)
+		}
+		if !matches(object, m.Operand) {
+			return r.refuse(object, wire.StatusCASFailed)
+		}
+	case wire.OpAdd:
+		if r.unsettled(object) {
+			return r.busy(wire.OutcomeBusy)
+		}
+		if object != nil && !object.absent() && len(object.Value) != counterBytes {
+			return r.refuse(object, wire.StatusBadRequest)
+		}
+		value = binary.BigEndian.AppendUint64(nil, counterOf(object)+m.Operand)
+	}
+	if object = r.node.object(m.Key); object == nil {
+		return r.refuse(nil, wire.StatusFull)
+	}
+	object.apply(object.Version+1, value, r.op == wire.OpDelete)
+	r.record(object.Version, value)
+	r.hand(object, object.Version, value)
+	return wire.OutcomeOrdered
+}
+
+// unsettled is W5: an object with a write under way, on whose outcome this one would depend.
+func (r *request) unsettled(object *Object) bool {
+	return object != nil && !object.Clean() && r.node.options.Without&W5 == 0
+}
+
+// matches is the comparison of W4; expecting 0 means expecting no value, never written or deleted.
+func matches(object *Object, expected uint64) bool {
+	if object == nil {
+		return expected == 0
+	}
+	return object.Version == expected || (expected == 0 && object.absent())
+}
+
+func counterOf(object *Object) uint64 {
+	if object == nil || object.absent() {
+		return 0
+	}
+	return binary.BigEndian.Uint64(object.Value)
+}
+
+// refuse answers a write that had no effect and makes sure that no late copy of it ever has (W4). A refusal that
+// reveals state needs the lease.
+func (r *request) refuse(object *Object, status wire.Status) wire.Outcome {
+	if !r.permitted() {
+		return r.busy(wire.OutcomeNoLease)
+	}
+	version := uint64(0)
+	if object != nil {
+		version = object.Version
+	}
+	m := r.message
+	r.node.sessions[r.sessionKey()] = Session{Seq: m.Seq, Version: version, KeyLo: m.Key.Lo, Op: r.op, Status: status}
+	r.answerRefusal(object, version, status)
+	if status == wire.StatusFull {
+		return wire.OutcomeFull
+	}
+	return wire.OutcomeRefused
+}
+
+// answerRefusal adds the value that made a CAS fail, if it is still the one of that version.
+func (r *request) answerRefusal(object *Object, version uint64, status wire.Status) {
+	var value []byte
+	flags := wire.Flag(0)
+	if status == wire.StatusCASFailed && object != nil {
+		switch {
+		case object.Version != version:
+			flags = wire.FlagNoValue
+		case !object.absent():
+			value = object.Value
+		}
+	}
+	r.answer(status, version, value, flags)
+}
+
+// repeat is W2 for an equal seq: the same version and result as before, never new ones.
+func (r *request) repeat(last Session) wire.Outcome {
+	m := r.message
+	object := r.node.objects[m.Key]
+	if last.KeyLo != m.Key.Lo || last.Op != r.op || (object == nil && last.Status == wire.StatusOk) {
+		return r.badRequest()
+	}
+	if last.Status != wire.StatusOk {
+		if !r.permitted() {
+			return r.busy(wire.OutcomeNoLease)
+		}
+		r.answerRefusal(object, last.Version, last.Status)
+		return wire.OutcomeRepeated
+	}
+	value := m.Value
+	switch {
+	case object.Version == last.Version:
+		value = object.Value
+	case r.op == wire.OpAdd:
+		value = binary.BigEndian.AppendUint64(nil, last.Result)
+	}
+	r.hand(object, last.Version, value)
+	return wire.OutcomeRepeated
+}
+
+// record remembers an applied write in its session.
+func (r *request) record(version uint64, value []byte) {
+	m := r.message
+	s := Session{Seq: m.Seq, Version: version, KeyLo: m.Key.Lo, Op: r.op, Status: wire.StatusOk}
+	if r.op == wire.OpAdd {
+		s.Result = binary.BigEndian.Uint64(value)
+	}
+	r.node.sessions[r.sessionKey()] = s
+}
+
+// hand gives an ordered write to the next node, or ends it here if this node is also the tail.
+func (r *request) hand(object *Object, version uint64, value []byte) {
+	c := &r.shard.config
+	if c.Tail() {
+		r.commit(object, version, value)
+		return
+	}
+	m := *r.message
+	m.Op, m.Client, m.ClientOp, m.Version, m.Value = wire.OpUpdate, r.client, r.op, version, value
+	r.send(c.next(), m)
+}
+
+// commit is W7: the tail answers the client and tells the others. version is that of the write answered, which may be
+// older than the object's.
+func (r *request) commit(object *Object, version uint64, value []byte) {
+	object.Committed = object.Version
+	if r.op != wire.OpAdd {
+		value = nil
+	}
+	r.answer(wire.StatusOk, version, value, 0)
+	c := &r.shard.config
+	for _, member := range c.Members[:c.Self] {
+		r.sendAck(member, object.Committed)
+	}
+}
+
+func (r *request) sendAck(to netip.AddrPort, committed uint64) {
+	m := r.message
+	r.send(to, wire.Message{Op: wire.OpAck, Shard: m.Shard, Request: m.Request, Key: m.Key, Version: committed})
+}
