@@ -26,6 +26,7 @@
 #define NQ_OP_UPDATE                 0x11     /* an ordered write on its way down the chain */
 #define NQ_OP_ACK                    0x12     /* the tail has committed up to this version */
 #define NQ_OP_PROBE                  0x13     /* asks the tail for an ACK of this object */
+#define NQ_OP_RELAY                  0x14     /* an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets */
 #define NQ_OP_REPLY                  0x20     /* the answer to a client */
 
 /* bits of the flags field */

@@ -24,6 +24,7 @@ const bit<8> NQ_OP_FORWARD = 0x10; // a client's message on its way to the tail 
 const bit<8> NQ_OP_UPDATE = 0x11; // an ordered write on its way down the chain
 const bit<8> NQ_OP_ACK = 0x12; // the tail has committed up to this version
 const bit<8> NQ_OP_PROBE = 0x13; // asks the tail for an ACK of this object
+const bit<8> NQ_OP_RELAY = 0x14; // an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets
 const bit<8> NQ_OP_REPLY = 0x20; // the answer to a client
 
 const bit<8> NQ_FLAG_ANY = 0x1; // relaxed read: the newest version this node knows

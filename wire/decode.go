@@ -41,7 +41,7 @@ func Decode(b []byte, m *Message) Outcome {
 		return decodeRead(b, m)
 	case OpPut, OpDelete, OpCAS, OpAdd:
 		return decodeWrite(b, m)
-	case OpForward, OpUpdate:
+	case OpForward, OpUpdate, OpRelay:
 		return decodePassed(b, m)
 	case OpAck, OpProbe:
 		return decodeVersion(b, m)
@@ -76,7 +76,7 @@ func decodeWrite(b []byte, m *Message) Outcome {
 	return Accepted
 }
 
-// decodePassed reads a FORWARD or an UPDATE: a client's message with the client's address in it.
+// decodePassed reads a FORWARD, an UPDATE or a RELAY: a client's message with the client's address in it.
 func decodePassed(b []byte, m *Message) Outcome {
 	if len(b) < ChainBytes || m.Flags != 0 || m.Detail != 0 {
 		return OutcomeMalformed
@@ -101,14 +101,16 @@ func decodePassed(b []byte, m *Message) Outcome {
 	return Accepted
 }
 
-// passedValueBytes gives the length of the value of a FORWARD or UPDATE if its client op fixes it: an ADD travels
-// to the head as its delta and down the chain as its 8-byte result.
+// passedValueBytes gives the length of the value of a FORWARD, UPDATE or RELAY if its ops fix it: an ADD travels to the
+// head as its delta, and down and up the chain as its 8-byte result; other values do not travel up.
 func passedValueBytes(m *Message) (want int, fixed bool) {
 	switch {
 	case m.ClientOp == OpDelete, m.ClientOp == OpAdd && m.Op == OpForward:
 		return 0, true
 	case m.ClientOp == OpAdd:
 		return 8, true
+	case m.Op == OpRelay:
+		return 0, true
 	}
 	return 0, false
 }

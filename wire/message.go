@@ -16,13 +16,13 @@ type Message struct {
 	Request uint64
 	Key     Key
 
-	Version uint64 // REPLY, ACK, PROBE, UPDATE
+	Version uint64 // REPLY, ACK, PROBE, UPDATE, RELAY
 
 	Session  uint64
 	Seq      uint64
 	Operand  uint64         // CAS: expected version; ADD: delta
-	Client   netip.AddrPort // FORWARD, UPDATE: who asked
-	ClientOp Op             // FORWARD, UPDATE: what was asked
+	Client   netip.AddrPort // FORWARD, UPDATE, RELAY: who asked
+	ClientOp Op             // FORWARD, UPDATE, RELAY: what was asked
 
 	Value []byte
 }
@@ -45,7 +45,13 @@ func headerBytes(op Op) int {
 func (v Op) IsWrite() bool { return v == OpPut || v == OpDelete || v == OpCAS || v == OpAdd }
 
 // IsChain reports whether only members of a chain send the op to each other.
-func (v Op) IsChain() bool { return v == OpForward || v == OpUpdate || v == OpAck || v == OpProbe }
+func (v Op) IsChain() bool {
+	switch v {
+	case OpForward, OpUpdate, OpAck, OpProbe, OpRelay:
+		return true
+	}
+	return false
+}
 
 // Append encodes m with its checksum behind b. A value longer than [MaxValueBytes] is the caller's error and panics.
 func (m *Message) Append(b []byte) []byte {

@@ -85,12 +85,14 @@ const (
 	OpAck Op = 0x12
 	// OpProbe: asks the tail for an ACK of this object.
 	OpProbe Op = 0x13
+	// OpRelay: an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets.
+	OpRelay Op = 0x14
 	// OpReply: the answer to a client.
 	OpReply Op = 0x20
 )
 
 // Ops lists every Op in the order of the specification.
-var Ops = []Op{OpRead, OpPut, OpDelete, OpCAS, OpAdd, OpIntent, OpResolve, OpForward, OpUpdate, OpAck, OpProbe, OpReply}
+var Ops = []Op{OpRead, OpPut, OpDelete, OpCAS, OpAdd, OpIntent, OpResolve, OpForward, OpUpdate, OpAck, OpProbe, OpRelay, OpReply}
 
 // String is the name used in the specification.
 func (v Op) String() string {
@@ -117,6 +119,8 @@ func (v Op) String() string {
 		return "ack"
 	case OpProbe:
 		return "probe"
+	case OpRelay:
+		return "relay"
 	case OpReply:
 		return "reply"
 	}

@@ -120,6 +120,7 @@ type Options struct {
 	CellBytes   int  // longest value the node stores, 8 to wire.MaxValueBytes
 	MaxObjects  int  // most objects, tombstones included
 	MaxSessions int  // most sessions over all shards
+	Relay       bool // as a tail, send the ACK up the chain instead of cloning it (W7)
 	Without     Rule // rules switched off; zero outside tests
 }
 

@@ -38,7 +38,8 @@ func (n *Node) Receive(now uint64, from netip.AddrPort, datagram []byte, out []S
 func (r *request) admit() wire.Outcome {
 	n, m := r.node, r.message
 	r.op = m.Op
-	if m.Op == wire.OpForward || m.Op == wire.OpUpdate {
+	switch m.Op {
+	case wire.OpForward, wire.OpUpdate, wire.OpRelay:
 		r.client, r.op = m.Client, m.ClientOp
 	}
 	if int(m.Shard) >= len(n.shards) {
@@ -66,7 +67,7 @@ func (r *request) admit() wire.Outcome {
 			return r.read()
 		}
 		return r.write()
-	case wire.OpUpdate, wire.OpAck, wire.OpProbe:
+	case wire.OpUpdate, wire.OpAck, wire.OpProbe, wire.OpRelay:
 		return r.fromChain()
 	}
 }
@@ -91,6 +92,11 @@ func (r *request) fromChain() wire.Outcome {
 			return wire.OutcomeStranger
 		}
 		return r.ack()
+	case wire.OpRelay:
+		if c.Tail() || r.from != c.next() {
+			return wire.OutcomeStranger
+		}
+		return r.relay()
 	}
 	if !c.member(r.from) {
 		return wire.OutcomeStranger

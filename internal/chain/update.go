@@ -49,6 +49,21 @@ func (r *request) ack() wire.Outcome {
 	return wire.OutcomeStale
 }
 
+// relay is W8 for an ACK that travels up the chain: the head answers the client.
+func (r *request) relay() wire.Outcome {
+	outcome := r.ack()
+	if outcome == wire.OutcomeAhead {
+		return outcome
+	}
+	c, m := &r.shard.config, r.message
+	if c.Head() {
+		r.answer(wire.StatusOk, m.Version, m.Value, 0)
+	} else {
+		r.send(c.Members[c.Self-1], *m)
+	}
+	return outcome
+}
+
 // probe is W9: the tail repeats its ACK to a node that asks.
 func (r *request) probe() wire.Outcome {
 	if !r.shard.config.Tail() {

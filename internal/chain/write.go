@@ -182,8 +182,14 @@ func (r *request) commit(object *Object, version uint64, value []byte) {
 	if r.op != wire.OpAdd {
 		value = nil
 	}
-	r.answer(wire.StatusOk, version, value, 0)
 	c := &r.shard.config
+	if r.node.options.Relay && !c.Head() {
+		m := *r.message
+		m.Op, m.Version, m.Value = wire.OpRelay, version, value
+		r.send(c.Members[c.Self-1], m)
+		return
+	}
+	r.answer(wire.StatusOk, version, value, 0)
 	for _, member := range c.Members[:c.Self] {
 		r.sendAck(member, object.Committed)
 	}
