@@ -18,3 +18,12 @@ internal/dataplane/xdp/%.o: bpf/%.bpf.c $(BPF_HEADERS)
 generate:
 	go run ./internal/wiregen
 	gofmt -w wire/wire_gen.go
+
+# The generated gRPC code is committed; protoc is Debian's, the plugins are pinned by go.mod and here.
+PROTO_TOOLS := $(CURDIR)/out/tools
+.PHONY: proto
+proto:
+	GOBIN=$(PROTO_TOOLS) go install google.golang.org/protobuf/cmd/protoc-gen-go
+	GOBIN=$(PROTO_TOOLS) go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+	PATH=$(PROTO_TOOLS):$$PATH protoc --proto_path=api --go_out=. --go_opt=module=github.com/netcraq/netcraq \
+		--go-grpc_out=. --go-grpc_opt=module=github.com/netcraq/netcraq api/agent.proto

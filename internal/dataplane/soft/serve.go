@@ -1,0 +1,90 @@
+package soft
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// pause keeps a socket that fails without being closed (no memory in the kernel) from turning into a busy loop.
+const pause = 10 * time.Millisecond
+
+// packet is an encoded message on its way out; bytes are a part of the batch's buffer.
+type packet struct {
+	to         netip.AddrPort
+	start, end int
+}
+
+// batch is what one reader uses again for every message.
+type batch struct {
+	sends   []chain.Send
+	packets []packet
+	buffer  []byte
+}
+
+// serve answers messages until the socket is closed.
+func (p *Plane) serve() {
+	// One byte more than the longest message, so that a longer one is still seen to be too long.
+	datagram := make([]byte, wire.MaxMessageBytes+1)
+	var b batch
+	for {
+		n, from, err := p.socket.ReadFromUDPAddrPort(datagram)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(pause)
+			continue
+		}
+		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		p.receive(from, datagram[:n], &b)
+		p.transmit(datagram[:n], &b)
+	}
+}
+
+// receive runs one message through the node. What the node wants sent refers to its state, so it is encoded before
+// the next message may come.
+func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
+	b.sends, b.packets, b.buffer = b.sends[:0], b.packets[:0], b.buffer[:0]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.sends = p.node.Receive(now(), from, datagram, b.sends)
+	for _, s := range b.sends {
+		start := len(b.buffer)
+		b.buffer = s.Message.Append(b.buffer)
+		b.packets = append(b.packets, packet{s.To, start, len(b.buffer)})
+	}
+	p.follow(datagram)
+}
+
+// follow keeps the set of dirty objects, after a message that may have changed one.
+func (p *Plane) follow(datagram []byte) {
+	var m wire.Message
+	if !wire.Peek(datagram, &m) || m.Op == wire.OpRead {
+		return
+	}
+	object := p.node.Objects()[m.Key]
+	if object == nil || object.Clean() {
+		delete(p.dirty, m.Key)
+		return
+	}
+	p.dirty[m.Key] = struct{}{}
+}
+
+func (p *Plane) transmit(datagram []byte, b *batch) {
+	for _, out := range b.packets {
+		_, err := p.socket.WriteToUDPAddrPort(b.buffer[out.start:out.end], out.to)
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			continue
+		}
+		var m wire.Message
+		wire.Peek(datagram, &m)
+		p.mu.Lock()
+		p.unroutable[chain.Counter{Op: m.Op, Outcome: wire.OutcomeUnroutable}]++
+		p.mu.Unlock()
+	}
+}

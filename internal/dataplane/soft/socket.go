@@ -1,0 +1,47 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// socketBytes is how much the kernel is asked to queue in each direction.
+const socketBytes = 4 << 20
+
+// now is the time that leases are measured on. It includes suspension: a machine that slept must not wake up with a
+// lease that is still alive.
+func now() uint64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic("soft: the kernel has no CLOCK_BOOTTIME: " + err.Error())
+	}
+	return uint64(t.Nano())
+}
+
+// setTTL makes every packet of the node leave with the time to live that the specification wants.
+func setTTL(_, _ string, raw syscall.RawConn) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TTL, wire.ReplyTTL)
+	})
+	return errors.Join(err, failed)
+}
+
+// explain says what a user can do about a socket that cannot be had.
+func explain(addr netip.AddrPort, err error) error {
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return fmt.Errorf("UDP %v is taken, probably by another node: stop it, or choose another address with --addr", addr)
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return fmt.Errorf("%v is not an address of this machine: add it to an interface, or choose another with --addr", addr.Addr())
+	case errors.Is(err, unix.EACCES):
+		return fmt.Errorf("UDP port %d is reserved for root: choose a port of 1024 or more with --addr", addr.Port())
+	}
+	return fmt.Errorf("UDP %v: %w", addr, err)
+}
