@@ -1,0 +1,83 @@
+package history
+
+import (
+	"math"
+	"sort"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Violation is a key whose history no linearizable store can have produced.
+type Violation struct {
+	Key string
+	Ops []Op // of that key, by time of call
+	// Order is the longest order of some of the operations that explains them, as indices into Ops.
+	Order []int
+}
+
+// Verdict is the result of a check.
+type Verdict struct {
+	Ops, Keys, Unknown int
+	Violations         []Violation
+	Undecided          []string // keys that took too long to check
+}
+
+// Linearizable reports whether the check found an order for every key.
+func (v *Verdict) Linearizable() bool { return len(v.Violations) == 0 && len(v.Undecided) == 0 }
+
+// Check checks a history, giving up on a key after the given time.
+func Check(ops []Op, perKey time.Duration) *Verdict {
+	v := &Verdict{Ops: len(ops)}
+	keys := map[string][]Op{}
+	for _, op := range ops {
+		if op.Outcome == Unknown {
+			v.Unknown++
+			if op.Kind == Get {
+				continue
+			}
+		}
+		keys[op.Key] = append(keys[op.Key], op)
+	}
+	v.Keys = len(keys)
+	for _, key := range sortedKeys(keys) {
+		v.checkKey(key, keys[key], perKey)
+	}
+	return v
+}
+
+func sortedKeys(keys map[string][]Op) []string {
+	names := make([]string, 0, len(keys))
+	for name := range keys {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+func (v *Verdict) checkKey(key string, ops []Op, limit time.Duration) {
+	sort.SliceStable(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })
+	list := make([]porcupine.Operation, len(ops))
+	for i, op := range ops {
+		end := op.Return
+		if op.Outcome == Unknown {
+			end = math.MaxInt64
+		}
+		list[i] = porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Call, Return: end}
+	}
+	switch porcupine.CheckOperationsTimeout(model, list, limit) {
+	case porcupine.Unknown:
+		v.Undecided = append(v.Undecided, key)
+	case porcupine.Illegal:
+		_, info := porcupine.CheckOperationsVerbose(model, list, limit)
+		var longest []int
+		for _, partition := range info.PartialLinearizations() {
+			for _, order := range partition {
+				if len(order) > len(longest) {
+					longest = order
+				}
+			}
+		}
+		v.Violations = append(v.Violations, Violation{key, ops, longest})
+	}
+}

@@ -1,0 +1,128 @@
+package history
+
+import (
+	"encoding/binary"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// counterBytes is the length of a value that Add works on.
+const counterBytes = 8
+
+// state is one key of the model.
+type state struct {
+	value   string
+	present bool
+	version uint64
+	// above: a write of unknown outcome came last, so the version is not this one but some greater one.
+	above bool
+}
+
+// model is a register with versions. Versions grow with every write but may skip numbers: a write that was ordered and
+// then overtaken leaves a gap.
+var model = porcupine.Model{
+	Init: func() any { return state{} },
+	Step: func(s, input, _ any) (bool, any) {
+		op := input.(Op)
+		next, ok := s.(state).step(&op)
+		return ok, next
+	},
+}
+
+// step returns the state after op, and whether op's result is possible in s. An operation of unknown outcome is always
+// possible: it takes effect if it can. (That it never did is the same as that it came last.)
+func (s state) step(op *Op) (state, bool) {
+	switch op.Kind {
+	case Get:
+		return s.get(op)
+	case Put:
+		return s.write(op, op.Value, true)
+	case Delete:
+		return s.write(op, "", false)
+	case CAS:
+		return s.cas(op)
+	default:
+		return s.add(op)
+	}
+}
+
+// observe is the state if its version is known to be v.
+func (s state) observe(v uint64) (state, bool) {
+	if s.above {
+		ok := v > s.version
+		s.version, s.above = v, false
+		return s, ok
+	}
+	return s, s.version == v
+}
+
+func (s state) get(op *Op) (state, bool) {
+	if op.Outcome == Unknown {
+		return s, true
+	}
+	s, ok := s.observe(op.Version)
+	if op.Outcome == NotFound {
+		return s, ok && !s.present
+	}
+	return s, ok && s.present && s.value == op.Read
+}
+
+// write is the state after a write that takes effect.
+func (s state) write(op *Op, value string, present bool) (state, bool) {
+	ok := true
+	switch {
+	case op.Outcome == Unknown:
+		if s.above {
+			s.version++
+		}
+		s.above = true
+	default:
+		ok = op.Outcome == OK && op.Version > s.version
+		s.version, s.above = op.Version, false
+	}
+	s.value, s.present = value, present
+	return s, ok
+}
+
+func (s state) cas(op *Op) (state, bool) {
+	if op.Outcome == Failed {
+		s, ok := s.observe(op.Version)
+		told := op.NoValue || s.value == op.Read
+		return s, ok && told && op.Version != op.Expected && (op.Expected != 0 || s.present)
+	}
+	matched := op.Expected == 0 && !s.present
+	if !matched {
+		var after state
+		if after, matched = s.observe(op.Expected); matched {
+			s = after
+		}
+	}
+	if !matched {
+		return s, op.Outcome == Unknown
+	}
+	return s.write(op, op.Value, true)
+}
+
+func (s state) add(op *Op) (state, bool) {
+	n, isCounter := counter(s.value)
+	isCounter = isCounter || !s.present
+	if op.Outcome == NotCounter {
+		s, ok := s.observe(op.Version)
+		return s, ok && !isCounter
+	}
+	if !isCounter {
+		return s, op.Outcome == Unknown
+	}
+	value := string(binary.BigEndian.AppendUint64(nil, n+op.Delta))
+	if op.Outcome == OK && op.Read != value {
+		return s, false
+	}
+	return s.write(op, value, true)
+}
+
+func counter(v string) (uint64, bool) {
+	if len(v) != counterBytes {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64([]byte(v)), true
+}
