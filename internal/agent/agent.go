@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/internal/topology"
+)
+
+// Options say what an agent looks after.
+type Options struct {
+	Name    string            // of the node in its cluster
+	Cluster *topology.Cluster // static configuration; nil if the shards will come by the API
+	Plane   dataplane.Plane   // the caller closes it, after the agent has stopped
+	API     string            // TCP address to serve the API on; empty for none
+	Log     *slog.Logger      // nil: slog.Default()
+
+	SettleEvery time.Duration // 0: DefaultSettleEvery
+	SweepEvery  time.Duration // 0: DefaultSweepEvery
+}
+
+const (
+	// DefaultSettleEvery is the time between two looks for dirty objects.
+	DefaultSettleEvery = 50 * time.Millisecond
+	// DefaultSweepEvery is how long a session lives at least without a write.
+	DefaultSweepEvery = 10 * time.Minute
+)
+
+// Agent looks after one node.
+type Agent struct {
+	options  Options
+	log      *slog.Logger
+	listener net.Listener // nil without an API
+
+	mu sync.Mutex // serialises changes of the configuration
+}
+
+// New configures the plane from the cluster file, if there is one, and takes the address of the API.
+func New(o Options) (*Agent, error) {
+	if o.SettleEvery == 0 {
+		o.SettleEvery = DefaultSettleEvery
+	}
+	if o.SweepEvery == 0 {
+		o.SweepEvery = DefaultSweepEvery
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	a := &Agent{options: o, log: o.Log.With("node", o.Name)}
+	if o.API != "" {
+		listener, err := net.Listen("tcp", o.API)
+		if err != nil {
+			return nil, explainListen(o.API, err)
+		}
+		a.listener = listener
+	}
+	if o.Cluster != nil {
+		if err := a.applyCluster(o.Cluster); err != nil {
+			a.closeListener()
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// API is where the API is served, with the port that the kernel chose if 0 was asked for; empty without one.
+func (a *Agent) API() string {
+	if a.listener == nil {
+		return ""
+	}
+	return a.listener.Addr().String()
+}
+
+// Serve looks after the node until ctx ends, which is no error. It may be called once.
+func (a *Agent) Serve(ctx context.Context) error {
+	info := a.options.Plane.Info()
+	a.log.Info("node is up", "plane", info.Plane, "mode", info.Mode, "addr", info.Addr, "api", a.API())
+	group, ctx := errgroup.WithContext(ctx)
+	if a.listener != nil {
+		group.Go(func() error { return a.serveAPI(ctx) })
+	}
+	group.Go(func() error { a.settle(ctx); return nil })
+	group.Go(func() error { a.sweep(ctx); return nil })
+	return group.Wait()
+}
+
+// Run is [New] and [Agent.Serve].
+func Run(ctx context.Context, o Options) error {
+	a, err := New(o)
+	if err != nil {
+		return err
+	}
+	return a.Serve(ctx)
+}
+
+func (a *Agent) closeListener() {
+	if a.listener != nil {
+		a.listener.Close()
+	}
+}
+
+// explainListen says what a user can do about an API address that cannot be had.
+func explainListen(addr string, err error) error {
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return fmt.Errorf("TCP %s is taken, probably by another node's agent: stop it, or choose another address with --api", addr)
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return fmt.Errorf("%s is not on an address of this machine: choose another with --api", addr)
+	}
+	return fmt.Errorf("API address %q: %w", addr, err)
+}
+
+// periodically calls do until ctx ends: every period, but later after a call that took long, so that no more than
+// a tenth of one CPU goes into it.
+func periodically(ctx context.Context, period time.Duration, do func()) {
+	const rest = 9
+	timer := time.NewTimer(period)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		start := time.Now()
+		do()
+		timer.Reset(max(period, rest*time.Since(start)))
+	}
+}
