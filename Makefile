@@ -1,6 +1,6 @@
 # Everything a user or CI runs. `make demo` and `make test` install what they need themselves (Debian, as root).
 CLANG ?= clang-19
-BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
+BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
 BPF_HEADERS := $(wildcard bpf/*.h)
 XDP_OBJECTS := internal/dataplane/xdp/netcraq.o
 

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * ACK multicast: one UPDATE in, the answer and all ACKs out. XDP clones only by broadcast to a devmap, and every copy
+ * for a device runs the same egress program, on the same CPU and in the order of the slots. So the ingress program
+ * writes down all copies in a plan, stamps the plan's number into the frame and broadcasts it to as many slots; the
+ * egress program turns each copy it meets into the next one of the plan that leaves by its device.
+ */
+#ifndef NQ_CLONE_H
+#define NQ_CLONE_H
+
+#define NQ_PLANS 256	/* more than one NAPI poll can leave unsent */
+#define NQ_FAN_PORTS 16 /* ports of a node */
+#define NQ_FAN_ALL 0	/* row of nq_fans that holds every port */
+#define NQ_PLAN_MAGIC 0x4e515031
+#define NQ_ANSWER_BYTES (NQ_VERSION_BYTES + 8)
+
+struct nq_copy {
+	__u32 ifindex; /* 0: done */
+	__be32 addr;
+	__be16 port;
+	__u8 answer; /* the client's, else an ACK */
+	__u8 reserved;
+	__u8 dmac[ETH_ALEN];
+	__u8 smac[ETH_ALEN];
+};
+
+struct nq_plan {
+	__u32 answer_bytes;
+	__u32 reserved;
+	struct nq_copy copies[NQ_MAX_CHAIN];
+	__u8 answer[NQ_ANSWER_BYTES];
+	__u8 ack[NQ_VERSION_BYTES];
+};
+
+/* What the ingress program puts in place of the Ethernet addresses of a frame it broadcasts. */
+struct nq_stamp {
+	__u32 magic;
+	__u32 plan;
+	__u32 reserved;
+} __attribute__((packed));
+_Static_assert(sizeof(struct nq_stamp) == 2 * ETH_ALEN, "a stamp replaces both addresses");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NQ_PLANS);
+	__type(key, __u32);
+	__type(value, struct nq_plan);
+} nq_plans SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} nq_next_plan SEC(".maps");
+
+/* ifindex -> row of nq_fans, 1 to NQ_FAN_PORTS */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, NQ_FAN_PORTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} nq_port_rows SEC(".maps");
+
+/* Row r, column n: a devmap with n slots of port r; row NQ_FAN_ALL: with n slots of every port. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, (NQ_FAN_PORTS + 1) * (NQ_MAX_CHAIN + 1));
+	__type(key, __u32);
+	__array(values, struct {
+		__uint(type, BPF_MAP_TYPE_DEVMAP);
+		__uint(max_entries, 1);
+		__type(key, __u32);
+		__uint(value_size, sizeof(struct bpf_devmap_val));
+	});
+} nq_fans SEC(".maps");
+
+static __always_inline struct nq_plan *new_plan(__u32 *number)
+{
+	__u32 zero = 0;
+	__u32 *next = bpf_map_lookup_elem(&nq_next_plan, &zero);
+
+	if (!next)
+		return 0;
+	*number = (*next)++ & (NQ_PLANS - 1);
+	return bpf_map_lookup_elem(&nq_plans, number);
+}
+
+/* Adds the copy to dst; a BPF_FIB_LKUP_RET_*, 0 on success. */
+static __noinline long plan_copy(struct xdp_md *ctx, struct nq_copy *copy, __be32 addr, __u32 port_answer)
+{
+	struct bpf_fib_lookup fib;
+	__be16 port = port_answer & 0xffff;
+	long rc = fib_lookup(ctx, &fib, addr, port, ctx->ingress_ifindex, NQ_ANSWER_BYTES);
+
+	copy->ifindex = 0;
+	if (rc)
+		return rc;
+	copy->ifindex = fib.ifindex;
+	copy->addr = addr;
+	copy->port = port;
+	copy->answer = port_answer >> 16;
+	__builtin_memcpy(copy->dmac, fib.dmac, ETH_ALEN);
+	__builtin_memcpy(copy->smac, fib.smac, ETH_ALEN);
+	return 0;
+}
+
+/* Composes answer and ACK in the plan. */
+static __always_inline void plan_messages(struct nq_work *w, struct nq_plan *p, __be32 epoch)
+{
+	__u64 counter = *(__u64 *)(w->in_bytes + NQ_CHAIN_BYTES);
+
+	begin_reply(w, NQ_STATUS_OK, w->number, 0, epoch);
+	p->answer_bytes = NQ_VERSION_BYTES;
+	if (w->client_op == NQ_OP_ADD) {
+		p->answer_bytes = NQ_ANSWER_BYTES;
+		w->out_value_sum = w->value_sum;
+		*(__u64 *)(p->answer + NQ_VERSION_BYTES) = counter;
+	}
+	w->out.base.checksum = ~fold(sum_words(&w->out, NQ_VERSION_BYTES / 4) + w->out_value_sum);
+	__builtin_memcpy(p->answer, &w->out, NQ_VERSION_BYTES);
+	begin(w, NQ_OP_ACK, 0, 0, epoch);
+	w->out_short.version.version = bpf_cpu_to_be64(w->committed);
+	w->out.base.checksum = ~fold(sum_words(&w->out, NQ_VERSION_BYTES / 4));
+	__builtin_memcpy(p->ack, &w->out, NQ_VERSION_BYTES);
+}
+
+/* Gives the agent the answer of a client whose link address is not known. */
+static __always_inline int punt_answer(struct xdp_md *ctx, struct nq_work *w, struct nq_plan *p)
+{
+	struct nq_punt *punt = bpf_ringbuf_reserve(&nq_punts, sizeof(*punt), 0);
+
+	if (!punt)
+		return 0;
+	punt->addr = w->client_addr;
+	punt->port = w->client_port;
+	punt->message_bytes = p->answer_bytes;
+	__builtin_memcpy(punt->message, p->answer, NQ_ANSWER_BYTES);
+	bpf_ringbuf_submit(punt, 0);
+	return 0;
+}
+
+/* Sends the answer to the client and an ACK to every other member. */
+static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
+{
+	struct nq_chain_config *c = bpf_map_lookup_elem(&nq_chains, &w->slot);
+	__u32 number = 0, n = 0, ifindex = 0, row = NQ_FAN_ALL, cell, same = 1;
+	struct nq_plan *p = new_plan(&number);
+	struct nq_stamp *stamp;
+	__u32 *known;
+	void *fan;
+	long rc;
+
+	if (!p || !c)
+		return XDP_DROP;
+	plan_messages(w, p, bpf_htonl(c->epoch));
+	for (int i = 0; i < NQ_MAX_CHAIN; i++)
+		p->copies[i].ifindex = 0;
+	rc = plan_copy(ctx, &p->copies[0], w->client_addr, w->client_port | 1 << 16);
+	if (rc == BPF_FIB_LKUP_RET_NO_NEIGH)
+		punt_answer(ctx, w, p);
+	if (rc)
+		count(0, NQ_OUTCOME_UNROUTABLE);
+	else
+		n = 1;
+	ifindex = p->copies[0].ifindex;
+	for (int i = 0; i < NQ_MAX_CHAIN - 1; i++) {
+		struct nq_copy *copy = &p->copies[i + 1];
+
+		if (i >= c->self)
+			break;
+		if (plan_copy(ctx, copy, c->members[i].addr, c->members[i].port)) {
+			count(0, NQ_OUTCOME_UNROUTABLE);
+			continue;
+		}
+		if (!ifindex)
+			ifindex = copy->ifindex;
+		same &= ifindex == copy->ifindex;
+		n++;
+	}
+	if (!n || resize(ctx, NQ_ANSWER_BYTES))
+		return XDP_DROP;
+	stamp = data_of(ctx);
+	if ((void *)(stamp + 1) > end_of(ctx))
+		return XDP_DROP;
+	stamp->magic = NQ_PLAN_MAGIC;
+	stamp->plan = number;
+	stamp->reserved = 0;
+	if (same) {
+		known = bpf_map_lookup_elem(&nq_port_rows, &ifindex);
+		if (known)
+			row = *known;
+	}
+	cell = row * (NQ_MAX_CHAIN + 1) + n;
+	fan = bpf_map_lookup_elem(&nq_fans, &cell);
+	if (!fan)
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	return bpf_redirect_map(fan, 0, BPF_F_BROADCAST);
+}
+
+/* Writes one copy over a clone. */
+static __always_inline int write_copy(struct xdp_md *ctx, struct nq_plan *p, struct nq_copy *copy)
+{
+	__u32 n = copy->answer ? p->answer_bytes : NQ_VERSION_BYTES;
+	struct frame *f;
+
+	if (resize(ctx, n))
+		return XDP_DROP;
+	f = data_of(ctx);
+	if ((void *)(f + 1) + NQ_VERSION_BYTES > end_of(ctx))
+		return XDP_DROP;
+	__builtin_memcpy(f->eth.h_dest, copy->dmac, ETH_ALEN);
+	__builtin_memcpy(f->eth.h_source, copy->smac, ETH_ALEN);
+	f->eth.h_proto = bpf_htons(ETH_P_IP);
+	write_l3(f, copy->addr, copy->port, n);
+	if (!copy->answer) {
+		__builtin_memcpy(f + 1, p->ack, NQ_VERSION_BYTES);
+		return XDP_PASS;
+	}
+	__builtin_memcpy(f + 1, p->answer, NQ_VERSION_BYTES);
+	if (n == NQ_ANSWER_BYTES) {
+		if ((void *)(f + 1) + NQ_ANSWER_BYTES > end_of(ctx))
+			return XDP_DROP;
+		__builtin_memcpy((void *)(f + 1) + NQ_VERSION_BYTES, p->answer + NQ_VERSION_BYTES, 8);
+	}
+	return XDP_PASS;
+}
+
+/* Turns one clone into the plan's next copy for this device; frames without a stamp pass. */
+static __always_inline int egress(struct xdp_md *ctx, __u32 ifindex)
+{
+	struct nq_stamp *stamp = data_of(ctx);
+	struct nq_plan *p;
+	__u32 number;
+
+	if ((void *)(stamp + 1) > end_of(ctx) || stamp->magic != NQ_PLAN_MAGIC)
+		return XDP_PASS;
+	number = stamp->plan & (NQ_PLANS - 1);
+	p = bpf_map_lookup_elem(&nq_plans, &number);
+	if (!p)
+		return XDP_DROP;
+	for (int i = 0; i < NQ_MAX_CHAIN; i++) {
+		if (p->copies[i].ifindex != ifindex)
+			continue;
+		p->copies[i].ifindex = 0;
+		return write_copy(ctx, p, &p->copies[i]);
+	}
+	return XDP_DROP;
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The lab's wire. A link between two hosts is made of two veth pairs, whose near ends are in the hosts and whose far ends
+ * are both in the namespace "wires". This program runs on the far ends: what comes in at one leaves at the other, unless
+ * a fault is due. All traffic of a link passes here, in both directions, whether sockets, the kernel's
+ * forwarding or XDP sent it.
+ *
+ * Maps are indexed by the interface at which a frame arrives, so every direction of a link has its own rule and counters.
+ * Random numbers are the kernel's: they have no seed.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define MAX_INTERFACES 1024
+#define MILLION 1000000
+
+/* Chances of each fault, in frames per million. */
+struct rule {
+	__u32 loss;
+	__u32 duplicate;
+	__u32 corrupt;
+};
+
+struct injected {
+	__u64 frames;     /* that arrived */
+	__u64 lost;
+	__u64 duplicated;
+	__u64 corrupted;
+	__u64 cut;        /* lost to a partition */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_INTERFACES);
+	__type(key, __u32);
+	__type(value, struct rule);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_INTERFACES);
+	__type(key, __u32);
+	__type(value, struct injected);
+} injected SEC(".maps");
+
+/* IPv4 address of a host -> its side of a partition. Hosts that are not in here talk to everyone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, __be32);
+	__type(value, __u32);
+} sides SEC(".maps");
+
+/* Where frames leave: both slots hold the same interface, so that a broadcast over them is a duplicate. */
+struct exit_map {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, __u32);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_INTERFACES);
+	__type(key, __u32);
+	__array(values, struct exit_map);
+} exits SEC(".maps");
+
+static __always_inline int chance(__u32 per_million)
+{
+	return per_million && bpf_get_prandom_u32() % MILLION < per_million;
+}
+
+/* Whether a partition separates the sender from the receiver. */
+static __always_inline int cut(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	struct iphdr *ip = data + sizeof(*eth);
+	__u32 *from, *to;
+
+	if ((void *)(ip + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP))
+		return 0;
+	from = bpf_map_lookup_elem(&sides, &ip->saddr);
+	to = bpf_map_lookup_elem(&sides, &ip->daddr);
+	return from && to && *from != *to;
+}
+
+/* Turns over one bit behind the Ethernet header. Returns whether it did. */
+static __always_inline int corrupt(struct xdp_md *ctx)
+{
+	__u32 length = ctx->data_end - ctx->data;
+	__u32 random = bpf_get_prandom_u32();
+	__u32 offset;
+	__u8 byte;
+
+	if (length <= ETH_HLEN)
+		return 0;
+	offset = ETH_HLEN + (random >> 3) % (length - ETH_HLEN);
+	if (bpf_xdp_load_bytes(ctx, offset, &byte, 1))
+		return 0;
+	byte ^= 1 << (random & 7);
+	return !bpf_xdp_store_bytes(ctx, offset, &byte, 1);
+}
+
+SEC("xdp")
+int wire(struct xdp_md *ctx)
+{
+	__u32 at = ctx->ingress_ifindex;
+	struct rule *rule = bpf_map_lookup_elem(&rules, &at);
+	struct injected *count = bpf_map_lookup_elem(&injected, &at);
+	void *exit = bpf_map_lookup_elem(&exits, &at);
+
+	if (!rule || !count || !exit)
+		return XDP_ABORTED;
+	count->frames++;
+	if (cut(ctx)) {
+		count->cut++;
+		return XDP_DROP;
+	}
+	if (chance(rule->loss)) {
+		count->lost++;
+		return XDP_DROP;
+	}
+	if (chance(rule->corrupt) && corrupt(ctx))
+		count->corrupted++;
+	if (chance(rule->duplicate)) {
+		count->duplicated++;
+		return bpf_redirect_map(exit, 0, BPF_F_BROADCAST);
+	}
+	return bpf_redirect_map(exit, 0, 0);
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One node of any number of chains, as an XDP program. It is held to internal/chain: the same bytes out, the same
+ * state, the same counts for every packet.
+ *
+ *   packet.h   frames and sums            message.h  messages: checks, answers
+ *   state.h    tables and locks           read.h     R1 to R5
+ *   route.h    the FIB, TTL, redirects    write.h    W1 to W5, the head
+ *   clone.h    ACK multicast              update.h   W6 to W9, the chain
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "wire.gen.h"
+
+#include "state.h"
+
+#include "packet.h"
+
+#include "route.h"
+
+#include "message.h"
+
+#include "clone.h"
+
+#include "read.h"
+
+#include "write.h"
+
+#include "update.h"
+
+static __always_inline int not_mine(struct xdp_md *ctx, struct nq_work *w, int chain_op, __be32 epoch)
+{
+	count(w->op, NQ_OUTCOME_NOT_MINE);
+	if (chain_op)
+		return XDP_DROP;
+	return answer(ctx, w, NQ_STATUS_NOT_MINE, 0, epoch);
+}
+
+/* A9 and A10: is the shard served here, and may the sender say this? */
+static __noinline int admit(struct xdp_md *ctx, struct nq_work *w)
+{
+	int chain_op = w->op >= NQ_OP_FORWARD && w->op <= NQ_OP_RELAY;
+	struct nq_chain_config *c;
+	struct nq_live *live;
+
+	w->client_op = w->op;
+	if (w->op == NQ_OP_FORWARD || w->op == NQ_OP_UPDATE || w->op == NQ_OP_RELAY) {
+		w->client_addr = w->in.chain.client_lo >> 32;
+		w->client_port = w->in.chain.client_port;
+		w->client_op = w->in.chain.client_op;
+	}
+	w->shard = bpf_ntohs(w->in.base.shard);
+	if (w->shard > nq_shard_mask)
+		return not_mine(ctx, w, chain_op, 0);
+	if (((__u32)bpf_be64_to_cpu(w->in.base.key_lo) & nq_shard_mask) != w->shard)
+		return chain_op ? drop(w->op, NQ_OUTCOME_MALFORMED) : bad_request(ctx, w, 0);
+	live = bpf_map_lookup_elem(&nq_live, &w->shard);
+	if (!live)
+		return XDP_DROP;
+	w->slot = w->shard * 2 + (live->slot & 1);
+	c = bpf_map_lookup_elem(&nq_chains, &w->slot);
+	if (!c)
+		return XDP_DROP;
+	if (c->state == NQ_STATE_NONE)
+		return not_mine(ctx, w, chain_op, live->epoch);
+	w->is_tail = live->tail;
+	if (w->op == NQ_OP_FORWARD && !is_member(w, c))
+		return drop(w->op, NQ_OUTCOME_STRANGER);
+	if (chain_op && w->op != NQ_OP_FORWARD)
+		return from_chain(ctx, w, c);
+	if (w->client_op == NQ_OP_READ)
+		return read(ctx, w, live, c);
+	return write(ctx, w, live, c);
+}
+
+/* Copies, checks and handles one message. */
+static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 message_bytes)
+{
+	struct frame *f = data_of(ctx);
+	__u32 outcome;
+
+	if ((void *)(f + 1) > end_of(ctx))
+		return XDP_DROP;
+	w->from_addr = w->client_addr = f->ip.saddr;
+	w->from_port = w->client_port = f->udp.source;
+	w->is_tail = 0;
+	outcome = load_message(ctx, w, message_bytes);
+	if (outcome != ACCEPTED)
+		return drop(0, outcome);
+	w->op = w->in.base.op;
+	outcome = decode(w, message_bytes);
+	if (outcome == NQ_OUTCOME_BAD_REQUEST)
+		return bad_request(ctx, w, 0);
+	if (outcome != ACCEPTED)
+		return drop(w->op, outcome);
+	return admit(ctx, w);
+}
+
+/* Every message but the plain read of a clean object. */
+static __always_inline int general(struct xdp_md *ctx, __u32 message_bytes)
+{
+	__u32 zero = 0;
+	struct nq_work *w = bpf_map_lookup_elem(&nq_works, &zero);
+	int action;
+
+	if (!w)
+		return XDP_DROP;
+	action = handle(ctx, w, message_bytes);
+	switch (action) {
+	case THEN_BACK:
+		return send_back(ctx, w->send_addr, w->send_port, w->send_bytes);
+	case THEN_ROUTE:
+		return route(ctx, w->send_addr, w->send_port, w->send_bytes);
+	case THEN_CLONE:
+		return clone_out(ctx, w);
+	}
+	return action;
+}
+
+static __always_inline int ingress(struct xdp_md *ctx)
+{
+	__u32 message_bytes = 0;
+	struct nq_base *base;
+	int action;
+
+	switch (parse(ctx, &message_bytes)) {
+	case PARSED_PASS:
+		return XDP_PASS;
+	case PARSED_TRANSIT:
+		return transit(ctx);
+	case PARSED_BAD_CHECKSUM:
+		return drop(0, NQ_OUTCOME_BAD_CHECKSUM);
+	case PARSED_TRUNCATED:
+		return drop(0, NQ_OUTCOME_TRUNCATED);
+	case PARSED_OURS:
+		break;
+	}
+	base = data_of(ctx) + NQ_L4_END;
+	if (message_bytes < NQ_BASE_BYTES || (void *)(base + 1) > end_of(ctx))
+		return drop(0, NQ_OUTCOME_TRUNCATED);
+	if (base->magic != bpf_htons(NQ_MAGIC))
+		return drop(0, NQ_OUTCOME_BAD_MAGIC);
+	if (base->version != NQ_WIRE_VERSION)
+		return drop(0, NQ_OUTCOME_BAD_VERSION);
+	if (message_bytes == NQ_BASE_BYTES && base->op == NQ_OP_READ && !base->flags) {
+		action = read_clean(ctx);
+		if (action >= 0)
+			return action;
+	}
+	return general(ctx, message_bytes);
+}
+
+SEC("xdp")
+int nq_ingress(struct xdp_md *ctx)
+{
+	return ingress(ctx);
+}
+
+SEC("xdp/devmap")
+int nq_egress(struct xdp_md *ctx)
+{
+	return egress(ctx, ctx->egress_ifindex);
+}
+
+/* The egress program for tests: BPF_PROG_RUN takes no program of the devmap kind. */
+SEC("xdp")
+int nq_egress_test(struct xdp_md *ctx)
+{
+	return egress(ctx, nq_test_ifindex);
+}
+
+char _license[] SEC("license") = "GPL";

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Frames: Ethernet, IPv4 without options, UDP, one message. Sums are ones' complement sums of memory words in
+ * the CPU's own byte order, which RFC 1071 allows: the folded result is stored as it is.
+ */
+#ifndef NQ_PACKET_H
+#define NQ_PACKET_H
+
+#define NQ_L4_END 42 /* bytes before the message */
+
+struct frame {
+	struct ethhdr eth;
+	struct iphdr ip;
+	struct udphdr udp;
+} __attribute__((packed));
+_Static_assert(sizeof(struct frame) == NQ_L4_END, "headers before the message");
+
+static __always_inline void *data_of(struct xdp_md *ctx)
+{
+	return (void *)(long)ctx->data;
+}
+
+static __always_inline void *end_of(struct xdp_md *ctx)
+{
+	return (void *)(long)ctx->data_end;
+}
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum >> 32) + (sum & 0xffffffff);
+	sum = (sum >> 32) + (sum & 0xffffffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	return sum;
+}
+
+/* Sum of `words` 32-bit words; words is a constant. */
+static __always_inline __u64 sum_words(const void *p, int words)
+{
+	const __u32 *w = p;
+	__u64 sum = 0;
+
+#pragma unroll
+	for (int i = 0; i < words; i++)
+		sum += w[i];
+	return sum;
+}
+
+/* Sets the length and the checksum of an IPv4 header whose other fields are final. */
+static __always_inline void finish_ip(struct iphdr *ip, __u32 message_bytes)
+{
+	ip->tot_len = bpf_htons(message_bytes + sizeof(struct iphdr) + sizeof(struct udphdr));
+	ip->check = 0;
+	ip->check = ~fold(sum_words(ip, 5));
+}
+
+/* Writes the IPv4 and UDP headers of a packet that this node sends. */
+static __always_inline void write_l3(struct frame *f, __be32 dst, __be16 dport, __u32 message_bytes)
+{
+	struct iphdr *ip = &f->ip;
+
+	*(__be32 *)ip = bpf_htonl(0x45000000);
+	*((__be32 *)ip + 1) = bpf_htonl(0x4000); /* id 0, DF */
+	*((__be32 *)ip + 2) = bpf_htonl(NQ_REPLY_TTL << 24 | IPPROTO_UDP << 16);
+	ip->saddr = nq_self_addr;
+	ip->daddr = dst;
+	finish_ip(ip, message_bytes);
+	f->udp.source = nq_self_port;
+	f->udp.dest = dport;
+	f->udp.len = bpf_htons(message_bytes + sizeof(struct udphdr));
+	f->udp.check = 0; /* the message has a checksum of its own */
+}
+
+static __always_inline void swap_macs(struct ethhdr *eth)
+{
+	__u8 mac[ETH_ALEN];
+
+	__builtin_memcpy(mac, eth->h_dest, ETH_ALEN);
+	__builtin_memcpy(eth->h_dest, eth->h_source, ETH_ALEN);
+	__builtin_memcpy(eth->h_source, mac, ETH_ALEN);
+}
+
+/* Makes the frame as long as a message of that length needs; 0 on success. */
+static __always_inline int resize(struct xdp_md *ctx, __u32 message_bytes)
+{
+	int delta = (int)(message_bytes + NQ_L4_END) - (int)(ctx->data_end - ctx->data);
+
+	return delta ? bpf_xdp_adjust_tail(ctx, delta) : 0;
+}
+
+enum parsed { PARSED_OURS, PARSED_PASS, PARSED_TRANSIT, PARSED_BAD_CHECKSUM, PARSED_TRUNCATED };
+
+/*
+ * Says whether the frame carries a message to this node. On PARSED_OURS the IPv4 header is sound, all lengths agree
+ * and *message_bytes (0 to 65507) bytes follow the UDP header; trailing padding may follow them.
+ */
+static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_bytes)
+{
+	struct frame *f = data_of(ctx);
+	__u32 total, room;
+
+	if ((void *)(f + 1) > end_of(ctx))
+		return PARSED_PASS;
+	if (f->eth.h_proto != bpf_htons(ETH_P_IP) || *(__u8 *)&f->ip != 0x45 || f->ip.protocol != IPPROTO_UDP ||
+	    (f->ip.frag_off & bpf_htons(0x3fff)) || f->udp.dest != nq_self_port)
+		return PARSED_PASS;
+	if (f->ip.daddr != nq_self_addr)
+		return PARSED_TRANSIT;
+	if (fold(sum_words(&f->ip, 5)) != 0xffff)
+		return PARSED_BAD_CHECKSUM;
+	total = bpf_ntohs(f->ip.tot_len);
+	room = ctx->data_end - ctx->data - sizeof(struct ethhdr);
+	if (total < NQ_L4_END - sizeof(struct ethhdr) || total > room ||
+	    bpf_ntohs(f->udp.len) != total - sizeof(struct iphdr))
+		return PARSED_TRUNCATED;
+	*message_bytes = total - (NQ_L4_END - sizeof(struct ethhdr));
+	return PARSED_OURS;
+}
+
+#endif

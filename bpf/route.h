@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Where packets leave: the kernel's FIB decides, ECMP included. */
+#ifndef NQ_ROUTE_H
+#define NQ_ROUTE_H
+
+/* A message that the FIB could route but whose next hop's link address nobody knows yet: the agent sends it. */
+struct nq_punt {
+	__be32 addr;
+	__be16 port;
+	__u16 message_bytes;
+	__u8 message[NQ_MAX_VALUE_BYTES + NQ_CHAIN_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} nq_punts SEC(".maps");
+
+/* Looks up the way to dst; 0 on success, else a BPF_FIB_LKUP_RET_* or an error. */
+static __always_inline long fib_lookup(struct xdp_md *ctx, struct bpf_fib_lookup *fib, __be32 dst, __be16 dport,
+				       __u32 ifindex, __u32 message_bytes)
+{
+	__builtin_memset(fib, 0, sizeof(*fib));
+	fib->family = 2; /* AF_INET */
+	fib->l4_protocol = IPPROTO_UDP;
+	fib->sport = nq_self_port;
+	fib->dport = dport;
+	fib->tot_len = message_bytes + NQ_L4_END - sizeof(struct ethhdr);
+	fib->ifindex = ifindex;
+	fib->ipv4_src = nq_self_addr;
+	fib->ipv4_dst = dst;
+	return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+}
+
+/* Gives the agent the message that stands in the frame, to send through its socket. */
+static __noinline int punt(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 message_bytes)
+{
+	struct nq_punt *p;
+
+	if (!message_bytes || message_bytes > sizeof(p->message))
+		return XDP_DROP;
+	p = bpf_ringbuf_reserve(&nq_punts, sizeof(*p), 0);
+	if (!p)
+		return XDP_DROP;
+	p->addr = dst;
+	p->port = dport;
+	p->message_bytes = message_bytes;
+	if (bpf_xdp_load_bytes(ctx, NQ_L4_END, p->message, message_bytes)) {
+		bpf_ringbuf_discard(p, 0);
+		return XDP_DROP;
+	}
+	bpf_ringbuf_submit(p, 0);
+	return XDP_DROP;
+}
+
+/* Sends the message in the frame to dst. */
+static __noinline int route(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 message_bytes)
+{
+	struct bpf_fib_lookup fib;
+	struct frame *f;
+	long rc = fib_lookup(ctx, &fib, dst, dport, ctx->ingress_ifindex, message_bytes);
+
+	if (rc == BPF_FIB_LKUP_RET_NO_NEIGH)
+		return punt(ctx, dst, dport, message_bytes);
+	f = data_of(ctx);
+	if (rc || (void *)(f + 1) > end_of(ctx))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	f->eth.h_proto = bpf_htons(ETH_P_IP);
+	__builtin_memcpy(f->eth.h_dest, fib.dmac, ETH_ALEN);
+	__builtin_memcpy(f->eth.h_source, fib.smac, ETH_ALEN);
+	write_l3(f, dst, dport, message_bytes);
+	if (fib.ifindex == ctx->ingress_ifindex)
+		return XDP_TX;
+	return bpf_redirect(fib.ifindex, 0);
+}
+
+/* Sends the message in the frame back to where the frame came from. */
+static __always_inline int send_back(struct xdp_md *ctx, __be32 addr, __be16 port, __u32 message_bytes)
+{
+	struct frame *f = data_of(ctx);
+
+	if ((void *)(f + 1) > end_of(ctx))
+		return XDP_DROP;
+	swap_macs(&f->eth);
+	write_l3(f, addr, port, message_bytes);
+	return XDP_TX;
+}
+
+/* Routes another node's packet; what the FIB can't answer, and a TTL that runs out, are the kernel's. */
+static __noinline int transit(struct xdp_md *ctx)
+{
+	struct bpf_fib_lookup fib = {.family = 2, .l4_protocol = IPPROTO_UDP};
+	struct frame *f = data_of(ctx);
+	__u32 check;
+
+	if ((void *)(f + 1) > end_of(ctx) || f->ip.ttl <= 1)
+		return XDP_PASS;
+	fib.sport = f->udp.source;
+	fib.dport = f->udp.dest;
+	fib.tot_len = bpf_ntohs(f->ip.tot_len);
+	fib.ifindex = ctx->ingress_ifindex;
+	fib.tos = f->ip.tos;
+	fib.ipv4_src = f->ip.saddr;
+	fib.ipv4_dst = f->ip.daddr;
+	if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0))
+		return XDP_PASS;
+	f = data_of(ctx);
+	if ((void *)(f + 1) > end_of(ctx))
+		return XDP_PASS;
+	check = f->ip.check + bpf_htons(0x0100); /* one less in the TTL, one more here (RFC 1141) */
+	f->ip.check = check + (check >= 0xffff);
+	f->ip.ttl--;
+	__builtin_memcpy(f->eth.h_dest, fib.dmac, ETH_ALEN);
+	__builtin_memcpy(f->eth.h_source, fib.smac, ETH_ALEN);
+	if (fib.ifindex == ctx->ingress_ifindex)
+		return XDP_TX;
+	return bpf_redirect(fib.ifindex, 0);
+}
+
+#endif

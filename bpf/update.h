@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What members of a chain tell each other: W6 to W9. */
+#ifndef NQ_UPDATE_H
+#define NQ_UPDATE_H
+
+/* W6 and W7 with lane and object locked: apply iff newer, record iff newer, pass on in every case. */
+static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
+				    struct nq_lane *lane, struct nq_object *o)
+{
+	__u64 result = 0;
+	__u32 outcome = NQ_OUTCOME_STALE;
+
+	w->number = bpf_be64_to_cpu(w->in.chain.version);
+	if (w->number > o->version) {
+		apply_locked(ctx, w, o, w->number, 0);
+		outcome = w->is_tail ? NQ_OUTCOME_COMMITTED : NQ_OUTCOME_APPLIED;
+	}
+	if (w->client_op == NQ_OP_ADD)
+		result = bpf_be64_to_cpu(*(__be64 *)(w->in_bytes + NQ_CHAIN_BYTES));
+	if (bpf_be64_to_cpu(w->in.chain.seq) > lane->seq)
+		record(w, lane, w->number, result, NQ_STATUS_OK);
+	count(w->op, outcome);
+	if (!w->is_tail)
+		return send_update(ctx, w, c, o, VALUE_PACKET);
+	o->committed = o->version;
+	return commit_in_chain(ctx, w, c, o);
+}
+
+static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c)
+{
+	struct nq_object *o;
+	struct nq_lane *lane;
+	int action;
+
+	if (w->value_bytes > nq_cell_bytes)
+		return drop(w->op, NQ_OUTCOME_TOO_LARGE);
+	lane = find_lane(w->in.chain.session, w->shard);
+	if (!lane)
+		return drop(w->op, NQ_OUTCOME_FULL);
+	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
+	if (!o)
+		o = new_object(&w->in.base.key_hi);
+	if (!o)
+		return drop(w->op, NQ_OUTCOME_FULL);
+	if (!lock(&lane->lock))
+		return drop(w->op, NQ_OUTCOME_CONTENDED);
+	if (lane->session != w->in.chain.session) {
+		action = drop(w->op, NQ_OUTCOME_CONTENDED);
+	} else if (lock(&o->seq)) {
+		action = update_locked(ctx, w, c, lane, o);
+		unlock(&o->seq);
+	} else {
+		action = drop(w->op, NQ_OUTCOME_CONTENDED);
+	}
+	unlock(&lane->lock);
+	return action;
+}
+
+/* W8: what an ACK of version does to the object; an outcome. */
+static __noinline __u32 acknowledge(struct nq_work *w, __u64 version)
+{
+	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
+	__u32 outcome = NQ_OUTCOME_STALE;
+
+	if (!o)
+		return NQ_OUTCOME_AHEAD;
+	if (!lock(&o->seq))
+		return NQ_OUTCOME_CONTENDED;
+	if (nq_without & NQ_RULE_W8) {
+		o->committed = o->version;
+		outcome = NQ_OUTCOME_ACKED;
+	} else if (version > o->version) {
+		outcome = NQ_OUTCOME_AHEAD;
+	} else if (version > o->committed) {
+		o->committed = version;
+		outcome = NQ_OUTCOME_ACKED;
+	}
+	unlock(&o->seq);
+	return outcome;
+}
+
+/* An ACK on its way up: the head answers the client. */
+static __noinline int relay(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c)
+{
+	struct nq_member *to = &c->members[(c->self - 1) & (NQ_MAX_CHAIN - 1)];
+	__u64 version = bpf_be64_to_cpu(w->in.chain.version);
+	__u32 outcome = acknowledge(w, version);
+	__be32 addr = to->addr;
+	__be16 port = to->port;
+
+	count(w->op, outcome);
+	if (outcome == NQ_OUTCOME_AHEAD || outcome == NQ_OUTCOME_CONTENDED)
+		return XDP_DROP;
+	if (!c->self) {
+		if (!w->value_bytes)
+			return answer(ctx, w, NQ_STATUS_OK, version, bpf_htonl(c->epoch));
+		w->counter = bpf_be64_to_cpu(*(__be64 *)(w->in_bytes + NQ_CHAIN_BYTES));
+		return answer_counter(ctx, w, version, bpf_htonl(c->epoch));
+	}
+	begin(w, NQ_OP_RELAY, 0, 0, bpf_htonl(c->epoch));
+	begin_chain(w, version);
+	w->out_value_sum = w->value_sum;
+	if (put_chain(ctx, w, w->value_bytes))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	return to_node(w, addr, port, NQ_CHAIN_BYTES + w->value_bytes);
+}
+
+/* W9: the tail repeats its ACK to the node that asks. */
+static __noinline int probe(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c)
+{
+	struct nq_object *o;
+	__u64 committed = 0;
+
+	if (!w->is_tail)
+		return drop(w->op, NQ_OUTCOME_MALFORMED);
+	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
+	if (o)
+		committed = *(volatile __u64 *)&o->committed;
+	count(w->op, NQ_OUTCOME_PROBED);
+	begin(w, NQ_OP_ACK, 0, 0, bpf_htonl(c->epoch));
+	w->out_short.version.version = bpf_cpu_to_be64(committed);
+	w->out_value_sum = 0;
+	if (put_short(ctx, w, 0))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	return to_node(w, w->from_addr, w->from_port, NQ_VERSION_BYTES);
+}
+
+static __always_inline int is_from(struct nq_work *w, const struct nq_member *m)
+{
+	return w->from_addr == m->addr && w->from_port == m->port;
+}
+
+static __always_inline int is_member(struct nq_work *w, const struct nq_chain_config *c)
+{
+	for (int i = 0; i < NQ_MAX_CHAIN; i++)
+		if (i < c->length && is_from(w, &c->members[i]))
+			return 1;
+	return 0;
+}
+
+/* Checks what every message of the chain must satisfy and hands it on. */
+static __noinline int from_chain(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c)
+{
+	__u32 before = (c->self - 1) & (NQ_MAX_CHAIN - 1), after = (c->self + 1) & (NQ_MAX_CHAIN - 1);
+	__u32 last = (c->length - 1) & (NQ_MAX_CHAIN - 1);
+	__u32 outcome;
+
+	if (w->in.base.epoch != bpf_htonl(c->epoch))
+		return drop(w->op, NQ_OUTCOME_OTHER_EPOCH);
+	if (c->state != NQ_STATE_ACTIVE)
+		return drop(w->op, NQ_OUTCOME_INACTIVE);
+	switch (w->op) {
+	case NQ_OP_UPDATE:
+		if (!c->self || !is_from(w, &c->members[before]))
+			return drop(w->op, NQ_OUTCOME_STRANGER);
+		return update(ctx, w, c);
+	case NQ_OP_ACK:
+		if (w->is_tail || !is_from(w, &c->members[last]))
+			return drop(w->op, NQ_OUTCOME_STRANGER);
+		outcome = acknowledge(w, bpf_be64_to_cpu(w->in_short.version.version));
+		return drop(w->op, outcome);
+	case NQ_OP_RELAY:
+		if (w->is_tail || !is_from(w, &c->members[after]))
+			return drop(w->op, NQ_OUTCOME_STRANGER);
+		return relay(ctx, w, c);
+	}
+	if (!is_member(w, c))
+		return drop(w->op, NQ_OUTCOME_STRANGER);
+	return probe(ctx, w, c);
+}
+
+#endif

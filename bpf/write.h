@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Writes: W1 to W8. Locks are taken lane first, then object. A function whose name ends in _locked is called with
+ * the object's lock held and leaves it held.
+ */
+#ifndef NQ_WRITE_H
+#define NQ_WRITE_H
+
+#define NQ_COUNTER_BYTES 8
+
+static __always_inline int may_apply(const struct nq_work *w, const struct nq_object *o)
+{
+	return w->value_bytes <= nq_cell_bytes && o->value_bytes <= nq_cell_bytes;
+}
+
+/* Stores a version newer than the object's own: an ADD's result, or the value in the packet. */
+static __always_inline void apply_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u64 version,
+					 int counter)
+{
+	__u32 n = w->value_bytes;
+
+	if (counter) {
+		__u64 value = bpf_cpu_to_be64(w->counter);
+
+		*(__u64 *)o->value = value;
+		o->value_sum = fold(sum_words(&value, 2));
+		n = sizeof(value);
+	} else if (n && n <= nq_cell_bytes) {
+		bpf_xdp_load_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, o->value, n);
+		o->value_sum = w->value_sum;
+	} else {
+		n = 0;
+		o->value_sum = 0;
+	}
+	o->value_bytes = n;
+	o->tombstone = w->client_op == NQ_OP_DELETE;
+	o->version = version;
+	o->writes++;
+}
+
+static __always_inline void record(struct nq_work *w, struct nq_lane *lane, __u64 version, __u64 result, __u8 status)
+{
+	lane->seq = bpf_be64_to_cpu(w->in.chain.seq);
+	lane->version = version;
+	lane->result = result;
+	lane->key_lo = w->in.base.key_lo;
+	lane->op = w->client_op;
+	lane->status = status;
+}
+
+enum value_source { VALUE_PACKET, VALUE_COUNTER, VALUE_OBJECT };
+
+/* Sends the write down the chain. */
+static __noinline int send_update(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
+				  struct nq_object *o, enum value_source source)
+{
+	struct nq_member *to = &c->members[(c->self + 1) & (NQ_MAX_CHAIN - 1)];
+	__u64 counter = bpf_cpu_to_be64(w->counter);
+	__be32 addr = to->addr;
+	__be16 port = to->port;
+	__u32 n = w->value_bytes;
+
+	w->out_value_sum = w->value_sum;
+	if (source == VALUE_COUNTER) {
+		n = sizeof(counter);
+		w->out_value_sum = fold(sum_words(&counter, 2));
+	} else if (source == VALUE_OBJECT) {
+		n = o->value_bytes;
+		w->out_value_sum = o->value_sum;
+	}
+	begin(w, NQ_OP_UPDATE, 0, 0, bpf_htonl(c->epoch));
+	begin_chain(w, w->number);
+	if (put_chain(ctx, w, n))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	if (source == VALUE_COUNTER &&
+	    bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, &counter, sizeof(counter)))
+		return XDP_DROP;
+	if (source == VALUE_OBJECT && n && n <= nq_cell_bytes &&
+	    bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, o->value, n))
+		return XDP_DROP;
+	return to_node(w, addr, port, NQ_CHAIN_BYTES + n);
+}
+
+/* W7 at a tail with others before it: answer and ACKs leave as clones, or a RELAY goes up. */
+static __always_inline int commit_in_chain(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
+					   struct nq_object *o)
+{
+	__u32 n = w->client_op == NQ_OP_ADD ? NQ_COUNTER_BYTES : 0;
+
+	w->committed = o->committed;
+	if (!nq_relay)
+		return THEN_CLONE;
+	begin(w, NQ_OP_RELAY, 0, 0, bpf_htonl(c->epoch));
+	begin_chain(w, w->number);
+	w->out_value_sum = n ? w->value_sum : 0;
+	if (put_chain(ctx, w, n))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	return to_node(w, w->from_addr, w->from_port, NQ_CHAIN_BYTES + n);
+}
+
+/* Gives a write that the head has ordered to the next node, or ends it if the head is alone. */
+static __always_inline int hand_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
+				       struct nq_object *o, enum value_source source)
+{
+	if (!w->is_tail)
+		return send_update(ctx, w, c, o, source);
+	o->committed = o->version;
+	if (w->client_op == NQ_OP_ADD)
+		return answer_counter(ctx, w, w->number, bpf_htonl(c->epoch));
+	return answer(ctx, w, NQ_STATUS_OK, w->number, bpf_htonl(c->epoch));
+}
+
+/* A write that has no effect, now or when a late copy of it arrives (W4). o may be 0, else it is locked. */
+static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_lane *lane, struct nq_object *o,
+			     __u8 status)
+{
+	struct nq_live *live = bpf_map_lookup_elem(&nq_live, &w->shard);
+
+	if (!live)
+		return XDP_DROP;
+	if (!permitted(live)) {
+		count(w->op, NQ_OUTCOME_NO_LEASE);
+		return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
+	}
+	record(w, lane, o ? o->version : 0, 0, status);
+	count(w->op, status == NQ_STATUS_FULL ? NQ_OUTCOME_FULL : NQ_OUTCOME_REFUSED);
+	if (o && status == NQ_STATUS_CAS_FAILED)
+		return answer_object(ctx, w, o, status, live->epoch);
+	return answer(ctx, w, status, o ? o->version : 0, live->epoch);
+}
+
+/* W2 for an equal seq whose first copy was refused. */
+static __always_inline int repeat_refusal(struct xdp_md *ctx, struct nq_work *w, struct nq_live *live,
+					  struct nq_lane *lane, struct nq_object *o)
+{
+	if (!permitted(live)) {
+		count(w->op, NQ_OUTCOME_NO_LEASE);
+		return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
+	}
+	count(w->op, NQ_OUTCOME_REPEATED);
+	if (lane->status != NQ_STATUS_CAS_FAILED || !o)
+		return answer(ctx, w, lane->status, lane->version, live->epoch);
+	if (o->version == lane->version)
+		return answer_object(ctx, w, o, NQ_STATUS_CAS_FAILED, live->epoch);
+	begin_reply(w, NQ_STATUS_CAS_FAILED, lane->version, NQ_FLAG_NO_VALUE, live->epoch);
+	if (put_short(ctx, w, 0))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	return to_client(w, NQ_VERSION_BYTES);
+}
+
+static __always_inline int bad_request(struct xdp_md *ctx, struct nq_work *w, __be32 epoch)
+{
+	count(w->op, NQ_OUTCOME_BAD_REQUEST);
+	return answer(ctx, w, NQ_STATUS_BAD_REQUEST, 0, epoch);
+}
+
+/* W2 for an equal seq: the version and result of the first copy, never new ones. o may be 0. */
+static __noinline int repeat(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c, struct nq_lane *lane,
+			     struct nq_object *o)
+{
+	struct nq_live *live = bpf_map_lookup_elem(&nq_live, &w->shard);
+	enum value_source source = VALUE_PACKET;
+
+	if (!live)
+		return XDP_DROP;
+	if (lane->key_lo != w->in.base.key_lo || lane->op != w->client_op || (!o && lane->status == NQ_STATUS_OK))
+		return bad_request(ctx, w, live->epoch);
+	if (lane->status != NQ_STATUS_OK || !o)
+		return repeat_refusal(ctx, w, live, lane, o);
+	w->number = lane->version;
+	w->counter = lane->result;
+	if (w->client_op == NQ_OP_ADD)
+		source = VALUE_COUNTER;
+	if (o->version == lane->version)
+		source = VALUE_OBJECT;
+	count(w->op, NQ_OUTCOME_REPEATED);
+	return hand_locked(ctx, w, c, o, source);
+}
+
+/* W3 to W5 on an existing object: a new version, unless CAS or ADD may not have one. */
+static __noinline int order_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
+				   struct nq_lane *lane, struct nq_object *o)
+{
+	struct nq_live *live = bpf_map_lookup_elem(&nq_live, &w->shard);
+	__u64 operand = bpf_be64_to_cpu(w->in.chain.operand);
+	int absent = !o->version || o->tombstone;
+	int add = w->client_op == NQ_OP_ADD;
+
+	if (!live)
+		return XDP_DROP;
+	if (add || w->client_op == NQ_OP_CAS) {
+		if (o->version != o->committed && !(nq_without & NQ_RULE_W5)) {
+			count(w->op, NQ_OUTCOME_BUSY);
+			return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
+		}
+		if (!add && operand != o->version && (operand || !absent))
+			return refuse(ctx, w, lane, o, NQ_STATUS_CAS_FAILED);
+		if (add && !absent && o->value_bytes != NQ_COUNTER_BYTES)
+			return refuse(ctx, w, lane, o, NQ_STATUS_BAD_REQUEST);
+		w->counter = operand;
+		if (!absent)
+			w->counter += bpf_be64_to_cpu(*(__be64 *)o->value);
+	}
+	w->number = o->version + 1;
+	apply_locked(ctx, w, o, w->number, add);
+	record(w, lane, w->number, add ? w->counter : 0, NQ_STATUS_OK);
+	count(w->op, NQ_OUTCOME_ORDERED);
+	return hand_locked(ctx, w, c, o, add ? VALUE_COUNTER : VALUE_PACKET);
+}
+
+/* The head's part, with the lane locked: W2, then W3. */
+static __noinline int order(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c, struct nq_lane *lane)
+{
+	__u64 seq = bpf_be64_to_cpu(w->in.chain.seq);
+	int again = !(nq_without & NQ_RULE_W2) && seq == lane->seq;
+	struct nq_object *o;
+	int action;
+
+	if (!(nq_without & NQ_RULE_W2) && seq < lane->seq)
+		return drop(w->op, NQ_OUTCOME_OLD_SEQ);
+	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
+	if (!o && again)
+		return repeat(ctx, w, c, lane, 0);
+	if (!o && w->client_op == NQ_OP_CAS && w->in.chain.operand)
+		return refuse(ctx, w, lane, 0, NQ_STATUS_CAS_FAILED);
+	if (!o)
+		o = new_object(&w->in.base.key_hi);
+	if (!o)
+		return refuse(ctx, w, lane, 0, NQ_STATUS_FULL);
+	if (!lock(&o->seq))
+		return drop(w->op, NQ_OUTCOME_CONTENDED);
+	if (again)
+		action = repeat(ctx, w, c, lane, o);
+	else
+		action = order_locked(ctx, w, c, lane, o);
+	unlock(&o->seq);
+	return action;
+}
+
+/* A write of a client, or forwarded by another node. */
+static __noinline int write(struct xdp_md *ctx, struct nq_work *w, struct nq_live *live, struct nq_chain_config *c)
+{
+	struct nq_lane *lane;
+	int action;
+
+	if (w->value_bytes > nq_cell_bytes) {
+		count(w->op, NQ_OUTCOME_TOO_LARGE);
+		return answer(ctx, w, NQ_STATUS_TOO_LARGE, 0, live->epoch);
+	}
+	if (w->in.base.epoch != live->epoch) {
+		count(w->op, NQ_OUTCOME_NOT_MINE);
+		return answer(ctx, w, NQ_STATUS_NOT_MINE, 0, live->epoch);
+	}
+	if (c->state != NQ_STATE_ACTIVE) {
+		count(w->op, NQ_OUTCOME_BUSY);
+		return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
+	}
+	if (c->self)
+		return pass(ctx, w, &c->members[0], live->epoch);
+	lane = find_lane(w->in.chain.session, w->shard);
+	if (!lane) {
+		count(w->op, NQ_OUTCOME_FULL);
+		return answer(ctx, w, NQ_STATUS_FULL, 0, live->epoch);
+	}
+	if (!lock(&lane->lock))
+		return drop(w->op, NQ_OUTCOME_CONTENDED);
+	if (lane->session == w->in.chain.session)
+		action = order(ctx, w, c, lane);
+	else
+		action = drop(w->op, NQ_OUTCOME_CONTENDED);
+	unlock(&lane->lock);
+	return action;
+}
+
+#endif
