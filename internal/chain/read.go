@@ -18,8 +18,11 @@ func (r *request) read() wire.Outcome {
 	switch {
 	case r.permitted() && clean:
 		return r.answerRead(object, r.cleanOutcome())
-	case r.permitted() && c.Tail():
+	case r.permitted() && c.Tail() && c.State == Active:
 		return r.answerRead(object, wire.OutcomeAnsweredTail)
+	case r.permitted() && c.Tail():
+		// A frozen tail may be new: the tail before it may still answer an older version under its lease.
+		return r.busy(wire.OutcomeBusy)
 	case c.Tail():
 		return r.busy(wire.OutcomeNoLease)
 	}
@@ -42,6 +45,9 @@ func (r *request) relaxed() bool {
 	case wire.FlagBounded:
 		bound := uint64(r.message.Detail) * uint64(time.Millisecond)
 		until := r.shard.leaseUntil
+		if until == 0 { // never granted, or withdrawn
+			return false
+		}
 		return until > math.MaxUint64-bound || r.now < until+bound
 	}
 	return false
