@@ -1,0 +1,245 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// call is one operation while it runs: which message to send next, and (in judge.go) what an answer means. It does no
+// I/O, does not lock, and leaves waiting to whoever runs it.
+type call struct {
+	client  *Client
+	name    string // the user's key
+	op      wire.Op
+	key     wire.Key
+	value   []byte
+	operand uint64
+	flags   wire.Flag
+	bound   uint16
+	from    ReadFrom
+
+	started time.Time
+	until   time.Time
+	view    *view   // of the latest attempt
+	lane    *lane   // writes: from the first attempt to the end
+	seq     uint64  // the lane's, fixed for this write
+	tried   uint8   // members asked since all had been: one bit for each place in the chain
+	asked   uint8   // members ever asked
+	pauses  int     // so far, for BUSY and the like
+	misses  int     // attempts without an answer
+	alive   int     // attempts of a write that may still take effect
+	cause   error   // the last obstacle
+	recent  history // the attempts whose answers are taken
+	result  Result
+	err     error
+}
+
+// attempt is one message sent.
+type attempt struct {
+	id   uint64
+	view *view
+	to   *member
+	sent time.Time
+}
+
+// history holds the latest attempts. An answer to an older one is ignored, which is always safe: it is as if lost.
+type history struct {
+	attempts [8]attempt
+	n        int
+}
+
+func (h *history) latest() *attempt { return &h.attempts[(h.n-1)%len(h.attempts)] }
+
+func (h *history) add(a attempt) {
+	h.attempts[h.n%len(h.attempts)] = a
+	h.n++
+}
+
+func (h *history) find(id uint64) *attempt {
+	for i := range min(h.n, len(h.attempts)) {
+		if a := &h.attempts[i]; a.id == id {
+			return a
+		}
+	}
+	return nil
+}
+
+// begin readies the call of an operation; an error is one of the arguments.
+func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
+	key, err := hashKey(op.Key)
+	if err != nil {
+		return err
+	}
+	*k = call{
+		client: c, name: op.Key, op: op.kind, key: key, value: op.value, operand: op.operand, from: c.options.ReadFrom,
+		started: time.Now(),
+	}
+	if len(op.value) > wire.MaxValueBytes {
+		return k.failed(fmt.Errorf("%w: %d bytes, and the largest has %d", ErrTooLarge, len(op.value), wire.MaxValueBytes))
+	}
+	for i := range op.read {
+		if err := k.option(&op.read[i]); err != nil {
+			return k.failed(err)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return k.failed(contextError(err))
+	}
+	k.until = k.started.Add(c.options.Timeout)
+	if deadline, ok := ctx.Deadline(); ok {
+		k.until = deadline
+	}
+	return nil
+}
+
+func hashKey(key string) (wire.Key, error) {
+	hashed, err := wire.HashKey([]byte(key))
+	if err != nil {
+		return hashed, fmt.Errorf("%w: %w", ErrBadRequest, err)
+	}
+	return hashed, nil
+}
+
+func (k *call) option(o *ReadOption) error {
+	switch o.set {
+	case setFrom:
+		k.from = o.from
+	case setAny:
+		k.flags, k.bound = wire.FlagAny, 0
+	case setBounded:
+		if o.tooLarge {
+			return fmt.Errorf("%w: the bound of a read is 0 to 65.535 s", ErrBadRequest)
+		}
+		k.flags, k.bound = wire.FlagBounded, o.bound
+	}
+	return nil
+}
+
+// next encodes the next attempt behind b. It returns false if there is nobody to ask; the call has ended then.
+func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) {
+	if v := k.client.view.Load(); v != k.view {
+		k.view, k.tried, k.asked = v, 0, 0
+	}
+	shard := k.view.shard(k.key)
+	chain := k.view.chain(shard)
+	place, err := k.choose(chain)
+	if err != nil {
+		k.end(err)
+		return b, nil, false
+	}
+	m := wire.Message{
+		Op: k.op, Flags: k.flags, Shard: shard, Epoch: k.view.cluster.Epoch, Detail: k.bound, Request: id, Key: k.key,
+	}
+	if k.op.IsWrite() {
+		if k.lane == nil {
+			k.lane = k.client.lanes.take()
+			k.seq = k.lane.seq
+		}
+		m.Session, m.Seq, m.Operand, m.Value = k.lane.session, k.seq, k.operand, k.value
+		k.alive++
+	}
+	k.tried |= 1 << place
+	k.asked |= 1 << place
+	k.recent.add(attempt{id, k.view, chain[place], now})
+	return m.Append(b), chain[place], true
+}
+
+// failed describes an error as one of this operation.
+func (k *call) failed(err error) error {
+	return &OpError{Op: k.op, Key: k.name, Attempts: k.recent.n, Elapsed: time.Since(k.started), Err: err}
+}
+
+// end ends the call with an error after which it is certain that a write has no effect, and never will.
+func (k *call) end(err error) verdict {
+	k.rest()
+	k.err = k.failed(err)
+	return done
+}
+
+// rest gives the lane back: the outcome is certain.
+func (k *call) rest() {
+	if k.lane != nil {
+		k.client.lanes.release(k.lane)
+		k.lane = nil
+	}
+}
+
+// abandon ends the call with an error that leaves it open whether a write happens. Its lane is lost (W10): the next
+// write in it would have to be told from late copies of this one by nodes that may never have seen this one.
+func (k *call) abandon(err error) verdict {
+	if k.alive == 0 {
+		return k.end(err)
+	}
+	k.lane = nil
+	k.err = k.failed(&OutcomeUnknownError{Cause: err})
+	return done
+}
+
+// expire ends the call because time is up, or for the given reason.
+func (k *call) expire(reason error) {
+	if reason == nil {
+		reason = ErrTimeout
+	}
+	reason = contextError(reason)
+	if k.recent.n > 0 && errors.Is(reason, ErrTimeout) {
+		reason = fmt.Errorf("%w from %s", reason, k.askedNames())
+	}
+	if k.cause != nil {
+		reason = fmt.Errorf("%w; before: %w", reason, k.cause)
+	}
+	k.abandon(reason)
+}
+
+// askedNames lists who was asked.
+func (k *call) askedNames() string {
+	var names []string
+	for i, m := range k.view.chain(k.view.shard(k.key)) {
+		if k.asked&(1<<i) != 0 {
+			names = append(names, m.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// missed notes that the latest attempt stayed without an answer.
+func (k *call) missed() {
+	k.misses++
+	k.recent.latest().to.missed(k.client.options.Attempt)
+}
+
+// unsent notes that the latest attempt never left.
+func (k *call) unsent(err error) {
+	k.misses++
+	k.cause = err
+	if k.op.IsWrite() {
+		k.alive--
+	}
+}
+
+// Pauses before the next attempt after BUSY: the first is about what a write takes to pass a chain.
+const (
+	firstPause = 100 * time.Microsecond
+	maxPause   = 10 * time.Millisecond
+)
+
+// pause is how long to wait before the next attempt: longer each time, and random, so that clients who met
+// on one key do not meet again.
+func (k *call) pause() time.Duration {
+	limit := min(firstPause<<min(k.pauses, 20), maxPause)
+	k.pauses++
+	return limit/2 + rand.N(limit)
+}
+
+// contextError gives the deadline of a context the same name as the client's own.
+func contextError(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ErrTimeout
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package client
+
+import "time"
+
+// tick is how often the clock looks at operations under way: the precision of a pipeline's timeouts and pauses.
+const tick = time.Millisecond
+
+// clock repeats attempts that got no answer and ends operations whose time is up. It rests while nothing is under way.
+func (p *pipeline) clock() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.toWatch:
+		case <-p.closing:
+			return
+		}
+		for p.watch() {
+			timer.Reset(tick)
+			select {
+			case <-timer.C:
+			case <-p.closing:
+				return
+			}
+		}
+	}
+}
+
+// watch looks at every slot once and returns whether any is in use.
+func (p *pipeline) watch() bool {
+	var ends []finished
+	now := time.Now()
+	p.mu.Lock()
+	for i := range p.slots {
+		s := &p.slots[i]
+		switch {
+		case s.state == unused:
+		case s.ctx.Err() != nil:
+			s.expire(s.ctx.Err())
+			ends = p.finish(uint16(i), ends)
+		case !now.Before(s.until):
+			s.expire(ErrTimeout)
+			ends = p.finish(uint16(i), ends)
+		case s.state == waiting && !now.Before(s.wakeAt):
+			s.missed()
+			p.queue(uint16(i))
+		case s.state == pausing && !now.Before(s.wakeAt):
+			p.queue(uint16(i))
+		}
+	}
+	inUse := len(p.free) < len(p.slots)
+	ready := len(p.ready) > 0
+	p.mu.Unlock()
+	if ready {
+		wake(p.toSend)
+	}
+	report(ends)
+	return inUse
+}

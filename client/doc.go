@@ -1,0 +1,22 @@
+// Package client talks to a NetCRAQ cluster: Get, Put, Delete, CAS and Add on keys, each linearizable, over UDP.
+//
+// A [Client] is made from a cluster file and is safe for concurrent use. An operation ends within its context's deadline
+// or, without one, within [Options].Timeout; an attempt that stays without an answer for [Options].Attempt is repeated,
+// a read at another node of the chain.
+//
+// # Writes happen once
+//
+// A write is retried under one session and sequence number, which the chain orders at most once, whatever the
+// network loses, repeats or delays. If the client cannot learn what became of a write, it says so with an
+// [OutcomeUnknownError] instead of guessing: the write may have happened, may happen later, or never.
+//
+// # Where reads go
+//
+// Any node of the chain may answer a read; [Options].ReadFrom and the option [From] choose one. By default a read is
+// linearizable wherever it is answered. [Any] and [Bounded] relax that for one read.
+//
+// # Many operations at once
+//
+// A single operation runs on the caller's goroutine over a socket of its own, for latency. [Client.Do] and
+// [Client.Start] send many operations over one socket, for throughput; they don't keep the order of operations.
+package client

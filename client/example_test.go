@@ -1,0 +1,38 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/netcraq/netcraq/client"
+)
+
+func Example() {
+	cluster, err := client.LoadCluster("/run/netcraq/cluster.yaml") // what `netcraq up` writes
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := client.New(client.Options{Cluster: cluster})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	ctx := context.Background()
+
+	written, err := c.Put(ctx, "greeting", []byte("hello"))
+	switch {
+	case errors.Is(err, client.ErrOutcomeUnknown):
+		log.Fatal("read the key to see what became of the write: ", err)
+	case err != nil:
+		log.Fatal(err)
+	}
+	_, err = c.CAS(ctx, "greeting", written.Version, []byte("hello, world"))
+	if failed := new(client.CASFailedError); errors.As(err, &failed) {
+		fmt.Printf("somebody else wrote version %d: %q\n", failed.Version, failed.Value)
+	}
+	for _, r := range c.GetMany(ctx, []string{"greeting", "another"}, client.From(client.Spread)) {
+		fmt.Printf("%q from %s in %v: %v\n", r.Value, r.Node, r.Elapsed, r.Err)
+	}
+}

@@ -1,0 +1,137 @@
+package client
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// verdict is what an answer means for the call that it reached.
+type verdict uint8
+
+const (
+	ignore  verdict = iota // wait on
+	done                   // the call has ended: see its result and error
+	later                  // send the next attempt after a pause (see call.pause)
+	refresh                // get a newer map of the cluster, then send the next attempt
+)
+
+// judge decides what an answer means. It takes an answer only by an attempt's id, that no other attempt of this client
+// ever has, and only from a member of the chain that was asked; an answer counts for the attempt that it names.
+//
+// Of a read, any attempt may give the result: whichever node and time it was answered at lie between the call and
+// its return. Of a write, all attempts carry one session and seq, which the chain orders at most once (W2) and answers with
+// the version and result recorded then. So an OK is the truth about the write whichever attempt it names: the tail gives
+// it only when every node of the chain holds the write and its session, so that later epochs hold it too.
+// A refusal is less: it is recorded at the head alone and lost with it. It counts only if no attempt was sent in a later
+// epoch than the one refused, for a later head could have taken that attempt. Attempts of older epochs than the
+// refused one are harmless: a head takes only its own epoch.
+// BUSY and NOT_MINE are not recorded at all: another copy of the same message may have been taken before, or may be after.
+// They only say what to do next, and only if they answer the latest attempt; a write that ends with one of them has an
+// unknown outcome.
+func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdict {
+	a := k.recent.find(m.Request)
+	if a == nil || m.Key != k.key || m.Shard != a.view.shard(k.key) {
+		return ignore
+	}
+	chain := a.view.chain(m.Shard)
+	at := place(chain, from)
+	if at < 0 {
+		return ignore
+	}
+	if chain[at] == a.to {
+		a.to.measured(now.Sub(a.sent))
+	}
+	latest := a == k.recent.latest()
+	switch status := m.Status(); status {
+	case wire.StatusOk:
+		return k.succeed(now, a, chain[at], m)
+	case wire.StatusBusy:
+		if latest {
+			k.cause = fmt.Errorf("%s is %w", chain[at].name, ErrBusy)
+			return later
+		}
+	case wire.StatusNotMine:
+		if latest {
+			return k.notMine(a, chain[at], m)
+		}
+	case wire.StatusNotFound:
+		if k.op == wire.OpRead {
+			k.fill(now, a, chain[at], m)
+			k.err = ErrNotFound
+			return done
+		}
+	default:
+		if k.op == wire.OpRead {
+			return k.end(fmt.Errorf("%w: %s answered %v", ErrBadRequest, chain[at].name, status))
+		}
+		if a.view == k.view {
+			return k.refused(now, a, chain[at], m)
+		}
+	}
+	return ignore
+}
+
+// succeed takes an OK.
+func (k *call) succeed(now time.Time, a *attempt, node *member, m *wire.Message) verdict {
+	if k.op == wire.OpAdd && len(m.Value) != 8 {
+		return ignore // no node says this; the write goes on as if nothing had come
+	}
+	k.fill(now, a, node, m)
+	k.rest()
+	return done
+}
+
+// fill takes the result over from an answer.
+func (k *call) fill(now time.Time, a *attempt, node *member, m *wire.Message) {
+	k.result = Result{
+		Version:  m.Version,
+		Node:     node.name,
+		Asked:    a.to.name,
+		Shard:    m.Shard,
+		Epoch:    m.Epoch,
+		Hops:     int(m.Hops) + 1,
+		Dirty:    m.Flags&wire.FlagDirty != 0,
+		Tail:     m.Flags&wire.FlagTail != 0,
+		Attempts: k.recent.n,
+		Elapsed:  now.Sub(k.started),
+	}
+	if m.Status() == wire.StatusOk {
+		k.result.Value = slices.Clone(m.Value) // the receive buffer is used again
+	}
+}
+
+// notMine takes a node's word that it does not serve the shard in the client's epoch.
+func (k *call) notMine(a *attempt, node *member, m *wire.Message) verdict {
+	k.cause = &NotMineError{Node: node.name, Shard: m.Shard, ClientEpoch: a.view.cluster.Epoch, NodeEpoch: m.Epoch}
+	if k.client.options.Refresh == nil {
+		return k.abandon(k.cause)
+	}
+	return refresh
+}
+
+// refused takes a refusal of a write.
+func (k *call) refused(now time.Time, a *attempt, node *member, m *wire.Message) verdict {
+	switch status := m.Status(); {
+	case status == wire.StatusCASFailed && k.op == wire.OpCAS:
+		k.fill(now, a, node, m)
+		return k.end(&CASFailedError{
+			Expected: k.operand, Version: m.Version, Value: slices.Clone(m.Value),
+			ValueUnknown: m.Flags&wire.FlagNoValue != 0,
+		})
+	case status == wire.StatusBadRequest && k.op == wire.OpAdd:
+		return k.end(ErrNotCounter)
+	case status == wire.StatusTooLarge:
+		k.alive-- // the node that said so will say so again
+		return k.abandon(fmt.Errorf("%w for the cells of %s: %d bytes", ErrTooLarge, node.name, len(k.value)))
+	case status == wire.StatusFull:
+		// For want of an object the refusal is recorded, for want of a session it cannot be, and a late copy may still
+		// find room. The answers look alike.
+		return k.abandon(fmt.Errorf("%s: %w", node.name, ErrFull))
+	default:
+		return k.abandon(fmt.Errorf("%w: %s answered %v", ErrBadRequest, node.name, status))
+	}
+}

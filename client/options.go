@@ -1,0 +1,127 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+)
+
+// Defaults of [Options].
+const (
+	DefaultAttempt = 50 * time.Millisecond
+	DefaultTimeout = time.Second
+	DefaultWindow  = 256 // as many answers as a socket's buffer holds by Linux's default
+)
+
+// Options configure a [Client]. The zero value of every field but Cluster is its default.
+type Options struct {
+	// Cluster is the map of the cluster.
+	Cluster *Cluster
+	// Attempt is how long an attempt waits for its answer before the operation is tried again.
+	Attempt time.Duration
+	// Timeout bounds an operation whose context has no deadline.
+	Timeout time.Duration
+	// ReadFrom chooses the node that a read asks first. The default is Nearest.
+	ReadFrom ReadFrom
+	// Window is the most operations that Do and Start have under way at once, 1 to 32768.
+	Window int
+	// Local is the address to send from; unset: the kernel chooses.
+	Local netip.Addr
+	// Refresh returns a newer map when a node says that the client's is old. Without it the map is static, and such
+	// an answer ends the operation with a NotMineError. It may be called from several goroutines, one at a time.
+	Refresh func(ctx context.Context, old *Cluster) (*Cluster, error)
+}
+
+// maxWindow keeps the number of an operation's slot in 16 bits of its request ids.
+const maxWindow = 1 << 15
+
+func (o *Options) complete() error {
+	if o.Attempt == 0 {
+		o.Attempt = DefaultAttempt
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Window == 0 {
+		o.Window = DefaultWindow
+	}
+	switch {
+	case o.Attempt < 0:
+		return fmt.Errorf("the time of an attempt must be positive, not %v", o.Attempt)
+	case o.Timeout < 0:
+		return fmt.Errorf("the timeout must be positive, not %v", o.Timeout)
+	case o.Window < 1 || o.Window > maxWindow:
+		return fmt.Errorf("the window is 1 to %d operations, not %d", maxWindow, o.Window)
+	case o.Local.IsValid() && !o.Local.Is4():
+		return fmt.Errorf("the local address %v is not IPv4", o.Local)
+	}
+	return nil
+}
+
+// ReadFrom says which node of a chain a read asks first. If that node does not answer, others are asked, except
+// for [Named].
+type ReadFrom struct {
+	policy policy
+	name   string
+}
+
+type policy uint8
+
+const (
+	nearest policy = iota
+	spread
+	tail
+	named
+)
+
+var (
+	// Nearest asks the node that has answered fastest, and now and then another, to notice a change.
+	Nearest = ReadFrom{}
+	// Spread asks a random node, so that all nodes share the load.
+	Spread = ReadFrom{policy: spread}
+	// Tail asks the tail.
+	Tail = ReadFrom{policy: tail}
+)
+
+// Named asks the node of that name and no other.
+func Named(node string) ReadFrom { return ReadFrom{policy: named, name: node} }
+
+// String names the choice.
+func (f ReadFrom) String() string {
+	return [...]string{"nearest", "spread", "tail", "node " + f.name}[f.policy]
+}
+
+// ReadOption changes one read.
+type ReadOption struct {
+	from     ReadFrom
+	set      setting
+	bound    uint16 // milliseconds
+	tooLarge bool
+}
+
+type setting uint8
+
+const (
+	setFrom setting = iota
+	setAny
+	setBounded
+)
+
+// From overrides [Options].ReadFrom for one read.
+func From(f ReadFrom) ReadOption { return ReadOption{set: setFrom, from: f} }
+
+// Any makes a read relaxed: it returns the newest version that the asked node knows, even one not yet committed, and even
+// while the node may be out of touch with the chain. The same client may read an older version afterwards.
+func Any() ReadOption { return ReadOption{set: setAny} }
+
+// Bounded is [Any] at a node whose lease ran out less than d ago; a linearizable read elsewhere. d is rounded up to a
+// whole millisecond; the longest is 65.535 s.
+func Bounded(d time.Duration) ReadOption {
+	ms := (d + time.Millisecond - 1) / time.Millisecond
+	if d < 0 || ms > math.MaxUint16 {
+		return ReadOption{set: setBounded, tooLarge: true}
+	}
+	return ReadOption{set: setBounded, bound: uint16(ms)}
+}

@@ -1,0 +1,209 @@
+package client
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/net/ipv4"
+)
+
+// batchMessages is how many messages one system call sends or receives at most.
+const batchMessages = 64
+
+// receiveBytes is the buffer asked for; the kernel may grant less.
+const receiveBytes = 4 << 20
+
+// pipeline runs many operations over one socket, for throughput. Each has a slot, whose number stands in the low bits of
+// its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. Nobody is
+// told of an operation's end under the lock.
+type pipeline struct {
+	client  *Client
+	conn    *net.UDPConn
+	packets *ipv4.PacketConn
+	tokens  chan struct{} // one for each slot in use
+	toSend  chan struct{} // wakes the sender
+	toWatch chan struct{} // wakes the clock
+	closing chan struct{}
+
+	mu     sync.Mutex
+	slots  []slot
+	free   []uint16
+	ready  []uint16 // queued slots, in order
+	closed bool     // the goroutines have been told to end
+}
+
+// slot is the place of one operation.
+type slot struct {
+	call
+	state  state
+	use    uint64    // counts the operations that had this slot
+	wakeAt time.Time // waiting, pausing: when to send the next attempt
+	ctx    context.Context
+	sink   sink
+	number int // for the sink
+}
+
+type state uint8
+
+const (
+	unused     state = iota
+	queued           // to be sent
+	waiting          // for the answer to an attempt
+	pausing          // before the next attempt; a late answer still ends it
+	refreshing       // waits for a newer map
+)
+
+// finished is an operation that has ended and of which its sink will be told.
+type finished struct {
+	sink   sink
+	number int
+	result Result
+	err    error
+}
+
+func report(all []finished) {
+	for _, f := range all {
+		f.sink.ended(f.number, f.result, f.err)
+	}
+}
+
+// pipes makes the client's pipeline when it is first needed.
+type pipes struct {
+	mu     sync.Mutex
+	pipe   *pipeline
+	closed bool
+}
+
+func (s *pipes) get(c *Client) (*pipeline, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	if s.pipe == nil {
+		conn, err := listen(&c.options)
+		if err != nil {
+			return nil, err
+		}
+		_ = conn.SetReadBuffer(receiveBytes) // less only means that bursts are lost sooner
+		s.pipe = newPipeline(c, conn)
+	}
+	return s.pipe, nil
+}
+
+func (s *pipes) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pipe != nil && !s.closed {
+		s.pipe.close()
+	}
+	s.closed = true
+}
+
+func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
+	window := c.options.Window
+	p := &pipeline{
+		client:  c,
+		conn:    conn,
+		packets: ipv4.NewPacketConn(conn),
+		tokens:  make(chan struct{}, window),
+		toSend:  make(chan struct{}, 1),
+		toWatch: make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		slots:   make([]slot, window),
+	}
+	for i := range window {
+		p.free = append(p.free, uint16(window-1-i))
+	}
+	go p.sender()
+	go p.receiver()
+	go p.clock()
+	return p
+}
+
+// submit starts an operation when there is room for it. The sink is told of every end, errors here included.
+func (p *pipeline) submit(ctx context.Context, op *Op, to sink, number int) {
+	select {
+	case p.tokens <- struct{}{}:
+	case <-ctx.Done():
+		to.ended(number, Result{}, contextError(ctx.Err()))
+		return
+	case <-p.closing:
+		to.ended(number, Result{}, ErrClosed)
+		return
+	}
+	p.mu.Lock()
+	i := p.free[len(p.free)-1]
+	p.free = p.free[:len(p.free)-1]
+	p.mu.Unlock()
+	s := &p.slots[i] // unused until queued: nobody else looks at it
+	if err := s.call.begin(ctx, p.client, op); err != nil {
+		p.mu.Lock()
+		p.vacate(i)
+		p.mu.Unlock()
+		to.ended(number, Result{}, err)
+		return
+	}
+	var ends []finished
+	p.mu.Lock()
+	s.ctx, s.sink, s.number = ctx, to, number
+	p.queue(i)
+	if p.closed {
+		s.expire(ErrClosed)
+		ends = p.finish(i, ends)
+	}
+	p.mu.Unlock()
+	report(ends)
+	wake(p.toSend)
+	wake(p.toWatch)
+}
+
+// queue has a slot sent. The caller holds the lock, and wakes the sender.
+func (p *pipeline) queue(i uint16) {
+	p.slots[i].state = queued
+	p.ready = append(p.ready, i)
+}
+
+// vacate gives a slot back. The caller holds the lock.
+func (p *pipeline) vacate(i uint16) {
+	s := &p.slots[i]
+	s.state, s.ctx, s.sink, s.call = unused, nil, nil, call{}
+	s.use++
+	p.free = append(p.free, i)
+	<-p.tokens
+}
+
+// finish takes an ended call out of its slot. The caller holds the lock, and reports when it has let it go.
+func (p *pipeline) finish(i uint16, ends []finished) []finished {
+	s := &p.slots[i]
+	ends = append(ends, finished{s.sink, s.number, s.result, s.err})
+	p.vacate(i)
+	return ends
+}
+
+// close ends everything under way.
+func (p *pipeline) close() {
+	close(p.closing)
+	p.conn.Close()
+	var ends []finished
+	p.mu.Lock()
+	p.closed = true
+	for i := range p.slots {
+		if p.slots[i].state != unused {
+			p.slots[i].expire(ErrClosed)
+			ends = p.finish(uint16(i), ends)
+		}
+	}
+	p.mu.Unlock()
+	report(ends)
+}
+
+// wake lets the goroutine that waits on c, or that will, run once more.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

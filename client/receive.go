@@ -1,0 +1,109 @@
+package client
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/net/ipv4"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// receiver takes answers, as many as there are with one system call, to the slots that they name.
+func (p *pipeline) receiver() {
+	messages := make([]ipv4.Message, batchMessages)
+	for i := range messages {
+		messages[i].Buffers = [][]byte{make([]byte, wire.MaxMessageBytes)}
+	}
+	answers := make([]answer, 0, batchMessages)
+	var ends []finished
+	for {
+		n, err := p.packets.ReadBatch(messages, 0)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		answers, ends = answers[:0], ends[:0]
+		for i := range max(n, 0) {
+			answers = decode(&messages[i], answers)
+		}
+		ends, again := p.deliver(answers, ends)
+		if again {
+			wake(p.toSend)
+		}
+		report(ends)
+		clear(ends)
+	}
+}
+
+// answer is a received reply.
+type answer struct {
+	from    netip.AddrPort
+	message wire.Message
+}
+
+// decode appends a reply, if the datagram is one.
+func decode(m *ipv4.Message, answers []answer) []answer {
+	from, ok := m.Addr.(*net.UDPAddr)
+	if !ok {
+		return answers
+	}
+	answers = append(answers, answer{})
+	last := &answers[len(answers)-1]
+	if wire.DecodeReply(m.Buffers[0][:m.N], &last.message) != nil {
+		return answers[:len(answers)-1]
+	}
+	at := from.AddrPort()
+	last.from = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	return answers
+}
+
+// deliver lets the calls judge their answers. It returns those that ended, and whether others became ready.
+func (p *pipeline) deliver(answers []answer, ends []finished) ([]finished, bool) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range answers {
+		number := uint16(answers[i].message.Request)
+		if int(number) >= len(p.slots) || p.slots[number].state == unused {
+			continue
+		}
+		s := &p.slots[number]
+		switch s.judge(now, answers[i].from, &answers[i].message) {
+		case done:
+			ends = p.finish(number, ends)
+		case later:
+			s.state, s.wakeAt = pausing, now.Add(s.pause())
+		case refresh:
+			s.state = refreshing
+			go p.renew(number, s.use, s.view)
+		}
+	}
+	return ends, len(p.ready) > 0
+}
+
+// renew gets a newer map for one call; others that need it meanwhile wait for the same one.
+func (p *pipeline) renew(i uint16, use uint64, old *view) {
+	s := &p.slots[i]
+	p.mu.Lock()
+	ctx := s.ctx
+	current := s.use == use && s.state == refreshing
+	p.mu.Unlock()
+	if !current {
+		return
+	}
+	err := p.client.renew(ctx, old)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.use != use || s.state != refreshing {
+		return
+	}
+	if err != nil && err != errStillOld {
+		s.cause = err
+	}
+	s.state, s.wakeAt = pausing, time.Now()
+	if err != nil {
+		s.wakeAt = s.wakeAt.Add(s.pause())
+	}
+}
