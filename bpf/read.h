@@ -25,6 +25,8 @@ static __always_inline int within_bound(const struct nq_live *live, __u32 bound_
 	__u64 bound = bound_ms * 1000000ULL;
 	__u64 until = *(volatile __u64 *)&live->lease_until_ns;
 
+	if (!until) /* never granted, or withdrawn */
+		return 0;
 	return until > ~0ULL - bound || bpf_ktime_get_boot_ns() < until + bound;
 }
 
@@ -164,7 +166,8 @@ static __noinline int read(struct xdp_md *ctx, struct nq_work *w, struct nq_live
 			outcome = NQ_OUTCOME_ANSWERED_RELAXED;
 		else if (!clean || w->op == NQ_OP_FORWARD)
 			outcome = NQ_OUTCOME_ANSWERED_TAIL;
-		if (relaxed || (may && (clean || w->is_tail))) {
+		/* A frozen tail may be new: the one before it may still answer an older version under its lease. */
+		if (relaxed || (may && (clean || (w->is_tail && c->state == NQ_STATE_ACTIVE)))) {
 			action = answer_read(ctx, w, o, epoch, outcome);
 			unlock(&o->seq);
 			return action;
@@ -174,7 +177,7 @@ static __noinline int read(struct xdp_md *ctx, struct nq_work *w, struct nq_live
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
 	}
 	if (w->is_tail) {
-		count(w->op, NQ_OUTCOME_NO_LEASE);
+		count(w->op, may ? NQ_OUTCOME_BUSY : NQ_OUTCOME_NO_LEASE);
 		return answer(ctx, w, NQ_STATUS_BUSY, 0, epoch);
 	}
 	last = (c->length - 1) & (NQ_MAX_CHAIN - 1);
