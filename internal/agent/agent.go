@@ -56,6 +56,12 @@ func New(o Options) (*Agent, error) {
 		o.Log = slog.Default()
 	}
 	a := &Agent{options: o, log: o.Log.With("node", o.Name)}
+	if o.Cluster != nil {
+		// Before this node's own API can be connected to: nodes that start together must not wait for each other.
+		if err := a.checkRestart(o.Cluster); err != nil {
+			return nil, err
+		}
+	}
 	if o.API != "" {
 		listener, err := net.Listen("tcp", o.API)
 		if err != nil {

@@ -51,7 +51,12 @@ func clusterOf(addrs ...netip.AddrPort) *topology.Cluster {
 // start runs an agent and returns a client of its API.
 func start(t *testing.T, o Options) agentv1.AgentClient {
 	t.Helper()
-	o.API, o.Log = "127.1.1.1:0", quiet
+	return startAt(t, "127.1.1.1:0", o)
+}
+
+func startAt(t *testing.T, api string, o Options) agentv1.AgentClient {
+	t.Helper()
+	o.API, o.Log = api, quiet
 	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -161,5 +166,16 @@ func newTCP(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().String()
+}
+
+// newPort returns an address that is free.
+func newPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.1.1.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
 	return listener.Addr().String()
 }

@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/dataplane/soft"
+)
+
+// TestRestartWithoutState (C4): a node that lost what it committed with others is kept out of its static chain; one that
+// only starts late is not.
+func TestRestartWithoutState(t *testing.T) {
+	for lost := range 3 {
+		planes := []*soft.Plane{listen(t), listen(t), listen(t)}
+		cluster := clusterOf(planes[0].Addr(), planes[1].Addr(), planes[2].Addr())
+		for i := range cluster.Nodes {
+			cluster.Nodes[i].API = newPort(t)
+		}
+		for i, node := range cluster.Nodes {
+			if i != lost {
+				startAt(t, node.API, Options{Name: node.Name, Cluster: cluster, Plane: planes[i]})
+			}
+		}
+		client := newTail(t)
+		client.send(planes[0].Addr(), put(t, "before", "v", 1, 1)) // not committed: the chain is not complete
+		again := Options{Name: cluster.Nodes[lost].Name, Cluster: cluster, Plane: planes[lost], Log: quiet}
+		if _, err := New(again); err != nil {
+			t.Fatalf("node %d started late: %v", lost, err)
+		}
+		client.send(planes[0].Addr(), put(t, "k", "v", 2, 1))
+		for i, plane := range planes {
+			eventually(t, "the write is committed", func() bool { o, ok := object(t, plane, "k"); return i == lost || ok && o.Clean() })
+		}
+		addr := planes[lost].Addr()
+		planes[lost].Close()
+		empty, err := soft.Listen(addr, testOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Plane = empty
+		if _, err := New(again); err == nil || !strings.Contains(err.Error(), "has lost its state") {
+			t.Errorf("node %d lost its state and came back: %v", lost, err)
+		}
+		empty.Close()
+	}
+}
