@@ -2,16 +2,21 @@
 CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
 BPF_HEADERS := $(wildcard bpf/*.h)
-XDP_OBJECTS := internal/dataplane/xdp/netcraq.o
+XDP_OBJECTS := internal/dataplane/xdp/netcraq.o internal/dataplane/xdp/scan.o
+
+LAB_OBJECTS := internal/lab/fault.o
 
 .PHONY: build
 build: bpf
 	go build -o bin/netcraq ./cmd/netcraq
 
 .PHONY: bpf
-bpf: $(XDP_OBJECTS)
+bpf: $(XDP_OBJECTS) $(LAB_OBJECTS)
 
 internal/dataplane/xdp/%.o: bpf/%.bpf.c $(BPF_HEADERS)
+	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+
+internal/lab/%.o: bpf/%.bpf.c
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 .PHONY: generate

@@ -1,0 +1,284 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+)
+
+// Kind is a fault of links that strikes frames at random.
+type Kind string
+
+// The kinds of random faults.
+const (
+	Loss      Kind = "loss"
+	Duplicate Kind = "duplicate"
+	Corrupt   Kind = "corrupt" // one bit behind the Ethernet header is turned over
+)
+
+// Where selects links. The zero value is all of them.
+type Where struct {
+	Link string // "a-b"
+	Host string // all links of a host
+}
+
+// Direction is one direction of a link: the chances of faults, in percent, and what happened so far.
+type Direction struct {
+	From       string  `json:"from"`
+	To         string  `json:"to"`
+	Down       bool    `json:"down"`
+	Loss       float64 `json:"loss_percent"`
+	Duplicate  float64 `json:"duplicate_percent"`
+	Corrupt    float64 `json:"corrupt_percent"`
+	Frames     uint64  `json:"frames"`
+	Lost       uint64  `json:"lost"`
+	Duplicated uint64  `json:"duplicated"`
+	Corrupted  uint64  `json:"corrupted"`
+	Cut        uint64  `json:"cut"` // lost to a partition
+}
+
+// Faults is everything that is wrong with a lab's links.
+type Faults struct {
+	Directions []Direction `json:"directions"`
+	Partition  [][]string  `json:"partition,omitempty"` // hosts of one group don't hear those of another
+}
+
+const perPercent = 10_000 // frames per million
+
+// SetFault sets the chance, in percent, of one kind of fault on the selected links, in both directions; 0 ends it.
+func (l *Lab) SetFault(kind Kind, percent float64, where Where) error {
+	if math.IsNaN(percent) || percent < 0 || percent > 100 {
+		return fmt.Errorf("%s: a percentage from 0 to 100 is wanted, not %v", kind, percent)
+	}
+	links, err := l.selected(where)
+	if err != nil {
+		return err
+	}
+	return l.changeRules(links, func(r *wireRule) error {
+		chance := uint32(math.Round(percent * perPercent))
+		switch kind {
+		case Loss:
+			r.Loss = chance
+		case Duplicate:
+			r.Duplicate = chance
+		case Corrupt:
+			r.Corrupt = chance
+		default:
+			return fmt.Errorf("%q is no kind of fault: %s, %s and %s are", kind, Loss, Duplicate, Corrupt)
+		}
+		return nil
+	})
+}
+
+func (l *Lab) changeRules(links []Link, change func(*wireRule) error) error {
+	w, err := l.openWires()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	for _, link := range links {
+		for _, device := range []string{wireDevice(link.A, link.B), wireDevice(link.B, link.A)} {
+			var r wireRule
+			if err := w.rules.Lookup(w.index[device], &r); err != nil {
+				return err
+			}
+			if err := change(&r); err != nil {
+				return err
+			}
+			if err := w.rules.Put(w.index[device], r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Lab) selected(where Where) ([]Link, error) {
+	if where.Link != "" {
+		link, ok := l.Plan.Link(where.Link)
+		if !ok {
+			return nil, fmt.Errorf("there is no link %q; links are %v", where.Link, l.Plan.Links)
+		}
+		return []Link{link}, nil
+	}
+	if where.Host == "" {
+		return l.Plan.Links, nil
+	}
+	if _, err := l.Host(where.Host); err != nil {
+		return nil, err
+	}
+	var links []Link
+	for _, link := range l.Plan.Links {
+		if _, ok := link.Peer(where.Host); ok {
+			links = append(links, link)
+		}
+	}
+	return links, nil
+}
+
+// Partition cuts the hosts of different groups off from one another, wherever their packets travel; hosts in no
+// group still talk to everyone. It replaces an earlier partition; without groups it ends it.
+func (l *Lab) Partition(groups [][]string) error {
+	side := map[netip.Addr]uint32{}
+	for i, group := range groups {
+		for _, name := range group {
+			h, err := l.Host(name)
+			if err != nil {
+				return err
+			}
+			if _, twice := side[h.Addr]; twice {
+				return fmt.Errorf("partition: %s stands in two groups", name)
+			}
+			side[h.Addr] = uint32(i)
+		}
+	}
+	if len(groups) == 1 {
+		return fmt.Errorf("partition: two groups at least are wanted, as in n1,n2|n3")
+	}
+	w, err := l.openWires()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	for _, h := range l.Plan.Hosts {
+		if group, ok := side[h.Addr]; ok {
+			err = w.sides.Put(h.Addr.As4(), group)
+		} else if err = w.sides.Delete(h.Addr.As4()); errors.Is(err, ebpf.ErrKeyNotExist) {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Faults reads the links' faults and counters.
+func (l *Lab) Faults() (Faults, error) {
+	var f Faults
+	w, err := l.openWires()
+	if err == errNoWires {
+		w = nil
+	} else if err != nil {
+		return f, err
+	} else {
+		defer w.close()
+	}
+	for _, link := range l.Plan.Links {
+		for _, end := range []struct{ from, to string }{{link.A, link.B}, {link.B, link.A}} {
+			d := Direction{From: end.from, To: end.to, Down: l.down[link]}
+			if w != nil {
+				if err := d.read(w); err != nil {
+					return f, err
+				}
+			}
+			f.Directions = append(f.Directions, d)
+		}
+	}
+	if w == nil {
+		return f, nil
+	}
+	for _, h := range l.Plan.Hosts {
+		var group uint32
+		if err := w.sides.Lookup(h.Addr.As4(), &group); err == nil {
+			for len(f.Partition) <= int(group) {
+				f.Partition = append(f.Partition, nil)
+			}
+			f.Partition[group] = append(f.Partition[group], h.Name)
+		}
+	}
+	return f, nil
+}
+
+func (d *Direction) read(w *wires) error {
+	device := wireDevice(d.From, d.To)
+	var r wireRule
+	if err := w.rules.Lookup(w.index[device], &r); err != nil {
+		return err
+	}
+	c, err := w.count(device)
+	if err != nil {
+		return err
+	}
+	d.Loss, d.Duplicate, d.Corrupt = float64(r.Loss)/perPercent, float64(r.Duplicate)/perPercent, float64(r.Corrupt)/perPercent
+	d.Frames, d.Lost, d.Duplicated, d.Corrupted, d.Cut = c.Frames, c.Lost, c.Duplicated, c.Corrupted, c.Cut
+	return nil
+}
+
+// SetLink switches a link off or on, at both ends. Routes follow at once, as a routing protocol would have them.
+func (l *Lab) SetLink(ctx context.Context, name string, up bool) error {
+	link, ok := l.Plan.Link(name)
+	if !ok {
+		return fmt.Errorf("there is no link %q; links are %v", name, l.Plan.Links)
+	}
+	return l.change(ctx, func(s *state) error {
+		s.Down = slices.DeleteFunc(s.Down, func(d Link) bool { return d == link })
+		if !up {
+			s.Down = append(s.Down, link)
+		}
+		if err := s.write(); err != nil {
+			return err
+		}
+		l.down = downLinks(s)
+		for _, end := range []string{link.A, link.B} {
+			peer, _ := link.Peer(end)
+			if err := l.switchDevice(end, l.device(end, peer), up); err != nil {
+				return err
+			}
+		}
+		for _, h := range l.Plan.Hosts {
+			if err := l.setRoutes(h); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (l *Lab) switchDevice(host, device string, up bool) error {
+	if up {
+		return l.raise(host, device)
+	}
+	nl, err := l.handle(host)
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	dev, err := nl.LinkByName(device)
+	if err != nil {
+		return err
+	}
+	return nl.LinkSetDown(netlink.Link(dev))
+}
+
+// ClearFaults ends all faults of links; nodes that were killed stay dead.
+func (l *Lab) ClearFaults(ctx context.Context) error {
+	for link := range downLinks(l.state) {
+		if err := l.SetLink(ctx, link.String(), true); err != nil {
+			return err
+		}
+	}
+	if l.options.Direct {
+		return nil
+	}
+	if err := l.Partition(nil); err != nil {
+		return err
+	}
+	return l.changeRules(l.Plan.Links, func(r *wireRule) error { *r = wireRule{}; return nil })
+}
+
+// ParsePartition reads groups as they stand on the command line: n1,n2|n3.
+func ParsePartition(text string) [][]string {
+	var groups [][]string
+	for _, group := range strings.Split(text, "|") {
+		groups = append(groups, strings.Split(group, ","))
+	}
+	return groups
+}

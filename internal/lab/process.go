@@ -1,0 +1,115 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process names a process for as long as the machine runs: pids are used again, pairs of pid and start time are not.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since the machine started
+}
+
+func processOf(pid int) (Process, error) {
+	start, err := startTime(pid)
+	return Process{pid, start}, err
+}
+
+// startTime reads the start time of a process that runs; a zombie doesn't.
+func startTime(pid int) (uint64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The second field, the command, may hold spaces and parentheses: count from its end, which is field 3.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	const state, start = 0, 19
+	if len(fields) <= start || fields[state] == "Z" || fields[state] == "X" {
+		return 0, os.ErrProcessDone
+	}
+	return strconv.ParseUint(fields[start], 10, 64)
+}
+
+// Alive reports whether the process still runs.
+func (p Process) Alive() bool {
+	start, err := startTime(p.PID)
+	return p.PID != 0 && err == nil && start == p.Start
+}
+
+// kill ends the process at once and waits until it is gone.
+func (p Process) kill() error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if !p.Alive() { // checked after the pidfd is open: from here on it can't be another process
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("end process %d: %w", p.PID, err)
+	}
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// start runs a command in a namespace, out of reach of the terminal's Ctrl-C, with its output in a log file.
+func start(nsPath string, argv, env []string, logFile string) (*exec.Cmd, error) {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd, inNamespace(nsPath, cmd.Start) // a child is born into the namespace of the thread that forks
+}
+
+// processesIn finds the processes that live in any of the namespaces. The caller's own namespace is never among them.
+func processesIn(paths []string) ([]Process, error) {
+	inside := map[uint64]bool{}
+	for _, path := range paths {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err == nil {
+			inside[st.Ino] = true
+		}
+	}
+	var own unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &own); err != nil {
+		return nil, err
+	}
+	delete(inside, own.Ino)
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	var found []Process
+	for _, dir := range dirs {
+		var st unix.Stat_t
+		if unix.Stat(filepath.Join(dir, "ns/net"), &st) != nil || !inside[st.Ino] {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if p, err := processOf(pid); err == nil && pid != os.Getpid() {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,117 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	runDir  = "/run/netcraq"
+	labsDir = runDir + "/labs"
+	// pinRoot holds, per lab and node, what agents pin.
+	pinRoot = "/sys/fs/bpf/netcraq/labs"
+)
+
+func dir(name string) string           { return filepath.Join(labsDir, name) }
+func stateFile(name string) string     { return filepath.Join(dir(name), "lab.json") }
+func clusterFile(name string) string   { return filepath.Join(dir(name), "cluster.yaml") }
+func logFile(name, host string) string { return filepath.Join(dir(name), host+".log") }
+func pinDir(name, host string) string  { return filepath.Join(pinRoot, name, host) }
+
+// state is what a lab's state file holds. It is written before anything it speaks of is made.
+type state struct {
+	Options  Options             `json:"options"`
+	Octet    byte                `json:"octet"` // the lab's addresses are 10.<octet>.0.0/16
+	Up       bool                `json:"up"`    // false while the lab is being built, and again while it is removed
+	Maker    Process             `json:"maker"`
+	Owned    bool                `json:"owned"` // the lab ends with its maker
+	Commands map[string][]string `json:"commands,omitempty"`
+	Agents   map[string]Process  `json:"agents,omitempty"`
+	Down     []Link              `json:"down,omitempty"` // links that are switched off
+}
+
+func (s *state) write() error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	name := s.Options.Name
+	if err := os.MkdirAll(dir(name), 0o755); err != nil {
+		return err
+	}
+	scratch := stateFile(name) + ".new"
+	if err := os.WriteFile(scratch, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(scratch, stateFile(name))
+}
+
+func readState(name string) (*state, error) {
+	text, err := os.ReadFile(stateFile(name))
+	if err != nil {
+		return nil, err
+	}
+	s := new(state)
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", stateFile(name), err)
+	}
+	return s, nil
+}
+
+// names lists the labs that have a directory.
+func names() []string {
+	entries, _ := os.ReadDir(labsDir) // absent: no labs
+	var found []string
+	for _, e := range entries {
+		found = append(found, e.Name())
+	}
+	return found
+}
+
+// lock makes this process the only one that changes labs. It ends with the process, however that ends.
+func lock(ctx context.Context) (unlock func(), err error) {
+	for {
+		if err := os.MkdirAll(runDir, 0o755); err != nil {
+			return nil, err
+		}
+		fd, err := unix.Open(runDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		locked := make(chan error, 1)
+		go func() { locked <- flock(fd) }()
+		select {
+		case err = <-locked:
+		case <-ctx.Done():
+			go func() { <-locked; unix.Close(fd) }()
+			return nil, ctx.Err()
+		}
+		if err == nil && isAt(fd, runDir) {
+			return func() { os.Remove(runDir); unix.Close(fd) }, nil // Remove fails, as it should, unless it is empty
+		}
+		unix.Close(fd)
+		if err != nil {
+			return nil, fmt.Errorf("lock %s: %w", runDir, err)
+		}
+	}
+}
+
+func flock(fd int) error {
+	for {
+		if err := unix.Flock(fd, unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// isAt reports whether fd is still what path names: the last holder of a lock may have removed the directory.
+func isAt(fd int, path string) bool {
+	var held, named unix.Stat_t
+	return unix.Fstat(fd, &held) == nil && unix.Stat(path, &named) == nil && held.Ino == named.Ino && held.Dev == named.Dev
+}
