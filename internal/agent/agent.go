@@ -90,6 +90,9 @@ func (a *Agent) API() string {
 func (a *Agent) Serve(ctx context.Context) error {
 	info := a.options.Plane.Info()
 	a.log.Info("node is up", "plane", info.Plane, "mode", info.Mode, "addr", info.Addr, "api", a.API())
+	if info.Why != "" {
+		a.log.Warn("the data plane could be faster", "mode", info.Mode, "because", info.Why)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	if a.listener != nil {
 		group.Go(func() error { return a.serveAPI(ctx) })

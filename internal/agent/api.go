@@ -26,9 +26,10 @@ const (
 )
 
 // Dial returns a client of the agent at a TCP address. Nothing is sent before the first call.
-func Dial(addr string) (agentv1.AgentClient, *grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)))
+func Dial(addr string, options ...grpc.DialOption) (agentv1.AgentClient, *grpc.ClientConn, error) {
+	options = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes))}, options...)
+	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("agent %s: %w", addr, err)
 	}

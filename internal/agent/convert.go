@@ -13,21 +13,12 @@ import (
 
 // configOf reads the configuration of some shards for the node at self.
 func configOf(self netip.AddrPort, in *agentv1.ShardConfig) (chain.ShardConfig, error) {
-	config := chain.ShardConfig{Epoch: in.GetEpoch(), Learner: in.GetLearner(), Self: -1}
-	switch in.GetState() {
-	case agentv1.State_STATE_NONE:
-		config.State = chain.None
-	case agentv1.State_STATE_ACTIVE:
-		config.State = chain.Active
-	case agentv1.State_STATE_FROZEN:
-		config.State = chain.Frozen
-	default:
-		return config, fmt.Errorf("state %d is unknown", in.GetState())
+	config := chain.ShardConfig{Epoch: in.GetEpoch(), Learner: in.GetLearner()}
+	state, err := stateOf(in.GetState())
+	if err != nil || state == chain.None {
+		return config, err
 	}
-	if config.State == chain.None {
-		config.Self = 0
-		return config, nil
-	}
+	config.State, config.Self = state, -1
 	// Checked here too, so that a long list of members is not even read.
 	if len(in.GetMembers()) > wire.MaxChain {
 		return config, fmt.Errorf("a chain has 1 to %d members, not %d", wire.MaxChain, len(in.GetMembers()))
@@ -46,6 +37,18 @@ func configOf(self netip.AddrPort, in *agentv1.ShardConfig) (chain.ShardConfig, 
 		return config, fmt.Errorf("this node, %v, is not a member of the chain %v", self, config.Members)
 	}
 	return config, nil
+}
+
+func stateOf(in agentv1.State) (chain.State, error) {
+	switch in {
+	case agentv1.State_STATE_NONE:
+		return chain.None, nil
+	case agentv1.State_STATE_ACTIVE:
+		return chain.Active, nil
+	case agentv1.State_STATE_FROZEN:
+		return chain.Frozen, nil
+	}
+	return chain.None, fmt.Errorf("state %d is unknown", in)
 }
 
 // configGroups gathers shards that are configured alike.

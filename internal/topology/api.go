@@ -1,9 +1,13 @@
 package topology
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/netcraq/netcraq/wire"
+)
 
 // APIPort is the TCP port of a node's agent, at the node's own address, unless the cluster file says otherwise.
-const APIPort = 4412
+const APIPort = wire.Port + 1
 
 // APIAddr is where the node's agent listens.
 func (n Node) APIAddr() string {

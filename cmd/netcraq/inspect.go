@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/agent"
+	"github.com/netcraq/netcraq/internal/topology"
+)
+
+// inspectFlags are the command line of `netcraq inspect`.
+type inspectFlags struct {
+	cluster, key string
+	api          []string
+	json         bool
+	timeout      time.Duration
+}
+
+func newInspectCommand() *cobra.Command {
+	var flags inspectFlags
+	c := &cobra.Command{
+		Use:   "inspect [NODE...]",
+		Short: "Show nodes from inside: planes, chains, tables, and what became of every message",
+		Example: `  netcraq inspect                        every node of the cluster, side by side
+  netcraq inspect n1 --json
+  netcraq inspect --key fruit            one object as each node has it
+  netcraq inspect --api 192.0.2.1:4412   without a cluster file`,
+		RunE: func(c *cobra.Command, names []string) error {
+			return runInspect(c.Context(), c.OutOrStdout(), &flags, names)
+		},
+	}
+	c.Flags().StringVar(&flags.cluster, "cluster", "", "cluster file (default: $"+topology.PathVariable+", or that of the running cluster)")
+	c.Flags().StringArrayVar(&flags.api, "api", nil, "TCP address of an agent, instead of a cluster file; may be given several times")
+	c.Flags().StringVar(&flags.key, "key", "", "show this object")
+	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
+	c.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Second, "wait this long for the agents")
+	return c
+}
+
+func runInspect(ctx context.Context, out io.Writer, flags *inspectFlags, names []string) error {
+	targets, err := inspectTargets(flags, names)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, flags.timeout)
+	defer cancel()
+	reports := agent.Inspect(ctx, targets, []byte(flags.key))
+	switch {
+	case flags.json:
+		err = printJSON(out, map[string]any{"nodes": reports})
+	case flags.key != "":
+		err = printObjects(out, reports)
+	default:
+		err = printReports(out, reports)
+	}
+	if err != nil {
+		return err
+	}
+	silent := slices.DeleteFunc(slices.Clone(reports), func(r *agent.Report) bool { return r.Error == "" })
+	if len(silent) > 0 {
+		return fmt.Errorf("%d of %d agents did not answer; at %s: %s", len(silent), len(reports), silent[0].API, silent[0].Error)
+	}
+	return nil
+}
+
+func inspectTargets(flags *inspectFlags, names []string) ([]agent.Target, error) {
+	var targets []agent.Target
+	if len(flags.api) > 0 {
+		if len(names) > 0 || flags.cluster != "" {
+			return nil, fmt.Errorf("--api names agents by address: leave out --cluster and node names")
+		}
+		for _, api := range flags.api {
+			targets = append(targets, agent.Target{Name: api, API: api})
+		}
+		return targets, nil
+	}
+	path, err := topology.Find(flags.cluster)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := topology.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		for _, node := range cluster.Nodes {
+			names = append(names, node.Name)
+		}
+	}
+	for _, name := range names {
+		node, ok := cluster.Node(name)
+		if !ok {
+			return nil, fmt.Errorf("%s has no node %q", path, name)
+		}
+		targets = append(targets, agent.Target{Name: name, API: node.APIAddr(), Addr: node.Addr.String()})
+	}
+	return targets, nil
+}
+
+func printReports(out io.Writer, reports []*agent.Report) error {
+	table := newTable(out)
+	fmt.Fprintln(table, "NODE\tADDRESS\tPLANE\tOBJECTS\tSESSIONS\tMEMORY\tNOTE")
+	for _, r := range reports {
+		if r.Error != "" {
+			fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\tno answer\n", r.Name, r.API)
+			continue
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s, %s\t%s of %s\t%s of %s\t%.1f MiB\t%s\n", r.Name, r.Addr, r.Plane, r.Mode,
+			grouped(r.Objects), grouped(r.MaxObjects), grouped(r.Sessions), grouped(r.MaxSessions),
+			float64(r.MemoryBytes)/(1<<20), r.Why)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	printChains(out, reports)
+	return printCounters(out, reports)
+}
+
+// printChains lists what each node believes its chains to be: differences are worth seeing.
+func printChains(out io.Writer, reports []*agent.Report) {
+	names := make(map[string]string)
+	for _, r := range reports {
+		names[r.Addr] = r.Name
+	}
+	table := newTable(out)
+	fmt.Fprintln(table, "NODE\tEPOCH\tSTATE\tSHARDS\tCHAIN, HEAD FIRST")
+	for _, r := range reports {
+		for _, c := range r.Chains {
+			members := make([]string, len(c.Members))
+			for i, member := range c.Members {
+				if members[i] = member; names[member] != "" {
+					members[i] = names[member]
+				}
+			}
+			state := c.State
+			if c.Learner {
+				state += ", learner"
+			}
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", r.Name, c.Epoch, state, grouped(uint64(len(c.Shards))), strings.Join(members, " > "))
+		}
+	}
+	table.Flush()
+	fmt.Fprintln(out)
+}
+
+// printCounters sets the nodes side by side.
+func printCounters(out io.Writer, reports []*agent.Report) error {
+	type line struct{ op, outcome string }
+	var lines []line
+	messages := make(map[line]map[string]uint64)
+	for _, r := range reports {
+		for _, c := range r.Counters {
+			l := line{c.Op, c.Outcome}
+			if messages[l] == nil {
+				messages[l] = make(map[string]uint64)
+				lines = append(lines, l)
+			}
+			messages[l][r.Name] = c.Messages
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return strings.Compare(a.op, b.op) })
+	table := newTable(out)
+	fmt.Fprint(table, "MESSAGE\tOUTCOME")
+	for _, r := range reports {
+		fmt.Fprint(table, "\t", r.Name)
+	}
+	for _, l := range lines {
+		fmt.Fprintf(table, "\n%s\t%s", l.op, l.outcome)
+		for _, r := range reports {
+			fmt.Fprint(table, "\t", grouped(messages[l][r.Name]))
+		}
+	}
+	fmt.Fprintln(table)
+	return table.Flush()
+}
+
+func printObjects(out io.Writer, reports []*agent.Report) error {
+	table := newTable(out)
+	fmt.Fprintln(table, "NODE\tSTATE\tVERSION\tCOMMITTED\tREADS\tWRITES\tVALUE")
+	for _, r := range reports {
+		if r.Error != "" {
+			fmt.Fprintf(table, "%s\tno answer\n", r.Name)
+			continue
+		}
+		o, state := r.Object, "clean"
+		switch {
+		case !o.Found:
+			state = "absent"
+		case !o.Clean:
+			state = "dirty"
+		}
+		value := fmt.Sprintf("%q", o.Value)
+		if o.Tombstone || !o.Found {
+			value = "-"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", r.Name, state, o.Version, o.Committed, grouped(o.Reads), grouped(o.Writes), value)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/agent"
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// defaultChainOptions is the size of a node that nobody chose one for: room for 100,000 objects of the longest values.
+func defaultChainOptions(shards int) chain.Options {
+	return chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: 100_000, MaxSessions: 100_000}
+}
+
+// nodeFlags are the command line of `netcraq node`.
+type nodeFlags struct {
+	name, cluster, addr, api string
+	plane                    planeRequest
+	remove, verbose, json    bool
+}
+
+func newNodeCommand() *cobra.Command {
+	flags := nodeFlags{plane: planeRequest{chain: defaultChainOptions(1)}}
+	c := &cobra.Command{
+		Use:   "node",
+		Short: "Run one node: a data plane and the agent beside it",
+		Long: `Run one node: a data plane and the agent beside it.
+
+With a cluster file the node takes its address and its chains from there. Without one it needs --addr, and
+its chains come through the agent's API.
+
+On xdp the data plane lives in the kernel. It goes on answering when this command ends, and a command that
+starts again picks it up without losing a packet; --remove ends it.`,
+		Example: `  netcraq node --name n1 --cluster cluster.yaml
+  netcraq node --name n1 --cluster cluster.yaml --plane xdp --port-if eth0
+  netcraq node --name n1 --remove`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runNode(c.Context(), c.ErrOrStderr(), &flags) },
+	}
+	f, size := c.Flags(), &flags.plane.chain
+	f.StringVar(&flags.name, "name", "", "the node's name in the cluster")
+	f.StringVar(&flags.cluster, "cluster", "", "cluster file")
+	f.StringVar(&flags.addr, "addr", "", "IPv4 address and UDP port of the data plane (default: from the cluster file)")
+	f.StringVar(&flags.api, "api", "", fmt.Sprintf("TCP address of the agent (default: from the cluster file, or port %d of the node's address)", topology.APIPort))
+	f.StringVar(&flags.plane.kind, "plane", planeAuto, "data plane: auto, soft or xdp")
+	f.StringArrayVar(&flags.plane.ports, "port-if", nil, "xdp: network interface to answer on; may be given several times (default: the one with the address)")
+	f.StringVar(&flags.plane.pin, "pin", "", "xdp: directory on the BPF file system for what outlives this command (default: "+pinRoot+"/NAME)")
+	f.IntVar(&size.Shards, "shards", size.Shards, "number of shards, without a cluster file")
+	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "most objects the node stores")
+	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "most client sessions the node remembers")
+	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "longest value the node stores")
+	f.BoolVar(&flags.remove, "remove", false, "xdp: end the data plane that an earlier command left running, and delete what it stored")
+	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
+	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
+	if err := c.MarkFlagRequired("name"); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
+	log := newLog(stderr, flags.verbose, flags.json)
+	if flags.plane.pin == "" {
+		flags.plane.pin = pinRoot + "/" + flags.name
+	}
+	if flags.remove {
+		return removePlane(log, flags)
+	}
+	options, err := flags.resolve()
+	if err != nil {
+		return err
+	}
+	plane, why, err := openPlane(flags.plane)
+	if err != nil {
+		return err
+	}
+	info := plane.Info()
+	log.Info("data plane is open", "node", flags.name, "plane", info.Plane, "because", why)
+	options.Plane, options.Log = plane, log
+	err = errors.Join(agent.Run(ctx, options), plane.Close())
+	if err == nil {
+		logEnd(log, flags, info.Plane)
+	}
+	return err
+}
+
+// resolve fills in what the command line left to the cluster file.
+func (flags *nodeFlags) resolve() (agent.Options, error) {
+	options := agent.Options{Name: flags.name, API: flags.api}
+	if flags.addr != "" {
+		addr, err := netip.ParseAddrPort(flags.addr)
+		if err != nil {
+			return options, fmt.Errorf("--addr %q is not an IPv4 address and port, such as 192.0.2.1:%d", flags.addr, wire.Port)
+		}
+		flags.plane.addr = addr
+	}
+	if flags.cluster != "" {
+		cluster, err := topology.Load(flags.cluster)
+		if err != nil {
+			return options, err
+		}
+		node, ok := cluster.Node(flags.name)
+		if !ok {
+			return options, fmt.Errorf("%s has no node %q", flags.cluster, flags.name)
+		}
+		if flags.addr == "" {
+			flags.plane.addr = node.Addr
+		}
+		if options.API == "" {
+			options.API = node.APIAddr()
+		}
+		flags.plane.chain.Shards = cluster.Shards
+		options.Cluster = cluster
+	}
+	if !flags.plane.addr.IsValid() {
+		return options, errors.New("where is the node? Give --cluster, or --addr")
+	}
+	if options.API == "" {
+		options.API = topology.DefaultAPI(flags.plane.addr)
+	}
+	return options, nil
+}
+
+func newLog(w io.Writer, verbose, json bool) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if verbose {
+		options.Level = slog.LevelDebug
+	}
+	if json {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// logEnd says what is left of the node.
+func logEnd(log *slog.Logger, flags *nodeFlags, plane string) {
+	if plane == planeXDP {
+		log.Info("agent stopped; the data plane goes on answering in the kernel", "node", flags.name,
+			"to_remove", "netcraq node --remove --name "+flags.name+" --pin "+flags.plane.pin)
+		return
+	}
+	log.Info("node stopped", "node", flags.name)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/internal/dataplane/soft"
+)
+
+// Kinds of planes that a user may ask for.
+const (
+	planeAuto = "auto"
+	planeSoft = "soft"
+	planeXDP  = "xdp"
+)
+
+// pinRoot is the directory on the BPF file system below which each node has its own.
+const pinRoot = "/sys/fs/bpf/netcraq"
+
+// planeRequest is what a user wants a node to run on.
+type planeRequest struct {
+	kind  string
+	addr  netip.AddrPort
+	ports []string // xdp: interfaces; none: the one that has the address
+	pin   string   // xdp: directory on the BPF file system
+	chain chain.Options
+}
+
+// openPlane opens the plane, or for "auto" the fastest that can be had. why says in a few words why it is this one.
+func openPlane(r planeRequest) (plane dataplane.Plane, why string, err error) {
+	switch r.kind {
+	case planeSoft:
+		plane, err = openSoft(r)
+		return plane, "asked for", err
+	case planeXDP:
+		plane, err = openXDP(r)
+		return plane, "asked for", err
+	case planeAuto:
+		return openAuto(r)
+	}
+	return nil, "", fmt.Errorf("--plane %q: want %s, %s or %s", r.kind, planeAuto, planeSoft, planeXDP)
+}
+
+func openAuto(r planeRequest) (dataplane.Plane, string, error) {
+	reason := ""
+	switch {
+	case os.Geteuid() != 0:
+		reason = "xdp needs root"
+	case r.addr.Addr().IsLoopback() && len(r.ports) == 0:
+		reason = "xdp needs a network interface, and this is a loopback address"
+	default:
+		plane, err := openXDP(r)
+		if err == nil {
+			return plane, "root, and the kernel took it", nil
+		}
+		reason = "xdp failed: " + err.Error()
+	}
+	plane, err := openSoft(r)
+	return plane, reason, err
+}
+
+// The constructors below keep a nil *Plane from becoming an interface that is not nil.
+
+func openSoft(r planeRequest) (dataplane.Plane, error) {
+	plane, err := soft.Listen(r.addr, r.chain)
+	if err != nil {
+		return nil, err
+	}
+	return plane, nil
+}
+
+func openXDP(planeRequest) (dataplane.Plane, error) {
+	return nil, fmt.Errorf("this build has no xdp plane")
+}
+
+func removePlane(*slog.Logger, *nodeFlags) error {
+	return fmt.Errorf("this build has no xdp plane")
+}

@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/api/agentv1"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Report is what a node's agent says of it, for people and scripts. Error alone is set if the agent did not answer.
+type Report struct {
+	Name        string       `json:"name"`
+	API         string       `json:"api"`
+	Error       string       `json:"error,omitempty"`
+	Addr        string       `json:"addr,omitempty"`
+	Plane       string       `json:"plane,omitempty"`
+	Mode        string       `json:"mode,omitempty"`
+	Why         string       `json:"why,omitempty"`
+	Clones      bool         `json:"clones"`
+	CellBytes   uint32       `json:"cell_bytes,omitempty"`
+	Objects     uint64       `json:"objects"`
+	MaxObjects  uint64       `json:"max_objects"`
+	Sessions    uint64       `json:"sessions"`
+	MaxSessions uint64       `json:"max_sessions"`
+	MemoryBytes uint64       `json:"memory_bytes"`
+	Chains      []Chain      `json:"chains"`
+	Counters    []Count      `json:"counters"`
+	Object      *ObjectState `json:"object,omitempty"`
+}
+
+// Chain is one chain that the node is in, and its shards.
+type Chain struct {
+	Epoch   uint32   `json:"epoch"`
+	State   string   `json:"state"`
+	Learner bool     `json:"learner,omitempty"`
+	Members []string `json:"members"`
+	Shards  []uint32 `json:"shards"`
+}
+
+// Count is the number of messages of an op that had an outcome.
+type Count struct {
+	Op       string `json:"op"`
+	Outcome  string `json:"outcome"`
+	Messages uint64 `json:"messages"`
+}
+
+// ObjectState is one object at one node.
+type ObjectState struct {
+	Found     bool   `json:"found"`
+	Version   uint64 `json:"version"`
+	Committed uint64 `json:"committed"`
+	Clean     bool   `json:"clean"`
+	Tombstone bool   `json:"tombstone"`
+	Value     []byte `json:"value"`
+	Reads     uint64 `json:"reads"`
+	Writes    uint64 `json:"writes"`
+}
+
+// Target is an agent to ask. Name and Addr, of the data plane, may be unknown.
+type Target struct{ Name, API, Addr string }
+
+// Inspect asks several agents at once; key, if not empty, is an object to show. The reports are in the order of
+// the targets.
+func Inspect(ctx context.Context, targets []Target, key []byte) []*Report {
+	reports := make([]*Report, len(targets))
+	var group sync.WaitGroup
+	for i, target := range targets {
+		group.Go(func() {
+			report, err := inspect(ctx, target, key)
+			if err != nil {
+				report = &Report{Name: target.Name, API: target.API, Addr: target.Addr, Error: explainCall(err)}
+			}
+			reports[i] = report
+		})
+	}
+	group.Wait()
+	return reports
+}
+
+// explainCall says in a few words why an agent did not answer.
+func explainCall(err error) string {
+	switch status.Code(err) {
+	case codes.Unavailable:
+		return "nothing answers there: is the node running?"
+	case codes.DeadlineExceeded:
+		return "no answer in time"
+	}
+	return status.Convert(err).Message()
+}
+
+func inspect(ctx context.Context, target Target, key []byte) (*Report, error) {
+	client, conn, err := Dial(target.API)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	info, err := client.Info(ctx, &agentv1.InfoRequest{})
+	if err != nil {
+		return nil, err
+	}
+	usage, err := client.Usage(ctx, &agentv1.UsageRequest{})
+	if err != nil {
+		return nil, err
+	}
+	shards, err := client.Shards(ctx, &agentv1.ShardsRequest{})
+	if err != nil {
+		return nil, err
+	}
+	counters, err := client.Counters(ctx, &agentv1.CountersRequest{})
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Name: info.Name, API: target.API, Addr: info.Addr, Plane: info.Plane, Mode: info.Mode, Why: info.Why, Clones: info.Clones,
+		CellBytes: info.CellBytes, MaxObjects: info.MaxObjects, MaxSessions: info.MaxSessions,
+		Objects: usage.Objects, Sessions: usage.Sessions, MemoryBytes: usage.MemoryBytes,
+		Chains: chainsOf(shards), Counters: countsOf(counters),
+	}
+	if len(key) == 0 {
+		return r, nil
+	}
+	o, err := client.Object(ctx, &agentv1.ObjectRequest{Key: key})
+	if err != nil {
+		return nil, err
+	}
+	r.Object = &ObjectState{
+		Found: o.Found, Version: o.Version, Committed: o.Committed, Clean: o.Version == o.Committed,
+		Tombstone: o.Tombstone, Value: o.Value, Reads: o.Reads, Writes: o.Writes,
+	}
+	return r, nil
+}
+
+func chainsOf(in *agentv1.ShardsResponse) []Chain {
+	chains := make([]Chain, 0, len(in.GetConfigs()))
+	for _, c := range in.GetConfigs() {
+		state := fmt.Sprint(c.GetState())
+		if s, err := stateOf(c.GetState()); err == nil {
+			state = s.String()
+		}
+		chains = append(chains, Chain{c.GetEpoch(), state, c.GetLearner(), c.GetMembers(), c.GetShards()})
+	}
+	return chains
+}
+
+func countsOf(in *agentv1.CountersResponse) []Count {
+	counts := make([]Count, 0, len(in.GetCounters()))
+	for _, c := range in.GetCounters() {
+		op := "unreadable"
+		if c.GetOp() != 0 {
+			op = wire.Op(c.GetOp()).String()
+		}
+		counts = append(counts, Count{op, wire.Outcome(c.GetOutcome()).String(), c.GetMessages()})
+	}
+	return counts
+}
