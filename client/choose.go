@@ -49,10 +49,13 @@ func (k *call) chooseNamed(chain []*member) (int, error) {
 	return 0, fmt.Errorf("%w: node %s is not in the chain of this key's shard %d", ErrBadRequest, k.from.name, k.view.shard(k.key))
 }
 
+// chooseNearest starts to look at a random place, so that clients who have not measured yet spread over the chain.
 func (k *call) chooseNearest(chain []*member) int {
 	best, bestRTT := 0, int64(-1)
-	for i, m := range chain {
-		if rtt := m.rtt.Load(); k.tried&(1<<i) == 0 && (bestRTT < 0 || rtt < bestRTT) {
+	start := rand.IntN(len(chain))
+	for n := range chain {
+		i := (start + n) % len(chain)
+		if rtt := chain[i].rtt.Load(); k.tried&(1<<i) == 0 && (bestRTT < 0 || rtt < bestRTT) {
 			best, bestRTT = i, rtt
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/netcraq/netcraq/wire"
@@ -28,7 +29,7 @@ var (
 	// ErrNotCounter: Add of a key whose value is not 8 bytes.
 	ErrNotCounter = errors.New("the value is no counter: it has not 8 bytes")
 	// ErrBadRequest: the arguments, or what the node made of the message, break a rule.
-	ErrBadRequest = errors.New("bad request")
+	ErrBadRequest = errors.New("invalid request")
 	// ErrNotMine: the node does not serve the key in the client's map; see NotMineError.
 	ErrNotMine = errors.New("the cluster file does not match the cluster")
 	// ErrClosed: the client was closed.
@@ -52,7 +53,7 @@ type OpError struct {
 
 // Error says what failed, and after how much trying if that matters.
 func (e *OpError) Error() string {
-	text := fmt.Sprintf("%v %q: %v", e.Op, e.Key, e.Err)
+	text := fmt.Sprintf("%s %s: %v", opName(e.Op), quoteKey(e.Key), e.Err)
 	if e.Attempts > 1 {
 		text += fmt.Sprintf(" (%d attempts in %v)", e.Attempts, e.Elapsed.Round(time.Millisecond))
 	}
@@ -60,6 +61,23 @@ func (e *OpError) Error() string {
 }
 
 func (e *OpError) Unwrap() error { return e.Err }
+
+// opName is the name of the client's method.
+func opName(op wire.Op) string {
+	if op == wire.OpRead {
+		return "get"
+	}
+	return op.String()
+}
+
+// quoteKey shows the beginning of a key, which may be long and any bytes.
+func quoteKey(key string) string {
+	const most = 64
+	if len(key) > most {
+		return strconv.Quote(key[:most]) + "..."
+	}
+	return strconv.Quote(key)
+}
 
 // CASFailedError is what a compare-and-set found instead of the expected version.
 type CASFailedError struct {

@@ -14,15 +14,19 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	started := false
 	root := &cobra.Command{
 		Use:           "netcraq",
 		Short:         "A strongly consistent key-value store that answers in the network's data plane",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+
+		PersistentPreRun: func(*cobra.Command, []string) { started = true },
 	}
-	root.AddCommand()
+	root.AddCommand(newNodeCommand(), newInspectCommand(), newBenchCommand())
+	root.AddCommand(newKVCommands()...)
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "netcraq:", err)
-		os.Exit(1)
+		os.Exit(exitStatus(err, started))
 	}
 }

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// kvFlags are the flags of all commands that work on keys.
+type kvFlags struct {
+	cluster string
+	timeout time.Duration
+	json    bool
+	trace   bool
+}
+
+func (f *kvFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.cluster, "cluster", "", "cluster `file` (default $"+topology.PathVariable+", else "+topology.DefaultPath()+")")
+	flags.DurationVar(&f.timeout, "timeout", client.DefaultTimeout, "give up after this time")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	flags.BoolVar(&f.trace, "trace", false, "draw the way of the request through the chain")
+}
+
+// kvHelp ends the help of every command that works on keys.
+const kvHelp = `
+
+Exit status: 0 done, 1 error, 2 wrong usage, 3 no such key, 4 another version than expected, 5 outcome unknown (the
+write may or may not take effect: read the key).`
+
+// newKVCommands are the commands that work on keys.
+func newKVCommands() []*cobra.Command {
+	return []*cobra.Command{newGetCommand(), newPutCommand(), newDeleteCommand(), newCASCommand(), newAddCommand()}
+}
+
+// kvRun is one command's work on one key.
+type kvRun struct {
+	flags *kvFlags
+	op    wire.Op
+	key   string
+	raw   bool // get: the bytes as they are
+	do    func(context.Context, *client.Client) (client.Result, error)
+}
+
+// run connects, does the work and shows its result.
+func (r *kvRun) run(cmd *cobra.Command) error {
+	if r.flags.timeout <= 0 {
+		return usageError(fmt.Errorf("--timeout must be positive, not %v", r.flags.timeout))
+	}
+	c, err := r.flags.connect()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	result, err := r.do(cmd.Context(), c)
+	where, locateErr := c.Locate(r.key)
+	if err == nil && locateErr != nil {
+		err = locateErr
+	}
+	if showErr := r.show(cmd.OutOrStdout(), result, where, err); showErr != nil {
+		return showErr
+	}
+	return withStatus(r.key, err)
+}
+
+// connect makes a client of the cluster that the flags name.
+func (f *kvFlags) connect() (*client.Client, error) {
+	path, err := topology.Find(f.cluster)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := client.LoadCluster(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no cluster file %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
+			path, topology.PathVariable)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster file: %w", err)
+	}
+	return client.New(client.Options{Cluster: cluster, Timeout: f.timeout})
+}
+
+// withStatus gives a client's error its exit status.
+func withStatus(key string, err error) error {
+	switch {
+	case errors.Is(err, client.ErrNotFound):
+		return &statusError{exitNotFound, fmt.Errorf("%q: not found", key)}
+	case errors.Is(err, client.ErrCASFailed):
+		return &statusError{exitCASFailed, err}
+	case errors.Is(err, client.ErrOutcomeUnknown):
+		return &statusError{exitOutcomeUnknown, err}
+	}
+	return err
+}
+
+// valueArgument is a value from the command line, or with "-" from standard input.
+func valueArgument(cmd *cobra.Command, argument string) ([]byte, error) {
+	if argument != "-" {
+		return []byte(argument), nil
+	}
+	value, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), wire.MaxValueBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the value from standard input: %w", err)
+	}
+	if len(value) > wire.MaxValueBytes {
+		return nil, fmt.Errorf("the value on standard input is longer than the %d bytes that one packet holds", wire.MaxValueBytes)
+	}
+	return value, nil
+}
+
+// colours reports whether to use colour on w.
+func colours(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && os.Getenv("NO_COLOR") == "" && isTerminal(file)
+}
