@@ -5,15 +5,19 @@ BPF_HEADERS := $(wildcard bpf/*.h)
 XDP_OBJECTS := internal/dataplane/xdp/netcraq.o internal/dataplane/xdp/scan.o
 
 LAB_OBJECTS := internal/lab/fault.o
+BENCH_OBJECTS := internal/bench/loadgen.o
 
 .PHONY: build
 build: bpf
 	go build -o bin/netcraq ./cmd/netcraq
 
 .PHONY: bpf
-bpf: $(XDP_OBJECTS) $(LAB_OBJECTS)
+bpf: $(XDP_OBJECTS) $(LAB_OBJECTS) $(BENCH_OBJECTS)
 
 internal/dataplane/xdp/%.o: bpf/%.bpf.c $(BPF_HEADERS)
+	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+
+internal/bench/%.o: bpf/%.bpf.c $(BPF_HEADERS)
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 internal/lab/%.o: bpf/%.bpf.c

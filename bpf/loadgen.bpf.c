@@ -110,7 +110,7 @@ static __always_inline __u16 template_checked(void)
  */
 static __always_inline __u64 request_id(__u32 seq, __u64 key_lo)
 {
-	return (__u64)seq << 32 | (__u32)(key_lo ^ seq ^ tag);
+	return (__u64)seq << 32 | (__u32)(key_lo >> 32 ^ key_lo ^ seq ^ tag);
 }
 
 static __always_inline __u64 write_value(__u8 *p, const struct wire_key *key, __u64 sum)

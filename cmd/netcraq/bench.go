@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/netcraq/netcraq/internal/bench"
+)
+
+// benchOutput is how a benchmark shows what it finds.
+type benchOutput struct {
+	json bool
+	csv  string
+}
+
+func newBenchCommand() *cobra.Command {
+	out := new(benchOutput)
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure nodes with load made in the kernel (root)",
+		Long: "Measure nodes in network namespaces of the benchmark's own, with requests made and every answer checked in the\n" +
+			"kernel. Needs root. Nothing is left behind, however the benchmark ends.",
+	}
+	c.PersistentFlags().BoolVar(&out.json, "json", false, "print one JSON object and nothing else")
+	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
+	c.AddCommand(newBenchReadCommand(out))
+	return c
+}
+
+// benchNodeFlags adds the flags that say which node is measured.
+func benchNodeFlags(c *cobra.Command, o *bench.NodeOptions) {
+	f := c.Flags()
+	f.StringVar(&o.Plane, "plane", "xdp", "the nodes' data plane: xdp or soft")
+	f.StringVar(&o.Mode, "node-mode", "auto", "how an XDP node is attached: auto, native or generic")
+	f.IntVar(&o.Keys, "keys", o.Keys, "number of keys asked for in turn")
+	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "length of every value")
+}
+
+func newBenchReadCommand(out *benchOutput) *cobra.Command {
+	o := bench.ReadOptions{NodeOptions: bench.NodeOptions{Keys: 1, ValueBytes: 16}}
+	c := &cobra.Command{
+		Use:   "read",
+		Short: "Clean reads of one node, beside an XDP program that only swaps addresses and a UDP echo on sockets",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Progress = out.progress()
+			return runBench(c, out, func(ctx context.Context) (*bench.ReadResult, error) { return bench.Read(ctx, o) })
+		},
+	}
+	benchNodeFlags(c, &o.NodeOptions)
+	c.Flags().Float64Var(&o.Seconds, "seconds", 5, "time under load for each of the three")
+	c.Flags().IntVar(&o.Rounds, "rounds", 5, "turns in which that time is spent")
+	return c
+}
+
+// clearLine takes back a line of progress.
+const clearLine = "\r\033[K"
+
+// progress shows what is being done in one line of standard error that is written over and over; nowhere if that is no
+// terminal.
+func (o *benchOutput) progress() bench.Progress {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return nil
+	}
+	return func(text string) { fmt.Fprint(os.Stderr, clearLine, text) }
+}
+
+// runBench runs a benchmark and prints its report.
+func runBench[R bench.Report](c *cobra.Command, out *benchOutput, run func(context.Context) (R, error)) error {
+	if err := bench.Preflight(); err != nil {
+		return err
+	}
+	r, err := run(c.Context())
+	if out.progress() != nil {
+		fmt.Fprint(os.Stderr, clearLine)
+	}
+	if err != nil {
+		return err
+	}
+	if out.csv != "" {
+		if err := writeCSVFile(out.csv, r); err != nil {
+			return err
+		}
+	}
+	if out.json {
+		return printJSON(c.OutOrStdout(), r)
+	}
+	return bench.WriteTable(c.OutOrStdout(), r)
+}
+
+func writeCSVFile(path string, r bench.Report) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := bench.WriteCSV(f, r); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

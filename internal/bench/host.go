@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// host is a network namespace of the benchmark's own.
+type host struct {
+	ns     netns.NsHandle
+	handle *netlink.Handle
+	idle   int // idle ports made so far
+}
+
+// newHost makes a namespace with loopback up and forwarding on.
+func newHost() (*host, error) {
+	h := &host{ns: netns.None()}
+	err := onOwnThread(func() error {
+		var err error
+		if h.ns, err = netns.New(); err != nil {
+			return fmt.Errorf("make a network namespace: %w", err)
+		}
+		return writeSettings(map[string]string{
+			"/proc/sys/net/ipv4/ip_forward":                  "1",
+			"/proc/sys/net/ipv6/conf/all/disable_ipv6":       "1",
+			"/proc/sys/net/ipv6/conf/default/disable_ipv6":   "1",
+			"/proc/sys/net/ipv4/conf/all/rp_filter":          "0",
+			"/proc/sys/net/ipv4/conf/default/rp_filter":      "0",
+			"/proc/sys/net/ipv4/conf/default/forwarding":     "1",
+			"/proc/sys/net/ipv4/conf/default/send_redirects": "0",
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if h.handle, err = netlink.NewHandleAt(h.ns); err != nil {
+		return nil, err
+	}
+	lo, err := h.handle.LinkByName("lo")
+	if err != nil {
+		return nil, err
+	}
+	return h, h.handle.LinkSetUp(lo)
+}
+
+// writeSettings writes sysctls of the calling thread's namespace; those that this kernel does not have are passed over.
+func writeSettings(settings map[string]string) error {
+	for path, value := range settings {
+		if err := os.WriteFile(path, []byte(value), 0); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// close gives the namespace back; the kernel removes it and its links once nothing else uses it.
+func (h *host) close() {
+	h.handle.Close()
+	h.ns.Close()
+}
+
+// do runs f on a thread inside the namespace.
+func (h *host) do(f func() error) error {
+	return onOwnThread(func() error {
+		if err := netns.Set(h.ns); err != nil {
+			return fmt.Errorf("enter a network namespace: %w", err)
+		}
+		return f()
+	})
+}
+
+// onOwnThread runs f on a thread that nothing else runs on and that ends with it.
+func onOwnThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread, in whatever namespace, ends with the goroutine
+		done <- f()
+	}()
+	return <-done
+}
+
+// port is one end of a link.
+type port struct {
+	host  *host
+	name  string
+	index int
+	mac   net.HardwareAddr
+	addr  netip.Addr
+}
+
+// connect joins two hosts by a veth pair. Each end knows the other's address, so no packet but ours crosses it.
+func connect(a *host, aName string, aAddr netip.Addr, b *host, bName string, bAddr netip.Addr) (*port, *port, error) {
+	queues := runtime.NumCPU()
+	pair := &netlink.Veth{
+		LinkAttrs:       netlink.LinkAttrs{Name: aName, MTU: 1500, NumRxQueues: queues, NumTxQueues: queues},
+		PeerName:        bName,
+		PeerNamespace:   netlink.NsFd(b.ns),
+		PeerMTU:         1500,
+		PeerNumRxQueues: uint32(queues),
+		PeerNumTxQueues: uint32(queues),
+	}
+	if err := a.handle.LinkAdd(pair); err != nil {
+		return nil, nil, fmt.Errorf("make a veth pair: %w", err)
+	}
+	left, err := openPort(a, aName, aAddr)
+	if err != nil {
+		return nil, nil, err
+	}
+	right, err := openPort(b, bName, bAddr)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := left.knows(right); err != nil {
+		return nil, nil, err
+	}
+	return left, right, right.knows(left)
+}
+
+// openPort brings an end of a link up. GRO makes the kernel poll it (NAPI), without which frames cannot be redirected
+// to it.
+func openPort(h *host, name string, addr netip.Addr) (*port, error) {
+	link, err := h.handle.LinkByName(name)
+	if err != nil {
+		return nil, err
+	}
+	p := &port{host: h, name: name, index: link.Attrs().Index, mac: link.Attrs().HardwareAddr, addr: addr}
+	if err := h.handle.AddrAdd(link, &netlink.Addr{IPNet: single(addr)}); err != nil && err != unix.EEXIST {
+		return nil, fmt.Errorf("address %v on %s: %w", addr, name, err)
+	}
+	if err := h.handle.LinkSetUp(link); err != nil {
+		return nil, err
+	}
+	return p, h.do(func() error { return setGRO(name) })
+}
+
+// knows adds the route and the neighbour entry for the other end.
+func (p *port) knows(other *port) error {
+	route := &netlink.Route{LinkIndex: p.index, Dst: single(other.addr), Src: p.addr.AsSlice(), Scope: netlink.SCOPE_LINK}
+	if err := p.host.handle.RouteReplace(route); err != nil {
+		return fmt.Errorf("route to %v by %s: %w", other.addr, p.name, err)
+	}
+	return p.host.handle.NeighSet(&netlink.Neigh{
+		LinkIndex: p.index, State: netlink.NUD_PERMANENT, IP: other.addr.AsSlice(), HardwareAddr: other.mac,
+	})
+}
+
+// received counts the packets that arrived at this end.
+func (p *port) received() (uint64, error) {
+	link, err := p.host.handle.LinkByIndex(p.index)
+	if err != nil {
+		return 0, err
+	}
+	return link.Attrs().Statistics.RxPackets, nil
+}
+
+func single(a netip.Addr) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+}
+
+// idlePort makes a port where no packet ever arrives.
+func (h *host) idlePort() (*port, error) {
+	h.idle++
+	name := fmt.Sprintf("idle%d", h.idle)
+	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name + "x"}
+	if err := h.handle.LinkAdd(pair); err != nil {
+		return nil, fmt.Errorf("make a veth pair: %w", err)
+	}
+	link, err := h.handle.LinkByName(name)
+	if err != nil {
+		return nil, err
+	}
+	return &port{host: h, name: name, index: link.Attrs().Index, mac: link.Attrs().HardwareAddr}, nil
+}

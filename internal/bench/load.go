@@ -1,0 +1,192 @@
+package bench
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+//go:embed loadgen.o
+var object []byte
+
+// Sizes that the kernel program has too.
+const (
+	maxCPUs       = 16
+	templateWords = 18
+)
+
+// lanes is the number of sessions that writes from one CPU are spread over, a power of two.
+const lanes = 1024
+
+// load is the generator and the counter, loaded for one kind of request.
+type load struct {
+	collection *ebpf.Collection
+	frame      []byte
+	from       *port
+	links      []link.Link
+}
+
+// newLoad loads the programs for requests that go the given way, and counts the answers that come to the given ports.
+func newLoad(r *request, w way, counted ...*port) (*load, error) {
+	l, err := loadPrograms(r, w)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.attachAll(counted); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// loadPrograms loads the programs without attaching them.
+func loadPrograms(r *request, w way) (*load, error) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
+	if err != nil {
+		return nil, fmt.Errorf("read the generator's object: %w", err)
+	}
+	l := &load{frame: r.frame(w), from: w.from}
+	if err := setConstants(spec, r, l.frame); err != nil {
+		return nil, err
+	}
+	spec.Maps["keys"].MaxEntries = uint32(len(r.keys))
+	l.collection, err = ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, fmt.Errorf("load the generator: %w", err)
+	}
+	if err := l.fillKeys(r); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func setConstants(spec *ebpf.CollectionSpec, r *request, packet []byte) error {
+	var template [templateWords]uint64
+	start := make([]byte, templateWords*8)
+	copy(start, packet)
+	for i := range template {
+		template[i] = binary.LittleEndian.Uint64(start[8*i:])
+	}
+	constants := map[string]any{
+		"template":     template,
+		"value_bytes":  uint32(r.valueBytes),
+		"reply_bytes":  uint32(headersBytes + r.replyBytes()),
+		"key_count":    uint32(len(r.keys)),
+		"lanes_shift":  uint32(bits.TrailingZeros(lanes)),
+		"session_base": rand.Uint64()&^(1<<40-1) | 1,
+		"version_max":  r.versionMax,
+		"tag":          rand.Uint32(),
+		"client_port":  bits.ReverseBytes16(generatorPort),
+		"is_write":     r.writes(),
+		"only_sizes":   r.onlySizes,
+	}
+	for name, value := range constants {
+		variable := spec.Variables[name]
+		if variable == nil {
+			return fmt.Errorf("the generator's object has no constant %s: build again", name)
+		}
+		if err := variable.Set(value); err != nil {
+			return fmt.Errorf("set the generator's %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// fillKeys writes the keys in the order in which they are asked for.
+func (l *load) fillKeys(r *request) error {
+	indexes := make([]uint32, len(r.keys))
+	values := make([][2]uint64, len(r.keys))
+	for i, k := range r.keys {
+		indexes[i] = uint32(i)
+		values[i] = [2]uint64{hostWord(k.Hi), hostWord(k.Lo)}
+	}
+	if _, err := l.collection.Maps["keys"].BatchUpdate(indexes, values, nil); err != nil {
+		return fmt.Errorf("fill the generator's keys: %w", err)
+	}
+	return nil
+}
+
+func (l *load) attachAll(counted []*port) error {
+	for _, p := range counted {
+		if err := l.attach("count", p); err != nil {
+			return err
+		}
+	}
+	return l.park()
+}
+
+// park attaches the generator to an interface where nothing ever arrives. That keeps it in the kernel's XDP dispatcher;
+// otherwise every BPF_PROG_RUN would put it there and take it out again, and wait for all CPUs each time.
+func (l *load) park() error {
+	idle, err := l.from.host.idlePort()
+	if err != nil {
+		return err
+	}
+	return l.attach("generate", idle)
+}
+
+func (l *load) attach(program string, p *port) error {
+	attached, err := attach(l.collection.Programs[program], p, link.XDPDriverMode)
+	if err != nil {
+		return err
+	}
+	l.links = append(l.links, attached)
+	return nil
+}
+
+// attach puts an XDP program on a port.
+func attach(program *ebpf.Program, p *port, mode link.XDPAttachFlags) (link.Link, error) {
+	var attached link.Link
+	err := p.host.do(func() error {
+		var err error
+		attached, err = link.AttachXDP(link.XDPOptions{Program: program, Interface: p.index, Flags: mode})
+		if err != nil {
+			return fmt.Errorf("attach an XDP program to %s: %w", p.name, err)
+		}
+		return nil
+	})
+	return attached, err
+}
+
+// sendBatch is how many packets the kernel sends before it lets the other side work.
+const sendBatch = 64
+
+// send sends n requests, or a few more. The calling thread must be in the namespace of the load's port.
+func (l *load) send(n int) error {
+	_, err := l.collection.Programs["generate"].Run(&ebpf.RunOptions{
+		Data:      l.frame,
+		Repeat:    uint32(n),
+		BatchSize: sendBatch,
+		Flags:     unix.BPF_F_TEST_XDP_LIVE_FRAMES,
+		Context:   xdpContext{DataEnd: uint32(len(l.frame)), IngressIfindex: uint32(l.from.index)},
+	})
+	switch {
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("this kernel cannot send live frames from BPF_PROG_RUN, Linux 5.18 or later can: %w", err)
+	case err != nil:
+		return fmt.Errorf("generate load: %w", err)
+	}
+	return nil
+}
+
+// xdpContext is struct xdp_md.
+type xdpContext struct {
+	Data, DataEnd, DataMeta                     uint32
+	IngressIfindex, RxQueueIndex, EgressIfindex uint32
+}
+
+func (l *load) close() {
+	for _, attached := range l.links {
+		attached.Close()
+	}
+	l.collection.Close()
+}

@@ -1,0 +1,75 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/internal/dataplane/soft"
+)
+
+// NodeOptions say which node is measured.
+type NodeOptions struct {
+	Plane      string // "xdp" or "soft"
+	Mode       string // of xdp: "auto", "native" or "generic"
+	Keys       int
+	ValueBytes int
+}
+
+// sessions is room for the lanes of every load that writes during a benchmark.
+const sessions = 64 * lanes
+
+func (o *NodeOptions) chainOptions() chain.Options {
+	return chain.Options{Shards: 1, CellBytes: max(o.ValueBytes, 8), MaxObjects: o.Keys, MaxSessions: sessions}
+}
+
+// node is a node under load.
+type node struct {
+	host  *host
+	plane dataplane.Plane
+}
+
+// openNode starts a node in the host, on the ports, which all have its address.
+func openNode(h *host, addr netip.AddrPort, ports []*port, o *NodeOptions) (*node, error) {
+	n := &node{host: h}
+	err := h.do(func() error {
+		var err error
+		n.plane, err = openPlane(addr, ports, o)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start a node: %w", err)
+	}
+	return n, nil
+}
+
+func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Plane, error) {
+	switch o.Plane {
+	case "soft":
+		return soft.Listen(addr, o.chainOptions())
+	}
+	return nil, fmt.Errorf("there is no plane %q: want xdp or soft", o.Plane)
+}
+
+// join makes the nodes one chain, head first, for the only shard.
+func join(nodes []*node, addrs []netip.AddrPort) error {
+	for i := len(nodes) - 1; i >= 0; i-- {
+		config := chain.ShardConfig{Epoch: epoch, State: chain.Active, Self: i, Members: addrs}
+		err := errors.Join(nodes[i].plane.Configure(0, config), nodes[i].plane.Grant(0, dataplane.Forever))
+		if err != nil {
+			return fmt.Errorf("configure node %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// description is the plane and its mode in one word or two.
+func (n *node) description() string {
+	info := n.plane.Info()
+	if info.Plane == "xdp" {
+		return info.Plane + "/" + info.Mode
+	}
+	return info.Plane
+}

@@ -1,0 +1,248 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// ReadOptions say how clean reads are measured.
+type ReadOptions struct {
+	NodeOptions
+	Seconds  float64 // for which each of the three is under load
+	Rounds   int     // in which that time is spent, the three in turn
+	Progress Progress
+}
+
+// ReadResult compares a node's reads with what the machine can do.
+type ReadResult struct {
+	ReadsPerS         float64 `json:"reads_per_s"`
+	EchoPerS          float64 `json:"echo_per_s"`
+	Ratio             float64 `json:"ratio"`
+	SocketEchoPerS    float64 `json:"socket_echo_per_s"`
+	RatioToSocketEcho float64 `json:"ratio_to_socket_echo"`
+	Sent              uint64  `json:"sent"`
+	Lost              uint64  `json:"lost"`
+	Wrong             uint64  `json:"wrong"`
+	Plane             string  `json:"plane"`
+	Keys              int     `json:"keys"`
+	ValueBytes        int     `json:"value_bytes"`
+	FillS             float64 `json:"fill_s"`
+	Rounds            []Round `json:"rounds"`
+	Machine           Machine `json:"machine"`
+}
+
+// Round is one turn of the three.
+type Round struct {
+	ReadsPerS      float64 `json:"reads_per_s"`
+	EchoPerS       float64 `json:"echo_per_s"`
+	SocketEchoPerS float64 `json:"socket_echo_per_s"`
+}
+
+// contestant is one of those that get the same load in turn.
+type contestant struct {
+	name  string
+	load  *load
+	rate  float64 // 0: full speed
+	total Tally
+}
+
+// readStage is a generator's host and a node's, joined by one link per contestant, all alike.
+type readStage struct {
+	gen, node *host
+	keys      []wire.Key
+	plane     *node
+	ways      [3]way
+	runners   [3]contestant
+	closers   []func()
+}
+
+// What the contestants are, in the order of their turns.
+const (
+	theNode = iota
+	theSwap
+	theSocket
+)
+
+// echoPort is the UDP port of the echo server.
+const echoPort = 7
+
+var contestantNames = [3]string{"node", "swap", "socket"}
+
+// Read measures reads of clean objects, an XDP program that only swaps addresses, and a UDP echo server on sockets, with
+// the same generator, the same sizes and the same counter.
+func Read(ctx context.Context, o ReadOptions) (*ReadResult, error) {
+	s, err := newReadStage(&o.NodeOptions)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	o.Progress.say("writing %d keys of %d bytes", o.Keys, o.ValueBytes)
+	start := time.Now()
+	if err := fill(ctx, s.keys, o.ValueBytes, s.ways[theNode], s.ways[theNode].from); err != nil {
+		return nil, err
+	}
+	r := &ReadResult{
+		Plane: s.plane.description(), Keys: o.Keys, ValueBytes: o.ValueBytes,
+		FillS: time.Since(start).Seconds(), Machine: ThisMachine(),
+	}
+	if err := s.prepare(&o); err != nil {
+		return nil, err
+	}
+	if err := s.rounds(ctx, &o, r); err != nil {
+		return nil, err
+	}
+	r.summarise(&s.runners[theNode].total)
+	return r, nil
+}
+
+func newReadStage(o *NodeOptions) (s *readStage, err error) {
+	s = &readStage{keys: randomKeys(o.Keys)}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.gen, err = newHost(); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.gen.close)
+	if s.node, err = newHost(); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.node.close)
+	for i, name := range contestantNames {
+		near, far, err := connect(s.gen, "to-"+name, linkAddr(i, 1), s.node, name, linkAddr(i, 2))
+		if err != nil {
+			return nil, err
+		}
+		s.ways[i] = way{from: near, to: far, dest: netip.AddrPortFrom(far.addr, wire.Port)}
+	}
+	s.ways[theSocket].dest = netip.AddrPortFrom(s.ways[theSocket].to.addr, echoPort)
+	return s, s.startNode(o)
+}
+
+// linkAddr is an address of the given link.
+func linkAddr(link, end int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, 77, byte(link), byte(end)})
+}
+
+func (s *readStage) startNode(o *NodeOptions) error {
+	w := s.ways[theNode]
+	n, err := openNode(s.node, w.dest, []*port{w.to}, o)
+	if err != nil {
+		return err
+	}
+	s.plane = n
+	s.closers = append(s.closers, func() { n.plane.Close() })
+	return join([]*node{n}, []netip.AddrPort{w.dest})
+}
+
+// prepare starts the two others and loads the generators.
+func (s *readStage) prepare(o *ReadOptions) error {
+	for i := range s.runners {
+		r := &request{
+			op: wire.OpRead, valueBytes: o.ValueBytes, versionMax: fillPasses, onlySizes: i != theNode, keys: s.keys,
+		}
+		l, err := newLoad(r, s.ways[i], s.ways[i].from)
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, l.close)
+		s.runners[i] = contestant{name: contestantNames[i], load: l}
+	}
+	mode := link.XDPDriverMode
+	if s.plane.plane.Info().Mode == "generic" {
+		mode = link.XDPGenericMode
+	}
+	swap, err := attach(s.runners[theSwap].load.collection.Programs["swap"], s.ways[theSwap].to, mode)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, func() { swap.Close() })
+	server, err := newEchoServer(s.node, s.ways[theSocket].dest, wire.VersionBytes+o.ValueBytes)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, server.close)
+	return nil
+}
+
+// rounds finds each contestant's rate and then gives each its turn, round after round.
+func (s *readStage) rounds(ctx context.Context, o *ReadOptions, r *ReadResult) error {
+	for i := range s.runners {
+		c := &s.runners[i]
+		o.Progress.say("looking for the highest rate of %s", c.name)
+		var err error
+		if c.rate, err = c.load.highestRate(ctx); err != nil {
+			return err
+		}
+	}
+	turn := time.Duration(o.Seconds / float64(o.Rounds) * float64(time.Second))
+	for n := range o.Rounds {
+		var rates [3]float64
+		for i := range s.runners {
+			f, err := s.runners[i].turn(ctx, turn)
+			if err != nil {
+				return err
+			}
+			rates[i] = f.PerSecond
+			o.Progress.say("round %d of %d: %s %.2f M/s", n+1, o.Rounds, s.runners[i].name, f.PerSecond/1e6)
+		}
+		r.Rounds = append(r.Rounds, Round{rates[theNode], rates[theSwap], rates[theSocket]})
+	}
+	return nil
+}
+
+// turn measures once more at a lower rate whenever too much was lost.
+func (c *contestant) turn(ctx context.Context, d time.Duration) (Figure, error) {
+	const (
+		tries = 10
+		slow  = 0.95
+	)
+	var f Figure
+	for range tries {
+		var err error
+		if f, err = c.load.measure(ctx, c.rate, d); err != nil {
+			return f, err
+		}
+		if f.Wrong+f.NotFound+f.Busy+f.Other > 0 {
+			return f, fmt.Errorf("%s answered wrongly: %v", c.name, f.Tally)
+		}
+		if f.tolerable() {
+			c.total = c.total.plus(f.Tally)
+			return f, nil
+		}
+		if c.rate == 0 {
+			c.rate = f.PerSecond
+		}
+		c.rate *= slow
+	}
+	return f, fmt.Errorf("%s lost %d of %d requests even at %.0f a second", c.name, f.Lost(), f.Sent, c.rate)
+}
+
+// summarise takes medians over the rounds; ratios are those within a round, where the machine was the same for all.
+func (r *ReadResult) summarise(total *Tally) {
+	var reads, echoes, sockets, ratios, socketRatios []float64
+	for _, round := range r.Rounds {
+		reads = append(reads, round.ReadsPerS)
+		echoes = append(echoes, round.EchoPerS)
+		sockets = append(sockets, round.SocketEchoPerS)
+		ratios = append(ratios, round.ReadsPerS/round.EchoPerS)
+		socketRatios = append(socketRatios, round.ReadsPerS/round.SocketEchoPerS)
+	}
+	r.ReadsPerS, r.EchoPerS, r.SocketEchoPerS = median(reads), median(echoes), median(sockets)
+	r.Ratio, r.RatioToSocketEcho = median(ratios), median(socketRatios)
+	r.Sent, r.Lost, r.Wrong = total.Sent, total.Lost(), total.Wrong
+}
+
+func (s *readStage) close() {
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		s.closers[i]()
+	}
+}

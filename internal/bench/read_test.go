@@ -1,0 +1,34 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// TestRead runs the whole benchmark for a moment, on the plane that every kernel has.
+func TestRead(t *testing.T) {
+	needRoot(t)
+	r, err := Read(t.Context(), ReadOptions{
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 100, ValueBytes: 16}, Seconds: 0.4, Rounds: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Sent == 0 || r.Wrong != 0 || r.ReadsPerS == 0 || r.EchoPerS == 0 || r.SocketEchoPerS == 0 || len(r.Rounds) != 2 {
+		t.Errorf("%+v", r)
+	}
+	if header, rows := r.Table(); len(rows) != 3 || len(rows[0]) != len(header) {
+		t.Errorf("table %v %v", header, rows)
+	}
+}
+
+func TestReadStopsWhenTold(t *testing.T) {
+	needRoot(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	_, err := Read(ctx, ReadOptions{NodeOptions: NodeOptions{Plane: "soft", Keys: 1, ValueBytes: 16}, Seconds: 1, Rounds: 1})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/netcraq/netcraq/internal/dataplane/frame"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// epoch is that of the chains made for a benchmark; they never change.
+const epoch = 1
+
+// request says what one load asks for.
+type request struct {
+	op         wire.Op // OpRead or OpPut
+	valueBytes int     // of a PUT, or of the answer to a READ
+	versionMax uint64  // newest version that an answer may carry; 0: any
+	onlySizes  bool    // the other side does not speak the protocol: judge the size of its answers alone
+	keys       []wire.Key
+}
+
+// headersBytes stand before a message in a frame.
+const headersBytes = frame.HeaderBytes
+
+func (r *request) writes() bool { return r.op != wire.OpRead }
+
+// replyBytes is the size of the message that answers the request.
+func (r *request) replyBytes() int {
+	if !r.writes() {
+		return wire.VersionBytes + r.valueBytes
+	}
+	return wire.VersionBytes
+}
+
+// frame is the request without what the generator adds to each: request id, key, session, seq and value.
+func (r *request) frame(w way) []byte {
+	m := wire.Message{Op: r.op, Epoch: epoch}
+	if r.writes() {
+		m.Value = make([]byte, r.valueBytes)
+	}
+	return frame.Append(nil, &frame.Packet{
+		SourceMAC: frame.MAC(w.from.mac), DestMAC: frame.MAC(w.to.mac),
+		From: w.source(), To: w.dest, Message: m.Append(nil),
+	})
+}
+
+// generatorPort is the UDP port that requests come from.
+const generatorPort = 9000
+
+// way is how requests travel: out of a port, into the one at the other end of its link, to an address behind it.
+type way struct {
+	from, to *port
+	dest     netip.AddrPort
+}
+
+func (w way) source() netip.AddrPort { return netip.AddrPortFrom(w.from.addr, generatorPort) }
+
+// randomKeys are n different wire keys. Any 128 bits are as good as the hash of a user's key.
+func randomKeys(n int) []wire.Key {
+	keys := make([]wire.Key, n)
+	for i := range keys {
+		keys[i] = wire.Key{Hi: rand.Uint64(), Lo: rand.Uint64()}
+	}
+	return keys
+}
+
+// valueOf is the value that the kernel's generator stores under a key and its counter expects.
+func valueOf(key wire.Key, n int) []byte {
+	word, step := hostWord(key.Hi), hostWord(key.Lo)
+	value := make([]byte, 0, n+8)
+	for ; len(value) < n; word += step {
+		value = binary.LittleEndian.AppendUint64(value, word)
+	}
+	return value[:n]
+}
+
+// hostWord is how a big-endian field of a packet reads in the kernel program, which runs on little-endian hosts.
+func hostWord(v uint64) uint64 {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], v)
+	return binary.LittleEndian.Uint64(b[:])
+}

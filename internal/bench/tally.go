@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Tally is what the kernel counted of one load.
+type Tally struct {
+	Sent     uint64
+	OK       uint64 // answered rightly, down to the last byte
+	Wrong    uint64 // answered OK, but not what the key holds
+	NotFound uint64
+	Busy     uint64
+	Other    uint64 // any other status
+	Why      why    // what was wrong with the wrong ones
+	HopsMax  int    // links that the request that travelled farthest took, its answer included
+}
+
+// Answers is the number of requests that were answered in any way.
+func (t Tally) Answers() uint64 { return t.OK + t.Wrong + t.NotFound + t.Busy + t.Other }
+
+// Lost is the number of requests that nobody answered.
+func (t Tally) Lost() uint64 {
+	if t.Answers() > t.Sent {
+		return 0
+	}
+	return t.Sent - t.Answers()
+}
+
+// plus is the sum of two tallies.
+func (t Tally) plus(other Tally) Tally {
+	t.Sent += other.Sent
+	t.OK += other.OK
+	t.Wrong += other.Wrong
+	t.NotFound += other.NotFound
+	t.Busy += other.Busy
+	t.Other += other.Other
+	t.Why |= other.Why
+	t.HopsMax = max(t.HopsMax, other.HopsMax)
+	return t
+}
+
+// String lists what is not zero.
+func (t Tally) String() string {
+	text := fmt.Sprintf("%d sent, %d answered rightly, %d lost", t.Sent, t.OK, t.Lost())
+	if t.Wrong > 0 {
+		text += fmt.Sprintf(", %d answered wrongly (%v)", t.Wrong, t.Why)
+	}
+	for _, c := range []struct {
+		count uint64
+		name  string
+	}{{t.NotFound, "not found"}, {t.Busy, "busy"}, {t.Other, "refused"}} {
+		if c.count > 0 {
+			text += fmt.Sprintf(", %d %s", c.count, c.name)
+		}
+	}
+	return text
+}
+
+// minus is what was added since an earlier tally.
+func (t Tally) minus(earlier Tally) Tally {
+	t.Sent -= earlier.Sent
+	t.OK -= earlier.OK
+	t.Wrong -= earlier.Wrong
+	t.NotFound -= earlier.NotFound
+	t.Busy -= earlier.Busy
+	t.Other -= earlier.Other
+	return t
+}
+
+// why is a set of reasons for an answer to be wrong.
+type why uint64
+
+// reasons names the bits that the kernel program sets.
+var reasons = []string{"size", "header", "request", "version", "value", "checksum"}
+
+// String lists the reasons.
+func (w why) String() string {
+	var names []string
+	for i, name := range reasons {
+		if w&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// kernelTally is struct tally of the kernel program.
+type kernelTally struct {
+	Sent, Position                   uint64
+	_                                [6]uint64
+	OK, Wrong, NotFound, Busy, Other uint64
+	WrongWhy, Differences, HopsMax   uint64
+}
+
+// tally sums the counts of all CPUs.
+func (l *load) tally() (Tally, error) {
+	var cpus [maxCPUs]kernelTally
+	if err := l.collection.Variables["tallies"].Get(&cpus); err != nil {
+		return Tally{}, fmt.Errorf("read the counters: %w", err)
+	}
+	var t Tally
+	for _, c := range cpus {
+		t.Sent += c.Sent
+		t.OK += c.OK
+		t.Wrong += c.Wrong
+		t.NotFound += c.NotFound
+		t.Busy += c.Busy
+		t.Other += c.Other
+		t.Why |= why(c.WrongWhy)
+		t.HopsMax = max(t.HopsMax, int(c.HopsMax)+1)
+	}
+	return t, nil
+}
