@@ -4,9 +4,10 @@
  * state, the same counts for every packet.
  *
  *   packet.h   frames and sums            message.h  messages: checks, answers
- *   state.h    tables and locks           read.h     R1 to R5
- *   route.h    the FIB, TTL, redirects    write.h    W1 to W5, the head
- *   clone.h    ACK multicast              update.h   W6 to W9, the chain
+ *   state.h    what a node remembers      tables.h   where: tables and locks
+ *   route.h    the FIB, TTL, redirects    clone.h    ACK multicast
+ *   read.h     R1 to R5                   write.h    W1 to W5, the head
+ *   update.h   W6 to W9, the chain
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -20,6 +21,8 @@
 #include "wire.gen.h"
 
 #include "state.h"
+
+#include "tables.h"
 
 #include "packet.h"
 
@@ -71,7 +74,7 @@ static __noinline int admit(struct xdp_md *ctx, struct nq_work *w)
 	if (c->state == NQ_STATE_NONE)
 		return not_mine(ctx, w, chain_op, live->epoch);
 	w->is_tail = live->tail;
-	if (w->op == NQ_OP_FORWARD && !is_member(w, c))
+	if (w->op == NQ_OP_FORWARD && !is_other(w, c))
 		return drop(w->op, NQ_OUTCOME_STRANGER);
 	if (chain_op && w->op != NQ_OP_FORWARD)
 		return from_chain(ctx, w, c);
@@ -174,6 +177,36 @@ SEC("xdp")
 int nq_egress_test(struct xdp_md *ctx)
 {
 	return egress(ctx, nq_test_ifindex);
+}
+
+/* What the agent asks of nq_drop_lane, in place of a packet: forget this lane if its last write is still seq. */
+struct nq_drop_request {
+	struct nq_lane_key key;
+	__u64 seq;
+};
+
+SEC("xdp")
+int nq_drop_lane(struct xdp_md *ctx)
+{
+	struct nq_drop_request *request = data_of(ctx);
+	struct nq_lane_key key;
+	struct nq_lane *lane;
+	__u64 seq;
+
+	if ((void *)(request + 1) > end_of(ctx))
+		return XDP_ABORTED;
+	key = request->key;
+	seq = request->seq;
+	lane = bpf_map_lookup_elem(&nq_lanes, &key);
+	if (!lane || !lock(&lane->lock))
+		return XDP_DROP;
+	if (lane->session != key.session || lane->seq != seq) {
+		unlock(&lane->lock);
+		return XDP_DROP;
+	}
+	/* The entry stays locked: a packet that waits for it gives up instead of writing into what the entry becomes. */
+	bpf_map_delete_elem(&nq_lanes, &key);
+	return XDP_PASS;
 }
 
 char _license[] SEC("license") = "GPL";

@@ -93,7 +93,7 @@ static __noinline int transit(struct xdp_md *ctx)
 	struct frame *f = data_of(ctx);
 	__u32 check;
 
-	if ((void *)(f + 1) > end_of(ctx) || f->ip.ttl <= 1)
+	if (!nq_transit || (void *)(f + 1) > end_of(ctx) || f->ip.ttl <= 1)
 		return XDP_PASS;
 	fib.sport = f->udp.source;
 	fib.dport = f->udp.dest;

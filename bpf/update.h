@@ -130,10 +130,11 @@ static __always_inline int is_from(struct nq_work *w, const struct nq_member *m)
 	return w->from_addr == m->addr && w->from_port == m->port;
 }
 
-static __always_inline int is_member(struct nq_work *w, const struct nq_chain_config *c)
+/* Is the sender another member of the chain? Who claims to be this node is not. */
+static __always_inline int is_other(struct nq_work *w, const struct nq_chain_config *c)
 {
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
-		if (i < c->length && is_from(w, &c->members[i]))
+		if (i < c->length && i != c->self && is_from(w, &c->members[i]))
 			return 1;
 	return 0;
 }
@@ -164,7 +165,7 @@ static __noinline int from_chain(struct xdp_md *ctx, struct nq_work *w, struct n
 			return drop(w->op, NQ_OUTCOME_STRANGER);
 		return relay(ctx, w, c);
 	}
-	if (!is_member(w, c))
+	if (!is_other(w, c))
 		return drop(w->op, NQ_OUTCOME_STRANGER);
 	return probe(ctx, w, c);
 }

@@ -55,9 +55,10 @@ func (c *ShardConfig) Tail() bool { return c.Self == len(c.Members)-1 }
 func (c *ShardConfig) next() netip.AddrPort { return c.Members[c.Self+1] }
 func (c *ShardConfig) tail() netip.AddrPort { return c.Members[len(c.Members)-1] }
 
-func (c *ShardConfig) member(a netip.AddrPort) bool {
-	for _, m := range c.Members {
-		if m == a {
+// other reports whether a is another member of the chain; who claims to be this node is not.
+func (c *ShardConfig) other(a netip.AddrPort) bool {
+	for i, m := range c.Members {
+		if m == a && i != c.Self {
 			return true
 		}
 	}

@@ -58,7 +58,7 @@ func (r *request) admit() wire.Outcome {
 	}
 	switch m.Op {
 	case wire.OpForward:
-		if !c.member(r.from) {
+		if !c.other(r.from) {
 			return wire.OutcomeStranger
 		}
 		fallthrough
@@ -98,7 +98,7 @@ func (r *request) fromChain() wire.Outcome {
 		}
 		return r.relay()
 	}
-	if !c.member(r.from) {
+	if !c.other(r.from) {
 		return wire.OutcomeStranger
 	}
 	return r.probe()

@@ -1,0 +1,71 @@
+package xdp
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+const (
+	fanColumns    = wire.MaxChain + 1
+	fanRowAll     = 0 // slots of every port
+	devmapKeySize = 4
+)
+
+// devmapValue is struct bpf_devmap_val: where a copy leaves and which program writes it.
+type devmapValue struct {
+	Ifindex uint32
+	Program uint32 // file descriptor
+}
+
+// fillFans makes the devmaps for broadcasts: for every port, and for all ports together, one for each number of copies.
+func fillFans(o *objects, ports []port) error {
+	for i, p := range ports {
+		row := uint32(i + 1)
+		if err := fillFanRow(o, row, ports[i:i+1]); err != nil {
+			return fmt.Errorf("port %s: %w", p.name, err)
+		}
+		if err := o.PortRows.Put(uint32(p.index), row); err != nil {
+			return fmt.Errorf("port %s: %w", p.name, err)
+		}
+	}
+	return fillFanRow(o, fanRowAll, ports)
+}
+
+func fillFanRow(o *objects, row uint32, ports []port) error {
+	for copies := 1; copies <= wire.MaxChain; copies++ {
+		fan, err := newFan(o.Egress, copies, ports)
+		if err != nil {
+			return err
+		}
+		err = o.Fans.Put(row*fanColumns+uint32(copies), fan)
+		fan.Close()
+		if err != nil {
+			return fmt.Errorf("fan of %d: %w", copies, err)
+		}
+	}
+	return nil
+}
+
+// newFan makes a devmap that broadcasts the given number of copies to each of the ports.
+func newFan(egress *ebpf.Program, copies int, ports []port) (*ebpf.Map, error) {
+	fan, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: "nq_fan", Type: ebpf.DevMap, KeySize: devmapKeySize, ValueSize: 8, MaxEntries: uint32(copies * len(ports)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	slot := uint32(0)
+	for _, p := range ports {
+		for range copies {
+			if err := fan.Put(slot, devmapValue{uint32(p.index), uint32(egress.FD())}); err != nil {
+				fan.Close()
+				return nil, fmt.Errorf("slot %d: %w", slot, err)
+			}
+			slot++
+		}
+	}
+	return fan, nil
+}

@@ -1,0 +1,56 @@
+package xdp
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+)
+
+// TestLayout compares every struct that Go and the XDP program share: names are for readers, sizes and offsets count.
+func TestLayout(t *testing.T) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := unsafe.Sizeof(nqObject{}); got != objectBytes {
+		t.Errorf("objectBytes is %d, the struct has %d", objectBytes, got)
+	}
+	for name, mirror := range map[string]any{
+		"nq_live": nqLive{}, "nq_member": nqMember{}, "nq_chain_config": nqChainConfig{}, "nq_object": nqObject{},
+		"nq_lane_key": nqLaneKey{}, "nq_lane": nqLane{}, "nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
+	} {
+		var s *btf.Struct
+		if err := spec.Types.TypeByName(name, &s); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		compareStruct(t, name, s, reflect.TypeOf(mirror))
+	}
+}
+
+// compareStruct checks the members of s against the fields of a Go struct; a last member of open length has no field.
+func compareStruct(t *testing.T, name string, s *btf.Struct, mirror reflect.Type) {
+	t.Helper()
+	for i, member := range s.Members {
+		if i == mirror.NumField() {
+			if _, array := member.Type.(*btf.Array); !array || i != len(s.Members)-1 {
+				t.Errorf("%s.%s is not in the Go struct", name, member.Name)
+			}
+			return
+		}
+		f := mirror.Field(i)
+		size, err := btf.Sizeof(member.Type)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uintptr(member.Offset.Bytes()) != f.Offset || uintptr(size) != f.Type.Size() {
+			t.Errorf("%s.%s: C has %d bytes at %d, Go %d at %d", name, member.Name, size, member.Offset.Bytes(), f.Type.Size(), f.Offset)
+		}
+	}
+	if int(mirror.Size()) != int(s.Size) {
+		t.Errorf("%s: C has %d bytes, Go %d", name, s.Size, mirror.Size())
+	}
+}

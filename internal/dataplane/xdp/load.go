@@ -1,0 +1,203 @@
+package xdp
+
+import (
+	"bytes"
+	_ "embed" // the compiled programs
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/netcraq/netcraq/internal/chain"
+)
+
+//go:embed netcraq.o
+var netcraqObject []byte
+
+//go:embed scan.o
+var scanObject []byte
+
+// pinned are the maps that outlive the process. The others hold nothing between two packets.
+var pinned = []string{
+	"nq_live", "nq_chains", "nq_objects", "nq_lanes", "nq_counters", "nq_punts", "nq_port_rows", "nq_fans", "nq_plans",
+	"nq_next_plan",
+}
+
+// constantsPin is the file name under which the program's constants are pinned, to be compared by a successor.
+const constantsPin = "constants"
+
+// objects is what netcraq.o holds once it is in the kernel.
+type objects struct {
+	Ingress    *ebpf.Program `ebpf:"nq_ingress"`
+	Egress     *ebpf.Program `ebpf:"nq_egress"`
+	EgressTest *ebpf.Program `ebpf:"nq_egress_test"`
+	DropLane   *ebpf.Program `ebpf:"nq_drop_lane"`
+
+	Live     *ebpf.Map `ebpf:"nq_live"`
+	Chains   *ebpf.Map `ebpf:"nq_chains"`
+	Objects  *ebpf.Map `ebpf:"nq_objects"`
+	Lanes    *ebpf.Map `ebpf:"nq_lanes"`
+	Counters *ebpf.Map `ebpf:"nq_counters"`
+	Punts    *ebpf.Map `ebpf:"nq_punts"`
+	PortRows *ebpf.Map `ebpf:"nq_port_rows"`
+	Fans     *ebpf.Map `ebpf:"nq_fans"`
+
+	Constants *ebpf.Map `ebpf:".rodata"`
+}
+
+func (o *objects) close() {
+	for _, p := range []*ebpf.Program{o.Ingress, o.Egress, o.EgressTest, o.DropLane} {
+		p.Close()
+	}
+	for _, m := range []*ebpf.Map{
+		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Punts, o.PortRows, o.Fans, o.Constants,
+	} {
+		m.Close()
+	}
+}
+
+// constants are the load-time constants of the program, by name.
+type constants map[string]any
+
+func constantsOf(node netip.AddrPort, o chain.Options) constants {
+	return constants{
+		"nq_self_addr":   node.Addr().As4(),
+		"nq_self_port":   be16(node.Port()),
+		"nq_shard_mask":  uint32(o.Shards - 1),
+		"nq_cell_bytes":  uint32(o.CellBytes),
+		"nq_without":     uint8(o.Without),
+		"nq_relay":       flag(o.Relay),
+		"nq_weak_memory": flag(runtime.GOARCH != "amd64"),
+	}
+}
+
+func flag(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// prepare reads the compiled program and sizes its tables.
+func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	if err != nil {
+		return nil, fmt.Errorf("the XDP program in this binary: %w", err)
+	}
+	for name, value := range c {
+		v, ok := spec.Variables[name]
+		if !ok {
+			return nil, fmt.Errorf("the XDP program in this binary has no constant %s", name)
+		}
+		if err := v.Set(value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	entry := uint32(objectBytes + cellBytes(o))
+	spec.Maps["nq_live"].MaxEntries = uint32(o.Shards)
+	spec.Maps["nq_chains"].MaxEntries = uint32(2 * o.Shards)
+	spec.Maps["nq_objects"].MaxEntries = uint32(o.MaxObjects)
+	spec.Maps["nq_objects"].ValueSize = entry
+	spec.Maps["nq_blank"].ValueSize = entry
+	spec.Maps["nq_lanes"].MaxEntries = uint32(o.MaxSessions)
+	return spec, nil
+}
+
+// ErrStalePins says that the pins found belong to a data plane of another shape.
+var ErrStalePins = errors.New("a data plane with other options, or of another version, is pinned there")
+
+// load puts the program into the kernel; with a pin directory, on top of the tables that are pinned there.
+func load(o chain.Options, c constants, pin string) (*objects, error) {
+	spec, err := prepare(o, c)
+	if err != nil {
+		return nil, err
+	}
+	var options ebpf.CollectionOptions
+	if pin != "" {
+		if err := compareConstants(spec, pin); err != nil {
+			return nil, err
+		}
+		for _, name := range pinned {
+			spec.Maps[name].Pinning = ebpf.PinByName
+		}
+		options.Maps.PinPath = pin
+	}
+	out := new(objects)
+	if err := spec.LoadAndAssign(out, &options); err != nil {
+		return nil, explainLoad(err, pin)
+	}
+	if pin != "" {
+		path := filepath.Join(pin, constantsPin)
+		if err := out.Constants.Pin(path); err != nil && !errors.Is(err, os.ErrExist) {
+			out.close()
+			return nil, fmt.Errorf("pinning below %s: %w", pin, err)
+		}
+	}
+	return out, nil
+}
+
+// compareConstants makes sure that a predecessor's pins belong to a node with the same address and limits.
+func compareConstants(spec *ebpf.CollectionSpec, pin string) error {
+	m, err := ebpf.LoadPinnedMap(filepath.Join(pin, constantsPin), nil)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", pin, err)
+	}
+	defer m.Close()
+	have, err := m.LookupBytes(uint32(0))
+	if err != nil {
+		return fmt.Errorf("%s: %w", pin, err)
+	}
+	if want := spec.Maps[".rodata"].Contents[0].Value.([]byte); !bytes.Equal(have, want) {
+		return staleError(pin)
+	}
+	return nil
+}
+
+func staleError(pin string) error {
+	return fmt.Errorf("%s: %w: remove it with `netcraq node --remove --pin %s` (its objects are lost), or start with the options it was made with",
+		pin, ErrStalePins, pin)
+}
+
+// explainLoad says what to do about the usual reasons for which the kernel refuses.
+func explainLoad(err error, pin string) error {
+	var verifier *ebpf.VerifierError
+	switch {
+	case errors.Is(err, ebpf.ErrMapIncompatible):
+		return staleError(pin)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("the kernel refuses BPF programs: run as root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), or use --plane soft: %w", err)
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return fmt.Errorf("this kernel lacks a feature that the XDP plane needs (Linux 6.1 or newer is wanted); use --plane soft: %w", err)
+	case errors.As(err, &verifier):
+		return fmt.Errorf("the kernel's verifier refuses the XDP program; use --plane soft and report this: %w", err)
+	case strings.Contains(err.Error(), "cannot allocate memory"):
+		return fmt.Errorf("not enough memory for the tables: lower --objects, --sessions or --cell-bytes: %w", err)
+	}
+	return err
+}
+
+// scanner loads the program that walks over the objects.
+func scanner() (*ebpf.Collection, error) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(scanObject))
+	if err != nil {
+		return nil, fmt.Errorf("the scan program in this binary: %w", err)
+	}
+	c, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, explainLoad(err, "")
+	}
+	return c, nil
+}
+
+var native = binary.NativeEndian
+
+func appendNative(b []byte, v any) ([]byte, error) { return binary.Append(b, native, v) }

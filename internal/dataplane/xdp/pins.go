@@ -1,0 +1,81 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// bpfFS is where the BPF file system is mounted on every Linux.
+const bpfFS = "/sys/fs/bpf"
+
+// DefaultPin is the directory of the pins of the node with that name.
+func DefaultPin(name string) string { return filepath.Join(bpfFS, "netcraq", name) }
+
+// portPin is the file name of the attachment to a port.
+const portPin = "port-"
+
+// makePinDirectory makes the directory, and mounts the BPF file system if nobody has.
+func makePinDirectory(pin string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(bpfFS, &fs); err != nil {
+		return fmt.Errorf("%s: %w: is sysfs mounted?", bpfFS, err)
+	}
+	if fs.Type != unix.BPF_FS_MAGIC {
+		if err := unix.Mount("bpf", bpfFS, "bpf", 0, ""); err != nil {
+			return fmt.Errorf("mounting the BPF file system on %s: %w: run as root", bpfFS, err)
+		}
+	}
+	if err := os.MkdirAll(pin, 0o700); err != nil {
+		return fmt.Errorf("making the pin directory: %w", err)
+	}
+	return nil
+}
+
+// Pinned reports whether a data plane is pinned in the directory.
+func Pinned(pin string) bool {
+	_, err := os.Stat(filepath.Join(pin, constantsPin))
+	return err == nil
+}
+
+// Remove ends the data plane pinned in the directory: ports are detached, all its objects are lost. Nothing pinned there
+// is no error.
+func Remove(pin string) error {
+	entries, err := os.ReadDir(pin)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), portPin) {
+			if err := detach(filepath.Join(pin, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range entries {
+		if err := os.Remove(filepath.Join(pin, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return os.Remove(pin)
+}
+
+// detach ends a pinned attachment at once, whoever else still holds it open.
+func detach(path string) error {
+	l, err := link.LoadPinnedLink(path, nil)
+	if err == nil {
+		err = errors.Join(l.Detach(), l.Unpin(), l.Close())
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOLINK) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Options say which node to be and where to attach.
+type Options struct {
+	Node  netip.AddrPort // address and port of the node; the address must be one of the machine's
+	Ports []string       // interfaces; none: all Ethernet interfaces that are up
+	Chain chain.Options
+	Pin   string // directory below the BPF file system; empty: the data plane ends with the process
+	Mode  Mode   // empty: Auto
+}
+
+// Plane is the data plane in the kernel. It implements [dataplane.Plane].
+type Plane struct {
+	info    dataplane.Info
+	objects *objects
+	ports   []port
+	pin     string
+	live    *liveTable
+	socket  *net.UDPConn
+	punts   *puntReader
+	scanner *ebpf.Collection
+
+	configuring sync.Mutex
+	scanning    sync.Mutex
+}
+
+var _ dataplane.Plane = (*Plane)(nil)
+
+// Open starts the node's data plane, or takes over the one pinned by a predecessor, which never stops answering
+// meanwhile. On error nothing is left behind that was not there before.
+func Open(o Options) (*Plane, error) {
+	if err := o.Chain.Validate(); err != nil {
+		return nil, err
+	}
+	if !o.Node.Addr().Is4() {
+		return nil, fmt.Errorf("%v: the XDP plane speaks IPv4 only", o.Node)
+	}
+	if o.Mode == "" {
+		o.Mode = Auto
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("BPF needs privileges: run as root, or use --plane soft: %w", err)
+	}
+	ports, err := findPorts(o.Ports, o.Chain)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plane{ports: ports, pin: o.Pin}
+	fresh := o.Pin != "" && !Pinned(o.Pin)
+	if err := p.start(o); err != nil {
+		p.Close()
+		if fresh {
+			err = errors.Join(err, Remove(o.Pin))
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Plane) start(o Options) error {
+	var err error
+	p.socket, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(o.Node))
+	if err != nil {
+		return fmt.Errorf("%v is taken or not an address of this machine: stop the other node, or choose another --addr: %w", o.Node, err)
+	}
+	if o.Pin != "" {
+		if err := makePinDirectory(o.Pin); err != nil {
+			return err
+		}
+	}
+	if p.objects, err = load(o.Chain, constantsOf(o.Node, o.Chain), o.Pin); err != nil {
+		return err
+	}
+	if p.live, err = mapLive(p.objects.Live, o.Chain.Shards); err != nil {
+		return err
+	}
+	if err := fillFans(p.objects, p.ports); err != nil {
+		return fmt.Errorf("preparing ACK multicast: %w", err)
+	}
+	if p.punts, err = readPunts(p.objects.Punts, p.socket); err != nil {
+		return err
+	}
+	if p.scanner, err = scanner(); err != nil {
+		return err
+	}
+	mode, why, err := attachAll(p.ports, p.objects.Ingress, o.Mode, o.Pin)
+	if err != nil {
+		return err
+	}
+	p.info = dataplane.Info{
+		Plane: "xdp", Mode: string(mode), Why: why, Addr: o.Node, Options: o.Chain, Clones: !o.Chain.Relay,
+	}
+	return nil
+}
+
+// Close ends this process's part. With pins the data plane goes on answering; without, it ends.
+func (p *Plane) Close() error {
+	var errs []error
+	if p.punts != nil {
+		errs = append(errs, p.punts.close())
+	}
+	if p.socket != nil {
+		errs = append(errs, p.socket.Close())
+	}
+	for _, port := range p.ports {
+		if port.link != nil {
+			errs = append(errs, port.link.Close())
+		}
+	}
+	if p.live != nil {
+		errs = append(errs, p.live.close())
+	}
+	if p.scanner != nil {
+		p.scanner.Close()
+	}
+	if p.objects != nil {
+		p.objects.close()
+	}
+	return errors.Join(errs...)
+}
+
+// Info implements [dataplane.Plane].
+func (p *Plane) Info() dataplane.Info { return p.info }
+
+// Configure implements [dataplane.Plane].
+func (p *Plane) Configure(shard uint16, c chain.ShardConfig) error {
+	if err := p.live.check(shard); err != nil {
+		return err
+	}
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("shard %d: %w", shard, err)
+	}
+	p.configuring.Lock()
+	defer p.configuring.Unlock()
+	old, err := p.Config(shard)
+	if err != nil {
+		return err
+	}
+	slot := 1 - p.live.slot(shard)
+	if err := p.objects.Chains.Put(uint32(shard)*2+uint32(slot), chainConfigOf(c)); err != nil {
+		return fmt.Errorf("shard %d: %w", shard, err)
+	}
+	p.live.setState(shard, c, slot)
+	if old.State == chain.None {
+		return nil
+	}
+	return p.quiesce()
+}
+
+// quiesce waits until no packet is handled by the configuration that was replaced: the kernel ends an update of a map
+// of maps only after all programs that run have ended.
+func (p *Plane) quiesce() error {
+	fan, err := newFan(p.objects.Egress, 1, p.ports[:1])
+	if err != nil {
+		return fmt.Errorf("waiting for packets under way: %w", err)
+	}
+	defer fan.Close()
+	if err := p.objects.Fans.Put(uint32(fanColumns+1), fan); err != nil {
+		return fmt.Errorf("waiting for packets under way: %w", err)
+	}
+	return nil
+}
+
+// Config implements [dataplane.Plane].
+func (p *Plane) Config(shard uint16) (chain.ShardConfig, error) {
+	if err := p.live.check(shard); err != nil {
+		return chain.ShardConfig{}, err
+	}
+	var c nqChainConfig
+	if err := p.objects.Chains.Lookup(uint32(shard)*2+uint32(p.live.slot(shard)), &c); err != nil {
+		return chain.ShardConfig{}, fmt.Errorf("shard %d: %w", shard, err)
+	}
+	return c.shardConfig(), nil
+}
+
+// Grant implements [dataplane.Plane].
+func (p *Plane) Grant(shard uint16, d time.Duration) error {
+	if err := p.live.check(shard); err != nil {
+		return err
+	}
+	return p.live.grant(shard, d)
+}
+
+// Send implements [dataplane.Plane].
+func (p *Plane) Send(s chain.Send) error {
+	_, err := p.socket.WriteToUDPAddrPort(s.Message.Append(make([]byte, 0, wire.MaxMessageBytes)), s.To)
+	return err
+}

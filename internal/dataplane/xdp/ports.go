@@ -1,0 +1,174 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Mode is how the program is attached to ports.
+type Mode string
+
+const (
+	Auto    Mode = "auto"    // native if the driver can, else generic
+	Native  Mode = "native"  // in the driver
+	Generic Mode = "generic" // in the network stack: any driver, but slower
+)
+
+const (
+	headersBytes = 28 // IPv4 and UDP, before a message
+	maxPorts     = 16 // NQ_FAN_PORTS
+)
+
+// port is one interface the program is attached to.
+type port struct {
+	name  string
+	index int
+	link  link.Link
+}
+
+// findPorts resolves the names, or finds all Ethernet interfaces that are up if there are none.
+func findPorts(names []string, o chain.Options) ([]port, error) {
+	var ports []port
+	if len(names) == 0 {
+		all, err := net.Interfaces()
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range all {
+			if i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == 0 && len(i.HardwareAddr) == 6 {
+				names = append(names, i.Name)
+			}
+		}
+	}
+	for _, name := range names {
+		i, err := net.InterfaceByName(name)
+		if err != nil {
+			return nil, fmt.Errorf("port %s: %w", name, err)
+		}
+		if need := headersBytes + wire.ChainBytes + o.CellBytes; i.MTU < need {
+			return nil, fmt.Errorf("port %s: its MTU of %d is too small for values of %d bytes: raise it to %d, or start with --cell-bytes %d",
+				name, i.MTU, o.CellBytes, need, i.MTU-headersBytes-wire.ChainBytes)
+		}
+		ports = append(ports, port{name: name, index: i.Index})
+	}
+	if len(ports) == 0 || len(ports) > maxPorts {
+		return nil, fmt.Errorf("a node has 1 to %d ports, not %d: name them", maxPorts, len(ports))
+	}
+	return ports, nil
+}
+
+// attach puts the program on a port, in the place of a predecessor's if there is one.
+func (p *port) attach(program *ebpf.Program, mode Mode, pin string) error {
+	if pin != "" {
+		path := filepath.Join(pin, portPin+p.name)
+		old, err := link.LoadPinnedLink(path, nil)
+		if err == nil {
+			if err = old.Update(program); err == nil {
+				p.link = old
+				return nil
+			}
+			old.Close()
+			os.Remove(path) // of an interface that is gone
+		}
+	}
+	var err error
+	switch mode {
+	case Native:
+		p.link, err = link.AttachXDP(link.XDPOptions{Program: program, Interface: p.index, Flags: link.XDPDriverMode})
+	case Generic:
+		p.link, err = link.AttachXDP(link.XDPOptions{Program: program, Interface: p.index, Flags: link.XDPGenericMode})
+	}
+	if err != nil {
+		return fmt.Errorf("port %s: %w", p.name, err)
+	}
+	if pin == "" {
+		return nil
+	}
+	return p.link.Pin(filepath.Join(pin, portPin+p.name))
+}
+
+// attachAll attaches to every port in one mode. It returns the mode, and why it is not native if it should have been.
+func attachAll(ports []port, program *ebpf.Program, mode Mode, pin string) (Mode, string, error) {
+	first := mode
+	if mode == Auto {
+		first = Native
+	}
+	err := attachEach(ports, program, first, pin)
+	if err == nil {
+		return attachedMode(ports, first), "", nil
+	}
+	detachAll(ports, pin)
+	if mode != Auto {
+		if mode == Native && !errors.Is(err, os.ErrExist) {
+			err = fmt.Errorf("%w: the driver may not support XDP: use --mode generic", err)
+		}
+		return mode, "", err
+	}
+	why := err.Error()
+	if err := attachEach(ports, program, Generic, pin); err != nil {
+		detachAll(ports, pin)
+		return Generic, "", err
+	}
+	return Generic, why, nil
+}
+
+func attachEach(ports []port, program *ebpf.Program, mode Mode, pin string) error {
+	for i := range ports {
+		if err := ports[i].attach(program, mode, pin); err != nil {
+			return err
+		}
+		if err := enableForwarding(ports[i].name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func detachAll(ports []port, pin string) {
+	for i := range ports {
+		if ports[i].link == nil {
+			continue
+		}
+		if pin != "" {
+			ports[i].link.Unpin()
+		}
+		ports[i].link.Close()
+		ports[i].link = nil
+	}
+}
+
+// attachedMode asks the kernel, because a link taken over keeps the mode it was made with.
+func attachedMode(ports []port, asked Mode) Mode {
+	const attachedGeneric = 2 // XDP_ATTACHED_SKB
+	for _, p := range ports {
+		l, err := netlink.LinkByIndex(p.index)
+		if err == nil && l.Attrs().Xdp != nil && l.Attrs().Xdp.AttachMode == attachedGeneric {
+			return Generic
+		}
+	}
+	return asked
+}
+
+// enableForwarding lets the FIB answer for packets that came in by this port: the kernel's look-up from XDP refuses
+// where forwarding is off, also for packets the node itself sends.
+func enableForwarding(name string) error {
+	path := filepath.Join("/proc/sys/net/ipv4/conf", name, "forwarding")
+	have, err := os.ReadFile(path)
+	if err != nil || (len(have) > 0 && have[0] == '1') {
+		return err
+	}
+	if err := os.WriteFile(path, []byte("1"), 0); err != nil {
+		return fmt.Errorf("turning on IPv4 forwarding for port %s: %w", name, err)
+	}
+	return nil
+}

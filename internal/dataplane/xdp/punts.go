@@ -1,0 +1,60 @@
+package xdp
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+)
+
+// puntReader sends the messages whose next hop had no link address when the program wanted to send them: the kernel
+// resolves it for a socket, and knows it the next time.
+type puntReader struct {
+	ring *ringbuf.Reader
+	done chan struct{}
+}
+
+func readPunts(m *ebpf.Map, socket *net.UDPConn) (*puntReader, error) {
+	ring, err := ringbuf.NewReader(m)
+	if err != nil {
+		return nil, err
+	}
+	r := &puntReader{ring: ring, done: make(chan struct{})}
+	go r.run(socket)
+	return r, nil
+}
+
+func (r *puntReader) run(socket *net.UDPConn) {
+	defer close(r.done)
+	var record ringbuf.Record
+	for {
+		err := r.ring.ReadInto(&record)
+		if errors.Is(err, ringbuf.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		sendPunt(record.RawSample, socket)
+	}
+}
+
+// sendPunt sends one message. A failure is a lost packet, which the protocol survives.
+func sendPunt(sample []byte, socket *net.UDPConn) {
+	var h nqPunt
+	header := int(unsafe.Sizeof(h))
+	if _, err := binary.Decode(sample, native, &h); err != nil || header+int(h.MessageBytes) > len(sample) {
+		return
+	}
+	to := nqMember{Addr: h.Addr, Port: h.Port}.addrPort()
+	_, _ = socket.WriteToUDPAddrPort(sample[header:header+int(h.MessageBytes)], to)
+}
+
+func (r *puntReader) close() error {
+	err := r.ring.Close()
+	<-r.done
+	return err
+}
