@@ -27,6 +27,9 @@ type Lab struct {
 // ErrNotUp says that there is nothing by this name.
 var ErrNotUp = errors.New("is not up: bring it up with `netcraq lab up`")
 
+// ErrExists says that the name is in use.
+var ErrExists = errors.New("is up already")
+
 // ErrRemains says that parts of a lab are left of an `up` or `down` that was interrupted.
 var ErrRemains = errors.New("is only partly there, left by a command that was killed")
 
@@ -133,26 +136,17 @@ func (l *Lab) Cluster() *topology.Cluster { return l.Plan.Cluster(l.options.Shar
 // ClusterFile is where that configuration is written.
 func (l *Lab) ClusterFile() string { return clusterFile(l.Name) }
 
+// Published reports whether commands on this machine find the lab's nodes without being told where they are.
+func (l *Lab) Published() bool { return topology.Published(l.options.Publish, l.ClusterFile()) }
+
 // LogFile is where the output of a node's agent is kept.
 func (l *Lab) LogFile(host string) string { return logFile(l.Name, host) }
 
 // PinDir is the directory on the BPF file system that a node's agent may pin things in.
 func (l *Lab) PinDir(host string) string { return pinDir(l.Name, host) }
 
-// ChainRole is a node's place in the chain: head, replica, tail, or "head and tail".
-func (l *Lab) ChainRole(host string) string {
-	chain := l.Plan.With(RoleNode)
-	head, tail := chain[0].Name == host, chain[len(chain)-1].Name == host
-	switch {
-	case head && tail:
-		return "head and tail"
-	case head:
-		return "head"
-	case tail:
-		return "tail"
-	}
-	return "replica"
-}
+// ChainRole is a node's place in the chain.
+func (l *Lab) ChainRole(host string) string { return topology.RoleIn(l.Cluster().Chain(0), host) }
 
 // Ports returns the network devices of a host: where XDP belongs.
 func (l *Lab) Ports(host string) []string {

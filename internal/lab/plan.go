@@ -42,13 +42,16 @@ type Options struct {
 	Clients  int    `json:"clients"`
 	ClientAt string `json:"client_at,omitempty"` // the node that clients hang off; empty: the first (line), each its own (leaf-spine)
 	Shards   int    `json:"shards"`
-	Direct   bool   `json:"direct"`          // links without wires: less work per frame, but no faults on links
-	NoRoot   bool   `json:"no_root"`         // do not join the machine's own namespace to the lab
-	Plane    string `json:"plane,omitempty"` // for people: what the agents run
+	Direct   bool   `json:"direct"`  // links without wires: less work per frame, but no faults on links
+	NoRoot   bool   `json:"no_root"` // do not join the machine's own namespace to the lab
 
-	// Agent returns the command line of a node's agent, given the cluster file and a directory for pins on the BPF
-	// file system that belongs to this node. nil: a lab without agents.
-	Agent func(h Host, clusterFile, pinDir string) []string `json:"-"`
+	// Publish is where commands on this machine look for a cluster: a link to the lab's cluster file is left there,
+	// unless another cluster that runs has the place. Empty: nowhere.
+	Publish string `json:"publish,omitempty"`
+
+	// Agent returns the command line of a node's agent; nil: a lab without agents. See [Lab.ClusterFile], [Lab.PinDir]
+	// and [Lab.Ports] for what it may need.
+	Agent func(l *Lab, h Host) []string `json:"-"`
 	// Owned ties the lab to this process: once the process is gone the next Up of the same name clears the remains.
 	Owned bool `json:"-"`
 	// Progress, if set, is told what is being done.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/topology"
 )
 
 // firstOctet and lastOctet bound the /16s in 10.0.0.0/8 that labs take.
@@ -85,9 +87,9 @@ func makeRoom(o Options) error {
 
 func alreadyUp(l *Lab) error {
 	if owner, owned := l.Owner(); owned {
-		return fmt.Errorf("lab %q is up already, kept by process %d: end that first, or choose another name", l.Name, owner.PID)
+		return fmt.Errorf("lab %q %w, kept by process %d: end that first, or choose another name", l.Name, ErrExists, owner.PID)
 	}
-	return fmt.Errorf("lab %q is up already: use it, remove it with `netcraq lab down --name %s`, or choose another name", l.Name, l.Name)
+	return fmt.Errorf("lab %q %w: use it, remove it with `netcraq lab down --name %s`, or choose another name", l.Name, ErrExists, l.Name)
 }
 
 func build(ctx context.Context, o Options) (*Lab, error) {
@@ -106,7 +108,7 @@ func build(ctx context.Context, o Options) (*Lab, error) {
 	}
 	if o.Agent != nil {
 		for _, h := range l.Plan.With(RoleNode) {
-			s.Commands[h.Name] = o.Agent(h, l.ClusterFile(), l.PinDir(h.Name))
+			s.Commands[h.Name] = o.Agent(l, h)
 		}
 	}
 	if err := s.write(); err != nil {
@@ -124,6 +126,11 @@ func build(ctx context.Context, o Options) (*Lab, error) {
 	}
 	if err := l.startAgents(ctx, s, o.Progress); err != nil {
 		return nil, err
+	}
+	if o.Publish != "" {
+		if err := topology.PublishLink(o.Publish, l.ClusterFile()); err != nil && !errors.Is(err, topology.ErrTaken) {
+			return nil, err
+		}
 	}
 	s.Up = true
 	return l, s.write()
@@ -220,12 +227,15 @@ func Down(ctx context.Context, name string) (bool, error) {
 // remove looks for everything by name, so that it can finish what any other command has begun. The state file
 // goes last.
 func remove(name string) error {
-	if s, err := readState(name); err == nil && s.Up {
+	if s, err := readState(name); err == nil {
 		s.Up = false
 		if s.Maker, err = processOf(os.Getpid()); err != nil {
 			return err
 		}
 		if err := s.write(); err != nil {
+			return err
+		}
+		if err := topology.WithdrawLink(s.Options.Publish, clusterFile(name)); err != nil {
 			return err
 		}
 	}

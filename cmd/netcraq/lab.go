@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/topology"
+)
+
+// defaultLab is the lab that commands speak of unless --name says otherwise.
+const defaultLab = "lab"
+
+func newLabCommand() *cobra.Command {
+	var name string
+	c := &cobra.Command{
+		Use:   "lab",
+		Short: "A network of hosts on this machine, to try a chain in (root)",
+		Long: `A network of hosts on this machine: network namespaces joined by veth, routed by the kernel, with a node of the chain
+or a client in each. Links can lose, repeat and damage packets, and nodes can be killed.`,
+		Example: `  netcraq lab up --topology line --nodes 3 --clients 1
+  netcraq lab status
+  netcraq lab exec c1 -- netcraq put greeting hello
+  netcraq lab fault loss 2
+  netcraq lab down`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.PersistentFlags().StringVar(&name, "name", defaultLab, "name of the lab")
+	c.AddCommand(newLabUpCommand(&name), newLabDownCommand(&name), newLabStatusCommand(&name), newLabExecCommand(&name),
+		newLabFaultCommand(&name))
+	return c
+}
+
+func newLabUpCommand(name *string) *cobra.Command {
+	var o lab.Options
+	plane, wires := planeXDP, true
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Bring a lab up",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Name, o.Direct, o.Publish, o.Progress = *name, !wires, topology.DefaultPath(), progressTo(c.ErrOrStderr())
+			if err := setAgent(&o, plane); err != nil {
+				return err
+			}
+			l, err := lab.Up(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			status, err := labStatus(c.Context(), l)
+			if err != nil {
+				return err
+			}
+			printStatus(c.OutOrStdout(), status)
+			if plane != "none" {
+				printExamples(c.OutOrStdout(), l)
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Topology, "topology", lab.Line, "how the nodes are joined: "+lab.Line+" or "+lab.LeafSpine)
+	f.IntVar(&o.Nodes, "nodes", 3, "number of nodes, the chain in this order")
+	f.IntVar(&o.Clients, "clients", 1, "number of client hosts")
+	f.StringVar(&o.ClientAt, "client-at", "", "the node that clients hang off (default: the first on a line, one after the other on leaf-spine)")
+	f.IntVar(&o.Shards, "shards", 1, "number of shards, a power of two")
+	f.StringVar(&plane, "plane", planeXDP, "what the nodes run: xdp, soft, or none for the network alone")
+	f.BoolVar(&wires, "wires", true, "run links through a program that can inject faults; without it they are a little faster")
+	return c
+}
+
+// setAgent chooses what the lab's nodes run: this same binary, as `netcraq node`.
+func setAgent(o *lab.Options, plane string) error {
+	switch plane {
+	case "none":
+		return nil
+	case planeXDP, planeSoft:
+	default:
+		return fmt.Errorf("--plane %q: want xdp, soft or none", plane)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o.Agent = func(l *lab.Lab, h lab.Host) []string {
+		argv := []string{self, "node", "--name", h.Name, "--cluster", l.ClusterFile(), "--plane", plane}
+		if plane == planeXDP {
+			argv = append(argv, "--pin", l.PinDir(h.Name))
+			for _, port := range l.Ports(h.Name) {
+				argv = append(argv, "--port-if", port)
+			}
+		}
+		return argv
+	}
+	return nil
+}
+
+// printExamples prints commands to paste.
+func printExamples(w io.Writer, l *lab.Lab) {
+	table := newTable(w)
+	defer table.Flush()
+	cluster := ""
+	if !l.Published() {
+		cluster = " --cluster " + l.ClusterFile()
+	}
+	fmt.Fprintln(table, "\nTry:")
+	fmt.Fprintf(table, "  netcraq put%s greeting hello\twrite, from this machine\n", cluster)
+	fmt.Fprintf(table, "  netcraq get%s greeting --trace\tread, and see who answered\n", cluster)
+	if clients := l.Plan.With(lab.RoleClient); len(clients) > 0 {
+		fmt.Fprintf(table, "  netcraq lab exec%s %s -- netcraq get greeting\tthe same from a client host\n", nameFlag(l), clients[0].Name)
+	}
+	fmt.Fprintf(table, "  netcraq lab status%s\twhat the nodes did\n", nameFlag(l))
+	fmt.Fprintf(table, "  netcraq lab fault%s loss 2\tlose 2 %% of all frames\n", nameFlag(l))
+}
+
+// nameFlag is what has to be added to commands that speak of this lab.
+func nameFlag(l *lab.Lab) string {
+	if l.Name == defaultLab {
+		return ""
+	}
+	return " --name " + l.Name
+}
+
+func newLabDownCommand(name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Remove a lab, or what is left of one, with everything that runs in it",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			was, err := lab.Down(c.Context(), *name)
+			if err != nil {
+				return err
+			}
+			if !was {
+				fmt.Fprintf(c.OutOrStdout(), "lab %q is not up; nothing to do\n", *name)
+				return nil
+			}
+			fmt.Fprintf(c.OutOrStdout(), "lab %q is gone\n", *name)
+			return nil
+		},
+	}
+}
+
+func newLabExecCommand(name *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "exec HOST [-- COMMAND...]",
+		Short: "Run a command in a host, a shell by default",
+		Long: `Run a command in a host, a shell by default. Input, output and exit status are the command's own. netcraq, in
+there, is this binary and knows the lab's nodes.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			l, err := lab.Open(*name)
+			if err != nil {
+				return err
+			}
+			argv := args[1:]
+			if len(argv) == 0 {
+				argv = []string{"sh", "-i"}
+			}
+			return l.Exec(args[0], argv)
+		},
+	}
+	c.Flags().SetInterspersed(false) // flags after HOST are the command's own
+	return c
+}
+
+// progressTo reports steps as they are taken.
+func progressTo(w io.Writer) func(string) {
+	return func(step string) { fmt.Fprintf(w, "· %s\n", step) }
+}
+
+func newLabFaultCommand(name *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "fault",
+		Short: "Break a lab, and mend it",
+		Long: `Break a lab, and mend it. Chances of loss, duplication and corruption are percentages of the frames of a link, in each direction;
+the random numbers are the kernel's and have no seed.`,
+		Example: `  netcraq lab fault loss 2
+  netcraq lab fault duplicate 5 --link n1-n2
+  netcraq lab fault partition 'n1,c1|n2,n3'
+  netcraq lab fault node-kill n2
+  netcraq lab fault list
+  netcraq lab fault clear`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(
+		newChanceCommand(name, lab.Loss, "lose frames"),
+		newChanceCommand(name, lab.Duplicate, "deliver frames twice"),
+		newChanceCommand(name, lab.Corrupt, "turn over one bit of frames"),
+		newBreakCommand(name, "link-down LINK", "switch a link off; routes follow", func(ctx context.Context, l *lab.Lab, link string) error {
+			return l.SetLink(ctx, link, false)
+		}),
+		newBreakCommand(name, "link-up LINK", "switch a link on again", func(ctx context.Context, l *lab.Lab, link string) error {
+			return l.SetLink(ctx, link, true)
+		}),
+		newBreakCommand(name, "node-kill NODE", "kill a node's agent and take its data plane away; its host still routes",
+			func(ctx context.Context, l *lab.Lab, node string) error { return l.KillNode(ctx, node) }),
+		newBreakCommand(name, "node-start NODE", "start a killed node, empty: a chain that has taken writes will not have it back",
+			func(ctx context.Context, l *lab.Lab, node string) error { return l.StartAgent(ctx, node) }),
+		newBreakCommand(name, "agent-kill NODE", "kill a node's agent; a data plane in the kernel goes on answering",
+			func(ctx context.Context, l *lab.Lab, node string) error { return l.KillAgent(ctx, node) }),
+		newBreakCommand(name, "agent-start NODE", "start a killed agent; it picks its data plane up",
+			func(ctx context.Context, l *lab.Lab, node string) error { return l.StartAgent(ctx, node) }),
+		newBreakCommand(name, "partition GROUPS", "cut groups of hosts off from one another: n1,n2|n3",
+			func(_ context.Context, l *lab.Lab, groups string) error {
+				return l.Partition(lab.ParsePartition(groups))
+			}),
+		newClearCommand(name),
+		newFaultListCommand(name),
+	)
+	return c
+}
+
+func newChanceCommand(name *string, kind lab.Kind, what string) *cobra.Command {
+	var where lab.Where
+	c := &cobra.Command{
+		Use:   string(kind) + " PERCENT",
+		Short: what + ", on all links unless told otherwise; 0 ends it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			percent, err := strconv.ParseFloat(strings.TrimSuffix(args[0], "%"), 64)
+			if err != nil {
+				return fmt.Errorf("%q is not a percentage", args[0])
+			}
+			l, err := lab.Open(*name)
+			if err != nil {
+				return err
+			}
+			return l.SetFault(kind, percent, where)
+		},
+	}
+	c.Flags().StringVar(&where.Link, "link", "", "only this link, such as n1-n2")
+	c.Flags().StringVar(&where.Host, "host", "", "only the links of this host")
+	c.MarkFlagsMutuallyExclusive("link", "host")
+	return c
+}
+
+func newBreakCommand(name *string, use, what string, do func(context.Context, *lab.Lab, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: what,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			l, err := lab.Open(*name)
+			if err != nil {
+				return err
+			}
+			return do(c.Context(), l, args[0])
+		},
+	}
+}
+
+func newClearCommand(name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "clear",
+		Short: "Mend all links; nodes that were killed stay dead",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			l, err := lab.Open(*name)
+			if err != nil {
+				return err
+			}
+			return l.ClearFaults(c.Context())
+		},
+	}
+}

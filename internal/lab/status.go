@@ -1,0 +1,102 @@
+package lab
+
+import (
+	"net/netip"
+)
+
+// Status is a lab as it is now.
+type Status struct {
+	Name        string       `json:"name"`
+	Topology    string       `json:"topology"`
+	Subnet      netip.Prefix `json:"subnet"`
+	ClusterFile string       `json:"cluster_file"`
+	Owner       int          `json:"owner_pid,omitempty"` // the process that the lab ends with
+	Wires       bool         `json:"wires"`
+	Hosts       []HostStatus `json:"hosts"`
+	Faults
+}
+
+// HostStatus is one host of a lab.
+type HostStatus struct {
+	Host
+	ChainRole string      `json:"chain_role,omitempty"`
+	Peers     []string    `json:"peers"`
+	Node      *NodeStatus `json:"node,omitempty"` // nodes only
+}
+
+// Health of a node.
+const (
+	HealthOK      = "ok"
+	HealthNoAgent = "no agent"   // the data plane answers by itself
+	HealthDead    = "dead"       // neither agent nor data plane
+	HealthMute    = "no answer"  // the agent runs but does not answer
+	HealthNone    = "no service" // the lab was made without agents
+)
+
+// NodeStatus is what runs on a node. The lab knows the agent's process and the ports; the rest is the agent's to tell.
+type NodeStatus struct {
+	Health   string   `json:"health"`
+	AgentPID int      `json:"agent_pid,omitempty"`
+	XDPPorts []string `json:"xdp_ports"` // ports with an XDP program
+	Log      string   `json:"log"`
+
+	Plane    string            `json:"plane,omitempty"`
+	Mode     string            `json:"mode,omitempty"`
+	Why      string            `json:"why,omitempty"`
+	Objects  uint64            `json:"objects"`
+	Sessions uint64            `json:"sessions"`
+	Counters map[string]uint64 `json:"counters,omitempty"` // messages by outcome
+}
+
+// Status looks at the lab from outside; what only agents know is left empty.
+func (l *Lab) Status() (*Status, error) {
+	faults, err := l.Faults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{Name: l.Name, Topology: l.options.Topology, Subnet: l.Plan.Subnet, ClusterFile: l.ClusterFile(),
+		Wires: !l.options.Direct, Faults: faults}
+	if owner, owned := l.Owner(); owned {
+		s.Owner = owner.PID
+	}
+	for _, h := range l.Plan.Hosts {
+		host := HostStatus{Host: h, Peers: l.Plan.Peers(h.Name)}
+		if h.Role == RoleNode {
+			host.ChainRole = l.ChainRole(h.Name)
+			if host.Node, err = l.nodeStatus(h.Name); err != nil {
+				return nil, err
+			}
+		}
+		s.Hosts = append(s.Hosts, host)
+	}
+	return s, nil
+}
+
+func (l *Lab) nodeStatus(host string) (*NodeStatus, error) {
+	n := &NodeStatus{Log: l.LogFile(host), XDPPorts: []string{}}
+	nl, err := l.handle(host)
+	if err != nil {
+		return nil, err
+	}
+	defer nl.Close()
+	for _, port := range l.Ports(host) {
+		dev, err := nl.LinkByName(port)
+		if err != nil {
+			return nil, err
+		}
+		if xdp := dev.Attrs().Xdp; xdp != nil && xdp.Attached {
+			n.XDPPorts = append(n.XDPPorts, port)
+		}
+	}
+	switch {
+	case len(l.state.Commands[host]) == 0:
+		n.Health = HealthNone
+	case l.AgentAlive(host):
+		n.Health, n.AgentPID = HealthOK, l.Agent(host).PID
+	case len(n.XDPPorts) > 0:
+		n.Health = HealthNoAgent
+	default:
+		n.Health = HealthDead
+	}
+	return n, nil
+}
