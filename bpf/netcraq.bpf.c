@@ -209,4 +209,8 @@ int nq_drop_lane(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
+/* Keeps the types in the object's BTF, where Go compares them. */
+const struct nq_punt *keep_punt __attribute__((unused));
+const struct nq_drop_request *keep_drop_request __attribute__((unused));
+
 char _license[] SEC("license") = "GPL";
