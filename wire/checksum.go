@@ -32,8 +32,9 @@ func Fold(sum uint64) uint16 {
 // checksumOK reports whether a whole message, its checksum field included, sums to all ones.
 func checksumOK(message []byte) bool { return Fold(Sum(message)) == 0xffff }
 
-// setChecksum fills in the field of a message whose other bytes are final.
-func setChecksum(message []byte) {
+// Seal fills in the checksum of an encoded message whose other bytes are final, whatever they say. The message has at
+// least [BaseBytes] bytes.
+func Seal(message []byte) {
 	binary.BigEndian.PutUint16(message[offBaseChecksum:], 0)
 	binary.BigEndian.PutUint16(message[offBaseChecksum:], ^Fold(Sum(message)))
 }

@@ -79,7 +79,7 @@ func (m *Message) Append(b []byte) []byte {
 		m.putChain(p)
 	}
 	b = append(b, m.Value...)
-	setChecksum(b[start:])
+	Seal(b[start:])
 	return b
 }
 
