@@ -32,7 +32,7 @@ func fill(ctx context.Context, keys []wire.Key, valueBytes int, w way, counted .
 
 // sendEach sends n requests in portions, each answered before the next, so that a node on sockets can follow.
 func (l *load) sendEach(ctx context.Context, n int) (Tally, error) {
-	const portion = 4096
+	const portion = 4 * sendBatch
 	var sum Tally
 	err := l.from.host.do(func() error {
 		if err := pin(); err != nil {

@@ -134,6 +134,19 @@ func (l *load) park() error {
 	return l.attach("generate", idle)
 }
 
+// attachSwap puts the limit to compare with on a node's port.
+func (l *load) attachSwap(p *port, generic bool) error {
+	mode := link.XDPDriverMode
+	if generic {
+		mode = link.XDPGenericMode
+	}
+	attached, err := attach(l.collection.Programs["swap"], p, mode)
+	if err == nil {
+		l.links = append(l.links, attached)
+	}
+	return err
+}
+
 func (l *load) attach(program string, p *port) error {
 	attached, err := attach(l.collection.Programs[program], p, link.XDPDriverMode)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane"
 	"github.com/netcraq/netcraq/internal/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/dataplane/xdp"
 )
 
 // NodeOptions say which node is measured.
@@ -47,6 +48,12 @@ func openNode(h *host, addr netip.AddrPort, ports []*port, o *NodeOptions) (*nod
 
 func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Plane, error) {
 	switch o.Plane {
+	case "xdp":
+		names := make([]string, len(ports))
+		for i, p := range ports {
+			names[i] = p.name
+		}
+		return xdp.Open(xdp.Options{Node: addr, Ports: names, Chain: o.chainOptions(), Mode: xdp.Mode(o.Mode)})
 	case "soft":
 		return soft.Listen(addr, o.chainOptions())
 	}
@@ -64,6 +71,11 @@ func join(nodes []*node, addrs []netip.AddrPort) error {
 	}
 	return nil
 }
+
+// generic reports whether the node's XDP program runs after the kernel has built a socket buffer.
+func (n *node) generic() bool { return n.plane.Info().Mode == "generic" }
+
+func (n *node) close() { n.plane.Close() }
 
 // description is the plane and its mode in one word or two.
 func (n *node) description() string {

@@ -2,11 +2,8 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"time"
-
-	"github.com/cilium/ebpf/link"
 
 	"github.com/netcraq/netcraq/wire"
 )
@@ -44,14 +41,6 @@ type Round struct {
 	SocketEchoPerS float64 `json:"socket_echo_per_s"`
 }
 
-// contestant is one of those that get the same load in turn.
-type contestant struct {
-	name  string
-	load  *load
-	rate  float64 // 0: full speed
-	total Tally
-}
-
 // readStage is a generator's host and a node's, joined by one link per contestant, all alike.
 type readStage struct {
 	gen, node *host
@@ -59,7 +48,7 @@ type readStage struct {
 	plane     *node
 	ways      [3]way
 	runners   [3]contestant
-	closers   []func()
+	undo      undo
 }
 
 // What the contestants are, in the order of their turns.
@@ -81,7 +70,7 @@ func Read(ctx context.Context, o ReadOptions) (*ReadResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
+	defer s.undo.run()
 	o.Progress.say("writing %d keys of %d bytes", o.Keys, o.ValueBytes)
 	start := time.Now()
 	if err := fill(ctx, s.keys, o.ValueBytes, s.ways[theNode], s.ways[theNode].from); err != nil {
@@ -105,17 +94,17 @@ func newReadStage(o *NodeOptions) (s *readStage, err error) {
 	s = &readStage{keys: randomKeys(o.Keys)}
 	defer func() {
 		if err != nil {
-			s.close()
+			s.undo.run()
 		}
 	}()
 	if s.gen, err = newHost(); err != nil {
 		return nil, err
 	}
-	s.closers = append(s.closers, s.gen.close)
+	s.undo.add(s.gen.close)
 	if s.node, err = newHost(); err != nil {
 		return nil, err
 	}
-	s.closers = append(s.closers, s.node.close)
+	s.undo.add(s.node.close)
 	for i, name := range contestantNames {
 		near, far, err := connect(s.gen, "to-"+name, linkAddr(i, 1), s.node, name, linkAddr(i, 2))
 		if err != nil {
@@ -139,7 +128,7 @@ func (s *readStage) startNode(o *NodeOptions) error {
 		return err
 	}
 	s.plane = n
-	s.closers = append(s.closers, func() { n.plane.Close() })
+	s.undo.add(n.close)
 	return join([]*node{n}, []netip.AddrPort{w.dest})
 }
 
@@ -153,77 +142,36 @@ func (s *readStage) prepare(o *ReadOptions) error {
 		if err != nil {
 			return err
 		}
-		s.closers = append(s.closers, l.close)
+		s.undo.add(l.close)
 		s.runners[i] = contestant{name: contestantNames[i], load: l}
 	}
-	mode := link.XDPDriverMode
-	if s.plane.plane.Info().Mode == "generic" {
-		mode = link.XDPGenericMode
-	}
-	swap, err := attach(s.runners[theSwap].load.collection.Programs["swap"], s.ways[theSwap].to, mode)
-	if err != nil {
+	if err := s.runners[theSwap].load.attachSwap(s.ways[theSwap].to, s.plane.generic()); err != nil {
 		return err
 	}
-	s.closers = append(s.closers, func() { swap.Close() })
 	server, err := newEchoServer(s.node, s.ways[theSocket].dest, wire.VersionBytes+o.ValueBytes)
 	if err != nil {
 		return err
 	}
-	s.closers = append(s.closers, server.close)
+	s.undo.add(server.close)
 	return nil
 }
 
 // rounds finds each contestant's rate and then gives each its turn, round after round.
 func (s *readStage) rounds(ctx context.Context, o *ReadOptions, r *ReadResult) error {
 	for i := range s.runners {
-		c := &s.runners[i]
-		o.Progress.say("looking for the highest rate of %s", c.name)
-		var err error
-		if c.rate, err = c.load.highestRate(ctx); err != nil {
+		o.Progress.say("looking for the highest rate of %s", s.runners[i].name)
+		if err := s.runners[i].prepare(ctx); err != nil {
 			return err
 		}
 	}
-	turn := time.Duration(o.Seconds / float64(o.Rounds) * float64(time.Second))
+	rates, err := takeTurns(ctx, s.runners[:], o.Rounds, o.Seconds, o.Progress)
+	if err != nil {
+		return err
+	}
 	for n := range o.Rounds {
-		var rates [3]float64
-		for i := range s.runners {
-			f, err := s.runners[i].turn(ctx, turn)
-			if err != nil {
-				return err
-			}
-			rates[i] = f.PerSecond
-			o.Progress.say("round %d of %d: %s %.2f M/s", n+1, o.Rounds, s.runners[i].name, f.PerSecond/1e6)
-		}
-		r.Rounds = append(r.Rounds, Round{rates[theNode], rates[theSwap], rates[theSocket]})
+		r.Rounds = append(r.Rounds, Round{rates[theNode][n], rates[theSwap][n], rates[theSocket][n]})
 	}
 	return nil
-}
-
-// turn measures once more at a lower rate whenever too much was lost.
-func (c *contestant) turn(ctx context.Context, d time.Duration) (Figure, error) {
-	const (
-		tries = 10
-		slow  = 0.95
-	)
-	var f Figure
-	for range tries {
-		var err error
-		if f, err = c.load.measure(ctx, c.rate, d); err != nil {
-			return f, err
-		}
-		if f.Wrong+f.NotFound+f.Busy+f.Other > 0 {
-			return f, fmt.Errorf("%s answered wrongly: %v", c.name, f.Tally)
-		}
-		if f.tolerable() {
-			c.total = c.total.plus(f.Tally)
-			return f, nil
-		}
-		if c.rate == 0 {
-			c.rate = f.PerSecond
-		}
-		c.rate *= slow
-	}
-	return f, fmt.Errorf("%s lost %d of %d requests even at %.0f a second", c.name, f.Lost(), f.Sent, c.rate)
 }
 
 // summarise takes medians over the rounds; ratios are those within a round, where the machine was the same for all.
@@ -239,10 +187,4 @@ func (r *ReadResult) summarise(total *Tally) {
 	r.ReadsPerS, r.EchoPerS, r.SocketEchoPerS = median(reads), median(echoes), median(sockets)
 	r.Ratio, r.RatioToSocketEcho = median(ratios), median(socketRatios)
 	r.Sent, r.Lost, r.Wrong = total.Sent, total.Lost(), total.Wrong
-}
-
-func (s *readStage) close() {
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		s.closers[i]()
-	}
 }

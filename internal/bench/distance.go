@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// DistanceOptions say how reads at every node of a chain are measured.
+type DistanceOptions struct {
+	NodeOptions
+	Nodes    int
+	Seconds  float64 // for which each node is under load
+	Rounds   int     // in which that time is spent, the nodes in turn
+	Progress Progress
+}
+
+// DistanceResult is the throughput of clean reads by the distance of the node asked from the tail.
+type DistanceResult struct {
+	Rows       []DistanceRow `json:"rows"`
+	Spread     float64       `json:"spread"` // (fastest - slowest) / fastest
+	Lost       uint64        `json:"lost"`
+	Wrong      uint64        `json:"wrong"`
+	Plane      string        `json:"plane"`
+	Keys       int           `json:"keys"`
+	ValueBytes int           `json:"value_bytes"`
+	Machine    Machine       `json:"machine"`
+}
+
+// DistanceRow is one node of the chain.
+type DistanceRow struct {
+	Distance  int     `json:"distance"` // links of the chain between the node and the tail
+	ReadsPerS float64 `json:"reads_per_s"`
+}
+
+// Distance measures reads of clean objects at every node of a chain, each next to a generator of its own.
+func Distance(ctx context.Context, o DistanceOptions) (*DistanceResult, error) {
+	m, err := newMesh(o.Nodes, &o.NodeOptions)
+	if err != nil {
+		return nil, err
+	}
+	defer m.undo.run()
+	keys := randomKeys(o.Keys)
+	o.Progress.say("writing %d keys of %d bytes", o.Keys, o.ValueBytes)
+	if err := fill(ctx, keys, o.ValueBytes, m.ways[0], m.genPorts()...); err != nil {
+		return nil, err
+	}
+	runners := make([]contestant, o.Nodes)
+	for i := range runners {
+		r := &request{op: wire.OpRead, valueBytes: o.ValueBytes, versionMax: fillPasses, keys: keys}
+		l, err := newLoad(r, m.ways[i], m.ways[i].from)
+		if err != nil {
+			return nil, err
+		}
+		m.undo.add(l.close)
+		runners[i] = contestant{name: fmt.Sprintf("the node %d from the tail", o.Nodes-1-i), load: l}
+		if err := runners[i].prepare(ctx); err != nil {
+			return nil, err
+		}
+	}
+	rates, err := takeTurns(ctx, runners, o.Rounds, o.Seconds, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	return distanceResult(&o, m.nodes[0].description(), runners, rates), nil
+}
+
+func distanceResult(o *DistanceOptions, plane string, runners []contestant, rates [][]float64) *DistanceResult {
+	r := &DistanceResult{Plane: plane, Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine()}
+	slowest, fastest := 0.0, 0.0
+	for i := len(runners) - 1; i >= 0; i-- {
+		rate := median(rates[i])
+		r.Rows = append(r.Rows, DistanceRow{Distance: len(runners) - 1 - i, ReadsPerS: rate})
+		if slowest == 0 || rate < slowest {
+			slowest = rate
+		}
+		fastest = max(fastest, rate)
+		r.Lost += runners[i].total.Lost()
+		r.Wrong += runners[i].total.Wrong
+	}
+	r.Spread = (fastest - slowest) / fastest
+	return r
+}
+
+// Table has a row per node.
+func (r *DistanceResult) Table() ([]string, [][]string) {
+	var rows [][]string
+	for _, x := range r.Rows {
+		rows = append(rows, []string{fmt.Sprint(x.Distance), count(x.ReadsPerS)})
+	}
+	return []string{"distance from tail", "reads/s"}, rows
+}
+
+// Summary says how little the distance matters.
+func (r *DistanceResult) Summary() string {
+	return fmt.Sprintf("%d keys of %d bytes on plane %s: slowest and fastest differ by %.1f %%; %d wrong, %d lost.\n%v",
+		r.Keys, r.ValueBytes, r.Plane, 100*r.Spread, r.Wrong, r.Lost, r.Machine)
+}

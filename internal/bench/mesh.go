@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// mesh is a chain of nodes, each in its own host, with a link between any two and one from the generator's host to
+// each. So a packet of the chain is one packet on one link, and links can be counted.
+type mesh struct {
+	gen   *host
+	ports []*port // both ends of every link
+	ways  []way   // from the generator to each node, head first
+	nodes []*node
+	undo  undo
+}
+
+// genAddr is the generator's address, the same on all its ports, because another node may answer than the one asked.
+var genAddr = netip.AddrFrom4([4]byte{10, 78, 0, 254})
+
+func meshAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 78, 0, byte(i + 1)}) }
+
+func newMesh(n int, o *NodeOptions) (m *mesh, err error) {
+	if n < 1 || n > wire.MaxChain {
+		return nil, fmt.Errorf("a chain has 1 to %d nodes, not %d", wire.MaxChain, n)
+	}
+	m = new(mesh)
+	defer func() {
+		if err != nil {
+			m.undo.run()
+		}
+	}()
+	if m.gen, err = m.host(); err != nil {
+		return nil, err
+	}
+	hosts := make([]*host, n)
+	for i := range hosts {
+		if hosts[i], err = m.host(); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.link(hosts); err != nil {
+		return nil, err
+	}
+	return m, m.start(hosts, o)
+}
+
+func (m *mesh) host() (*host, error) {
+	h, err := newHost()
+	if err == nil {
+		m.undo.add(h.close)
+	}
+	return h, err
+}
+
+// link joins the generator to each host and each host to all others.
+func (m *mesh) link(hosts []*host) error {
+	for i, h := range hosts {
+		near, far, err := connect(m.gen, fmt.Sprintf("to-n%d", i), genAddr, h, "gen", meshAddr(i))
+		if err != nil {
+			return err
+		}
+		m.ports = append(m.ports, near, far)
+		m.ways = append(m.ways, way{from: near, to: far, dest: netip.AddrPortFrom(far.addr, wire.Port)})
+		for j, other := range hosts[:i] {
+			near, far, err := connect(h, fmt.Sprintf("to-n%d", j), meshAddr(i), other, fmt.Sprintf("to-n%d", i), meshAddr(j))
+			if err != nil {
+				return err
+			}
+			m.ports = append(m.ports, near, far)
+		}
+	}
+	return nil
+}
+
+// start starts a node on all ports of each host and makes them a chain.
+func (m *mesh) start(hosts []*host, o *NodeOptions) error {
+	addrs := make([]netip.AddrPort, len(hosts))
+	for i, h := range hosts {
+		addrs[i] = m.ways[i].dest
+		var own []*port
+		for _, p := range m.ports {
+			if p.host == h {
+				own = append(own, p)
+			}
+		}
+		n, err := openNode(h, addrs[i], own, o)
+		if err != nil {
+			return err
+		}
+		m.undo.add(n.close)
+		m.nodes = append(m.nodes, n)
+	}
+	return join(m.nodes, addrs)
+}
+
+// genPorts are the generator's ports, one to each node.
+func (m *mesh) genPorts() []*port {
+	ports := make([]*port, len(m.ways))
+	for i, w := range m.ways {
+		ports[i] = w.from
+	}
+	return ports
+}
+
+// packets is the number of packets that have crossed any link.
+func (m *mesh) packets() (uint64, error) {
+	var sum uint64
+	for _, p := range m.ports {
+		n, err := p.received()
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}

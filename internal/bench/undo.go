@@ -1,0 +1,13 @@
+package bench
+
+// undo is what has to be done, last first, to leave nothing behind.
+type undo []func()
+
+func (u *undo) add(f func()) { *u = append(*u, f) }
+
+func (u *undo) run() {
+	for i := len(*u) - 1; i >= 0; i-- {
+		(*u)[i]()
+	}
+	*u = nil
+}
