@@ -12,6 +12,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/agent"
 	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane/xdp"
 	"github.com/netcraq/netcraq/internal/topology"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -52,8 +53,9 @@ starts again picks it up without losing a packet; --remove ends it.`,
 	f.StringVar(&flags.addr, "addr", "", "IPv4 address and UDP port of the data plane (default: from the cluster file)")
 	f.StringVar(&flags.api, "api", "", fmt.Sprintf("TCP address of the agent (default: from the cluster file, or port %d of the node's address)", topology.APIPort))
 	f.StringVar(&flags.plane.kind, "plane", planeAuto, "data plane: auto, soft or xdp")
-	f.StringArrayVar(&flags.plane.ports, "port-if", nil, "xdp: network interface to answer on; may be given several times (default: the one with the address)")
-	f.StringVar(&flags.plane.pin, "pin", "", "xdp: directory on the BPF file system for what outlives this command (default: "+pinRoot+"/NAME)")
+	f.StringArrayVar(&flags.plane.ports, "port-if", nil, "xdp: network interface to answer on; may be given several times (default: all Ethernet interfaces that are up)")
+	f.StringVar(&flags.plane.pin, "pin", "", "xdp: directory on the BPF file system for what outlives this command (default: "+xdp.DefaultPin("NAME")+")")
+	f.StringVar(&flags.plane.mode, "mode", string(xdp.Auto), "xdp: native (in the driver), generic (any driver, slower), or auto: native if the driver can")
 	f.IntVar(&size.Shards, "shards", size.Shards, "number of shards, without a cluster file")
 	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "most objects the node stores")
 	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "most client sessions the node remembers")
@@ -61,19 +63,21 @@ starts again picks it up without losing a packet; --remove ends it.`,
 	f.BoolVar(&flags.remove, "remove", false, "xdp: end the data plane that an earlier command left running, and delete what it stored")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
-	if err := c.MarkFlagRequired("name"); err != nil {
-		panic(err)
-	}
 	return c
 }
 
 func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	log := newLog(stderr, flags.verbose, flags.json)
-	if flags.plane.pin == "" {
-		flags.plane.pin = pinRoot + "/" + flags.name
+	if flags.plane.pin == "" && flags.name != "" {
+		flags.plane.pin = xdp.DefaultPin(flags.name)
 	}
-	if flags.remove {
-		return removePlane(log, flags)
+	switch {
+	case flags.remove && flags.plane.pin == "":
+		return usageError(errors.New("which node? Give --name, or --pin"))
+	case flags.remove:
+		return removePlane(log, flags.plane.pin)
+	case flags.name == "":
+		return usageError(errors.New("which node? Give --name"))
 	}
 	options, err := flags.resolve()
 	if err != nil {
@@ -145,7 +149,7 @@ func newLog(w io.Writer, verbose, json bool) *slog.Logger {
 func logEnd(log *slog.Logger, flags *nodeFlags, plane string) {
 	if plane == planeXDP {
 		log.Info("agent stopped; the data plane goes on answering in the kernel", "node", flags.name,
-			"to_remove", "netcraq node --remove --name "+flags.name+" --pin "+flags.plane.pin)
+			"to_remove", "netcraq node --remove --pin "+flags.plane.pin)
 		return
 	}
 	log.Info("node stopped", "node", flags.name)

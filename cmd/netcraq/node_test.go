@@ -137,7 +137,8 @@ func TestNodeErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{}, `required flag(s) "name"`},
+		{[]string{}, "Give --name"},
+		{[]string{"--remove"}, "Give --name, or --pin"},
 		{[]string{"--name", "n1"}, "Give --cluster, or --addr"},
 		{[]string{"--name", "n9", "--cluster", path}, `has no node "n9"`},
 		{[]string{"--name", "n1", "--cluster", path + "x"}, "no such file"},

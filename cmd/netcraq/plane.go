@@ -9,6 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane"
 	"github.com/netcraq/netcraq/internal/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/dataplane/xdp"
 )
 
 // Kinds of planes that a user may ask for.
@@ -18,15 +19,13 @@ const (
 	planeXDP  = "xdp"
 )
 
-// pinRoot is the directory on the BPF file system below which each node has its own.
-const pinRoot = "/sys/fs/bpf/netcraq"
-
 // planeRequest is what a user wants a node to run on.
 type planeRequest struct {
 	kind  string
 	addr  netip.AddrPort
-	ports []string // xdp: interfaces; none: the one that has the address
+	ports []string // xdp: interfaces; none: all that are up
 	pin   string   // xdp: directory on the BPF file system
+	mode  string   // xdp: auto, native or generic
 	chain chain.Options
 }
 
@@ -55,7 +54,10 @@ func openAuto(r planeRequest) (dataplane.Plane, string, error) {
 	default:
 		plane, err := openXDP(r)
 		if err == nil {
-			return plane, "root, and the kernel took it", nil
+			return plane, "root, and the kernel can", nil
+		}
+		if xdp.Pinned(r.pin) {
+			return nil, "", err // a node on sockets would only compete with the one in the kernel
 		}
 		reason = "xdp failed: " + err.Error()
 	}
@@ -73,10 +75,23 @@ func openSoft(r planeRequest) (dataplane.Plane, error) {
 	return plane, nil
 }
 
-func openXDP(planeRequest) (dataplane.Plane, error) {
-	return nil, fmt.Errorf("this build has no xdp plane")
+func openXDP(r planeRequest) (dataplane.Plane, error) {
+	plane, err := xdp.Open(xdp.Options{Node: r.addr, Ports: r.ports, Chain: r.chain, Pin: r.pin, Mode: xdp.Mode(r.mode)})
+	if err != nil {
+		return nil, err
+	}
+	return plane, nil
 }
 
-func removePlane(*slog.Logger, *nodeFlags) error {
-	return fmt.Errorf("this build has no xdp plane")
+// removePlane ends the data plane that is pinned in a directory.
+func removePlane(log *slog.Logger, pin string) error {
+	if !xdp.Pinned(pin) {
+		log.Info("nothing to remove", "pin", pin)
+		return nil
+	}
+	if err := xdp.Remove(pin); err != nil {
+		return fmt.Errorf("removing the data plane pinned at %s: %w", pin, err)
+	}
+	log.Info("data plane removed, with all that it stored", "pin", pin)
+	return nil
 }
