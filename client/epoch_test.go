@@ -32,6 +32,7 @@ func TestStaticMapIsOld(t *testing.T) {
 
 func TestRefresh(t *testing.T) {
 	nodes := startCluster(t, 2, 1)
+	settle(t, nodes.planes) // an ACK that meets the next epoch is lost
 	newer := nodes.cluster
 	asked := 0
 	c := newClient(t, Options{Cluster: nodes.cluster, Refresh: func(_ context.Context, old *Cluster) (*Cluster, error) {

@@ -202,7 +202,7 @@ func (w *network) replay() {
 }
 
 // settle does what the nodes' agents do: without it an object whose ACK was lost would stay dirty (W9).
-func (w *network) settle(t *testing.T) {
+func settle(t *testing.T, planes []*soft.Plane) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	ticker := time.NewTicker(2 * time.Millisecond)
 	go func() {
@@ -213,7 +213,7 @@ func (w *network) settle(t *testing.T) {
 			case <-stop:
 				return
 			}
-			for _, p := range w.planes {
+			for _, p := range planes {
 				settleOnce(t, p)
 			}
 		}
