@@ -93,16 +93,33 @@ static __always_inline void load_fence(void)
 	asm volatile("" ::: "memory");
 }
 
+static __always_inline int try_lock(__u32 *word)
+{
+	__u32 seen = *(volatile __u32 *)word;
+
+	return !(seen & 1) && __sync_val_compare_and_swap(word, seen, seen + 1) == seen;
+}
+
+struct spin {
+	__u32 *word;
+	int taken;
+};
+
+static long spin_once(__u32 i, struct spin *s)
+{
+	s->taken = try_lock(s->word);
+	return s->taken;
+}
+
 /* Takes a sequence lock as a writer; false if it stayed taken for NQ_SPINS attempts. */
 static __noinline int lock(__u32 *word)
 {
-	for (int i = 0; i < NQ_SPINS; i++) {
-		__u32 seen = *(volatile __u32 *)word;
+	struct spin s = {.word = word};
 
-		if (!(seen & 1) && __sync_val_compare_and_swap(word, seen, seen + 1) == seen)
-			return 1;
-	}
-	return 0;
+	if (try_lock(word))
+		return 1;
+	bpf_loop(NQ_SPINS, spin_once, &s, 0);
+	return s.taken;
 }
 
 static __always_inline void unlock(__u32 *word)
