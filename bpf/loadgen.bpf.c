@@ -141,20 +141,28 @@ static __always_inline __u64 write_lane(struct nq_chain *chain, __u64 nth, __u32
 	return add_word(add_word(sum, session), seq);
 }
 
-/* Run by BPF_PROG_RUN with live frames, whose buffers come back as the last reader left them: so every byte is written. */
+/* Run by BPF_PROG_RUN with live frames, whose buffers come back as the last reader left them. So every byte is written
+ * here; and the frame, given one byte too long, is cut to its length, because only of a frame that this program has
+ * changed does the kernel take the length from here, else from what the last reader made of it.
+ */
 SEC("xdp")
 int generate(struct xdp_md *ctx)
 {
-	__u8 *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
 	__u32 cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1);
 	struct tally *tally = &tallies[cpu];
 	__u32 bytes = is_write ? WRITE_PACKET_BYTES + value_bytes : READ_PACKET_BYTES;
-	struct nq_base *base = (void *)(data + HEADERS_BYTES);
 	__u32 position = tally->position;
 	struct wire_key *key = bpf_map_lookup_elem(&keys, &position);
 	__u64 sum = template_checked(), request;
+	__u8 *data, *data_end;
+	struct nq_base *base;
 
-	if (!key || data + bytes > data_end)
+	if (!key || bpf_xdp_adjust_tail(ctx, -1))
+		return XDP_ABORTED;
+	data = (void *)(long)ctx->data;
+	data_end = (void *)(long)ctx->data_end;
+	base = (void *)(data + HEADERS_BYTES);
+	if (data + bytes > data_end)
 		return XDP_ABORTED;
 	tally->position = position + 1 < key_count ? position + 1 : 0;
 	request = request_id(cpu << SEQ_BITS | (tally->sent & SEQ_MASK), key->lo);

@@ -27,7 +27,8 @@ func newBenchCommand() *cobra.Command {
 	}
 	c.PersistentFlags().BoolVar(&out.json, "json", false, "print one JSON object and nothing else")
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
-	c.AddCommand(newBenchReadCommand(out))
+	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out),
+		newBenchRestartCommand(out))
 	return c
 }
 
@@ -52,8 +53,48 @@ func newBenchReadCommand(out *benchOutput) *cobra.Command {
 		},
 	}
 	benchNodeFlags(c, &o.NodeOptions)
-	c.Flags().Float64Var(&o.Seconds, "seconds", 5, "time under load for each of the three")
-	c.Flags().IntVar(&o.Rounds, "rounds", 5, "turns in which that time is spent")
+	turnFlags(c, &o.Seconds, &o.Rounds)
+	return c
+}
+
+// turnFlags adds the flags that say how long contestants are measured, which take turns because the machine's speed
+// changes from one second to the next.
+func turnFlags(c *cobra.Command, seconds *float64, rounds *int) {
+	c.Flags().Float64Var(seconds, "seconds", 5, "time under load for each of those compared")
+	c.Flags().IntVar(rounds, "rounds", 20, "turns in which that time is spent, one after the other")
+}
+
+func newBenchDistanceCommand(out *benchOutput) *cobra.Command {
+	o := bench.DistanceOptions{NodeOptions: bench.NodeOptions{Keys: 1000, ValueBytes: 16}}
+	c := &cobra.Command{
+		Use:   "distance",
+		Short: "Clean reads at every node of a chain: throughput does not depend on the distance from the tail",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Progress = out.progress()
+			return runBench(c, out, func(ctx context.Context) (*bench.DistanceResult, error) { return bench.Distance(ctx, o) })
+		},
+	}
+	benchNodeFlags(c, &o.NodeOptions)
+	turnFlags(c, &o.Seconds, &o.Rounds)
+	c.Flags().IntVar(&o.Nodes, "nodes", 4, "length of the chain")
+	return c
+}
+
+func newBenchWriteCommand(out *benchOutput) *cobra.Command {
+	o := bench.WriteOptions{NodeOptions: bench.NodeOptions{Keys: 1000, ValueBytes: 16}}
+	c := &cobra.Command{
+		Use:   "write",
+		Short: "Writes to a chain: throughput, packets a write puts on the links, hops to the answer",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Progress = out.progress()
+			return runBench(c, out, func(ctx context.Context) (*bench.WriteResult, error) { return bench.Write(ctx, o) })
+		},
+	}
+	benchNodeFlags(c, &o.NodeOptions)
+	turnFlags(c, &o.Seconds, &o.Rounds)
+	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
 	return c
 }
 

@@ -10,27 +10,26 @@ import (
 type contestant struct {
 	name  string
 	load  *load
-	rate  float64 // 0: full speed
-	total Tally
+	pace  pace
+	total Tally // of the measurements that count
 }
 
-// prepare finds the rate at which the contestant gets its load.
+// prepare finds the pace at which the contestant gets its load.
 func (c *contestant) prepare(ctx context.Context) error {
 	var err error
-	c.rate, err = c.load.highestRate(ctx)
-	return err
+	if c.pace, err = c.load.highestPace(ctx); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	return nil
 }
 
-// turn measures once, and again at a lower rate whenever too much was lost.
+// turn measures until a measurement has lost so little that it counts.
 func (c *contestant) turn(ctx context.Context, d time.Duration) (Figure, error) {
-	const (
-		tries = 10
-		slow  = 0.95
-	)
+	const tries = 10
 	var f Figure
 	for range tries {
 		var err error
-		if f, err = c.load.measure(ctx, c.rate, d); err != nil {
+		if f, err = c.load.measure(ctx, c.pace, d); err != nil {
 			return f, err
 		}
 		if f.Wrong+f.NotFound+f.Busy+f.Other > 0 {
@@ -40,12 +39,8 @@ func (c *contestant) turn(ctx context.Context, d time.Duration) (Figure, error) 
 			c.total = c.total.plus(f.Tally)
 			return f, nil
 		}
-		if c.rate == 0 {
-			c.rate = f.PerSecond
-		}
-		c.rate *= slow
 	}
-	return f, fmt.Errorf("%s lost %d of %d requests even at %.0f a second", c.name, f.Lost(), f.Sent, c.rate)
+	return f, fmt.Errorf("%s loses requests at the pace it had kept up with before: %v", c.name, f.Tally)
 }
 
 // takeTurns gives each contestant its turn, round after round, and returns each one's rates.

@@ -29,7 +29,7 @@ const lanes = 1024
 // load is the generator and the counter, loaded for one kind of request.
 type load struct {
 	collection *ebpf.Collection
-	frame      []byte
+	frame      []byte // as the generator is given it
 	from       *port
 	links      []link.Link
 }
@@ -53,8 +53,9 @@ func loadPrograms(r *request, w way) (*load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the generator's object: %w", err)
 	}
-	l := &load{frame: r.frame(w), from: w.from}
-	if err := setConstants(spec, r, l.frame); err != nil {
+	packet := r.frame(w)
+	l := &load{frame: append(packet, 0), from: w.from} // the generator cuts one byte off
+	if err := setConstants(spec, r, packet); err != nil {
 		return nil, err
 	}
 	spec.Maps["keys"].MaxEntries = uint32(len(r.keys))

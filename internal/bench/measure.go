@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -24,9 +25,14 @@ func (f Figure) tolerable() bool {
 	return f.Sent > 0 && float64(f.Lost()) < lossLimit*float64(f.Sent)
 }
 
-// measure offers requests for d at a rate; rate 0 is as fast as the generator can. It returns when every answer is there
-// or none has come for a while.
-func (l *load) measure(ctx context.Context, rate float64, d time.Duration) (Figure, error) {
+// pace says how fast requests are offered. The zero value is as fast as the generator can.
+type pace struct {
+	perSecond float64 // at this rate, whatever is answered
+	window    int     // as fast as they are answered: no more than this many without an answer
+}
+
+// measure offers requests for d. It returns when every answer is there or none has come for a while.
+func (l *load) measure(ctx context.Context, p pace, d time.Duration) (Figure, error) {
 	var f Figure
 	err := l.from.host.do(func() error {
 		if err := pin(); err != nil {
@@ -37,7 +43,7 @@ func (l *load) measure(ctx context.Context, rate float64, d time.Duration) (Figu
 			return err
 		}
 		start := time.Now()
-		if err := l.offer(ctx, rate, d); err != nil {
+		if err := l.offer(ctx, p, d, before); err != nil {
 			return err
 		}
 		elapsed := time.Since(start)
@@ -56,19 +62,11 @@ func (l *load) measure(ctx context.Context, rate float64, d time.Duration) (Figu
 	return f, err
 }
 
-// offer sends for d. At full speed a call to the kernel lasts about callTime; at a given rate each sends what is due.
-func (l *load) offer(ctx context.Context, rate float64, d time.Duration) error {
-	const (
-		callTime = 50 * time.Millisecond
-		tick     = time.Millisecond
-		first    = 16 * sendBatch
-	)
+// offer sends for d, in calls to the kernel whose length the pace decides.
+func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally) error {
+	const idle = 50 * time.Microsecond
 	start := time.Now()
-	before, err := l.tally()
-	for n := first; err == nil; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	for ctx.Err() == nil {
 		elapsed := time.Since(start)
 		if elapsed >= d {
 			return nil
@@ -77,22 +75,39 @@ func (l *load) offer(ctx context.Context, rate float64, d time.Duration) error {
 		if err != nil {
 			return err
 		}
-		sent := float64(now.Sent - before.Sent)
-		if rate > 0 {
-			due := rate*(elapsed+tick).Seconds() - sent
-			if due < sendBatch {
-				time.Sleep(tick / 2)
-				continue
-			}
-			n = min(int(due), int(rate*callTime.Seconds())+sendBatch)
-		} else if sent > 0 {
-			n = max(first, int(sent/elapsed.Seconds()*min(callTime, d-elapsed).Seconds()))
+		n := p.due(now.minus(before), elapsed, d)
+		if n == 0 {
+			time.Sleep(idle)
+			continue
 		}
 		if err := l.send(n); err != nil {
 			return err
 		}
 	}
-	return err
+	return ctx.Err()
+}
+
+// due is how many requests to send next; 0: none yet.
+func (p pace) due(t Tally, elapsed, d time.Duration) int {
+	const callTime = 50 * time.Millisecond // of a call at full speed
+	sent := float64(t.Sent)
+	switch {
+	case p.window > 0:
+		if free := p.window - int(t.Lost()); free >= p.window/2 {
+			return free
+		}
+		return 0
+	case p.perSecond > 0:
+		behind := p.perSecond*elapsed.Seconds() - sent
+		if behind < sendBatch {
+			return 0
+		}
+		return int(behind)
+	}
+	if sent == 0 {
+		return 16 * sendBatch
+	}
+	return max(sendBatch, int(sent/elapsed.Seconds()*min(callTime, d-elapsed).Seconds()))
 }
 
 // drain waits until all requests since before are answered, or until nothing has come for a while.
@@ -109,33 +124,31 @@ func (l *load) drain(before Tally) (Tally, error) {
 	return last, err
 }
 
-// highestRate looks for the highest rate at which fewer requests than lossLimit are lost: full speed (0) if that
-// loses nothing, which is so where the generator and the node share a CPU and so keep step.
-func (l *load) highestRate(ctx context.Context) (float64, error) {
-	const (
-		trial = 250 * time.Millisecond
-		steps = 8
-		span  = 64 // between the lowest rate looked at and full speed
-	)
-	f, err := l.measure(ctx, 0, trial)
-	if err != nil || f.tolerable() {
-		return 0, err
-	}
-	high := float64(f.Sent) / f.LoadS
-	low := high / span
-	for range steps {
-		middle := geometricMean(low, high)
-		f, err := l.measure(ctx, middle, trial)
+// windows are tried in turn until one loses less than lossLimit. Full speed comes first: it loses nothing where generator
+// and node share a CPU and so keep step.
+var windows = []int{0, 4096, 1024, 256, 64, 16}
+
+// highestPace looks for the pace of the highest rate at which fewer requests than lossLimit are lost.
+func (l *load) highestPace(ctx context.Context) (pace, error) {
+	const trial = 200 * time.Millisecond
+	var best pace
+	highest := 0.0
+	for _, window := range windows {
+		p := pace{window: window}
+		f, err := l.measure(ctx, p, trial)
 		if err != nil {
-			return 0, err
+			return p, err
 		}
-		if f.tolerable() {
-			low = middle
-		} else {
-			high = middle
+		if f.tolerable() && f.PerSecond > highest {
+			best, highest = p, f.PerSecond
+		} else if highest > 0 {
+			return best, nil
 		}
 	}
-	return low, nil
+	if highest == 0 {
+		return best, errors.New("requests are lost even at the slowest pace")
+	}
+	return best, nil
 }
 
 // pin keeps the calling thread on one CPU, before other work. Generator, node and counter then share that CPU: the
@@ -144,7 +157,8 @@ func pin() error {
 	if err := stayOnCPU(); err != nil {
 		return err
 	}
-	return unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
+	attributes := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	return unix.SchedSetAttr(0, attributes, 0)
 }
 
 // stayOnCPU keeps the calling thread on the last CPU it may use.

@@ -22,9 +22,22 @@ var genAddr = netip.AddrFrom4([4]byte{10, 78, 0, 254})
 
 func meshAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 78, 0, byte(i + 1)}) }
 
-func newMesh(n int, o *NodeOptions) (m *mesh, err error) {
+func newMesh(n int, o *NodeOptions) (*mesh, error) {
+	m, hosts, err := newLinkedHosts(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.start(hosts, o); err != nil {
+		m.undo.run()
+		return nil, err
+	}
+	return m, nil
+}
+
+// newLinkedHosts makes a mesh on whose hosts no node runs yet.
+func newLinkedHosts(n int) (m *mesh, hosts []*host, err error) {
 	if n < 1 || n > wire.MaxChain {
-		return nil, fmt.Errorf("a chain has 1 to %d nodes, not %d", wire.MaxChain, n)
+		return nil, nil, fmt.Errorf("a chain has 1 to %d nodes, not %d", wire.MaxChain, n)
 	}
 	m = new(mesh)
 	defer func() {
@@ -33,18 +46,15 @@ func newMesh(n int, o *NodeOptions) (m *mesh, err error) {
 		}
 	}()
 	if m.gen, err = m.host(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	hosts := make([]*host, n)
+	hosts = make([]*host, n)
 	for i := range hosts {
 		if hosts[i], err = m.host(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if err := m.link(hosts); err != nil {
-		return nil, err
-	}
-	return m, m.start(hosts, o)
+	return m, hosts, m.link(hosts)
 }
 
 func (m *mesh) host() (*host, error) {
@@ -80,13 +90,7 @@ func (m *mesh) start(hosts []*host, o *NodeOptions) error {
 	addrs := make([]netip.AddrPort, len(hosts))
 	for i, h := range hosts {
 		addrs[i] = m.ways[i].dest
-		var own []*port
-		for _, p := range m.ports {
-			if p.host == h {
-				own = append(own, p)
-			}
-		}
-		n, err := openNode(h, addrs[i], own, o)
+		n, err := openNode(h, addrs[i], m.portsOf(h), o)
 		if err != nil {
 			return err
 		}
@@ -94,6 +98,16 @@ func (m *mesh) start(hosts []*host, o *NodeOptions) error {
 		m.nodes = append(m.nodes, n)
 	}
 	return join(m.nodes, addrs)
+}
+
+func (m *mesh) portsOf(h *host) []*port {
+	var own []*port
+	for _, p := range m.ports {
+		if p.host == h {
+			own = append(own, p)
+		}
+	}
+	return own
 }
 
 // genPorts are the generator's ports, one to each node.

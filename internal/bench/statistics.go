@@ -5,8 +5,6 @@ import (
 	"slices"
 )
 
-func geometricMean(a, b float64) float64 { return math.Sqrt(a * b) }
-
 // median is the middle of the values; the mean of the two middle ones of an even number; 0 of none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
