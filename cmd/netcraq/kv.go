@@ -90,6 +90,16 @@ func (f *kvFlags) connect() (*client.Client, error) {
 	return client.New(client.Options{Cluster: cluster, Timeout: f.timeout})
 }
 
+// arguments wants exactly n arguments.
+func arguments(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return usageError(fmt.Errorf("%s given: want %s; --help says more", plural(len(args), "argument"), cmd.UseLine()))
+	}
+}
+
 // withStatus gives a client's error its exit status.
 func withStatus(key string, err error) error {
 	switch {

@@ -26,7 +26,7 @@ func newGetCommand() *cobra.Command {
 
 A value that is not printable text is shown in quotes or as hexadecimal digits; --raw writes its bytes as they are.` + kvHelp,
 		Example: "  netcraq get greeting\n  netcraq get greeting --node n2 --trace\n  netcraq get image --raw > image.png",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			bounded := cmd.Flags().Changed("bounded")
 			if relaxed && bounded {

@@ -100,7 +100,7 @@ const (
 // drawWay puts the stations side by side with arrows between their names.
 func drawWay(way []station, colour bool) string {
 	paint := func(code, text string) string {
-		if !colour || strings.TrimSpace(text) == "" {
+		if !colour || code == "" || strings.TrimSpace(text) == "" {
 			return text
 		}
 		return code + text + plain
@@ -144,7 +144,7 @@ func colourOf(row int, text string) string {
 	case row == 2:
 		return green
 	}
-	return plain
+	return ""
 }
 
 func microseconds(d time.Duration) string {

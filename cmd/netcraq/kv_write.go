@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/wire"
@@ -21,7 +20,7 @@ func newPutCommand() *cobra.Command {
 		Short:   "Store a value",
 		Long:    "Store a value; `-` reads it from standard input." + kvHelp,
 		Example: "  netcraq put greeting hello\n  netcraq put config - < config.yaml",
-		Args:    cobra.ExactArgs(2),
+		Args:    arguments(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			value, err := valueArgument(cmd, args[1])
 			if err != nil {
@@ -42,7 +41,7 @@ func newDeleteCommand() *cobra.Command {
 		Use:   "delete KEY",
 		Short: "Remove a key",
 		Long:  "Remove a key, whether it exists or not." + kvHelp,
-		Args:  cobra.ExactArgs(1),
+		Args:  arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run := kvRun{flags: &flags, op: wire.OpDelete, key: args[0]}
 			run.do = func(ctx context.Context, c *client.Client) (client.Result, error) { return c.Delete(ctx, args[0]) }
@@ -61,7 +60,7 @@ func newCASCommand() *cobra.Command {
 		Short:   "Store a value if the key's version is the expected one",
 		Long:    "Store a value if the key's version is the expected one; version 0 stands for a key that does not exist. `-` reads the value from standard input." + kvHelp,
 		Example: "  netcraq cas greeting --expect 3 'hello, world'\n  netcraq cas lock --expect 0 mine",
-		Args:    cobra.ExactArgs(2),
+		Args:    arguments(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("expect") {
 				return usageError(errors.New("--expect VERSION is missing: `netcraq get KEY --json` shows a key's version, 0 stands for no such key"))
@@ -96,12 +95,12 @@ func newAddCommand() *cobra.Command {
 		// A negative number would be taken for a flag.
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := parseNegative(cmd, args)
-			if errors.Is(err, pflag.ErrHelp) {
-				return cmd.Help()
-			}
+			args, help, err := parseNegative(cmd, args)
 			if err != nil {
 				return usageError(err)
+			}
+			if help {
+				return cmd.Help()
 			}
 			delta, err := strconv.ParseInt(args[1], 10, 64)
 			if err != nil {
@@ -118,8 +117,9 @@ func newAddCommand() *cobra.Command {
 
 var negative = regexp.MustCompile(`^-[0-9]+$`)
 
-// parseNegative parses flags and returns the two arguments, the second of which may be a negative number.
-func parseNegative(cmd *cobra.Command, all []string) ([]string, error) {
+// parseNegative parses flags and returns the two arguments, the second of which may be a negative number, or that help
+// is wanted.
+func parseNegative(cmd *cobra.Command, all []string) (args []string, help bool, err error) {
 	var rest, numbers []string
 	for _, argument := range all {
 		if negative.MatchString(argument) {
@@ -128,9 +128,13 @@ func parseNegative(cmd *cobra.Command, all []string) ([]string, error) {
 			rest = append(rest, argument)
 		}
 	}
+	cmd.InitDefaultHelpFlag()
 	if err := cmd.Flags().Parse(rest); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	args := append(cmd.Flags().Args(), numbers...)
-	return args, cobra.ExactArgs(2)(cmd, args)
+	if help, err = cmd.Flags().GetBool("help"); help || err != nil {
+		return nil, help, err
+	}
+	args = append(cmd.Flags().Args(), numbers...)
+	return args, false, arguments(2)(cmd, args)
 }
