@@ -35,6 +35,9 @@ const (
 	DefaultSweepEvery = 10 * time.Minute
 )
 
+// UpMessage is logged once the node is configured and its agent serves.
+const UpMessage = "node is up"
+
 // Agent looks after one node.
 type Agent struct {
 	options  Options
@@ -89,7 +92,7 @@ func (a *Agent) API() string {
 // Serve looks after the node until ctx ends, which is no error. It may be called once.
 func (a *Agent) Serve(ctx context.Context) error {
 	info := a.options.Plane.Info()
-	a.log.Info("node is up", "plane", info.Plane, "mode", info.Mode, "addr", info.Addr, "api", a.API())
+	a.log.Info(UpMessage, "plane", info.Plane, "mode", info.Mode, "addr", info.Addr, "api", a.API())
 	if info.Why != "" {
 		a.log.Warn("the data plane could be faster", "mode", info.Mode, "because", info.Why)
 	}

@@ -156,8 +156,11 @@ func compareConstants(spec *ebpf.CollectionSpec, pin string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", pin, err)
 	}
-	if want := spec.Maps[".rodata"].Contents[0].Value.([]byte); !bytes.Equal(have, want) {
-		return staleError(pin)
+	for _, v := range spec.Variables {
+		end := int(v.Offset) + len(v.Value)
+		if v.SectionName == ".rodata" && (end > len(have) || !bytes.Equal(have[v.Offset:end], v.Value)) {
+			return staleError(pin)
+		}
 	}
 	return nil
 }
