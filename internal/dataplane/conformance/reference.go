@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/chain"
@@ -86,7 +85,7 @@ func (t *Reference) Step(b []byte) (Verdict, [][]byte, error) {
 	}
 	frames := make([][]byte, 0, len(t.sends))
 	for _, s := range t.sends {
-		sent, err := encode(s)
+		sent, err := encode(s, &p)
 		if err != nil {
 			return Sent, nil, err
 		}
@@ -95,13 +94,17 @@ func (t *Reference) Step(b []byte) (Verdict, [][]byte, error) {
 	return Sent, frames, nil
 }
 
-func encode(s chain.Send) ([]byte, error) {
+// encode builds the frame that carries s; what goes back to the sender goes by the Ethernet addresses it came with.
+func encode(s chain.Send, received *frame.Packet) ([]byte, error) {
 	if !s.To.Addr().Is4() {
 		return nil, fmt.Errorf("the chain sent to %v, which is not an IPv4 address", s.To)
 	}
 	p := frame.Packet{
 		SourceMAC: MACOf(Me.Addr()), DestMAC: MACOf(s.To.Addr()),
-		From: Me, To: netip.AddrPortFrom(s.To.Addr(), s.To.Port()), Message: s.Message.Append(nil),
+		From: Me, To: s.To, Message: s.Message.Append(nil),
+	}
+	if s.To == received.From {
+		p.SourceMAC, p.DestMAC = received.DestMAC, received.SourceMAC
 	}
 	return frame.Append(nil, &p), nil
 }

@@ -41,17 +41,26 @@ func (c *Case) sent(in, b []byte) (string, error) {
 		return "", err
 	}
 	var m wire.Message
-	if !wire.Peek(p.Message, &m) || !bytes.Equal(m.Append(nil), p.Message) {
-		return "", fmt.Errorf("the message sent is not in its canonical form: %x", p.Message)
+	shown, err := c.showBytes(p.Message, &m)
+	if err != nil {
+		return "", err
 	}
 	var received frame.Packet
 	if _, ours := frame.Judge(in, Me, &received); !ours || p.From != Me {
 		return "", fmt.Errorf("sent from %v", p.From)
 	}
-	if m.Op == wire.OpReply && p.To == received.From && (p.DestMAC != received.SourceMAC || p.SourceMAC != received.DestMAC) {
+	if straightBack(in, b) && (p.DestMAC != received.SourceMAC || p.SourceMAC != received.DestMAC) {
 		return "", fmt.Errorf("a reply straight back has Ethernet addresses %x to %x", p.SourceMAC, p.DestMAC)
 	}
-	return "to " + hostName(p.To) + " " + c.show(&m), nil
+	return "to " + hostName(p.To) + " " + shown, nil
+}
+
+// showBytes shows an encoded message, which must be what the text says and nothing more.
+func (c *Case) showBytes(b []byte, m *wire.Message) (string, error) {
+	if !wire.Peek(b, m) || !bytes.Equal(m.Append(nil), b) {
+		return "", fmt.Errorf("the message sent is not in its canonical form: %x", b)
+	}
+	return c.show(m), nil
 }
 
 // show writes a message as a line "in" reads it, and the status of a reply as a name.

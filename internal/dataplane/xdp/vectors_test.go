@@ -1,0 +1,33 @@
+package xdp
+
+import (
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/dataplane/conformance"
+)
+
+// TestVectors runs spec/vectors on the bytecode.
+func TestVectors(t *testing.T) {
+	needRoot(t)
+	cases, err := conformance.Vectors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r, err := conformance.Run(m, cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Failures {
+		t.Errorf("%s\n  %s\n%s", f.Case, f.Packet, f.Why)
+	}
+	t.Logf("%d cases passed, %d skipped: %v", r.Passed, r.Skipped, r.SkippedWhy)
+}
