@@ -8,6 +8,13 @@
 
 #define NQ_L4_END 42 /* bytes before the message */
 
+/* Where the last two bytes of a word in memory stand in its value. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define NQ_CHECK_SHIFT 16
+#else
+#define NQ_CHECK_SHIFT 0
+#endif
+
 struct frame {
 	struct ethhdr eth;
 	struct iphdr ip;
@@ -25,9 +32,12 @@ static __always_inline void *end_of(struct xdp_md *ctx)
 	return (void *)(long)ctx->data_end;
 }
 
+/*
+ * Folds a sum of less than 2^16 32-bit words. Three steps are enough: the first leaves at most 2^32 + 2^16; if that
+ * has a 33rd bit, its low half is small, and the second step leaves no carry that the third could not take.
+ */
 static __always_inline __u16 fold(__u64 sum)
 {
-	sum = (sum >> 32) + (sum & 0xffffffff);
 	sum = (sum >> 32) + (sum & 0xffffffff);
 	sum = (sum >> 16) + (sum & 0xffff);
 	sum = (sum >> 16) + (sum & 0xffff);
@@ -46,38 +56,56 @@ static __always_inline __u64 sum_words(const void *p, int words)
 	return sum;
 }
 
-/* Sets the length and the checksum of an IPv4 header whose other fields are final. */
-static __always_inline void finish_ip(struct iphdr *ip, __u32 message_bytes)
-{
-	ip->tot_len = bpf_htons(message_bytes + sizeof(struct iphdr) + sizeof(struct udphdr));
-	ip->check = 0;
-	ip->check = ~fold(sum_words(ip, 5));
-}
-
-/* Writes the IPv4 and UDP headers of a packet that this node sends. */
+/*
+ * Writes the IPv4 and UDP headers of a packet that this node sends: whole words, summed before they are stored, because
+ * a load that spans two fresh stores stalls the CPU.
+ */
 static __always_inline void write_l3(struct frame *f, __be32 dst, __be16 dport, __u32 message_bytes)
 {
-	struct iphdr *ip = &f->ip;
+	__u32 total = message_bytes + sizeof(struct iphdr) + sizeof(struct udphdr);
+	__be32 *word = (__be32 *)&f->ip;
+	__be32 lengths = bpf_htonl(0x45000000 | total);
+	__be32 fragment = bpf_htonl(0x4000); /* id 0, DF */
+	__be32 protocol = bpf_htonl(NQ_REPLY_TTL << 24 | IPPROTO_UDP << 16);
 
-	*(__be32 *)ip = bpf_htonl(0x45000000);
-	*((__be32 *)ip + 1) = bpf_htonl(0x4000); /* id 0, DF */
-	*((__be32 *)ip + 2) = bpf_htonl(NQ_REPLY_TTL << 24 | IPPROTO_UDP << 16);
-	ip->saddr = nq_self_addr;
-	ip->daddr = dst;
-	finish_ip(ip, message_bytes);
+	word[0] = lengths;
+	word[1] = fragment;
+	word[2] = protocol | (__u16)~fold((__u64)lengths + fragment + protocol + nq_self_addr + dst) << NQ_CHECK_SHIFT;
+	word[3] = nq_self_addr;
+	word[4] = dst;
 	f->udp.source = nq_self_port;
 	f->udp.dest = dport;
 	f->udp.len = bpf_htons(message_bytes + sizeof(struct udphdr));
 	f->udp.check = 0; /* the message has a checksum of its own */
 }
 
-static __always_inline void swap_macs(struct ethhdr *eth)
-{
-	__u8 mac[ETH_ALEN];
+/* Both Ethernet addresses, in registers. */
+struct macs {
+	__u32 dest_head, source_tail;
+	__u16 dest_tail, source_head;
+};
 
-	__builtin_memcpy(mac, eth->h_dest, ETH_ALEN);
-	__builtin_memcpy(eth->h_dest, eth->h_source, ETH_ALEN);
-	__builtin_memcpy(eth->h_source, mac, ETH_ALEN);
+static __always_inline struct macs load_macs(const struct ethhdr *eth)
+{
+	const __u8 *p = (const __u8 *)eth;
+
+	return (struct macs){
+		.dest_head = *(const __u32 *)p,
+		.dest_tail = *(const __u16 *)(p + 4),
+		.source_head = *(const __u16 *)(p + 6),
+		.source_tail = *(const __u32 *)(p + 8),
+	};
+}
+
+/* Writes them swapped. */
+static __always_inline void store_swapped(struct ethhdr *eth, struct macs m)
+{
+	__u8 *p = (__u8 *)eth;
+
+	*(__u16 *)p = m.source_head;
+	*(__u32 *)(p + 2) = m.source_tail;
+	*(__u32 *)(p + 6) = m.dest_head;
+	*(__u16 *)(p + 10) = m.dest_tail;
 }
 
 /* Makes the frame as long as a message of that length needs; 0 on success. */

@@ -30,9 +30,113 @@ static __always_inline int within_bound(const struct nq_live *live, __u32 bound_
 	return until > ~0ULL - bound || bpf_ktime_get_boot_ns() < until + bound;
 }
 
+/* What a reply to a plain read takes over from the request, kept in registers while the packet is rewritten. */
+struct plain_read {
+	struct macs macs;
+	__be32 addr;
+	__be16 port;
+	__u32 words[4]; /* the message up to its request id */
+	__u64 rest_sum; /* of the words behind: request id and key, which stay where they are */
+};
+
+/* A copy of an object's header that no writer disturbed, and of a value as short as `small`. */
+struct snapshot {
+	__u64 version;
+	__u64 small[2];
+	__u32 seq;
+	__u32 value_bytes;
+	__u32 value_sum;
+};
+
+/* Takes the snapshot; 0 if a writer is inside or the object is not clean or absent. */
+static __always_inline int take_snapshot(const struct nq_object *o, struct snapshot *s)
+{
+	s->seq = *(volatile __u32 *)&o->seq;
+	load_fence();
+	s->version = o->version;
+	s->value_bytes = o->value_bytes;
+	s->value_sum = o->value_sum;
+	s->small[0] = *(__u64 *)o->value;
+	s->small[1] = *(__u64 *)(o->value + 8);
+	if ((s->seq & 1) || !s->version || s->version != o->committed || o->tombstone ||
+	    s->value_bytes > nq_cell_bytes)
+		return 0;
+	load_fence();
+	return *(volatile __u32 *)&o->seq == s->seq;
+}
+
+/* Writes the headers of the reply over the request, which has been resized; 0 on success. */
+static __always_inline int write_reply(struct xdp_md *ctx, const struct plain_read *r, const struct snapshot *s,
+				       const struct nq_live *live)
+{
+	struct frame *f = data_of(ctx);
+	__u32 *out = (void *)(f + 1);
+	__be64 version = bpf_cpu_to_be64(s->version);
+	__be32 epoch = live->epoch;
+	__u32 op = (r->words[0] & bpf_htonl(0xffffff00)) | bpf_htonl(NQ_OP_REPLY);
+	__u32 hops = (r->words[1] & bpf_htonl(0x00ffffff)) + bpf_htonl(0x00010000);
+
+	if ((void *)out + NQ_VERSION_BYTES > end_of(ctx))
+		return -1;
+	if (live->tail)
+		hops |= bpf_htonl((__u32)NQ_FLAG_TAIL << 24);
+	store_swapped(&f->eth, r->macs);
+	write_l3(f, r->addr, r->port, NQ_VERSION_BYTES + s->value_bytes);
+	out[0] = op;
+	out[1] = hops;
+	out[2] = epoch;
+	out[3] = (__u16)~fold((__u64)op + hops + epoch + r->rest_sum + (__u32)version + (version >> 32) +
+			      s->value_sum) << (16 - NQ_CHECK_SHIFT); /* and status OK, which is 0 */
+	*(__be64 *)(out + NQ_BASE_BYTES / 4) = version;
+	return 0;
+}
+_Static_assert(NQ_STATUS_OK == 0, "write_reply stores it with the checksum");
+
+/* Writes the value behind the headers; 0 on success, 1 if a writer disturbed it meanwhile. */
+static __always_inline int write_value(struct xdp_md *ctx, struct nq_object *o, const struct snapshot *s)
+{
+	__u64 *out = data_of(ctx) + NQ_L4_END + NQ_VERSION_BYTES;
+
+	if (s->value_bytes == sizeof(s->small)) {
+		if ((void *)(out + 2) > end_of(ctx))
+			return -1;
+		out[0] = s->small[0];
+		out[1] = s->small[1];
+		return 0;
+	}
+	if (!s->value_bytes)
+		return 0;
+	if (bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, o->value, s->value_bytes))
+		return -1;
+	load_fence();
+	return *(volatile __u32 *)&o->seq != s->seq;
+}
+
+/* Answers from the object without a lock; -1, with the packet as it came, if that can't be done now. */
+static __always_inline int answer_plain(struct xdp_md *ctx, const struct plain_read *r, const struct nq_live *live,
+					struct nq_object *o)
+{
+	struct snapshot s;
+
+	for (int i = 0; i < NQ_READ_TRIES; i++) {
+		if (!take_snapshot(o, &s))
+			return i ? drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED) : -1;
+		if (resize(ctx, NQ_VERSION_BYTES + s.value_bytes))
+			return drop(NQ_OP_READ, NQ_OUTCOME_UNROUTABLE);
+		if (write_reply(ctx, r, &s, live))
+			return XDP_DROP;
+		if (write_value(ctx, o, &s))
+			continue;
+		o->reads++; /* for placement: CPUs that count at the same time may lose one */
+		count(NQ_OP_READ, NQ_OUTCOME_ANSWERED_CLEAN);
+		return XDP_TX;
+	}
+	return drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED);
+}
+
 /*
- * The read that everything is built for: a plain READ of a clean, present object by a client, answered without a lock.
- * Returns an action; or -1, with the packet as it came, for everything else.
+ * The read that everything is built for: a plain READ of a clean, present object by a client. Returns an action; or
+ * -1, with the packet as it came, for everything else.
  */
 static __always_inline int read_clean(struct xdp_md *ctx)
 {
@@ -40,17 +144,17 @@ static __always_inline int read_clean(struct xdp_md *ctx)
 	struct nq_base *base = (void *)(f + 1);
 	struct nq_object *o;
 	struct nq_live *live;
-	struct ethhdr eth;
-	__u64 tail_sum, version, small[2];
-	__u32 shard, seq, words[4], n, value_sum;
-	__be32 addr;
-	__be16 port;
+	struct plain_read r;
+	__u32 shard, *word = (void *)base;
 
 	if ((void *)(base + 1) > end_of(ctx))
 		return -1;
-	__builtin_memcpy(words, base, sizeof(words));
-	tail_sum = sum_words((__u8 *)base + sizeof(words), (NQ_BASE_BYTES - sizeof(words)) / 4);
-	if (fold((__u64)words[0] + words[1] + words[2] + words[3] + tail_sum) != 0xffff || base->detail ||
+	r.words[0] = word[0];
+	r.words[1] = word[1];
+	r.words[2] = word[2];
+	r.words[3] = word[3];
+	r.rest_sum = sum_words(word + 4, NQ_BASE_BYTES / 4 - 4);
+	if (fold((__u64)r.words[0] + r.words[1] + r.words[2] + r.words[3] + r.rest_sum) != 0xffff || base->detail ||
 	    base->hops >= NQ_MAX_HOPS)
 		return -1;
 	shard = bpf_ntohs(base->shard);
@@ -60,55 +164,10 @@ static __always_inline int read_clean(struct xdp_md *ctx)
 	o = bpf_map_lookup_elem(&nq_objects, &base->key_hi);
 	if (!o)
 		return -1;
-	addr = f->ip.saddr;
-	port = f->udp.source;
-	eth = f->eth;
-	for (int i = 0; i < NQ_READ_TRIES; i++) {
-		seq = *(volatile __u32 *)&o->seq;
-		load_fence();
-		version = o->version;
-		n = o->value_bytes;
-		value_sum = o->value_sum;
-		small[0] = *(__u64 *)o->value;
-		small[1] = *(__u64 *)(o->value + 8);
-		if ((seq & 1) || !version || version != o->committed || o->tombstone || n > nq_cell_bytes)
-			return i ? drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED) : -1;
-		load_fence();
-		if (*(volatile __u32 *)&o->seq != seq)
-			continue;
-		if (resize(ctx, NQ_VERSION_BYTES + n))
-			return drop(NQ_OP_READ, NQ_OUTCOME_UNROUTABLE);
-		f = data_of(ctx);
-		base = (void *)(f + 1);
-		if ((void *)base + NQ_VERSION_BYTES > end_of(ctx))
-			return XDP_DROP;
-		__builtin_memcpy(f->eth.h_dest, eth.h_source, ETH_ALEN);
-		__builtin_memcpy(f->eth.h_source, eth.h_dest, ETH_ALEN);
-		write_l3(f, addr, port, NQ_VERSION_BYTES + n);
-		base->op = NQ_OP_REPLY;
-		base->flags = live->tail ? NQ_FLAG_TAIL : 0;
-		base->hops = ((__u8 *)words)[5] + 1;
-		base->epoch = live->epoch;
-		base->detail = bpf_htons(NQ_STATUS_OK);
-		base->checksum = 0;
-		*(__be64 *)(base + 1) = bpf_cpu_to_be64(version);
-		base->checksum = ~fold(sum_words(base, 4) + tail_sum + sum_words(base + 1, 2) + value_sum);
-		if (n == sizeof(small)) {
-			if ((void *)base + NQ_VERSION_BYTES + sizeof(small) > end_of(ctx))
-				return XDP_DROP;
-			__builtin_memcpy((void *)base + NQ_VERSION_BYTES, small, sizeof(small));
-		} else if (n) {
-			if (bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, o->value, n))
-				return XDP_DROP;
-			load_fence();
-			if (*(volatile __u32 *)&o->seq != seq)
-				continue;
-		}
-		__sync_fetch_and_add(&o->reads, 1);
-		count(NQ_OP_READ, NQ_OUTCOME_ANSWERED_CLEAN);
-		return XDP_TX;
-	}
-	return drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED);
+	r.addr = f->ip.saddr;
+	r.port = f->udp.source;
+	r.macs = load_macs(&f->eth);
+	return answer_plain(ctx, &r, live, o);
 }
 
 static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __be32 epoch,

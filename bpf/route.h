@@ -81,7 +81,7 @@ static __always_inline int send_back(struct xdp_md *ctx, __be32 addr, __be16 por
 
 	if ((void *)(f + 1) > end_of(ctx))
 		return XDP_DROP;
-	swap_macs(&f->eth);
+	store_swapped(&f->eth, load_macs(&f->eth));
 	write_l3(f, addr, port, message_bytes);
 	return XDP_TX;
 }
