@@ -111,13 +111,14 @@ func printExamples(w io.Writer, l *lab.Lab) {
 		cluster = " --cluster " + l.ClusterFile()
 	}
 	fmt.Fprintln(table, "\nTry:")
-	fmt.Fprintf(table, "  netcraq put%s greeting hello\twrite, from this machine\n", cluster)
-	fmt.Fprintf(table, "  netcraq get%s greeting --trace\tread, and see who answered\n", cluster)
+	self := os.Args[0] // as it was called, so that it can be pasted
+	fmt.Fprintf(table, "  %s put%s greeting hello\twrite, from this machine\n", self, cluster)
+	fmt.Fprintf(table, "  %s get%s greeting --trace\tread, and see who answered\n", self, cluster)
 	if clients := l.Plan.With(lab.RoleClient); len(clients) > 0 {
-		fmt.Fprintf(table, "  netcraq lab exec%s %s -- netcraq get greeting\tthe same from a client host\n", nameFlag(l), clients[0].Name)
+		fmt.Fprintf(table, "  %s lab exec%s %s -- netcraq get greeting\tthe same from a client host\n", self, nameFlag(l), clients[0].Name)
 	}
-	fmt.Fprintf(table, "  netcraq lab status%s\twhat the nodes did\n", nameFlag(l))
-	fmt.Fprintf(table, "  netcraq lab fault%s loss 2\tlose 2 %% of all frames\n", nameFlag(l))
+	fmt.Fprintf(table, "  %s lab status%s\twhat the nodes did\n", self, nameFlag(l))
+	fmt.Fprintf(table, "  %s lab fault%s loss 2\tlose 2 %% of all frames\n", self, nameFlag(l))
 }
 
 // nameFlag is what has to be added to commands that speak of this lab.
@@ -161,6 +162,9 @@ there, is this binary and knows the lab's nodes.`,
 				return err
 			}
 			argv := args[1:]
+			if len(argv) > 0 && argv[0] == "--" {
+				argv = argv[1:]
+			}
 			if len(argv) == 0 {
 				argv = []string{"sh", "-i"}
 			}

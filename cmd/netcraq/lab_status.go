@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -183,12 +184,35 @@ func printNodes(w io.Writer, s *lab.Status) {
 }
 
 func printFaults(w io.Writer, s *lab.Status) {
-	lines := s.FaultLines()
-	if len(lines) == 0 {
+	if len(s.Partition) > 0 {
+		var groups []string
+		for _, group := range s.Partition {
+			groups = append(groups, strings.Join(group, ","))
+		}
+		fmt.Fprintln(w, "  partition  "+strings.Join(groups, " | "))
+	}
+	faulty := slices.DeleteFunc(slices.Clone(s.Directions), func(d lab.Direction) bool { return !d.Faulty() })
+	if len(faulty) == 0 {
 		fmt.Fprintln(w, "  links: no faults")
 		return
 	}
-	for _, line := range lines {
-		fmt.Fprintln(w, "  "+line)
+	table := newTable(w)
+	defer table.Flush()
+	fmt.Fprintln(table, "  link\tframes\tlost\tduplicated\tcorrupted\tcut by partition")
+	for _, d := range faulty {
+		down := ""
+		if d.Down {
+			down = "  (down)"
+		}
+		fmt.Fprintf(table, "  %s → %s%s\t%s\t%s\t%s\t%s\t%s\n", d.From, d.To, down, grouped(d.Frames),
+			faultCell(d.Lost, d.Loss), faultCell(d.Duplicated, d.Duplicate), faultCell(d.Corrupted, d.Corrupt), grouped(d.Cut))
 	}
+}
+
+// faultCell shows how often a fault struck and the chance that it strikes now.
+func faultCell(count uint64, percent float64) string {
+	if percent == 0 {
+		return grouped(count)
+	}
+	return fmt.Sprintf("%s (%g %%)", grouped(count), percent)
 }

@@ -162,8 +162,8 @@ func printLoopback(w io.Writer, c *topology.Cluster, path string) {
 		fmt.Fprintf(table, "  %s\t%s\t%v\n", node.Name, topology.RoleIn(c.Chain(0), node.Name), node.Addr)
 	}
 	fmt.Fprintf(table, "\nTheir cluster file is %s. Try:\n", path)
-	fmt.Fprintln(table, "  netcraq put greeting hello\twrite")
-	fmt.Fprintln(table, "  netcraq get greeting --trace\tread, and see who answered")
+	fmt.Fprintf(table, "  %s put greeting hello\twrite\n", os.Args[0])
+	fmt.Fprintf(table, "  %s get greeting --trace\tread, and see who answered\n", os.Args[0])
 }
 
 // stay waits for Ctrl-C.

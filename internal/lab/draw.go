@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -105,7 +104,8 @@ func (s *Status) attached() []string {
 			for len(rows) <= i {
 				rows = append(rows, "")
 			}
-			rows[i] = pad(rows[i], column*(boxWidth+gapWidth)) + pad("  "+mark+hanging.Name+"  "+hanging.Addr.String(), boxWidth+gapWidth)
+			text := "  " + mark + hanging.Name + "  " + hanging.Addr.String()
+			rows[i] = pad(rows[i], column*(boxWidth+gapWidth)) + pad(text, boxWidth+gapWidth)
 		}
 		column++
 	}
@@ -168,39 +168,6 @@ func fabric(spines, leaves [][]string) []string {
 		rows = append(rows, strings.Repeat(" ", indent)+row)
 	}
 	return append(rows, string(bus)+"  every leaf to every spine")
-}
-
-// FaultLines says in words what is wrong with the links; empty if nothing is.
-func (s *Status) FaultLines() []string {
-	var lines []string
-	seen := map[string]bool{}
-	for _, d := range s.Directions {
-		link := d.From + "-" + d.To
-		if d.Down && !seen[d.To+"-"+d.From] {
-			lines = append(lines, "link "+link+" is down")
-		}
-		seen[link] = true
-		for _, f := range []struct {
-			kind    Kind
-			percent float64
-			count   uint64
-		}{{Loss, d.Loss, d.Lost}, {Duplicate, d.Duplicate, d.Duplicated}, {Corrupt, d.Corrupt, d.Corrupted}} {
-			if f.percent > 0 || f.count > 0 {
-				lines = append(lines, fmt.Sprintf("%s → %s: %s %g %%, %d of %d frames so far", d.From, d.To, f.kind, f.percent, f.count, d.Frames))
-			}
-		}
-		if d.Cut > 0 {
-			lines = append(lines, fmt.Sprintf("%s → %s: %d frames lost to a partition", d.From, d.To, d.Cut))
-		}
-	}
-	if len(s.Partition) > 0 {
-		var groups []string
-		for _, g := range s.Partition {
-			groups = append(groups, strings.Join(g, ","))
-		}
-		lines = append([]string{"partition: " + strings.Join(groups, " | ")}, lines...)
-	}
-	return lines
 }
 
 func pad(text string, width int) string {

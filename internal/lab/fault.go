@@ -44,6 +44,11 @@ type Direction struct {
 	Cut        uint64  `json:"cut"` // lost to a partition
 }
 
+// Faulty reports whether a fault may strike here, or has.
+func (d *Direction) Faulty() bool {
+	return d.Down || d.Loss+d.Duplicate+d.Corrupt > 0 || d.Lost+d.Duplicated+d.Corrupted+d.Cut > 0
+}
+
 // Faults is everything that is wrong with a lab's links.
 type Faults struct {
 	Directions []Direction `json:"directions"`

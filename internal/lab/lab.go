@@ -187,6 +187,9 @@ func (l *Lab) environment() []string {
 	return append(env, "PATH="+path, topology.PathVariable+"="+l.ClusterFile())
 }
 
+// selfName is what commands in a lab call this binary, whatever its file is called.
+const selfName = "netcraq"
+
 // Exec replaces this process by a command in a host. It returns only if that fails.
 func (l *Lab) Exec(host string, argv []string) error {
 	if _, err := l.Host(host); err != nil {
@@ -197,6 +200,9 @@ func (l *Lab) Exec(host string, argv []string) error {
 		return err
 	}
 	program, err := exec.LookPath(argv[0])
+	if argv[0] == selfName {
+		program, err = os.Executable()
+	}
 	if err != nil {
 		return err
 	}

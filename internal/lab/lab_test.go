@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // patience bounds waits for packets that do come; silence for ones that don't.
@@ -174,5 +175,18 @@ func TestTCPCrossesTheLab(t *testing.T) {
 	conn.Close()
 	if n := <-received; n != bytes {
 		t.Errorf("%d of %d bytes arrived", n, bytes)
+	}
+}
+
+// withoutChecksum makes a socket send UDP checksums of zero, as nodes do.
+func withoutChecksum(t *testing.T, conn *net.UDPConn) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_NO_CHECK, 1) }); err != nil || failed != nil {
+		t.Fatal(err, failed)
 	}
 }

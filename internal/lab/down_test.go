@@ -1,0 +1,156 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// upVariable makes the test binary a process that brings up the lab of that name and then waits to be killed.
+const upVariable, ownedVariable = "NETCRAQ_TEST_LAB_UP", "NETCRAQ_TEST_LAB_OWNED"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(upVariable); name != "" {
+		if _, err := Up(context.Background(), lineOf3(name, os.Getenv(ownedVariable) != "")); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("up")
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+func lineOf3(name string, owned bool) Options {
+	return Options{Name: name, Topology: Line, Nodes: 3, Clients: 1, Owned: owned}
+}
+
+func TestUpTwiceAndDownTwice(t *testing.T) {
+	name := testName("u")
+	l := mustUp(t, lineOf3(name, false))
+	if _, err := Up(t.Context(), lineOf3(name, false)); !errors.Is(err, ErrExists) {
+		t.Errorf("the second up says %v", err)
+	}
+	assertMesh(t, l)
+	for i, want := range []bool{true, false} {
+		if was, err := Down(t.Context(), name); err != nil || was != want {
+			t.Errorf("down number %d: %v, %v", i+1, was, err)
+		}
+	}
+	if _, err := Open(name); !errors.Is(err, ErrNotUp) {
+		t.Errorf("open says %v", err)
+	}
+}
+
+func TestTwoLabsSideBySide(t *testing.T) {
+	a := mustUp(t, lineOf3(testName("x"), false))
+	b := mustUp(t, lineOf3(testName("y"), false))
+	if a.Plan.Subnet == b.Plan.Subnet {
+		t.Fatalf("both are %v", a.Plan.Subnet)
+	}
+	assertMesh(t, a)
+	assertMesh(t, b)
+}
+
+func TestCancelledUpLeavesNothing(t *testing.T) {
+	needRoot(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := lineOf3(testName("c"), false)
+	o.Progress = func(string) { cancel() } // the state file is written, the network is about to be made
+	if _, err := Up(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("up says %v", err)
+	}
+	assertClean(t, o.Name)
+}
+
+func TestFailedAgentIsQuotedAndLeavesNothing(t *testing.T) {
+	needRoot(t)
+	o := lineOf3(testName("g"), false)
+	o.Agent = func(*Lab, Host) []string { return []string{"sh", "-c", "echo out of luck; exit 3"} }
+	_, err := Up(t.Context(), o)
+	if err == nil || !contains(err, "out of luck") {
+		t.Errorf("up says %v", err)
+	}
+	assertClean(t, o.Name)
+}
+
+func TestDownEndsProcessesInside(t *testing.T) {
+	name := testName("p")
+	l := mustUp(t, lineOf3(name, false))
+	cmd := l.Command(t.Context(), []string{"sleep", "1000"})
+	if err := l.Start("c1", cmd); err != nil {
+		t.Fatal(err)
+	}
+	mustDown(t, name)
+	if err := cmd.Wait(); err == nil {
+		t.Error("the process inside ended by itself")
+	}
+}
+
+// TestDownAfterKill kills `up` when so many namespaces are there, and when it is done (-1).
+func TestDownAfterKill(t *testing.T) {
+	needRoot(t)
+	for _, count := range []int{0, 1, 3, 5, -1} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			name := testName("k")
+			killUp(t, name, count, false)
+			if count >= 0 {
+				if _, err := Open(name); !errors.Is(err, ErrRemains) {
+					t.Errorf("open says %v", err)
+				}
+				if _, err := Up(t.Context(), lineOf3(name, false)); !errors.Is(err, ErrRemains) {
+					t.Errorf("up says %v", err)
+				}
+			}
+			mustDown(t, name)
+		})
+	}
+}
+
+// TestUpAfterOwnerWasKilled: what an owner leaves, nobody else wants.
+func TestUpAfterOwnerWasKilled(t *testing.T) {
+	needRoot(t)
+	for _, count := range []int{2, -1} {
+		name := testName("o")
+		killUp(t, name, count, true)
+		assertMesh(t, mustUp(t, lineOf3(name, true)))
+		mustDown(t, name)
+	}
+}
+
+// killUp runs Up in another process and kills that.
+func killUp(t *testing.T, name string, count int, owned bool) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), upVariable+"="+name)
+	if owned {
+		cmd.Env = append(cmd.Env, ownedVariable+"=1")
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }() // killed, as it should be
+	if count < 0 {
+		if line, err := bufio.NewReader(output).ReadString('\n'); line != "up\n" {
+			t.Errorf("up says %q, %v", line, err)
+		}
+	} else {
+		for late := time.Now().Add(patience); unix.Access(stateFile(name), unix.F_OK) != nil || len(namespaces(name)) < count; {
+			if runtime.Gosched(); time.Now().After(late) {
+				t.Fatalf("there never were %d namespaces", count)
+			}
+		}
+	}
+}
