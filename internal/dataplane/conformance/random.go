@@ -152,7 +152,7 @@ func straightBack(in, out []byte) bool {
 	if _, ours := frame.Judge(in, Me, &received); !ours {
 		return true
 	}
-	if sent, _ = frame.ReadSent(out); sent.To != received.From {
+	if sent, _ = frame.ReadSent(out); sent.To != received.From || !wire.Peek(sent.Message, &m) || m.Op != wire.OpReply {
 		return false
 	}
 	return !wire.Peek(received.Message, &m) || !m.Op.IsChain()
