@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"sort"
@@ -46,9 +47,12 @@ func (d *Difference) Write(w io.Writer) error {
 }
 
 // Compare gives the same random packets to the reference and to t and returns the first difference, nil if there is none.
-func Compare(t Target, o RandomOptions) (*Difference, error) {
+func Compare(ctx context.Context, t Target, o RandomOptions) (*Difference, error) {
 	reference := NewReference()
 	for done := 0; done < o.Packets; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		r := newRound(o.Seed, done)
 		n := min(packetsPerRound, o.Packets-done)
 		for _, target := range []Target{reference, t} {

@@ -49,10 +49,10 @@ func TestRandomPacketsReachEverything(t *testing.T) {
 // TestCompareFindsADifference compares the reference with one that has a fault, and with itself.
 func TestCompareFindsADifference(t *testing.T) {
 	o := RandomOptions{Packets: 20_000, Seed: 3}
-	if d, err := Compare(NewReference(), o); d != nil || err != nil {
+	if d, err := Compare(t.Context(), NewReference(), o); d != nil || err != nil {
 		t.Fatalf("the reference differs from itself: %+v %v", d, err)
 	}
-	d, err := Compare(forgetful{NewReference()}, o)
+	d, err := Compare(t.Context(), forgetful{NewReference()}, o)
 	if err != nil || d == nil {
 		t.Fatalf("no difference found: %v", err)
 	}

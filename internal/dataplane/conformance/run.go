@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"sort"
@@ -27,10 +28,13 @@ type Report struct {
 	SkippedWhy              []string
 }
 
-// Run runs cases on a target. An error is the target's own, not a failed case.
-func Run(t Target, cases []Case) (*Report, error) {
+// Run runs cases on a target. An error is the target's own, or the context's, not a failed case.
+func Run(ctx context.Context, t Target, cases []Case) (*Report, error) {
 	r := new(Report)
 	for i := range cases {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		c := &cases[i]
 		got, err := run(t, c)
 		var mismatch *mismatchError

@@ -18,7 +18,7 @@ func TestVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(NewReference(), cases)
+	r, err := Run(t.Context(), NewReference(), cases)
 	if err != nil {
 		t.Fatal(err)
 	}

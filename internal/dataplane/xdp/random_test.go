@@ -26,7 +26,7 @@ func TestRandomPackets(t *testing.T) {
 		}
 	}()
 	t.Logf("seed %d", *randomSeed)
-	difference, err := conformance.Compare(m, conformance.RandomOptions{Packets: *randomPackets, Seed: *randomSeed})
+	difference, err := conformance.Compare(t.Context(), m, conformance.RandomOptions{Packets: *randomPackets, Seed: *randomSeed})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestVectors(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	r, err := conformance.Run(m, cases)
+	r, err := conformance.Run(t.Context(), m, cases)
 	if err != nil {
 		t.Fatal(err)
 	}
