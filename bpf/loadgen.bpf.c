@@ -319,4 +319,11 @@ int swap(struct xdp_md *ctx)
 	return XDP_TX;
 }
 
+/* For a port whose peer answers with XDP_TX: veth wakes only a receiver that has an XDP program of its own. */
+SEC("xdp")
+int pass(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
 char _license[] SEC("license") = "GPL";

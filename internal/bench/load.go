@@ -47,6 +47,20 @@ func newLoad(r *request, w way, counted ...*port) (*load, error) {
 	return l, nil
 }
 
+// openToXDP lets sockets behind a port get what XDP programs at the other end of its link send.
+func openToXDP(p *port) (link.Link, error) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
+	if err != nil {
+		return nil, fmt.Errorf("read the generator's object: %w", err)
+	}
+	program, err := ebpf.NewProgram(spec.Programs["pass"])
+	if err != nil {
+		return nil, fmt.Errorf("load an XDP program: %w", err)
+	}
+	defer program.Close()
+	return attach(program, p, link.XDPDriverMode)
+}
+
 // loadPrograms loads the programs without attaching them.
 func loadPrograms(r *request, w way) (*load, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
