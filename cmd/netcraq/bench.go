@@ -27,7 +27,7 @@ func newBenchCommand() *cobra.Command {
 	}
 	c.PersistentFlags().BoolVar(&out.json, "json", false, "print one JSON object and nothing else")
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
-	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out),
+	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out), newBenchLatencyCommand(out),
 		newBenchRestartCommand(out))
 	return c
 }
@@ -37,7 +37,6 @@ func benchNodeFlags(c *cobra.Command, o *bench.NodeOptions) {
 	f := c.Flags()
 	f.StringVar(&o.Plane, "plane", "xdp", "the nodes' data plane: xdp or soft")
 	f.StringVar(&o.Mode, "node-mode", "auto", "how an XDP node is attached: auto, native or generic")
-	f.IntVar(&o.Keys, "keys", o.Keys, "number of keys asked for in turn")
 	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "length of every value")
 }
 
@@ -53,8 +52,14 @@ func newBenchReadCommand(out *benchOutput) *cobra.Command {
 		},
 	}
 	benchNodeFlags(c, &o.NodeOptions)
+	keysFlag(c, &o.Keys)
 	turnFlags(c, &o.Seconds, &o.Rounds)
 	return c
+}
+
+// keysFlag adds the flag that says how many objects are under load.
+func keysFlag(c *cobra.Command, keys *int) {
+	c.Flags().IntVar(keys, "keys", *keys, "number of keys asked for in turn")
 }
 
 // turnFlags adds the flags that say how long contestants are measured, which take turns because the machine's speed
@@ -76,6 +81,7 @@ func newBenchDistanceCommand(out *benchOutput) *cobra.Command {
 		},
 	}
 	benchNodeFlags(c, &o.NodeOptions)
+	keysFlag(c, &o.Keys)
 	turnFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 4, "length of the chain")
 	return c
@@ -93,8 +99,26 @@ func newBenchWriteCommand(out *benchOutput) *cobra.Command {
 		},
 	}
 	benchNodeFlags(c, &o.NodeOptions)
+	keysFlag(c, &o.Keys)
 	turnFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
+	return c
+}
+
+func newBenchLatencyCommand(out *benchOutput) *cobra.Command {
+	o := bench.LatencyOptions{NodeOptions: bench.NodeOptions{Keys: 1, ValueBytes: 16}}
+	c := &cobra.Command{
+		Use:   "latency",
+		Short: "One request at a time through a socket: read, write and UDP echo",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Progress = out.progress()
+			return runBench(c, out, func(ctx context.Context) (*bench.LatencyResult, error) { return bench.Latency(ctx, o) })
+		},
+	}
+	benchNodeFlags(c, &o.NodeOptions)
+	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
+	c.Flags().IntVar(&o.Count, "count", 20_000, "requests of each kind")
 	return c
 }
 
