@@ -34,7 +34,7 @@ or a client in each. Links can lose, repeat and damage packets, and nodes can be
 	}
 	c.PersistentFlags().StringVar(&name, "name", defaultLab, "name of the lab")
 	c.AddCommand(newLabUpCommand(&name), newLabDownCommand(&name), newLabStatusCommand(&name), newLabExecCommand(&name),
-		newLabFaultCommand(&name))
+		newLabFaultCommand(&name), newLabCheckCommand(&name))
 	return c
 }
 
@@ -109,6 +109,9 @@ func printExamples(w io.Writer, l *lab.Lab) {
 	cluster := ""
 	if !l.Published() {
 		cluster = " --cluster " + l.ClusterFile()
+	}
+	if cluster != "" && !l.Options().NoRoot {
+		fmt.Fprintf(table, "\nAnother cluster is the default of this machine, so commands on it have to be told which one is meant.\n")
 	}
 	fmt.Fprintln(table, "\nTry:")
 	self := os.Args[0] // as it was called, so that it can be pasted
@@ -208,7 +211,7 @@ the random numbers are the kernel's and have no seed.`,
 		newBreakCommand(name, "node-kill NODE", "kill a node's agent and take its data plane away; its host still routes",
 			func(ctx context.Context, l *lab.Lab, node string) error { return l.KillNode(ctx, node) }),
 		newBreakCommand(name, "node-start NODE", "start a killed node, empty: a chain that has taken writes will not have it back",
-			func(ctx context.Context, l *lab.Lab, node string) error { return l.StartAgent(ctx, node) }),
+			func(ctx context.Context, l *lab.Lab, node string) error { return l.StartNode(ctx, node) }),
 		newBreakCommand(name, "agent-kill NODE", "kill a node's agent; a data plane in the kernel goes on answering",
 			func(ctx context.Context, l *lab.Lab, node string) error { return l.KillAgent(ctx, node) }),
 		newBreakCommand(name, "agent-start NODE", "start a killed agent; it picks its data plane up",

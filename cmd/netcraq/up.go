@@ -19,7 +19,7 @@ import (
 
 // upFlags are the command line of `netcraq up`.
 type upFlags struct {
-	plane         string
+	plane, name   string
 	nodes, shards int
 	verbose       bool
 }
@@ -42,6 +42,7 @@ are sockets on loopback addresses. Either way commands such as netcraq put and n
 	}
 	f := c.Flags()
 	f.StringVar(&flags.plane, "plane", planeAuto, "data plane: auto, soft or xdp")
+	f.StringVar(&flags.name, "name", defaultLab, "xdp: name of the lab")
 	f.IntVar(&flags.nodes, "nodes", 3, "number of nodes in the chain")
 	f.IntVar(&flags.shards, "shards", 1, "number of shards, a power of two")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log")
@@ -71,7 +72,7 @@ func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
 
 // upInLab runs the chain as XDP nodes in a lab that ends with this process.
 func upInLab(ctx context.Context, stdout, stderr io.Writer, flags upFlags, why string) (err error) {
-	o := lab.Options{Name: defaultLab, Topology: lab.Line, Nodes: flags.nodes, Clients: 1, Shards: flags.shards,
+	o := lab.Options{Name: flags.name, Topology: lab.Line, Nodes: flags.nodes, Clients: 1, Shards: flags.shards,
 		Publish: topology.DefaultPath(), Owned: true, Progress: progressTo(stderr)}
 	if err := setAgent(&o, planeXDP); err != nil {
 		return err

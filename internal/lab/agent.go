@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/vishvananda/netlink"
+	"github.com/netcraq/netcraq/internal/dataplane/xdp"
 )
 
 // agentPatience bounds the wait for an agent's API: it loads and verifies BPF programs first.
@@ -153,31 +153,24 @@ func (l *Lab) StartAgent(ctx context.Context, host string) error {
 	})
 }
 
+// StartNode starts a node that was killed, empty. If its agent finds that it cannot come back into the chain, no data
+// plane is left either.
+func (l *Lab) StartNode(ctx context.Context, host string) error {
+	if l.AgentAlive(host) {
+		return fmt.Errorf("%s is running, its agent as process %d", host, l.Agent(host).PID)
+	}
+	err := l.StartAgent(ctx, host)
+	if err != nil && len(l.state.Commands[host]) > 0 {
+		err = errors.Join(err, l.KillNode(context.WithoutCancel(ctx), host))
+	}
+	return err
+}
+
 // KillNode kills a node's agent and takes its data plane out of the kernel: its objects are gone. The host still
 // routes others' packets.
 func (l *Lab) KillNode(ctx context.Context, host string) error {
 	if err := l.KillAgent(ctx, host); err != nil {
 		return err
 	}
-	if err := removePins(l.PinDir(host)); err != nil {
-		return err
-	}
-	nl, err := l.handle(host)
-	if err != nil {
-		return err
-	}
-	defer nl.Close()
-	for _, port := range l.Ports(host) {
-		dev, err := nl.LinkByName(port)
-		if err != nil {
-			return err
-		}
-		if xdp := dev.Attrs().Xdp; xdp == nil || !xdp.Attached {
-			continue
-		}
-		if err := l.Do(host, func() error { return netlink.LinkSetXdpFd(dev, -1) }); err != nil {
-			return fmt.Errorf("%s: detach XDP from %s: %w", host, port, err)
-		}
-	}
-	return nil
+	return xdp.Remove(l.PinDir(host))
 }

@@ -43,7 +43,11 @@ func Open(name string) (*Lab, error) {
 		if len(namespaces(name)) > 0 {
 			return nil, remains(name)
 		}
-		return nil, fmt.Errorf("lab %q %w", name, ErrNotUp)
+		err := fmt.Errorf("lab %q %w", name, ErrNotUp)
+		if others := names(); len(others) > 0 {
+			err = fmt.Errorf("%w, or name another with --name: %s", err, strings.Join(others, ", "))
+		}
+		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lab %q %w (%v): remove it with `netcraq lab down --name %s`", name, ErrRemains, err, name)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTaken says that another cluster that runs has the default place; its clients would go astray.
-var ErrTaken = errors.New("another cluster that runs has taken this place")
+// ErrTaken says that another cluster that runs has the place; its clients would go astray.
+var ErrTaken = errors.New("this cluster file belongs to another cluster that runs: end that one first")
 
 // publishedMark begins a published file. A file that begins otherwise was put there by a person and is left alone.
 const publishedMark = "# Written by netcraq; it is removed when the cluster ends.\n"
@@ -31,7 +31,11 @@ func Publish(path string, c *Cluster) (withdraw func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	withdraw = func() error { return errors.Join(os.Remove(path), file.Close()) }
+	withdraw = func() error {
+		err := errors.Join(os.Remove(path), file.Close())
+		os.Remove(filepath.Dir(path)) // fails, as it should, unless it is empty
+		return err
+	}
 	if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 		_, err = file.WriteString(publishedMark + string(text))
 	}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/lab"
+)
+
+// asCommand makes the test binary the real command: labs start it as their nodes' agents.
+const asCommand = "NETCRAQ_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("labs have to be tested as root")
+	}
+	t.Skip("labs have to be tested as root")
+}
+
+// netcraq runs the command in a process of its own.
+func netcraq(args ...string) (stdout string, code int, err error) {
+	var out, log bytes.Buffer
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.Stdout, cmd.Stderr = &out, &log
+	err = cmd.Run()
+	if err != nil {
+		err = fmt.Errorf("netcraq %s: %w\n%s", strings.Join(args, " "), err, &log)
+	}
+	return out.String(), cmd.ProcessState.ExitCode(), err
+}
+
+func mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	out, _, err := netcraq(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// labName is a lab of this test process alone; the test removes it.
+func labName(t *testing.T, prefix string) string {
+	t.Helper()
+	needRoot(t)
+	name := fmt.Sprintf("%s%d", prefix, os.Getpid()%1_000_000)
+	t.Cleanup(func() {
+		if _, err := lab.Down(context.Background(), name); err != nil {
+			t.Error(err)
+		}
+	})
+	return name
+}
+
+func statusOf(t *testing.T, name string) *lab.Status {
+	t.Helper()
+	s := new(lab.Status)
+	if err := json.Unmarshal([]byte(mustRun(t, "lab", "--name", name, "status", "--json")), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestLabRoundTrip(t *testing.T) {
+	for _, plane := range []string{planeSoft, planeXDP} {
+		t.Run(plane, func(t *testing.T) { testLabRoundTrip(t, plane) })
+	}
+}
+
+func testLabRoundTrip(t *testing.T, plane string) {
+	name := labName(t, "r"+plane[:1])
+	in := func(host string, argv ...string) string {
+		t.Helper()
+		return mustRun(t, append([]string{"lab", "--name", name, "exec", host, "--"}, argv...)...)
+	}
+	mustRun(t, "lab", "--name", name, "up", "--plane", plane, "--topology", lab.LeafSpine, "--nodes", "3", "--clients", "2")
+	in("c1", "netcraq", "put", "k", "from c1")
+	if got := strings.TrimSpace(in("c2", "netcraq", "get", "k")); got != "from c1" {
+		t.Errorf("c2 reads %q", got)
+	}
+	if _, code, _ := netcraq("lab", "--name", name, "exec", "c1", "--", "sh", "-c", "exit 7"); code != 7 {
+		t.Errorf("exit status 7 came back as %d", code)
+	}
+	for _, h := range statusOf(t, name).Hosts {
+		if h.Node != nil && (h.Node.Health != lab.HealthOK || h.Node.Plane != plane || h.Node.Objects != 1) {
+			t.Errorf("%s: %+v", h.Name, h.Node)
+		}
+	}
+	drawing := mustRun(t, "lab", "--name", name, "status")
+	for _, want := range []string{"n1  head", "n2  replica", "n3  tail", "s2  spine", "c2  10."} {
+		if !strings.Contains(drawing, want) {
+			t.Errorf("no %q in the drawing\n%s", want, drawing)
+		}
+	}
+	mustRun(t, "lab", "--name", name, "down")
+	mustRun(t, "lab", "--name", name, "down")
+	if _, code, _ := netcraq("lab", "--name", name, "status"); code == 0 {
+		t.Error("a lab that is gone has a status")
+	}
+}
+
+func TestDataPlaneOutlivesItsAgentButNotItsNode(t *testing.T) {
+	name := labName(t, "a")
+	mustRun(t, "lab", "--name", name, "up", "--nodes", "1", "--clients", "1")
+	fault := func(args ...string) {
+		t.Helper()
+		mustRun(t, append([]string{"lab", "--name", name, "fault"}, args...)...)
+	}
+	get := func() (string, int) {
+		out, code, _ := netcraq("lab", "--name", name, "exec", "c1", "--", "netcraq", "get", "k")
+		return strings.TrimSpace(out), code
+	}
+	mustRun(t, "lab", "--name", name, "exec", "c1", "--", "netcraq", "put", "k", "v")
+	fault("agent-kill", "n1")
+	if health := nodeHealth(t, name, "n1"); health != lab.HealthNoAgent {
+		t.Errorf("without an agent: %s", health)
+	}
+	if got, code := get(); got != "v" || code != 0 {
+		t.Errorf("without an agent: %q, exit status %d", got, code)
+	}
+	fault("agent-start", "n1")
+	if got, code := get(); got != "v" || code != 0 {
+		t.Errorf("with a new agent: %q, exit status %d", got, code)
+	}
+	fault("node-kill", "n1")
+	if health := nodeHealth(t, name, "n1"); health != lab.HealthDead {
+		t.Errorf("a dead node: %s", health)
+	}
+	if got, code := get(); code == 0 {
+		t.Errorf("a dead node answers %q", got)
+	}
+	fault("node-start", "n1")
+	if health := nodeHealth(t, name, "n1"); health != lab.HealthOK {
+		t.Errorf("started again: %s", health)
+	}
+}
+
+func nodeHealth(t *testing.T, name, host string) string {
+	t.Helper()
+	hosts := statusOf(t, name).Hosts
+	return hosts[slices.IndexFunc(hosts, func(h lab.HostStatus) bool { return h.Name == host })].Node.Health
+}
+
+// TestUpAndInterrupt runs `netcraq up`, as another process, kills it, runs it again and interrupts that.
+func TestUpAndInterrupt(t *testing.T) {
+	name := labName(t, "i")
+	for _, signal := range []os.Signal{unix.SIGKILL, unix.SIGINT} {
+		cmd := exec.Command(os.Args[0], "up", "--plane", planeXDP, "--name", name)
+		cmd.Env = append(os.Environ(), asCommand+"=1")
+		output, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(output)
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), "Ctrl-C") {
+		}
+		mustRun(t, "lab", "--name", name, "exec", "c1", "--", "netcraq", "put", "k", "v")
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); (err == nil) != (signal == unix.SIGINT) {
+			t.Errorf("up ends by %v: %v", signal, err)
+		}
+	}
+	if _, err := lab.Open(name); !errors.Is(err, lab.ErrNotUp) {
+		t.Errorf("after Ctrl-C the lab: %v", err)
+	}
+}
