@@ -60,6 +60,14 @@ starts again picks it up without losing a packet; --remove ends it.`,
 	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "most objects the node stores")
 	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "most client sessions the node remembers")
 	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "longest value the node stores")
+	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5 or W8", func(name string) error {
+		rule, err := chain.ParseRule(name)
+		size.Without |= rule
+		return err
+	})
+	if err := f.MarkHidden("without"); err != nil {
+		panic(err) // the flag was defined just above
+	}
 	f.BoolVar(&flags.remove, "remove", false, "xdp: end the data plane that an earlier command left running, and delete what it stored")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")

@@ -2,10 +2,12 @@ package history
 
 import (
 	"math"
+	"runtime"
 	"sort"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"golang.org/x/sync/errgroup"
 )
 
 // Violation is a key whose history no linearizable store can have produced.
@@ -40,8 +42,20 @@ func Check(ops []Op, perKey time.Duration) *Verdict {
 		keys[op.Key] = append(keys[op.Key], op)
 	}
 	v.Keys = len(keys)
-	for _, key := range sortedKeys(keys) {
-		v.checkKey(key, keys[key], perKey)
+	names := sortedKeys(keys)
+	verdicts := make([]Verdict, len(names))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range names {
+		group.Go(func() error {
+			verdicts[i].checkKey(name, keys[name], perKey)
+			return nil
+		})
+	}
+	_ = group.Wait() // no key fails; what is wrong with it is in its verdict
+	for _, one := range verdicts {
+		v.Violations = append(v.Violations, one.Violations...)
+		v.Undecided = append(v.Undecided, one.Undecided...)
 	}
 	return v
 }

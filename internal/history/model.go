@@ -107,7 +107,10 @@ func (s state) add(op *Op) (state, bool) {
 	n, isCounter := counter(s.value)
 	isCounter = isCounter || !s.present
 	if op.Outcome == NotCounter {
-		s, ok := s.observe(op.Version)
+		ok := true
+		if op.Version != 0 { // told
+			s, ok = s.observe(op.Version)
+		}
 		return s, ok && !isCounter
 	}
 	if !isCounter {

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/history"
+	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/sim"
+)
+
+// What `netcraq lab check` runs.
+const (
+	checkLab     = "check" // unless --name says otherwise
+	checkNodes   = 3
+	checkClients = 8
+	checkKeys    = 4
+	checkKeyOps  = 400
+	checkAttempt = 10 * time.Millisecond // short, so that many retries meet their first attempt
+	checkPerKey  = 30 * time.Second
+)
+
+type checkFlags struct {
+	name, plane     string
+	seconds         int
+	loss, duplicate float64 // in percent
+	seed            uint64
+	without         string
+	simulate, json  bool
+}
+
+// checkResult is what `netcraq lab check --json` prints.
+type checkResult struct {
+	Ops          int    `json:"ops"`
+	Linearizable bool   `json:"linearizable"`
+	Seed         uint64 `json:"seed"`
+	Keys         int    `json:"keys"`
+	Unknown      int    `json:"unknown_outcomes"`
+	How          string `json:"how"` // "lab" or "simulation"
+	Without      string `json:"without,omitempty"`
+
+	verdict *history.Verdict
+	broken  error // an invariant, in a simulation
+}
+
+func newLabCheckCommand(name *string) *cobra.Command {
+	flags := checkFlags{}
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Let clients compete for few keys on a bad network, and check that the history is linearizable",
+		Long: `Brings up a lab of its own with a chain of three, lets 8 clients put, get, delete, compare-and-set and add on few keys
+while links lose and repeat frames, and checks the recorded history for linearizability. The lab is removed at the end.
+
+--without switches one rule of the protocol off, to prove that the check notices. W5 matters only when the head
+of a chain is lost, which a static configuration does not survive: for it, and with --simulate, the same protocol code runs
+in a simulation with crashes and repairs, from the seed that is printed.`,
+		Example: `  netcraq lab check --seconds 10 --loss 2 --dup 2
+  netcraq lab check --seconds 5 --loss 2 --dup 2 --without W8
+  netcraq lab check --simulate --seconds 5 --loss 5 --dup 5 --seed 1`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			flags.name = checkLab
+			if c.Flags().Changed("name") {
+				flags.name = *name
+			}
+			if !c.Flags().Changed("seed") {
+				flags.seed = rand.Uint64N(1 << 32)
+			}
+			return runCheck(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&flags.seconds, "seconds", 10, "how long clients start operations")
+	f.Float64Var(&flags.loss, "loss", 2, "percentage of frames that each link loses")
+	f.Float64Var(&flags.duplicate, "dup", 2, "percentage of frames that each link repeats")
+	f.Uint64Var(&flags.seed, "seed", 0, "seed of what clients do, and of all of a simulation (default: random, printed)")
+	f.StringVar(&flags.plane, "plane", planeXDP, "what the nodes run: xdp or soft")
+	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: W2, W5 or W8")
+	f.BoolVar(&flags.simulate, "simulate", false, "simulate the chain in this process, with crashes and repairs")
+	f.BoolVar(&flags.json, "json", false, "print one JSON object")
+	return c
+}
+
+func runCheck(ctx context.Context, out, progress io.Writer, flags *checkFlags) error {
+	var rule chain.Rule
+	var err error
+	if flags.without != "" {
+		if rule, err = chain.ParseRule(flags.without); err != nil {
+			return usageError(err)
+		}
+	}
+	if flags.seconds < 1 {
+		return usageError(fmt.Errorf("--seconds %d: at least 1 is wanted", flags.seconds))
+	}
+	fmt.Fprintf(progress, "seed %d\n", flags.seed)
+	var result *checkResult
+	switch {
+	case flags.simulate || rule == chain.W5:
+		if !flags.simulate {
+			fmt.Fprintln(progress, "W5 guards against the loss of a head, so this is a simulation")
+		}
+		result, err = checkSimulation(ctx, progress, flags, rule)
+	default:
+		result, err = checkInLab(ctx, progress, flags)
+	}
+	if err != nil {
+		return err
+	}
+	if err := printCheck(out, progress, flags, result); err != nil {
+		return err
+	}
+	if !result.Linearizable {
+		return errors.New("the history is not linearizable")
+	}
+	return nil
+}
+
+// checkInLab runs the workload on a lab of its own.
+func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (result *checkResult, err error) {
+	o := lab.Options{
+		Name: flags.name, Topology: lab.Line, Nodes: checkNodes, Clients: 0, Shards: 1, Owned: true, Progress: progressTo(progress),
+	}
+	if err := setAgent(&o, flags.plane); err != nil {
+		return nil, err
+	}
+	if agent := o.Agent; flags.without != "" {
+		o.Agent = func(l *lab.Lab, h lab.Host) []string { return append(agent(l, h), "--without", flags.without) }
+	}
+	l, err := lab.Up(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, down := lab.Down(context.WithoutCancel(ctx), o.Name)
+		err = errors.Join(err, down)
+	}()
+	err = errors.Join(l.SetFault(lab.Loss, flags.loss, lab.Where{}), l.SetFault(lab.Duplicate, flags.duplicate, lab.Where{}))
+	if err != nil {
+		return nil, err
+	}
+	ops, err := competingClients(ctx, progress, l, flags)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(progress, "checking %s operations\n", grouped(uint64(len(ops))))
+	return newCheckResult(flags, "lab", flags.seed, history.Check(ops, checkPerKey)), nil
+}
+
+// competingClients runs the workload from this machine.
+func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags *checkFlags) ([]history.Op, error) {
+	var stores []history.Store
+	for range checkClients {
+		c, err := client.New(client.Options{Cluster: l.Cluster(), Attempt: checkAttempt, ReadFrom: client.Spread})
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		stores = append(stores, clientStore{c})
+	}
+	w := history.Workload{
+		Clients: checkClients, Keys: checkKeys, KeyOps: checkKeyOps, Seed: flags.seed, Prefix: "check",
+		For:    time.Duration(flags.seconds) * time.Second,
+		Report: func(ops int) { fmt.Fprintf(progress, "%s operations\n", grouped(uint64(ops))) },
+	}
+	ops := w.Run(ctx, stores)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return ops, nil
+}
+
+// checkSimulation runs one simulation after the other, with seeds that follow each other, until time is up or one fails.
+func checkSimulation(ctx context.Context, progress io.Writer, flags *checkFlags, rule chain.Rule) (*checkResult, error) {
+	total := &history.Verdict{}
+	end := time.Now().Add(time.Duration(flags.seconds) * time.Second)
+	for seed := flags.seed; ; seed++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		run := sim.Run(sim.Config{
+			Seed: seed, Nodes: checkNodes, Clients: 4, Keys: 1 + int(seed%2), Ops: 20, Failures: checkNodes - 1,
+			Loss: flags.loss / 100, Duplicate: flags.duplicate / 100, Without: rule,
+		})
+		v := history.Check(run.History, checkPerKey)
+		total.Ops, total.Keys, total.Unknown = total.Ops+v.Ops, total.Keys+v.Keys, total.Unknown+v.Unknown
+		if failed := !v.Linearizable() || (rule == 0 && run.Broken != nil); failed || time.Now().After(end) {
+			fmt.Fprintf(progress, "%s simulations, seeds %d to %d\n", grouped(seed-flags.seed+1), flags.seed, seed)
+			v.Ops, v.Keys, v.Unknown = total.Ops, total.Keys, total.Unknown
+			result := newCheckResult(flags, "simulation", flags.seed, v)
+			if failed {
+				result.Seed, result.Linearizable, result.broken = seed, false, run.Broken
+			}
+			return result, nil
+		}
+	}
+}
+
+func newCheckResult(flags *checkFlags, how string, seed uint64, v *history.Verdict) *checkResult {
+	return &checkResult{
+		Ops: v.Ops, Linearizable: v.Linearizable(), Seed: seed, Keys: v.Keys, Unknown: v.Unknown,
+		How: how, Without: flags.without, verdict: v,
+	}
+}
+
+func printCheck(out, progress io.Writer, flags *checkFlags, r *checkResult) error {
+	report := out
+	if flags.json {
+		report = progress
+	}
+	if r.broken != nil {
+		fmt.Fprintln(report, r.broken)
+	}
+	if err := r.verdict.Write(report); err != nil {
+		return err
+	}
+	if flags.json {
+		return printJSON(out, r)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package history
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Store runs one operation. It fills in nothing but the result; an answer that does not tell is Unknown.
+type Store interface {
+	Do(ctx context.Context, op *Op) Result
+}
+
+// Workload is what concurrent clients do: every kind of operation, on few keys at a time.
+type Workload struct {
+	Clients int
+	Keys    int           // in use at the same time
+	KeyOps  int           // operations on a key, about, before another takes its place: long histories take long to check
+	For     time.Duration // how long new operations are started
+	Seed    uint64        // of each client's choices; how clients interleave is not in the seed
+	Prefix  string        // of all keys: they have to be new to the store
+	Report  func(ops int) // called about once a second; may be nil
+}
+
+// Run runs the workload, each client on the store given for it, and returns its history. It ends early with ctx.
+func (w *Workload) Run(ctx context.Context, stores []Store) []Op {
+	ctx, cancel := context.WithTimeout(ctx, w.For)
+	defer cancel()
+	var wait sync.WaitGroup
+	var started atomic.Int64
+	logs := make([][]Op, w.Clients)
+	begin := time.Now()
+	for i := range w.Clients {
+		c := &worker{w: w, index: i, started: &started, begin: begin, known: make(map[string]uint64)}
+		c.rng = rand.New(rand.NewPCG(w.Seed, uint64(i)))
+		wait.Go(func() { logs[i] = c.run(ctx, stores[i%len(stores)]) })
+	}
+	if w.Report != nil {
+		wait.Go(func() { w.report(ctx, &started) })
+	}
+	wait.Wait()
+	var all []Op
+	for _, log := range logs {
+		all = append(all, log...)
+	}
+	return all
+}
+
+func (w *Workload) report(ctx context.Context, started *atomic.Int64) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.Report(int(started.Load()))
+		}
+	}
+}
+
+// worker is one client.
+type worker struct {
+	w       *Workload
+	index   int
+	rng     *rand.Rand
+	begin   time.Time
+	started *atomic.Int64     // operations of all workers
+	known   map[string]uint64 // newest version this worker has seen of each key
+	number  uint32            // of its next value
+}
+
+func (c *worker) run(ctx context.Context, store Store) []Op {
+	var log []Op
+	for ctx.Err() == nil {
+		op := c.choose()
+		op.Call = int64(time.Since(c.begin))
+		// An operation that has begun is brought to its end, so that its outcome is known.
+		op.Result = store.Do(context.WithoutCancel(ctx), &op)
+		op.Return = int64(time.Since(c.begin))
+		if op.Outcome != Unknown && op.Version != 0 {
+			c.known[op.Key] = op.Version
+		}
+		log = append(log, op)
+	}
+	return log
+}
+
+// choose makes the next operation: a third are reads, the rest is spread over all kinds.
+func (c *worker) choose() Op {
+	generation := int(c.started.Add(1)) / (c.w.Keys * c.w.KeyOps)
+	op := Op{Client: c.index, Kind: Kind(c.rng.IntN(int(Add) + 1))}
+	if c.rng.IntN(3) == 0 {
+		op.Kind = Get
+	}
+	op.Key = fmt.Sprintf("%s-%d-%d", c.w.Prefix, generation, c.rng.IntN(c.w.Keys))
+	switch op.Kind {
+	case Put:
+		op.Value = c.value()
+	case CAS:
+		op.Value = c.value()
+		if c.rng.IntN(4) > 0 {
+			op.Expected = c.known[op.Key]
+		}
+	case Add:
+		op.Delta = 1 + c.rng.Uint64N(3)
+	}
+	return op
+}
+
+// value is one that no worker writes twice: half of the time a counter, so that Add meets some.
+func (c *worker) value() string {
+	c.number++
+	if c.rng.IntN(2) == 0 {
+		return string(binary.BigEndian.AppendUint64(nil, uint64(c.index+1)<<40|uint64(c.number)<<8))
+	}
+	return fmt.Sprintf("%d of client %d", c.number, c.index)
+}
