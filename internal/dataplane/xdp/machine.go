@@ -27,6 +27,7 @@ type Machine struct {
 	objects *objects
 	live    *liveTable
 	options chain.Options
+	transit bool           // route messages to other nodes, which cases expect to pass
 	before  chain.Counters // counted before the last Reset
 	link    link.Link
 }
@@ -182,7 +183,7 @@ func deleteAll(table *ebpf.Map) error {
 
 func (m *Machine) load(o chain.Options) error {
 	c := constantsOf(conformance.Me, o)
-	c["nq_transit"] = uint8(0)
+	c["nq_transit"] = flag(m.transit)
 	c["nq_test_ifindex"] = uint32(m.ifindex)
 	var err error
 	if m.objects, err = load(o, c, ""); err != nil {
