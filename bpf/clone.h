@@ -211,7 +211,7 @@ static __always_inline int write_copy(struct xdp_md *ctx, struct nq_plan *p, str
 		return XDP_DROP;
 	__builtin_memcpy(f->eth.h_dest, copy->dmac, ETH_ALEN);
 	__builtin_memcpy(f->eth.h_source, copy->smac, ETH_ALEN);
-	f->eth.h_proto = bpf_htons(ETH_P_IP);
+	*proto_of(f) = bpf_htons(ETH_P_IP);
 	write_l3(f, copy->addr, copy->port, n);
 	if (!copy->answer) {
 		__builtin_memcpy(f + 1, p->ack, NQ_VERSION_BYTES);

@@ -13,12 +13,12 @@
 struct nq_message {
 	struct nq_base base;
 	struct nq_chain chain;
-} __attribute__((packed));
+};
 
 struct nq_short_message {
 	struct nq_base base;
 	struct nq_version version;
-} __attribute__((packed));
+};
 
 struct nq_work {
 	union {

@@ -91,8 +91,8 @@ static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 messag
 
 	if ((void *)(f + 1) > end_of(ctx))
 		return XDP_DROP;
-	w->from_addr = w->client_addr = f->ip.saddr;
-	w->from_port = w->client_port = f->udp.source;
+	w->from_addr = w->client_addr = ip_of(f)->saddr;
+	w->from_port = w->client_port = udp_of(f)->source;
 	w->is_tail = 0;
 	outcome = load_message(ctx, w, message_bytes);
 	if (outcome != ACCEPTED)

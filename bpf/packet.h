@@ -22,6 +22,25 @@ struct frame {
 } __attribute__((packed));
 _Static_assert(sizeof(struct frame) == NQ_L4_END, "headers before the message");
 
+/*
+ * The headers, as pointers to types of natural alignment: through the packed struct the compiler would load every field
+ * byte by byte.
+ */
+static __always_inline __be16 *proto_of(struct frame *f)
+{
+	return (void *)f + 2 * ETH_ALEN;
+}
+
+static __always_inline struct iphdr *ip_of(struct frame *f)
+{
+	return (void *)f + sizeof(struct ethhdr);
+}
+
+static __always_inline struct udphdr *udp_of(struct frame *f)
+{
+	return (void *)f + sizeof(struct ethhdr) + sizeof(struct iphdr);
+}
+
 static __always_inline void *data_of(struct xdp_md *ctx)
 {
 	return (void *)(long)ctx->data;
@@ -38,7 +57,10 @@ static __always_inline void *end_of(struct xdp_md *ctx)
  */
 static __always_inline __u16 fold(__u64 sum)
 {
-	sum = (sum >> 32) + (sum & 0xffffffff);
+	__u64 high = sum >> 32;
+
+	asm volatile("" : "+r"(high)); /* else the compiler finds a multiplication */
+	sum = high + (__u32)sum;
 	sum = (sum >> 16) + (sum & 0xffff);
 	sum = (sum >> 16) + (sum & 0xffff);
 	return sum;
@@ -63,7 +85,7 @@ static __always_inline __u64 sum_words(const void *p, int words)
 static __always_inline void write_l3(struct frame *f, __be32 dst, __be16 dport, __u32 message_bytes)
 {
 	__u32 total = message_bytes + sizeof(struct iphdr) + sizeof(struct udphdr);
-	__be32 *word = (__be32 *)&f->ip;
+	__be32 *word = (__be32 *)ip_of(f);
 	__be32 lengths = bpf_htonl(0x45000000 | total);
 	__be32 fragment = bpf_htonl(0x4000); /* id 0, DF */
 	__be32 protocol = bpf_htonl(NQ_REPLY_TTL << 24 | IPPROTO_UDP << 16);
@@ -73,10 +95,10 @@ static __always_inline void write_l3(struct frame *f, __be32 dst, __be16 dport, 
 	word[2] = protocol | (__u16)~fold((__u64)lengths + fragment + protocol + nq_self_addr + dst) << NQ_CHECK_SHIFT;
 	word[3] = nq_self_addr;
 	word[4] = dst;
-	f->udp.source = nq_self_port;
-	f->udp.dest = dport;
-	f->udp.len = bpf_htons(message_bytes + sizeof(struct udphdr));
-	f->udp.check = 0; /* the message has a checksum of its own */
+	udp_of(f)->source = nq_self_port;
+	udp_of(f)->dest = dport;
+	udp_of(f)->len = bpf_htons(message_bytes + sizeof(struct udphdr));
+	udp_of(f)->check = 0; /* the message has a checksum of its own */
 }
 
 /* Both Ethernet addresses, in registers. */
@@ -129,17 +151,17 @@ static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_byte
 
 	if ((void *)(f + 1) > end_of(ctx))
 		return PARSED_PASS;
-	if (f->eth.h_proto != bpf_htons(ETH_P_IP) || *(__u8 *)&f->ip != 0x45 || f->ip.protocol != IPPROTO_UDP ||
-	    (f->ip.frag_off & bpf_htons(0x3fff)) || f->udp.dest != nq_self_port)
+	if (*proto_of(f) != bpf_htons(ETH_P_IP) || *(__u8 *)ip_of(f) != 0x45 || ip_of(f)->protocol != IPPROTO_UDP ||
+	    (ip_of(f)->frag_off & bpf_htons(0x3fff)) || udp_of(f)->dest != nq_self_port)
 		return PARSED_PASS;
-	if (f->ip.daddr != nq_self_addr)
+	if (ip_of(f)->daddr != nq_self_addr)
 		return PARSED_TRANSIT;
-	if (fold(sum_words(&f->ip, 5)) != 0xffff)
+	if (fold(sum_words(ip_of(f), 5)) != 0xffff)
 		return PARSED_BAD_CHECKSUM;
-	total = bpf_ntohs(f->ip.tot_len);
+	total = bpf_ntohs(ip_of(f)->tot_len);
 	room = ctx->data_end - ctx->data - sizeof(struct ethhdr);
 	if (total < NQ_L4_END - sizeof(struct ethhdr) || total > room ||
-	    bpf_ntohs(f->udp.len) != total - sizeof(struct iphdr))
+	    bpf_ntohs(udp_of(f)->len) != total - sizeof(struct iphdr))
 		return PARSED_TRUNCATED;
 	*message_bytes = total - (NQ_L4_END - sizeof(struct ethhdr));
 	return PARSED_OURS;

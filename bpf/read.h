@@ -164,8 +164,8 @@ static __always_inline int read_clean(struct xdp_md *ctx)
 	o = bpf_map_lookup_elem(&nq_objects, &base->key_hi);
 	if (!o)
 		return -1;
-	r.addr = f->ip.saddr;
-	r.port = f->udp.source;
+	r.addr = ip_of(f)->saddr;
+	r.port = udp_of(f)->source;
 	r.macs = load_macs(&f->eth);
 	return answer_plain(ctx, &r, live, o);
 }

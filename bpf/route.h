@@ -65,7 +65,7 @@ static __noinline int route(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 
 	f = data_of(ctx);
 	if (rc || (void *)(f + 1) > end_of(ctx))
 		return drop(0, NQ_OUTCOME_UNROUTABLE);
-	f->eth.h_proto = bpf_htons(ETH_P_IP);
+	*proto_of(f) = bpf_htons(ETH_P_IP);
 	__builtin_memcpy(f->eth.h_dest, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(f->eth.h_source, fib.smac, ETH_ALEN);
 	write_l3(f, dst, dport, message_bytes);
@@ -93,23 +93,23 @@ static __noinline int transit(struct xdp_md *ctx)
 	struct frame *f = data_of(ctx);
 	__u32 check;
 
-	if (!nq_transit || (void *)(f + 1) > end_of(ctx) || f->ip.ttl <= 1)
+	if (!nq_transit || (void *)(f + 1) > end_of(ctx) || ip_of(f)->ttl <= 1)
 		return XDP_PASS;
-	fib.sport = f->udp.source;
-	fib.dport = f->udp.dest;
-	fib.tot_len = bpf_ntohs(f->ip.tot_len);
+	fib.sport = udp_of(f)->source;
+	fib.dport = udp_of(f)->dest;
+	fib.tot_len = bpf_ntohs(ip_of(f)->tot_len);
 	fib.ifindex = ctx->ingress_ifindex;
-	fib.tos = f->ip.tos;
-	fib.ipv4_src = f->ip.saddr;
-	fib.ipv4_dst = f->ip.daddr;
+	fib.tos = ip_of(f)->tos;
+	fib.ipv4_src = ip_of(f)->saddr;
+	fib.ipv4_dst = ip_of(f)->daddr;
 	if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0))
 		return XDP_PASS;
 	f = data_of(ctx);
 	if ((void *)(f + 1) > end_of(ctx))
 		return XDP_PASS;
-	check = f->ip.check + bpf_htons(0x0100); /* one less in the TTL, one more here (RFC 1141) */
-	f->ip.check = check + (check >= 0xffff);
-	f->ip.ttl--;
+	check = ip_of(f)->check + bpf_htons(0x0100); /* one less in the TTL, one more here (RFC 1141) */
+	ip_of(f)->check = check + (check >= 0xffff);
+	ip_of(f)->ttl--;
 	__builtin_memcpy(f->eth.h_dest, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(f->eth.h_source, fib.smac, ETH_ALEN);
 	if (fib.ifindex == ctx->ingress_ifindex)

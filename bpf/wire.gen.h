@@ -97,7 +97,7 @@ struct nq_base {
 	__be64 request; /* id of one attempt, chosen by the client, echoed in the reply */
 	__be64 key_hi; /* first 8 bytes of SHA-256 of the key */
 	__be64 key_lo; /* next 8 bytes */
-} __attribute__((packed));
+};
 _Static_assert(sizeof(struct nq_base) == 40, "size of base");
 _Static_assert(__builtin_offsetof(struct nq_base, magic) == 0, "base.magic");
 _Static_assert(__builtin_offsetof(struct nq_base, version) == 2, "base.version");
@@ -116,7 +116,7 @@ _Static_assert(__builtin_offsetof(struct nq_base, key_lo) == 32, "base.key_lo");
 /* follows base in REPLY, ACK and PROBE */
 struct nq_version {
 	__be64 version; /* REPLY: version of the object or of the write; ACK: the committed version; PROBE: the version asked about */
-} __attribute__((packed));
+};
 _Static_assert(sizeof(struct nq_version) == 8, "size of version");
 _Static_assert(__builtin_offsetof(struct nq_version, version) == 0, "version.version");
 #define NQ_VERSION_BYTES 48 /* message of this layout, without a value */
@@ -133,7 +133,7 @@ struct nq_chain {
 	__u8 client_op; /* the op the client sent */
 	__u8 reserved_8; /* zero */
 	__be32 reserved_32; /* zero */
-} __attribute__((packed));
+};
 _Static_assert(sizeof(struct nq_chain) == 56, "size of chain");
 _Static_assert(__builtin_offsetof(struct nq_chain, session) == 0, "chain.session");
 _Static_assert(__builtin_offsetof(struct nq_chain, seq) == 8, "chain.seq");

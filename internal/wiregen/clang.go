@@ -36,7 +36,7 @@ func renderC(s *Spec) ([]byte, error) {
 		for _, f := range l.Fields {
 			fmt.Fprintf(&b, "\t__be%d %s; /* %s */\n", f.Bytes*8, f.Name, f.Doc)
 		}
-		b.WriteString("} __attribute__((packed));\n")
+		b.WriteString("};\n")
 		fmt.Fprintf(&b, "_Static_assert(sizeof(struct nq_%s) == %d, \"size of %s\");\n", l.Name, l.End()-start, l.Name)
 		for _, f := range l.Fields {
 			fmt.Fprintf(&b, "_Static_assert(__builtin_offsetof(struct nq_%s, %s) == %d, \"%s.%s\");\n", l.Name, f.Name, f.Offset-start, l.Name, f.Name)
