@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 
@@ -115,8 +116,11 @@ func (n *Node) Objects() map[wire.Key]*Object { return n.objects }
 // Sessions returns the live sessions; the caller must not change them.
 func (n *Node) Sessions() map[SessionKey]Session { return n.sessions }
 
-// PutObject places an object as it is: for scenarios, and for the copy of a shard's state to another node.
-func (n *Node) PutObject(k wire.Key, o Object) { n.objects[k] = &o }
+// PutObject places a copy of an object as it is: for scenarios, and for the copy of a shard's state to another node.
+func (n *Node) PutObject(k wire.Key, o Object) {
+	o.Value = bytes.Clone(o.Value)
+	n.objects[k] = &o
+}
 
 // PutSession places a session as it is, for the same uses.
 func (n *Node) PutSession(k SessionKey, s Session) { n.sessions[k] = s }

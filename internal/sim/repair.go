@@ -101,7 +101,6 @@ func pushObject(from, to *chain.Node, key wire.Key) {
 	if have != nil {
 		o.Committed = have.Committed
 	}
-	o.Value = slices.Clone(o.Value)
 	to.PutObject(key, o)
 }
 

@@ -49,7 +49,6 @@ func (t *Reference) Load(s State) error {
 		}
 	}
 	for k, o := range s.Objects {
-		o.Value = append([]byte(nil), o.Value...)
 		t.node.PutObject(k, o)
 	}
 	for k, session := range s.Sessions {
