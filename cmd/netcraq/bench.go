@@ -28,7 +28,7 @@ func newBenchCommand() *cobra.Command {
 	c.PersistentFlags().BoolVar(&out.json, "json", false, "print one JSON object and nothing else")
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
 	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out), newBenchLatencyCommand(out),
-		newBenchRestartCommand(out))
+		newBenchMemoryCommand(out), newBenchRestartCommand(out))
 	return c
 }
 
@@ -119,6 +119,23 @@ func newBenchLatencyCommand(out *benchOutput) *cobra.Command {
 	benchNodeFlags(c, &o.NodeOptions)
 	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
 	c.Flags().IntVar(&o.Count, "count", 20_000, "requests of each kind")
+	return c
+}
+
+func newBenchMemoryCommand(out *benchOutput) *cobra.Command {
+	o := bench.MemoryOptions{NodeOptions: bench.NodeOptions{Keys: 1_000_000, ValueBytes: 16}}
+	c := &cobra.Command{
+		Use:   "memory",
+		Short: "Memory per object, and reads of a node that is full to the last object",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Progress = out.progress()
+			return runBench(c, out, func(ctx context.Context) (*bench.MemoryResult, error) { return bench.Memory(ctx, o) })
+		},
+	}
+	benchNodeFlags(c, &o.NodeOptions)
+	keysFlag(c, &o.Keys)
+	turnFlags(c, &o.Seconds, &o.Rounds)
 	return c
 }
 

@@ -23,7 +23,7 @@ func (c *contestant) prepare(ctx context.Context) error {
 	return nil
 }
 
-// turn measures until a measurement has lost so little that it counts.
+// turn measures, slower each time, until a measurement has lost so little that it counts.
 func (c *contestant) turn(ctx context.Context, d time.Duration) (Figure, error) {
 	const tries = 10
 	var f Figure
@@ -39,22 +39,54 @@ func (c *contestant) turn(ctx context.Context, d time.Duration) (Figure, error) 
 			c.total = c.total.plus(f.Tally)
 			return f, nil
 		}
+		c.pace = c.pace.slower()
 	}
-	return f, fmt.Errorf("%s loses requests at the pace it had kept up with before: %v", c.name, f.Tally)
+	return f, fmt.Errorf("%s loses requests even at the slowest pace: %v", c.name, f.Tally)
 }
 
-// takeTurns gives each contestant its turn, round after round, and returns each one's rates.
-func takeTurns(ctx context.Context, runners []contestant, rounds int, seconds float64, progress Progress) ([][]float64, error) {
-	turn := time.Duration(seconds / float64(rounds) * float64(time.Second))
+// Turns say for how long each of those compared is under load. They take turns because the speed of a machine changes
+// from one second to the next.
+type Turns struct {
+	Seconds float64 // under load for each
+	Rounds  int     // in which that time is spent
+}
+
+func (t *Turns) validate() error {
+	if t.Rounds < 1 || t.Seconds <= 0 || t.Seconds/float64(t.Rounds) < shortestTurn.Seconds() {
+		return fmt.Errorf("--seconds %v in --rounds %d: a turn of at least %v is wanted", t.Seconds, t.Rounds, shortestTurn)
+	}
+	return nil
+}
+
+// validate checks the parts of options that most benchmarks share.
+func validate(parts ...interface{ validate() error }) error {
+	for _, p := range parts {
+		if err := p.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shortestTurn is long enough for the time of a turn to be that of its load.
+const shortestTurn = 20 * time.Millisecond
+
+// length is that of one turn.
+func (t *Turns) length() time.Duration {
+	return time.Duration(t.Seconds / float64(t.Rounds) * float64(time.Second))
+}
+
+// take gives each contestant its turn, round after round, and returns each one's rates.
+func (t *Turns) take(ctx context.Context, runners []contestant, progress Progress) ([][]float64, error) {
 	rates := make([][]float64, len(runners))
-	for n := range rounds {
+	for n := range t.Rounds {
 		for i := range runners {
-			f, err := runners[i].turn(ctx, turn)
+			f, err := runners[i].turn(ctx, t.length())
 			if err != nil {
 				return nil, err
 			}
 			rates[i] = append(rates[i], f.PerSecond)
-			progress.say("round %d of %d: %s %.2f M/s", n+1, rounds, runners[i].name, f.PerSecond/1e6)
+			progress.say("round %d of %d: %s %.2f M/s", n+1, t.Rounds, runners[i].name, f.PerSecond/1e6)
 		}
 	}
 	return rates, nil

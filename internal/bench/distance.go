@@ -10,9 +10,8 @@ import (
 // DistanceOptions say how reads at every node of a chain are measured.
 type DistanceOptions struct {
 	NodeOptions
+	Turns
 	Nodes    int
-	Seconds  float64 // for which each node is under load
-	Rounds   int     // in which that time is spent, the nodes in turn
 	Progress Progress
 }
 
@@ -36,6 +35,9 @@ type DistanceRow struct {
 
 // Distance measures reads of clean objects at every node of a chain, each next to a generator of its own.
 func Distance(ctx context.Context, o DistanceOptions) (*DistanceResult, error) {
+	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+		return nil, err
+	}
 	m, err := newMesh(o.Nodes, &o.NodeOptions)
 	if err != nil {
 		return nil, err
@@ -59,7 +61,7 @@ func Distance(ctx context.Context, o DistanceOptions) (*DistanceResult, error) {
 			return nil, err
 		}
 	}
-	rates, err := takeTurns(ctx, runners, o.Rounds, o.Seconds, o.Progress)
+	rates, err := o.take(ctx, runners, o.Progress)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -149,6 +150,22 @@ func (p *port) knows(other *port) error {
 	return p.host.handle.NeighSet(&netlink.Neigh{
 		LinkIndex: p.index, State: netlink.NUD_PERMANENT, IP: other.addr.AsSlice(), HardwareAddr: other.mac,
 	})
+}
+
+// awaitUp waits until the kernel sends packets of sockets out of this port: it notices only after a while, up to a second,
+// that the other end is up.
+func (p *port) awaitUp() error {
+	const patience = 10 * time.Second
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(time.Millisecond) {
+		link, err := p.host.handle.LinkByIndex(p.index)
+		if err != nil {
+			return err
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not up after %v", p.name, patience)
 }
 
 // received counts the packets that arrived at this end.

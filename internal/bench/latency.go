@@ -49,6 +49,12 @@ var kindNames = [kinds]string{"read", "write", "socket echo"}
 // Latency measures one outstanding request at a time through a socket: reads at the head of a chain, writes to it, and
 // an echo by a socket over a link of the same kind that no XDP program slows down.
 func Latency(ctx context.Context, o LatencyOptions) (*LatencyResult, error) {
+	if o.Count < 1 {
+		return nil, fmt.Errorf("--count: at least 1, not %d", o.Count)
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
 	m, err := newMesh(o.Nodes, &o.NodeOptions)
 	if err != nil {
 		return nil, err
@@ -91,16 +97,17 @@ func Latency(ctx context.Context, o LatencyOptions) (*LatencyResult, error) {
 // as those to a read.
 func (m *mesh) echo(valueBytes int) (netip.AddrPort, error) {
 	head := m.nodes[0].host
-	_, far, err := connect(m.gen, "to-echo", linkAddr(0, 1), head, "echo", linkAddr(0, 2))
+	near, far, err := connect(m.gen, "to-echo", linkAddr(0, 1), head, "echo", linkAddr(0, 2))
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
 	addr := netip.AddrPortFrom(far.addr, echoPort)
 	server, err := newEchoServer(head, addr, wire.VersionBytes+valueBytes)
-	if err == nil {
-		m.undo.add(server.close)
+	if err != nil {
+		return addr, err
 	}
-	return addr, err
+	m.undo.add(server.close)
+	return addr, near.awaitUp()
 }
 
 func (r *LatencyResult) fill(times [kinds][]float64) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -127,6 +128,12 @@ func (l *load) drain(before Tally) (Tally, error) {
 // windows are tried in turn until one loses less than lossLimit. Full speed comes first: it loses nothing where generator
 // and node share a CPU and so keep step.
 var windows = []int{0, 4096, 1024, 256, 64, 16}
+
+// slower is the pace to try after one that lost too much.
+func (p pace) slower() pace {
+	next := slices.Index(windows, p.window) + 1
+	return pace{window: windows[min(next, len(windows)-1)]}
+}
 
 // highestPace looks for the pace of the highest rate at which fewer requests than lossLimit are lost.
 func (l *load) highestPace(ctx context.Context) (pace, error) {

@@ -57,6 +57,16 @@ func newLinkedHosts(n int) (m *mesh, hosts []*host, err error) {
 	return m, hosts, m.link(hosts)
 }
 
+// awaitUp waits until sockets can send by all links.
+func (m *mesh) awaitUp() error {
+	for _, p := range m.ports {
+		if err := p.awaitUp(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (m *mesh) host() (*host, error) {
 	h, err := newHost()
 	if err == nil {
@@ -82,7 +92,7 @@ func (m *mesh) link(hosts []*host) error {
 			m.ports = append(m.ports, near, far)
 		}
 	}
-	return nil
+	return m.awaitUp()
 }
 
 // start starts a node on all ports of each host and makes them a chain.

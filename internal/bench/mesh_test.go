@@ -5,7 +5,7 @@ import "testing"
 func TestDistance(t *testing.T) {
 	needRoot(t)
 	r, err := Distance(t.Context(), DistanceOptions{
-		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: 2, Seconds: 0.2, Rounds: 1,
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: 2, Turns: Turns{Seconds: 0.2, Rounds: 1},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -20,12 +20,34 @@ func TestWrite(t *testing.T) {
 	needRoot(t)
 	const nodes = 3
 	r, err := Write(t.Context(), WriteOptions{
-		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: nodes, Seconds: 0.2, Rounds: 1,
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: nodes, Turns: Turns{Seconds: 0.2, Rounds: 1},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.PacketsPerWrite != 2*nodes || r.Hops != nodes+1 || r.WritesPerS == 0 || r.Wrong != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	good := NodeOptions{Plane: "soft", Keys: 1, ValueBytes: 16}
+	turns := Turns{Seconds: 1, Rounds: 1}
+	bad := map[string]error{
+		"no keys":     validate(&NodeOptions{ValueBytes: 16}, &turns),
+		"long value":  validate(&NodeOptions{Keys: 1, ValueBytes: 1353}, &turns),
+		"no rounds":   validate(&good, &Turns{Seconds: 1}),
+		"short turns": validate(&good, &Turns{Seconds: 1, Rounds: 1000}),
+	}
+	for name, err := range bad {
+		if err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	if err := validate(&good, &turns); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := newLinkedHosts(9); err == nil {
+		t.Error("a chain of 9 is taken")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/dataplane"
 	"github.com/netcraq/netcraq/internal/dataplane/soft"
 	"github.com/netcraq/netcraq/internal/dataplane/xdp"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // NodeOptions say which node is measured.
@@ -18,6 +19,20 @@ type NodeOptions struct {
 	Keys       int
 	ValueBytes int
 }
+
+// validate reports what no node can be measured with.
+func (o *NodeOptions) validate() error {
+	switch {
+	case o.Keys < 1 || o.Keys > maxKeys:
+		return fmt.Errorf("--keys: 1 to %d, not %d", maxKeys, o.Keys)
+	case o.ValueBytes < 0 || o.ValueBytes > wire.MaxValueBytes:
+		return fmt.Errorf("--value-bytes: 0 to %d, not %d", wire.MaxValueBytes, o.ValueBytes)
+	}
+	return nil
+}
+
+// maxKeys keeps the generator's own table small beside a node's.
+const maxKeys = 1 << 26
 
 // sessions is room for the lanes of every load that writes during a benchmark.
 const sessions = 64 * lanes

@@ -5,14 +5,14 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
 
 // ReadOptions say how clean reads are measured.
 type ReadOptions struct {
 	NodeOptions
-	Seconds  float64 // for which each of the three is under load
-	Rounds   int     // in which that time is spent, the three in turn
+	Turns
 	Progress Progress
 }
 
@@ -41,7 +41,7 @@ type Round struct {
 	SocketEchoPerS float64 `json:"socket_echo_per_s"`
 }
 
-// readStage is a generator's host and a node's, joined by one link per contestant, all alike.
+// readStage is a generator's host and a node's, joined by one link per contestant, all alike. The node is configured.
 type readStage struct {
 	gen, node *host
 	keys      []wire.Key
@@ -66,11 +66,29 @@ var contestantNames = [3]string{"node", "swap", "socket"}
 // Read measures reads of clean objects, an XDP program that only swaps addresses, and a UDP echo server on sockets, with
 // the same generator, the same sizes and the same counter.
 func Read(ctx context.Context, o ReadOptions) (*ReadResult, error) {
+	r, _, err := readAndUsage(ctx, o)
+	return r, err
+}
+
+// readAndUsage also returns what the node's tables then take.
+func readAndUsage(ctx context.Context, o ReadOptions) (*ReadResult, dataplane.Usage, error) {
+	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+		return nil, dataplane.Usage{}, err
+	}
 	s, err := newReadStage(&o.NodeOptions)
 	if err != nil {
-		return nil, err
+		return nil, dataplane.Usage{}, err
 	}
 	defer s.undo.run()
+	r, err := s.read(ctx, &o)
+	if err != nil {
+		return nil, dataplane.Usage{}, err
+	}
+	usage, err := s.plane.plane.Usage()
+	return r, usage, err
+}
+
+func (s *readStage) read(ctx context.Context, o *ReadOptions) (*ReadResult, error) {
 	o.Progress.say("writing %d keys of %d bytes", o.Keys, o.ValueBytes)
 	start := time.Now()
 	if err := fill(ctx, s.keys, o.ValueBytes, s.ways[theNode], s.ways[theNode].from); err != nil {
@@ -80,11 +98,15 @@ func Read(ctx context.Context, o ReadOptions) (*ReadResult, error) {
 		Plane: s.plane.description(), Keys: o.Keys, ValueBytes: o.ValueBytes,
 		FillS: time.Since(start).Seconds(), Machine: ThisMachine(),
 	}
-	if err := s.prepare(&o); err != nil {
+	if err := s.prepare(ctx, o.ValueBytes, o.Progress); err != nil {
 		return nil, err
 	}
-	if err := s.rounds(ctx, &o, r); err != nil {
+	rates, err := o.take(ctx, s.runners[:], o.Progress)
+	if err != nil {
 		return nil, err
+	}
+	for n := range o.Rounds {
+		r.Rounds = append(r.Rounds, Round{rates[theNode][n], rates[theSwap][n], rates[theSocket][n]})
 	}
 	r.summarise(&s.runners[theNode].total)
 	return r, nil
@@ -132,44 +154,32 @@ func (s *readStage) startNode(o *NodeOptions) error {
 	return join([]*node{n}, []netip.AddrPort{w.dest})
 }
 
-// prepare starts the two others and loads the generators.
-func (s *readStage) prepare(o *ReadOptions) error {
+// prepare starts the two others, loads the generators and finds each contestant's pace.
+func (s *readStage) prepare(ctx context.Context, valueBytes int, progress Progress) error {
+	server, err := newEchoServer(s.node, s.ways[theSocket].dest, wire.VersionBytes+valueBytes)
+	if err != nil {
+		return err
+	}
+	s.undo.add(server.close)
 	for i := range s.runners {
 		r := &request{
-			op: wire.OpRead, valueBytes: o.ValueBytes, versionMax: fillPasses, onlySizes: i != theNode, keys: s.keys,
+			op: wire.OpRead, valueBytes: valueBytes, versionMax: fillPasses, onlySizes: i != theNode, keys: s.keys,
 		}
 		l, err := newLoad(r, s.ways[i], s.ways[i].from)
 		if err != nil {
 			return err
 		}
 		s.undo.add(l.close)
+		if i == theSwap {
+			if err := l.attachSwap(s.ways[i].to, s.plane.generic()); err != nil {
+				return err
+			}
+		}
 		s.runners[i] = contestant{name: contestantNames[i], load: l}
-	}
-	if err := s.runners[theSwap].load.attachSwap(s.ways[theSwap].to, s.plane.generic()); err != nil {
-		return err
-	}
-	server, err := newEchoServer(s.node, s.ways[theSocket].dest, wire.VersionBytes+o.ValueBytes)
-	if err != nil {
-		return err
-	}
-	s.undo.add(server.close)
-	return nil
-}
-
-// rounds finds each contestant's rate and then gives each its turn, round after round.
-func (s *readStage) rounds(ctx context.Context, o *ReadOptions, r *ReadResult) error {
-	for i := range s.runners {
-		o.Progress.say("looking for the highest rate of %s", s.runners[i].name)
+		progress.say("looking for the highest rate of %s", contestantNames[i])
 		if err := s.runners[i].prepare(ctx); err != nil {
 			return err
 		}
-	}
-	rates, err := takeTurns(ctx, s.runners[:], o.Rounds, o.Seconds, o.Progress)
-	if err != nil {
-		return err
-	}
-	for n := range o.Rounds {
-		r.Rounds = append(r.Rounds, Round{rates[theNode][n], rates[theSwap][n], rates[theSocket][n]})
 	}
 	return nil
 }

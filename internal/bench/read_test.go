@@ -10,7 +10,7 @@ import (
 func TestRead(t *testing.T) {
 	needRoot(t)
 	r, err := Read(t.Context(), ReadOptions{
-		NodeOptions: NodeOptions{Plane: "soft", Keys: 100, ValueBytes: 16}, Seconds: 0.4, Rounds: 2,
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 100, ValueBytes: 16}, Turns: Turns{Seconds: 0.4, Rounds: 2},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestReadStopsWhenTold(t *testing.T) {
 	needRoot(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	_, err := Read(ctx, ReadOptions{NodeOptions: NodeOptions{Plane: "soft", Keys: 1, ValueBytes: 16}, Seconds: 1, Rounds: 1})
+	_, err := Read(ctx, ReadOptions{NodeOptions: NodeOptions{Plane: "soft", Keys: 1, ValueBytes: 16}, Turns: Turns{Seconds: 1, Rounds: 1}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

@@ -11,9 +11,8 @@ import (
 // WriteOptions say how writes to a chain are measured.
 type WriteOptions struct {
 	NodeOptions
+	Turns
 	Nodes    int
-	Seconds  float64 // for which the chain, and then the limit, is under load
-	Rounds   int     // in which that time is spent
 	Progress Progress
 }
 
@@ -44,6 +43,9 @@ type WriteRound struct {
 // Write measures PUTs to the head of a chain, counts the packets on all links, and compares with an XDP program on one
 // link that only swaps addresses and sends the answer's size back.
 func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
+	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+		return nil, err
+	}
 	m, err := newMesh(o.Nodes, &o.NodeOptions)
 	if err != nil {
 		return nil, err
@@ -66,7 +68,7 @@ func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 			return nil, err
 		}
 	}
-	rates, err := takeTurns(ctx, runners, o.Rounds, o.Seconds, o.Progress)
+	rates, err := o.take(ctx, runners, o.Progress)
 	if err != nil {
 		return nil, err
 	}

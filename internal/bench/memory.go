@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+)
+
+// MemoryOptions say how a full node is measured.
+type MemoryOptions struct {
+	NodeOptions
+	Turns
+	Progress Progress
+}
+
+// MemoryResult is what a node with all its objects costs.
+type MemoryResult struct {
+	Objects        int     `json:"objects"`
+	ValueBytes     int     `json:"value_bytes"`
+	MemoryBytes    uint64  `json:"memory_bytes"` // of the node's tables, as the kernel accounts for them
+	BytesPerObject float64 `json:"bytes_per_object"`
+	EmptyBytes     uint64  `json:"empty_bytes"` // of the tables of a node for one object
+	FillS          float64 `json:"fill_s"`      // to write every object once over the wire
+	ReadsPerS      float64 `json:"reads_per_s"` // over all objects in turn
+	EchoPerS       float64 `json:"echo_per_s"`
+	Ratio          float64 `json:"ratio"`
+	Lost           uint64  `json:"lost"`
+	Wrong          uint64  `json:"wrong"`
+	Plane          string  `json:"plane"`
+	Machine        Machine `json:"machine"`
+}
+
+// Memory fills a node to the last object, asks for its memory, and reads all objects in turn.
+func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
+	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+		return nil, err
+	}
+	empty, err := emptyBytes(o.NodeOptions)
+	if err != nil {
+		return nil, err
+	}
+	read, usage, err := readAndUsage(ctx, ReadOptions{
+		NodeOptions: o.NodeOptions, Turns: o.Turns, Progress: o.Progress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if usage.Objects != o.Keys {
+		return nil, fmt.Errorf("the node holds %d objects, not the %d that were written", usage.Objects, o.Keys)
+	}
+	return &MemoryResult{
+		Objects: usage.Objects, ValueBytes: o.ValueBytes,
+		MemoryBytes: usage.MemoryBytes, EmptyBytes: empty,
+		BytesPerObject: float64(usage.MemoryBytes-empty) / float64(usage.Objects),
+		FillS:          read.FillS, ReadsPerS: read.ReadsPerS, EchoPerS: read.EchoPerS, Ratio: read.Ratio,
+		Lost: read.Lost, Wrong: read.Wrong, Plane: read.Plane, Machine: read.Machine,
+	}, nil
+}
+
+// emptyBytes is the memory of a node that has room for one object.
+func emptyBytes(o NodeOptions) (uint64, error) {
+	o.Keys = 1
+	s, err := newReadStage(&o)
+	if err != nil {
+		return 0, err
+	}
+	defer s.undo.run()
+	usage, err := s.plane.plane.Usage()
+	return usage.MemoryBytes, err
+}
+
+// Table has one row.
+func (r *MemoryResult) Table() ([]string, [][]string) {
+	return []string{"objects", "value bytes", "tables, MB", "bytes/object", "fill, s", "reads/s", "swap/s", "ratio"}, [][]string{{
+		fmt.Sprint(r.Objects), fmt.Sprint(r.ValueBytes), fmt.Sprintf("%.1f", float64(r.MemoryBytes)/1e6),
+		fmt.Sprintf("%.1f", r.BytesPerObject), fmt.Sprintf("%.1f", r.FillS), count(r.ReadsPerS), count(r.EchoPerS),
+		fmt.Sprintf("%.2f", r.Ratio),
+	}}
+}
+
+// Summary says what the figures include.
+func (r *MemoryResult) Summary() string {
+	return fmt.Sprintf("plane %s with %d sessions; a node for one object has tables of %.1f MB. All objects read in turn: %d wrong, %d lost.\n%v",
+		r.Plane, sessions, float64(r.EmptyBytes)/1e6, r.Wrong, r.Lost, r.Machine)
+}
