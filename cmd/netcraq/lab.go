@@ -50,6 +50,9 @@ func newLabUpCommand(name *string) *cobra.Command {
 			if err := setAgent(&o, plane); err != nil {
 				return err
 			}
+			if err := o.Validate(); err != nil {
+				return usageError(err)
+			}
 			l, err := lab.Up(c.Context(), o)
 			if err != nil {
 				return err
@@ -83,7 +86,7 @@ func setAgent(o *lab.Options, plane string) error {
 		return nil
 	case planeXDP, planeSoft:
 	default:
-		return fmt.Errorf("--plane %q: want xdp, soft or none", plane)
+		return usageError(fmt.Errorf("--plane %q: want xdp, soft or none", plane))
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -235,7 +238,7 @@ func newChanceCommand(name *string, kind lab.Kind, what string) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			percent, err := strconv.ParseFloat(strings.TrimSuffix(args[0], "%"), 64)
 			if err != nil {
-				return fmt.Errorf("%q is not a percentage", args[0])
+				return usageError(fmt.Errorf("%q is not a percentage", args[0]))
 			}
 			l, err := lab.Open(*name)
 			if err != nil {

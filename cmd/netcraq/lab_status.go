@@ -132,7 +132,10 @@ func askAgent(ctx context.Context, l *lab.Lab, host string, n *lab.NodeStatus) e
 	return nil
 }
 
-func printStatus(w io.Writer, s *lab.Status) {
+// printStatus lays everything out first, and then paints what deserves to be seen.
+func printStatus(out io.Writer, s *lab.Status) {
+	w := new(strings.Builder)
+	defer func() { fmt.Fprint(out, painted(w.String(), colours(out))) }()
 	fmt.Fprintf(w, "\n  lab %s · %s · %v · cluster file %s\n", s.Name, s.Topology, s.Subnet, s.ClusterFile)
 	if s.Owner != 0 {
 		fmt.Fprintf(w, "  kept up by process %d\n", s.Owner)
@@ -181,6 +184,20 @@ func printNodes(w io.Writer, s *lab.Status) {
 		}
 		fmt.Fprintln(table)
 	}
+}
+
+const red = "\x1b[31m"
+
+var paints = strings.NewReplacer(
+	"╳", red+"╳"+plain, "≈", yellow+"≈"+plain, " (down)", red+" (down)"+plain,
+	" "+lab.HealthOK+" ", green+" "+lab.HealthOK+" "+plain, " "+lab.HealthDead+" ", red+" "+lab.HealthDead+" "+plain,
+	" "+lab.HealthNoAgent+" ", yellow+" "+lab.HealthNoAgent+" "+plain, " "+lab.HealthMute+" ", yellow+" "+lab.HealthMute+" "+plain)
+
+func painted(text string, colour bool) string {
+	if !colour {
+		return text
+	}
+	return paints.Replace(text)
 }
 
 func printFaults(w io.Writer, s *lab.Status) {

@@ -24,6 +24,8 @@ type upFlags struct {
 	verbose       bool
 }
 
+const endsBy = "\nCtrl-C ends it and leaves nothing behind.\n"
+
 func newUpCommand() *cobra.Command {
 	var flags upFlags
 	c := &cobra.Command{
@@ -50,62 +52,88 @@ are sockets on loopback addresses. Either way commands such as netcraq put and n
 }
 
 func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
+	cluster, err := loopbackCluster(flags.nodes, flags.shards) // checks the numbers for a lab, too
+	if err != nil {
+		return usageError(err)
+	}
+	why := "as you asked"
 	switch flags.plane {
-	case planeXDP:
-		return upInLab(ctx, stdout, stderr, flags, "as you asked")
-	case planeSoft:
-		return upOnLoopback(ctx, stdout, stderr, flags, "as you asked")
 	case planeAuto:
+		if os.Geteuid() != 0 {
+			return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, "because XDP and network namespaces need root")
+		}
+		why = "because you are root and the kernel takes it"
+	case planeSoft:
+		return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, why)
+	case planeXDP:
 	default:
-		return fmt.Errorf("--plane %q: want %s, %s or %s", flags.plane, planeAuto, planeSoft, planeXDP)
+		return usageError(fmt.Errorf("--plane %q: want %s, %s or %s", flags.plane, planeAuto, planeSoft, planeXDP))
 	}
-	if os.Geteuid() != 0 {
-		return upOnLoopback(ctx, stdout, stderr, flags, "because XDP and network namespaces need root")
+	l, err := startLab(ctx, stderr, flags)
+	if err == nil {
+		return upInLab(ctx, stdout, stderr, l, why)
 	}
-	err := upInLab(ctx, stdout, stderr, flags, "because you are root and the kernel takes it")
-	if err == nil || errors.Is(err, lab.ErrExists) || errors.Is(err, lab.ErrRemains) || ctx.Err() != nil {
+	var usage *statusError
+	if flags.plane == planeXDP || errors.As(err, &usage) || errors.Is(err, lab.ErrExists) || errors.Is(err, lab.ErrRemains) || ctx.Err() != nil {
 		return err
 	}
 	fmt.Fprintln(stderr, "· XDP is not possible here:", err)
-	return upOnLoopback(ctx, stdout, stderr, flags, "because XDP is not possible here")
+	return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, "because XDP is not possible here")
 }
 
-// upInLab runs the chain as XDP nodes in a lab that ends with this process.
-func upInLab(ctx context.Context, stdout, stderr io.Writer, flags upFlags, why string) (err error) {
+// startLab brings up a lab of XDP nodes that ends with this process.
+func startLab(ctx context.Context, stderr io.Writer, flags upFlags) (*lab.Lab, error) {
 	o := lab.Options{Name: flags.name, Topology: lab.Line, Nodes: flags.nodes, Clients: 1, Shards: flags.shards,
 		Publish: topology.DefaultPath(), Owned: true, Progress: progressTo(stderr)}
 	if err := setAgent(&o, planeXDP); err != nil {
-		return err
+		return nil, err
 	}
-	l, err := lab.Up(ctx, o)
-	if err != nil {
-		return err
+	if err := o.Validate(); err != nil {
+		return nil, usageError(err)
 	}
+	return lab.Up(ctx, o)
+}
+
+// upInLab shows a lab that is up, keeps it, and takes it down at the end.
+func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, why string) (err error) {
 	defer func() {
-		_, down := lab.Down(context.WithoutCancel(ctx), o.Name)
+		_, down := lab.Down(context.WithoutCancel(ctx), l.Name)
 		err = errors.Join(err, down)
 	}()
 	status, err := labStatus(ctx, l)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "\nA chain of %d on XDP is up, in a lab of network namespaces: %s.\n", flags.nodes, why)
+	fmt.Fprintf(stdout, "\nA chain of %d on XDP is up, in a lab of network namespaces: %s.\n", l.Options().Nodes, why)
 	printStatus(stdout, status)
 	printExamples(stdout, l)
-	stay(ctx, stdout, stderr)
-	return nil
+	fmt.Fprint(stdout, endsBy)
+	return keep(ctx, stderr, l)
+}
+
+// keep waits for Ctrl-C, or for somebody to take the lab down, and tells of agents that end.
+func keep(ctx context.Context, stderr io.Writer, l *lab.Lab) error {
+	for {
+		select {
+		case <-ctx.Done():
+			fmt.Fprintln(stderr, "\n· cleaning up")
+			return nil
+		case host := <-l.AgentExits():
+			if _, err := lab.Open(l.Name); err != nil {
+				return errors.New("somebody else has taken the lab down")
+			}
+			fmt.Fprintf(stderr, "· the agent of %s has ended; its log is %s; `%s lab fault%s agent-start %s` starts another\n",
+				host, l.LogFile(host), os.Args[0], nameFlag(l), host)
+		}
+	}
 }
 
 // upOnLoopback runs the chain in this process, on sockets of loopback addresses.
-func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, flags upFlags, why string) error {
-	cluster, err := loopbackCluster(flags.nodes, flags.shards)
-	if err != nil {
-		return err
-	}
+func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topology.Cluster, verbose bool, why string) error {
 	group, running := errgroup.WithContext(ctx)
 	running, stop := context.WithCancel(running)
 	defer stop()
-	if err := startNodes(running, group, cluster, stderr, flags.verbose); err != nil {
+	if err := startNodes(running, group, cluster, stderr, verbose); err != nil {
 		stop()
 		return errors.Join(err, group.Wait())
 	}
@@ -115,9 +143,11 @@ func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, flags upFlags, 
 		stop()
 		return errors.Join(err, group.Wait())
 	}
-	fmt.Fprintf(stdout, "\nA chain of %d on sockets is up, on loopback: %s.\n\n", flags.nodes, why)
+	fmt.Fprintf(stdout, "\nA chain of %d on sockets is up, on loopback: %s.\n\n", len(cluster.Nodes), why)
 	printLoopback(stdout, cluster, path)
-	stay(running, stdout, stderr)
+	fmt.Fprint(stdout, endsBy)
+	<-running.Done()
+	fmt.Fprintln(stderr, "\n· cleaning up")
 	err = withdraw()
 	stop()
 	return errors.Join(err, group.Wait())
@@ -165,11 +195,4 @@ func printLoopback(w io.Writer, c *topology.Cluster, path string) {
 	fmt.Fprintf(table, "\nTheir cluster file is %s. Try:\n", path)
 	fmt.Fprintf(table, "  %s put greeting hello\twrite\n", os.Args[0])
 	fmt.Fprintf(table, "  %s get greeting --trace\tread, and see who answered\n", os.Args[0])
-}
-
-// stay waits for Ctrl-C.
-func stay(ctx context.Context, stdout, stderr io.Writer) {
-	fmt.Fprintln(stdout, "\nCtrl-C ends it and leaves nothing behind.")
-	<-ctx.Done()
-	fmt.Fprintln(stderr, "\n· cleaning up")
 }

@@ -54,7 +54,13 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 		return nil, fmt.Errorf("start the agent of %s: %w", host, err)
 	}
 	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
+	go func() {
+		exited <- cmd.Wait()
+		select {
+		case l.exits <- host:
+		default: // nobody listens
+		}
+	}()
 	p, err := processOf(cmd.Process.Pid)
 	if err != nil {
 		return nil, l.agentFailed(host, err)

@@ -22,7 +22,11 @@ type Lab struct {
 	options Options
 	state   *state
 	down    map[Link]bool
+	exits   chan string // names of nodes whose agents, started by this process, have ended
 }
+
+// AgentExits tells the names of nodes whose agents have ended, of those that this process started.
+func (l *Lab) AgentExits() <-chan string { return l.exits }
 
 // ErrNotUp says that there is nothing by this name.
 var ErrNotUp = errors.New("is not up: bring it up with `netcraq lab up`")
@@ -74,7 +78,8 @@ func newLab(s *state) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lab{Name: s.Options.Name, Plan: plan, options: s.Options, state: s, down: downLinks(s)}, nil
+	return &Lab{Name: s.Options.Name, Plan: plan, options: s.Options, state: s, down: downLinks(s),
+		exits: make(chan string, s.Options.Nodes)}, nil
 }
 
 func downLinks(s *state) map[Link]bool {

@@ -41,9 +41,9 @@ type Options struct {
 	Nodes    int    `json:"nodes"`
 	Clients  int    `json:"clients"`
 	ClientAt string `json:"client_at,omitempty"` // the node that clients hang off; empty: the first (line), each its own (leaf-spine)
-	Shards   int    `json:"shards"`
-	Direct   bool   `json:"direct"`  // links without wires: less work per frame, but no faults on links
-	NoRoot   bool   `json:"no_root"` // do not join the machine's own namespace to the lab
+	Shards   int    `json:"shards"`              // a power of two; 0: one
+	Direct   bool   `json:"direct"`              // links without wires: less work per frame, but no faults on links
+	NoRoot   bool   `json:"no_root"`             // do not join the machine's own namespace to the lab
 
 	// Publish is where commands on this machine look for a cluster: a link to the lab's cluster file is left there,
 	// unless another cluster that runs has the place. Empty: nowhere.
@@ -108,6 +108,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Clients < 0 || o.Clients > maxClients {
 		return fmt.Errorf("clients: 0 to %d are possible, not %d", maxClients, o.Clients)
+	}
+	if o.Shards < 0 || o.Shards > wire.MaxShards || o.Shards&(o.Shards-1) != 0 {
+		return fmt.Errorf("shards: a power of two up to %d is wanted, not %d", wire.MaxShards, o.Shards)
 	}
 	for i := 1; i <= o.Nodes; i++ {
 		if o.ClientAt == "" || o.ClientAt == nodeName(i) {
