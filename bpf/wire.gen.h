@@ -13,6 +13,7 @@
 #define NQ_MAX_CHAIN                 0x8      /* most nodes in one chain */
 #define NQ_MAX_SHARDS                0x10000  /* most shards; their number is a power of two */
 #define NQ_REPLY_TTL                 0x40     /* IP time to live of every packet a node sends */
+#define NQ_MAX_RETRY_S               0x3c     /* seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer */
 
 /* ops */
 #define NQ_OP_READ                   0x1      /* value and version of a key */

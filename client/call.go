@@ -95,6 +95,9 @@ func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		k.until = deadline
 	}
+	if k.op.IsWrite() {
+		k.until = earlier(k.until, k.started.Add(wire.MaxRetryS*time.Second)) // W10
+	}
 	return nil
 }
 

@@ -21,7 +21,8 @@ type Options struct {
 	Cluster *Cluster
 	// Attempt is how long an attempt waits for its answer before the operation is tried again.
 	Attempt time.Duration
-	// Timeout bounds an operation whose context has no deadline.
+	// Timeout bounds an operation whose context has no deadline. A write ends after a minute in any case, because nodes
+	// remember a session no longer than they need to.
 	Timeout time.Duration
 	// ReadFrom chooses the node that a read asks first. The default is Nearest.
 	ReadFrom ReadFrom

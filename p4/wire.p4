@@ -12,6 +12,7 @@ const bit<32> NQ_MAX_HOPS = 0x10; // a message that has travelled this many hops
 const bit<32> NQ_MAX_CHAIN = 0x8; // most nodes in one chain
 const bit<32> NQ_MAX_SHARDS = 0x10000; // most shards; their number is a power of two
 const bit<32> NQ_REPLY_TTL = 0x40; // IP time to live of every packet a node sends
+const bit<32> NQ_MAX_RETRY_S = 0x3c; // seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer
 
 const bit<8> NQ_OP_READ = 0x1; // value and version of a key
 const bit<8> NQ_OP_PUT = 0x2; // store a value

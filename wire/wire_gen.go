@@ -24,6 +24,8 @@ const (
 	MaxShards = 0x10000
 	// ReplyTTL: IP time to live of every packet a node sends.
 	ReplyTTL = 0x40
+	// MaxRetryS: seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer.
+	MaxRetryS = 0x3c
 )
 
 // Where fields stand, in bytes from the start of the message, and where each header ends.
