@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -47,6 +48,7 @@ func (d *Difference) Write(w io.Writer) error {
 }
 
 // Compare gives the same random packets to the reference and to t and returns the first difference, nil if there is none.
+// Packets that t declines with [ErrUnsupported] are passed over.
 func Compare(ctx context.Context, t Target, o RandomOptions) (*Difference, error) {
 	reference := NewReference()
 	for done := 0; done < o.Packets; {
@@ -88,16 +90,11 @@ func (r *round) compare(reference, t Target, packets int) (*Difference, error) {
 		if past = append(past, in); len(past) > tracePackets {
 			past = past[1:]
 		}
-		wantVerdict, want, err := reference.Step(bytes.Clone(in))
+		what, err := r.step(reference, t, in)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("packet %d of seed %d: %w", r.first+i, r.seed, err)
 		}
-		gotVerdict, got, err := t.Step(bytes.Clone(in))
-		if err != nil {
-			return nil, fmt.Errorf("packet %d of seed %d: %s: %w\n%x", r.first+i, r.seed, t.Name(), err, in)
-		}
-		what := differ(in, wantVerdict, gotVerdict, want, got)
-		if what == "" && (i+1)%(packetsPerRound/statesPerRound) == 0 || i == packets-1 {
+		if what == "" && ((i+1)%(packetsPerRound/statesPerRound) == 0 || i == packets-1) {
 			if what, err = r.compareStates(reference, t); err != nil {
 				return nil, err
 			}
@@ -105,9 +102,26 @@ func (r *round) compare(reference, t Target, packets int) (*Difference, error) {
 		if what != "" {
 			return &Difference{Seed: r.seed, Packet: r.first + i, What: what, Trace: describeAll(past)}, nil
 		}
-		r.learn(want)
 	}
 	return nil, nil
+}
+
+// step says how the results of one packet differ, "" if they don't.
+func (r *round) step(reference, t Target, in []byte) (string, error) {
+	gotVerdict, got, err := t.Step(bytes.Clone(in))
+	if errors.Is(err, ErrUnsupported) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%x", t.Name(), err, in)
+	}
+	wantVerdict, want, err := reference.Step(bytes.Clone(in))
+	if err != nil {
+		return "", err
+	}
+	what := differ(in, wantVerdict, gotVerdict, want, got)
+	r.learn(want)
+	return what, nil
 }
 
 func describeAll(frames [][]byte) []string {

@@ -37,6 +37,10 @@ const maxReaders = 4
 // Listen binds a node to an IPv4 address and starts to answer there; port 0 lets the kernel choose one. The node
 // serves no shard until it is configured.
 func Listen(addr netip.AddrPort, o chain.Options) (*Plane, error) {
+	return listen(addr, o, min(runtime.GOMAXPROCS(0), maxReaders))
+}
+
+func listen(addr netip.AddrPort, o chain.Options, readers int) (*Plane, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -60,7 +64,7 @@ func Listen(addr netip.AddrPort, o chain.Options) (*Plane, error) {
 		dirty:      make(map[wire.Key]struct{}),
 		unroutable: make(chain.Counters),
 	}
-	for range min(runtime.GOMAXPROCS(0), maxReaders) {
+	for range readers {
 		p.readers.Go(p.serve)
 	}
 	return p, nil

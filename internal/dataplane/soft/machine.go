@@ -1,0 +1,277 @@
+package soft
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/internal/dataplane/conformance"
+	"github.com/netcraq/netcraq/internal/dataplane/frame"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Machine is a running [Plane] as a [conformance.Target]. All hosts of a test are sockets on loopback addresses, which
+// stand for those of the test; what is below a message is the kernel's work and cannot be tested here.
+type Machine struct {
+	plane    *Plane
+	hosts    map[netip.AddrPort]*net.UDPConn // by their addresses in the test
+	barrier  *net.UDPConn
+	barriers uint64 // messages of the machine's own that the plane counted
+}
+
+var _ conformance.Target = (*Machine)(nil)
+
+// loopback stands for the network of the test: only the first byte of addresses differs.
+const loopback = 127
+
+// answerWait is how long a plane may take to answer one message before the test is given up.
+const answerWait = 10 * time.Second
+
+// NewMachine makes a machine without a node.
+func NewMachine() (*Machine, error) {
+	m := &Machine{hosts: make(map[netip.AddrPort]*net.UDPConn)}
+	var err error
+	m.barrier, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(loopback, 0, 0, 1)})
+	return m, err
+}
+
+// Name implements [conformance.Target].
+func (m *Machine) Name() string { return "soft" }
+
+// Reset implements [conformance.Target].
+func (m *Machine) Reset(o chain.Options) error {
+	if err := m.drop(); err != nil {
+		return err
+	}
+	// With one reader messages are handled one after the other, so that an answer to a later one ends an earlier one.
+	var err error
+	m.plane, err = listen(outside(conformance.Me), o, 1)
+	m.barriers = 0
+	return err
+}
+
+// drop closes the node, and loses what is still on its way to hosts.
+func (m *Machine) drop() error {
+	if m.plane == nil {
+		return nil
+	}
+	err := m.plane.Close()
+	m.plane = nil
+	for _, socket := range m.hosts {
+		if _, readErr := receiveAll(socket); err == nil {
+			err = readErr
+		}
+	}
+	return err
+}
+
+// Load implements [conformance.Target].
+func (m *Machine) Load(s conformance.State) error {
+	m.plane.mu.Lock()
+	defer m.plane.mu.Unlock()
+	for number, shard := range s.Shards {
+		c := shard.Config
+		c.Members = nil
+		for _, member := range shard.Config.Members {
+			if err := m.host(member); err != nil {
+				return err
+			}
+			c.Members = append(c.Members, outside(member))
+		}
+		if err := m.plane.node.Configure(number, c); err != nil {
+			return err
+		}
+		if err := m.plane.node.Grant(number, leaseUntil(shard.Lease)); err != nil {
+			return err
+		}
+	}
+	for k, o := range s.Objects {
+		m.plane.node.PutObject(k, o)
+	}
+	for k, session := range s.Sessions {
+		m.plane.node.PutSession(k, session)
+	}
+	return nil
+}
+
+func leaseUntil(d time.Duration) uint64 {
+	switch d {
+	case dataplane.Forever:
+		return chain.Forever
+	case 0:
+		return 0
+	}
+	return uint64(int64(now()) + int64(d))
+}
+
+// host makes sure that somebody listens at an address of the test.
+func (m *Machine) host(a netip.AddrPort) error {
+	if m.hosts[a] != nil || a == conformance.Me || !conformance.Net.Contains(a.Addr()) || a.Port() == 0 {
+		return nil
+	}
+	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(outside(a)))
+	if err != nil {
+		return err
+	}
+	m.hosts[a] = socket
+	return nil
+}
+
+// Step implements [conformance.Target].
+func (m *Machine) Step(b []byte) (conformance.Verdict, [][]byte, error) {
+	var p frame.Packet
+	outcome, ours := frame.Judge(b, conformance.Me, &p)
+	if !ours || outcome != wire.Accepted || !bytes.Equal(frame.Append(nil, &p), b) {
+		return 0, nil, fmt.Errorf("%w: a socket has no say in what is below a message", conformance.ErrUnsupported)
+	}
+	var message wire.Message
+	wire.Peek(p.Message, &message)
+	for _, a := range []netip.AddrPort{p.From, message.Client} {
+		if a.IsValid() && a.Addr().Is4() {
+			if err := m.host(a); err != nil {
+				return 0, nil, err
+			}
+		}
+	}
+	to := net.UDPAddrFromAddrPort(outside(conformance.Me))
+	if _, err := m.hosts[p.From].WriteToUDP(translate(p.Message, outside), to); err != nil {
+		return 0, nil, err
+	}
+	if err := m.await(to); err != nil {
+		return 0, nil, err
+	}
+	sent, err := m.collect(&p)
+	if len(sent) == 0 {
+		return conformance.Drop, nil, err
+	}
+	return conformance.Sent, sent, err
+}
+
+// await returns when the plane has handled what it got before: it answers a read of a shard that does not exist.
+func (m *Machine) await(plane *net.UDPAddr) error {
+	read := wire.Message{Op: wire.OpRead, Shard: wire.MaxShards - 1}
+	m.barriers++
+	if _, err := m.barrier.WriteToUDP(read.Append(nil), plane); err != nil {
+		return err
+	}
+	if err := m.barrier.SetReadDeadline(time.Now().Add(answerWait)); err != nil {
+		return err
+	}
+	var answer [wire.VersionBytes]byte
+	_, _, err := m.barrier.ReadFromUDP(answer[:])
+	return err
+}
+
+// collect returns, as frames, what the hosts have got.
+func (m *Machine) collect(received *frame.Packet) ([][]byte, error) {
+	var frames [][]byte
+	for a, socket := range m.hosts {
+		messages, err := receiveAll(socket)
+		if err != nil {
+			return nil, err
+		}
+		for _, message := range messages {
+			p := frame.Packet{
+				SourceMAC: conformance.MACOf(conformance.Me.Addr()), DestMAC: conformance.MACOf(a.Addr()),
+				From: conformance.Me, To: a, Message: translate(message, inside),
+			}
+			if a == received.From {
+				p.SourceMAC, p.DestMAC = received.DestMAC, received.SourceMAC
+			}
+			frames = append(frames, frame.Append(nil, &p))
+		}
+	}
+	return frames, nil
+}
+
+// receiveAll reads what waits in a socket.
+func receiveAll(socket *net.UDPConn) (messages [][]byte, err error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var buffer [wire.MaxMessageBytes + 1]byte
+	controlErr := raw.Control(func(fd uintptr) {
+		for {
+			var n int
+			if n, _, err = unix.Recvfrom(int(fd), buffer[:], unix.MSG_DONTWAIT); err != nil {
+				return
+			}
+			messages = append(messages, bytes.Clone(buffer[:n]))
+		}
+	})
+	if errors.Is(err, unix.EAGAIN) {
+		err = nil
+	}
+	return messages, errors.Join(err, controlErr)
+}
+
+// State implements [conformance.Target].
+func (m *Machine) State() (conformance.State, error) {
+	s := conformance.State{
+		Objects: make(map[wire.Key]chain.Object), Sessions: make(map[chain.SessionKey]chain.Session),
+	}
+	var err error
+	if s.Counters, err = m.plane.Counters(); err != nil {
+		return s, err
+	}
+	own := chain.Counter{Op: wire.OpRead, Outcome: wire.OutcomeNotMine}
+	if s.Counters[own] -= m.barriers; s.Counters[own] == 0 {
+		delete(s.Counters, own)
+	}
+	m.plane.mu.Lock()
+	defer m.plane.mu.Unlock()
+	for k, o := range m.plane.node.Objects() {
+		s.Objects[k] = copyOf(o)
+	}
+	for k, session := range m.plane.node.Sessions() {
+		s.Sessions[k] = session
+	}
+	return s, nil
+}
+
+// Close implements [conformance.Target].
+func (m *Machine) Close() error {
+	err := errors.Join(m.drop(), m.barrier.Close())
+	for _, socket := range m.hosts {
+		err = errors.Join(err, socket.Close())
+	}
+	return err
+}
+
+// outside is where an address of the test stands on this machine, inside the way back. Other addresses stay.
+func outside(a netip.AddrPort) netip.AddrPort {
+	if !conformance.Net.Contains(a.Addr()) {
+		return a
+	}
+	b := a.Addr().As4()
+	b[0] = loopback
+	return netip.AddrPortFrom(netip.AddrFrom4(b), a.Port())
+}
+
+func inside(a netip.AddrPort) netip.AddrPort {
+	b := a.Addr().As4()
+	b[0] = conformance.Net.Addr().As4()[0]
+	if back := netip.AddrPortFrom(netip.AddrFrom4(b), a.Port()); conformance.Net.Contains(back.Addr()) {
+		return back
+	}
+	return a
+}
+
+// translate changes the client's address that is written in a message. A message that says something its fields do not
+// (a wrong checksum, reserved bits) stays as it is: no node reads it that far.
+func translate(b []byte, change func(netip.AddrPort) netip.AddrPort) []byte {
+	var m wire.Message
+	if !wire.Peek(b, &m) || !m.Client.IsValid() || !m.Client.Addr().Is4() || !bytes.Equal(m.Append(nil), b) {
+		return b
+	}
+	m.Client = change(m.Client)
+	return m.Append(nil)
+}
