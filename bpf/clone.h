@@ -125,7 +125,7 @@ static __always_inline void plan_messages(struct nq_work *w, struct nq_plan *p, 
 	__builtin_memcpy(p->ack, &w->out, NQ_VERSION_BYTES);
 }
 
-/* Gives the agent the answer of a client whose link address is not known. */
+/* Gives the agent the answer of a client that it has to reach itself. */
 static __always_inline int punt_answer(struct xdp_md *ctx, struct nq_work *w, struct nq_plan *p)
 {
 	struct nq_punt *punt = bpf_ringbuf_reserve(&nq_punts, sizeof(*punt), 0);
@@ -157,12 +157,12 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
 		p->copies[i].ifindex = 0;
 	rc = plan_copy(ctx, &p->copies[0], w->client_addr, w->client_port | 1 << 16);
-	if (rc == BPF_FIB_LKUP_RET_NO_NEIGH)
-		punt_answer(ctx, w, p);
-	if (rc)
-		count(0, NQ_OUTCOME_UNROUTABLE);
-	else
+	if (!rc)
 		n = 1;
+	else if (is_for_agent(rc))
+		punt_answer(ctx, w, p);
+	else
+		count(0, NQ_OUTCOME_UNROUTABLE);
 	ifindex = p->copies[0].ifindex;
 	for (int i = 0; i < NQ_MAX_CHAIN - 1; i++) {
 		struct nq_copy *copy = &p->copies[i + 1];

@@ -3,7 +3,10 @@
 #ifndef NQ_ROUTE_H
 #define NQ_ROUTE_H
 
-/* A message that the FIB could route but whose next hop's link address nobody knows yet: the agent sends it. */
+/*
+ * A message that the agent sends through its socket: its next hop's link address is not known yet, or the client is on
+ * this machine.
+ */
 struct nq_punt {
 	__be32 addr;
 	__be16 port;
@@ -30,6 +33,11 @@ static __always_inline long fib_lookup(struct xdp_md *ctx, struct bpf_fib_lookup
 	fib->ipv4_src = nq_self_addr;
 	fib->ipv4_dst = dst;
 	return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+}
+
+static __always_inline int is_for_agent(long fib_result)
+{
+	return fib_result == BPF_FIB_LKUP_RET_NO_NEIGH || fib_result == BPF_FIB_LKUP_RET_NOT_FWDED;
 }
 
 /* Gives the agent the message that stands in the frame, to send through its socket. */
@@ -60,7 +68,7 @@ static __noinline int route(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 
 	struct frame *f;
 	long rc = fib_lookup(ctx, &fib, dst, dport, ctx->ingress_ifindex, message_bytes);
 
-	if (rc == BPF_FIB_LKUP_RET_NO_NEIGH)
+	if (is_for_agent(rc))
 		return punt(ctx, dst, dport, message_bytes);
 	f = data_of(ctx);
 	if (rc || (void *)(f + 1) > end_of(ctx))

@@ -248,13 +248,9 @@ func (m *Machine) Load(s conformance.State) error {
 }
 
 const (
-	xdpAborted, xdpDrop, xdpPass, xdpTX, xdpRedirect = 0, 1, 2, 3, 4
-
-	etherBytes    = 14
-	frameRoom     = 2048
-	planMagic     = 0x4e515031
-	mostCopies    = wire.MaxChain
-	contextLength = 24
+	etherBytes = 14
+	planMagic  = 0x4e515031
+	mostCopies = wire.MaxChain
 )
 
 // Step implements [conformance.Target].
@@ -311,16 +307,7 @@ func (m *Machine) copies(stamped []byte) ([][]byte, error) {
 }
 
 func (m *Machine) execute(program *ebpf.Program, frame []byte) (uint32, []byte, error) {
-	// struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
-	var context [contextLength]byte
-	binary.NativeEndian.PutUint32(context[4:], uint32(len(frame)))
-	binary.NativeEndian.PutUint32(context[12:], uint32(m.ifindex))
-	run := ebpf.RunOptions{Data: frame, DataOut: make([]byte, frameRoom), Context: context[:]}
-	action, err := program.Run(&run)
-	if err != nil {
-		return 0, nil, fmt.Errorf("running the program: %w", err)
-	}
-	return action, run.DataOut, nil
+	return runOnce(program, frame, m.ifindex)
 }
 
 // State implements [conformance.Target].

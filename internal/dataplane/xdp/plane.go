@@ -30,6 +30,7 @@ type Plane struct {
 	info    dataplane.Info
 	objects *objects
 	ports   []port
+	local   *localServer
 	pin     string
 	live    *liveTable
 	socket  *net.UDPConn
@@ -106,6 +107,7 @@ func (p *Plane) start(o Options) error {
 	p.info = dataplane.Info{
 		Plane: "xdp", Mode: string(mode), Why: why, Addr: o.Node, Options: o.Chain, Clones: !o.Chain.Relay,
 	}
+	p.local = serveLocal(p)
 	return nil
 }
 
@@ -117,6 +119,9 @@ func (p *Plane) Close() error {
 	}
 	if p.socket != nil {
 		errs = append(errs, p.socket.Close())
+	}
+	if p.local != nil {
+		p.local.wait()
 	}
 	for _, port := range p.ports {
 		if port.link != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// puntReader sends the messages whose next hop had no link address when the program wanted to send them: the kernel
-// resolves it for a socket, and knows it the next time.
+// puntReader sends the messages that the program could not: those whose next hop had no link address, which the kernel
+// resolves for a socket and knows the next time, and those to clients on this machine.
 type puntReader struct {
 	ring *ringbuf.Reader
 	done chan struct{}
