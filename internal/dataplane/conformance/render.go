@@ -57,7 +57,7 @@ func (c *Case) sent(in, b []byte) (string, error) {
 
 // showBytes shows an encoded message, which must be what the text says and nothing more.
 func (c *Case) showBytes(b []byte, m *wire.Message) (string, error) {
-	if !wire.Peek(b, m) || !bytes.Equal(m.Append(nil), b) {
+	if len(b) > wire.MaxMessageBytes || !wire.Peek(b, m) || !bytes.Equal(m.Append(nil), b) {
 		return "", fmt.Errorf("the message sent is not in its canonical form: %x", b)
 	}
 	return c.show(m), nil

@@ -269,7 +269,7 @@ func inside(a netip.AddrPort) netip.AddrPort {
 // (a wrong checksum, reserved bits) stays as it is: no node reads it that far.
 func translate(b []byte, change func(netip.AddrPort) netip.AddrPort) []byte {
 	var m wire.Message
-	if !wire.Peek(b, &m) || !m.Client.IsValid() || !m.Client.Addr().Is4() || !bytes.Equal(m.Append(nil), b) {
+	if len(b) > wire.MaxMessageBytes || !wire.Peek(b, &m) || !m.Client.IsValid() || !m.Client.Addr().Is4() || !bytes.Equal(m.Append(nil), b) {
 		return b
 	}
 	m.Client = change(m.Client)
