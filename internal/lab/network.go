@@ -159,7 +159,15 @@ func (l *Lab) raise(host, device string) error {
 	if err := nl.LinkSetUp(dev); err != nil {
 		return err
 	}
-	return inNamespace(nsPath(l.Name, host), func() error { return setOffloads(device) })
+	return inNamespace(nsPath(l.Name, host), func() error {
+		if err := setOffloads(device); err != nil {
+			return err
+		}
+		if h, ok := l.Plan.Host(host); ok && l.options.Direct && h.Role != RoleNode { // a node's agent brings its own
+			return openToXDP(device)
+		}
+		return nil
+	})
 }
 
 // prepareRoot gives the machine's own end what hosts have on lo and as settings of their namespaces, so that
