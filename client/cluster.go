@@ -78,14 +78,15 @@ func place(chain []*member, addr netip.AddrPort) int {
 }
 
 // measured takes one sample of the time to an answer. A much better one replaces the average, so that a node that was
-// unreachable is soon trusted again.
+// unreachable is soon trusted again; a much worse one, which is mostly the client's own machine being busy, counts as
+// twice the average.
 func (m *member) measured(sample time.Duration) {
 	old := m.rtt.Load()
 	if old == 0 || int64(sample) < old/2 {
 		m.rtt.Store(max(int64(sample), 1))
 		return
 	}
-	m.rtt.Store(old + (int64(sample)-old)/8)
+	m.rtt.Store(old + (min(int64(sample), 2*old)-old)/8)
 }
 
 // missed notes that the node did not answer in time.
