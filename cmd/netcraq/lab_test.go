@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/lab"
 )
@@ -162,33 +158,4 @@ func nodeHealth(t *testing.T, name, host string) string {
 	t.Helper()
 	hosts := statusOf(t, name).Hosts
 	return hosts[slices.IndexFunc(hosts, func(h lab.HostStatus) bool { return h.Name == host })].Node.Health
-}
-
-// TestUpAndInterrupt runs `netcraq up`, as another process, kills it, runs it again and interrupts that.
-func TestUpAndInterrupt(t *testing.T) {
-	name := labName(t, "i")
-	for _, signal := range []os.Signal{unix.SIGKILL, unix.SIGINT} {
-		cmd := exec.Command(os.Args[0], "up", "--plane", planeXDP, "--name", name)
-		cmd.Env = append(os.Environ(), asCommand+"=1")
-		output, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(output)
-		for lines.Scan() && !strings.HasPrefix(lines.Text(), "Ctrl-C") {
-		}
-		mustRun(t, "lab", "--name", name, "exec", "c1", "--", "netcraq", "put", "k", "v")
-		if err := cmd.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); (err == nil) != (signal == unix.SIGINT) {
-			t.Errorf("up ends by %v: %v", signal, err)
-		}
-	}
-	if _, err := lab.Open(name); !errors.Is(err, lab.ErrNotUp) {
-		t.Errorf("after Ctrl-C the lab: %v", err)
-	}
 }

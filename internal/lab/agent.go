@@ -49,7 +49,7 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 	if len(argv) == 0 {
 		return nil, fmt.Errorf("%s has no agent in this lab", host)
 	}
-	cmd, err := start(nsPath(l.Name, host), argv, nil, logFile(l.Name, host))
+	cmd, err := start(nsPath(l.Name, host), argv, logFile(l.Name, host))
 	if err != nil {
 		return nil, fmt.Errorf("start the agent of %s: %w", host, err)
 	}

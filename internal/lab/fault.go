@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
-	"github.com/vishvananda/netlink"
 )
 
 // Kind is a fault of links that strikes frames at random.
@@ -169,7 +168,7 @@ func (l *Lab) Partition(groups [][]string) error {
 func (l *Lab) Faults() (Faults, error) {
 	var f Faults
 	w, err := l.openWires()
-	if err == errNoWires {
+	if errors.Is(err, errNoWires) {
 		w = nil
 	} else if err != nil {
 		return f, err
@@ -260,7 +259,7 @@ func (l *Lab) switchDevice(host, device string, up bool) error {
 	if err != nil {
 		return err
 	}
-	return nl.LinkSetDown(netlink.Link(dev))
+	return nl.LinkSetDown(dev)
 }
 
 // ClearFaults ends all faults of links; nodes that were killed stay dead.

@@ -89,7 +89,7 @@ func listen(t *testing.T, l *Lab, host string, port uint16) *net.UDPConn {
 	return conn
 }
 
-// echo sends a datagram between two sockets and reports whether it arrived whole.
+// arrives sends a datagram between two sockets and reports whether it arrived whole.
 func arrives(t *testing.T, from, to *net.UDPConn, text string, wait time.Duration) bool {
 	t.Helper()
 	if _, err := from.WriteTo([]byte(text), to.LocalAddr()); err != nil {

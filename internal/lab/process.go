@@ -69,14 +69,13 @@ func (p Process) kill() error {
 }
 
 // start runs a command in a namespace, out of reach of the terminal's Ctrl-C, with its output in a log file.
-func start(nsPath string, argv, env []string, logFile string) (*exec.Cmd, error) {
+func start(nsPath string, argv []string, logFile string) (*exec.Cmd, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd, inNamespace(nsPath, cmd.Start) // a child is born into the namespace of the thread that forks

@@ -1,8 +1,6 @@
 package lab
 
-import (
-	"net/netip"
-)
+import "net/netip"
 
 // Status is a lab as it is now.
 type Status struct {
