@@ -1,38 +1,77 @@
-# Everything a user or CI runs. `make demo` and `make test` install what they need themselves (Debian, as root).
-CLANG ?= clang-19
+# Everything a user or CI runs. `make demo`, `make test` and `make build` install what they need themselves (Debian, as
+# root): see scripts/setup.sh.
+SHELL := /bin/bash
+# The Go that scripts/setup.sh fetched goes before any other.
+export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
+# Static binaries, which run on any host, and no C compiler needed.
+export CGO_ENABLED ?= 0
+
+export CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
 BPF_HEADERS := $(wildcard bpf/*.h)
 XDP_OBJECTS := internal/dataplane/xdp/netcraq.o internal/dataplane/xdp/scan.o
-
 LAB_OBJECTS := internal/lab/fault.o
 BENCH_OBJECTS := internal/bench/loadgen.o
 
 .PHONY: build
 build: bpf
-	go build -o bin/netcraq ./cmd/netcraq
+	go build -buildvcs=false -o bin/netcraq ./cmd/netcraq
+
+# A chain on this machine, real reads and writes through it, and who answered them.
+.PHONY: demo
+demo: build
+	scripts/demo.sh
+
+# Everything CI checks. Tests that need root are skipped without it, but not if CI=true.
+.PHONY: test
+test: build check
+	scripts/demo.sh >out/demo.txt 2>&1 || { cat out/demo.txt; exit 1; }
+	go test -count=1 -timeout 20m ./...
+
+# What can be checked without running the product: generated files are current, and vet finds nothing.
+.PHONY: check
+check: bpf
+	@mkdir -p out
+	go run ./internal/wiregen -check
+	if command -v protoc >/dev/null; then $(MAKE) --no-print-directory proto-check; fi
+	go vet ./...
+
+.PHONY: setup
+setup:
+	@scripts/setup.sh
 
 .PHONY: bpf
 bpf: $(XDP_OBJECTS) $(LAB_OBJECTS) $(BENCH_OBJECTS)
 
-internal/dataplane/xdp/%.o: bpf/%.bpf.c $(BPF_HEADERS)
+internal/dataplane/xdp/%.o: bpf/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/bench/%.o: bpf/%.bpf.c $(BPF_HEADERS)
+internal/bench/%.o: bpf/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/lab/%.o: bpf/%.bpf.c
+internal/lab/%.o: bpf/%.bpf.c | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 .PHONY: generate
-generate:
+generate: setup
 	go run ./internal/wiregen
 	gofmt -w wire/wire_gen.go
 
 # The generated gRPC code is committed; protoc is Debian's, the plugins are pinned by go.mod and here.
-PROTO_TOOLS := $(CURDIR)/out/tools
+TOOLS := $(CURDIR)/out/tools
+PROTO = PATH=$(TOOLS):$$PATH protoc --proto_path=api --go_opt=module=github.com/netcraq/netcraq \
+	--go-grpc_opt=module=github.com/netcraq/netcraq api/agent.proto
+$(TOOLS)/protoc-gen-go: go.mod | setup
+	GOBIN=$(TOOLS) go install google.golang.org/protobuf/cmd/protoc-gen-go
+$(TOOLS)/protoc-gen-go-grpc: | setup
+	GOBIN=$(TOOLS) go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+
 .PHONY: proto
-proto:
-	GOBIN=$(PROTO_TOOLS) go install google.golang.org/protobuf/cmd/protoc-gen-go
-	GOBIN=$(PROTO_TOOLS) go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
-	PATH=$(PROTO_TOOLS):$$PATH protoc --proto_path=api --go_out=. --go_opt=module=github.com/netcraq/netcraq \
-		--go-grpc_out=. --go-grpc_opt=module=github.com/netcraq/netcraq api/agent.proto
+proto: $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
+	$(PROTO) --go_out=. --go-grpc_out=.
+
+.PHONY: proto-check
+proto-check: $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
+	@rm -rf out/proto && mkdir -p out/proto
+	$(PROTO) --go_out=out/proto --go-grpc_out=out/proto
+	cd out/proto && for f in $$(find api -type f); do cmp $$f ../../$$f || exit 1; done || { echo 'api/ is not current: run `make proto` and commit the result'; exit 1; }

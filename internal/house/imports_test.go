@@ -1,0 +1,71 @@
+package house
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors are the packages from the ground up. A package imports from the floors below its own only; its tests may also
+// use its neighbours.
+var floors = [][]string{
+	{"wire", "spec", "api/agentv1", "internal/wiregen", "internal/house"},
+	{"internal/chain", "internal/history"},
+	{"internal/topology", "internal/sim"},
+	{"internal/dataplane", "internal/dataplane/frame"},
+	{"internal/dataplane/conformance"},
+	{"internal/dataplane/soft", "internal/dataplane/xdp", "client"},
+	{"internal/agent", "internal/lab", "internal/bench"},
+	{"cmd/netcraq"},
+}
+
+// reserved are packages of others that few of the project's own may import.
+var reserved = []struct {
+	prefix string
+	by     []string
+	why    string
+}{
+	{"github.com/cilium/ebpf", []string{"internal/dataplane/xdp", "internal/bench", "internal/lab"}, "BPF belongs to the XDP plane, the load generator and the fault injector"},
+	{"github.com/vishvananda/", []string{"internal/dataplane/xdp", "internal/bench", "internal/lab"}, "links and network namespaces belong to the XDP plane, the benchmarks and the lab"},
+	{"google.golang.org/grpc", []string{"api/agentv1", "internal/agent", "cmd/netcraq"}, "the data plane's own protocol needs no RPC"},
+	{"github.com/spf13/", []string{"cmd/netcraq"}, "flags belong to the commands"},
+	{"go.etcd.io/", nil, "etcd comes with the controller and the gateway"},
+	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
+}
+
+// floorOf returns the floor of a package, and -1 for one that has none.
+func floorOf(pkg string) int {
+	return slices.IndexFunc(floors, func(floor []string) bool { return slices.Contains(floor, pkg) })
+}
+
+func TestImportsRunDownwards(t *testing.T) {
+	for _, s := range sources(t) {
+		here := floorOf(s.dir())
+		if here < 0 {
+			t.Errorf("%s: package %s has no floor: give it one in this test, and a line in ARCHITECTURE.md", s.path, s.dir())
+			continue
+		}
+		for _, imported := range s.imports() {
+			pkg, ours := strings.CutPrefix(imported, module)
+			if !ours || pkg == s.dir() { // a test of the package's outside imports the package itself
+				continue
+			}
+			there := floorOf(pkg)
+			if there > here || there == here && !s.isTest() {
+				t.Errorf("%s imports %s: imports run downwards, from floor %d to one below, and this is floor %d", s.path, pkg, here, there)
+			}
+		}
+	}
+}
+
+func TestImportsOfOthersStayWhereTheyBelong(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, imported := range s.imports() {
+			for _, rule := range reserved {
+				if strings.HasPrefix(imported, rule.prefix) && !slices.Contains(rule.by, s.dir()) {
+					t.Errorf("%s imports %s: %s", s.path, imported, rule.why)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+#!/bin/bash
+# Makes sure that everything the Makefile needs is there, and installs what is missing: Debian packages, which needs
+# root, and the Go that go.mod asks for, which does not. Says nothing when nothing is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/.tools/go/bin:$PATH"
+want=$(awk '$1 == "go" { print $2 }' go.mod)
+
+say() { echo "setup: $*" >&2; }
+
+# install asks apt for packages.
+install() {
+	if ! command -v apt-get >/dev/null; then
+		say "needed, and this is no Debian: $* (or what they are called here)"
+		exit 1
+	fi
+	if [ "$(id -u)" != 0 ]; then
+		say "needed, as root: apt-get install --no-install-recommends $*"
+		exit 1
+	fi
+	say "installing $*"
+	local log
+	log=$(mktemp)
+	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1; then
+		cat "$log" >&2
+		rm -f "$log"
+		say "apt-get could not install $*"
+		exit 1
+	fi
+	rm -f "$log"
+}
+
+# packages names the Debian packages that are missing: the compiler of the BPF programs and the headers they include.
+packages() {
+	command -v "${CLANG:-clang-19}" >/dev/null || echo clang-19
+	[ -e /usr/include/bpf/bpf_helpers.h ] || echo libbpf-dev
+	[ -e "/usr/include/$(uname -m)-linux-gnu/asm/types.h" ] || [ -e /usr/include/asm/types.h ] || echo linux-libc-dev
+}
+
+# current says whether the go on PATH is new enough. From version 1.21 on, go fetches a newer version of itself if it
+# may: what counts is what it would run here.
+current() {
+	local have
+	have=$(go env GOVERSION 2>/dev/null | awk '{ print substr($1, 3) }') || return 1
+	[ -n "$have" ] && [ "$(printf '%s\n' "$want" "$have" | sort -V | head -1)" = "$want" ]
+}
+
+# fetch_go puts Go into .tools/go. It comes as the module that go itself would use, through the module proxy that this
+# machine is set up for; the zip of a module has no executable files, so those are marked here. It is called away from
+# go.mod, which an old go cannot read.
+fetch_go() {
+	local arch dir work=$PWD/.tools/download
+	case $(uname -m) in
+	x86_64) arch=amd64 ;;
+	aarch64) arch=arm64 ;;
+	*) say "install Go $want for $(uname -m) yourself and put it on PATH" && exit 1 ;;
+	esac
+	command -v go >/dev/null || install golang-go ca-certificates
+	say "fetching Go $want"
+	rm -rf .tools/go && clear_download
+	mkdir -p "$work"
+	if ! dir=$(cd / && GOFLAGS='' GOTOOLCHAIN=local GO111MODULE=on GOMODCACHE="$work" \
+		go mod download -json "golang.org/toolchain@v0.0.1-go$want.linux-$arch" | sed -n 's/^\t"Dir": "\(.*\)",\{0,1\}$/\1/p') || [ -z "$dir" ]; then
+		clear_download
+		say "could not fetch Go $want: is the module proxy ($(go env GOPROXY)) within reach?"
+		exit 1
+	fi
+	chmod -R u+w "$work"
+	chmod +x "$dir"/bin/* "$dir"/pkg/tool/*/*
+	mv "$dir" .tools/go
+	clear_download
+}
+
+# clear_download removes a module cache, whose directories are read-only.
+clear_download() {
+	[ ! -e .tools/download ] || { chmod -R u+w .tools/download && rm -rf .tools/download; }
+}
+
+mapfile -t missing < <(packages)
+[ ${#missing[@]} = 0 ] || install "${missing[@]}"
+current || fetch_go
+current || { say "Go $want is needed and $(go version) was found" && exit 1; }
