@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -210,5 +211,52 @@ func TestBatchOfOneCounter(t *testing.T) {
 	}
 	if len(seen) != 200 || !seen[1] || !seen[200] {
 		t.Fatalf("%d results", len(seen))
+	}
+}
+
+// More callers at once than sockets share a pipeline.
+func TestManyCallers(t *testing.T) {
+	const callers = 3 * maxSockets
+	nodes := startCluster(t, 3, 1)
+	c, ctx := newClient(t, Options{Cluster: nodes.cluster}), soon(t)
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() {
+			key := fmt.Sprint("key ", i)
+			for n := range 20 {
+				put, err := c.Put(ctx, key, fmt.Append(nil, n))
+				if err != nil {
+					t.Errorf("put %s: %v", key, err)
+				}
+				got, err := c.Get(ctx, key)
+				if err != nil || got.Version != put.Version || string(got.Value) != fmt.Sprint(n) {
+					t.Errorf("get %s: %+v, %v", key, got, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := len(c.sockets.all); n > maxSockets {
+		t.Errorf("%d sockets", n)
+	}
+	if n := len(c.lanes.rest); n > callers {
+		t.Errorf("%d lanes for %d callers", n, callers)
+	}
+}
+
+func TestStart(t *testing.T) {
+	nodes := startCluster(t, 1, 1)
+	c, ctx := newClient(t, Options{Cluster: nodes.cluster}), soon(t)
+	ends := make(chan error, 3)
+	ended := func(_ Result, err error) { ends <- err }
+	c.Start(ctx, PutOp("k", nil), ended)
+	c.Start(ctx, GetOp(""), ended)
+	if one, other := <-ends, <-ends; errors.Is(one, ErrBadRequest) == errors.Is(other, ErrBadRequest) {
+		t.Errorf("%v and %v", one, other)
+	}
+	c.Close()
+	c.Start(ctx, GetOp("k"), ended)
+	if err := <-ends; !errors.Is(err, ErrClosed) {
+		t.Error(err)
 	}
 }
