@@ -22,24 +22,39 @@ import (
 type Machine struct {
 	plane    *Plane
 	hosts    map[netip.AddrPort]*net.UDPConn // by their addresses in the test
-	barrier  *net.UDPConn
-	barriers uint64 // messages of the machine's own that the plane counted
+	network  byte                            // 127.network.0.0/24 stands for the network of the test
+	barrier  *net.UDPConn                    // at 127.network.1.1: whoever has it has the network
+	barriers uint64                          // messages of the machine's own that the plane counted
 }
 
 var _ conformance.Target = (*Machine)(nil)
 
-// loopback stands for the network of the test: only the first byte of addresses differs.
-const loopback = 127
-
 // answerWait is how long a plane may take to answer one message before the test is given up.
 const answerWait = 10 * time.Second
 
+// loopback is the first byte of every address that stands for one of the test.
+const loopback = 127
+
+// Machines of several processes may run at once, each in a network of its own.
+const (
+	firstNetwork = 77
+	lastNetwork  = 254
+)
+
 // NewMachine makes a machine without a node.
 func NewMachine() (*Machine, error) {
-	m := &Machine{hosts: make(map[netip.AddrPort]*net.UDPConn)}
-	var err error
-	m.barrier, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(loopback, 0, 0, 1)})
-	return m, err
+	m := &Machine{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork}
+	for {
+		var err error
+		m.barrier, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(loopback, m.network, 1, 1), Port: wire.Port})
+		if err == nil {
+			return m, nil
+		}
+		if !errors.Is(err, unix.EADDRINUSE) || m.network == lastNetwork {
+			return nil, err
+		}
+		m.network++
+	}
 }
 
 // Name implements [conformance.Target].
@@ -52,7 +67,7 @@ func (m *Machine) Reset(o chain.Options) error {
 	}
 	// With one reader messages are handled one after the other, so that an answer to a later one ends an earlier one.
 	var err error
-	m.plane, err = listen(outside(conformance.Me), o, 1)
+	m.plane, err = listen(m.outside(conformance.Me), o, 1)
 	m.barriers = 0
 	return err
 }
@@ -83,7 +98,7 @@ func (m *Machine) Load(s conformance.State) error {
 			if err := m.host(member); err != nil {
 				return err
 			}
-			c.Members = append(c.Members, outside(member))
+			c.Members = append(c.Members, m.outside(member))
 		}
 		if err := m.plane.node.Configure(number, c); err != nil {
 			return err
@@ -116,7 +131,7 @@ func (m *Machine) host(a netip.AddrPort) error {
 	if m.hosts[a] != nil || a == conformance.Me || !conformance.Net.Contains(a.Addr()) || a.Port() == 0 {
 		return nil
 	}
-	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(outside(a)))
+	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(m.outside(a)))
 	if err != nil {
 		return err
 	}
@@ -140,8 +155,8 @@ func (m *Machine) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 			}
 		}
 	}
-	to := net.UDPAddrFromAddrPort(outside(conformance.Me))
-	if _, err := m.hosts[p.From].WriteToUDP(translate(p.Message, outside), to); err != nil {
+	to := net.UDPAddrFromAddrPort(m.outside(conformance.Me))
+	if _, err := m.hosts[p.From].WriteToUDP(translate(p.Message, m.outside), to); err != nil {
 		return 0, nil, err
 	}
 	if err := m.await(to); err != nil {
@@ -180,7 +195,7 @@ func (m *Machine) collect(received *frame.Packet) ([][]byte, error) {
 		for _, message := range messages {
 			p := frame.Packet{
 				SourceMAC: conformance.MACOf(conformance.Me.Addr()), DestMAC: conformance.MACOf(a.Addr()),
-				From: conformance.Me, To: a, Message: translate(message, inside),
+				From: conformance.Me, To: a, Message: translate(message, m.inside),
 			}
 			if a == received.From {
 				p.SourceMAC, p.DestMAC = received.DestMAC, received.SourceMAC
@@ -247,22 +262,22 @@ func (m *Machine) Close() error {
 }
 
 // outside is where an address of the test stands on this machine, inside the way back. Other addresses stay.
-func outside(a netip.AddrPort) netip.AddrPort {
+func (m *Machine) outside(a netip.AddrPort) netip.AddrPort {
 	if !conformance.Net.Contains(a.Addr()) {
 		return a
 	}
 	b := a.Addr().As4()
-	b[0] = loopback
+	b[0], b[1] = loopback, m.network
 	return netip.AddrPortFrom(netip.AddrFrom4(b), a.Port())
 }
 
-func inside(a netip.AddrPort) netip.AddrPort {
-	b := a.Addr().As4()
-	b[0] = conformance.Net.Addr().As4()[0]
-	if back := netip.AddrPortFrom(netip.AddrFrom4(b), a.Port()); conformance.Net.Contains(back.Addr()) {
-		return back
+func (m *Machine) inside(a netip.AddrPort) netip.AddrPort {
+	b, net := a.Addr().As4(), conformance.Net.Addr().As4()
+	if b[0] != loopback || b[1] != m.network || b[2] != net[2] {
+		return a
 	}
-	return a
+	b[0], b[1] = net[0], net[1]
+	return netip.AddrPortFrom(netip.AddrFrom4(b), a.Port())
 }
 
 // translate changes the client's address that is written in a message. A message that says something its fields do not
