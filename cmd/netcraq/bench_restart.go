@@ -33,7 +33,6 @@ func newBenchRestartCommand(out *benchOutput) *cobra.Command {
 	f.IntVar(&o.ValueBytes, "value-bytes", 16, "length of every value")
 	f.Float64Var(&o.Rate, "rate", 100_000, "requests per second")
 	f.IntVar(&o.Kills, "kills", 2, "how often each agent is killed under reads, and again under writes")
-	f.Float64Var(&o.Seconds, "seconds", 2, "time under load around each kill")
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane"
@@ -31,6 +32,11 @@ type planeRequest struct {
 
 // openPlane opens the plane, or for "auto" the fastest that can be had. why says in a few words why it is this one.
 func openPlane(r planeRequest) (plane dataplane.Plane, why string, err error) {
+	switch xdp.Mode(r.mode) {
+	case "", xdp.Auto, xdp.Native, xdp.Generic:
+	default:
+		return nil, "", usageError(fmt.Errorf("--mode %q: want %s, %s or %s", r.mode, xdp.Auto, xdp.Native, xdp.Generic))
+	}
 	switch r.kind {
 	case planeSoft:
 		plane, err = openSoft(r)
@@ -41,7 +47,7 @@ func openPlane(r planeRequest) (plane dataplane.Plane, why string, err error) {
 	case planeAuto:
 		return openAuto(r)
 	}
-	return nil, "", fmt.Errorf("--plane %q: want %s, %s or %s", r.kind, planeAuto, planeSoft, planeXDP)
+	return nil, "", usageError(fmt.Errorf("--plane %q: want %s, %s or %s", r.kind, planeAuto, planeSoft, planeXDP))
 }
 
 func openAuto(r planeRequest) (dataplane.Plane, string, error) {
@@ -57,7 +63,7 @@ func openAuto(r planeRequest) (dataplane.Plane, string, error) {
 			return plane, "root, and the kernel can", nil
 		}
 		if xdp.Pinned(r.pin) {
-			return nil, "", err // a node on sockets would only compete with the one in the kernel
+			return nil, "", err
 		}
 		reason = "xdp failed: " + err.Error()
 	}
@@ -68,6 +74,10 @@ func openAuto(r planeRequest) (dataplane.Plane, string, error) {
 // The constructors below keep a nil *Plane from becoming an interface that is not nil.
 
 func openSoft(r planeRequest) (dataplane.Plane, error) {
+	if r.pin != "" && xdp.Pinned(r.pin) {
+		return nil, fmt.Errorf("the node lives in the kernel, pinned at %s, and would answer before any socket: "+
+			"run it with --plane xdp, or end it with `netcraq node --remove --pin %s`", r.pin, r.pin)
+	}
 	plane, err := soft.Listen(r.addr, r.chain)
 	if err != nil {
 		return nil, err
@@ -78,10 +88,14 @@ func openSoft(r planeRequest) (dataplane.Plane, error) {
 func openXDP(r planeRequest) (dataplane.Plane, error) {
 	plane, err := xdp.Open(xdp.Options{Node: r.addr, Ports: r.ports, Chain: r.chain, Pin: r.pin, Mode: xdp.Mode(r.mode)})
 	if err != nil {
+		removeEmptyPinRoot()
 		return nil, err
 	}
 	return plane, nil
 }
+
+// removeEmptyPinRoot removes the directory above the default pins, which xdp makes, if no node is pinned there.
+func removeEmptyPinRoot() { _ = os.Remove(filepath.Dir(xdp.DefaultPin("any"))) }
 
 // removePlane ends the data plane that is pinned in a directory.
 func removePlane(log *slog.Logger, pin string) error {
@@ -92,6 +106,7 @@ func removePlane(log *slog.Logger, pin string) error {
 	if err := xdp.Remove(pin); err != nil {
 		return fmt.Errorf("removing the data plane pinned at %s: %w", pin, err)
 	}
+	removeEmptyPinRoot()
 	log.Info("data plane removed, with all that it stored", "pin", pin)
 	return nil
 }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/agent"
+	"github.com/netcraq/netcraq/internal/bench"
+)
+
+// TestRestartUnderLoad kills agents of a chain on the XDP plane, with SIGKILL, and starts them again, while requests come
+// in: every one is answered, and rightly, so the objects are those of before.
+func TestRestartUnderLoad(t *testing.T) {
+	needRoot(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(asCommand, "1")
+	const nodes, kills = 2, 2
+	r, err := bench.Restart(context.Background(), bench.RestartOptions{
+		Nodes: nodes, Keys: 100, ValueBytes: 40, Rate: 20_000, Kills: kills, Ready: agent.UpMessage,
+		Agent: func(o bench.AgentOptions) []string { return append([]string{self}, nodeArguments(o)...) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Rows) != 2*nodes*kills {
+		t.Errorf("%d agents were killed, not %d", len(r.Rows), 2*nodes*kills)
+	}
+	for _, row := range r.Rows {
+		if row.Sent == 0 || row.Lost != 0 || row.Wrong != 0 {
+			t.Errorf("agent of %s killed under %ss: %d requests, %d lost, %d wrong", row.Node, row.Load, row.Sent, row.Lost, row.Wrong)
+		}
+	}
+}
