@@ -98,6 +98,9 @@ func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
 	if k.op.IsWrite() {
 		k.until = earlier(k.until, k.started.Add(wire.MaxRetryS*time.Second)) // W10
 	}
+	if !k.started.Before(k.until) { // the context may learn of its deadline later
+		return k.failed(ErrTimeout)
+	}
 	return nil
 }
 

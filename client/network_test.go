@@ -298,3 +298,16 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// lateContext has a deadline in the past of which it does not know yet, as happens on a busy machine.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
+
+// Nothing is sent after the deadline, so that the outcome of a write is not in doubt.
+func TestPastDeadline(t *testing.T) {
+	c := newClient(t, Options{Cluster: startCluster(t, 1, 1).cluster})
+	if _, err := c.Put(lateContext{context.Background()}, "k", nil); !errors.Is(err, ErrTimeout) || errors.Is(err, ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+}
