@@ -34,6 +34,7 @@ func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
 		return nil, err
 	}
+	o.Objects = o.Keys
 	empty, err := emptyBytes(o.NodeOptions)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 
 // emptyBytes is the memory of a node that has room for one object.
 func emptyBytes(o NodeOptions) (uint64, error) {
-	o.Keys = 1
+	o.Keys, o.Objects = 1, 1
 	s, err := newReadStage(&o)
 	if err != nil {
 		return 0, err

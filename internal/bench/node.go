@@ -17,7 +17,9 @@ type NodeOptions struct {
 	Plane      string // "xdp" or "soft"
 	Mode       string // of xdp: "auto", "native" or "generic"
 	Keys       int
+	Objects    int // room for objects; 0: twice the keys
 	ValueBytes int
+	Relay      bool // the tail relays its ACK up the chain instead of cloning it
 }
 
 // validate reports what no node can be measured with.
@@ -38,7 +40,11 @@ const maxKeys = 1 << 26
 const sessions = 64 * lanes
 
 func (o *NodeOptions) chainOptions() chain.Options {
-	return chain.Options{Shards: 1, CellBytes: max(o.ValueBytes, 8), MaxObjects: o.Keys, MaxSessions: sessions}
+	objects := o.Objects
+	if objects == 0 {
+		objects = 2 * o.Keys
+	}
+	return chain.Options{Shards: 1, CellBytes: max(o.ValueBytes, 8), MaxObjects: objects, MaxSessions: sessions, Relay: o.Relay}
 }
 
 // node is a node under load.
