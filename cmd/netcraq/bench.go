@@ -102,6 +102,7 @@ func newBenchWriteCommand(out *benchOutput) *cobra.Command {
 	keysFlag(c, &o.Keys)
 	turnFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
+	c.Flags().BoolVar(&o.Relay, "relay", false, "let ACKs travel up the chain one by one instead of cloning them")
 	return c
 }
 

@@ -131,8 +131,8 @@ func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (res
 	if err := setAgent(&o, flags.plane); err != nil {
 		return nil, err
 	}
-	if agent := o.Agent; flags.without != "" {
-		o.Agent = func(l *lab.Lab, h lab.Host) []string { return append(agent(l, h), "--without", flags.without) }
+	if flags.without != "" {
+		o.AddToAgent("--without", flags.without)
 	}
 	l, err := lab.Up(ctx, o)
 	if err != nil {

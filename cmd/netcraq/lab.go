@@ -40,7 +40,7 @@ or a client in each. Links can lose, repeat and damage packets, and nodes can be
 
 func newLabUpCommand(name *string) *cobra.Command {
 	var o lab.Options
-	plane, wires := planeXDP, true
+	plane, wires, relay := planeXDP, true, false
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Bring a lab up",
@@ -49,6 +49,9 @@ func newLabUpCommand(name *string) *cobra.Command {
 			o.Name, o.Direct, o.Publish, o.Progress = *name, !wires, topology.DefaultPath(), progressTo(c.ErrOrStderr())
 			if err := setAgent(&o, plane); err != nil {
 				return err
+			}
+			if relay {
+				o.AddToAgent("--relay")
 			}
 			if err := o.Validate(); err != nil {
 				return usageError(err)
@@ -75,6 +78,7 @@ func newLabUpCommand(name *string) *cobra.Command {
 	f.StringVar(&o.ClientAt, "client-at", "", "the node that clients hang off (default: the first on a line, one after the other on leaf-spine)")
 	f.IntVar(&o.Shards, "shards", 1, "number of shards, a power of two")
 	f.StringVar(&plane, "plane", planeXDP, "what the nodes run: xdp, soft, or none for the network alone")
+	f.BoolVar(&relay, "relay", false, "let ACKs travel up the chain one by one, as where packets cannot be cloned")
 	f.BoolVar(&wires, "wires", true, "run links through a program that can inject faults; without it they are a little faster")
 	return c
 }

@@ -5,6 +5,9 @@ import (
 	"io"
 )
 
+// shownViolations is how many keys a report explains.
+const shownViolations = 2
+
 // shownBefore is how many explained operations a report shows before those that cannot be explained.
 const shownBefore = 8
 
@@ -19,6 +22,10 @@ func (v *Verdict) Write(w io.Writer) error {
 		p.line("key %s: not decided in the time given", key)
 	}
 	for i := range v.Violations {
+		if i == shownViolations {
+			p.line("and %d more keys", len(v.Violations)-i)
+			break
+		}
 		v.Violations[i].write(p)
 	}
 	if v.Linearizable() {

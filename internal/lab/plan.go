@@ -58,6 +58,13 @@ type Options struct {
 	Progress func(step string) `json:"-"`
 }
 
+// AddToAgent lengthens the command line of every agent.
+func (o *Options) AddToAgent(arguments ...string) {
+	if agent := o.Agent; agent != nil {
+		o.Agent = func(l *Lab, h Host) []string { return append(agent(l, h), arguments...) }
+	}
+}
+
 // Host is one namespace of a lab.
 type Host struct {
 	Name string     `json:"name"`
