@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -161,7 +162,10 @@ func runBench[R bench.Report](c *cobra.Command, out *benchOutput, run func(conte
 	if out.progress() != nil {
 		fmt.Fprint(os.Stderr, clearLine)
 	}
-	if err != nil {
+	switch {
+	case c.Context().Err() != nil:
+		return errors.New("interrupted; nothing is left behind")
+	case err != nil:
 		return err
 	}
 	if out.csv != "" {
