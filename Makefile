@@ -72,6 +72,6 @@ proto: $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
 .PHONY: proto-check
 proto-check: $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
-	@rm -rf out/proto && mkdir -p out/proto
-	$(PROTO) --go_out=out/proto --go-grpc_out=out/proto
-	cd out/proto && for f in $$(find api -type f); do cmp $$f ../../$$f || exit 1; done || { echo 'api/ is not current: run `make proto` and commit the result'; exit 1; }
+	@rm -rf out/_proto && mkdir -p out/_proto
+	$(PROTO) --go_out=out/_proto --go-grpc_out=out/_proto
+	cd out/_proto && for f in $$(find api -type f); do cmp $$f ../../$$f || exit 1; done || { echo 'api/ is not current: run `make proto` and commit the result'; exit 1; }
