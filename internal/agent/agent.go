@@ -131,11 +131,11 @@ func explainListen(addr string, err error) error {
 	return fmt.Errorf("API address %q: %w", addr, err)
 }
 
-// periodically calls do until ctx ends: every period, but later after a call that took long, so that no more than
-// a tenth of one CPU goes into it.
-func periodically(ctx context.Context, period time.Duration, do func()) {
+// periodically calls do until ctx ends. do returns the time to the next call; it is longer after a call that took long,
+// so that no more than a tenth of one CPU goes into it.
+func periodically(ctx context.Context, first time.Duration, do func() time.Duration) {
 	const rest = 9
-	timer := time.NewTimer(period)
+	timer := time.NewTimer(first)
 	defer timer.Stop()
 	for {
 		select {
@@ -144,7 +144,7 @@ func periodically(ctx context.Context, period time.Duration, do func()) {
 		case <-timer.C:
 		}
 		start := time.Now()
-		do()
-		timer.Reset(max(period, rest*time.Since(start)))
+		next := do()
+		timer.Reset(max(next, rest*time.Since(start)))
 	}
 }

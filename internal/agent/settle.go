@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/bits"
 	"math/rand/v2"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane"
@@ -19,6 +20,10 @@ const (
 	// quietLooks is how many looks without a change make the next scan needless. One is not enough: a plane may count a
 	// message just before it changes the object.
 	quietLooks = 2
+	// drowsyLooks is how many looks without a change make the looks themselves rarer, by a factor of drowsiness: reading
+	// the counters of a plane costs something too.
+	drowsyLooks = 20
+	drowsiness  = 5
 )
 
 // settler finds objects that stay dirty and sends what gets them clean (W9).
@@ -54,7 +59,13 @@ func newSettler(plane dataplane.Plane, log *slog.Logger) *settler {
 func (a *Agent) settle(ctx context.Context) {
 	s := newSettler(a.options.Plane, a.log)
 	report := reporter{log: a.log, what: "cannot settle dirty objects"}
-	periodically(ctx, a.options.SettleEvery, func() { report.result(s.look()) })
+	periodically(ctx, a.options.SettleEvery, func() time.Duration {
+		report.result(s.look())
+		if s.quiet > drowsyLooks {
+			return drowsiness * a.options.SettleEvery
+		}
+		return a.options.SettleEvery
+	})
 }
 
 // look sends what is due for the objects that are dirty now and were so, in the same version, at earlier looks.

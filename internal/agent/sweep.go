@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane"
@@ -17,12 +18,13 @@ type sweeper struct {
 func (a *Agent) sweep(ctx context.Context) {
 	s := &sweeper{plane: a.options.Plane}
 	report := reporter{log: a.log, what: "cannot collect sessions"}
-	periodically(ctx, a.options.SweepEvery, func() {
+	periodically(ctx, a.options.SweepEvery, func() time.Duration {
 		dropped, err := s.sweep()
 		report.result(err)
 		if dropped > 0 {
 			a.log.Info("dropped sessions without writes", "sessions", dropped, "kept", len(s.marks))
 		}
+		return a.options.SweepEvery
 	})
 }
 
