@@ -98,6 +98,10 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	}
 	info := plane.Info()
 	log.Info("data plane is open", "node", flags.name, "plane", info.Plane, "because", why)
+	if info.Plane == planeXDP && ownMounts() {
+		log.Warn("pins may not outlive this command: it runs in a mount namespace of its own, as `ip netns exec` makes one; "+
+			"enter the network namespace with `nsenter --net` instead", "node", flags.name)
+	}
 	options.Plane, options.Log = plane, log
 	err = errors.Join(agent.Run(ctx, options), plane.Close())
 	if err == nil {

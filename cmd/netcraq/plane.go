@@ -94,6 +94,14 @@ func openXDP(r planeRequest) (dataplane.Plane, error) {
 	return plane, nil
 }
 
+// ownMounts reports whether this process sees other mounts than the first one of the machine or container: what it pins
+// on a BPF file system may be gone with it.
+func ownMounts() bool {
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	first, firstErr := os.Readlink("/proc/1/ns/mnt")
+	return err == nil && firstErr == nil && own != first
+}
+
 // removeEmptyPinRoot removes the directory above the default pins, which xdp makes, if no node is pinned there.
 func removeEmptyPinRoot() { _ = os.Remove(filepath.Dir(xdp.DefaultPin("any"))) }
 
