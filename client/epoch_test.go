@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -27,6 +28,26 @@ func TestStaticMapIsOld(t *testing.T) {
 	notMine := new(NotMineError)
 	if !errors.Is(err, ErrNotMine) || !errors.As(err, &notMine) || notMine.ClientEpoch != 1 || notMine.NodeEpoch != 2 {
 		t.Fatalf("put: %v", err)
+	}
+}
+
+// A node that lost its configuration does not keep a read from the others.
+func TestOneNodeServesNothing(t *testing.T) {
+	nodes := startCluster(t, 3, 1)
+	c, ctx := newClient(t, Options{Cluster: nodes.cluster, ReadFrom: Spread}), soon(t)
+	if _, err := c.Put(ctx, "k", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	if err := nodes.planes[1].Configure(0, chain.ShardConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if r, err := c.Get(ctx, "k"); err != nil || r.Node == nodes.cluster.Nodes[1].Name {
+			t.Fatalf("get: %+v, %v", r, err)
+		}
+	}
+	if _, err := c.Get(ctx, "k", From(Named(nodes.cluster.Nodes[1].Name))); !errors.Is(err, ErrNotMine) {
+		t.Fatalf("get from the node: %v", err)
 	}
 }
 

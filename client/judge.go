@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"slices"
 	"time"
@@ -107,10 +108,14 @@ func (k *call) fill(now time.Time, a *attempt, node *member, m *wire.Message) {
 // notMine takes a node's word that it does not serve the shard in the client's epoch.
 func (k *call) notMine(a *attempt, node *member, m *wire.Message) verdict {
 	k.cause = &NotMineError{Node: node.name, Shard: m.Shard, ClientEpoch: a.view.cluster.Epoch, NodeEpoch: m.Epoch}
-	if k.client.options.Refresh == nil {
-		return k.abandon(k.cause)
+	if k.client.options.Refresh != nil {
+		return refresh
 	}
-	return refresh
+	anyNode := !k.op.IsWrite() && k.from.policy != named
+	if anyNode && bits.OnesCount8(k.asked) < len(a.view.chain(m.Shard)) {
+		return later // another node of the chain may know better
+	}
+	return k.abandon(k.cause)
 }
 
 // refused takes a refusal of a write.
