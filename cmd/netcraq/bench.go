@@ -28,8 +28,8 @@ func newBenchCommand() *cobra.Command {
 	}
 	c.PersistentFlags().BoolVar(&out.json, "json", false, "print one JSON object and nothing else")
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
-	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out), newBenchLatencyCommand(out),
-		newBenchMemoryCommand(out), newBenchRestartCommand(out))
+	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out), newBenchMixCommand(out),
+		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out))
 	return c
 }
 
@@ -104,6 +104,26 @@ func newBenchWriteCommand(out *benchOutput) *cobra.Command {
 	turnFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
 	c.Flags().BoolVar(&o.Relay, "relay", false, "let ACKs travel up the chain one by one instead of cloning them")
+	return c
+}
+
+func newBenchMixCommand(out *benchOutput) *cobra.Command {
+	o := bench.MixOptions{NodeOptions: bench.NodeOptions{Keys: 1000, ValueBytes: 16}}
+	c := &cobra.Command{
+		Use:   "mix",
+		Short: "Reads and writes of the same keys, asked of one node of a chain",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Progress = out.progress()
+			return runBench(c, out, func(ctx context.Context) (*bench.MixResult, error) { return bench.Mix(ctx, o) })
+		},
+	}
+	benchNodeFlags(c, &o.NodeOptions)
+	keysFlag(c, &o.Keys)
+	turnFlags(c, &o.Seconds, &o.Rounds)
+	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
+	c.Flags().IntVar(&o.Target, "target", 0, "the node that is asked; 0 is the head")
+	c.Flags().Float64Var(&o.WriteShare, "write-share", 0.1, "share of the requests that are writes, 0 to 1")
 	return c
 }
 

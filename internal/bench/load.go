@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/wire"
 )
 
 //go:embed loadgen.o
@@ -67,9 +69,9 @@ func loadPrograms(r *request, w way) (*load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the generator's object: %w", err)
 	}
-	packet := r.frame(w)
-	l := &load{frame: append(packet, 0), from: w.from} // the generator cuts one byte off
-	if err := setConstants(spec, r, packet); err != nil {
+	read, put := r.frame(wire.OpRead, w), r.frame(wire.OpPut, w)
+	l := &load{frame: r.longest(read, put), from: w.from}
+	if err := setConstants(spec, r, read, put, len(l.frame)); err != nil {
 		return nil, err
 	}
 	spec.Maps["keys"].MaxEntries = uint32(len(r.keys))
@@ -84,24 +86,18 @@ func loadPrograms(r *request, w way) (*load, error) {
 	return l, nil
 }
 
-func setConstants(spec *ebpf.CollectionSpec, r *request, packet []byte) error {
-	var template [templateWords]uint64
-	start := make([]byte, templateWords*8)
-	copy(start, packet)
-	for i := range template {
-		template[i] = binary.LittleEndian.Uint64(start[8*i:])
-	}
+func setConstants(spec *ebpf.CollectionSpec, r *request, read, put []byte, given int) error {
 	constants := map[string]any{
-		"template":     template,
+		"templates":    [2][templateWords]uint64{template(read), template(put)},
 		"value_bytes":  uint32(r.valueBytes),
-		"reply_bytes":  uint32(headersBytes + r.replyBytes()),
+		"given_bytes":  uint32(given),
 		"key_count":    uint32(len(r.keys)),
 		"lanes_shift":  uint32(bits.TrailingZeros(lanes)),
 		"session_base": rand.Uint64()&^(1<<40-1) | 1,
 		"version_max":  r.versionMax,
 		"tag":          rand.Uint32(),
 		"client_port":  bits.ReverseBytes16(generatorPort),
-		"is_write":     r.writes(),
+		"write_share":  r.shareOfWrites(),
 		"only_sizes":   r.onlySizes,
 	}
 	for name, value := range constants {
@@ -114,6 +110,16 @@ func setConstants(spec *ebpf.CollectionSpec, r *request, packet []byte) error {
 		}
 	}
 	return nil
+}
+
+// template is the start of a frame in words of the host.
+func template(packet []byte) (words [templateWords]uint64) {
+	start := make([]byte, templateWords*8)
+	copy(start, packet)
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(start[8*i:])
+	}
+	return words
 }
 
 // fillKeys writes the keys in the order in which they are asked for.

@@ -214,7 +214,7 @@ func TestCounterLetsOthersPass(t *testing.T) {
 	l := loadForTest(t, &request{op: wire.OpRead, valueBytes: 16, keys: randomKeys(1)})
 	m := decode(t, generateOnce(t, l))
 	other := answer(m, 1, valueOf(m.Key, 16), nil)
-	other[headersBytes-6]++ // another UDP port
+	other[frame.HeaderBytes-6]++ // another UDP port
 	for _, b := range [][]byte{other, other[:60]} {
 		verdict, err := l.collection.Programs["count"].Run(&ebpf.RunOptions{Data: b})
 		if err != nil || verdict != 2 {
@@ -237,7 +237,7 @@ func TestSwapSendsTheAnswersSizeBack(t *testing.T) {
 			t.Fatalf("verdict %d, %v; want XDP_TX", verdict, err)
 		}
 		b := options.DataOut
-		if want := headersBytes + wire.VersionBytes + valueBytes; len(b) != want {
+		if want := frame.HeaderBytes + wire.VersionBytes + valueBytes; len(b) != want {
 			t.Errorf("%d bytes come back, not %d", len(b), want)
 		}
 		if !bytes.Equal(b[0:6], sent[6:12]) || !bytes.Equal(b[26:30], sent[30:34]) || !bytes.Equal(b[34:36], sent[36:38]) {
@@ -249,5 +249,33 @@ func TestSwapSendsTheAnswersSizeBack(t *testing.T) {
 		if got, err := l.tally(); err != nil || got.OK != 1 {
 			t.Errorf("counted %v, %v", got, err)
 		}
+	}
+}
+
+func TestGeneratedMixture(t *testing.T) {
+	const requests = 4000
+	l := loadForTest(t, &request{op: wire.OpRead, writeShare: 0.25, valueBytes: 100, keys: randomKeys(4)})
+	writesOf := map[wire.Key]int{}
+	for range requests {
+		m := decode(t, generateOnce(t, l))
+		value, version := valueOf(m.Key, 100), uint64(7)
+		if m.Op == wire.OpPut {
+			writesOf[m.Key]++
+			value = nil
+		}
+		if _, err := l.collection.Programs["count"].Run(&ebpf.RunOptions{Data: answer(m, version, value, nil)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := l.tally(); err != nil || got.OK != requests {
+		t.Errorf("counted %v, %v", got, err)
+	}
+	for key, n := range writesOf {
+		if want := requests / 16; n < want/2 || n > 2*want {
+			t.Errorf("%d of %d requests write %v, about %d would be a quarter of its share", n, requests, key, want)
+		}
+	}
+	if len(writesOf) != 4 {
+		t.Errorf("only %d of 4 keys are written", len(writesOf))
 	}
 }

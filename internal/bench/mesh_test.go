@@ -51,3 +51,18 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Error("a chain of 9 is taken")
 	}
 }
+
+func TestMix(t *testing.T) {
+	needRoot(t)
+	r, err := Mix(t.Context(), MixOptions{
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Turns: Turns{Seconds: 0.2, Rounds: 1},
+		Nodes: 2, Target: 1, WriteShare: 0.5,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A read at the tail takes 2 packets; a write 5: to the tail, to the head, back down, the answer and the ACK.
+	if r.PacketsPerRequest < 2 || r.PacketsPerRequest > 5 || r.HopsMax != 4 || r.Wrong != 0 || r.RequestsPerS == 0 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -15,35 +15,41 @@ const epoch = 1
 // request says what one load asks for.
 type request struct {
 	op         wire.Op // OpRead or OpPut
-	valueBytes int     // of a PUT, or of the answer to a READ
+	writeShare float64 // of the requests of a load that reads, that are PUTs instead
+	valueBytes int     // of a PUT, and of the answer to a READ
 	versionMax uint64  // newest version that an answer may carry; 0: any
 	onlySizes  bool    // the other side does not speak the protocol: judge the size of its answers alone
 	keys       []wire.Key
 }
 
-// headersBytes stand before a message in a frame.
-const headersBytes = frame.HeaderBytes
-
-func (r *request) writes() bool { return r.op != wire.OpRead }
-
-// replyBytes is the size of the message that answers the request.
-func (r *request) replyBytes() int {
-	if !r.writes() {
-		return wire.VersionBytes + r.valueBytes
+// shareOfWrites is the share as the kernel program takes it: of 2^32.
+func (r *request) shareOfWrites() uint64 {
+	const all = 1 << 32
+	if r.op == wire.OpPut {
+		return all
 	}
-	return wire.VersionBytes
+	return uint64(r.writeShare * all)
 }
 
-// frame is the request without what the generator adds to each: request id, key, session, seq and value.
-func (r *request) frame(w way) []byte {
-	m := wire.Message{Op: r.op, Epoch: epoch}
-	if r.writes() {
+// frame is a request of the given kind without what the generator adds to each: request id, key, session, seq, value.
+func (r *request) frame(op wire.Op, w way) []byte {
+	m := wire.Message{Op: op, Epoch: epoch}
+	if op == wire.OpPut {
 		m.Value = make([]byte, r.valueBytes)
 	}
 	return frame.Append(nil, &frame.Packet{
 		SourceMAC: frame.MAC(w.from.mac), DestMAC: frame.MAC(w.to.mac),
 		From: w.source(), To: w.dest, Message: m.Append(nil),
 	})
+}
+
+// longest is a buffer for the longest frame of the load and one byte more: the generator cuts off what it does not need,
+// and must cut something.
+func (r *request) longest(read, put []byte) []byte {
+	if r.shareOfWrites() == 0 {
+		return make([]byte, len(read)+1)
+	}
+	return make([]byte, max(len(read), len(put))+1)
 }
 
 // generatorPort is the UDP port that requests come from.

@@ -88,8 +88,8 @@ func (w why) String() string {
 
 // kernelTally is struct tally of the kernel program.
 type kernelTally struct {
-	Sent, Position                   uint64
-	_                                [6]uint64
+	Sent, Position, Writes           uint64
+	_                                [5]uint64
 	OK, Wrong, NotFound, Busy, Other uint64
 	WrongWhy, Differences, HopsMax   uint64
 }

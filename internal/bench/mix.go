@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// MixOptions say how a mixture of reads and writes is measured.
+type MixOptions struct {
+	NodeOptions
+	Turns
+	Nodes      int
+	Target     int     // node that gets all requests; 0 is the head
+	WriteShare float64 // of the requests
+	Progress   Progress
+}
+
+// MixResult is the throughput of a chain under reads and writes of the same keys.
+type MixResult struct {
+	RequestsPerS      float64   `json:"requests_per_s"`
+	PacketsPerRequest float64   `json:"packets_per_request"` // on all links, request and answer included
+	HopsMax           int       `json:"hops_max"`            // links that the request that travelled farthest took
+	WriteShare        float64   `json:"write_share"`
+	Target            int       `json:"target"`
+	Nodes             int       `json:"nodes"`
+	Sent              uint64    `json:"sent"`
+	Lost              uint64    `json:"lost"`
+	Wrong             uint64    `json:"wrong"`
+	Plane             string    `json:"plane"`
+	Keys              int       `json:"keys"`
+	ValueBytes        int       `json:"value_bytes"`
+	Rounds            []float64 `json:"rounds"` // requests per second
+	Machine           Machine   `json:"machine"`
+}
+
+func (o *MixOptions) check() error {
+	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+		return err
+	}
+	switch {
+	case o.WriteShare < 0 || o.WriteShare > 1:
+		return fmt.Errorf("--write-share: 0 to 1, not %v", o.WriteShare)
+	case o.Target < 0 || o.Target >= o.Nodes:
+		return fmt.Errorf("--target: 0 (the head) to %d (the tail), not %d", o.Nodes-1, o.Target)
+	}
+	return nil
+}
+
+// Mix measures a mixture of reads and writes that one node of a chain is asked for. What the node must pass on, to the
+// head or to the tail, it passes on.
+func Mix(ctx context.Context, o MixOptions) (*MixResult, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	m, err := newMesh(o.Nodes, &o.NodeOptions)
+	if err != nil {
+		return nil, err
+	}
+	defer m.undo.run()
+	keys := randomKeys(o.Keys)
+	o.Progress.say("writing %d keys of %d bytes", o.Keys, o.ValueBytes)
+	if err := fill(ctx, keys, o.ValueBytes, m.ways[0], m.genPorts()...); err != nil {
+		return nil, err
+	}
+	load, err := newLoad(&request{
+		op: wire.OpRead, writeShare: o.WriteShare, valueBytes: o.ValueBytes, keys: keys,
+	}, m.ways[o.Target], m.genPorts()...)
+	if err != nil {
+		return nil, err
+	}
+	m.undo.add(load.close)
+	runners := []contestant{{name: fmt.Sprintf("node %d of %d", o.Target, o.Nodes), load: load}}
+	if err := runners[0].prepare(ctx); err != nil {
+		return nil, err
+	}
+	before, err := m.packets()
+	if err != nil {
+		return nil, err
+	}
+	rates, err := o.take(ctx, runners, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	after, err := m.packets()
+	if err != nil {
+		return nil, err
+	}
+	total := runners[0].total
+	return &MixResult{
+		RequestsPerS: median(rates[0]), PacketsPerRequest: float64(after-before) / float64(total.OK), HopsMax: total.HopsMax,
+		WriteShare: o.WriteShare, Target: o.Target, Nodes: o.Nodes,
+		Sent: total.Sent, Lost: total.Lost(), Wrong: total.Wrong,
+		Plane: m.nodes[0].description(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: rates[0], Machine: ThisMachine(),
+	}, nil
+}
+
+// Table has a row per round.
+func (r *MixResult) Table() ([]string, [][]string) {
+	var rows [][]string
+	for i, rate := range r.Rounds {
+		rows = append(rows, []string{fmt.Sprint(i + 1), count(rate)})
+	}
+	return []string{"round", "requests/s"}, append(rows, []string{"median", count(r.RequestsPerS)})
+}
+
+// Summary says what the chain had to do for it.
+func (r *MixResult) Summary() string {
+	return fmt.Sprintf("%.1f %% writes to node %d of a chain of %d, %d keys of %d bytes, plane %s:\n"+
+		"%.2f packets a request on all links, no answer after more than %d hops; %d requests, %d wrong, %d lost.\n%v",
+		100*r.WriteShare, r.Target, r.Nodes, r.Keys, r.ValueBytes, r.Plane, r.PacketsPerRequest, r.HopsMax,
+		r.Sent, r.Wrong, r.Lost, r.Machine)
+}
