@@ -26,14 +26,17 @@ const (
 	checkKeyOps  = 400
 	checkAttempt = 10 * time.Millisecond // short, so that many retries meet their first attempt
 	checkPerKey  = 30 * time.Second
+
+	checkCorruptLink = "n1-n2" // all kinds of messages cross it
 )
 
 type checkFlags struct {
 	name, plane     string
 	seconds         int
-	loss, duplicate float64 // in percent
-	seed            uint64
 	without         string
+	seed            uint64
+	loss, duplicate float64 // in percent
+	corrupt         float64 // in percent, in the lab
 	simulate, json  bool
 }
 
@@ -81,6 +84,7 @@ in a simulation with crashes and repairs, from the seed that is printed.`,
 	f.IntVar(&flags.seconds, "seconds", 10, "how long clients start operations")
 	f.Float64Var(&flags.loss, "loss", 2, "percentage of frames that each link loses")
 	f.Float64Var(&flags.duplicate, "dup", 2, "percentage of frames that each link repeats")
+	f.Float64Var(&flags.corrupt, "corrupt", 0, "percentage of frames in which the link "+checkCorruptLink+" turns a bit over; not in a simulation")
 	f.Uint64Var(&flags.seed, "seed", 0, "seed of what clients do, and of all of a simulation (default: random, printed)")
 	f.StringVar(&flags.plane, "plane", planeXDP, "what the nodes run: xdp or soft")
 	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: W2, W5 or W8")
@@ -142,7 +146,12 @@ func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (res
 		_, down := lab.Down(context.WithoutCancel(ctx), o.Name)
 		err = errors.Join(err, down)
 	}()
-	err = errors.Join(l.SetFault(lab.Loss, flags.loss, lab.Where{}), l.SetFault(lab.Duplicate, flags.duplicate, lab.Where{}))
+	err = errors.Join(
+		l.SetFault(lab.Loss, flags.loss, lab.Where{}),
+		l.SetFault(lab.Duplicate, flags.duplicate, lab.Where{}),
+		// One link only: a frame that two links damage can pass a 16-bit sum.
+		l.SetFault(lab.Corrupt, flags.corrupt, lab.Where{Link: checkCorruptLink}),
+	)
 	if err != nil {
 		return nil, err
 	}
