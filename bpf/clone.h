@@ -8,11 +8,16 @@
 #ifndef NQ_CLONE_H
 #define NQ_CLONE_H
 
-#define NQ_PLANS 256	/* more than one NAPI poll can leave unsent */
-#define NQ_FAN_PORTS 16 /* ports of a node */
-#define NQ_FAN_ALL 0	/* row of nq_fans that holds every port */
-#define NQ_PLAN_MAGIC 0x4e515031
+#define NQ_PLANS 256 /* more than one NAPI poll can leave unsent */
 #define NQ_ANSWER_BYTES (NQ_VERSION_BYTES + 8)
+
+/* Numbers that the agent needs too: an enum, so that Go finds them in the object's BTF. */
+enum nq_fan {
+	NQ_FAN_ALL = 0,	   /* row of nq_fans that holds every port */
+	NQ_FAN_PORTS = 16, /* most ports of a node */
+	NQ_FAN_COLUMNS = NQ_MAX_CHAIN + 1,
+	NQ_PLAN_MAGIC = 0x4e515031,
+};
 
 struct nq_copy {
 	__u32 ifindex; /* 0: done */
@@ -65,7 +70,7 @@ struct {
 /* Row r, column n: a devmap with n slots of port r; row NQ_FAN_ALL: with n slots of every port. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, (NQ_FAN_PORTS + 1) * (NQ_MAX_CHAIN + 1));
+	__uint(max_entries, (NQ_FAN_PORTS + 1) * NQ_FAN_COLUMNS);
 	__type(key, __u32);
 	__array(values, struct {
 		__uint(type, BPF_MAP_TYPE_DEVMAP);
@@ -191,7 +196,7 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 		if (known)
 			row = *known;
 	}
-	cell = row * (NQ_MAX_CHAIN + 1) + n;
+	cell = row * NQ_FAN_COLUMNS + n;
 	fan = bpf_map_lookup_elem(&nq_fans, &cell);
 	if (!fan)
 		return drop(0, NQ_OUTCOME_UNROUTABLE);

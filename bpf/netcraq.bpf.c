@@ -211,6 +211,8 @@ int nq_drop_lane(struct xdp_md *ctx)
 
 /* Keeps the types in the object's BTF, where Go compares them. */
 const struct nq_punt *keep_punt __attribute__((unused));
+const enum nq_fan keep_fan __attribute__((unused)) = NQ_FAN_ALL;
+const enum nq_counter_index keep_counter_index __attribute__((unused)) = NQ_OUTCOME_BITS;
 const struct nq_drop_request *keep_drop_request __attribute__((unused));
 
 char _license[] SEC("license") = "GPL";

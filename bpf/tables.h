@@ -58,18 +58,23 @@ struct {
 	__type(value, struct nq_lane);
 } nq_lanes SEC(".maps");
 
-/* Counts by op << 5 | outcome. */
+/* How nq_counters is indexed: by op << NQ_OUTCOME_BITS | outcome. */
+enum nq_counter_index {
+	NQ_OUTCOME_BITS = 5,
+	NQ_COUNTERS = 256 << NQ_OUTCOME_BITS,
+};
+_Static_assert(NQ_OUTCOME_COUNT <= 1 << NQ_OUTCOME_BITS, "an outcome fits its bits of the index");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 256 * 32);
+	__uint(max_entries, NQ_COUNTERS);
 	__type(key, __u32);
 	__type(value, __u64);
 } nq_counters SEC(".maps");
-_Static_assert(NQ_OUTCOME_COUNT <= 32, "an outcome has 5 bits in the index of nq_counters");
 
 static __always_inline void count(__u8 op, __u32 outcome)
 {
-	__u32 index = (__u32)op << 5 | (outcome & 31);
+	__u32 index = (__u32)op << NQ_OUTCOME_BITS | (outcome & ((1 << NQ_OUTCOME_BITS) - 1));
 	__u64 *n = bpf_map_lookup_elem(&nq_counters, &index);
 
 	if (n)

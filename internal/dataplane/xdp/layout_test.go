@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"bytes"
+	"maps"
 	"reflect"
 	"testing"
 	"unsafe"
@@ -28,6 +29,33 @@ func TestLayout(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		compareStruct(t, name, s, reflect.TypeOf(mirror))
+	}
+}
+
+// TestNumbers compares the numbers that Go and the XDP program share.
+func TestNumbers(t *testing.T) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := map[string]map[string]uint64{
+		"nq_fan": {
+			"NQ_FAN_ALL": fanRowAll, "NQ_FAN_PORTS": maxPorts, "NQ_FAN_COLUMNS": fanColumns, "NQ_PLAN_MAGIC": planMagic,
+		},
+		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": 256 << outcomeBits},
+	}
+	for name, want := range shared {
+		var e *btf.Enum
+		if err := spec.Types.TypeByName(name, &e); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got := map[string]uint64{}
+		for _, v := range e.Values {
+			got[v.Name] = v.Value
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: C has %v, Go %v", name, got, want)
+		}
 	}
 }
 

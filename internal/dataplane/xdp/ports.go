@@ -26,7 +26,7 @@ const (
 
 const (
 	headersBytes = 28 // IPv4 and UDP, before a message
-	maxPorts     = 16 // NQ_FAN_PORTS
+	maxPorts     = 16
 )
 
 // port is one interface the program is attached to.
