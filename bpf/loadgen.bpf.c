@@ -355,7 +355,7 @@ int swap(struct xdp_md *ctx)
 	struct ethhdr *eth = (void *)data;
 	struct iphdr *ip = (void *)(eth + 1);
 	struct udphdr *udp = (void *)(ip + 1);
-	__u8 mac[ETH_ALEN];
+	__u16 *mac = (void *)data, part;
 	__u32 addr;
 	__u16 port;
 
@@ -363,9 +363,12 @@ int swap(struct xdp_md *ctx)
 		return XDP_PASS;
 	if (eth->h_proto != bpf_htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP)
 		return XDP_PASS;
-	__builtin_memcpy(mac, eth->h_dest, ETH_ALEN);
-	__builtin_memcpy(eth->h_dest, eth->h_source, ETH_ALEN);
-	__builtin_memcpy(eth->h_source, mac, ETH_ALEN);
+#pragma unroll
+	for (int i = 0; i < ETH_ALEN / 2; i++) {
+		part = mac[i];
+		mac[i] = mac[i + ETH_ALEN / 2];
+		mac[i + ETH_ALEN / 2] = part;
+	}
 	addr = ip->daddr;
 	ip->daddr = ip->saddr;
 	ip->saddr = addr;

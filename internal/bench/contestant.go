@@ -76,11 +76,15 @@ func (t *Turns) length() time.Duration {
 	return time.Duration(t.Seconds / float64(t.Rounds) * float64(time.Second))
 }
 
-// take gives each contestant its turn, round after round, and returns each one's rates.
+// take gives each contestant its turn, round after round, and returns each one's rates. Every other round goes backwards,
+// so that a machine that grows slower or faster favours nobody.
 func (t *Turns) take(ctx context.Context, runners []contestant, progress Progress) ([][]float64, error) {
 	rates := make([][]float64, len(runners))
 	for n := range t.Rounds {
 		for i := range runners {
+			if n%2 == 1 {
+				i = len(runners) - 1 - i
+			}
 			f, err := runners[i].turn(ctx, t.length())
 			if err != nil {
 				return nil, err
