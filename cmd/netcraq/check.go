@@ -22,7 +22,7 @@ const (
 	checkLab     = "check" // unless --name says otherwise
 	checkNodes   = 3
 	checkClients = 8
-	checkKeys    = 4
+	checkKeys    = 2
 	checkKeyOps  = 400
 	checkAttempt = 10 * time.Millisecond // short, so that many retries meet their first attempt
 	checkPerKey  = 30 * time.Second

@@ -18,7 +18,7 @@ func TestCheckInLab(t *testing.T) {
 		{planeXDP, "W8", false},
 	} {
 		args := []string{
-			"lab", "check", "--name", "tcheck", "--seconds", "4", "--loss", "3", "--dup", "3", "--seed", "1", "--plane", c.plane, "--json",
+			"lab", "check", "--name", "tcheck", "--seconds", "4", "--loss", "2", "--dup", "2", "--seed", "1", "--plane", c.plane, "--json",
 		}
 		status := 0
 		if c.without != "" {
