@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -29,9 +28,6 @@ var pinned = []string{
 	"nq_next_plan",
 }
 
-// constantsPin is the file name under which the program's constants are pinned, to be compared by a successor.
-const constantsPin = "constants"
-
 // objects is what netcraq.o holds once it is in the kernel.
 type objects struct {
 	Ingress    *ebpf.Program `ebpf:"nq_ingress"`
@@ -47,8 +43,6 @@ type objects struct {
 	Punts    *ebpf.Map `ebpf:"nq_punts"`
 	PortRows *ebpf.Map `ebpf:"nq_port_rows"`
 	Fans     *ebpf.Map `ebpf:"nq_fans"`
-
-	Constants *ebpf.Map `ebpf:".rodata"`
 }
 
 func (o *objects) close() {
@@ -56,7 +50,7 @@ func (o *objects) close() {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Punts, o.PortRows, o.Fans, o.Constants,
+		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Punts, o.PortRows, o.Fans,
 	} {
 		m.Close()
 	}
@@ -120,9 +114,6 @@ func load(o chain.Options, c constants, pin string) (*objects, error) {
 	}
 	var options ebpf.CollectionOptions
 	if pin != "" {
-		if err := compareConstants(spec, pin); err != nil {
-			return nil, err
-		}
 		for _, name := range pinned {
 			spec.Maps[name].Pinning = ebpf.PinByName
 		}
@@ -132,37 +123,7 @@ func load(o chain.Options, c constants, pin string) (*objects, error) {
 	if err := spec.LoadAndAssign(out, &options); err != nil {
 		return nil, explainLoad(err, pin)
 	}
-	if pin != "" {
-		path := filepath.Join(pin, constantsPin)
-		if err := out.Constants.Pin(path); err != nil && !errors.Is(err, os.ErrExist) {
-			out.close()
-			return nil, fmt.Errorf("pinning below %s: %w", pin, err)
-		}
-	}
 	return out, nil
-}
-
-// compareConstants makes sure that a predecessor's pins belong to a node with the same address and limits.
-func compareConstants(spec *ebpf.CollectionSpec, pin string) error {
-	m, err := ebpf.LoadPinnedMap(filepath.Join(pin, constantsPin), nil)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", pin, err)
-	}
-	defer m.Close()
-	have, err := m.LookupBytes(uint32(0))
-	if err != nil {
-		return fmt.Errorf("%s: %w", pin, err)
-	}
-	for _, v := range spec.Variables {
-		end := int(v.Offset) + len(v.Value)
-		if v.SectionName == ".rodata" && (end > len(have) || !bytes.Equal(have[v.Offset:end], v.Value)) {
-			return staleError(pin)
-		}
-	}
-	return nil
 }
 
 func staleError(pin string) error {

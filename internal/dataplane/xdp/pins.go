@@ -39,7 +39,7 @@ func makePinDirectory(pin string) error {
 
 // Pinned reports whether a data plane is pinned in the directory.
 func Pinned(pin string) bool {
-	_, err := os.Stat(filepath.Join(pin, constantsPin))
+	_, err := os.Stat(filepath.Join(pin, identityPin))
 	return err == nil
 }
 

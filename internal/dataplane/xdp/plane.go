@@ -52,8 +52,12 @@ func Open(o Options) (*Plane, error) {
 	if !o.Node.Addr().Is4() {
 		return nil, fmt.Errorf("%v: the XDP plane speaks IPv4 only", o.Node)
 	}
-	if o.Mode == "" {
+	switch o.Mode {
+	case "":
 		o.Mode = Auto
+	case Auto, Native, Generic:
+	default:
+		return nil, fmt.Errorf("mode %q: want %s, %s or %s", o.Mode, Auto, Native, Generic)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("BPF needs privileges: run as root, or use --plane soft: %w", err)
@@ -84,9 +88,17 @@ func (p *Plane) start(o Options) error {
 		if err := makePinDirectory(o.Pin); err != nil {
 			return err
 		}
+		if err := identityOf(o.Node, o.Chain).compare(o.Pin); err != nil {
+			return err
+		}
 	}
 	if p.objects, err = load(o.Chain, constantsOf(o.Node, o.Chain), o.Pin); err != nil {
 		return err
+	}
+	if o.Pin != "" {
+		if err := identityOf(o.Node, o.Chain).pin(o.Pin); err != nil {
+			return err
+		}
 	}
 	if p.live, err = mapLive(p.objects.Live, o.Chain.Shards); err != nil {
 		return err

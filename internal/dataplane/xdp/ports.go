@@ -34,6 +34,7 @@ type port struct {
 	name  string
 	index int
 	link  link.Link
+	taken bool // the attachment was a predecessor's
 }
 
 // findPorts resolves the names, or finds all Ethernet interfaces that are up if there are none.
@@ -74,7 +75,7 @@ func (p *port) attach(program *ebpf.Program, mode Mode, pin string) error {
 		old, err := link.LoadPinnedLink(path, nil)
 		if err == nil {
 			if err = old.Update(program); err == nil {
-				p.link = old
+				p.link, p.taken = old, true
 				return nil
 			}
 			old.Close()
@@ -134,12 +135,13 @@ func attachEach(ports []port, program *ebpf.Program, mode Mode, pin string) erro
 	return nil
 }
 
+// detachAll undoes attachEach, but for the attachments of a predecessor: they go on answering.
 func detachAll(ports []port, pin string) {
 	for i := range ports {
 		if ports[i].link == nil {
 			continue
 		}
-		if pin != "" {
+		if pin != "" && !ports[i].taken {
 			ports[i].link.Unpin()
 		}
 		ports[i].link.Close()
