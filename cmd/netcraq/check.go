@@ -37,6 +37,7 @@ type checkFlags struct {
 	seed            uint64
 	loss, duplicate float64 // in percent
 	corrupt         float64 // in percent, in the lab
+	relay           bool
 	simulate, json  bool
 }
 
@@ -88,6 +89,7 @@ in a simulation with crashes and repairs, from the seed that is printed.`,
 	f.Uint64Var(&flags.seed, "seed", 0, "seed of what clients do, and of all of a simulation (default: random, printed)")
 	f.StringVar(&flags.plane, "plane", planeXDP, "what the nodes run: xdp or soft")
 	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: W2, W5 or W8")
+	f.BoolVar(&flags.relay, "relay", false, "let ACKs travel up the chain one by one, as where packets cannot be cloned")
 	f.BoolVar(&flags.simulate, "simulate", false, "simulate the chain in this process, with crashes and repairs")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	return c
@@ -137,6 +139,9 @@ func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (res
 	}
 	if flags.without != "" {
 		o.AddToAgent("--without", flags.without)
+	}
+	if flags.relay {
+		o.AddToAgent("--relay")
 	}
 	l, err := lab.Up(ctx, o)
 	if err != nil {
@@ -196,7 +201,7 @@ func checkSimulation(ctx context.Context, progress io.Writer, flags *checkFlags,
 		}
 		run := sim.Run(sim.Config{
 			Seed: seed, Nodes: checkNodes, Clients: 4, Keys: 1 + int(seed%2), Ops: 20, Failures: checkNodes - 1,
-			Loss: flags.loss / 100, Duplicate: flags.duplicate / 100, Without: rule,
+			Loss: flags.loss / 100, Duplicate: flags.duplicate / 100, Without: rule, Relay: flags.relay,
 		})
 		v := history.Check(run.History, checkPerKey)
 		total.Ops, total.Keys, total.Unknown = total.Ops+v.Ops, total.Keys+v.Keys, total.Unknown+v.Unknown
