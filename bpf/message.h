@@ -227,11 +227,14 @@ static __always_inline void begin_chain(struct nq_work *w, __u64 version)
 	out->client_op = w->client_op;
 }
 
-/* Header lengths as numbers the verifier knows. */
+/*
+ * Write the composed header; they fail, with the packet as it came, if the frame can't grow. Header lengths are
+ * numbers that the verifier knows.
+ */
 static __always_inline int put_short(struct xdp_md *ctx, struct nq_work *w, __u32 value_bytes)
 {
 	w->out.base.checksum = ~fold(sum_words(&w->out, NQ_VERSION_BYTES / 4) + w->out_value_sum);
-	if (resize(ctx, NQ_VERSION_BYTES + value_bytes))
+	if (make_room(ctx, NQ_VERSION_BYTES + value_bytes))
 		return -1;
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END, &w->out, NQ_VERSION_BYTES);
 }
@@ -239,7 +242,7 @@ static __always_inline int put_short(struct xdp_md *ctx, struct nq_work *w, __u3
 static __always_inline int put_chain(struct xdp_md *ctx, struct nq_work *w, __u32 value_bytes)
 {
 	w->out.base.checksum = ~fold(sum_words(&w->out, NQ_CHAIN_BYTES / 4) + w->out_value_sum);
-	if (resize(ctx, NQ_CHAIN_BYTES + value_bytes))
+	if (make_room(ctx, NQ_CHAIN_BYTES + value_bytes))
 		return -1;
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END, &w->out, NQ_CHAIN_BYTES);
 }
@@ -279,7 +282,10 @@ static __noinline int answer(struct xdp_md *ctx, struct nq_work *w, __u16 status
 	return to_client(w, NQ_VERSION_BYTES);
 }
 
-/* Answers with the object's value, whose lock the caller holds; without it if the object is absent. */
+/*
+ * Answers with the object's value, whose lock the caller holds; without it if the object is absent. XDP_PASS if the
+ * frame has no room for it: the message goes up to the agent's socket, and the agent runs the program on it again.
+ */
 static __noinline int answer_object(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u32 status_flags,
 				    __be32 epoch)
 {
@@ -291,7 +297,7 @@ static __noinline int answer_object(struct xdp_md *ctx, struct nq_work *w, struc
 	if (n)
 		w->out_value_sum = o->value_sum;
 	if (put_short(ctx, w, n))
-		return drop(0, NQ_OUTCOME_UNROUTABLE);
+		return XDP_PASS;
 	if (n > nq_cell_bytes)
 		return XDP_DROP;
 	if (n && bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, o->value, n))

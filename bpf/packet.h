@@ -130,12 +130,50 @@ static __always_inline void store_swapped(struct ethhdr *eth, struct macs m)
 	*(__u16 *)(p + 10) = m.dest_tail;
 }
 
+static __always_inline void store_macs(struct ethhdr *eth, struct macs m)
+{
+	__u8 *p = (__u8 *)eth;
+
+	*(__u32 *)p = m.dest_head;
+	*(__u16 *)(p + 4) = m.dest_tail;
+	*(__u16 *)(p + 6) = m.source_head;
+	*(__u32 *)(p + 8) = m.source_tail;
+}
+
 /* Makes the frame as long as a message of that length needs; 0 on success. */
 static __always_inline int resize(struct xdp_md *ctx, __u32 message_bytes)
 {
 	int delta = (int)(message_bytes + NQ_L4_END) - (int)(ctx->data_end - ctx->data);
 
 	return delta ? bpf_xdp_adjust_tail(ctx, delta) : 0;
+}
+
+/*
+ * As resize, for a message that will be written whole. veth gives a packet from a socket little room behind it: then
+ * the room in front is used, and only the Ethernet header moves with the frame's beginning.
+ */
+static __always_inline int make_room(struct xdp_md *ctx, __u32 message_bytes)
+{
+	int delta = (int)(message_bytes + NQ_L4_END) - (int)(ctx->data_end - ctx->data);
+	struct frame *f;
+	__be16 proto;
+	struct macs m;
+
+	if (!delta || !bpf_xdp_adjust_tail(ctx, delta))
+		return 0;
+	f = data_of(ctx);
+	if (delta < 0 || (void *)(f + 1) > end_of(ctx))
+		return -1;
+	m = load_macs(&f->eth);
+	proto = *proto_of(f);
+	if (bpf_xdp_adjust_head(ctx, -delta))
+		return -1;
+	f = data_of(ctx);
+	if ((void *)(f + 1) > end_of(ctx))
+		return -1;
+	store_macs(&f->eth, m);
+	*proto_of(f) = proto;
+	return 0;
 }
 
 enum parsed { PARSED_OURS, PARSED_PASS, PARSED_TRANSIT, PARSED_BAD_CHECKSUM, PARSED_TRUNCATED };

@@ -122,7 +122,7 @@ static __always_inline int answer_plain(struct xdp_md *ctx, const struct plain_r
 		if (!take_snapshot(o, &s))
 			return i ? drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED) : -1;
 		if (resize(ctx, NQ_VERSION_BYTES + s.value_bytes))
-			return drop(NQ_OP_READ, NQ_OUTCOME_UNROUTABLE);
+			return i ? drop(0, NQ_OUTCOME_UNROUTABLE) : -1;
 		if (write_reply(ctx, r, &s, live))
 			return XDP_DROP;
 		if (write_value(ctx, o, &s))
@@ -175,14 +175,18 @@ static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, st
 {
 	__u32 flags = o->version != o->committed ? NQ_FLAG_DIRTY : 0;
 	__u32 status = NQ_STATUS_OK;
+	int action;
 
-	o->reads++;
 	if (!o->version || o->tombstone) {
 		status = NQ_STATUS_NOT_FOUND;
 		outcome = NQ_OUTCOME_ANSWERED_ABSENT;
 	}
+	action = answer_object(ctx, w, o, flags << 8 | status, epoch);
+	if (action == XDP_PASS) /* counted when the agent answers */
+		return action;
+	o->reads++;
 	count(w->op, outcome);
-	return answer_object(ctx, w, o, flags << 8 | status, epoch);
+	return action;
 }
 
 /* Passes the client's message to another member inside a FORWARD. */

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// A packet from a socket has little room behind it on veth: answers and FORWARDs that are longer than what they follow
+// from find room elsewhere.
+func TestMessagesGrow(t *testing.T) {
+	name := labName(t, "g")
+	mustRun(t, "lab", "--name", name, "up", "--topology", lab.Line, "--nodes", "3", "--clients", "1")
+	client := func(args ...string) []string {
+		return append([]string{"lab", "--name", name, "exec", "c1", "--", "netcraq"}, args...)
+	}
+	for _, n := range []int{0, 16, 32, 64, 128, 200, 256, 512, 1024, wire.MaxValueBytes} {
+		value := strings.Repeat("x", n)
+		mustRun(t, client("put", "grow", value)...)
+		for _, node := range []string{"n1", "n2", "n3"} {
+			if got := mustRun(t, client("get", "grow", "--node", node, "--raw")...); got != value {
+				t.Errorf("%d bytes were written, %s answers %d", n, node, len(got))
+			}
+		}
+	}
+	mustRun(t, "lab", "--name", name, "fault", "partition", "n3|n1,n2,c1")
+	if _, code, err := netcraq(client("put", "grow", "dirty", "--timeout", "100ms")...); code != exitOutcomeUnknown {
+		t.Errorf("exit status %d of a write that cannot reach the tail: %v", code, err)
+	}
+	mustRun(t, "lab", "--name", name, "fault", "clear")
+	mustRun(t, client("get", "grow", "--node", "n1")...)
+	if counts := mustRun(t, client("inspect")...); strings.Contains(counts, "unroutable") {
+		t.Errorf("messages were dropped for want of room:\n%s", counts)
+	}
+}
