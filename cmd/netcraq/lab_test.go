@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -158,4 +160,18 @@ func nodeHealth(t *testing.T, name, host string) string {
 	t.Helper()
 	hosts := statusOf(t, name).Hosts
 	return hosts[slices.IndexFunc(hosts, func(h lab.HostStatus) bool { return h.Name == host })].Node.Health
+}
+
+func TestANodeThatIsRefusedLeavesNothing(t *testing.T) {
+	name := labName(t, "x")
+	mustRun(t, "lab", "--name", name, "up", "--plane", "none", "--nodes", "1")
+	pin := filepath.Join("/sys/fs/bpf/netcraq", name)
+	node := []string{"lab", "--name", name, "exec", "n1", "--", "netcraq", "node", "--name", "n1", "--plane", planeXDP, "--pin", pin}
+	out, code, err := netcraq(append(node, "--cluster", filepath.Join("/run/netcraq/labs", name, "cluster.yaml"), "--api", "192.0.2.1:1")...)
+	if code != exitError || !strings.Contains(fmt.Sprint(err), "192.0.2.1:1 is not on an address of this machine") {
+		t.Errorf("exit status %d, %s%v", code, out, err)
+	}
+	if _, err := os.Stat(pin); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", pin, err)
+	}
 }

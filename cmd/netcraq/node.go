@@ -92,6 +92,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	if err != nil {
 		return err
 	}
+	adopted := xdp.Pinned(flags.plane.pin)
 	plane, why, err := openPlane(flags.plane)
 	if err != nil {
 		return err
@@ -103,11 +104,19 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 			"enter the network namespace with `nsenter --net` instead", "node", flags.name)
 	}
 	options.Plane, options.Log = plane, log
-	err = errors.Join(agent.Run(ctx, options), plane.Close())
-	if err == nil {
-		logEnd(log, flags, info.Plane)
+	a, err := agent.New(options)
+	if err != nil {
+		err = errors.Join(err, plane.Close())
+		if info.Plane == planeXDP && !adopted { // a node that never was leaves nothing in the kernel
+			err = errors.Join(err, removePlane(log, flags.plane.pin))
+		}
+		return err
 	}
-	return err
+	if err := errors.Join(a.Serve(ctx), plane.Close()); err != nil {
+		return err
+	}
+	logEnd(log, flags, info.Plane)
+	return nil
 }
 
 // resolve fills in what the command line left to the cluster file.

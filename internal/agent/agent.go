@@ -105,15 +105,6 @@ func (a *Agent) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Run is [New] and [Agent.Serve].
-func Run(ctx context.Context, o Options) error {
-	a, err := New(o)
-	if err != nil {
-		return err
-	}
-	return a.Serve(ctx)
-}
-
 func (a *Agent) closeListener() {
 	if a.listener != nil {
 		a.listener.Close()
