@@ -284,7 +284,8 @@ static __noinline int answer(struct xdp_md *ctx, struct nq_work *w, __u16 status
 
 /*
  * Answers with the object's value, whose lock the caller holds; without it if the object is absent. XDP_PASS if the
- * frame has no room for it: the message goes up to the agent's socket, and the agent runs the program on it again.
+ * frame has no room for it: the message goes up to nq_grow, or to the agent's socket, and the agent runs the program
+ * on it again.
  */
 static __noinline int answer_object(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u32 status_flags,
 				    __be32 epoch)

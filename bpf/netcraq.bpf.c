@@ -7,7 +7,7 @@
  *   state.h    what a node remembers      tables.h   where: tables and locks
  *   route.h    the FIB, TTL, redirects    clone.h    ACK multicast
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
- *   update.h   W6 to W9, the chain
+ *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -37,6 +37,8 @@
 #include "write.h"
 
 #include "update.h"
+
+#include "grow.h"
 
 static __always_inline int not_mine(struct xdp_md *ctx, struct nq_work *w, int chain_op, __be32 epoch)
 {
@@ -133,7 +135,7 @@ static __always_inline int ingress(struct xdp_md *ctx)
 	struct nq_base *base;
 	int action;
 
-	switch (parse(ctx, &message_bytes)) {
+	switch (parse(data_of(ctx), end_of(ctx), &message_bytes)) {
 	case PARSED_PASS:
 		return XDP_PASS;
 	case PARSED_TRANSIT:
@@ -152,7 +154,7 @@ static __always_inline int ingress(struct xdp_md *ctx)
 		return drop(0, NQ_OUTCOME_BAD_MAGIC);
 	if (base->version != NQ_WIRE_VERSION)
 		return drop(0, NQ_OUTCOME_BAD_VERSION);
-	if (message_bytes == NQ_BASE_BYTES && base->op == NQ_OP_READ && !base->flags) {
+	if (is_plain_read(base, message_bytes)) {
 		action = read_clean(ctx);
 		if (action >= 0)
 			return action;
@@ -177,6 +179,12 @@ SEC("xdp")
 int nq_egress_test(struct xdp_md *ctx)
 {
 	return egress(ctx, nq_test_ifindex);
+}
+
+SEC("tc")
+int nq_grow(struct __sk_buff *skb)
+{
+	return grow(skb);
 }
 
 /* What the agent asks of nq_drop_lane, in place of a packet: forget this lane if its last write is still seq. */

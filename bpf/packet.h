@@ -182,12 +182,12 @@ enum parsed { PARSED_OURS, PARSED_PASS, PARSED_TRANSIT, PARSED_BAD_CHECKSUM, PAR
  * Says whether the frame carries a message to this node. On PARSED_OURS the IPv4 header is sound, all lengths agree
  * and *message_bytes (0 to 65507) bytes follow the UDP header; trailing padding may follow them.
  */
-static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_bytes)
+static __always_inline enum parsed parse(void *data, void *end, __u32 *message_bytes)
 {
-	struct frame *f = data_of(ctx);
+	struct frame *f = data;
 	__u32 total, room;
 
-	if ((void *)(f + 1) > end_of(ctx))
+	if ((void *)(f + 1) > end)
 		return PARSED_PASS;
 	if (*proto_of(f) != bpf_htons(ETH_P_IP) || *(__u8 *)ip_of(f) != 0x45 || ip_of(f)->protocol != IPPROTO_UDP ||
 	    (ip_of(f)->frag_off & bpf_htons(0x3fff)) || udp_of(f)->dest != nq_self_port)
@@ -197,7 +197,7 @@ static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_byte
 	if (fold(sum_words(ip_of(f), 5)) != 0xffff)
 		return PARSED_BAD_CHECKSUM;
 	total = bpf_ntohs(ip_of(f)->tot_len);
-	room = ctx->data_end - ctx->data - sizeof(struct ethhdr);
+	room = end - data - sizeof(struct ethhdr);
 	if (total < NQ_L4_END - sizeof(struct ethhdr) || total > room ||
 	    bpf_ntohs(udp_of(f)->len) != total - sizeof(struct iphdr))
 		return PARSED_TRUNCATED;

@@ -66,17 +66,17 @@ static __always_inline int take_snapshot(const struct nq_object *o, struct snaps
 }
 
 /* Writes the headers of the reply over the request, which has been resized; 0 on success. */
-static __always_inline int write_reply(struct xdp_md *ctx, const struct plain_read *r, const struct snapshot *s,
+static __always_inline int write_reply(void *data, void *end, const struct plain_read *r, const struct snapshot *s,
 				       const struct nq_live *live)
 {
-	struct frame *f = data_of(ctx);
+	struct frame *f = data;
 	__u32 *out = (void *)(f + 1);
 	__be64 version = bpf_cpu_to_be64(s->version);
 	__be32 epoch = live->epoch;
 	__u32 op = (r->words[0] & bpf_htonl(0xffffff00)) | bpf_htonl(NQ_OP_REPLY);
 	__u32 hops = (r->words[1] & bpf_htonl(0x00ffffff)) + bpf_htonl(0x00010000);
 
-	if ((void *)out + NQ_VERSION_BYTES > end_of(ctx))
+	if ((void *)out + NQ_VERSION_BYTES > end)
 		return -1;
 	if (live->tail)
 		hops |= bpf_htonl((__u32)NQ_FLAG_TAIL << 24);
@@ -123,7 +123,7 @@ static __always_inline int answer_plain(struct xdp_md *ctx, const struct plain_r
 			return i ? drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED) : -1;
 		if (resize(ctx, NQ_VERSION_BYTES + s.value_bytes))
 			return i ? drop(0, NQ_OUTCOME_UNROUTABLE) : -1;
-		if (write_reply(ctx, r, &s, live))
+		if (write_reply(data_of(ctx), end_of(ctx), r, &s, live))
 			return XDP_DROP;
 		if (write_value(ctx, o, &s))
 			continue;
@@ -134,40 +134,54 @@ static __always_inline int answer_plain(struct xdp_md *ctx, const struct plain_r
 	return drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED);
 }
 
+/* Is this the head of a READ without flags, of the given length? */
+static __always_inline int is_plain_read(const struct nq_base *base, __u32 message_bytes)
+{
+	return message_bytes == NQ_BASE_BYTES && base->op == NQ_OP_READ && !base->flags;
+}
+
+/*
+ * Finds the object of a plain read that a node may answer from its copy, if that is clean; 0 for all others, and for
+ * messages that are damaged. The frame's lengths have been checked.
+ */
+static __always_inline struct nq_object *find_plain(void *data, void *end, struct plain_read *r,
+						    struct nq_live **live)
+{
+	struct frame *f = data;
+	struct nq_base *base = (void *)(f + 1);
+	__u32 shard, *word = (void *)base;
+
+	if ((void *)(base + 1) > end)
+		return 0;
+	r->words[0] = word[0];
+	r->words[1] = word[1];
+	r->words[2] = word[2];
+	r->words[3] = word[3];
+	r->rest_sum = sum_words(word + 4, NQ_BASE_BYTES / 4 - 4);
+	if (fold((__u64)r->words[0] + r->words[1] + r->words[2] + r->words[3] + r->rest_sum) != 0xffff ||
+	    base->detail || base->hops >= NQ_MAX_HOPS)
+		return 0;
+	shard = bpf_ntohs(base->shard);
+	*live = bpf_map_lookup_elem(&nq_live, &shard);
+	if (!*live || ((__u32)bpf_be64_to_cpu(base->key_lo) & nq_shard_mask) != shard || !permitted(*live))
+		return 0;
+	r->addr = ip_of(f)->saddr;
+	r->port = udp_of(f)->source;
+	r->macs = load_macs(&f->eth);
+	return bpf_map_lookup_elem(&nq_objects, &base->key_hi);
+}
+
 /*
  * The read that everything is built for: a plain READ of a clean, present object by a client. Returns an action; or
  * -1, with the packet as it came, for everything else.
  */
 static __always_inline int read_clean(struct xdp_md *ctx)
 {
-	struct frame *f = data_of(ctx);
-	struct nq_base *base = (void *)(f + 1);
-	struct nq_object *o;
-	struct nq_live *live;
+	struct nq_live *live = 0;
 	struct plain_read r;
-	__u32 shard, *word = (void *)base;
+	struct nq_object *o = find_plain(data_of(ctx), end_of(ctx), &r, &live);
 
-	if ((void *)(base + 1) > end_of(ctx))
-		return -1;
-	r.words[0] = word[0];
-	r.words[1] = word[1];
-	r.words[2] = word[2];
-	r.words[3] = word[3];
-	r.rest_sum = sum_words(word + 4, NQ_BASE_BYTES / 4 - 4);
-	if (fold((__u64)r.words[0] + r.words[1] + r.words[2] + r.words[3] + r.rest_sum) != 0xffff || base->detail ||
-	    base->hops >= NQ_MAX_HOPS)
-		return -1;
-	shard = bpf_ntohs(base->shard);
-	live = bpf_map_lookup_elem(&nq_live, &shard);
-	if (!live || ((__u32)bpf_be64_to_cpu(base->key_lo) & nq_shard_mask) != shard || !permitted(live))
-		return -1;
-	o = bpf_map_lookup_elem(&nq_objects, &base->key_hi);
-	if (!o)
-		return -1;
-	r.addr = ip_of(f)->saddr;
-	r.port = udp_of(f)->source;
-	r.macs = load_macs(&f->eth);
-	return answer_plain(ctx, &r, live, o);
+	return o ? answer_plain(ctx, &r, live, o) : -1;
 }
 
 static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __be32 epoch,

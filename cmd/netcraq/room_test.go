@@ -25,6 +25,11 @@ func TestMessagesGrow(t *testing.T) {
 			}
 		}
 	}
+	mustRun(t, "lab", "--name", name, "fault", "agent-kill", "n2") // the kernel answers by itself
+	if got := mustRun(t, client("get", "grow", "--node", "n2", "--raw")...); len(got) != wire.MaxValueBytes {
+		t.Errorf("without its agent n2 answers %d bytes", len(got))
+	}
+	mustRun(t, "lab", "--name", name, "fault", "agent-start", "n2")
 	mustRun(t, "lab", "--name", name, "fault", "partition", "n3|n1,n2,c1")
 	if _, code, err := netcraq(client("put", "grow", "dirty", "--timeout", "100ms")...); code != exitOutcomeUnknown {
 		t.Errorf("exit status %d of a write that cannot reach the tail: %v", code, err)

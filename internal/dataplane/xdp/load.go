@@ -32,6 +32,7 @@ var pinned = []string{
 type objects struct {
 	Ingress    *ebpf.Program `ebpf:"nq_ingress"`
 	Egress     *ebpf.Program `ebpf:"nq_egress"`
+	Grow       *ebpf.Program `ebpf:"nq_grow"`
 	EgressTest *ebpf.Program `ebpf:"nq_egress_test"`
 	DropLane   *ebpf.Program `ebpf:"nq_drop_lane"`
 
@@ -46,7 +47,7 @@ type objects struct {
 }
 
 func (o *objects) close() {
-	for _, p := range []*ebpf.Program{o.Ingress, o.Egress, o.EgressTest, o.DropLane} {
+	for _, p := range []*ebpf.Program{o.Ingress, o.Egress, o.Grow, o.EgressTest, o.DropLane} {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{

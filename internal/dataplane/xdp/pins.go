@@ -17,8 +17,11 @@ const bpfFS = "/sys/fs/bpf"
 // DefaultPin is the directory of the pins of the node with that name.
 func DefaultPin(name string) string { return filepath.Join(bpfFS, "netcraq", name) }
 
-// portPin is the file name of the attachment to a port.
-const portPin = "port-"
+// File names of the attachments to a port begin with these.
+const (
+	portPin = "port-"
+	growPin = "grow-"
+)
 
 // makePinDirectory makes the directory, and mounts the BPF file system if nobody has.
 func makePinDirectory(pin string) error {
@@ -54,7 +57,7 @@ func Remove(pin string) error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), portPin) {
+		if strings.HasPrefix(e.Name(), portPin) || strings.HasPrefix(e.Name(), growPin) {
 			if err := detach(filepath.Join(pin, e.Name())); err != nil {
 				return err
 			}

@@ -112,7 +112,7 @@ func (p *Plane) start(o Options) error {
 	if p.scanner, err = scanner(); err != nil {
 		return err
 	}
-	mode, why, err := attachAll(p.ports, p.objects.Ingress, o.Mode, o.Pin)
+	mode, why, err := attachAll(p.ports, p.objects, o.Mode, o.Pin)
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,10 @@ func (p *Plane) Close() error {
 		p.local.wait()
 	}
 	for _, port := range p.ports {
-		if port.link != nil {
-			errs = append(errs, port.link.Close())
+		for _, a := range []attachment{port.xdp, port.grow} {
+			if a.link != nil {
+				errs = append(errs, a.link.Close())
+			}
 		}
 	}
 	if p.live != nil {

@@ -102,7 +102,7 @@ func TestTakeover(t *testing.T) {
 		if answered, err := send(second, &read); err != nil || !answered {
 			return fmt.Errorf("read: answered %v, %w", answered, err)
 		}
-		if !second.ports[0].taken {
+		if !second.ports[0].xdp.taken || !second.ports[0].grow.taken {
 			return errors.New("the port was attached anew")
 		}
 		return nil

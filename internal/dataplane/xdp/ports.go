@@ -33,8 +33,8 @@ const (
 type port struct {
 	name  string
 	index int
-	link  link.Link
-	taken bool // the attachment was a predecessor's
+	xdp   attachment
+	grow  attachment // the kernel may lack its kind
 }
 
 // findPorts resolves the names, or finds all Ethernet interfaces that are up if there are none.
@@ -68,26 +68,71 @@ func findPorts(names []string, o chain.Options) ([]port, error) {
 	return ports, nil
 }
 
+// attachment is a program on a port.
+type attachment struct {
+	link  link.Link
+	taken bool // it was a predecessor's
+}
+
+// takeOver puts the program in the place of a predecessor's, if one is pinned there and its interface still exists.
+func (a *attachment) takeOver(program *ebpf.Program, path string) bool {
+	old, err := link.LoadPinnedLink(path, nil)
+	if err != nil {
+		return false
+	}
+	if err := old.Update(program); err != nil {
+		old.Close()
+		os.Remove(path) // of an interface that is gone
+		return false
+	}
+	a.link, a.taken = old, true
+	return true
+}
+
+// undo ends an attachment, unless it was a predecessor's: that goes on answering.
+func (a *attachment) undo(pin string) {
+	if a.link == nil {
+		return
+	}
+	if pin != "" && !a.taken {
+		a.link.Unpin()
+	}
+	a.link.Close()
+	a.link = nil
+}
+
 // attach puts the program on a port, in the place of a predecessor's if there is one.
 func (p *port) attach(program *ebpf.Program, mode Mode, pin string) error {
-	if pin != "" {
-		path := filepath.Join(pin, portPin+p.name)
-		old, err := link.LoadPinnedLink(path, nil)
-		if err == nil {
-			if err = old.Update(program); err == nil {
-				p.link, p.taken = old, true
-				return nil
-			}
-			old.Close()
-			os.Remove(path) // of an interface that is gone
-		}
+	path := filepath.Join(pin, portPin+p.name)
+	if pin != "" && p.xdp.takeOver(program, path) {
+		return nil
+	}
+	flags := link.XDPDriverMode
+	if mode == Generic {
+		flags = link.XDPGenericMode
 	}
 	var err error
-	switch mode {
-	case Native:
-		p.link, err = link.AttachXDP(link.XDPOptions{Program: program, Interface: p.index, Flags: link.XDPDriverMode})
-	case Generic:
-		p.link, err = link.AttachXDP(link.XDPOptions{Program: program, Interface: p.index, Flags: link.XDPGenericMode})
+	p.xdp.link, err = link.AttachXDP(link.XDPOptions{Program: program, Interface: p.index, Flags: flags})
+	if err != nil {
+		return fmt.Errorf("port %s: %w", p.name, err)
+	}
+	if pin == "" {
+		return nil
+	}
+	return p.xdp.link.Pin(path)
+}
+
+// attachGrow puts the program for long answers behind the first one. Kernels before 6.6 can't; there the agent
+// sends those answers.
+func (p *port) attachGrow(program *ebpf.Program, pin string) error {
+	path := filepath.Join(pin, growPin+p.name)
+	if pin != "" && p.grow.takeOver(program, path) {
+		return nil
+	}
+	var err error
+	p.grow.link, err = link.AttachTCX(link.TCXOptions{Program: program, Interface: p.index, Attach: ebpf.AttachTCXIngress})
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("port %s: %w", p.name, err)
@@ -95,16 +140,16 @@ func (p *port) attach(program *ebpf.Program, mode Mode, pin string) error {
 	if pin == "" {
 		return nil
 	}
-	return p.link.Pin(filepath.Join(pin, portPin+p.name))
+	return p.grow.link.Pin(path)
 }
 
 // attachAll attaches to every port in one mode. It returns the mode, and why it is not native if it should have been.
-func attachAll(ports []port, program *ebpf.Program, mode Mode, pin string) (Mode, string, error) {
+func attachAll(ports []port, o *objects, mode Mode, pin string) (Mode, string, error) {
 	first := mode
 	if mode == Auto {
 		first = Native
 	}
-	err := attachEach(ports, program, first, pin)
+	err := attachEach(ports, o, first, pin)
 	if err == nil {
 		return attachedMode(ports, first), "", nil
 	}
@@ -116,16 +161,19 @@ func attachAll(ports []port, program *ebpf.Program, mode Mode, pin string) (Mode
 		return mode, "", err
 	}
 	why := err.Error()
-	if err := attachEach(ports, program, Generic, pin); err != nil {
+	if err := attachEach(ports, o, Generic, pin); err != nil {
 		detachAll(ports, pin)
 		return Generic, "", err
 	}
 	return Generic, why, nil
 }
 
-func attachEach(ports []port, program *ebpf.Program, mode Mode, pin string) error {
+func attachEach(ports []port, o *objects, mode Mode, pin string) error {
 	for i := range ports {
-		if err := ports[i].attach(program, mode, pin); err != nil {
+		if err := ports[i].attach(o.Ingress, mode, pin); err != nil {
+			return err
+		}
+		if err := ports[i].attachGrow(o.Grow, pin); err != nil {
 			return err
 		}
 		if err := enableForwarding(ports[i].name); err != nil {
@@ -135,17 +183,11 @@ func attachEach(ports []port, program *ebpf.Program, mode Mode, pin string) erro
 	return nil
 }
 
-// detachAll undoes attachEach, but for the attachments of a predecessor: they go on answering.
+// detachAll undoes attachEach.
 func detachAll(ports []port, pin string) {
 	for i := range ports {
-		if ports[i].link == nil {
-			continue
-		}
-		if pin != "" && !ports[i].taken {
-			ports[i].link.Unpin()
-		}
-		ports[i].link.Close()
-		ports[i].link = nil
+		ports[i].xdp.undo(pin)
+		ports[i].grow.undo(pin)
 	}
 }
 
