@@ -67,7 +67,7 @@ func keysFlag(c *cobra.Command, keys *int) {
 // changes from one second to the next.
 func turnFlags(c *cobra.Command, seconds *float64, rounds *int) {
 	c.Flags().Float64Var(seconds, "seconds", 5, "time under load for each of those compared")
-	c.Flags().IntVar(rounds, "rounds", 20, "turns in which that time is spent, one after the other")
+	c.Flags().IntVar(rounds, "rounds", 40, "turns in which that time is spent, one after the other")
 }
 
 func newBenchDistanceCommand(out *benchOutput) *cobra.Command {
