@@ -55,7 +55,7 @@ start_chain() {
 		fi
 		read -rt 0.1 <> <(:) || true
 	done
-	sed '/^Try:/,$d' "$dir/up"
+	sed '/^Try:/,$d; /^Their cluster file/,$d' "$dir/up"
 	NETCRAQ_CLUSTER=$(sed -n 's/.*cluster file \(is \)\?\(.*\.yaml\).*/\2/p' "$dir/up" | head -1) # another chain may be the default
 	export NETCRAQ_CLUSTER
 }
@@ -81,8 +81,8 @@ if grep -q 'on XDP' "$dir/up"; then
 	title 'Links that lose and repeat 5 % of their packets: every write takes effect exactly once'
 	run netcraq lab fault loss 5 --name $lab
 	run netcraq lab fault duplicate 5 --name $lab
-	printf '\n%s$ for i in {1..50}; do netcraq add visits 1; done%s\n' "$dim" "$plain"
-	for _ in {1..50}; do netcraq add visits 1 >/dev/null; done
+	printf '\n%s$ for i in {1..50}; do netcraq add visits 1 --timeout 5s; done%s\n' "$dim" "$plain"
+	for _ in {1..50}; do netcraq add visits 1 --timeout 5s >/dev/null; done
 	run netcraq lab fault clear --name $lab
 	run netcraq get visits
 	[ "$(netcraq get visits --raw | od -An -tu8 --endian=big | tr -d ' ')" = 92 ] || { echo 'demo: a write was lost or counted twice' >&2; exit 1; }

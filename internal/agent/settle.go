@@ -15,6 +15,8 @@ import (
 const (
 	// maxDirty is how many dirty objects one look takes in.
 	maxDirty = 4096
+	// eagerLooks is up to which look each one is followed by a try: while an object is dirty, CAS and ADD are busy.
+	eagerLooks = 8
 	// maxPause is the longest time between two tries for one object, in looks.
 	maxPause = 32
 	// quietLooks is how many looks without a change make the next scan needless. One is not enough: a plane may count a
@@ -113,7 +115,7 @@ func (s *settler) idle() (bool, error) {
 	return s.quiet > quietLooks && len(s.seen) == 0, nil
 }
 
-// due notes what is dirty and picks what has been so for 2, 4, 8 and so on looks.
+// due notes what is dirty and picks what has been so for 2 to 8, 16, 32, 64 and so on looks.
 func (s *settler) due(dirty []dataplane.DirtyObject) ([]stuck, error) {
 	shards := s.plane.Info().Options.Shards
 	seen := make(map[wire.Key]sighting, len(dirty))
@@ -124,7 +126,7 @@ func (s *settler) due(dirty []dataplane.DirtyObject) ([]stuck, error) {
 			now.looks += before.looks
 		}
 		seen[d.Key] = now
-		if now.looks == 1 || (bits.OnesCount(uint(now.looks)) != 1 && now.looks%maxPause != 0) {
+		if now.looks == 1 || (now.looks > eagerLooks && bits.OnesCount(uint(now.looks)) != 1 && now.looks%maxPause != 0) {
 			continue
 		}
 		shard := d.Key.Shard(shards)
