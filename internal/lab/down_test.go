@@ -95,6 +95,42 @@ func TestDownEndsProcessesInside(t *testing.T) {
 	}
 }
 
+// TestDownEndsAgentsOutOfReach: a namespace whose name somebody took away cannot be looked into, but the state file has
+// the agent; a process that only got the pid of one is left alone.
+func TestDownEndsAgentsOutOfReach(t *testing.T) {
+	name := testName("q")
+	mustUp(t, lineOf3(name, false))
+	s, err := readState(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(path string) Process {
+		cmd, err := start(path, []string{"sleep", "1000"}, logFile(name, "n2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() }) // killed, as it should be
+		p, err := processOf(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	agent := run(nsPath(name, "n2"))
+	other := run("")
+	s.Agents = map[string]Process{"n2": agent, "n3": {PID: other.PID, Start: other.Start + 1}}
+	if err := errors.Join(s.write(), removeNamespace(nsPath(name, "n2"))); err != nil {
+		t.Fatal(err)
+	}
+	mustDown(t, name)
+	if agent.Alive() {
+		t.Error("the agent is left")
+	}
+	if !other.Alive() {
+		t.Error("a process that was no agent has been ended")
+	}
+}
+
 // TestDownAfterKill kills `up` when so many namespaces are there, and when it is done (-1).
 func TestDownAfterKill(t *testing.T) {
 	needRoot(t)

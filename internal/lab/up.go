@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -220,7 +222,9 @@ func Down(ctx context.Context, name string) (bool, error) {
 // remove looks for everything by name, so that it can finish what any other command has begun. The state file
 // goes last.
 func remove(name string) error {
+	var agents []Process
 	if s, err := readState(name); err == nil {
+		agents = slices.Collect(maps.Values(s.Agents))
 		s.Up = false
 		if s.Maker, err = processOf(os.Getpid()); err != nil {
 			return err
@@ -237,7 +241,8 @@ func remove(name string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range processes {
+	// The agents by name too: somebody may have taken the name of an agent's namespace away.
+	for _, p := range append(processes, agents...) {
 		if err := p.kill(); err != nil {
 			return err
 		}
