@@ -36,6 +36,12 @@ check: bpf
 	if command -v protoc >/dev/null; then $(MAKE) --no-print-directory proto-check; fi
 	go vet ./...
 
+# All that a small chain can do, tried out with Spin: spec/model. One core, about two minutes.
+.PHONY: model
+model:
+	@scripts/setup.sh model
+	@scripts/model.sh
+
 .PHONY: setup
 setup:
 	@scripts/setup.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Makes sure that everything the Makefile needs is there, and installs what is missing: Debian packages, which needs
-# root, and the Go that go.mod asks for, which does not. Says nothing when nothing is missing.
+# root, and the Go that go.mod asks for, which does not. Says nothing when nothing is missing. `setup.sh model` is for what
+# checks the model of the protocol instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -35,6 +36,13 @@ packages() {
 	command -v "${CLANG:-clang-19}" >/dev/null || echo clang-19
 	[ -e /usr/include/bpf/bpf_helpers.h ] || echo libbpf-dev
 	[ -e "/usr/include/$(uname -m)-linux-gnu/asm/types.h" ] || [ -e /usr/include/asm/types.h ] || echo linux-libc-dev
+}
+
+# model_packages names those that `make model` is missing: Spin writes a checker in C.
+model_packages() {
+	command -v spin >/dev/null || echo spin
+	command -v gcc >/dev/null || echo gcc
+	[ -e /usr/include/stdlib.h ] || echo libc6-dev
 }
 
 # current says whether the go on PATH is new enough. From version 1.21 on, go fetches a newer version of itself if it
@@ -76,7 +84,12 @@ clear_download() {
 	[ ! -e .tools/download ] || { chmod -R u+w .tools/download && rm -rf .tools/download; }
 }
 
-mapfile -t missing < <(packages)
+case ${1-} in
+'') mapfile -t missing < <(packages) ;;
+model) mapfile -t missing < <(model_packages) ;;
+*) say "usage: $0 [model]" && exit 2 ;;
+esac
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
+[ -z "${1-}" ] || exit 0
 current || fetch_go
 current || { say "Go $want is needed and $(go version) was found" && exit 1; }

@@ -1,0 +1,166 @@
+/* The controller: C1 to C3. Its orders arrive once and are carried out, one member at a time; nodes go on meanwhile. */
+
+/* C1: the epoch is durable before it is used. A learner that would stand at an end of the chain is dropped (C3). */
+inline begin(set) {
+	members = set;
+	if
+	:: node[1].learner && (FIRST(members) == 1 || LAST(members) == 1) -> members = members & ~BIT(1)
+	:: else
+	fi;
+	epoch = epoch + 1;
+	chain[epoch] = members;
+	pending = members;
+	stage = freezing
+}
+
+/* Member n is dealt with; the last one ends the stage. */
+inline reached(n, next_stage) {
+	pending = pending & ~BIT(n);
+	if
+	:: pending == 0 -> stage = next_stage; pending = chain[epoch]
+	:: else
+	fi
+}
+
+inline freeze(n) {
+	node[n].epoch = epoch;
+	node[n].frozen = true;
+	reached(n, waiting)
+}
+
+/* C1: a node outside the chain may answer until its lease is over. Members' leases are renewed in time. */
+#define LEASE_OUTSIDE(n) (node[n].lease && !IN(n, chain[epoch]))
+#ifdef WITHOUT_C1
+#define LEASES_ARE_OVER true
+#else
+#define LEASES_ARE_OVER (!LEASE_OUTSIDE(0) && !LEASE_OUTSIDE(1) && !LEASE_OUTSIDE(2) && !LEASE_OUTSIDE(NODES - 1))
+#endif
+
+/* C2 begins: the head has nothing to be pushed to itself. */
+inline start_push() {
+	stage = pushing;
+	pending = chain[epoch];
+#ifdef WITHOUT_C2
+	pending = 0;
+#endif
+	members = FIRST(chain[epoch]);
+	reached(members, committing)
+}
+
+inline push_lane(from, to, s) {
+	if
+	:: node[from].lane[s].op > node[to].lane[s].op ->
+		node[to].lane[s].op = node[from].lane[s].op;
+		node[to].lane[s].version = node[from].lane[s].version;
+		node[to].lane[s].value = node[from].lane[s].value
+	:: else
+	fi
+}
+
+/* C2: the head's dirty object and its lanes, applied iff newer. */
+inline push(to) {
+	members = FIRST(chain[epoch]);
+	if
+	:: !CLEAN(members) && node[members].version > node[to].version ->
+		new_version = node[members].version;
+		new_value = node[members].value;
+		apply(to)
+	:: else
+	fi;
+#ifndef WITHOUT_C2_LANES
+	push_lane(members, to, 0);
+	push_lane(members, to, 1);
+#endif
+	reached(to, committing)
+}
+
+/* C2 goes along the chain: see README.md. */
+#ifdef WITHOUT_C2_ORDER
+#define PUSHED_NEXT(n) IN(n, pending)
+#else
+#define PUSHED_NEXT(n) (IN(n, pending) && n == FIRST(pending))
+#endif
+
+/* C1: tail first, head last. Whoever asks the tail is told what it has committed (W9). */
+inline activate(n) {
+	node[n].frozen = false;
+	node[n].lease = !node[n].learner;
+	if
+	:: IS_TAIL(n) -> sent[epoch].ack = sent[epoch].ack | BIT(node[n].committed)
+	:: else
+	fi;
+	reached(n, settled);
+	if
+	:: stage == settled && node[1].learner && IN(1, chain[epoch]) -> stage = copying; pending = 7
+	:: stage == settled && !(node[1].learner && IN(1, chain[epoch])) -> pending = 0
+	:: else
+	fi
+}
+
+/* C3: what the tail holds is committed. */
+inline copy_object(from, to) {
+	if
+	:: node[from].version > node[to].version ->
+		new_version = node[from].version;
+		new_value = node[from].value;
+		apply(to);
+		node[to].committed = new_version
+	:: else
+	fi
+}
+
+/* C3: the parts are 1 for the object, 2 and 4 for the lanes. When all are there the learner gets its lease. */
+inline copied(part) {
+	pending = pending & ~part;
+	if
+	:: pending == 0 ->
+		node[1].learner = false;
+		node[1].lease = true;
+		stage = settled
+	:: else
+	fi
+}
+
+/* A change begins when the one before is over, or in the middle of it. */
+#ifdef CHANGE_DURING_CHANGE
+#define MAY_CHANGE (epoch < EPOCHS)
+#else
+#define MAY_CHANGE (epoch < EPOCHS && (stage == settled || stage == copying))
+#endif
+
+#define REMOVE(n)   :: d_step { MAY_CHANGE && IN(n, chain[epoch]) && chain[epoch] != BIT(n) -> printf("controller: epoch %d is without node %d\n", epoch + 1, n); begin(chain[epoch] & ~BIT(n)) }
+#define EXPIRE(n)   :: d_step { LEASE_OUTSIDE(n) -> printf("node %d: its lease is over\n", n); node[n].lease = false }
+#define FREEZE(n)   :: d_step { stage == freezing && IN(n, pending) -> printf("controller: freezes node %d in epoch %d\n", n, epoch); freeze(n) }
+#define PUSH(n)     :: d_step { stage == pushing && PUSHED_NEXT(n) -> printf("controller: pushes from the head to node %d\n", n); push(n) }
+#define COMMIT(n)   :: d_step { stage == committing && IN(n, pending) -> printf("controller: node %d takes all it has for committed\n", n); node[n].committed = node[n].version; reached(n, activating) }
+#define ACTIVATE(n) :: d_step { stage == activating && n == LAST(pending) -> printf("controller: activates node %d\n", n); activate(n) }
+
+proctype Controller() {
+end:	do
+	REMOVE(0) REMOVE(1) REMOVE(2)
+	EXPIRE(0) EXPIRE(1) EXPIRE(2)
+	FREEZE(0) FREEZE(1) FREEZE(2)
+	:: d_step { stage == waiting && LEASES_ARE_OVER -> printf("controller: synchronises\n"); start_push() }
+	PUSH(1) PUSH(2)
+	COMMIT(0) COMMIT(1) COMMIT(2)
+	ACTIVATE(0) ACTIVATE(1) ACTIVATE(2)
+#if NODES > 3
+	REMOVE(3) EXPIRE(3) FREEZE(3) PUSH(3) COMMIT(3) ACTIVATE(3)
+#endif
+#ifdef JOIN
+	/* C3: node 1 joins between 0 and 2, once. */
+	:: d_step { MAY_CHANGE && chain[epoch] == 5 && node[1].epoch == 0 ->
+		printf("controller: epoch %d is with node 1 as a learner\n", epoch + 1);
+		node[1].learner = true;
+		begin(7)
+	}
+#ifdef WITHOUT_C3
+	:: d_step { stage == copying -> printf("controller: copies nothing\n"); copied(pending) }
+#else
+	:: d_step { stage == copying && (pending & 1) -> printf("controller: copies the object to the learner\n"); copy_object(2, 1); copied(1) }
+	:: d_step { stage == copying && (pending & 2) -> printf("controller: copies one lane to the learner\n"); push_lane(2, 1, 0); copied(2) }
+	:: d_step { stage == copying && (pending & 4) -> printf("controller: copies the other lane to the learner\n"); push_lane(2, 1, 1); copied(4) }
+#endif
+#endif
+	od
+}
