@@ -26,16 +26,17 @@ type call struct {
 
 	started time.Time
 	until   time.Time
-	view    *view   // of the latest attempt
-	lane    *lane   // writes: from the first attempt to the end
-	seq     uint64  // the lane's, fixed for this write
-	tried   uint8   // members asked since all had been: one bit for each place in the chain
-	asked   uint8   // members ever asked
-	pauses  int     // so far, for BUSY and the like
-	misses  int     // attempts without an answer
-	alive   int     // attempts of a write that may still take effect
-	cause   error   // the last obstacle
-	recent  history // the attempts whose answers are taken
+	booted  time.Duration // writes: the boot time when it started
+	view    *view         // of the latest attempt
+	lane    *lane         // writes: from the first attempt to the end
+	seq     uint64        // the lane's, fixed for this write
+	tried   uint8         // members asked since all had been: one bit for each place in the chain
+	asked   uint8         // members ever asked
+	pauses  int           // so far, for BUSY and the like
+	misses  int           // attempts without an answer
+	alive   int           // attempts of a write that may still take effect
+	cause   error         // the last obstacle
+	recent  history       // the attempts whose answers are taken
 	result  Result
 	err     error
 }
@@ -97,6 +98,7 @@ func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
 	}
 	if k.op.IsWrite() {
 		k.until = earlier(k.until, k.started.Add(wire.MaxRetryS*time.Second)) // W10
+		k.booted = c.bootTime()
 	}
 	if !k.started.Before(k.until) { // the context may learn of its deadline later
 		return k.failed(ErrTimeout)
@@ -127,8 +129,12 @@ func (k *call) option(o *ReadOption) error {
 	return nil
 }
 
-// next encodes the next attempt behind b. It returns false if there is nobody to ask; the call has ended then.
+// next encodes the next attempt behind b. It returns false if there must be none; the call has ended then.
 func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) {
+	if k.op.IsWrite() && k.recent.n > 0 && k.overslept() {
+		k.expire(ErrTimeout)
+		return b, nil, false
+	}
 	if v := k.client.view.Load(); v != k.view {
 		k.view, k.tried, k.asked = v, 0, 0
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/netcraq/netcraq/wire"
 )
@@ -17,6 +18,8 @@ type Client struct {
 	lanes   lanes
 	sockets sockets
 	ids     atomic.Uint64 // the next request id, without its slot
+
+	bootTime func() time.Duration // see the function
 
 	refreshing sync.Mutex
 	pipes      pipes
@@ -34,7 +37,7 @@ func New(o Options) (*Client, error) {
 	if o.ReadFrom.policy == named && v.nodes[o.ReadFrom.name] == nil {
 		return nil, fmt.Errorf("client: there is no node %q in the cluster", o.ReadFrom.name)
 	}
-	c := &Client{options: o}
+	c := &Client{options: o, bootTime: bootTime}
 	c.view.Store(v)
 	c.ids.Store(randomID())
 	return c, nil

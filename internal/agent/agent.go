@@ -14,6 +14,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/dataplane"
 	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // Options say what an agent looks after.
@@ -31,8 +32,8 @@ type Options struct {
 const (
 	// DefaultSettleEvery is the time between two looks for dirty objects.
 	DefaultSettleEvery = 50 * time.Millisecond
-	// DefaultSweepEvery is how long a session lives at least without a write.
-	DefaultSweepEvery = 10 * time.Minute
+	// DefaultSweepEvery is how long a session lives at least without a write: many times as long as clients repeat one (W12).
+	DefaultSweepEvery = 10 * wire.MaxRetryS * time.Second
 )
 
 // UpMessage is logged once the node is configured and its agent serves.
