@@ -17,11 +17,11 @@ type DistanceOptions struct {
 
 // DistanceResult is the throughput of clean reads by the distance of the node asked from the tail.
 type DistanceResult struct {
+	Subject
 	Rows       []DistanceRow `json:"rows"`
 	Spread     float64       `json:"spread"` // (fastest - slowest) / fastest
 	Lost       uint64        `json:"lost"`
 	Wrong      uint64        `json:"wrong"`
-	Plane      string        `json:"plane"`
 	Keys       int           `json:"keys"`
 	ValueBytes int           `json:"value_bytes"`
 	Machine    Machine       `json:"machine"`
@@ -65,11 +65,11 @@ func Distance(ctx context.Context, o DistanceOptions) (*DistanceResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return distanceResult(&o, m.nodes[0].description(), runners, rates), nil
+	return distanceResult(&o, m.nodes[0].subject(), runners, rates), nil
 }
 
-func distanceResult(o *DistanceOptions, plane string, runners []contestant, rates [][]float64) *DistanceResult {
-	r := &DistanceResult{Plane: plane, Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine()}
+func distanceResult(o *DistanceOptions, subject Subject, runners []contestant, rates [][]float64) *DistanceResult {
+	r := &DistanceResult{Subject: subject, Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine()}
 	slowest, fastest := 0.0, 0.0
 	for i := len(runners) - 1; i >= 0; i-- {
 		rate := median(rates[i])
@@ -97,5 +97,5 @@ func (r *DistanceResult) Table() ([]string, [][]string) {
 // Summary says how little the distance matters.
 func (r *DistanceResult) Summary() string {
 	return fmt.Sprintf("%d keys of %d bytes on plane %s: slowest and fastest differ by %.1f %%; %d wrong, %d lost.\n%v",
-		r.Keys, r.ValueBytes, r.Plane, 100*r.Spread, r.Wrong, r.Lost, r.Machine)
+		r.Keys, r.ValueBytes, r.describe(), 100*r.Spread, r.Wrong, r.Lost, r.Machine)
 }

@@ -23,6 +23,7 @@ type LatencyOptions struct {
 
 // LatencyResult is the time from sending a request until its answer is read, in microseconds.
 type LatencyResult struct {
+	Subject
 	ReadP50us  float64 `json:"read_p50_us"`
 	ReadP99us  float64 `json:"read_p99_us"`
 	WriteP50us float64 `json:"write_p50_us"`
@@ -32,7 +33,6 @@ type LatencyResult struct {
 	Count      int     `json:"count"`
 	Nodes      int     `json:"nodes"`
 	ValueBytes int     `json:"value_bytes"`
-	Plane      string  `json:"plane"`
 	Machine    Machine `json:"machine"`
 }
 
@@ -72,7 +72,7 @@ func Latency(ctx context.Context, o LatencyOptions) (*LatencyResult, error) {
 		return nil, err
 	}
 	r := &LatencyResult{
-		Count: o.Count, Nodes: o.Nodes, ValueBytes: o.ValueBytes, Plane: m.nodes[0].description(), Machine: ThisMachine(),
+		Count: o.Count, Nodes: o.Nodes, ValueBytes: o.ValueBytes, Subject: m.nodes[0].subject(), Machine: ThisMachine(),
 	}
 	err = m.gen.do(func() error {
 		c, err := newCaller(m.ways[0].dest, echo, o.ValueBytes)
@@ -232,5 +232,5 @@ func (r *LatencyResult) Table() ([]string, [][]string) {
 // Summary says what was asked.
 func (r *LatencyResult) Summary() string {
 	return fmt.Sprintf("%d of each, one at a time through a socket, values of %d bytes; plane %s, chain of %d, asked at its head.\n"+
-		"The echo is another socket's, over a link without XDP.\n%v", r.Count, r.ValueBytes, r.Plane, r.Nodes, r.Machine)
+		"The echo is another socket's, over a link without XDP.\n%v", r.Count, r.ValueBytes, r.describe(), r.Nodes, r.Machine)
 }

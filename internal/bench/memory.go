@@ -14,6 +14,7 @@ type MemoryOptions struct {
 
 // MemoryResult is what a node with all its objects costs.
 type MemoryResult struct {
+	Subject
 	Objects        int     `json:"objects"`
 	ValueBytes     int     `json:"value_bytes"`
 	MemoryBytes    uint64  `json:"memory_bytes"` // of the node's tables, as the kernel accounts for them
@@ -25,7 +26,6 @@ type MemoryResult struct {
 	Ratio          float64 `json:"ratio"`
 	Lost           uint64  `json:"lost"`
 	Wrong          uint64  `json:"wrong"`
-	Plane          string  `json:"plane"`
 	Machine        Machine `json:"machine"`
 }
 
@@ -53,7 +53,7 @@ func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 		MemoryBytes: usage.MemoryBytes, EmptyBytes: empty,
 		BytesPerObject: float64(usage.MemoryBytes-empty) / float64(usage.Objects),
 		FillS:          read.FillS, ReadsPerS: read.ReadsPerS, EchoPerS: read.EchoPerS, Ratio: read.Ratio,
-		Lost: read.Lost, Wrong: read.Wrong, Plane: read.Plane, Machine: read.Machine,
+		Lost: read.Lost, Wrong: read.Wrong, Subject: read.Subject, Machine: read.Machine,
 	}, nil
 }
 
@@ -81,5 +81,5 @@ func (r *MemoryResult) Table() ([]string, [][]string) {
 // Summary says what the figures include.
 func (r *MemoryResult) Summary() string {
 	return fmt.Sprintf("plane %s with %d sessions; a node for one object has tables of %.1f MB. All objects read in turn: %d wrong, %d lost.\n%v",
-		r.Plane, sessions, float64(r.EmptyBytes)/1e6, r.Wrong, r.Lost, r.Machine)
+		r.describe(), sessions, float64(r.EmptyBytes)/1e6, r.Wrong, r.Lost, r.Machine)
 }

@@ -19,6 +19,7 @@ type MixOptions struct {
 
 // MixResult is the throughput of a chain under reads and writes of the same keys.
 type MixResult struct {
+	Subject
 	RequestsPerS      float64   `json:"requests_per_s"`
 	PacketsPerRequest float64   `json:"packets_per_request"` // on all links, request and answer included
 	HopsMax           int       `json:"hops_max"`            // links that the request that travelled farthest took
@@ -28,7 +29,6 @@ type MixResult struct {
 	Sent              uint64    `json:"sent"`
 	Lost              uint64    `json:"lost"`
 	Wrong             uint64    `json:"wrong"`
-	Plane             string    `json:"plane"`
 	Keys              int       `json:"keys"`
 	ValueBytes        int       `json:"value_bytes"`
 	Rounds            []float64 `json:"rounds"` // requests per second
@@ -92,7 +92,7 @@ func Mix(ctx context.Context, o MixOptions) (*MixResult, error) {
 		RequestsPerS: median(rates[0]), PacketsPerRequest: float64(after-before) / float64(total.OK), HopsMax: total.HopsMax,
 		WriteShare: o.WriteShare, Target: o.Target, Nodes: o.Nodes,
 		Sent: total.Sent, Lost: total.Lost(), Wrong: total.Wrong,
-		Plane: m.nodes[0].description(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: rates[0], Machine: ThisMachine(),
+		Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: rates[0], Machine: ThisMachine(),
 	}, nil
 }
 
@@ -109,6 +109,6 @@ func (r *MixResult) Table() ([]string, [][]string) {
 func (r *MixResult) Summary() string {
 	return fmt.Sprintf("%.1f %% writes to node %d of a chain of %d, %d keys of %d bytes, plane %s:\n"+
 		"%.2f packets a request on all links, no answer after more than %d hops; %d requests, %d wrong, %d lost.\n%v",
-		100*r.WriteShare, r.Target, r.Nodes, r.Keys, r.ValueBytes, r.Plane, r.PacketsPerRequest, r.HopsMax,
+		100*r.WriteShare, r.Target, r.Nodes, r.Keys, r.ValueBytes, r.describe(), r.PacketsPerRequest, r.HopsMax,
 		r.Sent, r.Wrong, r.Lost, r.Machine)
 }

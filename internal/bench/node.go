@@ -98,11 +98,15 @@ func (n *node) generic() bool { return n.plane.Info().Mode == "generic" }
 
 func (n *node) close() { n.plane.Close() }
 
-// description is the plane and its mode in one word or two.
-func (n *node) description() string {
+// Subject is the kind of node that was measured.
+type Subject struct {
+	Plane string `json:"plane"`
+	Mode  string `json:"mode"`
+}
+
+func (s Subject) describe() string { return s.Plane + " (" + s.Mode + ")" }
+
+func (n *node) subject() Subject {
 	info := n.plane.Info()
-	if info.Plane == "xdp" {
-		return info.Plane + "/" + info.Mode
-	}
-	return info.Plane
+	return Subject{Plane: info.Plane, Mode: info.Mode}
 }

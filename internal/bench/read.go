@@ -18,6 +18,7 @@ type ReadOptions struct {
 
 // ReadResult compares a node's reads with what the machine can do.
 type ReadResult struct {
+	Subject
 	ReadsPerS         float64 `json:"reads_per_s"`
 	EchoPerS          float64 `json:"echo_per_s"`
 	Ratio             float64 `json:"ratio"`
@@ -26,7 +27,6 @@ type ReadResult struct {
 	Sent              uint64  `json:"sent"`
 	Lost              uint64  `json:"lost"`
 	Wrong             uint64  `json:"wrong"`
-	Plane             string  `json:"plane"`
 	Keys              int     `json:"keys"`
 	ValueBytes        int     `json:"value_bytes"`
 	FillS             float64 `json:"fill_s"`
@@ -95,7 +95,7 @@ func (s *readStage) read(ctx context.Context, o *ReadOptions) (*ReadResult, erro
 		return nil, err
 	}
 	r := &ReadResult{
-		Plane: s.plane.description(), Keys: o.Keys, ValueBytes: o.ValueBytes,
+		Subject: s.plane.subject(), Keys: o.Keys, ValueBytes: o.ValueBytes,
 		FillS: time.Since(start).Seconds(), Machine: ThisMachine(),
 	}
 	if err := s.prepare(ctx, o.ValueBytes, o.Progress); err != nil {

@@ -18,6 +18,7 @@ type WriteOptions struct {
 
 // WriteResult is what writes to a chain cost.
 type WriteResult struct {
+	Subject
 	WritesPerS      float64      `json:"writes_per_s"`
 	PacketsPerWrite float64      `json:"packets_per_write"` // on all links, request and answer included
 	Hops            int          `json:"hops"`              // links from the client through the chain back to the client
@@ -27,7 +28,6 @@ type WriteResult struct {
 	Sent            uint64       `json:"sent"`
 	Lost            uint64       `json:"lost"`
 	Wrong           uint64       `json:"wrong"`
-	Plane           string       `json:"plane"`
 	Keys            int          `json:"keys"`
 	ValueBytes      int          `json:"value_bytes"`
 	Rounds          []WriteRound `json:"rounds"`
@@ -56,7 +56,7 @@ func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 		return nil, err
 	}
 	r := &WriteResult{
-		Nodes: o.Nodes, Plane: m.nodes[0].description(), Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine(),
+		Nodes: o.Nodes, Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine(),
 	}
 	o.Progress.say("writing each of %d keys once", o.Keys)
 	if err := m.countPackets(ctx, runners[0].load, max(o.Keys, packetSample), r); err != nil {
@@ -157,5 +157,5 @@ func (r *WriteResult) Table() ([]string, [][]string) {
 func (r *WriteResult) Summary() string {
 	return fmt.Sprintf("chain of %d, %d keys of %d bytes, plane %s: %.2f packets a write on all links (at most %d), answer after %d hops;\n"+
 		"%d writes, %d wrong, %d lost. swap: one node that only sends a packet of the answer's size back.\n%v",
-		r.Nodes, r.Keys, r.ValueBytes, r.Plane, r.PacketsPerWrite, 2*r.Nodes, r.Hops, r.Sent, r.Wrong, r.Lost, r.Machine)
+		r.Nodes, r.Keys, r.ValueBytes, r.describe(), r.PacketsPerWrite, 2*r.Nodes, r.Hops, r.Sent, r.Wrong, r.Lost, r.Machine)
 }
