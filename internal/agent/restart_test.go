@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane/soft"
 )
 
@@ -42,5 +43,34 @@ func TestRestartWithoutState(t *testing.T) {
 			t.Errorf("node %d lost its state and came back: %v", lost, err)
 		}
 		empty.Close()
+	}
+}
+
+// TestRestartBesideSilentAgents (C4): where a witness's agent is down and its data plane is not, nobody knows what a node
+// without state has lost. A data plane without configuration is of a node that just starts.
+func TestRestartBesideSilentAgents(t *testing.T) {
+	for _, serving := range []bool{true, false} {
+		planes := []*soft.Plane{listen(t), listen(t), listen(t)}
+		cluster := clusterOf(planes[0].Addr(), planes[1].Addr(), planes[2].Addr())
+		for i := range cluster.Nodes {
+			cluster.Nodes[i].API = newPort(t)
+		}
+		if serving {
+			for shard := range uint16(shards) {
+				if err := planes[2].Configure(shard, cluster.ShardConfig("c", shard)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_, err := New(Options{Name: "b", Cluster: cluster, Plane: planes[1], Log: quiet})
+		if !serving && err != nil {
+			t.Errorf("among nodes that just start: %v", err)
+		}
+		if serving && (err == nil || !strings.Contains(err.Error(), "start the agent of c first")) {
+			t.Errorf("beside a data plane without an agent: %v", err)
+		}
+		if config, err := planes[1].Config(0); err != nil || serving != (config.State == chain.None) {
+			t.Errorf("serving: %v, configured as %v, %v", serving, config.State, err)
+		}
 	}
 }

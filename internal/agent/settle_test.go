@@ -18,8 +18,11 @@ func TestLostUpdate(t *testing.T) {
 		t.Run(fmt.Sprintf("session forgotten %v", forgotten), func(t *testing.T) {
 			head, last := listen(t), listen(t)
 			cluster := clusterOf(head.Addr(), last.Addr())
-			start(t, Options{Name: "a", Cluster: cluster, Plane: head})
-			lastAPI := start(t, Options{Name: "b", Cluster: cluster, Plane: last})
+			for i := range cluster.Nodes {
+				cluster.Nodes[i].API = newPort(t)
+			}
+			startAt(t, cluster.Nodes[0].API, Options{Name: "a", Cluster: cluster, Plane: head})
+			lastAPI := startAt(t, cluster.Nodes[1].API, Options{Name: "b", Cluster: cluster, Plane: last})
 			setState(t, lastAPI, agentv1.State_STATE_FROZEN)
 			client := newTail(t)
 			client.send(head.Addr(), put(t, "k", "v", 7, 1))
