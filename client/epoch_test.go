@@ -31,6 +31,44 @@ func TestStaticMapIsOld(t *testing.T) {
 	}
 }
 
+// A write waits for a head that is just starting: it answers, but has no configuration yet, or that of an older epoch.
+func TestWriteWaitsForStart(t *testing.T) {
+	for name, config := range map[string]func(older *Cluster) chain.ShardConfig{
+		"no configuration": func(*Cluster) chain.ShardConfig { return chain.ShardConfig{} },
+		"an older epoch":   func(older *Cluster) chain.ShardConfig { return older.ShardConfig("n1", 0) },
+	} {
+		nodes := startCluster(t, 2, 1)
+		older := nodes.cluster
+		newer := nextEpoch(t, nodes)
+		configureHead := func(c chain.ShardConfig) {
+			if err := nodes.planes[0].Configure(0, c); err != nil {
+				t.Error(err)
+			}
+		}
+		for where, put := range map[string]func(*Client) (Result, error){
+			"alone":      func(c *Client) (Result, error) { return c.Put(soon(t), "k", nil) },
+			"in a batch": func(c *Client) (Result, error) { o := c.Do(soon(t), []Op{PutOp("k", nil)})[0]; return o.Result, o.Err },
+		} {
+			configureHead(config(older))
+			c := newClient(t, Options{Cluster: newer, Timeout: 30 * time.Millisecond})
+			_, err := c.Put(context.Background(), "k", nil)
+			if !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, ErrTimeout) || !errors.Is(err, ErrNotMine) {
+				t.Errorf("%s, %s: put at a head that never starts: %v", name, where, err)
+			}
+			looks := 0
+			c.bootTime = func() time.Duration { // the client looks when the write begins, and before it is sent again
+				if looks++; looks == 3 {
+					configureHead(newer.ShardConfig("n1", 0))
+				}
+				return 0
+			}
+			if r, err := put(c); err != nil || r.Attempts < 3 {
+				t.Errorf("%s, %s: %+v, %v", name, where, r, err)
+			}
+		}
+	}
+}
+
 // A node that lost its configuration does not keep a read from the others.
 func TestOneNodeServesNothing(t *testing.T) {
 	nodes := startCluster(t, 3, 1)

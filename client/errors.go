@@ -120,7 +120,10 @@ type NotMineError struct {
 }
 
 func (e *NotMineError) Error() string {
-	const advice = "use the cluster's own file"
+	advice := "use the cluster's own file"
+	if e.NodeEpoch < e.ClientEpoch {
+		advice = "the node may be starting; else use the cluster's own file"
+	}
 	if e.NodeEpoch == 0 {
 		return fmt.Sprintf("%v: node %s does not serve shard %d (the file's epoch is %d): %s",
 			ErrNotMine, e.Node, e.Shard, e.ClientEpoch, advice)

@@ -115,6 +115,11 @@ func (k *call) notMine(a *attempt, node *member, m *wire.Message) verdict {
 	if anyNode && bits.OnesCount8(k.asked) < len(a.view.chain(m.Shard)) {
 		return later // another node of the chain may know better
 	}
+	if k.op.IsWrite() && m.Epoch < a.view.cluster.Epoch {
+		return later // it is just starting: nodes answer before they have their configuration
+	}
+	// A write that meets a later epoch has no chance any more, for a head takes only its own. But it may have been taken
+	// before that epoch began: an earlier attempt, or another copy of this one, even if it was the first.
 	return k.abandon(k.cause)
 }
 

@@ -31,7 +31,7 @@ type Options struct {
 	// Local is the address to send from; unset: the kernel chooses.
 	Local netip.Addr
 	// Refresh returns a newer map when a node says that the client's is old. Without it the map is static, and such
-	// an answer ends the operation with a NotMineError. It may be called from several goroutines, one at a time.
+	// an answer ends the operation with a NotMineError, but a write goes on if the node's own is older. It may be called from several goroutines, one at a time.
 	Refresh func(ctx context.Context, old *Cluster) (*Cluster, error)
 }
 
