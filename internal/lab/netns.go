@@ -37,20 +37,33 @@ func makeNamespace(path string) error {
 		return err
 	}
 	file.Close()
-	made := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread, now in the new namespace, must not run anything else
+	err = onThreadToSpare(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			made <- err
-			return
+			return err
 		}
-		made <- unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), path, "bind", unix.MS_BIND, "")
-	}()
-	if err := <-made; err != nil {
+		return unix.Mount(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), path, "bind", unix.MS_BIND, "")
+	})
+	if err != nil {
 		os.Remove(path)
 		return fmt.Errorf("network namespace %s: %w", filepath.Base(path), err)
 	}
 	return nil
+}
+
+// onThreadToSpare runs f on a thread that ends with it. That is never the process's first thread: it doesn't end, and
+// in what namespace it is, that is where the whole process seems to be.
+func onThreadToSpare(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // not unlocked after f: the thread must not run anything else
+		if unix.Gettid() != unix.Getpid() {
+			done <- f()
+			return
+		}
+		done <- onThreadToSpare(f) // on another, since this one is taken
+		runtime.UnlockOSThread()
+	}()
+	return <-done
 }
 
 // removeNamespace takes the name away; the kernel removes the namespace when the last process has left it.

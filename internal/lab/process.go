@@ -91,7 +91,7 @@ func processesIn(paths []string) ([]Process, error) {
 		}
 	}
 	var own unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/net", &own); err != nil {
+	if err := unix.Stat("/proc/thread-self/ns/net", &own); err != nil {
 		return nil, err
 	}
 	delete(inside, own.Ino)

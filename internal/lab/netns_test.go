@@ -1,0 +1,45 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The process must not seem to have moved into a namespace that it made: down would spare what runs in there.
+func TestMakingNamespacesLeavesTheProcessWhereItIs(t *testing.T) {
+	needRoot(t)
+	before, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 64 {
+		path := filepath.Join(nsDir, nsName(fmt.Sprintf("m%d", os.Getpid()%1_000_000), fmt.Sprint(i)))
+		if err := makeNamespace(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := removeNamespace(path); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := os.Readlink("/proc/self/ns/net"); err != nil || after != before {
+			t.Fatalf("after %d namespaces the process is in %s, was in %s: %v", i+1, after, before, err)
+		}
+	}
+}
+
+func TestThreadsToSpareAreNotTheFirst(t *testing.T) {
+	for range 1000 {
+		err := onThreadToSpare(func() error {
+			if unix.Gettid() == unix.Getpid() {
+				return fmt.Errorf("on the first thread")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
