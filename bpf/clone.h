@@ -11,14 +11,6 @@
 #define NQ_PLANS 256 /* more than one NAPI poll can leave unsent */
 #define NQ_ANSWER_BYTES (NQ_VERSION_BYTES + 8)
 
-/* Numbers that the agent needs too: an enum, so that Go finds them in the object's BTF. */
-enum nq_fan {
-	NQ_FAN_ALL = 0,	   /* row of nq_fans that holds every port */
-	NQ_FAN_PORTS = 16, /* most ports of a node */
-	NQ_FAN_COLUMNS = NQ_MAX_CHAIN + 1,
-	NQ_PLAN_MAGIC = 0x4e515031,
-};
-
 struct nq_copy {
 	__u32 ifindex; /* 0: done */
 	__be32 addr;
@@ -59,14 +51,6 @@ struct {
 	__type(value, __u32);
 } nq_next_plan SEC(".maps");
 
-/* ifindex -> row of nq_fans, 1 to NQ_FAN_PORTS */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, NQ_FAN_PORTS);
-	__type(key, __u32);
-	__type(value, __u32);
-} nq_port_rows SEC(".maps");
-
 /* Row r, column n: a devmap with n slots of port r; row NQ_FAN_ALL: with n slots of every port. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -91,12 +75,15 @@ static __always_inline struct nq_plan *new_plan(__u32 *number)
 	return bpf_map_lookup_elem(&nq_plans, number);
 }
 
+/* Beside a port, in one argument: the copy is the client's answer, not an ACK. */
+#define NQ_IS_ANSWER (1 << 16)
+
 /* Adds the copy to dst; a BPF_FIB_LKUP_RET_*, 0 on success. */
 static __noinline long plan_copy(struct xdp_md *ctx, struct nq_copy *copy, __be32 addr, __u32 port_answer)
 {
 	struct bpf_fib_lookup fib;
 	__be16 port = port_answer & 0xffff;
-	long rc = fib_lookup(ctx, &fib, addr, port, ctx->ingress_ifindex, NQ_ANSWER_BYTES);
+	long rc = fib_lookup(ctx, &fib, addr, port, NQ_ANSWER_BYTES);
 
 	copy->ifindex = 0;
 	if (rc)
@@ -130,17 +117,26 @@ static __always_inline void plan_messages(struct nq_work *w, struct nq_plan *p, 
 	__builtin_memcpy(p->ack, &w->out, NQ_VERSION_BYTES);
 }
 
-/* Gives the agent the answer of a client that it has to reach itself. */
-static __always_inline int punt_answer(struct xdp_md *ctx, struct nq_work *w, struct nq_plan *p)
+/* Gives the agent a copy that it has to send itself; else counts it as unroutable. */
+static __noinline int punt_copy(struct nq_plan *p, __be32 addr, __u32 port_answer, long fib_result)
 {
-	struct nq_punt *punt = bpf_ringbuf_reserve(&nq_punts, sizeof(*punt), 0);
+	struct nq_punt *punt;
 
+	if (!is_for_agent(fib_result))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	punt = bpf_ringbuf_reserve(&nq_punts, sizeof(*punt), 0);
 	if (!punt)
-		return 0;
-	punt->addr = w->client_addr;
-	punt->port = w->client_port;
-	punt->message_bytes = p->answer_bytes;
-	__builtin_memcpy(punt->message, p->answer, NQ_ANSWER_BYTES);
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	punt->at_ns = bpf_ktime_get_boot_ns();
+	punt->addr = addr;
+	punt->port = port_answer & 0xffff;
+	if (port_answer & NQ_IS_ANSWER) {
+		punt->message_bytes = p->answer_bytes;
+		__builtin_memcpy(punt->message, p->answer, NQ_ANSWER_BYTES);
+	} else {
+		punt->message_bytes = NQ_VERSION_BYTES;
+		__builtin_memcpy(punt->message, p->ack, NQ_VERSION_BYTES);
+	}
 	bpf_ringbuf_submit(punt, 0);
 	return 0;
 }
@@ -152,7 +148,7 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	__u32 number = 0, n = 0, ifindex = 0, row = NQ_FAN_ALL, cell, same = 1;
 	struct nq_plan *p = new_plan(&number);
 	struct nq_stamp *stamp;
-	__u32 *known;
+	struct nq_port *known;
 	void *fan;
 	long rc;
 
@@ -161,21 +157,20 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	plan_messages(w, p, bpf_htonl(c->epoch));
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
 		p->copies[i].ifindex = 0;
-	rc = plan_copy(ctx, &p->copies[0], w->client_addr, w->client_port | 1 << 16);
-	if (!rc)
-		n = 1;
-	else if (is_for_agent(rc))
-		punt_answer(ctx, w, p);
+	rc = plan_copy(ctx, &p->copies[0], w->client_addr, w->client_port | NQ_IS_ANSWER);
+	if (rc)
+		punt_copy(p, w->client_addr, w->client_port | NQ_IS_ANSWER, rc);
 	else
-		count(0, NQ_OUTCOME_UNROUTABLE);
+		n = 1;
 	ifindex = p->copies[0].ifindex;
 	for (int i = 0; i < NQ_MAX_CHAIN - 1; i++) {
 		struct nq_copy *copy = &p->copies[i + 1];
 
 		if (i >= c->self)
 			break;
-		if (plan_copy(ctx, copy, c->members[i].addr, c->members[i].port)) {
-			count(0, NQ_OUTCOME_UNROUTABLE);
+		rc = plan_copy(ctx, copy, c->members[i].addr, c->members[i].port);
+		if (rc) {
+			punt_copy(p, c->members[i].addr, c->members[i].port, rc);
 			continue;
 		}
 		if (!ifindex)
@@ -192,9 +187,9 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	stamp->plan = number;
 	stamp->reserved = 0;
 	if (same) {
-		known = bpf_map_lookup_elem(&nq_port_rows, &ifindex);
+		known = bpf_map_lookup_elem(&nq_ports, &ifindex);
 		if (known)
-			row = *known;
+			row = known->row;
 	}
 	cell = row * NQ_FAN_COLUMNS + n;
 	fan = bpf_map_lookup_elem(&nq_fans, &cell);

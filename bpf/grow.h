@@ -20,6 +20,12 @@ static __always_inline void *skb_end(struct __sk_buff *skb)
 	return (void *)(long)skb->data_end;
 }
 
+static __always_inline int grow_drop(__u32 outcome)
+{
+	count(NQ_OP_READ, outcome);
+	return NQ_TC_DROP;
+}
+
 /* Answers from the object, as answer_plain does. */
 static __always_inline int grow_answer(struct __sk_buff *skb, const struct plain_read *r, const struct nq_live *live,
 				       struct nq_object *o)
@@ -28,14 +34,14 @@ static __always_inline int grow_answer(struct __sk_buff *skb, const struct plain
 
 	for (int i = 0; i < NQ_READ_TRIES; i++) {
 		if (!take_snapshot(o, &s))
-			return i ? NQ_TC_DROP : NQ_TC_NEXT;
+			return i ? grow_drop(NQ_OUTCOME_CONTENDED) : NQ_TC_NEXT;
 		if (bpf_skb_change_tail(skb, NQ_L4_END + NQ_VERSION_BYTES + s.value_bytes, 0))
-			return i ? NQ_TC_DROP : NQ_TC_NEXT;
+			return i ? grow_drop(NQ_OUTCOME_UNROUTABLE) : NQ_TC_NEXT;
 		if (write_reply(skb_data(skb), skb_end(skb), r, &s, live))
-			return NQ_TC_DROP;
+			return grow_drop(NQ_OUTCOME_UNROUTABLE);
 		if (s.value_bytes &&
 		    bpf_skb_store_bytes(skb, NQ_L4_END + NQ_VERSION_BYTES, o->value, s.value_bytes, 0))
-			return NQ_TC_DROP;
+			return grow_drop(NQ_OUTCOME_UNROUTABLE);
 		load_fence();
 		if (*(volatile __u32 *)&o->seq != s.seq)
 			continue;
@@ -43,7 +49,7 @@ static __always_inline int grow_answer(struct __sk_buff *skb, const struct plain
 		count(NQ_OP_READ, NQ_OUTCOME_ANSWERED_CLEAN);
 		return bpf_redirect(skb->ifindex, 0);
 	}
-	return NQ_TC_DROP;
+	return grow_drop(NQ_OUTCOME_CONTENDED);
 }
 
 static __always_inline int grow(struct __sk_buff *skb)
@@ -54,7 +60,7 @@ static __always_inline int grow(struct __sk_buff *skb)
 	struct plain_read r;
 	struct nq_base *base;
 
-	if (parse(skb_data(skb), skb_end(skb), &message_bytes) != PARSED_OURS)
+	if (skb->vlan_present || parse(skb_data(skb), skb_end(skb), &message_bytes) != PARSED_OURS)
 		return NQ_TC_NEXT;
 	base = skb_data(skb) + NQ_L4_END;
 	if ((void *)(base + 1) > skb_end(skb) || base->magic != bpf_htons(NQ_MAGIC) ||

@@ -221,6 +221,8 @@ int nq_drop_lane(struct xdp_md *ctx)
 const struct nq_punt *keep_punt __attribute__((unused));
 const enum nq_fan keep_fan __attribute__((unused)) = NQ_FAN_ALL;
 const enum nq_counter_index keep_counter_index __attribute__((unused)) = NQ_OUTCOME_BITS;
+const enum nq_rule keep_rule __attribute__((unused)) = NQ_RULE_W2;
+const enum nq_state keep_state __attribute__((unused)) = NQ_STATE_NONE;
 const struct nq_drop_request *keep_drop_request __attribute__((unused));
 
 char _license[] SEC("license") = "GPL";

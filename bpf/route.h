@@ -8,6 +8,7 @@
  * this machine.
  */
 struct nq_punt {
+	__u64 at_ns; /* boot clock: an agent that was away drops what is old */
 	__be32 addr;
 	__be16 port;
 	__u16 message_bytes;
@@ -19,20 +20,47 @@ struct {
 	__uint(max_entries, 256 * 1024);
 } nq_punts SEC(".maps");
 
-/* Looks up the way to dst; 0 on success, else a BPF_FIB_LKUP_RET_* or an error. */
+/* One interface that the node answers on. */
+struct nq_port {
+	__u32 row; /* of nq_fans, 1 to NQ_FAN_PORTS */
+	__u8 mac[ETH_ALEN];
+	__u16 reserved;
+};
+
+/* By ifindex. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, NQ_FAN_PORTS);
+	__type(key, __u32);
+	__type(value, struct nq_port);
+} nq_ports SEC(".maps");
+
+/* The loopback device has this index in every network namespace. */
+#define NQ_LOOPBACK_IFINDEX 1
+
+/*
+ * Looks up the way of a message of the node's own; 0 on success, else a BPF_FIB_LKUP_RET_* or an error. The kernel looks
+ * up on behalf of an input device on which forwarding is on. The loopback device stands for "from this machine", so
+ * that no port has to be turned into a router's. A way out by an interface that is no port is left to the agent.
+ */
 static __always_inline long fib_lookup(struct xdp_md *ctx, struct bpf_fib_lookup *fib, __be32 dst, __be16 dport,
-				       __u32 ifindex, __u32 message_bytes)
+				       __u32 message_bytes)
 {
+	long rc;
+
 	__builtin_memset(fib, 0, sizeof(*fib));
 	fib->family = 2; /* AF_INET */
 	fib->l4_protocol = IPPROTO_UDP;
 	fib->sport = nq_self_port;
 	fib->dport = dport;
 	fib->tot_len = message_bytes + NQ_L4_END - sizeof(struct ethhdr);
-	fib->ifindex = ifindex;
+	fib->ifindex = NQ_LOOPBACK_IFINDEX;
 	fib->ipv4_src = nq_self_addr;
 	fib->ipv4_dst = dst;
-	return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	rc = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	if (!rc && !bpf_map_lookup_elem(&nq_ports, &fib->ifindex))
+		return BPF_FIB_LKUP_RET_NOT_FWDED;
+	return rc;
 }
 
 static __always_inline int is_for_agent(long fib_result)
@@ -49,7 +77,8 @@ static __noinline int punt(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 m
 		return XDP_DROP;
 	p = bpf_ringbuf_reserve(&nq_punts, sizeof(*p), 0);
 	if (!p)
-		return XDP_DROP;
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	p->at_ns = bpf_ktime_get_boot_ns();
 	p->addr = dst;
 	p->port = dport;
 	p->message_bytes = message_bytes;
@@ -66,7 +95,7 @@ static __noinline int route(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 
 {
 	struct bpf_fib_lookup fib;
 	struct frame *f;
-	long rc = fib_lookup(ctx, &fib, dst, dport, ctx->ingress_ifindex, message_bytes);
+	long rc = fib_lookup(ctx, &fib, dst, dport, message_bytes);
 
 	if (is_for_agent(rc))
 		return punt(ctx, dst, dport, message_bytes);
@@ -99,9 +128,11 @@ static __noinline int transit(struct xdp_md *ctx)
 {
 	struct bpf_fib_lookup fib = {.family = 2, .l4_protocol = IPPROTO_UDP};
 	struct frame *f = data_of(ctx);
-	__u32 check;
+	__u32 check, ifindex = ctx->ingress_ifindex;
+	struct nq_port *port = bpf_map_lookup_elem(&nq_ports, &ifindex);
 
-	if (!nq_transit || (void *)(f + 1) > end_of(ctx) || ip_of(f)->ttl <= 1)
+	if (!nq_transit || !port || (void *)(f + 1) > end_of(ctx) || ip_of(f)->ttl <= 1 ||
+	    __builtin_memcmp(f->eth.h_dest, port->mac, ETH_ALEN))
 		return XDP_PASS;
 	fib.sport = udp_of(f)->source;
 	fib.dport = udp_of(f)->dest;

@@ -6,13 +6,18 @@
 #ifndef NQ_STATE_H
 #define NQ_STATE_H
 
-#define NQ_RULE_W2 1
-#define NQ_RULE_W5 2
-#define NQ_RULE_W8 4
+/* Rules that tests switch off: bits of nq_without. */
+enum nq_rule { NQ_RULE_W2 = 1, NQ_RULE_W5 = 2, NQ_RULE_W8 = 4 };
 
-#define NQ_STATE_NONE 0
-#define NQ_STATE_ACTIVE 1
-#define NQ_STATE_FROZEN 2
+enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
+
+/* Numbers that the agent needs too: an enum, so that Go finds them in the object's BTF. */
+enum nq_fan {
+	NQ_FAN_ALL = 0,	   /* row of nq_fans that holds every port */
+	NQ_FAN_PORTS = 16, /* most ports of a node */
+	NQ_FAN_COLUMNS = NQ_MAX_CHAIN + 1,
+	NQ_PLAN_MAGIC = 0x4e515031,
+};
 
 #define NQ_LEASE_FOREVER (~0ULL)
 

@@ -142,18 +142,4 @@ static __always_inline struct nq_object *new_object(const void *key)
 	return bpf_map_lookup_elem(&nq_objects, key);
 }
 
-static __always_inline struct nq_lane *find_lane(__u64 session, __u32 shard)
-{
-	struct nq_lane_key key = {.session = session, .shard = shard};
-	struct nq_lane *lane = bpf_map_lookup_elem(&nq_lanes, &key);
-
-	if (!lane) {
-		struct nq_lane fresh = {.session = session};
-
-		bpf_map_update_elem(&nq_lanes, &key, &fresh, BPF_NOEXIST);
-		lane = bpf_map_lookup_elem(&nq_lanes, &key);
-	}
-	return lane;
-}
-
 #endif

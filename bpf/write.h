@@ -110,6 +110,22 @@ static __always_inline int hand_locked(struct xdp_md *ctx, struct nq_work *w, st
 	return answer(ctx, w, NQ_STATUS_OK, w->number, bpf_htonl(c->epoch));
 }
 
+/* Tells why a CAS failed: version, and its value if the object still has it and the frame has room. */
+static __always_inline int answer_cas_failed(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u64 version,
+					       __be32 epoch)
+{
+	int action = XDP_PASS;
+
+	if (o->version == version)
+		action = answer_object(ctx, w, o, NQ_STATUS_CAS_FAILED, epoch);
+	if (action != XDP_PASS)
+		return action;
+	begin_reply(w, NQ_STATUS_CAS_FAILED, version, NQ_FLAG_NO_VALUE, epoch);
+	if (put_short(ctx, w, 0))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	return to_client(w, NQ_VERSION_BYTES);
+}
+
 /* A write that has no effect, now or when a late copy of it arrives (W4). o may be 0, else it is locked. */
 static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_lane *lane, struct nq_object *o,
 			     __u8 status)
@@ -125,7 +141,7 @@ static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_la
 	record(w, lane, o ? o->version : 0, 0, status);
 	count(w->op, status == NQ_STATUS_FULL ? NQ_OUTCOME_FULL : NQ_OUTCOME_REFUSED);
 	if (o && status == NQ_STATUS_CAS_FAILED)
-		return answer_object(ctx, w, o, status, live->epoch);
+		return answer_cas_failed(ctx, w, o, o->version, live->epoch);
 	return answer(ctx, w, status, o ? o->version : 0, live->epoch);
 }
 
@@ -140,12 +156,7 @@ static __always_inline int repeat_refusal(struct xdp_md *ctx, struct nq_work *w,
 	count(w->op, NQ_OUTCOME_REPEATED);
 	if (lane->status != NQ_STATUS_CAS_FAILED || !o)
 		return answer(ctx, w, lane->status, lane->version, live->epoch);
-	if (o->version == lane->version)
-		return answer_object(ctx, w, o, NQ_STATUS_CAS_FAILED, live->epoch);
-	begin_reply(w, NQ_STATUS_CAS_FAILED, lane->version, NQ_FLAG_NO_VALUE, live->epoch);
-	if (put_short(ctx, w, 0))
-		return drop(0, NQ_OUTCOME_UNROUTABLE);
-	return to_client(w, NQ_VERSION_BYTES);
+	return answer_cas_failed(ctx, w, o, lane->version, live->epoch);
 }
 
 static __always_inline int bad_request(struct xdp_md *ctx, struct nq_work *w, __be32 epoch)
@@ -257,7 +268,7 @@ static __noinline int write(struct xdp_md *ctx, struct nq_work *w, struct nq_liv
 	}
 	if (c->self)
 		return pass(ctx, w, &c->members[0], live->epoch);
-	lane = find_lane(w->in.chain.session, w->shard);
+	lane = find_lane(w);
 	if (!lane) {
 		count(w->op, NQ_OUTCOME_FULL);
 		return answer(ctx, w, NQ_STATUS_FULL, 0, live->epoch);

@@ -156,3 +156,36 @@ func TestNoTornRead(t *testing.T) {
 		return nil
 	})
 }
+
+// TestObjectIsWhole copies an object for the agent while packets overwrite it.
+func TestObjectIsWhole(t *testing.T) {
+	const copies = 100_000
+	l := newLone(t, chain.Options{Shards: 1, CellBytes: wire.MaxValueBytes, MaxObjects: 4, MaxSessions: 1})
+	key := wire.Key{Hi: 1}
+	var stop atomic.Bool
+	inParallel(t, 2, func(thread int) error {
+		if thread == 0 {
+			for seq := uint64(1); !stop.Load(); seq++ {
+				value := bytes.Repeat([]byte{byte(seq)}, wire.MaxValueBytes)
+				put := wire.Message{Op: wire.OpPut, Epoch: 1, Key: key, Session: 1, Seq: seq, Value: value}
+				if _, err := l.write(&put); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		defer stop.Store(true)
+		for range copies {
+			o, _, err := l.objects.object(key)
+			if err != nil {
+				return err
+			}
+			for _, b := range o.Value {
+				if b != byte(o.Version) {
+					return fmt.Errorf("version %d holds a byte of version %d", byte(o.Version), b)
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -27,11 +27,42 @@ func fillFans(o *objects, ports []port) error {
 		if err := fillFanRow(o, row, ports[i:i+1]); err != nil {
 			return fmt.Errorf("port %s: %w", p.name, err)
 		}
-		if err := o.PortRows.Put(uint32(p.index), row); err != nil {
+	}
+	if err := fillFanRow(o, fanRowAll, ports); err != nil {
+		return err
+	}
+	return fillPorts(o, ports)
+}
+
+// fillPorts tells the program its ports; those of a predecessor that are none any more are forgotten.
+func fillPorts(o *objects, ports []port) error {
+	known := make(map[uint32]bool)
+	for _, p := range ports {
+		known[uint32(p.index)] = true
+	}
+	var index uint32
+	var old nqPort
+	var gone []uint32
+	entries := o.Ports.Iterate()
+	for entries.Next(&index, &old) {
+		if !known[index] {
+			gone = append(gone, index)
+		}
+	}
+	if err := entries.Err(); err != nil {
+		return err
+	}
+	for _, index := range gone {
+		if err := o.Ports.Delete(index); err != nil {
+			return err
+		}
+	}
+	for i, p := range ports {
+		if err := o.Ports.Put(uint32(p.index), nqPort{Row: uint32(i + 1), MAC: p.mac}); err != nil {
 			return fmt.Errorf("port %s: %w", p.name, err)
 		}
 	}
-	return fillFanRow(o, fanRowAll, ports)
+	return nil
 }
 
 func fillFanRow(o *objects, row uint32, ports []port) error {

@@ -74,9 +74,16 @@ type nqDropRequest struct {
 
 // nqPunt is the header of a message handed to the agent; the message follows.
 type nqPunt struct {
+	AtNS         uint64
 	Addr         [4]byte
 	Port         [2]byte
 	MessageBytes uint16
+}
+
+type nqPort struct {
+	Row      uint32
+	MAC      [6]byte
+	Reserved uint16
 }
 
 const (

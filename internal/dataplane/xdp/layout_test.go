@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/netcraq/netcraq/internal/chain"
 )
 
 // TestLayout compares every struct that Go and the XDP program share: names are for readers, sizes and offsets count.
@@ -22,7 +24,7 @@ func TestLayout(t *testing.T) {
 	}
 	for name, mirror := range map[string]any{
 		"nq_live": nqLive{}, "nq_member": nqMember{}, "nq_chain_config": nqChainConfig{}, "nq_object": nqObject{},
-		"nq_lane_key": nqLaneKey{}, "nq_lane": nqLane{}, "nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
+		"nq_lane_key": nqLaneKey{}, "nq_lane": nqLane{}, "nq_port": nqPort{}, "nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
 	} {
 		var s *btf.Struct
 		if err := spec.Types.TypeByName(name, &s); err != nil {
@@ -41,6 +43,10 @@ func TestNumbers(t *testing.T) {
 	shared := map[string]map[string]uint64{
 		"nq_fan": {
 			"NQ_FAN_ALL": fanRowAll, "NQ_FAN_PORTS": maxPorts, "NQ_FAN_COLUMNS": fanColumns, "NQ_PLAN_MAGIC": planMagic,
+		},
+		"nq_rule": {"NQ_RULE_W2": uint64(chain.W2), "NQ_RULE_W5": uint64(chain.W5), "NQ_RULE_W8": uint64(chain.W8)},
+		"nq_state": {
+			"NQ_STATE_NONE": uint64(chain.None), "NQ_STATE_ACTIVE": uint64(chain.Active), "NQ_STATE_FROZEN": uint64(chain.Frozen),
 		},
 		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": 256 << outcomeBits},
 	}

@@ -9,9 +9,9 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"strings"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/chain"
 )
@@ -24,7 +24,7 @@ var scanObject []byte
 
 // pinned are the maps that outlive the process. The others hold nothing between two packets.
 var pinned = []string{
-	"nq_live", "nq_chains", "nq_objects", "nq_lanes", "nq_counters", "nq_punts", "nq_port_rows", "nq_fans", "nq_plans",
+	"nq_live", "nq_chains", "nq_objects", "nq_lanes", "nq_counters", "nq_punts", "nq_ports", "nq_fans", "nq_plans",
 	"nq_next_plan",
 }
 
@@ -42,7 +42,7 @@ type objects struct {
 	Lanes    *ebpf.Map `ebpf:"nq_lanes"`
 	Counters *ebpf.Map `ebpf:"nq_counters"`
 	Punts    *ebpf.Map `ebpf:"nq_punts"`
-	PortRows *ebpf.Map `ebpf:"nq_port_rows"`
+	Ports    *ebpf.Map `ebpf:"nq_ports"`
 	Fans     *ebpf.Map `ebpf:"nq_fans"`
 }
 
@@ -51,7 +51,7 @@ func (o *objects) close() {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Punts, o.PortRows, o.Fans,
+		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Punts, o.Ports, o.Fans,
 	} {
 		m.Close()
 	}
@@ -144,8 +144,8 @@ func explainLoad(err error, pin string) error {
 		return fmt.Errorf("this kernel lacks a feature that the XDP plane needs (Linux 6.1 or newer is wanted); use --plane soft: %w", err)
 	case errors.As(err, &verifier):
 		return fmt.Errorf("the kernel's verifier refuses the XDP program; use --plane soft and report this: %w", err)
-	case strings.Contains(err.Error(), "cannot allocate memory"):
-		return fmt.Errorf("not enough memory for the tables: lower --objects, --sessions or --cell-bytes: %w", err)
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.E2BIG):
+		return fmt.Errorf("the tables are larger than the kernel or its memory allows: lower --objects, --sessions or --cell-bytes: %w", err)
 	}
 	return err
 }

@@ -119,7 +119,7 @@ func (m *Machine) wire() error {
 			return fmt.Errorf("neighbour %v: %w", host, err)
 		}
 	}
-	return enableForwarding("near")
+	return errors.Join(enableForwarding(loopback), enableForwarding("near"))
 }
 
 func macOf(a [4]byte) net.HardwareAddr { return net.HardwareAddr{0x02, 0x00, a[0], a[1], a[2], a[3]} }
@@ -201,7 +201,7 @@ func (m *Machine) load(o chain.Options) error {
 	if err != nil {
 		return err
 	}
-	return fillFans(m.objects, []port{{name: "near", index: m.ifindex}})
+	return fillFans(m.objects, []port{{name: "near", index: m.ifindex, mac: [6]byte(macOf(conformance.Me.Addr().As4()))}})
 }
 
 func (m *Machine) unload() {

@@ -49,19 +49,21 @@ func Pinned(pin string) bool {
 // Remove ends the data plane pinned in the directory: ports are detached, all its objects are lost. Nothing pinned there
 // is no error.
 func Remove(pin string) error {
-	entries, err := os.ReadDir(pin)
+	names, err := attachments(pin)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), portPin) || strings.HasPrefix(e.Name(), growPin) {
-			if err := detach(filepath.Join(pin, e.Name())); err != nil {
-				return err
-			}
+	for _, name := range names {
+		if err := detach(filepath.Join(pin, name)); err != nil {
+			return err
 		}
+	}
+	entries, err := os.ReadDir(pin)
+	if err != nil {
+		return err
 	}
 	for _, e := range entries {
 		if err := os.Remove(filepath.Join(pin, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -69,6 +71,21 @@ func Remove(pin string) error {
 		}
 	}
 	return os.Remove(pin)
+}
+
+// attachments lists the file names of the pinned attachments.
+func attachments(pin string) ([]string, error) {
+	entries, err := os.ReadDir(pin)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), portPin) || strings.HasPrefix(e.Name(), growPin) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
 }
 
 // detach ends a pinned attachment at once, whoever else still holds it open.

@@ -68,6 +68,11 @@ func Open(o Options) (*Plane, error) {
 	}
 	p := &Plane{ports: ports, pin: o.Pin}
 	fresh := o.Pin != "" && !Pinned(o.Pin)
+	if fresh { // what a start that was killed left, before it answered anything
+		if err := Remove(o.Pin); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.start(o); err != nil {
 		p.Close()
 		if fresh {
@@ -112,9 +117,17 @@ func (p *Plane) start(o Options) error {
 	if p.scanner, err = scanner(); err != nil {
 		return err
 	}
+	if err := enableForwarding(loopback); err != nil {
+		return err
+	}
 	mode, why, err := attachAll(p.ports, p.objects, o.Mode, o.Pin)
 	if err != nil {
 		return err
+	}
+	if o.Pin != "" {
+		if err := detachDropped(p.ports, o.Pin); err != nil {
+			return err
+		}
 	}
 	p.info = dataplane.Info{
 		Plane: "xdp", Mode: string(mode), Why: why, Addr: o.Node, Options: o.Chain, Clones: !o.Chain.Relay,

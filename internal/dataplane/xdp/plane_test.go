@@ -214,3 +214,113 @@ func TestNothingLeftBehind(t *testing.T) {
 		return nil
 	})
 }
+
+// attached reports how a program is attached to a device of this namespace.
+func attached(name string) (bool, error) {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return false, err
+	}
+	return l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached, nil
+}
+
+// reopen closes a plane and opens it with other options.
+func reopen(p *Plane, o Options) (*Plane, error) {
+	if err := p.Close(); err != nil {
+		return nil, err
+	}
+	return Open(o)
+}
+
+// TestDroppedPort starts again with one port less: the old program no longer answers there.
+func TestDroppedPort(t *testing.T) {
+	o := testOptions(t)
+	inNamespace(t, func() error {
+		two := o
+		two.Ports = []string{"near", "near2"}
+		p, err := Open(two)
+		if err != nil {
+			return err
+		}
+		if p, err = reopen(p, o); err != nil {
+			return err
+		}
+		defer p.Close()
+		if near2, err := attached("near2"); err != nil || near2 {
+			return fmt.Errorf("near2: attached %v, %w", near2, err)
+		}
+		if near, err := attached("near"); err != nil || !near {
+			return fmt.Errorf("near: attached %v, %w", near, err)
+		}
+		return nil
+	})
+}
+
+// TestModeIsObeyed attaches anew if the predecessor's mode is not the one asked for, and says so if none is asked for.
+func TestModeIsObeyed(t *testing.T) {
+	o := testOptions(t)
+	inNamespace(t, func() error {
+		o.Mode = Generic
+		p, err := Open(o)
+		if err != nil {
+			return err
+		}
+		o.Mode = Auto
+		if p, err = reopen(p, o); err != nil {
+			return err
+		}
+		if info := p.Info(); info.Mode != string(Generic) || info.Why == "" {
+			return fmt.Errorf("auto after generic: %q because %q", info.Mode, info.Why)
+		}
+		o.Mode = Native
+		if p, err = reopen(p, o); err != nil {
+			return err
+		}
+		defer p.Close()
+		if info := p.Info(); info.Mode != string(Native) {
+			return fmt.Errorf("native after generic: %q", info.Mode)
+		}
+		return nil
+	})
+}
+
+// TestHalfStart clears what a start left that was killed before it could answer.
+func TestHalfStart(t *testing.T) {
+	o := testOptions(t)
+	inNamespace(t, func() error {
+		if err := makePinDirectory(o.Pin); err != nil {
+			return err
+		}
+		half, err := load(chain.Options{Shards: 4, CellBytes: 80, MaxObjects: 3, MaxSessions: 3}, constants{}, o.Pin)
+		if err != nil {
+			return err
+		}
+		half.close()
+		p, err := Open(o)
+		if err != nil {
+			return err
+		}
+		return p.Close()
+	})
+}
+
+// TestPortsAreNotRouters leaves forwarding of the machine's interfaces as it was.
+func TestPortsAreNotRouters(t *testing.T) {
+	o := testOptions(t)
+	inNamespace(t, func() error {
+		const path = "/proc/sys/net/ipv4/conf/near/forwarding"
+		if err := os.WriteFile(path, []byte("0"), 0); err != nil {
+			return err
+		}
+		p, err := Open(o)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		have, err := os.ReadFile(path)
+		if err != nil || have[0] != '0' {
+			return fmt.Errorf("forwarding is %q, %w", have, err)
+		}
+		return nil
+	})
+}

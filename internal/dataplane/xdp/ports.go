@@ -33,6 +33,7 @@ const (
 type port struct {
 	name  string
 	index int
+	mac   [6]byte
 	xdp   attachment
 	grow  attachment // the kernel may lack its kind
 }
@@ -60,7 +61,9 @@ func findPorts(names []string, o chain.Options) ([]port, error) {
 			return nil, fmt.Errorf("port %s: its MTU of %d is too small for values of %d bytes: raise it to %d, or start with --cell-bytes %d",
 				name, i.MTU, o.CellBytes, need, i.MTU-headersBytes-wire.ChainBytes)
 		}
-		ports = append(ports, port{name: name, index: i.Index})
+		p := port{name: name, index: i.Index}
+		copy(p.mac[:], i.HardwareAddr)
+		ports = append(ports, p)
 	}
 	if len(ports) == 0 || len(ports) > maxPorts {
 		return nil, fmt.Errorf("a node has 1 to %d ports, not %d: name them", maxPorts, len(ports))
@@ -148,10 +151,16 @@ func attachAll(ports []port, o *objects, mode Mode, pin string) (Mode, string, e
 	first := mode
 	if mode == Auto {
 		first = Native
+	} else if err := detachOtherMode(ports, mode, pin); err != nil {
+		return mode, "", err
 	}
 	err := attachEach(ports, o, first, pin)
 	if err == nil {
-		return attachedMode(ports, first), "", nil
+		attached, why := attachedMode(ports), ""
+		if attached != first {
+			why = "it was attached in this mode before; --mode " + string(first) + " attaches it anew"
+		}
+		return attached, why, nil
 	}
 	detachAll(ports, pin)
 	if mode != Auto {
@@ -176,9 +185,6 @@ func attachEach(ports []port, o *objects, mode Mode, pin string) error {
 		if err := ports[i].attachGrow(o.Grow, pin); err != nil {
 			return err
 		}
-		if err := enableForwarding(ports[i].name); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -191,8 +197,46 @@ func detachAll(ports []port, pin string) {
 	}
 }
 
+// detachOtherMode ends attachments of a predecessor that are not in the mode that the user insists on.
+func detachOtherMode(ports []port, mode Mode, pin string) error {
+	if pin == "" {
+		return nil
+	}
+	for i := range ports {
+		path := filepath.Join(pin, portPin+ports[i].name)
+		if _, err := os.Stat(path); err != nil || attachedMode(ports[i:i+1]) == mode {
+			continue
+		}
+		if err := detach(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// detachDropped ends attachments of a predecessor to interfaces that are no ports any more.
+func detachDropped(ports []port, pin string) error {
+	keep := make(map[string]bool)
+	for _, p := range ports {
+		keep[portPin+p.name], keep[growPin+p.name] = true, true
+	}
+	names, err := attachments(pin)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if keep[name] {
+			continue
+		}
+		if err := detach(filepath.Join(pin, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // attachedMode asks the kernel, because a link taken over keeps the mode it was made with.
-func attachedMode(ports []port, asked Mode) Mode {
+func attachedMode(ports []port) Mode {
 	const attachedGeneric = 2 // XDP_ATTACHED_SKB
 	for _, p := range ports {
 		l, err := netlink.LinkByIndex(p.index)
@@ -200,11 +244,14 @@ func attachedMode(ports []port, asked Mode) Mode {
 			return Generic
 		}
 	}
-	return asked
+	return Native
 }
 
-// enableForwarding lets the FIB answer for packets that came in by this port: the kernel's look-up from XDP refuses
-// where forwarding is off, also for packets the node itself sends.
+// loopback is the device on whose behalf the program looks up the way of the node's own messages.
+const loopback = "lo"
+
+// enableForwarding lets the FIB answer on behalf of this device: the kernel's look-up from XDP refuses where forwarding
+// is off. On the loopback device that changes nothing else; ports are left as they are.
 func enableForwarding(name string) error {
 	path := filepath.Join("/proc/sys/net/ipv4/conf", name, "forwarding")
 	have, err := os.ReadFile(path)
@@ -212,7 +259,7 @@ func enableForwarding(name string) error {
 		return err
 	}
 	if err := os.WriteFile(path, []byte("1"), 0); err != nil {
-		return fmt.Errorf("turning on IPv4 forwarding for port %s: %w", name, err)
+		return fmt.Errorf("turning on IPv4 forwarding for %s: %w", name, err)
 	}
 	return nil
 }

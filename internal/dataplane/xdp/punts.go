@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -42,11 +43,19 @@ func (r *puntReader) run(socket *net.UDPConn) {
 	}
 }
 
+// maxPuntAge is how long a message may wait for the agent. The ring outlives agents, and a message from before one was
+// away must not appear when its writer's session has long been forgotten (W12).
+const maxPuntAge = time.Second
+
 // sendPunt sends one message. A failure is a lost packet, which the protocol survives.
 func sendPunt(sample []byte, socket *net.UDPConn) {
 	var h nqPunt
 	header := int(unsafe.Sizeof(h))
 	if _, err := binary.Decode(sample, native, &h); err != nil || header+int(h.MessageBytes) > len(sample) {
+		return
+	}
+	now, err := bootTime()
+	if err != nil || now > h.AtNS+uint64(maxPuntAge) {
 		return
 	}
 	to := nqMember{Addr: h.Addr, Port: h.Port}.addrPort()

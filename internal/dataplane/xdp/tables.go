@@ -51,9 +51,11 @@ func (o *objects) counters() (chain.Counters, error) {
 // Object implements [dataplane.Plane].
 func (p *Plane) Object(key wire.Key) (chain.Object, bool, error) { return p.objects.object(key) }
 
-// object copies an object. A copy made while a packet wrote is made again: its seq is odd, or differs from the next.
+// object copies an object. A copy is whole if its seq is even and the next copy begins with the same: then no packet
+// wrote in between.
 func (o *objects) object(key wire.Key) (chain.Object, bool, error) {
 	last := uint32(1)
+	var previous chain.Object
 	for range readTries {
 		entry, err := o.Objects.LookupBytes(keyBytes(key))
 		if err != nil {
@@ -67,9 +69,9 @@ func (o *objects) object(key wire.Key) (chain.Object, bool, error) {
 			return chain.Object{}, false, err
 		}
 		if h.Seq&1 == 0 && h.Seq == last {
-			return object, true, nil
+			return previous, true, nil
 		}
-		last = h.Seq
+		last, previous = h.Seq, object
 	}
 	return chain.Object{}, false, fmt.Errorf("object %v is written faster than it can be read", key)
 }
@@ -135,7 +137,11 @@ func (o *objects) sessions(visit func(chain.SessionKey, chain.Session) bool) err
 	var lane nqLane
 	entries := o.Lanes.Iterate()
 	for entries.Next(&k, &lane) {
-		if !visit(k.sessionKey(), lane.session()) {
+		whole, found, err := o.lane(k, lane)
+		if err != nil {
+			return err
+		}
+		if found && !visit(k.sessionKey(), whole.session()) {
 			return nil
 		}
 	}
@@ -143,6 +149,25 @@ func (o *objects) sessions(visit func(chain.SessionKey, chain.Session) bool) err
 		return fmt.Errorf("reading sessions: %w", err)
 	}
 	return nil
+}
+
+// lane makes sure that a copy of a lane is whole, as object does; it is copied again until it is.
+func (o *objects) lane(k nqLaneKey, previous nqLane) (nqLane, bool, error) {
+	for range readTries {
+		var next nqLane
+		err := o.Lanes.Lookup(k, &next)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return next, false, nil
+		}
+		if err != nil {
+			return next, false, fmt.Errorf("reading sessions: %w", err)
+		}
+		if next.Lock&1 == 0 && next.Lock == previous.Lock {
+			return previous, true, nil
+		}
+		previous = next
+	}
+	return previous, false, nil // written all the time: surely in use
 }
 
 // DropSession implements [dataplane.Plane].
