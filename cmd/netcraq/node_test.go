@@ -131,6 +131,33 @@ func TestNodeAndInspect(t *testing.T) {
 	}
 }
 
+// TestNoFallbackFromXDP: a misspelt interface does not turn a fast node into a slow one.
+func TestNoFallbackFromXDP(t *testing.T) {
+	addr, api := freeAddr(t)
+	for _, c := range []struct{ args, wants []string }{
+		{[]string{"--port-if", "nq-none"}, []string{"nq-none"}},
+		{[]string{"--mode", "native"}, []string{"are for xdp", "loopback"}},
+		{[]string{"--mode", "generic"}, []string{"are for xdp", "loopback"}},
+	} {
+		if os.Geteuid() != 0 {
+			c.wants = []string{"xdp needs root"}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		args := append([]string{"--name", "n1", "--addr", addr.String(), "--api", api, "--pin", "/sys/fs/bpf/nq-test-none"}, c.args...)
+		_, _, err := execute(ctx, newNodeCommand(), args...)
+		cancel()
+		if err == nil || exitStatus(err, true) != exitError {
+			t.Errorf("%v: %v", c.args, err)
+			continue
+		}
+		for _, want := range c.wants {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: %v, want %q", c.args, err, want)
+			}
+		}
+	}
+}
+
 func TestNodeErrors(t *testing.T) {
 	path := clusterFile(t, "n1")
 	for _, c := range []struct {

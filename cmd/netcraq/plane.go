@@ -30,7 +30,12 @@ type planeRequest struct {
 	chain chain.Options
 }
 
-// openPlane opens the plane, or for "auto" the fastest that can be had. why says in a few words why it is this one.
+// needsXDP reports whether the user asked for something that no other plane has.
+func (r *planeRequest) needsXDP() bool {
+	return len(r.ports) > 0 || xdp.Mode(r.mode) == xdp.Native || xdp.Mode(r.mode) == xdp.Generic
+}
+
+// openPlane opens the plane, or for "auto" the fastest that can be had and does what was asked for. why says in a few words why it is this one.
 func openPlane(r planeRequest) (plane dataplane.Plane, why string, err error) {
 	switch xdp.Mode(r.mode) {
 	case "", xdp.Auto, xdp.Native, xdp.Generic:
@@ -62,10 +67,13 @@ func openAuto(r planeRequest) (dataplane.Plane, string, error) {
 		if err == nil {
 			return plane, "root, and the kernel can", nil
 		}
-		if xdp.Pinned(r.pin) {
+		if xdp.Pinned(r.pin) || r.needsXDP() {
 			return nil, "", err
 		}
 		reason = "xdp failed: " + err.Error()
+	}
+	if r.needsXDP() {
+		return nil, "", fmt.Errorf("--port-if and --mode %s or %s are for xdp, but %s", xdp.Native, xdp.Generic, reason)
 	}
 	plane, err := openSoft(r)
 	return plane, reason, err
