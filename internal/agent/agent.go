@@ -65,6 +65,9 @@ func New(o Options) (*Agent, error) {
 		if err := a.checkRestart(o.Cluster); err != nil {
 			return nil, err
 		}
+		if err := a.checkCells(o.Cluster); err != nil {
+			return nil, err
+		}
 	}
 	if o.API != "" {
 		listener, err := net.Listen("tcp", o.API)
@@ -100,6 +103,9 @@ func (a *Agent) Serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if a.listener != nil {
 		group.Go(func() error { return a.serveAPI(ctx) })
+	}
+	if a.options.Cluster != nil {
+		group.Go(func() error { a.watchCells(ctx, a.options.Cluster); return nil })
 	}
 	group.Go(func() error { a.settle(ctx); return nil })
 	group.Go(func() error { a.sweep(ctx); return nil })
