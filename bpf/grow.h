@@ -27,26 +27,30 @@ static __always_inline int grow_drop(__u32 outcome)
 }
 
 /* Answers from the object, as answer_plain does. */
-static __always_inline int grow_answer(struct __sk_buff *skb, const struct plain_read *r, const struct nq_live *live,
-				       struct nq_object *o)
+static __always_inline int grow_answer(struct __sk_buff *skb, const struct nq_live *live, struct nq_object *o,
+				       __u64 rest_sum)
 {
 	struct snapshot s;
+	struct frame *f;
+	struct reply r;
 
 	for (int i = 0; i < NQ_READ_TRIES; i++) {
 		if (!take_snapshot(o, &s))
 			return i ? grow_drop(NQ_OUTCOME_CONTENDED) : NQ_TC_NEXT;
 		if (bpf_skb_change_tail(skb, NQ_L4_END + NQ_VERSION_BYTES + s.value_bytes, 0))
 			return i ? grow_drop(NQ_OUTCOME_UNROUTABLE) : NQ_TC_NEXT;
-		if (write_reply(skb_data(skb), skb_end(skb), r, &s, live))
+		f = skb_data(skb);
+		if ((void *)(f + 1) + NQ_VERSION_BYTES > skb_end(skb))
 			return grow_drop(NQ_OUTCOME_UNROUTABLE);
+		r = i ? reply_again(f) : reply_to(f, live, rest_sum);
+		write_reply(f, &r, &s);
 		if (s.value_bytes &&
 		    bpf_skb_store_bytes(skb, NQ_L4_END + NQ_VERSION_BYTES, o->value, s.value_bytes, 0))
 			return grow_drop(NQ_OUTCOME_UNROUTABLE);
 		load_fence();
 		if (*(volatile __u32 *)&o->seq != s.seq)
 			continue;
-		o->reads++;
-		count(NQ_OP_READ, NQ_OUTCOME_ANSWERED_CLEAN);
+		answered(o);
 		return bpf_redirect(skb->ifindex, 0);
 	}
 	return grow_drop(NQ_OUTCOME_CONTENDED);
@@ -54,22 +58,14 @@ static __always_inline int grow_answer(struct __sk_buff *skb, const struct plain
 
 static __always_inline int grow(struct __sk_buff *skb)
 {
-	__u32 message_bytes = 0;
 	struct nq_live *live = 0;
 	struct nq_object *o;
-	struct plain_read r;
-	struct nq_base *base;
+	__u64 rest_sum;
 
-	if (skb->vlan_present || parse(skb_data(skb), skb_end(skb), &message_bytes) != PARSED_OURS)
+	if (skb->vlan_present || !is_plain_read(skb_data(skb), skb_end(skb), &rest_sum))
 		return NQ_TC_NEXT;
-	base = skb_data(skb) + NQ_L4_END;
-	if ((void *)(base + 1) > skb_end(skb) || base->magic != bpf_htons(NQ_MAGIC) ||
-	    base->version != NQ_WIRE_VERSION || !is_plain_read(base, message_bytes))
-		return NQ_TC_NEXT;
-	o = find_plain(skb_data(skb), skb_end(skb), &r, &live);
-	if (!o)
-		return NQ_TC_NEXT;
-	return grow_answer(skb, &r, live, o);
+	o = find_plain(skb_data(skb), &live);
+	return o ? grow_answer(skb, live, o, rest_sum) : NQ_TC_NEXT;
 }
 
 #endif

@@ -133,9 +133,11 @@ static __always_inline int ingress(struct xdp_md *ctx)
 {
 	__u32 message_bytes = 0;
 	struct nq_base *base;
-	int action;
+	int action = read_clean(ctx);
 
-	switch (parse(data_of(ctx), end_of(ctx), &message_bytes)) {
+	if (action >= 0)
+		return action;
+	switch (parse(ctx, &message_bytes)) {
 	case PARSED_PASS:
 		return XDP_PASS;
 	case PARSED_TRANSIT:
@@ -154,11 +156,6 @@ static __always_inline int ingress(struct xdp_md *ctx)
 		return drop(0, NQ_OUTCOME_BAD_MAGIC);
 	if (base->version != NQ_WIRE_VERSION)
 		return drop(0, NQ_OUTCOME_BAD_VERSION);
-	if (is_plain_read(base, message_bytes)) {
-		action = read_clean(ctx);
-		if (action >= 0)
-			return action;
-	}
 	return general(ctx, message_bytes);
 }
 

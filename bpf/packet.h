@@ -66,6 +66,15 @@ static __always_inline __u16 fold(__u64 sum)
 	return sum;
 }
 
+/*
+ * Whether a sum that is not 0 folds to 0xffff, that is, whether 65535 divides it: its inverse modulo 2^64 takes exactly
+ * the multiples of 65535 to numbers of at most 2^64 / 65535.
+ */
+static __always_inline int folds_to_ones(__u64 sum)
+{
+	return sum * 0xfffefffefffeffffULL <= 0x0001000100010001ULL;
+}
+
 /* Sum of `words` 32-bit words; words is a constant. */
 static __always_inline __u64 sum_words(const void *p, int words)
 {
@@ -76,6 +85,12 @@ static __always_inline __u64 sum_words(const void *p, int words)
 	for (int i = 0; i < words; i++)
 		sum += w[i];
 	return sum;
+}
+
+/* Two 16-bit fields that follow each other, as one word in memory. */
+static __always_inline __u32 pair(__u16 first, __u16 second)
+{
+	return (__u32)first << (16 - NQ_CHECK_SHIFT) | (__u32)second << NQ_CHECK_SHIFT;
 }
 
 /*
@@ -95,10 +110,8 @@ static __always_inline void write_l3(struct frame *f, __be32 dst, __be16 dport, 
 	word[2] = protocol | (__u16)~fold((__u64)lengths + fragment + protocol + nq_self_addr + dst) << NQ_CHECK_SHIFT;
 	word[3] = nq_self_addr;
 	word[4] = dst;
-	udp_of(f)->source = nq_self_port;
-	udp_of(f)->dest = dport;
-	udp_of(f)->len = bpf_htons(message_bytes + sizeof(struct udphdr));
-	udp_of(f)->check = 0; /* the message has a checksum of its own */
+	word[5] = pair(nq_self_port, dport);
+	word[6] = pair(bpf_htons(message_bytes + sizeof(struct udphdr)), 0); /* no checksum: the message has its own */
 }
 
 /* Both Ethernet addresses, in registers. */
@@ -182,22 +195,22 @@ enum parsed { PARSED_OURS, PARSED_PASS, PARSED_TRANSIT, PARSED_BAD_CHECKSUM, PAR
  * Says whether the frame carries a message to this node. On PARSED_OURS the IPv4 header is sound, all lengths agree
  * and *message_bytes (0 to 65507) bytes follow the UDP header; trailing padding may follow them.
  */
-static __always_inline enum parsed parse(void *data, void *end, __u32 *message_bytes)
+static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_bytes)
 {
-	struct frame *f = data;
+	struct frame *f = data_of(ctx);
 	__u32 total, room;
 
-	if ((void *)(f + 1) > end)
+	if ((void *)(f + 1) > end_of(ctx))
 		return PARSED_PASS;
 	if (*proto_of(f) != bpf_htons(ETH_P_IP) || *(__u8 *)ip_of(f) != 0x45 || ip_of(f)->protocol != IPPROTO_UDP ||
 	    (ip_of(f)->frag_off & bpf_htons(0x3fff)) || udp_of(f)->dest != nq_self_port)
 		return PARSED_PASS;
 	if (ip_of(f)->daddr != nq_self_addr)
 		return PARSED_TRANSIT;
-	if (fold(sum_words(ip_of(f), 5)) != 0xffff)
+	if (!folds_to_ones(sum_words(ip_of(f), 5)))
 		return PARSED_BAD_CHECKSUM;
 	total = bpf_ntohs(ip_of(f)->tot_len);
-	room = end - data - sizeof(struct ethhdr);
+	room = ctx->data_end - ctx->data - sizeof(struct ethhdr);
 	if (total < NQ_L4_END - sizeof(struct ethhdr) || total > room ||
 	    bpf_ntohs(udp_of(f)->len) != total - sizeof(struct iphdr))
 		return PARSED_TRUNCATED;

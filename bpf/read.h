@@ -3,6 +3,10 @@
 #ifndef NQ_READ_H
 #define NQ_READ_H
 
+/* First words of messages: magic, version, op. */
+#define NQ_READ_WORD bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | NQ_OP_READ)
+#define NQ_REPLY_WORD bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | NQ_OP_REPLY)
+
 /* Attempts at a copy that no writer disturbs, before the general path takes the object's lock. */
 #define NQ_READ_TRIES 4
 
@@ -30,15 +34,6 @@ static __always_inline int within_bound(const struct nq_live *live, __u32 bound_
 	return until > ~0ULL - bound || bpf_ktime_get_boot_ns() < until + bound;
 }
 
-/* What a reply to a plain read takes over from the request, kept in registers while the packet is rewritten. */
-struct plain_read {
-	struct macs macs;
-	__be32 addr;
-	__be16 port;
-	__u32 words[4]; /* the message up to its request id */
-	__u64 rest_sum; /* of the words behind: request id and key, which stay where they are */
-};
-
 /* A copy of an object's header that no writer disturbed, and of a value as short as `small`. */
 struct snapshot {
 	__u64 version;
@@ -65,123 +60,190 @@ static __always_inline int take_snapshot(const struct nq_object *o, struct snaps
 	return *(volatile __u32 *)&o->seq == s->seq;
 }
 
-/* Writes the headers of the reply over the request, which has been resized; 0 on success. */
-static __always_inline int write_reply(void *data, void *end, const struct plain_read *r, const struct snapshot *s,
-				       const struct nq_live *live)
+/* The 32-bit word that starts `at` bytes into the frame. */
+static __always_inline __u32 word_at(const struct frame *f, __u32 at)
 {
-	struct frame *f = data;
-	__u32 *out = (void *)(f + 1);
-	__be64 version = bpf_cpu_to_be64(s->version);
-	__be32 epoch = live->epoch;
-	__u32 op = (r->words[0] & bpf_htonl(0xffffff00)) | bpf_htonl(NQ_OP_REPLY);
-	__u32 hops = (r->words[1] & bpf_htonl(0x00ffffff)) + bpf_htonl(0x00010000);
+	return *(const __u32 *)((const __u8 *)f + at);
+}
 
-	if ((void *)out + NQ_VERSION_BYTES > end)
-		return -1;
+/*
+ * Says in few comparisons whether the frame is a sound READ without flags to this node. Whatever it refuses takes the
+ * general path, which finds out what is wrong with it, if anything.
+ */
+static __always_inline int is_plain_read(const struct frame *f, const void *end, __u64 *rest_sum)
+{
+	const __u32 *ip = (void *)f + sizeof(struct ethhdr), *word = (void *)f + NQ_L4_END;
+
+	if ((void *)word + NQ_BASE_BYTES > end)
+		return 0;
+	if ((word_at(f, 2 * ETH_ALEN) & bpf_htonl(0xffffff00)) != bpf_htonl(ETH_P_IP << 16 | 0x4500) ||
+	    (word_at(f, 20) & bpf_htonl(0x3fff00ff)) != bpf_htonl(IPPROTO_UDP) || ip[4] != nq_self_addr ||
+	    word_at(f, 36) != pair(nq_self_port, bpf_htons(sizeof(struct udphdr) + NQ_BASE_BYTES)) ||
+	    (ip[0] & bpf_htonl(0xffff)) != bpf_htonl(NQ_L4_END - sizeof(struct ethhdr) + NQ_BASE_BYTES) ||
+	    !folds_to_ones(sum_words(ip, 5)))
+		return 0;
+	*rest_sum = sum_words(word + 4, NQ_BASE_BYTES / 4 - 4);
+	return word[0] == NQ_READ_WORD && !(word[1] & bpf_htonl(0xff000000 | (0xff & -NQ_MAX_HOPS) << 16)) &&
+	       !(word[3] & pair(0, 0xffff)) && folds_to_ones((__u64)NQ_READ_WORD + word[1] + word[2] + word[3] + *rest_sum);
+}
+_Static_assert((NQ_MAX_HOPS & (NQ_MAX_HOPS - 1)) == 0, "is_plain_read compares hops by a mask");
+
+/* What a reply says that does not depend on the object. */
+struct reply {
+	__be32 addr;
+	__be16 port;
+	__be32 epoch;
+	__u32 hops;	/* the second word: flags, hops, shard */
+	__u64 rest_sum; /* of the request id and the key, which stay where they are */
+};
+
+/* Turns the request in the frame round and says what the reply to it is. */
+static __always_inline struct reply reply_to(struct frame *f, const struct nq_live *live, __u64 rest_sum)
+{
+	__u32 hops = word_at(f, NQ_L4_END + 4) + bpf_htonl(0x00010000);
+
+	store_swapped(&f->eth, load_macs(&f->eth));
 	if (live->tail)
 		hops |= bpf_htonl((__u32)NQ_FLAG_TAIL << 24);
-	store_swapped(&f->eth, r->macs);
+	return (struct reply){ip_of(f)->saddr, udp_of(f)->source, live->epoch, hops, rest_sum};
+}
+
+/* The same for a frame that already holds a reply, which a writer disturbed. */
+static __always_inline struct reply reply_again(const struct frame *f)
+{
+	const __u32 *word = (void *)f + NQ_L4_END;
+
+	return (struct reply){word_at(f, NQ_L4_END - 12), word_at(f, NQ_L4_END - 8) >> NQ_CHECK_SHIFT, word[2], word[1],
+			      sum_words(word + 4, NQ_BASE_BYTES / 4 - 4)};
+}
+
+/* Writes the headers of the reply and the version behind them; the frame has at least this length. */
+static __always_inline void write_reply(struct frame *f, const struct reply *r, const struct snapshot *s)
+{
+	__u32 *out = (void *)f + NQ_L4_END;
+	__be64 version = bpf_cpu_to_be64(s->version);
+
 	write_l3(f, r->addr, r->port, NQ_VERSION_BYTES + s->value_bytes);
-	out[0] = op;
-	out[1] = hops;
-	out[2] = epoch;
-	out[3] = (__u16)~fold((__u64)op + hops + epoch + r->rest_sum + (__u32)version + (version >> 32) +
+	out[0] = NQ_REPLY_WORD;
+	out[1] = r->hops;
+	out[2] = r->epoch;
+	out[3] = (__u16)~fold((__u64)NQ_REPLY_WORD + r->hops + r->epoch + r->rest_sum + (__u32)version + (version >> 32) +
 			      s->value_sum) << (16 - NQ_CHECK_SHIFT); /* and status OK, which is 0 */
 	*(__be64 *)(out + NQ_BASE_BYTES / 4) = version;
-	return 0;
 }
 _Static_assert(NQ_STATUS_OK == 0, "write_reply stores it with the checksum");
 
 /* Writes the value behind the headers; 0 on success, 1 if a writer disturbed it meanwhile. */
-static __always_inline int write_value(struct xdp_md *ctx, struct nq_object *o, const struct snapshot *s)
+static __always_inline int write_value(struct xdp_md *ctx, const struct nq_object *o, const struct snapshot *s)
 {
 	__u64 *out = data_of(ctx) + NQ_L4_END + NQ_VERSION_BYTES;
+	__u32 n = s->value_bytes;
 
-	if (s->value_bytes == sizeof(s->small)) {
+	if (n == sizeof(s->small)) {
 		if ((void *)(out + 2) > end_of(ctx))
 			return -1;
 		out[0] = s->small[0];
 		out[1] = s->small[1];
 		return 0;
 	}
-	if (!s->value_bytes)
+	asm volatile("" : "+r"(n)); /* else the comparisons are spread over copies that the verifier can't connect */
+	if (!n)
 		return 0;
-	if (bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, o->value, s->value_bytes))
+	if (n > nq_cell_bytes || bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, (void *)o->value, n))
 		return -1;
 	load_fence();
 	return *(volatile __u32 *)&o->seq != s->seq;
 }
 
-/* Answers from the object without a lock; -1, with the packet as it came, if that can't be done now. */
-static __always_inline int answer_plain(struct xdp_md *ctx, const struct plain_read *r, const struct nq_live *live,
-					struct nq_object *o)
+static __always_inline int answered(struct nq_object *o)
+{
+	o->reads++; /* for placement: CPUs that count at the same time may lose one */
+	count(NQ_OP_READ, NQ_OUTCOME_ANSWERED_CLEAN);
+	return XDP_TX;
+}
+
+/* Answers once more from the start, in a frame that holds a reply which a writer disturbed. */
+static __noinline int answer_again(struct xdp_md *ctx, struct nq_object *o)
 {
 	struct snapshot s;
+	struct frame *f;
+	struct reply r;
+	int result;
 
-	for (int i = 0; i < NQ_READ_TRIES; i++) {
+	for (int i = 1; i < NQ_READ_TRIES; i++) {
 		if (!take_snapshot(o, &s))
-			return i ? drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED) : -1;
+			break;
 		if (resize(ctx, NQ_VERSION_BYTES + s.value_bytes))
-			return i ? drop(0, NQ_OUTCOME_UNROUTABLE) : -1;
-		if (write_reply(data_of(ctx), end_of(ctx), r, &s, live))
+			return drop(0, NQ_OUTCOME_UNROUTABLE);
+		f = data_of(ctx);
+		if ((void *)(f + 1) + NQ_VERSION_BYTES > end_of(ctx))
 			return XDP_DROP;
-		if (write_value(ctx, o, &s))
-			continue;
-		o->reads++; /* for placement: CPUs that count at the same time may lose one */
-		count(NQ_OP_READ, NQ_OUTCOME_ANSWERED_CLEAN);
-		return XDP_TX;
+		r = reply_again(f);
+		write_reply(f, &r, &s);
+		result = write_value(ctx, o, &s);
+		if (result <= 0)
+			return result ? XDP_DROP : answered(o);
 	}
 	return drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED);
 }
 
-/* Is this the head of a READ without flags, of the given length? */
-static __always_inline int is_plain_read(const struct nq_base *base, __u32 message_bytes)
+/*
+ * Answers a plain read from the object without a lock; -1, with the packet as it came but for padding, if that can't be
+ * done now. The frame is resized before anything is written, and what goes into it is loaded behind that call, across
+ * which the CPU has few registers.
+ */
+static __always_inline int answer_plain(struct xdp_md *ctx, const struct nq_live *live, struct nq_object *o,
+					__u64 rest_sum)
 {
-	return message_bytes == NQ_BASE_BYTES && base->op == NQ_OP_READ && !base->flags;
+	__u32 value_bytes = *(volatile __u16 *)&o->value_bytes;
+	struct snapshot s;
+	struct frame *f;
+	struct reply r;
+	int result;
+
+	if (o->version != o->committed || value_bytes > nq_cell_bytes || resize(ctx, NQ_VERSION_BYTES + value_bytes) ||
+	    !take_snapshot(o, &s) || s.value_bytes != value_bytes)
+		return -1;
+	f = data_of(ctx);
+	if ((void *)(f + 1) + NQ_VERSION_BYTES > end_of(ctx))
+		return XDP_DROP;
+	r = reply_to(f, live, rest_sum);
+	write_reply(f, &r, &s);
+	result = write_value(ctx, o, &s);
+	if (result)
+		return result < 0 ? XDP_DROP : answer_again(ctx, o);
+	return answered(o);
 }
 
 /*
- * Finds the object of a plain read that a node may answer from its copy, if that is clean; 0 for all others, and for
- * messages that are damaged. The frame's lengths have been checked.
+ * Finds the object of a plain read that a node may answer from its own copy, if that is clean; 0 for all others. The
+ * message has been checked.
  */
-static __always_inline struct nq_object *find_plain(void *data, void *end, struct plain_read *r,
-						    struct nq_live **live)
+static __always_inline struct nq_object *find_plain(const struct frame *f, struct nq_live **live)
 {
-	struct frame *f = data;
-	struct nq_base *base = (void *)(f + 1);
-	__u32 shard, *word = (void *)base;
+	const struct nq_base *base = (void *)f + NQ_L4_END;
+	__u32 shard = bpf_ntohs(base->shard);
 
-	if ((void *)(base + 1) > end)
-		return 0;
-	r->words[0] = word[0];
-	r->words[1] = word[1];
-	r->words[2] = word[2];
-	r->words[3] = word[3];
-	r->rest_sum = sum_words(word + 4, NQ_BASE_BYTES / 4 - 4);
-	if (fold((__u64)r->words[0] + r->words[1] + r->words[2] + r->words[3] + r->rest_sum) != 0xffff ||
-	    base->detail || base->hops >= NQ_MAX_HOPS)
-		return 0;
-	shard = bpf_ntohs(base->shard);
 	*live = bpf_map_lookup_elem(&nq_live, &shard);
 	if (!*live || ((__u32)bpf_be64_to_cpu(base->key_lo) & nq_shard_mask) != shard || !permitted(*live))
 		return 0;
-	r->addr = ip_of(f)->saddr;
-	r->port = udp_of(f)->source;
-	r->macs = load_macs(&f->eth);
 	return bpf_map_lookup_elem(&nq_objects, &base->key_hi);
 }
 
 /*
  * The read that everything is built for: a plain READ of a clean, present object by a client. Returns an action; or
- * -1, with the packet as it came, for everything else.
+ * -1, with the packet as it came but for padding, for everything else.
  */
 static __always_inline int read_clean(struct xdp_md *ctx)
 {
 	struct nq_live *live = 0;
-	struct plain_read r;
-	struct nq_object *o = find_plain(data_of(ctx), end_of(ctx), &r, &live);
+	struct nq_object *o;
+	__u64 rest_sum;
 
-	return o ? answer_plain(ctx, &r, live, o) : -1;
+	if (!is_plain_read(data_of(ctx), end_of(ctx), &rest_sum))
+		return -1;
+	o = find_plain(data_of(ctx), &live);
+	return o ? answer_plain(ctx, live, o, rest_sum) : -1;
 }
 
 static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __be32 epoch,
