@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,6 +106,10 @@ func runCheck(ctx context.Context, out, progress io.Writer, flags *checkFlags) e
 	}
 	if flags.seconds < 1 {
 		return usageError(fmt.Errorf("--seconds %d: at least 1 is wanted", flags.seconds))
+	}
+	err = cmp.Or(lab.Loss.CheckPercent(flags.loss), lab.Duplicate.CheckPercent(flags.duplicate), lab.Corrupt.CheckPercent(flags.corrupt))
+	if err != nil {
+		return usageError(err)
 	}
 	fmt.Fprintf(progress, "seed %d\n", flags.seed)
 	var result *checkResult

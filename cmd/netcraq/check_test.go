@@ -52,3 +52,15 @@ func TestCheckRefusesUnknownRules(t *testing.T) {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }
+
+// TestCheckRefusesImpossibleShares: before a lab is brought up.
+func TestCheckRefusesImpossibleShares(t *testing.T) {
+	for _, flags := range []checkFlags{{loss: 101}, {duplicate: -1}, {corrupt: 100.5}} {
+		var progress bytes.Buffer
+		flags.seconds, flags.name, flags.plane = 1, "tshares", planeSoft
+		err := runCheck(t.Context(), io.Discard, &progress, &flags)
+		if exitStatus(err, true) != exitUsage || progress.Len() != 0 {
+			t.Errorf("%+v: %v, %q", flags, err, progress.String())
+		}
+	}
+}

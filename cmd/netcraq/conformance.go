@@ -55,6 +55,9 @@ packets of that kind passed over. xdp is the bytecode that nodes run, executed b
 }
 
 func runConformance(ctx context.Context, out, progress io.Writer, flags *conformanceFlags) (err error) {
+	if flags.packets < 0 {
+		return usageError(fmt.Errorf("--random %d: 0 or more packets are wanted", flags.packets))
+	}
 	target, err := conformanceTarget(flags.plane)
 	if err != nil {
 		return err

@@ -28,3 +28,11 @@ func TestConformanceRefusesUnknownPlanes(t *testing.T) {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }
+
+func TestConformanceRefusesNegativeCounts(t *testing.T) {
+	var out bytes.Buffer
+	err := runConformance(t.Context(), &out, io.Discard, &conformanceFlags{plane: "soft", packets: -5})
+	if exitStatus(err, true) != exitUsage || out.Len() != 0 {
+		t.Errorf("%v, %q", err, out.String())
+	}
+}

@@ -56,10 +56,18 @@ type Faults struct {
 
 const perPercent = 10_000 // frames per million
 
+// CheckPercent reports what can be no chance of a fault.
+func (k Kind) CheckPercent(percent float64) error {
+	if math.IsNaN(percent) || percent < 0 || percent > 100 {
+		return fmt.Errorf("%s: a percentage from 0 to 100 is wanted, not %v", k, percent)
+	}
+	return nil
+}
+
 // SetFault sets the chance, in percent, of one kind of fault on the selected links, in both directions; 0 ends it.
 func (l *Lab) SetFault(kind Kind, percent float64, where Where) error {
-	if math.IsNaN(percent) || percent < 0 || percent > 100 {
-		return fmt.Errorf("%s: a percentage from 0 to 100 is wanted, not %v", kind, percent)
+	if err := kind.CheckPercent(percent); err != nil {
+		return err
 	}
 	links, err := l.selected(where)
 	if err != nil {
