@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -155,6 +156,30 @@ func TestNoFallbackFromXDP(t *testing.T) {
 				t.Errorf("%v: %v, want %q", c.args, err, want)
 			}
 		}
+	}
+}
+
+// TestRemove: what cannot be examined is not nothing, what a start left that was killed goes, and what is not a node's
+// stays.
+func TestRemove(t *testing.T) {
+	dir := t.TempDir()
+	half, foreign := filepath.Join(dir, "half"), filepath.Join(dir, "foreign")
+	file := filepath.Join(foreign, "letter")
+	if err := errors.Join(os.Mkdir(half, 0o700), os.Mkdir(foreign, 0o700), os.WriteFile(file, nil, 0o600),
+		os.WriteFile(filepath.Join(half, "nq_objects"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for pin, want := range map[string]string{filepath.Join(file, "x"): "not a directory", foreign: "holds letter", half: "", half + "2": ""} {
+		_, _, err := execute(t.Context(), newNodeCommand(), "--remove", "--pin", pin)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", pin, err, want)
+		}
+	}
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("half a data plane is left: %v", err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
 	}
 }
 

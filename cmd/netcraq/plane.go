@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -115,9 +116,14 @@ func removeEmptyPinRoot() { _ = os.Remove(filepath.Dir(xdp.DefaultPin("any"))) }
 
 // removePlane ends the data plane that is pinned in a directory.
 func removePlane(log *slog.Logger, pin string) error {
-	if !xdp.Pinned(pin) {
+	switch _, err := os.Stat(pin); {
+	case errors.Is(err, os.ErrNotExist):
 		log.Info("nothing to remove", "pin", pin)
 		return nil
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("nobody but root can tell whether a data plane is pinned: run it as root (sudo): %w", err)
+	case err != nil:
+		return fmt.Errorf("looking for a data plane to remove: %w", err)
 	}
 	if err := xdp.Remove(pin); err != nil {
 		return fmt.Errorf("removing the data plane pinned at %s: %w", pin, err)

@@ -17,8 +17,9 @@ const bpfFS = "/sys/fs/bpf"
 // DefaultPin is the directory of the pins of the node with that name.
 func DefaultPin(name string) string { return filepath.Join(bpfFS, "netcraq", name) }
 
-// File names of the attachments to a port begin with these.
+// File names begin with these: of maps, and of the attachments to a port.
 const (
+	mapPin  = "nq_"
 	portPin = "port-"
 	growPin = "grow-"
 )
@@ -47,12 +48,21 @@ func Pinned(pin string) bool {
 }
 
 // Remove ends the data plane pinned in the directory: ports are detached, all its objects are lost. Nothing pinned there
-// is no error.
+// is no error; a directory with anything else in it is left alone and is one.
 func Remove(pin string) error {
-	names, err := attachments(pin)
+	entries, err := os.ReadDir(pin)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !isPin(e.Name()) {
+			return fmt.Errorf("%s holds %s, which no node has put there: is it the right directory?", pin, e.Name())
+		}
+	}
+	names, err := attachments(pin)
 	if err != nil {
 		return err
 	}
@@ -61,16 +71,21 @@ func Remove(pin string) error {
 			return err
 		}
 	}
-	entries, err := os.ReadDir(pin)
-	if err != nil {
-		return err
-	}
 	for _, e := range entries {
 		if err := os.Remove(filepath.Join(pin, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
 	return os.Remove(pin)
+}
+
+// isPin reports whether a data plane of this version or another may have pinned something under that file name.
+func isPin(name string) bool {
+	return name == identityPin || strings.HasPrefix(name, mapPin) || isAttachment(name)
+}
+
+func isAttachment(name string) bool {
+	return strings.HasPrefix(name, portPin) || strings.HasPrefix(name, growPin)
 }
 
 // attachments lists the file names of the pinned attachments.
@@ -81,7 +96,7 @@ func attachments(pin string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), portPin) || strings.HasPrefix(e.Name(), growPin) {
+		if isAttachment(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}

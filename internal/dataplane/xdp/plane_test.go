@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -301,6 +302,23 @@ func TestHalfStart(t *testing.T) {
 			return err
 		}
 		return p.Close()
+	})
+}
+
+// TestForeignDirectory leaves a directory alone that was named by mistake.
+func TestForeignDirectory(t *testing.T) {
+	o := testOptions(t)
+	o.Pin = t.TempDir()
+	file := filepath.Join(o.Pin, "letter")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inNamespace(t, func() error {
+		if p, err := Open(o); err == nil {
+			return errors.Join(errors.New("a node is pinned among letters"), p.Close())
+		}
+		_, err := os.Stat(file)
+		return err
 	})
 }
 
