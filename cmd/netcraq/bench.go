@@ -185,6 +185,8 @@ func runBench[R bench.Report](c *cobra.Command, out *benchOutput, run func(conte
 	switch {
 	case c.Context().Err() != nil:
 		return errors.New("interrupted; nothing is left behind")
+	case errors.As(err, new(*bench.OptionError)):
+		return usageError(err)
 	case err != nil:
 		return err
 	}

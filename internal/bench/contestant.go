@@ -53,7 +53,7 @@ type Turns struct {
 
 func (t *Turns) validate() error {
 	if t.Rounds < 1 || t.Seconds <= 0 || t.Seconds/float64(t.Rounds) < shortestTurn.Seconds() {
-		return fmt.Errorf("--seconds %v in --rounds %d: a turn of at least %v is wanted", t.Seconds, t.Rounds, shortestTurn)
+		return wrongOption("--seconds %v in --rounds %d: a turn of at least %v is wanted", t.Seconds, t.Rounds, shortestTurn)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ var kindNames = [kinds]string{"read", "write", "socket echo"}
 // an echo by a socket over a link of the same kind that no XDP program slows down.
 func Latency(ctx context.Context, o LatencyOptions) (*LatencyResult, error) {
 	if o.Count < 1 {
-		return nil, fmt.Errorf("--count: at least 1, not %d", o.Count)
+		return nil, wrongOption("--count: at least 1, not %d", o.Count)
 	}
 	if err := o.validate(); err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func newMesh(n int, o *NodeOptions) (*mesh, error) {
 // newLinkedHosts makes a mesh on whose hosts no node runs yet.
 func newLinkedHosts(n int) (m *mesh, hosts []*host, err error) {
 	if n < 1 || n > wire.MaxChain {
-		return nil, nil, fmt.Errorf("a chain has 1 to %d nodes, not %d", wire.MaxChain, n)
+		return nil, nil, wrongOption("--nodes: 1 to %d, not %d", wire.MaxChain, n)
 	}
 	m = new(mesh)
 	defer func() {

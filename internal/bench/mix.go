@@ -41,9 +41,9 @@ func (o *MixOptions) check() error {
 	}
 	switch {
 	case o.WriteShare < 0 || o.WriteShare > 1:
-		return fmt.Errorf("--write-share: 0 to 1, not %v", o.WriteShare)
+		return wrongOption("--write-share: 0 to 1, not %v", o.WriteShare)
 	case o.Target < 0 || o.Target >= o.Nodes:
-		return fmt.Errorf("--target: 0 (the head) to %d (the tail), not %d", o.Nodes-1, o.Target)
+		return wrongOption("--target: 0 (the head) to %d (the tail), not %d", o.Nodes-1, o.Target)
 	}
 	return nil
 }

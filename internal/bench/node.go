@@ -26,9 +26,9 @@ type NodeOptions struct {
 func (o *NodeOptions) validate() error {
 	switch {
 	case o.Keys < 1 || o.Keys > maxKeys:
-		return fmt.Errorf("--keys: 1 to %d, not %d", maxKeys, o.Keys)
+		return wrongOption("--keys: 1 to %d, not %d", maxKeys, o.Keys)
 	case o.ValueBytes < 0 || o.ValueBytes > wire.MaxValueBytes:
-		return fmt.Errorf("--value-bytes: 0 to %d, not %d", wire.MaxValueBytes, o.ValueBytes)
+		return wrongOption("--value-bytes: 0 to %d, not %d", wire.MaxValueBytes, o.ValueBytes)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Pl
 	case "soft":
 		return soft.Listen(addr, o.chainOptions())
 	}
-	return nil, fmt.Errorf("there is no plane %q: want xdp or soft", o.Plane)
+	return nil, wrongOption("--plane %q: want xdp or soft", o.Plane)
 }
 
 // join makes the nodes one chain, head first, for the only shard.

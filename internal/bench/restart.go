@@ -24,6 +24,16 @@ type RestartOptions struct {
 	Progress   Progress
 }
 
+func (o *RestartOptions) validate() error {
+	switch {
+	case !(o.Rate > 0): // NaN too
+		return wrongOption("--rate: more than 0, not %v", o.Rate)
+	case o.Kills < 1:
+		return wrongOption("--kills: at least 1, not %d", o.Kills)
+	}
+	return (&NodeOptions{Keys: o.Keys, ValueBytes: o.ValueBytes}).validate()
+}
+
 // AgentOptions are what the command line of a node's agent has to say.
 type AgentOptions struct {
 	Name    string
@@ -60,6 +70,9 @@ type RestartRow struct {
 // Restart kills the agent of each node of a chain on the XDP plane, with SIGKILL, and starts it again, while requests
 // come in at a given rate and every answer is counted.
 func Restart(ctx context.Context, o RestartOptions) (*RestartResult, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
 	m, hosts, err := newLinkedHosts(o.Nodes)
 	if err != nil {
 		return nil, err
