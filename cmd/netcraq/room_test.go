@@ -25,6 +25,10 @@ func TestMessagesGrow(t *testing.T) {
 			}
 		}
 	}
+	// A client on the node's own machine reaches the agent's socket, which runs the same program.
+	if got := mustRun(t, "lab", "--name", name, "exec", "n2", "--", "netcraq", "get", "grow", "--node", "n2", "--raw"); len(got) != wire.MaxValueBytes {
+		t.Errorf("to its own machine n2 answers %d bytes", len(got))
+	}
 	mustRun(t, "lab", "--name", name, "fault", "agent-kill", "n2") // the kernel answers by itself
 	if got := mustRun(t, client("get", "grow", "--node", "n2", "--raw")...); len(got) != wire.MaxValueBytes {
 		t.Errorf("without its agent n2 answers %d bytes", len(got))
