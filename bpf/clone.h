@@ -109,11 +109,12 @@ static __always_inline void plan_messages(struct nq_work *w, struct nq_plan *p, 
 		w->out_value_sum = w->value_sum;
 		*(__u64 *)(p->answer + NQ_VERSION_BYTES) = counter;
 	}
-	w->out.base.checksum = ~fold(sum_words(&w->out, NQ_VERSION_BYTES / 4) + w->out_value_sum);
+	seal_short(w);
 	__builtin_memcpy(p->answer, &w->out, NQ_VERSION_BYTES);
 	begin(w, NQ_OP_ACK, 0, 0, epoch);
 	w->out_short.version.version = bpf_cpu_to_be64(w->committed);
-	w->out.base.checksum = ~fold(sum_words(&w->out, NQ_VERSION_BYTES / 4));
+	w->out_value_sum = 0;
+	seal_short(w);
 	__builtin_memcpy(p->ack, &w->out, NQ_VERSION_BYTES);
 }
 

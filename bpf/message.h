@@ -245,13 +245,19 @@ static __always_inline void begin_chain(struct nq_work *w, __u64 version)
 	out->client_op = w->client_op;
 }
 
+/* Sets the checksum of a composed message of the version layout. */
+static __always_inline void seal_short(struct nq_work *w)
+{
+	w->out.base.checksum = ~fold(sum_words(&w->out, NQ_VERSION_BYTES / 4) + w->out_value_sum);
+}
+
 /*
  * Write the composed header; they fail, with the packet as it came, if the frame can't grow. Header lengths are
  * numbers that the verifier knows.
  */
 static __always_inline int put_short(struct xdp_md *ctx, struct nq_work *w, __u32 value_bytes)
 {
-	w->out.base.checksum = ~fold(sum_words(&w->out, NQ_VERSION_BYTES / 4) + w->out_value_sum);
+	seal_short(w);
 	if (make_room(ctx, NQ_VERSION_BYTES + value_bytes))
 		return -1;
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END, &w->out, NQ_VERSION_BYTES);

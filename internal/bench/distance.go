@@ -38,16 +38,11 @@ func Distance(ctx context.Context, o DistanceOptions) (*DistanceResult, error) {
 	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
 		return nil, err
 	}
-	m, err := newMesh(o.Nodes, &o.NodeOptions)
+	m, keys, err := newFilledMesh(ctx, o.Nodes, &o.NodeOptions, o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	defer m.undo.run()
-	keys := randomKeys(o.Keys)
-	o.Progress.say("writing %d keys of %d bytes", o.Keys, o.ValueBytes)
-	if err := fill(ctx, keys, o.ValueBytes, m.ways[0], m.genPorts()...); err != nil {
-		return nil, err
-	}
 	runners := make([]contestant, o.Nodes)
 	for i := range runners {
 		r := &request{op: wire.OpRead, valueBytes: o.ValueBytes, versionMax: fillPasses, keys: keys}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 
@@ -140,4 +141,19 @@ func (m *mesh) packets() (uint64, error) {
 		sum += n
 	}
 	return sum, nil
+}
+
+// newFilledMesh makes a mesh and writes every key of its chain once.
+func newFilledMesh(ctx context.Context, nodes int, o *NodeOptions, progress Progress) (*mesh, []wire.Key, error) {
+	m, err := newMesh(nodes, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys := randomKeys(o.Keys)
+	progress.say("writing %d keys of %d bytes", o.Keys, o.ValueBytes)
+	if err := fill(ctx, keys, o.ValueBytes, m.ways[0], m.genPorts()...); err != nil {
+		m.undo.run()
+		return nil, nil, err
+	}
+	return m, keys, nil
 }

@@ -54,16 +54,11 @@ func Mix(ctx context.Context, o MixOptions) (*MixResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	m, err := newMesh(o.Nodes, &o.NodeOptions)
+	m, keys, err := newFilledMesh(ctx, o.Nodes, &o.NodeOptions, o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	defer m.undo.run()
-	keys := randomKeys(o.Keys)
-	o.Progress.say("writing %d keys of %d bytes", o.Keys, o.ValueBytes)
-	if err := fill(ctx, keys, o.ValueBytes, m.ways[0], m.genPorts()...); err != nil {
-		return nil, err
-	}
 	load, err := newLoad(&request{
 		op: wire.OpRead, writeShare: o.WriteShare, valueBytes: o.ValueBytes, keys: keys,
 	}, m.ways[o.Target], m.genPorts()...)

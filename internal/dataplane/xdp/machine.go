@@ -15,6 +15,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane/conformance"
+	"github.com/netcraq/netcraq/internal/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -248,7 +249,7 @@ func (m *Machine) Load(s conformance.State) error {
 }
 
 const (
-	etherBytes = 14
+	etherBytes = frame.EthernetBytes
 	planMagic  = 0x4e515031
 	mostCopies = wire.MaxChain
 )

@@ -62,12 +62,11 @@ func Remove(pin string) error {
 			return fmt.Errorf("%s holds %s, which no node has put there: is it the right directory?", pin, e.Name())
 		}
 	}
-	names, err := attachments(pin)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := detach(filepath.Join(pin, name)); err != nil {
+	for _, e := range entries {
+		if !isAttachment(e.Name()) {
+			continue
+		}
+		if err := detach(filepath.Join(pin, e.Name())); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -25,7 +26,7 @@ const (
 )
 
 const (
-	headersBytes = 28 // IPv4 and UDP, before a message
+	headersBytes = frame.IPv4Bytes + frame.UDPBytes // before a message
 	maxPorts     = 16
 )
 
@@ -104,46 +105,38 @@ func (a *attachment) undo(pin string) {
 	a.link = nil
 }
 
-// attach puts the program on a port, in the place of a predecessor's if there is one.
-func (p *port) attach(program *ebpf.Program, mode Mode, pin string) error {
-	path := filepath.Join(pin, portPin+p.name)
-	if pin != "" && p.xdp.takeOver(program, path) {
+// set puts the program in the place of a predecessor's, or attaches it anew and leaves it pinned under that name.
+func (a *attachment) set(program *ebpf.Program, pin, name string, attach func() (link.Link, error)) error {
+	path := filepath.Join(pin, name)
+	if pin != "" && a.takeOver(program, path) {
 		return nil
 	}
+	var err error
+	if a.link, err = attach(); err != nil || pin == "" {
+		return err
+	}
+	return a.link.Pin(path)
+}
+
+// attach puts the programs on a port, in the place of a predecessor's if there are any.
+func (p *port) attach(o *objects, mode Mode, pin string) error {
 	flags := link.XDPDriverMode
 	if mode == Generic {
 		flags = link.XDPGenericMode
 	}
-	var err error
-	p.xdp.link, err = link.AttachXDP(link.XDPOptions{Program: program, Interface: p.index, Flags: flags})
+	err := p.xdp.set(o.Ingress, pin, portPin+p.name, func() (link.Link, error) {
+		return link.AttachXDP(link.XDPOptions{Program: o.Ingress, Interface: p.index, Flags: flags})
+	})
 	if err != nil {
 		return fmt.Errorf("port %s: %w", p.name, err)
 	}
-	if pin == "" {
-		return nil
-	}
-	return p.xdp.link.Pin(path)
-}
-
-// attachGrow puts the program for long answers behind the first one. Kernels before 6.6 can't; there the agent
-// sends those answers.
-func (p *port) attachGrow(program *ebpf.Program, pin string) error {
-	path := filepath.Join(pin, growPin+p.name)
-	if pin != "" && p.grow.takeOver(program, path) {
-		return nil
-	}
-	var err error
-	p.grow.link, err = link.AttachTCX(link.TCXOptions{Program: program, Interface: p.index, Attach: ebpf.AttachTCXIngress})
-	if errors.Is(err, ebpf.ErrNotSupported) {
-		return nil
-	}
-	if err != nil {
+	err = p.grow.set(o.Grow, pin, growPin+p.name, func() (link.Link, error) {
+		return link.AttachTCX(link.TCXOptions{Program: o.Grow, Interface: p.index, Attach: ebpf.AttachTCXIngress})
+	})
+	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) { // before Linux 6.6 the agent sends long answers
 		return fmt.Errorf("port %s: %w", p.name, err)
 	}
-	if pin == "" {
-		return nil
-	}
-	return p.grow.link.Pin(path)
+	return nil
 }
 
 // attachAll attaches to every port in one mode. It returns the mode, and why it is not native if it should have been.
@@ -179,10 +172,7 @@ func attachAll(ports []port, o *objects, mode Mode, pin string) (Mode, string, e
 
 func attachEach(ports []port, o *objects, mode Mode, pin string) error {
 	for i := range ports {
-		if err := ports[i].attach(o.Ingress, mode, pin); err != nil {
-			return err
-		}
-		if err := ports[i].attachGrow(o.Grow, pin); err != nil {
+		if err := ports[i].attach(o, mode, pin); err != nil {
 			return err
 		}
 	}
