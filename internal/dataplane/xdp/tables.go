@@ -51,10 +51,14 @@ func (o *objects) counters() (chain.Counters, error) {
 // Object implements [dataplane.Plane].
 func (p *Plane) Object(key wire.Key) (chain.Object, bool, error) { return p.objects.object(key) }
 
-// object copies an object. A copy is whole if its seq is even and the next copy begins with the same: then no packet
-// wrote in between.
+// wholeCopies is how many copies in a row with the same even sequence number prove that the one in the middle is whole: no
+// packet wrote between the first copy and the last. Two prove nothing, for the kernel may copy the end of an entry
+// before its sequence number.
+const wholeCopies = 3
+
+// object copies an object.
 func (o *objects) object(key wire.Key) (chain.Object, bool, error) {
-	last := uint32(1)
+	last, same := uint32(1), 0
 	var previous chain.Object
 	for range readTries {
 		entry, err := o.Objects.LookupBytes(keyBytes(key))
@@ -68,7 +72,10 @@ func (o *objects) object(key wire.Key) (chain.Object, bool, error) {
 		if err != nil {
 			return chain.Object{}, false, err
 		}
-		if h.Seq&1 == 0 && h.Seq == last {
+		if h.Seq&1 == 1 || h.Seq != last {
+			same = 0
+		}
+		if same++; same == wholeCopies {
 			return previous, true, nil
 		}
 		last, previous = h.Seq, object
@@ -153,6 +160,7 @@ func (o *objects) sessions(visit func(chain.SessionKey, chain.Session) bool) err
 
 // lane makes sure that a copy of a lane is whole, as object does; it is copied again until it is.
 func (o *objects) lane(k nqLaneKey, previous nqLane) (nqLane, bool, error) {
+	same := 1
 	for range readTries {
 		var next nqLane
 		err := o.Lanes.Lookup(k, &next)
@@ -162,7 +170,10 @@ func (o *objects) lane(k nqLaneKey, previous nqLane) (nqLane, bool, error) {
 		if err != nil {
 			return next, false, fmt.Errorf("reading sessions: %w", err)
 		}
-		if next.Lock&1 == 0 && next.Lock == previous.Lock {
+		if next.Lock&1 == 1 || next.Lock != previous.Lock {
+			same = 0
+		}
+		if same++; same == wholeCopies {
 			return previous, true, nil
 		}
 		previous = next
