@@ -14,7 +14,7 @@ func (r *request) read() wire.Outcome {
 	if r.relaxed() {
 		return r.answerRead(object, wire.OutcomeAnsweredRelaxed)
 	}
-	clean := object == nil || object.Clean()
+	clean := r.clean(object)
 	switch {
 	case r.permitted() && clean:
 		return r.answerRead(object, r.cleanOutcome())
@@ -60,7 +60,7 @@ func (r *request) answerRead(object *Object, outcome wire.Outcome) wire.Outcome 
 	}
 	object.Reads++
 	flags := wire.Flag(0)
-	if !object.Clean() {
+	if !r.clean(object) {
 		flags = wire.FlagDirty
 	}
 	if object.absent() {

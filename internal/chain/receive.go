@@ -104,6 +104,13 @@ func (r *request) fromChain() wire.Outcome {
 	return r.probe()
 }
 
+// clean reports whether no write of the object is under way. What an active tail holds is committed, whatever mark it
+// carries: a replica that became the tail did not hear of it (C2).
+func (r *request) clean(object *Object) bool {
+	c := &r.shard.config
+	return object == nil || object.Clean() || c.Tail() && c.State == Active
+}
+
 // permitted is R4: may this node reveal state?
 func (r *request) permitted() bool {
 	return !r.shard.config.Learner && r.now < r.shard.leaseUntil

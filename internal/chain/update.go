@@ -71,6 +71,7 @@ func (r *request) probe() wire.Outcome {
 	}
 	committed := uint64(0)
 	if object := r.node.objects[r.message.Key]; object != nil {
+		object.Committed = object.Version
 		committed = object.Committed
 	}
 	r.sendAck(r.from, committed)

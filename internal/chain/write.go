@@ -76,7 +76,7 @@ func (r *request) order() wire.Outcome {
 
 // unsettled is W5: an object with a write under way, on whose outcome this one would depend.
 func (r *request) unsettled(object *Object) bool {
-	return object != nil && !object.Clean() && r.node.options.Without&W5 == 0
+	return !r.clean(object) && r.node.options.Without&W5 == 0
 }
 
 // matches is the comparison of W4; expecting 0 means expecting no value, never written or deleted.

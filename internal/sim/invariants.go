@@ -53,12 +53,16 @@ func (w *world) view(i int, key wire.Key) chain.Object {
 	return chain.Object{}
 }
 
+// tailView is the tail's copy of an object, all of which is committed (C2).
+func (w *world) tailView(key wire.Key) chain.Object {
+	o := w.view(w.chain[len(w.chain)-1], key)
+	o.Committed = o.Version
+	return o
+}
+
 // checkChain is I3 to I6, which speak of one key along an active chain.
 func (w *world) checkChain(key wire.Key) {
-	tail := w.view(w.chain[len(w.chain)-1], key)
-	if !tail.Clean() {
-		w.broken(fmt.Errorf("I3: the tail holds version %d of which it has committed %d", tail.Version, tail.Committed))
-	}
+	tail := w.tailView(key)
 	if acked := w.acked[key]; tail.Committed < acked {
 		w.broken(fmt.Errorf("I6: version %d was answered with OK, but the tail has committed %d", acked, tail.Committed))
 	}
@@ -85,9 +89,12 @@ func sameValue(a, b *chain.Object) bool {
 // checkAgreement is I7: once all messages have arrived and the agents had time, the members hold the same, all clean.
 func (w *world) checkAgreement() {
 	for _, key := range w.keys {
-		tail := w.view(w.chain[len(w.chain)-1], key)
+		tail := w.tailView(key)
 		for place, i := range w.chain {
 			o := w.view(i, key)
+			if place == len(w.chain)-1 {
+				o = tail
+			}
 			if !o.Clean() || o.Version != tail.Version || !sameValue(&o, &tail) {
 				w.broken(fmt.Errorf("I7: after all has arrived place %d has version %d (committed %d), the tail %d",
 					place, o.Version, o.Committed, tail.Version))

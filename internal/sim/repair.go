@@ -1,12 +1,10 @@
 package sim
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 
 	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/wire"
 )
 
 func (w *world) members() []netip.AddrPort {
@@ -73,49 +71,10 @@ func (w *world) plan(do func()) {
 
 // planSync is C2. It is planned when the members are frozen, because only then does the head's state stand still.
 func (w *world) planSync() {
-	head := w.nodes[w.chain[0]].node
-	for _, i := range w.chain[1:] {
-		for _, key := range w.keys {
-			if o := head.Objects()[key]; o != nil && !o.Clean() {
-				w.plan(func() { pushObject(head, w.nodes[i].node, key) })
-			}
-		}
-		w.plan(func() { pushSessions(head, w.nodes[i].node) })
-	}
-	for _, i := range w.chain {
-		w.plan(func() { commitAll(w.nodes[i].node) })
-	}
-	for _, i := range slices.Backward(w.chain) {
+	act := slices.Clone(w.chain)
+	w.rng.Shuffle(len(act), func(i, j int) { act[i], act[j] = act[j], act[i] })
+	for _, i := range act {
 		w.plan(func() { w.configure(i, chain.Active); w.grant(i) })
 	}
 	w.plan(func() { w.result.Repairs++ })
-}
-
-func pushObject(from, to *chain.Node, key wire.Key) {
-	o := *from.Objects()[key]
-	have := to.Objects()[key]
-	if have != nil && have.Version >= o.Version {
-		return
-	}
-	o.Committed = 0
-	if have != nil {
-		o.Committed = have.Committed
-	}
-	to.PutObject(key, o)
-}
-
-func pushSessions(from, to *chain.Node) {
-	have := to.Sessions()
-	for k, s := range maps.All(from.Sessions()) {
-		if s.Seq > have[k].Seq {
-			to.PutSession(k, s)
-		}
-	}
-}
-
-// commitAll may take all that a member has for committed: after the push nobody in the chain holds anything older.
-func commitAll(n *chain.Node) {
-	for _, o := range n.Objects() {
-		o.Committed = o.Version
-	}
 }
