@@ -66,7 +66,7 @@ generate: setup
 # The generated gRPC code is committed; protoc is Debian's, the plugins are pinned by go.mod and here.
 TOOLS := $(CURDIR)/out/tools
 PROTO = PATH=$(TOOLS):$$PATH protoc --proto_path=api --go_opt=module=github.com/netcraq/netcraq \
-	--go-grpc_opt=module=github.com/netcraq/netcraq api/agent.proto
+	--go-grpc_opt=module=github.com/netcraq/netcraq api/agent.proto api/controller.proto
 $(TOOLS)/protoc-gen-go: go.mod | setup
 	GOBIN=$(TOOLS) go install google.golang.org/protobuf/cmd/protoc-gen-go
 $(TOOLS)/protoc-gen-go-grpc: | setup

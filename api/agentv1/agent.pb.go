@@ -929,6 +929,354 @@ func (x *ObjectResponse) GetWrites() uint64 {
 	return 0
 }
 
+type ExportRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shards        []*ExportShards        `protobuf:"bytes,1,rep,name=shards,proto3" json:"shards,omitempty"`
+	MaxKibS       uint32                 `protobuf:"varint,2,opt,name=max_kib_s,json=maxKibS,proto3" json:"max_kib_s,omitempty"` // 0: as fast as it goes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportRequest) Reset() {
+	*x = ExportRequest{}
+	mi := &file_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportRequest) ProtoMessage() {}
+
+func (x *ExportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
+func (*ExportRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ExportRequest) GetShards() []*ExportShards {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *ExportRequest) GetMaxKibS() uint32 {
+	if x != nil {
+		return x.MaxKibS
+	}
+	return 0
+}
+
+type ExportShards struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Shards        []uint32               `protobuf:"varint,2,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportShards) Reset() {
+	*x = ExportShards{}
+	mi := &file_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportShards) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportShards) ProtoMessage() {}
+
+func (x *ExportShards) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportShards.ProtoReflect.Descriptor instead.
+func (*ExportShards) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ExportShards) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *ExportShards) GetShards() []uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+type ExportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Objects       []*ExportedObject      `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
+	Sessions      []*ExportedSession     `protobuf:"bytes,2,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	Complete      bool                   `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"` // the last message
+	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`       // objects stored here of all shards: a bound for progress
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportResponse) Reset() {
+	*x = ExportResponse{}
+	mi := &file_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportResponse) ProtoMessage() {}
+
+func (x *ExportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
+func (*ExportResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ExportResponse) GetObjects() []*ExportedObject {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+func (x *ExportResponse) GetSessions() []*ExportedSession {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *ExportResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *ExportResponse) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+type ExportedObject struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // 16 bytes, as on the wire
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Committed     uint64                 `protobuf:"varint,3,opt,name=committed,proto3" json:"committed,omitempty"`
+	Tombstone     bool                   `protobuf:"varint,4,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
+	Value         []byte                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportedObject) Reset() {
+	*x = ExportedObject{}
+	mi := &file_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportedObject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportedObject) ProtoMessage() {}
+
+func (x *ExportedObject) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportedObject.ProtoReflect.Descriptor instead.
+func (*ExportedObject) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ExportedObject) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *ExportedObject) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ExportedObject) GetCommitted() uint64 {
+	if x != nil {
+		return x.Committed
+	}
+	return 0
+}
+
+func (x *ExportedObject) GetTombstone() bool {
+	if x != nil {
+		return x.Tombstone
+	}
+	return false
+}
+
+func (x *ExportedObject) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+type ExportedSession struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
+	Shard         uint32                 `protobuf:"varint,2,opt,name=shard,proto3" json:"shard,omitempty"`
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	Version       uint64                 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	Result        uint64                 `protobuf:"varint,5,opt,name=result,proto3" json:"result,omitempty"`
+	KeyLo         uint64                 `protobuf:"fixed64,6,opt,name=key_lo,json=keyLo,proto3" json:"key_lo,omitempty"`
+	Op            uint32                 `protobuf:"varint,7,opt,name=op,proto3" json:"op,omitempty"`
+	Status        uint32                 `protobuf:"varint,8,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportedSession) Reset() {
+	*x = ExportedSession{}
+	mi := &file_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportedSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportedSession) ProtoMessage() {}
+
+func (x *ExportedSession) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportedSession.ProtoReflect.Descriptor instead.
+func (*ExportedSession) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ExportedSession) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *ExportedSession) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *ExportedSession) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ExportedSession) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ExportedSession) GetResult() uint64 {
+	if x != nil {
+		return x.Result
+	}
+	return 0
+}
+
+func (x *ExportedSession) GetKeyLo() uint64 {
+	if x != nil {
+		return x.KeyLo
+	}
+	return 0
+}
+
+func (x *ExportedSession) GetOp() uint32 {
+	if x != nil {
+		return x.Op
+	}
+	return 0
+}
+
+func (x *ExportedSession) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
 var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
@@ -988,12 +1336,38 @@ const file_agent_proto_rawDesc = "" +
 	"\ttombstone\x18\x04 \x01(\bR\ttombstone\x12\x14\n" +
 	"\x05value\x18\x05 \x01(\fR\x05value\x12\x14\n" +
 	"\x05reads\x18\x06 \x01(\x04R\x05reads\x12\x16\n" +
-	"\x06writes\x18\a \x01(\x04R\x06writes*;\n" +
+	"\x06writes\x18\a \x01(\x04R\x06writes\"c\n" +
+	"\rExportRequest\x126\n" +
+	"\x06shards\x18\x01 \x03(\v2\x1e.netcraq.agent.v1.ExportShardsR\x06shards\x12\x1a\n" +
+	"\tmax_kib_s\x18\x02 \x01(\rR\amaxKibS\"<\n" +
+	"\fExportShards\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
+	"\x06shards\x18\x02 \x03(\rR\x06shards\"\xbd\x01\n" +
+	"\x0eExportResponse\x12:\n" +
+	"\aobjects\x18\x01 \x03(\v2 .netcraq.agent.v1.ExportedObjectR\aobjects\x12=\n" +
+	"\bsessions\x18\x02 \x03(\v2!.netcraq.agent.v1.ExportedSessionR\bsessions\x12\x1a\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12\x14\n" +
+	"\x05total\x18\x04 \x01(\x04R\x05total\"\x8e\x01\n" +
+	"\x0eExportedObject\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1c\n" +
+	"\tcommitted\x18\x03 \x01(\x04R\tcommitted\x12\x1c\n" +
+	"\ttombstone\x18\x04 \x01(\bR\ttombstone\x12\x14\n" +
+	"\x05value\x18\x05 \x01(\fR\x05value\"\xc4\x01\n" +
+	"\x0fExportedSession\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x06R\asession\x12\x14\n" +
+	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06result\x18\x05 \x01(\x04R\x06result\x12\x15\n" +
+	"\x06key_lo\x18\x06 \x01(\x06R\x05keyLo\x12\x0e\n" +
+	"\x02op\x18\a \x01(\rR\x02op\x12\x16\n" +
+	"\x06status\x18\b \x01(\rR\x06status*;\n" +
 	"\x05State\x12\x0e\n" +
 	"\n" +
 	"STATE_NONE\x10\x00\x12\x10\n" +
 	"\fSTATE_ACTIVE\x10\x01\x12\x10\n" +
-	"\fSTATE_FROZEN\x10\x022\xa5\x04\n" +
+	"\fSTATE_FROZEN\x10\x022\xf4\x04\n" +
 	"\x05Agent\x12E\n" +
 	"\x04Info\x12\x1d.netcraq.agent.v1.InfoRequest\x1a\x1e.netcraq.agent.v1.InfoResponse\x12T\n" +
 	"\tConfigure\x12\".netcraq.agent.v1.ConfigureRequest\x1a#.netcraq.agent.v1.ConfigureResponse\x12H\n" +
@@ -1001,7 +1375,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x06Shards\x12\x1f.netcraq.agent.v1.ShardsRequest\x1a .netcraq.agent.v1.ShardsResponse\x12Q\n" +
 	"\bCounters\x12!.netcraq.agent.v1.CountersRequest\x1a\".netcraq.agent.v1.CountersResponse\x12H\n" +
 	"\x05Usage\x12\x1e.netcraq.agent.v1.UsageRequest\x1a\x1f.netcraq.agent.v1.UsageResponse\x12K\n" +
-	"\x06Object\x12\x1f.netcraq.agent.v1.ObjectRequest\x1a .netcraq.agent.v1.ObjectResponseB(Z&github.com/netcraq/netcraq/api/agentv1b\x06proto3"
+	"\x06Object\x12\x1f.netcraq.agent.v1.ObjectRequest\x1a .netcraq.agent.v1.ObjectResponse\x12M\n" +
+	"\x06Export\x12\x1f.netcraq.agent.v1.ExportRequest\x1a .netcraq.agent.v1.ExportResponse0\x01B(Z&github.com/netcraq/netcraq/api/agentv1b\x06proto3"
 
 var (
 	file_agent_proto_rawDescOnce sync.Once
@@ -1016,7 +1391,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_agent_proto_goTypes = []any{
 	(State)(0),                // 0: netcraq.agent.v1.State
 	(*InfoRequest)(nil),       // 1: netcraq.agent.v1.InfoRequest
@@ -1035,31 +1410,41 @@ var file_agent_proto_goTypes = []any{
 	(*UsageResponse)(nil),     // 14: netcraq.agent.v1.UsageResponse
 	(*ObjectRequest)(nil),     // 15: netcraq.agent.v1.ObjectRequest
 	(*ObjectResponse)(nil),    // 16: netcraq.agent.v1.ObjectResponse
+	(*ExportRequest)(nil),     // 17: netcraq.agent.v1.ExportRequest
+	(*ExportShards)(nil),      // 18: netcraq.agent.v1.ExportShards
+	(*ExportResponse)(nil),    // 19: netcraq.agent.v1.ExportResponse
+	(*ExportedObject)(nil),    // 20: netcraq.agent.v1.ExportedObject
+	(*ExportedSession)(nil),   // 21: netcraq.agent.v1.ExportedSession
 }
 var file_agent_proto_depIdxs = []int32{
 	0,  // 0: netcraq.agent.v1.ShardConfig.state:type_name -> netcraq.agent.v1.State
 	3,  // 1: netcraq.agent.v1.ConfigureRequest.configs:type_name -> netcraq.agent.v1.ShardConfig
 	3,  // 2: netcraq.agent.v1.ShardsResponse.configs:type_name -> netcraq.agent.v1.ShardConfig
 	12, // 3: netcraq.agent.v1.CountersResponse.counters:type_name -> netcraq.agent.v1.Counter
-	1,  // 4: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
-	4,  // 5: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
-	6,  // 6: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
-	8,  // 7: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
-	10, // 8: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
-	13, // 9: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
-	15, // 10: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
-	2,  // 11: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
-	5,  // 12: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
-	7,  // 13: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
-	9,  // 14: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
-	11, // 15: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
-	14, // 16: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
-	16, // 17: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
-	11, // [11:18] is the sub-list for method output_type
-	4,  // [4:11] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	18, // 4: netcraq.agent.v1.ExportRequest.shards:type_name -> netcraq.agent.v1.ExportShards
+	20, // 5: netcraq.agent.v1.ExportResponse.objects:type_name -> netcraq.agent.v1.ExportedObject
+	21, // 6: netcraq.agent.v1.ExportResponse.sessions:type_name -> netcraq.agent.v1.ExportedSession
+	1,  // 7: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
+	4,  // 8: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
+	6,  // 9: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
+	8,  // 10: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
+	10, // 11: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
+	13, // 12: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
+	15, // 13: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
+	17, // 14: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
+	2,  // 15: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
+	5,  // 16: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
+	7,  // 17: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
+	9,  // 18: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
+	11, // 19: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
+	14, // 20: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
+	16, // 21: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
+	19, // 22: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
+	15, // [15:23] is the sub-list for method output_type
+	7,  // [7:15] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1073,7 +1458,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	Agent_Counters_FullMethodName  = "/netcraq.agent.v1.Agent/Counters"
 	Agent_Usage_FullMethodName     = "/netcraq.agent.v1.Agent/Usage"
 	Agent_Object_FullMethodName    = "/netcraq.agent.v1.Agent/Object"
+	Agent_Export_FullMethodName    = "/netcraq.agent.v1.Agent/Export"
 )
 
 // AgentClient is the client API for Agent service.
@@ -52,6 +53,9 @@ type AgentClient interface {
 	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (*UsageResponse, error)
 	// Object shows one object as this node has it, committed or not.
 	Object(ctx context.Context, in *ObjectRequest, opts ...grpc.CallOption) (*ObjectResponse, error)
+	// Export streams what this node stores of some shards, while it serves: each object and session as it was at some moment
+	// after the call. A node that is not a complete, unbarred member of all of them in the epoch named refuses.
+	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
 }
 
 type agentClient struct {
@@ -132,6 +136,25 @@ func (c *agentClient) Object(ctx context.Context, in *ObjectRequest, opts ...grp
 	return out, nil
 }
 
+func (c *agentClient) Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Agent_ServiceDesc.Streams[0], Agent_Export_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportRequest, ExportResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Agent_ExportClient = grpc.ServerStreamingClient[ExportResponse]
+
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -154,6 +177,9 @@ type AgentServer interface {
 	Usage(context.Context, *UsageRequest) (*UsageResponse, error)
 	// Object shows one object as this node has it, committed or not.
 	Object(context.Context, *ObjectRequest) (*ObjectResponse, error)
+	// Export streams what this node stores of some shards, while it serves: each object and session as it was at some moment
+	// after the call. A node that is not a complete, unbarred member of all of them in the epoch named refuses.
+	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -184,6 +210,9 @@ func (UnimplementedAgentServer) Usage(context.Context, *UsageRequest) (*UsageRes
 }
 func (UnimplementedAgentServer) Object(context.Context, *ObjectRequest) (*ObjectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Object not implemented")
+}
+func (UnimplementedAgentServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
+	return status.Error(codes.Unimplemented, "method Export not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -332,6 +361,17 @@ func _Agent_Object_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AgentServer).Export(m, &grpc.GenericServerStream[ExportRequest, ExportResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Agent_ExportServer = grpc.ServerStreamingServer[ExportResponse]
+
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -368,6 +408,12 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Agent_Object_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Export",
+			Handler:       _Agent_Export_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "agent.proto",
 }

@@ -9,13 +9,14 @@ import (
 // floors are the packages from the ground up. A package imports from the floors below its own only; its tests may also
 // use its neighbours.
 var floors = [][]string{
-	{"wire", "spec", "api/agentv1", "internal/wiregen", "internal/house"},
+	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/security", "internal/wiregen", "internal/house"},
 	{"internal/chain", "internal/history"},
-	{"internal/topology", "internal/sim"},
-	{"internal/dataplane", "internal/dataplane/frame"},
+	{"internal/topology"},
+	{"internal/reconfig", "internal/dataplane", "internal/dataplane/frame"},
 	{"internal/dataplane/conformance"},
 	{"internal/dataplane/soft", "internal/dataplane/xdp", "client"},
-	{"internal/agent", "internal/lab", "internal/bench"},
+	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot"},
+	{"internal/controller", "internal/lab", "internal/bench"},
 	{"cmd/netcraq"},
 }
 
@@ -27,9 +28,9 @@ var reserved = []struct {
 }{
 	{"github.com/cilium/ebpf", []string{"internal/dataplane/xdp", "internal/bench", "internal/lab"}, "BPF belongs to the XDP plane, the load generator and the fault injector"},
 	{"github.com/vishvananda/", []string{"internal/dataplane/xdp", "internal/bench", "internal/lab"}, "links and network namespaces belong to the XDP plane, the benchmarks and the lab"},
-	{"google.golang.org/grpc", []string{"api/agentv1", "internal/agent", "cmd/netcraq"}, "the data plane's own protocol needs no RPC"},
+	{"google.golang.org/grpc", []string{"api/agentv1", "api/controllerv1", "internal/security", "internal/agent", "internal/controller", "internal/snapshot", "client/follow", "cmd/netcraq"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{"cmd/netcraq"}, "flags belong to the commands"},
-	{"go.etcd.io/", nil, "etcd comes with the controller and the gateway"},
+	{"go.etcd.io/", []string{"internal/controller/store"}, "etcd belongs to the controller's store"},
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
 }
 

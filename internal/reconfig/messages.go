@@ -1,0 +1,56 @@
+package reconfig
+
+import (
+	"time"
+
+	"github.com/netcraq/netcraq/internal/chain"
+)
+
+// Beat is what a node says to every controller, every Settings.Beat and whenever it has news.
+type Beat struct {
+	Node        NodeID
+	Incarnation uint64
+	Stamp       uint64        // the node's clock when it was sent
+	LeaseLeft   time.Duration // at Stamp; not positive: it may not answer
+	Done        uint64        // number of the last [Order] of this term that was obeyed
+	Term        uint64        // of that order
+	Refused     string        // why the order Done+1 cannot be obeyed, for people; empty: it can
+	Copies      []Copied      // learners' and holders' progress; a complete one is told until the shard's epoch changes
+}
+
+// Grant is a controller's answer to a [Beat] of a node in good standing.
+type Grant struct {
+	Stamp    uint64
+	Lease    time.Duration
+	Majority int // how many controllers' grants a lease needs
+}
+
+// Order is what the leader tells a node. It holds everything that the node has not confirmed yet, so the newest alone
+// counts.
+type Order struct {
+	Term    uint64 // of the leader: the revision of its election
+	Number  uint64 // grows within a term
+	Configs map[uint16]ShardOrder
+}
+
+// ShardOrder is what a node shall know of a shard. State None: leave, and delete what is stored of it.
+type ShardOrder struct {
+	Config chain.ShardConfig
+	Source string // API address to copy the shard from: a learner, or a node that a shard is held for; empty: no copy
+}
+
+// Copied is how far a copy of a shard has come.
+type Copied struct {
+	Shard    uint16
+	Epoch    uint32 // of the chain it is copied for
+	Objects  uint64
+	Bytes    uint64
+	Complete bool
+}
+
+// Inventory is what a node has when it (re)joins: the leader compares it with what it should have.
+type Inventory struct {
+	Node        NodeID
+	Incarnation uint64
+	Configs     map[uint16]chain.ShardConfig
+}

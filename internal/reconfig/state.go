@@ -1,0 +1,69 @@
+package reconfig
+
+import (
+	"net/netip"
+	"time"
+)
+
+// NodeID names a node for ever. It is given when the node first joins; 0 is no node.
+type NodeID uint32
+
+// Standing is what the cluster thinks of a node.
+type Standing uint8
+
+const (
+	Up       Standing = iota + 1
+	Draining          // up, but to be in no chain
+	Barred            // suspected: gets no grants until it has confirmed that it left every chain it was removed from
+	Removed           // has left the cluster; kept so that its name and ID are not used again
+)
+
+// Node is one node as the cluster remembers it.
+type Node struct {
+	ID          NodeID
+	Name        string
+	Addr        netip.AddrPort    // data plane
+	API         string            // agent, TCP
+	Labels      map[string]string // such as zone, rack
+	Capacity    uint32            // share of the shards, relative to other nodes
+	Incarnation uint64            // chosen at random by a node that starts without state; another one means that the state is gone
+	Standing    Standing
+	Barred      uint64 // the [Change] that barred it last, so that controllers can say whether they know
+}
+
+// Shard is one shard's chain as the cluster remembers it.
+type Shard struct {
+	Epoch   uint32   // 0: no chain yet
+	Members []NodeID // head first
+	Learner NodeID   // the member that is not complete yet; 0: none
+	Hold    NodeID   // a chain of one stays frozen until this node, not yet a member, has copied it; 0: none
+	Extra   uint8    // members wanted beyond Settings.Replicas, because the shard is hot
+	Lost    bool     // every complete copy is gone with its node's state: an operator has to decide
+}
+
+// Settings are the cluster's, fixed when it is formed but for Replicas.
+type Settings struct {
+	Cluster   string        // a random name: nodes and controllers of another cluster are refused
+	Shards    int           // a power of two, at most wire.MaxShards
+	Replicas  int           // members of a chain, at most wire.MaxChain
+	Spread    string        // label that the members of a chain should differ in; empty: none
+	CellBytes int           // every node's longest value
+	Beat      time.Duration // between two beats of a node
+	Lease     time.Duration // that a grant lasts, from the beat's stamp
+	Suspect   time.Duration // silence after which a node is suspected
+}
+
+// State is all that is durable. Controllers keep it in etcd; everything else is found out again.
+type State struct {
+	Settings Settings
+	Nodes    map[NodeID]*Node
+	Shards   []Shard
+	Change   uint64 // number of the last [Change]
+}
+
+// Change is one durable step of the state. Entries replace; nothing is deleted.
+type Change struct {
+	Number uint64 // State.Change after it
+	Nodes  []Node
+	Shards map[uint16]Shard
+}
