@@ -315,6 +315,7 @@ type Beat struct {
 	Done          uint64                 `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
 	Refused       string                 `protobuf:"bytes,5,opt,name=refused,proto3" json:"refused,omitempty"`
 	Copies        []*Copied              `protobuf:"bytes,6,rep,name=copies,proto3" json:"copies,omitempty"`
+	Wiping        uint32                 `protobuf:"varint,7,opt,name=wiping,proto3" json:"wiping,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +390,13 @@ func (x *Beat) GetCopies() []*Copied {
 		return x.Copies
 	}
 	return nil
+}
+
+func (x *Beat) GetWiping() uint32 {
+	if x != nil {
+		return x.Wiping
+	}
+	return 0
 }
 
 type Copied struct {
@@ -879,6 +887,7 @@ type Welcome struct {
 	BeatUs        uint32                 `protobuf:"varint,4,opt,name=beat_us,json=beatUs,proto3" json:"beat_us,omitempty"`
 	CellBytes     uint32                 `protobuf:"varint,5,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`
 	Controllers   []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"` // all of them, to attend to
+	Controller    string                 `protobuf:"bytes,7,opt,name=controller,proto3" json:"controller,omitempty"`   // which of them this is: a lease counts controllers, not connections
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -953,6 +962,13 @@ func (x *Welcome) GetControllers() []string {
 		return x.Controllers
 	}
 	return nil
+}
+
+func (x *Welcome) GetController() string {
+	if x != nil {
+		return x.Controller
+	}
+	return ""
 }
 
 type Grant struct {
@@ -2451,14 +2467,15 @@ const file_controller_proto_rawDesc = "" +
 	"\x06shards\x18\v \x01(\rR\x06shards\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbe\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd6\x01\n" +
 	"\x04Beat\x12\x19\n" +
 	"\bstamp_ns\x18\x01 \x01(\x06R\astampNs\x12\"\n" +
 	"\rlease_left_us\x18\x02 \x01(\x12R\vleaseLeftUs\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x04R\x04term\x12\x12\n" +
 	"\x04done\x18\x04 \x01(\x04R\x04done\x12\x18\n" +
 	"\arefused\x18\x05 \x01(\tR\arefused\x125\n" +
-	"\x06copies\x18\x06 \x03(\v2\x1d.netcraq.controller.v1.CopiedR\x06copies\"\x80\x01\n" +
+	"\x06copies\x18\x06 \x03(\v2\x1d.netcraq.controller.v1.CopiedR\x06copies\x12\x16\n" +
+	"\x06wiping\x18\a \x01(\rR\x06wiping\"\x80\x01\n" +
 	"\x06Copied\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x18\n" +
@@ -2494,7 +2511,7 @@ const file_controller_proto_rawDesc = "" +
 	"\x05order\x18\x03 \x01(\v2\x1c.netcraq.controller.v1.OrderH\x00R\x05order\x12'\n" +
 	"\x0ewant_inventory\x18\x04 \x01(\bH\x00R\rwantInventory\x12\x1a\n" +
 	"\arefusal\x18\x05 \x01(\tH\x00R\arefusalB\x06\n" +
-	"\x04kind\"\xa9\x01\n" +
+	"\x04kind\"\xc9\x01\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x16\n" +
@@ -2502,7 +2519,10 @@ const file_controller_proto_rawDesc = "" +
 	"\abeat_us\x18\x04 \x01(\rR\x06beatUs\x12\x1d\n" +
 	"\n" +
 	"cell_bytes\x18\x05 \x01(\rR\tcellBytes\x12 \n" +
-	"\vcontrollers\x18\x06 \x03(\tR\vcontrollers\"Y\n" +
+	"\vcontrollers\x18\x06 \x03(\tR\vcontrollers\x12\x1e\n" +
+	"\n" +
+	"controller\x18\a \x01(\tR\n" +
+	"controller\"Y\n" +
 	"\x05Grant\x12\x19\n" +
 	"\bstamp_ns\x18\x01 \x01(\x06R\astampNs\x12\x19\n" +
 	"\blease_us\x18\x02 \x01(\rR\aleaseUs\x12\x1a\n" +

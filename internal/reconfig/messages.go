@@ -14,8 +14,9 @@ type Beat struct {
 	LeaseLeft   time.Duration // at Stamp; not positive: it may not answer
 	Done        uint64        // number of the last [Order] of this term that was obeyed
 	Term        uint64        // of that order
-	Refused     string        // why the order Done+1 cannot be obeyed, for people; empty: it can
+	Refused     string        // why the newest order cannot be obeyed, or a copy not completed, for people; empty: they can
 	Copies      []Copied      // learners' and holders' progress; a complete one is told until the shard's epoch changes
+	Wiping      int           // shards that it left and still deletes: it obeys no order to join them again before that is done
 }
 
 // Grant is a controller's answer to a [Beat] of a node in good standing.
@@ -48,7 +49,8 @@ type Copied struct {
 	Complete bool
 }
 
-// Inventory is what a node has when it (re)joins: the leader compares it with what it should have.
+// Inventory is what a node has when it (re)joins: the leader compares it with what it should have. A shard whose copy an
+// agent's end interrupted is not in it, so that the order to copy it is given again.
 type Inventory struct {
 	Node        NodeID
 	Incarnation uint64

@@ -1,0 +1,28 @@
+package reconfig
+
+import "fmt"
+
+// Rule names a rule of the control plane that tests can switch off, to prove that its absence is noticed.
+type Rule uint8
+
+// Rules that can be switched off.
+const (
+	C1 Rule = 1 << iota // a chain is active only after the leases of those that left it; without it nobody waits
+	C2                  // the new head is the first complete survivor; without it any survivor is
+	C3                  // a learner is no full member before its copy is complete; without it, it is at once
+	C4                  // who left a chain, or lost its state, joins as new; without it, with what it still has
+	C5                  // orders carry the term of their leader; without it any order is obeyed
+)
+
+// rules are the names of the rules, in the order of their bits.
+var rules = []string{"C1", "C2", "C3", "C4", "C5"}
+
+// ParseRule reads a rule's name.
+func ParseRule(s string) (Rule, error) {
+	for i, name := range rules {
+		if s == name {
+			return 1 << i, nil
+		}
+	}
+	return 0, fmt.Errorf("rule %q of the control plane cannot be switched off: want one of %v", s, rules)
+}
