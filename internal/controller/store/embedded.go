@@ -1,0 +1,120 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"golang.org/x/sys/unix"
+)
+
+// Embedded is an etcd member in this process. It speaks with its peers only, unless Client names an address.
+type Embedded struct {
+	Name   string            // of this member
+	Dir    string            // where it keeps its data
+	Peers  map[string]string // address (host:port) for peers of every member, by name; this one is among them
+	Client string            // address for etcdctl and others; empty: none
+}
+
+const (
+	heartbeatMs = 50
+	electionMs  = 500
+	// keepRevisions of the past stay readable; followers that fall behind further load the whole state again.
+	keepRevisions = "1000"
+)
+
+type server struct {
+	etcd *embed.Etcd
+	lock *os.File // held on the directory
+}
+
+// startServer starts a member. It becomes ready when most members are there.
+func startServer(e *Embedded, cluster string, log *slog.Logger) (*server, error) {
+	lock, err := lockDir(e.Dir)
+	if err != nil {
+		return nil, err
+	}
+	config, err := e.config(cluster, log)
+	if err == nil {
+		var etcd *embed.Etcd
+		if etcd, err = embed.StartEtcd(config); err == nil {
+			return &server{etcd, lock}, nil
+		}
+		err = e.explain(err)
+	}
+	return nil, errors.Join(err, lock.Close())
+}
+
+func (e *Embedded) config(cluster string, log *slog.Logger) (*embed.Config, error) {
+	self, ok := e.Peers[e.Name]
+	if !ok {
+		return nil, fmt.Errorf("this controller, %q, is not among the controllers of the cluster", e.Name)
+	}
+	c := embed.NewConfig()
+	c.Name, c.Dir = e.Name, filepath.Join(e.Dir, "etcd")
+	c.TickMs, c.ElectionMs = heartbeatMs, electionMs
+	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModeRevision, keepRevisions
+	c.InitialClusterToken = "netcraq-" + cluster
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newZap(log))
+	c.EnableGRPCGateway = false
+	c.ListenPeerUrls, c.AdvertisePeerUrls = httpURL(self), httpURL(self)
+	c.ListenClientUrls, c.AdvertiseClientUrls = nil, httpURL(self) // nobody is listened to: what is announced does not matter
+	if e.Client != "" {
+		c.ListenClientUrls, c.AdvertiseClientUrls = httpURL(e.Client), httpURL(e.Client)
+	}
+	var members []string
+	for name, peer := range e.Peers {
+		members = append(members, name+"="+httpURL(peer)[0].String())
+	}
+	slices.Sort(members)
+	c.InitialCluster = strings.Join(members, ",")
+	return c, nil
+}
+
+func httpURL(addr string) []url.URL { return []url.URL{{Scheme: "http", Host: addr}} }
+
+// explain says what can be done about an etcd that does not start.
+func (e *Embedded) explain(err error) error {
+	var refused *net.OpError
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return fmt.Errorf("a port of the embedded etcd is taken, probably by another controller: %w", err)
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return fmt.Errorf("the embedded etcd: %s is not an address of this machine: %w", e.Peers[e.Name], err)
+	case errors.As(err, &refused):
+		return fmt.Errorf("the embedded etcd: %w", err)
+	}
+	return fmt.Errorf("the embedded etcd in %s does not start: %w", e.Dir, err)
+}
+
+// lockDir makes a directory this process's own.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s is in use by another controller: end that one, or choose another --data-dir", dir), lock.Close())
+	}
+	return lock, nil
+}
+
+// client speaks with the member without a network.
+func (s *server) client() *clientv3.Client { return v3client.New(s.etcd.Server) }
+
+func (s *server) close() {
+	s.etcd.Close()
+	s.lock.Close()
+}

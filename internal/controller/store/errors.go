@@ -1,0 +1,41 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+var (
+	// ErrDeposed says that this controller does not lead any more, so nothing was written.
+	ErrDeposed = errors.New("another controller leads now")
+	// ErrTaken says that somebody else has become leader first.
+	ErrTaken = errors.New("another controller became leader first")
+	// ErrForeign says that the place in etcd belongs to somebody else.
+	ErrForeign = errors.New("this place in etcd belongs to somebody else")
+)
+
+// final tells errors that no repetition can help.
+func final(err error) bool {
+	for _, kind := range []error{ErrDeposed, ErrTaken, ErrForeign, ErrNewer} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// explain says what people can do about an error of etcd.
+func explain(err error) string {
+	switch {
+	case errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrGRPCNoSpace):
+		return "etcd is full (alarm NOSPACE): compact and defragment it, or raise its quota, then run `etcdctl alarm disarm`"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, rpctypes.ErrTimeout), errors.Is(err, rpctypes.ErrGRPCTimeout):
+		return fmt.Sprintf("etcd does not answer within %v: is it overloaded, or are most of its members away?", tryFor)
+	case errors.Is(err, rpctypes.ErrNoLeader), errors.Is(err, rpctypes.ErrGRPCNoLeader):
+		return "etcd has no leader: most of its members are away"
+	}
+	return "etcd: " + err.Error()
+}

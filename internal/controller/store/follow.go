@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/internal/reconfig"
+)
+
+// Follower is told what becomes durable, in order, from one goroutine. What it is given is its own.
+type Follower interface {
+	// Loaded brings the whole state: at first, and again whenever changes may have been missed.
+	Loaded(Formation, *reconfig.State)
+	// Changed brings one change. Shards that it names may be as they were.
+	Changed(reconfig.Change)
+	// Led says who leads now.
+	Led(Leader)
+}
+
+// Follow keeps a follower informed until ctx ends. While etcd is away it says nothing; [Store.Trouble] does.
+func (s *Store) Follow(ctx context.Context, f Follower) error {
+	for {
+		var m *image
+		err := s.retry(ctx, partFollow, func(try context.Context) (err error) {
+			if m, err = s.load(try); err == nil && !m.formed {
+				err = fmt.Errorf("the settings of cluster %q are gone from etcd", s.cluster)
+			}
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil: // what stands there cannot be read: the last state stays in force
+			s.report(partFollow, err)
+		default:
+			f.Loaded(m.formation, &m.state)
+			f.Led(m.leader)
+			if err := s.watch(ctx, m, f); ctx.Err() == nil {
+				s.report(partFollow, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pauseMin):
+		}
+	}
+}
+
+// watch tells of everything that happens after m, as long as nothing is missed.
+func (s *Store) watch(ctx context.Context, m *image, f Follower) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	events := s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(m.revision+1))
+	next := gathering{store: s}
+	for response := range events {
+		if err := response.Err(); err != nil {
+			return err
+		}
+		for _, event := range response.Events {
+			if err := next.add(event, f); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.New("the watch was ended")
+}
+
+// gathering puts the transactions of one change together.
+type gathering struct {
+	store *Store
+	nodes map[reconfig.NodeID]*reconfig.Node
+	pages map[int][]reconfig.Shard
+}
+
+func (g *gathering) add(event *clientv3.Event, f Follower) error {
+	kind, rest := g.store.splitKey(event.Kv.Key)
+	if kind == "leader" {
+		return g.lead(event, f)
+	}
+	if event.Type != clientv3.EventTypePut {
+		return fmt.Errorf("somebody deleted %s", event.Kv.Key)
+	}
+	if kind == "settings" {
+		return errors.New("the settings changed")
+	}
+	if g.nodes == nil {
+		g.nodes, g.pages = map[reconfig.NodeID]*reconfig.Node{}, map[int][]reconfig.Shard{}
+	}
+	part := reconfig.State{Nodes: g.nodes}
+	if err := g.store.apply(kind, rest, event.Kv.Key, event.Kv.Value, &part, g.pages); err != nil {
+		return err
+	}
+	if kind != "change" {
+		return nil
+	}
+	c := reconfig.Change{Number: part.Change, Shards: map[uint16]reconfig.Shard{}}
+	for _, node := range g.nodes {
+		c.Nodes = append(c.Nodes, *node)
+	}
+	for page, shards := range g.pages {
+		for i, shard := range shards {
+			c.Shards[uint16(page*pageShards+i)] = shard
+		}
+	}
+	g.nodes, g.pages = nil, nil
+	f.Changed(c)
+	return nil
+}
+
+func (g *gathering) lead(event *clientv3.Event, f Follower) error {
+	if event.Type != clientv3.EventTypePut {
+		f.Led(Leader{})
+		return nil
+	}
+	var r leaderRecord
+	if err := decode(string(event.Kv.Key), event.Kv.Value, &r); err != nil {
+		return err
+	}
+	f.Led(Leader{Term: uint64(event.Kv.ModRevision), Address: r.Address})
+	return nil
+}
+
+func (s *Store) pageKey(page int) string { return s.key("page/" + strconv.Itoa(page)) }
+
+func (s *Store) nodeKey(id reconfig.NodeID) string { return s.key(fmt.Sprintf("node/%d", id)) }

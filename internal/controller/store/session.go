@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// leadershipTTL is in seconds: etcd has no finer ones, and none below 1.5 times its own election timeout.
+const leadershipTTL = 1
+
+// session keeps an etcd lease alive, to which the key of a leadership is bound: whoever is cut off from etcd stops leading.
+type session struct {
+	store *Store
+
+	mu    sync.Mutex
+	lease clientv3.LeaseID
+	alive context.Context // of the lease; nil: there is none
+}
+
+// keep has a lease, and gets another when one ends, until ctx ends.
+func (s *session) keep(ctx context.Context) {
+	for ctx.Err() == nil {
+		var lease clientv3.LeaseID
+		err := s.store.retry(ctx, partSession, func(try context.Context) error {
+			granted, err := s.store.client.Grant(try, leadershipTTL)
+			if err == nil {
+				lease = granted.ID
+			}
+			return err
+		})
+		if err != nil {
+			return
+		}
+		s.hold(ctx, lease)
+	}
+}
+
+// hold keeps one lease alive. When ctx ends it is revoked, so that others need not wait for its end.
+func (s *session) hold(ctx context.Context, lease clientv3.LeaseID) {
+	alive, end := context.WithCancel(context.Background())
+	defer end()
+	renewals, err := s.store.client.KeepAlive(alive, lease)
+	if err != nil {
+		return
+	}
+	s.set(lease, alive)
+	defer s.set(clientv3.NoLease, nil)
+	for {
+		select {
+		case _, ok := <-renewals:
+			if !ok {
+				s.store.report(partSession, errors.New("the controller's lease could not be renewed in time"))
+				return
+			}
+		case <-ctx.Done():
+			try, cancel := context.WithTimeout(context.Background(), tryFor/4)
+			defer cancel()
+			_, _ = s.store.client.Revoke(try, lease) // it ends by itself soon
+			return
+		}
+	}
+}
+
+func (s *session) set(lease clientv3.LeaseID, alive context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease, s.alive = lease, alive
+}
+
+// current waits for a lease.
+func (s *session) current(ctx context.Context) (clientv3.LeaseID, context.Context, error) {
+	for {
+		s.mu.Lock()
+		lease, alive := s.lease, s.alive
+		s.mu.Unlock()
+		if alive != nil {
+			return lease, alive, nil
+		}
+		select {
+		case <-ctx.Done():
+			return clientv3.NoLease, nil, ctx.Err()
+		case <-time.After(pauseMin):
+		}
+	}
+}

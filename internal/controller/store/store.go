@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Options say where the state is kept.
+type Options struct {
+	Cluster   string      // name of the cluster in etcd, which may hold several
+	Embedded  *Embedded   // run an etcd in this process; nil: use Endpoints
+	Endpoints []string    // of somebody's etcd
+	TLS       *tls.Config // towards Endpoints; nil: none
+	Log       *slog.Logger
+}
+
+// root is what all keys begin with.
+const root = "/netcraq/"
+
+const (
+	// tryFor bounds one attempt at something in etcd. All attempts can be repeated.
+	tryFor = time.Second
+	// pauseMin and pauseMax bound the time between two attempts.
+	pauseMin = 20 * time.Millisecond
+	pauseMax = time.Second
+)
+
+var clusterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// Store is one controller's access to the state.
+type Store struct {
+	prefix  string
+	cluster string
+	log     *slog.Logger
+	client  *clientv3.Client
+	server  *server // nil for somebody's etcd
+
+	session *session
+	stop    context.CancelFunc
+	stopped chan struct{}
+	closing sync.Once
+
+	mu      sync.Mutex
+	trouble map[string]string // by part: why it does not work at present
+}
+
+// Open begins to use an etcd. It does not wait for it, but for what is wrong on this machine.
+func Open(o Options) (*Store, error) {
+	if !clusterName.MatchString(o.Cluster) {
+		return nil, fmt.Errorf("cluster name %q: letters, digits, dots, dashes and underscores are wanted, at most 63", o.Cluster)
+	}
+	s := &Store{prefix: root + o.Cluster + "/", cluster: o.Cluster, log: o.Log, trouble: map[string]string{}, stopped: make(chan struct{})}
+	var err error
+	if o.Embedded != nil {
+		s.server, err = startServer(o.Embedded, o.Cluster, o.Log)
+		if err == nil {
+			s.client = s.server.client()
+		}
+	} else {
+		s.client, err = clientv3.New(clientv3.Config{
+			Endpoints: o.Endpoints, TLS: o.TLS, Logger: newZap(o.Log), DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second,
+			PermitWithoutStream: true, BackoffWaitBetween: pauseMin,
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop, s.session = stop, &session{store: s}
+	go func() {
+		defer close(s.stopped)
+		s.session.keep(ctx)
+	}()
+	return s, nil
+}
+
+// Close gives up leadership, if this controller has it, and ends an embedded etcd. It may be called again.
+func (s *Store) Close() (err error) {
+	s.closing.Do(func() {
+		s.stop()
+		<-s.stopped
+		if err = s.client.Close(); errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		if s.server != nil {
+			s.server.close()
+		}
+	})
+	return err
+}
+
+func (s *Store) key(name string) string { return s.prefix + name }
+
+// Trouble says what about etcd does not work at present, for people; empty: all is well.
+func (s *Store) Trouble() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, part := range []string{partWrite, partSession, partFollow} {
+		if text := s.trouble[part]; text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// Parts that may be in trouble.
+const (
+	partWrite   = "write"
+	partSession = "session"
+	partFollow  = "follow"
+)
+
+// report notes how an attempt went, and logs when trouble begins and ends.
+func (s *Store) report(part string, err error) {
+	text := ""
+	if err != nil {
+		text = explain(err)
+	}
+	s.mu.Lock()
+	before := s.trouble[part]
+	s.trouble[part] = text
+	s.mu.Unlock()
+	switch {
+	case text != "" && text != before:
+		s.log.Warn("etcd is in trouble; the last state stays in force", "because", text)
+	case text == "" && before != "":
+		s.log.Info("etcd works again")
+	}
+}
+
+// retry repeats an attempt until it succeeds, final says that no repetition can help, or ctx ends.
+func (s *Store) retry(ctx context.Context, part string, attempt func(context.Context) error) error {
+	pause := pauseMin
+	for {
+		try, cancel := context.WithTimeout(ctx, tryFor)
+		err := attempt(try)
+		cancel()
+		if err == nil || ctx.Err() != nil || final(err) {
+			if err == nil {
+				s.report(part, nil)
+			}
+			return err
+		}
+		s.report(part, err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, pauseMax)
+	}
+}
+
+// splitKey returns what a key is called inside the cluster.
+func (s *Store) splitKey(key []byte) (kind, rest string) {
+	kind, rest, _ = strings.Cut(strings.TrimPrefix(string(key), s.prefix), "/")
+	return kind, rest
+}
