@@ -150,7 +150,7 @@ func makeDirty(t *testing.T, nodes *testCluster, key, value string) {
 		t.Fatal(err)
 	}
 	config.State = chain.Frozen // it answers reads, but takes no updates
-	if err := nodes.planes[last].Configure(0, config); err != nil {
+	if err := nodes.planes[last].ConfigureAll(map[uint16]chain.ShardConfig{0: config}); err != nil {
 		t.Fatal(err)
 	}
 	c := newClient(t, Options{Cluster: nodes.cluster, Attempt: 10 * time.Millisecond, Timeout: 100 * time.Millisecond})

@@ -269,7 +269,7 @@ func TestBusy(t *testing.T) {
 	}
 	set := func(s chain.State) {
 		config.State = s
-		if err := nodes.planes[0].Configure(0, config); err != nil {
+		if err := nodes.planes[0].ConfigureAll(map[uint16]chain.ShardConfig{0: config}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -41,7 +41,7 @@ func startChain(t *testing.T) string {
 	}
 	for i, p := range planes {
 		for shard := range uint16(cluster.Shards) {
-			if err := p.Configure(shard, cluster.ShardConfig(cluster.Nodes[i].Name, shard)); err != nil {
+			if err := p.ConfigureAll(map[uint16]chain.ShardConfig{shard: cluster.ShardConfig(cluster.Nodes[i].Name, shard)}); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.Grant(shard, dataplane.Forever); err != nil {

@@ -61,7 +61,7 @@ starts again picks it up without losing a packet; --remove ends it.`,
 	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "most client sessions the node remembers")
 	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "longest value the node stores")
 	f.BoolVar(&size.Relay, "relay", false, "as a tail, send ACKs up the chain one by one: for networks or drivers where packets cannot be cloned")
-	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5 or W8", func(name string) error {
+	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5, W8 or R4", func(name string) error {
 		rule, err := chain.ParseRule(name)
 		size.Without |= rule
 		return err

@@ -55,7 +55,7 @@ func (a *Agent) configure(configs map[uint16]chain.ShardConfig) error {
 	defer a.mu.Unlock()
 	self := a.options.Plane.Info().Addr
 	shards := slices.Sorted(maps.Keys(configs))
-	changed := shards[:0:0]
+	changed := make(map[uint16]chain.ShardConfig)
 	for _, shard := range shards {
 		old, err := a.options.Plane.Config(shard)
 		if err != nil {
@@ -66,17 +66,20 @@ func (a *Agent) configure(configs map[uint16]chain.ShardConfig) error {
 			return fmt.Errorf("shard %d: %w", shard, err)
 		}
 		if !same(old, next) {
-			changed = append(changed, shard)
+			changed[shard] = next
 		}
 	}
-	for _, shard := range changed {
-		if err := a.options.Plane.Configure(shard, configs[shard]); err != nil {
-			return err
-		}
+	if len(changed) == 0 {
+		return nil
 	}
-	if len(changed) > 0 {
-		a.log.Info("configured", "shards", len(changed), "epoch", configs[changed[0]].Epoch)
+	if err := a.options.Plane.ConfigureAll(changed); err != nil {
+		return err
 	}
+	epoch := uint32(0)
+	for _, config := range changed {
+		epoch = max(epoch, config.Epoch)
+	}
+	a.log.Info("configured", "shards", len(changed), "epoch", epoch)
 	return nil
 }
 

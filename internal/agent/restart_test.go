@@ -57,7 +57,7 @@ func TestRestartBesideSilentAgents(t *testing.T) {
 		}
 		if serving {
 			for shard := range uint16(shards) {
-				if err := planes[2].Configure(shard, cluster.ShardConfig("c", shard)); err != nil {
+				if err := planes[2].ConfigureAll(map[uint16]chain.ShardConfig{shard: cluster.ShardConfig("c", shard)}); err != nil {
 					t.Fatal(err)
 				}
 			}

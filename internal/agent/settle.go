@@ -47,7 +47,7 @@ type sighting struct {
 
 // stuck is an object that something is to be done about, with the write that made it so, if its session is still there.
 type stuck struct {
-	dataplane.DirtyObject
+	dataplane.KeyedObject
 	config  chain.ShardConfig
 	shard   uint16
 	session uint64
@@ -116,7 +116,7 @@ func (s *settler) idle() (bool, error) {
 }
 
 // due notes what is dirty and picks what has been so for 2 to 8, 16, 32, 64 and so on looks.
-func (s *settler) due(dirty []dataplane.DirtyObject) ([]stuck, error) {
+func (s *settler) due(dirty []dataplane.KeyedObject) ([]stuck, error) {
 	shards := s.plane.Info().Options.Shards
 	seen := make(map[wire.Key]sighting, len(dirty))
 	var due []stuck
@@ -134,7 +134,7 @@ func (s *settler) due(dirty []dataplane.DirtyObject) ([]stuck, error) {
 		if err != nil {
 			return nil, err
 		}
-		due = append(due, stuck{DirtyObject: d, config: config, shard: shard})
+		due = append(due, stuck{KeyedObject: d, config: config, shard: shard})
 	}
 	s.seen = seen
 	return due, nil

@@ -101,7 +101,7 @@ type scans struct {
 	count int
 }
 
-func (s *scans) Dirty(limit int) ([]dataplane.DirtyObject, error) {
+func (s *scans) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 	s.count++
 	return s.Plane.Dirty(limit)
 }

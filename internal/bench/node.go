@@ -85,7 +85,7 @@ func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Pl
 func join(nodes []*node, addrs []netip.AddrPort) error {
 	for i := len(nodes) - 1; i >= 0; i-- {
 		config := chain.ShardConfig{Epoch: epoch, State: chain.Active, Self: i, Members: addrs}
-		err := errors.Join(nodes[i].plane.Configure(0, config), nodes[i].plane.Grant(0, dataplane.Forever))
+		err := errors.Join(nodes[i].plane.ConfigureAll(map[uint16]chain.ShardConfig{0: config}), nodes[i].plane.Grant(0, dataplane.Forever))
 		if err != nil {
 			return fmt.Errorf("configure node %d: %w", i, err)
 		}

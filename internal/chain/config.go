@@ -46,6 +46,9 @@ type ShardConfig struct {
 	Members []netip.AddrPort // head first, tail last; at most wire.MaxChain; IPv4
 }
 
+// Readable reports whether this node is a full member of the chain: one that answers reads while its lease lasts.
+func (c *ShardConfig) Readable() bool { return c.State != None && !c.Learner }
+
 // Head reports whether this node orders the shard's writes.
 func (c *ShardConfig) Head() bool { return c.Self == 0 }
 
@@ -92,6 +95,19 @@ func (c *ShardConfig) Validate() error {
 	return nil
 }
 
+// ValidateAll checks configurations for a node of so many shards.
+func ValidateAll(configs map[uint16]ShardConfig, shards int) error {
+	for number, c := range configs {
+		if int(number) >= shards {
+			return fmt.Errorf("shard %d: there are %d", number, shards)
+		}
+		if err := c.Validate(); err != nil {
+			return fmt.Errorf("shard %d: %w", number, err)
+		}
+	}
+	return nil
+}
+
 // Rule names a rule of the protocol that tests can switch off, to prove that its absence is noticed.
 type Rule uint8
 
@@ -100,6 +116,7 @@ const (
 	W2 Rule = 1 << iota // exactly-once: without it a retry is a new write
 	W5                  // ADD and CAS on clean objects only
 	W8                  // ACKs raise the committed version only; without it any ACK marks the object clean
+	R4                  // read permission is a lease; without it a full member answers for ever
 )
 
 // ParseRule reads a rule's name.
@@ -111,8 +128,10 @@ func ParseRule(s string) (Rule, error) {
 		return W5, nil
 	case "W8":
 		return W8, nil
+	case "R4":
+		return R4, nil
 	}
-	return 0, fmt.Errorf("rule %q cannot be switched off: want W2, W5 or W8", s)
+	return 0, fmt.Errorf("rule %q cannot be switched off: want W2, W5, W8 or R4", s)
 }
 
 // Options are fixed for a node's life.

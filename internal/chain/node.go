@@ -62,11 +62,19 @@ type Node struct {
 	objects  map[wire.Key]*Object
 	sessions map[SessionKey]Session
 	counters Counters
+	renewed  uint64 // the last [Node.Renew]
 }
 
 type shard struct {
 	config     ShardConfig
 	leaseUntil uint64 // nanoseconds on the caller's clock
+	load       Load
+}
+
+// Load counts what a shard did at a node.
+type Load struct {
+	Reads  uint64 // answered here, those of absent keys too
+	Writes uint64 // versions applied here
 }
 
 // New makes a node without state that serves no shard. The options must be valid.
@@ -80,15 +88,44 @@ func New(o Options) *Node {
 	}
 }
 
-// Configure replaces what the node knows of a shard. The lease is not touched.
+// Configure replaces what the node knows of a shard. A shard that becomes readable has the lease of the last
+// [Node.Renew], if there was one; one that ceases to be readable has none.
 func (n *Node) Configure(number uint16, c ShardConfig) error {
-	if int(number) >= len(n.shards) {
-		return fmt.Errorf("shard %d: there are %d", number, len(n.shards))
+	if err := n.check(number); err != nil {
+		return err
 	}
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("shard %d: %w", number, err)
 	}
-	n.shards[number].config = c
+	s := &n.shards[number]
+	was := s.config.Readable()
+	s.config = c
+	switch is := c.Readable(); {
+	case was && !is:
+		s.leaseUntil = 0
+	case is && !was && n.renewed != 0:
+		s.leaseUntil = n.renewed
+	}
+	return nil
+}
+
+// ConfigureAll is [Node.Configure] of all shards named, or of none if one of them is not valid.
+func (n *Node) ConfigureAll(configs map[uint16]ShardConfig) error {
+	if err := ValidateAll(configs, len(n.shards)); err != nil {
+		return err
+	}
+	for number, c := range configs {
+		if err := n.Configure(number, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) check(number uint16) error {
+	if int(number) >= len(n.shards) {
+		return fmt.Errorf("shard %d: there are %d", number, len(n.shards))
+	}
 	return nil
 }
 
@@ -97,14 +134,27 @@ func (n *Node) Config(number uint16) ShardConfig { return n.shards[number].confi
 
 // Grant sets the expiry of the shard's read lease, in nanoseconds on the clock whose time is passed to [Node.Receive].
 func (n *Node) Grant(number uint16, until uint64) error {
-	if int(number) >= len(n.shards) {
-		return fmt.Errorf("shard %d: there are %d", number, len(n.shards))
+	if err := n.check(number); err != nil {
+		return err
 	}
 	n.shards[number].leaseUntil = until
 	return nil
 }
 
-// Lease returns the expiry that [Node.Grant] set.
+// Renew sets the expiry of the leases of all shards that are readable.
+func (n *Node) Renew(until uint64) {
+	n.renewed = until
+	for i := range n.shards {
+		if s := &n.shards[i]; s.config.Readable() {
+			s.leaseUntil = until
+		}
+	}
+}
+
+// Load returns what a shard did here.
+func (n *Node) Load(number uint16) Load { return n.shards[number].load }
+
+// Lease returns the expiry that was set last.
 func (n *Node) Lease(number uint16) uint64 { return n.shards[number].leaseUntil }
 
 // Counters returns the live counts; the caller must not change them.
@@ -116,14 +166,40 @@ func (n *Node) Objects() map[wire.Key]*Object { return n.objects }
 // Sessions returns the live sessions; the caller must not change them.
 func (n *Node) Sessions() map[SessionKey]Session { return n.sessions }
 
-// PutObject places a copy of an object as it is: for scenarios, and for the copy of a shard's state to another node.
+// PutObject places a copy of an object as it is: for scenarios.
 func (n *Node) PutObject(k wire.Key, o Object) {
 	o.Value = bytes.Clone(o.Value)
 	n.objects[k] = &o
 }
 
-// PutSession places a session as it is, for the same uses.
+// PutSession places a session as it is: for scenarios.
 func (n *Node) PutSession(k SessionKey, s Session) { n.sessions[k] = s }
+
+// MergeObject takes over another node's copy of an object, if that is newer, and its mark, if that is higher. It
+// returns false if the table is full.
+func (n *Node) MergeObject(k wire.Key, o Object) bool {
+	object := n.object(k)
+	if object == nil {
+		return false
+	}
+	if o.Version > object.Version {
+		object.set(o.Version, o.Value, o.Tombstone)
+	}
+	object.Committed = max(object.Committed, o.Committed)
+	return true
+}
+
+// MergeSession takes over another node's memory of a session, if that is newer. It returns false if the table is full.
+func (n *Node) MergeSession(k SessionKey, s Session) bool {
+	last, ok := n.lane(k)
+	if ok && s.Seq > last.Seq {
+		n.sessions[k] = s
+	}
+	return ok
+}
+
+// DropObject forgets an object.
+func (n *Node) DropObject(k wire.Key) { delete(n.objects, k) }
 
 // DropSession forgets a lane whose last write is still seq; a lane that moved on is kept.
 func (n *Node) DropSession(k SessionKey, seq uint64) {
@@ -157,10 +233,15 @@ func (n *Node) lane(k SessionKey) (Session, bool) {
 	return s, true
 }
 
-// apply stores a version that is newer than the object's own.
-func (o *Object) apply(version uint64, value []byte, tombstone bool) {
+// apply stores a version that is newer than the object's own, and counts it.
+func (s *shard) apply(o *Object, version uint64, value []byte, tombstone bool) {
+	o.set(version, value, tombstone)
+	o.Writes++
+	s.load.Writes++
+}
+
+func (o *Object) set(version uint64, value []byte, tombstone bool) {
 	o.Version = version
 	o.Value = append(o.Value[:0], value...)
 	o.Tombstone = tombstone
-	o.Writes++
 }

@@ -54,6 +54,7 @@ func (r *request) relaxed() bool {
 }
 
 func (r *request) answerRead(object *Object, outcome wire.Outcome) wire.Outcome {
+	r.shard.load.Reads++
 	if object == nil {
 		r.answer(wire.StatusNotFound, 0, nil, 0)
 		return wire.OutcomeAnsweredAbsent

@@ -113,7 +113,7 @@ func (r *request) clean(object *Object) bool {
 
 // permitted is R4: may this node reveal state?
 func (r *request) permitted() bool {
-	return !r.shard.config.Learner && r.now < r.shard.leaseUntil
+	return r.shard.config.Readable() && (r.now < r.shard.leaseUntil || r.node.options.Without&R4 != 0)
 }
 
 // send queues a message that follows from the received one.

@@ -18,7 +18,7 @@ func (r *request) update() wire.Outcome {
 	}
 	outcome := wire.OutcomeStale
 	if m.Version > object.Version {
-		object.apply(m.Version, m.Value, r.op == wire.OpDelete)
+		r.shard.apply(object, m.Version, m.Value, r.op == wire.OpDelete)
 		outcome = wire.OutcomeApplied
 		if r.shard.config.Tail() {
 			outcome = wire.OutcomeCommitted

@@ -68,7 +68,7 @@ func (r *request) order() wire.Outcome {
 	if object = r.node.object(m.Key); object == nil {
 		return r.refuse(nil, wire.StatusFull)
 	}
-	object.apply(object.Version+1, value, r.op == wire.OpDelete)
+	r.shard.apply(object, object.Version+1, value, r.op == wire.OpDelete)
 	r.record(object.Version, value)
 	r.hand(object, object.Version, value)
 	return wire.OutcomeOrdered

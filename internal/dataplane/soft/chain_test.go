@@ -43,7 +43,7 @@ func startChain(t *testing.T, n int, o chain.Options) []*Plane {
 	for i, p := range nodes {
 		for shard := range uint16(o.Shards) {
 			config := chain.ShardConfig{Epoch: 1, State: chain.Active, Self: i, Members: members}
-			if err := errors.Join(p.Configure(shard, config), p.Grant(shard, dataplane.Forever)); err != nil {
+			if err := errors.Join(p.ConfigureAll(map[uint16]chain.ShardConfig{shard: config}), p.Grant(shard, dataplane.Forever)); err != nil {
 				t.Fatal(err)
 			}
 		}

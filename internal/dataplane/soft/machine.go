@@ -123,7 +123,7 @@ func leaseUntil(d time.Duration) uint64 {
 	case 0:
 		return 0
 	}
-	return uint64(int64(now()) + int64(d))
+	return uint64(int64(dataplane.BootTime()) + int64(d))
 }
 
 // host makes sure that somebody listens at an address of the test.

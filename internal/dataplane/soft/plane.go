@@ -78,11 +78,11 @@ func (p *Plane) Info() dataplane.Info {
 	return dataplane.Info{Plane: "soft", Mode: "sockets", Addr: p.addr, Options: p.options, Clones: !p.options.Relay}
 }
 
-// Configure replaces what the node knows of a shard.
-func (p *Plane) Configure(shard uint16, c chain.ShardConfig) error {
+// ConfigureAll replaces what the node knows of some shards.
+func (p *Plane) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.node.Configure(shard, c)
+	return p.node.ConfigureAll(configs)
 }
 
 // Config returns what the node knows of a shard.
@@ -102,11 +102,33 @@ func (p *Plane) Grant(shard uint16, d time.Duration) error {
 	case d == dataplane.Forever:
 		until = chain.Forever
 	case d > 0:
-		until = now() + uint64(d)
+		until = dataplane.BootTime() + uint64(d)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.node.Grant(shard, until)
+}
+
+// Clock returns the time that leases are measured on.
+func (p *Plane) Clock() uint64 { return dataplane.BootTime() }
+
+// Renew sets the end of the lease of every shard that is readable here.
+func (p *Plane) Renew(until uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.node.Renew(until)
+	return nil
+}
+
+// Loads returns what every shard did here.
+func (p *Plane) Loads() ([]dataplane.ShardLoad, error) {
+	loads := make([]dataplane.ShardLoad, p.options.Shards)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for shard := range loads {
+		loads[shard] = dataplane.ShardLoad(p.node.Load(uint16(shard)))
+	}
+	return loads, nil
 }
 
 // Counters returns what became of the messages received so far. A message whose answer the socket refused counts twice:

@@ -140,7 +140,7 @@ func TestDirty(t *testing.T) {
 	tail := silent.LocalAddr().(*net.UDPAddr).AddrPort()
 	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{node.Addr(), tail}}
 	for shard := range uint16(testOptions.Shards) {
-		if err := node.Configure(shard, config); err != nil {
+		if err := node.ConfigureAll(map[uint16]chain.ShardConfig{shard: config}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -52,7 +53,7 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 	b.sends, b.packets, b.buffer = b.sends[:0], b.packets[:0], b.buffer[:0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b.sends = p.node.Receive(now(), from, datagram, b.sends)
+	b.sends = p.node.Receive(dataplane.BootTime(), from, datagram, b.sends)
 	for _, s := range b.sends {
 		start := len(b.buffer)
 		b.buffer = s.Message.Append(b.buffer)
@@ -67,12 +68,16 @@ func (p *Plane) follow(datagram []byte) {
 	if !wire.Peek(datagram, &m) || m.Op == wire.OpRead {
 		return
 	}
-	object := p.node.Objects()[m.Key]
+	p.mark(m.Key)
+}
+
+func (p *Plane) mark(key wire.Key) {
+	object := p.node.Objects()[key]
 	if object == nil || object.Clean() {
-		delete(p.dirty, m.Key)
+		delete(p.dirty, key)
 		return
 	}
-	p.dirty[m.Key] = struct{}{}
+	p.dirty[key] = struct{}{}
 }
 
 func (p *Plane) transmit(datagram []byte, b *batch) {

@@ -14,16 +14,6 @@ import (
 // socketBytes is how much the kernel is asked to queue in each direction.
 const socketBytes = 4 << 20
 
-// now is the time that leases are measured on. It includes suspension: a machine that slept must not wake up with a
-// lease that is still alive.
-func now() uint64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic("soft: the kernel has no CLOCK_BOOTTIME: " + err.Error())
-	}
-	return uint64(t.Nano())
-}
-
 // setTTL makes every packet of the node leave with the time to live that the specification wants.
 func setTTL(_, _ string, raw syscall.RawConn) error {
 	var failed error

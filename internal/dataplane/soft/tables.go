@@ -1,6 +1,8 @@
 package soft
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"unsafe"
 
@@ -10,7 +12,7 @@ import (
 )
 
 const (
-	// visitBatch is how many sessions are copied out at a time, so that a walk over many never holds up packets.
+	// visitBatch is how many sessions or objects are copied out at a time, so that a walk over many never holds up packets.
 	visitBatch = 256
 	// sampled is how many objects Usage looks at; it takes the mean of their values for all.
 	sampled = 1024
@@ -40,15 +42,15 @@ func (p *Plane) Usage() (dataplane.Usage, error) {
 }
 
 // Dirty returns up to limit objects that are not clean. It looks at no others.
-func (p *Plane) Dirty(limit int) ([]dataplane.DirtyObject, error) {
+func (p *Plane) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var dirty []dataplane.DirtyObject
+	var dirty []dataplane.KeyedObject
 	for key := range p.dirty {
 		if len(dirty) >= limit {
 			break
 		}
-		dirty = append(dirty, dataplane.DirtyObject{Key: key, Object: copyOf(p.node.Objects()[key])})
+		dirty = append(dirty, dataplane.KeyedObject{Key: key, Object: copyOf(p.node.Objects()[key])})
 	}
 	return dirty, nil
 }
@@ -56,35 +58,35 @@ func (p *Plane) Dirty(limit int) ([]dataplane.DirtyObject, error) {
 // Sessions calls visit for every session. Packets are answered between the calls: a session that comes or goes
 // meanwhile may be visited or not.
 func (p *Plane) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
-	type entry struct {
-		key     chain.SessionKey
-		session chain.Session
-	}
-	entries := make([]entry, 0, visitBatch)
-	flush := func() bool {
-		for _, e := range entries {
-			if !visit(e.key, e.session) {
-				return false
+	next, stop := iter.Pull2(maps.All(p.node.Sessions()))
+	defer stop()
+	for {
+		batch := p.nextSessions(next)
+		for _, s := range batch {
+			if !visit(s.Key, s.Session) {
+				return nil
 			}
 		}
-		entries = entries[:0]
-		return true
-	}
-	p.mu.Lock()
-	for key, session := range p.node.Sessions() {
-		if entries = append(entries, entry{key, session}); len(entries) < visitBatch {
-			continue
-		}
-		// The map may change while the lock is given up: that is within what the language allows a range loop.
-		p.mu.Unlock()
-		if !flush() {
+		if len(batch) == 0 {
 			return nil
 		}
-		p.mu.Lock()
 	}
-	p.mu.Unlock()
-	flush()
-	return nil
+}
+
+// nextSessions copies some sessions out. The map changes between the calls: that is within what the language allows a
+// range over it.
+func (p *Plane) nextSessions(next func() (chain.SessionKey, chain.Session, bool)) []dataplane.KeyedSession {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var batch []dataplane.KeyedSession
+	for len(batch) < visitBatch {
+		k, s, ok := next()
+		if !ok {
+			break
+		}
+		batch = append(batch, dataplane.KeyedSession{Key: k, Session: s})
+	}
+	return batch
 }
 
 // DropSession forgets a session if its last write is still seq.

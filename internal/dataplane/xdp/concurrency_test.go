@@ -41,14 +41,12 @@ func newLone(t *testing.T, o chain.Options) *lone {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { live.close() })
-	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me}}
-	if err := objects.Chains.Put(uint32(0), chainConfigOf(config)); err != nil {
+	configs := map[uint16]chain.ShardConfig{0: {Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me}}}
+	if err := objects.putChains(live, configs); err != nil {
 		t.Fatal(err)
 	}
-	live.setState(0, config, 0)
-	if err := live.grant(0, dataplane.Forever); err != nil {
-		t.Fatal(err)
-	}
+	live.switchTo(configs)
+	live.grant(0, dataplane.Forever)
 	return &lone{objects, live}
 }
 

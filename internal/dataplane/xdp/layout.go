@@ -152,7 +152,7 @@ func liveState(c chain.ShardConfig, slot uint8) uint64 {
 	var b [8]byte
 	binary.BigEndian.PutUint32(b[0:], c.Epoch)
 	b[4] = slot
-	if c.State != chain.None && !c.Learner {
+	if c.Readable() {
 		b[5] = 1
 	}
 	if c.State != chain.None && c.Tail() {

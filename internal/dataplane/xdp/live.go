@@ -3,6 +3,7 @@ package xdp
 import (
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -18,6 +19,9 @@ import (
 type liveTable struct {
 	memory []byte
 	shards int
+
+	mu      sync.Mutex // serialises its writers; a program that reads sees each word whole
+	renewed uint64     // what renew was called with last
 }
 
 const liveBytes = int(unsafe.Sizeof(nqLive{}))
@@ -52,31 +56,58 @@ func (t *liveTable) slot(shard uint16) uint8 {
 	return (*[8]byte)(unsafe.Pointer(&word))[4]
 }
 
-func (t *liveTable) setState(shard uint16, c chain.ShardConfig, slot uint8) {
-	t.entry(shard)[1].Store(liveState(c, slot))
+// readable returns whether the shard may be read here while its lease lasts.
+func (t *liveTable) readable(shard uint16) bool {
+	word := t.entry(shard)[1].Load()
+	return (*[8]byte)(unsafe.Pointer(&word))[5] != 0
 }
 
-func (t *liveTable) grant(shard uint16, d time.Duration) error {
+// switchTo puts configurations in force, each from the slot of its shard that is not in force, with the lease that
+// follows from them. So short that renew can wait for it.
+func (t *liveTable) switchTo(configs map[uint16]chain.ShardConfig) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for shard, c := range configs {
+		entry, was, is := t.entry(shard), t.readable(shard), c.Readable()
+		entry[1].Store(liveState(c, 1-t.slot(shard)))
+		switch {
+		case was && !is:
+			entry[0].Store(0)
+		case is && !was && t.renewed != 0:
+			entry[0].Store(t.renewed)
+		}
+	}
+}
+
+// renew sets the end of the lease of every shard that is readable.
+func (t *liveTable) renew(until uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.renewed = until
+	for shard := range t.shards {
+		if t.readable(uint16(shard)) {
+			t.entry(uint16(shard))[0].Store(until)
+		}
+	}
+}
+
+// clear takes every configuration and lease away.
+func (t *liveTable) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.renewed = 0
+	clear(t.memory)
+}
+
+func (t *liveTable) grant(shard uint16, d time.Duration) {
 	until := uint64(0)
 	switch {
 	case d == dataplane.Forever:
 		until = chain.Forever
 	case d != 0:
-		now, err := bootTime()
-		if err != nil {
-			return err
-		}
-		until = uint64(int64(now) + int64(d))
+		until = uint64(int64(dataplane.BootTime()) + int64(d))
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.entry(shard)[0].Store(until)
-	return nil
-}
-
-// bootTime is the clock of bpf_ktime_get_boot_ns: it goes on while the machine sleeps, so that a lease ends then too.
-func bootTime() (uint64, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0, err
-	}
-	return uint64(ts.Nano()), nil
 }

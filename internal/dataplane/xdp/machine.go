@@ -151,11 +151,8 @@ func (m *Machine) Reset(o chain.Options) error {
 
 // clear empties the tables, which is faster than to load the program again.
 func (m *Machine) clear() error {
+	m.live.clear()
 	for shard := range m.options.Shards {
-		m.live.setState(uint16(shard), chain.ShardConfig{}, 0)
-		if err := m.live.grant(uint16(shard), 0); err != nil {
-			return err
-		}
 		if err := m.objects.Chains.Put(uint32(2*shard), nqChainConfig{}); err != nil {
 			return err
 		}
@@ -218,18 +215,15 @@ func (m *Machine) unload() {
 
 // Load implements [conformance.Target].
 func (m *Machine) Load(s conformance.State) error {
+	configs := make(map[uint16]chain.ShardConfig, len(s.Shards))
 	for number, shard := range s.Shards {
-		if err := shard.Config.Validate(); err != nil {
-			return err
-		}
-		slot := 1 - m.live.slot(number)
-		if err := m.objects.Chains.Put(uint32(number)*2+uint32(slot), chainConfigOf(shard.Config)); err != nil {
-			return err
-		}
-		m.live.setState(number, shard.Config, slot)
-		if err := m.live.grant(number, shard.Lease); err != nil {
-			return err
-		}
+		configs[number] = shard.Config
+	}
+	if err := m.configure(configs); err != nil {
+		return err
+	}
+	for number, shard := range s.Shards {
+		m.live.grant(number, shard.Lease)
 	}
 	for k, o := range s.Objects {
 		entry, err := encodeObject(o, objectBytes+cellBytes(m.options))
@@ -245,6 +239,17 @@ func (m *Machine) Load(s conformance.State) error {
 			return err
 		}
 	}
+	return nil
+}
+
+func (m *Machine) configure(configs map[uint16]chain.ShardConfig) error {
+	if err := chain.ValidateAll(configs, m.options.Shards); err != nil {
+		return err
+	}
+	if err := m.objects.putChains(m.live, configs); err != nil {
+		return err
+	}
+	m.live.switchTo(configs)
 	return nil
 }
 

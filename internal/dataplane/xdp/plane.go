@@ -37,7 +37,8 @@ type Plane struct {
 	punts   *puntReader
 	scanner *ebpf.Collection
 
-	configuring sync.Mutex
+	configuring sync.Mutex // held while configurations change
+	unquiet     bool       // packets may be under way that began before the last change; guarded by configuring
 	scanning    sync.Mutex
 }
 
@@ -66,7 +67,7 @@ func Open(o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{ports: ports, pin: o.Pin}
+	p := &Plane{ports: ports, pin: o.Pin, unquiet: true} // who knows what a predecessor did last
 	fresh := o.Pin != "" && !Pinned(o.Pin)
 	if fresh { // what a start that was killed left, before it answered anything
 		if err := Remove(o.Pin); err != nil {
@@ -170,45 +171,6 @@ func (p *Plane) Close() error {
 // Info implements [dataplane.Plane].
 func (p *Plane) Info() dataplane.Info { return p.info }
 
-// Configure implements [dataplane.Plane].
-func (p *Plane) Configure(shard uint16, c chain.ShardConfig) error {
-	if err := p.live.check(shard); err != nil {
-		return err
-	}
-	if err := c.Validate(); err != nil {
-		return fmt.Errorf("shard %d: %w", shard, err)
-	}
-	p.configuring.Lock()
-	defer p.configuring.Unlock()
-	old, err := p.Config(shard)
-	if err != nil {
-		return err
-	}
-	slot := 1 - p.live.slot(shard)
-	if err := p.objects.Chains.Put(uint32(shard)*2+uint32(slot), chainConfigOf(c)); err != nil {
-		return fmt.Errorf("shard %d: %w", shard, err)
-	}
-	p.live.setState(shard, c, slot)
-	if old.State == chain.None {
-		return nil
-	}
-	return p.quiesce()
-}
-
-// quiesce waits until no packet is handled by the configuration that was replaced: the kernel ends an update of a map
-// of maps only after all programs that run have ended.
-func (p *Plane) quiesce() error {
-	fan, err := newFan(p.objects.Egress, 1, p.ports[:1])
-	if err != nil {
-		return fmt.Errorf("waiting for packets under way: %w", err)
-	}
-	defer fan.Close()
-	if err := p.objects.Fans.Put(uint32(fanColumns+1), fan); err != nil {
-		return fmt.Errorf("waiting for packets under way: %w", err)
-	}
-	return nil
-}
-
 // Config implements [dataplane.Plane].
 func (p *Plane) Config(shard uint16) (chain.ShardConfig, error) {
 	if err := p.live.check(shard); err != nil {
@@ -226,7 +188,17 @@ func (p *Plane) Grant(shard uint16, d time.Duration) error {
 	if err := p.live.check(shard); err != nil {
 		return err
 	}
-	return p.live.grant(shard, d)
+	p.live.grant(shard, d)
+	return nil
+}
+
+// Clock implements [dataplane.Plane].
+func (p *Plane) Clock() uint64 { return dataplane.BootTime() }
+
+// Renew implements [dataplane.Plane].
+func (p *Plane) Renew(until uint64) error {
+	p.live.renew(until)
+	return nil
 }
 
 // Send implements [dataplane.Plane].

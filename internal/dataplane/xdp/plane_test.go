@@ -69,7 +69,7 @@ func send(p *Plane, m *wire.Message) (bool, error) {
 
 func configureLone(p *Plane) error {
 	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me}}
-	return errors.Join(p.Configure(0, config), p.Grant(0, dataplane.Forever))
+	return errors.Join(p.ConfigureAll(map[uint16]chain.ShardConfig{0: config}), p.Grant(0, dataplane.Forever))
 }
 
 // TestTakeover closes a plane and opens it again: objects, configuration, lease and attachment are still there.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
+
+	"github.com/netcraq/netcraq/internal/dataplane"
 )
 
 // puntReader sends the messages that the program could not: those whose next hop had no link address, which the kernel
@@ -54,8 +56,7 @@ func sendPunt(sample []byte, socket *net.UDPConn) {
 	if _, err := binary.Decode(sample, native, &h); err != nil || header+int(h.MessageBytes) > len(sample) {
 		return
 	}
-	now, err := bootTime()
-	if err != nil || now > h.AtNS+uint64(maxPuntAge) {
+	if dataplane.BootTime() > h.AtNS+uint64(maxPuntAge) {
 		return
 	}
 	to := nqMember{Addr: h.Addr, Port: h.Port}.addrPort()

@@ -28,10 +28,7 @@ func TestOldPunt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer to.Close()
-	now, err := bootTime()
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := dataplane.BootTime()
 	addr := to.LocalAddr().(*net.UDPAddr).AddrPort()
 	punt := func(at uint64, text string) {
 		h := nqPunt{AtNS: at, Addr: addr.Addr().Unmap().As4(), Port: be16(addr.Port()), MessageBytes: uint16(len(text))}

@@ -116,19 +116,19 @@ func (p *Plane) scan(limit int) (total int, dirty []wire.Key, err error) {
 }
 
 // Dirty implements [dataplane.Plane].
-func (p *Plane) Dirty(limit int) ([]dataplane.DirtyObject, error) {
+func (p *Plane) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 	_, keys, err := p.scan(limit)
 	if err != nil {
 		return nil, err
 	}
-	var out []dataplane.DirtyObject
+	var out []dataplane.KeyedObject
 	for _, k := range keys {
 		o, found, err := p.Object(k)
 		if err != nil {
 			return nil, err
 		}
 		if found && !o.Clean() {
-			out = append(out, dataplane.DirtyObject{Key: k, Object: o})
+			out = append(out, dataplane.KeyedObject{Key: k, Object: o})
 		}
 	}
 	return out, nil
