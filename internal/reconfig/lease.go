@@ -1,0 +1,55 @@
+package reconfig
+
+import (
+	"slices"
+	"time"
+)
+
+// Lease is a node's permission to answer reads, as the controllers grant it: it lasts until the end of the grants of a
+// majority. The zero value holds none. Its time is the clock of the node's plane.
+type Lease struct {
+	grants map[string]granted // the newest of each controller
+	sent   uint64             // stamp of the last beat
+	until  uint64
+}
+
+type granted struct {
+	stamp, until uint64
+	majority     int
+}
+
+// Stamp completes a beat that is sent now.
+func (l *Lease) Stamp(b Beat, now uint64) Beat {
+	l.sent = max(l.sent, now)
+	b.Stamp, b.LeaseLeft = now, l.Left(now)
+	return b
+}
+
+// Left is how long the lease lasts after now; not positive: it is over.
+func (l *Lease) Left(now uint64) time.Duration { return time.Duration(l.until - now) }
+
+// Until is when the lease ends. It only grows.
+func (l *Lease) Until() uint64 { return l.until }
+
+// Grant takes a controller's answer to a beat, and reports whether the lease became longer. One controller counts once,
+// by whatever connection its answers come. What was once granted by a majority holds, also when more controllers join.
+func (l *Lease) Grant(controller string, g Grant) bool {
+	if g.Majority < 1 || g.Lease <= 0 || g.Stamp > l.sent || g.Stamp < l.grants[controller].stamp {
+		return false
+	}
+	if l.grants == nil {
+		l.grants = make(map[string]granted)
+	}
+	l.grants[controller] = granted{g.Stamp, g.Stamp + uint64(g.Lease), g.Majority}
+	ends, majority := make([]uint64, 0, len(l.grants)), 0
+	for _, grant := range l.grants {
+		ends, majority = append(ends, grant.until), max(majority, grant.majority)
+	}
+	if len(ends) < majority {
+		return false
+	}
+	slices.Sort(ends)
+	before := l.until
+	l.until = max(l.until, ends[len(ends)-majority])
+	return l.until > before
+}

@@ -1,0 +1,55 @@
+package reconfig
+
+import "testing"
+
+// TestLease: what a majority granted counts, one controller once, and it never becomes less.
+func TestLease(t *testing.T) {
+	type grant struct {
+		controller string
+		Grant
+	}
+	of3 := func(controller string, stamp uint64) grant { return grant{controller, Grant{stamp, 60, 2}} }
+	for _, c := range []struct {
+		name   string
+		grants []grant
+		until  uint64
+	}{
+		{"nobody", nil, 0},
+		{"one of three", []grant{of3("a", 10)}, 0},
+		{"one of three, twice", []grant{of3("a", 10), of3("a", 20)}, 0},
+		{"two of three", []grant{of3("a", 10), of3("b", 20)}, 70},
+		{"three of three", []grant{of3("a", 10), of3("b", 20), of3("c", 30)}, 80},
+		{"late", []grant{of3("a", 30), of3("b", 20), of3("a", 10)}, 80},
+		{"of a stamp that was not sent", []grant{of3("a", 10), of3("b", 200)}, 0},
+		{"one of one", []grant{{"a", Grant{10, 60, 1}}}, 70},
+		{"more controllers", []grant{{"a", Grant{10, 60, 1}}, of3("a", 20)}, 70},
+		{"without a majority", []grant{{"a", Grant{10, 60, 0}}}, 0},
+		{"of no length", []grant{{"a", Grant{10, 0, 1}}}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var l Lease
+			l.Stamp(Beat{}, 100)
+			before := uint64(0)
+			for _, g := range c.grants {
+				if longer := l.Grant(g.controller, g.Grant); longer != (l.Until() > before) {
+					t.Errorf("longer: %v, from %d to %d", longer, before, l.Until())
+				}
+				before = l.Until()
+			}
+			if l.Until() != c.until {
+				t.Errorf("until %d, want %d", l.Until(), c.until)
+			}
+		})
+	}
+}
+
+func TestStamp(t *testing.T) {
+	var l Lease
+	l.Stamp(Beat{}, 10)
+	l.Grant("a", Grant{10, 60, 1})
+	for now, left := range map[uint64]int64{20: 50, 70: 0, 75: -5} {
+		if b := l.Stamp(Beat{Done: 3}, now); b.Stamp != now || int64(b.LeaseLeft) != left || b.Done != 3 {
+			t.Errorf("at %d: %+v", now, b)
+		}
+	}
+}
