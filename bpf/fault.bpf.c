@@ -10,6 +10,7 @@
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
+#include <linux/in.h>
 #include <linux/ip.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -17,11 +18,17 @@
 #define MAX_INTERFACES 1024
 #define MILLION 1000000
 
-/* Chances of each fault, in frames per million. */
+/* Kinds of traffic that a fault may leave alone: requests and what nodes tell each other are data, all else is control. */
+#define TRAFFIC_DATA 1
+#define TRAFFIC_CONTROL 2
+
+/* Chances of each fault, in frames per million, and whom they leave alone. */
 struct rule {
 	__u32 loss;
 	__u32 duplicate;
 	__u32 corrupt;
+	__u32 spared; /* kinds of traffic */
+	__u32 off;    /* nothing passes: the host that sends or receives has no power */
 };
 
 struct injected {
@@ -29,7 +36,7 @@ struct injected {
 	__u64 lost;
 	__u64 duplicated;
 	__u64 corrupted;
-	__u64 cut;        /* lost to a partition */
+	__u64 cut;        /* lost to a partition, or to a host without power */
 };
 
 struct {
@@ -46,13 +53,18 @@ struct {
 	__type(value, struct injected);
 } injected SEC(".maps");
 
-/* IPv4 address of a host -> its side of a partition. Hosts that are not in here talk to everyone. */
+struct pair {
+	__be32 from;
+	__be32 to;
+};
+
+/* Hosts that are cut off from one another, in this direction -> the kinds of traffic that don't pass. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
-	__type(key, __be32);
+	__uint(max_entries, 16384);
+	__type(key, struct pair);
 	__type(value, __u32);
-} sides SEC(".maps");
+} cuts SEC(".maps");
 
 /* Where frames leave: both slots hold the same interface, so that a broadcast over them is a duplicate. */
 struct exit_map {
@@ -74,20 +86,33 @@ static __always_inline int chance(__u32 per_million)
 	return per_million && bpf_get_prandom_u32() % MILLION < per_million;
 }
 
-/* Whether a partition separates the sender from the receiver. */
-static __always_inline int cut(struct xdp_md *ctx)
+static __always_inline struct iphdr *ipv4(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;
 	void *end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = data;
 	struct iphdr *ip = data + sizeof(*eth);
-	__u32 *from, *to;
 
-	if ((void *)(ip + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP))
+	return (void *)(ip + 1) <= end && eth->h_proto == bpf_htons(ETH_P_IP) ? ip : 0;
+}
+
+static __always_inline __u32 traffic(const struct iphdr *ip)
+{
+	return ip && ip->protocol == IPPROTO_UDP ? TRAFFIC_DATA : TRAFFIC_CONTROL;
+}
+
+/* Whether a partition separates the sender from the receiver. */
+static __always_inline int cut(const struct iphdr *ip)
+{
+	struct pair pair;
+	__u32 *kinds;
+
+	if (!ip)
 		return 0;
-	from = bpf_map_lookup_elem(&sides, &ip->saddr);
-	to = bpf_map_lookup_elem(&sides, &ip->daddr);
-	return from && to && *from != *to;
+	pair.from = ip->saddr;
+	pair.to = ip->daddr;
+	kinds = bpf_map_lookup_elem(&cuts, &pair);
+	return kinds && (*kinds & traffic(ip));
 }
 
 /* Turns over one bit behind the Ethernet header. Returns whether it did. */
@@ -114,14 +139,17 @@ int wire(struct xdp_md *ctx)
 	struct rule *rule = bpf_map_lookup_elem(&rules, &at);
 	struct injected *count = bpf_map_lookup_elem(&injected, &at);
 	void *exit = bpf_map_lookup_elem(&exits, &at);
+	struct iphdr *ip = ipv4(ctx);
 
 	if (!rule || !count || !exit)
 		return XDP_ABORTED;
 	count->frames++;
-	if (cut(ctx)) {
+	if (rule->off || cut(ip)) {
 		count->cut++;
 		return XDP_DROP;
 	}
+	if (rule->spared & traffic(ip))
+		return bpf_redirect_map(exit, 0, 0);
 	if (chance(rule->loss)) {
 		count->lost++;
 		return XDP_DROP;

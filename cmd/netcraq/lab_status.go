@@ -83,7 +83,7 @@ func labStatus(ctx context.Context, l *lab.Lab) (*lab.Status, error) {
 	var group sync.WaitGroup
 	for i := range status.Hosts {
 		h := &status.Hosts[i]
-		if h.Node == nil || h.Node.Health != lab.HealthOK {
+		if h.Role != lab.RoleNode || h.Node.Health != lab.HealthOK {
 			continue
 		}
 		group.Go(func() {
@@ -167,7 +167,7 @@ func printNodes(w io.Writer, s *lab.Status) {
 	}
 	fmt.Fprintln(table)
 	for _, h := range s.Hosts {
-		if h.Node == nil {
+		if h.Role != lab.RoleNode {
 			continue
 		}
 		plane := strings.TrimSpace(h.Node.Plane + " " + h.Node.Mode)
@@ -201,12 +201,8 @@ func painted(text string, colour bool) string {
 }
 
 func printFaults(w io.Writer, s *lab.Status) {
-	if len(s.Partition) > 0 {
-		var groups []string
-		for _, group := range s.Partition {
-			groups = append(groups, strings.Join(group, ","))
-		}
-		fmt.Fprintln(w, "  partition  "+strings.Join(groups, " | "))
+	for _, p := range s.Partitions {
+		fmt.Fprintf(w, "  partition  %v\n", p)
 	}
 	faulty := slices.DeleteFunc(slices.Clone(s.Directions), func(d lab.Direction) bool { return !d.Faulty() })
 	if len(faulty) == 0 {

@@ -8,9 +8,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
-
-	"github.com/netcraq/netcraq/internal/dataplane/xdp"
 )
 
 // agentPatience bounds the wait for an agent's API: it loads and verifies BPF programs first.
@@ -19,39 +18,42 @@ const (
 	agentRetry    = 20 * time.Millisecond
 )
 
-// startAgents starts the agents of all nodes and waits until each can be spoken to.
+// startAgents starts the controllers, then the agents of all nodes that are not idle, and waits until each can be spoken to.
 func (l *Lab) startAgents(ctx context.Context, s *state, progress func(string)) error {
-	running := map[string]<-chan error{}
-	for _, h := range l.Plan.With(RoleNode) {
-		if len(s.Commands[h.Name]) == 0 {
+	for _, role := range []Role{RoleController, RoleNode} {
+		hosts := slices.DeleteFunc(l.Plan.With(role), func(h Host) bool {
+			return len(s.Commands[h.Name]) == 0 || slices.Contains(l.options.Idle, h.Name)
+		})
+		if len(hosts) == 0 {
 			continue
 		}
-		if len(running) == 0 {
-			progress(fmt.Sprintf("%d agents", len(s.Commands)))
+		progress(fmt.Sprintf("%d %s", len(hosts), map[Role]string{RoleController: "controllers", RoleNode: "agents"}[role]))
+		running := map[string]<-chan error{}
+		for _, h := range hosts {
+			exited, err := l.startAgent(s, h.Name)
+			if err != nil {
+				return err
+			}
+			running[h.Name] = exited
 		}
-		exited, err := l.startAgent(s, h.Name)
-		if err != nil {
-			return err
-		}
-		running[h.Name] = exited
-	}
-	for name, exited := range running {
-		if err := l.awaitAgent(ctx, name, exited); err != nil {
-			return err
+		for name, exited := range running {
+			if err := l.awaitAgent(ctx, name, exited); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// startAgent starts a node's agent and writes down who it is. The channel tells when it has exited.
+// startAgent starts a node's agent, or a controller, and writes down who it is. The channel tells when it has exited.
 func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 	argv := s.Commands[host]
 	if len(argv) == 0 {
-		return nil, fmt.Errorf("%s has no agent in this lab", host)
+		return nil, fmt.Errorf("nothing runs on %s in this lab", host)
 	}
 	cmd, err := start(nsPath(l.Name, host), argv, logFile(l.Name, host))
 	if err != nil {
-		return nil, fmt.Errorf("start the agent of %s: %w", host, err)
+		return nil, fmt.Errorf("start %s: %w", l.serviceOf(host), err)
 	}
 	exited := make(chan error, 1)
 	go func() {
@@ -84,7 +86,7 @@ func (l *Lab) awaitAgent(ctx context.Context, host string, exited <-chan error) 
 		case err := <-exited:
 			return l.agentFailed(host, err)
 		case <-ctx.Done():
-			return fmt.Errorf("the agent of %s does not answer (%w): %w", host, served, ctx.Err())
+			return fmt.Errorf("%s does not answer (%w): %w", l.serviceOf(host), served, ctx.Err())
 		case <-retry.C:
 		}
 	}
@@ -92,8 +94,11 @@ func (l *Lab) awaitAgent(ctx context.Context, host string, exited <-chan error) 
 
 // greet connects to an agent and waits for a sign of life: in HTTP/2 the server speaks without being asked.
 func (l *Lab) greet(ctx context.Context, host string) error {
-	node, _ := l.Cluster().Node(host)
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", node.APIAddr())
+	h, err := l.Host(host)
+	if err != nil {
+		return err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", h.apiAddr())
 	if err != nil {
 		return err
 	}
@@ -115,9 +120,9 @@ func (l *Lab) agentFailed(host string, err error) error {
 	last := bytes.Join(all[max(0, len(all)-lines):], []byte("\n  "))
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return fmt.Errorf("the agent of %s failed: %w\n  %s", host, err, last)
+		return fmt.Errorf("%s failed: %w\n  %s", l.serviceOf(host), err, last)
 	}
-	return fmt.Errorf("the agent of %s ended at once:\n  %s", host, last)
+	return fmt.Errorf("%s ended at once:\n  %s", l.serviceOf(host), last)
 }
 
 // AgentAlive reports whether a node's agent runs.
@@ -126,6 +131,24 @@ func (l *Lab) AgentAlive(host string) bool { return l.state.Agents[host].Alive()
 // Agent returns the process of a node's agent.
 func (l *Lab) Agent(host string) Process { return l.state.Agents[host] }
 
+// serviceOf says what runs on a host.
+func (l *Lab) serviceOf(host string) string {
+	if h, ok := l.Plan.Host(host); ok && h.Role == RoleController {
+		return "the controller " + host
+	}
+	return "the agent of " + host
+}
+
+// servedHost finds a host that has an agent or a controller.
+func (l *Lab) servedHost(name string) (Host, error) {
+	h, err := l.Host(name)
+	if err == nil && h.Role != RoleNode && h.Role != RoleController {
+		err = fmt.Errorf("%s is no node or controller but a %s", name, h.Role)
+	}
+	return h, err
+}
+
+// nodeHost finds a node.
 func (l *Lab) nodeHost(name string) (Host, error) {
 	h, err := l.Host(name)
 	if err == nil && h.Role != RoleNode {
@@ -134,49 +157,35 @@ func (l *Lab) nodeHost(name string) (Host, error) {
 	return h, err
 }
 
-// KillAgent kills a node's agent and nothing else: a data plane in the kernel goes on answering.
+// KillAgent kills a node's agent, or a controller, and nothing else: a data plane in the kernel goes on answering.
 func (l *Lab) KillAgent(ctx context.Context, host string) error {
-	if _, err := l.nodeHost(host); err != nil {
+	if _, err := l.servedHost(host); err != nil {
 		return err
 	}
 	return l.change(ctx, func(s *state) error { return s.Agents[host].kill() })
 }
 
-// StartAgent starts a node's agent again and waits until it is there. It finds what its predecessor has pinned.
+// StartAgent starts a node's agent, or a controller, again and waits until it is there. It finds what its predecessor has
+// left: what was pinned, or the data directory.
 func (l *Lab) StartAgent(ctx context.Context, host string) error {
-	if _, err := l.nodeHost(host); err != nil {
+	exited, err := l.SpawnAgent(ctx, host)
+	if err != nil {
 		return err
 	}
-	return l.change(ctx, func(s *state) error {
+	return l.awaitAgent(ctx, host, exited)
+}
+
+// SpawnAgent is [Lab.StartAgent] without the wait. The channel tells when the process has ended.
+func (l *Lab) SpawnAgent(ctx context.Context, host string) (exited <-chan error, err error) {
+	if _, err := l.servedHost(host); err != nil {
+		return nil, err
+	}
+	err = l.change(ctx, func(s *state) error {
 		if s.Agents[host].Alive() {
-			return fmt.Errorf("the agent of %s is running, as process %d", host, s.Agents[host].PID)
+			return fmt.Errorf("%s is running, as process %d", l.serviceOf(host), s.Agents[host].PID)
 		}
-		exited, err := l.startAgent(s, host)
-		if err != nil {
-			return err
-		}
-		return l.awaitAgent(ctx, host, exited)
-	})
-}
-
-// StartNode starts a node that was killed, empty. If its agent finds that it cannot come back into the chain, no data
-// plane is left either.
-func (l *Lab) StartNode(ctx context.Context, host string) error {
-	if l.AgentAlive(host) {
-		return fmt.Errorf("%s is running, its agent as process %d", host, l.Agent(host).PID)
-	}
-	err := l.StartAgent(ctx, host)
-	if err != nil && len(l.state.Commands[host]) > 0 {
-		err = errors.Join(err, l.KillNode(context.WithoutCancel(ctx), host))
-	}
-	return err
-}
-
-// KillNode kills a node's agent and takes its data plane out of the kernel: its objects are gone. The host still
-// routes others' packets.
-func (l *Lab) KillNode(ctx context.Context, host string) error {
-	if err := l.KillAgent(ctx, host); err != nil {
+		exited, err = l.startAgent(s, host)
 		return err
-	}
-	return xdp.Remove(l.PinDir(host))
+	})
+	return exited, err
 }

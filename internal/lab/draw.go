@@ -24,13 +24,14 @@ func (s *Status) Draw() string {
 		}
 	}
 	var rows []string
-	if s.Topology == LeafSpine {
+	if s.Topology != Line {
 		rows = append(rows, fabric(spines, boxes)...)
 		rows = append(rows, beside(boxes, nil)...)
 	} else {
 		rows = append(rows, beside(boxes, s.joints())...)
 	}
 	rows = append(rows, s.attached()...)
+	rows = append(rows, s.listed()...)
 	for i, row := range rows {
 		rows[i] = strings.TrimRight("  "+row, " ")
 	}
@@ -85,6 +86,20 @@ func (s *Status) hanging(node string) []HostStatus {
 		}
 	}
 	return hosts
+}
+
+// listed names controllers, and what hangs off the spines, one a line.
+func (s *Status) listed() []string {
+	var rows []string
+	for _, h := range s.Hosts {
+		switch {
+		case h.Role == RoleController:
+			rows = append(rows, "  ╘═ "+h.Name+"  "+h.Addr.String()+"  controller "+h.Node.Health+" ")
+		case s.Topology == Fabric && (h.Role == RoleClient || h.Role == RoleRoot):
+			rows = append(rows, "  ╘═ "+h.Name+"  "+h.Addr.String())
+		}
+	}
+	return rows
 }
 
 // attached draws what hangs off the nodes, one column each.

@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"slices"
-	"strings"
-
-	"github.com/cilium/ebpf"
 )
 
 // Kind is a fault of links that strikes frames at random.
@@ -28,6 +24,41 @@ type Where struct {
 	Host string // all links of a host
 }
 
+// Traffic is the kinds of traffic that a fault strikes.
+type Traffic string
+
+// Traffic as the wires tell it apart: requests and what nodes tell each other go over UDP, controllers and agents speak TCP.
+const (
+	AllTraffic     Traffic = "all"
+	DataTraffic    Traffic = "data"
+	ControlTraffic Traffic = "control"
+)
+
+// kinds of traffic, as in bpf/fault.bpf.c.
+const dataBit, controlBit uint32 = 1, 2
+
+func (t Traffic) bits() (uint32, error) {
+	switch t {
+	case "", AllTraffic:
+		return dataBit | controlBit, nil
+	case DataTraffic:
+		return dataBit, nil
+	case ControlTraffic:
+		return controlBit, nil
+	}
+	return 0, fmt.Errorf("traffic %q: %s, %s or %s is wanted", t, AllTraffic, DataTraffic, ControlTraffic)
+}
+
+func trafficOf(bits uint32) Traffic {
+	switch bits {
+	case dataBit:
+		return DataTraffic
+	case controlBit:
+		return ControlTraffic
+	}
+	return AllTraffic
+}
+
 // Direction is one direction of a link: the chances of faults, in percent, and what happened so far.
 type Direction struct {
 	From       string  `json:"from"`
@@ -36,6 +67,8 @@ type Direction struct {
 	Loss       float64 `json:"loss_percent"`
 	Duplicate  float64 `json:"duplicate_percent"`
 	Corrupt    float64 `json:"corrupt_percent"`
+	Traffic    Traffic `json:"traffic"` // that these strike
+	Off        bool    `json:"off"`     // one of the hosts has no power
 	Frames     uint64  `json:"frames"`
 	Lost       uint64  `json:"lost"`
 	Duplicated uint64  `json:"duplicated"`
@@ -45,13 +78,23 @@ type Direction struct {
 
 // Faulty reports whether a fault may strike here, or has.
 func (d *Direction) Faulty() bool {
-	return d.Down || d.Loss+d.Duplicate+d.Corrupt > 0 || d.Lost+d.Duplicated+d.Corrupted+d.Cut > 0
+	return d.Down || d.Off || d.Loss+d.Duplicate+d.Corrupt > 0 || d.Lost+d.Duplicated+d.Corrupted+d.Cut > 0
 }
 
 // Faults is everything that is wrong with a lab's links.
 type Faults struct {
 	Directions []Direction `json:"directions"`
-	Partition  [][]string  `json:"partition,omitempty"` // hosts of one group don't hear those of another
+	Partitions []Partition `json:"partitions,omitempty"`
+}
+
+// off reports whether a host has no power: then nothing passes any of its links.
+func (f *Faults) off(host string) bool {
+	for _, d := range f.Directions {
+		if d.From == host && !d.Off {
+			return false
+		}
+	}
+	return slices.ContainsFunc(f.Directions, func(d Direction) bool { return d.From == host })
 }
 
 const perPercent = 10_000 // frames per million
@@ -62,6 +105,19 @@ func (k Kind) CheckPercent(percent float64) error {
 		return fmt.Errorf("%s: a percentage from 0 to 100 is wanted, not %v", k, percent)
 	}
 	return nil
+}
+
+// StrikeOnly lets the random faults of the selected links strike only some of the traffic.
+func (l *Lab) StrikeOnly(traffic Traffic, where Where) error {
+	bits, err := traffic.bits()
+	if err != nil {
+		return err
+	}
+	links, err := l.selected(where)
+	if err != nil {
+		return err
+	}
+	return l.changeRules(links, func(r *wireRule) error { r.Spared = (dataBit | controlBit) &^ bits; return nil })
 }
 
 // SetFault sets the chance, in percent, of one kind of fault on the selected links, in both directions; 0 ends it.
@@ -135,43 +191,6 @@ func (l *Lab) selected(where Where) ([]Link, error) {
 	return links, nil
 }
 
-// Partition cuts the hosts of different groups off from one another, wherever their packets travel; hosts in no
-// group still talk to everyone. It replaces an earlier partition; without groups it ends it.
-func (l *Lab) Partition(groups [][]string) error {
-	side := map[netip.Addr]uint32{}
-	for i, group := range groups {
-		for _, name := range group {
-			h, err := l.Host(name)
-			if err != nil {
-				return err
-			}
-			if _, twice := side[h.Addr]; twice {
-				return fmt.Errorf("partition: %s stands in two groups", name)
-			}
-			side[h.Addr] = uint32(i)
-		}
-	}
-	if len(groups) == 1 {
-		return fmt.Errorf("partition: two groups at least are wanted, as in n1,n2|n3")
-	}
-	w, err := l.openWires()
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	for _, h := range l.Plan.Hosts {
-		if group, ok := side[h.Addr]; ok {
-			err = w.sides.Put(h.Addr.As4(), group)
-		} else if err = w.sides.Delete(h.Addr.As4()); errors.Is(err, ebpf.ErrKeyNotExist) {
-			err = nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Faults reads the links' faults and counters.
 func (l *Lab) Faults() (Faults, error) {
 	var f Faults
@@ -194,18 +213,7 @@ func (l *Lab) Faults() (Faults, error) {
 			f.Directions = append(f.Directions, d)
 		}
 	}
-	if w == nil {
-		return f, nil
-	}
-	for _, h := range l.Plan.Hosts {
-		var group uint32
-		if err := w.sides.Lookup(h.Addr.As4(), &group); err == nil {
-			for len(f.Partition) <= int(group) {
-				f.Partition = append(f.Partition, nil)
-			}
-			f.Partition[group] = append(f.Partition[group], h.Name)
-		}
-	}
+	f.Partitions = l.state.Partitions
 	return f, nil
 }
 
@@ -220,6 +228,7 @@ func (d *Direction) read(w *wires) error {
 		return err
 	}
 	d.Loss, d.Duplicate, d.Corrupt = float64(r.Loss)/perPercent, float64(r.Duplicate)/perPercent, float64(r.Corrupt)/perPercent
+	d.Traffic, d.Off = trafficOf((dataBit|controlBit)&^r.Spared), r.Off != 0
 	d.Frames, d.Lost, d.Duplicated, d.Corrupted, d.Cut = c.Frames, c.Lost, c.Duplicated, c.Corrupted, c.Cut
 	return nil
 }
@@ -270,7 +279,7 @@ func (l *Lab) switchDevice(host, device string, up bool) error {
 	return nl.LinkSetDown(dev)
 }
 
-// ClearFaults ends all faults of links; nodes that were killed stay dead.
+// ClearFaults ends all faults of links; nodes that were killed, or have no power, stay dead.
 func (l *Lab) ClearFaults(ctx context.Context) error {
 	for link := range downLinks(l.state) {
 		if err := l.SetLink(ctx, link.String(), true); err != nil {
@@ -280,17 +289,8 @@ func (l *Lab) ClearFaults(ctx context.Context) error {
 	if l.options.Direct {
 		return nil
 	}
-	if err := l.Partition(nil); err != nil {
+	if err := l.Partition(ctx); err != nil {
 		return err
 	}
-	return l.changeRules(l.Plan.Links, func(r *wireRule) error { *r = wireRule{}; return nil })
-}
-
-// ParsePartition reads groups as they stand on the command line: n1,n2|n3.
-func ParsePartition(text string) [][]string {
-	var groups [][]string
-	for _, group := range strings.Split(text, "|") {
-		groups = append(groups, strings.Split(group, ","))
-	}
-	return groups
+	return l.changeRules(l.Plan.Links, func(r *wireRule) error { *r = wireRule{Off: r.Off}; return nil })
 }

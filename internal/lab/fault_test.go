@@ -110,7 +110,7 @@ func testCorrupt(t *testing.T, l *Lab, a, b *net.UDPConn) {
 
 func testPartition(t *testing.T, l *Lab, a, b *net.UDPConn) {
 	c := listen(t, l, "n3", 0)
-	if err := l.Partition([][]string{{"n1"}, {"n2"}}); err != nil {
+	if err := l.Partition(t.Context(), Partition{Groups: [][]string{{"n1"}, {"n2"}}}); err != nil {
 		t.Fatal(err)
 	}
 	before := direction(t, l, "n1", "n2").Cut
@@ -127,7 +127,7 @@ func testPartition(t *testing.T, l *Lab, a, b *net.UDPConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(f.Partition); got != "[[n1] [n2]]" {
+	if got := fmt.Sprint(f.Partitions); got != "[n1|n2]" {
 		t.Errorf("the partition reads %s", got)
 	}
 }
@@ -195,9 +195,9 @@ func TestBadFaults(t *testing.T) {
 		"an unknown kind":      l.SetFault("fire", 1, Where{}),
 		"an unknown link":      l.SetFault(Loss, 1, Where{Link: "n1-n9"}),
 		"an unknown host":      l.SetFault(Loss, 1, Where{Host: "n9"}),
-		"one group":            l.Partition([][]string{{"n1"}}),
-		"a host on both sides": l.Partition([][]string{{"n1"}, {"n1", "n2"}}),
-		"a stranger":           l.Partition([][]string{{"n1"}, {"n9"}}),
+		"one group":            l.Partition(t.Context(), Partition{Groups: [][]string{{"n1"}}}),
+		"a host on both sides": l.Partition(t.Context(), Partition{Groups: [][]string{{"n1"}, {"n1", "n2"}}}),
+		"a stranger":           l.Partition(t.Context(), Partition{Groups: [][]string{{"n1"}, {"n9"}}}),
 		"no such link":         l.SetLink(t.Context(), "n1-n9", false),
 		"no agent":             l.StartAgent(t.Context(), "n1"),
 	} {
@@ -214,4 +214,61 @@ func bitsApart(a, b []byte) (apart int) {
 		}
 	}
 	return apart
+}
+
+func TestPartitionOfOneWayOrOneKind(t *testing.T) {
+	l := mustUp(t, Options{Name: testName("w"), Topology: LeafSpine, Nodes: 2, NoRoot: true})
+	a, b := listen(t, l, "n1", 0), listen(t, l, "n2", 0)
+	for _, c := range []struct {
+		cut              string
+		traffic          Traffic
+		there, backAgain bool
+	}{
+		{"n1>n2", AllTraffic, false, true},
+		{"n2>n1", DataTraffic, true, false},
+		{"n1|n2", DataTraffic, false, false},
+		{"n1|n2", ControlTraffic, true, true},
+	} {
+		p, err := ParsePartition(c.cut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Traffic = c.traffic
+		if err := l.Partition(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		wait := map[bool]time.Duration{true: patience, false: silence}
+		if got := arrives(t, a, b, fmt.Sprint(p, " there"), wait[c.there]); got != c.there {
+			t.Errorf("%v: from n1 to n2: %v", p, got)
+		}
+		if got := arrives(t, b, a, fmt.Sprint(p, " back"), wait[c.backAgain]); got != c.backAgain {
+			t.Errorf("%v: from n2 to n1: %v", p, got)
+		}
+	}
+	if err := l.ClearFaults(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	assertMesh(t, l)
+}
+
+func TestPowerOff(t *testing.T) {
+	l := mustUp(t, Options{Name: testName("o"), Topology: Fabric, Nodes: 2, Controllers: 2, Clients: 1})
+	assertMesh(t, l)
+	a, b := listen(t, l, "n1", 0), listen(t, l, "ctl2", 0)
+	if err := l.PowerOff(t.Context(), "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if arrives(t, a, b, "nowhere", silence) {
+		t.Error("a host without power was heard")
+	}
+	if err := l.ClearFaults(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if arrives(t, a, b, "nowhere either", silence) {
+		t.Error("mending links gave a host its power back")
+	}
+	if err := l.setPower("n1", true); err != nil {
+		t.Fatal(err)
+	}
+	assertMesh(t, l)
 }

@@ -139,10 +139,21 @@ func (l *Lab) Host(name string) (Host, error) {
 	return h, nil
 }
 
-// Cluster is the static configuration of the lab's nodes.
+// Cluster is the static configuration of the lab's nodes; a managed lab has none, see [Lab.Controllers].
 func (l *Lab) Cluster() *topology.Cluster { return l.Plan.Cluster(l.options.Shards) }
 
-// ClusterFile is where that configuration is written.
+// Controllers are the TCP addresses of a managed lab's controllers.
+func (l *Lab) Controllers() []string { return l.Plan.ManagedCluster().Controllers }
+
+// clusterOf is what the cluster file says.
+func (l *Lab) clusterOf() *topology.Cluster {
+	if l.options.Managed() {
+		return l.Plan.ManagedCluster()
+	}
+	return l.Cluster()
+}
+
+// ClusterFile is where clients find the nodes, or the controllers that know them.
 func (l *Lab) ClusterFile() string { return clusterFile(l.Name) }
 
 // Published reports whether commands on this machine find the lab's nodes without being told where they are.
@@ -151,11 +162,19 @@ func (l *Lab) Published() bool { return topology.Published(l.options.Publish, l.
 // LogFile is where the output of a node's agent is kept.
 func (l *Lab) LogFile(host string) string { return logFile(l.Name, host) }
 
+// DataDir is a directory of a host's own, such as for a controller's state. It goes with the lab.
+func (l *Lab) DataDir(host string) string { return dataDir(l.Name, host) }
+
 // PinDir is the directory on the BPF file system that a node's agent may pin things in.
 func (l *Lab) PinDir(host string) string { return pinDir(l.Name, host) }
 
-// ChainRole is a node's place in the chain.
-func (l *Lab) ChainRole(host string) string { return topology.RoleIn(l.Cluster().Chain(0), host) }
+// ChainRole is a node's place in the chain; in a managed lab it is not the lab's to know.
+func (l *Lab) ChainRole(host string) string {
+	if l.options.Managed() {
+		return ""
+	}
+	return topology.RoleIn(l.Cluster().Chain(0), host)
+}
 
 // Ports returns the network devices of a host: where XDP belongs.
 func (l *Lab) Ports(host string) []string {

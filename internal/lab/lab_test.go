@@ -60,8 +60,10 @@ func assertClean(t *testing.T, name string) {
 	if left := namespaces(name); len(left) > 0 {
 		t.Errorf("namespaces left: %v", left)
 	}
-	if _, err := netlink.LinkByName("nq-" + name); err == nil {
-		t.Errorf("device nq-%s left", name)
+	for i := range spineCount {
+		if _, err := netlink.LinkByName(rootDevice(name, i)); err == nil {
+			t.Errorf("device %s left", rootDevice(name, i))
+		}
 	}
 	for _, path := range []string{dir(name), pinRoot + "/" + name} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -107,7 +109,7 @@ func receive(to *net.UDPConn, text string, wait time.Duration) bool {
 }
 
 func TestEveryHostReachesEveryOther(t *testing.T) {
-	for _, topology := range []string{Line, LeafSpine} {
+	for _, topology := range []string{Line, LeafSpine, Fabric} {
 		for nodes := 1; nodes <= 4; nodes++ {
 			t.Run(fmt.Sprintf("%s-%d", topology, nodes), func(t *testing.T) {
 				l := mustUp(t, Options{Name: testName("a"), Topology: topology, Nodes: nodes, Clients: 2, Direct: nodes == 2})

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -18,9 +19,17 @@ const mtuBytes = 1500
 // device names a host's end of a link.
 func (l *Lab) device(host, peer string) string {
 	if host == RootHost {
-		return "nq-" + l.Name
+		return rootDevice(l.Name, slices.Index(l.Plan.Peers(RootHost), peer))
 	}
 	return "to-" + peer
+}
+
+// rootDevice names the machine's own links into a lab, of which there are at most as many as spines.
+func rootDevice(lab string, number int) string {
+	if number == 0 {
+		return "nq-" + lab
+	}
+	return fmt.Sprintf("nq-%s-%d", lab, number+1)
 }
 
 // hardwareAddr gives a host's end of a link an address that needs no asking: neighbours are entered by hand.

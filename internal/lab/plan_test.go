@@ -45,6 +45,9 @@ func TestRoutes(t *testing.T) {
 		{Options{Topology: LeafSpine, Nodes: 3, Clients: 2}, nil, "s1", "c2", "[n2]"},
 		{Options{Topology: LeafSpine, Nodes: 3, Clients: 2}, []string{"n3-s1"}, "n1", "n3", "[s2]"},
 		{Options{Topology: LeafSpine, Nodes: 3, Clients: 2}, nil, "s1", "s2", "[n1 n2 n3]"},
+		{Options{Topology: Fabric, Nodes: 3, Clients: 2, Controllers: 3}, nil, "c1", "ctl3", "[s1 s2]"},
+		{Options{Topology: Fabric, Nodes: 3, Clients: 2, Controllers: 3}, []string{"ctl3-s1"}, "n1", "ctl3", "[s2]"},
+		{Options{Topology: Line, Nodes: 3, Clients: 2, Controllers: 3}, nil, "n3", "ctl3", "[n2]"},
 	} {
 		test.options.Name = "lab"
 		p, err := NewPlan(test.options, firstOctet)

@@ -45,8 +45,30 @@ func (p Process) Alive() bool {
 	return p.PID != 0 && err == nil && start == p.Start
 }
 
+// signal sends the process a signal, if it is still there.
+func (p Process) signal(signal unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if !p.Alive() { // checked after the pidfd is open: from here on it can't be another process
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, signal, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal %d to process %d: %w", signal, p.PID, err)
+	}
+	return nil
+}
+
 // kill ends the process at once and waits until it is gone.
 func (p Process) kill() error {
+	if p.PID == 0 { // never started
+		return nil
+	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil

@@ -22,6 +22,7 @@ func dir(name string) string           { return filepath.Join(labsDir, name) }
 func stateFile(name string) string     { return filepath.Join(dir(name), "lab.json") }
 func clusterFile(name string) string   { return filepath.Join(dir(name), "cluster.yaml") }
 func logFile(name, host string) string { return filepath.Join(dir(name), host+".log") }
+func dataDir(name, host string) string { return filepath.Join(dir(name), host+".data") }
 func pinDir(name, host string) string  { return filepath.Join(pinRoot, name, host) }
 
 // state is what a lab's state file holds. It is written before anything it speaks of is made.
@@ -34,6 +35,8 @@ type state struct {
 	Commands map[string][]string `json:"commands,omitempty"`
 	Agents   map[string]Process  `json:"agents,omitempty"`
 	Down     []Link              `json:"down,omitempty"` // links that are switched off
+
+	Partitions []Partition `json:"partitions,omitempty"`
 }
 
 func (s *state) write() error {

@@ -19,14 +19,15 @@ type HostStatus struct {
 	Host
 	ChainRole string      `json:"chain_role,omitempty"`
 	Peers     []string    `json:"peers"`
-	Node      *NodeStatus `json:"node,omitempty"` // nodes only
+	Node      *NodeStatus `json:"node,omitempty"` // nodes and controllers only
 }
 
 // Health of a node.
 const (
 	HealthOK      = "ok"
 	HealthNoAgent = "no agent"   // the data plane answers by itself
-	HealthDead    = "dead"       // neither agent nor data plane
+	HealthDead    = "dead"       // neither agent nor data plane, or no controller
+	HealthNoPower = "no power"   // and nothing reaches it
 	HealthMute    = "no answer"  // the agent runs but does not answer
 	HealthNone    = "no service" // the lab was made without agents
 )
@@ -59,9 +60,11 @@ func (l *Lab) Status() (*Status, error) {
 	}
 	for _, h := range l.Plan.Hosts {
 		host := HostStatus{Host: h, Peers: l.Plan.Peers(h.Name)}
-		if h.Role == RoleNode {
-			host.ChainRole = l.ChainRole(h.Name)
-			if host.Node, err = l.nodeStatus(h.Name); err != nil {
+		if h.Role == RoleNode || h.Role == RoleController {
+			if h.Role == RoleNode {
+				host.ChainRole = l.ChainRole(h.Name)
+			}
+			if host.Node, err = l.nodeStatus(h, faults.off(h.Name)); err != nil {
 				return nil, err
 			}
 		}
@@ -70,7 +73,8 @@ func (l *Lab) Status() (*Status, error) {
 	return s, nil
 }
 
-func (l *Lab) nodeStatus(host string) (*NodeStatus, error) {
+func (l *Lab) nodeStatus(h Host, off bool) (*NodeStatus, error) {
+	host, node := h.Name, h.Role == RoleNode
 	n := &NodeStatus{Log: l.LogFile(host), XDPPorts: []string{}}
 	nl, err := l.handle(host)
 	if err != nil {
@@ -89,9 +93,11 @@ func (l *Lab) nodeStatus(host string) (*NodeStatus, error) {
 	switch {
 	case len(l.state.Commands[host]) == 0:
 		n.Health = HealthNone
+	case off:
+		n.Health = HealthNoPower
 	case l.AgentAlive(host):
 		n.Health, n.AgentPID = HealthOK, l.Agent(host).PID
-	case len(n.XDPPorts) > 0:
+	case len(n.XDPPorts) > 0 && node:
 		n.Health = HealthNoAgent
 	default:
 		n.Health = HealthDead

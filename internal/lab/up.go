@@ -101,15 +101,17 @@ func build(ctx context.Context, o Options) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Agent != nil {
-		for _, h := range l.Plan.With(RoleNode) {
-			s.Commands[h.Name] = o.Agent(l, h)
+	for role, command := range map[Role]func(*Lab, Host) []string{RoleNode: o.Agent, RoleController: o.Controller} {
+		for _, h := range l.Plan.With(role) {
+			if command != nil {
+				s.Commands[h.Name] = command(l, h)
+			}
 		}
 	}
 	if err := s.write(); err != nil {
 		return nil, err
 	}
-	cluster, err := l.Cluster().Marshal()
+	cluster, err := l.clusterOf().Marshal()
 	if err != nil {
 		return nil, err
 	}
@@ -251,9 +253,11 @@ func remove(name string) error {
 		return err
 	}
 	// By name and not by l.device: a plan may not be readable any more.
-	if dev, err := netlink.LinkByName("nq-" + name); err == nil {
-		if err := netlink.LinkDel(dev); err != nil {
-			return fmt.Errorf("remove device nq-%s: %w", name, err)
+	for i := range spineCount {
+		if dev, err := netlink.LinkByName(rootDevice(name, i)); err == nil {
+			if err := netlink.LinkDel(dev); err != nil {
+				return fmt.Errorf("remove device %s: %w", rootDevice(name, i), err)
+			}
 		}
 	}
 	for _, path := range spaces {

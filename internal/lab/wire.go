@@ -15,7 +15,10 @@ import (
 var wireObject []byte
 
 // wireRule and wireCount mirror struct rule and struct injected of bpf/fault.bpf.c.
-type wireRule struct{ Loss, Duplicate, Corrupt uint32 }
+type wireRule struct{ Loss, Duplicate, Corrupt, Spared, Off uint32 }
+
+// wirePair mirrors struct pair: IPv4 addresses.
+type wirePair struct{ From, To [4]byte }
 
 type wireCount struct{ Frames, Lost, Duplicated, Corrupted, Cut uint64 }
 
@@ -78,8 +81,8 @@ func connect(objects *ebpf.Collection, exitSpec *ebpf.MapSpec, from, to string) 
 
 // wires is the running wire program's maps, found through the devices it is on.
 type wires struct {
-	rules, injected, sides *ebpf.Map
-	index                  map[string]uint32 // device in the wires' namespace -> interface index
+	rules, injected, cuts *ebpf.Map
+	index                 map[string]uint32 // device in the wires' namespace -> interface index
 }
 
 var errNoWires = errors.New("this lab's links are direct, without wires: bring it up with wires to inject faults on links")
@@ -109,7 +112,7 @@ func (l *Lab) openWires() (*wires, error) {
 			return nil, fmt.Errorf("maps of the wires: %w", err)
 		}
 	}
-	if w.rules == nil || w.injected == nil || w.sides == nil {
+	if w.rules == nil || w.injected == nil || w.cuts == nil {
 		w.close()
 		return nil, fmt.Errorf("lab %q has no wire program on its links: bring it down and up again", l.Name)
 	}
@@ -143,8 +146,8 @@ func (w *wires) find(id ebpf.ProgramID) error {
 			w.rules = m
 		case "injected":
 			w.injected = m
-		case "sides":
-			w.sides = m
+		case "cuts":
+			w.cuts = m
 		default:
 			m.Close()
 		}
@@ -153,7 +156,7 @@ func (w *wires) find(id ebpf.ProgramID) error {
 }
 
 func (w *wires) close() {
-	for _, m := range []*ebpf.Map{w.rules, w.injected, w.sides} {
+	for _, m := range []*ebpf.Map{w.rules, w.injected, w.cuts} {
 		if m != nil {
 			m.Close()
 		}
