@@ -478,6 +478,7 @@ func (x *Copied) GetComplete() bool {
 type Inventory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Configs       []*NodeShards          `protobuf:"bytes,1,rep,name=configs,proto3" json:"configs,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"` // the highest that the node has seen an order of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -517,6 +518,13 @@ func (x *Inventory) GetConfigs() []*NodeShards {
 		return x.Configs
 	}
 	return nil
+}
+
+func (x *Inventory) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 // NodeShards is one configuration that some shards share.
@@ -2481,9 +2489,10 @@ const file_controller_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x18\n" +
 	"\aobjects\x18\x03 \x01(\x04R\aobjects\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x1a\n" +
-	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"H\n" +
+	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"\\\n" +
 	"\tInventory\x12;\n" +
-	"\aconfigs\x18\x01 \x03(\v2!.netcraq.controller.v1.NodeShardsR\aconfigs\"\x9c\x01\n" +
+	"\aconfigs\x18\x01 \x03(\v2!.netcraq.controller.v1.NodeShardsR\aconfigs\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\x9c\x01\n" +
 	"\n" +
 	"NodeShards\x12\x16\n" +
 	"\x06shards\x18\x01 \x03(\rR\x06shards\x12\x14\n" +

@@ -1,10 +1,24 @@
 package reconfig
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/chain"
 )
+
+// Hello is how a node registers, or says that it is back.
+type Hello struct {
+	Name        string
+	Addr        netip.AddrPort
+	API         string
+	Labels      map[string]string
+	Capacity    uint32
+	Incarnation uint64
+	CellBytes   int
+	Cluster     string // as welcomed before; empty: any
+	Shards      int    // as its plane was opened with; 0: not yet
+}
 
 // Beat is what a node says to every controller, every Settings.Beat and whenever it has news.
 type Beat struct {
@@ -49,10 +63,12 @@ type Copied struct {
 	Complete bool
 }
 
-// Inventory is what a node has when it (re)joins: the leader compares it with what it should have. A shard whose copy an
-// agent's end interrupted is not in it, so that the order to copy it is given again.
+// Inventory is what a node has. It tells the leader when it is back (after Hello), and when it has seen a new term: after the first
+// order of the term, which is empty. The leader gives no orders to a node whose inventory it does not have. A shard whose copy an agent's end
+// interrupted is not in it, so that the order to copy it is given again.
 type Inventory struct {
 	Node        NodeID
 	Incarnation uint64
+	Term        uint64 // the node obeys no lower one any more; an inventory of another term than the leader's says nothing
 	Configs     map[uint16]chain.ShardConfig
 }

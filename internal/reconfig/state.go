@@ -12,11 +12,15 @@ type NodeID uint32
 type Standing uint8
 
 const (
-	Up       Standing = iota + 1
-	Draining          // up, but to be in no chain
-	Barred            // suspected: gets no grants until it has confirmed that it left every chain it was removed from
-	Removed           // has left the cluster; kept so that its name and ID are not used again
+	Up             Standing = iota + 1
+	Draining                // up, but to be in no chain
+	Barred                  // suspected: gets no grants until it has confirmed that it left every chain it was removed from
+	Removed                 // has left the cluster; kept so that its name and ID are not used again
+	BarredDraining          // barred, and drains again when it is back
 )
+
+// Bars reports whether a node of this standing gets no grants.
+func (s Standing) Bars() bool { return s != Up && s != Draining }
 
 // Node is one node as the cluster remembers it.
 type Node struct {
@@ -63,7 +67,8 @@ type State struct {
 
 // Change is one durable step of the state. Entries replace; nothing is deleted.
 type Change struct {
-	Number uint64 // State.Change after it
-	Nodes  []Node
-	Shards map[uint16]Shard
+	Number   uint64 // State.Change after it
+	Nodes    []Node // by ID
+	Shards   map[uint16]Shard
+	Replicas int // Settings.Replicas from now on; 0: as before
 }

@@ -1,0 +1,76 @@
+package reconfig
+
+import "time"
+
+// driftMargin is how much longer than granted a lease may last, as a divisor: a tenth, for clocks that run 5 % apart from true time at
+// either end.
+const driftMargin = 10
+
+// Grantor gives leases on behalf of one controller. It knows no leader; it applies the changes of the state in the order in
+// which they were stored.
+type Grantor struct {
+	settings Settings
+	majority int
+	applied  uint64
+	nodes    map[NodeID]standing
+	floor    time.Duration // what an earlier process of this controller granted is over by then
+	until    map[NodeID]time.Duration
+}
+
+type standing struct {
+	incarnation uint64
+	standing    Standing
+}
+
+// NewGrantor makes the grantor of one of so many controllers, from the state as it is stored now.
+func NewGrantor(s *State, controllers int, now time.Duration) *Grantor {
+	g := &Grantor{settings: s.Settings, majority: Majority(controllers), floor: now + lasts(s.Settings.Lease), until: make(map[NodeID]time.Duration)}
+	g.Load(s)
+	return g
+}
+
+// Majority is how many of the controllers any two majorities have one in common of.
+func Majority(controllers int) int { return controllers/2 + 1 }
+
+// lasts is how long a grant may last on another clock.
+func lasts(lease time.Duration) time.Duration { return lease + lease/driftMargin }
+
+// Load takes the whole state anew, which is not older than what was applied.
+func (g *Grantor) Load(s *State) {
+	g.applied = s.Change
+	g.nodes = make(map[NodeID]standing, len(s.Nodes))
+	for id, n := range s.Nodes {
+		g.nodes[id] = standing{n.Incarnation, n.Standing}
+	}
+}
+
+// Apply takes the next change.
+func (g *Grantor) Apply(c Change) {
+	for i := range c.Nodes {
+		g.nodes[c.Nodes[i].ID] = standing{c.Nodes[i].Incarnation, c.Nodes[i].Standing}
+	}
+	g.applied = c.Number
+}
+
+// Beat answers a node's beat, and reports whether there is an answer: a node that is not in good standing gets none.
+func (g *Grantor) Beat(now time.Duration, b Beat) (Grant, bool) {
+	n, ok := g.nodes[b.Node]
+	if !ok || n.standing.Bars() || n.incarnation != b.Incarnation {
+		return Grant{}, false
+	}
+	g.until[b.Node] = max(g.until[b.Node], now+lasts(g.settings.Lease))
+	return Grant{Stamp: b.Stamp, Lease: g.settings.Lease, Majority: g.majority}, true
+}
+
+// Fence reports how long from now the grants to some nodes may last, and whether that can be said: only once the change is applied.
+// It says nothing of nodes that get grants still.
+func (g *Grantor) Fence(now time.Duration, change uint64, nodes []NodeID) (left time.Duration, applied bool) {
+	if change > g.applied {
+		return 0, false
+	}
+	until := g.floor
+	for _, id := range nodes {
+		until = max(until, g.until[id])
+	}
+	return max(0, until-now), true
+}
