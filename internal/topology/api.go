@@ -9,6 +9,9 @@ import (
 // APIPort is the TCP port of a node's agent, at the node's own address, unless the cluster file says otherwise.
 const APIPort = wire.Port + 1
 
+// ControllerPort is the TCP port of a controller, unless configured otherwise.
+const ControllerPort = wire.Port + 2
+
 // APIAddr is where the node's agent listens.
 func (n Node) APIAddr() string {
 	if n.API != "" {

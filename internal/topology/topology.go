@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 
@@ -14,12 +15,15 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Cluster is a static configuration, as written in a cluster file.
+// Cluster is what a cluster file says: either a static configuration, or the controllers that know the present one.
 type Cluster struct {
-	Epoch  uint32     `yaml:"epoch" json:"epoch"`
-	Shards int        `yaml:"shards" json:"shards"` // a power of two, 1 to wire.MaxShards
-	Nodes  []Node     `yaml:"nodes" json:"nodes"`
-	Chains [][]string `yaml:"chains" json:"chains"` // names, head first; shard i is served by chain i mod len(Chains)
+	Name        string   `yaml:"name,omitempty" json:"name,omitempty"`               // with controllers: their cluster's; empty: any
+	Controllers []string `yaml:"controllers,omitempty" json:"controllers,omitempty"` // TCP addresses; nothing else may be given then
+
+	Epoch  uint32     `yaml:"epoch,omitempty" json:"epoch"`
+	Shards int        `yaml:"shards,omitempty" json:"shards"` // a power of two, 1 to wire.MaxShards
+	Nodes  []Node     `yaml:"nodes,omitempty" json:"nodes"`
+	Chains [][]string `yaml:"chains,omitempty" json:"chains"` // names, head first; shard i is served by chain i mod len(Chains)
 }
 
 // Node is one member of the cluster.
@@ -29,8 +33,17 @@ type Node struct {
 	API  string         `yaml:"api,omitempty" json:"api,omitempty"`
 }
 
-// Load reads a cluster file and checks it.
+// Load reads the file of a static cluster and checks it.
 func Load(path string) (*Cluster, error) {
+	c, err := Read(path)
+	if err == nil && c.Managed() {
+		return nil, fmt.Errorf("%s: it names controllers, and a static cluster with nodes and chains is wanted here", path)
+	}
+	return c, err
+}
+
+// Read reads a cluster file of either kind and checks it.
+func Read(path string) (*Cluster, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -56,8 +69,14 @@ func Parse(text []byte) (*Cluster, error) {
 // Marshal writes the cluster as YAML, as [Parse] reads it.
 func (c *Cluster) Marshal() ([]byte, error) { return yaml.Marshal(c) }
 
+// Managed reports whether the cluster has controllers, which alone know its nodes and chains.
+func (c *Cluster) Managed() bool { return len(c.Controllers) > 0 }
+
 // Validate reports the first thing wrong with the cluster.
 func (c *Cluster) Validate() error {
+	if c.Managed() {
+		return c.validateManaged()
+	}
 	if c.Shards < 1 || c.Shards > wire.MaxShards || c.Shards&(c.Shards-1) != 0 {
 		return fmt.Errorf("shards: a power of two from 1 to %d is wanted, not %d", wire.MaxShards, c.Shards)
 	}
@@ -85,6 +104,18 @@ func (c *Cluster) Validate() error {
 		config := chain.ShardConfig{Epoch: c.Epoch, State: chain.Active, Members: members}
 		if err := config.Validate(); err != nil {
 			return fmt.Errorf("chains: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) validateManaged() error {
+	if c.Epoch != 0 || c.Shards != 0 || len(c.Nodes) != 0 || len(c.Chains) != 0 {
+		return errors.New("controllers: they know the epochs, shards, nodes and chains; leave these out, or the controllers")
+	}
+	for _, addr := range c.Controllers {
+		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+			return fmt.Errorf("controllers: %q is not an address and port, such as 192.0.2.1:%d", addr, ControllerPort)
 		}
 	}
 	return nil
