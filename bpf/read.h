@@ -20,7 +20,16 @@ static __always_inline int lease_holds(const struct nq_live *live)
 /* R4 */
 static __always_inline int permitted(const struct nq_live *live)
 {
-	return live->readable && lease_holds(live);
+	return live->readable && ((nq_without & NQ_RULE_R4) || lease_holds(live));
+}
+
+/*
+ * No write of the object is under way. What an active tail holds is committed, whatever mark it carries: a replica that
+ * became the tail did not hear of it (C2).
+ */
+static __always_inline int is_clean(const struct nq_work *w, const struct nq_chain_config *c, const struct nq_object *o)
+{
+	return o->version == o->committed || (w->is_tail && c->state == NQ_STATE_ACTIVE);
 }
 
 /* R5: within its lease or less than the message's bound behind it. */
@@ -246,10 +255,9 @@ static __always_inline int read_clean(struct xdp_md *ctx)
 	return o ? answer_plain(ctx, live, o, rest_sum) : -1;
 }
 
-static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __be32 epoch,
-				       __u32 outcome)
+static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u32 flags,
+				       __be32 epoch, __u32 outcome)
 {
-	__u32 flags = o->version != o->committed ? NQ_FLAG_DIRTY : 0;
 	__u32 status = NQ_STATUS_OK;
 	int action;
 
@@ -298,16 +306,16 @@ static __noinline int read(struct xdp_md *ctx, struct nq_work *w, struct nq_live
 			return answer(ctx, w, NQ_STATUS_NOT_FOUND, 0, epoch);
 		}
 	} else if (lock(&o->seq)) {
-		int clean = o->version == o->committed;
+		int clean = is_clean(w, c, o);
 
 		outcome = NQ_OUTCOME_ANSWERED_CLEAN;
 		if (relaxed)
 			outcome = NQ_OUTCOME_ANSWERED_RELAXED;
-		else if (!clean || w->op == NQ_OP_FORWARD)
+		else if (w->op == NQ_OP_FORWARD)
 			outcome = NQ_OUTCOME_ANSWERED_TAIL;
 		/* A frozen tail may be new: the one before it may still answer an older version under its lease. */
-		if (relaxed || (may && (clean || (w->is_tail && c->state == NQ_STATE_ACTIVE)))) {
-			action = answer_read(ctx, w, o, epoch, outcome);
+		if (relaxed || (may && clean)) {
+			action = answer_read(ctx, w, o, clean ? 0 : NQ_FLAG_DIRTY, epoch, outcome);
 			unlock(&o->seq);
 			return action;
 		}

@@ -7,7 +7,7 @@
 #define NQ_STATE_H
 
 /* Rules that tests switch off: bits of nq_without. */
-enum nq_rule { NQ_RULE_W2 = 1, NQ_RULE_W5 = 2, NQ_RULE_W8 = 4 };
+enum nq_rule { NQ_RULE_W2 = 1, NQ_RULE_W5 = 2, NQ_RULE_W8 = 4, NQ_RULE_R4 = 8 };
 
 enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
 

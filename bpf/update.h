@@ -105,7 +105,7 @@ static __noinline int relay(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 	return to_node(w, addr, port, NQ_CHAIN_BYTES + w->value_bytes);
 }
 
-/* W9: the tail repeats its ACK to the node that asks. */
+/* W9: the tail repeats its ACK to the node that asks, or sends the one that the tail before it could not (C2). */
 static __noinline int probe(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c)
 {
 	struct nq_object *o;
@@ -114,8 +114,12 @@ static __noinline int probe(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 	if (!w->is_tail)
 		return drop(w->op, NQ_OUTCOME_MALFORMED);
 	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
-	if (o)
-		committed = *(volatile __u64 *)&o->committed;
+	if (o) {
+		if (!lock(&o->seq))
+			return drop(w->op, NQ_OUTCOME_CONTENDED);
+		committed = o->committed = o->version;
+		unlock(&o->seq);
+	}
 	count(w->op, NQ_OUTCOME_PROBED);
 	begin(w, NQ_OP_ACK, 0, 0, bpf_htonl(c->epoch));
 	w->out_short.version.version = bpf_cpu_to_be64(committed);

@@ -200,7 +200,7 @@ static __noinline int order_locked(struct xdp_md *ctx, struct nq_work *w, struct
 	if (!live)
 		return XDP_DROP;
 	if (add || w->client_op == NQ_OP_CAS) {
-		if (o->version != o->committed && !(nq_without & NQ_RULE_W5)) {
+		if (!is_clean(w, c, o) && !(nq_without & NQ_RULE_W5)) {
 			count(w->op, NQ_OUTCOME_BUSY);
 			return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
 		}

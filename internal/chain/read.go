@@ -14,12 +14,9 @@ func (r *request) read() wire.Outcome {
 	if r.relaxed() {
 		return r.answerRead(object, wire.OutcomeAnsweredRelaxed)
 	}
-	clean := r.clean(object)
 	switch {
-	case r.permitted() && clean:
+	case r.permitted() && r.clean(object):
 		return r.answerRead(object, r.cleanOutcome())
-	case r.permitted() && c.Tail() && c.State == Active:
-		return r.answerRead(object, wire.OutcomeAnsweredTail)
 	case r.permitted() && c.Tail():
 		// A frozen tail may be new: the tail before it may still answer an older version under its lease.
 		return r.busy(wire.OutcomeBusy)

@@ -66,7 +66,7 @@ func randomOptions(rng *rand.Rand) chain.Options {
 		Relay:       rng.IntN(4) == 0,
 	}
 	if rng.IntN(4) == 0 {
-		o.Without = pick(rng, chain.W2, chain.W5, chain.W8)
+		o.Without = pick(rng, chain.W2, chain.W5, chain.W8, chain.R4)
 	}
 	return o
 }

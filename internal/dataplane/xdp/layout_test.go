@@ -44,7 +44,10 @@ func TestNumbers(t *testing.T) {
 		"nq_fan": {
 			"NQ_FAN_ALL": fanRowAll, "NQ_FAN_PORTS": maxPorts, "NQ_FAN_COLUMNS": fanColumns, "NQ_PLAN_MAGIC": planMagic,
 		},
-		"nq_rule": {"NQ_RULE_W2": uint64(chain.W2), "NQ_RULE_W5": uint64(chain.W5), "NQ_RULE_W8": uint64(chain.W8)},
+		"nq_rule": {
+			"NQ_RULE_W2": uint64(chain.W2), "NQ_RULE_W5": uint64(chain.W5), "NQ_RULE_W8": uint64(chain.W8),
+			"NQ_RULE_R4": uint64(chain.R4),
+		},
 		"nq_state": {
 			"NQ_STATE_NONE": uint64(chain.None), "NQ_STATE_ACTIVE": uint64(chain.Active), "NQ_STATE_FROZEN": uint64(chain.Frozen),
 		},
