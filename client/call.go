@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -27,26 +28,28 @@ type call struct {
 	started time.Time
 	until   time.Time
 	booted  time.Duration // writes: the boot time when it started
-	view    *view         // of the latest attempt
-	lane    *lane         // writes: from the first attempt to the end
-	seq     uint64        // the lane's, fixed for this write
-	tried   uint8         // members asked since all had been: one bit for each place in the chain
-	asked   uint8         // members ever asked
-	pauses  int           // so far, for BUSY and the like
-	misses  int           // attempts without an answer
-	alive   int           // attempts of a write that may still take effect
-	cause   error         // the last obstacle
-	recent  history       // the attempts whose answers are taken
+	shard   uint16
+	view    *view   // of the latest attempt
+	route   *route  // to the shard's chain, in that view
+	lane    *lane   // writes: from the first attempt to the end
+	seq     uint64  // the lane's, fixed for this write
+	tried   uint8   // members asked since all had been: one bit for each place in the chain
+	asked   uint8   // members ever asked
+	pauses  int     // so far, for BUSY and the like
+	misses  int     // attempts without an answer
+	alive   int     // attempts of a write that may still take effect
+	cause   error   // the last obstacle
+	recent  history // the attempts whose answers are taken
 	result  Result
 	err     error
 }
 
 // attempt is one message sent.
 type attempt struct {
-	id   uint64
-	view *view
-	to   *member
-	sent time.Time
+	id    uint64
+	route *route
+	to    *member
+	sent  time.Time
 }
 
 // history holds the latest attempts. An answer to an older one is ignored, which is always safe: it is as if lost.
@@ -96,6 +99,7 @@ func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		k.until = deadline
 	}
+	k.shard = c.view.Load().shard(key)
 	if k.op.IsWrite() {
 		k.until = earlier(k.until, k.started.Add(wire.MaxRetryS*time.Second)) // W10
 		k.booted = c.bootTime()
@@ -135,18 +139,15 @@ func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) 
 		k.expire(ErrTimeout)
 		return b, nil, false
 	}
-	if v := k.client.view.Load(); v != k.view {
-		k.view, k.tried, k.asked = v, 0, 0
-	}
-	shard := k.view.shard(k.key)
-	chain := k.view.chain(shard)
-	place, err := k.choose(chain)
+	k.follow()
+	place, err := k.choosePlace()
 	if err != nil {
-		k.end(err)
+		k.abandon(err)
 		return b, nil, false
 	}
+	to := k.route.members[place]
 	m := wire.Message{
-		Op: k.op, Flags: k.flags, Shard: shard, Epoch: k.view.cluster.Epoch, Detail: k.bound, Request: id, Key: k.key,
+		Op: k.op, Flags: k.flags, Shard: k.shard, Epoch: k.route.epoch, Detail: k.bound, Request: id, Key: k.key,
 	}
 	if k.op.IsWrite() {
 		if k.lane == nil {
@@ -158,8 +159,55 @@ func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) 
 	}
 	k.tried |= 1 << place
 	k.asked |= 1 << place
-	k.recent.add(attempt{id, k.view, chain[place], now})
-	return m.Append(b), chain[place], true
+	k.recent.add(attempt{id, k.route, to, now})
+	return m.Append(b), to, true
+}
+
+// follow takes up the client's present map.
+func (k *call) follow() {
+	v := k.client.view.Load()
+	if v == k.view {
+		return
+	}
+	r := v.route(k.shard)
+	if k.route == nil || !r.equal(k.route) {
+		k.tried, k.asked = 0, 0
+	}
+	k.view, k.route = v, r
+}
+
+// overtaken reports whether a newer map has another chain for the key, so that there is no use in waiting on.
+func (k *call) overtaken() bool {
+	v := k.client.view.Load()
+	return v != k.view && !v.route(k.shard).equal(k.route)
+}
+
+func (k *call) choosePlace() (int, error) {
+	switch {
+	case k.route.lost:
+		return 0, fmt.Errorf("%w: every copy of shard %d was lost with its nodes", ErrNoChain, k.shard)
+	case len(k.route.members) == 0:
+		return 0, fmt.Errorf("%w: shard %d has none", ErrNoChain, k.shard)
+	}
+	return k.choose()
+}
+
+// patience is how long the latest attempt waits for its answer: as long as the node's answers are known to take, and
+// twice as long after every round without one, so that what is slow is not flooded.
+func (k *call) patience() time.Duration {
+	limit := k.client.options.Attempt
+	to, rounds := k.recent.latest().to, k.misses
+	wait := limit
+	if k.op.IsWrite() {
+		wait = to.writes.timeout(limit)
+	} else {
+		wait = to.reads.timeout(limit)
+		rounds /= max(bits.OnesCount8(k.route.serving), 1)
+	}
+	for ; rounds > 0 && wait < limit; rounds-- {
+		wait = min(2*wait, limit)
+	}
+	return wait
 }
 
 // failed describes an error as one of this operation.
@@ -211,7 +259,7 @@ func (k *call) expire(reason error) {
 // askedNames lists who was asked.
 func (k *call) askedNames() string {
 	var names []string
-	for i, m := range k.view.chain(k.view.shard(k.key)) {
+	for i, m := range k.route.members {
 		if k.asked&(1<<i) != 0 {
 			names = append(names, m.name)
 		}
@@ -222,7 +270,12 @@ func (k *call) askedNames() string {
 // missed notes that the latest attempt stayed without an answer.
 func (k *call) missed() {
 	k.misses++
-	k.recent.latest().to.missed(k.client.options.Attempt)
+	if !k.op.IsWrite() { // a write's way is the whole chain
+		k.recent.latest().to.near.missed(k.client.options.Attempt)
+	}
+	if k.misses > 1 {
+		k.client.stale(k.view)
+	}
 }
 
 // unsent notes that the latest attempt never left.
@@ -234,10 +287,11 @@ func (k *call) unsent(err error) {
 	}
 }
 
-// Pauses before the next attempt after BUSY: the first is about what a write takes to pass a chain.
+// Pauses before the next attempt after BUSY: the first is about what a write takes to pass a chain, the longest adds
+// little to the time for which a repair stops writes.
 const (
 	firstPause = 100 * time.Microsecond
-	maxPause   = 10 * time.Millisecond
+	maxPause   = 4 * time.Millisecond
 )
 
 // pause is how long to wait before the next attempt: longer each time, and random, so that clients who met

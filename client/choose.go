@@ -10,35 +10,36 @@ import (
 const exploreOneIn = 256
 
 // choose returns the place in the chain of the node that the next attempt asks.
-func (k *call) choose(chain []*member) (int, error) {
-	if bits.OnesCount8(k.tried) == len(chain) {
+func (k *call) choose() (int, error) {
+	if k.op.IsWrite() {
+		return k.chooseWriter(), nil
+	}
+	if k.tried&k.route.serving == k.route.serving {
 		k.tried = 0
 	}
 	first := k.tried == 0
 	switch {
-	case k.op.IsWrite():
-		return k.chooseWriter(chain), nil
 	case k.from.policy == named:
-		return k.chooseNamed(chain)
+		return k.chooseNamed()
 	case k.from.policy == tail && first:
-		return len(chain) - 1, nil
+		return len(k.route.members) - 1, nil
 	case k.from.policy == nearest && !(first && rand.Uint32N(exploreOneIn) == 0):
-		return k.chooseNearest(chain), nil
+		return k.chooseNearest(), nil
 	}
-	return k.chooseRandom(chain), nil
+	return k.chooseRandom(), nil
 }
 
 // chooseWriter asks the head, which orders writes (W1). Every second retry goes to another node, which passes it on: the
 // client's own way to the head may be what is broken.
-func (k *call) chooseWriter(chain []*member) int {
+func (k *call) chooseWriter() int {
 	if k.misses > 0 && k.misses%2 == 0 {
-		return (k.misses / 2) % len(chain)
+		return (k.misses / 2) % len(k.route.members)
 	}
 	return 0
 }
 
-func (k *call) chooseNamed(chain []*member) (int, error) {
-	for i, m := range chain {
+func (k *call) chooseNamed() (int, error) {
+	for i, m := range k.route.members {
 		if m.name == k.from.name {
 			return i, nil
 		}
@@ -46,32 +47,33 @@ func (k *call) chooseNamed(chain []*member) (int, error) {
 	if k.view.nodes[k.from.name] == nil {
 		return 0, fmt.Errorf("%w: there is no node %q in the cluster", ErrBadRequest, k.from.name)
 	}
-	return 0, fmt.Errorf("%w: node %s is not in the chain of this key's shard %d", ErrBadRequest, k.from.name, k.view.shard(k.key))
+	return 0, fmt.Errorf("%w: node %s is not in the chain of this key's shard %d", ErrBadRequest, k.from.name, k.shard)
 }
 
 // chooseNearest starts to look at a random place, so that clients who have not measured yet spread over the chain.
-func (k *call) chooseNearest(chain []*member) int {
-	best, bestRTT := 0, int64(-1)
+func (k *call) chooseNearest() int {
+	best, bestRTT := -1, int64(0)
+	chain := k.route.members
 	start := rand.IntN(len(chain))
 	for n := range chain {
 		i := (start + n) % len(chain)
-		if rtt := chain[i].rtt.Load(); k.tried&(1<<i) == 0 && (bestRTT < 0 || rtt < bestRTT) {
+		if k.untried()&(1<<i) == 0 {
+			continue
+		}
+		if rtt := chain[i].near.rtt.Load(); best < 0 || rtt < bestRTT {
 			best, bestRTT = i, rtt
 		}
 	}
 	return best
 }
 
-func (k *call) chooseRandom(chain []*member) int {
-	n := rand.IntN(len(chain) - bits.OnesCount8(k.tried))
-	for i := range chain {
-		if k.tried&(1<<i) != 0 {
-			continue
-		}
-		if n == 0 {
-			return i
-		}
-		n--
+func (k *call) chooseRandom() int {
+	left := k.untried()
+	for range rand.IntN(bits.OnesCount8(left)) {
+		left &= left - 1
 	}
-	return 0
+	return bits.TrailingZeros8(left)
 }
+
+// untried are the members that a read may ask next; there is one.
+func (k *call) untried() uint8 { return k.route.serving &^ k.tried }

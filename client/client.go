@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -21,8 +20,9 @@ type Client struct {
 
 	bootTime func() time.Duration // see the function
 
-	refreshing sync.Mutex
-	pipes      pipes
+	taking  sync.Mutex // of a newer map
+	unwatch func()
+	pipes   pipes
 }
 
 // New makes a client. It sends nothing.
@@ -30,21 +30,29 @@ func New(o Options) (*Client, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	v, err := newView(o.Cluster, nil)
+	m, err := o.firstMap()
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	v, err := newView(m, nil)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	if o.ReadFrom.policy == named && v.nodes[o.ReadFrom.name] == nil {
 		return nil, fmt.Errorf("client: there is no node %q in the cluster", o.ReadFrom.name)
 	}
-	c := &Client{options: o, bootTime: bootTime}
+	c := &Client{options: o, bootTime: bootTime, unwatch: func() {}}
 	c.view.Store(v)
 	c.ids.Store(randomID())
+	if o.Follow != nil {
+		c.unwatch = o.Follow.Watch(c.take)
+	}
 	return c, nil
 }
 
 // Close frees the client's sockets. Operations under way end with ErrClosed, writes among them with an unknown outcome.
 func (c *Client) Close() error {
+	c.unwatch()
 	c.sockets.close()
 	c.pipes.close()
 	return nil
@@ -85,36 +93,33 @@ func (c *Client) Locate(key string) (Location, error) {
 	}
 	v := c.view.Load()
 	shard := v.shard(hashed)
-	return Location{Shard: shard, Epoch: v.cluster.Epoch, Chain: v.cluster.Chain(shard)}, nil
+	r := v.route(shard)
+	return Location{Shard: shard, Epoch: r.epoch, Chain: r.names()}, nil
 }
+
+// Map is the client's present map. It must not be changed.
+func (c *Client) Map() *Map { return c.view.Load().source }
 
 // requestID gives one attempt an id that no other attempt of this client has, and that another client has with
 // negligible probability: a random start, counted up. The low bits name a slot of a pipeline.
 func (c *Client) requestID(slot uint16) uint64 { return c.ids.Add(1)<<16 | uint64(slot) }
 
-// renew replaces the map that a node called old. Calls that come meanwhile wait for it and find it replaced.
-func (c *Client) renew(ctx context.Context, old *view) error {
-	c.refreshing.Lock()
-	defer c.refreshing.Unlock()
-	if c.view.Load() != old {
-		return nil
-	}
-	cluster, err := c.options.Refresh(ctx, old.cluster)
+// take makes a newer map the client's, and has operations whose chain it changes tried again at once. A map that cannot
+// come after the present one is not taken: operations that need another end with what nodes said.
+func (c *Client) take(m *Map) {
+	c.taking.Lock()
+	defer c.taking.Unlock()
+	v, err := newView(m, c.view.Load())
 	if err != nil {
-		return fmt.Errorf("refreshing the cluster's map: %w", err)
-	}
-	if cluster == nil || cluster.Epoch <= old.cluster.Epoch {
-		return errStillOld
-	}
-	if cluster.Shards != old.cluster.Shards {
-		return fmt.Errorf("refreshing the cluster's map: it has %d shards now and had %d", cluster.Shards, old.cluster.Shards)
-	}
-	v, err := newView(cluster, old)
-	if err != nil {
-		return err
+		return
 	}
 	c.view.Store(v)
-	return nil
+	c.pipes.reroute()
 }
 
-var errStillOld = errors.New("the cluster's map is not newer yet")
+// stale tells the follower that a view's map seems to be old.
+func (c *Client) stale(v *view) {
+	if c.options.Follow != nil && v == c.view.Load() {
+		c.options.Follow.Stale(v.source.Version)
+	}
+}

@@ -1,97 +1,137 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
-	"time"
+	"slices"
 
 	"github.com/netcraq/netcraq/internal/topology"
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Cluster is a cluster's shape: its nodes, shards and chains.
+// Cluster is what a cluster file says: the nodes, shards and chains of a static cluster, or the controllers of one that
+// runs itself.
 type Cluster = topology.Cluster
 
 // Node is one member of a cluster.
 type Node = topology.Node
 
+// Map is the state of a cluster at some moment: which chain serves each shard.
+type Map = topology.Map
+
 // LoadCluster reads a cluster file.
-func LoadCluster(path string) (*Cluster, error) { return topology.Load(path) }
+func LoadCluster(path string) (*Cluster, error) { return topology.Read(path) }
 
-// view is a cluster made ready for use. It does not change; a new map of the cluster is a new view.
+// Follower knows the map of a cluster that changes. Package client/follow has one.
+type Follower interface {
+	// Map returns the newest map known.
+	Map() *Map
+	// Watch has changed called with every newer map, one after the other, until stop is called. changed does not wait.
+	Watch(changed func(*Map)) (stop func())
+	// Stale says that the map of this version seems to be old: nodes know of later epochs, or do not answer. It does
+	// not wait.
+	Stale(version uint64)
+}
+
+// view is a map made ready for use. It does not change; a new map is a new view.
 type view struct {
-	cluster *Cluster
-	chains  [][]*member // as in the cluster, head first
-	nodes   map[string]*member
+	source *Map
+	routes []*route // for each chain of the map
+	nodes  map[string]*member
 }
 
-// member is a node as the client sees it.
+// route is the way to a chain in one epoch.
+type route struct {
+	epoch   uint32
+	members []*member // head first
+	serving uint8     // those that answer reads: one bit for each place
+	lost    bool
+}
+
+func (r *route) equal(other *route) bool {
+	return r.epoch == other.epoch && r.serving == other.serving && slices.Equal(r.members, other.members)
+}
+
+// names of the members, head first.
+func (r *route) names() []string {
+	names := make([]string, len(r.members))
+	for i, m := range r.members {
+		names[i] = m.name
+	}
+	return names
+}
+
+// place finds an address in the chain; -1 if it is no member.
+func (r *route) place(addr netip.AddrPort) int {
+	return slices.IndexFunc(r.members, func(m *member) bool { return m.addr == addr })
+}
+
+// member is a node as the client sees it. It lasts from map to map.
 type member struct {
-	name string
-	addr netip.AddrPort
-	udp  *net.UDPAddr // the same, for system calls on many messages
-	rtt  atomic.Int64 // smoothed time to an answer, in nanoseconds; 0: never measured
+	name   string
+	addr   netip.AddrPort
+	udp    *net.UDPAddr // the same, for system calls on many messages
+	near   nearness
+	reads  estimate // of answers to reads that it was asked, whoever answered
+	writes estimate
 }
 
-// newView compiles a cluster. Nodes that were known before keep their measurements.
-func newView(c *Cluster, before *view) (*view, error) {
-	if c == nil {
-		return nil, fmt.Errorf("a cluster is needed")
+// newView compiles a map. Nodes that were known before keep their measurements.
+func newView(m *Map, before *view) (*view, error) {
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("the cluster's map: %w", err)
 	}
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	v := &view{cluster: c, nodes: make(map[string]*member, len(c.Nodes))}
-	for _, n := range c.Nodes {
-		m := &member{name: n.Name, addr: n.Addr, udp: net.UDPAddrFromAddrPort(n.Addr)}
+	v := &view{source: m, routes: make([]*route, len(m.Chains)), nodes: make(map[string]*member, len(m.Nodes))}
+	for _, n := range m.Nodes {
 		if before != nil && before.nodes[n.Name] != nil && before.nodes[n.Name].addr == n.Addr {
-			m.rtt.Store(before.nodes[n.Name].rtt.Load())
+			v.nodes[n.Name] = before.nodes[n.Name]
+		} else {
+			v.nodes[n.Name] = &member{name: n.Name, addr: n.Addr, udp: net.UDPAddrFromAddrPort(n.Addr)}
 		}
-		v.nodes[n.Name] = m
 	}
-	for _, names := range c.Chains {
-		chain := make([]*member, len(names))
-		for i, name := range names {
-			chain[i] = v.nodes[name]
+	for i := range m.Chains {
+		c := &m.Chains[i]
+		r := &route{epoch: c.Epoch, lost: c.Lost}
+		for place, member := range c.Members {
+			r.members = append(r.members, v.nodes[m.Nodes[member].Name])
+			if place != c.Learner {
+				r.serving |= 1 << place
+			}
 		}
-		v.chains = append(v.chains, chain)
+		v.routes[i] = r
+	}
+	if before != nil {
+		return v, v.follows(before)
 	}
 	return v, nil
 }
 
-// shard is the shard of a key.
-func (v *view) shard(k wire.Key) uint16 { return k.Shard(v.cluster.Shards) }
-
-// chain is the chain of a shard, head first.
-func (v *view) chain(shard uint16) []*member { return v.chains[int(shard)%len(v.chains)] }
-
-// place finds an address in a chain; -1 if it is no member.
-func place(chain []*member, addr netip.AddrPort) int {
-	for i, m := range chain {
-		if m.addr == addr {
-			return i
+// follows reports what keeps a view from coming after another one. Epochs that went back would break what judge
+// believes about refusals.
+func (v *view) follows(before *view) error {
+	old, now := before.source, v.source
+	switch {
+	case now.Version <= old.Version:
+		return errStillOld
+	case old.Cluster != "" && now.Cluster != old.Cluster:
+		return fmt.Errorf("this is cluster %q, and the client was made for %q", now.Cluster, old.Cluster)
+	case now.Shards() != old.Shards():
+		return fmt.Errorf("the cluster has %d shards now and had %d", now.Shards(), old.Shards())
+	}
+	for shard := range now.ByShard {
+		if was, is := old.Chain(uint16(shard)).Epoch, now.Chain(uint16(shard)).Epoch; is < was {
+			return fmt.Errorf("the epoch of shard %d went back from %d to %d", shard, was, is)
 		}
 	}
-	return -1
+	return nil
 }
 
-// measured takes one sample of the time to an answer. A much better one replaces the average, so that a node that was
-// unreachable is soon trusted again; a much worse one, which is mostly the client's own machine being busy, counts as
-// twice the average.
-func (m *member) measured(sample time.Duration) {
-	old := m.rtt.Load()
-	if old == 0 || int64(sample) < old/2 {
-		m.rtt.Store(max(int64(sample), 1))
-		return
-	}
-	m.rtt.Store(old + (min(int64(sample), 2*old)-old)/8)
-}
+var errStillOld = errors.New("the map is no newer one")
 
-// missed notes that the node did not answer in time.
-func (m *member) missed(timeout time.Duration) {
-	if m.rtt.Load() < int64(timeout) {
-		m.rtt.Store(int64(timeout))
-	}
-}
+// shard is the shard of a key.
+func (v *view) shard(k wire.Key) uint16 { return k.Shard(v.source.Shards()) }
+
+// route is the way to a shard's chain.
+func (v *view) route(shard uint16) *route { return v.routes[v.source.ByShard[shard]] }

@@ -105,6 +105,9 @@ func (c *Client) run(ctx context.Context, op *Op) (Result, error) {
 // operation a registration with its context.
 const cancelCheck = 10 * time.Millisecond
 
+// mapCheck is how often a waiting operation looks whether a newer map makes waiting useless.
+const mapCheck = 2 * time.Millisecond
+
 // run takes the socket's call to its end.
 func (s *socket) run(ctx context.Context) {
 	for now := s.call.started; !s.attempt(ctx, now); now = time.Now() {
@@ -118,13 +121,13 @@ func (s *socket) attempt(ctx context.Context, now time.Time) bool {
 	if !ok {
 		return true
 	}
-	until, pausing := now.Add(k.client.options.Attempt), false
+	until, pausing := now.Add(k.patience()), false
 	if _, err := s.conn.WriteToUDPAddrPort(message, to.addr); err != nil {
 		k.unsent(err)
 		until, pausing = now.Add(k.pause()), true
 	}
 	for {
-		from, err := s.receive(now, s.wakeAt(ctx, now, until))
+		from, err := s.receive(s.wakeAt(ctx, now, until))
 		now = time.Now()
 		switch {
 		case err == nil:
@@ -142,19 +145,14 @@ func (s *socket) attempt(ctx context.Context, now time.Time) bool {
 				k.missed()
 			}
 			return false
+		case k.overtaken():
+			return false
 		default:
-			continue // time to look at the context, or an error about another datagram
+			continue // time to look at the map, at the context, or an error about another datagram
 		}
 		switch k.judge(now, from, &s.answer) {
 		case done:
 			return true
-		case refresh:
-			if err := k.client.renew(ctx, k.view); err == nil {
-				return false
-			} else if err != errStillOld {
-				k.cause = err
-			}
-			fallthrough
 		case later:
 			until, pausing = now.Add(k.pause()), true
 		}
@@ -164,16 +162,22 @@ func (s *socket) attempt(ctx context.Context, now time.Time) bool {
 // wakeAt is when a call that waits has something else to do than to receive.
 func (s *socket) wakeAt(ctx context.Context, now, until time.Time) time.Time {
 	until = earlier(until, s.call.until)
+	if s.call.client.options.Follow != nil {
+		return earlier(until, now.Add(mapCheck))
+	}
 	if ctx.Done() != nil {
 		until = earlier(until, now.Add(cancelCheck))
 	}
 	return until
 }
 
-// receive waits for the next reply, whoever sent it, until the given time or an eighth of the wait longer: setting the
-// socket's deadline costs half a microsecond, and most operations can use the one set for the last.
-func (s *socket) receive(now, until time.Time) (netip.AddrPort, error) {
-	if slack := until.Sub(now) / 8; s.deadline.Before(until) || s.deadline.After(until.Add(slack)) {
+// slack is how much later than asked a wait may end.
+const slack = time.Millisecond
+
+// receive waits for the next reply, whoever sent it, until the given time and at most the slack longer: setting the
+// socket's deadline costs half a microsecond, and most operations can use the one set for an earlier one.
+func (s *socket) receive(until time.Time) (netip.AddrPort, error) {
+	if s.deadline.Before(until) || s.deadline.After(until.Add(slack)) {
 		s.deadline = until.Add(slack)
 		if err := s.conn.SetReadDeadline(s.deadline); err != nil {
 			return netip.AddrPort{}, err

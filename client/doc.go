@@ -1,8 +1,9 @@
 // Package client talks to a NetCRAQ cluster: Get, Put, Delete, CAS and Add on keys, each linearizable, over UDP.
 //
-// A [Client] is made from a cluster file and is safe for concurrent use. An operation ends within its context's deadline
-// or, without one, within [Options].Timeout; an attempt that stays without an answer for [Options].Attempt is repeated,
-// a read at another node of the chain.
+// A [Client] is made from a cluster file, or from a [Follower] of a cluster that changes, and is safe for concurrent use.
+// An operation ends within its context's deadline or, without one, within [Options].Timeout. An attempt that stays without
+// an answer for longer than the node's answers are known to take, at most [Options].Attempt, is repeated, a read at another
+// node of the chain. While a chain is being repaired, writes of its keys wait and reads go on at the nodes that are left.
 //
 // # Writes happen once
 //

@@ -3,11 +3,14 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/topology"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -41,7 +44,7 @@ func TestWriteWaitsForStart(t *testing.T) {
 		older := nodes.cluster
 		newer := nextEpoch(t, nodes)
 		configureHead := func(c chain.ShardConfig) {
-			if err := nodes.planes[0].Configure(0, c); err != nil {
+			if err := nodes.planes[0].ConfigureAll(map[uint16]chain.ShardConfig{0: c}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -76,7 +79,7 @@ func TestOneNodeServesNothing(t *testing.T) {
 	if _, err := c.Put(ctx, "k", []byte("v")); err != nil {
 		t.Fatal(err)
 	}
-	if err := nodes.planes[1].Configure(0, chain.ShardConfig{}); err != nil {
+	if err := nodes.planes[1].ConfigureAll(map[uint16]chain.ShardConfig{0: chain.ShardConfig{}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
@@ -89,35 +92,196 @@ func TestOneNodeServesNothing(t *testing.T) {
 	}
 }
 
-func TestRefresh(t *testing.T) {
+// follower is a map that tests change.
+type follower struct {
+	mu       sync.Mutex
+	newest   *Map
+	watchers []func(*Map)
+	stale    func() // called when a client says that its map is old
+}
+
+func newFollower(t *testing.T, c *Cluster) *follower {
+	f := new(follower)
+	f.set(t, c)
+	return f
+}
+
+func (f *follower) set(t *testing.T, c *Cluster) {
+	m, err := c.Map()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	f.offer(m)
+}
+
+// whenStale has the clients' doubts answered with a newer map.
+func (f *follower) whenStale(t *testing.T, newer *Cluster) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stale = func() { f.set(t, newer) }
+}
+
+func (f *follower) offer(m *Map) {
+	f.mu.Lock()
+	f.newest = m
+	watchers := f.watchers
+	f.mu.Unlock()
+	for _, changed := range watchers {
+		changed(m)
+	}
+}
+
+func (f *follower) Map() *Map {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.newest
+}
+
+func (f *follower) Watch(changed func(*Map)) func() {
+	f.mu.Lock()
+	f.watchers = append(f.watchers, changed)
+	f.mu.Unlock()
+	changed(f.Map())
+	return func() {}
+}
+
+func (f *follower) Stale(uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stale != nil {
+		go f.stale()
+	}
+}
+
+// A client that meets a later epoch says that its map is old, and goes on with the next.
+func TestNewerEpoch(t *testing.T) {
 	nodes := startCluster(t, 2, 1)
 	settle(t, nodes.planes) // an ACK that meets the next epoch is lost
-	newer := nodes.cluster
-	asked := 0
-	c := newClient(t, Options{Cluster: nodes.cluster, Refresh: func(_ context.Context, old *Cluster) (*Cluster, error) {
-		asked++
-		switch asked {
-		case 1:
-			return nil, errors.New("not reachable")
-		case 2:
-			return old, nil
-		}
-		return newer, nil
-	}})
-	newer = nextEpoch(t, nodes)
-	ctx := soon(t)
+	f := newFollower(t, nodes.cluster)
+	c, ctx := newClient(t, Options{Follow: f}), soon(t)
+	newer := nextEpoch(t, nodes)
+	f.whenStale(t, newer)
 	r, err := c.Add(ctx, "counter", 1)
-	if n, _ := r.Counter(); err != nil || n != 1 || r.Epoch != 2 || asked != 3 {
-		t.Fatalf("add: %+v, %v, %d refreshments", r, err, asked)
+	if n, _ := r.Counter(); err != nil || n != 1 || r.Epoch != 2 {
+		t.Fatalf("add: %+v, %v", r, err)
 	}
-	newer = nextEpoch(t, &testCluster{nodes.planes, newer})
+	newest := nextEpoch(t, &testCluster{nodes.planes, newer})
+	f.whenStale(t, newest)
 	for i, o := range c.Do(ctx, []Op{AddOp("counter", 1), AddOp("counter", 1)}) {
 		if o.Err != nil || o.Epoch != 3 {
 			t.Fatalf("add %d: %+v", i, o)
 		}
 	}
-	if asked != 4 {
-		t.Fatalf("%d refreshments", asked)
+}
+
+// A newer map ends the wait for an answer that the old one led to.
+func TestMapIsPushed(t *testing.T) {
+	nodes := startCluster(t, 2, 1)
+	gone := *nodes.cluster
+	gone.Nodes = append([]Node{{Name: "dead", Addr: netip.MustParseAddrPort("127.66.0.4:1")}}, gone.Nodes...)
+	gone.Chains = [][]string{{"dead", "n1", "n2"}}
+	gone.Epoch = 1
+	now := *nextEpoch(t, nodes)
+	for name, put := range map[string]func(*Client) error{
+		"alone":      func(c *Client) error { _, err := c.Put(soon(t), "k", nil); return err },
+		"in a batch": func(c *Client) error { return c.Do(soon(t), []Op{PutOp("k", nil)})[0].Err },
+	} {
+		f := newFollower(t, &gone)
+		c := newClient(t, Options{Follow: f, Attempt: time.Hour})
+		c.bootTime = func() time.Duration { // the client looks when the write begins
+			go f.set(t, &now)
+			return 0
+		}
+		if err := put(c); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Maps that cannot come after the present one are not taken.
+func TestMapsOfOthers(t *testing.T) {
+	nodes := startCluster(t, 2, 4)
+	f := newFollower(t, nodes.cluster)
+	c := newClient(t, Options{Follow: f})
+	for name, change := range map[string]func(*Map){
+		"older":            func(m *Map) { m.Version = 0 },
+		"same":             func(m *Map) { m.Version = 1 },
+		"other shards":     func(m *Map) { m.ByShard = m.ByShard[:2] },
+		"epoch goes back":  func(m *Map) { m.Chains = []topology.MapChain{{Members: m.Chains[0].Members, Learner: -1}} },
+		"learner at tail":  func(m *Map) { m.Chains[0].Learner = 1 },
+		"no such node":     func(m *Map) { m.Chains[0].Members = []int{0, 2} },
+		"node twice":       func(m *Map) { m.Chains[0].Members = []int{0, 0} },
+		"shard not served": func(m *Map) { m.ByShard[3] = 1 },
+		"no address":       func(m *Map) { m.Nodes = []Node{{Name: "n1"}, {Name: "n2"}} },
+	} {
+		m, err := nodes.cluster.Map()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Version = 2
+		change(m)
+		f.offer(m)
+		if c.Map().Version != 1 {
+			t.Fatalf("%s: the client took the map", name)
+		}
+	}
+}
+
+// Nobody serves a shard: a read and a write of it end at once, and other shards are not touched.
+func TestNoChain(t *testing.T) {
+	nodes := startCluster(t, 2, 2)
+	m, err := nodes.cluster.Map()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Chains = append(m.Chains, topology.MapChain{Epoch: 1, Learner: -1, Lost: true})
+	m.ByShard[1] = 1
+	f := new(follower)
+	f.offer(m)
+	c := newClient(t, Options{Follow: f})
+	served, unserved := "", ""
+	for i := 0; served == "" || unserved == ""; i++ {
+		key := fmt.Sprint(i)
+		if where, err := c.Locate(key); err != nil {
+			t.Fatal(err)
+		} else if where.Shard == 0 {
+			served = key
+		} else {
+			unserved = key
+		}
+	}
+	if _, err := c.Get(soon(t), unserved); !errors.Is(err, ErrNoChain) {
+		t.Error(err)
+	}
+	if _, err := c.Put(soon(t), unserved, nil); !errors.Is(err, ErrNoChain) || errors.Is(err, ErrOutcomeUnknown) {
+		t.Error(err)
+	}
+	if _, err := c.Put(soon(t), served, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A learner is asked no read, unless by its name.
+func TestLearnerIsNotAsked(t *testing.T) {
+	nodes := startCluster(t, 3, 1)
+	m, err := nodes.cluster.Map()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Chains[0].Learner = 1
+	f := new(follower)
+	f.offer(m)
+	c := newClient(t, Options{Follow: f})
+	for _, from := range []ReadFrom{Nearest, Spread, Tail} {
+		for range 50 {
+			if r, err := c.Get(soon(t), "k", From(from)); !errors.Is(err, ErrNotFound) || r.Asked == "n2" {
+				t.Fatalf("%v: %+v, %v", from, r, err)
+			}
+		}
+	}
+	if r, err := c.Get(soon(t), "k", From(Named("n2"))); !errors.Is(err, ErrNotFound) || r.Asked != "n2" {
+		t.Fatalf("%+v, %v", r, err)
 	}
 }
 
@@ -139,11 +303,11 @@ func TestRefusalOfAnOldEpoch(t *testing.T) {
 	send(1)
 	newer := *cluster
 	newer.Epoch++
-	v, err := newView(&newer, nil)
+	m, err := newer.Map()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.view.Store(v)
+	c.take(m)
 	send(2)
 	reply := wire.Message{Op: wire.OpReply, Request: 1, Key: k.key, Detail: uint16(wire.StatusCASFailed), Version: 5}
 	if got := k.judge(now, cluster.Nodes[0].Addr, &reply); got != ignore {

@@ -32,6 +32,8 @@ var (
 	ErrBadRequest = errors.New("invalid request")
 	// ErrNotMine: the node does not serve the key in the client's map; see NotMineError.
 	ErrNotMine = errors.New("the cluster file does not match the cluster")
+	// ErrNoChain: no node serves the key.
+	ErrNoChain = errors.New("no chain serves the key")
 	// ErrClosed: the client was closed.
 	ErrClosed = errors.New("the client is closed")
 )

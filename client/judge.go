@@ -14,10 +14,9 @@ import (
 type verdict uint8
 
 const (
-	ignore  verdict = iota // wait on
-	done                   // the call has ended: see its result and error
-	later                  // send the next attempt after a pause (see call.pause)
-	refresh                // get a newer map of the cluster, then send the next attempt
+	ignore verdict = iota // wait on
+	done                  // the call has ended: see its result and error
+	later                 // send the next attempt after a pause (see call.pause)
 )
 
 // judge decides what an answer means. It takes an answer only by an attempt's id, that no other attempt of this client
@@ -28,49 +27,47 @@ const (
 // the version and result recorded then. So an OK is the truth about the write whichever attempt it names: the tail gives
 // it only when every node of the chain holds the write and its session, so that later epochs hold it too.
 // A refusal is less: it is recorded at the head alone and lost with it. It counts only if no attempt was sent in a later
-// epoch than the one refused, for a later head could have taken that attempt. Attempts of older epochs than the
+// epoch of the shard than the one refused, for a later head could have taken that attempt. Attempts of older epochs than the
 // refused one are harmless: a head takes only its own epoch.
 // BUSY and NOT_MINE are not recorded at all: another copy of the same message may have been taken before, or may be after.
 // They only say what to do next, and only if they answer the latest attempt; a write that ends with one of them has an
 // unknown outcome.
 func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdict {
 	a := k.recent.find(m.Request)
-	if a == nil || m.Key != k.key || m.Shard != a.view.shard(k.key) {
+	if a == nil || m.Key != k.key || m.Shard != k.shard {
 		return ignore
 	}
-	chain := a.view.chain(m.Shard)
-	at := place(chain, from)
+	at := a.route.place(from)
 	if at < 0 {
 		return ignore
 	}
-	if chain[at] == a.to {
-		a.to.measured(now.Sub(a.sent))
-	}
+	node := a.route.members[at]
+	k.measure(now, a, node, m.Status())
 	latest := a == k.recent.latest()
 	switch status := m.Status(); status {
 	case wire.StatusOk:
-		return k.succeed(now, a, chain[at], m)
+		return k.succeed(now, a, node, m)
 	case wire.StatusBusy:
 		if latest {
-			k.cause = fmt.Errorf("%s is %w", chain[at].name, ErrBusy)
+			k.cause = fmt.Errorf("%s is %w", node.name, ErrBusy)
 			return later
 		}
 	case wire.StatusNotMine:
 		if latest {
-			return k.notMine(a, chain[at], m)
+			return k.notMine(a, node, m)
 		}
 	case wire.StatusNotFound:
 		if k.op == wire.OpRead {
-			k.fill(now, a, chain[at], m)
+			k.fill(now, a, node, m)
 			k.err = ErrNotFound
 			return done
 		}
 	default:
 		if k.op == wire.OpRead {
-			return k.end(fmt.Errorf("%w: %s answered %v", ErrBadRequest, chain[at].name, status))
+			return k.end(fmt.Errorf("%w: %s answered %v", ErrBadRequest, node.name, status))
 		}
-		if a.view == k.view {
-			return k.refused(now, a, chain[at], m)
+		if a.route.epoch == k.route.epoch {
+			return k.refused(now, a, node, m)
 		}
 	}
 	return ignore
@@ -105,17 +102,37 @@ func (k *call) fill(now time.Time, a *attempt, node *member, m *wire.Message) {
 	}
 }
 
+// measure takes an answer as a sample of how long the node asked takes. A refusal of a write comes sooner than its end.
+func (k *call) measure(now time.Time, a *attempt, node *member, status wire.Status) {
+	took := now.Sub(a.sent)
+	switch {
+	case status == wire.StatusBusy || status == wire.StatusNotMine:
+	case k.op.IsWrite():
+		if status == wire.StatusOk {
+			a.to.writes.sample(took)
+		}
+	default:
+		a.to.reads.sample(took)
+		if node == a.to {
+			a.to.near.measured(took)
+		}
+	}
+}
+
 // notMine takes a node's word that it does not serve the shard in the client's epoch.
 func (k *call) notMine(a *attempt, node *member, m *wire.Message) verdict {
-	k.cause = &NotMineError{Node: node.name, Shard: m.Shard, ClientEpoch: a.view.cluster.Epoch, NodeEpoch: m.Epoch}
-	if k.client.options.Refresh != nil {
-		return refresh
+	k.cause = &NotMineError{Node: node.name, Shard: m.Shard, ClientEpoch: a.route.epoch, NodeEpoch: m.Epoch}
+	if k.client.options.Follow != nil {
+		if m.Epoch > a.route.epoch {
+			k.client.stale(k.view)
+		}
+		return later // the newer map ends the pause; an older node is waited for, and others are asked
 	}
 	anyNode := !k.op.IsWrite() && k.from.policy != named
-	if anyNode && bits.OnesCount8(k.asked) < len(a.view.chain(m.Shard)) {
+	if anyNode && bits.OnesCount8(k.asked) < len(a.route.members) {
 		return later // another node of the chain may know better
 	}
-	if k.op.IsWrite() && m.Epoch < a.view.cluster.Epoch {
+	if k.op.IsWrite() && m.Epoch < a.route.epoch {
 		return later // it is just starting: nodes answer before they have their configuration
 	}
 	// A write that meets a later epoch has no chance any more, for a head takes only its own. But it may have been taken

@@ -1,7 +1,7 @@
 package client
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -15,11 +15,15 @@ const (
 	DefaultWindow  = 256 // as many answers as a socket's buffer holds by Linux's default
 )
 
-// Options configure a [Client]. The zero value of every field but Cluster is its default.
+// Options configure a [Client]. One of Cluster and Follow is needed; the zero value of every other field is its default.
 type Options struct {
-	// Cluster is the map of the cluster.
+	// Cluster is a cluster that does not change. A node that is of another epoch ends an operation with a NotMineError,
+	// but a write goes on if the node's epoch is the older one.
 	Cluster *Cluster
-	// Attempt is how long an attempt waits for its answer before the operation is tried again.
+	// Follow knows the map of a cluster that changes; package client/follow has one. Closing the client does not end it.
+	Follow Follower
+	// Attempt is the longest that an attempt waits for its answer before the operation is tried again. It waits less
+	// where answers are known to come sooner.
 	Attempt time.Duration
 	// Timeout bounds an operation whose context has no deadline. A write ends after a minute in any case, because nodes
 	// remember a session no longer than they need to.
@@ -30,9 +34,6 @@ type Options struct {
 	Window int
 	// Local is the address to send from; unset: the kernel chooses.
 	Local netip.Addr
-	// Refresh returns a newer map when a node says that the client's is old. Without it the map is static, and such
-	// an answer ends the operation with a NotMineError, but a write goes on if the node's own is older. It may be called from several goroutines, one at a time.
-	Refresh func(ctx context.Context, old *Cluster) (*Cluster, error)
 }
 
 // maxWindow keeps the number of an operation's slot in 16 bits of its request ids.
@@ -49,6 +50,8 @@ func (o *Options) complete() error {
 		o.Window = DefaultWindow
 	}
 	switch {
+	case (o.Cluster == nil) == (o.Follow == nil):
+		return errors.New("a cluster is needed, or a follower of one, and not both")
 	case o.Attempt < 0:
 		return fmt.Errorf("the time of an attempt must be positive, not %v", o.Attempt)
 	case o.Timeout < 0:
@@ -59,6 +62,21 @@ func (o *Options) complete() error {
 		return fmt.Errorf("the local address %v is not IPv4", o.Local)
 	}
 	return nil
+}
+
+// firstMap is the map to begin with.
+func (o *Options) firstMap() (*Map, error) {
+	if o.Follow != nil {
+		return o.Follow.Map(), nil
+	}
+	if o.Cluster.Managed() {
+		return nil, errors.New("the cluster file names controllers: follow them, with package client/follow")
+	}
+	m, err := o.Cluster.Map()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return m, nil
 }
 
 // ReadFrom says which node of a chain a read asks first. If that node does not answer, others are asked, except

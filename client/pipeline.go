@@ -48,11 +48,10 @@ type slot struct {
 type state uint8
 
 const (
-	unused     state = iota
-	queued           // to be sent
-	waiting          // for the answer to an attempt
-	pausing          // before the next attempt; a late answer still ends it
-	refreshing       // waits for a newer map
+	unused  state = iota
+	queued        // to be sent
+	waiting       // for the answer to an attempt
+	pausing       // before the next attempt; a late answer still ends it
 )
 
 // finished is an operation that has ended and of which its sink will be told.
@@ -100,6 +99,24 @@ func (s *pipes) close() {
 		s.pipe.close()
 	}
 	s.closed = true
+}
+
+// reroute has what waits for a chain that is another one now sent again.
+func (s *pipes) reroute() {
+	s.mu.Lock()
+	p := s.pipe
+	s.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	for i := range p.slots {
+		if s := &p.slots[i]; (s.state == waiting || s.state == pausing) && s.overtaken() {
+			p.queue(uint16(i))
+		}
+	}
+	p.mu.Unlock()
+	wake(p.toSend)
 }
 
 func newPipeline(c *Client, conn *net.UDPConn) *pipeline {

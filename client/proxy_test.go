@@ -22,6 +22,7 @@ type network struct {
 	cluster *Cluster
 	nodes   map[netip.AddrPort]int // by their real addresses
 	fronts  []*net.UDPConn
+	seed    uint64
 
 	mu sync.Mutex
 	faults
@@ -60,6 +61,7 @@ func newNetwork(t *testing.T, n int, o chain.Options) *network {
 	t.Logf("NETCRAQ_SEED=%d", seed)
 	w := &network{
 		planes: startNodes(t, n, o),
+		seed:   seed,
 		nodes:  make(map[netip.AddrPort]int),
 		random: rand.New(rand.NewPCG(seed, 0)),
 		backs:  make(map[netip.AddrPort]*net.UDPConn),

@@ -75,35 +75,7 @@ func (p *pipeline) deliver(answers []answer, ends []finished) ([]finished, bool)
 			ends = p.finish(number, ends)
 		case later:
 			s.state, s.wakeAt = pausing, now.Add(s.pause())
-		case refresh:
-			s.state = refreshing
-			go p.renew(number, s.use, s.view)
 		}
 	}
 	return ends, len(p.ready) > 0
-}
-
-// renew gets a newer map for one call; others that need it meanwhile wait for the same one.
-func (p *pipeline) renew(i uint16, use uint64, old *view) {
-	s := &p.slots[i]
-	p.mu.Lock()
-	ctx := s.ctx
-	current := s.use == use && s.state == refreshing
-	p.mu.Unlock()
-	if !current {
-		return
-	}
-	err := p.client.renew(ctx, old)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.use != use || s.state != refreshing {
-		return
-	}
-	if err != nil && err != errStillOld {
-		s.cause = err
-	}
-	s.state, s.wakeAt = pausing, time.Now()
-	if err != nil {
-		s.wakeAt = s.wakeAt.Add(s.pause())
-	}
 }

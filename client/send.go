@@ -79,7 +79,7 @@ func (p *pipeline) encode(out *outgoing) {
 			out.ends = p.finish(i, out.ends)
 			continue
 		}
-		s.state, s.wakeAt = waiting, now.Add(p.client.options.Attempt)
+		s.state, s.wakeAt = waiting, now.Add(s.patience())
 		out.messages[out.n].Buffers[0] = message
 		out.messages[out.n].Addr = to.udp
 		out.slots[out.n], out.uses[out.n] = i, s.use

@@ -16,10 +16,11 @@ import (
 
 // inspectFlags are the command line of `netcraq inspect`.
 type inspectFlags struct {
-	cluster, key string
-	api          []string
-	json         bool
-	timeout      time.Duration
+	cluster clusterFlags
+	key     string
+	api     []string
+	json    bool
+	timeout time.Duration
 }
 
 func newInspectCommand() *cobra.Command {
@@ -35,7 +36,7 @@ func newInspectCommand() *cobra.Command {
 			return runInspect(c.Context(), c.OutOrStdout(), &flags, names)
 		},
 	}
-	c.Flags().StringVar(&flags.cluster, "cluster", "", "cluster file (default: $"+topology.PathVariable+", or that of the running cluster)")
+	flags.cluster.add(c.Flags())
 	c.Flags().StringArrayVar(&flags.api, "api", nil, "TCP address of an agent, instead of a cluster file; may be given several times")
 	c.Flags().StringVar(&flags.key, "key", "", "show this object")
 	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
@@ -44,12 +45,12 @@ func newInspectCommand() *cobra.Command {
 }
 
 func runInspect(ctx context.Context, out io.Writer, flags *inspectFlags, names []string) error {
-	targets, err := inspectTargets(flags, names)
+	ctx, cancel := context.WithTimeout(ctx, flags.timeout)
+	defer cancel()
+	targets, err := inspectTargets(ctx, flags, names)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, flags.timeout)
-	defer cancel()
 	reports := agent.Inspect(ctx, targets, []byte(flags.key))
 	switch {
 	case flags.json:
@@ -69,35 +70,32 @@ func runInspect(ctx context.Context, out io.Writer, flags *inspectFlags, names [
 	return nil
 }
 
-func inspectTargets(flags *inspectFlags, names []string) ([]agent.Target, error) {
+func inspectTargets(ctx context.Context, flags *inspectFlags, names []string) ([]agent.Target, error) {
 	var targets []agent.Target
 	if len(flags.api) > 0 {
-		if len(names) > 0 || flags.cluster != "" {
-			return nil, fmt.Errorf("--api names agents by address: leave out --cluster and node names")
+		if len(names) > 0 || flags.cluster.file != "" || len(flags.cluster.controllers) > 0 {
+			return nil, fmt.Errorf("--api names agents by address: leave out --cluster, --controllers and node names")
 		}
 		for _, api := range flags.api {
 			targets = append(targets, agent.Target{Name: api, API: api})
 		}
 		return targets, nil
 	}
-	path, err := topology.Find(flags.cluster)
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := topology.Load(path)
+	m, err := flags.cluster.present(ctx, flags.timeout)
 	if err != nil {
 		return nil, err
 	}
 	if len(names) == 0 {
-		for _, node := range cluster.Nodes {
+		for _, node := range m.Nodes {
 			names = append(names, node.Name)
 		}
 	}
 	for _, name := range names {
-		node, ok := cluster.Node(name)
-		if !ok {
-			return nil, fmt.Errorf("%s has no node %q", path, name)
+		i := slices.IndexFunc(m.Nodes, func(n topology.Node) bool { return n.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("the cluster has no node %q", name)
 		}
+		node := m.Nodes[i]
 		targets = append(targets, agent.Target{Name: name, API: node.APIAddr(), Addr: node.Addr.String()})
 	}
 	return targets, nil

@@ -5,20 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/client"
-	"github.com/netcraq/netcraq/internal/topology"
 	"github.com/netcraq/netcraq/wire"
 )
 
 // kvFlags are the flags of all commands that work on keys.
 type kvFlags struct {
-	cluster string
+	cluster clusterFlags
 	timeout time.Duration
 	json    bool
 	trace   bool
@@ -26,7 +24,7 @@ type kvFlags struct {
 
 func (f *kvFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.cluster, "cluster", "", "cluster `file` (default $"+topology.PathVariable+", else "+topology.DefaultPath()+")")
+	f.cluster.add(flags)
 	flags.DurationVar(&f.timeout, "timeout", client.DefaultTimeout, "give up after this time")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.trace, "trace", false, "draw the way of the request through the chain")
@@ -57,12 +55,12 @@ func (r *kvRun) run(cmd *cobra.Command) error {
 	if r.flags.timeout <= 0 {
 		return usageError(fmt.Errorf("--timeout must be positive, not %v", r.flags.timeout))
 	}
-	c, err := r.flags.connect()
+	c, err := r.flags.cluster.connect(cmd.Context(), client.Options{Timeout: r.flags.timeout})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	result, err := r.do(cmd.Context(), c)
+	result, err := r.do(cmd.Context(), c.Client)
 	where, locateErr := c.Locate(r.key)
 	if err == nil && locateErr != nil {
 		err = locateErr
@@ -71,23 +69,6 @@ func (r *kvRun) run(cmd *cobra.Command) error {
 		return showErr
 	}
 	return withStatus(r.key, err)
-}
-
-// connect makes a client of the cluster that the flags name.
-func (f *kvFlags) connect() (*client.Client, error) {
-	path, err := topology.Find(f.cluster)
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := client.LoadCluster(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no cluster file %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
-			path, topology.PathVariable)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the cluster file: %w", err)
-	}
-	return client.New(client.Options{Cluster: cluster, Timeout: f.timeout})
 }
 
 // arguments wants exactly n arguments.

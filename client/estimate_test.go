@@ -1,0 +1,70 @@
+package client
+
+import (
+	"testing"
+	"time"
+)
+
+func TestEstimate(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	var e estimate
+	if got := e.timeout(limit); got != limit {
+		t.Errorf("never measured: %v", got)
+	}
+	for range 100 {
+		e.sample(20 * time.Microsecond)
+	}
+	if got := e.timeout(limit); got != minAttempt {
+		t.Errorf("always 20 us: %v", got)
+	}
+	if got := e.timeout(time.Millisecond); got != time.Millisecond {
+		t.Errorf("the user wants less: %v", got)
+	}
+	for range 100 {
+		e.sample(10 * time.Millisecond)
+	}
+	if got := e.timeout(limit); got < 10*time.Millisecond || got > 11*time.Millisecond {
+		t.Errorf("always 10 ms: %v", got)
+	}
+	for i := range 100 {
+		e.sample(time.Duration(5+10*(i%2)) * time.Millisecond)
+	}
+	if got := e.timeout(limit); got < 25*time.Millisecond || got > 40*time.Millisecond {
+		t.Errorf("5 and 15 ms: %v", got)
+	}
+	e.sample(time.Hour)
+	if got := e.timeout(limit); got != limit {
+		t.Errorf("after an hour: %v", got)
+	}
+}
+
+// Once a node's answers were measured, nobody waits for the longest time when it is gone, nor when the head is.
+func TestAttemptsAdapt(t *testing.T) {
+	w := newNetwork(t, 3, testNodeOptions(1))
+	c := newClient(t, Options{Cluster: w.cluster, Attempt: time.Hour})
+	for _, name := range []string{"n1", "n2", "n3"} {
+		if _, err := c.Put(soon(t), "k", nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Get(soon(t), "k", From(Named(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.planes[1].Close()
+	for _, from := range []ReadFrom{Nearest, Spread} {
+		for range 10 {
+			if r, err := c.Get(soon(t), "k", From(from)); err != nil || r.Node == "n2" {
+				t.Fatalf("%v: %+v, %v", from, r, err)
+			}
+			if o := c.GetMany(soon(t), []string{"k"}, From(from))[0]; o.Err != nil || o.Node == "n2" {
+				t.Fatalf("%v: %+v", from, o)
+			}
+		}
+	}
+	k := call{client: c, op: PutOp("", nil).kind, route: c.view.Load().route(0)}
+	k.recent.add(attempt{to: k.route.members[0]})
+	before := k.patience()
+	if k.misses = 2; k.patience() != 4*before || before > time.Minute {
+		t.Errorf("a write waits for %v, after two misses for %v", before, k.patience())
+	}
+}

@@ -1,0 +1,219 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/topology"
+)
+
+// maxMapBytes holds the map of the largest cluster.
+const maxMapBytes = 64 << 20
+
+// Options say where to learn the map. Addrs is needed.
+type Options struct {
+	// Addrs are TCP addresses of controllers or of nodes' agents. The rest become known with the first map.
+	Addrs []string
+	// Cluster is the cluster's name; empty: that of the first map.
+	Cluster string
+	// Dial replaces the options of connections, such as their credentials.
+	Dial []grpc.DialOption
+}
+
+// Follower keeps the newest map of a cluster. It is a client.Follower.
+type Follower struct {
+	options Options
+	ctx     context.Context // ends with Close
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	doubt   chan struct{} // asks run to look elsewhere
+
+	newest  atomic.Pointer[topology.Map]
+	telling sync.Mutex // held while watchers are told, so that they hear of maps in order
+
+	mu       sync.Mutex
+	watchers map[int]func(*topology.Map)
+	nextID   int
+	conns    map[string]*grpc.ClientConn
+	failures map[string]error // of each address, its last
+	closed   bool
+}
+
+// Open returns when the first map is there, or with an error when ctx ends before.
+func Open(ctx context.Context, o Options) (*Follower, error) {
+	if len(o.Addrs) == 0 {
+		return nil, errors.New("follow: the address of a controller is needed")
+	}
+	f := &Follower{
+		options: o, doubt: make(chan struct{}, 1), watchers: make(map[int]func(*topology.Map)),
+		conns: make(map[string]*grpc.ClientConn), failures: make(map[string]error),
+	}
+	f.ctx, f.stop = context.WithCancel(context.Background())
+	for {
+		source, ok := f.seek(ctx, f.addresses(""))
+		if ok {
+			f.running.Go(func() { f.run(source) })
+			return f, nil
+		}
+		if !pause(ctx, retryAfter) {
+			err := f.firstError(ctx)
+			f.Close()
+			return nil, err
+		}
+	}
+}
+
+// Close ends the connections. Watchers are told nothing more.
+func (f *Follower) Close() error {
+	f.mu.Lock()
+	f.closed = true
+	clear(f.watchers)
+	f.mu.Unlock()
+	f.stop()
+	f.running.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, conn := range f.conns {
+		conn.Close() // nothing is under way
+	}
+	return nil
+}
+
+// Map is the newest map known.
+func (f *Follower) Map() *topology.Map { return f.newest.Load() }
+
+// Watch has changed called with the present map and every newer one, one after the other, until stop is called. A call
+// that has begun may end after stop.
+func (f *Follower) Watch(changed func(*topology.Map)) (stop func()) {
+	f.telling.Lock()
+	defer f.telling.Unlock()
+	f.mu.Lock()
+	id := f.nextID
+	f.nextID++
+	f.watchers[id] = changed
+	f.mu.Unlock()
+	changed(f.Map())
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.watchers, id)
+	}
+}
+
+// Stale says that the map of this version seems to be old. It does not wait.
+func (f *Follower) Stale(version uint64) {
+	if m := f.Map(); m != nil && m.Version > version {
+		return
+	}
+	select {
+	case f.doubt <- struct{}{}:
+	default:
+	}
+}
+
+// offer takes a map if it is the newest, and reports whether it is.
+func (f *Follower) offer(m *topology.Map) (bool, error) {
+	f.telling.Lock()
+	defer f.telling.Unlock()
+	if err := f.ours(m); err != nil {
+		return false, err
+	}
+	if before := f.Map(); before != nil && m.Version <= before.Version {
+		return false, nil
+	}
+	f.newest.Store(m)
+	f.mu.Lock()
+	watchers := slices.Collect(maps.Values(f.watchers))
+	f.mu.Unlock()
+	for _, changed := range watchers {
+		changed(m)
+	}
+	return true, nil
+}
+
+// ours refuses the map of another cluster.
+func (f *Follower) ours(m *topology.Map) error {
+	want := f.options.Cluster
+	if before := f.Map(); want == "" && before != nil {
+		want = before.Cluster
+	}
+	if want != "" && m.Cluster != want {
+		return fmt.Errorf("it belongs to cluster %q, not to %q", m.Cluster, want)
+	}
+	return nil
+}
+
+// version of the newest map; 0: none yet.
+func (f *Follower) version() uint64 {
+	if m := f.Map(); m != nil {
+		return m.Version
+	}
+	return 0
+}
+
+// conn returns the connection to an address, which is made once.
+func (f *Follower) conn(addr string) (*grpc.ClientConn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, context.Canceled
+	}
+	if conn := f.conns[addr]; conn != nil {
+		return conn, nil
+	}
+	options := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMapBytes)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: retryAfter, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: connectWithin,
+		}),
+	}, f.options.Dial...)
+	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
+	if err != nil {
+		return nil, err
+	}
+	f.conns[addr] = conn
+	return conn, nil
+}
+
+// listen takes maps from one source until that fails or ctx ends. After every map it says whether it was news.
+func (f *Follower) listen(ctx context.Context, addr string, took func(news bool)) error {
+	conn, err := f.conn(addr)
+	if err != nil {
+		return err
+	}
+	stream, err := controllerv1.NewControllerClient(conn).Map(ctx, &controllerv1.MapRequest{Known: f.version()})
+	for err == nil {
+		var in *controllerv1.MapResponse
+		if in, err = stream.Recv(); err != nil {
+			break
+		}
+		var m *topology.Map
+		if m, err = decode(in); err != nil {
+			err = fmt.Errorf("its map is wrong: %w", err)
+			break
+		}
+		var news bool
+		if news, err = f.offer(m); err == nil {
+			took(news)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() == nil {
+		f.failures[addr] = err
+	}
+	return err
+}

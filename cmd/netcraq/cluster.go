@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/client/follow"
+	"github.com/netcraq/netcraq/internal/topology"
+)
+
+// clusterFlags name a cluster: by its file, or by its controllers.
+type clusterFlags struct {
+	file        string
+	controllers []string
+}
+
+func (f *clusterFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.file, "cluster", "", "cluster `file` (default $"+topology.PathVariable+", else "+topology.DefaultPath()+")")
+	flags.StringSliceVar(&f.controllers, "controllers", nil, "TCP `addresses` of controllers or nodes' agents, instead of a cluster file")
+}
+
+// read finds out which cluster is meant.
+func (f *clusterFlags) read() (*topology.Cluster, error) {
+	if len(f.controllers) > 0 {
+		if f.file != "" {
+			return nil, usageError(errors.New("--cluster and --controllers exclude each other"))
+		}
+		c := &topology.Cluster{Controllers: f.controllers}
+		if err := c.Validate(); err != nil {
+			return nil, usageError(fmt.Errorf("--controllers: %w", err))
+		}
+		return c, nil
+	}
+	path, err := topology.Find(f.file)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := topology.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no cluster file %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
+			path, topology.PathVariable)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster file: %w", err)
+	}
+	return cluster, nil
+}
+
+// connection is a client of a cluster, and what follows the cluster's changes for it.
+type connection struct {
+	*client.Client
+	follower *follow.Follower // nil for a static cluster
+}
+
+// connect makes a client. A managed cluster has as long for its first answer as the options give an operation.
+func (f *clusterFlags) connect(ctx context.Context, o client.Options) (*connection, error) {
+	cluster, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	c := new(connection)
+	if !cluster.Managed() {
+		o.Cluster = cluster
+	} else if c.follower, err = followCluster(ctx, cluster, o.Timeout); err != nil {
+		return nil, err
+	} else {
+		o.Follow = c.follower
+	}
+	if c.Client, err = client.New(o); err != nil {
+		return nil, errors.Join(err, c.closeFollower())
+	}
+	return c, nil
+}
+
+// Close ends both.
+func (c *connection) Close() error { return errors.Join(c.Client.Close(), c.closeFollower()) }
+
+func (c *connection) closeFollower() error {
+	if c.follower == nil {
+		return nil
+	}
+	return c.follower.Close()
+}
+
+func followCluster(ctx context.Context, c *topology.Cluster, within time.Duration) (*follow.Follower, error) {
+	if within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, within)
+		defer cancel()
+	}
+	return follow.Open(ctx, follow.Options{Addrs: c.Controllers, Cluster: c.Name})
+}
+
+// present is the cluster's map at this moment.
+func (f *clusterFlags) present(ctx context.Context, within time.Duration) (*topology.Map, error) {
+	cluster, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	if !cluster.Managed() {
+		return cluster.Map()
+	}
+	follower, err := followCluster(ctx, cluster, within)
+	if err != nil {
+		return nil, err
+	}
+	return follower.Map(), follower.Close()
+}
