@@ -72,24 +72,44 @@ func Order(self netip.AddrPort, in *controllerv1.Order) (reconfig.Order, error) 
 	return o, err
 }
 
-// FromInventory is what a node has.
-func FromInventory(configs map[uint16]chain.ShardConfig) *controllerv1.Inventory {
+// FromInventory is what a node has, for a controller that knows by the connection which node it comes from.
+func FromInventory(i *reconfig.Inventory) *controllerv1.Inventory {
 	var all groups
-	for shard, config := range configs {
+	for shard, config := range i.Configs {
 		all.add(shard, &config, "")
 	}
-	return &controllerv1.Inventory{Configs: all.list}
+	return &controllerv1.Inventory{Term: i.Term, Configs: all.list}
 }
 
-// Inventory is what the node at self says that it has.
-func Inventory(self netip.AddrPort, in *controllerv1.Inventory) (map[uint16]chain.ShardConfig, error) {
-	configs := make(map[uint16]chain.ShardConfig)
+// Inventory is what a node, whose data plane is at self, says that it has.
+func Inventory(node reconfig.NodeID, incarnation uint64, self netip.AddrPort, in *controllerv1.Inventory) (reconfig.Inventory, error) {
+	i := reconfig.Inventory{Node: node, Incarnation: incarnation, Term: in.GetTerm(), Configs: make(map[uint16]chain.ShardConfig)}
 	err := each(self, in.GetConfigs(), func(shard uint16, c chain.ShardConfig, _ string) bool {
-		_, twice := configs[shard]
-		configs[shard] = c
+		_, twice := i.Configs[shard]
+		i.Configs[shard] = c
 		return !twice
 	})
-	return configs, err
+	return i, err
+}
+
+// FromHello is a node's registration.
+func FromHello(h *reconfig.Hello) *controllerv1.Hello {
+	return &controllerv1.Hello{
+		Name: h.Name, Addr: h.Addr.String(), Api: h.API, Labels: h.Labels, Capacity: h.Capacity, Incarnation: h.Incarnation,
+		CellBytes: uint32(h.CellBytes), Cluster: h.Cluster, Shards: uint32(h.Shards),
+	}
+}
+
+// Hello is how a node registers. What it says is not judged here.
+func Hello(in *controllerv1.Hello) (reconfig.Hello, error) {
+	addr, err := netip.ParseAddrPort(in.GetAddr())
+	if err != nil {
+		return reconfig.Hello{}, fmt.Errorf("the node's address %q is not an address and port", in.GetAddr())
+	}
+	return reconfig.Hello{
+		Name: in.GetName(), Addr: addr, API: in.GetApi(), Labels: in.GetLabels(), Capacity: in.GetCapacity(), Incarnation: in.GetIncarnation(),
+		CellBytes: int(in.GetCellBytes()), Cluster: in.GetCluster(), Shards: int(in.GetShards()),
+	}, nil
 }
 
 // alike are shards with the same configuration. It is comparable, as a list of members is not.

@@ -32,8 +32,15 @@ func TestMessagesComeThrough(t *testing.T) {
 	if diff := cmp.Diff(order, got, byValue); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	inventory := map[uint16]chain.ShardConfig{0: active, 9: active, 65535: frozen}
-	if got, err := Inventory(self, FromInventory(inventory)); err != nil || !cmp.Equal(inventory, got, byValue) {
+	inventory := reconfig.Inventory{Node: 3, Incarnation: 4, Term: 5, Configs: map[uint16]chain.ShardConfig{0: active, 9: active, 65535: frozen}}
+	if got, err := Inventory(3, 4, self, FromInventory(&inventory)); err != nil || !cmp.Equal(inventory, got, byValue) {
+		t.Error(err, got)
+	}
+	hello := reconfig.Hello{
+		Name: "n1", Addr: self, API: "192.0.2.1:4412", Labels: map[string]string{"zone": "a"}, Capacity: 100, Incarnation: 1 << 63,
+		CellBytes: 128, Cluster: "c0ffee", Shards: 256,
+	}
+	if got, err := Hello(FromHello(&hello)); err != nil || !cmp.Equal(hello, got, byValue) {
 		t.Error(err, got)
 	}
 	beat := reconfig.Beat{
@@ -65,7 +72,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		if _, err := Order(self, &controllerv1.Order{Configs: list}); err == nil {
 			t.Errorf("%s: the order is taken", name)
 		}
-		if _, err := Inventory(self, &controllerv1.Inventory{Configs: list}); err == nil {
+		if _, err := Inventory(3, 4, self, &controllerv1.Inventory{Configs: list}); err == nil {
 			t.Errorf("%s: the inventory is taken", name)
 		}
 	}
