@@ -24,6 +24,11 @@ type Workload struct {
 	Seed    uint64        // of each client's choices; how clients interleave is not in the seed
 	Prefix  string        // of all keys: they have to be new to the store
 	Report  func(ops int) // called about once a second; may be nil
+	// Pause is how long a client rests, on average, before its next operation.
+	Pause time.Duration
+	// Closed, if set, gets the history while it grows: all operations on some keys, once no client works on these any more.
+	// Run returns nothing then. Calls come one after the other, and clients wait for none.
+	Closed func(ops []Op)
 }
 
 // Run runs the workload, each client on the store given for it, and returns its history. It ends early with ctx.
@@ -32,20 +37,35 @@ func (w *Workload) Run(ctx context.Context, stores []Store) []Op {
 	defer cancel()
 	var wait sync.WaitGroup
 	var started atomic.Int64
-	logs := make([][]Op, w.Clients)
+	keep := newCollector(w.Clients)
 	begin := time.Now()
 	for i := range w.Clients {
-		c := &worker{w: w, index: i, started: &started, begin: begin, known: make(map[string]uint64)}
+		c := &worker{w: w, index: i, started: &started, begin: begin, known: make(map[string]uint64), keep: keep}
 		c.rng = rand.New(rand.NewPCG(w.Seed, uint64(i)))
-		wait.Go(func() { logs[i] = c.run(ctx, stores[i%len(stores)]) })
+		wait.Go(func() { c.run(ctx, stores[i%len(stores)]) })
 	}
 	if w.Report != nil {
 		wait.Go(func() { w.report(ctx, &started) })
 	}
-	wait.Wait()
+	done := make(chan struct{})
+	go func() {
+		wait.Wait()
+		close(done)
+	}()
 	var all []Op
-	for _, log := range logs {
-		all = append(all, log...)
+	closed := w.Closed
+	if closed == nil {
+		closed = func(ops []Op) { all = append(all, ops...) }
+	}
+	for running := true; running; {
+		select {
+		case <-keep.advanced:
+		case <-done:
+			running = false
+		}
+		for _, ops := range keep.take() {
+			closed(ops)
+		}
 	}
 	return all
 }
@@ -72,12 +92,14 @@ type worker struct {
 	started *atomic.Int64     // operations of all workers
 	known   map[string]uint64 // newest version this worker has seen of each key
 	number  uint32            // of its next value
+	keep    *collector
 }
 
-func (c *worker) run(ctx context.Context, store Store) []Op {
-	var log []Op
-	for ctx.Err() == nil {
-		op := c.choose()
+func (c *worker) run(ctx context.Context, store Store) {
+	defer c.keep.leave(c.index)
+	for c.rest(ctx) {
+		op, generation := c.choose()
+		c.keep.enter(c.index, generation)
 		op.Call = int64(time.Since(c.begin))
 		// An operation that has begun is brought to its end, so that its outcome is known.
 		op.Result = store.Do(context.WithoutCancel(ctx), &op)
@@ -85,13 +107,27 @@ func (c *worker) run(ctx context.Context, store Store) []Op {
 		if op.Outcome != Unknown && op.Version != 0 {
 			c.known[op.Key] = op.Version
 		}
-		log = append(log, op)
+		c.keep.add(generation, op)
 	}
-	return log
 }
 
-// choose makes the next operation: a third are reads, the rest is spread over all kinds.
-func (c *worker) choose() Op {
+// rest waits before the next operation and reports whether there is to be one.
+func (c *worker) rest(ctx context.Context) bool {
+	if c.w.Pause == 0 {
+		return ctx.Err() == nil
+	}
+	rest := time.NewTimer(time.Duration(c.rng.ExpFloat64() * float64(c.w.Pause)))
+	defer rest.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-rest.C:
+		return ctx.Err() == nil
+	}
+}
+
+// choose makes the next operation, on a key of some generation: a third are reads, the rest is spread over all kinds.
+func (c *worker) choose() (Op, int) {
 	generation := int(c.started.Add(1)) / (c.w.Keys * c.w.KeyOps)
 	op := Op{Client: c.index, Kind: Kind(c.rng.IntN(int(Add) + 1))}
 	if c.rng.IntN(3) == 0 {
@@ -109,7 +145,7 @@ func (c *worker) choose() Op {
 	case Add:
 		op.Delta = 1 + c.rng.Uint64N(3)
 	}
-	return op
+	return op, generation
 }
 
 // value is one that no worker writes twice: half of the time a counter, so that Add meets some.

@@ -63,3 +63,30 @@ func TestWorkload(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkloadClosesKeys: what is handed over while clients go on is the whole history, each key in one piece.
+func TestWorkloadClosesKeys(t *testing.T) {
+	seen := map[string]int{}
+	var pieces, ops int
+	w := Workload{Clients: 4, Keys: 3, KeyOps: 20, For: 50 * time.Millisecond, Seed: 1, Prefix: "k", Pause: time.Microsecond}
+	w.Closed = func(piece []Op) {
+		pieces++
+		ops += len(piece)
+		for _, op := range piece {
+			if at, ok := seen[op.Key]; ok && at != pieces {
+				t.Fatalf("%s came in pieces %d and %d", op.Key, at, pieces)
+			}
+			seen[op.Key] = pieces
+		}
+		if v := Check(piece, time.Minute); !v.Linearizable() {
+			t.Errorf("piece %d: %+v", pieces, v)
+		}
+	}
+	store := &memory{keys: make(map[string]*register)}
+	if rest := w.Run(t.Context(), []Store{store}); rest != nil {
+		t.Errorf("%d operations came twice", len(rest))
+	}
+	if pieces < 2 || ops < store.writes {
+		t.Errorf("%d operations in %d pieces, with %d writes done", ops, pieces, store.writes)
+	}
+}
