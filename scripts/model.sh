@@ -11,6 +11,7 @@ memory_mib=3500   # more is an error
 
 readonly whole='-DCHANGE_DURING_CHANGE'
 readonly four="-DNODES=4 -DFIRST_CHAIN=15 -DEPOCHS=3 $whole"
+readonly grow="-DGROW -DFIRST_CHAIN=1 $whole"
 readonly join="-DJOIN -DFIRST_CHAIN=5 $whole"
 
 # runs lists the runs: name, what it is, its size and switches. A name "without-..." must be violated.
@@ -23,18 +24,21 @@ runs() {
 		four-nodes       | 4 nodes, 2 writes, 2 removed              | -DOPS=2 $four
 		join             | 2 nodes, 3 writes, 1 joins, 1 removed     | -DEPOCHS=3 $join
 		join-and-leave   | 2 nodes, 2 writes, 1 joins, 2 removed     | -DEPOCHS=4 -DOPS=2 $join
+		grow             | 1 node, 3 writes, 1 joins, 1 removed      | -DEPOCHS=4 $grow
 		without-W2       | a retry is a new write                    | -DWITHOUT_W2
 		without-W5       | ADD on a dirty object                     | -DWITHOUT_W5
 		without-W8       | any ACK makes the object clean            | -DWITHOUT_W8
 		without-R1       | a frozen tail answers dirty reads         | -DWITHOUT_R1
 		without-R4       | reads without a lease                     | -DWITHOUT_R4
 		without-C1       | no wait for the lease of who left         | -DWITHOUT_C1
-		without-C2       | all is taken for committed, nothing pushed| -DWITHOUT_C2
-		without-C2-lanes | objects are pushed, lanes are not         | -DWITHOUT_C2_LANES -DEPOCHS=3 -DOPS=2
-		without-C2-order | pushed in any order, and interrupted      | -DWITHOUT_C2_ORDER -DOPS=1 $four
+		without-C2       | a learner may lead                        | -DWITHOUT_C2 -DEPOCHS=3 -DOPS=2 $join
+		without-C2-tail  | no tail, but takes what it has for committed | -DWITHOUT_C2_TAIL
 		without-C3       | a learner gets its lease before the copy  | -DWITHOUT_C3 -DEPOCHS=3 -DOPS=2 $join
 	LIST
 }
+
+# quick are the runs with all rules that CI has time for; it has time for all that leave a rule out.
+quick() { [[ $1 == one-change* || $1 == two-changes || $1 == join || $1 == grow ]] || violated "$1"; }
 
 # violated says whether a run leaves a rule out.
 violated() { [[ $1 == without-* ]]; }
@@ -123,6 +127,7 @@ main() {
 	printf '%-17s %-42s %9s %6s %8s %6s  %s\n' run 'what it is' states depth seconds MiB result
 	while IFS='|' read -r name what _; do
 		read -r name <<<"$name" && read -r what <<<"$what"
+		$1 "$name" || continue
 		check "$name" "$what" </dev/null || failed+=("$name")
 	done < <(runs)
 	if [ ${#failed[@]} -gt 0 ]; then
@@ -132,7 +137,8 @@ main() {
 }
 
 case ${1-} in
-'') main ;;
+'') main true ;;
+quick) main quick ;;
 show) show "${2-}" ;;
-*) echo "usage: $0 [show NAME]" >&2 && exit 2 ;;
+*) echo "usage: $0 [quick | show NAME]" >&2 && exit 2 ;;
 esac

@@ -1,12 +1,17 @@
 /* The controller: C1 to C3. Its orders arrive once and are carried out, one member at a time; nodes go on meanwhile. */
 
-/* C1: the epoch is durable before it is used. A learner that would stand at an end of the chain is dropped (C3). */
+/*
+ * C1: the epoch is durable before it is used. C2: those that stay keep their order, and the first of them leads. A learner that would stand at an end of the
+ * chain is dropped (C3).
+ */
 inline begin(set) {
 	members = set;
+#ifndef WITHOUT_C2
 	if
 	:: node[1].learner && (FIRST(members) == 1 || LAST(members) == 1) -> members = members & ~BIT(1)
 	:: else
 	fi;
+#endif
 	epoch = epoch + 1;
 	chain[epoch] = members;
 	pending = members;
@@ -36,17 +41,6 @@ inline freeze(n) {
 #define LEASES_ARE_OVER (!LEASE_OUTSIDE(0) && !LEASE_OUTSIDE(1) && !LEASE_OUTSIDE(2) && !LEASE_OUTSIDE(NODES - 1))
 #endif
 
-/* C2 begins: the head has nothing to be pushed to itself. */
-inline start_push() {
-	stage = pushing;
-	pending = chain[epoch];
-#ifdef WITHOUT_C2
-	pending = 0;
-#endif
-	members = FIRST(chain[epoch]);
-	reached(members, committing)
-}
-
 inline push_lane(from, to, s) {
 	if
 	:: node[from].lane[s].op > node[to].lane[s].op ->
@@ -57,37 +51,29 @@ inline push_lane(from, to, s) {
 	fi
 }
 
-/* C2: the head's dirty object and its lanes, applied iff newer. */
-inline push(to) {
-	members = FIRST(chain[epoch]);
+inline waited() {
+	stage = activating;
+#ifdef GROW
 	if
-	:: !CLEAN(members) && node[members].version > node[to].version ->
-		new_version = node[members].version;
-		new_value = node[members].value;
-		apply(to)
+	:: hold -> stage = holding; pending = 7
 	:: else
-	fi;
-#ifndef WITHOUT_C2_LANES
-	push_lane(members, to, 0);
-	push_lane(members, to, 1);
+	fi
 #endif
-	reached(to, committing)
 }
 
-/* C2 goes along the chain: see README.md. */
-#ifdef WITHOUT_C2_ORDER
-#define PUSHED_NEXT(n) IN(n, pending)
-#else
-#define PUSHED_NEXT(n) (IN(n, pending) && n == FIRST(pending))
-#endif
-
-/* C1: tail first, head last. Whoever asks the tail is told what it has committed (W9). */
+/* C1, in any order. C2: what an active tail holds is committed, and whoever asks is told (W9). */
 inline activate(n) {
 	node[n].frozen = false;
 	node[n].lease = !node[n].learner;
 	if
-	:: IS_TAIL(n) -> sent[epoch].ack = sent[epoch].ack | BIT(node[n].committed)
+#ifdef WITHOUT_C2_TAIL
+	:: true -> node[n].committed = node[n].version
+#else
+	:: IS_TAIL(n) ->
+		node[n].committed = node[n].version;
+		sent[epoch].ack = sent[epoch].ack | BIT(node[n].committed)
 	:: else
+#endif
 	fi;
 	reached(n, settled);
 	if
@@ -121,9 +107,35 @@ inline copied(part) {
 	fi
 }
 
+#ifdef GROW
+/* C3: a chain of one is frozen while node 1, which is to be its new tail, copies what it has. */
+inline held(part) {
+	pending = pending & ~part;
+	if
+	:: pending == 0 -> hold = false; begin(3)
+	:: else
+	fi
+}
+
+/* The copy takes too long: the chain goes on alone, and what was copied is deleted (C4). */
+inline let_go() {
+	for (place : 0 .. SESSIONS - 1) {
+		node[1].lane[place].op = 0;
+		node[1].lane[place].version = 0;
+		node[1].lane[place].value = 0
+	}
+	node[1].version = 0;
+	node[1].committed = 0;
+	node[1].value = 0;
+	hold = false;
+	stage = activating;
+	pending = chain[epoch]
+}
+#endif
+
 /* A change begins when the one before is over, or in the middle of it. */
 #ifdef CHANGE_DURING_CHANGE
-#define MAY_CHANGE (epoch < EPOCHS)
+#define MAY_CHANGE (epoch < EPOCHS && stage != holding)
 #else
 #define MAY_CHANGE (epoch < EPOCHS && (stage == settled || stage == copying))
 #endif
@@ -131,21 +143,17 @@ inline copied(part) {
 #define REMOVE(n)   :: d_step { MAY_CHANGE && IN(n, chain[epoch]) && chain[epoch] != BIT(n) -> printf("controller: epoch %d is without node %d\n", epoch + 1, n); begin(chain[epoch] & ~BIT(n)) }
 #define EXPIRE(n)   :: d_step { LEASE_OUTSIDE(n) -> printf("node %d: its lease is over\n", n); node[n].lease = false }
 #define FREEZE(n)   :: d_step { stage == freezing && IN(n, pending) -> printf("controller: freezes node %d in epoch %d\n", n, epoch); freeze(n) }
-#define PUSH(n)     :: d_step { stage == pushing && PUSHED_NEXT(n) -> printf("controller: pushes from the head to node %d\n", n); push(n) }
-#define COMMIT(n)   :: d_step { stage == committing && IN(n, pending) -> printf("controller: node %d takes all it has for committed\n", n); node[n].committed = node[n].version; reached(n, activating) }
-#define ACTIVATE(n) :: d_step { stage == activating && n == LAST(pending) -> printf("controller: activates node %d\n", n); activate(n) }
+#define ACTIVATE(n) :: d_step { stage == activating && IN(n, pending) -> printf("controller: activates node %d\n", n); activate(n) }
 
 proctype Controller() {
 end:	do
 	REMOVE(0) REMOVE(1) REMOVE(2)
 	EXPIRE(0) EXPIRE(1) EXPIRE(2)
 	FREEZE(0) FREEZE(1) FREEZE(2)
-	:: d_step { stage == waiting && LEASES_ARE_OVER -> printf("controller: synchronises\n"); start_push() }
-	PUSH(1) PUSH(2)
-	COMMIT(0) COMMIT(1) COMMIT(2)
+	:: d_step { stage == waiting && LEASES_ARE_OVER -> printf("controller: has waited\n"); waited() }
 	ACTIVATE(0) ACTIVATE(1) ACTIVATE(2)
 #if NODES > 3
-	REMOVE(3) EXPIRE(3) FREEZE(3) PUSH(3) COMMIT(3) ACTIVATE(3)
+	REMOVE(3) EXPIRE(3) FREEZE(3) ACTIVATE(3)
 #endif
 #ifdef JOIN
 	/* C3: node 1 joins between 0 and 2, once. */
@@ -161,6 +169,17 @@ end:	do
 	:: d_step { stage == copying && (pending & 2) -> printf("controller: copies one lane to the learner\n"); push_lane(2, 1, 0); copied(2) }
 	:: d_step { stage == copying && (pending & 4) -> printf("controller: copies the other lane to the learner\n"); push_lane(2, 1, 1); copied(4) }
 #endif
+#endif
+#ifdef GROW
+	:: d_step { MAY_CHANGE && epoch + 1 < EPOCHS && chain[epoch] == 1 && node[1].epoch == 0 && !hold ->
+		printf("controller: epoch %d is held until node 1 has a copy\n", epoch + 1);
+		hold = true;
+		begin(1)
+	}
+	:: d_step { stage == holding && (pending & 1) -> printf("controller: copies the object to node 1\n"); copy_object(0, 1); held(1) }
+	:: d_step { stage == holding && (pending & 2) -> printf("controller: copies one lane to node 1\n"); push_lane(0, 1, 0); held(2) }
+	:: d_step { stage == holding && (pending & 4) -> printf("controller: copies the other lane to node 1\n"); push_lane(0, 1, 1); held(4) }
+	:: d_step { stage == holding -> printf("controller: gives the copy up\n"); let_go() }
 #endif
 	od
 }
