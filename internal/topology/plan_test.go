@@ -275,7 +275,7 @@ func TestManyChangesLeaveTheChainsBalanced(t *testing.T) {
 		if slack := Slack + float64(len(nodes))/(256*3); least < 1-slack || most > 1+slack {
 			t.Fatalf("shares from %.3f to %.3f of the fair one", least, most)
 		}
-		if heads > 1.6 || tails > 1.6 {
+		if heads > 1.8 || tails > 1.8 {
 			t.Fatalf("heads up to %.2f, tails up to %.2f of a fair share", heads, tails)
 		}
 	})
