@@ -120,6 +120,7 @@ type InfoResponse struct {
 	CellBytes     uint32                 `protobuf:"varint,8,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"` // longest value the node stores
 	MaxObjects    uint64                 `protobuf:"varint,9,opt,name=max_objects,json=maxObjects,proto3" json:"max_objects,omitempty"`
 	MaxSessions   uint64                 `protobuf:"varint,10,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
+	Membership    *Membership            `protobuf:"bytes,11,opt,name=membership,proto3" json:"membership,omitempty"` // of a node that controllers configure
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -224,6 +225,243 @@ func (x *InfoResponse) GetMaxSessions() uint64 {
 	return 0
 }
 
+func (x *InfoResponse) GetMembership() *Membership {
+	if x != nil {
+		return x.Membership
+	}
+	return nil
+}
+
+// Membership is a node's part in a cluster that controllers run.
+type Membership struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Node          uint32                 `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"`                                      // its number there
+	LeaseLeftUs   int64                  `protobuf:"zigzag64,3,opt,name=lease_left_us,json=leaseLeftUs,proto3" json:"lease_left_us,omitempty"` // it may answer reads; not positive: it may not
+	Controllers   []*Attendance          `protobuf:"bytes,4,rep,name=controllers,proto3" json:"controllers,omitempty"`
+	Term          uint64                 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`      // of the leader whose orders it obeys
+	Refused       string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"` // why it cannot obey the newest order
+	Wiping        uint32                 `protobuf:"varint,7,opt,name=wiping,proto3" json:"wiping,omitempty"`  // shards that it left and still deletes
+	Copies        []*CopiedShard         `protobuf:"bytes,8,rep,name=copies,proto3" json:"copies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Membership) Reset() {
+	*x = Membership{}
+	mi := &file_agent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Membership) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Membership) ProtoMessage() {}
+
+func (x *Membership) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Membership.ProtoReflect.Descriptor instead.
+func (*Membership) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Membership) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Membership) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
+func (x *Membership) GetLeaseLeftUs() int64 {
+	if x != nil {
+		return x.LeaseLeftUs
+	}
+	return 0
+}
+
+func (x *Membership) GetControllers() []*Attendance {
+	if x != nil {
+		return x.Controllers
+	}
+	return nil
+}
+
+func (x *Membership) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Membership) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+func (x *Membership) GetWiping() uint32 {
+	if x != nil {
+		return x.Wiping
+	}
+	return 0
+}
+
+func (x *Membership) GetCopies() []*CopiedShard {
+	if x != nil {
+		return x.Copies
+	}
+	return nil
+}
+
+type Attendance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	Trouble       string                 `protobuf:"bytes,2,opt,name=trouble,proto3" json:"trouble,omitempty"` // why the node does not attend to this controller; empty: it does
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attendance) Reset() {
+	*x = Attendance{}
+	mi := &file_agent_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attendance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attendance) ProtoMessage() {}
+
+func (x *Attendance) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attendance.ProtoReflect.Descriptor instead.
+func (*Attendance) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Attendance) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Attendance) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
+}
+
+// CopiedShard is how far the copy of a shard to this node has come.
+type CopiedShard struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shard         uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Objects       uint64                 `protobuf:"varint,3,opt,name=objects,proto3" json:"objects,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Complete      bool                   `protobuf:"varint,5,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopiedShard) Reset() {
+	*x = CopiedShard{}
+	mi := &file_agent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopiedShard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopiedShard) ProtoMessage() {}
+
+func (x *CopiedShard) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopiedShard.ProtoReflect.Descriptor instead.
+func (*CopiedShard) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CopiedShard) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *CopiedShard) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *CopiedShard) GetObjects() uint64 {
+	if x != nil {
+		return x.Objects
+	}
+	return 0
+}
+
+func (x *CopiedShard) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *CopiedShard) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
 // ShardConfig says the same of every shard in the list.
 type ShardConfig struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -238,7 +476,7 @@ type ShardConfig struct {
 
 func (x *ShardConfig) Reset() {
 	*x = ShardConfig{}
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -250,7 +488,7 @@ func (x *ShardConfig) String() string {
 func (*ShardConfig) ProtoMessage() {}
 
 func (x *ShardConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -263,7 +501,7 @@ func (x *ShardConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardConfig.ProtoReflect.Descriptor instead.
 func (*ShardConfig) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{2}
+	return file_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ShardConfig) GetShards() []uint32 {
@@ -310,7 +548,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +560,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +573,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{3}
+	return file_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConfigureRequest) GetConfigs() []*ShardConfig {
@@ -353,7 +591,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -365,7 +603,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -378,7 +616,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{4}
+	return file_agent_proto_rawDescGZIP(), []int{7}
 }
 
 type GrantRequest struct {
@@ -392,7 +630,7 @@ type GrantRequest struct {
 
 func (x *GrantRequest) Reset() {
 	*x = GrantRequest{}
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -404,7 +642,7 @@ func (x *GrantRequest) String() string {
 func (*GrantRequest) ProtoMessage() {}
 
 func (x *GrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -417,7 +655,7 @@ func (x *GrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantRequest.ProtoReflect.Descriptor instead.
 func (*GrantRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{5}
+	return file_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GrantRequest) GetShards() []uint32 {
@@ -449,7 +687,7 @@ type GrantResponse struct {
 
 func (x *GrantResponse) Reset() {
 	*x = GrantResponse{}
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -461,7 +699,7 @@ func (x *GrantResponse) String() string {
 func (*GrantResponse) ProtoMessage() {}
 
 func (x *GrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -474,7 +712,7 @@ func (x *GrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantResponse.ProtoReflect.Descriptor instead.
 func (*GrantResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{6}
+	return file_agent_proto_rawDescGZIP(), []int{9}
 }
 
 type ShardsRequest struct {
@@ -485,7 +723,7 @@ type ShardsRequest struct {
 
 func (x *ShardsRequest) Reset() {
 	*x = ShardsRequest{}
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +735,7 @@ func (x *ShardsRequest) String() string {
 func (*ShardsRequest) ProtoMessage() {}
 
 func (x *ShardsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +748,7 @@ func (x *ShardsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardsRequest.ProtoReflect.Descriptor instead.
 func (*ShardsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{7}
+	return file_agent_proto_rawDescGZIP(), []int{10}
 }
 
 type ShardsResponse struct {
@@ -522,7 +760,7 @@ type ShardsResponse struct {
 
 func (x *ShardsResponse) Reset() {
 	*x = ShardsResponse{}
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +772,7 @@ func (x *ShardsResponse) String() string {
 func (*ShardsResponse) ProtoMessage() {}
 
 func (x *ShardsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +785,7 @@ func (x *ShardsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardsResponse.ProtoReflect.Descriptor instead.
 func (*ShardsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{8}
+	return file_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ShardsResponse) GetConfigs() []*ShardConfig {
@@ -565,7 +803,7 @@ type CountersRequest struct {
 
 func (x *CountersRequest) Reset() {
 	*x = CountersRequest{}
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +815,7 @@ func (x *CountersRequest) String() string {
 func (*CountersRequest) ProtoMessage() {}
 
 func (x *CountersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +828,7 @@ func (x *CountersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountersRequest.ProtoReflect.Descriptor instead.
 func (*CountersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{9}
+	return file_agent_proto_rawDescGZIP(), []int{12}
 }
 
 type CountersResponse struct {
@@ -602,7 +840,7 @@ type CountersResponse struct {
 
 func (x *CountersResponse) Reset() {
 	*x = CountersResponse{}
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +852,7 @@ func (x *CountersResponse) String() string {
 func (*CountersResponse) ProtoMessage() {}
 
 func (x *CountersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +865,7 @@ func (x *CountersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountersResponse.ProtoReflect.Descriptor instead.
 func (*CountersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{10}
+	return file_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CountersResponse) GetCounters() []*Counter {
@@ -648,7 +886,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +898,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +911,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{11}
+	return file_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Counter) GetOp() uint32 {
@@ -705,7 +943,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +955,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +968,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{12}
+	return file_agent_proto_rawDescGZIP(), []int{15}
 }
 
 type UsageResponse struct {
@@ -744,7 +982,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +994,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +1007,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{13}
+	return file_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UsageResponse) GetObjects() uint64 {
@@ -802,7 +1040,7 @@ type ObjectRequest struct {
 
 func (x *ObjectRequest) Reset() {
 	*x = ObjectRequest{}
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +1052,7 @@ func (x *ObjectRequest) String() string {
 func (*ObjectRequest) ProtoMessage() {}
 
 func (x *ObjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +1065,7 @@ func (x *ObjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectRequest.ProtoReflect.Descriptor instead.
 func (*ObjectRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{14}
+	return file_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ObjectRequest) GetKey() []byte {
@@ -852,7 +1090,7 @@ type ObjectResponse struct {
 
 func (x *ObjectResponse) Reset() {
 	*x = ObjectResponse{}
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +1102,7 @@ func (x *ObjectResponse) String() string {
 func (*ObjectResponse) ProtoMessage() {}
 
 func (x *ObjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +1115,7 @@ func (x *ObjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectResponse.ProtoReflect.Descriptor instead.
 func (*ObjectResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{15}
+	return file_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ObjectResponse) GetFound() bool {
@@ -939,7 +1177,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1189,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1202,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{16}
+	return file_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExportRequest) GetShards() []*ExportShards {
@@ -991,7 +1229,7 @@ type ExportShards struct {
 
 func (x *ExportShards) Reset() {
 	*x = ExportShards{}
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1241,7 @@ func (x *ExportShards) String() string {
 func (*ExportShards) ProtoMessage() {}
 
 func (x *ExportShards) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1254,7 @@ func (x *ExportShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportShards.ProtoReflect.Descriptor instead.
 func (*ExportShards) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{17}
+	return file_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExportShards) GetEpoch() uint32 {
@@ -1045,7 +1283,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1295,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1308,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{18}
+	return file_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExportResponse) GetObjects() []*ExportedObject {
@@ -1114,7 +1352,7 @@ type ExportedObject struct {
 
 func (x *ExportedObject) Reset() {
 	*x = ExportedObject{}
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1364,7 @@ func (x *ExportedObject) String() string {
 func (*ExportedObject) ProtoMessage() {}
 
 func (x *ExportedObject) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1377,7 @@ func (x *ExportedObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportedObject.ProtoReflect.Descriptor instead.
 func (*ExportedObject) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{19}
+	return file_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExportedObject) GetKey() []byte {
@@ -1193,7 +1431,7 @@ type ExportedSession struct {
 
 func (x *ExportedSession) Reset() {
 	*x = ExportedSession{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1443,7 @@ func (x *ExportedSession) String() string {
 func (*ExportedSession) ProtoMessage() {}
 
 func (x *ExportedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1456,7 @@ func (x *ExportedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportedSession.ProtoReflect.Descriptor instead.
 func (*ExportedSession) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExportedSession) GetSession() uint64 {
@@ -1282,7 +1520,7 @@ var File_agent_proto protoreflect.FileDescriptor
 const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"\vagent.proto\x12\x10netcraq.agent.v1\"\r\n" +
-	"\vInfoRequest\"\x85\x02\n" +
+	"\vInfoRequest\"\xc3\x02\n" +
 	"\fInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04addr\x18\x02 \x01(\tR\x04addr\x12\x14\n" +
@@ -1296,7 +1534,30 @@ const file_agent_proto_rawDesc = "" +
 	"\vmax_objects\x18\t \x01(\x04R\n" +
 	"maxObjects\x12!\n" +
 	"\fmax_sessions\x18\n" +
-	" \x01(\x04R\vmaxSessions\"\x9e\x01\n" +
+	" \x01(\x04R\vmaxSessions\x12<\n" +
+	"\n" +
+	"membership\x18\v \x01(\v2\x1c.netcraq.agent.v1.MembershipR\n" +
+	"membership\"\x9b\x02\n" +
+	"\n" +
+	"Membership\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\rR\x04node\x12\"\n" +
+	"\rlease_left_us\x18\x03 \x01(\x12R\vleaseLeftUs\x12>\n" +
+	"\vcontrollers\x18\x04 \x03(\v2\x1c.netcraq.agent.v1.AttendanceR\vcontrollers\x12\x12\n" +
+	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\tR\arefused\x12\x16\n" +
+	"\x06wiping\x18\a \x01(\rR\x06wiping\x125\n" +
+	"\x06copies\x18\b \x03(\v2\x1d.netcraq.agent.v1.CopiedShardR\x06copies\"@\n" +
+	"\n" +
+	"Attendance\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x18\n" +
+	"\atrouble\x18\x02 \x01(\tR\atrouble\"\x85\x01\n" +
+	"\vCopiedShard\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x18\n" +
+	"\aobjects\x18\x03 \x01(\x04R\aobjects\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x1a\n" +
+	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"\x9e\x01\n" +
 	"\vShardConfig\x12\x16\n" +
 	"\x06shards\x18\x01 \x03(\rR\x06shards\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12-\n" +
@@ -1391,60 +1652,66 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_agent_proto_goTypes = []any{
 	(State)(0),                // 0: netcraq.agent.v1.State
 	(*InfoRequest)(nil),       // 1: netcraq.agent.v1.InfoRequest
 	(*InfoResponse)(nil),      // 2: netcraq.agent.v1.InfoResponse
-	(*ShardConfig)(nil),       // 3: netcraq.agent.v1.ShardConfig
-	(*ConfigureRequest)(nil),  // 4: netcraq.agent.v1.ConfigureRequest
-	(*ConfigureResponse)(nil), // 5: netcraq.agent.v1.ConfigureResponse
-	(*GrantRequest)(nil),      // 6: netcraq.agent.v1.GrantRequest
-	(*GrantResponse)(nil),     // 7: netcraq.agent.v1.GrantResponse
-	(*ShardsRequest)(nil),     // 8: netcraq.agent.v1.ShardsRequest
-	(*ShardsResponse)(nil),    // 9: netcraq.agent.v1.ShardsResponse
-	(*CountersRequest)(nil),   // 10: netcraq.agent.v1.CountersRequest
-	(*CountersResponse)(nil),  // 11: netcraq.agent.v1.CountersResponse
-	(*Counter)(nil),           // 12: netcraq.agent.v1.Counter
-	(*UsageRequest)(nil),      // 13: netcraq.agent.v1.UsageRequest
-	(*UsageResponse)(nil),     // 14: netcraq.agent.v1.UsageResponse
-	(*ObjectRequest)(nil),     // 15: netcraq.agent.v1.ObjectRequest
-	(*ObjectResponse)(nil),    // 16: netcraq.agent.v1.ObjectResponse
-	(*ExportRequest)(nil),     // 17: netcraq.agent.v1.ExportRequest
-	(*ExportShards)(nil),      // 18: netcraq.agent.v1.ExportShards
-	(*ExportResponse)(nil),    // 19: netcraq.agent.v1.ExportResponse
-	(*ExportedObject)(nil),    // 20: netcraq.agent.v1.ExportedObject
-	(*ExportedSession)(nil),   // 21: netcraq.agent.v1.ExportedSession
+	(*Membership)(nil),        // 3: netcraq.agent.v1.Membership
+	(*Attendance)(nil),        // 4: netcraq.agent.v1.Attendance
+	(*CopiedShard)(nil),       // 5: netcraq.agent.v1.CopiedShard
+	(*ShardConfig)(nil),       // 6: netcraq.agent.v1.ShardConfig
+	(*ConfigureRequest)(nil),  // 7: netcraq.agent.v1.ConfigureRequest
+	(*ConfigureResponse)(nil), // 8: netcraq.agent.v1.ConfigureResponse
+	(*GrantRequest)(nil),      // 9: netcraq.agent.v1.GrantRequest
+	(*GrantResponse)(nil),     // 10: netcraq.agent.v1.GrantResponse
+	(*ShardsRequest)(nil),     // 11: netcraq.agent.v1.ShardsRequest
+	(*ShardsResponse)(nil),    // 12: netcraq.agent.v1.ShardsResponse
+	(*CountersRequest)(nil),   // 13: netcraq.agent.v1.CountersRequest
+	(*CountersResponse)(nil),  // 14: netcraq.agent.v1.CountersResponse
+	(*Counter)(nil),           // 15: netcraq.agent.v1.Counter
+	(*UsageRequest)(nil),      // 16: netcraq.agent.v1.UsageRequest
+	(*UsageResponse)(nil),     // 17: netcraq.agent.v1.UsageResponse
+	(*ObjectRequest)(nil),     // 18: netcraq.agent.v1.ObjectRequest
+	(*ObjectResponse)(nil),    // 19: netcraq.agent.v1.ObjectResponse
+	(*ExportRequest)(nil),     // 20: netcraq.agent.v1.ExportRequest
+	(*ExportShards)(nil),      // 21: netcraq.agent.v1.ExportShards
+	(*ExportResponse)(nil),    // 22: netcraq.agent.v1.ExportResponse
+	(*ExportedObject)(nil),    // 23: netcraq.agent.v1.ExportedObject
+	(*ExportedSession)(nil),   // 24: netcraq.agent.v1.ExportedSession
 }
 var file_agent_proto_depIdxs = []int32{
-	0,  // 0: netcraq.agent.v1.ShardConfig.state:type_name -> netcraq.agent.v1.State
-	3,  // 1: netcraq.agent.v1.ConfigureRequest.configs:type_name -> netcraq.agent.v1.ShardConfig
-	3,  // 2: netcraq.agent.v1.ShardsResponse.configs:type_name -> netcraq.agent.v1.ShardConfig
-	12, // 3: netcraq.agent.v1.CountersResponse.counters:type_name -> netcraq.agent.v1.Counter
-	18, // 4: netcraq.agent.v1.ExportRequest.shards:type_name -> netcraq.agent.v1.ExportShards
-	20, // 5: netcraq.agent.v1.ExportResponse.objects:type_name -> netcraq.agent.v1.ExportedObject
-	21, // 6: netcraq.agent.v1.ExportResponse.sessions:type_name -> netcraq.agent.v1.ExportedSession
-	1,  // 7: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
-	4,  // 8: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
-	6,  // 9: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
-	8,  // 10: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
-	10, // 11: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
-	13, // 12: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
-	15, // 13: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
-	17, // 14: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
-	2,  // 15: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
-	5,  // 16: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
-	7,  // 17: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
-	9,  // 18: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
-	11, // 19: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
-	14, // 20: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
-	16, // 21: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
-	19, // 22: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
-	15, // [15:23] is the sub-list for method output_type
-	7,  // [7:15] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	3,  // 0: netcraq.agent.v1.InfoResponse.membership:type_name -> netcraq.agent.v1.Membership
+	4,  // 1: netcraq.agent.v1.Membership.controllers:type_name -> netcraq.agent.v1.Attendance
+	5,  // 2: netcraq.agent.v1.Membership.copies:type_name -> netcraq.agent.v1.CopiedShard
+	0,  // 3: netcraq.agent.v1.ShardConfig.state:type_name -> netcraq.agent.v1.State
+	6,  // 4: netcraq.agent.v1.ConfigureRequest.configs:type_name -> netcraq.agent.v1.ShardConfig
+	6,  // 5: netcraq.agent.v1.ShardsResponse.configs:type_name -> netcraq.agent.v1.ShardConfig
+	15, // 6: netcraq.agent.v1.CountersResponse.counters:type_name -> netcraq.agent.v1.Counter
+	21, // 7: netcraq.agent.v1.ExportRequest.shards:type_name -> netcraq.agent.v1.ExportShards
+	23, // 8: netcraq.agent.v1.ExportResponse.objects:type_name -> netcraq.agent.v1.ExportedObject
+	24, // 9: netcraq.agent.v1.ExportResponse.sessions:type_name -> netcraq.agent.v1.ExportedSession
+	1,  // 10: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
+	7,  // 11: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
+	9,  // 12: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
+	11, // 13: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
+	13, // 14: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
+	16, // 15: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
+	18, // 16: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
+	20, // 17: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
+	2,  // 18: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
+	8,  // 19: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
+	10, // 20: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
+	12, // 21: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
+	14, // 22: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
+	17, // 23: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
+	19, // 24: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
+	22, // 25: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
+	18, // [18:26] is the sub-list for method output_type
+	10, // [10:18] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1458,7 +1725,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

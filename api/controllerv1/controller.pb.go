@@ -195,7 +195,7 @@ type Hello struct {
 	MaxObjects    uint64                 `protobuf:"varint,8,opt,name=max_objects,json=maxObjects,proto3" json:"max_objects,omitempty"`
 	MaxSessions   uint64                 `protobuf:"varint,9,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
 	Cluster       string                 `protobuf:"bytes,10,opt,name=cluster,proto3" json:"cluster,omitempty"` // as welcomed before; empty: any
-	Shards        uint32                 `protobuf:"varint,11,opt,name=shards,proto3" json:"shards,omitempty"`  // as the plane was opened with; 0: not yet, welcome says how many
+	Shards        uint32                 `protobuf:"varint,11,opt,name=shards,proto3" json:"shards,omitempty"`  // as the plane was opened with; 0: not yet, welcome says how many, and no node is registered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
