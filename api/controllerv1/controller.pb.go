@@ -1537,6 +1537,8 @@ type StatusResponse struct {
 	CopiedBytes    uint64                 `protobuf:"varint,14,opt,name=copied_bytes,json=copiedBytes,proto3" json:"copied_bytes,omitempty"` // since the leader's election
 	Hot            []*HotShard            `protobuf:"bytes,15,rep,name=hot,proto3" json:"hot,omitempty"`                                     // the busiest, most first
 	Notes          []string               `protobuf:"bytes,16,rep,name=notes,proto3" json:"notes,omitempty"`                                 // what an operator should know, most urgent first
+	Moves          uint32                 `protobuf:"varint,17,opt,name=moves,proto3" json:"moves,omitempty"`                                // planned and not begun
+	CellBytes      uint32                 `protobuf:"varint,18,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`       // every node's longest value
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1681,6 +1683,20 @@ func (x *StatusResponse) GetNotes() []string {
 		return x.Notes
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetMoves() uint32 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetCellBytes() uint32 {
+	if x != nil {
+		return x.CellBytes
+	}
+	return 0
 }
 
 type NodeStatus struct {
@@ -2571,7 +2587,7 @@ const file_controller_proto_rawDesc = "" +
 	"\rFenceResponse\x12\x17\n" +
 	"\aleft_us\x18\x01 \x01(\rR\x06leftUs\"'\n" +
 	"\rStatusRequest\x12\x16\n" +
-	"\x06follow\x18\x01 \x01(\bR\x06follow\"\xc9\x04\n" +
+	"\x06follow\x18\x01 \x01(\bR\x06follow\"\xfe\x04\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
@@ -2590,7 +2606,10 @@ const file_controller_proto_rawDesc = "" +
 	"\x0eshards_copying\x18\r \x01(\rR\rshardsCopying\x12!\n" +
 	"\fcopied_bytes\x18\x0e \x01(\x04R\vcopiedBytes\x121\n" +
 	"\x03hot\x18\x0f \x03(\v2\x1f.netcraq.controller.v1.HotShardR\x03hot\x12\x14\n" +
-	"\x05notes\x18\x10 \x03(\tR\x05notes\"\xfa\x03\n" +
+	"\x05notes\x18\x10 \x03(\tR\x05notes\x12\x14\n" +
+	"\x05moves\x18\x11 \x01(\rR\x05moves\x12\x1d\n" +
+	"\n" +
+	"cell_bytes\x18\x12 \x01(\rR\tcellBytes\"\xfa\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
