@@ -24,7 +24,7 @@ func main() {
 		PersistentPreRun: func(*cobra.Command, []string) { started = true },
 	}
 	root.AddCommand(newNodeCommand(), newInspectCommand(), newBenchCommand(), newLabCommand(), newUpCommand())
-	root.AddCommand(newConformanceCommand())
+	root.AddCommand(newConformanceCommand(), newCertsCommand())
 	root.AddCommand(newKVCommands()...)
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "netcraq:", err)

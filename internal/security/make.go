@@ -1,0 +1,170 @@
+package security
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// authorityDir holds the authority's own key, below the directory that [Make] was given.
+const authorityDir = "authority"
+
+// early is how long before now a certificate begins, for clocks that are behind.
+const early = time.Hour
+
+// Make makes an authority in dir and an identity of every role below it, each in a directory named as the role. Hosts are
+// the addresses and names at which controllers serve, which etcd checks between them. Nothing that exists is replaced.
+func Make(dir string, hosts []string, valid time.Duration) error {
+	if _, err := os.Stat(filepath.Join(dir, authorityDir)); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s has an authority already: use `netcraq certs renew`, or another directory", dir)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template, err := templateOf(pkix.Name{CommonName: "netcraq authority"}, 10*valid)
+	if err != nil {
+		return err
+	}
+	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	if err := store(filepath.Join(dir, authorityDir), der, key, nil); err != nil {
+		return err
+	}
+	return Renew(dir, hosts, valid)
+}
+
+// Renew makes new certificates of all roles with the authority in dir.
+func Renew(dir string, hosts []string, valid time.Duration) error {
+	a, err := openAuthority(filepath.Join(dir, authorityDir))
+	if err != nil {
+		return err
+	}
+	for _, role := range Roles {
+		if err := a.issue(dir, role, hosts, valid); err != nil {
+			return fmt.Errorf("certificate of %s: %w", role, err)
+		}
+	}
+	return nil
+}
+
+// authority signs certificates.
+type authority struct {
+	cert *x509.Certificate
+	der  []byte
+	key  *ecdsa.PrivateKey
+}
+
+func openAuthority(dir string) (*authority, error) {
+	der, err := readPEM(filepath.Join(dir, certFile))
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	text, err := readPEM(filepath.Join(dir, keyFile))
+	if err != nil {
+		return nil, err
+	}
+	key, err := x509.ParseECPrivateKey(text)
+	if err != nil {
+		return nil, err
+	}
+	return &authority{cert, der, key}, nil
+}
+
+func (a *authority) issue(dir string, role Role, hosts []string, valid time.Duration) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template, err := templateOf(pkix.Name{CommonName: "netcraq " + string(role), OrganizationalUnit: []string{string(role)}}, valid)
+	if err != nil {
+		return err
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if role.serves() {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	if role == Controller {
+		for _, host := range hosts {
+			if ip := net.ParseIP(host); ip != nil {
+				template.IPAddresses = append(template.IPAddresses, ip)
+			} else {
+				template.DNSNames = append(template.DNSNames, host)
+			}
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return err
+	}
+	return store(filepath.Join(dir, string(role)), der, key, a.der)
+}
+
+func templateOf(name pkix.Name, valid time.Duration) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	return &x509.Certificate{Subject: name, SerialNumber: serial, NotBefore: now.Add(-early), NotAfter: now.Add(valid)}, nil
+}
+
+// store writes an identity. The certificate comes last: whoever sees a new one finds the key that belongs to it.
+func store(dir string, der []byte, key *ecdsa.PrivateKey, authority []byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	secret, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	if err := writePEM(filepath.Join(dir, keyFile), "EC PRIVATE KEY", secret); err != nil {
+		return err
+	}
+	if authority != nil {
+		if err := writePEM(filepath.Join(dir, authorityFile), "CERTIFICATE", authority); err != nil {
+			return err
+		}
+	}
+	return writePEM(filepath.Join(dir, certFile), "CERTIFICATE", der)
+}
+
+// writePEM replaces a file at once, so that nobody reads half of it.
+func writePEM(path, kind string, der []byte) error {
+	text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+func readPEM(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s is not in PEM format", path)
+	}
+	return block.Bytes, nil
+}

@@ -1,0 +1,54 @@
+package security
+
+import (
+	"slices"
+
+	"github.com/netcraq/netcraq/api/agentv1"
+	"github.com/netcraq/netcraq/api/controllerv1"
+)
+
+// Sets of roles.
+var (
+	anybody   = Roles
+	operators = []Role{Admin, Operator}
+)
+
+// allowed says who may make which call. A call that is not here is nobody's.
+var allowed = map[string][]Role{
+	agentv1.Agent_Info_FullMethodName:      anybody,
+	agentv1.Agent_Shards_FullMethodName:    anybody,
+	agentv1.Agent_Counters_FullMethodName:  anybody,
+	agentv1.Agent_Usage_FullMethodName:     anybody,
+	agentv1.Agent_Object_FullMethodName:    anybody,
+	agentv1.Agent_Configure_FullMethodName: {Controller, Admin},
+	agentv1.Agent_Grant_FullMethodName:     {Controller, Admin},
+	agentv1.Agent_Export_FullMethodName:    {Node, Admin, Operator},
+
+	controllerv1.Controller_Attend_FullMethodName:  {Node},
+	controllerv1.Controller_Map_FullMethodName:     anybody,
+	controllerv1.Controller_Fence_FullMethodName:   {Controller},
+	controllerv1.Controller_Status_FullMethodName:  anybody,
+	controllerv1.Controller_Plan_FullMethodName:    anybody,
+	controllerv1.Controller_Operate_FullMethodName: operators,
+}
+
+// adminOnly reports whether a request to operate may lose something: copies, or data.
+func adminOnly(request any) bool {
+	r, ok := request.(*controllerv1.OperateRequest)
+	if !ok {
+		return false
+	}
+	switch r.GetKind().(type) {
+	case *controllerv1.OperateRequest_Remove, *controllerv1.OperateRequest_Replicas, *controllerv1.OperateRequest_AcceptLoss:
+		return true
+	}
+	return false
+}
+
+// may reports whether a role may make a call with a request; request is nil for streams.
+func may(role Role, method string, request any) bool {
+	if adminOnly(request) {
+		return role == Admin
+	}
+	return slices.Contains(allowed[method], role)
+}

@@ -1,0 +1,250 @@
+package security
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/api/agentv1"
+	"github.com/netcraq/netcraq/api/controllerv1"
+)
+
+// hour is how long certificates of tests are valid.
+const hour = time.Hour
+
+func makeIn(t *testing.T, dir string) string {
+	t.Helper()
+	if err := Make(dir, []string{"127.0.0.1", "localhost"}, hour); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func identity(t *testing.T, dir string, role Role) *Identity {
+	t.Helper()
+	i, err := Load(filepath.Join(dir, string(role)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// serve runs both APIs with nothing behind them: what gets through is answered UNIMPLEMENTED.
+func serve(t *testing.T, i *Identity) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(i.ServerOptions()...)
+	agentv1.RegisterAgentServer(server, agentv1.UnimplementedAgentServer{})
+	controllerv1.RegisterControllerServer(server, controllerv1.UnimplementedControllerServer{})
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+func dial(t *testing.T, addr string, option grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func configure(conn *grpc.ClientConn) codes.Code {
+	_, err := agentv1.NewAgentClient(conn).Configure(context.Background(), &agentv1.ConfigureRequest{})
+	return status.Code(err)
+}
+
+func operate(conn *grpc.ClientConn, r *controllerv1.OperateRequest) codes.Code {
+	_, err := controllerv1.NewControllerClient(conn).Operate(context.Background(), r)
+	return status.Code(err)
+}
+
+func attend(t *testing.T, conn *grpc.ClientConn) codes.Code {
+	t.Helper()
+	stream, err := controllerv1.NewControllerClient(conn).Attend(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	return status.Code(err)
+}
+
+func TestRolesMayWhatTheyMay(t *testing.T) {
+	dir := makeIn(t, t.TempDir())
+	server := identity(t, dir, Controller)
+	addr := serve(t, server)
+	drain := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: "n1"}}
+	lose := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: 1}}
+	for _, c := range []struct {
+		role                             Role
+		configure, drain, accept, attend codes.Code
+	}{
+		{Controller, codes.Unimplemented, codes.PermissionDenied, codes.PermissionDenied, codes.PermissionDenied},
+		{Node, codes.PermissionDenied, codes.PermissionDenied, codes.PermissionDenied, codes.Unimplemented},
+		{Admin, codes.Unimplemented, codes.Unimplemented, codes.Unimplemented, codes.PermissionDenied},
+		{Operator, codes.PermissionDenied, codes.Unimplemented, codes.PermissionDenied, codes.PermissionDenied},
+		{Reader, codes.PermissionDenied, codes.PermissionDenied, codes.PermissionDenied, codes.PermissionDenied},
+	} {
+		conn := dial(t, addr, identity(t, dir, c.role).DialOption())
+		before, want := server.Refusals().Role.Load(), uint64(0)
+		for what, pair := range map[string][2]codes.Code{
+			"configure a node": {configure(conn), c.configure}, "drain": {operate(conn, drain), c.drain},
+			"accept a loss": {operate(conn, lose), c.accept}, "attend": {attend(t, conn), c.attend},
+		} {
+			if pair[0] != pair[1] {
+				t.Errorf("%s may %s: %v, want %v", c.role, what, pair[0], pair[1])
+			}
+			if pair[1] == codes.PermissionDenied {
+				want++
+			}
+		}
+		if got := server.Refusals().Role.Load() - before; got != want {
+			t.Errorf("%s: %d refusals are counted, want %d", c.role, got, want)
+		}
+	}
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	dir, other := makeIn(t, t.TempDir()), makeIn(t, t.TempDir())
+	server := identity(t, dir, Node)
+	addr := serve(t, server)
+	if code := configure(dial(t, addr, identity(t, other, Admin).DialOption())); code != codes.Unavailable {
+		t.Errorf("another authority's admin: %v", code)
+	}
+	if code := configure(dial(t, addr, grpc.WithTransportCredentials(insecure.NewCredentials()))); code != codes.Unavailable {
+		t.Errorf("no TLS: %v", code)
+	}
+	pair, err := identity(t, other, Admin).pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusting := credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{*pair}})
+	if code := configure(dial(t, addr, grpc.WithTransportCredentials(trusting))); code != codes.Unavailable {
+		t.Errorf("another authority's admin who trusts everybody: %v", code)
+	}
+	if server.Refusals().Stranger.Load() == 0 {
+		t.Error("no stranger is counted")
+	}
+	// A client refuses servers as servers refuse clients: other authorities, and roles that serve nothing.
+	if code := configure(dial(t, serve(t, identity(t, other, Node)), identity(t, dir, Admin).DialOption())); code != codes.Unavailable {
+		t.Errorf("another authority's server: %v", code)
+	}
+	if code := configure(dial(t, serve(t, identity(t, dir, Admin)), identity(t, dir, Admin).DialOption())); code != codes.Unavailable {
+		t.Errorf("an admin that serves: %v", code)
+	}
+}
+
+// TestExpiredCertificates uses one that was valid when it was loaded, as a process has it that runs for long.
+func TestExpiredCertificates(t *testing.T) {
+	dir := makeIn(t, t.TempDir())
+	server := identity(t, dir, Node)
+	addr := serve(t, server)
+	admin := identity(t, dir, Admin)
+	if err := Renew(dir, nil, -time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(filepath.Join(dir, string(Admin))); err == nil || !strings.Contains(err.Error(), "netcraq certs renew") {
+		t.Errorf("loading an expired certificate: %v", err)
+	}
+	if code := configure(dial(t, addr, admin.DialOption())); code != codes.Unimplemented {
+		t.Errorf("files that expired in the place of valid ones stop a process that runs: %v", code)
+	}
+	if code := configure(dial(t, addr, expiredIdentity(t, dir).DialOption())); code != codes.Unavailable {
+		t.Errorf("an expired admin: %v", code)
+	}
+	if server.Refusals().Expired.Load() == 0 {
+		t.Error("no expired certificate is counted")
+	}
+}
+
+// expiredIdentity presents what lies in the files although it has expired.
+func expiredIdentity(t *testing.T, dir string) *Identity {
+	t.Helper()
+	i := identity(t, makeIn(t, t.TempDir()), Admin)
+	i.dir = filepath.Join(dir, string(Admin))
+	cert, key, authority := i.Files()
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	info, err := os.Stat(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.loaded, i.modified = &loaded{pair, roots}, info.ModTime()
+	return i
+}
+
+func TestCertificatesAreReplacedWhileRunning(t *testing.T) {
+	dir := makeIn(t, t.TempDir())
+	admin := identity(t, dir, Admin)
+	before, err := admin.pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Renew(dir, nil, 2*hour); err != nil {
+		t.Fatal(err)
+	}
+	after, err := admin.pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Leaf.SerialNumber.Cmp(after.Leaf.SerialNumber) == 0 {
+		t.Error("the old certificate is still in use")
+	}
+}
+
+func TestMakeReplacesNothing(t *testing.T) {
+	dir := makeIn(t, t.TempDir())
+	if err := Make(dir, nil, hour); err == nil {
+		t.Error("a second authority in the same place")
+	}
+	info, err := os.Stat(filepath.Join(dir, authorityDir, keyFile))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the authority's key: %v, %v", info.Mode(), err)
+	}
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "netcraq certs make") {
+		t.Errorf("an empty directory as identity: %v", err)
+	}
+}
+
+// TestEveryCallHasARole fails when a call is added to the APIs and not to the policy.
+func TestEveryCallHasARole(t *testing.T) {
+	for _, service := range []grpc.ServiceDesc{agentv1.Agent_ServiceDesc, controllerv1.Controller_ServiceDesc} {
+		var names []string
+		for _, m := range service.Methods {
+			names = append(names, m.MethodName)
+		}
+		for _, s := range service.Streams {
+			names = append(names, s.StreamName)
+		}
+		for _, name := range names {
+			if method := "/" + service.ServiceName + "/" + name; len(allowed[method]) == 0 {
+				t.Errorf("nobody may call %s", method)
+			}
+		}
+	}
+}

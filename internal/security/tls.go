@@ -1,0 +1,129 @@
+package security
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// DialOption secures connections to controllers and agents.
+func (i *Identity) DialOption() grpc.DialOption {
+	if i == nil {
+		return grpc.WithTransportCredentials(insecure.NewCredentials())
+	}
+	return grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+		MinVersion:           tls.VersionTLS13,
+		InsecureSkipVerify:   true, // names are not checked; VerifyConnection checks the rest, and the role
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.pair() },
+		VerifyConnection:     i.verifyServer,
+	}))
+}
+
+// ServerOptions secure a server, and check the role of everybody who calls it.
+func (i *Identity) ServerOptions() []grpc.ServerOption {
+	if i == nil {
+		return nil
+	}
+	return []grpc.ServerOption{
+		grpc.Creds(credentials.NewTLS(&tls.Config{
+			MinVersion:       tls.VersionTLS13,
+			ClientAuth:       tls.RequireAnyClientCert, // VerifyConnection verifies it, to count why one is refused
+			GetCertificate:   func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.pair() },
+			VerifyConnection: i.verifyClient,
+			// A resumed connection would not be verified against certificates of today.
+			SessionTicketsDisabled: true,
+		})),
+		grpc.ChainUnaryInterceptor(i.checkUnary),
+		grpc.ChainStreamInterceptor(i.checkStream),
+	}
+}
+
+func (i *Identity) pair() (*tls.Certificate, error) {
+	l, err := i.current()
+	if err != nil {
+		return nil, err
+	}
+	return &l.pair, nil
+}
+
+func (i *Identity) verifyServer(state tls.ConnectionState) error {
+	role, err := i.roleOf(state)
+	if err != nil {
+		return err
+	}
+	if !role.serves() {
+		return fmt.Errorf("the server has the role %s, which serves nothing", role)
+	}
+	return nil
+}
+
+func (i *Identity) verifyClient(state tls.ConnectionState) error {
+	_, err := i.roleOf(state)
+	var invalid x509.CertificateInvalidError
+	switch {
+	case err == nil:
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		i.refusals.Expired.Add(1)
+	default:
+		i.refusals.Stranger.Add(1)
+	}
+	return err
+}
+
+func (i *Identity) roleOf(state tls.ConnectionState) (Role, error) {
+	if len(state.PeerCertificates) == 0 {
+		return "", errors.New("no certificate")
+	}
+	l, err := i.current()
+	if err != nil {
+		return "", err
+	}
+	return l.judge(state.PeerCertificates[0])
+}
+
+// check judges one call. The certificate is judged again, because connections last longer than certificates.
+func (i *Identity) check(ctx context.Context, method string, request any) error {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return status.Error(codes.Unauthenticated, "nobody is known to be calling")
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return status.Error(codes.Unauthenticated, "the connection is not secured")
+	}
+	if err := i.verifyClient(info.State); err != nil {
+		return status.Error(codes.Unauthenticated, err.Error())
+	}
+	role, err := i.roleOf(info.State)
+	if err != nil {
+		return status.Error(codes.Unauthenticated, err.Error())
+	}
+	if !may(role, method, request) {
+		i.refusals.Role.Add(1)
+		return status.Errorf(codes.PermissionDenied, "a certificate with the role %s may not do this (%s): use one with another role", role, method)
+	}
+	return nil
+}
+
+func (i *Identity) checkUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := i.check(ctx, info.FullMethod, request); err != nil {
+		return nil, err
+	}
+	return next(ctx, request)
+}
+
+func (i *Identity) checkStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if err := i.check(stream.Context(), info.FullMethod, nil); err != nil {
+		return err
+	}
+	return next(server, stream)
+}
