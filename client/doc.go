@@ -20,4 +20,9 @@
 //
 // A single operation runs on the caller's goroutine over a socket of its own, for latency. [Client.Do] and
 // [Client.Start] send many operations over one socket, for throughput; they don't keep the order of operations.
+//
+// # Built from these
+//
+// [Client.Lock] is a lock with a fencing token and a time to live, [Client.Campaign] an election of a leader,
+// [Client.Barrier] lets parties wait for each other, [Client.Counter] counts, and [Client.Sequencer] hands out numbers.
 package client

@@ -15,7 +15,7 @@ var floors = [][]string{
 	{"internal/dataplane", "internal/dataplane/frame"},
 	{"internal/reconfig", "internal/dataplane/conformance"},
 	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow"},
-	{"client/recipes", "internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot"},
+	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot"},
 	{"internal/controller", "internal/lab", "internal/bench"},
 	{"cmd/netcraq"},
 }
