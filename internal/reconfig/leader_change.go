@@ -1,0 +1,325 @@
+package reconfig
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/topology"
+)
+
+// draft is a change in the making, on top of the state.
+type draft struct {
+	l        *Leader
+	number   uint64
+	nodes    map[NodeID]*Node
+	shards   map[uint16]*Shard
+	replicas int
+	leaving  map[uint16]NodeID // who shall leave when the copies that the change begins are complete
+	whys     map[NodeID]string // nodes that it bars
+}
+
+// node is what the change makes of a node so far, and may be written to.
+func (d *draft) node(id NodeID) *Node {
+	n := d.nodes[id]
+	if n == nil {
+		n = &Node{}
+		if old := d.l.state.Nodes[id]; old != nil {
+			*n = *old
+		}
+		d.nodes[id] = n
+	}
+	return n
+}
+
+// shard is what the change makes of a shard so far, and may be written to but for the members' array.
+func (d *draft) shard(number uint16) *Shard {
+	s := d.shards[number]
+	if s == nil {
+		s = &Shard{}
+		*s = d.l.state.Shards[number]
+		d.shards[number] = s
+	}
+	return s
+}
+
+// chain gives a shard another chain.
+func (d *draft) chain(number uint16, members []NodeID, learner, hold NodeID) {
+	s := d.shard(number)
+	s.Epoch = d.l.state.Shards[number].Epoch + 1
+	s.Members, s.Learner, s.Hold = members, learner, hold
+}
+
+func (d *draft) look(number uint16) *Shard {
+	if s := d.shards[number]; s != nil {
+		return s
+	}
+	return &d.l.state.Shards[number]
+}
+
+// touched reports whether the change has something for a shard already: it gets one step in a change.
+func (d *draft) touched(number uint16) bool { return d.shards[number] != nil }
+
+func (d *draft) standing(id NodeID) Standing {
+	if n := d.nodes[id]; n != nil {
+		return n.Standing
+	}
+	return d.l.state.Nodes[id].Standing
+}
+
+// propose makes the next change of all that has come together, if anything has.
+func (l *Leader) propose() {
+	d := &draft{
+		l: l, number: l.state.Change + 1, nodes: make(map[NodeID]*Node), shards: make(map[uint16]*Shard),
+		leaving: make(map[uint16]NodeID), whys: make(map[NodeID]string),
+	}
+	d.bar()
+	d.readmit()
+	d.register()
+	d.operate()
+	d.trim()
+	d.finish()
+	d.begin()
+	d.form()
+	if len(d.nodes)+len(d.shards) == 0 && d.replicas == 0 {
+		return
+	}
+	c := Change{Number: d.number, Shards: make(map[uint16]Shard, len(d.shards)), Replicas: d.replicas}
+	for _, id := range sorted(d.nodes) {
+		c.Nodes = append(c.Nodes, *d.nodes[id])
+	}
+	for number, s := range d.shards {
+		c.Shards[number] = *s
+	}
+	if err := l.state.Check(c); err != nil {
+		l.ended = true
+		l.emit(Event{fmt.Sprintf("gives up leading: its own change %d is wrong: %v", c.Number, err)})
+		return
+	}
+	l.storing, l.draft, l.change = true, d, c
+	l.emit(Store{c})
+}
+
+// bar bars those who are suspected, and looks at their shards.
+func (d *draft) bar() {
+	l := d.l
+	for _, id := range sorted(l.suspects) {
+		d.whys[id] = l.suspects[id]
+		n := d.node(id)
+		if n.Barred = d.number; n.Standing == Draining {
+			n.Standing = BarredDraining
+		} else {
+			n.Standing = Barred
+		}
+	}
+	clear(l.suspects)
+	for _, ids := range [][]NodeID{sorted(d.whys), sorted(l.gone)} {
+		for _, id := range ids {
+			for number := range l.nodes[id].shards {
+				l.trims[number] = true
+			}
+		}
+	}
+}
+
+// readmit takes back who was barred, has left all chains that it was removed from, and is there; and who lost its state,
+// once nothing of what it was before can be in the way.
+func (d *draft) readmit() {
+	l := d.l
+	for _, id := range sorted(l.gone) {
+		n, r := l.nodes[id], l.state.Nodes[id]
+		if d.whys[id] != "" || !n.fenced || len(n.shards) > 0 || n.hello == nil {
+			continue
+		}
+		up := d.node(id)
+		up.Incarnation, up.Addr, up.API, up.Labels, up.Capacity = n.hello.Incarnation, n.hello.Addr, n.hello.API, n.hello.Labels, n.hello.Capacity
+		up.Standing = readmittedAs(r.Standing)
+	}
+	for _, id := range sorted(l.back) {
+		n, r := l.nodes[id], l.state.Nodes[id]
+		if r.Standing.Bars() && r.Standing != Removed && l.returning(id) && n.known && len(n.orders) == 0 {
+			d.node(id).Standing = readmittedAs(r.Standing)
+			for number := range n.shards {
+				l.trims[number] = true
+			}
+		}
+	}
+	clear(l.back)
+}
+
+func readmittedAs(s Standing) Standing {
+	if s == BarredDraining {
+		return Draining
+	}
+	return Up
+}
+
+// register gives new nodes their IDs.
+func (d *draft) register() {
+	l := d.l
+	next := NodeID(1)
+	for id := range l.state.Nodes {
+		next = max(next, id+1)
+	}
+	for _, name := range sorted(l.hellos) {
+		h := l.hellos[name]
+		id, known := l.names[name]
+		if !known {
+			id = next
+			next++
+		}
+		n := d.node(id)
+		if !known {
+			*n = Node{ID: id, Name: name, Addr: h.Addr, Incarnation: h.Incarnation, Standing: Up}
+		}
+		n.API, n.Labels, n.Capacity = h.API, h.Labels, max(1, h.Capacity)
+	}
+	clear(l.hellos)
+}
+
+// stored takes note that the change under way is durable.
+func (l *Leader) stored(number uint64, ok bool) {
+	if !l.storing || number != l.change.Number {
+		return
+	}
+	l.storing, l.dirty = false, true
+	if !ok {
+		l.ended = true
+		l.emit(Event{"another controller leads"})
+		return
+	}
+	d, c := l.draft, l.change
+	before := make(map[uint16]Shard, len(c.Shards))
+	for shard := range c.Shards {
+		before[shard] = l.state.Shards[shard]
+	}
+	was := make(map[NodeID]*Node, len(c.Nodes))
+	for i := range c.Nodes {
+		was[c.Nodes[i].ID] = l.state.Nodes[c.Nodes[i].ID]
+	}
+	l.state.Apply(c)
+	if c.Replicas != 0 {
+		l.replan(0)
+	}
+	for _, shard := range sorted(c.Shards) {
+		s := before[shard]
+		l.follow(shard, &s, d.leaving[shard])
+	}
+	l.standings(d, was)
+	for _, shard := range sorted(c.Shards) {
+		l.drive(shard)
+	}
+}
+
+// standings follows the nodes of a change.
+func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
+	var barred []NodeID
+	for _, id := range sorted(d.nodes) {
+		n, before, now := l.nodes[id], was[id], l.state.Nodes[id]
+		switch {
+		case before == nil:
+			n = l.newNode(id)
+			n.counted = true
+			l.watch(n)
+			l.emit(Event{fmt.Sprintf("node %s joins", now.Name)})
+			l.replan(0)
+		case d.whys[id] != "":
+			barred = append(barred, id)
+			l.barred(n, d.whys[id])
+		case before.Incarnation != now.Incarnation:
+			n.hello, n.done = nil, 0
+			delete(l.gone, id)
+			n.failures, n.wipes = 0, false
+			l.hail(n)
+			l.readmitted(n)
+		case before.Standing.Bars() && !now.Standing.Bars():
+			l.readmitted(n)
+		case now.Standing == Removed:
+			l.unwatch(n)
+			delete(l.busy, id)
+			delete(l.unsent, id)
+			l.replan(0)
+		default:
+			l.replan(0)
+		}
+	}
+	l.fence(d.number, barred)
+}
+
+// follow follows a shard from what it was to what is durable now.
+func (l *Leader) follow(number uint16, before *Shard, leave NodeID) {
+	s, run := &l.state.Shards[number], &l.shards[number]
+	l.index(number, before, s)
+	if before.Epoch == s.Epoch {
+		return
+	}
+	delete(l.leaving, number)
+	if leave != 0 {
+		l.leaving[number] = leave
+	}
+	out := run.outside
+	run.active, run.outside, run.complete, run.copied, run.moved = false, nil, false, Copied{}, l.time
+	for _, id := range out {
+		delete(l.nodes[id].left, number)
+		if !slices.Contains(s.Members, id) {
+			l.leave(l.nodes[id], number)
+		}
+	}
+	for _, id := range append(slices.Clone(before.Members), before.Hold) {
+		if id == 0 || id == s.Hold || slices.Contains(s.Members, id) {
+			continue
+		}
+		n := l.nodes[id]
+		// Who is not complete answers nobody, whatever it believes.
+		if id != before.Learner && id != before.Hold && n.mayHave(number) {
+			l.leave(n, number)
+		}
+		l.order(n, number)
+	}
+}
+
+// index keeps the sets of shards by node, and the copies under way.
+func (l *Leader) index(number uint16, before, s *Shard) {
+	run := &l.shards[number]
+	for _, id := range append(slices.Clone(before.Members), before.Hold) {
+		if id != 0 {
+			delete(l.nodes[id].shards, number)
+		}
+	}
+	for _, id := range append(slices.Clone(s.Members), s.Hold) {
+		if id != 0 {
+			l.nodes[id].shards[number] = true
+		}
+	}
+	if run.learner != 0 {
+		delete(l.nodes[run.learner].learns, number)
+		delete(l.nodes[run.source].teaches, number)
+	}
+	delete(l.copying, number)
+	if run.learner, run.source = max(s.Learner, s.Hold), 0; run.learner == 0 {
+		return
+	}
+	run.source = s.Members[len(s.Members)-1] // never the learner, which stands inside
+	l.nodes[run.learner].learns[number] = true
+	l.nodes[run.source].teaches[number] = true
+	l.copying[number] = true
+	run.moved = l.time
+}
+
+// planned takes a plan.
+func (l *Leader) planned(number uint64, p *topology.Plan) {
+	if w := &l.work; w.placing && number == w.number {
+		w.placing, l.dirty = false, true
+		w.moves, w.fresh, w.after = p.Moves, p.New, p.After
+		w.short, w.huddled = p.Short, p.Huddled
+		w.began = false
+	}
+}
+
+// replan asks for another plan, in so much time.
+func (l *Leader) replan(in time.Duration) {
+	w := &l.work
+	if at := l.time + in; !w.due || at < w.at {
+		w.due, w.at = true, at
+	}
+}

@@ -1,0 +1,119 @@
+package reconfig
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// String is the standing in words.
+func (s Standing) String() string {
+	switch s {
+	case Up:
+		return "up"
+	case Draining:
+		return "draining"
+	case Barred:
+		return "suspected"
+	case Removed:
+		return "removed"
+	case BarredDraining:
+		return "suspected while draining"
+	}
+	return fmt.Sprintf("standing %d", uint8(s))
+}
+
+// Status is what the leader knows now. It looks at every shard.
+func (l *Leader) Status() Status {
+	status := Status{Copied: l.copied, Moves: len(l.work.moves) + len(l.work.asked)}
+	heads := make(map[NodeID]int)
+	lost := 0
+	for number := range l.state.Shards {
+		s := &l.state.Shards[number]
+		if len(s.Members) > 0 {
+			heads[s.Members[0]]++
+		}
+		if s.Learner != 0 || s.Hold != 0 {
+			status.Copying++
+		}
+		if s.Lost {
+			lost++
+		}
+		l.countShard(&status, uint16(number))
+	}
+	var troubles []string
+	for _, id := range sorted(l.state.Nodes) {
+		n, r := l.nodes[id], l.state.Nodes[id]
+		if r.Standing == Removed {
+			continue
+		}
+		trouble := l.trouble(n, r)
+		if trouble != "" {
+			troubles = append(troubles, fmt.Sprintf("node %s: %s", r.Name, trouble))
+		}
+		status.Nodes = append(status.Nodes, NodeStatus{
+			ID: id, Heads: heads[id], Shards: len(n.shards), Learning: len(n.learns), Silent: max(0, l.time-n.heard), Trouble: trouble,
+		})
+	}
+	status.Notes = append(l.notes(&status, lost), troubles...)
+	return status
+}
+
+// countShard counts a shard as what clients find it to be.
+func (l *Leader) countShard(status *Status, number uint16) {
+	s, run := &l.state.Shards[number], &l.shards[number]
+	complete, up := 0, 0
+	for _, id := range s.Members {
+		if id != s.Learner {
+			complete++
+			if !l.state.Nodes[id].Standing.Bars() {
+				up++
+			}
+		}
+	}
+	switch {
+	case up == 0:
+		status.Down++
+	case !run.active || s.Hold != 0:
+		status.Changing++
+	case complete < l.members(s):
+		status.Short++
+	default:
+		status.Whole++
+	}
+}
+
+// trouble says why a node does not do what it should.
+func (l *Leader) trouble(n *node, r *Node) string {
+	switch {
+	case l.claims[n.id] != nil:
+		return "another process says that it is this node: is it started twice?"
+	case r.Standing.Bars() && len(n.shards) > 0:
+		return fmt.Sprintf("it is silent, and has the only copy of %d shards: start it again", len(n.shards))
+	case r.Standing.Bars():
+		return "it is silent, or has not left its chains yet"
+	case n.failures > 0 && l.time < n.rests:
+		return cmp.Or(n.refused, "it could not complete its copies")
+	}
+	return n.refused
+}
+
+// notes says what an operator should know, most urgent first.
+func (l *Leader) notes(status *Status, lost int) []string {
+	var notes []string
+	note := func(when bool, format string, args ...any) {
+		if when {
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+	}
+	up := len(l.usable(0))
+	if l.forming() {
+		note(true, "waiting for nodes: %d of %d have joined", up, l.options.FormWith)
+		return notes
+	}
+	note(lost > 0, "%d shards are lost: every complete copy is gone; `accept-loss` lets them start anew, empty", lost)
+	note(status.Down > lost, "%d shards cannot be reached: no node with a complete copy is there", status.Down-lost)
+	note(up < l.state.Settings.Replicas, "chains should have %d members, and %d nodes can take shards: let others join", l.state.Settings.Replicas, up)
+	note(l.work.short > 0 && up >= l.state.Settings.Replicas, "%d shards would be short of members even after all moves", l.work.short)
+	note(l.work.huddled > 0, "%d shards have members with the same %s: too few of those differ", l.work.huddled, cmp.Or(l.state.Settings.Spread, "label"))
+	return notes
+}

@@ -1,0 +1,159 @@
+package reconfig
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// silence is the reason for a suspicion that ends if the node is heard in time.
+const silence = "it is silent"
+
+// watch makes a node one that is suspected when it is silent. It has twice the usual time at first.
+func (l *Leader) watch(n *node) {
+	n.heard = l.time + l.state.Settings.Suspect
+	n.silence = l.silent.PushBack(n)
+}
+
+func (l *Leader) unwatch(n *node) {
+	if n.silence != nil {
+		l.silent.Remove(n.silence)
+		n.silence = nil
+	}
+}
+
+// checkSilence suspects nodes that were not heard for too long. A leader that hears nobody is itself cut off, and then suspects
+// nobody: there would be nobody to go on with.
+func (l *Leader) checkSilence() {
+	limit := l.state.Settings.Suspect
+	for _, id := range sorted(l.claims) {
+		if n := l.claims[id]; l.time-n.heard > limit {
+			delete(l.claims, id)
+			l.gone[id], l.dirty = true, true
+			l.suspect(n, "it is back without its state")
+		}
+	}
+	if l.time-l.heard > limit/2 {
+		return
+	}
+	for e := l.silent.Front(); e != nil; e = e.Next() {
+		n := e.Value.(*node)
+		if l.time-n.heard <= limit {
+			return
+		}
+		l.suspect(n, silence)
+	}
+}
+
+// checkObedience suspects nodes that beat but do not obey. One that only does not join is not asked to any more.
+func (l *Leader) checkObedience() {
+	for _, id := range sorted(l.busy) {
+		n := l.busy[id]
+		if l.time-n.waiting <= l.options.ObeyWithin {
+			continue
+		}
+		joins := len(n.orders) > 0
+		for number := range n.orders {
+			joins = joins && n.learns[number]
+		}
+		if joins {
+			l.giveUpAll(n, "it does not join")
+			n.waiting = l.time
+		} else if l.time-n.heard <= l.state.Settings.Suspect {
+			l.suspect(n, "it does not obey "+n.refused)
+		}
+	}
+}
+
+func (l *Leader) suspect(n *node, why string) {
+	if l.suspects[n.id] == "" && !l.state.Nodes[n.id].Standing.Bars() {
+		l.suspects[n.id], l.dirty = why, true
+	}
+}
+
+// returning reports whether a barred node is on its way back with what it has.
+func (l *Leader) returning(id NodeID) bool {
+	n := l.nodes[id]
+	return !l.gone[id] && l.time-n.heard <= l.state.Settings.Suspect && l.time-n.waiting <= l.options.ObeyWithin
+}
+
+// fence is a wait for the end of the leases of nodes that a change has barred.
+type fence struct {
+	change uint64
+	nodes  []NodeID
+	over   map[string]time.Duration // by controller that knows the change: when its grants are over
+}
+
+// fence begins to wait for the end of nodes' leases.
+func (l *Leader) fence(change uint64, nodes []NodeID) {
+	if len(nodes) == 0 {
+		return
+	}
+	l.fences = append(l.fences, &fence{change: change, nodes: nodes, over: make(map[string]time.Duration)})
+	l.emit(Fence{change, slices.Clone(nodes)})
+}
+
+// answered takes a controller's answer. A later one of the same controller cannot say more.
+func (l *Leader) answered(controller string, change uint64, left time.Duration) {
+	for _, f := range l.fences {
+		if _, known := f.over[controller]; f.change == change && !known {
+			f.over[controller] = l.time + max(0, left)
+		}
+	}
+	l.checkFences()
+}
+
+// checkFences ends the waits that are over: a majority of the controllers grants nothing any more, and without it there is no
+// lease.
+func (l *Leader) checkFences() {
+	l.fences = slices.DeleteFunc(l.fences, func(f *fence) bool {
+		over := make([]time.Duration, 0, len(f.over))
+		for _, at := range f.over {
+			over = append(over, at)
+		}
+		slices.Sort(over)
+		if len(over) < l.majority || over[l.majority-1] > l.time {
+			return false
+		}
+		for _, id := range f.nodes {
+			l.isFenced(l.nodes[id], f.change)
+		}
+		return true
+	})
+}
+
+// isFenced notes that a node that was barred in a change, and is still, holds no lease.
+func (l *Leader) isFenced(n *node, change uint64) {
+	if r := l.state.Nodes[n.id]; !r.Standing.Bars() || r.Barred > change {
+		return
+	}
+	n.fenced, l.dirty = true, true
+	l.isOut(n, sorted(n.left))
+	l.account(n)
+}
+
+// bar tells what becomes of a node that a change has barred.
+func (l *Leader) barred(n *node, why string) {
+	n.fenced = false
+	n.bars++
+	n.distrust = l.time + l.backOff(n.bars-1)
+	l.unwatch(n)
+	l.emit(Event{fmt.Sprintf("node %s is suspected: %s", l.name(n.id), why)})
+	l.replan(l.options.RepairAfter)
+}
+
+// readmitted tells what becomes of a node that is in good standing again.
+func (l *Leader) readmitted(n *node) {
+	n.fenced = false
+	l.watch(n)
+	l.emit(Event{fmt.Sprintf("node %s is back", l.name(n.id))})
+	l.replan(max(0, n.distrust-l.time))
+}
+
+// backOff is how long not to try again after so many failures: nothing after none.
+func (l *Leader) backOff(failures int) time.Duration {
+	if failures <= 0 {
+		return 0
+	}
+	return l.options.Retry << min(failures-1, 8)
+}
