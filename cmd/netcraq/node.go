@@ -26,6 +26,7 @@ func defaultChainOptions(shards int) chain.Options {
 type nodeFlags struct {
 	name, cluster, addr, api string
 	plane                    planeRequest
+	join                     joinFlags
 	remove, verbose, json    bool
 }
 
@@ -36,12 +37,17 @@ func newNodeCommand() *cobra.Command {
 		Short: "Run one node: a data plane and the agent beside it",
 		Long: `Run one node: a data plane and the agent beside it.
 
-With a cluster file the node takes its address and its chains from there. Without one it needs --addr, and
-its chains come through the agent's API.
+With a cluster file the node takes its address and its chains from there. With --join it gets its chains from
+controllers, and holds what it stores only as long as they let it. Without either it needs --addr, and its
+chains come through the agent's API.
 
 On xdp the data plane lives in the kernel. It goes on answering when this command ends, and a command that
-starts again picks it up without losing a packet; --remove ends it.`,
+starts again picks it up without losing a packet; --remove ends it. A node that joined needs its agent: its read
+lease ends within tens of milliseconds without one, and soon afterwards its chains go on without it. When the
+agent comes back the node takes part again, as a new one if its chains had to. To stop a node without a
+pause, drain it first.`,
 		Example: `  netcraq node --name n1 --cluster cluster.yaml
+  netcraq node --name n1 --addr 192.0.2.1:4411 --join 192.0.2.7,192.0.2.8,192.0.2.9 --labels zone=a
   netcraq node --name n1 --cluster cluster.yaml --plane xdp --port-if eth0
   netcraq node --name n1 --remove`,
 		Args: cobra.NoArgs,
@@ -69,6 +75,7 @@ starts again picks it up without losing a packet; --remove ends it.`,
 	if err := f.MarkHidden("without"); err != nil {
 		panic(err) // the flag was defined just above
 	}
+	flags.join.add(f)
 	f.BoolVar(&flags.remove, "remove", false, "xdp: end the data plane that an earlier command left running, and delete what it stored")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
@@ -88,8 +95,17 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	case flags.name == "":
 		return usageError(errors.New("which node? Give --name"))
 	}
+	if err := flags.join.check(flags); err != nil {
+		return usageError(err)
+	}
 	options, err := flags.resolve()
 	if err != nil {
+		return err
+	}
+	if err := flags.enlist(ctx, log, &options); err != nil {
+		if ctx.Err() != nil { // ended while it waited for a controller
+			return nil
+		}
 		return err
 	}
 	adopted := xdp.Pinned(flags.plane.pin)
@@ -104,6 +120,9 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 			"enter the network namespace with `nsenter --net` instead", "node", flags.name)
 	}
 	options.Plane, options.Log = plane, log
+	if keeper, ok := plane.(*xdp.Plane); ok && options.Join != nil {
+		options.Join.Remember = keeper.Remember
+	}
 	a, err := agent.New(options)
 	if err != nil {
 		err = errors.Join(err, plane.Close())
@@ -116,6 +135,24 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 		return err
 	}
 	logEnd(log, flags, info.Plane)
+	return nil
+}
+
+// enlist finds out what a node that joins a cluster has to be there. A data plane that is in a cluster already is in no
+// other.
+func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *agent.Options) (err error) {
+	if len(flags.join.controllers) == 0 {
+		kept, err := recall(flags.plane.pin)
+		if err == nil && kept != nil {
+			return fmt.Errorf("the data plane pinned at %s is a node of cluster %s: give --join with its controllers, or end it with "+
+				"`netcraq node --remove --pin %s`", flags.plane.pin, kept.Cluster, flags.plane.pin)
+		}
+		return err
+	}
+	if options.Join, err = flags.join.resolve(ctx, log, flags, options.API); err != nil {
+		return err
+	}
+	flags.plane.chain.Shards, flags.plane.chain.CellBytes = options.Join.Identity.Shards, options.Join.Identity.CellBytes
 	return nil
 }
 

@@ -20,7 +20,8 @@ import (
 // Options say what an agent looks after.
 type Options struct {
 	Name    string            // of the node in its cluster
-	Cluster *topology.Cluster // static configuration; nil if the shards will come by the API
+	Cluster *topology.Cluster // static configuration; nil if the shards will come by the API, or from controllers
+	Join    *Join             // the cluster that controllers run; nil for none
 	Plane   dataplane.Plane   // the caller closes it, after the agent has stopped
 	API     string            // TCP address to serve the API on; empty for none
 	Log     *slog.Logger      // nil: slog.Default()
@@ -44,6 +45,8 @@ type Agent struct {
 	options  Options
 	log      *slog.Logger
 	listener net.Listener // nil without an API
+	// membership is nil for a node that no controllers configure.
+	membership *membership
 
 	mu sync.Mutex // serialises changes of the configuration
 }
@@ -68,6 +71,16 @@ func New(o Options) (*Agent, error) {
 		if err := a.checkCells(o.Cluster); err != nil {
 			return nil, err
 		}
+	}
+	if o.Join != nil {
+		if err := a.checkUnclaimed(o.Join.Identity); err != nil {
+			return nil, err
+		}
+		m, err := newMembership(&o, a.log, a.API)
+		if err != nil {
+			return nil, err
+		}
+		a.membership = m
 	}
 	if o.API != "" {
 		listener, err := net.Listen("tcp", o.API)
@@ -106,6 +119,9 @@ func (a *Agent) Serve(ctx context.Context) error {
 	}
 	if a.options.Cluster != nil {
 		group.Go(func() error { a.watchCells(ctx, a.options.Cluster); return nil })
+	}
+	if a.membership != nil {
+		group.Go(func() error { return a.membership.serve(ctx) })
 	}
 	group.Go(func() error { a.settle(ctx); return nil })
 	group.Go(func() error { a.sweep(ctx); return nil })

@@ -13,8 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/api/agentv1"
+	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/internal/reconfig"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -39,6 +41,9 @@ func Dial(addr string, options ...grpc.DialOption) (agentv1.AgentClient, *grpc.C
 func (a *Agent) serveAPI(ctx context.Context) error {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes))
 	agentv1.RegisterAgentServer(server, &service{agent: a, plane: a.options.Plane})
+	if a.membership != nil {
+		controllerv1.RegisterControllerServer(server, &a.membership.relay)
+	}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -64,13 +69,17 @@ type service struct {
 func (s *service) Info(context.Context, *agentv1.InfoRequest) (*agentv1.InfoResponse, error) {
 	info := s.plane.Info()
 	return &agentv1.InfoResponse{
-		Name: s.agent.options.Name, Addr: info.Addr.String(), Plane: info.Plane, Mode: info.Mode, Why: info.Why,
+		Membership: s.agent.membership.info(),
+		Name:       s.agent.options.Name, Addr: info.Addr.String(), Plane: info.Plane, Mode: info.Mode, Why: info.Why,
 		Clones: info.Clones, Shards: uint32(info.Options.Shards), CellBytes: uint32(info.Options.CellBytes),
 		MaxObjects: uint64(info.Options.MaxObjects), MaxSessions: uint64(info.Options.MaxSessions),
 	}, nil
 }
 
 func (s *service) Configure(_ context.Context, in *agentv1.ConfigureRequest) (*agentv1.ConfigureResponse, error) {
+	if err := s.free(); err != nil {
+		return nil, err
+	}
 	info := s.plane.Info()
 	configs := make(map[uint16]chain.ShardConfig)
 	for _, sent := range in.GetConfigs() {
@@ -94,7 +103,18 @@ func (s *service) Configure(_ context.Context, in *agentv1.ConfigureRequest) (*a
 	return &agentv1.ConfigureResponse{}, nil
 }
 
+// free refuses to configure a node that has another master.
+func (s *service) free() error {
+	if m := s.agent.membership; m != nil {
+		return status.Errorf(codes.FailedPrecondition, "this node belongs to cluster %s: its controllers configure it", m.join.Identity.Cluster)
+	}
+	return nil
+}
+
 func (s *service) Grant(_ context.Context, in *agentv1.GrantRequest) (*agentv1.GrantResponse, error) {
+	if err := s.free(); err != nil {
+		return nil, err
+	}
 	if err := checkShards(s.plane.Info().Options.Shards, in.GetShards()); err != nil {
 		return nil, err
 	}
@@ -176,8 +196,8 @@ func checkShards(shards int, numbers []uint32) error {
 
 // statusOf tells what the node's state forbids from what went wrong in the node.
 func statusOf(err error) error {
-	var refused refusal
-	var wrong invalid
+	var refused reconfig.Refusal
+	var wrong reconfig.Invalid
 	switch {
 	case errors.As(err, &refused):
 		return status.Error(codes.FailedPrecondition, err.Error())

@@ -1,21 +1,14 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/internal/reconfig"
 	"github.com/netcraq/netcraq/internal/topology"
-)
-
-// invalid is a configuration that can never be right; refusal is one that the node's present state forbids.
-type (
-	invalid struct{ error }
-	refusal struct{ error }
 )
 
 // applyCluster configures every shard from a cluster file and lets the node answer reads for ever: nobody can be removed
@@ -62,10 +55,10 @@ func (a *Agent) configure(configs map[uint16]chain.ShardConfig) error {
 			return err
 		}
 		next := configs[shard]
-		if err := follows(self, old, next); err != nil {
+		if err := reconfig.CheckStep(self, old, next); err != nil {
 			return fmt.Errorf("shard %d: %w", shard, err)
 		}
-		if !same(old, next) {
+		if !reconfig.SameConfig(old, next) {
 			changed[shard] = next
 		}
 	}
@@ -81,32 +74,4 @@ func (a *Agent) configure(configs map[uint16]chain.ShardConfig) error {
 	}
 	a.log.Info("configured", "shards", len(changed), "epoch", epoch)
 	return nil
-}
-
-// follows checks that a node at self, configured as old, may be configured as next.
-func follows(self netip.AddrPort, old, next chain.ShardConfig) error {
-	if err := next.Validate(); err != nil {
-		return invalid{err}
-	}
-	switch {
-	case next.Epoch == 0:
-		return invalid{errors.New("the first epoch is 1")}
-	case next.State != chain.None && next.Members[next.Self] != self:
-		return invalid{fmt.Errorf("this node is %v, not %v", self, next.Members[next.Self])}
-	case next.Epoch < old.Epoch:
-		return refusal{fmt.Errorf("epoch %d is older than the node's %d", next.Epoch, old.Epoch)}
-	case next.Epoch == old.Epoch && !sameChain(old, next):
-		return refusal{fmt.Errorf("the chain of epoch %d is %v here: another chain needs a higher epoch", old.Epoch, old.Members)}
-	}
-	return nil
-}
-
-// sameChain lets a node leave its chain within an epoch, but not join another.
-func sameChain(old, next chain.ShardConfig) bool {
-	return next.State == chain.None || slices.Equal(old.Members, next.Members)
-}
-
-func same(a, b chain.ShardConfig) bool {
-	return a.Epoch == b.Epoch && a.State == b.State && a.Learner == b.Learner && a.Self == b.Self &&
-		slices.Equal(a.Members, b.Members)
 }

@@ -78,16 +78,16 @@ func (m *Member) Beat() Beat {
 	return b
 }
 
-// Inventory is what the node has: the configurations of the shards it is in, without those of learners whose copy an
-// earlier member began.
-func (m *Member) Inventory() map[uint16]chain.ShardConfig {
-	configs := make(map[uint16]chain.ShardConfig)
+// Inventory is what the node has; whose it is the caller adds. It is to be told to the leader after hello, and when an
+// order made [Member.Term] another one.
+func (m *Member) Inventory() Inventory {
+	i := Inventory{Term: m.term, Configs: make(map[uint16]chain.ShardConfig)}
 	for shard, config := range m.configs {
 		if config.State != chain.None && (!config.Learner || m.copies[uint16(shard)] != nil) {
-			configs[uint16(shard)] = config
+			i.Configs[uint16(shard)] = config
 		}
 	}
-	return configs
+	return i
 }
 
 // Order obeys an order as far as can be at once. An order that is older than one seen before is none. An error is the
@@ -201,7 +201,11 @@ func (m *Member) MayExport(shard uint16, epoch uint32) error {
 	if int(shard) >= m.options.Shards {
 		return Invalid{fmt.Errorf("shard %d: there are %d", shard, m.options.Shards)}
 	}
-	config := m.configs[shard]
+	return MayExport(shard, m.configs[shard], epoch)
+}
+
+// MayExport is [Member.MayExport] for a node of which no more is known than how it is configured.
+func MayExport(shard uint16, config chain.ShardConfig, epoch uint32) error {
 	switch {
 	case config.State == chain.None || config.Learner:
 		return Refusal{fmt.Errorf("shard %d: this node is no complete member of its chain", shard)}
@@ -210,3 +214,6 @@ func (m *Member) MayExport(shard uint16, epoch uint32) error {
 	}
 	return nil
 }
+
+// Term is that of the newest leader that was obeyed.
+func (m *Member) Term() uint64 { return m.term }

@@ -128,7 +128,7 @@ func TestOrderIsObeyed(t *testing.T) {
 	b.is(0, full(1, chain.Frozen))
 	b.is(2, none(3))
 	want := map[uint16]chain.ShardConfig{0: full(1, chain.Frozen).Config}
-	if got := b.Inventory(); !reflect.DeepEqual(got, want) {
+	if got := b.Inventory(); got.Term != b.Term() || !reflect.DeepEqual(got.Configs, want) {
 		t.Errorf("inventory is %v, want %v", got, want)
 	}
 }
@@ -281,7 +281,7 @@ func TestKeptPlane(t *testing.T) {
 		t.Errorf("wipes %v", got)
 	}
 	want := map[uint16]chain.ShardConfig{0: full(1, chain.Active).Config}
-	if got := b.Inventory(); !reflect.DeepEqual(got, want) {
+	if got := b.Inventory(); got.Term != b.Term() || !reflect.DeepEqual(got.Configs, want) {
 		t.Errorf("inventory is %v, want %v", got, want)
 	}
 	if !b.give(only(1, learner(1, "s"))) || len(b.Work().Copies) != 1 {

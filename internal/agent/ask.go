@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// remindEvery is how often a node that waits for its cluster says so.
+const remindEvery = 10 * time.Second
+
+// Ask asks controllers what the data plane of a node of their cluster has to be, until one answers. It is an error if one
+// refuses the node, or if they are those of another cluster than the node belongs to.
+func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger) (Identity, error) {
+	hello := j.hello(j.Identity, name, addr, api)
+	var said time.Time
+	for pause := attendAgain; ; pause = min(2*pause, attendPause) {
+		var troubles []string
+		for _, controller := range j.Controllers {
+			id, err := j.askOne(ctx, controller, hello)
+			var refused refusedError
+			switch {
+			case err == nil:
+				return id, nil
+			case ctx.Err() != nil:
+				return id, ctx.Err()
+			case errors.As(err, &refused):
+				return id, fmt.Errorf("controller %s refuses this node: %w", controller, err)
+			}
+			troubles = append(troubles, controller+": "+explainCall(err))
+		}
+		if time.Since(said) > remindEvery {
+			said = time.Now()
+			log.Warn("waiting for a controller", "node", name, "error", strings.Join(troubles, "; "))
+		}
+		select {
+		case <-ctx.Done():
+			return Identity{}, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (j *Join) askOne(ctx context.Context, controller string, hello *controllerv1.Hello) (Identity, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	id := j.Identity
+	client, conn, err := dialController(controller)
+	if err != nil {
+		return id, err
+	}
+	defer conn.Close()
+	_, welcome, err := greet(ctx, client, hello)
+	if err != nil {
+		return id, err
+	}
+	switch {
+	case id.Cluster != "" && id.Cluster != welcome.GetCluster():
+		return id, refusedError{fmt.Sprintf("it is one of cluster %s, and this node belongs to %s", welcome.GetCluster(), id.Cluster)}
+	case welcome.GetShards() == 0 || welcome.GetShards() > wire.MaxShards:
+		return id, fmt.Errorf("the controller speaks of %d shards: is it of another version?", welcome.GetShards())
+	}
+	id.Cluster, id.Shards, id.CellBytes = welcome.GetCluster(), int(welcome.GetShards()), int(welcome.GetCellBytes())
+	return id, nil
+}
