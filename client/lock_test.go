@@ -93,12 +93,12 @@ func TestLockIsRenewed(t *testing.T) {
 	settle(t, w.planes)
 	c, other := newClient(t, Options{Cluster: w.cluster}), newClient(t, Options{Cluster: w.cluster})
 	ctx := soon(t)
-	held, err := c.Lock(ctx, "l", LockOptions{TTL: 500 * time.Millisecond})
+	held, err := c.Lock(ctx, "l", LockOptions{TTL: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.set(faults{loss: 0.05, duplicate: 0.05, delay: 0.1, longest: 20 * time.Millisecond})
-	short, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 2500*time.Millisecond)
 	defer cancel()
 	if _, err := other.Lock(short, "l", LockOptions{}); !errors.Is(err, ErrLocked) {
 		t.Fatalf("the lock went to another: %v", err)

@@ -9,6 +9,8 @@ const (
 	exitNotFound       = 3
 	exitCASFailed      = 4
 	exitOutcomeUnknown = 5
+	exitLocked         = 6
+	exitLockLost       = 7
 )
 
 // statusError is an error with an exit status of its own.
@@ -19,6 +21,9 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
+
+// errSaid stands for an error of which the user knows already.
+var errSaid = errors.New("")
 
 // usageError marks an error of the command line.
 func usageError(err error) error { return &statusError{exitUsage, err} }

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -24,10 +25,13 @@ func main() {
 		PersistentPreRun: func(*cobra.Command, []string) { started = true },
 	}
 	root.AddCommand(newNodeCommand(), newInspectCommand(), newBenchCommand(), newLabCommand(), newUpCommand())
-	root.AddCommand(newConformanceCommand(), newCertsCommand())
+	root.AddCommand(newConformanceCommand(), newCertsCommand(), newControllerCommand())
 	root.AddCommand(newKVCommands()...)
+	root.AddCommand(newLockCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "netcraq:", err)
+		if !errors.Is(err, errSaid) {
+			fmt.Fprintln(os.Stderr, "netcraq:", err)
+		}
 		os.Exit(exitStatus(err, started))
 	}
 }
