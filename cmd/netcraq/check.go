@@ -64,9 +64,9 @@ func newLabCheckCommand(name *string) *cobra.Command {
 		Long: `Brings up a lab of its own with a chain of three, lets 8 clients put, get, delete, compare-and-set and add on few keys
 while links lose and repeat frames, and checks the recorded history for linearizability. The lab is removed at the end.
 
---without switches one rule of the protocol off, to prove that the check notices. W5 matters only when the head
-of a chain is lost, which a static configuration does not survive: for it, and with --simulate, the same protocol code runs
-in a simulation with crashes and repairs, from the seed that is printed.`,
+--without switches one rule of the protocol off, to prove that the check notices. W5 and R4 matter only when a node
+is lost, which a static configuration does not survive: for them, and with --simulate, the same protocol code runs
+in a simulation with crashes and repairs, from the seed that is printed (see also netcraq sim).`,
 		Example: `  netcraq lab check --seconds 10 --loss 2 --dup 2
   netcraq lab check --seconds 5 --loss 2 --dup 2 --without W8
   netcraq lab check --simulate --seconds 5 --loss 5 --dup 5 --seed 1`,
@@ -114,9 +114,9 @@ func runCheck(ctx context.Context, out, progress io.Writer, flags *checkFlags) e
 	fmt.Fprintf(progress, "seed %d\n", flags.seed)
 	var result *checkResult
 	switch {
-	case flags.simulate || rule == chain.W5:
+	case flags.simulate || rule == chain.W5 || rule == chain.R4:
 		if !flags.simulate {
-			fmt.Fprintln(progress, "W5 guards against the loss of a head, so this is a simulation")
+			fmt.Fprintf(progress, "%s guards against the loss of a node, so this is a simulation\n", flags.without)
 		}
 		result, err = checkSimulation(ctx, progress, flags, rule)
 	default:
@@ -198,16 +198,21 @@ func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags
 
 // checkSimulation runs one simulation after the other, with seeds that follow each other, until time is up or one fails.
 func checkSimulation(ctx context.Context, progress io.Writer, flags *checkFlags, rule chain.Rule) (*checkResult, error) {
+	planes := sim.NewPlanes()
+	defer planes.Close()
 	total := &history.Verdict{}
 	end := time.Now().Add(time.Duration(flags.seconds) * time.Second)
 	for seed := flags.seed; ; seed++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		run := sim.Run(sim.Config{
-			Seed: seed, Nodes: checkNodes, Clients: 4, Keys: 1 + int(seed%2), Ops: 20, Failures: checkNodes - 1,
-			Loss: flags.loss / 100, Duplicate: flags.duplicate / 100, Without: rule, Relay: flags.relay,
-		})
+		c := sim.Draw(seed)
+		c.Loss, c.Duplicate, c.Relay, c.Without.Chain = flags.loss/100, flags.duplicate/100, flags.relay, rule
+		c.Quiet &^= sim.Faults(1<<sim.Loss | 1<<sim.Duplicate)
+		run, err := sim.Run(c, planes)
+		if err != nil {
+			return nil, err
+		}
 		v := history.Check(run.History, checkPerKey)
 		total.Ops, total.Keys, total.Unknown = total.Ops+v.Ops, total.Keys+v.Keys, total.Unknown+v.Unknown
 		if failed := !v.Linearizable() || (rule == 0 && run.Broken != nil); failed || time.Now().After(end) {
@@ -215,7 +220,10 @@ func checkSimulation(ctx context.Context, progress io.Writer, flags *checkFlags,
 			v.Ops, v.Keys, v.Unknown = total.Ops, total.Keys, total.Unknown
 			result := newCheckResult(flags, "simulation", flags.seed, v)
 			if failed {
-				result.Seed, result.Linearizable, result.broken = seed, false, run.Broken
+				result.Seed, result.Linearizable = seed, false
+				if run.Broken != nil {
+					result.broken = run.Broken.Err
+				}
 			}
 			return result, nil
 		}

@@ -25,7 +25,7 @@ func main() {
 		PersistentPreRun: func(*cobra.Command, []string) { started = true },
 	}
 	root.AddCommand(newNodeCommand(), newInspectCommand(), newBenchCommand(), newLabCommand(), newUpCommand())
-	root.AddCommand(newConformanceCommand(), newCertsCommand(), newControllerCommand())
+	root.AddCommand(newConformanceCommand(), newSimCommand(), newCertsCommand(), newControllerCommand())
 	root.AddCommand(newKVCommands()...)
 	root.AddCommand(newLockCommand())
 	if err := root.ExecuteContext(ctx); err != nil {

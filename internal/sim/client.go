@@ -3,77 +3,88 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
+	"time"
 
-	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/history"
 	"github.com/netcraq/netcraq/wire"
 )
 
 const (
-	maxAttempts  = 12
-	chanceRetry  = 0.04 // that a waiting client's timeout is over, each time it is looked at
-	chanceReload = 0.5  // that a retrying client asks for the configuration first
-	clientPort   = 50000
 	laneShift    = 16
+	chanceReload = 0.5 // that a client whose attempt was not answered asks for the map
+	chanceToHead = 0.7 // that a write goes to the head, not to any member
+	longestPause = 30 * time.Millisecond
 )
 
-// client is one client with one operation at a time.
-type client struct {
-	w       *world
-	index   int
-	addr    netip.AddrPort
-	left    int // operations to start
+// view is what a client knows of a shard.
+type view struct {
 	epoch   uint32
 	members []netip.AddrPort
-	session uint64 // the lane for writes
-	seq     uint64
+}
 
-	op       *history.Op // nil while idle
+// client is one client with one operation at a time (W10).
+type client struct {
+	w       *world
+	rng     *rand.Rand
+	number  int
+	left    int // operations to start
+	views   []view
+	session uint64 // the lane for writes; one for each shard would do as well
+	seq     uint64
+	known   []uint64 // by key: the version it saw last
+
+	op       *history.Op // nil while it thinks
+	key      int
+	shard    uint16
 	message  wire.Message
-	attempts int
+	deadline uint64
+	pause    uint64
 	first    uint64 // request id of the operation's first attempt; later ones follow
 	request  uint64 // of the latest attempt
-	known    map[string]uint64
+	sentTo   uint32 // epoch of the latest attempt
 }
 
-func newClient(w *world, index int) *client {
-	c := &client{
-		w: w, index: index, left: w.Ops, session: uint64(index + 1), request: uint64(index+1) << 32,
-		addr:  netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(index + 1)}), clientPort),
-		known: make(map[string]uint64),
+func newClient(w *world, number int) *client {
+	return &client{
+		w: w, rng: w.stream(uint64(100 + number)), number: number, left: w.Ops, session: uint64(number + 1),
+		request: uint64(number+1) << 32, views: make([]view, w.Shards), known: make([]uint64, len(w.keys)),
 	}
-	c.reload()
-	return c
 }
+
+func (c *client) endpoint() endpoint { return firstClient + endpoint(c.number) }
 
 func (c *client) done() bool { return c.left == 0 && c.op == nil }
 
-// reload reads the current configuration.
-func (c *client) reload() { c.epoch, c.members = c.w.epoch, c.w.members() }
-
-func (c *client) act() {
-	switch {
-	case c.done():
-	case c.op == nil:
-		c.start()
-	case c.w.chance(chanceRetry):
-		c.retry()
+// think plans the next operation.
+func (c *client) think() {
+	if c.left == 0 {
+		return
 	}
+	c.w.after(uint64(c.rng.ExpFloat64()*float64(c.w.Think)), c.start)
 }
 
 func (c *client) start() {
 	c.left--
-	c.attempts = 0
-	rng := c.w.rng
-	i := rng.IntN(len(c.w.keys))
-	op := &history.Op{Client: c.index, Kind: history.Kind(rng.IntN(5)), Key: keyName(i), Call: int64(c.w.now)}
-	if rng.IntN(3) == 0 {
+	c.key = c.rng.IntN(len(c.w.keys))
+	key := c.w.keys[c.key]
+	c.shard = key.Shard(c.w.Shards)
+	op := &history.Op{Client: c.number, Kind: history.Kind(c.rng.IntN(5)), Key: keyName(c.key), Call: int64(c.w.now)}
+	if c.rng.IntN(3) == 0 {
 		op.Kind = history.Get
 	}
 	c.op, c.first = op, c.request+1
-	c.message = wire.Message{Key: c.w.keys[i]}
-	m := &c.message
+	c.message = wire.Message{Key: key, Shard: c.shard}
+	c.ask()
+	c.w.note(int(c.shard), c.key, "client %d: %s %s", c.number, op.Kind, keyName(c.key))
+	c.deadline, c.pause = c.w.now+uint64(c.w.GiveUp), uint64(c.w.Retry)
+	c.attempt()
+}
+
+// ask makes the message that the operation is.
+func (c *client) ask() {
+	m, op := &c.message, c.op
 	if op.Kind == history.Get {
 		m.Op = wire.OpRead
 	} else {
@@ -87,49 +98,81 @@ func (c *client) start() {
 		m.Op = wire.OpDelete
 	case history.CAS:
 		m.Op, op.Value = wire.OpCAS, c.value()
-		if rng.IntN(2) == 0 {
-			op.Expected = c.known[op.Key]
+		if c.rng.IntN(2) == 0 {
+			op.Expected = c.known[c.key]
 		}
 		m.Operand = op.Expected
 	case history.Add:
-		m.Op, op.Delta = wire.OpAdd, uint64(1+rng.IntN(3))
+		m.Op, op.Delta = wire.OpAdd, uint64(1+c.rng.IntN(3))
 		m.Operand = op.Delta
 	}
 	m.Value = []byte(op.Value)
-	c.attempt()
 }
 
 // value is a new value, half of the time one that ADD can work on.
 func (c *client) value() string {
-	if c.w.rng.IntN(2) == 0 {
-		return string(binary.BigEndian.AppendUint64(nil, uint64(c.index+1)<<16|uint64(c.left)<<4))
+	if c.rng.IntN(2) == 0 {
+		return string(binary.BigEndian.AppendUint64(nil, uint64(c.number+1)<<32|uint64(c.left)<<8))
 	}
-	return fmt.Sprintf("client %d, %d to go", c.index, c.left)
+	return fmt.Sprintf("client %d, %d to go", c.number, c.left)
 }
 
-// attempt sends the operation once more, under a request id of its own (W10).
+// attempt sends the operation once more, under a request id of its own.
 func (c *client) attempt() {
-	c.attempts++
 	c.request++
-	c.message.Request, c.message.Epoch = c.request, c.epoch
-	to := c.members[c.w.rng.IntN(len(c.members))]
-	if c.op.Kind != history.Get && c.w.rng.IntN(4) > 0 {
-		to = c.members[0]
-	}
-	c.w.send(c.addr, chain.Send{To: to, Message: c.message})
-}
-
-func (c *client) retry() {
-	if c.attempts == maxAttempts {
-		c.complete(history.Result{})
-		c.session += 1 << laneShift
-		c.seq = 0
+	request := c.request
+	c.w.after(c.pause, func() { c.overdue(request) })
+	c.pause = min(2*c.pause, uint64(longestPause))
+	v := &c.views[c.shard]
+	if len(v.members) == 0 {
+		c.reload()
 		return
 	}
-	if c.w.chance(chanceReload) {
+	c.sentTo = v.epoch
+	c.message.Request, c.message.Epoch = request, v.epoch
+	to := v.members[c.rng.IntN(len(v.members))]
+	if c.op.Kind != history.Get && c.rng.Float64() < chanceToHead {
+		to = v.members[0]
+	}
+	c.w.noteMessage("sends to", c.endpoint().addr(), to, &c.message)
+	c.w.send(packet{c.endpoint().addr(), to, c.message.Append(nil)})
+}
+
+// overdue is the timeout of an attempt.
+func (c *client) overdue(request uint64) {
+	switch {
+	case c.op == nil || request != c.request:
+		return
+	case c.w.now >= c.deadline:
+		c.giveUp()
+		return
+	case c.rng.Float64() < chanceReload:
 		c.reload()
 	}
 	c.attempt()
+}
+
+func (c *client) giveUp() {
+	c.complete(history.Result{})
+	c.session += 1 << laneShift
+	c.seq = 0
+}
+
+// reload asks any controller for the map; the answer may be old, and late.
+func (c *client) reload() {
+	from := c.w.controllers[c.rng.IntN(len(c.w.controllers))]
+	c.w.net.carry(control, c.endpoint(), from.endpoint(), func(bool) {
+		views := from.views()
+		c.w.net.carry(control, from.endpoint(), c.endpoint(), func(bool) { c.learn(views) })
+	})
+}
+
+func (c *client) learn(views []view) {
+	for i, v := range views {
+		if v.epoch > c.views[i].epoch {
+			c.views[i] = v
+		}
+	}
 }
 
 func (c *client) receive(b []byte) {
@@ -158,7 +201,7 @@ func (c *client) receive(b []byte) {
 	}
 	// A refusal binds only the epoch it was made in: an attempt already sent in a newer one may yet take effect.
 	refusal := result.Outcome == history.Failed || result.Outcome == history.NotCounter
-	if refusal && m.Epoch != c.message.Epoch {
+	if refusal && m.Epoch != c.sentTo {
 		return
 	}
 	c.complete(result)
@@ -167,8 +210,13 @@ func (c *client) receive(b []byte) {
 func (c *client) complete(r history.Result) {
 	c.op.Result, c.op.Return = r, int64(c.w.now)
 	if r.Outcome != history.Unknown {
-		c.known[c.op.Key] = r.Version
+		c.known[c.key] = r.Version
 	}
-	c.w.result.History = append(c.w.result.History, *c.op)
+	c.w.note(int(c.shard), c.key, "%s", c.op)
+	if !c.w.watch.lost[c.shard] {
+		c.w.result.History = append(c.w.result.History, *c.op)
+	}
+	c.w.finished(c)
 	c.op = nil
+	c.think()
 }

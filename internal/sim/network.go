@@ -1,122 +1,136 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"net/netip"
+	"time"
 
-	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/wire"
 )
 
-// packet is a message on its way.
+// endpoint is a machine on the network; its address ends in the number.
+type endpoint int
+
+// Numbers of endpoints. Nodes come first.
+const (
+	firstNode       endpoint = 1
+	firstController endpoint = 32
+	firstClient     endpoint = 64
+	endpoints                = 96
+)
+
+const clientPort = 50000
+
+func (e endpoint) addr() netip.AddrPort {
+	port := uint16(wire.Port)
+	if e >= firstClient {
+		port = clientPort
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 77, 0, byte(e)}), port)
+}
+
+func endpointOf(a netip.AddrPort) endpoint { b := a.Addr().As4(); return endpoint(b[3]) }
+
+// class says what a message is for. Control links can be cut while data passes.
+type class uint8
+
+const (
+	data class = iota
+	control
+	classes
+)
+
+// network loses, repeats, delays, damages and, as every message has a delay of its own, reorders.
+type network struct {
+	w   *world
+	rng *rand.Rand
+	cut [classes][endpoints][endpoints]uint64 // until when nothing passes from one to another
+}
+
+// block lets nothing pass from one endpoint to another for some time.
+func (n *network) block(c class, from, to endpoint, d uint64) {
+	n.cut[c][from][to] = max(n.cut[c][from][to], n.w.now+d)
+}
+
+// heal ends all cuts.
+func (n *network) heal() { n.cut = [classes][endpoints][endpoints]uint64{} }
+
+// open reports whether a message can pass now.
+func (n *network) open(c class, from, to endpoint) bool {
+	return from == to || n.w.now >= n.cut[c][from][to]
+}
+
+// carry delivers a message once, more often or never. What it calls learns whether the message was damaged on the way; only
+// data is, because control streams are protected by their transport.
+func (n *network) carry(c class, from, to endpoint, deliver func(damaged bool)) {
+	w := n.w
+	if !n.open(c, from, to) {
+		return
+	}
+	if w.happens(n.rng, Loss, w.Loss) {
+		return
+	}
+	copies := 1
+	if w.happens(n.rng, Duplicate, w.Duplicate) {
+		copies = 2
+	}
+	for range copies {
+		damaged := c == data && w.happens(n.rng, Corrupt, w.Corrupt)
+		w.after(n.delay(), func() { deliver(damaged) })
+	}
+}
+
+func (n *network) delay() uint64 {
+	w := n.w
+	d := uint64(w.Latency) + uint64(n.rng.ExpFloat64()*float64(w.Jitter))
+	if w.happens(n.rng, Late, w.Late) {
+		d += n.rng.Uint64N(uint64(mostLate))
+	}
+	return d
+}
+
+// mostLate is how long a message may wander about. Clients give up later, and lanes are forgotten much later (W12).
+const mostLate = 300 * time.Millisecond
+
+// packet is a datagram of the data plane.
 type packet struct {
 	from, to netip.AddrPort
 	bytes    []byte
 }
 
-func (w *world) send(from netip.AddrPort, s chain.Send) {
-	w.flying = append(w.flying, packet{from, s.To, s.Message.Append(nil)})
-}
-
-// deliver takes any packet, not the oldest: this is the reordering.
-func (w *world) deliver() {
-	if len(w.flying) == 0 {
-		return
-	}
-	i := w.rng.IntN(len(w.flying))
-	p := w.flying[i]
-	if !w.chance(w.Duplicate) {
-		last := len(w.flying) - 1
-		w.flying[i] = w.flying[last]
-		w.flying = w.flying[:last]
-	}
-	if w.chance(w.Loss) {
-		return
-	}
-	w.arrive(p)
-}
-
-func (w *world) arrive(p packet) {
-	for _, m := range w.nodes {
-		if m.addr == p.to {
-			w.receive(m, p)
-			return
+func (w *world) send(p packet) {
+	to := endpointOf(p.to)
+	w.net.carry(data, endpointOf(p.from), to, func(damaged bool) {
+		if damaged {
+			p.bytes = w.net.damage(p.bytes)
 		}
-	}
-	for _, c := range w.clients {
-		if c.addr == p.to {
-			c.receive(p.bytes)
-			return
+		switch {
+		case to >= firstClient:
+			w.clients[to-firstClient].receive(p.bytes)
+		default:
+			w.nodes[to-firstNode].receive(p, damaged)
+		}
+	})
+}
+
+// damage changes one 16-bit word, which the checksum of every message shows. (Damage to several words can make up for
+// itself, once in 65,536 times.)
+func (n *network) damage(b []byte) []byte {
+	b = append([]byte(nil), b...)
+	at := n.rng.IntN(len(b)/2) * 2
+	before := [2]byte{b[at], b[at+1]}
+	for {
+		b[at] ^= byte(n.rng.Uint32())
+		b[at+1] ^= byte(n.rng.Uint32())
+		after := [2]byte{b[at], b[at+1]}
+		if after != before && !isZero(before, after) {
+			return b
 		}
 	}
 }
 
-func (w *world) receive(m *member, p packet) {
-	if m.dead {
-		return
-	}
-	for _, s := range m.node.Receive(w.now, p.from, p.bytes, nil) {
-		if s.Message.Op == wire.OpReply && s.Message.Status() == wire.StatusOk {
-			w.noteAnswer(p.bytes, &s.Message)
-		}
-		w.send(m.addr, s)
-	}
-}
-
-// noteAnswer remembers that a write of this version was answered with OK.
-func (w *world) noteAnswer(request []byte, reply *wire.Message) {
-	var m wire.Message
-	if !wire.Peek(request, &m) || m.Op == wire.OpRead || m.ClientOp == wire.OpRead {
-		return
-	}
-	w.acked[reply.Key] = max(w.acked[reply.Key], reply.Version)
-}
-
-// settle does what a node's agent does for an object that stays dirty.
-func (w *world) settle() {
-	m := w.nodes[w.rng.IntN(len(w.nodes))]
-	key := w.keys[w.rng.IntN(len(w.keys))]
-	w.settleObject(m, key)
-}
-
-func (w *world) settleObject(m *member, key wire.Key) {
-	o := m.node.Objects()[key]
-	if m.dead || o == nil {
-		return
-	}
-	session, writer := w.writer(m, key, o.Version)
-	if s, ok := chain.Settle(m.node.Config(0), 0, key, *o, writer, session, laneOf(m)); ok {
-		w.send(m.addr, s)
-	}
-}
-
-// laneOf is the session a node uses for writes whose writer it does not know.
-func laneOf(m *member) uint64 { return 1<<63 | uint64(m.index) }
-
-// writer finds the session whose last write gave the object its version.
-func (w *world) writer(m *member, key wire.Key, version uint64) (uint64, chain.Session) {
-	found, writer := uint64(0), chain.Session{}
-	for k, s := range m.node.Sessions() {
-		if s.WriterOf(key, version) && (found == 0 || k.Session < found) {
-			found, writer = k.Session, s
-		}
-	}
-	return found, writer
-}
-
-// finish lets everything arrive and settle, and checks that the members then agree.
-func (w *world) finish() {
-	for range 4 * len(w.nodes) {
-		for len(w.flying) > 0 {
-			p := w.flying[0]
-			w.flying = w.flying[1:]
-			w.arrive(p)
-		}
-		for _, m := range w.nodes {
-			for _, key := range w.keys {
-				w.settleObject(m, key)
-			}
-		}
-	}
-	w.check()
-	w.checkAgreement()
+// isZero reports whether both words are zero in ones' complement, which has two.
+func isZero(a, b [2]byte) bool {
+	zero := func(w [2]byte) bool { return w == [2]byte{} || w == [2]byte{0xff, 0xff} }
+	return zero(a) && zero(b)
 }

@@ -3,109 +3,147 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/history"
 )
 
-var seeds = flag.Uint64("seeds", 2000, "how many seeds TestSeeds runs")
+var (
+	seeds    = flag.Uint64("seeds", 300, "how many seeds TestSeeds runs")
+	xdpSeeds = flag.Uint64("xdp-seeds", 20, "how many seeds TestSeedsOnBytecode runs")
+)
 
-const checkTime = 10 * time.Second
+// planes are shared by all tests of the package, which run one after the other.
+var planes = NewPlanes()
 
-// rough is a chain that loses two of three nodes on a bad network.
-func rough(seed uint64) Config {
-	return Config{Seed: seed, Nodes: 3, Clients: 4, Keys: 1 + int(seed%2), Ops: 20, Loss: 0.05, Duplicate: 0.05, Failures: 2}
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if err := planes.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
+	os.Exit(status)
 }
 
-// judge returns what is wrong with a run, in words, or "".
-func judge(c Config, r *Result) string {
-	v := history.Check(r.History, checkTime)
-	if r.Broken == nil && v.Linearizable() {
+// failer is a test, of Go's or of rapid's.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func mustRun(t failer, c Config) *Result {
+	t.Helper()
+	r, err := Run(c, planes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wrong says what is wrong with a run, with the end of its trace, or nothing.
+func wrong(t failer, c Config) string {
+	t.Helper()
+	if Judge(&c, mustRun(t, c)) == nil {
 		return ""
 	}
-	var report strings.Builder
-	if err := v.Write(&report); err != nil {
-		return err.Error()
+	r, err := Trace(c, planes)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return fmt.Sprintf("%+v\nbroken invariant: %v\n%s", c, r.Broken, report.String())
+	v := Judge(&c, r)
+	if v == nil {
+		return fmt.Sprintf("seed %d failed once, and not again", c.Seed)
+	}
+	var report strings.Builder
+	if err := v.Write(&report, r.Trace, 60); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%+v\n%s", c, report.String())
 }
 
-// TestSeeds runs chains of 3 and 4 nodes on better and worse networks.
-func TestSeeds(t *testing.T) {
-	var ops, steps, repairs int
-	for seed := range *seeds {
-		c := rough(seed)
-		c.Nodes, c.Relay = 3+int(seed%2), seed%5 == 0
-		c.Loss, c.Duplicate, c.Failures = float64(seed%10)/100, float64(seed%7)/100, int(seed%4)
-		r := Run(c)
-		if wrong := judge(c, r); wrong != "" {
-			t.Fatal(wrong)
-		}
-		ops, steps, repairs = ops+len(r.History), steps+r.Steps, repairs+r.Repairs
+func runSeeds(t *testing.T, plane Plane, n uint64) {
+	total, err := Many(t.Context(), Options{First: 1, Seeds: n, Jobs: runtime.GOMAXPROCS(0), Draw: func(seed uint64) Config {
+		c := Draw(seed)
+		c.Plane = plane
+		return c
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("seeds 0 to %d: %d operations, %d steps, %d repairs", *seeds-1, ops, steps, repairs)
+	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations", total.Seeds, total.Ops, total.Steps, total.Reconfigurations)
+	if total.Violations > 0 {
+		c := Draw(total.First)
+		c.Plane = plane
+		t.Errorf("%d violations, first %s", total.Violations, wrong(t, c))
+	}
+	for f, count := range total.Faults {
+		if count == 0 && n >= 100 {
+			t.Errorf("no %v in %d seeds", Fault(f), n)
+		}
+	}
+}
+
+func TestSeeds(t *testing.T) { runSeeds(t, Chain, *seeds) }
+
+func TestSeedsOnBytecode(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("this test needs root, which CI has")
+		}
+		t.Skip("needs root to load BPF programs")
+	}
+	runSeeds(t, XDP, *xdpSeeds)
 }
 
 // TestProperty lets rapid choose, and make smaller, what is simulated.
 func TestProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Config{
-			Seed:      rapid.Uint64().Draw(t, "seed"),
-			Nodes:     rapid.IntRange(1, 5).Draw(t, "nodes"),
-			Clients:   rapid.IntRange(1, 6).Draw(t, "clients"),
-			Keys:      rapid.IntRange(1, 3).Draw(t, "keys"),
-			Ops:       rapid.IntRange(1, 30).Draw(t, "ops"),
-			Loss:      float64(rapid.IntRange(0, 20).Draw(t, "loss in %")) / 100,
-			Duplicate: float64(rapid.IntRange(0, 20).Draw(t, "duplication in %")) / 100,
-			Failures:  rapid.IntRange(0, 4).Draw(t, "failures"),
-			Relay:     rapid.Bool().Draw(t, "relay"),
-		}
-		if wrong := judge(c, Run(c)); wrong != "" {
-			t.Fatal(wrong)
+		c := Draw(rapid.Uint64Range(1, 1<<32).Draw(t, "seed"))
+		c.Nodes = rapid.IntRange(1, 6).Draw(t, "nodes")
+		c.Early = rapid.IntRange(1, c.Nodes).Draw(t, "early")
+		c.Replicas = rapid.IntRange(1, c.Early).Draw(t, "replicas")
+		c.Clients = rapid.IntRange(1, 6).Draw(t, "clients")
+		c.Keys = rapid.IntRange(1, 3).Draw(t, "keys")
+		c.Ops = rapid.IntRange(1, 30).Draw(t, "ops")
+		c.Loss = float64(rapid.IntRange(0, 15).Draw(t, "loss in %")) / 100
+		c.Duplicate = float64(rapid.IntRange(0, 15).Draw(t, "duplication in %")) / 100
+		if why := wrong(t, c); why != "" {
+			t.Fatal(why)
 		}
 	})
-}
-
-// TestRulesAreNeeded switches one rule off and finds a history that no linearizable store can have produced.
-func TestRulesAreNeeded(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		rule chain.Rule
-		seed uint64
-	}{{"W2", chain.W2, 0}, {"W5", chain.W5, 1}, {"W8", chain.W8, 60}} {
-		t.Run(c.name, func(t *testing.T) {
-			config := rough(c.seed)
-			if wrong := judge(config, Run(config)); wrong != "" {
-				t.Fatalf("with all rules on: %s", wrong)
-			}
-			config.Without = c.rule
-			if history.Check(Run(config).History, checkTime).Linearizable() {
-				t.Fatalf("seed %d shows no violation without %s: find another seed", c.seed, c.name)
-			}
-		})
-	}
 }
 
 // TestFoundBugs repeats the runs that found something: docs/track-record.md.
 func TestFoundBugs(t *testing.T) {
 	for _, seed := range []uint64{
-		3035, 3296, // a frozen new tail answered dirty reads while the old tail still held its lease
+		10, // a learner copied from the tail, and became head without what its successor held
 	} {
-		c := rough(seed)
-		if wrong := judge(c, Run(c)); wrong != "" {
-			t.Error(wrong)
+		if why := wrong(t, Draw(seed)); why != "" {
+			t.Error(why)
 		}
 	}
 }
 
 func TestSameSeedSameRun(t *testing.T) {
-	if c := rough(7); !reflect.DeepEqual(Run(c), Run(c)) {
-		t.Fatal("two runs of one configuration differ")
+	for seed := uint64(1); seed <= 10; seed++ {
+		if c := Draw(seed); !reflect.DeepEqual(mustRun(t, c), mustRun(t, c)) {
+			t.Fatalf("two runs of seed %d differ", seed)
+		}
+	}
+}
+
+func TestTraceChangesNothing(t *testing.T) {
+	c := Draw(1)
+	plain := mustRun(t, c)
+	traced, err := Trace(c, planes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if traced.Trace = nil; !reflect.DeepEqual(plain, traced) {
+		t.Fatal("a traced run is another one")
 	}
 }

@@ -3,169 +3,221 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
+	"strconv"
+	"time"
 
-	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/history"
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Config says what is simulated. Equal configurations give equal runs.
-type Config struct {
-	Seed      uint64
-	Nodes     int     // of the chain at the start
-	Clients   int     // each with one operation at a time
-	Keys      int     // few keys make conflicts
-	Ops       int     // of each client
-	Loss      float64 // probability that a message is lost
-	Duplicate float64 // probability that a message is delivered and stays on its way
-	Failures  int     // nodes that leave the chain, most; one always stays
-	Relay     bool    // tails relay their ACK up the chain
-	Without   chain.Rule
-}
-
-// Result is what a run showed.
-type Result struct {
-	History []history.Op
-	Steps   int
-	Repairs int   // of the chain, completed
-	Broken  error // the first invariant that did not hold
-}
-
-// How often things happen, as weights among each other.
 const (
-	weightDeliver = 60
-	weightClient  = 30
-	weightSettle  = 2
-	weightRenew   = 4
-	weightRepair  = 8
-	weightFail    = 1
-)
-
-const (
-	leaseSteps = 400    // how long a read lease lasts
-	maxSteps   = 200000 // a run that takes longer is stuck
-	tableSize  = 1 << 12
+	// startTime is the first moment. Nothing has the time zero.
+	startTime = uint64(time.Second)
+	// longestRun ends a run in which clients wait for ever; each of them gives up much earlier.
+	longestRun = uint64(10 * time.Minute)
+	// recovery is how long the cluster may take to be whole once all faults have ended.
+	recovery = uint64(5 * time.Second)
 )
 
 // world is everything that exists in a run.
 type world struct {
 	Config
-	rng      *rand.Rand
-	now      uint64 // the clock of everybody: steps
-	nodes    []*member
-	chain    []int // indices of the current members, head first
-	epoch    uint32
-	flying   []packet
-	clients  []*client
-	keys     []wire.Key
-	repair   []func() bool // what is left to do of a repair; an entry that returns false has to wait
-	failures int
-	acked    map[wire.Key]uint64 // newest version that was answered with OK
-	result   *Result
+	now         uint64
+	events      queue
+	net         network
+	evil        evil
+	nodes       []*node
+	controllers []*controller
+	store       *store
+	clients     []*client
+	busy        int // clients that are not done
+	calm        bool
+	keys        []wire.Key
+	numbers     map[wire.Key]int
+	watch       watch
+	traced      bool
+	result      *Result
 }
 
-// member is one node of the simulation.
-type member struct {
-	index int
-	addr  netip.AddrPort
-	node  *chain.Node
-	dead  bool
-	seen  map[wire.Key]chain.Object // at the last check, for what may not go down
+// Result is what a run showed.
+type Result struct {
+	History          []history.Op
+	Steps            int // events
+	Reconfigurations int // epochs of a shard in which its chain became active, but the first
+	Simulated        time.Duration
+	Lost             int // shards whose last copy was lost, as their number of members allows
+	Undecided        int // keys whose history took too long to check: set by Judge
+	Faults           [faults]int
+	Broken           *Broken // the first invariant that did not hold
+	Trace            []Line
 }
 
-// Run simulates until all clients are done and all messages have arrived.
-func Run(c Config) *Result {
-	w := newWorld(c)
-	for w.busy() {
-		w.now++
-		w.act()
-		w.check()
-		if w.now > maxSteps {
-			w.broken(fmt.Errorf("stuck: clients are not done after %d steps", maxSteps))
-			break
+// Broken says that an invariant did not hold.
+type Broken struct {
+	At         time.Duration
+	Shard, Key int
+	Err        error
+}
+
+// Run simulates until all clients are done, all faults are over and the cluster is whole.
+func Run(c Config, planes *Planes) (*Result, error) { return run(c, planes, false) }
+
+// Trace is [Run] with remarks on everything that happens.
+func Trace(c Config, planes *Planes) (*Result, error) { return run(c, planes, true) }
+
+func run(c Config, planes *Planes, traced bool) (*Result, error) {
+	w, err := newWorld(c, planes, traced)
+	if err != nil {
+		return nil, err
+	}
+	w.form()
+	for w.busy > 0 && w.now < longestRun {
+		if err := w.step(); err != nil {
+			return nil, err
 		}
 	}
-	w.finish()
-	w.result.Steps = int(w.now)
-	return w.result
+	if w.busy > 0 {
+		w.broken(every, every, "stuck: clients are not done")
+	}
+	return w.result, w.finish()
 }
 
-func newWorld(c Config) *world {
-	w := &world{
-		Config: c, rng: rand.New(rand.NewPCG(c.Seed, 0)), epoch: 1,
-		acked: make(map[wire.Key]uint64), result: new(Result),
+func newWorld(c Config, planes *Planes, traced bool) (*world, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
 	}
+	w := &world{Config: c, now: startTime, numbers: make(map[wire.Key]int), traced: traced, result: new(Result)}
 	for i := range c.Keys {
 		key, err := wire.HashKey([]byte(keyName(i)))
 		if err != nil {
-			panic("sim: " + err.Error())
+			return nil, err
 		}
 		w.keys = append(w.keys, key)
+		w.numbers[key] = i
 	}
-	options := chain.Options{
-		Shards: 1, CellBytes: 64, MaxObjects: tableSize, MaxSessions: tableSize, Relay: c.Relay, Without: c.Without,
+	w.net = network{w: w, rng: w.stream(1)}
+	w.evil = evil{w, w.stream(2)}
+	w.watch = newWatch(w)
+	w.store = newStore(w)
+	for i := range c.Controllers {
+		w.controllers = append(w.controllers, newController(w, i))
 	}
 	for i := range c.Nodes {
-		w.nodes = append(w.nodes, &member{
-			index: i, node: chain.New(options), seen: make(map[wire.Key]chain.Object),
-			addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), wire.Port),
-		})
-		w.chain = append(w.chain, i)
-	}
-	for i := range w.nodes {
-		w.configure(i, chain.Active)
-		w.grant(i)
+		p, err := planes.take(c.Plane, i)
+		if err != nil {
+			return nil, err
+		}
+		w.nodes = append(w.nodes, newNode(w, i, p))
 	}
 	for i := range c.Clients {
 		w.clients = append(w.clients, newClient(w, i))
 	}
-	return w
+	w.busy = c.Clients
+	return w, nil
 }
 
-func keyName(i int) string { return fmt.Sprintf("key-%d", i) }
+// stream is a source of random numbers of its own, so that one part of the world does not disturb the others.
+func (w *world) stream(number uint64) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, number<<8|2)) }
 
-func (w *world) busy() bool {
-	for _, c := range w.clients {
-		if !c.done() {
-			return true
+func (w *world) after(d uint64, do func()) { w.events.push(w.now+d, do) }
+
+// step makes the next thing happen.
+func (w *world) step() error {
+	e := w.events.pop()
+	w.now = e.at
+	w.result.Steps++
+	e.do()
+	return w.watch.failed
+}
+
+// until steps up to a moment, or until there is nothing to wait for.
+func (w *world) until(end uint64, waiting func() bool) error {
+	for w.now < end && waiting() {
+		if err := w.step(); err != nil {
+			return err
 		}
 	}
-	return len(w.repair) > 0
+	return nil
 }
 
-// act does one thing.
-func (w *world) act() {
-	weights := []struct {
-		weight int
-		do     func()
-	}{
-		{min(weightDeliver, 6*len(w.flying)), w.deliver},
-		{weightClient, func() { w.clients[w.rng.IntN(len(w.clients))].act() }},
-		{weightSettle, w.settle},
-		{weightRenew, w.renew},
-		{weightRepair * min(1, len(w.repair)), w.continueRepair},
-		{weightFail * min(1, w.Failures-w.failures), w.fail},
-	}
-	sum := 0
-	for _, a := range weights {
-		sum += a.weight
-	}
-	n := w.rng.IntN(sum)
-	for _, a := range weights {
-		if n < a.weight {
-			a.do()
-			return
-		}
-		n -= a.weight
-	}
-}
-
-// chance is true with the given probability.
-func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
-
-func (w *world) broken(err error) {
+func (w *world) broken(shard, key int, format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	w.note(shard, key, "BROKEN: %v", err)
 	if w.result.Broken == nil {
-		w.result.Broken = fmt.Errorf("step %d: %w", w.now, err)
+		w.result.Broken = &Broken{time.Duration(w.now), shard, key, err}
 	}
+}
+
+// finished is called by a client after each operation.
+func (w *world) finished(c *client) {
+	if c.left == 0 {
+		w.busy--
+	}
+}
+
+// form lets controllers, nodes and clients begin.
+func (w *world) form() {
+	for _, c := range w.controllers {
+		c.start()
+	}
+	w.store.begin()
+	for _, n := range w.nodes[:w.Early] {
+		n.boot()
+	}
+	for _, c := range w.clients {
+		c.reload()
+		c.think()
+	}
+	w.evil.next()
+}
+
+// finish ends all faults, and checks that the cluster becomes whole and its members agree (I7).
+func (w *world) finish() error {
+	w.calm = true
+	w.note(every, every, "all faults end")
+	w.net.heal()
+	for _, n := range w.nodes {
+		if n.joined {
+			n.boot()
+			n.startAgent()
+		}
+	}
+	last := w.now
+	for _, c := range w.controllers {
+		c.start()
+		last = max(last, c.paused, c.storeAway)
+	}
+	for _, n := range w.nodes {
+		last = max(last, n.paused, n.asleep)
+	}
+	if err := w.until(last, func() bool { return true }); err != nil {
+		return err
+	}
+	if err := w.until(w.now+recovery, func() bool { return !w.whole() }); err != nil {
+		return err
+	}
+	if why := w.unwhole(); why != "" {
+		w.broken(every, every, "not whole %v after the last fault: %s", time.Duration(recovery), why)
+	}
+	if err := w.until(w.now+recovery, func() bool { return !w.watch.agree() }); err != nil {
+		return err
+	}
+	w.watch.checkAgreement()
+	w.result.Simulated = time.Duration(w.now - startTime)
+	return w.watch.failed
+}
+
+func (w *world) whole() bool { return w.unwhole() == "" }
+
+const keyPrefix = "key-"
+
+func keyName(i int) string { return keyPrefix + strconv.Itoa(i) }
+
+func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
+
+func (w *world) keyNumber(k wire.Key) int {
+	if i, ok := w.numbers[k]; ok {
+		return i
+	}
+	return every
 }

@@ -1,0 +1,34 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Clocks run at rates of their own. Leases allow for a tenth between any two (C1); the fastest and the slowest clock here
+// use most of that.
+const (
+	fullRate  = 1_000_000
+	mostDrift = 45_000
+)
+
+// clock is the clock of one machine. Each shows another time.
+type clock struct {
+	start, rate uint64
+}
+
+func newClock(rng *rand.Rand, drift bool) clock {
+	c := clock{start: 1 + rng.Uint64N(uint64(time.Hour)), rate: fullRate}
+	if drift {
+		c.rate += rng.Uint64N(2*mostDrift) - mostDrift
+	}
+	return c
+}
+
+// show is what the clock shows at a moment of the simulation.
+func (c *clock) show(now uint64) uint64 {
+	return c.start + now/fullRate*c.rate + now%fullRate*c.rate/fullRate
+}
+
+// takes is how long the simulation takes until the clock has gone on by d.
+func (c *clock) takes(d time.Duration) uint64 { return uint64(d) * fullRate / c.rate }

@@ -1,0 +1,296 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Fault is a kind of what goes wrong, or of what operators do.
+type Fault uint8
+
+// Faults of messages, each message on its own.
+const (
+	Loss Fault = iota
+	Duplicate
+	Late
+	Corrupt
+	// Faults of machines.
+	Crash   // a machine loses all it knows, and may come back
+	Restart // an agent ends and starts again; its data plane goes on
+	Pause   // an agent does nothing for a while; its data plane goes on
+	Sleep   // a machine does nothing for a while, but its clock goes on
+	Drift   // clocks run at different rates
+	// Faults of links.
+	Partition  // a machine hears and reaches nobody
+	OneWay     // messages from one machine to another get lost
+	ControlCut // controllers and a node do not hear each other, in one direction or both
+	CopyBreak  // a copy ends half-way
+	// Faults of controllers.
+	Election        // another controller is elected, though the leader lives
+	ControllerCrash // a controller starts again and knows nothing
+	ControllerPause // a controller does nothing for a while
+	StoreAway       // a controller does not reach the store, or late
+	// What operators do.
+	Join
+	Drain
+	Move
+	Resize // other numbers of replicas, in the cluster or of a hot shard
+	faults
+)
+
+var faultNames = [faults]string{
+	"loss", "duplicate", "late", "corrupt", "crash", "restart", "pause", "sleep", "drift", "partition", "one-way", "control-cut",
+	"copy-break", "election", "controller-crash", "controller-pause", "store-away", "join", "drain", "move", "resize",
+}
+
+// AllFaults lists the kinds of faults.
+func AllFaults() []Fault {
+	var list []Fault
+	for f := range faults {
+		list = append(list, f)
+	}
+	return list
+}
+
+// String is the fault's name.
+func (f Fault) String() string { return faultNames[f] }
+
+// Faults is a set of them.
+type Faults uint32
+
+func (s Faults) has(f Fault) bool { return s>>f&1 != 0 }
+
+// String lists the names, as [ParseFaults] reads them.
+func (s Faults) String() string {
+	var names []string
+	for f := range faults {
+		if s.has(f) {
+			names = append(names, f.String())
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// ParseFaults reads names of faults with commas between them.
+func ParseFaults(list string) (Faults, error) {
+	var s Faults
+	for name := range strings.SplitSeq(list, ",") {
+		f := slices.Index(faultNames[:], name)
+		if f < 0 && name != "" {
+			return 0, fmt.Errorf("there is no fault %q: want some of %s", name, strings.Join(faultNames[:], ","))
+		}
+		if name != "" {
+			s |= 1 << f
+		}
+	}
+	return s, nil
+}
+
+// happens draws whether a fault of one message happens, and counts it.
+func (w *world) happens(rng *rand.Rand, f Fault, probability float64) bool {
+	if probability == 0 || w.calm || w.Quiet.has(f) || rng.Float64() >= probability {
+		return false
+	}
+	w.result.Faults[f]++
+	return true
+}
+
+// evil makes faults happen, one after the other, as long as clients have something to do.
+type evil struct {
+	w   *world
+	rng *rand.Rand
+}
+
+// deed is a fault with how often it happens among the others, and what makes it so. It returns false if it is impossible now.
+type deed struct {
+	fault  Fault
+	weight int
+	do     func(*evil) bool
+}
+
+var deeds = []deed{
+	{Crash, 6, (*evil).crash},
+	{Restart, 4, (*evil).restart},
+	{Pause, 4, (*evil).pause},
+	{Sleep, 4, (*evil).sleep},
+	{Partition, 4, (*evil).partition},
+	{OneWay, 4, (*evil).oneWay},
+	{ControlCut, 4, (*evil).controlCut},
+	{Election, 5, (*evil).elect},
+	{ControllerCrash, 3, (*evil).crashController},
+	{ControllerPause, 3, (*evil).pauseController},
+	{StoreAway, 3, (*evil).storeAway},
+	{Join, 4, (*evil).join},
+	{Drain, 3, (*evil).drain},
+	{Move, 4, (*evil).move},
+	{Resize, 3, (*evil).resize},
+}
+
+// next plans the next fault.
+func (e *evil) next() {
+	e.w.after(uint64(e.rng.ExpFloat64()*float64(e.w.Every)), func() {
+		if e.w.calm {
+			return
+		}
+		e.act()
+		e.next()
+	})
+}
+
+func (e *evil) act() {
+	sum := 0
+	for _, d := range deeds {
+		sum += d.weight
+	}
+	n := e.rng.IntN(sum)
+	for _, d := range deeds {
+		if n -= d.weight; n < 0 {
+			if !e.w.Quiet.has(d.fault) && d.do(e) {
+				e.w.result.Faults[d.fault]++
+			}
+			return
+		}
+	}
+}
+
+// some is how long a fault lasts: around the time after which nodes are suspected.
+func (e *evil) some() uint64 { return uint64(e.rng.ExpFloat64() * float64(2*e.w.Suspect)) }
+
+func (e *evil) node() *node { return e.w.nodes[e.rng.IntN(len(e.w.nodes))] }
+
+// victim is a node that is not precious, or nil.
+func (e *evil) victim() *node {
+	if n := e.node(); n.up && !e.w.precious(n) {
+		return n
+	}
+	return nil
+}
+
+func (e *evil) controller() *controller { return e.w.controllers[e.rng.IntN(len(e.w.controllers))] }
+
+// anyone is a node or, less often, a controller.
+func (e *evil) anyone() endpoint {
+	if e.rng.IntN(4) == 0 {
+		return e.controller().endpoint()
+	}
+	return e.node().endpoint()
+}
+
+func (e *evil) crash() bool {
+	n := e.victim()
+	if n == nil || !e.w.spare(n) {
+		return false
+	}
+	n.crash()
+	e.w.after(e.some()*uint64(1+e.rng.IntN(4)), n.boot)
+	return true
+}
+
+func (e *evil) restart() bool {
+	n := e.victim()
+	if n == nil || n.agent == nil {
+		return false
+	}
+	n.endAgent()
+	e.w.after(e.some(), n.startAgent)
+	return true
+}
+
+func (e *evil) pause() bool {
+	n, d := e.victim(), e.some()
+	if n == nil {
+		return false
+	}
+	e.w.note(every, every, "%s: its agent pauses for %v", n.name, time.Duration(d))
+	n.paused = max(n.paused, e.w.now+d)
+	return true
+}
+
+func (e *evil) sleep() bool {
+	n, d := e.victim(), e.some()
+	if n == nil {
+		return false
+	}
+	e.w.note(every, every, "%s sleeps for %v", n.name, time.Duration(d))
+	n.asleep = max(n.asleep, e.w.now+d)
+	return true
+}
+
+func (e *evil) partition() bool {
+	if e.w.tense() {
+		return false
+	}
+	one, d := e.anyone(), e.some()
+	e.w.note(every, every, "%s is cut off for %v", e.w.nameOf(one.addr()), time.Duration(d))
+	for other := range endpoint(endpoints) {
+		for c := range classes {
+			e.w.net.block(c, one, other, d)
+			e.w.net.block(c, other, one, d)
+		}
+	}
+	return true
+}
+
+func (e *evil) oneWay() bool {
+	if e.w.tense() {
+		return false
+	}
+	from, to, d := e.anyone(), e.anyone(), e.some()
+	e.w.note(every, every, "%s does not reach %s for %v", e.w.nameOf(from.addr()), e.w.nameOf(to.addr()), time.Duration(d))
+	for c := range classes {
+		e.w.net.block(c, from, to, d)
+	}
+	return true
+}
+
+// controlCut parts a node from some controllers.
+func (e *evil) controlCut() bool {
+	if e.w.tense() {
+		return false
+	}
+	n, d, direction := e.node(), e.some(), e.rng.IntN(3)
+	e.w.note(every, every, "%s and some controllers are parted for %v (%d)", n.name, time.Duration(d), direction)
+	for _, c := range e.w.controllers {
+		if e.rng.IntN(3) == 0 {
+			continue
+		}
+		if direction != 1 {
+			e.w.net.block(control, n.endpoint(), c.endpoint(), d)
+		}
+		if direction != 2 {
+			e.w.net.block(control, c.endpoint(), n.endpoint(), d)
+		}
+	}
+	return true
+}
+
+func (e *evil) elect() bool {
+	return e.w.store.elect(e.controller())
+}
+
+func (e *evil) crashController() bool {
+	c := e.controller()
+	if !c.alive {
+		return false
+	}
+	c.crash()
+	e.w.after(e.some(), c.start)
+	return true
+}
+
+func (e *evil) pauseController() bool {
+	c, d := e.controller(), e.some()
+	e.w.note(every, every, "%s pauses for %v", c.name(), time.Duration(d))
+	c.paused = max(c.paused, e.w.now+d)
+	return true
+}
+
+func (e *evil) storeAway() bool {
+	c, d := e.controller(), e.some()
+	e.w.note(every, every, "%s does not reach the store for %v", c.name(), time.Duration(d))
+	c.storeAway = max(c.storeAway, e.w.now+d)
+	return true
+}

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"math/rand/v2"
+
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// node is one machine with a data plane, and an agent that comes and goes.
+type node struct {
+	w      *world
+	rng    *rand.Rand
+	number int
+	name   string
+	plane  plane
+	clock  clock
+
+	joined bool   // started at least once
+	up     bool   // the machine runs
+	asleep uint64 // until when it does nothing; its clock goes on
+	paused uint64 // until when its agent does nothing
+
+	agent       *agent // nil: it does not run
+	incarnation uint64 // of what the machine holds
+	term        uint64 // kept beside the plane, as is the incarnation
+	kept        bool   // the plane outlived an agent
+
+	configs []chain.ShardConfig // as the plane has them
+	renewed uint64              // end of its lease
+	seen    []chain.Object      // by key: at the last check, for what may not go down
+	out     []packet
+}
+
+func newNode(w *world, number int, p plane) *node {
+	rng := w.stream(uint64(10 + number))
+	return &node{
+		w: w, rng: rng, number: number, name: nodeName(number), plane: p, clock: newClock(rng, !w.Quiet.has(Drift)),
+		configs: make([]chain.ShardConfig, w.Shards), seen: make([]chain.Object, len(w.keys)),
+	}
+}
+
+func (n *node) endpoint() endpoint { return firstNode + endpoint(n.number) }
+
+func (n *node) time() uint64 { return n.clock.show(n.w.now) }
+
+// alive reports whether the machine runs and is awake.
+func (n *node) alive() bool { return n.up && n.w.now >= n.asleep }
+
+// mayRead is R4.
+func (n *node) mayRead(shard uint16) bool {
+	return n.up && n.configs[shard].Readable() && n.time() < n.renewed
+}
+
+// boot starts a machine, without state.
+func (n *node) boot() {
+	if n.up {
+		return
+	}
+	if err := n.plane.reset(n.endpoint().addr(), n.w.options()); err != nil {
+		n.w.watch.fail(err)
+		return
+	}
+	n.joined, n.up, n.kept, n.term, n.incarnation = true, true, false, 0, n.rng.Uint64()
+	n.w.note(every, every, "%s starts, empty", n.name)
+	n.startAgent()
+}
+
+// crash loses all that the machine knows.
+func (n *node) crash() {
+	n.w.note(every, every, "%s crashes", n.name)
+	n.up, n.agent, n.renewed, n.asleep, n.paused = false, nil, 0, 0, 0
+	clear(n.configs)
+	clear(n.seen)
+}
+
+// receive takes a datagram, as soon as the machine is awake.
+func (n *node) receive(p packet, damaged bool) {
+	switch {
+	case !n.up:
+		return
+	case n.w.now < n.asleep:
+		n.w.events.push(n.asleep, func() { n.receive(p, damaged) })
+		return
+	}
+	var request wire.Message
+	known := wire.Peek(p.bytes, &request)
+	if known && n.w.traced && !damaged {
+		n.w.noteMessage("->", p.from, p.to, &request)
+	}
+	var err error
+	n.out, err = n.plane.receive(n.time(), p, n.out[:0])
+	n.w.watch.fail(err)
+	if damaged && len(n.out) > 0 {
+		n.w.broken(every, every, "A5: %s answered a damaged message", n.name)
+	}
+	for _, sent := range n.out {
+		n.sent(&request, sent)
+		n.w.send(sent)
+	}
+	if known {
+		n.w.watch.received(n, &request)
+	}
+}
+
+func (n *node) sent(request *wire.Message, p packet) {
+	var m wire.Message
+	if !wire.Peek(p.bytes, &m) {
+		n.w.broken(every, every, "%s sent what is no message", n.name)
+		return
+	}
+	n.w.noteMessage("sends to", p.from, p.to, &m)
+	n.w.watch.answered(request, &m)
+}
+
+// The methods of reconfig.Plane and what else an agent calls, so that the world sees what changes.
+
+// Config implements reconfig.Plane.
+func (n *node) Config(shard uint16) (chain.ShardConfig, error) { return n.plane.Config(shard) }
+
+// ConfigureAll implements reconfig.Plane.
+func (n *node) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
+	if err := n.plane.ConfigureAll(configs); err != nil {
+		return err
+	}
+	var shards []uint16
+	for shard := range uint16(n.w.Shards) {
+		if c, ok := configs[shard]; ok {
+			n.configs[shard] = c
+			shards = append(shards, shard)
+			n.w.note(int(shard), every, "%s is %v in epoch %d, place %d of %s%s", n.name, c.State, c.Epoch, c.Self, n.w.namesOf(c.Members), learnerMark(c.Learner))
+		}
+	}
+	n.w.watch.configured(n, shards)
+	return nil
+}
+
+func learnerMark(learner bool) string {
+	if learner {
+		return ", learner"
+	}
+	return ""
+}
+
+// Import implements reconfig.Plane.
+func (n *node) Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+	if err := n.plane.Import(objects, sessions); err != nil {
+		return err
+	}
+	for i := range objects {
+		key := n.w.keyNumber(objects[i].Key)
+		n.w.note(int(objects[i].Key.Shard(n.w.Shards)), key, "%s imports version %d", n.name, objects[i].Object.Version)
+		n.w.watch.checkObject(n, key)
+	}
+	return nil
+}
+
+func (n *node) renew(until uint64) {
+	n.w.watch.fail(n.plane.Renew(until))
+	n.renewed = until
+	for shard := range uint16(n.w.Shards) {
+		n.w.watch.checkReader(n, shard)
+	}
+}
+
+func (n *node) drop(shards []uint16) error {
+	if err := n.plane.Drop(shards); err != nil {
+		return err
+	}
+	for i, key := range n.w.keys {
+		for _, shard := range shards {
+			if key.Shard(n.w.Shards) == shard {
+				n.seen[i] = chain.Object{}
+			}
+		}
+	}
+	n.w.note(every, every, "%s wipes shards %v", n.name, shards)
+	return nil
+}
