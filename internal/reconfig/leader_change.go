@@ -299,12 +299,16 @@ func (l *Leader) index(number uint16, before, s *Shard) {
 	if run.learner, run.source = max(s.Learner, s.Hold), 0; run.learner == 0 {
 		return
 	}
-	run.source = s.Members[len(s.Members)-1] // never the learner, which stands inside
+	run.source = sourceOf(s.Members, slices.Index(s.Members, run.learner))
 	l.nodes[run.learner].learns[number] = true
 	l.nodes[run.source].teaches[number] = true
 	l.copying[number] = true
 	run.moved = l.time
 }
+
+// sourceOf is the member that the one at a place copies from, or that one on hold (-1): its successor. That holds whatever any member after it
+// holds, also what is not committed yet, and so must the learner (I4): the tail's copy would not do.
+func sourceOf(members []NodeID, place int) NodeID { return members[min(place+1, len(members)-1)] }
 
 // planned takes a plan.
 func (l *Leader) planned(number uint64, p *topology.Plan) {

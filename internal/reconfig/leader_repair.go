@@ -186,14 +186,14 @@ func (d *draft) beginMove(m topology.Move) verdict {
 		}
 		return later
 	}
-	source := s.Members[len(s.Members)-1]
+	at := min(max(m.At, 1), len(s.Members)-1)
+	source := s.Members[at] // the successor, as it will be
 	if !d.mayJoin(join, source, m.Shard) {
 		return later
 	}
 	if len(s.Members) == 1 {
 		d.chain(m.Shard, s.Members, 0, join)
 	} else {
-		at := min(max(m.At, 1), len(s.Members)-1)
 		d.chain(m.Shard, slices.Insert(slices.Clone(s.Members), at, join), join, 0)
 	}
 	d.leaving[m.Shard] = leave
