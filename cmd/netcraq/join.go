@@ -54,7 +54,7 @@ func (f *joinFlags) resolve(ctx context.Context, log *slog.Logger, flags *nodeFl
 	for _, address := range f.controllers {
 		address, err := withPort(address)
 		if err != nil {
-			return nil, usageError(err)
+			return nil, usageError(fmt.Errorf("--join: %w", err))
 		}
 		join.Controllers = append(join.Controllers, address)
 	}
@@ -93,7 +93,7 @@ func withPort(address string) (string, error) {
 		host, port = strings.Trim(address, "[]"), strconv.Itoa(topology.ControllerPort)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
-		return "", fmt.Errorf("--join %q is not a host and port, such as 192.0.2.1:%d", address, topology.ControllerPort)
+		return "", fmt.Errorf("%q is not a host and port, such as 192.0.2.1:%d", address, topology.ControllerPort)
 	}
 	return net.JoinHostPort(host, port), nil
 }

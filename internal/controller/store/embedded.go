@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
@@ -23,6 +24,8 @@ type Embedded struct {
 	Dir    string            // where it keeps its data
 	Peers  map[string]string // address (host:port) for peers of every member, by name; this one is among them
 	Client string            // address for etcdctl and others; empty: none
+
+	Cert, Key, Authority string // files for mutual TLS with peers and others; empty: none
 }
 
 const (
@@ -66,21 +69,30 @@ func (e *Embedded) config(cluster string, log *slog.Logger) (*embed.Config, erro
 	c.InitialClusterToken = "netcraq-" + cluster
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newZap(log))
 	c.EnableGRPCGateway = false
-	c.ListenPeerUrls, c.AdvertisePeerUrls = httpURL(self), httpURL(self)
-	c.ListenClientUrls, c.AdvertiseClientUrls = nil, httpURL(self) // nobody is listened to: what is announced does not matter
+	if e.Cert != "" {
+		c.PeerTLSInfo = transport.TLSInfo{CertFile: e.Cert, KeyFile: e.Key, TrustedCAFile: e.Authority, ClientCertAuth: true}
+		c.ClientTLSInfo = c.PeerTLSInfo
+	}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = e.url(self), e.url(self)
+	c.ListenClientUrls, c.AdvertiseClientUrls = nil, e.url(self) // nobody is listened to: what is announced does not matter
 	if e.Client != "" {
-		c.ListenClientUrls, c.AdvertiseClientUrls = httpURL(e.Client), httpURL(e.Client)
+		c.ListenClientUrls, c.AdvertiseClientUrls = e.url(e.Client), e.url(e.Client)
 	}
 	var members []string
 	for name, peer := range e.Peers {
-		members = append(members, name+"="+httpURL(peer)[0].String())
+		members = append(members, name+"="+e.url(peer)[0].String())
 	}
 	slices.Sort(members)
 	c.InitialCluster = strings.Join(members, ",")
 	return c, nil
 }
 
-func httpURL(addr string) []url.URL { return []url.URL{{Scheme: "http", Host: addr}} }
+func (e *Embedded) url(addr string) []url.URL {
+	if e.Cert != "" {
+		return []url.URL{{Scheme: "https", Host: addr}}
+	}
+	return []url.URL{{Scheme: "http", Host: addr}}
+}
 
 // explain says what can be done about an etcd that does not start.
 func (e *Embedded) explain(err error) error {

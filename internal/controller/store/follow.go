@@ -57,7 +57,7 @@ func (s *Store) watch(ctx context.Context, m *image, f Follower) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	events := s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(m.revision+1))
-	next := gathering{store: s}
+	next := gathering{store: s, formation: m.formation}
 	for response := range events {
 		if err := response.Err(); err != nil {
 			return err
@@ -73,9 +73,11 @@ func (s *Store) watch(ctx context.Context, m *image, f Follower) error {
 
 // gathering puts the transactions of one change together.
 type gathering struct {
-	store *Store
-	nodes map[reconfig.NodeID]*reconfig.Node
-	pages map[int][]reconfig.Shard
+	store     *Store
+	formation Formation
+	replicas  int
+	nodes     map[reconfig.NodeID]*reconfig.Node
+	pages     map[int][]reconfig.Shard
 }
 
 func (g *gathering) add(event *clientv3.Event, f Follower) error {
@@ -87,7 +89,7 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 		return fmt.Errorf("somebody deleted %s", event.Kv.Key)
 	}
 	if kind == "settings" {
-		return errors.New("the settings changed")
+		return g.settings(event)
 	}
 	if g.nodes == nil {
 		g.nodes, g.pages = map[reconfig.NodeID]*reconfig.Node{}, map[int][]reconfig.Shard{}
@@ -99,7 +101,7 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 	if kind != "change" {
 		return nil
 	}
-	c := reconfig.Change{Number: part.Change, Shards: map[uint16]reconfig.Shard{}}
+	c := reconfig.Change{Number: part.Change, Shards: map[uint16]reconfig.Shard{}, Replicas: g.replicas}
 	for _, node := range g.nodes {
 		c.Nodes = append(c.Nodes, *node)
 	}
@@ -108,8 +110,22 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 			c.Shards[uint16(page*pageShards+i)] = shard
 		}
 	}
-	g.nodes, g.pages = nil, nil
+	g.nodes, g.pages, g.replicas = nil, nil, 0
 	f.Changed(c)
+	return nil
+}
+
+// settings change in the number of replicas only.
+func (g *gathering) settings(event *clientv3.Event) error {
+	var r settingsRecord
+	if err := decode(string(event.Kv.Key), event.Kv.Value, &r); err != nil {
+		return err
+	}
+	g.replicas = r.Replicas
+	g.formation.Settings.Replicas = r.Replicas
+	if now := r.formation(); now.Settings != g.formation.Settings {
+		return errors.New("the settings changed")
+	}
 	return nil
 }
 

@@ -22,6 +22,7 @@ type Leadership struct {
 	store  *Store
 	alive  context.Context // ends with the etcd lease that the key is bound to
 	shards []reconfig.Shard
+	formed Formation
 	change string // the record of the last change
 }
 
@@ -60,7 +61,7 @@ func (l *Leadership) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.State, l.shards = m.state, slices.Clone(m.state.Shards)
+	l.State, l.shards, l.formed = m.state, slices.Clone(m.state.Shards), m.formation
 	if l.State.Change > 0 {
 		l.change = encode(changeRecord{formatVersion, l.State.Change})
 	}
@@ -103,6 +104,10 @@ func (l *Leadership) operations(c *reconfig.Change) []clientv3.Op {
 	for i := range c.Nodes {
 		ops = append(ops, clientv3.OpPut(l.store.nodeKey(c.Nodes[i].ID), encode(recordOfNode(&c.Nodes[i]))))
 	}
+	if c.Replicas != 0 {
+		l.formed.Settings.Replicas = c.Replicas
+		ops = append(ops, clientv3.OpPut(l.store.key("settings"), encode(recordOfFormation(&l.formed))))
+	}
 	return ops
 }
 
@@ -127,14 +132,4 @@ func (l *Leadership) write(ctx context.Context, ops []clientv3.Op, change string
 		return nil
 	}
 	return errors.Join(ErrForeign, errors.New("somebody else changed the number of the last change in etcd"))
-}
-
-// Resign lets another controller lead at once.
-func (l *Leadership) Resign(ctx context.Context) error {
-	key := l.store.key("leader")
-	try, cancel := context.WithTimeout(ctx, tryFor)
-	defer cancel()
-	_, err := l.store.client.Txn(try).If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(l.Term))).
-		Then(clientv3.OpDelete(key)).Commit()
-	return err
 }
