@@ -50,7 +50,7 @@ static __always_inline int grow_answer(struct __sk_buff *skb, const struct nq_li
 		load_fence();
 		if (*(volatile __u32 *)&o->seq != s.seq)
 			continue;
-		answered(o);
+		answered(o, r.hops);
 		return bpf_redirect(skb->ifindex, 0);
 	}
 	return grow_drop(NQ_OUTCOME_CONTENDED);

@@ -30,8 +30,7 @@ struct nq_work {
 		struct nq_message out;
 		struct nq_short_message out_short;
 	};
-	struct nq_lane_key lane_key; /* scratch of find_lane: the stack is short */
-	struct nq_lane fresh_lane;
+	struct nq_lane_key lane_key; /* the stack is short */
 	__u64 counter;	     /* new value of an ADD, host order */
 	__u64 number;	     /* version the write got */
 	__u32 value_bytes;   /* of the received message */
@@ -61,19 +60,11 @@ struct {
 } nq_works SEC(".maps");
 
 /* The lane of the received write, made if need be; 0 if the table is full. */
-static __always_inline struct nq_lane *find_lane(struct nq_work *w)
+static __always_inline struct nq_lane *own_lane(struct nq_work *w)
 {
-	struct nq_lane *lane;
-
 	w->lane_key.session = w->in.chain.session;
 	w->lane_key.shard = w->shard;
-	lane = bpf_map_lookup_elem(&nq_lanes, &w->lane_key);
-	if (lane)
-		return lane;
-	__builtin_memset(&w->fresh_lane, 0, sizeof(w->fresh_lane));
-	w->fresh_lane.session = w->in.chain.session;
-	bpf_map_update_elem(&nq_lanes, &w->lane_key, &w->fresh_lane, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&nq_lanes, &w->lane_key);
+	return find_lane(&w->lane_key);
 }
 
 /* What decode() says; the other results are outcomes under which the message is dropped. */

@@ -8,6 +8,7 @@
  *   route.h    the FIB, TTL, redirects    clone.h    ACK multicast
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
+ *   copy.h     copies between nodes
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -39,6 +40,8 @@
 #include "update.h"
 
 #include "grow.h"
+
+#include "copy.h"
 
 static __always_inline int not_mine(struct xdp_md *ctx, struct nq_work *w, int chain_op, __be32 epoch)
 {
@@ -184,36 +187,6 @@ int nq_grow(struct __sk_buff *skb)
 	return grow(skb);
 }
 
-/* What the agent asks of nq_drop_lane, in place of a packet: forget this lane if its last write is still seq. */
-struct nq_drop_request {
-	struct nq_lane_key key;
-	__u64 seq;
-};
-
-SEC("xdp")
-int nq_drop_lane(struct xdp_md *ctx)
-{
-	struct nq_drop_request *request = data_of(ctx);
-	struct nq_lane_key key;
-	struct nq_lane *lane;
-	__u64 seq;
-
-	if ((void *)(request + 1) > end_of(ctx))
-		return XDP_ABORTED;
-	key = request->key;
-	seq = request->seq;
-	lane = bpf_map_lookup_elem(&nq_lanes, &key);
-	if (!lane || !lock(&lane->lock))
-		return XDP_DROP;
-	if (lane->session != key.session || lane->seq != seq) {
-		unlock(&lane->lock);
-		return XDP_DROP;
-	}
-	/* The entry stays locked: a packet that waits for it gives up instead of writing into what the entry becomes. */
-	bpf_map_delete_elem(&nq_lanes, &key);
-	return XDP_PASS;
-}
-
 /* Keeps the types in the object's BTF, where Go compares them. */
 const struct nq_punt *keep_punt __attribute__((unused));
 const enum nq_fan keep_fan __attribute__((unused)) = NQ_FAN_ALL;
@@ -221,5 +194,10 @@ const enum nq_counter_index keep_counter_index __attribute__((unused)) = NQ_OUTC
 const enum nq_rule keep_rule __attribute__((unused)) = NQ_RULE_W2;
 const enum nq_state keep_state __attribute__((unused)) = NQ_STATE_NONE;
 const struct nq_drop_request *keep_drop_request __attribute__((unused));
+const struct nq_batch *keep_batch __attribute__((unused));
+const struct nq_record *keep_record __attribute__((unused));
+const struct nq_lane_record *keep_lane_record __attribute__((unused));
+const enum nq_record_state keep_record_state __attribute__((unused)) = NQ_RECORD_ABSENT;
+const enum nq_table keep_table __attribute__((unused)) = NQ_TABLE_OBJECTS;
 
 char _license[] SEC("license") = "GPL";

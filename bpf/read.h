@@ -164,11 +164,26 @@ static __always_inline int write_value(struct xdp_md *ctx, const struct nq_objec
 	return *(volatile __u32 *)&o->seq != s->seq;
 }
 
-static __always_inline int answered(struct nq_object *o)
+/* hops is the reply's second word, which holds the shard. */
+static __always_inline int answered(struct nq_object *o, __u32 hops)
 {
-	o->reads++; /* for placement: CPUs that count at the same time may lose one */
-	count(NQ_OP_READ, NQ_OUTCOME_ANSWERED_CLEAN);
+	__u32 shard = bpf_ntohl(hops) & 0xffff;
+	struct nq_load *load = bpf_map_lookup_elem(&nq_loads, &shard);
+
+	o->reads++; /* CPUs that count at the same time may lose one */
+	if (load)
+		load->plain_reads++;
 	return XDP_TX;
+}
+
+/* Counts a read that the general path answered. */
+static __always_inline void count_read(struct nq_work *w, __u32 outcome)
+{
+	struct nq_load *load = bpf_map_lookup_elem(&nq_loads, &w->shard);
+
+	count(w->op, outcome);
+	if (load)
+		load->other_reads++;
 }
 
 /* Answers once more from the start, in a frame that holds a reply which a writer disturbed. */
@@ -191,7 +206,7 @@ static __noinline int answer_again(struct xdp_md *ctx, struct nq_object *o)
 		write_reply(f, &r, &s);
 		result = write_value(ctx, o, &s);
 		if (result <= 0)
-			return result ? XDP_DROP : answered(o);
+			return result ? XDP_DROP : answered(o, r.hops);
 	}
 	return drop(NQ_OP_READ, NQ_OUTCOME_CONTENDED);
 }
@@ -221,7 +236,7 @@ static __always_inline int answer_plain(struct xdp_md *ctx, const struct nq_live
 	result = write_value(ctx, o, &s);
 	if (result)
 		return result < 0 ? XDP_DROP : answer_again(ctx, o);
-	return answered(o);
+	return answered(o, r.hops);
 }
 
 /*
@@ -269,7 +284,7 @@ static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, st
 	if (action == XDP_PASS) /* counted when the agent answers */
 		return action;
 	o->reads++;
-	count(w->op, outcome);
+	count_read(w, outcome);
 	return action;
 }
 
@@ -302,7 +317,7 @@ static __noinline int read(struct xdp_md *ctx, struct nq_work *w, struct nq_live
 
 	if (!o) {
 		if (relaxed || may) {
-			count(w->op, NQ_OUTCOME_ANSWERED_ABSENT);
+			count_read(w, NQ_OUTCOME_ANSWERED_ABSENT);
 			return answer(ctx, w, NQ_STATUS_NOT_FOUND, 0, epoch);
 		}
 	} else if (lock(&o->seq)) {

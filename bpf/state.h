@@ -83,4 +83,14 @@ struct nq_lane {
 	__u64 session; /* the key again: shows that the entry was reused while a packet waited for its lock */
 };
 
+/* What a shard did on one CPU. */
+struct nq_load {
+	__u64 plain_reads; /* answered by answer_plain or nq_grow, which count nothing else: READ, ANSWERED_CLEAN */
+	__u64 other_reads;
+	__u64 writes; /* versions applied */
+};
+
+/* Tables whose entries are counted in nq_usage. */
+enum nq_table { NQ_TABLE_OBJECTS, NQ_TABLE_LANES, NQ_TABLES };
+
 #endif

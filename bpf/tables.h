@@ -30,6 +30,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 2); /* two a shard */
 	__type(key, __u32);
 	__type(value, struct nq_chain_config);
@@ -71,6 +72,31 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } nq_counters SEC(".maps");
+
+/* By shard. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nq_load);
+} nq_loads SEC(".maps");
+
+/* Entries in use, by enum nq_table. The agent counts those that it deletes itself. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NQ_TABLES);
+	__type(key, __u32);
+	__type(value, __u64);
+} nq_usage SEC(".maps");
+
+static __always_inline void count_entries(__u32 table, __s64 change)
+{
+	__u64 *n = bpf_map_lookup_elem(&nq_usage, &table);
+
+	if (n)
+		__sync_fetch_and_add(n, change);
+}
 
 static __always_inline void count(__u8 op, __u32 outcome)
 {
@@ -137,9 +163,23 @@ static __always_inline struct nq_object *new_object(const void *key)
 	__u32 zero = 0;
 	void *blank = bpf_map_lookup_elem(&nq_blank, &zero);
 
-	if (blank)
-		bpf_map_update_elem(&nq_objects, key, blank, BPF_NOEXIST);
+	if (blank && !bpf_map_update_elem(&nq_objects, key, blank, BPF_NOEXIST))
+		count_entries(NQ_TABLE_OBJECTS, 1);
 	return bpf_map_lookup_elem(&nq_objects, key);
+}
+
+/* The lane, made if need be; 0 if the table is full. */
+static __noinline struct nq_lane *find_lane(const struct nq_lane_key *key)
+{
+	struct nq_lane *lane = bpf_map_lookup_elem(&nq_lanes, key);
+	struct nq_lane fresh = {};
+
+	if (lane)
+		return lane;
+	fresh.session = key->session;
+	if (!bpf_map_update_elem(&nq_lanes, key, &fresh, BPF_NOEXIST))
+		count_entries(NQ_TABLE_LANES, 1);
+	return bpf_map_lookup_elem(&nq_lanes, key);
 }
 
 #endif

@@ -34,7 +34,7 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 
 	if (w->value_bytes > nq_cell_bytes)
 		return drop(w->op, NQ_OUTCOME_TOO_LARGE);
-	lane = find_lane(w);
+	lane = own_lane(w);
 	if (!lane)
 		return drop(w->op, NQ_OUTCOME_FULL);
 	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);

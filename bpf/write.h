@@ -17,6 +17,7 @@ static __always_inline int may_apply(const struct nq_work *w, const struct nq_ob
 static __always_inline void apply_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u64 version,
 					 int counter)
 {
+	struct nq_load *load = bpf_map_lookup_elem(&nq_loads, &w->shard);
 	__u32 n = w->value_bytes;
 
 	if (counter) {
@@ -36,6 +37,8 @@ static __always_inline void apply_locked(struct xdp_md *ctx, struct nq_work *w, 
 	o->tombstone = w->client_op == NQ_OP_DELETE;
 	o->version = version;
 	o->writes++;
+	if (load)
+		load->writes++;
 }
 
 static __always_inline void record(struct nq_work *w, struct nq_lane *lane, __u64 version, __u64 result, __u8 status)
@@ -268,7 +271,7 @@ static __noinline int write(struct xdp_md *ctx, struct nq_work *w, struct nq_liv
 	}
 	if (c->self)
 		return pass(ctx, w, &c->members[0], live->epoch);
-	lane = find_lane(w);
+	lane = own_lane(w);
 	if (!lane) {
 		count(w->op, NQ_OUTCOME_FULL);
 		return answer(ctx, w, NQ_STATUS_FULL, 0, live->epoch);

@@ -40,7 +40,8 @@ type Plane interface {
 	Usage() (Usage, error)
 	// Object returns a copy of one object.
 	Object(key wire.Key) (chain.Object, bool, error)
-	// Dirty returns up to limit objects that are not clean.
+	// Dirty returns up to limit objects that are not clean, but for those of shards whose active tail this node is: what that
+	// holds is committed, and nobody has to be asked about it (C2).
 	Dirty(limit int) ([]KeyedObject, error)
 	// Sessions calls visit for every session, in no order, until it returns false.
 	Sessions(visit func(chain.SessionKey, chain.Session) bool) error

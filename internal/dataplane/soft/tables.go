@@ -41,7 +41,7 @@ func (p *Plane) Usage() (dataplane.Usage, error) {
 	return dataplane.Usage{Objects: objects, Sessions: sessions, MemoryBytes: memory}, nil
 }
 
-// Dirty returns up to limit objects that are not clean. It looks at no others.
+// Dirty returns up to limit objects that are not clean, but for those that this node commits. It looks at no others.
 func (p *Plane) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,6 +49,9 @@ func (p *Plane) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 	for key := range p.dirty {
 		if len(dirty) >= limit {
 			break
+		}
+		if c := p.node.Config(key.Shard(p.options.Shards)); c.State == chain.Active && c.Tail() {
+			continue
 		}
 		dirty = append(dirty, dataplane.KeyedObject{Key: key, Object: copyOf(p.node.Objects()[key])})
 	}

@@ -22,7 +22,7 @@ import (
 // lone is a node alone in its chain, whose program several threads, and so several CPUs, run at the same time.
 type lone struct {
 	objects *objects
-	live    *liveTable
+	shards  *shardTable
 }
 
 func newLone(t *testing.T, o chain.Options) *lone {
@@ -36,18 +36,16 @@ func newLone(t *testing.T, o chain.Options) *lone {
 		t.Fatal(err)
 	}
 	t.Cleanup(objects.close)
-	live, err := mapLive(objects.Live, o.Shards)
+	shards, err := mapShards(objects, o.Shards)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { live.close() })
+	t.Cleanup(func() { shards.close() })
 	configs := map[uint16]chain.ShardConfig{0: {Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me}}}
-	if err := objects.putChains(live, configs); err != nil {
-		t.Fatal(err)
-	}
-	live.switchTo(configs)
-	live.grant(0, dataplane.Forever)
-	return &lone{objects, live}
+	shards.prepare(configs)
+	shards.commit(configs)
+	shards.grant(0, dataplane.Forever)
+	return &lone{objects, shards}
 }
 
 // ask runs one message through the program; false if it was dropped.
@@ -174,7 +172,7 @@ func TestObjectIsWhole(t *testing.T) {
 		}
 		defer stop.Store(true)
 		for range copies {
-			o, _, err := l.objects.object(key)
+			o, _, err := l.objects.object(key, recordBytes(chain.Options{CellBytes: wire.MaxValueBytes}))
 			if err != nil {
 				return err
 			}

@@ -72,6 +72,36 @@ type nqDropRequest struct {
 	Seq uint64
 }
 
+type nqBatch struct {
+	Count    uint32
+	Stride   uint32
+	Reserved uint64
+}
+
+// nqRecord is the header of an object in a batch; its value follows.
+type nqRecord struct {
+	Key        [16]byte
+	Version    uint64
+	Committed  uint64
+	Reads      uint64
+	Writes     uint64
+	ValueSum   uint32
+	ValueBytes uint16
+	Tombstone  uint8
+	State      uint8
+}
+
+type nqLaneRecord struct {
+	Key  nqLaneKey
+	Lane nqLane
+}
+
+type nqLoad struct {
+	PlainReads uint64
+	OtherReads uint64
+	Writes     uint64
+}
+
 // nqPunt is the header of a message handed to the agent; the message follows.
 type nqPunt struct {
 	AtNS         uint64

@@ -19,12 +19,20 @@ func TestLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := unsafe.Sizeof(nqObject{}); got != objectBytes {
-		t.Errorf("objectBytes is %d, the struct has %d", objectBytes, got)
+	for name, sizes := range map[string][2]uintptr{
+		"objectBytes":       {objectBytes, unsafe.Sizeof(nqObject{})},
+		"batchHeader":       {batchHeader, unsafe.Sizeof(nqBatch{})},
+		"objectRecordBytes": {objectRecordBytes, unsafe.Sizeof(nqRecord{})},
+		"laneRecordBytes":   {laneRecordBytes, unsafe.Sizeof(nqLaneRecord{})},
+	} {
+		if sizes[0] != sizes[1] {
+			t.Errorf("%s is %d, the struct has %d", name, sizes[0], sizes[1])
+		}
 	}
 	for name, mirror := range map[string]any{
 		"nq_live": nqLive{}, "nq_member": nqMember{}, "nq_chain_config": nqChainConfig{}, "nq_object": nqObject{},
 		"nq_lane_key": nqLaneKey{}, "nq_lane": nqLane{}, "nq_port": nqPort{}, "nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
+		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_lane_record": nqLaneRecord{}, "nq_load": nqLoad{},
 	} {
 		var s *btf.Struct
 		if err := spec.Types.TypeByName(name, &s); err != nil {
@@ -51,6 +59,11 @@ func TestNumbers(t *testing.T) {
 		"nq_state": {
 			"NQ_STATE_NONE": uint64(chain.None), "NQ_STATE_ACTIVE": uint64(chain.Active), "NQ_STATE_FROZEN": uint64(chain.Frozen),
 		},
+		"nq_record_state": {
+			"NQ_RECORD_ABSENT": recordAbsent, "NQ_RECORD_WHOLE": recordWhole, "NQ_RECORD_CONTENDED": recordContended,
+			"NQ_RECORD_FULL": recordFull, "NQ_RECORD_STATE_BITS": recordStateBits,
+		},
+		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_LANES": tableLanes, "NQ_TABLES": tables},
 		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": 256 << outcomeBits},
 	}
 	for name, want := range shared {

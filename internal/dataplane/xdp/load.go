@@ -24,8 +24,8 @@ var scanObject []byte
 
 // pinned are the maps that outlive the process. The others hold nothing between two packets.
 var pinned = []string{
-	"nq_live", "nq_chains", "nq_objects", "nq_lanes", "nq_counters", "nq_punts", "nq_ports", "nq_fans", "nq_plans",
-	"nq_next_plan",
+	"nq_live", "nq_chains", "nq_objects", "nq_lanes", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
+	"nq_fans", "nq_plans", "nq_next_plan",
 }
 
 // objects is what netcraq.o holds once it is in the kernel.
@@ -36,22 +36,30 @@ type objects struct {
 	EgressTest *ebpf.Program `ebpf:"nq_egress_test"`
 	DropLane   *ebpf.Program `ebpf:"nq_drop_lane"`
 
+	Export      *ebpf.Program `ebpf:"nq_export"`
+	Import      *ebpf.Program `ebpf:"nq_import"`
+	ImportLanes *ebpf.Program `ebpf:"nq_import_lanes"`
+
 	Live     *ebpf.Map `ebpf:"nq_live"`
 	Chains   *ebpf.Map `ebpf:"nq_chains"`
 	Objects  *ebpf.Map `ebpf:"nq_objects"`
 	Lanes    *ebpf.Map `ebpf:"nq_lanes"`
 	Counters *ebpf.Map `ebpf:"nq_counters"`
+	Loads    *ebpf.Map `ebpf:"nq_loads"`
+	Usage    *ebpf.Map `ebpf:"nq_usage"`
 	Punts    *ebpf.Map `ebpf:"nq_punts"`
 	Ports    *ebpf.Map `ebpf:"nq_ports"`
 	Fans     *ebpf.Map `ebpf:"nq_fans"`
 }
 
 func (o *objects) close() {
-	for _, p := range []*ebpf.Program{o.Ingress, o.Egress, o.Grow, o.EgressTest, o.DropLane} {
+	for _, p := range []*ebpf.Program{
+		o.Ingress, o.Egress, o.Grow, o.EgressTest, o.DropLane, o.Export, o.Import, o.ImportLanes,
+	} {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Punts, o.Ports, o.Fans,
+		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Ports, o.Fans,
 	} {
 		m.Close()
 	}
@@ -101,6 +109,7 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 	spec.Maps["nq_objects"].ValueSize = entry
 	spec.Maps["nq_blank"].ValueSize = entry
 	spec.Maps["nq_lanes"].MaxEntries = uint32(o.MaxSessions)
+	spec.Maps["nq_loads"].MaxEntries = uint32(o.Shards)
 	return spec, nil
 }
 
@@ -150,11 +159,14 @@ func explainLoad(err error, pin string) error {
 	return err
 }
 
-// scanner loads the program that walks over the objects.
-func scanner() (*ebpf.Collection, error) {
+// scanner loads the programs that walk over tables.
+func scanner(shards int) (*ebpf.Collection, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(scanObject))
 	if err != nil {
 		return nil, fmt.Errorf("the scan program in this binary: %w", err)
+	}
+	if err := spec.Variables["nq_shard_mask"].Set(uint32(shards - 1)); err != nil {
+		return nil, fmt.Errorf("nq_shard_mask: %w", err)
 	}
 	c, err := ebpf.NewCollection(spec)
 	if err != nil {

@@ -43,6 +43,8 @@ func (s *localServer) run() {
 // serve runs one message through the program and sends what comes of it. A failure is a lost packet.
 func (s *localServer) serve(message []byte, from netip.AddrPort) {
 	p := s.plane
+	p.running.RLock()
+	defer p.running.RUnlock()
 	in := frame.Append(nil, &frame.Packet{From: from, To: p.info.Addr, Message: message})
 	action, out, err := runOnce(p.objects.Ingress, in, p.ports[0].index)
 	if err != nil || (action != xdpTX && action != xdpRedirect) {

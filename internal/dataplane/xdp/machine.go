@@ -26,7 +26,7 @@ type Machine struct {
 	ended   chan struct{}
 	ifindex int
 	objects *objects
-	live    *liveTable
+	shards  *shardTable
 	options chain.Options
 	transit bool           // route messages to other nodes, which cases expect to pass
 	before  chain.Counters // counted before the last Reset
@@ -151,12 +151,7 @@ func (m *Machine) Reset(o chain.Options) error {
 
 // clear empties the tables, which is faster than to load the program again.
 func (m *Machine) clear() error {
-	m.live.clear()
-	for shard := range m.options.Shards {
-		if err := m.objects.Chains.Put(uint32(2*shard), nqChainConfig{}); err != nil {
-			return err
-		}
-	}
+	m.shards.clear()
 	for _, table := range []*ebpf.Map{m.objects.Objects, m.objects.Lanes} {
 		if err := deleteAll(table); err != nil {
 			return err
@@ -187,7 +182,7 @@ func (m *Machine) load(o chain.Options) error {
 	if m.objects, err = load(o, c, ""); err != nil {
 		return err
 	}
-	if m.live, err = mapLive(m.objects.Live, o.Shards); err != nil {
+	if m.shards, err = mapShards(m.objects, o.Shards); err != nil {
 		return err
 	}
 	m.options, m.before = o, nil
@@ -203,9 +198,9 @@ func (m *Machine) load(o chain.Options) error {
 }
 
 func (m *Machine) unload() {
-	if m.live != nil {
-		m.live.close()
-		m.live = nil
+	if m.shards != nil {
+		m.shards.close()
+		m.shards = nil
 	}
 	if m.objects != nil {
 		m.objects.close()
@@ -223,7 +218,7 @@ func (m *Machine) Load(s conformance.State) error {
 		return err
 	}
 	for number, shard := range s.Shards {
-		m.live.grant(number, shard.Lease)
+		m.shards.grant(number, shard.Lease)
 	}
 	for k, o := range s.Objects {
 		entry, err := encodeObject(o, objectBytes+cellBytes(m.options))
@@ -246,10 +241,8 @@ func (m *Machine) configure(configs map[uint16]chain.ShardConfig) error {
 	if err := chain.ValidateAll(configs, m.options.Shards); err != nil {
 		return err
 	}
-	if err := m.objects.putChains(m.live, configs); err != nil {
-		return err
-	}
-	m.live.switchTo(configs)
+	m.shards.prepare(configs)
+	m.shards.commit(configs)
 	return nil
 }
 
@@ -330,11 +323,13 @@ func (m *Machine) State() (conformance.State, error) {
 			delete(s.Counters, c)
 		}
 	}
-	err = m.objects.sessions(func(k chain.SessionKey, session chain.Session) bool {
-		s.Sessions[k] = session
-		return true
-	})
-	if err != nil {
+	var laneKey nqLaneKey
+	var lane nqLane
+	lanes := m.objects.Lanes.Iterate()
+	for lanes.Next(&laneKey, &lane) {
+		s.Sessions[laneKey.sessionKey()] = lane.session()
+	}
+	if err := lanes.Err(); err != nil {
 		return s, err
 	}
 	var key, entry []byte

@@ -19,7 +19,7 @@ import (
 )
 
 // needRoot skips a test that must load BPF programs; CI has the right to, so there it fails.
-func needRoot(t *testing.T) {
+func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() == 0 {
 		return

@@ -32,14 +32,16 @@ type Plane struct {
 	ports   []port
 	local   *localServer
 	pin     string
-	live    *liveTable
+	shards  *shardTable
+	usage   []uint64 // memory of nq_usage
 	socket  *net.UDPConn
 	punts   *puntReader
 	scanner *ebpf.Collection
 
-	configuring sync.Mutex // held while configurations change
-	unquiet     bool       // packets may be under way that began before the last change; guarded by configuring
-	scanning    sync.Mutex
+	configuring sync.Mutex   // held while configurations change
+	unquiet     bool         // packets may be under way that began before the last change; guarded by configuring
+	running     sync.RWMutex // read-held while this process runs the program on a message
+	walking     sync.Mutex   // held by a walk over a table, and by whoever deletes entries; before configuring
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -106,8 +108,11 @@ func (p *Plane) start(o Options) error {
 			return err
 		}
 	}
-	if p.live, err = mapLive(p.objects.Live, o.Chain.Shards); err != nil {
+	if p.shards, err = mapShards(p.objects, o.Chain.Shards); err != nil {
 		return err
+	}
+	if p.usage, err = mapArray[uint64](p.objects.Usage, tables); err != nil {
+		return fmt.Errorf("mapping the table of usage: %w", err)
 	}
 	if err := fillFans(p.objects, p.ports); err != nil {
 		return fmt.Errorf("preparing ACK multicast: %w", err)
@@ -115,7 +120,7 @@ func (p *Plane) start(o Options) error {
 	if p.punts, err = readPunts(p.objects.Punts, p.socket); err != nil {
 		return err
 	}
-	if p.scanner, err = scanner(); err != nil {
+	if p.scanner, err = scanner(o.Chain.Shards); err != nil {
 		return err
 	}
 	if err := enableForwarding(loopback); err != nil {
@@ -156,8 +161,11 @@ func (p *Plane) Close() error {
 			}
 		}
 	}
-	if p.live != nil {
-		errs = append(errs, p.live.close())
+	if p.shards != nil {
+		errs = append(errs, p.shards.close())
+	}
+	if p.usage != nil {
+		errs = append(errs, unmapArray(p.usage))
 	}
 	if p.scanner != nil {
 		p.scanner.Close()
@@ -173,22 +181,18 @@ func (p *Plane) Info() dataplane.Info { return p.info }
 
 // Config implements [dataplane.Plane].
 func (p *Plane) Config(shard uint16) (chain.ShardConfig, error) {
-	if err := p.live.check(shard); err != nil {
+	if err := p.shards.check(shard); err != nil {
 		return chain.ShardConfig{}, err
 	}
-	var c nqChainConfig
-	if err := p.objects.Chains.Lookup(uint32(shard)*2+uint32(p.live.slot(shard)), &c); err != nil {
-		return chain.ShardConfig{}, fmt.Errorf("shard %d: %w", shard, err)
-	}
-	return c.shardConfig(), nil
+	return p.shards.config(shard), nil
 }
 
 // Grant implements [dataplane.Plane].
 func (p *Plane) Grant(shard uint16, d time.Duration) error {
-	if err := p.live.check(shard); err != nil {
+	if err := p.shards.check(shard); err != nil {
 		return err
 	}
-	p.live.grant(shard, d)
+	p.shards.grant(shard, d)
 	return nil
 }
 
@@ -197,7 +201,7 @@ func (p *Plane) Clock() uint64 { return dataplane.BootTime() }
 
 // Renew implements [dataplane.Plane].
 func (p *Plane) Renew(until uint64) error {
-	p.live.renew(until)
+	p.shards.renew(until)
 	return nil
 }
 

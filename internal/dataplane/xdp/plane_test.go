@@ -21,7 +21,7 @@ import (
 )
 
 // inNamespace runs f on a thread in a new network namespace with the veth pair of [Machine] and a second one, "near2".
-func inNamespace(t *testing.T, f func() error) {
+func inNamespace(t testing.TB, f func() error) {
 	t.Helper()
 	needRoot(t)
 	result := make(chan error)
@@ -47,7 +47,7 @@ func inNamespace(t *testing.T, f func() error) {
 	}
 }
 
-func testOptions(t *testing.T) Options {
+func testOptions(t testing.TB) Options {
 	pin := fmt.Sprintf("%s/netcraq-test-%d", bpfFS, os.Getpid())
 	t.Cleanup(func() {
 		if err := Remove(pin); err != nil {

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Copies of objects and lanes between nodes, for the agent, while packets go on: programs that it runs in place of system
+ * calls on the tables, because only a program can take the locks, and many copies go into one call. In place of a packet
+ * they get a batch.
+ */
+#ifndef NQ_COPY_H
+#define NQ_COPY_H
+
+struct nq_batch {
+	__u32 count;
+	__u32 stride; /* bytes from one record to the next */
+	__u64 reserved;
+};
+
+enum nq_record_state {
+	NQ_RECORD_ABSENT,
+	NQ_RECORD_WHOLE,
+	NQ_RECORD_CONTENDED, /* a writer was inside at every try */
+	NQ_RECORD_FULL,	     /* no room in the table */
+	NQ_RECORD_STATE_BITS = 2,
+};
+
+/* An object in a batch; its value follows. */
+struct nq_record {
+	__u8 key[16];
+	__u64 version;
+	__u64 committed;
+	__u64 reads;
+	__u64 writes;
+	__u32 value_sum;
+	__u16 value_bytes;
+	__u8 tombstone;
+	__u8 state; /* what nq_export says; of NQ_RECORD_* */
+};
+
+struct nq_lane_record {
+	struct nq_lane_key key;
+	struct nq_lane lane;
+};
+
+struct copying {
+	struct xdp_md *ctx;
+	__u32 at; /* the next record */
+	__u32 stride;
+	__u32 done;
+	__u32 state;
+};
+
+/* Fills in the record whose key it holds. */
+static __always_inline void export_object(struct copying *c, struct nq_record *r, const struct nq_object *o)
+{
+	r->state = NQ_RECORD_CONTENDED;
+	for (int i = 0; i < NQ_READ_TRIES; i++) {
+		__u32 n, seq = *(volatile __u32 *)&o->seq;
+
+		load_fence();
+		n = *(volatile __u16 *)&o->value_bytes;
+		if ((seq & 1) || n > nq_cell_bytes)
+			continue;
+		r->version = o->version;
+		r->committed = o->committed;
+		r->reads = o->reads;
+		r->writes = o->writes;
+		r->value_sum = o->value_sum;
+		r->value_bytes = n;
+		r->tombstone = o->tombstone;
+		if (n && bpf_xdp_store_bytes(c->ctx, c->at + sizeof(*r), (void *)o->value, n))
+			return;
+		load_fence();
+		if (*(volatile __u32 *)&o->seq == seq) {
+			r->state = NQ_RECORD_WHOLE;
+			return;
+		}
+	}
+}
+
+static long export_next(__u32 i, struct copying *c)
+{
+	struct nq_record r;
+	struct nq_object *o;
+
+	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
+		return 1;
+	o = bpf_map_lookup_elem(&nq_objects, r.key);
+	r.state = NQ_RECORD_ABSENT;
+	if (o)
+		export_object(c, &r, o);
+	if (bpf_xdp_store_bytes(c->ctx, c->at, &r, sizeof(r)))
+		return 1;
+	c->at += c->stride;
+	c->done++;
+	return 0;
+}
+
+/* Applies a copy that is newer than the object; the mark rises only. */
+static __always_inline void import_locked(struct copying *c, const struct nq_record *r, struct nq_object *o)
+{
+	__u32 n = r->value_bytes;
+
+	if (r->version > o->version) {
+		if (n && n <= nq_cell_bytes)
+			bpf_xdp_load_bytes(c->ctx, c->at + sizeof(*r), o->value, n);
+		o->value_bytes = n;
+		o->value_sum = r->value_sum;
+		o->tombstone = r->tombstone;
+		o->version = r->version;
+	}
+	if (r->committed > o->committed)
+		o->committed = r->committed;
+}
+
+static long import_next(__u32 i, struct copying *c)
+{
+	struct nq_record r;
+	struct nq_object *o;
+
+	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)) || r.value_bytes > nq_cell_bytes)
+		return 1;
+	o = bpf_map_lookup_elem(&nq_objects, r.key);
+	if (!o)
+		o = new_object(r.key);
+	c->state = NQ_RECORD_FULL;
+	if (!o)
+		return 1;
+	c->state = NQ_RECORD_CONTENDED;
+	if (!lock(&o->seq))
+		return 1;
+	import_locked(c, &r, o);
+	unlock(&o->seq);
+	c->state = NQ_RECORD_WHOLE;
+	c->at += c->stride;
+	c->done++;
+	return 0;
+}
+
+static __always_inline void import_lane_locked(const struct nq_lane *from, struct nq_lane *lane)
+{
+	if (from->seq <= lane->seq)
+		return;
+	lane->op = from->op;
+	lane->status = from->status;
+	lane->seq = from->seq;
+	lane->version = from->version;
+	lane->result = from->result;
+	lane->key_lo = from->key_lo;
+}
+
+static long import_lane_next(__u32 i, struct copying *c)
+{
+	struct nq_lane_record r;
+	struct nq_lane *lane;
+
+	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
+		return 1;
+	lane = find_lane(&r.key);
+	c->state = NQ_RECORD_FULL;
+	if (!lane)
+		return 1;
+	c->state = NQ_RECORD_CONTENDED;
+	if (!lock(&lane->lock))
+		return 1;
+	if (lane->session != r.key.session) { /* dropped meanwhile, and the entry used again */
+		unlock(&lane->lock);
+		return 1;
+	}
+	import_lane_locked(&r.lane, lane);
+	unlock(&lane->lock);
+	c->state = NQ_RECORD_WHOLE;
+	c->at += c->stride;
+	c->done++;
+	return 0;
+}
+
+static __always_inline int begin_batch(struct xdp_md *ctx, struct copying *c, __u32 *count)
+{
+	struct nq_batch batch;
+
+	if (bpf_xdp_load_bytes(ctx, 0, &batch, sizeof(batch)))
+		return 0;
+	c->ctx = ctx;
+	c->at = sizeof(batch);
+	c->stride = batch.stride;
+	c->done = c->state = 0;
+	*count = batch.count;
+	return 1;
+}
+
+/* What the programs return: how many records are done, and why the next one is not. */
+static __always_inline int end_batch(const struct copying *c)
+{
+	return c->done << NQ_RECORD_STATE_BITS | (c->state & ((1 << NQ_RECORD_STATE_BITS) - 1));
+}
+
+/* Fills in the objects whose keys stand in the batch, each as it is at one moment. */
+SEC("xdp")
+int nq_export(struct xdp_md *ctx)
+{
+	struct copying c;
+	__u32 count;
+
+	if (!begin_batch(ctx, &c, &count))
+		return 0;
+	bpf_loop(count, export_next, &c, 0);
+	return end_batch(&c);
+}
+
+/* Takes over the objects of the batch, up to the first that it cannot. */
+SEC("xdp")
+int nq_import(struct xdp_md *ctx)
+{
+	struct copying c;
+	__u32 count;
+
+	if (!begin_batch(ctx, &c, &count))
+		return 0;
+	bpf_loop(count, import_next, &c, 0);
+	return end_batch(&c);
+}
+
+SEC("xdp")
+int nq_import_lanes(struct xdp_md *ctx)
+{
+	struct copying c;
+	__u32 count;
+
+	if (!begin_batch(ctx, &c, &count))
+		return 0;
+	bpf_loop(count, import_lane_next, &c, 0);
+	return end_batch(&c);
+}
+
+/* What the agent asks of nq_drop_lane, in place of a packet: forget this lane if its last write is still seq. */
+struct nq_drop_request {
+	struct nq_lane_key key;
+	__u64 seq;
+};
+
+SEC("xdp")
+int nq_drop_lane(struct xdp_md *ctx)
+{
+	struct nq_drop_request *request = data_of(ctx);
+	struct nq_lane_key key;
+	struct nq_lane *lane;
+	__u64 seq;
+
+	if ((void *)(request + 1) > end_of(ctx))
+		return XDP_ABORTED;
+	key = request->key;
+	seq = request->seq;
+	lane = bpf_map_lookup_elem(&nq_lanes, &key);
+	if (!lane || !lock(&lane->lock))
+		return XDP_DROP;
+	if (lane->session != key.session || lane->seq != seq) {
+		unlock(&lane->lock);
+		return XDP_DROP;
+	}
+	/* The entry stays locked: a packet that waits for it gives up instead of writing into what the entry becomes. */
+	if (!bpf_map_delete_elem(&nq_lanes, &key))
+		count_entries(NQ_TABLE_LANES, -1);
+	return XDP_PASS;
+}
+
+#endif

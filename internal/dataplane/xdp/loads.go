@@ -1,0 +1,98 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+const outcomeBits = 5 // of an index of nq_counters; the op stands above
+
+// Indexes of nq_usage.
+const (
+	tableObjects = iota
+	tableLanes
+	tables
+)
+
+// perCPU reads a whole per-CPU array and adds up its elements.
+func perCPU[T any](m *ebpf.Map, add func(index int, value T)) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	entries := int(m.MaxEntries())
+	keys, values := make([]uint32, entries), make([]T, entries*cpus)
+	var cursor ebpf.MapBatchCursor
+	n, err := m.BatchLookup(&cursor, keys, values, nil)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("reading counters: %w", err)
+	}
+	for i, key := range keys[:n] {
+		for _, v := range values[i*cpus : (i+1)*cpus] {
+			add(int(key), v)
+		}
+	}
+	return nil
+}
+
+// Counters implements [dataplane.Plane].
+func (p *Plane) Counters() (chain.Counters, error) { return p.objects.counters() }
+
+func (o *objects) counters() (chain.Counters, error) {
+	out := make(chain.Counters)
+	err := perCPU(o.Counters, func(index int, n uint64) {
+		if n != 0 {
+			out[chain.Counter{Op: wire.Op(index >> outcomeBits), Outcome: wire.Outcome(index & (1<<outcomeBits - 1))}] += n
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	plain := uint64(0)
+	if err := perCPU(o.Loads, func(_ int, l nqLoad) { plain += l.PlainReads }); err != nil {
+		return nil, err
+	}
+	if plain != 0 {
+		out[chain.Counter{Op: wire.OpRead, Outcome: wire.OutcomeAnsweredClean}] += plain
+	}
+	return out, nil
+}
+
+// Loads implements [dataplane.Plane].
+func (p *Plane) Loads() ([]dataplane.ShardLoad, error) { return p.objects.loads() }
+
+func (o *objects) loads() ([]dataplane.ShardLoad, error) {
+	loads := make([]dataplane.ShardLoad, o.Loads.MaxEntries())
+	err := perCPU(o.Loads, func(shard int, l nqLoad) {
+		loads[shard].Reads += l.PlainReads + l.OtherReads
+		loads[shard].Writes += l.Writes
+	})
+	return loads, err
+}
+
+// Usage implements [dataplane.Plane].
+func (p *Plane) Usage() (dataplane.Usage, error) {
+	u := dataplane.Usage{
+		Objects:  int(atomic.LoadUint64(&p.usage[tableObjects])),
+		Sessions: int(atomic.LoadUint64(&p.usage[tableLanes])),
+	}
+	for _, m := range []*ebpf.Map{
+		p.objects.Objects, p.objects.Lanes, p.objects.Chains, p.objects.Live, p.objects.Counters, p.objects.Loads,
+	} {
+		info, err := m.Info()
+		if err != nil {
+			return u, err
+		}
+		if bytes, ok := info.Memlock(); ok {
+			u.MemoryBytes += bytes
+		}
+	}
+	return u, nil
+}
