@@ -117,8 +117,52 @@ func printReports(out io.Writer, reports []*agent.Report) error {
 		return err
 	}
 	fmt.Fprintln(out)
+	printMemberships(out, reports)
 	printChains(out, reports)
 	return printCounters(out, reports)
+}
+
+// printMemberships shows how the nodes stand with their controllers, if they have any.
+func printMemberships(out io.Writer, reports []*agent.Report) {
+	if !slices.ContainsFunc(reports, func(r *agent.Report) bool { return r.Membership != nil }) {
+		return
+	}
+	table := newTable(out)
+	fmt.Fprintln(table, "NODE\tCLUSTER\tNUMBER\tLEASE\tTERM\tCONTROLLERS\tCOPIES HERE\tDELETING\tNOTE")
+	for _, r := range reports {
+		m := r.Membership
+		if m == nil {
+			continue
+		}
+		lease := "none"
+		if m.LeaseLeftMS > 0 {
+			lease = fmt.Sprintf("%.0f ms", m.LeaseLeftMS)
+		}
+		attended, note := 0, m.Refused
+		for _, c := range m.Controllers {
+			switch {
+			case c.Trouble == "":
+				attended++
+			case note == "":
+				note = c.Address + ": " + c.Trouble
+			}
+		}
+		running, objects := 0, uint64(0)
+		for _, c := range m.Copies {
+			if !c.Complete {
+				running++
+				objects += c.Objects
+			}
+		}
+		copies := "-"
+		if running > 0 {
+			copies = fmt.Sprintf("%s shards, %s objects", grouped(uint64(running)), grouped(objects))
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d of %d\t%s\t%d\t%s\n", r.Name, m.Cluster, m.Node, lease, m.Term,
+			attended, len(m.Controllers), copies, m.Wiping, note)
+	}
+	table.Flush()
+	fmt.Fprintln(out)
 }
 
 // printChains lists what each node believes its chains to be: differences are worth seeing.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/dataplane"
 	"github.com/netcraq/netcraq/internal/topology"
@@ -25,6 +26,8 @@ type Options struct {
 	Plane   dataplane.Plane   // the caller closes it, after the agent has stopped
 	API     string            // TCP address to serve the API on; empty for none
 	Log     *slog.Logger      // nil: slog.Default()
+
+	ServerOptions []grpc.ServerOption // of the API, such as credentials
 
 	SettleEvery time.Duration // 0: DefaultSettleEvery
 	SweepEvery  time.Duration // 0: DefaultSweepEvery

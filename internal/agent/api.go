@@ -39,7 +39,7 @@ func Dial(addr string, options ...grpc.DialOption) (agentv1.AgentClient, *grpc.C
 }
 
 func (a *Agent) serveAPI(ctx context.Context) error {
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes))
+	server := grpc.NewServer(append([]grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessageBytes)}, a.options.ServerOptions...)...)
 	agentv1.RegisterAgentServer(server, &service{agent: a, plane: a.options.Plane})
 	if a.membership != nil {
 		controllerv1.RegisterControllerServer(server, &a.membership.relay)

@@ -51,7 +51,7 @@ func (j *Join) askOne(ctx context.Context, controller string, hello *controllerv
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	id := j.Identity
-	client, conn, err := dialController(controller)
+	client, conn, err := dialController(controller, j.DialOptions)
 	if err != nil {
 		return id, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -28,14 +29,16 @@ const (
 	silenceWithin = 2 * time.Second
 )
 
-// dialController returns a client of a controller, or of an agent that relays the map.
-func dialController(address string) (controllerv1.ControllerClient, *grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+// dialController returns a client of a controller. Nothing is sent before the first call.
+func dialController(address string, options []grpc.DialOption) (controllerv1.ControllerClient, *grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: silenceWithin}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: attendAgain, Multiplier: 2, MaxDelay: attendPause}, MinConnectTimeout: silenceWithin,
-		}))
+		}),
+	}, options...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("controller %s: %w", address, err)
 	}
@@ -98,7 +101,7 @@ func (l *link) lost(err error) bool {
 func (l *link) attend(ctx context.Context) (welcomed bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	client, conn, err := dialController(l.address)
+	client, conn, err := dialController(l.address, l.membership.join.DialOptions)
 	if err != nil {
 		return false, err
 	}
@@ -195,6 +198,13 @@ func (l *link) welcome(w *controllerv1.Welcome) error {
 	return nil
 }
 
+// welcomedBy is the name of the controller while the node attends to it; empty while it does not.
+func (l *link) welcomedBy() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.name
+}
+
 // send queues a message that must not be left out.
 func (l *link) send(m *controllerv1.NodeMessage) {
 	l.mu.Lock()
@@ -248,13 +258,13 @@ func (l *link) sendAll(ctx context.Context, stream attendStream) {
 
 // receive takes what the controller says until the connection ends. Nothing in it waits for the plane.
 func (l *link) receive(stream attendStream) error {
-	l.mu.Lock()
-	name := l.name
-	l.mu.Unlock()
-	m := l.membership
+	name, m := l.welcomedBy(), l.membership
 	for {
 		in, err := stream.Recv()
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF):
+			return errors.New("the controller ended the connection")
+		case err != nil:
 			return err
 		}
 		switch kind := in.GetKind().(type) {

@@ -2,12 +2,7 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"os"
-	"strconv"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/dataplane"
@@ -63,7 +58,7 @@ func (m *membership) leaseLeft() time.Duration {
 // tellLoadEvery is the time between two messages about what the node does.
 const tellLoadEvery = time.Second
 
-// tellLoad tells the controllers what the node does.
+// tellLoad tells the controllers what the node does, and looks whether they are there at all.
 func (m *membership) tellLoad(ctx context.Context) {
 	report := reporter{log: m.log, what: "cannot tell the node's load"}
 	var before []dataplane.ShardLoad
@@ -76,6 +71,7 @@ func (m *membership) tellLoad(ctx context.Context) {
 			before, last = loads, now
 		}
 		report.result(err)
+		m.callAgain()
 		return tellLoadEvery
 	})
 }
@@ -97,26 +93,5 @@ func (m *membership) sendLoad(interval time.Duration, before, now []dataplane.Sh
 		}
 	}
 	m.tell(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Load{Load: load}})
-	return nil
-}
-
-// agentNice is the priority of an agent that takes part in a cluster: a beat that is late looks like a node that is gone.
-const agentNice = -10
-
-// raisePriority gives all threads of the process, and those that they will start, more than their share of a busy machine.
-func raisePriority() error {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return err
-	}
-	for _, thread := range threads {
-		id, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			return err
-		}
-		if err := unix.Setpriority(unix.PRIO_PROCESS, id, agentNice); err != nil && !errors.Is(err, unix.ESRCH) {
-			return err
-		}
-	}
 	return nil
 }

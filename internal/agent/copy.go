@@ -57,7 +57,7 @@ func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	client, conn, err := Dial(job.Source)
+	client, conn, err := Dial(job.Source, m.join.DialOptions...)
 	if err != nil {
 		return 0, err
 	}

@@ -31,6 +31,34 @@ type Report struct {
 	Chains      []Chain      `json:"chains"`
 	Counters    []Count      `json:"counters"`
 	Object      *ObjectState `json:"object,omitempty"`
+	Membership  *Membership  `json:"membership,omitempty"`
+}
+
+// Membership is the node's part in a cluster that controllers run.
+type Membership struct {
+	Cluster     string       `json:"cluster"`
+	Node        uint32       `json:"node"`
+	LeaseLeftMS float64      `json:"lease_left_ms"` // not positive: it answers no reads
+	Term        uint64       `json:"term"`
+	Refused     string       `json:"refused,omitempty"` // why it cannot do what it was told last
+	Wiping      uint32       `json:"wiping"`            // shards that it left and still deletes
+	Controllers []Attendance `json:"controllers"`
+	Copies      []Copy       `json:"copies"`
+}
+
+// Attendance is how a node stands with a controller.
+type Attendance struct {
+	Address string `json:"address"`
+	Trouble string `json:"trouble,omitempty"` // why it does not attend to it
+}
+
+// Copy is how far the copy of a shard to the node has come.
+type Copy struct {
+	Shard    uint32 `json:"shard"`
+	Epoch    uint32 `json:"epoch"`
+	Objects  uint64 `json:"objects"`
+	Bytes    uint64 `json:"bytes"`
+	Complete bool   `json:"complete"`
 }
 
 // Chain is one chain that the node is in, and its shards.
@@ -119,7 +147,7 @@ func inspect(ctx context.Context, target Target, key []byte) (*Report, error) {
 		Name: info.Name, API: target.API, Addr: info.Addr, Plane: info.Plane, Mode: info.Mode, Why: info.Why, Clones: info.Clones,
 		CellBytes: info.CellBytes, MaxObjects: info.MaxObjects, MaxSessions: info.MaxSessions,
 		Objects: usage.Objects, Sessions: usage.Sessions, MemoryBytes: usage.MemoryBytes,
-		Chains: chainsOf(shards), Counters: countsOf(counters),
+		Chains: chainsOf(shards), Counters: countsOf(counters), Membership: membershipOf(info.GetMembership()),
 	}
 	if len(key) == 0 {
 		return r, nil
@@ -133,6 +161,24 @@ func inspect(ctx context.Context, target Target, key []byte) (*Report, error) {
 		Tombstone: o.Tombstone, Value: o.Value, Reads: o.Reads, Writes: o.Writes,
 	}
 	return r, nil
+}
+
+func membershipOf(in *agentv1.Membership) *Membership {
+	if in == nil {
+		return nil
+	}
+	const usPerMS = 1000
+	out := &Membership{
+		Cluster: in.Cluster, Node: in.Node, LeaseLeftMS: float64(in.LeaseLeftUs) / usPerMS, Term: in.Term, Refused: in.Refused,
+		Wiping: in.Wiping, Controllers: []Attendance{}, Copies: []Copy{},
+	}
+	for _, c := range in.Controllers {
+		out.Controllers = append(out.Controllers, Attendance{c.Address, c.Trouble})
+	}
+	for _, c := range in.Copies {
+		out.Copies = append(out.Copies, Copy{c.Shard, c.Epoch, c.Objects, c.Bytes, c.Complete})
+	}
+	return out
 }
 
 func chainsOf(in *agentv1.ShardsResponse) []Chain {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/dataplane"
@@ -27,6 +28,7 @@ type Join struct {
 	Capacity    uint32 // share of the shards, relative to other nodes
 	CopyKiBs    uint32 // bound for what it copies from one node, in KiB a second; 0: none
 	Identity    Identity
+	DialOptions []grpc.DialOption // towards controllers and other agents, such as credentials
 	// Remember keeps a new identity for as long as the plane may outlive this process; nil: it does not.
 	Remember func(note []byte) error
 }
@@ -142,9 +144,6 @@ func (m *membership) remember(id Identity) error {
 
 // serve takes part until ctx ends.
 func (m *membership) serve(ctx context.Context) error {
-	if err := raisePriority(); err != nil {
-		m.log.Debug("beats may be late on a busy machine: the agent may not raise its priority", "error", err)
-	}
 	context.AfterFunc(ctx, func() { close(m.relay.over) })
 	group, ctx := errgroup.WithContext(ctx)
 	m.start = func(do func(context.Context)) context.CancelFunc {
@@ -183,6 +182,24 @@ func (m *membership) call(controllers []string) {
 			m.links[address] = l
 		}
 	}
+}
+
+// callAgain calls, beside the controllers that the node knows, those that it was started with, when none welcomes it:
+// the cluster may have moved.
+func (m *membership) callAgain() {
+	var known []string
+	for _, l := range m.attended() {
+		if l.welcomedBy() != "" {
+			return
+		}
+		known = append(known, l.address)
+	}
+	for _, address := range m.join.Controllers {
+		if !slices.Contains(known, address) {
+			known = append(known, address)
+		}
+	}
+	m.call(known)
 }
 
 // attended are the controllers' links, by address.

@@ -29,7 +29,7 @@ func (r *mapRelay) follow(ctx context.Context, m *membership) {
 	pause := attendAgain
 	for ctx.Err() == nil {
 		for _, l := range m.attended() {
-			heard, err := r.hear(ctx, l.address)
+			heard, err := r.hear(ctx, l.address, m.join.DialOptions)
 			if ctx.Err() != nil {
 				return
 			}
@@ -47,10 +47,10 @@ func (r *mapRelay) follow(ctx context.Context, m *membership) {
 }
 
 // hear takes the maps of one controller while it sends them.
-func (r *mapRelay) hear(ctx context.Context, address string) (heard bool, err error) {
+func (r *mapRelay) hear(ctx context.Context, address string, options []grpc.DialOption) (heard bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	client, conn, err := dialController(address)
+	client, conn, err := dialController(address, options)
 	if err != nil {
 		return false, err
 	}
