@@ -9,31 +9,36 @@ import (
 // hope that its node comes back.
 func (d *draft) trim() {
 	for _, number := range sorted(d.l.trims) {
-		if !d.touched(number) {
-			d.trimShard(number)
+		if !d.touched(number) && d.trimShard(number) {
 			delete(d.l.trims, number)
 		}
 	}
 }
 
-func (d *draft) trimShard(number uint16) {
+// trimShard reports whether there is nothing to wait for. If all who could go on are silent too, they may be dead as well, and only not suspected yet.
+func (d *draft) trimShard(number uint16) bool {
 	l, s := d.l, &d.l.state.Shards[number]
 	gone := func(id NodeID) bool { return l.gone[id] }
-	dead := func(id NodeID) bool { return gone(id) || d.standing(id).Bars() && (d.whys[id] != "" || !l.returning(id)) }
+	dead := func(id NodeID) bool {
+		return gone(id) || d.standing(id).Bars() && (d.whys[id] != "" || !l.returning(id))
+	}
 	complete := d.complete(number)
-	alive := slices.ContainsFunc(complete, func(id NodeID) bool { return !d.standing(id).Bars() && !gone(id) })
-	if !alive {
+	good := slices.DeleteFunc(slices.Clone(complete), func(id NodeID) bool { return d.standing(id).Bars() || gone(id) })
+	if len(good) == 0 {
 		dead = gone
 	}
 	if len(s.Members) == 0 || !slices.ContainsFunc(s.Members, dead) && !(s.Hold != 0 && dead(s.Hold)) {
-		return
+		return true
+	}
+	if len(good) > 0 && !slices.ContainsFunc(good, func(id NodeID) bool { return l.time-l.nodes[id].heard <= l.state.Settings.Suspect/2 }) {
+		return false
 	}
 	complete = slices.DeleteFunc(complete, dead)
 	if len(complete) == 0 {
 		d.chain(number, nil, 0, 0)
 		d.shard(number).Lost = true
 		l.emit(Event{fmt.Sprintf("shard %d is lost: the last node with a complete copy has lost its state", number)})
-		return
+		return true
 	}
 	if l.options.Without&C2 != 0 {
 		slices.Reverse(complete)
@@ -63,6 +68,7 @@ func (d *draft) trimShard(number uint16) {
 	if learner != 0 {
 		d.leaving[number] = l.leaving[number]
 	}
+	return true
 }
 
 // complete lists the nodes that have all of a shard, in the order of the chain.

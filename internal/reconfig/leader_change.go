@@ -3,9 +3,6 @@ package reconfig
 import (
 	"fmt"
 	"slices"
-	"time"
-
-	"github.com/netcraq/netcraq/internal/topology"
 )
 
 // draft is a change in the making, on top of the state.
@@ -104,6 +101,9 @@ func (l *Leader) propose() {
 func (d *draft) bar() {
 	l := d.l
 	for _, id := range sorted(l.suspects) {
+		if d.standing(id).Bars() {
+			continue // suspected again while the change that bars it was under way
+		}
 		d.whys[id] = l.suspects[id]
 		n := d.node(id)
 		if n.Barred = d.number; n.Standing == Draining {
@@ -309,21 +309,3 @@ func (l *Leader) index(number uint16, before, s *Shard) {
 // sourceOf is the member that the one at a place copies from, or that one on hold (-1): its successor. That holds whatever any member after it
 // holds, also what is not committed yet, and so must the learner (I4): the tail's copy would not do.
 func sourceOf(members []NodeID, place int) NodeID { return members[min(place+1, len(members)-1)] }
-
-// planned takes a plan.
-func (l *Leader) planned(number uint64, p *topology.Plan) {
-	if w := &l.work; w.placing && number == w.number {
-		w.placing, l.dirty = false, true
-		w.moves, w.fresh, w.after = p.Moves, p.New, p.After
-		w.short, w.huddled = p.Short, p.Huddled
-		w.began = false
-	}
-}
-
-// replan asks for another plan, in so much time.
-func (l *Leader) replan(in time.Duration) {
-	w := &l.work
-	if at := l.time + in; !w.due || at < w.at {
-		w.due, w.at = true, at
-	}
-}

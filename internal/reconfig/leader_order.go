@@ -16,8 +16,8 @@ type shard struct {
 	clear   bool
 	outside []NodeID
 
-	learner, source NodeID // as counted in node.learns and node.teaches
-	copied          Copied // of this epoch
+	learner, source NodeID        // as counted in node.learns and node.teaches
+	copied          Copied        // of this epoch
 	moved           time.Duration // when the copy last went on
 	complete        bool
 }

@@ -21,9 +21,32 @@ type repair struct {
 	fresh []uint16        // shards that get their first chain
 	after [][]uint32
 	began bool // something of the plan was begun
+	again bool // shards were changing when it was made, which it leaves alone
 	vain  int  // plans in a row of which nothing could be begun
 
 	short, huddled int
+}
+
+// planned takes a plan. One that leaves shards alone is not the last.
+func (l *Leader) planned(number uint64, p *topology.Plan) {
+	w := &l.work
+	if !w.placing || number != w.number {
+		return
+	}
+	w.placing, l.dirty = false, true
+	w.moves, w.fresh, w.after = p.Moves, p.New, p.After
+	w.short, w.huddled, w.began = p.Short, p.Huddled, false
+	if w.again && len(p.Moves) == 0 {
+		l.replan(20 * l.state.Settings.Beat)
+	}
+}
+
+// replan asks for another plan, in so much time.
+func (l *Leader) replan(in time.Duration) {
+	w := &l.work
+	if at := l.time + in; !w.due || at < w.at {
+		w.due, w.at = true, at
+	}
 }
 
 // window is how many moves are looked at in a step: those that can't begin now must not hide the others, nor cost more than
@@ -33,7 +56,7 @@ const window = 256
 // checkPlacement asks for a plan when it is time, and for another look at what could not begin.
 func (l *Leader) checkPlacement() {
 	w := &l.work
-	if len(w.moves)+len(w.asked)+len(w.fresh) > 0 {
+	if len(w.moves)+len(w.asked)+len(w.fresh)+len(l.trims) > 0 {
 		l.dirty = true
 	}
 	if !w.due || w.placing || l.time < w.at || l.storing {
@@ -71,6 +94,7 @@ func (l *Leader) candidates() []topology.Candidate {
 // chains is what the plan starts from. What is changing now stays as it is.
 func (l *Leader) chains() []topology.Chain {
 	chains := make([]topology.Chain, len(l.state.Shards))
+	l.work.again = false
 	for number := range chains {
 		s, c := &l.state.Shards[number], &chains[number]
 		for _, id := range s.Members {
@@ -80,9 +104,16 @@ func (l *Leader) chains() []topology.Chain {
 			c.Members = append(c.Members, uint32(s.Hold))
 		}
 		c.Want = l.members(s)
-		c.Fixed = s.Lost || len(s.Members) > 0 && !l.rests(uint16(number))
+		if c.Fixed = s.Lost || len(s.Members) > 0 && !l.rests(uint16(number)); c.Fixed {
+			l.work.again = l.work.again || l.reachable(s)
+		}
 	}
 	return chains
+}
+
+// reachable reports whether a shard has a complete copy on a node in good standing.
+func (l *Leader) reachable(s *Shard) bool {
+	return slices.ContainsFunc(s.Members, func(id NodeID) bool { return id != s.Learner && !l.state.Nodes[id].Standing.Bars() })
 }
 
 // members is how many members a shard's chain should have.

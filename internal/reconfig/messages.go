@@ -41,7 +41,7 @@ type Grant struct {
 }
 
 // Order is what the leader tells a node. It holds everything that the node has not confirmed yet, so the newest alone
-// counts.
+// counts. One without shards asks for the node's [Inventory].
 type Order struct {
 	Term    uint64 // of the leader: the revision of its election
 	Number  uint64 // grows within a term
