@@ -61,21 +61,27 @@ func startAt(t *testing.T, api string, o Options) agentv1.AgentClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- a.Serve(ctx) }()
+	serve(t, a)
 	client, conn, err := Dial(a.API())
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { conn.Close() })
+	return client
+}
+
+// serve lets an agent serve until the test ends.
+func serve(t *testing.T, a *Agent) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Serve(ctx) }()
 	t.Cleanup(func() {
-		conn.Close()
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	return client
 }
 
 // tail is a socket in a node's place: the test says what the tail does.
