@@ -292,6 +292,20 @@ func TestTooFewNodesOrDomainsAreSaid(t *testing.T) {
 	}
 }
 
+func TestWithoutLabelsEachFailsAlone(t *testing.T) {
+	nodes := candidates(5, 1)
+	for i := range nodes {
+		nodes[i].Labels = map[string]string{"rack": "r1"}
+	}
+	if p := NewRing(nodes, "zone").Plan(empty(16, 3)); p.Huddled != 0 {
+		t.Errorf("%d shards huddle in a zone that nobody named", p.Huddled)
+	}
+	nodes[0].Labels = map[string]string{"zone": "a"} // from now on, the others' zone is one that is not known
+	if p := NewRing(nodes, "zone").Plan(empty(16, 3)); p.Huddled != 16 {
+		t.Errorf("%d of 16 shards have two members in an unknown zone", p.Huddled)
+	}
+}
+
 func TestNodesTakeTheRoleOfThoseThatLeave(t *testing.T) {
 	for _, c := range []struct {
 		before      []uint32

@@ -34,20 +34,21 @@ type point struct {
 	node int32 // index in Ring.nodes
 }
 
-// NewRing puts candidates on a ring. Nodes whose label spread has the same value (or is missing) fail together; an empty spread
-// means that each fails alone.
+// NewRing puts candidates on a ring. Nodes whose label spread has the same value (or is missing) fail together; where spread is empty, or
+// no node has that label, each fails alone.
 func NewRing(candidates []Candidate, spread string) *Ring {
 	r := &Ring{nodes: slices.Clone(candidates)}
 	slices.SortFunc(r.nodes, func(a, b Candidate) int { return cmp.Compare(a.ID, b.ID) })
 	r.domain = make([]int, len(r.nodes))
 	known := make(map[string]int)
+	labelled := slices.ContainsFunc(r.nodes, func(n Candidate) bool { return spread != "" && n.Labels[spread] != "" })
 	var capacity uint64
 	for i := range r.nodes {
 		n := &r.nodes[i]
 		n.Capacity = max(n.Capacity, 1)
 		capacity += uint64(n.Capacity)
 		d, ok := known[n.Labels[spread]]
-		if !ok || spread == "" {
+		if !ok || !labelled {
 			d = r.domains
 			known[n.Labels[spread]] = d
 			r.domains++

@@ -1,0 +1,206 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Screen says how a snapshot is drawn.
+type Screen struct {
+	Width, Height int // 0: as much as it takes
+	Colour        bool
+}
+
+// paint colours a text.
+func (s Screen) paint(code, text string) string {
+	if !s.Colour || text == "" {
+		return text
+	}
+	return code + text + plain
+}
+
+// wide is from how many columns on labels are shown.
+const wide = 100
+
+// Draw draws a snapshot in whole lines.
+func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
+	var head, tail strings.Builder
+	title := fmt.Sprintf("cluster %s  leader %s  term %s  change %s", snap.Cluster, cmp.Or(snap.Leader, "none"),
+		Grouped(snap.Term), Grouped(snap.Change))
+	fmt.Fprintln(&head, clip(s.paint(bold, title), s.Width))
+	fmt.Fprintln(&head, clip(s.shards(snap), s.Width))
+	if line := progress.Line(now, snap); line != "" {
+		fmt.Fprintln(&head, clip(s.paint(yellow, line), s.Width))
+	}
+	fmt.Fprintln(&head)
+
+	if len(snap.Hot) > 0 {
+		fmt.Fprintf(&tail, "\n%s", s.hot(snap))
+	}
+	fmt.Fprintf(&tail, "\n%s", s.controllers(snap))
+	for _, note := range snap.Notes {
+		fmt.Fprintln(&tail, clip(s.paint(yellow, "! "+note), s.Width))
+	}
+	room := 0
+	if s.Height > 0 {
+		room = max(3, s.Height-strings.Count(head.String()+tail.String(), "\n")-2)
+	}
+	return s.fit(head.String() + s.nodes(snap, room) + tail.String())
+}
+
+// fit drops the last lines that there is no room for.
+func (s Screen) fit(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	if s.Height == 0 || len(lines) <= s.Height {
+		return text
+	}
+	return strings.Join(lines[:s.Height-1], "")
+}
+
+func (s Screen) shards(snap *Snapshot) string {
+	c := snap.Shards
+	parts := []string{fmt.Sprintf("%s shards of %d", Grouped(uint64(c.Total)), snap.Replicas)}
+	for _, part := range []struct {
+		count uint32
+		what  string
+		paint string
+	}{{c.Whole, "whole", green}, {c.Short, "short", yellow}, {c.Copying, "copying", yellow}, {c.Moves, "to move", yellow},
+		{c.Changing, "changing", yellow}, {c.Down, "down", red}} {
+		if part.count > 0 || part.what == "whole" {
+			parts = append(parts, s.paint(part.paint, Grouped(uint64(part.count))+" "+part.what))
+		}
+	}
+	return strings.Join(parts, "  ")
+}
+
+// standingPaint colours what a node is.
+var standingPaint = map[string]string{"up": green, "draining": yellow, "barred": red, "removed": dim}
+
+func (s Screen) nodes(snap *Snapshot, room int) string {
+	titles := []string{"NODE", "STATE", ">HEADS", ">SHARDS", ">READS/S", ">WRITES/S", ">OBJECTS", ">FULL", ">SILENT"}
+	if s.Width == 0 || s.Width >= wide {
+		titles = append(titles, "LABELS")
+	}
+	t := newTable(titles...)
+	nodes, more := s.chosen(snap, room)
+	for _, n := range nodes {
+		shards := Grouped(uint64(n.Shards))
+		if n.Learning > 0 {
+			shards += fmt.Sprintf(" (%d new)", n.Learning)
+		}
+		cells := []string{n.Name, s.paint(standingPaint[n.Standing], n.Standing), Grouped(uint64(n.Heads)), shards,
+			Grouped(n.Reads), Grouped(n.Writes), Grouped(n.Objects), percent0(n.Objects, n.MaxObjects), silence(n.SilentMS)}
+		if len(titles) > len(cells) {
+			cells = append(cells, labelText(n.Labels))
+		}
+		t.add(cells...)
+	}
+	text := t.text(s.Width)
+	for _, n := range nodes {
+		if n.Trouble != "" {
+			text += clip(s.paint(red, "! "+n.Name+": "+n.Trouble), s.Width) + "\n"
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf("and %s more nodes\n", Grouped(uint64(more)))
+	}
+	return text
+}
+
+// chosen are the nodes that there is room for: those in trouble first, then the busiest. If there is room for all, they stand
+// as they come.
+func (s Screen) chosen(snap *Snapshot, room int) (nodes []Node, more int) {
+	lines := len(snap.Nodes) + 1
+	for _, n := range snap.Nodes {
+		if n.Trouble != "" {
+			lines++
+		}
+	}
+	if room == 0 || lines <= room {
+		return snap.Nodes, 0
+	}
+	nodes = slices.Clone(snap.Nodes)
+	slices.SortStableFunc(nodes, func(a, b Node) int {
+		return cmp.Or(cmp.Compare(b.urgency(), a.urgency()), cmp.Compare(b.Reads+b.Writes, a.Reads+a.Writes))
+	})
+	lines = 2
+	for i, n := range nodes {
+		if lines++; n.Trouble != "" {
+			lines++
+		}
+		if lines > room {
+			return nodes[:i], len(nodes) - i
+		}
+	}
+	return nodes, 0
+}
+
+// urgency orders nodes by how much they want to be looked at.
+func (n *Node) urgency() int {
+	switch {
+	case n.Trouble != "":
+		return 3
+	case n.Standing == "barred":
+		return 2
+	case n.Standing != "up" && n.Standing != "removed":
+		return 1
+	}
+	return 0
+}
+
+func (s Screen) hot(snap *Snapshot) string {
+	t := newTable(">SHARD", ">READS/S", ">WRITES/S", ">MEMBERS", "CHAIN")
+	for _, h := range snap.Hot {
+		members := fmt.Sprint(len(h.Members))
+		if h.Extra > 0 {
+			members = fmt.Sprintf("%d+%d", len(h.Members)-min(int(h.Extra), len(h.Members)), h.Extra)
+		}
+		t.add(fmt.Sprint(h.Shard), Grouped(h.Reads), Grouped(h.Writes), members, strings.Join(h.Members, " > "))
+	}
+	return t.text(s.Width)
+}
+
+func (s Screen) controllers(snap *Snapshot) string {
+	var parts []string
+	for _, c := range snap.Controllers {
+		text := c.Address
+		switch {
+		case c.Leads:
+			text += s.paint(green, " leads")
+		case !c.Reachable:
+			text += s.paint(red, " away")
+		case c.Change < snap.Change:
+			text += s.paint(yellow, fmt.Sprintf(" %s behind", Grouped(snap.Change-c.Change)))
+		default:
+			text += s.paint(green, " ok")
+		}
+		parts = append(parts, text)
+	}
+	return clip("controllers  "+strings.Join(parts, "  "), s.Width) + "\n"
+}
+
+func silence(ms uint32) string {
+	if ms < 1000 {
+		return fmt.Sprintf("%d ms", ms)
+	}
+	return clock(time.Duration(ms) * time.Millisecond)
+}
+
+func percent0(part, whole uint64) string {
+	if whole == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
+}
+
+func labelText(labels map[string]string) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, key+"="+labels[key])
+	}
+	return strings.Join(parts, ",")
+}
