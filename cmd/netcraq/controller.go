@@ -16,6 +16,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/controller"
 	"github.com/netcraq/netcraq/internal/controller/store"
+	"github.com/netcraq/netcraq/internal/priority"
 	"github.com/netcraq/netcraq/internal/security"
 	"github.com/netcraq/netcraq/internal/topology"
 )
@@ -85,8 +86,8 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 		return usageError(err)
 	}
 	o.Log = newLog(stderr, flags.verbose, flags.json)
-	if err := controller.RaisePriority(); err != nil {
-		o.Log.Debug("failures may be noticed late on a busy machine: this process may not raise its priority", "because", err)
+	if err := priority.Raise(); err != nil {
+		o.Log.Warn("on a busy machine nodes may look as if they had failed: this process may not raise its priority (CAP_SYS_NICE)", "because", err)
 	}
 	c, err := controller.New(o)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // floors are the packages from the ground up. A package imports from the floors below its own only; its tests may also
 // use its neighbours.
 var floors = [][]string{
-	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/security", "internal/wiregen", "internal/house"},
+	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/security", "internal/priority", "internal/wiregen", "internal/house"},
 	{"internal/chain", "internal/history"},
 	{"internal/topology"},
 	{"internal/dataplane", "internal/dataplane/frame"},

@@ -1,0 +1,51 @@
+// Package priority lets a process run before others that share its machine. Controllers and agents need little time, but need it at
+// once: while one does not run, nodes look silent, and leases run out. On a busy machine an ordinary thread that wakes up
+// every 10 ms was seen to wait up to 77 ms for its turn, one of the real-time class 1.4 ms.
+package priority
+
+import (
+	"errors"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	realTime = 1   // the lowest of the real-time class
+	niceness = -10 // where the real-time class is not permitted
+)
+
+// Raise puts this process into the real-time class, or else gives it more than its share. Linux has a priority for each
+// thread; those that are started later inherit it. The error is the kernel's refusal of both.
+func Raise() error {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err == nil {
+			err = raise(id)
+		}
+		if err != nil && !errors.Is(err, unix.ESRCH) { // a thread may have ended
+			return err
+		}
+	}
+	return nil
+}
+
+// raise takes round robin: the kernel goes on taking turns among equals, and leaves a part of the time to everybody else. Who was
+// given a place in the real-time class keeps it.
+func raise(thread int) error {
+	now, err := unix.SchedGetAttr(thread, 0)
+	if err != nil || now.Policy == unix.SCHED_RR || now.Policy == unix.SCHED_FIFO {
+		return err
+	}
+	attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: realTime}
+	err = unix.SchedSetAttr(thread, &attributes, 0)
+	if err == nil || errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	return unix.Setpriority(unix.PRIO_PROCESS, thread, niceness)
+}
