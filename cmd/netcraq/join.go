@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/agent"
 	"github.com/netcraq/netcraq/internal/dataplane/xdp"
@@ -25,9 +26,11 @@ type joinFlags struct {
 	labels      map[string]string
 	capacity    uint32
 	copyKiBs    uint32
+	given       func(flag string) bool
 }
 
 func (f *joinFlags) add(flags *pflag.FlagSet) {
+	f.given = flags.Changed
 	flags.StringSliceVar(&f.controllers, "join", nil, fmt.Sprintf("TCP addresses of controllers: be a node of their cluster (port %d unless given)", topology.ControllerPort))
 	flags.StringToStringVar(&f.labels, "labels", nil, "with --join: where the node is, such as zone=a,rack=3")
 	flags.Uint32Var(&f.capacity, "capacity", defaultCapacity, "with --join: share of the shards that the node takes, relative to others")
@@ -41,6 +44,8 @@ func (f *joinFlags) check(flags *nodeFlags) error {
 		return errors.New("--labels are for a node that joins a cluster: give --join")
 	case len(f.controllers) > 0 && flags.cluster != "":
 		return errors.New("--cluster and --join: a node gets its chains from a cluster file or from controllers, not from both")
+	case len(f.controllers) > 0 && (f.given("shards") || f.given("cell-bytes")):
+		return errors.New("--shards and --cell-bytes: a node that joins a cluster has those of the cluster")
 	case len(f.controllers) > 0 && f.capacity == 0:
 		return errors.New("--capacity 0: a node that shall take no shards is one that is drained")
 	}
@@ -49,8 +54,8 @@ func (f *joinFlags) check(flags *nodeFlags) error {
 
 // resolve finds out which node this is, and what its cluster needs of its data plane: from what an earlier agent left,
 // or from a controller.
-func (f *joinFlags) resolve(ctx context.Context, log *slog.Logger, flags *nodeFlags, api string) (*agent.Join, error) {
-	join := &agent.Join{Labels: f.labels, Capacity: f.capacity, CopyKiBs: f.copyKiBs, Identity: agent.NewIdentity()}
+func (f *joinFlags) resolve(ctx context.Context, log *slog.Logger, flags *nodeFlags, api string, dial grpc.DialOption) (*agent.Join, error) {
+	join := &agent.Join{DialOptions: []grpc.DialOption{dial}, Labels: f.labels, Capacity: f.capacity, CopyKiBs: f.copyKiBs, Identity: agent.NewIdentity()}
 	for _, address := range f.controllers {
 		address, err := withPort(address)
 		if err != nil {

@@ -9,10 +9,12 @@ import (
 	"net/netip"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/agent"
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/priority"
 	"github.com/netcraq/netcraq/internal/topology"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -25,6 +27,7 @@ func defaultChainOptions(shards int) chain.Options {
 // nodeFlags are the command line of `netcraq node`.
 type nodeFlags struct {
 	name, cluster, addr, api string
+	identity                 string
 	plane                    planeRequest
 	join                     joinFlags
 	remove, verbose, json    bool
@@ -76,6 +79,7 @@ pause, drain it first.`,
 		panic(err) // the flag was defined just above
 	}
 	flags.join.add(f)
+	f.StringVar(&flags.identity, "identity", "", "directory of this node's certificate, as netcraq certs makes it (default: no encryption)")
 	f.BoolVar(&flags.remove, "remove", false, "xdp: end the data plane that an earlier command left running, and delete what it stored")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
@@ -102,7 +106,12 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := flags.enlist(ctx, log, &options); err != nil {
+	identity, err := loadIdentity(flags.identity)
+	if err != nil {
+		return err
+	}
+	options.ServerOptions = identity.ServerOptions()
+	if err := flags.enlist(ctx, log, &options, identity.DialOption()); err != nil {
 		if ctx.Err() != nil { // ended while it waited for a controller
 			return nil
 		}
@@ -140,7 +149,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 
 // enlist finds out what a node that joins a cluster has to be there. A data plane that is in a cluster already is in no
 // other.
-func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *agent.Options) (err error) {
+func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *agent.Options, dial grpc.DialOption) (err error) {
 	if len(flags.join.controllers) == 0 {
 		kept, err := recall(flags.plane.pin)
 		if err == nil && kept != nil {
@@ -149,7 +158,10 @@ func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *a
 		}
 		return err
 	}
-	if options.Join, err = flags.join.resolve(ctx, log, flags, options.API); err != nil {
+	if err := priority.Raise(); err != nil {
+		log.Debug("signs of life may be late on a busy machine: this process may not raise its priority", "node", flags.name, "because", err)
+	}
+	if options.Join, err = flags.join.resolve(ctx, log, flags, options.API, dial); err != nil {
 		return err
 	}
 	flags.plane.chain.Shards, flags.plane.chain.CellBytes = options.Join.Identity.Shards, options.Join.Identity.CellBytes
