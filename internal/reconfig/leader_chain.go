@@ -89,10 +89,13 @@ func (d *draft) complete(number uint16) []NodeID {
 // finish makes members of those whose copies are complete, and lets those leave that were to leave then; and ends copies that are given
 // up.
 func (d *draft) finish() {
-	l := d.l
+	l, later := d.l, make(map[uint16]bool)
 	for _, number := range sorted(l.completed) {
 		if d.touched(number) {
-			continue // that change has taken note of it
+			if d.look(number).Epoch == l.state.Shards[number].Epoch {
+				later[number] = true // else the change has taken note of it
+			}
+			continue
 		}
 		s := &l.state.Shards[number]
 		leaver := l.leaving[number]
@@ -106,7 +109,7 @@ func (d *draft) finish() {
 			d.chain(number, members, 0, 0)
 		}
 	}
-	clear(l.completed)
+	l.completed = later
 	for _, number := range sorted(l.given) {
 		if s := &l.state.Shards[number]; !d.touched(number) && (s.Learner != 0 || s.Hold != 0) {
 			l.emit(Event{fmt.Sprintf("the copy of shard %d to node %s is given up: %s", number, l.name(max(s.Learner, s.Hold)), l.given[number])})
@@ -130,6 +133,7 @@ func (l *Leader) progress(n *node, c *Copied) {
 		run.copied, run.moved = *c, l.time
 	}
 	if c.Complete {
+		n.failure = ""
 		l.complete(c.Shard)
 	}
 }
@@ -160,13 +164,14 @@ func (l *Leader) giveUpAll(n *node, why string) {
 	}
 	if any {
 		l.dirty = true
-		l.failed(n)
+		l.failed(n, why)
 	}
 }
 
 // failed notes that a node could not complete a copy.
-func (l *Leader) failed(n *node) {
+func (l *Leader) failed(n *node, why string) {
 	n.failures++
+	n.failure = why
 	n.rests = l.time + l.backOff(n.failures)
 	l.replan(l.backOff(n.failures))
 }
@@ -177,14 +182,14 @@ func (l *Leader) inChange(number uint16) bool { return l.storing && l.draft.touc
 // checkCopies gives up copies that do not go on.
 func (l *Leader) checkCopies() {
 	for _, number := range sorted(l.copying) {
-		s, run := &l.state.Shards[number], &l.shards[number]
+		run := &l.shards[number]
 		switch {
 		case run.complete || l.given[number] != "" || l.inChange(number):
 		case !run.active || l.state.Nodes[run.source].Standing.Bars() || l.state.Nodes[run.learner].Standing.Bars():
 			run.moved = l.time
 		case l.time-run.moved > l.options.StallAfter:
 			l.given[number], l.dirty = "it does not go on", true
-			l.failed(l.nodes[max(s.Learner, s.Hold)])
+			l.failed(l.nodes[run.learner], "a copy does not go on")
 		}
 	}
 }

@@ -229,6 +229,7 @@ func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 		case before.Incarnation != now.Incarnation:
 			n.hello, n.done = nil, 0
 			delete(l.gone, id)
+			delete(l.claims, id)
 			n.failures, n.wipes = 0, false
 			l.hail(n)
 			l.readmitted(n)

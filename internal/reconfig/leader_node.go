@@ -35,8 +35,10 @@ type node struct {
 	wipes   bool            // deletes, and did so before this leader
 
 	hello    *Hello // with another incarnation: its state is gone
+	claimed  time.Duration
 	refused  string
 	failures int           // copies that it could not complete
+	failure  string        // why, the last time; empty: it completed one since
 	bars     int           // how often it was suspected in this term
 	rests    time.Duration // it joins no chain until then
 	distrust time.Duration // nor is it planned with
@@ -92,6 +94,9 @@ func (n *node) mayHave(number uint16) bool {
 }
 
 func (l *Leader) hear(n *node) {
+	if l.time-n.heard > l.state.Settings.Suspect {
+		n.waiting = l.time // it could not obey before
+	}
 	n.heard, l.heard = l.time, l.time
 	if l.suspects[n.id] == silence {
 		delete(l.suspects, n.id)
@@ -199,7 +204,10 @@ func (l *Leader) hello(h Hello) error {
 	}
 	n, r := l.nodes[id], l.state.Nodes[id]
 	if r.Incarnation != h.Incarnation {
-		n.hello, l.claims[id] = &h, n
+		n.hello = &h
+		if !l.gone[id] {
+			n.claimed, l.claims[id] = l.time, n
+		}
 		return nil
 	}
 	n.hello = nil

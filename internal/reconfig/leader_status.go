@@ -91,10 +91,8 @@ func (l *Leader) trouble(n *node, r *Node) string {
 		return fmt.Sprintf("it is silent, and has the only copy of %d shards: start it again", len(n.shards))
 	case r.Standing.Bars():
 		return "it is silent, or has not left its chains yet"
-	case n.failures > 0 && l.time < n.rests:
-		return cmp.Or(n.refused, "it could not complete its copies")
 	}
-	return n.refused
+	return cmp.Or(n.refused, n.failure)
 }
 
 // notes says what an operator should know, most urgent first.

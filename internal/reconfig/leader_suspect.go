@@ -26,13 +26,7 @@ func (l *Leader) unwatch(n *node) {
 // nobody: there would be nobody to go on with.
 func (l *Leader) checkSilence() {
 	limit := l.state.Settings.Suspect
-	for _, id := range sorted(l.claims) {
-		if n := l.claims[id]; l.time-n.heard > limit {
-			delete(l.claims, id)
-			l.gone[id], l.dirty = true, true
-			l.suspect(n, "it is back without its state")
-		}
-	}
+	l.checkClaims()
 	if l.time-l.heard > limit/2 {
 		return
 	}
@@ -42,6 +36,22 @@ func (l *Leader) checkSilence() {
 			return
 		}
 		l.suspect(n, silence)
+	}
+}
+
+// checkClaims believes who says to be a node without its state, once the one before is silent. If that takes long, it is
+// believed no more.
+func (l *Leader) checkClaims() {
+	for _, id := range sorted(l.claims) {
+		n := l.claims[id]
+		if l.time-n.heard > l.state.Settings.Suspect {
+			delete(l.claims, id)
+			l.gone[id], l.dirty = true, true
+			l.suspect(n, "it is back without its state")
+		} else if l.time-n.claimed > 10*l.state.Settings.Suspect {
+			delete(l.claims, id)
+			n.hello = nil
+		}
 	}
 }
 
@@ -74,7 +84,8 @@ func (l *Leader) suspect(n *node, why string) {
 // returning reports whether a barred node is on its way back with what it has.
 func (l *Leader) returning(id NodeID) bool {
 	n := l.nodes[id]
-	return !l.gone[id] && l.time-n.heard <= l.state.Settings.Suspect && l.time-n.waiting <= l.options.ObeyWithin
+	obeys := n.known && len(n.orders) == 0 || l.time-n.waiting <= l.options.ObeyWithin
+	return !l.gone[id] && l.time-n.heard <= l.state.Settings.Suspect && obeys
 }
 
 // fence is a wait for the end of the leases of nodes that a change has barred.

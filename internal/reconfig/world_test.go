@@ -117,7 +117,11 @@ func newWorld(t testing.TB, seed uint64, nodes, shards, replicas int) *world {
 		w.add()
 	}
 	w.elect()
-	w.every(ms, func() { w.write(uint16(w.rng.IntN(shards))) })
+	w.every(2*ms, func() {
+		for shard := range min(shards, 16) {
+			w.write(uint16(shard))
+		}
+	})
 	return w
 }
 
@@ -207,6 +211,9 @@ func (w *world) settled() bool {
 		r := w.state.Nodes[id]
 		if r == nil || r.Standing == Removed {
 			continue
+		}
+		if n.running && n.id() == 0 {
+			return false
 		}
 		if n.running && !n.cut && (r.Standing.Bars() || len(l.nodes[id].orders) > 0) || (!n.running || n.cut) != r.Standing.Bars() {
 			return false
