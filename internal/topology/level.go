@@ -88,6 +88,21 @@ func (p *planner) together(slots []slot, node int32) int {
 	return count
 }
 
+// company is how many members a new one has to fail together with, if failure domains are of equal size: none while there is a domain
+// without a member.
+func (p *planner) company(slots []slot) int {
+	used := 0
+	for i, slot := range slots {
+		if slot.node >= 0 && p.together(slots[:i], slot.node) == 0 {
+			used++
+		}
+	}
+	if used < p.domains {
+		return 0
+	}
+	return len(slots) / p.domains
+}
+
 // huddled reports whether two members fail together.
 func (p *planner) huddled(slots []slot) bool {
 	return slices.ContainsFunc(slots, func(s slot) bool { return s.node >= 0 && p.together(slots, s.node) > 1 })
@@ -104,9 +119,10 @@ func (p *planner) stranger(shard int, node int32) bool {
 // its share; else of all the one that fails together with fewest, and of those the one that is least full.
 func (p *planner) choose(shard int) (chosen int32, found bool) {
 	slots := p.slots[shard]
+	company := p.company(slots)
 	p.walk(uint16(shard), reach, func(i int) bool {
 		n := int32(i)
-		if float64(p.load[n]) < p.share[n].fair && p.together(slots, n) == 0 && p.stranger(shard, n) {
+		if float64(p.load[n]) < p.share[n].fair && p.together(slots, n) <= company && p.stranger(shard, n) {
 			chosen, found = n, true
 		}
 		return !found
@@ -128,7 +144,7 @@ func (p *planner) choose(shard int) (chosen int32, found bool) {
 func (p *planner) spread() {
 	for s, c := range p.chains {
 		slots := p.slots[s]
-		for at := len(slots) - 1; at >= 0 && !c.Fixed; at-- {
+		for at := len(slots) - 1; at >= 0 && !c.Fixed && p.company(slots) == 0; at-- {
 			if slots[at].node < 0 || p.together(slots, slots[at].node) < 2 {
 				continue
 			}

@@ -329,19 +329,27 @@ func TestNodesTakeTheRoleOfThoseThatLeave(t *testing.T) {
 }
 
 func BenchmarkPlanOfAFailure(b *testing.B) {
-	nodes := candidates(1000, 10)
-	chains := without(settled(NewRing(nodes, "zone").Plan(empty(wire.MaxShards, 3)), 3), 500)
-	nodes = slices.Delete(nodes, 499, 500)
-	for b.Loop() {
-		if p := NewRing(nodes, "zone").Plan(chains); len(p.Moves) == 0 {
-			b.Fatal("nothing to repair")
-		}
+	for _, zones := range []int{1, 2, 10, 1000} {
+		b.Run(fmt.Sprintf("zones=%d", zones), func(b *testing.B) {
+			nodes := candidates(1000, zones)
+			chains := without(settled(NewRing(nodes, "zone").Plan(empty(wire.MaxShards, 3)), 3), 500)
+			nodes = slices.Delete(nodes, 499, 500)
+			for b.Loop() {
+				if p := NewRing(nodes, "zone").Plan(chains); len(p.Moves) == 0 {
+					b.Fatal("nothing to repair")
+				}
+			}
+		})
 	}
 }
 
 func BenchmarkPlanOfNewChains(b *testing.B) {
-	nodes := candidates(1000, 10)
-	for b.Loop() {
-		NewRing(nodes, "zone").Plan(empty(wire.MaxShards, 3))
+	for _, zones := range []int{1, 2, 10, 1000} {
+		b.Run(fmt.Sprintf("zones=%d", zones), func(b *testing.B) {
+			nodes := candidates(1000, zones)
+			for b.Loop() {
+				NewRing(nodes, "zone").Plan(empty(wire.MaxShards, 3))
+			}
+		})
 	}
 }
