@@ -14,7 +14,7 @@ static __always_inline int lease_holds(const struct nq_live *live)
 {
 	__u64 until = *(volatile __u64 *)&live->lease_until_ns;
 
-	return until == NQ_LEASE_FOREVER || bpf_ktime_get_boot_ns() < until;
+	return until == NQ_LEASE_FOREVER || now_ns() < until;
 }
 
 /* R4 */
@@ -40,7 +40,7 @@ static __always_inline int within_bound(const struct nq_live *live, __u32 bound_
 
 	if (!until) /* never granted, or withdrawn */
 		return 0;
-	return until > ~0ULL - bound || bpf_ktime_get_boot_ns() < until + bound;
+	return until > ~0ULL - bound || now_ns() < until + bound;
 }
 
 /* A copy of an object's header that no writer disturbed, and of a value as short as `small`. */

@@ -16,6 +16,15 @@ volatile const __u8 nq_relay = 0;	   /* as a tail, relay ACKs up the chain inste
 volatile const __u8 nq_transit = 1;	   /* route messages to other nodes here, not in the kernel */
 volatile const __u8 nq_weak_memory = 0;	   /* the CPU reorders loads: fence readers */
 volatile const __u32 nq_test_ifindex = 0;  /* tests run the egress program as a plain one, outside a device */
+volatile const __u8 nq_test_clock = 0;	   /* tests set the clock */
+
+__u64 nq_test_now_ns = 0;
+
+/* The clock of leases goes on while the machine sleeps, so that a lease ends then too. */
+static __always_inline __u64 now_ns(void)
+{
+	return nq_test_clock ? *(volatile __u64 *)&nq_test_now_ns : bpf_ktime_get_boot_ns();
+}
 
 /* Lock attempts before a packet is given up; a holder is never preempted, so this is a few microseconds. */
 #define NQ_SPINS 512

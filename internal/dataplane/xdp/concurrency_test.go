@@ -13,7 +13,6 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/dataplane"
 	"github.com/netcraq/netcraq/internal/dataplane/conformance"
 	"github.com/netcraq/netcraq/internal/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
@@ -31,7 +30,7 @@ func newLone(t *testing.T, o chain.Options) *lone {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatal(err)
 	}
-	objects, err := load(o, constantsOf(conformance.Me, o), "")
+	objects, err := load(o, constantsOf(conformance.Me, o), "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func newLone(t *testing.T, o chain.Options) *lone {
 	configs := map[uint16]chain.ShardConfig{0: {Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me}}}
 	shards.prepare(configs)
 	shards.commit(configs)
-	shards.grant(0, dataplane.Forever)
+	shards.grant(0, chain.Forever)
 	return &lone{objects, shards}
 }
 

@@ -63,7 +63,7 @@ func TestNumbers(t *testing.T) {
 			"NQ_RECORD_ABSENT": recordAbsent, "NQ_RECORD_WHOLE": recordWhole, "NQ_RECORD_CONTENDED": recordContended,
 			"NQ_RECORD_FULL": recordFull, "NQ_RECORD_STATE_BITS": recordStateBits,
 		},
-		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_LANES": tableLanes, "NQ_TABLES": tables},
+		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_LANES": tableLanes, "NQ_TABLES": countedTables},
 		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": 256 << outcomeBits},
 	}
 	for name, want := range shared {

@@ -40,6 +40,8 @@ type objects struct {
 	Import      *ebpf.Program `ebpf:"nq_import"`
 	ImportLanes *ebpf.Program `ebpf:"nq_import_lanes"`
 
+	TestNow *ebpf.Variable `ebpf:"nq_test_now_ns"`
+
 	Live     *ebpf.Map `ebpf:"nq_live"`
 	Chains   *ebpf.Map `ebpf:"nq_chains"`
 	Objects  *ebpf.Map `ebpf:"nq_objects"`
@@ -116,11 +118,15 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 // ErrStalePins says that the pins found belong to a data plane of another shape.
 var ErrStalePins = errors.New("a data plane with other options, or of another version, is pinned there")
 
-// load puts the program into the kernel; with a pin directory, on top of the tables that are pinned there.
-func load(o chain.Options, c constants, pin string) (*objects, error) {
+// load puts the program into the kernel; with a pin directory, on top of the tables that are pinned there. hashFlags are of
+// the tables of objects and lanes.
+func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects, error) {
 	spec, err := prepare(o, c)
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range []string{"nq_objects", "nq_lanes"} {
+		spec.Maps[name].Flags |= hashFlags
 	}
 	var options ebpf.CollectionOptions
 	if pin != "" {

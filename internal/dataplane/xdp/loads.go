@@ -18,7 +18,7 @@ const outcomeBits = 5 // of an index of nq_counters; the op stands above
 const (
 	tableObjects = iota
 	tableLanes
-	tables
+	countedTables
 )
 
 // perCPU reads a whole per-CPU array and adds up its elements.
@@ -43,7 +43,7 @@ func perCPU[T any](m *ebpf.Map, add func(index int, value T)) error {
 }
 
 // Counters implements [dataplane.Plane].
-func (p *Plane) Counters() (chain.Counters, error) { return p.objects.counters() }
+func (t *tables) Counters() (chain.Counters, error) { return t.objects.counters() }
 
 func (o *objects) counters() (chain.Counters, error) {
 	out := make(chain.Counters)
@@ -66,7 +66,7 @@ func (o *objects) counters() (chain.Counters, error) {
 }
 
 // Loads implements [dataplane.Plane].
-func (p *Plane) Loads() ([]dataplane.ShardLoad, error) { return p.objects.loads() }
+func (t *tables) Loads() ([]dataplane.ShardLoad, error) { return t.objects.loads() }
 
 func (o *objects) loads() ([]dataplane.ShardLoad, error) {
 	loads := make([]dataplane.ShardLoad, o.Loads.MaxEntries())
@@ -78,13 +78,13 @@ func (o *objects) loads() ([]dataplane.ShardLoad, error) {
 }
 
 // Usage implements [dataplane.Plane].
-func (p *Plane) Usage() (dataplane.Usage, error) {
+func (t *tables) Usage() (dataplane.Usage, error) {
 	u := dataplane.Usage{
-		Objects:  int(atomic.LoadUint64(&p.usage[tableObjects])),
-		Sessions: int(atomic.LoadUint64(&p.usage[tableLanes])),
+		Objects:  int(atomic.LoadUint64(&t.usage[tableObjects])),
+		Sessions: int(atomic.LoadUint64(&t.usage[tableLanes])),
 	}
 	for _, m := range []*ebpf.Map{
-		p.objects.Objects, p.objects.Lanes, p.objects.Chains, p.objects.Live, p.objects.Counters, p.objects.Loads,
+		t.objects.Objects, t.objects.Lanes, t.objects.Chains, t.objects.Live, t.objects.Counters, t.objects.Loads,
 	} {
 		info, err := m.Info()
 		if err != nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -21,13 +23,19 @@ import (
 
 // Machine is the XDP program as a [conformance.Target]: the bytecode that nodes run, executed by the kernel one frame at a
 // time with BPF_PROG_RUN, in a network namespace whose only device is a veth with the addresses of a test.
+//
+// It is also a node for a simulation of many: [NewMachineAt] gives it an address, [Machine.SetClock] a time, and
+// [Machine.Receive] one message after the other. Between them it has, from the first [Machine.Reset] on, these methods of
+// [dataplane.Plane]: ConfigureAll, Config, Renew, Object, Dirty, Sessions, DropSession, Export, Import, Drop, Loads and
+// Usage. [Machine.Clear] is the fast way to a node without state. What it does depends on nothing but the calls: walks
+// over tables visit in the same order each time. Loads go on counting over a Clear. It is used by one goroutine.
 type Machine struct {
+	*tables // nil before the first Reset
+
+	self    netip.AddrPort
 	work    chan func()
 	ended   chan struct{}
 	ifindex int
-	objects *objects
-	shards  *shardTable
-	options chain.Options
 	transit bool           // route messages to other nodes, which cases expect to pass
 	before  chain.Counters // counted before the last Reset
 	link    link.Link
@@ -35,12 +43,19 @@ type Machine struct {
 
 var _ conformance.Target = (*Machine)(nil)
 
-// NewMachine makes the namespace. It needs the privileges of [Open].
-func NewMachine() (*Machine, error) {
+// NewMachine makes the namespace of the node at [conformance.Me]. It needs the privileges of [Open].
+func NewMachine() (*Machine, error) { return NewMachineAt(conformance.Me) }
+
+// NewMachineAt makes the namespace of a node at another address of [conformance.Net]. It takes some milliseconds, and
+// the first Reset, which loads the program, longer.
+func NewMachineAt(self netip.AddrPort) (*Machine, error) {
+	if !conformance.Net.Contains(self.Addr()) || self.Port() == 0 {
+		return nil, fmt.Errorf("%v is no address and port in %v", self, conformance.Net)
+	}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("BPF needs privileges: run as root: %w", err)
 	}
-	m := &Machine{work: make(chan func()), ended: make(chan struct{})}
+	m := &Machine{self: self, work: make(chan func()), ended: make(chan struct{})}
 	made := make(chan error)
 	go m.run(made)
 	if err := <-made; err != nil {
@@ -83,9 +98,10 @@ func (m *Machine) enter() error {
 
 // wire makes the veth with the node's address and a fixed link address for every neighbour.
 func (m *Machine) wire() error {
+	me := m.self.Addr().As4()
 	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "far"}
 	veth.Name = "near"
-	veth.HardwareAddr = macOf(conformance.Me.Addr().As4())
+	veth.HardwareAddr = macOf(me)
 	if err := netlink.LinkAdd(veth); err != nil {
 		return fmt.Errorf("making a veth pair: %w", err)
 	}
@@ -106,7 +122,6 @@ func (m *Machine) wire() error {
 		return err
 	}
 	bits := conformance.Net.Bits()
-	me := conformance.Me.Addr().As4()
 	address := &netlink.Addr{IPNet: &net.IPNet{IP: me[:], Mask: net.CIDRMask(bits, 32)}}
 	if err := netlink.AddrAdd(near, address); err != nil {
 		return err
@@ -141,25 +156,30 @@ func (m *Machine) Reset(o chain.Options) error {
 		return err
 	}
 	return m.do(func() error {
-		if m.objects != nil && o == m.options {
-			return m.clear()
+		if m.tables != nil && o == m.options {
+			if err := m.Clear(); err != nil {
+				return err
+			}
+			var err error
+			m.before, err = m.objects.counters()
+			return err
 		}
 		m.unload()
 		return m.load(o)
 	})
 }
 
-// clear empties the tables, which is faster than to load the program again.
-func (m *Machine) clear() error {
+// Clear makes the node one without state or configuration, as Reset with the same options does, but for the counts of
+// State, which go on: to read them all takes much longer than the rest.
+func (m *Machine) Clear() error {
 	m.shards.clear()
+	clear(m.usage)
 	for _, table := range []*ebpf.Map{m.objects.Objects, m.objects.Lanes} {
 		if err := deleteAll(table); err != nil {
 			return err
 		}
 	}
-	var err error
-	m.before, err = m.objects.counters()
-	return err
+	return nil
 }
 
 func deleteAll(table *ebpf.Map) error {
@@ -175,17 +195,18 @@ func deleteAll(table *ebpf.Map) error {
 }
 
 func (m *Machine) load(o chain.Options) error {
-	c := constantsOf(conformance.Me, o)
+	c := constantsOf(m.self, o)
 	c["nq_transit"] = flag(m.transit)
 	c["nq_test_ifindex"] = uint32(m.ifindex)
-	var err error
-	if m.objects, err = load(o, c, ""); err != nil {
+	c["nq_test_clock"] = flag(true)
+	objects, err := load(o, c, "", unix.BPF_F_ZERO_SEED)
+	if err != nil {
 		return err
 	}
-	if m.shards, err = mapShards(m.objects, o.Shards); err != nil {
+	m.tables, m.before = &tables{objects: objects}, nil
+	if err := m.open(o, func() error { return nil }); err != nil { // no frame is under way between two calls
 		return err
 	}
-	m.options, m.before = o, nil
 	if m.link == nil { // a device runs tests only once it has been set up for XDP
 		m.link, err = link.AttachXDP(link.XDPOptions{Program: m.objects.Ingress, Interface: m.ifindex})
 	} else {
@@ -194,19 +215,18 @@ func (m *Machine) load(o chain.Options) error {
 	if err != nil {
 		return err
 	}
-	return fillFans(m.objects, []port{{name: "near", index: m.ifindex, mac: [6]byte(macOf(conformance.Me.Addr().As4()))}})
+	return fillFans(m.objects, []port{{name: "near", index: m.ifindex, mac: [6]byte(macOf(m.self.Addr().As4()))}})
 }
 
 func (m *Machine) unload() {
-	if m.shards != nil {
-		m.shards.close()
-		m.shards = nil
-	}
-	if m.objects != nil {
-		m.objects.close()
-		m.objects = nil
+	if m.tables != nil {
+		m.tables.close()
+		m.tables = nil
 	}
 }
+
+// caseNow is the time at which a case begins, and ends: later than every lease that is long over.
+const caseNow = uint64(24 * time.Hour)
 
 // Load implements [conformance.Target].
 func (m *Machine) Load(s conformance.State) error {
@@ -214,11 +234,14 @@ func (m *Machine) Load(s conformance.State) error {
 	for number, shard := range s.Shards {
 		configs[number] = shard.Config
 	}
-	if err := m.configure(configs); err != nil {
+	if err := m.ConfigureAll(configs); err != nil {
+		return err
+	}
+	if err := m.SetClock(caseNow); err != nil {
 		return err
 	}
 	for number, shard := range s.Shards {
-		m.shards.grant(number, shard.Lease)
+		m.shards.grant(number, leaseFrom(caseNow, shard.Lease))
 	}
 	for k, o := range s.Objects {
 		entry, err := encodeObject(o, objectBytes+cellBytes(m.options))
@@ -234,15 +257,6 @@ func (m *Machine) Load(s conformance.State) error {
 			return err
 		}
 	}
-	return nil
-}
-
-func (m *Machine) configure(configs map[uint16]chain.ShardConfig) error {
-	if err := chain.ValidateAll(configs, m.options.Shards); err != nil {
-		return err
-	}
-	m.shards.prepare(configs)
-	m.shards.commit(configs)
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/netcraq/netcraq/internal/chain"
@@ -27,21 +26,14 @@ type Options struct {
 
 // Plane is the data plane in the kernel. It implements [dataplane.Plane].
 type Plane struct {
-	info    dataplane.Info
-	objects *objects
+	info dataplane.Info
+	tables
 	ports   []port
 	local   *localServer
+	running sync.RWMutex // read-held while local runs the program
 	pin     string
-	shards  *shardTable
-	usage   []uint64 // memory of nq_usage
 	socket  *net.UDPConn
 	punts   *puntReader
-	scanner *ebpf.Collection
-
-	configuring sync.Mutex   // held while configurations change
-	unquiet     bool         // packets may be under way that began before the last change; guarded by configuring
-	running     sync.RWMutex // read-held while this process runs the program on a message
-	walking     sync.Mutex   // held by a walk over a table, and by whoever deletes entries; before configuring
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -69,7 +61,8 @@ func Open(o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{ports: ports, pin: o.Pin, unquiet: true} // who knows what a predecessor did last
+	p := &Plane{ports: ports, pin: o.Pin}
+	p.unquiet = true // who knows what a predecessor did last
 	fresh := o.Pin != "" && !Pinned(o.Pin)
 	if fresh { // what a start that was killed left, before it answered anything
 		if err := Remove(o.Pin); err != nil {
@@ -100,7 +93,7 @@ func (p *Plane) start(o Options) error {
 			return err
 		}
 	}
-	if p.objects, err = load(o.Chain, constantsOf(o.Node, o.Chain), o.Pin); err != nil {
+	if p.objects, err = load(o.Chain, constantsOf(o.Node, o.Chain), o.Pin, 0); err != nil {
 		return err
 	}
 	if o.Pin != "" {
@@ -108,19 +101,13 @@ func (p *Plane) start(o Options) error {
 			return err
 		}
 	}
-	if p.shards, err = mapShards(p.objects, o.Chain.Shards); err != nil {
+	if err := p.open(o.Chain, p.waitForPackets); err != nil {
 		return err
-	}
-	if p.usage, err = mapArray[uint64](p.objects.Usage, tables); err != nil {
-		return fmt.Errorf("mapping the table of usage: %w", err)
 	}
 	if err := fillFans(p.objects, p.ports); err != nil {
 		return fmt.Errorf("preparing ACK multicast: %w", err)
 	}
 	if p.punts, err = readPunts(p.objects.Punts, p.socket); err != nil {
-		return err
-	}
-	if p.scanner, err = scanner(o.Chain.Shards); err != nil {
 		return err
 	}
 	if err := enableForwarding(loopback); err != nil {
@@ -161,49 +148,24 @@ func (p *Plane) Close() error {
 			}
 		}
 	}
-	if p.shards != nil {
-		errs = append(errs, p.shards.close())
-	}
-	if p.usage != nil {
-		errs = append(errs, unmapArray(p.usage))
-	}
-	if p.scanner != nil {
-		p.scanner.Close()
-	}
-	if p.objects != nil {
-		p.objects.close()
-	}
+	errs = append(errs, p.tables.close())
 	return errors.Join(errs...)
 }
 
 // Info implements [dataplane.Plane].
 func (p *Plane) Info() dataplane.Info { return p.info }
 
-// Config implements [dataplane.Plane].
-func (p *Plane) Config(shard uint16) (chain.ShardConfig, error) {
-	if err := p.shards.check(shard); err != nil {
-		return chain.ShardConfig{}, err
-	}
-	return p.shards.config(shard), nil
-}
-
 // Grant implements [dataplane.Plane].
 func (p *Plane) Grant(shard uint16, d time.Duration) error {
 	if err := p.shards.check(shard); err != nil {
 		return err
 	}
-	p.shards.grant(shard, d)
+	p.shards.grant(shard, leaseFrom(p.Clock(), d))
 	return nil
 }
 
 // Clock implements [dataplane.Plane].
 func (p *Plane) Clock() uint64 { return dataplane.BootTime() }
-
-// Renew implements [dataplane.Plane].
-func (p *Plane) Renew(until uint64) error {
-	p.shards.renew(until)
-	return nil
-}
 
 // Send implements [dataplane.Plane].
 func (p *Plane) Send(s chain.Send) error {

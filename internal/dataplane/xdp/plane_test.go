@@ -31,7 +31,7 @@ func inNamespace(t testing.TB, f func() error) {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				return err
 			}
-			if err := new(Machine).wire(); err != nil {
+			if err := (&Machine{self: conformance.Me}).wire(); err != nil {
 				return err
 			}
 			second := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "far2"}
@@ -292,7 +292,7 @@ func TestHalfStart(t *testing.T) {
 		if err := makePinDirectory(o.Pin); err != nil {
 			return err
 		}
-		half, err := load(chain.Options{Shards: 4, CellBytes: 80, MaxObjects: 3, MaxSessions: 3}, constants{}, o.Pin)
+		half, err := load(chain.Options{Shards: 4, CellBytes: 80, MaxObjects: 3, MaxSessions: 3}, constants{}, o.Pin, 0)
 		if err != nil {
 			return err
 		}

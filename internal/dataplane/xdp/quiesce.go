@@ -3,7 +3,6 @@ package xdp
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -12,24 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiesce waits until no packet is handled by a configuration that was replaced.
+// waitForPackets waits until all programs that run have ended.
 //
 // The kernel runs XDP and tc programs with softirqs disabled, so that a thread can only run on a CPU when no program is under
 // way there. A thread that has run once on every CPU has outlasted all programs that were under way when it set out,
 // after some 10 us a CPU. To wait for the kernel's own grace period, the alternative, takes 10 to 30 ms on an
 // idle machine and more on one that is busy: longer than the whole pause for writes in a change of chains should be.
-func (p *Plane) quiesce() error {
+func (p *Plane) waitForPackets() error {
 	p.running.Lock() // the one program that runs at a system call, whatever the kernel does about softirqs there
 	p.running.Unlock()
 	err := visitCPUs()
 	if errors.Is(err, errNoVisit) {
 		err = p.waitForGrace()
 	}
-	if err != nil {
-		return fmt.Errorf("waiting for packets under way: %w", err)
-	}
-	p.unquiet = false
-	return nil
+	return err
 }
 
 // waitForGrace is for machines where a thread's visit proves nothing or is not allowed: the kernel ends an update of a

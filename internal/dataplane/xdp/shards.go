@@ -141,18 +141,18 @@ func (t *shardTable) renew(until uint64) {
 	}
 }
 
-func (t *shardTable) grant(shard uint16, d time.Duration) {
-	until := uint64(0)
-	switch {
-	case d == dataplane.Forever:
-		until = chain.Forever
-	case d != 0:
-		until = uint64(int64(dataplane.BootTime()) + int64(d))
+// leaseFrom returns the end of a lease that lasts for d; it ended before now if d is negative.
+func leaseFrom(now uint64, d time.Duration) uint64 {
+	switch d {
+	case dataplane.Forever:
+		return chain.Forever
+	case 0:
+		return 0
 	}
-	t.grantUntil(shard, until)
+	return uint64(int64(now) + int64(d))
 }
 
-func (t *shardTable) grantUntil(shard uint16, until uint64) {
+func (t *shardTable) grant(shard uint16, until uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.live[shard].LeaseUntilNS = until

@@ -3,6 +3,7 @@ package xdp
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/cilium/ebpf"
 
@@ -11,24 +12,69 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
+// tables are what a node remembers, with all that needs no network. [Plane] and [Machine] have them.
+type tables struct {
+	objects *objects
+	shards  *shardTable
+	usage   []uint64 // memory of nq_usage
+	scanner *ebpf.Collection
+	options chain.Options
+	quiesce func() error // waits until all programs that run have ended
+
+	configuring sync.Mutex // held while configurations change
+	unquiet     bool       // packets may be under way that began before the last change; guarded by configuring
+	walking     sync.Mutex // held by a walk over a table, and by whoever deletes entries; before configuring
+}
+
+// open maps the memory of tables that have been loaded.
+func (t *tables) open(o chain.Options, quiesce func() error) error {
+	t.options, t.quiesce = o, quiesce
+	var err error
+	if t.shards, err = mapShards(t.objects, o.Shards); err != nil {
+		return err
+	}
+	if t.usage, err = mapArray[uint64](t.objects.Usage, countedTables); err != nil {
+		return fmt.Errorf("mapping the table of usage: %w", err)
+	}
+	t.scanner, err = scanner(o.Shards)
+	return err
+}
+
+func (t *tables) close() error {
+	var errs []error
+	if t.shards != nil {
+		errs = append(errs, t.shards.close())
+	}
+	if t.usage != nil {
+		errs = append(errs, unmapArray(t.usage))
+	}
+	if t.scanner != nil {
+		t.scanner.Close()
+	}
+	if t.objects != nil {
+		t.objects.close()
+	}
+	return errors.Join(errs...)
+}
+
 // Object implements [dataplane.Plane].
-func (p *Plane) Object(key wire.Key) (chain.Object, bool, error) {
-	return p.objects.object(key, recordBytes(p.info.Options))
+func (t *tables) Object(key wire.Key) (chain.Object, bool, error) {
+	return t.objects.object(key, recordBytes(t.options))
 }
 
 // Dirty implements [dataplane.Plane].
-func (p *Plane) Dirty(limit int) ([]dataplane.KeyedObject, error) {
-	found, err := p.walk("nq_walk_dirty", p.objects.Objects, new(shardSet))
+func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
+	found, err := t.walk("nq_walk_dirty", t.objects.Objects, new(shardSet))
 	if err != nil {
 		return nil, err
 	}
 	var out []dataplane.KeyedObject
 	for _, b := range found {
 		k := keyOf(b[:])
-		if len(out) == limit || p.shards.commits(k.Shard(p.info.Options.Shards)) {
+		if len(out) == limit || t.shards.commits(k.Shard(t.options.Shards)) {
 			continue
 		}
-		o, found, err := p.Object(k)
+		o, found, err := t.Object(k)
 		if err != nil {
 			return nil, err
 		}
@@ -40,13 +86,13 @@ func (p *Plane) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 }
 
 // Sessions implements [dataplane.Plane].
-func (p *Plane) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
-	keys, err := p.laneKeys(allShards())
+func (t *tables) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
+	keys, err := t.laneKeys(allShards())
 	if err != nil {
 		return err
 	}
 	errEnough := errors.New("enough")
-	err = p.objects.eachLane(keys, func(k chain.SessionKey, s chain.Session) error {
+	err = t.objects.eachLane(keys, func(k chain.SessionKey, s chain.Session) error {
 		if !visit(k, s) {
 			return errEnough
 		}
@@ -102,14 +148,14 @@ func (o *objects) lane(k nqLaneKey) (nqLane, bool, error) {
 }
 
 // DropSession implements [dataplane.Plane].
-func (p *Plane) DropSession(k chain.SessionKey, seq uint64) error {
+func (t *tables) DropSession(k chain.SessionKey, seq uint64) error {
 	data, err := appendNative(nil, nqDropRequest{Key: laneKeyOf(k), Seq: seq})
 	if err != nil {
 		return err
 	}
-	p.walking.Lock()
-	defer p.walking.Unlock()
-	if _, err := p.objects.DropLane.Run(&ebpf.RunOptions{Data: data}); err != nil {
+	t.walking.Lock()
+	defer t.walking.Unlock()
+	if _, err := t.objects.DropLane.Run(&ebpf.RunOptions{Data: data}); err != nil {
 		return fmt.Errorf("dropping a session: %w", err)
 	}
 	return nil

@@ -11,10 +11,10 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-func (p *Plane) setOf(shards []uint16) (*shardSet, error) {
+func (t *tables) setOf(shards []uint16) (*shardSet, error) {
 	set := new(shardSet)
 	for _, shard := range shards {
-		if err := p.shards.check(shard); err != nil {
+		if err := t.shards.check(shard); err != nil {
 			return nil, err
 		}
 		set.add(shard)
@@ -23,31 +23,31 @@ func (p *Plane) setOf(shards []uint16) (*shardSet, error) {
 }
 
 // Export implements [dataplane.Plane]. It first lists the keys: so a slow visitor holds up no other walk.
-func (p *Plane) Export(shards []uint16, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
-	set, err := p.setOf(shards)
+func (t *tables) Export(shards []uint16, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
+	set, err := t.setOf(shards)
 	if err != nil {
 		return err
 	}
-	keys, err := p.objectKeys(set)
+	keys, err := t.objectKeys(set)
 	if err != nil {
 		return err
 	}
-	if err := p.objects.export(keys, recordBytes(p.info.Options), object); err != nil {
+	if err := t.objects.export(keys, recordBytes(t.options), object); err != nil {
 		return err
 	}
-	lanes, err := p.laneKeys(set)
+	lanes, err := t.laneKeys(set)
 	if err != nil {
 		return err
 	}
-	return p.objects.eachLane(lanes, session)
+	return t.objects.eachLane(lanes, session)
 }
 
 // Import implements [dataplane.Plane].
-func (p *Plane) Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
-	if err := p.objects.importObjects(objects, p.info.Options); err != nil {
+func (t *tables) Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+	if err := t.objects.importObjects(objects, t.options); err != nil {
 		return err
 	}
-	return p.objects.importSessions(sessions)
+	return t.objects.importSessions(sessions)
 }
 
 // dropPiece is how many entries Drop deletes at a time, while ConfigureAll and walks wait.
@@ -55,16 +55,16 @@ const dropPiece = 1024
 
 // Drop implements [dataplane.Plane]. No packet looks at entries of a shard that is not served, so that they can be deleted
 // without their locks.
-func (p *Plane) Drop(shards []uint16) error {
-	set, err := p.setOf(shards)
+func (t *tables) Drop(shards []uint16) error {
+	set, err := t.setOf(shards)
 	if err != nil {
 		return err
 	}
-	keys, err := p.objectKeys(set)
+	keys, err := t.objectKeys(set)
 	if err != nil {
 		return err
 	}
-	lanes, err := p.laneKeys(set)
+	lanes, err := t.laneKeys(set)
 	if err != nil {
 		return err
 	}
@@ -72,33 +72,33 @@ func (p *Plane) Drop(shards []uint16) error {
 	for i, k := range keys {
 		raw[i] = keyBytes(k)
 	}
-	return errors.Join(dropAll(p, shards, p.objects.Objects, &p.usage[tableObjects], raw),
-		dropAll(p, shards, p.objects.Lanes, &p.usage[tableLanes], lanes))
+	return errors.Join(dropAll(t, shards, t.objects.Objects, &t.usage[tableObjects], raw),
+		dropAll(t, shards, t.objects.Lanes, &t.usage[tableLanes], lanes))
 }
 
 // dropAll deletes entries of a table, a piece at a time.
-func dropAll[K any](p *Plane, shards []uint16, table *ebpf.Map, used *uint64, keys []K) error {
+func dropAll[K any](t *tables, shards []uint16, table *ebpf.Map, used *uint64, keys []K) error {
 	for {
 		piece := keys[:min(len(keys), dropPiece)]
-		if err := dropSome(p, shards, table, used, piece); err != nil || len(piece) == len(keys) {
+		if err := dropSome(t, shards, table, used, piece); err != nil || len(piece) == len(keys) {
 			return err
 		}
 		keys = keys[len(piece):]
 	}
 }
 
-func dropSome[K any](p *Plane, shards []uint16, table *ebpf.Map, used *uint64, keys []K) error {
-	p.walking.Lock()
-	defer p.walking.Unlock()
-	p.configuring.Lock()
-	defer p.configuring.Unlock()
+func dropSome[K any](t *tables, shards []uint16, table *ebpf.Map, used *uint64, keys []K) error {
+	t.walking.Lock()
+	defer t.walking.Unlock()
+	t.configuring.Lock()
+	defer t.configuring.Unlock()
 	for _, shard := range shards {
-		if p.shards.config(shard).State != chain.None {
+		if t.shards.config(shard).State != chain.None {
 			return dataplane.ServedError(shard)
 		}
 	}
-	if p.unquiet {
-		if err := p.quiesce(); err != nil {
+	if t.unquiet {
+		if err := t.outlast(); err != nil {
 			return err
 		}
 	}

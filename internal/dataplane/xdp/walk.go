@@ -34,13 +34,13 @@ const walkBytes = 4096
 
 // walk returns the keys that a program of bpf/scan.bpf.c wants of a table, and some more. An entry that is there during all
 // of the walk is met at least once: nothing is deleted meanwhile.
-func (p *Plane) walk(program string, table *ebpf.Map, set *shardSet) (keys [][keyBytesInTables]byte, err error) {
-	p.walking.Lock()
-	defer p.walking.Unlock()
-	if err := p.scanner.Variables["nq_wanted"].Set(set); err != nil {
+func (t *tables) walk(program string, table *ebpf.Map, set *shardSet) (keys [][keyBytesInTables]byte, err error) {
+	t.walking.Lock()
+	defer t.walking.Unlock()
+	if err := t.scanner.Variables["nq_wanted"].Set(set); err != nil {
 		return nil, err
 	}
-	iter, err := link.AttachIter(link.IterOptions{Program: p.scanner.Programs[program], Map: table})
+	iter, err := link.AttachIter(link.IterOptions{Program: t.scanner.Programs[program], Map: table})
 	if err != nil {
 		return nil, fmt.Errorf("walking over a table: %w", err)
 	}
@@ -66,14 +66,14 @@ func (p *Plane) walk(program string, table *ebpf.Map, set *shardSet) (keys [][ke
 }
 
 // objectKeys lists the keys of all objects of some shards.
-func (p *Plane) objectKeys(set *shardSet) ([]wire.Key, error) {
-	found, err := p.walk("nq_walk_objects", p.objects.Objects, set)
+func (t *tables) objectKeys(set *shardSet) ([]wire.Key, error) {
+	found, err := t.walk("nq_walk_objects", t.objects.Objects, set)
 	if err != nil {
 		return nil, err
 	}
 	keys := make([]wire.Key, 0, len(found))
 	for _, b := range found {
-		if k := keyOf(b[:]); set.has(k.Shard(p.info.Options.Shards)) {
+		if k := keyOf(b[:]); set.has(k.Shard(t.options.Shards)) {
 			keys = append(keys, k)
 		}
 	}
@@ -81,8 +81,8 @@ func (p *Plane) objectKeys(set *shardSet) ([]wire.Key, error) {
 }
 
 // laneKeys lists the keys of all lanes of some shards.
-func (p *Plane) laneKeys(set *shardSet) ([]nqLaneKey, error) {
-	found, err := p.walk("nq_walk_lanes", p.objects.Lanes, set)
+func (t *tables) laneKeys(set *shardSet) ([]nqLaneKey, error) {
+	found, err := t.walk("nq_walk_lanes", t.objects.Lanes, set)
 	if err != nil {
 		return nil, err
 	}
