@@ -15,14 +15,14 @@ const (
 
 // agent is what internal/agent does around a reconfig.Member.
 type agent struct {
-	n      *node
-	member *reconfig.Member
-	lease  reconfig.Lease
-	id     reconfig.NodeID // 0: nobody has welcomed it yet
-	attend []bool          // by controller: whether it has
-	wiping bool
-	copies map[uint64]*copyJob
-	dirty  []uint64 // by key: the version in which it was dirty at the last look
+	n       *node
+	member  *reconfig.Member
+	lease   reconfig.Lease
+	id      reconfig.NodeID // 0: nobody has welcomed it yet
+	attends []bool          // by controller: whether it has
+	wiping  bool
+	copies  map[uint64]*copyJob
+	dirty   []uint64 // by key: the version in which it was dirty at the last look
 }
 
 func (n *node) startAgent() {
@@ -38,7 +38,7 @@ func (n *node) startAgent() {
 	}
 	n.kept = true
 	n.agent = &agent{
-		n: n, member: member, attend: make([]bool, n.w.Controllers), copies: make(map[uint64]*copyJob), dirty: make([]uint64, len(n.w.keys)),
+		n: n, member: member, attends: make([]bool, n.w.Controllers), copies: make(map[uint64]*copyJob), dirty: make([]uint64, len(n.w.keys)),
 	}
 	n.w.note(every, every, "%s: its agent starts", n.name)
 	n.agent.hello()
@@ -146,7 +146,7 @@ func (a *agent) order(o reconfig.Order) {
 	a.n.w.watch.fail(a.member.Order(o))
 	if a.member.Term() != term {
 		for i, c := range a.n.w.controllers {
-			if a.attend[i] {
+			if a.attends[i] {
 				a.inventory(c)
 			}
 		}
@@ -154,28 +154,24 @@ func (a *agent) order(o reconfig.Order) {
 	a.obeyed()
 }
 
-// hello registers with each controller until all have welcomed the node.
+// hello registers with each controller that has not welcomed the node.
 func (a *agent) hello() {
 	n := a.n
 	h := reconfig.Hello{
 		Name: n.name, Addr: n.endpoint().addr(), API: n.name, Capacity: 1, Incarnation: n.incarnation, CellBytes: n.w.options().CellBytes,
 		Cluster: n.w.store.state.Settings.Cluster, Shards: n.w.Shards,
 	}
-	missing := false
 	for i, c := range n.w.controllers {
-		if !a.attend[i] {
-			missing = true
+		if !a.attends[i] {
 			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.hello(a, h) })
 		}
 	}
-	if missing {
-		a.after(redial, a.hello)
-	}
+	a.after(redial, a.hello)
 }
 
 // welcome begins to attend to a controller.
 func (a *agent) welcome(c *controller, id reconfig.NodeID) {
-	if a.id, a.attend[c.number] = id, true; a.id != 0 {
+	if a.id, a.attends[c.number] = id, true; a.id != 0 {
 		a.inventory(c)
 	}
 }
@@ -206,8 +202,10 @@ func (a *agent) beat() {
 	}
 	b := a.lease.Stamp(a.member.Beat(), n.time())
 	b.Node, b.Incarnation = a.id, n.incarnation
-	for _, c := range n.w.controllers {
-		n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.beat(a, b) })
+	for i, c := range n.w.controllers {
+		if a.attends[i] {
+			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.beat(a, b) })
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ type controller struct {
 	heard     int // changes of the store that are in state
 	grantor   *reconfig.Grantor
 	leader    *reconfig.Leader
+	attended  map[reconfig.NodeID]*agent // by whom, since they were welcomed
 }
 
 func newController(w *world, number int) *controller {
@@ -50,7 +51,7 @@ func (c *controller) start() {
 	if c.alive {
 		return
 	}
-	c.alive = true
+	c.alive, c.attended = true, make(map[reconfig.NodeID]*agent)
 	c.process++
 	process := c.process
 	c.w.events.push(max(c.w.now, c.storeAway)+c.w.store.within(longestLoad), func() {
@@ -65,6 +66,11 @@ func (c *controller) start() {
 func (c *controller) crash() {
 	c.w.note(every, every, "%s crashes", c.name())
 	c.alive, c.grantor, c.leader, c.paused = false, nil, nil, 0
+	for _, n := range c.w.nodes { // connections break
+		if n.agent != nil {
+			n.agent.attends[c.number] = false
+		}
+	}
 }
 
 // soon does something when the controller can, if it is the same process then.
@@ -184,16 +190,12 @@ func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
 	}
 }
 
+// order tells a node by the connection that it has to this controller, so a machine that started again does not hear what was
+// meant for itself before.
 func (c *controller) order(e reconfig.Send) {
-	n := c.w.nodeOf(e.Node)
-	if n == nil {
-		return
+	if a := c.attended[e.Node]; a != nil {
+		c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.order(e.Order) }) })
 	}
-	c.w.net.carry(control, c.endpoint(), n.endpoint(), func(bool) {
-		if a := n.agent; a != nil {
-			a.soon(func() { a.order(e.Order) })
-		}
-	})
 }
 
 // fence asks a controller until it has answered.
@@ -236,6 +238,7 @@ func (c *controller) hello(a *agent, h reconfig.Hello) {
 	c.soon(func() {
 		for id, n := range c.state.Nodes {
 			if n.Name == h.Name && n.Incarnation == h.Incarnation {
+				c.attended[id] = a
 				c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.welcome(c, id) }) })
 			}
 		}

@@ -39,6 +39,7 @@ func (a *agent) copy(wanted []reconfig.Copy) {
 		if a.copies[w.Job] == nil {
 			c := &copyJob{a: a, job: w.Job, shards: maps.Clone(w.Shards)}
 			a.copies[w.Job] = c
+			a.n.w.note(every, every, "%s copies shards %v from %s, job %d", a.n.name, slices.Sorted(maps.Keys(w.Shards)), w.Source, w.Job)
 			c.start(w.Source)
 		}
 	}
@@ -47,27 +48,20 @@ func (a *agent) copy(wanted []reconfig.Copy) {
 // start asks the source, which is named as nodes name their agents here.
 func (c *copyJob) start(source string) {
 	w := c.a.n.w
+	for i, key := range w.keys {
+		if _, ok := c.shards[key.Shard(w.Shards)]; ok {
+			c.keys = append(c.keys, i)
+		}
+	}
+	c.a.n.rng.Shuffle(len(c.keys), func(i, j int) { c.keys[i], c.keys[j] = c.keys[j], c.keys[i] })
 	for _, n := range w.nodes {
 		if n.name == source && n.agent != nil && w.net.open(control, c.a.n.endpoint(), n.endpoint()) {
 			c.source = n.agent
-			w.after(w.net.delay(), func() { n.agent.export(c) })
+			w.after(w.net.delay(), c.next)
 			return
 		}
 	}
 	c.breaks()
-}
-
-// export begins to send what is asked for.
-func (a *agent) export(c *copyJob) {
-	a.soon(func() {
-		for i, key := range a.n.w.keys {
-			if _, ok := c.shards[key.Shard(a.n.w.Shards)]; ok {
-				c.keys = append(c.keys, i)
-			}
-		}
-		a.n.rng.Shuffle(len(c.keys), func(i, j int) { c.keys[i], c.keys[j] = c.keys[j], c.keys[i] })
-		c.next()
-	})
 }
 
 // mayExport reports whether the source is one to copy from, now. Asked before each chunk, the last too: what is said to be complete
@@ -124,6 +118,7 @@ func (c *copyJob) next() {
 		w.watch.fail(c.a.member.CopyChunk(c.job, nil, sessions))
 		delete(c.a.copies, c.job)
 		c.ended = true
+		w.note(every, every, "%s: job %d is done", c.a.n.name, c.job)
 		c.a.member.CopyDone(c.job)
 		c.a.obeyed()
 	})
@@ -150,6 +145,7 @@ func (c *copyJob) breaks() {
 		}
 		c.ended = true
 		delete(c.a.copies, c.job)
+		c.a.n.w.note(every, every, "%s: job %d breaks off", c.a.n.name, c.job)
 		c.a.member.CopyFailed(c.job)
 		c.a.obeyed()
 	})

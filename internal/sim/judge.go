@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -42,7 +43,7 @@ func Judge(c *Config, r *Result) *Violation {
 			at = time.Duration(op.Return)
 		}
 	}
-	return &Violation{at, c.shardOf(key), key, "the history of " + v.Key + " is not linearizable", verdict}
+	return &Violation{at, c.shardOf(key), key, "not linearizable: the history of " + v.Key, verdict}
 }
 
 // keyOf is the number of a key by its name.
@@ -68,15 +69,30 @@ func (v *Violation) Write(out io.Writer, trace []Line, most int) error {
 	return v.History.Write(out)
 }
 
-// Smaller tries to keep a run wrong with fewer kinds of faults and fewer operations, in at most so many runs.
+// kind is what sort of violation it is; nil is none.
+func (v *Violation) kind() string {
+	if v == nil {
+		return ""
+	}
+	kind, _, _ := strings.Cut(v.Why, ":")
+	return kind
+}
+
+// Smaller tries to keep a run wrong in the same way with fewer kinds of faults and fewer operations, in at most so many runs.
 func Smaller(c Config, planes *Planes, runs int) (Config, error) {
+	kind := ""
 	wrong := func(c Config) (bool, error) {
 		runs--
 		r, err := Run(c, planes)
 		if err != nil {
 			return false, err
 		}
-		return Judge(&c, r) != nil, nil
+		now := Judge(&c, r).kind()
+		kind = cmp.Or(kind, now)
+		return now == kind, nil
+	}
+	if _, err := wrong(c); err != nil || kind == "" {
+		return c, err
 	}
 	try := func(change func(*Config)) error {
 		next := c

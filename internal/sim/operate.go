@@ -77,7 +77,7 @@ func (w *world) precious(n *node) bool {
 }
 
 func (w *world) leaderOptions() reconfig.Options {
-	return reconfig.Options{FormWith: w.Early, RepairAfter: w.RepairAfter, Retry: w.RepairAfter}
+	return reconfig.Options{RepairAfter: w.RepairAfter, Retry: w.RepairAfter / 10}
 }
 
 // command lets an operator ask the controller that was elected last.
@@ -133,8 +133,8 @@ func (e *evil) resize() bool {
 	return e.command(reconfig.Resize{Shard: uint16(e.rng.IntN(e.w.Shards)), Extra: uint8(e.rng.IntN(3))})
 }
 
-// unwhole says why the cluster is not as it should be; empty: it is.
-func (w *world) unwhole() string {
+// unwhole says why the cluster is not as it should be, and of which shard it is true; empty: it is.
+func (w *world) unwhole() (shard int, why string) {
 	s := &w.store.state
 	usable := 0
 	for _, known := range s.Nodes {
@@ -146,14 +146,14 @@ func (w *world) unwhole() string {
 		at := &s.Shards[shard]
 		want := min(s.Settings.Replicas+int(at.Extra), usable, wire.MaxChain)
 		switch members := w.watch.settled(uint16(shard)); {
-		case at.Lost:
+		case at.Lost, at.Epoch == 0 && usable < s.Settings.Replicas:
 		case at.Learner != 0 || at.Hold != 0:
-			return fmt.Sprintf("shard %d is being copied", shard)
+			return shard, "it is being copied"
 		case members == nil:
-			return fmt.Sprintf("shard %d is not active in epoch %d", shard, at.Epoch)
+			return shard, fmt.Sprintf("it is not active in epoch %d", at.Epoch)
 		case len(members) < want:
-			return fmt.Sprintf("shard %d has %d members instead of %d", shard, len(members), want)
+			return shard, fmt.Sprintf("it has %d members instead of %d", len(members), want)
 		}
 	}
-	return ""
+	return every, ""
 }

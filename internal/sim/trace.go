@@ -78,11 +78,12 @@ func (w *world) nameOf(a netip.AddrPort) string {
 	}
 }
 
-// Relevant are the last lines of a trace, up to the given time, that concern a shard and a key.
+// Relevant are the last lines of a trace, up to the given time, that concern a shard and a key; of no key in particular, those
+// that concern none.
 func Relevant(trace []Line, shard, key int, until time.Duration, most int) []Line {
 	var list []Line
 	for _, l := range trace {
-		if l.At <= until && (l.Shard == every || l.Shard == shard || shard == every) && (l.Key == every || l.Key == key || key == every) {
+		if l.At <= until && (l.Shard == every || l.Shard == shard || shard == every) && (l.Key == every || l.Key == key) {
 			list = append(list, l)
 		}
 	}

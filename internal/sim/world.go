@@ -196,8 +196,8 @@ func (w *world) finish() error {
 	if err := w.until(w.now+recovery, func() bool { return !w.whole() }); err != nil {
 		return err
 	}
-	if why := w.unwhole(); why != "" {
-		w.broken(every, every, "not whole %v after the last fault: %s", time.Duration(recovery), why)
+	if shard, why := w.unwhole(); why != "" {
+		w.broken(shard, every, "not whole: shard %d, %v after the last fault: %s", shard, time.Duration(recovery), why)
 	}
 	if err := w.until(w.now+recovery, func() bool { return !w.watch.agree() }); err != nil {
 		return err
@@ -207,7 +207,10 @@ func (w *world) finish() error {
 	return w.watch.failed
 }
 
-func (w *world) whole() bool { return w.unwhole() == "" }
+func (w *world) whole() bool {
+	_, why := w.unwhole()
+	return why == ""
+}
 
 const keyPrefix = "key-"
 
