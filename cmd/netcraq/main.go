@@ -27,7 +27,8 @@ func main() {
 	root.AddCommand(newNodeCommand(), newInspectCommand(), newBenchCommand(), newLabCommand(), newUpCommand())
 	root.AddCommand(newConformanceCommand(), newSimCommand(), newCertsCommand(), newControllerCommand())
 	root.AddCommand(newKVCommands()...)
-	root.AddCommand(newLockCommand())
+	root.AddCommand(newLockCommand(), newPlanCommand(), newTopCommand(), newStatusCommand())
+	root.AddCommand(newOperateCommands()...)
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, errSaid) {
 			fmt.Fprintln(os.Stderr, "netcraq:", err)

@@ -3,8 +3,9 @@ package main
 import (
 	"encoding/json"
 	"io"
-	"strconv"
 	"text/tabwriter"
+
+	"github.com/netcraq/netcraq/internal/console"
 )
 
 // printJSON writes the one object that a command with --json prints.
@@ -19,10 +20,4 @@ func printJSON(w io.Writer, v any) error {
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
 // grouped writes a number with a comma between thousands.
-func grouped(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+func grouped(n uint64) string { return console.Grouped(n) }
