@@ -13,7 +13,7 @@ var floors = [][]string{
 	{"internal/chain", "internal/history"},
 	{"internal/topology"},
 	{"internal/dataplane", "internal/dataplane/frame"},
-	{"internal/reconfig", "internal/dataplane/conformance"},
+	{"internal/reconfig", "internal/dataplane/conformance", "internal/dataplane/planetest"},
 	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow"},
 	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill"},
 	{"internal/controller", "internal/lab", "internal/bench"},

@@ -9,12 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane/conformance"
-	"github.com/netcraq/netcraq/internal/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -47,25 +45,10 @@ func newLone(t *testing.T, o chain.Options) *lone {
 	return &lone{objects, shards}
 }
 
-// ask runs one message through the program; false if it was dropped.
-func (l *lone) ask(m *wire.Message) (reply wire.Message, answered bool, err error) {
-	p := frame.Packet{From: at(9), To: conformance.Me, Message: m.Append(nil)}
-	run := ebpf.RunOptions{Data: frame.Append(nil, &p), DataOut: make([]byte, frameRoom)}
-	action, err := l.objects.Ingress.Run(&run)
-	if err != nil || action == xdpDrop {
-		return reply, false, err
-	}
-	sent, err := frame.ReadSent(run.DataOut)
-	if err != nil {
-		return reply, false, err
-	}
-	return reply, true, wire.DecodeReply(sent.Message, &reply)
-}
-
 // write repeats a write until it is answered with anything but BUSY.
 func (l *lone) write(m *wire.Message) (wire.Message, error) {
 	for {
-		reply, answered, err := l.ask(m)
+		reply, answered, err := l.objects.ask(m)
 		if err != nil || (answered && reply.Status() != wire.StatusBusy) {
 			return reply, err
 		}
@@ -132,7 +115,7 @@ func TestNoTornRead(t *testing.T) {
 				}
 				continue
 			}
-			reply, answered, err := l.ask(&wire.Message{Op: wire.OpRead, Epoch: 1, Key: key, Request: i})
+			reply, answered, err := l.objects.ask(&wire.Message{Op: wire.OpRead, Epoch: 1, Key: key, Request: i})
 			if err != nil {
 				return err // a torn value also has the wrong checksum
 			}
