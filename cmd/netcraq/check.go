@@ -16,6 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/history"
 	"github.com/netcraq/netcraq/internal/lab"
 	"github.com/netcraq/netcraq/internal/sim"
+	"github.com/netcraq/netcraq/internal/trial"
 )
 
 // What `netcraq lab check` runs.
@@ -182,7 +183,7 @@ func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags
 			return nil, err
 		}
 		defer c.Close()
-		stores = append(stores, clientStore{c})
+		stores = append(stores, trial.Store{Client: c})
 	}
 	w := history.Workload{
 		Clients: checkClients, Keys: checkKeys, KeyOps: checkKeyOps, Seed: flags.seed, Prefix: "check",

@@ -25,26 +25,29 @@ or a client in each. Links can lose, repeat and damage packets, and nodes can be
   netcraq lab status
   netcraq lab exec c1 -- netcraq put greeting hello
   netcraq lab fault loss 2
-  netcraq lab down`,
+  netcraq lab down
+  netcraq lab up --managed --nodes 4
+  netcraq lab chaos --minutes 5`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&name, "name", defaultLab, "name of the lab")
 	c.AddCommand(newLabUpCommand(&name), newLabDownCommand(&name), newLabStatusCommand(&name), newLabExecCommand(&name),
-		newLabFaultCommand(&name), newLabCheckCommand(&name))
+		newLabFaultCommand(&name), newLabCheckCommand(&name), newLabChaosCommand(&name))
 	return c
 }
 
 func newLabUpCommand(name *string) *cobra.Command {
 	var o lab.Options
-	plane, wires, relay := planeXDP, true, false
+	plane, wires, relay, managed := planeXDP, true, false, false
+	m := managedDefaults()
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Bring a lab up",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Name, o.Direct, o.Publish, o.Progress = *name, !wires, topology.DefaultPath(), progressTo(c.ErrOrStderr())
-			if err := setAgent(&o, plane); err != nil {
+			if err := setCommands(c, &o, &m, plane, managed); err != nil {
 				return err
 			}
 			if relay {
@@ -69,15 +72,46 @@ func newLabUpCommand(name *string) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Topology, "topology", lab.Line, "how the nodes are joined: "+lab.Line+" or "+lab.LeafSpine)
-	f.IntVar(&o.Nodes, "nodes", 3, "number of nodes, the chain in this order")
+	f.BoolVar(&managed, "managed", false, "run controllers, which make chains of the nodes and repair them; else there is one chain of all nodes that never changes")
+	f.IntVar(&m.controllers, "controllers", m.controllers, "with --managed: number of controllers")
+	f.IntVar(&m.replicas, "replicas", m.replicas, "with --managed: members of a chain")
+	f.StringVar(&o.Topology, "topology", lab.Line, "how the nodes are joined: "+lab.Line+", "+lab.LeafSpine+" or "+lab.Fabric+" (every host at both spines; --managed has it if you don't choose)")
+	f.IntVar(&o.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, the chain in this order (--managed: %d unless given)", m.nodes))
 	f.IntVar(&o.Clients, "clients", 1, "number of client hosts")
 	f.StringVar(&o.ClientAt, "client-at", "", "the node that clients hang off (default: the first on a line, one after the other on leaf-spine)")
-	f.IntVar(&o.Shards, "shards", 1, "number of shards, a power of two")
+	f.IntVar(&o.Shards, "shards", 1, fmt.Sprintf("number of shards, a power of two (--managed: %d unless given)", m.shards))
 	f.StringVar(&plane, "plane", planeXDP, "what the nodes run: xdp, soft, or none for the network alone")
 	f.BoolVar(&relay, "relay", false, "let ACKs travel up the chain one by one, as where packets cannot be cloned")
 	f.BoolVar(&wires, "wires", true, "run links through a program that can inject faults; without it they are a little faster")
 	return c
+}
+
+// setCommands chooses what the lab runs, and fills in what nobody chose for a managed one.
+func setCommands(c *cobra.Command, o *lab.Options, m *managedFlags, plane string, managed bool) error {
+	if !managed {
+		for _, flag := range []string{"controllers", "replicas"} {
+			if c.Flags().Changed(flag) {
+				return usageError(fmt.Errorf("--%s is for a lab with controllers: give --managed", flag))
+			}
+		}
+		return setAgent(o, plane)
+	}
+	for flag, choose := range map[string]func(){
+		"topology": func() { o.Topology = lab.Fabric },
+		"nodes":    func() { o.Nodes = m.nodes },
+		"shards":   func() { o.Shards = m.shards },
+	} {
+		if !c.Flags().Changed(flag) {
+			choose()
+		}
+	}
+	m.nodes, m.shards, m.plane = o.Nodes, o.Shards, plane
+	sized, err := m.options(o.Name)
+	if err != nil {
+		return err
+	}
+	o.Controllers, o.Controller, o.Agent = sized.Controllers, sized.Controller, sized.Agent
+	return nil
 }
 
 // setAgent chooses what the lab's nodes run: this same binary, as `netcraq node`.
@@ -95,13 +129,7 @@ func setAgent(o *lab.Options, plane string) error {
 	}
 	o.Agent = func(l *lab.Lab, h lab.Host) []string {
 		argv := []string{self, "node", "--name", h.Name, "--cluster", l.ClusterFile(), "--plane", plane}
-		if plane == planeXDP {
-			argv = append(argv, "--pin", l.PinDir(h.Name))
-			for _, port := range l.Ports(h.Name) {
-				argv = append(argv, "--port-if", port)
-			}
-		}
-		return argv
+		return append(argv, planeArguments(l, h, plane)...)
 	}
 	return nil
 }

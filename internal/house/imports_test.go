@@ -17,6 +17,7 @@ var floors = [][]string{
 	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow"},
 	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill"},
 	{"internal/controller", "internal/lab", "internal/bench"},
+	{"internal/trial"},
 	{"cmd/netcraq"},
 }
 

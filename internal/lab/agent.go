@@ -51,7 +51,7 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 	if len(argv) == 0 {
 		return nil, fmt.Errorf("nothing runs on %s in this lab", host)
 	}
-	cmd, err := start(nsPath(l.Name, host), argv, logFile(l.Name, host))
+	cmd, err := start(nsPath(l.Name, host), argv, logFile(l.Name, host), l.options.Managed())
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", l.serviceOf(host), err)
 	}
@@ -114,15 +114,20 @@ func (l *Lab) greet(ctx context.Context, host string) error {
 
 // agentFailed quotes the end of an agent's log, which is about to be removed with the lab.
 func (l *Lab) agentFailed(host string, err error) error {
-	const lines = 5
-	text, _ := os.ReadFile(logFile(l.Name, host))
-	all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	last := bytes.Join(all[max(0, len(all)-lines):], []byte("\n  "))
+	last := l.LastWords(host)
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return fmt.Errorf("%s failed: %w\n  %s", l.serviceOf(host), err, last)
 	}
 	return fmt.Errorf("%s ended at once:\n  %s", l.serviceOf(host), last)
+}
+
+// LastWords is the end of the log of an agent or a controller.
+func (l *Lab) LastWords(host string) string {
+	const lines = 5
+	text, _ := os.ReadFile(logFile(l.Name, host))
+	all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n  ")))
 }
 
 // AgentAlive reports whether a node's agent runs.

@@ -26,6 +26,15 @@ func (l *Lab) StartNode(ctx context.Context, host string) error {
 	return err
 }
 
+// SwitchOn gives a host its power and starts what belongs there, and does not wait until it answers.
+func (l *Lab) SwitchOn(ctx context.Context, host string) error {
+	if err := l.setPower(host, true); err != nil {
+		return err
+	}
+	_, err := l.SpawnAgent(ctx, host)
+	return err
+}
+
 // KillNode kills a node's agent and takes its data plane out of the kernel: its objects are gone. The host still
 // routes others' packets.
 func (l *Lab) KillNode(ctx context.Context, host string) error {

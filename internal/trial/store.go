@@ -1,4 +1,4 @@
-package main
+package trial
 
 import (
 	"context"
@@ -8,24 +8,24 @@ import (
 	"github.com/netcraq/netcraq/internal/history"
 )
 
-// clientStore is the product's client as the history sees it.
-type clientStore struct{ client *client.Client }
+// Store is the product's client as the history sees it.
+type Store struct{ Client *client.Client }
 
 // Do implements [history.Store].
-func (s clientStore) Do(ctx context.Context, op *history.Op) history.Result {
+func (s Store) Do(ctx context.Context, op *history.Op) history.Result {
 	var r client.Result
 	var err error
 	switch op.Kind {
 	case history.Get:
-		r, err = s.client.Get(ctx, op.Key)
+		r, err = s.Client.Get(ctx, op.Key)
 	case history.Put:
-		r, err = s.client.Put(ctx, op.Key, []byte(op.Value))
+		r, err = s.Client.Put(ctx, op.Key, []byte(op.Value))
 	case history.Delete:
-		r, err = s.client.Delete(ctx, op.Key)
+		r, err = s.Client.Delete(ctx, op.Key)
 	case history.CAS:
-		r, err = s.client.CAS(ctx, op.Key, op.Expected, []byte(op.Value))
+		r, err = s.Client.CAS(ctx, op.Key, op.Expected, []byte(op.Value))
 	case history.Add:
-		r, err = s.client.Add(ctx, op.Key, int64(op.Delta))
+		r, err = s.Client.Add(ctx, op.Key, int64(op.Delta))
 	}
 	result := history.Result{Version: r.Version, Read: string(r.Value)}
 	var failed *client.CASFailedError

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/netcraq/netcraq/internal/console"
+	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/security"
+	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// managedFlags describe a lab with controllers.
+type managedFlags struct {
+	controllers, nodes, shards, replicas int
+	formWith, cellBytes, objects         int
+	plane                                string
+}
+
+// managedDefaults is the smallest lab that survives the loss of any of its parts and can repair itself.
+func managedDefaults() managedFlags {
+	return managedFlags{controllers: 3, nodes: 4, shards: 256, replicas: 3, cellBytes: 128, objects: 100_000, plane: planeXDP}
+}
+
+func (m *managedFlags) add(f *pflag.FlagSet) {
+	f.IntVar(&m.controllers, "controllers", m.controllers, "number of controllers")
+	f.IntVar(&m.nodes, "nodes", m.nodes, "number of nodes")
+	f.IntVar(&m.replicas, "replicas", m.replicas, "members of a chain")
+	f.StringVar(&m.plane, "plane", m.plane, "what the nodes run: xdp or soft")
+}
+
+// options makes the lab's.
+func (m *managedFlags) options(name string) (lab.Options, error) {
+	o := lab.Options{Name: name, Topology: lab.Fabric, Nodes: m.nodes, Controllers: m.controllers, Shards: m.shards}
+	if m.controllers < 1 {
+		return o, usageError(fmt.Errorf("--controllers %d: at least 1 is wanted", m.controllers))
+	}
+	if m.replicas < 1 || m.replicas > min(m.nodes, wire.MaxChain) {
+		return o, usageError(fmt.Errorf("--replicas %d: with %d nodes a chain has 1 to %d", m.replicas, m.nodes, min(m.nodes, wire.MaxChain)))
+	}
+	if err := m.setCommands(&o); err != nil {
+		return o, err
+	}
+	if err := o.Validate(); err != nil {
+		return o, usageError(err)
+	}
+	return o, nil
+}
+
+// setCommands chooses what runs in the lab: this same binary, as `netcraq controller` and `netcraq node`.
+func (m *managedFlags) setCommands(o *lab.Options) error {
+	if m.plane != planeXDP && m.plane != planeSoft {
+		return usageError(fmt.Errorf("--plane %q: want xdp or soft", m.plane))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	flags := *m
+	o.Controller = func(l *lab.Lab, h lab.Host) []string {
+		var members []string
+		for _, other := range l.Plan.With(lab.RoleController) {
+			members = append(members, other.Name+"="+other.Addr.String())
+		}
+		argv := []string{self, "controller", "--name", h.Name, "--initial-cluster", strings.Join(members, ","), "--data-dir", l.DataDir(h.Name)}
+		options := l.Options()
+		argv = append(argv, "--shards", strconv.Itoa(options.Shards), "--replicas", strconv.Itoa(flags.replicas))
+		if flags.cellBytes > 0 {
+			argv = append(argv, "--cell-bytes", strconv.Itoa(flags.cellBytes))
+		}
+		if flags.formWith > 0 {
+			argv = append(argv, "--form-with", strconv.Itoa(flags.formWith))
+		}
+		return argv
+	}
+	o.Agent = func(l *lab.Lab, h lab.Host) []string {
+		argv := []string{self, "node", "--name", h.Name, "--addr", netip.AddrPortFrom(h.Addr, wire.Port).String(),
+			"--join", strings.Join(l.Controllers(), ","), "--plane", flags.plane, "--objects", strconv.Itoa(flags.objects)}
+		return append(argv, planeArguments(l, h, flags.plane)...)
+	}
+	return nil
+}
+
+// planeArguments say where a node's data plane lives in a lab.
+func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {
+	if plane != planeXDP {
+		return nil
+	}
+	argv := []string{"--pin", l.PinDir(h.Name)}
+	for _, port := range l.Ports(h.Name) {
+		argv = append(argv, "--port-if", port)
+	}
+	return argv
+}
+
+// leaderOf asks a lab's controllers who leads.
+func leaderOf(ctx context.Context, l *lab.Lab) (trial.Leading, error) {
+	leader := console.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
+	defer leader.Close()
+	s, err := leader.Snapshot(ctx)
+	if err != nil {
+		return trial.Leading{}, err
+	}
+	for _, h := range l.Plan.With(lab.RoleController) {
+		if strings.HasPrefix(s.Leader, h.Addr.String()+":") {
+			return trial.Leading{Host: h.Name, Change: s.Change}, nil
+		}
+	}
+	return trial.Leading{}, fmt.Errorf("the leader, %s, is no controller of the lab", s.Leader)
+}

@@ -1,0 +1,309 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/plot"
+	"github.com/netcraq/netcraq/internal/topology"
+)
+
+// FailoverOptions describe a trial in which one node of a chain loses its power.
+type FailoverOptions struct {
+	Setup
+	Shards []int  // a cluster of its own for each
+	Victim string // its place in the chain of the first shard
+	Rounds int    // in each cluster
+	Figure string // where to write pictures and numbers of each cluster's first round; without extension; empty: nowhere
+}
+
+// FailoverResult is what a trial of failover found. The figures are the worst of all rounds.
+type FailoverResult struct {
+	WriteGapMs      float64         `json:"write_gap_ms"`       // longest time without an acknowledged write of a shard that the victim served
+	ReadGapMs       float64         `json:"read_gap_ms"`        // longest time without an answer to reads of clean keys at a surviving node
+	ClientReadGapMs float64         `json:"client_read_gap_ms"` // the same, of clients that may have asked the victim
+	RepairS         float64         `json:"repair_s"`           // until every chain had all its members again
+	PauseMs         float64         `json:"pause_ms"`           // that each client makes between two operations: part of every gap
+	Victim          string          `json:"victim"`
+	Nodes           int             `json:"nodes"`
+	Controllers     int             `json:"controllers"`
+	Rounds          []FailoverRound `json:"rounds"`
+	Files           []string        `json:"files,omitempty"`
+}
+
+// FailoverRound is one loss of a node.
+type FailoverRound struct {
+	Shards          int     `json:"shards"`
+	Node            string  `json:"node"`
+	Affected        int     `json:"shards_affected"`
+	WriteGapMs      float64 `json:"write_gap_ms"`
+	RepairPauseMs   float64 `json:"repair_write_pause_ms"` // longest pause of writes after that, while the repair went on
+	ReadGapMs       float64 `json:"read_gap_ms"`
+	ClientReadGapMs float64 `json:"client_read_gap_ms"`
+	QuietGapMs      float64 `json:"read_gap_before_ms"` // the same as read_gap_ms, before the failure: what the machine's scheduling alone does
+	RepairS         float64 `json:"repair_s"`
+	NoticedMs       float64 `json:"noticed_ms"` // until a map without the victim was there
+}
+
+// What clients do in a trial of failover.
+const (
+	failoverWriters = 32
+	failoverReaders = 16 // at surviving nodes, and as many that choose their node themselves
+	failoverPause   = 10 * time.Millisecond
+	quiet           = 2 * time.Second // before the failure, and after the repair
+	repairPatience  = time.Minute
+	binWidth        = 10 * time.Millisecond
+	clientTimeout   = 10 * time.Second
+)
+
+// Failover runs the trial.
+func Failover(ctx context.Context, o FailoverOptions) (*FailoverResult, error) {
+	r := &FailoverResult{Victim: o.Victim, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, PauseMs: milliseconds(failoverPause)}
+	figure := plot.Figure{X: "time since the failure, s", Y: "operations/s"}
+	for _, shards := range o.Shards {
+		panel, err := failoverOf(ctx, o, shards, r)
+		if err != nil {
+			return nil, err
+		}
+		figure.Panels = append(figure.Panels, panel)
+	}
+	for _, round := range r.Rounds {
+		r.WriteGapMs, r.ReadGapMs = max(r.WriteGapMs, round.WriteGapMs), max(r.ReadGapMs, round.ReadGapMs)
+		r.ClientReadGapMs, r.RepairS = max(r.ClientReadGapMs, round.ClientReadGapMs), max(r.RepairS, round.RepairS)
+	}
+	if o.Figure == "" {
+		return r, nil
+	}
+	var err error
+	r.Files, err = figure.WriteFiles(o.Figure)
+	return r, err
+}
+
+// failoverOf runs all rounds on one cluster.
+func failoverOf(ctx context.Context, o FailoverOptions, shards int, r *FailoverResult) (panel plot.Panel, err error) {
+	o.Lab.Shards = shards
+	c, err := up(ctx, &o.Setup)
+	if err != nil {
+		return panel, err
+	}
+	defer func() { err = c.down(ctx, err) }()
+	for number := range o.Rounds {
+		f := &failover{c: c, place: o.Victim}
+		if err := f.run(ctx); err != nil {
+			return panel, err
+		}
+		round := f.judge()
+		o.event("%d shards, round %d: without %s no writes for %.0f ms, no reads at survivors for %.0f ms; whole again after %.1f s",
+			shards, number+1, round.Node, round.WriteGapMs, round.ReadGapMs, round.RepairS)
+		r.Rounds = append(r.Rounds, round)
+		if number == 0 {
+			panel = f.panel(shards)
+		}
+		if number < o.Rounds-1 {
+			if err := f.bringBack(ctx); err != nil {
+				return panel, err
+			}
+		}
+	}
+	return panel, nil
+}
+
+// failover is one round.
+type failover struct {
+	c       *cluster
+	place   string
+	victim  string
+	before  *topology.Map
+	probes  *probes
+	writers []*probe
+	steady  []*probe // readers at survivors
+	nearest []*probe // readers that choose
+
+	failed, noticed, repaired, ended time.Duration // since the probes started
+}
+
+func (f *failover) run(ctx context.Context) error {
+	kv, err := f.c.client(client.Options{Timeout: clientTimeout})
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	f.before = f.c.follower.Map()
+	if f.victim, err = position(f.before, 0, f.place); err != nil {
+		return err
+	}
+	f.probes = newProbes(kv)
+	if err := f.station(ctx); err != nil {
+		return err
+	}
+	f.probes.start(ctx, failoverPause)
+	defer f.probes.halt()
+	if err := sleep(ctx, quiet); err != nil {
+		return err
+	}
+	f.failed = f.probes.now()
+	if err := f.c.lab.PowerOff(ctx, f.victim); err != nil {
+		return err
+	}
+	if err := f.observe(ctx); err != nil {
+		return err
+	}
+	if err := sleep(ctx, quiet); err != nil {
+		return err
+	}
+	f.ended = f.probes.now()
+	f.probes.halt()
+	return f.probes.check()
+}
+
+// observe waits for the map without the victim, and for the one in which every chain has all its members.
+func (f *failover) observe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, repairPatience)
+	defer cancel()
+	without := func(m *topology.Map) bool {
+		return !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return slices.Contains(m.Names(&chain), f.victim) })
+	}
+	if err := f.c.await(ctx, "chains without "+f.victim, without); err != nil {
+		return err
+	}
+	f.noticed = f.probes.now()
+	err := f.c.await(ctx, "the repair", func(m *topology.Map) bool { return without(m) && f.c.whole(m) })
+	f.repaired = f.probes.now()
+	return err
+}
+
+// station puts probes on shards, evenly.
+func (f *failover) station(ctx context.Context) error {
+	for _, shard := range spreadShards(f.before, failoverWriters) {
+		one, err := f.probes.writer(shard)
+		if err != nil {
+			return err
+		}
+		f.writers = append(f.writers, one)
+	}
+	for i, shard := range spreadShards(f.before, failoverReaders) {
+		survivors := slices.DeleteFunc(f.before.Names(f.before.Chain(shard)), func(name string) bool { return name == f.victim })
+		steady, err := f.probes.reader(ctx, shard, client.Named(survivors[i%len(survivors)]))
+		if err != nil {
+			return err
+		}
+		nearest, err := f.probes.reader(ctx, shard, client.Nearest)
+		if err != nil {
+			return err
+		}
+		f.steady, f.nearest = append(f.steady, steady), append(f.nearest, nearest)
+	}
+	return nil
+}
+
+// judge computes the round's figures.
+func (f *failover) judge() FailoverRound {
+	r := FailoverRound{Shards: f.before.Shards(), Node: f.victim, RepairS: (f.repaired - f.failed).Seconds(), NoticedMs: milliseconds(f.noticed - f.failed)}
+	for shard := range f.before.ByShard {
+		if f.served(uint16(shard)) {
+			r.Affected++
+		}
+	}
+	var write, pause time.Duration
+	for shard, seen := range byShard(f.writers) {
+		if !f.served(shard) {
+			continue
+		}
+		write = max(write, seen.longestGap(f.failed, f.noticed, f.ended))
+		pause = max(pause, seen.longestGap(f.noticed, f.ended, f.ended))
+	}
+	r.WriteGapMs, r.RepairPauseMs = milliseconds(write), milliseconds(pause)
+	r.ReadGapMs, r.QuietGapMs = f.worst(f.steady, f.failed, f.ended), f.worst(f.steady, quiet/2, f.failed)
+	r.ClientReadGapMs = f.worst(f.nearest, f.failed, f.ended)
+	return r
+}
+
+// served reports whether the victim was in the chain of a shard.
+func (f *failover) served(shard uint16) bool {
+	return slices.Contains(f.before.Names(f.before.Chain(shard)), f.victim)
+}
+
+func (f *failover) worst(all []*probe, from, to time.Duration) float64 {
+	longest := time.Duration(0)
+	for _, one := range all {
+		longest = max(longest, one.seen.longestGap(from, to, to))
+	}
+	return milliseconds(longest)
+}
+
+// panel draws the round.
+func (f *failover) panel(shards int) plot.Panel {
+	line := func(name string, all []*probe) plot.Line {
+		return plot.Line{Name: name, Points: rates(all, f.failed, f.ended)}
+	}
+	title := fmt.Sprintf("%d shards", shards)
+	if shards == 1 {
+		title = "1 shard"
+	}
+	return plot.Panel{
+		Title: title + ", " + f.place + " lost",
+		Lines: []plot.Line{line("reads", slices.Concat(f.steady, f.nearest)), line("writes", f.writers)},
+		Spans: []plot.Span{
+			{Name: "repair", From: (f.noticed - f.failed).Seconds(), To: (f.repaired - f.failed).Seconds()},
+			{Name: "failure"},
+		},
+	}
+}
+
+// rates counts successes in bins, as a rate over the time since zero.
+func rates(all []*probe, zero, end time.Duration) []plot.Point {
+	start := zero % binWidth // so that a bin begins at zero
+	points := make([]plot.Point, (end-start)/binWidth)
+	for i := range points {
+		points[i].X = (start + time.Duration(i)*binWidth - zero).Seconds()
+	}
+	for _, one := range all {
+		for _, at := range one.seen {
+			if i := int((at - start) / binWidth); at >= start && i < len(points) {
+				points[i].Y += float64(time.Second / binWidth)
+			}
+		}
+	}
+	return points
+}
+
+// bringBack gives the victim its power back and waits until nothing moves any more.
+func (f *failover) bringBack(ctx context.Context) error {
+	if err := f.c.lab.SwitchOn(ctx, f.victim); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, repairPatience)
+	defer cancel()
+	return f.c.settle(ctx)
+}
+
+// settle waits until every chain is whole and the map has not changed for a while.
+func (c *cluster) settle(ctx context.Context) error {
+	for {
+		if err := c.await(ctx, "all chains to be whole", c.whole); err != nil {
+			return err
+		}
+		before := c.follower.Map().Version
+		if err := sleep(ctx, quiet); err != nil {
+			return err
+		}
+		if m := c.follower.Map(); m.Version == before && c.whole(m) {
+			return nil
+		}
+	}
+}
+
+// sleep waits, or returns the error of ctx when that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
