@@ -54,6 +54,7 @@ type Leader struct {
 	// Time. A step of the caller's clock that is too long is no time: the leader was paused, or the clock jumped.
 	last, time time.Duration
 	heard      time.Duration // when any node was
+	listened   time.Duration // time in which some node was heard
 
 	nodes       map[NodeID]*node
 	names       map[string]NodeID
@@ -213,8 +214,12 @@ func (l *Leader) Operate(now time.Duration, c Command) (change uint64, err error
 
 // begin counts the time, and reports whether there is anything left to lead.
 func (l *Leader) begin(now time.Duration) bool {
-	l.time += min(max(0, now-l.last), l.state.Settings.Suspect/2)
+	step := min(max(0, now-l.last), l.state.Settings.Suspect/2)
 	l.last = now
+	l.time += step
+	if l.time-l.heard <= l.state.Settings.Suspect/2 {
+		l.listened += step
+	}
 	return !l.ended
 }
 

@@ -12,12 +12,14 @@ import (
 
 // node is what a leader knows of a node beyond what is durable.
 type node struct {
-	id      NodeID
-	heard   time.Duration
-	silence *list.Element // in Leader.silent; nil: nobody waits for it
-	known   bool          // its inventory of this term is here: has is complete
-	counted bool          // in Leader.unaccounted no more
-	fenced  bool          // barred, and no lease of it lasts
+	id    NodeID
+	heard time.Duration // in Leader.time
+	// listened: the same in Leader.listened, for suspicions.
+	listened time.Duration
+	silence  *list.Element // in Leader.silent; nil: nobody waits for it
+	known    bool          // its inventory of this term is here: has is complete
+	counted  bool          // in Leader.unaccounted no more
+	fenced   bool          // barred, and no lease of it lasts
 
 	has    map[uint16]held     // as it confirmed
 	orders map[uint16]*ordered // not confirmed
@@ -97,7 +99,7 @@ func (l *Leader) hear(n *node) {
 	if l.time-n.heard > l.state.Settings.Suspect {
 		n.waiting = l.time // it could not obey before
 	}
-	n.heard, l.heard = l.time, l.time
+	n.heard, n.listened, l.heard = l.time, l.listened, l.time
 	if l.suspects[n.id] == silence {
 		delete(l.suspects, n.id)
 	}

@@ -11,9 +11,8 @@ import (
 
 // repair is what is still to be done of the last plan.
 type repair struct {
-	due     bool // another plan is wanted
-	at      time.Duration
-	placing bool // one is being made
+	due     []time.Duration // when other plans are wanted, soonest first
+	placing bool            // one is being made
 	number  uint64
 
 	moves []topology.Move
@@ -43,9 +42,8 @@ func (l *Leader) planned(number uint64, p *topology.Plan) {
 
 // replan asks for another plan, in so much time.
 func (l *Leader) replan(in time.Duration) {
-	w := &l.work
-	if at := l.time + in; !w.due || at < w.at {
-		w.due, w.at = true, at
+	if at, planned := slices.BinarySearch(l.work.due, l.time+in); !planned {
+		l.work.due = slices.Insert(l.work.due, at, l.time+in)
 	}
 }
 
@@ -59,15 +57,16 @@ func (l *Leader) checkPlacement() {
 	if len(w.moves)+len(w.asked)+len(w.fresh)+len(l.trims) > 0 {
 		l.dirty = true
 	}
-	if !w.due || w.placing || l.time < w.at || l.storing {
+	if len(w.due) == 0 || w.placing || l.time < w.due[0] || l.storing {
 		return
 	}
+	later, _ := slices.BinarySearch(w.due, l.time+1)
+	w.due = slices.Delete(w.due, 0, later)
 	nodes := l.candidates()
 	if l.forming() && len(nodes) < l.options.FormWith {
-		w.due = false // until another joins
-		return
+		return // until another joins
 	}
-	w.due, w.placing = false, true
+	w.placing = true
 	w.number++
 	l.emit(Place{Number: w.number, nodes: nodes, spread: l.state.Settings.Spread, chains: l.chains()})
 }

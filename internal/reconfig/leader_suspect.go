@@ -11,7 +11,7 @@ const silence = "it is silent"
 
 // watch makes a node one that is suspected when it is silent. It has twice the usual time at first.
 func (l *Leader) watch(n *node) {
-	n.heard = l.time + l.state.Settings.Suspect
+	n.heard, n.listened = l.time, l.listened+l.state.Settings.Suspect
 	n.silence = l.silent.PushBack(n)
 }
 
@@ -22,17 +22,14 @@ func (l *Leader) unwatch(n *node) {
 	}
 }
 
-// checkSilence suspects nodes that were not heard for too long. A leader that hears nobody is itself cut off, and then suspects
-// nobody: there would be nobody to go on with.
+// checkSilence suspects nodes that were not heard for too long. A leader that hears nobody is itself cut off, or there is nobody to go on with:
+// that time does not count.
 func (l *Leader) checkSilence() {
 	limit := l.state.Settings.Suspect
 	l.checkClaims()
-	if l.time-l.heard > limit/2 {
-		return
-	}
 	for e := l.silent.Front(); e != nil; e = e.Next() {
 		n := e.Value.(*node)
-		if l.time-n.heard <= limit {
+		if l.listened-n.listened <= limit {
 			return
 		}
 		l.suspect(n, silence)

@@ -134,13 +134,15 @@ func (n *testNode) work() {
 			if n.life != life || !n.running {
 				return
 			}
-			for _, shard := range work.Wipe {
-				if n.configs[shard].State == chain.None {
-					clear(n.held[shard])
-					n.verified[shard] = 0
+			wipe := n.member.Work().Wipe
+			for _, shard := range wipe {
+				if n.configs[shard].State != chain.None {
+					n.fatalf("%s is to delete shard %d, which it is in", n.hello.Name, shard)
 				}
+				clear(n.held[shard])
+				n.verified[shard] = 0
 			}
-			if err := n.member.Wiped(work.Wipe); err != nil {
+			if err := n.member.Wiped(wipe); err != nil {
 				n.t.Fatal(err)
 			}
 			n.work()

@@ -203,7 +203,7 @@ func (w *world) settle() {
 
 func (w *world) settled() bool {
 	l := w.leader
-	if l.storing || l.work.placing || l.work.due || len(l.copying)+len(l.work.moves)+len(l.work.fresh)+len(l.suspects)+len(l.back)+len(l.claims)+len(l.gone) > 0 {
+	if l.storing || l.work.placing || len(l.work.due) > 0 || len(l.copying)+len(l.work.moves)+len(l.work.fresh)+len(l.suspects)+len(l.back)+len(l.claims)+len(l.gone) > 0 {
 		return false
 	}
 	for _, n := range w.nodes {
@@ -363,6 +363,9 @@ func (w *world) askFence(l *Leader, i int, f Fence) {
 			w.do(l)
 		})
 	})
+	if w.lossy {
+		w.after(50*ms, func() { w.askFence(l, i, f) })
+	}
 }
 
 func (w *world) node(id NodeID) *testNode {
