@@ -27,6 +27,7 @@ struct nq_plan {
 	struct nq_copy copies[NQ_MAX_CHAIN];
 	__u8 answer[NQ_ANSWER_BYTES];
 	__u8 ack[NQ_VERSION_BYTES];
+	struct nq_trailer answer_trailer, ack_trailer;
 };
 
 /* What the ingress program puts in place of the Ethernet addresses of a frame it broadcasts. */
@@ -118,6 +119,23 @@ static __always_inline void plan_messages(struct nq_work *w, struct nq_plan *p, 
 	__builtin_memcpy(p->ack, &w->out, NQ_VERSION_BYTES);
 }
 
+/* Tags a message of the plan, of n bytes at most NQ_ANSWER_BYTES; w's copy of the received one is not needed any more. */
+static __noinline void plan_tag(struct nq_work *w, const __u8 *message, struct nq_trailer *t, __u32 n)
+{
+	struct nq_keyring *ring = keyring();
+	struct nq_key_set *set;
+
+	if (!ring || n > NQ_ANSWER_BYTES)
+		return;
+	__builtin_memcpy(w->in_bytes, message, NQ_VERSION_BYTES);
+	if (n == NQ_ANSWER_BYTES)
+		__builtin_memcpy(w->in_bytes + NQ_VERSION_BYTES, message + NQ_VERSION_BYTES, 8);
+	set = &ring->sets[ring->sign & (NQ_KEY_SETS - 1)];
+	t->generation = bpf_htonl(set->generation);
+	t->reserved = 0;
+	t->tag = bpf_cpu_to_be64(siphash(w, set, key_of(w->in.base.op), n));
+}
+
 /* Gives the agent a copy that it has to send itself; else counts it as unroutable. */
 static __noinline int punt_copy(struct nq_plan *p, __be32 addr, __u32 port_answer, long fib_result)
 {
@@ -156,6 +174,10 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	if (!p || !c)
 		return XDP_DROP;
 	plan_messages(w, p, bpf_htonl(c->epoch));
+	if (nq_tags) {
+		plan_tag(w, p->answer, &p->answer_trailer, p->answer_bytes);
+		plan_tag(w, p->ack, &p->ack_trailer, NQ_VERSION_BYTES);
+	}
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
 		p->copies[i].ifindex = 0;
 	rc = plan_copy(ctx, &p->copies[0], w->client_addr, w->client_port | NQ_IS_ANSWER);
@@ -199,6 +221,19 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	return bpf_redirect_map(fan, 0, BPF_F_BROADCAST);
 }
 
+/* Ends a copy; n is a constant. */
+static __always_inline int put_trailer(struct xdp_md *ctx, __u32 n, const struct nq_trailer *t)
+{
+	struct nq_trailer *out = data_of(ctx) + NQ_L4_END + n;
+
+	if (!nq_tags)
+		return XDP_PASS;
+	if ((void *)(out + 1) > end_of(ctx))
+		return XDP_DROP;
+	*out = *t;
+	return XDP_PASS;
+}
+
 /* Writes one copy over a clone. */
 static __always_inline int write_copy(struct xdp_md *ctx, struct nq_plan *p, struct nq_copy *copy)
 {
@@ -213,18 +248,18 @@ static __always_inline int write_copy(struct xdp_md *ctx, struct nq_plan *p, str
 	__builtin_memcpy(f->eth.h_dest, copy->dmac, ETH_ALEN);
 	__builtin_memcpy(f->eth.h_source, copy->smac, ETH_ALEN);
 	*proto_of(f) = bpf_htons(ETH_P_IP);
-	write_l3(f, copy->addr, copy->port, n);
+	write_l3(f, copy->addr, copy->port, n + trailer_bytes());
 	if (!copy->answer) {
 		__builtin_memcpy(f + 1, p->ack, NQ_VERSION_BYTES);
-		return XDP_PASS;
+		return put_trailer(ctx, NQ_VERSION_BYTES, &p->ack_trailer);
 	}
 	__builtin_memcpy(f + 1, p->answer, NQ_VERSION_BYTES);
-	if (n == NQ_ANSWER_BYTES) {
-		if ((void *)(f + 1) + NQ_ANSWER_BYTES > end_of(ctx))
-			return XDP_DROP;
-		__builtin_memcpy((void *)(f + 1) + NQ_VERSION_BYTES, p->answer + NQ_VERSION_BYTES, 8);
-	}
-	return XDP_PASS;
+	if (n != NQ_ANSWER_BYTES)
+		return put_trailer(ctx, NQ_VERSION_BYTES, &p->answer_trailer);
+	if ((void *)(f + 1) + NQ_ANSWER_BYTES > end_of(ctx))
+		return XDP_DROP;
+	__builtin_memcpy((void *)(f + 1) + NQ_VERSION_BYTES, p->answer + NQ_VERSION_BYTES, 8);
+	return put_trailer(ctx, NQ_ANSWER_BYTES, &p->answer_trailer);
 }
 
 /* Turns one clone into the plan's next copy for this device; frames without a stamp pass. */

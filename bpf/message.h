@@ -7,7 +7,6 @@
 #ifndef NQ_MESSAGE_H
 #define NQ_MESSAGE_H
 
-#define NQ_MAX_MESSAGE_BYTES (NQ_CHAIN_BYTES + NQ_MAX_VALUE_BYTES)
 #define NQ_SUM_CHUNK 512 /* older kernels sum at most this much in one call */
 
 struct nq_message {

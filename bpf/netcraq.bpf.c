@@ -8,7 +8,7 @@
  *   route.h    the FIB, TTL, redirects    clone.h    ACK multicast
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
- *   copy.h     copies between nodes
+ *   copy.h     copies between nodes    tag.h     T1 to T4: tags, rates of clients
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -30,6 +30,8 @@
 #include "route.h"
 
 #include "message.h"
+
+#include "tag.h"
 
 #include "clone.h"
 
@@ -102,7 +104,11 @@ static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 messag
 	outcome = load_message(ctx, w, message_bytes);
 	if (outcome != ACCEPTED)
 		return drop(0, outcome);
+	if (nq_tags && !tag_holds(ctx, w, message_bytes))
+		return drop(0, NQ_OUTCOME_BAD_TAG);
 	w->op = w->in.base.op;
+	if (nq_client_rate && w->op < NQ_OP_FORWARD && !within_rate(w->from_addr))
+		return drop(w->op, NQ_OUTCOME_LIMITED);
 	outcome = decode(w, message_bytes);
 	if (outcome == NQ_OUTCOME_BAD_REQUEST)
 		return bad_request(ctx, w, 0);
@@ -121,6 +127,8 @@ static __always_inline int general(struct xdp_md *ctx, __u32 message_bytes)
 	if (!w)
 		return XDP_DROP;
 	action = handle(ctx, w, message_bytes);
+	if (nq_tags && (action == THEN_BACK || action == THEN_ROUTE) && tag_message(ctx, w, w->send_bytes))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
 	switch (action) {
 	case THEN_BACK:
 		return send_back(ctx, w->send_addr, w->send_port, w->send_bytes);
@@ -136,10 +144,13 @@ static __always_inline int ingress(struct xdp_md *ctx)
 {
 	__u32 message_bytes = 0;
 	struct nq_base *base;
-	int action = read_clean(ctx);
+	int action;
 
-	if (action >= 0)
-		return action;
+	if (!nq_tags && !nq_client_rate) {
+		action = read_clean(ctx);
+		if (action >= 0)
+			return action;
+	}
 	switch (parse(ctx, &message_bytes)) {
 	case PARSED_PASS:
 		return XDP_PASS;
@@ -153,13 +164,13 @@ static __always_inline int ingress(struct xdp_md *ctx)
 		break;
 	}
 	base = data_of(ctx) + NQ_L4_END;
-	if (message_bytes < NQ_BASE_BYTES || (void *)(base + 1) > end_of(ctx))
+	if (message_bytes < NQ_BASE_BYTES + trailer_bytes() || (void *)(base + 1) > end_of(ctx))
 		return drop(0, NQ_OUTCOME_TRUNCATED);
 	if (base->magic != bpf_htons(NQ_MAGIC))
 		return drop(0, NQ_OUTCOME_BAD_MAGIC);
 	if (base->version != NQ_WIRE_VERSION)
 		return drop(0, NQ_OUTCOME_BAD_VERSION);
-	return general(ctx, message_bytes);
+	return general(ctx, message_bytes - trailer_bytes());
 }
 
 SEC("xdp")
@@ -191,6 +202,7 @@ int nq_grow(struct __sk_buff *skb)
 const struct nq_punt *keep_punt __attribute__((unused));
 const enum nq_fan keep_fan __attribute__((unused)) = NQ_FAN_ALL;
 const enum nq_counter_index keep_counter_index __attribute__((unused)) = NQ_OUTCOME_BITS;
+const enum nq_key_sets keep_key_sets __attribute__((unused)) = NQ_KEY_SETS;
 const enum nq_rule keep_rule __attribute__((unused)) = NQ_RULE_W2;
 const enum nq_state keep_state __attribute__((unused)) = NQ_STATE_NONE;
 const struct nq_drop_request *keep_drop_request __attribute__((unused));

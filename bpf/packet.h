@@ -7,6 +7,7 @@
 #define NQ_PACKET_H
 
 #define NQ_L4_END 42 /* bytes before the message */
+#define NQ_MAX_MESSAGE_BYTES (NQ_CHAIN_BYTES + NQ_MAX_VALUE_BYTES)
 
 /* Where the last two bytes of a word in memory stand in its value. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -153,10 +154,16 @@ static __always_inline void store_macs(struct ethhdr *eth, struct macs m)
 	*(__u32 *)(p + 8) = m.source_tail;
 }
 
+/* Bytes behind each message. */
+static __always_inline __u32 trailer_bytes(void)
+{
+	return nq_tags ? NQ_TRAILER_BYTES : 0;
+}
+
 /* Makes the frame as long as a message of that length needs; 0 on success. */
 static __always_inline int resize(struct xdp_md *ctx, __u32 message_bytes)
 {
-	int delta = (int)(message_bytes + NQ_L4_END) - (int)(ctx->data_end - ctx->data);
+	int delta = (int)(message_bytes + trailer_bytes() + NQ_L4_END) - (int)(ctx->data_end - ctx->data);
 
 	return delta ? bpf_xdp_adjust_tail(ctx, delta) : 0;
 }
@@ -167,7 +174,7 @@ static __always_inline int resize(struct xdp_md *ctx, __u32 message_bytes)
  */
 static __always_inline int make_room(struct xdp_md *ctx, __u32 message_bytes)
 {
-	int delta = (int)(message_bytes + NQ_L4_END) - (int)(ctx->data_end - ctx->data);
+	int delta = (int)(message_bytes + trailer_bytes() + NQ_L4_END) - (int)(ctx->data_end - ctx->data);
 	struct frame *f;
 	__be16 proto;
 	struct macs m;

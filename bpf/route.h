@@ -105,7 +105,7 @@ static __noinline int route(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 
 	*proto_of(f) = bpf_htons(ETH_P_IP);
 	__builtin_memcpy(f->eth.h_dest, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(f->eth.h_source, fib.smac, ETH_ALEN);
-	write_l3(f, dst, dport, message_bytes);
+	write_l3(f, dst, dport, message_bytes + trailer_bytes());
 	if (fib.ifindex == ctx->ingress_ifindex)
 		return XDP_TX;
 	return bpf_redirect(fib.ifindex, 0);
@@ -119,7 +119,7 @@ static __always_inline int send_back(struct xdp_md *ctx, __be32 addr, __be16 por
 	if ((void *)(f + 1) > end_of(ctx))
 		return XDP_DROP;
 	store_swapped(&f->eth, load_macs(&f->eth));
-	write_l3(f, addr, port, message_bytes);
+	write_l3(f, addr, port, message_bytes + trailer_bytes());
 	return XDP_TX;
 }
 

@@ -15,6 +15,8 @@ volatile const __u8 nq_without = 0;	   /* rules switched off, for tests: bits of
 volatile const __u8 nq_relay = 0;	   /* as a tail, relay ACKs up the chain instead of cloning them */
 volatile const __u8 nq_transit = 1;	   /* route messages to other nodes here, not in the kernel */
 volatile const __u8 nq_weak_memory = 0;	   /* the CPU reorders loads: fence readers */
+volatile const __u8 nq_tags = 0;	   /* every message has a trailer with a tag */
+volatile const __u32 nq_client_rate = 0;   /* messages a second that one client may send; 0: any number */
 volatile const __u32 nq_test_ifindex = 0;  /* tests run the egress program as a plain one, outside a device */
 volatile const __u8 nq_test_clock = 0;	   /* tests set the clock */
 
@@ -70,7 +72,7 @@ struct {
 
 /* How nq_counters is indexed: by op << NQ_OUTCOME_BITS | outcome. */
 enum nq_counter_index {
-	NQ_OUTCOME_BITS = 5,
+	NQ_OUTCOME_BITS = 6,
 	NQ_COUNTERS = 256 << NQ_OUTCOME_BITS,
 };
 _Static_assert(NQ_OUTCOME_COUNT <= 1 << NQ_OUTCOME_BITS, "an outcome fits its bits of the index");

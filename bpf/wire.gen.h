@@ -13,6 +13,7 @@
 #define NQ_MAX_CHAIN                 0x8      /* most nodes in one chain */
 #define NQ_MAX_SHARDS                0x10000  /* most shards; their number is a power of two */
 #define NQ_REPLY_TTL                 0x40     /* IP time to live of every packet a node sends */
+#define NQ_CLIENT_BURST_NS           0x5f5e100 /* a client whose rate is limited may send at once what it may send in this time, in ns */
 #define NQ_MAX_RETRY_S               0x3c     /* seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer */
 
 /* ops */
@@ -81,8 +82,10 @@
 #define NQ_OUTCOME_HOP_LIMIT         0x1d     /* travelled too far: dropped */
 #define NQ_OUTCOME_CONTENDED         0x1e     /* an object or session stayed locked by another CPU: dropped */
 #define NQ_OUTCOME_UNROUTABLE        0x1f     /* no route to where the answer or update should go: dropped */
+#define NQ_OUTCOME_BAD_TAG           0x20     /* tag wrong, of an unknown generation, or missing: dropped */
+#define NQ_OUTCOME_LIMITED           0x21     /* one client's messages beyond its rate: dropped */
 
-#define NQ_OUTCOME_COUNT 32
+#define NQ_OUTCOME_COUNT 34
 
 /* every message; a READ is only this */
 struct nq_base {
@@ -147,6 +150,18 @@ _Static_assert(__builtin_offsetof(struct nq_chain, client_op) == 50, "chain.clie
 _Static_assert(__builtin_offsetof(struct nq_chain, reserved_8) == 51, "chain.reserved_8");
 _Static_assert(__builtin_offsetof(struct nq_chain, reserved_32) == 52, "chain.reserved_32");
 #define NQ_CHAIN_BYTES 96 /* message of this layout, without a value */
+
+/* behind every message, value included, in clusters with tags (T1); not part of the message, its offsets are its own */
+struct nq_trailer {
+	__be64 tag; /* SipHash-2-4 of the message, big-endian */
+	__be32 generation; /* of the key */
+	__be32 reserved; /* zero */
+};
+_Static_assert(sizeof(struct nq_trailer) == 16, "size of trailer");
+_Static_assert(__builtin_offsetof(struct nq_trailer, tag) == 0, "trailer.tag");
+_Static_assert(__builtin_offsetof(struct nq_trailer, generation) == 8, "trailer.generation");
+_Static_assert(__builtin_offsetof(struct nq_trailer, reserved) == 12, "trailer.reserved");
+#define NQ_TRAILER_BYTES 16 /* message of this layout, without a value */
 
 _Static_assert(NQ_BASE_BYTES == 40, "a read request has at most 40 bytes of header");
 

@@ -12,6 +12,7 @@ const bit<32> NQ_MAX_HOPS = 0x10; // a message that has travelled this many hops
 const bit<32> NQ_MAX_CHAIN = 0x8; // most nodes in one chain
 const bit<32> NQ_MAX_SHARDS = 0x10000; // most shards; their number is a power of two
 const bit<32> NQ_REPLY_TTL = 0x40; // IP time to live of every packet a node sends
+const bit<32> NQ_CLIENT_BURST_NS = 0x5f5e100; // a client whose rate is limited may send at once what it may send in this time, in ns
 const bit<32> NQ_MAX_RETRY_S = 0x3c; // seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer
 
 const bit<8> NQ_OP_READ = 0x1; // value and version of a key
@@ -76,6 +77,8 @@ const bit<8> NQ_OUTCOME_BAD_CHECKSUM = 0x1c; // damaged on the way: dropped
 const bit<8> NQ_OUTCOME_HOP_LIMIT = 0x1d; // travelled too far: dropped
 const bit<8> NQ_OUTCOME_CONTENDED = 0x1e; // an object or session stayed locked by another CPU: dropped
 const bit<8> NQ_OUTCOME_UNROUTABLE = 0x1f; // no route to where the answer or update should go: dropped
+const bit<8> NQ_OUTCOME_BAD_TAG = 0x20; // tag wrong, of an unknown generation, or missing: dropped
+const bit<8> NQ_OUTCOME_LIMITED = 0x21; // one client's messages beyond its rate: dropped
 
 // every message; a READ is only this
 header nq_base_h {
@@ -110,6 +113,13 @@ header nq_chain_h {
     bit<8> client_op; // the op the client sent
     bit<8> reserved_8; // zero
     bit<32> reserved_32; // zero
+}
+
+// behind every message, value included, in clusters with tags (T1); not part of the message, its offsets are its own
+header nq_trailer_h {
+    bit<64> tag; // SipHash-2-4 of the message, big-endian
+    bit<32> generation; // of the key
+    bit<32> reserved; // zero
 }
 
 #endif

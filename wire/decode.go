@@ -9,9 +9,22 @@ import (
 // MaxMessageBytes is the length of the longest message: an UPDATE with the longest value.
 const MaxMessageBytes = ChainBytes + MaxValueBytes
 
+// MaxDatagramBytes is the length of the longest message with a trailer.
+const MaxDatagramBytes = MaxMessageBytes + TrailerBytes
+
 // Accepted is what [Decode] returns for a message that a node may act on. It is no [Outcome] of its own: the node
 // counts what becomes of the message.
 const Accepted Outcome = 0xff
+
+// Readable reports whether a node would look at a message's op: whether rules A1 to A5 let it.
+func Readable(b []byte) bool {
+	var m Message
+	switch Decode(b, &m) {
+	case OutcomeTruncated, OutcomeBadMagic, OutcomeBadVersion, OutcomeTooLarge, OutcomeBadChecksum:
+		return false
+	}
+	return true
+}
 
 // Decode reads the message that a node received. It returns [Accepted]; or [OutcomeBadRequest], with every field of the
 // base header set, for a message that deserves an answer; or the outcome under which the message is dropped.

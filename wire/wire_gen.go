@@ -24,6 +24,8 @@ const (
 	MaxShards = 0x10000
 	// ReplyTTL: IP time to live of every packet a node sends.
 	ReplyTTL = 0x40
+	// ClientBurstNs: a client whose rate is limited may send at once what it may send in this time, in ns.
+	ClientBurstNs = 0x5f5e100
 	// MaxRetryS: seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer.
 	MaxRetryS = 0x3c
 )
@@ -58,7 +60,12 @@ const (
 	offChainReserved8  = 91 // 1 bytes
 	offChainReserved32 = 92 // 4 bytes
 	// ChainBytes: length of a message without a value: follows base in writes, FORWARD and UPDATE; the fields after operand are zero when a client sends.
-	ChainBytes = 96
+	ChainBytes           = 96
+	offTrailerTag        = 0  // 8 bytes
+	offTrailerGeneration = 8  // 4 bytes
+	offTrailerReserved   = 12 // 4 bytes
+	// TrailerBytes: length of a message without a value: behind every message, value included, in clusters with tags (T1); not part of the message, its offsets are its own.
+	TrailerBytes = 16
 )
 
 // Op is the kind of a message.
@@ -285,10 +292,14 @@ const (
 	OutcomeContended Outcome = 0x1e
 	// OutcomeUnroutable: no route to where the answer or update should go: dropped.
 	OutcomeUnroutable Outcome = 0x1f
+	// OutcomeBadTag: tag wrong, of an unknown generation, or missing: dropped.
+	OutcomeBadTag Outcome = 0x20
+	// OutcomeLimited: one client's messages beyond its rate: dropped.
+	OutcomeLimited Outcome = 0x21
 )
 
 // Outcomes lists every Outcome in the order of the specification.
-var Outcomes = []Outcome{OutcomeAnsweredClean, OutcomeAnsweredTail, OutcomeAnsweredRelaxed, OutcomeAnsweredAbsent, OutcomeForwarded, OutcomeOrdered, OutcomeRepeated, OutcomeApplied, OutcomeCommitted, OutcomeStale, OutcomeAcked, OutcomeProbed, OutcomeRefused, OutcomeBusy, OutcomeNoLease, OutcomeNotMine, OutcomeFull, OutcomeTooLarge, OutcomeBadRequest, OutcomeMalformed, OutcomeStranger, OutcomeOtherEpoch, OutcomeInactive, OutcomeOldSeq, OutcomeAhead, OutcomeTruncated, OutcomeBadMagic, OutcomeBadVersion, OutcomeBadChecksum, OutcomeHopLimit, OutcomeContended, OutcomeUnroutable}
+var Outcomes = []Outcome{OutcomeAnsweredClean, OutcomeAnsweredTail, OutcomeAnsweredRelaxed, OutcomeAnsweredAbsent, OutcomeForwarded, OutcomeOrdered, OutcomeRepeated, OutcomeApplied, OutcomeCommitted, OutcomeStale, OutcomeAcked, OutcomeProbed, OutcomeRefused, OutcomeBusy, OutcomeNoLease, OutcomeNotMine, OutcomeFull, OutcomeTooLarge, OutcomeBadRequest, OutcomeMalformed, OutcomeStranger, OutcomeOtherEpoch, OutcomeInactive, OutcomeOldSeq, OutcomeAhead, OutcomeTruncated, OutcomeBadMagic, OutcomeBadVersion, OutcomeBadChecksum, OutcomeHopLimit, OutcomeContended, OutcomeUnroutable, OutcomeBadTag, OutcomeLimited}
 
 // String is the name used in the specification.
 func (v Outcome) String() string {
@@ -357,6 +368,10 @@ func (v Outcome) String() string {
 		return "contended"
 	case OutcomeUnroutable:
 		return "unroutable"
+	case OutcomeBadTag:
+		return "bad_tag"
+	case OutcomeLimited:
+		return "limited"
 	}
 	return "outcome " + strconv.FormatUint(uint64(v), 10)
 }

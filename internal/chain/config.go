@@ -140,9 +140,14 @@ type Options struct {
 	CellBytes   int  // longest value the node stores, 8 to wire.MaxValueBytes
 	MaxObjects  int  // most objects, tombstones included
 	MaxSessions int  // most sessions over all shards
+	Tags        bool // every message has a trailer with a tag (T1); planes see to it
+	ClientRate  int  // messages a second that one client may send, 0 for any number (T4); planes see to it
 	Relay       bool // as a tail, send the ACK up the chain instead of cloning it (W7)
 	Without     Rule // rules switched off; zero outside tests
 }
+
+// maxClientRate is a message each 100 ns.
+const maxClientRate = 10_000_000
 
 // Validate checks the options before a plane is made of them.
 func (o *Options) Validate() error {
@@ -151,6 +156,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("the number of shards is a power of two from 1 to %d, not %d", wire.MaxShards, o.Shards)
 	case o.CellBytes < 8 || o.CellBytes > wire.MaxValueBytes:
 		return fmt.Errorf("a cell has 8 to %d bytes, not %d", wire.MaxValueBytes, o.CellBytes)
+	case o.ClientRate < 0 || o.ClientRate > maxClientRate:
+		return fmt.Errorf("a client may send 1 to %d messages a second, or 0 for any number, not %d", maxClientRate, o.ClientRate)
 	case o.MaxObjects < 1 || o.MaxSessions < 1:
 		return errors.New("room for at least one object and one session is needed")
 	}

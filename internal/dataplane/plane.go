@@ -57,6 +57,9 @@ type Plane interface {
 	// Drop deletes all objects and sessions of some shards, while the plane serves others. A shard whose state is not None
 	// is an error.
 	Drop(shards []uint16) error
+	// SetKeys replaces the keys of a plane with tags. Before the first ones it takes and sends nothing. A plane without
+	// tags has no use for keys.
+	SetKeys(k *wire.Keyring) error
 	// Send sends a message from the node's own address, routed by the kernel.
 	Send(s chain.Send) error
 	// Close ends this process's use of the plane. State that outlives the process (pinned maps) stays.

@@ -43,6 +43,7 @@ type Op struct {
 type Layout struct {
 	Name   string  `yaml:"-"`
 	Doc    string  `yaml:"doc"`
+	Apart  bool    `yaml:"apart"` // not behind the base header: offsets count from its own start
 	Fields []Field `yaml:"fields"`
 }
 
@@ -57,7 +58,7 @@ type Field struct {
 // Layouts keeps the order of the file.
 type Layouts []Layout
 
-// UnmarshalYAML reads the mapping in order and places the fields: base at 0, every other layout behind it.
+// UnmarshalYAML reads the mapping in order and places the fields: base at 0, every other layout behind it unless it stands apart.
 func (l *Layouts) UnmarshalYAML(node *yaml.Node) error {
 	base := 0
 	for i := 0; i < len(node.Content); i += 2 {
@@ -66,6 +67,9 @@ func (l *Layouts) UnmarshalYAML(node *yaml.Node) error {
 			return err
 		}
 		offset := base
+		if layout.Apart {
+			offset = 0
+		}
 		for f := range layout.Fields {
 			layout.Fields[f].Offset = offset
 			offset += layout.Fields[f].Bytes

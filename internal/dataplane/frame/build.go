@@ -56,3 +56,23 @@ func ReadSent(b []byte) (Packet, error) {
 	}
 	return p, nil
 }
+
+// Content returns what a plain UDP packet over IPv4 carries, if its lengths agree, whoever it is for.
+func Content(b []byte) ([]byte, bool) {
+	var p Packet
+	if len(b) < HeaderBytes {
+		return nil, false
+	}
+	read(b, &p)
+	outcome, ours := Judge(b, p.To, &p)
+	return p.Message, ours && outcome == wire.Accepted
+}
+
+// Replace puts another content into a packet of [Content]; padding behind it is gone.
+func Replace(b, content []byte) []byte {
+	f := append(append(make([]byte, 0, HeaderBytes+len(content)), b[:HeaderBytes]...), content...)
+	binary.BigEndian.PutUint16(f[offTotalLength:], uint16(len(f)-EthernetBytes))
+	binary.BigEndian.PutUint16(f[offUDPLength:], uint16(len(f)-EthernetBytes-IPv4Bytes))
+	SetIPChecksum(f)
+	return f
+}

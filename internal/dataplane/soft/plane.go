@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/chain"
@@ -22,10 +23,14 @@ type Plane struct {
 	options chain.Options
 	readers sync.WaitGroup
 
+	keys atomic.Pointer[wire.Keyring]
+
 	mu         sync.Mutex // guards the rest
 	node       *chain.Node
 	dirty      map[wire.Key]struct{} // keys of the node's objects that are not clean
 	unroutable chain.Counters        // what the socket refused to send, by the op received
+	refused    chain.Counters        // what the node was not shown
+	clients    clients
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -63,6 +68,8 @@ func listen(addr netip.AddrPort, o chain.Options, readers int) (*Plane, error) {
 		node:       chain.New(o),
 		dirty:      make(map[wire.Key]struct{}),
 		unroutable: make(chain.Counters),
+		refused:    make(chain.Counters),
+		clients:    newClients(o.ClientRate),
 	}
 	for range readers {
 		p.readers.Go(p.serve)
@@ -137,8 +144,10 @@ func (p *Plane) Counters() (chain.Counters, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counters := maps.Clone(p.node.Counters())
-	for counter, n := range p.unroutable {
-		counters[counter] += n
+	for _, more := range []chain.Counters{p.unroutable, p.refused} {
+		for counter, n := range more {
+			counters[counter] += n
+		}
 	}
 	return counters, nil
 }
@@ -156,7 +165,11 @@ func (p *Plane) Object(key wire.Key) (chain.Object, bool, error) {
 
 // Send sends a message from the node's own address.
 func (p *Plane) Send(s chain.Send) error {
-	if _, err := p.socket.WriteToUDPAddrPort(s.Message.Append(nil), s.To); err != nil {
+	message, err := p.tag(s.Message.Append(nil))
+	if err == nil {
+		_, err = p.socket.WriteToUDPAddrPort(message, s.To)
+	}
+	if err != nil {
 		return fmt.Errorf("%v to %v: %w", s.Message.Op, s.To, err)
 	}
 	return nil

@@ -30,7 +30,7 @@ type batch struct {
 // serve answers messages until the socket is closed.
 func (p *Plane) serve() {
 	// One byte more than the longest message, so that a longer one is still seen to be too long.
-	datagram := make([]byte, wire.MaxMessageBytes+1)
+	datagram := make([]byte, wire.MaxDatagramBytes+1)
 	var b batch
 	for {
 		n, from, err := p.socket.ReadFromUDPAddrPort(datagram)
@@ -53,13 +53,20 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 	b.sends, b.packets, b.buffer = b.sends[:0], b.packets[:0], b.buffer[:0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b.sends = p.node.Receive(dataplane.BootTime(), from, datagram, b.sends)
+	message, ok := p.admit(from, datagram)
+	if !ok {
+		return
+	}
+	b.sends = p.node.Receive(dataplane.BootTime(), from, message, b.sends)
 	for _, s := range b.sends {
 		start := len(b.buffer)
 		b.buffer = s.Message.Append(b.buffer)
-		b.packets = append(b.packets, packet{s.To, start, len(b.buffer)})
+		if tagged, err := p.tag(b.buffer[start:]); err == nil {
+			b.buffer = append(b.buffer[:start], tagged...)
+			b.packets = append(b.packets, packet{s.To, start, len(b.buffer)})
+		}
 	}
-	p.follow(datagram)
+	p.follow(message)
 }
 
 // follow keeps the set of dirty objects, after a message that may have changed one.

@@ -17,7 +17,7 @@ const identityPin = "identity"
 
 // tableVersion is the meaning of the pinned tables. A change after which an older or newer program could not go on with
 // them counts it up; any other change of the program leaves it, so that a node can be upgraded under load.
-const tableVersion = 2
+const tableVersion = 3
 
 // identity is what the programs that follow each other on one set of pinned tables must have in common. The sizes of
 // tables are not here: the kernel knows them.
@@ -29,13 +29,14 @@ type identity struct {
 	Port         [2]byte
 	Relay        uint8
 	Without      uint8
-	Reserved     [12]byte
+	Tags         uint8
+	Reserved     [11]byte
 }
 
 func identityOf(node netip.AddrPort, o chain.Options) identity {
 	return identity{
 		TableVersion: tableVersion, ShardMask: uint32(o.Shards - 1), CellBytes: uint32(o.CellBytes),
-		Addr: node.Addr().As4(), Port: be16(node.Port()), Relay: flag(o.Relay), Without: uint8(o.Without),
+		Addr: node.Addr().As4(), Port: be16(node.Port()), Relay: flag(o.Relay), Without: uint8(o.Without), Tags: flag(o.Tags),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // TestLayout compares every struct that Go and the XDP program share: names are for readers, sizes and offsets count.
@@ -32,7 +33,7 @@ func TestLayout(t *testing.T) {
 	for name, mirror := range map[string]any{
 		"nq_live": nqLive{}, "nq_member": nqMember{}, "nq_chain_config": nqChainConfig{}, "nq_object": nqObject{},
 		"nq_lane_key": nqLaneKey{}, "nq_lane": nqLane{}, "nq_port": nqPort{}, "nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
-		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_lane_record": nqLaneRecord{}, "nq_load": nqLoad{},
+		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_lane_record": nqLaneRecord{}, "nq_load": nqLoad{}, "nq_key_set": nqKeySet{}, "nq_keyring": nqKeyring{},
 	} {
 		var s *btf.Struct
 		if err := spec.Types.TypeByName(name, &s); err != nil {
@@ -64,6 +65,7 @@ func TestNumbers(t *testing.T) {
 			"NQ_RECORD_FULL": recordFull, "NQ_RECORD_STATE_BITS": recordStateBits,
 		},
 		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_LANES": tableLanes, "NQ_TABLES": countedTables},
+		"nq_key_sets":      {"NQ_KEY_SETS": wire.KeyGenerations},
 		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": 256 << outcomeBits},
 	}
 	for name, want := range shared {

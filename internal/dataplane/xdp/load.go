@@ -25,7 +25,7 @@ var scanObject []byte
 // pinned are the maps that outlive the process. The others hold nothing between two packets.
 var pinned = []string{
 	"nq_live", "nq_chains", "nq_objects", "nq_lanes", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
-	"nq_fans", "nq_plans", "nq_next_plan",
+	"nq_fans", "nq_plans", "nq_next_plan", "nq_keys",
 }
 
 // objects is what netcraq.o holds once it is in the kernel.
@@ -52,6 +52,7 @@ type objects struct {
 	Punts    *ebpf.Map `ebpf:"nq_punts"`
 	Ports    *ebpf.Map `ebpf:"nq_ports"`
 	Fans     *ebpf.Map `ebpf:"nq_fans"`
+	Keys     *ebpf.Map `ebpf:"nq_keys"`
 }
 
 func (o *objects) close() {
@@ -61,7 +62,7 @@ func (o *objects) close() {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Ports, o.Fans,
+		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Ports, o.Fans, o.Keys,
 	} {
 		m.Close()
 	}
@@ -78,6 +79,8 @@ func constantsOf(node netip.AddrPort, o chain.Options) constants {
 		"nq_cell_bytes":  uint32(o.CellBytes),
 		"nq_without":     uint8(o.Without),
 		"nq_relay":       flag(o.Relay),
+		"nq_tags":        flag(o.Tags),
+		"nq_client_rate": uint32(o.ClientRate),
 		"nq_weak_memory": flag(runtime.GOARCH != "amd64"),
 	}
 }

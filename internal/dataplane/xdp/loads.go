@@ -12,7 +12,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-const outcomeBits = 5 // of an index of nq_counters; the op stands above
+const outcomeBits = 6 // of an index of nq_counters; the op stands above
 
 // Indexes of nq_usage.
 const (

@@ -28,7 +28,7 @@ func (s *localServer) wait() { <-s.done }
 
 func (s *localServer) run() {
 	defer close(s.done)
-	message := make([]byte, wire.MaxMessageBytes+1)
+	message := make([]byte, wire.MaxDatagramBytes+1)
 	for {
 		n, from, err := s.plane.socket.ReadFromUDPAddrPort(message)
 		if errors.Is(err, net.ErrClosed) {

@@ -358,6 +358,9 @@ func (m *Machine) State() (conformance.State, error) {
 	return s, entries.Err()
 }
 
+// SetKeys gives the node of a machine with tags its keys; they stay until the options change.
+func (m *Machine) SetKeys(k *wire.Keyring) error { return m.objects.setKeys(k) }
+
 // Close implements [conformance.Target].
 func (m *Machine) Close() error {
 	err := m.do(func() error {

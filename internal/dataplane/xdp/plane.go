@@ -33,6 +33,7 @@ type Plane struct {
 	running sync.RWMutex // read-held while local runs the program
 	pin     string
 	socket  *net.UDPConn
+	outlet  *outlet
 	punts   *puntReader
 }
 
@@ -107,7 +108,10 @@ func (p *Plane) start(o Options) error {
 	if err := fillFans(p.objects, p.ports); err != nil {
 		return fmt.Errorf("preparing ACK multicast: %w", err)
 	}
-	if p.punts, err = readPunts(p.objects.Punts, p.socket); err != nil {
+	if err := p.openOutlet(o.Chain.Tags); err != nil {
+		return err
+	}
+	if p.punts, err = readPunts(p.objects.Punts, p.outlet); err != nil {
 		return err
 	}
 	if err := enableForwarding(loopback); err != nil {
@@ -169,6 +173,5 @@ func (p *Plane) Clock() uint64 { return dataplane.BootTime() }
 
 // Send implements [dataplane.Plane].
 func (p *Plane) Send(s chain.Send) error {
-	_, err := p.socket.WriteToUDPAddrPort(s.Message.Append(make([]byte, 0, wire.MaxMessageBytes)), s.To)
-	return err
+	return p.outlet.send(s.Message.Append(make([]byte, 0, wire.MaxDatagramBytes)), s.To)
 }

@@ -3,7 +3,6 @@ package xdp
 import (
 	"encoding/binary"
 	"errors"
-	"net"
 	"time"
 	"unsafe"
 
@@ -20,17 +19,17 @@ type puntReader struct {
 	done chan struct{}
 }
 
-func readPunts(m *ebpf.Map, socket *net.UDPConn) (*puntReader, error) {
+func readPunts(m *ebpf.Map, out *outlet) (*puntReader, error) {
 	ring, err := ringbuf.NewReader(m)
 	if err != nil {
 		return nil, err
 	}
 	r := &puntReader{ring: ring, done: make(chan struct{})}
-	go r.run(socket)
+	go r.run(out)
 	return r, nil
 }
 
-func (r *puntReader) run(socket *net.UDPConn) {
+func (r *puntReader) run(out *outlet) {
 	defer close(r.done)
 	var record ringbuf.Record
 	for {
@@ -41,7 +40,7 @@ func (r *puntReader) run(socket *net.UDPConn) {
 		if err != nil {
 			continue
 		}
-		sendPunt(record.RawSample, socket)
+		sendPunt(record.RawSample, out)
 	}
 }
 
@@ -50,7 +49,7 @@ func (r *puntReader) run(socket *net.UDPConn) {
 const maxPuntAge = time.Second
 
 // sendPunt sends one message. A failure is a lost packet, which the protocol survives.
-func sendPunt(sample []byte, socket *net.UDPConn) {
+func sendPunt(sample []byte, out *outlet) {
 	var h nqPunt
 	header := int(unsafe.Sizeof(h))
 	if _, err := binary.Decode(sample, native, &h); err != nil || header+int(h.MessageBytes) > len(sample) {
@@ -60,7 +59,8 @@ func sendPunt(sample []byte, socket *net.UDPConn) {
 		return
 	}
 	to := nqMember{Addr: h.Addr, Port: h.Port}.addrPort()
-	_, _ = socket.WriteToUDPAddrPort(sample[header:header+int(h.MessageBytes)], to)
+	end := header + int(h.MessageBytes)
+	_ = out.send(sample[header:end:end], to)
 }
 
 func (r *puntReader) close() error {

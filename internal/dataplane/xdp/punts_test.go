@@ -36,7 +36,7 @@ func TestOldPunt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sendPunt(append(sample, text...), from)
+		sendPunt(append(sample, text...), &outlet{socket: from})
 	}
 	punt(now-uint64(2*maxPuntAge), "old")
 	punt(now, "new")

@@ -15,6 +15,15 @@ var (
 
 // TestRandomPackets compares the bytecode with internal/chain on random packets.
 func TestRandomPackets(t *testing.T) {
+	runRandom(t, func(m *Machine) conformance.Target { return m })
+}
+
+// TestTaggedRandomPackets does so with tags.
+func TestTaggedRandomPackets(t *testing.T) {
+	runRandom(t, func(m *Machine) conformance.Target { return conformance.Tagged{Keyed: m} })
+}
+
+func runRandom(t *testing.T, target func(*Machine) conformance.Target) {
 	needRoot(t)
 	m, err := NewMachine()
 	if err != nil {
@@ -26,7 +35,7 @@ func TestRandomPackets(t *testing.T) {
 		}
 	}()
 	t.Logf("seed %d", *randomSeed)
-	difference, err := conformance.Compare(t.Context(), m, conformance.RandomOptions{Packets: *randomPackets, Seed: *randomSeed})
+	difference, err := conformance.Compare(t.Context(), target(m), conformance.RandomOptions{Packets: *randomPackets, Seed: *randomSeed})
 	if err != nil {
 		t.Fatal(err)
 	}

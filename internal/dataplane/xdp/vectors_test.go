@@ -8,6 +8,15 @@ import (
 
 // TestVectors runs spec/vectors on the bytecode.
 func TestVectors(t *testing.T) {
+	runVectors(t, func(m *Machine) conformance.Target { return m })
+}
+
+// TestTaggedVectors runs them on a node with tags: all holds as it stands behind a tag that is right.
+func TestTaggedVectors(t *testing.T) {
+	runVectors(t, func(m *Machine) conformance.Target { return conformance.Tagged{Keyed: m} })
+}
+
+func runVectors(t *testing.T, target func(*Machine) conformance.Target) {
 	needRoot(t)
 	cases, err := conformance.Vectors()
 	if err != nil {
@@ -22,7 +31,7 @@ func TestVectors(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	r, err := conformance.Run(t.Context(), m, cases)
+	r, err := conformance.Run(t.Context(), target(m), cases)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Who may say something: a tag behind every message (T1 to T4 of spec/protocol.md), and how often a client may ask. A
+ * program that is loaded without tags and rates has nothing of this file.
+ */
+#ifndef NQ_TAG_H
+#define NQ_TAG_H
+
+/* Generations that are kept, by their low bits. */
+enum nq_key_sets { NQ_KEY_SETS = 4 };
+
+#define NQ_TAG_WORDS ((NQ_MAX_MESSAGE_BYTES + 7) / 8)
+
+/* The keys of one generation, as two words of the CPU's each. */
+struct nq_key_set {
+	__u32 generation;
+	__u32 valid;
+	__u64 keys[3][2]; /* by enum nq_key */
+};
+
+enum nq_key { NQ_KEY_READ, NQ_KEY_WRITE, NQ_KEY_CHAIN };
+
+struct nq_keyring {
+	__u32 sign; /* generation of what this node sends */
+	__u32 reserved;
+	struct nq_key_set sets[NQ_KEY_SETS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nq_keyring);
+} nq_keys SEC(".maps");
+
+/* What one client may still ask. */
+struct nq_client {
+	__u64 last_ns;
+	__u64 credit_ns; /* one message costs 1 s / rate */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __be32);
+	__type(value, struct nq_client);
+} nq_clients SEC(".maps");
+
+struct sip {
+	__u64 v0, v1, v2, v3;
+	const __u8 *message;
+};
+
+static __always_inline __u64 rotate(__u64 x, int bits)
+{
+	return x << bits | x >> (64 - bits);
+}
+
+static __always_inline void sip_round(struct sip *s)
+{
+	s->v0 += s->v1;
+	s->v1 = rotate(s->v1, 13) ^ s->v0;
+	s->v0 = rotate(s->v0, 32);
+	s->v2 += s->v3;
+	s->v3 = rotate(s->v3, 16) ^ s->v2;
+	s->v0 += s->v3;
+	s->v3 = rotate(s->v3, 21) ^ s->v0;
+	s->v2 += s->v1;
+	s->v1 = rotate(s->v1, 17) ^ s->v2;
+	s->v2 = rotate(s->v2, 32);
+}
+
+static __always_inline void sip_word(struct sip *s, __u64 word)
+{
+	s->v3 ^= word;
+	sip_round(s);
+	sip_round(s);
+	s->v0 ^= word;
+}
+
+static __always_inline __u64 little(__u64 word)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return word;
+#else
+	return __builtin_bswap64(word);
+#endif
+}
+
+static long sip_next(__u32 i, struct sip *s)
+{
+	if (i >= NQ_TAG_WORDS)
+		return 1;
+	sip_word(s, little(*(const __u64 *)(s->message + i * 8)));
+	return 0;
+}
+
+/* SipHash-2-4 of the first n bytes of the message in w, which has zeros or anything else behind it. */
+static __noinline __u64 siphash(struct nq_work *w, const struct nq_key_set *set, __u32 which, __u32 n)
+{
+	__u64 k0, k1, last;
+	struct sip s;
+
+	if (which > NQ_KEY_CHAIN || n > NQ_MAX_MESSAGE_BYTES)
+		return 0;
+	k0 = set->keys[which][0];
+	k1 = set->keys[which][1];
+	s.v0 = k0 ^ 0x736f6d6570736575ULL;
+	s.v1 = k1 ^ 0x646f72616e646f6dULL;
+	s.v2 = k0 ^ 0x6c7967656e657261ULL;
+	s.v3 = k1 ^ 0x7465646279746573ULL;
+	s.message = w->in_bytes;
+	bpf_loop(n / 8, sip_next, &s, 0);
+	last = little(*(const __u64 *)(w->in_bytes + (n & ~7u)));
+	last &= (1ULL << (n & 7) * 8) - 1;
+	sip_word(&s, last | (__u64)n << 56);
+	s.v2 ^= 0xff;
+	for (int i = 0; i < 4; i++)
+		sip_round(&s);
+	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+}
+
+/* T2: which key a message is tagged with. */
+static __always_inline __u32 key_of(__u8 op)
+{
+	if (op == NQ_OP_READ || op == NQ_OP_REPLY)
+		return NQ_KEY_READ;
+	return op < NQ_OP_FORWARD ? NQ_KEY_WRITE : NQ_KEY_CHAIN;
+}
+
+static __always_inline struct nq_keyring *keyring(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&nq_keys, &zero);
+}
+
+/* Whether the trailer behind the message of n bytes, which stands in w too, is right. */
+static __noinline int tag_holds(struct xdp_md *ctx, struct nq_work *w, __u32 n)
+{
+	struct nq_keyring *ring = keyring();
+	struct nq_trailer t;
+	__u32 generation;
+
+	if (!ring || n > NQ_MAX_MESSAGE_BYTES || bpf_xdp_load_bytes(ctx, NQ_L4_END + n, &t, sizeof(t)))
+		return 0;
+	generation = bpf_ntohl(t.generation);
+	for (int i = 0; i < NQ_KEY_SETS; i++) {
+		struct nq_key_set *set = &ring->sets[i];
+
+		if (set->valid && set->generation == generation && !t.reserved)
+			return siphash(w, set, key_of(w->in.base.op), n) == bpf_be64_to_cpu(t.tag);
+	}
+	return 0;
+}
+
+/* Puts the trailer behind the message of n bytes in the frame, which has room for it; 0 on success. */
+static __noinline int tag_message(struct xdp_md *ctx, struct nq_work *w, __u32 n)
+{
+	struct nq_keyring *ring = keyring();
+	struct nq_key_set *set;
+	struct nq_trailer t;
+
+	if (!ring || n < NQ_BASE_BYTES || n > NQ_MAX_MESSAGE_BYTES || bpf_xdp_load_bytes(ctx, NQ_L4_END, w->in_bytes, n))
+		return -1;
+	set = &ring->sets[ring->sign & (NQ_KEY_SETS - 1)];
+	t.generation = bpf_htonl(set->generation);
+	t.reserved = 0;
+	t.tag = bpf_cpu_to_be64(siphash(w, set, key_of(w->in.base.op), n));
+	return bpf_xdp_store_bytes(ctx, NQ_L4_END + n, &t, sizeof(t));
+}
+
+/* T4: takes one message out of a client's credit; false if there is none left. */
+static __noinline int within_rate(__be32 addr)
+{
+	__u64 now = bpf_ktime_get_ns(), cost = 1000000000ULL / (nq_client_rate ?: 1);
+	__u64 most = cost > NQ_CLIENT_BURST_NS ? cost : NQ_CLIENT_BURST_NS;
+	struct nq_client first = {.last_ns = now, .credit_ns = most - cost};
+	struct nq_client *c = bpf_map_lookup_elem(&nq_clients, &addr);
+
+	if (!c) {
+		bpf_map_update_elem(&nq_clients, &addr, &first, BPF_NOEXIST);
+		return 1;
+	}
+	if (now > c->last_ns) { /* CPUs that do this at the same time may give a little too much */
+		c->credit_ns += now - c->last_ns;
+		c->last_ns = now;
+		if (c->credit_ns > most)
+			c->credit_ns = most;
+	}
+	if (c->credit_ns < cost)
+		return 0;
+	c->credit_ns -= cost;
+	return 1;
+}
+
+#endif

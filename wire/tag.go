@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/dchest/siphash"
+)
+
+// Secret is one key of SipHash-2-4.
+type Secret [16]byte
+
+// Keys are the secrets of one generation. Who may not do something does not have its key: a reader has Read alone, a
+// writer has Read and Write, nodes have all. A nil one is one that its holder does not have.
+type Keys struct {
+	Generation uint32
+	Read       *Secret // of READ and REPLY
+	Write      *Secret // of a client's writes
+	Chain      *Secret // of what nodes say to each other
+}
+
+// KeyGenerations is how many generations a node can hold at the same time; they follow each other.
+const KeyGenerations = 4
+
+// Keyring is what a party to a cluster with tags (T1 to T4 of spec/protocol.md) knows. It does not change: new keys come with a
+// new one.
+type Keyring struct {
+	Sign uint32 // generation to tag with
+	Keys []Keys // generations that are accepted, at most [KeyGenerations]
+}
+
+// ErrNoKey says that the holder of a keyring may not send such a message.
+var ErrNoKey = errors.New("no key for this: the identity may not do it")
+
+// of is the key for messages with this op (T2).
+func (k *Keys) of(op Op) *Secret {
+	switch {
+	case op == OpRead || op == OpReply:
+		return k.Read
+	case op < OpForward:
+		return k.Write
+	}
+	return k.Chain
+}
+
+func (k *Keyring) find(generation uint32) *Keys {
+	for i := range k.Keys {
+		if k.Keys[i].Generation == generation {
+			return &k.Keys[i]
+		}
+	}
+	return nil
+}
+
+// sum is the tag of a whole message.
+func sum(s *Secret, message []byte) uint64 {
+	return siphash.Hash(binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:]), message)
+}
+
+// Append puts the trailer behind an encoded message. A nil keyring is that of a cluster without tags, and puts none.
+func (k *Keyring) Append(message []byte) ([]byte, error) {
+	if k == nil {
+		return message, nil
+	}
+	keys := k.find(k.Sign)
+	if keys == nil {
+		return nil, ErrNoKey
+	}
+	secret := keys.of(Op(message[offBaseOp]))
+	if secret == nil {
+		return nil, ErrNoKey
+	}
+	tag := sum(secret, message)
+	message = binary.BigEndian.AppendUint64(message, tag)
+	message = binary.BigEndian.AppendUint32(message, keys.Generation)
+	return binary.BigEndian.AppendUint32(message, 0), nil
+}
+
+// Open returns the message of a datagram and whether its tag is right. What is too short to hold both has no message.
+func (k *Keyring) Open(datagram []byte) (message []byte, ok bool) {
+	if k == nil {
+		return datagram, true
+	}
+	if len(datagram) < BaseBytes+TrailerBytes {
+		return nil, false
+	}
+	n := len(datagram) - TrailerBytes
+	message, trailer := datagram[:n], datagram[n:]
+	keys := k.find(binary.BigEndian.Uint32(trailer[offTrailerGeneration:]))
+	if keys == nil || binary.BigEndian.Uint32(trailer[offTrailerReserved:]) != 0 {
+		return message, false
+	}
+	secret := keys.of(Op(message[offBaseOp]))
+	return message, secret != nil && sum(secret, message) == binary.BigEndian.Uint64(trailer[offTrailerTag:])
+}
