@@ -76,7 +76,7 @@ func (h *history) find(id uint64) *attempt {
 
 // begin readies the call of an operation; an error is one of the arguments.
 func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
-	key, err := hashKey(op.Key)
+	key, err := op.wireKey()
 	if err != nil {
 		return err
 	}
@@ -108,14 +108,6 @@ func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
 		return k.failed(ErrTimeout)
 	}
 	return nil
-}
-
-func hashKey(key string) (wire.Key, error) {
-	hashed, err := wire.HashKey([]byte(key))
-	if err != nil {
-		return hashed, fmt.Errorf("%w: %w", ErrBadRequest, err)
-	}
-	return hashed, nil
 }
 
 func (k *call) option(o *ReadOption) error {

@@ -43,6 +43,7 @@ func (p *pipeline) watch() bool {
 			ends = p.finish(uint16(i), ends)
 		case s.state == waiting && !now.Before(s.wakeAt):
 			s.missed()
+			p.congestion.missed(now, p.client.options.Attempt)
 			p.queue(uint16(i))
 		case s.state == pausing && !now.Before(s.wakeAt):
 			p.queue(uint16(i))

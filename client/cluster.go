@@ -21,6 +21,9 @@ type Node = topology.Node
 // Map is the state of a cluster at some moment: which chain serves each shard.
 type Map = topology.Map
 
+// MapChain is the chain of some shards in a [Map].
+type MapChain = topology.MapChain
+
 // LoadCluster reads a cluster file.
 func LoadCluster(path string) (*Cluster, error) { return topology.Read(path) }
 

@@ -68,3 +68,30 @@ func TestAttemptsAdapt(t *testing.T) {
 		t.Errorf("a write waits for %v, after two misses for %v", before, k.patience())
 	}
 }
+
+// Answers that stay out lessen what may be under way; answers bring it back.
+func TestCongestion(t *testing.T) {
+	now := time.Now()
+	g := newCongestion(256)
+	for i := range 1000 { // of one moment
+		g.missed(now.Add(time.Duration(i)*time.Microsecond), 50*time.Millisecond)
+	}
+	if !g.room(178) || g.room(179) {
+		t.Errorf("after one loss %v are allowed", g.allowed)
+	}
+	for i := range 20 {
+		g.missed(now.Add(time.Duration(i)*50*time.Millisecond), 50*time.Millisecond)
+	}
+	if !g.room(minInFlight-1) || g.room(minInFlight) {
+		t.Errorf("after a second without answers %v are allowed", g.allowed)
+	}
+	for range 4000 {
+		g.answered()
+	}
+	if !g.room(255) || g.room(256) {
+		t.Errorf("after many answers %v are allowed", g.allowed)
+	}
+	if few := newCongestion(2); !few.room(1) || few.room(2) {
+		t.Errorf("a window of two: %v", few.allowed)
+	}
+}

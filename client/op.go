@@ -1,6 +1,10 @@
 package client
 
-import "github.com/netcraq/netcraq/wire"
+import (
+	"fmt"
+
+	"github.com/netcraq/netcraq/wire"
+)
 
 // Op is one operation for [Client.Do] or [Client.Start]; made by GetOp and its like.
 type Op struct {
@@ -9,6 +13,7 @@ type Op struct {
 	value   []byte
 	operand uint64
 	read    []ReadOption
+	hash    *wire.Key // instead of that of Key
 }
 
 // GetOp is a [Client.Get].
@@ -29,3 +34,28 @@ func CASOp(key string, expected uint64, value []byte) Op {
 
 // AddOp is a [Client.Add].
 func AddOp(key string, delta int64) Op { return Op{Key: key, kind: wire.OpAdd, operand: uint64(delta)} }
+
+// GetHashedOp is a [Client.Get] of a key of which only the hash is known, as nodes store it.
+func GetHashedOp(key wire.Key) Op { return Op{Key: key.String(), kind: wire.OpRead, hash: &key} }
+
+// PutHashedOp is a [Client.Put] of a key of which only the hash is known. The value must not change until the operation has
+// ended.
+func PutHashedOp(key wire.Key, value []byte) Op {
+	return Op{Key: key.String(), kind: wire.OpPut, value: value, hash: &key}
+}
+
+// wireKey is the key as it travels.
+func (o *Op) wireKey() (wire.Key, error) {
+	if o.hash != nil {
+		return *o.hash, nil
+	}
+	return hashKey(o.Key)
+}
+
+func hashKey(key string) (wire.Key, error) {
+	hashed, err := wire.HashKey([]byte(key))
+	if err != nil {
+		return hashed, fmt.Errorf("%w: %w", ErrBadRequest, err)
+	}
+	return hashed, nil
+}

@@ -27,11 +27,13 @@ type pipeline struct {
 	toWatch chan struct{} // wakes the clock
 	closing chan struct{}
 
-	mu     sync.Mutex
-	slots  []slot
-	free   []uint16
-	ready  []uint16 // queued slots, in order
-	closed bool     // the goroutines have been told to end
+	mu         sync.Mutex
+	slots      []slot
+	free       []uint16
+	ready      []uint16 // queued slots, in order
+	inFlight   int      // slots that wait for answers
+	congestion congestion
+	closed     bool // the goroutines have been told to end
 }
 
 // slot is the place of one operation.
@@ -130,6 +132,8 @@ func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 		toWatch: make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		slots:   make([]slot, window),
+
+		congestion: newCongestion(window),
 	}
 	for i := range window {
 		p.free = append(p.free, uint16(window-1-i))
@@ -179,14 +183,26 @@ func (p *pipeline) submit(ctx context.Context, op *Op, to sink, number int) {
 
 // queue has a slot sent. The caller holds the lock, and wakes the sender.
 func (p *pipeline) queue(i uint16) {
-	p.slots[i].state = queued
+	p.move(&p.slots[i], queued)
 	p.ready = append(p.ready, i)
+}
+
+// move changes a slot's state. The caller holds the lock.
+func (p *pipeline) move(s *slot, to state) {
+	if s.state == waiting {
+		p.inFlight--
+	}
+	if to == waiting {
+		p.inFlight++
+	}
+	s.state = to
 }
 
 // vacate gives a slot back. The caller holds the lock.
 func (p *pipeline) vacate(i uint16) {
 	s := &p.slots[i]
-	s.state, s.ctx, s.sink, s.call = unused, nil, nil, call{}
+	p.move(s, unused)
+	s.ctx, s.sink, s.call = nil, nil, call{}
 	s.use++
 	p.free = append(p.free, i)
 	<-p.tokens

@@ -72,9 +72,11 @@ func (p *pipeline) deliver(answers []answer, ends []finished) ([]finished, bool)
 		s := &p.slots[number]
 		switch s.judge(now, answers[i].from, &answers[i].message) {
 		case done:
+			p.congestion.answered()
 			ends = p.finish(number, ends)
 		case later:
-			s.state, s.wakeAt = pausing, now.Add(s.pause())
+			p.move(s, pausing)
+			s.wakeAt = now.Add(s.pause())
 		}
 	}
 	return ends, len(p.ready) > 0

@@ -61,12 +61,12 @@ func (p *pipeline) sendReady(out *outgoing) bool {
 	return true
 }
 
-// encode takes ready slots and writes their next attempts. The caller holds the lock.
+// encode takes ready slots, as many as may be under way, and writes their next attempts. The caller holds the lock.
 func (p *pipeline) encode(out *outgoing) {
 	out.n, out.ends = 0, out.ends[:0]
 	now, taken := time.Now(), 0
 	for _, i := range p.ready {
-		if out.n == batchMessages {
+		if out.n == batchMessages || !p.congestion.room(p.inFlight) {
 			break
 		}
 		taken++
@@ -79,7 +79,8 @@ func (p *pipeline) encode(out *outgoing) {
 			out.ends = p.finish(i, out.ends)
 			continue
 		}
-		s.state, s.wakeAt = waiting, now.Add(s.patience())
+		p.move(s, waiting)
+		s.wakeAt = now.Add(s.patience())
 		out.messages[out.n].Buffers[0] = message
 		out.messages[out.n].Addr = to.udp
 		out.slots[out.n], out.uses[out.n] = i, s.use
@@ -94,6 +95,7 @@ func (p *pipeline) unsent(i uint16, use uint64, err error) {
 	defer p.mu.Unlock()
 	if s := &p.slots[i]; s.use == use && s.state == waiting {
 		s.call.unsent(err)
-		s.state, s.wakeAt = pausing, time.Now().Add(s.pause())
+		p.move(s, pausing)
+		s.wakeAt = time.Now().Add(s.pause())
 	}
 }

@@ -1,0 +1,132 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+)
+
+// tellEvery is how many objects lie between two reports of progress.
+const tellEvery = 1000
+
+// RestoreOptions say where to restore to. Client and Agents are needed.
+type RestoreOptions struct {
+	Client   *client.Client
+	Agents   Agents
+	DryRun   bool // check everything, and change nothing
+	Progress func(Progress)
+}
+
+// RestoreReport is what a restore did, or would do.
+type RestoreReport struct {
+	Header
+	Totals
+	LongestValue int           `json:"longest_value"`
+	DryRun       bool          `json:"dry_run"`
+	Restored     uint64        `json:"restored"` // objects
+	Took         time.Duration `json:"-"`
+}
+
+// Restore writes the objects of a snapshot with their values, over whatever is there; keys that are not in the
+// snapshot stay. It first reads the whole file, and asks every node whether it has the room, before it changes anything. If it fails
+// after that, some objects are restored: it can be done again.
+func Restore(ctx context.Context, path string, o RestoreOptions) (*RestoreReport, error) {
+	began := time.Now()
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	needs := newNeeds(&o)
+	report := &RestoreReport{DryRun: o.DryRun}
+	if report.Header, report.Totals, err = Verify(contextReader{ctx, file}, needs.add); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	report.LongestValue = needs.longest
+	if err := needs.check(ctx, file); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if !o.DryRun {
+		r := &restore{options: &o, total: report.Objects}
+		if err := r.run(ctx, file, report.Totals); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		report.Restored = report.Objects
+	}
+	report.Took = time.Since(began)
+	return report, nil
+}
+
+// contextReader stops reading when a context ends.
+type contextReader struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+func (r contextReader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.in.Read(b)
+}
+
+// restore writes objects, many at a time.
+type restore struct {
+	options *RestoreOptions
+	total   uint64
+	open    sync.WaitGroup
+
+	mu     sync.Mutex
+	done   uint64
+	failed error // the first
+}
+
+func (r *restore) run(ctx context.Context, file *os.File, verified Totals) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, totals, err := Verify(contextReader{ctx, file}, func(o *Object) error { return r.put(ctx, o) })
+	r.open.Wait()
+	switch {
+	case r.failed != nil:
+		return fmt.Errorf("after %d of %d objects: %w", r.done, r.total, r.failed)
+	case err != nil:
+		return fmt.Errorf("after %d of %d objects: %w", r.done, r.total, err)
+	case totals != verified:
+		return errors.New("the file was changed while it was restored: restore it again")
+	}
+	return nil
+}
+
+// put begins to write an object. It returns an error that an earlier one met.
+func (r *restore) put(ctx context.Context, o *Object) error {
+	r.mu.Lock()
+	err := r.failed
+	r.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	r.open.Add(1)
+	r.options.Client.Start(ctx, client.PutHashedOp(o.Key, bytes.Clone(o.Value)), func(_ client.Result, err error) {
+		defer r.open.Done()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if err != nil {
+			if r.failed == nil {
+				r.failed = err
+			}
+			return
+		}
+		if r.done++; r.options.Progress != nil && (r.done%tellEvery == 0 || r.done == r.total) {
+			r.options.Progress(Progress{Stage: "restoring", Done: r.done, Total: r.total, Objects: r.done})
+		}
+	})
+	return nil
+}
