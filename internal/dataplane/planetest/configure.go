@@ -6,9 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/wire"
 )
+
+// freezes is how often testFreeze freezes a shard.
+const freezes = 300
 
 func testConfigure(t *testing.T, open func(*testing.T) Node) {
 	n := open(t)
@@ -39,6 +44,45 @@ func testConfigure(t *testing.T, open func(*testing.T) Node) {
 			}
 		}
 	}
+}
+
+// testFreeze: once a call that freezes a shard has returned, no write that began before takes effect any more.
+func testFreeze(t *testing.T, open func(*testing.T) Node) {
+	n := open(t)
+	alone(t, n)
+	k := keyOf("k")
+	stop := make(chan struct{})
+	var group errgroup.Group
+	for i := range 2 * writers {
+		w := writer{node: n, session: uint64(i + 1), stop: stop}
+		group.Go(func() error {
+			for !w.stopped() {
+				if err := w.put(k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	config, err := n.Plane.Config(shardOf(k))
+	check(t, err)
+	for range freezes {
+		config.State = chain.Frozen
+		check(t, n.Plane.ConfigureAll(map[uint16]chain.ShardConfig{shardOf(k): config}))
+		before, _, err := n.Plane.Object(k)
+		check(t, err)
+		for range 20 {
+			after, _, err := n.Plane.Object(k)
+			check(t, err)
+			if after.Version != before.Version {
+				t.Fatalf("version %d became %d in a frozen shard", before.Version, after.Version)
+			}
+		}
+		config.State = chain.Active
+		check(t, n.Plane.ConfigureAll(map[uint16]chain.ShardConfig{shardOf(k): config}))
+	}
+	close(stop)
+	check(t, group.Wait())
 }
 
 func testLeases(t *testing.T, open func(*testing.T) Node) {

@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) Node) {
 		run  func(*testing.T, func(*testing.T) Node)
 	}{
 		{"configure all or none", testConfigure},
+		{"frozen is frozen", testFreeze},
 		{"leases", testLeases},
 		{"import what is newer", testNewer},
 		{"copy under load", testCopy},
@@ -100,6 +101,16 @@ type writer struct {
 	node    Node
 	session uint64
 	seq     uint64
+	stop    chan struct{} // closed: give up; nil: never
+}
+
+func (w *writer) stopped() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // put writes until that succeeds. The value tells whether it is whole.
@@ -115,6 +126,9 @@ func (w *writer) put(k wire.Key) error {
 		case err != nil:
 			return err
 		case !answered || reply.Status() == wire.StatusBusy:
+			if w.stopped() {
+				return nil
+			}
 			continue
 		case reply.Status() != wire.StatusOk:
 			return fmt.Errorf("put: %v", reply.Status())

@@ -15,8 +15,8 @@ import (
 //
 // The kernel runs XDP and tc programs with softirqs disabled, so that a thread can only run on a CPU when no program is under
 // way there. A thread that has run once on every CPU has outlasted all programs that were under way when it set out,
-// after some 10 us a CPU. To wait for the kernel's own grace period, the alternative, takes 10 to 30 ms on an
-// idle machine and more on one that is busy: longer than the whole pause for writes in a change of chains should be.
+// after some 10 us a CPU. To wait for the kernel's own grace period, the alternative, takes a hundred times as long
+// (BenchmarkQuiesce): a good part of the whole pause for writes in a change of chains.
 func (p *Plane) waitForPackets() error {
 	p.running.Lock() // the one program that runs at a system call, whatever the kernel does about softirqs there
 	p.running.Unlock()
