@@ -27,7 +27,7 @@ func main() {
 	root.AddCommand(newNodeCommand(), newInspectCommand(), newBenchCommand(), newLabCommand(), newUpCommand())
 	root.AddCommand(newConformanceCommand(), newSimCommand(), newCertsCommand(), newControllerCommand())
 	root.AddCommand(newKVCommands()...)
-	root.AddCommand(newLockCommand(), newPlanCommand(), newTopCommand(), newStatusCommand())
+	root.AddCommand(newLockCommand(), newBackupCommand(), newRestoreCommand(), newPlanCommand(), newTopCommand(), newStatusCommand())
 	root.AddCommand(newOperateCommands()...)
 	if err := root.ExecuteContext(ctx); err != nil {
 		if !errors.Is(err, errSaid) {
