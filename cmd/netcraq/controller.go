@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/controller"
 	"github.com/netcraq/netcraq/internal/controller/store"
 	"github.com/netcraq/netcraq/internal/priority"
+	"github.com/netcraq/netcraq/internal/reconfig"
 	"github.com/netcraq/netcraq/internal/security"
 	"github.com/netcraq/netcraq/internal/topology"
 )
@@ -33,6 +34,7 @@ type controllerFlags struct {
 	identity                   string
 	metrics                    string
 	form                       store.Formation
+	balance                    reconfig.BalanceOptions
 	verbose, json              bool
 }
 
@@ -75,6 +77,8 @@ netcraq node --join, clients follow with --controllers.`,
 	f.DurationVar(&s.Lease, "lease", 0, fmt.Sprintf("how long a node may answer reads without hearing of most controllers (default %v)", d.Lease))
 	f.DurationVar(&s.Suspect, "suspect", 0, fmt.Sprintf("silence after which a node is taken out of its chains (default %v)", d.Suspect))
 	f.IntVar(&flags.form.FormWith, "form-with", 0, "nodes that join before the first chains are made (default: --replicas)")
+	f.Float64Var(&flags.balance.HotReads, "hot-reads", 0, "reads a second at each member from which on a chain gets another member (default 50000)")
+	f.Float64Var(&flags.balance.HotNode, "hot-node", 0, "operations a second from which on shards move off a node that does much more than others (default 50000)")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
 	return c
@@ -102,9 +106,12 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 
 // resolve makes options of the command line.
 func (flags *controllerFlags) resolve() (controller.Options, error) {
-	o := controller.Options{Form: flags.form, Metrics: flags.metrics, Store: store.Options{Cluster: flags.cluster}}
+	o := controller.Options{Form: flags.form, Balance: flags.balance, Metrics: flags.metrics, Store: store.Options{Cluster: flags.cluster}}
 	if err := controller.Check(&flags.form); err != nil {
 		return o, err
+	}
+	if flags.balance.HotReads < 0 || flags.balance.HotNode < 0 {
+		return o, errors.New("--hot-reads and --hot-node are rates, which are not negative")
 	}
 	identity, err := loadIdentity(flags.identity)
 	if err != nil {

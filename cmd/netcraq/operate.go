@@ -15,19 +15,20 @@ import (
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/console"
-	"github.com/netcraq/netcraq/internal/security"
 	"github.com/netcraq/netcraq/wire"
 )
 
 // leaderFlags are the flags of all commands that talk to the leading controller.
 type leaderFlags struct {
-	cluster clusterFlags
-	timeout time.Duration
-	json    bool
+	cluster  clusterFlags
+	identity string
+	timeout  time.Duration
+	json     bool
 }
 
 func (f *leaderFlags) add(c *cobra.Command) {
 	f.cluster.add(c.Flags())
+	c.Flags().StringVar(&f.identity, "identity", "", "directory of your certificate, as netcraq certs makes it (default: no encryption)")
 	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "look so long for the controller that leads")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 }
@@ -44,7 +45,10 @@ func (f *leaderFlags) leader() (*console.Leader, error) {
 	if !cluster.Managed() {
 		return nil, errors.New("this cluster's chains are fixed in its file, and no controller looks after it: name a managed one with --controllers")
 	}
-	var identity *security.Identity
+	identity, err := loadIdentity(f.identity)
+	if err != nil {
+		return nil, err
+	}
 	return console.NewLeader(cluster.Controllers, identity.DialOption()), nil
 }
 

@@ -26,30 +26,46 @@ func (s Screen) paint(code, text string) string {
 // wide is from how many columns on labels are shown.
 const wide = 100
 
-// Draw draws a snapshot in whole lines.
+const (
+	shownNotes = 5  // with little room
+	shownHot   = 8  // with little room
+	leastHot   = 3  // however little
+	busyFrom   = 10 // operations a second that make a shard worth a line
+)
+
+// Draw draws a snapshot in whole lines. What matters most stands first: what is wrong, then who does what.
 func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
-	var head, tail strings.Builder
+	var head strings.Builder
 	title := fmt.Sprintf("cluster %s  leader %s  term %s  change %s", snap.Cluster, cmp.Or(snap.Leader, "none"),
 		Grouped(snap.Term), Grouped(snap.Change))
 	fmt.Fprintln(&head, clip(s.paint(bold, title), s.Width))
+	fmt.Fprintln(&head, clip(s.controllers(snap), s.Width))
 	fmt.Fprintln(&head, clip(s.shards(snap), s.Width))
 	if line := progress.Line(now, snap); line != "" {
 		fmt.Fprintln(&head, clip(s.paint(yellow, line), s.Width))
 	}
+	notes, hot := snap.Notes, slices.DeleteFunc(slices.Clone(snap.Hot), func(h HotShard) bool { return h.Reads+h.Writes < busyFrom })
+	if s.Height > 0 {
+		notes = notes[:min(shownNotes, len(notes))]
+	}
+	for _, note := range notes {
+		fmt.Fprintln(&head, clip(s.paint(yellow, "! "+note), s.Width))
+	}
 	fmt.Fprintln(&head)
-
-	if len(snap.Hot) > 0 {
-		fmt.Fprintf(&tail, "\n%s", s.hot(snap))
-	}
-	fmt.Fprintf(&tail, "\n%s", s.controllers(snap))
-	for _, note := range snap.Notes {
-		fmt.Fprintln(&tail, clip(s.paint(yellow, "! "+note), s.Width))
-	}
 	room := 0
 	if s.Height > 0 {
-		room = max(3, s.Height-strings.Count(head.String()+tail.String(), "\n")-2)
+		free := s.Height - 1 - strings.Count(head.String(), "\n")
+		hot = hot[:min(len(hot), max(leastHot, min(shownHot, free-len(snap.Nodes)-3)))]
+		room = max(3, free)
+		if len(hot) > 0 {
+			room = max(3, free-len(hot)-2)
+		}
 	}
-	return s.fit(head.String() + s.nodes(snap, room) + tail.String())
+	text := head.String() + s.nodes(snap, room)
+	if len(hot) > 0 {
+		text += "\n" + s.hot(hot)
+	}
+	return s.fit(text)
 }
 
 // fit drops the last lines that there is no room for.
@@ -152,9 +168,9 @@ func (n *Node) urgency() int {
 	return 0
 }
 
-func (s Screen) hot(snap *Snapshot) string {
+func (s Screen) hot(shards []HotShard) string {
 	t := newTable(">SHARD", ">READS/S", ">WRITES/S", ">MEMBERS", "CHAIN")
-	for _, h := range snap.Hot {
+	for _, h := range shards {
 		members := fmt.Sprint(len(h.Members))
 		if h.Extra > 0 {
 			members = fmt.Sprintf("%d+%d", len(h.Members)-min(int(h.Extra), len(h.Members)), h.Extra)
@@ -180,7 +196,7 @@ func (s Screen) controllers(snap *Snapshot) string {
 		}
 		parts = append(parts, text)
 	}
-	return clip("controllers  "+strings.Join(parts, "  "), s.Width) + "\n"
+	return "controllers  " + strings.Join(parts, "  ")
 }
 
 func silence(ms uint32) string {

@@ -29,6 +29,7 @@ type Options struct {
 	Store   store.Options   // where the state is kept; its Log is set here
 	Form    store.Formation // what to form the cluster with; what is zero does not matter
 	Leader  reconfig.Options
+	Balance reconfig.BalanceOptions
 	Metrics string // TCP address for Prometheus; empty: none
 	Log     *slog.Logger
 

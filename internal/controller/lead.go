@@ -40,6 +40,7 @@ func (c *Controller) lead(ctx context.Context, l *store.Leadership) {
 	for _, a := range c.nodes.all() { // they registered with a leader before this one
 		t.hello(a.hello)
 	}
+	t.begin(t.balance)
 	t.run()
 	c.setTerm(nil)
 	cancel()

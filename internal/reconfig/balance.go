@@ -52,9 +52,12 @@ func NewBalancer(o BalanceOptions) *Balancer {
 		changed: make(map[uint16]time.Duration), busy: make(map[NodeID]time.Duration), moved: make(map[NodeID]time.Duration)}
 }
 
-// Decide returns what to ask of the leader now: [Resize] and [MoveShard]. It is asked about once a second, and only while nothing is
-// under repair.
+// Decide returns what to ask of the leader now: [Resize] and [MoveShard]. It is asked about once a second. While a shard is copied
+// anywhere it wants nothing: what is under way comes first, and shifts the load.
 func (b *Balancer) Decide(now time.Duration, s *State, l *Loads) []Command {
+	if slices.ContainsFunc(s.Shards, func(shard Shard) bool { return shard.Learner != 0 || shard.Hold != 0 }) {
+		return nil
+	}
 	if commands := b.resize(now, s, l.Shards(now)); len(commands) > 0 {
 		return commands
 	}

@@ -125,6 +125,19 @@ func TestHotShardsGetLongerChainsAndShortOnesAgain(t *testing.T) {
 	}
 }
 
+func TestLoadWaitsWhileAShardIsCopied(t *testing.T) {
+	l := newLoaded(6, 16, 3)
+	l.rates[5] = Rate{Reads: 450_000}
+	l.state.Shards[0].Learner = l.state.Shards[0].Members[1]
+	if commands := l.run(t, 120); len(commands) > 0 {
+		t.Errorf("during a copy: %+v", commands)
+	}
+	l.state.Shards[0].Learner = 0
+	if commands := l.run(t, 120); len(commands) == 0 {
+		t.Error("nothing after it")
+	}
+}
+
 func TestWritesKeepChainsShort(t *testing.T) {
 	l := newLoaded(6, 16, 3)
 	l.rates[5] = Rate{Reads: 200_000, Writes: 100_000}
