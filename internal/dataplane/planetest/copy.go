@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane"
 	"github.com/netcraq/netcraq/wire"
@@ -44,7 +46,55 @@ func testNewer(t *testing.T, open func(*testing.T) Node) {
 	}
 }
 
+// testImportBeside imports newer versions of an object that clients write at the same moment: what is there is always whole.
+func testImportBeside(t *testing.T, open func(*testing.T) Node) {
+	n := open(t)
+	alone(t, n)
+	k := keyOf("k")
+	stop := make(chan struct{})
+	var group errgroup.Group
+	for i := range writers {
+		w := writer{node: n, session: uint64(i + 1), stop: stop}
+		group.Go(func() error {
+			for !w.stopped() {
+				if err := w.put(k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := importNewer(n, k)
+	close(stop)
+	check(t, errors.Join(err, group.Wait()))
+}
+
+func importNewer(n Node, k wire.Key) error {
+	const ahead = 3 // versions that clients may order before the import is there
+	var copies []dataplane.KeyedObject
+	for i := range uint64(imports) {
+		o, _, err := n.Plane.Object(k)
+		if err != nil {
+			return err
+		}
+		if o.Version > 0 && !isWhole(o.Value) {
+			return fmt.Errorf("version %d is torn: %x", o.Version, o.Value)
+		}
+		copies = copies[:0]
+		for range 2 * ahead {
+			o.Version += ahead
+			copies = append(copies, dataplane.KeyedObject{Key: k, Object: chain.Object{Version: o.Version, Committed: o.Version, Value: wholeValue(i << 40)}})
+		}
+		if err := n.Plane.Import(copies, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const (
+	imports = 3000
+
 	writers      = 3
 	writerRounds = 40
 	hotKeys      = 8

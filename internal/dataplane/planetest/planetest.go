@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) Node) {
 		{"frozen is frozen", testFreeze},
 		{"leases", testLeases},
 		{"import what is newer", testNewer},
+		{"import beside writes", testImportBeside},
 		{"copy under load", testCopy},
 		{"drop", testDrop},
 		{"full", testFull},
