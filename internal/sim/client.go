@@ -15,6 +15,7 @@ const (
 	laneShift    = 16
 	chanceReload = 0.5 // that a client whose attempt was not answered asks for the map
 	chanceToHead = 0.7 // that a write goes to the head, not to any member
+	chanceNear   = 0.8 // that a read goes to the member that is nearest to the client
 	longestPause = 30 * time.Millisecond
 )
 
@@ -23,6 +24,9 @@ type view struct {
 	epoch   uint32
 	members []netip.AddrPort
 }
+
+// shares of reads that clients have. Who does little else is late to notice that the chain changed.
+var shares = [...]float64{0.2, 0.45, 0.45, 0.95}
 
 // client is one client with one operation at a time (W10).
 type client struct {
@@ -34,6 +38,8 @@ type client struct {
 	session uint64 // the lane for writes; one for each shard would do as well
 	seq     uint64
 	known   []uint64 // by key: the version it saw last
+	reads   float64  // share of its operations
+	near    int      // place of the member that is nearest, whoever that is
 
 	op       *history.Op // nil while it thinks
 	key      int
@@ -47,10 +53,12 @@ type client struct {
 }
 
 func newClient(w *world, number int) *client {
-	return &client{
+	c := &client{
 		w: w, rng: w.stream(uint64(100 + number)), number: number, left: w.Ops, session: uint64(number + 1),
 		request: uint64(number+1) << 32, views: make([]view, w.Shards), known: make([]uint64, len(w.keys)),
 	}
+	c.reads, c.near = shares[c.rng.IntN(len(shares))], c.rng.IntN(wire.MaxChain)
+	return c
 }
 
 func (c *client) endpoint() endpoint { return firstClient + endpoint(c.number) }
@@ -70,8 +78,8 @@ func (c *client) start() {
 	c.key = c.rng.IntN(len(c.w.keys))
 	key := c.w.keys[c.key]
 	c.shard = key.Shard(c.w.Shards)
-	op := &history.Op{Client: c.number, Kind: history.Kind(c.rng.IntN(5)), Key: keyName(c.key), Call: int64(c.w.now)}
-	if c.rng.IntN(3) == 0 {
+	op := &history.Op{Client: c.number, Kind: history.Kind(1 + c.rng.IntN(4)), Key: keyName(c.key), Call: int64(c.w.now)}
+	if c.rng.Float64() < c.reads {
 		op.Kind = history.Get
 	}
 	c.op, c.first = op, c.request+1
@@ -131,8 +139,11 @@ func (c *client) attempt() {
 	c.sentTo = v.epoch
 	c.message.Request, c.message.Epoch = request, v.epoch
 	to := v.members[c.rng.IntN(len(v.members))]
-	if c.op.Kind != history.Get && c.rng.Float64() < chanceToHead {
+	switch luck := c.rng.Float64(); {
+	case c.op.Kind != history.Get && luck < chanceToHead:
 		to = v.members[0]
+	case c.op.Kind == history.Get && luck < chanceNear && request == c.first:
+		to = v.members[c.near%len(v.members)]
 	}
 	c.w.noteMessage("sends to", c.endpoint().addr(), to, &c.message)
 	c.w.send(packet{c.endpoint().addr(), to, c.message.Append(nil)})
@@ -146,7 +157,7 @@ func (c *client) overdue(request uint64) {
 	case c.w.now >= c.deadline:
 		c.giveUp()
 		return
-	case c.rng.Float64() < chanceReload:
+	case c.rng.Float64() < c.w.Reload:
 		c.reload()
 	}
 	c.attempt()

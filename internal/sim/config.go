@@ -40,6 +40,7 @@ type Config struct {
 	Think                          time.Duration // mean pause of a client between two operations
 	Retry                          time.Duration // first timeout of a client; it doubles
 	GiveUp                         time.Duration // after which a client reports an unknown outcome
+	Reload                         float64       // probability that a client whose attempt was not answered asks for the map
 	Every                          time.Duration // mean time between two faults
 
 	Beat, Lease, Suspect time.Duration // reconfig.Settings
@@ -84,6 +85,7 @@ func Draw(seed uint64) Config {
 		Every:  time.Duration(between(30, 200)) * time.Millisecond,
 		Beat:   10 * time.Millisecond, Lease: 60 * time.Millisecond, Suspect: 40 * time.Millisecond,
 	}
+	c.Reload = 0.02 + 0.6*rng.Float64()
 	c.RepairAfter = time.Duration(between(10, 300)) * time.Millisecond
 	c.Jitter = time.Duration(rng.Float64() * 3 * float64(c.Latency))
 	c.Replicas = min(between(2, 4), c.Nodes)
