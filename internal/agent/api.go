@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/api/agentv1"
@@ -23,6 +24,8 @@ import (
 const (
 	// maxMessageBytes holds the configurations of all shards, even if each is different.
 	maxMessageBytes = 64 << 20
+	// silentAfter is how long a connection may be idle before the other side is asked whether it is still there.
+	silentAfter = 10 * time.Second
 	// stopWithin is how long calls under way may take when the agent stops.
 	stopWithin = time.Second
 )
@@ -39,7 +42,11 @@ func Dial(addr string, options ...grpc.DialOption) (agentv1.AgentClient, *grpc.C
 }
 
 func (a *Agent) serveAPI(ctx context.Context) error {
-	server := grpc.NewServer(append([]grpc.ServerOption{grpc.MaxRecvMsgSize(maxMessageBytes)}, a.options.ServerOptions...)...)
+	server := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: silentAfter, Timeout: silenceWithin}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: silentAfter / 2, PermitWithoutStream: true}),
+	}, a.options.ServerOptions...)...)
 	agentv1.RegisterAgentServer(server, &service{agent: a, plane: a.options.Plane})
 	if a.membership != nil {
 		controllerv1.RegisterControllerServer(server, &a.membership.relay)

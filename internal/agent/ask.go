@@ -19,6 +19,7 @@ const remindEvery = 10 * time.Second
 // refuses the node, or if they are those of another cluster than the node belongs to.
 func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger) (Identity, error) {
 	hello := j.hello(j.Identity, name, addr, api)
+	var before string
 	var said time.Time
 	for pause := attendAgain; ; pause = min(2*pause, attendPause) {
 		var troubles []string
@@ -35,9 +36,9 @@ func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger
 			}
 			troubles = append(troubles, controller+": "+explainCall(err))
 		}
-		if time.Since(said) > remindEvery {
-			said = time.Now()
-			log.Warn("waiting for a controller", "node", name, "error", strings.Join(troubles, "; "))
+		if text := strings.Join(troubles, "; "); text != before || time.Since(said) > remindEvery {
+			before, said = text, time.Now()
+			log.Warn("waiting for a controller", "node", name, "error", text)
 		}
 		select {
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -114,7 +115,14 @@ func Inspect(ctx context.Context, targets []Target, key []byte) []*Report {
 func explainCall(err error) string {
 	switch status.Code(err) {
 	case codes.Unavailable:
-		return "nothing answers there: is the node running?"
+		text := status.Convert(err).Message()
+		switch {
+		case strings.Contains(text, "handshake"):
+			return text[strings.Index(text, "handshake"):]
+		case strings.Contains(text, "server preface"):
+			return "whoever answers there expects another kind of connection: is --identity missing, or one too many?"
+		}
+		return "nothing answers there: is it running?"
 	case codes.DeadlineExceeded:
 		return "no answer in time"
 	}
