@@ -152,7 +152,7 @@ func planOf(s *reconfig.State) *topology.Plan {
 	chains := make([]topology.Chain, len(s.Shards))
 	for i := range s.Shards {
 		shard := &s.Shards[i]
-		chains[i] = topology.Chain{Want: s.Settings.Replicas + int(shard.Extra)}
+		chains[i] = topology.Chain{Want: s.Settings.Replicas + int(shard.Extra), Extra: int(shard.Extra)}
 		for _, id := range shard.Members {
 			chains[i].Members = append(chains[i].Members, uint32(id))
 		}

@@ -83,7 +83,7 @@ func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, 
 
 func (c *Controller) nodeStatus(n *reconfig.Node, s *reconfig.NodeStatus) *controllerv1.NodeStatus {
 	out := &controllerv1.NodeStatus{
-		Id: uint32(n.ID), Name: n.Name, Addr: n.Addr.String(), Api: n.API, Standing: standings[n.Standing], Labels: n.Labels, Capacity: n.Capacity,
+		Id: uint32(n.ID), Name: n.Name, Addr: n.Addr.String(), Api: n.API, Standing: n.Standing.String(), Labels: n.Labels, Capacity: n.Capacity,
 		Heads: uint32(s.Heads), Shards: uint32(s.Shards), Learning: uint32(s.Learning), Trouble: s.Trouble,
 		SilentMs: uint32(max(0, s.Silent).Milliseconds()),
 	}
@@ -150,9 +150,4 @@ func sortedNodes(s *reconfig.State) []*reconfig.Node {
 		all = append(all, s.Nodes[id])
 	}
 	return all
-}
-
-// standings are what people call a node's standing.
-var standings = map[reconfig.Standing]string{
-	reconfig.Up: "up", reconfig.Draining: "draining", reconfig.Barred: "barred", reconfig.Removed: "removed", reconfig.BarredDraining: "barred, draining",
 }

@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,6 +40,7 @@ const (
 type server struct {
 	etcd *embed.Etcd
 	lock *os.File // held on the directory
+	hush *atomic.Bool
 }
 
 // startServer starts a member. It becomes ready when most members are there.
@@ -46,18 +49,19 @@ func startServer(e *Embedded, cluster string, log *slog.Logger) (*server, error)
 	if err != nil {
 		return nil, err
 	}
-	config, err := e.config(cluster, log)
+	hush := new(atomic.Bool)
+	config, err := e.config(cluster, newZap(log, hush))
 	if err == nil {
 		var etcd *embed.Etcd
 		if etcd, err = embed.StartEtcd(config); err == nil {
-			return &server{etcd, lock}, nil
+			return &server{etcd, lock, hush}, nil
 		}
 		err = e.explain(err)
 	}
 	return nil, errors.Join(err, lock.Close())
 }
 
-func (e *Embedded) config(cluster string, log *slog.Logger) (*embed.Config, error) {
+func (e *Embedded) config(cluster string, log *zap.Logger) (*embed.Config, error) {
 	self, ok := e.Peers[e.Name]
 	if !ok {
 		return nil, fmt.Errorf("this controller, %q, is not among the controllers of the cluster", e.Name)
@@ -67,7 +71,7 @@ func (e *Embedded) config(cluster string, log *slog.Logger) (*embed.Config, erro
 	c.TickMs, c.ElectionMs = heartbeatMs, electionMs
 	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModeRevision, keepRevisions
 	c.InitialClusterToken = "netcraq-" + cluster
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newZap(log))
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 	c.EnableGRPCGateway = false
 	if e.Cert != "" {
 		c.PeerTLSInfo = transport.TLSInfo{CertFile: e.Cert, KeyFile: e.Key, TrustedCAFile: e.Authority, ClientCertAuth: true}
@@ -127,6 +131,7 @@ func lockDir(dir string) (*os.File, error) {
 func (s *server) client() *clientv3.Client { return v3client.New(s.etcd.Server) }
 
 func (s *server) close() {
+	s.hush.Store(true)
 	s.etcd.Close()
 	s.lock.Close()
 }

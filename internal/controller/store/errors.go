@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
@@ -27,13 +26,23 @@ func final(err error) bool {
 	return false
 }
 
+// passes tells errors that etcd gives while it elects a leader.
+func passes(err error) bool {
+	for _, kind := range []error{context.DeadlineExceeded, rpctypes.ErrLeaderChanged, rpctypes.ErrNoLeader, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail} {
+		if errors.Is(err, kind) || rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(kind) {
+			return true
+		}
+	}
+	return false
+}
+
 // explain says what people can do about an error of etcd.
 func explain(err error) string {
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrGRPCNoSpace):
 		return "etcd is full (alarm NOSPACE): compact and defragment it, or raise its quota, then run `etcdctl alarm disarm`"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, rpctypes.ErrTimeout), errors.Is(err, rpctypes.ErrGRPCTimeout):
-		return fmt.Sprintf("etcd does not answer within %v: is it overloaded, or are most of its members away?", tryFor)
+		return "etcd does not answer in time: is it overloaded, or are most of its members away?"
 	case errors.Is(err, rpctypes.ErrNoLeader), errors.Is(err, rpctypes.ErrGRPCNoLeader):
 		return "etcd has no leader: most of its members are away"
 	}

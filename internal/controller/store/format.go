@@ -38,6 +38,7 @@ type changeRecord struct {
 type leaderRecord struct {
 	Version int    `json:"version"`
 	Address string `json:"address"`
+	Claim   uint64 `json:"claim,string"` // drawn for each claim, so that a controller knows its own
 }
 
 type nodeRecord struct {
@@ -64,6 +65,7 @@ type shardRecord struct {
 	Learner reconfig.NodeID   `json:"learner,omitempty"`
 	Hold    reconfig.NodeID   `json:"hold,omitempty"`
 	Extra   uint8             `json:"extra,omitempty"`
+	Fresh   bool              `json:"fresh,omitempty"`
 	Lost    bool              `json:"lost,omitempty"`
 }
 

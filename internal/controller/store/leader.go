@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -35,19 +36,26 @@ func (s *Store) Claim(ctx context.Context, over uint64, address string) (*Leader
 		return nil, err
 	}
 	l := &Leadership{store: s, alive: alive}
-	key := s.key("leader")
-	try, cancel := context.WithTimeout(ctx, tryFor)
-	defer cancel()
-	response, err := s.client.Txn(try).If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(over))).
-		Then(clientv3.OpPut(key, encode(leaderRecord{formatVersion, address}), clientv3.WithLease(lease))).Commit()
-	switch {
-	case err != nil:
-		s.report(partWrite, err)
+	key, mine := s.key("leader"), encode(leaderRecord{formatVersion, address, rand.Uint64()})
+	err = s.retry(ctx, partWrite, func(try context.Context) error {
+		response, err := s.client.Txn(try).If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(over))).
+			Then(clientv3.OpPut(key, mine, clientv3.WithLease(lease))).Else(clientv3.OpGet(key)).Commit()
+		if err != nil {
+			return err
+		}
+		l.Term = uint64(response.Header.Revision)
+		if !response.Succeeded {
+			held := response.Responses[0].GetResponseRange().Kvs
+			if len(held) == 0 || string(held[0].Value) != mine { // else an earlier attempt came through
+				return ErrTaken
+			}
+			l.Term = uint64(held[0].ModRevision)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
-	case !response.Succeeded:
-		return nil, ErrTaken
 	}
-	l.Term = uint64(response.Header.Revision)
 	return l, l.takeOver(ctx)
 }
 

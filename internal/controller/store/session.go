@@ -57,7 +57,7 @@ func (s *session) hold(ctx context.Context, lease clientv3.LeaseID) {
 				return
 			}
 		case <-ctx.Done():
-			try, cancel := context.WithTimeout(context.Background(), tryFor/4)
+			try, cancel := context.WithTimeout(context.Background(), tryMin)
 			defer cancel()
 			_, _ = s.store.client.Revoke(try, lease) // it ends by itself soon
 			return

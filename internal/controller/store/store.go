@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,8 +28,12 @@ type Options struct {
 const root = "/netcraq/"
 
 const (
-	// tryFor bounds one attempt at something in etcd. All attempts can be repeated.
-	tryFor = time.Second
+	// tryMin bounds the first attempt at something in etcd, tryMax the last: each may take twice as long as the one before. What
+	// etcd is asked while it elects a leader is lost; so the first are short. All attempts can be repeated.
+	tryMin = 200 * time.Millisecond
+	tryMax = 5 * time.Second
+	// calm is how long something may not work before that is trouble: longer than an election in etcd.
+	calm = 2 * time.Second
 	// pauseMin and pauseMax bound the time between two attempts.
 	pauseMin = 20 * time.Millisecond
 	pauseMax = time.Second
@@ -67,7 +72,7 @@ func Open(o Options) (*Store, error) {
 		}
 	} else {
 		s.client, err = clientv3.New(clientv3.Config{
-			Endpoints: o.Endpoints, TLS: o.TLS, Logger: newZap(o.Log), DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second,
+			Endpoints: o.Endpoints, TLS: o.TLS, Logger: newZap(o.Log, new(atomic.Bool)), DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second,
 			PermitWithoutStream: true, BackoffWaitBetween: pauseMin,
 		})
 	}
@@ -139,18 +144,20 @@ func (s *Store) report(part string, err error) {
 
 // retry repeats an attempt until it succeeds, final says that no repetition can help, or ctx ends.
 func (s *Store) retry(ctx context.Context, part string, attempt func(context.Context) error) error {
-	pause := pauseMin
-	for {
-		try, cancel := context.WithTimeout(ctx, tryFor)
+	begun, pause := time.Now(), pauseMin
+	for limit := tryMin; ; limit = min(2*limit, tryMax) {
+		try, cancel := context.WithTimeout(ctx, limit)
 		err := attempt(try)
 		cancel()
-		if err == nil || ctx.Err() != nil || final(err) {
-			if err == nil {
-				s.report(part, nil)
-			}
+		switch {
+		case err == nil:
+			s.report(part, nil)
+			return nil
+		case ctx.Err() != nil || final(err):
 			return err
+		case time.Since(begun) > calm || !passes(err):
+			s.report(part, err)
 		}
-		s.report(part, err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

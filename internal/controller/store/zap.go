@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -10,10 +11,13 @@ import (
 
 // zapToSlog hands etcd's log on. etcd warns of much that is no trouble of the cluster's, so all but its errors are details.
 type zapToSlog struct {
-	log *slog.Logger
+	log  *slog.Logger
+	hush *atomic.Bool // it is being ended: what fails now is meant to
 }
 
-func newZap(log *slog.Logger) *zap.Logger { return zap.New(zapToSlog{log.With("part", "etcd")}) }
+func newZap(log *slog.Logger, hush *atomic.Bool) *zap.Logger {
+	return zap.New(zapToSlog{log.With("part", "etcd"), hush})
+}
 
 func levelOf(l zapcore.Level) slog.Level {
 	if l >= zapcore.ErrorLevel {
@@ -23,11 +27,11 @@ func levelOf(l zapcore.Level) slog.Level {
 }
 
 func (z zapToSlog) Enabled(l zapcore.Level) bool {
-	return l >= zapcore.WarnLevel && z.log.Enabled(context.Background(), levelOf(l))
+	return l >= zapcore.WarnLevel && !z.hush.Load() && z.log.Enabled(context.Background(), levelOf(l))
 }
 
 func (z zapToSlog) With(fields []zapcore.Field) zapcore.Core {
-	return zapToSlog{z.log.With(attributes(fields)...)}
+	return zapToSlog{z.log.With(attributes(fields)...), z.hush}
 }
 
 func (z zapToSlog) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
