@@ -88,24 +88,23 @@ func (p *planner) together(slots []slot, node int32) int {
 	return count
 }
 
-// company is how many members a new one has to fail together with, if failure domains are of equal size: none while there is a domain
-// without a member.
-func (p *planner) company(slots []slot) int {
-	used := 0
+// domainsOf counts the failure domains that members stand in.
+func (p *planner) domainsOf(slots []slot) (used int) {
 	for i, slot := range slots {
 		if slot.node >= 0 && p.together(slots[:i], slot.node) == 0 {
 			used++
 		}
 	}
-	if used < p.domains {
+	return used
+}
+
+// company is how many members a new one has to fail together with, if failure domains are of equal size: none while there is a domain
+// without a member.
+func (p *planner) company(slots []slot) int {
+	if p.domainsOf(slots) < p.domains {
 		return 0
 	}
 	return len(slots) / p.domains
-}
-
-// huddled reports whether two members fail together.
-func (p *planner) huddled(slots []slot) bool {
-	return slices.ContainsFunc(slots, func(s slot) bool { return s.node >= 0 && p.together(slots, s.node) > 1 })
 }
 
 // stranger reports whether a node is not in a shard's chain, and was not when the plan began: nobody leaves and joins at

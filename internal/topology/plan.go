@@ -9,6 +9,7 @@ import (
 type Chain struct {
 	Members []uint32 // head first. Those that are not candidates leave. None: the shard gets a new chain
 	Want    int      // members wanted; fewer only where there are fewer candidates
+	Extra   int      // how many of these only share the load: nobody minds if they fail together with others
 	Fixed   bool     // its load counts, but it is not changed now
 }
 
@@ -44,7 +45,7 @@ type Plan struct {
 	New     []uint16   // shards that had no chain
 	After   [][]uint32 // every shard's chain when all is done
 	Short   int        // shards that even then have fewer members than wanted, for want of candidates
-	Huddled int        // shards that even then have members that fail together
+	Huddled int        // shards that even then have members that fail together, those for the load not counted
 }
 
 // Plan says what to change so that every chain has the members it wants, they fail apart as far as possible, and every
@@ -206,7 +207,7 @@ func (p *planner) result() *Plan {
 		if len(p.slots[s]) < c.Want {
 			plan.Short++
 		}
-		if p.huddled(p.slots[s]) {
+		if p.domainsOf(p.slots[s]) < min(len(p.slots[s]), c.Want-c.Extra) {
 			plan.Huddled++
 		}
 	}

@@ -292,6 +292,19 @@ func TestTooFewNodesOrDomainsAreSaid(t *testing.T) {
 	}
 }
 
+func TestMembersForTheLoadMayFailTogether(t *testing.T) {
+	chains := empty(16, 5)
+	for s := range chains {
+		chains[s].Extra = 2
+	}
+	if p := NewRing(candidates(9, 3), "zone").Plan(chains); p.Huddled != 0 {
+		t.Errorf("%d shards of 3 and 2 members in 3 zones huddle", p.Huddled)
+	}
+	if p := NewRing(candidates(9, 2), "zone").Plan(chains); p.Huddled != 16 {
+		t.Errorf("%d of 16 shards of 3 and 2 members in 2 zones huddle", p.Huddled)
+	}
+}
+
 func TestWithoutLabelsEachFailsAlone(t *testing.T) {
 	nodes := candidates(5, 1)
 	for i := range nodes {
