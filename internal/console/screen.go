@@ -44,7 +44,7 @@ func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
 	if line := progress.Line(now, snap); line != "" {
 		fmt.Fprintln(&head, clip(s.paint(yellow, line), s.Width))
 	}
-	notes, hot := snap.Notes, slices.DeleteFunc(slices.Clone(snap.Hot), func(h HotShard) bool { return h.Reads+h.Writes < busyFrom })
+	notes, hot := snap.general(), slices.DeleteFunc(slices.Clone(snap.Hot), func(h HotShard) bool { return h.Reads+h.Writes < busyFrom })
 	if s.Height > 0 {
 		notes = notes[:min(shownNotes, len(notes))]
 	}
@@ -55,7 +55,7 @@ func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
 	room := 0
 	if s.Height > 0 {
 		free := s.Height - 1 - strings.Count(head.String(), "\n")
-		hot = hot[:min(len(hot), max(leastHot, min(shownHot, free-len(snap.Nodes)-3)))]
+		hot = hot[:min(len(hot), max(leastHot, min(shownHot, free-snap.nodeLines()-2)))]
 		room = max(3, free)
 		if len(hot) > 0 {
 			room = max(3, free-len(hot)-2)
@@ -94,7 +94,7 @@ func (s Screen) shards(snap *Snapshot) string {
 }
 
 // standingPaint colours what a node is.
-var standingPaint = map[string]string{"up": green, "draining": yellow, "barred": red, "removed": dim}
+var standingPaint = map[string]string{"up": green, "draining": yellow, "suspected": red, "suspected while draining": red, "removed": dim}
 
 func (s Screen) nodes(snap *Snapshot, room int) string {
 	titles := []string{"NODE", "STATE", ">HEADS", ">SHARDS", ">READS/S", ">WRITES/S", ">OBJECTS", ">FULL", ">SILENT"}
@@ -130,20 +130,14 @@ func (s Screen) nodes(snap *Snapshot, room int) string {
 // chosen are the nodes that there is room for: those in trouble first, then the busiest. If there is room for all, they stand
 // as they come.
 func (s Screen) chosen(snap *Snapshot, room int) (nodes []Node, more int) {
-	lines := len(snap.Nodes) + 1
-	for _, n := range snap.Nodes {
-		if n.Trouble != "" {
-			lines++
-		}
-	}
-	if room == 0 || lines <= room {
+	if room == 0 || snap.nodeLines() <= room {
 		return snap.Nodes, 0
 	}
 	nodes = slices.Clone(snap.Nodes)
 	slices.SortStableFunc(nodes, func(a, b Node) int {
 		return cmp.Or(cmp.Compare(b.urgency(), a.urgency()), cmp.Compare(b.Reads+b.Writes, a.Reads+a.Writes))
 	})
-	lines = 2
+	lines := 2
 	for i, n := range nodes {
 		if lines++; n.Trouble != "" {
 			lines++
@@ -155,12 +149,32 @@ func (s Screen) chosen(snap *Snapshot, room int) (nodes []Node, more int) {
 	return nodes, 0
 }
 
+// nodeLines is how many lines all nodes take, with the title.
+func (s *Snapshot) nodeLines() int {
+	lines := len(s.Nodes) + 1
+	for _, n := range s.Nodes {
+		if n.Trouble != "" {
+			lines++
+		}
+	}
+	return lines
+}
+
+// general are the notes that do not repeat the trouble of a node.
+func (s *Snapshot) general() []string {
+	troubles := make(map[string]bool)
+	for _, n := range s.Nodes {
+		troubles["node "+n.Name+": "+n.Trouble] = n.Trouble != ""
+	}
+	return slices.DeleteFunc(slices.Clone(s.Notes), func(note string) bool { return troubles[note] })
+}
+
 // urgency orders nodes by how much they want to be looked at.
 func (n *Node) urgency() int {
 	switch {
 	case n.Trouble != "":
 		return 3
-	case n.Standing == "barred":
+	case n.Standing == "suspected":
 		return 2
 	case n.Standing != "up" && n.Standing != "removed":
 		return 1
@@ -189,7 +203,7 @@ func (s Screen) controllers(snap *Snapshot) string {
 			text += s.paint(green, " leads")
 		case !c.Reachable:
 			text += s.paint(red, " away")
-		case c.Change < snap.Change:
+		case c.Change > 0 && c.Change < snap.Change:
 			text += s.paint(yellow, fmt.Sprintf(" %s behind", Grouped(snap.Change-c.Change)))
 		default:
 			text += s.paint(green, " ok")
