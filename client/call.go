@@ -168,10 +168,11 @@ func (k *call) follow() {
 	k.view, k.route = v, r
 }
 
-// overtaken reports whether a newer map has another chain for the key, so that there is no use in waiting on.
+// overtaken reports whether a newer map has another chain for the key, so that there is no use in waiting on. Within an
+// epoch the members stay.
 func (k *call) overtaken() bool {
 	v := k.client.view.Load()
-	return v != k.view && !v.route(k.shard).equal(k.route)
+	return v != k.view && v.route(k.shard).epoch != k.route.epoch
 }
 
 func (k *call) choosePlace() (int, error) {

@@ -29,7 +29,8 @@ type network struct {
 	random *rand.Rand
 	backs  map[netip.AddrPort]*net.UDPConn // for each client, what the nodes take for it
 	closed bool
-	kept   []datagram // of clients, if keep is set
+	kept   []datagram      // of clients, if keep is set
+	queues []chan datagram // in front of slow nodes
 }
 
 // faults are what the network does to each message.
@@ -182,6 +183,13 @@ func (w *network) pass(d datagram) {
 	}
 	if w.random.Float64() < w.delay {
 		w.sendLater(d)
+		return
+	}
+	if node, ok := w.nodes[d.to]; ok && w.queues != nil {
+		select {
+		case w.queues[node] <- d:
+		default: // lost
+		}
 		return
 	}
 	_, _ = d.via.WriteToUDPAddrPort(d.data, d.to) // what a closed socket does not take is lost

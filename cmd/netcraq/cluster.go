@@ -22,7 +22,7 @@ type clusterFlags struct {
 
 func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "cluster", "", "cluster `file` (default $"+topology.PathVariable+", else "+topology.DefaultPath()+")")
-	flags.StringSliceVar(&f.controllers, "controllers", nil, "TCP `addresses` of controllers or nodes' agents, instead of a cluster file")
+	flags.StringSliceVar(&f.controllers, "controllers", nil, fmt.Sprintf("TCP `addresses` of controllers or nodes' agents, instead of a cluster file (port %d unless given)", topology.ControllerPort))
 }
 
 // read finds out which cluster is meant.
@@ -31,7 +31,14 @@ func (f *clusterFlags) read() (*topology.Cluster, error) {
 		if f.file != "" {
 			return nil, usageError(errors.New("--cluster and --controllers exclude each other"))
 		}
-		c := &topology.Cluster{Controllers: f.controllers}
+		c := new(topology.Cluster)
+		for _, address := range f.controllers {
+			address, err := withPort(address)
+			if err != nil {
+				return nil, usageError(fmt.Errorf("--controllers: %w", err))
+			}
+			c.Controllers = append(c.Controllers, address)
+		}
 		if err := c.Validate(); err != nil {
 			return nil, usageError(fmt.Errorf("--controllers: %w", err))
 		}

@@ -73,7 +73,7 @@ func TestLockCommand(t *testing.T) {
 		"l --try --wait 1s -- true":        exitUsage,
 		"l --wait -1s -- true":             exitUsage,
 		"l --ttl 1ms -- true":              exitUsage,
-		"l --controllers nowhere -- true":  exitUsage,
+		"l --controllers :1 -- true":       exitUsage,
 		"l --cluster /nowhere/c -- true":   exitError,
 		"l --ttl 1s -- sleep 1.5":          0, // it is renewed
 		"l --ttl 200ms --wait 2s -- false": 1,

@@ -1,0 +1,59 @@
+package client
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Nodes that cannot keep up are not kept busy with repetitions: what a batch asks of them gets done.
+func TestOverloadedNodes(t *testing.T) {
+	w := newNetwork(t, 3, testNodeOptions(1))
+	settle(t, w.planes)
+	w.slow(t, 3, 40)
+	c := newClient(t, Options{Cluster: w.cluster, Timeout: time.Minute})
+	ops := make([]Op, 400)
+	for i := range ops {
+		ops[i] = PutOp(fmt.Sprint("key ", i), nil)
+	}
+	attempts := 0
+	for i, o := range c.Do(soon(t), ops) {
+		if o.Err != nil {
+			t.Fatalf("put %d: %v", i, o.Err)
+		}
+		attempts += o.Attempts
+	}
+	t.Logf("%d attempts for %d writes", attempts, len(ops))
+	if attempts > 4*len(ops) {
+		t.Errorf("%d writes took %d attempts", len(ops), attempts)
+	}
+}
+
+// slow lets every node take no more than a few messages a millisecond; what a queue of the given length does not hold is
+// lost.
+func (w *network) slow(t *testing.T, each, length int) {
+	queues := make([]chan datagram, len(w.planes))
+	for i := range queues {
+		queue := make(chan datagram, length)
+		queues[i] = queue
+		ticker := time.NewTicker(time.Millisecond)
+		stop := make(chan struct{})
+		t.Cleanup(func() { ticker.Stop(); close(stop) })
+		go func() {
+			for {
+				select {
+				case <-ticker.C:
+				case <-stop:
+					return
+				}
+				for range min(each, len(queue)) {
+					d := <-queue
+					_, _ = d.via.WriteToUDPAddrPort(d.data, d.to) // what a closed socket does not take is lost
+				}
+			}
+		}()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queues = queues
+}
