@@ -54,7 +54,7 @@ type Controller struct {
 	Address   string `json:"address"`
 	Leads     bool   `json:"leads"`
 	Reachable bool   `json:"reachable"`
-	Change    uint64 `json:"change"` // that it has applied
+	Change    uint64 `json:"change"` // that it has applied; 0: not known
 }
 
 // HotShard is one of the busiest shards.
@@ -67,8 +67,8 @@ type HotShard struct {
 	Extra   uint32   `json:"extra"` // members because it is hot
 }
 
-// remaining is how many shards something has still to be done for.
-func (s *ShardCounts) remaining() uint32 { return max(s.Short+s.Down, s.Copying+s.Moves) }
+// remaining is how many shards something is done for, or is planned.
+func (s *ShardCounts) remaining() uint32 { return s.Copying + s.Moves }
 
 func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 	s := &Snapshot{

@@ -11,9 +11,12 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 )
 
-// settledAfter is how many snapshots in a row must have nothing left to do: a plan is made beside everything else, so that the first after
-// a change may not know of it yet.
-const settledAfter = 4
+// A plan is made beside everything else: the first snapshots after a change may not know of it yet. So several in a row must have nothing
+// left to do; and more of them if chains are short of members, which may be for want of nodes.
+const (
+	settledAfter      = 4
+	settledShortAfter = 20
+)
 
 // wait watches until done says so, and shows what it says meanwhile.
 func (l *Leader) wait(ctx context.Context, show func(string), done func(*Snapshot) (string, bool, error)) error {
@@ -53,7 +56,11 @@ func (l *Leader) WaitSettled(ctx context.Context, show func(string)) error {
 		if idle++; s.Shards.remaining() > 0 || s.Shards.Changing > 0 {
 			idle = 0
 		}
-		return progress.Line(time.Now(), s), idle >= settledAfter, nil
+		short := s.Shards.Short + s.Shards.Down
+		if short > 0 && idle >= settledShortAfter {
+			return "", false, fmt.Errorf("%s chains stay short of members: see `netcraq status`", Grouped(uint64(short)))
+		}
+		return progress.Line(time.Now(), s), short == 0 && idle >= settledAfter, nil
 	})
 }
 

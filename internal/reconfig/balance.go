@@ -36,6 +36,7 @@ type Balancer struct {
 	options BalanceOptions
 	hot     map[uint16]time.Duration // shards that one more member would help: since when
 	calm    map[uint16]time.Duration // shards that would do with one less: since when
+	over    map[uint16]time.Duration // shards with more members than there are nodes: since when
 	changed map[uint16]time.Duration // shards: when they were changed last
 	busy    map[NodeID]time.Duration // nodes that do too much: since when
 	moved   map[NodeID]time.Duration // nodes: when a shard came or went last
@@ -48,7 +49,7 @@ func NewBalancer(o BalanceOptions) *Balancer {
 	o.After = cmp.Or(o.After, 5*time.Second)
 	o.CoolDown = cmp.Or(o.CoolDown, time.Minute)
 	o.AtOnce = cmp.Or(o.AtOnce, 4)
-	return &Balancer{options: o, hot: make(map[uint16]time.Duration), calm: make(map[uint16]time.Duration),
+	return &Balancer{options: o, hot: make(map[uint16]time.Duration), calm: make(map[uint16]time.Duration), over: make(map[uint16]time.Duration),
 		changed: make(map[uint16]time.Duration), busy: make(map[NodeID]time.Duration), moved: make(map[NodeID]time.Duration)}
 }
 
@@ -94,7 +95,9 @@ func (b *Balancer) resize(now time.Duration, s *State, rates []ShardRate) []Comm
 		if lasting(b.hot, n, b.isHot(s, shard, rate[n]), now, b.options.After) && rested(b.changed, n, now, b.options.After) {
 			longer = append(longer, Resize{n, shard.Extra + 1})
 		}
-		if lasting(b.calm, n, b.isCalm(s, shard, rate[n]), now, b.options.CoolDown) && rested(b.changed, n, now, b.options.CoolDown) {
+		if less := s.tooLong(shard); lasting(b.over, n, less > 0, now, b.options.After) {
+			shorter = append(shorter, Resize{n, shard.Extra - less})
+		} else if lasting(b.calm, n, b.isCalm(s, shard, rate[n]), now, b.options.CoolDown) && rested(b.changed, n, now, b.options.CoolDown) {
 			shorter = append(shorter, Resize{n, shard.Extra - 1})
 		}
 	}
@@ -113,6 +116,11 @@ func (b *Balancer) resize(now time.Duration, s *State, rates []ShardRate) []Comm
 // isHot reports whether one more member would help a shard.
 func (b *Balancer) isHot(s *State, shard *Shard, r Rate) bool {
 	return r.Reads > b.options.HotReads*float64(len(shard.Members)) && r.Reads >= minReads*r.Writes && s.canGrow(shard)
+}
+
+// tooLong is for how many members of a shard there are no nodes any more.
+func (s *State) tooLong(shard *Shard) uint8 {
+	return uint8(min(int(shard.Extra), max(0, s.Settings.Replicas+int(shard.Extra)-s.up())))
 }
 
 // isCalm reports whether a shard does well with one member less.
