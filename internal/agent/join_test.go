@@ -22,7 +22,7 @@ import (
 
 // alone is a configuration of a node that is the whole chain.
 func alone(plane *soft.Plane, epoch uint32, state chain.State) reconfig.ShardOrder {
-	return reconfig.ShardOrder{Config: chain.ShardConfig{Epoch: epoch, State: state, Members: []netip.AddrPort{plane.Addr()}}}
+	return reconfig.ShardOrder{Config: chain.ShardConfig{Epoch: epoch, State: state, Members: []netip.AddrPort{plane.Addr()}}, Fresh: true}
 }
 
 func leaseLeft(t *testing.T, api agentv1.AgentClient) int64 {
@@ -141,11 +141,15 @@ func TestLostControllers(t *testing.T) {
 	first.mu.Lock()
 	first.others = nil
 	first.mu.Unlock()
-	for len(first.calls) > 0 { // before it heard of the other
-		first.next()
-	}
 	other.server.Stop()
-	first.next().inventory()
+	for {
+		c := first.next()
+		select {
+		case <-c.ended: // before it heard of the other
+		case <-c.beats:
+			return
+		}
+	}
 }
 
 func TestAskIsRefused(t *testing.T) {
