@@ -536,6 +536,7 @@ type NodeShards struct {
 	Learner       bool                   `protobuf:"varint,4,opt,name=learner,proto3" json:"learner,omitempty"`
 	Members       []string               `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"` // data plane addresses, head first
 	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`   // in orders: agent to copy from
+	Fresh         bool                   `protobuf:"varint,7,opt,name=fresh,proto3" json:"fresh,omitempty"`    // in orders: nobody has anything of the shards yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -610,6 +611,13 @@ func (x *NodeShards) GetSource() string {
 		return x.Source
 	}
 	return ""
+}
+
+func (x *NodeShards) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
 }
 
 // Load is what a node did since the last one.
@@ -2508,7 +2516,7 @@ const file_controller_proto_rawDesc = "" +
 	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"\\\n" +
 	"\tInventory\x12;\n" +
 	"\aconfigs\x18\x01 \x03(\v2!.netcraq.controller.v1.NodeShardsR\aconfigs\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\x9c\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\xb2\x01\n" +
 	"\n" +
 	"NodeShards\x12\x16\n" +
 	"\x06shards\x18\x01 \x03(\rR\x06shards\x12\x14\n" +
@@ -2516,7 +2524,8 @@ const file_controller_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x01(\rR\x05state\x12\x18\n" +
 	"\alearner\x18\x04 \x01(\bR\alearner\x12\x18\n" +
 	"\amembers\x18\x05 \x03(\tR\amembers\x12\x16\n" +
-	"\x06source\x18\x06 \x01(\tR\x06source\"\xdb\x01\n" +
+	"\x06source\x18\x06 \x01(\tR\x06source\x12\x14\n" +
+	"\x05fresh\x18\a \x01(\bR\x05fresh\"\xdb\x01\n" +
 	"\x04Load\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x128\n" +

@@ -79,7 +79,7 @@ func (s *State) checkNode(n *Node) error {
 
 // follows checks that a shard may become this after what it was.
 func (s *Shard) follows(old *Shard) error {
-	same := slices.Equal(s.Members, old.Members) && s.Hold == old.Hold && s.Lost == old.Lost
+	same := slices.Equal(s.Members, old.Members) && s.Hold == old.Hold && s.Lost == old.Lost && s.Fresh == old.Fresh
 	if s.Epoch == old.Epoch && same && (s.Learner == old.Learner || s.Learner == 0) {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/chain"
@@ -70,16 +71,29 @@ func TestHeldCopyIsKept(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	b.give(only(0, hold(2, "s")))
 	b.chunk(1, objectsOf(0, 1))
-	if b.give(only(0, full(3, chain.Frozen))) {
+	joins := full(3, chain.Frozen)
+	joins.Fresh = false
+	if b.give(only(0, joins)) {
 		t.Error("a full member without a complete copy")
 	}
 	b.is(0, none(2))
 	b.CopyDone(1)
-	if !b.give(only(0, full(3, chain.Frozen))) || len(b.Work().Wipe) > 0 {
+	if !b.give(only(0, joins)) || len(b.Work().Wipe) > 0 {
 		t.Errorf("not joined with its copy: %+v", b.Beat())
 	}
 	b.is(0, full(3, chain.Frozen))
 	b.stored(1)
+}
+
+// TestHeldCopyIsLostWithTheAgent: a node that has nothing of a shard is no full member of a chain that is not its first.
+func TestHeldCopyIsLostWithTheAgent(t *testing.T) {
+	b := newBench(t, MemberOptions{})
+	joins := full(3, chain.Frozen)
+	joins.Fresh = false
+	if b.give(only(0, joins)) || !strings.Contains(b.Beat().Refused, "no complete copy") {
+		t.Errorf("%+v", b.Beat())
+	}
+	b.is(0, none(0))
 }
 
 // TestCopyEnds: chunks of what is no longer wanted are not stored.

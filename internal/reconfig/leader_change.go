@@ -45,6 +45,7 @@ func (d *draft) chain(number uint16, members []NodeID, learner, hold NodeID) {
 	s := d.shard(number)
 	s.Epoch = d.l.state.Shards[number].Epoch + 1
 	s.Members, s.Learner, s.Hold = members, learner, hold
+	s.Fresh = s.Fresh && learner == 0 && hold == 0
 }
 
 func (d *draft) look(number uint16) *Shard {

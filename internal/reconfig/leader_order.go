@@ -220,6 +220,7 @@ func (l *Leader) shardOrder(id NodeID, number uint16, h held) ShardOrder {
 	if h.state == chain.None {
 		return o
 	}
+	o.Fresh = l.state.Shards[number].Fresh
 	members := l.state.Shards[number].Members
 	o.Config.Self = slices.Index(members, id)
 	o.Config.Members = make([]netip.AddrPort, len(members))

@@ -102,7 +102,7 @@ func (l *Leader) chains() []topology.Chain {
 		if s.Hold != 0 {
 			c.Members = append(c.Members, uint32(s.Hold))
 		}
-		c.Want = l.members(s)
+		c.Want, c.Extra = l.members(s), int(s.Extra)
 		if c.Fixed = s.Lost || len(s.Members) > 0 && !l.rests(uint16(number)); c.Fixed {
 			l.work.again = l.work.again || l.reachable(s)
 		}
@@ -271,6 +271,7 @@ func (d *draft) form() {
 			continue
 		}
 		d.chain(number, members, 0, 0)
+		d.shard(number).Fresh = true
 	}
 	if w.fresh = rest; len(rest) > 0 && l.forming() {
 		for _, number := range sorted(d.shards) {

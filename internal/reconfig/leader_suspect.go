@@ -56,7 +56,11 @@ func (l *Leader) checkClaims() {
 func (l *Leader) checkObedience() {
 	for _, id := range sorted(l.busy) {
 		n := l.busy[id]
-		if l.time-n.waiting <= l.options.ObeyWithin {
+		limit := l.options.ObeyWithin
+		if n.refused != "" {
+			limit /= 8 // waiting changes nothing
+		}
+		if l.time-n.waiting <= limit {
 			continue
 		}
 		joins := len(n.orders) > 0

@@ -251,17 +251,17 @@ func (w *world) anything(r *rapid.T) {
 	}
 }
 
-// precious reports whether a node has the only copy of something within reach.
+// precious reports whether a node may be the last that has something: others may be suspected at this moment.
 func (w *world) precious(n *testNode) bool {
 	for shard := range w.acked {
 		s := &w.state.Shards[shard]
 		others := 0
 		for _, id := range s.Members {
-			if m := w.node(id); m != n && id != s.Learner && m.running {
+			if m := w.node(id); m != n && id != s.Learner && m.id() == id && m.running && !m.cut {
 				others++
 			}
 		}
-		if others == 0 {
+		if others < 2 {
 			return true
 		}
 	}

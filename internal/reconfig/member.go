@@ -121,8 +121,9 @@ func (m *Member) check(o Order) error {
 			return fmt.Errorf("shard %d: %w", shard, err)
 		}
 		c := m.copies[shard]
-		if old.State == chain.None && next.Config.State != chain.None && !next.Config.Learner && c != nil && !c.complete {
-			return fmt.Errorf("shard %d: its copy is not complete here", shard)
+		joins := old.State == chain.None && next.Config.State != chain.None && !next.Config.Learner && !next.Fresh
+		if joins && (c == nil || !c.complete) && m.options.Without&C4 == 0 {
+			return fmt.Errorf("shard %d: there is no complete copy of it here", shard)
 		}
 	}
 	return nil
@@ -178,7 +179,7 @@ func (m *Member) keeps(shard uint16, old chain.ShardConfig, next ShardOrder) boo
 	case config.State == chain.None: // leaves; or is to have a copy for its time as a member
 		return old.State == chain.None && next.Source != "" && c.epoch == config.Epoch
 	case old.State == chain.None:
-		return !config.Learner // the copy that it was to have
+		return !config.Learner && !next.Fresh // the copy that it was to have
 	case config.Learner:
 		return config.Epoch == old.Epoch || old.Learner && config.Epoch == old.Epoch+1
 	}

@@ -105,15 +105,15 @@ func (b *bench) is(shard uint16, want ShardOrder) {
 
 // full is a configuration with this node as the head, learner one with it inside, hold and none without it.
 func full(epoch uint32, state chain.State) ShardOrder {
-	return ShardOrder{Config: chain.ShardConfig{Epoch: epoch, State: state, Members: []netip.AddrPort{self, after}}}
+	return ShardOrder{Config: chain.ShardConfig{Epoch: epoch, State: state, Members: []netip.AddrPort{self, after}}, Fresh: true}
 }
 
 func learner(epoch uint32, source string) ShardOrder {
-	return ShardOrder{chain.ShardConfig{Epoch: epoch, State: chain.Active, Learner: true, Self: 1, Members: []netip.AddrPort{before, self, after}}, source}
+	return ShardOrder{Config: chain.ShardConfig{Epoch: epoch, State: chain.Active, Learner: true, Self: 1, Members: []netip.AddrPort{before, self, after}}, Source: source}
 }
 
 func hold(epoch uint32, source string) ShardOrder {
-	return ShardOrder{chain.ShardConfig{Epoch: epoch}, source}
+	return ShardOrder{Config: chain.ShardConfig{Epoch: epoch}, Source: source}
 }
 
 func none(epoch uint32) ShardOrder { return hold(epoch, "") }

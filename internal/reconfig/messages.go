@@ -52,6 +52,9 @@ type Order struct {
 type ShardOrder struct {
 	Config chain.ShardConfig
 	Source string // API address to copy the shard from: a learner, or a node that a shard is held for; empty: no copy
+	// Fresh: the chain is the shard's first, and its members begin with nothing. A node that is to be a full member otherwise, and has no
+	// part in the shard, must have a complete copy: it refuses if that is gone.
+	Fresh bool
 }
 
 // Copied is how far a copy of a shard has come.

@@ -42,6 +42,7 @@ type Shard struct {
 	Learner NodeID   // the member that is not complete yet; 0: none
 	Hold    NodeID   // a chain of one stays frozen until this node, not yet a member, has copied it; 0: none
 	Extra   uint8    // members wanted beyond Settings.Replicas, because the shard is hot
+	Fresh   bool     // the members may have nothing: the chain is the first, or nobody has joined since
 	Lost    bool     // every complete copy is gone with its node's state: an operator has to decide
 }
 

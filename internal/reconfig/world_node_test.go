@@ -26,6 +26,7 @@ func (n *testNode) start(kept bool) {
 	}
 	n.member, n.lease, n.copies = member, Lease{}, make(map[uint64]bool)
 	n.running, n.powered, n.cut = true, true, false
+	n.work()
 	n.greet(n.life)
 }
 

@@ -56,7 +56,7 @@ func Grant(in *controllerv1.Grant) reconfig.Grant {
 func FromOrder(o *reconfig.Order) *controllerv1.Order {
 	var all groups
 	for shard, order := range o.Configs {
-		all.add(shard, &order.Config, order.Source)
+		all.add(shard, &order)
 	}
 	return &controllerv1.Order{Term: o.Term, Number: o.Number, Configs: all.list}
 }
@@ -64,9 +64,9 @@ func FromOrder(o *reconfig.Order) *controllerv1.Order {
 // Order is what the leader orders the node at self.
 func Order(self netip.AddrPort, in *controllerv1.Order) (reconfig.Order, error) {
 	o := reconfig.Order{Term: in.GetTerm(), Number: in.GetNumber(), Configs: make(map[uint16]reconfig.ShardOrder)}
-	err := each(self, in.GetConfigs(), func(shard uint16, c chain.ShardConfig, source string) bool {
+	err := each(self, in.GetConfigs(), func(shard uint16, order reconfig.ShardOrder) bool {
 		_, twice := o.Configs[shard]
-		o.Configs[shard] = reconfig.ShardOrder{Config: c, Source: source}
+		o.Configs[shard] = order
 		return !twice
 	})
 	return o, err
@@ -76,7 +76,7 @@ func Order(self netip.AddrPort, in *controllerv1.Order) (reconfig.Order, error) 
 func FromInventory(i *reconfig.Inventory) *controllerv1.Inventory {
 	var all groups
 	for shard, config := range i.Configs {
-		all.add(shard, &config, "")
+		all.add(shard, &reconfig.ShardOrder{Config: config})
 	}
 	return &controllerv1.Inventory{Term: i.Term, Configs: all.list}
 }
@@ -84,9 +84,9 @@ func FromInventory(i *reconfig.Inventory) *controllerv1.Inventory {
 // Inventory is what a node, whose data plane is at self, says that it has.
 func Inventory(node reconfig.NodeID, incarnation uint64, self netip.AddrPort, in *controllerv1.Inventory) (reconfig.Inventory, error) {
 	i := reconfig.Inventory{Node: node, Incarnation: incarnation, Term: in.GetTerm(), Configs: make(map[uint16]chain.ShardConfig)}
-	err := each(self, in.GetConfigs(), func(shard uint16, c chain.ShardConfig, _ string) bool {
+	err := each(self, in.GetConfigs(), func(shard uint16, has reconfig.ShardOrder) bool {
 		_, twice := i.Configs[shard]
-		i.Configs[shard] = c
+		i.Configs[shard] = has.Config
 		return !twice
 	})
 	return i, err
@@ -119,6 +119,7 @@ type alike struct {
 	learner bool
 	members [wire.MaxChain]netip.AddrPort
 	source  string
+	fresh   bool
 }
 
 // groups gathers shards that are configured alike.
@@ -127,12 +128,13 @@ type groups struct {
 	index map[alike]*controllerv1.NodeShards
 }
 
-func (g *groups) add(shard uint16, c *chain.ShardConfig, source string) {
-	id := alike{epoch: c.Epoch, state: c.State, learner: c.Learner, source: source}
+func (g *groups) add(shard uint16, o *reconfig.ShardOrder) {
+	c := &o.Config
+	id := alike{epoch: c.Epoch, state: c.State, learner: c.Learner, source: o.Source, fresh: o.Fresh}
 	copy(id.members[:], c.Members)
 	group := g.index[id]
 	if group == nil {
-		group = &controllerv1.NodeShards{Epoch: c.Epoch, State: uint32(c.State), Learner: c.Learner, Source: source}
+		group = &controllerv1.NodeShards{Epoch: c.Epoch, State: uint32(c.State), Learner: c.Learner, Source: o.Source, Fresh: o.Fresh}
 		for _, member := range c.Members {
 			group.Members = append(group.Members, member.String())
 		}
@@ -146,7 +148,7 @@ func (g *groups) add(shard uint16, c *chain.ShardConfig, source string) {
 }
 
 // each visits what the node at self has, or shall have, shard by shard. visit returns false for a shard that it knows.
-func each(self netip.AddrPort, list []*controllerv1.NodeShards, visit func(uint16, chain.ShardConfig, string) bool) error {
+func each(self netip.AddrPort, list []*controllerv1.NodeShards, visit func(uint16, reconfig.ShardOrder) bool) error {
 	for _, group := range list {
 		config, err := configOf(self, group)
 		if err != nil {
@@ -156,7 +158,7 @@ func each(self netip.AddrPort, list []*controllerv1.NodeShards, visit func(uint1
 			if shard >= wire.MaxShards {
 				return fmt.Errorf("shard %d: there are at most %d", shard, wire.MaxShards)
 			}
-			if !visit(uint16(shard), config, group.GetSource()) {
+			if !visit(uint16(shard), reconfig.ShardOrder{Config: config, Source: group.GetSource(), Fresh: group.GetFresh()}) {
 				return fmt.Errorf("shard %d stands there twice", shard)
 			}
 		}
