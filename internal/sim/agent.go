@@ -108,10 +108,10 @@ func (n *node) lane() uint64 { return 1<<63 | n.incarnation>>8 }
 // writer finds the session whose last write gave the object its version.
 func (n *node) writer(key wire.Key, version uint64) (session uint64, writer chain.Session) {
 	n.w.watch.fail(n.plane.Sessions(func(k chain.SessionKey, s chain.Session) bool {
-		if s.WriterOf(key, version) {
+		if s.WriterOf(key, version) && (session == 0 || k.Session < session) {
 			session, writer = k.Session, s
 		}
-		return session == 0
+		return true
 	}))
 	return session, writer
 }

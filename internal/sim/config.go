@@ -120,7 +120,7 @@ func (c *Config) Validate() error {
 	return options.Validate()
 }
 
-const tableSize = 1 << 12
+const tableSize = 1 << 10
 
 // shardOf is the shard of a key, by their numbers.
 func (c *Config) shardOf(key int) int {

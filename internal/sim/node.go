@@ -58,7 +58,7 @@ func (n *node) boot() {
 	if n.up {
 		return
 	}
-	if err := n.plane.reset(n.endpoint().addr(), n.w.options()); err != nil {
+	if err := n.plane.reset(); err != nil {
 		n.w.watch.fail(err)
 		return
 	}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -9,13 +8,14 @@ import (
 
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/internal/dataplane/xdp"
 	"github.com/netcraq/netcraq/wire"
 )
 
 // plane is a node's data plane on a simulated network and clock.
 type plane interface {
-	// reset makes it new: without state, at an address.
-	reset(self netip.AddrPort, o chain.Options) error
+	// reset makes it new, without state.
+	reset() error
 	// receive takes a datagram at a time of the node's clock, and appends what the node sends.
 	receive(now uint64, p packet, out []packet) ([]packet, error)
 
@@ -33,14 +33,14 @@ type plane interface {
 
 // chainPlane is internal/chain itself.
 type chainPlane struct {
-	self   netip.AddrPort
-	node   *chain.Node
-	shards int
-	out    []chain.Send
+	self    netip.AddrPort
+	options chain.Options
+	node    *chain.Node
+	out     []chain.Send
 }
 
-func (p *chainPlane) reset(self netip.AddrPort, o chain.Options) error {
-	p.self, p.node, p.shards = self, chain.New(o), o.Shards
+func (p *chainPlane) reset() error {
+	p.node = chain.New(p.options)
 	return nil
 }
 
@@ -70,16 +70,9 @@ func (p *chainPlane) Object(key wire.Key) (chain.Object, bool, error) {
 	return chain.Object{}, false, nil
 }
 
-// Sessions visits them in an order that is the same in each run.
 func (p *chainPlane) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
-	sessions := p.node.Sessions()
-	keys := make([]chain.SessionKey, 0, len(sessions))
-	for k := range sessions {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareSessions)
-	for _, k := range keys {
-		if !visit(k, sessions[k]) {
+	for k, s := range p.node.Sessions() {
+		if !visit(k, s) {
 			break
 		}
 	}
@@ -107,7 +100,7 @@ func (p *chainPlane) Drop(shards []uint16) error {
 		}
 	}
 	for key := range p.node.Objects() {
-		if slices.Contains(shards, key.Shard(p.shards)) {
+		if slices.Contains(shards, key.Shard(p.options.Shards)) {
 			p.node.DropObject(key)
 		}
 	}
@@ -121,41 +114,67 @@ func (p *chainPlane) Drop(shards []uint16) error {
 
 func (p *chainPlane) Close() error { return nil }
 
-func compareSessions(a, b chain.SessionKey) int {
-	return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Shard, b.Shard))
+// xdpPlane is the bytecode.
+type xdpPlane struct {
+	*xdp.Machine
+	self netip.AddrPort
+	out  []xdp.Datagram
+}
+
+func (p *xdpPlane) reset() error { return p.Clear() }
+
+func (p *xdpPlane) receive(now uint64, in packet, out []packet) ([]packet, error) {
+	if err := p.SetClock(now); err != nil {
+		return out, err
+	}
+	var err error
+	p.out, err = p.Receive(in.from, in.bytes, p.out[:0])
+	for _, sent := range p.out {
+		out = append(out, packet{p.self, sent.To, sent.Message})
+	}
+	return out, err
 }
 
 // Planes keeps data planes for one run after the other: bytecode takes long to load.
 type Planes struct {
-	planes []plane
-	kind   Plane
+	planes map[planeKey]plane
+}
+
+type planeKey struct {
+	kind    Plane
+	self    netip.AddrPort
+	options chain.Options
 }
 
 // NewPlanes makes room for planes.
-func NewPlanes() *Planes { return new(Planes) }
+func NewPlanes() *Planes { return &Planes{make(map[planeKey]plane)} }
 
-// take returns the plane of a node. It has to be reset.
-func (p *Planes) take(kind Plane, number int) (plane, error) {
-	if kind != p.kind {
-		if err := p.Close(); err != nil {
-			return nil, err
-		}
-		p.kind = kind
-	}
-	for len(p.planes) <= number {
-		next, err := open(kind)
+// take returns the plane of a node, which has to be reset.
+func (p *Planes) take(kind Plane, self netip.AddrPort, o chain.Options) (plane, error) {
+	key := planeKey{kind, self, o}
+	if p.planes[key] == nil {
+		made, err := openPlane(kind, self, o)
 		if err != nil {
 			return nil, err
 		}
-		p.planes = append(p.planes, next)
+		p.planes[key] = made
 	}
-	return p.planes[number], nil
+	return p.planes[key], nil
 }
 
-func open(kind Plane) (plane, error) {
+func openPlane(kind Plane, self netip.AddrPort, o chain.Options) (plane, error) {
 	switch kind {
 	case Chain:
-		return new(chainPlane), nil
+		return &chainPlane{self: self, options: o}, nil
+	case XDP:
+		m, err := xdp.NewMachineAt(self)
+		if err == nil {
+			if err = m.Reset(o); err == nil {
+				return &xdpPlane{Machine: m, self: self}, nil
+			}
+			err = errors.Join(err, m.Close())
+		}
+		return nil, err
 	}
 	return nil, fmt.Errorf("there is no plane %q: want %s or %s", kind, Chain, XDP)
 }
@@ -163,9 +182,9 @@ func open(kind Plane) (plane, error) {
 // Close frees all planes.
 func (p *Planes) Close() error {
 	var failed []error
-	for _, one := range p.planes {
+	for key, one := range p.planes {
 		failed = append(failed, one.Close())
+		delete(p.planes, key)
 	}
-	p.planes = nil
 	return errors.Join(failed...)
 }

@@ -103,7 +103,7 @@ func newWorld(c Config, planes *Planes, traced bool) (*world, error) {
 		w.controllers = append(w.controllers, newController(w, i))
 	}
 	for i := range c.Nodes {
-		p, err := planes.take(c.Plane, i)
+		p, err := planes.take(c.Plane, (firstNode + endpoint(i)).addr(), c.options())
 		if err != nil {
 			return nil, err
 		}
