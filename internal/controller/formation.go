@@ -24,7 +24,7 @@ func Defaults() reconfig.Settings {
 func (c *Controller) defaults() store.Formation {
 	s := Defaults()
 	s.Cluster = fmt.Sprintf("%016x", rand.Uint64())
-	return store.Formation{Settings: s, Controllers: []string{c.options.Address}, FormWith: max(c.options.Form.Settings.Replicas, s.Replicas)}
+	return store.Formation{Settings: s, Controllers: []string{c.options.Address}, FormWith: cmp.Or(c.options.Form.Settings.Replicas, s.Replicas)}
 }
 
 // Check reports the first thing wrong with what a cluster is to be formed with. What is zero is not judged.
