@@ -233,4 +233,9 @@ func (l *Leader) step() {
 }
 
 // sorted is the order in which a set is worked through.
-func sorted[K cmp.Ordered, V any](set map[K]V) []K { return slices.Sorted(maps.Keys(set)) }
+func sorted[K cmp.Ordered, V any](set map[K]V) []K {
+	if len(set) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(set))
+}

@@ -1,0 +1,81 @@
+package reconfig
+
+import (
+	"testing"
+	"time"
+)
+
+func grantorState() *State {
+	s := &State{Settings: testSettings(4, 3), Nodes: map[NodeID]*Node{}, Shards: make([]Shard, 4), Change: 7}
+	for id := NodeID(1); id <= 3; id++ {
+		s.Nodes[id] = &Node{ID: id, Name: string('a' + rune(id)), Incarnation: uint64(id), Standing: Up}
+	}
+	return s
+}
+
+func TestGrants(t *testing.T) {
+	s := grantorState()
+	s.Nodes[2].Standing = Barred
+	s.Nodes[3].Standing = Draining
+	g := NewGrantor(s, 3, 0)
+	for _, c := range []struct {
+		name        string
+		node        NodeID
+		incarnation uint64
+		granted     bool
+	}{
+		{"up", 1, 1, true}, {"barred", 2, 2, false}, {"draining", 3, 3, true}, {"another incarnation", 1, 9, false}, {"unknown", 8, 8, false},
+	} {
+		grant, granted := g.Beat(time.Second, Beat{Node: c.node, Incarnation: c.incarnation, Stamp: 99})
+		if granted != c.granted || granted && grant != (Grant{Stamp: 99, Lease: s.Settings.Lease, Majority: 2}) {
+			t.Errorf("%s: %v, %+v", c.name, granted, grant)
+		}
+	}
+}
+
+// TestFence: a fence is answered once its change is known, with the time that what was granted before may last on a clock that is slow.
+func TestFence(t *testing.T) {
+	g := NewGrantor(grantorState(), 3, 0)
+	const now = time.Second
+	beat := Beat{Node: 1, Incarnation: 1, Stamp: 5}
+	g.Beat(now, beat)
+	if _, applied := g.Fence(now, 8, []NodeID{1}); applied {
+		t.Error("the change is not known")
+	}
+	barred := *grantorState().Nodes[1]
+	barred.Standing, barred.Barred = Barred, 8
+	g.Apply(Change{Number: 8, Nodes: []Node{barred}})
+	if _, granted := g.Beat(now+ms, beat); granted {
+		t.Error("a grant after the bar")
+	}
+	for _, c := range []struct{ after, left time.Duration }{{10 * ms, 56 * ms}, {66 * ms, 0}, {time.Hour, 0}} {
+		if left, applied := g.Fence(now+c.after, 8, []NodeID{1, 2}); !applied || left != c.left {
+			t.Errorf("%v later: %v, %v left, want %v", c.after, applied, left, c.left)
+		}
+	}
+	if left, _ := g.Fence(now, 8, []NodeID{2}); left != 0 {
+		t.Errorf("%v left of a node that was granted nothing", left)
+	}
+	back := barred
+	back.Standing = Up
+	g.Apply(Change{Number: 9, Nodes: []Node{back}})
+	if _, granted := g.Beat(now+ms, beat); !granted {
+		t.Error("no grant for a node that is up again")
+	}
+}
+
+// TestRestartedControllerRemembersNothing: what it granted before may last still.
+func TestRestartedControllerRemembersNothing(t *testing.T) {
+	g := NewGrantor(grantorState(), 3, time.Hour)
+	if left, applied := g.Fence(time.Hour+6*ms, 7, []NodeID{1}); !applied || left != 60*ms {
+		t.Errorf("%v, %v", applied, left)
+	}
+}
+
+func TestMajority(t *testing.T) {
+	for controllers, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
+		if got := Majority(controllers); got != want {
+			t.Errorf("of %d: %d, want %d", controllers, got, want)
+		}
+	}
+}
