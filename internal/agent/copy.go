@@ -78,7 +78,7 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 		if err != nil {
 			return objects, err
 		}
-		if err := m.take(job.Job, part, sessions); err != nil {
+		if err := m.take(ctx, job.Job, part, sessions); err != nil {
 			return objects, err
 		}
 		if objects += len(part); in.GetComplete() {
@@ -88,8 +88,12 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 }
 
 // take hands what was copied to the member, in small steps.
-func (m *membership) take(job uint64, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+func (m *membership) take(ctx context.Context, job uint64, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+	pace := newPace(0)
 	step := func(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+		if err := pace.wait(ctx, 0); err != nil {
+			return err
+		}
 		m.obeying.Lock()
 		defer m.obeying.Unlock()
 		defer m.publish()

@@ -249,7 +249,7 @@ func TestExportIsRefused(t *testing.T) {
 
 // TestPace: the rate of an export is bounded, and a receiver that is gone ends the wait.
 func TestPace(t *testing.T) {
-	p := pace{kibS: 100, start: time.Now()}
+	p := newPace(100)
 	for range 3 { // the first goes at once, each further 1 KiB 10 ms later
 		if err := p.wait(t.Context(), 1<<10); err != nil {
 			t.Fatal(err)

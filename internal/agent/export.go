@@ -35,7 +35,7 @@ func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingS
 	if err != nil {
 		return statusOf(err)
 	}
-	x := &exporter{stream: stream, check: func() error { return s.mayExport(epochs) }, pace: pace{kibS: in.GetMaxKibS(), start: time.Now()}}
+	x := &exporter{stream: stream, check: func() error { return s.mayExport(epochs) }, pace: newPace(in.GetMaxKibS())}
 	x.part.Total = uint64(usage.Objects)
 	shards := make([]uint16, 0, len(epochs))
 	for shard := range epochs {
@@ -115,23 +115,36 @@ func (x *exporter) flush() error {
 	return err
 }
 
-// pace keeps a stream below a rate.
+// pace keeps a stream below a rate, and its work below half of a CPU: nodes, which may run before everything else on their
+// machines, have something more urgent to do than copies.
 type pace struct {
 	kibS  uint32 // 0: no bound
 	start time.Time
 	sent  int
+	began time.Time // the work since the last wait
 }
 
+// longestRest bounds a rest: work that took longer has waited for something itself.
+const longestRest = 20 * time.Millisecond
+
+func newPace(kibS uint32) pace {
+	now := time.Now()
+	return pace{kibS: kibS, start: now, began: now}
+}
+
+// wait returns when so many bytes may follow those before them.
 func (p *pace) wait(ctx context.Context, bytes int) error {
-	if p.kibS == 0 {
-		return ctx.Err()
+	pause := min(time.Since(p.began), longestRest)
+	if p.kibS > 0 {
+		due := p.start.Add(time.Duration(float64(p.sent) / (float64(p.kibS) * 1024) * float64(time.Second)))
+		p.sent += bytes
+		pause = max(pause, time.Until(due))
 	}
-	due := p.start.Add(time.Duration(float64(p.sent) / (float64(p.kibS) * 1024) * float64(time.Second)))
-	p.sent += bytes
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(time.Until(due)):
-		return nil
+	case <-time.After(pause):
 	}
+	p.began = time.Now()
+	return nil
 }
