@@ -35,12 +35,16 @@ func (f *snapshotFlags) connect(ctx context.Context) (*connection, error) {
 	return f.cluster.connect(ctx, client.Options{Timeout: f.timeout})
 }
 
-func dialAgent(api string) (agentv1.AgentClient, func() error, error) {
-	c, conn, err := agent.Dial(api)
-	if err != nil {
-		return nil, nil, err
-	}
-	return c, conn.Close, nil
+// agents reaches nodes' agents.
+func (f *snapshotFlags) agents() (snapshot.Agents, error) {
+	dial, err := f.cluster.dial()
+	return func(api string) (agentv1.AgentClient, func() error, error) {
+		c, conn, err := agent.Dial(api, dial)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, conn.Close, nil
+	}, err
 }
 
 func newBackupCommand() *cobra.Command {
@@ -82,8 +86,12 @@ func runBackup(cmd *cobra.Command, flags *snapshotFlags, o snapshot.BackupOption
 		return err
 	}
 	defer c.Close()
+	agents, err := flags.agents()
+	if err != nil {
+		return err
+	}
 	show := newProgress(cmd.ErrOrStderr())
-	o.Client, o.Agents, o.Progress = c.Client, dialAgent, show.show
+	o.Client, o.Agents, o.Progress = c.Client, agents, show.show
 	began := time.Now()
 	report, err := snapshot.Backup(cmd.Context(), path, o)
 	show.end()
@@ -135,9 +143,13 @@ func runRestore(cmd *cobra.Command, flags *snapshotFlags, dry bool, path string)
 		return err
 	}
 	defer c.Close()
+	agents, err := flags.agents()
+	if err != nil {
+		return err
+	}
 	show := newProgress(cmd.ErrOrStderr())
 	report, err := snapshot.Restore(cmd.Context(), path, snapshot.RestoreOptions{
-		Client: c.Client, Agents: dialAgent, DryRun: dry, Progress: show.show,
+		Client: c.Client, Agents: agents, DryRun: dry, Progress: show.show,
 	})
 	show.end()
 	if err != nil {

@@ -5,24 +5,44 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/client/follow"
 	"github.com/netcraq/netcraq/internal/topology"
 )
 
-// clusterFlags name a cluster: by its file, or by its controllers.
+// identityVariable is the environment variable that names the directory of the user's certificate.
+const identityVariable = "NETCRAQ_IDENTITY"
+
+// clusterFlags name a cluster, by its file or by its controllers, and say who asks.
 type clusterFlags struct {
 	file        string
 	controllers []string
+	identity    string
 }
 
 func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "cluster", "", "cluster `file` (default $"+topology.PathVariable+", else "+topology.DefaultPath()+")")
 	flags.StringSliceVar(&f.controllers, "controllers", nil, fmt.Sprintf("TCP `addresses` of controllers or nodes' agents, instead of a cluster file (port %d unless given)", topology.ControllerPort))
+	flags.StringVar(&f.identity, "identity", "", "`directory` of your certificate, as netcraq certs makes it (default $"+identityVariable+", else no encryption)")
+}
+
+// dial is how to reach controllers and agents.
+func (f *clusterFlags) dial() (grpc.DialOption, error) {
+	dir := f.identity
+	if dir == "" {
+		dir = os.Getenv(identityVariable)
+	}
+	identity, err := loadIdentity(dir)
+	if err != nil {
+		return nil, err
+	}
+	return identity.DialOption(), nil
 }
 
 // read finds out which cluster is meant.
@@ -74,7 +94,7 @@ func (f *clusterFlags) connect(ctx context.Context, o client.Options) (*connecti
 	c := new(connection)
 	if !cluster.Managed() {
 		o.Cluster = cluster
-	} else if c.follower, err = followCluster(ctx, cluster, o.Timeout); err != nil {
+	} else if c.follower, err = f.follow(ctx, cluster, o.Timeout); err != nil {
 		return nil, err
 	} else {
 		o.Follow = c.follower
@@ -95,13 +115,17 @@ func (c *connection) closeFollower() error {
 	return c.follower.Close()
 }
 
-func followCluster(ctx context.Context, c *topology.Cluster, within time.Duration) (*follow.Follower, error) {
+func (f *clusterFlags) follow(ctx context.Context, c *topology.Cluster, within time.Duration) (*follow.Follower, error) {
+	dial, err := f.dial()
+	if err != nil {
+		return nil, err
+	}
 	if within > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, within)
 		defer cancel()
 	}
-	return follow.Open(ctx, follow.Options{Addrs: c.Controllers, Cluster: c.Name})
+	return follow.Open(ctx, follow.Options{Addrs: c.Controllers, Cluster: c.Name, Dial: []grpc.DialOption{dial}})
 }
 
 // present is the cluster's map at this moment.
@@ -113,7 +137,7 @@ func (f *clusterFlags) present(ctx context.Context, within time.Duration) (*topo
 	if !cluster.Managed() {
 		return cluster.Map()
 	}
-	follower, err := followCluster(ctx, cluster, within)
+	follower, err := f.follow(ctx, cluster, within)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,11 @@ func runInspect(ctx context.Context, out io.Writer, flags *inspectFlags, names [
 	if err != nil {
 		return err
 	}
-	reports := agent.Inspect(ctx, targets, []byte(flags.key))
+	dial, err := flags.cluster.dial()
+	if err != nil {
+		return err
+	}
+	reports := agent.Inspect(ctx, targets, []byte(flags.key), dial)
 	switch {
 	case flags.json:
 		err = printJSON(out, map[string]any{"nodes": reports})

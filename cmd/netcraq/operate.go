@@ -20,15 +20,13 @@ import (
 
 // leaderFlags are the flags of all commands that talk to the leading controller.
 type leaderFlags struct {
-	cluster  clusterFlags
-	identity string
-	timeout  time.Duration
-	json     bool
+	cluster clusterFlags
+	timeout time.Duration
+	json    bool
 }
 
 func (f *leaderFlags) add(c *cobra.Command) {
 	f.cluster.add(c.Flags())
-	c.Flags().StringVar(&f.identity, "identity", "", "directory of your certificate, as netcraq certs makes it (default: no encryption)")
 	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "look so long for the controller that leads")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 }
@@ -45,11 +43,11 @@ func (f *leaderFlags) leader() (*console.Leader, error) {
 	if !cluster.Managed() {
 		return nil, errors.New("this cluster's chains are fixed in its file, and no controller looks after it: name a managed one with --controllers")
 	}
-	identity, err := loadIdentity(f.identity)
+	dial, err := f.cluster.dial()
 	if err != nil {
 		return nil, err
 	}
-	return console.NewLeader(cluster.Controllers, identity.DialOption()), nil
+	return console.NewLeader(cluster.Controllers, dial), nil
 }
 
 // operation is one command that asks the leader for a change.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -95,12 +96,12 @@ type Target struct{ Name, API, Addr string }
 
 // Inspect asks several agents at once; key, if not empty, is an object to show. The reports are in the order of
 // the targets.
-func Inspect(ctx context.Context, targets []Target, key []byte) []*Report {
+func Inspect(ctx context.Context, targets []Target, key []byte, dial ...grpc.DialOption) []*Report {
 	reports := make([]*Report, len(targets))
 	var group sync.WaitGroup
 	for i, target := range targets {
 		group.Go(func() {
-			report, err := inspect(ctx, target, key)
+			report, err := inspect(ctx, target, key, dial)
 			if err != nil {
 				report = &Report{Name: target.Name, API: target.API, Addr: target.Addr, Error: explainCall(err)}
 			}
@@ -129,8 +130,8 @@ func explainCall(err error) string {
 	return status.Convert(err).Message()
 }
 
-func inspect(ctx context.Context, target Target, key []byte) (*Report, error) {
-	client, conn, err := Dial(target.API)
+func inspect(ctx context.Context, target Target, key []byte, dial []grpc.DialOption) (*Report, error) {
+	client, conn, err := Dial(target.API, dial...)
 	if err != nil {
 		return nil, err
 	}

@@ -150,6 +150,8 @@ func (b *backup) run(ctx context.Context) error {
 			return ctx.Err()
 		case len(b.left) == 0:
 			return nil
+		case errors.Is(failed, errDenied):
+			return failed
 		case progress:
 			since = time.Now()
 		case time.Since(since) > patience:

@@ -65,6 +65,9 @@ func (e *export) run(ctx context.Context, node client.Node) error {
 	}
 }
 
+// errDenied is the end of a backup: another try would meet the same.
+var errDenied = errors.New("not allowed")
+
 // explain says why an export broke off.
 func explain(ctx context.Context, err error) error {
 	switch {
@@ -72,6 +75,8 @@ func explain(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case errors.Is(err, io.EOF):
 		return errors.New("it stopped before the end")
+	case status.Code(err) == codes.PermissionDenied || status.Code(err) == codes.Unauthenticated:
+		return fmt.Errorf("%w: %s", errDenied, status.Convert(err).Message())
 	case status.Code(err) == codes.Unavailable:
 		return errors.New("its agent does not answer")
 	}
