@@ -77,6 +77,7 @@ type cluster struct {
 	addresses   []string
 	dirs        []string
 	peers       map[string]string
+	endpoints   []string // of an etcd that is not the controllers' own; empty: it is
 	controllers []*Controller
 	serving     []*running
 	nodes       map[string]*node
@@ -124,10 +125,13 @@ func nameOf(i int) string { return fmt.Sprintf("c%d", i+1) }
 
 func (c *cluster) startController(i int) {
 	c.t.Helper()
+	where := store.Options{Cluster: "test", Endpoints: c.endpoints}
+	if len(c.endpoints) == 0 {
+		where.Embedded = &store.Embedded{Name: nameOf(i), Dir: c.dirs[i], Peers: c.peers}
+	}
 	var err error
 	c.controllers[i], err = New(Options{
-		Address: c.addresses[i], Log: logOf(nameOf(i)), Form: store.Formation{Settings: c.settings, Controllers: c.addresses},
-		Store: store.Options{Cluster: "test", Embedded: &store.Embedded{Name: nameOf(i), Dir: c.dirs[i], Peers: c.peers}},
+		Address: c.addresses[i], Log: logOf(nameOf(i)), Form: store.Formation{Settings: c.settings, Controllers: c.addresses}, Store: where,
 	})
 	if err != nil {
 		c.t.Fatal(err)

@@ -23,6 +23,7 @@ type leading struct {
 	inbox      *inbox
 	leadership *store.Leadership
 	leader     *reconfig.Leader
+	known      bool // the news that this controller leads has come from etcd
 
 	ctx     context.Context // ends with the term
 	running sync.WaitGroup  // what was started for effects
@@ -64,8 +65,6 @@ func (t *leading) run() {
 		select {
 		case <-t.ctx.Done():
 			return
-		case <-t.leadership.Lost():
-			return
 		case <-t.inbox.ready:
 		case <-ticks.C:
 		}
@@ -86,10 +85,12 @@ func (t *leading) run() {
 	}
 }
 
-// over reports whether another leads.
+// over reports whether another leads, or nobody. A leader that is cut off from etcd goes on: what it is told to do it cannot make durable,
+// but who asks is told how things stand.
 func (t *leading) over() bool {
 	led, _ := t.c.view.led()
-	return t.leader.Ended() || led.Term > t.leadership.Term
+	t.known = t.known || led.Term == t.leadership.Term
+	return t.leader.Ended() || led.Term > t.leadership.Term || t.known && led.Term == 0
 }
 
 // carryOut begins what the leader wants done. None of it waits here.

@@ -14,6 +14,8 @@ var (
 	ErrTaken = errors.New("another controller became leader first")
 	// ErrForeign says that the place in etcd belongs to somebody else.
 	ErrForeign = errors.New("this place in etcd belongs to somebody else")
+
+	errFormsNow = errors.New("another controller forms the cluster at this moment")
 )
 
 // final tells errors that no repetition can help.
@@ -26,9 +28,12 @@ func final(err error) bool {
 	return false
 }
 
-// passes tells errors that etcd gives while it elects a leader.
+// passes tells errors that end by themselves, such as those that etcd gives while it elects a leader.
 func passes(err error) bool {
-	for _, kind := range []error{context.DeadlineExceeded, rpctypes.ErrLeaderChanged, rpctypes.ErrNoLeader, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail} {
+	for _, kind := range []error{
+		context.DeadlineExceeded, rpctypes.ErrLeaderChanged, rpctypes.ErrNoLeader, rpctypes.ErrTimeout,
+		rpctypes.ErrTimeoutDueToLeaderFail, rpctypes.ErrTimeoutDueToConnectionLost, errFormsNow,
+	} {
 		if errors.Is(err, kind) || rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(kind) {
 			return true
 		}

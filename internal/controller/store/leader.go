@@ -15,13 +15,13 @@ import (
 // maxOps is how many operations one transaction may have; etcd's default limit is 128.
 const maxOps = 100
 
-// Leadership is the right to change the state, until somebody else takes it.
+// Leadership is the right to change the state, until somebody else takes it, or the controller is cut off from etcd for longer
+// than its lease there lasts. Its holder learns of that as a [Follower], or when it writes.
 type Leadership struct {
 	Term  uint64         // grows with every leader
 	State reconfig.State // as it was taken over; the caller's
 
 	store  *Store
-	alive  context.Context // ends with the etcd lease that the key is bound to
 	shards []reconfig.Shard
 	formed Formation
 	change string // the record of the last change
@@ -31,11 +31,11 @@ type Leadership struct {
 // caller should have a reason to think that this leader is gone, but nothing depends on its being right. ErrTaken says
 // that another leads meanwhile.
 func (s *Store) Claim(ctx context.Context, over uint64, address string) (*Leadership, error) {
-	lease, alive, err := s.session.current(ctx)
+	lease, err := s.session.current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &Leadership{store: s, alive: alive}
+	l := &Leadership{store: s}
 	key, mine := s.key("leader"), encode(leaderRecord{formatVersion, address, rand.Uint64()})
 	err = s.retry(ctx, partWrite, func(try context.Context) error {
 		response, err := s.client.Txn(try).If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(over))).
@@ -76,9 +76,6 @@ func (l *Leadership) takeOver(ctx context.Context) error {
 	l.State.Change++
 	return l.Apply(ctx, reconfig.Change{Number: l.State.Change})
 }
-
-// Lost is closed when the leadership has certainly ended, or could not be kept alive.
-func (l *Leadership) Lost() <-chan struct{} { return l.alive.Done() }
 
 // Apply makes a change durable. It tries until it succeeds, ctx ends, or the leadership is over (ErrDeposed). Changes are
 // applied one at a time, in order.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -135,7 +134,7 @@ func (s *Store) Form(ctx context.Context, want, defaults Formation) (Formation, 
 		response, err := s.client.Txn(try).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 			Then(clientv3.OpPut(key, encode(recordOfFormation(&formed)))).Commit()
 		if err == nil && !response.Succeeded {
-			return errors.New("another controller forms the cluster at this moment")
+			return errFormsNow
 		}
 		return err
 	})

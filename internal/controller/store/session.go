@@ -17,8 +17,7 @@ type session struct {
 	store *Store
 
 	mu    sync.Mutex
-	lease clientv3.LeaseID
-	alive context.Context // of the lease; nil: there is none
+	lease clientv3.LeaseID // [clientv3.NoLease]: there is none
 }
 
 // keep has a lease, and gets another when one ends, until ctx ends.
@@ -47,8 +46,8 @@ func (s *session) hold(ctx context.Context, lease clientv3.LeaseID) {
 	if err != nil {
 		return
 	}
-	s.set(lease, alive)
-	defer s.set(clientv3.NoLease, nil)
+	s.set(lease)
+	defer s.set(clientv3.NoLease)
 	for {
 		select {
 		case _, ok := <-renewals:
@@ -65,24 +64,24 @@ func (s *session) hold(ctx context.Context, lease clientv3.LeaseID) {
 	}
 }
 
-func (s *session) set(lease clientv3.LeaseID, alive context.Context) {
+func (s *session) set(lease clientv3.LeaseID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lease, s.alive = lease, alive
+	s.lease = lease
 }
 
 // current waits for a lease.
-func (s *session) current(ctx context.Context) (clientv3.LeaseID, context.Context, error) {
+func (s *session) current(ctx context.Context) (clientv3.LeaseID, error) {
 	for {
 		s.mu.Lock()
-		lease, alive := s.lease, s.alive
+		lease := s.lease
 		s.mu.Unlock()
-		if alive != nil {
-			return lease, alive, nil
+		if lease != clientv3.NoLease {
+			return lease, nil
 		}
 		select {
 		case <-ctx.Done():
-			return clientv3.NoLease, nil, ctx.Err()
+			return clientv3.NoLease, ctx.Err()
 		case <-time.After(pauseMin):
 		}
 	}
