@@ -167,8 +167,7 @@ static __always_inline int write_value(struct xdp_md *ctx, const struct nq_objec
 /* hops is the reply's second word, which holds the shard. */
 static __always_inline int answered(struct nq_object *o, __u32 hops)
 {
-	__u32 shard = bpf_ntohl(hops) & 0xffff;
-	struct nq_load *load = bpf_map_lookup_elem(&nq_loads, &shard);
+	struct nq_load *load = load_of(bpf_ntohl(hops) & 0xffff);
 
 	o->reads++; /* CPUs that count at the same time may lose one */
 	if (load)
@@ -179,7 +178,7 @@ static __always_inline int answered(struct nq_object *o, __u32 hops)
 /* Counts a read that the general path answered. */
 static __always_inline void count_read(struct nq_work *w, __u32 outcome)
 {
-	struct nq_load *load = bpf_map_lookup_elem(&nq_loads, &w->shard);
+	struct nq_load *load = load_of(w->shard);
 
 	count(w->op, outcome);
 	if (load)

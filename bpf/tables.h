@@ -74,23 +74,34 @@ struct {
 enum nq_counter_index {
 	NQ_OUTCOME_BITS = 6,
 	NQ_COUNTERS = 256 << NQ_OUTCOME_BITS,
+	NQ_LOAD_STEP = 8,
 };
 _Static_assert(NQ_OUTCOME_COUNT <= 1 << NQ_OUTCOME_BITS, "an outcome fits its bits of the index");
 
+/* One row a CPU. Not a per-CPU array: the agent reads all of it many times a second, and so it can without a system call. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NQ_COUNTERS);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NQ_COUNTERS); /* for each CPU */
 	__type(key, __u32);
 	__type(value, __u64);
 } nq_counters SEC(".maps");
 
-/* By shard. */
+/* By shard: one row a CPU, of NQ_LOAD_STEP shards or a multiple, so that no two CPUs write to one cache line. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NQ_LOAD_STEP); /* a row for each CPU */
 	__type(key, __u32);
 	__type(value, struct nq_load);
 } nq_loads SEC(".maps");
+
+static __always_inline struct nq_load *load_of(__u32 shard)
+{
+	__u32 index = bpf_get_smp_processor_id() * ((nq_shard_mask | (NQ_LOAD_STEP - 1)) + 1) + shard;
+
+	return bpf_map_lookup_elem(&nq_loads, &index);
+}
 
 /* Entries in use, by enum nq_table. The agent counts those that it deletes itself. */
 struct {
@@ -111,7 +122,8 @@ static __always_inline void count_entries(__u32 table, __s64 change)
 
 static __always_inline void count(__u8 op, __u32 outcome)
 {
-	__u32 index = (__u32)op << NQ_OUTCOME_BITS | (outcome & ((1 << NQ_OUTCOME_BITS) - 1));
+	__u32 index = bpf_get_smp_processor_id() * NQ_COUNTERS +
+		      ((__u32)op << NQ_OUTCOME_BITS | (outcome & ((1 << NQ_OUTCOME_BITS) - 1)));
 	__u64 *n = bpf_map_lookup_elem(&nq_counters, &index);
 
 	if (n)

@@ -17,7 +17,7 @@ static __always_inline int may_apply(const struct nq_work *w, const struct nq_ob
 static __always_inline void apply_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u64 version,
 					 int counter)
 {
-	struct nq_load *load = bpf_map_lookup_elem(&nq_loads, &w->shard);
+	struct nq_load *load = load_of(w->shard);
 	__u32 n = w->value_bytes;
 
 	if (counter) {

@@ -66,7 +66,7 @@ func TestNumbers(t *testing.T) {
 		},
 		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_LANES": tableLanes, "NQ_TABLES": countedTables},
 		"nq_key_sets":      {"NQ_KEY_SETS": wire.KeyGenerations},
-		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": 256 << outcomeBits},
+		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": counterRow, "NQ_LOAD_STEP": loadStep},
 	}
 	for name, want := range shared {
 		var e *btf.Enum

@@ -107,6 +107,10 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, err
+	}
 	entry := uint32(objectBytes + cellBytes(o))
 	spec.Maps["nq_live"].MaxEntries = uint32(o.Shards)
 	spec.Maps["nq_chains"].MaxEntries = uint32(2 * o.Shards)
@@ -114,7 +118,8 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 	spec.Maps["nq_objects"].ValueSize = entry
 	spec.Maps["nq_blank"].ValueSize = entry
 	spec.Maps["nq_lanes"].MaxEntries = uint32(o.MaxSessions)
-	spec.Maps["nq_loads"].MaxEntries = uint32(o.Shards)
+	spec.Maps["nq_loads"].MaxEntries = uint32(cpus * loadRow(o.Shards))
+	spec.Maps["nq_counters"].MaxEntries = uint32(cpus * counterRow)
 	return spec, nil
 }
 

@@ -21,60 +21,70 @@ const (
 	countedTables
 )
 
-// perCPU reads a whole per-CPU array and adds up its elements.
-func perCPU[T any](m *ebpf.Map, add func(index int, value T)) error {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return err
-	}
-	entries := int(m.MaxEntries())
-	keys, values := make([]uint32, entries), make([]T, entries*cpus)
-	var cursor ebpf.MapBatchCursor
-	n, err := m.BatchLookup(&cursor, keys, values, nil)
-	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("reading counters: %w", err)
-	}
-	for i, key := range keys[:n] {
-		for _, v := range values[i*cpus : (i+1)*cpus] {
-			add(int(key), v)
-		}
-	}
-	return nil
+// loadStep is the number of shards of which a row of nq_loads has a multiple, and counterRow how long one of nq_counters is.
+const (
+	loadStep   = 8
+	counterRow = 256 << outcomeBits
+)
+
+func loadRow(shards int) int { return max(shards, loadStep) }
+
+// countTable is the memory of what the program counts: a row for each CPU.
+type countTable struct {
+	counters []uint64 // nq_counters
+	loads    []nqLoad // nq_loads
+	row      int      // of loads
+	shards   int
 }
 
-// Counters implements [dataplane.Plane].
-func (t *tables) Counters() (chain.Counters, error) { return t.objects.counters() }
-
-func (o *objects) counters() (chain.Counters, error) {
-	out := make(chain.Counters)
-	err := perCPU(o.Counters, func(index int, n uint64) {
-		if n != 0 {
-			out[chain.Counter{Op: wire.Op(index >> outcomeBits), Outcome: wire.Outcome(index & (1<<outcomeBits - 1))}] += n
-		}
-	})
+func mapCounts(o *objects, shards int) (*countTable, error) {
+	counters, err := mapArray[uint64](o.Counters, int(o.Counters.MaxEntries()))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mapping the table of counters: %w", err)
+	}
+	loads, err := mapArray[nqLoad](o.Loads, int(o.Loads.MaxEntries()))
+	if err != nil {
+		_ = unmapArray(counters)
+		return nil, fmt.Errorf("mapping the table of loads: %w", err)
+	}
+	return &countTable{counters, loads, loadRow(shards), shards}, nil
+}
+
+func (t *countTable) close() error { return errors.Join(unmapArray(t.counters), unmapArray(t.loads)) }
+
+// Counters implements [dataplane.Plane].
+func (t *tables) Counters() (chain.Counters, error) { return t.counts.read(), nil }
+
+func (t *countTable) read() chain.Counters {
+	out := make(chain.Counters)
+	for i, n := range t.counters {
+		if n != 0 {
+			i %= counterRow
+			out[chain.Counter{Op: wire.Op(i >> outcomeBits), Outcome: wire.Outcome(i & (1<<outcomeBits - 1))}] += n
+		}
 	}
 	plain := uint64(0)
-	if err := perCPU(o.Loads, func(_ int, l nqLoad) { plain += l.PlainReads }); err != nil {
-		return nil, err
+	for i := range t.loads {
+		plain += t.loads[i].PlainReads
 	}
 	if plain != 0 {
 		out[chain.Counter{Op: wire.OpRead, Outcome: wire.OutcomeAnsweredClean}] += plain
 	}
-	return out, nil
+	return out
 }
 
 // Loads implements [dataplane.Plane].
-func (t *tables) Loads() ([]dataplane.ShardLoad, error) { return t.objects.loads() }
-
-func (o *objects) loads() ([]dataplane.ShardLoad, error) {
-	loads := make([]dataplane.ShardLoad, o.Loads.MaxEntries())
-	err := perCPU(o.Loads, func(shard int, l nqLoad) {
-		loads[shard].Reads += l.PlainReads + l.OtherReads
-		loads[shard].Writes += l.Writes
-	})
-	return loads, err
+func (t *tables) Loads() ([]dataplane.ShardLoad, error) {
+	c := t.counts
+	loads := make([]dataplane.ShardLoad, c.shards)
+	for start := 0; start < len(c.loads); start += c.row {
+		for shard := range loads {
+			l := &c.loads[start+shard]
+			loads[shard].Reads += l.PlainReads + l.OtherReads
+			loads[shard].Writes += l.Writes
+		}
+	}
+	return loads, nil
 }
 
 // Usage implements [dataplane.Plane].

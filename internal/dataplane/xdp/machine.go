@@ -160,9 +160,8 @@ func (m *Machine) Reset(o chain.Options) error {
 			if err := m.Clear(); err != nil {
 				return err
 			}
-			var err error
-			m.before, err = m.objects.counters()
-			return err
+			m.before = m.counts.read()
+			return nil
 		}
 		m.unload()
 		return m.load(o)
@@ -328,10 +327,7 @@ func (m *Machine) State() (conformance.State, error) {
 	s := conformance.State{
 		Objects: make(map[wire.Key]chain.Object), Sessions: make(map[chain.SessionKey]chain.Session),
 	}
-	var err error
-	if s.Counters, err = m.objects.counters(); err != nil {
-		return s, err
-	}
+	s.Counters = m.counts.read()
 	for c, n := range m.before {
 		if s.Counters[c] -= n; s.Counters[c] == 0 {
 			delete(s.Counters, c)

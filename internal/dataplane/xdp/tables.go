@@ -16,6 +16,7 @@ import (
 type tables struct {
 	objects *objects
 	shards  *shardTable
+	counts  *countTable
 	usage   []uint64 // memory of nq_usage
 	scanner *ebpf.Collection
 	options chain.Options
@@ -33,6 +34,9 @@ func (t *tables) open(o chain.Options, quiesce func() error) error {
 	if t.shards, err = mapShards(t.objects, o.Shards); err != nil {
 		return err
 	}
+	if t.counts, err = mapCounts(t.objects, o.Shards); err != nil {
+		return err
+	}
 	if t.usage, err = mapArray[uint64](t.objects.Usage, countedTables); err != nil {
 		return fmt.Errorf("mapping the table of usage: %w", err)
 	}
@@ -44,6 +48,9 @@ func (t *tables) close() error {
 	var errs []error
 	if t.shards != nil {
 		errs = append(errs, t.shards.close())
+	}
+	if t.counts != nil {
+		errs = append(errs, t.counts.close())
 	}
 	if t.usage != nil {
 		errs = append(errs, unmapArray(t.usage))
