@@ -110,7 +110,7 @@ func leaderOf(ctx context.Context, l *lab.Lab) (trial.Leading, error) {
 	}
 	for _, h := range l.Plan.With(lab.RoleController) {
 		if strings.HasPrefix(s.Leader, h.Addr.String()+":") {
-			return trial.Leading{Host: h.Name, Change: s.Change}, nil
+			return trial.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes}, nil
 		}
 	}
 	return trial.Leading{}, fmt.Errorf("the leader, %s, is no controller of the lab", s.Leader)

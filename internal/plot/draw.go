@@ -23,9 +23,13 @@ var (
 // headroom is left above the greatest value for the names of spans and lines.
 const headroom = 1.35
 
-// draw lays the panels out side by side.
+// lineHeight is that of the name of a span, as a part of the panel's height: each stands below the last.
+const lineHeight = 0.07
+
+// draw lays the panels out, row by row.
 func (f *Figure) draw(canvas draw.Canvas) error {
-	tiles := draw.Tiles{Rows: 1, Cols: len(f.Panels), PadX: 4 * vg.Millimeter, PadTop: vg.Millimeter, PadRight: 2 * vg.Millimeter}
+	rows, columns := f.grid()
+	tiles := draw.Tiles{Rows: rows, Cols: columns, PadY: 4 * vg.Millimeter, PadX: 4 * vg.Millimeter, PadTop: vg.Millimeter, PadRight: 2 * vg.Millimeter}
 	top := f.top() * headroom
 	for i, panel := range f.Panels {
 		p, err := panel.plot(top)
@@ -33,7 +37,7 @@ func (f *Figure) draw(canvas draw.Canvas) error {
 			return err
 		}
 		p.X.Label.Text, p.Y.Label.Text = f.X, f.Y
-		p.Draw(tiles.At(canvas, i, 0))
+		p.Draw(tiles.At(canvas, i%columns, i/columns))
 	}
 	return nil
 }
@@ -50,8 +54,8 @@ func (panel *Panel) plot(top float64) (*plot.Plot, error) {
 	grid := plotter.NewGrid()
 	grid.Vertical.Width, grid.Horizontal.Color = 0, spanColour
 	p.Add(grid)
-	for _, s := range panel.Spans {
-		if err := s.add(p, top); err != nil {
+	for i, s := range panel.Spans {
+		if err := s.add(p, top, top*(1-lineHeight*float64(i))); err != nil {
 			return nil, err
 		}
 	}
@@ -74,8 +78,8 @@ type points []Point
 func (p points) Len() int                { return len(p) }
 func (p points) XY(i int) (x, y float64) { return p[i].X, p[i].Y }
 
-// add draws a span behind what is added later, with its name at the upper left.
-func (s Span) add(p *plot.Plot, top float64) error {
+// add draws a span behind what is added later, with its name at its left.
+func (s Span) add(p *plot.Plot, top, nameAt float64) error {
 	if s.To <= s.From {
 		stroke, err := plotter.NewLine(plotter.XYs{{X: s.From, Y: 0}, {X: s.From, Y: top}})
 		if err != nil {
@@ -91,7 +95,7 @@ func (s Span) add(p *plot.Plot, top float64) error {
 		field.Color, field.LineStyle.Width = spanColour, 0
 		p.Add(field)
 	}
-	name, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: s.From, Y: top}}, Labels: []string{" " + s.Name}})
+	name, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: s.From, Y: nameAt}}, Labels: []string{" " + s.Name}})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 // Figure is one picture.
 type Figure struct {
 	X, Y   string // what the axes show, with the unit
+	Rows   int    // in which the panels stand, one after the other; 0: one
 	Panels []Panel
 }
 
@@ -101,7 +102,13 @@ func (f *Figure) WritePNG(w io.Writer) error {
 }
 
 func (f *Figure) size() (width, height vg.Length) {
-	return panelWidth * vg.Length(len(f.Panels)), panelHeight
+	rows, columns := f.grid()
+	return panelWidth * vg.Length(columns), panelHeight * vg.Length(rows)
+}
+
+func (f *Figure) grid() (rows, columns int) {
+	rows = max(f.Rows, 1)
+	return rows, max((len(f.Panels)+rows-1)/rows, 1)
 }
 
 // WriteCSV writes every point on a line of its own.

@@ -22,6 +22,7 @@ const formPatience = 30 * time.Second
 type Setup struct {
 	Lab      lab.Options // managed, with commands for agents and controllers
 	Replicas int         // members of every chain, as the controllers were told
+	Formed   int         // members of the first chains, if fewer; 0: as many
 	// Leader asks the lab's controllers which of them leads.
 	Leader func(ctx context.Context, l *lab.Lab) (Leading, error)
 	// Event, if set, is told what happens, as it happens.
@@ -34,6 +35,7 @@ type Setup struct {
 type Leading struct {
 	Host   string
 	Change uint64
+	Copied uint64 // bytes, since it leads
 }
 
 func (s *Setup) event(format string, arguments ...any) {
@@ -63,7 +65,7 @@ func up(ctx context.Context, s *Setup) (*cluster, error) {
 	forming, cancel := context.WithTimeout(ctx, formPatience)
 	defer cancel()
 	if c.follower, err = follow.Open(forming, follow.Options{Addrs: l.Controllers()}); err == nil {
-		err = c.await(forming, "the first chains", c.whole)
+		err = c.await(forming, "the first chains", c.formed)
 	}
 	if err != nil {
 		return nil, c.down(ctx, err)
@@ -130,6 +132,15 @@ func (c *cluster) await(ctx context.Context, what string, ok func(*topology.Map)
 // whole reports whether every chain has all the members it should have, and all of them are complete.
 func (c *cluster) whole(m *topology.Map) bool {
 	return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return c.missing(&chain) > 0 })
+}
+
+// formed reports whether every chain has as many members as it is to begin with.
+func (c *cluster) formed(m *topology.Map) bool {
+	wanted := c.setup.Replicas
+	if c.setup.Formed > 0 {
+		wanted = c.setup.Formed
+	}
+	return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return len(m.Complete(&chain)) < wanted })
 }
 
 // missing is how many complete members a chain lacks.

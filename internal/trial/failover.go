@@ -50,26 +50,30 @@ type FailoverRound struct {
 
 // What clients do in a trial of failover.
 const (
-	failoverWriters = 32
-	failoverReaders = 16 // at surviving nodes, and as many that choose their node themselves
+	failoverWriters = 24
+	failoverReaders = 24 // at surviving nodes, and as many that choose their node themselves
 	failoverPause   = 10 * time.Millisecond
 	quiet           = 2 * time.Second // before the failure, and after the repair
 	repairPatience  = time.Minute
-	binWidth        = 10 * time.Millisecond
+	wideBin         = 50 * time.Millisecond // of the whole round
+	narrowBin       = 10 * time.Millisecond // of what is around the failure
+	around          = 300 * time.Millisecond
 	clientTimeout   = 10 * time.Second
 )
 
 // Failover runs the trial.
 func Failover(ctx context.Context, o FailoverOptions) (*FailoverResult, error) {
 	r := &FailoverResult{Victim: o.Victim, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, PauseMs: milliseconds(failoverPause)}
-	figure := plot.Figure{X: "time since the failure, s", Y: "operations/s"}
+	figure := plot.Figure{Rows: 2, X: "time since the failure, s", Y: "operations/s"}
+	var wide, narrow []plot.Panel
 	for _, shards := range o.Shards {
-		panel, err := failoverOf(ctx, o, shards, r)
+		first, err := failoverOf(ctx, o, shards, r)
 		if err != nil {
 			return nil, err
 		}
-		figure.Panels = append(figure.Panels, panel)
+		wide, narrow = append(wide, first.panel(wideBin, -first.failed, first.ended-first.failed)), append(narrow, first.panel(narrowBin, -around, around))
 	}
+	figure.Panels = append(wide, narrow...)
 	for _, round := range r.Rounds {
 		r.WriteGapMs, r.ReadGapMs = max(r.WriteGapMs, round.WriteGapMs), max(r.ReadGapMs, round.ReadGapMs)
 		r.ClientReadGapMs, r.RepairS = max(r.ClientReadGapMs, round.ClientReadGapMs), max(r.RepairS, round.RepairS)
@@ -82,33 +86,33 @@ func Failover(ctx context.Context, o FailoverOptions) (*FailoverResult, error) {
 	return r, err
 }
 
-// failoverOf runs all rounds on one cluster.
-func failoverOf(ctx context.Context, o FailoverOptions, shards int, r *FailoverResult) (panel plot.Panel, err error) {
+// failoverOf runs all rounds on one cluster, and returns the first.
+func failoverOf(ctx context.Context, o FailoverOptions, shards int, r *FailoverResult) (first *failover, err error) {
 	o.Lab.Shards = shards
 	c, err := up(ctx, &o.Setup)
 	if err != nil {
-		return panel, err
+		return nil, err
 	}
 	defer func() { err = c.down(ctx, err) }()
 	for number := range o.Rounds {
 		f := &failover{c: c, place: o.Victim}
 		if err := f.run(ctx); err != nil {
-			return panel, err
+			return nil, err
+		}
+		if first == nil {
+			first = f
 		}
 		round := f.judge()
 		o.event("%d shards, round %d: without %s no writes for %.0f ms, no reads at survivors for %.0f ms; whole again after %.1f s",
 			shards, number+1, round.Node, round.WriteGapMs, round.ReadGapMs, round.RepairS)
 		r.Rounds = append(r.Rounds, round)
-		if number == 0 {
-			panel = f.panel(shards)
-		}
 		if number < o.Rounds-1 {
 			if err := f.bringBack(ctx); err != nil {
-				return panel, err
+				return nil, err
 			}
 		}
 	}
-	return panel, nil
+	return first, nil
 }
 
 // failover is one round.
@@ -234,36 +238,36 @@ func (f *failover) worst(all []*probe, from, to time.Duration) float64 {
 	return milliseconds(longest)
 }
 
-// panel draws the round.
-func (f *failover) panel(shards int) plot.Panel {
+// panel draws some time of the round, counted from the failure, in bins.
+func (f *failover) panel(bin, from, to time.Duration) plot.Panel {
 	line := func(name string, all []*probe) plot.Line {
-		return plot.Line{Name: name, Points: rates(all, f.failed, f.ended)}
+		return plot.Line{Name: name, Points: rates(all, f.failed, bin, from, to)}
 	}
-	title := fmt.Sprintf("%d shards", shards)
-	if shards == 1 {
+	title := fmt.Sprintf("%d shards", f.before.Shards())
+	if f.before.Shards() == 1 {
 		title = "1 shard"
 	}
 	return plot.Panel{
-		Title: title + ", " + f.place + " lost",
+		Title: fmt.Sprintf("%s, %s lost, bins of %v", title, f.place, bin),
 		Lines: []plot.Line{line("reads", slices.Concat(f.steady, f.nearest)), line("writes", f.writers)},
 		Spans: []plot.Span{
-			{Name: "repair", From: (f.noticed - f.failed).Seconds(), To: (f.repaired - f.failed).Seconds()},
+			{Name: "repair", From: (f.noticed - f.failed).Seconds(), To: min(f.repaired-f.failed, to).Seconds()},
 			{Name: "failure"},
 		},
 	}
 }
 
-// rates counts successes in bins, as a rate over the time since zero.
-func rates(all []*probe, zero, end time.Duration) []plot.Point {
-	start := zero % binWidth // so that a bin begins at zero
-	points := make([]plot.Point, (end-start)/binWidth)
+// rates counts successes in bins of the time since zero, as a rate.
+func rates(all []*probe, zero, bin, from, to time.Duration) []plot.Point {
+	from = from / bin * bin // so that a bin begins at zero
+	points := make([]plot.Point, (to-from)/bin)
 	for i := range points {
-		points[i].X = (start + time.Duration(i)*binWidth - zero).Seconds()
+		points[i].X = (from + time.Duration(i)*bin).Seconds()
 	}
 	for _, one := range all {
 		for _, at := range one.seen {
-			if i := int((at - start) / binWidth); at >= start && i < len(points) {
-				points[i].Y += float64(time.Second / binWidth)
+			if since := at - zero - from; since >= 0 && int(since/bin) < len(points) {
+				points[since/bin].Y += 1 / bin.Seconds()
 			}
 		}
 	}

@@ -20,8 +20,8 @@ type probe struct {
 	sick  error // the last failure
 }
 
-// probeValue is what probes write: as long as most values of coordination are.
-var probeValue = []byte("0123456789abcdef")
+// ProbeValue is what clients that measure write: as long as most values of coordination are.
+var ProbeValue = []byte("0123456789abcdef")
 
 // probes are clients that work side by side.
 type probes struct {
@@ -54,7 +54,7 @@ func (p *probes) writer(shard uint16) (*probe, error) {
 		return nil, err
 	}
 	return p.add(shard, func(ctx context.Context) error {
-		_, err := p.kv.Put(ctx, key, probeValue)
+		_, err := p.kv.Put(ctx, key, ProbeValue)
 		return err
 	}), nil
 }
@@ -65,7 +65,7 @@ func (p *probes) reader(ctx context.Context, shard uint16, from client.ReadFrom)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.kv.Put(ctx, key, probeValue); err != nil {
+	if _, err := p.kv.Put(ctx, key, ProbeValue); err != nil {
 		return nil, err
 	}
 	return p.add(shard, func(ctx context.Context) error {

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/trial"
+)
+
+// benchTrialLab is the lab of the benchmarks that need a whole cluster.
+const benchTrialLab = "bench"
+
+func newBenchFailoverCommand(out *benchOutput) *cobra.Command {
+	m := managedDefaults()
+	o := trial.FailoverOptions{}
+	shards, name := 0, benchTrialLab
+	c := &cobra.Command{
+		Use:   "failover",
+		Short: "Take a node's power: how long writes and reads stop, and how long the repair takes",
+		Long: `Brings up a managed cluster in a lab, with one node more than a chain has members, and takes a node's power while clients write and
+read all the time, each a key of its own. The figures are the worst of all rounds, and hold the pause that a client makes
+between two operations. A figure over time, with numbers, is written for each number of shards.`,
+		Example: `  netcraq bench failover
+  netcraq bench failover --shards 256 --victim tail --rounds 5 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Shards = []int{1, 256}; shards > 0 {
+				o.Shards = []int{shards}
+			}
+			if o.Rounds < 1 || shards < 0 {
+				return usageError(fmt.Errorf("--rounds %d --shards %d: at least 1 of both is wanted", o.Rounds, shards))
+			}
+			return runTrial(c, out, &m, name, func(ctx context.Context, s trial.Setup) (*trial.FailoverResult, error) {
+				o.Setup = s
+				return trial.Failover(ctx, o)
+			}, printFailover)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&shards, "shards", 0, "number of shards, a power of two (default: once with 1 and once with 256)")
+	f.StringVar(&o.Victim, "victim", trial.Head, "its place in the chain of the first shard: head, middle or tail")
+	f.IntVar(&o.Rounds, "rounds", 1, "nodes lost, one after the other, with each number of shards")
+	f.StringVar(&o.Figure, "figure", "out/failover", "where to write the figure and its numbers, as .svg, .png and .csv; empty: nowhere")
+	f.StringVar(&name, "name", name, "name of the lab")
+	m.add(f)
+	return c
+}
+
+// runTrial makes the setup of a lab of its own, and prints what a trial on it found.
+func runTrial[R any](c *cobra.Command, out *benchOutput, m *managedFlags, name string,
+	run func(context.Context, trial.Setup) (R, error), print func(io.Writer, R)) error {
+	o, err := m.options(name)
+	if err != nil {
+		return err
+	}
+	show := newShow(c.ErrOrStderr())
+	o.Owned, o.Progress = true, show.event
+	r, err := run(c.Context(), trial.Setup{Lab: o, Replicas: m.replicas, Leader: leaderOf, Event: show.event, Logs: trialLogs(name, uint64(os.Getpid()))})
+	show.end()
+	switch {
+	case c.Context().Err() != nil:
+		return errors.New("interrupted; the lab is removed")
+	case errors.Is(err, lab.ErrExists):
+		return fmt.Errorf("%w, with --name", err)
+	case err != nil:
+		return err
+	case out.json:
+		return printJSON(c.OutOrStdout(), r)
+	}
+	print(c.OutOrStdout(), r)
+	return nil
+}
+
+func printFailover(w io.Writer, r *trial.FailoverResult) {
+	table := newTable(w)
+	defer table.Flush()
+	fmt.Fprintln(table, "shards\tlost\taffected\twrites stop, ms\tduring repair, ms\treads stop at survivors, ms\tbefore, ms\tfor clients, ms\tnoticed, ms\tre-formed after, s")
+	for _, x := range r.Rounds {
+		fmt.Fprintf(table, "%d\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\n", x.Shards, x.Node, x.Affected,
+			x.WriteGapMs, x.RepairPauseMs, x.ReadGapMs, x.QuietGapMs, x.ClientReadGapMs, x.NoticedMs, x.RepairS)
+	}
+	fmt.Fprintf(table, "\nEvery gap holds the %.0f ms that a client pauses.\n", r.PauseMs)
+	for _, file := range r.Files {
+		fmt.Fprintln(table, "wrote", file)
+	}
+}

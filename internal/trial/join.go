@@ -1,0 +1,231 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/topology"
+)
+
+// JoinOptions describe a trial in which a node joins a cluster that has many objects. The last node of the lab is the one; it has
+// to be idle.
+type JoinOptions struct {
+	Setup
+	Objects    int
+	ValueBytes int
+}
+
+// JoinResult is what a trial of joining found.
+type JoinResult struct {
+	WritePauseMs       float64 `json:"write_pause_ms"`        // longest time without an acknowledged write, of the shard that it was longest for
+	WritePauseMedianMs float64 `json:"write_pause_median_ms"` // of the shard in the middle
+	BeforeMs           float64 `json:"write_gap_before_ms"`   // the same as write_pause_ms, before the node joined: what the machine's scheduling alone does
+	PauseMs            float64 `json:"pause_ms"`              // that each client makes between two operations: part of every gap
+	ShardsWatched      int     `json:"shards_watched"`
+	ReadGapMs          float64 `json:"read_gap_ms"` // longest time without an answer to reads of a shard, meanwhile
+	CopyS              float64 `json:"copy_s"`      // from the first learner to the last that was complete
+	CopiedMB           float64 `json:"copied_mb"`
+	MBPerS             float64 `json:"mb_per_s"`
+	Objects            int     `json:"objects"`
+	ValueBytes         int     `json:"value_bytes"`
+	Shards             int     `json:"shards"`
+	ShardsCopied       int     `json:"shards_copied"`
+	FillS              float64 `json:"fill_s"`
+	Nodes              int     `json:"nodes"` // with the one that joined
+	WritesPerS         float64 `json:"writes_per_s"`
+	ReadsPerS          float64 `json:"reads_per_s"`
+}
+
+// What clients do in a trial of joining.
+const (
+	joinWriters   = 32
+	joinReaders   = 16
+	joinPause     = 5 * time.Millisecond
+	fillPortion   = 10_000
+	fillWindow    = 512
+	joinPatience  = 10 * time.Minute
+	fillTellEvery = 100_000
+)
+
+// Join runs the trial.
+func Join(ctx context.Context, o JoinOptions) (result *JoinResult, err error) {
+	nodes := o.Lab.Nodes
+	newcomer := fmt.Sprintf("n%d", nodes)
+	o.Lab.Idle, o.Formed = []string{newcomer}, min(o.Replicas, nodes-1)
+	c, err := up(ctx, &o.Setup)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = c.down(ctx, err) }()
+	j := &join{o: &o, c: c, newcomer: newcomer}
+	if err := j.run(ctx); err != nil {
+		return nil, err
+	}
+	return j.judge(), nil
+}
+
+// join is one trial.
+type join struct {
+	o        *JoinOptions
+	c        *cluster
+	newcomer string
+	probes   *probes
+	writers  []*probe
+	readers  []*probe
+	fillS    float64
+	copied   uint64 // bytes
+
+	joined, ended time.Duration // since the probes started
+
+	mu          sync.Mutex
+	first, last time.Duration // learner in the map, and change of it
+	learnt      map[uint16]bool
+}
+
+func (j *join) run(ctx context.Context) error {
+	kv, err := j.c.client(client.Options{Timeout: clientTimeout, Window: fillWindow})
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	if err := j.fill(ctx, kv); err != nil {
+		return err
+	}
+	j.probes = newProbes(kv)
+	if err := j.station(ctx); err != nil {
+		return err
+	}
+	j.probes.start(ctx, joinPause)
+	defer j.probes.halt()
+	if err := sleep(ctx, quiet); err != nil {
+		return err
+	}
+	j.learnt = make(map[uint16]bool)
+	stop := j.c.follower.Watch(j.note)
+	defer stop()
+	j.joined = j.probes.now()
+	if err := j.c.lab.SwitchOn(ctx, j.newcomer); err != nil {
+		return err
+	}
+	if err := j.complete(ctx); err != nil {
+		return err
+	}
+	j.ended = j.probes.now()
+	j.probes.halt()
+	return j.probes.check()
+}
+
+// fill writes the objects, many at a time.
+func (j *join) fill(ctx context.Context, kv *client.Client) error {
+	value := make([]byte, j.o.ValueBytes)
+	began := time.Now()
+	for done := 0; done < j.o.Objects; done += fillPortion {
+		ops := make([]client.Op, min(fillPortion, j.o.Objects-done))
+		for i := range ops {
+			ops[i] = client.PutOp(fmt.Sprintf("object-%d", done+i), value)
+		}
+		for _, outcome := range kv.Do(ctx, ops) {
+			if outcome.Err != nil {
+				return fmt.Errorf("fill: %w", outcome.Err)
+			}
+		}
+		if (done+fillPortion)%fillTellEvery == 0 {
+			j.o.event("%d objects written", done+fillPortion)
+		}
+	}
+	j.fillS = time.Since(began).Seconds()
+	return nil
+}
+
+func (j *join) station(ctx context.Context) error {
+	m := j.c.follower.Map()
+	for _, shard := range spreadShards(m, joinWriters) {
+		one, err := j.probes.writer(shard)
+		if err != nil {
+			return err
+		}
+		j.writers = append(j.writers, one)
+	}
+	for _, shard := range spreadShards(m, joinReaders) {
+		one, err := j.probes.reader(ctx, shard, client.Nearest)
+		if err != nil {
+			return err
+		}
+		j.readers = append(j.readers, one)
+	}
+	return nil
+}
+
+// note follows the copies by the map.
+func (j *join) note(m *topology.Map) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for shard := range m.ByShard {
+		if chain := m.Chain(uint16(shard)); chain.Learner >= 0 {
+			if len(j.learnt) == 0 {
+				j.first = j.probes.now()
+			}
+			j.learnt[uint16(shard)] = true
+		}
+	}
+	j.last = j.probes.now()
+}
+
+// complete waits until the newcomer is in chains, no chain has a learner, and nothing moves any more.
+func (j *join) complete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, joinPatience)
+	defer cancel()
+	err := j.c.await(ctx, "the new node to be in a chain", func(m *topology.Map) bool {
+		return slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return slices.Contains(m.Names(&chain), j.newcomer) })
+	})
+	if err == nil {
+		err = j.c.settle(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	leading, err := j.o.Leader(ctx, j.c.lab)
+	j.copied = leading.Copied
+	return err
+}
+
+func (j *join) judge() *JoinResult {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := &JoinResult{
+		PauseMs: milliseconds(joinPause), CopyS: (j.last - j.first).Seconds(), CopiedMB: float64(j.copied) / 1e6, Objects: j.o.Objects,
+		ValueBytes: j.o.ValueBytes, Shards: j.c.follower.Map().Shards(), ShardsCopied: len(j.learnt), FillS: j.fillS, Nodes: j.o.Lab.Nodes,
+	}
+	r.MBPerS = r.CopiedMB / r.CopyS
+	var pauses []time.Duration
+	for _, seen := range byShard(j.writers) {
+		pauses = append(pauses, seen.longestGap(j.joined, j.last, j.ended))
+		r.BeforeMs = max(r.BeforeMs, milliseconds(seen.longestGap(quiet/2, j.joined, j.joined)))
+	}
+	slices.Sort(pauses)
+	r.ShardsWatched = len(pauses)
+	r.WritePauseMs, r.WritePauseMedianMs = milliseconds(pauses[len(pauses)-1]), milliseconds(pauses[len(pauses)/2])
+	for _, seen := range byShard(j.readers) {
+		r.ReadGapMs = max(r.ReadGapMs, milliseconds(seen.longestGap(j.joined, j.last, j.ended)))
+	}
+	during := (j.ended - j.joined).Seconds()
+	r.WritesPerS, r.ReadsPerS = count(j.writers, j.joined, j.ended)/during, count(j.readers, j.joined, j.ended)/during
+	return r
+}
+
+// count is how many successes of probes lie between two times.
+func count(all []*probe, from, to time.Duration) float64 {
+	n := 0
+	for _, one := range all {
+		for _, at := range one.seen {
+			if at >= from && at < to {
+				n++
+			}
+		}
+	}
+	return float64(n)
+}
