@@ -26,4 +26,18 @@
 // Orders are level-triggered: the leader knows what each node should be configured as and what it has confirmed, and sends
 // the difference until it is confirmed. All orders carry the term; epochs never go back; so a lost, repeated or late
 // order does no harm.
+//
+// # What always holds
+//
+// The tests of this package check it after every event, with real leaders, grantors, leases and members, whatever messages are lost
+// and whoever stops, is cut off or comes back:
+//
+//   - S1: nothing is active in an epoch that is not durable.
+//   - S2: when a chain is active in an epoch, nobody who has an older one may answer: all members of the chain have frozen, and who is
+//     not a member any more has left or holds no lease.
+//   - S3: whoever may answer (a full member, active or frozen, with a lease) has every write that was acknowledged.
+//   - S4: a node is made a full member in the state only when it has said that it is complete in the shard's present epoch, or the chain
+//     is the shard's first (Fresh). The last member that is known to be complete is never taken out of a chain but for an operator's word.
+//
+// and that, when nothing fails any more, every shard is soon active with all the members that it wants.
 package reconfig

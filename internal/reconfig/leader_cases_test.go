@@ -124,6 +124,30 @@ func TestChainOfOneGoesOnAloneWhenTheOtherFails(t *testing.T) {
 	})
 }
 
+// TestCopyOfAChainOfOneIsLostBeforeItsNodeJoins restarts the agent of the new member when that is stored and the node does not know it:
+// what a node holds that is in no chain does not survive that. It moves, or the chain grows.
+func TestCopyOfAChainOfOneIsLostBeforeItsNodeJoins(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		w := formed(t, seed, 2, 1, 1)
+		one := w.chain(0)[0]
+		other := w.nodes[1-slices.Index(w.nodes, one)]
+		w.run(20 * ms)
+		if seed%2 == 0 {
+			w.operate(Replicas{2})
+		} else {
+			w.operate(MoveShard{0, one.hello.Name, other.hello.Name})
+		}
+		if !w.until(10*time.Second, func() bool { return w.isMember(other, 0) }) {
+			w.fatalf("it does not join")
+		}
+		other.stop()
+		other.start(true)
+		w.run(time.Second)
+		w.settle()
+		w.checkNothingLost()
+	})
+}
+
 func TestChainOfOneFailsWhileItIsCopied(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w, one, _ := holding(t, seed)

@@ -3,6 +3,9 @@ package reconfig
 import (
 	"fmt"
 	"slices"
+
+	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/topology"
 )
 
 // trim takes those out of chains who cannot be in them any more. The last complete copy of a shard stays where it is, in the
@@ -15,7 +18,8 @@ func (d *draft) trim() {
 	}
 }
 
-// trimShard reports whether there is nothing to wait for. If all who could go on are silent too, they may be dead as well, and only not suspected yet.
+// trimShard reports whether there is nothing to wait for. If all who could go on are silent too, they may be dead as well, and only not suspected
+// yet; and who is on its way back may not arrive.
 func (d *draft) trimShard(number uint16) bool {
 	l, s := d.l, &d.l.state.Shards[number]
 	gone := func(id NodeID) bool { return l.gone[id] }
@@ -27,10 +31,11 @@ func (d *draft) trimShard(number uint16) bool {
 	if len(good) == 0 {
 		dead = gone
 	}
+	returns := slices.ContainsFunc(s.Members, func(id NodeID) bool { return d.standing(id).Bars() && !dead(id) })
 	if len(s.Members) == 0 || !slices.ContainsFunc(s.Members, dead) && !(s.Hold != 0 && dead(s.Hold)) {
-		return true
+		return len(good) == 0 || !returns
 	}
-	if len(good) > 0 && !slices.ContainsFunc(good, func(id NodeID) bool { return l.time-l.nodes[id].heard <= l.state.Settings.Suspect/2 }) {
+	if len(good) > 0 && !slices.ContainsFunc(good, func(id NodeID) bool { return l.certain(number, id) }) {
 		return false
 	}
 	complete = slices.DeleteFunc(complete, dead)
@@ -71,6 +76,14 @@ func (d *draft) trimShard(number uint16) bool {
 	return true
 }
 
+// certain reports whether a shard's chain can do with a member alone: it is there, and has confirmed that it has the shard. Who was made a
+// member because of its copy may have lost that since.
+func (l *Leader) certain(number uint16, id NodeID) bool {
+	n := l.nodes[id]
+	has := l.state.Shards[number].Fresh || n.has[number].state != chain.None
+	return n.known && has && l.time-n.heard <= l.state.Settings.Suspect/2
+}
+
 // complete lists the nodes that have all of a shard, in the order of the chain.
 func (d *draft) complete(number uint16) []NodeID {
 	s, run := &d.l.state.Shards[number], &d.l.shards[number]
@@ -100,7 +113,12 @@ func (d *draft) finish() {
 		s := &l.state.Shards[number]
 		leaver := l.leaving[number]
 		members := d.complete(number)
-		if len(members)-1 >= 1 && slices.Contains(members, leaver) {
+		if s.Hold != 0 {
+			// Nobody else has the shard before the new member has confirmed that it is one.
+			if leaver != 0 {
+				l.work.asked = append(l.work.asked, topology.Move{Shard: number, Leave: uint32(leaver), Why: topology.Level})
+			}
+		} else if slices.Contains(members, leaver) {
 			members = slices.DeleteFunc(members, func(id NodeID) bool { return id == leaver })
 		}
 		if s.Learner != 0 && len(members) == len(s.Members) {

@@ -87,6 +87,8 @@ func (l *Leader) trouble(n *node, r *Node) string {
 	switch {
 	case l.claims[n.id] != nil:
 		return "another process says that it is this node: is it started twice?"
+	case r.Standing.Bars() && n.refused != "" && l.returning(n.id):
+		return n.refused
 	case r.Standing.Bars() && len(n.shards) > 0:
 		return fmt.Sprintf("it is silent, and has the only copy of %d shards: start it again", len(n.shards))
 	case r.Standing.Bars():
