@@ -84,8 +84,8 @@ func (s Screen) shards(snap *Snapshot) string {
 		count uint32
 		what  string
 		paint string
-	}{{c.Whole, "whole", green}, {c.Short, "short", yellow}, {c.Copying, "copying", yellow}, {c.Moves, "to move", yellow},
-		{c.Changing, "changing", yellow}, {c.Down, "down", red}} {
+	}{{c.Down, "down", red}, {c.Changing, "changing", yellow}, {c.Short, "short", yellow}, {c.Whole, "whole", green},
+		{c.Copying, "copying", yellow}, {c.Moves, "to move", yellow}} {
 		if part.count > 0 || part.what == "whole" {
 			parts = append(parts, s.paint(part.paint, Grouped(uint64(part.count))+" "+part.what))
 		}
@@ -174,7 +174,7 @@ func (n *Node) urgency() int {
 	switch {
 	case n.Trouble != "":
 		return 3
-	case n.Standing == "suspected":
+	case strings.HasPrefix(n.Standing, "suspected"):
 		return 2
 	case n.Standing != "up" && n.Standing != "removed":
 		return 1
