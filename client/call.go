@@ -285,12 +285,16 @@ func (k *call) unsent(err error) {
 const (
 	firstPause = 100 * time.Microsecond
 	maxPause   = 4 * time.Millisecond
+	// After so many, which take about as long as a repair, it is others who keep the key busy: pauses grow on, up to eight
+	// times as long.
+	manyPauses = 32
 )
 
 // pause is how long to wait before the next attempt: longer each time, and random, so that clients who met
 // on one key do not meet again.
 func (k *call) pause() time.Duration {
 	limit := min(firstPause<<min(k.pauses, 20), maxPause)
+	limit <<= min(max(k.pauses-manyPauses, 0)/8, 3)
 	k.pauses++
 	return limit/2 + rand.N(limit)
 }
