@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,6 +20,9 @@ import (
 // identityVariable is the environment variable that names the directory of the user's certificate.
 const identityVariable = "NETCRAQ_IDENTITY"
 
+// controllersVariable is the environment variable that stands for --controllers.
+const controllersVariable = "NETCRAQ_CONTROLLERS"
+
 // clusterFlags name a cluster, by its file or by its controllers, and say who asks.
 type clusterFlags struct {
 	file        string
@@ -28,7 +32,7 @@ type clusterFlags struct {
 
 func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "cluster", "", "cluster `file` (default $"+topology.PathVariable+", else "+topology.DefaultPath()+")")
-	flags.StringSliceVar(&f.controllers, "controllers", nil, fmt.Sprintf("TCP `addresses` of controllers or nodes' agents, instead of a cluster file (port %d unless given)", topology.ControllerPort))
+	flags.StringSliceVar(&f.controllers, "controllers", nil, fmt.Sprintf("TCP `addresses` of controllers or nodes' agents, instead of a cluster file (port %d unless given; default $%s)", topology.ControllerPort, controllersVariable))
 	flags.StringVar(&f.identity, "identity", "", "`directory` of your certificate, as netcraq certs makes it (default $"+identityVariable+", else no encryption)")
 }
 
@@ -47,12 +51,16 @@ func (f *clusterFlags) dial() (grpc.DialOption, error) {
 
 // read finds out which cluster is meant.
 func (f *clusterFlags) read() (*topology.Cluster, error) {
-	if len(f.controllers) > 0 {
-		if f.file != "" {
-			return nil, usageError(errors.New("--cluster and --controllers exclude each other"))
-		}
+	if len(f.controllers) > 0 && f.file != "" {
+		return nil, usageError(errors.New("--cluster and --controllers exclude each other"))
+	}
+	controllers := f.controllers
+	if given := os.Getenv(controllersVariable); given != "" && len(controllers) == 0 && f.file == "" {
+		controllers = strings.Split(given, ",")
+	}
+	if len(controllers) > 0 {
 		c := new(topology.Cluster)
-		for _, address := range f.controllers {
+		for _, address := range controllers {
 			address, err := withPort(address)
 			if err != nil {
 				return nil, usageError(fmt.Errorf("--controllers: %w", err))
