@@ -125,7 +125,7 @@ func nameOf(i int) string { return fmt.Sprintf("c%d", i+1) }
 
 func (c *cluster) startController(i int) {
 	c.t.Helper()
-	where := store.Options{Cluster: "test", Endpoints: c.endpoints}
+	where := store.Options{Cluster: "test", Endpoints: c.endpoints, TTL: 10}
 	if len(c.endpoints) == 0 {
 		where.Embedded = &store.Embedded{Name: nameOf(i), Dir: c.dirs[i], Peers: c.peers}
 	}

@@ -58,10 +58,13 @@ func (c *Controller) ask(ctx context.Context, do func(*reconfig.Leader)) (*leadi
 func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, error) {
 	var s reconfig.Status
 	t, err := c.ask(ctx, func(l *reconfig.Leader) { s = l.Status() })
-	if err != nil {
+	state := c.view.clone()
+	switch {
+	case err != nil && state != nil && ctx.Err() == nil && c.store.Trouble() != "":
+		return c.statusOfView(state), nil
+	case err != nil:
 		return nil, err
 	}
-	state := c.view.clone()
 	out := &controllerv1.StatusResponse{
 		Cluster: state.Settings.Cluster, Leader: c.options.Address, Term: t.leadership.Term, Change: state.Change,
 		Shards: uint32(state.Settings.Shards), Replicas: uint32(state.Settings.Replicas),
@@ -79,6 +82,20 @@ func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, 
 	}
 	out.Hot = c.hot(state)
 	return out, nil
+}
+
+// statusOfView is what a controller knows that does not lead, when there can be no leader: the last good state, and why.
+func (c *Controller) statusOfView(state *reconfig.State) *controllerv1.StatusResponse {
+	out := &controllerv1.StatusResponse{
+		Cluster: state.Settings.Cluster, Change: state.Change, Shards: uint32(state.Settings.Shards), Replicas: uint32(state.Settings.Replicas),
+		CellBytes: uint32(state.Settings.CellBytes), Notes: append([]string{"no controller leads that this one knows of"}, c.notes(state)...),
+	}
+	for _, n := range sortedNodes(state) {
+		if n.Standing != reconfig.Removed {
+			out.Nodes = append(out.Nodes, c.nodeStatus(n, &reconfig.NodeStatus{ID: n.ID}))
+		}
+	}
+	return out
 }
 
 func (c *Controller) nodeStatus(n *reconfig.Node, s *reconfig.NodeStatus) *controllerv1.NodeStatus {

@@ -9,12 +9,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// leadershipTTL is in seconds: etcd has no finer ones, and none below 1.5 times its own election timeout.
-const leadershipTTL = 1
+// defaultTTL is that of a leadership, in seconds: etcd has no finer ones. It matters only if a leader is cut off: a process that has
+// ended is found out sooner. It is longer than a busy machine keeps a process waiting.
+const defaultTTL = 2
 
 // session keeps an etcd lease alive, to which the key of a leadership is bound: whoever is cut off from etcd stops leading.
 type session struct {
 	store *Store
+	ttl   int64
 
 	mu    sync.Mutex
 	lease clientv3.LeaseID // [clientv3.NoLease]: there is none
@@ -25,7 +27,7 @@ func (s *session) keep(ctx context.Context) {
 	for ctx.Err() == nil {
 		var lease clientv3.LeaseID
 		err := s.store.retry(ctx, partSession, func(try context.Context) error {
-			granted, err := s.store.client.Grant(try, leadershipTTL)
+			granted, err := s.store.client.Grant(try, s.ttl)
 			if err == nil {
 				lease = granted.ID
 			}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,6 +22,7 @@ type Options struct {
 	Embedded  *Embedded   // run an etcd in this process; nil: use Endpoints
 	Endpoints []string    // of somebody's etcd
 	TLS       *tls.Config // towards Endpoints; nil: none
+	TTL       int         // seconds that a leadership lasts without etcd; 0: a default
 	Log       *slog.Logger
 }
 
@@ -80,7 +82,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s.stop, s.session = stop, &session{store: s}
+	s.stop, s.session = stop, &session{store: s, ttl: int64(cmp.Or(o.TTL, defaultTTL))}
 	go func() {
 		defer close(s.stopped)
 		s.session.keep(ctx)
