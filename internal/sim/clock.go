@@ -17,9 +17,10 @@ type clock struct {
 	start, rate uint64
 }
 
-func newClock(rng *rand.Rand, drift bool) clock {
+func (w *world) newClock(rng *rand.Rand) clock {
 	c := clock{start: 1 + rng.Uint64N(uint64(time.Hour)), rate: fullRate}
-	if drift {
+	if !w.Quiet.has(Drift) {
+		w.result.Faults[Drift]++
 		c.rate += rng.Uint64N(2*mostDrift) - mostDrift
 	}
 	return c

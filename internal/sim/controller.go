@@ -32,7 +32,7 @@ type controller struct {
 }
 
 func newController(w *world, number int) *controller {
-	return &controller{w: w, number: number, clock: newClock(w.stream(uint64(40+number)), !w.Quiet.has(Drift))}
+	return &controller{w: w, number: number, clock: w.newClock(w.stream(uint64(40 + number)))}
 }
 
 func (c *controller) endpoint() endpoint { return firstController + endpoint(c.number) }

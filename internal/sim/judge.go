@@ -12,7 +12,7 @@ import (
 )
 
 // checkTime is how long the history of one key may take to check.
-const checkTime = 10 * time.Second
+const checkTime = 5 * time.Second
 
 // Violation is what is wrong with a run.
 type Violation struct {

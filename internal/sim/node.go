@@ -36,7 +36,7 @@ type node struct {
 func newNode(w *world, number int, p plane) *node {
 	rng := w.stream(uint64(10 + number))
 	return &node{
-		w: w, rng: rng, number: number, name: nodeName(number), plane: p, clock: newClock(rng, !w.Quiet.has(Drift)),
+		w: w, rng: rng, number: number, name: nodeName(number), plane: p, clock: w.newClock(rng),
 		configs: make([]chain.ShardConfig, w.Shards), seen: make([]chain.Object, len(w.keys)),
 	}
 }
@@ -96,6 +96,9 @@ func (n *node) receive(p packet, damaged bool) {
 		n.w.broken(every, every, "A5: %s answered a damaged message", n.name)
 	}
 	for _, sent := range n.out {
+		if sent.to == sent.from {
+			continue // the answer to its own agent (W9), which the bytecode cannot send and nobody needs
+		}
 		n.sent(&request, sent)
 		n.w.send(sent)
 	}
