@@ -99,6 +99,9 @@ func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		k.until = deadline
 	}
+	if !c.keys().May(k.op) {
+		return k.failed(ErrDenied)
+	}
 	k.shard = c.view.Load().shard(key)
 	if k.op.IsWrite() {
 		k.until = earlier(k.until, k.started.Add(wire.MaxRetryS*time.Second)) // W10
@@ -149,10 +152,15 @@ func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) 
 		m.Session, m.Seq, m.Operand, m.Value = k.lane.session, k.seq, k.operand, k.value
 		k.alive++
 	}
+	message, err := k.client.keys().Append(m.Append(b))
+	if err != nil { // keys that were there when the call began
+		k.abandon(ErrDenied)
+		return b, nil, false
+	}
 	k.tried |= 1 << place
 	k.asked |= 1 << place
 	k.recent.add(attempt{id, k.route, to, now})
-	return m.Append(b), to, true
+	return message, to, true
 }
 
 // follow takes up the client's present map.

@@ -29,6 +29,8 @@ func LoadCluster(path string) (*Cluster, error) { return topology.Read(path) }
 
 // Follower knows the map of a cluster that changes. Package client/follow has one.
 type Follower interface {
+	// Keys are the present keys of a cluster whose map says that it has tags; nil: there are none yet.
+	Keys() *wire.Keyring
 	// Map returns the newest map known.
 	Map() *Map
 	// Watch has changed called with every newer map, one after the other, until stop is called. changed does not wait.

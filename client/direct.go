@@ -31,7 +31,7 @@ type socket struct {
 	conn     *net.UDPConn
 	call     call
 	out      []byte
-	in       [wire.MaxMessageBytes]byte
+	in       [wire.MaxDatagramBytes]byte
 	answer   wire.Message // in in
 	deadline time.Time    // that the connection has
 }
@@ -55,7 +55,7 @@ func (s *sockets) take(o *Options) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken := &socket{conn: conn, out: make([]byte, 0, wire.MaxMessageBytes)}
+	taken := &socket{conn: conn, out: make([]byte, 0, wire.MaxDatagramBytes)}
 	s.all = append(s.all, taken)
 	return taken, nil
 }
@@ -188,7 +188,7 @@ func (s *socket) receive(until time.Time) (netip.AddrPort, error) {
 		if err != nil {
 			return from, err
 		}
-		if wire.DecodeReply(s.in[:n], &s.answer) == nil {
+		if s.call.client.read(s.in[:n], &s.answer) {
 			return from, nil
 		}
 	}

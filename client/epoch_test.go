@@ -146,6 +146,9 @@ func (f *follower) Watch(changed func(*Map)) func() {
 	return func() {}
 }
 
+// Keys: the clusters of these tests have no tags.
+func (f *follower) Keys() *wire.Keyring { return nil }
+
 func (f *follower) Stale(uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -34,6 +34,8 @@ var (
 	ErrNotMine = errors.New("the cluster file does not match the cluster")
 	// ErrNoChain: no node serves the key.
 	ErrNoChain = errors.New("no chain serves the key")
+	// ErrDenied: the client's identity may not do this.
+	ErrDenied = errors.New("denied: this identity may not do it; use one with another role")
 	// ErrClosed: the client was closed.
 	ErrClosed = errors.New("the client is closed")
 )

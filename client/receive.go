@@ -15,7 +15,7 @@ import (
 func (p *pipeline) receiver() {
 	messages := make([]ipv4.Message, batchMessages)
 	for i := range messages {
-		messages[i].Buffers = [][]byte{make([]byte, wire.MaxMessageBytes)}
+		messages[i].Buffers = [][]byte{make([]byte, wire.MaxDatagramBytes)}
 	}
 	answers := make([]answer, 0, batchMessages)
 	var ends []finished
@@ -26,7 +26,7 @@ func (p *pipeline) receiver() {
 		}
 		answers, ends = answers[:0], ends[:0]
 		for i := range max(n, 0) {
-			answers = decode(&messages[i], answers)
+			answers = decode(p.client, &messages[i], answers)
 		}
 		ends, again := p.deliver(answers, ends)
 		if again {
@@ -44,14 +44,14 @@ type answer struct {
 }
 
 // decode appends a reply, if the datagram is one.
-func decode(m *ipv4.Message, answers []answer) []answer {
+func decode(c *Client, m *ipv4.Message, answers []answer) []answer {
 	from, ok := m.Addr.(*net.UDPAddr)
 	if !ok {
 		return answers
 	}
 	answers = append(answers, answer{})
 	last := &answers[len(answers)-1]
-	if wire.DecodeReply(m.Buffers[0][:m.N], &last.message) != nil {
+	if !c.read(m.Buffers[0][:m.N], &last.message) {
 		return answers[:len(answers)-1]
 	}
 	at := from.AddrPort()

@@ -35,7 +35,7 @@ type outgoing struct {
 func newOutgoing() *outgoing {
 	out := new(outgoing)
 	for i := range out.messages {
-		out.buffers[i] = make([]byte, 0, wire.MaxMessageBytes)
+		out.buffers[i] = make([]byte, 0, wire.MaxDatagramBytes)
 		out.messages[i].Buffers = make([][]byte, 1)
 	}
 	return out

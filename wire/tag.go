@@ -10,6 +10,23 @@ import (
 // Secret is one key of SipHash-2-4.
 type Secret [16]byte
 
+// SecretOf makes a key of its 16 bytes; nil if they are not as many: the holder does not have it.
+func SecretOf(b []byte) *Secret {
+	if len(b) != len(Secret{}) {
+		return nil
+	}
+	s := Secret(b)
+	return &s
+}
+
+// Bytes is what [SecretOf] reads.
+func (s *Secret) Bytes() []byte {
+	if s == nil {
+		return nil
+	}
+	return s[:]
+}
+
 // Keys are the secrets of one generation. Who may not do something does not have its key: a reader has Read alone, a
 // writer has Read and Write, nodes have all. A nil one is one that its holder does not have.
 type Keys struct {
@@ -41,6 +58,15 @@ func (k *Keys) of(op Op) *Secret {
 		return k.Write
 	}
 	return k.Chain
+}
+
+// May reports whether the holder can send messages with this op.
+func (k *Keyring) May(op Op) bool {
+	if k == nil {
+		return true
+	}
+	keys := k.find(k.Sign)
+	return keys != nil && keys.of(op) != nil
 }
 
 func (k *Keyring) find(generation uint32) *Keys {

@@ -904,6 +904,7 @@ type Welcome struct {
 	CellBytes     uint32                 `protobuf:"varint,5,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`
 	Controllers   []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"` // all of them, to attend to
 	Controller    string                 `protobuf:"bytes,7,opt,name=controller,proto3" json:"controller,omitempty"`   // which of them this is: a lease counts controllers, not connections
+	Tags          bool                   `protobuf:"varint,8,opt,name=tags,proto3" json:"tags,omitempty"`              // messages of the data plane carry tags
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -985,6 +986,13 @@ func (x *Welcome) GetController() string {
 		return x.Controller
 	}
 	return ""
+}
+
+func (x *Welcome) GetTags() bool {
+	if x != nil {
+		return x.Tags
+	}
+	return false
 }
 
 type Grant struct {
@@ -1159,6 +1167,7 @@ type MapResponse struct {
 	Nodes         []*MapNode             `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	Chains        []*MapChain            `protobuf:"bytes,5,rep,name=chains,proto3" json:"chains,omitempty"` // every shard stands in one of them
 	Controllers   []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"`
+	Tags          bool                   `protobuf:"varint,7,opt,name=tags,proto3" json:"tags,omitempty"` // messages of the data plane carry tags: the keys come from controllers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1233,6 +1242,13 @@ func (x *MapResponse) GetControllers() []string {
 		return x.Controllers
 	}
 	return nil
+}
+
+func (x *MapResponse) GetTags() bool {
+	if x != nil {
+		return x.Tags
+	}
+	return false
 }
 
 type MapNode struct {
@@ -1387,6 +1403,163 @@ func (x *MapChain) GetShards() []byte {
 	return nil
 }
 
+type KeysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeysRequest) Reset() {
+	*x = KeysRequest{}
+	mi := &file_controller_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeysRequest) ProtoMessage() {}
+
+func (x *KeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeysRequest.ProtoReflect.Descriptor instead.
+func (*KeysRequest) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{17}
+}
+
+type KeysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sign          uint32                 `protobuf:"varint,1,opt,name=sign,proto3" json:"sign,omitempty"` // generation to tag with
+	Keys          []*KeySet              `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeysResponse) Reset() {
+	*x = KeysResponse{}
+	mi := &file_controller_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeysResponse) ProtoMessage() {}
+
+func (x *KeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeysResponse.ProtoReflect.Descriptor instead.
+func (*KeysResponse) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *KeysResponse) GetSign() uint32 {
+	if x != nil {
+		return x.Sign
+	}
+	return 0
+}
+
+func (x *KeysResponse) GetKeys() []*KeySet {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// KeySet is one generation; a key that the caller may not have is empty.
+type KeySet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Generation    uint32                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Read          []byte                 `protobuf:"bytes,2,opt,name=read,proto3" json:"read,omitempty"`
+	Write         []byte                 `protobuf:"bytes,3,opt,name=write,proto3" json:"write,omitempty"`
+	Chain         []byte                 `protobuf:"bytes,4,opt,name=chain,proto3" json:"chain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeySet) Reset() {
+	*x = KeySet{}
+	mi := &file_controller_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeySet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeySet) ProtoMessage() {}
+
+func (x *KeySet) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
+func (*KeySet) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *KeySet) GetGeneration() uint32 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *KeySet) GetRead() []byte {
+	if x != nil {
+		return x.Read
+	}
+	return nil
+}
+
+func (x *KeySet) GetWrite() []byte {
+	if x != nil {
+		return x.Write
+	}
+	return nil
+}
+
+func (x *KeySet) GetChain() []byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
 type FenceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Change        uint64                 `protobuf:"varint,1,opt,name=change,proto3" json:"change,omitempty"`
@@ -1397,7 +1570,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1582,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1595,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{17}
+	return file_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FenceRequest) GetChange() uint64 {
@@ -1448,7 +1621,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1633,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1646,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{18}
+	return file_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FenceResponse) GetLeftUs() uint32 {
@@ -1492,7 +1665,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1677,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +1690,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{19}
+	return file_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StatusRequest) GetFollow() bool {
@@ -1553,7 +1726,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1738,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1751,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{20}
+	return file_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StatusResponse) GetCluster() string {
@@ -1731,7 +1904,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1916,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1929,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{21}
+	return file_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NodeStatus) GetId() uint32 {
@@ -1883,7 +2056,7 @@ type ControllerStatus struct {
 
 func (x *ControllerStatus) Reset() {
 	*x = ControllerStatus{}
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2068,7 @@ func (x *ControllerStatus) String() string {
 func (*ControllerStatus) ProtoMessage() {}
 
 func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2081,7 @@ func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerStatus.ProtoReflect.Descriptor instead.
 func (*ControllerStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{22}
+	return file_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ControllerStatus) GetAddress() string {
@@ -1953,7 +2126,7 @@ type HotShard struct {
 
 func (x *HotShard) Reset() {
 	*x = HotShard{}
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2138,7 @@ func (x *HotShard) String() string {
 func (*HotShard) ProtoMessage() {}
 
 func (x *HotShard) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2151,7 @@ func (x *HotShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HotShard.ProtoReflect.Descriptor instead.
 func (*HotShard) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{23}
+	return file_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HotShard) GetShard() uint32 {
@@ -2041,7 +2214,7 @@ type OperateRequest struct {
 
 func (x *OperateRequest) Reset() {
 	*x = OperateRequest{}
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2226,7 @@ func (x *OperateRequest) String() string {
 func (*OperateRequest) ProtoMessage() {}
 
 func (x *OperateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2239,7 @@ func (x *OperateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
 func (*OperateRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{24}
+	return file_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OperateRequest) GetKind() isOperateRequest_Kind {
@@ -2196,7 +2369,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2381,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2394,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{25}
+	return file_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Move) GetShard() uint32 {
@@ -2256,7 +2429,7 @@ type NodeSpec struct {
 
 func (x *NodeSpec) Reset() {
 	*x = NodeSpec{}
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2441,7 @@ func (x *NodeSpec) String() string {
 func (*NodeSpec) ProtoMessage() {}
 
 func (x *NodeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2454,7 @@ func (x *NodeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpec.ProtoReflect.Descriptor instead.
 func (*NodeSpec) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{26}
+	return file_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeSpec) GetName() string {
@@ -2314,7 +2487,7 @@ type OperateResponse struct {
 
 func (x *OperateResponse) Reset() {
 	*x = OperateResponse{}
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2499,7 @@ func (x *OperateResponse) String() string {
 func (*OperateResponse) ProtoMessage() {}
 
 func (x *OperateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2512,7 @@ func (x *OperateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateResponse.ProtoReflect.Descriptor instead.
 func (*OperateResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{27}
+	return file_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OperateResponse) GetChange() uint64 {
@@ -2360,7 +2533,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2545,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2558,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{28}
+	return file_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PlanResponse) GetShards() uint32 {
@@ -2420,7 +2593,7 @@ type PlanMove struct {
 
 func (x *PlanMove) Reset() {
 	*x = PlanMove{}
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2605,7 @@ func (x *PlanMove) String() string {
 func (*PlanMove) ProtoMessage() {}
 
 func (x *PlanMove) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2618,7 @@ func (x *PlanMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanMove.ProtoReflect.Descriptor instead.
 func (*PlanMove) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{29}
+	return file_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PlanMove) GetShard() uint32 {
@@ -2545,7 +2718,7 @@ const file_controller_proto_rawDesc = "" +
 	"\x05order\x18\x03 \x01(\v2\x1c.netcraq.controller.v1.OrderH\x00R\x05order\x12'\n" +
 	"\x0ewant_inventory\x18\x04 \x01(\bH\x00R\rwantInventory\x12\x1a\n" +
 	"\arefusal\x18\x05 \x01(\tH\x00R\arefusalB\x06\n" +
-	"\x04kind\"\xc9\x01\n" +
+	"\x04kind\"\xdd\x01\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x16\n" +
@@ -2556,7 +2729,8 @@ const file_controller_proto_rawDesc = "" +
 	"\vcontrollers\x18\x06 \x03(\tR\vcontrollers\x12\x1e\n" +
 	"\n" +
 	"controller\x18\a \x01(\tR\n" +
-	"controller\"Y\n" +
+	"controller\x12\x12\n" +
+	"\x04tags\x18\b \x01(\bR\x04tags\"Y\n" +
 	"\x05Grant\x12\x19\n" +
 	"\bstamp_ns\x18\x01 \x01(\x06R\astampNs\x12\x19\n" +
 	"\blease_us\x18\x02 \x01(\rR\aleaseUs\x12\x1a\n" +
@@ -2567,14 +2741,15 @@ const file_controller_proto_rawDesc = "" +
 	"\aconfigs\x18\x03 \x03(\v2!.netcraq.controller.v1.NodeShardsR\aconfigs\"\"\n" +
 	"\n" +
 	"MapRequest\x12\x14\n" +
-	"\x05known\x18\x01 \x01(\x04R\x05known\"\xea\x01\n" +
+	"\x05known\x18\x01 \x01(\x04R\x05known\"\xfe\x01\n" +
 	"\vMapResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x16\n" +
 	"\x06shards\x18\x03 \x01(\rR\x06shards\x124\n" +
 	"\x05nodes\x18\x04 \x03(\v2\x1e.netcraq.controller.v1.MapNodeR\x05nodes\x127\n" +
 	"\x06chains\x18\x05 \x03(\v2\x1f.netcraq.controller.v1.MapChainR\x06chains\x12 \n" +
-	"\vcontrollers\x18\x06 \x03(\tR\vcontrollers\"\xd2\x01\n" +
+	"\vcontrollers\x18\x06 \x03(\tR\vcontrollers\x12\x12\n" +
+	"\x04tags\x18\a \x01(\bR\x04tags\"\xd2\x01\n" +
 	"\aMapNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2589,7 +2764,18 @@ const file_controller_proto_rawDesc = "" +
 	"\amembers\x18\x02 \x03(\rR\amembers\x12\x18\n" +
 	"\alearner\x18\x03 \x01(\rR\alearner\x12\x12\n" +
 	"\x04lost\x18\x04 \x01(\bR\x04lost\x12\x16\n" +
-	"\x06shards\x18\x05 \x01(\fR\x06shards\"<\n" +
+	"\x06shards\x18\x05 \x01(\fR\x06shards\"\r\n" +
+	"\vKeysRequest\"U\n" +
+	"\fKeysResponse\x12\x12\n" +
+	"\x04sign\x18\x01 \x01(\rR\x04sign\x121\n" +
+	"\x04keys\x18\x02 \x03(\v2\x1d.netcraq.controller.v1.KeySetR\x04keys\"h\n" +
+	"\x06KeySet\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\rR\n" +
+	"generation\x12\x12\n" +
+	"\x04read\x18\x02 \x01(\fR\x04read\x12\x14\n" +
+	"\x05write\x18\x03 \x01(\fR\x05write\x12\x14\n" +
+	"\x05chain\x18\x04 \x01(\fR\x05chain\"<\n" +
 	"\fFenceRequest\x12\x16\n" +
 	"\x06change\x18\x01 \x01(\x04R\x06change\x12\x14\n" +
 	"\x05nodes\x18\x02 \x03(\rR\x05nodes\"(\n" +
@@ -2684,11 +2870,12 @@ const file_controller_proto_rawDesc = "" +
 	"\bPlanMove\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x16\n" +
 	"\x06before\x18\x02 \x03(\tR\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x03(\tR\x05after2\x93\x04\n" +
+	"\x05after\x18\x03 \x03(\tR\x05after2\xe6\x04\n" +
 	"\n" +
 	"Controller\x12Z\n" +
 	"\x06Attend\x12\".netcraq.controller.v1.NodeMessage\x1a(.netcraq.controller.v1.ControllerMessage(\x010\x01\x12N\n" +
-	"\x03Map\x12!.netcraq.controller.v1.MapRequest\x1a\".netcraq.controller.v1.MapResponse0\x01\x12R\n" +
+	"\x03Map\x12!.netcraq.controller.v1.MapRequest\x1a\".netcraq.controller.v1.MapResponse0\x01\x12Q\n" +
+	"\x04Keys\x12\".netcraq.controller.v1.KeysRequest\x1a#.netcraq.controller.v1.KeysResponse0\x01\x12R\n" +
 	"\x05Fence\x12#.netcraq.controller.v1.FenceRequest\x1a$.netcraq.controller.v1.FenceResponse\x12W\n" +
 	"\x06Status\x12$.netcraq.controller.v1.StatusRequest\x1a%.netcraq.controller.v1.StatusResponse0\x01\x12X\n" +
 	"\aOperate\x12%.netcraq.controller.v1.OperateRequest\x1a&.netcraq.controller.v1.OperateResponse\x12R\n" +
@@ -2706,7 +2893,7 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_controller_proto_goTypes = []any{
 	(*Leader)(nil),            // 0: netcraq.controller.v1.Leader
 	(*NodeMessage)(nil),       // 1: netcraq.controller.v1.NodeMessage
@@ -2725,30 +2912,33 @@ var file_controller_proto_goTypes = []any{
 	(*MapResponse)(nil),       // 14: netcraq.controller.v1.MapResponse
 	(*MapNode)(nil),           // 15: netcraq.controller.v1.MapNode
 	(*MapChain)(nil),          // 16: netcraq.controller.v1.MapChain
-	(*FenceRequest)(nil),      // 17: netcraq.controller.v1.FenceRequest
-	(*FenceResponse)(nil),     // 18: netcraq.controller.v1.FenceResponse
-	(*StatusRequest)(nil),     // 19: netcraq.controller.v1.StatusRequest
-	(*StatusResponse)(nil),    // 20: netcraq.controller.v1.StatusResponse
-	(*NodeStatus)(nil),        // 21: netcraq.controller.v1.NodeStatus
-	(*ControllerStatus)(nil),  // 22: netcraq.controller.v1.ControllerStatus
-	(*HotShard)(nil),          // 23: netcraq.controller.v1.HotShard
-	(*OperateRequest)(nil),    // 24: netcraq.controller.v1.OperateRequest
-	(*Move)(nil),              // 25: netcraq.controller.v1.Move
-	(*NodeSpec)(nil),          // 26: netcraq.controller.v1.NodeSpec
-	(*OperateResponse)(nil),   // 27: netcraq.controller.v1.OperateResponse
-	(*PlanResponse)(nil),      // 28: netcraq.controller.v1.PlanResponse
-	(*PlanMove)(nil),          // 29: netcraq.controller.v1.PlanMove
-	nil,                       // 30: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                       // 31: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                       // 32: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                       // 33: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*KeysRequest)(nil),       // 17: netcraq.controller.v1.KeysRequest
+	(*KeysResponse)(nil),      // 18: netcraq.controller.v1.KeysResponse
+	(*KeySet)(nil),            // 19: netcraq.controller.v1.KeySet
+	(*FenceRequest)(nil),      // 20: netcraq.controller.v1.FenceRequest
+	(*FenceResponse)(nil),     // 21: netcraq.controller.v1.FenceResponse
+	(*StatusRequest)(nil),     // 22: netcraq.controller.v1.StatusRequest
+	(*StatusResponse)(nil),    // 23: netcraq.controller.v1.StatusResponse
+	(*NodeStatus)(nil),        // 24: netcraq.controller.v1.NodeStatus
+	(*ControllerStatus)(nil),  // 25: netcraq.controller.v1.ControllerStatus
+	(*HotShard)(nil),          // 26: netcraq.controller.v1.HotShard
+	(*OperateRequest)(nil),    // 27: netcraq.controller.v1.OperateRequest
+	(*Move)(nil),              // 28: netcraq.controller.v1.Move
+	(*NodeSpec)(nil),          // 29: netcraq.controller.v1.NodeSpec
+	(*OperateResponse)(nil),   // 30: netcraq.controller.v1.OperateResponse
+	(*PlanResponse)(nil),      // 31: netcraq.controller.v1.PlanResponse
+	(*PlanMove)(nil),          // 32: netcraq.controller.v1.PlanMove
+	nil,                       // 33: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                       // 34: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                       // 35: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                       // 36: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
 	2,  // 0: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
 	3,  // 1: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
 	5,  // 2: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
 	7,  // 3: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
-	30, // 4: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	33, // 4: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
 	4,  // 5: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
 	6,  // 6: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
 	8,  // 7: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
@@ -2758,32 +2948,35 @@ var file_controller_proto_depIdxs = []int32{
 	6,  // 11: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
 	15, // 12: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
 	16, // 13: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	31, // 14: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
-	21, // 15: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
-	22, // 16: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
-	23, // 17: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
-	32, // 18: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
-	25, // 19: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
-	26, // 20: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
-	33, // 21: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
-	29, // 22: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
-	1,  // 23: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
-	13, // 24: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
-	17, // 25: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
-	19, // 26: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
-	24, // 27: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
-	24, // 28: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
-	9,  // 29: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	14, // 30: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	18, // 31: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	20, // 32: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	27, // 33: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	28, // 34: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	29, // [29:35] is the sub-list for method output_type
-	23, // [23:29] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	34, // 14: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	19, // 15: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
+	24, // 16: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
+	25, // 17: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
+	26, // 18: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
+	35, // 19: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	28, // 20: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
+	29, // 21: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
+	36, // 22: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	32, // 23: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
+	1,  // 24: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
+	13, // 25: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
+	17, // 26: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
+	20, // 27: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
+	22, // 28: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
+	27, // 29: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
+	27, // 30: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
+	9,  // 31: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	14, // 32: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	18, // 33: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	21, // 34: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	23, // 35: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	30, // 36: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	31, // 37: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	31, // [31:38] is the sub-list for method output_type
+	24, // [24:31] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_controller_proto_init() }
@@ -2804,7 +2997,7 @@ func file_controller_proto_init() {
 		(*ControllerMessage_WantInventory)(nil),
 		(*ControllerMessage_Refusal)(nil),
 	}
-	file_controller_proto_msgTypes[24].OneofWrappers = []any{
+	file_controller_proto_msgTypes[27].OneofWrappers = []any{
 		(*OperateRequest_Drain)(nil),
 		(*OperateRequest_Undrain)(nil),
 		(*OperateRequest_Remove)(nil),
@@ -2819,7 +3012,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Controller_Attend_FullMethodName  = "/netcraq.controller.v1.Controller/Attend"
 	Controller_Map_FullMethodName     = "/netcraq.controller.v1.Controller/Map"
+	Controller_Keys_FullMethodName    = "/netcraq.controller.v1.Controller/Keys"
 	Controller_Fence_FullMethodName   = "/netcraq.controller.v1.Controller/Fence"
 	Controller_Status_FullMethodName  = "/netcraq.controller.v1.Controller/Status"
 	Controller_Operate_FullMethodName = "/netcraq.controller.v1.Controller/Operate"
@@ -37,6 +38,8 @@ type ControllerClient interface {
 	Attend(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[NodeMessage, ControllerMessage], error)
 	// Map streams the map of the cluster: whole first, then whenever it changed. Agents answer it too.
 	Map(ctx context.Context, in *MapRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[MapResponse], error)
+	// Keys streams the keys of a cluster with tags that the caller's role may have: whole first, then whenever they change.
+	Keys(ctx context.Context, in *KeysRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[KeysResponse], error)
 	// Fence answers when this controller has applied a change of the state: how long its grants to some nodes may still last.
 	Fence(ctx context.Context, in *FenceRequest, opts ...grpc.CallOption) (*FenceResponse, error)
 	// Status streams what the leader knows: nodes, repairs, loads. A controller that does not lead says who does.
@@ -87,6 +90,25 @@ func (c *controllerClient) Map(ctx context.Context, in *MapRequest, opts ...grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_MapClient = grpc.ServerStreamingClient[MapResponse]
 
+func (c *controllerClient) Keys(ctx context.Context, in *KeysRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[KeysResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[2], Controller_Keys_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[KeysRequest, KeysResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_KeysClient = grpc.ServerStreamingClient[KeysResponse]
+
 func (c *controllerClient) Fence(ctx context.Context, in *FenceRequest, opts ...grpc.CallOption) (*FenceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FenceResponse)
@@ -99,7 +121,7 @@ func (c *controllerClient) Fence(ctx context.Context, in *FenceRequest, opts ...
 
 func (c *controllerClient) Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StatusResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[2], Controller_Status_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[3], Controller_Status_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +166,8 @@ type ControllerServer interface {
 	Attend(grpc.BidiStreamingServer[NodeMessage, ControllerMessage]) error
 	// Map streams the map of the cluster: whole first, then whenever it changed. Agents answer it too.
 	Map(*MapRequest, grpc.ServerStreamingServer[MapResponse]) error
+	// Keys streams the keys of a cluster with tags that the caller's role may have: whole first, then whenever they change.
+	Keys(*KeysRequest, grpc.ServerStreamingServer[KeysResponse]) error
 	// Fence answers when this controller has applied a change of the state: how long its grants to some nodes may still last.
 	Fence(context.Context, *FenceRequest) (*FenceResponse, error)
 	// Status streams what the leader knows: nodes, repairs, loads. A controller that does not lead says who does.
@@ -167,6 +191,9 @@ func (UnimplementedControllerServer) Attend(grpc.BidiStreamingServer[NodeMessage
 }
 func (UnimplementedControllerServer) Map(*MapRequest, grpc.ServerStreamingServer[MapResponse]) error {
 	return status.Error(codes.Unimplemented, "method Map not implemented")
+}
+func (UnimplementedControllerServer) Keys(*KeysRequest, grpc.ServerStreamingServer[KeysResponse]) error {
+	return status.Error(codes.Unimplemented, "method Keys not implemented")
 }
 func (UnimplementedControllerServer) Fence(context.Context, *FenceRequest) (*FenceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Fence not implemented")
@@ -218,6 +245,17 @@ func _Controller_Map_Handler(srv interface{}, stream grpc.ServerStream) error {
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_MapServer = grpc.ServerStreamingServer[MapResponse]
+
+func _Controller_Keys_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(KeysRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).Keys(m, &grpc.GenericServerStream[KeysRequest, KeysResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_KeysServer = grpc.ServerStreamingServer[KeysResponse]
 
 func _Controller_Fence_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FenceRequest)
@@ -314,6 +352,11 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Map",
 			Handler:       _Controller_Map_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Keys",
+			Handler:       _Controller_Keys_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -16,7 +16,7 @@ func decode(in *controllerv1.MapResponse) (*topology.Map, error) {
 		return nil, fmt.Errorf("%d shards, and there are at most %d", in.GetShards(), wire.MaxShards)
 	}
 	m := &topology.Map{
-		Version: in.GetVersion(), Cluster: in.GetCluster(), Controllers: in.GetControllers(),
+		Version: in.GetVersion(), Cluster: in.GetCluster(), Controllers: in.GetControllers(), Tags: in.GetTags(),
 		Nodes:  make([]topology.Node, 0, len(in.GetNodes())),
 		Chains: make([]topology.MapChain, 0, len(in.GetChains())), ByShard: make([]uint32, in.GetShards()),
 	}

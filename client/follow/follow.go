@@ -16,6 +16,7 @@ import (
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // maxMapBytes holds the map of the largest cluster.
@@ -40,6 +41,7 @@ type Follower struct {
 	doubt   chan struct{} // asks run to look elsewhere
 
 	newest  atomic.Pointer[topology.Map]
+	keys    atomic.Pointer[wire.Keyring]
 	telling sync.Mutex // held while watchers are told, so that they hear of maps in order
 
 	mu       sync.Mutex
@@ -64,6 +66,9 @@ func Open(ctx context.Context, o Options) (*Follower, error) {
 		source, ok := f.seek(ctx, f.addresses(""))
 		if ok {
 			f.running.Go(func() { f.run(source) })
+			if err := f.awaitKeys(ctx); err != nil {
+				return nil, errors.Join(fmt.Errorf("no keys from any controller: %w", err), f.Close())
+			}
 			return f, nil
 		}
 		if !pause(ctx, retryAfter) {

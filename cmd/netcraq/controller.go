@@ -76,6 +76,7 @@ netcraq node --join, clients follow with --controllers.`,
 	f.DurationVar(&s.Beat, "beat", 0, fmt.Sprintf("time between two signs of life of a node (default %v)", d.Beat))
 	f.DurationVar(&s.Lease, "lease", 0, fmt.Sprintf("how long a node may answer reads without hearing of most controllers (default %v)", d.Lease))
 	f.DurationVar(&s.Suspect, "suspect", 0, fmt.Sprintf("silence after which a node is taken out of its chains (default %v)", d.Suspect))
+	f.BoolVar(&s.Tags, "tags", false, "let every message of the data plane carry a tag, with keys that change every two minutes; needs --identity")
 	f.IntVar(&flags.form.FormWith, "form-with", 0, "nodes that join before the first chains are made (default: --replicas)")
 	f.Float64Var(&flags.balance.HotReads, "hot-reads", 0, "reads a second at each member from which on a chain gets another member (default 50000)")
 	f.Float64Var(&flags.balance.HotNode, "hot-node", 0, "operations a second from which on shards move off a node that does much more than others (default 50000)")
@@ -112,6 +113,9 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 	}
 	if flags.balance.HotReads < 0 || flags.balance.HotNode < 0 {
 		return o, errors.New("--hot-reads and --hot-node are rates, which are not negative")
+	}
+	if flags.form.Settings.Tags && flags.identity == "" {
+		return o, errors.New("--tags needs --identity: whoever may ask for keys without a certificate may do everything")
 	}
 	identity, err := loadIdentity(flags.identity)
 	if err != nil {

@@ -69,6 +69,7 @@ pause, drain it first.`,
 	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "most objects the node stores")
 	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "most client sessions the node remembers")
 	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "longest value the node stores")
+	f.IntVar(&size.ClientRate, "client-rate", 0, "messages a second that the node takes from one client; 0: any number")
 	f.BoolVar(&size.Relay, "relay", false, "as a tail, send ACKs up the chain one by one: for networks or drivers where packets cannot be cloned")
 	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5, W8 or R4", func(name string) error {
 		rule, err := chain.ParseRule(name)
@@ -165,6 +166,7 @@ func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *a
 		return err
 	}
 	flags.plane.chain.Shards, flags.plane.chain.CellBytes = options.Join.Identity.Shards, options.Join.Identity.CellBytes
+	flags.plane.chain.Tags = options.Join.Identity.Tags
 	return nil
 }
 

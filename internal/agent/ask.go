@@ -68,5 +68,6 @@ func (j *Join) askOne(ctx context.Context, controller string, hello *controllerv
 		return id, fmt.Errorf("the controller speaks of %d shards: is it of another version?", welcome.GetShards())
 	}
 	id.Cluster, id.Shards, id.CellBytes = welcome.GetCluster(), int(welcome.GetShards()), int(welcome.GetCellBytes())
+	id.Tags = welcome.GetTags()
 	return id, nil
 }

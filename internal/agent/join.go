@@ -41,6 +41,7 @@ type Identity struct {
 	Term        uint64 `json:"term"` // of the newest leader that was obeyed (C5)
 	Shards      int    `json:"shards"`
 	CellBytes   int    `json:"cell_bytes"`
+	Tags        bool   `json:"tags,omitempty"`
 	Kept        bool   `json:"-"` // it was remembered: the plane has state of that time
 }
 
@@ -154,6 +155,9 @@ func (m *membership) serve(ctx context.Context) error {
 	m.start(m.beat)
 	m.start(m.obey)
 	m.start(m.tellLoad)
+	if m.plane.Info().Options.Tags {
+		m.start(m.keepKeys)
+	}
 	m.start(func(ctx context.Context) { m.relay.follow(ctx, m) })
 	m.start(func(ctx context.Context) { // so that the group does not end before ctx does
 		m.obeying.Lock()

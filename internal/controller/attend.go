@@ -91,7 +91,7 @@ func (c *Controller) welcome(node reconfig.NodeID) *controllerv1.Welcome {
 	f := c.view.formed()
 	return &controllerv1.Welcome{
 		Node: uint32(node), Cluster: f.Settings.Cluster, Shards: uint32(f.Settings.Shards), BeatUs: uint32(f.Settings.Beat.Microseconds()),
-		CellBytes: uint32(f.Settings.CellBytes), Controllers: f.Controllers, Controller: c.options.Address,
+		CellBytes: uint32(f.Settings.CellBytes), Controllers: f.Controllers, Controller: c.options.Address, Tags: f.Settings.Tags,
 	}
 }
 

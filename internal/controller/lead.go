@@ -42,6 +42,7 @@ func (c *Controller) lead(ctx context.Context, l *store.Leadership) {
 		t.hello(a.hello)
 	}
 	t.begin(t.balance)
+	t.begin(t.keepKeys)
 	t.run()
 	c.setTerm(nil)
 	cancel()

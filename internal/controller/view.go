@@ -9,6 +9,7 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/controller/store"
 	"github.com/netcraq/netcraq/internal/reconfig"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // view is what this controller knows to be durable: the state as etcd tells it, change by change. While etcd is away it
@@ -23,6 +24,7 @@ type view struct {
 	leader    store.Leader
 	news      chan struct{} // closed at the next change of anything here
 	clusters  *controllerv1.MapResponse
+	keys      *wire.Keyring // of a cluster with tags
 
 	// The grantor has a lock of its own: beats do not wait while a map is made.
 	granting sync.Mutex

@@ -9,8 +9,8 @@ import (
 // floors are the packages from the ground up. A package imports from the floors below its own only; its tests may also
 // use its neighbours.
 var floors = [][]string{
-	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/security", "internal/priority", "internal/wiregen", "internal/house"},
-	{"internal/chain", "internal/history"},
+	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/priority", "internal/wiregen", "internal/house"},
+	{"internal/chain", "internal/history", "internal/security", "internal/keyring"},
 	{"internal/topology"},
 	{"internal/dataplane", "internal/dataplane/frame"},
 	{"internal/reconfig", "internal/dataplane/conformance", "internal/dataplane/planetest"},

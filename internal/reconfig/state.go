@@ -56,6 +56,7 @@ type Settings struct {
 	Beat      time.Duration // between two beats of a node
 	Lease     time.Duration // that a grant lasts, from the beat's stamp
 	Suspect   time.Duration // silence after which a node is suspected
+	Tags      bool          // messages of the data plane carry tags
 }
 
 // State is all that is durable. Controllers keep it in etcd; everything else is found out again.

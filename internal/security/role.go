@@ -23,6 +23,9 @@ var Roles = []Role{Controller, Node, Admin, Operator, Reader}
 // serves reports whether the role may be at the serving end of a connection.
 func (r Role) serves() bool { return r == Controller || r == Node }
 
+// Writes reports whether the role may write in the data plane.
+func (r Role) Writes() bool { return r == Node || r == Admin || r == Operator }
+
 func parseRole(units []string) (Role, error) {
 	if len(units) == 1 && slices.Contains(Roles, Role(units[0])) {
 		return Role(units[0]), nil

@@ -114,6 +114,23 @@ func (i *Identity) check(ctx context.Context, method string, request any) error 
 	return nil
 }
 
+// RoleOf is the role of who makes a call that an [Identity] has checked; empty without security.
+func RoleOf(ctx context.Context) Role {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return ""
+	}
+	role, err := parseRole(info.State.PeerCertificates[0].Subject.OrganizationalUnit)
+	if err != nil {
+		return ""
+	}
+	return role
+}
+
 func (i *Identity) checkUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if err := i.check(ctx, info.FullMethod, request); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/netcraq/netcraq/internal/reconfig"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // Follower is told what becomes durable, in order, from one goroutine. What it is given is its own.
@@ -18,6 +19,8 @@ type Follower interface {
 	Loaded(Formation, *reconfig.State)
 	// Changed brings one change. Shards that it names may be as they were.
 	Changed(reconfig.Change)
+	// Keyed brings the keys of a cluster with tags.
+	Keyed(*wire.Keyring)
 	// Led says who leads now.
 	Led(Leader)
 }
@@ -40,6 +43,9 @@ func (s *Store) Follow(ctx context.Context, f Follower) error {
 		default:
 			f.Loaded(m.formation, &m.state)
 			f.Led(m.leader)
+			if m.keyring != nil {
+				f.Keyed(m.keyring)
+			}
 			if err := s.watch(ctx, m, f); ctx.Err() == nil {
 				s.report(partFollow, err)
 			}
@@ -87,6 +93,14 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 	}
 	if event.Type != clientv3.EventTypePut {
 		return fmt.Errorf("somebody deleted %s", event.Kv.Key)
+	}
+	if kind == "keys" {
+		var r keysRecord
+		if err := decode(string(event.Kv.Key), event.Kv.Value, &r); err != nil {
+			return err
+		}
+		f.Keyed(r.keyring())
+		return nil
 	}
 	if kind == "settings" {
 		return g.settings(event)

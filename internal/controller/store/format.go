@@ -28,6 +28,7 @@ type settingsRecord struct {
 	SuspectUs   int64    `json:"suspect_us"`
 	Controllers []string `json:"controllers"`
 	FormWith    int      `json:"form_with"`
+	Tags        bool     `json:"tags,omitempty"`
 }
 
 type changeRecord struct {
@@ -100,7 +101,7 @@ func recordOfFormation(f *Formation) settingsRecord {
 	return settingsRecord{
 		Version: formatVersion, Cluster: s.Cluster, Shards: s.Shards, Replicas: s.Replicas, Spread: s.Spread, CellBytes: s.CellBytes,
 		BeatUs: s.Beat.Microseconds(), LeaseUs: s.Lease.Microseconds(), SuspectUs: s.Suspect.Microseconds(),
-		Controllers: f.Controllers, FormWith: f.FormWith,
+		Controllers: f.Controllers, FormWith: f.FormWith, Tags: s.Tags,
 	}
 }
 
@@ -108,7 +109,7 @@ func (r *settingsRecord) formation() Formation {
 	return Formation{
 		Settings: reconfig.Settings{
 			Cluster: r.Cluster, Shards: r.Shards, Replicas: r.Replicas, Spread: r.Spread, CellBytes: r.CellBytes,
-			Beat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs),
+			Beat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs), Tags: r.Tags,
 		},
 		Controllers: r.Controllers, FormWith: r.FormWith,
 	}

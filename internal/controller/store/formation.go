@@ -23,7 +23,7 @@ func (f *Formation) or(defaults *Formation) Formation {
 		Settings: reconfig.Settings{
 			Cluster: cmp.Or(s.Cluster, d.Cluster), Shards: cmp.Or(s.Shards, d.Shards), Replicas: cmp.Or(s.Replicas, d.Replicas),
 			Spread: cmp.Or(s.Spread, d.Spread), CellBytes: cmp.Or(s.CellBytes, d.CellBytes),
-			Beat: cmp.Or(s.Beat, d.Beat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect),
+			Beat: cmp.Or(s.Beat, d.Beat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect), Tags: s.Tags || d.Tags,
 		},
 		Controllers: f.Controllers, FormWith: cmp.Or(f.FormWith, defaults.FormWith),
 	}
@@ -48,6 +48,7 @@ func (f *Formation) agrees(formed *Formation, cluster string) error {
 	differs("--cell-bytes", want.CellBytes, is.CellBytes, want.CellBytes == 0)
 	differs("--beat", want.Beat, is.Beat, want.Beat == 0)
 	differs("--lease", want.Lease, is.Lease, want.Lease == 0)
+	differs("--tags", want.Tags, is.Tags, !want.Tags)
 	differs("--suspect", want.Suspect, is.Suspect, want.Suspect == 0)
 	if len(f.Controllers) > 0 && !slices.Equal(slices.Sorted(slices.Values(f.Controllers)), slices.Sorted(slices.Values(formed.Controllers))) {
 		return fmt.Errorf("the cluster %q in this etcd has the controllers %s, this one was started with %s: for another cluster choose another name with --cluster, "+

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/netcraq/netcraq/internal/reconfig"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // pageShards is how many shards stand in one key. It is part of the format.
@@ -27,6 +28,7 @@ type image struct {
 	revision  int64
 	formed    bool
 	keys      int // of the state: not the leader's
+	keyring   *wire.Keyring
 }
 
 // load reads everything, as it is now.
@@ -52,6 +54,12 @@ func (s *Store) load(ctx context.Context) (*image, error) {
 			}
 			m.leader = Leader{Term: uint64(kv.ModRevision), Address: r.Address}
 			continue
+		case "keys":
+			var r keysRecord
+			if err := decode(string(kv.Key), kv.Value, &r); err != nil {
+				return nil, err
+			}
+			m.keyring = r.keyring()
 		default:
 			if err := s.apply(kind, rest, kv.Key, kv.Value, &m.state, pages); err != nil {
 				return nil, err

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/netcraq/netcraq/internal/reconfig"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // patience is how long a test waits for what must come.
@@ -89,11 +90,12 @@ type recorder struct {
 	loaded  chan *reconfig.State
 	changed chan reconfig.Change
 	led     chan Leader
+	keyed   chan *wire.Keyring
 }
 
 func follow(t *testing.T, s *Store) *recorder {
 	t.Helper()
-	r := &recorder{make(chan *reconfig.State, 100), make(chan reconfig.Change, 100), make(chan Leader, 100)}
+	r := &recorder{make(chan *reconfig.State, 100), make(chan reconfig.Change, 100), make(chan Leader, 100), make(chan *wire.Keyring, 100)}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { done <- s.Follow(ctx, r) }()
@@ -108,6 +110,7 @@ func follow(t *testing.T, s *Store) *recorder {
 
 func (r *recorder) Loaded(_ Formation, s *reconfig.State) { r.loaded <- s }
 func (r *recorder) Changed(c reconfig.Change)             { r.changed <- c }
+func (r *recorder) Keyed(k *wire.Keyring)                 { r.keyed <- k }
 func (r *recorder) Led(l Leader)                          { r.led <- l }
 
 func next[T any](t *testing.T, from chan T) T {

@@ -65,8 +65,8 @@ func TestEveryStatusAndOutcomeHasAVector(t *testing.T) {
 	}
 }
 
-// expressible lists what vectors can show: all but DENIED, which is reserved, and what only several CPUs or missing
-// routes bring about.
+// expressible lists what vectors can show: all but DENIED, which is reserved, what only several CPUs or missing
+// routes bring about, and what planes see to before any rule (T1 to T4).
 func expressible() (texts []string) {
 	for _, s := range wire.Statuss {
 		if s != wire.StatusDenied {
@@ -74,9 +74,18 @@ func expressible() (texts []string) {
 		}
 	}
 	for _, o := range wire.Outcomes {
-		if o != wire.OutcomeContended && o != wire.OutcomeUnroutable {
+		if chains(o) {
 			texts = append(texts, " "+o.String())
 		}
 	}
 	return texts
+}
+
+// chains reports whether the rules of a chain alone can bring an outcome about.
+func chains(o wire.Outcome) bool {
+	switch o {
+	case wire.OutcomeContended, wire.OutcomeUnroutable, wire.OutcomeBadTag, wire.OutcomeLimited:
+		return false
+	}
+	return true
 }
