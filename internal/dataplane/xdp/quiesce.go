@@ -64,8 +64,11 @@ func visitCPUs() error {
 
 // visit moves the calling thread from CPU to CPU.
 func visit(cpus []int) error {
-	// Ahead of all that computes there, if that is allowed: then it waits for softirqs only.
-	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+	// Ahead of all that computes there, if that is allowed: then it waits for softirqs only. Never behind the other threads of
+	// the process: Go's collector spins until this one reaches a safe point, and from ahead, on the same CPU, it would spin for ever.
+	if now, err := unix.SchedGetAttr(0, 0); err == nil && now.Policy != unix.SCHED_FIFO && now.Policy != unix.SCHED_RR {
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+	}
 	for _, cpu := range cpus {
 		var set unix.CPUSet
 		set.Set(cpu)

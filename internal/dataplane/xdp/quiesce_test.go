@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/dataplane/conformance"
@@ -21,6 +24,38 @@ func TestParseCPUs(t *testing.T) {
 	for _, bad := range []string{"", "a", "1-", "1-b"} {
 		if got, err := parseCPUs(bad); err == nil {
 			t.Errorf("%q: %v", bad, got)
+		}
+	}
+}
+
+// TestVisitorIsNotOvertaken: a thread that waits for packets comes before ordinary ones, and is never put behind the rest of
+// a process that is more urgent.
+func TestVisitorIsNotOvertaken(t *testing.T) {
+	ordinary := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
+	urgent := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 2}
+	for _, c := range []struct {
+		before       unix.SchedAttr
+		policy, prio uint32
+	}{{ordinary, unix.SCHED_FIFO, 1}, {urgent, unix.SCHED_RR, 2}} {
+		failed := make(chan error, 1)
+		go func() {
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+			if err := unix.SchedSetAttr(0, &urgent, 0); err != nil {
+				failed <- nil // this user may not have what is tested
+				return
+			}
+			err := unix.SchedSetAttr(0, &c.before, 0)
+			if err == nil {
+				err = visit([]int{0})
+			}
+			after, attrErr := unix.SchedGetAttr(0, 0)
+			if attrErr == nil && (after.Policy != c.policy || after.Priority != c.prio) {
+				attrErr = fmt.Errorf("policy %d with priority %d, want %d with %d", after.Policy, after.Priority, c.policy, c.prio)
+			}
+			failed <- errors.Join(err, attrErr)
+		}()
+		if err := <-failed; err != nil && !errors.Is(err, errNoVisit) {
+			t.Error(err)
 		}
 	}
 }
