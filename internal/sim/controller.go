@@ -237,7 +237,7 @@ func (c *controller) hello(a *agent, h reconfig.Hello) {
 	})
 	c.soon(func() {
 		for id, n := range c.state.Nodes {
-			if n.Name == h.Name && n.Incarnation == h.Incarnation {
+			if n.Name == h.Name && n.Incarnation == h.Incarnation && a.n.agent == a { // else the connection is broken
 				c.attended[id] = a
 				c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.welcome(c, id) }) })
 			}
