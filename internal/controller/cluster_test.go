@@ -22,11 +22,20 @@ import (
 	"github.com/netcraq/netcraq/internal/chain"
 	"github.com/netcraq/netcraq/internal/controller/store"
 	"github.com/netcraq/netcraq/internal/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/priority"
 	"github.com/netcraq/netcraq/internal/reconfig"
 )
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
+
+// TestMain lets the cluster keep its time on a busy machine, as the commands do.
+func TestMain(m *testing.M) {
+	if err := priority.Raise(); err != nil {
+		fmt.Fprintln(os.Stderr, "may be slow on a busy machine:", err)
+	}
+	os.Exit(m.Run())
+}
 
 // logOf writes to the test's log if NETCRAQ_TEST_LOG is set: what runs in the background may outlive the test.
 func logOf(name string) *slog.Logger {
@@ -38,7 +47,7 @@ func logOf(name string) *slog.Logger {
 
 // slack makes the times of a cluster long enough for a machine that runs other tests too.
 func slack() reconfig.Settings {
-	return reconfig.Settings{Shards: 16, CellBytes: 64, Beat: 20 * time.Millisecond, Lease: 300 * time.Millisecond, Suspect: 200 * time.Millisecond}
+	return reconfig.Settings{Shards: 16, CellBytes: 64, Beat: 50 * time.Millisecond, Lease: time.Second, Suspect: 700 * time.Millisecond}
 }
 
 // running is something that serves until it is stopped.
