@@ -253,6 +253,10 @@ func (c *cluster) dial(i int) controllerv1.ControllerClient {
 // client returns a client of the data, which follows the map.
 func (c *cluster) client() *client.Client {
 	c.t.Helper()
+	c.eventually("all controllers know the chains", func() bool { // the client asks any of them
+		change := c.controllers[c.leader()].view.change()
+		return !slices.ContainsFunc(c.controllers, func(one *Controller) bool { return one != nil && one.view.change() < change })
+	})
 	f, err := follow.Open(c.soon(), follow.Options{Addrs: c.addresses})
 	if err != nil {
 		c.t.Fatal(err)
