@@ -75,6 +75,7 @@ func newLabUpCommand(name *string) *cobra.Command {
 	f.BoolVar(&managed, "managed", false, "run controllers, which make chains of the nodes and repair them; else there is one chain of all nodes that never changes")
 	f.IntVar(&m.controllers, "controllers", m.controllers, "with --managed: number of controllers")
 	f.IntVar(&m.replicas, "replicas", m.replicas, "with --managed: members of a chain")
+	m.addTimes(f)
 	f.StringVar(&o.Topology, "topology", lab.Line, "how the nodes are joined: "+lab.Line+", "+lab.LeafSpine+" or "+lab.Fabric+" (every host at both spines; --managed has it if you don't choose)")
 	f.IntVar(&o.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, the chain in this order (--managed: %d unless given)", m.nodes))
 	f.IntVar(&o.Clients, "clients", 1, "number of client hosts")
@@ -89,7 +90,7 @@ func newLabUpCommand(name *string) *cobra.Command {
 // setCommands chooses what the lab runs, and fills in what nobody chose for a managed one.
 func setCommands(c *cobra.Command, o *lab.Options, m *managedFlags, plane string, managed bool) error {
 	if !managed {
-		for _, flag := range []string{"controllers", "replicas"} {
+		for _, flag := range []string{"controllers", "replicas", "beat", "lease", "suspect"} {
 			if c.Flags().Changed(flag) {
 				return usageError(fmt.Errorf("--%s is for a lab with controllers: give --managed", flag))
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -22,6 +23,7 @@ type managedFlags struct {
 	controllers, nodes, shards, replicas int
 	formWith, cellBytes, objects         int
 	plane                                string
+	beat, lease, suspect                 time.Duration // 0: as controllers have it by default
 }
 
 // managedDefaults is the smallest lab that survives the loss of any of its parts and can repair itself.
@@ -34,6 +36,28 @@ func (m *managedFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&m.nodes, "nodes", m.nodes, "number of nodes")
 	f.IntVar(&m.replicas, "replicas", m.replicas, "members of a chain")
 	f.StringVar(&m.plane, "plane", m.plane, "what the nodes run: xdp or soft")
+	m.addTimes(f)
+}
+
+// addTimes adds the flags that a machine needs on which one core has to do what belongs to many machines.
+func (m *managedFlags) addTimes(f *pflag.FlagSet) {
+	f.DurationVar(&m.beat, "beat", 0, "time between two signs of life of a node (default: the controllers')")
+	f.DurationVar(&m.lease, "lease", 0, "how long a node may answer without hearing of most controllers (default: the controllers')")
+	f.DurationVar(&m.suspect, "suspect", 0, "silence after which a node is taken out of its chains (default: the controllers')")
+}
+
+// times are these as arguments of a controller.
+func (m *managedFlags) times() []string {
+	var argv []string
+	for _, t := range []struct {
+		flag string
+		time time.Duration
+	}{{"--beat", m.beat}, {"--lease", m.lease}, {"--suspect", m.suspect}} {
+		if t.time > 0 {
+			argv = append(argv, t.flag, t.time.String())
+		}
+	}
+	return argv
 }
 
 // options makes the lab's.
@@ -78,7 +102,7 @@ func (m *managedFlags) setCommands(o *lab.Options) error {
 		if flags.formWith > 0 {
 			argv = append(argv, "--form-with", strconv.Itoa(flags.formWith))
 		}
-		return argv
+		return append(argv, flags.times()...)
 	}
 	o.Agent = func(l *lab.Lab, h lab.Host) []string {
 		argv := []string{self, "node", "--name", h.Name, "--addr", netip.AddrPortFrom(h.Addr, wire.Port).String(),

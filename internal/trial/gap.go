@@ -70,20 +70,26 @@ type moments []time.Duration
 // longestGap is the longest time without a success that begins between two times and ends by a third. At the first time one
 // begins in any case, and at the third one ends.
 func (m moments) longestGap(from, until, end time.Duration) time.Duration {
-	last, longest := from, time.Duration(0)
-	for _, at := range m {
-		if at < from || at > end {
-			continue
-		}
-		if last < until {
-			longest = max(longest, at-last)
+	_, longest := m.worstGap(from, until, end)
+	return longest
+}
+
+// worstGap also tells when that gap began.
+func (m moments) worstGap(from, until, end time.Duration) (begin, longest time.Duration) {
+	last := from
+	note := func(at time.Duration) {
+		if last < until && at-last > longest {
+			begin, longest = last, at-last
 		}
 		last = at
 	}
-	if last < until {
-		longest = max(longest, end-last)
+	for _, at := range m {
+		if at >= from && at <= end {
+			note(at)
+		}
 	}
-	return longest
+	note(end)
+	return begin, longest
 }
 
 // merge puts the moments of several series into one.

@@ -42,8 +42,8 @@ type JoinResult struct {
 
 // What clients do in a trial of joining.
 const (
-	joinWriters   = 32
-	joinReaders   = 16
+	joinWriters   = 16
+	joinReaders   = 8
 	joinPause     = 5 * time.Millisecond
 	fillPortion   = 10_000
 	fillWindow    = 512
@@ -202,8 +202,10 @@ func (j *join) judge() *JoinResult {
 	}
 	r.MBPerS = r.CopiedMB / r.CopyS
 	var pauses []time.Duration
-	for _, seen := range byShard(j.writers) {
-		pauses = append(pauses, seen.longestGap(j.joined, j.last, j.ended))
+	for shard, seen := range byShard(j.writers) {
+		begin, pause := seen.worstGap(j.joined, j.last, j.ended)
+		j.o.event("shard %d: writes paused for %v, %v after the node was started", shard, pause.Round(100*time.Microsecond), (begin - j.joined).Round(time.Millisecond))
+		pauses = append(pauses, pause)
 		r.BeforeMs = max(r.BeforeMs, milliseconds(seen.longestGap(quiet/2, j.joined, j.joined)))
 	}
 	slices.Sort(pauses)
