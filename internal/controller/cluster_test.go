@@ -122,12 +122,23 @@ func newCluster(t *testing.T, controllers int, s reconfig.Settings) *cluster {
 	}
 	for i := range controllers {
 		c.peers[nameOf(i)] = free[controllers+i]
-		c.dirs = append(c.dirs, t.TempDir())
+		c.dirs = append(c.dirs, memoryDir(t))
 	}
 	for i := range controllers {
 		c.startController(i)
 	}
 	return c
+}
+
+// memoryDir is a directory in memory, if there is one: a disk that many tests share makes etcd wait for seconds.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "netcraq-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func nameOf(i int) string { return fmt.Sprintf("c%d", i+1) }

@@ -55,7 +55,8 @@ type Controller struct {
 	nodes    nodes
 	peers    map[string]*peer
 	term     atomic.Pointer[leading] // nil while it does not lead
-	jumped   atomic.Int64            // when the wall clock was set last; 0: never
+	slow     atomic.Pointer[slowness]
+	jumped   atomic.Int64 // when the wall clock was set last; 0: never
 
 	loading sync.Mutex
 	loads   *reconfig.Loads

@@ -123,7 +123,11 @@ func (t *leading) store(c reconfig.Change) {
 	err := t.leadership.Apply(t.ctx, c)
 	switch {
 	case err == nil:
-		t.c.metrics.stored(&c, t.c.now()-start)
+		took := t.c.now() - start
+		t.c.metrics.stored(&c, took)
+		if took > t.c.view.formed().Settings.Suspect {
+			t.c.slow.Store(&slowness{took, t.c.now()})
+		}
 	case t.ctx.Err() != nil:
 		return
 	case !errors.Is(err, store.ErrDeposed):

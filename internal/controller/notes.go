@@ -17,15 +17,24 @@ const (
 	fullAt = 90
 	// jumpAt is how far wall clock and monotonic clock may part in lookEvery.
 	jumpAt = 500 * time.Millisecond
+	// slowShown is how long a change that took too long is remarked on.
+	slowShown = time.Minute
 	// jumpShown is how long a jump is remarked on.
 	jumpShown = 10 * time.Minute
 )
+
+// slowness is how long it took to store a change.
+type slowness struct{ took, at time.Duration }
 
 // notes are what an operator should know, besides what the leader says, most urgent first.
 func (c *Controller) notes(s *reconfig.State) []string {
 	var notes []string
 	if trouble := c.store.Trouble(); trouble != "" {
 		notes = append(notes, trouble+"; the last good state stays in force and leases go on, but nothing can be changed until this is mended")
+	}
+	if slow := c.slow.Load(); slow != nil && c.now()-slow.at < slowShown {
+		notes = append(notes, fmt.Sprintf("etcd took %v to store a change: writes stop for as long when a node fails; give it a disk of its own",
+			slow.took.Round(time.Millisecond)))
 	}
 	for _, address := range c.view.formed().Controllers {
 		if p := c.peers[address]; p != nil && !p.reachable() {
