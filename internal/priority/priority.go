@@ -17,35 +17,48 @@ const (
 )
 
 // Raise puts this process into the real-time class, or else gives it more than its share. Linux has a priority for each
-// thread; those that are started later inherit it. The error is the kernel's refusal of both.
+// thread; those that are started later inherit it. All have to have the same: Go's collector spins until other threads come to
+// a safe point, which one that is less urgent may not reach meanwhile. The error is the kernel's refusal of both.
 func Raise() error {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return err
-	}
-	for _, thread := range threads {
-		id, err := strconv.Atoi(thread.Name())
-		if err == nil {
-			err = raise(id)
-		}
-		if err != nil && !errors.Is(err, unix.ESRCH) { // a thread may have ended
+	for {
+		raised, err := raiseAll()
+		if err != nil || !raised { // until no thread is left that one started which had not been raised yet
 			return err
 		}
 	}
-	return nil
+}
+
+// raiseAll raises the threads that there are, and reports whether one got into the real-time class.
+func raiseAll() (raised bool, err error) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return false, err
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return false, err
+		}
+		realtime, err := raise(id)
+		if err != nil && !errors.Is(err, unix.ESRCH) { // a thread may have ended
+			return false, err
+		}
+		raised = raised || realtime
+	}
+	return raised, nil
 }
 
 // raise takes round robin: the kernel goes on taking turns among equals, and leaves a part of the time to everybody else. Who was
 // given a place in the real-time class keeps it.
-func raise(thread int) error {
+func raise(thread int) (realtime bool, err error) {
 	now, err := unix.SchedGetAttr(thread, 0)
 	if err != nil || now.Policy == unix.SCHED_RR || now.Policy == unix.SCHED_FIFO {
-		return err
+		return false, err
 	}
 	attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: realTime}
 	err = unix.SchedSetAttr(thread, &attributes, 0)
 	if err == nil || errors.Is(err, unix.ESRCH) {
-		return err
+		return err == nil, err
 	}
-	return unix.Setpriority(unix.PRIO_PROCESS, thread, niceness)
+	return false, unix.Setpriority(unix.PRIO_PROCESS, thread, niceness)
 }
