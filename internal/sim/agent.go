@@ -144,6 +144,9 @@ func (a *agent) order(o reconfig.Order) {
 	term := a.member.Term()
 	a.n.term = max(a.n.term, o.Term)
 	a.n.w.watch.fail(a.member.Order(o))
+	if now := a.member.Term(); now < a.n.term {
+		a.n.w.broken(every, every, "C5: %s obeys term %d after term %d", a.n.name, now, a.n.term)
+	}
 	if a.member.Term() != term {
 		for i, c := range a.n.w.controllers {
 			if a.attends[i] {
