@@ -31,13 +31,13 @@ type Leadership struct {
 // caller should have a reason to think that this leader is gone, but nothing depends on its being right. ErrTaken says
 // that another leads meanwhile.
 func (s *Store) Claim(ctx context.Context, over uint64, address string) (*Leadership, error) {
-	lease, err := s.session.current(ctx)
-	if err != nil {
-		return nil, err
-	}
 	l := &Leadership{store: s}
 	key, mine := s.key("leader"), encode(leaderRecord{formatVersion, address, rand.Uint64()})
-	err = s.retry(ctx, partWrite, func(try context.Context) error {
+	err := s.retry(ctx, partWrite, func(try context.Context) error {
+		lease, err := s.session.current(try) // each time: it may have run out meanwhile
+		if err != nil {
+			return err
+		}
 		response, err := s.client.Txn(try).If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(over))).
 			Then(clientv3.OpPut(key, mine, clientv3.WithLease(lease))).Else(clientv3.OpGet(key)).Commit()
 		if err != nil {

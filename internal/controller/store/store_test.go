@@ -330,3 +330,18 @@ func TestDirectoryInUse(t *testing.T) {
 		t.Errorf("two controllers in one directory: %v", err)
 	}
 }
+
+// TestClaimOutlivesItsLease claims with a lease that has just run out, as after a long stall of etcd's disk.
+func TestClaimOutlivesItsLease(t *testing.T) {
+	s := open(t, Options{Embedded: alone(t)})
+	form(t, s)
+	lease, err := s.session.current(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client.Revoke(within(t), lease); err != nil {
+		t.Fatal(err)
+	}
+	s.session.set(lease) // whether or not the session has noticed
+	lead(t, s, 0)
+}
