@@ -174,6 +174,9 @@ func (l *Leader) Watch(ctx context.Context, follow bool, show func(*Snapshot) bo
 		if status.Code(err) == codes.Canceled && !late.Stop() {
 			err = status.Error(codes.Unavailable, "no answer in time")
 		}
+		if status.Code(err) == codes.Unimplemented { // an agent, which was no leader that could be lost
+			return err
+		}
 		if _, again := l.next(ctx, nil, err); again && lost != nil {
 			lost(plainError(err))
 		}

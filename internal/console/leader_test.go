@@ -44,6 +44,13 @@ func (s *server) Operate(context.Context, *controllerv1.OperateRequest) (*contro
 	return &controllerv1.OperateResponse{Change: 7}, nil
 }
 
+func (s *server) Status(_ *controllerv1.StatusRequest, stream grpc.ServerStreamingServer[controllerv1.StatusResponse]) error {
+	if s.agent {
+		return status.Error(codes.Unimplemented, "an agent")
+	}
+	return stream.Send(&controllerv1.StatusResponse{Leader: s.address})
+}
+
 func (s *server) Map(_ *controllerv1.MapRequest, stream grpc.ServerStreamingServer[controllerv1.MapResponse]) error {
 	return stream.Send(&controllerv1.MapResponse{Controllers: []string{*s.leader.Load()}})
 }
@@ -85,6 +92,20 @@ func TestTheLeaderIsFoundFromAnywhere(t *testing.T) {
 		if err := ask(t, 10*time.Second, start...); err != nil {
 			t.Errorf("from %v: %v", start, err)
 		}
+	}
+}
+
+func TestAnAgentLeadsToTheStatus(t *testing.T) {
+	var leader atomic.Pointer[string]
+	a, agent := serve(t, &leader), serve(t, &leader)
+	agent.agent = true
+	leader.Store(&a.address)
+	l := NewLeader([]string{agent.address}, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if s, err := l.Snapshot(ctx); err != nil || s.Leader != a.address {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
