@@ -65,7 +65,7 @@ func assertClean(t *testing.T, name string) {
 			t.Errorf("device %s left", rootDevice(name, i))
 		}
 	}
-	for _, path := range []string{dir(name), pinRoot + "/" + name} {
+	for _, path := range []string{dir(name), dataDir(name, ""), pinRoot + "/" + name} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s left", path)
 		}

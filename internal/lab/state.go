@@ -22,8 +22,13 @@ func dir(name string) string           { return filepath.Join(labsDir, name) }
 func stateFile(name string) string     { return filepath.Join(dir(name), "lab.json") }
 func clusterFile(name string) string   { return filepath.Join(dir(name), "cluster.yaml") }
 func logFile(name, host string) string { return filepath.Join(dir(name), host+".log") }
-func dataDir(name, host string) string { return filepath.Join(dir(name), host+".data") }
 func pinDir(name, host string) string  { return filepath.Join(pinRoot, name, host) }
+
+// dataRoot holds, per lab and host, what controllers store. It is in memory: each of many machines would have a disk of its own,
+// and one that all of them and everything else share can take a second to store a change.
+const dataRoot = "/dev/shm/netcraq-labs"
+
+func dataDir(name, host string) string { return filepath.Join(dataRoot, name, host) }
 
 // state is what a lab's state file holds. It is written before anything it speaks of is made.
 type state struct {

@@ -265,10 +265,13 @@ func remove(name string) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(dir(name)); err != nil {
-		return err
+	for _, path := range []string{filepath.Join(dataRoot, name), dir(name)} {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
 	}
-	os.Remove(labsDir) // fails, as it should, while there are other labs
+	os.Remove(dataRoot) // fails, as it should, while there are other labs
+	os.Remove(labsDir)  // fails, as it should, while there are other labs
 	return nil
 }
 

@@ -220,6 +220,8 @@ func (f *failover) judge() FailoverRound {
 		pause = max(pause, seen.longestGap(f.noticed, f.ended, f.ended))
 	}
 	r.WriteGapMs, r.RepairPauseMs = milliseconds(write), milliseconds(pause)
+	f.tell("read at a survivor", f.steady)
+	f.tell("write", f.writers)
 	r.ReadGapMs, r.QuietGapMs = f.worst(f.steady, f.failed, f.ended), f.worst(f.steady, quiet/2, f.failed)
 	r.ClientReadGapMs = f.worst(f.nearest, f.failed, f.ended)
 	return r
@@ -236,6 +238,19 @@ func (f *failover) worst(all []*probe, from, to time.Duration) float64 {
 		longest = max(longest, one.seen.longestGap(from, to, to))
 	}
 	return milliseconds(longest)
+}
+
+// tell says which client waited longest for what, and when.
+func (f *failover) tell(what string, all []*probe) {
+	var worst *probe
+	var begin, longest time.Duration
+	for _, one := range all {
+		if at, gap := one.seen.worstGap(f.failed, f.ended, f.ended); gap > longest {
+			worst, begin, longest = one, at, gap
+		}
+	}
+	f.c.setup.event("longest wait for a %s: %v in shard %d, from %v after the failure; its chain was %v", what, longest.Round(time.Millisecond),
+		worst.shard, (begin - f.failed).Round(time.Millisecond), f.before.Names(f.before.Chain(worst.shard)))
 }
 
 // panel draws some time of the round, counted from the failure, in bins.
