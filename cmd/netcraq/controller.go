@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/controller"
 	"github.com/netcraq/netcraq/internal/controller/store"
@@ -121,7 +120,7 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	o.ServerOptions, o.DialOptions = identity.ServerOptions(), []grpc.DialOption{identity.DialOption()}
+	o.Identity = identity
 	addresses, err := flags.addresses()
 	if err != nil {
 		return o, err

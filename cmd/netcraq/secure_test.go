@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,7 +41,7 @@ func TestSecureCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(role security.Role) string { return filepath.Join(dir, string(role)) }
-	m := startManaged(t, host, "--shards", "4", "--tags", "--identity", of(security.Controller))
+	m := startManaged(t, host, "--shards", "4", "--tags", "--metrics", host+":4499", "--identity", of(security.Controller))
 	var node string
 	for i := range 3 {
 		node = fmt.Sprintf("127.77.9.%d:4411", i+2)
@@ -71,6 +73,15 @@ func TestSecureCluster(t *testing.T) {
 		}
 	}
 	m.forge(node)
+	response, err := http.Get("http://" + host + ":4499/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	metrics, err := io.ReadAll(response.Body)
+	if err != nil || !strings.Contains(string(metrics), `netcraq_refused_total{reason="role"} 2`) {
+		t.Errorf("refusals are not counted: %v\n%s", err, metrics)
+	}
 	if v, err := admin.Get(ctx, "k"); err != nil || string(v.Value) != "right" || v.Version != 1 {
 		t.Errorf("after all that the key has %q, version %d, %v", v.Value, v.Version, err)
 	}

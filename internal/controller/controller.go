@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/controller/store"
 	"github.com/netcraq/netcraq/internal/reconfig"
+	"github.com/netcraq/netcraq/internal/security"
 )
 
 // Options say how one controller runs.
@@ -33,8 +33,7 @@ type Options struct {
 	Metrics string // TCP address for Prometheus; empty: none
 	Log     *slog.Logger
 
-	ServerOptions []grpc.ServerOption // credentials and the like; none: no encryption
-	DialOptions   []grpc.DialOption   // towards other controllers; none: no encryption
+	Identity *security.Identity // nil: no encryption
 }
 
 // maxMessageBytes holds what a node has of every shard, even if each is different.
@@ -70,7 +69,7 @@ func New(o Options) (*Controller, error) {
 	o.Store.Log = o.Log
 	c := &Controller{options: o, log: o.Log, began: time.Now(), loads: reconfig.NewLoads(), nodes: nodes{byID: map[reconfig.NodeID]*attendance{}}}
 	c.view = newView(c.now)
-	c.metrics = newMetrics(func() bool { return c.term.Load() != nil })
+	c.metrics = newMetrics(func() bool { return c.term.Load() != nil }, o.Identity.Refusals())
 	var err error
 	if c.listener, err = net.Listen("tcp", o.Address); err != nil {
 		return nil, explainListen("--listen", o.Address, err)
@@ -153,10 +152,7 @@ func (c *Controller) form(ctx context.Context) error {
 }
 
 func (c *Controller) dialOptions() []grpc.DialOption {
-	if len(c.options.DialOptions) == 0 {
-		return []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
-	}
-	return c.options.DialOptions
+	return []grpc.DialOption{c.options.Identity.DialOption()}
 }
 
 func (c *Controller) newServer() *grpc.Server {
@@ -164,7 +160,7 @@ func (c *Controller) newServer() *grpc.Server {
 		grpc.MaxRecvMsgSize(maxMessageBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: silentAfter, Timeout: silentAfter}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: silentAfter / 2, PermitWithoutStream: true}),
-	}, c.options.ServerOptions...)...)
+	}, c.options.Identity.ServerOptions()...)...)
 	controllerv1.RegisterControllerServer(server, c)
 	return server
 }

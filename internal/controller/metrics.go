@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/reconfig"
+	"github.com/netcraq/netcraq/internal/security"
 )
 
 // metrics are for Prometheus.
@@ -31,7 +33,7 @@ type metrics struct {
 	leads     prometheus.GaugeFunc
 }
 
-func newMetrics(leads func() bool) *metrics {
+func newMetrics(leads func() bool, refusals *security.Refusals) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "netcraq", Subsystem: "controller", Name: name, Help: help})
 	}
@@ -61,6 +63,11 @@ func newMetrics(leads func() bool) *metrics {
 		}),
 	}
 	m.registry.MustRegister(m.elections, m.changes, m.epochs, m.barred, m.grants, m.storing, m.step, m.shards, m.nodes, m.copied, m.leads)
+	for reason, n := range map[string]*atomic.Uint64{"stranger": &refusals.Stranger, "expired": &refusals.Expired, "role": &refusals.Role} {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "netcraq", Name: "refused_total",
+			Help: "Connections and calls refused for their certificate.", ConstLabels: prometheus.Labels{"reason": reason}},
+			func() float64 { return float64(n.Load()) }))
+	}
 	return m
 }
 

@@ -20,6 +20,7 @@ type Options struct {
 	Retry       time.Duration // a node that could not complete a copy, or was suspected again, joins no chain for so long, twice as long each time; default 1 s
 	LearnNode   int           // copies to or from one node at a time; default 8
 	LearnAll    int           // copies in the cluster at a time; default 2 for each node
+	Pace        time.Duration // between two times that copies begin, so that repairs leave the machines to their clients; default 200 ms
 	Without     Rule          // rules switched off; zero outside tests
 }
 
@@ -33,6 +34,7 @@ func (o Options) withDefaults(s *Settings) Options {
 		Retry:       cmp.Or(o.Retry, time.Second),
 		LearnNode:   cmp.Or(o.LearnNode, 8),
 		LearnAll:    o.LearnAll,
+		Pace:        cmp.Or(o.Pace, 200*time.Millisecond),
 		Without:     o.Without,
 	}
 }

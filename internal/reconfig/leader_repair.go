@@ -23,6 +23,8 @@ type repair struct {
 	again bool // shards were changing when it was made, which it leaves alone
 	vain  int  // plans in a row of which nothing could be begun
 
+	next time.Duration // when copies may begin again
+
 	short, huddled int
 }
 
@@ -167,10 +169,11 @@ func (d *draft) beginSome(moves []topology.Move, busy int) ([]topology.Move, int
 	if all == 0 {
 		all = 2 * len(l.state.Nodes)
 	}
+	paced := l.time < l.work.next
 	seen := min(window, len(moves))
 	rest := make([]topology.Move, 0, seen)
 	for i, m := range moves[:seen] {
-		if m.Join != 0 && busy >= all {
+		if m.Join != 0 && (busy >= all || paced) {
 			rest = append(rest, moves[i:seen]...)
 			break
 		}
@@ -179,6 +182,7 @@ func (d *draft) beginSome(moves []topology.Move, busy int) ([]topology.Move, int
 			l.work.began = true
 			if m.Join != 0 {
 				busy++
+				l.work.next = l.time + l.options.Pace
 			}
 		case later:
 			rest = append(rest, m)

@@ -77,7 +77,7 @@ func (w *world) precious(n *node) bool {
 }
 
 func (w *world) leaderOptions() reconfig.Options {
-	return reconfig.Options{RepairAfter: w.RepairAfter, Retry: w.RepairAfter / 10, Without: w.Without.Control}
+	return reconfig.Options{RepairAfter: w.RepairAfter, Retry: w.RepairAfter / 10, Pace: 1, Without: w.Without.Control}
 }
 
 // command lets an operator ask the controller that was elected last.
