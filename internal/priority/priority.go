@@ -6,6 +6,7 @@ package priority
 import (
 	"errors"
 	"os"
+	"runtime/debug"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -16,10 +17,18 @@ const (
 	niceness = -10 // where the real-time class is not permitted
 )
 
+// collectAt lets a process's memory grow to five times of what is in use before it is collected: these processes use little, and
+// what the collector takes in the real-time class, clients on the same machine wait for. With Go's own
+// setting a node was seen to take four times as long to join as with 1000.
+const collectAt = 400
+
 // Raise puts this process into the real-time class, or else gives it more than its share. Linux has a priority for each
 // thread; those that are started later inherit it. All have to have the same: Go's collector spins until other threads come to
 // a safe point, which one that is less urgent may not reach meanwhile. The error is the kernel's refusal of both.
 func Raise() error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
+	}
 	for {
 		raised, err := raiseAll()
 		if err != nil || !raised { // until no thread is left that one started which had not been raised yet
