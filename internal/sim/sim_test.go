@@ -157,6 +157,7 @@ const ruleCheckTime = time.Second
 // TestFoundBugs repeats the runs that found something: docs/track-record.md.
 func TestFoundBugs(t *testing.T) {
 	for _, seed := range []uint64{
+		22511, 24037, 24917, // a frozen tail answered dirty reads
 		30, 312, 2311, // a learner copied from the tail, and became a member without what its successor held
 	} {
 		if why := wrong(t, Draw(seed)); why != "" {
