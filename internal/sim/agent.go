@@ -85,7 +85,7 @@ func (a *agent) settle() {
 // settleObject does what is due for an object that has been dirty since the last look (W9).
 func (a *agent) settleObject(number int) {
 	n, key := a.n, a.n.w.keys[number]
-	o := n.w.watch.object(n, number)
+	o := n.seen[number]
 	before := a.dirty[number]
 	if a.dirty[number] = 0; o.Clean() {
 		return

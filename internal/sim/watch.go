@@ -105,30 +105,24 @@ func (v *watch) checkChain(number uint16, key int) {
 		return
 	}
 	shard := int(number)
-	tail := v.tail(members, key)
+	tail := members[len(members)-1].seen[key]
+	tail.Committed = tail.Version // all of it is committed (C2)
 	if acked := v.acked[key]; tail.Committed < acked {
 		v.w.broken(shard, key, "I6: version %d was answered with OK, but the tail has committed %d", acked, tail.Committed)
 	}
-	above := chain.Object{Version: ^uint64(0)}
+	above := ^uint64(0)
 	for _, n := range members {
-		o := v.object(n, key)
+		o := &n.seen[key] // as it was checked when it changed last
 		switch {
-		case o.Version > above.Version:
-			v.w.broken(shard, key, "I4: %s has version %d, its predecessor %d", n.name, o.Version, above.Version)
+		case o.Version > above:
+			v.w.broken(shard, key, "I4: %s has version %d, its predecessor %d", n.name, o.Version, above)
 		case o.Committed > tail.Committed:
 			v.w.broken(shard, key, "I3: %s has committed %d, the tail %d", n.name, o.Committed, tail.Committed)
-		case o.Clean() && (o.Version != tail.Version || !sameValue(&o, &tail)):
+		case o.Clean() && (o.Version != tail.Version || !sameValue(o, &tail)):
 			v.w.broken(shard, key, "I5: %s has a clean version %d, the tail version %d, or their values differ", n.name, o.Version, tail.Version)
 		}
-		above = o
+		above = o.Version
 	}
-}
-
-// tail is the tail's copy of an object, all of which is committed (C2).
-func (v *watch) tail(members []*node, key int) chain.Object {
-	o := v.object(members[len(members)-1], key)
-	o.Committed = o.Version
-	return o
 }
 
 func sameValue(a, b *chain.Object) bool {
@@ -209,7 +203,8 @@ func (v *watch) disagreement(tell func(shard, key int, n *node, o, tail *chain.O
 		if len(members) == 0 {
 			continue // which is told elsewhere
 		}
-		tail := v.tail(members, key)
+		tail := v.object(members[len(members)-1], key)
+		tail.Committed = tail.Version
 		for i, n := range members {
 			o := v.object(n, key)
 			if i == len(members)-1 {
