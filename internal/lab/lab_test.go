@@ -128,7 +128,8 @@ func assertMesh(t *testing.T, l *Lab) {
 	large := strings.Repeat("x", mtuBytes-28) // IP and UDP headers
 	for _, a := range l.Plan.Hosts {
 		for _, b := range l.Plan.Hosts {
-			if a.Name != b.Name && !arrives(t, sockets[a.Name], sockets[b.Name], large, patience) {
+			apart := a.Role == RoleSpine && b.Role == RoleSpine && l.options.Topology == Fabric // they have nothing to say to each other
+			if a.Name != b.Name && !apart && !arrives(t, sockets[a.Name], sockets[b.Name], large, patience) {
 				t.Errorf("%s does not reach %s", a.Name, b.Name)
 			}
 		}
