@@ -106,7 +106,8 @@ func (m *managedFlags) setCommands(o *lab.Options) error {
 	}
 	o.Agent = func(l *lab.Lab, h lab.Host) []string {
 		argv := []string{self, "node", "--name", h.Name, "--addr", netip.AddrPortFrom(h.Addr, wire.Port).String(),
-			"--join", strings.Join(l.Controllers(), ","), "--plane", flags.plane, "--objects", strconv.Itoa(flags.objects)}
+			"--join", strings.Join(l.Controllers(), ","), "--plane", flags.plane, "--objects", strconv.Itoa(flags.objects),
+			"--sessions", strconv.Itoa(max(flags.objects, 100_000))}
 		return append(argv, planeArguments(l, h, flags.plane)...)
 	}
 	return nil
