@@ -19,8 +19,9 @@ func (t *leading) keepKeys() {
 	if !t.c.view.formed().Settings.Tags {
 		return
 	}
-	ring, err := t.leadership.Keys(t.ctx)
-	if err == nil && ring == nil {
+	var err error
+	ring := t.leadership.Keys
+	if ring == nil {
 		first := newKeys(1)
 		ring = &wire.Keyring{Sign: first.Generation, Keys: []wire.Keys{first, newKeys(2)}}
 		err = t.leadership.StoreKeys(t.ctx, ring)

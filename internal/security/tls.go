@@ -67,7 +67,13 @@ func (i *Identity) verifyServer(state tls.ConnectionState) error {
 }
 
 func (i *Identity) verifyClient(state tls.ConnectionState) error {
-	_, err := i.roleOf(state)
+	_, err := i.clientRole(state)
+	return err
+}
+
+// clientRole is the role of who connects, and counts who is refused.
+func (i *Identity) clientRole(state tls.ConnectionState) (Role, error) {
+	role, err := i.roleOf(state)
 	var invalid x509.CertificateInvalidError
 	switch {
 	case err == nil:
@@ -76,7 +82,7 @@ func (i *Identity) verifyClient(state tls.ConnectionState) error {
 	default:
 		i.refusals.Stranger.Add(1)
 	}
-	return err
+	return role, err
 }
 
 func (i *Identity) roleOf(state tls.ConnectionState) (Role, error) {
@@ -100,10 +106,7 @@ func (i *Identity) check(ctx context.Context, method string, request any) error 
 	if !ok {
 		return status.Error(codes.Unauthenticated, "the connection is not secured")
 	}
-	if err := i.verifyClient(info.State); err != nil {
-		return status.Error(codes.Unauthenticated, err.Error())
-	}
-	role, err := i.roleOf(info.State)
+	role, err := i.clientRole(info.State)
 	if err != nil {
 		return status.Error(codes.Unauthenticated, err.Error())
 	}

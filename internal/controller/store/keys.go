@@ -40,18 +40,6 @@ func (r *keysRecord) keyring() *wire.Keyring {
 	return k
 }
 
-// Keys returns the keys that are stored; nil if there are none yet.
-func (l *Leadership) Keys(ctx context.Context) (k *wire.Keyring, err error) {
-	err = l.store.retry(ctx, partWrite, func(try context.Context) error {
-		m, err := l.store.load(try)
-		if err == nil {
-			k = m.keyring
-		}
-		return err
-	})
-	return k, err
-}
-
 // StoreKeys replaces the keys, unless the leadership is over (ErrDeposed).
 func (l *Leadership) StoreKeys(ctx context.Context, k *wire.Keyring) error {
 	leader := l.store.key("leader")

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/netcraq/netcraq/internal/reconfig"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // maxOps is how many operations one transaction may have; etcd's default limit is 128.
@@ -20,6 +21,7 @@ const maxOps = 100
 type Leadership struct {
 	Term  uint64         // grows with every leader
 	State reconfig.State // as it was taken over; the caller's
+	Keys  *wire.Keyring  // as they were taken over; nil: there are none yet
 
 	store  *Store
 	shards []reconfig.Shard
@@ -69,7 +71,7 @@ func (l *Leadership) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.State, l.shards, l.formed = m.state, slices.Clone(m.state.Shards), m.formation
+	l.State, l.shards, l.formed, l.Keys = m.state, slices.Clone(m.state.Shards), m.formation, m.keyring
 	if l.State.Change > 0 {
 		l.change = encode(changeRecord{formatVersion, l.State.Change})
 	}
