@@ -123,17 +123,13 @@ static __always_inline void plan_messages(struct nq_work *w, struct nq_plan *p, 
 static __noinline void plan_tag(struct nq_work *w, const __u8 *message, struct nq_trailer *t, __u32 n)
 {
 	struct nq_keyring *ring = keyring();
-	struct nq_key_set *set;
 
 	if (!ring || n > NQ_ANSWER_BYTES)
 		return;
 	__builtin_memcpy(w->in_bytes, message, NQ_VERSION_BYTES);
 	if (n == NQ_ANSWER_BYTES)
 		__builtin_memcpy(w->in_bytes + NQ_VERSION_BYTES, message + NQ_VERSION_BYTES, 8);
-	set = &ring->sets[ring->sign & (NQ_KEY_SETS - 1)];
-	t->generation = bpf_htonl(set->generation);
-	t->reserved = 0;
-	t->tag = bpf_cpu_to_be64(siphash(w, set, key_of(w->in.base.op), n));
+	*t = trailer_of(w, ring, n);
 }
 
 /* Gives the agent a copy that it has to send itself; else counts it as unroutable. */

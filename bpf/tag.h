@@ -135,38 +135,43 @@ static __always_inline struct nq_keyring *keyring(void)
 	return bpf_map_lookup_elem(&nq_keys, &zero);
 }
 
+/* The trailer of the message of n bytes that stands in w. */
+static __always_inline struct nq_trailer trailer_of(struct nq_work *w, const struct nq_keyring *ring, __u32 n)
+{
+	const struct nq_key_set *set = &ring->sets[ring->sign & (NQ_KEY_SETS - 1)];
+
+	return (struct nq_trailer){
+		.tag = bpf_cpu_to_be64(siphash(w, set, key_of(w->in.base.op), n)),
+		.generation = bpf_htonl(set->generation),
+	};
+}
+
 /* Whether the trailer behind the message of n bytes, which stands in w too, is right. */
 static __noinline int tag_holds(struct xdp_md *ctx, struct nq_work *w, __u32 n)
 {
 	struct nq_keyring *ring = keyring();
+	struct nq_key_set *set;
 	struct nq_trailer t;
 	__u32 generation;
 
 	if (!ring || n > NQ_MAX_MESSAGE_BYTES || bpf_xdp_load_bytes(ctx, NQ_L4_END + n, &t, sizeof(t)))
 		return 0;
 	generation = bpf_ntohl(t.generation);
-	for (int i = 0; i < NQ_KEY_SETS; i++) {
-		struct nq_key_set *set = &ring->sets[i];
-
-		if (set->valid && set->generation == generation && !t.reserved)
-			return siphash(w, set, key_of(w->in.base.op), n) == bpf_be64_to_cpu(t.tag);
-	}
-	return 0;
+	set = &ring->sets[generation & (NQ_KEY_SETS - 1)];
+	if (!set->valid || set->generation != generation || t.reserved)
+		return 0;
+	return siphash(w, set, key_of(w->in.base.op), n) == bpf_be64_to_cpu(t.tag);
 }
 
 /* Puts the trailer behind the message of n bytes in the frame, which has room for it; 0 on success. */
 static __noinline int tag_message(struct xdp_md *ctx, struct nq_work *w, __u32 n)
 {
 	struct nq_keyring *ring = keyring();
-	struct nq_key_set *set;
 	struct nq_trailer t;
 
 	if (!ring || n < NQ_BASE_BYTES || n > NQ_MAX_MESSAGE_BYTES || bpf_xdp_load_bytes(ctx, NQ_L4_END, w->in_bytes, n))
 		return -1;
-	set = &ring->sets[ring->sign & (NQ_KEY_SETS - 1)];
-	t.generation = bpf_htonl(set->generation);
-	t.reserved = 0;
-	t.tag = bpf_cpu_to_be64(siphash(w, set, key_of(w->in.base.op), n));
+	t = trailer_of(w, ring, n);
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END + n, &t, sizeof(t));
 }
 
