@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func (f *clusterFlags) connect(ctx context.Context, o client.Options) (*connecti
 	c := new(connection)
 	if !cluster.Managed() {
 		o.Cluster = cluster
-	} else if c.follower, err = f.follow(ctx, cluster, o.Timeout); err != nil {
+	} else if c.follower, err = f.formed(ctx, cluster, o.Timeout); err != nil {
 		return nil, err
 	} else {
 		o.Follow = c.follower
@@ -111,6 +112,21 @@ func (f *clusterFlags) connect(ctx context.Context, o client.Options) (*connecti
 		return nil, errors.Join(err, c.closeFollower())
 	}
 	return c, nil
+}
+
+// formed follows a cluster once it has chains: one that was just started gets them when enough nodes have joined.
+func (f *clusterFlags) formed(ctx context.Context, c *topology.Cluster, within time.Duration) (*follow.Follower, error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(within, client.DefaultTimeout))
+	defer cancel()
+	follower, err := f.follow(ctx, c, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := follower.Await(ctx, (*topology.Map).Formed); err != nil {
+		err = fmt.Errorf("the cluster still waits for nodes, so nothing can be read or written; `netcraq status` says for how many: %w", err)
+		return nil, errors.Join(err, follower.Close())
+	}
+	return follower, nil
 }
 
 // Close ends both.

@@ -86,19 +86,7 @@ func (m *managed) await(what string, is func(*topology.Map) bool) {
 		}
 		m.t.Cleanup(func() { m.follower.Close() })
 	}
-	reached := make(chan struct{}, 1)
-	stop := m.follower.Watch(func(now *topology.Map) {
-		if is(now) {
-			select {
-			case reached <- struct{}{}:
-			default:
-			}
-		}
-	})
-	defer stop()
-	select {
-	case <-reached:
-	case <-ctx.Done():
+	if m.follower.Await(ctx, is) != nil {
 		m.t.Fatalf("%s: not within %v; the map is %+v", what, formed, m.follower.Map())
 	}
 }
@@ -156,6 +144,25 @@ func TestJoinUnderLoad(t *testing.T) {
 	history := checkHistory(t, <-operations)
 	if history < 100 {
 		t.Errorf("only %d operations", history)
+	}
+}
+
+// TestFirstWriteWaits: a write that comes before the nodes is made once they have formed chains, and one that no nodes ever
+// come for says what is missing.
+func TestFirstWriteWaits(t *testing.T) {
+	m := startManaged(t, "127.1.6.2", "--shards", "4", "--form-with", "1", "--replicas", "1")
+	put := func(timeout string) error {
+		_, _, err := execute(t.Context(), newPutCommand(), "--controllers", m.controller, "--timeout", timeout, "key", "value")
+		return err
+	}
+	if err := put("3s"); err == nil || !strings.Contains(err.Error(), "waits for nodes") {
+		t.Errorf("without nodes: %v", err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- put(formed.String()) }()
+	m.startNode("n1", "127.1.6.30:4411")
+	if err := <-written; err != nil {
+		t.Error(err)
 	}
 }
 

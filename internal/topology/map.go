@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/netcraq/netcraq/wire"
 )
@@ -29,6 +30,11 @@ type MapChain struct {
 
 // Shards is the number of shards.
 func (m *Map) Shards() int { return len(m.ByShard) }
+
+// Formed reports whether shards have chains, or ever had: before, a cluster waits for its first nodes.
+func (m *Map) Formed() bool {
+	return slices.ContainsFunc(m.Chains, func(c MapChain) bool { return c.Epoch > 0 })
+}
 
 // Chain returns the chain of a shard.
 func (m *Map) Chain(shard uint16) *MapChain { return &m.Chains[m.ByShard[shard]] }

@@ -111,22 +111,10 @@ func (c *cluster) client(o client.Options) (*client.Client, error) {
 
 // await waits until the map is as wanted.
 func (c *cluster) await(ctx context.Context, what string, ok func(*topology.Map) bool) error {
-	reached := make(chan struct{}, 1)
-	stop := c.follower.Watch(func(m *topology.Map) {
-		if ok(m) {
-			select {
-			case reached <- struct{}{}:
-			default:
-			}
-		}
-	})
-	defer stop()
-	select {
-	case <-reached:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for %s: %w; %s", what, ctx.Err(), c.describe(c.follower.Map()))
+	if err := c.follower.Await(ctx, ok); err != nil {
+		return fmt.Errorf("waiting for %s: %w; %s", what, err, c.describe(c.follower.Map()))
 	}
+	return nil
 }
 
 // whole reports whether every chain has all the members it should have, and all of them are complete.
