@@ -10,12 +10,12 @@ import (
 // use its neighbours.
 var floors = [][]string{
 	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/priority", "internal/wiregen", "internal/house"},
-	{"internal/chain", "internal/history", "internal/security", "internal/keyring"},
-	{"internal/topology"},
+	{"internal/chain", "internal/history", "internal/security", "internal/keyring", "internal/baseline"},
+	{"internal/topology", "internal/baseline/netchain", "internal/baseline/published"},
 	{"internal/dataplane", "internal/dataplane/frame"},
 	{"internal/reconfig", "internal/dataplane/conformance", "internal/dataplane/planetest"},
-	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow"},
-	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill"},
+	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow", "internal/baseline/soft"},
+	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill", "internal/baseline/sim"},
 	{"internal/controller", "internal/lab", "internal/bench"},
 	{"internal/trial"},
 	{"cmd/netcraq"},
