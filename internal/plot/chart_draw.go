@@ -1,0 +1,197 @@
+package plot
+
+import (
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Of the legend: the length of a sample, and what stands between two entries.
+const (
+	sampleWidth = 24 * vg.Length(1)
+	sampleGap   = 4 * vg.Length(1)
+	entryGap    = 14 * vg.Length(1)
+)
+
+// draw puts the legend above everything, so that it covers no data, and the diagrams below it, row by row.
+func (c *Chart) draw(canvas draw.Canvas) error {
+	canvas.SetColor(color.White)
+	canvas.Fill(canvas.Rectangle.Path())
+	lines := c.legendLines(canvas.Max.X - canvas.Min.X)
+	top := canvas.Max.Y - vg.Points(4)
+	for _, entries := range lines {
+		c.drawLegend(canvas, entries, top)
+		top -= vg.Points(legendHeight)
+	}
+	below := draw.Crop(canvas, 0, 0, 0, top-canvas.Max.Y)
+	rows, columns := c.grid()
+	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: 5 * vg.Millimeter, PadY: 4 * vg.Millimeter, PadTop: vg.Millimeter,
+		PadBottom: vg.Millimeter, PadLeft: vg.Millimeter, PadRight: 4 * vg.Millimeter}
+	for i := range c.Diagrams {
+		p, err := c.Diagrams[i].plot(c.Series)
+		if err != nil {
+			return err
+		}
+		p.Draw(tiles.At(below, i%columns, i/columns))
+	}
+	return nil
+}
+
+// legendLines divides the series that have data, by number, into lines of at most the width.
+func (c *Chart) legendLines(width vg.Length) [][]int {
+	style := plainText()
+	var lines [][]int
+	used := width
+	for i, s := range c.Series {
+		if !c.shows(i) {
+			continue
+		}
+		entry := sampleWidth + sampleGap + style.Width(s.Name) + entryGap
+		if used+entry > width-entryGap {
+			lines, used = append(lines, nil), 0
+		}
+		lines[len(lines)-1] = append(lines[len(lines)-1], i)
+		used += entry
+	}
+	return lines
+}
+
+// shows reports whether any diagram has data of a series.
+func (c *Chart) shows(series int) bool {
+	for _, d := range c.Diagrams {
+		for _, data := range d.Data {
+			if data.Series == series && len(data.Points) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bars reports whether the legend shows boxes instead of strokes.
+func (c *Chart) bars() bool { return len(c.Diagrams) > 0 && c.Diagrams[0].Kind != Lines }
+
+// smooth reports whether a series has no markers anywhere.
+func (c *Chart) smooth(series int) bool {
+	for _, d := range c.Diagrams {
+		for _, data := range d.Data {
+			if data.Series == series && !data.Smooth {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *Chart) drawLegend(canvas draw.Canvas, entries []int, top vg.Length) {
+	style := plainText()
+	style.YAlign = draw.YCenter
+	x, middle := canvas.Min.X+entryGap, top-vg.Points(legendHeight/2)
+	for _, i := range entries {
+		l := c.Series[i].look()
+		if c.bars() {
+			drawBox(&canvas, l, vg.Rectangle{Min: vg.Point{X: x, Y: middle - vg.Points(4)}, Max: vg.Point{X: x + sampleWidth, Y: middle + vg.Points(4)}})
+		} else {
+			canvas.StrokeLine2(l.stroke(), x, middle, x+sampleWidth, middle)
+			if !c.smooth(i) {
+				canvas.DrawGlyph(l.marker(), vg.Point{X: x + sampleWidth/2, Y: middle})
+			}
+		}
+		x += sampleWidth + sampleGap
+		canvas.FillText(style, vg.Point{X: x, Y: middle}, c.Series[i].Name)
+		x += style.Width(c.Series[i].Name) + entryGap
+	}
+}
+
+// plainText is the style of everything that is no title.
+func plainText() text.Style {
+	style := plot.New().Legend.TextStyle
+	style.Font.Variant, style.Font.Size = "Sans", vg.Points(10)
+	return style
+}
+
+// plot makes one diagram.
+func (d *Diagram) plot(styles []Style) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = d.Title, d.X.Label, d.Y.Label
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
+		style.Font.Variant, style.Font.Size = "Sans", vg.Points(10)
+	}
+	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(11), vg.Points(4)
+	p.BackgroundColor = color.White
+	grid := plotter.NewGrid()
+	grid.Vertical.Width, grid.Horizontal.Color = 0, spanColour
+	p.Add(grid)
+	d.scaleY(p)
+	for i, s := range d.Spans {
+		height := math.Pow(p.Y.Max/max(p.Y.Min, 1), 1-lineHeight*float64(i))
+		if !d.Y.Log {
+			height = p.Y.Max * (1 - lineHeight*float64(i))
+		}
+		if err := s.add(p, p.Y.Max, height); err != nil {
+			return nil, err
+		}
+	}
+	if d.Kind == Lines {
+		for _, data := range d.Data {
+			p.Add(lineDrawing{data: data, look: styles[data.Series].look()})
+		}
+		d.scaleX(p)
+	} else {
+		p.Add(barDrawing{diagram: d, styles: styles})
+		var names plot.ConstantTicks
+		for i, name := range d.Categories {
+			names = append(names, plot.Tick{Value: float64(i), Label: name})
+		}
+		p.X.Tick.Marker, p.X.Tick.Length = names, 0
+		p.X.Min, p.X.Max = -0.5, float64(max(len(names), 1))-0.5
+	}
+	return p, nil
+}
+
+func (d *Diagram) scaleY(p *plot.Plot) {
+	least, most := d.extent()
+	if d.Y.Log {
+		p.Y.Scale = plot.LogScale{}
+		p.Y.Min, p.Y.Max = logBounds(least, most)
+	} else {
+		p.Y.Min, p.Y.Max = 0, roundUp(most*1.04)
+	}
+	if len(d.Spans) > 0 && !d.Y.Log {
+		p.Y.Max = roundUp(most * headroom)
+	}
+	p.Y.Tick.Marker = ticker{log: d.Y.Log}
+}
+
+// scaleX leaves a little room at both sides of what lines show.
+func (d *Diagram) scaleX(p *plot.Plot) {
+	const margin = 0.04
+	least, most := math.Inf(1), math.Inf(-1)
+	smooth := true
+	for _, data := range d.Data {
+		smooth = smooth && data.Smooth
+		for _, point := range data.Points {
+			least, most = min(least, point.X), max(most, point.X)
+		}
+	}
+	switch {
+	case least > most:
+		least, most = 1, 2
+	case d.X.Log:
+		room := math.Pow(max(most/least, 2), margin)
+		least, most = least/room, most*room
+		p.X.Scale = plot.LogScale{}
+	case least == most:
+		least, most = least-1, most+1
+	case !smooth:
+		room := margin * (most - least)
+		least, most = least-room, most+room
+	}
+	p.X.Min, p.X.Max = least, most
+	p.X.Tick.Marker = ticker{log: d.X.Log, at: d.At}
+}
