@@ -9,13 +9,13 @@ import (
 // floors are the packages from the ground up. A package imports from the floors below its own only; its tests may also
 // use its neighbours.
 var floors = [][]string{
-	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/priority", "internal/wiregen", "internal/house"},
-	{"internal/chain", "internal/history", "internal/security", "internal/keyring", "internal/baseline"},
+	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/priority", "internal/wiregen", "internal/house", "internal/usl", "internal/cpushare"},
+	{"internal/chain", "internal/history", "internal/security", "internal/keyring", "internal/baseline", "internal/peer/etcd"},
 	{"internal/topology", "internal/baseline/netchain", "internal/baseline/published"},
-	{"internal/dataplane", "internal/dataplane/frame"},
+	{"internal/dataplane", "internal/dataplane/frame", "internal/scale"},
 	{"internal/reconfig", "internal/dataplane/conformance", "internal/dataplane/planetest"},
 	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow", "internal/baseline/soft"},
-	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill", "internal/baseline/sim"},
+	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill", "internal/baseline/sim", "internal/study"},
 	{"internal/controller", "internal/lab", "internal/bench"},
 	{"internal/trial"},
 	{"cmd/netcraq"},
@@ -31,7 +31,7 @@ var reserved = []struct {
 	{"github.com/vishvananda/", []string{"internal/dataplane/xdp", "internal/bench", "internal/lab"}, "links and network namespaces belong to the XDP plane, the benchmarks and the lab"},
 	{"google.golang.org/grpc", []string{"api/agentv1", "api/controllerv1", "internal/security", "internal/agent", "internal/controller", "internal/snapshot", "internal/console", "client/follow", "cmd/netcraq"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{"cmd/netcraq"}, "flags belong to the commands"},
-	{"go.etcd.io/", []string{"internal/controller/store"}, "etcd belongs to the controller's store"},
+	{"go.etcd.io/", []string{"internal/controller/store", "internal/study"}, "etcd belongs to the controller's store, and to those that compare with it"},
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
 }
 
