@@ -1,0 +1,7 @@
+// Package usl fits the Universal Scalability Law to measured throughput:
+//
+//	C(n) = lambda n / (1 + sigma (n-1) + kappa n (n-1))
+//
+// Lambda is what one node does, sigma the part of the work that nodes do one after the other, kappa what each
+// pair of them costs in talk. With kappa throughput has a peak, and nodes beyond it make the system slower.
+package usl
