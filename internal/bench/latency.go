@@ -60,12 +60,8 @@ func Latency(ctx context.Context, o LatencyOptions) (*LatencyResult, error) {
 		return nil, err
 	}
 	defer m.undo.run()
-	for _, p := range m.genPorts() {
-		open, err := openToXDP(p)
-		if err != nil {
-			return nil, err
-		}
-		m.undo.add(func() { open.Close() })
+	if err := m.openToSockets(); err != nil {
+		return nil, err
 	}
 	echo, err := m.echo(o.ValueBytes)
 	if err != nil {

@@ -17,7 +17,7 @@ var floors = [][]string{
 	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow", "internal/baseline/soft"},
 	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill", "internal/baseline/sim", "internal/study"},
 	{"internal/controller", "internal/lab", "internal/bench"},
-	{"internal/trial"},
+	{"internal/trial", "internal/txn"},
 	{"cmd/netcraq"},
 }
 

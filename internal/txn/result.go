@@ -1,0 +1,88 @@
+package txn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Result is what a run found. Transactions count if they ended within the measurement; the checks are of the whole run.
+type Result struct {
+	Clients    int     `json:"clients"`
+	Contention float64 `json:"contention"`
+	HotItems   int     `json:"hot_items"`
+	Items      int     `json:"items"`
+	Locks      int     `json:"locks_per_transaction"`
+	AtOnce     int     `json:"locks_at_once"`
+	Seed       uint64  `json:"seed"`
+	Seconds    float64 `json:"seconds"`
+
+	PerSecond float64 `json:"transactions_per_s"` // committed
+	Commits   uint64  `json:"commits"`
+	Aborts    uint64  `json:"aborts"`     // attempts given up because somebody else held a lock
+	AbortRate float64 `json:"abort_rate"` // share of the attempts
+	P50us     float64 `json:"p50_us"`     // from the first attempt of a transaction until its locks are given back
+	P99us     float64 `json:"p99_us"`
+
+	Violations  uint64 `json:"violations"`   // locks held by two at once
+	LostUpdates uint64 `json:"lost_updates"` // orders of an item that the ledger does not have
+	LostUnits   int64  `json:"lost_units"`   // units ordered, less those in the ledger
+	StaleTokens uint64 `json:"stale_tokens"` // fencing tokens that went back
+
+	Settings []string `json:"settings,omitempty"`
+}
+
+// Sound reports whether the locks kept what they promise.
+func (r *Result) Sound() bool {
+	return r.Violations == 0 && r.LostUpdates == 0 && r.LostUnits == 0 && r.StaleTokens == 0
+}
+
+// Check is an error that says what went wrong with the locks of a run.
+func (r *Result) Check() error {
+	if r.Sound() {
+		return nil
+	}
+	return fmt.Errorf("the locks failed: %d held by two at once, %d updates lost, %d fencing tokens went back", r.Violations, r.LostUpdates, r.StaleTokens)
+}
+
+// worker is what one client did.
+type worker struct {
+	commits, aborts uint64 // within the measurement
+	times           []time.Duration
+	done            totals // of the whole run
+	err             error
+}
+
+func (o *Options) result(all []worker, l *ledger, measured time.Duration) *Result {
+	r := &Result{
+		Clients: o.Clients, Contention: o.Contention, HotItems: o.HotItems(), Items: o.Items, Locks: o.Locks, AtOnce: o.AtOnce,
+		Seed: o.Seed, Seconds: measured.Seconds(), Violations: l.overlaps.Load(), StaleTokens: l.staleToken.Load(),
+	}
+	var times []time.Duration
+	var done totals
+	for i := range all {
+		w := &all[i]
+		r.Commits, r.Aborts = r.Commits+w.commits, r.Aborts+w.aborts
+		done.orders, done.units = done.orders+w.done.orders, done.units+w.done.units
+		times = append(times, w.times...)
+	}
+	found := l.sum()
+	r.LostUpdates, r.LostUnits = done.orders-found.orders, int64(done.units-found.units)
+	slices.Sort(times)
+	r.PerSecond = float64(r.Commits) / r.Seconds
+	r.P50us, r.P99us = quantile(times, 0.5), quantile(times, 0.99)
+	if attempts := r.Commits + r.Aborts; attempts > 0 {
+		r.AbortRate = float64(r.Aborts) / float64(attempts)
+	}
+	return r
+}
+
+// quantile is the smallest time, in microseconds, that at least the share q of the sorted times do not exceed; 0 of none.
+func quantile(sorted []time.Duration, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	at := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return float64(sorted[max(at, 0)].Nanoseconds()) / 1e3
+}
