@@ -7,3 +7,8 @@ import "embed"
 //
 //go:embed vectors/*.txt
 var Vectors embed.FS
+
+// Baselines are the cases for the papers' protocols, in the form that spec/baselines.md explains.
+//
+//go:embed baselines/*.yaml
+var Baselines embed.FS

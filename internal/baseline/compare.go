@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -27,6 +28,14 @@ type Step[S any] struct {
 // same is how packets and states are compared: what is empty is the same as what is not there.
 var same = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})}
 
+// difference explains how two values differ; it is empty if they don't. Explaining is slow, so the usual case is tried first.
+func difference(want, got any) string {
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	return cmp.Diff(want, got, same)
+}
+
 // Run holds a target to a case.
 func Run[S any](t Target[S], c *Case[S]) error {
 	if err := t.Load(c.State); err != nil {
@@ -45,14 +54,14 @@ func check[S any](t Target[S], want Step[S]) error {
 	if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(want.Sent, sent, same); diff != "" {
+	if diff := difference(want.Sent, sent); diff != "" {
 		return fmt.Errorf("%v -> %v, %x: sends other packets (- expected, + sent):\n%s", want.In.From, want.In.To, want.In.Payload, diff)
 	}
 	state, err := t.State()
 	if err != nil {
 		return err
 	}
-	if diff := cmp.Diff(want.Then, state, same); diff != "" {
+	if diff := difference(want.Then, state); diff != "" {
 		return fmt.Errorf("%v -> %v, %x: leaves another state (- expected, + found):\n%s", want.In.From, want.In.To, want.In.Payload, diff)
 	}
 	return nil

@@ -1,0 +1,55 @@
+package baseline
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/netcraq/netcraq/spec"
+)
+
+// clientPort is where clients of the vectors have their sockets.
+const clientPort = 50000
+
+// ReadVectors reads a file of spec/baselines. A field that is not known is an error.
+func ReadVectors(file string, into any) error {
+	text, err := spec.Baselines.ReadFile("baselines/" + file)
+	if err != nil {
+		return err
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("spec/baselines/%s: %w", file, err)
+	}
+	return nil
+}
+
+// Host is the address of a host by its name in the vectors: n1 is 10.88.0.1 with the port of nodes, c1 is 10.88.1.1, a client,
+// with its own; "n1:53" is another port.
+func Host(name string, nodePort uint16) (netip.AddrPort, error) {
+	name, port, other := strings.Cut(name, ":")
+	if len(name) < 2 || !strings.Contains("nc", name[:1]) {
+		return netip.AddrPort{}, fmt.Errorf("%q is no host: want n1, c1 or n1:53", name)
+	}
+	number, err := strconv.ParseUint(name[1:], 10, 8)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("host %q: %w", name, err)
+	}
+	address, at := [4]byte{10, 88, 0, byte(number)}, nodePort
+	if name[0] == 'c' {
+		address[2], at = 1, clientPort
+	}
+	if other {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return netip.AddrPort{}, fmt.Errorf("host %q: port %w", name, err)
+		}
+		at = uint16(n)
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4(address), at), nil
+}
