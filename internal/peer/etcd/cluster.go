@@ -73,7 +73,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// start starts all members before it waits for the first: none is ready without most of the others.
+// start starts all members before it waits for the first: none is ready without most of the others. They are limited once all are up:
+// nothing is measured before.
 func (c *Cluster) start(ctx context.Context) error {
 	for i := range c.options.Members {
 		m, err := c.startMember(i)
@@ -84,6 +85,11 @@ func (c *Cluster) start(ctx context.Context) error {
 	}
 	for _, m := range c.members {
 		if err := m.await(ctx); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.members {
+		if err := m.limit(); err != nil {
 			return err
 		}
 	}

@@ -15,9 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// build compiles the etcd server that go.mod names.
+// build gives the etcd server there is, or compiles the one that go.mod names.
 func build(t *testing.T) string {
 	t.Helper()
+	if path, err := Find(); err == nil {
+		return path
+	}
 	path := filepath.Join(t.TempDir(), "etcd")
 	if out, err := exec.Command("go", "build", "-o", path, "go.etcd.io/etcd/server/v3").CombinedOutput(); err != nil {
 		t.Fatalf("build etcd: %v\n%s", err, out)
@@ -88,5 +91,30 @@ func TestAServerThatEndsIsExplained(t *testing.T) {
 		if _, err := Start(t.Context(), o); err == nil {
 			t.Errorf("%s: started", name)
 		}
+	}
+}
+
+func TestTheServerIsFound(t *testing.T) {
+	t.Setenv(BinaryVariable, "")
+	t.Setenv("PATH", "")
+	dir := t.TempDir()
+	below := filepath.Join(dir, "a", "b")
+	if err := os.MkdirAll(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(below)
+	if path, err := Find(); !errors.Is(err, ErrMissing) {
+		t.Errorf("found %q, %v", path, err)
+	}
+	server := filepath.Join(dir, built)
+	if err := errors.Join(os.Mkdir(filepath.Dir(server), 0o700), os.WriteFile(server, nil, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := Find(); err != nil || path != server {
+		t.Errorf("found %q, %v", path, err)
+	}
+	t.Setenv(BinaryVariable, "/elsewhere")
+	if path, err := Find(); err != nil || path != "/elsewhere" {
+		t.Errorf("found %q, %v", path, err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 const (
 	// readyMessage is in a member's log once it has joined and serves clients.
 	readyMessage = "ready to serve client requests"
-	// readyWithin is long: eleven members that share one CPU take ten seconds.
+	// readyWithin is long: eleven members at once on a busy machine take ten seconds.
 	readyWithin = 90 * time.Second
 )
 
@@ -56,12 +56,15 @@ func (c *Cluster) startMember(i int) (*member, error) {
 		return nil, errors.Join(fmt.Errorf("start etcd: %w", err), m.closeShare())
 	}
 	go m.follow(read)
-	if m.share != nil {
-		if err := m.share.Add(m.command.Process.Pid); err != nil {
-			return nil, errors.Join(err, m.kill())
-		}
-	}
 	return m, nil
+}
+
+// limit leaves the member its share of a CPU from now on.
+func (m *member) limit() error {
+	if m.share == nil {
+		return nil
+	}
+	return m.share.Add(m.command.Process.Pid)
 }
 
 // follow reads the log.
