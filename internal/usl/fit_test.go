@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// study is what the study of etcd found for linearizable reads.
+// study is what the study of etcd found for serializable reads.
 var study = Law{Lambda: 9215.75, Sigma: 0.54, Kappa: 0.047}
 
 // measured gives rounds of a law at 1 to 11 nodes with relative noise.
