@@ -44,6 +44,12 @@ model:
 	@scripts/setup.sh model
 	@scripts/model.sh $(if $(QUICK),quick)
 
+# Every figure of the papers, measured here, and the report: out/figures/report.html. Installs peers that are missing. QUICK=1: few
+# places and short rounds. Goes on with a run that was interrupted.
+.PHONY: figures
+figures: build
+	bin/netcraq bench figures $(if $(QUICK),--quick)
+
 .PHONY: setup
 setup:
 	@scripts/setup.sh

@@ -17,7 +17,8 @@ var floors = [][]string{
 	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow", "internal/baseline/soft"},
 	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill", "internal/baseline/sim", "internal/study"},
 	{"internal/controller", "internal/lab", "internal/bench"},
-	{"internal/trial", "internal/txn"},
+	{"internal/trial", "internal/txn", "internal/figure"},
+	{"internal/figure/papers"},
 	{"cmd/netcraq"},
 }
 

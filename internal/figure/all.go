@@ -1,0 +1,110 @@
+package figure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Tally is what became of several figures.
+type Tally struct {
+	Made    []string      `json:"made"`   // completely
+	Unable  []string      `json:"unable"` // with the reason
+	Failed  []string      `json:"failed"` // with the reason
+	Kept    []string      `json:"kept"`   // made by the run that this one goes on with
+	Elapsed time.Duration `json:"-"`
+}
+
+// batch is a run of several figures that is under way: a file that is there until all are made.
+type batch struct {
+	Quick  bool   `json:"quick"`
+	Binary string `json:"binary"`
+}
+
+// RunAll makes figures one after the other, and goes on with a run of the same kind that was interrupted; figures that it had
+// made are kept. A figure that fails does not stop the others. The error is that of an interruption, or of a disk.
+func RunAll(ctx context.Context, specs []*Spec, o Options) (*Tally, error) {
+	began, tally := time.Now(), new(Tally)
+	defer func() { tally.Elapsed = time.Since(began) }()
+	resumed, err := startBatch(specs, o)
+	if err != nil {
+		return tally, err
+	}
+	after := time.Duration(0)
+	for _, s := range specs {
+		after += s.plan(o.Quick).Budget
+	}
+	progress := o.Progress
+	for _, s := range specs {
+		after -= s.plan(o.Quick).Budget
+		if resumed && made(o.Dir, s) {
+			tally.Kept = append(tally.Kept, s.Name)
+			continue
+		}
+		each := o
+		each.Again = !resumed
+		if progress != nil {
+			each.Progress = func(p Progress) {
+				p.Left += after
+				progress(p)
+			}
+		}
+		failed, runErr := Run(ctx, s, each)
+		if _, err := Publish(o.Dir, specs); err != nil {
+			return tally, err
+		}
+		if ctx.Err() != nil {
+			return tally, ctx.Err()
+		}
+		tally.count(s, failed, runErr)
+	}
+	return tally, os.Remove(batchPath(o.Dir))
+}
+
+func (t *Tally) count(s *Spec, failed int, err error) {
+	unable := new(Unable)
+	switch {
+	case errors.As(err, &unable):
+		t.Unable = append(t.Unable, s.Name+": "+unable.Why)
+	case err != nil:
+		t.Failed = append(t.Failed, s.Name+": "+err.Error())
+	case failed > 0:
+		t.Failed = append(t.Failed, s.Name+": parts of it, see the report")
+	default:
+		t.Made = append(t.Made, s.Name)
+	}
+}
+
+func batchPath(dir string) string { return filepath.Join(dir, "raw", "unfinished.json") }
+
+// startBatch reports whether an interrupted run is gone on with. Else it forgets what was measured before.
+func startBatch(specs []*Spec, o Options) (resumed bool, err error) {
+	built, err := binary()
+	if err != nil {
+		return false, err
+	}
+	now := batch{Quick: o.Quick, Binary: built}
+	text, err := os.ReadFile(batchPath(o.Dir))
+	var before batch
+	if err == nil && !o.Again && json.Unmarshal(text, &before) == nil && before == now {
+		return true, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err := Discard(o.Dir, specs); err != nil {
+		return false, err
+	}
+	return false, writeWhole(batchPath(o.Dir), func(w io.Writer) error { return json.NewEncoder(w).Encode(now) })
+}
+
+// made reports whether a figure's journal is complete.
+func made(dir string, s *Spec) bool {
+	j, err := Read(dir, s.Name)
+	return err == nil && j.Ended() != nil
+}

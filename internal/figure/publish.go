@@ -1,0 +1,118 @@
+package figure
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Names of what is published in a directory of results.
+const (
+	ReportName  = "report.html"
+	SummaryName = "summary.json"
+)
+
+// Publish writes pictures and numbers of every figure of which something was measured, the report of all and the summary. It
+// returns what it found.
+func Publish(dir string, specs []*Spec) ([]*Outcome, error) {
+	outcomes, err := loadAll(dir, specs)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range outcomes {
+		if err := o.publish(dir); err != nil {
+			return nil, err
+		}
+	}
+	return outcomes, errors.Join(
+		writeWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return writeSummary(w, outcomes) }),
+		writeWhole(filepath.Join(dir, ReportName), func(w io.Writer) error { return writeReport(w, dir, specs, outcomes) }),
+	)
+}
+
+// loadAll reads what was found for those figures of which something was tried.
+func loadAll(dir string, specs []*Spec) ([]*Outcome, error) {
+	var outcomes []*Outcome
+	for _, spec := range specs {
+		o, err := Load(dir, spec)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes, nil
+}
+
+// Summary lists the results of all figures that were made.
+func Summary(dir string, specs []*Spec) ([]Result, error) {
+	outcomes, err := loadAll(dir, specs)
+	return summary(outcomes), err
+}
+
+// publish writes the files of one figure, unless they are newer than what was measured and than what draws.
+func (o *Outcome) publish(dir string) error {
+	if o.Empty() || current(filepath.Join(dir, o.Spec.Name+".csv"), path(dir, o.Spec.Name), "/proc/self/exe") {
+		return nil
+	}
+	base := filepath.Join(dir, o.Spec.Name)
+	if _, err := o.Chart().WritePictures(base); err != nil {
+		return err
+	}
+	return writeWhole(base+".csv", o.writeCSV)
+}
+
+// current reports whether a file is there and newer than what it is made from.
+func current(name string, sources ...string) bool {
+	made, err := os.Stat(name)
+	if err != nil {
+		return false
+	}
+	for _, source := range sources {
+		if from, err := os.Stat(source); err != nil || from.ModTime().After(made.ModTime()) {
+			return false
+		}
+	}
+	return true
+}
+
+// files are those of one figure.
+func (o *Outcome) files(dir string) []string {
+	if o.Empty() {
+		return nil
+	}
+	base := filepath.Join(dir, o.Spec.Name)
+	return []string{base + ".svg", base + ".png", base + ".csv", path(dir, o.Spec.Name)}
+}
+
+// writeWhole writes a file that is never seen half written.
+func writeWhole(name string, write func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := write(&text); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(name+".new", text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// Discard forgets what was measured of figures, so that no report mixes it with what comes.
+func Discard(dir string, specs []*Spec) error {
+	for _, s := range specs {
+		for _, name := range []string{path(dir, s.Name), filepath.Join(dir, s.Name+".svg"), filepath.Join(dir, s.Name+".png"), filepath.Join(dir, s.Name+".csv")} {
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}

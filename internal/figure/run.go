@@ -1,0 +1,205 @@
+package figure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+)
+
+// Options say how a figure is run.
+type Options struct {
+	Dir      string // of results
+	Quick    bool
+	Again    bool // don't go on with an interrupted run
+	Progress func(Progress)
+	Say      func(string)
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Figure      string
+	Done, Cells int // measurements, of all rounds
+	Text        string
+	Left        time.Duration // until the figure is done, as far as can be told
+}
+
+// overdue is how many times its budget a figure may take before a round is left unfinished.
+const overdue = 2
+
+// runner is one run of one figure.
+type runner struct {
+	Options
+	spec    *Spec
+	plan    Plan
+	journal *Journal
+	rig     Rig
+	began   time.Time
+	unable  map[string]bool // series that can't be measured here
+	failed  int
+	before  int // measurements that an interrupted run had made
+	done    int // in this run
+}
+
+// Run measures a figure, or what is missing of it. It returns an error if nothing at all could be measured, or if it was
+// interrupted; cells that failed are in the journal, and counted.
+func Run(ctx context.Context, spec *Spec, o Options) (failed int, err error) {
+	r := &runner{Options: o, spec: spec, plan: spec.plan(o.Quick), began: time.Now(), unable: make(map[string]bool)}
+	header, err := r.header()
+	if err != nil {
+		return 0, err
+	}
+	if why := spec.Needs.unmet(); why != "" {
+		return 0, r.refuse(header, why)
+	}
+	var said string
+	if r.journal, said, err = open(o.Dir, header, o.Again); err != nil {
+		return 0, err
+	}
+	defer r.journal.file.Close()
+	if said != "" {
+		r.say(said)
+	}
+	return r.failed, r.measure(ctx)
+}
+
+// unmet says what is missing, or nothing.
+func (n Needs) unmet() string {
+	switch {
+	case n.Root && os.Geteuid() != 0:
+		return "needs root, for network namespaces and XDP programs: run it with sudo"
+	case runtime.NumCPU() < n.CPUs:
+		return fmt.Sprintf("needs %d CPUs, and this process may use %d: with fewer, those compared would take each other's time", n.CPUs, runtime.NumCPU())
+	}
+	return ""
+}
+
+// refuse writes down why a figure can't be made, so that the report can say it.
+func (r *runner) refuse(header Header, why string) error {
+	j, _, err := open(r.Dir, header, true)
+	if err != nil {
+		return err
+	}
+	defer j.file.Close()
+	if err := errors.Join(j.add(Entry{Unable: &Failure{Why: why}}), j.add(Entry{End: &End{At: time.Now(), Load: loadAverage()}})); err != nil {
+		return err
+	}
+	return &Unable{Why: why}
+}
+
+func (r *runner) header() (Header, error) {
+	print, err := r.spec.fingerprint(r.plan)
+	if err != nil {
+		return Header{}, err
+	}
+	built, err := binary()
+	return Header{Figure: r.spec.Name, Quick: r.Quick, Spec: print, Binary: built, Machine: thisMachine(), Began: r.began.UTC()}, err
+}
+
+func (r *runner) say(text string) {
+	if r.Say != nil {
+		r.Say(text)
+	}
+}
+
+// measure opens the rig and measures round after round.
+func (r *runner) measure(ctx context.Context) error {
+	steal, all := stolen()
+	dir, err := os.MkdirTemp("", "netcraq-figure-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r.progress("setting up")
+	r.rig, err = r.spec.Open(ctx, Env{Quick: r.Quick, Plan: r.plan, Dir: dir, Say: func(text string) { r.progress(text) }})
+	if err != nil {
+		return r.couldNotOpen(ctx, err)
+	}
+	defer r.rig.Close()
+	timeUp, err := r.rounds(ctx)
+	if err != nil {
+		return err
+	}
+	end := &End{Settings: r.rig.Settings(), Load: loadAverage(), Seconds: time.Since(r.began).Seconds(), TimeUp: timeUp, At: time.Now().UTC()}
+	if s, a := stolen(); a > all {
+		end.StealPct = 100 * (s - steal) / (a - all)
+	}
+	return r.journal.add(Entry{End: end})
+}
+
+// couldNotOpen ends a run without a rig.
+func (r *runner) couldNotOpen(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	entry := Entry{Failure: &Failure{Why: err.Error()}}
+	if unable := new(Unable); errors.As(err, &unable) {
+		entry = Entry{Unable: &Failure{Why: unable.Why}}
+	} else {
+		r.failed++
+	}
+	return errors.Join(err, r.journal.add(entry), r.journal.add(Entry{End: &End{Load: loadAverage(), Seconds: time.Since(r.began).Seconds(), At: time.Now().UTC()}}))
+}
+
+// rounds measures until all rounds are done, or another one would not fit into the budget.
+func (r *runner) rounds(ctx context.Context) (timeUp bool, err error) {
+	done, cells := r.journal.done(), r.spec.cells(r.plan)
+	r.before = len(done)
+	longest := time.Duration(0)
+	for round := range r.plan.Rounds {
+		began, measured := time.Now(), 0
+		for _, cell := range order(cells, round) {
+			if done[Failure{Cell: cell, Round: round}] || r.unable[cell.Series] {
+				continue
+			}
+			if round > 0 && measured == 0 && time.Since(r.began)+longest > r.plan.Budget || time.Since(r.began) > overdue*r.plan.Budget {
+				return true, nil
+			}
+			if err := r.cell(ctx, cell, round); err != nil {
+				return false, err
+			}
+			measured++
+		}
+		longest = max(longest, time.Since(began))
+	}
+	return false, nil
+}
+
+// cell measures one cell and writes down what came of it. Its error ends the run.
+func (r *runner) cell(ctx context.Context, cell Cell, round int) error {
+	r.progress(fmt.Sprintf("round %d of %d: %s at %s", round+1, r.plan.Rounds, cell.Series, r.spec.X.Place(cell.X)))
+	began := time.Now()
+	within, cancel := context.WithTimeout(ctx, r.plan.Turn+overdue*r.plan.Budget)
+	defer cancel()
+	sample, err := r.rig.Measure(within, cell, r.plan.Turn)
+	unable := new(Unable)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &unable):
+		r.unable[cell.Series] = true
+		r.say(cell.Series + ": " + unable.Why)
+		return r.journal.add(Entry{Unable: &Failure{Cell: cell, Round: round, Why: unable.Why}})
+	case err != nil:
+		r.failed++
+		r.say(fmt.Sprintf("%s at %s: %v", cell.Series, r.spec.X.Place(cell.X), err))
+		return r.journal.add(Entry{Failure: &Failure{Cell: cell, Round: round, Why: err.Error()}})
+	}
+	r.done++
+	return r.journal.add(Entry{Sample: &Measured{Cell: cell, Round: round, Seconds: time.Since(began).Seconds(), At: time.Now().UTC(), Sample: sample}})
+}
+
+// progress tells how far the run is. The time left is what the budget leaves, or less if the pace so far promises it.
+func (r *runner) progress(text string) {
+	if r.Progress == nil {
+		return
+	}
+	cells, elapsed := len(r.spec.cells(r.plan))*r.plan.Rounds, time.Since(r.began)
+	left := r.plan.Budget - elapsed
+	if r.done > 0 {
+		left = min(left, elapsed/time.Duration(r.done)*time.Duration(cells-r.before-r.done))
+	}
+	r.Progress(Progress{Figure: r.spec.Name, Done: r.before + r.done, Cells: cells, Text: text, Left: max(left, 0)})
+}
