@@ -14,7 +14,7 @@ var floors = [][]string{
 	{"internal/topology", "internal/baseline/netchain", "internal/baseline/published"},
 	{"internal/dataplane", "internal/dataplane/frame", "internal/scale"},
 	{"internal/reconfig", "internal/dataplane/conformance", "internal/dataplane/planetest"},
-	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow", "internal/baseline/soft"},
+	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow", "internal/baseline/soft", "internal/baseline/fabric", "internal/baseline/client"},
 	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill", "internal/baseline/sim", "internal/study"},
 	{"internal/controller", "internal/lab", "internal/bench"},
 	{"internal/trial", "internal/txn", "internal/figure"},

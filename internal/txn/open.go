@@ -30,6 +30,7 @@ var openers = []opener{
 		return openNetCRAQ(ctx, o, "client.TryLock and Unlock, time to live "+client.DefaultLockTTL.String(), recordBytes,
 			func(c *client.Client, _ int) Session { return Recipe(c) })
 	}},
+	{"netchain", "NetChain as published: locks by compare-and-swap of the owner's id", openNetChain},
 }
 
 // Systems names what Open knows.

@@ -59,13 +59,19 @@ func ReadSent(b []byte) (Packet, error) {
 
 // Content returns what a plain UDP packet over IPv4 carries, if its lengths agree, whoever it is for.
 func Content(b []byte) ([]byte, bool) {
+	p, ok := Datagram(b)
+	return p.Message, ok
+}
+
+// Datagram is Content with the addresses.
+func Datagram(b []byte) (Packet, bool) {
 	var p Packet
 	if len(b) < HeaderBytes {
-		return nil, false
+		return p, false
 	}
 	read(b, &p)
 	outcome, ours := Judge(b, p.To, &p)
-	return p.Message, ours && outcome == wire.Accepted
+	return p, ours && outcome == wire.Accepted
 }
 
 // Replace puts another content into a packet of [Content]; padding behind it is gone.

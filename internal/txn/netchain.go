@@ -1,0 +1,152 @@
+package txn
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	chainclient "github.com/netcraq/netcraq/internal/baseline/client"
+	"github.com/netcraq/netcraq/internal/baseline/fabric"
+	"github.com/netcraq/netcraq/internal/baseline/netchain"
+)
+
+// swapper is NetChain's compare-and-swap for one query at a time.
+type swapper interface {
+	CompareAndSwap(ctx context.Context, key netchain.Key, expected, value chainclient.Value) (chainclient.Answer, bool, error)
+	Close() error
+}
+
+// chainLocks locks as NetChain's paper says: a lock is a key that holds its owner's id, or zeros. It is taken by CAS of zeros,
+// and given back by CAS of the owner's id, so that only its owner can do that. There are no fencing tokens.
+type chainLocks struct {
+	owner   chainclient.Value
+	clients []swapper // as many as locks asked for at once
+	open    func() (swapper, error)
+}
+
+// ownerOf is the id of a client.
+func ownerOf(number int) (v chainclient.Value) {
+	binary.BigEndian.PutUint64(v[8:], uint64(number)+1)
+	return v
+}
+
+// chainKey is the key of an item's lock.
+func chainKey(item Item) (k netchain.Key) {
+	binary.BigEndian.PutUint32(k[netchain.KeyBytes-4:], uint32(item))
+	return k
+}
+
+// each runs do for some items side by side, each with a client of its own.
+func (c *chainLocks) each(items []Item, do func(i int, with swapper) error) error {
+	for len(c.clients) < len(items) {
+		one, err := c.open()
+		if err != nil {
+			return err
+		}
+		c.clients = append(c.clients, one)
+	}
+	if len(items) == 1 {
+		return do(0, c.clients[0])
+	}
+	failed := make([]error, len(items))
+	var done sync.WaitGroup
+	for i := range items {
+		done.Go(func() { failed[i] = do(i, c.clients[i]) })
+	}
+	done.Wait()
+	return errors.Join(failed...)
+}
+
+// Take counts a lock that already has this client's id as taken: an earlier attempt of the same query did it.
+func (c *chainLocks) Take(ctx context.Context, items []Item, locks []Lock) error {
+	return c.each(items, func(i int, with swapper) error {
+		a, swapped, err := with.CompareAndSwap(ctx, chainKey(items[i]), chainclient.Value{}, c.owner)
+		if err != nil {
+			return fmt.Errorf("take the lock of item %d: %w", items[i], err)
+		}
+		locks[i] = Lock{Taken: swapped || a.Attempts > 1 && string(a.Value) == string(c.owner[:])}
+		return nil
+	})
+}
+
+// Give takes it for done if the lock is not this client's any more: an earlier attempt of the same query did it.
+func (c *chainLocks) Give(ctx context.Context, items []Item, _ []Lock) error {
+	return c.each(items, func(i int, with swapper) error {
+		a, swapped, err := with.CompareAndSwap(ctx, chainKey(items[i]), c.owner, chainclient.Value{})
+		if err == nil && !swapped && a.Attempts == 1 {
+			err = fmt.Errorf("it is held by %x", a.Value)
+		}
+		return given(items[i], err)
+	})
+}
+
+func (c *chainLocks) Close() error {
+	var failed []error
+	for _, one := range c.clients {
+		failed = append(failed, one.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// netChain is a chain of NetChain nodes.
+type netChain struct {
+	chain    []netip.Addr
+	listen   func() (*net.UDPConn, error)
+	settings []string
+	close    func() error
+}
+
+func (n *netChain) Session(_ context.Context, number int) (Session, error) {
+	return &chainLocks{owner: ownerOf(number), open: func() (swapper, error) {
+		return chainclient.NewNetChain(n.chain, true, chainclient.Options{Listen: n.listen, Timeout: patience})
+	}}, nil
+}
+
+func (n *netChain) Settings() []string { return n.settings }
+
+func (n *netChain) Close() error { return n.close() }
+
+// howNetChainLocks is for readers of a figure.
+const howNetChainLocks = "lock: CAS of zeros to the client's id; unlock: CAS back; SEQ of 32 bits; a query is repeated after 1 to 50 ms, by how long answers take"
+
+// openNetChain starts a chain with a place for the lock of every item, all of them free.
+func openNetChain(_ context.Context, o *OpenOptions) (System, error) {
+	if o.Plane != "soft" {
+		return nil, &OptionError{fmt.Sprintf("NetChain's protocol on plane %q: want soft", o.Plane)}
+	}
+	f, err := fabric.Open(0)
+	if err != nil {
+		return nil, err
+	}
+	n := &netChain{listen: f.Listen, close: f.Close, settings: []string{
+		fmt.Sprintf("a chain of %d nodes as published, in a network of software switches behind a TUN device; each client has a UDP socket of its own", chainNodes),
+		howNetChainLocks,
+	}}
+	for i := range chainNodes {
+		at := fabric.NodeAddr(i)
+		node := new(netchain.Node)
+		if err := node.Load(freeLocks(at, o.Items)); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		f.Add(at, node)
+		n.chain = append(n.chain, at)
+	}
+	return n, nil
+}
+
+// freeLocks is the state of a node where nobody holds a lock.
+func freeLocks(at netip.Addr, items int) netchain.State {
+	s := netchain.State{
+		Config: netchain.Config{Self: at, Wide: true, Slots: items, ValueBytes: netchain.CompareBytes, Groups: 1},
+		Index:  make(map[netchain.Key]uint32, items), Cells: make([]netchain.Cell, items),
+	}
+	free := make([]byte, netchain.CompareBytes)
+	for i := range items {
+		s.Index[chainKey(Item(i))], s.Cells[i].Value = uint32(i), free
+	}
+	return s
+}
