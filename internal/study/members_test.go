@@ -12,8 +12,8 @@ import (
 // smallLoad is enough to see that something works.
 var smallLoad = Load{Clients: 20, Duration: 300 * time.Millisecond, Seed: 1}
 
-// server finds etcd.
-func server(t *testing.T) string {
+// needServer finds etcd, or skips the test.
+func needServer(t *testing.T) string {
 	t.Helper()
 	path, err := etcd.Find()
 	if err != nil {
@@ -28,7 +28,7 @@ func server(t *testing.T) string {
 // rig opens a cluster that is closed with the test.
 func rig(t *testing.T, o RigOptions) *Rig {
 	t.Helper()
-	o.Binary, o.Unlimited = server(t), true
+	o.Binary, o.Unlimited = needServer(t), true
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	r, err := OpenRig(ctx, o)
@@ -58,7 +58,7 @@ func TestMixedTransactionsAreCounted(t *testing.T) {
 }
 
 func TestMembersAreComparedInRounds(t *testing.T) {
-	server(t)
+	needServer(t)
 	var said int
 	result, err := Members(t.Context(), MembersOptions{
 		Rig: RigOptions{Unlimited: true, Conns: 4}, Load: smallLoad, Sizes: []int{1, 2, 3}, Rounds: 2, Progress: func(string) { said++ },
