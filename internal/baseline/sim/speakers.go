@@ -1,0 +1,55 @@
+package sim
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/netcraq/netcraq/internal/baseline"
+)
+
+// Runner makes runs, one at a time. It keeps what takes long to make.
+type Runner struct {
+	warm map[warmKey]netchainNodes
+}
+
+// NewRunner makes a runner.
+func NewRunner() *Runner { return &Runner{make(map[warmKey]netchainNodes)} }
+
+// speaker makes the nodes of a run, with every key at its initial value and the writes made that come before.
+func (r *Runner) speaker(c *Config, traced bool) (speaker, error) {
+	switch c.Protocol {
+	case NetChain, NetChain32:
+		return r.newNetChain(c)
+	case Published:
+		return newPublished(c)
+	case Ours:
+		return newOurs(c, traced)
+	}
+	return nil, fmt.Errorf("protocol %q cannot be simulated", c.Protocol)
+}
+
+// before makes the writes of the first key that come before a run: one after the other, on a network without faults, until
+// each is answered.
+func before(s speaker, writes int) error {
+	for i := range writes {
+		r := &Record{Op: Op{Write: true}, Number: -1 - i, Value: initial}
+		node, payload := s.ask(r, 1)
+		client := netip.AddrPortFrom(clientAddr(0), firstClientPort)
+		flying := []baseline.Packet{{From: client, To: nodeAddrPort(node, s.port()), Payload: payload}}
+		answered := false
+		for ; len(flying) > 0; flying = flying[1:] {
+			p := flying[0]
+			if to := endpointOf(p.To.Addr()); to >= firstClient {
+				_, done := s.answer(r, p.Payload)
+				answered = answered || done
+				continue
+			}
+			sent, _ := s.receive(int(endpointOf(p.To.Addr())), 0, p)
+			flying = append(flying, sent...)
+		}
+		if !answered {
+			return fmt.Errorf("write %d of %d before the run was not answered, without any fault", i+1, writes)
+		}
+	}
+	return nil
+}
