@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -74,8 +75,11 @@ func (e *Embedded) config(cluster string, log *zap.Logger) (*embed.Config, error
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 	c.EnableGRPCGateway = false
 	if e.Cert != "" {
-		c.PeerTLSInfo = transport.TLSInfo{CertFile: e.Cert, KeyFile: e.Key, TrustedCAFile: e.Authority, ClientCertAuth: true}
-		c.ClientTLSInfo = c.PeerTLSInfo
+		tls, err := e.tls()
+		if err != nil {
+			return nil, err
+		}
+		c.PeerTLSInfo, c.ClientTLSInfo = tls, tls
 	}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = e.url(self), e.url(self)
 	c.ListenClientUrls, c.AdvertiseClientUrls = nil, e.url(self) // nobody is listened to: what is announced does not matter
@@ -89,6 +93,19 @@ func (e *Embedded) config(cluster string, log *zap.Logger) (*embed.Config, error
 	slices.Sort(members)
 	c.InitialCluster = strings.Join(members, ",")
 	return c, nil
+}
+
+// tls lets in whoever has a certificate of the authority with the common name of this one: a controller. (etcd would
+// take any role's.) Which address it calls from says nothing: a host may have several.
+func (e *Embedded) tls() (transport.TLSInfo, error) {
+	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
+	if err != nil {
+		return transport.TLSInfo{}, fmt.Errorf("the certificate for the embedded etcd: %w", err)
+	}
+	return transport.TLSInfo{
+		CertFile: e.Cert, KeyFile: e.Key, TrustedCAFile: e.Authority, ClientCertAuth: true,
+		AllowedCNs: []string{pair.Leaf.Subject.CommonName}, SkipClientSANVerify: true,
+	}, nil
 }
 
 func (e *Embedded) url(addr string) []url.URL {
