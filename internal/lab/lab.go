@@ -185,6 +185,9 @@ func (l *Lab) Ports(host string) []string {
 	return ports
 }
 
+// NamespaceFile is where a host's network namespace can be entered; empty for the machine's own.
+func (l *Lab) NamespaceFile(host string) string { return nsPath(l.Name, host) }
+
 // Do runs f on a thread inside a host's namespace: sockets that f makes belong to that host, for as long as they live.
 func (l *Lab) Do(host string, f func() error) error {
 	if _, err := l.Host(host); err != nil {

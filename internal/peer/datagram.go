@@ -1,0 +1,206 @@
+package peer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/net/ipv4"
+)
+
+// datagramHeader is what memcached wants before every request over UDP: a number that the answer repeats, and which of how many
+// datagrams this is.
+const datagramHeader = 8
+
+const (
+	// datagramPatience is how long an answer may take before the request is sent again; as long as in NetCRAQ's client.
+	datagramPatience  = 50 * time.Millisecond
+	datagramMax       = 2048
+	datagramsAtOnce   = 64 // in one system call
+	datagramReadBytes = 4 << 20
+)
+
+// datagramPool has sockets that are connected to one server. Each serves one exchange at a time.
+type datagramPool struct {
+	server netip.AddrPort
+
+	mu     sync.Mutex
+	idle   []*datagramLink
+	all    []*datagramLink
+	closed bool
+}
+
+func newDatagramPool(server netip.AddrPort) *datagramPool { return &datagramPool{server: server} }
+
+func (p *datagramPool) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var failed []error
+	for _, l := range p.all {
+		failed = append(failed, l.conn.Close())
+	}
+	p.closed, p.idle, p.all = true, nil, nil
+	return errors.Join(failed...)
+}
+
+func (p *datagramPool) take() (*datagramLink, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, net.ErrClosed
+	}
+	if n := len(p.idle); n > 0 {
+		l := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return l, nil
+	}
+	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(p.server))
+	if err != nil {
+		return nil, err
+	}
+	_ = conn.SetReadBuffer(datagramReadBytes) // less only means that bursts are lost sooner
+	l := &datagramLink{conn: conn, packets: ipv4.NewPacketConn(conn), in: make([]ipv4.Message, datagramsAtOnce)}
+	for i := range l.in {
+		l.in[i].Buffers = [][]byte{make([]byte, datagramMax)}
+	}
+	p.all = append(p.all, l)
+	return l, nil
+}
+
+func (p *datagramPool) release(l *datagramLink) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, l)
+}
+
+// exchange sends requests, again and again those without an answer, until all are answered or ctx ends, and calls got once for each. It
+// returns how often the last was sent.
+func (p *datagramPool) exchange(ctx context.Context, requests [][]byte, got func(i int, answer []byte, err error)) (attempts int) {
+	l, err := p.take()
+	if err != nil {
+		for i := range requests {
+			got(i, nil, err)
+		}
+		return 0
+	}
+	defer p.release(l)
+	l.begin(requests)
+	for err == nil && l.open > 0 {
+		attempts++
+		if err = l.send(); err == nil {
+			err = l.receive(time.Now().Add(datagramPatience), got)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+	}
+	for i, missing := range l.missing {
+		if missing {
+			got(i, nil, err)
+		}
+	}
+	return attempts
+}
+
+// datagramLink is a socket and the exchange that it serves.
+type datagramLink struct {
+	conn    *net.UDPConn
+	packets *ipv4.PacketConn
+	in      []ipv4.Message
+	out     []ipv4.Message
+	first   uint16 // number of the exchange's first request
+	next    uint16 // number of the next exchange's
+	missing []bool // answers, by request
+	open    int    // answers missing
+	message [][]byte
+}
+
+// begin numbers requests. Answers to those of an earlier exchange, which may still come, have other numbers.
+func (l *datagramLink) begin(requests [][]byte) {
+	l.first, l.open = l.next, len(requests)
+	l.next += uint16(len(requests))
+	l.missing, l.message = l.missing[:0], l.message[:0]
+	for i, request := range requests {
+		header := make([]byte, datagramHeader, datagramHeader+len(request))
+		binary.BigEndian.PutUint16(header, l.first+uint16(i))
+		binary.BigEndian.PutUint16(header[4:], 1) // one datagram
+		l.missing, l.message = append(l.missing, true), append(l.message, append(header, request...))
+	}
+}
+
+// send sends the requests that have no answer.
+func (l *datagramLink) send() error {
+	if len(l.message) == 1 {
+		return transient(l.conn.Write(l.message[0]))
+	}
+	l.out = l.out[:0]
+	for i, message := range l.message {
+		if l.missing[i] {
+			l.out = append(l.out, ipv4.Message{Buffers: [][]byte{message}})
+		}
+	}
+	for rest := l.out; len(rest) > 0; {
+		n, err := l.packets.WriteBatch(rest, 0)
+		if err != nil {
+			return transient(n, err)
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// transient drops errors that another attempt may not meet: what is not sent counts as lost.
+func transient(_ int, err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// receive takes answers until none is missing, or for so long.
+func (l *datagramLink) receive(until time.Time, got func(int, []byte, error)) error {
+	if err := l.conn.SetReadDeadline(until); err != nil {
+		return err
+	}
+	for l.open > 0 {
+		n := 1
+		var err error
+		if len(l.message) == 1 {
+			l.in[0].N, err = l.conn.Read(l.in[0].Buffers[0])
+		} else {
+			n, err = l.packets.ReadBatch(l.in[:min(l.open, len(l.in))], 0)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			continue // an error about an earlier datagram, such as one to a server that was not there yet
+		}
+		for i := range l.in[:n] {
+			l.take(l.in[i].Buffers[0][:l.in[i].N], got)
+		}
+	}
+	return nil
+}
+
+// take looks at one datagram.
+func (l *datagramLink) take(datagram []byte, got func(int, []byte, error)) {
+	if len(datagram) < datagramHeader {
+		return
+	}
+	i := int(binary.BigEndian.Uint16(datagram) - l.first)
+	if i >= len(l.missing) || !l.missing[i] {
+		return
+	}
+	l.missing[i] = false
+	l.open--
+	got(i, datagram[datagramHeader:], nil)
+}
