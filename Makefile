@@ -11,7 +11,8 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-m
 BPF_HEADERS := $(wildcard bpf/*.h)
 XDP_OBJECTS := internal/dataplane/xdp/netcraq.o internal/dataplane/xdp/scan.o
 LAB_OBJECTS := internal/lab/fault.o
-BENCH_OBJECTS := internal/bench/loadgen.o
+BENCH_OBJECTS := internal/bench/loadgen.o internal/bench/fault.o
+BASELINE_OBJECTS := internal/baseline/xdp/netchain.o internal/baseline/xdp/published.o
 
 .PHONY: build
 build: bpf
@@ -55,12 +56,15 @@ setup:
 	@scripts/setup.sh
 
 .PHONY: bpf
-bpf: $(XDP_OBJECTS) $(LAB_OBJECTS) $(BENCH_OBJECTS)
+bpf: $(XDP_OBJECTS) $(LAB_OBJECTS) $(BENCH_OBJECTS) $(BASELINE_OBJECTS)
 
 internal/dataplane/xdp/%.o: bpf/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 internal/bench/%.o: bpf/%.bpf.c $(BPF_HEADERS) | setup
+	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
+
+internal/baseline/xdp/%.o: bpf/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 internal/lab/%.o: bpf/%.bpf.c | setup

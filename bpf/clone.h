@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * ACK multicast: one UPDATE in, the answer and all ACKs out. XDP clones only by broadcast to a devmap, and every copy
- * for a device runs the same egress program, on the same CPU and in the order of the slots. So the ingress program
- * writes down all copies in a plan, stamps the plan's number into the frame and broadcasts it to as many slots; the
- * egress program turns each copy it meets into the next one of the plan that leaves by its device.
- */
+/* ACK multicast: one UPDATE in, the answer and all ACKs out, as a plan of fan.h. */
 #ifndef NQ_CLONE_H
 #define NQ_CLONE_H
 
-#define NQ_PLANS 256 /* more than one NAPI poll can leave unsent */
 #define NQ_ANSWER_BYTES (NQ_VERSION_BYTES + 8)
-
-struct nq_copy {
-	__u32 ifindex; /* 0: done */
-	__be32 addr;
-	__be16 port;
-	__u8 answer; /* the client's, else an ACK */
-	__u8 reserved;
-	__u8 dmac[ETH_ALEN];
-	__u8 smac[ETH_ALEN];
-};
 
 struct nq_plan {
 	__u32 answer_bytes;
@@ -30,14 +14,6 @@ struct nq_plan {
 	struct nq_trailer answer_trailer, ack_trailer;
 };
 
-/* What the ingress program puts in place of the Ethernet addresses of a frame it broadcasts. */
-struct nq_stamp {
-	__u32 magic;
-	__u32 plan;
-	__u32 reserved;
-} __attribute__((packed));
-_Static_assert(sizeof(struct nq_stamp) == 2 * ETH_ALEN, "a stamp replaces both addresses");
-
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, NQ_PLANS);
@@ -45,57 +21,9 @@ struct {
 	__type(value, struct nq_plan);
 } nq_plans SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} nq_next_plan SEC(".maps");
-
-/* Row r, column n: a devmap with n slots of port r; row NQ_FAN_ALL: with n slots of every port. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, (NQ_FAN_PORTS + 1) * NQ_FAN_COLUMNS);
-	__type(key, __u32);
-	__array(values, struct {
-		__uint(type, BPF_MAP_TYPE_DEVMAP);
-		__uint(max_entries, 1);
-		__type(key, __u32);
-		__uint(value_size, sizeof(struct bpf_devmap_val));
-	});
-} nq_fans SEC(".maps");
-
 static __always_inline struct nq_plan *new_plan(__u32 *number)
 {
-	__u32 zero = 0;
-	__u32 *next = bpf_map_lookup_elem(&nq_next_plan, &zero);
-
-	if (!next)
-		return 0;
-	*number = (*next)++ & (NQ_PLANS - 1);
-	return bpf_map_lookup_elem(&nq_plans, number);
-}
-
-/* Beside a port, in one argument: the copy is the client's answer, not an ACK. */
-#define NQ_IS_ANSWER (1 << 16)
-
-/* Adds the copy to dst; a BPF_FIB_LKUP_RET_*, 0 on success. */
-static __noinline long plan_copy(struct xdp_md *ctx, struct nq_copy *copy, __be32 addr, __u32 port_answer)
-{
-	struct bpf_fib_lookup fib;
-	__be16 port = port_answer & 0xffff;
-	long rc = fib_lookup(ctx, &fib, addr, port, NQ_ANSWER_BYTES);
-
-	copy->ifindex = 0;
-	if (rc)
-		return rc;
-	copy->ifindex = fib.ifindex;
-	copy->addr = addr;
-	copy->port = port;
-	copy->answer = port_answer >> 16;
-	__builtin_memcpy(copy->dmac, fib.dmac, ETH_ALEN);
-	__builtin_memcpy(copy->smac, fib.smac, ETH_ALEN);
-	return 0;
+	return next_plan(number) ? bpf_map_lookup_elem(&nq_plans, number) : 0;
 }
 
 /* Composes answer and ACK in the plan. */
@@ -160,11 +88,8 @@ static __noinline int punt_copy(struct nq_plan *p, __be32 addr, __u32 port_answe
 static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 {
 	struct nq_chain_config *c = bpf_map_lookup_elem(&nq_chains, &w->slot);
-	__u32 number = 0, n = 0, ifindex = 0, row = NQ_FAN_ALL, cell, same = 1;
+	__u32 number = 0, n = 0, ifindex = 0, same = 1;
 	struct nq_plan *p = new_plan(&number);
-	struct nq_stamp *stamp;
-	struct nq_port *known;
-	void *fan;
 	long rc;
 
 	if (!p || !c)
@@ -199,22 +124,7 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	}
 	if (!n || resize(ctx, NQ_ANSWER_BYTES))
 		return XDP_DROP;
-	stamp = data_of(ctx);
-	if ((void *)(stamp + 1) > end_of(ctx))
-		return XDP_DROP;
-	stamp->magic = NQ_PLAN_MAGIC;
-	stamp->plan = number;
-	stamp->reserved = 0;
-	if (same) {
-		known = bpf_map_lookup_elem(&nq_ports, &ifindex);
-		if (known)
-			row = known->row;
-	}
-	cell = row * NQ_FAN_COLUMNS + n;
-	fan = bpf_map_lookup_elem(&nq_fans, &cell);
-	if (!fan)
-		return drop(0, NQ_OUTCOME_UNROUTABLE);
-	return bpf_redirect_map(fan, 0, BPF_F_BROADCAST);
+	return fan_out(ctx, number, n, same ? ifindex : 0);
 }
 
 /* Ends a copy; n is a constant. */
@@ -241,10 +151,7 @@ static __always_inline int write_copy(struct xdp_md *ctx, struct nq_plan *p, str
 	f = data_of(ctx);
 	if ((void *)(f + 1) + NQ_VERSION_BYTES > end_of(ctx))
 		return XDP_DROP;
-	__builtin_memcpy(f->eth.h_dest, copy->dmac, ETH_ALEN);
-	__builtin_memcpy(f->eth.h_source, copy->smac, ETH_ALEN);
-	*proto_of(f) = bpf_htons(ETH_P_IP);
-	write_l3(f, copy->addr, copy->port, n + trailer_bytes());
+	write_headers(f, copy, n + trailer_bytes());
 	if (!copy->answer) {
 		__builtin_memcpy(f + 1, p->ack, NQ_VERSION_BYTES);
 		return put_trailer(ctx, NQ_VERSION_BYTES, &p->ack_trailer);
@@ -261,23 +168,17 @@ static __always_inline int write_copy(struct xdp_md *ctx, struct nq_plan *p, str
 /* Turns one clone into the plan's next copy for this device; frames without a stamp pass. */
 static __always_inline int egress(struct xdp_md *ctx, __u32 ifindex)
 {
-	struct nq_stamp *stamp = data_of(ctx);
-	struct nq_plan *p;
 	__u32 number;
+	struct nq_plan *p;
+	struct nq_copy *copy;
 
-	if ((void *)(stamp + 1) > end_of(ctx) || stamp->magic != NQ_PLAN_MAGIC)
+	if (!read_stamp(ctx, &number))
 		return XDP_PASS;
-	number = stamp->plan & (NQ_PLANS - 1);
 	p = bpf_map_lookup_elem(&nq_plans, &number);
 	if (!p)
 		return XDP_DROP;
-	for (int i = 0; i < NQ_MAX_CHAIN; i++) {
-		if (p->copies[i].ifindex != ifindex)
-			continue;
-		p->copies[i].ifindex = 0;
-		return write_copy(ctx, p, &p->copies[i]);
-	}
-	return XDP_DROP;
+	copy = take_copy(p->copies, ifindex);
+	return copy ? write_copy(ctx, p, copy) : XDP_DROP;
 }
 
 #endif

@@ -4,8 +4,9 @@
  * state, the same counts for every packet.
  *
  *   packet.h   frames and sums            message.h  messages: checks, answers
- *   state.h    what a node remembers      tables.h   where: tables and locks
- *   route.h    the FIB, TTL, redirects    clone.h    ACK multicast
+ *   state.h    what a node remembers      tables.h   where: tables        lock.h  their locks
+ *   fib.h      the FIB, TTL, redirects    route.h    messages that leave
+ *   fan.h      multicast                  clone.h    of ACKs
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
  *   copy.h     copies between nodes    tag.h     T1 to T4: tags, rates of clients
@@ -23,15 +24,21 @@
 
 #include "state.h"
 
+#include "lock.h"
+
 #include "tables.h"
 
 #include "packet.h"
+
+#include "fib.h"
 
 #include "route.h"
 
 #include "message.h"
 
 #include "tag.h"
+
+#include "fan.h"
 
 #include "clone.h"
 

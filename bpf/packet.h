@@ -95,10 +95,10 @@ static __always_inline __u32 pair(__u16 first, __u16 second)
 }
 
 /*
- * Writes the IPv4 and UDP headers of a packet that this node sends: whole words, summed before they are stored, because
- * a load that spans two fresh stores stalls the CPU.
+ * Writes the IPv4 and UDP headers of a packet that this node makes; ports is both of them, as a word. Whole words, summed
+ * before they are stored, because a load that spans two fresh stores stalls the CPU.
  */
-static __always_inline void write_l3(struct frame *f, __be32 dst, __be16 dport, __u32 message_bytes)
+static __always_inline void write_l3_from(struct frame *f, __be32 src, __be32 dst, __u32 ports, __u32 message_bytes)
 {
 	__u32 total = message_bytes + sizeof(struct iphdr) + sizeof(struct udphdr);
 	__be32 *word = (__be32 *)ip_of(f);
@@ -108,11 +108,16 @@ static __always_inline void write_l3(struct frame *f, __be32 dst, __be16 dport, 
 
 	word[0] = lengths;
 	word[1] = fragment;
-	word[2] = protocol | (__u16)~fold((__u64)lengths + fragment + protocol + nq_self_addr + dst) << NQ_CHECK_SHIFT;
-	word[3] = nq_self_addr;
+	word[2] = protocol | (__u16)~fold((__u64)lengths + fragment + protocol + src + dst) << NQ_CHECK_SHIFT;
+	word[3] = src;
 	word[4] = dst;
-	word[5] = pair(nq_self_port, dport);
+	word[5] = ports;
 	word[6] = pair(bpf_htons(message_bytes + sizeof(struct udphdr)), 0); /* no checksum: the message has its own */
+}
+
+static __always_inline void write_l3(struct frame *f, __be32 dst, __be16 dport, __u32 message_bytes)
+{
+	write_l3_from(f, nq_self_addr, dst, pair(nq_self_port, dport), message_bytes);
 }
 
 /* Both Ethernet addresses, in registers. */
@@ -198,22 +203,11 @@ static __always_inline int make_room(struct xdp_md *ctx, __u32 message_bytes)
 
 enum parsed { PARSED_OURS, PARSED_PASS, PARSED_TRANSIT, PARSED_BAD_CHECKSUM, PARSED_TRUNCATED };
 
-/*
- * Says whether the frame carries a message to this node. On PARSED_OURS the IPv4 header is sound, all lengths agree
- * and *message_bytes (0 to 65507) bytes follow the UDP header; trailing padding may follow them.
- */
-static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_bytes)
+/* Says whether a UDP frame is sound, and how many bytes follow the UDP header. */
+static __always_inline enum parsed measure(struct xdp_md *ctx, struct frame *f, __u32 *message_bytes)
 {
-	struct frame *f = data_of(ctx);
 	__u32 total, room;
 
-	if ((void *)(f + 1) > end_of(ctx))
-		return PARSED_PASS;
-	if (*proto_of(f) != bpf_htons(ETH_P_IP) || *(__u8 *)ip_of(f) != 0x45 || ip_of(f)->protocol != IPPROTO_UDP ||
-	    (ip_of(f)->frag_off & bpf_htons(0x3fff)) || udp_of(f)->dest != nq_self_port)
-		return PARSED_PASS;
-	if (ip_of(f)->daddr != nq_self_addr)
-		return PARSED_TRANSIT;
 	if (!folds_to_ones(sum_words(ip_of(f), 5)))
 		return PARSED_BAD_CHECKSUM;
 	total = bpf_ntohs(ip_of(f)->tot_len);
@@ -223,6 +217,26 @@ static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_byte
 		return PARSED_TRUNCATED;
 	*message_bytes = total - (NQ_L4_END - sizeof(struct ethhdr));
 	return PARSED_OURS;
+}
+
+/*
+ * Says whether the frame carries a message to this node. On PARSED_OURS the IPv4 header is sound, all lengths agree
+ * and *message_bytes (0 to 65507) bytes follow the UDP header; trailing padding may follow them.
+ */
+static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_bytes)
+{
+	struct frame *f = data_of(ctx);
+
+	if ((void *)(f + 1) > end_of(ctx))
+		return PARSED_PASS;
+	if (*proto_of(f) != bpf_htons(ETH_P_IP) || *(__u8 *)ip_of(f) != 0x45 || ip_of(f)->protocol != IPPROTO_UDP ||
+	    (ip_of(f)->frag_off & bpf_htons(0x3fff)))
+		return PARSED_PASS;
+	if (udp_of(f)->dest != nq_self_port) /* another node's answer passes as its request did */
+		return udp_of(f)->source == nq_self_port && ip_of(f)->daddr != nq_self_addr ? PARSED_TRANSIT : PARSED_PASS;
+	if (ip_of(f)->daddr != nq_self_addr)
+		return PARSED_TRANSIT;
+	return measure(ctx, f, message_bytes);
 }
 
 #endif

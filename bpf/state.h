@@ -11,14 +11,6 @@ enum nq_rule { NQ_RULE_W2 = 1, NQ_RULE_W5 = 2, NQ_RULE_W8 = 4, NQ_RULE_R4 = 8 };
 
 enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
 
-/* Numbers that the agent needs too: an enum, so that Go finds them in the object's BTF. */
-enum nq_fan {
-	NQ_FAN_ALL = 0,	   /* row of nq_fans that holds every port */
-	NQ_FAN_PORTS = 16, /* most ports of a node */
-	NQ_FAN_COLUMNS = NQ_MAX_CHAIN + 1,
-	NQ_PLAN_MAGIC = 0x4e515031,
-};
-
 #define NQ_LEASE_FOREVER (~0ULL)
 
 /* The part of a shard's configuration that every read needs. state is written in one store of 8 bytes. */

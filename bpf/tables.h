@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Where a node remembers it: constants set when the program is loaded, tables that the agent fills (chains, leases)
- * and tables that only packets change (objects, lanes), with their locks.
+ * and tables that only packets change (objects, lanes).
  */
 #ifndef NQ_TABLES_H
 #define NQ_TABLES_H
@@ -14,7 +14,6 @@ volatile const __u32 nq_cell_bytes = 16;   /* longest value; the value size of n
 volatile const __u8 nq_without = 0;	   /* rules switched off, for tests: bits of NQ_RULE_* */
 volatile const __u8 nq_relay = 0;	   /* as a tail, relay ACKs up the chain instead of cloning them */
 volatile const __u8 nq_transit = 1;	   /* route messages to other nodes here, not in the kernel */
-volatile const __u8 nq_weak_memory = 0;	   /* the CPU reorders loads: fence readers */
 volatile const __u8 nq_tags = 0;	   /* every message has a trailer with a tag */
 volatile const __u32 nq_client_rate = 0;   /* messages a second that one client may send; 0: any number */
 volatile const __u32 nq_test_ifindex = 0;  /* tests run the egress program as a plain one, outside a device */
@@ -27,9 +26,6 @@ static __always_inline __u64 now_ns(void)
 {
 	return nq_test_clock ? *(volatile __u64 *)&nq_test_now_ns : bpf_ktime_get_boot_ns();
 }
-
-/* Lock attempts before a packet is given up; a holder is never preempted, so this is a few microseconds. */
-#define NQ_SPINS 512
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -134,51 +130,6 @@ static __always_inline int drop(__u8 op, __u32 outcome)
 {
 	count(op, outcome);
 	return XDP_DROP;
-}
-
-/* Readers of a sequence lock: keeps loads before and after it apart. */
-static __always_inline void load_fence(void)
-{
-	if (nq_weak_memory) {
-		__u64 word = 0;
-
-		__sync_fetch_and_add(&word, 0);
-	}
-	asm volatile("" ::: "memory");
-}
-
-static __always_inline int try_lock(__u32 *word)
-{
-	__u32 seen = *(volatile __u32 *)word;
-
-	return !(seen & 1) && __sync_val_compare_and_swap(word, seen, seen + 1) == seen;
-}
-
-struct spin {
-	__u32 *word;
-	int taken;
-};
-
-static long spin_once(__u32 i, struct spin *s)
-{
-	s->taken = try_lock(s->word);
-	return s->taken;
-}
-
-/* Takes a sequence lock as a writer; false if it stayed taken for NQ_SPINS attempts. */
-static __noinline int lock(__u32 *word)
-{
-	struct spin s = {.word = word};
-
-	if (try_lock(word))
-		return 1;
-	bpf_loop(NQ_SPINS, spin_once, &s, 0);
-	return s.taken;
-}
-
-static __always_inline void unlock(__u32 *word)
-{
-	__sync_fetch_and_add(word, 1);
 }
 
 static __always_inline struct nq_object *new_object(const void *key)

@@ -106,7 +106,7 @@ func (n *Node) receive(p baseline.Packet) (baseline.Packet, Outcome) {
 			return p, Transit
 		}
 		var outcome Outcome
-		if p, outcome = n.route(p, &m, Transit); p.To.Addr() != n.state.Self {
+		if p, outcome = n.route(p, &m, Transit); p.To != netip.AddrPortFrom(n.state.Self, Port) {
 			return p, outcome
 		}
 	}

@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"fmt"
+	"net"
 
 	"github.com/cilium/ebpf"
 
@@ -20,22 +21,50 @@ type devmapValue struct {
 	Program uint32 // file descriptor
 }
 
-// fillFans makes the devmaps for broadcasts: for every port, and for all ports together, one for each number of copies.
-func fillFans(o *objects, ports []port) error {
+// Outputs are the tables of bpf/fib.h and bpf/fan.h, by which a program sends: the node's own, or another that shares them.
+type Outputs struct {
+	Ports  *ebpf.Map     // nq_ports
+	Fans   *ebpf.Map     // nq_fans; nil for a program without multicast
+	Egress *ebpf.Program // makes copies
+}
+
+// Fill tells the program the interfaces that it sends by, of the calling thread's namespace.
+func (o Outputs) Fill(names []string) error {
+	ports := make([]port, len(names))
+	for i, name := range names {
+		found, err := net.InterfaceByName(name)
+		if err != nil {
+			return fmt.Errorf("port %s: %w", name, err)
+		}
+		ports[i] = port{name: name, index: found.Index}
+		copy(ports[i].mac[:], found.HardwareAddr)
+	}
+	if o.Fans == nil {
+		return fillPorts(o.Ports, ports)
+	}
+	return o.fill(ports)
+}
+
+// fill makes the devmaps for broadcasts: for every port, and for all ports together, one for each number of copies.
+func (o Outputs) fill(ports []port) error {
 	for i, p := range ports {
 		row := uint32(i + 1)
-		if err := fillFanRow(o, row, ports[i:i+1]); err != nil {
+		if err := o.fillRow(row, ports[i:i+1]); err != nil {
 			return fmt.Errorf("port %s: %w", p.name, err)
 		}
 	}
-	if err := fillFanRow(o, fanRowAll, ports); err != nil {
+	if err := o.fillRow(fanRowAll, ports); err != nil {
 		return err
 	}
-	return fillPorts(o, ports)
+	return fillPorts(o.Ports, ports)
+}
+
+func fillFans(o *objects, ports []port) error {
+	return Outputs{o.Ports, o.Fans, o.Egress}.fill(ports)
 }
 
 // fillPorts tells the program its ports; those of a predecessor that are none any more are forgotten.
-func fillPorts(o *objects, ports []port) error {
+func fillPorts(table *ebpf.Map, ports []port) error {
 	known := make(map[uint32]bool)
 	for _, p := range ports {
 		known[uint32(p.index)] = true
@@ -43,7 +72,7 @@ func fillPorts(o *objects, ports []port) error {
 	var index uint32
 	var old nqPort
 	var gone []uint32
-	entries := o.Ports.Iterate()
+	entries := table.Iterate()
 	for entries.Next(&index, &old) {
 		if !known[index] {
 			gone = append(gone, index)
@@ -53,19 +82,19 @@ func fillPorts(o *objects, ports []port) error {
 		return err
 	}
 	for _, index := range gone {
-		if err := o.Ports.Delete(index); err != nil {
+		if err := table.Delete(index); err != nil {
 			return err
 		}
 	}
 	for i, p := range ports {
-		if err := o.Ports.Put(uint32(p.index), nqPort{Row: uint32(i + 1), MAC: p.mac}); err != nil {
+		if err := table.Put(uint32(p.index), nqPort{Row: uint32(i + 1), MAC: p.mac}); err != nil {
 			return fmt.Errorf("port %s: %w", p.name, err)
 		}
 	}
 	return nil
 }
 
-func fillFanRow(o *objects, row uint32, ports []port) error {
+func (o Outputs) fillRow(row uint32, ports []port) error {
 	for copies := 1; copies <= wire.MaxChain; copies++ {
 		fan, err := newFan(o.Egress, copies, ports)
 		if err != nil {

@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/chain"
@@ -12,7 +13,7 @@ import (
 
 const offTTL = 22 // in a frame
 
-// TestTransit routes a message to another node by the FIB: next hop's address, one less to live, sound checksum.
+// TestTransit routes a message to another node, and another node's answer, by the FIB: next hop's address, one less to live, sound checksum.
 func TestTransit(t *testing.T) {
 	needRoot(t)
 	m, err := NewMachine()
@@ -25,10 +26,18 @@ func TestTransit(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := wire.Message{Op: wire.OpRead, Key: wire.Key{Hi: 1}}
-	in := frame.Append(nil, &frame.Packet{
-		SourceMAC: conformance.MACOf(at(9).Addr()), DestMAC: conformance.MACOf(conformance.Me.Addr()),
-		From: at(9), To: at(4), Message: read.Append(nil),
-	})
+	client := netip.AddrPortFrom(at(4).Addr(), 50000)
+	for name, to := range map[string]netip.AddrPort{"request": at(4), "answer": client} {
+		t.Run(name, func(t *testing.T) {
+			testTransit(t, m, frame.Append(nil, &frame.Packet{
+				SourceMAC: conformance.MACOf(at(9).Addr()), DestMAC: conformance.MACOf(conformance.Me.Addr()),
+				From: at(9), To: to, Message: read.Append(nil),
+			}))
+		})
+	}
+}
+
+func testTransit(t *testing.T, m *Machine, in []byte) {
 	for ttl, want := range map[byte]conformance.Verdict{
 		64: conformance.Sent, 2: conformance.Sent, 1: conformance.Pass, 0: conformance.Pass,
 	} {

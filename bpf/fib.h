@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Where packets leave: the kernel's FIB decides, ECMP included. */
+#ifndef NQ_FIB_H
+#define NQ_FIB_H
+
+/* Numbers that the agent needs too: an enum, so that Go finds them in the object's BTF. */
+enum nq_fan {
+	NQ_FAN_ALL = 0,	   /* row of nq_fans that holds every port */
+	NQ_FAN_PORTS = 16, /* most ports of a node */
+	NQ_FAN_COLUMNS = NQ_MAX_CHAIN + 1,
+	NQ_PLAN_MAGIC = 0x4e515031,
+};
+
+/* One interface that the node answers on. */
+struct nq_port {
+	__u32 row; /* of nq_fans, 1 to NQ_FAN_PORTS */
+	__u8 mac[ETH_ALEN];
+	__u16 reserved;
+};
+
+/* By ifindex. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, NQ_FAN_PORTS);
+	__type(key, __u32);
+	__type(value, struct nq_port);
+} nq_ports SEC(".maps");
+
+/* The loopback device has this index in every network namespace. */
+#define NQ_LOOPBACK_IFINDEX 1
+
+/*
+ * Looks up the way of a message of the node's own; 0 on success, else a BPF_FIB_LKUP_RET_* or an error. The kernel looks
+ * up on behalf of an input device on which forwarding is on. The loopback device stands for "from this machine", so
+ * that no port has to be turned into a router's. A way out by an interface that is no port is left to the agent.
+ */
+static __always_inline long fib_lookup(struct xdp_md *ctx, struct bpf_fib_lookup *fib, __be32 dst, __be16 dport,
+				       __u32 message_bytes)
+{
+	long rc;
+
+	__builtin_memset(fib, 0, sizeof(*fib));
+	fib->family = 2; /* AF_INET */
+	fib->l4_protocol = IPPROTO_UDP;
+	fib->sport = nq_self_port;
+	fib->dport = dport;
+	fib->tot_len = message_bytes + NQ_L4_END - sizeof(struct ethhdr);
+	fib->ifindex = NQ_LOOPBACK_IFINDEX;
+	fib->ipv4_src = nq_self_addr;
+	fib->ipv4_dst = dst;
+	rc = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	if (!rc && !bpf_map_lookup_elem(&nq_ports, &fib->ifindex))
+		return BPF_FIB_LKUP_RET_NOT_FWDED;
+	return rc;
+}
+
+/* Sends the message in the frame back to where the frame came from. */
+static __always_inline int send_back(struct xdp_md *ctx, __be32 addr, __be16 port, __u32 message_bytes)
+{
+	struct frame *f = data_of(ctx);
+
+	if ((void *)(f + 1) > end_of(ctx))
+		return XDP_DROP;
+	store_swapped(&f->eth, load_macs(&f->eth));
+	write_l3(f, addr, port, message_bytes + trailer_bytes());
+	return XDP_TX;
+}
+
+/*
+ * Routes a packet that is not for this node; what the FIB can't answer, what leaves by an interface that is no port, and a
+ * TTL that runs out, are the kernel's.
+ */
+static __noinline int transit(struct xdp_md *ctx)
+{
+	struct bpf_fib_lookup fib = {.family = 2, .l4_protocol = IPPROTO_UDP};
+	struct frame *f = data_of(ctx);
+	__u32 check, ifindex = ctx->ingress_ifindex;
+	struct nq_port *port = bpf_map_lookup_elem(&nq_ports, &ifindex);
+
+	if (!nq_transit || !port || (void *)(f + 1) > end_of(ctx) || ip_of(f)->ttl <= 1 ||
+	    __builtin_memcmp(f->eth.h_dest, port->mac, ETH_ALEN))
+		return XDP_PASS;
+	fib.sport = udp_of(f)->source;
+	fib.dport = udp_of(f)->dest;
+	fib.tot_len = bpf_ntohs(ip_of(f)->tot_len);
+	fib.ifindex = ctx->ingress_ifindex;
+	fib.tos = ip_of(f)->tos;
+	fib.ipv4_src = ip_of(f)->saddr;
+	fib.ipv4_dst = ip_of(f)->daddr;
+	if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) || !bpf_map_lookup_elem(&nq_ports, &fib.ifindex))
+		return XDP_PASS;
+	f = data_of(ctx);
+	if ((void *)(f + 1) > end_of(ctx))
+		return XDP_PASS;
+	check = ip_of(f)->check + bpf_htons(0x0100); /* one less in the TTL, one more here (RFC 1141) */
+	ip_of(f)->check = check + (check >= 0xffff);
+	ip_of(f)->ttl--;
+	__builtin_memcpy(f->eth.h_dest, fib.dmac, ETH_ALEN);
+	__builtin_memcpy(f->eth.h_source, fib.smac, ETH_ALEN);
+	if (fib.ifindex == ctx->ingress_ifindex)
+		return XDP_TX;
+	return bpf_redirect(fib.ifindex, 0);
+}
+
+#endif

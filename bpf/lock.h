@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Sequence locks: readers need none, writers take them for a few microseconds. */
+#ifndef NQ_LOCK_H
+#define NQ_LOCK_H
+
+volatile const __u8 nq_weak_memory = 0; /* set at load time: the CPU reorders loads, fence readers */
+
+/* Lock attempts before a packet is given up; a holder is never preempted, so this is a few microseconds. */
+#define NQ_SPINS 512
+
+/* Readers of a sequence lock: keeps loads before and after it apart. */
+static __always_inline void load_fence(void)
+{
+	if (nq_weak_memory) {
+		__u64 word = 0;
+
+		__sync_fetch_and_add(&word, 0);
+	}
+	asm volatile("" ::: "memory");
+}
+
+static __always_inline int try_lock(__u32 *word)
+{
+	__u32 seen = *(volatile __u32 *)word;
+
+	return !(seen & 1) && __sync_val_compare_and_swap(word, seen, seen + 1) == seen;
+}
+
+struct spin {
+	__u32 *word;
+	int taken;
+};
+
+static long spin_once(__u32 i, struct spin *s)
+{
+	s->taken = try_lock(s->word);
+	return s->taken;
+}
+
+/* Takes a sequence lock as a writer; false if it stayed taken for NQ_SPINS attempts. */
+static __noinline int lock(__u32 *word)
+{
+	struct spin s = {.word = word};
+
+	if (try_lock(word))
+		return 1;
+	bpf_loop(NQ_SPINS, spin_once, &s, 0);
+	return s.taken;
+}
+
+static __always_inline void unlock(__u32 *word)
+{
+	__sync_fetch_and_add(word, 1);
+}
+
+#endif

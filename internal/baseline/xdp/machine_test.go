@@ -1,0 +1,182 @@
+package xdp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/baseline"
+	"github.com/netcraq/netcraq/internal/dataplane/frame"
+)
+
+// What an XDP program returns.
+const (
+	xdpDrop     = 1
+	xdpPass     = 2
+	xdpTX       = 3
+	xdpRedirect = 4
+)
+
+// Hosts of the vectors and of random packets: nodes are 10.88.0.1 and following, clients 10.88.1.1 and following.
+const hosts = 20
+
+var (
+	nodeMAC  = frame.MAC{2, 0, 0, 0, 0, 1}
+	otherMAC = frame.MAC{2, 0, 0, 0, 0, 2}
+)
+
+// bench is a namespace of a test's own whose only device leads to all hosts, entered by the test's thread.
+type bench struct {
+	ifindex int
+	link    link.Link
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("needs root")
+		}
+		t.Skip("needs root")
+	}
+	runtime.LockOSThread() // never unlocked: the thread and the namespace end with the test
+	b := new(bench)
+	if err := b.make(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if b.link != nil {
+			b.link.Close()
+		}
+	})
+	return b
+}
+
+func (b *bench) make() error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("making a network namespace: %w", err)
+	}
+	// A program and its egress program share memory of one CPU.
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return err
+	}
+	cpu := 0
+	for !set.IsSet(cpu) {
+		cpu++
+	}
+	set.Zero()
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return err
+	}
+	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "far"}
+	veth.Name, veth.HardwareAddr = "near", net.HardwareAddr(nodeMAC[:])
+	if err := netlink.LinkAdd(veth); err != nil {
+		return err
+	}
+	for _, name := range []string{"lo", "near", "far"} {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetUp(l); err != nil {
+			return err
+		}
+		if name == "near" {
+			b.ifindex = l.Attrs().Index
+		}
+	}
+	return b.reach()
+}
+
+// reach gives every host a neighbour entry, and the FIB permission to answer.
+func (b *bench) reach() error {
+	all := net.IPNet{IP: net.IP{10, 88, 0, 0}, Mask: net.CIDRMask(16, 32)}
+	errs := []error{
+		os.WriteFile("/proc/sys/net/ipv4/conf/lo/forwarding", []byte("1"), 0),
+		netlink.RouteAdd(&netlink.Route{LinkIndex: b.ifindex, Dst: &all, Scope: netlink.SCOPE_LINK}),
+	}
+	for i := range byte(2 * hosts) {
+		errs = append(errs, netlink.NeighAdd(&netlink.Neigh{
+			LinkIndex: b.ifindex, State: netlink.NUD_PERMANENT, HardwareAddr: net.HardwareAddr(otherMAC[:]),
+			IP: net.IP{10, 88, i / hosts, 1 + i%hosts},
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// use makes the device ready for a program: it runs tests only once it has been set up for XDP.
+func (b *bench) use(p *ebpf.Program) error {
+	if b.link != nil {
+		return b.link.Update(p)
+	}
+	var err error
+	b.link, err = link.AttachXDP(link.XDPOptions{Program: p, Interface: b.ifindex})
+	return err
+}
+
+// run executes a program on a frame as if it had come in by the device.
+func (b *bench) run(p *ebpf.Program, in []byte) (action uint32, out []byte, err error) {
+	var context [24]byte // struct xdp_md
+	binary.NativeEndian.PutUint32(context[4:], uint32(len(in)))
+	binary.NativeEndian.PutUint32(context[12:], uint32(b.ifindex))
+	options := ebpf.RunOptions{Data: in, DataOut: make([]byte, 2048), Context: context[:]}
+	action, err = p.Run(&options)
+	return action, options.DataOut, err
+}
+
+// frameOf is a packet on its way to the node, padded as Ethernet does.
+func frameOf(p baseline.Packet) []byte {
+	b := frame.Append(nil, &frame.Packet{SourceMAC: otherMAC, DestMAC: nodeMAC, From: p.From, To: p.To, Message: p.Payload})
+	for len(b) < 60 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// packetOf reads a frame that the node sent or let pass.
+func packetOf(b []byte) (baseline.Packet, error) {
+	length := frame.EthernetBytes + int(binary.BigEndian.Uint16(b[frame.EthernetBytes+2:]))
+	if length > len(b) {
+		return baseline.Packet{}, fmt.Errorf("a frame of %d bytes says that it has %d", len(b), length)
+	}
+	p, err := frame.ReadSent(b[:length])
+	return baseline.Packet{From: p.From, To: p.To, Payload: p.Message}, err
+}
+
+// step gives the ingress program a packet. Copies of a multicast are made by egress, which may be nil.
+func (b *bench) step(ingress, egress *ebpf.Program, in baseline.Packet) ([]baseline.Packet, error) {
+	action, out, err := b.run(ingress, frameOf(in))
+	switch {
+	case err != nil || action == xdpDrop:
+		return nil, err
+	case action == xdpPass || action == xdpTX:
+		p, err := packetOf(out)
+		return []baseline.Packet{p}, err
+	case action != xdpRedirect || egress == nil:
+		return nil, fmt.Errorf("the program returned action %d", action)
+	}
+	var sent []baseline.Packet
+	for range 64 {
+		action, one, err := b.run(egress, out)
+		if err != nil || action == xdpDrop {
+			return sent, err
+		}
+		p, err := packetOf(one)
+		if err != nil {
+			return sent, err
+		}
+		sent = append(sent, p)
+	}
+	return nil, errors.New("the plan has no end")
+}
