@@ -1,0 +1,34 @@
+package control
+
+import (
+	"context"
+	"time"
+)
+
+// pace keeps a copy below a rate.
+type pace struct {
+	perSecond float64 // 0: no bound
+	begin     time.Time
+	done      int
+}
+
+func newPace(perSecond float64) *pace { return &pace{perSecond: perSecond, begin: time.Now()} }
+
+// chunk is how many entries are copied in one step.
+const chunk = 64
+
+// step notes that so many were copied and waits until more may be.
+func (p *pace) step(ctx context.Context, n int) error {
+	p.done += n
+	if p.perSecond <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(time.Until(p.begin.Add(time.Duration(float64(p.done) / p.perSecond * float64(time.Second)))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
