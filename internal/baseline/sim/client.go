@@ -18,6 +18,7 @@ type Record struct {
 	Call, Return time.Duration
 	Known        bool // answered; else a write may take effect at any time, or never
 	Attempts     int
+	lines        int // of the trace, when it ended
 }
 
 // String is the operation on one line.
@@ -86,7 +87,7 @@ func (c *client) port() uint16 { return firstClientPort + uint16(c.op.Number) }
 // attempt asks, or gives up.
 func (c *client) attempt() {
 	r := c.op
-	if r.Attempts == attempts {
+	if r.Attempts == attempts || c.last && r.Attempts == lastAttempts {
 		c.finish()
 		return
 	}
@@ -101,7 +102,7 @@ func (c *client) attempt() {
 			c.attempt()
 		}
 	})
-	c.w.net.send(c.endpoint(), baseline.Packet{
+	c.w.net.send(c.endpoint(), r.ID, baseline.Packet{
 		From: netip.AddrPortFrom(clientAddr(c.number), c.port()), To: nodeAddrPort(node, c.w.speaker.port()), Payload: payload,
 	})
 }
@@ -121,6 +122,7 @@ func (c *client) receive(payload []byte) {
 func (c *client) finish() {
 	c.op.Return = c.w.now
 	c.w.noteAt(c.endpoint(), "%s", outcomeOf(c.op))
+	c.op.lines = len(c.w.trace)
 	delete(c.w.waiting[c.endpoint()], c.port())
 	c.op = nil
 	c.next()

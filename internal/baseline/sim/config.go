@@ -38,9 +38,11 @@ const (
 	hop        = 100 * time.Microsecond // of a packet from one machine to another
 	retryAfter = 50 * time.Millisecond  // silence after which a client tries again: the papers' figure
 	attempts   = 10                     // after which it gives up
-	settleFor  = 500 * time.Millisecond // after the last packet, until the last client begins
-	mostLate   = 300 * time.Millisecond // that a packet may be late
-	mostBurst  = 400 * time.Millisecond // that a link may lose everything
+	// lastAttempts are those of the client that looks at what is left: without faults the first gets an answer.
+	lastAttempts = 3
+	settleFor    = 500 * time.Millisecond // after the last packet, until the last client begins
+	mostLate     = 300 * time.Millisecond // that a packet may be late
+	mostBurst    = 400 * time.Millisecond // that a link may lose everything
 )
 
 // Config is a run. Equal configurations give equal runs.
@@ -58,6 +60,7 @@ type Config struct {
 
 // Op is an operation of a client. A client makes its operations in order, one at a time.
 type Op struct {
+	ID     int // in the workload of the seed, from 1; stays when others are left out
 	Client int
 	Key    int
 	Write  bool
@@ -103,9 +106,10 @@ const (
 	Delay  FaultKind = "late"
 )
 
-// Fault is what happens to the n-th packet of a link, counted from 1.
+// Fault is what happens to the n-th packet, counted from 1, of those that a link carries because of one operation.
 type Fault struct {
 	Link
+	Op   int // its ID; 0: of what agents do on their own
 	Nth  int
 	Kind FaultKind
 	By   time.Duration // Delay: so much later; Repeat: the copy is so much later
@@ -113,7 +117,7 @@ type Fault struct {
 
 // String is the fault in one line.
 func (f Fault) String() string {
-	text := fmt.Sprintf("packet %d from %v to %v is %s", f.Nth, f.From, f.To, f.Kind)
+	text := fmt.Sprintf("packet %d from %v to %v of operation %d is %s", f.Nth, f.From, f.To, f.Op, f.Kind)
 	switch f.Kind {
 	case Delay:
 		text += fmt.Sprintf(" by %v", f.By)
@@ -123,8 +127,12 @@ func (f Fault) String() string {
 	return text
 }
 
-// wrapEvery is how many seeds there are to one whose clients begin shortly before 16 bits end.
-const wrapEvery = 8
+const (
+	// wrapEvery is how many seeds there are to one whose clients begin shortly before 16 bits end.
+	wrapEvery = 8
+	// wrapBefore is how many writes come before those clients.
+	wrapBefore = 1<<16 - 8
+)
 
 // Draw makes a run from a seed. All but the protocol depends on the seed alone.
 func Draw(p Protocol, seed uint64) Config {
@@ -136,21 +144,22 @@ func Draw(p Protocol, seed uint64) Config {
 		Weather: Weather{Loss: often(0.15), Repeat: often(0.10), Late: often(0.10)},
 	}
 	if seed%wrapEvery == 0 {
-		c.Before = 1<<16 - between(1, 12)
+		c.Before = wrapBefore
 	}
 	clients, ops, writes, think := between(2, 4), between(5, 20), 0.3+0.5*rng.Float64(), between(1, 15)
 	for client := range clients {
 		for range ops {
 			c.Ops = append(c.Ops, Op{
-				Client: client, Key: rng.IntN(c.Keys), Write: rng.Float64() < writes, Node: rng.IntN(c.Nodes),
+				ID: len(c.Ops) + 1, Client: client, Key: rng.IntN(c.Keys), Write: rng.Float64() < writes, Node: rng.IntN(c.Nodes),
 				Think: time.Duration(rng.IntN(2*think*1000)) * time.Microsecond,
 			})
 		}
 	}
-	for range rng.IntN(3) {
-		from := time.Duration(rng.Int64N(int64(200 * time.Millisecond)))
+	for range rng.IntN(4) {
+		from, to := rng.IntN(c.Nodes), 1+rng.IntN(c.Nodes-1)
+		begin := time.Duration(rng.Int64N(int64(mostBurst / 4)))
 		c.Weather.Bursts = append(c.Weather.Bursts, Burst{
-			Link{Endpoint(rng.IntN(c.Nodes)), Endpoint(rng.IntN(c.Nodes))}, from, from + time.Duration(rng.Int64N(int64(mostBurst))),
+			Link{Endpoint(from), Endpoint((from + to) % c.Nodes)}, begin, begin + time.Duration(rng.Int64N(int64(mostBurst))),
 		})
 	}
 	return c

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -15,21 +16,38 @@ type Kind string
 // Kinds, the worse first. One run may show several.
 const (
 	// LostWrite: after everything has settled, every read shows a value that is older than an acknowledged write.
-	LostWrite Kind = "lost acknowledged write"
-	// AppliedTwice: a lost write, because an older one that had been answered took effect again.
-	AppliedTwice Kind = "write applied twice"
+	LostWrite Kind = "lost-write"
+	// AppliedTwice: a lost write, because an older one took effect again when its client repeated it. The network repeated nothing.
+	AppliedTwice Kind = "applied-twice"
 	// StaleRead: a read shows a value that is older than a write acknowledged before the read began.
-	StaleRead Kind = "stale read after acknowledged write"
+	StaleRead Kind = "stale-read"
 	// Stuck: with nothing under way and without faults, a node drops a write for want of cells.
-	Stuck Kind = "object stuck dirty until writes are dropped"
+	Stuck Kind = "stuck-dirty"
 	// Wrap: any violation that 32 bits of SEQ don't show, or a write that no attempt gets through without faults.
-	Wrap Kind = "16-bit SEQ wrap"
+	Wrap Kind = "seq-wrap"
 	// Disorder: no order of the operations explains what was read, in another way than those above.
-	Disorder Kind = "reads in no order"
+	Disorder Kind = "out-of-order"
 )
 
 // Kinds lists all kinds.
 func Kinds() []Kind { return []Kind{LostWrite, AppliedTwice, StaleRead, Stuck, Wrap, Disorder} }
+
+// Title is the kind in words.
+func (k Kind) Title() string {
+	switch k {
+	case LostWrite:
+		return "lost acknowledged write"
+	case AppliedTwice:
+		return "write applied twice"
+	case StaleRead:
+		return "stale read after acknowledged write"
+	case Stuck:
+		return "object stuck dirty until writes are dropped"
+	case Wrap:
+		return "16-bit SEQ wrap"
+	}
+	return "reads that no order explains"
+}
 
 // checkTime is how long the history of one key may take to check.
 const checkTime = 5 * time.Second
@@ -37,7 +55,10 @@ const checkTime = 5 * time.Second
 // Violation is one thing that is wrong with a run.
 type Violation struct {
 	Kind Kind
-	Why  string // in one line
+	Why  string        // in one line
+	At   time.Duration // when a client could know it
+
+	lines int // of the trace, until then
 }
 
 // Verdict is what is wrong with a run: at most one of each kind.
@@ -55,9 +76,9 @@ func (v *Verdict) Has(k Kind) (Violation, bool) {
 	return v.Violations[i], true
 }
 
-func (v *Verdict) add(k Kind, format string, args ...any) {
+func (v *Verdict) add(k Kind, when *Record, format string, args ...any) {
 	if _, has := v.Has(k); !has {
-		v.Violations = append(v.Violations, Violation{k, fmt.Sprintf(format, args...)})
+		v.Violations = append(v.Violations, Violation{k, fmt.Sprintf(format, args...), when.Return, when.lines})
 	}
 }
 
@@ -85,7 +106,7 @@ func (v *Verdict) wraps(wide *Verdict) {
 		if _, same := wide.Has(one.Kind); same {
 			kept = append(kept, one)
 		} else if wrap == nil {
-			wrap = &Violation{Wrap, fmt.Sprintf("%s; with 32 bits it does not happen", one.Why)}
+			wrap = &Violation{Wrap, fmt.Sprintf("%s; with 32 bits it does not happen", one.Why), one.At, one.lines}
 		}
 	}
 	if wrap != nil {
@@ -100,9 +121,10 @@ func judge(c *Config, result *Result) *Verdict {
 	for _, r := range result.Records {
 		keys[r.Key] = append(keys[r.Key], r)
 	}
+	repeats := slices.ContainsFunc(result.Faults, func(f Fault) bool { return f.Kind == Repeat })
 	for _, records := range keys {
 		h := newKeyHistory(records)
-		h.old(v)
+		h.old(v, repeats)
 		h.blocked(c, v)
 		if len(v.Violations) == 0 {
 			h.check(v)
@@ -128,63 +150,72 @@ func newKeyHistory(records []*Record) *keyHistory {
 	return h
 }
 
-// olderThan is an acknowledged write that ended before the read began and began after the write of what was read was
-// acknowledged; nil: there is none.
+// olderThan is an acknowledged write that ended before the read began, and began when what was read had taken effect already;
+// nil: there is none.
 func (h *keyHistory) olderThan(read *Record) *Record {
-	writer := h.writers[read.Value]
-	if writer == nil && read.Value != initial || writer != nil && !writer.Known {
+	since, ok := h.effective(read.Value)
+	if !ok {
 		return nil
 	}
 	for _, w := range slices.Backward(h.records) {
-		if w.Write && w.Known && w.Return < read.Call && (writer == nil || writer.Return < w.Call) {
+		if w.Write && w.Known && w.Value != read.Value && w.Return < read.Call && since < w.Call {
 			return w
 		}
 	}
 	return nil
 }
 
-// old looks for reads of values that are older than an acknowledged write, and whether that write is seen by nobody any more.
-func (h *keyHistory) old(v *Verdict) {
-	var lost *Record
-	finds, sees := 0, false
+// effective is the earliest time at which a client knew that a value had been written.
+func (h *keyHistory) effective(value string) (time.Duration, bool) {
+	if value == initial {
+		return -1, true
+	}
+	at, ok := time.Duration(0), false
 	for _, r := range h.records {
+		if r.Known && r.Value == value && (!ok || r.Return < at) {
+			at, ok = r.Return, true
+		}
+	}
+	return at, ok
+}
+
+// old looks for reads of values that are older than an acknowledged write, and whether nobody has that write any more when all
+// has settled.
+func (h *keyHistory) old(v *Verdict, repeats bool) {
+	var seen, newer *Record
+	settled := true
+	for _, r := range h.records {
+		if r.Last && !r.Write && r.Known {
+			if older := h.olderThan(r); older == nil {
+				settled = false
+			} else {
+				seen, newer = r, older
+			}
+		}
 		if r.Last && r.Write {
 			break
 		}
-		if r.Write || !r.Known {
-			continue
-		}
-		newer := h.olderThan(r)
-		switch {
-		case newer != nil && r.Last:
-			finds, lost = finds+1, newer
-		case newer == nil && r.Last:
-			sees = true
-		}
 	}
-	if finds > 0 && !sees {
-		h.lost(v, lost)
+	if seen != nil && settled {
+		h.lost(v, seen, newer, repeats)
 		return
 	}
 	for _, r := range h.records {
-		if newer := h.olderThan(r); !r.Write && r.Known && newer != nil {
-			v.add(StaleRead, "%v, after %s = %q was acknowledged", r, keyName(r.Key), newer.Value)
+		if r.Write || !r.Known {
+			continue
+		}
+		if newer := h.olderThan(r); newer != nil {
+			v.add(StaleRead, r, "%v, after %s = %q was acknowledged", r, keyName(r.Key), newer.Value)
 		}
 	}
 }
 
-// lost tells a write that is gone, and whether an older one that took effect again is why.
-func (h *keyHistory) lost(v *Verdict, lost *Record) {
-	var seen *Record
-	for _, r := range h.records {
-		if r.Last && !r.Write && r.Known {
-			seen = r
-			break
-		}
-	}
-	v.add(LostWrite, "%s = %q was acknowledged, then no node has it any more: they have %q, which is older", keyName(lost.Key), lost.Value, seen.Value)
-	if again := h.writers[seen.Value]; again != nil {
-		v.add(AppliedTwice, "%s = %q was acknowledged, then %q, and then the first took effect again", keyName(lost.Key), again.Value, lost.Value)
+// lost tells that an acknowledged write is gone: all nodes have what was seen, which is older.
+func (h *keyHistory) lost(v *Verdict, seen, newer *Record, repeats bool) {
+	v.add(LostWrite, seen, "%s = %q was acknowledged, and in the end every node answers %q, which is older", keyName(newer.Key), newer.Value, seen.Value)
+	if h.writers[seen.Value] != nil && !repeats {
+		v.add(AppliedTwice, seen, "%s = %q took effect, then %q was acknowledged, and then a retry of the first took effect again",
+			keyName(newer.Key), seen.Value, newer.Value)
 	}
 }
 
@@ -201,29 +232,41 @@ func (h *keyHistory) blocked(c *Config, v *Verdict) {
 		if c.Protocol == NetChain || c.Protocol == NetChain32 {
 			kind = Wrap
 		}
-		v.add(kind, "%s: without faults and with nothing else under way, a write %s", keyName(r.Key), how)
+		v.add(kind, r, "%s: without faults and with nothing else under way, a write %s", keyName(r.Key), how)
 	}
 }
 
 // check asks porcupine for an order of the operations that explains all reads.
 func (h *keyHistory) check(v *Verdict) {
+	switch h.until(math.MaxInt64) {
+	case porcupine.Unknown:
+		v.Undecided++
+	case porcupine.Illegal:
+		reads := slices.DeleteFunc(slices.Clone(h.records), func(r *Record) bool { return r.Write || !r.Known })
+		slices.SortFunc(reads, func(a, b *Record) int { return cmp.Compare(a.Return, b.Return) })
+		for _, r := range reads { // the first that cannot be explained
+			if h.until(r.Return) == porcupine.Illegal {
+				v.add(Disorder, r, "%v: no order of the operations until then explains that", r)
+				return
+			}
+		}
+	}
+}
+
+// until checks what clients knew at a time.
+func (h *keyHistory) until(t time.Duration) porcupine.CheckResult {
 	var list []porcupine.Operation
 	for _, r := range h.records {
-		end := int64(r.Return)
+		known, end := r.Known && r.Return <= t, int64(r.Return)
 		switch {
-		case !r.Known && !r.Write:
+		case r.Call > t || !known && !r.Write:
 			continue
-		case !r.Known:
+		case !known:
 			end = math.MaxInt64
 		}
 		list = append(list, porcupine.Operation{ClientId: r.Client, Input: r, Call: int64(r.Call), Return: end})
 	}
-	switch porcupine.CheckOperationsTimeout(register, list, checkTime) {
-	case porcupine.Unknown:
-		v.Undecided++
-	case porcupine.Illegal:
-		v.add(Disorder, "%s: no order of the operations explains what was read", keyName(h.records[0].Key))
-	}
+	return porcupine.CheckOperationsTimeout(register, list, checkTime)
 }
 
 // register is a value that is read and written whole.

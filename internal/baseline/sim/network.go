@@ -27,62 +27,79 @@ func endpointOf(a netip.Addr) Endpoint {
 	return Endpoint(b[3]) - 1
 }
 
+// stream is what a link carries because of one operation.
+type stream struct {
+	link Link
+	op   int
+}
+
+// place is a packet's among those of its stream, from 1. A fault is tied to it, so that it stays where it is when other
+// operations are left out, and hits what stands in its place in another protocol.
+type place struct {
+	stream
+	nth int
+}
+
 // network carries packets and decides their fate.
 type network struct {
 	w      *world
-	sent   map[Link]int
-	faults map[Link]map[int][]Fault // those that are given
-	acted  []Fault                  // those that happened
-	flying int                      // packets under way
+	sent   map[stream]int
+	faults map[place][]Fault // those that are given
+	acted  []Fault           // those that happened
+	flying int               // packets under way
 }
 
 func newNetwork(w *world) network {
-	n := network{w: w, sent: make(map[Link]int), faults: make(map[Link]map[int][]Fault)}
+	n := network{w: w, sent: make(map[stream]int), faults: make(map[place][]Fault)}
 	for _, f := range w.Faults {
-		if n.faults[f.Link] == nil {
-			n.faults[f.Link] = make(map[int][]Fault)
-		}
-		n.faults[f.Link][f.Nth] = append(n.faults[f.Link][f.Nth], f)
+		at := place{stream{f.Link, f.Op}, f.Nth}
+		n.faults[at] = append(n.faults[at], f)
 	}
 	return n
 }
 
-// fate lists what happens to the n-th packet of a link.
-func (n *network) fate(link Link, nth int) []Fault {
+// fate lists what happens to a packet.
+func (n *network) fate(at place) []Fault {
 	w := n.w
 	if w.calm {
 		return nil
 	}
 	if !w.Drawn {
-		return n.faults[link][nth]
+		return n.faults[at]
 	}
 	for _, b := range w.Weather.Bursts {
-		if b.Link == link && w.now >= b.From && w.now < b.Until {
-			return []Fault{{link, nth, Lose, 0}}
+		if b.Link == at.link && w.now >= b.From && w.now < b.Until {
+			return []Fault{at.fault(Lose, 0)}
 		}
 	}
-	rng := rand.New(rand.NewPCG(w.Seed, uint64(link.From)<<48|uint64(link.To)<<32|uint64(nth)))
+	rng := rand.New(rand.NewPCG(w.Seed, uint64(at.link.From)<<48|uint64(at.link.To)<<40|uint64(at.op)<<20|uint64(at.nth)))
 	late := func() time.Duration { // in whole milliseconds, which are easier to read
 		return time.Duration(1+rng.Int64N(int64(mostLate/time.Millisecond))) * time.Millisecond
 	}
 	var faults []Fault
 	if rng.Float64() < w.Weather.Loss {
-		return []Fault{{link, nth, Lose, 0}}
+		return []Fault{at.fault(Lose, 0)}
 	}
 	if rng.Float64() < w.Weather.Late {
-		faults = append(faults, Fault{link, nth, Delay, late()})
+		faults = append(faults, at.fault(Delay, late()))
 	}
 	if rng.Float64() < w.Weather.Repeat {
-		faults = append(faults, Fault{link, nth, Repeat, late()})
+		faults = append(faults, at.fault(Repeat, late()))
 	}
 	return faults
 }
 
-// send carries a packet from a machine to where it is addressed to: once, twice, late or never.
-func (n *network) send(from Endpoint, p baseline.Packet) {
+func (p place) fault(kind FaultKind, by time.Duration) Fault {
+	return Fault{p.link, p.op, p.nth, kind, by}
+}
+
+// send carries a packet, which there is because of an operation, from a machine to where it is addressed to: once, twice, late
+// or never.
+func (n *network) send(from Endpoint, op int, p baseline.Packet) {
 	link := Link{from, endpointOf(p.To.Addr())}
-	n.sent[link]++
-	faults := n.fate(link, n.sent[link])
+	one := stream{link, op}
+	n.sent[one]++
+	faults := n.fate(place{one, n.sent[one]})
 	n.acted = append(n.acted, faults...)
 	takes, copies := hop, []time.Duration(nil)
 	for _, f := range faults {
@@ -97,16 +114,16 @@ func (n *network) send(from Endpoint, p baseline.Packet) {
 		}
 	}
 	n.w.noteSend(link, p, faults)
-	n.deliver(takes, link, p)
+	n.deliver(takes, link, op, p)
 	for _, later := range copies {
-		n.deliver(takes+later, link, p)
+		n.deliver(takes+later, link, op, p)
 	}
 }
 
-func (n *network) deliver(after time.Duration, link Link, p baseline.Packet) {
+func (n *network) deliver(after time.Duration, link Link, op int, p baseline.Packet) {
 	n.flying++
 	n.w.after(after, func() {
 		n.flying--
-		n.w.receive(link, p)
+		n.w.receive(link, op, p)
 	})
 }

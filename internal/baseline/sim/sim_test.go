@@ -2,30 +2,33 @@ package sim
 
 import (
 	"testing"
+	"time"
 )
 
 func TestFirst(t *testing.T) {
 	for _, p := range Protocols() {
 		r := NewRunner()
-		kinds := map[Kind]int{}
+		seen := map[Kind]int{}
 		first := map[Kind]uint64{}
+		start := time.Now()
 		for seed := uint64(1); seed <= 400; seed++ {
 			c := Draw(p, seed)
-			res, err := r.Run(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			v, err := r.Judge(c, res)
+			_, v, err := r.judged(c)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, one := range v.Violations {
-				if kinds[one.Kind] == 0 {
+				seen[one.Kind]++
+				if seen[one.Kind] == 1 {
 					first[one.Kind] = seed
+					e, err := r.Counterexample(c, one.Kind)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Logf("\n%v", e)
 				}
-				kinds[one.Kind]++
 			}
 		}
-		t.Log(p, kinds, first)
+		t.Log("SUM", p, seen, first, time.Since(start))
 	}
 }

@@ -12,39 +12,27 @@ import (
 // valueBytes is the room for a value at the nodes of a run.
 const valueBytes = 16
 
-type netchainNodes []*netchain.Node
-
-// warmKey names nodes after the writes that come before a run.
-type warmKey struct {
-	wide                bool
-	nodes, keys, before int
-}
-
 // netchainSpeaker is a chain of NetChain's nodes, and its agents.
 type netchainSpeaker struct {
-	wide  bool
-	nodes netchainNodes
+	wide, traced bool
+	nodes        []*netchain.Node
 }
 
-// newNetChain takes the nodes of an earlier run that had the same writes before it, as they were then.
-func (r *Runner) newNetChain(c *Config) (speaker, error) {
-	key := warmKey{c.Protocol == NetChain32, c.Nodes, c.Keys, c.Before}
-	if r.warm[key] == nil {
-		s := &netchainSpeaker{wide: key.wide}
-		for node := range c.Nodes {
-			n, err := newNetChainNode(c, node, key.wide)
-			if err != nil {
-				return nil, err
-			}
-			s.nodes = append(s.nodes, n)
-		}
-		if err := before(s, c.Before); err != nil {
+func newNetChain(c *Config) (speaker, error) {
+	s := &netchainSpeaker{wide: c.Protocol == NetChain32}
+	for node := range c.Nodes {
+		n, err := newNetChainNode(c, node, s.wide)
+		if err != nil {
 			return nil, err
 		}
-		r.warm[key] = s.nodes
+		s.nodes = append(s.nodes, n)
 	}
-	s := &netchainSpeaker{wide: key.wide}
-	for _, n := range r.warm[key] {
+	return s, nil
+}
+
+func (s *netchainSpeaker) clone(traced bool) (speaker, error) {
+	c := &netchainSpeaker{wide: s.wide, traced: traced}
+	for _, n := range s.nodes {
 		state, err := n.State()
 		if err != nil {
 			return nil, err
@@ -53,9 +41,9 @@ func (r *Runner) newNetChain(c *Config) (speaker, error) {
 		if err := copied.Load(state); err != nil {
 			return nil, err
 		}
-		s.nodes = append(s.nodes, copied)
+		c.nodes = append(c.nodes, copied)
 	}
-	return s, nil
+	return c, nil
 }
 
 func newNetChainNode(c *Config, node int, wide bool) (*netchain.Node, error) {
@@ -79,6 +67,9 @@ func netchainKey(key int) (k netchain.Key) {
 func (s *netchainSpeaker) port() uint16 { return netchain.Port }
 
 func (s *netchainSpeaker) receive(node int, _ time.Duration, p baseline.Packet) ([]baseline.Packet, string) {
+	if !s.traced {
+		return s.nodes[node].Receive(p, nil), ""
+	}
 	before := s.nodes[node].Counts()
 	sent := s.nodes[node].Receive(p, nil)
 	for o, count := range s.nodes[node].Counts() {
@@ -105,6 +96,9 @@ func (s *netchainSpeaker) remark(node int, p baseline.Packet, o netchain.Outcome
 	}
 	return o.String()
 }
+
+// readers: the tail alone.
+func (s *netchainSpeaker) readers() int { return 1 }
 
 // ask sends writes to the head and reads to the tail, again and again.
 func (s *netchainSpeaker) ask(op *Record, _ int) (int, []byte) {

@@ -29,8 +29,8 @@ const (
 	agentSession = 1 << 33
 )
 
-func newOurs(c *Config, traced bool) (speaker, error) {
-	s := &ours{traced: traced}
+func newOurs(c *Config) (speaker, error) {
+	s := new(ours)
 	for key := range c.Keys {
 		k, err := wire.HashKey([]byte(keyName(key)))
 		if err != nil {
@@ -38,24 +38,50 @@ func newOurs(c *Config, traced bool) (speaker, error) {
 		}
 		s.keys = append(s.keys, k)
 	}
-	var members []netip.AddrPort
-	for node := range c.Nodes {
-		members = append(members, nodeAddrPort(node, wire.Port))
+	if err := s.form(c.Nodes); err != nil {
+		return nil, err
 	}
-	for node := range c.Nodes {
-		n := chain.New(chain.Options{Shards: 1, CellBytes: valueBytes, MaxObjects: c.Keys, MaxSessions: ourSessions})
-		if err := n.Configure(0, chain.ShardConfig{Epoch: ourEpoch, State: chain.Active, Self: node, Members: members}); err != nil {
-			return nil, err
-		}
-		if err := n.Grant(0, chain.Forever); err != nil {
-			return nil, err
-		}
+	for _, n := range s.nodes {
 		for _, k := range s.keys {
 			n.PutObject(k, chain.Object{Version: 1, Committed: 1, Value: []byte(initial)})
 		}
-		s.nodes, s.dirty = append(s.nodes, n), append(s.dirty, make([]uint64, c.Keys))
 	}
-	return s, before(s, c.Before)
+	return s, nil
+}
+
+// form makes a chain of nodes without objects.
+func (s *ours) form(nodes int) error {
+	var members []netip.AddrPort
+	for node := range nodes {
+		members = append(members, nodeAddrPort(node, wire.Port))
+	}
+	for node := range nodes {
+		n := chain.New(chain.Options{Shards: 1, CellBytes: valueBytes, MaxObjects: len(s.keys), MaxSessions: ourSessions})
+		if err := n.Configure(0, chain.ShardConfig{Epoch: ourEpoch, State: chain.Active, Self: node, Members: members}); err != nil {
+			return err
+		}
+		if err := n.Grant(0, chain.Forever); err != nil {
+			return err
+		}
+		s.nodes, s.dirty = append(s.nodes, n), append(s.dirty, make([]uint64, len(s.keys)))
+	}
+	return nil
+}
+
+func (s *ours) clone(traced bool) (speaker, error) {
+	c := &ours{keys: s.keys, traced: traced}
+	if err := c.form(len(s.nodes)); err != nil {
+		return nil, err
+	}
+	for i, n := range s.nodes {
+		for k, o := range n.Objects() {
+			c.nodes[i].PutObject(k, *o)
+		}
+		for k, session := range n.Sessions() {
+			c.nodes[i].PutSession(k, session)
+		}
+	}
+	return c, nil
 }
 
 func (s *ours) port() uint16 { return wire.Port }
@@ -83,6 +109,8 @@ func (s *ours) packets(node int, sends []chain.Send) []baseline.Packet {
 	}
 	return out
 }
+
+func (s *ours) readers() int { return len(s.nodes) }
 
 // ask sends writes to the head first and reads to the operation's node, and then to the next node each time.
 func (s *ours) ask(op *Record, attempt int) (int, []byte) {

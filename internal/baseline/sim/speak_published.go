@@ -10,7 +10,10 @@ import (
 )
 
 // publishedSpeaker is a chain of NetCRAQ's nodes as published, and their clients.
-type publishedSpeaker struct{ nodes []*published.Node }
+type publishedSpeaker struct {
+	traced bool
+	nodes  []*published.Node
+}
 
 func newPublished(c *Config) (speaker, error) {
 	s := new(publishedSpeaker)
@@ -37,7 +40,23 @@ func newPublished(c *Config) (speaker, error) {
 		}
 		s.nodes = append(s.nodes, n)
 	}
-	return s, before(s, c.Before)
+	return s, nil
+}
+
+func (s *publishedSpeaker) clone(traced bool) (speaker, error) {
+	c := &publishedSpeaker{traced: traced}
+	for _, n := range s.nodes {
+		state, err := n.State()
+		if err != nil {
+			return nil, err
+		}
+		copied := new(published.Node)
+		if err := copied.Load(state); err != nil {
+			return nil, err
+		}
+		c.nodes = append(c.nodes, copied)
+	}
+	return c, nil
 }
 
 func publishedValue(text string) (v published.Value) {
@@ -48,6 +67,9 @@ func publishedValue(text string) (v published.Value) {
 func (s *publishedSpeaker) port() uint16 { return published.Port }
 
 func (s *publishedSpeaker) receive(node int, _ time.Duration, p baseline.Packet) ([]baseline.Packet, string) {
+	if !s.traced {
+		return s.nodes[node].Receive(p, nil), ""
+	}
 	before := s.nodes[node].Counts()
 	sent := s.nodes[node].Receive(p, nil)
 	for o, count := range s.nodes[node].Counts() {
@@ -74,6 +96,8 @@ func (s *publishedSpeaker) remark(node int, p baseline.Packet, o published.Outco
 	}
 	return o.String()
 }
+
+func (s *publishedSpeaker) readers() int { return len(s.nodes) }
 
 // ask sends writes to the head first and reads to the operation's node, and then to the next node each time.
 func (s *publishedSpeaker) ask(op *Record, attempt int) (int, []byte) {

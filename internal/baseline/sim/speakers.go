@@ -7,23 +7,45 @@ import (
 	"github.com/netcraq/netcraq/internal/baseline"
 )
 
-// Runner makes runs, one at a time. It keeps what takes long to make.
+// Runner makes runs, one at a time. It keeps nodes that many writes came before, which take long to make.
 type Runner struct {
-	warm map[warmKey]netchainNodes
+	warm map[warmKey]speaker
+}
+
+// warmKey names nodes by what came before a run.
+type warmKey struct {
+	protocol            Protocol
+	nodes, keys, before int
 }
 
 // NewRunner makes a runner.
-func NewRunner() *Runner { return &Runner{make(map[warmKey]netchainNodes)} }
+func NewRunner() *Runner { return &Runner{make(map[warmKey]speaker)} }
 
-// speaker makes the nodes of a run, with every key at its initial value and the writes made that come before.
+// speaker makes the nodes of a run, with every key at its initial value and the writes made that come before. The remarks of
+// a traced one cost time.
 func (r *Runner) speaker(c *Config, traced bool) (speaker, error) {
+	key := warmKey{c.Protocol, c.Nodes, c.Keys, c.Before}
+	if r.warm[key] == nil {
+		made, err := newSpeaker(c)
+		if err == nil {
+			err = before(made, c.Before)
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.warm[key] = made
+	}
+	return r.warm[key].clone(traced)
+}
+
+func newSpeaker(c *Config) (speaker, error) {
 	switch c.Protocol {
 	case NetChain, NetChain32:
-		return r.newNetChain(c)
+		return newNetChain(c)
 	case Published:
 		return newPublished(c)
 	case Ours:
-		return newOurs(c, traced)
+		return newOurs(c)
 	}
 	return nil, fmt.Errorf("protocol %q cannot be simulated", c.Protocol)
 }

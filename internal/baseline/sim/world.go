@@ -34,8 +34,12 @@ func (e *events) Pop() any {
 type speaker interface {
 	// port is that of the nodes.
 	port() uint16
-	// receive gives a packet to a node; the remark is for people.
+	// clone is the same with nodes of its own.
+	clone(traced bool) (speaker, error)
+	// receive gives a packet to a node; the remark is for people, if this is traced.
 	receive(node int, now time.Duration, p baseline.Packet) (sent []baseline.Packet, remark string)
+	// readers is how many nodes may answer a read.
+	readers() int
 	// ask says which node an attempt of an operation goes to, and what it says.
 	ask(op *Record, attempt int) (node int, payload []byte)
 	// answer reads an answer to the operation; not done means that it isn't one.
@@ -140,7 +144,7 @@ func (w *world) inspect() {
 	last := &client{w: w, number: w.Config.clients()}
 	for key := range w.Keys {
 		for _, write := range []bool{false, true, false} {
-			for node := range w.Nodes {
+			for node := range w.speaker.readers() {
 				last.todo = append(last.todo, Op{Client: last.number, Key: key, Write: write, Node: node})
 				if write {
 					break
@@ -169,18 +173,19 @@ func (w *world) until(done func() bool) {
 
 // tick lets a node's agent work, now and ever after.
 func (w *world) tick(node int) {
-	w.send(node, w.speaker.tick(node))
+	w.send(node, 0, w.speaker.tick(node))
 	w.after(tickEvery, func() { w.tick(node) })
 }
 
-func (w *world) send(node int, packets []baseline.Packet) {
+// send lets packets leave a node because of an operation.
+func (w *world) send(node, op int, packets []baseline.Packet) {
 	for _, p := range packets {
-		w.net.send(Endpoint(node), p)
+		w.net.send(Endpoint(node), op, p)
 	}
 }
 
 // receive is the arrival of a packet.
-func (w *world) receive(link Link, p baseline.Packet) {
+func (w *world) receive(link Link, op int, p baseline.Packet) {
 	if link.To >= firstClient {
 		if c := w.waiting[link.To][p.To.Port()]; c != nil {
 			c.receive(p.Payload)
@@ -189,5 +194,5 @@ func (w *world) receive(link Link, p baseline.Packet) {
 	}
 	sent, remark := w.speaker.receive(int(link.To), w.now, p)
 	w.noteAt(link.To, "%s", remark)
-	w.send(int(link.To), sent)
+	w.send(int(link.To), op, sent)
 }

@@ -50,7 +50,7 @@ func loadNetChain(c netchain.Config, more map[string]any) (*NetChain, error) {
 		constants["nc_wide"] = uint8(1)
 	}
 	n := &NetChain{config: c, rules: make(map[netchain.Target]netchain.Rule)}
-	constants["nc_cell_bytes"] = uint32(n.cellBytes() - cellHeaderBytes)
+	constants["nc_cell_bytes"] = uint32(c.ValueBytes)
 	constants["nc_groups"] = uint32(c.Groups)
 	for name, value := range more {
 		constants[name] = value
