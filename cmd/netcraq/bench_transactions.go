@@ -82,6 +82,9 @@ func runTransactions(c *cobra.Command, out *benchOutput, name string, open txn.O
 			}
 			open.Items = max(open.Items, o.AllItems())
 		}
+		if progress := out.progress(); progress != nil {
+			open.Progress = func(step string) { progress(step) }
+		}
 		system, err := txn.Open(ctx, name, open)
 		if err != nil {
 			return nil, transactionError(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/netcraq/netcraq/client"
@@ -56,7 +55,7 @@ func taken(item Item, r client.Result, err error) (Lock, error) {
 	case errors.Is(err, client.ErrCASFailed):
 		return Lock{}, nil
 	}
-	return Lock{}, fmt.Errorf("take the lock of item %d: %w", item, err)
+	return Lock{}, notTaken(item, err)
 }
 
 func (d *direct) Give(ctx context.Context, items []Item, _ []Lock) error {
@@ -73,13 +72,6 @@ func (d *direct) Give(ctx context.Context, items []Item, _ []Lock) error {
 		failed = errors.Join(failed, given(items[i], outcome.Err))
 	}
 	return failed
-}
-
-func given(item Item, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("give back the lock of item %d: %w", item, err)
 }
 
 func (d *direct) Close() error { return d.client.Close() }

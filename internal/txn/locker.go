@@ -1,6 +1,11 @@
 package txn
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
 
 // Item is what is locked.
 type Item uint32
@@ -29,4 +34,30 @@ type Session interface {
 type Lock struct {
 	Taken bool
 	Token uint64 // the lock's fencing token; 0: the system has none
+}
+
+// notTaken and given say which lock an error is about.
+func notTaken(item Item, err error) error {
+	return fmt.Errorf("take the lock of item %d: %w", item, err)
+}
+
+func given(item Item, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("give back the lock of item %d: %w", item, err)
+}
+
+// sideBySide does something n times at once.
+func sideBySide(n int, do func(i int) error) error {
+	if n == 1 {
+		return do(0)
+	}
+	failed := make([]error, n)
+	var done sync.WaitGroup
+	for i := range n {
+		done.Go(func() { failed[i] = do(i) })
+	}
+	done.Wait()
+	return errors.Join(failed...)
 }

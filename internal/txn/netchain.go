@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 
 	chainclient "github.com/netcraq/netcraq/internal/baseline/client"
 	"github.com/netcraq/netcraq/internal/baseline/fabric"
 	"github.com/netcraq/netcraq/internal/baseline/netchain"
+	"github.com/netcraq/netcraq/internal/bench"
 )
 
 // swapper is NetChain's compare-and-swap for one query at a time.
@@ -49,27 +49,23 @@ func (c *chainLocks) each(items []Item, do func(i int, with swapper) error) erro
 		}
 		c.clients = append(c.clients, one)
 	}
-	if len(items) == 1 {
-		return do(0, c.clients[0])
-	}
-	failed := make([]error, len(items))
-	var done sync.WaitGroup
-	for i := range items {
-		done.Go(func() { failed[i] = do(i, c.clients[i]) })
-	}
-	done.Wait()
-	return errors.Join(failed...)
+	return sideBySide(len(items), func(i int) error { return do(i, c.clients[i]) })
 }
 
-// Take counts a lock that already has this client's id as taken: an earlier attempt of the same query did it.
+// Take counts a lock that already has this client's id as taken: an earlier attempt of the same query did it. If it was refused after more
+// than one attempt, one that is not answered yet may have taken it meanwhile, and is undone: nobody else ever could.
 func (c *chainLocks) Take(ctx context.Context, items []Item, locks []Lock) error {
 	return c.each(items, func(i int, with swapper) error {
 		a, swapped, err := with.CompareAndSwap(ctx, chainKey(items[i]), chainclient.Value{}, c.owner)
 		if err != nil {
-			return fmt.Errorf("take the lock of item %d: %w", items[i], err)
+			return notTaken(items[i], err)
 		}
-		locks[i] = Lock{Taken: swapped || a.Attempts > 1 && string(a.Value) == string(c.owner[:])}
-		return nil
+		mine := a.Attempts > 1 && string(a.Value) == string(c.owner[:])
+		if locks[i] = (Lock{Taken: swapped || mine}); locks[i].Taken || a.Attempts == 1 {
+			return nil
+		}
+		_, _, err = with.CompareAndSwap(ctx, chainKey(items[i]), c.owner, chainclient.Value{})
+		return given(items[i], err)
 	})
 }
 
@@ -114,10 +110,32 @@ func (n *netChain) Close() error { return n.close() }
 const howNetChainLocks = "lock: CAS of zeros to the client's id; unlock: CAS back; SEQ of 32 bits; a query is repeated after 1 to 50 ms, by how long answers take"
 
 // openNetChain starts a chain with a place for the lock of every item, all of them free.
-func openNetChain(_ context.Context, o *OpenOptions) (System, error) {
-	if o.Plane != "soft" {
-		return nil, &OptionError{fmt.Sprintf("NetChain's protocol on plane %q: want soft", o.Plane)}
+func openNetChain(ctx context.Context, o *OpenOptions) (System, error) {
+	switch o.Plane {
+	case "xdp":
+		return openNetChainXDP(ctx, o)
+	case "soft":
+		return openNetChainSoft(o)
 	}
+	return nil, &OptionError{fmt.Sprintf("--plane %q: want xdp or soft", o.Plane)}
+}
+
+func openNetChainXDP(ctx context.Context, o *OpenOptions) (System, error) {
+	keys := make([]netchain.Key, o.Items)
+	for i := range keys {
+		keys[i] = chainKey(Item(i))
+	}
+	rig, err := bench.OpenNetChainSockets(ctx, chainNodes, keys, make([]byte, netchain.CompareBytes))
+	if err != nil {
+		return nil, err
+	}
+	return &netChain{chain: rig.Chain, listen: rig.Listen, close: rig.Close, settings: []string{
+		fmt.Sprintf("a chain of %d nodes as published, on XDP, linked by veth pairs; each client has a UDP socket of its own", chainNodes),
+		howNetChainLocks,
+	}}, nil
+}
+
+func openNetChainSoft(o *OpenOptions) (System, error) {
 	f, err := fabric.Open(0)
 	if err != nil {
 		return nil, err

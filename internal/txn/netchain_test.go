@@ -12,22 +12,26 @@ func TestNetChainLocks(t *testing.T) {
 	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
 		t.Skip("needs root")
 	}
-	for _, o := range []Options{{Contention: 0.1, Clients: 4}, {Contention: 1, Clients: 3, AtOnce: 4}} {
+	for _, o := range []struct {
+		Options
+		plane string
+	}{
+		{Options{Contention: 0.1, Clients: 4}, "soft"}, {Options{Contention: 1, Clients: 3, AtOnce: 4}, "soft"}, {Options{Contention: 1, Clients: 3, AtOnce: 4}, "xdp"},
+	} {
 		o.Duration, o.Seed, o.Items = 300*time.Millisecond, 9, 1000
-		t.Run(fmt.Sprintf("%d of %v", o.Clients, o.Contention), func(t *testing.T) {
-			system, err := Open(t.Context(), "netchain", OpenOptions{Items: o.AllItems(), Plane: "soft"})
+		t.Run(fmt.Sprintf("%s, %d of %v", o.plane, o.Clients, o.Contention), func(t *testing.T) {
+			system, err := Open(t.Context(), "netchain", OpenOptions{Items: o.AllItems(), Plane: o.plane})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer system.Close()
-			r, err := Run(t.Context(), system, o)
+			r, err := Run(t.Context(), system, o.Options)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := r.Check(); err != nil || r.Commits == 0 {
 				t.Errorf("seed %d: %v; %+v", o.Seed, err, r)
 			}
-			t.Logf("%+v", r)
 		})
 	}
 }

@@ -7,12 +7,15 @@ import (
 	"strings"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/peer"
 )
 
 // OpenOptions describe a system to be started.
 type OpenOptions struct {
 	Items int    // that there will be locks of: hot ones and others
 	Plane string // of systems that have planes: xdp (default) or soft
+	// Progress is told what is being done; may be nil.
+	Progress func(step string)
 }
 
 // opener starts a system.
@@ -31,6 +34,8 @@ var openers = []opener{
 			func(c *client.Client, _ int) Session { return Recipe(c) })
 	}},
 	{"netchain", "NetChain as published: locks by compare-and-swap of the owner's id", openNetChain},
+	{peer.Etcd, "etcd: a transaction that puts a key with a lease if it does not exist", openPeer(peer.Etcd)},
+	{peer.ZooKeeper, "ZooKeeper: ephemeral znodes", openPeer(peer.ZooKeeper)},
 }
 
 // Systems names what Open knows.

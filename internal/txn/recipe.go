@@ -27,8 +27,7 @@ func (r *recipe) Take(ctx context.Context, items []Item, locks []Lock) error {
 		case errors.Is(err, client.ErrLocked):
 			locks[i] = Lock{}
 		default:
-			_, err := taken(item, client.Result{}, err)
-			return err
+			return notTaken(item, err)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -93,6 +94,7 @@ func (c *customer) run(ctx context.Context) error {
 			c.commits++
 			c.times = append(c.times, now.Sub(started))
 		}
+		runtime.Gosched() // let others have the processor now, and not in the middle of a transaction with its locks held
 	}
 }
 
