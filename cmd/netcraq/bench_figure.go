@@ -93,6 +93,9 @@ func printFigure(w io.Writer, m *figure.Made) {
 	defer table.Flush()
 	fmt.Fprintln(table, "series\tat\tmetric\tmedian\tlow\thigh\tunit\trounds")
 	for _, r := range m.Rows {
+		if !r.Drawn {
+			continue
+		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.4g\t%.4g\t%.4g\t%s\t%d\n", r.Series, r.Place, r.Metric, r.Median, r.Low, r.High, r.Unit, r.Rounds)
 	}
 	for _, mark := range m.Marks {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -44,11 +45,26 @@ func (o *Outcome) mode() string {
 	return "full"
 }
 
-// unit is that of a metric, or nothing if no panel shows it.
+// panel is the one that shows a metric, or nil.
+func (s *Spec) panel(metric string) *Panel {
+	for i := range s.Panels {
+		if p := &s.Panels[i]; p.Metric == metric || p.Stack && slices.Contains(p.Only, metric) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (s *Spec) draws(metric string) bool { return s.panel(metric) != nil }
+
+// unit is that of a metric; a metric that no panel shows may name its own at its end.
 func (s *Spec) unit(metric string) string {
-	for _, p := range s.Panels {
-		if p.Metric == metric || slices.Contains(p.Only, metric) {
-			return p.Unit
+	if p := s.panel(metric); p != nil {
+		return p.Unit
+	}
+	for suffix, unit := range map[string]string{"_per_s": "1/s", "_us": "µs", "_ms": "ms", "_s": "s", "_percent": "%"} {
+		if strings.HasSuffix(metric, suffix) && (suffix != "_s" || !strings.HasSuffix(metric, "_per_s")) {
+			return unit
 		}
 	}
 	return ""

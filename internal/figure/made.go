@@ -29,6 +29,7 @@ type Row struct {
 	Metric string  `json:"metric"`
 	Unit   string  `json:"unit"`
 	Spread
+	Drawn bool `json:"-"` // in a panel
 }
 
 // MadeMark is what a result was to reach, and whether it did.

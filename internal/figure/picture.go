@@ -66,7 +66,7 @@ func (o *Outcome) diagram(panel *Panel) plot.Diagram {
 func (o *Outcome) stacks(panel *Panel, c *plot.Chart) plot.Diagram {
 	d := plot.Diagram{Title: panel.Title, Kind: plot.Stacks, X: plot.Axis{Label: o.Spec.X.Label}, Y: plot.Axis{Label: panel.Label}, Categories: o.Spec.X.Names}
 	for i, metric := range panel.Only {
-		style := plot.Style{Name: metric, Role: plot.Peer, Variant: i}
+		style := plot.Style{Name: metric, Role: plot.Peer, Variant: i + 1} // the first is the whole's
 		at := slices.IndexFunc(c.Series, func(s plot.Style) bool { return s.Name == metric })
 		if at < 0 {
 			c.Series, at = append(c.Series, style), len(c.Series)

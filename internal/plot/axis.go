@@ -14,21 +14,36 @@ type Axis struct {
 	Log   bool
 }
 
-// ticker places ticks where people expect them, and labels them with thousands as letters.
+// scale is how far along the axis a value stands.
+func (a Axis) scale() func(float64) float64 {
+	if a.Log {
+		return math.Log10
+	}
+	return func(v float64) float64 { return v }
+}
+
+// ticker places ticks where people expect them, and labels them with thousands as letters. On a logarithmic axis it is asked in
+// logarithms.
 type ticker struct {
 	log bool
-	at  []float64 // places to label; nil: round numbers
+	at  []float64 // values to label; nil: round numbers
 }
 
 // Ticks implements the library's interface.
 func (t ticker) Ticks(least, most float64) []plot.Tick {
+	ticks := roundTicks(least, most)
 	switch {
 	case len(t.at) > 0:
-		return named(t.at)
+		ticks = named(t.at)
 	case t.log:
-		return logTicks(least, most)
+		ticks = logTicks(math.Pow(10, least), math.Pow(10, most))
 	}
-	return roundTicks(least, most)
+	if t.log {
+		for i := range ticks {
+			ticks[i].Value = math.Log10(ticks[i].Value)
+		}
+	}
+	return ticks
 }
 
 func named(at []float64) []plot.Tick {

@@ -53,7 +53,12 @@ type Range struct{ X, Mid, Low, High float64 }
 func (r Range) spread() bool { return r.High > r.Low }
 
 // top is the highest place that the point's drawing takes.
-func (r Range) top() float64 { return max(r.Mid, r.High) }
+func (r Range) top() float64 {
+	if r.spread() {
+		return max(r.Mid, r.High)
+	}
+	return r.Mid
+}
 
 // bottom is the lowest.
 func (r Range) bottom() float64 {
@@ -118,16 +123,14 @@ func (c *Chart) grid() (rows, columns int) {
 	return rows, max((len(c.Diagrams)+rows-1)/rows, 1)
 }
 
-// extent is the span of what a diagram shows upwards; stacks are as high as their sum.
+// extent is the span of what a scaled diagram shows upwards; stacks are as high as their sum.
 func (d *Diagram) extent() (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	sums := make(map[float64]float64)
 	for _, data := range d.Data {
 		for _, p := range data.Points {
 			sums[p.X] += p.Mid
-			if !d.Y.Log || p.bottom() > 0 {
-				least = min(least, p.bottom())
-			}
+			least = min(least, p.bottom())
 			most = max(most, p.top())
 		}
 	}
@@ -137,7 +140,7 @@ func (d *Diagram) extent() (least, most float64) {
 		}
 	}
 	if least > most {
-		return 1, 10
+		return 0, 1
 	}
 	return least, most
 }

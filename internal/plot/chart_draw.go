@@ -127,13 +127,11 @@ func (d *Diagram) plot(styles []Style) (*plot.Plot, error) {
 	grid := plotter.NewGrid()
 	grid.Vertical.Width, grid.Horizontal.Color = 0, spanColour
 	p.Add(grid)
+	d = d.scaled()
 	d.scaleY(p)
-	for i, s := range d.Spans {
-		height := math.Pow(p.Y.Max/max(p.Y.Min, 1), 1-lineHeight*float64(i))
-		if !d.Y.Log {
-			height = p.Y.Max * (1 - lineHeight*float64(i))
-		}
-		if err := s.add(p, p.Y.Max, height); err != nil {
+	for i, span := range d.Spans {
+		height := p.Y.Max - (p.Y.Max-p.Y.Min)*lineHeight*float64(i)
+		if err := span.add(p, p.Y.Min, p.Y.Max, height); err != nil {
 			return nil, err
 		}
 	}
@@ -154,16 +152,46 @@ func (d *Diagram) plot(styles []Style) (*plot.Plot, error) {
 	return p, nil
 }
 
+// scaled is the diagram with logarithms in place of values on logarithmic axes; values that have none are left out. The library
+// has logarithmic axes too, but leaves room at their sides as if their labels stood elsewhere.
+func (d *Diagram) scaled() *Diagram {
+	x, y := d.X.scale(), d.Y.scale()
+	copied := *d
+	copied.Data, copied.Spans = nil, nil
+	for _, data := range d.Data {
+		points := make([]Range, 0, len(data.Points))
+		for _, p := range data.Points {
+			if d.X.Log && p.X <= 0 || d.Y.Log && p.Mid <= 0 {
+				continue
+			}
+			low := p.Low
+			if d.Y.Log && low <= 0 {
+				low = p.Mid
+			}
+			points = append(points, Range{X: x(p.X), Mid: y(p.Mid), Low: y(low), High: y(max(p.High, p.Mid))})
+			if !p.spread() {
+				points[len(points)-1].Low, points[len(points)-1].High = 0, 0
+			}
+		}
+		data.Points = points
+		copied.Data = append(copied.Data, data)
+	}
+	for _, s := range d.Spans {
+		copied.Spans = append(copied.Spans, Span{s.Name, x(s.From), x(s.To)})
+	}
+	return &copied
+}
+
 func (d *Diagram) scaleY(p *plot.Plot) {
 	least, most := d.extent()
-	if d.Y.Log {
-		p.Y.Scale = plot.LogScale{}
-		p.Y.Min, p.Y.Max = logBounds(least, most)
-	} else {
+	switch {
+	case d.Y.Log:
+		low, high := logBounds(math.Pow(10, least), math.Pow(10, most))
+		p.Y.Min, p.Y.Max = math.Log10(low), math.Log10(high)
+	case len(d.Spans) > 0:
+		p.Y.Min, p.Y.Max = 0, roundUp(most*headroom)
+	default:
 		p.Y.Min, p.Y.Max = 0, roundUp(most*1.04)
-	}
-	if len(d.Spans) > 0 && !d.Y.Log {
-		p.Y.Max = roundUp(most * headroom)
 	}
 	p.Y.Tick.Marker = ticker{log: d.Y.Log}
 }
@@ -182,10 +210,6 @@ func (d *Diagram) scaleX(p *plot.Plot) {
 	switch {
 	case least > most:
 		least, most = 1, 2
-	case d.X.Log:
-		room := math.Pow(max(most/least, 2), margin)
-		least, most = least/room, most*room
-		p.X.Scale = plot.LogScale{}
 	case least == most:
 		least, most = least-1, most+1
 	case !smooth:

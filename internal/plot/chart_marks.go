@@ -22,9 +22,6 @@ func (l lineDrawing) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	var path []vg.Point
 	for _, point := range l.data.Points {
-		if p.Y.Min > 0 && point.Mid <= 0 { // has no place on a logarithmic axis
-			continue
-		}
 		path = append(path, vg.Point{X: x(point.X), Y: y(point.Mid)})
 	}
 	c.StrokeLines(l.look.stroke(), c.ClipLinesXY(path)...)
@@ -32,9 +29,6 @@ func (l lineDrawing) Plot(c draw.Canvas, p *plot.Plot) {
 		return
 	}
 	for _, point := range l.data.Points {
-		if p.Y.Min > 0 && point.Mid <= 0 {
-			continue
-		}
 		errorBar(&c, l.look.colour, x(point.X), y(max(point.Low, p.Y.Min)), y(point.High), point)
 		c.DrawGlyph(l.look.marker(), vg.Point{X: x(point.X), Y: y(point.Mid)})
 	}

@@ -55,7 +55,7 @@ func (panel *Panel) plot(top float64) (*plot.Plot, error) {
 	grid.Vertical.Width, grid.Horizontal.Color = 0, spanColour
 	p.Add(grid)
 	for i, s := range panel.Spans {
-		if err := s.add(p, top, top*(1-lineHeight*float64(i))); err != nil {
+		if err := s.add(p, 0, top, top*(1-lineHeight*float64(i))); err != nil {
 			return nil, err
 		}
 	}
@@ -79,16 +79,16 @@ func (p points) Len() int                { return len(p) }
 func (p points) XY(i int) (x, y float64) { return p[i].X, p[i].Y }
 
 // add draws a span behind what is added later, with its name at its left.
-func (s Span) add(p *plot.Plot, top, nameAt float64) error {
+func (s Span) add(p *plot.Plot, bottom, top, nameAt float64) error {
 	if s.To <= s.From {
-		stroke, err := plotter.NewLine(plotter.XYs{{X: s.From, Y: 0}, {X: s.From, Y: top}})
+		stroke, err := plotter.NewLine(plotter.XYs{{X: s.From, Y: bottom}, {X: s.From, Y: top}})
 		if err != nil {
 			return err
 		}
 		stroke.Color, stroke.Dashes = momentColour, []vg.Length{vg.Points(3), vg.Points(2)}
 		p.Add(stroke)
 	} else {
-		field, err := plotter.NewPolygon(plotter.XYs{{X: s.From, Y: 0}, {X: s.To, Y: 0}, {X: s.To, Y: top}, {X: s.From, Y: top}})
+		field, err := plotter.NewPolygon(plotter.XYs{{X: s.From, Y: bottom}, {X: s.To, Y: bottom}, {X: s.To, Y: top}, {X: s.From, Y: top}})
 		if err != nil {
 			return err
 		}

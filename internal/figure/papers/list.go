@@ -6,5 +6,12 @@ import "github.com/netcraq/netcraq/internal/figure"
 func All() []*figure.Spec {
 	return []*figure.Spec{
 		netcraqDistance(),
+		netchainTransactions(),
+		etcdMembers(),
+		etcdPipeline(),
+		etcdBatching(),
+		peersOperations(),
+		peersZipf(),
+		publishedLosses(),
 	}
 }
