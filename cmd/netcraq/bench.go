@@ -30,7 +30,7 @@ func newBenchCommand() *cobra.Command {
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
 	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out), newBenchMixCommand(out),
 		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out), newBenchFailoverCommand(out), newBenchJoinCommand(out),
-		newBenchFigureCommand(out), newBenchFiguresCommand(out),
+		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out),
 		newBenchTransactionsCommand(out))
 	return c
 }
