@@ -37,6 +37,12 @@ type Load struct {
 	Seed       uint64        // of the keys drawn
 }
 
+// Check reports what can't be.
+func (l *Load) Check() error {
+	completed := *l
+	return completed.complete()
+}
+
 // complete fills in defaults and reports what can't be.
 func (l *Load) complete() error {
 	for _, d := range []struct {
@@ -120,5 +126,7 @@ type Result struct {
 	Pipeline  int     `json:"pipeline"` // the times are those of a whole batch of so many
 	Offered   float64 `json:"offered_per_second,omitempty"`
 	Zipf      float64 `json:"zipf,omitempty"`
+	// Generator is what made the load if it was not the client library: see [Fastest].
+	Generator string  `json:"generator,omitempty"`
 	Loss      float64 `json:"loss_percent,omitempty"` // filled in by who set it
 }

@@ -28,15 +28,10 @@ func Run(ctx context.Context, s Store, l Load) (Result, error) {
 	if _, many := s.(Many); l.Pipeline > 1 && !many {
 		return Result{}, fmt.Errorf("%s: its client has no calls with several requests at once", s.Name())
 	}
-	names := make([]string, l.Keys)
-	for i := range names {
-		names[i] = keyName(i)
+	if err := Fill(ctx, s, l); err != nil {
+		return Result{}, err
 	}
-	if l.Op != LockUnlock {
-		if err := fill(ctx, s, names, l.ValueBytes); err != nil {
-			return Result{}, fmt.Errorf("%s: store the keys: %w", s.Name(), err)
-		}
-	}
+	names := l.names()
 	begin := time.Now().Add(l.WarmUp)
 	end := begin.Add(l.Duration)
 	ranks := zipf(l.Keys, l.Zipf)
@@ -52,10 +47,38 @@ func Run(ctx context.Context, s Store, l Load) (Result, error) {
 		return Result{}, err
 	}
 	r := summarise(s.Name(), &l, workers)
+	if r.Operations == 0 && r.Errors == 0 {
+		return r, fmt.Errorf("%s: %w: no %s ended within %v", s.Name(), errTooShort, l.Op, l.Duration)
+	}
 	if r.Operations == 0 {
 		return r, fmt.Errorf("%s: no %s succeeded: %s", s.Name(), l.Op, r.FirstError)
 	}
 	return r, nil
+}
+
+var errTooShort = errors.New("too little time under load")
+
+// names are the keys.
+func (l *Load) names() []string {
+	names := make([]string, l.Keys)
+	for i := range names {
+		names[i] = keyName(i)
+	}
+	return names
+}
+
+// Fill stores the keys of a load, unless that has been done; [Run] does it too. Whoever lets links lose packets fills before.
+func Fill(ctx context.Context, s Store, l Load) error {
+	if err := l.complete(); err != nil {
+		return err
+	}
+	if l.Op == LockUnlock {
+		return nil
+	}
+	if err := fill(ctx, s, l.names(), l.ValueBytes); err != nil {
+		return fmt.Errorf("%s: store the keys: %w", s.Name(), err)
+	}
+	return nil
 }
 
 // fillers is how many keys are stored side by side.

@@ -1,0 +1,132 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/netcraq/netcraq/internal/bench"
+)
+
+// ErrNoGenerator says that a system has no load generator of its own for an operation.
+var ErrNoGenerator = errors.New("there is no load generator of its own for this")
+
+// generator is a store for which there is one.
+type generator interface {
+	generate(ctx context.Context, l *Load) (Result, error)
+}
+
+// Fastest drives a system with the fastest load generator that there is for it: NetCRAQ's in the kernel, redis-benchmark, and the
+// kernel's for memcached. What sockets and libraries cost a client is not in these figures, so that they may only be
+// compared with each other. Times are not told. A load with a pipeline is one for redis-benchmark alone: in the kernel requests
+// don't wait for each other anyway.
+func Fastest(ctx context.Context, s Store, l Load) (Result, error) {
+	if err := l.complete(); err != nil {
+		return Result{}, err
+	}
+	g, ok := s.(generator)
+	if !ok {
+		return Result{}, fmt.Errorf("%s: %w", s.Name(), ErrNoGenerator)
+	}
+	r, err := g.generate(ctx, &l)
+	r.System, r.Op, r.Seconds = s.Name(), l.Op, l.Duration.Seconds()
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", s.Name(), err)
+	}
+	r.Operations = int64(r.PerSecond * r.Seconds)
+	return r, nil
+}
+
+// generate measures a chain of the generator's own, as long as this one.
+func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
+	node := bench.NodeOptions{Plane: "xdp", Mode: "auto", Keys: l.Keys, ValueBytes: l.ValueBytes}
+	turns := bench.Turns{Seconds: l.Duration.Seconds(), Rounds: 2}
+	switch {
+	case l.Pipeline > 1:
+	case l.Op == Get:
+		r, err := bench.Read(ctx, bench.ReadOptions{NodeOptions: node, Turns: turns})
+		if err != nil {
+			return Result{}, err
+		}
+		return Result{PerSecond: r.ReadsPerS, Generator: "load made in the kernel, clean reads of one node"}, nil
+	case l.Op == Put:
+		r, err := bench.Write(ctx, bench.WriteOptions{NodeOptions: node, Turns: turns, Nodes: s.hosts()})
+		if err != nil {
+			return Result{}, err
+		}
+		return Result{PerSecond: r.WritesPerS, Generator: fmt.Sprintf("load made in the kernel, writes to a chain of %d", s.hosts())}, nil
+	}
+	return Result{}, ErrNoGenerator
+}
+
+// Requests of redis-benchmark to find its rate with.
+const redisTrial = 100_000
+
+// generate runs redis-benchmark with several settings and gives the best.
+func (s *redis) generate(ctx context.Context, l *Load) (Result, error) {
+	if l.Op != Get && l.Op != Put {
+		return Result{}, ErrNoGenerator
+	}
+	if err := Fill(ctx, s, *l); err != nil {
+		return Result{}, err
+	}
+	var best Result
+	rungs := []rung{{8, 1}, {50, 1}}
+	if l.Pipeline > 1 {
+		rungs = []rung{{50, 16}, {8, 64}, {50, 128}}
+	}
+	for _, r := range rungs {
+		rate, err := s.benchmark(ctx, l, r, redisTrial)
+		if err != nil {
+			return best, err
+		}
+		if rate > best.PerSecond {
+			best.PerSecond, best.Clients, best.Pipeline = rate, r.clients, r.pipeline
+		}
+	}
+	best.Generator = "redis-benchmark, " + best.How()
+	var err error
+	best.PerSecond, err = s.benchmark(ctx, l, rung{best.Clients, best.Pipeline}, int(best.PerSecond*l.Duration.Seconds()))
+	return best, err
+}
+
+// benchmark runs redis-benchmark for so many requests and returns their number per second.
+func (s *redis) benchmark(ctx context.Context, l *Load, r rung, requests int) (float64, error) {
+	const number = "key-__rand_int__" // becomes what keyName gives
+	command := []string{"GET", number}
+	if l.Op == Put {
+		_, text := s.tagged(valueOf(l.ValueBytes))
+		command = []string{"SET", number, text}
+	}
+	addr := s.address()
+	arguments := append([]string{"-h", addr.Addr().String(), "-p", strconv.Itoa(int(addr.Port())), "-c", strconv.Itoa(r.clients),
+		"-P", strconv.Itoa(r.pipeline), "-n", strconv.Itoa(max(requests, 1)), "-r", strconv.Itoa(l.Keys), "--csv"}, command...)
+	run := exec.CommandContext(ctx, "redis-benchmark", arguments...)
+	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	output, err := run.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return 0, &MissingError{System: Redis, What: "no redis-benchmark on PATH"}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("redis-benchmark: %w", err)
+	}
+	return rateIn(string(output))
+}
+
+// rateIn finds the requests per second, the second field of the last line.
+func rateIn(csv string) (float64, error) {
+	lines := strings.Split(strings.TrimSpace(csv), "\n")
+	fields := strings.Split(lines[len(lines)-1], `","`)
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("redis-benchmark says %q", csv)
+	}
+	rate, err := strconv.ParseFloat(strings.Trim(fields[1], `"`), 64)
+	if err != nil {
+		return 0, fmt.Errorf("redis-benchmark says %q: %w", csv, err)
+	}
+	return rate, nil
+}
