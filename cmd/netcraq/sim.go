@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	baseline "github.com/netcraq/netcraq/internal/baseline/sim"
 	"github.com/netcraq/netcraq/internal/sim"
 )
 
@@ -26,6 +27,8 @@ const (
 
 type simFlags struct {
 	seeds, first   uint64
+	protocol       string
+	examples       string // directory for counterexamples
 	plane, without string
 	quiet          string
 	ops, clients   int
@@ -36,6 +39,7 @@ type simFlags struct {
 
 // simResult is what `netcraq sim --json` prints.
 type simResult struct {
+	Protocol         string         `json:"protocol"`
 	Plane            string         `json:"plane"`
 	Seeds            uint64         `json:"seeds"`
 	FirstSeed        uint64         `json:"first_seed"`
@@ -65,12 +69,18 @@ sleep and come back; agents and controllers pause and restart; links are cut, on
 move. After every step the invariants of spec/protocol.md are checked, and at the end what clients saw is
 checked for linearizability. One seed is one run, always the same.
 
+With --protocol netchain, netchain-32 (SEQ of 32 bits) or netcraq-published, the protocols of the papers run instead: one chain, a
+network that loses, repeats and delays, and this project's protocol beside them in the same runs. For each kind of
+violation a short counterexample is written to a file, with its seed.
+
 A seed that fails is run again with fewer faults and operations as long as it still fails, and its last steps are printed, with the
 command that shows them again.`,
 		Example: `  netcraq sim --seeds 1000
   netcraq sim --seeds 200 --plane xdp
   netcraq sim --first-seed 17 --seeds 1 --trace
-  netcraq sim --without C1 --json`,
+  netcraq sim --without C1 --json
+  netcraq sim --protocol netchain --seeds 100
+  netcraq sim --protocol netcraq-published --first-seed 3 --seeds 1 --trace`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return runSim(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
@@ -79,6 +89,8 @@ command that shows them again.`,
 	f := c.Flags()
 	f.Uint64Var(&flags.seeds, "seeds", 100, "how many seeds to run")
 	f.Uint64Var(&flags.first, "first-seed", 1, "the first of them")
+	f.StringVar(&flags.protocol, "protocol", string(baseline.Ours), "what is simulated: netcraq, or netchain, netchain-32 or netcraq-published")
+	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples of the papers' protocols")
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "what the nodes run: chain or xdp")
 	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: R4, W2, W5, W8 or C1 to C5")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults that shall not happen, with commas between them")
@@ -121,6 +133,13 @@ func (f *simFlags) draw() (func(seed uint64) sim.Config, error) {
 }
 
 func runSim(ctx context.Context, out, progress io.Writer, flags *simFlags) error {
+	protocol, err := baseline.ParseProtocol(flags.protocol)
+	switch {
+	case err != nil:
+		return usageError(err)
+	case protocol != baseline.Ours:
+		return runPublished(ctx, out, progress, flags, protocol)
+	}
 	draw, err := flags.draw()
 	if err != nil {
 		return usageError(err)
@@ -158,7 +177,7 @@ func runSim(ctx context.Context, out, progress io.Writer, flags *simFlags) error
 
 func newSimResult(flags *simFlags, t *sim.Total, took time.Duration) *simResult {
 	r := &simResult{
-		Plane: flags.plane, Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops, Reconfigurations: t.Reconfigurations,
+		Protocol: flags.protocol, Plane: flags.plane, Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops, Reconfigurations: t.Reconfigurations,
 		Violations: t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown, Undecided: t.Undecided,
 		Lost: t.Lost, Steps: t.Steps, SimulatedSeconds: t.Simulated.Seconds(), Seconds: took.Seconds(), Faults: t.FaultCounts(),
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func simFor(seeds uint64) simFlags {
-	return simFlags{seeds: seeds, first: 1, plane: "chain", jobs: 2, json: true}
+	return simFlags{protocol: "netcraq", seeds: seeds, first: 1, plane: "chain", jobs: 2, json: true}
 }
 
 // simulate runs `netcraq sim --json` and reads what it prints.
@@ -60,6 +60,7 @@ func TestSimExplains(t *testing.T) {
 
 func TestSimRefuses(t *testing.T) {
 	for name, change := range map[string]func(*simFlags){
+		"protocol":         func(f *simFlags) { f.protocol = "raft" },
 		"no seeds":         func(f *simFlags) { f.seeds = 0 },
 		"unknown plane":    func(f *simFlags) { f.plane = "soft" },
 		"unknown rule":     func(f *simFlags) { f.without = "W3" },

@@ -37,7 +37,7 @@ func ParseProtocol(name string) (Protocol, error) {
 const (
 	hop        = 100 * time.Microsecond // of a packet from one machine to another
 	retryAfter = 50 * time.Millisecond  // silence after which a client tries again: the papers' figure
-	attempts   = 10                     // after which it gives up
+	attempts   = 6                      // after which it gives up
 	// lastAttempts are those of the client that looks at what is left: without faults the first gets an answer.
 	lastAttempts = 3
 	settleFor    = 500 * time.Millisecond // after the last packet, until the last client begins

@@ -72,6 +72,16 @@ func (r *Runner) ours(c Config) (*Violation, error) {
 	return &verdict.Violations[0], nil
 }
 
+// Ours says how this project's protocol fares, in the whole run of the seed and with the operations and faults of the short one.
+func (e *Counterexample) Ours() string {
+	for _, v := range []*Violation{e.OursWhole, e.OursShort} {
+		if v != nil {
+			return passes(v)
+		}
+	}
+	return passes(nil)
+}
+
 // Name is a name for a file.
 func (e *Counterexample) Name() string {
 	return fmt.Sprintf("%s-%s-seed-%d.txt", e.Protocol, e.Kind, e.Seed)

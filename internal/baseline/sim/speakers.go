@@ -26,9 +26,9 @@ func NewRunner() *Runner { return &Runner{make(map[warmKey]speaker)} }
 func (r *Runner) speaker(c *Config, traced bool) (speaker, error) {
 	key := warmKey{c.Protocol, c.Nodes, c.Keys, c.Before}
 	if r.warm[key] == nil {
-		made, err := newSpeaker(c)
+		made, done, err := r.nearest(c)
 		if err == nil {
-			err = before(made, c.Before)
+			err = before(made, done, c.Before)
 		}
 		if err != nil {
 			return nil, err
@@ -36,6 +36,23 @@ func (r *Runner) speaker(c *Config, traced bool) (speaker, error) {
 		r.warm[key] = made
 	}
 	return r.warm[key].clone(traced)
+}
+
+// nearest is a speaker with as many of the writes that come before as any had, and their number.
+func (r *Runner) nearest(c *Config) (speaker, int, error) {
+	var best speaker
+	done := 0
+	for key, one := range r.warm {
+		if key == (warmKey{c.Protocol, c.Nodes, c.Keys, key.before}) && key.before > done && key.before < c.Before {
+			best, done = one, key.before
+		}
+	}
+	if best != nil {
+		copied, err := best.clone(false)
+		return copied, done, err
+	}
+	made, err := newSpeaker(c)
+	return made, 0, err
 }
 
 func newSpeaker(c *Config) (speaker, error) {
@@ -51,9 +68,9 @@ func newSpeaker(c *Config) (speaker, error) {
 }
 
 // before makes the writes of the first key that come before a run: one after the other, on a network without faults, until
-// each is answered.
-func before(s speaker, writes int) error {
-	for i := range writes {
+// each is answered. So many are done already.
+func before(s speaker, done, writes int) error {
+	for i := done; i < writes; i++ {
 		r := &Record{Op: Op{Write: true}, Number: -1 - i, Value: initial}
 		node, payload := s.ask(r, 1)
 		client := netip.AddrPortFrom(clientAddr(0), firstClientPort)

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	baseline "github.com/netcraq/netcraq/internal/baseline/sim"
+)
+
+// publishedResult is what `netcraq sim --protocol ... --json` prints for a protocol of the papers.
+type publishedResult struct {
+	simResult
+	Kinds           map[baseline.Kind]kindResult `json:"kinds"` // those that were found
+	Counterexample  *string                      `json:"counterexample"`
+	Counterexamples []exampleResult              `json:"counterexamples"`
+	Ours            oursResult                   `json:"ours"`
+}
+
+type kindResult struct {
+	Seeds     int    `json:"seeds"`
+	FirstSeed uint64 `json:"first_seed"`
+}
+
+type exampleResult struct {
+	Kind       baseline.Kind `json:"kind"`
+	Seed       uint64        `json:"seed"`
+	File       string        `json:"file"`
+	Why        string        `json:"why"`
+	Operations int           `json:"operations"`
+	Faults     int           `json:"faults"`
+	Before     int           `json:"writes_before"`
+	Lines      int           `json:"lines"`
+	Ours       string        `json:"ours"`
+}
+
+// oursResult is what this project's protocol shows in the same runs.
+type oursResult struct {
+	Violations  int     `json:"violations"`
+	SeedOfFirst *uint64 `json:"seed_of_first"`
+	Violation   string  `json:"violation,omitempty"`
+}
+
+// checkPublished refuses flags that mean nothing for the papers' protocols.
+func (f *simFlags) checkPublished() error {
+	switch {
+	case f.seeds < 1 || f.jobs < 1:
+		return errors.New("numbers of seeds and jobs are positive")
+	case f.plane != "chain" || f.without != "" || f.quiet != "" || f.ops != 0 || f.clients != 0 || f.keys != 0 || f.shards != 0:
+		return errors.New("--plane, --without, --quiet, --ops, --clients, --keys and --shards are for --protocol netcraq: a seed says everything else")
+	}
+	return nil
+}
+
+// runPublished simulates a protocol of the papers, and this project's beside it.
+func runPublished(ctx context.Context, out, progress io.Writer, flags *simFlags, protocol baseline.Protocol) error {
+	if err := flags.checkPublished(); err != nil {
+		return usageError(err)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(simGCPercent))
+	if flags.trace {
+		flags.seeds = 1
+	}
+	began := time.Now()
+	total, err := baseline.Many(ctx, baseline.Options{
+		Protocol: protocol, First: flags.first, Seeds: flags.seeds, Jobs: flags.jobs,
+		Report: func(t *baseline.Total) {
+			fmt.Fprintf(progress, "%s of %s seeds, %s operations, violations in %d seeds, with this project's protocol in %d\n", grouped(t.Seeds),
+				grouped(flags.seeds), grouped(uint64(t.Ops)), t.Violations, len(t.Ours))
+		},
+	})
+	if err != nil {
+		return err
+	}
+	examples, err := total.Counterexamples(ctx)
+	if err != nil {
+		return err
+	}
+	if flags.trace {
+		return tracePublished(out, total, examples)
+	}
+	result, err := newPublishedResult(flags, total, examples)
+	if err != nil {
+		return err
+	}
+	result.Seconds = time.Since(began).Seconds()
+	if flags.json {
+		err = printJSON(out, result)
+	} else {
+		err = printPublished(out, result)
+	}
+	if err != nil || total.Violations == 0 {
+		return err
+	}
+	return fmt.Errorf("%d of %d seeds show a violation", total.Violations, total.Seeds)
+}
+
+// newPublishedResult writes the counterexamples to files and sums up.
+func newPublishedResult(flags *simFlags, t *baseline.Total, examples []*baseline.Counterexample) (*publishedResult, error) {
+	r := &publishedResult{
+		simResult: simResult{
+			Protocol: string(t.Protocol), Plane: "machine", Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops, Violations: t.Violations,
+			Violation: t.Why, UnknownOutcomes: t.Unknown, Undecided: t.Undecided, Steps: t.Steps, SimulatedSeconds: t.Simulated.Seconds(),
+			Faults: make(map[string]int),
+		},
+		Kinds: make(map[baseline.Kind]kindResult), Counterexamples: []exampleResult{}, Ours: oursResult{Violations: len(t.Ours)},
+	}
+	if t.Violations > 0 {
+		r.SeedOfFirst = &t.First
+	}
+	for kind, n := range t.Faults {
+		r.Faults[string(kind)] = n
+	}
+	for kind, seeds := range t.Kinds {
+		r.Kinds[kind] = kindResult{len(seeds), seeds[0]}
+	}
+	for seed, why := range t.Ours {
+		if r.Ours.SeedOfFirst == nil || seed < *r.Ours.SeedOfFirst {
+			r.Ours.SeedOfFirst, r.Ours.Violation = &seed, why
+		}
+	}
+	for _, e := range examples {
+		file := filepath.Join(flags.examples, e.Name())
+		if err := writeExample(file, e); err != nil {
+			return nil, err
+		}
+		r.Counterexamples = append(r.Counterexamples, exampleResult{
+			e.Kind, e.Seed, file, e.Violation.Why, len(e.Config.Ops), len(e.Config.Faults), e.Config.Before, len(e.Trace), e.Ours(),
+		})
+	}
+	if len(r.Counterexamples) > 0 {
+		r.Counterexample = &r.Counterexamples[0].File
+	}
+	return r, nil
+}
+
+func writeExample(file string, e *baseline.Counterexample) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("counterexamples cannot be kept: %w; name another directory with --counterexamples", err)
+	}
+	if err := os.WriteFile(file, []byte(e.String()), 0o644); err != nil {
+		return fmt.Errorf("counterexamples cannot be kept: %w; name another directory with --counterexamples", err)
+	}
+	return nil
+}
+
+func printPublished(out io.Writer, r *publishedResult) error {
+	table := newTable(out)
+	fmt.Fprintf(table, "protocol\tseeds\toperations\tlost\trepeated\tlate\tsteps\tseconds\tseeds with a violation\n")
+	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\n", r.Protocol, grouped(r.Seeds), grouped(uint64(r.Ops)),
+		grouped(uint64(r.Faults[string(baseline.Lose)])), grouped(uint64(r.Faults[string(baseline.Repeat)])), grouped(uint64(r.Faults[string(baseline.Delay)])),
+		grouped(uint64(r.Steps)), r.Seconds, r.Violations)
+	fmt.Fprintf(table, "%s\tthe same\tthe same\t\t\t\t\t\t%d\n", baseline.Ours, r.Ours.Violations)
+	if len(r.Counterexamples) > 0 {
+		fmt.Fprintf(table, "\nviolation\tseeds\tshortest\toperations\tfaults\t%s in that run\tcounterexample\n", baseline.Ours)
+	}
+	for _, e := range r.Counterexamples {
+		fmt.Fprintf(table, "%s\t%d\tseed %d\t%d\t%d\t%s\t%s\n", e.Kind.Title(), r.Kinds[e.Kind].Seeds, e.Seed, e.Operations, e.Faults, e.Ours, e.File)
+	}
+	return table.Flush()
+}
+
+// tracePublished shows the counterexamples of one seed.
+func tracePublished(out io.Writer, t *baseline.Total, examples []*baseline.Counterexample) error {
+	for i, e := range examples {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := e.Write(out); err != nil {
+			return err
+		}
+	}
+	if len(examples) == 0 {
+		_, err := fmt.Fprintf(out, "%s shows no violation with this seed\n", t.Protocol)
+		return err
+	}
+	return fmt.Errorf("seed %d shows a violation", t.First)
+}
