@@ -30,7 +30,7 @@ func newBenchCommand() *cobra.Command {
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
 	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out), newBenchMixCommand(out),
 		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out), newBenchFailoverCommand(out), newBenchJoinCommand(out),
-		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out),
+		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
 		newBenchTransactionsCommand(out))
 	return c
 }
@@ -175,11 +175,16 @@ func (o *benchOutput) progress() bench.Progress {
 	return func(text string) { fmt.Fprint(os.Stderr, clearLine, text) }
 }
 
-// runBench runs a benchmark and prints its report.
+// runBench runs a benchmark of nodes and prints its report.
 func runBench[R bench.Report](c *cobra.Command, out *benchOutput, run func(context.Context) (R, error)) error {
 	if err := bench.Preflight(); err != nil {
 		return err
 	}
+	return reportBench(c, out, run)
+}
+
+// reportBench runs a benchmark, whatever it needs, and prints its report.
+func reportBench[R bench.Report](c *cobra.Command, out *benchOutput, run func(context.Context) (R, error)) error {
 	r, err := run(c.Context())
 	if out.progress() != nil {
 		fmt.Fprint(os.Stderr, clearLine)

@@ -12,9 +12,9 @@ type Pair struct{ Key, Value string }
 // Batcher puts several writes of one client machine into one transaction, as the study proposes. A batch goes when it is full, or has waited long
 // enough. Writes are answered when their transaction is: nothing is promised before it is durable.
 type Batcher struct {
-	Size   int           // keys of a batch, 1 or more
-	Delay  time.Duration // the longest that a write waits for others
-	Merge  bool          // leave out writes that a later one of the same batch replaces
+	Size   int                // keys of a batch, 1 or more
+	Delay  time.Duration      // the longest that a write waits for others
+	Merge  bool               // leave out writes that a later one of the same batch replaces
 	Commit func([]Pair) error // may be called many times at once
 
 	mu      sync.Mutex

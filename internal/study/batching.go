@@ -3,7 +3,6 @@ package study
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -61,7 +60,7 @@ func (r *Rig) PutBatches(ctx context.Context, b Batch, l Load) (*BatchCell, erro
 		return nil, err
 	}
 	if b.Size < 1 || b.Size > MaxBatch || b.Delay < 0 || b.Zipf < 0 {
-		return nil, fmt.Errorf("batches of %d keys after %v with exponent %g: want 1 to %d keys, and nothing below 0", b.Size, b.Delay, b.Zipf, MaxBatch)
+		return nil, wrongOption("batches of %d keys after %v with exponent %g: want 1 to %d keys, and nothing below 0", b.Size, b.Delay, b.Zipf, MaxBatch)
 	}
 	if b.Delay == 0 {
 		b.Delay = batchDelay

@@ -65,8 +65,15 @@ func (l Load) withDefaults() Load {
 
 func (l Load) validate() error {
 	if l.Clients < 1 || l.KeyBytes < 8 || l.ValueBytes < 0 || l.ReadShare > 1 || l.Duration < 0 {
-		return fmt.Errorf("a load of %d clients, keys of %d bytes and values of %d, %g of it reads: "+
+		return wrongOption("a load of %d clients, keys of %d bytes and values of %d, %g of it reads: "+
 			"want clients, keys of at least 8 bytes and a share of at most 1", l.Clients, l.KeyBytes, l.ValueBytes, l.ReadShare)
 	}
 	return nil
 }
+
+// OptionError is an option that nothing can be measured with.
+type OptionError struct{ text string }
+
+func (e *OptionError) Error() string { return e.text }
+
+func wrongOption(format string, args ...any) error { return &OptionError{fmt.Sprintf(format, args...)} }

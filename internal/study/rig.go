@@ -29,6 +29,9 @@ type Rig struct {
 
 // OpenRig starts a cluster and connects to it. Whoever opens a rig closes it.
 func OpenRig(ctx context.Context, o RigOptions) (*Rig, error) {
+	if o.Members < 1 || o.Share < 0 || o.Conns < 0 {
+		return nil, wrongOption("%d members with %g CPUs each and %d connections: want a member, and nothing below 0", o.Members, o.Share, o.Conns)
+	}
 	binary := o.Binary
 	if binary == "" {
 		var err error
