@@ -19,7 +19,7 @@ func fill(ctx context.Context, keys []wire.Key, valueBytes int, w way, counted .
 	defer l.close()
 	var pass Tally
 	for range fillPasses {
-		pass, err = l.sendEach(ctx, len(keys))
+		pass, err = l.sendEach(ctx, len(keys), sendBatch)
 		if err != nil {
 			return err
 		}
@@ -30,9 +30,10 @@ func fill(ctx context.Context, keys []wire.Key, valueBytes int, w way, counted .
 	return fmt.Errorf("the node did not take %d keys: in the last of %d passes %v", len(keys), fillPasses, pass)
 }
 
-// sendEach sends n requests in portions, each answered before the next, so that a node on sockets can follow.
-func (l *load) sendEach(ctx context.Context, n int) (Tally, error) {
-	const portion = 4 * sendBatch
+// sendEach sends n requests in portions of some batches, each answered before the next, so that a node on sockets can
+// follow.
+func (l *load) sendEach(ctx context.Context, n, batch int) (Tally, error) {
+	portion := 4 * batch
 	var sum Tally
 	err := l.from.host.do(func() error {
 		if err := pin(); err != nil {
@@ -46,7 +47,7 @@ func (l *load) sendEach(ctx context.Context, n int) (Tally, error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := l.send(min(portion, n-int(sum.Sent))); err != nil {
+			if err := l.send(min(portion, n-int(sum.Sent)), batch); err != nil {
 				return err
 			}
 			after, err := l.drain(before)

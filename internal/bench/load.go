@@ -12,8 +12,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
-
-	"github.com/netcraq/netcraq/wire"
 )
 
 //go:embed loadgen.o
@@ -69,7 +67,7 @@ func loadPrograms(r *request, w way) (*load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the generator's object: %w", err)
 	}
-	read, put := r.frame(wire.OpRead, w), r.frame(wire.OpPut, w)
+	read, put := r.dialect.frames(r, w)
 	l := &load{frame: r.longest(read, put), from: w.from}
 	if err := setConstants(spec, r, read, put, len(l.frame)); err != nil {
 		return nil, err
@@ -96,9 +94,14 @@ func setConstants(spec *ebpf.CollectionSpec, r *request, read, put []byte, given
 		"session_base": rand.Uint64()&^(1<<40-1) | 1,
 		"version_max":  r.versionMax,
 		"tag":          rand.Uint32(),
-		"client_port":  bits.ReverseBytes16(generatorPort),
+		"client_port":  bits.ReverseBytes16(r.dialect.clientPort()),
 		"write_share":  r.shareOfWrites(),
 		"only_sizes":   r.onlySizes,
+		"dialect":      r.dialect.number(),
+		"wide_seq":     r.dialect.wide,
+		"lists":        r.dialect.addresses(),
+		"list_counts":  [2]uint32{uint32(len(r.dialect.lists[0])), uint32(len(r.dialect.lists[1]))},
+		"timing":       r.timing,
 	}
 	for name, value := range constants {
 		variable := spec.Variables[name]
@@ -191,15 +194,15 @@ func attach(program *ebpf.Program, p *port, mode link.XDPAttachFlags) (link.Link
 	return attached, err
 }
 
-// sendBatch is how many packets the kernel sends before it lets the other side work.
+// sendBatch is how many packets the kernel sends before it lets the other side work, unless a pace says otherwise.
 const sendBatch = 64
 
-// send sends n requests, or a few more. The calling thread must be in the namespace of the load's port.
-func (l *load) send(n int) error {
+// send sends n requests, batch after batch. The calling thread must be in the namespace of the load's port.
+func (l *load) send(n, batch int) error {
 	_, err := l.collection.Programs["generate"].Run(&ebpf.RunOptions{
 		Data:      l.frame,
 		Repeat:    uint32(n),
-		BatchSize: sendBatch,
+		BatchSize: uint32(batch),
 		Flags:     unix.BPF_F_TEST_XDP_LIVE_FRAMES,
 		Context:   xdpContext{DataEnd: uint32(len(l.frame)), IngressIfindex: uint32(l.from.index)},
 	})

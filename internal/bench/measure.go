@@ -30,6 +30,8 @@ func (f Figure) tolerable() bool {
 type pace struct {
 	perSecond float64 // at this rate, whatever is answered
 	window    int     // as fast as they are answered: no more than this many without an answer
+	batch     int     // packets that are sent before the other side may work; 0: sendBatch
+	forgiving bool    // requests without an answer may be lost for good: after a while without answers, others take their place
 }
 
 // measure offers requests for d. It returns when every answer is there or none has come for a while.
@@ -67,6 +69,7 @@ func (l *load) measure(ctx context.Context, p pace, d time.Duration) (Figure, er
 func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally) error {
 	const idle = 50 * time.Microsecond
 	start := time.Now()
+	var written off
 	for ctx.Err() == nil {
 		elapsed := time.Since(start)
 		if elapsed >= d {
@@ -76,16 +79,46 @@ func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally)
 		if err != nil {
 			return err
 		}
-		n := p.due(now.minus(before), elapsed, d)
+		t := now.minus(before)
+		if p.forgiving && p.window > 0 {
+			written.look(&t, elapsed)
+		}
+		n := p.due(t, elapsed, d)
 		if n == 0 {
 			time.Sleep(idle)
 			continue
 		}
-		if err := l.send(n); err != nil {
+		if err := l.send(n, p.batchOr(sendBatch)); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+// off is what has been written off: requests that will not be answered.
+type off struct {
+	requests uint64
+	answers  uint64        // at the last look
+	since    time.Duration // when they changed
+}
+
+// look takes off t what is written off, which is everything when no answer has come for a while.
+func (o *off) look(t *Tally, elapsed time.Duration) {
+	const patience = 2 * time.Millisecond
+	if answers := t.Answers(); answers != o.answers {
+		o.answers, o.since = answers, elapsed
+	}
+	if elapsed-o.since > patience {
+		o.requests, o.since = t.Lost(), elapsed
+	}
+	t.Sent -= o.requests
+}
+
+func (p pace) batchOr(usual int) int {
+	if p.batch > 0 {
+		return p.batch
+	}
+	return usual
 }
 
 // due is how many requests to send next; 0: none yet.
@@ -100,7 +133,7 @@ func (p pace) due(t Tally, elapsed, d time.Duration) int {
 		return 0
 	case p.perSecond > 0:
 		behind := p.perSecond*elapsed.Seconds() - sent
-		if behind < sendBatch {
+		if behind < float64(p.batchOr(sendBatch)) {
 			return 0
 		}
 		return int(behind)

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 
-	"github.com/netcraq/netcraq/internal/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -20,6 +19,8 @@ type request struct {
 	versionMax uint64  // newest version that an answer may carry; 0: any
 	onlySizes  bool    // the other side does not speak the protocol: judge the size of its answers alone
 	keys       []wire.Key
+	dialect    dialect // the zero value: NetCRAQ
+	timing     bool    // note how long answers take
 }
 
 // shareOfWrites is the share as the kernel program takes it: of 2^32.
@@ -29,18 +30,6 @@ func (r *request) shareOfWrites() uint64 {
 		return all
 	}
 	return uint64(r.writeShare * all)
-}
-
-// frame is a request of the given kind without what the generator adds to each: request id, key, session, seq, value.
-func (r *request) frame(op wire.Op, w way) []byte {
-	m := wire.Message{Op: op, Epoch: epoch}
-	if op == wire.OpPut {
-		m.Value = make([]byte, r.valueBytes)
-	}
-	return frame.Append(nil, &frame.Packet{
-		SourceMAC: frame.MAC(w.from.mac), DestMAC: frame.MAC(w.to.mac),
-		From: w.source(), To: w.dest, Message: m.Append(nil),
-	})
 }
 
 // longest is a buffer for the longest frame of the load and one byte more: the generator cuts off what it does not need,

@@ -253,7 +253,7 @@ func (l *load) drainLate(before Tally) (t Tally, err error) {
 			if t = after.minus(before); err != nil || t.Lost() == 0 {
 				return err
 			}
-			if err := l.send(1); err != nil {
+			if err := l.send(1, sendBatch); err != nil {
 				return err
 			}
 		}

@@ -15,6 +15,8 @@ type Tally struct {
 	Other    uint64 // any other status
 	Why      why    // what was wrong with the wrong ones
 	HopsMax  int    // links that the request that travelled farthest took, its answer included
+
+	OKWrites uint64 // writes among OK
 }
 
 // Answers is the number of requests that were answered in any way.
@@ -36,6 +38,7 @@ func (t Tally) plus(other Tally) Tally {
 	t.NotFound += other.NotFound
 	t.Busy += other.Busy
 	t.Other += other.Other
+	t.OKWrites += other.OKWrites
 	t.Why |= other.Why
 	t.HopsMax = max(t.HopsMax, other.HopsMax)
 	return t
@@ -66,6 +69,7 @@ func (t Tally) minus(earlier Tally) Tally {
 	t.NotFound -= earlier.NotFound
 	t.Busy -= earlier.Busy
 	t.Other -= earlier.Other
+	t.OKWrites -= earlier.OKWrites
 	return t
 }
 
@@ -92,6 +96,8 @@ type kernelTally struct {
 	_                                [5]uint64
 	OK, Wrong, NotFound, Busy, Other uint64
 	WrongWhy, Differences, HopsMax   uint64
+	OKWrites                         uint64
+	_                                [15]uint64
 }
 
 // tally sums the counts of all CPUs.
@@ -110,6 +116,7 @@ func (l *load) tally() (Tally, error) {
 		t.Other += c.Other
 		t.Why |= why(c.WrongWhy)
 		t.HopsMax = max(t.HopsMax, int(c.HopsMax)+1)
+		t.OKWrites += c.OKWrites
 	}
 	return t, nil
 }

@@ -114,7 +114,7 @@ func (m *mesh) countPackets(ctx context.Context, l *load, n int, r *WriteResult)
 	if err != nil {
 		return err
 	}
-	t, err := l.sendEach(ctx, n)
+	t, err := l.sendEach(ctx, n, sendBatch)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The wires of a benchmark's line of nodes: what comes in at one end leaves at the other, unless the wire loses it or the
+ * switch that it leads to has no capacity left. Frames that XDP redirects pass no queueing discipline, so a limit has to be
+ * kept here. Random numbers are the kernel's: they have no seed.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#define MAX_ENDS 256
+#define MILLION 1000000
+
+/* The end of a wire, by the interface at which frames arrive. */
+struct end {
+	__u32 exit; /* the interface where they leave */
+	__u32 to;   /* the switch that they lead to, of `switches`; 0: to none */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_ENDS);
+	__type(key, __u32);
+	__type(value, struct end);
+} ends SEC(".maps");
+
+/* How many frames a switch takes from all its wires. */
+struct limit {
+	__u64 frame_ns; /* time that it needs for one; 0: none */
+	__u64 burst_ns; /* so far it may fall behind */
+	__u64 busy_until_ns;
+	__u64 refused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_ENDS);
+	__type(key, __u32);
+	__type(value, struct limit);
+} switches SEC(".maps");
+
+__u32 loss; /* of a million frames on every wire */
+__u64 lost;
+
+/* Whether the switch takes another frame now. CPUs that ask at the same time may both be told yes. */
+static __always_inline int takes(struct limit *l)
+{
+	__u64 now = bpf_ktime_get_ns(), until = l->busy_until_ns;
+
+	if (!l->frame_ns)
+		return 1;
+	if (until < now)
+		until = now;
+	if (until > now + l->burst_ns) {
+		l->refused++;
+		return 0;
+	}
+	l->busy_until_ns = until + l->frame_ns;
+	return 1;
+}
+
+SEC("xdp")
+int wire(struct xdp_md *ctx)
+{
+	__u32 at = ctx->ingress_ifindex;
+	struct end *end = bpf_map_lookup_elem(&ends, &at);
+	struct limit *limit;
+
+	if (!end || !end->exit)
+		return XDP_DROP;
+	if (loss && bpf_get_prandom_u32() % MILLION < loss) {
+		lost++;
+		return XDP_DROP;
+	}
+	limit = end->to ? bpf_map_lookup_elem(&switches, &end->to) : 0;
+	if (limit && !takes(limit))
+		return XDP_DROP;
+	return bpf_redirect(end->exit, 0);
+}
+
+char _license[] SEC("license") = "GPL";

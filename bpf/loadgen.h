@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the load generator is told, what it counts, and what its dialects share.
+ *
+ * The value that belongs to a key follows from the key alone: 64-bit words key_hi, key_hi + key_lo, key_hi + 2 key_lo,
+ * ... of the key as it lies in the packet. So an answer is checked without a table.
+ */
+#ifndef LOADGEN_H
+#define LOADGEN_H
+
+#define HEADERS_BYTES (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
+#define TEMPLATE_WORDS 18
+#define MAX_CPUS 16
+#define ALL_WRITES (1ull << 32)
+#define LIST_MAX 8	      /* addresses in a request of NetChain */
+#define WINDOW_BITS 14
+#define WINDOW (1u << WINDOW_BITS) /* requests that can be under way: UDP ports, and times of sending */
+
+/* What the other side speaks. */
+enum dialect { NETCRAQ, NETCHAIN, PUBLISHED };
+
+volatile const __u8 dialect;	  /* of enum dialect */
+volatile const _Bool wide_seq;	  /* of NETCHAIN: SEQ has 32 bits */
+volatile const _Bool timing;	  /* note how long each answer takes */
+/* A READ and a write, complete but for what differs from packet to packet; their checksums hold for what is here. */
+volatile const __u64 templates[2][TEMPLATE_WORDS];
+volatile const __u32 lists[2][LIST_MAX]; /* of NETCHAIN: addresses behind the value of a READ and of a WRITE */
+volatile const __u32 list_counts[2];
+volatile const __u32 value_bytes;    /* of a write and of the answer to a READ */
+volatile const __u32 given_bytes;    /* length of the frames that the generator is given */
+volatile const __u32 key_count;      /* number of keys */
+volatile const __u32 lanes_shift;    /* log2 of the number of sessions per CPU */
+volatile const __u64 session_base;   /* big-endian session ids grow from here */
+volatile const __u64 version_max;    /* newest version that an answer may carry; 0: any */
+volatile const __u32 tag;            /* of this load, part of every request id */
+volatile const __u16 client_port;    /* network order: the generator's own port; where there are no request ids, the first of WINDOW */
+volatile const __u64 write_share;    /* of the requests, that are writes; out of ALL_WRITES */
+volatile const _Bool only_sizes;     /* count: do the same work, but judge the packet's size only */
+
+/* Why an answer is wrong; keep in step with the names in counters.go. */
+enum why {
+	WHY_SIZE = 1 << 0,
+	WHY_HEADER = 1 << 1,
+	WHY_REQUEST = 1 << 2,
+	WHY_VERSION = 1 << 3,
+	WHY_VALUE = 1 << 4,
+	WHY_CHECKSUM = 1 << 5,
+};
+
+/* What one CPU has sent and received. Only that CPU writes it. */
+struct tally {
+	__u64 sent;
+	__u64 position; /* of the next key */
+	__u64 writes; /* writes among those sent */
+	__u64 pad_to_line[5];
+	__u64 ok;
+	__u64 wrong;
+	__u64 not_found;
+	__u64 busy;
+	__u64 other; /* any other status */
+	__u64 wrong_why;
+	__u64 differences; /* found in any answer, whether it counts as wrong or not */
+	__u64 hops_max;
+	__u64 ok_writes; /* among ok */
+} __attribute__((aligned(128)));
+
+struct tally tallies[MAX_CPUS];
+
+struct wire_key {
+	__u64 hi, lo; /* as they lie in a packet */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wire_key);
+} keys SEC(".maps");
+
+static __always_inline struct tally *own_tally(void)
+{
+	return &tallies[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+}
+
+/* Adds a 64-bit word to an unfolded ones' complement sum. */
+static __always_inline __u64 add_word(__u64 sum, __u64 word)
+{
+	return sum + (word >> 32) + (__u32)word;
+}
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum >> 32) + (__u32)sum;
+	sum = (sum >> 16) + (__u16)sum;
+	sum = (sum >> 16) + (__u16)sum;
+	sum = (sum >> 16) + (__u16)sum;
+	return sum;
+}
+
+#include "loadgen_clock.h"
+
+static __always_inline __u64 write_value(__u8 *p, const struct wire_key *key, __u64 sum)
+{
+	__u64 word = key->hi;
+	__u32 at = 0;
+
+	for (; at + 8 <= value_bytes; at += 8) {
+		*(__u64 *)(p + at) = word;
+		sum = add_word(sum, word);
+		word += key->lo;
+	}
+	for (; at < value_bytes; at++) {
+		p[at] = word;
+		sum += at & 1 ? (__u64)(__u8)word << 8 : (__u8)word;
+		word >>= 8;
+	}
+	return sum;
+}
+
+/* Spreads writes evenly among the requests, without a pattern that a walk through the keys could fall in step with. */
+static __always_inline _Bool writes_next(__u64 nth)
+{
+	return write_share && (write_share == ALL_WRITES || (__u32)nth * 2654435761u < write_share);
+}
+
+/* Reads the value behind p; differing bits are collected, not branched on, so that right and wrong cost the same. */
+static __always_inline __u64 read_value(__u8 *p, __u64 key_hi, __u64 key_lo, __u64 *sum)
+{
+	__u64 word = key_hi, differ = 0;
+	__u32 at = 0;
+
+	for (; at + 8 <= value_bytes; at += 8) {
+		__u64 got = *(__u64 *)(p + at);
+
+		differ |= got ^ word;
+		*sum = add_word(*sum, got);
+		word += key_lo;
+	}
+	for (; at < value_bytes; at++) {
+		differ |= p[at] ^ (__u8)word;
+		*sum += at & 1 ? (__u64)p[at] << 8 : p[at];
+		word >>= 8;
+	}
+	return differ;
+}
+
+/* The first UDP port of requests and the one of this request, in a protocol without request ids. */
+static __always_inline __be16 port_of(__u64 nth)
+{
+	return bpf_htons(bpf_ntohs(client_port) + (nth & (WINDOW - 1)));
+}
+
+/* The place in the window of the request that an answer to this port belongs to; WINDOW or more: to none. */
+static __always_inline __u32 place_of(__be16 port)
+{
+	return (__u32)bpf_ntohs(port) - bpf_ntohs(client_port);
+}
+
+/* Counts an answer that says OK, and is wrong for these reasons. */
+static __always_inline void tally_ok(struct tally *tally, __u32 why, _Bool writing)
+{
+	tally->differences |= why;
+	if (why) {
+		tally->wrong++;
+		tally->wrong_why |= why;
+		return;
+	}
+	tally->ok++;
+	if (writing)
+		tally->ok_writes++;
+}
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The load generator speaks NetCRAQ. */
+#ifndef LOADGEN_NETCRAQ_H
+#define LOADGEN_NETCRAQ_H
+
+#define READ_PACKET_BYTES (HEADERS_BYTES + NQ_BASE_BYTES)
+#define WRITE_PACKET_BYTES (HEADERS_BYTES + NQ_CHAIN_BYTES)
+#define REPLY_PACKET_BYTES (HEADERS_BYTES + NQ_VERSION_BYTES)
+_Static_assert((WRITE_PACKET_BYTES + 7) / 8 == TEMPLATE_WORDS, "a template holds the longest head");
+
+/* A request id has 4 bits for the CPU, 1 for the kind and the rest for the sequence number. */
+#define SEQ_BITS 27
+#define WRITE_BIT (1u << SEQ_BITS)
+#define CPU_SHIFT (SEQ_BITS + 1)
+#define SEQ_MASK ((1u << SEQ_BITS) - 1)
+#define OUTSTANDING_MAX (1u << 22) /* an answer to an older request is not plausible */
+
+/* The sum of a template's message without its checksum: the complement of that. */
+static __always_inline __u16 template_sum(_Bool writing)
+{
+	return ~*(volatile const __u16 *)((volatile const __u8 *)templates[writing] + HEADERS_BYTES +
+					  __builtin_offsetof(struct nq_base, checksum));
+}
+
+/* The request id binds key and sequence number together, so that an answer proves which request it belongs to:
+ * high half: CPU, kind and sequence number; low half: those, the key and the tag mixed.
+ */
+static __always_inline __u64 request_id(__u32 seq, __u64 key_lo)
+{
+	return (__u64)seq << 32 | (__u32)(key_lo >> 32 ^ key_lo ^ seq ^ tag);
+}
+
+static __always_inline __u64 write_lane(struct nq_chain *chain, __u64 nth, __u32 cpu, __u64 sum)
+{
+	__u64 lane = session_base + ((__u64)cpu << 32) + (nth & ((1ull << lanes_shift) - 1));
+	__u64 session = bpf_cpu_to_be64(lane), seq = bpf_cpu_to_be64((nth >> lanes_shift) + 1);
+
+	chain->session = session;
+	chain->seq = seq;
+	return add_word(add_word(sum, session), seq);
+}
+
+/* Fills in what the key and the request id add to a message with this sum. */
+static __always_inline void finish(struct nq_base *base, const struct wire_key *key, __u64 request, __u64 sum)
+{
+	base->request = request;
+	base->key_hi = key->hi;
+	base->key_lo = key->lo;
+	sum = add_word(add_word(add_word(sum, request), key->hi), key->lo);
+	base->checksum = ~fold(sum);
+}
+
+static __always_inline int generate_read(struct xdp_md *ctx, const struct wire_key *key, __u64 request)
+{
+	__u8 *data, *data_end;
+
+	if (bpf_xdp_adjust_tail(ctx, (int)READ_PACKET_BYTES - (int)given_bytes))
+		return XDP_ABORTED;
+	data = (void *)(long)ctx->data;
+	data_end = (void *)(long)ctx->data_end;
+	if (data + READ_PACKET_BYTES > data_end)
+		return XDP_ABORTED;
+#pragma unroll
+	for (int i = 0; i < READ_PACKET_BYTES / 8; i++)
+		((__u64 *)data)[i] = templates[0][i];
+	finish((void *)(data + HEADERS_BYTES), key, request, template_sum(0));
+	return XDP_TX;
+}
+
+static __always_inline int generate_write(struct xdp_md *ctx, const struct wire_key *key, __u64 request, __u64 nth, __u32 cpu)
+{
+	__u64 sum = template_sum(1);
+	__u8 *data, *data_end;
+	struct nq_base *base;
+
+	if (bpf_xdp_adjust_tail(ctx, (int)(WRITE_PACKET_BYTES + value_bytes) - (int)given_bytes))
+		return XDP_ABORTED;
+	data = (void *)(long)ctx->data;
+	data_end = (void *)(long)ctx->data_end;
+	base = (void *)(data + HEADERS_BYTES);
+	if (data + WRITE_PACKET_BYTES + value_bytes > data_end)
+		return XDP_ABORTED;
+#pragma unroll
+	for (int i = 0; i < WRITE_PACKET_BYTES / 8; i++)
+		((__u64 *)data)[i] = templates[1][i];
+	*(__u16 *)(data + WRITE_PACKET_BYTES - 2) = 0;
+	sum = write_lane((void *)(base + 1), nth, cpu, sum);
+	sum = write_value(data + WRITE_PACKET_BYTES, key, sum);
+	finish(base, key, request, sum);
+	return XDP_TX;
+}
+
+static __always_inline int generate_netcraq(struct xdp_md *ctx, struct tally *tally, const struct wire_key *key,
+					     _Bool writing, __u64 nth)
+{
+	__u32 cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1);
+	__u32 seq = cpu << CPU_SHIFT | (nth & SEQ_MASK);
+
+	if (writing)
+		return generate_write(ctx, key, request_id(seq | WRITE_BIT, key->lo), tally->writes++, cpu);
+	return generate_read(ctx, key, request_id(seq, key->lo));
+}
+
+static __always_inline _Bool plausible(__u64 request, __u64 key_lo)
+{
+	__u32 seq = request >> 32;
+	__u64 sent = tallies[seq >> CPU_SHIFT & (MAX_CPUS - 1)].sent;
+
+	return request == request_id(seq, key_lo) && (((__u32)sent - 1 - seq) & SEQ_MASK) < OUTSTANDING_MAX;
+}
+
+/* Length of the packet that answers a PUT or a READ. */
+static __always_inline __u32 reply_bytes(_Bool writing)
+{
+	return REPLY_PACKET_BYTES + (writing ? 0 : value_bytes);
+}
+
+static __always_inline _Bool answers_write(const struct nq_base *base)
+{
+	return write_share && (write_share == ALL_WRITES || base->request >> 32 & WRITE_BIT);
+}
+
+/* Judges a REPLY with status OK: 0, or the reasons why it is wrong. */
+static __always_inline __u32 judge(struct nq_base *base, _Bool writing, __u8 *data, __u8 *data_end)
+{
+	struct nq_version *version = (void *)(base + 1);
+	__u64 *words = (void *)base, sum = 0, got = bpf_be64_to_cpu(version->version);
+	__u32 why = 0;
+
+	if (data + reply_bytes(writing) > data_end)
+		return WHY_SIZE;
+#pragma unroll
+	for (int i = 0; i < NQ_VERSION_BYTES / 8; i++)
+		sum = add_word(sum, words[i]);
+	if (!writing && read_value((__u8 *)(version + 1), base->key_hi, base->key_lo, &sum))
+		why |= WHY_VALUE;
+	if (base->magic != bpf_htons(NQ_MAGIC) || base->version != NQ_WIRE_VERSION || base->op != NQ_OP_REPLY)
+		why |= WHY_HEADER;
+	if (!plausible(base->request, base->key_lo))
+		why |= WHY_REQUEST;
+	if (got == 0 || (version_max && got > version_max))
+		why |= WHY_VERSION;
+	if (fold(sum) != 0xffff)
+		why |= WHY_CHECKSUM;
+	return why;
+}
+
+/* Judges by what the other side is expected to do: keeping all differences makes the work the same for both. */
+static __always_inline __u32 judge_fairly(struct tally *tally, struct nq_base *base, __u8 *data, __u8 *data_end,
+					  _Bool writing)
+{
+	__u32 why = judge(base, writing, data, data_end);
+
+	tally->differences |= why; /* not all of them count */
+	if (only_sizes)
+		why &= WHY_SIZE;
+	if (data + reply_bytes(writing) != data_end)
+		why |= WHY_SIZE;
+	return why;
+}
+
+static __always_inline void tally_reply(struct tally *tally, struct nq_base *base, __u8 *data, __u8 *data_end)
+{
+	__u32 why;
+
+	switch (only_sizes ? NQ_STATUS_OK : bpf_ntohs(base->detail)) {
+	case NQ_STATUS_OK:
+		why = answers_write(base) ? judge_fairly(tally, base, data, data_end, 1)
+					  : judge_fairly(tally, base, data, data_end, 0);
+		if (!why && base->hops > tally->hops_max)
+			tally->hops_max = base->hops;
+		if (!why)
+			landed(base->request >> 32 & (WINDOW - 1), answers_write(base));
+		tally_ok(tally, why, answers_write(base));
+		return;
+	case NQ_STATUS_NOT_FOUND:
+		tally->not_found++;
+		return;
+	case NQ_STATUS_BUSY:
+		tally->busy++;
+		return;
+	}
+	tally->other++;
+}
+
+static __always_inline int count_netcraq(struct tally *tally, struct udphdr *udp, __u8 *data, __u8 *data_end)
+{
+	if (data + REPLY_PACKET_BYTES > data_end || udp->dest != client_port)
+		return XDP_PASS;
+	tally_reply(tally, (void *)(udp + 1), data, data_end);
+	return XDP_DROP;
+}
+
+#endif

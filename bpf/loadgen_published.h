@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The load generator speaks NetCRAQ as published: 162 bits, of which the first two are KV_OP, the next 32 KEY_ID, the rest
+ * VALUE. KEY_ID are the last 32 bits of a key. A value follows from it.
+ */
+#ifndef LOADGEN_PUBLISHED_H
+#define LOADGEN_PUBLISHED_H
+
+#define PB_READ_REPLY 1
+#define PB_WRITE 2
+#define PB_ACKNOWLEDGE 3
+#define PB_PACKET_BYTES (HEADERS_BYTES + 21)
+
+struct pb_message {
+	__be32 head;
+	__be64 middle, next;
+	__u8 last;
+} __attribute__((packed));
+
+/* The value of an object. */
+static __always_inline void pb_words(__u32 id, __u64 *high, __u64 *low)
+{
+	*high = id * 0x9e3779b97f4a7c15ull;
+	*low = *high ^ id;
+}
+
+static __always_inline void pb_write(struct pb_message *m, __u32 op, __u32 id, __u64 high, __u64 low)
+{
+	m->head = bpf_htonl(op << 30 | id >> 2);
+	m->middle = bpf_cpu_to_be64((__u64)id << 62 | high >> 2);
+	m->next = bpf_cpu_to_be64(high << 62 | low >> 2);
+	m->last = low << 6;
+}
+
+static __always_inline int generate_published(struct xdp_md *ctx, const struct wire_key *key, _Bool writing, __u64 nth)
+{
+	__u32 id = bpf_be64_to_cpu(key->lo);
+	__u64 high = 0, low = 0;
+	__u8 *data, *data_end;
+
+	if (bpf_xdp_adjust_tail(ctx, (int)PB_PACKET_BYTES - (int)given_bytes))
+		return XDP_ABORTED;
+	data = (void *)(long)ctx->data;
+	data_end = (void *)(long)ctx->data_end;
+	if (data + PB_PACKET_BYTES > data_end)
+		return XDP_ABORTED;
+#pragma unroll
+	for (int i = 0; i < HEADERS_BYTES / 8; i++)
+		((__u64 *)data)[i] = templates[writing][i];
+	*(__u16 *)(data + HEADERS_BYTES - 2) = templates[writing][HEADERS_BYTES / 8];
+	*(__be16 *)(data + HEADERS_BYTES - 8) = port_of(nth);
+	if (writing)
+		pb_words(id, &high, &low);
+	pb_write((void *)(data + HEADERS_BYTES), writing ? PB_WRITE : 0, id, high, low);
+	return XDP_TX;
+}
+_Static_assert(HEADERS_BYTES % 8 == 2, "the headers end with two bytes");
+
+static __always_inline int count_published(struct tally *tally, struct udphdr *udp, __u8 *data, __u8 *data_end)
+{
+	struct pb_message *m = (void *)(udp + 1);
+	__u64 high, low, middle, next;
+	__u32 place, id, op, why = 0;
+
+	if (data + PB_PACKET_BYTES > data_end)
+		return XDP_PASS;
+	place = place_of(udp->dest);
+	if (place >= WINDOW)
+		return XDP_PASS;
+	middle = bpf_be64_to_cpu(m->middle);
+	next = bpf_be64_to_cpu(m->next);
+	op = bpf_ntohl(m->head);
+	id = op << 2 | middle >> 62;
+	op >>= 30;
+	pb_words(id, &high, &low);
+	if ((middle << 2 | next >> 62) != high || (next << 2 | m->last >> 6) != low)
+		why |= WHY_VALUE;
+	if (data + PB_PACKET_BYTES != data_end)
+		why |= WHY_SIZE;
+	if ((op != PB_READ_REPLY && op != PB_ACKNOWLEDGE))
+		why |= WHY_HEADER;
+	if (!why)
+		landed(place, op == PB_ACKNOWLEDGE);
+	tally_ok(tally, why, op == PB_ACKNOWLEDGE);
+	return XDP_DROP;
+}
+
+#endif

@@ -1,0 +1,176 @@
+package bench
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+// lineNetwork is the hosts of a line and their links.
+type lineNetwork struct {
+	client *host
+	hosts  []*host
+	ports  [][]*port // by host
+	near   []*port   // the client's ends of its links, one to each host
+	far    []*port   // the hosts' ends of them
+	wires  *wires    // nil: links are direct
+}
+
+func lineAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 0, byte(i + 1)}) }
+
+// clientAddr is the client's address on its link to a node: answers leave the line where requests enter it.
+func clientAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 1, byte(i + 1)}) }
+
+func newLineNetwork(n int, wired bool, undo *undo) (*lineNetwork, error) {
+	l := &lineNetwork{ports: make([][]*port, n)}
+	open := func() (*host, error) {
+		h, err := newHost()
+		if err == nil {
+			undo.add(h.close)
+		}
+		return h, err
+	}
+	var err error
+	if l.client, err = open(); err != nil {
+		return nil, err
+	}
+	for range n {
+		h, err := open()
+		if err != nil {
+			return nil, err
+		}
+		l.hosts = append(l.hosts, h)
+	}
+	if wired {
+		if l.wires, err = newWires(undo); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.link(); err != nil {
+		return nil, err
+	}
+	return l, l.awaitUp()
+}
+
+// connect joins two hosts by a link, or by a wire; aSwitch and bSwitch are the numbers of the switches at its ends, from
+// 1 on, 0 for the client.
+func (l *lineNetwork) connect(a *host, aName string, aAddr netip.Addr, aSwitch int, b *host, bName string, bAddr netip.Addr, bSwitch int) (*port, *port, error) {
+	if l.wires == nil {
+		return connect(a, aName, aAddr, b, bName, bAddr)
+	}
+	return l.wires.connect(wireEnd{a, aName, aAddr, aSwitch}, wireEnd{b, bName, bAddr, bSwitch})
+}
+
+// link makes the links, then the routes to what is not a neighbour.
+func (l *lineNetwork) link() error {
+	for i, h := range l.hosts {
+		near, far, err := l.connect(l.client, fmt.Sprintf("to-n%d", i), clientAddr(i), 0, h, "client", lineAddr(i), i+1)
+		if err != nil {
+			return err
+		}
+		l.near, l.far = append(l.near, near), append(l.far, far)
+		l.ports[i] = append(l.ports[i], far)
+		if i == 0 {
+			continue
+		}
+		left, right, err := l.connect(l.hosts[i-1], "right", lineAddr(i-1), i, h, "left", lineAddr(i), i+1)
+		if err != nil {
+			return err
+		}
+		l.ports[i-1] = append(l.ports[i-1], left)
+		l.ports[i] = append(l.ports[i], right)
+	}
+	for i := range l.hosts {
+		if err := l.route(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// route tells a host the ways to nodes and to the client's addresses: by the neighbour on that side.
+func (l *lineNetwork) route(i int) error {
+	for j := range l.hosts {
+		var by *port
+		next := i
+		switch {
+		case j < i:
+			by, next = l.portTo(i, "left"), i-1
+		case j > i:
+			by, next = l.portTo(i, "right"), i+1
+		default:
+			continue // both are neighbours
+		}
+		for _, dst := range []netip.Addr{lineAddr(j), clientAddr(j)} {
+			if dst == lineAddr(next) {
+				continue
+			}
+			route := &netlink.Route{
+				LinkIndex: by.index, Dst: single(dst), Gw: lineAddr(next).AsSlice(), Src: lineAddr(i).AsSlice(), Flags: int(netlink.FLAG_ONLINK),
+			}
+			if err := by.host.handle.RouteReplace(route); err != nil {
+				return fmt.Errorf("route from node %d to %v: %w", i, dst, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *lineNetwork) portTo(i int, name string) *port {
+	for _, p := range l.ports[i] {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// awaitUp waits until sockets can send by all links.
+func (l *lineNetwork) awaitUp() error {
+	for i, ports := range l.ports {
+		for _, p := range append(ports, l.near[i]) {
+			if err := p.awaitUp(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// portNames are those of a host's ports in the line.
+func (l *lineNetwork) portNames(i int) []string {
+	var names []string
+	for _, p := range l.ports[i] {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// mute takes a host's ways to other nodes away, so that what it sends them is dropped, and returns what brings them back.
+func (l *lineNetwork) mute(i int) (restore func() error, err error) {
+	handle := l.hosts[i].handle
+	var before []netlink.Route
+	for j := range l.hosts {
+		if j == i {
+			continue
+		}
+		routes, err := handle.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: single(lineAddr(j))}, netlink.RT_FILTER_DST)
+		if err != nil {
+			return nil, err
+		}
+		before = append(before, routes...)
+		hole := &netlink.Route{Dst: single(lineAddr(j)), Type: routeBlackhole}
+		if err := handle.RouteReplace(hole); err != nil {
+			return nil, fmt.Errorf("cut node %d off from node %d: %w", i, j, err)
+		}
+	}
+	return func() error {
+		for i := range before {
+			if err := handle.RouteReplace(&before[i]); err != nil {
+				return fmt.Errorf("bring a route back: %w", err)
+			}
+		}
+		return nil
+	}, nil
+}
