@@ -77,7 +77,7 @@ func (f *peersFlags) complete() error {
 	case f.peak && f.load.PerSecond > 0:
 		return usageError(errors.New("--peak and --rate exclude each other"))
 	}
-	if err := f.load.Check(); err != nil {
+	if err := errors.Join(f.load.Check(), f.options.Check()); err != nil {
 		return usageError(err)
 	}
 	return nil

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"encoding/json"
+	"testing"
+)
 
 // TestBenchRefusesWrongOptions: as errors of usage, and before it makes anything.
 func TestBenchRefusesWrongOptions(t *testing.T) {
@@ -18,9 +21,38 @@ func TestBenchRefusesWrongOptions(t *testing.T) {
 		{"restart", "--kills", "0"},
 		{"restart", "--rate", "NaN"},
 		{"latency", "--plane", "hard"},
+		{"peers", "oracle"},
+		{"peers", "--op", "scan"},
+		{"peers", "--seconds", "0"},
+		{"peers", "--loss", "-1"},
+		{"peers", "--peak", "--rate", "1000"},
+		{"peers", "--op", "lock", "--pipeline", "2"},
+		{"peers", "--members", "9"},
 	} {
 		if out, code, err := netcraq(append([]string{"bench"}, args...)...); code != exitUsage || out != "" {
 			t.Errorf("%v: exit status %d, %v, %q", args, code, err, out)
 		}
+	}
+}
+
+// TestBenchPeersComparesWithOurs: NetCRAQ beside itself, since nothing else need be installed.
+func TestBenchPeersComparesWithOurs(t *testing.T) {
+	needRoot(t)
+	out, code, err := netcraq("bench", "peers", "netcraq", "--op", "cas", "--clients", "2", "--seconds", "0.3", "--json")
+	var report struct {
+		Results []struct {
+			System      string  `json:"system"`
+			PerSecond   float64 `json:"per_second"`
+			P99us       float64 `json:"p99_us"`
+			RatioToOurs float64 `json:"ratio_to_ours"`
+		} `json:"results"`
+		Settings map[string][]string `json:"settings"`
+	}
+	if code != 0 || json.Unmarshal([]byte(out), &report) != nil || len(report.Results) != 1 {
+		t.Fatalf("exit status %d, %v, %q", code, err, out)
+	}
+	r := report.Results[0]
+	if r.System != "netcraq" || r.PerSecond <= 0 || r.P99us <= 0 || r.RatioToOurs != 1 || len(report.Settings["netcraq"]) == 0 {
+		t.Errorf("%+v", report)
 	}
 }

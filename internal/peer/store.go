@@ -80,6 +80,12 @@ type Options struct {
 
 const defaultMembers = 3
 
+// Check reports what can't be.
+func (o *Options) Check() error {
+	completed := *o
+	return completed.complete()
+}
+
 func (o *Options) complete() error {
 	if o.Members == 0 {
 		o.Members = defaultMembers
@@ -113,6 +119,7 @@ var openers = map[string]func(context.Context, *network, *Options) (Store, error
 	ZooKeeper: openZooKeeper,
 	Redis:     openRedis,
 	Memcached: openMemcached,
+	NetChain:  openNetChain,
 }
 
 // members is how many hosts a system wants.
