@@ -14,18 +14,12 @@ import (
 	"github.com/netcraq/netcraq/internal/bench"
 )
 
-// swapper is NetChain's compare-and-swap for one query at a time.
-type swapper interface {
-	CompareAndSwap(ctx context.Context, key netchain.Key, expected, value chainclient.Value) (chainclient.Answer, bool, error)
-	Close() error
-}
-
-// chainLocks locks as NetChain's paper says: a lock is a key that holds its owner's id, or zeros. It is taken by CAS of zeros,
-// and given back by CAS of the owner's id, so that only its owner can do that. There are no fencing tokens.
+// chainLocks locks as NetChain's paper says: a lock is taken by CAS of zeros to its owner's id, and given back by CAS of that id, so that
+// only its owner can do that. There are no fencing tokens.
 type chainLocks struct {
 	owner   chainclient.Value
-	clients []swapper // as many as locks asked for at once
-	open    func() (swapper, error)
+	clients []*chainclient.NetChain // as many as locks asked for at once
+	open    func() (*chainclient.NetChain, error)
 }
 
 // ownerOf is the id of a client.
@@ -41,7 +35,7 @@ func chainKey(item Item) (k netchain.Key) {
 }
 
 // each runs do for some items side by side, each with a client of its own.
-func (c *chainLocks) each(items []Item, do func(i int, with swapper) error) error {
+func (c *chainLocks) each(items []Item, do func(i int, with *chainclient.NetChain) error) error {
 	for len(c.clients) < len(items) {
 		one, err := c.open()
 		if err != nil {
@@ -52,31 +46,19 @@ func (c *chainLocks) each(items []Item, do func(i int, with swapper) error) erro
 	return sideBySide(len(items), func(i int) error { return do(i, c.clients[i]) })
 }
 
-// Take counts a lock that already has this client's id as taken: an earlier attempt of the same query did it. If it was refused after more
-// than one attempt, one that is not answered yet may have taken it meanwhile, and is undone: nobody else ever could.
 func (c *chainLocks) Take(ctx context.Context, items []Item, locks []Lock) error {
-	return c.each(items, func(i int, with swapper) error {
-		a, swapped, err := with.CompareAndSwap(ctx, chainKey(items[i]), chainclient.Value{}, c.owner)
-		if err != nil {
+	return c.each(items, func(i int, with *chainclient.NetChain) (err error) {
+		locks[i] = Lock{}
+		if locks[i].Taken, err = with.Lock(ctx, chainKey(items[i]), c.owner); err != nil {
 			return notTaken(items[i], err)
 		}
-		mine := a.Attempts > 1 && string(a.Value) == string(c.owner[:])
-		if locks[i] = (Lock{Taken: swapped || mine}); locks[i].Taken || a.Attempts == 1 {
-			return nil
-		}
-		_, _, err = with.CompareAndSwap(ctx, chainKey(items[i]), c.owner, chainclient.Value{})
-		return given(items[i], err)
+		return nil
 	})
 }
 
-// Give takes it for done if the lock is not this client's any more: an earlier attempt of the same query did it.
 func (c *chainLocks) Give(ctx context.Context, items []Item, _ []Lock) error {
-	return c.each(items, func(i int, with swapper) error {
-		a, swapped, err := with.CompareAndSwap(ctx, chainKey(items[i]), c.owner, chainclient.Value{})
-		if err == nil && !swapped && a.Attempts == 1 {
-			err = fmt.Errorf("it is held by %x", a.Value)
-		}
-		return given(items[i], err)
+	return c.each(items, func(i int, with *chainclient.NetChain) error {
+		return given(items[i], with.Unlock(ctx, chainKey(items[i]), c.owner))
 	})
 }
 
@@ -97,7 +79,7 @@ type netChain struct {
 }
 
 func (n *netChain) Session(_ context.Context, number int) (Session, error) {
-	return &chainLocks{owner: ownerOf(number), open: func() (swapper, error) {
+	return &chainLocks{owner: ownerOf(number), open: func() (*chainclient.NetChain, error) {
 		return chainclient.NewNetChain(n.chain, true, chainclient.Options{Listen: n.listen, Timeout: patience})
 	}}, nil
 }
