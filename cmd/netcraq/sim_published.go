@@ -67,7 +67,8 @@ func runPublished(ctx context.Context, out, progress io.Writer, flags *simFlags,
 		flags.seeds = 1
 	}
 	began := time.Now()
-	total, err := baseline.Many(ctx, baseline.Options{
+	runner := baseline.NewRunner()
+	total, err := runner.Many(ctx, baseline.Options{
 		Protocol: protocol, First: flags.first, Seeds: flags.seeds, Jobs: flags.jobs,
 		Report: func(t *baseline.Total) {
 			fmt.Fprintf(progress, "%s of %s seeds, %s operations, violations in %d seeds, with this project's protocol in %d\n", grouped(t.Seeds),
@@ -77,7 +78,7 @@ func runPublished(ctx context.Context, out, progress io.Writer, flags *simFlags,
 	if err != nil {
 		return err
 	}
-	examples, err := total.Counterexamples(ctx)
+	examples, err := runner.Counterexamples(ctx, total)
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,13 @@ type Loss struct {
 // and returns a row for each protocol and kind.
 func Losses(ctx context.Context, first, seeds uint64, jobs int) ([]Loss, error) {
 	var rows []Loss
+	runner := NewRunner()
 	for _, p := range []Protocol{NetChain, NetChain32, Published} {
-		total, err := Many(ctx, Options{Protocol: p, First: first, Seeds: seeds, Jobs: jobs})
+		total, err := runner.Many(ctx, Options{Protocol: p, First: first, Seeds: seeds, Jobs: jobs})
 		if err != nil {
 			return rows, err
 		}
-		examples, err := total.Counterexamples(ctx)
+		examples, err := runner.Counterexamples(ctx, total)
 		if err != nil {
 			return rows, err
 		}

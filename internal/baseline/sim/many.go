@@ -36,7 +36,7 @@ type Total struct {
 const reportEvery = 2 * time.Second
 
 // Many runs seeds that follow each other, of a protocol and of this project's, until all are done or ctx ends.
-func Many(ctx context.Context, o Options) (*Total, error) {
+func (r *Runner) Many(ctx context.Context, o Options) (*Total, error) {
 	var (
 		total = Total{Protocol: o.Protocol, Faults: make(map[FaultKind]int), Kinds: make(map[Kind][]uint64), Ours: make(map[uint64]string)}
 		mu    sync.Mutex
@@ -56,9 +56,8 @@ func Many(ctx context.Context, o Options) (*Total, error) {
 	}
 	for range max(1, o.Jobs) {
 		group.Go(func() {
-			runner := NewRunner()
 			for seed, ok := take(); ok; seed, ok = take() {
-				one, err := runner.both(Draw(o.Protocol, seed))
+				one, err := r.both(Draw(o.Protocol, seed))
 				mu.Lock()
 				if err != nil {
 					fails = err
@@ -131,16 +130,15 @@ func (t *Total) add(seed uint64, p pair) {
 const candidates = 6
 
 // Counterexamples makes one for each kind that was found: the shortest of the first few seeds. One seed alone gives its own.
-func (t *Total) Counterexamples(ctx context.Context) ([]*Counterexample, error) {
+func (r *Runner) Counterexamples(ctx context.Context, t *Total) ([]*Counterexample, error) {
 	var list []*Counterexample
-	runner := NewRunner()
 	for _, kind := range Kinds() {
 		var best *Counterexample
 		for _, seed := range t.Kinds[kind][:min(candidates, len(t.Kinds[kind]))] {
 			if err := ctx.Err(); err != nil {
 				return list, err
 			}
-			e, err := runner.Counterexample(Draw(t.Protocol, seed), kind)
+			e, err := r.Counterexample(Draw(t.Protocol, seed), kind)
 			if err != nil {
 				return list, err
 			}

@@ -113,7 +113,7 @@ func TestWithoutFaults(t *testing.T) {
 
 // TestOursPasses: this project's protocol in the weather of many seeds.
 func TestOursPasses(t *testing.T) {
-	total, err := Many(t.Context(), Options{Protocol: Ours, First: 1, Seeds: 300, Jobs: 2})
+	total, err := NewRunner().Many(t.Context(), Options{Protocol: Ours, First: 1, Seeds: 300, Jobs: 2})
 	if err != nil || total.Violations != 0 || total.Undecided != 0 || total.Seeds != 300 || total.Faults[Lose] == 0 || total.Faults[Repeat] == 0 || total.Faults[Delay] == 0 {
 		t.Errorf("%+v, %v", total, err)
 	}

@@ -3,12 +3,14 @@ package sim
 import (
 	"fmt"
 	"net/netip"
+	"sync"
 
 	"github.com/netcraq/netcraq/internal/baseline"
 )
 
-// Runner makes runs, one at a time. It keeps nodes that many writes came before, which take long to make.
+// Runner makes runs, any number at a time. It keeps nodes that many writes came before, which take long to make.
 type Runner struct {
+	mu   sync.Mutex
 	warm map[warmKey]speaker
 }
 
@@ -19,11 +21,13 @@ type warmKey struct {
 }
 
 // NewRunner makes a runner.
-func NewRunner() *Runner { return &Runner{make(map[warmKey]speaker)} }
+func NewRunner() *Runner { return &Runner{warm: make(map[warmKey]speaker)} }
 
 // speaker makes the nodes of a run, with every key at its initial value and the writes made that come before. The remarks of
 // a traced one cost time.
 func (r *Runner) speaker(c *Config, traced bool) (speaker, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	key := warmKey{c.Protocol, c.Nodes, c.Keys, c.Before}
 	if r.warm[key] == nil {
 		made, done, err := r.nearest(c)
