@@ -63,6 +63,9 @@ var timers = []struct{ name, metric string }{
 	{"backend: commit", "etcd_disk_backend_commit_duration_seconds"},
 }
 
+// putMetric counts puts, at every member.
+const putMetric = "etcd_mvcc_put_total"
+
 // keySpace is how many keys are put.
 const keySpace = 1000
 
@@ -129,8 +132,9 @@ func (r *Rig) profilePuts(ctx context.Context, l Load) (*PipelineCell, error) {
 	}
 	cell := &PipelineCell{Members: len(endpoints), PerSecond: loop.perSecond(0), Errors: loop.errors, ClientCPUs: loop.cpus, Latency: loop.Latency}
 	cell.Stages = stageCosts(costs, cell.PerSecond*float64(profileSeconds(l.Duration)))
+	puts := after.since(before, putMetric).sum / float64(len(endpoints))
 	for _, t := range timers {
-		cell.Timers = append(cell.Timers, newTimer(t.name, t.metric, after.since(before, t.metric), loop))
+		cell.Timers = append(cell.Timers, newTimer(t.name, t.metric, after.since(before, t.metric), puts, cell.PerSecond))
 	}
 	return cell, nil
 }
@@ -151,10 +155,12 @@ func stageCosts(costs map[Stage]time.Duration, puts float64) []StageCost {
 	return all
 }
 
-func newTimer(name, of string, m metric, loop *closedLoop) Timer {
-	puts := max(1, float64(loop.counts[0]))
+// newTimer relates a histogram to the puts that members counted between the same two looks, which may be further apart than
+// the measurement is long.
+func newTimer(name, of string, m metric, puts, perSecond float64) Timer {
+	puts = max(1, puts)
 	return Timer{Name: name, Metric: of, PerPut: m.count / puts, MeanMs: 1000 * m.sum / max(1, m.count), MsPerPut: 1000 * m.sum / puts,
-		PerSecond: m.count / loop.seconds}
+		PerSecond: m.count / puts * perSecond}
 }
 
 // keys makes the names of a key space, all of one length.

@@ -67,7 +67,7 @@ func (o Options) bootstrap(points []Point, law Law) *Intervals {
 		Kappa: interval(kappa, confidence), Peak: interval(peak, confidence)}
 }
 
-// level is so few kappa that no number of nodes that exists would show the peak.
+// level is so little kappa that no number of nodes that exists would show the peak.
 const level = 1e-9
 
 func peakOrInfinity(l Law) float64 {
@@ -86,7 +86,7 @@ func interval(values []float64, confidence float64) Interval {
 		i.High = &high
 	}
 	if math.IsInf(i.Low, 0) {
-		i.Low = math.MaxFloat64
+		i.Low = 1 / math.Sqrt(level)
 	}
 	return i
 }
