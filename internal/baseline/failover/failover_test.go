@@ -30,6 +30,8 @@ func TestFailover(t *testing.T) {
 			}
 			whole := 1000 * float64(o.Objects) / o.PerSecond // all that is copied, ms
 			switch long := r.RepairPauseMs >= whole; {
+			case r.LostWrites > 0:
+				t.Errorf("seed %d: acknowledged writes are gone: %+v", o.Seed, r)
 			case r.NoticedMs <= 0 || r.WritesBefore == 0 || r.ReadsBefore == 0:
 				t.Errorf("seed %d: %+v", o.Seed, r)
 			case o.Groups <= 1 && !long:

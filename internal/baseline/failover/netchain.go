@@ -87,11 +87,17 @@ func (r *chainRig) writer(object int) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, number := objectKey(object), uint64(0)
+	key, number, acknowledged := objectKey(object), uint64(0), uint64(0)
 	return &probe{close: c.Close, do: func(ctx context.Context) error {
 		number++
 		_, err := c.Write(ctx, key, binary.BigEndian.AppendUint64(make([]byte, 8, netchain.CompareBytes), number))
+		if err == nil {
+			acknowledged = number
+		}
 		return err
+	}, kept: func(ctx context.Context) (bool, error) {
+		a, err := c.Read(ctx, key)
+		return err == nil && binary.BigEndian.Uint64(a.Value[8:]) >= acknowledged, err
 	}}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 // probe is a client that does one thing over and over, and keeps when it succeeded, since the probes' start.
 type probe struct {
 	do    func(ctx context.Context) error
+	kept  func(ctx context.Context) (bool, error) // of writers: whether the last acknowledged write, or a later one, is what is read
 	close func() error
 	seen  []time.Duration
 	err   error
@@ -68,9 +69,30 @@ func (p *probes) halt() error {
 	p.done.Wait()
 	var failed []error
 	for _, one := range p.all {
-		failed = append(failed, one.err, one.close())
+		failed = append(failed, one.err)
 	}
 	return errors.Join(failed...)
+}
+
+// lost counts the writers whose last acknowledged write is gone. Nobody else writes any more.
+func lost(ctx context.Context, writers []*probe) (n int, err error) {
+	for _, one := range writers {
+		kept, err := one.kept(ctx)
+		if err != nil {
+			return n, err
+		}
+		if !kept {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func closeAll(all []*probe) (err error) {
+	for _, one := range all {
+		err = errors.Join(err, one.close())
+	}
+	return err
 }
 
 // longestGap is the longest time without a success of any one probe, of gaps that begin between two times; at the first one begins in

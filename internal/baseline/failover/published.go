@@ -79,12 +79,19 @@ func (r *publishedRig) writer(object int) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	number := uint64(0)
+	number, acknowledged := uint64(0), uint64(0)
 	return &probe{close: c.Close, do: func(ctx context.Context) error {
 		number++
 		var value published.Value
 		binary.BigEndian.PutUint64(value[:], number)
-		return c.Write(ctx, uint32(object), value)
+		err := c.Write(ctx, uint32(object), value)
+		if err == nil {
+			acknowledged = number
+		}
+		return err
+	}, kept: func(ctx context.Context) (bool, error) {
+		value, err := c.Read(ctx, uint32(object))
+		return err == nil && binary.BigEndian.Uint64(value[:]) >= acknowledged, err
 	}}, nil
 }
 

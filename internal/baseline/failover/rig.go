@@ -67,9 +67,7 @@ func agents(f *fabric.Fabric, controller netip.AddrPort) (stop func()) {
 func gather(r rig, o *Options) (writers, readers []*probe, err error) {
 	defer func() {
 		if err != nil {
-			for _, one := range append(writers, readers...) {
-				err = errors.Join(err, one.close())
-			}
+			err = errors.Join(err, closeAll(writers), closeAll(readers))
 		}
 	}()
 	for i := range o.Writers {

@@ -32,6 +32,8 @@ type Result struct {
 	RecoveryAtS   float64 `json:"recovery_at_s"`         // when the recovery began, since the failure
 	RepairS       float64 `json:"repair_s"`              // until the new node was in the failed one's place, since the failure
 
+	LostWrites int `json:"lost_writes"` // writers whose last acknowledged write is gone in the end
+
 	WritesBefore float64 `json:"writes_before_per_s"`
 	WritesDuring float64 `json:"writes_in_recovery_per_s"`
 	ReadsBefore  float64 `json:"reads_before_per_s"`
@@ -87,10 +89,13 @@ func (o *Options) run(ctx context.Context) (*Result, error) {
 	}
 	p := start(ctx, slices.Concat(writers, readers), o.Pause, o.Seed)
 	t, err := o.fail(ctx, r, ears, p)
+	defer closeAll(p.all)
 	if err := errors.Join(err, p.halt(), r.network().Err()); err != nil {
 		return nil, err
 	}
-	return o.result(t, writers, readers), nil
+	found := o.result(t, writers, readers)
+	found.LostWrites, err = lost(ctx, writers)
+	return found, err
 }
 
 // fail is the course of events.
