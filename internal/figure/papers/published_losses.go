@@ -148,7 +148,7 @@ func lossNotes(o *figure.Outcome) []figure.Note {
 			if seed := firstSeed(o, s.Name, x); seed > 0 {
 				shown++
 				kind := sim.Kinds()[int(x)]
-				notes = append(notes, say(figure.Differs, "%s: %s. %s For example seed %d: bin/netcraq sim --protocol %s --seed %d writes the counterexample.", s.Name, kind, lossReasons[kind], seed, lossProtocols[s.Name], seed))
+				notes = append(notes, say(figure.Differs, "%s: %s. %s For example seed %d: bin/netcraq sim --protocol %s --first-seed %d --seeds 1 writes the counterexample.", s.Name, kind, lossReasons[kind], seed, lossProtocols[s.Name], seed))
 			}
 		}
 		if shown == 0 {
