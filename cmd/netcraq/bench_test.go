@@ -21,6 +21,11 @@ func TestBenchRefusesWrongOptions(t *testing.T) {
 		{"restart", "--kills", "0"},
 		{"restart", "--rate", "NaN"},
 		{"latency", "--plane", "hard"},
+		{"transactions", "--contention", "0"},
+		{"transactions", "--clients", "0"},
+		{"transactions", "--system", "oracle"},
+		{"transactions", "--plane", "hard"},
+		{"transactions", "--system", "netchain", "--plane", "hard"},
 		{"peers", "oracle"},
 		{"peers", "--op", "scan"},
 		{"peers", "--seconds", "0"},
@@ -54,5 +59,30 @@ func TestBenchPeersComparesWithOurs(t *testing.T) {
 	r := report.Results[0]
 	if r.System != "netcraq" || r.PerSecond <= 0 || r.P99us <= 0 || r.RatioToOurs != 1 || len(report.Settings["netcraq"]) == 0 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// TestBenchTransactions: a short run of our locks and of NetChain's.
+func TestBenchTransactions(t *testing.T) {
+	needRoot(t)
+	for _, system := range []string{"netcraq", "netchain"} {
+		out, code, err := netcraq("bench", "transactions", "--system", system, "--contention", "0.1,1", "--clients", "3", "--items", "1000", "--seconds", "0.2", "--json")
+		var report struct {
+			System string `json:"system"`
+			Runs   []struct {
+				PerSecond  float64 `json:"transactions_per_s"`
+				P99us      float64 `json:"p99_us"`
+				Violations *int    `json:"violations"`
+				HotItems   int     `json:"hot_items"`
+			} `json:"runs"`
+		}
+		if code != 0 || json.Unmarshal([]byte(out), &report) != nil || len(report.Runs) != 2 || report.System != system {
+			t.Fatalf("%s: exit status %d, %v, %q", system, code, err, out)
+		}
+		for _, r := range report.Runs {
+			if r.PerSecond <= 0 || r.P99us <= 0 || r.Violations == nil || *r.Violations != 0 {
+				t.Errorf("%s: %+v", system, r)
+			}
+		}
 	}
 }
