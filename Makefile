@@ -11,7 +11,7 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-m
 BPF_HEADERS := $(wildcard bpf/*.h)
 XDP_OBJECTS := internal/dataplane/xdp/netcraq.o internal/dataplane/xdp/scan.o
 LAB_OBJECTS := internal/lab/fault.o
-BENCH_OBJECTS := internal/bench/loadgen.o internal/bench/line.o
+BENCH_OBJECTS := internal/bench/loadgen.o internal/bench/line.o internal/bench/memcached.o
 BASELINE_OBJECTS := internal/baseline/xdp/netchain.o internal/baseline/xdp/published.o
 
 .PHONY: build

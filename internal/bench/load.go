@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -32,6 +33,8 @@ type load struct {
 	frame      []byte // as the generator is given it
 	from       *port
 	links      []link.Link
+
+	beside func(elapsed time.Duration) error // runs between calls that send; may be nil
 }
 
 // newLoad loads the programs for requests that go the given way, and counts the answers that come to the given ports.
@@ -103,6 +106,11 @@ func setConstants(spec *ebpf.CollectionSpec, r *request, read, put []byte, given
 		"list_counts":  [2]uint32{uint32(len(r.dialect.lists[0])), uint32(len(r.dialect.lists[1]))},
 		"timing":       r.timing,
 	}
+	return set(spec, constants)
+}
+
+// set gives constants of an object their values.
+func set(spec *ebpf.CollectionSpec, constants map[string]any) error {
 	for name, value := range constants {
 		variable := spec.Variables[name]
 		if variable == nil {

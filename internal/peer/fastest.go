@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -61,6 +63,28 @@ func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
 		return Result{PerSecond: r.WritesPerS, Generator: fmt.Sprintf("load made in the kernel, writes to a chain of %d", s.hosts())}, nil
 	}
 	return Result{}, ErrNoGenerator
+}
+
+// generate measures a server of the generator's own, with one thread and with as many as there are CPUs, and gives the better.
+func (s *memcached) generate(ctx context.Context, l *Load) (Result, error) {
+	if l.Op != Get || l.Pipeline > 1 {
+		return Result{}, ErrNoGenerator
+	}
+	var best Result
+	counts := []int{1, runtime.NumCPU()}
+	for _, threads := range counts {
+		r, err := bench.Memcached(ctx, bench.MemcachedOptions{
+			Turns: bench.Turns{Seconds: l.Duration.Seconds() / float64(len(counts)), Rounds: 2}, Keys: l.Keys, ValueBytes: l.ValueBytes,
+			Server: func(addr netip.AddrPort) []string { return memcachedCommand(addr, threads) },
+		})
+		if err != nil {
+			return best, err
+		}
+		if r.ReadsPerS > best.PerSecond {
+			best = Result{PerSecond: r.ReadsPerS, Generator: fmt.Sprintf("load made in the kernel, over UDP, server with %d threads", threads)}
+		}
+	}
+	return best, nil
 }
 
 // Requests of redis-benchmark to find its rate with.

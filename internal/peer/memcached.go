@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/bench"
 )
 
 const memcachedPort = 11211
@@ -21,13 +23,13 @@ type memcached struct {
 
 func openMemcached(ctx context.Context, n *network, _ *Options) (Store, error) {
 	n.name = Memcached
-	addr, _ := n.host(0)
-	port, threads := strconv.Itoa(memcachedPort), strconv.Itoa(runtime.NumCPU())
-	server, err := n.run(0, "memcached", "-u", "nobody", "-l", addr.String(), "-p", port, "-U", port, "-t", threads, "-m", "1024")
+	host, _ := n.host(0)
+	addr, threads := netip.AddrPortFrom(host, memcachedPort), runtime.NumCPU()
+	server, err := n.run(0, memcachedCommand(addr, threads)...)
 	if err != nil {
 		return nil, err
 	}
-	s := &memcached{n, newDatagramPool(netip.AddrPortFrom(addr, memcachedPort))}
+	s := &memcached{n, newDatagramPool(addr)}
 	n.onClose(s.links.close)
 	err = server.await(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*readyRetry)
@@ -41,11 +43,20 @@ func openMemcached(ctx context.Context, n *network, _ *Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.detail("memcached: one server, %s threads, 1024 MB; nothing outlives it, no replicas", threads)
+	if _, err := bench.EnlargeQueues(server.command.Process.Pid); err != nil {
+		return nil, err
+	}
+	n.detail("memcached: one server, %d threads, 1024 MB, long receive queues; nothing outlives it, no replicas", threads)
 	n.detail("clients: UDP, one datagram a request; a socket for each client, several requests at once by sendmmsg and recvmmsg; repeated after %v without an answer", datagramPatience)
 	n.detail("get: get; put: set; compare-and-swap: the meta command ms with a cas value")
 	n.detail("lock: ms in mode add, which ends after %v; unlock: md with the cas value", lockTTL)
 	return s, nil
+}
+
+// memcachedCommand is the command line of a server.
+func memcachedCommand(addr netip.AddrPort, threads int) []string {
+	port := strconv.Itoa(int(addr.Port()))
+	return []string{"memcached", "-u", "nobody", "-l", addr.Addr().String(), "-p", port, "-U", port, "-t", strconv.Itoa(threads), "-m", "1024"}
 }
 
 // Parts of the protocol.

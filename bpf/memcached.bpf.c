@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Load for memcached over UDP, made in the kernel: `generate` writes requests "get", `count` judges every answer. Keys are 16
+ * characters; the value that belongs to a key follows from it as in loadgen.h.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "loadgen.h"
+
+/* What memcached wants before a request, and writes before an answer: number of the request, of this datagram, of datagrams. */
+struct mc_header {
+	__be16 request, datagram, datagrams, reserved;
+};
+
+#define MC_MESSAGE (HEADERS_BYTES + sizeof(struct mc_header))
+#define MC_KEY_BYTES 16
+#define MC_REQUEST_KEY (MC_MESSAGE + 4)				   /* behind "get " */
+#define MC_REQUEST_BYTES (MC_REQUEST_KEY + MC_KEY_BYTES + 2)	   /* and "\r\n" */
+#define MC_ANSWER_KEY (MC_MESSAGE + 6)				   /* behind "VALUE " */
+#define MC_ANSWER_MIN (MC_MESSAGE + 5)				   /* "END\r\n": no value */
+
+volatile const __u32 value_at;	   /* where the value of an answer begins */
+volatile const __u32 answer_bytes; /* length of an answer */
+
+SEC("xdp")
+int generate(struct xdp_md *ctx)
+{
+	struct tally *tally = own_tally();
+	__u32 position = tally->position;
+	struct wire_key *key = bpf_map_lookup_elem(&keys, &position);
+	__u8 *data, *data_end;
+
+	if (!key)
+		return XDP_ABORTED;
+	tally->position = position + 1 < key_count ? position + 1 : 0;
+	if (bpf_xdp_adjust_tail(ctx, (int)MC_REQUEST_BYTES - (int)given_bytes))
+		return XDP_ABORTED;
+	data = (void *)(long)ctx->data;
+	data_end = (void *)(long)ctx->data_end;
+	if (data + MC_REQUEST_BYTES > data_end)
+		return XDP_ABORTED;
+#pragma unroll
+	for (int i = 0; i < MC_REQUEST_BYTES / 8; i++)
+		((__u64 *)data)[i] = templates[0][i];
+	((struct mc_header *)(data + HEADERS_BYTES))->request = bpf_htons(tally->sent);
+	((__u64 *)(data + MC_REQUEST_KEY))[0] = key->hi;
+	((__u64 *)(data + MC_REQUEST_KEY))[1] = key->lo;
+	tally->sent++;
+	return XDP_TX;
+}
+_Static_assert(MC_REQUEST_BYTES % 8 == 0, "a request is made of words");
+
+SEC("xdp")
+int count(struct xdp_md *ctx)
+{
+	__u8 *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = (void *)data;
+	struct iphdr *ip = (void *)(eth + 1);
+	struct udphdr *udp = (void *)(ip + 1);
+	struct tally *tally = own_tally();
+	__u64 *key = (void *)(data + MC_ANSWER_KEY), sum = 0;
+	__u32 why = 0;
+
+	if (data + MC_ANSWER_MIN > data_end || eth->h_proto != bpf_htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP ||
+	    udp->dest != client_port)
+		return XDP_PASS;
+	if (data[MC_MESSAGE] == 'E') {
+		tally->not_found++;
+		return XDP_DROP;
+	}
+	if (data_end - data != answer_bytes || data + answer_bytes > data_end)
+		why |= WHY_SIZE;
+	else if (data + value_at + value_bytes > data_end || (void *)(key + 2) > (void *)data_end)
+		why |= WHY_SIZE;
+	else if (read_value(data + value_at, key[0], key[1], &sum))
+		why |= WHY_VALUE;
+	tally_ok(tally, why, 0);
+	return XDP_DROP;
+}
+
+char _license[] SEC("license") = "GPL";
