@@ -77,4 +77,38 @@ int wire(struct xdp_md *ctx)
 	return bpf_redirect(end->exit, 0);
 }
 
+/* Background traffic: frames by the interface that they leave by. Run by BPF_PROG_RUN with live frames, as `generate` is. */
+#define FRAME_WORDS 8
+#define FRAME_BYTES 60
+
+struct background_frame {
+	__u64 words[FRAME_WORDS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_ENDS);
+	__type(key, __u32);
+	__type(value, struct background_frame);
+} frames SEC(".maps");
+
+SEC("xdp")
+int background(struct xdp_md *ctx)
+{
+	__u32 at = ctx->ingress_ifindex;
+	struct background_frame *frame = bpf_map_lookup_elem(&frames, &at);
+	void *data;
+
+	if (!frame || bpf_xdp_adjust_tail(ctx, -1))
+		return XDP_ABORTED;
+	data = (void *)(long)ctx->data;
+	if (data + FRAME_BYTES > (void *)(long)ctx->data_end)
+		return XDP_ABORTED;
+#pragma unroll
+	for (int i = 0; i < FRAME_BYTES / 8; i++)
+		((__u64 *)data)[i] = frame->words[i];
+	*(__u32 *)(data + FRAME_BYTES - 4) = frame->words[FRAME_WORDS - 1];
+	return XDP_TX;
+}
+
 char _license[] SEC("license") = "GPL";

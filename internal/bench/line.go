@@ -66,8 +66,10 @@ type Line struct {
 
 	load   *load // of the last work
 	loaded loadKind
-	paces  map[loadKind]pace
+	paces  map[paceKind]pace
 	dirty  bool // objects have been made dirty
+
+	stopAgents func() // nil: none run
 }
 
 // OpenLine builds the line, starts the nodes and fills them.
@@ -78,7 +80,7 @@ func OpenLine(ctx context.Context, o LineOptions) (*Line, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l := &Line{options: o, paces: make(map[loadKind]pace)}
+	l := &Line{options: o, paces: make(map[paceKind]pace)}
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -123,6 +125,7 @@ func (l *Line) open(ctx context.Context) error {
 // Close takes everything down.
 func (l *Line) Close() {
 	l.unload()
+	l.settle(false)
 	l.undo.run()
 }
 

@@ -62,6 +62,13 @@ type loadKind struct {
 	timing     bool
 }
 
+// paceKind is what a pace has to be looked for anew for.
+type paceKind struct {
+	load  loadKind
+	dirty bool
+	loss  float64
+}
+
 // use loads the generator for this work, if another is loaded.
 func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	if err := w.validate(&l.options); err != nil {
@@ -94,6 +101,9 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 		}
 		l.load, l.loaded = load, kind
 	}
+	if err := l.settle(w.LossPercent > 0); err != nil {
+		return err
+	}
 	if l.net.wires != nil {
 		return l.net.wires.lose(w.LossPercent)
 	}
@@ -125,13 +135,14 @@ func (l *Line) Throughput(ctx context.Context, w Work, d time.Duration) (LineFig
 	if w.Congestion != nil {
 		return l.congested(ctx, w, d)
 	}
-	p, ok := l.paces[l.loaded]
+	kind := paceKind{l.loaded, w.Dirty, w.LossPercent}
+	p, ok := l.paces[kind]
 	if !ok {
 		var err error
-		if p, err = l.findPace(ctx, w); err != nil {
+		if p, err = l.findPace(ctx); err != nil {
 			return LineFigure{}, err
 		}
-		l.paces[l.loaded] = p
+		l.paces[kind] = p
 	}
 	return l.measure(ctx, p, d)
 }
@@ -144,7 +155,7 @@ var linePaces = []pace{
 
 // findPace returns the first pace that loses so little that its rate counts; if none is so, because the wires or the protocol
 // lose requests themselves, the one with the highest rate.
-func (l *Line) findPace(ctx context.Context, w Work) (pace, error) {
+func (l *Line) findPace(ctx context.Context) (pace, error) {
 	const trial = 60 * time.Millisecond
 	var best pace
 	highest := -1.0

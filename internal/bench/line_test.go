@@ -47,3 +47,62 @@ func TestLineAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestLineLatency expects that a chain that has little to do answers all, and that the far tail of the times is no shorter
+// than their middle.
+func TestLineLatency(t *testing.T) {
+	for _, protocol := range protocols {
+		t.Run(string(protocol), func(t *testing.T) {
+			l := openLineForTest(t, LineOptions{Protocol: protocol, Nodes: 3, Keys: 100})
+			f, err := l.Latency(t.Context(), Work{WriteShare: 0.5}, 10_000, 3*lineTurn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%+v", f)
+			for _, q := range []Quantiles{f.Read, f.Write} {
+				if q.Count == 0 || q.P50us <= 0 || q.P99us < q.P50us || q.P999us < q.P99us {
+					t.Errorf("%+v", q)
+				}
+			}
+			if f.Lost > 0 || f.Read.Count+f.Write.Count != f.Answered {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+// TestLineLosesFrames expects goodput in spite of loss, and loss.
+func TestLineLosesFrames(t *testing.T) {
+	for _, protocol := range protocols {
+		t.Run(string(protocol), func(t *testing.T) {
+			l := openLineForTest(t, LineOptions{Protocol: protocol, Nodes: 3, Keys: 100, Wires: true})
+			for _, w := range []Work{{}, {LossPercent: 5}, {LossPercent: 5, WriteShare: 0.1}, {}} {
+				f, err := l.Throughput(t.Context(), w, lineTurn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%+v: %+v", w, f)
+				if f.Answered == 0 || w.LossPercent > 0 && f.Lost == 0 {
+					t.Errorf("%+v: %+v", w, f)
+				}
+			}
+		})
+	}
+}
+
+// TestLineCongestion expects that a congested node answers about as much as others leave it, and one that is not what it can.
+func TestLineCongestion(t *testing.T) {
+	l := openLineForTest(t, LineOptions{Protocol: NetCRAQ, Nodes: 2, Keys: 10, Wires: true})
+	rates := make(map[int]float64)
+	for target := range 2 {
+		f, err := l.Throughput(t.Context(), Work{Target: target, Congestion: &Congestion{Nodes: []int{1}}}, 5*lineTurn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("node %d: %+v", target, f)
+		rates[target] = f.ReadsPerS
+	}
+	if rates[1] > rates[0]/2 || rates[1] == 0 {
+		t.Errorf("%v reads a second, though others take most of what node 1 can", rates)
+	}
+}

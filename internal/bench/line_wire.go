@@ -50,7 +50,21 @@ func newWires(undo *undo) (*wires, error) {
 		return nil, err
 	}
 	undo.add(w.host.close)
-	return w, nil
+	return w, w.park()
+}
+
+// park keeps the program of background traffic in the kernel's XDP dispatcher, as load.park does.
+func (w *wires) park() error {
+	idle, err := w.host.idlePort()
+	if err != nil {
+		return err
+	}
+	attached, err := attach(w.collection.Programs["background"], idle, link.XDPDriverMode)
+	if err != nil {
+		return err
+	}
+	w.undo.add(func() { attached.Close() })
+	return nil
 }
 
 // connect joins two hosts by a wire. Each end knows the other's address.

@@ -75,6 +75,11 @@ func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally)
 		if elapsed >= d {
 			return nil
 		}
+		if l.beside != nil {
+			if err := l.beside(elapsed); err != nil {
+				return err
+			}
+		}
 		now, err := l.tally()
 		if err != nil {
 			return err

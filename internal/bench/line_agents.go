@@ -1,0 +1,36 @@
+package bench
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/netcraq/netcraq/internal/agent"
+)
+
+// settle starts what settles dirty objects at NetCRAQ's nodes, as every real node has it (W9), or stops it. It runs where
+// frames are lost and nowhere else: there is nothing to settle without loss, and what is made dirty on purpose has to stay so.
+// The papers' protocols have nothing of this kind.
+func (l *Line) settle(on bool) error {
+	if !on || l.options.Protocol != NetCRAQ {
+		if l.stopAgents != nil {
+			l.stopAgents()
+			l.stopAgents = nil
+		}
+		return nil
+	}
+	if l.stopAgents != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	l.stopAgents = func() { cancel(); running.Wait() }
+	for _, n := range l.nodes {
+		a, err := agent.New(agent.Options{Plane: n.(*node).plane, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		running.Go(func() { a.Serve(ctx) })
+	}
+	return nil
+}
