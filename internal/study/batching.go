@@ -22,6 +22,13 @@ type Batch struct {
 	Zipf  float64       // exponent of the keys' popularity; 0: uniform
 }
 
+func (b Batch) validate() error {
+	if b.Size < 1 || b.Size > MaxBatch || b.Delay < 0 || b.Zipf < 0 {
+		return wrongOption("batches of %d keys after %v with exponent %g: want 1 to %d keys, and nothing below 0", b.Size, b.Delay, b.Zipf, MaxBatch)
+	}
+	return nil
+}
+
 // MaxBatch is the most that etcd accepts in one transaction, by default.
 const MaxBatch = 128
 
@@ -56,11 +63,8 @@ type BatchCell struct {
 // PutBatches measures puts, a batcher for each of the rig's connections.
 func (r *Rig) PutBatches(ctx context.Context, b Batch, l Load) (*BatchCell, error) {
 	l = l.withDefaults()
-	if err := l.validate(); err != nil {
+	if err := errors.Join(l.validate(), b.validate()); err != nil {
 		return nil, err
-	}
-	if b.Size < 1 || b.Size > MaxBatch || b.Delay < 0 || b.Zipf < 0 {
-		return nil, wrongOption("batches of %d keys after %v with exponent %g: want 1 to %d keys, and nothing below 0", b.Size, b.Delay, b.Zipf, MaxBatch)
 	}
 	if b.Delay == 0 {
 		b.Delay = batchDelay
@@ -194,13 +198,20 @@ func Batching(ctx context.Context, o BatchingOptions) (result *BatchingResult, e
 	if len(o.Delays) == 0 {
 		o.Delays = Delays
 	}
+	names, batches := o.series()
+	check := []error{o.Load.withDefaults().validate()}
+	for _, b := range batches {
+		check = append(check, b.validate())
+	}
+	if err := errors.Join(check...); err != nil {
+		return nil, err
+	}
 	r, err := OpenRig(ctx, o.Rig)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	result = &BatchingResult{Settings: r.Settings, Seed: o.Load.Seed}
-	names, batches := o.series()
 	for i, b := range batches {
 		l := o.Load
 		if names[i] == SeriesLight {

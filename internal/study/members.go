@@ -53,6 +53,9 @@ type Law struct {
 
 // Members measures clusters of several sizes, both kinds of reads on each. In every other round their order is reversed.
 func Members(ctx context.Context, o MembersOptions) (*MembersResult, error) {
+	if err := o.Load.withDefaults().validate(); err != nil {
+		return nil, err
+	}
 	if len(o.Sizes) == 0 {
 		o.Sizes = QuickMembers
 	}
