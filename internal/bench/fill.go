@@ -12,6 +12,11 @@ const fillPasses = 5
 
 // fill writes every key once over the wire, and again if an answer was lost. Answers go to the counted ports.
 func fill(ctx context.Context, keys []wire.Key, valueBytes int, w way, counted ...*port) error {
+	return fillGently(ctx, keys, valueBytes, sendBatch, w, counted...)
+}
+
+// fillGently does so with batches of a size: what a long chain's tail makes of a batch has to fit a link's queue.
+func fillGently(ctx context.Context, keys []wire.Key, valueBytes, batch int, w way, counted ...*port) error {
 	l, err := newLoad(&request{op: wire.OpPut, valueBytes: valueBytes, keys: keys}, w, counted...)
 	if err != nil {
 		return err
@@ -19,7 +24,7 @@ func fill(ctx context.Context, keys []wire.Key, valueBytes int, w way, counted .
 	defer l.close()
 	var pass Tally
 	for range fillPasses {
-		pass, err = l.sendEach(ctx, len(keys), sendBatch)
+		pass, err = l.sendEach(ctx, len(keys), batch)
 		if err != nil {
 			return err
 		}

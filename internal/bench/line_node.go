@@ -138,8 +138,11 @@ func (l *Line) fill(ctx context.Context) error {
 	if err := join(nodes, addrs); err != nil {
 		return err
 	}
-	return fill(ctx, l.keys, o.ValueBytes, l.way(0), l.net.near[0])
+	return fillGently(ctx, l.keys, o.ValueBytes, lineFillBatch, l.way(0), l.net.near[0])
 }
+
+// lineFillBatch is how many objects are written to a line before its nodes may work.
+const lineFillBatch = 8
 
 func netChainKey(k wire.Key) (key netchain.Key) {
 	binary.BigEndian.PutUint64(key[:], k.Hi)
