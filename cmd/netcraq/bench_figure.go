@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/figure"
 	"github.com/netcraq/netcraq/internal/figure/papers"
+	"github.com/netcraq/netcraq/internal/trial"
 )
 
 // figureFlags are those of both commands that make figures.
@@ -38,7 +40,7 @@ measurement is written to raw/NAME.jsonl at once: if the run is interrupted, the
   netcraq bench figure peers-operations --quick --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			spec := figure.Find(papers.All(), args[0])
+			spec := figure.Find(papers.All(figureTools()), args[0])
 			if spec == nil {
 				return usageError(fmt.Errorf("there is no figure %q: 'netcraq bench figures --list' names them", args[0]))
 			}
@@ -47,6 +49,19 @@ measurement is written to raw/NAME.jsonl at once: if the run is interrupted, the
 	}
 	flags.add(c)
 	return c
+}
+
+// figureLab is the lab of figures that need a whole cluster.
+const figureLab = "figures"
+
+// figureTools are what figures need of this command: this same binary runs in their clusters.
+func figureTools() papers.Tools {
+	return papers.Tools{Cluster: func(say func(string)) (trial.Setup, error) {
+		m := managedDefaults()
+		o, err := m.options(figureLab)
+		o.Owned, o.Progress = true, say
+		return trial.Setup{Lab: o, Replicas: m.replicas, Leader: leaderOf, Event: say, Logs: trialLogs(figureLab, uint64(os.Getpid()))}, err
+	}}
 }
 
 // runFigure makes one figure.
@@ -79,7 +94,7 @@ func runFigure(c *cobra.Command, out *benchOutput, flags *figureFlags, spec *fig
 }
 
 func publishOnly(dir string) error {
-	_, err := figure.Publish(dir, papers.All())
+	_, err := figure.Publish(dir, papers.All(figureTools()))
 	return err
 }
 
@@ -164,7 +179,7 @@ type figureName struct {
 
 func listFigures(w io.Writer, asJSON bool) error {
 	var names []figureName
-	for _, s := range papers.All() {
+	for _, s := range papers.All(figureTools()) {
 		names = append(names, figureName{s.Name, s.Title, s.Source.Paper, s.Needs.Root, max(s.Needs.CPUs, 1), s.Quick.Budget.Seconds(), s.Full.Budget.Seconds()})
 	}
 	if asJSON {
@@ -188,7 +203,7 @@ type figuresMade struct {
 
 func runFigures(c *cobra.Command, out *benchOutput, flags *figureFlags) error {
 	show := newFigureShow(c.ErrOrStderr())
-	tally, err := figure.RunAll(c.Context(), papers.All(), flags.options(show))
+	tally, err := figure.RunAll(c.Context(), papers.All(figureTools()), flags.options(show))
 	show.end()
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -198,7 +213,7 @@ func runFigures(c *cobra.Command, out *benchOutput, flags *figureFlags) error {
 	}
 	report := filepath.Join(flags.dir, figure.ReportName)
 	if out.json {
-		summary, err := figure.Summary(flags.dir, papers.All())
+		summary, err := figure.Summary(flags.dir, papers.All(figureTools()))
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,11 @@ func (s *Spec) panel(metric string) *Panel {
 	return nil
 }
 
-func (s *Spec) draws(metric string) bool { return s.panel(metric) != nil }
+// draws reports whether a metric is one of those that matter most: drawn, or, where only curves are drawn, any.
+func (s *Spec) draws(metric string) bool {
+	onlyCurves := !slices.ContainsFunc(s.Panels, func(p Panel) bool { return !p.Curve })
+	return onlyCurves || s.panel(metric) != nil
+}
 
 // unit is that of a metric; a metric that no panel shows may name its own at its end.
 func (s *Spec) unit(metric string) string {

@@ -92,6 +92,9 @@ func (o *Outcome) curves(panel *Panel) plot.Diagram {
 			continue
 		}
 		for _, x := range o.Xs {
+			if len(panel.At) > 0 && !slices.Contains(panel.At, x) {
+				continue
+			}
 			for _, m := range o.Samples(s.Name, x) {
 				if curve, ok := m.Curves[panel.Metric]; ok && m.Round == 0 {
 					d.Data = append(d.Data, plot.Data{Series: i, Points: ranges(curve), Smooth: true})

@@ -51,11 +51,12 @@ type Panel struct {
 	Label  string // of the upright axis, with the unit
 	Unit   string // alone, for tables
 	Log    bool
-	Bars   bool     // over the names of the axis, instead of lines
-	Stack  bool     // bars upon each other, one for each of Parts
-	Curve  bool     // over the time within one measurement, instead of the axis
-	Only   []string // series that it shows, or of a stack metrics; empty: all
-	Across string   // label of a curve's own axis
+	Bars   bool      // over the names of the axis, instead of lines
+	Stack  bool      // bars upon each other, one for each of Parts
+	Curve  bool      // over the time within one measurement, instead of the axis
+	Only   []string  // series that it shows, or of a stack metrics; empty: all
+	Across string    // label of a curve's own axis
+	At     []float64 // places that a curve is shown of; empty: all
 }
 
 // Series is one of those compared.

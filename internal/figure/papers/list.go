@@ -2,10 +2,16 @@ package papers
 
 import "github.com/netcraq/netcraq/internal/figure"
 
-// All lists the figures in the order of the report.
-func All() []*figure.Spec {
+// All lists the figures in the order of the report. To list them they need no tools.
+func All(tools Tools) []*figure.Spec {
 	return []*figure.Spec{
 		netcraqDistance(),
+		netcraqMixed(),
+		netcraqLength(),
+		netchainValueSize(),
+		netchainStoreSize(),
+		netchainWriteShare(),
+		netchainFailover(tools),
 		netchainTransactions(),
 		etcdMembers(),
 		etcdPipeline(),

@@ -16,7 +16,7 @@ import (
 var txnSystems = map[string]string{"NetCRAQ": "netcraq", "NetChain": "netchain", "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper}
 
 // txnPlane is the data plane of those that have one: the same for both.
-const txnPlane = "soft"
+const txnPlane = "xdp"
 
 // txnClients work in a closed loop.
 const txnClients = 10
