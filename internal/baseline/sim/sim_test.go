@@ -17,7 +17,7 @@ var known = []struct {
 	{NetChain, LostWrite, 3, 2, 1},
 	{NetChain, AppliedTwice, 6, 2, 1},
 	{NetChain, StaleRead, 14, 4, 2},
-	{NetChain, Wrap, 24, 1, 1},
+	{NetChain, Wrap, 16, 1, 1},
 	{NetChain32, LostWrite, 3, 2, 1},
 	{Published, LostWrite, 3, 2, 1},
 	{Published, AppliedTwice, 6, 2, 1},
