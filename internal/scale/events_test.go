@@ -129,7 +129,7 @@ func (s *simulation) take(e *event) float64 {
 		}
 		e.op = 'd'
 		if s.protocol == NetChain {
-			return s.rates.Write
+			return s.rates.Commit
 		}
 		for k, node := range chain[:len(chain)-1] {
 			s.forward(e.at, e.node, packet{op: 'a', key: e.key, place: k, to: node})

@@ -36,7 +36,7 @@ type Rates struct {
 	Read    float64 // reads answered
 	Forward float64 // reads of dirty objects passed on to the tail; 0: as Transit
 	Write   float64 // writes applied and passed on
-	Commit  float64 // writes applied by the tail, with the answer and all ACKs; 0: as Write
+	Commit  float64 // writes applied and answered by the tail, with all ACKs that it sends; 0: as Write
 	Ack     float64 // ACKs taken; 0: as Transit
 
 	// HopSeconds is how long a packet takes from one switch into the next. It decides how long objects stay dirty. 0: 10 microseconds.

@@ -142,10 +142,8 @@ func (m *model) countWrites(l *load, s *shard, packets float64) {
 		l.at(node, packets, m.rates.Write)
 		l.between(node, s.chain[k+1], packets)
 	}
-	if m.protocol == NetChain {
-		l.at(tail, packets, m.rates.Write)
-	} else {
-		l.at(tail, packets, m.rates.Commit)
+	l.at(tail, packets, m.rates.Commit)
+	if m.protocol != NetChain {
 		for _, node := range s.chain[:len(s.chain)-1] {
 			l.between(tail, node, packets)
 			l.at(node, packets, m.rates.Ack)
