@@ -11,6 +11,7 @@ func All(tools Tools) []*figure.Spec {
 		netchainValueSize(),
 		netchainStoreSize(),
 		netchainWriteShare(),
+		netchainLoss(),
 		netchainFailover(tools),
 		netchainTransactions(),
 		etcdMembers(),
