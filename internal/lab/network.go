@@ -168,6 +168,9 @@ func (l *Lab) raise(host, device string) error {
 	if err := nl.LinkSetUp(dev); err != nil {
 		return err
 	}
+	if l.options.Direct && l.options.Offloads {
+		return nil
+	}
 	return inNamespace(nsPath(l.Name, host), func() error {
 		if err := setOffloads(device); err != nil {
 			return err

@@ -50,6 +50,8 @@ type Options struct {
 	Shards   int    `json:"shards"`              // a power of two; 0: one
 	Direct   bool   `json:"direct"`              // links without wires: less work per frame, but no faults on links
 	NoRoot   bool   `json:"no_root"`             // do not join the machine's own namespace to the lab
+	// Offloads leaves direct links as the kernel makes them, with checksums and long segments: for hosts that run no XDP.
+	Offloads bool `json:"offloads,omitempty"`
 
 	// Controllers makes the lab a managed one: so many hosts run controllers, which form chains of the nodes that join.
 	Controllers int `json:"controllers,omitempty"`

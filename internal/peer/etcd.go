@@ -31,7 +31,6 @@ type etcdStore struct {
 }
 
 func openEtcd(ctx context.Context, n *network, o *Options) (Store, error) {
-	n.name = Etcd
 	binary, err := etcd.Find()
 	if err != nil {
 		return nil, err

@@ -22,7 +22,6 @@ type memcached struct {
 }
 
 func openMemcached(ctx context.Context, n *network, _ *Options) (Store, error) {
-	n.name = Memcached
 	host, _ := n.host(0)
 	addr, threads := netip.AddrPortFrom(host, memcachedPort), runtime.NumCPU()
 	server, err := n.run(0, memcachedCommand(addr, threads)...)

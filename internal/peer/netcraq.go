@@ -34,7 +34,6 @@ type netcraq struct {
 const netcraqObjects, netcraqSessions = 200_000, 100_000
 
 func openNetCRAQ(ctx context.Context, n *network, o *Options) (Store, error) {
-	n.name = NetCRAQ
 	s := &netcraq{network: n}
 	cluster := n.lab.Cluster()
 	if err := s.startNodes(cluster); err != nil {

@@ -28,8 +28,9 @@ const maxLabs = 32
 func labName(i int) string { return fmt.Sprintf("peer%d", i) }
 
 // newNetwork makes a line of hosts, with the machine itself beside the first.
-func newNetwork(ctx context.Context, hosts int, o *Options) (*network, error) {
-	options := lab.Options{Topology: lab.Line, Nodes: hosts, Direct: !o.Lossy, Owned: true}
+func newNetwork(ctx context.Context, name string, o *Options) (*network, error) {
+	hosts, xdp := o.members(name), name == NetCRAQ
+	options := lab.Options{Topology: lab.Line, Nodes: hosts, Direct: !o.Lossy, Offloads: !xdp, Owned: true}
 	for i := range maxLabs {
 		options.Name = labName(i)
 		l, err := lab.Up(ctx, options)
@@ -39,17 +40,20 @@ func newNetwork(ctx context.Context, hosts int, o *Options) (*network, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := &network{lab: l, lossy: o.Lossy}
-		n.detail("network: %s, clients on the machine next to the first", n.describe(hosts))
+		n := &network{name: name, lab: l, lossy: o.Lossy}
+		n.detail("network: %s, clients on the machine next to the first", n.describe(hosts, xdp))
 		return n, nil
 	}
 	return nil, fmt.Errorf("%d other systems are up on this machine: end one first", maxLabs)
 }
 
-func (n *network) describe(hosts int) string {
-	links := "veth pairs"
-	if n.lossy {
+func (n *network) describe(hosts int, xdp bool) string {
+	links := "veth pairs with all offloads"
+	switch {
+	case n.lossy:
 		links = "veth pairs through XDP programs that may lose packets"
+	case xdp:
+		links = "veth pairs as XDP needs them, checksums in software"
 	}
 	if hosts == 1 {
 		return "one network namespace, " + links

@@ -33,7 +33,6 @@ type redis struct {
 }
 
 func openRedis(ctx context.Context, n *network, o *Options) (Store, error) {
-	n.name = Redis
 	addr, _ := n.host(0)
 	server, err := n.run(0, "redis-server", "--bind", addr.String(), "--port", strconv.Itoa(redisPort), "--protected-mode", "no",
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning")

@@ -139,7 +139,7 @@ func Open(ctx context.Context, name string, o Options) (Store, error) {
 	if err := errors.Join(o.complete(), installed(name)); err != nil {
 		return nil, err
 	}
-	n, err := newNetwork(ctx, o.members(name), &o)
+	n, err := newNetwork(ctx, name, &o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -35,7 +35,6 @@ type zookeeper struct {
 }
 
 func openZooKeeper(ctx context.Context, n *network, o *Options) (Store, error) {
-	n.name = ZooKeeper
 	s := &zookeeper{network: n, stale: o.Stale}
 	if err := s.startServers(ctx); err != nil {
 		return nil, err
