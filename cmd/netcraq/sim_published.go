@@ -78,12 +78,12 @@ func runPublished(ctx context.Context, out, progress io.Writer, flags *simFlags,
 	if err != nil {
 		return err
 	}
-	examples, err := runner.Counterexamples(ctx, total)
+	examples, err := runner.Counterexamples(context.WithoutCancel(ctx), total) // soon done: an interrupted run keeps what it found
 	if err != nil {
 		return err
 	}
 	if flags.trace {
-		return tracePublished(out, total, examples)
+		return tracePublished(out, runner, flags.first, total, examples)
 	}
 	result, err := newPublishedResult(flags, total, examples)
 	if err != nil {
@@ -166,8 +166,8 @@ func printPublished(out io.Writer, r *publishedResult) error {
 	return table.Flush()
 }
 
-// tracePublished shows the counterexamples of one seed.
-func tracePublished(out io.Writer, t *baseline.Total, examples []*baseline.Counterexample) error {
+// tracePublished shows the counterexamples of one seed, or how its run ends.
+func tracePublished(out io.Writer, runner *baseline.Runner, seed uint64, t *baseline.Total, examples []*baseline.Counterexample) error {
 	for i, e := range examples {
 		if i > 0 {
 			fmt.Fprintln(out)
@@ -176,9 +176,16 @@ func tracePublished(out io.Writer, t *baseline.Total, examples []*baseline.Count
 			return err
 		}
 	}
-	if len(examples) == 0 {
-		_, err := fmt.Fprintf(out, "%s shows no violation with this seed\n", t.Protocol)
+	if t.Violations > 0 {
+		return fmt.Errorf("seed %d shows a violation", t.First)
+	}
+	result, err := runner.Trace(baseline.Draw(t.Protocol, seed))
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("seed %d shows a violation", t.First)
+	if err := baseline.WriteTrace(out, result.Trace[max(0, len(result.Trace)-simTraceLines):]); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s shows no violation with seed %d\n", t.Protocol, seed)
+	return err
 }

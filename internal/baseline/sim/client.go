@@ -12,7 +12,6 @@ import (
 type Record struct {
 	Op
 	Number       int // among all operations of the run
-	Nth          int // among those of its client, from 1
 	Last         bool
 	Value        string // written, or read
 	Call, Return time.Duration
@@ -64,7 +63,7 @@ func (c *client) next() {
 func (c *client) begin(op Op) {
 	w := c.w
 	c.made++
-	r := &Record{Op: op, Number: len(w.records), Nth: c.made, Last: c.last, Call: w.now}
+	r := &Record{Op: op, Number: len(w.records), Last: c.last, Call: w.now}
 	ask := "read " + keyName(op.Key)
 	if op.Write {
 		r.Value = fmt.Sprintf("c%d-%d", c.number+1, c.made)

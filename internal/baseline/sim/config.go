@@ -115,18 +115,6 @@ type Fault struct {
 	By   time.Duration // Delay: so much later; Repeat: the copy is so much later
 }
 
-// String is the fault in one line.
-func (f Fault) String() string {
-	text := fmt.Sprintf("packet %d from %v to %v of operation %d is %s", f.Nth, f.From, f.To, f.Op, f.Kind)
-	switch f.Kind {
-	case Delay:
-		text += fmt.Sprintf(" by %v", f.By)
-	case Repeat:
-		text += fmt.Sprintf(", the copy %v later", f.By)
-	}
-	return text
-}
-
 const (
 	// wrapEvery is how many seeds there are to one whose clients begin shortly before 16 bits end.
 	wrapEvery = 8

@@ -19,6 +19,9 @@ func Losses(ctx context.Context, first, seeds uint64, jobs int) ([]Loss, error) 
 	runner := NewRunner()
 	for _, p := range []Protocol{NetChain, NetChain32, Published} {
 		total, err := runner.Many(ctx, Options{Protocol: p, First: first, Seeds: seeds, Jobs: jobs})
+		if err == nil {
+			err = ctx.Err() // some seeds are missing
+		}
 		if err != nil {
 			return rows, err
 		}

@@ -76,9 +76,6 @@ func (r *Runner) Many(ctx context.Context, o Options) (*Total, error) {
 	for _, seeds := range total.Kinds {
 		slices.Sort(seeds)
 	}
-	if fails == nil {
-		fails = ctx.Err()
-	}
 	return &total, fails
 }
 

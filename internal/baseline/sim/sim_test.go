@@ -82,6 +82,20 @@ func TestSeedsRepeat(t *testing.T) {
 	}
 }
 
+// TestWideNumbersDoNotWrap: what 16 bits lose at their end, 32 bits keep with the same operations and faults.
+func TestWideNumbersDoNotWrap(t *testing.T) {
+	r := NewRunner()
+	e, err := r.Counterexample(Draw(NetChain, 16), Wrap)
+	if err != nil || e == nil {
+		t.Fatal(e, err)
+	}
+	c := e.Config
+	c.Protocol = NetChain32
+	if _, v, err := r.judged(c); err != nil || len(v.Violations) > 0 || c.Before == 0 {
+		t.Errorf("%+v, %+v, %v", c, v, err)
+	}
+}
+
 // TestWeatherIsTheSame: a seed's workload and the fate of the packets that clients send first are the same for all protocols.
 func TestWeatherIsTheSame(t *testing.T) {
 	for seed := range uint64(20) {
