@@ -36,6 +36,9 @@ func openEtcd(ctx context.Context, n *network, o *Options) (Store, error) {
 		return nil, err
 	}
 	cluster := etcd.Options{Binary: binary, Members: n.hosts()}
+	if cluster.Dir, err = n.directory(0); err != nil {
+		return nil, err
+	}
 	for i := range n.hosts() {
 		addr, host := n.host(i)
 		cluster.Sites = append(cluster.Sites, etcd.Site{Addr: addr, Namespace: n.lab.NamespaceFile(host)})
@@ -55,14 +58,12 @@ func openEtcd(ctx context.Context, n *network, o *Options) (Store, error) {
 	if err := s.connect(ctx, c.Endpoints()[0], o.Connections); err != nil {
 		return nil, err
 	}
-	s.describe(c.Settings(), o)
+	s.describe(o)
 	return s, nil
 }
 
-func (s *etcdStore) describe(cluster []string, o *Options) {
-	for _, line := range cluster {
-		s.detail("etcd: %s", line)
-	}
+func (s *etcdStore) describe(o *Options) {
+	s.detail("etcd: %d members, each a process, data in memory (tmpfs): fsync costs next to nothing; etcd's own defaults", s.hosts())
 	s.detail("clients: clientv3, %d gRPC connections to the leader, which is next to the clients", len(s.clients))
 	if o.Stale {
 		s.detail("get: serializable Range: NOT linearizable, may be old")

@@ -157,7 +157,7 @@ func testRun(t *testing.T, s Store, op Op) {
 		{Op: op, Clients: 4, Zipf: 0.99},
 		{Op: op, Clients: 2, PerSecond: 100},
 	} {
-		l.Keys, l.WarmUp, l.Duration = 40, 20*time.Millisecond, 200*time.Millisecond
+		l.Keys, l.WarmUp, l.Duration = 40, 20*time.Millisecond, 100*time.Millisecond
 		r, err := Run(t.Context(), s, l)
 		if err != nil {
 			t.Fatal(err)

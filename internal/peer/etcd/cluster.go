@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/cpushare"
+	"github.com/netcraq/netcraq/internal/owned"
 )
 
 // Options say what cluster is wanted.
@@ -60,7 +61,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c := &Cluster{options: o, dir: o.Dir}
 	if c.dir == "" {
-		dir, err := os.MkdirTemp(memory, "netcraq-etcd-")
+		dir, err := owned.Dir(memory, "netcraq-etcd-", os.RemoveAll)
 		if err != nil {
 			return nil, fmt.Errorf("a directory in memory for etcd: %w", err)
 		}
