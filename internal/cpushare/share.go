@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/owned"
 )
 
 // period is how often a share is refilled. The kernel's own default, 100 ms, would stop a process with a tenth of a CPU for 90 ms at
@@ -34,7 +36,7 @@ func New(cpus float64) (*Share, error) {
 	if err := h.prepare(); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(h.root, "netcraq-")
+	dir, err := owned.Dir(h.root, "netcraq-", os.Remove)
 	if err != nil {
 		return nil, fmt.Errorf("make a control group: %w (limiting CPU time needs root)", err)
 	}

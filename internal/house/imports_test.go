@@ -9,9 +9,9 @@ import (
 // floors are the packages from the ground up. A package imports from the floors below its own only; its tests may also
 // use its neighbours.
 var floors = [][]string{
-	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/priority", "internal/wiregen", "internal/house", "internal/usl", "internal/cpushare"},
-	{"internal/chain", "internal/history", "internal/security", "internal/keyring", "internal/baseline", "internal/peer/etcd"},
-	{"internal/topology", "internal/baseline/netchain", "internal/baseline/published"},
+	{"wire", "spec", "api/agentv1", "api/controllerv1", "internal/priority", "internal/wiregen", "internal/house", "internal/usl", "internal/owned"},
+	{"internal/chain", "internal/history", "internal/security", "internal/keyring", "internal/baseline", "internal/cpushare"},
+	{"internal/topology", "internal/baseline/netchain", "internal/baseline/published", "internal/peer/etcd"},
 	{"internal/dataplane", "internal/dataplane/frame", "internal/scale", "internal/baseline/control"},
 	{"internal/reconfig", "internal/dataplane/conformance", "internal/dataplane/planetest"},
 	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow", "internal/baseline/soft", "internal/baseline/fabric", "internal/baseline/client"},

@@ -12,12 +12,14 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.uber.org/zap"
+
+	"github.com/netcraq/netcraq/internal/owned"
 )
 
 // storeAlone measures puts into etcd's store in this process, as many at a time: what is left of a put without API, Raft and WAL. The
 // study compared with the same.
 func storeAlone(ctx context.Context, l Load) (perSecond float64, err error) {
-	dir, err := os.MkdirTemp("/dev/shm", "netcraq-study-")
+	dir, err := owned.Dir("/dev/shm", "netcraq-study-", os.RemoveAll)
 	if err != nil {
 		return 0, err
 	}
