@@ -71,7 +71,7 @@ checked for linearizability. One seed is one run, always the same.
 
 With --protocol netchain, netchain-32 (SEQ of 32 bits) or netcraq-published, the protocols of the papers run instead: one chain, a
 network that loses, repeats and delays, and this project's protocol beside them in the same runs. For each kind of
-violation a short counterexample is written to a file, with its seed.
+violation a short counterexample is shown and written to a file, with its seed.
 
 A seed that fails is run again with fewer faults and operations as long as it still fails, and its last steps are printed, with the
 command that shows them again.`,

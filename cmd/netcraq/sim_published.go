@@ -85,6 +85,11 @@ func runPublished(ctx context.Context, out, progress io.Writer, flags *simFlags,
 	if flags.trace {
 		return tracePublished(out, runner, flags.first, total, examples)
 	}
+	if !flags.json {
+		if err := writeExamples(out, examples); err != nil {
+			return err
+		}
+	}
 	result, err := newPublishedResult(flags, total, examples)
 	if err != nil {
 		return err
@@ -166,15 +171,23 @@ func printPublished(out io.Writer, r *publishedResult) error {
 	return table.Flush()
 }
 
-// tracePublished shows the counterexamples of one seed, or how its run ends.
-func tracePublished(out io.Writer, runner *baseline.Runner, seed uint64, t *baseline.Total, examples []*baseline.Counterexample) error {
-	for i, e := range examples {
-		if i > 0 {
-			fmt.Fprintln(out)
-		}
+// writeExamples shows counterexamples, an empty line behind each.
+func writeExamples(out io.Writer, examples []*baseline.Counterexample) error {
+	for _, e := range examples {
 		if err := e.Write(out); err != nil {
 			return err
 		}
+		if _, err := fmt.Fprintln(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tracePublished shows the counterexamples of one seed, or how its run ends.
+func tracePublished(out io.Writer, runner *baseline.Runner, seed uint64, t *baseline.Total, examples []*baseline.Counterexample) error {
+	if err := writeExamples(out, examples); err != nil {
+		return err
 	}
 	if t.Violations > 0 {
 		return fmt.Errorf("seed %d shows a violation", t.First)
