@@ -6,19 +6,24 @@ import "github.com/netcraq/netcraq/internal/figure"
 func All(tools Tools) []*figure.Spec {
 	return []*figure.Spec{
 		netcraqDistance(),
+		netcraqLatency(),
+		netcraqCongestion(),
 		netcraqMixed(),
 		netcraqLength(),
 		netchainValueSize(),
 		netchainStoreSize(),
 		netchainWriteShare(),
 		netchainLoss(),
+		netchainLatency(),
 		netchainFailover(tools),
 		netchainTransactions(),
+		netchainScaling(),
 		etcdMembers(),
 		etcdPipeline(),
 		etcdBatching(),
 		peersOperations(),
 		peersZipf(),
+		peersLoss(),
 		publishedLosses(),
 	}
 }

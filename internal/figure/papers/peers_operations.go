@@ -18,6 +18,10 @@ func peersOperations() *figure.Spec {
 	}
 	xs := figure.Counting(len(names))
 	only := func(x float64) bool { return peer.Ops()[int(x)] == peer.Get || peer.Ops()[int(x)] == peer.Put }
+	series := slices.Insert(peerSeries(), 0, figure.Series{Name: inKernel, Role: plot.Ours, Variant: 1, Has: only})
+	for _, way := range otherways(only) {
+		series = append(series, way.series)
+	}
 	return &figure.Spec{
 		Name: "peers-operations", Title: "NetCRAQ beside etcd, ZooKeeper, Redis and memcached",
 		Source: figure.Source{Paper: "NetChain (NSDI'18), section 8, as summarised", Reports: "ZooKeeper: 170 µs for a read and 2,350 µs for a write, 230,000 reads/s and 27,000 writes/s on three servers; " +
@@ -30,7 +34,7 @@ func peersOperations() *figure.Spec {
 			{Title: "p99.9, one client", Metric: p999us, Bars: true, Log: true, Label: "µs", Unit: "µs"},
 		},
 		Rows:   2,
-		Series: slices.Insert(peerSeries(), 0, figure.Series{Name: inKernel, Role: plot.Ours, Variant: 1, Has: only}),
+		Series: series,
 		Needs:  figure.Needs{Root: true, CPUs: 2},
 		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: 800 * time.Millisecond, Budget: 70 * time.Second},
 		Full:   figure.Plan{Xs: xs, Rounds: 5, Turn: 2 * time.Second, Budget: 400 * time.Second},
@@ -43,6 +47,8 @@ func openPeersOperations(_ context.Context, env figure.Env) (figure.Rig, error) 
 	r := &rig{close: stores.all}
 	r.note([]string{
 		fmt.Sprintf("throughput: %d clients with one operation at a time; of those whose client library has many requests under way, %d clients with %d each, for get and put. Times: one client, one operation at a time", peerClients, manyClients, manyPipeline),
+		redisAlone + fmt.Sprintf(": %d clients with one request at a time, each a packet of its own as with all other systems; ", peerClients) + redisOwn + ": its own load generator, with pipelines; " +
+			memcachedKern + ": the generator that NetCRAQ's node is measured with, over UDP",
 		inKernel + ": requests made and answers checked in the kernel (bench mix); times through one blocking UDP socket (bench latency)",
 		fmt.Sprintf("1,000 keys, all alike, values of %d bytes; reads are linearizable where the system can do that", peerValueBytes),
 	})
@@ -50,6 +56,9 @@ func openPeersOperations(_ context.Context, env figure.Env) (figure.Rig, error) 
 		op := peer.Ops()[int(cell.X)]
 		if cell.Series == inKernel {
 			return measureInKernel(ctx, op, turn)
+		}
+		if sample, ok, err := measureOther(ctx, stores, cell, op, turn); ok {
+			return sample, err
 		}
 		s, err := stores.get(ctx, cell.Series)
 		if err != nil {
@@ -88,6 +97,22 @@ func peersResults(o *figure.Outcome) []figure.Result {
 				all = append(all, rate, times)
 			}
 		}
+		all = append(all, otherResults(o, x, op)...)
+	}
+	return all
+}
+
+// otherResults compare what is not the client library's on either side.
+func otherResults(o *figure.Outcome, x float64, op peer.Op) []figure.Result {
+	var all []figure.Result
+	for _, way := range otherways(nil) {
+		mine, theirs := o.Median(inKernel, x, opsPerS), o.Median(way.series.Name, x, opsPerS)
+		if mine == nil || theirs == nil {
+			continue
+		}
+		r := figure.Result{Metric: fmt.Sprintf("%s against %s, ours without a client library", op, way.series.Name), Unit: "operations/s", Ours: mine, Peer: theirs}
+		r.Mark, _ = peerMarks(op, way.series.Name, mine, theirs, nil, nil)
+		all = append(all, r)
 	}
 	return all
 }

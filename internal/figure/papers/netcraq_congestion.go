@@ -1,0 +1,95 @@
+package papers
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/bench"
+	"github.com/netcraq/netcraq/internal/figure"
+)
+
+func netcraqCongestion() *figure.Spec {
+	return &figure.Spec{
+		Name: "netcraq-congestion", Title: "Reads while switches of the chain are congested",
+		Source: figure.Source{Paper: "NetCRAQ for Kubernetes, figure 3", Reports: "Over all combinations of clients, NetCRAQ reads 2.25 times what NetChain reads with 25 % of the chain congested, 2.8 times with 50 %, 4.73 times with 100 %."},
+		X:      figure.Axis{Label: "congested switches of the chain, %"},
+		Panels: []figure.Panel{{Metric: readsPerS, Label: "reads/s, mean over clients", Unit: "reads/s"}},
+		Series: compared(nil),
+		Needs:  figure.Needs{Root: true},
+		Quick:  figure.Plan{Xs: []float64{0, 50, 100}, Rounds: 1, Turn: 400 * time.Millisecond, Budget: 40 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75, 100}, Rounds: 5, Turn: 1200 * time.Millisecond, Budget: 300 * time.Second},
+		Open:   openCongestion, Results: congestionResults, Notes: congestionNotes,
+	}
+}
+
+// congestionRig remembers how often a cell was measured, since each time other nodes are congested.
+type congestionRig struct {
+	rig
+	lines   *keep[lineKey, *bench.Line]
+	targets []int
+	times   map[figure.Cell]int
+}
+
+func openCongestion(_ context.Context, env figure.Env) (figure.Rig, error) {
+	r := &congestionRig{lines: newLines(env), targets: []int{0, 1, 2, 3}, times: make(map[figure.Cell]int)}
+	if env.Quick {
+		r.targets = []int{0, paperChain - 1}
+	}
+	r.close, r.settings = r.lines.all, lineSettings("4")
+	r.note([]string{
+		"every node takes 5,000 frames/s, as a software switch does; through congested ones 3,750 frames/s of others pass. The papers don't say how they made congestion",
+		"the rate is the highest at which at most 2 % of the requests are lost; a client asks one node after the other, and which nodes are congested changes from one to the next, in the same order for all protocols",
+	})
+	return r, nil
+}
+
+// Measure measures with clients at several nodes in turn.
+func (r *congestionRig) Measure(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	key := lineKey{protocol: protocols[cell.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, wires: true}
+	line, err := r.lines.get(ctx, key)
+	if err != nil {
+		return figure.Sample{}, err
+	}
+	count := int(cell.X) * paperChain / 100
+	order := rand.New(rand.NewPCG(uint64(r.times[cell]), uint64(count)))
+	r.times[cell]++
+	sum := 0.0
+	for _, target := range r.targets {
+		w := bench.Work{Target: target, Congestion: &bench.Congestion{Nodes: order.Perm(paperChain)[:count]}}
+		found, err := line.Throughput(ctx, w, turn/time.Duration(len(r.targets)))
+		if err != nil {
+			r.lines.drop(key)
+			return figure.Sample{}, err
+		}
+		sum += found.ReadsPerS
+	}
+	return values(map[string]float64{readsPerS: sum / float64(len(r.targets))}), nil
+}
+
+// congestionPapers are the ratios to NetChain that are reported, by share.
+var congestionPapers = map[float64]float64{25: 2.25, 50: 2.8, 100: 4.73}
+
+func congestionResults(o *figure.Outcome) []figure.Result {
+	var all []figure.Result
+	for _, x := range o.Xs {
+		all = append(all, versus(o, readsPerS, fmt.Sprintf("reads with %g %% of the chain congested", x), "reads/s", x, nil),
+			ratioTo(o, readsPerS, fmt.Sprintf("reads with %g %% of the chain congested, against NetChain", x), x, congestionPapers[x], 0))
+	}
+	return append(all, neverBehind(o, readsPerS, "reads under congestion")...)
+}
+
+func congestionNotes(o *figure.Outcome) []figure.Note {
+	var notes []figure.Note
+	for _, x := range o.Xs {
+		paper, ok := congestionPapers[x]
+		if !ok {
+			continue
+		}
+		for _, series := range []string{published, ours} {
+			notes = append(notes, againstPaper(fmt.Sprintf("%g %% congested", x), figure.Ratio(o.Median(series, x, readsPerS), o.Median(netChain, x, readsPerS)), paper, series)...)
+		}
+	}
+	return explain(notes, "Why: here a node's limit is in frames, whatever they are; a read of NetChain takes two frames at every node between client and tail, one of NetCRAQ two at one node, and the slowest node decides. On BMv2 a longer packet costs more, and all switches of the testbed shared one CPU: congestion at one of them slowed all.")
+}
