@@ -3,6 +3,7 @@
 package owned
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,11 +29,15 @@ func Dir(parent, prefix string, discard func(dir string) error) (string, error) 
 	return os.MkdirTemp(parent, fmt.Sprintf("%s%d-", prefix, os.Getpid()))
 }
 
-// dead reports whether a process, by its number, is no more.
+// dead reports whether a process, by its number, is no more, or does nothing any more but wait for its parent to notice.
 func dead(pid string) bool {
 	if n, err := strconv.Atoi(pid); err != nil || n < 1 {
 		return false
 	}
-	_, err := os.Stat("/proc/" + pid)
-	return errors.Is(err, fs.ErrNotExist)
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	state := stat[bytes.LastIndexByte(stat, ')')+1:] // after the name, which may hold anything
+	return bytes.HasPrefix(state, []byte(" Z"))
 }

@@ -7,18 +7,26 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a killed process left is cleared away, and nothing else.
 func TestLeftoversOfTheDeadAreCleared(t *testing.T) {
 	parent := t.TempDir()
-	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
+	gone, zombie := exec.Command("true"), exec.Command("cat")
+	stdin, err := zombie.StdinPipe()
+	if err := errors.Join(err, gone.Run(), zombie.Start(), stdin.Close()); err != nil {
 		t.Fatal(err)
 	}
-	left := fmt.Sprintf("x-%d-1", gone.ProcessState.Pid())
+	defer zombie.Wait()
+	var exited unix.Siginfo
+	if err := unix.Waitid(unix.P_PID, zombie.Process.Pid, &exited, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	left := []string{fmt.Sprintf("x-%d-1", gone.ProcessState.Pid()), fmt.Sprintf("x-%d-1", zombie.Process.Pid)}
 	kept := []string{fmt.Sprintf("x-%d-1", os.Getpid()), "x-y-1", "x-1", fmt.Sprintf("y-%d-1", gone.ProcessState.Pid())}
-	for _, name := range append(kept, left) {
+	for _, name := range append(left, kept...) {
 		if err := os.Mkdir(filepath.Join(parent, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +40,9 @@ func TestLeftoversOfTheDeadAreCleared(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(parent, left)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is left: %v", left, err)
+	for _, name := range left {
+		if _, err := os.Stat(filepath.Join(parent, name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", name, err)
+		}
 	}
 }
