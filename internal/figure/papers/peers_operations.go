@@ -3,7 +3,6 @@ package papers
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/figure"
@@ -46,26 +45,26 @@ func openPeersOperations(_ context.Context, env figure.Env) (figure.Rig, error) 
 	stores := openPeers(env, peer.Options{})
 	r := &rig{close: stores.all}
 	r.note([]string{
-		fmt.Sprintf("throughput: %d clients with one operation at a time; of those whose client library has many requests under way, %d clients with %d each, for get and put. Times: one client, one operation at a time", peerClients, manyClients, manyPipeline),
-		redisAlone + fmt.Sprintf(": %d clients with one request at a time, each a packet of its own as with all other systems; ", peerClients) + redisOwn + ": its own load generator, with pipelines; " +
-			memcachedKern + ": the generator that NetCRAQ's node is measured with, over UDP",
-		inKernel + ": requests made and answers checked in the kernel (bench mix); times through one blocking UDP socket (bench latency)",
+		"throughput through client libraries: with as many clients, and requests under way where the library can have several, as give most, which is looked for each time. Times: one client, one operation at a time",
+		"own generators: NetCRAQ's and memcached's requests are made in the kernel; redis-benchmark with and without a pipeline, the better one is drawn. etcd and ZooKeeper have none",
 		fmt.Sprintf("1,000 keys, all alike, values of %d bytes; reads are linearizable where the system can do that", peerValueBytes),
 	})
 	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
 		op := peer.Ops()[int(cell.X)]
-		if cell.Series == inKernel {
-			return measureInKernel(ctx, op, turn)
+		series, own := ownGenerators[cell.Series]
+		if !own {
+			series = cell.Series
 		}
-		if sample, ok, err := measureOther(ctx, stores, cell, op, turn); ok {
-			return sample, err
-		}
-		s, err := stores.get(ctx, cell.Series)
+		s, err := stores.get(ctx, series)
 		if err != nil {
 			return figure.Sample{}, err
 		}
-		r.noteSettings(cell.Series, s)
-		return measurePeer(ctx, s, op, 0, turn)
+		r.noteSettings(series, s)
+		if own {
+			sample, err := measureOwn(ctx, s, op, turn/2)
+			return sample, peerError(err)
+		}
+		return measurePeer(ctx, s, op, turn)
 	}
 	return r, nil
 }
@@ -76,43 +75,41 @@ var paperZooKeeper = map[peer.Op]struct{ perS, us float64 }{peer.Get: {230e3, 17
 func peersResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
-		op := peer.Ops()[int(x)]
 		for _, other := range []string{"etcd", "ZooKeeper", "Redis", "memcached"} {
-			theirs, theirTime := o.Median(other, x, opsPerS), o.Median(other, x, p50us)
-			rate, times := figure.Result{Unit: "operations/s", Peer: theirs}, figure.Result{Unit: "µs", Peer: theirTime}
-			if paper, ok := paperZooKeeper[op]; ok && other == "ZooKeeper" {
-				rate.Paper, times.Paper = figure.Value(paper.perS), figure.Value(paper.us)
-			}
-			for _, series := range []string{inKernel, "NetCRAQ"} {
-				if series == inKernel && o.Median(series, x, opsPerS) == nil {
-					continue
-				}
-				how := "client libraries on both sides"
-				if series == inKernel {
-					how = "ours without a client library"
-				}
-				rate.Ours, times.Ours = o.Median(series, x, opsPerS), o.Median(series, x, p50us)
-				rate.Metric, times.Metric = fmt.Sprintf("%s against %s, %s", op, other, how), fmt.Sprintf("median time of a %s against %s, %s", op, other, how)
-				rate.Mark, times.Mark = peerMarks(op, other, rate.Ours, theirs, times.Ours, theirTime)
-				all = append(all, rate, times)
-			}
+			all = append(all, againstPeer(o, x, other)...)
 		}
-		all = append(all, otherResults(o, x, op)...)
 	}
 	return all
 }
 
-// otherResults compare what is not the client library's on either side.
-func otherResults(o *figure.Outcome, x float64, op peer.Op) []figure.Result {
-	var all []figure.Result
-	for _, way := range otherways(nil) {
-		mine, theirs := o.Median(inKernel, x, opsPerS), o.Median(way.series.Name, x, opsPerS)
-		if mine == nil || theirs == nil {
-			continue
-		}
-		r := figure.Result{Metric: fmt.Sprintf("%s against %s, ours without a client library", op, way.series.Name), Unit: "operations/s", Ours: mine, Peer: theirs}
-		r.Mark, _ = peerMarks(op, way.series.Name, mine, theirs, nil, nil)
+// againstPeer compares one operation with one system: through client libraries, then as fast as it can be asked at all.
+func againstPeer(o *figure.Outcome, x float64, other string) []figure.Result {
+	op := peer.Ops()[int(x)]
+	mine, theirs, myTime, theirTime := o.Median(ours, x, opsPerS), o.Median(other, x, opsPerS), o.Median(ours, x, p50us), o.Median(other, x, p50us)
+	rate := figure.Result{Metric: fmt.Sprintf("%s against %s, client libraries on both sides", op, other), Ours: mine, Peer: theirs, Unit: "operations/s"}
+	times := figure.Result{Metric: fmt.Sprintf("median time of a %s against %s, client libraries on both sides", op, other), Ours: myTime, Peer: theirTime, Unit: "µs"}
+	rate.Mark, times.Mark = peerMarks(op, other, mine, theirs, myTime, theirTime)
+	if paper, ok := paperZooKeeper[op]; ok && other == "ZooKeeper" {
+		rate.Paper, times.Paper = figure.Value(paper.perS), figure.Value(paper.us)
+	}
+	all := []figure.Result{rate, times}
+	own := o.Median(oursOwn, x, opsPerS)
+	if own == nil {
+		return all
+	}
+	fast := func(text string, peer *float64) {
+		r := figure.Result{Metric: fmt.Sprintf("%s against %s, %s", op, other, text), Ours: own, Peer: peer, Unit: "operations/s"}
+		r.Mark, _ = peerMarks(op, other, own, peer, nil, nil)
 		all = append(all, r)
+	}
+	switch other {
+	case "Redis":
+		fast("own generators, redis-benchmark with a pipeline", o.Median(redisOwn, x, opsPerS))
+		fast("own generators, redis-benchmark without", o.Median(redisOwn, x, unpipelined))
+	case "memcached":
+		fast("own generators", o.Median(memcachedOwn, x, opsPerS))
+	default:
+		fast("our own generator, their client library", theirs)
 	}
 	return all
 }
@@ -145,6 +142,6 @@ func peersNotes(o *figure.Outcome) []figure.Note {
 		}
 	}
 	return append(notes,
-		say(figure.Remark, "Two comparisons are shown. Through client libraries, both sides pay for a client on sockets, which shares the two CPUs with the servers and often is what limits. With requests made in the kernel our client costs next to nothing, and theirs still costs what it costs: that compares what the systems, as they are used, leave of the machine, not what a node can do beside what a server can do."),
+		say(figure.Remark, "Two comparisons are shown. Through client libraries, both sides pay for a client on sockets, which shares the CPUs with the servers and often is what limits. With own generators a client costs as little as it can; etcd and ZooKeeper can be asked through their libraries only, so the comparison with them is of systems as they are used, not of a node with a server."),
 		say(figure.Remark, "Redis and memcached are single servers and keep no copies: they answer without asking anybody. memcached is asked over UDP, Redis over TCP."))
 }
