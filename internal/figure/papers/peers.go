@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/bench"
 	"github.com/netcraq/netcraq/internal/figure"
 	"github.com/netcraq/netcraq/internal/peer"
 	"github.com/netcraq/netcraq/internal/plot"
 )
-
-// inKernel is the series of reads and writes of which requests are made, and answers checked, in the kernel.
-const inKernel = "NetCRAQ, clients in the kernel"
 
 // peerNames are the systems by the name of their series.
 var peerNames = map[string]string{"NetCRAQ": peer.NetCRAQ, "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper, "Redis": peer.Redis, "memcached": peer.Memcached}
@@ -62,41 +58,26 @@ const (
 	p999us  = "p999_us"
 )
 
-// measurePeer spends half of the time on throughput, half on the times of a single client.
-func measurePeer(ctx context.Context, s peer.Store, op peer.Op, zipf float64, turn time.Duration) (figure.Sample, error) {
-	many, err := peer.Run(ctx, s, busy(s, op, zipf, turn/2))
+// measurePeer spends two thirds of the time on the most that a system does through its client library, the rest on the times of a
+// single client.
+func measurePeer(ctx context.Context, s peer.Store, op peer.Op, turn time.Duration) (figure.Sample, error) {
+	load := lone(op, 0, 2*turn/3)
+	if _, many := s.(peer.Many); many && (op == peer.Get || op == peer.Put) {
+		load.Pipeline = manyPipeline // Peak looks for how many are best
+	}
+	most, err := peer.Peak(ctx, s, load)
 	if err != nil {
 		return figure.Sample{}, err
 	}
-	one, err := peer.Run(ctx, s, lone(op, zipf, turn/2))
+	one, err := peer.Run(ctx, s, lone(op, 0, turn/3))
 	if err != nil {
 		return figure.Sample{}, err
 	}
-	return values(map[string]float64{opsPerS: many.PerSecond, "loaded_p50_us": many.P50us, "loaded_p99_us": many.P99us, "errors": float64(many.Errors + one.Errors),
-		p50us: one.P50us, p99us: one.P99us, p999us: one.P999us, "conflicts": float64(many.Conflicts)}), nil
-}
-
-// measureInKernel measures a chain of 3 with requests from the kernel, and one blocking socket for the times.
-func measureInKernel(ctx context.Context, op peer.Op, turn time.Duration) (figure.Sample, error) {
-	node := bench.NodeOptions{Plane: "xdp", Mode: "auto", Keys: 1000, ValueBytes: peerValueBytes}
-	share := 0.0
-	if op == peer.Put {
-		share = 1
-	}
-	mix, err := bench.Mix(ctx, bench.MixOptions{NodeOptions: node, Turns: bench.Turns{Seconds: turn.Seconds() / 2, Rounds: 1}, Nodes: 3, WriteShare: share})
-	if err != nil {
-		return figure.Sample{}, err
-	}
-	const perSecond = 20_000 // about, of one request at a time
-	times, err := bench.Latency(ctx, bench.LatencyOptions{NodeOptions: node, Nodes: 3, Count: max(200, int(turn.Seconds()/6*perSecond))})
-	if err != nil {
-		return figure.Sample{}, err
-	}
-	v := map[string]float64{opsPerS: mix.RequestsPerS, p50us: times.ReadP50us, p99us: times.ReadP99us}
-	if op == peer.Put {
-		v[p50us], v[p99us] = times.WriteP50us, times.WriteP99us
-	}
-	return values(v), nil
+	sample := throughput(most)
+	v := sample.Values
+	v[p50us], v[p99us], v[p999us] = one.P50us, one.P99us, one.P999us
+	v["clients"], v["pipeline"], v["errors"] = float64(most.Clients), float64(most.Pipeline), float64(most.Errors+one.Errors)
+	return sample, nil
 }
 
 // noteSettings adds a system's settings.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/netcraq/netcraq/internal/figure"
 	"github.com/netcraq/netcraq/internal/peer"
-	"github.com/netcraq/netcraq/internal/plot"
 )
 
 func peersOperations() *figure.Spec {
@@ -16,9 +15,8 @@ func peersOperations() *figure.Spec {
 		names = append(names, string(op))
 	}
 	xs := figure.Counting(len(names))
-	only := func(x float64) bool { return peer.Ops()[int(x)] == peer.Get || peer.Ops()[int(x)] == peer.Put }
-	series := slices.Insert(peerSeries(), 0, figure.Series{Name: inKernel, Role: plot.Ours, Variant: 1, Has: only})
-	for _, way := range otherways(only) {
+	series := peerSeries()
+	for _, way := range otherways() {
 		series = append(series, way.series)
 	}
 	return &figure.Spec{
@@ -46,24 +44,19 @@ func openPeersOperations(_ context.Context, env figure.Env) (figure.Rig, error) 
 	r := &rig{close: stores.all}
 	r.note([]string{
 		"throughput through client libraries: with as many clients, and requests under way where the library can have several, as give most, which is looked for each time. Times: one client, one operation at a time",
-		"own generators: NetCRAQ's and memcached's requests are made in the kernel; redis-benchmark with and without a pipeline, the better one is drawn. etcd and ZooKeeper have none",
+		"other ways: requests made in the kernel, of NetCRAQ and memcached; Redis without pipelines, each request a packet of its own, and redis-benchmark with pipelines. etcd and ZooKeeper have none",
 		fmt.Sprintf("1,000 keys, all alike, values of %d bytes; reads are linearizable where the system can do that", peerValueBytes),
 	})
 	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
 		op := peer.Ops()[int(cell.X)]
-		series, own := ownGenerators[cell.Series]
-		if !own {
-			series = cell.Series
+		if sample, ok, err := measureOther(ctx, stores, cell, op, turn/2); ok {
+			return sample, err
 		}
-		s, err := stores.get(ctx, series)
+		s, err := stores.get(ctx, cell.Series)
 		if err != nil {
 			return figure.Sample{}, err
 		}
-		r.noteSettings(series, s)
-		if own {
-			sample, err := measureOwn(ctx, s, op, turn/2)
-			return sample, peerError(err)
-		}
+		r.noteSettings(cell.Series, s)
 		return measurePeer(ctx, s, op, turn)
 	}
 	return r, nil
@@ -104,12 +97,12 @@ func againstPeer(o *figure.Outcome, x float64, other string) []figure.Result {
 	}
 	switch other {
 	case "Redis":
-		fast("own generators, redis-benchmark with a pipeline", o.Median(redisOwn, x, opsPerS))
-		fast("own generators, redis-benchmark without", o.Median(redisOwn, x, unpipelined))
+		fast("ours in the kernel, redis-benchmark with pipelines", o.Median(redisOwn, x, opsPerS))
+		fast("ours in the kernel, its client library without pipelines", o.Median(redisAlone, x, opsPerS))
 	case "memcached":
-		fast("own generators", o.Median(memcachedOwn, x, opsPerS))
+		fast("both in the kernel", o.Median(memcachedOwn, x, opsPerS))
 	default:
-		fast("our own generator, their client library", theirs)
+		fast("ours in the kernel, its client library", theirs)
 	}
 	return all
 }
@@ -142,6 +135,6 @@ func peersNotes(o *figure.Outcome) []figure.Note {
 		}
 	}
 	return append(notes,
-		say(figure.Remark, "Two comparisons are shown. Through client libraries, both sides pay for a client on sockets, which shares the CPUs with the servers and often is what limits. With own generators a client costs as little as it can; etcd and ZooKeeper can be asked through their libraries only, so the comparison with them is of systems as they are used, not of a node with a server."),
+		say(figure.Remark, "Two comparisons are shown. Through client libraries, both sides pay for a client on sockets, which shares the CPUs with the servers and often is what limits. With other generators a client costs as little as it can; etcd and ZooKeeper can be asked through their libraries only, so the comparison with them is of systems as they are used, not of a node with a server."),
 		say(figure.Remark, "Redis and memcached are single servers and keep no copies: they answer without asking anybody. memcached is asked over UDP, Redis over TCP."))
 }
