@@ -19,7 +19,7 @@ type Batcher struct {
 
 	mu      sync.Mutex
 	filling *batch
-	under   sync.WaitGroup // transactions under way
+	under   sync.WaitGroup // batches, from their first pair to their answer
 }
 
 // batch is a transaction to be. Two writes of one key cannot be in one transaction.
@@ -63,6 +63,7 @@ func (b *Batcher) join(p Pair) (joined, full *batch) {
 	}
 	if b.filling == nil {
 		b.filling = &batch{at: make(map[string]int), done: make(chan struct{})}
+		b.under.Add(1)
 		if b.Size > 1 {
 			waiting := b.filling
 			waiting.timer = time.AfterFunc(b.Delay, func() { b.expire(waiting) })
@@ -102,11 +103,12 @@ func (b *Batcher) expire(waiting *batch) {
 
 // send commits a batch in the background.
 func (b *Batcher) send(full *batch) {
-	b.under.Go(func() {
+	go func() {
+		defer b.under.Done()
 		full.err = b.Commit(full.pairs)
 		close(full.done)
-	})
+	}()
 }
 
-// Wait waits for transactions that are under way. Nobody puts any more.
+// Wait waits until all batches are answered. Nobody puts any more.
 func (b *Batcher) Wait() { b.under.Wait() }
