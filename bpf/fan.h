@@ -98,7 +98,7 @@ static __always_inline int fan_out(struct xdp_md *ctx, __u32 number, __u32 n, __
 	stamp->plan = number;
 	stamp->reserved = 0;
 	if (ifindex) {
-		known = bpf_map_lookup_elem(&nq_ports, &ifindex);
+		known = port_at(ifindex);
 		if (known)
 			row = known->row;
 	}

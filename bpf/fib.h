@@ -26,6 +26,35 @@ struct {
 	__type(value, struct nq_port);
 } nq_ports SEC(".maps");
 
+/*
+ * The ports once more, by the low bits of their ifindex: the kernel finds an array's entry in a tenth of the time of a hash
+ * table's, and every packet that leaves asks twice. Of ports that share a cell one has it.
+ */
+#define NQ_PORT_CELLS 256
+
+struct nq_port_cell {
+	__u32 ifindex;
+	struct nq_port port;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NQ_PORT_CELLS);
+	__type(key, __u32);
+	__type(value, struct nq_port_cell);
+} nq_port_cells SEC(".maps");
+
+/* The port with this ifindex, or 0. */
+static __always_inline struct nq_port *port_at(__u32 ifindex)
+{
+	__u32 number = ifindex & (NQ_PORT_CELLS - 1);
+	struct nq_port_cell *cell = bpf_map_lookup_elem(&nq_port_cells, &number);
+
+	if (cell && cell->ifindex == ifindex)
+		return &cell->port;
+	return bpf_map_lookup_elem(&nq_ports, &ifindex);
+}
+
 /* The loopback device has this index in every network namespace. */
 #define NQ_LOOPBACK_IFINDEX 1
 
@@ -49,7 +78,7 @@ static __always_inline long fib_lookup(struct xdp_md *ctx, struct bpf_fib_lookup
 	fib->ipv4_src = nq_self_addr;
 	fib->ipv4_dst = dst;
 	rc = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
-	if (!rc && !bpf_map_lookup_elem(&nq_ports, &fib->ifindex))
+	if (!rc && !port_at(fib->ifindex))
 		return BPF_FIB_LKUP_RET_NOT_FWDED;
 	return rc;
 }
@@ -74,8 +103,8 @@ static __noinline int transit(struct xdp_md *ctx)
 {
 	struct bpf_fib_lookup fib = {.family = 2, .l4_protocol = IPPROTO_UDP};
 	struct frame *f = data_of(ctx);
-	__u32 check, ifindex = ctx->ingress_ifindex;
-	struct nq_port *port = bpf_map_lookup_elem(&nq_ports, &ifindex);
+	struct nq_port *port = port_at(ctx->ingress_ifindex);
+	__u32 check;
 
 	if (!nq_transit || !port || (void *)(f + 1) > end_of(ctx) || ip_of(f)->ttl <= 1 ||
 	    __builtin_memcmp(f->eth.h_dest, port->mac, ETH_ALEN))
@@ -87,7 +116,7 @@ static __noinline int transit(struct xdp_md *ctx)
 	fib.tos = ip_of(f)->tos;
 	fib.ipv4_src = ip_of(f)->saddr;
 	fib.ipv4_dst = ip_of(f)->daddr;
-	if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) || !bpf_map_lookup_elem(&nq_ports, &fib.ifindex))
+	if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) || !port_at(fib.ifindex))
 		return XDP_PASS;
 	f = data_of(ctx);
 	if ((void *)(f + 1) > end_of(ctx))

@@ -207,6 +207,7 @@ int nq_grow(struct __sk_buff *skb)
 
 /* Keeps the types in the object's BTF, where Go compares them. */
 const struct nq_punt *keep_punt __attribute__((unused));
+const struct nq_port_cell *keep_port_cell __attribute__((unused));
 const enum nq_fan keep_fan __attribute__((unused)) = NQ_FAN_ALL;
 const enum nq_counter_index keep_counter_index __attribute__((unused)) = NQ_OUTCOME_BITS;
 const enum nq_key_sets keep_key_sets __attribute__((unused)) = NQ_KEY_SETS;

@@ -32,7 +32,8 @@ func OpenNetChain(c netchain.Config, ports []string) (*NetChain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.attach("nc_ingress", xdp.Outputs{Ports: n.collection.Maps["nq_ports"]}, ports); err != nil {
+	maps := n.collection.Maps
+	if err := n.attach("nc_ingress", xdp.Outputs{Ports: maps["nq_ports"], Cells: maps["nq_port_cells"]}, ports); err != nil {
 		n.Close()
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func OpenPublished(c published.Config, ports []string) (*Published, error) {
 
 func (n *Published) outputs(egress string) xdp.Outputs {
 	maps := n.collection.Maps
-	return xdp.Outputs{Ports: maps["nq_ports"], Fans: maps["nq_fans"], Egress: n.collection.Programs[egress]}
+	return xdp.Outputs{Ports: maps["nq_ports"], Cells: maps["nq_port_cells"], Fans: maps["nq_fans"], Egress: n.collection.Programs[egress]}
 }
 
 // loadPublished loads the program without attaching it; more are constants besides the configuration's.

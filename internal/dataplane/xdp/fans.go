@@ -24,6 +24,7 @@ type devmapValue struct {
 // Outputs are the tables of bpf/fib.h and bpf/fan.h, by which a program sends: the node's own, or another that shares them.
 type Outputs struct {
 	Ports  *ebpf.Map     // nq_ports
+	Cells  *ebpf.Map     // nq_port_cells
 	Fans   *ebpf.Map     // nq_fans; nil for a program without multicast
 	Egress *ebpf.Program // makes copies
 }
@@ -40,7 +41,7 @@ func (o Outputs) Fill(names []string) error {
 		copy(ports[i].mac[:], found.HardwareAddr)
 	}
 	if o.Fans == nil {
-		return fillPorts(o.Ports, ports)
+		return o.fillPorts(ports)
 	}
 	return o.fill(ports)
 }
@@ -56,15 +57,15 @@ func (o Outputs) fill(ports []port) error {
 	if err := o.fillRow(fanRowAll, ports); err != nil {
 		return err
 	}
-	return fillPorts(o.Ports, ports)
+	return o.fillPorts(ports)
 }
 
 func fillFans(o *objects, ports []port) error {
-	return Outputs{o.Ports, o.Fans, o.Egress}.fill(ports)
+	return Outputs{o.Ports, o.Cells, o.Fans, o.Egress}.fill(ports)
 }
 
 // fillPorts tells the program its ports; those of a predecessor that are none any more are forgotten.
-func fillPorts(table *ebpf.Map, ports []port) error {
+func (o Outputs) fillPorts(ports []port) error {
 	known := make(map[uint32]bool)
 	for _, p := range ports {
 		known[uint32(p.index)] = true
@@ -72,7 +73,7 @@ func fillPorts(table *ebpf.Map, ports []port) error {
 	var index uint32
 	var old nqPort
 	var gone []uint32
-	entries := table.Iterate()
+	entries := o.Ports.Iterate()
 	for entries.Next(&index, &old) {
 		if !known[index] {
 			gone = append(gone, index)
@@ -82,12 +83,16 @@ func fillPorts(table *ebpf.Map, ports []port) error {
 		return err
 	}
 	for _, index := range gone {
-		if err := table.Delete(index); err != nil {
+		if err := o.Ports.Delete(index); err != nil {
 			return err
 		}
 	}
 	for i, p := range ports {
-		if err := table.Put(uint32(p.index), nqPort{Row: uint32(i + 1), MAC: p.mac}); err != nil {
+		known := nqPort{Row: uint32(i + 1), MAC: p.mac}
+		if err := o.Ports.Put(uint32(p.index), known); err != nil {
+			return fmt.Errorf("port %s: %w", p.name, err)
+		}
+		if err := o.Cells.Put(uint32(p.index)%o.Cells.MaxEntries(), nqPortCell{uint32(p.index), known}); err != nil {
 			return fmt.Errorf("port %s: %w", p.name, err)
 		}
 	}

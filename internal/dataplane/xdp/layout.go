@@ -116,6 +116,11 @@ type nqPort struct {
 	Reserved uint16
 }
 
+type nqPortCell struct {
+	Ifindex uint32
+	Port    nqPort
+}
+
 const (
 	objectBytes = 48 // of nqObject
 	hashBytes   = 64 // that the kernel's hash table puts before an entry's value, a 16-byte key included

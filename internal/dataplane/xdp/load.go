@@ -51,6 +51,7 @@ type objects struct {
 	Usage    *ebpf.Map `ebpf:"nq_usage"`
 	Punts    *ebpf.Map `ebpf:"nq_punts"`
 	Ports    *ebpf.Map `ebpf:"nq_ports"`
+	Cells    *ebpf.Map `ebpf:"nq_port_cells"`
 	Fans     *ebpf.Map `ebpf:"nq_fans"`
 	Keys     *ebpf.Map `ebpf:"nq_keys"`
 }
@@ -62,7 +63,7 @@ func (o *objects) close() {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Ports, o.Fans, o.Keys,
+		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Ports, o.Cells, o.Fans, o.Keys,
 	} {
 		m.Close()
 	}
