@@ -150,17 +150,5 @@ func Open(ctx context.Context, name string, o Options) (Store, error) {
 	return s, nil
 }
 
-// Installed lists the systems that can be opened here, and what is missing for the others.
-func Installed() (names []string, missing []error) {
-	for _, name := range Names() {
-		if err := installed(name); err != nil {
-			missing = append(missing, err)
-		} else {
-			names = append(names, name)
-		}
-	}
-	return names, missing
-}
-
 // Known reports whether there is a system of that name.
 func Known(name string) bool { return slices.Contains(Names(), name) }
