@@ -130,6 +130,11 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 			"enter the network namespace with `nsenter --net` instead", "node", flags.name)
 	}
 	options.Plane, options.Log = plane, log
+	if options.Join != nil { // not before: loading programs takes long, and nobody waits for it
+		if err := priority.Raise(); err != nil {
+			log.Debug("signs of life may be late on a busy machine: this process may not raise its priority", "node", flags.name, "because", err)
+		}
+	}
 	if keeper, ok := plane.(*xdp.Plane); ok && options.Join != nil {
 		options.Join.Remember = keeper.Remember
 	}
@@ -158,9 +163,6 @@ func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *a
 				"`netcraq node --remove --pin %s`", flags.plane.pin, kept.Cluster, flags.plane.pin)
 		}
 		return err
-	}
-	if err := priority.Raise(); err != nil {
-		log.Debug("signs of life may be late on a busy machine: this process may not raise its priority", "node", flags.name, "because", err)
 	}
 	if options.Join, err = flags.join.resolve(ctx, log, flags, options.API, dial); err != nil {
 		return err

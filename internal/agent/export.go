@@ -15,7 +15,7 @@ import (
 )
 
 // exportBytes is how much goes into one message, about.
-const exportBytes = 256 << 10
+const exportBytes = 64 << 10
 
 // Export streams what the node stores of some shards. A receiver that is slow slows it down, not the data plane.
 func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingServer[agentv1.ExportResponse]) error {

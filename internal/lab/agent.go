@@ -51,7 +51,7 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 	if len(argv) == 0 {
 		return nil, fmt.Errorf("nothing runs on %s in this lab", host)
 	}
-	cmd, err := start(nsPath(l.Name, host), argv, logFile(l.Name, host), l.options.Managed())
+	cmd, err := start(nsPath(l.Name, host), argv, logFile(l.Name, host))
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", l.serviceOf(host), err)
 	}

@@ -105,7 +105,7 @@ func TestDownEndsAgentsOutOfReach(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := func(path string) Process {
-		cmd, err := start(path, []string{"sleep", "1000"}, logFile(name, "n2"), false)
+		cmd, err := start(path, []string{"sleep", "1000"}, logFile(name, "n2"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,9 +90,8 @@ func (p Process) kill() error {
 	}
 }
 
-// start runs a command in a namespace, out of reach of the terminal's Ctrl-C, with its output in a log file. An urgent one
-// runs before everything else on this machine.
-func start(nsPath string, argv []string, logFile string, urgent bool) (*exec.Cmd, error) {
+// start runs a command in a namespace, out of reach of the terminal's Ctrl-C, with its output in a log file.
+func start(nsPath string, argv []string, logFile string) (*exec.Cmd, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
@@ -101,12 +100,7 @@ func start(nsPath string, argv []string, logFile string, urgent bool) (*exec.Cmd
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return cmd, inNamespace(nsPath, func() error { // a child is born into the namespace of the thread that forks
-		if urgent {
-			defer urgently()() // and with its priority
-		}
-		return cmd.Start()
-	})
+	return cmd, inNamespace(nsPath, cmd.Start) // a child is born into the namespace of the thread that forks
 }
 
 // processesIn finds the processes that live in any of the namespaces. The caller's own namespace is never among them.

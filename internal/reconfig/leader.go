@@ -18,8 +18,8 @@ type Options struct {
 	Resend      time.Duration // an order that is not confirmed is sent again; default 50 ms
 	StallAfter  time.Duration // a copy that does not go on is given up; default 10 s
 	Retry       time.Duration // a node that could not complete a copy, or was suspected again, joins no chain for so long, twice as long each time; default 1 s
-	LearnNode   int           // copies to or from one node at a time; default 8
-	LearnAll    int           // copies in the cluster at a time; default 2 for each node
+	LearnNode   int           // copies to or from one node at a time; default 32: each begins with a walk over all that its source stores
+	LearnAll    int           // copies in the cluster at a time; default 16 for each node
 	Pace        time.Duration // between two times that copies begin, so that repairs leave the machines to their clients; default 200 ms
 	Without     Rule          // rules switched off; zero outside tests
 }
@@ -32,7 +32,7 @@ func (o Options) withDefaults(s *Settings) Options {
 		Resend:      cmp.Or(o.Resend, 50*time.Millisecond),
 		StallAfter:  cmp.Or(o.StallAfter, 10*time.Second),
 		Retry:       cmp.Or(o.Retry, time.Second),
-		LearnNode:   cmp.Or(o.LearnNode, 8),
+		LearnNode:   cmp.Or(o.LearnNode, 32),
 		LearnAll:    o.LearnAll,
 		Pace:        cmp.Or(o.Pace, 200*time.Millisecond),
 		Without:     o.Without,

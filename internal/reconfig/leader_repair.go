@@ -167,7 +167,7 @@ func (d *draft) beginSome(moves []topology.Move, busy int) ([]topology.Move, int
 	l := d.l
 	all := l.options.LearnAll
 	if all == 0 {
-		all = 2 * len(l.state.Nodes)
+		all = 16 * len(l.state.Nodes)
 	}
 	paced := l.time < l.work.next
 	seen := min(window, len(moves))

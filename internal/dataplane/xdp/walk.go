@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -29,8 +30,13 @@ func allShards() *shardSet {
 // keyBytesInTables is the length of the keys of objects and of lanes.
 const keyBytesInTables = 16
 
-// walkBytes is how much of a walk's output is read at a time: it bounds the time for which the kernel keeps the CPU.
-const walkBytes = 4096
+const (
+	// walkBytes is how much of a walk's output is read at a time: it bounds the time for which the kernel keeps the CPU.
+	walkBytes = 4096
+	// walkStretch is how long a walk goes on before it rests as long as it worked. An agent may run before everything else
+	// on its machine: walks of a few hundred thousand entries in one go made clients there wait for 150 ms.
+	walkStretch = 500 * time.Microsecond
+)
 
 // walk returns the keys that a program of bpf/scan.bpf.c wants of a table, and some more. An entry that is there during all
 // of the walk is met at least once: nothing is deleted meanwhile.
@@ -51,7 +57,11 @@ func (t *tables) walk(program string, table *ebpf.Map, set *shardSet) (keys [][k
 	}
 	defer reader.Close()
 	var piece [walkBytes]byte
-	for {
+	for began := time.Now(); ; {
+		if worked := time.Since(began); worked > walkStretch {
+			time.Sleep(worked)
+			began = time.Now()
+		}
 		n, err := reader.Read(piece[:])
 		if errors.Is(err, io.EOF) {
 			return keys, nil
