@@ -114,15 +114,17 @@ func printFigure(w io.Writer, m *figure.Made) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.4g\t%.4g\t%.4g\t%s\t%d\n", r.Series, r.Place, r.Metric, r.Median, r.Low, r.High, r.Unit, r.Rounds)
 	}
 	for _, mark := range m.Marks {
-		met := "missed"
-		if mark.Met {
-			met = "met"
+		verdict, ratio := "missed", ""
+		switch {
+		case mark.Ratio == nil:
+			verdict = "not measured"
+		case mark.Met:
+			verdict = "met"
 		}
-		ratio := "not measured"
 		if mark.Ratio != nil {
-			ratio = fmt.Sprintf("%.3g", *mark.Ratio)
+			ratio = fmt.Sprintf("%.3g, ", *mark.Ratio)
 		}
-		fmt.Fprintf(table, "\n%s: %s: %s, wanted %s", met, mark.Metric, ratio, mark.Wanted)
+		fmt.Fprintf(table, "\n%s: %s: %swanted %s", verdict, mark.Metric, ratio, mark.Wanted)
 	}
 	if len(m.Marks) > 0 {
 		fmt.Fprintln(table)

@@ -34,8 +34,8 @@ func etcdBatching() *figure.Spec {
 		Series: []figure.Series{{Name: "uniform keys", Role: plot.Peer}, {Name: "hot keys", Role: plot.Peer, Variant: 1},
 			{Name: "hot keys, overwrites merged", Role: plot.Peer, Variant: 2}, {Name: "hot keys, merged, held back to 20 ms", Role: plot.Peer, Variant: 3}},
 		Needs: figure.Needs{Root: true, CPUs: 2},
-		Quick: figure.Plan{Xs: []float64{1, 4, 16}, Rounds: 1, Turn: time.Second, Budget: 30 * time.Second},
-		Full:  figure.Plan{Xs: numbers(study.BatchSizes), Rounds: 3, Turn: 2 * time.Second, Budget: 240 * time.Second},
+		Quick: figure.Plan{Xs: []float64{1, 4, 16}, Rounds: 1, Turn: time.Second, Budget: 25 * time.Second},
+		Full:  figure.Plan{Xs: numbers(study.BatchSizes), Rounds: 3, Turn: 2 * time.Second, Budget: 180 * time.Second},
 		Open:  openEtcdBatching, Results: etcdBatchingResults, Notes: etcdBatchingNotes,
 	}
 }

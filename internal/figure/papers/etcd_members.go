@@ -30,8 +30,8 @@ func etcdMembers() *figure.Spec {
 		Panels: []figure.Panel{{Title: "txn-mixed", Metric: txnPerS, Label: "transactions/s", Unit: "transactions/s"}},
 		Series: []figure.Series{{Name: "linearizable reads", Role: plot.Peer}, {Name: "serializable reads", Role: plot.Peer, Variant: 1}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: numbers(study.QuickMembers), Rounds: 1, Turn: 2 * time.Second, Budget: 45 * time.Second},
-		Full:   figure.Plan{Xs: numbers(study.FullMembers), Rounds: 3, Turn: 4 * time.Second, Budget: 300 * time.Second},
+		Quick:  figure.Plan{Xs: numbers(study.QuickMembers), Rounds: 1, Turn: 2 * time.Second, Budget: 40 * time.Second},
+		Full:   figure.Plan{Xs: numbers(study.FullMembers), Rounds: 3, Turn: 4 * time.Second, Budget: 240 * time.Second},
 		Open:   openEtcdMembers, Extra: etcdLaws, Results: etcdMembersResults, Notes: etcdMembersNotes,
 	}
 }

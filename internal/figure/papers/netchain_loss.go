@@ -38,8 +38,8 @@ func netchainLoss() *figure.Spec {
 		Rows:   2,
 		Series: []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "NetChain", Role: plot.NetChain}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: 800 * time.Millisecond, Budget: 50 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 3, Turn: 4 * time.Second, Budget: 320 * time.Second},
+		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: 800 * time.Millisecond, Budget: 40 * time.Second},
+		Full:   figure.Plan{Xs: xs, Rounds: 3, Turn: 4 * time.Second, Budget: 240 * time.Second},
 		Open:   openLinkLoss, Results: linkLossResults, Notes: linkLossNotes,
 	}
 }

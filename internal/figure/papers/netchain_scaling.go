@@ -40,7 +40,7 @@ func netchainScaling() *figure.Spec {
 		Series: []figure.Series{{Name: ours, Role: plot.Ours}, {Name: ours + ", Zipf", Role: plot.Ours, Variant: 1}, {Name: netChain, Role: plot.NetChain},
 			{Name: netChain + ", Zipf", Role: plot.NetChain, Variant: 1}, {Name: published, Role: plot.Published}, {Name: published + ", Zipf", Role: plot.Published, Variant: 1}},
 		Needs: figure.Needs{Root: true},
-		Quick: figure.Plan{Xs: []float64{6, 24, 96}, Rounds: 1, Turn: 150 * time.Millisecond, Budget: 25 * time.Second},
+		Quick: figure.Plan{Xs: []float64{6, 24, 96}, Rounds: 1, Turn: 150 * time.Millisecond, Budget: 20 * time.Second},
 		Full:  figure.Plan{Xs: []float64{6, 12, 24, 48, 96, 192, 384, 768}, Rounds: 3, Turn: 400 * time.Millisecond, Budget: 160 * time.Second},
 		Open:  openScaling, Results: scalingResults, Notes: scalingNotes,
 	}

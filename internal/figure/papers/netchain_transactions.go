@@ -33,8 +33,8 @@ func netchainTransactions() *figure.Spec {
 		},
 		Series: []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "NetChain", Role: plot.NetChain}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: []float64{0.001, 0.1, 1}, Rounds: 1, Turn: time.Second, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0.001, 0.01, 0.1, 1}, Rounds: 5, Turn: 2 * time.Second, Budget: 240 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{0.001, 0.1, 1}, Rounds: 1, Turn: time.Second, Budget: 30 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0.001, 0.01, 0.1, 1}, Rounds: 5, Turn: 2 * time.Second, Budget: 180 * time.Second},
 		Open:   openTransactions, Results: transactionResults, Notes: transactionNotes,
 	}
 }

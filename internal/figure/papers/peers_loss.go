@@ -27,8 +27,8 @@ func peersLoss() *figure.Spec {
 		},
 		Series: peerSeries(),
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Turn: 800 * time.Millisecond, Budget: 50 * time.Second},
-		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Turn: 3 * time.Second, Budget: 240 * time.Second},
+		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Turn: 800 * time.Millisecond, Budget: 35 * time.Second},
+		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Turn: 3 * time.Second, Budget: 180 * time.Second},
 		Open:   openPeersLoss, Results: peersLossResults, Notes: peersLossNotes,
 	}
 }

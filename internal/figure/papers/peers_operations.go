@@ -33,8 +33,8 @@ func peersOperations() *figure.Spec {
 		Rows:   2,
 		Series: series,
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: 800 * time.Millisecond, Budget: 70 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 5, Turn: 2 * time.Second, Budget: 400 * time.Second},
+		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: 800 * time.Millisecond, Budget: 55 * time.Second},
+		Full:   figure.Plan{Xs: xs, Rounds: 5, Turn: 2 * time.Second, Budget: 280 * time.Second},
 		Open:   openPeersOperations, Results: peersResults, Notes: peersNotes,
 	}
 }

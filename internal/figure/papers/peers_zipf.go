@@ -39,8 +39,8 @@ func peersZipf() *figure.Spec {
 		Rows:   2,
 		Series: peerSeries(),
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Turn: 500 * time.Millisecond, Budget: 60 * time.Second},
-		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Turn: 2 * time.Second, Budget: 260 * time.Second},
+		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Turn: 500 * time.Millisecond, Budget: 40 * time.Second},
+		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Turn: 2 * time.Second, Budget: 200 * time.Second},
 		Open:   openPeersZipf, Results: peersZipfResults, Notes: peersZipfNotes,
 	}
 }
