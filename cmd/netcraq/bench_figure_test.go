@@ -47,8 +47,8 @@ func TestFigureIsMade(t *testing.T) {
 	}
 	var made struct {
 		Rows []struct {
-			Series string
-			Median float64
+			Series, Metric string
+			Median         float64
 		}
 		Files []string
 	}
@@ -56,7 +56,7 @@ func TestFigureIsMade(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	for _, r := range made.Rows {
-		if r.Median <= 0 {
+		if r.Metric == "reads_per_s" && r.Median <= 0 {
 			t.Errorf("%+v", r)
 		}
 	}
