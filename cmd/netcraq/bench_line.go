@@ -40,6 +40,7 @@ func newBenchLineCommand(out *benchOutput) *cobra.Command {
 	keysFlag(c, &o.Keys)
 	f.Float64Var(&o.Zipf, "zipf", 0, "exponent of the keys' popularity; 0: in turn")
 	f.BoolVar(&o.Seq32, "seq32", false, "NetChain with sequence numbers of 32 bits instead of 16")
+	f.BoolVar(&o.Relay, "relay", false, "netcraq: let ACKs travel up the chain one by one instead of cloning them")
 	f.IntVar(&o.Versions, "versions", 0, "cells of an object of netcraq-published (default 8)")
 	f.IntVar(&o.Target, "target", 0, "node where the client is attached; 0 is the head")
 	f.Float64Var(&o.WriteShare, "write-share", 0, "share of the requests that are writes, 0 to 1")

@@ -18,6 +18,7 @@ type LineOptions struct {
 	Seq32      bool    // of NetChain: SEQ has 32 bits
 	Versions   int     // of Published: cells of an object; 0: published.DefaultVersions
 	Zipf       float64 // exponent of the keys' popularity; 0: all are asked for in turn
+	Relay      bool    // of NetCRAQ: ACKs travel up the chain one by one instead of being cloned
 	Wires      bool    // links can lose frames and nodes be limited: Work.LossPercent and Work.Congestion
 	Progress   Progress
 }

@@ -51,7 +51,7 @@ func (l *Line) openNode(i int) (lineNode, error) {
 		}
 		return publishedNode{n}, nil
 	}
-	n := &NodeOptions{Plane: "xdp", Mode: "native", Keys: o.Keys, ValueBytes: o.ValueBytes}
+	n := &NodeOptions{Plane: "xdp", Mode: "native", Keys: o.Keys, ValueBytes: o.ValueBytes, Relay: o.Relay}
 	plane, err := openPlane(l.addrOf(i), l.net.ports[i], n)
 	if err != nil {
 		return nil, err
