@@ -74,7 +74,8 @@ func distanceNotes(o *figure.Outcome) []figure.Note {
 	notes = append(notes, againstPaper("Clean reads at the head", figure.Ratio(o.Median(ours, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 4.08, ours)...)
 	notes = append(notes, againstPaper("Dirty reads at the head", figure.Ratio(o.Median(publishedDirty, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 1.105, published)...)
 	notes = append(notes, againstPaper("Dirty reads at the tail", figure.Ratio(o.Median(publishedDirty, atTail, readsPerS), o.Median(netChain, atTail, readsPerS)), 1.22, published)...)
-	notes = explain(notes, whyRatiosDiffer)
+	const more = 2 * (paperChain - 1) // packets passed on, of a read at the head
+	notes = explain(notes, whyRatiosDiffer(o.Median(netChain, atTail, readsPerS), o.Median(netChain, atHead, readsPerS), o.Median(ours, atTail, readsPerS), more))
 	if slower := figure.Least(o.Ratios(ours, published, readsPerS)); slower != nil && slower.Y < 1 {
 		notes = append(notes, say(figure.Remark, "Published NetCRAQ reads clean objects up to %.0f %% faster than ours: its message has 21 bytes and an index into an array; ours has keys of 128 bits in a hash table, a request id that keeps answers apart, an epoch, a lease and a checksum.", 100*(1/slower.Y-1)))
 	}

@@ -51,5 +51,6 @@ func lengthNotes(o *figure.Outcome) []figure.Note {
 		spread := 1 - figure.Least(points).Y/figure.Most(points).Y
 		notes = append(notes, say(verdict(spread < 0.1), "NetCRAQ: reads differ by %.1f %% between lengths (the paper: not at all).", 100*spread))
 	}
-	return explain(notes, whyRatiosDiffer)
+	const more = 2 * (8 - 4) // packets passed on, of a read in a chain of 8
+	return explain(notes, whyRatiosDiffer(o.Median(netChain, 4, readsPerS), o.Median(netChain, 8, readsPerS), o.Median(ours, 4, readsPerS), more))
 }

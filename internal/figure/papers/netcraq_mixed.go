@@ -16,7 +16,7 @@ func netcraqMixed() *figure.Spec {
 		Source: figure.Source{Paper: netcraqPapers + ", figure 5 (Kubernetes paper: figure 4)", Reports: "NetCRAQ reads more than twice what NetChain reads at every share of writes from 0 to 75 %; with 75 % writes both lose about 85 % of their reads. Dirty commits grow with the share of writes."},
 		X:      figure.Axis{Label: "share of writes, %"},
 		Panels: []figure.Panel{
-			{Title: "reads", Metric: readsPerS, Label: "reads/s", Unit: "reads/s"},
+			{Title: "reads", Metric: readsPerS, Label: "reads/s", Unit: "reads/s", Log: true},
 			{Title: "dirty commits", Metric: dirtyCommits, Label: "commits/s", Unit: "commits/s", Only: []string{ours, published}},
 		},
 		Series: compared(nil),
