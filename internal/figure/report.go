@@ -31,6 +31,7 @@ var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap
 // report is what the page shows.
 type report struct {
 	Lines    []line
+	Marked   []line // those that were to reach something
 	Sections []section
 	Missing  []*Spec // of which nothing was tried
 	Met, Of  int
@@ -41,7 +42,7 @@ type report struct {
 	At       time.Time
 }
 
-// line is one of the table at the top.
+// line is one of the tables at the top.
 type line struct {
 	Result
 	Wanted, Ratio, State string
@@ -84,6 +85,9 @@ func writeReport(w io.Writer, dir string, specs []*Spec, outcomes []*Outcome) er
 		}
 	}
 	for _, l := range r.Lines {
+		if l.State != "" {
+			r.Marked = append(r.Marked, l)
+		}
 		switch l.State {
 		case "met":
 			r.Met++
