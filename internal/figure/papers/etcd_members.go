@@ -28,7 +28,7 @@ func etcdMembers() *figure.Spec {
 			"and falls up to 11. Universal Scalability Law: λ 9,215.75, σ 0.54, κ 0.047 and λ 8,546.83, σ 0.56, κ 0.044 for the two kinds of reads; peaks at 3.13 and 3.17 members."},
 		X:      figure.Axis{Label: "members"},
 		Panels: []figure.Panel{{Title: "txn-mixed", Metric: txnPerS, Label: "transactions/s", Unit: "transactions/s"}},
-		Series: []figure.Series{{Name: "linearizable reads", Role: plot.Peer}, {Name: "serializable reads", Role: plot.Peer, Variant: 1}},
+		Series: []figure.Series{{Name: "linearizable reads", Role: plot.Peer}, {Name: "serializable reads", Role: plot.Peer, Variant: 2}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
 		Quick:  figure.Plan{Xs: numbers(study.QuickMembers), Rounds: 1, Turn: 2 * time.Second, Budget: 40 * time.Second},
 		Full:   figure.Plan{Xs: numbers(study.FullMembers), Rounds: 3, Turn: 4 * time.Second, Budget: 240 * time.Second},

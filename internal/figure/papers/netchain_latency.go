@@ -87,6 +87,9 @@ func netchainLatencyNotes(o *figure.Outcome) []figure.Note {
 			notes = append(notes, say(verdict(*growth < 1.5), "%s: at %s reads/s a read takes %s times as long as at %s (the paper, of NetChain: as long).", series, number(last), number(*growth), number(first)))
 		}
 	}
+	if most := figure.Most(o.Ratios(ours, netChain, writeP50us)); most != nil && most.Y > 1 {
+		notes = append(notes, say(figure.Remark, "NetCRAQ's writes take up to %s times as long as NetChain's: every node looks up the client's session and records the result there, so that a repeated write is recognised, and compares epochs; acknowledgements to the members leave the tail before the next request is worked on, as all nodes share one CPU.", number(most.Y)))
+	}
 	return append(explain(notes, "Why: the paper's clients are servers with a network card, which is most of its 9.7 µs; its switches are never busy. Here clients cost nothing and the nodes are software: times are those of passing packets from one to the next, and grow when the CPU has more to do than it can."),
 		say(figure.Remark, "At 100,000 requests/s and more requests are sent several at a time, and wait for each other."))
 }

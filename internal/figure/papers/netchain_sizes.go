@@ -27,7 +27,7 @@ func netchainValueSize() *figure.Spec {
 		Series: compared(func(x float64) bool { return x == lineValueBytes }),
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{16, 128}, Rounds: 2, Turn: 250 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{16, 32, 64, 96, 128}, Rounds: 11, Turn: 500 * time.Millisecond, Budget: 130 * time.Second},
+		Full:   figure.Plan{Xs: []float64{16, 32, 64, 96, 128}, Rounds: 11, Turn: 500 * time.Millisecond, Budget: 110 * time.Second},
 		Open: lineFigure("3", func(c figure.Cell) (lineKey, []bench.Work) {
 			return lineKey{protocol: protocols[c.Series], nodes: netChainChain, keys: lineKeys, valueBytes: int(c.X)}, readsAndWrites()
 		}),

@@ -29,7 +29,7 @@ func netcraqDistance() *figure.Spec {
 		Series: series,
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{0, 3}, Rounds: 3, Turn: 150 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 15, Turn: 300 * time.Millisecond, Budget: 130 * time.Second},
+		Full:   figure.Plan{Xs: xs, Rounds: 15, Turn: 300 * time.Millisecond, Budget: 110 * time.Second},
 		Open: lineFigure("4", func(c figure.Cell) (lineKey, []bench.Work) {
 			w := bench.Work{Target: paperChain - 1 - int(c.X)}
 			switch c.Series {

@@ -24,7 +24,7 @@ func netcraqLatency() *figure.Spec {
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{5000, 20_000, 100_000}, Rounds: 2, Turn: 400 * time.Millisecond, Budget: 20 * time.Second},
-		Full:   figure.Plan{Xs: []float64{1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000}, Rounds: 9, Turn: 600 * time.Millisecond, Budget: 150 * time.Second},
+		Full:   figure.Plan{Xs: []float64{1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000}, Rounds: 9, Turn: 600 * time.Millisecond, Budget: 130 * time.Second},
 		Open:   openNetcraqLatency, Results: latencyResults, Notes: latencyNotes,
 	}
 }

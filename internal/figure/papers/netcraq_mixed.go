@@ -22,7 +22,7 @@ func netcraqMixed() *figure.Spec {
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{0, 25, 75}, Rounds: 3, Turn: 150 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75}, Rounds: 15, Turn: 400 * time.Millisecond, Budget: 130 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75}, Rounds: 15, Turn: 400 * time.Millisecond, Budget: 110 * time.Second},
 		Open: lineFigure("4", func(c figure.Cell) (lineKey, []bench.Work) {
 			return lineKey{protocol: protocols[c.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes}, []bench.Work{{WriteShare: c.X / 100}}
 		}),
