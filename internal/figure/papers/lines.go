@@ -88,13 +88,16 @@ func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) fu
 				}
 				addFound(v, w, found)
 			}
+			if len(works) == 1 {
+				v[opsPerS] = v[readsPerS] + v[writesPerS]
+			}
 			return values(v), nil
 		}
 		return r, nil
 	}
 }
 
-// addFound adds what was found with one work. With several works, each measures something else.
+// addFound adds what was found with one work. With several works, each measures something else; of what was lost, the most counts.
 func addFound(v map[string]float64, w bench.Work, found bench.LineFigure) {
 	if w.WriteShare < 1 {
 		v[readsPerS] = found.ReadsPerS
@@ -104,8 +107,7 @@ func addFound(v map[string]float64, w bench.Work, found bench.LineFigure) {
 		v["dirty_commits_per_s"] = float64(found.DirtyCommits) / max(found.LoadS, 1e-9)
 		v["overflows_percent"] = percent(found.Overflows, found.Sent)
 	}
-	v[opsPerS] = found.ReadsPerS + found.WritesPerS
-	v["lost_percent"] = percent(found.Lost, found.Sent)
+	v["lost_percent"] = max(v["lost_percent"], percent(found.Lost, found.Sent))
 }
 
 func percent(part, all uint64) float64 { return 100 * float64(part) / max(float64(all), 1) }
