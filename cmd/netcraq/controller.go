@@ -31,6 +31,7 @@ type controllerFlags struct {
 	endpoints                  []string
 	etcdClient                 string
 	identity                   string
+	priority                   priority.Class
 	metrics                    string
 	form                       store.Formation
 	balance                    reconfig.BalanceOptions
@@ -66,6 +67,7 @@ netcraq node --join, clients follow with --controllers.`,
 	f.StringVar(&flags.etcdClient, "etcd-client", "", "address at which the embedded etcd serves etcdctl and others (default: none)")
 	f.StringSliceVar(&flags.endpoints, "etcd-endpoints", nil, "use this etcd instead of an embedded one")
 	f.StringVar(&flags.cluster, "cluster", "default", "the cluster's name in etcd, which can hold several")
+	priorityFlag(f, &flags.priority)
 	f.StringVar(&flags.identity, "identity", "", "directory of this controller's certificate, as netcraq certs makes it (default: no encryption)")
 	f.StringVar(&flags.metrics, "metrics", "", "TCP address to serve metrics for Prometheus on (default: none)")
 	f.IntVar(&s.Shards, "shards", 0, fmt.Sprintf("number of shards, a power of two (default %d)", d.Shards))
@@ -90,7 +92,7 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 		return usageError(err)
 	}
 	o.Log = newLog(stderr, flags.verbose, flags.json)
-	if err := priority.Raise(); err != nil {
+	if err := priority.Raise(flags.priority); err != nil {
 		o.Log.Warn("on a busy machine nodes may look as if they had failed: this process may not raise its priority (CAP_SYS_NICE)", "because", err)
 	}
 	c, err := controller.New(o)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/agent"
 	"github.com/netcraq/netcraq/internal/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/priority"
 	"github.com/netcraq/netcraq/internal/topology"
 )
 
@@ -101,4 +102,10 @@ func withPort(address string) (string, error) {
 		return "", fmt.Errorf("%q is not a host and port, such as 192.0.2.1:%d", address, topology.ControllerPort)
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// priorityFlag adds the flag that says how a controller or a node's agent comes before other processes of its machine.
+func priorityFlag(f *pflag.FlagSet, class *priority.Class) {
+	*class = priority.RealTime
+	f.Var(class, "priority", "before other processes of this machine: realtime, or fair where many nodes share one")
 }

@@ -28,6 +28,7 @@ func defaultChainOptions(shards int) chain.Options {
 type nodeFlags struct {
 	name, cluster, addr, api string
 	identity                 string
+	priority                 priority.Class
 	plane                    planeRequest
 	join                     joinFlags
 	remove, verbose, json    bool
@@ -80,6 +81,7 @@ pause, drain it first.`,
 		panic(err) // the flag was defined just above
 	}
 	flags.join.add(f)
+	priorityFlag(f, &flags.priority)
 	f.StringVar(&flags.identity, "identity", "", "directory of this node's certificate, as netcraq certs makes it (default: no encryption)")
 	f.BoolVar(&flags.remove, "remove", false, "xdp: end the data plane that an earlier command left running, and delete what it stored")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
@@ -131,7 +133,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	}
 	options.Plane, options.Log = plane, log
 	if options.Join != nil { // not before: loading programs takes long, and nobody waits for it
-		if err := priority.Raise(); err != nil {
+		if err := priority.Raise(flags.priority); err != nil {
 			log.Debug("signs of life may be late on a busy machine: this process may not raise its priority", "node", flags.name, "because", err)
 		}
 	}

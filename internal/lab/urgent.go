@@ -10,11 +10,10 @@ import (
 
 // clientNiceness lets clients, and what a lab starts, run before everything that is not of the real-time class. A lab squeezes
 // many machines into one, and what shares that with the lab must not make them look as if they had failed. Agents and
-// controllers, which need little time, are of the real-time class once they run; were clients so too, the kernel would stop
-// that whole class for 50 ms in every second.
+// controllers, which need their turn soon and little of it, say so to the kernel themselves.
 const clientNiceness = -20
 
-// RunBeforeOthers lets all of this process run before others on this machine, but after what runs in managed labs. If the
+// RunBeforeOthers lets all of this process run before others on this machine. If the
 // machine does not let it, it stays as it is. Linux keeps a priority for each thread; threads that are started later inherit it.
 func RunBeforeOthers() {
 	threads, _ := os.ReadDir("/proc/self/task")

@@ -5,6 +5,7 @@ package priority
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -12,9 +13,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Class says how a process comes before others.
+type Class string
+
+// The classes.
 const (
-	realTime = 1   // the lowest of the real-time class
-	niceness = -10 // where the real-time class is not permitted
+	// RealTime is before everything that is not of the real-time class itself, for as long as the process has to do something:
+	// right for a host that runs little else of importance. Copies and other long work of a process then go before
+	// everything else, too.
+	RealTime Class = "realtime"
+	// Fair is soon, but not for long: the kernel lets a thread that asks for short slices run before others whose share is
+	// not smaller (Linux 6.12 and later; sched(7), sched_setattr(2)), and takes its turn from it once it has had its own share. Right where
+	// many nodes share a machine.
+	Fair Class = "fair"
+)
+
+// Set takes the name of a class: a Class is a flag of the command line.
+func (c *Class) Set(name string) error {
+	if Class(name) != RealTime && Class(name) != Fair {
+		return fmt.Errorf("a priority is %s or %s", RealTime, Fair)
+	}
+	*c = Class(name)
+	return nil
+}
+
+// String is the class's name.
+func (c *Class) String() string { return string(*c) }
+
+// Type is what a value is called in help texts.
+func (c *Class) Type() string { return "class" }
+
+const (
+	realTime = 1       // the lowest of the real-time class
+	niceness = -10     // of the ordinary class
+	sliceNs  = 100_000 // the shortest that the kernel gives
 )
 
 // collectAt lets a process's memory grow to five times of what is in use before it is collected: these processes use little, and
@@ -22,52 +54,55 @@ const (
 // setting a node was seen to take four times as long to join as with 1000.
 const collectAt = 400
 
-// Raise puts this process into the real-time class, or else gives it more than its share. Linux has a priority for each
+// Raise puts this process into a class; if it may not be of the real-time class, it gets more than its share. Linux has a priority for each
 // thread; those that are started later inherit it. All have to have the same: Go's collector spins until other threads come to
-// a safe point, which one that is less urgent may not reach meanwhile. The error is the kernel's refusal of both.
-func Raise() error {
+// a safe point, which one that is less urgent may not reach meanwhile. The error is the kernel's refusal.
+func Raise(class Class) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
+	raised := make(map[int]bool)
 	for {
-		raised, err := raiseAll()
-		if err != nil || !raised { // until no thread is left that one started which had not been raised yet
+		before := len(raised)
+		if err := raiseAll(class, raised); err != nil || len(raised) == before { // until no thread is left that one started which had not been raised yet
 			return err
 		}
 	}
 }
 
-// raiseAll raises the threads that there are, and reports whether one got into the real-time class.
-func raiseAll() (raised bool, err error) {
+// raiseAll raises the threads that there are and have not been raised.
+func raiseAll(class Class, raised map[int]bool) error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, thread := range threads {
 		id, err := strconv.Atoi(thread.Name())
 		if err != nil {
-			return false, err
+			return err
 		}
-		realtime, err := raise(id)
-		if err != nil && !errors.Is(err, unix.ESRCH) { // a thread may have ended
-			return false, err
+		if raised[id] {
+			continue
 		}
-		raised = raised || realtime
+		if err := raise(class, id); err != nil && !errors.Is(err, unix.ESRCH) { // a thread may have ended
+			return err
+		}
+		raised[id] = true
 	}
-	return raised, nil
+	return nil
 }
 
-// raise takes round robin: the kernel goes on taking turns among equals, and leaves a part of the time to everybody else. Who was
-// given a place in the real-time class keeps it.
-func raise(thread int) (realtime bool, err error) {
+// raise raises a thread. Who was given a place in the real-time class keeps it.
+func raise(class Class, thread int) error {
 	now, err := unix.SchedGetAttr(thread, 0)
 	if err != nil || now.Policy == unix.SCHED_RR || now.Policy == unix.SCHED_FIFO {
-		return false, err
+		return err
 	}
-	attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: realTime}
-	err = unix.SchedSetAttr(thread, &attributes, 0)
-	if err == nil || errors.Is(err, unix.ESRCH) {
-		return err == nil, err
+	if class == RealTime { // round robin: the kernel takes turns among equals, and leaves a part of the time to everybody else
+		attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: realTime}
+		if err := unix.SchedSetAttr(thread, &attributes, 0); err == nil || errors.Is(err, unix.ESRCH) {
+			return err
+		}
 	}
-	return false, unix.Setpriority(unix.PRIO_PROCESS, thread, niceness)
+	return unix.SchedSetAttr(thread, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: niceness, Runtime: sliceNs}, 0)
 }
