@@ -13,7 +13,6 @@ import (
 
 	"github.com/netcraq/netcraq/internal/console"
 	"github.com/netcraq/netcraq/internal/lab"
-	"github.com/netcraq/netcraq/internal/priority"
 	"github.com/netcraq/netcraq/internal/security"
 	"github.com/netcraq/netcraq/internal/trial"
 	"github.com/netcraq/netcraq/wire"
@@ -103,19 +102,16 @@ func (m *managedFlags) setCommands(o *lab.Options) error {
 		if flags.formWith > 0 {
 			argv = append(argv, "--form-with", strconv.Itoa(flags.formWith))
 		}
-		return append(append(argv, flags.times()...), sharesMachine...)
+		return append(argv, flags.times()...)
 	}
 	o.Agent = func(l *lab.Lab, h lab.Host) []string {
 		argv := []string{self, "node", "--name", h.Name, "--addr", netip.AddrPortFrom(h.Addr, wire.Port).String(),
 			"--join", strings.Join(l.Controllers(), ","), "--plane", flags.plane, "--objects", strconv.Itoa(flags.objects),
 			"--sessions", strconv.Itoa(max(flags.objects, 100_000))}
-		return append(append(argv, planeArguments(l, h, flags.plane)...), sharesMachine...)
+		return append(argv, planeArguments(l, h, flags.plane)...)
 	}
 	return nil
 }
-
-// sharesMachine is what a controller or an agent of a lab has to know: none of them may take the machine from the others or from clients.
-var sharesMachine = []string{"--priority", string(priority.Fair)}
 
 // planeArguments say where a node's data plane lives in a lab.
 func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {

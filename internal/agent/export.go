@@ -10,6 +10,7 @@ import (
 
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/priority"
 	"github.com/netcraq/netcraq/internal/reconfig"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -115,8 +116,8 @@ func (x *exporter) flush() error {
 	return err
 }
 
-// pace keeps a stream below a rate, and its work below half of a CPU: nodes, which may run before everything else on their
-// machines, have something more urgent to do than copies.
+// pace keeps a stream below a rate, and has it rest: nodes, which may run before everything else on their machines, have something
+// more urgent to do than copies.
 type pace struct {
 	kibS  uint32 // 0: no bound
 	start time.Time
@@ -134,7 +135,7 @@ func newPace(kibS uint32) pace {
 
 // wait returns when so many bytes may follow those before them.
 func (p *pace) wait(ctx context.Context, bytes int) error {
-	pause := min(time.Since(p.began), longestRest)
+	pause := min(priority.Rest(time.Since(p.began)), longestRest)
 	if p.kibS > 0 {
 		due := p.start.Add(time.Duration(float64(p.sent) / (float64(p.kibS) * 1024) * float64(time.Second)))
 		p.sent += bytes

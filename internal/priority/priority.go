@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -106,3 +107,8 @@ func raise(class Class, thread int) error {
 	}
 	return unix.SchedSetAttr(thread, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: niceness, Runtime: sliceNs}, 0)
 }
+
+// Rest is how long work that can wait, such as a copy, is to rest after it went on for so long. A process of the real-time class takes a
+// CPU from everybody while it works, and the kernel moves those who wait for that CPU to another one late: with rests
+// as long as the work, clients on a machine of two CPUs with three nodes that copied waited up to 180 ms, with these 25 ms.
+func Rest(worked time.Duration) time.Duration { return 4 * worked }

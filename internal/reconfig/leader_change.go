@@ -13,6 +13,7 @@ type draft struct {
 	shards   map[uint16]*Shard
 	replicas int
 	leaving  map[uint16]NodeID // who shall leave when the copies that the change begins are complete
+	joining  map[NodeID]bool   // who begins to copy with the change
 	whys     map[NodeID]string // nodes that it bars
 }
 
@@ -69,7 +70,7 @@ func (d *draft) standing(id NodeID) Standing {
 func (l *Leader) propose() {
 	d := &draft{
 		l: l, number: l.state.Change + 1, nodes: make(map[NodeID]*Node), shards: make(map[uint16]*Shard),
-		leaving: make(map[uint16]NodeID), whys: make(map[NodeID]string),
+		leaving: make(map[uint16]NodeID), joining: make(map[NodeID]bool), whys: make(map[NodeID]string),
 	}
 	d.bar()
 	d.readmit()

@@ -232,6 +232,7 @@ func (d *draft) beginMove(m topology.Move) verdict {
 	}
 	d.leaving[m.Shard] = leave
 	l.nodes[join].learns[m.Shard], l.nodes[source].teaches[m.Shard] = true, true // as it will be
+	d.joining[join] = true
 	return begun
 }
 
@@ -245,10 +246,14 @@ func (d *draft) dismiss(number uint16, leave NodeID) verdict {
 	return begun
 }
 
-// mayJoin reports whether a node may begin to copy a shard from another now.
+// mayJoin reports whether a node may begin to copy a shard from another now. It begins with many at a time, and with the next when
+// all of them are complete: each source walks over everything that it stores, for however few.
 func (d *draft) mayJoin(join, source NodeID, number uint16) bool {
 	l := d.l
 	n, limit := l.nodes[join], l.options.LearnNode
+	if len(n.learns) > 0 && !d.joining[join] {
+		return false
+	}
 	return l.time-n.heard <= l.state.Settings.Suspect && l.time >= n.rests && !n.mayHave(number) &&
 		len(n.learns)+len(n.teaches) < limit && len(l.nodes[source].learns)+len(l.nodes[source].teaches) < limit
 }

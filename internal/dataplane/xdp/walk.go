@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/netcraq/netcraq/internal/priority"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -33,8 +34,7 @@ const keyBytesInTables = 16
 const (
 	// walkBytes is how much of a walk's output is read at a time: it bounds the time for which the kernel keeps the CPU.
 	walkBytes = 4096
-	// walkStretch is how long a walk goes on before it rests as long as it worked. An agent may run before everything else
-	// on its machine: walks of a few hundred thousand entries in one go made clients there wait for 150 ms.
+	// walkStretch is how long a walk goes on before it rests.
 	walkStretch = 500 * time.Microsecond
 )
 
@@ -59,7 +59,7 @@ func (t *tables) walk(program string, table *ebpf.Map, set *shardSet) (keys [][k
 	var piece [walkBytes]byte
 	for began := time.Now(); ; {
 		if worked := time.Since(began); worked > walkStretch {
-			time.Sleep(worked)
+			time.Sleep(priority.Rest(worked))
 			began = time.Now()
 		}
 		n, err := reader.Read(piece[:])
