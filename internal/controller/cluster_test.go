@@ -31,7 +31,7 @@ const patience = 30 * time.Second
 
 // TestMain lets the cluster keep its time on a busy machine, as the commands do.
 func TestMain(m *testing.M) {
-	if err := priority.Raise(); err != nil {
+	if err := priority.Raise(priority.RealTime); err != nil {
 		fmt.Fprintln(os.Stderr, "may be slow on a busy machine:", err)
 	}
 	os.Exit(m.Run())
