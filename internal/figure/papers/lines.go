@@ -37,6 +37,7 @@ type lineKey struct {
 	nodes, keys, valueBytes int
 	wires                   bool
 	dirty                   bool // its objects stay dirty: it takes a while to make them so
+	clones                  bool // of ours: the tail sends an ACK to each member, instead of one up the chain
 }
 
 // Of lines where a figure does not vary it.
@@ -54,7 +55,8 @@ const mostLines = 24
 func newLines(env figure.Env) *keep[lineKey, *bench.Line] {
 	return &keep[lineKey, *bench.Line]{most: mostLines, open: func(ctx context.Context, k lineKey) (*bench.Line, error) {
 		return bench.OpenLine(ctx, bench.LineOptions{
-			Protocol: k.protocol, Nodes: k.nodes, Keys: k.keys, ValueBytes: k.valueBytes, Wires: k.wires, Seq32: true, Progress: bench.Progress(env.Say),
+			Protocol: k.protocol, Nodes: k.nodes, Keys: k.keys, ValueBytes: k.valueBytes, Wires: k.wires, Seq32: true,
+			Relay: !k.clones && !k.dirty, Progress: bench.Progress(env.Say), // dirty objects are those whose ACKs get lost
 		})
 	}, close: func(l *bench.Line) { l.Close() }}
 }
@@ -64,6 +66,7 @@ func lineSettings(nodes string) []string {
 	return []string{
 		fmt.Sprintf("chain of %s XDP nodes in network namespaces, in a line: head, replicas, tail; a client at the node asked; every packet passes through the nodes between", nodes),
 		"requests are made, and every answer is checked, by XDP programs of the client's; generator and nodes share one CPU, so that a packet costs throughput at every node it passes",
+		"NetCRAQ: ACKs travel up the chain one by one (--relay), which in a line is the answers' own way; published NetCRAQ: by multicast, as published",
 		"NetChain: SEQ of 32 bits, so that it does not end at 65,535 writes. NetCRAQ as published: 8 versions of an object, values of 16 bytes",
 	}
 }

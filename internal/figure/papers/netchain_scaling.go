@@ -99,7 +99,7 @@ func (r *scalingRig) Measure(ctx context.Context, cell figure.Cell, turn time.Du
 
 // throughput measures a line of some nodes.
 func (r *scalingRig) throughput(ctx context.Context, p bench.Protocol, nodes int, w bench.Work, turn time.Duration) (float64, error) {
-	l, err := r.lines.get(ctx, lineKey{protocol: p, nodes: nodes, keys: lineKeys, valueBytes: lineValueBytes, dirty: w.Dirty})
+	l, err := r.lines.get(ctx, lineKey{protocol: p, nodes: nodes, keys: lineKeys, valueBytes: lineValueBytes, dirty: w.Dirty, clones: true})
 	if err != nil {
 		return 0, err
 	}
