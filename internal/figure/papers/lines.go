@@ -66,7 +66,7 @@ func lineSettings(nodes string) []string {
 	return []string{
 		fmt.Sprintf("chain of %s XDP nodes in network namespaces, in a line: head, replicas, tail; a client at the node asked; every packet passes through the nodes between", nodes),
 		"requests are made, and every answer is checked, by XDP programs of the client's; generator and nodes share one CPU, so that a packet costs throughput at every node it passes",
-		"NetCRAQ: ACKs travel up the chain one by one (--relay), which in a line is the answers' own way; published NetCRAQ: by multicast, as published",
+		"NetCRAQ: ACKs travel up the chain one by one (--relay), which in a line is the answers' own way, but where objects are kept dirty or a figure says otherwise; published NetCRAQ: by multicast, as published",
 		"NetChain: SEQ of 32 bits, so that it does not end at 65,535 writes. NetCRAQ as published: 8 versions of an object, values of 16 bytes",
 	}
 }

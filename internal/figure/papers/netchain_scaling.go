@@ -62,7 +62,7 @@ func openScaling(_ context.Context, env figure.Env) (figure.Rig, error) {
 	if env.Quick {
 		r.draws = 1
 	}
-	r.settings = append(lineSettings("2 and 3"), "times of lines of 2 and 3 nodes are taken apart into those of passing a packet on, reading, writing, committing; a switch is busy for the sum of these",
+	r.settings = append(lineSettings("2 and 3"), "NetCRAQ: the tail sends every member an ACK, as it does by default", "times of lines of 2 and 3 nodes are taken apart into those of passing a packet on, reading, writing, committing; a switch is busy for the sum of these",
 		"spine-leaf fabrics with one spine for two leaves, clients under leaves, equal paths used alike; chains of 3 by consistent hashing; 100,000 keys, uniform or by Zipf 0.99")
 	return r, nil
 }
