@@ -29,6 +29,18 @@ func ReadVectors(file string, into any) error {
 	return nil
 }
 
+// ReadCases reads the written cases of a file. Of one that can't be read, too, read says the name.
+func ReadCases[V, S any](written []V, read func(*V) (Case[S], error)) ([]Case[S], error) {
+	cases := make([]Case[S], len(written))
+	for i := range written {
+		var err error
+		if cases[i], err = read(&written[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", cases[i].Name, err)
+		}
+	}
+	return cases, nil
+}
+
 // Host is the address of a host by its name in the vectors: n1 is 10.88.0.1 with the port of nodes, c1 is 10.88.1.1, a client,
 // with its own; "n1:53" is another port.
 func Host(name string, nodePort uint16) (netip.AddrPort, error) {

@@ -64,15 +64,7 @@ func Vectors() ([]baseline.Case[State], error) {
 	if err := baseline.ReadVectors("published.yaml", &file); err != nil {
 		return nil, err
 	}
-	var cases []baseline.Case[State]
-	for _, c := range file.Cases {
-		one, err := c.read()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Name, err)
-		}
-		cases = append(cases, one)
-	}
-	return cases, nil
+	return baseline.ReadCases(file.Cases, (*vectorCase).read)
 }
 
 // Formats are the written messages.

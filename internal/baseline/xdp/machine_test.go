@@ -180,3 +180,19 @@ func (b *bench) step(ingress, egress *ebpf.Program, in baseline.Packet) ([]basel
 	}
 	return nil, errors.New("the plan has no end")
 }
+
+// runVectors runs the written cases of a protocol on its program.
+func runVectors[S any](t *testing.T, m baseline.Target[S], vectors func() ([]baseline.Case[S], error)) {
+	t.Helper()
+	defer m.Close()
+	cases, err := vectors()
+	if err != nil || len(cases) == 0 {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		if err := baseline.Run[S](m, &c); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d cases", len(cases))
+}

@@ -100,18 +100,7 @@ func (m *netChainMachine) Close() error {
 }
 
 func TestNetChainVectors(t *testing.T) {
-	m := &netChainMachine{bench: newBench(t)}
-	defer m.Close()
-	cases, err := netchain.Vectors()
-	if err != nil || len(cases) == 0 {
-		t.Fatal(err)
-	}
-	for _, c := range cases {
-		if err := baseline.Run[netchain.State](m, &c); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Logf("%d cases", len(cases))
+	runVectors(t, &netChainMachine{bench: newBench(t)}, netchain.Vectors)
 }
 
 func TestNetChainRandomPackets(t *testing.T) {

@@ -88,18 +88,7 @@ func (m *publishedMachine) Close() error {
 }
 
 func TestPublishedVectors(t *testing.T) {
-	m := &publishedMachine{bench: newBench(t)}
-	defer m.Close()
-	cases, err := published.Vectors()
-	if err != nil || len(cases) == 0 {
-		t.Fatal(err)
-	}
-	for _, c := range cases {
-		if err := baseline.Run[published.State](m, &c); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Logf("%d cases", len(cases))
+	runVectors(t, &publishedMachine{bench: newBench(t)}, published.Vectors)
 }
 
 func TestPublishedRandomPackets(t *testing.T) {
