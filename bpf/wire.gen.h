@@ -14,6 +14,7 @@
 #define NQ_MAX_SHARDS                0x10000  /* most shards; their number is a power of two */
 #define NQ_REPLY_TTL                 0x40     /* IP time to live of every packet a node sends */
 #define NQ_CLIENT_BURST_NS           0x5f5e100 /* a client whose rate is limited may send at once what it may send in this time, in ns */
+#define NQ_MAX_SLOTS                 0x20     /* most messages in one bundle */
 #define NQ_MAX_RETRY_S               0x3c     /* seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer */
 
 /* ops */
@@ -29,6 +30,7 @@
 #define NQ_OP_ACK                    0x12     /* the tail has committed up to this version */
 #define NQ_OP_PROBE                  0x13     /* asks the tail for an ACK of this object */
 #define NQ_OP_RELAY                  0x14     /* an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets */
+#define NQ_OP_BUNDLE                 0x18     /* several messages that travel together */
 #define NQ_OP_REPLY                  0x20     /* the answer to a client */
 
 /* bits of the flags field */
@@ -162,6 +164,34 @@ _Static_assert(__builtin_offsetof(struct nq_trailer, tag) == 0, "trailer.tag");
 _Static_assert(__builtin_offsetof(struct nq_trailer, generation) == 8, "trailer.generation");
 _Static_assert(__builtin_offsetof(struct nq_trailer, reserved) == 12, "trailer.reserved");
 #define NQ_TRAILER_BYTES 16 /* message of this layout, without a value */
+
+/* in front of several messages that travel together (B1); slots of equal length follow it */
+struct nq_bundle {
+	__be16 magic; /* limits.magic */
+	__u8 version; /* limits.wire_version */
+	__u8 op; /* bundle */
+	__u8 count; /* slots: 1 to limits.max_slots */
+	__u8 reserved; /* zero */
+	__be16 slot_bytes; /* length of each slot, its own header included: a multiple of 4 */
+};
+_Static_assert(sizeof(struct nq_bundle) == 8, "size of bundle");
+_Static_assert(__builtin_offsetof(struct nq_bundle, magic) == 0, "bundle.magic");
+_Static_assert(__builtin_offsetof(struct nq_bundle, version) == 2, "bundle.version");
+_Static_assert(__builtin_offsetof(struct nq_bundle, op) == 3, "bundle.op");
+_Static_assert(__builtin_offsetof(struct nq_bundle, count) == 4, "bundle.count");
+_Static_assert(__builtin_offsetof(struct nq_bundle, reserved) == 5, "bundle.reserved");
+_Static_assert(__builtin_offsetof(struct nq_bundle, slot_bytes) == 6, "bundle.slot_bytes");
+#define NQ_BUNDLE_BYTES 8 /* message of this layout, without a value */
+
+/* in front of each message of a bundle; what follows the message, to the end of the slot, means nothing */
+struct nq_slot {
+	__be16 length; /* of the message; 0: there is none */
+	__be16 check; /* all bits of length inverted */
+};
+_Static_assert(sizeof(struct nq_slot) == 4, "size of slot");
+_Static_assert(__builtin_offsetof(struct nq_slot, length) == 0, "slot.length");
+_Static_assert(__builtin_offsetof(struct nq_slot, check) == 2, "slot.check");
+#define NQ_SLOT_BYTES 4 /* message of this layout, without a value */
 
 _Static_assert(NQ_BASE_BYTES == 40, "a read request has at most 40 bytes of header");
 

@@ -13,6 +13,7 @@ const bit<32> NQ_MAX_CHAIN = 0x8; // most nodes in one chain
 const bit<32> NQ_MAX_SHARDS = 0x10000; // most shards; their number is a power of two
 const bit<32> NQ_REPLY_TTL = 0x40; // IP time to live of every packet a node sends
 const bit<32> NQ_CLIENT_BURST_NS = 0x5f5e100; // a client whose rate is limited may send at once what it may send in this time, in ns
+const bit<32> NQ_MAX_SLOTS = 0x20; // most messages in one bundle
 const bit<32> NQ_MAX_RETRY_S = 0x3c; // seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer
 
 const bit<8> NQ_OP_READ = 0x1; // value and version of a key
@@ -27,6 +28,7 @@ const bit<8> NQ_OP_UPDATE = 0x11; // an ordered write on its way down the chain
 const bit<8> NQ_OP_ACK = 0x12; // the tail has committed up to this version
 const bit<8> NQ_OP_PROBE = 0x13; // asks the tail for an ACK of this object
 const bit<8> NQ_OP_RELAY = 0x14; // an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets
+const bit<8> NQ_OP_BUNDLE = 0x18; // several messages that travel together
 const bit<8> NQ_OP_REPLY = 0x20; // the answer to a client
 
 const bit<8> NQ_FLAG_ANY = 0x1; // relaxed read: the newest version this node knows
@@ -120,6 +122,22 @@ header nq_trailer_h {
     bit<64> tag; // SipHash-2-4 of the message, big-endian
     bit<32> generation; // of the key
     bit<32> reserved; // zero
+}
+
+// in front of several messages that travel together (B1); slots of equal length follow it
+header nq_bundle_h {
+    bit<16> magic; // limits.magic
+    bit<8> version; // limits.wire_version
+    bit<8> op; // bundle
+    bit<8> count; // slots: 1 to limits.max_slots
+    bit<8> reserved; // zero
+    bit<16> slot_bytes; // length of each slot, its own header included: a multiple of 4
+}
+
+// in front of each message of a bundle; what follows the message, to the end of the slot, means nothing
+header nq_slot_h {
+    bit<16> length; // of the message; 0: there is none
+    bit<16> check; // all bits of length inverted
 }
 
 #endif

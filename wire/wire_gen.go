@@ -26,6 +26,8 @@ const (
 	ReplyTTL = 0x40
 	// ClientBurstNs: a client whose rate is limited may send at once what it may send in this time, in ns.
 	ClientBurstNs = 0x5f5e100
+	// MaxSlots: most messages in one bundle.
+	MaxSlots = 0x20
 	// MaxRetryS: seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer.
 	MaxRetryS = 0x3c
 )
@@ -65,7 +67,19 @@ const (
 	offTrailerGeneration = 8  // 4 bytes
 	offTrailerReserved   = 12 // 4 bytes
 	// TrailerBytes: length of a message without a value: behind every message, value included, in clusters with tags (T1); not part of the message, its offsets are its own.
-	TrailerBytes = 16
+	TrailerBytes       = 16
+	offBundleMagic     = 0 // 2 bytes
+	offBundleVersion   = 2 // 1 bytes
+	offBundleOp        = 3 // 1 bytes
+	offBundleCount     = 4 // 1 bytes
+	offBundleReserved  = 5 // 1 bytes
+	offBundleSlotBytes = 6 // 2 bytes
+	// BundleBytes: length of a message without a value: in front of several messages that travel together (B1); slots of equal length follow it.
+	BundleBytes   = 8
+	offSlotLength = 0 // 2 bytes
+	offSlotCheck  = 2 // 2 bytes
+	// SlotBytes: length of a message without a value: in front of each message of a bundle; what follows the message, to the end of the slot, means nothing.
+	SlotBytes = 4
 )
 
 // Op is the kind of a message.
@@ -96,12 +110,14 @@ const (
 	OpProbe Op = 0x13
 	// OpRelay: an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets.
 	OpRelay Op = 0x14
+	// OpBundle: several messages that travel together.
+	OpBundle Op = 0x18
 	// OpReply: the answer to a client.
 	OpReply Op = 0x20
 )
 
 // Ops lists every Op in the order of the specification.
-var Ops = []Op{OpRead, OpPut, OpDelete, OpCAS, OpAdd, OpIntent, OpResolve, OpForward, OpUpdate, OpAck, OpProbe, OpRelay, OpReply}
+var Ops = []Op{OpRead, OpPut, OpDelete, OpCAS, OpAdd, OpIntent, OpResolve, OpForward, OpUpdate, OpAck, OpProbe, OpRelay, OpBundle, OpReply}
 
 // String is the name used in the specification.
 func (v Op) String() string {
@@ -130,6 +146,8 @@ func (v Op) String() string {
 		return "probe"
 	case OpRelay:
 		return "relay"
+	case OpBundle:
+		return "bundle"
 	case OpReply:
 		return "reply"
 	}
