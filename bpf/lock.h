@@ -37,20 +37,29 @@ static long spin_once(__u32 i, struct spin *s)
 	return s->taken;
 }
 
-/* Takes a sequence lock as a writer; false if it stayed taken for NQ_SPINS attempts. */
-static __noinline int lock(__u32 *word)
+static __noinline int lock_contended(__u32 *word)
 {
 	struct spin s = {.word = word};
 
-	if (try_lock(word))
-		return 1;
 	bpf_loop(NQ_SPINS, spin_once, &s, 0);
 	return s.taken;
 }
 
+/* Takes a sequence lock as a writer; false if it stayed taken for NQ_SPINS attempts. */
+static __always_inline int lock(__u32 *word)
+{
+	return try_lock(word) || lock_contended(word);
+}
+
+/* While it is odd nobody else writes the word, so where stores keep their order a store is enough. */
 static __always_inline void unlock(__u32 *word)
 {
-	__sync_fetch_and_add(word, 1);
+	if (nq_weak_memory) {
+		__sync_fetch_and_add(word, 1);
+		return;
+	}
+	asm volatile("" ::: "memory");
+	*(volatile __u32 *)word += 1;
 }
 
 #endif

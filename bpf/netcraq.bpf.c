@@ -9,6 +9,7 @@
  *   fan.h      multicast                  clone.h    of ACKs
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
+ *   plain.h    plain writes, in place
  *   copy.h     copies between nodes    tag.h     T1 to T4: tags, rates of clients
  */
 #include <linux/bpf.h>
@@ -47,6 +48,8 @@
 #include "write.h"
 
 #include "update.h"
+
+#include "plain.h"
 
 #include "grow.h"
 
@@ -177,6 +180,11 @@ static __always_inline int ingress(struct xdp_md *ctx)
 		return drop(0, NQ_OUTCOME_BAD_MAGIC);
 	if (base->version != NQ_WIRE_VERSION)
 		return drop(0, NQ_OUTCOME_BAD_VERSION);
+	if (!nq_tags && !nq_client_rate && !nq_without) {
+		action = plain_alone(ctx, message_bytes);
+		if (action >= 0)
+			return action;
+	}
 	return general(ctx, message_bytes - trailer_bytes());
 }
 

@@ -57,9 +57,9 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 }
 
 /* W8: what an ACK of version does to the object; an outcome. */
-static __noinline __u32 acknowledge(struct nq_work *w, __u64 version)
+static __always_inline __u32 acknowledge(const void *key, __u64 version)
 {
-	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
+	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, key);
 	__u32 outcome = NQ_OUTCOME_STALE;
 
 	if (!o)
@@ -84,7 +84,7 @@ static __noinline int relay(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 {
 	struct nq_member *to = &c->members[(c->self - 1) & (NQ_MAX_CHAIN - 1)];
 	__u64 version = bpf_be64_to_cpu(w->in.chain.version);
-	__u32 outcome = acknowledge(w, version);
+	__u32 outcome = acknowledge(&w->in.base.key_hi, version);
 	__be32 addr = to->addr;
 	__be16 port = to->port;
 
@@ -162,7 +162,7 @@ static __noinline int from_chain(struct xdp_md *ctx, struct nq_work *w, struct n
 	case NQ_OP_ACK:
 		if (w->is_tail || !is_from(w, &c->members[last]))
 			return drop(w->op, NQ_OUTCOME_STRANGER);
-		outcome = acknowledge(w, bpf_be64_to_cpu(w->in_short.version.version));
+		outcome = acknowledge(&w->in.base.key_hi, bpf_be64_to_cpu(w->in_short.version.version));
 		return drop(w->op, outcome);
 	case NQ_OP_RELAY:
 		if (w->is_tail || !is_from(w, &c->members[after]))

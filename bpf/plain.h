@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Plain writes and what follows from them, in place: client's PUT, DELETE and CAS, their UPDATE and their RELAY have one
+ * layout, so at each node a few words of the message change and the rest stays where it is. The checksum follows by
+ * difference. What is not plain is left, as it came, to the general path: here is a quick way to the same result, never
+ * another rule. The messages of a bundle (bundle.h) take this way too; `slotted` tells the two apart and is a constant.
+ */
+#ifndef NQ_PLAIN_H
+#define NQ_PLAIN_H
+
+/* Where what has become of a message goes. */
+enum way {
+	WAY_NONE,   /* nowhere: it was dropped, and counted */
+	WAY_CLIENT,
+	WAY_BEFORE, /* to the predecessor */
+	WAY_TAIL,
+	WAY_AFTER,  /* to the successor */
+	WAY_STAYS,  /* of a slot: a REPLY that was there before */
+	NOT_PLAIN,
+};
+
+/* One message in a frame. */
+struct plain {
+	struct xdp_md *ctx;
+	struct nq_live *live;
+	struct nq_chain_config *c;
+	__u64 total;	   /* sum of its words, those of the value included; it folds to ones */
+	__u64 value_sum;   /* of the value */
+	__u32 at;	   /* where it begins in the frame */
+	__u32 bytes;	   /* its length, in the end that of what it became */
+	__u32 value_bytes;
+	__u32 shard;
+	__be32 from_addr; /* sender of the frame */
+	__be32 client_addr;
+	__be16 from_port;
+	__be16 client_port;
+	__u8 op;	/* as received */
+	__u8 client_op; /* what the client asked */
+};
+
+/* Words of a message of the chain layout. */
+enum word {
+	WORD_OP = 0,
+	WORD_HOPS = 1, /* and flags, shard */
+	WORD_EPOCH = 2,
+	WORD_CHECK = 3, /* and detail */
+	WORD_KEY = 6,
+	WORD_SESSION = 10,
+	WORD_SEQ = 12,
+	WORD_OPERAND = 14,
+	WORD_VERSION = 16,
+	WORD_CLIENT = 18,
+	WORD_PORT = 22, /* and client op */
+	CHAIN_WORDS = NQ_CHAIN_BYTES / 4,
+};
+_Static_assert(__builtin_offsetof(struct nq_base, key_hi) == WORD_KEY * 4, "words of the base header");
+_Static_assert(NQ_BASE_BYTES == WORD_SESSION * 4, "words of the chain header");
+
+#define SHORT_VALUE_BYTES 16
+
+/* The words of the message, of which `bytes` can be used; 0 if the frame ends before. */
+static __always_inline __u32 *words_of(const struct plain *p, __u32 bytes)
+{
+	void *w = data_of(p->ctx) + (p->at & 0x7ff);
+
+	return w + bytes <= end_of(p->ctx) ? w : 0;
+}
+
+static __always_inline __u64 long_at(const __u32 *w)
+{
+	return (__u64)w[1] << 32 | w[0];
+}
+
+static __always_inline void put_long(__u32 *w, __u64 x)
+{
+	w[0] = x;
+	w[1] = x >> 32;
+}
+
+/* Sum of a value that is not short. */
+static __noinline __u64 sum_long_value(struct xdp_md *ctx, __u32 at, __u32 n)
+{
+	__u32 zero = 0;
+	struct nq_work *w = bpf_map_lookup_elem(&nq_works, &zero);
+
+	if (!w || n > NQ_MAX_VALUE_BYTES)
+		return 0;
+	asm volatile("" : "+r"(n)); /* else both bounds become one comparison, which tells the verifier nothing */
+	if (!n || bpf_xdp_load_bytes(ctx, at, w->in_bytes + NQ_CHAIN_BYTES, n))
+		return 0;
+	w->in_bytes[NQ_CHAIN_BYTES + n] = w->in_bytes[NQ_CHAIN_BYTES + n + 1] = w->in_bytes[NQ_CHAIN_BYTES + n + 2] = 0;
+	return sum_value(w, n);
+}
+
+/* Sums the message; its words, or 0 if it is cut short or damaged. */
+static __always_inline __u32 *sum_plain(struct plain *p)
+{
+	__u32 *w = words_of(p, NQ_CHAIN_BYTES);
+
+	p->value_bytes = p->bytes - NQ_CHAIN_BYTES;
+	p->value_sum = 0;
+	if (!w || p->value_bytes > NQ_MAX_VALUE_BYTES)
+		return 0;
+	if (p->value_bytes == SHORT_VALUE_BYTES) {
+		if ((void *)(w + CHAIN_WORDS + SHORT_VALUE_BYTES / 4) > end_of(p->ctx))
+			return 0;
+		p->value_sum = sum_words(w + CHAIN_WORDS, SHORT_VALUE_BYTES / 4);
+	} else if (p->value_bytes) {
+		p->value_sum = sum_long_value(p->ctx, p->at + NQ_CHAIN_BYTES, p->value_bytes);
+	}
+	p->total = sum_words(w, CHAIN_WORDS) + p->value_sum;
+	return folds_to_ones(p->total) ? w : 0;
+}
+
+/* A4 to A8 for the base header of a message that has been summed. */
+static __always_inline int is_plain_base(const __u32 *w)
+{
+	const __u8 *b = (const __u8 *)w;
+
+	return !((w[WORD_OP] ^ NQ_READ_WORD) & bpf_htonl(0xffffff00)) &&
+	       !(w[WORD_HOPS] & bpf_htonl(0xff000000 | (0xff & -NQ_MAX_HOPS) << 16)) && !(w[WORD_CHECK] & pair(0, 0xffff)) &&
+	       b[3] != 0;
+}
+
+static __always_inline int is_plain_op(__u8 op)
+{
+	return op == NQ_OP_PUT || op == NQ_OP_DELETE || op == NQ_OP_CAS;
+}
+
+/* The same for a client's write. */
+static __always_inline int is_plain_write(struct plain *p, const __u32 *w)
+{
+	__u64 zeros = long_at(w + WORD_VERSION) | long_at(w + WORD_CLIENT) | long_at(w + WORD_CLIENT + 2) |
+		      long_at(w + WORD_PORT);
+
+	if (p->op != NQ_OP_CAS)
+		zeros |= long_at(w + WORD_OPERAND);
+	return !zeros && long_at(w + WORD_SESSION) && long_at(w + WORD_SEQ) &&
+	       !(p->op == NQ_OP_DELETE && p->value_bytes);
+}
+
+/* The same for UPDATE and RELAY; notes whose request it was. */
+static __always_inline int is_plain_passed(struct plain *p, const __u32 *w)
+{
+	p->client_addr = w[WORD_CLIENT + 3];
+	p->client_port = *(const __u16 *)(w + WORD_PORT);
+	p->client_op = ((const __u8 *)(w + WORD_PORT))[2];
+	if (long_at(w + WORD_CLIENT) || w[WORD_CLIENT + 2] != bpf_htonl(0xffff) || !p->client_port ||
+	    ((const __u8 *)(w + WORD_PORT))[3] || w[WORD_PORT + 1] || !is_plain_op(p->client_op))
+		return 0;
+	if (p->value_bytes && (p->op == NQ_OP_RELAY || p->client_op == NQ_OP_DELETE))
+		return 0;
+	return long_at(w + WORD_SESSION) && long_at(w + WORD_SEQ) && long_at(w + WORD_VERSION);
+}
+
+/* A9, for a message whose format is right; the configuration is in p then. */
+static __always_inline int find_chain(struct plain *p, const __u32 *w)
+{
+	__u32 slot;
+
+	p->shard = bpf_ntohs(*((const __u16 *)(w + WORD_HOPS) + 1));
+	if (p->shard > nq_shard_mask || (bpf_ntohl(w[WORD_KEY + 3]) & nq_shard_mask) != p->shard)
+		return 0;
+	p->live = bpf_map_lookup_elem(&nq_live, &p->shard);
+	if (!p->live)
+		return 0;
+	slot = p->shard * 2 + (p->live->slot & 1);
+	p->c = bpf_map_lookup_elem(&nq_chains, &slot);
+	return p->c && p->c->state != NQ_STATE_NONE;
+}
+
+static __always_inline void set_word(struct plain *p, __u32 *w, enum word i, __u32 value)
+{
+	p->total = p->total - w[i] + value;
+	w[i] = value;
+}
+
+/* What every message that follows from another has: one hop more, its op, its epoch. */
+static __always_inline void follow_on(struct plain *p, __u32 *w, __u8 op)
+{
+	set_word(p, w, WORD_OP, bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | op));
+	set_word(p, w, WORD_HOPS, w[WORD_HOPS] + bpf_htonl(0x00010000));
+	set_word(p, w, WORD_EPOCH, bpf_htonl(p->c->epoch));
+}
+
+/* Ends a message of the chain layout with this much value behind it. */
+static __always_inline void seal_chain(struct plain *p, __u32 *w, __u32 value_bytes)
+{
+	p->total -= w[WORD_CHECK];
+	if (!value_bytes)
+		p->total -= p->value_sum;
+	w[WORD_CHECK] = pair((__u16)~fold(p->total), 0);
+	p->bytes = NQ_CHAIN_BYTES + value_bytes;
+}
+
+/* Makes a REPLY without a value of the message, whatever its layout; the frame or slot has room for it. */
+static __always_inline enum way reply_plain(struct plain *p, __u32 *w, __u16 status, __u64 version, __be32 epoch)
+{
+	__u32 detail = pair(0, bpf_htons(status));
+	__u32 hops = (w[WORD_HOPS] & bpf_htonl(0x00ffffff)) + bpf_htonl(0x00010000);
+
+	if (p->live->tail)
+		hops |= bpf_htonl((__u32)NQ_FLAG_TAIL << 24);
+	w[WORD_OP] = NQ_REPLY_WORD;
+	w[WORD_HOPS] = hops;
+	w[WORD_EPOCH] = epoch;
+	w[WORD_CHECK] = detail;
+	put_long(w + NQ_BASE_BYTES / 4, bpf_cpu_to_be64(version));
+	w[WORD_CHECK] = detail | pair((__u16)~fold(sum_words(w, NQ_VERSION_BYTES / 4)), 0);
+	p->bytes = NQ_VERSION_BYTES;
+	return WAY_CLIENT;
+}
+
+/* A client's message that only the general path can answer; in a bundle the client has to send it alone (B3). */
+static __always_inline enum way ask_alone(struct plain *p, int slotted)
+{
+	__u32 *w = words_of(p, NQ_VERSION_BYTES);
+
+	if (!slotted || !w)
+		return NOT_PLAIN;
+	count(p->op, NQ_OUTCOME_BUSY);
+	return reply_plain(p, w, NQ_STATUS_BUSY, 0, p->live->epoch);
+}
+
+static __always_inline enum way drop_plain(struct plain *p, __u32 outcome)
+{
+	count(p->op, outcome);
+	return WAY_NONE;
+}
+
+/* Stores a value that is not short; 0 if it is longer than a cell. */
+static __noinline int store_long_value(struct xdp_md *ctx, __u32 at, struct nq_object *o, __u32 n)
+{
+	if (!o || n > nq_cell_bytes)
+		return 0;
+	asm volatile("" : "+r"(n)); /* as above */
+	return !n || !bpf_xdp_load_bytes(ctx, at, o->value, n);
+}
+
+/* Stores the value of the message, whose object is locked. */
+static __always_inline int apply_plain(struct plain *p, const __u32 *w, struct nq_object *o, __u64 version)
+{
+	struct nq_load *load = load_of(p->shard);
+	__u32 n = p->value_bytes;
+
+	if (n == SHORT_VALUE_BYTES) {
+		if ((void *)(w + CHAIN_WORDS + SHORT_VALUE_BYTES / 4) > end_of(p->ctx))
+			return 0;
+		*(__u64 *)o->value = long_at(w + CHAIN_WORDS);
+		*(__u64 *)(o->value + 8) = long_at(w + CHAIN_WORDS + 2);
+	} else if (!store_long_value(p->ctx, p->at + NQ_CHAIN_BYTES, o, n)) {
+		return 0;
+	}
+	o->value_sum = fold(p->value_sum);
+	o->value_bytes = p->value_bytes;
+	o->tombstone = p->client_op == NQ_OP_DELETE;
+	o->version = version;
+	o->writes++;
+	if (load)
+		load->writes++;
+	return 1;
+}
+
+static __always_inline void record_plain(struct plain *p, const __u32 *w, struct nq_lane *lane, __u64 seq, __u64 version)
+{
+	lane->seq = seq;
+	lane->version = version;
+	lane->result = 0;
+	lane->key_lo = long_at(w + WORD_KEY + 2);
+	lane->op = p->client_op;
+	lane->status = NQ_STATUS_OK;
+}
+
+/* W3 and W4 with lane and object locked. */
+static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, struct nq_lane *lane, struct nq_object *o,
+						   __u64 seq, int slotted)
+{
+	__u64 version = o->version + 1;
+
+	if (p->op == NQ_OP_CAS) {
+		__u64 expected = bpf_be64_to_cpu(long_at(w + WORD_OPERAND));
+
+		if (o->version != o->committed && !p->live->tail)
+			return ask_alone(p, slotted);
+		if (expected != o->version && (expected || (o->version && !o->tombstone)))
+			return ask_alone(p, slotted);
+	}
+	if (!apply_plain(p, w, o, version))
+		return WAY_NONE;
+	record_plain(p, w, lane, seq, version);
+	count(p->op, NQ_OUTCOME_ORDERED);
+	if (p->live->tail) {
+		o->committed = version;
+		return reply_plain(p, w, NQ_STATUS_OK, version, bpf_htonl(p->c->epoch));
+	}
+	follow_on(p, w, NQ_OP_UPDATE);
+	version = bpf_cpu_to_be64(version);
+	set_word(p, w, WORD_VERSION, version);
+	set_word(p, w, WORD_VERSION + 1, version >> 32);
+	set_word(p, w, WORD_CLIENT + 2, bpf_htonl(0xffff));
+	set_word(p, w, WORD_CLIENT + 3, p->client_addr);
+	set_word(p, w, WORD_PORT, pair(p->client_port, bpf_htons((__u16)p->client_op << 8)));
+	seal_chain(p, w, p->value_bytes);
+	return WAY_AFTER;
+}
+
+/* The head's part with the lane locked: W2, W3. */
+static __always_inline enum way order_plain(struct plain *p, __u32 *w, struct nq_lane *lane, int slotted)
+{
+	__u64 seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
+	struct nq_object *o;
+	enum way way;
+
+	if (lane->session != long_at(w + WORD_SESSION))
+		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+	if (seq < lane->seq)
+		return drop_plain(p, NQ_OUTCOME_OLD_SEQ);
+	if (seq == lane->seq)
+		return ask_alone(p, slotted);
+	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
+	if (!o && p->op == NQ_OP_CAS && long_at(w + WORD_OPERAND))
+		return ask_alone(p, slotted);
+	if (!o)
+		o = new_object(w + WORD_KEY);
+	if (!o)
+		return ask_alone(p, slotted);
+	if (!lock(&o->seq))
+		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+	way = order_plain_locked(p, w, lane, o, seq, slotted);
+	unlock(&o->seq);
+	return way;
+}
+
+static __always_inline struct nq_lane *lane_of(struct plain *p, const __u32 *w)
+{
+	struct nq_lane_key key = {.session = long_at(w + WORD_SESSION), .shard = p->shard};
+	struct nq_lane *lane = bpf_map_lookup_elem(&nq_lanes, &key);
+
+	return lane ? lane : find_lane(&key);
+}
+
+/* A client's write at the head of a working chain. */
+static __always_inline enum way write_plain(struct plain *p, __u32 *w, int slotted)
+{
+	struct nq_lane *lane;
+	enum way way;
+
+	if (p->value_bytes > nq_cell_bytes || w[WORD_EPOCH] != p->live->epoch || p->c->state != NQ_STATE_ACTIVE || p->c->self)
+		return ask_alone(p, slotted);
+	lane = lane_of(p, w);
+	if (!lane)
+		return ask_alone(p, slotted);
+	if (!lock(&lane->lock))
+		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+	way = order_plain(p, w, lane, slotted);
+	unlock(&lane->lock);
+	return way;
+}
+
+/* W6 and W7 with lane and object locked. */
+static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, struct nq_lane *lane, struct nq_object *o)
+{
+	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION)), seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
+	__u32 outcome = NQ_OUTCOME_STALE;
+
+	if (version > o->version) {
+		if (!apply_plain(p, w, o, version))
+			return WAY_NONE;
+		outcome = p->live->tail ? NQ_OUTCOME_COMMITTED : NQ_OUTCOME_APPLIED;
+	}
+	if (seq > lane->seq)
+		record_plain(p, w, lane, seq, version);
+	count(p->op, outcome);
+	if (!p->live->tail) {
+		follow_on(p, w, NQ_OP_UPDATE);
+		seal_chain(p, w, p->value_bytes);
+		return WAY_AFTER;
+	}
+	o->committed = o->version;
+	follow_on(p, w, NQ_OP_RELAY);
+	seal_chain(p, w, 0);
+	return WAY_BEFORE;
+}
+
+static __always_inline enum way update_plain(struct plain *p, __u32 *w)
+{
+	struct nq_lane *lane;
+	struct nq_object *o;
+	enum way way;
+
+	if (p->value_bytes > nq_cell_bytes)
+		return drop_plain(p, NQ_OUTCOME_TOO_LARGE);
+	lane = lane_of(p, w);
+	if (!lane)
+		return drop_plain(p, NQ_OUTCOME_FULL);
+	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
+	if (!o)
+		o = new_object(w + WORD_KEY);
+	if (!o)
+		return drop_plain(p, NQ_OUTCOME_FULL);
+	if (!lock(&lane->lock))
+		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+	if (lane->session != long_at(w + WORD_SESSION)) {
+		way = drop_plain(p, NQ_OUTCOME_CONTENDED);
+	} else if (lock(&o->seq)) {
+		way = update_plain_locked(p, w, lane, o);
+		unlock(&o->seq);
+	} else {
+		way = drop_plain(p, NQ_OUTCOME_CONTENDED);
+	}
+	unlock(&lane->lock);
+	return way;
+}
+
+/* W8 for an ACK on its way up. */
+static __always_inline enum way relay_plain(struct plain *p, __u32 *w)
+{
+	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION));
+	__u32 outcome = acknowledge(w + WORD_KEY, version);
+
+	count(p->op, outcome);
+	if (outcome == NQ_OUTCOME_AHEAD || outcome == NQ_OUTCOME_CONTENDED)
+		return WAY_NONE;
+	if (!p->c->self)
+		return reply_plain(p, w, NQ_STATUS_OK, version, bpf_htonl(p->c->epoch));
+	follow_on(p, w, NQ_OP_RELAY);
+	seal_chain(p, w, 0);
+	return WAY_BEFORE;
+}
+
+static __always_inline int comes_from(const struct plain *p, __u32 member)
+{
+	const struct nq_member *m = &p->c->members[member & (NQ_MAX_CHAIN - 1)];
+
+	return p->from_addr == m->addr && p->from_port == m->port;
+}
+
+/* A10 for UPDATE and RELAY, then what they do. */
+static __always_inline enum way from_chain_plain(struct plain *p, __u32 *w)
+{
+	if (w[WORD_EPOCH] != bpf_htonl(p->c->epoch))
+		return drop_plain(p, NQ_OUTCOME_OTHER_EPOCH);
+	if (p->c->state != NQ_STATE_ACTIVE)
+		return drop_plain(p, NQ_OUTCOME_INACTIVE);
+	if (p->op == NQ_OP_UPDATE) {
+		if (!p->c->self || !comes_from(p, p->c->self - 1))
+			return drop_plain(p, NQ_OUTCOME_STRANGER);
+		return update_plain(p, w);
+	}
+	if (p->live->tail || !comes_from(p, p->c->self + 1))
+		return drop_plain(p, NQ_OUTCOME_STRANGER);
+	return relay_plain(p, w);
+}
+
+/* Sends what a plain message in a frame of its own has become. */
+static __noinline int send_plain(struct plain *p, enum way way)
+{
+	struct xdp_md *ctx = p->ctx;
+	__u32 to = way == WAY_AFTER ? p->c->self + 1 : p->c->self - 1;
+	struct nq_member *member = &p->c->members[to & (NQ_MAX_CHAIN - 1)];
+
+	if (resize(ctx, p->bytes))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	if (way != WAY_CLIENT)
+		return route(ctx, member->addr, member->port, p->bytes);
+	if (p->op == NQ_OP_RELAY)
+		return route(ctx, p->client_addr, p->client_port, p->bytes);
+	return send_back(ctx, p->client_addr, p->client_port, p->bytes);
+}
+
+/* Handles the message in the frame if it is plain: an action; or -1, with the packet as it came. */
+static __noinline int plain_alone(struct xdp_md *ctx, __u32 message_bytes)
+{
+	struct plain p = {.ctx = ctx, .at = NQ_L4_END, .bytes = message_bytes};
+	struct frame *f = data_of(ctx);
+	enum way way;
+	__u32 *w;
+
+	if ((void *)(f + 1) > end_of(ctx))
+		return -1;
+	p.from_addr = p.client_addr = ip_of(f)->saddr;
+	p.from_port = p.client_port = udp_of(f)->source;
+	w = sum_plain(&p);
+	if (!w || !is_plain_base(w))
+		return -1;
+	p.op = p.client_op = ((__u8 *)w)[3];
+	if (is_plain_op(p.op)) {
+		if (!is_plain_write(&p, w) || !find_chain(&p, w))
+			return -1;
+		way = write_plain(&p, w, 0);
+	} else if (p.op == NQ_OP_UPDATE || p.op == NQ_OP_RELAY) {
+		if (!is_plain_passed(&p, w) || !find_chain(&p, w) || (p.live->tail && !nq_relay))
+			return -1;
+		way = from_chain_plain(&p, w);
+	} else {
+		return -1;
+	}
+	if (way == NOT_PLAIN)
+		return -1;
+	return way == WAY_NONE ? XDP_DROP : send_plain(&p, way);
+}
+
+#endif
