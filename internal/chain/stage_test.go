@@ -95,6 +95,8 @@ func (s *stage) do(command string) []string {
 		return s.state(s.key(words[1]))
 	case "settle":
 		return s.settle(words[1], s.key(words[2]))
+	case "probe":
+		return s.probe(words[1], s.key(words[2]))
 	case "deliver", "lose", "copy":
 		return s.move(words)
 	case "run":
@@ -276,6 +278,15 @@ func (s *stage) settle(name string, key wire.Key) []string {
 	out, ok := chain.Settle(node.Config(0), 0, key, *o, writer, session, uint64(name[0]))
 	if !ok {
 		return []string{"nothing to settle"}
+	}
+	return s.send(name, out)
+}
+
+func (s *stage) probe(name string, key wire.Key) []string {
+	node := s.nodes[name]
+	out, ok := chain.Probe(node.Config(0), 0, key, *node.Objects()[key])
+	if !ok {
+		return []string{"nothing to ask"}
 	}
 	return s.send(name, out)
 }

@@ -78,18 +78,24 @@ func (r *request) probe() wire.Outcome {
 	return wire.OutcomeProbed
 }
 
+// Probe returns what a member sends to learn whether what it holds of an object is committed (W9): if only the ACK
+// was lost, the tail's answer makes the object clean.
+func Probe(c ShardConfig, shard uint16, key wire.Key, o Object) (Send, bool) {
+	if c.State != Active || c.Tail() || o.Clean() {
+		return Send{}, false
+	}
+	return Send{c.tail(), wire.Message{Op: wire.OpProbe, Shard: shard, Epoch: c.Epoch, Key: key, Version: o.Version}}, true
+}
+
 // Settle returns what a node sends for an object that has stayed dirty (W9): an inner node a PROBE to the tail; the
 // head the object's UPDATE once more, because a client that gave up would otherwise leave it dirty, and CAS and ADD
 // busy, for ever. lane is a session of the node's own, for the case that the writer's is gone.
 func Settle(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session, session, lane uint64) (Send, bool) {
-	if c.State != Active || c.Tail() || o.Clean() {
-		return Send{}, false
+	send, due := Probe(c, shard, key, o)
+	if !due || !c.Head() {
+		return send, due
 	}
-	m := wire.Message{Shard: shard, Epoch: c.Epoch, Key: key, Version: o.Version}
-	if !c.Head() {
-		m.Op = wire.OpProbe
-		return Send{c.tail(), m}, true
-	}
+	m := send.Message
 	m.Op, m.Client, m.Value = wire.OpUpdate, c.Members[c.Self], o.Value
 	m.Session, m.Seq, m.ClientOp = session, writer.Seq, writer.Op
 	if writer.Seq == 0 {

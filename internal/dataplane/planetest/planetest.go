@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) Node) {
 		{"drop", testDrop},
 		{"full", testFull},
 		{"loads", testLoads},
+		{"awaited", testAwaited},
 	} {
 		t.Run(one.name, func(t *testing.T) { one.run(t, open) })
 	}

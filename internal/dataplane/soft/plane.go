@@ -27,10 +27,12 @@ type Plane struct {
 
 	mu         sync.Mutex // guards the rest
 	node       *chain.Node
-	dirty      map[wire.Key]struct{} // keys of the node's objects that are not clean
-	unroutable chain.Counters        // what the socket refused to send, by the op received
-	refused    chain.Counters        // what the node was not shown
+	dirty      map[wire.Key]refusal // keys of the node's objects that are not clean
+	unroutable chain.Counters       // what the socket refused to send, by the op received
+	refused    chain.Counters       // what the node was not shown
 	clients    clients
+
+	awaited chan wire.Key
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -66,10 +68,11 @@ func listen(addr netip.AddrPort, o chain.Options, readers int) (*Plane, error) {
 		addr:       socket.LocalAddr().(*net.UDPAddr).AddrPort(),
 		options:    o,
 		node:       chain.New(o),
-		dirty:      make(map[wire.Key]struct{}),
+		dirty:      make(map[wire.Key]refusal),
 		unroutable: make(chain.Counters),
 		refused:    make(chain.Counters),
 		clients:    newClients(o.ClientRate),
+		awaited:    make(chan wire.Key, dataplane.AwaitedRoom),
 	}
 	for range readers {
 		p.readers.Go(p.serve)

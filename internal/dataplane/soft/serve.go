@@ -57,7 +57,8 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 	if !ok {
 		return
 	}
-	b.sends = p.node.Receive(dataplane.BootTime(), from, message, b.sends)
+	now := dataplane.BootTime()
+	b.sends = p.node.Receive(now, from, message, b.sends)
 	for _, s := range b.sends {
 		start := len(b.buffer)
 		b.buffer = s.Message.Append(b.buffer)
@@ -67,6 +68,7 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 		}
 	}
 	p.follow(message)
+	p.await(now, b.sends)
 }
 
 // follow keeps the set of dirty objects, after a message that may have changed one.
@@ -84,7 +86,9 @@ func (p *Plane) mark(key wire.Key) {
 		delete(p.dirty, key)
 		return
 	}
-	p.dirty[key] = struct{}{}
+	if _, known := p.dirty[key]; !known {
+		p.dirty[key] = refusal{}
+	}
 }
 
 func (p *Plane) transmit(datagram []byte, b *batch) {

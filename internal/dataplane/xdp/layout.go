@@ -46,7 +46,7 @@ type nqObject struct {
 	Reads      uint64
 	Writes     uint64
 	ValueSum   uint32
-	Reserved32 uint32
+	BusyMark   uint32
 }
 
 type nqLaneKey struct {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/dataplane"
 )
 
 //go:embed netcraq.o
@@ -50,6 +51,7 @@ type objects struct {
 	Loads    *ebpf.Map `ebpf:"nq_loads"`
 	Usage    *ebpf.Map `ebpf:"nq_usage"`
 	Punts    *ebpf.Map `ebpf:"nq_punts"`
+	Awaited  *ebpf.Map `ebpf:"nq_awaited"`
 	Ports    *ebpf.Map `ebpf:"nq_ports"`
 	Cells    *ebpf.Map `ebpf:"nq_port_cells"`
 	Fans     *ebpf.Map `ebpf:"nq_fans"`
@@ -63,7 +65,7 @@ func (o *objects) close() {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Ports, o.Cells, o.Fans, o.Keys,
+		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Awaited, o.Ports, o.Cells, o.Fans, o.Keys,
 	} {
 		m.Close()
 	}
@@ -82,6 +84,7 @@ func constantsOf(node netip.AddrPort, o chain.Options) constants {
 		"nq_relay":       flag(o.Relay),
 		"nq_tags":        flag(o.Tags),
 		"nq_client_rate": uint32(o.ClientRate),
+		"nq_await_ns":    uint32(dataplane.AwaitAfter),
 		"nq_weak_memory": flag(runtime.GOARCH != "amd64"),
 	}
 }

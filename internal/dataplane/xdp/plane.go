@@ -35,6 +35,7 @@ type Plane struct {
 	socket  *net.UDPConn
 	outlet  *outlet
 	punts   *puntReader
+	awaited *awaitedReader
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -114,6 +115,9 @@ func (p *Plane) start(o Options) error {
 	if p.punts, err = readPunts(p.objects.Punts, p.outlet); err != nil {
 		return err
 	}
+	if p.awaited, err = readAwaited(p.objects.Awaited); err != nil {
+		return err
+	}
 	if err := enableForwarding(loopback); err != nil {
 		return err
 	}
@@ -138,6 +142,9 @@ func (p *Plane) Close() error {
 	var errs []error
 	if p.punts != nil {
 		errs = append(errs, p.punts.close())
+	}
+	if p.awaited != nil {
+		errs = append(errs, p.awaited.close())
 	}
 	if p.socket != nil {
 		errs = append(errs, p.socket.Close())
