@@ -194,13 +194,15 @@ func (k *call) choosePlace() (int, error) {
 }
 
 // patience is how long the latest attempt waits for its answer: as long as the node's answers are known to take, and
-// twice as long after every round without one, so that what is slow is not flooded.
+// twice as long after every round without one, so that what is slow is not flooded. A write's first attempt without one
+// does not count: a lost packet is more likely than a slow chain.
 func (k *call) patience() time.Duration {
 	limit := k.client.options.Attempt
 	to, rounds := k.recent.latest().to, k.misses
 	wait := limit
 	if k.op.IsWrite() {
 		wait = to.writes.timeout(limit)
+		rounds--
 	} else {
 		wait = to.reads.timeout(limit)
 		rounds /= max(bits.OnesCount8(k.route.serving), 1)

@@ -171,8 +171,9 @@ func (s *socket) wakeAt(ctx context.Context, now, until time.Time) time.Time {
 	return until
 }
 
-// slack is how much later than asked a wait may end.
-const slack = time.Millisecond
+// slack is how much later than asked a wait may end: little against the least time of an attempt, much against the time of
+// an operation.
+const slack = 250 * time.Microsecond
 
 // receive waits for the next reply, whoever sent it, until the given time and at most the slack longer: setting the
 // socket's deadline costs half a microsecond, and most operations can use the one set for an earlier one.
