@@ -20,13 +20,13 @@ func (c *Client) Do(ctx context.Context, ops []Op) []Outcome {
 	}
 	b.open.Store(int64(len(ops)))
 	p, err := c.pipes.get(c)
-	for i := range ops {
-		if err == nil {
-			p.submit(ctx, &ops[i], b, i)
-		} else {
-			b.ended(i, Result{}, err)
+	if err != nil {
+		for i := range ops {
+			b.outcomes[i].Err = err
 		}
+		return b.outcomes
 	}
+	p.submit(ctx, ops, b)
 	<-b.done
 	return b.outcomes
 }
@@ -48,7 +48,7 @@ func (c *Client) Start(ctx context.Context, op Op, ended func(Result, error)) {
 		ended(Result{}, err)
 		return
 	}
-	p.submit(ctx, &op, callback(ended), 0)
+	p.submit(ctx, []Op{op}, callback(ended))
 }
 
 // runShared is a single operation for which no socket is left.

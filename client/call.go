@@ -29,27 +29,29 @@ type call struct {
 	until   time.Time
 	booted  time.Duration // writes: the boot time when it started
 	shard   uint16
-	view    *view   // of the latest attempt
-	route   *route  // to the shard's chain, in that view
-	lane    *lane   // writes: from the first attempt to the end
-	seq     uint64  // the lane's, fixed for this write
-	tried   uint8   // members asked since all had been: one bit for each place in the chain
-	asked   uint8   // members ever asked
-	pauses  int     // so far, for BUSY and the like
-	misses  int     // attempts without an answer
-	alive   int     // attempts of a write that may still take effect
-	cause   error   // the last obstacle
-	recent  history // the attempts whose answers are taken
+	view    *view         // of the latest attempt
+	route   *route        // to the shard's chain, in that view
+	keys    *wire.Keyring // for the next attempt
+	lane    *lane         // writes: from the first attempt to the end
+	seq     uint64        // the lane's, fixed for this write
+	tried   uint8         // members asked since all had been: one bit for each place in the chain
+	asked   uint8         // members ever asked
+	pauses  int           // so far, for BUSY and the like
+	misses  int           // attempts without an answer
+	alive   int           // attempts of a write that may still take effect
+	cause   error         // the last obstacle
+	recent  history       // the attempts whose answers are taken
 	result  Result
 	err     error
 }
 
 // attempt is one message sent.
 type attempt struct {
-	id    uint64
-	route *route
-	to    *member
-	sent  time.Time
+	id     uint64
+	route  *route
+	to     *member
+	sent   time.Time
+	bundle *bundling // the way, if it shared its datagram with others
 }
 
 // history holds the latest attempts. An answer to an older one is ignored, which is always safe: it is as if lost.
@@ -74,15 +76,39 @@ func (h *history) find(id uint64) *attempt {
 	return nil
 }
 
+// start is what calls that begin together have in common.
+type start struct {
+	now    time.Time
+	until  time.Time // as their context wants it
+	err    error     // of the context
+	booted time.Duration
+}
+
+// start looks at the clocks and the context, once for operations that begin together. The boot time matters if there is a write.
+func (c *Client) start(ctx context.Context, write bool) start {
+	s := start{now: time.Now()}
+	s.until = s.now.Add(c.options.Timeout)
+	if deadline, ok := ctx.Deadline(); ok {
+		s.until = deadline
+	}
+	if err := ctx.Err(); err != nil {
+		s.err = contextError(err)
+	}
+	if write {
+		s.booted = c.bootTime()
+	}
+	return s
+}
+
 // begin readies the call of an operation; an error is one of the arguments.
-func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
+func (k *call) begin(c *Client, op *Op, at *start) error {
 	key, err := op.wireKey()
 	if err != nil {
 		return err
 	}
 	*k = call{
 		client: c, name: op.Key, op: op.kind, key: key, value: op.value, operand: op.operand, from: c.options.ReadFrom,
-		started: time.Now(),
+		started: at.now, until: at.until, booted: at.booted,
 	}
 	if len(op.value) > wire.MaxValueBytes {
 		return k.failed(fmt.Errorf("%w: %d bytes, and the largest has %d", ErrTooLarge, len(op.value), wire.MaxValueBytes))
@@ -92,12 +118,8 @@ func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
 			return k.failed(err)
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return k.failed(contextError(err))
-	}
-	k.until = k.started.Add(c.options.Timeout)
-	if deadline, ok := ctx.Deadline(); ok {
-		k.until = deadline
+	if at.err != nil {
+		return k.failed(at.err)
 	}
 	if !c.keys().May(k.op) {
 		return k.failed(ErrDenied)
@@ -105,7 +127,6 @@ func (k *call) begin(ctx context.Context, c *Client, op *Op) error {
 	k.shard = c.view.Load().shard(key)
 	if k.op.IsWrite() {
 		k.until = earlier(k.until, k.started.Add(wire.MaxRetryS*time.Second)) // W10
-		k.booted = c.bootTime()
 	}
 	if !k.started.Before(k.until) { // the context may learn of its deadline later
 		return k.failed(ErrTimeout)
@@ -128,20 +149,44 @@ func (k *call) option(o *ReadOption) error {
 	return nil
 }
 
-// next encodes the next attempt behind b. It returns false if there must be none; the call has ended then.
+// next encodes the next attempt, which goes alone, behind b. It returns false if there must be none; the call has ended then.
 func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) {
+	place, ok := k.aim()
+	if !ok {
+		return b, nil, false
+	}
+	return k.encode(now, id, place, b), k.route.members[place], true
+}
+
+// aim chooses the place in the chain that the next attempt asks. It returns false if there must be none; the call has ended then.
+func (k *call) aim() (place int, ok bool) {
 	if k.op.IsWrite() && k.recent.n > 0 && k.overslept() {
 		k.expire(ErrTimeout)
-		return b, nil, false
+		return 0, false
 	}
 	k.follow()
 	place, err := k.choosePlace()
+	if k.keys = k.client.keys(); err == nil && !k.keys.May(k.op) { // it might when the call began
+		err = ErrDenied
+	}
 	if err != nil {
 		k.abandon(err)
-		return b, nil, false
+		return 0, false
 	}
-	to := k.route.members[place]
-	m := wire.Message{
+	return place, true
+}
+
+// encode writes an attempt that goes alone to the place aimed at behind b.
+func (k *call) encode(now time.Time, id uint64, place int, b []byte) []byte {
+	var m wire.Message
+	k.fire(now, id, place, nil, &m)
+	b, _ = k.keys.Append(m.Append(b)) // aim asked the keys
+	return b
+}
+
+// fire notes an attempt, which may be in a bundle, and fills in its message.
+func (k *call) fire(now time.Time, id uint64, place int, bundle *bundling, m *wire.Message) {
+	*m = wire.Message{
 		Op: k.op, Flags: k.flags, Shard: k.shard, Epoch: k.route.epoch, Detail: k.bound, Request: id, Key: k.key,
 	}
 	if k.op.IsWrite() {
@@ -152,15 +197,9 @@ func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) 
 		m.Session, m.Seq, m.Operand, m.Value = k.lane.session, k.seq, k.operand, k.value
 		k.alive++
 	}
-	message, err := k.client.keys().Append(m.Append(b))
-	if err != nil { // keys that were there when the call began
-		k.abandon(ErrDenied)
-		return b, nil, false
-	}
 	k.tried |= 1 << place
 	k.asked |= 1 << place
-	k.recent.add(attempt{id, k.route, to, now})
-	return message, to, true
+	k.recent.add(attempt{id, k.route, k.route.members[place], now, bundle})
 }
 
 // follow takes up the client's present map.
@@ -271,8 +310,11 @@ func (k *call) askedNames() string {
 }
 
 // missed notes that the latest attempt stayed without an answer.
-func (k *call) missed() {
+func (k *call) missed(now time.Time) {
 	k.misses++
+	if a := k.recent.latest(); a.bundle != nil {
+		a.bundle.missed(a.sent, now)
+	}
 	if !k.op.IsWrite() { // a write's way is the whole chain
 		k.recent.latest().to.near.missed(k.client.options.Attempt)
 	}

@@ -17,6 +17,7 @@ type Client struct {
 	lanes   lanes
 	sockets sockets
 	ids     atomic.Uint64 // the next request id, without its slot
+	bundles atomic.Uint64 // sent
 
 	bootTime func() time.Duration // see the function
 

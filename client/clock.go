@@ -42,7 +42,7 @@ func (p *pipeline) watch() bool {
 			s.expire(ErrTimeout)
 			ends = p.finish(uint16(i), ends)
 		case s.state == waiting && !now.Before(s.wakeAt):
-			s.missed()
+			s.missed(now)
 			p.congestion.missed(now, p.client.options.Attempt)
 			p.queue(uint16(i))
 		case s.state == pausing && !now.Before(s.wakeAt):

@@ -45,6 +45,7 @@ type view struct {
 	source *Map
 	routes []*route // for each chain of the map
 	nodes  map[string]*member
+	byAddr map[netip.AddrPort]*member
 }
 
 // route is the way to a chain in one epoch.
@@ -53,6 +54,8 @@ type route struct {
 	members []*member // head first
 	serving uint8     // those that answer reads: one bit for each place
 	lost    bool
+
+	bundling bundling // of writes
 }
 
 func (r *route) equal(other *route) bool {
@@ -81,6 +84,8 @@ type member struct {
 	near   nearness
 	reads  estimate // of answers to reads that it was asked, whoever answered
 	writes estimate
+
+	bundling bundling // of reads
 }
 
 // newView compiles a map. Nodes that were known before keep their measurements.
@@ -88,13 +93,15 @@ func newView(m *Map, before *view) (*view, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("the cluster's map: %w", err)
 	}
-	v := &view{source: m, routes: make([]*route, len(m.Chains)), nodes: make(map[string]*member, len(m.Nodes))}
+	v := &view{source: m, routes: make([]*route, len(m.Chains)), nodes: make(map[string]*member, len(m.Nodes)),
+		byAddr: make(map[netip.AddrPort]*member, len(m.Nodes))}
 	for _, n := range m.Nodes {
 		if before != nil && before.nodes[n.Name] != nil && before.nodes[n.Name].addr == n.Addr {
 			v.nodes[n.Name] = before.nodes[n.Name]
 		} else {
 			v.nodes[n.Name] = &member{name: n.Name, addr: n.Addr, udp: net.UDPAddrFromAddrPort(n.Addr)}
 		}
+		v.byAddr[n.Addr] = v.nodes[n.Name]
 	}
 	for i := range m.Chains {
 		c := &m.Chains[i]

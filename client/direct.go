@@ -94,7 +94,8 @@ func (c *Client) run(ctx context.Context, op *Op) (Result, error) {
 		return c.runShared(ctx, op)
 	}
 	defer c.sockets.release(s)
-	if err := s.call.begin(ctx, c, op); err != nil {
+	at := c.start(ctx, op.kind.IsWrite())
+	if err := s.call.begin(c, op, &at); err != nil {
 		return Result{}, err
 	}
 	s.run(ctx)
@@ -142,7 +143,7 @@ func (s *socket) attempt(ctx context.Context, now time.Time) bool {
 			return true
 		case !now.Before(until):
 			if !pausing {
-				k.missed()
+				k.missed(now)
 			}
 			return false
 		case k.overtaken():

@@ -294,7 +294,8 @@ func TestRefusalOfAnOldEpoch(t *testing.T) {
 	c := newClient(t, Options{Cluster: cluster})
 	op := CASOp("k", 1, nil)
 	var k call
-	if err := k.begin(t.Context(), c, &op); err != nil {
+	at := c.start(t.Context(), true)
+	if err := k.begin(c, &op, &at); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()

@@ -17,10 +17,11 @@ const (
 	ignore verdict = iota // wait on
 	done                  // the call has ended: see its result and error
 	later                 // send the next attempt after a pause (see call.pause)
+	again                 // send the next attempt at once
 )
 
 // judge decides what an answer means. It takes an answer only by an attempt's id, that no other attempt of this client
-// ever has, and only from a member of the chain that was asked; an answer counts for the attempt that it names.
+// ever has, and only from who may answer that attempt (see answerer); an answer counts for the attempt that it names.
 //
 // Of a read, any attempt may give the result: whichever node and time it was answered at lie between the call and
 // its return. Of a write, all attempts carry one session and seq, which the chain orders at most once (W2) and answers with
@@ -37,17 +38,23 @@ func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdic
 	if a == nil || m.Key != k.key || m.Shard != k.shard {
 		return ignore
 	}
-	at := a.route.place(from)
-	if at < 0 {
+	node := k.answerer(a, from)
+	if node == nil {
 		return ignore
 	}
-	node := a.route.members[at]
+	if a.bundle != nil {
+		a.bundle.answered()
+	}
 	k.measure(now, a, node, m.Status())
 	latest := a == k.recent.latest()
 	switch status := m.Status(); status {
 	case wire.StatusOk:
 		return k.succeed(now, a, node, m)
 	case wire.StatusBusy:
+		if latest && a.bundle != nil { // perhaps only because it was in a bundle (B3)
+			k.tried = 0
+			return again
+		}
 		if latest {
 			k.cause = fmt.Errorf("%s is %w", node.name, ErrBusy)
 			return later
@@ -71,6 +78,18 @@ func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdic
 		}
 	}
 	return ignore
+}
+
+// answerer is the node that an answer came from if it may answer the attempt: a member of the chain asked. A bundle comes from the node that it
+// went to last, which may be the tail of another chain if there are reads of several in it.
+func (k *call) answerer(a *attempt, from netip.AddrPort) *member {
+	if at := a.route.place(from); at >= 0 {
+		return a.route.members[at]
+	}
+	if a.bundle != nil {
+		return k.view.byAddr[from]
+	}
+	return nil
 }
 
 // succeed takes an OK.

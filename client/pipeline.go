@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ type pipeline struct {
 	client  *Client
 	conn    *net.UDPConn
 	packets *ipv4.PacketConn
-	tokens  chan struct{} // one for each slot in use
+	room    chan struct{} // wakes one who waits for a free slot, and passes it on if there are more
 	toSend  chan struct{} // wakes the sender
 	toWatch chan struct{} // wakes the clock
 	closing chan struct{}
@@ -33,6 +34,7 @@ type pipeline struct {
 	ready      []uint16 // queued slots, in order
 	inFlight   int      // slots that wait for answers
 	congestion congestion
+	replies    replyRoom
 	closed     bool // the goroutines have been told to end
 }
 
@@ -127,7 +129,7 @@ func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 		client:  c,
 		conn:    conn,
 		packets: ipv4.NewPacketConn(conn),
-		tokens:  make(chan struct{}, window),
+		room:    make(chan struct{}, 1),
 		toSend:  make(chan struct{}, 1),
 		toWatch: make(chan struct{}, 1),
 		closing: make(chan struct{}),
@@ -144,36 +146,71 @@ func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 	return p
 }
 
-// submit starts an operation when there is room for it. The sink is told of every end, errors here included.
-func (p *pipeline) submit(ctx context.Context, op *Op, to sink, number int) {
-	select {
-	case p.tokens <- struct{}{}:
-	case <-ctx.Done():
-		to.ended(number, Result{}, contextError(ctx.Err()))
-		return
-	case <-p.closing:
-		to.ended(number, Result{}, ErrClosed)
-		return
+// together is how many operations begin with one look at the clocks, and are ready for the sender at one moment.
+const together = 64
+
+// submit starts operations when there is room for them. The sink is told of every end, errors here included.
+func (p *pipeline) submit(ctx context.Context, ops []Op, to sink) {
+	var slots [together]uint16
+	for first := 0; first < len(ops); {
+		n, err := p.reserve(ctx, slots[:min(together, len(ops)-first)])
+		if err != nil {
+			for ; first < len(ops); first++ {
+				to.ended(first, Result{}, err)
+			}
+			return
+		}
+		p.launch(ctx, ops[first:first+n], slots[:n], to, first)
+		first += n
 	}
-	p.mu.Lock()
-	i := p.free[len(p.free)-1]
-	p.free = p.free[:len(p.free)-1]
-	p.mu.Unlock()
-	s := &p.slots[i] // unused until queued: nobody else looks at it
-	if err := s.call.begin(ctx, p.client, op); err != nil {
+}
+
+// reserve takes free slots, as many as there are but no more than asked for, and waits for at least one.
+func (p *pipeline) reserve(ctx context.Context, slots []uint16) (int, error) {
+	for {
 		p.mu.Lock()
-		p.vacate(i)
+		n := copy(slots, p.free[max(len(p.free)-len(slots), 0):])
+		p.free = p.free[:len(p.free)-n]
+		more := len(p.free) > 0
 		p.mu.Unlock()
-		to.ended(number, Result{}, err)
-		return
+		if n > 0 {
+			if more {
+				wake(p.room)
+			}
+			return n, nil
+		}
+		select {
+		case <-p.room:
+		case <-ctx.Done():
+			return 0, contextError(ctx.Err())
+		case <-p.closing:
+			return 0, ErrClosed
+		}
+	}
+}
+
+// launch begins operations in slots that were reserved for them.
+func (p *pipeline) launch(ctx context.Context, ops []Op, slots []uint16, to sink, first int) {
+	at := p.client.start(ctx, slices.ContainsFunc(ops, func(o Op) bool { return o.kind.IsWrite() }))
+	for n, i := range slots { // unused until queued: nobody else looks at them
+		s := &p.slots[i]
+		if err := s.call.begin(p.client, &ops[n], &at); err != nil {
+			s.call.err = err
+		}
+		s.ctx, s.sink, s.number = ctx, to, first+n
 	}
 	var ends []finished
 	p.mu.Lock()
-	s.ctx, s.sink, s.number = ctx, to, number
-	p.queue(i)
-	if p.closed {
-		s.expire(ErrClosed)
-		ends = p.finish(i, ends)
+	for _, i := range slots {
+		s := &p.slots[i]
+		if s.err == nil && p.closed {
+			s.expire(ErrClosed)
+		}
+		if s.err != nil {
+			ends = p.finish(i, ends)
+		} else {
+			p.queue(i)
+		}
 	}
 	p.mu.Unlock()
 	report(ends)
@@ -205,7 +242,9 @@ func (p *pipeline) vacate(i uint16) {
 	s.ctx, s.sink, s.call = nil, nil, call{}
 	s.use++
 	p.free = append(p.free, i)
-	<-p.tokens
+	if len(p.free) == 1 {
+		wake(p.room)
+	}
 }
 
 // finish takes an ended call out of its slot. The caller holds the lock, and reports when it has let it go.

@@ -43,19 +43,33 @@ type answer struct {
 	message wire.Message
 }
 
-// decode appends a reply, if the datagram is one.
+// decode appends the replies that a datagram carries: it is one, or a bundle of them.
 func decode(c *Client, m *ipv4.Message, answers []answer) []answer {
-	from, ok := m.Addr.(*net.UDPAddr)
+	udp, ok := m.Addr.(*net.UDPAddr)
 	if !ok {
 		return answers
 	}
-	answers = append(answers, answer{})
-	last := &answers[len(answers)-1]
-	if !c.read(m.Buffers[0][:m.N], &last.message) {
+	at := udp.AddrPort()
+	from := netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	datagram := m.Buffers[0][:m.N]
+	if !wire.IsBundle(datagram) || c.keys() != nil { // in clusters with tags there are none
+		return decodeReply(c, datagram, from, answers)
+	}
+	if b := wire.Bundle(datagram); b.Sound() {
+		for i := range b.Count() {
+			if message, ok := b.Message(i); ok {
+				answers = decodeReply(c, message, from, answers)
+			}
+		}
+	}
+	return answers
+}
+
+func decodeReply(c *Client, message []byte, from netip.AddrPort, answers []answer) []answer {
+	answers = append(answers, answer{from: from})
+	if !c.read(message, &answers[len(answers)-1].message) {
 		return answers[:len(answers)-1]
 	}
-	at := from.AddrPort()
-	last.from = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	return answers
 }
 
@@ -73,10 +87,15 @@ func (p *pipeline) deliver(answers []answer, ends []finished) ([]finished, bool)
 		switch s.judge(now, answers[i].from, &answers[i].message) {
 		case done:
 			p.congestion.answered()
+			if s.op == wire.OpRead {
+				p.replies.note(wire.VersionBytes + len(s.result.Value))
+			}
 			ends = p.finish(number, ends)
 		case later:
 			p.move(s, pausing)
 			s.wakeAt = now.Add(s.pause())
+		case again:
+			p.queue(number)
 		}
 	}
 	return ends, len(p.ready) > 0

@@ -3,12 +3,11 @@ package client
 import (
 	"time"
 
-	"golang.org/x/net/ipv4"
-
 	"github.com/netcraq/netcraq/wire"
 )
 
-// sender sends what is ready, as many messages as there are with one system call.
+// sender sends what is ready, as many datagrams as there are with one system call. Messages that are ready at the same moment
+// and go the same way share a datagram; none waits for another.
 func (p *pipeline) sender() {
 	out := newOutgoing()
 	for {
@@ -22,29 +21,12 @@ func (p *pipeline) sender() {
 	}
 }
 
-// outgoing is the sender's room for one system call.
-type outgoing struct {
-	messages [batchMessages]ipv4.Message
-	buffers  [batchMessages][]byte
-	slots    [batchMessages]uint16
-	uses     [batchMessages]uint64
-	n        int
-	ends     []finished
-}
-
-func newOutgoing() *outgoing {
-	out := new(outgoing)
-	for i := range out.messages {
-		out.buffers[i] = make([]byte, 0, wire.MaxDatagramBytes)
-		out.messages[i].Buffers = make([][]byte, 1)
-	}
-	return out
-}
-
 // sendReady sends one batch and returns whether there was one.
 func (p *pipeline) sendReady(out *outgoing) bool {
 	p.mu.Lock()
-	p.encode(out)
+	now := time.Now()
+	p.load(out, now)
+	p.encode(out, now)
 	p.mu.Unlock()
 	report(out.ends)
 	if out.n == 0 {
@@ -54,48 +36,78 @@ func (p *pipeline) sendReady(out *outgoing) bool {
 		n, err := p.packets.WriteBatch(out.messages[sent:out.n], 0)
 		sent += max(n, 0)
 		if err != nil && sent < out.n {
-			p.unsent(out.slots[sent], out.uses[sent], err)
+			p.unsent(&out.parcels[sent], err)
 			sent++
 		}
 	}
 	return true
 }
 
-// encode takes ready slots, as many as may be under way, and writes their next attempts. The caller holds the lock.
-func (p *pipeline) encode(out *outgoing) {
-	out.n, out.ends = 0, out.ends[:0]
-	now, taken := time.Now(), 0
+// load distributes ready slots, as many as may be under way, among datagrams. The caller holds the lock.
+func (p *pipeline) load(out *outgoing, now time.Time) {
+	out.clear()
+	taken := 0
 	for _, i := range p.ready {
-		if out.n == batchMessages || !p.congestion.room(p.inFlight) {
+		if !p.congestion.room(p.inFlight) {
+			break
+		}
+		s := &p.slots[i]
+		if s.state != queued {
+			taken++
+			continue // it ended, and perhaps another operation has the slot
+		}
+		place, ok := s.aim()
+		if ok && !out.add(item{i, uint8(place), s.use}, &s.call, p.replies.bytes(), now) {
 			break
 		}
 		taken++
-		s := &p.slots[i]
-		if s.state != queued {
-			continue // it ended, and perhaps another operation has the slot
-		}
-		message, to, ok := s.next(now, p.client.requestID(i), out.buffers[out.n])
-		if !ok {
+		if ok {
+			p.move(s, waiting)
+		} else {
 			out.ends = p.finish(i, out.ends)
-			continue
 		}
-		p.move(s, waiting)
-		s.wakeAt = now.Add(s.patience())
-		out.messages[out.n].Buffers[0] = message
-		out.messages[out.n].Addr = to.udp
-		out.slots[out.n], out.uses[out.n] = i, s.use
-		out.n++
 	}
 	p.ready = p.ready[:copy(p.ready, p.ready[taken:])]
 }
 
-// unsent has an attempt that did not leave repeated after a pause.
-func (p *pipeline) unsent(i uint16, use uint64, err error) {
+// encode writes the attempts of loaded slots. The caller holds the lock, still the one that it loaded under.
+func (p *pipeline) encode(out *outgoing, now time.Time) {
+	for n := range out.n {
+		d := &out.parcels[n]
+		if len(d.items) > 1 {
+			p.encodeBundle(d, now)
+		} else {
+			i := d.items[0]
+			d.buffer = p.slots[i.slot].encode(now, p.client.requestID(i.slot), int(i.place), d.buffer[:0])
+		}
+		for _, i := range d.items {
+			s := &p.slots[i.slot]
+			s.wakeAt = now.Add(s.patience())
+		}
+		out.messages[n].Buffers[0], out.messages[n].Addr = d.buffer, d.to.udp
+	}
+}
+
+func (p *pipeline) encodeBundle(d *parcel, now time.Time) {
+	p.client.bundles.Add(1)
+	b := wire.NewBundle(d.buffer, len(d.items), d.slotBytes)
+	var m wire.Message
+	for n, i := range d.items {
+		p.slots[i.slot].fire(now, p.client.requestID(i.slot), int(i.place), d.way, &m)
+		b.Put(n, &m) // it fits: the slots are as long as the longest needs
+	}
+	d.buffer = b
+}
+
+// unsent has attempts that did not leave repeated after a pause.
+func (p *pipeline) unsent(d *parcel, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := &p.slots[i]; s.use == use && s.state == waiting {
-		s.call.unsent(err)
-		p.move(s, pausing)
-		s.wakeAt = time.Now().Add(s.pause())
+	for _, item := range d.items {
+		if s := &p.slots[item.slot]; s.use == item.use && s.state == waiting {
+			s.call.unsent(err)
+			p.move(s, pausing)
+			s.wakeAt = time.Now().Add(s.pause())
+		}
 	}
 }

@@ -1,0 +1,106 @@
+package client
+
+import (
+	"slices"
+	"time"
+
+	"golang.org/x/net/ipv4"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// outgoing are the datagrams of one system call, as the sender fills them.
+type outgoing struct {
+	parcels  [batchMessages]parcel
+	messages [batchMessages]ipv4.Message
+	n        int
+	open     []*parcel // the ones that more may join, one for each way
+	ends     []finished
+}
+
+// parcel is one datagram: one attempt alone or, if there are more, a bundle.
+type parcel struct {
+	to        *member
+	chain     *route    // of writes
+	way       *bundling // what is known about bundles there; nil: nothing may join
+	items     []item
+	slotBytes int
+	buffer    []byte
+}
+
+// item is a slot of the pipeline whose attempt is in a parcel.
+type item struct {
+	slot  uint16
+	place uint8 // in the chain, of the node asked
+	use   uint64
+}
+
+func newOutgoing() *outgoing {
+	out := new(outgoing)
+	for i := range out.messages {
+		out.parcels[i].buffer = make([]byte, 0, wire.MaxDatagramBytes)
+		out.messages[i].Buffers = make([][]byte, 1)
+	}
+	return out
+}
+
+func (o *outgoing) clear() {
+	clear(o.ends)
+	o.n, o.open, o.ends = 0, o.open[:0], o.ends[:0]
+}
+
+// add puts an attempt into a parcel. It returns false if that would be one too many. Replies to reads get so many bytes.
+func (o *outgoing) add(i item, k *call, replyBytes int, now time.Time) bool {
+	to, slotBytes := k.route.members[i.place], wire.SlotFor(k.room(replyBytes))
+	at := -1
+	joinable := !k.alone() && wire.SlotsOf(slotBytes) > 1
+	if joinable {
+		at = slices.IndexFunc(o.open, func(d *parcel) bool { return d.goes(to, k) })
+		if at >= 0 && o.open[at].join(i, slotBytes, now) {
+			return true
+		}
+	}
+	if o.n == len(o.parcels) {
+		return false
+	}
+	d := &o.parcels[o.n]
+	o.n++
+	d.to, d.way, d.chain, d.slotBytes, d.items = to, nil, nil, slotBytes, append(d.items[:0], i)
+	if !joinable {
+		return true
+	}
+	d.way = &to.bundling
+	if k.op.IsWrite() {
+		d.way, d.chain = &k.route.bundling, k.route
+	}
+	switch {
+	case !d.way.allowed(now):
+		d.way = nil
+	case at >= 0:
+		o.open[at] = d
+	default:
+		o.open = append(o.open, d)
+	}
+	return true
+}
+
+// goes reports whether a call's first attempt may be in one bundle with those in the parcel: reads of one node, and writes of one chain (B4).
+func (d *parcel) goes(to *member, k *call) bool {
+	if d.to != to || (d.chain != nil) != k.op.IsWrite() {
+		return false
+	}
+	return d.chain == nil || d.chain == k.route || slices.Equal(d.chain.members, k.route.members)
+}
+
+// join makes a place for one more. It returns false if there is none.
+func (d *parcel) join(i item, slotBytes int, now time.Time) bool {
+	slotBytes = max(d.slotBytes, slotBytes)
+	if len(d.items) >= wire.SlotsOf(slotBytes) {
+		return false
+	}
+	if len(d.items) == 1 {
+		d.way.opened(now)
+	}
+	d.items, d.slotBytes = append(d.items, i), slotBytes
+	return true
+}
