@@ -1,13 +1,11 @@
 package figure
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
-	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,40 +24,32 @@ var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap
 		return plot.Short(*v)
 	},
 	"time": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+	"code": code,
 }).Parse(reportText))
 
 // report is what the page shows.
 type report struct {
-	Lines    []line
-	Marked   []line // those that were to reach something
 	Sections []section
 	Missing  []*Spec // of which nothing was tried
-	Met, Of  int
-	Unknown  int // marks of which one side was not measured
+	Score    score
+	Results  int // lines of all figures
 	Machines []string
 	Builds   int // programs that measured
 	Quick    bool
 	At       time.Time
 }
 
-// line is one of the tables at the top.
+// line is one of the tables of results.
 type line struct {
 	Result
-	Wanted, Ratio, State string
+	Wanted, State string
+	Ratio         *float64
 }
 
-// section is one figure.
-type section struct {
-	*Outcome
-	Name, Title, Command, Mode string
-	Source                     Source
-	Picture                    template.HTML
-	Agree, Differ, Remarks     []string
-	CouldNot, Failures         []string
-	Table                      []Row
-	Settings                   []string
-	Circumstances              string
-	Lines                      []line
+// score counts marks.
+type score struct {
+	Met, Of int
+	Unknown int // one side was not measured
 }
 
 // writeReport writes the page of all figures: one file that needs no other.
@@ -71,7 +61,8 @@ func writeReport(w io.Writer, dir string, specs []*Spec, outcomes []*Outcome) er
 		if err != nil {
 			return err
 		}
-		r.Sections, r.Lines = append(r.Sections, s), append(r.Lines, s.Lines...)
+		r.Sections, r.Results = append(r.Sections, s), r.Results+len(s.Lines)
+		r.Score.add(s.Score)
 		r.Quick = r.Quick || o.Header.Quick
 		builds[o.Header.Binary] = true
 		if machine := o.Header.Machine.String(); !slices.Contains(r.Machines, machine) {
@@ -84,93 +75,7 @@ func writeReport(w io.Writer, dir string, specs []*Spec, outcomes []*Outcome) er
 			r.Missing = append(r.Missing, s)
 		}
 	}
-	for _, l := range r.Lines {
-		if l.State != "" {
-			r.Marked = append(r.Marked, l)
-		}
-		switch l.State {
-		case "met":
-			r.Met++
-			r.Of++
-		case "missed":
-			r.Of++
-		case "not measured":
-			r.Unknown++
-		}
-	}
 	return reportTemplate.Execute(w, r)
-}
-
-func newSection(dir string, o *Outcome) (section, error) {
-	s := section{Outcome: o, Name: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source, Mode: o.mode(), Command: Command(o.Spec, o.Header.Quick)}
-	if !o.Empty() {
-		picture, err := os.ReadFile(filepath.Join(dir, o.Spec.Name+".svg"))
-		if err != nil {
-			return s, err
-		}
-		s.Picture = inline(string(picture), o.Spec.Title)
-	}
-	for _, note := range o.notes() {
-		switch note.Verdict {
-		case Agrees:
-			s.Agree = append(s.Agree, note.Text)
-		case Differs:
-			s.Differ = append(s.Differ, note.Text)
-		default:
-			s.Remarks = append(s.Remarks, note.Text)
-		}
-	}
-	for _, u := range o.Unable {
-		s.CouldNot = appendNew(s.CouldNot, join(u.Series, u.Why))
-	}
-	for _, f := range o.Failed {
-		s.Failures = appendNew(s.Failures, join(f.Series, f.Why))
-	}
-	for _, r := range o.results() {
-		s.Lines = append(s.Lines, newLine(r))
-	}
-	s.Table = o.table()
-	s.Circumstances = o.circumstances()
-	if o.End != nil {
-		s.Settings = o.End.Settings
-	}
-	return s, nil
-}
-
-// Command is what makes a figure again.
-func Command(s *Spec, quick bool) string {
-	command := "bin/netcraq bench figure " + s.Name
-	if quick {
-		command += " --quick"
-	}
-	if s.Needs.Root {
-		command = "sudo " + command
-	}
-	return command
-}
-
-// inline makes a picture part of a page: without the declarations of a file, as wide as there is room, with a name for those
-// who cannot see it.
-func inline(svg, name string) template.HTML {
-	if at := strings.Index(svg, "<svg"); at > 0 {
-		svg = svg[at:]
-	}
-	label := fmt.Sprintf(`<svg role="img" aria-label="%s"`, template.HTMLEscapeString(name))
-	return template.HTML(strings.Replace(svg, "<svg", label, 1)) //nolint:gosec // our own drawing
-}
-
-func join(series, why string) string {
-	if series == "" {
-		return why
-	}
-	return series + ": " + why
-}
-
-func appendNew(all []string, text string) []string {
-	if slices.Contains(all, text) {
-		return all
-	}
-	return append(all, text)
 }
 
 func newLine(r Result) line {
@@ -178,7 +83,7 @@ func newLine(r Result) line {
 	if r.Mark == nil {
 		return l
 	}
-	l.Wanted = r.Mark.Wanted()
+	l.Wanted, l.Ratio = r.Mark.Wanted(), r.Mark.Ratio
 	switch {
 	case r.Mark.Ratio == nil:
 		l.State = "not measured"
@@ -187,56 +92,48 @@ func newLine(r Result) line {
 	default:
 		l.State = "missed"
 	}
-	if r.Mark.Ratio != nil {
-		l.Ratio = plot.Short(*r.Mark.Ratio)
-	}
 	return l
 }
 
-// table lists all cells, in the order of the legend.
-func (o *Outcome) table() []Row {
-	var rows []Row
-	for _, s := range o.Spec.Series {
-		for _, x := range o.Xs {
-			for _, metric := range o.metrics(Cell{s.Name, x}) {
-				if spread, ok := o.Spread(s.Name, x, metric); ok {
-					rows = append(rows, Row{s.Name, x, o.Spec.X.Place(x), metric, o.Spec.unit(metric), spread, o.Spec.draws(metric)})
-				}
-			}
+func scoreOf(lines []line) score {
+	var s score
+	for _, l := range lines {
+		switch l.State {
+		case "met":
+			s.Met++
+			s.Of++
+		case "missed":
+			s.Of++
+		case "not measured":
+			s.Unknown++
 		}
 	}
-	return rows
+	return s
 }
 
-// metrics lists what was measured at a cell, that of the panels first.
-func (o *Outcome) metrics(cell Cell) []string {
-	var names []string
-	for _, m := range o.samples[cell] {
-		for metric := range m.Values {
-			names = appendNew(names, metric)
-		}
-	}
-	place := func(metric string) int {
-		at := slices.IndexFunc(o.Spec.Panels, func(p Panel) bool { return p.Metric == metric })
-		if at < 0 {
-			return len(o.Spec.Panels)
-		}
-		return at
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b)) })
-	return names
+func (s *score) add(other score) {
+	s.Met += other.Met
+	s.Of += other.Of
+	s.Unknown += other.Unknown
 }
 
-// circumstances say when and where it was measured, and how quiet it was there.
-func (o *Outcome) circumstances() string {
-	h := o.Header
-	text := fmt.Sprintf("%s. Load before: %.2f", h.Machine, h.Machine.Load[0])
-	if o.End == nil {
-		return text + "; interrupted."
+func (s score) String() string {
+	var parts []string
+	if s.Of > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d met", s.Met, s.Of))
 	}
-	text += fmt.Sprintf(", after: %.2f; %.1f %% of the CPUs' time went to other guests. %d rounds of %v each, in %.0f s", o.End.Load[0], o.End.StealPct, o.Rounds(), o.Spec.plan(h.Quick).Turn, o.End.Seconds)
-	if o.End.TimeUp {
-		text += fmt.Sprintf("; the time was up before all %d rounds", o.Spec.plan(h.Quick).Rounds)
+	if s.Unknown > 0 {
+		parts = append(parts, fmt.Sprintf("%d not measured", s.Unknown))
 	}
-	return text + "."
+	if parts == nil {
+		return "–"
+	}
+	return strings.Join(parts, ", ")
+}
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+// code makes a text part of a page, what stands between backquotes as code.
+func code(text string) template.HTML {
+	return template.HTML(quoted.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>")) //nolint:gosec // escaped
 }

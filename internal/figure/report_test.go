@@ -1,0 +1,101 @@
+package figure
+
+import (
+	"html/template"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pageOf publishes a figure of which one part could not be measured, and one mark neither.
+func pageOf(t *testing.T) string {
+	t.Helper()
+	dir, spec := t.TempDir(), hashSpec(&hashing{fail: func(_ int, cell Cell) error {
+		if cell.Series == "second" {
+			return &Unable{"not installed: run `install <it>`"}
+		}
+		return nil
+	}})
+	whole := spec.Results
+	spec.Results = func(o *Outcome) []Result {
+		ours := o.Median("first", 256, "hashes_per_s")
+		return append(whole(o), Result{Metric: "against itself", Ours: ours, Mark: AtLeast(1, "itself", ours, ours)}, Result{Metric: "alone", Ours: ours})
+	}
+	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Publish(dir, []*Spec{spec}); err != nil {
+		t.Fatal(err)
+	}
+	return read(t, filepath.Join(dir, ReportName))
+}
+
+func TestReportLeadsToItsFigures(t *testing.T) {
+	page := pageOf(t)
+	links := regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(page, -1)
+	if len(links) < 3 {
+		t.Errorf("%d links within the page", len(links))
+	}
+	for _, link := range links {
+		if strings.Count(page, ` id="`+link[1]+`"`) != 1 {
+			t.Errorf("no one place is called %q", link[1])
+		}
+	}
+}
+
+func TestReportSaysWhatIsMissing(t *testing.T) {
+	page := pageOf(t)
+	for _, want := range []string{"<li>second: not installed: run <code>install &lt;it&gt;</code></li>", "1 of 1 met, 1 not measured.", `<td class="n">–</td><td>at least 0.001 × second</td><td class="unknown">not measured</td>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the report has no %q", want)
+		}
+	}
+}
+
+// Every line of a table has a cell for each of its columns.
+func TestTablesAreWhole(t *testing.T) {
+	table, row := regexp.MustCompile(`(?s)<table>.*?</table>`), regexp.MustCompile(`(?s)<tr>.*?</tr>`)
+	tables := table.FindAllString(pageOf(t), -1)
+	if len(tables) != 5 { // figures, marks, all results, the figure's results and numbers
+		t.Errorf("%d tables", len(tables))
+	}
+	for _, text := range tables {
+		rows := row.FindAllString(text, -1)
+		columns := strings.Count(rows[0], "<th") - strings.Count(rows[0], "<thead")
+		for _, r := range rows[1:] {
+			cells := strings.Count(r, "<th") + strings.Count(r, "<td")
+			if strings.Contains(r, `colspan="10"`) {
+				cells += 9
+			}
+			if cells != columns {
+				t.Errorf("%d cells under %d columns: %s", cells, columns, r)
+			}
+		}
+	}
+}
+
+func TestReasonsAreGivenOnce(t *testing.T) {
+	away := "redis is not installed"
+	got := byReason([]Failure{{Cell: Cell{Series: "Redis"}, Why: away}, {Cell: Cell{Series: "Redis", X: 1}, Why: away}, {Why: "no root"}, {Cell: Cell{Series: "Redis, alone"}, Why: away}})
+	if want := []string{"Redis; Redis, alone: " + away, "no root"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestScoreInWords(t *testing.T) {
+	for want, s := range map[string]score{"–": {}, "1 of 2 met": {Met: 1, Of: 2}, "3 not measured": {Unknown: 3}, "0 of 2 met, 1 not measured": {Of: 2, Unknown: 1}} {
+		if got := s.String(); got != want {
+			t.Errorf("%+v: %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestCodeInText(t *testing.T) {
+	for text, want := range map[string]template.HTML{"a < b": "a &lt; b", "run `a & b`, `c`": "run <code>a &amp; b</code>, <code>c</code>", "5` long": "5` long"} {
+		if got := code(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
