@@ -2,6 +2,8 @@ package baseline_test
 
 import (
 	"net/netip"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/baseline"
@@ -38,5 +40,20 @@ func TestVectorsThatAreNotThere(t *testing.T) {
 	}
 	if err := baseline.ReadVectors("netchain.yaml", &into); err == nil {
 		t.Error("fields that nobody knows are read")
+	}
+}
+
+func TestFormatsThatCannotBeRead(t *testing.T) {
+	written := func(message, hex string) []baseline.WrittenFormat[string] {
+		return []baseline.WrittenFormat[string]{{Name: "an odd one", Message: message, Hex: hex}}
+	}
+	number := func(text *string) (int, error) { return strconv.Atoi(*text) }
+	if got, err := baseline.ReadFormats(written("7", "07"), number); err != nil || len(got) != 1 || got[0].Message != 7 || string(got[0].Bytes) != "\a" {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range [][]baseline.WrittenFormat[string]{written("seven", "07"), written("7", "0")} {
+		if _, err := baseline.ReadFormats(bad, number); err == nil || !strings.Contains(err.Error(), "an odd one") {
+			t.Errorf("%v: %v", bad, err)
+		}
 	}
 }

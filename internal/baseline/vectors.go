@@ -2,6 +2,7 @@ package baseline
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -39,6 +40,37 @@ func ReadCases[V, S any](written []V, read func(*V) (Case[S], error)) ([]Case[S]
 		}
 	}
 	return cases, nil
+}
+
+// Format is a message of a protocol and its bytes.
+type Format[M any] struct {
+	Name    string
+	Message M
+	Bytes   []byte
+}
+
+// WrittenFormat is one as it stands in a file, which writes messages as W.
+type WrittenFormat[W any] struct {
+	Name    string
+	Message W
+	Hex     string
+}
+
+// ReadFormats reads the written messages of a file.
+func ReadFormats[W, M any](written []WrittenFormat[W], read func(*W) (M, error)) ([]Format[M], error) {
+	formats := make([]Format[M], len(written))
+	for i := range written {
+		w, f := &written[i], &formats[i]
+		f.Name = w.Name
+		var err error
+		if f.Message, err = read(&w.Message); err != nil {
+			return nil, fmt.Errorf("%s: %w", w.Name, err)
+		}
+		if f.Bytes, err = hex.DecodeString(w.Hex); err != nil {
+			return nil, fmt.Errorf("%s: %w", w.Name, err)
+		}
+	}
+	return formats, nil
 }
 
 // Host is the address of a host by its name in the vectors: n1 is 10.88.0.1 with the port of nodes, c1 is 10.88.1.1, a client,

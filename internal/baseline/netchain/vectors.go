@@ -12,15 +12,8 @@ import (
 
 // vectorFile is spec/baselines/netchain.yaml.
 type vectorFile struct {
-	Formats []vectorFormat
+	Formats []baseline.WrittenFormat[vectorMessage]
 	Cases   []vectorCase
-}
-
-// vectorFormat is one message and its bytes.
-type vectorFormat struct {
-	Name    string
-	Message vectorMessage
-	Hex     string
 }
 
 type vectorCase struct {
@@ -65,13 +58,6 @@ type vectorPacket struct {
 	Cells   map[string]vectorCell // that change
 }
 
-// Format is one message and its bytes.
-type Format struct {
-	Name    string
-	Message Message
-	Bytes   []byte
-}
-
 // Vectors are the written cases.
 func Vectors() ([]baseline.Case[State], error) {
 	var file vectorFile
@@ -82,24 +68,12 @@ func Vectors() ([]baseline.Case[State], error) {
 }
 
 // Formats are the written messages.
-func Formats() ([]Format, error) {
+func Formats() ([]baseline.Format[Message], error) {
 	var file vectorFile
 	if err := baseline.ReadVectors("netchain.yaml", &file); err != nil {
 		return nil, err
 	}
-	var formats []Format
-	for _, f := range file.Formats {
-		m, err := f.Message.message(f.Message.Wide)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
-		b, err := hex.DecodeString(f.Hex)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
-		formats = append(formats, Format{f.Name, m, b})
-	}
-	return formats, nil
+	return baseline.ReadFormats(file.Formats, func(m *vectorMessage) (Message, error) { return m.message(m.Wide) })
 }
 
 func (c *vectorCase) read() (baseline.Case[State], error) {

@@ -10,14 +10,8 @@ import (
 
 // vectorFile is spec/baselines/published.yaml.
 type vectorFile struct {
-	Formats []vectorFormat
+	Formats []baseline.WrittenFormat[vectorMessage]
 	Cases   []vectorCase
-}
-
-type vectorFormat struct {
-	Name    string
-	Message vectorMessage
-	Hex     string
 }
 
 type vectorCase struct {
@@ -51,13 +45,6 @@ type vectorPacket struct {
 	Object  *vectorObject // that of the packet's key, if it changes
 }
 
-// Format is one message and its bytes.
-type Format struct {
-	Name    string
-	Message Message
-	Bytes   []byte
-}
-
 // Vectors are the written cases.
 func Vectors() ([]baseline.Case[State], error) {
 	var file vectorFile
@@ -68,24 +55,12 @@ func Vectors() ([]baseline.Case[State], error) {
 }
 
 // Formats are the written messages.
-func Formats() ([]Format, error) {
+func Formats() ([]baseline.Format[Message], error) {
 	var file vectorFile
 	if err := baseline.ReadVectors("published.yaml", &file); err != nil {
 		return nil, err
 	}
-	var formats []Format
-	for _, f := range file.Formats {
-		m, err := f.Message.message()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
-		b, err := hex.DecodeString(f.Hex)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
-		formats = append(formats, Format{f.Name, m, b})
-	}
-	return formats, nil
+	return baseline.ReadFormats(file.Formats, (*vectorMessage).message)
 }
 
 func (c *vectorCase) read() (baseline.Case[State], error) {
