@@ -84,14 +84,23 @@ func (n *Node) mask() uint32 {
 	return 1<<16 - 1
 }
 
+// Clone is a node in the same state that shares nothing with this one.
+func (n *Node) Clone() *Node { return &Node{n.state.Clone()} }
+
 // Receive takes a packet and appends to out what leaves the node. The node keeps no part of either.
 func (n *Node) Receive(p baseline.Packet, out []baseline.Packet) []baseline.Packet {
+	out, _ = n.Handle(p, out)
+	return out
+}
+
+// Handle is Receive that also says what became of the packet.
+func (n *Node) Handle(p baseline.Packet, out []baseline.Packet) ([]baseline.Packet, Outcome) {
 	sent, outcome := n.receive(p)
 	n.state.Counts[outcome]++
 	if !sent.To.IsValid() {
-		return out
+		return out, outcome
 	}
-	return append(out, sent)
+	return append(out, sent), outcome
 }
 
 // receive returns what leaves the node; the zero packet is nothing. A failure rule of a packet's destination comes first: the

@@ -43,11 +43,20 @@ func (n *Node) Object(key uint32) *Object { return &n.state.Objects[key] }
 // Counts are how many packets had which outcome.
 func (n *Node) Counts() [Outcomes]uint64 { return n.state.Counts }
 
+// Clone is a node in the same state that shares nothing with this one.
+func (n *Node) Clone() *Node { return &Node{n.state.Clone()} }
+
 // Receive takes a packet and appends to out what leaves the node, in order. The node keeps no part of either.
 func (n *Node) Receive(p baseline.Packet, out []baseline.Packet) []baseline.Packet {
+	out, _ = n.Handle(p, out)
+	return out
+}
+
+// Handle is Receive that also says what became of the packet.
+func (n *Node) Handle(p baseline.Packet, out []baseline.Packet) ([]baseline.Packet, Outcome) {
 	out, outcome := n.receive(p, out)
 	n.state.Counts[outcome]++
-	return out
+	return out, outcome
 }
 
 func (n *Node) receive(p baseline.Packet, out []baseline.Packet) ([]baseline.Packet, Outcome) {

@@ -33,15 +33,7 @@ func newNetChain(c *Config) (speaker, error) {
 func (s *netchainSpeaker) clone(traced bool) (speaker, error) {
 	c := &netchainSpeaker{wide: s.wide, traced: traced}
 	for _, n := range s.nodes {
-		state, err := n.State()
-		if err != nil {
-			return nil, err
-		}
-		copied := new(netchain.Node)
-		if err := copied.Load(state); err != nil {
-			return nil, err
-		}
-		c.nodes = append(c.nodes, copied)
+		c.nodes = append(c.nodes, n.Clone())
 	}
 	return c, nil
 }
@@ -67,17 +59,11 @@ func netchainKey(key int) (k netchain.Key) {
 func (s *netchainSpeaker) port() uint16 { return netchain.Port }
 
 func (s *netchainSpeaker) receive(node int, _ time.Duration, p baseline.Packet) ([]baseline.Packet, string) {
+	sent, outcome := s.nodes[node].Handle(p, nil)
 	if !s.traced {
-		return s.nodes[node].Receive(p, nil), ""
+		return sent, ""
 	}
-	before := s.nodes[node].Counts()
-	sent := s.nodes[node].Receive(p, nil)
-	for o, count := range s.nodes[node].Counts() {
-		if count > before[o] {
-			return sent, s.remark(node, p, netchain.Outcome(o))
-		}
-	}
-	return sent, ""
+	return sent, s.remark(node, p, outcome)
 }
 
 func (s *netchainSpeaker) remark(node int, p baseline.Packet, o netchain.Outcome) string {

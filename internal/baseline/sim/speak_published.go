@@ -46,15 +46,7 @@ func newPublished(c *Config) (speaker, error) {
 func (s *publishedSpeaker) clone(traced bool) (speaker, error) {
 	c := &publishedSpeaker{traced: traced}
 	for _, n := range s.nodes {
-		state, err := n.State()
-		if err != nil {
-			return nil, err
-		}
-		copied := new(published.Node)
-		if err := copied.Load(state); err != nil {
-			return nil, err
-		}
-		c.nodes = append(c.nodes, copied)
+		c.nodes = append(c.nodes, n.Clone())
 	}
 	return c, nil
 }
@@ -67,17 +59,11 @@ func publishedValue(text string) (v published.Value) {
 func (s *publishedSpeaker) port() uint16 { return published.Port }
 
 func (s *publishedSpeaker) receive(node int, _ time.Duration, p baseline.Packet) ([]baseline.Packet, string) {
+	sent, outcome := s.nodes[node].Handle(p, nil)
 	if !s.traced {
-		return s.nodes[node].Receive(p, nil), ""
+		return sent, ""
 	}
-	before := s.nodes[node].Counts()
-	sent := s.nodes[node].Receive(p, nil)
-	for o, count := range s.nodes[node].Counts() {
-		if count > before[o] {
-			return sent, s.remark(node, p, published.Outcome(o))
-		}
-	}
-	return sent, ""
+	return sent, s.remark(node, p, outcome)
 }
 
 func (s *publishedSpeaker) remark(node int, p baseline.Packet, o published.Outcome) string {
