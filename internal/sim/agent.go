@@ -23,6 +23,7 @@ type agent struct {
 	wiping  bool
 	copies  map[uint64]*copyJob
 	dirty   []uint64 // by key: the version in which it was dirty at the last look
+	refused []uint64 // by key: the version for which a CAS or ADD was last refused as busy
 }
 
 func (n *node) startAgent() {
@@ -38,7 +39,8 @@ func (n *node) startAgent() {
 	}
 	n.kept = true
 	n.agent = &agent{
-		n: n, member: member, attends: make([]bool, n.w.Controllers), copies: make(map[uint64]*copyJob), dirty: make([]uint64, len(n.w.keys)),
+		n: n, member: member, attends: make([]bool, n.w.Controllers), copies: make(map[uint64]*copyJob),
+		dirty: make([]uint64, len(n.w.keys)), refused: make([]uint64, len(n.w.keys)),
 	}
 	n.w.note(every, every, "%s: its agent starts", n.name)
 	n.agent.hello()
@@ -97,9 +99,31 @@ func (a *agent) settleObject(number int) {
 	config := n.configs[shard]
 	session, writer := n.writer(key, o.Version)
 	if s, ok := chain.Settle(config, shard, key, o, writer, session, n.lane()); ok {
-		n.w.noteMessage("settles with", n.endpoint().addr(), s.To, &s.Message)
-		n.w.send(packet{n.endpoint().addr(), s.To, s.Message.Append(nil)})
+		a.send("settles with", s)
 	}
+}
+
+// busy does what is due for an object when a write was refused as busy, which the plane tells of the second time in a version (W9).
+func (a *agent) busy(key wire.Key) {
+	number := a.n.w.keyNumber(key)
+	if number < 0 {
+		return
+	}
+	o := a.n.seen[number]
+	before := a.refused[number]
+	if a.refused[number] = o.Version; before != o.Version {
+		return
+	}
+	shard := key.Shard(a.n.w.Shards)
+	if s, ok := chain.Probe(a.n.configs[shard], shard, key, o); ok {
+		a.soon(func() { a.send("asks", s) })
+	}
+}
+
+func (a *agent) send(how string, s chain.Send) {
+	n := a.n
+	n.w.noteMessage(how, n.endpoint().addr(), s.To, &s.Message)
+	n.w.send(packet{n.endpoint().addr(), s.To, s.Message.Append(nil)})
 }
 
 // lane is the session that a node uses for writes whose writer it does not know.

@@ -115,6 +115,9 @@ func (n *node) sent(request *wire.Message, p packet) {
 	}
 	n.w.noteMessage("sends to", p.from, p.to, &m)
 	n.w.watch.answered(request, &m)
+	if n.agent != nil && m.Op == wire.OpReply && m.Status() == wire.StatusBusy {
+		n.agent.busy(m.Key)
+	}
 }
 
 // The methods of reconfig.Plane and what else an agent calls, so that the world sees what changes.

@@ -123,7 +123,7 @@ func TestRulesAreNeeded(t *testing.T) {
 		rule string
 		seed uint64
 	}{
-		{"R4", 16}, {"W2", 1}, {"W5", 1}, {"W8", 55}, {"C1", 253}, {"C2", 1}, {"C3", 30}, {"C4", 514}, {"C5", 1},
+		{"R4", 16}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 392}, {"C2", 1}, {"C3", 30}, {"C4", 514}, {"C5", 1},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			without, err := ParseRule(c.rule)
