@@ -56,14 +56,7 @@ func FuzzReceive(f *testing.F) {
 		f.Add(join(update, ack, put, ack, read), place)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, place uint8) {
-		node := chain.New(chain.Options{Shards: 1, CellBytes: 64, MaxObjects: 4, MaxSessions: 4})
-		config := chain.ShardConfig{Epoch: 1, State: chain.Active, Self: int(place) % len(fuzzMembers), Members: fuzzMembers}
-		if err := node.Configure(0, config); err != nil {
-			t.Fatal(err)
-		}
-		if err := node.Grant(0, chain.Forever); err != nil {
-			t.Fatal(err)
-		}
+		node := fuzzNode(t, place, false)
 		before := make(map[wire.Key]chain.Object)
 		for _, m := range split(b) {
 			for _, from := range append([]netip.AddrPort{fuzzClient}, fuzzMembers...) {
@@ -74,6 +67,19 @@ func FuzzReceive(f *testing.F) {
 			}
 		}
 	})
+}
+
+func fuzzNode(t *testing.T, place uint8, relay bool) *chain.Node {
+	t.Helper()
+	node := chain.New(chain.Options{Shards: 1, CellBytes: 64, MaxObjects: 4, MaxSessions: 4, Relay: relay})
+	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Self: int(place) % len(fuzzMembers), Members: fuzzMembers}
+	if err := node.Configure(0, config); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Grant(0, chain.Forever); err != nil {
+		t.Fatal(err)
+	}
+	return node
 }
 
 func checkSent(t *testing.T, s chain.Send) {

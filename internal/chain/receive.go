@@ -15,18 +15,26 @@ type request struct {
 	op      wire.Op        // what the client asked
 	message *wire.Message
 	shard   *shard // nil until the shard is known
+	without Rule   // rules switched off
+	climb   bool   // a tail's ACK travels up the chain (W7)
 	out     []Send
 }
 
 // Receive takes one datagram and appends to out what the node wants sent, in order. now is in nanoseconds on the clock
-// of [Node.Grant]. Values in the result alias the datagram or the node's state: encode them before the next call.
+// of [Node.Grant]. Values in the result alias the datagram or the node's state: encode them before the next call. A
+// datagram for which [wire.IsBundle] is true goes to [Node.ReceiveBundle] instead.
 func (n *Node) Receive(now uint64, from netip.AddrPort, datagram []byte, out []Send) []Send {
 	var m wire.Message
-	r := &request{node: n, now: now, from: from, client: from, message: &m, out: out}
+	r := &request{
+		node: n, now: now, from: from, client: from, message: &m,
+		without: n.options.Without, climb: n.options.Relay, out: out,
+	}
 	outcome := wire.Decode(datagram, &m)
 	switch outcome {
 	case wire.Accepted:
-		outcome = r.admit()
+		if outcome = r.locate(); outcome == wire.Accepted {
+			outcome = r.serve()
+		}
 	case wire.OutcomeBadRequest:
 		r.answer(wire.StatusBadRequest, 0, nil, 0)
 	}
@@ -34,8 +42,8 @@ func (n *Node) Receive(now uint64, from netip.AddrPort, datagram []byte, out []S
 	return r.out
 }
 
-// admit applies A9 and A10: is the shard served here, and may the sender say this?
-func (r *request) admit() wire.Outcome {
+// locate finds the shard, as far as A9 asks whether there is such a shard and key at all.
+func (r *request) locate() wire.Outcome {
 	n, m := r.node, r.message
 	r.op = m.Op
 	switch m.Op {
@@ -52,7 +60,12 @@ func (r *request) admit() wire.Outcome {
 		return r.badRequest()
 	}
 	r.shard = &n.shards[m.Shard]
-	c := &r.shard.config
+	return wire.Accepted
+}
+
+// serve applies the rest of A9, and A10: is the shard served here, and may the sender say this?
+func (r *request) serve() wire.Outcome {
+	c, m := &r.shard.config, r.message
 	if c.State == None {
 		return r.notMine()
 	}
@@ -113,7 +126,7 @@ func (r *request) clean(object *Object) bool {
 
 // permitted is R4: may this node reveal state?
 func (r *request) permitted() bool {
-	return r.shard.config.Readable() && (r.now < r.shard.leaseUntil || r.node.options.Without&R4 != 0)
+	return r.shard.config.Readable() && (r.now < r.shard.leaseUntil || r.without&R4 != 0)
 }
 
 // send queues a message that follows from the received one.

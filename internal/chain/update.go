@@ -37,7 +37,7 @@ func (r *request) ack() wire.Outcome {
 	switch {
 	case object == nil:
 		return wire.OutcomeAhead
-	case r.node.options.Without&W8 != 0:
+	case r.without&W8 != 0:
 		object.Committed = object.Version
 		return wire.OutcomeAcked
 	case r.message.Version > object.Version:

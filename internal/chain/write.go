@@ -30,7 +30,7 @@ func (r *request) write() wire.Outcome {
 		r.answer(wire.StatusFull, 0, nil, 0)
 		return wire.OutcomeFull
 	}
-	if r.node.options.Without&W2 == 0 {
+	if r.without&W2 == 0 {
 		switch {
 		case m.Seq < last.Seq:
 			return wire.OutcomeOldSeq
@@ -76,7 +76,7 @@ func (r *request) order() wire.Outcome {
 
 // unsettled is W5: an object with a write under way, on whose outcome this one would depend.
 func (r *request) unsettled(object *Object) bool {
-	return !r.clean(object) && r.node.options.Without&W5 == 0
+	return !r.clean(object) && r.without&W5 == 0
 }
 
 // matches is the comparison of W4; expecting 0 means expecting no value, never written or deleted.
@@ -183,7 +183,7 @@ func (r *request) commit(object *Object, version uint64, value []byte) {
 		value = nil
 	}
 	c := &r.shard.config
-	if r.node.options.Relay && !c.Head() {
+	if r.climb && !c.Head() {
 		m := *r.message
 		m.Op, m.Version, m.Value = wire.OpRelay, version, value
 		r.send(c.Members[c.Self-1], m)

@@ -1,0 +1,164 @@
+package chain
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// bundle is a received bundle on its way through the slots (B1 to B5).
+type bundle struct {
+	node   *Node
+	now    uint64
+	from   netip.AddrPort
+	slots  wire.Bundle
+	chain  *ShardConfig   // of the first message whose shard is served here (B4); nil before that one
+	client netip.AddrPort // who gets replies
+	most   wire.Op        // what in the slots decides where they go; 0 if nothing does yet
+	member netip.AddrPort // where it goes if most is not a reply
+}
+
+// ReceiveBundle takes a datagram for which [wire.IsBundle] is true and makes of it, in place, what the node wants sent to
+// the address returned; sends is false if that is nothing. now is that of [Node.Receive].
+func (n *Node) ReceiveBundle(now uint64, from netip.AddrPort, datagram wire.Bundle) (to netip.AddrPort, sends bool) {
+	if !datagram.Sound() {
+		n.counters[Counter{wire.OpBundle, wire.OutcomeMalformed}]++
+		return to, false
+	}
+	b := &bundle{node: n, now: now, from: from, slots: datagram, client: from}
+	for i := range datagram.Count() {
+		b.handle(i)
+	}
+	switch b.most {
+	case 0:
+		return to, false
+	case wire.OpReply:
+		return b.client, true
+	}
+	return b.member, true
+}
+
+// handle is B2: the slot gets what becomes of its message.
+func (b *bundle) handle(i int) {
+	encoded, sound := b.slots.Message(i)
+	var m wire.Message
+	switch {
+	case !sound:
+		b.node.counters[Counter{Outcome: wire.OutcomeTruncated}]++
+		b.slots.Clear(i)
+		return
+	case len(encoded) == 0:
+		return
+	case wire.Peek(encoded, &m) && m.Op == wire.OpReply:
+		b.note(&Send{Message: m})
+		return
+	}
+	r := &request{
+		node: b.node, now: b.now, from: b.from, client: b.from, message: &m,
+		// W2 and W5 hold in bundles even where a test does without them: what they concern does not travel so.
+		without: b.node.options.Without &^ (W2 | W5), climb: true,
+	}
+	outcome := wire.Decode(encoded, &m)
+	if outcome == wire.Accepted {
+		outcome = b.admit(r)
+	}
+	b.node.counters[Counter{m.Op, outcome}]++
+	if len(r.out) == 0 || !b.slots.Put(i, &r.out[0].Message) {
+		b.slots.Clear(i)
+		return
+	}
+	b.note(&r.out[0])
+}
+
+// admit is A9 and A10 for a message in a slot, with what B3 and B4 say before anything changes.
+func (b *bundle) admit(r *request) wire.Outcome {
+	m := r.message
+	outcome := r.locate()
+	if r.op != m.Op { // it names its client
+		b.client = r.client
+	}
+	if outcome != wire.Accepted {
+		r.out = nil
+		return outcome
+	}
+	c := &r.shard.config
+	if c.State != None && b.chain == nil {
+		b.chain = c
+	}
+	switch {
+	case c.State == None && m.Op.IsChain():
+		return wire.OutcomeNotMine
+	case !m.Op.IsChain():
+		if b.alone(r) {
+			return r.busy(wire.OutcomeBusy)
+		}
+	case m.Op == wire.OpAck || m.Op == wire.OpProbe:
+		return wire.OutcomeMalformed
+	case !b.fits(c):
+		return wire.OutcomeStranger
+	case m.Op == wire.OpForward && r.op != wire.OpRead, r.op == wire.OpAdd:
+		return wire.OutcomeMalformed
+	case m.Op == wire.OpForward && c.other(b.from) && b.readAlone(r):
+		return r.busy(wire.OutcomeBusy)
+	}
+	return r.serve()
+}
+
+// alone reports whether a client has to ask again with the message outside a bundle (B3, B4).
+func (b *bundle) alone(r *request) bool {
+	switch r.op {
+	case wire.OpRead:
+		return r.shard.config.State == None || r.message.Flags != 0 || b.readAlone(r)
+	case wire.OpAdd:
+		return true
+	}
+	return b.writeAlone(r)
+}
+
+// readAlone: the answer or the FORWARD does not fit the slot, or the FORWARD another chain's bundle.
+func (b *bundle) readAlone(r *request) bool {
+	c := &r.shard.config
+	object := b.node.objects[r.message.Key]
+	switch {
+	case r.permitted() && r.clean(object):
+		return object != nil && !object.absent() && wire.VersionBytes+len(object.Value) > b.slots.Room()
+	case c.Tail():
+		return false // BUSY for a reason of its own
+	}
+	return b.slots.Room() < wire.ChainBytes || !b.fits(c)
+}
+
+// writeAlone: the write is not a new one that the head can order at once. It makes the write's lane.
+func (b *bundle) writeAlone(r *request) bool {
+	n, m, c := b.node, r.message, &r.shard.config
+	if !b.fits(c) || len(m.Value) > n.options.CellBytes || m.Epoch != c.Epoch || c.State != Active || !c.Head() {
+		return true
+	}
+	last, ok := n.lane(r.sessionKey())
+	if !ok || m.Seq <= last.Seq {
+		return !ok || m.Seq == last.Seq
+	}
+	object := n.objects[m.Key]
+	if m.Op == wire.OpCAS && (!r.clean(object) || !matches(object, m.Operand)) {
+		return true
+	}
+	return object == nil && len(n.objects) >= n.options.MaxObjects
+}
+
+// fits is B4: has a shard the same chain as the bundle?
+func (b *bundle) fits(c *ShardConfig) bool {
+	return b.chain != nil && c.Self == b.chain.Self && slices.Equal(c.Members, b.chain.Members)
+}
+
+// rank orders what may stand in the slots by how it decides where they go (B5).
+func rank(op wire.Op) int {
+	return slices.Index([]wire.Op{wire.OpReply, wire.OpRelay, wire.OpForward, wire.OpUpdate}, op)
+}
+
+// note keeps where the bundle goes now that a slot holds s.
+func (b *bundle) note(s *Send) {
+	if b.most == 0 || rank(s.Message.Op) > rank(b.most) {
+		b.most, b.member = s.Message.Op, s.To
+	}
+}
