@@ -1,11 +1,9 @@
 package lab
 
 import (
-	"errors"
-	"os"
-	"strconv"
-
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/priority"
 )
 
 // clientNiceness lets clients, and what a lab starts, run before everything that is not of the real-time class. A lab squeezes
@@ -16,11 +14,5 @@ const clientNiceness = -20
 // RunBeforeOthers lets all of this process run before others on this machine. If the
 // machine does not let it, it stays as it is. Linux keeps a priority for each thread; threads that are started later inherit it.
 func RunBeforeOthers() {
-	threads, _ := os.ReadDir("/proc/self/task")
-	for _, thread := range threads {
-		id, err := strconv.Atoi(thread.Name())
-		if err == nil && errors.Is(unix.Setpriority(unix.PRIO_PROCESS, id, clientNiceness), unix.EACCES) {
-			return
-		}
-	}
+	_ = priority.EachThread(func(id int) error { return unix.Setpriority(unix.PRIO_PROCESS, id, clientNiceness) })
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,35 +61,7 @@ func Raise(class Class) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-	raised := make(map[int]bool)
-	for {
-		before := len(raised)
-		if err := raiseAll(class, raised); err != nil || len(raised) == before { // until no thread is left that one started which had not been raised yet
-			return err
-		}
-	}
-}
-
-// raiseAll raises the threads that there are and have not been raised.
-func raiseAll(class Class, raised map[int]bool) error {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return err
-	}
-	for _, thread := range threads {
-		id, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			return err
-		}
-		if raised[id] {
-			continue
-		}
-		if err := raise(class, id); err != nil && !errors.Is(err, unix.ESRCH) { // a thread may have ended
-			return err
-		}
-		raised[id] = true
-	}
-	return nil
+	return EachThread(func(thread int) error { return raise(class, thread) })
 }
 
 // raise raises a thread. Who was given a place in the real-time class keeps it.

@@ -1,9 +1,8 @@
 package priority
 
 import (
-	"os"
+	"errors"
 	"runtime"
-	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -38,27 +37,54 @@ func threadsAreAlike(t *testing.T, class Class) {
 	if err := Raise(class); err != nil {
 		t.Skip("this user's processes are all of one priority: ", err)
 	}
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
 	type priority struct {
 		policy uint32
 		nice   int32
 	}
 	policies := make(map[priority]int)
-	for _, thread := range threads {
-		id, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if now, err := unix.SchedGetAttr(id, 0); err == nil {
+	err := EachThread(func(id int) error {
+		now, err := unix.SchedGetAttr(id, 0)
+		if err == nil {
 			policies[priority{now.Policy, now.Nice}]++
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if len(policies) != 1 {
 		t.Errorf("threads by policy: %v", policies)
 	}
+}
+
+// TestThreadsOfAWalk: each is visited once, one that is started on the way too; one that ended does not matter, and another error does.
+func TestThreadsOfAWalk(t *testing.T) {
+	visited, stop := make(map[int]int), make(chan struct{})
+	defer close(stop)
+	started := 0
+	err := EachThread(func(id int) error {
+		if visited[id]++; started == 0 {
+			started = lockedThread(stop)
+		}
+		return unix.ESRCH
+	})
+	if err != nil || visited[started] != 1 || visited[unix.Gettid()] > 1 {
+		t.Errorf("visits of threads: %v; %d was started on the way; %v", visited, started, err)
+	}
+	if err := EachThread(func(int) error { return unix.EACCES }); !errors.Is(err, unix.EACCES) {
+		t.Errorf("a refusal is %v", err)
+	}
+}
+
+// lockedThread starts a goroutine that keeps a thread of its own, and returns its id.
+func lockedThread(stop <-chan struct{}) int {
+	id := make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		id <- unix.Gettid()
+		<-stop
+	}()
+	return <-id
 }
 
 func TestUnknownClass(t *testing.T) {
