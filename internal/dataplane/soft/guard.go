@@ -33,6 +33,19 @@ func (p *Plane) admit(from netip.AddrPort, datagram []byte) (message []byte, ok 
 	return message, true
 }
 
+// admitBundle is [Plane.admit] for bundles, which have no tags and no rates (B1).
+func (p *Plane) admitBundle() bool {
+	switch {
+	case p.options.Tags:
+		p.refused[chain.Counter{Outcome: wire.OutcomeBadTag}]++
+	case p.clients.table != nil:
+		p.refused[chain.Counter{Op: wire.OpBundle, Outcome: wire.OutcomeLimited}]++
+	default:
+		return true
+	}
+	return false
+}
+
 // opOf is the op of a message that a node can read at all; the node counts the others.
 func opOf(message []byte) (wire.Op, bool) {
 	var m wire.Message

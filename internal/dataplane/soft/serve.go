@@ -14,7 +14,7 @@ import (
 // pause keeps a socket that fails without being closed (no memory in the kernel) from turning into a busy loop.
 const pause = 10 * time.Millisecond
 
-// packet is an encoded message on its way out; bytes are a part of the batch's buffer.
+// packet is an encoded message or bundle on its way out; bytes are a part of the batch's buffer.
 type packet struct {
 	to         netip.AddrPort
 	start, end int
@@ -53,6 +53,10 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 	b.sends, b.packets, b.buffer = b.sends[:0], b.packets[:0], b.buffer[:0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if wire.IsBundle(datagram) {
+		p.receiveBundle(from, datagram, b)
+		return
+	}
 	message, ok := p.admit(from, datagram)
 	if !ok {
 		return
@@ -69,6 +73,24 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 	}
 	p.follow(message)
 	p.await(now, b.sends)
+}
+
+// receiveBundle is [Plane.receive] for a bundle, which becomes what is sent. The caller holds the lock.
+func (p *Plane) receiveBundle(from netip.AddrPort, bundle wire.Bundle, b *batch) {
+	if !p.admitBundle() {
+		return
+	}
+	to, sends := p.node.ReceiveBundle(dataplane.BootTime(), from, bundle)
+	if !sends {
+		return // nothing changed either
+	}
+	b.buffer = append(b.buffer, bundle...)
+	b.packets = append(b.packets, packet{to, 0, len(b.buffer)})
+	for i := range bundle.Count() {
+		if message, ok := bundle.Message(i); ok {
+			p.follow(message)
+		}
+	}
 }
 
 // follow keeps the set of dirty objects, after a message that may have changed one.
