@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/chain"
@@ -78,13 +79,16 @@ func (t *Reference) Step(b []byte) (Verdict, [][]byte, error) {
 		t.counts[chain.Counter{Outcome: outcome}]++
 		return Drop, nil, nil
 	}
+	if wire.IsBundle(p.Message) {
+		return t.stepBundle(&p)
+	}
 	t.sends = t.node.Receive(referenceNow, p.From, p.Message, t.sends[:0])
 	if len(t.sends) == 0 {
 		return Drop, nil, nil
 	}
 	frames := make([][]byte, 0, len(t.sends))
 	for _, s := range t.sends {
-		sent, err := encode(s, &p)
+		sent, err := wrap(s.To, s.Message.Append(nil), &p)
 		if err != nil {
 			return Sent, nil, err
 		}
@@ -93,16 +97,22 @@ func (t *Reference) Step(b []byte) (Verdict, [][]byte, error) {
 	return Sent, frames, nil
 }
 
-// encode builds the frame that carries s; what goes back to the sender goes by the Ethernet addresses it came with.
-func encode(s chain.Send, received *frame.Packet) ([]byte, error) {
-	if !s.To.Addr().Is4() {
-		return nil, fmt.Errorf("the chain sent to %v, which is not an IPv4 address", s.To)
+func (t *Reference) stepBundle(p *frame.Packet) (Verdict, [][]byte, error) {
+	to, sends := t.node.ReceiveBundle(referenceNow, p.From, p.Message)
+	if !sends {
+		return Drop, nil, nil
 	}
-	p := frame.Packet{
-		SourceMAC: MACOf(Me.Addr()), DestMAC: MACOf(s.To.Addr()),
-		From: Me, To: s.To, Message: s.Message.Append(nil),
+	sent, err := wrap(to, p.Message, p)
+	return Sent, [][]byte{sent}, err
+}
+
+// wrap builds the frame of what the node sends; what goes back to the sender goes by the Ethernet addresses it came with.
+func wrap(to netip.AddrPort, message []byte, received *frame.Packet) ([]byte, error) {
+	if !to.Addr().Is4() {
+		return nil, fmt.Errorf("the chain sent to %v, which is not an IPv4 address", to)
 	}
-	if s.To == received.From {
+	p := frame.Packet{SourceMAC: MACOf(Me.Addr()), DestMAC: MACOf(to.Addr()), From: Me, To: to, Message: message}
+	if to == received.From {
 		p.SourceMAC, p.DestMAC = received.DestMAC, received.SourceMAC
 	}
 	return frame.Append(nil, &p), nil
