@@ -103,8 +103,8 @@ static __noinline __u32 sum_value(struct nq_work *w, __u32 n)
 	return fold(sum);
 }
 
-/* Copies the message into w and sums it; an outcome, or ACCEPTED. */
-static __noinline __u32 load_message(struct xdp_md *ctx, struct nq_work *w, __u32 n)
+/* Copies the message that stands `at` bytes into the frame into w and sums it; an outcome, or ACCEPTED. */
+static __noinline __u32 load_message(struct xdp_md *ctx, __u32 at, struct nq_work *w, __u32 n)
 {
 	__u64 sum;
 
@@ -114,7 +114,7 @@ static __noinline __u32 load_message(struct xdp_md *ctx, struct nq_work *w, __u3
 		return NQ_OUTCOME_TOO_LARGE;
 	if (n < NQ_CHAIN_BYTES)
 		__builtin_memset(w->in_bytes + NQ_BASE_BYTES, 0, NQ_CHAIN_BYTES - NQ_BASE_BYTES);
-	if (bpf_xdp_load_bytes(ctx, NQ_L4_END, w->in_bytes, n))
+	if (bpf_xdp_load_bytes(ctx, at, w->in_bytes, n))
 		return NQ_OUTCOME_TRUNCATED;
 	w->in_bytes[n] = w->in_bytes[n + 1] = w->in_bytes[n + 2] = 0;
 	w->value_bytes = 0;

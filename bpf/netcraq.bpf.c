@@ -9,7 +9,8 @@
  *   fan.h      multicast                  clone.h    of ACKs
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
- *   plain.h    plain writes, in place
+ *   plain.h    plain messages, in place: plain_write.h, plain_read.h, alone.h
+ *   bundle.h   B1 to B5
  *   copy.h     copies between nodes    tag.h     T1 to T4: tags, rates of clients
  */
 #include <linux/bpf.h>
@@ -50,6 +51,14 @@
 #include "update.h"
 
 #include "plain.h"
+
+#include "plain_write.h"
+
+#include "plain_read.h"
+
+#include "alone.h"
+
+#include "bundle.h"
 
 #include "grow.h"
 
@@ -111,7 +120,7 @@ static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 messag
 	w->from_addr = w->client_addr = ip_of(f)->saddr;
 	w->from_port = w->client_port = udp_of(f)->source;
 	w->is_tail = 0;
-	outcome = load_message(ctx, w, message_bytes);
+	outcome = load_message(ctx, NQ_L4_END, w, message_bytes);
 	if (outcome != ACCEPTED)
 		return drop(0, outcome);
 	if (nq_tags && !tag_holds(ctx, w, message_bytes))
@@ -150,6 +159,16 @@ static __always_inline int general(struct xdp_md *ctx, __u32 message_bytes)
 	return action;
 }
 
+/* Bundles are for clusters without tags and nodes that don't limit clients' rates. */
+static __always_inline int several(struct xdp_md *ctx, __u32 message_bytes)
+{
+	if (nq_tags)
+		return drop(0, NQ_OUTCOME_BAD_TAG);
+	if (nq_client_rate)
+		return drop(NQ_OP_BUNDLE, NQ_OUTCOME_LIMITED);
+	return bundle(ctx, message_bytes);
+}
+
 static __always_inline int ingress(struct xdp_md *ctx)
 {
 	__u32 message_bytes = 0;
@@ -180,6 +199,8 @@ static __always_inline int ingress(struct xdp_md *ctx)
 		return drop(0, NQ_OUTCOME_BAD_MAGIC);
 	if (base->version != NQ_WIRE_VERSION)
 		return drop(0, NQ_OUTCOME_BAD_VERSION);
+	if (base->op == NQ_OP_BUNDLE)
+		return several(ctx, message_bytes);
 	if (!nq_tags && !nq_client_rate && !nq_without) {
 		action = plain_alone(ctx, message_bytes);
 		if (action >= 0)

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Plain writes: W2 to W4 at the head, W6 to W8 behind it. */
+#ifndef NQ_PLAIN_WRITE_H
+#define NQ_PLAIN_WRITE_H
+
+/* Stores a value that is not short; 0 if it is longer than a cell. */
+static __noinline int store_long_value(struct xdp_md *ctx, __u32 at, struct nq_object *o, __u32 n)
+{
+	if (!o || n > nq_cell_bytes)
+		return 0;
+	asm volatile("" : "+r"(n)); /* as above */
+	return !n || !bpf_xdp_load_bytes(ctx, at, o->value, n);
+}
+
+/* Stores the value of the message, whose object is locked. */
+static __always_inline int apply_plain(struct plain *p, const __u32 *w, struct nq_object *o, __u64 version)
+{
+	struct nq_load *load = load_of(p->shard);
+	__u32 n = p->value_bytes;
+
+	if (n == SHORT_VALUE_BYTES) {
+		if ((void *)(w + CHAIN_WORDS + SHORT_VALUE_BYTES / 4) > end_of(p->ctx))
+			return 0;
+		*(__u64 *)o->value = long_at(w + CHAIN_WORDS);
+		*(__u64 *)(o->value + 8) = long_at(w + CHAIN_WORDS + 2);
+	} else if (!store_long_value(p->ctx, p->at + NQ_CHAIN_BYTES, o, n)) {
+		return 0;
+	}
+	o->value_sum = fold(p->value_sum);
+	o->value_bytes = p->value_bytes;
+	o->tombstone = p->client_op == NQ_OP_DELETE;
+	o->version = version;
+	o->writes++;
+	if (load)
+		load->writes++;
+	return 1;
+}
+
+static __always_inline void record_plain(struct plain *p, const __u32 *w, struct nq_lane *lane, __u64 seq, __u64 version)
+{
+	lane->seq = seq;
+	lane->version = version;
+	lane->result = 0;
+	lane->key_lo = long_at(w + WORD_KEY + 2);
+	lane->op = p->client_op;
+	lane->status = NQ_STATUS_OK;
+}
+
+/* W3 and W4 with lane and object locked. */
+static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, struct nq_lane *lane, struct nq_object *o,
+						   __u64 seq, int slotted)
+{
+	__u64 version = o->version + 1;
+
+	if (p->op == NQ_OP_CAS) {
+		__u64 expected = bpf_be64_to_cpu(long_at(w + WORD_OPERAND));
+
+		if (o->version != o->committed && !p->live->tail)
+			return ask_alone(p, slotted);
+		if (expected != o->version && (expected || (o->version && !o->tombstone)))
+			return ask_alone(p, slotted);
+	}
+	if (!apply_plain(p, w, o, version))
+		return WAY_NONE;
+	record_plain(p, w, lane, seq, version);
+	count(p->op, NQ_OUTCOME_ORDERED);
+	if (p->live->tail) {
+		o->committed = version;
+		return reply_plain(p, w, NQ_STATUS_OK, version, bpf_htonl(p->c->epoch));
+	}
+	follow_on(p, w, NQ_OP_UPDATE);
+	version = bpf_cpu_to_be64(version);
+	set_word(p, w, WORD_VERSION, version);
+	set_word(p, w, WORD_VERSION + 1, version >> 32);
+	set_word(p, w, WORD_CLIENT + 2, bpf_htonl(0xffff));
+	set_word(p, w, WORD_CLIENT + 3, p->client_addr);
+	set_word(p, w, WORD_PORT, pair(p->client_port, bpf_htons((__u16)p->client_op << 8)));
+	seal_chain(p, w, p->value_bytes);
+	return WAY_AFTER;
+}
+
+/* The head's part with the lane locked: W2, W3. o may be 0. */
+static __always_inline enum way order_plain(struct plain *p, __u32 *w, struct nq_lane *lane, struct nq_object *o,
+					    int slotted)
+{
+	__u64 seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
+	enum way way;
+
+	if (lane->session != long_at(w + WORD_SESSION))
+		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+	if (seq < lane->seq)
+		return drop_plain(p, NQ_OUTCOME_OLD_SEQ);
+	if (seq == lane->seq)
+		return ask_alone(p, slotted);
+	if (!o && p->op == NQ_OP_CAS && long_at(w + WORD_OPERAND))
+		return ask_alone(p, slotted);
+	if (!o)
+		o = new_object(w + WORD_KEY);
+	if (!o)
+		return ask_alone(p, slotted);
+	if (!lock(&o->seq))
+		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+	way = order_plain_locked(p, w, lane, o, seq, slotted);
+	unlock(&o->seq);
+	return way;
+}
+
+static __always_inline struct nq_lane *lane_of(struct plain *p, const __u32 *w)
+{
+	struct nq_lane_key key = {.session = long_at(w + WORD_SESSION), .shard = p->shard};
+	struct nq_lane *lane = bpf_map_lookup_elem(&nq_lanes, &key);
+
+	return lane ? lane : find_lane(&key);
+}
+
+/* A client's write at the head of a working chain. */
+static __always_inline enum way write_plain(struct plain *p, __u32 *w, int slotted)
+{
+	struct nq_object *o;
+	struct nq_lane *lane;
+	enum way way;
+
+	if (p->value_bytes > nq_cell_bytes || w[WORD_EPOCH] != p->live->epoch || p->c->state != NQ_STATE_ACTIVE || p->c->self)
+		return ask_alone(p, slotted);
+	lane = lane_of(p, w);
+	if (!lane)
+		return ask_alone(p, slotted);
+	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY); /* here, because no load of it passes the lock */
+	if (!lock(&lane->lock))
+		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+	way = order_plain(p, w, lane, o, slotted);
+	unlock(&lane->lock);
+	return way;
+}
+
+/* W6 and W7 with lane and object locked. */
+static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, struct nq_lane *lane, struct nq_object *o)
+{
+	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION)), seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
+	__u32 outcome = NQ_OUTCOME_STALE;
+
+	if (version > o->version) {
+		if (!apply_plain(p, w, o, version))
+			return WAY_NONE;
+		outcome = p->live->tail ? NQ_OUTCOME_COMMITTED : NQ_OUTCOME_APPLIED;
+	}
+	if (seq > lane->seq)
+		record_plain(p, w, lane, seq, version);
+	count(p->op, outcome);
+	if (!p->live->tail) {
+		follow_on(p, w, NQ_OP_UPDATE);
+		seal_chain(p, w, p->value_bytes);
+		return WAY_AFTER;
+	}
+	o->committed = o->version;
+	follow_on(p, w, NQ_OP_RELAY);
+	seal_chain(p, w, 0);
+	return WAY_BEFORE;
+}
+
+static __always_inline enum way update_plain(struct plain *p, __u32 *w)
+{
+	struct nq_lane *lane;
+	struct nq_object *o;
+	enum way way;
+
+	if (p->value_bytes > nq_cell_bytes)
+		return drop_plain(p, NQ_OUTCOME_TOO_LARGE);
+	lane = lane_of(p, w);
+	if (!lane)
+		return drop_plain(p, NQ_OUTCOME_FULL);
+	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
+	if (!o)
+		o = new_object(w + WORD_KEY);
+	if (!o)
+		return drop_plain(p, NQ_OUTCOME_FULL);
+	if (!lock(&lane->lock))
+		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+	if (lane->session != long_at(w + WORD_SESSION)) {
+		way = drop_plain(p, NQ_OUTCOME_CONTENDED);
+	} else if (lock(&o->seq)) {
+		way = update_plain_locked(p, w, lane, o);
+		unlock(&o->seq);
+	} else {
+		way = drop_plain(p, NQ_OUTCOME_CONTENDED);
+	}
+	unlock(&lane->lock);
+	return way;
+}
+
+/* W8 for an ACK on its way up. */
+static __always_inline enum way relay_plain(struct plain *p, __u32 *w)
+{
+	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION));
+	__u32 outcome = acknowledge(w + WORD_KEY, version);
+
+	count(p->op, outcome);
+	if (outcome == NQ_OUTCOME_AHEAD || outcome == NQ_OUTCOME_CONTENDED)
+		return WAY_NONE;
+	if (!p->c->self)
+		return reply_plain(p, w, NQ_STATUS_OK, version, bpf_htonl(p->c->epoch));
+	follow_on(p, w, NQ_OP_RELAY);
+	seal_chain(p, w, 0);
+	return WAY_BEFORE;
+}
+
+/* A10 for UPDATE and RELAY, then what they do. */
+static __always_inline enum way from_chain_plain(struct plain *p, __u32 *w)
+{
+	if (w[WORD_EPOCH] != bpf_htonl(p->c->epoch))
+		return drop_plain(p, NQ_OUTCOME_OTHER_EPOCH);
+	if (p->c->state != NQ_STATE_ACTIVE)
+		return drop_plain(p, NQ_OUTCOME_INACTIVE);
+	if (p->op == NQ_OP_UPDATE) {
+		if (!p->c->self || !comes_from(p, p->c->self - 1))
+			return drop_plain(p, NQ_OUTCOME_STRANGER);
+		return update_plain(p, w);
+	}
+	if (p->live->tail || !comes_from(p, p->c->self + 1))
+		return drop_plain(p, NQ_OUTCOME_STRANGER);
+	return relay_plain(p, w);
+}
+
+#endif
