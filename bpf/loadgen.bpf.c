@@ -20,26 +20,29 @@
 
 #include "loadgen_netcraq.h"
 
+#include "loadgen_bundle.h"
+
 #include "loadgen_netchain.h"
 
 #include "loadgen_published.h"
 
-/* Run by BPF_PROG_RUN with live frames, whose buffers come back as the last reader left them. So every byte is written
- * here; and the frame, given at least one byte too long, is cut to its length, because only of a frame that this program
+/* Run by BPF_PROG_RUN with live frames, whose buffers come back as the last reader left them. So every byte that means
+ * something is written here; and the frame, given at least one byte too long, is cut to its length, because only of a frame that this program
  * has changed does the kernel take the length from here, else from what the last reader made of it.
  */
 SEC("xdp")
 int generate(struct xdp_md *ctx)
 {
 	struct tally *tally = own_tally();
-	__u32 position = tally->position;
-	struct wire_key *key = bpf_map_lookup_elem(&keys, &position);
+	struct wire_key *key;
 	__u64 nth = tally->sent;
 	_Bool writing = writes_next(nth);
 
+	if (slots)
+		return generate_bundle(ctx, tally);
+	key = next_key(tally);
 	if (!key)
 		return XDP_ABORTED;
-	tally->position = position + 1 < key_count ? position + 1 : 0;
 	tally->sent++;
 	took_off(nth);
 	switch (dialect) {
@@ -69,6 +72,8 @@ int count(struct xdp_md *ctx)
 	case PUBLISHED:
 		return count_published(own_tally(), udp, data, data_end);
 	}
+	if (slots)
+		return count_bundle(own_tally(), udp, data, data_end);
 	return count_netcraq(own_tally(), udp, data, data_end);
 }
 
@@ -100,6 +105,8 @@ int swap(struct xdp_md *ctx)
 	port = udp->dest;
 	udp->dest = udp->source;
 	udp->source = port;
+	if (slots)
+		return XDP_TX; /* a bundle of answers is as long as one of requests */
 	if (bpf_xdp_adjust_tail(ctx, (int)reply_bytes(write_share == ALL_WRITES) - (int)(data_end - data)))
 		return XDP_ABORTED;
 	return XDP_TX;

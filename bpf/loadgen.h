@@ -35,6 +35,8 @@ volatile const __u64 version_max;    /* newest version that an answer may carry;
 volatile const __u32 tag;            /* of this load, part of every request id */
 volatile const __u16 client_port;    /* network order: the generator's own port; where there are no request ids, the first of WINDOW */
 volatile const __u64 write_share;    /* of the requests, that are writes; out of ALL_WRITES */
+volatile const __u32 slots;	     /* of NETCRAQ: requests of a frame, in a bundle; 0: each frame is one request */
+volatile const __u32 slot_bytes;     /* length of the slots of such a bundle */
 volatile const _Bool only_sizes;     /* count: do the same work, but judge the packet's size only */
 
 /* Why an answer is wrong; keep in step with the names in counters.go. */
@@ -80,6 +82,15 @@ struct {
 static __always_inline struct tally *own_tally(void)
 {
 	return &tallies[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+}
+
+/* The key of the next request. */
+static __always_inline struct wire_key *next_key(struct tally *tally)
+{
+	__u32 position = tally->position;
+
+	tally->position = position + 1 < key_count ? position + 1 : 0;
+	return bpf_map_lookup_elem(&keys, &position);
 }
 
 /* Adds a 64-bit word to an unfolded ones' complement sum. */

@@ -121,13 +121,13 @@ static __always_inline _Bool answers_write(const struct nq_base *base)
 }
 
 /* Judges a REPLY with status OK: 0, or the reasons why it is wrong. */
-static __always_inline __u32 judge(struct nq_base *base, _Bool writing, __u8 *data, __u8 *data_end)
+static __always_inline __u32 judge(struct nq_base *base, _Bool writing, __u8 *data_end)
 {
 	struct nq_version *version = (void *)(base + 1);
 	__u64 *words = (void *)base, sum = 0, got = bpf_be64_to_cpu(version->version);
 	__u32 why = 0;
 
-	if (data + reply_bytes(writing) > data_end)
+	if ((__u8 *)(version + 1) + (writing ? 0 : value_bytes) > data_end)
 		return WHY_SIZE;
 #pragma unroll
 	for (int i = 0; i < NQ_VERSION_BYTES / 8; i++)
@@ -146,27 +146,28 @@ static __always_inline __u32 judge(struct nq_base *base, _Bool writing, __u8 *da
 }
 
 /* Judges by what the other side is expected to do: keeping all differences makes the work the same for both. */
-static __always_inline __u32 judge_fairly(struct tally *tally, struct nq_base *base, __u8 *data, __u8 *data_end,
+static __always_inline __u32 judge_fairly(struct tally *tally, struct nq_base *base, __u32 bytes, __u8 *data_end,
 					  _Bool writing)
 {
-	__u32 why = judge(base, writing, data, data_end);
+	__u32 why = judge(base, writing, data_end);
 
 	tally->differences |= why; /* not all of them count */
 	if (only_sizes)
 		why &= WHY_SIZE;
-	if (data + reply_bytes(writing) != data_end)
+	if (bytes != reply_bytes(writing) - HEADERS_BYTES)
 		why |= WHY_SIZE;
 	return why;
 }
 
-static __always_inline void tally_reply(struct tally *tally, struct nq_base *base, __u8 *data, __u8 *data_end)
+/* Counts an answer of so many bytes. What is no REPLY is judged, and found wrong. */
+static __always_inline void tally_reply(struct tally *tally, struct nq_base *base, __u32 bytes, __u8 *data_end)
 {
 	__u32 why;
 
-	switch (only_sizes ? NQ_STATUS_OK : bpf_ntohs(base->detail)) {
+	switch (only_sizes || base->op != NQ_OP_REPLY ? NQ_STATUS_OK : bpf_ntohs(base->detail)) {
 	case NQ_STATUS_OK:
-		why = answers_write(base) ? judge_fairly(tally, base, data, data_end, 1)
-					  : judge_fairly(tally, base, data, data_end, 0);
+		why = answers_write(base) ? judge_fairly(tally, base, bytes, data_end, 1)
+					  : judge_fairly(tally, base, bytes, data_end, 0);
 		if (!why && base->hops > tally->hops_max)
 			tally->hops_max = base->hops;
 		if (!why)
@@ -187,7 +188,7 @@ static __always_inline int count_netcraq(struct tally *tally, struct udphdr *udp
 {
 	if (data + REPLY_PACKET_BYTES > data_end || udp->dest != client_port)
 		return XDP_PASS;
-	tally_reply(tally, (void *)(udp + 1), data, data_end);
+	tally_reply(tally, (void *)(udp + 1), data_end - (__u8 *)(udp + 1), data_end);
 	return XDP_DROP;
 }
 

@@ -56,8 +56,14 @@ func newBenchReadCommand(out *benchOutput) *cobra.Command {
 	}
 	benchNodeFlags(c, &o.NodeOptions)
 	keysFlag(c, &o.Keys)
+	slotsFlag(c, &o.Slots)
 	turnFlags(c, &o.Seconds, &o.Rounds)
 	return c
+}
+
+// slotsFlag adds the flag that says how many requests travel together.
+func slotsFlag(c *cobra.Command, slots *int) {
+	c.Flags().IntVar(slots, "slots", 1, "netcraq: requests that the client has in one frame, in a bundle; rates are of requests")
 }
 
 // keysFlag adds the flag that says how many objects are under load.
@@ -105,6 +111,7 @@ func newBenchWriteCommand(out *benchOutput) *cobra.Command {
 	keysFlag(c, &o.Keys)
 	turnFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
+	slotsFlag(c, &o.Slots)
 	c.Flags().BoolVar(&o.Relay, "relay", false, "let ACKs travel up the chain one by one instead of cloning them")
 	return c
 }

@@ -17,7 +17,9 @@ func newBenchLineCommand(out *benchOutput) *cobra.Command {
 		Short: "Chains in a line, of this project's protocol and of the papers' two, under the same load",
 		Long: "Chains of nodes in a line, as in the testbed of NetCRAQ's papers: each node has a link to the next, the client one to\n" +
 			"the node where it is attached, and all packets pass through the nodes between. NetChain reads at the tail, NetCRAQ at\n" +
-			"the node where the client is; writes go to the head. With --rate the time that answers take is measured.",
+			"the node where the client is; writes go to the head. With --rate the time that answers take is measured. With --slots\n" +
+			"netcraq's client has several requests in each frame; the papers' protocols have nothing of this kind, so that the\n" +
+			"comparison of like with like is the one without.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Progress = out.progress()
@@ -39,6 +41,7 @@ func newBenchLineCommand(out *benchOutput) *cobra.Command {
 	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "length of every value; 16 for netcraq-published")
 	keysFlag(c, &o.Keys)
 	f.Float64Var(&o.Zipf, "zipf", 0, "exponent of the keys' popularity; 0: in turn")
+	slotsFlag(c, &o.Slots)
 	f.BoolVar(&o.Seq32, "seq32", false, "NetChain with sequence numbers of 32 bits instead of 16")
 	f.BoolVar(&o.Relay, "relay", false, "netcraq: let ACKs travel up the chain one by one instead of cloning them")
 	f.IntVar(&o.Versions, "versions", 0, "cells of an object of netcraq-published (default 8)")

@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"github.com/netcraq/netcraq/internal/baseline/netchain"
 	"github.com/netcraq/netcraq/internal/baseline/published"
@@ -64,7 +65,7 @@ func (d *dialect) addresses() (words [2][listMax]uint32) {
 	return words
 }
 
-// frames are a READ and a write without what the generator adds to each: request id or port, key, session, seq, value.
+// frames are a READ and a write, in a bundle each behind the headers of the whole, without what the generator adds to each: request id or port, key, session, seq, value.
 func (d *dialect) frames(r *request, w way) (read, write []byte) {
 	value := make([]byte, r.valueBytes)
 	to := w.dest
@@ -81,6 +82,10 @@ func (d *dialect) frames(r *request, w way) (read, write []byte) {
 		return w.frame(w.dest, ask.Append(nil)), w.frame(to, put.Append(nil))
 	}
 	ask, put := wire.Message{Op: wire.OpRead, Epoch: epoch}, wire.Message{Op: wire.OpPut, Epoch: epoch, Value: value}
+	if r.bundle.slots > 0 {
+		headers := w.frame(w.dest, wire.NewBundle(nil, r.bundle.slots, r.bundle.slotBytes))[:frame.HeaderBytes]
+		return ask.Append(slices.Clone(headers)), put.Append(slices.Clone(headers))
+	}
 	return w.frame(w.dest, ask.Append(nil)), w.frame(to, put.Append(nil))
 }
 

@@ -48,7 +48,7 @@ func (c Congestion) withDefaults() Congestion {
 	return c
 }
 
-// congestionTries are the offered loads among which the highest is looked for that loses little, in frames a node takes: each
+// congestionTries are the offered loads among which the highest is looked for that loses little, from as many frames as a node takes: each
 // is 0.84 of the one before.
 const congestionTries = 24
 
@@ -61,7 +61,7 @@ func (l *Line) congested(ctx context.Context, w Work, d time.Duration) (LineFigu
 	c := w.Congestion.withDefaults()
 	const trial = 150 * time.Millisecond
 	var f LineFigure
-	offered := c.FramesPerS
+	offered := c.FramesPerS * float64(l.load.requests)
 	for range congestionTries {
 		var err error
 		if f, err = l.underCongestion(ctx, c, offered, trial); err != nil {

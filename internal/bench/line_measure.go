@@ -17,6 +17,7 @@ type Work struct {
 	// Dirty asks for objects that are dirty at all nodes but the tail: each was written while acknowledgements were
 	// withheld. It goes with a WriteShare of 0, since a write that is acknowledged makes its object clean.
 	Dirty       bool
+	Slots       int         // of NetCRAQ: requests of a frame; 0: one. No other protocol has bundles: there it means nothing
 	LossPercent float64     // of the frames on every link; needs LineOptions.Wires
 	Congestion  *Congestion // needs LineOptions.Wires
 }
@@ -34,10 +35,21 @@ func (w *Work) validate(o *LineOptions) error {
 	case (w.LossPercent > 0 || w.Congestion != nil) && !o.Wires:
 		return wrongOption("loss and congestion need a line with wires")
 	}
+	if _, err := w.bundle(o); err != nil {
+		return err
+	}
 	if w.Congestion != nil {
 		return w.Congestion.validate()
 	}
 	return nil
+}
+
+// bundle is how the work's requests travel.
+func (w *Work) bundle(o *LineOptions) (bundle, error) {
+	if o.Protocol != NetCRAQ {
+		return bundle{}, nil
+	}
+	return newBundle(w.Slots, o.ValueBytes, w.WriteShare > 0, w.Dirty)
 }
 
 // LineFigure is what a measurement of a line found.
@@ -60,6 +72,7 @@ type loadKind struct {
 	target     int
 	writeShare float64
 	timing     bool
+	bundle     bundle
 }
 
 // paceKind is what a pace has to be looked for anew for.
@@ -72,6 +85,10 @@ type paceKind struct {
 // use loads the generator for this work, if another is loaded.
 func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	if err := w.validate(&l.options); err != nil {
+		return err
+	}
+	bundle, err := w.bundle(&l.options)
+	if err != nil {
 		return err
 	}
 	if w.WriteShare > 0 {
@@ -89,11 +106,12 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	} else if err := l.makeClean(ctx, w); err != nil {
 		return err
 	}
-	kind := loadKind{w.Target, w.WriteShare, timing}
+	kind := loadKind{w.Target, w.WriteShare, timing, bundle}
 	if l.load == nil || l.loaded != kind {
 		l.unload()
 		r := &request{
 			op: wire.OpRead, writeShare: w.WriteShare, valueBytes: l.options.ValueBytes, keys: l.asked, dialect: l.dialect(), timing: timing,
+			bundle: bundle,
 		}
 		load, err := newLoad(r, l.way(w.Target), l.net.near[w.Target])
 		if err != nil {

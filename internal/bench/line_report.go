@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // LinesOptions say which lines are compared, and at what.
@@ -30,6 +31,7 @@ type LinesResult struct {
 // LineRow is one protocol: medians of rates and times over the rounds, and sums of counts.
 type LineRow struct {
 	Protocol Protocol `json:"protocol"`
+	Slots    int      `json:"slots"` // requests of a frame
 	LineLatency
 	Slowest float64 `json:"slowest_per_s"` // answers a second in the slowest round
 	Fastest float64 `json:"fastest_per_s"`
@@ -69,7 +71,12 @@ func Lines(ctx context.Context, o LinesOptions) (*LinesResult, error) {
 		}
 	}
 	for i, protocol := range o.Protocols {
-		r.Lines = append(r.Lines, lineRow(protocol, figures[i]))
+		row := lineRow(protocol, figures[i])
+		row.Slots = 1
+		if protocol == NetCRAQ {
+			row.Slots = max(o.Slots, 1)
+		}
+		r.Lines = append(r.Lines, row)
 	}
 	return r, nil
 }
@@ -153,7 +160,7 @@ func lineRow(protocol Protocol, rounds []LineLatency) LineRow {
 
 // Table has a row per protocol.
 func (r *LinesResult) Table() ([]string, [][]string) {
-	header := []string{"protocol", "reads/s", "writes/s", "slowest", "fastest", "lost %", "dirty commits", "overflows"}
+	header := []string{"protocol", "a frame", "reads/s", "writes/s", "slowest", "fastest", "lost %", "dirty commits", "overflows"}
 	timed := r.Lines[0].OfferedPerS > 0
 	if timed {
 		header = append(header, "read p50 µs", "p99", "p99.9", "write p50 µs", "p99", "p99.9")
@@ -165,7 +172,7 @@ func (r *LinesResult) Table() ([]string, [][]string) {
 			lost = 100 * float64(x.Lost) / float64(x.Sent)
 		}
 		row := []string{
-			string(x.Protocol), count(x.ReadsPerS), count(x.WritesPerS), count(x.Slowest), count(x.Fastest),
+			string(x.Protocol), fmt.Sprint(x.Slots), count(x.ReadsPerS), count(x.WritesPerS), count(x.Slowest), count(x.Fastest),
 			fmt.Sprintf("%.2f", lost), fmt.Sprint(x.DirtyCommits), fmt.Sprint(x.Overflows),
 		}
 		if timed {
@@ -180,10 +187,13 @@ func (r *LinesResult) Table() ([]string, [][]string) {
 
 // Summary says what was asked.
 func (r *LinesResult) Summary() string {
-	dirty := ""
+	dirty, bundles := "", ""
 	if r.Dirty {
 		dirty = ", all dirty but at the tail"
 	}
-	return fmt.Sprintf("lines of %d nodes, the client at node %d, %.0f %% writes, %d keys of %d bytes%s; medians of %d rounds.\n%v",
-		r.Nodes, r.Target, 100*r.WriteShare, r.Keys, r.ValueBytes, dirty, r.Rounds, r.Machine)
+	if slices.ContainsFunc(r.Lines, func(x LineRow) bool { return x.Slots > 1 }) {
+		bundles = "Rates are of requests, of which a frame has as many as \"a frame\" says; the papers' protocols have one.\n"
+	}
+	return fmt.Sprintf("lines of %d nodes, the client at node %d, %.0f %% writes, %d keys of %d bytes%s; medians of %d rounds.\n%s%v",
+		r.Nodes, r.Target, 100*r.WriteShare, r.Keys, r.ValueBytes, dirty, r.Rounds, bundles, r.Machine)
 }

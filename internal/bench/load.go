@@ -31,6 +31,7 @@ const lanes = 1024
 type load struct {
 	collection *ebpf.Collection
 	frame      []byte // as the generator is given it
+	requests   int    // of a frame
 	from       *port
 	links      []link.Link
 
@@ -71,7 +72,7 @@ func loadPrograms(r *request, w way) (*load, error) {
 		return nil, fmt.Errorf("read the generator's object: %w", err)
 	}
 	read, put := r.dialect.frames(r, w)
-	l := &load{frame: r.longest(read, put), from: w.from}
+	l := &load{frame: r.longest(read, put), requests: max(r.bundle.slots, 1), from: w.from}
 	if err := setConstants(spec, r, read, put, len(l.frame)); err != nil {
 		return nil, err
 	}
@@ -105,6 +106,8 @@ func setConstants(spec *ebpf.CollectionSpec, r *request, read, put []byte, given
 		"lists":        r.dialect.addresses(),
 		"list_counts":  [2]uint32{uint32(len(r.dialect.lists[0])), uint32(len(r.dialect.lists[1]))},
 		"timing":       r.timing,
+		"slots":        uint32(r.bundle.slots),
+		"slot_bytes":   uint32(r.bundle.slotBytes),
 	}
 	return set(spec, constants)
 }
@@ -202,14 +205,14 @@ func attach(program *ebpf.Program, p *port, mode link.XDPAttachFlags) (link.Link
 	return attached, err
 }
 
-// sendBatch is how many packets the kernel sends before it lets the other side work, unless a pace says otherwise.
+// sendBatch is how many frames the kernel sends before it lets the other side work, unless a pace says otherwise.
 const sendBatch = 64
 
-// send sends n requests, batch after batch. The calling thread must be in the namespace of the load's port.
+// send sends n requests, batch of frames after batch; in bundles a few less, so that all are full, but at least one. The calling thread must be in the namespace of the load's port.
 func (l *load) send(n, batch int) error {
 	_, err := l.collection.Programs["generate"].Run(&ebpf.RunOptions{
 		Data:      l.frame,
-		Repeat:    uint32(n),
+		Repeat:    uint32(max(n/l.requests, 1)),
 		BatchSize: uint32(batch),
 		Flags:     unix.BPF_F_TEST_XDP_LIVE_FRAMES,
 		Context:   xdpContext{DataEnd: uint32(len(l.frame)), IngressIfindex: uint32(l.from.index)},

@@ -30,7 +30,7 @@ func (f Figure) tolerable() bool {
 type pace struct {
 	perSecond float64 // at this rate, whatever is answered
 	window    int     // as fast as they are answered: no more than this many without an answer
-	batch     int     // packets that are sent before the other side may work; 0: sendBatch
+	batch     int     // frames that are sent before the other side may work; 0: sendBatch
 	forgiving bool    // requests without an answer may be lost for good: after a while without answers, others take their place
 }
 
@@ -88,7 +88,7 @@ func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally)
 		if p.forgiving && p.window > 0 {
 			written.look(&t, elapsed)
 		}
-		n := p.due(t, elapsed, d)
+		n := p.due(t, l.requests, elapsed, d)
 		if n == 0 {
 			time.Sleep(idle)
 			continue
@@ -126,8 +126,8 @@ func (p pace) batchOr(usual int) int {
 	return usual
 }
 
-// due is how many requests to send next; 0: none yet.
-func (p pace) due(t Tally, elapsed, d time.Duration) int {
+// due is how many requests to send next, so many in a frame; 0: none yet.
+func (p pace) due(t Tally, perFrame int, elapsed, d time.Duration) int {
 	const callTime = 50 * time.Millisecond // of a call at full speed
 	sent := float64(t.Sent)
 	switch {
@@ -138,15 +138,15 @@ func (p pace) due(t Tally, elapsed, d time.Duration) int {
 		return 0
 	case p.perSecond > 0:
 		behind := p.perSecond*elapsed.Seconds() - sent
-		if behind < float64(p.batchOr(sendBatch)) {
+		if behind < float64(p.batchOr(sendBatch)*perFrame) {
 			return 0
 		}
 		return int(behind)
 	}
 	if sent == 0 {
-		return 16 * sendBatch
+		return 16 * sendBatch * perFrame
 	}
-	return max(sendBatch, int(sent/elapsed.Seconds()*min(callTime, d-elapsed).Seconds()))
+	return max(sendBatch*perFrame, int(sent/elapsed.Seconds()*min(callTime, d-elapsed).Seconds()))
 }
 
 // drain waits until all requests since before are answered, or until nothing has come for a while.

@@ -13,6 +13,7 @@ import (
 type ReadOptions struct {
 	NodeOptions
 	Turns
+	Slots    int // requests of a frame; 0: one
 	Progress Progress
 }
 
@@ -29,6 +30,7 @@ type ReadResult struct {
 	Wrong             uint64  `json:"wrong"`
 	Keys              int     `json:"keys"`
 	ValueBytes        int     `json:"value_bytes"`
+	Slots             int     `json:"slots"` // requests of a frame
 	FillS             float64 `json:"fill_s"`
 	Rounds            []Round `json:"rounds"`
 	Machine           Machine `json:"machine"`
@@ -45,6 +47,7 @@ type Round struct {
 type readStage struct {
 	gen, node *host
 	keys      []wire.Key
+	bundle    bundle // how requests travel, but for those that fill the node
 	plane     *node
 	ways      [3]way
 	runners   [3]contestant
@@ -75,11 +78,16 @@ func readAndUsage(ctx context.Context, o ReadOptions) (*ReadResult, dataplane.Us
 	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
 		return nil, dataplane.Usage{}, err
 	}
+	bundled, err := newBundle(o.Slots, o.ValueBytes, false, false)
+	if err != nil {
+		return nil, dataplane.Usage{}, err
+	}
 	s, err := newReadStage(&o.NodeOptions)
 	if err != nil {
 		return nil, dataplane.Usage{}, err
 	}
 	defer s.undo.run()
+	s.bundle = bundled
 	r, err := s.read(ctx, &o)
 	if err != nil {
 		return nil, dataplane.Usage{}, err
@@ -95,7 +103,7 @@ func (s *readStage) read(ctx context.Context, o *ReadOptions) (*ReadResult, erro
 		return nil, err
 	}
 	r := &ReadResult{
-		Subject: s.plane.subject(), Keys: o.Keys, ValueBytes: o.ValueBytes,
+		Subject: s.plane.subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Slots: max(o.Slots, 1),
 		FillS: time.Since(start).Seconds(), Machine: ThisMachine(),
 	}
 	if err := s.prepare(ctx, o.ValueBytes, o.Progress); err != nil {
@@ -156,14 +164,18 @@ func (s *readStage) startNode(o *NodeOptions) error {
 
 // prepare starts the two others, loads the generators and finds each contestant's pace.
 func (s *readStage) prepare(ctx context.Context, valueBytes int, progress Progress) error {
-	server, err := newEchoServer(s.node, s.ways[theSocket].dest, wire.VersionBytes+valueBytes)
+	answerBytes := wire.VersionBytes + valueBytes
+	if s.bundle.slots > 0 {
+		answerBytes = s.bundle.bytes()
+	}
+	server, err := newEchoServer(s.node, s.ways[theSocket].dest, answerBytes)
 	if err != nil {
 		return err
 	}
 	s.undo.add(server.close)
 	for i := range s.runners {
 		r := &request{
-			op: wire.OpRead, valueBytes: valueBytes, versionMax: fillPasses, onlySizes: i != theNode, keys: s.keys,
+			op: wire.OpRead, valueBytes: valueBytes, versionMax: fillPasses, onlySizes: i != theNode, keys: s.keys, bundle: s.bundle,
 		}
 		l, err := newLoad(r, s.ways[i], s.ways[i].from)
 		if err != nil {

@@ -70,7 +70,7 @@ func readRow(name string, reads, swaps, sockets float64) []string {
 
 // Summary names what was compared.
 func (r *ReadResult) Summary() string {
-	return fmt.Sprintf("%d keys of %d bytes on plane %s: %d answers checked, %d wrong, %d lost.\n"+
+	return fmt.Sprintf("%d keys of %d bytes%s, on plane %s: %d answers checked, %d wrong, %d lost.\n"+
 		"swap: an XDP program that sends the same sizes back; socket echo: recvmmsg and sendmmsg on %d threads.\n%v",
-		r.Keys, r.ValueBytes, r.describe(), r.Sent-r.Lost, r.Wrong, r.Lost, r.Machine.CPUs, r.Machine)
+		r.Keys, r.ValueBytes, inFrames(r.Slots), r.describe(), r.Sent-r.Lost, r.Wrong, r.Lost, r.Machine.CPUs, r.Machine)
 }

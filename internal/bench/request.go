@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 
+	"github.com/netcraq/netcraq/internal/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -21,6 +22,7 @@ type request struct {
 	keys       []wire.Key
 	dialect    dialect // the zero value: NetCRAQ
 	timing     bool    // note how long answers take
+	bundle     bundle  // of NetCRAQ; the zero value: each frame is one request
 }
 
 // shareOfWrites is the share as the kernel program takes it: of 2^32.
@@ -35,7 +37,10 @@ func (r *request) shareOfWrites() uint64 {
 // longest is a buffer for the longest frame of the load and one byte more: the generator cuts off what it does not need,
 // and must cut something.
 func (r *request) longest(read, put []byte) []byte {
-	if r.shareOfWrites() == 0 {
+	switch {
+	case r.bundle.slots > 0:
+		return make([]byte, frame.HeaderBytes+r.bundle.bytes()+1)
+	case r.shareOfWrites() == 0:
 		return make([]byte, len(read)+1)
 	}
 	return make([]byte, max(len(read), len(put))+1)

@@ -13,6 +13,7 @@ type WriteOptions struct {
 	NodeOptions
 	Turns
 	Nodes    int
+	Slots    int // requests of a frame; 0: one
 	Progress Progress
 }
 
@@ -28,6 +29,7 @@ type WriteResult struct {
 	Sent            uint64       `json:"sent"`
 	Lost            uint64       `json:"lost"`
 	Wrong           uint64       `json:"wrong"`
+	Slots           int          `json:"slots"` // requests of a frame
 	Keys            int          `json:"keys"`
 	ValueBytes      int          `json:"value_bytes"`
 	Rounds          []WriteRound `json:"rounds"`
@@ -46,17 +48,21 @@ func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
 		return nil, err
 	}
+	bundled, err := newBundle(o.Slots, o.ValueBytes, true, false)
+	if err != nil {
+		return nil, err
+	}
 	m, err := newMesh(o.Nodes, &o.NodeOptions)
 	if err != nil {
 		return nil, err
 	}
 	defer m.undo.run()
-	runners, err := m.writers(&o)
+	runners, err := m.writers(&o, bundled)
 	if err != nil {
 		return nil, err
 	}
 	r := &WriteResult{
-		Nodes: o.Nodes, Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine(),
+		Nodes: o.Nodes, Slots: max(o.Slots, 1), Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine(),
 	}
 	o.Progress.say("writing each of %d keys once", o.Keys)
 	if err := m.countPackets(ctx, runners[0].load, max(o.Keys, packetSample), r); err != nil {
@@ -80,7 +86,7 @@ func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 const packetSample = 10_000
 
 // writers are the chain and the limit, each with its load.
-func (m *mesh) writers(o *WriteOptions) ([]contestant, error) {
+func (m *mesh) writers(o *WriteOptions, bundled bundle) ([]contestant, error) {
 	far, err := m.host()
 	if err != nil {
 		return nil, err
@@ -90,7 +96,7 @@ func (m *mesh) writers(o *WriteOptions) ([]contestant, error) {
 		return nil, err
 	}
 	direct := way{from: near, to: end, dest: netip.AddrPortFrom(end.addr, wire.Port)}
-	put := request{op: wire.OpPut, valueBytes: o.ValueBytes, keys: randomKeys(o.Keys)}
+	put := request{op: wire.OpPut, valueBytes: o.ValueBytes, keys: randomKeys(o.Keys), bundle: bundled}
 	chain, err := newLoad(&put, m.ways[0], m.genPorts()...)
 	if err != nil {
 		return nil, err
@@ -155,7 +161,7 @@ func (r *WriteResult) Table() ([]string, [][]string) {
 
 // Summary says what a write costs on the links.
 func (r *WriteResult) Summary() string {
-	return fmt.Sprintf("chain of %d, %d keys of %d bytes, plane %s: %.2f packets a write on all links (at most %d), answer after %d hops;\n"+
+	return fmt.Sprintf("chain of %d, %d keys of %d bytes%s, plane %s: %.2f packets a write on all links (at most %d), answer after %d hops;\n"+
 		"%d writes, %d wrong, %d lost. swap: one node that only sends a packet of the answer's size back.\n%v",
-		r.Nodes, r.Keys, r.ValueBytes, r.describe(), r.PacketsPerWrite, 2*r.Nodes, r.Hops, r.Sent, r.Wrong, r.Lost, r.Machine)
+		r.Nodes, r.Keys, r.ValueBytes, inFrames(r.Slots), r.describe(), r.PacketsPerWrite, 2*r.Nodes, r.Hops, r.Sent, r.Wrong, r.Lost, r.Machine)
 }

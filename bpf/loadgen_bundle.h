@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The load generator speaks NetCRAQ in bundles: `slots` requests travel in a frame, each with its own key, request id, lane
+ * and checksum, and each answer is judged by itself. All slots of a run have one length, enough for what any message in
+ * them becomes. What stands behind a message in its slot means nothing (B), so it stays as the last reader left it.
+ */
+#ifndef LOADGEN_BUNDLE_H
+#define LOADGEN_BUNDLE_H
+
+#define FIRST_SLOT_AT (HEADERS_BYTES + NQ_BUNDLE_BYTES)
+
+static __always_inline __u32 bundle_frame_bytes(void)
+{
+	return FIRST_SLOT_AT + slots * slot_bytes;
+}
+
+/* The header of every bundle of a run. */
+static __always_inline __u64 bundle_head(void)
+{
+	struct nq_bundle head = {
+		.magic = bpf_htons(NQ_MAGIC), .version = NQ_WIRE_VERSION, .op = NQ_OP_BUNDLE, .count = slots,
+		.slot_bytes = bpf_htons(slot_bytes),
+	};
+
+	return *(__u64 *)&head;
+}
+_Static_assert(sizeof(struct nq_bundle) == sizeof(__u64), "the header of a bundle is a word");
+
+/* A word of a template's message. */
+static __always_inline __u64 message_word(_Bool writing, __u32 i)
+{
+	return *(volatile const __u64 *)((volatile const __u8 *)templates[writing] + HEADERS_BYTES + 8 * i);
+}
+
+static __always_inline void say_length(struct nq_slot *slot, __u32 bytes)
+{
+	slot->length = bpf_htons(bytes);
+	slot->check = ~bpf_htons(bytes);
+}
+
+static __always_inline void put_read(struct nq_slot *slot, const struct wire_key *key, __u64 request)
+{
+	struct nq_base *base = (void *)(slot + 1);
+	__u64 *words = (void *)base;
+
+	say_length(slot, NQ_BASE_BYTES);
+	words[0] = message_word(0, 0);
+	words[1] = message_word(0, 1);
+	finish(base, key, request, template_sum(0));
+}
+_Static_assert(__builtin_offsetof(struct nq_base, request) == 16, "two words stand before what finish writes");
+
+static __always_inline void put_write(struct nq_slot *slot, const struct wire_key *key, __u64 request, __u64 nth, __u32 cpu)
+{
+	struct nq_base *base = (void *)(slot + 1);
+	__u64 *words = (void *)base, sum = template_sum(1);
+
+	say_length(slot, NQ_CHAIN_BYTES + value_bytes);
+#pragma unroll
+	for (int i = 0; i < NQ_CHAIN_BYTES / 8; i++)
+		words[i] = message_word(1, i);
+	sum = write_lane((void *)(base + 1), nth, cpu, sum);
+	sum = write_value((__u8 *)base + NQ_CHAIN_BYTES, key, sum);
+	finish(base, key, request, sum);
+}
+
+static __always_inline int generate_bundle(struct xdp_md *ctx, struct tally *tally)
+{
+	__u32 cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1), bytes = bundle_frame_bytes();
+	__u64 nth = tally->sent;
+	__u8 *data, *data_end;
+
+	if (bpf_xdp_adjust_tail(ctx, (int)bytes - (int)given_bytes))
+		return XDP_ABORTED;
+	data = (void *)(long)ctx->data;
+	data_end = (void *)(long)ctx->data_end;
+	if (data + bytes > data_end)
+		return XDP_ABORTED;
+#pragma unroll
+	for (int i = 0; i < HEADERS_BYTES / 8; i++)
+		((__u64 *)data)[i] = templates[0][i];
+	*(__u16 *)(data + HEADERS_BYTES - 2) = templates[0][HEADERS_BYTES / 8];
+	*(__u64 *)(data + HEADERS_BYTES) = bundle_head();
+	for (__u32 i = 0; i < slots && i < NQ_MAX_SLOTS; i++, nth++) {
+		struct nq_slot *slot = (void *)(data + FIRST_SLOT_AT + i * slot_bytes);
+		struct wire_key *key = next_key(tally);
+		__u32 seq = cpu << CPU_SHIFT | (nth & SEQ_MASK);
+
+		if (!key)
+			return XDP_ABORTED;
+		took_off(nth);
+		if (writes_next(nth))
+			put_write(slot, key, request_id(seq | WRITE_BIT, key->lo), tally->writes++, cpu);
+		else
+			put_read(slot, key, request_id(seq, key->lo));
+	}
+	tally->sent = nth;
+	return XDP_TX;
+}
+
+/* Counts the answer in a slot, if there is one. Where only sizes count, that of the frame has told. */
+static __always_inline void tally_slot(struct tally *tally, struct nq_slot *slot, __u8 *data_end)
+{
+	__u32 bytes = only_sizes ? reply_bytes(write_share == ALL_WRITES) - HEADERS_BYTES : bpf_ntohs(slot->length);
+
+	if (!only_sizes) {
+		if (slot->check != (__u16)~slot->length)
+			return tally_ok(tally, WHY_HEADER, 0);
+		if (!bytes)
+			return;
+		if (bytes < NQ_VERSION_BYTES)
+			return tally_ok(tally, WHY_SIZE, 0);
+	}
+	tally_reply(tally, (void *)(slot + 1), bytes, data_end);
+}
+
+/* Answers travel in the bundle of their requests, whose shape stays as it is. */
+static __always_inline int count_bundle(struct tally *tally, struct udphdr *udp, __u8 *data, __u8 *data_end)
+{
+	__u32 bytes = bundle_frame_bytes();
+
+	if (data + bytes > data_end || udp->dest != client_port)
+		return XDP_PASS;
+	if (data + bytes != data_end) {
+		tally_ok(tally, WHY_SIZE, 0);
+		return XDP_DROP;
+	}
+	if (*(__u64 *)(data + HEADERS_BYTES) != bundle_head()) {
+		tally_ok(tally, WHY_HEADER, 0);
+		return XDP_DROP;
+	}
+	for (__u32 i = 0; i < slots && i < NQ_MAX_SLOTS; i++)
+		tally_slot(tally, (void *)(data + FIRST_SLOT_AT + i * slot_bytes), data_end);
+	return XDP_DROP;
+}
+
+#endif
