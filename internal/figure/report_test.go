@@ -84,6 +84,19 @@ func TestReasonsAreGivenOnce(t *testing.T) {
 	}
 }
 
+func TestLegendIsOfWhatIsDrawn(t *testing.T) {
+	medians, curves := "are medians", "of the first round"
+	for _, test := range []struct {
+		panels        []Panel
+		median, curve bool
+	}{{[]Panel{{}}, true, false}, {[]Panel{{Curve: true}}, false, true}, {[]Panel{{Curve: true}, {Bars: true}}, true, true}} {
+		text := (&Spec{Panels: test.panels}).legend()
+		if strings.Contains(text, medians) != test.median || strings.Contains(text, curves) != test.curve {
+			t.Errorf("%+v: %q", test.panels, text)
+		}
+	}
+}
+
 func TestScoreInWords(t *testing.T) {
 	for want, s := range map[string]score{"–": {}, "1 of 2 met": {Met: 1, Of: 2}, "3 not measured": {Unknown: 3}, "0 of 2 met, 1 not measured": {Of: 2, Unknown: 1}} {
 		if got := s.String(); got != want {

@@ -16,6 +16,7 @@ type section struct {
 	Name, Title, Command, Mode string
 	Source                     Source
 	Picture                    template.HTML
+	Legend                     string // how to read it
 	Agree, Differ, Remarks     []string
 	CouldNot, Failures         []string // with the series that a reason concerns
 	Lines, Marked              []line   // all results; those that were to reach something, and were measured
@@ -26,7 +27,7 @@ type section struct {
 }
 
 func newSection(dir string, o *Outcome) (section, error) {
-	s := section{Outcome: o, Name: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source, Mode: o.mode(), Command: Command(o.Spec, o.Header.Quick)}
+	s := section{Outcome: o, Name: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source, Mode: o.mode(), Command: Command(o.Spec, o.Header.Quick), Legend: o.Spec.legend()}
 	if !o.Empty() {
 		picture, err := os.ReadFile(filepath.Join(dir, o.Spec.Name+".svg"))
 		if err != nil {
@@ -81,6 +82,18 @@ func inline(svg, name string) template.HTML {
 	}
 	label := fmt.Sprintf(`<svg role="img" aria-label="%s"`, template.HTMLEscapeString(name))
 	return template.HTML(strings.Replace(svg, "<svg", label, 1)) //nolint:gosec // our own drawing
+}
+
+// legend says how to read a figure's picture.
+func (s *Spec) legend() string {
+	var parts []string
+	if slices.ContainsFunc(s.Panels, func(p Panel) bool { return !p.Curve }) {
+		parts = append(parts, "Markers and bars are medians; bars of error span the middle half of the rounds, or all if there are fewer than four.")
+	}
+	if slices.ContainsFunc(s.Panels, func(p Panel) bool { return p.Curve }) {
+		parts = append(parts, "Curves over time are those of the first round.")
+	}
+	return strings.Join(append(parts, "Where lines coincide, the last in the legend covers the others."), " ")
 }
 
 // byReason lists why series are missing, every reason once.
