@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 )
 
@@ -27,6 +28,7 @@ func (c *Client) Do(ctx context.Context, ops []Op) []Outcome {
 		return b.outcomes
 	}
 	p.submit(ctx, ops, b)
+	p.send()
 	<-b.done
 	return b.outcomes
 }
@@ -49,12 +51,38 @@ func (c *Client) Start(ctx context.Context, op Op, ended func(Result, error)) {
 		return
 	}
 	p.submit(ctx, []Op{op}, callback(ended))
+	wake(p.toSend)
 }
 
-// runShared is a single operation for which no socket is left.
+// runShared is a single operation that shares the pipeline with others of the same moment.
 func (c *Client) runShared(ctx context.Context, op *Op) (Result, error) {
-	outcomes := c.Do(ctx, []Op{*op})
-	return outcomes[0].Result, outcomes[0].Err
+	p, err := c.pipes.get(c)
+	if err != nil {
+		return Result{}, err
+	}
+	s := singles.Get().(*single)
+	s.op[0] = *op
+	p.submit(ctx, s.op[:], s)
+	wake(p.toSend)
+	<-s.done
+	outcome := s.outcome
+	s.op[0], s.outcome = Op{}, Outcome{}
+	singles.Put(s)
+	return outcome.Result, outcome.Err
+}
+
+// single waits for one operation.
+type single struct {
+	op      [1]Op
+	outcome Outcome
+	done    chan struct{}
+}
+
+var singles = sync.Pool{New: func() any { return &single{done: make(chan struct{}, 1)} }}
+
+func (s *single) ended(_ int, r Result, err error) {
+	s.outcome = Outcome{r, err}
+	s.done <- struct{}{}
 }
 
 // sink is told the end of an operation, by the number under which it was submitted.

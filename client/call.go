@@ -15,6 +15,12 @@ import (
 // call is one operation while it runs: which message to send next, and (in judge.go) what an answer means. It does no
 // I/O, does not lock, and leaves waiting to whoever runs it.
 type call struct {
+	task
+	recent history // the attempts whose answers are taken
+}
+
+// task is a call without its attempts: what every call begins anew.
+type task struct {
 	client  *Client
 	name    string // the user's key
 	op      wire.Op
@@ -76,6 +82,12 @@ func (h *history) find(id uint64) *attempt {
 	return nil
 }
 
+// clear makes the call ready for another operation, and keeps nothing of the caller's alive.
+func (k *call) clear() {
+	k.task = task{}
+	k.recent.n = 0 // which is all that tells of the attempts
+}
+
 // start is what calls that begin together have in common.
 type start struct {
 	now    time.Time
@@ -106,7 +118,8 @@ func (k *call) begin(c *Client, op *Op, at *start) error {
 	if err != nil {
 		return err
 	}
-	*k = call{
+	k.recent.n = 0
+	k.task = task{
 		client: c, name: op.Key, op: op.kind, key: key, value: op.value, operand: op.operand, from: c.options.ReadFrom,
 		started: at.now, until: at.until, booted: at.booted,
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: there is no node %q in the cluster", o.ReadFrom.name)
 	}
 	c := &Client{options: o, bootTime: bootTime, unwatch: func() {}}
+	c.sockets.most = int64(runtime.GOMAXPROCS(0))
 	c.view.Store(v)
 	c.ids.Store(randomID())
 	if o.Follow != nil {

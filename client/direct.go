@@ -6,17 +6,18 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/netcraq/netcraq/wire"
 )
 
-// maxSockets bounds the operations that run each on a socket of its own; more at once share a pipeline.
-const maxSockets = 64
-
 // sockets are the client's own, for one operation at a time each. The socket is not connected, because the tail may answer
 // what another node was asked.
 type sockets struct {
+	most    int64        // operations under way for one to run on a socket of its own
+	running atomic.Int64 // operations under way, those without a socket of their own included
+
 	mu     sync.Mutex
 	idle   []*socket // used last, taken first
 	all    []*socket
@@ -36,7 +37,7 @@ type socket struct {
 	deadline time.Time    // that the connection has
 }
 
-// take returns a socket, or nil if as many as allowed are in use.
+// take returns a socket.
 func (s *sockets) take(o *Options) (*socket, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,9 +49,6 @@ func (s *sockets) take(o *Options) (*socket, error) {
 		s.idle = s.idle[:n-1]
 		return taken, nil
 	}
-	if len(s.all) == maxSockets {
-		return nil, nil
-	}
 	conn, err := listen(o)
 	if err != nil {
 		return nil, err
@@ -61,7 +59,7 @@ func (s *sockets) take(o *Options) (*socket, error) {
 }
 
 func (s *sockets) release(returned *socket) {
-	returned.call = call{} // keeps nothing of the caller's alive
+	returned.call.clear()
 	s.mu.Lock()
 	s.idle = append(s.idle, returned)
 	s.mu.Unlock()
@@ -84,14 +82,16 @@ func listen(o *Options) (*net.UDPConn, error) {
 	return net.ListenUDP("udp4", address)
 }
 
-// run does one operation: on a socket of its own if there is one, else in the pipeline.
+// run does one operation: on a socket of its own while there are few, which is soonest done; else in the pipeline, where those of one moment
+// share datagrams and system calls.
 func (c *Client) run(ctx context.Context, op *Op) (Result, error) {
+	defer c.sockets.running.Add(-1)
+	if c.sockets.running.Add(1) > c.sockets.most {
+		return c.runShared(ctx, op)
+	}
 	s, err := c.sockets.take(&c.options)
 	if err != nil {
 		return Result{}, err
-	}
-	if s == nil {
-		return c.runShared(ctx, op)
 	}
 	defer c.sockets.release(s)
 	at := c.start(ctx, op.kind.IsWrite())

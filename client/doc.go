@@ -18,8 +18,10 @@
 //
 // # Many operations at once
 //
-// A single operation runs on the caller's goroutine over a socket of its own, for latency. [Client.Do] and
-// [Client.Start] send many operations over one socket, for throughput; they don't keep the order of operations.
+// A single operation runs on the caller's goroutine over a socket of its own, for latency. When more callers than CPUs ask at once,
+// and in [Client.Do] and [Client.Start], operations share one socket, for throughput: what waits at the same moment for the same node
+// travels in one datagram, a bundle, and answers come back in bundles. Nothing waits for others to come. To get most, give Do
+// hundreds of operations at a time, or call from many goroutines. The order of operations is not kept.
 //
 // # Built from these
 //

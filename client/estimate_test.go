@@ -61,7 +61,7 @@ func TestAttemptsAdapt(t *testing.T) {
 			}
 		}
 	}
-	k := call{client: c, op: PutOp("", nil).kind, route: c.view.Load().route(0)}
+	k := call{task: task{client: c, op: PutOp("", nil).kind, route: c.view.Load().route(0)}}
 	k.recent.add(attempt{to: k.route.members[0]})
 	before := k.patience()
 	for misses, times := range []time.Duration{1, 1, 2, 4} { // the first may be a lost packet

@@ -28,6 +28,9 @@ type pipeline struct {
 	toWatch chan struct{} // wakes the clock
 	closing chan struct{}
 
+	sending sync.Mutex // the sender's place; taken before mu
+	out     *outgoing  // of whoever has it
+
 	mu         sync.Mutex
 	slots      []slot
 	free       []uint16
@@ -134,6 +137,7 @@ func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 		toWatch: make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		slots:   make([]slot, window),
+		out:     newOutgoing(),
 
 		congestion: newCongestion(window),
 	}
@@ -146,10 +150,11 @@ func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 	return p
 }
 
-// together is how many operations begin with one look at the clocks, and are ready for the sender at one moment.
-const together = 64
+// together is how many operations begin with one look at the clocks, and are ready to be sent at one moment.
+const together = 256
 
-// submit starts operations when there is room for them. The sink is told of every end, errors here included.
+// submit starts operations when there is room for them; the caller sees to it that they are sent. The sink is told of every end,
+// errors here included.
 func (p *pipeline) submit(ctx context.Context, ops []Op, to sink) {
 	var slots [together]uint16
 	for first := 0; first < len(ops); {
@@ -161,7 +166,9 @@ func (p *pipeline) submit(ctx context.Context, ops []Op, to sink) {
 			return
 		}
 		p.launch(ctx, ops[first:first+n], slots[:n], to, first)
-		first += n
+		if first += n; first < len(ops) {
+			p.send()
+		}
 	}
 }
 
@@ -214,7 +221,6 @@ func (p *pipeline) launch(ctx context.Context, ops []Op, slots []uint16, to sink
 	}
 	p.mu.Unlock()
 	report(ends)
-	wake(p.toSend)
 	wake(p.toWatch)
 }
 
@@ -239,7 +245,8 @@ func (p *pipeline) move(s *slot, to state) {
 func (p *pipeline) vacate(i uint16) {
 	s := &p.slots[i]
 	p.move(s, unused)
-	s.ctx, s.sink, s.call = nil, nil, call{}
+	s.ctx, s.sink = nil, nil
+	s.clear()
 	s.use++
 	p.free = append(p.free, i)
 	if len(p.free) == 1 {

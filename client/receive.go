@@ -28,8 +28,8 @@ func (p *pipeline) receiver() {
 		for i := range max(n, 0) {
 			answers = decode(p.client, &messages[i], answers)
 		}
-		ends, again := p.deliver(answers, ends)
-		if again {
+		var again bool
+		if ends, again = p.deliver(answers, ends); again {
 			wake(p.toSend)
 		}
 		report(ends)

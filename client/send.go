@@ -1,37 +1,58 @@
 package client
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/netcraq/netcraq/wire"
 )
 
-// sender sends what is ready, as many datagrams as there are with one system call. Messages that are ready at the same moment
-// and go the same way share a datagram; none waits for another.
+// sender sends for those who do not do it themselves. It lets goroutines that are ready to run go first: perhaps they have
+// something to send too.
 func (p *pipeline) sender() {
-	out := newOutgoing()
 	for {
 		select {
 		case <-p.toSend:
 		case <-p.closing:
 			return
 		}
-		for p.sendReady(out) {
-		}
+		runtime.Gosched()
+		p.send()
 	}
 }
 
-// sendReady sends one batch and returns whether there was one.
-func (p *pipeline) sendReady(out *outgoing) bool {
+// inOneGo is how many system calls one caller makes for others at most.
+const inOneGo = 8
+
+// send sends what is ready, as many datagrams as there are with one system call, unless somebody is doing it: who finds the
+// sender's place taken leaves its messages to the one who has it. Messages that are ready at the same moment and go the
+// same way share a datagram; none waits for another.
+func (p *pipeline) send() {
+	for range inOneGo {
+		if !p.waiting() || !p.sending.TryLock() {
+			return
+		}
+		p.sendReady(p.out)
+		p.sending.Unlock()
+	}
+	wake(p.toSend)
+}
+
+// waiting reports whether something could be sent.
+func (p *pipeline) waiting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ready) > 0 && p.congestion.room(p.inFlight)
+}
+
+// sendReady sends one batch. The caller has the sender's place.
+func (p *pipeline) sendReady(out *outgoing) {
 	p.mu.Lock()
 	now := time.Now()
 	p.load(out, now)
 	p.encode(out, now)
 	p.mu.Unlock()
 	report(out.ends)
-	if out.n == 0 {
-		return len(out.ends) > 0
-	}
 	for sent := 0; sent < out.n; {
 		n, err := p.packets.WriteBatch(out.messages[sent:out.n], 0)
 		sent += max(n, 0)
@@ -40,7 +61,6 @@ func (p *pipeline) sendReady(out *outgoing) bool {
 			sent++
 		}
 	}
-	return true
 }
 
 // load distributes ready slots, as many as may be under way, among datagrams. The caller holds the lock.
