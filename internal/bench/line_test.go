@@ -48,6 +48,40 @@ func TestLineAnswers(t *testing.T) {
 	}
 }
 
+// TestLineAnswersBundles asks a line for all kinds of work with several requests in each frame, among them as many as fit.
+func TestLineAnswersBundles(t *testing.T) {
+	for _, nodes := range []int{1, 4} {
+		l := openLineForTest(t, LineOptions{Protocol: NetCRAQ, Nodes: nodes, Keys: 100})
+		for _, w := range []Work{
+			{Slots: MostReads(16)}, {Target: nodes - 1, Slots: 2}, {WriteShare: 1, Slots: MostWrites(16)}, {WriteShare: 0.25, Slots: 5},
+			{Dirty: true, Slots: 14}, {Dirty: true, Target: nodes - 1, Slots: 14}, {},
+		} {
+			f, err := l.Throughput(t.Context(), w, lineTurn)
+			if err != nil {
+				t.Fatalf("%+v: %v", w, err)
+			}
+			t.Logf("%+v: %+v", w, f)
+			if f.Answered == 0 || f.Lost > f.Sent/100 || f.Sent%uint64(max(w.Slots, 1)) != 0 || f.WritesPerS > 0 != (w.WriteShare > 0) {
+				t.Errorf("%+v: %+v", w, f)
+			}
+		}
+	}
+}
+
+// TestLineBundlesLatency expects every answer's time, at the load that was asked for.
+func TestLineBundlesLatency(t *testing.T) {
+	const perSecond = 50_000
+	l := openLineForTest(t, LineOptions{Protocol: NetCRAQ, Nodes: 3, Keys: 100})
+	f, err := l.Latency(t.Context(), Work{WriteShare: 0.5, Slots: 10}, perSecond, 3*lineTurn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", f)
+	if f.Lost > 0 || f.Read.Count+f.Write.Count != f.Answered || float64(f.Sent) > 1.1*perSecond*f.LoadS {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestLineLatency expects that a chain that has little to do answers all, and that the far tail of the times is no shorter
 // than their middle.
 func TestLineLatency(t *testing.T) {

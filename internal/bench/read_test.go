@@ -3,14 +3,21 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 )
 
 // TestRead runs the whole benchmark for a moment, on the plane that every kernel has.
 func TestRead(t *testing.T) {
+	for _, slots := range []int{0, 7} {
+		t.Run(fmt.Sprint(slots), func(t *testing.T) { readOnSockets(t, slots) })
+	}
+}
+
+func readOnSockets(t *testing.T, slots int) {
 	needRoot(t)
 	r, err := Read(t.Context(), ReadOptions{
-		NodeOptions: NodeOptions{Plane: "soft", Keys: 100, ValueBytes: 16}, Turns: Turns{Seconds: 0.4, Rounds: 2},
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 100, ValueBytes: 16}, Turns: Turns{Seconds: 0.4, Rounds: 2}, Slots: slots,
 	})
 	if err != nil {
 		t.Fatal(err)
