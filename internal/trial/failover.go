@@ -264,7 +264,7 @@ func (f *failover) panel(bin, from, to time.Duration) plot.Panel {
 	}
 	return plot.Panel{
 		Title: fmt.Sprintf("%s, %s lost, bins of %v", title, f.place, bin),
-		Lines: []plot.Line{line("reads", slices.Concat(f.steady, f.nearest)), line("writes", f.writers)},
+		Lines: []plot.Line{line("reads", f.nearest), line("writes", f.writers)},
 		Spans: []plot.Span{
 			{Name: "repair", From: (f.noticed - f.failed).Seconds(), To: min(f.repaired-f.failed, to).Seconds()},
 			{Name: "failure"},

@@ -17,24 +17,7 @@ import (
 // a version, not sooner than AwaitAfter after it or after the last time, and not of a version that goes its way.
 func TestAwaited(t *testing.T) {
 	needRoot(t)
-	m, err := NewMachine()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	if err := m.Reset(chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 4, MaxSessions: 4}); err != nil {
-		t.Fatal(err)
-	}
-	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me, at(3)}}
-	state := conformance.State{Shards: map[uint16]conformance.Shard{0: {Config: config, Lease: dataplane.Forever}}}
-	if err := m.Load(state); err != nil {
-		t.Fatal(err)
-	}
-	ring, err := ringbuf.NewReader(m.objects.Awaited)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ring.Close()
+	m, ring := machineThatTells(t)
 	key := wire.Key{Hi: 1, Lo: 2}
 	now, request, seq := caseNow, uint64(0), uint64(0)
 	step := func(message wire.Message, from netip.AddrPort) {
@@ -87,4 +70,28 @@ func TestAwaited(t *testing.T) {
 	if !told(wire.OpCAS, 2*dataplane.AwaitAfter) {
 		t.Error("not told of the newer version")
 	}
+}
+
+// machineThatTells is a head of two, and the ring in which it tells of what is awaited.
+func machineThatTells(t *testing.T) (*Machine, *ringbuf.Reader) {
+	t.Helper()
+	m, err := NewMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	if err := m.Reset(chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 4, MaxSessions: 4}); err != nil {
+		t.Fatal(err)
+	}
+	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me, at(3)}}
+	state := conformance.State{Shards: map[uint16]conformance.Shard{0: {Config: config, Lease: dataplane.Forever}}}
+	if err := m.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := ringbuf.NewReader(m.objects.Awaited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ring.Close() })
+	return m, ring
 }

@@ -149,10 +149,10 @@ func failoverNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	pause := func(series string, x float64) *float64 { return o.Median(series, x, "repair_write_pause_ms") }
 	if one, many := pause("NetChain", onePart), pause("NetChain", manyParts); one != nil && many != nil {
-		notes = append(notes, say(verdict(*many < *one/3), "NetChain: the repair makes a writer wait for up to %s ms with 1 group, %s ms with 100 (the paper: groups keep most of the service).", number(*one), number(*many)))
+		notes = append(notes, say(verdict(*many < *one/3), "NetChain: the repair makes a writer wait for up to %.0f ms with 1 group, %.0f ms with 100 (the paper: groups keep most of the service).", *one, *many))
 	}
 	if ours, theirs := pause("NetCRAQ", onePart), pause("NetChain", onePart); ours != nil && theirs != nil {
-		notes = append(notes, say(figure.Remark, "While its repair copies, NetCRAQ keeps writing: a writer waits for up to %s ms, where NetChain with 1 group waits for %s ms.", number(*ours), number(*theirs)))
+		notes = append(notes, say(figure.Remark, "While its repair copies, NetCRAQ keeps writing: a writer waits for up to %.0f ms, where NetChain with 1 group waits for %.0f ms.", *ours, *theirs))
 	}
 	slower := slices.DeleteFunc(slices.Clone(o.Xs), func(x float64) bool {
 		ratio := figure.Ratio(o.Median("NetCRAQ", x, "write_gap_ms"), o.Median("NetChain", x, "write_gap_ms"))
