@@ -18,7 +18,8 @@ type Client struct {
 	lanes   lanes
 	sockets sockets
 	ids     atomic.Uint64 // the next request id, without its slot
-	bundles atomic.Uint64 // sent
+	bundles atomic.Uint64 // see Traffic
+	bundled atomic.Uint64
 
 	bootTime func() time.Duration // see the function
 
@@ -44,7 +45,7 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: there is no node %q in the cluster", o.ReadFrom.name)
 	}
 	c := &Client{options: o, bootTime: bootTime, unwatch: func() {}}
-	c.sockets.most = int64(runtime.GOMAXPROCS(0))
+	c.sockets.most = int64(min(runtime.GOMAXPROCS(0), maxSockets))
 	c.view.Store(v)
 	c.ids.Store(randomID())
 	if o.Follow != nil {
@@ -102,6 +103,15 @@ func (c *Client) Locate(key string) (Location, error) {
 
 // Map is the client's present map. It must not be changed.
 func (c *Client) Map() *Map { return c.view.Load().source }
+
+// Traffic is what a client has sent and received.
+type Traffic struct {
+	Bundles uint64 // datagrams sent with several requests in them
+	Bundled uint64 // answers to such requests
+}
+
+// Traffic counts since the client was made.
+func (c *Client) Traffic() Traffic { return Traffic{c.bundles.Load(), c.bundled.Load()} }
 
 // requestID gives one attempt an id that no other attempt of this client has, and that another client has with
 // negligible probability: a random start, counted up. The low bits name a slot of a pipeline.

@@ -12,6 +12,10 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
+// maxSockets is how many operations may run each on a socket of its own, however many CPUs there are: more at once gain from
+// sharing datagrams.
+const maxSockets = 4
+
 // sockets are the client's own, for one operation at a time each. The socket is not connected, because the tail may answer
 // what another node was asked.
 type sockets struct {

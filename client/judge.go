@@ -44,6 +44,7 @@ func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdic
 	}
 	if a.bundle != nil {
 		a.bundle.answered()
+		k.client.bundled.Add(1)
 	}
 	k.measure(now, a, node, m.Status())
 	latest := a == k.recent.latest()

@@ -24,6 +24,7 @@ const (
 	checkLab     = "check" // unless --name says otherwise
 	checkNodes   = 3
 	checkClients = 8
+	checkSharing = 6 // of them share one client of the product's, whose requests then travel in bundles
 	checkKeys    = 2
 	checkKeyOps  = 400
 	checkAttempt = 10 * time.Millisecond // short, so that many retries meet their first attempt
@@ -50,7 +51,8 @@ type checkResult struct {
 	Seed         uint64 `json:"seed"`
 	Keys         int    `json:"keys"`
 	Unknown      int    `json:"unknown_outcomes"`
-	How          string `json:"how"` // "lab" or "simulation"
+	Bundled      uint64 `json:"bundled,omitempty"` // answers that came in bundles
+	How          string `json:"how"`               // "lab" or "simulation"
 	Without      string `json:"without,omitempty"`
 
 	verdict *history.Verdict
@@ -166,35 +168,39 @@ func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (res
 	if err != nil {
 		return nil, err
 	}
-	ops, err := competingClients(ctx, progress, l, flags)
+	ops, bundled, err := competingClients(ctx, progress, l, flags)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(progress, "checking %s operations\n", grouped(uint64(len(ops))))
-	return newCheckResult(flags, "lab", flags.seed, history.Check(ops, checkPerKey)), nil
+	fmt.Fprintf(progress, "checking %s operations; %s answers came in bundles\n", grouped(uint64(len(ops))), grouped(bundled))
+	result = newCheckResult(flags, "lab", flags.seed, history.Check(ops, checkPerKey))
+	result.Bundled = bundled
+	return result, nil
 }
 
-// competingClients runs the workload from this machine.
-func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags *checkFlags) ([]history.Op, error) {
+// competingClients runs the workload from this machine. It also counts the answers that came in bundles.
+func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags *checkFlags) ([]history.Op, uint64, error) {
 	var stores []history.Store
-	for range checkClients {
-		c, err := client.New(client.Options{Cluster: l.Cluster(), Attempt: checkAttempt, ReadFrom: client.Spread})
-		if err != nil {
-			return nil, err
+	var shared *client.Client
+	for i := range checkClients {
+		if i == 0 || i >= checkSharing {
+			c, err := client.New(client.Options{Cluster: l.Cluster(), Attempt: checkAttempt, ReadFrom: client.Spread})
+			if err != nil {
+				return nil, 0, err
+			}
+			defer c.Close()
+			shared = c
 		}
-		defer c.Close()
-		stores = append(stores, trial.Store{Client: c})
+		stores = append(stores, trial.Store{Client: shared})
 	}
+	bundling := stores[0].(trial.Store).Client
 	w := history.Workload{
 		Clients: checkClients, Keys: checkKeys, KeyOps: checkKeyOps, Seed: flags.seed, Prefix: "check",
 		For:    time.Duration(flags.seconds) * time.Second,
 		Report: func(ops int) { fmt.Fprintf(progress, "%s operations\n", grouped(uint64(ops))) },
 	}
 	ops := w.Run(ctx, stores)
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return ops, nil
+	return ops, bundling.Traffic().Bundled, ctx.Err()
 }
 
 // checkSimulation runs one simulation after the other, with seeds that follow each other, until time is up or one fails.

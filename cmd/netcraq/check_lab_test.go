@@ -32,6 +32,9 @@ func TestCheckInLab(t *testing.T) {
 		if r.Ops == 0 || r.Linearizable != c.linearizable {
 			t.Errorf("%+v: %+v", c, r)
 		}
+		if c.plane == planeSoft && r.Bundled == 0 {
+			t.Errorf("%+v: no answer came in a bundle: %+v", c, r)
+		}
 		t.Logf("%s without %q: %d operations, linearizable: %v", c.plane, c.without, r.Ops, r.Linearizable)
 	}
 }
