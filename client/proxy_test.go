@@ -39,6 +39,7 @@ type faults struct {
 	longest                time.Duration // of a delay; also of a duplicate's
 	down                   bool          // nothing passes
 	keep                   bool          // remember the messages of clients
+	unbundled              bool          // bundles of clients do not pass
 	// forge, if set, is called with each message of a client and may answer it before the node does.
 	forge func(message []byte, client netip.AddrPort)
 }
@@ -134,10 +135,13 @@ func (w *network) fromClient(d datagram, client netip.AddrPort) {
 	if w.keep {
 		w.kept = append(w.kept, d)
 	}
-	forge := w.forge
+	forge, unbundled := w.forge, w.unbundled
 	w.mu.Unlock()
 	if forge != nil {
 		forge(d.data, client)
+	}
+	if unbundled && wire.IsBundle(d.data) {
+		return
 	}
 	w.pass(d)
 }

@@ -21,8 +21,8 @@ import (
 // lockTTL is how long a lock lasts, in every system, after its holder is gone.
 const lockTTL = 30 * time.Second
 
-// netcraqWindow is how many requests one client has under way at once.
-const netcraqWindow = 256
+// netcraqWindow is how many requests the client has under way at once: as many as [Peak] ever asks for.
+const netcraqWindow = 1024
 
 // netcraq is a chain of nodes on XDP with their agents in this process, and the product's client.
 type netcraq struct {
@@ -46,7 +46,8 @@ func openNetCRAQ(ctx context.Context, n *network, o *Options) (Store, error) {
 	n.onClose(s.client.Close)
 	n.detail("netcraq: a chain of %d nodes on XDP with agents, room for %d objects of up to %d bytes; head next to the client",
 		n.hosts(), netcraqObjects, wire.MaxValueBytes)
-	n.detail("reads and writes: linearizable; the Go client of this repository, which asks the nearest node and has at most %d requests of a pipeline under way", netcraqWindow)
+	n.detail("reads and writes: linearizable; the Go client of this repository, which asks the nearest node; one for all clients, with at most %d requests under way, and those of one moment together in datagrams, up to %d of the shortest in each",
+		netcraqWindow, wire.SlotsOf(wire.SlotFor(wire.ChainBytes)))
 	n.detail("lock: client.TryLock and Unlock: a read and a compare-and-swap, then a write; time to live %v, fencing token", lockTTL)
 	return s, nil
 }
