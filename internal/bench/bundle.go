@@ -51,5 +51,8 @@ func inFrames(slots int) string {
 // MostReads is how many reads of clean objects one frame can hold.
 func MostReads(valueBytes int) int { return wire.SlotsOf(slotBytesFor(valueBytes, false, false)) }
 
+// MostDirtyReads is how many reads of dirty objects one frame can hold.
+func MostDirtyReads(valueBytes int) int { return wire.SlotsOf(slotBytesFor(valueBytes, false, true)) }
+
 // MostWrites is how many writes, or reads among writes, one frame can hold.
 func MostWrites(valueBytes int) int { return wire.SlotsOf(slotBytesFor(valueBytes, true, false)) }

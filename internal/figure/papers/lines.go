@@ -37,6 +37,7 @@ type lineKey struct {
 	nodes, keys, valueBytes int
 	wires                   bool
 	dirty                   bool // its objects stay dirty: it takes a while to make them so
+	slots                   int  // requests of a frame, of ours; the generator for them stays loaded
 	clones                  bool // of ours: the tail sends an ACK to each member, instead of one up the chain
 }
 
@@ -84,6 +85,9 @@ func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) fu
 			}
 			v := make(map[string]float64)
 			for _, w := range works {
+				if w.Slots > 1 {
+					r.note([]string{bundleSetting})
+				}
 				found, err := line.Throughput(ctx, w, turn/time.Duration(len(works)))
 				if err != nil {
 					lines.drop(key)

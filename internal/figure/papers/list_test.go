@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,4 +127,38 @@ func mkdir(t *testing.T, parts ...string) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// Bundles have rows of their own, which compare nothing with the papers: no mark, and a note that says so.
+func TestBundlesAreNamed(t *testing.T) {
+	figures := map[string]int{"netcraq-length": 0, "netcraq-mixed": 0, "netchain-write-share": 0, "netchain-value-size": 0, "netcraq-distance": 0}
+	for _, s := range All(Tools{}) {
+		if _, has := figures[s.Name]; !has {
+			continue
+		}
+		dir := t.TempDir()
+		invent(t, dir, s, func(figure.Cell) bool { return true })
+		o, err := figure.Load(dir, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := o.Made(dir)
+		for _, r := range made.Results {
+			if !strings.Contains(r.Metric, "(bundles of ") {
+				continue
+			}
+			figures[s.Name]++
+			if r.Ours == nil || r.Mark != nil || r.Paper != nil {
+				t.Errorf("%s: %+v", s.Name, r)
+			}
+		}
+		if !slices.ContainsFunc(made.Notes, func(n figure.Note) bool { return strings.Contains(n.Text, "like is compared with like") }) {
+			t.Errorf("%s: nothing says that bundles are not in the papers", s.Name)
+		}
+	}
+	for name, rows := range figures {
+		if rows == 0 {
+			t.Errorf("%s: no rows of bundles", name)
+		}
+	}
 }

@@ -24,15 +24,34 @@ func netchainValueSize() *figure.Spec {
 		Source: figure.Source{Paper: "NetChain (NSDI'18), figure 9a, as summarised", Reports: "Values of 0 to 128 bytes make no difference, to NetChain on switches (82 million queries/s) nor to ZooKeeper."},
 		X:      figure.Axis{Label: "value, bytes"},
 		Panels: readWritePanels(),
-		Series: compared(func(x float64) bool { return x == lineValueBytes }),
+		Series: append(compared(func(x float64) bool { return x == lineValueBytes }), sizedReads.series()),
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{16, 128}, Rounds: 2, Turn: 250 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{16, 32, 64, 96, 128}, Rounds: 11, Turn: 500 * time.Millisecond, Budget: 110 * time.Second},
-		Open: lineFigure("3", func(c figure.Cell) (lineKey, []bench.Work) {
-			return lineKey{protocol: protocols[c.Series], nodes: netChainChain, keys: lineKeys, valueBytes: int(c.X)}, readsAndWrites()
-		}),
-		Results: sizeResults("values of %g bytes"), Notes: sizeNotes("size of the value", "Published NetCRAQ has values of 16 bytes and no others."),
+		Full:   figure.Plan{Xs: []float64{16, 32, 64, 96, 128}, Rounds: 11, Turn: 500 * time.Millisecond, Budget: 120 * time.Second},
+		Open:   lineFigure("3", valueSizeWork),
+		Results: func(o *figure.Outcome) []figure.Result {
+			all := append(sizeResults("values of %g bytes")(o), sizedReads.results(o, readsPerS, "reads/s", "reads, values of %g bytes")...)
+			return append(all, sizedWrites.results(o, writesPerS, "writes/s", "writes, values of %g bytes")...)
+		},
+		Notes: func(o *figure.Outcome) []figure.Note {
+			notes := sizeNotes("size of the value", "Published NetCRAQ has values of 16 bytes and no others.")(o)
+			return append(notes, gainNotes(o, gain{sizedReads, readsPerS, "reads"}, gain{sizedWrites, writesPerS, "writes"})...)
+		},
 	}
+}
+
+// Bundles of objects whose size varies: the fewer requests fit a frame, the longer their values are. One series has both.
+var (
+	sizedReads  = bundles{ours + ", as many requests a frame as fit", ours, bundleVariant, func(x float64) int { return bench.MostReads(int(x)) }}
+	sizedWrites = bundles{sizedReads.name, ours, bundleVariant, func(x float64) int { return bench.MostWrites(int(x)) }}
+)
+
+func valueSizeWork(c figure.Cell) (lineKey, []bench.Work) {
+	alone, reads := sizedReads.resolve(c)
+	_, writes := sizedWrites.resolve(c)
+	works := readsAndWrites()
+	works[0].Slots, works[1].Slots = reads, writes
+	return lineKey{protocol: protocols[alone.Series], nodes: netChainChain, keys: lineKeys, valueBytes: int(c.X), slots: reads}, works
 }
 
 func netchainStoreSize() *figure.Spec {
@@ -69,7 +88,7 @@ func sizeResults(place string) func(*figure.Outcome) []figure.Result {
 func sizeNotes(what, why string) func(*figure.Outcome) []figure.Note {
 	return func(o *figure.Outcome) []figure.Note {
 		var notes []figure.Note
-		for _, s := range o.Spec.Series {
+		for _, s := range withoutBundles(o) {
 			for _, metric := range []string{readsPerS, writesPerS} {
 				points := o.Medians(s.Name, metric)
 				if len(points) < 2 {

@@ -14,12 +14,13 @@ func netcraqLength() *figure.Spec {
 		Source: figure.Source{Paper: netcraqPapers + ", figure 6 (Kubernetes paper: figure 5)", Reports: "Reads at the head do not depend on the length; NetChain's are halved from 4 nodes to 8, where NetCRAQ does up to 9.46 times as many."},
 		X:      figure.Axis{Label: "nodes of the chain"},
 		Panels: []figure.Panel{{Metric: readsPerS, Label: "reads/s", Unit: "reads/s"}},
-		Series: compared(nil),
+		Series: append(compared(nil), bundledReads.series()),
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{4, 8}, Rounds: 3, Turn: 150 * time.Millisecond, Budget: 20 * time.Second},
 		Full:   figure.Plan{Xs: []float64{4, 5, 6, 7, 8}, Rounds: 11, Turn: 300 * time.Millisecond, Budget: 110 * time.Second},
 		Open: lineFigure("4 to 8", func(c figure.Cell) (lineKey, []bench.Work) {
-			return lineKey{protocol: protocols[c.Series], nodes: int(c.X), keys: lineKeys, valueBytes: lineValueBytes}, []bench.Work{{}}
+			c, slots := bundledReads.resolve(c)
+			return lineKey{protocol: protocols[c.Series], nodes: int(c.X), keys: lineKeys, valueBytes: lineValueBytes, slots: slots}, []bench.Work{{Slots: slots}}
 		}),
 		Results: lengthResults, Notes: lengthNotes,
 	}
@@ -34,7 +35,8 @@ func lengthResults(o *figure.Outcome) []figure.Result {
 		all = append(all, versus(o, readsPerS, fmt.Sprintf("reads at the head of %g", x), "reads/s", x, nil),
 			ratioTo(o, readsPerS, fmt.Sprintf("reads at the head of %g, against NetChain", x), x, lengthPapers[x], lengthPapers[x]))
 	}
-	return append(all, neverBehind(o, readsPerS, "reads at the head")...)
+	all = append(all, neverBehind(o, readsPerS, "reads at the head")...)
+	return append(all, bundledReads.results(o, readsPerS, "reads/s", "reads at the head of %g")...)
 }
 
 func lengthNotes(o *figure.Outcome) []figure.Note {
@@ -52,5 +54,6 @@ func lengthNotes(o *figure.Outcome) []figure.Note {
 		notes = append(notes, say(verdict(spread < 0.1), "NetCRAQ: reads differ by %.1f %% between lengths (the paper: not at all).", 100*spread))
 	}
 	const more = 2 * (8 - 4) // packets passed on, of a read in a chain of 8
-	return explain(notes, whyRatiosDiffer(o.Median(netChain, 4, readsPerS), o.Median(netChain, 8, readsPerS), o.Median(ours, 4, readsPerS), more))
+	notes = explain(notes, whyRatiosDiffer(o.Median(netChain, 4, readsPerS), o.Median(netChain, 8, readsPerS), o.Median(ours, 4, readsPerS), more))
+	return append(notes, gainNotes(o, gain{bundledReads, readsPerS, "reads"})...)
 }

@@ -17,14 +17,15 @@ func netcraqMixed() *figure.Spec {
 		X:      figure.Axis{Label: "share of writes, %"},
 		Panels: []figure.Panel{
 			{Title: "reads", Metric: readsPerS, Label: "reads/s", Unit: "reads/s", Log: true},
-			{Title: "dirty commits", Metric: dirtyCommits, Label: "commits/s", Unit: "commits/s", Only: []string{ours, published}},
+			{Title: "dirty commits", Metric: dirtyCommits, Label: "commits/s", Unit: "commits/s", Only: []string{ours, published, bundledWrites.name}},
 		},
-		Series: compared(nil),
+		Series: append(compared(nil), bundledWrites.series()),
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{0, 25, 75}, Rounds: 3, Turn: 150 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75}, Rounds: 15, Turn: 400 * time.Millisecond, Budget: 110 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75}, Rounds: 15, Turn: 400 * time.Millisecond, Budget: 120 * time.Second},
 		Open: lineFigure("4", func(c figure.Cell) (lineKey, []bench.Work) {
-			return lineKey{protocol: protocols[c.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes}, []bench.Work{{WriteShare: c.X / 100}}
+			c, slots := bundledWrites.resolve(c)
+			return lineKey{protocol: protocols[c.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, slots: slots}, []bench.Work{{WriteShare: c.X / 100, Slots: slots}}
 		}),
 		Results: mixedResults, Notes: mixedNotes,
 	}
@@ -36,7 +37,8 @@ func mixedResults(o *figure.Outcome) []figure.Result {
 		all = append(all, versus(o, readsPerS, fmt.Sprintf("reads at %g %% writes", x), "reads/s", x, nil),
 			ratioTo(o, readsPerS, fmt.Sprintf("reads at %g %% writes, against NetChain", x), x, 2, 2))
 	}
-	return append(all, neverBehind(o, readsPerS, "reads among writes")...)
+	all = append(all, neverBehind(o, readsPerS, "reads among writes")...)
+	return append(all, bundledWrites.results(o, readsPerS, "reads/s", "reads at %g %% writes")...)
 }
 
 func mixedNotes(o *figure.Outcome) []figure.Note {
@@ -46,7 +48,7 @@ func mixedNotes(o *figure.Outcome) []figure.Note {
 			notes = append(notes, say(verdict(least.Y >= 2), "%s reads at least %s times what NetChain reads, at %g %% writes (the paper: more than twice at every share).", series, number(least.Y), least.X))
 		}
 	}
-	for _, s := range o.Spec.Series {
+	for _, s := range withoutBundles(o) {
 		if rest := figure.Ratio(o.Median(s.Name, 75, readsPerS), o.Median(s.Name, 0, readsPerS)); rest != nil {
 			loss := 100 * (1 - *rest)
 			notes = append(notes, say(verdict(loss > 75 && loss < 95), "%s loses %.0f %% of its reads with 75 %% writes (the paper: about 85 %%).", s.Name, loss))
@@ -61,6 +63,7 @@ func mixedNotes(o *figure.Outcome) []figure.Note {
 	if over := o.Median(published, o.Xs[len(o.Xs)-1], "overflows_percent"); over != nil && *over > 0 {
 		notes = append(notes, say(figure.Remark, "NetCRAQ as published drops %.2g %% of the requests there because an object has no cell left.", *over))
 	}
+	notes = append(notes, gainNotes(o, gain{bundledWrites, readsPerS, "reads among writes"})...)
 	return explain(notes, "Why: requests are answered as fast as reads and writes together allow, with the client at the head. A write costs CPU time at every node of the chain, and acknowledgements besides, which NetChain does without; the more writes, the less it matters what a read costs. "+
 		"On the papers' switches every packet costs about the same.")
 }
