@@ -18,11 +18,8 @@ type bundles struct {
 	most    func(x float64) int // requests of a frame
 }
 
-// Variants of bundles among our series, after those of dirty objects and of other clients.
-const (
-	bundleVariant      = 2
-	dirtyBundleVariant = 3
-)
+// bundleVariant is that of bundles among our series, where there is no other.
+const bundleVariant = 1
 
 // bundlesOf has the same number of requests in all frames of a figure.
 func bundlesOf(n int) bundles {
