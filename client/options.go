@@ -30,7 +30,8 @@ type Options struct {
 	Timeout time.Duration
 	// ReadFrom chooses the node that a read asks first. The default is Nearest.
 	ReadFrom ReadFrom
-	// Window is the most operations that Do and Start have under way at once, 1 to 32768.
+	// Window is the most operations that share a socket and are under way at once, 1 to 32768: those of Do and Start, and of
+	// callers when there are more than CPUs.
 	Window int
 	// Local is the address to send from; unset: the kernel chooses.
 	Local netip.Addr

@@ -1,0 +1,44 @@
+package client
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// keyHolder follows a cluster with tags.
+type keyHolder struct {
+	*follower
+	ring *wire.Keyring
+}
+
+func (h *keyHolder) Keys() *wire.Keyring { return h.ring }
+
+// A write that was begun, but whose key is gone before it was sent, is denied, and certainly did not happen.
+func TestKeysTakenAway(t *testing.T) {
+	f := newFollower(t, startCluster(t, 1, 1).cluster)
+	f.newest.Tags = true
+	secret := new(wire.Secret)
+	holder := &keyHolder{f, &wire.Keyring{Sign: 1, Keys: []wire.Keys{{Generation: 1, Read: secret, Write: secret}}}}
+	c := newClient(t, Options{Follow: holder})
+	for _, op := range []Op{PutOp("k", nil), GetOp("k")} {
+		var k call
+		at := c.start(t.Context(), true)
+		if err := k.begin(c, &op, &at); err != nil {
+			t.Fatal(err)
+		}
+		ring := holder.ring
+		holder.ring = &wire.Keyring{Sign: 1}
+		if _, ok := k.aim(); ok || !errors.Is(k.err, ErrDenied) || errors.Is(k.err, ErrOutcomeUnknown) {
+			t.Errorf("%v: %v", op.kind, k.err)
+		}
+		holder.ring = ring
+		if err := k.begin(c, &op, &at); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := k.aim(); !ok || !k.alone() {
+			t.Errorf("%v with a tag would be in a bundle: %v", op.kind, k.err)
+		}
+	}
+}
