@@ -35,7 +35,8 @@ library. Systems: ` + strings.Join(peer.Names(), ", ") + ` (default: all that ar
 
 Operations: get (linearizable where the system can), put, cas (compare-and-swap), lock (lock and unlock). With --peak the number of
 clients, and of requests that each has under way, is what gives most, and what generators do that are not client libraries
-(NetCRAQ's in the kernel, redis-benchmark, the kernel's for memcached) is shown in rows of its own, compared with each other only.`,
+(NetCRAQ's in the kernel, redis-benchmark, the kernel's for memcached) is shown in rows of its own, compared with each other only: with
+one request a packet, and with several, which are pipelines of redis-benchmark and bundles of NetCRAQ.`,
 		Example: `  netcraq bench peers --op get --clients 4
   netcraq bench peers netcraq etcd --op put --loss 5
   netcraq bench peers --op get --peak --json`,
@@ -200,12 +201,12 @@ func (r *peersReport) add(result peer.Result) {
 	r.Results = append(r.Results, peersRow{Result: result, How: result.How()})
 }
 
-// compare fills in the ratios. Client libraries are compared with ours, generators with ours.
+// compare fills in the ratios. Client libraries are compared with ours, generators with ours; with one request at a time, and with several.
 func (r *peersReport) compare() {
 	for i := range r.Results {
 		row := &r.Results[i]
 		for _, ours := range r.Results {
-			if ours.System == peer.NetCRAQ && (ours.Generator == "") == (row.Generator == "") && (ours.Generator != "" || ours.Pipeline > 1 == (row.Pipeline > 1)) {
+			if ours.System == peer.NetCRAQ && (ours.Generator == "") == (row.Generator == "") && ours.Pipeline > 1 == (row.Pipeline > 1) {
 				row.RatioToOurs = row.PerSecond / ours.PerSecond
 			}
 		}

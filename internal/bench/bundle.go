@@ -12,6 +12,9 @@ type bundle struct {
 	slotBytes int // long enough for all that the messages become on their way
 }
 
+// requests is how many a frame has.
+func (b bundle) requests() int { return max(b.slots, 1) }
+
 // bytes is the length of the message.
 func (b bundle) bytes() int { return wire.BundleBytes + b.slots*b.slotBytes }
 

@@ -61,7 +61,7 @@ func (l *Line) congested(ctx context.Context, w Work, d time.Duration) (LineFigu
 	c := w.Congestion.withDefaults()
 	const trial = 150 * time.Millisecond
 	var f LineFigure
-	offered := c.FramesPerS * float64(l.load.requests)
+	offered := c.FramesPerS * float64(l.load.bundle.requests())
 	for range congestionTries {
 		var err error
 		if f, err = l.underCongestion(ctx, c, offered, trial); err != nil {

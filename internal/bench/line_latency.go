@@ -46,7 +46,7 @@ func (l *Line) Latency(ctx context.Context, w Work, perSecond float64, d time.Du
 		return LineLatency{}, err
 	}
 	const callTime = 50 * time.Microsecond // in which one call to the kernel sends what is due
-	batch := max(1, min(sendBatch, int(perSecond*callTime.Seconds())/l.load.requests))
+	batch := max(1, min(sendBatch, int(perSecond*callTime.Seconds())/l.load.bundle.requests()))
 	var before, after histogram
 	if err := l.readHistogram(&before); err != nil {
 		return LineLatency{}, err

@@ -31,7 +31,7 @@ const lanes = 1024
 type load struct {
 	collection *ebpf.Collection
 	frame      []byte // as the generator is given it
-	requests   int    // of a frame
+	bundle     bundle // how requests travel
 	from       *port
 	links      []link.Link
 
@@ -72,7 +72,7 @@ func loadPrograms(r *request, w way) (*load, error) {
 		return nil, fmt.Errorf("read the generator's object: %w", err)
 	}
 	read, put := r.dialect.frames(r, w)
-	l := &load{frame: r.longest(read, put), requests: max(r.bundle.slots, 1), from: w.from}
+	l := &load{frame: r.longest(read, put), bundle: r.bundle, from: w.from}
 	if err := setConstants(spec, r, read, put, len(l.frame)); err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ const sendBatch = 64
 func (l *load) send(n, batch int) error {
 	_, err := l.collection.Programs["generate"].Run(&ebpf.RunOptions{
 		Data:      l.frame,
-		Repeat:    uint32(max(n/l.requests, 1)),
+		Repeat:    uint32(max(n/l.bundle.requests(), 1)),
 		BatchSize: uint32(batch),
 		Flags:     unix.BPF_F_TEST_XDP_LIVE_FRAMES,
 		Context:   xdpContext{DataEnd: uint32(len(l.frame)), IngressIfindex: uint32(l.from.index)},

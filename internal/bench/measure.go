@@ -88,7 +88,7 @@ func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally)
 		if p.forgiving && p.window > 0 {
 			written.look(&t, elapsed)
 		}
-		n := p.due(t, l.requests, elapsed, d)
+		n := p.due(t, l.bundle.requests(), elapsed, d)
 		if n == 0 {
 			time.Sleep(idle)
 			continue

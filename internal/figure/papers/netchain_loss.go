@@ -125,5 +125,6 @@ func linkLossNotes(o *figure.Outcome) []figure.Note {
 	}
 	return append(notes,
 		say(figure.Remark, "With few clients that wait, what loss costs is how long a client waits before it asks again. NetChain's and NetCRAQ's ask again after a few round trips, at least 1 ms in NetChain's case; TCP waits 200 ms at least when it has nothing else to go by."),
+		say(figure.Remark, "Our client library puts requests that several callers make at one moment into one datagram, a bundle, which is lost as one; NetChain's has one request a packet, as published. So rates and times here are those of systems with their clients, not of the protocols alone."),
 		say(figure.Remark, "NetChain as published repeats writes without knowing what became of them: what that breaks is in the figure of losses, not in these rates."))
 }

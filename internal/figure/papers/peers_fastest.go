@@ -12,6 +12,7 @@ import (
 // Series of systems that are asked in another way than through the client library at its best.
 const (
 	oursOwn      = "NetCRAQ, clients in the kernel"
+	oursBundled  = "NetCRAQ, clients in the kernel, bundles"
 	redisAlone   = "Redis, no pipelines"
 	redisOwn     = "Redis, redis-benchmark"
 	memcachedOwn = "memcached, clients in the kernel"
@@ -24,8 +25,8 @@ type otherway struct {
 	measure func(ctx context.Context, s peer.Store, op peer.Op, turn time.Duration) (figure.Sample, error)
 }
 
-// otherways say what Redis does when every request is a packet of its own, as all requests to the others are, and what generators do
-// that cost less than a client library.
+// otherways say what Redis does when every request is a packet of its own, and what generators do that cost less than a client library,
+// with one request a packet and, of NetCRAQ and Redis, with many.
 func otherways() []otherway {
 	is := func(ops ...peer.Op) func(x float64) bool {
 		return func(x float64) bool {
@@ -39,6 +40,7 @@ func otherways() []otherway {
 	}
 	return []otherway{
 		{figure.Series{Name: oursOwn, Role: plot.Ours, Variant: 1, Has: is(peer.Get, peer.Put)}, ours, fastest(1)},
+		{figure.Series{Name: oursBundled, Role: plot.Ours, Variant: 2, Has: is(peer.Get, peer.Put)}, ours, fastest(manyPipeline)},
 		{figure.Series{Name: redisAlone, Role: plot.Peer, Variant: 4, Has: is(peer.Get, peer.Put)}, "Redis",
 			func(ctx context.Context, s peer.Store, op peer.Op, turn time.Duration) (figure.Sample, error) {
 				l := lone(op, 0, turn)

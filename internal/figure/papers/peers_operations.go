@@ -34,7 +34,7 @@ func peersOperations() *figure.Spec {
 		Series: series,
 		Needs:  figure.Needs{Root: true, CPUs: 2},
 		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: 800 * time.Millisecond, Budget: 55 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 5, Turn: 2 * time.Second, Budget: 280 * time.Second},
+		Full:   figure.Plan{Xs: xs, Rounds: 5, Turn: 2 * time.Second, Budget: 300 * time.Second},
 		Open:   openPeersOperations, Results: peersResults, Notes: peersNotes,
 	}
 }
@@ -44,7 +44,7 @@ func openPeersOperations(_ context.Context, env figure.Env) (figure.Rig, error) 
 	r := &rig{close: stores.all}
 	r.note([]string{
 		"throughput through client libraries: with as many clients, and requests under way where the library can have several, as give most, which is looked for each time. Times: one client, one operation at a time",
-		"other ways: requests made in the kernel, of NetCRAQ and memcached; Redis without pipelines, each request a packet of its own, and redis-benchmark with pipelines. etcd and ZooKeeper have none",
+		"other ways: requests made in the kernel, of NetCRAQ and memcached; NetCRAQ's with one request a frame, and with as many independent ones as fit (bundles); Redis without pipelines, each request a packet of its own, and redis-benchmark with pipelines. etcd and ZooKeeper have none",
 		fmt.Sprintf("1,000 keys, all alike, values of %d bytes; reads are linearizable where the system can do that", peerValueBytes),
 	})
 	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
@@ -104,7 +104,29 @@ func againstPeer(o *figure.Outcome, x float64, other string) []figure.Result {
 	default:
 		fast("ours in the kernel, its client library", theirs)
 	}
-	return all
+	return append(all, bundledAgainst(o, x, other)...)
+}
+
+// bundledAgainst compares with ours in bundles: with pipelines, which are like them, and, without a mark, with what has one request a
+// packet.
+func bundledAgainst(o *figure.Outcome, x float64, other string) []figure.Result {
+	op := peer.Ops()[int(x)]
+	own := o.Median(oursBundled, x, opsPerS)
+	if own == nil {
+		return nil
+	}
+	text := fmt.Sprintf("%s against %s, ours in the kernel (bundles of %d), ", op, other, peer.BundleOf(op, peerValueBytes))
+	r := figure.Result{Ours: own, Unit: "operations/s"}
+	switch other {
+	case "Redis":
+		r.Metric, r.Peer = text+"redis-benchmark with pipelines", o.Median(redisOwn, x, opsPerS)
+		r.Mark, _ = peerMarks(op, other, own, r.Peer, nil, nil)
+	case "memcached":
+		r.Metric, r.Peer = text+"memcached in the kernel with one request a datagram", o.Median(memcachedOwn, x, opsPerS)
+	default:
+		r.Metric, r.Peer = text+"its client library", o.Median(other, x, opsPerS)
+	}
+	return []figure.Result{r}
 }
 
 // peerMarks are what reads are to reach; other operations have no marks.
@@ -136,5 +158,6 @@ func peersNotes(o *figure.Outcome) []figure.Note {
 	}
 	return append(notes,
 		say(figure.Remark, "Two comparisons are shown. Through client libraries, both sides pay for a client on sockets, which shares the CPUs with the servers and often is what limits. With other generators a client costs as little as it can; etcd and ZooKeeper can be asked through their libraries only, so the comparison with them is of systems as they are used, not of a node with a server."),
+		say(figure.Remark, "Many requests in a packet: through client libraries NetCRAQ's go in bundles and Redis's in pipelines as soon as there are several at a moment; memcached's go one by one. Asked in the kernel, NetCRAQ is shown with one request a frame and with bundles: the first is to be compared with Redis without pipelines and with memcached, the second with redis-benchmark with pipelines. memcached could be asked for several keys in a datagram, too, which neither of its clients here does."),
 		say(figure.Remark, "Redis and memcached are single servers and keep no copies: they answer without asking anybody. memcached is asked over UDP, Redis over TCP."))
 }
