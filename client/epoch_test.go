@@ -178,6 +178,28 @@ func TestNewerEpoch(t *testing.T) {
 	}
 }
 
+// Writes in bundles that meet a later epoch are asked again alone, which tells of it, and are done once in the next map.
+func TestBundleMeetsNewerEpoch(t *testing.T) {
+	nodes := startCluster(t, 2, 1)
+	f := newFollower(t, nodes.cluster)
+	c, ctx := newClient(t, Options{Follow: f}), soon(t)
+	prove(t, c)
+	f.whenStale(t, nextEpoch(t, nodes))
+	before := c.Traffic()
+	var puts []Op
+	for i := range 20 {
+		puts = append(puts, PutOp(fmt.Sprint("key ", i), nil))
+	}
+	for i, o := range c.Do(ctx, puts) {
+		if o.Err != nil || o.Version != 1 || o.Epoch != 2 || o.Attempts < 3 {
+			t.Fatalf("put %d: %+v", i, o)
+		}
+	}
+	if c.Traffic() == before {
+		t.Error("no bundles were used")
+	}
+}
+
 // A newer map ends the wait for an answer that the old one led to.
 func TestMapIsPushed(t *testing.T) {
 	nodes := startCluster(t, 2, 1)

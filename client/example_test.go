@@ -36,3 +36,24 @@ func Example() {
 		fmt.Printf("%q from %s in %v: %v\n", r.Value, r.Node, r.Elapsed, r.Err)
 	}
 }
+
+func ExampleClient_Do() {
+	cluster, err := client.LoadCluster("/run/netcraq/cluster.yaml")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := client.New(client.Options{Cluster: cluster, Window: 1024})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	ops := []client.Op{client.GetOp("config")}
+	for i := range 500 {
+		ops = append(ops, client.PutOp(fmt.Sprint("pod ", i), []byte("running")))
+	}
+	for i, o := range c.Do(context.Background(), ops) { // sent in a few dozen datagrams
+		if o.Err != nil {
+			fmt.Printf("operation %d: %v\n", i, o.Err)
+		}
+	}
+}

@@ -13,7 +13,7 @@ type Result struct {
 	// Version is that of the value read or written; with ErrNotFound that of the deletion, or 0.
 	Version uint64
 
-	Node  string // who answered
+	Node  string // who answered; of answers that came in one bundle, its last node
 	Asked string // whom the answered attempt asked
 	Shard uint16
 	Epoch uint32 // the answering node's
