@@ -74,7 +74,7 @@ func (c *Case) addLine(line string) error {
 		last.Want = append(last.Want, want)
 		return nil
 	}
-	w, err := split(line)
+	w, err := readWords(line)
 	if err != nil {
 		return err
 	}

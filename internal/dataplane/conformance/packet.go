@@ -16,7 +16,7 @@ const (
 	defaultRequest = 1
 )
 
-// addStep reads a line "in SENDER OP field=... [with change ...]".
+// addStep reads a line "in SENDER OP field=... [with change ...]", where OP may be a bundle.
 func (c *Case) addStep(line string, w *words) {
 	var changes *words
 	for i, p := range w.pairs {
@@ -31,12 +31,22 @@ func (c *Case) addStep(line string, w *words) {
 		w.fail(err)
 	}
 	p := frame.Packet{SourceMAC: MACOf(from.Addr()), DestMAC: MACOf(Me.Addr()), From: from, To: Me}
-	p.Message = c.message(w).Append(nil)
+	bundle := len(w.pairs) > 0 && w.pairs[0].name == bundleWord
+	if bundle {
+		w.next()
+		p.Message = c.bundle(w)
+	} else {
+		p.Message = c.message(w).Append(nil)
+	}
 	step := Step{Line: line, Plain: true}
 	if changes == nil {
 		step.Frame = frame.Append(nil, &p)
 	} else {
-		p.Message = changes.message(p.Message)
+		if bundle {
+			p.Message = changes.bytes(p.Message)
+		} else {
+			p.Message = changes.message(p.Message)
+		}
 		step.Plain = len(changes.pairs) == 0
 		step.Frame = changes.frame(p)
 		if err := changes.done(); err != nil {
@@ -93,14 +103,18 @@ next:
 	return flags
 }
 
-// message applies the changes below the fields of a message: byteN=X sets one byte, cut and grow change the length, then
-// the checksum is made right again unless the change is "bad-checksum".
-func (w *words) message(b []byte) []byte {
+// bytes applies the changes below the fields of a message or bundle: byteN=X sets one byte, cut and grow change the length.
+func (w *words) bytes(b []byte) []byte {
 	for i := range b {
 		b[i] = byte(w.number("byte"+strconv.Itoa(i), 8, uint64(b[i])))
 	}
 	b = b[:len(b)-int(min(w.number("cut", 16, 0), uint64(len(b))))]
-	b = append(b, make([]byte, w.number("grow", 16, 0))...)
+	return append(b, make([]byte, w.number("grow", 16, 0))...)
+}
+
+// message does so with a message, whose checksum is then made right again unless the change is "bad-checksum".
+func (w *words) message(b []byte) []byte {
+	b = w.bytes(b)
 	bad := w.flag("bad-checksum")
 	if len(b) < wire.BaseBytes {
 		return b

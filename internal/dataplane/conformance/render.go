@@ -40,14 +40,18 @@ func (c *Case) sent(in, b []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var m wire.Message
-	shown, err := c.showBytes(p.Message, &m)
-	if err != nil {
-		return "", err
-	}
 	var received frame.Packet
 	if _, ours := frame.Judge(in, Me, &received); !ours || p.From != Me {
 		return "", fmt.Errorf("sent from %v", p.From)
+	}
+	var shown string
+	if isSoundBundle(received.Message) {
+		shown, err = c.showBundle(received.Message, p.Message)
+	} else {
+		shown, err = c.showBytes(p.Message, new(wire.Message))
+	}
+	if err != nil {
+		return "", err
 	}
 	if straightBack(in, b) && (p.DestMAC != received.SourceMAC || p.SourceMAC != received.DestMAC) {
 		return "", fmt.Errorf("a reply straight back has Ethernet addresses %x to %x", p.SourceMAC, p.DestMAC)

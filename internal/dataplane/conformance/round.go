@@ -134,8 +134,7 @@ func (r *round) value(most int) []byte {
 // learn looks at what the reference sent, so that later packets fit the node's state.
 func (r *round) learn(frames [][]byte) {
 	for _, f := range frames {
-		var m wire.Message
-		if len(f) >= frame.HeaderBytes && wire.Peek(f[frame.HeaderBytes:], &m) {
+		for _, m := range MessagesOf(f[min(len(f), frame.HeaderBytes):]) {
 			r.versions[m.Key] = max(r.versions[m.Key], m.Version)
 		}
 	}
@@ -143,12 +142,11 @@ func (r *round) learn(frames [][]byte) {
 
 // next is the next packet.
 func (r *round) next() []byte {
-	from, m := r.message()
-	p := frame.Packet{SourceMAC: MACOf(from.Addr()), DestMAC: MACOf(Me.Addr()), From: from, To: Me}
-	p.Message = m.Append(nil)
+	from, datagram, damage := r.datagram()
+	p := frame.Packet{SourceMAC: MACOf(from.Addr()), DestMAC: MACOf(Me.Addr()), From: from, To: Me, Message: datagram}
 	switch n := r.rng.IntN(100); {
 	case n < 8:
-		p.Message = r.damage(p.Message)
+		p.Message = damage(p.Message)
 	case n < 11:
 		p.Message = r.garbage(r.rng.IntN(maxGarbage))
 	}
@@ -157,6 +155,16 @@ func (r *round) next() []byte {
 		return r.damageFrame(f)
 	}
 	return f
+}
+
+// datagram is a message or a bundle, with its sender and with what damages it.
+func (r *round) datagram() (from netip.AddrPort, b []byte, damage func([]byte) []byte) {
+	if r.chance(bundlePercent) {
+		from, b = r.bundle()
+		return from, b, r.damageBundle
+	}
+	from, m := r.message()
+	return from, m.Append(nil), r.damage
 }
 
 // maxGarbage keeps frames within an Ethernet frame of 1,514 bytes.

@@ -147,10 +147,5 @@ func Describe(b []byte) string {
 	if !ours || outcome != wire.Accepted {
 		return fmt.Sprintf("frame of %d bytes %x", len(b), b[:min(len(b), frame.HeaderBytes)])
 	}
-	var m wire.Message
-	c := newCase("")
-	if !wire.Peek(p.Message, &m) {
-		return fmt.Sprintf("%s: %d bytes %x", hostName(p.From), len(p.Message), p.Message)
-	}
-	return hostName(p.From) + " " + c.show(&m)
+	return hostName(p.From) + " " + describeDatagram(p.Message)
 }

@@ -42,6 +42,9 @@ func (t Tagged) Reset(o chain.Options) error {
 
 // Step implements [Target].
 func (t Tagged) Step(b []byte) (Verdict, [][]byte, error) {
+	if datagram, ok := frame.Content(b); ok && wire.IsBundle(datagram) {
+		return 0, nil, fmt.Errorf("%w: bundles have no tags", ErrUnsupported)
+	}
 	tagged, err := change(b, TestKeys().Append)
 	if err != nil {
 		return 0, nil, err

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,8 +17,8 @@ type words struct {
 
 type pair struct{ name, value string }
 
-// split cuts a line at spaces outside quotes.
-func split(line string) (*words, error) {
+// readWords cuts a line at spaces outside quotes.
+func readWords(line string) (*words, error) {
 	w := new(words)
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
 		end, quoted := 0, false
@@ -38,6 +39,18 @@ func split(line string) (*words, error) {
 		line = line[end:]
 	}
 	return w, nil
+}
+
+// split takes the words behind the first mark, cut at every mark.
+func (w *words) split(mark string) (parts []*words) {
+	for i := len(w.pairs) - 1; i >= 0; i-- {
+		if w.pairs[i] == (pair{name: mark}) {
+			parts = append(parts, &words{pairs: w.pairs[i+1:]})
+			w.pairs = w.pairs[:i:i]
+		}
+	}
+	slices.Reverse(parts)
+	return parts
 }
 
 // next takes the first word, which has to be a bare one.

@@ -146,9 +146,11 @@ func (m *Machine) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 	if !ours || outcome != wire.Accepted || !bytes.Equal(frame.Append(nil, &p), b) {
 		return 0, nil, fmt.Errorf("%w: a socket has no say in what is below a message", conformance.ErrUnsupported)
 	}
-	var message wire.Message
-	wire.Peek(p.Message, &message)
-	for _, a := range []netip.AddrPort{p.From, message.Client} {
+	parties := []netip.AddrPort{p.From}
+	for _, message := range conformance.MessagesOf(p.Message) {
+		parties = append(parties, message.Client)
+	}
+	for _, a := range parties {
 		if a.IsValid() && a.Addr().Is4() {
 			if err := m.host(a); err != nil {
 				return 0, nil, err
@@ -156,13 +158,14 @@ func (m *Machine) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 		}
 	}
 	to := net.UDPAddrFromAddrPort(m.outside(conformance.Me))
-	if _, err := m.hosts[p.From].WriteToUDP(translate(p.Message, m.outside), to); err != nil {
+	datagram := translateAll(p.Message, m.outside)
+	if _, err := m.hosts[p.From].WriteToUDP(datagram, to); err != nil {
 		return 0, nil, err
 	}
 	if err := m.await(to); err != nil {
 		return 0, nil, err
 	}
-	sent, err := m.collect(&p)
+	sent, err := m.collect(&p, datagram)
 	if len(sent) == 0 {
 		return conformance.Drop, nil, err
 	}
@@ -184,8 +187,8 @@ func (m *Machine) await(plane *net.UDPAddr) error {
 	return err
 }
 
-// collect returns, as frames, what the hosts have got.
-func (m *Machine) collect(received *frame.Packet) ([][]byte, error) {
+// collect returns, as frames, what the hosts have got because of a packet, which the plane received as datagram.
+func (m *Machine) collect(received *frame.Packet, datagram []byte) ([][]byte, error) {
 	var frames [][]byte
 	for a, socket := range m.hosts {
 		messages, err := receiveAll(socket)
@@ -195,8 +198,9 @@ func (m *Machine) collect(received *frame.Packet) ([][]byte, error) {
 		for _, message := range messages {
 			p := frame.Packet{
 				SourceMAC: conformance.MACOf(conformance.Me.Addr()), DestMAC: conformance.MACOf(a.Addr()),
-				From: conformance.Me, To: a, Message: translate(message, m.inside),
+				From: conformance.Me, To: a, Message: translateAll(message, m.inside),
 			}
+			restoreSlots(p.Message, received.Message, datagram)
 			if a == received.From {
 				p.SourceMAC, p.DestMAC = received.DestMAC, received.SourceMAC
 			}
@@ -278,6 +282,38 @@ func (m *Machine) inside(a netip.AddrPort) netip.AddrPort {
 	}
 	b[0], b[1] = net[0], net[1]
 	return netip.AddrPortFrom(netip.AddrFrom4(b), a.Port())
+}
+
+// translateAll changes the clients' addresses that are written in a message or in those of a bundle.
+func translateAll(datagram []byte, change func(netip.AddrPort) netip.AddrPort) []byte {
+	b := wire.Bundle(bytes.Clone(datagram))
+	if !wire.IsBundle(b) || !b.Sound() {
+		return translate(b, change)
+	}
+	for i := range b.Count() {
+		if message, ok := b.Message(i); ok {
+			copy(message, translate(message, change))
+		}
+	}
+	return b
+}
+
+// restoreSlots changes the addresses back that stay behind in the slots of a bundle, where a message became shorter:
+// before is the bundle that came, in the addresses of the test, and outside the same as the plane received it.
+func restoreSlots(sent, before, outside []byte) {
+	if !wire.IsBundle(sent) || len(sent) != len(before) {
+		return
+	}
+	b := wire.Bundle(sent)
+	for i := range b.Count() {
+		message, _ := b.Message(i)
+		start := wire.BundleBytes + i*(wire.SlotBytes+b.Room()) + wire.SlotBytes
+		for at := start + len(message); at < start+b.Room(); at++ {
+			if b[at] == outside[at] {
+				b[at] = before[at]
+			}
+		}
+	}
 }
 
 // translate changes the client's address that is written in a message. A message that says something its fields do not
