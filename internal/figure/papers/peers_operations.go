@@ -34,7 +34,7 @@ func peersOperations() *figure.Spec {
 		Series: series,
 		Needs:  figure.Needs{Root: true, CPUs: 2},
 		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: 800 * time.Millisecond, Budget: 55 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 5, Turn: 2 * time.Second, Budget: 300 * time.Second},
+		Full:   figure.Plan{Xs: xs, Rounds: 5, Turn: 2 * time.Second, Budget: 290 * time.Second},
 		Open:   openPeersOperations, Results: peersResults, Notes: peersNotes,
 	}
 }
