@@ -10,6 +10,7 @@
 
 /* A bundle on its way through the slots. Numbers only: the verifier checks handle_slot() by itself. */
 struct bundle {
+	__u64 now_ns; /* 0 until somebody asks */
 	__u32 slot_bytes;
 	__u32 at;    /* where the message in hand begins in the frame */
 	__u32 bytes; /* its length, in the end that of what it became */
@@ -109,7 +110,7 @@ static __always_inline enum way forward_slot(struct slotted *m)
 static __noinline enum way read_slot(struct slotted *m)
 {
 	__u32 *w = words_of(&m->p, NQ_VERSION_BYTES), outcome;
-	int may = permitted(m->p.live), clean;
+	int may = permitted_at(m->p.live, &m->b->now_ns), clean;
 	struct snapshot s;
 	struct nq_object *o;
 	enum way way;
@@ -302,8 +303,11 @@ static __always_inline int send_bundle(struct xdp_md *ctx, struct bundle *b, __u
 	}
 	if (!(b->ways & (1 << WAY_CLIENT | 1 << WAY_STAYS)))
 		return XDP_DROP;
-	if (b->client_addr == b->from_addr && b->client_port == b->from_port)
+	if (b->client_addr == b->from_addr && b->client_port == b->from_port) {
+		if (!(b->ways & 1 << WAY_CLIENT)) /* two nodes would play ball with old replies */
+			return XDP_DROP;
 		return send_back(ctx, b->client_addr, b->client_port, message_bytes);
+	}
 	return route(ctx, b->client_addr, b->client_port, message_bytes);
 }
 

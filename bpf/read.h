@@ -10,17 +10,25 @@
 /* Attempts at a copy that no writer disturbs, before the general path takes the object's lock. */
 #define NQ_READ_TRIES 4
 
-static __always_inline int lease_holds(const struct nq_live *live)
+/* R4; *now is the time in ns, or 0: then it is asked for if it matters, once for all messages of a frame. */
+static __always_inline int permitted_at(const struct nq_live *live, __u64 *now)
 {
 	__u64 until = *(volatile __u64 *)&live->lease_until_ns;
 
-	return until == NQ_LEASE_FOREVER || now_ns() < until;
+	if (!live->readable)
+		return 0;
+	if ((nq_without & NQ_RULE_R4) || until == NQ_LEASE_FOREVER)
+		return 1;
+	if (!*now)
+		*now = now_ns();
+	return *now < until;
 }
 
-/* R4 */
 static __always_inline int permitted(const struct nq_live *live)
 {
-	return live->readable && ((nq_without & NQ_RULE_R4) || lease_holds(live));
+	__u64 now = 0;
+
+	return permitted_at(live, &now);
 }
 
 /*
