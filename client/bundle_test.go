@@ -93,7 +93,7 @@ func TestAloneAfterBundle(t *testing.T) {
 			t.Fatalf("get %d: %+v", i, o)
 		}
 	}
-	if got := c.pipes.pipe.replies.bytes(); got < wire.VersionBytes+len(long) {
+	if got := c.pipes.pipe.reads.bytes(); got < wire.VersionBytes+len(long) {
 		t.Errorf("after long values the room for replies is %d", got)
 	}
 	full := 0

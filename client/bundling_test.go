@@ -46,38 +46,42 @@ func TestBundling(t *testing.T) {
 	expect("after the longest rest", now.Add(maxBundleRest), true)
 }
 
-// The room of replies is what most of them need, not what a rare one does.
-func TestReplyRoom(t *testing.T) {
-	var r replyRoom
+// The room of reads is what most of them need, not what a rare one does.
+func TestReadRoom(t *testing.T) {
+	var r readRoom
 	if got := r.bytes(); got != wire.ChainBytes {
 		t.Fatalf("before any reply: %d", got)
 	}
-	reply := func(count, valueBytes int) {
+	reply := func(count, valueBytes int, hops uint8) {
 		for range count {
-			r.note(wire.VersionBytes + valueBytes)
+			r.note(&wire.Message{Hops: hops, Value: make([]byte, valueBytes)})
 		}
 	}
-	fits := func(valueBytes int) bool { return r.bytes() >= wire.VersionBytes+valueBytes }
-	reply(minReplyPeriod, 500)
-	if !fits(500) {
-		t.Errorf("after long values: %d", r.bytes())
+	expect := func(when string, valueBytes, reads int) {
+		t.Helper()
+		if got := bundled(r.bytes()); got != reads || r.bytes() < wire.VersionBytes+valueBytes {
+			t.Errorf("%s: %d bytes, %d in a bundle, not %d", when, r.bytes(), got, reads)
+		}
 	}
+	reply(minReadPeriod, 500, 1)
+	expect("after long values", 500, 2)
 	for range 20 {
-		reply(maxReplyPeriod-1, 16)
-		reply(1, wire.MaxValueBytes)
+		reply(maxReadPeriod-1, 16, 1)
+		reply(1, wire.MaxValueBytes, 1)
 	}
-	if got := wire.SlotsOf(wire.SlotFor(r.bytes())); got != bundled(0) || !fits(16) {
-		t.Errorf("short values and a rare long one: %d bytes, %d in a bundle", r.bytes(), got)
-	}
+	expect("short values and a rare long one", 16, 21)
 	for range 20 {
-		reply(maxReplyPeriod/2, 16)
-		reply(maxReplyPeriod/2, 200)
+		reply(maxReadPeriod/2, 16, 1)
+		reply(maxReadPeriod/2, 200, 1)
 	}
-	if !fits(200) || fits(wire.MaxValueBytes) {
-		t.Errorf("half of the values have 200 bytes: %d", r.bytes())
+	expect("half of the values have 200 bytes", 200, 5)
+	for range 20 {
+		reply(maxReadPeriod/2, 16, 1)
+		reply(maxReadPeriod/2, 16, 2)
 	}
-	reply(20*maxReplyPeriod, wire.MaxValueBytes)
-	if !fits(wire.MaxValueBytes) || wire.SlotsOf(wire.SlotFor(r.bytes())) != 1 {
-		t.Errorf("the longest values: %d", r.bytes())
-	}
+	expect("half of the reads are forwarded", wire.ChainBytes-wire.VersionBytes, 14)
+	reply(20*maxReadPeriod, 0, 1)
+	expect("no values", 0, bundled(wire.VersionBytes))
+	reply(20*maxReadPeriod, wire.MaxValueBytes, 1)
+	expect("the longest values", wire.MaxValueBytes, 1)
 }

@@ -49,9 +49,9 @@ func (o *outgoing) clear() {
 	o.n, o.open, o.ends = 0, o.open[:0], o.ends[:0]
 }
 
-// add puts an attempt into a parcel. It returns false if that would be one too many. Replies to reads get so many bytes.
-func (o *outgoing) add(i item, k *call, replyBytes int, now time.Time) bool {
-	to, slotBytes := k.route.members[i.place], wire.SlotFor(k.room(replyBytes))
+// add puts an attempt into a parcel. It returns false if that would be one too many. Reads get so many bytes.
+func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
+	to, slotBytes := k.route.members[i.place], wire.SlotFor(k.room(readBytes))
 	at := -1
 	joinable := !k.alone() && wire.SlotsOf(slotBytes) > 1
 	if joinable {

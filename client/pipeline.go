@@ -37,7 +37,7 @@ type pipeline struct {
 	ready      []uint16 // queued slots, in order
 	inFlight   int      // slots that wait for answers
 	congestion congestion
-	replies    replyRoom
+	reads      readRoom
 	closed     bool // the goroutines have been told to end
 }
 

@@ -88,7 +88,7 @@ func (p *pipeline) deliver(answers []answer, ends []finished) ([]finished, bool)
 		case done:
 			p.congestion.answered()
 			if s.op == wire.OpRead {
-				p.replies.note(wire.VersionBytes + len(s.result.Value))
+				p.reads.note(&answers[i].message)
 			}
 			ends = p.finish(number, ends)
 		case later:

@@ -77,7 +77,7 @@ func (p *pipeline) load(out *outgoing, now time.Time) {
 			continue // it ended, and perhaps another operation has the slot
 		}
 		place, ok := s.aim()
-		if ok && !out.add(item{i, uint8(place), s.use}, &s.call, p.replies.bytes(), now) {
+		if ok && !out.add(item{i, uint8(place), s.use}, &s.call, p.reads.bytes(), now) {
 			break
 		}
 		taken++
