@@ -15,6 +15,7 @@ type bundle struct {
 	slots  wire.Bundle
 	chain  *ShardConfig   // of the first message whose shard is served here (B4); nil before that one
 	client netip.AddrPort // who gets replies
+	fresh  bool           // a slot's message became a reply here
 	most   wire.Op        // what in the slots decides where they go; 0 if nothing does yet
 	member netip.AddrPort // where it goes if most is not a reply
 }
@@ -30,10 +31,10 @@ func (n *Node) ReceiveBundle(now uint64, from netip.AddrPort, datagram wire.Bund
 	for i := range datagram.Count() {
 		b.handle(i)
 	}
-	switch b.most {
-	case 0:
+	switch {
+	case b.most == 0, b.most == wire.OpReply && !b.fresh && b.client == from: // two nodes would play ball with old replies
 		return to, false
-	case wire.OpReply:
+	case b.most == wire.OpReply:
 		return b.client, true
 	}
 	return b.member, true
@@ -68,6 +69,7 @@ func (b *bundle) handle(i int) {
 		b.slots.Clear(i)
 		return
 	}
+	b.fresh = b.fresh || r.out[0].Message.Op == wire.OpReply
 	b.note(&r.out[0])
 }
 
