@@ -50,6 +50,10 @@ type client struct {
 	first    uint64 // request id of the operation's first attempt; later ones follow
 	request  uint64 // of the latest attempt
 	sentTo   uint32 // epoch of the latest attempt
+
+	bundling *rand.Rand
+	bundled  uint64 // request id of the last attempt that travelled in a bundle
+	turn     uint64 // counts operations begun: one may begin before its time
 }
 
 func newClient(w *world, number int) *client {
@@ -57,11 +61,12 @@ func newClient(w *world, number int) *client {
 		w: w, rng: w.stream(uint64(100 + number)), number: number, left: w.Ops, session: uint64(number + 1),
 		request: uint64(number+1) << 32, views: make([]view, w.Shards), known: make([]uint64, len(w.keys)),
 	}
+	c.bundling = w.stream(uint64(200 + number))
 	c.reads, c.near = shares[c.rng.IntN(len(shares))], c.rng.IntN(wire.MaxChain)
 	return c
 }
 
-func (c *client) endpoint() endpoint { return firstClient + endpoint(c.number) }
+func (c *client) endpoint() endpoint { return c.w.machine(c.number) }
 
 func (c *client) done() bool { return c.left == 0 && c.op == nil }
 
@@ -70,10 +75,26 @@ func (c *client) think() {
 	if c.left == 0 {
 		return
 	}
-	c.w.after(uint64(c.rng.ExpFloat64()*float64(c.w.Think)), c.start)
+	turn := c.turn
+	c.w.after(uint64(c.rng.ExpFloat64()*float64(c.w.Think)), func() {
+		if c.turn == turn {
+			c.start()
+		}
+	})
 }
 
 func (c *client) start() {
+	c.begin()
+	if c.w.Bundles > 0 && c.bundling.Float64() < c.w.Bundles {
+		c.together()
+		return
+	}
+	c.attempt()
+}
+
+// begin makes the next operation.
+func (c *client) begin() {
+	c.turn++
 	c.left--
 	c.key = c.rng.IntN(len(c.w.keys))
 	key := c.w.keys[c.key]
@@ -87,7 +108,6 @@ func (c *client) start() {
 	c.ask()
 	c.w.note(int(c.shard), c.key, "client %d: %s %s", c.number, op.Kind, keyName(c.key))
 	c.deadline, c.pause = c.w.now+uint64(c.w.GiveUp), uint64(c.w.Retry)
-	c.attempt()
 }
 
 // ask makes the message that the operation is.
@@ -125,8 +145,16 @@ func (c *client) value() string {
 	return fmt.Sprintf("client %d, %d to go", c.number, c.left)
 }
 
-// attempt sends the operation once more, under a request id of its own.
+// attempt sends the operation once more, by itself.
 func (c *client) attempt() {
+	if to, ok := c.prepare(); ok {
+		c.w.noteMessage("sends to", c.endpoint().addr(), to, &c.message)
+		c.w.send(packet{c.endpoint().addr(), to, c.message.Append(nil)})
+	}
+}
+
+// prepare makes the next attempt, under a request id of its own, and chooses where it goes; false if no node is known.
+func (c *client) prepare() (to netip.AddrPort, ok bool) {
 	c.request++
 	request := c.request
 	c.w.after(c.pause, func() { c.overdue(request) })
@@ -134,19 +162,18 @@ func (c *client) attempt() {
 	v := &c.views[c.shard]
 	if len(v.members) == 0 {
 		c.reload()
-		return
+		return to, false
 	}
 	c.sentTo = v.epoch
 	c.message.Request, c.message.Epoch = request, v.epoch
-	to := v.members[c.rng.IntN(len(v.members))]
+	to = v.members[c.rng.IntN(len(v.members))]
 	switch luck := c.rng.Float64(); {
 	case c.op.Kind != history.Get && luck < chanceToHead:
 		to = v.members[0]
 	case c.op.Kind == history.Get && luck < chanceNear && request == c.first:
 		to = v.members[c.near%len(v.members)]
 	}
-	c.w.noteMessage("sends to", c.endpoint().addr(), to, &c.message)
-	c.w.send(packet{c.endpoint().addr(), to, c.message.Append(nil)})
+	return to, true
 }
 
 // overdue is the timeout of an attempt.
@@ -206,6 +233,11 @@ func (c *client) receive(b []byte) {
 		result.Outcome = history.NotCounter
 	case wire.StatusNotMine:
 		c.reload()
+		return
+	case wire.StatusBusy:
+		if m.Request == c.request && m.Request == c.bundled { // it may be that it has to come alone
+			c.attempt()
+		}
 		return
 	default:
 		return

@@ -41,6 +41,7 @@ type Config struct {
 	Retry                          time.Duration // first timeout of a client; it doubles
 	GiveUp                         time.Duration // after which a client reports an unknown outcome
 	Reload                         float64       // probability that a client whose attempt was not answered asks for the map
+	Bundles                        float64       // probability that an operation begins in a bundle, with those of clients beside it
 	Every                          time.Duration // mean time between two faults
 
 	Beat, Lease, Suspect time.Duration // reconfig.Settings
@@ -101,6 +102,7 @@ func Draw(seed uint64) Config {
 			c.Quiet |= 1 << f
 		}
 	}
+	c.Bundles = often(1)
 	return c
 }
 

@@ -116,6 +116,7 @@ func Smaller(c Config, planes *Planes, runs int) (Config, error) {
 			func(c *Config) { c.Ops = max(1, c.Ops/2) },
 			func(c *Config) { c.Ops = max(1, c.Ops-c.Ops/8-1) },
 			func(c *Config) { c.Clients = max(1, c.Clients-1) },
+			func(c *Config) { c.Bundles = 0 },
 			func(c *Config) { c.Keys = max(1, c.Keys-1) },
 			func(c *Config) { c.Shards = max(1, c.Shards/2) },
 		} {

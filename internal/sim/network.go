@@ -106,7 +106,7 @@ func (w *world) send(p packet) {
 		}
 		switch {
 		case to >= firstClient:
-			w.clients[to-firstClient].receive(p.bytes)
+			w.hand(to, p.bytes)
 		default:
 			w.nodes[to-firstNode].receive(p, damaged)
 		}

@@ -84,39 +84,60 @@ func (n *node) receive(p packet, damaged bool) {
 		n.w.events.push(n.asleep, func() { n.receive(p, damaged) })
 		return
 	}
-	var request wire.Message
-	known := wire.Peek(p.bytes, &request)
-	if known && n.w.traced && !damaged {
-		n.w.noteMessage("->", p.from, p.to, &request)
-	}
+	requests := n.read(p, damaged)
 	var err error
 	n.out, err = n.plane.receive(n.time(), p, n.out[:0])
 	n.w.watch.fail(err)
-	if damaged && len(n.out) > 0 {
+	if damaged && len(n.out) > 0 && !wire.IsBundle(p.bytes) { // which may lose one message and keep the others
 		n.w.broken(every, every, "A5: %s answered a damaged message", n.name)
 	}
 	for _, sent := range n.out {
 		if sent.to == sent.from {
 			continue // the answer to its own agent (W9), which the bytecode cannot send and nobody needs
 		}
-		n.sent(&request, sent)
+		n.sent(requests, sent)
 		n.w.send(sent)
 	}
-	if known {
-		n.w.watch.received(n, &request)
+	for i := range requests {
+		if requests[i].Op != 0 {
+			n.w.watch.received(n, &requests[i])
+		}
 	}
 }
 
-func (n *node) sent(request *wire.Message, p packet) {
-	var m wire.Message
-	if !wire.Peek(p.bytes, &m) {
-		n.w.broken(every, every, "%s sent what is no message", n.name)
-		return
+// read returns what can be read of the messages in a datagram, one for each slot of a bundle; the op of others is 0.
+func (n *node) read(p packet, damaged bool) []wire.Message {
+	encoded := parts(p.bytes)
+	requests := make([]wire.Message, len(encoded))
+	for i := range requests {
+		if wire.Peek(encoded[i], &requests[i]) && n.w.traced && !damaged {
+			n.w.noteMessage("->", p.from, p.to, &requests[i])
+		}
 	}
-	n.w.noteMessage("sends to", p.from, p.to, &m)
-	n.w.watch.answered(request, &m)
-	if n.agent != nil && m.Op == wire.OpReply && m.Status() == wire.StatusBusy {
-		n.agent.busy(m.Key)
+	return requests
+}
+
+// sent looks at what follows from requests: each slot of a bundle from the same slot.
+func (n *node) sent(requests []wire.Message, p packet) {
+	bundle := wire.IsBundle(p.bytes)
+	for i, encoded := range parts(p.bytes) {
+		var m wire.Message
+		if bundle && len(encoded) == 0 {
+			continue
+		}
+		if !wire.Peek(encoded, &m) {
+			n.w.broken(every, every, "%s sent what is no message", n.name)
+			return
+		}
+		request := &requests[0]
+		if bundle {
+			request = &requests[i]
+		}
+		n.w.noteMessage("sends to", p.from, p.to, &m)
+		n.w.watch.answered(request, &m)
+		if !bundle && n.agent != nil && m.Op == wire.OpReply && m.Status() == wire.StatusBusy {
+			n.agent.busy(m.Key)
+		}
 	}
 }
 

@@ -45,6 +45,13 @@ func (p *chainPlane) reset() error {
 }
 
 func (p *chainPlane) receive(now uint64, in packet, out []packet) ([]packet, error) {
+	if wire.IsBundle(in.bytes) {
+		bundle := slices.Clone(in.bytes) // copies of it may be under way
+		if to, sends := p.node.ReceiveBundle(now, in.from, bundle); sends {
+			out = append(out, packet{p.self, to, bundle})
+		}
+		return out, nil
+	}
 	p.out = p.node.Receive(now, in.from, in.bytes, p.out[:0])
 	for i := range p.out {
 		s := &p.out[i]

@@ -43,7 +43,8 @@ func (v *watch) received(n *node, m *wire.Message) {
 
 // answered remembers that a write was answered with OK.
 func (v *watch) answered(request, reply *wire.Message) {
-	if reply.Op != wire.OpReply || reply.Status() != wire.StatusOk || request.Op == wire.OpRead || request.ClientOp == wire.OpRead {
+	old := request.Op == wire.OpReply // in a bundle that goes on
+	if old || reply.Op != wire.OpReply || reply.Status() != wire.StatusOk || request.Op == wire.OpRead || request.ClientOp == wire.OpRead {
 		return
 	}
 	if key := v.w.keyNumber(reply.Key); key != every {
