@@ -181,8 +181,7 @@ func TestSeedsOnBytecode(t *testing.T) {
 	ops, reconfigurations := 0, 0
 	for seed := uint64(1); seed <= *xdpSeeds; seed++ {
 		c := Draw(seed)
-		c.Shards = 2  // a program has to be loaded for each node with each number of shards
-		c.Bundles = 0 // until the program drops bundles of nothing but old replies (B5)
+		c.Shards = 2 // a program has to be loaded for each node with each number of shards
 		reference := mustRun(t, c)
 		c.Plane = XDP
 		r := mustRun(t, c)

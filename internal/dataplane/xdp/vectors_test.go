@@ -8,7 +8,7 @@ import (
 
 // TestVectors runs spec/vectors on the bytecode.
 func TestVectors(t *testing.T) {
-	runVectors(t, func(m *Machine) conformance.Target { return withoutOldReplies{m} })
+	runVectors(t, func(m *Machine) conformance.Target { return m })
 }
 
 // TestTaggedVectors runs them on a node with tags: all holds as it stands behind a tag that is right.
