@@ -69,6 +69,7 @@ func (c *client) together() {
 		one.bundled = one.request
 		messages = append(messages, one.message)
 	}
+	c.w.result.Bundled += len(messages)
 	if len(messages) > 0 {
 		c.send(to, c.fill(messages))
 	}

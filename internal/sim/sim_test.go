@@ -196,6 +196,20 @@ func TestSeedsOnBytecode(t *testing.T) {
 	t.Logf("%d seeds: %d operations, %d reconfigurations", *xdpSeeds, ops, reconfigurations)
 }
 
+// TestBundlesAreSimulated: worlds have bundles or none, and where they have, retries and much else travel alone.
+func TestBundlesAreSimulated(t *testing.T) {
+	bundled, without := 0, 0
+	for seed := uint64(1); seed <= 20; seed++ {
+		r := mustRun(t, Draw(seed))
+		if bundled += r.Bundled; r.Bundled == 0 {
+			without++
+		}
+	}
+	if bundled < 500 || without == 0 || without > 15 {
+		t.Errorf("%d operations began in bundles, and %d of 20 worlds have none", bundled, without)
+	}
+}
+
 func TestTraceChangesNothing(t *testing.T) {
 	c := Draw(1)
 	plain := mustRun(t, c)

@@ -45,6 +45,7 @@ type Result struct {
 	Steps            int // events
 	Reconfigurations int // epochs of a shard in which its chain became active, but the first
 	Simulated        time.Duration
+	Bundled          int // operations whose first attempt travelled in a bundle
 	Lost             int // shards whose last copy was lost, as their number of members allows
 	Undecided        int // keys whose history took too long to check: set by Judge
 	Faults           [faults]int
