@@ -47,7 +47,7 @@ func openNetCRAQ(ctx context.Context, n *network, o *Options) (Store, error) {
 	n.detail("netcraq: a chain of %d nodes on XDP with agents, room for %d objects of up to %d bytes; head next to the client",
 		n.hosts(), netcraqObjects, wire.MaxValueBytes)
 	n.detail("reads and writes: linearizable; the Go client of this repository, which asks the nearest node; one for all clients, with at most %d requests under way, and those of one moment together in datagrams, up to %d of the shortest in each",
-		netcraqWindow, wire.SlotsOf(wire.SlotFor(wire.ChainBytes)))
+		netcraqWindow, wire.SlotsOf(wire.MinSlotBytes))
 	n.detail("lock: client.TryLock and Unlock: a read and a compare-and-swap, then a write; time to live %v, fencing token", lockTTL)
 	return s, nil
 }
