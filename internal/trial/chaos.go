@@ -42,6 +42,7 @@ type ChaosResult struct {
 	Keys              int            `json:"keys"`
 	Acknowledged      int            `json:"acknowledged_writes"`
 	Unknown           int            `json:"unknown_outcomes"`
+	Bundled           uint64         `json:"bundled"`           // answers that came in bundles
 	Crashes           []string       `json:"crashes,omitempty"` // agents and controllers that ended by themselves
 	Undecided         []string       `json:"undecided,omitempty"`
 
@@ -139,8 +140,21 @@ type chaos struct {
 func (t *chaos) suffer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.o.For)
 	defer cancel()
+	shared, err := t.c.client(client.Options{Timeout: chaosTimeout, ReadFrom: client.Spread})
+	if err != nil {
+		return err
+	}
+	defer shared.Close()
+	defer func() { t.result.Bundled = shared.Traffic().Bundled }()
+	gathering, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends after the last operation
+	defer stop()
+	together := gather(gathering, shared, chaosPause)
 	var stores []history.Store
-	for range t.o.Clients {
+	for i := range t.o.Clients {
+		if i%2 == 0 {
+			stores = append(stores, watched{together, t})
+			continue
+		}
 		kv, err := t.c.client(client.Options{Timeout: chaosTimeout, ReadFrom: client.Spread})
 		if err != nil {
 			return err
@@ -163,7 +177,7 @@ func (t *chaos) suffer(ctx context.Context) error {
 	r := t.result
 	r.LongestWriteGapMs, r.LongestReadGapMs = milliseconds(t.writes.end()), milliseconds(t.reads.end())
 	r.Seconds = time.Since(t.began).Seconds()
-	err := <-driven
+	err = <-driven
 	r.Faults, r.Repairs, r.Crashes = maps.Clone(t.driver.count), t.driver.repairs, t.driver.crashes
 	return err
 }
