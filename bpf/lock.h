@@ -5,8 +5,11 @@
 
 volatile const __u8 nq_weak_memory = 0; /* set at load time: the CPU reorders loads, fence readers */
 
-/* Lock attempts before a packet is given up; a holder is never preempted, so this is a few microseconds. */
-#define NQ_SPINS 512
+/*
+ * Lock attempts before a packet is given up: some 10 microseconds. A holder is never preempted, but it may wait for memory
+ * several times.
+ */
+#define NQ_SPINS 4096
 
 /* Readers of a sequence lock: keeps loads before and after it apart. */
 static __always_inline void load_fence(void)

@@ -22,15 +22,26 @@ func (l *Line) settle(on bool) error {
 	if l.stopAgents != nil {
 		return nil
 	}
+	var nodes []*node
+	for _, n := range l.nodes {
+		nodes = append(nodes, n.(*node))
+	}
+	var err error
+	l.stopAgents, err = startAgents(nodes)
+	return err
+}
+
+// startAgents starts an agent for each node, which settles what stays dirty (W9). They run until stop, which is never nil.
+func startAgents(nodes []*node) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	l.stopAgents = func() { cancel(); running.Wait() }
-	for _, n := range l.nodes {
-		a, err := agent.New(agent.Options{Plane: n.(*node).plane, Log: slog.New(slog.DiscardHandler)})
+	stop = func() { cancel(); running.Wait() }
+	for _, n := range nodes {
+		a, err := agent.New(agent.Options{Plane: n.plane, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
-			return err
+			return stop, err
 		}
 		running.Go(func() { a.Serve(ctx) })
 	}
-	return nil
+	return stop, nil
 }

@@ -37,6 +37,13 @@ func OpenSockets(_ context.Context, o SocketOptions) (*Sockets, error) {
 		s.Close()
 		return nil, err
 	}
+	// Without agents one lost ACK would make CAS busy for ever, as it can't be in a cluster.
+	stop, err := startAgents(m.nodes)
+	m.undo.add(stop)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
