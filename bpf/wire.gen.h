@@ -14,7 +14,7 @@
 #define NQ_MAX_SHARDS                0x10000  /* most shards; their number is a power of two */
 #define NQ_REPLY_TTL                 0x40     /* IP time to live of every packet a node sends */
 #define NQ_CLIENT_BURST_NS           0x5f5e100 /* a client whose rate is limited may send at once what it may send in this time, in ns */
-#define NQ_MAX_SLOTS                 0x20     /* most messages in one bundle */
+#define NQ_MAX_SLOTS                 0x20     /* most messages in one bundle; the longest datagram has room for 27 */
 #define NQ_MAX_RETRY_S               0x3c     /* seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer */
 
 /* ops */
@@ -29,7 +29,7 @@
 #define NQ_OP_UPDATE                 0x11     /* an ordered write on its way down the chain */
 #define NQ_OP_ACK                    0x12     /* the tail has committed up to this version */
 #define NQ_OP_PROBE                  0x13     /* asks the tail for an ACK of this object */
-#define NQ_OP_RELAY                  0x14     /* an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets */
+#define NQ_OP_RELAY                  0x14     /* an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets, and in bundles */
 #define NQ_OP_BUNDLE                 0x18     /* several messages that travel together */
 #define NQ_OP_REPLY                  0x20     /* the answer to a client */
 
@@ -65,13 +65,13 @@
 #define NQ_OUTCOME_ACKED             0xa      /* ACK raised the committed version */
 #define NQ_OUTCOME_PROBED            0xb      /* PROBE answered with an ACK */
 #define NQ_OUTCOME_REFUSED           0xc      /* CAS_FAILED, or ADD on a value that is no counter */
-#define NQ_OUTCOME_BUSY              0xd      /* answered BUSY: dirty object or frozen shard */
+#define NQ_OUTCOME_BUSY              0xd      /* answered BUSY: dirty object, frozen shard, or not possible in a bundle */
 #define NQ_OUTCOME_NO_LEASE          0xe      /* answered BUSY: the read lease has run out */
 #define NQ_OUTCOME_NOT_MINE          0xf      /* answered NOT_MINE, or a chain message for a shard not served */
 #define NQ_OUTCOME_FULL              0x10     /* no room; a client is answered FULL, an update is dropped */
 #define NQ_OUTCOME_TOO_LARGE         0x11     /* value longer than a cell, or message longer than the largest */
 #define NQ_OUTCOME_BAD_REQUEST       0x12     /* answered BAD_REQUEST */
-#define NQ_OUTCOME_MALFORMED         0x13     /* chain message that breaks a rule: dropped */
+#define NQ_OUTCOME_MALFORMED         0x13     /* chain message or bundle that breaks a rule: dropped */
 #define NQ_OUTCOME_STRANGER          0x14     /* chain message from an address not entitled to send it: dropped */
 #define NQ_OUTCOME_OTHER_EPOCH       0x15     /* chain message of another epoch: dropped */
 #define NQ_OUTCOME_INACTIVE          0x16     /* chain message while the shard is frozen: dropped */
@@ -85,7 +85,7 @@
 #define NQ_OUTCOME_CONTENDED         0x1e     /* an object or session stayed locked by another CPU: dropped */
 #define NQ_OUTCOME_UNROUTABLE        0x1f     /* no route to where the answer or update should go: dropped */
 #define NQ_OUTCOME_BAD_TAG           0x20     /* tag wrong, of an unknown generation, or missing: dropped */
-#define NQ_OUTCOME_LIMITED           0x21     /* one client's messages beyond its rate: dropped */
+#define NQ_OUTCOME_LIMITED           0x21     /* one client's messages beyond its rate, or a bundle where rates are limited: dropped */
 
 #define NQ_OUTCOME_COUNT 34
 

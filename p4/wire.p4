@@ -13,7 +13,7 @@ const bit<32> NQ_MAX_CHAIN = 0x8; // most nodes in one chain
 const bit<32> NQ_MAX_SHARDS = 0x10000; // most shards; their number is a power of two
 const bit<32> NQ_REPLY_TTL = 0x40; // IP time to live of every packet a node sends
 const bit<32> NQ_CLIENT_BURST_NS = 0x5f5e100; // a client whose rate is limited may send at once what it may send in this time, in ns
-const bit<32> NQ_MAX_SLOTS = 0x20; // most messages in one bundle
+const bit<32> NQ_MAX_SLOTS = 0x20; // most messages in one bundle; the longest datagram has room for 27
 const bit<32> NQ_MAX_RETRY_S = 0x3c; // seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer
 
 const bit<8> NQ_OP_READ = 0x1; // value and version of a key
@@ -27,7 +27,7 @@ const bit<8> NQ_OP_FORWARD = 0x10; // a client's message on its way to the tail 
 const bit<8> NQ_OP_UPDATE = 0x11; // an ordered write on its way down the chain
 const bit<8> NQ_OP_ACK = 0x12; // the tail has committed up to this version
 const bit<8> NQ_OP_PROBE = 0x13; // asks the tail for an ACK of this object
-const bit<8> NQ_OP_RELAY = 0x14; // an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets
+const bit<8> NQ_OP_RELAY = 0x14; // an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets, and in bundles
 const bit<8> NQ_OP_BUNDLE = 0x18; // several messages that travel together
 const bit<8> NQ_OP_REPLY = 0x20; // the answer to a client
 
@@ -60,13 +60,13 @@ const bit<8> NQ_OUTCOME_STALE = 0x9; // update or ACK that changed nothing
 const bit<8> NQ_OUTCOME_ACKED = 0xa; // ACK raised the committed version
 const bit<8> NQ_OUTCOME_PROBED = 0xb; // PROBE answered with an ACK
 const bit<8> NQ_OUTCOME_REFUSED = 0xc; // CAS_FAILED, or ADD on a value that is no counter
-const bit<8> NQ_OUTCOME_BUSY = 0xd; // answered BUSY: dirty object or frozen shard
+const bit<8> NQ_OUTCOME_BUSY = 0xd; // answered BUSY: dirty object, frozen shard, or not possible in a bundle
 const bit<8> NQ_OUTCOME_NO_LEASE = 0xe; // answered BUSY: the read lease has run out
 const bit<8> NQ_OUTCOME_NOT_MINE = 0xf; // answered NOT_MINE, or a chain message for a shard not served
 const bit<8> NQ_OUTCOME_FULL = 0x10; // no room; a client is answered FULL, an update is dropped
 const bit<8> NQ_OUTCOME_TOO_LARGE = 0x11; // value longer than a cell, or message longer than the largest
 const bit<8> NQ_OUTCOME_BAD_REQUEST = 0x12; // answered BAD_REQUEST
-const bit<8> NQ_OUTCOME_MALFORMED = 0x13; // chain message that breaks a rule: dropped
+const bit<8> NQ_OUTCOME_MALFORMED = 0x13; // chain message or bundle that breaks a rule: dropped
 const bit<8> NQ_OUTCOME_STRANGER = 0x14; // chain message from an address not entitled to send it: dropped
 const bit<8> NQ_OUTCOME_OTHER_EPOCH = 0x15; // chain message of another epoch: dropped
 const bit<8> NQ_OUTCOME_INACTIVE = 0x16; // chain message while the shard is frozen: dropped
@@ -80,7 +80,7 @@ const bit<8> NQ_OUTCOME_HOP_LIMIT = 0x1d; // travelled too far: dropped
 const bit<8> NQ_OUTCOME_CONTENDED = 0x1e; // an object or session stayed locked by another CPU: dropped
 const bit<8> NQ_OUTCOME_UNROUTABLE = 0x1f; // no route to where the answer or update should go: dropped
 const bit<8> NQ_OUTCOME_BAD_TAG = 0x20; // tag wrong, of an unknown generation, or missing: dropped
-const bit<8> NQ_OUTCOME_LIMITED = 0x21; // one client's messages beyond its rate: dropped
+const bit<8> NQ_OUTCOME_LIMITED = 0x21; // one client's messages beyond its rate, or a bundle where rates are limited: dropped
 
 // every message; a READ is only this
 header nq_base_h {

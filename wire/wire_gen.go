@@ -26,7 +26,7 @@ const (
 	ReplyTTL = 0x40
 	// ClientBurstNs: a client whose rate is limited may send at once what it may send in this time, in ns.
 	ClientBurstNs = 0x5f5e100
-	// MaxSlots: most messages in one bundle.
+	// MaxSlots: most messages in one bundle; the longest datagram has room for 27.
 	MaxSlots = 0x20
 	// MaxRetryS: seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer.
 	MaxRetryS = 0x3c
@@ -108,7 +108,7 @@ const (
 	OpAck Op = 0x12
 	// OpProbe: asks the tail for an ACK of this object.
 	OpProbe Op = 0x13
-	// OpRelay: an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets.
+	// OpRelay: an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets, and in bundles.
 	OpRelay Op = 0x14
 	// OpBundle: several messages that travel together.
 	OpBundle Op = 0x18
@@ -272,7 +272,7 @@ const (
 	OutcomeProbed Outcome = 0xb
 	// OutcomeRefused: CAS_FAILED, or ADD on a value that is no counter.
 	OutcomeRefused Outcome = 0xc
-	// OutcomeBusy: answered BUSY: dirty object or frozen shard.
+	// OutcomeBusy: answered BUSY: dirty object, frozen shard, or not possible in a bundle.
 	OutcomeBusy Outcome = 0xd
 	// OutcomeNoLease: answered BUSY: the read lease has run out.
 	OutcomeNoLease Outcome = 0xe
@@ -284,7 +284,7 @@ const (
 	OutcomeTooLarge Outcome = 0x11
 	// OutcomeBadRequest: answered BAD_REQUEST.
 	OutcomeBadRequest Outcome = 0x12
-	// OutcomeMalformed: chain message that breaks a rule: dropped.
+	// OutcomeMalformed: chain message or bundle that breaks a rule: dropped.
 	OutcomeMalformed Outcome = 0x13
 	// OutcomeStranger: chain message from an address not entitled to send it: dropped.
 	OutcomeStranger Outcome = 0x14
@@ -312,7 +312,7 @@ const (
 	OutcomeUnroutable Outcome = 0x1f
 	// OutcomeBadTag: tag wrong, of an unknown generation, or missing: dropped.
 	OutcomeBadTag Outcome = 0x20
-	// OutcomeLimited: one client's messages beyond its rate: dropped.
+	// OutcomeLimited: one client's messages beyond its rate, or a bundle where rates are limited: dropped.
 	OutcomeLimited Outcome = 0x21
 )
 

@@ -64,8 +64,8 @@ func newLabCheckCommand(name *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Let clients compete for few keys on a bad network, and check that the history is linearizable",
-		Long: `Brings up a lab of its own with a chain of three, lets 8 clients put, get, delete, compare-and-set and add on few keys
-while links lose and repeat frames, and checks the recorded history for linearizability. The lab is removed at the end.
+		Long: `Brings up a lab of its own with a chain of three, lets 8 clients put, get, delete, compare-and-set and add on few keys,
+six of them in shared datagrams, while links lose and repeat frames, and checks the recorded history for linearizability. The lab is removed at the end.
 
 --without switches one rule of the protocol off, to prove that the check notices. W5 and R4 matter only when a node
 is lost, which a static configuration does not survive: for them, and with --simulate, the same protocol code runs

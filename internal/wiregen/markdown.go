@@ -34,6 +34,9 @@ func diagram(l Layout) string {
 			column = 0
 		}
 	}
+	if column > 0 {
+		b.WriteString("\n     +" + strings.Repeat(strings.Repeat("-", charsPerByte-1)+"+", column) + "\n")
+	}
 	return b.String()
 }
 
@@ -45,13 +48,21 @@ func markdownTable(b *bytes.Buffer, title string, constants []Constant) {
 	b.WriteString("\n")
 }
 
+// extent says what the size of a layout is the size of.
+func extent(l Layout) string {
+	if l.Apart {
+		return "It"
+	}
+	return "A message that ends here"
+}
+
 // renderMarkdown writes the reference page of the format.
 func renderMarkdown(s *Spec) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!-- %s -->\n\n# The wire format\n\n", notice)
-	b.WriteString("One message in one UDP datagram, big-endian, every field aligned to its size. What nodes do with messages is in\n[protocol.md](protocol.md).\n\n")
+	b.WriteString("One message in one UDP datagram, or several in a bundle; big-endian, every field aligned to its size. What nodes do with\nmessages is in [protocol.md](protocol.md).\n\n")
 	for _, l := range s.Layouts {
-		fmt.Fprintf(&b, "## Header `%s`\n\n%s. A message that ends here has %d bytes.\n\n```\n%s```\n\n| field | offset | bytes | meaning |\n|---|---|---|---|\n", l.Name, strings.ToUpper(l.Doc[:1])+l.Doc[1:], l.End(), diagram(l))
+		fmt.Fprintf(&b, "## Header `%s`\n\n%s. %s has %d bytes.\n\n```\n%s```\n\n| field | offset | bytes | meaning |\n|---|---|---|---|\n", l.Name, strings.ToUpper(l.Doc[:1])+l.Doc[1:], extent(l), l.End(), diagram(l))
 		for _, f := range l.Fields {
 			fmt.Fprintf(&b, "| `%s` | %d | %d | %s |\n", f.Name, f.Offset, f.Bytes, f.Doc)
 		}
@@ -60,7 +71,9 @@ func renderMarkdown(s *Spec) ([]byte, error) {
 	b.WriteString("## Ops\n\n| name | value | headers | value follows | sent by | meaning |\n|---|---|---|---|---|---|\n")
 	for _, o := range s.Ops {
 		headers, follows := "base", "no"
-		if o.Layout != "base" {
+		if s.apart(o.Layout) {
+			headers = o.Layout + ", then slots"
+		} else if o.Layout != "base" {
 			headers += " + " + o.Layout
 		}
 		if o.ValueOf != "" {

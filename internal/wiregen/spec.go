@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -86,6 +87,11 @@ func (l *Layouts) UnmarshalYAML(node *yaml.Node) error {
 func (l Layout) End() int {
 	last := l.Fields[len(l.Fields)-1]
 	return last.Offset + last.Bytes
+}
+
+// apart says whether the layout of this name does not stand behind the base header.
+func (s *Spec) apart(name string) bool {
+	return slices.ContainsFunc(s.Layouts, func(l Layout) bool { return l.Name == name && l.Apart })
 }
 
 func (s *Spec) validate() error {
