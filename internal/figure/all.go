@@ -27,7 +27,7 @@ type batch struct {
 }
 
 // RunAll makes figures one after the other, and goes on with a run of the same kind that was interrupted; figures that it had
-// made are kept. A figure that fails does not stop the others. The error is that of an interruption, or of a disk.
+// made are kept, what failed in it or was not possible is tried again. A figure that fails does not stop the others. The error is that of an interruption, or of a disk.
 func RunAll(ctx context.Context, specs []*Spec, o Options) (*Tally, error) {
 	began, tally := time.Now(), new(Tally)
 	defer func() { tally.Elapsed = time.Since(began) }()
@@ -35,26 +35,28 @@ func RunAll(ctx context.Context, specs []*Spec, o Options) (*Tally, error) {
 	if err != nil {
 		return tally, err
 	}
-	after := time.Duration(0)
+	begin, after := scratch, time.Duration(0)
+	if resumed {
+		begin = incomplete
+	}
 	for _, s := range specs {
 		after += s.plan(o.Quick).Budget
 	}
 	progress := o.Progress
 	for _, s := range specs {
 		after -= s.plan(o.Quick).Budget
-		if resumed && made(o.Dir, s) {
+		if resumed && made(s, o) {
 			tally.Kept = append(tally.Kept, s.Name)
 			continue
 		}
 		each := o
-		each.Again = !resumed
 		if progress != nil {
 			each.Progress = func(p Progress) {
 				p.Left += after
 				progress(p)
 			}
 		}
-		failed, runErr := Run(ctx, s, each)
+		failed, runErr := runFrom(ctx, s, each, begin)
 		if _, err := Publish(o.Dir, specs); err != nil {
 			return tally, err
 		}
@@ -103,8 +105,16 @@ func startBatch(specs []*Spec, o Options) (resumed bool, err error) {
 	return false, writeWhole(batchPath(o.Dir), func(w io.Writer) error { return json.NewEncoder(w).Encode(now) })
 }
 
-// made reports whether a figure's journal is complete.
-func made(dir string, s *Spec) bool {
-	j, err := Read(dir, s.Name)
-	return err == nil && j.Ended() != nil
+// made reports whether a figure's journal is complete, and of a run like this one.
+func made(s *Spec, o Options) bool {
+	j, err := Read(o.Dir, s.Name)
+	if err != nil || !j.complete() {
+		return false
+	}
+	now, err := newHeader(s, o.Quick)
+	if err != nil {
+		return false
+	}
+	ok, _ := now.continues(&j.Header)
+	return ok
 }

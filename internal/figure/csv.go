@@ -19,7 +19,7 @@ func (o *Outcome) writeCSV(w io.Writer) error {
 		for _, s := range o.Spec.Series {
 			for _, m := range o.Samples(s.Name, x) {
 				row := func(metric, t string, value float64) {
-					_ = out.Write([]string{o.Spec.Name, o.mode(), s.Name, string(s.Role), number(x), o.Spec.X.Place(x), strconv.Itoa(m.Round), metric,
+					_ = out.Write([]string{o.Spec.Name, mode(o.Header.Quick), s.Name, string(s.Role), number(x), o.Spec.X.Place(x), strconv.Itoa(m.Round), metric,
 						o.Spec.unit(metric), t, number(value), m.At.Format(time.RFC3339)})
 				}
 				for _, metric := range slices.Sorted(maps.Keys(m.Values)) {
@@ -35,14 +35,6 @@ func (o *Outcome) writeCSV(w io.Writer) error {
 	}
 	out.Flush()
 	return out.Error()
-}
-
-// mode names how much was measured.
-func (o *Outcome) mode() string {
-	if o.Header.Quick {
-		return "quick"
-	}
-	return "full"
 }
 
 // panel is the one that shows a metric, or nil.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -24,7 +25,9 @@ type Header struct {
 // continues reports whether samples of a run with this header may be added to those of the other, and if not, why.
 func (h *Header) continues(other *Header) (bool, string) {
 	switch {
-	case h.Figure != other.Figure || h.Quick != other.Quick || h.Spec != other.Spec:
+	case h.Quick != other.Quick:
+		return false, "it was measured in " + mode(other.Quick) + " mode"
+	case h.Figure != other.Figure || h.Spec != other.Spec:
 		return false, "something else was measured"
 	case h.Binary != other.Binary:
 		return false, "another build measured it"
@@ -32,6 +35,14 @@ func (h *Header) continues(other *Header) (bool, string) {
 		return false, "it was measured on another machine"
 	}
 	return true, ""
+}
+
+// mode names how much is measured.
+func mode(quick bool) string {
+	if quick {
+		return "quick"
+	}
+	return "full"
 }
 
 // Entry is a line of a journal after the first. One of its parts is there.
@@ -72,8 +83,19 @@ type End struct {
 type Journal struct {
 	Header  Header
 	Entries []Entry
+	name    string
 	file    *os.File
+	spares  bool // a journal with samples has the name: this one takes it with a sample of its own
 }
+
+// from says what a run begins from.
+type from int
+
+const (
+	scratch     from = iota // forget what there is
+	interrupted             // go on with a run that has no end
+	incomplete              // go on, too, with one that ended without all of its parts: these are tried again
+)
 
 // path is where a figure's journal is, in a directory of results.
 func path(dir, figure string) string { return filepath.Join(dir, "raw", figure+".jsonl") }
@@ -121,56 +143,86 @@ func (j *Journal) done() map[Failure]bool {
 	return done
 }
 
-// open starts to write a journal: on from one that was not ended, if that fits, else anew. It returns what it says about it.
-func open(dir string, header Header, again bool) (*Journal, string, error) {
-	old, err := Read(dir, header.Figure)
-	said := ""
-	switch {
-	case again || errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		said = "begins anew: " + err.Error()
-	case old.Ended() != nil:
-	default:
-		if ok, why := header.continues(&old.Header); ok {
-			said = fmt.Sprintf("goes on with %d measurements of a run that was interrupted", len(old.done()))
-			return old, said, old.rewrite(dir)
-		} else {
-			said = "begins anew, not on from an interrupted run: " + why
-		}
-	}
-	j := &Journal{Header: header}
-	return j, said, j.rewrite(dir)
+// complete reports whether a run has its end and nothing is missing for a failure, or because it was not possible then.
+func (j *Journal) complete() bool {
+	return j.Ended() != nil && !slices.ContainsFunc(j.Entries, func(e Entry) bool { return e.Failure != nil || e.Unable != nil })
 }
 
-// rewrite writes what is known into a new file and keeps that open.
-func (j *Journal) rewrite(dir string) error {
-	name := path(dir, j.Header.Figure)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+// goesOn reports whether a run that begins from what there is continues this journal.
+func (j *Journal) goesOn(begin from) bool {
+	return begin >= interrupted && j.Ended() == nil || begin == incomplete && !j.complete()
+}
+
+// open starts to write a journal: on from another, if that is wanted and fits, else anew. It returns what it says about it. Of the
+// other only samples are taken over, since all else is tried again.
+func open(dir string, header Header, begin from) (*Journal, string, error) {
+	j, said := &Journal{Header: header, name: path(dir, header.Figure)}, ""
+	old, err := Read(dir, header.Figure)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		said = "begins anew: " + err.Error()
+	case !old.goesOn(begin):
+		j.spares = len(old.done()) > 0
+	default:
+		ok, why := header.continues(&old.Header)
+		if !ok {
+			said, j.spares = "begins anew, not on from an interrupted run: "+why, len(old.done()) > 0
+			break
+		}
+		said = fmt.Sprintf("goes on with %d measurements of a run that was interrupted", len(old.done()))
+		j.Header, j.Entries = old.Header, old.samples()
+	}
+	return j, said, j.begin()
+}
+
+// samples are the lines of a journal with samples.
+func (j *Journal) samples() []Entry {
+	return slices.DeleteFunc(slices.Clone(j.Entries), func(e Entry) bool { return e.Sample == nil })
+}
+
+// begin writes what is known into a new file and keeps that open.
+func (j *Journal) begin() error {
+	if err := os.MkdirAll(filepath.Dir(j.name), 0o755); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	file, err := os.Create(j.name + ".new")
 	if err != nil {
 		return err
 	}
 	j.file = file
-	entries := j.Entries
-	j.Entries = nil
-	if err := json.NewEncoder(file).Encode(j.Header); err != nil {
+	lines := json.NewEncoder(file)
+	err = lines.Encode(j.Header)
+	for _, e := range j.Entries {
+		err = errors.Join(err, lines.Encode(e))
+	}
+	if err != nil || j.spares {
 		return err
 	}
-	for _, e := range entries {
-		if err := j.add(e); err != nil {
-			return err
-		}
-	}
-	if err := file.Chmod(0o644); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), name)
+	return j.takeName()
+}
+
+// takeName makes this the figure's journal.
+func (j *Journal) takeName() error {
+	j.spares = false
+	return os.Rename(j.file.Name(), j.name)
 }
 
 // add appends a line, which is safe from the death of this process when add returns.
 func (j *Journal) add(e Entry) error {
 	j.Entries = append(j.Entries, e)
-	return json.NewEncoder(j.file).Encode(e)
+	err := json.NewEncoder(j.file).Encode(e)
+	if err == nil && j.spares && e.Sample != nil {
+		err = j.takeName()
+	}
+	return err
+}
+
+// close ends writing. It reports whether the journal that was there before stays, because this one has no samples.
+func (j *Journal) close() (stays bool, err error) {
+	err = j.file.Close()
+	if j.spares {
+		err = errors.Join(err, os.Remove(j.file.Name()))
+	}
+	return j.spares, err
 }

@@ -44,7 +44,7 @@ type MadeMark struct {
 func (o *Outcome) Made(dir string) *Made {
 	m := &Made{
 		Figure: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source.Paper, Reports: o.Spec.Source.Reports, Command: Command(o.Spec, o.Header.Quick),
-		Mode: o.mode(), Rounds: o.Rounds(), Complete: o.End != nil && !o.End.TimeUp, Machine: o.Header.Machine,
+		Mode: mode(o.Header.Quick), Rounds: o.Rounds(), Complete: o.End != nil && !o.End.TimeUp, Machine: o.Header.Machine,
 		Results: o.results(), Notes: o.notes(), Unable: o.Unable, Failed: o.Failed, Files: o.files(dir), Rows: o.table(),
 	}
 	if o.End != nil {

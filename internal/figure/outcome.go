@@ -50,9 +50,6 @@ func Load(dir string, spec *Spec) (*Outcome, error) {
 	}
 	slices.Sort(o.Xs)
 	o.Unable = slices.DeleteFunc(o.Unable, func(f Failure) bool { return f.Series != "" && o.measured(f.Series) })
-	o.Failed = slices.DeleteFunc(o.Failed, func(f Failure) bool { // measured later, when the run went on
-		return slices.ContainsFunc(o.samples[f.Cell], func(m Measured) bool { return m.Round == f.Round })
-	})
 	return o, nil
 }
 

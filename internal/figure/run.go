@@ -46,23 +46,35 @@ type runner struct {
 // Run measures a figure, or what is missing of it. It returns an error if nothing at all could be measured, or if it was
 // interrupted; cells that failed are in the journal, and counted.
 func Run(ctx context.Context, spec *Spec, o Options) (failed int, err error) {
+	if o.Again {
+		return runFrom(ctx, spec, o, scratch)
+	}
+	return runFrom(ctx, spec, o, interrupted)
+}
+
+func runFrom(ctx context.Context, spec *Spec, o Options, begin from) (failed int, err error) {
 	r := &runner{Options: o, spec: spec, plan: spec.plan(o.Quick), began: time.Now(), unable: make(map[string]bool)}
-	header, err := r.header()
+	header, err := newHeader(spec, o.Quick)
 	if err != nil {
 		return 0, err
 	}
-	if why := spec.Needs.unmet(); why != "" {
-		return 0, r.refuse(header, why)
+	unmet := spec.Needs.unmet()
+	if unmet != "" {
+		begin = scratch
 	}
-	var said string
-	if r.journal, said, err = open(o.Dir, header, o.Again); err != nil {
+	said := ""
+	if r.journal, said, err = open(o.Dir, header, begin); err != nil {
 		return 0, err
 	}
-	defer r.journal.file.Close()
+	defer func() { err = errors.Join(err, r.close()) }()
+	if unmet != "" {
+		return 0, r.refuse(unmet)
+	}
 	if said != "" {
 		r.say(said)
 	}
-	return r.failed, r.measure(ctx)
+	err = r.measure(ctx)
+	return r.failed, err
 }
 
 // unmet says what is missing, or nothing.
@@ -77,25 +89,29 @@ func (n Needs) unmet() string {
 }
 
 // refuse writes down why a figure can't be made, so that the report can say it.
-func (r *runner) refuse(header Header, why string) error {
-	j, _, err := open(r.Dir, header, true)
-	if err != nil {
-		return err
-	}
-	defer j.file.Close()
-	if err := errors.Join(j.add(Entry{Unable: &Failure{Why: why}}), j.add(Entry{End: &End{At: time.Now(), Load: loadAverage()}})); err != nil {
+func (r *runner) refuse(why string) error {
+	if err := errors.Join(r.journal.add(Entry{Unable: &Failure{Why: why}}), r.journal.add(Entry{End: &End{At: time.Now(), Load: loadAverage()}})); err != nil {
 		return err
 	}
 	return &Unable{Why: why}
 }
 
-func (r *runner) header() (Header, error) {
-	print, err := r.spec.fingerprint(r.plan)
+func (r *runner) close() error {
+	stays, err := r.journal.close()
+	if stays {
+		r.say(r.spec.Name + ": nothing was measured, so what an earlier run measured stays as it is")
+	}
+	return err
+}
+
+// newHeader describes a run of a figure that begins now.
+func newHeader(s *Spec, quick bool) (Header, error) {
+	print, err := s.fingerprint(s.plan(quick))
 	if err != nil {
 		return Header{}, err
 	}
 	built, err := binary()
-	return Header{Figure: r.spec.Name, Quick: r.Quick, Spec: print, Binary: built, Machine: thisMachine(), Began: r.began.UTC()}, err
+	return Header{Figure: s.Name, Quick: quick, Spec: print, Binary: built, Machine: thisMachine(), Began: time.Now().UTC()}, err
 }
 
 func (r *runner) say(text string) {
@@ -126,7 +142,24 @@ func (r *runner) measure(ctx context.Context) error {
 	if s, a := stolen(); a > all {
 		end.StealPct = 100 * (s - steal) / (a - all)
 	}
-	return r.journal.add(Entry{End: end})
+	return errors.Join(r.journal.add(Entry{End: end}), r.nothing())
+}
+
+// nothing is the error of a run that has measured nothing at all, else nil.
+func (r *runner) nothing() error {
+	if r.before+r.done > 0 {
+		return nil
+	}
+	var unable error
+	for _, e := range r.journal.Entries {
+		switch {
+		case e.Failure != nil:
+			return fmt.Errorf("nothing could be measured: %s", e.Failure.Why)
+		case e.Unable != nil && unable == nil:
+			unable = &Unable{Why: e.Unable.Why}
+		}
+	}
+	return unable
 }
 
 // couldNotOpen ends a run without a rig.

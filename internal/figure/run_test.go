@@ -151,13 +151,12 @@ func TestRunOfSomethingElseBeginsAnew(t *testing.T) {
 		"something else":  func(h *Header) { h.Spec = "other" },
 	} {
 		dir := t.TempDir()
-		r := &runner{spec: hashSpec(nil), plan: hashSpec(nil).Quick, Options: Options{Quick: true}}
-		header, err := r.header()
+		header, err := newHeader(hashSpec(nil), true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		change(&header)
-		j, _, err := open(dir, header, false)
+		j, _, err := open(dir, header, scratch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,6 +229,33 @@ func TestNeedsAreSaid(t *testing.T) {
 	}
 }
 
+// A run that measures nothing, since it is refused, has no rig, or finds nothing possible, takes nothing away from an earlier one.
+func TestRefusalLeavesWhatWasMeasured(t *testing.T) {
+	for name, spoil := range map[string]func(*Spec, *hashing){
+		"too few CPUs": func(s *Spec, _ *hashing) { s.Needs.CPUs = 1 << 20 },
+		"no rig": func(s *Spec, _ *hashing) {
+			s.Open = func(context.Context, Env) (Rig, error) { return nil, errors.New("broken") }
+		},
+		"not possible": func(_ *Spec, h *hashing) { h.fail = func(int, Cell) error { return &Unable{Why: "not installed"} } },
+		"all failed":   func(_ *Spec, h *hashing) { h.fail = func(int, Cell) error { return errors.New("broken") } },
+	} {
+		dir := t.TempDir()
+		if _, err := run(t, new(hashing), dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		before, rig, said := read(t, path(dir, "hashing")), new(hashing), ""
+		spec := hashSpec(rig)
+		spoil(spec, rig)
+		_, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true, Say: func(text string) { said += text }})
+		if err == nil || !strings.Contains(said, "stays as it is") || read(t, path(dir, "hashing")) != before {
+			t.Errorf("%s: %v, said %q; the journal is the same: %v", name, err, said, read(t, path(dir, "hashing")) == before)
+		}
+		if left, err := os.ReadDir(filepath.Join(dir, "raw")); err != nil || len(left) != 1 {
+			t.Errorf("%s: left %v, %v", name, left, err)
+		}
+	}
+}
+
 func TestProgressTellsTheTimeLeft(t *testing.T) {
 	var all []Progress
 	if _, err := run(t, new(hashing), t.TempDir(), Options{Progress: func(p Progress) { all = append(all, p) }}); err != nil {
@@ -238,46 +264,6 @@ func TestProgressTellsTheTimeLeft(t *testing.T) {
 	last := all[len(all)-1]
 	if last.Done != 14 || last.Cells != 15 || last.Left > time.Second || all[0].Left < 50*time.Second {
 		t.Errorf("first %+v, last %+v", all[0], last)
-	}
-}
-
-func TestManyFiguresGoOn(t *testing.T) {
-	dir := t.TempDir()
-	ctx, interrupt := context.WithCancel(t.Context())
-	rigs := map[string]*hashing{"a": new(hashing), "b": {fail: func(n int, _ Cell) error {
-		if n == 2 {
-			return errors.New("broken")
-		}
-		return nil
-	}}, "c": {fail: func(n int, _ Cell) error {
-		if n == 7 {
-			interrupt()
-		}
-		return nil
-	}}}
-	var specs []*Spec
-	for _, name := range []string{"a", "b", "c"} {
-		s := hashSpec(rigs[name])
-		s.Name = name
-		specs = append(specs, s)
-	}
-	if _, err := RunAll(ctx, specs, Options{Dir: dir, Quick: true}); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if text := read(t, filepath.Join(dir, ReportName)); !strings.Contains(text, "; interrupted.") {
-		t.Error("the report of an interrupted run does not say so")
-	}
-	rigs["c"].fail, rigs["c"].measured = nil, nil
-	tally, err := RunAll(t.Context(), specs, Options{Dir: dir, Quick: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(tally.Kept, []string{"a", "b"}) || !slices.Equal(tally.Made, []string{"c"}) || len(rigs["c"].measured) != 15-6 {
-		t.Errorf("%+v; %d cells measured again", tally, len(rigs["c"].measured))
-	}
-	tally, err = RunAll(t.Context(), specs, Options{Dir: dir, Quick: true})
-	if err != nil || len(tally.Made) != 3 || len(tally.Kept) != 0 {
-		t.Errorf("a new run: %+v, %v", tally, err)
 	}
 }
 

@@ -27,7 +27,7 @@ type section struct {
 }
 
 func newSection(dir string, o *Outcome) (section, error) {
-	s := section{Outcome: o, Name: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source, Mode: o.mode(), Command: Command(o.Spec, o.Header.Quick), Legend: o.Spec.legend()}
+	s := section{Outcome: o, Name: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source, Mode: mode(o.Header.Quick), Command: Command(o.Spec, o.Header.Quick), Legend: o.Spec.legend()}
 	if !o.Empty() {
 		picture, err := os.ReadFile(filepath.Join(dir, o.Spec.Name+".svg"))
 		if err != nil {
