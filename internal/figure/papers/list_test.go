@@ -81,27 +81,40 @@ func TestAnyOutcomeIsPublished(t *testing.T) {
 }
 
 // besides are metrics that figures look at without drawing them.
-var besides = []string{"overflows_percent", headP50us, "tail_p50_us", storeAlone, "replaced", "write_gap_ms", "read_gap_ms", "repair_write_pause_ms", "repair_s", writeP50us, "first_seed"}
+var besides = []string{"overflows_percent", headP50us, tailP50us, storeAlone, "replaced", "write_gap_ms", "read_gap_ms", "repair_write_pause_ms", "repair_s", writeP50us, "first_seed"}
 
 // invent writes a journal with numbers for some cells of a figure.
 func invent(t *testing.T, dir string, s *figure.Spec, subset func(figure.Cell) bool) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	metrics := append([]string(nil), besides...)
+	for _, p := range s.Panels {
+		metrics = append(append(metrics, p.Metric), p.Only...)
+	}
+	record(t, dir, s, subset, func(figure.Cell) figure.Sample {
+		v := make(map[string]float64)
+		for _, m := range metrics {
+			v[m] = 1 + 1000*random.Float64()
+		}
+		return values(v)
+	})
+}
+
+// record writes a journal with what some cells of a figure are to have been measured to be, in two rounds.
+func record(t *testing.T, dir string, s *figure.Spec, subset func(figure.Cell) bool, measured func(figure.Cell) figure.Sample) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(mkdir(t, dir, "raw"), s.Name+".jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	random, lines := rand.New(rand.NewPCG(1, 2)), json.NewEncoder(file)
+	lines := json.NewEncoder(file)
 	write := func(line any) {
 		if err := lines.Encode(line); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write(figure.Header{Figure: s.Name})
-	metrics := append([]string(nil), besides...)
-	for _, p := range s.Panels {
-		metrics = append(append(metrics, p.Metric), p.Only...)
-	}
 	for round := range 2 {
 		for _, x := range s.Full.Xs {
 			for _, series := range s.Series {
@@ -109,11 +122,7 @@ func invent(t *testing.T, dir string, s *figure.Spec, subset func(figure.Cell) b
 				if series.Has != nil && !series.Has(x) || !subset(cell) {
 					continue
 				}
-				sample := figure.Sample{Values: make(map[string]float64)}
-				for _, m := range metrics {
-					sample.Values[m] = 1 + 1000*random.Float64()
-				}
-				write(figure.Entry{Sample: &figure.Measured{Cell: cell, Round: round, Sample: sample}})
+				write(figure.Entry{Sample: &figure.Measured{Cell: cell, Round: round, Sample: measured(cell)}})
 			}
 		}
 	}

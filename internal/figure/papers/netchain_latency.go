@@ -2,7 +2,6 @@ package papers
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/bench"
@@ -12,7 +11,15 @@ import (
 // Of reads and writes.
 const (
 	readP50us  = "read_p50_us"
+	readP99us  = "read_p99_us"
 	writeP50us = "write_p50_us"
+	writeP99us = "write_p99_us"
+)
+
+// Reads and writes are measured one after the other.
+var (
+	readAlone  = timed{text: "read", p50: readP50us, p99: readP99us, lost: "reads_lost_percent"}
+	writeAlone = timed{text: "write", p50: writeP50us, p99: writeP99us, lost: "writes_lost_percent"}
 )
 
 func netchainLatency() *figure.Spec {
@@ -23,7 +30,10 @@ func netchainLatency() *figure.Spec {
 		Panels: []figure.Panel{
 			{Title: "median of a read", Metric: readP50us, Label: "µs", Unit: "µs", Log: true},
 			{Title: "median of a write", Metric: writeP50us, Label: "µs", Unit: "µs", Log: true},
+			{Title: "p99 of a read", Metric: readP99us, Label: "µs", Unit: "µs", Log: true},
+			{Title: "p99 of a write", Metric: writeP99us, Label: "µs", Unit: "µs", Log: true},
 		},
+		Rows:   2,
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{10_000, 100_000}, Rounds: 2, Turn: 300 * time.Millisecond, Budget: 15 * time.Second},
@@ -50,9 +60,11 @@ func openNetchainLatency(_ context.Context, env figure.Env) (figure.Rig, error) 
 				return figure.Sample{}, err
 			}
 			if share == 0 {
-				v[readP50us], v["read_p99_us"], v[readsPerS], v["reads_lost_percent"] = found.Read.P50us, found.Read.P99us, found.ReadsPerS, percent(found.Lost, found.Sent)
+				v[readsPerS] = found.ReadsPerS
+				readAlone.add(v, found.Read.P50us, found.Read.P99us, percent(found.Lost, found.Sent))
 			} else {
-				v[writeP50us], v["write_p99_us"], v[writesPerS], v["writes_lost_percent"] = found.Write.P50us, found.Write.P99us, found.WritesPerS, percent(found.Lost, found.Sent)
+				v[writesPerS] = found.WritesPerS
+				writeAlone.add(v, found.Write.P50us, found.Write.P99us, percent(found.Lost, found.Sent))
 			}
 		}
 		return values(v), nil
@@ -64,32 +76,25 @@ func openNetchainLatency(_ context.Context, env figure.Env) (figure.Rig, error) 
 const paperTime = 9.7
 
 func netchainLatencyResults(o *figure.Outcome) []figure.Result {
-	var all []figure.Result
-	for _, x := range o.Xs {
-		for _, m := range []struct{ metric, text string }{{readP50us, "read"}, {writeP50us, "write"}} {
-			r := versus(o, m.metric, fmt.Sprintf("median time of a %s at %s requests/s", m.text, number(x)), "µs", x, figure.AtMost(1, "NetChain", o.Median(ours, x, m.metric), o.Median(netChain, x, m.metric)))
-			r.Paper = figure.Value(paperTime)
-			all = append(all, r)
-		}
-	}
-	return all
+	return append(readAlone.results(o, paperTime), writeAlone.results(o, paperTime)...)
 }
 
 func netchainLatencyNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	first, last := o.Xs[0], o.Xs[len(o.Xs)-1]
-	if read, write := o.Median(netChain, first, readP50us), o.Median(netChain, first, writeP50us); read != nil && write != nil {
+	if read, write := readAlone.at(o, netChain, first, readP50us), writeAlone.at(o, netChain, first, writeP50us); read != nil && write != nil {
 		ratio := *write / *read
 		notes = append(notes, say(verdict(ratio > 0.7 && ratio < 1.4), "NetChain: %s µs for a read, %s µs for a write at %s requests/s (the paper: 9.7 µs for both).", number(*read), number(*write), number(first)))
 	}
 	for _, series := range []string{netChain, ours} {
-		if growth := figure.Ratio(o.Median(series, last, readP50us), o.Median(series, first, readP50us)); growth != nil {
+		if growth := figure.Ratio(readAlone.at(o, series, last, readP50us), readAlone.at(o, series, first, readP50us)); growth != nil {
 			notes = append(notes, say(verdict(*growth < 1.5), "%s: at %s reads/s a read takes %s times as long as at %s (the paper, of NetChain: as long).", series, number(last), number(*growth), number(first)))
 		}
 	}
-	if most := figure.Most(o.Ratios(ours, netChain, writeP50us)); most != nil && most.Y > 1 {
+	if most := figure.Most(writeAlone.ratios(o, ours, netChain, writeP50us)); most != nil && most.Y > 1 {
 		notes = append(notes, say(figure.Remark, "NetCRAQ's writes take up to %s times as long as NetChain's: every node looks up the client's session and records the result there, so that a repeated write is recognised, and compares epochs; acknowledgements to the members leave the tail before the next request is worked on, as all nodes share one CPU.", number(most.Y)))
 	}
+	notes = append(append(notes, readAlone.notes(o)...), writeAlone.notes(o)...)
 	return append(explain(notes, "Why: the paper's clients are servers with a network card, which is most of its 9.7 µs; its switches are never busy. Here clients cost nothing and the nodes are software: times are those of passing packets from one to the next, and grow when the CPU has more to do than it can."),
 		say(figure.Remark, "At 100,000 requests/s and more requests are sent several at a time, and wait for each other."))
 }

@@ -80,7 +80,8 @@ func sizeResults(place string) func(*figure.Outcome) []figure.Result {
 			all = append(all, versus(o, readsPerS, "reads, "+at, "reads/s", x, figure.AtLeast(1, "NetChain", o.Median(ours, x, readsPerS), o.Median(netChain, x, readsPerS))),
 				versus(o, writesPerS, "writes, "+at, "writes/s", x, figure.AtLeast(1, "NetChain", o.Median(ours, x, writesPerS), o.Median(netChain, x, writesPerS))))
 		}
-		return all
+		all = append(all, neverBehind(o, readsPerS, "reads")...)
+		return append(all, neverBehind(o, writesPerS, "writes")...)
 	}
 }
 

@@ -95,7 +95,7 @@ func distanceNotes(o *figure.Outcome) []figure.Note {
 	const more = 2 * (paperChain - 1) // packets passed on, of a read at the head
 	notes = explain(notes, whyRatiosDiffer(o.Median(netChain, atTail, readsPerS), o.Median(netChain, atHead, readsPerS), o.Median(ours, atTail, readsPerS), more))
 	if slower := figure.Least(o.Ratios(ours, published, readsPerS)); slower != nil && slower.Y < 1 {
-		notes = append(notes, say(figure.Remark, "Published NetCRAQ reads clean objects up to %.0f %% faster than ours: its message has 21 bytes and an index into an array; ours has keys of 128 bits in a hash table, a request id that keeps answers apart, an epoch, a lease and a checksum.", 100*(1/slower.Y-1)))
+		notes = append(notes, say(figure.Remark, "Published NetCRAQ reads clean objects up to %.0f %% faster than ours: %s.", 100*(1/slower.Y-1), lighterPublished))
 	}
 	notes = append(notes, gainNotes(o, gain{bundledClean, readsPerS, "clean reads"}, gain{bundledDirty, readsPerS, "reads of dirty objects"})...)
 	return append(notes, say(figure.Remark, "NetChain reads at the tail in all cases: it has no clean and dirty objects."))

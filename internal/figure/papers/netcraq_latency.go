@@ -9,8 +9,14 @@ import (
 	"github.com/netcraq/netcraq/internal/figure"
 )
 
-// headP50us is the median time of reads at the head alone.
-const headP50us = "head_p50_us"
+// Of reads at one node alone.
+const (
+	headP50us = "head_p50_us"
+	tailP50us = "tail_p50_us"
+)
+
+// readTime is the time of a read over all nodes asked; of what they lost, the most counts.
+var readTime = timed{text: "read", p50: p50us, p99: p99us, lost: "lost_percent"}
 
 func netcraqLatency() *figure.Spec {
 	return &figure.Spec{
@@ -40,22 +46,23 @@ func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Rig, error) {
 			return figure.Sample{}, err
 		}
 		v := make(map[string]float64)
+		var p50, p99, lost float64
 		for target := range paperChain {
 			found, err := line.Latency(ctx, bench.Work{Target: target}, cell.X, turn/paperChain)
 			if err != nil {
 				lines.drop(key)
 				return figure.Sample{}, err
 			}
-			v[p50us] += found.Read.P50us / paperChain
-			v[p99us] += found.Read.P99us / paperChain
-			v["lost_percent"] += percent(found.Lost, found.Sent) / paperChain
+			p50, p99 = p50+found.Read.P50us/paperChain, p99+found.Read.P99us/paperChain
+			lost = max(lost, percent(found.Lost, found.Sent))
 			switch target {
 			case 0:
 				v[headP50us] = found.Read.P50us
 			case paperChain - 1:
-				v["tail_p50_us"] = found.Read.P50us
+				v[tailP50us] = found.Read.P50us
 			}
 		}
+		readTime.add(v, p50, p99, lost)
 		return values(v), nil
 	}
 	return r, nil
@@ -65,14 +72,12 @@ func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Rig, error) {
 var paperLatency = map[float64]float64{5000: 0.01, 10_000: 0.01, 20_000: 0.001}
 
 func latencyResults(o *figure.Outcome) []figure.Result {
-	var all []figure.Result
+	all := readTime.results(o, 0)
 	for _, x := range o.Xs {
-		chain, mine := o.Median(netChain, x, p50us), o.Median(ours, x, p50us)
-		r := versus(o, p50us, fmt.Sprintf("median time of a read at %s reads/s", number(x)), "µs", x, figure.AtMost(1, "NetChain", mine, chain))
-		all = append(all, r, versus(o, p99us, fmt.Sprintf("p99 of a read at %s reads/s", number(x)), "µs", x, figure.AtMost(1, "NetChain", o.Median(ours, x, p99us), o.Median(netChain, x, p99us))))
 		if paper, ok := paperLatency[x]; ok {
+			chain := readTime.at(o, netChain, x, p50us)
 			all = append(all, figure.Result{Metric: fmt.Sprintf("median time at %s reads/s, against NetChain", number(x)), Paper: &paper, NetChain: figure.Ratio(chain, chain),
-				Published: figure.Ratio(o.Median(published, x, p50us), chain), Ours: figure.Ratio(mine, chain), Unit: "× NetChain"})
+				Published: figure.Ratio(readTime.at(o, published, x, p50us), chain), Ours: figure.Ratio(readTime.at(o, ours, x, p50us), chain), Unit: "× NetChain"})
 		}
 	}
 	return all
@@ -81,7 +86,7 @@ func latencyResults(o *figure.Outcome) []figure.Result {
 func latencyNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, x := range o.Xs {
-		ratio := figure.Ratio(o.Median(ours, x, p50us), o.Median(netChain, x, p50us))
+		ratio := figure.Ratio(readTime.at(o, ours, x, p50us), readTime.at(o, netChain, x, p50us))
 		paper, ok := paperLatency[x]
 		if !ok || ratio == nil {
 			continue
@@ -92,10 +97,10 @@ func latencyNotes(o *figure.Outcome) []figure.Note {
 		first, last := points[0], points[len(points)-1]
 		notes = append(notes, say(verdict(last.Y < 2*first.Y), "NetCRAQ: the median goes from %s µs at %s reads/s to %s µs at %s (the paper: it hardly grows).", number(first.Y), number(first.X), number(last.Y), number(last.X)))
 	}
-	head, tail := o.Median(netChain, o.Xs[0], headP50us), o.Median(netChain, o.Xs[0], "tail_p50_us")
+	head, tail := o.Median(netChain, o.Xs[0], headP50us), o.Median(netChain, o.Xs[0], tailP50us)
 	if ratio := figure.Ratio(head, tail); ratio != nil {
 		notes = append(notes, say(verdict(*ratio > 1.2), "NetChain: a read at the head takes %s times as long as at the tail (the paper: it varies with the distance).", number(*ratio)))
 	}
-	return explain(notes, "Why: the papers' BMv2 switches forward some thousand packets a second, so 20,000 reads/s are more than NetChain's chain can pass on, and times are those of full queues. XDP nodes are far from full at such loads: what is left is the time of the hops. "+
+	return explain(append(notes, readTime.notes(o)...), "Why: the papers' BMv2 switches forward some thousand packets a second, so 20,000 reads/s are more than NetChain's chain can pass on, and times are those of full queues. XDP nodes are far from full at such loads: what is left is the time of the hops. "+
 		"Where the load is more than a chain can do, queues fill here, too.")
 }
