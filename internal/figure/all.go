@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -18,12 +19,6 @@ type Tally struct {
 	Failed  []string      `json:"failed"` // with the reason
 	Kept    []string      `json:"kept"`   // made by the run that this one goes on with
 	Elapsed time.Duration `json:"-"`
-}
-
-// batch is a run of several figures that is under way: a file that is there until all are made.
-type batch struct {
-	Quick  bool   `json:"quick"`
-	Binary string `json:"binary"`
 }
 
 // RunAll makes figures one after the other, and goes on with a run of the same kind that was interrupted; figures that it had
@@ -82,27 +77,48 @@ func (t *Tally) count(s *Spec, failed int, err error) {
 	}
 }
 
+// batchPath is a file that is there until all figures of a run are made. It holds the header of the run.
 func batchPath(dir string) string { return filepath.Join(dir, "raw", "unfinished.json") }
 
-// startBatch reports whether an interrupted run is gone on with. Else it forgets what was measured before.
+// startBatch reports whether an interrupted run is gone on with. Else it sets aside what was measured before, and says why.
 func startBatch(specs []*Spec, o Options) (resumed bool, err error) {
 	built, err := binary()
 	if err != nil {
 		return false, err
 	}
-	now := batch{Quick: o.Quick, Binary: built}
-	text, err := os.ReadFile(batchPath(o.Dir))
-	var before batch
-	if err == nil && !o.Again && json.Unmarshal(text, &before) == nil && before == now {
-		return true, nil
+	now := Header{Quick: o.Quick, Binary: built, Machine: thisMachine(), Began: time.Now().UTC()}
+	why, err := whyAnew(&now, o)
+	if why == "" || err != nil {
+		return err == nil, err
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	to, err := setAside(o.Dir, specs)
+	if err != nil {
 		return false, err
 	}
-	if err := Discard(o.Dir, specs); err != nil {
-		return false, err
+	if to != "" && o.Say != nil {
+		o.Say(fmt.Sprintf("begins anew: %s; what was there is in %s now", why, to))
 	}
 	return false, writeWhole(batchPath(o.Dir), func(w io.Writer) error { return json.NewEncoder(w).Encode(now) })
+}
+
+// whyAnew says why a run can't go on with what is there; "": it can.
+func whyAnew(now *Header, o Options) (string, error) {
+	text, err := os.ReadFile(batchPath(o.Dir))
+	var before Header
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "no run of all figures was interrupted", nil
+	case err != nil:
+		return "", err
+	case o.Again:
+		return "as asked", nil
+	case json.Unmarshal(text, &before) != nil:
+		return "nobody knows what was interrupted, since " + batchPath(o.Dir) + " is damaged", nil
+	}
+	if ok, why := now.continues(&before); !ok {
+		return "it can't go on with the run that was interrupted: " + why, nil
+	}
+	return "", nil
 }
 
 // made reports whether a figure's journal is complete, and of a run like this one.

@@ -3,6 +3,7 @@ package figure
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ func interruptAt(t *testing.T, rig *hashing, n int, specs []*Spec, o Options) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
+	rig.measured = nil
 	rig.fail = func(i int, _ Cell) error {
 		if i == n {
 			interrupt()
@@ -116,5 +118,45 @@ func TestFiguresOfAnotherKindAreNotKept(t *testing.T) {
 	}
 	if tally, err := RunAll(t.Context(), specs, o); err != nil || !slices.Equal(tally.Made, []string{"a", "b"}) {
 		t.Errorf("%+v, %v", tally, err)
+	}
+}
+
+// A run that begins anew says why, and takes nothing away: complete runs are kept by mode, and no part of one takes their place.
+func TestWhatWasMeasuredIsSetAside(t *testing.T) {
+	dir, said := t.TempDir(), ""
+	full, quick := Options{Dir: dir, Say: func(text string) { said = text }}, Options{Dir: dir, Quick: true, Say: func(text string) { said = text }}
+	rig := new(hashing)
+	specs := hashSpecs(new(hashing), rig)
+	all := func(o Options, why, to string) {
+		t.Helper()
+		said = ""
+		if tally, err := RunAll(t.Context(), specs, o); err != nil || len(tally.Made) != 2 {
+			t.Errorf("%+v, %v", tally, err)
+		}
+		if to != "" && (!strings.Contains(said, why) || !strings.HasSuffix(said, to+" now")) || to == "" && said != "" {
+			t.Errorf("said %q, want %q and %q", said, why, to)
+		}
+	}
+	all(full, "", "")
+	first := read(t, path(dir, "b"))
+	all(quick, "no run of all figures was interrupted", "before-full")
+	interruptAt(t, rig, 7, specs, full)
+	all(quick, "it was measured in full mode", "before-part")
+	interruptAt(t, rig, 7, specs, quick)
+	again := quick
+	again.Again = true
+	all(again, "as asked", "before-part")
+	interruptAt(t, rig, 7, specs, quick)
+	if err := os.WriteFile(batchPath(dir), []byte(strings.Replace(read(t, batchPath(dir)), `"binary":"`, `"binary":"other`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	all(quick, "another build measured it", "before-part")
+	if read(t, path(filepath.Join(dir, "before-full"), "b")) != first {
+		t.Error("the complete run in full mode is gone")
+	}
+	for _, mode := range []string{"before-full", "before-quick"} {
+		if outcomes, err := Publish(filepath.Join(dir, mode), specs); err != nil || len(outcomes) != 2 || outcomes[1].End == nil {
+			t.Errorf("%s is no directory of results: %v", mode, err)
+		}
 	}
 }

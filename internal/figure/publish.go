@@ -86,8 +86,13 @@ func (o *Outcome) files(dir string) []string {
 	if o.Empty() {
 		return nil
 	}
-	base := filepath.Join(dir, o.Spec.Name)
-	return []string{base + ".svg", base + ".png", base + ".csv", path(dir, o.Spec.Name)}
+	return filesOf(dir, o.Spec)
+}
+
+// filesOf are the files that a figure may have.
+func filesOf(dir string, s *Spec) []string {
+	base := filepath.Join(dir, s.Name)
+	return []string{base + ".svg", base + ".png", base + ".csv", path(dir, s.Name)}
 }
 
 // writeWhole writes a file that is never seen half written.
@@ -103,16 +108,4 @@ func writeWhole(name string, write func(io.Writer) error) error {
 		return err
 	}
 	return os.Rename(name+".new", name)
-}
-
-// Discard forgets what was measured of figures, so that no report mixes it with what comes.
-func Discard(dir string, specs []*Spec) error {
-	for _, s := range specs {
-		for _, name := range []string{path(dir, s.Name), filepath.Join(dir, s.Name+".svg"), filepath.Join(dir, s.Name+".png"), filepath.Join(dir, s.Name+".csv")} {
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-	}
-	return nil
 }
