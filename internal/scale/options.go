@@ -50,8 +50,8 @@ type Spread string
 
 // Spreads.
 const (
-	Level Spread = "level" // so that the busiest node has as little to do as possible; the default
-	Even  Spread = "even"  // every node of a chain has the same part of its reads
+	Even  Spread = "even"  // every node of a chain has the same part of its reads, as when clients ask a random one; the default
+	Level Spread = "level" // so that the busiest node has as little to do as possible: a bound, since no client knows how busy all nodes are
 )
 
 // Work is what clients ask for.
@@ -134,13 +134,13 @@ func (w *Work) withDefaults() error {
 		w.Keys = defaultKeys
 	}
 	if w.Spread == "" {
-		w.Spread = Level
+		w.Spread = Even
 	}
 	if w.Draws == 0 {
 		w.Draws = defaultDraws
 	}
 	if w.Keys < 1 || w.Draws < 1 || !(w.WriteShare >= 0 && w.WriteShare <= 1) || !(w.Zipf >= 0) || w.Spread != Level && w.Spread != Even {
-		return fmt.Errorf("work %+v: want keys and draws, a write share from 0 to 1, an exponent of at least 0, and a spread %q or %q", *w, Level, Even)
+		return fmt.Errorf("work %+v: want keys and draws, a write share from 0 to 1, an exponent of at least 0, and a spread %q or %q", *w, Even, Level)
 	}
 	return nil
 }

@@ -11,15 +11,20 @@ import (
 	"github.com/netcraq/netcraq/internal/scale"
 )
 
-// scaled are the protocols of a series, and whether its keys are popular by Zipf's law.
+// zipfBound is the series of what no client reaches: reads of every object shared out by somebody who knows how busy all switches are.
+const zipfBound = ours + ", Zipf, upper bound"
+
+// scaled are the protocols of a series, whether its keys are popular by Zipf's law, and how reads are shared among the members of a chain.
 var scaled = map[string]struct {
 	line     bench.Protocol
 	protocol scale.Protocol
 	zipf     float64
+	spread   scale.Spread
 }{
-	ours: {bench.NetCRAQ, scale.Ours, 0}, ours + ", Zipf": {bench.NetCRAQ, scale.Ours, zipfExponent},
-	netChain: {bench.NetChain, scale.NetChain, 0}, netChain + ", Zipf": {bench.NetChain, scale.NetChain, zipfExponent},
-	published: {bench.Published, scale.Published, 0}, published + ", Zipf": {bench.Published, scale.Published, zipfExponent},
+	ours: {bench.NetCRAQ, scale.Ours, 0, scale.Even}, ours + ", Zipf": {bench.NetCRAQ, scale.Ours, zipfExponent, scale.Even},
+	zipfBound: {bench.NetCRAQ, scale.Ours, zipfExponent, scale.Level},
+	netChain:  {bench.NetChain, scale.NetChain, 0, scale.Even}, netChain + ", Zipf": {bench.NetChain, scale.NetChain, zipfExponent, scale.Even},
+	published: {bench.Published, scale.Published, 0, scale.Even}, published + ", Zipf": {bench.Published, scale.Published, zipfExponent, scale.Even},
 }
 
 // Work of the figure.
@@ -38,7 +43,8 @@ func netchainScaling() *figure.Spec {
 			{Title: "5 % writes", Metric: mixedPerS, Label: "operations/s", Unit: "operations/s", Log: true},
 		},
 		Series: []figure.Series{{Name: ours, Role: plot.Ours}, {Name: ours + ", Zipf", Role: plot.Ours, Variant: 1}, {Name: netChain, Role: plot.NetChain},
-			{Name: netChain + ", Zipf", Role: plot.NetChain, Variant: 1}, {Name: published, Role: plot.Published}, {Name: published + ", Zipf", Role: plot.Published, Variant: 1}},
+			{Name: netChain + ", Zipf", Role: plot.NetChain, Variant: 1}, {Name: published, Role: plot.Published}, {Name: published + ", Zipf", Role: plot.Published, Variant: 1},
+			{Name: zipfBound, Role: plot.Ours, Variant: 2}},
 		Needs: figure.Needs{Root: true},
 		Quick: figure.Plan{Xs: []float64{6, 24, 96}, Rounds: 1, Turn: 150 * time.Millisecond, Budget: 20 * time.Second},
 		Full:  figure.Plan{Xs: []float64{6, 12, 24, 48, 96, 192, 384, 768}, Rounds: 3, Turn: 400 * time.Millisecond, Budget: 160 * time.Second},
@@ -63,7 +69,9 @@ func openScaling(_ context.Context, env figure.Env) (figure.Rig, error) {
 		r.draws = 1
 	}
 	r.settings = append(lineSettings("2 and 3"), "NetCRAQ: the tail sends every member an ACK, as it does by default", "times of lines of 2 and 3 nodes are taken apart into those of passing a packet on, reading, writing, committing; a switch is busy for the sum of these",
-		"spine-leaf fabrics with one spine for two leaves, clients under leaves, equal paths used alike; chains of 3 by consistent hashing; 100,000 keys, uniform or by Zipf 0.99")
+		"spine-leaf fabrics with one spine for two leaves, clients under leaves, equal paths used alike; chains of 3 by consistent hashing; 100,000 keys, uniform or by Zipf 0.99",
+		"reads of both NetCRAQs: clients ask a random member of the chain, each as likely as any other (the client library's Spread, not its default, the member that answers fastest, whose choice depends on load). "+
+			"Upper bound: reads shared out so that the busiest switch has as little to do as possible, which takes knowledge of all switches that no client has; in no line of the table")
 	return r, nil
 }
 
@@ -85,11 +93,11 @@ func (r *scalingRig) Measure(ctx context.Context, cell figure.Cell, turn time.Du
 		r.rates[s.line] = rates
 	}
 	fabric := scale.SpineLeaf(int(cell.X))
-	reads, err := scale.Throughput(fabric, s.protocol, rates, scale.Work{Zipf: s.zipf, Seed: 1, Draws: r.draws})
+	reads, err := scale.Throughput(fabric, s.protocol, rates, scale.Work{Zipf: s.zipf, Spread: s.spread, Seed: 1, Draws: r.draws})
 	if err != nil {
 		return figure.Sample{}, err
 	}
-	mixed, err := scale.Throughput(fabric, s.protocol, rates, scale.Work{Zipf: s.zipf, WriteShare: mixedShare, Seed: 1, Draws: r.draws})
+	mixed, err := scale.Throughput(fabric, s.protocol, rates, scale.Work{Zipf: s.zipf, Spread: s.spread, WriteShare: mixedShare, Seed: 1, Draws: r.draws})
 	if err != nil {
 		return figure.Sample{}, err
 	}
@@ -162,7 +170,7 @@ func scalingNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, s := range o.Spec.Series {
 		points := o.Medians(s.Name, readsPerS)
-		if len(points) < 2 {
+		if s.Name == zipfBound || len(points) < 2 {
 			continue
 		}
 		first, last := points[0], points[len(points)-1]
@@ -170,5 +178,24 @@ func scalingNotes(o *figure.Outcome) []figure.Note {
 		notes = append(notes, say(verdict(linear > 0.7), "%s: from %g to %g switches reads grow by %s times, %.0f %% of linear (the paper: linear).", s.Name, first.X, last.X, number(last.Y/first.Y), 100*linear))
 	}
 	notes = explain(notes, "Why: with popular keys the switches that hold them are full while others have time left. NetChain reads a key at one switch; NetCRAQ shares its reads among the members of its chain, and no further.")
+	notes = append(notes, boundNotes(o)...)
 	return append(notes, say(figure.Remark, "These are rates of software nodes on one core: a Tofino's are a thousand times higher. How they grow does not depend on that."))
+}
+
+// boundNotes say how far clients that ask any member stay below the bound, and where a published protocol carries more than ours does.
+func boundNotes(o *figure.Outcome) []figure.Note {
+	var notes []figure.Note
+	if least := figure.Least(o.Ratios(ours+", Zipf", zipfBound, readsPerS)); least != nil {
+		notes = append(notes, say(figure.Remark, "NetCRAQ with popular keys reaches %.0f %% of the upper bound on %g switches, where it is furthest from it: clients that ask any member meet the busiest one as often as the others.", 100*least.Y, least.X))
+	}
+	for _, keys := range []string{"", ", Zipf"} {
+		for _, m := range []struct{ metric, text string }{{readsPerS, "reads"}, {mixedPerS, "operations with 5 % writes"}} {
+			for _, theirs := range []string{netChain, published} {
+				if least := figure.Least(o.Ratios(ours+keys, theirs+keys, m.metric)); least != nil && least.Y < 0.95 {
+					notes = append(notes, say(figure.Remark, "%s%s carries more %s than NetCRAQ, which has %.2f of that on %g switches.", theirs, keys, m.text, least.Y, least.X))
+				}
+			}
+		}
+	}
+	return notes
 }
