@@ -79,7 +79,7 @@ func (s Style) look() look {
 	glyphs := roleGlyphs[s.Role]
 	l := look{colour: roleColours[s.Role], dashes: dashes[s.Variant%len(dashes)], glyph: glyphs[s.Variant%len(glyphs)], hatch: roleHatches[s.Role]}
 	if s.Variant > 0 {
-		l.colour = paler(l.colour, 0.35*float64(min(s.Variant, 2)))
+		l.colour = paler(l.colour, 0.25*float64(min(s.Variant, 2)))
 	}
 	return l
 }

@@ -71,14 +71,17 @@ func netchainStoreSize() *figure.Spec {
 	}
 }
 
-// sizeResults are those of reads and writes at every place.
+// sizeResults are those of reads and writes at every place. The paper's rate is that of NetChain's switches, whatever the size.
 func sizeResults(place string) func(*figure.Outcome) []figure.Result {
 	return func(o *figure.Outcome) []figure.Result {
 		var all []figure.Result
 		for _, x := range o.Xs {
 			at := fmt.Sprintf(place, x)
-			all = append(all, versus(o, readsPerS, "reads, "+at, "reads/s", x, figure.AtLeast(1, "NetChain", o.Median(ours, x, readsPerS), o.Median(netChain, x, readsPerS))),
-				versus(o, writesPerS, "writes, "+at, "writes/s", x, figure.AtLeast(1, "NetChain", o.Median(ours, x, writesPerS), o.Median(netChain, x, writesPerS))))
+			for _, m := range []struct{ metric, text string }{{readsPerS, "reads"}, {writesPerS, "writes"}} {
+				r := versus(o, m.metric, m.text+", "+at, m.text+"/s", x, figure.AtLeast(1, netChain, o.Median(ours, x, m.metric), o.Median(netChain, x, m.metric)))
+				r.Paper = figure.Value(paperNetChainPerS)
+				all = append(all, r)
+			}
 		}
 		all = append(all, neverBehind(o, readsPerS, "reads")...)
 		return append(all, neverBehind(o, writesPerS, "writes")...)
@@ -100,6 +103,9 @@ func sizeNotes(what, why string) func(*figure.Outcome) []figure.Note {
 				notes = append(notes, say(verdict(change > -0.1 && change < 0.1), "%s, %s: the %s changes them by %+.0f %% from %s to %s (the paper: not at all).", s.Name, kind, what, 100*change,
 					o.Spec.X.Place(points[0].X), o.Spec.X.Place(points[len(points)-1].X)))
 			}
+		}
+		if slower := figure.Least(o.Ratios(ours, published, readsPerS)); slower != nil && slower.Y < 1 {
+			notes = append(notes, say(figure.Remark, "Published NetCRAQ does up to %s times our reads: %s.", number(1/slower.Y), lighterPublished))
 		}
 		return append(explain(notes, "Why: the paper's switches work at line rate whatever they do, until it is full; a CPU takes longer for more bytes and for memory farther away."), say(figure.Remark, "%s", why),
 			say(figure.Remark, "The paper also shows ZooKeeper: here it is in the figure peers-operations."))
