@@ -76,6 +76,22 @@ func (o *Outcome) Rounds() int {
 // Samples are the measurements of a cell, in order of their rounds.
 func (o *Outcome) Samples(series string, x float64) []Measured { return o.samples[Cell{series, x}] }
 
+// Texts are those of all cells, in the order of the legend; of a cell, those of the first round that has any.
+func (o *Outcome) Texts() []Text {
+	var all []Text
+	for _, s := range o.Spec.Series {
+		for _, x := range o.Xs {
+			for _, m := range o.Samples(s.Name, x) {
+				if len(m.Texts) > 0 {
+					all = append(all, m.Texts...)
+					break
+				}
+			}
+		}
+	}
+	return all
+}
+
 // Spread summarises the rounds of a cell; false if none has the metric.
 func (o *Outcome) Spread(series string, x float64, metric string) (Spread, bool) {
 	var values []float64

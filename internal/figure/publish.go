@@ -64,7 +64,36 @@ func (o *Outcome) publish(dir string) error {
 	if _, err := o.Chart().WritePictures(base); err != nil {
 		return err
 	}
+	if err := o.writeTexts(dir); err != nil {
+		return err
+	}
 	return writeWhole(base+".csv", o.writeCSV)
+}
+
+// writeTexts writes each text into a file, and removes those of an earlier run.
+func (o *Outcome) writeTexts(dir string) error {
+	for _, old := range textFiles(dir, o.Spec) {
+		if err := os.Remove(old); err != nil {
+			return err
+		}
+	}
+	for _, text := range o.Texts() {
+		if err := os.WriteFile(filepath.Join(dir, textFile(o.Spec, text)), []byte(text.Text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textFile is the name of a text's file, beside the figure's picture.
+func textFile(s *Spec, text Text) string { return s.Name + "-" + text.Name + textSuffix }
+
+const textSuffix = ".txt"
+
+// textFiles are the files with texts of a figure.
+func textFiles(dir string, s *Spec) []string {
+	files, _ := filepath.Glob(filepath.Join(dir, s.Name+"-*"+textSuffix)) // errors are those of the pattern
+	return files
 }
 
 // current reports whether a file is there and newer than what it is made from.
@@ -92,7 +121,7 @@ func (o *Outcome) files(dir string) []string {
 // filesOf are the files that a figure may have.
 func filesOf(dir string, s *Spec) []string {
 	base := filepath.Join(dir, s.Name)
-	return []string{base + ".svg", base + ".png", base + ".csv", path(dir, s.Name)}
+	return append([]string{base + ".svg", base + ".png", base + ".csv", path(dir, s.Name)}, textFiles(dir, s)...)
 }
 
 // writeWhole writes a file that is never seen half written.

@@ -76,6 +76,35 @@ func TestTablesAreWhole(t *testing.T) {
 	}
 }
 
+// Texts stand in files beside the picture and, collapsed, in the report; those of an earlier run go.
+func TestTextsAreShown(t *testing.T) {
+	dir, spec := t.TempDir(), hashSpec(&hashing{texts: []Text{{Name: "old", Title: "Old", Text: "old"}}})
+	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Publish(dir, []*Spec{spec}); err != nil {
+		t.Fatal(err)
+	}
+	spec = hashSpec(&hashing{texts: []Text{{Name: "new", Title: "A < B", Text: "n1 <- n2\n"}}})
+	spec.Quick.Xs = []float64{16}
+	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
+		t.Fatal(err)
+	}
+	outcomes, err := Publish(dir, []*Spec{spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "hashing-new.txt")
+	if files := textFiles(dir, spec); !slices.Equal(files, []string{name}) || read(t, name) != "n1 <- n2\n" || !slices.Contains(outcomes[0].Made(dir).Files, name) {
+		t.Errorf("files with texts: %v", files)
+	}
+	page := read(t, filepath.Join(dir, ReportName))
+	want := `<details class="text"><summary>A &lt; B <a href="hashing-new.txt">file</a></summary><pre>n1 &lt;- n2` + "\n</pre></details>"
+	if strings.Count(page, want) != 1 {
+		t.Errorf("the report has %q %d times", want, strings.Count(page, want))
+	}
+}
+
 func TestReasonsAreGivenOnce(t *testing.T) {
 	away := "redis is not installed"
 	got := byReason([]Failure{{Cell: Cell{Series: "Redis"}, Why: away}, {Cell: Cell{Series: "Redis", X: 1}, Why: away}, {Why: "no root"}, {Cell: Cell{Series: "Redis, alone"}, Why: away}})

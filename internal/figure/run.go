@@ -183,6 +183,9 @@ func (r *runner) rounds(ctx context.Context) (timeUp bool, err error) {
 	longest := time.Duration(0)
 	for round := range r.plan.Rounds {
 		began, measured := time.Now(), 0
+		if rig, ok := r.rig.(Rounds); ok {
+			rig.Round(round)
+		}
 		for _, cell := range order(cells, round) {
 			if done[Failure{Cell: cell, Round: round}] || r.unable[cell.Series] {
 				continue

@@ -20,12 +20,15 @@ import (
 // hashing is a real rig: it measures how many bytes of a block this machine hashes a second.
 type hashing struct {
 	measured []Cell
+	rounds   []int // of each measurement
+	round    int
+	texts    []Text                       // that every measurement finds
 	fail     func(n int, cell Cell) error // what the n-th measurement fails with
 	closed   bool
 }
 
 func (h *hashing) Measure(ctx context.Context, cell Cell, turn time.Duration) (Sample, error) {
-	h.measured = append(h.measured, cell)
+	h.measured, h.rounds = append(h.measured, cell), append(h.rounds, h.round)
 	if h.fail != nil {
 		if err := h.fail(len(h.measured), cell); err != nil {
 			return Sample{}, err
@@ -39,9 +42,11 @@ func (h *hashing) Measure(ctx context.Context, cell Cell, turn time.Duration) (S
 	return Sample{
 		Values: map[string]float64{"hashes_per_s": float64(n) / time.Since(began).Seconds(), "hashes": float64(n)},
 		Curves: map[string][]plot.Point{"progress": {{X: 0, Y: 0}, {X: 1, Y: float64(n)}}},
+		Texts:  h.texts,
 	}, ctx.Err()
 }
 
+func (h *hashing) Round(n int)        { h.round = n }
 func (h *hashing) Settings() []string { return []string{"SHA-256 of the standard library"} }
 func (h *hashing) Close()             { h.closed = true }
 
@@ -134,6 +139,9 @@ func TestInterruptedRunGoesOn(t *testing.T) {
 	}
 	if len(second.measured) != 15-7 || !strings.Contains(said, "goes on with 7 measurements") {
 		t.Errorf("measured %d cells again, said %q", len(second.measured), said)
+	}
+	if want := []int{1, 1, 1, 2, 2, 2, 2, 2}; !slices.Equal(second.rounds, want) {
+		t.Errorf("the rig was told rounds %v, want %v", second.rounds, want)
 	}
 	if o := load(t, dir); o.Rounds() != 3 || o.End == nil {
 		t.Errorf("%d rounds, ended: %v", o.Rounds(), o.End != nil)

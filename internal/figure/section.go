@@ -23,7 +23,14 @@ type section struct {
 	Score                      score
 	Table                      []Row
 	Settings                   []string
+	Texts                      []sectionText
 	Circumstances              string
+}
+
+// sectionText is a text with the name of its file.
+type sectionText struct {
+	Text
+	File string
 }
 
 func newSection(dir string, o *Outcome) (section, error) {
@@ -55,6 +62,9 @@ func newSection(dir string, o *Outcome) (section, error) {
 	}
 	s.Score = scoreOf(s.Lines)
 	s.Table = o.table()
+	for _, text := range o.Texts() {
+		s.Texts = append(s.Texts, sectionText{text, textFile(o.Spec, text)})
+	}
 	s.Circumstances = o.circumstances()
 	if o.End != nil {
 		s.Settings = o.End.Settings

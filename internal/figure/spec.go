@@ -101,6 +101,14 @@ type Sample struct {
 	Curves map[string][]plot.Point `json:"curves,omitempty"` // by metric
 	Spans  []plot.Span             `json:"spans,omitempty"`  // behind curves
 	Detail string                  `json:"detail,omitempty"` // for people, as the name of a file
+	Texts  []Text                  `json:"texts,omitempty"`  // for people, in files of their own and in the report
+}
+
+// Text is something to read that a measurement found, as a counterexample.
+type Text struct {
+	Name  string `json:"name"` // of its file, after the figure's
+	Title string `json:"title"`
+	Text  string `json:"text"`
 }
 
 // Rig is what is measured: everything that a figure compares, ready for load.
@@ -110,6 +118,13 @@ type Rig interface {
 	// Settings are how the parts are set up, for the report.
 	Settings() []string
 	Close()
+}
+
+// Rounds is what a rig is as well if what it measures depends on the round, as by seeds. It can't count them: a run that goes on
+// begins with a new rig.
+type Rounds interface {
+	// Round says of which round the measurements are that follow.
+	Round(n int)
 }
 
 // Unable is the error of a cell that can't be measured here, which is no failure: a peer is missing, a right, a CPU.

@@ -24,16 +24,19 @@ func netcraqCongestion() *figure.Spec {
 	}
 }
 
-// congestionRig remembers how often a cell was measured, since each time other nodes are congested.
+// congestionRig congests other nodes in every round.
 type congestionRig struct {
 	rig
 	lines   *keep[lineKey, *bench.Line]
 	targets []int
-	times   map[figure.Cell]int
+	round   int
 }
 
+// Round says which round it is.
+func (r *congestionRig) Round(n int) { r.round = n }
+
 func openCongestion(_ context.Context, env figure.Env) (figure.Rig, error) {
-	r := &congestionRig{lines: newLines(env), targets: []int{0, 1, 2, 3}, times: make(map[figure.Cell]int)}
+	r := &congestionRig{lines: newLines(env), targets: []int{0, 1, 2, 3}}
 	if env.Quick {
 		r.targets = []int{0, paperChain - 1}
 	}
@@ -53,11 +56,10 @@ func (r *congestionRig) Measure(ctx context.Context, cell figure.Cell, turn time
 		return figure.Sample{}, err
 	}
 	count := int(cell.X) * paperChain / 100
-	order := rand.New(rand.NewPCG(uint64(r.times[cell]), uint64(count)))
-	r.times[cell]++
+	congested := congestedNodes(r.round, count)
 	sum := 0.0
 	for _, target := range r.targets {
-		w := bench.Work{Target: target, Congestion: &bench.Congestion{Nodes: order.Perm(paperChain)[:count]}}
+		w := bench.Work{Target: target, Congestion: &bench.Congestion{Nodes: congested()}}
 		found, err := line.Throughput(ctx, w, turn/time.Duration(len(r.targets)))
 		if err != nil {
 			r.lines.drop(key)
@@ -66,6 +68,12 @@ func (r *congestionRig) Measure(ctx context.Context, cell figure.Cell, turn time
 		sum += found.ReadsPerS
 	}
 	return values(map[string]float64{readsPerS: sum / float64(len(r.targets))}), nil
+}
+
+// congestedNodes draws which nodes are congested in a round, so many at a time: the same for all protocols.
+func congestedNodes(round, count int) func() []int {
+	order := rand.New(rand.NewPCG(uint64(round), uint64(count)))
+	return func() []int { return order.Perm(paperChain)[:count] }
 }
 
 // congestionPapers are the ratios to NetChain that are reported, by share.
