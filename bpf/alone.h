@@ -10,10 +10,12 @@ static __always_inline enum way read_alone(struct plain *p)
 	struct nq_object *o;
 
 	if (!w || p->bytes != NQ_BASE_BYTES || !folds_to_ones(sum_words(w, NQ_BASE_BYTES / 4)) || !is_plain_base(w) ||
-	    !find_chain(p, w) || p->live->tail)
+	    !find_chain(p, w) || is_tail(p->c))
 		return NOT_PLAIN;
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
-	if (!o || o->version == o->committed || make_room(p->ctx, NQ_CHAIN_BYTES))
+	if (!o || o->version == o->committed)
+		return NOT_PLAIN;
+	if (resize(p->ctx, NQ_CHAIN_BYTES)) /* room in front is of no use: the READ stays where it is */
 		return NOT_PLAIN;
 	w = words_of(p, NQ_CHAIN_BYTES);
 	return w ? forward_plain(p, w) : WAY_NONE;
@@ -46,7 +48,7 @@ static __always_inline enum way chain_alone(struct plain *p)
 	if (p->op == NQ_OP_FORWARD)
 		return forwarded_alone(p, w);
 	if ((p->op != NQ_OP_UPDATE && p->op != NQ_OP_RELAY) || !is_plain_passed(p, w) || !find_chain(p, w) ||
-	    (p->live->tail && !nq_relay))
+	    (is_tail(p->c) && !nq_relay))
 		return NOT_PLAIN;
 	return from_chain_plain(p, w);
 }

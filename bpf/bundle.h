@@ -63,14 +63,14 @@ static __always_inline int find_own_chain(struct slotted *m, const __u32 *w)
 {
 	if (!find_chain(&m->p, w))
 		return 0;
-	m->own = m->p.shard * 2 + (m->p.live->slot & 1) + 1;
+	m->own = m->p.chain + 1;
 	if (!m->b->chain)
 		m->b->chain = m->own;
 	return 1;
 }
 
-/* Writes an object's value at this place of the frame; the object is locked. */
-static __noinline int write_locked(struct xdp_md *ctx, __u32 at, struct nq_object *o, __u32 n)
+/* Writes an object's value at this place of the frame; the object is locked, or looked at again afterwards. */
+static __noinline int put_value(struct xdp_md *ctx, __u32 at, struct nq_object *o, __u32 n)
 {
 	if (!o || n > nq_cell_bytes)
 		return 0;
@@ -86,14 +86,31 @@ static __always_inline enum way answer_locked(struct slotted *m, __u32 *w, struc
 
 	if (NQ_VERSION_BYTES + n > room_of(m->b))
 		return ask_alone(&m->p, 1);
-	reply_plain(&m->p, w, absent ? NQ_STATUS_NOT_FOUND : NQ_STATUS_OK, o->version, m->p.live->epoch);
+	reply_plain(&m->p, w, absent ? NQ_STATUS_NOT_FOUND : NQ_STATUS_OK, o->version);
 	if (n) {
 		seal_reply(&m->p, w, n, o->value_sum);
-		if (!write_locked(m->p.ctx, m->p.at + NQ_VERSION_BYTES, o, n))
+		if (!put_value(m->p.ctx, m->p.at + NQ_VERSION_BYTES, o, n))
 			return WAY_NONE;
 	}
 	o->reads++;
 	return count_answered(&m->p, absent ? NQ_OUTCOME_ANSWERED_ABSENT : outcome);
+}
+
+/*
+ * Answers a READ from a snapshot of a clean object, without its lock: one that many readers take would look like a writer
+ * to all others. NOT_PLAIN if a writer came, with the READ as it was: the value stands behind it.
+ */
+static __always_inline enum way answer_long(struct slotted *m, __u32 *w, struct nq_object *o, const struct snapshot *s)
+{
+	if (!put_value(m->p.ctx, m->p.at + NQ_VERSION_BYTES, o, s->value_bytes))
+		return NOT_PLAIN;
+	load_fence();
+	if (*(volatile __u32 *)&o->seq != s->seq)
+		return NOT_PLAIN;
+	reply_plain(&m->p, w, NQ_STATUS_OK, s->version);
+	seal_reply(&m->p, w, s->value_bytes, s->value_sum);
+	o->reads++; /* as above */
+	return count_answered(&m->p, NQ_OUTCOME_ANSWERED_CLEAN);
 }
 
 /* Passes a read on to the tail, if that is possible in a bundle. */
@@ -120,28 +137,35 @@ static __noinline enum way read_slot(struct slotted *m)
 	outcome = m->p.op == NQ_OP_READ ? NQ_OUTCOME_ANSWERED_CLEAN : NQ_OUTCOME_ANSWERED_TAIL;
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
 	if (!o && may) {
-		reply_plain(&m->p, w, NQ_STATUS_NOT_FOUND, 0, m->p.live->epoch);
+		reply_plain(&m->p, w, NQ_STATUS_NOT_FOUND, 0);
 		return count_answered(&m->p, NQ_OUTCOME_ANSWERED_ABSENT);
 	}
-	if (o && may && take_snapshot(o, &s) && s.value_bytes == SHORT_VALUE_BYTES &&
-	    NQ_VERSION_BYTES + SHORT_VALUE_BYTES <= room_of(m->b))
-		return answer_short(&m->p, w, o, &s, outcome);
+	if (o && may && take_snapshot(o, &s) && NQ_VERSION_BYTES + s.value_bytes <= room_of(m->b)) {
+		if (s.value_bytes == SHORT_VALUE_BYTES)
+			return answer_short(&m->p, w, o, &s, outcome);
+		way = m->p.op == NQ_OP_READ ? answer_long(m, w, o, &s) : NOT_PLAIN;
+		if (way != NOT_PLAIN)
+			return way;
+		w = words_of(&m->p, NQ_VERSION_BYTES);
+		if (!w)
+			return WAY_NONE;
+	}
 	if (o) {
 		if (!lock(&o->seq))
 			return drop_plain(&m->p, NQ_OUTCOME_CONTENDED);
-		clean = o->version == o->committed || (m->p.live->tail && m->p.c->state == NQ_STATE_ACTIVE);
+		clean = o->version == o->committed || (is_tail(m->p.c) && m->p.c->state == NQ_STATE_ACTIVE);
 		way = may && clean ? answer_locked(m, w, o, outcome) : NOT_PLAIN;
 		unlock(&o->seq);
 		if (way != NOT_PLAIN)
 			return way;
 	}
-	if (!m->p.live->tail)
+	if (!is_tail(m->p.c))
 		return forward_slot(m);
 	w = words_of(&m->p, NQ_VERSION_BYTES);
 	if (!w)
 		return WAY_NONE;
 	count(m->p.op, may ? NQ_OUTCOME_BUSY : NQ_OUTCOME_NO_LEASE);
-	return reply_plain(&m->p, w, NQ_STATUS_BUSY, 0, m->p.live->epoch);
+	return reply_plain(&m->p, w, NQ_STATUS_BUSY, 0);
 }
 
 static __always_inline void note_client(struct bundle *b, __be32 addr, __be16 port)
@@ -190,7 +214,7 @@ static __noinline enum way refuse_slot(struct slotted *m)
 
 		return drop_plain(&m->p, passed && !in_chain(m) ? NQ_OUTCOME_STRANGER : NQ_OUTCOME_MALFORMED);
 	}
-	return m->p.live ? ask_alone(&m->p, 1) : WAY_NONE;
+	return m->p.c ? ask_alone(&m->p, 1) : WAY_NONE;
 }
 
 /* A message of the chain layout. */

@@ -99,7 +99,7 @@ static __noinline int admit(struct xdp_md *ctx, struct nq_work *w)
 		return XDP_DROP;
 	if (c->state == NQ_STATE_NONE)
 		return not_mine(ctx, w, chain_op, live->epoch);
-	w->is_tail = live->tail;
+	w->is_tail = is_tail(c);
 	if (w->op == NQ_OP_FORWARD && !is_other(w, c))
 		return drop(w->op, NQ_OUTCOME_STRANGER);
 	if (chain_op && w->op != NQ_OP_FORWARD)

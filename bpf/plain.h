@@ -29,7 +29,7 @@ struct plain {
 	__u32 at;	   /* where it begins in the frame */
 	__u32 bytes;	   /* its length, in the end that of what it became */
 	__u32 value_bytes;
-	__u32 shard;
+	__u32 chain; /* number of c in nq_chains */
 	__be32 from_addr; /* sender of the frame */
 	__be32 client_addr;
 	__be16 from_port;
@@ -118,8 +118,7 @@ static __always_inline int is_plain_base(const __u32 *w)
 	const __u8 *b = (const __u8 *)w;
 
 	return !((w[WORD_OP] ^ NQ_READ_WORD) & bpf_htonl(0xffffff00)) &&
-	       !(w[WORD_HOPS] & bpf_htonl(0xff000000 | (0xff & -NQ_MAX_HOPS) << 16)) && !(w[WORD_CHECK] & pair(0, 0xffff)) &&
-	       b[3] != 0;
+	       is_young(w[WORD_HOPS], w[WORD_CHECK]) && b[3] != 0;
 }
 
 static __always_inline int is_plain_op(__u8 op)
@@ -153,20 +152,34 @@ static __always_inline int is_plain_passed(struct plain *p, const __u32 *w)
 	return long_at(w + WORD_SESSION) && long_at(w + WORD_SEQ) && long_at(w + WORD_VERSION);
 }
 
-/* A9, for a message whose format is right; the configuration is in p then. */
+/*
+ * A9, for a message whose format is right; the configuration is in p then. All that a message asks of the configuration
+ * it takes from there: nq_live may change while the message is here, and half of one configuration with half of the
+ * next is neither.
+ */
 static __always_inline int find_chain(struct plain *p, const __u32 *w)
 {
-	__u32 slot;
+	__u32 shard = bpf_ntohs(*((const __u16 *)(w + WORD_HOPS) + 1));
 
-	p->shard = bpf_ntohs(*((const __u16 *)(w + WORD_HOPS) + 1));
-	if (p->shard > nq_shard_mask || (bpf_ntohl(w[WORD_KEY + 3]) & nq_shard_mask) != p->shard)
+	if (shard > nq_shard_mask || (bpf_ntohl(w[WORD_KEY + 3]) & nq_shard_mask) != shard)
 		return 0;
-	p->live = bpf_map_lookup_elem(&nq_live, &p->shard);
+	p->live = bpf_map_lookup_elem(&nq_live, &shard);
 	if (!p->live)
 		return 0;
-	slot = p->shard * 2 + (p->live->slot & 1);
-	p->c = bpf_map_lookup_elem(&nq_chains, &slot);
+	p->chain = shard * 2 + (p->live->slot & 1);
+	p->c = bpf_map_lookup_elem(&nq_chains, &p->chain);
 	return p->c && p->c->state != NQ_STATE_NONE;
+}
+
+static __always_inline __u32 shard_of(const struct plain *p)
+{
+	return p->chain / 2;
+}
+
+/* The epoch of the configuration in hand, as messages have it. */
+static __always_inline __be32 epoch_of(const struct plain *p)
+{
+	return bpf_htonl(p->c->epoch);
 }
 
 static __always_inline void set_word(struct plain *p, __u32 *w, enum word i, __u32 value)
@@ -180,7 +193,7 @@ static __always_inline void follow_on(struct plain *p, __u32 *w, __u8 op)
 {
 	set_word(p, w, WORD_OP, bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | op));
 	set_word(p, w, WORD_HOPS, w[WORD_HOPS] + bpf_htonl(0x00010000));
-	set_word(p, w, WORD_EPOCH, bpf_htonl(p->c->epoch));
+	set_word(p, w, WORD_EPOCH, epoch_of(p));
 }
 
 /* Ends a message of the chain layout with this much value behind it. */
@@ -194,16 +207,16 @@ static __always_inline void seal_chain(struct plain *p, __u32 *w, __u32 value_by
 }
 
 /* Makes a REPLY without a value of the message, whatever its layout; the frame or slot has room for it. */
-static __always_inline enum way reply_plain(struct plain *p, __u32 *w, __u16 status, __u64 version, __be32 epoch)
+static __always_inline enum way reply_plain(struct plain *p, __u32 *w, __u16 status, __u64 version)
 {
 	__u32 detail = pair(0, bpf_htons(status));
 	__u32 hops = (w[WORD_HOPS] & bpf_htonl(0x00ffffff)) + bpf_htonl(0x00010000);
 
-	if (p->live->tail)
+	if (is_tail(p->c))
 		hops |= bpf_htonl((__u32)NQ_FLAG_TAIL << 24);
 	w[WORD_OP] = NQ_REPLY_WORD;
 	w[WORD_HOPS] = hops;
-	w[WORD_EPOCH] = epoch;
+	w[WORD_EPOCH] = epoch_of(p);
 	w[WORD_CHECK] = detail;
 	put_long(w + NQ_BASE_BYTES / 4, bpf_cpu_to_be64(version));
 	w[WORD_CHECK] = detail | pair((__u16)~fold(sum_words(w, NQ_VERSION_BYTES / 4)), 0);
@@ -219,7 +232,7 @@ static __always_inline enum way ask_alone(struct plain *p, int slotted)
 	if (!slotted || !w)
 		return NOT_PLAIN;
 	count(p->op, NQ_OUTCOME_BUSY);
-	return reply_plain(p, w, NQ_STATUS_BUSY, 0, p->live->epoch);
+	return reply_plain(p, w, NQ_STATUS_BUSY, 0);
 }
 
 static __always_inline enum way drop_plain(struct plain *p, __u32 outcome)

@@ -13,7 +13,7 @@ _Static_assert(NQ_STATUS_OK == 0, "seal_reply has nothing beside the checksum");
 
 static __always_inline enum way count_answered(struct plain *p, __u32 outcome)
 {
-	struct nq_load *load = load_of(p->shard);
+	struct nq_load *load = load_of(shard_of(p));
 
 	count(p->op, outcome);
 	if (load)
@@ -27,7 +27,7 @@ static __always_inline enum way answer_short(struct plain *p, __u32 *w, struct n
 {
 	if ((void *)w + NQ_VERSION_BYTES + SHORT_VALUE_BYTES > end_of(p->ctx))
 		return WAY_NONE;
-	reply_plain(p, w, NQ_STATUS_OK, s->version, p->live->epoch);
+	reply_plain(p, w, NQ_STATUS_OK, s->version);
 	put_long(w + NQ_VERSION_BYTES / 4, s->small[0]);
 	put_long(w + NQ_VERSION_BYTES / 4 + 2, s->small[1]);
 	seal_reply(p, w, SHORT_VALUE_BYTES, s->value_sum);
@@ -49,7 +49,6 @@ static __always_inline enum way forward_plain(struct plain *p, __u32 *w)
 	p->total = sum_words(w, CHAIN_WORDS);
 	p->value_sum = 0;
 	follow_on(p, w, NQ_OP_FORWARD);
-	set_word(p, w, WORD_EPOCH, p->live->epoch);
 	seal_chain(p, w, 0);
 	return WAY_TAIL;
 }

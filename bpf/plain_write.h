@@ -15,7 +15,7 @@ static __noinline int store_long_value(struct xdp_md *ctx, __u32 at, struct nq_o
 /* Stores the value of the message, whose object is locked. */
 static __always_inline int apply_plain(struct plain *p, const __u32 *w, struct nq_object *o, __u64 version)
 {
-	struct nq_load *load = load_of(p->shard);
+	struct nq_load *load = load_of(shard_of(p));
 	__u32 n = p->value_bytes;
 
 	if (n == SHORT_VALUE_BYTES) {
@@ -55,7 +55,7 @@ static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, st
 	if (p->op == NQ_OP_CAS) {
 		__u64 expected = bpf_be64_to_cpu(long_at(w + WORD_OPERAND));
 
-		if (o->version != o->committed && !p->live->tail)
+		if (o->version != o->committed && !is_tail(p->c))
 			return ask_alone(p, slotted);
 		if (expected != o->version && (expected || (o->version && !o->tombstone)))
 			return ask_alone(p, slotted);
@@ -64,9 +64,9 @@ static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, st
 		return WAY_NONE;
 	record_plain(p, w, lane, seq, version);
 	count(p->op, NQ_OUTCOME_ORDERED);
-	if (p->live->tail) {
+	if (is_tail(p->c)) {
 		o->committed = version;
-		return reply_plain(p, w, NQ_STATUS_OK, version, bpf_htonl(p->c->epoch));
+		return reply_plain(p, w, NQ_STATUS_OK, version);
 	}
 	follow_on(p, w, NQ_OP_UPDATE);
 	version = bpf_cpu_to_be64(version);
@@ -107,7 +107,7 @@ static __always_inline enum way order_plain(struct plain *p, __u32 *w, struct nq
 
 static __always_inline struct nq_lane *lane_of(struct plain *p, const __u32 *w)
 {
-	struct nq_lane_key key = {.session = long_at(w + WORD_SESSION), .shard = p->shard};
+	struct nq_lane_key key = {.session = long_at(w + WORD_SESSION), .shard = shard_of(p)};
 	struct nq_lane *lane = bpf_map_lookup_elem(&nq_lanes, &key);
 
 	return lane ? lane : find_lane(&key);
@@ -120,7 +120,7 @@ static __always_inline enum way write_plain(struct plain *p, __u32 *w, int slott
 	struct nq_lane *lane;
 	enum way way;
 
-	if (p->value_bytes > nq_cell_bytes || w[WORD_EPOCH] != p->live->epoch || p->c->state != NQ_STATE_ACTIVE || p->c->self)
+	if (p->value_bytes > nq_cell_bytes || w[WORD_EPOCH] != epoch_of(p) || p->c->state != NQ_STATE_ACTIVE || p->c->self)
 		return ask_alone(p, slotted);
 	lane = lane_of(p, w);
 	if (!lane)
@@ -142,12 +142,12 @@ static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, s
 	if (version > o->version) {
 		if (!apply_plain(p, w, o, version))
 			return WAY_NONE;
-		outcome = p->live->tail ? NQ_OUTCOME_COMMITTED : NQ_OUTCOME_APPLIED;
+		outcome = is_tail(p->c) ? NQ_OUTCOME_COMMITTED : NQ_OUTCOME_APPLIED;
 	}
 	if (seq > lane->seq)
 		record_plain(p, w, lane, seq, version);
 	count(p->op, outcome);
-	if (!p->live->tail) {
+	if (!is_tail(p->c)) {
 		follow_on(p, w, NQ_OP_UPDATE);
 		seal_chain(p, w, p->value_bytes);
 		return WAY_AFTER;
@@ -198,7 +198,7 @@ static __always_inline enum way relay_plain(struct plain *p, __u32 *w)
 	if (outcome == NQ_OUTCOME_AHEAD || outcome == NQ_OUTCOME_CONTENDED)
 		return WAY_NONE;
 	if (!p->c->self)
-		return reply_plain(p, w, NQ_STATUS_OK, version, bpf_htonl(p->c->epoch));
+		return reply_plain(p, w, NQ_STATUS_OK, version);
 	follow_on(p, w, NQ_OP_RELAY);
 	seal_chain(p, w, 0);
 	return WAY_BEFORE;
@@ -207,7 +207,7 @@ static __always_inline enum way relay_plain(struct plain *p, __u32 *w)
 /* A10 for UPDATE and RELAY, then what they do. */
 static __always_inline enum way from_chain_plain(struct plain *p, __u32 *w)
 {
-	if (w[WORD_EPOCH] != bpf_htonl(p->c->epoch))
+	if (w[WORD_EPOCH] != epoch_of(p))
 		return drop_plain(p, NQ_OUTCOME_OTHER_EPOCH);
 	if (p->c->state != NQ_STATE_ACTIVE)
 		return drop_plain(p, NQ_OUTCOME_INACTIVE);
@@ -216,7 +216,7 @@ static __always_inline enum way from_chain_plain(struct plain *p, __u32 *w)
 			return drop_plain(p, NQ_OUTCOME_STRANGER);
 		return update_plain(p, w);
 	}
-	if (p->live->tail || !comes_from(p, p->c->self + 1))
+	if (is_tail(p->c) || !comes_from(p, p->c->self + 1))
 		return drop_plain(p, NQ_OUTCOME_STRANGER);
 	return relay_plain(p, w);
 }

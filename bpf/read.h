@@ -83,6 +83,13 @@ static __always_inline __u32 word_at(const struct frame *f, __u32 at)
 	return *(const __u32 *)((const __u8 *)f + at);
 }
 
+/* Do the second and fourth word of a message have neither flags nor detail, and hops below the limit (A7, A8)? */
+static __always_inline int is_young(__u32 hops_word, __u32 check_word)
+{
+	return !(hops_word & bpf_htonl(0xff000000 | (0xff & -NQ_MAX_HOPS) << 16)) && !(check_word & pair(0, 0xffff));
+}
+_Static_assert((NQ_MAX_HOPS & (NQ_MAX_HOPS - 1)) == 0, "is_young compares hops by a mask");
+
 /*
  * Says in few comparisons whether the frame is a sound READ without flags to this node. Whatever it refuses takes the
  * general path, which finds out what is wrong with it, if anything.
@@ -100,11 +107,8 @@ static __always_inline int is_plain_read(const struct frame *f, const void *end,
 	    !folds_to_ones(sum_words(ip, 5)))
 		return 0;
 	*rest_sum = sum_words(word + 4, NQ_BASE_BYTES / 4 - 4);
-	return word[0] == NQ_READ_WORD && !(word[1] & bpf_htonl(0xff000000 | (0xff & -NQ_MAX_HOPS) << 16)) &&
-	       !(word[3] & pair(0, 0xffff)) && folds_to_ones((__u64)NQ_READ_WORD + word[1] + word[2] + word[3] + *rest_sum);
+	return word[0] == NQ_READ_WORD && is_young(word[1], word[3]) && folds_to_ones((__u64)NQ_READ_WORD + word[1] + word[2] + word[3] + *rest_sum);
 }
-_Static_assert((NQ_MAX_HOPS & (NQ_MAX_HOPS - 1)) == 0, "is_plain_read compares hops by a mask");
-
 /* What a reply says that does not depend on the object. */
 struct reply {
 	__be32 addr;

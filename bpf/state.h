@@ -13,7 +13,10 @@ enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
 
 #define NQ_LEASE_FOREVER (~0ULL)
 
-/* The part of a shard's configuration that every read needs. state is written in one store of 8 bytes. */
+/*
+ * The part of a shard's configuration that every read needs. What follows the lease is written in one store of 8 bytes;
+ * who needs more of a configuration than one field takes all from the nq_chain_config in that slot.
+ */
 struct nq_live {
 	__u64 lease_until_ns; /* boot clock; NQ_LEASE_FOREVER: never runs out */
 	__be32 epoch;
@@ -37,6 +40,11 @@ struct nq_chain_config {
 	__u8 length; /* members in use */
 	struct nq_member members[NQ_MAX_CHAIN];
 };
+
+static __always_inline int is_tail(const struct nq_chain_config *c)
+{
+	return c->self + 1 == c->length;
+}
 
 /*
  * One object. seq is a sequence lock: odd while a writer is inside, so that readers need no lock. The header has 48

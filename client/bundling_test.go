@@ -1,6 +1,8 @@
 package client
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,4 +86,45 @@ func TestReadRoom(t *testing.T) {
 	expect("no values", 0, bundled(wire.VersionBytes))
 	reply(20*maxReadPeriod, wire.MaxValueBytes, 1)
 	expect("the longest values", wire.MaxValueBytes, 1)
+}
+
+// Bundles that do not even leave, as where a packet may not be so long, close their way like those that are lost.
+func TestBundlesThatDoNotLeave(t *testing.T) {
+	way := &bundling{proven: true}
+	p := &pipeline{slots: make([]slot, 1)}
+	d := &parcel{items: make([]item, 2), way: way}
+	for range lostInARow {
+		if !way.allowed(time.Now()) {
+			t.Fatal("too few did not leave for that")
+		}
+		p.unsent(d, errors.New("message too long"))
+	}
+	if way.allowed(time.Now()) {
+		t.Error("bundles are still made")
+	}
+}
+
+// What is known about a way lasts until its members change.
+func TestWaysLastFromMapToMap(t *testing.T) {
+	c := twoChains(t)
+	before := c.view.Load()
+	for _, r := range before.routes {
+		r.bundling.answered()
+	}
+	next := *before.source
+	next.Version++
+	next.Chains = slices.Clone(next.Chains)
+	next.Chains[1].Members = slices.Clone(next.Chains[1].Members)
+	slices.Reverse(next.Chains[1].Members)
+	next.Chains[1].Epoch++
+	after, err := newView(&next, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !after.routes[0].bundling.proven {
+		t.Error("a chain that did not change: bundles have to prove themselves again")
+	}
+	if after.routes[1].bundling.proven {
+		t.Error("a chain with other members: bundles are taken for proven")
+	}
 }

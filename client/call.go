@@ -46,7 +46,6 @@ type task struct {
 	misses  int           // attempts without an answer
 	alive   int           // attempts of a write that may still take effect
 	cause   error         // the last obstacle
-	recent  history       // the attempts whose answers are taken
 	result  Result
 	err     error
 }

@@ -55,7 +55,7 @@ type route struct {
 	serving uint8     // those that answer reads: one bit for each place
 	lost    bool
 
-	bundling bundling // of writes
+	bundling *bundling // of writes; lasts from map to map as long as the members do
 }
 
 func (r *route) equal(other *route) bool {
@@ -105,12 +105,15 @@ func newView(m *Map, before *view) (*view, error) {
 	}
 	for i := range m.Chains {
 		c := &m.Chains[i]
-		r := &route{epoch: c.Epoch, lost: c.Lost}
+		r := &route{epoch: c.Epoch, lost: c.Lost, bundling: &bundling{}}
 		for place, member := range c.Members {
 			r.members = append(r.members, v.nodes[m.Nodes[member].Name])
 			if place != c.Learner {
 				r.serving |= 1 << place
 			}
+		}
+		if before != nil && i < len(before.routes) && slices.Equal(before.routes[i].members, r.members) {
+			r.bundling = before.routes[i].bundling
 		}
 		v.routes[i] = r
 	}

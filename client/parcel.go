@@ -71,7 +71,7 @@ func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
 	}
 	d.way = &to.bundling
 	if k.op.IsWrite() {
-		d.way, d.chain = &k.route.bundling, k.route
+		d.way, d.chain = k.route.bundling, k.route
 	}
 	switch {
 	case !d.way.allowed(now):

@@ -64,6 +64,5 @@ func (r *readRoom) bytes() int {
 	if r.reads == 0 {
 		return wire.ChainBytes
 	}
-	slot := (wire.MaxMessageBytes - wire.BundleBytes) / r.reads
-	return wire.SlotFor(slot-wire.SlotBytes-3) - wire.SlotBytes
+	return wire.RoomFor(r.reads)
 }

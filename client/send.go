@@ -123,6 +123,9 @@ func (p *pipeline) encodeBundle(d *parcel, now time.Time) {
 func (p *pipeline) unsent(d *parcel, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(d.items) > 1 {
+		d.way.missed(time.Now(), time.Now())
+	}
 	for _, item := range d.items {
 		if s := &p.slots[item.slot]; s.use == item.use && s.state == waiting {
 			s.call.unsent(err)

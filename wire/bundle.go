@@ -20,6 +20,11 @@ func SlotFor(messageBytes int) int {
 // SlotsOf returns how many slots of that length one bundle has at most.
 func SlotsOf(slotBytes int) int { return min(MaxSlots, (MaxMessageBytes-BundleBytes)/slotBytes) }
 
+// RoomFor returns how long a message may become in the longest slots of which so many fit one bundle.
+func RoomFor(slots int) int {
+	return (MaxMessageBytes-BundleBytes)/slots/slotUnit*slotUnit - SlotBytes
+}
+
 // NewBundle makes a bundle of count empty slots over buffer, which grows if need be.
 func NewBundle(buffer []byte, count, slotBytes int) Bundle {
 	n := BundleBytes + count*slotBytes

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -40,7 +41,37 @@ func TestMessagesGrow(t *testing.T) {
 	}
 	mustRun(t, "lab", "--name", name, "fault", "clear")
 	mustRun(t, client("get", "grow", "--node", "n1")...)
+	expectDirtyRead(t, name, client)
 	if counts := mustRun(t, client("inspect")...); strings.Contains(counts, "unroutable") {
 		t.Errorf("messages were dropped for want of room:\n%s", counts)
 	}
+}
+
+// expectDirtyRead reads an object that stays dirty: agents would settle it, so there are none. The read has to reach the
+// tail at the first attempt.
+func expectDirtyRead(t *testing.T, name string, client func(...string) []string) {
+	t.Helper()
+	mustRun(t, client("put", "grow", "clean")...)
+	mustRun(t, "lab", "--name", name, "fault", "agent-kill", "n1")
+	mustRun(t, "lab", "--name", name, "fault", "agent-kill", "n2")
+	mustRun(t, "lab", "--name", name, "fault", "partition", "n3|n1,n2,c1")
+	if _, code, err := netcraq(client("put", "grow", "dirty", "--timeout", "100ms")...); code != exitOutcomeUnknown {
+		t.Errorf("exit status %d of a write that cannot reach the tail: %v", code, err)
+	}
+	mustRun(t, "lab", "--name", name, "fault", "clear")
+	for _, node := range []string{"n1", "n2"} {
+		var got struct {
+			Value    string
+			From     string
+			Attempts int
+		}
+		if err := json.Unmarshal([]byte(mustRun(t, client("get", "grow", "--node", node, "--json")...)), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Value != "clean" || got.Attempts != 1 || got.From != "committed copy" {
+			t.Errorf("a read of a dirty object at %s: %+v, want the tail's answer at the first attempt", node, got)
+		}
+	}
+	mustRun(t, "lab", "--name", name, "fault", "agent-start", "n1")
+	mustRun(t, "lab", "--name", name, "fault", "agent-start", "n2")
 }

@@ -28,7 +28,7 @@ type Plane struct {
 	mu         sync.Mutex // guards the rest
 	node       *chain.Node
 	dirty      map[wire.Key]refusal // keys of the node's objects that are not clean
-	unroutable chain.Counters       // what the socket refused to send, by the op received
+	unroutable uint64               // what the socket refused to send
 	refused    chain.Counters       // what the node was not shown
 	clients    clients
 
@@ -69,7 +69,6 @@ func listen(addr netip.AddrPort, o chain.Options, readers int) (*Plane, error) {
 		options:    o,
 		node:       chain.New(o),
 		dirty:      make(map[wire.Key]refusal),
-		unroutable: make(chain.Counters),
 		refused:    make(chain.Counters),
 		clients:    newClients(o.ClientRate),
 		awaited:    make(chan wire.Key, dataplane.AwaitedRoom),
@@ -147,10 +146,11 @@ func (p *Plane) Counters() (chain.Counters, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counters := maps.Clone(p.node.Counters())
-	for _, more := range []chain.Counters{p.unroutable, p.refused} {
-		for counter, n := range more {
-			counters[counter] += n
-		}
+	for counter, n := range p.refused {
+		counters[counter] += n
+	}
+	if p.unroutable > 0 {
+		counters[chain.Counter{Outcome: wire.OutcomeUnroutable}] += p.unroutable
 	}
 	return counters, nil
 }

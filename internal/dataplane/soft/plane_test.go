@@ -223,3 +223,23 @@ func TestClosed(t *testing.T) {
 	}
 	again.Close()
 }
+
+// What the socket refuses to send is counted under op 0, beside what the message did to the node.
+func TestUnroutable(t *testing.T) {
+	node := startChain(t, 1, testOptions)[0]
+	l := newLane(t, 1)
+	m := l.message(wire.OpPut, "a", 0, "x")
+	config := chain.ShardConfig{Epoch: 2, State: chain.Active, Members: []netip.AddrPort{node.Addr(), netip.MustParseAddrPort("255.255.255.255:1")}}
+	if err := node.ConfigureAll(map[uint16]chain.ShardConfig{m.Shard: config}); err != nil {
+		t.Fatal(err)
+	}
+	m.Epoch = config.Epoch
+	if _, err := l.socket.WriteToUDPAddrPort(m.Append(nil), node.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an UPDATE that no socket sends", func() bool {
+		counters, err := node.Counters()
+		return err == nil && counters[chain.Counter{Op: wire.OpPut, Outcome: wire.OutcomeOrdered}] == 1 &&
+			counters[chain.Counter{Outcome: wire.OutcomeUnroutable}] == 1
+	})
+}

@@ -43,7 +43,7 @@ func (p *Plane) serve() {
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 		p.receive(from, datagram[:n], &b)
-		p.transmit(datagram[:n], &b)
+		p.transmit(&b)
 	}
 }
 
@@ -113,16 +113,14 @@ func (p *Plane) mark(key wire.Key) {
 	}
 }
 
-func (p *Plane) transmit(datagram []byte, b *batch) {
+func (p *Plane) transmit(b *batch) {
 	for _, out := range b.packets {
 		_, err := p.socket.WriteToUDPAddrPort(b.buffer[out.start:out.end], out.to)
 		if err == nil || errors.Is(err, net.ErrClosed) {
 			continue
 		}
-		var m wire.Message
-		wire.Peek(datagram, &m)
 		p.mu.Lock()
-		p.unroutable[chain.Counter{Op: m.Op, Outcome: wire.OutcomeUnroutable}]++
+		p.unroutable++
 		p.mu.Unlock()
 	}
 }
