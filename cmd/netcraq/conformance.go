@@ -2,25 +2,30 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	protocols "github.com/netcraq/netcraq/internal/baseline/sim"
 	"github.com/netcraq/netcraq/internal/dataplane/conformance"
 	"github.com/netcraq/netcraq/internal/dataplane/soft"
 	"github.com/netcraq/netcraq/internal/dataplane/xdp"
 )
 
 type conformanceFlags struct {
-	plane   string
-	packets int
-	seed    uint64
-	json    bool
+	protocol string
+	plane    string
+	packets  int
+	seed     uint64
+	json     bool
 }
 
 // conformanceResult is what `netcraq conformance --json` prints.
 type conformanceResult struct {
+	Protocol      string `json:"protocol"`
 	Plane         string `json:"plane"`
 	Passed        int    `json:"passed"`
 	Failed        int    `json:"failed"`
@@ -39,14 +44,19 @@ With --random, gives the plane and the executable specification the same random 
 and compares them byte for byte; the same seed gives the same packets.
 
 soft is a node on loopback sockets; what is below a message is not its business, and such cases are skipped and random
-packets of that kind passed over. xdp is the bytecode that nodes run, executed by the kernel (as root).`,
+packets of that kind passed over. xdp is the bytecode that nodes run, executed by the kernel (as root).
+
+With --protocol netchain or netcraq-published a node of the papers' protocols is held to spec/baselines instead; half of
+NetChain's random nodes have a SEQ of 32 bits. There, what is on its way to others is not a socket's business.`,
 		Example: `  netcraq conformance --plane soft
-  netcraq conformance --plane xdp --random 1000000 --seed 7`,
+  netcraq conformance --plane xdp --random 1000000 --seed 7
+  netcraq conformance --plane xdp --protocol netchain --random 100000`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return runConformance(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
 		},
 	}
+	c.Flags().StringVar(&flags.protocol, "protocol", string(protocols.Ours), "netcraq, or netchain or netcraq-published")
 	c.Flags().StringVar(&flags.plane, "plane", "soft", "soft or xdp")
 	c.Flags().IntVar(&flags.packets, "random", 0, "how many random packets to compare")
 	c.Flags().Uint64Var(&flags.seed, "seed", 1, "seed of the random packets")
@@ -54,38 +64,23 @@ packets of that kind passed over. xdp is the bytecode that nodes run, executed b
 	return c
 }
 
-func runConformance(ctx context.Context, out, progress io.Writer, flags *conformanceFlags) (err error) {
+func runConformance(ctx context.Context, out, progress io.Writer, flags *conformanceFlags) error {
 	if flags.packets < 0 {
 		return usageError(fmt.Errorf("--random %d: 0 or more packets are wanted", flags.packets))
 	}
-	target, err := conformanceTarget(flags.plane)
+	conform, err := conformanceOf(flags.protocol)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := target.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	cases, err := conformance.Vectors()
-	if err != nil {
-		return err
-	}
-	report, err := conformance.Run(ctx, target, cases)
+	report, difference, err := conform(ctx, progress, flags)
 	if err != nil {
 		return err
 	}
 	result := conformanceResult{
-		Plane: flags.plane, Passed: report.Passed, Failed: report.Failed, Skipped: report.Skipped,
+		Protocol: flags.protocol, Plane: flags.plane, Passed: report.Passed, Failed: report.Failed, Skipped: report.Skipped,
 		RandomPackets: flags.packets, Seed: flags.seed,
 	}
-	difference, err := conformance.Compare(ctx, target, conformance.RandomOptions{
-		Packets: flags.packets, Seed: flags.seed, Report: showRandomProgress(progress, flags.packets),
-	})
-	if err != nil {
-		return err
-	}
-	if difference != nil {
+	if difference != "" {
 		result.Failed++
 	}
 	if flags.json {
@@ -93,13 +88,52 @@ func runConformance(ctx context.Context, out, progress io.Writer, flags *conform
 	} else {
 		err = printConformance(out, &result, report)
 	}
-	if difference != nil && err == nil {
-		err = difference.Write(progress)
+	if err == nil {
+		_, err = io.WriteString(progress, difference)
 	}
 	if err == nil && result.Failed > 0 {
 		err = fmt.Errorf("the %s plane does not do what the specification says", flags.plane)
 	}
 	return err
+}
+
+// conformer runs all cases of a protocol on a plane, then random packets. It says how these differ, "" if they don't.
+type conformer func(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error)
+
+func conformanceOf(protocol string) (conformer, error) {
+	switch protocols.Protocol(protocol) {
+	case protocols.Ours:
+		return conformOurs, nil
+	case protocols.NetChain:
+		return conformNetChain, nil
+	case protocols.Published:
+		return conformPublished, nil
+	}
+	return nil, usageError(fmt.Errorf("--protocol %s: want %s, %s (SEQ of both widths) or %s", protocol, protocols.Ours, protocols.NetChain, protocols.Published))
+}
+
+func conformOurs(ctx context.Context, progress io.Writer, flags *conformanceFlags) (report *conformance.Report, difference string, err error) {
+	target, err := conformanceTarget(flags.plane)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	cases, err := conformance.Vectors()
+	if err != nil {
+		return nil, "", err
+	}
+	if report, err = conformance.Run(ctx, target, cases); err != nil {
+		return nil, "", err
+	}
+	found, err := conformance.Compare(ctx, target, conformance.RandomOptions{
+		Packets: flags.packets, Seed: flags.seed, Report: showRandomProgress(progress, flags.packets),
+	})
+	if found == nil || err != nil {
+		return report, "", err
+	}
+	var text strings.Builder
+	err = found.Write(&text)
+	return report, text.String(), err
 }
 
 func conformanceTarget(plane string) (conformance.Target, error) {
@@ -109,7 +143,11 @@ func conformanceTarget(plane string) (conformance.Target, error) {
 	case "xdp":
 		return xdp.NewMachine()
 	}
-	return nil, usageError(fmt.Errorf("--plane %s: want soft or xdp", plane))
+	return nil, wrongPlane(plane)
+}
+
+func wrongPlane(plane string) error {
+	return usageError(fmt.Errorf("--plane %s: want soft or xdp", plane))
 }
 
 // progressSteps is how often a run tells how far it is.
@@ -133,8 +171,8 @@ func printConformance(out io.Writer, result *conformanceResult, report *conforma
 		fmt.Fprintf(out, "skipped %s\n", why)
 	}
 	table := newTable(out)
-	fmt.Fprintf(table, "plane\tpassed\tfailed\tskipped\trandom packets\tseed\n")
-	fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%d\n", result.Plane, result.Passed, result.Failed, result.Skipped,
+	fmt.Fprintf(table, "protocol\tplane\tpassed\tfailed\tskipped\trandom packets\tseed\n")
+	fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%s\t%d\n", result.Protocol, result.Plane, result.Passed, result.Failed, result.Skipped,
 		grouped(uint64(result.RandomPackets)), result.Seed)
 	return table.Flush()
 }

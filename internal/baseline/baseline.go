@@ -18,7 +18,8 @@ func (p *Packet) Redirect(to netip.Addr, payload []byte) Packet {
 }
 
 // Target is something that claims to be a node of a protocol whose state (configuration, tables, registers and counts) is an
-// S. The pure machines are targets, and so are their counterparts in the kernel.
+// S. The pure machines are targets, and so are their counterparts
+// on sockets and in the kernel.
 type Target[S any] interface {
 	// Name is for messages.
 	Name() string

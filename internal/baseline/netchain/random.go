@@ -13,6 +13,11 @@ func Random(wide bool) baseline.Draw[State] {
 	return baseline.Draw[State]{State: func(rng *rand.Rand) State { return randomState(rng, wide) }, Packet: randomPacket}
 }
 
+// RandomWidths is Random with nodes of both widths.
+func RandomWidths() baseline.Draw[State] {
+	return baseline.Draw[State]{State: func(rng *rand.Rand) State { return randomState(rng, rng.IntN(2) == 0) }, Packet: randomPacket}
+}
+
 const (
 	randomHosts = 6
 	randomKeys  = 5

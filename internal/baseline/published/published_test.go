@@ -2,6 +2,9 @@ package published_test
 
 import (
 	"bytes"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/baseline"
@@ -70,6 +73,43 @@ func (f *forgetful) Step(p baseline.Packet) ([]baseline.Packet, error) {
 	sent, err := f.Node.Step(p)
 	if len(sent) > 1 {
 		sent = sent[:len(sent)-1]
+	}
+	return sent, err
+}
+
+// TestRemoteTargets: what a target declines counts for neither side, and the order in which it sends is not compared; what it
+// does not send is missed all the same.
+func TestRemoteTargets(t *testing.T) {
+	var reference published.Node
+	if err := baseline.Compare(t.Context(), &reference, &remote{}, published.Random(), 1, 100, 30); err != nil {
+		t.Error(err)
+	}
+	err := baseline.Compare(t.Context(), &reference, &remote{lose: true}, published.Random(), 1, 100, 30)
+	var mismatch *baseline.Mismatch
+	if !errors.As(err, &mismatch) || mismatch.Packet == "" || !strings.HasPrefix(err.Error(), "seed ") {
+		t.Errorf("%v", err)
+	}
+}
+
+// remote is a node that declines every third packet and multicasts backwards, perhaps not to all.
+type remote struct {
+	published.Node
+	packets int
+	lose    bool
+}
+
+func (r *remote) Expect(baseline.Packet, []baseline.Packet) error {
+	if r.packets++; r.packets%3 == 0 {
+		return baseline.ErrUnsupported
+	}
+	return nil
+}
+
+func (r *remote) Step(p baseline.Packet) ([]baseline.Packet, error) {
+	sent, err := r.Node.Step(p)
+	slices.Reverse(sent)
+	if r.lose && len(sent) > 1 {
+		sent = sent[1:]
 	}
 	return sent, err
 }

@@ -78,8 +78,8 @@ func (n *Node[M]) relayed(_ netip.AddrPort, b []byte) (baseline.Packet, bool) {
 	if len(b) < sourceBytes {
 		return baseline.Packet{}, false
 	}
-	from := netip.AddrPortFrom(netip.AddrFrom4([4]byte(b)), binary.BigEndian.Uint16(b[4:]))
-	return baseline.Packet{From: from, To: n.self, Payload: b[sourceBytes:]}, true
+	from, payload := relayed(b)
+	return baseline.Packet{From: from, To: n.self, Payload: payload}, true
 }
 
 // serve gives the machine what a socket receives, until the socket is closed.
@@ -101,10 +101,10 @@ func (n *Node[M]) serve(socket *net.UDPConn, read func(netip.AddrPort, []byte) (
 		}
 		n.mu.Lock()
 		out = n.machine.Receive(p, out[:0])
-		n.mu.Unlock()
-		for _, one := range out {
+		for _, one := range out { // under the lock: packets leave in the order in which the machine made them
 			n.send(one)
 		}
+		n.mu.Unlock()
 	}
 }
 
@@ -114,12 +114,21 @@ func (n *Node[M]) send(p baseline.Packet) {
 		_, _ = n.clients.WriteToUDPAddrPort(p.Payload, p.To)
 		return
 	}
-	source := p.From.Addr().As4()
-	b := binary.BigEndian.AppendUint16(source[:], p.From.Port())
-	_, _ = n.nodes.WriteToUDPAddrPort(append(b, p.Payload...), relayAt(p.To))
+	_, _ = n.nodes.WriteToUDPAddrPort(relay(p.From, p.Payload), relayAt(p.To))
 }
 
-// Do gives the machine to the control plane, between two packets.
+// relay is a packet as nodes send it to each other.
+func relay(source netip.AddrPort, payload []byte) []byte {
+	address := source.Addr().As4()
+	return append(binary.BigEndian.AppendUint16(address[:], source.Port()), payload...)
+}
+
+// relayed reads one; b has at least the source.
+func relayed(b []byte) (source netip.AddrPort, payload []byte) {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b)), binary.BigEndian.Uint16(b[4:])), b[sourceBytes:]
+}
+
+// Do gives the machine to the control plane, between two packets: what came of the one before has left.
 func (n *Node[M]) Do(act func(M)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -34,36 +33,50 @@ var (
 	otherMAC = frame.MAC{2, 0, 0, 0, 0, 2}
 )
 
-// bench is a namespace of a test's own whose only device leads to all hosts, entered by the test's thread.
+// bench is a namespace of its own whose only device leads to all hosts. One thread works in it, on one CPU.
 type bench struct {
 	ifindex int
 	link    link.Link
+	work    chan func()
+	ended   chan struct{}
 }
 
-func newBench(t *testing.T) *bench {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("needs root")
+func newBench() (*bench, error) {
+	b := &bench{work: make(chan func()), ended: make(chan struct{})}
+	made := make(chan error)
+	go func() {
+		defer close(b.ended)
+		runtime.LockOSThread() // never unlocked: the thread and the namespace end with the goroutine
+		made <- b.make()
+		for f := range b.work {
+			f()
 		}
-		t.Skip("needs root")
+	}()
+	if err := <-made; err != nil {
+		b.close()
+		return nil, err
 	}
-	runtime.LockOSThread() // never unlocked: the thread and the namespace end with the test
-	b := new(bench)
-	if err := b.make(); err != nil {
-		t.Fatal(err)
+	return b, nil
+}
+
+// do runs f on the bench's thread.
+func (b *bench) do(f func() error) error {
+	result := make(chan error)
+	b.work <- func() { result <- f() }
+	return <-result
+}
+
+func (b *bench) close() {
+	if b.link != nil {
+		b.link.Close()
 	}
-	t.Cleanup(func() {
-		if b.link != nil {
-			b.link.Close()
-		}
-	})
-	return b
+	close(b.work)
+	<-b.ended
 }
 
 func (b *bench) make() error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("making a network namespace: %w", err)
+		return fmt.Errorf("making a network namespace: %w: run as root", err)
 	}
 	// A program and its egress program share memory of one CPU.
 	var set unix.CPUSet
@@ -179,20 +192,4 @@ func (b *bench) step(ingress, egress *ebpf.Program, in baseline.Packet) ([]basel
 		sent = append(sent, p)
 	}
 	return nil, errors.New("the plan has no end")
-}
-
-// runVectors runs the written cases of a protocol on its program.
-func runVectors[S any](t *testing.T, m baseline.Target[S], vectors func() ([]baseline.Case[S], error)) {
-	t.Helper()
-	defer m.Close()
-	cases, err := vectors()
-	if err != nil || len(cases) == 0 {
-		t.Fatal(err)
-	}
-	for _, c := range cases {
-		if err := baseline.Run[S](m, &c); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Logf("%d cases", len(cases))
 }
