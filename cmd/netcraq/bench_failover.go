@@ -36,6 +36,10 @@ between two operations. A figure over time, with numbers, is written for each nu
 			if o.Rounds < 1 || shards < 0 {
 				return usageError(fmt.Errorf("--rounds %d --shards %d: at least 1 of both is wanted", o.Rounds, shards))
 			}
+			if o.Objects < 0 {
+				return usageError(fmt.Errorf("--objects %d: want 0 or more", o.Objects))
+			}
+			m.objects = max(m.objects, o.Objects+probeRoom)
 			return runTrial(c, out, &m, name, func(ctx context.Context, s trial.Setup) (*trial.FailoverResult, error) {
 				o.Setup = s
 				return trial.Failover(ctx, o)
@@ -44,6 +48,7 @@ between two operations. A figure over time, with numbers, is written for each nu
 	}
 	f := c.Flags()
 	f.IntVar(&shards, "shards", 0, "number of shards, a power of two (default: once with 1 and once with 256)")
+	f.IntVar(&o.Objects, "objects", 0, "objects stored beforehand, beside the clients' own, for the repair to copy")
 	f.StringVar(&o.Victim, "victim", trial.Head, "its place in the chain of the first shard: head, middle or tail")
 	f.IntVar(&o.Rounds, "rounds", 1, "nodes lost, one after the other, with each number of shards")
 	f.StringVar(&o.Figure, "figure", "out/failover", "where to write the figure and its numbers, as .svg, .png and .csv; empty: nowhere")
@@ -80,10 +85,10 @@ func runTrial[R any](c *cobra.Command, out *benchOutput, m *managedFlags, name s
 func printFailover(w io.Writer, r *trial.FailoverResult) {
 	table := newTable(w)
 	defer table.Flush()
-	fmt.Fprintln(table, "shards\tlost\taffected\twrites stop, ms\tduring repair, ms\treads stop at survivors, ms\tbefore, ms\tfor clients, ms\tnoticed, ms\tre-formed after, s")
+	fmt.Fprintln(table, "shards\tlost\taffected\twrites stop, ms\tduring repair, ms\treads stop at survivors, ms\tbefore, ms\tat any node, ms\tnoticed, ms\tcopied, MB\tre-formed after, s")
 	for _, x := range r.Rounds {
-		fmt.Fprintf(table, "%d\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\n", x.Shards, x.Node, x.Affected,
-			x.WriteGapMs, x.RepairPauseMs, x.ReadGapMs, x.QuietGapMs, x.ClientReadGapMs, x.NoticedMs, x.RepairS)
+		fmt.Fprintf(table, "%d\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\n", x.Shards, x.Node, x.Affected,
+			x.WriteGapMs, x.RepairPauseMs, x.ReadGapMs, x.QuietGapMs, x.ClientReadGapMs, x.NoticedMs, x.CopiedMB, x.RepairS)
 	}
 	fmt.Fprintf(table, "\nEvery gap holds the %.0f ms that a client pauses.\n", r.PauseMs)
 	for _, file := range r.Files {

@@ -14,20 +14,22 @@ import (
 // FailoverOptions describe a trial in which one node of a chain loses its power.
 type FailoverOptions struct {
 	Setup
-	Shards []int  // a cluster of its own for each
-	Victim string // its place in the chain of the first shard
-	Rounds int    // in each cluster
-	Figure string // where to write pictures and numbers of each cluster's first round; without extension; empty: nowhere
+	Shards  []int  // a cluster of its own for each
+	Objects int    // stored beforehand, beside the clients' own, so that the repair has something to copy
+	Victim  string // its place in the chain of the first shard
+	Rounds  int    // in each cluster
+	Figure  string // where to write pictures and numbers of each cluster's first round; without extension; empty: nowhere
 }
 
 // FailoverResult is what a trial of failover found. The figures are the worst of all rounds.
 type FailoverResult struct {
 	WriteGapMs      float64         `json:"write_gap_ms"`       // longest time without an acknowledged write of a shard that the victim served
 	ReadGapMs       float64         `json:"read_gap_ms"`        // longest time without an answer to reads of clean keys at a surviving node
-	ClientReadGapMs float64         `json:"client_read_gap_ms"` // the same, of clients that may have asked the victim
+	ClientReadGapMs float64         `json:"client_read_gap_ms"` // the same, of clients that ask any node of the chain, the victim too
 	RepairS         float64         `json:"repair_s"`           // until every chain had all its members again
 	PauseMs         float64         `json:"pause_ms"`           // that each client makes between two operations: part of every gap
 	Victim          string          `json:"victim"`
+	Objects         int             `json:"objects"` // stored beforehand, beside the clients' own
 	Nodes           int             `json:"nodes"`
 	Controllers     int             `json:"controllers"`
 	Rounds          []FailoverRound `json:"rounds"`
@@ -36,22 +38,28 @@ type FailoverResult struct {
 
 // FailoverRound is one loss of a node.
 type FailoverRound struct {
-	Shards          int     `json:"shards"`
-	Node            string  `json:"node"`
-	Affected        int     `json:"shards_affected"`
-	WriteGapMs      float64 `json:"write_gap_ms"`
-	RepairPauseMs   float64 `json:"repair_write_pause_ms"` // longest pause of writes after that, while the repair went on
-	ReadGapMs       float64 `json:"read_gap_ms"`
-	ClientReadGapMs float64 `json:"client_read_gap_ms"`
-	QuietGapMs      float64 `json:"read_gap_before_ms"` // the same as read_gap_ms, before the failure: what the machine's scheduling alone does
-	RepairS         float64 `json:"repair_s"`
-	NoticedMs       float64 `json:"noticed_ms"` // until a map without the victim was there
+	Shards           int     `json:"shards"`
+	Node             string  `json:"node"`
+	Affected         int     `json:"shards_affected"`
+	WriteGapMs       float64 `json:"write_gap_ms"`
+	ClientWriteGapMs float64 `json:"client_write_gap_ms"`          // the same of one client alone, where several write objects of a shard
+	RepairPauseMs    float64 `json:"repair_write_pause_ms"`        // longest pause of writes after that, while the repair went on
+	ClientPauseMs    float64 `json:"client_repair_write_pause_ms"` // the same of one client alone
+	ReadGapMs        float64 `json:"read_gap_ms"`
+	ClientReadGapMs  float64 `json:"client_read_gap_ms"`
+	QuietGapMs       float64 `json:"read_gap_before_ms"` // the same as read_gap_ms, before the failure: what the machine's scheduling alone does
+	RepairS          float64 `json:"repair_s"`
+	NoticedMs        float64 `json:"noticed_ms"` // until a map without the victim was there
+	CopyS            float64 `json:"copy_s"`     // of that, from the first learner to the last that was complete
+	CopiedMB         float64 `json:"copied_mb"`
+	WritesBeforePerS float64 `json:"writes_before_per_s"`
+	WritesDuringPerS float64 `json:"writes_in_copy_per_s"`
 }
 
 // What clients do in a trial of failover.
 const (
 	failoverWriters = 24
-	failoverReaders = 24 // at surviving nodes, and as many that choose their node themselves
+	failoverReaders = 24 // at surviving nodes, and as many that ask any
 	failoverPause   = 10 * time.Millisecond
 	quiet           = 2 * time.Second // before the failure, and after the repair
 	repairPatience  = time.Minute
@@ -63,7 +71,7 @@ const (
 
 // Failover runs the trial.
 func Failover(ctx context.Context, o FailoverOptions) (*FailoverResult, error) {
-	r := &FailoverResult{Victim: o.Victim, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, PauseMs: milliseconds(failoverPause)}
+	r := &FailoverResult{Victim: o.Victim, Objects: o.Objects, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, PauseMs: milliseconds(failoverPause)}
 	figure := plot.Figure{Rows: 2, X: "time since the failure, s", Y: "operations/s"}
 	var wide, narrow []plot.Panel
 	for _, shards := range o.Shards {
@@ -94,6 +102,9 @@ func failoverOf(ctx context.Context, o FailoverOptions, shards int, r *FailoverR
 		return nil, err
 	}
 	defer func() { err = c.down(ctx, err) }()
+	if _, err := c.fill(ctx, o.Objects, ProbeValue); err != nil {
+		return nil, err
+	}
 	for number := range o.Rounds {
 		f := &failover{c: c, place: o.Victim}
 		if err := f.run(ctx); err != nil {
@@ -124,7 +135,9 @@ type failover struct {
 	probes  *probes
 	writers []*probe
 	steady  []*probe // readers at survivors
-	nearest []*probe // readers that choose
+	anyNode []*probe // readers that ask a random member of the chain each time, the victim too
+	copying *copying
+	copied  uint64 // bytes
 
 	failed, noticed, repaired, ended time.Duration // since the probes started
 }
@@ -148,12 +161,25 @@ func (f *failover) run(ctx context.Context) error {
 	if err := sleep(ctx, quiet); err != nil {
 		return err
 	}
+	before, err := f.c.setup.Leader(ctx, f.c.lab)
+	if err != nil {
+		return err
+	}
+	f.copying = newCopying(f.probes.now)
+	defer f.c.follower.Watch(f.copying.note)()
 	f.failed = f.probes.now()
 	if err := f.c.lab.PowerOff(ctx, f.victim); err != nil {
 		return err
 	}
 	if err := f.observe(ctx); err != nil {
 		return err
+	}
+	after, err := f.c.setup.Leader(ctx, f.c.lab)
+	if err != nil {
+		return err
+	}
+	if f.copied = after.Copied; after.Host == before.Host {
+		f.copied -= before.Copied
 	}
 	if err := sleep(ctx, quiet); err != nil {
 		return err
@@ -194,11 +220,11 @@ func (f *failover) station(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		nearest, err := f.probes.reader(ctx, shard, client.Nearest)
+		anyNode, err := f.probes.reader(ctx, shard, client.Spread) // the nearest may be a survivor for all of them
 		if err != nil {
 			return err
 		}
-		f.steady, f.nearest = append(f.steady, steady), append(f.nearest, nearest)
+		f.steady, f.anyNode = append(f.steady, steady), append(f.anyNode, anyNode)
 	}
 	return nil
 }
@@ -222,9 +248,22 @@ func (f *failover) judge() FailoverRound {
 	r.WriteGapMs, r.RepairPauseMs = milliseconds(write), milliseconds(pause)
 	f.tell("read at a survivor", f.steady)
 	f.tell("write", f.writers)
-	r.ReadGapMs, r.QuietGapMs = f.worst(f.steady, f.failed, f.ended), f.worst(f.steady, quiet/2, f.failed)
-	r.ClientReadGapMs = f.worst(f.nearest, f.failed, f.ended)
+	r.ReadGapMs, r.QuietGapMs = worst(f.steady, f.failed, f.ended, f.ended), worst(f.steady, quiet/2, f.failed, f.failed)
+	r.ClientReadGapMs = worst(f.anyNode, f.failed, f.ended, f.ended)
+	r.ClientWriteGapMs, r.ClientPauseMs = worst(f.writers, f.failed, f.noticed, f.ended), worst(f.writers, f.noticed, f.ended, f.ended)
+	f.judgeCopy(&r)
 	return r
+}
+
+// judgeCopy computes what the copy took, and what writes went on meanwhile.
+func (f *failover) judgeCopy(r *FailoverRound) {
+	began, _, shards := f.copying.seen()
+	if shards == 0 { // it was over before a map told
+		began = f.noticed
+	}
+	r.CopyS, r.CopiedMB = (f.repaired - began).Seconds(), float64(f.copied)/1e6
+	r.WritesBeforePerS = count(f.writers, f.failed-quiet/2, f.failed) / (quiet / 2).Seconds()
+	r.WritesDuringPerS = count(f.writers, began, f.repaired) / max(f.repaired-began, time.Millisecond).Seconds()
 }
 
 // served reports whether the victim was in the chain of a shard.
@@ -232,10 +271,11 @@ func (f *failover) served(shard uint16) bool {
 	return slices.Contains(f.before.Names(f.before.Chain(shard)), f.victim)
 }
 
-func (f *failover) worst(all []*probe, from, to time.Duration) float64 {
+// worst is the longest gap of any one probe; the times are those of [moments.longestGap].
+func worst(all []*probe, from, until, end time.Duration) float64 {
 	longest := time.Duration(0)
 	for _, one := range all {
-		longest = max(longest, one.seen.longestGap(from, to, to))
+		longest = max(longest, one.seen.longestGap(from, until, end))
 	}
 	return milliseconds(longest)
 }
@@ -264,7 +304,7 @@ func (f *failover) panel(bin, from, to time.Duration) plot.Panel {
 	}
 	return plot.Panel{
 		Title: fmt.Sprintf("%s, %s lost, bins of %v", title, f.place, bin),
-		Lines: []plot.Line{line("reads", f.nearest), line("writes", f.writers)},
+		Lines: []plot.Line{line("reads", f.anyNode), line("writes", f.writers)},
 		Spans: []plot.Span{
 			{Name: "repair", From: (f.noticed - f.failed).Seconds(), To: min(f.repaired-f.failed, to).Seconds()},
 			{Name: "failure"},

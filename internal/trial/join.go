@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/netcraq/netcraq/client"
@@ -42,13 +41,10 @@ type JoinResult struct {
 
 // What clients do in a trial of joining.
 const (
-	joinWriters   = 16
-	joinReaders   = 8
-	joinPause     = 5 * time.Millisecond
-	fillPortion   = 10_000
-	fillWindow    = 512
-	joinPatience  = 10 * time.Minute
-	fillTellEvery = 100_000
+	joinWriters  = 16
+	joinReaders  = 8
+	joinPause    = 5 * time.Millisecond
+	joinPatience = 10 * time.Minute
 )
 
 // Join runs the trial.
@@ -76,25 +72,23 @@ type join struct {
 	probes   *probes
 	writers  []*probe
 	readers  []*probe
-	fillS    float64
+	filled   time.Duration
+	copying  *copying
 	copied   uint64 // bytes
 
 	joined, ended time.Duration // since the probes started
-
-	mu          sync.Mutex
-	first, last time.Duration // learner in the map, and change of it
-	learnt      map[uint16]bool
 }
 
 func (j *join) run(ctx context.Context) error {
+	var err error
+	if j.filled, err = j.c.fill(ctx, j.o.Objects, make([]byte, j.o.ValueBytes)); err != nil {
+		return err
+	}
 	kv, err := j.c.client(client.Options{Timeout: clientTimeout, Window: fillWindow})
 	if err != nil {
 		return err
 	}
 	defer kv.Close()
-	if err := j.fill(ctx, kv); err != nil {
-		return err
-	}
 	j.probes = newProbes(kv)
 	if err := j.station(ctx); err != nil {
 		return err
@@ -104,8 +98,8 @@ func (j *join) run(ctx context.Context) error {
 	if err := sleep(ctx, quiet); err != nil {
 		return err
 	}
-	j.learnt = make(map[uint16]bool)
-	stop := j.c.follower.Watch(j.note)
+	j.copying = newCopying(j.probes.now)
+	stop := j.c.follower.Watch(j.copying.note)
 	defer stop()
 	j.joined = j.probes.now()
 	if err := j.c.lab.SwitchOn(ctx, j.newcomer); err != nil {
@@ -117,28 +111,6 @@ func (j *join) run(ctx context.Context) error {
 	j.ended = j.probes.now()
 	j.probes.halt()
 	return j.probes.check()
-}
-
-// fill writes the objects, many at a time.
-func (j *join) fill(ctx context.Context, kv *client.Client) error {
-	value := make([]byte, j.o.ValueBytes)
-	began := time.Now()
-	for done := 0; done < j.o.Objects; done += fillPortion {
-		ops := make([]client.Op, min(fillPortion, j.o.Objects-done))
-		for i := range ops {
-			ops[i] = client.PutOp(fmt.Sprintf("object-%d", done+i), value)
-		}
-		for _, outcome := range kv.Do(ctx, ops) {
-			if outcome.Err != nil {
-				return fmt.Errorf("fill: %w", outcome.Err)
-			}
-		}
-		if (done+fillPortion)%fillTellEvery == 0 {
-			j.o.event("%d objects written", done+fillPortion)
-		}
-	}
-	j.fillS = time.Since(began).Seconds()
-	return nil
 }
 
 func (j *join) station(ctx context.Context) error {
@@ -160,21 +132,6 @@ func (j *join) station(ctx context.Context) error {
 	return nil
 }
 
-// note follows the copies by the map.
-func (j *join) note(m *topology.Map) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for shard := range m.ByShard {
-		if chain := m.Chain(uint16(shard)); chain.Learner >= 0 {
-			if len(j.learnt) == 0 {
-				j.first = j.probes.now()
-			}
-			j.learnt[uint16(shard)] = true
-		}
-	}
-	j.last = j.probes.now()
-}
-
 // complete waits until the newcomer is in chains, no chain has a learner, and nothing moves any more.
 func (j *join) complete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
@@ -194,16 +151,15 @@ func (j *join) complete(ctx context.Context) error {
 }
 
 func (j *join) judge() *JoinResult {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	first, last, shards := j.copying.seen()
 	r := &JoinResult{
-		PauseMs: milliseconds(joinPause), CopyS: (j.last - j.first).Seconds(), CopiedMB: float64(j.copied) / 1e6, Objects: j.o.Objects,
-		ValueBytes: j.o.ValueBytes, Shards: j.c.follower.Map().Shards(), ShardsCopied: len(j.learnt), FillS: j.fillS, Nodes: j.o.Lab.Nodes,
+		PauseMs: milliseconds(joinPause), CopyS: (last - first).Seconds(), CopiedMB: float64(j.copied) / 1e6, Objects: j.o.Objects,
+		ValueBytes: j.o.ValueBytes, Shards: j.c.follower.Map().Shards(), ShardsCopied: shards, FillS: j.filled.Seconds(), Nodes: j.o.Lab.Nodes,
 	}
 	r.MBPerS = r.CopiedMB / r.CopyS
 	var pauses []time.Duration
 	for shard, seen := range byShard(j.writers) {
-		begin, pause := seen.worstGap(j.joined, j.last, j.ended)
+		begin, pause := seen.worstGap(j.joined, last, j.ended)
 		j.o.event("shard %d: writes paused for %v, %v after the node was started", shard, pause.Round(100*time.Microsecond), (begin - j.joined).Round(time.Millisecond))
 		pauses = append(pauses, pause)
 		r.BeforeMs = max(r.BeforeMs, milliseconds(seen.longestGap(quiet/2, j.joined, j.joined)))
@@ -212,7 +168,7 @@ func (j *join) judge() *JoinResult {
 	r.ShardsWatched = len(pauses)
 	r.WritePauseMs, r.WritePauseMedianMs = milliseconds(pauses[len(pauses)-1]), milliseconds(pauses[len(pauses)/2])
 	for _, seen := range byShard(j.readers) {
-		r.ReadGapMs = max(r.ReadGapMs, milliseconds(seen.longestGap(j.joined, j.last, j.ended)))
+		r.ReadGapMs = max(r.ReadGapMs, milliseconds(seen.longestGap(j.joined, last, j.ended)))
 	}
 	during := (j.ended - j.joined).Seconds()
 	r.WritesPerS, r.ReadsPerS = count(j.writers, j.joined, j.ended)/during, count(j.readers, j.joined, j.ended)/during

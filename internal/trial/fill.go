@@ -1,0 +1,41 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+)
+
+// How objects are written before a trial.
+const (
+	fillPortion   = 10_000
+	fillWindow    = 512
+	fillTellEvery = 100_000
+)
+
+// fill writes objects with a value each, many at a time, and says how long that took.
+func (c *cluster) fill(ctx context.Context, objects int, value []byte) (time.Duration, error) {
+	kv, err := c.client(client.Options{Timeout: clientTimeout, Window: fillWindow})
+	if err != nil {
+		return 0, err
+	}
+	defer kv.Close()
+	began := time.Now()
+	for done := 0; done < objects; done += fillPortion {
+		ops := make([]client.Op, min(fillPortion, objects-done))
+		for i := range ops {
+			ops[i] = client.PutOp(fmt.Sprintf("object-%d", done+i), value)
+		}
+		for _, outcome := range kv.Do(ctx, ops) {
+			if outcome.Err != nil {
+				return 0, fmt.Errorf("fill: %w", outcome.Err)
+			}
+		}
+		if (done+fillPortion)%fillTellEvery == 0 {
+			c.setup.event("%d objects written", done+fillPortion)
+		}
+	}
+	return time.Since(began), nil
+}
