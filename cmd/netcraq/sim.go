@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -48,6 +50,7 @@ type simResult struct {
 	Violations       int            `json:"violations"`
 	SeedOfFirst      *uint64        `json:"seed_of_first"` // null: there was none
 	Violation        string         `json:"violation,omitempty"`
+	Counterexample   *string        `json:"counterexample"` // a file; null: there is none
 	Without          string         `json:"without,omitempty"`
 	UnknownOutcomes  int            `json:"unknown_outcomes"`
 	Undecided        int            `json:"undecided"`
@@ -73,8 +76,12 @@ With --protocol netchain, netchain-32 (SEQ of 32 bits) or netcraq-published, the
 network that loses, repeats and delays, and this project's protocol beside them in the same runs. For each kind of
 violation a short counterexample is shown and written to a file, with its seed.
 
-A seed that fails is run again with fewer faults and operations as long as it still fails, and its last steps are printed, with the
-command that shows them again.`,
+The two are different simulations: seed 17 of --protocol netcraq, a cluster with its control plane, has nothing to do with seed 17 of
+--protocol netchain. How this project's protocol fares with the same seeds in the same world as a paper's is in the latter's output:
+the line of netcraq, or the field "ours" with --json.
+
+A seed of --protocol netcraq that fails is run again with fewer faults and operations as long as it still fails. Its last steps are
+printed and written to a file, with the command that shows them again.`,
 		Example: `  netcraq sim --seeds 1000
   netcraq sim --seeds 200 --plane xdp
   netcraq sim --first-seed 17 --seeds 1 --trace
@@ -90,7 +97,7 @@ command that shows them again.`,
 	f.Uint64Var(&flags.seeds, "seeds", 100, "how many seeds to run")
 	f.Uint64Var(&flags.first, "first-seed", 1, "the first of them")
 	f.StringVar(&flags.protocol, "protocol", string(baseline.Ours), "what is simulated: netcraq, or netchain, netchain-32 or netcraq-published")
-	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples of the papers' protocols")
+	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "what the nodes run: chain or xdp")
 	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: R4, W2, W5, W8 or C1 to C5")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults that shall not happen, with commas between them")
@@ -161,18 +168,27 @@ func runSim(ctx context.Context, out, progress io.Writer, flags *simFlags) error
 		return err
 	}
 	result := newSimResult(flags, total, time.Since(began))
+	if total.Violations > 0 {
+		result.Counterexample, err = keepExample(progress, flags, draw(total.First))
+		err = errors.Join(fmt.Errorf("%d of %d seeds show a violation", total.Violations, total.Seeds), err)
+	}
 	if flags.json {
-		err = printJSON(out, result)
-	} else {
-		err = printSim(out, result)
+		return errors.Join(err, printJSON(out, result))
 	}
-	if err != nil || total.Violations == 0 {
-		return err
+	return errors.Join(err, printSim(out, result))
+}
+
+// keepExample explains a failing run to the user and in a file, which it returns.
+func keepExample(progress io.Writer, flags *simFlags, c sim.Config) (*string, error) {
+	var text bytes.Buffer
+	if err := explainSim(io.MultiWriter(progress, &text), flags, c); err != nil {
+		return nil, err
 	}
-	if err := explainSim(progress, flags, draw(total.First)); err != nil {
-		return err
+	file := filepath.Join(flags.examples, fmt.Sprintf("%s-%s-seed-%d.txt", baseline.Ours, c.Plane, c.Seed))
+	if err := writeExample(file, text.Bytes()); err != nil {
+		return nil, err
 	}
-	return fmt.Errorf("%d of %d seeds show a violation", total.Violations, total.Seeds)
+	return &file, nil
 }
 
 func newSimResult(flags *simFlags, t *sim.Total, took time.Duration) *simResult {
@@ -196,6 +212,9 @@ func printSim(out io.Writer, r *simResult) error {
 		if n := r.Faults[f.String()]; n > 0 {
 			fmt.Fprintf(table, "%v\t%s\n", f, grouped(uint64(n)))
 		}
+	}
+	if r.Counterexample != nil {
+		fmt.Fprintf(table, "\ncounterexample\t%s\n", *r.Counterexample)
 	}
 	return table.Flush()
 }

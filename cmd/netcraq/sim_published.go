@@ -17,7 +17,6 @@ import (
 type publishedResult struct {
 	simResult
 	Kinds           map[baseline.Kind]kindResult `json:"kinds"` // those that were found
-	Counterexample  *string                      `json:"counterexample"`
 	Counterexamples []exampleResult              `json:"counterexamples"`
 	Ours            oursResult                   `json:"ours"`
 }
@@ -132,7 +131,7 @@ func newPublishedResult(flags *simFlags, t *baseline.Total, examples []*baseline
 	}
 	for _, e := range examples {
 		file := filepath.Join(flags.examples, e.Name())
-		if err := writeExample(file, e); err != nil {
+		if err := writeExample(file, []byte(e.String())); err != nil {
 			return nil, err
 		}
 		r.Counterexamples = append(r.Counterexamples, exampleResult{
@@ -145,11 +144,12 @@ func newPublishedResult(flags *simFlags, t *baseline.Total, examples []*baseline
 	return r, nil
 }
 
-func writeExample(file string, e *baseline.Counterexample) error {
+// writeExample keeps a counterexample.
+func writeExample(file string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("counterexamples cannot be kept: %w; name another directory with --counterexamples", err)
 	}
-	if err := os.WriteFile(file, []byte(e.String()), 0o644); err != nil {
+	if err := os.WriteFile(file, text, 0o644); err != nil {
 		return fmt.Errorf("counterexamples cannot be kept: %w; name another directory with --counterexamples", err)
 	}
 	return nil

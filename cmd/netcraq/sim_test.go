@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"os"
 	"strings"
 	"testing"
 )
@@ -30,15 +31,15 @@ func simulate(t *testing.T, flags simFlags, progress io.Writer) (simResult, erro
 
 func TestSim(t *testing.T) {
 	r, err := simulate(t, simFor(20), io.Discard)
-	if err != nil || r.Seeds != 20 || r.Ops == 0 || r.Reconfigurations == 0 || r.Violations != 0 || r.SeedOfFirst != nil {
+	if err != nil || r.Seeds != 20 || r.Ops == 0 || r.Reconfigurations == 0 || r.Violations != 0 || r.SeedOfFirst != nil || r.Counterexample != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-// TestSimExplains: an error (exit status 1), the seed, its last steps, and a command that shows them again.
+// TestSimExplains: an error (exit status 1), the seed, its last steps, a command that shows them again, and a file with all this.
 func TestSimExplains(t *testing.T) {
 	flags := simFor(20)
-	flags.without = "W2"
+	flags.without, flags.examples = "W2", t.TempDir()
 	var progress bytes.Buffer
 	r, err := simulate(t, flags, &progress)
 	if err == nil || r.Violations == 0 || r.SeedOfFirst == nil {
@@ -47,6 +48,12 @@ func TestSimExplains(t *testing.T) {
 	_, again, found := strings.Cut(progress.String(), "again: netcraq sim ")
 	if !found {
 		t.Fatalf("no command in:\n%s", progress.String())
+	}
+	if r.Counterexample == nil {
+		t.Fatal("no file is named")
+	}
+	if text, err := os.ReadFile(*r.Counterexample); err != nil || !strings.HasSuffix(progress.String(), string(text)) || !strings.Contains(string(text), again) {
+		t.Errorf("%s: %v\n%s", *r.Counterexample, err, text)
 	}
 	c := newSimCommand()
 	var out bytes.Buffer
