@@ -31,7 +31,8 @@ func (l *Line) settle(on bool) error {
 	return err
 }
 
-// startAgents starts an agent for each node, which settles what stays dirty (W9). They run until stop, which is never nil.
+// startAgents starts an agent for each node, which settles what stays dirty (W9). They run until stop;
+// if one cannot be made, none runs, and stop is nil.
 func startAgents(nodes []*node) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -39,9 +40,10 @@ func startAgents(nodes []*node) (stop func(), err error) {
 	for _, n := range nodes {
 		a, err := agent.New(agent.Options{Plane: n.plane, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
-			return stop, err
+			stop()
+			return nil, err
 		}
-		running.Go(func() { a.Serve(ctx) })
+		running.Go(func() { _ = a.Serve(ctx) }) // without API and controllers nothing in it can fail
 	}
 	return stop, nil
 }

@@ -39,11 +39,11 @@ func OpenSockets(_ context.Context, o SocketOptions) (*Sockets, error) {
 	}
 	// Without agents one lost ACK would make CAS busy for ever, as it can't be in a cluster.
 	stop, err := startAgents(m.nodes)
-	m.undo.add(stop)
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
+	m.undo.add(stop)
 	return s, nil
 }
 
