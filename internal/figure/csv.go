@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// writeCSV writes every value of every measurement on a line of its own; of a curve, every point.
+// writeCSV writes every value of every measurement on a line of its own; of a curve, every point. Behind them stands what was
+// fitted to all of them, with the bounds of its interval of confidence.
 func (o *Outcome) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"figure", "mode", "series", "role", "x", "place", "round", "metric", "unit", "t", "value", "at"}) // kept for Error
+	_ = out.Write([]string{"figure", "mode", "series", "role", "x", "place", "round", "metric", "unit", "t", "value", "at", "low", "high"}) // kept for Error
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	for _, x := range o.Xs {
 		for _, s := range o.Spec.Series {
 			for _, m := range o.Samples(s.Name, x) {
 				row := func(metric, t string, value float64) {
 					_ = out.Write([]string{o.Spec.Name, mode(o.Header.Quick), s.Name, string(s.Role), number(x), o.Spec.X.Place(x), strconv.Itoa(m.Round), metric,
-						o.Spec.unit(metric), t, number(value), m.At.Format(time.RFC3339)})
+						o.Spec.unit(metric), t, number(value), m.At.Format(time.RFC3339), "", ""})
 				}
 				for _, metric := range slices.Sorted(maps.Keys(m.Values)) {
 					row(metric, "", m.Values[metric])
@@ -32,6 +33,16 @@ func (o *Outcome) writeCSV(w io.Writer) error {
 				}
 			}
 		}
+	}
+	for _, r := range o.results() {
+		if r.Low == nil || r.Peer == nil {
+			continue
+		}
+		high := ""
+		if r.High != nil {
+			high = number(*r.High)
+		}
+		_ = out.Write([]string{o.Spec.Name, mode(o.Header.Quick), "", "", "", "", "", r.Metric, r.Unit, "", number(*r.Peer), o.At().Format(time.RFC3339), number(*r.Low), high})
 	}
 	out.Flush()
 	return out.Error()

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"encoding/json"
 	"html/template"
 	"path/filepath"
 	"regexp"
@@ -102,6 +103,36 @@ func TestTextsAreShown(t *testing.T) {
 	want := `<details class="text"><summary>A &lt; B <a href="hashing-new.txt">file</a></summary><pre>n1 &lt;- n2` + "\n</pre></details>"
 	if strings.Count(page, want) != 1 {
 		t.Errorf("the report has %q %d times", want, strings.Count(page, want))
+	}
+}
+
+// What was fitted stands with its bounds in the report, the summary and the numbers; what has no unit has null there.
+func TestFittedValuesHaveBounds(t *testing.T) {
+	dir, spec := t.TempDir(), hashSpec(new(hashing))
+	spec.Results = func(*Outcome) []Result {
+		return []Result{{Metric: "fitted", Peer: Value(2), Low: Value(1.5), High: Value(2.5)}, {Metric: "open", Peer: Value(3), Unit: "members", Low: Value(2)}, {Metric: "measured", Peer: Value(4)}}
+	}
+	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Publish(dir, []*Spec{spec}); err != nil {
+		t.Fatal(err)
+	}
+	page, numbers := read(t, filepath.Join(dir, ReportName)), read(t, filepath.Join(dir, "hashing.csv"))
+	for _, want := range []string{`<td class="n">2 (1.5 to 2.5)</td>`, `<td class="n">3 (2 or more)</td>`, `<td class="n">4</td>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the report has no %q", want)
+		}
+	}
+	if !strings.Contains(numbers, "hashing,quick,,,,,,fitted,,,2,") || !strings.Contains(numbers, "Z,1.5,2.5\n") || !strings.Contains(numbers, "Z,2,\n") || strings.Contains(numbers, "measured") {
+		t.Errorf("numbers:\n%s", numbers)
+	}
+	var summary []map[string]any
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(dir, SummaryName))), &summary); err != nil {
+		t.Fatal(err)
+	}
+	if unit, there := summary[0]["unit"]; unit != nil || !there || summary[0]["low"] != 1.5 || summary[0]["high"] != 2.5 || summary[1]["unit"] != "members" || len(summary[1]) != 9 || len(summary[2]) != 8 {
+		t.Errorf("summary: %v", summary)
 	}
 }
 

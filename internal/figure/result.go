@@ -1,9 +1,12 @@
 package figure
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/netcraq/netcraq/internal/plot"
 )
 
 // Result is a line of the summary. What does not apply is nil.
@@ -15,8 +18,39 @@ type Result struct {
 	Published *float64 `json:"netcraq_published"`
 	Ours      *float64 `json:"ours"`
 	Peer      *float64 `json:"peer"`
-	Unit      string   `json:"unit"`
-	Mark      *Mark    `json:"-"`
+	Unit      string   `json:"unit"` // "", in JSON null: a number without one
+	// Bounds of Peer where it was fitted, with the confidence that the figure's notes name. Low alone: there is no upper bound.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+	Mark *Mark    `json:"-"`
+}
+
+// MarshalJSON writes null for what there is not.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type fields Result
+	with := struct {
+		fields
+		Unit *string `json:"unit"`
+	}{fields: fields(r)}
+	if r.Unit != "" {
+		with.Unit = &r.Unit
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(with)
+	return text.Bytes(), err
+}
+
+// Interval says the bounds of Peer, or nothing.
+func (r *Result) Interval() string {
+	switch {
+	case r.Low == nil:
+		return ""
+	case r.High == nil:
+		return fmt.Sprintf(" (%s or more)", plot.Short(*r.Low))
+	}
+	return fmt.Sprintf(" (%s to %s)", plot.Short(*r.Low), plot.Short(*r.High))
 }
 
 // Mark is what a result was to reach: a ratio of ours to another.

@@ -115,10 +115,15 @@ func etcdMembersResults(o *figure.Outcome) []figure.Result {
 		if law == nil {
 			continue
 		}
-		all = append(all, figure.Result{Metric: "peak of the law, " + series, Paper: &peak, Peer: lawPeak(law), Unit: "members"},
-			figure.Result{Metric: "λ, " + series, Paper: &paper.Lambda, Peer: &law.Lambda, Unit: "transactions/s"},
-			figure.Result{Metric: "σ, " + series, Paper: &paper.Sigma, Peer: &law.Sigma, Unit: ""},
-			figure.Result{Metric: "κ, " + series, Paper: &paper.Kappa, Peer: &law.Kappa, Unit: ""})
+		fitted := []figure.Result{{Metric: "peak of the law, " + series, Paper: &peak, Peer: lawPeak(law), Unit: "members"},
+			{Metric: "λ, " + series, Paper: &paper.Lambda, Peer: &law.Lambda, Unit: "transactions/s"},
+			{Metric: "σ, " + series, Paper: &paper.Sigma, Peer: &law.Sigma}, {Metric: "κ, " + series, Paper: &paper.Kappa, Peer: &law.Kappa}}
+		if i := law.Intervals; i != nil {
+			for at, bounds := range []usl.Interval{i.Peak, i.Lambda, i.Sigma, i.Kappa} {
+				fitted[at].Low, fitted[at].High = &bounds.Low, bounds.High
+			}
+		}
+		all = append(all, fitted...)
 	}
 	return all
 }
