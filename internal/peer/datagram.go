@@ -78,8 +78,11 @@ func (p *datagramPool) release(l *datagramLink) {
 	p.idle = append(p.idle, l)
 }
 
-// exchange sends requests, again and again those without an answer, until all are answered or ctx ends, and calls got once for each. It
-// returns how often the last was sent.
+// answered is told what a datagram answers of request i, and returns how many of that request's answers are in it.
+type answered func(i int, answer []byte) (answers int)
+
+// exchange sends requests with one answer each, again and again those without, until all are answered or ctx ends, and calls got once
+// for each. It returns how often the last was sent.
 func (p *datagramPool) exchange(ctx context.Context, requests [][]byte, got func(i int, answer []byte, err error)) (attempts int) {
 	l, err := p.take()
 	if err != nil {
@@ -89,22 +92,32 @@ func (p *datagramPool) exchange(ctx context.Context, requests [][]byte, got func
 		return 0
 	}
 	defer p.release(l)
-	l.begin(requests)
+	l.begin(requests, func(int) int { return 1 })
 	for err == nil && l.open > 0 {
 		attempts++
-		if err = l.send(); err == nil {
-			err = l.receive(time.Now().Add(datagramPatience), got)
-		}
+		err = l.attempt(func(i int, answer []byte) int { got(i, answer, nil); return 1 })
 		if err == nil {
 			err = ctx.Err()
 		}
 	}
 	for i, missing := range l.missing {
-		if missing {
+		if missing > 0 {
 			got(i, nil, err)
 		}
 	}
 	return attempts
+}
+
+// once sends requests, of which number i has so many answers, and takes what comes of these until none is missing or patience ends.
+// Whoever asks may have to ask again for what was lost.
+func (p *datagramPool) once(requests [][]byte, answers func(i int) int, got answered) error {
+	l, err := p.take()
+	if err != nil {
+		return err
+	}
+	defer p.release(l)
+	l.begin(requests, answers)
+	return l.attempt(got)
 }
 
 // datagramLink is a socket and the exchange that it serves.
@@ -115,32 +128,42 @@ type datagramLink struct {
 	out     []ipv4.Message
 	first   uint16 // number of the exchange's first request
 	next    uint16 // number of the next exchange's
-	missing []bool // answers, by request
-	open    int    // answers missing
+	missing []int  // answers, by request
+	open    int    // answers missing, of all requests
 	message [][]byte
 }
 
-// begin numbers requests. Answers to those of an earlier exchange, which may still come, have other numbers.
-func (l *datagramLink) begin(requests [][]byte) {
-	l.first, l.open = l.next, len(requests)
+// begin numbers requests, of which number i has so many answers. Answers to those of an earlier exchange, which may still come, have
+// other numbers.
+func (l *datagramLink) begin(requests [][]byte, answers func(i int) int) {
+	l.first, l.open = l.next, 0
 	l.next += uint16(len(requests))
 	l.missing, l.message = l.missing[:0], l.message[:0]
 	for i, request := range requests {
 		header := make([]byte, datagramHeader, datagramHeader+len(request))
 		binary.BigEndian.PutUint16(header, l.first+uint16(i))
 		binary.BigEndian.PutUint16(header[4:], 1) // one datagram
-		l.missing, l.message = append(l.missing, true), append(l.message, append(header, request...))
+		l.missing, l.message = append(l.missing, answers(i)), append(l.message, append(header, request...))
+		l.open += answers(i)
 	}
 }
 
-// send sends the requests that have no answer.
+// attempt sends what has no answer yet, and waits for answers as long as patience lasts.
+func (l *datagramLink) attempt(got answered) error {
+	if err := l.send(); err != nil {
+		return err
+	}
+	return l.receive(time.Now().Add(datagramPatience), got)
+}
+
+// send sends the requests that lack answers.
 func (l *datagramLink) send() error {
 	if len(l.message) == 1 {
 		return transient(l.conn.Write(l.message[0]))
 	}
 	l.out = l.out[:0]
 	for i, message := range l.message {
-		if l.missing[i] {
+		if l.missing[i] > 0 {
 			l.out = append(l.out, ipv4.Message{Buffers: [][]byte{message}})
 		}
 	}
@@ -163,14 +186,15 @@ func transient(_ int, err error) error {
 }
 
 // receive takes answers until none is missing, or for so long.
-func (l *datagramLink) receive(until time.Time, got func(int, []byte, error)) error {
+func (l *datagramLink) receive(until time.Time, got answered) error {
+	alone := l.open == 1 // and a plain read is cheaper
 	if err := l.conn.SetReadDeadline(until); err != nil {
 		return err
 	}
 	for l.open > 0 {
 		n := 1
 		var err error
-		if len(l.message) == 1 {
+		if alone {
 			l.in[0].N, err = l.conn.Read(l.in[0].Buffers[0])
 		} else {
 			n, err = l.packets.ReadBatch(l.in[:min(l.open, len(l.in))], 0)
@@ -191,16 +215,16 @@ func (l *datagramLink) receive(until time.Time, got func(int, []byte, error)) er
 	return nil
 }
 
-// take looks at one datagram.
-func (l *datagramLink) take(datagram []byte, got func(int, []byte, error)) {
-	if len(datagram) < datagramHeader {
+// take looks at one datagram. One without content, which memcached 1.6 sends for a key without a value among several, says nothing.
+func (l *datagramLink) take(datagram []byte, got answered) {
+	if len(datagram) <= datagramHeader {
 		return
 	}
 	i := int(binary.BigEndian.Uint16(datagram) - l.first)
-	if i >= len(l.missing) || !l.missing[i] {
+	if i >= len(l.missing) || l.missing[i] == 0 {
 		return
 	}
-	l.missing[i] = false
-	l.open--
-	got(i, datagram[datagramHeader:], nil)
+	answers := min(got(i, datagram[datagramHeader:]), l.missing[i])
+	l.missing[i] -= answers
+	l.open -= answers
 }

@@ -44,23 +44,20 @@ func Fastest(ctx context.Context, s Store, l Load) (Result, error) {
 	return r, nil
 }
 
-// generate measures a chain of the generator's own, as long as this one.
+// generate measures a chain of the generator's own, as long as this one; reads at its head, which is next to the client.
 func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
-	node := bench.NodeOptions{Plane: "xdp", Mode: "auto", Keys: l.Keys, ValueBytes: l.ValueBytes}
-	turns := bench.Turns{Seconds: l.Duration.Seconds(), Rounds: 2}
-	slots, how := 1, ""
+	slots, how := 1, ", one request a frame"
 	if l.Pipeline > 1 && (l.Op == Get || l.Op == Put) {
 		slots = BundleOf(l.Op, l.ValueBytes)
 		how = fmt.Sprintf(", %d requests a frame", slots)
 	}
 	switch l.Op {
 	case Get:
-		r, err := bench.Read(ctx, bench.ReadOptions{NodeOptions: node, Turns: turns, Slots: slots})
-		if err != nil {
-			return Result{}, err
-		}
-		return Result{PerSecond: r.ReadsPerS, Pipeline: slots, Generator: "load made in the kernel, clean reads of one node" + how}, nil
+		perSecond, err := s.readLine(ctx, l, slots)
+		return Result{PerSecond: perSecond, Pipeline: slots, Generator: fmt.Sprintf("load made in the kernel, clean reads at the head of a chain of %d%s", s.hosts(), how)}, err
 	case Put:
+		node := bench.NodeOptions{Plane: "xdp", Mode: "auto", Keys: l.Keys, ValueBytes: l.ValueBytes}
+		turns := bench.Turns{Seconds: l.Duration.Seconds(), Rounds: 2}
 		r, err := bench.Write(ctx, bench.WriteOptions{NodeOptions: node, Turns: turns, Nodes: s.hosts(), Slots: slots})
 		if err != nil {
 			return Result{}, err
@@ -68,6 +65,17 @@ func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
 		return Result{PerSecond: r.WritesPerS, Pipeline: slots, Generator: fmt.Sprintf("load made in the kernel, writes to a chain of %d%s", s.hosts(), how)}, nil
 	}
 	return Result{}, ErrNoGenerator
+}
+
+// readLine measures clean reads at the head of a line.
+func (s *netcraq) readLine(ctx context.Context, l *Load, slots int) (perSecond float64, err error) {
+	line, err := bench.OpenLine(ctx, bench.LineOptions{Protocol: bench.NetCRAQ, Nodes: s.hosts(), Keys: l.Keys, ValueBytes: l.ValueBytes})
+	if err != nil {
+		return 0, err
+	}
+	defer line.Close()
+	found, err := line.Throughput(ctx, bench.Work{Slots: slots}, l.Duration)
+	return found.ReadsPerS, err
 }
 
 // BundleOf is how many requests of ours a frame has when [Fastest] asks for NetCRAQ with a pipeline.
@@ -100,8 +108,11 @@ func (s *memcached) generate(ctx context.Context, l *Load) (Result, error) {
 	return best, nil
 }
 
-// Requests of redis-benchmark to find its rate with.
-const redisTrial = 100_000
+// Requests of redis-benchmark to find its rate with: a fraction of a second of them.
+const (
+	redisTrial          = 20_000
+	redisTrialPipelined = 100_000
+)
 
 // generate runs redis-benchmark with several settings and gives the best.
 func (s *redis) generate(ctx context.Context, l *Load) (Result, error) {
@@ -112,12 +123,12 @@ func (s *redis) generate(ctx context.Context, l *Load) (Result, error) {
 		return Result{}, err
 	}
 	var best Result
-	rungs := []rung{{8, 1}, {50, 1}}
+	rungs, trial := []rung{{8, 1}, {50, 1}}, redisTrial
 	if l.Pipeline > 1 {
-		rungs = []rung{{50, 16}, {8, 64}, {50, 128}}
+		rungs, trial = []rung{{50, 16}, {8, 64}, {50, 128}}, redisTrialPipelined
 	}
 	for _, r := range rungs {
-		rate, err := s.benchmark(ctx, l, r, redisTrial)
+		rate, err := s.benchmark(ctx, l, r, trial)
 		if err != nil {
 			return best, err
 		}

@@ -113,7 +113,7 @@ type Result struct {
 	PerSecond  float64 `json:"per_second"` // operations that succeeded
 	P50us      float64 `json:"p50_us"`
 	P99us      float64 `json:"p99_us"`
-	P999us     float64 `json:"p999_us"`
+	P999us     float64 `json:"p999_us"` // worth little unless KnowsP999
 	MeanUs     float64 `json:"mean_us"`
 	MaxUs      float64 `json:"max_us"`
 	Operations int64   `json:"operations"`
@@ -130,3 +130,9 @@ type Result struct {
 	Generator string  `json:"generator,omitempty"`
 	Loss      float64 `json:"loss_percent,omitempty"` // filled in by who set it
 }
+
+// TailTimes is how many times have to be there to tell p99.9 from: ten of them lie beyond it.
+const TailTimes = 10_000
+
+// KnowsP999 reports whether enough times were taken to tell p99.9 from. Those of a pipeline count once.
+func (r *Result) KnowsP999() bool { return r.Operations >= TailTimes*int64(max(r.Pipeline, 1)) }

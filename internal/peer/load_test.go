@@ -153,3 +153,16 @@ func TestTheRateOfRedisBenchmarkIsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestP999NeedsTimesBeyondIt(t *testing.T) {
+	for _, c := range []struct {
+		operations int64
+		pipeline   int
+		want       bool
+	}{{9_999, 1, false}, {10_000, 1, true}, {10_000, 0, true}, {639_999, 64, false}, {640_000, 64, true}} {
+		r := Result{Operations: c.operations, Pipeline: c.pipeline}
+		if r.KnowsP999() != c.want {
+			t.Errorf("%d operations in batches of %d: %v", c.operations, c.pipeline, !c.want)
+		}
+	}
+}

@@ -46,8 +46,9 @@ func openMemcached(ctx context.Context, n *network, _ *Options) (Store, error) {
 		return nil, err
 	}
 	n.detail("memcached: one server, %d threads, 1024 MB, long receive queues; nothing outlives it, no replicas", threads)
-	n.detail("clients: UDP, one datagram a request; a socket for each client, several requests at once by sendmmsg and recvmmsg; repeated after %v without an answer", datagramPatience)
-	n.detail("get: get; put: set; compare-and-swap: the meta command ms with a cas value")
+	n.detail("clients: UDP; a socket for each client, several datagrams at once by sendmmsg and recvmmsg; repeated after %v without an answer", datagramPatience)
+	n.detail("get: get, of several at once with as many keys in a datagram as %d bytes hold; memcached 1.6 answers each key in a datagram of its own. put: set, which has one key", multiGetBytes)
+	n.detail("compare-and-swap: the meta command ms with a cas value")
 	n.detail("lock: ms in mode add, which ends after %v; unlock: md with the cas value", lockTTL)
 	return s, nil
 }
@@ -77,16 +78,24 @@ func parseGet(answer []byte) ([]byte, error) {
 	if bytes.HasPrefix(answer, []byte("END")) {
 		return nil, ErrNotFound
 	}
-	line, rest, ok := bytes.Cut(answer, []byte(lineEnd))
-	fields := bytes.Fields(line)
-	if !ok || len(fields) != 4 || string(fields[0]) != "VALUE" {
+	_, value, _, ok := cutValue(answer)
+	if !ok {
 		return nil, refused(answer)
 	}
-	length, err := strconv.Atoi(string(fields[3]))
-	if err != nil || length < 0 || length > len(rest) {
-		return nil, refused(answer)
+	return bytes.Clone(value), nil
+}
+
+// cutValue takes the first value, whole and with its key, off an answer to a get.
+func cutValue(answer []byte) (key, value, rest []byte, ok bool) {
+	line, rest, _ := bytes.Cut(answer, []byte(lineEnd))
+	line, ok = bytes.CutPrefix(line, []byte("VALUE "))
+	key, line, _ = bytes.Cut(line, []byte(" "))
+	_, size, _ := bytes.Cut(line, []byte(" ")) // after the flags
+	length, err := strconv.Atoi(string(size))
+	if !ok || err != nil || length < 0 || length+len(lineEnd) > len(rest) {
+		return nil, nil, nil, false
 	}
-	return bytes.Clone(rest[:length]), nil
+	return key, rest[:length], rest[length+len(lineEnd):], true
 }
 
 func parseSet(answer []byte) error {
@@ -186,31 +195,4 @@ func (l memcachedLock) Unlock(ctx context.Context) error {
 		return ErrUnknown
 	}
 	return errLockLost
-}
-
-func (s *memcached) GetMany(ctx context.Context, keys []string, got func(int, []byte, error)) {
-	requests := make([][]byte, len(keys))
-	for i, key := range keys {
-		requests[i] = getRequest(key)
-	}
-	s.links.exchange(ctx, requests, func(i int, answer []byte, err error) {
-		var value []byte
-		if err == nil {
-			value, err = parseGet(answer)
-		}
-		got(i, value, err)
-	})
-}
-
-func (s *memcached) PutMany(ctx context.Context, keys []string, value []byte, done func(int, error)) {
-	requests := make([][]byte, len(keys))
-	for i, key := range keys {
-		requests[i] = setRequest(key, value)
-	}
-	s.links.exchange(ctx, requests, func(i int, answer []byte, err error) {
-		if err == nil {
-			err = parseSet(answer)
-		}
-		done(i, err)
-	})
 }
