@@ -13,6 +13,9 @@ import (
 // peerNames are the systems by the name of their series.
 var peerNames = map[string]string{"NetCRAQ": peer.NetCRAQ, "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper, "Redis": peer.Redis, "memcached": peer.Memcached}
 
+// otherPeers are the series that NetCRAQ is compared with.
+var otherPeers = []string{"etcd", "ZooKeeper", "Redis", "memcached"}
+
 // peerSeries are the systems through their client libraries.
 func peerSeries() []figure.Series {
 	return []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1},
@@ -56,12 +59,14 @@ const (
 	p50us   = "p50_us"
 	p99us   = "p99_us"
 	p999us  = "p999_us"
+
+	operationsTimed = "operations_timed" // of the single client
 )
 
-// measurePeer spends two thirds of the time on the most that a system does through its client library, the rest on the times of a
-// single client.
+// measurePeer spends half of the time on the most that a system does through its client library, the rest on the times of a single
+// client.
 func measurePeer(ctx context.Context, s peer.Store, op peer.Op, turn time.Duration) (figure.Sample, error) {
-	load := lone(op, 0, 2*turn/3)
+	load := lone(op, 0, turn/2)
 	if _, many := s.(peer.Many); many && (op == peer.Get || op == peer.Put) {
 		load.Pipeline = manyPipeline // Peak looks for how many are best
 	}
@@ -69,15 +74,23 @@ func measurePeer(ctx context.Context, s peer.Store, op peer.Op, turn time.Durati
 	if err != nil {
 		return figure.Sample{}, err
 	}
-	one, err := peer.Run(ctx, s, lone(op, 0, turn/3))
+	one, err := peer.Run(ctx, s, lone(op, 0, turn/2))
 	if err != nil {
 		return figure.Sample{}, err
 	}
 	sample := throughput(most)
 	v := sample.Values
-	v[p50us], v[p99us], v[p999us] = one.P50us, one.P99us, one.P999us
+	v[p50us], v[p99us], v[operationsTimed] = one.P50us, one.P99us, float64(one.Operations)
+	addP999(v, p999us, one)
 	v["clients"], v["pipeline"], v["errors"] = float64(most.Clients), float64(most.Pipeline), float64(most.Errors+one.Errors)
 	return sample, nil
+}
+
+// addP999 adds p99.9, but not that of a round with so few times that it would be one of the last few.
+func addP999(v map[string]float64, name string, found peer.Result) {
+	if found.KnowsP999() {
+		v[name] = found.P999us
+	}
 }
 
 // noteSettings adds a system's settings.

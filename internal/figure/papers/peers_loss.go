@@ -55,15 +55,17 @@ func openPeersLoss(_ context.Context, env figure.Env) (figure.Rig, error) {
 			stores.drop(cell.Series)
 			return figure.Sample{}, err
 		}
-		return values(map[string]float64{opsPerS: found.PerSecond, p50us: found.P50us, p99us: found.P99us, p999us: found.P999us, "errors": float64(found.Errors)}), s.SetLoss(0)
+		v := map[string]float64{opsPerS: found.PerSecond, p50us: found.P50us, p99us: found.P99us, "errors": float64(found.Errors)}
+		addP999(v, p999us, found)
+		return values(v), s.SetLoss(0)
 	}
 	return r, nil
 }
 
 func peersLossResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
-	for _, x := range o.Xs {
-		for _, other := range []string{"etcd", "ZooKeeper", "Redis", "memcached"} {
+	for _, x := range o.Spec.Full.Xs {
+		for _, other := range otherPeers {
 			for _, m := range []struct{ metric, text, unit string }{{opsPerS, "%s at 5 %% loss, against %s", "operations/s"}, {p99us, "p99 of a %s at 5 %% loss, against %s", "µs"}} {
 				all = append(all, figure.Result{Metric: fmt.Sprintf(m.text, o.Spec.X.Place(x), other), Ours: o.Median(ours, x, m.metric), Peer: o.Median(other, x, m.metric), Unit: m.unit})
 			}
@@ -75,7 +77,7 @@ func peersLossResults(o *figure.Outcome) []figure.Result {
 func peersLossNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, x := range o.Xs {
-		for _, other := range []string{"etcd", "ZooKeeper", "Redis", "memcached"} {
+		for _, other := range otherPeers {
 			if ratio := figure.Ratio(o.Median(ours, x, opsPerS), o.Median(other, x, opsPerS)); ratio != nil && *ratio < 1 {
 				notes = append(notes, say(figure.Remark, "%s: %s is faster, %s times as many a second as NetCRAQ.", o.Spec.X.Place(x), other, number(1 / *ratio)))
 			}
