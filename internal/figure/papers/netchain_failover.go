@@ -47,7 +47,7 @@ func netchainFailover(tools Tools) *figure.Spec {
 			"of 1 % at a time with 100 groups, so that throughput hardly falls. NetCRAQ's paper lets clients turn to another node after 50 ms and forbids writes until the new node has its copy."},
 		X: figure.Axis{Label: "parts", Names: []string{"1 group or shard", "100 groups, 256 shards"}},
 		Panels: []figure.Panel{
-			curve("writes, 1 group or shard", "writes", onePart), curve("writes, 100 groups or 256 shards", "writes", manyParts),
+			curve("writes, 1 group (its copy rate is assumed) or shard", "writes", onePart), curve("writes, 100 groups or 256 shards", "writes", manyParts),
 			curve("reads, 1 group or shard", "reads", onePart), curve("reads, 100 groups or 256 shards", "reads", manyParts),
 		},
 		Rows: 2,
@@ -213,7 +213,7 @@ func assumedNotes(o *figure.Outcome) []figure.Note {
 	for _, x := range o.Xs {
 		for _, series := range []string{netChain, published} {
 			if pause, whole := o.Median(series, x, repairPause), o.Median(series, x, repairTime); pause != nil && whole != nil {
-				notes = append(notes, say(figure.Remark, "%s, %s: a writer waits for up to %.0f ms during the repair, and the chain is whole after %.1f s. Both follow from what is assumed, %d objects copied with %d a second, and stand in no line of the table.",
+				notes = append(notes, say(figure.Remark, "%s, %s: a writer waits for up to %.0f ms during the repair, and the chain is whole after %.1f s. Behind both is what is assumed, %d objects copied with %d a second, so they stand in no line of the table.",
 					series, o.Spec.X.Place(x), *pause, *whole, failover.DefaultObjects, failover.DefaultPerSecond))
 			}
 		}
