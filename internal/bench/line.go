@@ -69,6 +69,7 @@ type Line struct {
 	loaded loadKind
 	paces  map[paceKind]pace
 	dirty  bool // objects have been made dirty
+	worn   bool // writes of Published may have been lost
 
 	stopAgents func() // nil: none run
 }

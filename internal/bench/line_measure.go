@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -65,6 +66,8 @@ type LineFigure struct {
 	DirtyCommits uint64  `json:"dirty_commits"`
 	Overflows    uint64  `json:"overflows"` // writes that were dropped because an object had no cell left
 	LoadS        float64 `json:"load_s"`    // for how long requests were sent
+	Batch        int     `json:"batch"`     // frames that were sent before the nodes may work
+	Window       int     `json:"window"`    // requests without an answer, at most; 0: any number
 }
 
 // loadKind is what the generator has to be loaded anew for.
@@ -79,7 +82,6 @@ type loadKind struct {
 type paceKind struct {
 	load  loadKind
 	dirty bool
-	loss  float64
 }
 
 // use loads the generator for this work, if another is loaded.
@@ -94,10 +96,8 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	if w.WriteShare > 0 {
 		l.dirty = false
 	}
-	if l.net.wires != nil {
-		if err := l.net.wires.lose(0); err != nil {
-			return err
-		}
+	if err := errors.Join(l.lose(0), l.renew(ctx, w)); err != nil {
+		return err
 	}
 	if w.Dirty {
 		if err := l.makeDirty(ctx); err != nil {
@@ -122,10 +122,19 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	if err := l.settle(w.LossPercent > 0); err != nil {
 		return err
 	}
-	if l.net.wires != nil {
-		return l.net.wires.lose(w.LossPercent)
+	return l.lose(w.LossPercent)
+}
+
+// renew gives published NetCRAQ its objects as they were at first, after writes under loss: those whose acknowledgements
+// were lost wait in their cells for good, and with all cells taken an object drops every write, so that what is measured
+// would depend on what was measured before.
+func (l *Line) renew(ctx context.Context, w Work) error {
+	worn := l.worn
+	l.worn = l.options.Protocol == Published && w.LossPercent > 0 && w.WriteShare > 0
+	if !worn {
+		return nil
 	}
-	return nil
+	return l.fill(ctx)
 }
 
 // makeClean writes every object again if work without dirty objects follows such with.
@@ -145,7 +154,7 @@ func (l *Line) unload() {
 }
 
 // Throughput measures the highest rate at which the line answers, for d. Before the first measurement of a kind of work it
-// looks for the pace of that rate, which takes up to a second.
+// looks for the pace of that rate.
 func (l *Line) Throughput(ctx context.Context, w Work, d time.Duration) (LineFigure, error) {
 	if err := l.use(ctx, w, false); err != nil {
 		return LineFigure{}, err
@@ -153,43 +162,11 @@ func (l *Line) Throughput(ctx context.Context, w Work, d time.Duration) (LineFig
 	if w.Congestion != nil {
 		return l.congested(ctx, w, d)
 	}
-	kind := paceKind{l.loaded, w.Dirty, w.LossPercent}
-	p, ok := l.paces[kind]
-	if !ok {
-		var err error
-		if p, err = l.findPace(ctx); err != nil {
-			return LineFigure{}, err
-		}
-		l.paces[kind] = p
+	p, err := l.paceOf(ctx, w)
+	if err != nil {
+		return LineFigure{}, err
 	}
 	return l.measure(ctx, p, d)
-}
-
-// linePaces are tried in turn: full speed, in which generator and nodes share a CPU and so keep step, with fewer and fewer
-// packets at a time, because what a tail makes of them has to fit a link's queue; then windows.
-var linePaces = []pace{
-	{batch: 64}, {batch: 32}, {batch: 16}, {batch: 8}, {batch: 4}, {batch: 8, window: 64, forgiving: true}, {batch: 4, window: 8, forgiving: true},
-}
-
-// findPace returns the first pace that loses so little that its rate counts; if none is so, because the wires or the protocol
-// lose requests themselves, the one with the highest rate.
-func (l *Line) findPace(ctx context.Context) (pace, error) {
-	const trial = 60 * time.Millisecond
-	var best pace
-	highest := -1.0
-	for _, p := range linePaces {
-		f, err := l.load.measure(ctx, p, trial)
-		if err != nil {
-			return p, err
-		}
-		if f.tolerable() {
-			return p, nil
-		}
-		if f.PerSecond > highest {
-			best, highest = p, f.PerSecond
-		}
-	}
-	return best, nil
 }
 
 // measure offers the loaded work at a pace.
@@ -217,6 +194,7 @@ func (l *Line) measure(ctx context.Context, p pace, d time.Duration) (LineFigure
 		ReadsPerS: f.PerSecond * (1 - share), WritesPerS: f.PerSecond * share,
 		Sent: f.Sent, Answered: f.Answers(), Lost: f.Lost(), Wrong: f.Wrong, LoadS: f.LoadS,
 		DirtyCommits: after.applied - before.applied, Overflows: after.dropped - before.dropped,
+		Batch: p.batchOr(sendBatch), Window: p.window,
 	}, nil
 }
 

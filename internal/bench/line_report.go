@@ -137,7 +137,7 @@ func lineRow(protocol Protocol, rounds []LineLatency) LineRow {
 		row.DirtyCommits += r.DirtyCommits
 		row.Overflows += r.Overflows
 		row.LoadS += r.LoadS
-		row.OfferedPerS = r.OfferedPerS
+		row.OfferedPerS, row.Batch, row.Window = r.OfferedPerS, r.Batch, r.Window
 		row.Read.Count += r.Read.Count
 		row.Write.Count += r.Write.Count
 	}

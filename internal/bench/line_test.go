@@ -140,3 +140,19 @@ func TestLineCongestion(t *testing.T) {
 		t.Errorf("%v reads a second, though others take most of what node 1 can", rates)
 	}
 }
+
+// TestLineRenewsWhatLossWoreOut: published NetCRAQ's objects that no acknowledgement cleaned would drop writes for good, also in
+// what is measured afterwards, without loss.
+func TestLineRenewsWhatLossWoreOut(t *testing.T) {
+	l := openLineForTest(t, LineOptions{Protocol: Published, Nodes: 3, Keys: 20, Wires: true})
+	for _, w := range []Work{{LossPercent: 40, WriteShare: 1}, {WriteShare: 1}} {
+		f, err := l.Throughput(t.Context(), w, lineTurn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%+v: %+v", w, f)
+		if (f.Overflows > 0) != (w.LossPercent > 0) {
+			t.Errorf("%+v: %d writes were dropped", w, f.Overflows)
+		}
+	}
+}

@@ -73,11 +73,14 @@ func lineSettings(nodes string) []string {
 	}
 }
 
+// paceSetting says how fast requests are offered where throughput is measured.
+const paceSetting = "how many frames the client sends before the nodes may work (batch_frames, beside every rate): 64, 32, 16, 8 or 4, whatever is fastest in short probes for a protocol and its work; where all of them lose requests, only so many may be under way (window_requests, else 0)"
+
 // lineFigure opens a figure whose cells are the throughput of a line under some work.
 func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) func(context.Context, figure.Env) (figure.Rig, error) {
 	return func(_ context.Context, env figure.Env) (figure.Rig, error) {
 		lines := newLines(env)
-		r := &rig{close: lines.all, settings: lineSettings(nodes)}
+		r := &rig{close: lines.all, settings: append(lineSettings(nodes), paceSetting)}
 		r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
 			key, works := what(cell)
 			line, err := lines.get(ctx, key)
@@ -107,6 +110,14 @@ func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) fu
 
 // addFound adds what was found with one work. With several works, each measures something else; of what was lost, the most counts.
 func addFound(v map[string]float64, w bench.Work, found bench.LineFigure) {
+	kind := "mixed"
+	switch w.WriteShare {
+	case 0:
+		kind = "reads"
+	case 1:
+		kind = "writes"
+	}
+	v[kind+"_batch_frames"], v[kind+"_window_requests"] = float64(found.Batch), float64(found.Window)
 	if w.WriteShare < 1 {
 		v[readsPerS] = found.ReadsPerS
 	}
