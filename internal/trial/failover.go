@@ -262,7 +262,7 @@ func (f *failover) judgeCopy(r *FailoverRound) {
 		began = f.noticed
 	}
 	r.CopyS, r.CopiedMB = (f.repaired - began).Seconds(), float64(f.copied)/1e6
-	r.WritesBeforePerS = count(f.writers, f.failed-quiet/2, f.failed) / (quiet / 2).Seconds()
+	r.WritesBeforePerS = count(f.writers, f.failed-quiet, f.failed) / quiet.Seconds()
 	r.WritesDuringPerS = count(f.writers, began, f.repaired) / max(f.repaired-began, time.Millisecond).Seconds()
 }
 

@@ -81,7 +81,7 @@ func TestAnyOutcomeIsPublished(t *testing.T) {
 }
 
 // besides are metrics that figures look at without drawing them.
-var besides = []string{"overflows_percent", headP50us, tailP50us, storeAlone, "replaced", writeGap, readGap, writesKept, repairPause, repairTime, writeP50us, "first_seed"}
+var besides = []string{"overflows_percent", headP50us, tailP50us, storeAlone, "replaced", writeGap, readGap, writesKept, repairPause, repairTime, copyTime, writeP50us, "first_seed"}
 
 // invent writes a journal with numbers for some cells of a figure.
 func invent(t *testing.T, dir string, s *figure.Spec, subset func(figure.Cell) bool) {

@@ -35,6 +35,7 @@ const (
 	writesKept  = "writes_kept_percent"   // while objects are copied, of those before the failure
 	repairPause = "repair_write_pause_ms" // from then on
 	repairTime  = "repair_s"
+	copyTime    = "copy_s" // of that
 )
 
 func netchainFailover(tools Tools) *figure.Spec {
@@ -83,7 +84,7 @@ func openFailover(tools Tools, env figure.Env) figure.Rig {
 			return figure.Sample{}, err
 		}
 		s := values(map[string]float64{writeGap: found.WriteGapMs, readGap: found.ReadGapMs, repairPause: found.RepairPauseMs, repairTime: found.RepairS,
-			writesKept: keptPercent(found.WritesDuring, found.WritesBefore), "noticed_ms": found.NoticedMs, "copy_s": found.RepairS - found.RecoveryAtS})
+			writesKept: keptPercent(found.WritesDuring, found.WritesBefore), "noticed_ms": found.NoticedMs, copyTime: found.RepairS - found.RecoveryAtS})
 		s.Curves, s.Spans = make(map[string][]plot.Point), found.Panel.Spans
 		for _, line := range found.Panel.Lines {
 			s.Curves[line.Name] = line.Points
@@ -109,7 +110,7 @@ func ourFailover(ctx context.Context, tools Tools, env figure.Env, shards int) (
 	}
 	one := found.Rounds[0]
 	s := values(map[string]float64{writeGap: one.ClientWriteGapMs, readGap: one.ClientReadGapMs, repairPause: one.ClientPauseMs, repairTime: one.RepairS,
-		writesKept: keptPercent(one.WritesDuringPerS, one.WritesBeforePerS), "noticed_ms": one.NoticedMs, "copy_s": one.CopyS, "copied_mb": one.CopiedMB,
+		writesKept: keptPercent(one.WritesDuringPerS, one.WritesBeforePerS), "noticed_ms": one.NoticedMs, copyTime: one.CopyS, "copied_mb": one.CopiedMB,
 		"survivors_read_gap_ms": one.ReadGapMs, "survivors_read_gap_before_ms": one.QuietGapMs})
 	s.Curves, err = readCurves(base + ".csv")
 	s.Spans = []plot.Span{{Name: "failure"}}
@@ -181,8 +182,8 @@ func failoverNotes(o *figure.Outcome) []figure.Note {
 		notes = append(notes, say(verdict(*theirs < 10), "NetCRAQ as published: while the repair copies, %.0f %% of the writes go on (the paper: they are disabled).", *theirs))
 	}
 	for _, x := range o.Xs {
-		if mine := kept(ours, x); mine != nil {
-			notes = append(notes, say(figure.Remark, "NetCRAQ: while the repair copies, %.0f %% of the writes go on, %s.", *mine, o.Spec.X.Place(x)))
+		if mine, long := kept(ours, x), o.Median(ours, x, copyTime); mine != nil && long != nil {
+			notes = append(notes, say(figure.Remark, "NetCRAQ, %s: while the repair copies, for %.2f s, %.0f %% of the writes go on (the shorter the copy, the more chance is in this).", o.Spec.X.Place(x), *long, *mine))
 		}
 	}
 	notes = append(notes, soonerNotes(o)...)
