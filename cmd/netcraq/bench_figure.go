@@ -148,7 +148,9 @@ func newBenchFiguresCommand(out *benchOutput) *cobra.Command {
 		Use:   "figures",
 		Short: "Make all figures of the papers, and the report",
 		Long: `Makes all figures, one after the other, and writes report.html, summary.json, and a picture and the numbers of each. A run that is interrupted
-keeps what it has; the same command goes on with it. A figure that can't be made here says why, in the report too, and stops no other.`,
+keeps what it has; the same command goes on with it, and tries again what failed or was not possible. Where it can't go on, as with another
+build or mode, it says why, and moves what is there to before-full, before-quick (complete runs) or before-part, in the same directory. A figure
+that can't be made here says why, in the report too, and stops no other.`,
 		Example: `  netcraq bench figures --quick
   netcraq bench figures --list`,
 		Args: cobra.NoArgs,

@@ -31,7 +31,7 @@ func etcdMembers() *figure.Spec {
 		Series: []figure.Series{{Name: "linearizable reads", Role: plot.Peer}, {Name: "serializable reads", Role: plot.Peer, Variant: 2}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
 		Quick:  figure.Plan{Xs: numbers(study.QuickMembers), Rounds: 1, Turn: 2 * time.Second, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: numbers(study.FullMembers), Rounds: 3, Turn: 4 * time.Second, Budget: 240 * time.Second},
+		Full:   figure.Plan{Xs: numbers(study.FullMembers), Rounds: 3, Turn: 1500 * time.Millisecond, Budget: 240 * time.Second},
 		Open:   openEtcdMembers, Extra: etcdLaws, Results: etcdMembersResults, Notes: etcdMembersNotes,
 	}
 }
@@ -164,7 +164,9 @@ func etcdMembersNotes(o *figure.Outcome) []figure.Note {
 // lawText says what was fitted, and how certain it is.
 func lawText(law *usl.Fitted) string {
 	text := fmt.Sprintf("law with λ %.0f, σ %.3f, κ %.4f, R² %.2f from %d measurements", law.Lambda, law.Sigma, law.Kappa, law.RSquared, law.Points)
-	if i := law.Intervals; i != nil {
+	if i := law.Intervals; i == nil {
+		text += "; these are too few to say how certain it is"
+	} else {
 		text += fmt.Sprintf("; with %.0f %% confidence λ %s, σ %s, κ %s, peak %s members", 100*i.Confidence, intervalText(i.Lambda, "%.0f"), intervalText(i.Sigma, "%.3f"),
 			intervalText(i.Kappa, "%.4f"), intervalText(i.Peak, "%.2f"))
 	}
