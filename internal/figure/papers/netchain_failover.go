@@ -68,7 +68,7 @@ func openFailover(tools Tools, env figure.Env) figure.Rig {
 		fmt.Sprintf("%d objects of 16 bytes are stored in all cases, of which the new node gets those that the lost one had", failover.DefaultObjects),
 		fmt.Sprintf("NetChain and NetCRAQ as published: pure machines in a network of software switches; beats, controller and clients are real. Assumed, since the papers say nothing of it: "+
 			"that their control plane copies %d objects a second, and that the recovery begins a turn after the failover", failover.DefaultPerSecond),
-		"NetCRAQ: XDP nodes and processes of their own for agents and controllers, in a lab (bench failover --objects); nothing of the repair is assumed, it begins and copies as fast as it does",
+		"NetCRAQ: XDP nodes and processes of their own for agents and controllers, in a lab (bench failover --objects); nothing of the repair is assumed, it begins and copies as fast as it does; a copy of less than 50 ms is too short to count writes in",
 		"readers: of NetCRAQ as published begin at each node of the chain in turn and turn to the next after 50 ms; NetCRAQ's ask a random node each time; NetChain's ask the tail, which alone answers reads",
 	})
 	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
@@ -84,7 +84,8 @@ func openFailover(tools Tools, env figure.Env) figure.Rig {
 			return figure.Sample{}, err
 		}
 		s := values(map[string]float64{writeGap: found.WriteGapMs, readGap: found.ReadGapMs, repairPause: found.RepairPauseMs, repairTime: found.RepairS,
-			writesKept: keptPercent(found.WritesDuring, found.WritesBefore), "noticed_ms": found.NoticedMs, copyTime: found.RepairS - found.RecoveryAtS})
+			"noticed_ms": found.NoticedMs})
+		countKept(s.Values, found.RepairS-found.RecoveryAtS, found.WritesDuring, found.WritesBefore)
 		s.Curves, s.Spans = make(map[string][]plot.Point), found.Panel.Spans
 		for _, line := range found.Panel.Lines {
 			s.Curves[line.Name] = line.Points
@@ -110,15 +111,21 @@ func ourFailover(ctx context.Context, tools Tools, env figure.Env, shards int) (
 	}
 	one := found.Rounds[0]
 	s := values(map[string]float64{writeGap: one.ClientWriteGapMs, readGap: one.ClientReadGapMs, repairPause: one.ClientPauseMs, repairTime: one.RepairS,
-		writesKept: keptPercent(one.WritesDuringPerS, one.WritesBeforePerS), "noticed_ms": one.NoticedMs, copyTime: one.CopyS, "copied_mb": one.CopiedMB,
-		"survivors_read_gap_ms": one.ReadGapMs, "survivors_read_gap_before_ms": one.QuietGapMs})
+		"noticed_ms": one.NoticedMs, "copied_mb": one.CopiedMB, "survivors_read_gap_ms": one.ReadGapMs, "survivors_read_gap_before_ms": one.QuietGapMs})
+	countKept(s.Values, one.CopyS, one.WritesDuringPerS, one.WritesBeforePerS)
 	s.Curves, err = readCurves(base + ".csv")
 	s.Spans = []plot.Span{{Name: "failure"}}
 	return s, err
 }
 
-// keptPercent compares two rates, of which that before may be none if all that was measured is broken.
-func keptPercent(during, before float64) float64 { return 100 * during / max(before, 1) }
+// countKept compares the rate of writes during a copy with that before, unless the copy was too short to count in: each client had begun
+// some five writes at most, or a busy machine had the whole of it told late.
+func countKept(v map[string]float64, copyS, during, before float64) {
+	const shortest = 5 * failover.DefaultPause
+	if v[copyTime] = copyS; copyS >= shortest.Seconds() && before > 0 {
+		v[writesKept] = 100 * during / before
+	}
+}
 
 // readCurves reads the lines of the first panel of a figure's numbers.
 func readCurves(name string) (map[string][]plot.Point, error) {

@@ -34,3 +34,14 @@ func TestFailoverComparesWhatWasMeasured(t *testing.T) {
 		t.Errorf("%d lines of what is assumed, %d of what was measured", assumed, measured)
 	}
 }
+
+// In a copy that is hardly longer than a client's pause no writes can be counted: none are no evidence that they were stopped.
+func TestAShortCopyCountsNothing(t *testing.T) {
+	for copyS, counted := range map[float64]bool{0: false, 0.049: false, 0.05: true, 2: true} {
+		v := make(map[string]float64)
+		countKept(v, copyS, 0, 2000)
+		if _, has := v[writesKept]; has != counted || v[copyTime] != copyS {
+			t.Errorf("a copy of %g s: %v", copyS, v)
+		}
+	}
+}
