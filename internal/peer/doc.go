@@ -9,7 +9,7 @@
 // [Run] drives a store through its ordinary client library: a number of clients, one request at a time each or several at once
 // ([Load].Pipeline), as fast as they are answered or at a given rate. [Peak] looks for the number of clients with which a
 // system does most. [Fastest] are figures of load generators that a system has of its own, which spare it what a
-// client on sockets costs; they don't belong in one ratio with figures of Run.
+// client on sockets costs; a ratio of them to figures of Run has to say which side pays for a client.
 //
 // Servers are children of this process and end with it, however it ends.
 package peer
