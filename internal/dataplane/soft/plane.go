@@ -64,14 +64,14 @@ func listen(addr netip.AddrPort, o chain.Options, readers int) (*Plane, error) {
 	_ = socket.SetReadBuffer(socketBytes)
 	_ = socket.SetWriteBuffer(socketBytes)
 	p := &Plane{
-		socket:     socket,
-		addr:       socket.LocalAddr().(*net.UDPAddr).AddrPort(),
-		options:    o,
-		node:       chain.New(o),
-		dirty:      make(map[wire.Key]refusal),
-		refused:    make(chain.Counters),
-		clients:    newClients(o.ClientRate),
-		awaited:    make(chan wire.Key, dataplane.AwaitedRoom),
+		socket:  socket,
+		addr:    socket.LocalAddr().(*net.UDPAddr).AddrPort(),
+		options: o,
+		node:    chain.New(o),
+		dirty:   make(map[wire.Key]refusal),
+		refused: make(chain.Counters),
+		clients: newClients(o.ClientRate),
+		awaited: make(chan wire.Key, dataplane.AwaitedRoom),
 	}
 	for range readers {
 		p.readers.Go(p.serve)
