@@ -85,17 +85,18 @@ func (l *Line) congested(ctx context.Context, w Work, d time.Duration) (LineFigu
 // fineStep is what a coarse step becomes by halving.
 var fineStep = math.Pow(coarseStep, 1/math.Pow(2, congestionHalving))
 
-// highestSustained looks for the highest load that is sustained, from one on downwards; if none is, it returns the lowest it tried.
-func highestSustained(offered float64, sustains func(float64) (bool, error)) (float64, error) {
+// highestSustained looks for the highest load that is sustained, up to what a node takes; if none is, it returns the lowest it tried.
+func highestSustained(most float64, sustains func(float64) (bool, error)) (float64, error) {
+	offered := most
 	for tries := 1; ; tries++ {
 		ok, err := sustains(offered)
 		if err != nil {
 			return 0, err
 		}
-		if ok {
+		if ok && offered < most {
 			break
 		}
-		if tries == congestionTries {
+		if ok || tries == congestionTries {
 			return offered, nil
 		}
 		offered *= coarseStep
