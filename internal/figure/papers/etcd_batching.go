@@ -70,7 +70,7 @@ func etcdBatchingResults(o *figure.Outcome) []figure.Result {
 	for _, s := range o.Spec.Series {
 		points := o.Medians(s.Name, putsPerS)
 		if most := figure.Most(points); most != nil && points[0].X == 1 {
-			all = append(all, figure.Result{Metric: fmt.Sprintf("puts against no batching, %s, batches of %g", s.Name, most.X), Peer: figure.Value(most.Y / points[0].Y), Unit: "×"})
+			all = append(all, figure.Result{Metric: fmt.Sprintf("puts at the best length of a batch against no batching, %s", s.Name), Peer: figure.Value(most.Y / points[0].Y), Unit: "×"})
 		}
 	}
 	return all

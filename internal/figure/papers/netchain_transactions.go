@@ -87,23 +87,14 @@ func transactionResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
 		ours, chain := o.Median("NetCRAQ", x, txnPerS), o.Median("NetChain", x, txnPerS)
-		peer, name := better(o, x, txnPerS, "etcd", "ZooKeeper")
-		all = append(all, figure.Result{Metric: fmt.Sprintf("transactions/s at contention %g, peer: %s", x, name), NetChain: chain, Ours: ours, Peer: peer,
-			Unit: "transactions/s", Mark: figure.AtLeast(1, "NetChain", ours, chain)})
+		line := func(peer string) figure.Result {
+			return figure.Result{Metric: fmt.Sprintf("transactions/s at contention %g, beside %s", x, peer), Ours: ours, Peer: o.Median(peer, x, txnPerS), Unit: "transactions/s"}
+		}
+		first := line("etcd")
+		first.NetChain, first.Mark = chain, figure.AtLeast(1, "NetChain", ours, chain)
+		all = append(all, first, line("ZooKeeper"))
 	}
 	return all
-}
-
-// better is the greater median of two series, and whose it is.
-func better(o *figure.Outcome, x float64, metric, a, b string) (*float64, string) {
-	first, second := o.Median(a, x, metric), o.Median(b, x, metric)
-	switch {
-	case first == nil && second == nil:
-		return nil, "none"
-	case second == nil || first != nil && *first >= *second:
-		return first, a
-	}
-	return second, b
 }
 
 func transactionNotes(o *figure.Outcome) []figure.Note {
