@@ -9,7 +9,7 @@ import (
 // Sizes of clusters that are studied.
 var (
 	QuickMembers = []int{1, 3, 5}
-	FullMembers  = []int{1, 2, 3, 4, 5, 7, 9, LargestCluster}
+	FullMembers  = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, LargestCluster}
 )
 
 // LargestCluster is the number of members that everything has to fit the machine with.
