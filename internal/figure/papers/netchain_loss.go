@@ -3,8 +3,10 @@ package papers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/bench"
 	"github.com/netcraq/netcraq/internal/figure"
 	"github.com/netcraq/netcraq/internal/peer"
 	"github.com/netcraq/netcraq/internal/plot"
@@ -30,15 +32,17 @@ func netchainLoss() *figure.Spec {
 		Source: figure.Source{Paper: "NetChain (NSDI'18), throughput against loss rate, as summarised", Reports: "NetChain is more tolerant of packet loss than ZooKeeper."},
 		X:      figure.Axis{Label: "packets lost on every link", Names: names},
 		Panels: []figure.Panel{
-			{Title: "reads", Metric: "get_per_s", Bars: true, Log: true, Label: "reads/s", Unit: "reads/s"},
-			{Title: "writes", Metric: "put_per_s", Bars: true, Log: true, Label: "writes/s", Unit: "writes/s"},
+			{Title: "reads answered, saturated", Metric: saturatedReads, Bars: true, Log: true, Label: "reads/s", Unit: "reads/s", Only: []string{ours, netChain, published}},
+			{Title: "writes answered, saturated", Metric: saturatedWrites, Bars: true, Log: true, Label: "writes/s", Unit: "writes/s", Only: []string{ours, netChain, published}},
+			{Title: fmt.Sprintf("reads, %d clients that wait", lossClients), Metric: "get_per_s", Bars: true, Log: true, Label: "reads/s", Unit: "reads/s"},
+			{Title: fmt.Sprintf("writes, %d clients that wait", lossClients), Metric: "put_per_s", Bars: true, Log: true, Label: "writes/s", Unit: "writes/s"},
 			{Title: "p99 of a read", Metric: "get_p99_us", Bars: true, Log: true, Label: "µs", Unit: "µs"},
 			{Title: "p99 of a write", Metric: "put_p99_us", Bars: true, Log: true, Label: "µs", Unit: "µs"},
 		},
-		Rows:   2,
-		Series: []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "NetChain", Role: plot.NetChain}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1}},
+		Rows:   3,
+		Series: []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "NetChain", Role: plot.NetChain}, {Name: published, Role: plot.Published, Has: saturatedLoss}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: 800 * time.Millisecond, Budget: 40 * time.Second},
+		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: time.Second, Budget: 40 * time.Second},
 		Full:   figure.Plan{Xs: xs, Rounds: 3, Turn: 4 * time.Second, Budget: 240 * time.Second},
 		Open:   openLinkLoss, Results: linkLossResults, Notes: linkLossNotes,
 	}
@@ -49,21 +53,44 @@ func openLinkLoss(_ context.Context, env figure.Env) (figure.Rig, error) {
 		s, err := peer.Open(ctx, lossySystems[series], peer.Options{Lossy: true, Progress: env.Say})
 		return s, peerError(err)
 	}, close: func(s peer.Store) { _ = s.Close() }}
-	r := &rig{close: stores.all}
-	r.note([]string{fmt.Sprintf("%d clients with one operation at a time, 1,000 keys, values of %d bytes; half of the time reads, half writes; packets are lost at random in XDP programs on every link, in both directions, those between servers included", lossClients, peerValueBytes)})
+	lines := newLines(env)
+	r := &rig{close: func() { stores.all(); lines.all() }, settings: []string{
+		"saturated: " + lineSettings(fmt.Sprint(netChainChain))[0] + "; requests are made by XDP programs, as many as nodes and generator on one CPU can handle, and none is repeated; every link loses packets in both directions",
+		paceSetting,
+	}}
+	r.note([]string{fmt.Sprintf("clients that wait: %d with one operation at a time, 1,000 keys, values of %d bytes; half of the time reads, half writes; packets are lost at random in XDP programs on every link, in both directions, those between servers included", lossClients, peerValueBytes)})
 	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
-		s, err := stores.get(ctx, cell.Series)
+		return measureLoss(ctx, r, stores, lines, cell, turn)
+	}
+	return r, nil
+}
+
+// measureLoss saturates the chain of a series that is one, and asks by clients what they can ask.
+func measureLoss(ctx context.Context, r *rig, stores *keep[string, peer.Store], lines *keep[lineKey, *bench.Line], cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	percent, v := lossPercents[int(cell.X)], make(map[string]float64)
+	saturated := time.Duration(saturationTurn * float64(turn))
+	if protocol, ok := protocols[cell.Series]; ok && saturatedLoss(cell.X) {
+		found, err := measureSaturation(ctx, lines, protocol, percent, saturated)
 		if err != nil {
 			return figure.Sample{}, err
 		}
-		r.noteSettings(cell.Series, s)
-		v, err := measureLinkLoss(ctx, s, lossPercents[int(cell.X)], turn)
-		if err != nil {
-			stores.drop(cell.Series)
-		}
-		return values(v), err
+		maps.Copy(v, found)
 	}
-	return r, nil
+	if _, ok := lossySystems[cell.Series]; !ok {
+		return values(v), nil
+	}
+	s, err := stores.get(ctx, cell.Series)
+	if err != nil {
+		return figure.Sample{}, err
+	}
+	r.noteSettings(cell.Series, s)
+	found, err := measureLinkLoss(ctx, s, percent, turn-saturated)
+	if err != nil {
+		stores.drop(cell.Series)
+		return figure.Sample{}, err
+	}
+	maps.Copy(v, found)
+	return values(v), nil
 }
 
 // measureLinkLoss measures reads and writes of a store whose keys are there before packets get lost.
@@ -104,7 +131,7 @@ func linkLossResults(o *figure.Outcome) []figure.Result {
 				NetChain: o.Median("NetChain", x, m.metric), Ours: o.Median("NetCRAQ", x, m.metric), Peer: o.Median("etcd", x, m.metric), Unit: m.unit})
 		}
 	}
-	return all
+	return append(all, saturationResults(o)...)
 }
 
 func linkLossNotes(o *figure.Outcome) []figure.Note {
@@ -123,7 +150,7 @@ func linkLossNotes(o *figure.Outcome) []figure.Note {
 			notes = append(notes, say(figure.Remark, "At 5 %% loss NetCRAQ does %s times the reads and %s times the writes of %s.", number(*reads), number(*writes), other))
 		}
 	}
-	return append(notes,
+	return append(append(notes, saturationNotes(o)...),
 		say(figure.Remark, "With few clients that wait, what loss costs is how long a client waits before it asks again. NetChain's and NetCRAQ's ask again after a few round trips, at least 1 ms in NetChain's case; TCP waits 200 ms at least when it has nothing else to go by."),
 		say(figure.Remark, "Our client library puts requests that several callers make at one moment into one datagram, a bundle, which is lost as one; NetChain's has one request a packet, as published. So rates and times here are those of systems with their clients, not of the protocols alone."),
 		say(figure.Remark, "NetChain as published repeats writes without knowing what became of them: what that breaks is in the figure of losses, not in these rates."))
