@@ -65,7 +65,7 @@ func newEtcdMembersCommand(out *benchOutput) *cobra.Command {
 		Short: "Throughput of mixed transactions against the number of members, and its law of scalability",
 		Long: `The load is txn-mixed of etcd's own benchmark: half of the transactions read all there is, half put one key. Linearizable and serializable reads take
 turns on each cluster. The Universal Scalability Law is fitted to what comes out, with intervals of 95 % from 400 resamples of the residuals.`,
-		Example: `  netcraq bench etcd members --sizes 1,2,3,4,5,7,9,11 --rounds 3
+		Example: `  netcraq bench etcd members --sizes 1,3,5,7,9,11 --rounds 3
   netcraq bench etcd members --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
