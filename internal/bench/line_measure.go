@@ -99,6 +99,10 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	if err := errors.Join(l.lose(0), l.renew(ctx, w)); err != nil {
 		return err
 	}
+	// Before anything is made dirty: agents of an earlier work would settle it.
+	if err := l.settle(w.LossPercent > 0); err != nil {
+		return err
+	}
 	if w.Dirty {
 		if err := l.makeDirty(ctx); err != nil {
 			return err
@@ -118,9 +122,6 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 			return err
 		}
 		l.load, l.loaded = load, kind
-	}
-	if err := l.settle(w.LossPercent > 0); err != nil {
-		return err
 	}
 	return l.lose(w.LossPercent)
 }
