@@ -18,8 +18,8 @@ const (
 
 // Reads and writes are measured one after the other.
 var (
-	readAlone  = timed{text: "read", p50: readP50us, p99: readP99us, lost: "reads_lost_percent"}
-	writeAlone = timed{text: "write", p50: writeP50us, p99: writeP99us, lost: "writes_lost_percent"}
+	readAlone  = timed{text: "read", p50: readP50us, p99: readP99us, unanswered: "reads_unanswered_percent"}
+	writeAlone = timed{text: "write", p50: writeP50us, p99: writeP99us, unanswered: "writes_unanswered_percent"}
 )
 
 func netchainLatency() *figure.Spec {
@@ -61,10 +61,10 @@ func openNetchainLatency(_ context.Context, env figure.Env) (figure.Rig, error) 
 			}
 			if share == 0 {
 				v[readsPerS] = found.ReadsPerS
-				readAlone.add(v, found.Read.P50us, found.Read.P99us, percent(found.Lost, found.Sent))
+				readAlone.add(v, found.Read.P50us, found.Read.P99us, unansweredPercent(found))
 			} else {
 				v[writesPerS] = found.WritesPerS
-				writeAlone.add(v, found.Write.P50us, found.Write.P99us, percent(found.Lost, found.Sent))
+				writeAlone.add(v, found.Write.P50us, found.Write.P99us, unansweredPercent(found))
 			}
 		}
 		return values(v), nil

@@ -15,8 +15,8 @@ const (
 	tailP50us = "tail_p50_us"
 )
 
-// readTime is the time of a read over all nodes asked; of what they lost, the most counts.
-var readTime = timed{text: "read", p50: p50us, p99: p99us, lost: "lost_percent"}
+// readTime is the time of a read over all nodes asked; of what they do not answer, the most counts.
+var readTime = timed{text: "read", p50: p50us, p99: p99us, unanswered: "unanswered_percent"}
 
 func netcraqLatency() *figure.Spec {
 	return &figure.Spec{
@@ -46,7 +46,7 @@ func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Rig, error) {
 			return figure.Sample{}, err
 		}
 		v := make(map[string]float64)
-		var p50, p99, lost float64
+		var p50, p99, unanswered float64
 		for target := range paperChain {
 			found, err := line.Latency(ctx, bench.Work{Target: target}, cell.X, turn/paperChain)
 			if err != nil {
@@ -54,7 +54,7 @@ func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Rig, error) {
 				return figure.Sample{}, err
 			}
 			p50, p99 = p50+found.Read.P50us/paperChain, p99+found.Read.P99us/paperChain
-			lost = max(lost, percent(found.Lost, found.Sent))
+			unanswered = max(unanswered, unansweredPercent(found))
 			switch target {
 			case 0:
 				v[headP50us] = found.Read.P50us
@@ -62,7 +62,7 @@ func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Rig, error) {
 				v[tailP50us] = found.Read.P50us
 			}
 		}
-		readTime.add(v, p50, p99, lost)
+		readTime.add(v, p50, p99, unanswered)
 		return values(v), nil
 	}
 	return r, nil

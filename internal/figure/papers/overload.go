@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/netcraq/netcraq/internal/bench"
 	"github.com/netcraq/netcraq/internal/figure"
 	"github.com/netcraq/netcraq/internal/plot"
 )
@@ -12,25 +13,35 @@ import (
 // lost waited longest, and a median or p99 of the others would flatter who loses them.
 const overloadPercent = 1.0
 
-// timed is something whose time is measured at an offered load.
-type timed struct {
-	text     string // one of it
-	p50, p99 string // metrics of its time
-	lost     string // metric of the requests without an answer, in percent
+// startS is how long it may take until requests are sent at their rate.
+const startS = 0.002
+
+// unansweredPercent is the share of the requests that were due and not answered. Where generator and nodes share a CPU a chain
+// that can't follow keeps requests from being sent, instead of losing them.
+func unansweredPercent(found bench.LineLatency) float64 {
+	due := max(float64(found.Sent), found.OfferedPerS*(found.LoadS-startS))
+	return 100 * max(0, 1-float64(found.Answered)/max(due, 1))
 }
 
-// add adds times to a sample, unless too much was lost in its turn.
-func (t timed) add(v map[string]float64, p50us, p99us, lostPercent float64) {
-	v[t.lost] = lostPercent
-	if lostPercent <= overloadPercent {
+// timed is something whose time is measured at an offered load.
+type timed struct {
+	text       string // one of it
+	p50, p99   string // metrics of its time
+	unanswered string // metric of the requests that were due and not answered, in percent
+}
+
+// add adds times to a sample, unless too little was answered in its turn.
+func (t timed) add(v map[string]float64, p50us, p99us, unanswered float64) {
+	v[t.unanswered] = unanswered
+	if unanswered <= overloadPercent {
 		v[t.p50], v[t.p99] = p50us, p99us
 	}
 }
 
-// overloaded reports whether a series lost too much at a load to have a time there.
+// overloaded reports whether a series answered too little at a load to have a time there.
 func (t timed) overloaded(o *figure.Outcome, series string, x float64) bool {
-	lost := o.Median(series, x, t.lost)
-	return lost != nil && *lost > overloadPercent
+	unanswered := o.Median(series, x, t.unanswered)
+	return unanswered != nil && *unanswered > overloadPercent
 }
 
 // at is the median of a metric of the time, nil where the series is overloaded.
@@ -99,8 +110,8 @@ func (t timed) answered(o *figure.Outcome, x float64, against string) figure.Res
 	r := figure.Result{Metric: fmt.Sprintf("%ss answered of %s/s%s, against %s", t.text, number(x), t.overloadedAt(o, x), against), Unit: "%"}
 	of := map[string]**float64{netChain: &r.NetChain, published: &r.Published, ours: &r.Ours}
 	for series, to := range of {
-		if lost := o.Median(series, x, t.lost); lost != nil {
-			*to = figure.Value(max(0, 100-*lost))
+		if unanswered := o.Median(series, x, t.unanswered); unanswered != nil {
+			*to = figure.Value(100 - *unanswered)
 		}
 	}
 	if t.overloaded(o, ours, x) || t.overloaded(o, against, x) {
@@ -140,12 +151,12 @@ func (t timed) notes(o *figure.Outcome) []figure.Note {
 	for _, s := range o.Spec.Series {
 		for _, x := range o.Xs {
 			if t.overloaded(o, s.Name, x) {
-				notes = append(notes, say(figure.Remark, "%s is overloaded at %s %ss/s: %s %% are not answered, and no time is given.", s.Name, number(x), t.text, number(*o.Median(s.Name, x, t.lost))))
+				notes = append(notes, say(figure.Remark, "%s is overloaded at %s %ss/s: %s %% of what is due is not answered, and no time is given.", s.Name, number(x), t.text, number(*o.Median(s.Name, x, t.unanswered))))
 			}
 		}
 	}
 	if len(notes) == before {
 		return notes
 	}
-	return append(notes, say(figure.Remark, "Times of %ss are those of turns in which at most %g %% of the requests were lost: of an overloaded chain only those that were lucky have one.", t.text, overloadPercent))
+	return append(notes, say(figure.Remark, "Times of %ss are those of turns in which at most %g %% of the requests due were lost or could not be sent, as generator and nodes share a CPU: of an overloaded chain only those that were lucky have one.", t.text, overloadPercent))
 }

@@ -1,19 +1,21 @@
 package papers
 
 import (
+	"math"
 	"strings"
 	"testing"
 
+	"github.com/netcraq/netcraq/internal/bench"
 	"github.com/netcraq/netcraq/internal/figure"
 )
 
-// measuredTimes is a figure of times in which a read takes and loses what the maps say, by series.
-func measuredTimes(t *testing.T, us, lost map[string]float64) *figure.Made {
+// measuredTimes is a figure of times in which a read takes, and is not answered, as the maps say, by series.
+func measuredTimes(t *testing.T, us, unanswered map[string]float64) *figure.Made {
 	t.Helper()
 	s, dir := netcraqLatency(), t.TempDir()
 	record(t, dir, s, func(c figure.Cell) bool { return c.X == 5000 }, func(c figure.Cell) figure.Sample {
 		v := make(map[string]float64)
-		readTime.add(v, us[c.Series], 2*us[c.Series], lost[c.Series])
+		readTime.add(v, us[c.Series], 2*us[c.Series], unanswered[c.Series])
 		return values(v)
 	})
 	o, err := figure.Load(dir, s)
@@ -81,6 +83,19 @@ func TestNeverBehindPublishedIsJudged(t *testing.T) {
 		}
 		if judged < len(s.Panels) && s.Name != "netcraq-mixed" { // whose other panel shows how much is dirty
 			t.Errorf("%s: %d marks for %d panels", s.Name, judged, len(s.Panels))
+		}
+	}
+}
+
+// What could not be sent because the chain took all of the CPU counts like what was lost; the first moments do not.
+func TestUnansweredIsOfWhatWasDue(t *testing.T) {
+	for _, c := range []struct {
+		sent, answered uint64
+		percent        float64
+	}{{10_000, 10_000, 0}, {9_900, 9_900, 0}, {10_000, 9_000, 10}, {4_900, 4_900, 50}, {4_900, 0, 100}} {
+		found := bench.LineLatency{LineFigure: bench.LineFigure{Sent: c.sent, Answered: c.answered, LoadS: 0.1}, OfferedPerS: 100_000}
+		if got := unansweredPercent(found); math.Abs(got-c.percent) > 0.01 {
+			t.Errorf("%d sent, %d answered: %v %%", c.sent, c.answered, got)
 		}
 	}
 }
