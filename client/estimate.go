@@ -7,7 +7,7 @@ import (
 
 // minAttempt is the least time that an attempt gets, unless [Options].Attempt is shorter: below it, the scheduling of
 // this machine and of the nodes' tells more than the network does.
-const minAttempt = 3 * time.Millisecond
+const minAttempt = time.Millisecond
 
 // estimate is the time to an answer, as TCP measures it (RFC 6298). Every attempt has an id of its own, so that late
 // answers count too, for the attempt that they belong to. Samples taken at once may lose one: that does no harm.
