@@ -140,7 +140,9 @@ static __noinline enum way read_slot(struct slotted *m)
 		reply_plain(&m->p, w, NQ_STATUS_NOT_FOUND, 0);
 		return count_answered(&m->p, NQ_OUTCOME_ANSWERED_ABSENT);
 	}
-	if (o && may && take_snapshot(o, &s) && NQ_VERSION_BYTES + s.value_bytes <= room_of(m->b)) {
+	if (o && may && take_snapshot(o, &s)) {
+		if (NQ_VERSION_BYTES + s.value_bytes > room_of(m->b))
+			return ask_alone(&m->p, 1);
 		if (s.value_bytes == SHORT_VALUE_BYTES)
 			return answer_short(&m->p, w, o, &s, outcome);
 		way = m->p.op == NQ_OP_READ ? answer_long(m, w, o, &s) : NOT_PLAIN;
@@ -150,6 +152,8 @@ static __noinline enum way read_slot(struct slotted *m)
 		if (!w)
 			return WAY_NONE;
 	}
+	if (o && m->p.op == NQ_OP_READ && !is_tail(m->p.c) && o->version != o->committed)
+		return forward_slot(m); /* if it has become clean meanwhile, the tail answers as well */
 	if (o) {
 		if (!lock(&o->seq))
 			return drop_plain(&m->p, NQ_OUTCOME_CONTENDED);

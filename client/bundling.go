@@ -18,11 +18,11 @@ const (
 // bundling is what is known about bundles on one way: of reads to a node, of writes to a chain. One bundle is tried before
 // others follow. The pipeline's lock guards it.
 type bundling struct {
-	proven bool          // an answer came in a bundle
-	lost   int           // bundles without an answer since
-	latest time.Time     // when the latest of these was sent
-	until  time.Time     // no bundles before, unless proven
-	rest   time.Duration // the next
+	proven  bool          // an answer came in a bundle
+	lost    int           // times that bundles stayed without an answer since
+	noticed time.Time     // the latest of these
+	until   time.Time     // no bundles before, unless proven
+	rest    time.Duration // the next
 }
 
 func (w *bundling) allowed(now time.Time) bool { return w.proven || !now.Before(w.until) }
@@ -39,12 +39,13 @@ func (w *bundling) opened(now time.Time) {
 // answered notes that an answer came in a bundle.
 func (w *bundling) answered() { *w = bundling{proven: true} }
 
-// missed notes that a message in the bundle that was sent then stayed without an answer.
+// missed notes that a message in the bundle that was sent then stayed without an answer. Bundles that were under way together
+// count as one: if this machine stood still for a moment, all of them are late.
 func (w *bundling) missed(sent, now time.Time) {
-	if !w.proven || sent.Equal(w.latest) {
-		return // of a bundle counted already
+	if !w.proven || !sent.After(w.noticed) {
+		return
 	}
-	w.latest = sent
+	w.noticed = now
 	if w.lost++; w.lost == lostInARow {
 		*w = bundling{until: now.Add(minBundleRest), rest: minBundleRest}
 	}

@@ -34,6 +34,9 @@ func TestBundling(t *testing.T) {
 	for range wire.MaxSlots { // of one bundle
 		w.missed(now, now)
 	}
+	for i := range time.Duration(lostInARow) { // under way together
+		w.missed(now.Add(-i), now)
+	}
 	w.missed(now.Add(1), now)
 	expect("after two losses", now, true)
 	w.answered()

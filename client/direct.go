@@ -176,8 +176,8 @@ func (s *socket) wakeAt(ctx context.Context, now, until time.Time) time.Time {
 	return until
 }
 
-// slack is how much later than asked a wait may end: little against the least time of an attempt, much against the time of
-// an operation.
+// slack is how much later than asked a wait may end: little against what a lost packet costs, much against the time of an
+// operation.
 const slack = 250 * time.Microsecond
 
 // receive waits for the next reply, whoever sent it, until the given time and at most the slack longer: setting the

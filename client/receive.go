@@ -24,6 +24,9 @@ func (p *pipeline) receiver() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
+		if err != nil {
+			time.Sleep(tick) // no memory in the kernel, say: this must not become a busy loop
+		}
 		answers, ends = answers[:0], ends[:0]
 		for i := range max(n, 0) {
 			answers = decode(p.client, &messages[i], answers)

@@ -61,10 +61,12 @@ func (w *watched[M]) Receive(p baseline.Packet, out []baseline.Packet) []baselin
 	return out
 }
 
-// Targets of several processes may run at once, each in a network of its own.
+// Targets of several processes may run at once, each in a network of its own, whatever their protocols: all claim it by
+// the same port.
 const (
 	firstNetwork = 77
 	lastNetwork  = 254
+	claimPort    = 8887
 )
 
 // inCases is the network of the cases' hosts.
@@ -77,7 +79,7 @@ func newTarget[S any, M machine[S]](p protocol[S, M]) (*Target[S, M], error) {
 	t := &Target[S, M]{protocol: p, handled: make(chan struct{}, 1), network: firstNetwork}
 	for {
 		var err error
-		t.courier, err = listen(context.Background(), netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, t.network, 255, 1}), p.port))
+		t.courier, err = listen(context.Background(), netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, t.network, 255, 1}), claimPort))
 		if err == nil {
 			return t, nil
 		}

@@ -4,10 +4,14 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
+
+// localPause keeps a socket that fails without being closed (no memory in the kernel) from turning into a busy loop.
+const localPause = 10 * time.Millisecond
 
 // localServer serves clients on the node's own machine, whose packets reach the socket because they never pass a port.
 // It runs the same program on them. The alternative, a program on the loopback device, would cost all of the
@@ -34,9 +38,11 @@ func (s *localServer) run() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err == nil {
-			s.serve(message[:n], from)
+		if err != nil {
+			time.Sleep(localPause)
+			continue
 		}
+		s.serve(message[:n], from)
 	}
 }
 
