@@ -156,9 +156,17 @@ func etcdMembersNotes(o *figure.Outcome) []figure.Note {
 	}
 	if slices.ContainsFunc(notes, func(n figure.Note) bool { return n.Verdict == figure.Differs }) {
 		notes = append(notes, say(figure.Remark, "Where it differs: the study's client sent to the members in turn, each with a core of its own, so a member's gRPC server was what the smallest clusters lacked. "+
-			"Here a member has a small share of a CPU, which the kernel gives and takes in slices, and everything runs on one machine without a network's delay; what Raft costs each member then weighs more than what another gRPC server gains."))
+			"Here a member has a small share of a CPU, which the kernel gives and takes in slices, and everything runs on one machine without a network's delay. %s", whySizesDiffer(o)))
 	}
 	return notes
+}
+
+// whySizesDiffer says what a small share of a CPU does to the size that is fastest.
+func whySizesDiffer(o *figure.Outcome) string {
+	if most := figure.Most(o.Medians("linearizable reads", txnPerS)); most != nil && most.X > 3 {
+		return "A member is throttled nearly all the time, so each further one adds what is lacking most; the study's were full of Raft's messages sooner."
+	}
+	return "What Raft costs each member then weighs more than what another gRPC server gains."
 }
 
 // lawText says what was fitted, and how certain it is.

@@ -164,10 +164,10 @@ func failoverResults(o *figure.Outcome) []figure.Result {
 			assumed            bool
 		}{
 			{writeGap, "longest time of a client without a write after the failure", "ms", false},
-			{readGap, "longest time of a client without a read after the failure, the lost node asked too", "ms", false},
+			{readGap, "longest time of a client without a read after the failure (NetChain's ask the tail, which is not lost)", "ms", false},
 			{writesKept, "writes while the repair copies, of those before", "%", false},
-			{repairPause, "longest pause of a client's writes during the repair (of the others: assumed)", "ms", true},
-			{repairTime, "until the chain is whole again (of the others: assumed)", "s", true},
+			{repairPause, "longest pause of a client's writes during the repair (the others' is assumed: see the notes)", "ms", true},
+			{repairTime, "until the chain is whole again (the others' is assumed: see the notes)", "s", true},
 		} {
 			r := figure.Result{Metric: m.text + ", " + o.Spec.X.Place(x), Ours: o.Median(ours, x, m.metric), Unit: m.unit}
 			if !m.assumed {
@@ -209,7 +209,8 @@ func soonerNotes(o *figure.Outcome) []figure.Note {
 		{readGap, published, "reads", "a client turns to the next node once and stays there, where one of NetCRAQ's may ask the lost one again until it is known as lost."},
 	} {
 		if most := figure.Most(o.Ratios(ours, m.series, m.metric)); most != nil && most.Y > 1 {
-			notes = append(notes, say(figure.Remark, "The %s of %s go on sooner after the failure than NetCRAQ's: %s", m.what, m.series, m.why))
+			notes = append(notes, say(figure.Remark, "With %s, the %s of %s go on sooner after the failure, after %.0f ms beside %.0f: %s", o.Spec.X.Place(most.X), m.what, m.series,
+				*o.Median(m.series, most.X, m.metric), *o.Median(ours, most.X, m.metric), m.why))
 		}
 	}
 	return notes

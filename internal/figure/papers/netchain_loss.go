@@ -127,7 +127,7 @@ func linkLossResults(o *figure.Outcome) []figure.Result {
 		for _, m := range []struct{ metric, text, unit string }{
 			{"get_per_s", "reads", "reads/s"}, {"get_p99_us", "p99 of a read", "µs"}, {"put_per_s", "writes", "writes/s"}, {"put_p99_us", "p99 of a write", "µs"},
 		} {
-			all = append(all, figure.Result{Metric: fmt.Sprintf("%s at %s loss, peer: etcd", m.text, o.Spec.X.Place(x)),
+			all = append(all, figure.Result{Metric: fmt.Sprintf("%s at %s loss, beside etcd", m.text, o.Spec.X.Place(x)),
 				NetChain: o.Median("NetChain", x, m.metric), Ours: o.Median("NetCRAQ", x, m.metric), Peer: o.Median("etcd", x, m.metric), Unit: m.unit})
 		}
 	}
@@ -150,8 +150,13 @@ func linkLossNotes(o *figure.Outcome) []figure.Note {
 			notes = append(notes, say(figure.Remark, "At 5 %% loss NetCRAQ does %s times the reads and %s times the writes of %s.", number(*reads), number(*writes), other))
 		}
 	}
+	for _, m := range []struct{ metric, what string }{{"get_per_s", "reads"}, {"put_per_s", "writes"}} {
+		if least := figure.Least(o.Ratios("NetCRAQ", "NetChain", m.metric)); least != nil && least.Y < 1 {
+			notes = append(notes, say(figure.Remark, "NetCRAQ does least beside NetChain at %s loss: %s times its %s.", o.Spec.X.Place(least.X), number(least.Y), m.what))
+		}
+	}
 	return append(append(notes, saturationNotes(o)...),
-		say(figure.Remark, "With few clients that wait, what loss costs is how long a client waits before it asks again. NetChain's and NetCRAQ's ask again after a few round trips, at least 1 ms in NetChain's case; TCP waits 200 ms at least when it has nothing else to go by."),
+		say(figure.Remark, "With few clients that wait, what loss costs is how long a client waits before it asks again, and that takes the larger share from whoever was faster. NetChain's and NetCRAQ's ask again after 1 ms at least, later where answers take longer; TCP waits 200 ms at least when it has nothing else to go by."),
 		say(figure.Remark, "Our client library puts requests that several callers make at one moment into one datagram, a bundle, which is lost as one; NetChain's has one request a packet, as published. So rates and times here are those of systems with their clients, not of the protocols alone."),
 		say(figure.Remark, "NetChain as published repeats writes without knowing what became of them: what that breaks is in the figure of losses, not in these rates."))
 }

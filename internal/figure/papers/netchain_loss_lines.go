@@ -76,5 +76,5 @@ func saturationNotes(o *figure.Outcome) []figure.Note {
 	if len(notes) == 0 {
 		return nil
 	}
-	return append(notes, say(figure.Remark, "A saturated chain shows what every request has to pass: a read of NetCRAQ crosses two links at the node asked, one of NetChain all links of the chain, there and back, and each loses its share; a write crosses all of them in every protocol. A request that is lost costs the nodes behind the loss nothing, so that a chain may answer nearly as much in spite of it."))
+	return append(notes, say(figure.Remark, "A saturated chain shows what every request has to pass: a read of NetCRAQ crosses one link twice, one of NetChain all links of the chain, there and back, and each loses its share; a write crosses all of them in every protocol. A request that is lost costs the nodes behind the loss nothing, so that a chain may answer nearly as much in spite of it."))
 }

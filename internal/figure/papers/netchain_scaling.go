@@ -175,11 +175,15 @@ func scalingNotes(o *figure.Outcome) []figure.Note {
 		}
 		first, last := points[0], points[len(points)-1]
 		linear := (last.Y / first.Y) / (last.X / first.X)
-		notes = append(notes, say(verdict(linear > 0.7), "%s: from %g to %g switches reads grow by %s times, %.0f %% of linear (the paper: linear).", s.Name, first.X, last.X, number(last.Y/first.Y), 100*linear))
+		how := verdict(linear > 0.7)
+		if scaled[s.Name].zipf > 0 { // the paper says nothing of popular keys
+			how = figure.Remark
+		}
+		notes = append(notes, say(how, "%s: from %g to %g switches reads grow by %s times, %.0f %% of linear (the paper: linear).", s.Name, first.X, last.X, number(last.Y/first.Y), 100*linear))
 	}
 	notes = explain(notes, "Why: with popular keys the switches that hold them are full while others have time left. NetChain reads a key at one switch; NetCRAQ shares its reads among the members of its chain, and no further.")
 	notes = append(notes, boundNotes(o)...)
-	return append(notes, say(figure.Remark, "These are rates of software nodes on one core: a Tofino's are a thousand times higher. How they grow does not depend on that."))
+	return append(notes, say(figure.Remark, "These are rates of software nodes, the making of requests included in a read; a Tofino's are about a thousand times higher and cost the same for every packet, so that its curves may bend elsewhere. In a fabric all members of a chain are about equally far from a client: NetCRAQ saves no hops there, and what is left is what a read costs."))
 }
 
 // boundNotes say how far clients that ask any member stay below the bound, and where a published protocol carries more than ours does.

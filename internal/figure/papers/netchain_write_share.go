@@ -72,7 +72,7 @@ func writeShareNotes(o *figure.Outcome) []figure.Note {
 		}
 	}
 	if ratio := figure.Ratio(o.Median(ours, 100, opsPerS), o.Median(netChain, 100, opsPerS)); ratio != nil && *ratio < 1 {
-		notes = append(notes, say(figure.Remark, "NetChain writes %s times as fast as NetCRAQ: it sends no acknowledgements up the chain, remembers no sessions and so cannot tell a repeated write from a new one, and compares no epochs. That is what its losses in the figure published-losses cost nothing.", number(1 / *ratio)))
+		notes = append(notes, say(figure.Remark, "NetChain writes %s times as fast as NetCRAQ: it sends no acknowledgements up the chain, remembers no sessions and so cannot tell a repeated write from a new one, and compares no epochs. What it saves by this is what it loses in the figure published-losses.", number(1 / *ratio)))
 	}
 	if least, against := figure.Least(o.Ratios(oursCloned, ours, opsPerS)), figure.Least(o.Ratios(oursCloned, netChain, opsPerS)); least != nil && against != nil {
 		notes = append(notes, say(figure.Remark, "With cloned ACKs, which is the default and suits nodes that are all as far from each other, NetCRAQ does at least %s times what it does with ACKs that travel up the chain, and %s times what NetChain does: in a line the tail's copies pass one after the other through the nodes between.", number(least.Y), number(against.Y)))

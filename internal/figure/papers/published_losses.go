@@ -28,7 +28,7 @@ func publishedLosses() *figure.Spec {
 	xs := figure.Counting(len(kinds))
 	return &figure.Spec{
 		Name: "published-losses", Title: "What the published protocols lose, in simulation",
-		Source: figure.Source{Paper: "no figure; the protocols of NetChain and of both NetCRAQ papers", Reports: "All three papers promise strong consistency. None shows what lost, repeated or late packets do; NetCRAQ's papers name the 16 bits of NetChain's SEQ a limit."},
+		Source: figure.Source{Paper: "no figure; the protocols of NetChain and of both NetCRAQ papers", Reports: "All three papers promise strong consistency. None shows what lost, repeated or late packets do to consistency; NetCRAQ's papers name the 16 bits of NetChain's SEQ a limit."},
 		X:      figure.Axis{Label: "kind of violation", Names: names},
 		Panels: []figure.Panel{{Metric: violations, Bars: true, Label: "seeds that show it, %", Unit: "%"}},
 		Series: []figure.Series{{Name: "NetChain, 16-bit SEQ", Role: plot.NetChain}, {Name: "NetChain, 32-bit SEQ", Role: plot.NetChain, Variant: 1},
@@ -51,7 +51,7 @@ var lossReasons = map[sim.Kind]string{
 	sim.StaleRead:    "A node answers with a value that a later acknowledged write had replaced: an older message was taken after a newer one.",
 	sim.Stuck:        "Nothing repeats an acknowledgement that is lost, so the cells of the object fill and further writes are dropped.",
 	sim.Wrap:         "Numbers of 16 bits are compared as they are, so after 65,535 writes of a key new ones look old.",
-	sim.Disorder:     "Reads at several nodes see values come and go.",
+	sim.Disorder:     "Reads return values that no order of the operations explains: a value comes back after a newer one was read.",
 }
 
 // lossRig runs seeds. One run shows violations of all kinds, so what it found is kept for the round.
