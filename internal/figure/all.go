@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,7 +61,7 @@ func RunAll(ctx context.Context, specs []*Spec, o Options) (*Tally, error) {
 		}
 		tally.count(s, failed, runErr)
 	}
-	return tally, os.Remove(batchPath(o.Dir))
+	return tally, os.Rename(batchPath(o.Dir), completePath(o.Dir))
 }
 
 func (t *Tally) count(s *Spec, failed int, err error) {
@@ -80,9 +81,16 @@ func (t *Tally) count(s *Spec, failed int, err error) {
 // batchPath is a file that is there until all figures of a run are made. It holds the header of the run.
 func batchPath(dir string) string { return filepath.Join(dir, "raw", "unfinished.json") }
 
+// completePath is the same file from then on.
+func completePath(dir string) string { return filepath.Join(dir, "raw", "complete.json") }
+
 // startBatch reports whether an interrupted run is gone on with. Else it sets aside what was measured before, and says why.
 func startBatch(specs []*Spec, o Options) (resumed bool, err error) {
 	built, err := binary()
+	if err != nil {
+		return false, err
+	}
+	moved, err := finishMove(o.Dir)
 	if err != nil {
 		return false, err
 	}
@@ -95,6 +103,7 @@ func startBatch(specs []*Spec, o Options) (resumed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	to = cmp.Or(to, moved)
 	if to != "" && o.Say != nil {
 		o.Say(fmt.Sprintf("begins anew: %s; what was there is in %s now", why, to))
 	}

@@ -1,47 +1,99 @@
 package figure
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 )
 
+// A move of results gathers all of them in one directory, which then takes the place of what was moved before: that must not go
+// while a part of what replaces it is still missing.
+const (
+	movingDir = "before.moving"
+	moveName  = "move.json" // in it: what moves, written before anything does
+)
+
+// move is what makes an interrupted move possible to finish. Names are within the directory of results.
+type move struct {
+	To    string   `json:"to"`
+	Names []string `json:"names"`
+}
+
 // setAside moves all results out of the way of a run that begins anew: those of a complete run to before-full or before-quick,
 // anything else to before-part, so that no part of a run takes the place of a complete one. Each keeps only the last. It is a
 // directory of results like any other. It returns where they are; "": there were none.
 func setAside(dir string, specs []*Spec) (string, error) {
-	var names []string
-	for _, s := range specs {
-		names = append(names, filesOf(dir, s)...)
-	}
-	names = append(names, filepath.Join(dir, ReportName), filepath.Join(dir, SummaryName), batchPath(dir))
-	names, err := existing(names)
+	names, err := existing(dir, movable(specs))
 	if len(names) == 0 || err != nil {
 		return "", err
 	}
-	to := filepath.Join(dir, "before-"+kindOfResults(dir, specs))
+	m := move{To: "before-" + kindOfResults(dir), Names: names}
+	if err := writeWhole(filepath.Join(dir, movingDir, moveName), func(w io.Writer) error { return json.NewEncoder(w).Encode(m) }); err != nil {
+		return "", err
+	}
+	return finishMove(dir)
+}
+
+// finishMove finishes a move that has begun, if by a process that died in the middle of it. Until then a directory of results
+// is not used. It returns where the results are; "": none was to be moved.
+func finishMove(dir string) (string, error) {
+	moving := filepath.Join(dir, movingDir)
+	text, err := os.ReadFile(filepath.Join(moving, moveName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var m move
+	if err := json.Unmarshal(text, &m); err != nil {
+		return "", fmt.Errorf("%s is damaged: move what is in that directory back, and remove it: %w", filepath.Join(moving, moveName), err)
+	}
+	left, err := existing(dir, m.Names)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range left {
+		if err := rename(filepath.Join(dir, name), filepath.Join(moving, name)); err != nil {
+			return "", err
+		}
+	}
+	to := filepath.Join(dir, m.To)
 	if err := os.RemoveAll(to); err != nil {
 		return "", err
 	}
-	for _, name := range names {
-		within, err := filepath.Rel(dir, name)
-		if err != nil {
-			return "", err
-		}
-		moved := filepath.Join(to, within)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(moved), 0o755), os.Rename(name, moved)); err != nil {
-			return "", err
-		}
+	if err := os.Rename(moving, to); err != nil {
+		return "", err
 	}
-	return to, nil
+	return to, os.Remove(filepath.Join(to, moveName))
 }
 
-// existing are the files that are there.
-func existing(names []string) ([]string, error) {
+// rename moves a file to a directory that may not be there yet.
+func rename(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// movable are the names that results may have, within their directory. What says how far a run of all figures came is the last.
+func movable(specs []*Spec) []string {
+	var names []string
+	for _, s := range specs {
+		names = append(append(names, filesOf("", s)...), textsOf("", s))
+	}
+	return append(names, ReportName, SummaryName, completePath(""), batchPath(""))
+}
+
+// existing are those of the names that are there.
+func existing(dir string, names []string) ([]string, error) {
 	var there []string
 	for _, name := range names {
-		_, err := os.Lstat(name)
+		_, err := os.Lstat(filepath.Join(dir, name))
 		switch {
 		case err == nil:
 			there = append(there, name)
@@ -52,19 +104,12 @@ func existing(names []string) ([]string, error) {
 	return there, nil
 }
 
-// kindOfResults is the mode in which all figures were measured to their ends, else "part".
-func kindOfResults(dir string, specs []*Spec) string {
-	const part = "part"
-	if _, err := os.Stat(batchPath(dir)); err == nil {
-		return part
+// kindOfResults is the mode of the run of all figures that came to its end here, else "part".
+func kindOfResults(dir string) string {
+	text, err := os.ReadFile(completePath(dir))
+	var run Header
+	if err != nil || json.Unmarshal(text, &run) != nil {
+		return "part"
 	}
-	kind := ""
-	for _, s := range specs {
-		j, err := Read(dir, s.Name)
-		if err != nil || j.Ended() == nil || kind != "" && kind != mode(j.Header.Quick) {
-			return part
-		}
-		kind = mode(j.Header.Quick)
-	}
-	return kind
+	return mode(run.Quick)
 }

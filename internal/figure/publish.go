@@ -18,6 +18,9 @@ const (
 // Publish writes pictures and numbers of every figure of which something was measured, the report of all and the summary. It
 // returns what it found.
 func Publish(dir string, specs []*Spec) ([]*Outcome, error) {
+	if _, err := finishMove(dir); err != nil {
+		return nil, err
+	}
 	outcomes, err := loadAll(dir, specs)
 	if err != nil {
 		return nil, err
@@ -70,31 +73,28 @@ func (o *Outcome) publish(dir string) error {
 	return writeWhole(base+".csv", o.writeCSV)
 }
 
-// writeTexts writes each text into a file, and removes those of an earlier run.
+// writeTexts writes each text into a file, in place of those of an earlier run.
 func (o *Outcome) writeTexts(dir string) error {
-	for _, old := range textFiles(dir, o.Spec) {
-		if err := os.Remove(old); err != nil {
-			return err
-		}
+	if err := os.RemoveAll(textsOf(dir, o.Spec)); err != nil {
+		return err
 	}
 	for _, text := range o.Texts() {
-		if err := os.WriteFile(filepath.Join(dir, textFile(o.Spec, text)), []byte(text.Text), 0o644); err != nil {
+		err := writeWhole(filepath.Join(dir, textFile(o.Spec, text)), func(w io.Writer) error {
+			_, err := io.WriteString(w, text.Text)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// textFile is the name of a text's file, beside the figure's picture.
-func textFile(s *Spec, text Text) string { return s.Name + "-" + text.Name + textSuffix }
+// textsOf is the directory of a figure's texts, in which nobody else writes.
+func textsOf(dir string, s *Spec) string { return filepath.Join(dir, "texts", s.Name) }
 
-const textSuffix = ".txt"
-
-// textFiles are the files with texts of a figure.
-func textFiles(dir string, s *Spec) []string {
-	files, _ := filepath.Glob(filepath.Join(dir, s.Name+"-*"+textSuffix)) // errors are those of the pattern
-	return files
-}
+// textFile is the name of a text's file, within a directory of results.
+func textFile(s *Spec, text Text) string { return filepath.Join(textsOf("", s), text.Name+".txt") }
 
 // current reports whether a file is there and newer than what it is made from.
 func current(name string, sources ...string) bool {
@@ -115,13 +115,17 @@ func (o *Outcome) files(dir string) []string {
 	if o.Empty() {
 		return nil
 	}
-	return filesOf(dir, o.Spec)
+	files := filesOf(dir, o.Spec)
+	for _, text := range o.Texts() {
+		files = append(files, filepath.Join(dir, textFile(o.Spec, text)))
+	}
+	return files
 }
 
-// filesOf are the files that a figure may have.
+// filesOf are the files that every figure has.
 func filesOf(dir string, s *Spec) []string {
 	base := filepath.Join(dir, s.Name)
-	return append([]string{base + ".svg", base + ".png", base + ".csv", path(dir, s.Name)}, textFiles(dir, s)...)
+	return []string{base + ".svg", base + ".png", base + ".csv", path(dir, s.Name)}
 }
 
 // writeWhole writes a file that is never seen half written.

@@ -3,6 +3,8 @@ package figure
 import (
 	"encoding/json"
 	"html/template"
+	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -77,13 +79,17 @@ func TestTablesAreWhole(t *testing.T) {
 	}
 }
 
-// Texts stand in files beside the picture and, collapsed, in the report; those of an earlier run go.
+// Texts stand in files of their own and, collapsed, in the report; those of an earlier run go, and nobody else's.
 func TestTextsAreShown(t *testing.T) {
 	dir, spec := t.TempDir(), hashSpec(&hashing{texts: []Text{{Name: "old", Title: "Old", Text: "old"}}})
 	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Publish(dir, []*Spec{spec}); err != nil {
+		t.Fatal(err)
+	}
+	note := filepath.Join(dir, "hashing-note.txt")
+	if err := os.WriteFile(note, []byte("a reader's"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	spec = hashSpec(&hashing{texts: []Text{{Name: "new", Title: "A < B", Text: "n1 <- n2\n"}}})
@@ -95,12 +101,17 @@ func TestTextsAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(dir, "hashing-new.txt")
-	if files := textFiles(dir, spec); !slices.Equal(files, []string{name}) || read(t, name) != "n1 <- n2\n" || !slices.Contains(outcomes[0].Made(dir).Files, name) {
+	if files := contents(t, filepath.Join(dir, "texts")); !maps.Equal(files, map[string]string{"hashing/new.txt": "n1 <- n2\n"}) {
 		t.Errorf("files with texts: %v", files)
 	}
+	if files := outcomes[0].Made(dir).Files; !slices.Contains(files, filepath.Join(dir, "texts/hashing/new.txt")) {
+		t.Errorf("files of the figure: %v", files)
+	}
+	if text := read(t, note); text != "a reader's" {
+		t.Errorf("a file that is not the figure's says %q", text)
+	}
 	page := read(t, filepath.Join(dir, ReportName))
-	want := `<details class="text"><summary>A &lt; B <a href="hashing-new.txt">file</a></summary><pre>n1 &lt;- n2` + "\n</pre></details>"
+	want := `<details class="text"><summary>A &lt; B <a href="texts/hashing/new.txt">file</a></summary><pre>n1 &lt;- n2` + "\n</pre></details>"
 	if strings.Count(page, want) != 1 {
 		t.Errorf("the report has %q %d times", want, strings.Count(page, want))
 	}

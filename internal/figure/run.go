@@ -46,6 +46,9 @@ type runner struct {
 // Run measures a figure, or what is missing of it. It returns an error if nothing at all could be measured, or if it was
 // interrupted; cells that failed are in the journal, and counted.
 func Run(ctx context.Context, spec *Spec, o Options) (failed int, err error) {
+	if _, err := finishMove(o.Dir); err != nil {
+		return 0, err
+	}
 	if o.Again {
 		return runFrom(ctx, spec, o, scratch)
 	}
