@@ -100,7 +100,7 @@ const (
 // path is where a figure's journal is, in a directory of results.
 func path(dir, figure string) string { return filepath.Join(dir, "raw", figure+".jsonl") }
 
-// Read reads a figure's journal. A last line that was cut off, as by a failure of power, is left out. Without a journal the
+// Read reads a figure's journal. A last line that was cut off, as by the death of who wrote it, is left out. Without a journal the
 // error is fs.ErrNotExist.
 func Read(dir, figure string) (*Journal, error) {
 	file, err := os.Open(path(dir, figure))
@@ -202,8 +202,12 @@ func (j *Journal) begin() error {
 	return j.takeName()
 }
 
-// takeName makes this the figure's journal.
+// takeName makes this the figure's journal. What it replaces may hold the only safe copy of what was measured, so it is on the
+// disk before.
 func (j *Journal) takeName() error {
+	if err := j.file.Sync(); err != nil {
+		return err
+	}
 	j.spares = false
 	return os.Rename(j.file.Name(), j.name)
 }

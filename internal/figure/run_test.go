@@ -131,7 +131,7 @@ func TestInterruptedRunGoesOn(t *testing.T) {
 	if _, err := Run(ctx, hashSpec(first), Options{Dir: dir, Quick: true}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("an interrupted run ends with %v", err)
 	}
-	appendText(t, path(dir, "hashing"), `{"sample":{"series":"fir`) // as if the power had failed while it wrote
+	appendText(t, path(dir, "hashing"), `{"sample":{"series":"fir`) // as if it had died while it wrote
 	second := new(hashing)
 	said := ""
 	if _, err := run(t, second, dir, Options{Say: func(text string) { said += text }}); err != nil {
