@@ -106,6 +106,14 @@ func (o *Outcome) Spread(series string, x float64, metric string) (Spread, bool)
 	return spreadOf(values), true
 }
 
+// shown is the spread that pictures and tables show; false, too, where the metric's panel omits it.
+func (o *Outcome) shown(series string, x float64, metric string) (Spread, bool) {
+	if p := o.Spec.panel(metric); p != nil && p.Omit != nil && p.Omit(o, series, x) {
+		return Spread{}, false
+	}
+	return o.Spread(series, x, metric)
+}
+
 func spreadOf(values []float64) Spread {
 	slices.Sort(values)
 	n := len(values)

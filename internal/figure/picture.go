@@ -51,7 +51,7 @@ func (o *Outcome) diagram(panel *Panel) plot.Diagram {
 		}
 		var points []plot.Range
 		for _, x := range o.Xs {
-			if v, ok := o.Spread(s.Name, x, panel.Metric); ok {
+			if v, ok := o.shown(s.Name, x, panel.Metric); ok {
 				points = append(points, plot.Range{X: x, Mid: v.Median, Low: v.Low, High: v.High})
 			}
 		}

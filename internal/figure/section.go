@@ -137,7 +137,7 @@ func (o *Outcome) table() []Row {
 	for _, s := range o.Spec.Series {
 		for _, x := range o.Xs {
 			for _, metric := range o.metrics(Cell{s.Name, x}) {
-				if spread, ok := o.Spread(s.Name, x, metric); ok {
+				if spread, ok := o.shown(s.Name, x, metric); ok {
 					rows = append(rows, Row{s.Name, x, o.Spec.X.Place(x), metric, o.Spec.unit(metric), spread, o.Spec.draws(metric)})
 				}
 			}

@@ -57,6 +57,9 @@ type Panel struct {
 	Only   []string  // series that it shows, or of a stack metrics; empty: all
 	Across string    // label of a curve's own axis
 	At     []float64 // places that a curve is shown of; empty: all
+	// Omit reports where pictures and tables leave the metric out, though rounds measured it; nil: nowhere. It is for medians,
+	// neither for curves nor stacks, and changes nothing that is measured.
+	Omit func(o *Outcome, series string, x float64) bool `json:"-"`
 }
 
 // Series is one of those compared.
@@ -106,7 +109,7 @@ type Sample struct {
 
 // Text is something to read that a measurement found, as a counterexample.
 type Text struct {
-	Name  string `json:"name"` // of its file, after the figure's
+	Name  string `json:"name"` // of its file
 	Title string `json:"title"`
 	Text  string `json:"text"`
 }
