@@ -31,7 +31,7 @@ func etcdMembers() *figure.Spec {
 		Series: []figure.Series{{Name: "linearizable reads", Role: plot.Peer}, {Name: "serializable reads", Role: plot.Peer, Variant: 2}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
 		Quick:  figure.Plan{Xs: numbers(study.QuickMembers), Rounds: 1, Turn: 2 * time.Second, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: numbers(study.FullMembers), Rounds: 3, Turn: 2 * time.Second, Budget: 240 * time.Second},
+		Full:   figure.Plan{Xs: numbers(study.FullMembers), Rounds: 3, Turn: 2 * time.Second, Budget: 270 * time.Second},
 		Open:   openEtcdMembers, Extra: etcdLaws, Results: etcdMembersResults, Notes: etcdMembersNotes,
 	}
 }

@@ -56,7 +56,7 @@ func netchainFailover(tools Tools) *figure.Spec {
 			{Name: published, Role: plot.Published, Has: func(x float64) bool { return x == onePart }}},
 		Needs: figure.Needs{Root: true, CPUs: 2},
 		Quick: figure.Plan{Xs: figure.Counting(2), Rounds: 1, Turn: time.Second, Budget: 50 * time.Second},
-		Full:  figure.Plan{Xs: figure.Counting(2), Rounds: 3, Turn: 2 * time.Second, Budget: 240 * time.Second},
+		Full:  figure.Plan{Xs: figure.Counting(2), Rounds: 3, Turn: 2 * time.Second, Budget: 160 * time.Second},
 		Open:  func(_ context.Context, env figure.Env) (figure.Rig, error) { return openFailover(tools, env), nil }, Results: failoverResults, Notes: failoverNotes,
 	}
 }

@@ -43,7 +43,7 @@ func netchainLoss() *figure.Spec {
 		Series: []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "NetChain", Role: plot.NetChain}, {Name: published, Role: plot.Published, Has: saturatedLoss}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
 		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: time.Second, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 3, Turn: 4 * time.Second, Budget: 240 * time.Second},
+		Full:   figure.Plan{Xs: xs, Rounds: 3, Turn: 4 * time.Second, Budget: 310 * time.Second},
 		Open:   openLinkLoss, Results: linkLossResults, Notes: linkLossNotes,
 	}
 }

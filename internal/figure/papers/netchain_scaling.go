@@ -47,7 +47,7 @@ func netchainScaling() *figure.Spec {
 			{Name: zipfBound, Role: plot.Ours, Variant: 2}},
 		Needs: figure.Needs{Root: true},
 		Quick: figure.Plan{Xs: []float64{6, 24, 96}, Rounds: 1, Turn: 150 * time.Millisecond, Budget: 20 * time.Second},
-		Full:  figure.Plan{Xs: []float64{6, 12, 24, 48, 96, 192, 384, 768}, Rounds: 3, Turn: 400 * time.Millisecond, Budget: 160 * time.Second},
+		Full:  figure.Plan{Xs: []float64{6, 12, 24, 48, 96, 192, 384, 768}, Rounds: 3, Turn: 400 * time.Millisecond, Budget: 80 * time.Second},
 		Open:  openScaling, Results: scalingResults, Notes: scalingNotes,
 	}
 }

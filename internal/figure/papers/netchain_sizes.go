@@ -63,7 +63,7 @@ func netchainStoreSize() *figure.Spec {
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{1000, 30_000}, Rounds: 2, Turn: 250 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{1000, 10_000, 30_000, 100_000}, Rounds: 11, Turn: 500 * time.Millisecond, Budget: 140 * time.Second},
+		Full:   figure.Plan{Xs: []float64{1000, 10_000, 30_000, 100_000}, Rounds: 11, Turn: 500 * time.Millisecond, Budget: 100 * time.Second},
 		Open: lineFigure("3", func(c figure.Cell) (lineKey, []bench.Work) {
 			return lineKey{protocol: protocols[c.Series], nodes: netChainChain, keys: int(c.X), valueBytes: lineValueBytes}, readsAndWrites()
 		}),

@@ -19,7 +19,7 @@ func netcraqCongestion() *figure.Spec {
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
 		Quick:  figure.Plan{Xs: []float64{0, 50, 100}, Rounds: 1, Turn: 400 * time.Millisecond, Budget: 30 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75, 100}, Rounds: 5, Turn: 1200 * time.Millisecond, Budget: 220 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75, 100}, Rounds: 5, Turn: 1200 * time.Millisecond, Budget: 320 * time.Second},
 		Open:   openCongestion, Results: congestionResults, Notes: congestionNotes,
 	}
 }

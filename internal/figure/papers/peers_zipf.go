@@ -41,7 +41,7 @@ func peersZipf() *figure.Spec {
 		Series: peerSeries(),
 		Needs:  figure.Needs{Root: true, CPUs: 2},
 		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Turn: 375 * time.Millisecond, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Turn: 1500 * time.Millisecond, Budget: 200 * time.Second},
+		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Turn: 1500 * time.Millisecond, Budget: 230 * time.Second},
 		Open:   openPeersZipf, Results: peersZipfResults, Notes: peersZipfNotes,
 	}
 }
