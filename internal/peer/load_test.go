@@ -107,6 +107,17 @@ func TestLateOperationsCountFromWhenTheyWereDue(t *testing.T) {
 	}
 }
 
+// Where nothing ends within the time, as in a server's pause, there is a second, longer chance.
+func TestPausesAreWaitedFor(t *testing.T) {
+	r, err := Run(t.Context(), &slow{takes: 60 * time.Millisecond}, Load{Op: Get, Duration: 40 * time.Millisecond, WarmUp: time.Millisecond})
+	if err != nil || r.Operations == 0 || r.PerSecond > 20 {
+		t.Errorf("operations of 60 ms in 40 ms: %+v, %v", r, err)
+	}
+	if _, err := Run(t.Context(), &slow{takes: time.Second}, Load{Op: Get, Duration: 10 * time.Millisecond}); !errors.Is(err, errTooShort) {
+		t.Errorf("operations of a second in 10 ms: %v", err)
+	}
+}
+
 func TestFailuresAreCountedAndNamed(t *testing.T) {
 	r, err := Run(t.Context(), &slow{fails: true}, Load{Op: Get, Duration: 20 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "out of order") || r.Errors == 0 || r.Operations != 0 {

@@ -19,8 +19,12 @@ const (
 	timeDigits = 3
 )
 
-// Run fills the store with the keys of the load, if need be, and drives it. It ends early, with an error, if ctx does, or if nothing
-// succeeds.
+// morePatience is how much longer a load is tried again in whose time nothing ended: a server's pause is part of what it does, but
+// no rate.
+const morePatience = 5
+
+// Run fills the store with the keys of the load, if need be, and drives it; once more, for longer, if nothing ended in its time. It
+// ends early, with an error, if ctx does, or if nothing succeeds.
 func Run(ctx context.Context, s Store, l Load) (Result, error) {
 	if err := l.complete(); err != nil {
 		return Result{}, err
@@ -31,6 +35,16 @@ func Run(ctx context.Context, s Store, l Load) (Result, error) {
 	if err := Fill(ctx, s, l); err != nil {
 		return Result{}, err
 	}
+	r, err := drive(ctx, s, l)
+	if errors.Is(err, errTooShort) {
+		l.Duration *= morePatience
+		r, err = drive(ctx, s, l)
+	}
+	return r, err
+}
+
+// drive puts the store under a load for its time.
+func drive(ctx context.Context, s Store, l Load) (Result, error) {
 	names := l.names()
 	begin := time.Now().Add(l.WarmUp)
 	end := begin.Add(l.Duration)
