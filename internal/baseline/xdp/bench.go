@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -33,16 +34,23 @@ var (
 	otherMAC = frame.MAC{2, 0, 0, 0, 0, 2}
 )
 
-// bench is a namespace of its own whose only device leads to all hosts. One thread works in it, on one CPU.
+// bench is a namespace of its own whose only device leads to all hosts. One thread works in it, on one CPU. It is what targets
+// of both protocols have in common: a program in the kernel that is given one packet at a time.
 type bench struct {
+	ingress, egress string // names of programs; what makes copies of a multicast may be ""
+	outcomes        int    // that the program counts
+
 	ifindex int
 	link    link.Link
 	work    chan func()
 	ended   chan struct{}
+
+	*program        // nil: none is loaded
+	transit  uint64 // packets that passed without being counted
 }
 
-func newBench() (*bench, error) {
-	b := &bench{work: make(chan func()), ended: make(chan struct{})}
+func newBench(ingress, egress string, outcomes int) (*bench, error) {
+	b := &bench{ingress: ingress, egress: egress, outcomes: outcomes, work: make(chan func()), ended: make(chan struct{})}
 	made := make(chan error)
 	go func() {
 		defer close(b.ended)
@@ -53,7 +61,7 @@ func newBench() (*bench, error) {
 		}
 	}()
 	if err := <-made; err != nil {
-		b.close()
+		b.end()
 		return nil, err
 	}
 	return b, nil
@@ -66,7 +74,24 @@ func (b *bench) do(f func() error) error {
 	return <-result
 }
 
-func (b *bench) close() {
+// Name implements [baseline.Target].
+func (b *bench) Name() string { return "the XDP program" }
+
+// Close implements [baseline.Target].
+func (b *bench) Close() error {
+	err := b.drop()
+	b.end()
+	return err
+}
+
+// drop closes the program that there is.
+func (b *bench) drop() error {
+	err := b.program.Close()
+	b.program, b.transit = nil, 0
+	return err
+}
+
+func (b *bench) end() {
 	if b.link != nil {
 		b.link.Close()
 	}
@@ -128,8 +153,9 @@ func (b *bench) reach() error {
 	return errors.Join(errs...)
 }
 
-// use makes the device ready for a program: it runs tests only once it has been set up for XDP.
-func (b *bench) use(p *ebpf.Program) error {
+// use makes the device ready for the program: it runs tests only once it has been set up for XDP.
+func (b *bench) use() error {
+	p := b.collection.Programs[b.ingress]
 	if b.link != nil {
 		return b.link.Update(p)
 	}
@@ -167,9 +193,36 @@ func packetOf(b []byte) (baseline.Packet, error) {
 	return baseline.Packet{From: p.From, To: p.To, Payload: p.Message}, err
 }
 
-// step gives the ingress program a packet. Copies of a multicast are made by egress, which may be nil.
-func (b *bench) step(ingress, egress *ebpf.Program, in baseline.Packet) ([]baseline.Packet, error) {
-	action, out, err := b.run(ingress, frameOf(in))
+// Step implements [baseline.Target].
+func (b *bench) Step(p baseline.Packet) (sent []baseline.Packet, err error) {
+	err = b.do(func() error {
+		sent, err = b.give(p)
+		return err
+	})
+	return sent, err
+}
+
+// give is step that notes what passes without being counted.
+func (b *bench) give(p baseline.Packet) ([]baseline.Packet, error) {
+	before, after := make([]uint64, b.outcomes), make([]uint64, b.outcomes)
+	if err := b.counts(before); err != nil {
+		return nil, err
+	}
+	sent, err := b.step(p)
+	if err != nil {
+		return nil, err
+	}
+	err = b.counts(after)
+	if slices.Equal(before, after) {
+		b.transit++
+	}
+	return sent, err
+}
+
+// step gives the ingress program a packet. Copies of a multicast are made by the egress program.
+func (b *bench) step(in baseline.Packet) ([]baseline.Packet, error) {
+	egress := b.collection.Programs[b.egress]
+	action, out, err := b.run(b.collection.Programs[b.ingress], frameOf(in))
 	switch {
 	case err != nil || action == xdpDrop:
 		return nil, err

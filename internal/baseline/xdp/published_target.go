@@ -3,24 +3,19 @@ package xdp
 import (
 	"encoding/binary"
 
-	"github.com/netcraq/netcraq/internal/baseline"
 	"github.com/netcraq/netcraq/internal/baseline/published"
 )
 
 // PublishedTarget is the bytecode of NetCRAQ as published as a [baseline.Target]: executed by the kernel, one packet at a time.
 type PublishedTarget struct {
 	*bench
-	node    *Published
-	state   published.State // as loaded
-	transit uint64          // packets that passed without being counted
+	node  *Published
+	state published.State // as loaded
 }
-
-// Name implements [baseline.Target].
-func (t *PublishedTarget) Name() string { return "the XDP program" }
 
 // NewPublishedTarget makes a target, which needs root.
 func NewPublishedTarget() (*PublishedTarget, error) {
-	b, err := newBench()
+	b, err := newBench("pb_ingress", "pb_egress_test", int(published.Outcomes))
 	if err != nil {
 		return nil, err
 	}
@@ -41,42 +36,16 @@ func (t *PublishedTarget) load(s published.State) error {
 	if err != nil {
 		return err
 	}
-	t.state, t.transit = s.Clone(), 0
+	t.program, t.state = t.node.program, s.Clone()
 	for i := range s.Objects {
 		if err := t.node.collection.Maps["pb_objects"].Put(uint32(i), t.node.object(&s.Objects[i])); err != nil {
 			return err
 		}
 	}
-	if err := t.use(t.node.collection.Programs["pb_ingress"]); err != nil {
+	if err := t.use(); err != nil {
 		return err
 	}
 	return t.node.outputs("pb_egress").Fill([]string{"near"})
-}
-
-// Step implements [baseline.Target].
-func (t *PublishedTarget) Step(p baseline.Packet) (sent []baseline.Packet, err error) {
-	err = t.do(func() error {
-		sent, err = t.give(p)
-		return err
-	})
-	return sent, err
-}
-
-func (t *PublishedTarget) give(p baseline.Packet) ([]baseline.Packet, error) {
-	before, err := t.node.Counts()
-	if err != nil {
-		return nil, err
-	}
-	programs := t.node.collection.Programs
-	sent, err := t.step(programs["pb_ingress"], programs["pb_egress_test"], p)
-	if err != nil {
-		return nil, err
-	}
-	after, err := t.node.Counts()
-	if before == after {
-		t.transit++
-	}
-	return sent, err
 }
 
 // State implements [baseline.Target].
@@ -104,21 +73,4 @@ func (t *PublishedTarget) State() (published.State, error) {
 		}
 	}
 	return s, nil
-}
-
-// drop closes the node that there is.
-func (t *PublishedTarget) drop() error {
-	if t.node == nil {
-		return nil
-	}
-	err := t.node.Close()
-	t.node = nil
-	return err
-}
-
-// Close implements [baseline.Target].
-func (t *PublishedTarget) Close() error {
-	err := t.drop()
-	t.close()
-	return err
 }
