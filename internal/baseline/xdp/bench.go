@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/baseline"
 	"github.com/netcraq/netcraq/internal/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/dataplane/xdp"
 )
 
 // What an XDP program returns.
@@ -34,45 +33,31 @@ var (
 	otherMAC = frame.MAC{2, 0, 0, 0, 0, 2}
 )
 
-// bench is a namespace of its own whose only device leads to all hosts. One thread works in it, on one CPU. It is what targets
+// bench is a namespace of its own whose device leads to all hosts. It is what targets
 // of both protocols have in common: a program in the kernel that is given one packet at a time.
 type bench struct {
 	ingress, egress string // names of programs; what makes copies of a multicast may be ""
 	outcomes        int    // that the program counts
 
-	ifindex int
+	bed     *xdp.Bed
+	ifindex int // of its near device
 	link    link.Link
-	work    chan func()
-	ended   chan struct{}
 
 	*program        // nil: none is loaded
 	transit  uint64 // packets that passed without being counted
 }
 
 func newBench(ingress, egress string, outcomes int) (*bench, error) {
-	b := &bench{ingress: ingress, egress: egress, outcomes: outcomes, work: make(chan func()), ended: make(chan struct{})}
-	made := make(chan error)
-	go func() {
-		defer close(b.ended)
-		runtime.LockOSThread() // never unlocked: the thread and the namespace end with the goroutine
-		made <- b.make()
-		for f := range b.work {
-			f()
-		}
-	}()
-	if err := <-made; err != nil {
-		b.end()
+	b := &bench{ingress: ingress, egress: egress, outcomes: outcomes}
+	var err error
+	if b.bed, err = xdp.NewBed(nodeMAC[:], b.reach); err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
-// do runs f on the bench's thread.
-func (b *bench) do(f func() error) error {
-	result := make(chan error)
-	b.work <- func() { result <- f() }
-	return <-result
-}
+// do runs f on the bed's thread.
+func (b *bench) do(f func() error) error { return b.bed.Do(f) }
 
 // Name implements [baseline.Target].
 func (b *bench) Name() string { return "the XDP program" }
@@ -80,7 +65,10 @@ func (b *bench) Name() string { return "the XDP program" }
 // Close implements [baseline.Target].
 func (b *bench) Close() error {
 	err := b.drop()
-	b.end()
+	if b.link != nil {
+		b.link.Close()
+	}
+	b.bed.Close()
 	return err
 }
 
@@ -91,54 +79,9 @@ func (b *bench) drop() error {
 	return err
 }
 
-func (b *bench) end() {
-	if b.link != nil {
-		b.link.Close()
-	}
-	close(b.work)
-	<-b.ended
-}
-
-func (b *bench) make() error {
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("making a network namespace: %w: run as root", err)
-	}
-	// A program and its egress program share memory of one CPU.
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return err
-	}
-	cpu := 0
-	for !set.IsSet(cpu) {
-		cpu++
-	}
-	set.Zero()
-	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return err
-	}
-	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "far"}
-	veth.Name, veth.HardwareAddr = "near", net.HardwareAddr(nodeMAC[:])
-	if err := netlink.LinkAdd(veth); err != nil {
-		return err
-	}
-	for _, name := range []string{"lo", "near", "far"} {
-		l, err := netlink.LinkByName(name)
-		if err != nil {
-			return err
-		}
-		if err := netlink.LinkSetUp(l); err != nil {
-			return err
-		}
-		if name == "near" {
-			b.ifindex = l.Attrs().Index
-		}
-	}
-	return b.reach()
-}
-
 // reach gives every host a neighbour entry, and the FIB permission to answer.
-func (b *bench) reach() error {
+func (b *bench) reach(near netlink.Link) error {
+	b.ifindex = near.Attrs().Index
 	all := net.IPNet{IP: net.IP{10, 88, 0, 0}, Mask: net.CIDRMask(16, 32)}
 	errs := []error{
 		os.WriteFile("/proc/sys/net/ipv4/conf/lo/forwarding", []byte("1"), 0),

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -33,9 +32,8 @@ type Machine struct {
 	*tables // nil before the first Reset
 
 	self    netip.AddrPort
-	work    chan func()
-	ended   chan struct{}
-	ifindex int
+	bed     *Bed
+	ifindex int            // of near
 	transit bool           // route messages to other nodes, which cases expect to pass
 	before  chain.Counters // counted before the last Reset
 	link    link.Link
@@ -55,72 +53,18 @@ func NewMachineAt(self netip.AddrPort) (*Machine, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("BPF needs privileges: run as root: %w", err)
 	}
-	m := &Machine{self: self, work: make(chan func()), ended: make(chan struct{})}
-	made := make(chan error)
-	go m.run(made)
-	if err := <-made; err != nil {
-		close(m.work)
+	m := &Machine{self: self}
+	var err error
+	if m.bed, err = NewBed(macOf(self.Addr().As4()), m.wire); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// run executes all work on one thread, in a namespace of its own and on one CPU: a program and its egress program share
-// per-CPU memory. The thread ends with the goroutine, and the namespace with it.
-func (m *Machine) run(made chan<- error) {
-	defer close(m.ended)
-	runtime.LockOSThread()
-	made <- m.enter()
-	for f := range m.work {
-		f()
-	}
-}
-
-func (m *Machine) enter() error {
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("making a network namespace: %w: run as root", err)
-	}
-	cpu := 0
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return err
-	}
-	for !set.IsSet(cpu) {
-		cpu++
-	}
-	set.Zero()
-	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return err
-	}
-	return m.wire()
-}
-
-// wire makes the veth with the node's address and a fixed link address for every neighbour.
-func (m *Machine) wire() error {
+// wire gives near the node's address, and every neighbour a fixed link address.
+func (m *Machine) wire(near netlink.Link) error {
 	me := m.self.Addr().As4()
-	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "far"}
-	veth.Name = "near"
-	veth.HardwareAddr = macOf(me)
-	if err := netlink.LinkAdd(veth); err != nil {
-		return fmt.Errorf("making a veth pair: %w", err)
-	}
-	for _, name := range []string{"lo", "near", "far"} {
-		l, err := netlink.LinkByName(name)
-		if err != nil {
-			return err
-		}
-		if err := netlink.LinkSetUp(l); err != nil {
-			return err
-		}
-		if name == "near" {
-			m.ifindex = l.Attrs().Index
-		}
-	}
-	near, err := netlink.LinkByIndex(m.ifindex)
-	if err != nil {
-		return err
-	}
+	m.ifindex = near.Attrs().Index
 	bits := conformance.Net.Bits()
 	address := &netlink.Addr{IPNet: &net.IPNet{IP: me[:], Mask: net.CIDRMask(bits, 32)}}
 	if err := netlink.AddrAdd(near, address); err != nil {
@@ -141,11 +85,7 @@ func (m *Machine) wire() error {
 func macOf(a [4]byte) net.HardwareAddr { return net.HardwareAddr{0x02, 0x00, a[0], a[1], a[2], a[3]} }
 
 // do runs f on the machine's thread.
-func (m *Machine) do(f func() error) error {
-	result := make(chan error)
-	m.work <- func() { result <- f() }
-	return <-result
-}
+func (m *Machine) do(f func() error) error { return m.bed.Do(f) }
 
 // Name implements [conformance.Target].
 func (m *Machine) Name() string { return "xdp" }
@@ -366,7 +306,6 @@ func (m *Machine) Close() error {
 		return nil
 	})
 	m.unload()
-	close(m.work)
-	<-m.ended
+	m.bed.Close()
 	return err
 }

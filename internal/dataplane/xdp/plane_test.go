@@ -31,7 +31,8 @@ func inNamespace(t testing.TB, f func() error) {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				return err
 			}
-			if err := (&Machine{self: conformance.Me}).wire(); err != nil {
+			me := &Machine{self: conformance.Me}
+			if err := makeNear(macOf(me.self.Addr().As4()), me.wire); err != nil {
 				return err
 			}
 			second := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "far2"}

@@ -1,0 +1,97 @@
+package xdp
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Bed is where programs are tried out: a thread in a network namespace of its own, on one CPU, because a program and its egress
+// program share per-CPU memory. Its devices are lo and a veth pair, near and far, all up.
+type Bed struct {
+	work  chan func()
+	ended chan struct{}
+}
+
+// NewBed makes a namespace, in which near has a link address, and has wire do what else it needs there. It needs root.
+func NewBed(mac net.HardwareAddr, wire func(near netlink.Link) error) (*Bed, error) {
+	b := &Bed{work: make(chan func()), ended: make(chan struct{})}
+	made := make(chan error)
+	go func() {
+		defer close(b.ended)
+		runtime.LockOSThread() // never unlocked: the thread and the namespace end with the goroutine
+		made <- enterBed(mac, wire)
+		for f := range b.work {
+			f()
+		}
+	}()
+	if err := <-made; err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Do runs f on the thread.
+func (b *Bed) Do(f func() error) error {
+	result := make(chan error)
+	b.work <- func() { result <- f() }
+	return <-result
+}
+
+// Close ends the thread, and the namespace with it.
+func (b *Bed) Close() {
+	close(b.work)
+	<-b.ended
+}
+
+func enterBed(mac net.HardwareAddr, wire func(near netlink.Link) error) error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("making a network namespace: %w: run as root", err)
+	}
+	if err := stayOnOneCPU(); err != nil {
+		return err
+	}
+	return makeNear(mac, wire)
+}
+
+// makeNear makes the devices of a bed in the calling thread's namespace.
+func makeNear(mac net.HardwareAddr, wire func(near netlink.Link) error) error {
+	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "far"}
+	veth.Name, veth.HardwareAddr = "near", mac
+	if err := netlink.LinkAdd(veth); err != nil {
+		return fmt.Errorf("making a veth pair: %w", err)
+	}
+	for _, name := range []string{loopback, "near", "far"} {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetUp(l); err != nil {
+			return err
+		}
+	}
+	near, err := netlink.LinkByName("near")
+	if err != nil {
+		return err
+	}
+	return wire(near)
+}
+
+// stayOnOneCPU binds the calling thread to the first CPU that it may use.
+func stayOnOneCPU() error {
+	cpu := 0
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return err
+	}
+	for !set.IsSet(cpu) {
+		cpu++
+	}
+	set.Zero()
+	set.Set(cpu)
+	return unix.SchedSetaffinity(0, &set)
+}
