@@ -20,6 +20,7 @@ type Client struct {
 	ids     atomic.Uint64 // the next request id, without its slot
 	bundles atomic.Uint64 // see Traffic
 	bundled atomic.Uint64
+	watches watches
 
 	bootTime func() time.Duration // see the function
 

@@ -34,7 +34,13 @@ var (
 )
 
 // LockedError says who holds a lock.
-type LockedError struct{ Name, Note string }
+type LockedError struct {
+	Name, Note string
+	// Alive: this client has seen the holder take or renew the lock since it first found it taken.
+	Alive bool
+	// Left is how long the holder has to stay silent from now on until the lock can be taken over.
+	Left time.Duration
+}
 
 func (e *LockedError) Error() string {
 	if e.Note == "" {
@@ -100,13 +106,15 @@ type Lock struct {
 	err      error
 }
 
-// Lock waits for a lock. If ctx ends before, the error says who held it.
+// Lock waits for a lock. If ctx ends before, the error says who held it. If ctx has no deadline and no node answers
+// within [Options].Timeout, or for ten times as long once the lock was found taken, it gives up too.
 func (c *Client) Lock(ctx context.Context, name string, o LockOptions) (*Lock, error) {
 	return c.acquire(ctx, name, o, true)
 }
 
-// TryLock takes a lock if nobody holds it, else the error is a LockedError. A lock whose holder is gone counts as held until
-// somebody who waited for it, with [Client.Lock], has taken it over.
+// TryLock takes a lock that is free, else the error is a LockedError. It does not wait. A holder that is gone is told from
+// one that lives by its silence, which the client measures from call to call: a call takes the lock over if the
+// holder's record has stayed the same for its whole time to live since an earlier call of the same client.
 func (c *Client) TryLock(ctx context.Context, name string, o LockOptions) (*Lock, error) {
 	return c.acquire(ctx, name, o, false)
 }
@@ -181,21 +189,23 @@ func (c *Client) acquire(ctx context.Context, name string, o LockOptions, wait b
 		return nil, err
 	}
 	l := &Lock{client: c, name: name, options: o, owner: randomOwner(), kept: make(chan struct{}), done: make(chan struct{})}
-	watch := watch{clock: c.bootTime}
+	watch := c.watches.begin(name, c.bootTime)
+	defer func() { c.watches.end(name, watch) }()
 	for {
 		found, err := c.lookAt(ctx, name)
 		if err == nil {
 			switch ripe := watch.ripe(&found); {
 			case ripe || found.record.Owner == l.owner: // ours: a try of unknown outcome that took effect
 				if err = l.take(ctx, found.version); err == nil {
+					watch.held = false
 					return l, nil
 				}
 			case !wait:
-				return nil, &LockedError{name, found.record.Note}
+				return nil, watch.locked(name)
 			}
 		}
-		if err != nil && !passing(err) {
-			return nil, err
+		if err != nil && (!passing(err) || watch.hopeless(ctx, err, c.options.Timeout)) {
+			return nil, watch.describe(name, err)
 		}
 		if !rest(ctx, watch.pause()) {
 			return nil, watch.describe(name, contextError(ctx.Err()))

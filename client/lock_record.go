@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -81,28 +82,70 @@ func (f *lockFound) whose() string {
 
 // watch is how long a record has stayed the same before the eyes of one who wants the lock.
 type watch struct {
-	clock   func() time.Duration
-	version uint64
-	since   time.Duration // boot time
-	ttl     time.Duration
-	looks   int
-	held    bool
-	note    string
+	clock  func() time.Duration
+	seen   lockFound     // the record that was found last
+	since  time.Duration // boot time
+	ttl    time.Duration
+	looks  int
+	held   bool
+	alive  bool          // the record has changed before our eyes
+	lost   time.Duration // boot time since which looks and tries to take it stay without an answer; 0: they don't
+	refuse error         // why the latest of them failed
 }
 
 // ripe reports whether the lock may be taken: it is free, or its record stayed the same for its whole time to live.
 func (w *watch) ripe(f *lockFound) bool {
 	now := w.clock()
 	w.looks++
-	w.held, w.note = f.record.Owner != "", f.record.Note
+	before, known := w.seen, w.held
+	w.seen, w.held = *f, f.record.Owner != ""
 	if !w.held {
 		return true
 	}
-	if f.version != w.version {
-		w.version, w.since, w.ttl = f.version, now, time.Duration(f.record.TTLms)*time.Millisecond
+	// The owner and the renewals too: the version of a key begins anew when its tombstone is forgotten.
+	if !known || *f != before {
+		w.since, w.ttl, w.alive = now, time.Duration(f.record.TTLms)*time.Millisecond, w.alive || known
+	}
+	if now-w.since >= w.ttl {
+		return true
+	}
+	w.lost, w.refuse = 0, nil
+	return false
+}
+
+// locked is the error of one who does not wait.
+func (w *watch) locked(name string) error {
+	return &LockedError{Name: name, Note: w.seen.record.Note, Alive: w.alive, Left: max(w.since+w.ttl-w.clock(), 0)}
+}
+
+// How many of a client's timeouts may pass without an answer before it gives a lock up: that was found taken; and in whose
+// record the client may stand already, after a write of unknown outcome, so that another look is worth it.
+const (
+	patience       = 10
+	patienceToTake = 3
+)
+
+// hopeless notes a failure, and reports whether to give up because the cluster has not answered for too long.
+func (w *watch) hopeless(ctx context.Context, err error, timeout time.Duration) bool {
+	w.refuse = err
+	if !errors.Is(err, ErrTimeout) || ctx.Err() != nil {
 		return false
 	}
-	return now-w.since >= w.ttl
+	now := w.clock()
+	if w.lost == 0 {
+		w.lost = now - timeout // when that look began
+	}
+	if _, limited := ctx.Deadline(); limited {
+		return false
+	}
+	rounds := time.Duration(1)
+	switch {
+	case w.held:
+		rounds = patience
+	case errors.Is(err, ErrOutcomeUnknown):
+		rounds = patienceToTake
+	}
+	return now-w.lost >= rounds*timeout
 }
 
 // Pauses between two looks at what others hold or have yet to do: the first is about a lock held shortly, the longest adds little to a
@@ -127,12 +170,56 @@ func (w *watch) pause() time.Duration {
 	return pause
 }
 
-// describe adds to the end of waiting who was waited for.
+// describe adds to the end of waiting who was waited for, or why the cluster could not be asked.
 func (w *watch) describe(name string, err error) error {
+	if w.refuse != nil && !errors.Is(err, w.refuse) {
+		err = fmt.Errorf("%w; before: %w", err, w.refuse)
+	}
 	if w.held {
-		return fmt.Errorf("%w; %w", &LockedError{name, w.note}, err)
+		return fmt.Errorf("%w; %w", w.locked(name), err)
+	}
+	if errors.Is(err, ErrNotLock) {
+		return err
 	}
 	return fmt.Errorf("lock %s: %w", quoteKey(name), err)
+}
+
+// maxWatches bounds what a client remembers of locks that it did not get.
+const maxWatches = 1024
+
+// watches remember the locks that a client found taken, so that [Client.TryLock] can tell holders that are gone.
+type watches struct {
+	mu     sync.Mutex
+	byName map[string]watch
+}
+
+// begin goes on with an earlier watch of the lock, if there is one.
+func (w *watches) begin(name string, clock func() time.Duration) *watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := w.byName[name]
+	found.clock, found.looks = clock, 0
+	return &found
+}
+
+// end keeps what was seen, or forgets a lock that is not known to be held by others.
+func (w *watches) end(name string, seen *watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !seen.held {
+		delete(w.byName, name)
+		return
+	}
+	if w.byName == nil {
+		w.byName = make(map[string]watch)
+	}
+	if _, known := w.byName[name]; !known && len(w.byName) >= maxWatches {
+		for other := range w.byName { // any: it is watched from the beginning next time
+			delete(w.byName, other)
+			break
+		}
+	}
+	w.byName[name] = *seen
 }
 
 // passing reports whether an operation that ended with this error may go well next time.

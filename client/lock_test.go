@@ -87,6 +87,85 @@ func TestLockExpires(t *testing.T) {
 	}
 }
 
+// TryLock takes the lock of a holder that is gone, once the client has seen its record unchanged for its time to live, and
+// never that of one that lives.
+func TestTryLockTakesOver(t *testing.T) {
+	nodes := startCluster(t, 1, 1)
+	gone, c, ctx := newClient(t, Options{Cluster: nodes.cluster}), newClient(t, Options{Cluster: nodes.cluster}), soon(t)
+	held, err := gone.Lock(ctx, "l", LockOptions{TTL: time.Second, Note: "gone"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func() (*Lock, *LockedError) {
+		t.Helper()
+		l, err := c.TryLock(ctx, "l", LockOptions{})
+		locked := new(LockedError)
+		if err != nil && !errors.As(err, &locked) {
+			t.Fatal(err)
+		}
+		return l, locked
+	}
+	var mu sync.Mutex
+	ahead := time.Duration(0)
+	c.bootTime = func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return bootTime() + ahead
+	}
+	if l, locked := try(); l != nil || locked.Note != "gone" || locked.Alive || locked.Left > time.Second || locked.Left <= 0 {
+		t.Fatalf("the first look: %+v", locked)
+	}
+	for {
+		if l, locked := try(); l != nil {
+			t.Fatal("the lock of a living holder was taken")
+		} else if locked.Alive {
+			break
+		}
+	}
+	gone.Close() // nothing of it gets through any more
+	<-held.Done()
+	try()
+	mu.Lock()
+	ahead = 2 * time.Second // of silence
+	mu.Unlock()
+	l, locked := try()
+	if l == nil || l.Token() <= held.Token() {
+		t.Fatalf("the lock of a holder that is gone: %+v", locked)
+	}
+	if err := l.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+	if len(c.watches.byName) != 0 {
+		t.Errorf("%d locks are remembered", len(c.watches.byName))
+	}
+}
+
+// Who wants a lock of a cluster that does not answer is told so: at once, or as long as the deadline allows.
+func TestLockOutOfReach(t *testing.T) {
+	nodes := startCluster(t, 1, 1)
+	c := newClient(t, Options{Cluster: nodes.cluster, Timeout: 50 * time.Millisecond})
+	if _, err := c.Lock(soon(t), "held", LockOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.TryLock(soon(t), "held", LockOptions{}); !errors.Is(err, ErrLocked) {
+		t.Fatal(err)
+	}
+	for _, p := range nodes.planes {
+		p.Close()
+	}
+	for _, name := range []string{"free", "held"} {
+		_, err := c.Lock(context.Background(), name, LockOptions{})
+		if !errors.Is(err, ErrTimeout) || errors.Is(err, ErrLocked) != (name == "held") {
+			t.Errorf("%s: %v", name, err)
+		}
+		short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := c.Lock(short, name, LockOptions{}); !errors.Is(err, ErrTimeout) {
+			t.Errorf("%s, with a deadline: %v", name, err)
+		}
+	}
+}
+
 // A holder that is renewed keeps its lock for many times its time to live.
 func TestLockIsRenewed(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"time"
@@ -39,6 +40,9 @@ The lock is renewed while the command runs. If that fails for too long, or the c
 SIGTERM, and SIGKILL before another one can get the lock. So it does if this process is killed; processes that
 the command started itself get the signals only where standard input is no terminal. Signals to this process are passed on.
 
+With --try nothing waits for a holder that lives. Holders renew their locks, so that one that lives is noticed within a third
+of its lock's time to live. One that stays silent for the whole time is gone, and the command gets its lock.
+
 Exit status: that of the command, 128 more than the signal's number if one ended it; 1 error, 2 wrong usage, 6 the lock is
 taken, 7 the lock was lost.`,
 		Example: "  netcraq lock backup -- pg_dump --file=backup.sql\n  netcraq lock deploy --try -- make deploy\n  netcraq lock cron --wait 10s --ttl 30s -- sh -c 'echo token $" + tokenVariable + "'",
@@ -50,8 +54,8 @@ taken, 7 the lock was lost.`,
 	f := cmd.Flags()
 	flags.cluster.add(f)
 	f.DurationVar(&flags.ttl, "ttl", client.DefaultLockTTL, "time after which others may take the lock from a holder that is gone")
-	f.DurationVar(&flags.wait, "wait", 0, "give up waiting for the lock after this time (default: never)")
-	f.BoolVar(&flags.try, "try", false, "don't wait: give up at once if the lock is taken")
+	f.DurationVar(&flags.wait, "wait", 0, "give up waiting for the lock after this time (default: never, while the cluster answers)")
+	f.BoolVar(&flags.try, "try", false, "give up if the lock is taken by a holder that lives")
 	return cmd
 }
 
@@ -71,7 +75,7 @@ func runLock(ctx context.Context, cmd *cobra.Command, flags *lockFlags, name str
 		return err
 	}
 	defer c.Close()
-	l, err := flags.acquire(ctx, c.Client, name)
+	l, err := flags.acquire(ctx, c.Client, name, cmd.ErrOrStderr())
 	if err != nil {
 		return lockStatus(err)
 	}
@@ -92,10 +96,10 @@ func runLock(ctx context.Context, cmd *cobra.Command, flags *lockFlags, name str
 	return nil
 }
 
-func (f *lockFlags) acquire(ctx context.Context, c *client.Client, name string) (*client.Lock, error) {
+func (f *lockFlags) acquire(ctx context.Context, c *client.Client, name string, log io.Writer) (*client.Lock, error) {
 	o := client.LockOptions{TTL: f.ttl, Grace: f.ttl / 5, Note: holderNote()}
 	if f.try {
-		return c.TryLock(ctx, name, o)
+		return tryLock(ctx, c, name, o, log)
 	}
 	if f.wait > 0 {
 		var cancel context.CancelFunc
@@ -103,6 +107,33 @@ func (f *lockFlags) acquire(ctx context.Context, c *client.Client, name string) 
 		defer cancel()
 	}
 	return c.Lock(ctx, name, o)
+}
+
+// Of a lock that is taken: how often to look whether its holder lives, and after which time to say that this is awaited.
+const (
+	lookForLife = 50 * time.Millisecond
+	sayAfter    = time.Second
+)
+
+// tryLock takes a lock that is free or whose holder is gone.
+func tryLock(ctx context.Context, c *client.Client, name string, o client.LockOptions, log io.Writer) (*client.Lock, error) {
+	began, said := time.Now(), false
+	for {
+		l, err := c.TryLock(ctx, name, o)
+		locked := new(client.LockedError)
+		if !errors.As(err, &locked) || locked.Alive {
+			return l, err
+		}
+		if !said && time.Since(began) > sayAfter {
+			said = true
+			fmt.Fprintf(log, "netcraq: %v: it gets %v more to show that it lives\n", err, locked.Left.Round(time.Second/10))
+		}
+		select {
+		case <-time.After(min(lookForLife, locked.Left)):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // holderNote says who holds the lock: whoever finds it taken can look there.

@@ -84,6 +84,36 @@ func TestLockCommand(t *testing.T) {
 	}
 }
 
+// A dead holder's lock goes to the next that tries, after its time to live; a cluster out of reach is an error at once.
+func TestLockCommandOfTheDead(t *testing.T) {
+	path := startChain(t)
+	t.Setenv(topology.PathVariable, path)
+	cluster, err := client.LoadCluster(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(client.Options{Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Lock(t.Context(), "l", client.LockOptions{TTL: 1500 * time.Millisecond, Note: "the dead"}); err != nil {
+		t.Fatal(err)
+	}
+	c.Close() // its process is gone
+	_, errs, err := lockCommand(t.Context(), "l", "--try", "--", "true")
+	if err != nil || !strings.Contains(errs, "held by the dead") {
+		t.Errorf("%v, %s", err, errs)
+	}
+	nowhere := filepath.Join(t.TempDir(), "cluster.yaml")
+	file := "epoch: 1\nshards: 1\nnodes: [{name: n1, addr: 127.66.9.9:1}]\nchains: [[n1]]\n"
+	if err := os.WriteFile(nowhere, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := lockCommand(t.Context(), "l", "--cluster", nowhere, "--", "true"); !errors.Is(err, client.ErrTimeout) {
+		t.Errorf("a cluster out of reach: %v", err)
+	}
+}
+
 // splitLine splits a command line at blanks outside single quotes.
 func splitLine(line string) (args []string) {
 	for i, part := range strings.Split(line, "'") {
