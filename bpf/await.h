@@ -22,13 +22,13 @@ static __always_inline void await_locked(struct nq_work *w, struct nq_object *o)
 {
 	__u16 now = now_ns() >> NQ_MARK_SHIFT;
 	__u32 version = (__u32)o->version << NQ_MARK_SHIFT;
-	__u32 mark = o->busy_mark;
+	__u32 mark = o->mark;
 	int again = mark >> NQ_MARK_SHIFT == version >> NQ_MARK_SHIFT;
 	__u16 since = now - (__u16)mark;
 
 	if (again && (__u32)since << NQ_MARK_SHIFT < nq_await_ns)
 		return;
-	o->busy_mark = version | now;
+	o->mark = version | now;
 	if (again)
 		bpf_ringbuf_output(&nq_awaited, &w->in.base.key_hi, 2 * sizeof(w->in.base.key_hi), 0);
 }

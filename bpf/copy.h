@@ -32,6 +32,8 @@ struct nq_record {
 	__u16 value_bytes;
 	__u8 tombstone;
 	__u8 state; /* what nq_export says; of NQ_RECORD_* */
+	__u32 epoch; /* in which it became clean; 0: it is dirty */
+	__u32 reserved;
 };
 
 struct nq_lane_record {
@@ -65,6 +67,7 @@ static __always_inline void export_object(struct copying *c, struct nq_record *r
 		r->value_sum = o->value_sum;
 		r->value_bytes = n;
 		r->tombstone = o->tombstone;
+		r->epoch = r->version == r->committed ? o->mark : 0;
 		if (n && bpf_xdp_store_bytes(c->ctx, c->at + sizeof(*r), (void *)o->value, n))
 			return;
 		load_fence();
@@ -106,8 +109,7 @@ static __always_inline void import_locked(struct copying *c, const struct nq_rec
 		o->tombstone = r->tombstone;
 		o->version = r->version;
 	}
-	if (r->committed > o->committed)
-		o->committed = r->committed;
+	commit_locked(o, r->committed, r->epoch);
 }
 
 static long import_next(__u32 i, struct copying *c)

@@ -65,7 +65,7 @@ static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, st
 	record_plain(p, w, lane, seq, version);
 	count(p->op, NQ_OUTCOME_ORDERED);
 	if (is_tail(p->c)) {
-		o->committed = version;
+		commit_locked(o, version, p->c->epoch);
 		return reply_plain(p, w, NQ_STATUS_OK, version);
 	}
 	follow_on(p, w, NQ_OP_UPDATE);
@@ -152,7 +152,7 @@ static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, s
 		seal_chain(p, w, p->value_bytes);
 		return WAY_AFTER;
 	}
-	o->committed = o->version;
+	commit_locked(o, o->version, p->c->epoch);
 	follow_on(p, w, NQ_OP_RELAY);
 	seal_chain(p, w, 0);
 	return WAY_BEFORE;
@@ -192,7 +192,7 @@ static __always_inline enum way update_plain(struct plain *p, __u32 *w)
 static __always_inline enum way relay_plain(struct plain *p, __u32 *w)
 {
 	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION));
-	__u32 outcome = acknowledge(w + WORD_KEY, version);
+	__u32 outcome = acknowledge(w + WORD_KEY, version, p->c->epoch);
 
 	count(p->op, outcome);
 	if (outcome == NQ_OUTCOME_AHEAD || outcome == NQ_OUTCOME_CONTENDED)

@@ -132,6 +132,16 @@ static __always_inline int drop(__u8 op, __u32 outcome)
 	return XDP_DROP;
 }
 
+/* Raises the committed version, in a configuration of some epoch. The object is locked. */
+static __always_inline void commit_locked(struct nq_object *o, __u64 version, __u32 epoch)
+{
+	if (version <= o->committed)
+		return;
+	if (version == o->version)
+		o->mark = epoch;
+	o->committed = version;
+}
+
 static __always_inline struct nq_object *new_object(const void *key)
 {
 	__u32 zero = 0;

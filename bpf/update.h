@@ -22,7 +22,7 @@ static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struc
 	count(w->op, outcome);
 	if (!w->is_tail)
 		return send_update(ctx, w, c, o, VALUE_PACKET);
-	o->committed = o->version;
+	commit_locked(o, o->version, c->epoch);
 	return commit_in_chain(ctx, w, c, o);
 }
 
@@ -57,7 +57,7 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 }
 
 /* W8: what an ACK of version does to the object; an outcome. */
-static __always_inline __u32 acknowledge(const void *key, __u64 version)
+static __always_inline __u32 acknowledge(const void *key, __u64 version, __u32 epoch)
 {
 	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, key);
 	__u32 outcome = NQ_OUTCOME_STALE;
@@ -67,12 +67,12 @@ static __always_inline __u32 acknowledge(const void *key, __u64 version)
 	if (!lock(&o->seq))
 		return NQ_OUTCOME_CONTENDED;
 	if (nq_without & NQ_RULE_W8) {
-		o->committed = o->version;
+		commit_locked(o, o->version, epoch);
 		outcome = NQ_OUTCOME_ACKED;
 	} else if (version > o->version) {
 		outcome = NQ_OUTCOME_AHEAD;
 	} else if (version > o->committed) {
-		o->committed = version;
+		commit_locked(o, version, epoch);
 		outcome = NQ_OUTCOME_ACKED;
 	}
 	unlock(&o->seq);
@@ -84,7 +84,7 @@ static __noinline int relay(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 {
 	struct nq_member *to = &c->members[(c->self - 1) & (NQ_MAX_CHAIN - 1)];
 	__u64 version = bpf_be64_to_cpu(w->in.chain.version);
-	__u32 outcome = acknowledge(&w->in.base.key_hi, version);
+	__u32 outcome = acknowledge(&w->in.base.key_hi, version, c->epoch);
 	__be32 addr = to->addr;
 	__be16 port = to->port;
 
@@ -117,7 +117,8 @@ static __noinline int probe(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 	if (o) {
 		if (!lock(&o->seq))
 			return drop(w->op, NQ_OUTCOME_CONTENDED);
-		committed = o->committed = o->version;
+		committed = o->version;
+		commit_locked(o, committed, c->epoch);
 		unlock(&o->seq);
 	}
 	count(w->op, NQ_OUTCOME_PROBED);
@@ -162,7 +163,7 @@ static __noinline int from_chain(struct xdp_md *ctx, struct nq_work *w, struct n
 	case NQ_OP_ACK:
 		if (w->is_tail || !is_from(w, &c->members[last]))
 			return drop(w->op, NQ_OUTCOME_STRANGER);
-		outcome = acknowledge(&w->in.base.key_hi, bpf_be64_to_cpu(w->in_short.version.version));
+		outcome = acknowledge(&w->in.base.key_hi, bpf_be64_to_cpu(w->in_short.version.version), c->epoch);
 		return drop(w->op, outcome);
 	case NQ_OP_RELAY:
 		if (w->is_tail || !is_from(w, &c->members[after]))

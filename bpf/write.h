@@ -109,7 +109,7 @@ static __always_inline int hand_locked(struct xdp_md *ctx, struct nq_work *w, st
 {
 	if (!w->is_tail)
 		return send_update(ctx, w, c, o, source);
-	o->committed = o->version;
+	commit_locked(o, o->version, c->epoch);
 	if (w->client_op == NQ_OP_ADD)
 		return answer_counter(ctx, w, w->number, bpf_htonl(c->epoch));
 	return answer(ctx, w, NQ_STATUS_OK, w->number, bpf_htonl(c->epoch));

@@ -12,6 +12,7 @@ import (
 type Object struct {
 	Version   uint64 // newest applied
 	Committed uint64 // newest known committed
+	Epoch     uint32 // of the configuration in which it became clean, here or where it was copied from; 0 while it is dirty
 	Tombstone bool
 	Value     []byte
 	Reads     uint64 // answered from this copy
@@ -20,6 +21,16 @@ type Object struct {
 
 // Clean reports whether no write of the object is under way, as far as this node knows.
 func (o *Object) Clean() bool { return o.Version == o.Committed }
+
+// commit raises the committed version, in a configuration of some epoch.
+func (o *Object) commit(version uint64, epoch uint32) {
+	if version <= o.Committed {
+		return
+	}
+	if o.Committed = version; o.Clean() {
+		o.Epoch = epoch
+	}
+}
 
 // absent reports whether a reader finds nothing.
 func (o *Object) absent() bool { return o.Version == 0 || o.Tombstone }
@@ -185,7 +196,7 @@ func (n *Node) MergeObject(k wire.Key, o Object) bool {
 	if o.Version > object.Version {
 		object.set(o.Version, o.Value, o.Tombstone)
 	}
-	object.Committed = max(object.Committed, o.Committed)
+	object.commit(o.Committed, o.Epoch)
 	return true
 }
 
@@ -241,7 +252,7 @@ func (s *shard) apply(o *Object, version uint64, value []byte, tombstone bool) {
 }
 
 func (o *Object) set(version uint64, value []byte, tombstone bool) {
-	o.Version = version
+	o.Version, o.Epoch = version, 0
 	o.Value = append(o.Value[:0], value...)
 	o.Tombstone = tombstone
 }

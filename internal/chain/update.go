@@ -38,12 +38,12 @@ func (r *request) ack() wire.Outcome {
 	case object == nil:
 		return wire.OutcomeAhead
 	case r.without&W8 != 0:
-		object.Committed = object.Version
+		object.commit(object.Version, r.shard.config.Epoch)
 		return wire.OutcomeAcked
 	case r.message.Version > object.Version:
 		return wire.OutcomeAhead
 	case r.message.Version > object.Committed:
-		object.Committed = r.message.Version
+		object.commit(r.message.Version, r.shard.config.Epoch)
 		return wire.OutcomeAcked
 	}
 	return wire.OutcomeStale
@@ -71,7 +71,7 @@ func (r *request) probe() wire.Outcome {
 	}
 	committed := uint64(0)
 	if object := r.node.objects[r.message.Key]; object != nil {
-		object.Committed = object.Version
+		object.commit(object.Version, r.shard.config.Epoch)
 		committed = object.Committed
 	}
 	r.sendAck(r.from, committed)

@@ -178,7 +178,7 @@ func (r *request) hand(object *Object, version uint64, value []byte) {
 // commit is W7: the tail answers the client and tells the others. version is that of the write answered, which may be
 // older than the object's.
 func (r *request) commit(object *Object, version uint64, value []byte) {
-	object.Committed = object.Version
+	object.commit(object.Version, r.shard.config.Epoch)
 	if r.op != wire.OpAdd {
 		value = nil
 	}

@@ -126,6 +126,7 @@ func (c *Case) showObject(k wire.Key, o *chain.Object) string {
 	var l line
 	l.word("object " + c.keys.name(k))
 	l.word(fmt.Sprintf("version=%d committed=%d", o.Version, o.Committed))
+	l.number("epoch", uint64(o.Epoch))
 	if o.Tombstone {
 		l.word("tombstone")
 	}
@@ -193,6 +194,6 @@ func showCount(c chain.Counter, n uint64) string {
 }
 
 func sameObject(a, b *chain.Object) bool {
-	return a.Version == b.Version && a.Committed == b.Committed && a.Tombstone == b.Tombstone &&
+	return a.Version == b.Version && a.Committed == b.Committed && a.Epoch == b.Epoch && a.Tombstone == b.Tombstone &&
 		a.Reads == b.Reads && a.Writes == b.Writes && bytes.Equal(a.Value, b.Value)
 }

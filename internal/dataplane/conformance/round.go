@@ -114,6 +114,9 @@ func (r *round) object(key wire.Key) chain.Object {
 	if r.chance(40) {
 		o.Committed = r.rng.Uint64N(o.Version + 1)
 	}
+	if o.Clean() {
+		o.Epoch = r.rng.Uint32N(3)
+	}
 	if o.Tombstone = r.chance(20); !o.Tombstone {
 		o.Value = r.value(r.options.CellBytes)
 	}

@@ -94,6 +94,7 @@ func (c *Case) addObject(w *words) {
 		Value:     w.value(),
 	}
 	o.Committed = w.number("committed", 64, o.Version)
+	o.Epoch = uint32(w.number("epoch", 32, 0))
 	c.State.Objects[key] = o
 }
 

@@ -17,7 +17,7 @@ const (
 	batchBytes  = 3072
 	batchHeader = 16 // of nqBatch
 
-	objectRecordBytes = 56 // of nqRecord
+	objectRecordBytes = 64 // of nqRecord
 	laneRecordBytes   = 64 // of nqLaneRecord
 )
 
@@ -81,7 +81,8 @@ func decodeRecord(record []byte) (state int, o chain.Object, err error) {
 		return 0, o, err
 	}
 	o = chain.Object{
-		Version: h.Version, Committed: h.Committed, Tombstone: h.Tombstone != 0, Reads: h.Reads, Writes: h.Writes,
+		Version: h.Version, Committed: h.Committed, Epoch: h.Epoch, Tombstone: h.Tombstone != 0,
+		Reads: h.Reads, Writes: h.Writes,
 	}
 	o.Value = append(o.Value, record[objectRecordBytes:][:h.ValueBytes]...)
 	return int(h.State), o, nil
@@ -89,7 +90,7 @@ func decodeRecord(record []byte) (state int, o chain.Object, err error) {
 
 func encodeRecord(record []byte, k wire.Key, o *chain.Object) error {
 	h := nqRecord{
-		Key: keyBytes(k), Version: o.Version, Committed: o.Committed,
+		Key: keyBytes(k), Version: o.Version, Committed: o.Committed, Epoch: o.Epoch,
 		ValueSum: valueSum(o.Value), ValueBytes: uint16(len(o.Value)), Tombstone: flag(o.Tombstone),
 	}
 	if _, err := binary.Encode(record, native, &h); err != nil {

@@ -17,7 +17,7 @@ const identityPin = "identity"
 
 // tableVersion is the meaning of the pinned tables. A change after which an older or newer program could not go on with
 // them counts it up; any other change of the program leaves it, so that a node can be upgraded under load.
-const tableVersion = 3
+const tableVersion = 4
 
 // identity is what the programs that follow each other on one set of pinned tables must have in common. The sizes of
 // tables are not here: the kernel knows them.

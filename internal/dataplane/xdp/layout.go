@@ -46,7 +46,7 @@ type nqObject struct {
 	Reads      uint64
 	Writes     uint64
 	ValueSum   uint32
-	BusyMark   uint32
+	Mark       uint32
 }
 
 type nqLaneKey struct {
@@ -89,6 +89,8 @@ type nqRecord struct {
 	ValueBytes uint16
 	Tombstone  uint8
 	State      uint8
+	Epoch      uint32
+	Reserved   uint32
 }
 
 type nqLaneRecord struct {
@@ -227,6 +229,9 @@ func decodeObject(entry []byte) (nqObject, chain.Object, error) {
 	o := chain.Object{
 		Version: h.Version, Committed: h.Committed, Tombstone: h.Tombstone != 0, Reads: h.Reads, Writes: h.Writes,
 	}
+	if o.Clean() {
+		o.Epoch = h.Mark
+	}
 	o.Value = append(o.Value, entry[objectBytes:objectBytes+min(int(h.ValueBytes), len(entry)-objectBytes)]...)
 	return h, o, nil
 }
@@ -235,7 +240,7 @@ func decodeObject(entry []byte) (nqObject, chain.Object, error) {
 func encodeObject(o chain.Object, bytes int) ([]byte, error) {
 	h := nqObject{
 		ValueBytes: uint16(len(o.Value)), Version: o.Version, Committed: o.Committed, Reads: o.Reads, Writes: o.Writes,
-		ValueSum: valueSum(o.Value),
+		ValueSum: valueSum(o.Value), Mark: o.Epoch,
 	}
 	if o.Tombstone {
 		h.Tombstone = 1
