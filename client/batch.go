@@ -27,7 +27,7 @@ func (c *Client) Do(ctx context.Context, ops []Op) []Outcome {
 		}
 		return b.outcomes
 	}
-	p.submit(ctx, ops, b)
+	p.submit(ctx, ops, c.observeAll(ctx, ops, b))
 	p.send()
 	<-b.done
 	return b.outcomes
@@ -50,7 +50,8 @@ func (c *Client) Start(ctx context.Context, op Op, ended func(Result, error)) {
 		ended(Result{}, err)
 		return
 	}
-	p.submit(ctx, []Op{op}, callback(ended))
+	ops := []Op{op}
+	p.submit(ctx, ops, c.observeAll(ctx, ops, callback(ended)))
 	wake(p.toSend)
 }
 

@@ -89,6 +89,16 @@ func listen(o *Options) (*net.UDPConn, error) {
 // run does one operation: on a socket of its own while there are few, which is soonest done; else in the pipeline, where those of one moment
 // share datagrams and system calls.
 func (c *Client) run(ctx context.Context, op *Op) (Result, error) {
+	if c.options.Observe == nil {
+		return c.runUnobserved(ctx, op)
+	}
+	ended := c.observeOne(ctx, op)
+	r, err := c.runUnobserved(ctx, op)
+	ended(r, err)
+	return r, err
+}
+
+func (c *Client) runUnobserved(ctx context.Context, op *Op) (Result, error) {
 	defer c.sockets.running.Add(-1)
 	if c.sockets.running.Add(1) > c.sockets.most {
 		return c.runShared(ctx, op)

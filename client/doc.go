@@ -27,4 +27,9 @@
 //
 // [Client.Lock] is a lock with a fencing token and a time to live, [Client.Campaign] an election of a leader,
 // [Client.Barrier] lets parties wait for each other, [Client.Counter] counts, and [Client.Sequencer] hands out numbers.
+//
+// # Around it
+//
+// Package client/connect opens the cluster that flags or the NETCRAQ_* environment name, as the commands do; client/follow
+// follows a cluster with controllers; client/telemetry makes OpenTelemetry spans and metrics of [Options].Observe.
 package client

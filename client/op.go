@@ -44,6 +44,12 @@ func PutHashedOp(key wire.Key, value []byte) Op {
 	return Op{Key: key.String(), kind: wire.OpPut, value: value, hash: &key}
 }
 
+// Kind is what the operation does.
+func (o *Op) Kind() wire.Op { return o.kind }
+
+// Name is that of the client's method for it, in lower case.
+func (o *Op) Name() string { return opName(o.kind) }
+
 // wireKey is the key as it travels.
 func (o *Op) wireKey() (wire.Key, error) {
 	if o.hash != nil {

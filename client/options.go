@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -35,7 +36,14 @@ type Options struct {
 	Window int
 	// Local is the address to send from; unset: the kernel chooses.
 	Local netip.Addr
+	// Observe is called when an operation begins, before its first attempt, with the caller's context; what it returns, if not nil, is
+	// called once when the operation has ended. Neither waits: the end of operations of Do and Start is told on a goroutine that
+	// serves others. Package client/telemetry makes spans and metrics of them.
+	Observe Observer
 }
+
+// Observer is told of operations; see [Options]. The operation must not be changed.
+type Observer func(ctx context.Context, op *Op) (ended func(Result, error))
 
 // maxWindow keeps the number of an operation's slot in 16 bits of its request ids.
 const maxWindow = 1 << 15

@@ -12,9 +12,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/security"
 	"github.com/netcraq/netcraq/internal/topology"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -24,11 +24,14 @@ const maxMapBytes = 64 << 20
 
 // Options say where to learn the map. Addrs is needed.
 type Options struct {
-	// Addrs are TCP addresses of controllers or of nodes' agents. The rest become known with the first map.
+	// Addrs are TCP addresses of controllers or of nodes' agents, with a port unless it is that of controllers. The rest
+	// become known with the first map.
 	Addrs []string
 	// Cluster is the cluster's name; empty: that of the first map.
 	Cluster string
-	// Dial replaces the options of connections, such as their credentials.
+	// Identity is the certificate to show; nil: connections are open.
+	Identity *Identity
+	// Dial adds options of connections.
 	Dial []grpc.DialOption
 }
 
@@ -52,10 +55,35 @@ type Follower struct {
 	closed   bool
 }
 
-// Open returns when the first map is there, or with an error when ctx ends before.
+// Identity is a certificate and its role. LoadIdentity reads it.
+type Identity = security.Identity
+
+// LoadIdentity reads an identity from a directory that `netcraq certs make` has made; an empty name is no identity. A
+// certificate that is replaced later, by one that is valid longer, is used for the next connection.
+func LoadIdentity(dir string) (*Identity, error) { return security.Load(dir) }
+
+// openWithin bounds Open where its context has no deadline.
+const openWithin = 5 * time.Second
+
+// Open returns when the first map is there. It fails at once where waiting is of no use: an address that is none, or
+// sources that all refuse the caller or are of another cluster. Else it tries until ctx ends, or for five seconds if ctx has no
+// deadline.
 func Open(ctx context.Context, o Options) (*Follower, error) {
 	if len(o.Addrs) == 0 {
 		return nil, errors.New("follow: the address of a controller is needed")
+	}
+	addrs := make([]string, len(o.Addrs))
+	for i, given := range o.Addrs {
+		var err error
+		if addrs[i], err = topology.ControllerAddr(given); err != nil {
+			return nil, fmt.Errorf("follow: %w", err)
+		}
+	}
+	o.Addrs = addrs
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, openWithin)
+		defer cancel()
 	}
 	f := &Follower{
 		options: o, doubt: make(chan struct{}, 1), watchers: make(map[int]func(*topology.Map)),
@@ -71,7 +99,7 @@ func Open(ctx context.Context, o Options) (*Follower, error) {
 			}
 			return f, nil
 		}
-		if !pause(ctx, retryAfter) {
+		if f.refused() || !pause(ctx, retryAfter) {
 			err := f.firstError(ctx)
 			f.Close()
 			return nil, err
@@ -154,10 +182,12 @@ func (f *Follower) ours(m *topology.Map) error {
 		want = before.Cluster
 	}
 	if want != "" && m.Cluster != want {
-		return fmt.Errorf("it belongs to cluster %q, not to %q", m.Cluster, want)
+		return fmt.Errorf("%w %q, not to %q", errOtherCluster, m.Cluster, want)
 	}
 	return nil
 }
+
+var errOtherCluster = errors.New("it belongs to cluster")
 
 // version of the newest map; 0: none yet.
 func (f *Follower) version() uint64 {
@@ -178,7 +208,7 @@ func (f *Follower) conn(addr string) (*grpc.ClientConn, error) {
 		return conn, nil
 	}
 	options := append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		f.options.Identity.DialOption(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMapBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: retryAfter, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -215,10 +216,12 @@ func TestOtherCluster(t *testing.T) {
 	one.server.Stop()
 	third.set(mapOf(3))
 	await(t, heard, 3)
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
+	ctx := soon(t)
 	if _, err := Open(ctx, Options{Addrs: []string{other.addr}, Cluster: "c"}); err == nil || !strings.Contains(err.Error(), `cluster "d"`) {
 		t.Error(err)
+	}
+	if ctx.Err() != nil {
+		t.Error("it tried on")
 	}
 }
 
@@ -232,5 +235,29 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 	if _, err := Open(ctx, Options{}); err == nil {
 		t.Fatal("a follower of nobody")
+	}
+}
+
+// Addresses are given as on the command line, and one that is none is an error at once.
+func TestAddresses(t *testing.T) {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.66.4.9", strconv.Itoa(topology.ControllerPort)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &source{server: grpc.NewServer(), newest: mapOf(1), changed: make(chan struct{})}
+	controllerv1.RegisterControllerServer(s.server, s)
+	go s.server.Serve(listener)
+	t.Cleanup(s.server.Stop)
+	if m := open(t, "127.66.4.9").Map(); m.Version != 1 {
+		t.Errorf("%+v", m)
+	}
+	ctx := soon(t)
+	for _, wrong := range []string{"", ":4413", "127.66.4.9:port", "127.66.4.9:0", "a,b", "http://127.66.4.9"} {
+		if _, err := Open(ctx, Options{Addrs: []string{wrong}}); err == nil || !strings.Contains(err.Error(), "not a host and port") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+	if ctx.Err() != nil {
+		t.Error("it tried on")
 	}
 }

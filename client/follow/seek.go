@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -130,6 +131,23 @@ func (f *Follower) addresses(except string) []string {
 	return all
 }
 
+// refused reports whether every source has given a reason that time does not change.
+func (f *Follower) refused() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, addr := range f.options.Addrs {
+		err := f.failures[addr]
+		switch status.Code(err) {
+		case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
+		default:
+			if !errors.Is(err, errOtherCluster) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // firstError says why there is no map.
 func (f *Follower) firstError(ctx context.Context) error {
 	f.mu.Lock()
@@ -142,11 +160,14 @@ func (f *Follower) firstError(ctx context.Context) error {
 		}
 		reasons = append(reasons, addr+": "+reason)
 	}
-	cause := ctx.Err()
-	if errors.Is(cause, context.DeadlineExceeded) {
+	switch cause := ctx.Err(); {
+	case cause == nil:
+		return fmt.Errorf("no map of the cluster from any controller or node (%s)", strings.Join(reasons, "; "))
+	case errors.Is(cause, context.DeadlineExceeded):
 		return fmt.Errorf("no map of the cluster from any controller or node in time (%s): %w", strings.Join(reasons, "; "), cause)
+	default:
+		return cause
 	}
-	return cause
 }
 
 // pause waits and reports whether ctx goes on.

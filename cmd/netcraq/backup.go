@@ -10,6 +10,7 @@ import (
 
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/client/connect"
 	"github.com/netcraq/netcraq/internal/agent"
 	"github.com/netcraq/netcraq/internal/snapshot"
 )
@@ -28,7 +29,7 @@ func (f *snapshotFlags) add(cmd *cobra.Command) {
 }
 
 // connect makes a client with a window that suits many operations.
-func (f *snapshotFlags) connect(ctx context.Context) (*connection, error) {
+func (f *snapshotFlags) connect(ctx context.Context) (*connect.Client, error) {
 	if f.timeout <= 0 {
 		return nil, usageError(fmt.Errorf("--timeout must be positive, not %v", f.timeout))
 	}

@@ -192,7 +192,7 @@ func (flags *controllerFlags) addresses() (map[string]string, error) {
 
 // reachable completes the address of a controller, and checks that it can be that of one machine.
 func reachable(address string) (string, error) {
-	address, err := withPort(address)
+	address, err := topology.ControllerAddr(address)
 	if err != nil {
 		return "", err
 	}

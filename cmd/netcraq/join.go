@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
@@ -58,7 +55,7 @@ func (f *joinFlags) check(flags *nodeFlags) error {
 func (f *joinFlags) resolve(ctx context.Context, log *slog.Logger, flags *nodeFlags, api string, dial grpc.DialOption) (*agent.Join, error) {
 	join := &agent.Join{DialOptions: []grpc.DialOption{dial}, Labels: f.labels, Capacity: f.capacity, CopyKiBs: f.copyKiBs, Identity: agent.NewIdentity()}
 	for _, address := range f.controllers {
-		address, err := withPort(address)
+		address, err := topology.ControllerAddr(address)
 		if err != nil {
 			return nil, usageError(fmt.Errorf("--join: %w", err))
 		}
@@ -90,18 +87,6 @@ func recall(pin string) (*agent.Identity, error) {
 		return nil, fmt.Errorf("%w; `netcraq node --remove --pin %s` ends that node", err, pin)
 	}
 	return &id, nil
-}
-
-// withPort adds the port of controllers to an address that has none.
-func withPort(address string) (string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		host, port = strings.Trim(address, "[]"), strconv.Itoa(topology.ControllerPort)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
-		return "", fmt.Errorf("%q is not a host and port, such as 192.0.2.1:%d", address, topology.ControllerPort)
-	}
-	return net.JoinHostPort(host, port), nil
 }
 
 // priorityFlag adds the flag that says how a controller or a node's agent comes before other processes of its machine.

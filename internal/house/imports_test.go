@@ -15,7 +15,7 @@ var floors = [][]string{
 	{"internal/dataplane", "internal/dataplane/frame", "internal/scale", "internal/baseline/control"},
 	{"internal/reconfig", "internal/dataplane/conformance", "internal/dataplane/planetest"},
 	{"internal/dataplane/soft", "internal/dataplane/xdp", "internal/reconfig/message", "client", "client/follow", "internal/baseline/soft", "internal/baseline/fabric", "internal/baseline/client"},
-	{"internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill", "internal/baseline/sim", "internal/baseline/xdp", "internal/study"},
+	{"client/connect", "client/telemetry", "internal/sim", "internal/agent", "internal/controller/store", "internal/snapshot", "internal/plot", "internal/console", "internal/drill", "internal/baseline/sim", "internal/baseline/xdp", "internal/study"},
 	{"internal/controller", "internal/lab", "internal/bench", "internal/baseline/failover"},
 	{"internal/peer"},
 	{"internal/trial", "internal/txn", "internal/figure"},
@@ -31,7 +31,7 @@ var reserved = []struct {
 }{
 	{"github.com/cilium/ebpf", []string{"internal/dataplane/xdp", "internal/baseline/xdp", "internal/bench", "internal/lab"}, "BPF belongs to the XDP planes, the load generator and the fault injector"},
 	{"github.com/vishvananda/", []string{"internal/dataplane/xdp", "internal/baseline/xdp", "internal/bench", "internal/lab"}, "links and network namespaces belong to the XDP plane, the benchmarks and the lab"},
-	{"google.golang.org/grpc", []string{"api/agentv1", "api/controllerv1", "internal/security", "internal/agent", "internal/controller", "internal/snapshot", "internal/console", "client/follow", "cmd/netcraq"}, "the data plane's own protocol needs no RPC"},
+	{"google.golang.org/grpc", []string{"api/agentv1", "api/controllerv1", "internal/security", "internal/agent", "internal/controller", "internal/snapshot", "internal/console", "client/follow", "client/connect", "cmd/netcraq"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{"cmd/netcraq"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{"internal/controller/store", "internal/study", "internal/peer"}, "etcd belongs to the controller's store, and to those that compare with it"},
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},

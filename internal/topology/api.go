@@ -1,7 +1,11 @@
 package topology
 
 import (
+	"fmt"
+	"net"
 	"net/netip"
+	"strconv"
+	"strings"
 
 	"github.com/netcraq/netcraq/wire"
 )
@@ -23,4 +27,16 @@ func (n Node) APIAddr() string {
 // DefaultAPI is where the agent of a node at addr listens if nobody says otherwise.
 func DefaultAPI(addr netip.AddrPort) string {
 	return netip.AddrPortFrom(addr.Addr(), APIPort).String()
+}
+
+// ControllerAddr is the TCP address of a controller, as users give it: without a port it is [ControllerPort].
+func ControllerAddr(given string) (string, error) {
+	host, port, err := net.SplitHostPort(given)
+	if err != nil {
+		host, port = strings.Trim(given, "[]"), strconv.Itoa(ControllerPort)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, " /,") {
+		return "", fmt.Errorf("%q is not a host and port, such as 192.0.2.1:%d", given, ControllerPort)
+	}
+	return net.JoinHostPort(host, port), nil
 }
