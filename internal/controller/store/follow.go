@@ -46,7 +46,7 @@ func (s *Store) Follow(ctx context.Context, f Follower) error {
 			if m.keyring != nil {
 				f.Keyed(m.keyring)
 			}
-			if err := s.watch(ctx, m, f); ctx.Err() == nil {
+			if err := s.watch(ctx, newGathering(s, m), f); ctx.Err() == nil {
 				s.report(partFollow, err)
 			}
 		}
@@ -58,12 +58,11 @@ func (s *Store) Follow(ctx context.Context, f Follower) error {
 	}
 }
 
-// watch tells of everything that happens after m, as long as nothing is missed.
-func (s *Store) watch(ctx context.Context, m *image, f Follower) error {
+// watch tells of everything that happens after what next has, as long as nothing is missed.
+func (s *Store) watch(ctx context.Context, next *gathering, f Follower) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	events := s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(m.revision+1))
-	next := gathering{store: s, formation: m.formation}
+	events := s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(next.revision+1))
 	for response := range events {
 		if err := response.Err(); err != nil {
 			return err
@@ -73,6 +72,9 @@ func (s *Store) watch(ctx context.Context, m *image, f Follower) error {
 				return err
 			}
 		}
+		if len(response.Events) > 0 { // all events of a revision come in one response
+			next.revision = response.Events[len(response.Events)-1].Kv.ModRevision
+		}
 	}
 	return errors.New("the watch was ended")
 }
@@ -81,9 +83,14 @@ func (s *Store) watch(ctx context.Context, m *image, f Follower) error {
 type gathering struct {
 	store     *Store
 	formation Formation
+	revision  int64 // of the last event
 	replicas  int
 	nodes     map[reconfig.NodeID]*reconfig.Node
 	pages     map[int][]reconfig.Shard
+}
+
+func newGathering(s *Store, m *image) *gathering {
+	return &gathering{store: s, formation: m.formation, revision: m.revision}
 }
 
 func (g *gathering) add(event *clientv3.Event, f Follower) error {

@@ -73,10 +73,7 @@ func Open(o Options) (*Store, error) {
 			s.client = s.server.client()
 		}
 	} else {
-		s.client, err = clientv3.New(clientv3.Config{
-			Endpoints: o.Endpoints, TLS: o.TLS, Logger: newZap(o.Log, new(atomic.Bool)), DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second,
-			PermitWithoutStream: true, BackoffWaitBetween: pauseMin,
-		})
+		s.client, err = newClient(o.Endpoints, o.TLS, o.Log)
 	}
 	if err != nil {
 		return nil, err
@@ -88,6 +85,14 @@ func Open(o Options) (*Store, error) {
 		s.session.keep(ctx)
 	}()
 	return s, nil
+}
+
+// newClient makes a client of an etcd that is not in this process.
+func newClient(endpoints []string, tls *tls.Config, log *slog.Logger) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{
+		Endpoints: endpoints, TLS: tls, Logger: newZap(log, new(atomic.Bool)), DialKeepAliveTime: time.Second,
+		DialKeepAliveTimeout: time.Second, PermitWithoutStream: true, BackoffWaitBetween: pauseMin,
+	})
 }
 
 // Close gives up leadership, if this controller has it, and ends an embedded etcd. It may be called again.

@@ -93,9 +93,17 @@ type recorder struct {
 	keyed   chan *wire.Keyring
 }
 
+func newRecorder() *recorder {
+	const room = 100
+	return &recorder{
+		make(chan *reconfig.State, room), make(chan reconfig.Change, room), make(chan Leader, room),
+		make(chan *wire.Keyring, room),
+	}
+}
+
 func follow(t *testing.T, s *Store) *recorder {
 	t.Helper()
-	r := &recorder{make(chan *reconfig.State, 100), make(chan reconfig.Change, 100), make(chan Leader, 100), make(chan *wire.Keyring, 100)}
+	r := newRecorder()
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { done <- s.Follow(ctx, r) }()
