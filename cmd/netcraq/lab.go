@@ -27,13 +27,15 @@ or a client in each. Links can lose, repeat and damage packets, and nodes can be
   netcraq lab fault loss 2
   netcraq lab down
   netcraq lab up --managed --nodes 4
-  netcraq lab chaos --minutes 5`,
+  netcraq lab chaos --minutes 5
+  netcraq lab busy --seconds 60`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&name, "name", defaultLab, "name of the lab")
 	c.AddCommand(newLabUpCommand(&name), newLabDownCommand(&name), newLabStatusCommand(&name), newLabExecCommand(&name),
-		newLabFaultCommand(&name), newLabCheckCommand(&name), newLabChaosCommand(&name))
+		newLabFaultCommand(&name), newLabCheckCommand(&name), newLabChaosCommand(&name),
+		newLabBusyCommand(&name), newLabBurnCommand())
 	return c
 }
 

@@ -75,6 +75,7 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	if err := lab.Loss.CheckPercent(flags.loss); err != nil {
 		return usageError(err)
 	}
+	flags.observed = true
 	o, err := flags.options(name)
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	show := newShow(stderr)
 	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
 	result, err := trial.Chaos(ctx, trial.ChaosOptions{
-		Setup: trial.Setup{Lab: o, Replicas: flags.replicas, Leader: leaderOf, Event: show.event, Logs: trialLogs(name, flags.seed)},
+		Setup: flags.setup(o, show, trialLogs(name, flags.seed)),
 		For:   time.Duration(flags.minutes * float64(time.Minute)), Seed: flags.seed, Clients: flags.clients, Loss: flags.loss,
 		Progress: show.chaos,
 	})
@@ -191,8 +192,19 @@ func (s *show) chaos(p trial.ChaosProgress) {
 	if len(p.Faults) > 0 {
 		faults = strings.Join(p.Faults, "; ")
 	}
-	s.line = fmt.Sprintf("%s  %s ops  %.0f writes/s %.0f reads/s  gaps %d/%d ms  %d repairs  %s  [%s]", p.Elapsed.Round(time.Second), grouped(uint64(p.Ops)),
-		s.rates[0], s.rates[1], p.Gaps[0].Milliseconds(), p.Gaps[1].Milliseconds(), p.Repairs, state, faults)
+	s.showLine(fmt.Sprintf("%s  %s ops  %.0f writes/s %.0f reads/s  gaps %d/%d ms  %d repairs  %s  [%s]",
+		p.Elapsed.Round(time.Second), grouped(uint64(p.Ops)), s.rates[0], s.rates[1], p.Gaps[0].Milliseconds(), p.Gaps[1].Milliseconds(), p.Repairs, state, faults))
+}
+
+// setLine shows a line below the events.
+func (s *show) setLine(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.showLine(line)
+}
+
+func (s *show) showLine(line string) {
+	s.line = line
 	if width, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && len(s.line) >= width {
 		s.line = s.line[:max(width-1, 0)]
 	}

@@ -34,7 +34,8 @@ func TestChaos(t *testing.T) {
 func TestImpossibleTrialsAreRefused(t *testing.T) {
 	for _, args := range []string{
 		"lab chaos --minutes 0", "lab chaos --clients 0", "lab chaos --loss 101", "lab chaos --controllers 0", "lab chaos --nodes 2",
-		"lab chaos --plane none", "lab chaos --shards 3", "bench failover --rounds 0", "bench join --objects 0", "bench join --nodes 1",
+		"lab busy --stopped 1", "lab busy --objects 0", "lab busy --burners-per-cpu -1", "lab chaos --plane none",
+		"lab chaos --shards 3", "bench failover --rounds 0", "bench join --objects 0", "bench join --nodes 1",
 		"lab up --controllers 3", "lab fault partition n1|n2>n3",
 	} {
 		if out, code, err := netcraq(strings.Fields(args)...); code != exitUsage && !(code == exitError && strings.Contains(args, "fault")) {

@@ -13,7 +13,9 @@ import (
 
 	"github.com/netcraq/netcraq/internal/console"
 	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/priority"
 	"github.com/netcraq/netcraq/internal/security"
+	"github.com/netcraq/netcraq/internal/topology"
 	"github.com/netcraq/netcraq/internal/trial"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -23,7 +25,9 @@ type managedFlags struct {
 	controllers, nodes, shards, replicas int
 	formWith, cellBytes, objects         int
 	plane                                string
-	beat, lease, suspect                 time.Duration // 0: as controllers have it by default
+	priority                             priority.Class // empty: the default
+	observed                             bool           // controllers show their etcd to others
+	beat, lease, suspect                 time.Duration  // 0: as controllers have it by default
 }
 
 // managedDefaults is the smallest lab that survives the loss of any of its parts and can repair itself.
@@ -102,15 +106,39 @@ func (m *managedFlags) setCommands(o *lab.Options) error {
 		if flags.formWith > 0 {
 			argv = append(argv, "--form-with", strconv.Itoa(flags.formWith))
 		}
-		return append(argv, flags.times()...)
+		if flags.observed {
+			argv = append(argv, "--etcd-client", etcdOf(h))
+		}
+		return append(append(argv, flags.times()...), flags.class()...)
 	}
 	o.Agent = func(l *lab.Lab, h lab.Host) []string {
 		argv := []string{self, "node", "--name", h.Name, "--addr", netip.AddrPortFrom(h.Addr, wire.Port).String(),
 			"--join", strings.Join(l.Controllers(), ","), "--plane", flags.plane, "--objects", strconv.Itoa(flags.objects),
 			"--sessions", strconv.Itoa(max(flags.objects, 100_000))}
-		return append(argv, planeArguments(l, h, flags.plane)...)
+		return append(append(argv, planeArguments(l, h, flags.plane)...), flags.class()...)
 	}
 	return nil
+}
+
+// class is the priority as arguments of a node or a controller.
+func (m *managedFlags) class() []string {
+	if m.priority == "" {
+		return nil
+	}
+	return []string{"--priority", m.priority.String()}
+}
+
+// etcdClientAbove is how far the port at which the etcd of a lab's controller serves others is above the controller's.
+const etcdClientAbove = 2
+
+// etcdOf is where the etcd of a lab's controller serves others.
+func etcdOf(h lab.Host) string {
+	return netip.AddrPortFrom(h.Addr, topology.ControllerPort+etcdClientAbove).String()
+}
+
+// setup is what a trial needs to know of a lab that is observed.
+func (m *managedFlags) setup(o lab.Options, show *show, logs string) trial.Setup {
+	return trial.Setup{Lab: o, Replicas: m.replicas, Leader: leaderOf, Etcd: etcdOf, Event: show.event, Logs: logs}
 }
 
 // planeArguments say where a node's data plane lives in a lab.
@@ -135,7 +163,7 @@ func leaderOf(ctx context.Context, l *lab.Lab) (trial.Leading, error) {
 	}
 	for _, h := range l.Plan.With(lab.RoleController) {
 		if strings.HasPrefix(s.Leader, h.Addr.String()+":") {
-			return trial.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes}, nil
+			return trial.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes, Whole: int(s.Shards.Whole)}, nil
 		}
 	}
 	return trial.Leading{}, fmt.Errorf("the leader, %s, is no controller of the lab", s.Leader)

@@ -67,7 +67,9 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 	if err != nil {
 		return nil, l.agentFailed(host, err)
 	}
+	l.running.Lock()
 	s.Agents[host] = p
+	l.running.Unlock()
 	return exited, s.write()
 }
 
@@ -131,10 +133,14 @@ func (l *Lab) LastWords(host string) string {
 }
 
 // AgentAlive reports whether a node's agent runs.
-func (l *Lab) AgentAlive(host string) bool { return l.state.Agents[host].Alive() }
+func (l *Lab) AgentAlive(host string) bool { return l.Agent(host).Alive() }
 
 // Agent returns the process of a node's agent.
-func (l *Lab) Agent(host string) Process { return l.state.Agents[host] }
+func (l *Lab) Agent(host string) Process {
+	l.running.Lock()
+	defer l.running.Unlock()
+	return l.state.Agents[host]
+}
 
 // serviceOf says what runs on a host.
 func (l *Lab) serviceOf(host string) string {

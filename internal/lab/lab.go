@@ -9,18 +9,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/topology"
 )
 
-// Lab is a lab that is up. Its methods may be called by one goroutine at a time, except Do.
+// Lab is a lab that is up. Its methods may be called by one goroutine at a time, except Do, Agent, AgentAlive, Pause and
+// Resume.
 type Lab struct {
 	Name    string
 	Plan    *Plan
 	options Options
 	state   *state
+	running sync.Mutex // guards state, and its Agents, for those who only look at processes
 	down    map[Link]bool
 	exits   chan string // names of nodes whose agents, started by this process, have ended
 }
@@ -116,7 +119,9 @@ func (l *Lab) change(ctx context.Context, f func(*state) error) error {
 	if err != nil {
 		return fmt.Errorf("lab %q: %w", l.Name, err)
 	}
+	l.running.Lock()
 	l.state = s
+	l.running.Unlock()
 	return f(s)
 }
 

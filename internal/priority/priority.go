@@ -79,6 +79,11 @@ func raise(class Class, thread int) error {
 	return unix.SchedSetAttr(thread, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: niceness, Runtime: sliceNs}, 0)
 }
 
+// Ordinary gives this process the priority that most have, whatever it has inherited.
+func Ordinary() error {
+	return EachThread(func(thread int) error { return unix.Setpriority(unix.PRIO_PROCESS, thread, 0) })
+}
+
 // Rest is how long work that can wait, such as a copy, is to rest after it went on for so long. A process of the real-time class takes a
 // CPU from everybody while it works, and the kernel moves those who wait for that CPU to another one late: with rests
 // as long as the work, clients on a machine of two CPUs with three nodes that copied waited up to 180 ms, with these 25 ms.

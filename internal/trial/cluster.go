@@ -25,6 +25,8 @@ type Setup struct {
 	Formed   int         // members of the first chains, if fewer; 0: as many
 	// Leader asks the lab's controllers which of them leads.
 	Leader func(ctx context.Context, l *lab.Lab) (Leading, error)
+	// Etcd is where the etcd of a controller serves others; nil: it does not.
+	Etcd func(controller lab.Host) string
 	// Event, if set, is told what happens, as it happens.
 	Event func(text string)
 	// Logs is where the logs of agents and controllers are kept if something was wrong, since they go with the lab.
@@ -36,6 +38,7 @@ type Leading struct {
 	Host   string
 	Change uint64
 	Copied uint64 // bytes, since it leads
+	Whole  int    // shards that are active with all the members wanted
 }
 
 func (s *Setup) event(format string, arguments ...any) {

@@ -102,7 +102,7 @@ func failoverOf(ctx context.Context, o FailoverOptions, shards int, r *FailoverR
 		return nil, err
 	}
 	defer func() { err = c.down(ctx, err) }()
-	if _, err := c.fill(ctx, o.Objects, ProbeValue); err != nil {
+	if _, err := c.fill(ctx, o.Objects, ProbeValue, nil); err != nil {
 		return nil, err
 	}
 	for number := range o.Rounds {

@@ -81,7 +81,7 @@ type join struct {
 
 func (j *join) run(ctx context.Context) error {
 	var err error
-	if j.filled, err = j.c.fill(ctx, j.o.Objects, make([]byte, j.o.ValueBytes)); err != nil {
+	if j.filled, err = j.c.fill(ctx, j.o.Objects, make([]byte, j.o.ValueBytes), nil); err != nil {
 		return err
 	}
 	kv, err := j.c.client(client.Options{Timeout: clientTimeout, Window: fillWindow})
