@@ -72,10 +72,7 @@ static __always_inline int find_own_chain(struct slotted *m, const __u32 *w)
 /* Writes an object's value at this place of the frame; the object is locked, or looked at again afterwards. */
 static __noinline int put_value(struct xdp_md *ctx, __u32 at, struct nq_object *o, __u32 n)
 {
-	if (!o || n > nq_cell_bytes)
-		return 0;
-	asm volatile("" : "+r"(n)); /* else both bounds become one comparison, which tells the verifier nothing */
-	return !n || !bpf_xdp_store_bytes(ctx, at, o->value, n);
+	return o && !store_bytes(ctx, at, o->value, n, nq_cell_bytes);
 }
 
 /* Answers from the object, which is locked and clean. */
@@ -348,15 +345,17 @@ static __always_inline int is_sound(const struct nq_bundle *head, __u32 slot_byt
 }
 
 /* Handles a bundle; parse() has found the frame sound. */
-static __noinline int bundle(struct xdp_md *ctx, __u32 message_bytes)
+static __always_inline int bundle(struct xdp_md *ctx)
 {
 	struct slots s = {.ctx = ctx, .next = NQ_L4_END + NQ_BUNDLE_BYTES};
 	struct bundle *b = &s.b;
 	struct frame *f = data_of(ctx);
 	struct nq_bundle *head = (void *)(f + 1);
+	__u32 message_bytes;
 
 	if ((void *)(head + 1) > end_of(ctx))
 		return XDP_DROP;
+	message_bytes = bpf_ntohs(udp_of(f)->len) - sizeof(struct udphdr);
 	b->slot_bytes = bpf_ntohs(head->slot_bytes);
 	if (!is_sound(head, b->slot_bytes, message_bytes))
 		return drop(NQ_OP_BUNDLE, NQ_OUTCOME_MALFORMED);

@@ -68,7 +68,7 @@ static __always_inline void export_object(struct copying *c, struct nq_record *r
 		r->value_bytes = n;
 		r->tombstone = o->tombstone;
 		r->epoch = r->version == r->committed ? o->mark : 0;
-		if (n && bpf_xdp_store_bytes(c->ctx, c->at + sizeof(*r), (void *)o->value, n))
+		if (store_bytes(c->ctx, c->at + sizeof(*r), o->value, n, nq_cell_bytes))
 			return;
 		load_fence();
 		if (*(volatile __u32 *)&o->seq == seq) {
@@ -102,8 +102,7 @@ static __always_inline void import_locked(struct copying *c, const struct nq_rec
 	__u32 n = r->value_bytes;
 
 	if (r->version > o->version) {
-		if (n && n <= nq_cell_bytes)
-			bpf_xdp_load_bytes(c->ctx, c->at + sizeof(*r), o->value, n);
+		load_bytes(c->ctx, c->at + sizeof(*r), o->value, n, nq_cell_bytes);
 		o->value_bytes = n;
 		o->value_sum = r->value_sum;
 		o->tombstone = r->tombstone;

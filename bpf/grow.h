@@ -26,6 +26,18 @@ static __always_inline int grow_drop(__u32 outcome)
 	return NQ_TC_DROP;
 }
 
+/* Writes the value behind the headers; 0 on success. */
+static __always_inline long grow_value(struct __sk_buff *skb, const struct nq_object *o, __u32 n)
+{
+	__u64 length;
+
+	if (!n)
+		return 0;
+	if (!fits(n, nq_cell_bytes, &length))
+		return -1;
+	return bpf_skb_store_bytes(skb, NQ_L4_END + NQ_VERSION_BYTES, o->value, length, 0);
+}
+
 /* Answers from the object, as answer_plain does. */
 static __always_inline int grow_answer(struct __sk_buff *skb, const struct nq_live *live, struct nq_object *o,
 				       __u64 rest_sum)
@@ -44,8 +56,7 @@ static __always_inline int grow_answer(struct __sk_buff *skb, const struct nq_li
 			return grow_drop(NQ_OUTCOME_UNROUTABLE);
 		r = i ? reply_again(f) : reply_to(f, live, rest_sum);
 		write_reply(f, &r, &s);
-		if (s.value_bytes &&
-		    bpf_skb_store_bytes(skb, NQ_L4_END + NQ_VERSION_BYTES, o->value, s.value_bytes, 0))
+		if (grow_value(skb, o, s.value_bytes))
 			return grow_drop(NQ_OUTCOME_UNROUTABLE);
 		load_fence();
 		if (*(volatile __u32 *)&o->seq != s.seq)

@@ -313,9 +313,7 @@ static __noinline int answer_object(struct xdp_md *ctx, struct nq_work *w, struc
 		w->out_value_sum = o->value_sum;
 	if (put_short(ctx, w, n))
 		return XDP_PASS;
-	if (n > nq_cell_bytes)
-		return XDP_DROP;
-	if (n && bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, o->value, n))
+	if (store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, o->value, n, nq_cell_bytes))
 		return XDP_DROP;
 	return to_client(w, NQ_VERSION_BYTES + n);
 }

@@ -372,7 +372,7 @@ static __always_inline int nc_write_value(struct xdp_md *ctx, const struct nc_ce
 		return 1;
 	}
 	asm volatile("" : "+r"(n)); /* else the comparisons are spread over copies that the verifier can't connect */
-	return !n || (n <= nc_cell_bytes && !bpf_xdp_store_bytes(ctx, NQ_L4_END + NC_HEAD_BYTES, (void *)cell->value, n));
+	return !store_bytes(ctx, NQ_L4_END + NC_HEAD_BYTES, cell->value, n, nc_cell_bytes);
 }
 
 #define NC_TRIES 4
@@ -417,7 +417,7 @@ static __always_inline int nc_store(struct xdp_md *ctx, struct nc_cell *cell, __
 		return 1;
 	}
 	asm volatile("" : "+r"(n));
-	return !n || (n <= nc_cell_bytes && !bpf_xdp_load_bytes(ctx, NQ_L4_END + NC_HEAD_BYTES, cell->value, n));
+	return !load_bytes(ctx, NQ_L4_END + NC_HEAD_BYTES, cell->value, n, nc_cell_bytes);
 }
 
 /*

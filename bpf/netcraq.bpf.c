@@ -159,14 +159,18 @@ static __always_inline int general(struct xdp_md *ctx, __u32 message_bytes)
 	return action;
 }
 
-/* Bundles are for clusters without tags and nodes that don't limit clients' rates. */
-static __always_inline int several(struct xdp_md *ctx, __u32 message_bytes)
+/*
+ * Bundles are for clusters without tags and nodes that don't limit clients' rates. Their program starts with an empty stack:
+ * together with the calls below it, that of nq_ingress would be more than Linux 6.1 allows.
+ */
+static __always_inline int several(struct xdp_md *ctx)
 {
 	if (nq_tags)
 		return drop(0, NQ_OUTCOME_BAD_TAG);
 	if (nq_client_rate)
 		return drop(NQ_OP_BUNDLE, NQ_OUTCOME_LIMITED);
-	return bundle(ctx, message_bytes);
+	bpf_tail_call(ctx, &nq_programs, NQ_PROGRAM_BUNDLE);
+	return drop(NQ_OP_BUNDLE, NQ_OUTCOME_UNROUTABLE);
 }
 
 static __always_inline int ingress(struct xdp_md *ctx)
@@ -200,7 +204,7 @@ static __always_inline int ingress(struct xdp_md *ctx)
 	if (base->version != NQ_WIRE_VERSION)
 		return drop(0, NQ_OUTCOME_BAD_VERSION);
 	if (base->op == NQ_OP_BUNDLE)
-		return several(ctx, message_bytes);
+		return several(ctx);
 	if (!nq_tags && !nq_client_rate && !nq_without) {
 		action = plain_alone(ctx, message_bytes);
 		if (action >= 0)
@@ -213,6 +217,12 @@ SEC("xdp")
 int nq_ingress(struct xdp_md *ctx)
 {
 	return ingress(ctx);
+}
+
+SEC("xdp")
+int nq_bundle(struct xdp_md *ctx)
+{
+	return bundle(ctx);
 }
 
 SEC("xdp/devmap")
@@ -247,6 +257,7 @@ const struct nq_batch *keep_batch __attribute__((unused));
 const struct nq_record *keep_record __attribute__((unused));
 const struct nq_lane_record *keep_lane_record __attribute__((unused));
 const enum nq_record_state keep_record_state __attribute__((unused)) = NQ_RECORD_ABSENT;
+const enum nq_program keep_program __attribute__((unused)) = NQ_PROGRAM_BUNDLE;
 const enum nq_table keep_table __attribute__((unused)) = NQ_TABLE_OBJECTS;
 
 char _license[] SEC("license") = "GPL";

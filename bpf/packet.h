@@ -53,6 +53,40 @@ static __always_inline void *end_of(struct xdp_md *ctx)
 }
 
 /*
+ * Length of a copy as the verifier has to see it. The helpers that copy refuse a length of 0, and before Linux 6.8 the
+ * verifier does not conclude from n != 0 that n is at least 1. It does learn the range of n - 1 from one comparison, and so
+ * that of the sum. n is not 0; false if it is more than `most`.
+ */
+static __always_inline int fits(__u32 n, __u32 most, __u64 *length)
+{
+	__u64 last = (__u64)n - 1;
+
+	asm volatile("" : "+r"(last)); /* else the compiler compares n instead */
+	*length = last + 1;
+	return last < most;
+}
+
+/* Copies n bytes of the frame, 0 to `most`, to a place that has room for `most`; 0 on success. */
+static __always_inline long load_bytes(struct xdp_md *ctx, __u32 at, void *to, __u32 n, __u32 most)
+{
+	__u64 length;
+
+	if (!n)
+		return 0;
+	return fits(n, most, &length) ? bpf_xdp_load_bytes(ctx, at, to, length) : -1;
+}
+
+/* The same in the other direction. */
+static __always_inline long store_bytes(struct xdp_md *ctx, __u32 at, const void *from, __u32 n, __u32 most)
+{
+	__u64 length;
+
+	if (!n)
+		return 0;
+	return fits(n, most, &length) ? bpf_xdp_store_bytes(ctx, at, (void *)from, length) : -1;
+}
+
+/*
  * Folds a sum of less than 2^16 32-bit words. Three steps are enough: the first leaves at most 2^32 + 2^16; if that
  * has a 33rd bit, its low half is small, and the second step leaves no carry that the third could not take.
  */

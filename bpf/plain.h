@@ -83,10 +83,7 @@ static __noinline __u64 sum_long_value(struct xdp_md *ctx, __u32 at, __u32 n)
 	__u32 zero = 0;
 	struct nq_work *w = bpf_map_lookup_elem(&nq_works, &zero);
 
-	if (!w || n > NQ_MAX_VALUE_BYTES)
-		return 0;
-	asm volatile("" : "+r"(n)); /* else both bounds become one comparison, which tells the verifier nothing */
-	if (!n || bpf_xdp_load_bytes(ctx, at, w->in_bytes + NQ_CHAIN_BYTES, n))
+	if (!w || n > NQ_MAX_VALUE_BYTES || load_bytes(ctx, at, w->in_bytes + NQ_CHAIN_BYTES, n, NQ_MAX_VALUE_BYTES))
 		return 0;
 	w->in_bytes[NQ_CHAIN_BYTES + n] = w->in_bytes[NQ_CHAIN_BYTES + n + 1] = w->in_bytes[NQ_CHAIN_BYTES + n + 2] = 0;
 	return sum_value(w, n);

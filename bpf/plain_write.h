@@ -6,10 +6,7 @@
 /* Stores a value that is not short; 0 if it is longer than a cell. */
 static __noinline int store_long_value(struct xdp_md *ctx, __u32 at, struct nq_object *o, __u32 n)
 {
-	if (!o || n > nq_cell_bytes)
-		return 0;
-	asm volatile("" : "+r"(n)); /* as above */
-	return !n || !bpf_xdp_load_bytes(ctx, at, o->value, n);
+	return o && !load_bytes(ctx, at, o->value, n, nq_cell_bytes);
 }
 
 /* Stores the value of the message, whose object is locked. */

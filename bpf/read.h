@@ -167,10 +167,9 @@ static __always_inline int write_value(struct xdp_md *ctx, const struct nq_objec
 		out[1] = s->small[1];
 		return 0;
 	}
-	asm volatile("" : "+r"(n)); /* else the comparisons are spread over copies that the verifier can't connect */
 	if (!n)
 		return 0;
-	if (n > nq_cell_bytes || bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, (void *)o->value, n))
+	if (store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, o->value, n, nq_cell_bytes))
 		return -1;
 	load_fence();
 	return *(volatile __u32 *)&o->seq != s->seq;

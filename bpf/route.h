@@ -30,7 +30,7 @@ static __noinline int punt(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 m
 {
 	struct nq_punt *p;
 
-	if (!message_bytes || message_bytes > sizeof(p->message))
+	if (!message_bytes)
 		return XDP_DROP;
 	p = bpf_ringbuf_reserve(&nq_punts, sizeof(*p), 0);
 	if (!p)
@@ -39,7 +39,7 @@ static __noinline int punt(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 m
 	p->addr = dst;
 	p->port = dport;
 	p->message_bytes = message_bytes;
-	if (bpf_xdp_load_bytes(ctx, NQ_L4_END, p->message, message_bytes)) {
+	if (load_bytes(ctx, NQ_L4_END, p->message, message_bytes, sizeof(p->message))) {
 		bpf_ringbuf_discard(p, 0);
 		return XDP_DROP;
 	}

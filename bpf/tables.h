@@ -92,6 +92,16 @@ struct {
 	__type(value, struct nq_load);
 } nq_loads SEC(".maps");
 
+/* Programs that nq_ingress goes on with. */
+enum nq_program { NQ_PROGRAM_BUNDLE, NQ_PROGRAMS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, NQ_PROGRAMS);
+	__type(key, __u32);
+	__type(value, __u32);
+} nq_programs SEC(".maps");
+
 static __always_inline struct nq_load *load_of(__u32 shard)
 {
 	__u32 index = bpf_get_smp_processor_id() * ((nq_shard_mask | (NQ_LOAD_STEP - 1)) + 1) + shard;

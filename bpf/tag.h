@@ -169,7 +169,7 @@ static __noinline int tag_message(struct xdp_md *ctx, struct nq_work *w, __u32 n
 	struct nq_keyring *ring = keyring();
 	struct nq_trailer t;
 
-	if (!ring || n < NQ_BASE_BYTES || n > NQ_MAX_MESSAGE_BYTES || bpf_xdp_load_bytes(ctx, NQ_L4_END, w->in_bytes, n))
+	if (!ring || n < NQ_BASE_BYTES || load_bytes(ctx, NQ_L4_END, w->in_bytes, n, NQ_MAX_MESSAGE_BYTES))
 		return -1;
 	t = trailer_of(w, ring, n);
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END + n, &t, sizeof(t));

@@ -28,8 +28,7 @@ static __always_inline void apply_locked(struct xdp_md *ctx, struct nq_work *w, 
 		*(__u64 *)o->value = value;
 		o->value_sum = fold(sum_words(&value, 2));
 		n = sizeof(value);
-	} else if (n && n <= nq_cell_bytes) {
-		bpf_xdp_load_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, o->value, n);
+	} else if (n && !load_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, o->value, n, nq_cell_bytes)) {
 		o->value_sum = w->value_sum;
 	} else {
 		n = 0;
@@ -80,8 +79,7 @@ static __noinline int send_update(struct xdp_md *ctx, struct nq_work *w, struct 
 	if (source == VALUE_COUNTER &&
 	    bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, &counter, sizeof(counter)))
 		return XDP_DROP;
-	if (source == VALUE_OBJECT && n && n <= nq_cell_bytes &&
-	    bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, o->value, n))
+	if (source == VALUE_OBJECT && store_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, o->value, n, nq_cell_bytes))
 		return XDP_DROP;
 	return to_node(w, addr, port, NQ_CHAIN_BYTES + n);
 }

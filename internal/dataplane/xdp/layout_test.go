@@ -65,6 +65,7 @@ func TestNumbers(t *testing.T) {
 			"NQ_RECORD_FULL": recordFull, "NQ_RECORD_STATE_BITS": recordStateBits,
 		},
 		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_LANES": tableLanes, "NQ_TABLES": countedTables},
+		"nq_program":       {"NQ_PROGRAM_BUNDLE": uint64(programBundle), "NQ_PROGRAMS": 1},
 		"nq_key_sets":      {"NQ_KEY_SETS": wire.KeyGenerations},
 		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": counterRow, "NQ_LOAD_STEP": loadStep},
 	}

@@ -26,12 +26,16 @@ var scanObject []byte
 // pinned are the maps that outlive the process. The others hold nothing between two packets.
 var pinned = []string{
 	"nq_live", "nq_chains", "nq_objects", "nq_lanes", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
-	"nq_fans", "nq_plans", "nq_next_plan", "nq_keys",
+	"nq_fans", "nq_plans", "nq_next_plan", "nq_keys", "nq_programs",
 }
+
+// programBundle is the entry of nq_programs that nq_ingress goes on with for bundles.
+const programBundle = uint32(0)
 
 // objects is what netcraq.o holds once it is in the kernel.
 type objects struct {
 	Ingress    *ebpf.Program `ebpf:"nq_ingress"`
+	Bundle     *ebpf.Program `ebpf:"nq_bundle"`
 	Egress     *ebpf.Program `ebpf:"nq_egress"`
 	Grow       *ebpf.Program `ebpf:"nq_grow"`
 	EgressTest *ebpf.Program `ebpf:"nq_egress_test"`
@@ -56,16 +60,18 @@ type objects struct {
 	Cells    *ebpf.Map `ebpf:"nq_port_cells"`
 	Fans     *ebpf.Map `ebpf:"nq_fans"`
 	Keys     *ebpf.Map `ebpf:"nq_keys"`
+	Programs *ebpf.Map `ebpf:"nq_programs"`
 }
 
 func (o *objects) close() {
 	for _, p := range []*ebpf.Program{
-		o.Ingress, o.Egress, o.Grow, o.EgressTest, o.DropLane, o.Export, o.Import, o.ImportLanes,
+		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropLane, o.Export, o.Import, o.ImportLanes,
 	} {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
 		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Awaited, o.Ports, o.Cells, o.Fans, o.Keys,
+		o.Programs,
 	} {
 		m.Close()
 	}
@@ -150,6 +156,10 @@ func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects,
 	out := new(objects)
 	if err := spec.LoadAndAssign(out, &options); err != nil {
 		return nil, explainLoad(err, pin)
+	}
+	if err := out.Programs.Put(programBundle, out.Bundle); err != nil {
+		out.close()
+		return nil, fmt.Errorf("the program for bundles: %w", err)
 	}
 	return out, nil
 }
