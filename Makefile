@@ -7,8 +7,8 @@ export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
 export CGO_ENABLED ?= 0
 
 export CLANG ?= clang-19
-BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf -I/usr/include/$(shell uname -m)-linux-gnu
-BPF_HEADERS := $(wildcard bpf/*.h)
+BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf/include -I/usr/include/$(shell uname -m)-linux-gnu
+BPF_HEADERS := $(wildcard bpf/*/*.h)
 XDP_OBJECTS := internal/dataplane/xdp/netcraq.o internal/dataplane/xdp/scan.o
 LAB_OBJECTS := internal/lab/fault.o
 BENCH_OBJECTS := internal/bench/loadgen.o internal/bench/line.o internal/bench/memcached.o
@@ -61,16 +61,16 @@ setup:
 .PHONY: bpf
 bpf: $(XDP_OBJECTS) $(LAB_OBJECTS) $(BENCH_OBJECTS) $(BASELINE_OBJECTS)
 
-internal/dataplane/xdp/%.o: bpf/%.bpf.c $(BPF_HEADERS) | setup
+internal/dataplane/xdp/%.o: bpf/node/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/bench/%.o: bpf/%.bpf.c $(BPF_HEADERS) | setup
+internal/bench/%.o: bpf/tools/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/baseline/xdp/%.o: bpf/%.bpf.c $(BPF_HEADERS) | setup
+internal/baseline/xdp/%.o: bpf/baseline/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/lab/%.o: bpf/%.bpf.c | setup
+internal/lab/%.o: bpf/tools/%.bpf.c | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 .PHONY: generate

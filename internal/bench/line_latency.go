@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sizes of the kernel program's histogram, as in bpf/loadgen_clock.h.
+// Sizes of the kernel program's histogram, as in bpf/tools/loadgen_clock.h.
 const (
 	stepBits = 6
 	buckets  = 36 << stepBits

@@ -19,7 +19,7 @@ var wireObject []byte
 // routeBlackhole is the type of a route on which packets are dropped.
 const routeBlackhole = unix.RTN_BLACKHOLE
 
-// wires are a host between all hosts of a line: every link is two veth pairs that meet there, where bpf/line.bpf.c passes
+// wires are a host between all hosts of a line: every link is two veth pairs that meet there, where bpf/tools/line.bpf.c passes
 // frames from one to the other, loses some, and holds switches to their limits.
 type wires struct {
 	host       *host

@@ -41,7 +41,7 @@ type MemcachedResult struct {
 	Window    int     `json:"window"` // requests under way at most; 0: any number
 }
 
-// Sizes of memcached's protocol over UDP: see bpf/memcached.bpf.c.
+// Sizes of memcached's protocol over UDP: see bpf/tools/memcached.bpf.c.
 const (
 	memcachedHeaderBytes = 8
 	memcachedUDPChecksum = 40 // where it stands in a frame: 0, as UDP over IPv4 allows, because the generator changes what it covers

@@ -34,7 +34,7 @@ const (
 	ControlTraffic Traffic = "control"
 )
 
-// kinds of traffic, as in bpf/fault.bpf.c.
+// kinds of traffic, as in bpf/tools/fault.bpf.c.
 const dataBit, controlBit uint32 = 1, 2
 
 func (t Traffic) bits() (uint32, error) {

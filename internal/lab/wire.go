@@ -14,7 +14,7 @@ import (
 //go:embed fault.o
 var wireObject []byte
 
-// wireRule and wireCount mirror struct rule and struct injected of bpf/fault.bpf.c.
+// wireRule and wireCount mirror struct rule and struct injected of bpf/tools/fault.bpf.c.
 type wireRule struct{ Loss, Duplicate, Corrupt, Spared, Off uint32 }
 
 // wirePair mirrors struct pair: IPv4 addresses.

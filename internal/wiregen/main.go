@@ -22,7 +22,7 @@ type output struct {
 
 var outputs = []output{
 	{"wire/wire_gen.go", renderGo},
-	{"bpf/wire.gen.h", renderC},
+	{"bpf/include/wire.gen.h", renderC},
 	{"p4/wire.p4", renderP4},
 	{"spec/wire.md", renderMarkdown},
 }

@@ -50,7 +50,7 @@ func load(object []byte, constants map[string]any, resize func(maps map[string]*
 	return &program{collection: collection}, nil
 }
 
-// commonConstants are those of bpf/baseline.h.
+// commonConstants are those of bpf/baseline/baseline.h.
 func commonConstants(self netip.Addr, port uint16) map[string]any {
 	weak := uint8(0)
 	if runtime.GOARCH != "amd64" {

@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// awaitedReader passes on the keys that the program tells of (bpf/await.h).
+// awaitedReader passes on the keys that the program tells of (bpf/node/await.h).
 type awaitedReader struct {
 	ring *ringbuf.Reader
 	keys chan wire.Key

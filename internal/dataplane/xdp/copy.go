@@ -31,7 +31,7 @@ const (
 	recordStateBits = 2
 )
 
-// batch is what a program of bpf/copy.h gets in place of a packet: records of one length.
+// batch is what a program of bpf/node/copy.h gets in place of a packet: records of one length.
 type batch struct {
 	stride int
 	count  int

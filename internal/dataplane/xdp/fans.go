@@ -21,7 +21,7 @@ type devmapValue struct {
 	Program uint32 // file descriptor
 }
 
-// Outputs are the tables of bpf/fib.h and bpf/fan.h, by which a program sends: the node's own, or another that shares them.
+// Outputs are the tables of bpf/include/fib.h and bpf/include/fan.h, by which a program sends: the node's own, or another that shares them.
 type Outputs struct {
 	Ports  *ebpf.Map     // nq_ports
 	Cells  *ebpf.Map     // nq_port_cells

@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// The structs of bpf/state.h, bpf/route.h and bpf/clone.h, with their fields in the same order; TestLayout compares them
+// The structs of bpf/node/state.h, bpf/node/route.h and bpf/node/clone.h, with their fields in the same order; TestLayout compares them
 // with the BTF of the compiled program. Fields that stand in network order are byte arrays.
 
 type nqLive struct {

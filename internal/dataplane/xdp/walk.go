@@ -38,7 +38,7 @@ const (
 	walkStretch = 500 * time.Microsecond
 )
 
-// walk returns the keys that a program of bpf/scan.bpf.c wants of a table, and some more. An entry that is there during all
+// walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table, and some more. An entry that is there during all
 // of the walk is met at least once: nothing is deleted meanwhile.
 func (t *tables) walk(program string, table *ebpf.Map, set *shardSet) (keys [][keyBytesInTables]byte, err error) {
 	t.walking.Lock()
