@@ -9,10 +9,10 @@ export CGO_ENABLED ?= 0
 export CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf/include -I/usr/include/$(shell uname -m)-linux-gnu
 BPF_HEADERS := $(wildcard bpf/*/*.h)
-XDP_OBJECTS := internal/dataplane/xdp/netcraq.o internal/dataplane/xdp/scan.o
-LAB_OBJECTS := internal/lab/fault.o
-BENCH_OBJECTS := internal/bench/loadgen.o internal/bench/line.o internal/bench/memcached.o
-BASELINE_OBJECTS := internal/baseline/xdp/netchain.o internal/baseline/xdp/published.o
+XDP_OBJECTS := internal/node/dataplane/xdp/netcraq.o internal/node/dataplane/xdp/scan.o
+LAB_OBJECTS := internal/verify/lab/fault.o
+BENCH_OBJECTS := internal/eval/bench/loadgen.o internal/eval/bench/line.o internal/eval/bench/memcached.o
+BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline/xdp/published.o
 
 .PHONY: build
 build: bpf
@@ -36,7 +36,7 @@ test: build check
 .PHONY: check
 check: bpf
 	@mkdir -p out
-	go run ./internal/wiregen -check
+	go run ./internal/tools/wiregen -check
 	if command -v protoc >/dev/null; then $(MAKE) --no-print-directory proto-check; fi
 	go vet ./...
 
@@ -61,21 +61,21 @@ setup:
 .PHONY: bpf
 bpf: $(XDP_OBJECTS) $(LAB_OBJECTS) $(BENCH_OBJECTS) $(BASELINE_OBJECTS)
 
-internal/dataplane/xdp/%.o: bpf/node/%.bpf.c $(BPF_HEADERS) | setup
+internal/node/dataplane/xdp/%.o: bpf/node/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/bench/%.o: bpf/tools/%.bpf.c $(BPF_HEADERS) | setup
+internal/eval/bench/%.o: bpf/tools/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/baseline/xdp/%.o: bpf/baseline/%.bpf.c $(BPF_HEADERS) | setup
+internal/eval/baseline/xdp/%.o: bpf/baseline/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
-internal/lab/%.o: bpf/tools/%.bpf.c | setup
+internal/verify/lab/%.o: bpf/tools/%.bpf.c | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 .PHONY: generate
 generate: setup
-	go run ./internal/wiregen
+	go run ./internal/tools/wiregen
 	gofmt -w wire/wire_gen.go
 
 # The generated gRPC code is committed; protoc is Debian's, the plugins are pinned by go.mod and here.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/dataplane"
-	"github.com/netcraq/netcraq/internal/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
 )
 
 // testCluster is a chain of real nodes on loopback.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/chain"
+	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/wire"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
 	"github.com/netcraq/netcraq/wire"
 )
 

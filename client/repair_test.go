@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/dataplane"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
 // repair is what a controller does to a chain: a later epoch without one node, or with the same members. The nodes that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * One switch of NetChain as its paper describes it, as an XDP program: chain replication whose chain stands in the packet.
- * It is held to internal/baseline/netchain: the same packets out, the same registers, the same counts. spec/baselines.md
+ * It is held to internal/eval/baseline/netchain: the same packets out, the same registers, the same counts. spec/baselines.md
  * says what it does.
  */
 #include <linux/bpf.h>
@@ -32,7 +32,7 @@
 
 enum nc_op { NC_READ = 1, NC_WRITE, NC_CAS, NC_READ_REPLY, NC_WRITE_REPLY, NC_CAS_FAIL, NC_NOT_FOUND };
 
-/* As in internal/baseline/netchain. */
+/* As in internal/eval/baseline/netchain. */
 enum nc_outcome {
 	NC_MALFORMED,
 	NC_TRANSIT,

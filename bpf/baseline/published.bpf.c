@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One node of a chain of NetCRAQ as its papers describe it, as an XDP program. It is held to internal/baseline/published:
+ * One node of a chain of NetCRAQ as its papers describe it, as an XDP program. It is held to internal/eval/baseline/published:
  * the same packets out, the same registers, the same counts. spec/baselines.md says what it does.
  */
 #include <linux/bpf.h>
@@ -30,7 +30,7 @@
 
 enum pb_op { PB_READ, PB_READ_REPLY, PB_WRITE, PB_ACKNOWLEDGE };
 
-/* As in internal/baseline/published. */
+/* As in internal/eval/baseline/published. */
 enum pb_outcome {
 	PB_MALFORMED,
 	PB_TRANSIT,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One node of any number of chains, as an XDP program. It is held to internal/chain: the same bytes out, the same
+ * One node of any number of chains, as an XDP program. It is held to internal/node/chain: the same bytes out, the same
  * state, the same counts for every packet.
  *
  *   packet.h   frames and sums            message.h  messages: checks, answers

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The shape of what a node remembers. Every struct is mirrored in internal/dataplane/xdp and compared there with the
+ * The shape of what a node remembers. Every struct is mirrored in internal/node/dataplane/xdp and compared there with the
  * BTF of the compiled program.
  */
 #ifndef NQ_STATE_H

@@ -14,11 +14,11 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
-	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/dataplane"
-	"github.com/netcraq/netcraq/internal/dataplane/soft"
-	"github.com/netcraq/netcraq/internal/security"
-	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
 )
 
 // startNode starts a chain of one node on a socket.

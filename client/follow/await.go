@@ -3,7 +3,7 @@ package follow
 import (
 	"context"
 
-	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
 // Await returns when the map is as wanted, or with the context's error when that ends before.

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
-	"github.com/netcraq/netcraq/internal/security"
-	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/wire"
 )
 

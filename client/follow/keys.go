@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
-	"github.com/netcraq/netcraq/internal/keyring"
+	"github.com/netcraq/netcraq/internal/cluster/keyring"
 	"github.com/netcraq/netcraq/wire"
 )
 

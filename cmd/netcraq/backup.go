@@ -11,8 +11,8 @@ import (
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/client/connect"
-	"github.com/netcraq/netcraq/internal/agent"
-	"github.com/netcraq/netcraq/internal/snapshot"
+	"github.com/netcraq/netcraq/internal/cluster/snapshot"
+	"github.com/netcraq/netcraq/internal/node/agent"
 )
 
 // snapshotFlags are those that backup and restore share.

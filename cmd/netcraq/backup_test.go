@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/agent"
-	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/dataplane/soft"
-	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
 )
 
 // startAgents starts a chain of two nodes with their agents and returns its cluster file.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/netcraq/netcraq/internal/bench"
+	"github.com/netcraq/netcraq/internal/eval/bench"
 )
 
 // benchOutput is how a benchmark shows what it finds.

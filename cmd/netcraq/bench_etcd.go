@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/bench"
-	"github.com/netcraq/netcraq/internal/peer/etcd"
-	"github.com/netcraq/netcraq/internal/study"
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/etcdstudy"
+	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
 )
 
 // etcdFlags are those of all parts of the study of etcd.
 type etcdFlags struct {
-	rig     study.RigOptions
-	load    study.Load
+	rig     etcdstudy.RigOptions
+	load    etcdstudy.Load
 	seconds float64
 }
 
@@ -31,7 +31,7 @@ func (e *etcdFlags) add(c *cobra.Command, unlimited bool) {
 	f.IntVar(&e.load.ValueBytes, "value-bytes", 0, "length of values; 0: the default of etcd's own benchmark, 8")
 	f.Float64Var(&e.seconds, "seconds", 5, "time of each measurement, after every client has had its first answer")
 	f.Uint64Var(&e.load.Seed, "seed", 1, "seed of what clients ask for")
-	f.Float64Var(&e.rig.Share, "share", 0, fmt.Sprintf("CPUs for each member; 0: %.2g here, with which %d fit", study.Share(), study.LargestCluster))
+	f.Float64Var(&e.rig.Share, "share", 0, fmt.Sprintf("CPUs for each member; 0: %.2g here, with which %d fit", etcdstudy.Share(), etcdstudy.LargestCluster))
 	f.BoolVar(&e.rig.Unlimited, "unlimited", unlimited, "members have as much CPU time as there is")
 }
 
@@ -59,7 +59,7 @@ same share of a CPU (control groups, root); the study gave each a core. Nothing 
 }
 
 func newEtcdMembersCommand(out *benchOutput) *cobra.Command {
-	flags, o := new(etcdFlags), study.MembersOptions{}
+	flags, o := new(etcdFlags), etcdstudy.MembersOptions{}
 	c := &cobra.Command{
 		Use:   "members",
 		Short: "Throughput of mixed transactions against the number of members, and its law of scalability",
@@ -72,21 +72,21 @@ turns on each cluster. The Universal Scalability Law is fitted to what comes out
 			if err := flags.complete(c); err != nil {
 				return err
 			}
-			o.Rig, o.Load, o.Progress = flags.rig, flags.load, study.Progress(out.progress())
+			o.Rig, o.Load, o.Progress = flags.rig, flags.load, etcdstudy.Progress(out.progress())
 			return runStudy(c, out, func(ctx context.Context) (*etcdMembers, error) {
-				result, err := study.Members(ctx, o)
+				result, err := etcdstudy.Members(ctx, o)
 				return &etcdMembers{result, bench.ThisMachine()}, err
 			})
 		},
 	}
 	flags.add(c, false)
-	c.Flags().IntSliceVar(&o.Sizes, "sizes", study.QuickMembers, "numbers of members")
+	c.Flags().IntSliceVar(&o.Sizes, "sizes", etcdstudy.QuickMembers, "numbers of members")
 	c.Flags().IntVar(&o.Rounds, "rounds", 1, "in which all sizes take turns")
 	return c
 }
 
 func newEtcdPipelineCommand(out *benchOutput) *cobra.Command {
-	flags, o := new(etcdFlags), study.PipelineOptions{}
+	flags, o := new(etcdFlags), etcdstudy.PipelineOptions{}
 	c := &cobra.Command{
 		Use:   "pipeline",
 		Short: "Where the time of a put goes: API, Raft, WAL, MVCC, backend",
@@ -97,9 +97,9 @@ is MVCC and backend in this process. CPU time of members is not limited: profile
 			if err := flags.complete(c); err != nil {
 				return err
 			}
-			o.Rig, o.Load, o.Progress = flags.rig, flags.load, study.Progress(out.progress())
+			o.Rig, o.Load, o.Progress = flags.rig, flags.load, etcdstudy.Progress(out.progress())
 			return runStudy(c, out, func(ctx context.Context) (*etcdPipeline, error) {
-				result, err := study.Pipeline(ctx, o)
+				result, err := etcdstudy.Pipeline(ctx, o)
 				return &etcdPipeline{result, bench.ThisMachine()}, err
 			})
 		},
@@ -113,7 +113,7 @@ is MVCC and backend in this process. CPU time of members is not limited: profile
 }
 
 func newEtcdBatchingCommand(out *benchOutput) *cobra.Command {
-	flags, o := new(etcdFlags), study.BatchingOptions{}
+	flags, o := new(etcdFlags), etcdstudy.BatchingOptions{}
 	c := &cobra.Command{
 		Use:   "batching",
 		Short: "What it gains and costs to put several puts into one transaction, and to leave out overwrites",
@@ -126,18 +126,18 @@ longer). Puts are answered when their transaction is durable.`,
 				return err
 			}
 			members := o.Rig.Members
-			o.Rig, o.Load, o.Progress = flags.rig, flags.load, study.Progress(out.progress())
+			o.Rig, o.Load, o.Progress = flags.rig, flags.load, etcdstudy.Progress(out.progress())
 			o.Rig.Members = members
 			return runStudy(c, out, func(ctx context.Context) (*etcdBatching, error) {
-				result, err := study.Batching(ctx, o)
+				result, err := etcdstudy.Batching(ctx, o)
 				return &etcdBatching{result, bench.ThisMachine()}, err
 			})
 		},
 	}
 	flags.add(c, true)
 	c.Flags().IntVar(&o.Rig.Members, "members", 3, "servers")
-	c.Flags().IntSliceVar(&o.Sizes, "sizes", study.BatchSizes, "keys of a transaction")
-	c.Flags().DurationSliceVar(&o.Delays, "delays", study.Delays, "how long puts are held back to be replaced")
+	c.Flags().IntSliceVar(&o.Sizes, "sizes", etcdstudy.BatchSizes, "keys of a transaction")
+	c.Flags().DurationSliceVar(&o.Delays, "delays", etcdstudy.Delays, "how long puts are held back to be replaced")
 	return c
 }
 
@@ -145,7 +145,7 @@ longer). Puts are answered when their transaction is durable.`,
 func runStudy[R bench.Report](c *cobra.Command, out *benchOutput, run func(context.Context) (R, error)) error {
 	return reportBench(c, out, func(ctx context.Context) (R, error) {
 		r, err := run(ctx)
-		if errors.As(err, new(*study.OptionError)) {
+		if errors.As(err, new(*etcdstudy.OptionError)) {
 			err = usageError(err)
 		}
 		return r, err
@@ -155,15 +155,15 @@ func runStudy[R bench.Report](c *cobra.Command, out *benchOutput, run func(conte
 // etcdMembers, etcdPipeline and etcdBatching are results with where they were taken.
 type (
 	etcdMembers struct {
-		*study.MembersResult
+		*etcdstudy.MembersResult
 		bench.Machine
 	}
 	etcdPipeline struct {
-		*study.PipelineResult
+		*etcdstudy.PipelineResult
 		bench.Machine
 	}
 	etcdBatching struct {
-		*study.BatchingResult
+		*etcdstudy.BatchingResult
 		bench.Machine
 	}
 )

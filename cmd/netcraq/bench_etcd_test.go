@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/netcraq/netcraq/internal/peer/etcd"
+	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
 )
 
 // needEtcd skips a test where no etcd server is.

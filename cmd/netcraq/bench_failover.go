@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/lab"
-	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 // benchTrialLab is the lab of the benchmarks that need a whole cluster.
@@ -18,7 +18,7 @@ const benchTrialLab = "bench"
 
 func newBenchFailoverCommand(out *benchOutput) *cobra.Command {
 	m := managedDefaults()
-	o := trial.FailoverOptions{}
+	o := chaos.FailoverOptions{}
 	shards, name := 0, benchTrialLab
 	c := &cobra.Command{
 		Use:   "failover",
@@ -40,16 +40,16 @@ between two operations. A figure over time, with numbers, is written for each nu
 				return usageError(fmt.Errorf("--objects %d: want 0 or more", o.Objects))
 			}
 			m.objects = max(m.objects, o.Objects+probeRoom)
-			return runTrial(c, out, &m, name, func(ctx context.Context, s trial.Setup) (*trial.FailoverResult, error) {
+			return runTrial(c, out, &m, name, func(ctx context.Context, s chaos.Setup) (*chaos.FailoverResult, error) {
 				o.Setup = s
-				return trial.Failover(ctx, o)
+				return chaos.Failover(ctx, o)
 			}, printFailover)
 		},
 	}
 	f := c.Flags()
 	f.IntVar(&shards, "shards", 0, "number of shards, a power of two (default: once with 1 and once with 256)")
 	f.IntVar(&o.Objects, "objects", 0, "objects stored beforehand, beside the clients' own, for the repair to copy")
-	f.StringVar(&o.Victim, "victim", trial.Head, "its place in the chain of the first shard: head, middle or tail")
+	f.StringVar(&o.Victim, "victim", chaos.Head, "its place in the chain of the first shard: head, middle or tail")
 	f.IntVar(&o.Rounds, "rounds", 1, "nodes lost, one after the other, with each number of shards")
 	f.StringVar(&o.Figure, "figure", "out/failover", "where to write the figure and its numbers, as .svg, .png and .csv; empty: nowhere")
 	f.StringVar(&name, "name", name, "name of the lab")
@@ -59,14 +59,14 @@ between two operations. A figure over time, with numbers, is written for each nu
 
 // runTrial makes the setup of a lab of its own, and prints what a trial on it found.
 func runTrial[R any](c *cobra.Command, out *benchOutput, m *managedFlags, name string,
-	run func(context.Context, trial.Setup) (R, error), print func(io.Writer, R)) error {
+	run func(context.Context, chaos.Setup) (R, error), print func(io.Writer, R)) error {
 	o, err := m.options(name)
 	if err != nil {
 		return err
 	}
 	show := newShow(c.ErrOrStderr())
 	o.Owned, o.Progress = true, show.event
-	r, err := run(c.Context(), trial.Setup{Lab: o, Replicas: m.replicas, Leader: leaderOf, Event: show.event, Logs: trialLogs(name, uint64(os.Getpid()))})
+	r, err := run(c.Context(), chaos.Setup{Lab: o, Replicas: m.replicas, Leader: leaderOf, Event: show.event, Logs: trialLogs(name, uint64(os.Getpid()))})
 	show.end()
 	switch {
 	case c.Context().Err() != nil:
@@ -82,7 +82,7 @@ func runTrial[R any](c *cobra.Command, out *benchOutput, m *managedFlags, name s
 	return nil
 }
 
-func printFailover(w io.Writer, r *trial.FailoverResult) {
+func printFailover(w io.Writer, r *chaos.FailoverResult) {
 	table := newTable(w)
 	defer table.Flush()
 	fmt.Fprintln(table, "shards\tlost\taffected\twrites stop, ms\tduring repair, ms\treads stop at survivors, ms\tbefore, ms\tat any node, ms\tnoticed, ms\tcopied, MB\tre-formed after, s")

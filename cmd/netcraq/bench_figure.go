@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/figure"
-	"github.com/netcraq/netcraq/internal/figure/papers"
-	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/internal/eval/figure"
+	"github.com/netcraq/netcraq/internal/eval/figure/papers"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
 )
 
 // figureFlags are those of both commands that make figures.
@@ -56,11 +56,11 @@ const figureLab = "figures"
 
 // figureTools are what figures need of this command: this same binary runs in their clusters.
 func figureTools() papers.Tools {
-	return papers.Tools{Cluster: func(say func(string)) (trial.Setup, error) {
+	return papers.Tools{Cluster: func(say func(string)) (chaos.Setup, error) {
 		m := managedDefaults()
 		o, err := m.options(figureLab)
 		o.Owned, o.Progress = true, say
-		return trial.Setup{Lab: o, Replicas: m.replicas, Leader: leaderOf, Event: say, Logs: trialLogs(figureLab, uint64(os.Getpid()))}, err
+		return chaos.Setup{Lab: o, Replicas: m.replicas, Leader: leaderOf, Event: say, Logs: trialLogs(figureLab, uint64(os.Getpid()))}, err
 	}}
 }
 

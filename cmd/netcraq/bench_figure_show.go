@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/netcraq/netcraq/internal/figure"
+	"github.com/netcraq/netcraq/internal/eval/figure"
 )
 
 // figureShow tells how the making of figures goes: on a terminal in one line that is written over and over, elsewhere in a line

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -17,7 +17,7 @@ const probeRoom = 10_000
 func newBenchJoinCommand(out *benchOutput) *cobra.Command {
 	m := managedDefaults()
 	m.nodes = m.replicas
-	o := trial.JoinOptions{Objects: 1_000_000, ValueBytes: 16}
+	o := chaos.JoinOptions{Objects: 1_000_000, ValueBytes: 16}
 	name := benchTrialLab
 	c := &cobra.Command{
 		Use:   "join",
@@ -33,10 +33,10 @@ share of the shards from the others. The pauses hold the time that a client wait
 				return usageError(fmt.Errorf("--objects %d --value-bytes %d --nodes %d: at least one object, 1 to %d bytes and two nodes are wanted",
 					o.Objects, o.ValueBytes, m.nodes, wire.MaxValueBytes))
 			}
-			m.objects, m.cellBytes, m.formWith = o.Objects+probeRoom, max(o.ValueBytes, len(trial.ProbeValue)), m.nodes-1
-			return runTrial(c, out, &m, name, func(ctx context.Context, s trial.Setup) (*trial.JoinResult, error) {
+			m.objects, m.cellBytes, m.formWith = o.Objects+probeRoom, max(o.ValueBytes, len(chaos.ProbeValue)), m.nodes-1
+			return runTrial(c, out, &m, name, func(ctx context.Context, s chaos.Setup) (*chaos.JoinResult, error) {
 				o.Setup = s
-				return trial.Join(ctx, o)
+				return chaos.Join(ctx, o)
 			}, printJoin)
 		},
 	}
@@ -49,7 +49,7 @@ share of the shards from the others. The pauses hold the time that a client wait
 	return c
 }
 
-func printJoin(w io.Writer, r *trial.JoinResult) {
+func printJoin(w io.Writer, r *chaos.JoinResult) {
 	table := newTable(w)
 	defer table.Flush()
 	fmt.Fprintf(table, "objects\t%s of %d bytes, filled in %.1f s\n", grouped(uint64(r.Objects)), r.ValueBytes, r.FillS)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/bench"
+	"github.com/netcraq/netcraq/internal/eval/bench"
 )
 
 func newBenchLineCommand(out *benchOutput) *cobra.Command {

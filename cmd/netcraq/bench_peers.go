@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/bench"
-	"github.com/netcraq/netcraq/internal/peer"
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/peer"
 )
 
 // peersFlags are the command line of `netcraq bench peers`.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/agent"
-	"github.com/netcraq/netcraq/internal/bench"
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/node/agent"
 )
 
 func newBenchRestartCommand(out *benchOutput) *cobra.Command {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/bench"
-	"github.com/netcraq/netcraq/internal/txn"
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/txn"
 )
 
 // transactions are the runs of one command.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/security"
+	"github.com/netcraq/netcraq/internal/cluster/security"
 )
 
 func newCertsCommand() *cobra.Command {

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/client"
-	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/history"
-	"github.com/netcraq/netcraq/internal/lab"
-	"github.com/netcraq/netcraq/internal/sim"
-	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/history"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+	"github.com/netcraq/netcraq/internal/verify/sim"
 )
 
 // What `netcraq lab check` runs.
@@ -191,9 +191,9 @@ func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags
 			defer c.Close()
 			shared = c
 		}
-		stores = append(stores, trial.Store{Client: shared})
+		stores = append(stores, chaos.Store{Client: shared})
 	}
-	bundling := stores[0].(trial.Store).Client
+	bundling := stores[0].(chaos.Store).Client
 	w := history.Workload{
 		Clients: checkClients, Keys: checkKeys, KeyOps: checkKeyOps, Seed: flags.seed, Prefix: "check",
 		For:    time.Duration(flags.seconds) * time.Second,

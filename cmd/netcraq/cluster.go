@@ -11,7 +11,7 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/client/connect"
-	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
 // clusterFlags name a cluster, by its file or by its controllers, and say who asks.

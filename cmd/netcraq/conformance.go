@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	protocols "github.com/netcraq/netcraq/internal/baseline/sim"
-	"github.com/netcraq/netcraq/internal/dataplane/conformance"
-	"github.com/netcraq/netcraq/internal/dataplane/soft"
-	"github.com/netcraq/netcraq/internal/dataplane/xdp"
+	protocols "github.com/netcraq/netcraq/internal/eval/baseline/sim"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/verify/conformance"
 )
 
 type conformanceFlags struct {

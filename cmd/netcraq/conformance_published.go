@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/netcraq/netcraq/internal/baseline"
-	"github.com/netcraq/netcraq/internal/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/baseline/published"
-	"github.com/netcraq/netcraq/internal/baseline/soft"
-	"github.com/netcraq/netcraq/internal/baseline/xdp"
-	"github.com/netcraq/netcraq/internal/dataplane/conformance"
+	"github.com/netcraq/netcraq/internal/eval/baseline"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
+	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/soft"
+	"github.com/netcraq/netcraq/internal/eval/baseline/xdp"
+	"github.com/netcraq/netcraq/internal/verify/conformance"
 )
 
 func conformNetChain(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error) {

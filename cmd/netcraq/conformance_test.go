@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/netcraq/netcraq/internal/baseline"
-	"github.com/netcraq/netcraq/internal/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline"
+	"github.com/netcraq/netcraq/internal/eval/baseline/published"
 )
 
 func TestConformanceOnSockets(t *testing.T) {

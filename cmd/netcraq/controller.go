@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/controller"
-	"github.com/netcraq/netcraq/internal/controller/store"
-	"github.com/netcraq/netcraq/internal/priority"
-	"github.com/netcraq/netcraq/internal/reconfig"
-	"github.com/netcraq/netcraq/internal/security"
-	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/internal/cluster/controller"
+	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
 )
 
 // etcdPortAbove is how far the port of an embedded etcd's peers is above the controller's.
@@ -31,7 +31,7 @@ type controllerFlags struct {
 	endpoints                  []string
 	etcdClient                 string
 	identity                   string
-	priority                   priority.Class
+	priority                   scheduling.Class
 	metrics                    string
 	form                       store.Formation
 	balance                    reconfig.BalanceOptions
@@ -92,7 +92,7 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 		return usageError(err)
 	}
 	o.Log = newLog(stderr, flags.verbose, flags.json)
-	if err := priority.Raise(flags.priority); err != nil {
+	if err := scheduling.Raise(flags.priority); err != nil {
 		o.Log.Warn("on a busy machine nodes may look as if they had failed: this process may not raise its priority (CAP_SYS_NICE)", "because", err)
 	}
 	c, err := controller.New(o)

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
-	"github.com/netcraq/netcraq/internal/agent"
-	"github.com/netcraq/netcraq/internal/dataplane/xdp"
-	"github.com/netcraq/netcraq/internal/priority"
-	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
 )
 
 // defaultCapacity is that of a node that nobody chose one for.
@@ -90,7 +90,7 @@ func recall(pin string) (*agent.Identity, error) {
 }
 
 // priorityFlag adds the flag that says how a controller or a node's agent comes before other processes of its machine.
-func priorityFlag(f *pflag.FlagSet, class *priority.Class) {
-	*class = priority.RealTime
+func priorityFlag(f *pflag.FlagSet, class *scheduling.Class) {
+	*class = scheduling.RealTime
 	f.Var(class, "priority", "before other processes of this machine: realtime, or fair where many nodes share one")
 }

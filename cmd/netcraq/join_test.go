@@ -18,12 +18,12 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/client/follow"
-	"github.com/netcraq/netcraq/internal/agent"
-	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/dataplane/soft"
-	"github.com/netcraq/netcraq/internal/history"
-	"github.com/netcraq/netcraq/internal/topology"
-	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/history"
 )
 
 // formed is how long a cluster may take to do what it has to.
@@ -127,7 +127,7 @@ func TestJoinUnderLoad(t *testing.T) {
 	m.await("the first chains", whole(3))
 	stores := make([]history.Store, 4)
 	for i := range stores {
-		stores[i] = trial.Store{Client: m.client()}
+		stores[i] = chaos.Store{Client: m.client()}
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

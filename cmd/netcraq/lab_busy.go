@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/priority"
-	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
 )
 
 // busyLab is the lab's name unless --name says otherwise.
@@ -92,7 +92,7 @@ func runBusy(ctx context.Context, out, stderr io.Writer, name string, flags *bus
 	}
 	flags.observed = true
 	if flags.fair {
-		flags.priority = priority.Fair
+		flags.priority = scheduling.Fair
 	}
 	o, err := flags.options(name)
 	if err != nil {
@@ -105,13 +105,13 @@ func runBusy(ctx context.Context, out, stderr io.Writer, name string, flags *bus
 	o.Owned, o.Progress = true, progressTo(stderr)
 	show := newShow(stderr)
 	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
-	trialOptions := trial.BusyOptions{
+	trialOptions := chaos.BusyOptions{
 		Setup: flags.setup(o, show, trialLogs(name, flags.seed)),
 		For:   time.Duration(flags.seconds * float64(time.Second)), Seed: flags.seed, Stopped: flags.stopped,
 		Burners: flags.burners * runtime.NumCPU(), Writers: flags.writers, Readers: flags.readers, Objects: flags.stored, Progress: show.busy,
 	}
 	trialOptions.Burner = []string{self, "lab", burnCommand, "--for", trialOptions.BurnFor().String()}
-	result, err := trial.Busy(ctx, trialOptions)
+	result, err := chaos.Busy(ctx, trialOptions)
 	show.end()
 	if ctx.Err() != nil {
 		return errors.New("interrupted; the lab is removed")
@@ -122,7 +122,7 @@ func runBusy(ctx context.Context, out, stderr io.Writer, name string, flags *bus
 	return printBusy(out, stderr, flags, result)
 }
 
-func printBusy(out, stderr io.Writer, flags *busyFlags, r *trial.BusyResult) error {
+func printBusy(out, stderr io.Writer, flags *busyFlags, r *chaos.BusyResult) error {
 	if flags.json {
 		fmt.Fprint(stderr, r.Explain())
 		if err := printJSON(out, r); err != nil {
@@ -142,7 +142,7 @@ func printBusy(out, stderr io.Writer, flags *busyFlags, r *trial.BusyResult) err
 	return nil
 }
 
-func printBusyTable(out io.Writer, r *trial.BusyResult) {
+func printBusyTable(out io.Writer, r *chaos.BusyResult) {
 	fmt.Fprint(out, r.Explain())
 	table := newTable(out)
 	defer table.Flush()
@@ -157,7 +157,7 @@ func printBusyTable(out io.Writer, r *trial.BusyResult) {
 }
 
 // busy shows how a trial on a busy machine stands.
-func (s *show) busy(p trial.BusyProgress) {
+func (s *show) busy(p chaos.BusyProgress) {
 	state := "whole"
 	if p.State != "" {
 		state = p.State
@@ -178,10 +178,10 @@ func newLabBurnCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := priority.Ordinary(); err != nil {
+			if err := scheduling.Ordinary(); err != nil {
 				return err
 			}
-			trial.Burn(lasts, c.InOrStdin())
+			chaos.Burn(lasts, c.InOrStdin())
 			return nil
 		},
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/netcraq/netcraq/internal/lab"
-	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 // chaosLab is the lab's name unless --name says otherwise.
@@ -83,7 +83,7 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	o.Owned, o.Progress = true, progressTo(stderr)
 	show := newShow(stderr)
 	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
-	result, err := trial.Chaos(ctx, trial.ChaosOptions{
+	result, err := chaos.Chaos(ctx, chaos.ChaosOptions{
 		Setup: flags.setup(o, show, trialLogs(name, flags.seed)),
 		For:   time.Duration(flags.minutes * float64(time.Minute)), Seed: flags.seed, Clients: flags.clients, Loss: flags.loss,
 		Progress: show.chaos,
@@ -103,7 +103,7 @@ func trialLogs(lab string, seed uint64) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("netcraq-%s-%d", lab, seed))
 }
 
-func printChaos(out, stderr io.Writer, flags *chaosFlags, r *trial.ChaosResult) error {
+func printChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.ChaosResult) error {
 	if flags.json {
 		fmt.Fprint(stderr, r.Explain())
 		if err := printJSON(out, r); err != nil {
@@ -123,7 +123,7 @@ func printChaos(out, stderr io.Writer, flags *chaosFlags, r *trial.ChaosResult) 
 	return nil
 }
 
-func printChaosTable(out io.Writer, r *trial.ChaosResult) {
+func printChaosTable(out io.Writer, r *chaos.ChaosResult) {
 	fmt.Fprint(out, r.Explain())
 	table := newTable(out)
 	defer table.Flush()
@@ -146,7 +146,7 @@ type show struct {
 	w        io.Writer
 	began    time.Time
 	terminal bool
-	last     trial.ChaosProgress
+	last     chaos.ChaosProgress
 	at       time.Time
 	rates    [2]float64
 	line     string
@@ -177,7 +177,7 @@ func (s *show) draw() {
 }
 
 // chaos shows how a trial stands.
-func (s *show) chaos(p trial.ChaosProgress) {
+func (s *show) chaos(p chaos.ChaosProgress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if since := time.Since(s.at); since >= time.Second {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
 )
 
 // TestChaos is the short form of `netcraq lab chaos`: nothing acknowledged is lost, whatever strikes. The machine that tests run
@@ -17,7 +17,7 @@ func TestChaos(t *testing.T) {
 	name := labName(t, "h")
 	out, code, err := netcraq("lab", "chaos", "--name", name, "--minutes", "0.6", "--seed", "1", "--json",
 		"--beat", "20ms", "--suspect", "200ms", "--lease", "300ms")
-	var r trial.ChaosResult
+	var r chaos.ChaosResult
 	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil || code != 0 {
 		t.Fatalf("exit status %d, %v, %v", code, jsonErr, err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 func newLabFaultCommand(name *string) *cobra.Command {

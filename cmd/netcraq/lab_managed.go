@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/netcraq/netcraq/internal/console"
-	"github.com/netcraq/netcraq/internal/lab"
-	"github.com/netcraq/netcraq/internal/priority"
-	"github.com/netcraq/netcraq/internal/security"
-	"github.com/netcraq/netcraq/internal/topology"
-	"github.com/netcraq/netcraq/internal/trial"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -25,9 +25,9 @@ type managedFlags struct {
 	controllers, nodes, shards, replicas int
 	formWith, cellBytes, objects         int
 	plane                                string
-	priority                             priority.Class // empty: the default
-	observed                             bool           // controllers show their etcd to others
-	beat, lease, suspect                 time.Duration  // 0: as controllers have it by default
+	priority                             scheduling.Class // empty: the default
+	observed                             bool             // controllers show their etcd to others
+	beat, lease, suspect                 time.Duration    // 0: as controllers have it by default
 }
 
 // managedDefaults is the smallest lab that survives the loss of any of its parts and can repair itself.
@@ -137,8 +137,8 @@ func etcdOf(h lab.Host) string {
 }
 
 // setup is what a trial needs to know of a lab that is observed.
-func (m *managedFlags) setup(o lab.Options, show *show, logs string) trial.Setup {
-	return trial.Setup{Lab: o, Replicas: m.replicas, Leader: leaderOf, Etcd: etcdOf, Event: show.event, Logs: logs}
+func (m *managedFlags) setup(o lab.Options, show *show, logs string) chaos.Setup {
+	return chaos.Setup{Lab: o, Replicas: m.replicas, Leader: leaderOf, Etcd: etcdOf, Event: show.event, Logs: logs}
 }
 
 // planeArguments say where a node's data plane lives in a lab.
@@ -154,17 +154,17 @@ func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {
 }
 
 // leaderOf asks a lab's controllers who leads.
-func leaderOf(ctx context.Context, l *lab.Lab) (trial.Leading, error) {
-	leader := console.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
+func leaderOf(ctx context.Context, l *lab.Lab) (chaos.Leading, error) {
+	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
 	defer leader.Close()
 	s, err := leader.Snapshot(ctx)
 	if err != nil {
-		return trial.Leading{}, err
+		return chaos.Leading{}, err
 	}
 	for _, h := range l.Plan.With(lab.RoleController) {
 		if strings.HasPrefix(s.Leader, h.Addr.String()+":") {
-			return trial.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes, Whole: int(s.Shards.Whole)}, nil
+			return chaos.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes, Whole: int(s.Shards.Whole)}, nil
 		}
 	}
-	return trial.Leading{}, fmt.Errorf("the leader, %s, is no controller of the lab", s.Leader)
+	return chaos.Leading{}, fmt.Errorf("the leader, %s, is no controller of the lab", s.Leader)
 }

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/api/agentv1"
-	"github.com/netcraq/netcraq/internal/agent"
-	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 	"github.com/netcraq/netcraq/wire"
 )
 

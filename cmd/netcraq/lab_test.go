@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 // asCommand makes the test binary the real command: labs start it as their nodes' agents.

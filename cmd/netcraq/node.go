@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"github.com/netcraq/netcraq/internal/agent"
-	"github.com/netcraq/netcraq/internal/chain"
-	"github.com/netcraq/netcraq/internal/dataplane/xdp"
-	"github.com/netcraq/netcraq/internal/priority"
-	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -28,7 +28,7 @@ func defaultChainOptions(shards int) chain.Options {
 type nodeFlags struct {
 	name, cluster, addr, api string
 	identity                 string
-	priority                 priority.Class
+	priority                 scheduling.Class
 	plane                    planeRequest
 	join                     joinFlags
 	remove, verbose, json    bool
@@ -133,7 +133,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	}
 	options.Plane, options.Log = plane, log
 	if options.Join != nil { // not before: loading programs takes long, and nobody waits for it
-		if err := priority.Raise(flags.priority); err != nil {
+		if err := scheduling.Raise(flags.priority); err != nil {
 			log.Debug("signs of life may be late on a busy machine: this process may not raise its priority", "node", flags.name, "because", err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
-	"github.com/netcraq/netcraq/internal/console"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -32,7 +32,7 @@ func (f *leaderFlags) add(c *cobra.Command) {
 }
 
 // leader prepares to talk to the controller that leads.
-func (f *leaderFlags) leader() (*console.Leader, error) {
+func (f *leaderFlags) leader() (*admin.Leader, error) {
 	if f.timeout <= 0 {
 		return nil, usageError(fmt.Errorf("--timeout must be positive, not %v", f.timeout))
 	}
@@ -47,7 +47,7 @@ func (f *leaderFlags) leader() (*console.Leader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return console.NewLeader(cluster.Controllers, dial), nil
+	return admin.NewLeader(cluster.Controllers, dial), nil
 }
 
 // operation is one command that asks the leader for a change.
@@ -55,8 +55,8 @@ type operation struct {
 	leaderFlags
 	wait    bool
 	request *controllerv1.OperateRequest
-	done    string                                                  // what to say in the end
-	until   func(context.Context, *console.Leader, io.Writer) error // waits for what follows
+	done    string                                                // what to say in the end
+	until   func(context.Context, *admin.Leader, io.Writer) error // waits for what follows
 }
 
 // newOperateCommands are the commands that change a cluster.
@@ -101,9 +101,9 @@ func (o *operation) run(c *cobra.Command) error {
 }
 
 // waitFlag adds --wait.
-func (o *operation) waitFlag(c *cobra.Command, until func(context.Context, *console.Leader, func(string)) error) {
+func (o *operation) waitFlag(c *cobra.Command, until func(context.Context, *admin.Leader, func(string)) error) {
 	c.Flags().BoolVar(&o.wait, "wait", false, "return only when everything that follows is done; shows progress on a terminal")
-	o.until = func(ctx context.Context, leader *console.Leader, w io.Writer) error {
+	o.until = func(ctx context.Context, leader *admin.Leader, w io.Writer) error {
 		file, ok := w.(*os.File)
 		if !ok || !isTerminal(file) {
 			return until(ctx, leader, func(string) {})
@@ -126,7 +126,7 @@ Clients notice nothing. When it is done the node can be stopped; after undrain i
 		}
 		return nil
 	})
-	o.waitFlag(c, func(ctx context.Context, l *console.Leader, show func(string)) error {
+	o.waitFlag(c, func(ctx context.Context, l *admin.Leader, show func(string)) error {
 		return l.WaitDrained(ctx, node, show)
 	})
 	return c
@@ -143,7 +143,7 @@ func newUndrainCommand() *cobra.Command {
 	return c
 }
 
-func waitSettled(ctx context.Context, l *console.Leader, show func(string)) error {
+func waitSettled(ctx context.Context, l *admin.Leader, show func(string)) error {
 	return l.WaitSettled(ctx, show)
 }
 
@@ -197,7 +197,7 @@ func newMoveCommand() *cobra.Command {
 	if err := c.MarkFlagRequired("shard"); err != nil {
 		panic(err) // the flag stands three lines above
 	}
-	o.waitFlag(c, func(ctx context.Context, l *console.Leader, show func(string)) error {
+	o.waitFlag(c, func(ctx context.Context, l *admin.Leader, show func(string)) error {
 		return l.WaitMoved(ctx, move, show)
 	})
 	return c

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/netcraq/netcraq/internal/console"
-	"github.com/netcraq/netcraq/internal/drill"
-	"github.com/netcraq/netcraq/internal/topology"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/drill"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
 // ask runs a command to its end and returns what it says and its exit status.
@@ -56,8 +56,8 @@ func TestOperators(t *testing.T) {
 	}
 	m.await("the first chains", whole(3))
 
-	plan := object[console.Plan](m, "plan", "drain", "n2")
-	at := slices.IndexFunc(plan.Nodes, func(n console.NodePlan) bool { return n.Name == "n2" })
+	plan := object[admin.Plan](m, "plan", "drain", "n2")
+	at := slices.IndexFunc(plan.Nodes, func(n admin.NodePlan) bool { return n.Name == "n2" })
 	if at < 0 || plan.Nodes[at].ShardsAfter != 0 || plan.CopiesMoved != plan.Nodes[at].ShardsBefore || plan.Copies != 48 {
 		t.Errorf("the plan to drain n2: %+v", plan)
 	}
@@ -65,7 +65,7 @@ func TestOperators(t *testing.T) {
 	if serves(m.follower.Map(), "n2") {
 		m.await("n2 is in no chain", whole(3))
 	}
-	status := object[console.Snapshot](m, "status")
+	status := object[admin.Snapshot](m, "status")
 	n2, ok := status.Node("n2")
 	if !ok || n2.Standing != "draining" || n2.Shards != 0 || status.Shards.Whole != 16 || status.Leader != m.controller {
 		t.Errorf("after the drain: %+v", status)
@@ -90,7 +90,7 @@ func TestOperators(t *testing.T) {
 	if _, complained, status := m.ask("remove-node", "n1"); status != 0 {
 		t.Errorf("removing a dead node: %s", complained)
 	}
-	if status := object[console.Snapshot](m, "status"); len(status.Nodes) != 3 {
+	if status := object[admin.Snapshot](m, "status"); len(status.Nodes) != 3 {
 		t.Errorf("%+v", status.Nodes)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/netcraq/netcraq/internal/console"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
 )
 
 // printJSON writes the one object that a command with --json prints.
@@ -20,4 +20,4 @@ func printJSON(w io.Writer, v any) error {
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
 // grouped writes a number with a comma between thousands.
-func grouped(n uint64) string { return console.Grouped(n) }
+func grouped(n uint64) string { return admin.Grouped(n) }

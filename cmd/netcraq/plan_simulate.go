@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/console"
-	"github.com/netcraq/netcraq/internal/drill"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/drill"
 )
 
 // simulateFlags are the command line of `netcraq plan --simulate`.
@@ -42,10 +42,10 @@ func runSimulatedPlan(out io.Writer, f *simulateFlags) error {
 	fmt.Fprintf(out, "One node fails. The controller computes %.3f s in all:\n\n", r.PlanS)
 	table := newTable(out)
 	fmt.Fprintf(table, "  failover\t%.3f s\t%s chains go on without it; %s orders, %s\n", r.FailoverS, grouped(uint64(r.ShardsChanged)),
-		grouped(uint64(r.OrdersSent)), console.Bytes(uint64(r.OrderBytes)))
+		grouped(uint64(r.OrdersSent)), admin.Bytes(uint64(r.OrderBytes)))
 	fmt.Fprintf(table, "  repair\t%.3f s\t%.3f %% of all copies are made anew (a node has %.3f %%), %d at once\n", r.PlacementS,
 		100*r.MovedFraction, 100*r.FairFraction, r.CopiesAtOnce)
 	fmt.Fprintf(table, "  afterwards\t\tnodes have %.3f to %.3f of a fair share\n", r.SmallestShare, r.LargestShare)
-	fmt.Fprintf(table, "  memory\t\tthe controller holds %s\n", console.Bytes(r.HeldBytes))
+	fmt.Fprintf(table, "  memory\t\tthe controller holds %s\n", admin.Bytes(r.HeldBytes))
 	return table.Flush()
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/snapshot"
+	"github.com/netcraq/netcraq/internal/cluster/snapshot"
 )
 
 // progress shows on a terminal how far long work has come, on one line, and elsewhere nothing.

@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/netcraq/netcraq/internal/agent"
-	"github.com/netcraq/netcraq/internal/bench"
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/node/agent"
 )
 
 // TestRestartUnderLoad kills agents of a chain on the XDP plane, with SIGKILL, and starts them again, while requests come

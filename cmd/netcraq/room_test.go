@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 	"github.com/netcraq/netcraq/wire"
 )
 

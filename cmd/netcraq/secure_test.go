@@ -19,8 +19,8 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/client/follow"
-	"github.com/netcraq/netcraq/internal/console"
-	"github.com/netcraq/netcraq/internal/security"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -58,9 +58,9 @@ func TestSecureCluster(t *testing.T) {
 	}
 	m.follower = m.followAs(dir, security.Admin)
 	m.await("whole chains", whole(3))
-	admin := m.client()
+	operator := m.client()
 	ctx := t.Context()
-	if _, err := admin.Put(ctx, "k", []byte("right")); err != nil {
+	if _, err := operator.Put(ctx, "k", []byte("right")); err != nil {
 		t.Fatal(err)
 	}
 	m.follower = m.followAs(dir, security.Reader)
@@ -90,7 +90,7 @@ func TestSecureCluster(t *testing.T) {
 	if err != nil || !strings.Contains(string(metrics), `netcraq_refused_total{reason="role"} 2`) {
 		t.Errorf("refusals are not counted: %v\n%s", err, metrics)
 	}
-	if v, err := admin.Get(ctx, "k"); err != nil || string(v.Value) != "right" || v.Version != 1 {
+	if v, err := operator.Get(ctx, "k"); err != nil || string(v.Value) != "right" || v.Version != 1 {
 		t.Errorf("after all that the key has %q, version %d, %v", v.Value, v.Version, err)
 	}
 }
@@ -122,16 +122,16 @@ func TestSecureControllers(t *testing.T) {
 	}
 	m.follower = m.followAs(dir, security.Admin)
 	m.await("whole chains", whole(3))
-	admin := m.client()
+	operator := m.client()
 	ctx := t.Context()
-	if _, err := admin.Put(ctx, "k", []byte("before")); err != nil {
+	if _, err := operator.Put(ctx, "k", []byte("before")); err != nil {
 		t.Fatal(err)
 	}
 	text, _, err := netcraq("status", "--json", "--identity", of(security.Reader), "--controllers", m.controller)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var status console.Snapshot
+	var status admin.Snapshot
 	if err := json.Unmarshal([]byte(text), &status); err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +146,11 @@ func TestSecureControllers(t *testing.T) {
 	}
 	kill(controllers[leading])
 	for i := range 20 {
-		if _, err := admin.Put(ctx, "k", fmt.Appendf(nil, "after %d", i)); err != nil {
+		if _, err := operator.Put(ctx, "k", fmt.Appendf(nil, "after %d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if v, err := admin.Get(ctx, "k"); err != nil || string(v.Value) != "after 19" || v.Version != 21 {
+	if v, err := operator.Get(ctx, "k"); err != nil || string(v.Value) != "after 19" || v.Version != 21 {
 		t.Errorf("%q, version %d, %v", v.Value, v.Version, err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	baseline "github.com/netcraq/netcraq/internal/baseline/sim"
-	"github.com/netcraq/netcraq/internal/sim"
+	baseline "github.com/netcraq/netcraq/internal/eval/baseline/sim"
+	"github.com/netcraq/netcraq/internal/verify/sim"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	baseline "github.com/netcraq/netcraq/internal/baseline/sim"
+	baseline "github.com/netcraq/netcraq/internal/eval/baseline/sim"
 )
 
 // publishedResult is what `netcraq sim --protocol ... --json` prints for a protocol of the papers.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/netcraq/netcraq/internal/console"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
 )
 
 func newTopCommand() *cobra.Command {
@@ -66,15 +66,15 @@ func runStatus(c *cobra.Command, flags *leaderFlags) error {
 	}
 	screen, now := screenOf(out), time.Now()
 	screen.Height = 0
-	progress := new(console.Progress)
+	progress := new(admin.Progress)
 	progress.See(now, snapshot)
 	_, err = io.WriteString(out, screen.Draw(now, snapshot, progress))
 	return err
 }
 
 // screenOf is how to draw on w.
-func screenOf(w io.Writer) console.Screen {
-	screen := console.Screen{Colour: colours(w)}
+func screenOf(w io.Writer) admin.Screen {
+	screen := admin.Screen{Colour: colours(w)}
 	if file, ok := w.(*os.File); ok {
 		if width, height, err := term.GetSize(int(file.Fd())); err == nil {
 			screen.Width, screen.Height = width, height
@@ -103,10 +103,10 @@ func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := time.AfterFunc(flags.timeout, func() { cancel(context.DeadlineExceeded) })
-	progress := new(console.Progress)
+	progress := new(admin.Progress)
 	last := ""
 	draw := func(text string) { fmt.Fprint(out, drawAgain, strings.ReplaceAll(text, "\n", nextLine), clearToEnd) }
-	show := func(s *console.Snapshot) bool {
+	show := func(s *admin.Snapshot) bool {
 		if !found {
 			found = true
 			late.Stop()

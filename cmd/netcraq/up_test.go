@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/netcraq/netcraq/internal/lab"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 // asNobody prepares the command as a user without rights.

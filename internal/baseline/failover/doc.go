@@ -1,7 +1,0 @@
-// Package failover measures what the loss of a node, and putting a new one into its place, cost clients of the papers' protocols: NetChain's
-// figure of throughput over time, with 1 or 100 virtual groups, and the same for NetCRAQ as published. It does for them what
-// internal/trial does for this project's own clusters, with as many clients that do the same, and gives figures of the same names.
-//
-// The nodes are the pure machines in a network of software switches (internal/baseline/fabric); clients, beats and the controller
-// (internal/baseline/control) are real.
-package failover

@@ -1,6 +1,0 @@
-// Package chain is one node's state machine, the executable form of spec/protocol.md: a message in, messages out.
-//
-// It is pure: no I/O, no clock, no goroutine and no randomness. The caller passes the time and the sender's address,
-// encodes and sends what comes back before it calls again, and serialises calls. Data planes are held to this package:
-// internal/dataplane/soft wraps it in sockets, internal/dataplane/xdp must give the same bytes and the same state.
-package chain

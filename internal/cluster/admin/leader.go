@@ -1,0 +1,185 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+)
+
+const (
+	// tryAgainAfter is how long nobody is asked after all were asked in vain: an election takes as long.
+	tryAgainAfter = 100 * time.Millisecond
+	// answerWithin is how long one controller has for its first answer.
+	answerWithin = 2 * time.Second
+	// maxMessageBytes holds a plan for every shard of the largest cluster.
+	maxMessageBytes = 64 << 20
+)
+
+// Leader asks the controller that leads, whichever that is.
+type Leader struct {
+	dial      []grpc.DialOption
+	addresses []string // where to begin, in this order
+	conns     map[string]*grpc.ClientConn
+}
+
+// NewLeader takes addresses of controllers, or of nodes' agents, which know the controllers.
+func NewLeader(addresses []string, dial ...grpc.DialOption) *Leader {
+	return &Leader{dial: dial, addresses: slices.Clone(addresses), conns: make(map[string]*grpc.ClientConn)}
+}
+
+// Close ends its connections.
+func (l *Leader) Close() error {
+	var all []error
+	for _, conn := range l.conns {
+		all = append(all, conn.Close())
+	}
+	clear(l.conns)
+	return errors.Join(all...)
+}
+
+// Ask calls the leader. While none is found, or it goes, it looks for one until ctx ends. What the leader refuses is an error at
+// once.
+func (l *Leader) Ask(ctx context.Context, call func(context.Context, controllerv1.ControllerClient) error) error {
+	reasons := make(map[string]string)
+	for {
+		asked := make(map[string]bool)
+		for queue := slices.Clone(l.addresses); len(queue) > 0 && ctx.Err() == nil; {
+			address := queue[0]
+			queue = queue[1:]
+			if asked[address] {
+				continue
+			}
+			asked[address] = true
+			conn, err := l.conn(address)
+			if err != nil {
+				return err
+			}
+			err = call(ctx, controllerv1.NewControllerClient(conn))
+			next, again := l.next(ctx, conn, err)
+			if !again {
+				l.remember(address)
+				return plainError(err)
+			}
+			reasons[address] = plainError(err).Error()
+			queue = append(next, queue...)
+		}
+		select {
+		case <-time.After(tryAgainAfter):
+		case <-ctx.Done():
+			return nobody(ctx, reasons)
+		}
+	}
+}
+
+func (l *Leader) conn(address string) (*grpc.ClientConn, error) {
+	if conn := l.conns[address]; conn != nil {
+		return conn, nil
+	}
+	options := append(slices.Clone(l.dial), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)))
+	conn, err := grpc.NewClient("passthrough:///"+address, options...)
+	if err != nil {
+		return nil, fmt.Errorf("controller %q: %w", address, err)
+	}
+	l.conns[address] = conn
+	return conn, nil
+}
+
+// next says whom to ask after an answer, and whether to ask anybody.
+func (l *Leader) next(ctx context.Context, conn *grpc.ClientConn, err error) (next []string, again bool) {
+	s := status.Convert(err)
+	switch s.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return nil, true
+	case codes.Unimplemented: // an agent
+		return l.controllers(ctx, conn), true
+	case codes.FailedPrecondition:
+		for _, detail := range s.Details() {
+			if leader, ok := detail.(*controllerv1.Leader); ok {
+				if leader.GetAddress() != "" {
+					next = []string{leader.GetAddress()}
+				}
+				return next, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// controllers asks an agent for them.
+func (l *Leader) controllers(ctx context.Context, conn *grpc.ClientConn) []string {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	stream, err := controllerv1.NewControllerClient(conn).Map(ctx, &controllerv1.MapRequest{})
+	if err != nil {
+		return nil
+	}
+	m, err := stream.Recv()
+	if err != nil {
+		return nil
+	}
+	return m.GetControllers()
+}
+
+// remember asks this one first from now on.
+func (l *Leader) remember(address string) {
+	l.addresses = append([]string{address}, slices.DeleteFunc(l.addresses, func(a string) bool { return a == address })...)
+}
+
+func nobody(ctx context.Context, reasons map[string]string) error {
+	if len(reasons) == 0 {
+		return context.Cause(ctx)
+	}
+	var parts []string
+	for _, address := range slices.Sorted(maps.Keys(reasons)) {
+		parts = append(parts, address+": "+reasons[address])
+	}
+	return fmt.Errorf("no controller that leads was found (%s): %w", strings.Join(parts, "; "), context.Cause(ctx))
+}
+
+// plainError is what a controller says without the words of gRPC around it.
+func plainError(err error) error {
+	if s, ok := status.FromError(err); ok && err != nil {
+		return errors.New(s.Message())
+	}
+	return err
+}
+
+// Watch gives show what the leader knows, again and again if follow, until show returns false or ctx ends. When the leader is
+// lost, another one is looked for, within ctx; lost is told.
+func (l *Leader) Watch(ctx context.Context, follow bool, show func(*Snapshot) bool, lost func(error)) error {
+	return l.Ask(ctx, func(ctx context.Context, c controllerv1.ControllerClient) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		late := time.AfterFunc(answerWithin, cancel)
+		stream, err := c.Status(ctx, &controllerv1.StatusRequest{Follow: follow})
+		for err == nil {
+			var in *controllerv1.StatusResponse
+			if in, err = stream.Recv(); err == nil {
+				late.Reset(answerWithin)
+				if !show(snapshot(in)) || !follow {
+					return nil
+				}
+			}
+		}
+		if status.Code(err) == codes.Canceled && !late.Stop() {
+			err = status.Error(codes.Unavailable, "no answer in time")
+		}
+		if status.Code(err) == codes.Unimplemented { // an agent, which was no leader that could be lost
+			return err
+		}
+		if _, again := l.next(ctx, nil, err); again && lost != nil {
+			lost(plainError(err))
+		}
+		return err
+	})
+}

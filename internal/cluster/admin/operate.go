@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+)
+
+// operateWithin is how long a leader has for one request. It stores the change before it answers.
+const operateWithin = 5 * time.Second
+
+// Operate asks for a change and returns its number.
+func (l *Leader) Operate(ctx context.Context, request *controllerv1.OperateRequest) (change uint64, err error) {
+	err = l.Ask(ctx, func(ctx context.Context, c controllerv1.ControllerClient) error {
+		ctx, cancel := context.WithTimeout(ctx, operateWithin)
+		defer cancel()
+		out, err := c.Operate(ctx, request)
+		change = out.GetChange()
+		return err
+	})
+	return change, err
+}
+
+// Snapshot asks what the leader knows now.
+func (l *Leader) Snapshot(ctx context.Context) (s *Snapshot, err error) {
+	err = l.Watch(ctx, false, func(now *Snapshot) bool { s = now; return false }, nil)
+	return s, err
+}
+
+// Plan asks what a change would move.
+func (l *Leader) Plan(ctx context.Context, request *controllerv1.OperateRequest) (*Plan, error) {
+	before, err := l.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var plan *Plan
+	err = l.Ask(ctx, func(ctx context.Context, c controllerv1.ControllerClient) error {
+		ctx, cancel := context.WithTimeout(ctx, operateWithin)
+		defer cancel()
+		out, err := c.Plan(ctx, request)
+		if err == nil {
+			plan = newPlan(before, out)
+		}
+		return err
+	})
+	return plan, err
+}

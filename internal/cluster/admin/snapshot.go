@@ -1,0 +1,104 @@
+package admin
+
+import "github.com/netcraq/netcraq/api/controllerv1"
+
+// Snapshot is what the leader knows at a moment.
+type Snapshot struct {
+	Cluster     string       `json:"cluster"`
+	Leader      string       `json:"leader"`
+	Term        uint64       `json:"term"`
+	Change      uint64       `json:"change"`
+	Replicas    uint32       `json:"replicas"`
+	CellBytes   uint32       `json:"cell_bytes"`
+	Shards      ShardCounts  `json:"shards"`
+	CopiedBytes uint64       `json:"copied_bytes"` // since the leader's election
+	Nodes       []Node       `json:"nodes"`
+	Controllers []Controller `json:"controllers"`
+	Hot         []HotShard   `json:"hot_shards"`
+	Notes       []string     `json:"notes"`
+}
+
+// ShardCounts are how many shards there are, and in what state.
+type ShardCounts struct {
+	Total    uint32 `json:"total"`
+	Whole    uint32 `json:"whole"`    // active with all the members wanted
+	Short    uint32 `json:"short"`    // active with fewer
+	Changing uint32 `json:"changing"` // taking no writes at this moment
+	Down     uint32 `json:"down"`     // no complete copy within reach
+	Copying  uint32 `json:"copying"`
+	Moves    uint32 `json:"moves"` // planned and not begun
+}
+
+// Node is one node of a [Snapshot].
+type Node struct {
+	ID         uint32            `json:"id"`
+	Name       string            `json:"name"`
+	Addr       string            `json:"addr"`
+	API        string            `json:"api"`
+	Standing   string            `json:"standing"`
+	Labels     map[string]string `json:"labels"`
+	Capacity   uint32            `json:"capacity"`
+	Heads      uint32            `json:"heads"`
+	Shards     uint32            `json:"shards"`
+	Learning   uint32            `json:"learning"`
+	Reads      uint64            `json:"reads_per_s"`
+	Writes     uint64            `json:"writes_per_s"`
+	Objects    uint64            `json:"objects"`
+	MaxObjects uint64            `json:"max_objects"`
+	SilentMS   uint32            `json:"silent_ms"`
+	Trouble    string            `json:"trouble,omitempty"`
+}
+
+// Controller is one controller of a [Snapshot].
+type Controller struct {
+	Address   string `json:"address"`
+	Leads     bool   `json:"leads"`
+	Reachable bool   `json:"reachable"`
+	Change    uint64 `json:"change"` // that it has applied; 0: not known
+}
+
+// HotShard is one of the busiest shards.
+type HotShard struct {
+	Shard   uint32   `json:"shard"`
+	Epoch   uint32   `json:"epoch"`
+	Members []string `json:"members"`
+	Reads   uint64   `json:"reads_per_s"`
+	Writes  uint64   `json:"writes_per_s"`
+	Extra   uint32   `json:"extra"` // members because it is hot
+}
+
+// remaining is how many shards something is done for, or is planned.
+func (s *ShardCounts) remaining() uint32 { return s.Copying + s.Moves }
+
+func snapshot(in *controllerv1.StatusResponse) *Snapshot {
+	s := &Snapshot{
+		Cluster: in.GetCluster(), Leader: in.GetLeader(), Term: in.GetTerm(), Change: in.GetChange(), Replicas: in.GetReplicas(),
+		CellBytes: in.GetCellBytes(), CopiedBytes: in.GetCopiedBytes(), Notes: append([]string{}, in.GetNotes()...),
+		Shards: ShardCounts{Total: in.GetShards(), Whole: in.GetShardsWhole(), Short: in.GetShardsShort(), Changing: in.GetShardsChanging(),
+			Down: in.GetShardsDown(), Copying: in.GetShardsCopying(), Moves: in.GetMoves()},
+		Nodes: []Node{}, Controllers: []Controller{}, Hot: []HotShard{},
+	}
+	for _, n := range in.GetNodes() {
+		s.Nodes = append(s.Nodes, Node{ID: n.GetId(), Name: n.GetName(), Addr: n.GetAddr(), API: n.GetApi(), Standing: n.GetStanding(),
+			Labels: n.GetLabels(), Capacity: n.GetCapacity(), Heads: n.GetHeads(), Shards: n.GetShards(), Learning: n.GetLearning(),
+			Reads: n.GetReads(), Writes: n.GetWrites(), Objects: n.GetObjects(), MaxObjects: n.GetMaxObjects(),
+			SilentMS: n.GetSilentMs(), Trouble: n.GetTrouble()})
+	}
+	for _, c := range in.GetControllers() {
+		s.Controllers = append(s.Controllers, Controller{c.GetAddress(), c.GetLeads(), c.GetReachable(), c.GetChange()})
+	}
+	for _, h := range in.GetHot() {
+		s.Hot = append(s.Hot, HotShard{h.GetShard(), h.GetEpoch(), h.GetMembers(), h.GetReads(), h.GetWrites(), h.GetExtra()})
+	}
+	return s
+}
+
+// Node finds a node by name.
+func (s *Snapshot) Node(name string) (Node, bool) {
+	for _, n := range s.Nodes {
+		if n.Name == name {
+			return n, true
+		}
+	}
+	return Node{}, false
+}

@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+)
+
+// Attend is of the API: a node's connection, for as long as it lasts.
+func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return gone(err)
+	}
+	if first.GetHello() == nil {
+		return status.Error(codes.InvalidArgument, "a node says hello first")
+	}
+	hello, err := message.Hello(first.GetHello())
+	if err == nil {
+		err = c.view.until(stream.Context(), c.view.loaded)
+	}
+	if err == nil && hello.Cluster != "" && hello.Cluster != c.view.formed().Settings.Cluster {
+		err = fmt.Errorf("node %s belongs to another cluster (%s): remove what it stores (netcraq node --name %s --remove) before it joins this one, %s",
+			hello.Name, hello.Cluster, hello.Name, c.view.formed().Settings.Cluster)
+	}
+	if err != nil {
+		return refuse(stream, err)
+	}
+	if hello.Shards == 0 { // the node only asks what its data plane is to be made for
+		return stream.Send(welcomeMessage(c.welcome(0)))
+	}
+	if c.term.Load() == nil { // the leader has to know the node first, and the node may not know the leader
+		if err := stream.Send(welcomeMessage(c.welcome(0))); err != nil {
+			return gone(err)
+		}
+	}
+	node, err := c.register(stream.Context(), hello)
+	var refused refusal
+	switch {
+	case errors.As(err, &refused):
+		return refuse(stream, err)
+	case err != nil:
+		return gone(err)
+	}
+	a := newAttendance(node, hello, c.welcome(node))
+	c.nodes.add(a)
+	defer c.nodes.remove(a)
+	sent := make(chan error, 1)
+	go func() { sent <- a.send(stream) }()
+	received := make(chan error, 1)
+	go func() { received <- c.listen(a, stream) }()
+	select {
+	case err = <-sent:
+	case err = <-received:
+	case <-a.replaced:
+		err = status.Error(codes.Aborted, "the node attends by another connection")
+	}
+	a.end()
+	return gone(err)
+}
+
+// refusal is what a node's operator has to deal with.
+type refusal struct{ error }
+
+func refuse(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage], err error) error {
+	return stream.Send(&controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Refusal{Refusal: err.Error()}})
+}
+
+// gone makes nothing of a stream that ended.
+func gone(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled {
+		return nil
+	}
+	return err
+}
+
+func welcomeMessage(w *controllerv1.Welcome) *controllerv1.ControllerMessage {
+	return &controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Welcome{Welcome: w}}
+}
+
+func (c *Controller) welcome(node reconfig.NodeID) *controllerv1.Welcome {
+	f := c.view.formed()
+	return &controllerv1.Welcome{
+		Node: uint32(node), Cluster: f.Settings.Cluster, Shards: uint32(f.Settings.Shards), BeatUs: uint32(f.Settings.Beat.Microseconds()),
+		CellBytes: uint32(f.Settings.CellBytes), Controllers: f.Controllers, Controller: c.options.Address, Tags: f.Settings.Tags,
+	}
+}
+
+// listen takes what a node says.
+func (c *Controller) listen(a *attendance, stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
+	for {
+		in, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch kind := in.GetKind().(type) {
+		case *controllerv1.NodeMessage_Beat:
+			beat := message.Beat(a.node, a.hello.Incarnation, kind.Beat)
+			if grant, ok := c.view.grant(beat); ok {
+				a.grant(grant)
+				c.metrics.grants.Inc()
+			}
+			if t := c.term.Load(); t != nil {
+				t.inbox.beat(beat)
+			}
+		case *controllerv1.NodeMessage_Inventory:
+			inventory, err := message.Inventory(a.node, a.hello.Incarnation, a.hello.Addr, kind.Inventory)
+			if err != nil {
+				return status.Errorf(codes.InvalidArgument, "inventory: %v", err)
+			}
+			if t := c.term.Load(); t != nil {
+				t.inbox.call(func(l *reconfig.Leader) { l.Inventory(c.now(), inventory) })
+			}
+		case *controllerv1.NodeMessage_Load:
+			c.load(a.node, kind.Load)
+		default:
+			return status.Errorf(codes.InvalidArgument, "a node does not say %T", kind)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/security"
+)
+
+// Options say how one controller runs.
+type Options struct {
+	Address string          // where it serves, and what it is known by: host and port
+	Store   store.Options   // where the state is kept; its Log is set here
+	Form    store.Formation // what to form the cluster with; what is zero does not matter
+	Leader  reconfig.Options
+	Balance reconfig.BalanceOptions
+	Metrics string // TCP address for Prometheus; empty: none
+	Log     *slog.Logger
+
+	Identity *security.Identity // nil: no encryption
+}
+
+// maxMessageBytes holds what a node has of every shard, even if each is different.
+const maxMessageBytes = 64 << 20
+
+// Controller is one of a cluster's controllers.
+type Controller struct {
+	controllerv1.UnimplementedControllerServer
+
+	options  Options
+	log      *slog.Logger
+	began    time.Time
+	listener net.Listener
+	scrapes  net.Listener // nil without metrics
+	store    *store.Store
+	metrics  *metrics
+	view     *view
+	nodes    nodes
+	peers    map[string]*peer
+	term     atomic.Pointer[leading] // nil while it does not lead
+	slow     atomic.Pointer[slowness]
+	jumped   atomic.Int64 // when the wall clock was set last; 0: never
+
+	loading sync.Mutex
+	loads   *reconfig.Loads
+}
+
+// New takes the addresses, and opens the store. Close or Serve ends what it begins.
+func New(o Options) (*Controller, error) {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	o.Store.Log = o.Log
+	c := &Controller{options: o, log: o.Log, began: time.Now(), loads: reconfig.NewLoads(), nodes: nodes{byID: map[reconfig.NodeID]*attendance{}}}
+	c.view = newView(c.now)
+	c.metrics = newMetrics(func() bool { return c.term.Load() != nil }, o.Identity.Refusals())
+	var err error
+	if c.listener, err = net.Listen("tcp", o.Address); err != nil {
+		return nil, explainListen("--listen", o.Address, err)
+	}
+	if o.Metrics != "" {
+		if c.scrapes, err = net.Listen("tcp", o.Metrics); err != nil {
+			return nil, errors.Join(explainListen("--metrics", o.Metrics, err), c.Close())
+		}
+	}
+	if c.store, err = store.Open(o.Store); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Close ends a controller that does not serve.
+func (c *Controller) Close() error {
+	err := c.listener.Close()
+	if c.scrapes != nil {
+		err = errors.Join(err, c.scrapes.Close())
+	}
+	if c.store != nil {
+		err = errors.Join(err, c.store.Close())
+	}
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// now is the time since this controller began, on a clock that nobody can set.
+func (c *Controller) now() time.Duration { return time.Since(c.began) }
+
+func (c *Controller) leaderOptions() reconfig.Options {
+	o := c.options.Leader
+	if o.FormWith == 0 {
+		o.FormWith = c.view.formed().FormWith
+	}
+	return o
+}
+
+// Serve does a controller's work until ctx ends, which is no error. It may be called once, and closes the controller.
+func (c *Controller) Serve(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, c.Close()) }()
+	group, ctx := errgroup.WithContext(ctx)
+	server := c.newServer()
+	group.Go(func() error { return serve(ctx, server, c.listener) })
+	if c.scrapes != nil {
+		group.Go(func() error { return c.metrics.serve(ctx, c.scrapes) })
+	}
+	group.Go(func() error {
+		if err := c.form(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		defer closePeers(c.peers)
+		group.Go(func() error { return c.stand(ctx) })
+		group.Go(func() error { return c.look(ctx) })
+		return c.store.Follow(ctx, c.view)
+	})
+	return group.Wait()
+}
+
+// form finds what the cluster was formed with, or forms it.
+func (c *Controller) form(ctx context.Context) error {
+	c.log.Info("controller is up; waiting for etcd", "address", c.options.Address)
+	formed, err := c.store.Form(ctx, c.options.Form, c.defaults())
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	case !slices.Contains(formed.Controllers, c.options.Address):
+		return fmt.Errorf("the cluster's controllers are %s, and this one, %s, is none of them: start it with the address that the cluster was formed with",
+			strings.Join(formed.Controllers, ", "), c.options.Address)
+	}
+	c.log.Info("cluster", "id", formed.Settings.Cluster, "shards", formed.Settings.Shards, "replicas", formed.Settings.Replicas,
+		"controllers", strings.Join(formed.Controllers, ","))
+	c.peers, err = dialPeers(formed.Controllers, c.options.Address, c.dialOptions())
+	return err
+}
+
+func (c *Controller) dialOptions() []grpc.DialOption {
+	return []grpc.DialOption{c.options.Identity.DialOption()}
+}
+
+func (c *Controller) newServer() *grpc.Server {
+	server := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: silentAfter, Timeout: silentAfter}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: silentAfter / 2, PermitWithoutStream: true}),
+	}, c.options.Identity.ServerOptions()...)...)
+	controllerv1.RegisterControllerServer(server, c)
+	return server
+}
+
+// serve answers calls until ctx ends. Nodes and clients stay connected for ever, so there is no waiting for them.
+func serve(ctx context.Context, server *grpc.Server, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, server.Stop)
+	defer stop()
+	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("controller: %w", err)
+	}
+	return nil
+}
+
+// Fence is of the API.
+func (c *Controller) Fence(ctx context.Context, in *controllerv1.FenceRequest) (*controllerv1.FenceResponse, error) {
+	nodes := make([]reconfig.NodeID, len(in.GetNodes()))
+	for i, id := range in.GetNodes() {
+		nodes[i] = reconfig.NodeID(id)
+	}
+	left, err := c.view.fence(ctx, in.GetChange(), nodes)
+	if err != nil {
+		return nil, err
+	}
+	return &controllerv1.FenceResponse{LeftUs: uint32((left + time.Microsecond - 1).Microseconds())}, nil // rounded up
+}
+
+// explainListen says what a user can do about an address that cannot be had.
+func explainListen(flag, addr string, err error) error {
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return fmt.Errorf("TCP %s is taken, probably by another controller: stop it, or choose another address with %s", addr, flag)
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return fmt.Errorf("%s is not on an address of this machine: choose another with %s", addr, flag)
+	}
+	return fmt.Errorf("%s %q: %w", flag, addr, err)
+}

@@ -1,0 +1,51 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Defaults are the settings of a cluster that nobody chose others for.
+func Defaults() reconfig.Settings {
+	return reconfig.Settings{
+		Shards: 256, Replicas: 3, Spread: "zone", CellBytes: wire.MaxValueBytes,
+		Beat: 10 * time.Millisecond, Lease: 60 * time.Millisecond, Suspect: 40 * time.Millisecond,
+	}
+}
+
+// defaults are what a cluster is formed with where nothing else was asked for.
+func (c *Controller) defaults() store.Formation {
+	s := Defaults()
+	s.Cluster = fmt.Sprintf("%016x", rand.Uint64())
+	return store.Formation{Settings: s, Controllers: []string{c.options.Address}, FormWith: cmp.Or(c.options.Form.Settings.Replicas, s.Replicas)}
+}
+
+// Check reports the first thing wrong with what a cluster is to be formed with. What is zero is not judged.
+func Check(f *store.Formation) error {
+	s, d := f.Settings, Defaults()
+	options := chain.Options{Shards: cmp.Or(s.Shards, d.Shards), CellBytes: cmp.Or(s.CellBytes, d.CellBytes), MaxObjects: 1, MaxSessions: 1}
+	if err := options.Validate(); err != nil {
+		return err
+	}
+	beat, lease, suspect := cmp.Or(s.Beat, d.Beat), cmp.Or(s.Lease, d.Lease), cmp.Or(s.Suspect, d.Suspect)
+	switch {
+	case s.Replicas < 0 || s.Replicas > wire.MaxChain:
+		return fmt.Errorf("--replicas %d: a chain has 1 to %d", s.Replicas, wire.MaxChain)
+	case beat < time.Millisecond:
+		return fmt.Errorf("--beat %v: at least 1ms is wanted", beat)
+	case suspect < 2*beat:
+		return fmt.Errorf("--suspect %v: a node that beats every %v is not silent before two beats are missing", suspect, beat)
+	case lease < 2*beat:
+		return fmt.Errorf("--lease %v: a node that beats every %v would lose its lease when one beat is late", lease, beat)
+	case f.FormWith < 0:
+		return fmt.Errorf("--form-with %d: a number of nodes is wanted", f.FormWith)
+	}
+	return nil
+}

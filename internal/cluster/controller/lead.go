@@ -1,0 +1,184 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+)
+
+const (
+	// tickEvery is how often a leader looks at its clock: several times in each beat.
+	tickEvery = 2 * time.Millisecond
+	// fenceOn is how long controllers that have not answered a fence are asked on after a majority has.
+	fenceOn = time.Second
+)
+
+// leading is one term of this controller as the leader. The goroutine of run owns the reconfig.Leader.
+type leading struct {
+	c          *Controller
+	inbox      *inbox
+	leadership *store.Leadership
+	leader     *reconfig.Leader
+	known      bool // the news that this controller leads has come from etcd
+
+	ctx     context.Context // ends with the term
+	running sync.WaitGroup  // what was started for effects
+}
+
+// lead does a leader's work until the leadership is over or ctx ends.
+func (c *Controller) lead(ctx context.Context, l *store.Leadership) {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &leading{c: c, inbox: newInbox(), leadership: l, ctx: ctx}
+	controllers := len(c.view.formed().Controllers)
+	t.leader = reconfig.NewLeader(l.Term, &l.State, controllers, c.leaderOptions(), c.now())
+	c.log.Info("this controller leads", "term", l.Term, "change", l.State.Change)
+	c.metrics.elections.Inc()
+	c.setTerm(t)
+	for _, a := range c.nodes.all() { // they registered with a leader before this one
+		t.hello(a.hello)
+	}
+	t.begin(t.balance)
+	t.begin(t.keepKeys)
+	t.run()
+	c.setTerm(nil)
+	cancel()
+	t.running.Wait()
+	c.log.Info("this controller leads no more", "term", l.Term)
+}
+
+// setTerm notes whether this controller leads, and wakes who waits for that.
+func (c *Controller) setTerm(t *leading) {
+	c.term.Store(t)
+	c.view.mu.Lock()
+	defer c.view.mu.Unlock()
+	c.view.tell()
+}
+
+func (t *leading) run() {
+	ticks := time.NewTicker(tickEvery)
+	defer ticks.Stop()
+	beats := make(map[reconfig.NodeID]reconfig.Beat)
+	for !t.over() {
+		select {
+		case <-t.ctx.Done():
+			return
+		case <-t.inbox.ready:
+		case <-ticks.C:
+		}
+		begun := t.c.now()
+		var calls []func(*reconfig.Leader)
+		beats, calls = t.inbox.take(beats)
+		for _, b := range beats {
+			t.leader.Beat(begun, b)
+		}
+		clear(beats)
+		for _, call := range calls {
+			call(t.leader)
+		}
+		// What has arrived is heard before time passes: a controller that was held up suspects nobody for it.
+		t.leader.Tick(t.c.now())
+		t.carryOut()
+		t.c.metrics.step.Observe((t.c.now() - begun).Seconds())
+	}
+}
+
+// over reports whether another leads, or nobody. A leader that is cut off from etcd goes on: what it is told to do it cannot make durable,
+// but who asks is told how things stand.
+func (t *leading) over() bool {
+	led, _ := t.c.view.led()
+	t.known = t.known || led.Term == t.leadership.Term
+	return t.leader.Ended() || led.Term > t.leadership.Term || t.known && led.Term == 0
+}
+
+// carryOut begins what the leader wants done. None of it waits here.
+func (t *leading) carryOut() {
+	for _, effect := range t.leader.Effects() {
+		switch e := effect.(type) {
+		case reconfig.Store:
+			t.begin(func() { t.store(e.Change) })
+		case reconfig.Send:
+			t.c.nodes.order(e.Node, &e.Order)
+		case reconfig.Fence:
+			t.fence(e)
+		case reconfig.Place:
+			t.begin(func() {
+				plan := e.Plan()
+				t.inbox.call(func(l *reconfig.Leader) { l.Planned(t.c.now(), e.Number, plan) })
+			})
+		case reconfig.Event:
+			t.c.log.Info(e.Text)
+		}
+	}
+}
+
+// begin does something beside the leader.
+func (t *leading) begin(do func()) { t.running.Go(do) }
+
+func (t *leading) store(c reconfig.Change) {
+	start := t.c.now()
+	err := t.leadership.Apply(t.ctx, c)
+	switch {
+	case err == nil:
+		took := t.c.now() - start
+		t.c.metrics.stored(&c, took)
+		if took > t.c.view.formed().Settings.Suspect {
+			t.c.slow.Store(&slowness{took, t.c.now()})
+		}
+	case t.ctx.Err() != nil:
+		return
+	case !errors.Is(err, store.ErrDeposed):
+		t.c.log.Error("a change cannot be stored", "change", c.Number, "because", err)
+	}
+	t.inbox.call(func(l *reconfig.Leader) { l.Stored(t.c.now(), c.Number, err == nil) })
+}
+
+// fence asks all controllers. Those that do not answer are asked on for a while after a majority did: it is enough.
+func (t *leading) fence(f reconfig.Fence) {
+	controllers := t.c.view.formed().Controllers
+	ctx, cancel := context.WithCancel(t.ctx)
+	answered := make(chan struct{}, len(controllers))
+	for _, address := range controllers {
+		t.begin(func() {
+			left, ok := t.c.fenceOne(ctx, address, f)
+			if ok {
+				t.inbox.call(func(l *reconfig.Leader) { l.Fenced(t.c.now(), address, f.Change, left) })
+				answered <- struct{}{}
+			}
+		})
+	}
+	t.begin(func() {
+		defer cancel()
+		for range reconfig.Majority(len(controllers)) {
+			select {
+			case <-answered:
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case <-time.After(fenceOn):
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (c *Controller) fenceOne(ctx context.Context, address string, f reconfig.Fence) (time.Duration, bool) {
+	if address == c.options.Address {
+		left, err := c.view.fence(ctx, f.Change, f.Nodes)
+		return left, err == nil
+	}
+	return c.peers[address].fence(ctx, f)
+}
+
+// hello tells the leader of a node; its answer is not waited for.
+func (t *leading) hello(h reconfig.Hello) {
+	t.inbox.call(func(l *reconfig.Leader) {
+		if err := l.Hello(t.c.now(), h); err != nil {
+			t.c.log.Warn("a node that attends is refused", "node", h.Name, "because", err)
+		}
+	})
+}

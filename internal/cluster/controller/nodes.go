@@ -1,0 +1,131 @@
+package controller
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+)
+
+// nodes are those that attend to this controller.
+type nodes struct {
+	mu   sync.Mutex
+	byID map[reconfig.NodeID]*attendance
+}
+
+// add makes an attendance the one of its node. An earlier one ends: the node does not use it any more.
+func (n *nodes) add(a *attendance) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if before := n.byID[a.node]; before != nil {
+		close(before.replaced)
+	}
+	n.byID[a.node] = a
+}
+
+func (n *nodes) remove(a *attendance) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.byID[a.node] == a {
+		delete(n.byID, a.node)
+	}
+}
+
+func (n *nodes) all() []*attendance {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Collect(maps.Values(n.byID))
+}
+
+// order gives a node an order, if it attends.
+func (n *nodes) order(id reconfig.NodeID, o *reconfig.Order) {
+	n.mu.Lock()
+	a := n.byID[id]
+	n.mu.Unlock()
+	if a != nil {
+		a.order(o)
+	}
+}
+
+// attendance is one node's connection, and what it is still to be told: of each kind the newest alone.
+type attendance struct {
+	node     reconfig.NodeID
+	hello    reconfig.Hello
+	replaced chan struct{} // closed when the node attends by another connection
+
+	ready   chan struct{} // has an element if there may be something to tell
+	mu      sync.Mutex
+	ended   bool
+	greet   *controllerv1.Welcome
+	granted *reconfig.Grant
+	ordered *reconfig.Order
+}
+
+func newAttendance(node reconfig.NodeID, h reconfig.Hello, w *controllerv1.Welcome) *attendance {
+	a := &attendance{node: node, hello: h, replaced: make(chan struct{}), ready: make(chan struct{}, 1), greet: w}
+	a.wake()
+	return a
+}
+
+func (a *attendance) grant(g reconfig.Grant) {
+	a.mu.Lock()
+	a.granted = &g
+	a.mu.Unlock()
+	a.wake()
+}
+
+func (a *attendance) order(o *reconfig.Order) {
+	a.mu.Lock()
+	a.ordered = o
+	a.mu.Unlock()
+	a.wake()
+}
+
+// end makes send return.
+func (a *attendance) end() {
+	a.mu.Lock()
+	a.ended = true
+	a.mu.Unlock()
+	a.wake()
+}
+
+func (a *attendance) wake() {
+	select {
+	case a.ready <- struct{}{}:
+	default: // it was woken already
+	}
+}
+
+// send tells the node what there is to tell, until the attendance ends. Nobody else writes to the stream.
+func (a *attendance) send(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
+	for range a.ready {
+		a.mu.Lock()
+		ended, greet, granted, ordered := a.ended, a.greet, a.granted, a.ordered
+		a.greet, a.granted, a.ordered = nil, nil, nil
+		a.mu.Unlock()
+		if ended {
+			return nil
+		}
+		var out []*controllerv1.ControllerMessage
+		if greet != nil {
+			out = append(out, welcomeMessage(greet))
+		}
+		if ordered != nil {
+			out = append(out, &controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Order{Order: message.FromOrder(ordered)}})
+		}
+		if granted != nil {
+			out = append(out, &controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Grant{Grant: message.FromGrant(*granted)}})
+		}
+		for _, m := range out {
+			if err := stream.Send(m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+)
+
+const (
+	// lookEvery is the time between two looks at what an operator should know.
+	lookEvery = time.Second
+	// fullAt is how full, in percent, a table may be before it is remarked on.
+	fullAt = 90
+	// jumpAt is how far wall clock and monotonic clock may part in lookEvery.
+	jumpAt = 500 * time.Millisecond
+	// slowShown is how long a change that took too long is remarked on.
+	slowShown = time.Minute
+	// jumpShown is how long a jump is remarked on.
+	jumpShown = 10 * time.Minute
+)
+
+// slowness is how long it took to store a change.
+type slowness struct{ took, at time.Duration }
+
+// notes are what an operator should know, besides what the leader says, most urgent first.
+func (c *Controller) notes(s *reconfig.State) []string {
+	var notes []string
+	if trouble := c.store.Trouble(); trouble != "" {
+		notes = append(notes, trouble+"; the last good state stays in force and leases go on, but nothing can be changed until this is mended")
+	}
+	if slow := c.slow.Load(); slow != nil && c.now()-slow.at < slowShown {
+		notes = append(notes, fmt.Sprintf("etcd took %v to store a change: writes stop for as long when a node fails; give it a disk of its own",
+			slow.took.Round(time.Millisecond)))
+	}
+	for _, address := range c.view.formed().Controllers {
+		if p := c.peers[address]; p != nil && !p.reachable() {
+			notes = append(notes, fmt.Sprintf("controller %s cannot be reached", address))
+		}
+	}
+	c.loading.Lock()
+	for _, n := range sortedNodes(s) {
+		if _, last, ok := c.loads.Node(c.now(), n.ID); ok {
+			notes = append(notes, fullness(n.Name, "objects", last.Objects, last.MaxObjects)...)
+			notes = append(notes, fullness(n.Name, "sessions", last.Sessions, last.MaxSession)...)
+		}
+	}
+	c.loading.Unlock()
+	if at := c.jumped.Load(); at != 0 && c.now()-time.Duration(at) < jumpShown {
+		notes = append(notes, "this controller's clock was set: leases do not depend on it, but look after its time service")
+	}
+	return notes
+}
+
+func fullness(node, what string, used, most uint64) []string {
+	if most == 0 || 100*used < fullAt*most {
+		return nil
+	}
+	return []string{fmt.Sprintf("node %s has room for %d %s and stores %d: add a node, or start this one with more room", node, most, what, used)}
+}
+
+// look logs each note once when it comes up, and watches the clock.
+func (c *Controller) look(ctx context.Context) error {
+	known := make(map[string]bool)
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	apart := wallAhead()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if now := wallAhead(); (now - apart).Abs() > jumpAt {
+			c.log.Warn("the clock was set", "by", now-apart)
+			c.jumped.Store(int64(c.now()))
+			apart = now
+		}
+		if c.term.Load() == nil {
+			continue
+		}
+		out, err := c.status(ctx)
+		if err != nil {
+			continue
+		}
+		c.metrics.cluster(out)
+		current := make(map[string]bool)
+		for _, note := range out.GetNotes() {
+			if current[note] = true; !known[note] {
+				c.log.Warn(note)
+			}
+		}
+		known = current
+	}
+}
+
+// wallAhead is how far the wall clock is ahead of the one that nobody can set.
+func wallAhead() time.Duration {
+	var wall, boot unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
+		return 0
+	}
+	return time.Duration(wall.Nano() - boot.Nano())
+}

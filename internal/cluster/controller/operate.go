@@ -1,0 +1,161 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+)
+
+// Operate is of the API. It returns when the change is durable; what follows from it takes longer.
+func (c *Controller) Operate(ctx context.Context, in *controllerv1.OperateRequest) (*controllerv1.OperateResponse, error) {
+	command, err := commandOf(in)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	var change uint64
+	var refused error
+	if _, err := c.ask(ctx, func(l *reconfig.Leader) { change, refused = l.Operate(c.now(), command) }); err != nil {
+		return nil, err
+	}
+	if refused != nil {
+		return nil, status.Error(codes.Aborted, refused.Error())
+	}
+	c.log.Info("an operator asked for a change", "command", fmt.Sprintf("%T%+v", command, command), "change", change)
+	if err := c.view.until(ctx, func() bool { return c.view.state.Change >= change }); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	return &controllerv1.OperateResponse{Change: change}, nil
+}
+
+// commandOf reads a command.
+func commandOf(in *controllerv1.OperateRequest) (reconfig.Command, error) {
+	shardOf := func(n uint32) (uint16, error) {
+		if n > math.MaxUint16 {
+			return 0, fmt.Errorf("there is no shard %d", n)
+		}
+		return uint16(n), nil
+	}
+	switch kind := in.GetKind().(type) {
+	case *controllerv1.OperateRequest_Drain:
+		return reconfig.Drain{Node: kind.Drain}, nil
+	case *controllerv1.OperateRequest_Undrain:
+		return reconfig.Undrain{Node: kind.Undrain}, nil
+	case *controllerv1.OperateRequest_Remove:
+		return reconfig.Remove{Node: kind.Remove}, nil
+	case *controllerv1.OperateRequest_Replicas:
+		return reconfig.Replicas{Members: int(kind.Replicas)}, nil
+	case *controllerv1.OperateRequest_Move:
+		shard, err := shardOf(kind.Move.GetShard())
+		return reconfig.MoveShard{Shard: shard, From: kind.Move.GetFrom(), To: kind.Move.GetTo()}, err
+	case *controllerv1.OperateRequest_AcceptLoss:
+		shard, err := shardOf(kind.AcceptLoss)
+		return reconfig.AcceptLoss{Shard: shard}, err
+	case *controllerv1.OperateRequest_Add:
+		return nil, errors.New("a node is added by starting it: `netcraq node --join`; only a plan can be made before")
+	}
+	return nil, errors.New("no command is given")
+}
+
+// Plan is of the API.
+func (c *Controller) Plan(ctx context.Context, in *controllerv1.OperateRequest) (*controllerv1.PlanResponse, error) {
+	if c.term.Load() == nil {
+		return nil, c.notLeading()
+	}
+	before := c.view.clone()
+	after := c.view.clone()
+	if err := suppose(after, in); err != nil {
+		return nil, status.Error(codes.Aborted, err.Error())
+	}
+	plan := planOf(after)
+	out := &controllerv1.PlanResponse{Shards: uint32(len(before.Shards))}
+	for shard := range before.Shards {
+		was := before.Shards[shard].Members
+		var is []reconfig.NodeID
+		for _, id := range plan.After[shard] {
+			is = append(is, reconfig.NodeID(id))
+		}
+		if joined(was, is) == 0 && len(was) == len(is) {
+			continue
+		}
+		out.ShardsMoved++
+		out.Moves = append(out.Moves, &controllerv1.PlanMove{Shard: uint32(shard), Before: namesOf(before, was), After: namesOf(after, is)})
+	}
+	return out, nil
+}
+
+// joined counts the members of one chain that are not in another.
+func joined(was, is []reconfig.NodeID) (n int) {
+	for _, id := range is {
+		found := false
+		for _, other := range was {
+			found = found || other == id
+		}
+		if !found {
+			n++
+		}
+	}
+	return n
+}
+
+// suppose changes a copy of the state as a command would.
+func suppose(s *reconfig.State, in *controllerv1.OperateRequest) error {
+	stand := func(name string, standing reconfig.Standing) error {
+		for id, n := range s.Nodes {
+			if n.Name == name && n.Standing != reconfig.Removed {
+				supposed := *n
+				supposed.Standing = standing
+				s.Nodes[id] = &supposed
+				return nil
+			}
+		}
+		return fmt.Errorf("there is no node %q", name)
+	}
+	switch kind := in.GetKind().(type) {
+	case nil: // what is to be done as things are
+		return nil
+	case *controllerv1.OperateRequest_Drain:
+		return stand(kind.Drain, reconfig.Draining)
+	case *controllerv1.OperateRequest_Undrain:
+		return stand(kind.Undrain, reconfig.Up)
+	case *controllerv1.OperateRequest_Remove:
+		return stand(kind.Remove, reconfig.Removed)
+	case *controllerv1.OperateRequest_Replicas:
+		s.Settings.Replicas = int(kind.Replicas)
+		return nil
+	case *controllerv1.OperateRequest_Add:
+		id := reconfig.NodeID(1)
+		for known := range s.Nodes {
+			id = max(id, known+1)
+		}
+		s.Nodes[id] = &reconfig.Node{ID: id, Name: kind.Add.GetName(), Labels: kind.Add.GetLabels(), Capacity: kind.Add.GetCapacity(), Standing: reconfig.Up}
+		return nil
+	}
+	return errors.New("there is no plan for this: it is one step")
+}
+
+// planOf plans where the shards of a state should be.
+func planOf(s *reconfig.State) *topology.Plan {
+	var nodes []topology.Candidate
+	for _, n := range sortedNodes(s) {
+		if n.Standing == reconfig.Up {
+			nodes = append(nodes, topology.Candidate{ID: uint32(n.ID), Name: n.Name, Labels: n.Labels, Capacity: n.Capacity})
+		}
+	}
+	chains := make([]topology.Chain, len(s.Shards))
+	for i := range s.Shards {
+		shard := &s.Shards[i]
+		chains[i] = topology.Chain{Want: s.Settings.Replicas + int(shard.Extra), Extra: int(shard.Extra)}
+		for _, id := range shard.Members {
+			chains[i].Members = append(chains[i].Members, uint32(id))
+		}
+	}
+	return topology.NewRing(nodes, s.Settings.Spread).Plan(chains)
+}

@@ -1,0 +1,125 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+)
+
+const (
+	// silentAfter is when an idle connection is tried out, and given up if nothing comes back.
+	silentAfter = time.Second
+	// redial is the longest time between two attempts to reach another controller.
+	redial = 250 * time.Millisecond
+	// fenceTry bounds one attempt to fence.
+	fenceTry = time.Second
+	// fencePause is between two attempts.
+	fencePause = 10 * time.Millisecond
+)
+
+// peer is another controller.
+type peer struct {
+	address string
+	conn    *grpc.ClientConn
+	client  controllerv1.ControllerClient
+	change  atomic.Uint64 // that it is known to have applied
+}
+
+// dialPeers prepares connections to all the other controllers.
+func dialPeers(addresses []string, self string, options []grpc.DialOption) (map[string]*peer, error) {
+	peers := make(map[string]*peer)
+	for _, address := range addresses {
+		if address == self {
+			continue
+		}
+		conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silentAfter, Timeout: silentAfter, PermitWithoutStream: true}),
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff: backoff.Config{BaseDelay: redial / 10, Multiplier: 1.6, MaxDelay: redial}, MinConnectTimeout: silentAfter,
+			}),
+		}, options...)...)
+		if err != nil {
+			closePeers(peers)
+			return nil, fmt.Errorf("controller %s: %w", address, err)
+		}
+		peers[address] = &peer{address: address, conn: conn, client: controllerv1.NewControllerClient(conn)}
+		conn.Connect()
+	}
+	return peers, nil
+}
+
+func closePeers(peers map[string]*peer) {
+	for _, p := range peers {
+		p.conn.Close()
+	}
+}
+
+// reachable reports whether there is a connection at this moment.
+func (p *peer) reachable() bool { return p.conn.GetState() == connectivity.Ready }
+
+// gone waits until the process behind the peer has certainly ended: there is no connection, and its address refuses one.
+// It returns false when ctx ends before.
+func (p *peer) gone(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		state := p.conn.GetState()
+		if state == connectivity.Ready {
+			p.conn.WaitForStateChange(ctx, state)
+			continue
+		}
+		if p.refuses(ctx) {
+			return ctx.Err() == nil
+		}
+		if state == connectivity.Idle {
+			p.conn.Connect()
+		}
+		wait, cancel := context.WithTimeout(ctx, redial)
+		p.conn.WaitForStateChange(wait, state)
+		cancel()
+	}
+	return false
+}
+
+// refuses tries a connection. A machine that is away refuses nothing: it does not answer.
+func (p *peer) refuses(ctx context.Context) bool {
+	dialer := net.Dialer{Timeout: redial}
+	conn, err := dialer.DialContext(ctx, "tcp", p.address)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, unix.ECONNREFUSED)
+}
+
+// fence asks until the peer has answered or ctx ends.
+func (p *peer) fence(ctx context.Context, f reconfig.Fence) (left time.Duration, ok bool) {
+	in := &controllerv1.FenceRequest{Change: f.Change}
+	for _, id := range f.Nodes {
+		in.Nodes = append(in.Nodes, uint32(id))
+	}
+	for ctx.Err() == nil {
+		try, cancel := context.WithTimeout(ctx, fenceTry)
+		out, err := p.client.Fence(try, in, grpc.WaitForReady(true))
+		if err == nil {
+			cancel()
+			p.change.Store(f.Change)
+			return time.Duration(out.GetLeftUs()) * time.Microsecond, true
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-time.After(fencePause):
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+)
+
+// formatVersion is of everything stored. A reader takes it and lower ones.
+const formatVersion = 1
+
+// ErrNewer says that what is stored was written by a newer release.
+var ErrNewer = errors.New("this was written by a newer release of netcraq: upgrade this controller")
+
+type settingsRecord struct {
+	Version     int      `json:"version"`
+	Cluster     string   `json:"cluster"`
+	Shards      int      `json:"shards"`
+	Replicas    int      `json:"replicas"`
+	Spread      string   `json:"spread,omitempty"`
+	CellBytes   int      `json:"cell_bytes"`
+	BeatUs      int64    `json:"beat_us"`
+	LeaseUs     int64    `json:"lease_us"`
+	SuspectUs   int64    `json:"suspect_us"`
+	Controllers []string `json:"controllers"`
+	FormWith    int      `json:"form_with"`
+	Tags        bool     `json:"tags,omitempty"`
+}
+
+type changeRecord struct {
+	Version int    `json:"version"`
+	Change  uint64 `json:"change"`
+}
+
+type leaderRecord struct {
+	Version int    `json:"version"`
+	Address string `json:"address"`
+	Claim   uint64 `json:"claim,string"` // drawn for each claim, so that a controller knows its own
+}
+
+type nodeRecord struct {
+	Version     int               `json:"version"`
+	ID          reconfig.NodeID   `json:"id"`
+	Name        string            `json:"name"`
+	Addr        netip.AddrPort    `json:"addr"`
+	API         string            `json:"api"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Capacity    uint32            `json:"capacity"`
+	Incarnation uint64            `json:"incarnation,string"`
+	Standing    reconfig.Standing `json:"standing"`
+	Barred      uint64            `json:"barred,omitempty"`
+}
+
+type pageRecord struct {
+	Version int           `json:"version"`
+	Shards  []shardRecord `json:"shards"`
+}
+
+type shardRecord struct {
+	Epoch   uint32            `json:"epoch"`
+	Members []reconfig.NodeID `json:"members,omitempty"`
+	Learner reconfig.NodeID   `json:"learner,omitempty"`
+	Hold    reconfig.NodeID   `json:"hold,omitempty"`
+	Extra   uint8             `json:"extra,omitempty"`
+	Fresh   bool              `json:"fresh,omitempty"`
+	Lost    bool              `json:"lost,omitempty"`
+}
+
+// encode writes a record; none of them can fail.
+func encode(record any) string {
+	text, err := json.Marshal(record)
+	if err != nil {
+		panic("store: " + err.Error())
+	}
+	return string(text)
+}
+
+// decode reads a record, after its version.
+func decode(key string, text []byte, record any) error {
+	var stamp struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(text, &stamp); err != nil || stamp.Version < 1 {
+		return fmt.Errorf("etcd key %s holds %.40q, which netcraq did not write", key, text)
+	}
+	if stamp.Version > formatVersion {
+		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, formatVersion, ErrNewer)
+	}
+	if err := json.Unmarshal(text, record); err != nil {
+		return fmt.Errorf("etcd key %s: %w", key, err)
+	}
+	return nil
+}
+
+func recordOfFormation(f *Formation) settingsRecord {
+	s := &f.Settings
+	return settingsRecord{
+		Version: formatVersion, Cluster: s.Cluster, Shards: s.Shards, Replicas: s.Replicas, Spread: s.Spread, CellBytes: s.CellBytes,
+		BeatUs: s.Beat.Microseconds(), LeaseUs: s.Lease.Microseconds(), SuspectUs: s.Suspect.Microseconds(),
+		Controllers: f.Controllers, FormWith: f.FormWith, Tags: s.Tags,
+	}
+}
+
+func (r *settingsRecord) formation() Formation {
+	return Formation{
+		Settings: reconfig.Settings{
+			Cluster: r.Cluster, Shards: r.Shards, Replicas: r.Replicas, Spread: r.Spread, CellBytes: r.CellBytes,
+			Beat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs), Tags: r.Tags,
+		},
+		Controllers: r.Controllers, FormWith: r.FormWith,
+	}
+}
+
+func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+func recordOfNode(n *reconfig.Node) nodeRecord {
+	return nodeRecord{
+		Version: formatVersion, ID: n.ID, Name: n.Name, Addr: n.Addr, API: n.API, Labels: n.Labels, Capacity: n.Capacity,
+		Incarnation: n.Incarnation, Standing: n.Standing, Barred: n.Barred,
+	}
+}
+
+func (r *nodeRecord) node() *reconfig.Node {
+	return &reconfig.Node{
+		ID: r.ID, Name: r.Name, Addr: r.Addr, API: r.API, Labels: r.Labels, Capacity: r.Capacity,
+		Incarnation: r.Incarnation, Standing: r.Standing, Barred: r.Barred,
+	}
+}
+
+func recordOfPage(shards []reconfig.Shard) pageRecord {
+	page := pageRecord{Version: formatVersion, Shards: make([]shardRecord, len(shards))}
+	for i, s := range shards {
+		page.Shards[i] = shardRecord(s)
+	}
+	return page
+}

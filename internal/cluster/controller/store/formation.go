@@ -1,0 +1,62 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+)
+
+// Formation is what a cluster is formed with. All controllers must be started with the same.
+type Formation struct {
+	Settings    reconfig.Settings
+	Controllers []string // where all controllers serve; a lease needs the grants of a majority of them
+	FormWith    int      // nodes that must have joined before the shards get their chains
+}
+
+// or takes what is zero from defaults.
+func (f *Formation) or(defaults *Formation) Formation {
+	s, d := f.Settings, defaults.Settings
+	out := Formation{
+		Settings: reconfig.Settings{
+			Cluster: cmp.Or(s.Cluster, d.Cluster), Shards: cmp.Or(s.Shards, d.Shards), Replicas: cmp.Or(s.Replicas, d.Replicas),
+			Spread: cmp.Or(s.Spread, d.Spread), CellBytes: cmp.Or(s.CellBytes, d.CellBytes),
+			Beat: cmp.Or(s.Beat, d.Beat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect), Tags: s.Tags || d.Tags,
+		},
+		Controllers: f.Controllers, FormWith: cmp.Or(f.FormWith, defaults.FormWith),
+	}
+	if len(out.Controllers) == 0 {
+		out.Controllers = defaults.Controllers
+	}
+	return out
+}
+
+// agrees checks that what a controller was started with, where it is not zero, is what the cluster was formed with.
+// The number of replicas may have changed since then.
+func (f *Formation) agrees(formed *Formation, cluster string) error {
+	want, is := &f.Settings, &formed.Settings
+	var differ []string
+	differs := func(what string, want, is any, zero bool) {
+		if !zero && want != is {
+			differ = append(differ, fmt.Sprintf("%s is %v, not %v", what, is, want))
+		}
+	}
+	differs("--shards", want.Shards, is.Shards, want.Shards == 0)
+	differs("--spread", want.Spread, is.Spread, want.Spread == "")
+	differs("--cell-bytes", want.CellBytes, is.CellBytes, want.CellBytes == 0)
+	differs("--beat", want.Beat, is.Beat, want.Beat == 0)
+	differs("--lease", want.Lease, is.Lease, want.Lease == 0)
+	differs("--tags", want.Tags, is.Tags, !want.Tags)
+	differs("--suspect", want.Suspect, is.Suspect, want.Suspect == 0)
+	if len(f.Controllers) > 0 && !slices.Equal(slices.Sorted(slices.Values(f.Controllers)), slices.Sorted(slices.Values(formed.Controllers))) {
+		return fmt.Errorf("the cluster %q in this etcd has the controllers %s, this one was started with %s: for another cluster choose another name with --cluster, "+
+			"else start it as it was formed: %w", cluster, strings.Join(formed.Controllers, ","), strings.Join(f.Controllers, ","), ErrForeign)
+	}
+	if len(differ) > 0 {
+		return fmt.Errorf("the cluster %q was formed otherwise: %s: leave these flags out, or choose another name with --cluster: %w",
+			cluster, strings.Join(differ, "; "), ErrForeign)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// view is what this controller knows to be durable: the state as etcd tells it, change by change. While etcd is away it
+// stays as it is, and leases are granted from it.
+type view struct {
+	now func() time.Duration
+
+	mu        sync.Mutex
+	formation store.Formation
+	state     *reconfig.State // nil before it was loaded
+	byName    map[string]reconfig.NodeID
+	leader    store.Leader
+	news      chan struct{} // closed at the next change of anything here
+	clusters  *controllerv1.MapResponse
+	keys      *wire.Keyring // of a cluster with tags
+
+	// The grantor has a lock of its own: beats do not wait while a map is made.
+	granting sync.Mutex
+	grantor  *reconfig.Grantor
+}
+
+func newView(now func() time.Duration) *view { return &view{now: now, news: make(chan struct{})} }
+
+// Loaded is of [store.Follower].
+func (v *view) Loaded(f store.Formation, s *reconfig.State) {
+	v.granting.Lock()
+	if v.grantor == nil {
+		v.grantor = reconfig.NewGrantor(s, len(f.Controllers), v.now())
+	} else {
+		v.grantor.Load(s)
+	}
+	v.granting.Unlock()
+
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.formation, v.state = f, s
+	v.byName = make(map[string]reconfig.NodeID, len(s.Nodes))
+	for id, n := range s.Nodes {
+		v.byName[n.Name] = id
+	}
+	v.tell()
+}
+
+// Changed is of [store.Follower].
+func (v *view) Changed(c reconfig.Change) {
+	v.granting.Lock()
+	v.grantor.Apply(c)
+	v.granting.Unlock()
+
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.state.Apply(c)
+	for i := range c.Nodes {
+		v.byName[c.Nodes[i].Name] = c.Nodes[i].ID
+	}
+	v.tell()
+}
+
+// Led is of [store.Follower].
+func (v *view) Led(l store.Leader) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.leader = l
+	v.tell()
+}
+
+// tell wakes who waits for news. The caller holds the lock.
+func (v *view) tell() {
+	v.clusters = nil
+	close(v.news)
+	v.news = make(chan struct{})
+}
+
+// until waits until something holds, which is asked with the lock held: at first, and after everything new.
+func (v *view) until(ctx context.Context, holds func() bool) error {
+	for {
+		v.mu.Lock()
+		done, news := holds(), v.news
+		v.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-news:
+		}
+	}
+}
+
+// loaded reports whether there is a state at all. The caller holds the lock.
+func (v *view) loaded() bool { return v.state != nil }
+
+// node finds a node by name. The caller holds the lock.
+func (v *view) node(name string) *reconfig.Node {
+	if !v.loaded() {
+		return nil
+	}
+	return v.state.Nodes[v.byName[name]]
+}
+
+// led returns who leads, and a channel that is closed when anything changes.
+func (v *view) led() (store.Leader, <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.leader, v.news
+}
+
+func (v *view) formed() store.Formation {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.formation
+}
+
+func (v *view) change() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.state == nil {
+		return 0
+	}
+	return v.state.Change
+}
+
+// grant answers a beat.
+func (v *view) grant(b reconfig.Beat) (reconfig.Grant, bool) {
+	v.granting.Lock()
+	defer v.granting.Unlock()
+	return v.grantor.Beat(v.now(), b)
+}
+
+// fence waits until a change is applied, and says how long the grants to some nodes may last from then on.
+func (v *view) fence(ctx context.Context, change uint64, nodes []reconfig.NodeID) (left time.Duration, err error) {
+	applied := false
+	err = v.until(ctx, func() bool {
+		if !v.loaded() {
+			return false
+		}
+		v.granting.Lock()
+		defer v.granting.Unlock()
+		left, applied = v.grantor.Fence(v.now(), change, nodes)
+		return applied
+	})
+	return left, err
+}
+
+// clone copies the state: what it consists of is replaced, never written to.
+func (v *view) clone() *reconfig.State {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.state == nil {
+		return nil
+	}
+	s := *v.state
+	s.Shards = slices.Clone(s.Shards)
+	s.Nodes = make(map[reconfig.NodeID]*reconfig.Node, len(v.state.Nodes))
+	for id, n := range v.state.Nodes {
+		s.Nodes[id] = n
+	}
+	return &s
+}

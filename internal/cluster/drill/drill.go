@@ -1,0 +1,319 @@
+// Package drill has the real leader handle the failure of a node in a cluster of any size, without nodes: it plays their part, in
+// time that it makes itself, and measures what the leader computes, holds and sends.
+package drill
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Options are the cluster's size.
+type Options struct {
+	Nodes, Shards, Replicas, Zones int
+}
+
+// Result is what the failure of one node means for the leader.
+type Result struct {
+	Nodes    int `json:"nodes"`
+	Shards   int `json:"shards"`
+	Replicas int `json:"replicas"`
+	Zones    int `json:"zones"`
+
+	PlanS float64 `json:"plan_s"` // all that the leader computes for the failure: FailoverS + PlacementS
+
+	FailoverS     float64 `json:"failover_s"`     // the change that removes the node, orders to freeze, orders to go on
+	PlacementS    float64 `json:"placement_s"`    // who copies what, and the first orders for that
+	FormS         float64 `json:"form_s"`         // all chains, once
+	MovedFraction float64 `json:"moved_fraction"` // of all copies in the cluster, those that move
+	FairFraction  float64 `json:"fair_fraction"`  // what one node has on average
+	ShardsChanged int     `json:"shards_changed"` // that lose a member
+	HeldBytes     uint64  `json:"held_bytes"`     // in the leader's memory, before the failure
+	SmallestShare float64 `json:"smallest_share"` // of any node after the repair, relative to the fair one
+	LargestShare  float64 `json:"largest_share"`  // likewise
+	OrdersSent    int     `json:"orders_sent"`    // to freeze and to go on
+	OrderBytes    int     `json:"order_bytes"`    // of these
+	CopiesAtOnce  int     `json:"copies_at_once"` // with which the repair begins
+}
+
+// Validate reports what cannot be.
+func (o *Options) Validate() error {
+	switch {
+	case o.Nodes < 2 || o.Nodes > 60_000:
+		return fmt.Errorf("2 to 60,000 nodes can be simulated, not %d", o.Nodes)
+	case o.Shards < 1 || o.Shards > wire.MaxShards || o.Shards&(o.Shards-1) != 0:
+		return fmt.Errorf("the number of shards is a power of two from 1 to %d, not %d", wire.MaxShards, o.Shards)
+	case o.Replicas < 2 || o.Replicas > wire.MaxChain:
+		return fmt.Errorf("a chain that a failure leaves something of has 2 to %d members, not %d", wire.MaxChain, o.Replicas)
+	case o.Nodes <= o.Replicas:
+		return fmt.Errorf("chains of %d members need more than %d nodes, so that one can fail", o.Replicas, o.Nodes)
+	case o.Zones < 1 || o.Zones > o.Nodes:
+		return fmt.Errorf("1 to %d zones can be made of %d nodes, not %d", o.Nodes, o.Nodes, o.Zones)
+	}
+	return nil
+}
+
+const (
+	term        = 1
+	controllers = 3
+	beat        = 10 * time.Millisecond
+	patience    = 10_000 // beats until the leader must have come to rest
+)
+
+// drill is a leader and the nodes that are played.
+type drill struct {
+	o        Options
+	leader   *reconfig.Leader
+	now      time.Duration
+	dead     reconfig.NodeID
+	done     []uint64 // per node: the last order that it obeys
+	inboxes  map[reconfig.NodeID]bool
+	computed time.Duration // by the leader, since it was last set to 0
+	sent     []reconfig.Order
+	changes  []reconfig.Change
+	places   []reconfig.Place
+}
+
+// Run lets a node fail.
+func Run(o Options) (*Result, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	r := &Result{Nodes: o.Nodes, Shards: o.Shards, Replicas: o.Replicas, Zones: o.Zones, FairFraction: 1 / float64(o.Nodes)}
+	d := &drill{o: o, done: make([]uint64, o.Nodes+1), inboxes: make(map[reconfig.NodeID]bool)}
+	before := heap()
+	state, formed := d.form()
+	r.FormS = formed.Seconds()
+	d.leader = reconfig.NewLeader(term, state, controllers, reconfig.Options{}, d.now)
+	if err := d.settle(); err != nil {
+		return nil, err
+	}
+	r.HeldBytes = heap() - min(before, heap())
+	if err := d.fail(r); err != nil {
+		return nil, err
+	}
+	return r, d.repair(r)
+}
+
+// heap is how much memory is in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// form is a cluster that has been running for long.
+func (d *drill) form() (*reconfig.State, time.Duration) {
+	s := &reconfig.State{
+		Settings: reconfig.Settings{Cluster: "drill", Shards: d.o.Shards, Replicas: d.o.Replicas, Spread: "zone", CellBytes: wire.MaxValueBytes,
+			Beat: beat, Lease: 6 * beat, Suspect: 4 * beat},
+		Nodes: make(map[reconfig.NodeID]*reconfig.Node, d.o.Nodes), Shards: make([]reconfig.Shard, d.o.Shards), Change: 1,
+	}
+	var candidates []topology.Candidate
+	for i := 1; i <= d.o.Nodes; i++ {
+		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), wire.Port)
+		n := &reconfig.Node{ID: reconfig.NodeID(i), Name: "n" + strconv.Itoa(i), Addr: addr, API: topology.DefaultAPI(addr), Capacity: 1,
+			Labels: map[string]string{"zone": "z" + strconv.Itoa(i%d.o.Zones)}, Incarnation: uint64(i), Standing: reconfig.Up}
+		s.Nodes[n.ID] = n
+		candidates = append(candidates, topology.Candidate{ID: uint32(i), Name: n.Name, Labels: n.Labels, Capacity: 1})
+	}
+	chains := make([]topology.Chain, d.o.Shards)
+	for i := range chains {
+		chains[i].Want = d.o.Replicas
+	}
+	start := time.Now()
+	plan := topology.NewRing(candidates, s.Settings.Spread).Plan(chains)
+	took := time.Since(start)
+	for i, members := range plan.After {
+		s.Shards[i].Epoch = 1
+		for _, id := range members {
+			s.Shards[i].Members = append(s.Shards[i].Members, reconfig.NodeID(id))
+		}
+	}
+	return s, took
+}
+
+// settle lets all nodes say what they have, until the leader knows that nothing is to be done.
+func (d *drill) settle() error {
+	configs := make(map[reconfig.NodeID]map[uint16]chain.ShardConfig)
+	state := d.leader.State()
+	for i := range state.Shards {
+		c := chain.ShardConfig{Epoch: 1, State: chain.Active}
+		for _, id := range state.Shards[i].Members {
+			c.Members = append(c.Members, state.Nodes[id].Addr)
+		}
+		for place, id := range state.Shards[i].Members {
+			if configs[id] == nil {
+				configs[id] = make(map[uint16]chain.ShardConfig)
+			}
+			c.Self = place
+			configs[id][uint16(i)] = c
+		}
+	}
+	for id := reconfig.NodeID(1); int(id) <= d.o.Nodes; id++ {
+		d.call(func(l *reconfig.Leader) {
+			l.Inventory(d.now, reconfig.Inventory{Node: id, Incarnation: uint64(id), Term: term, Configs: configs[id]})
+		})
+	}
+	for range patience {
+		d.round()
+		for _, p := range d.take() {
+			plan := p.Plan()
+			d.call(func(l *reconfig.Leader) { l.Planned(d.now, p.Number, plan) })
+			if len(plan.Moves)+len(plan.New) == 0 {
+				return nil
+			}
+		}
+	}
+	return errors.New("the leader does not come to rest")
+}
+
+// call has the leader do something, and carries its effects out. Its time is counted.
+func (d *drill) call(do func(*reconfig.Leader)) {
+	start := time.Now()
+	do(d.leader)
+	effects := d.leader.Effects()
+	d.computed += time.Since(start)
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case reconfig.Store:
+			d.changes = append(d.changes, e.Change)
+			d.call(func(l *reconfig.Leader) { l.Stored(d.now, e.Change.Number, true) })
+		case reconfig.Send:
+			if e.Node != d.dead {
+				d.done[e.Node] = e.Order.Number
+				d.inboxes[e.Node] = true
+			}
+			d.sent = append(d.sent, e.Order)
+		case reconfig.Fence:
+			for i := range controllers {
+				d.call(func(l *reconfig.Leader) { l.Fenced(d.now, "c"+strconv.Itoa(i), e.Change, 0) })
+			}
+		case reconfig.Place:
+			d.places = append(d.places, e)
+		}
+	}
+}
+
+// round is one beat of all nodes.
+func (d *drill) round() {
+	d.now += beat / 2
+	for id := reconfig.NodeID(1); int(id) <= d.o.Nodes; id++ {
+		if id != d.dead {
+			d.beat(id)
+		}
+	}
+	d.call(func(l *reconfig.Leader) { l.Tick(d.now) })
+}
+
+func (d *drill) beat(id reconfig.NodeID) {
+	delete(d.inboxes, id)
+	b := reconfig.Beat{Node: id, Incarnation: uint64(id), Stamp: uint64(d.now), Term: term, Done: d.done[id]}
+	d.call(func(l *reconfig.Leader) { l.Beat(d.now, b) })
+}
+
+// take returns the plans that are asked for, and forgets them.
+func (d *drill) take() []reconfig.Place {
+	places := d.places
+	d.places = nil
+	return places
+}
+
+// fail silences a node, until all its chains are active again without it.
+func (d *drill) fail(r *Result) error {
+	d.dead = d.leader.State().Shards[0].Members[0]
+	d.changes = nil
+	for range patience {
+		d.computed, d.sent = 0, nil
+		d.round()
+		if len(d.changes) > 0 {
+			break
+		}
+	}
+	if len(d.changes) == 0 {
+		return errors.New("the leader does not notice that a node is silent")
+	}
+	r.ShardsChanged = len(d.changes[0].Shards)
+	for len(d.inboxes) > 0 { // what is left is what the change led to
+		ids := make([]reconfig.NodeID, 0, len(d.inboxes))
+		for id := range d.inboxes {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		for _, id := range ids {
+			d.beat(id)
+		}
+	}
+	if s := d.leader.Status(); s.Changing > 0 {
+		return fmt.Errorf("%d chains are not active again", s.Changing)
+	}
+	r.FailoverS = d.computed.Seconds()
+	r.OrdersSent = len(d.sent)
+	for i := range d.sent {
+		r.OrderBytes += proto.Size(message.FromOrder(&d.sent[i]))
+	}
+	return nil
+}
+
+// repair waits until the leader wants the chains filled up again, and has it begin.
+func (d *drill) repair(r *Result) error {
+	for range patience {
+		d.computed = 0
+		d.round()
+		for _, p := range d.take() {
+			start := time.Now()
+			plan := p.Plan()
+			took := time.Since(start)
+			if len(plan.Moves) == 0 {
+				continue
+			}
+			d.computed, d.changes = 0, nil
+			d.call(func(l *reconfig.Leader) { l.Planned(d.now, p.Number, plan) })
+			r.PlacementS = (took + d.computed).Seconds()
+			r.PlanS = r.FailoverS + r.PlacementS
+			for _, c := range d.changes {
+				r.CopiesAtOnce += len(c.Shards)
+			}
+			d.judge(r, plan)
+			return nil
+		}
+	}
+	return errors.New("the leader does not repair the chains")
+}
+
+// judge looks at where everything will be.
+func (d *drill) judge(r *Result, plan *topology.Plan) {
+	load, moved := make(map[uint32]int), 0
+	for _, m := range plan.Moves {
+		if m.Join != 0 {
+			moved++
+		}
+	}
+	r.MovedFraction = float64(moved) / float64(d.o.Shards*d.o.Replicas)
+	for _, members := range plan.After {
+		for _, id := range members {
+			load[id]++
+		}
+	}
+	fair := float64(d.o.Shards*d.o.Replicas) / float64(d.o.Nodes-1)
+	r.SmallestShare = float64(d.o.Shards)
+	for id := uint32(1); int(id) <= d.o.Nodes; id++ {
+		if reconfig.NodeID(id) != d.dead {
+			r.SmallestShare = min(r.SmallestShare, float64(load[id])/fair)
+			r.LargestShare = max(r.LargestShare, float64(load[id])/fair)
+		}
+	}
+}

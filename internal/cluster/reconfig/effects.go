@@ -1,0 +1,113 @@
+package reconfig
+
+import (
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+)
+
+// Effect is something that a [Leader] wants done.
+type Effect interface{ effect() }
+
+// Store asks for a change to be made durable, guarded by the leadership. [Leader.Stored] takes the outcome; until then the
+// leader asks for no other.
+type Store struct{ Change Change }
+
+// Send asks for an order to be given to a node. A lost one is sent again.
+type Send struct {
+	Node  NodeID
+	Order Order
+}
+
+// Fence asks every controller (this one too) how long its grants to some nodes may last, counted from the answer, once it has applied a
+// change: [Grantor.Fence]. [Leader.Fenced] takes each answer. It is to be repeated until all have answered or the leader ended.
+type Fence struct {
+	Change uint64
+	Nodes  []NodeID
+}
+
+// Place asks for a plan to be made, beside everything else: it takes long in a large cluster. [Leader.Planned] takes what
+// [Place.Plan] returns.
+type Place struct {
+	Number uint64
+	ring   *topology.Ring // built by Plan
+	nodes  []topology.Candidate
+	spread string
+	chains []topology.Chain
+}
+
+// Event is for the log.
+type Event struct{ Text string }
+
+func (Store) effect() {}
+func (Send) effect()  {}
+func (Fence) effect() {}
+func (Place) effect() {}
+func (Event) effect() {}
+
+// Plan makes the plan. It may run in another goroutine.
+func (p Place) Plan() *topology.Plan {
+	return topology.NewRing(p.nodes, p.spread).Plan(p.chains)
+}
+
+// Command is what an operator, or the load policy, may ask of a leader.
+type Command interface{ command() }
+
+// The commands. Nodes are named as people name them.
+type (
+	Drain     struct{ Node string } // take the node out of all chains, with others in its place
+	Undrain   struct{ Node string }
+	Remove    struct{ Node string } // forget a node that is in no chain, for ever
+	Replicas  struct{ Members int } // of every chain
+	MoveShard struct {
+		Shard    uint16
+		From, To string
+	}
+	Resize struct {
+		Shard uint16
+		Extra uint8
+	} // members beyond Replicas
+	AcceptLoss struct{ Shard uint16 } // a lost shard starts anew, empty
+)
+
+func (Drain) command()      {}
+func (Undrain) command()    {}
+func (Remove) command()     {}
+func (Replicas) command()   {}
+func (MoveShard) command()  {}
+func (Resize) command()     {}
+func (AcceptLoss) command() {}
+
+// Status is what a leader knows, for people.
+type Status struct {
+	Whole    int          // shards active with all the members wanted
+	Short    int          // active with fewer
+	Changing int          // taking no writes now
+	Down     int          // no complete copy within reach, or lost
+	Copying  int          // with a copy under way
+	Copied   uint64       // bytes copied since the leader began, of shards whose copy is complete or under way
+	Moves    int          // planned and not begun
+	Notes    []string     // what an operator should know, most urgent first
+	Nodes    []NodeStatus // by ID
+}
+
+// NodeStatus is one node's part of [Status].
+type NodeStatus struct {
+	ID       NodeID
+	Heads    int
+	Shards   int
+	Learning int
+	Silent   time.Duration // since its last beat; negative: none was heard
+	Trouble  string        // why it does not do what it should; empty: it does
+}
+
+// emit queues an effect.
+func (l *Leader) emit(e Effect) { l.effects = append(l.effects, e) }
+
+// Effects returns what the leader wants done, in order, and forgets it. It is worth asking after every other call.
+func (l *Leader) Effects() []Effect {
+	effects := slices.Clip(l.effects)
+	l.effects = nil
+	return effects
+}

@@ -1,0 +1,243 @@
+package reconfig
+
+import (
+	"cmp"
+	"container/list"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+)
+
+// Options are a leader's. The zero value of each means its default.
+type Options struct {
+	FormWith    int           // nodes that have to join before chains are made; default Settings.Replicas
+	RepairAfter time.Duration // a node that is suspected for so long is replaced; default 1 s
+	ObeyWithin  time.Duration // a node that beats, but does not obey, is suspected; default 2 s
+	Resend      time.Duration // an order that is not confirmed is sent again; default 50 ms
+	StallAfter  time.Duration // a copy that does not go on is given up; default 10 s
+	Retry       time.Duration // a node that could not complete a copy, or was suspected again, joins no chain for so long, twice as long each time; default 1 s
+	LearnNode   int           // copies to or from one node at a time; default 32: each begins with a walk over all that its source stores
+	LearnAll    int           // copies in the cluster at a time; default 16 for each node
+	Pace        time.Duration // between two times that copies begin, so that repairs leave the machines to their clients; default 200 ms
+	Without     Rule          // rules switched off; zero outside tests
+}
+
+func (o Options) withDefaults(s *Settings) Options {
+	return Options{
+		FormWith:    cmp.Or(o.FormWith, s.Replicas),
+		RepairAfter: cmp.Or(o.RepairAfter, time.Second),
+		ObeyWithin:  cmp.Or(o.ObeyWithin, 2*time.Second),
+		Resend:      cmp.Or(o.Resend, 50*time.Millisecond),
+		StallAfter:  cmp.Or(o.StallAfter, 10*time.Second),
+		Retry:       cmp.Or(o.Retry, time.Second),
+		LearnNode:   cmp.Or(o.LearnNode, 32),
+		LearnAll:    o.LearnAll,
+		Pace:        cmp.Or(o.Pace, 200*time.Millisecond),
+		Without:     o.Without,
+	}
+}
+
+// Leader decides who is in which chain, and brings the nodes there. Its caller
+//
+//   - makes one when it was elected, from the state as it was stored then, and throws it away when [Leader.Ended];
+//   - tells it what arrives, with the time since any moment on a clock that does not go back, and calls [Leader.Tick] several times in each
+//     Settings.Beat;
+//   - does, after each call, what [Leader.Effects] says, in order. Messages may be lost, repeated and reordered.
+type Leader struct {
+	term     uint64
+	state    *State
+	options  Options
+	majority int
+	effects  []Effect
+	ended    bool
+
+	// Time. A step of the caller's clock that is too long is no time: the leader was paused, or the clock jumped.
+	last, time time.Duration
+	heard      time.Duration // when any node was
+	listened   time.Duration // time in which some node was heard
+
+	nodes       map[NodeID]*node
+	names       map[string]NodeID
+	shards      []shard
+	unaccounted int        // nodes that may have, from an earlier term, what this leader does not know of
+	silent      *list.List // of *node: those that are suspected when they are silent, longest silent first
+	busy        map[NodeID]*node
+	unsent      map[NodeID]*node
+	fences      []*fence
+
+	// What the next change shall have.
+	storing   bool // a change is under way
+	dirty     bool
+	hellos    map[string]Hello // of names that are new, or say something new of themselves
+	commands  []Command
+	suspects  map[NodeID]string // and why
+	claims    map[NodeID]*node  // of whom another incarnation says it is them
+	gone      map[NodeID]bool   // those whose state is gone
+	back      map[NodeID]bool
+	trims     map[uint16]bool
+	completed map[uint16]bool
+	given     map[uint16]string // copies that are given up, and why
+
+	copying map[uint16]bool // shards with a learner or on hold
+	leaving map[uint16]NodeID
+	work    repair
+	copied  uint64
+	draft   *draft // of the change under way
+	change  Change
+}
+
+// NewLeader makes the leader of a term, which grows with each. It owns the state from now on.
+func NewLeader(term uint64, s *State, controllers int, o Options, now time.Duration) *Leader {
+	l := &Leader{
+		term: term, state: s, options: o.withDefaults(&s.Settings), majority: Majority(controllers), last: now,
+		nodes: make(map[NodeID]*node, len(s.Nodes)), names: make(map[string]NodeID, len(s.Nodes)), shards: make([]shard, len(s.Shards)),
+		silent: list.New(), busy: make(map[NodeID]*node), unsent: make(map[NodeID]*node),
+		hellos: make(map[string]Hello), suspects: make(map[NodeID]string), claims: make(map[NodeID]*node), gone: make(map[NodeID]bool), back: make(map[NodeID]bool),
+		trims: make(map[uint16]bool), completed: make(map[uint16]bool), given: make(map[uint16]string),
+		copying: make(map[uint16]bool), leaving: make(map[uint16]NodeID),
+	}
+	var barred []NodeID
+	for _, id := range slices.Sorted(maps.Keys(s.Nodes)) {
+		n := l.newNode(id)
+		switch standing := s.Nodes[id].Standing; {
+		case standing == Removed:
+			n.fenced = true
+		case standing.Bars():
+			barred = append(barred, id)
+			l.unaccounted++
+		default:
+			l.unaccounted++
+			l.watch(n)
+		}
+	}
+	for number := range s.Shards {
+		l.index(uint16(number), &Shard{}, &s.Shards[number])
+		l.trims[uint16(number)] = len(barred) > 0 && s.Shards[number].Epoch > 0
+	}
+	l.fence(s.Change, barred)
+	l.replan(l.options.RepairAfter)
+	l.dirty = true
+	l.step()
+	return l
+}
+
+// Term is the leader's.
+func (l *Leader) Term() uint64 { return l.term }
+
+// State is what is durable. It changes in [Leader.Stored] only and must not be written to.
+func (l *Leader) State() *State { return l.state }
+
+// Ended reports whether a change was refused: another leads.
+func (l *Leader) Ended() bool { return l.ended }
+
+// Tick lets time pass.
+func (l *Leader) Tick(now time.Duration) {
+	if l.begin(now) {
+		l.checkSilence()
+		l.checkObedience()
+		l.checkFences()
+		l.checkCopies()
+		l.checkPlacement()
+		l.step()
+	}
+}
+
+// Hello takes a node's registration or return. An error says what its operator has to do; otherwise the node is welcome as soon as the
+// state has it by that name, with that incarnation.
+func (l *Leader) Hello(now time.Duration, h Hello) error {
+	if !l.begin(now) {
+		return nil
+	}
+	err := l.hello(h)
+	l.step()
+	return err
+}
+
+// Inventory takes what a node has.
+func (l *Leader) Inventory(now time.Duration, i Inventory) {
+	if n := l.nodes[i.Node]; l.begin(now) && n != nil && i.Term == l.term && l.lives(n, i.Incarnation) {
+		l.inventory(n, i.Configs)
+		l.step()
+	}
+}
+
+// Beat takes a node's beat; also one that gets no grant for it.
+func (l *Leader) Beat(now time.Duration, b Beat) {
+	if n := l.nodes[b.Node]; l.begin(now) && n != nil && l.lives(n, b.Incarnation) {
+		l.beat(n, &b)
+		l.step()
+	}
+}
+
+// Stored takes the outcome of a [Store]: not ok means that this leader no longer is one.
+func (l *Leader) Stored(now time.Duration, change uint64, ok bool) {
+	if l.begin(now) {
+		l.stored(change, ok)
+		l.step()
+	}
+}
+
+// Fenced takes a controller's answer to a [Fence].
+func (l *Leader) Fenced(now time.Duration, controller string, change uint64, left time.Duration) {
+	if l.begin(now) {
+		l.answered(controller, change, left)
+		l.step()
+	}
+}
+
+// Planned takes the outcome of a [Place].
+func (l *Leader) Planned(now time.Duration, number uint64, p *topology.Plan) {
+	if l.begin(now) {
+		l.planned(number, p)
+		l.step()
+	}
+}
+
+// Operate takes a command, and returns the number of the change that will have it. An error says why it cannot be, and
+// nothing changes.
+func (l *Leader) Operate(now time.Duration, c Command) (change uint64, err error) {
+	if !l.begin(now) {
+		return 0, errEnded
+	}
+	if err := l.check(c); err != nil {
+		return 0, err
+	}
+	change = l.state.Change + 1
+	if l.storing {
+		change++
+	}
+	l.commands = append(l.commands, c)
+	l.dirty = true
+	l.step()
+	return change, nil
+}
+
+// begin counts the time, and reports whether there is anything left to lead.
+func (l *Leader) begin(now time.Duration) bool {
+	step := min(max(0, now-l.last), l.state.Settings.Suspect/2)
+	l.last = now
+	l.time += step
+	if l.time-l.heard <= l.state.Settings.Suspect/2 {
+		l.listened += step
+	}
+	return !l.ended
+}
+
+// step does what the last call made possible.
+func (l *Leader) step() {
+	if l.dirty && !l.storing {
+		l.dirty = false
+		l.propose()
+	}
+	l.send()
+}
+
+// sorted is the order in which a set is worked through.
+func sorted[K cmp.Ordered, V any](set map[K]V) []K {
+	if len(set) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(set))
+}

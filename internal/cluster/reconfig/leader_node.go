@@ -1,0 +1,269 @@
+package reconfig
+
+import (
+	"container/list"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+)
+
+// node is what a leader knows of a node beyond what is durable.
+type node struct {
+	id    NodeID
+	heard time.Duration // in Leader.time
+	// listened: the same in Leader.listened, for suspicions.
+	listened time.Duration
+	silence  *list.Element // in Leader.silent; nil: nobody waits for it
+	known    bool          // its inventory of this term is here: has is complete
+	counted  bool          // in Leader.unaccounted no more
+	fenced   bool          // barred, and no lease of it lasts
+
+	has    map[uint16]held     // as it confirmed
+	orders map[uint16]*ordered // not confirmed
+	number uint64              // of the last order
+	done   uint64              // of the last that it confirmed
+	sent   time.Duration
+	// waiting: since when it has had something to confirm and confirmed nothing.
+	waiting time.Duration
+
+	shards  map[uint16]bool // whose chain it is in, or that are held for it
+	left    map[uint16]bool // whose outside it is in
+	learns  map[uint16]bool
+	teaches map[uint16]bool
+	wiping  map[uint16]bool // left, and maybe not deleted yet
+	wipes   bool            // deletes, and did so before this leader
+
+	hello    *Hello // with another incarnation: its state is gone
+	claimed  time.Duration
+	refused  string
+	failures int           // copies that it could not complete
+	failure  string        // why, the last time; empty: it completed one since
+	bars     int           // how often it was suspected in this term
+	rests    time.Duration // it joins no chain until then
+	distrust time.Duration // nor is it planned with
+}
+
+func (l *Leader) newNode(id NodeID) *node {
+	n := &node{
+		id: id, heard: l.time, has: make(map[uint16]held), orders: make(map[uint16]*ordered), shards: make(map[uint16]bool),
+		left: make(map[uint16]bool), learns: make(map[uint16]bool), teaches: make(map[uint16]bool), wiping: make(map[uint16]bool),
+	}
+	l.nodes[id] = n
+	l.names[l.state.Nodes[id].Name] = id
+	l.hail(n)
+	return n
+}
+
+// hail makes the term known to a node, which answers with its inventory.
+func (l *Leader) hail(n *node) {
+	if l.state.Nodes[n.id].Standing != Removed {
+		n.known, n.waiting = false, l.time
+		clear(n.has)
+		clear(n.orders)
+		clear(n.wiping)
+		l.busy[n.id], l.unsent[n.id] = n, n
+	}
+}
+
+// lives reports whether a node is the one that the cluster knows by this ID.
+func (l *Leader) lives(n *node, incarnation uint64) bool {
+	r := l.state.Nodes[n.id]
+	return r.Incarnation == incarnation && r.Standing != Removed && !l.gone[n.id]
+}
+
+// account notes that nothing from an earlier term is unknown of a node any more.
+func (l *Leader) account(n *node) {
+	if n.counted {
+		return
+	}
+	n.counted = true
+	if l.unaccounted--; l.unaccounted == 0 {
+		for number := range l.shards {
+			if !l.shards[number].active {
+				l.drive(uint16(number))
+			}
+		}
+	}
+}
+
+// mayHave reports whether a node may have anything of a shard.
+func (n *node) mayHave(number uint16) bool {
+	_, has := n.has[number]
+	return has || !n.known || n.orders[number] != nil || n.wiping[number] || n.wipes
+}
+
+func (l *Leader) hear(n *node) {
+	if l.time-n.heard > l.state.Settings.Suspect {
+		n.waiting = l.time // it could not obey before
+	}
+	n.heard, n.listened, l.heard = l.time, l.listened, l.time
+	if l.suspects[n.id] == silence {
+		delete(l.suspects, n.id)
+	}
+	if n.silence != nil {
+		l.silent.MoveToBack(n.silence)
+	}
+}
+
+func (l *Leader) beat(n *node, b *Beat) {
+	l.hear(n)
+	if b.Term == l.term {
+		if b.Done > n.done {
+			l.confirm(n, b.Done)
+		}
+		if b.Wiping == 0 && (len(n.wiping) > 0 || n.wipes) {
+			clear(n.wiping)
+			n.wipes = false
+			l.dirty = true
+		}
+		l.refusal(n, b.Refused)
+		for i := range b.Copies {
+			l.progress(n, &b.Copies[i])
+		}
+	}
+	if l.state.Nodes[n.id].Standing.Bars() && n.known && len(n.orders) == 0 && !l.back[n.id] {
+		l.back[n.id], l.dirty = true, true
+	}
+	if behind := b.Term != l.term || !n.known || len(n.orders) > 0; behind && l.unsent[n.id] == nil && l.time-n.sent >= l.options.Resend {
+		l.sendOrder(n)
+	}
+}
+
+// inventory takes what a node has. Later ones of the term say only what an agent that was restarted does not copy any more.
+func (l *Leader) inventory(n *node, configs map[uint16]chain.ShardConfig) {
+	l.hear(n)
+	if n.known {
+		for _, number := range sorted(n.learns) {
+			if _, has := configs[number]; !has && l.shards[number].active && !l.shards[number].complete {
+				l.give(n, number, l.wanted(n.id, number))
+			}
+		}
+		return
+	}
+	n.known, n.wipes, n.waiting = true, true, l.time
+	delete(l.busy, n.id)
+	l.dirty = true
+	touched := maps.Clone(n.shards)
+	for _, number := range sorted(configs) {
+		if int(number) >= len(l.shards) || configs[number].State == chain.None {
+			continue
+		}
+		touched[number] = true
+		c := configs[number]
+		n.has[number] = held{epoch: c.Epoch, state: c.State, learner: c.Learner}
+		l.found(n, number)
+	}
+	var out []uint16
+	for _, number := range sorted(n.left) {
+		if _, has := n.has[number]; !has {
+			out = append(out, number)
+		}
+	}
+	l.isOut(n, out)
+	l.account(n)
+	for _, number := range sorted(touched) {
+		l.order(n, number)
+		l.drive(number)
+	}
+}
+
+// found compares what a node has of a shard with what is durable.
+func (l *Leader) found(n *node, number uint16) {
+	s, h := &l.state.Shards[number], n.has[number]
+	switch {
+	case !slices.Contains(s.Members, n.id):
+		if !h.learner {
+			l.leave(n, number)
+		}
+	case h.epoch == s.Epoch && h.state == chain.Active && s.Hold == 0 && !l.shards[number].active:
+		l.activate(number) // an earlier leader saw to it that it may be
+	case h.epoch > s.Epoch:
+		l.emit(Event{fmt.Sprintf("node %s has shard %d in epoch %d, but the stored state in %d: was an old state restored?",
+			l.name(n.id), number, h.epoch, s.Epoch)})
+	}
+}
+
+func (l *Leader) name(id NodeID) string {
+	if n := l.state.Nodes[id]; n != nil {
+		return n.Name
+	}
+	return fmt.Sprint("number ", id)
+}
+
+// hello takes a registration. What is to become durable waits for the next change. A node without its state is another one under the same name, so
+// the one before has to be silent first: else somebody has started a node twice.
+func (l *Leader) hello(h Hello) error {
+	if err := l.admits(&h); err != nil {
+		return err
+	}
+	id, registered := l.names[h.Name]
+	if !registered {
+		l.hellos[h.Name], l.dirty = h, true
+		return nil
+	}
+	n, r := l.nodes[id], l.state.Nodes[id]
+	if r.Incarnation != h.Incarnation {
+		n.hello = &h
+		if !l.gone[id] {
+			n.claimed, l.claims[id] = l.time, n
+		}
+		return nil
+	}
+	n.hello = nil
+	delete(l.gone, id)
+	delete(l.claims, id)
+	l.hear(n)
+	n.sent = l.time - l.options.Resend // its next beat shows what it does not know
+	if r.API != h.API || r.Capacity != h.Capacity || !maps.Equal(r.Labels, h.Labels) {
+		l.hellos[h.Name], l.dirty = h, true
+	}
+	return nil
+}
+
+// admits says what is wrong with a registration.
+func (l *Leader) admits(h *Hello) error {
+	s := &l.state.Settings
+	switch {
+	case h.Name == "":
+		return fmt.Errorf("a node needs a name")
+	case h.Incarnation == 0:
+		return fmt.Errorf("node %s has no incarnation", h.Name)
+	case h.Cluster != "" && h.Cluster != s.Cluster:
+		return fmt.Errorf("node %s belongs to cluster %s, and this is %s: join that one, or start the node without its state", h.Name, h.Cluster, s.Cluster)
+	case h.Shards != 0 && h.Shards != s.Shards:
+		return fmt.Errorf("node %s was made for %d shards, and the cluster has %d: start it without its state", h.Name, h.Shards, s.Shards)
+	case h.CellBytes < s.CellBytes:
+		return fmt.Errorf("node %s stores values of %d bytes, and the cluster's have up to %d: start it with cells of that size", h.Name, h.CellBytes, s.CellBytes)
+	case !h.Addr.Addr().Is4() || h.Addr.Port() == 0:
+		return fmt.Errorf("node %s has the address %v: an IPv4 address and port are needed", h.Name, h.Addr)
+	}
+	for _, id := range sorted(l.state.Nodes) {
+		r := l.state.Nodes[id]
+		if r.Name != h.Name && r.Standing != Removed && r.Addr == h.Addr {
+			return fmt.Errorf("node %s has the address %v, which is node %s's: give it another, or remove that node", h.Name, h.Addr, r.Name)
+		}
+		if r.Name != h.Name {
+			continue
+		}
+		if r.Standing == Removed {
+			return fmt.Errorf("node %s was removed from the cluster: start it without its state, with another name", h.Name)
+		}
+		if r.Incarnation == h.Incarnation && r.Addr != h.Addr {
+			return fmt.Errorf("node %s is known at %v, and says it is at %v: start it there, or without its state", h.Name, r.Addr, h.Addr)
+		}
+	}
+	return l.admitsBeside(h)
+}
+
+// admitsBeside compares a registration with those that are not durable yet.
+func (l *Leader) admitsBeside(h *Hello) error {
+	for _, name := range sorted(l.hellos) {
+		if other := l.hellos[name]; name != h.Name && other.Addr == h.Addr {
+			return fmt.Errorf("node %s has the address %v, as has node %s, which joins now", h.Name, h.Addr, name)
+		}
+	}
+	return nil
+}

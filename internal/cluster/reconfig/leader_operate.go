@@ -1,0 +1,190 @@
+package reconfig
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/wire"
+)
+
+var errEnded = errors.New("this controller does not lead any more: ask the one that does")
+
+// check says why a command cannot be obeyed.
+func (l *Leader) check(c Command) error {
+	switch c := c.(type) {
+	case Drain:
+		return l.checkDrain(c.Node)
+	case Undrain:
+		r, err := l.named(c.Node)
+		if err == nil && r.Standing != Draining && r.Standing != BarredDraining {
+			err = fmt.Errorf("node %s is not being drained", c.Node)
+		}
+		return err
+	case Remove:
+		return l.checkRemove(c.Node)
+	case Replicas:
+		switch up := len(l.usable(0)); {
+		case c.Members < 1 || c.Members > wire.MaxChain:
+			return fmt.Errorf("a chain has 1 to %d members, not %d", wire.MaxChain, c.Members)
+		case c.Members > up && c.Members > l.state.Settings.Replicas:
+			return fmt.Errorf("chains of %d members need as many nodes, and there are %d: let others join first", c.Members, up)
+		}
+		return nil
+	case MoveShard:
+		return l.checkMove(&c)
+	case Resize:
+		if err := l.checkShard(c.Shard); err != nil {
+			return err
+		}
+		if most := wire.MaxChain - l.state.Settings.Replicas; int(c.Extra) > most {
+			return fmt.Errorf("shard %d can have %d members more than usual at most, not %d", c.Shard, most, c.Extra)
+		}
+		return nil
+	case AcceptLoss:
+		if err := l.checkShard(c.Shard); err != nil {
+			return err
+		}
+		if !l.state.Shards[c.Shard].Lost {
+			return fmt.Errorf("shard %d is not lost", c.Shard)
+		}
+		return nil
+	}
+	return fmt.Errorf("there is no command %T", c)
+}
+
+func (l *Leader) checkShard(number uint16) error {
+	if int(number) >= len(l.shards) {
+		return fmt.Errorf("there is no shard %d: the cluster has %d, from 0 on", number, len(l.shards))
+	}
+	return nil
+}
+
+func (l *Leader) named(name string) (*Node, error) {
+	id, ok := l.names[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no node %q", name)
+	}
+	r := l.state.Nodes[id]
+	if r.Standing == Removed {
+		return nil, fmt.Errorf("node %s was removed", name)
+	}
+	return r, nil
+}
+
+// usable are the nodes that chains can be made of without one of them.
+func (l *Leader) usable(without NodeID) []NodeID {
+	return slices.DeleteFunc(sorted(l.state.Nodes), func(id NodeID) bool {
+		return id == without || l.state.Nodes[id].Standing != Up
+	})
+}
+
+func (l *Leader) checkDrain(name string) error {
+	r, err := l.named(name)
+	if err != nil {
+		return err
+	}
+	if r.Standing == Draining || r.Standing == BarredDraining {
+		return fmt.Errorf("node %s is being drained already", name)
+	}
+	if left, want := len(l.usable(r.ID)), l.state.Settings.Replicas; left < want {
+		return fmt.Errorf("without node %s there are %d nodes, and chains have %d members: let another join first, or want fewer replicas", name, left, want)
+	}
+	return nil
+}
+
+func (l *Leader) checkRemove(name string) error {
+	r, err := l.named(name)
+	if err != nil {
+		return err
+	}
+	switch n := l.nodes[r.ID]; {
+	case r.Standing == Up:
+		return fmt.Errorf("node %s is in use: drain it first", name)
+	case len(n.shards) > 0 && r.Standing.Bars():
+		return fmt.Errorf("node %s has the only copy of %d shards: start it again", name, len(n.shards))
+	case len(n.shards) > 0:
+		return fmt.Errorf("node %s is still in the chains of %d shards: wait until it is drained", name, len(n.shards))
+	case r.Standing.Bars() && !n.fenced:
+		return fmt.Errorf("node %s was suspected just now: try again", name)
+	case !r.Standing.Bars() && (!n.known || len(n.has)+len(n.orders) > 0):
+		return fmt.Errorf("node %s has not confirmed yet that it left all chains: try again", name)
+	}
+	return nil
+}
+
+func (l *Leader) checkMove(c *MoveShard) error {
+	if err := l.checkShard(c.Shard); err != nil {
+		return err
+	}
+	from, err := l.named(c.From)
+	if err != nil {
+		return err
+	}
+	to, err := l.named(c.To)
+	if err != nil {
+		return err
+	}
+	s := &l.state.Shards[c.Shard]
+	switch {
+	case !slices.Contains(s.Members, from.ID):
+		return fmt.Errorf("node %s is not in the chain of shard %d", c.From, c.Shard)
+	case slices.Contains(s.Members, to.ID) || s.Hold == to.ID:
+		return fmt.Errorf("node %s is in the chain of shard %d already", c.To, c.Shard)
+	case to.Standing != Up:
+		return fmt.Errorf("node %s cannot take shards: it is %v", c.To, to.Standing)
+	case !l.rests(c.Shard):
+		return fmt.Errorf("shard %d is changing now: try again", c.Shard)
+	}
+	return nil
+}
+
+// operate obeys the commands that came since the last change. Each was checked against the state when it came, and is again:
+// it may not fit with those before it.
+func (d *draft) operate() {
+	l := d.l
+	for _, c := range l.commands {
+		if err := l.check(c); err != nil {
+			l.emit(Event{fmt.Sprintf("a command is dropped: %v", err)})
+			continue
+		}
+		switch c := c.(type) {
+		case Drain:
+			d.restand(c.Node, Draining, BarredDraining)
+		case Undrain:
+			d.restand(c.Node, Up, Barred)
+		case Remove:
+			d.node(l.names[c.Node]).Standing = Removed
+		case Replicas:
+			d.replicas = c.Members
+		case MoveShard:
+			d.move(&c)
+		case Resize:
+			d.shard(c.Shard).Extra = c.Extra
+			l.replan(0)
+		case AcceptLoss:
+			d.chain(c.Shard, nil, 0, 0)
+			d.shard(c.Shard).Lost = false
+			l.replan(0)
+		}
+	}
+	l.commands = nil
+}
+
+// restand gives a node one standing if it is in good standing, and else another.
+func (d *draft) restand(name string, good, barred Standing) {
+	n := d.node(d.l.names[name])
+	if n.Standing.Bars() {
+		n.Standing = barred
+	} else {
+		n.Standing = good
+	}
+}
+
+func (d *draft) move(c *MoveShard) {
+	l := d.l
+	from, to := l.names[c.From], l.names[c.To]
+	at := max(1, slices.Index(l.state.Shards[c.Shard].Members, from))
+	l.work.asked = append(l.work.asked, topology.Move{Shard: c.Shard, Join: uint32(to), At: at, Leave: uint32(from), Why: topology.Level})
+}

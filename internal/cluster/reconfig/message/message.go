@@ -1,0 +1,194 @@
+// Package message turns what controllers and nodes tell each other, as [reconfig] has it, into the messages of
+// api/controller.proto, and back. What comes from outside is checked completely.
+package message
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// FromBeat is a beat for a controller that knows by the connection which node it comes from.
+func FromBeat(b *reconfig.Beat) *controllerv1.Beat {
+	out := &controllerv1.Beat{
+		StampNs: b.Stamp, LeaseLeftUs: b.LeaseLeft.Microseconds(), Term: b.Term, Done: b.Done, Refused: b.Refused, Wiping: uint32(b.Wiping),
+	}
+	for _, c := range b.Copies {
+		out.Copies = append(out.Copies, &controllerv1.Copied{
+			Shard: uint32(c.Shard), Epoch: c.Epoch, Objects: c.Objects, Bytes: c.Bytes, Complete: c.Complete,
+		})
+	}
+	return out
+}
+
+// Beat is what a node said.
+func Beat(node reconfig.NodeID, incarnation uint64, in *controllerv1.Beat) reconfig.Beat {
+	b := reconfig.Beat{
+		Node: node, Incarnation: incarnation, Stamp: in.GetStampNs(), LeaseLeft: time.Duration(in.GetLeaseLeftUs()) * time.Microsecond,
+		Term: in.GetTerm(), Done: in.GetDone(), Refused: in.GetRefused(), Wiping: int(in.GetWiping()),
+	}
+	for _, c := range in.GetCopies() {
+		b.Copies = append(b.Copies, reconfig.Copied{
+			Shard: uint16(c.GetShard()), Epoch: c.GetEpoch(), Objects: c.GetObjects(), Bytes: c.GetBytes(), Complete: c.GetComplete(),
+		})
+	}
+	return b
+}
+
+// FromGrant is a grant for a node.
+func FromGrant(g reconfig.Grant) *controllerv1.Grant {
+	return &controllerv1.Grant{StampNs: g.Stamp, LeaseUs: uint32(g.Lease.Microseconds()), Majority: uint32(g.Majority)}
+}
+
+// Grant is what a controller granted.
+func Grant(in *controllerv1.Grant) reconfig.Grant {
+	return reconfig.Grant{
+		Stamp: in.GetStampNs(), Lease: time.Duration(in.GetLeaseUs()) * time.Microsecond, Majority: int(in.GetMajority()),
+	}
+}
+
+// FromOrder is an order for a node.
+func FromOrder(o *reconfig.Order) *controllerv1.Order {
+	var all groups
+	for shard, order := range o.Configs {
+		all.add(shard, &order)
+	}
+	return &controllerv1.Order{Term: o.Term, Number: o.Number, Configs: all.list}
+}
+
+// Order is what the leader orders the node at self.
+func Order(self netip.AddrPort, in *controllerv1.Order) (reconfig.Order, error) {
+	o := reconfig.Order{Term: in.GetTerm(), Number: in.GetNumber(), Configs: make(map[uint16]reconfig.ShardOrder)}
+	err := each(self, in.GetConfigs(), func(shard uint16, order reconfig.ShardOrder) bool {
+		_, twice := o.Configs[shard]
+		o.Configs[shard] = order
+		return !twice
+	})
+	return o, err
+}
+
+// FromInventory is what a node has, for a controller that knows by the connection which node it comes from.
+func FromInventory(i *reconfig.Inventory) *controllerv1.Inventory {
+	var all groups
+	for shard, config := range i.Configs {
+		all.add(shard, &reconfig.ShardOrder{Config: config})
+	}
+	return &controllerv1.Inventory{Term: i.Term, Configs: all.list}
+}
+
+// Inventory is what a node, whose data plane is at self, says that it has.
+func Inventory(node reconfig.NodeID, incarnation uint64, self netip.AddrPort, in *controllerv1.Inventory) (reconfig.Inventory, error) {
+	i := reconfig.Inventory{Node: node, Incarnation: incarnation, Term: in.GetTerm(), Configs: make(map[uint16]chain.ShardConfig)}
+	err := each(self, in.GetConfigs(), func(shard uint16, has reconfig.ShardOrder) bool {
+		_, twice := i.Configs[shard]
+		i.Configs[shard] = has.Config
+		return !twice
+	})
+	return i, err
+}
+
+// FromHello is a node's registration.
+func FromHello(h *reconfig.Hello) *controllerv1.Hello {
+	return &controllerv1.Hello{
+		Name: h.Name, Addr: h.Addr.String(), Api: h.API, Labels: h.Labels, Capacity: h.Capacity, Incarnation: h.Incarnation,
+		CellBytes: uint32(h.CellBytes), Cluster: h.Cluster, Shards: uint32(h.Shards),
+	}
+}
+
+// Hello is how a node registers. What it says is not judged here.
+func Hello(in *controllerv1.Hello) (reconfig.Hello, error) {
+	addr, err := netip.ParseAddrPort(in.GetAddr())
+	if err != nil {
+		return reconfig.Hello{}, fmt.Errorf("the node's address %q is not an address and port", in.GetAddr())
+	}
+	return reconfig.Hello{
+		Name: in.GetName(), Addr: addr, API: in.GetApi(), Labels: in.GetLabels(), Capacity: in.GetCapacity(), Incarnation: in.GetIncarnation(),
+		CellBytes: int(in.GetCellBytes()), Cluster: in.GetCluster(), Shards: int(in.GetShards()),
+	}, nil
+}
+
+// alike are shards with the same configuration. It is comparable, as a list of members is not.
+type alike struct {
+	epoch   uint32
+	state   chain.State
+	learner bool
+	members [wire.MaxChain]netip.AddrPort
+	source  string
+	fresh   bool
+}
+
+// groups gathers shards that are configured alike.
+type groups struct {
+	list  []*controllerv1.NodeShards
+	index map[alike]*controllerv1.NodeShards
+}
+
+func (g *groups) add(shard uint16, o *reconfig.ShardOrder) {
+	c := &o.Config
+	id := alike{epoch: c.Epoch, state: c.State, learner: c.Learner, source: o.Source, fresh: o.Fresh}
+	copy(id.members[:], c.Members)
+	group := g.index[id]
+	if group == nil {
+		group = &controllerv1.NodeShards{Epoch: c.Epoch, State: uint32(c.State), Learner: c.Learner, Source: o.Source, Fresh: o.Fresh}
+		for _, member := range c.Members {
+			group.Members = append(group.Members, member.String())
+		}
+		g.list = append(g.list, group)
+		if g.index == nil {
+			g.index = make(map[alike]*controllerv1.NodeShards)
+		}
+		g.index[id] = group
+	}
+	group.Shards = append(group.Shards, uint32(shard))
+}
+
+// each visits what the node at self has, or shall have, shard by shard. visit returns false for a shard that it knows.
+func each(self netip.AddrPort, list []*controllerv1.NodeShards, visit func(uint16, reconfig.ShardOrder) bool) error {
+	for _, group := range list {
+		config, err := configOf(self, group)
+		if err != nil {
+			return err
+		}
+		for _, shard := range group.GetShards() {
+			if shard >= wire.MaxShards {
+				return fmt.Errorf("shard %d: there are at most %d", shard, wire.MaxShards)
+			}
+			if !visit(uint16(shard), reconfig.ShardOrder{Config: config, Source: group.GetSource(), Fresh: group.GetFresh()}) {
+				return fmt.Errorf("shard %d stands there twice", shard)
+			}
+		}
+	}
+	return nil
+}
+
+func configOf(self netip.AddrPort, in *controllerv1.NodeShards) (chain.ShardConfig, error) {
+	config := chain.ShardConfig{Epoch: in.GetEpoch(), Learner: in.GetLearner(), State: chain.State(in.GetState())}
+	switch {
+	case in.GetState() > uint32(chain.Frozen):
+		return config, fmt.Errorf("state %d is unknown", in.GetState())
+	case config.State == chain.None:
+		return chain.ShardConfig{Epoch: in.GetEpoch()}, nil
+	case len(in.GetMembers()) > wire.MaxChain: // so that a long list is not even read
+		return config, fmt.Errorf("a chain has 1 to %d members, not %d", wire.MaxChain, len(in.GetMembers()))
+	}
+	config.Self = -1
+	for i, text := range in.GetMembers() {
+		member, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return config, fmt.Errorf("member %q is not an address and port", text)
+		}
+		if member == self {
+			config.Self = i
+		}
+		config.Members = append(config.Members, member)
+	}
+	if config.Self < 0 {
+		return config, fmt.Errorf("node %v is not a member of the chain %v", self, config.Members)
+	}
+	return config, config.Validate()
+}

@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
+	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Protocol is what nodes and the generator speak.
+type Protocol string
+
+// Protocols. NetCRAQ is this project's; the others are the papers', to the letter (spec/baselines.md).
+const (
+	NetCRAQ   Protocol = "netcraq"
+	NetChain  Protocol = "netchain"
+	Published Protocol = "netcraq-published"
+)
+
+// dialect is what the generator has to know of a protocol. The zero value is NetCRAQ, whose writes go where its reads go.
+type dialect struct {
+	protocol Protocol
+	wide     bool            // of NetChain: SEQ has 32 bits
+	lists    [2][]netip.Addr // of NetChain: what stands behind the value of a READ and of a WRITE
+	writes   netip.AddrPort  // where writes go; invalid: where reads go
+}
+
+const (
+	// windowPort is the first of the UDP ports that requests without an id come from, one a request.
+	windowPort = 1 << 14
+	// listMax is the longest list that the kernel program has room for.
+	listMax = 8
+)
+
+// number is the kernel program's enum dialect.
+func (d *dialect) number() uint8 {
+	switch d.protocol {
+	case NetChain:
+		return 1
+	case Published:
+		return 2
+	}
+	return 0
+}
+
+func (d *dialect) clientPort() uint16 {
+	if d.number() == 0 {
+		return generatorPort
+	}
+	return windowPort
+}
+
+// addresses are the lists as words of the kernel program.
+func (d *dialect) addresses() (words [2][listMax]uint32) {
+	for kind, list := range d.lists {
+		for i, a := range list {
+			four := a.As4()
+			words[kind][i] = binary.LittleEndian.Uint32(four[:])
+		}
+	}
+	return words
+}
+
+// frames are a READ and a write, in a bundle each behind the headers of the whole, without what the generator adds to each: request id or port, key, session, seq, value.
+func (d *dialect) frames(r *request, w way) (read, write []byte) {
+	value := make([]byte, r.valueBytes)
+	to := w.dest
+	if d.writes.IsValid() {
+		to = d.writes
+	}
+	switch d.protocol {
+	case NetChain:
+		ask := netchain.Message{Op: netchain.Read, Wide: d.wide, List: d.lists[0]}
+		put := netchain.Message{Op: netchain.Write, Wide: d.wide, List: d.lists[1], Value: value}
+		return w.frame(w.dest, ask.Append(nil)), w.frame(to, put.Append(nil))
+	case Published:
+		ask, put := published.Message{Op: published.Read}, published.Message{Op: published.Write}
+		return w.frame(w.dest, ask.Append(nil)), w.frame(to, put.Append(nil))
+	}
+	ask, put := wire.Message{Op: wire.OpRead, Epoch: epoch}, wire.Message{Op: wire.OpPut, Epoch: epoch, Value: value}
+	if r.bundle.slots > 0 {
+		headers := w.frame(w.dest, wire.NewBundle(nil, r.bundle.slots, r.bundle.slotBytes))[:frame.HeaderBytes]
+		return ask.Append(slices.Clone(headers)), put.Append(slices.Clone(headers))
+	}
+	return w.frame(w.dest, ask.Append(nil)), w.frame(to, put.Append(nil))
+}
+
+// frame is a packet that travels this way.
+func (w way) frame(to netip.AddrPort, message []byte) []byte {
+	return frame.Append(nil, &frame.Packet{
+		SourceMAC: frame.MAC(w.from.mac), DestMAC: frame.MAC(w.to.mac), From: w.source(), To: to, Message: message,
+	})
+}
+
+// publishedKeys are as many keys of NetCRAQ as published: numbers from 0 on.
+func publishedKeys(n int) []wire.Key {
+	keys := make([]wire.Key, n)
+	for i := range keys {
+		keys[i].Lo = uint64(i)
+	}
+	return keys
+}
+
+// publishedValue is the value that the kernel's generator stores under a key of NetCRAQ as published.
+func publishedValue(key uint32) (v published.Value) {
+	high := uint64(key) * 0x9e3779b97f4a7c15
+	binary.BigEndian.PutUint64(v[:], high)
+	binary.BigEndian.PutUint64(v[8:], high^uint64(key))
+	return v
+}

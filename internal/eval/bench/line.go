@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
+	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// LineOptions say which chain is opened.
+type LineOptions struct {
+	Protocol   Protocol
+	Nodes      int     // 1 to wire.MaxChain
+	Keys       int     // objects, all of which are there from the start
+	ValueBytes int     // of every value; Published has 16 and nothing else
+	Seq32      bool    // of NetChain: SEQ has 32 bits
+	Versions   int     // of Published: cells of an object; 0: published.DefaultVersions
+	Zipf       float64 // exponent of the keys' popularity; 0: all are asked for in turn
+	Relay      bool    // of NetCRAQ: ACKs travel up the chain one by one instead of being cloned
+	Wires      bool    // links can lose frames and nodes be limited: Work.LossPercent and Work.Congestion
+	Progress   Progress
+}
+
+func (o *LineOptions) validate() error {
+	longest := wire.MaxValueBytes
+	switch o.Protocol {
+	case NetCRAQ:
+	case NetChain:
+		longest = netchain.MaxValueBytes
+	case Published:
+		if o.ValueBytes != published.ValueBytes {
+			return wrongOption("%s has values of %d bytes, not %d", o.Protocol, published.ValueBytes, o.ValueBytes)
+		}
+	default:
+		return wrongOption("protocol %q: want %s, %s or %s", o.Protocol, NetCRAQ, NetChain, Published)
+	}
+	switch {
+	case o.Nodes < 1 || o.Nodes > wire.MaxChain:
+		return wrongOption("a line has 1 to %d nodes, not %d", wire.MaxChain, o.Nodes)
+	case o.Keys < 1 || o.Keys > maxKeys:
+		return wrongOption("1 to %d keys, not %d", maxKeys, o.Keys)
+	case o.ValueBytes < 0 || o.ValueBytes > longest:
+		return wrongOption("values of 0 to %d bytes, not %d", longest, o.ValueBytes)
+	case o.Zipf < 0:
+		return wrongOption("a Zipf exponent of at least 0, not %v", o.Zipf)
+	case o.Versions == 1 || o.Versions < 0:
+		return wrongOption("at least 2 versions of an object, not %d", o.Versions)
+	}
+	return nil
+}
+
+// Line is a chain of nodes in a line, as in the testbed of NetCRAQ's papers: head, replicas, tail, each with a link to the
+// next and no other way. A client's host has a link to every node. What the client sends enters at one of them and passes
+// through all nodes on its way, and so do answers; nodes pass on in XDP what is not for them, in all protocols alike. All
+// of it is in namespaces without names, and gone with the process.
+//
+// A line is used by one goroutine.
+type Line struct {
+	options LineOptions
+	net     *lineNetwork
+	nodes   []lineNode
+	keys    []wire.Key // all
+	asked   []wire.Key // in the order in which they are asked for
+	undo    undo
+
+	load   *load // of the last work
+	loaded loadKind
+	paces  map[paceKind]pace
+	dirty  bool // objects have been made dirty
+	worn   bool // writes of Published may have been lost
+
+	stopAgents func() // nil: none run
+}
+
+// OpenLine builds the line, starts the nodes and fills them.
+func OpenLine(ctx context.Context, o LineOptions) (*Line, error) {
+	if o.Versions == 0 {
+		o.Versions = published.DefaultVersions
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	l := &Line{options: o, paces: make(map[paceKind]pace)}
+	if err := l.open(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Line) open(ctx context.Context) error {
+	o := &l.options
+	l.keys = randomKeys(o.Keys)
+	if o.Protocol == Published {
+		l.keys = publishedKeys(o.Keys)
+	}
+	l.asked = l.keys
+	if o.Zipf > 0 {
+		l.asked = zipfKeys(l.keys, o.Zipf)
+	}
+	var err error
+	if l.net, err = newLineNetwork(o.Nodes, o.Wires, &l.undo); err != nil {
+		return err
+	}
+	o.Progress.say("starting %d nodes of %s", o.Nodes, o.Protocol)
+	for i, h := range l.net.hosts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var n lineNode
+		err := h.do(func() error {
+			var err error
+			n, err = l.openNode(i)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("start node %d: %w", i, err)
+		}
+		l.nodes = append(l.nodes, n)
+		l.undo.add(func() { n.close() })
+	}
+	return l.fill(ctx)
+}
+
+// Close takes everything down.
+func (l *Line) Close() {
+	l.unload()
+	l.settle(false)
+	l.undo.run()
+}
+
+// Options are what the line was opened with.
+func (l *Line) Options() LineOptions { return l.options }

@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
+	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	baseline "github.com/netcraq/netcraq/internal/eval/baseline/xdp"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// lineNode is a node of a line, of any protocol.
+type lineNode interface {
+	close()
+	// writes counts the writes that the node has applied, and those that it has dropped because an object had no cell left.
+	writes() (applied, dropped uint64, err error)
+}
+
+// openNode starts node i in the calling thread's namespace.
+func (l *Line) openNode(i int) (lineNode, error) {
+	o := &l.options
+	ports := l.net.portNames(i)
+	switch o.Protocol {
+	case NetChain:
+		c := netchain.Config{
+			Self: lineAddr(i), Wide: o.Seq32, Slots: o.Keys, ValueBytes: max(o.ValueBytes, netchain.CompareBytes), Groups: 1,
+		}
+		n, err := baseline.OpenNetChain(c, ports)
+		if err != nil {
+			return nil, err
+		}
+		return netChainNode{n}, nil
+	case Published:
+		c := published.Config{Self: lineAddr(i), Tail: lineAddr(o.Nodes - 1), Keys: uint32(o.Keys), Versions: uint32(o.Versions)}
+		if i < o.Nodes-1 {
+			c.Next = lineAddr(i + 1)
+		}
+		for j := range o.Nodes {
+			if j != i {
+				c.Group = append(c.Group, lineAddr(j))
+			}
+		}
+		n, err := baseline.OpenPublished(c, ports)
+		if err != nil {
+			return nil, err
+		}
+		return publishedNode{n}, nil
+	}
+	n := &NodeOptions{Plane: "xdp", Mode: "native", Keys: o.Keys, ValueBytes: o.ValueBytes, Relay: o.Relay}
+	plane, err := openPlane(l.addrOf(i), l.net.ports[i], n)
+	if err != nil {
+		return nil, err
+	}
+	return &node{host: l.net.hosts[i], plane: plane}, nil
+}
+
+// writes counts what was ordered or applied; a node has room for any number of writes under way.
+func (n *node) writes() (applied, dropped uint64, err error) {
+	counters, err := n.plane.Counters()
+	if err != nil {
+		return 0, 0, err
+	}
+	for c, count := range counters {
+		switch c.Outcome {
+		case wire.OutcomeOrdered, wire.OutcomeApplied, wire.OutcomeCommitted:
+			applied += count
+		}
+	}
+	return applied, 0, nil
+}
+
+type netChainNode struct{ *baseline.NetChain }
+
+func (n netChainNode) close() { n.Close() }
+
+func (n netChainNode) writes() (applied, dropped uint64, err error) {
+	counts, err := n.Counts()
+	return counts[netchain.Ordered] + counts[netchain.Accepted], 0, err
+}
+
+type publishedNode struct{ *baseline.Published }
+
+func (n publishedNode) close() { n.Close() }
+
+func (n publishedNode) writes() (applied, dropped uint64, err error) {
+	counts, err := n.Counts()
+	return counts[published.CleanWrite] + counts[published.DirtyWrite] + counts[published.Committed], counts[published.Overflow], err
+}
+
+// addrOf is the address of a node and the port of its protocol.
+func (l *Line) addrOf(i int) netip.AddrPort {
+	port := uint16(wire.Port)
+	switch l.options.Protocol {
+	case NetChain:
+		port = netchain.Port
+	case Published:
+		port = published.Port
+	}
+	return netip.AddrPortFrom(lineAddr(i), port)
+}
+
+// fill makes the nodes a chain and gives it all objects: by writes to the head, or where inserting is the control plane's, by
+// that.
+func (l *Line) fill(ctx context.Context) error {
+	o := &l.options
+	switch o.Protocol {
+	case NetChain:
+		keys := make([]netchain.Key, len(l.keys))
+		values := make(map[netchain.Key][]byte, len(l.keys))
+		for i, k := range l.keys {
+			keys[i] = netChainKey(k)
+			values[keys[i]] = valueOf(k, o.ValueBytes)
+		}
+		for _, n := range l.nodes {
+			if err := n.(netChainNode).Insert(keys, 0, func(k netchain.Key) []byte { return values[k] }); err != nil {
+				return err
+			}
+		}
+		return nil
+	case Published:
+		for _, n := range l.nodes {
+			if err := n.(publishedNode).Install(publishedValue); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	nodes := make([]*node, o.Nodes)
+	addrs := make([]netip.AddrPort, o.Nodes)
+	for i, n := range l.nodes {
+		nodes[i], addrs[i] = n.(*node), l.addrOf(i)
+	}
+	if err := join(nodes, addrs); err != nil {
+		return err
+	}
+	return fillGently(ctx, l.keys, o.ValueBytes, lineFillBatch, l.way(0), l.net.near[0])
+}
+
+// lineFillBatch is how many objects are written to a line before its nodes may work.
+const lineFillBatch = 8
+
+func netChainKey(k wire.Key) (key netchain.Key) {
+	binary.BigEndian.PutUint64(key[:], k.Hi)
+	binary.BigEndian.PutUint64(key[8:], k.Lo)
+	return key
+}
+
+// way is how requests enter the line at a node; reads go to that node, or where the protocol answers them.
+func (l *Line) way(target int) way {
+	reads := target
+	if l.options.Protocol == NetChain {
+		reads = l.options.Nodes - 1
+	}
+	return way{from: l.net.near[target], to: l.net.far[target], dest: l.addrOf(reads)}
+}
+
+// dialect is what the generator speaks: writes go to the head.
+func (l *Line) dialect() dialect {
+	d := dialect{protocol: l.options.Protocol, wide: l.options.Seq32, writes: l.addrOf(0)}
+	for i := 1; i < l.options.Nodes; i++ {
+		d.lists[1] = append(d.lists[1], lineAddr(i))
+		d.lists[0] = append(d.lists[0], lineAddr(l.options.Nodes-1-i))
+	}
+	return d
+}
+
+// makeDirty writes every object once while the tail can't reach the other nodes: its acknowledgements are lost, the client's
+// answers are not. What is dirty stays so until it is written again, because nobody settles it here.
+func (l *Line) makeDirty(ctx context.Context) error {
+	if l.options.Protocol == NetChain || l.options.Nodes == 1 || l.dirty {
+		return nil
+	}
+	restore, err := l.net.mute(l.options.Nodes - 1)
+	if err != nil {
+		return err
+	}
+	d := l.dialect()
+	err = l.writeAll(ctx, d)
+	if err := errors.Join(err, restore()); err != nil {
+		return fmt.Errorf("make objects dirty: %w", err)
+	}
+	l.dirty = true
+	return nil
+}
+
+// writeAll writes every object once.
+func (l *Line) writeAll(ctx context.Context, d dialect) error {
+	l.unload()
+	r := &request{op: wire.OpPut, valueBytes: l.options.ValueBytes, keys: l.keys, dialect: d}
+	load, err := newLoad(r, l.way(0), l.net.near[0])
+	if err != nil {
+		return err
+	}
+	defer load.close()
+	var t Tally
+	for range fillPasses {
+		if t, err = load.sendEach(ctx, len(l.keys), gentleBatch); err != nil || t.OK == t.Sent {
+			return err
+		}
+	}
+	return fmt.Errorf("the chain did not take every write: %v", t)
+}
+
+// gentleBatch is so small that what a tail makes of it, an answer and an acknowledgement for each node, fits a link's queue.
+const gentleBatch = 8
+
+// zipfSample is how many requests are drawn before they repeat.
+const zipfSample = 1 << 18
+
+// zipfKeys are keys drawn by their popularity: the k-th is asked for in proportion to 1/k^exponent.
+func zipfKeys(keys []wire.Key, exponent float64) []wire.Key {
+	rng := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	weights := newZipf(len(keys), exponent)
+	asked := make([]wire.Key, zipfSample)
+	for i := range asked {
+		asked[i] = keys[weights.draw(rng.Float64())]
+	}
+	return asked
+}

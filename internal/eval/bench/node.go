@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// NodeOptions say which node is measured.
+type NodeOptions struct {
+	Plane      string // "xdp" or "soft"
+	Mode       string // of xdp: "auto", "native" or "generic"
+	Keys       int
+	Objects    int // room for objects; 0: twice the keys
+	ValueBytes int
+	Relay      bool // the tail relays its ACK up the chain instead of cloning it
+}
+
+// validate reports what no node can be measured with.
+func (o *NodeOptions) validate() error {
+	switch {
+	case o.Keys < 1 || o.Keys > maxKeys:
+		return wrongOption("--keys: 1 to %d, not %d", maxKeys, o.Keys)
+	case o.ValueBytes < 0 || o.ValueBytes > wire.MaxValueBytes:
+		return wrongOption("--value-bytes: 0 to %d, not %d", wire.MaxValueBytes, o.ValueBytes)
+	}
+	return nil
+}
+
+// maxKeys keeps the generator's own table small beside a node's.
+const maxKeys = 1 << 26
+
+// sessions is room for the lanes of every load that writes during a benchmark.
+const sessions = 64 * lanes
+
+func (o *NodeOptions) chainOptions() chain.Options {
+	objects := o.Objects
+	if objects == 0 {
+		objects = 2 * o.Keys
+	}
+	return chain.Options{Shards: 1, CellBytes: max(o.ValueBytes, 8), MaxObjects: objects, MaxSessions: sessions, Relay: o.Relay}
+}
+
+// node is a node under load.
+type node struct {
+	host  *host
+	plane dataplane.Plane
+}
+
+// openNode starts a node in the host, on the ports, which all have its address.
+func openNode(h *host, addr netip.AddrPort, ports []*port, o *NodeOptions) (*node, error) {
+	n := &node{host: h}
+	err := h.do(func() error {
+		var err error
+		n.plane, err = openPlane(addr, ports, o)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start a node: %w", err)
+	}
+	return n, nil
+}
+
+func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Plane, error) {
+	switch o.Plane {
+	case "xdp":
+		names := make([]string, len(ports))
+		for i, p := range ports {
+			names[i] = p.name
+		}
+		return xdp.Open(xdp.Options{Node: addr, Ports: names, Chain: o.chainOptions(), Mode: xdp.Mode(o.Mode)})
+	case "soft":
+		return soft.Listen(addr, o.chainOptions())
+	}
+	return nil, wrongOption("--plane %q: want xdp or soft", o.Plane)
+}
+
+// join makes the nodes one chain, head first, for the only shard.
+func join(nodes []*node, addrs []netip.AddrPort) error {
+	for i := len(nodes) - 1; i >= 0; i-- {
+		config := chain.ShardConfig{Epoch: epoch, State: chain.Active, Self: i, Members: addrs}
+		err := errors.Join(nodes[i].plane.ConfigureAll(map[uint16]chain.ShardConfig{0: config}), nodes[i].plane.Grant(0, dataplane.Forever))
+		if err != nil {
+			return fmt.Errorf("configure node %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// generic reports whether the node's XDP program runs after the kernel has built a socket buffer.
+func (n *node) generic() bool { return n.plane.Info().Mode == "generic" }
+
+func (n *node) close() { n.plane.Close() }
+
+// Subject is the kind of node that was measured.
+type Subject struct {
+	Plane string `json:"plane"`
+	Mode  string `json:"mode"`
+}
+
+func (s Subject) describe() string { return s.Plane + " (" + s.Mode + ")" }
+
+func (n *node) subject() Subject {
+	info := n.plane.Info()
+	return Subject{Plane: info.Plane, Mode: info.Mode}
+}

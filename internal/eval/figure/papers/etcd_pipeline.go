@@ -1,0 +1,108 @@
+package papers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/eval/etcdstudy"
+	"github.com/netcraq/netcraq/internal/eval/figure"
+	"github.com/netcraq/netcraq/internal/eval/plot"
+)
+
+// pipelineSizes are the clusters that are looked into.
+var pipelineSizes = []int{1, 3}
+
+// storeAlone is what etcd's store does without everything before it.
+const storeAlone = "store_alone_per_s"
+
+// putsPerS is what a cluster does.
+const putsPerS = "puts_per_s"
+
+func etcdPipeline() *figure.Spec {
+	var stages []string
+	for _, s := range etcdstudy.Stages {
+		stages = append(stages, string(s))
+	}
+	return &figure.Spec{
+		Name: "etcd-pipeline", Title: "etcd: where the time of a put goes",
+		Source: figure.Source{Paper: "Study of etcd's scalability, section 4 (pipeline analysis)", Reports: "Puts that go to the MVCC store directly are notably faster than those through the whole server, " +
+			"from which the study concludes that Raft costs most. It gives no figures."},
+		X: figure.Axis{Label: "cluster", Names: []string{"1 member", "3 members"}},
+		Panels: []figure.Panel{
+			{Title: "CPU time of all members for a put", Metric: "cpu_us", Stack: true, Only: stages, Label: "µs of CPU", Unit: "µs"},
+			{Title: "puts", Metric: putsPerS, Bars: true, Label: "puts/s", Unit: "puts/s"},
+		},
+		Series: []figure.Series{{Name: "etcd", Role: plot.Peer}},
+		Needs:  figure.Needs{Root: true, CPUs: 2},
+		Quick:  figure.Plan{Xs: figure.Counting(2), Rounds: 1, Turn: 2 * time.Second, Budget: 20 * time.Second},
+		Full:   figure.Plan{Xs: figure.Counting(2), Rounds: 5, Turn: 5 * time.Second, Budget: 130 * time.Second},
+		Open:   openEtcdPipeline, Results: etcdPipelineResults, Notes: etcdPipelineNotes,
+	}
+}
+
+func openEtcdPipeline(context.Context, figure.Env) (figure.Rig, error) {
+	r := &rig{close: func() {}}
+	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+		found, err := etcdstudy.Pipeline(ctx, etcdstudy.PipelineOptions{Load: etcdstudy.Load{Duration: turn, Seed: 1}, Sizes: pipelineSizes[int(cell.X):][:1]})
+		if err != nil {
+			return figure.Sample{}, etcdError(err)
+		}
+		r.note(found.Settings)
+		c := found.Clusters[0]
+		v := map[string]float64{putsPerS: c.PerSecond, storeAlone: found.Store, "p50_ms": c.P50, "p99_ms": c.P99, "errors": float64(c.Errors), "client_cpus": c.ClientCPUs}
+		for _, s := range c.Stages {
+			v[string(s.Stage)] = s.Micros
+		}
+		for _, t := range c.Timers {
+			v[t.Name+", mean_ms"], v[t.Name+", times per put"] = t.MeanMs, t.PerPut
+		}
+		return values(v), nil
+	}
+	return r, nil
+}
+
+// costliest is the stage of etcd's own that takes most of the CPU, and its part of all.
+func costliest(o *figure.Outcome, x float64) (stage etcdstudy.Stage, part float64) {
+	most, sum := 0.0, 0.0
+	for _, s := range etcdstudy.Stages {
+		cost := o.Median("etcd", x, string(s))
+		if cost == nil {
+			continue
+		}
+		sum += *cost
+		if *cost > most && s != etcdstudy.StageRuntime {
+			stage, most = s, *cost
+		}
+	}
+	return stage, most / max(sum, 1e-9)
+}
+
+func etcdPipelineResults(o *figure.Outcome) []figure.Result {
+	var all []figure.Result
+	for _, x := range o.Xs {
+		place := o.Spec.X.Place(x)
+		all = append(all, figure.Result{Metric: "puts, " + place, Peer: o.Median("etcd", x, putsPerS), Unit: "puts/s"})
+		for _, s := range etcdstudy.Stages {
+			all = append(all, figure.Result{Metric: fmt.Sprintf("CPU for a put, %s, %s", s, place), Peer: o.Median("etcd", x, string(s)), Unit: "µs"})
+		}
+	}
+	return append(all, figure.Result{Metric: "puts of the store alone", Peer: o.Median("etcd", o.Xs[0], storeAlone), Unit: "puts/s"})
+}
+
+func etcdPipelineNotes(o *figure.Outcome) []figure.Note {
+	var notes []figure.Note
+	for _, x := range o.Xs {
+		place := o.Spec.X.Place(x)
+		if ratio := figure.Ratio(o.Median("etcd", x, storeAlone), o.Median("etcd", x, putsPerS)); ratio != nil {
+			notes = append(notes, say(verdict(*ratio > 1), "%s: the store alone does %s times the puts (the study: notably more).", place, number(*ratio)))
+		}
+		stage, part := costliest(o, x)
+		notes = append(notes, say(verdict(stage == etcdstudy.StageRaft), "%s: of etcd's own stages %s takes most CPU, %.0f %% of all (the study: Raft).", place, stage, 100*part))
+		if stage != etcdstudy.StageRaft {
+			notes = append(notes, say(figure.Remark, "%s: the study measured two of the stages together and called the difference Raft; it holds the API and the WAL, too. "+
+				"Here every stage's CPU time is taken from profiles of the members.", place))
+		}
+	}
+	return append(notes, say(figure.Remark, "Members have no limit of CPU here, since profiles need samples; data are in memory, so an fsync costs little: on disks the WAL weighs more."))
+}

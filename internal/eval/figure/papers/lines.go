@@ -1,0 +1,208 @@
+package papers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/figure"
+	"github.com/netcraq/netcraq/internal/eval/plot"
+)
+
+// Names of the series that most figures compare.
+const (
+	ours      = "NetCRAQ"
+	netChain  = "NetChain"
+	published = "NetCRAQ as published"
+)
+
+// protocols are what the nodes of a line speak, by the name of the series.
+var protocols = map[string]bench.Protocol{ours: bench.NetCRAQ, netChain: bench.NetChain, published: bench.Published}
+
+// compared are the three protocols, published NetCRAQ only where it can be measured.
+func compared(has func(x float64) bool) []figure.Series {
+	return []figure.Series{{Name: ours, Role: plot.Ours}, {Name: netChain, Role: plot.NetChain}, {Name: published, Role: plot.Published, Has: has}}
+}
+
+// What is measured of a line.
+const (
+	readsPerS  = "reads_per_s"
+	writesPerS = "writes_per_s"
+)
+
+// lineKey is a line that stays open.
+type lineKey struct {
+	protocol                bench.Protocol
+	nodes, keys, valueBytes int
+	wires                   bool
+	dirty                   bool // its objects stay dirty: it takes a while to make them so
+	slots                   int  // requests of a frame, of ours; the generator for them stays loaded
+	clones                  bool // of ours: the tail sends an ACK to each member, instead of one up the chain
+}
+
+// Of lines where a figure does not vary it.
+const (
+	lineKeys       = 1000
+	lineValueBytes = 16
+	paperChain     = 4 // nodes in NetCRAQ's figures
+	netChainChain  = 3 // nodes in NetChain's
+)
+
+// mostLines are open at once: as many as the largest figure compares.
+const mostLines = 24
+
+// newLines keeps lines open.
+func newLines(env figure.Env) *keep[lineKey, *bench.Line] {
+	return &keep[lineKey, *bench.Line]{most: mostLines, open: func(ctx context.Context, k lineKey) (*bench.Line, error) {
+		return bench.OpenLine(ctx, bench.LineOptions{
+			Protocol: k.protocol, Nodes: k.nodes, Keys: k.keys, ValueBytes: k.valueBytes, Wires: k.wires, Seq32: true,
+			Relay: !k.clones && !k.dirty, Progress: bench.Progress(env.Say), // dirty objects are those whose ACKs get lost
+		})
+	}, close: func(l *bench.Line) { l.Close() }}
+}
+
+// lineSettings is what all figures made of lines have in common.
+func lineSettings(nodes string) []string {
+	return []string{
+		fmt.Sprintf("chain of %s XDP nodes in network namespaces, in a line: head, replicas, tail; a client at the node asked; every packet passes through the nodes between", nodes),
+		"requests are made, and every answer is checked, by XDP programs of the client's; generator and nodes share one CPU, so that a packet costs throughput at every node it passes",
+		"NetCRAQ: ACKs travel up the chain one by one (--relay), which in a line is the answers' own way, but where objects are kept dirty or a figure says otherwise; published NetCRAQ: by multicast, as published",
+		"NetChain: SEQ of 32 bits, so that it does not end at 65,535 writes. NetCRAQ as published: 8 versions of an object, values of 16 bytes",
+	}
+}
+
+// paceSetting says how fast requests are offered where throughput is measured.
+const paceSetting = "how many frames the client sends before the nodes may work (batch_frames, beside every rate): 64, 32, 16, 8 or 4, whatever is fastest in short probes for a protocol and its work; where all of them lose requests, only so many may be under way (window_requests, else 0)"
+
+// lineFigure opens a figure whose cells are the throughput of a line under some work.
+func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) func(context.Context, figure.Env) (figure.Rig, error) {
+	return func(_ context.Context, env figure.Env) (figure.Rig, error) {
+		lines := newLines(env)
+		r := &rig{close: lines.all, settings: append(lineSettings(nodes), paceSetting)}
+		r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+			key, works := what(cell)
+			line, err := lines.get(ctx, key)
+			if err != nil {
+				return figure.Sample{}, err
+			}
+			v := make(map[string]float64)
+			for _, w := range works {
+				if w.Slots > 1 {
+					r.note([]string{bundleSetting})
+				}
+				found, err := line.Throughput(ctx, w, turn/time.Duration(len(works)))
+				if err != nil {
+					lines.drop(key)
+					return figure.Sample{}, err
+				}
+				addFound(v, w, found)
+			}
+			if len(works) == 1 {
+				v[opsPerS] = v[readsPerS] + v[writesPerS]
+			}
+			return values(v), nil
+		}
+		return r, nil
+	}
+}
+
+// addFound adds what was found with one work. With several works, each measures something else; of what was lost, the most counts.
+func addFound(v map[string]float64, w bench.Work, found bench.LineFigure) {
+	kind := "mixed"
+	switch w.WriteShare {
+	case 0:
+		kind = "reads"
+	case 1:
+		kind = "writes"
+	}
+	v[kind+"_batch_frames"], v[kind+"_window_requests"] = float64(found.Batch), float64(found.Window)
+	if w.WriteShare < 1 {
+		v[readsPerS] = found.ReadsPerS
+	}
+	if w.WriteShare > 0 {
+		v[writesPerS] = found.WritesPerS
+		v["dirty_commits_per_s"] = float64(found.DirtyCommits) / max(found.LoadS, 1e-9)
+		v["overflows_percent"] = percent(found.Overflows, found.Sent)
+	}
+	v["lost_percent"] = max(v["lost_percent"], percent(found.Lost, found.Sent))
+}
+
+func percent(part, all uint64) float64 { return 100 * float64(part) / max(float64(all), 1) }
+
+// versus is a result of all three protocols.
+func versus(o *figure.Outcome, metric, text, unit string, x float64, mark *figure.Mark) figure.Result {
+	return figure.Result{Metric: text, NetChain: o.Median(netChain, x, metric), Published: o.Median(published, x, metric), Ours: o.Median(ours, x, metric), Unit: unit, Mark: mark}
+}
+
+// ratioTo is a result of how many times NetChain the others do.
+func ratioTo(o *figure.Outcome, metric, text string, x, paper, mark float64) figure.Result {
+	chain := o.Median(netChain, x, metric)
+	r := figure.Result{Metric: text, NetChain: figure.Ratio(chain, chain), Published: figure.Ratio(o.Median(published, x, metric), chain), Ours: figure.Ratio(o.Median(ours, x, metric), chain), Unit: "× NetChain"}
+	if paper > 0 {
+		r.Paper = &paper
+	}
+	if mark > 0 {
+		r.Mark = figure.AtLeast(mark, "NetChain", o.Median(ours, x, metric), chain)
+	}
+	return r
+}
+
+// neverBehind is the worst place of ours beside the published NetCRAQ, as a result with the mark never to be behind.
+func neverBehind(o *figure.Outcome, metric, text string) []figure.Result {
+	least := figure.Least(o.Ratios(ours, published, metric))
+	if least == nil {
+		return nil
+	}
+	mine, theirs := o.Median(ours, least.X, metric), o.Median(published, least.X, metric)
+	return []figure.Result{{Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s)", text, o.Spec.X.Place(least.X)), NetChain: o.Median(netChain, least.X, metric),
+		Published: theirs, Ours: mine, Unit: unitOf(o, metric), Mark: figure.AtLeast(1, "NetCRAQ as published", mine, theirs)}}
+}
+
+// unitOf is that of a metric that a panel shows.
+func unitOf(o *figure.Outcome, metric string) string {
+	at := slices.IndexFunc(o.Spec.Panels, func(p figure.Panel) bool { return p.Metric == metric })
+	return o.Spec.Panels[at].Unit
+}
+
+// againstPaper compares a ratio that was measured with one that a paper reports.
+func againstPaper(what string, ratio *float64, paper float64, whose string) []figure.Note {
+	if ratio == nil {
+		return nil
+	}
+	agrees := *ratio >= paper*0.8 && *ratio <= paper*1.25
+	how := "less than"
+	switch {
+	case agrees:
+		how = "about"
+	case *ratio > paper:
+		how = "more than"
+	}
+	return []figure.Note{say(verdict(agrees), "%s: %s does %s times what NetChain does, %s the paper's %g.", what, whose, number(*ratio), how, paper)}
+}
+
+// whyRatiosDiffer says where ratios come from that are not the papers': from what it costs here to pass a packet on, beside a read.
+// It is found from NetChain's reads at two places between which packets are passed on so many times more.
+func whyRatiosDiffer(near, far, read *float64, more float64) string {
+	const always = "Why: all nodes and the client share one CPU, so that a ratio of rates is one of the CPU time of whole requests."
+	if near == nil || far == nil || read == nil || *far >= *near {
+		return always
+	}
+	pass := (1 / *far - 1 / *near) / more
+	return fmt.Sprintf("%s Here to pass a packet on, once, costs %.2f of what a clean read by NetCRAQ costs in all, request and answer made and checked included (%.2f µs and %.2f µs). On the papers' BMv2 switches the proportion was another: the more passing on costs, the more is gained by not doing it.",
+		always, pass**read, pass*1e6, 1e6 / *read)
+}
+
+// lighterPublished says what published NetCRAQ saves at every node.
+const lighterPublished = "its message has 21 bytes and an index into an array; ours has keys of 128 bits in a hash table, a request id that keeps answers apart, an epoch, a lease and a checksum, and of a write the client's session, so that a repeated one is recognised"
+
+// explain adds a remark if any note says that something differs.
+func explain(notes []figure.Note, why string) []figure.Note {
+	for _, n := range notes {
+		if n.Verdict == figure.Differs {
+			return append(notes, say(figure.Remark, "%s", why))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,80 @@
+package papers
+
+import (
+	"context"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/figure"
+)
+
+// Of chains under as much load as the generator can make, which waits for nobody and asks nothing twice: what loss leaves of
+// the protocols themselves, beside what it leaves of clients that wait and try again.
+const (
+	saturatedReads  = "saturated_reads_per_s"
+	saturatedWrites = "saturated_writes_per_s"
+)
+
+// saturatedLoss are the places at which chains are saturated; at 0.1 % a rate would hide the loss in its spread.
+func saturatedLoss(x float64) bool { return x != 1 }
+
+// saturationTurn is the share of a turn in which chains are saturated; clients have the rest.
+const saturationTurn = 0.15
+
+// measureSaturation measures what a chain answers of reads, then of writes.
+func measureSaturation(ctx context.Context, lines *keep[lineKey, *bench.Line], protocol bench.Protocol, percent float64, turn time.Duration) (map[string]float64, error) {
+	key := lineKey{protocol: protocol, nodes: netChainChain, keys: lineKeys, valueBytes: lineValueBytes, wires: true}
+	line, err := lines.get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	v, works := make(map[string]float64), readsAndWrites()
+	for _, w := range works {
+		w.LossPercent = percent
+		found, err := line.Throughput(ctx, w, turn/time.Duration(len(works)))
+		if err != nil {
+			lines.drop(key)
+			return nil, err
+		}
+		addFound(v, w, found)
+	}
+	v[saturatedReads], v[saturatedWrites] = v[readsPerS], v[writesPerS]
+	delete(v, readsPerS)
+	delete(v, writesPerS)
+	return v, nil
+}
+
+// saturationResults are what chains answer at every loss.
+func saturationResults(o *figure.Outcome) []figure.Result {
+	var all []figure.Result
+	for _, m := range []struct{ metric, text, unit string }{{saturatedReads, "reads", "reads/s"}, {saturatedWrites, "writes", "writes/s"}} {
+		for _, x := range o.Xs {
+			if saturatedLoss(x) {
+				all = append(all, versus(o, m.metric, m.text+" answered by a saturated chain at "+o.Spec.X.Place(x)+" loss", m.unit, x, nil))
+			}
+		}
+		all = append(all, neverBehind(o, m.metric, m.text+" answered by a saturated chain")...)
+	}
+	return all
+}
+
+// saturationNotes say what loss leaves.
+func saturationNotes(o *figure.Outcome) []figure.Note {
+	var notes []figure.Note
+	for _, s := range []string{ours, netChain, published} {
+		reads := figure.Ratio(o.Median(s, lossAsked, saturatedReads), o.Median(s, 0, saturatedReads))
+		writes := figure.Ratio(o.Median(s, lossAsked, saturatedWrites), o.Median(s, 0, saturatedWrites))
+		if reads != nil && writes != nil {
+			notes = append(notes, say(figure.Remark, "Saturated, at 5 %% loss, %s answers %.0f %% of the reads and %.0f %% of the writes that it answers without loss.", s, 100**reads, 100**writes))
+		}
+	}
+	if last := o.Xs[len(o.Xs)-1]; saturatedLoss(last) {
+		if over := o.Median(published, last, "overflows_percent"); over != nil && *over > 0 {
+			notes = append(notes, say(figure.Remark, "At %s loss published NetCRAQ drops %s %% of the writes because an object has no cell left: acknowledgements that were lost leave cells taken. It begins each measurement with all cells free; the longer it lasts, the more are taken.", o.Spec.X.Place(last), number(*over)))
+		}
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	return append(notes, say(figure.Remark, "A saturated chain shows what every request has to pass: a read of NetCRAQ crosses one link twice, one of NetChain all links of the chain, there and back, and each loses its share; a write crosses all of them in every protocol. A request that is lost costs the nodes behind the loss nothing, so that a chain may answer nearly as much in spite of it."))
+}

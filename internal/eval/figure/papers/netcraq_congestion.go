@@ -1,0 +1,116 @@
+package papers
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/figure"
+)
+
+func netcraqCongestion() *figure.Spec {
+	return &figure.Spec{
+		Name: "netcraq-congestion", Title: "Reads while switches of the chain are congested",
+		Source: figure.Source{Paper: "NetCRAQ for Kubernetes, figure 3", Reports: "Over all combinations of clients, NetCRAQ reads 2.25 times what NetChain reads with 25 % of the chain congested, 2.8 times with 50 %, 4.73 times with 100 %. Both introductions: average read throughput about 130 % higher, over what is not said."},
+		X:      figure.Axis{Label: "congested switches of the chain, %"},
+		Panels: []figure.Panel{{Metric: readsPerS, Label: "reads/s, mean over clients", Unit: "reads/s"}},
+		Series: compared(nil),
+		Needs:  figure.Needs{Root: true},
+		Quick:  figure.Plan{Xs: []float64{0, 50, 100}, Rounds: 1, Turn: 400 * time.Millisecond, Budget: 30 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75, 100}, Rounds: 5, Turn: 1200 * time.Millisecond, Budget: 320 * time.Second},
+		Open:   openCongestion, Results: congestionResults, Notes: congestionNotes,
+	}
+}
+
+// congestionRig congests other nodes in every round.
+type congestionRig struct {
+	rig
+	lines   *keep[lineKey, *bench.Line]
+	targets []int
+	round   int
+}
+
+// Round says which round it is.
+func (r *congestionRig) Round(n int) { r.round = n }
+
+func openCongestion(_ context.Context, env figure.Env) (figure.Rig, error) {
+	r := &congestionRig{lines: newLines(env), targets: []int{0, 1, 2, 3}}
+	if env.Quick {
+		r.targets = []int{0, paperChain - 1}
+	}
+	r.close, r.settings = r.lines.all, lineSettings("4")
+	r.note([]string{
+		"every node takes 5,000 frames/s, as a software switch does; through congested ones 3,750 frames/s of others pass. The papers don't say how they made congestion",
+		"the rate is the highest, found to within 4.5 %, at which at most 2 % of the requests are lost; every node has a queue of 64 frames, empty at first, so that in this short time it takes some more than in a long one, in all protocols alike; a client asks one node after the other, and which nodes are congested changes from one to the next, in the same order for all protocols",
+	})
+	return r, nil
+}
+
+// Measure measures with clients at several nodes in turn.
+func (r *congestionRig) Measure(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	key := lineKey{protocol: protocols[cell.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, wires: true}
+	line, err := r.lines.get(ctx, key)
+	if err != nil {
+		return figure.Sample{}, err
+	}
+	count := int(cell.X) * paperChain / 100
+	congested := congestedNodes(r.round, count)
+	sum := 0.0
+	for _, target := range r.targets {
+		w := bench.Work{Target: target, Congestion: &bench.Congestion{Nodes: congested()}}
+		found, err := line.Throughput(ctx, w, turn/time.Duration(len(r.targets)))
+		if err != nil {
+			r.lines.drop(key)
+			return figure.Sample{}, err
+		}
+		sum += found.ReadsPerS
+	}
+	return values(map[string]float64{readsPerS: sum / float64(len(r.targets))}), nil
+}
+
+// congestedNodes draws which nodes are congested in a round, so many at a time: the same for all protocols.
+func congestedNodes(round, count int) func() []int {
+	order := rand.New(rand.NewPCG(uint64(round), uint64(count)))
+	return func() []int { return order.Perm(paperChain)[:count] }
+}
+
+// congestionPapers are the ratios to NetChain that are reported, by share.
+var congestionPapers = map[float64]float64{25: 2.25, 50: 2.8, 100: 4.73}
+
+// meanAgainstNetChain is the ratio of the mean rates over all shares where both were measured, or nil.
+func meanAgainstNetChain(o *figure.Outcome, series string) *float64 {
+	var mine, chain float64
+	for _, x := range o.Xs {
+		if m, c := o.Median(series, x, readsPerS), o.Median(netChain, x, readsPerS); m != nil && c != nil {
+			mine, chain = mine+*m, chain+*c
+		}
+	}
+	return figure.Ratio(&mine, &chain)
+}
+
+func congestionResults(o *figure.Outcome) []figure.Result {
+	var all []figure.Result
+	for _, x := range o.Xs {
+		all = append(all, versus(o, readsPerS, fmt.Sprintf("reads with %g %% of the chain congested", x), "reads/s", x, nil),
+			ratioTo(o, readsPerS, fmt.Sprintf("reads with %g %% of the chain congested, against NetChain", x), x, congestionPapers[x], 0))
+	}
+	all = append(all, neverBehind(o, readsPerS, "reads under congestion")...)
+	return append(all, figure.Result{Metric: "reads, mean over the shares, against NetChain", NetChain: meanAgainstNetChain(o, netChain),
+		Published: meanAgainstNetChain(o, published), Ours: meanAgainstNetChain(o, ours), Unit: "× NetChain"})
+}
+
+func congestionNotes(o *figure.Outcome) []figure.Note {
+	var notes []figure.Note
+	for _, x := range o.Xs {
+		paper, ok := congestionPapers[x]
+		if !ok {
+			continue
+		}
+		for _, series := range []string{published, ours} {
+			notes = append(notes, againstPaper(fmt.Sprintf("%g %% congested", x), figure.Ratio(o.Median(series, x, readsPerS), o.Median(netChain, x, readsPerS)), paper, series)...)
+		}
+	}
+	return explain(notes, "Why: here a node's limit is on frames that come to it, whatever their length. A read of NetChain comes twice, as request and as answer, to every node before the tail and once to the tail; a clean read of NetCRAQ comes once, to one node; the slowest node decides. The papers also name longer headers, which take longer to parse and which this limit does not model; how their switches shared the machine they do not say.")
+}

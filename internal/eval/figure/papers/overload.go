@@ -1,0 +1,166 @@
+package papers
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/figure"
+	"github.com/netcraq/netcraq/internal/eval/plot"
+)
+
+// overloadPercent is the share of requests without an answer from which on there is no time to report: those that were
+// lost waited longest, and a median or p99 of the others would flatter who loses them.
+const overloadPercent = 1.0
+
+// startS is how long it may take until requests are sent at their rate.
+const startS = 0.002
+
+// unansweredPercent is the share of the requests that were due and not answered. Where generator and nodes share a CPU a chain
+// that can't follow keeps requests from being sent, instead of losing them.
+func unansweredPercent(found bench.LineLatency) float64 {
+	due := max(float64(found.Sent), found.OfferedPerS*(found.LoadS-startS))
+	return 100 * max(0, 1-float64(found.Answered)/max(due, 1))
+}
+
+// timed is something whose time is measured at an offered load.
+type timed struct {
+	text       string // one of it
+	p50, p99   string // metrics of its time
+	unanswered string // metric of the requests that were due and not answered, in percent
+	lighter    string // what published NetCRAQ saves
+}
+
+// add adds times to a sample, unless too little was answered in its turn.
+func (t timed) add(v map[string]float64, p50us, p99us, unanswered float64) {
+	v[t.unanswered] = unanswered
+	if unanswered <= overloadPercent {
+		v[t.p50], v[t.p99] = p50us, p99us
+	}
+}
+
+// overloaded reports whether a series answered too little at a load to have a time there.
+func (t timed) overloaded(o *figure.Outcome, series string, x float64) bool {
+	unanswered := o.Median(series, x, t.unanswered)
+	return unanswered != nil && *unanswered > overloadPercent
+}
+
+// at is the median of a metric of the time, nil where the series is overloaded.
+func (t timed) at(o *figure.Outcome, series string, x float64, metric string) *float64 {
+	if t.overloaded(o, series, x) {
+		return nil
+	}
+	return o.Median(series, x, metric)
+}
+
+// ratios are those of the times of two series, where both have one.
+func (t timed) ratios(o *figure.Outcome, series, to, metric string) []plot.Point {
+	var points []plot.Point
+	for _, x := range o.Xs {
+		if r := figure.Ratio(t.at(o, series, x, metric), t.at(o, to, x, metric)); r != nil {
+			points = append(points, plot.Point{X: x, Y: *r})
+		}
+	}
+	return points
+}
+
+// overloadedAt names the series that are overloaded at a load, as an addition to a metric's name; nothing if none is.
+func (t timed) overloadedAt(o *figure.Outcome, x float64) string {
+	var names []string
+	for _, s := range o.Spec.Series {
+		if t.overloaded(o, s.Name, x) {
+			names = append(names, s.Name)
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (overloaded: %s)", strings.Join(names, ", "))
+}
+
+// results are times at every load: no longer than NetChain's, and never longer than published NetCRAQ's. Where somebody is
+// overloaded, what is compared is how much was answered. The paper's time, of NetChain, is 0 if there is none.
+func (t timed) results(o *figure.Outcome, paperUs float64) []figure.Result {
+	var all []figure.Result
+	for _, x := range o.Xs {
+		for _, m := range t.metrics() {
+			r := figure.Result{Metric: fmt.Sprintf("%s at %s requests/s%s", m.text, number(x), t.overloadedAt(o, x)), NetChain: t.at(o, netChain, x, m.metric),
+				Published: t.at(o, published, x, m.metric), Ours: t.at(o, ours, x, m.metric), Unit: "µs"}
+			if !t.overloaded(o, ours, x) && !t.overloaded(o, netChain, x) {
+				r.Mark = figure.AtMost(1, netChain, r.Ours, r.NetChain)
+			}
+			if paperUs > 0 && m.metric == t.p50 {
+				r.Paper = &paperUs
+			}
+			all = append(all, r)
+		}
+		if t.overloadedAt(o, x) != "" {
+			all = append(all, t.answered(o, x, netChain))
+		}
+	}
+	return append(all, t.neverBehind(o)...)
+}
+
+// metrics are those of the time, with what they are.
+func (t timed) metrics() []struct{ metric, text string } {
+	return []struct{ metric, text string }{{t.p50, "median time of a " + t.text}, {t.p99, "p99 of a " + t.text}}
+}
+
+// answered is how much is answered of what is offered, at a load that somebody cannot follow.
+func (t timed) answered(o *figure.Outcome, x float64, against string) figure.Result {
+	r := figure.Result{Metric: fmt.Sprintf("%ss answered of %s/s%s, against %s", t.text, number(x), t.overloadedAt(o, x), against), Unit: "%"}
+	of := map[string]**float64{netChain: &r.NetChain, published: &r.Published, ours: &r.Ours}
+	for series, to := range of {
+		if unanswered := o.Median(series, x, t.unanswered); unanswered != nil {
+			*to = figure.Value(100 - *unanswered)
+		}
+	}
+	if t.overloaded(o, ours, x) || t.overloaded(o, against, x) {
+		r.Mark = figure.AtLeast(1, against, r.Ours, *of[against])
+	}
+	return r
+}
+
+// neverBehind compares with the published NetCRAQ where ours is least ahead of it: in both times, and in what is answered
+// where one of both is overloaded.
+func (t timed) neverBehind(o *figure.Outcome) []figure.Result {
+	var all []figure.Result
+	for _, m := range t.metrics() {
+		most := figure.Most(t.ratios(o, ours, published, m.metric))
+		if most == nil {
+			continue
+		}
+		mine, theirs := t.at(o, ours, most.X, m.metric), t.at(o, published, most.X, m.metric)
+		all = append(all, figure.Result{Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s requests/s)", m.text, number(most.X)),
+			NetChain: t.at(o, netChain, most.X, m.metric), Published: theirs, Ours: mine, Unit: "µs", Mark: figure.AtMost(1, published, mine, theirs)})
+	}
+	for _, x := range o.Xs {
+		if t.overloaded(o, ours, x) || t.overloaded(o, published, x) {
+			all = append(all, t.answered(o, x, published))
+		}
+	}
+	return all
+}
+
+// sentTogether says what grows with the load before anything is full.
+const sentTogether = "From 40,000 requests/s on the generator sends several at a time (5 at 100,000/s), which wait for each other: growth from there on is the generator's, not an overload's."
+
+// notes say where published NetCRAQ takes less time, who is overloaded, and what that means for times.
+func (t timed) notes(o *figure.Outcome) []figure.Note {
+	var notes []figure.Note
+	if most := figure.Most(t.ratios(o, ours, published, t.p50)); most != nil && most.Y > 1 {
+		notes = append(notes, say(figure.Remark, "A %s of ours takes up to %s times as long as one of published NetCRAQ: %s.", t.text, number(most.Y), t.lighter))
+	}
+	before := len(notes)
+	for _, s := range o.Spec.Series {
+		for _, x := range o.Xs {
+			if t.overloaded(o, s.Name, x) {
+				notes = append(notes, say(figure.Remark, "%s is overloaded at %s %ss/s: %s %% of what is due is not answered, and no time is given.", s.Name, number(x), t.text, number(*o.Median(s.Name, x, t.unanswered))))
+			}
+		}
+	}
+	if len(notes) == before {
+		return notes
+	}
+	return append(notes, say(figure.Remark, "Times of %ss are those of turns in which at most %g %% of the requests due were lost or could not be sent, as generator and nodes share a CPU: of an overloaded chain only those that were lucky have one.", t.text, overloadPercent))
+}

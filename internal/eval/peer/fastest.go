@@ -1,0 +1,186 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/netcraq/netcraq/internal/eval/bench"
+)
+
+// ErrNoGenerator says that a system has no load generator of its own for an operation.
+var ErrNoGenerator = errors.New("there is no load generator of its own for this")
+
+// generator is a store for which there is one.
+type generator interface {
+	generate(ctx context.Context, l *Load) (Result, error)
+}
+
+// Fastest drives a system with the fastest load generator that there is for it: NetCRAQ's in the kernel, redis-benchmark, and the
+// kernel's for memcached. What sockets and libraries cost a client is not in these figures, so that they may only be
+// compared with each other. Times are not told. With a pipeline several requests travel in a packet: redis-benchmark's in pipelines,
+// NetCRAQ's in bundles of as many as fit; the kernel's generator for memcached has nothing of this kind. Nowhere in the kernel do
+// requests wait for each other.
+func Fastest(ctx context.Context, s Store, l Load) (Result, error) {
+	if err := l.complete(); err != nil {
+		return Result{}, err
+	}
+	g, ok := s.(generator)
+	if !ok {
+		return Result{}, fmt.Errorf("%s: %w", s.Name(), ErrNoGenerator)
+	}
+	r, err := g.generate(ctx, &l)
+	r.System, r.Op, r.Seconds = s.Name(), l.Op, l.Duration.Seconds()
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", s.Name(), err)
+	}
+	r.Operations = int64(r.PerSecond * r.Seconds)
+	return r, nil
+}
+
+// generate measures a chain of the generator's own, as long as this one; reads at its head, which is next to the client.
+func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
+	slots, how := 1, ", one request a frame"
+	if l.Pipeline > 1 && (l.Op == Get || l.Op == Put) {
+		slots = BundleOf(l.Op, l.ValueBytes)
+		how = fmt.Sprintf(", %d requests a frame", slots)
+	}
+	switch l.Op {
+	case Get:
+		perSecond, err := s.readLine(ctx, l, slots)
+		return Result{PerSecond: perSecond, Pipeline: slots, Generator: fmt.Sprintf("load made in the kernel, clean reads at the head of a chain of %d%s", s.hosts(), how)}, err
+	case Put:
+		node := bench.NodeOptions{Plane: "xdp", Mode: "auto", Keys: l.Keys, ValueBytes: l.ValueBytes}
+		turns := bench.Turns{Seconds: l.Duration.Seconds(), Rounds: 2}
+		r, err := bench.Write(ctx, bench.WriteOptions{NodeOptions: node, Turns: turns, Nodes: s.hosts(), Slots: slots})
+		if err != nil {
+			return Result{}, err
+		}
+		return Result{PerSecond: r.WritesPerS, Pipeline: slots, Generator: fmt.Sprintf("load made in the kernel, writes to a chain of %d%s", s.hosts(), how)}, nil
+	}
+	return Result{}, ErrNoGenerator
+}
+
+// readLine measures clean reads at the head of a line.
+func (s *netcraq) readLine(ctx context.Context, l *Load, slots int) (perSecond float64, err error) {
+	line, err := bench.OpenLine(ctx, bench.LineOptions{Protocol: bench.NetCRAQ, Nodes: s.hosts(), Keys: l.Keys, ValueBytes: l.ValueBytes})
+	if err != nil {
+		return 0, err
+	}
+	defer line.Close()
+	found, err := line.Throughput(ctx, bench.Work{Slots: slots}, l.Duration)
+	return found.ReadsPerS, err
+}
+
+// BundleOf is how many requests of ours a frame has when [Fastest] asks for NetCRAQ with a pipeline.
+func BundleOf(op Op, valueBytes int) int {
+	if op == Put {
+		return bench.MostWrites(valueBytes)
+	}
+	return bench.MostReads(valueBytes)
+}
+
+// generate measures a server of the generator's own, with one thread and with as many as there are CPUs, and gives the better.
+func (s *memcached) generate(ctx context.Context, l *Load) (Result, error) {
+	if l.Op != Get || l.Pipeline > 1 {
+		return Result{}, ErrNoGenerator
+	}
+	var best Result
+	counts := []int{1, runtime.NumCPU()}
+	for _, threads := range counts {
+		r, err := bench.Memcached(ctx, bench.MemcachedOptions{
+			Turns: bench.Turns{Seconds: l.Duration.Seconds() / float64(len(counts)), Rounds: 2}, Keys: l.Keys, ValueBytes: l.ValueBytes,
+			Server: func(addr netip.AddrPort) []string { return memcachedCommand(addr, threads) },
+		})
+		if err != nil {
+			return best, err
+		}
+		if r.ReadsPerS > best.PerSecond {
+			best = Result{PerSecond: r.ReadsPerS, Generator: fmt.Sprintf("load made in the kernel, over UDP, server with %d threads", threads)}
+		}
+	}
+	return best, nil
+}
+
+// Requests of redis-benchmark to find its rate with: a fraction of a second of them.
+const (
+	redisTrial          = 20_000
+	redisTrialPipelined = 100_000
+)
+
+// generate runs redis-benchmark with several settings and gives the best.
+func (s *redis) generate(ctx context.Context, l *Load) (Result, error) {
+	if l.Op != Get && l.Op != Put {
+		return Result{}, ErrNoGenerator
+	}
+	if err := Fill(ctx, s, *l); err != nil {
+		return Result{}, err
+	}
+	var best Result
+	rungs, trial := []rung{{8, 1}, {50, 1}}, redisTrial
+	if l.Pipeline > 1 {
+		rungs, trial = []rung{{50, 16}, {8, 64}, {50, 128}}, redisTrialPipelined
+	}
+	for _, r := range rungs {
+		rate, err := s.benchmark(ctx, l, r, trial)
+		if err != nil {
+			return best, err
+		}
+		if rate > best.PerSecond {
+			best.PerSecond, best.Clients, best.Pipeline = rate, r.clients, r.pipeline
+		}
+	}
+	best.Generator = "redis-benchmark, " + best.How()
+	var err error
+	best.PerSecond, err = s.benchmark(ctx, l, rung{best.Clients, best.Pipeline}, int(best.PerSecond*l.Duration.Seconds()))
+	return best, err
+}
+
+// benchmarkTag stands before the values that redis-benchmark writes. It has no zero bytes, which no command line can hold.
+const benchmarkTag Version = 0x0101010101010101
+
+// benchmarkCommand is what redis-benchmark is to repeat.
+func benchmarkCommand(l *Load) []string {
+	const number = "key-__rand_int__" // becomes what keyName gives
+	if l.Op == Put {
+		return []string{"SET", number, benchmarkTag.bytes() + string(valueOf(l.ValueBytes))}
+	}
+	return []string{"GET", number}
+}
+
+// benchmark runs redis-benchmark for so many requests and returns their number per second.
+func (s *redis) benchmark(ctx context.Context, l *Load, r rung, requests int) (float64, error) {
+	addr := s.address()
+	arguments := append([]string{"-h", addr.Addr().String(), "-p", strconv.Itoa(int(addr.Port())), "-c", strconv.Itoa(r.clients),
+		"-P", strconv.Itoa(r.pipeline), "-n", strconv.Itoa(max(requests, 1)), "-r", strconv.Itoa(l.Keys), "--csv"}, benchmarkCommand(l)...)
+	run := exec.CommandContext(ctx, "redis-benchmark", arguments...)
+	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	output, err := run.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return 0, &MissingError{System: Redis, What: "no redis-benchmark on PATH"}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("redis-benchmark: %w", err)
+	}
+	return rateIn(string(output))
+}
+
+// rateIn finds the requests per second, the second field of the last line.
+func rateIn(csv string) (float64, error) {
+	lines := strings.Split(strings.TrimSpace(csv), "\n")
+	fields := strings.Split(lines[len(lines)-1], `","`)
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("redis-benchmark says %q", csv)
+	}
+	rate, err := strconv.ParseFloat(strings.Trim(fields[1], `"`), 64)
+	if err != nil {
+		return 0, fmt.Errorf("redis-benchmark says %q: %w", csv, err)
+	}
+	return rate, nil
+}

@@ -1,0 +1,42 @@
+package peer
+
+import (
+	"os"
+	"os/exec"
+
+	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
+)
+
+// classPath is what a ZooKeeper server needs, of Debian's libzookeeper-java; the first names what else it needs.
+func classPath() []string {
+	return []string{"/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"}
+}
+
+// installed returns a MissingError for a system of which something is missing.
+func installed(name string) error {
+	missing := func(what string) error { return &MissingError{System: name, What: "no " + what} }
+	switch name {
+	case Etcd:
+		if _, err := etcd.Find(); err != nil {
+			return missing("etcd server built in .tools/, named by $" + etcd.BinaryVariable + " or on PATH")
+		}
+	case Redis:
+		if _, err := exec.LookPath("redis-server"); err != nil {
+			return missing("redis-server on PATH")
+		}
+	case Memcached:
+		if _, err := exec.LookPath("memcached"); err != nil {
+			return missing("memcached on PATH")
+		}
+	case ZooKeeper:
+		if _, err := exec.LookPath("java"); err != nil {
+			return missing("java on PATH")
+		}
+		for _, jar := range classPath() {
+			if _, err := os.Stat(jar); err != nil {
+				return missing(jar)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package txn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/eval/bench"
+)
+
+// chainNodes is how many copies of a lock every system keeps.
+const chainNodes = 3
+
+// patience is how long an operation of a healthy system may take at most.
+const patience = 10 * time.Second
+
+// netcraq is a chain of NetCRAQ nodes.
+type netcraq struct {
+	rig     *bench.Sockets
+	cluster *client.Cluster
+	session func(c *client.Client, number int) Session
+	how     string
+}
+
+// recordBytes is room for the record of a lock with a time to live.
+const recordBytes = 256
+
+// openNetCRAQ starts the chain, with room for the locks of all items.
+func openNetCRAQ(ctx context.Context, o *OpenOptions, how string, valueBytes int, session func(*client.Client, int) Session) (System, error) {
+	rig, err := bench.OpenSockets(ctx, bench.SocketOptions{
+		NodeOptions: bench.NodeOptions{Plane: o.Plane, Mode: "auto", Keys: o.Items, ValueBytes: valueBytes},
+		Nodes:       chainNodes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &netcraq{rig: rig, cluster: rig.Cluster(), session: session, how: how}, nil
+}
+
+// Session makes a client, and has it ask for something where its sockets belong.
+func (n *netcraq) Session(ctx context.Context, number int) (Session, error) {
+	c, err := client.New(client.Options{Cluster: n.cluster, Timeout: patience})
+	if err != nil {
+		return nil, err
+	}
+	key := lockName(0)
+	err = n.rig.Do(func() error {
+		alone := isThere(c.Get(ctx, key))
+		if alone != nil {
+			return alone
+		}
+		outcome := c.Do(ctx, []client.Op{client.GetOp(key)})[0]
+		return isThere(outcome.Result, outcome.Err)
+	})
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return n.session(c, number), nil
+}
+
+// isThere accepts every answer to a read.
+func isThere(_ client.Result, err error) error {
+	if err == client.ErrNotFound {
+		return nil
+	}
+	return err
+}
+
+func (n *netcraq) Settings() []string {
+	subject := n.rig.Subject()
+	return []string{
+		fmt.Sprintf("a chain of %d nodes on plane %s (%s), linked by veth pairs; each client has a UDP socket of its own", chainNodes, subject.Plane, subject.Mode),
+		n.how,
+	}
+}
+
+func (n *netcraq) Close() error { return n.rig.Close() }

@@ -1,0 +1,168 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Options say what an agent looks after.
+type Options struct {
+	Name    string            // of the node in its cluster
+	Cluster *topology.Cluster // static configuration; nil if the shards will come by the API, or from controllers
+	Join    *Join             // the cluster that controllers run; nil for none
+	Plane   dataplane.Plane   // the caller closes it, after the agent has stopped
+	API     string            // TCP address to serve the API on; empty for none
+	Log     *slog.Logger      // nil: slog.Default()
+
+	ServerOptions []grpc.ServerOption // of the API, such as credentials
+
+	SettleEvery time.Duration // 0: DefaultSettleEvery
+	SweepEvery  time.Duration // 0: DefaultSweepEvery
+}
+
+const (
+	// DefaultSettleEvery is the time between two looks for dirty objects.
+	DefaultSettleEvery = 50 * time.Millisecond
+	// DefaultSweepEvery is how long a session lives at least without a write: many times as long as clients repeat one (W12).
+	DefaultSweepEvery = 10 * wire.MaxRetryS * time.Second
+)
+
+// UpMessage is logged once the node is configured and its agent serves.
+const UpMessage = "node is up"
+
+// Agent looks after one node.
+type Agent struct {
+	options  Options
+	log      *slog.Logger
+	listener net.Listener // nil without an API
+	// membership is nil for a node that no controllers configure.
+	membership *membership
+
+	mu sync.Mutex // serialises changes of the configuration
+}
+
+// New configures the plane from the cluster file, if there is one, and takes the address of the API.
+func New(o Options) (*Agent, error) {
+	if o.SettleEvery == 0 {
+		o.SettleEvery = DefaultSettleEvery
+	}
+	if o.SweepEvery == 0 {
+		o.SweepEvery = DefaultSweepEvery
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	a := &Agent{options: o, log: o.Log.With("node", o.Name)}
+	if o.Cluster != nil {
+		// Before this node's own API can be connected to: nodes that start together must not wait for each other.
+		if err := a.checkRestart(o.Cluster); err != nil {
+			return nil, err
+		}
+		if err := a.checkCells(o.Cluster); err != nil {
+			return nil, err
+		}
+	}
+	if o.Join != nil {
+		if err := a.checkUnclaimed(o.Join.Identity); err != nil {
+			return nil, err
+		}
+		m, err := newMembership(&o, a.log, a.API)
+		if err != nil {
+			return nil, err
+		}
+		a.membership = m
+	}
+	if o.API != "" {
+		listener, err := net.Listen("tcp", o.API)
+		if err != nil {
+			return nil, explainListen(o.API, err)
+		}
+		a.listener = listener
+	}
+	if o.Cluster != nil {
+		if err := a.applyCluster(o.Cluster); err != nil {
+			a.closeListener()
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// API is where the API is served, with the port that the kernel chose if 0 was asked for; empty without one.
+func (a *Agent) API() string {
+	if a.listener == nil {
+		return ""
+	}
+	return a.listener.Addr().String()
+}
+
+// Serve looks after the node until ctx ends, which is no error. It may be called once.
+func (a *Agent) Serve(ctx context.Context) error {
+	info := a.options.Plane.Info()
+	a.log.Info(UpMessage, "plane", info.Plane, "mode", info.Mode, "addr", info.Addr, "api", a.API())
+	if info.Why != "" {
+		a.log.Warn("the data plane could be faster", "mode", info.Mode, "because", info.Why)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if a.listener != nil {
+		group.Go(func() error { return a.serveAPI(ctx) })
+	}
+	if a.options.Cluster != nil {
+		group.Go(func() error { a.watchCells(ctx, a.options.Cluster); return nil })
+	}
+	if a.membership != nil {
+		group.Go(func() error { return a.membership.serve(ctx) })
+	}
+	group.Go(func() error { a.settle(ctx); return nil })
+	group.Go(func() error { a.answerAwaited(ctx); return nil })
+	group.Go(func() error { a.sweep(ctx); return nil })
+	return group.Wait()
+}
+
+func (a *Agent) closeListener() {
+	if a.listener != nil {
+		a.listener.Close()
+	}
+}
+
+// explainListen says what a user can do about an API address that cannot be had.
+func explainListen(addr string, err error) error {
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return fmt.Errorf("TCP %s is taken, probably by another node's agent: stop it, or choose another address with --api", addr)
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return fmt.Errorf("%s is not on an address of this machine: choose another with --api", addr)
+	}
+	return fmt.Errorf("API address %q: %w", addr, err)
+}
+
+// periodically calls do until ctx ends. do returns the time to the next call; it is longer after a call that took long,
+// so that no more than a tenth of one CPU goes into it.
+func periodically(ctx context.Context, first time.Duration, do func() time.Duration) {
+	const rest = 9
+	timer := time.NewTimer(first)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		start := time.Now()
+		next := do()
+		timer.Reset(max(next, rest*time.Since(start)))
+	}
+}

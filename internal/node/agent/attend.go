@@ -1,0 +1,285 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+)
+
+const (
+	// attendAgain is the first pause before a controller that cannot be had is called again; it doubles up to attendPause.
+	attendAgain = 20 * time.Millisecond
+	attendPause = 500 * time.Millisecond
+	// refusedPause is the pause after a controller refused the node: only people can change that.
+	refusedPause = 5 * time.Second
+	// welcomeWithin is how long a controller may take to welcome the node.
+	welcomeWithin = 3 * time.Second
+	// silenceWithin is how long sent bytes may stay unconfirmed before the connection counts as broken.
+	silenceWithin = 2 * time.Second
+)
+
+// dialController returns a client of a controller. Nothing is sent before the first call.
+func dialController(address string, options []grpc.DialOption) (controllerv1.ControllerClient, *grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silentAfter, Timeout: silenceWithin}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: attendAgain, Multiplier: 2, MaxDelay: attendPause}, MinConnectTimeout: silenceWithin,
+		}),
+	}, options...)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("controller %s: %w", address, err)
+	}
+	return controllerv1.NewControllerClient(conn), conn, nil
+}
+
+// refusedError is a controller's refusal of the node, for people.
+type refusedError struct{ reason string }
+
+func (e refusedError) Error() string { return e.reason }
+
+// link is the standing connection to one controller.
+type link struct {
+	membership *membership
+	address    string
+	end        context.CancelFunc
+	wake       chan struct{} // there is something to send
+
+	mu      sync.Mutex
+	name    string             // by which the controller counts; empty: not attended to
+	beat    *controllerv1.Beat // the newest, if it was not sent
+	queue   []*controllerv1.NodeMessage
+	trouble string
+}
+
+// run attends to the controller until ctx ends.
+func (l *link) run(ctx context.Context) {
+	for pause := attendAgain; ctx.Err() == nil; pause = min(2*pause, attendPause) {
+		welcomed, err := l.attend(ctx)
+		var refused refusedError
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.As(err, &refused):
+			pause = refusedPause
+		case welcomed:
+			pause = attendAgain
+		}
+		if l.lost(err) {
+			l.membership.log.Warn("cannot attend to a controller; trying again", "controller", l.address, "error", explainCall(err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// lost notes why the controller cannot be attended to, and reports whether that is news.
+func (l *link) lost(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	trouble := explainCall(err)
+	news := l.trouble != trouble
+	l.name, l.beat, l.queue, l.trouble = "", nil, nil, trouble
+	return news
+}
+
+// attend holds one connection while it lasts.
+func (l *link) attend(ctx context.Context) (welcomed bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	client, conn, err := dialController(l.address, l.membership.join.DialOptions)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	stream, welcome, err := greet(ctx, client, l.membership.hello())
+	if err != nil {
+		return false, err
+	}
+	if err := l.welcome(welcome); err != nil {
+		return false, err
+	}
+	l.membership.log.Info("attending to a controller", "controller", welcome.GetController(), "cluster", welcome.GetCluster())
+	var sender sync.WaitGroup
+	defer sender.Wait()
+	defer cancel()
+	sender.Go(func() {
+		defer cancel()
+		l.sendAll(ctx, stream)
+	})
+	l.membership.tellInventory(l)
+	return true, l.receive(stream)
+}
+
+type attendStream = grpc.BidiStreamingClient[controllerv1.NodeMessage, controllerv1.ControllerMessage]
+
+// greet opens a connection with hello and returns the welcome.
+func greet(ctx context.Context, client controllerv1.ControllerClient, hello *controllerv1.Hello) (attendStream, *controllerv1.Welcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(welcomeWithin, func() { cancel(errors.New("no welcome in time")) })
+	defer late.Stop()
+	stream, err := client.Attend(ctx)
+	if err == nil {
+		err = stream.Send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Hello{Hello: hello}})
+	}
+	var first *controllerv1.ControllerMessage
+	if stream != nil {
+		if m, failed := stream.Recv(); failed != nil {
+			err = failed
+		} else {
+			first, err = m, nil
+		}
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, nil, context.Cause(ctx)
+	case err != nil:
+		cancel(err)
+		return nil, nil, err
+	case first.GetWelcome() != nil:
+		return stream, first.GetWelcome(), nil
+	}
+	cancel(nil)
+	if first.GetRefusal() != "" {
+		return nil, nil, refusedError{first.GetRefusal()}
+	}
+	return nil, nil, errors.New("the controller did not begin with a welcome: is it of another version?")
+}
+
+// hello is what the node says of itself.
+func (m *membership) hello() *controllerv1.Hello {
+	m.obeying.Lock()
+	id := m.identity
+	m.obeying.Unlock()
+	info := m.plane.Info()
+	hello := m.join.hello(id, m.name, info.Addr.String(), m.api())
+	hello.Shards, hello.CellBytes = uint32(info.Options.Shards), uint32(info.Options.CellBytes)
+	hello.MaxObjects, hello.MaxSessions = uint64(info.Options.MaxObjects), uint64(info.Options.MaxSessions)
+	return hello
+}
+
+// hello is what is known of a node before its plane is open.
+func (j *Join) hello(id Identity, name, addr, api string) *controllerv1.Hello {
+	return &controllerv1.Hello{
+		Name: name, Addr: addr, Api: api, Labels: j.Labels, Capacity: j.Capacity, Incarnation: id.Incarnation, Cluster: id.Cluster,
+	}
+}
+
+// welcome checks that the controller is one of the node's cluster, and notes its name.
+func (l *link) welcome(w *controllerv1.Welcome) error {
+	m := l.membership
+	info := m.plane.Info()
+	switch cluster := m.join.Identity.Cluster; {
+	case w.GetCluster() != cluster:
+		return refusedError{fmt.Sprintf("the controller is one of cluster %s, and this node belongs to %s", w.GetCluster(), cluster)}
+	case int(w.GetShards()) != info.Options.Shards:
+		return refusedError{fmt.Sprintf("the cluster has %d shards, and this node was made for %d", w.GetShards(), info.Options.Shards)}
+	case w.GetController() == "":
+		return errors.New("the controller does not say which one it is: is it of another version?")
+	}
+	l.mu.Lock()
+	l.name, l.trouble = w.GetController(), ""
+	l.mu.Unlock()
+	m.welcomed(w)
+	return nil
+}
+
+// welcomedBy is the name of the controller while the node attends to it; empty while it does not.
+func (l *link) welcomedBy() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.name
+}
+
+// send queues a message that must not be left out.
+func (l *link) send(m *controllerv1.NodeMessage) {
+	l.mu.Lock()
+	if l.name != "" {
+		l.queue = append(l.queue, m)
+	}
+	l.mu.Unlock()
+	poke(l.wake)
+}
+
+// sendBeat replaces a beat that waits: only the newest counts.
+func (l *link) sendBeat(b *controllerv1.Beat) {
+	l.mu.Lock()
+	if l.name != "" {
+		l.beat = b
+	}
+	l.mu.Unlock()
+	poke(l.wake)
+}
+
+// poke wakes who waits for a channel of one, unless somebody has already.
+func poke(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// sendAll sends what is queued; a controller that takes nothing holds up nobody else.
+func (l *link) sendAll(ctx context.Context, stream attendStream) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+		}
+		l.mu.Lock()
+		queue, beat := l.queue, l.beat
+		l.queue, l.beat = nil, nil
+		l.mu.Unlock()
+		if beat != nil {
+			queue = append(queue, &controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Beat{Beat: beat}})
+		}
+		for _, m := range queue {
+			if stream.Send(m) != nil {
+				return // Recv has the reason
+			}
+		}
+	}
+}
+
+// receive takes what the controller says until the connection ends. Nothing in it waits for the plane.
+func (l *link) receive(stream attendStream) error {
+	name, m := l.welcomedBy(), l.membership
+	for {
+		in, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return errors.New("the controller ended the connection")
+		case err != nil:
+			return err
+		}
+		switch kind := in.GetKind().(type) {
+		case *controllerv1.ControllerMessage_Grant:
+			m.grant(name, message.Grant(kind.Grant))
+		case *controllerv1.ControllerMessage_Order:
+			if err := m.hear(kind.Order); err != nil {
+				return fmt.Errorf("an order that cannot be read: %w", err)
+			}
+		case *controllerv1.ControllerMessage_WantInventory:
+			m.tellInventory(l)
+		case *controllerv1.ControllerMessage_Welcome:
+			m.welcomed(kind.Welcome)
+		case *controllerv1.ControllerMessage_Refusal:
+			return refusedError{kind.Refusal}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+)
+
+// beat tells the controllers that the node lives. It waits for nothing but the time.
+func (m *membership) beat(ctx context.Context) {
+	every := time.Duration(m.every.Load())
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-m.news:
+		}
+		if now := time.Duration(m.every.Load()); now != every {
+			every = now
+			ticker.Reset(every)
+		}
+		m.leasing.Lock()
+		b := m.lease.Stamp(*m.status.Load(), m.plane.Clock())
+		m.leasing.Unlock()
+		out := message.FromBeat(&b)
+		for _, l := range m.attended() {
+			l.sendBeat(out)
+		}
+	}
+}
+
+// grant takes a controller's answer to a beat.
+func (m *membership) grant(controller string, g reconfig.Grant) {
+	m.leasing.Lock()
+	defer m.leasing.Unlock()
+	if !m.lease.Grant(controller, g) {
+		return
+	}
+	if err := m.plane.Renew(m.lease.Until()); err != nil {
+		m.log.Error("cannot renew the lease", "error", err)
+	}
+}
+
+// leaseLeft is how long the node may answer reads; not positive: it may not.
+func (m *membership) leaseLeft() time.Duration {
+	m.leasing.Lock()
+	defer m.leasing.Unlock()
+	return m.lease.Left(m.plane.Clock())
+}
+
+// tellLoadEvery is the time between two messages about what the node does.
+const tellLoadEvery = time.Second
+
+// tellLoad tells the controllers what the node does, and looks whether they are there at all.
+func (m *membership) tellLoad(ctx context.Context) {
+	report := reporter{log: m.log, what: "cannot tell the node's load"}
+	var before []dataplane.ShardLoad
+	last := time.Now()
+	periodically(ctx, tellLoadEvery, func() time.Duration {
+		loads, err := m.plane.Loads()
+		if err == nil {
+			now := time.Now()
+			err = m.sendLoad(now.Sub(last), before, loads)
+			before, last = loads, now
+		}
+		report.result(err)
+		m.callAgain()
+		return tellLoadEvery
+	})
+}
+
+func (m *membership) sendLoad(interval time.Duration, before, now []dataplane.ShardLoad) error {
+	usage, err := m.plane.Usage()
+	if err != nil || before == nil {
+		return err
+	}
+	limits := m.plane.Info().Options
+	load := &controllerv1.Load{
+		IntervalMs: uint32(interval.Milliseconds()), Objects: uint64(usage.Objects), MaxObjects: uint64(limits.MaxObjects),
+		Sessions: uint64(usage.Sessions), MaxSessions: uint64(limits.MaxSessions),
+	}
+	for shard := range now {
+		reads, writes := now[shard].Reads-before[shard].Reads, now[shard].Writes-before[shard].Writes
+		if reads+writes > 0 {
+			load.Shards = append(load.Shards, &controllerv1.ShardLoad{Shard: uint32(shard), Reads: reads, Writes: writes})
+		}
+	}
+	m.tell(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Load{Load: load}})
+	return nil
+}

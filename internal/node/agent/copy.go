@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/api/agentv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+const (
+	// importAtOnce is how many objects or sessions go to the plane in one step: an order that comes meanwhile waits for it.
+	importAtOnce = 256
+	// copyPause is the pause after a copy that failed, before it begins again.
+	copyPause = 200 * time.Millisecond
+)
+
+// runCopy runs a job until it is over, or no longer wanted.
+func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
+	log := m.log.With("source", job.Source, "shards", len(job.Shards))
+	begin := time.Now()
+	objects, err := m.pull(ctx, job)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case errors.Is(err, dataplane.ErrFull):
+		log.Error("cannot copy shards to this node: it needs more room, see --objects and --sessions", "error", err)
+	case err != nil:
+		log.Warn("a copy of shards to this node broke off; trying again", "error", explainCall(err))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(copyPause):
+		}
+	default:
+		log.Info("copied shards to this node", "objects", objects, "took", time.Since(begin).Round(time.Millisecond))
+	}
+	m.obeying.Lock()
+	defer m.obeying.Unlock()
+	if err == nil {
+		m.member.CopyDone(job.Job)
+	} else {
+		m.member.CopyFailed(job.Job)
+	}
+	m.work()
+}
+
+// pull copies what a job wants, and returns when the source says that this was all.
+func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	client, conn, err := Dial(job.Source, m.join.DialOptions...)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	stream, err := client.Export(ctx, &agentv1.ExportRequest{Shards: exportShards(job.Shards), MaxKibS: m.join.CopyKiBs})
+	if err != nil {
+		return 0, err
+	}
+	for {
+		in, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the source stopped before the end")
+		}
+		if err != nil {
+			return objects, err
+		}
+		part, sessions, err := ParseExport(in)
+		if err != nil {
+			return objects, err
+		}
+		if err := m.take(ctx, job.Job, part, sessions); err != nil {
+			return objects, err
+		}
+		if objects += len(part); in.GetComplete() {
+			return objects, nil
+		}
+	}
+}
+
+// take hands what was copied to the member, in small steps.
+func (m *membership) take(ctx context.Context, job uint64, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+	pace := newPace(0)
+	step := func(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+		if err := pace.wait(ctx, 0); err != nil {
+			return err
+		}
+		m.obeying.Lock()
+		defer m.obeying.Unlock()
+		defer m.publish()
+		return m.member.CopyChunk(job, objects, sessions)
+	}
+	for part := range slices.Chunk(objects, importAtOnce) {
+		if err := step(part, nil); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(sessions, importAtOnce) {
+		if err := step(nil, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exportShards groups shards by their epochs.
+func exportShards(shards map[uint16]uint32) []*agentv1.ExportShards {
+	groups := make(map[uint32]*agentv1.ExportShards)
+	var out []*agentv1.ExportShards
+	for shard, epoch := range shards {
+		if groups[epoch] == nil {
+			groups[epoch] = &agentv1.ExportShards{Epoch: epoch}
+			out = append(out, groups[epoch])
+		}
+		groups[epoch].Shards = append(groups[epoch].Shards, uint32(shard))
+	}
+	return out
+}
+
+// keyBytes is the length of a key on the wire.
+const keyBytes = 16
+
+func keyOf(b []byte) wire.Key {
+	return wire.Key{Hi: binary.BigEndian.Uint64(b), Lo: binary.BigEndian.Uint64(b[8:])}
+}
+
+func bytesOf(k wire.Key) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(make([]byte, 0, keyBytes), k.Hi), k.Lo)
+}
+
+// ParseExport reads what a node exported.
+func ParseExport(in *agentv1.ExportResponse) (objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession, err error) {
+	for _, o := range in.GetObjects() {
+		if len(o.GetKey()) != keyBytes || len(o.GetValue()) > wire.MaxValueBytes {
+			return nil, nil, fmt.Errorf("an object with a key of %d and a value of %d bytes", len(o.GetKey()), len(o.GetValue()))
+		}
+		objects = append(objects, dataplane.KeyedObject{Key: keyOf(o.GetKey()), Object: chain.Object{
+			Version: o.GetVersion(), Committed: o.GetCommitted(), Tombstone: o.GetTombstone(), Value: o.GetValue(),
+		}})
+	}
+	for _, s := range in.GetSessions() {
+		if s.GetShard() >= wire.MaxShards || s.GetOp() > 255 || s.GetStatus() > 255 {
+			return nil, nil, fmt.Errorf("a session of shard %d with op %d and status %d", s.GetShard(), s.GetOp(), s.GetStatus())
+		}
+		sessions = append(sessions, dataplane.KeyedSession{
+			Key: chain.SessionKey{Session: s.GetSession(), Shard: uint16(s.GetShard())},
+			Session: chain.Session{
+				Seq: s.GetSeq(), Version: s.GetVersion(), Result: s.GetResult(), KeyLo: s.GetKeyLo(),
+				Op: wire.Op(s.GetOp()), Status: wire.Status(s.GetStatus()),
+			},
+		})
+	}
+	return objects, sessions, nil
+}

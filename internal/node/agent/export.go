@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/api/agentv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// exportBytes is how much goes into one message, about.
+const exportBytes = 64 << 10
+
+// Export streams what the node stores of some shards. A receiver that is slow slows it down, not the data plane.
+func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingServer[agentv1.ExportResponse]) error {
+	epochs := make(map[uint16]uint32)
+	for _, group := range in.GetShards() {
+		if err := checkShards(s.plane.Info().Options.Shards, group.GetShards()); err != nil {
+			return err
+		}
+		for _, shard := range group.GetShards() {
+			epochs[uint16(shard)] = group.GetEpoch()
+		}
+	}
+	if err := s.mayExport(epochs); err != nil {
+		return err
+	}
+	usage, err := s.plane.Usage()
+	if err != nil {
+		return statusOf(err)
+	}
+	x := &exporter{stream: stream, check: func() error { return s.mayExport(epochs) }, pace: newPace(in.GetMaxKibS())}
+	x.part.Total = uint64(usage.Objects)
+	shards := make([]uint16, 0, len(epochs))
+	for shard := range epochs {
+		shards = append(shards, shard)
+	}
+	if err := s.plane.Export(shards, x.object, x.session); err != nil {
+		return statusOf(err)
+	}
+	x.part.Complete = true
+	return x.flush()
+}
+
+// mayExport reports why these shards must not be copied from here.
+func (s *service) mayExport(epochs map[uint16]uint32) error {
+	if m := s.agent.membership; m != nil && m.leaseLeft() <= 0 {
+		return status.Error(codes.FailedPrecondition, "this node has no lease: the controllers may have taken it out of its chains")
+	}
+	for shard, epoch := range epochs {
+		config, err := s.plane.Config(shard)
+		if err == nil {
+			err = reconfig.MayExport(shard, config, epoch)
+		}
+		if err != nil {
+			return statusOf(err)
+		}
+	}
+	return nil
+}
+
+// exporter gathers objects and sessions into messages.
+type exporter struct {
+	stream grpc.ServerStreamingServer[agentv1.ExportResponse]
+	check  func() error // that the node is still one to copy from
+	pace   pace
+	part   agentv1.ExportResponse
+	bytes  int
+}
+
+func (x *exporter) object(k wire.Key, o chain.Object) error {
+	x.part.Objects = append(x.part.Objects, &agentv1.ExportedObject{
+		Key: bytesOf(k), Version: o.Version, Committed: o.Committed, Tombstone: o.Tombstone, Value: o.Value,
+	})
+	return x.add(objectOverhead + len(o.Value))
+}
+
+func (x *exporter) session(k chain.SessionKey, s chain.Session) error {
+	x.part.Sessions = append(x.part.Sessions, &agentv1.ExportedSession{
+		Session: k.Session, Shard: uint32(k.Shard), Seq: s.Seq, Version: s.Version, Result: s.Result, KeyLo: s.KeyLo,
+		Op: uint32(s.Op), Status: uint32(s.Status),
+	})
+	return x.add(sessionBytes)
+}
+
+// What an object takes in a message beside its value, and a session, about.
+const (
+	objectOverhead = 40
+	sessionBytes   = 48
+)
+
+func (x *exporter) add(bytes int) error {
+	if x.bytes += bytes; x.bytes < exportBytes {
+		return nil
+	}
+	return x.flush()
+}
+
+// flush sends what was gathered, if the node is still one to copy from: what it says is complete must have been whole.
+func (x *exporter) flush() error {
+	if err := x.check(); err != nil {
+		return err
+	}
+	if err := x.pace.wait(x.stream.Context(), x.bytes); err != nil {
+		return err
+	}
+	err := x.stream.Send(&x.part)
+	x.part, x.bytes = agentv1.ExportResponse{}, 0
+	return err
+}
+
+// pace keeps a stream below a rate, and has it rest: nodes, which may run before everything else on their machines, have something
+// more urgent to do than copies.
+type pace struct {
+	kibS  uint32 // 0: no bound
+	start time.Time
+	sent  int
+	began time.Time // the work since the last wait
+}
+
+// longestRest bounds a rest: work that took longer has waited for something itself.
+const longestRest = 20 * time.Millisecond
+
+func newPace(kibS uint32) pace {
+	now := time.Now()
+	return pace{kibS: kibS, start: now, began: now}
+}
+
+// wait returns when so many bytes may follow those before them.
+func (p *pace) wait(ctx context.Context, bytes int) error {
+	pause := min(scheduling.Rest(time.Since(p.began)), longestRest)
+	if p.kibS > 0 {
+		due := p.start.Add(time.Duration(float64(p.sent) / (float64(p.kibS) * 1024) * float64(time.Second)))
+		p.sent += bytes
+		pause = max(pause, time.Until(due))
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+	}
+	p.began = time.Now()
+	return nil
+}

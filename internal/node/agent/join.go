@@ -1,0 +1,244 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+)
+
+// Join says which cluster a node is to be in, and what it says of itself there.
+type Join struct {
+	Controllers []string // TCP addresses of some; the others are learned from them
+	Labels      map[string]string
+	Capacity    uint32 // share of the shards, relative to other nodes
+	CopyKiBs    uint32 // bound for what it copies from one node, in KiB a second; 0: none
+	Identity    Identity
+	DialOptions []grpc.DialOption // towards controllers and other agents, such as credentials
+	// Remember keeps a new identity for as long as the plane may outlive this process; nil: it does not.
+	Remember func(note []byte) error
+}
+
+// Identity is what makes a node the same one again when its agent comes back to a plane that lived on.
+type Identity struct {
+	Cluster     string `json:"cluster"`
+	Node        uint32 `json:"node"`
+	Incarnation uint64 `json:"incarnation"`
+	Term        uint64 `json:"term"` // of the newest leader that was obeyed (C5)
+	Shards      int    `json:"shards"`
+	CellBytes   int    `json:"cell_bytes"`
+	Tags        bool   `json:"tags,omitempty"`
+	Kept        bool   `json:"-"` // it was remembered: the plane has state of that time
+}
+
+// NewIdentity is that of a node that starts with nothing.
+func NewIdentity() Identity { return Identity{Incarnation: rand.Uint64() | 1} }
+
+// ParseIdentity reads what [Join.Remember] kept.
+func ParseIdentity(note []byte) (Identity, error) {
+	var id Identity
+	if err := json.Unmarshal(note, &id); err != nil {
+		return id, fmt.Errorf("what the node remembers of its cluster cannot be read: %w", err)
+	}
+	id.Kept = true
+	return id, nil
+}
+
+// membership is a node's part in a cluster that controllers run.
+type membership struct {
+	join  Join
+	name  string
+	plane dataplane.Plane
+	log   *slog.Logger
+	api   func() string
+
+	status  atomic.Pointer[reconfig.Beat] // what the next beat says; a beat waits for nothing
+	every   atomic.Int64                  // time between two beats
+	news    chan struct{}                 // there is something that should not wait for the next beat
+	ordered chan struct{}                 // newest changed
+	relay   mapRelay
+
+	leasing sync.Mutex
+	lease   reconfig.Lease
+
+	listening sync.Mutex
+	newest    *reconfig.Order // not yet obeyed
+	links     map[string]*link
+
+	obeying  sync.Mutex // what is below may wait for the plane
+	identity Identity
+	member   *reconfig.Member
+	wiping   bool
+	copies   map[uint64]context.CancelFunc
+	start    func(func(context.Context)) context.CancelFunc // runs something until it is stopped, or the agent is
+}
+
+// defaultBeat is the time between two beats until a controller says another.
+const defaultBeat = 10 * time.Millisecond
+
+func newMembership(o *Options, log *slog.Logger, api func() string) (*membership, error) {
+	info := o.Plane.Info()
+	id := o.Join.Identity
+	if id.Shards != info.Options.Shards || id.CellBytes != info.Options.CellBytes {
+		return nil, fmt.Errorf("cluster %s has %d shards and values of up to %d bytes, but the data plane was made for %d and %d",
+			id.Cluster, id.Shards, id.CellBytes, info.Options.Shards, info.Options.CellBytes)
+	}
+	member, err := reconfig.NewMember(o.Plane, reconfig.MemberOptions{
+		Self: info.Addr, Shards: info.Options.Shards, Kept: id.Kept, Term: id.Term,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &membership{
+		join: *o.Join, name: o.Name, plane: o.Plane, log: log, api: api, identity: id, member: member,
+		news: make(chan struct{}, 1), ordered: make(chan struct{}, 1),
+		links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc),
+	}
+	m.every.Store(int64(defaultBeat))
+	m.relay.over, m.relay.changed = make(chan struct{}), make(chan struct{})
+	m.publish()
+	return m, m.remember(id)
+}
+
+// checkUnclaimed refuses a data plane that serves somebody else: who joins a cluster begins with nothing.
+func (a *Agent) checkUnclaimed(id Identity) error {
+	if id.Kept {
+		return nil
+	}
+	taken, err := a.hasState()
+	if err == nil && taken {
+		return errors.New("the data plane lives on from another cluster, which no controllers run: end it with `netcraq node --remove`, " +
+			"which deletes what it stores")
+	}
+	return err
+}
+
+// remember keeps the identity before anything is done that depends on it.
+func (m *membership) remember(id Identity) error {
+	m.identity = id
+	if m.join.Remember == nil {
+		return nil
+	}
+	note, err := json.Marshal(id)
+	if err == nil {
+		err = m.join.Remember(note)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the node's identity: %w", err)
+	}
+	return nil
+}
+
+// serve takes part until ctx ends.
+func (m *membership) serve(ctx context.Context) error {
+	context.AfterFunc(ctx, func() { close(m.relay.over) })
+	group, ctx := errgroup.WithContext(ctx)
+	m.start = func(do func(context.Context)) context.CancelFunc {
+		ctx, stop := context.WithCancel(ctx)
+		group.Go(func() error { defer stop(); do(ctx); return nil })
+		return stop
+	}
+	m.start(m.beat)
+	m.start(m.obey)
+	m.start(m.tellLoad)
+	if m.plane.Info().Options.Tags {
+		m.start(m.keepKeys)
+	}
+	m.start(func(ctx context.Context) { m.relay.follow(ctx, m) })
+	m.start(func(ctx context.Context) { // so that the group does not end before ctx does
+		m.obeying.Lock()
+		m.work()
+		m.obeying.Unlock()
+		<-ctx.Done()
+	})
+	m.call(m.join.Controllers)
+	return group.Wait()
+}
+
+// call makes the node attend to these controllers, and to no others.
+func (m *membership) call(controllers []string) {
+	m.listening.Lock()
+	defer m.listening.Unlock()
+	for address, l := range m.links {
+		if !slices.Contains(controllers, address) {
+			l.end()
+			delete(m.links, address)
+		}
+	}
+	for _, address := range controllers {
+		if m.links[address] == nil {
+			l := &link{membership: m, address: address, wake: make(chan struct{}, 1)}
+			l.end = m.start(l.run)
+			m.links[address] = l
+		}
+	}
+}
+
+// callAgain calls, beside the controllers that the node knows, those that it was started with, when none welcomes it:
+// the cluster may have moved.
+func (m *membership) callAgain() {
+	var known []string
+	for _, l := range m.attended() {
+		if l.welcomedBy() != "" {
+			return
+		}
+		known = append(known, l.address)
+	}
+	for _, address := range m.join.Controllers {
+		if !slices.Contains(known, address) {
+			known = append(known, address)
+		}
+	}
+	m.call(known)
+}
+
+// attended are the controllers' links, by address.
+func (m *membership) attended() []*link {
+	m.listening.Lock()
+	defer m.listening.Unlock()
+	links := make([]*link, 0, len(m.links))
+	for _, l := range m.links {
+		links = append(links, l)
+	}
+	slices.SortFunc(links, func(a, b *link) int { return strings.Compare(a.address, b.address) })
+	return links
+}
+
+// tell queues a message for every controller.
+func (m *membership) tell(message *controllerv1.NodeMessage) {
+	for _, l := range m.attended() {
+		l.send(message)
+	}
+}
+
+// welcomed takes what a controller said of the cluster.
+func (m *membership) welcomed(w *controllerv1.Welcome) {
+	if every := time.Duration(w.GetBeatUs()) * time.Microsecond; every > 0 {
+		m.every.Store(int64(every))
+	}
+	m.obeying.Lock()
+	if id := m.identity; w.GetNode() != 0 && id.Node != w.GetNode() {
+		id.Node = w.GetNode()
+		if err := m.remember(id); err != nil {
+			m.log.Error("the node may not be known again when its agent restarts", "error", err)
+		}
+	}
+	m.obeying.Unlock()
+	if len(w.GetControllers()) > 0 {
+		m.call(w.GetControllers())
+	}
+}

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+)
+
+// obeyAgain is the pause before something that the plane refused is tried again.
+const obeyAgain = 100 * time.Millisecond
+
+// hear takes an order to be obeyed soon. One that a newer one overtakes is never obeyed: each says everything.
+func (m *membership) hear(in *controllerv1.Order) error {
+	o, err := message.Order(m.plane.Info().Addr, in)
+	if err != nil {
+		return err
+	}
+	m.listening.Lock()
+	if n := m.newest; n == nil || o.Term > n.Term || o.Term == n.Term && o.Number >= n.Number {
+		m.newest = &o
+	}
+	m.listening.Unlock()
+	poke(m.ordered)
+	return nil
+}
+
+// obey obeys orders as they come.
+func (m *membership) obey(ctx context.Context) {
+	report := reporter{log: m.log, what: "cannot obey an order; trying again"}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.ordered:
+		}
+		m.listening.Lock()
+		o := m.newest
+		m.newest = nil
+		m.listening.Unlock()
+		if o == nil {
+			continue
+		}
+		err := m.follow(o)
+		if report.result(err); err != nil {
+			m.again(o)
+		}
+	}
+}
+
+func (m *membership) follow(o *reconfig.Order) error {
+	m.obeying.Lock()
+	defer m.obeying.Unlock()
+	if id := m.identity; o.Term > id.Term {
+		id.Term = o.Term
+		if err := m.remember(id); err != nil {
+			return err
+		}
+	}
+	term := m.member.Term()
+	err := m.member.Order(*o)
+	if m.member.Term() != term || len(o.Configs) == 0 { // the leader does not know what the node has
+		for _, l := range m.attended() {
+			m.tellInventory(l)
+		}
+	}
+	if refused := m.member.Beat().Refused; refused != "" {
+		m.log.Error("an order cannot be obeyed", "term", o.Term, "number", o.Number, "because", refused)
+	} else {
+		m.log.Debug("obeyed", "term", o.Term, "number", o.Number, "shards", len(o.Configs))
+	}
+	m.work()
+	return err
+}
+
+// again hears an order once more after a while, unless a newer one has come.
+func (m *membership) again(o *reconfig.Order) {
+	m.start(func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(obeyAgain):
+		}
+		m.listening.Lock()
+		if m.newest == nil {
+			m.newest = o
+		}
+		m.listening.Unlock()
+		poke(m.ordered)
+	})
+}
+
+// publish lets the next beat say how the member is.
+func (m *membership) publish() {
+	b := m.member.Beat()
+	m.status.Store(&b)
+}
+
+// work starts and stops what the member wants done. The caller holds obeying.
+func (m *membership) work() {
+	m.publish()
+	poke(m.news)
+	work := m.member.Work()
+	if len(work.Wipe) > 0 && !m.wiping {
+		m.wiping = true
+		m.start(func(ctx context.Context) { m.wipe(ctx, work.Wipe) })
+	}
+	wanted := make(map[uint64]bool)
+	for _, job := range work.Copies {
+		wanted[job.Job] = true
+		if m.copies[job.Job] == nil {
+			m.copies[job.Job] = m.start(func(ctx context.Context) { m.runCopy(ctx, job) })
+		}
+	}
+	for job, stop := range m.copies {
+		if !wanted[job] {
+			stop()
+			delete(m.copies, job)
+		}
+	}
+}
+
+// wipe deletes shards that the node left.
+func (m *membership) wipe(ctx context.Context, shards []uint16) {
+	err := m.plane.Drop(shards)
+	m.obeying.Lock()
+	if err == nil {
+		err = m.member.Wiped(shards)
+	}
+	if err == nil {
+		m.wiping = false
+		m.log.Info("deleted what the node stored of shards that it left", "shards", len(shards))
+		m.work()
+	}
+	m.obeying.Unlock()
+	if err == nil {
+		return
+	}
+	m.log.Error("cannot delete what the node stored of shards that it left; trying again", "shards", len(shards), "error", err)
+	select {
+	case <-ctx.Done():
+	case <-time.After(obeyAgain):
+		m.wipe(ctx, shards)
+	}
+}
+
+// tellInventory tells a controller what the node has. It may have to wait for the plane.
+func (m *membership) tellInventory(l *link) {
+	m.start(func(context.Context) {
+		m.obeying.Lock()
+		i := m.member.Inventory()
+		m.obeying.Unlock()
+		l.send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Inventory{Inventory: message.FromInventory(&i)}})
+	})
+}

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"math/bits"
+	"math/rand/v2"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+const (
+	// maxDirty is how many dirty objects one look takes in.
+	maxDirty = 4096
+	// eagerLooks is up to which look each one is followed by a try: while an object is dirty, CAS and ADD are busy.
+	eagerLooks = 8
+	// maxPause is the longest time between two tries for one object, in looks.
+	maxPause = 32
+	// quietLooks is how many looks without a change make the next scan needless. One is not enough: a plane may count a
+	// message just before it changes the object.
+	quietLooks = 2
+	// drowsyLooks is how many looks without a change make the looks themselves rarer, by a factor of drowsiness: reading
+	// the counters of a plane costs something too.
+	drowsyLooks = 20
+	drowsiness  = 5
+)
+
+// settler finds objects that stay dirty and sends what gets them clean (W9).
+type settler struct {
+	plane dataplane.Plane
+	log   *slog.Logger
+	lane  uint64 // session of its own, for writes whose session is gone
+	seen  map[wire.Key]sighting
+
+	changes uint64 // made by packets, at the last look
+	quiet   int    // looks since they grew
+}
+
+// sighting is an object that has been dirty in its version for some looks.
+type sighting struct {
+	version uint64
+	looks   int
+}
+
+// stuck is an object that something is to be done about, with the write that made it so, if its session is still there.
+type stuck struct {
+	dataplane.KeyedObject
+	config  chain.ShardConfig
+	shard   uint16
+	session uint64
+	writer  chain.Session
+}
+
+func newSettler(plane dataplane.Plane, log *slog.Logger) *settler {
+	return &settler{plane: plane, log: log, lane: rand.Uint64() | 1, seen: make(map[wire.Key]sighting)}
+}
+
+func (a *Agent) settle(ctx context.Context) {
+	s := newSettler(a.options.Plane, a.log)
+	report := reporter{log: a.log, what: "cannot settle dirty objects"}
+	periodically(ctx, a.options.SettleEvery, func() time.Duration {
+		report.result(s.look())
+		if s.quiet > drowsyLooks {
+			return drowsiness * a.options.SettleEvery
+		}
+		return a.options.SettleEvery
+	})
+}
+
+// look sends what is due for the objects that are dirty now and were so, in the same version, at earlier looks.
+func (s *settler) look() error {
+	idle, err := s.idle()
+	if err != nil || idle {
+		return err
+	}
+	dirty, err := s.plane.Dirty(maxDirty)
+	if err != nil {
+		return err
+	}
+	due, err := s.due(dirty)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	if err := s.findWriters(due); err != nil {
+		return err
+	}
+	for i := range due {
+		if err := s.send(&due[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idle reports that no object can be dirty: none was at the last look, and no packet has changed one since.
+func (s *settler) idle() (bool, error) {
+	counters, err := s.plane.Counters()
+	if err != nil {
+		return false, err
+	}
+	changes := uint64(0)
+	for counter, n := range counters {
+		if counter.Outcome == wire.OutcomeOrdered || counter.Outcome == wire.OutcomeApplied {
+			changes += n
+		}
+	}
+	if changes != s.changes {
+		s.changes, s.quiet = changes, 0
+		return false, nil
+	}
+	s.quiet++
+	return s.quiet > quietLooks && len(s.seen) == 0, nil
+}
+
+// due notes what is dirty and picks what has been so for 2 to 8, 16, 32, 64 and so on looks.
+func (s *settler) due(dirty []dataplane.KeyedObject) ([]stuck, error) {
+	shards := s.plane.Info().Options.Shards
+	seen := make(map[wire.Key]sighting, len(dirty))
+	var due []stuck
+	for _, d := range dirty {
+		now := sighting{d.Object.Version, 1}
+		if before := s.seen[d.Key]; before.version == now.version {
+			now.looks += before.looks
+		}
+		seen[d.Key] = now
+		if now.looks == 1 || (now.looks > eagerLooks && bits.OnesCount(uint(now.looks)) != 1 && now.looks%maxPause != 0) {
+			continue
+		}
+		shard := d.Key.Shard(shards)
+		config, err := s.plane.Config(shard)
+		if err != nil {
+			return nil, err
+		}
+		due = append(due, stuck{KeyedObject: d, config: config, shard: shard})
+	}
+	s.seen = seen
+	return due, nil
+}
+
+// findWriters looks through the sessions for the writes that the head will send again.
+func (s *settler) findWriters(due []stuck) error {
+	wanted := make(map[uint64][]*stuck)
+	missing := 0
+	for i := range due {
+		if d := &due[i]; d.config.State == chain.Active && d.config.Head() {
+			wanted[d.Key.Lo] = append(wanted[d.Key.Lo], d)
+			missing++
+		}
+	}
+	if missing == 0 {
+		return nil
+	}
+	return s.plane.Sessions(func(k chain.SessionKey, session chain.Session) bool {
+		for _, d := range wanted[session.KeyLo] {
+			if d.session == 0 && session.WriterOf(d.Key, d.Object.Version) {
+				d.session, d.writer = k.Session, session
+				missing--
+			}
+		}
+		return missing > 0
+	})
+}
+
+func (s *settler) send(d *stuck) error {
+	send, ok := chain.Settle(d.config, d.shard, d.Key, d.Object, d.writer, d.session, s.lane)
+	if !ok {
+		return nil
+	}
+	s.log.Debug("object stays dirty", "key", d.Key, "version", d.Object.Version, "send", send.Message.Op, "to", send.To)
+	return s.plane.Send(send)
+}
+
+// reporter logs a failure that repeats itself once.
+type reporter struct {
+	log  *slog.Logger
+	what string
+	last string
+}
+
+func (r *reporter) result(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != r.last {
+		r.log.Warn(r.what, "error", text)
+	}
+	r.last = text
+}

@@ -1,0 +1,120 @@
+// Package dataplane says what every data plane of a node must do. Below it, soft is the one in Go on UDP sockets
+// and xdp the one in the kernel; internal/node/chain says how both must behave.
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Forever is the lease of a static configuration.
+const Forever = time.Duration(1<<63 - 1)
+
+// AwaitAfter is how long an object has to be dirty in one version, from the first CAS or ADD refused for it on, before a
+// refusal makes [Plane].Awaited tell of it; and the least time between two that do. It is longer than a write takes to pass
+// a chain, so that nothing is told of while nothing is lost.
+const AwaitAfter = time.Millisecond
+
+// AwaitedRoom is how many keys wait for whoever listens to [Plane].Awaited; more are lost, and told of again with the next refusal.
+const AwaitedRoom = 256
+
+// Plane is a node's data plane while it runs. Its methods may be called from several goroutines.
+type Plane interface {
+	// Info describes the plane for people and tools.
+	Info() Info
+	// ConfigureAll replaces what the plane knows of some shards: of all that are named, or of none. When it returns, no
+	// packet is handled by an old configuration. A shard that becomes readable here (a full member of its chain) has the
+	// lease of the last Renew at once; one that ceases to be has none.
+	ConfigureAll(configs map[uint16]chain.ShardConfig) error
+	// Config returns what the plane knows of a shard.
+	Config(shard uint16) (chain.ShardConfig, error)
+	// Grant lets the shard be read here for d from now, on the plane's own clock; zero withdraws the permission.
+	Grant(shard uint16, d time.Duration) error
+	// Clock returns the time that leases are measured on, in nanoseconds. It goes on while the machine sleeps.
+	Clock() uint64
+	// Renew sets the end of the lease of every shard that is readable here. It takes a store a shard, and never waits
+	// for a ConfigureAll. In a static cluster, where Grant gives leases, nobody calls it.
+	Renew(until uint64) error
+	// Counters returns what became of the messages received so far.
+	Counters() (chain.Counters, error)
+	// Loads returns what every shard did here since the plane was made; the index is the shard.
+	Loads() ([]ShardLoad, error)
+	// Usage returns how much of the tables is taken.
+	Usage() (Usage, error)
+	// Object returns a copy of one object.
+	Object(key wire.Key) (chain.Object, bool, error)
+	// Dirty returns up to limit objects that are not clean, but for those of shards whose active tail this node is: what that
+	// holds is committed, and nobody has to be asked about it (C2).
+	Dirty(limit int) ([]KeyedObject, error)
+	// Awaited tells of objects that seem stuck while somebody waits for them: those for which this node refuses CAS and ADD
+	// as busy (W5), again and again for [AwaitAfter]. It is never closed.
+	Awaited() <-chan wire.Key
+	// Sessions calls visit for every session, in no order, until it returns false.
+	Sessions(visit func(chain.SessionKey, chain.Session) bool) error
+	// DropSession forgets a session if its last write is still seq.
+	DropSession(k chain.SessionKey, seq uint64) error
+	// Export visits, while the plane serves, every object and session of some shards that is there during all of the
+	// call, in no order: each as it was at some moment of the call, and possibly twice. It ends at a visit's first error.
+	Export(shards []uint16, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error
+	// Import puts in copies from another node's Export, while the plane serves: an object's version and a session's write
+	// take effect iff they are newer than what is here, and nothing is marked less committed than it was. What does not
+	// fit is [ErrFull]; what stands before it is in then.
+	Import(objects []KeyedObject, sessions []KeyedSession) error
+	// Drop deletes all objects and sessions of some shards, while the plane serves others. A shard whose state is not None
+	// is an error.
+	Drop(shards []uint16) error
+	// SetKeys replaces the keys of a plane with tags. Before the first ones it takes and sends nothing. A plane without
+	// tags has no use for keys.
+	SetKeys(k *wire.Keyring) error
+	// Send sends a message from the node's own address, routed by the kernel.
+	Send(s chain.Send) error
+	// Close ends this process's use of the plane. State that outlives the process (pinned maps) stays.
+	Close() error
+}
+
+// Info describes a plane.
+type Info struct {
+	Plane   string // "soft" or "xdp"
+	Mode    string // xdp: "native" or "generic"; soft: "sockets"
+	Why     string // why this mode and no better one; empty for the best
+	Addr    netip.AddrPort
+	Options chain.Options
+	Clones  bool // ACKs leave by cloning in the data plane (soft: always true)
+}
+
+// Usage is how much of a plane's tables is taken.
+type Usage struct {
+	Objects, Sessions int
+	MemoryBytes       uint64 // of the tables, as allocated
+}
+
+// ShardLoad counts what a shard did at a node.
+type ShardLoad struct {
+	Reads  uint64 // answered here, those of absent keys too
+	Writes uint64 // versions applied here, of the node's own ordering or of another's
+}
+
+// KeyedObject is an object with its key.
+type KeyedObject struct {
+	Key    wire.Key
+	Object chain.Object
+}
+
+// KeyedSession is a session with its key.
+type KeyedSession struct {
+	Key     chain.SessionKey
+	Session chain.Session
+}
+
+// ErrFull says that a table has no room for more.
+var ErrFull = errors.New("the table is full")
+
+// ServedError says that a shard whose state was to be dropped is still served.
+func ServedError(shard uint16) error {
+	return fmt.Errorf("shard %d is still in use at this node: its objects are not dropped", shard)
+}

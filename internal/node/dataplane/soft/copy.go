@@ -1,0 +1,138 @@
+package soft
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// shardSet is some of a cluster's shards.
+type shardSet map[uint16]struct{}
+
+func (p *Plane) setOf(shards []uint16) (shardSet, error) {
+	set := make(shardSet, len(shards))
+	for _, shard := range shards {
+		if int(shard) >= p.options.Shards {
+			return nil, fmt.Errorf("shard %d: there are %d", shard, p.options.Shards)
+		}
+		set[shard] = struct{}{}
+	}
+	return set, nil
+}
+
+func (s shardSet) has(shard uint16) bool {
+	_, ok := s[shard]
+	return ok
+}
+
+// Export visits every object and session of some shards. Packets are answered between the calls.
+func (p *Plane) Export(shards []uint16, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
+	set, err := p.setOf(shards)
+	if err != nil {
+		return err
+	}
+	next, stop := iter.Pull2(maps.All(p.node.Objects()))
+	defer stop()
+	for {
+		batch, more := p.nextObjects(next, set)
+		for _, o := range batch {
+			if err := object(o.Key, o.Object); err != nil {
+				return err
+			}
+		}
+		if !more {
+			break
+		}
+	}
+	err = p.Sessions(func(k chain.SessionKey, s chain.Session) bool {
+		if set.has(k.Shard) {
+			err = session(k, s)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// nextObjects looks at some objects and copies those of the set out.
+func (p *Plane) nextObjects(next func() (wire.Key, *chain.Object, bool), set shardSet) (batch []dataplane.KeyedObject, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for range visitBatch {
+		k, o, ok := next()
+		if !ok {
+			return batch, false
+		}
+		if set.has(k.Shard(p.options.Shards)) {
+			batch = append(batch, dataplane.KeyedObject{Key: k, Object: copyOf(o)})
+		}
+	}
+	return batch, true
+}
+
+// Import puts in copies from another node.
+func (p *Plane) Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range objects {
+		if len(o.Object.Value) > p.options.CellBytes {
+			return fmt.Errorf("object %v has %d bytes, this node's cells have %d", o.Key, len(o.Object.Value), p.options.CellBytes)
+		}
+		if !p.node.MergeObject(o.Key, o.Object) {
+			return fmt.Errorf("objects: %w", dataplane.ErrFull)
+		}
+		p.mark(o.Key)
+	}
+	for _, s := range sessions {
+		if !p.node.MergeSession(s.Key, s.Session) {
+			return fmt.Errorf("sessions: %w", dataplane.ErrFull)
+		}
+	}
+	return nil
+}
+
+// Drop deletes all objects and sessions of some shards, a few at a time.
+func (p *Plane) Drop(shards []uint16) error {
+	set, err := p.setOf(shards)
+	if err != nil {
+		return err
+	}
+	nextObject, stopObjects := iter.Pull2(maps.All(p.node.Objects()))
+	defer stopObjects()
+	nextSession, stopSessions := iter.Pull2(maps.All(p.node.Sessions()))
+	defer stopSessions()
+	for {
+		if more, err := p.dropSome(set, nextObject, nextSession); err != nil || !more {
+			return err
+		}
+	}
+}
+
+func (p *Plane) dropSome(set shardSet, nextObject func() (wire.Key, *chain.Object, bool),
+	nextSession func() (chain.SessionKey, chain.Session, bool)) (more bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for shard := range set {
+		if p.node.Config(shard).State != chain.None {
+			return false, dataplane.ServedError(shard)
+		}
+	}
+	for range visitBatch {
+		k, _, isObject := nextObject()
+		if isObject && set.has(k.Shard(p.options.Shards)) {
+			p.node.DropObject(k)
+			delete(p.dirty, k)
+		}
+		lane, session, isSession := nextSession()
+		if isSession && set.has(lane.Shard) {
+			p.node.DropSession(lane, session.Seq)
+		}
+		if !isObject && !isSession {
+			return false, nil
+		}
+	}
+	return true, nil
+}

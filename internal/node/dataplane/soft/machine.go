@@ -1,0 +1,328 @@
+package soft
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Machine is a running [Plane] as a [conformance.Target]. All hosts of a test are sockets on loopback addresses, which
+// stand for those of the test; what is below a message is the kernel's work and cannot be tested here.
+type Machine struct {
+	plane    *Plane
+	hosts    map[netip.AddrPort]*net.UDPConn // by their addresses in the test
+	network  byte                            // 127.network.0.0/24 stands for the network of the test
+	barrier  *net.UDPConn                    // at 127.network.1.1: whoever has it has the network
+	barriers uint64                          // messages of the machine's own that the plane counted
+}
+
+var _ conformance.Target = (*Machine)(nil)
+
+// answerWait is how long a plane may take to answer one message before the test is given up.
+const answerWait = 10 * time.Second
+
+// loopback is the first byte of every address that stands for one of the test.
+const loopback = 127
+
+// Machines of several processes may run at once, each in a network of its own.
+const (
+	firstNetwork = 77
+	lastNetwork  = 254
+)
+
+// NewMachine makes a machine without a node.
+func NewMachine() (*Machine, error) {
+	m := &Machine{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork}
+	for {
+		var err error
+		m.barrier, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(loopback, m.network, 1, 1), Port: wire.Port})
+		if err == nil {
+			return m, nil
+		}
+		if !errors.Is(err, unix.EADDRINUSE) || m.network == lastNetwork {
+			return nil, err
+		}
+		m.network++
+	}
+}
+
+// Name implements [conformance.Target].
+func (m *Machine) Name() string { return "soft" }
+
+// Reset implements [conformance.Target].
+func (m *Machine) Reset(o chain.Options) error {
+	if err := m.drop(); err != nil {
+		return err
+	}
+	// With one reader messages are handled one after the other, so that an answer to a later one ends an earlier one.
+	var err error
+	m.plane, err = listen(m.outside(conformance.Me), o, 1)
+	m.barriers = 0
+	return err
+}
+
+// drop closes the node, and loses what is still on its way to hosts.
+func (m *Machine) drop() error {
+	if m.plane == nil {
+		return nil
+	}
+	err := m.plane.Close()
+	m.plane = nil
+	for _, socket := range m.hosts {
+		if _, readErr := receiveAll(socket); err == nil {
+			err = readErr
+		}
+	}
+	return err
+}
+
+// Load implements [conformance.Target].
+func (m *Machine) Load(s conformance.State) error {
+	m.plane.mu.Lock()
+	defer m.plane.mu.Unlock()
+	for number, shard := range s.Shards {
+		c := shard.Config
+		c.Members = nil
+		for _, member := range shard.Config.Members {
+			if err := m.host(member); err != nil {
+				return err
+			}
+			c.Members = append(c.Members, m.outside(member))
+		}
+		if err := m.plane.node.Configure(number, c); err != nil {
+			return err
+		}
+		if err := m.plane.node.Grant(number, leaseUntil(shard.Lease)); err != nil {
+			return err
+		}
+	}
+	for k, o := range s.Objects {
+		m.plane.node.PutObject(k, o)
+	}
+	for k, session := range s.Sessions {
+		m.plane.node.PutSession(k, session)
+	}
+	return nil
+}
+
+func leaseUntil(d time.Duration) uint64 {
+	switch d {
+	case dataplane.Forever:
+		return chain.Forever
+	case 0:
+		return 0
+	}
+	return uint64(int64(dataplane.BootTime()) + int64(d))
+}
+
+// host makes sure that somebody listens at an address of the test.
+func (m *Machine) host(a netip.AddrPort) error {
+	if m.hosts[a] != nil || a == conformance.Me || !conformance.Net.Contains(a.Addr()) || a.Port() == 0 {
+		return nil
+	}
+	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(m.outside(a)))
+	if err != nil {
+		return err
+	}
+	m.hosts[a] = socket
+	return nil
+}
+
+// Step implements [conformance.Target].
+func (m *Machine) Step(b []byte) (conformance.Verdict, [][]byte, error) {
+	var p frame.Packet
+	outcome, ours := frame.Judge(b, conformance.Me, &p)
+	if !ours || outcome != wire.Accepted || !bytes.Equal(frame.Append(nil, &p), b) {
+		return 0, nil, fmt.Errorf("%w: a socket has no say in what is below a message", conformance.ErrUnsupported)
+	}
+	parties := []netip.AddrPort{p.From}
+	for _, message := range conformance.MessagesOf(p.Message) {
+		parties = append(parties, message.Client)
+	}
+	for _, a := range parties {
+		if a.IsValid() && a.Addr().Is4() {
+			if err := m.host(a); err != nil {
+				return 0, nil, err
+			}
+		}
+	}
+	to := net.UDPAddrFromAddrPort(m.outside(conformance.Me))
+	datagram := translateAll(p.Message, m.outside)
+	if _, err := m.hosts[p.From].WriteToUDP(datagram, to); err != nil {
+		return 0, nil, err
+	}
+	if err := m.await(to); err != nil {
+		return 0, nil, err
+	}
+	sent, err := m.collect(&p, datagram)
+	if len(sent) == 0 {
+		return conformance.Drop, nil, err
+	}
+	return conformance.Sent, sent, err
+}
+
+// await returns when the plane has handled what it got before: it answers a read of a shard that does not exist.
+func (m *Machine) await(plane *net.UDPAddr) error {
+	read := wire.Message{Op: wire.OpRead, Shard: wire.MaxShards - 1}
+	m.barriers++
+	if _, err := m.barrier.WriteToUDP(read.Append(nil), plane); err != nil {
+		return err
+	}
+	if err := m.barrier.SetReadDeadline(time.Now().Add(answerWait)); err != nil {
+		return err
+	}
+	var answer [wire.VersionBytes]byte
+	_, _, err := m.barrier.ReadFromUDP(answer[:])
+	return err
+}
+
+// collect returns, as frames, what the hosts have got because of a packet, which the plane received as datagram.
+func (m *Machine) collect(received *frame.Packet, datagram []byte) ([][]byte, error) {
+	var frames [][]byte
+	for a, socket := range m.hosts {
+		messages, err := receiveAll(socket)
+		if err != nil {
+			return nil, err
+		}
+		for _, message := range messages {
+			p := frame.Packet{
+				SourceMAC: conformance.MACOf(conformance.Me.Addr()), DestMAC: conformance.MACOf(a.Addr()),
+				From: conformance.Me, To: a, Message: translateAll(message, m.inside),
+			}
+			restoreSlots(p.Message, received.Message, datagram)
+			if a == received.From {
+				p.SourceMAC, p.DestMAC = received.DestMAC, received.SourceMAC
+			}
+			frames = append(frames, frame.Append(nil, &p))
+		}
+	}
+	return frames, nil
+}
+
+// receiveAll reads what waits in a socket.
+func receiveAll(socket *net.UDPConn) (messages [][]byte, err error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var buffer [wire.MaxMessageBytes + 1]byte
+	controlErr := raw.Control(func(fd uintptr) {
+		for {
+			var n int
+			if n, _, err = unix.Recvfrom(int(fd), buffer[:], unix.MSG_DONTWAIT); err != nil {
+				return
+			}
+			messages = append(messages, bytes.Clone(buffer[:n]))
+		}
+	})
+	if errors.Is(err, unix.EAGAIN) {
+		err = nil
+	}
+	return messages, errors.Join(err, controlErr)
+}
+
+// State implements [conformance.Target].
+func (m *Machine) State() (conformance.State, error) {
+	s := conformance.State{
+		Objects: make(map[wire.Key]chain.Object), Sessions: make(map[chain.SessionKey]chain.Session),
+	}
+	var err error
+	if s.Counters, err = m.plane.Counters(); err != nil {
+		return s, err
+	}
+	own := chain.Counter{Op: wire.OpRead, Outcome: wire.OutcomeNotMine}
+	if s.Counters[own] -= m.barriers; s.Counters[own] == 0 {
+		delete(s.Counters, own)
+	}
+	m.plane.mu.Lock()
+	defer m.plane.mu.Unlock()
+	for k, o := range m.plane.node.Objects() {
+		s.Objects[k] = copyOf(o)
+	}
+	for k, session := range m.plane.node.Sessions() {
+		s.Sessions[k] = session
+	}
+	return s, nil
+}
+
+// Close implements [conformance.Target].
+func (m *Machine) Close() error {
+	err := errors.Join(m.drop(), m.barrier.Close())
+	for _, socket := range m.hosts {
+		err = errors.Join(err, socket.Close())
+	}
+	return err
+}
+
+// outside is where an address of the test stands on this machine, inside the way back. Other addresses stay.
+func (m *Machine) outside(a netip.AddrPort) netip.AddrPort {
+	if !conformance.Net.Contains(a.Addr()) {
+		return a
+	}
+	b := a.Addr().As4()
+	b[0], b[1] = loopback, m.network
+	return netip.AddrPortFrom(netip.AddrFrom4(b), a.Port())
+}
+
+func (m *Machine) inside(a netip.AddrPort) netip.AddrPort {
+	b, net := a.Addr().As4(), conformance.Net.Addr().As4()
+	if b[0] != loopback || b[1] != m.network || b[2] != net[2] {
+		return a
+	}
+	b[0], b[1] = net[0], net[1]
+	return netip.AddrPortFrom(netip.AddrFrom4(b), a.Port())
+}
+
+// translateAll changes the clients' addresses that are written in a message or in those of a bundle.
+func translateAll(datagram []byte, change func(netip.AddrPort) netip.AddrPort) []byte {
+	b := wire.Bundle(bytes.Clone(datagram))
+	if !wire.IsBundle(b) || !b.Sound() {
+		return translate(b, change)
+	}
+	for i := range b.Count() {
+		if message, ok := b.Message(i); ok {
+			copy(message, translate(message, change))
+		}
+	}
+	return b
+}
+
+// restoreSlots changes the addresses back that stay behind in the slots of a bundle, where a message became shorter:
+// before is the bundle that came, in the addresses of the test, and outside the same as the plane received it.
+func restoreSlots(sent, before, outside []byte) {
+	if !wire.IsBundle(sent) || len(sent) != len(before) {
+		return
+	}
+	b := wire.Bundle(sent)
+	for i := range b.Count() {
+		message, _ := b.Message(i)
+		start := wire.BundleBytes + i*(wire.SlotBytes+b.Room()) + wire.SlotBytes
+		for at := start + len(message); at < start+b.Room(); at++ {
+			if b[at] == outside[at] {
+				b[at] = before[at]
+			}
+		}
+	}
+}
+
+// translate changes the client's address that is written in a message. A message that says something its fields do not
+// (a wrong checksum, reserved bits) stays as it is: no node reads it that far.
+func translate(b []byte, change func(netip.AddrPort) netip.AddrPort) []byte {
+	var m wire.Message
+	if len(b) > wire.MaxMessageBytes || !wire.Peek(b, &m) || !m.Client.IsValid() || !m.Client.Addr().Is4() || !bytes.Equal(m.Append(nil), b) {
+		return b
+	}
+	m.Client = change(m.Client)
+	return m.Append(nil)
+}

@@ -1,0 +1,63 @@
+package soft
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+)
+
+// TestVectors runs spec/vectors through sockets. Only the cases about what is below a message are not for sockets.
+func TestVectors(t *testing.T) {
+	cases, err := conformance.Vectors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r, err := conformance.Run(t.Context(), m, cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Failures {
+		t.Errorf("%s\n  %s\n%s", f.Case, f.Packet, f.Why)
+	}
+	const belowMessages = 12
+	if r.Skipped > belowMessages {
+		t.Errorf("%d cases skipped: %q", r.Skipped, r.SkippedWhy)
+	}
+	t.Logf("%d passed, %d skipped", r.Passed, r.Skipped)
+}
+
+// TestRandomPackets compares a node on sockets with internal/node/chain.
+func TestRandomPackets(t *testing.T) {
+	m, err := NewMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	o := conformance.RandomOptions{Packets: 10_000, Seed: 1}
+	t.Logf("seed %d", o.Seed)
+	difference, err := conformance.Compare(t.Context(), m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if difference != nil {
+		var report strings.Builder
+		if err := difference.Write(&report); err != nil {
+			t.Fatal(err)
+		}
+		t.Fatal(report.String())
+	}
+}

@@ -1,0 +1,97 @@
+package xdp
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/ringbuf"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// TestAwaited lets the clock say when the program tells of an object for which it refuses a CAS or ADD: not at the first refusal of
+// a version, not sooner than AwaitAfter after it or after the last time, and not of a version that goes its way.
+func TestAwaited(t *testing.T) {
+	needRoot(t)
+	m, ring := machineThatTells(t)
+	key := wire.Key{Hi: 1, Lo: 2}
+	now, request, seq := caseNow, uint64(0), uint64(0)
+	step := func(message wire.Message, from netip.AddrPort) {
+		t.Helper()
+		request++
+		message.Epoch, message.Key, message.Request = 1, key, request
+		if err := m.SetClock(now); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Receive(from, message.Append(nil), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func() {
+		t.Helper()
+		seq++
+		step(wire.Message{Op: wire.OpPut, Session: 1, Seq: seq}, at(9))
+	}
+	told := func(op wire.Op, after time.Duration) bool {
+		t.Helper()
+		now += uint64(after)
+		seq++
+		step(wire.Message{Op: op, Session: 2, Seq: seq, Operand: 1}, at(9))
+		if ring.AvailableBytes() == 0 {
+			return false
+		}
+		record, err := ring.Read()
+		if err != nil || keyOf(record.RawSample[:keyBytesInTables]) != key {
+			t.Fatalf("told of %x, %v", record.RawSample, err)
+		}
+		return true
+	}
+	write()
+	for i, one := range []struct {
+		op    wire.Op
+		after time.Duration
+		want  bool
+	}{
+		{wire.OpCAS, 0, false}, {wire.OpCAS, dataplane.AwaitAfter / 2, false}, {wire.OpAdd, dataplane.AwaitAfter, true},
+		{wire.OpCAS, dataplane.AwaitAfter / 2, false}, {wire.OpCAS, dataplane.AwaitAfter, true}, {wire.OpCAS, time.Hour, true},
+	} {
+		if got := told(one.op, one.after); got != one.want {
+			t.Errorf("refusal %d, after %v more: told is %v", i, one.after, got)
+		}
+	}
+	write()
+	if told(wire.OpCAS, time.Hour) {
+		t.Error("told at the first refusal of a newer version")
+	}
+	if !told(wire.OpCAS, 2*dataplane.AwaitAfter) {
+		t.Error("not told of the newer version")
+	}
+}
+
+// machineThatTells is a head of two, and the ring in which it tells of what is awaited.
+func machineThatTells(t *testing.T) (*Machine, *ringbuf.Reader) {
+	t.Helper()
+	m, err := NewMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	if err := m.Reset(chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 4, MaxSessions: 4}); err != nil {
+		t.Fatal(err)
+	}
+	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me, at(3)}}
+	state := conformance.State{Shards: map[uint16]conformance.Shard{0: {Config: config, Lease: dataplane.Forever}}}
+	if err := m.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := ringbuf.NewReader(m.objects.Awaited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ring.Close() })
+	return m, ring
+}

@@ -1,0 +1,109 @@
+package xdp
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+	"testing"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// TestLayout compares every struct that Go and the XDP program share: names are for readers, sizes and offsets count.
+func TestLayout(t *testing.T) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, sizes := range map[string][2]uintptr{
+		"objectBytes":       {objectBytes, unsafe.Sizeof(nqObject{})},
+		"batchHeader":       {batchHeader, unsafe.Sizeof(nqBatch{})},
+		"objectRecordBytes": {objectRecordBytes, unsafe.Sizeof(nqRecord{})},
+		"laneRecordBytes":   {laneRecordBytes, unsafe.Sizeof(nqLaneRecord{})},
+	} {
+		if sizes[0] != sizes[1] {
+			t.Errorf("%s is %d, the struct has %d", name, sizes[0], sizes[1])
+		}
+	}
+	for name, mirror := range map[string]any{
+		"nq_live": nqLive{}, "nq_member": nqMember{}, "nq_chain_config": nqChainConfig{}, "nq_object": nqObject{},
+		"nq_lane_key": nqLaneKey{}, "nq_lane": nqLane{}, "nq_port": nqPort{}, "nq_port_cell": nqPortCell{}, "nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
+		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_lane_record": nqLaneRecord{}, "nq_load": nqLoad{}, "nq_key_set": nqKeySet{}, "nq_keyring": nqKeyring{},
+	} {
+		var s *btf.Struct
+		if err := spec.Types.TypeByName(name, &s); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		compareStruct(t, name, s, reflect.TypeOf(mirror))
+	}
+}
+
+// TestNumbers compares the numbers that Go and the XDP program share.
+func TestNumbers(t *testing.T) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := map[string]map[string]uint64{
+		"nq_fan": {
+			"NQ_FAN_ALL": fanRowAll, "NQ_FAN_PORTS": maxPorts, "NQ_FAN_COLUMNS": fanColumns, "NQ_PLAN_MAGIC": planMagic,
+		},
+		"nq_rule": {
+			"NQ_RULE_W2": uint64(chain.W2), "NQ_RULE_W5": uint64(chain.W5), "NQ_RULE_W8": uint64(chain.W8),
+			"NQ_RULE_R4": uint64(chain.R4),
+		},
+		"nq_state": {
+			"NQ_STATE_NONE": uint64(chain.None), "NQ_STATE_ACTIVE": uint64(chain.Active), "NQ_STATE_FROZEN": uint64(chain.Frozen),
+		},
+		"nq_record_state": {
+			"NQ_RECORD_ABSENT": recordAbsent, "NQ_RECORD_WHOLE": recordWhole, "NQ_RECORD_CONTENDED": recordContended,
+			"NQ_RECORD_FULL": recordFull, "NQ_RECORD_STATE_BITS": recordStateBits,
+		},
+		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_LANES": tableLanes, "NQ_TABLES": countedTables},
+		"nq_program":       {"NQ_PROGRAM_BUNDLE": uint64(programBundle), "NQ_PROGRAMS": 1},
+		"nq_key_sets":      {"NQ_KEY_SETS": wire.KeyGenerations},
+		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": counterRow, "NQ_LOAD_STEP": loadStep},
+	}
+	for name, want := range shared {
+		var e *btf.Enum
+		if err := spec.Types.TypeByName(name, &e); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got := map[string]uint64{}
+		for _, v := range e.Values {
+			got[v.Name] = v.Value
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: C has %v, Go %v", name, got, want)
+		}
+	}
+}
+
+// compareStruct checks the members of s against the fields of a Go struct; a last member of open length has no field.
+func compareStruct(t *testing.T, name string, s *btf.Struct, mirror reflect.Type) {
+	t.Helper()
+	for i, member := range s.Members {
+		if i == mirror.NumField() {
+			if _, array := member.Type.(*btf.Array); !array || i != len(s.Members)-1 {
+				t.Errorf("%s.%s is not in the Go struct", name, member.Name)
+			}
+			return
+		}
+		f := mirror.Field(i)
+		size, err := btf.Sizeof(member.Type)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uintptr(member.Offset.Bytes()) != f.Offset || uintptr(size) != f.Type.Size() {
+			t.Errorf("%s.%s: C has %d bytes at %d, Go %d at %d", name, member.Name, size, member.Offset.Bytes(), f.Type.Size(), f.Offset)
+		}
+	}
+	if int(mirror.Size()) != int(s.Size) {
+		t.Errorf("%s: C has %d bytes, Go %d", name, s.Size, mirror.Size())
+	}
+}

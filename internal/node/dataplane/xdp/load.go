@@ -1,0 +1,208 @@
+package xdp
+
+import (
+	"bytes"
+	_ "embed" // the compiled programs
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+)
+
+//go:embed netcraq.o
+var netcraqObject []byte
+
+//go:embed scan.o
+var scanObject []byte
+
+// pinned are the maps that outlive the process. The others hold nothing between two packets.
+var pinned = []string{
+	"nq_live", "nq_chains", "nq_objects", "nq_lanes", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
+	"nq_fans", "nq_plans", "nq_next_plan", "nq_keys", "nq_programs",
+}
+
+// programBundle is the entry of nq_programs that nq_ingress goes on with for bundles.
+const programBundle = uint32(0)
+
+// objects is what netcraq.o holds once it is in the kernel.
+type objects struct {
+	Ingress    *ebpf.Program `ebpf:"nq_ingress"`
+	Bundle     *ebpf.Program `ebpf:"nq_bundle"`
+	Egress     *ebpf.Program `ebpf:"nq_egress"`
+	Grow       *ebpf.Program `ebpf:"nq_grow"`
+	EgressTest *ebpf.Program `ebpf:"nq_egress_test"`
+	DropLane   *ebpf.Program `ebpf:"nq_drop_lane"`
+
+	Export      *ebpf.Program `ebpf:"nq_export"`
+	Import      *ebpf.Program `ebpf:"nq_import"`
+	ImportLanes *ebpf.Program `ebpf:"nq_import_lanes"`
+
+	TestNow *ebpf.Variable `ebpf:"nq_test_now_ns"`
+
+	Live     *ebpf.Map `ebpf:"nq_live"`
+	Chains   *ebpf.Map `ebpf:"nq_chains"`
+	Objects  *ebpf.Map `ebpf:"nq_objects"`
+	Lanes    *ebpf.Map `ebpf:"nq_lanes"`
+	Counters *ebpf.Map `ebpf:"nq_counters"`
+	Loads    *ebpf.Map `ebpf:"nq_loads"`
+	Usage    *ebpf.Map `ebpf:"nq_usage"`
+	Punts    *ebpf.Map `ebpf:"nq_punts"`
+	Awaited  *ebpf.Map `ebpf:"nq_awaited"`
+	Ports    *ebpf.Map `ebpf:"nq_ports"`
+	Cells    *ebpf.Map `ebpf:"nq_port_cells"`
+	Fans     *ebpf.Map `ebpf:"nq_fans"`
+	Keys     *ebpf.Map `ebpf:"nq_keys"`
+	Programs *ebpf.Map `ebpf:"nq_programs"`
+}
+
+func (o *objects) close() {
+	for _, p := range []*ebpf.Program{
+		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropLane, o.Export, o.Import, o.ImportLanes,
+	} {
+		p.Close()
+	}
+	for _, m := range []*ebpf.Map{
+		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Awaited, o.Ports, o.Cells, o.Fans, o.Keys,
+		o.Programs,
+	} {
+		m.Close()
+	}
+}
+
+// constants are the load-time constants of the program, by name.
+type constants map[string]any
+
+func constantsOf(node netip.AddrPort, o chain.Options) constants {
+	return constants{
+		"nq_self_addr":   node.Addr().As4(),
+		"nq_self_port":   be16(node.Port()),
+		"nq_shard_mask":  uint32(o.Shards - 1),
+		"nq_cell_bytes":  uint32(o.CellBytes),
+		"nq_without":     uint8(o.Without),
+		"nq_relay":       flag(o.Relay),
+		"nq_tags":        flag(o.Tags),
+		"nq_client_rate": uint32(o.ClientRate),
+		"nq_await_ns":    uint32(dataplane.AwaitAfter),
+		"nq_weak_memory": flag(runtime.GOARCH != "amd64"),
+	}
+}
+
+func flag(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// prepare reads the compiled program and sizes its tables.
+func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	if err != nil {
+		return nil, fmt.Errorf("the XDP program in this binary: %w", err)
+	}
+	for name, value := range c {
+		v, ok := spec.Variables[name]
+		if !ok {
+			return nil, fmt.Errorf("the XDP program in this binary has no constant %s", name)
+		}
+		if err := v.Set(value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, err
+	}
+	entry := uint32(objectBytes + cellBytes(o))
+	spec.Maps["nq_live"].MaxEntries = uint32(o.Shards)
+	spec.Maps["nq_chains"].MaxEntries = uint32(2 * o.Shards)
+	spec.Maps["nq_objects"].MaxEntries = uint32(o.MaxObjects)
+	spec.Maps["nq_objects"].ValueSize = entry
+	spec.Maps["nq_blank"].ValueSize = entry
+	spec.Maps["nq_lanes"].MaxEntries = uint32(o.MaxSessions)
+	spec.Maps["nq_loads"].MaxEntries = uint32(cpus * loadRow(o.Shards))
+	spec.Maps["nq_counters"].MaxEntries = uint32(cpus * counterRow)
+	return spec, nil
+}
+
+// ErrStalePins says that the pins found belong to a data plane of another shape.
+var ErrStalePins = errors.New("a data plane with other options, or of another version, is pinned there")
+
+// load puts the program into the kernel; with a pin directory, on top of the tables that are pinned there. hashFlags are of
+// the tables of objects and lanes.
+func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects, error) {
+	spec, err := prepare(o, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"nq_objects", "nq_lanes"} {
+		spec.Maps[name].Flags |= hashFlags
+	}
+	var options ebpf.CollectionOptions
+	if pin != "" {
+		for _, name := range pinned {
+			spec.Maps[name].Pinning = ebpf.PinByName
+		}
+		options.Maps.PinPath = pin
+	}
+	out := new(objects)
+	if err := spec.LoadAndAssign(out, &options); err != nil {
+		return nil, explainLoad(err, pin)
+	}
+	if err := out.Programs.Put(programBundle, out.Bundle); err != nil {
+		out.close()
+		return nil, fmt.Errorf("the program for bundles: %w", err)
+	}
+	return out, nil
+}
+
+func staleError(pin string) error {
+	return fmt.Errorf("%s: %w: remove it with `netcraq node --remove --pin %s` (its objects are lost), or start with the options it was made with",
+		pin, ErrStalePins, pin)
+}
+
+// explainLoad says what to do about the usual reasons for which the kernel refuses.
+func explainLoad(err error, pin string) error {
+	var verifier *ebpf.VerifierError
+	switch {
+	case errors.Is(err, ebpf.ErrMapIncompatible):
+		return staleError(pin)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("the kernel refuses BPF programs: run as root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), or use --plane soft: %w", err)
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return fmt.Errorf("this kernel lacks a feature that the XDP plane needs (Linux 6.1 or newer is wanted); use --plane soft: %w", err)
+	case errors.As(err, &verifier):
+		return fmt.Errorf("the kernel's verifier refuses the XDP program; use --plane soft and report this: %w", err)
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.E2BIG):
+		return fmt.Errorf("the tables are larger than the kernel or its memory allows: lower --objects, --sessions or --cell-bytes: %w", err)
+	}
+	return err
+}
+
+// scanner loads the programs that walk over tables.
+func scanner(shards int) (*ebpf.Collection, error) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(scanObject))
+	if err != nil {
+		return nil, fmt.Errorf("the scan program in this binary: %w", err)
+	}
+	if err := spec.Variables["nq_shard_mask"].Set(uint32(shards - 1)); err != nil {
+		return nil, fmt.Errorf("nq_shard_mask: %w", err)
+	}
+	c, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, explainLoad(err, "")
+	}
+	return c, nil
+}
+
+var native = binary.NativeEndian
+
+func appendNative(b []byte, v any) ([]byte, error) { return binary.Append(b, native, v) }

@@ -1,0 +1,184 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Options say which node to be and where to attach.
+type Options struct {
+	Node  netip.AddrPort // address and port of the node; the address must be one of the machine's
+	Ports []string       // interfaces; none: all Ethernet interfaces that are up
+	Chain chain.Options
+	Pin   string // directory below the BPF file system; empty: the data plane ends with the process
+	Mode  Mode   // empty: Auto
+}
+
+// Plane is the data plane in the kernel. It implements [dataplane.Plane].
+type Plane struct {
+	info dataplane.Info
+	tables
+	ports   []port
+	local   *localServer
+	running sync.RWMutex // read-held while local runs the program
+	pin     string
+	socket  *net.UDPConn
+	outlet  *outlet
+	punts   *puntReader
+	awaited *awaitedReader
+}
+
+var _ dataplane.Plane = (*Plane)(nil)
+
+// Open starts the node's data plane, or takes over the one pinned by a predecessor, which never stops answering
+// meanwhile. On error nothing is left behind that was not there before.
+func Open(o Options) (*Plane, error) {
+	if err := o.Chain.Validate(); err != nil {
+		return nil, err
+	}
+	if !o.Node.Addr().Is4() {
+		return nil, fmt.Errorf("%v: the XDP plane speaks IPv4 only", o.Node)
+	}
+	switch o.Mode {
+	case "":
+		o.Mode = Auto
+	case Auto, Native, Generic:
+	default:
+		return nil, fmt.Errorf("mode %q: want %s, %s or %s", o.Mode, Auto, Native, Generic)
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("BPF needs privileges: run as root, or use --plane soft: %w", err)
+	}
+	ports, err := findPorts(o.Ports, o.Chain)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plane{ports: ports, pin: o.Pin}
+	p.unquiet = true // who knows what a predecessor did last
+	fresh := o.Pin != "" && !Pinned(o.Pin)
+	if fresh { // what a start that was killed left, before it answered anything
+		if err := Remove(o.Pin); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.start(o); err != nil {
+		p.Close()
+		if fresh {
+			err = errors.Join(err, Remove(o.Pin))
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Plane) start(o Options) error {
+	var err error
+	p.socket, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(o.Node))
+	if err != nil {
+		return fmt.Errorf("%v is taken or not an address of this machine: stop the other node, or choose another --addr: %w", o.Node, err)
+	}
+	if o.Pin != "" {
+		if err := makePinDirectory(o.Pin); err != nil {
+			return err
+		}
+		if err := identityOf(o.Node, o.Chain).compare(o.Pin); err != nil {
+			return err
+		}
+	}
+	if p.objects, err = load(o.Chain, constantsOf(o.Node, o.Chain), o.Pin, 0); err != nil {
+		return err
+	}
+	if o.Pin != "" {
+		if err := identityOf(o.Node, o.Chain).pin(o.Pin); err != nil {
+			return err
+		}
+	}
+	if err := p.open(o.Chain, p.waitForPackets); err != nil {
+		return err
+	}
+	if err := fillFans(p.objects, p.ports); err != nil {
+		return fmt.Errorf("preparing ACK multicast: %w", err)
+	}
+	if err := p.openOutlet(o.Chain.Tags); err != nil {
+		return err
+	}
+	if p.punts, err = readPunts(p.objects.Punts, p.outlet); err != nil {
+		return err
+	}
+	if p.awaited, err = readAwaited(p.objects.Awaited); err != nil {
+		return err
+	}
+	if err := enableForwarding(loopback); err != nil {
+		return err
+	}
+	mode, why, err := attachAll(p.ports, p.objects, o.Mode, o.Pin)
+	if err != nil {
+		return err
+	}
+	if o.Pin != "" {
+		if err := detachDropped(p.ports, o.Pin); err != nil {
+			return err
+		}
+	}
+	p.info = dataplane.Info{
+		Plane: "xdp", Mode: string(mode), Why: why, Addr: o.Node, Options: o.Chain, Clones: !o.Chain.Relay,
+	}
+	p.local = serveLocal(p)
+	return nil
+}
+
+// Close ends this process's part. With pins the data plane goes on answering; without, it ends.
+func (p *Plane) Close() error {
+	var errs []error
+	if p.punts != nil {
+		errs = append(errs, p.punts.close())
+	}
+	if p.awaited != nil {
+		errs = append(errs, p.awaited.close())
+	}
+	if p.socket != nil {
+		errs = append(errs, p.socket.Close())
+	}
+	if p.local != nil {
+		p.local.wait()
+	}
+	for _, port := range p.ports {
+		for _, a := range []attachment{port.xdp, port.grow} {
+			if a.link != nil {
+				errs = append(errs, a.link.Close())
+			}
+		}
+	}
+	errs = append(errs, p.tables.close())
+	return errors.Join(errs...)
+}
+
+// Info implements [dataplane.Plane].
+func (p *Plane) Info() dataplane.Info { return p.info }
+
+// Grant implements [dataplane.Plane].
+func (p *Plane) Grant(shard uint16, d time.Duration) error {
+	if err := p.shards.check(shard); err != nil {
+		return err
+	}
+	p.shards.grant(shard, leaseFrom(p.Clock(), d))
+	return nil
+}
+
+// Clock implements [dataplane.Plane].
+func (p *Plane) Clock() uint64 { return dataplane.BootTime() }
+
+// Send implements [dataplane.Plane].
+func (p *Plane) Send(s chain.Send) error {
+	return p.outlet.send(s.Message.Append(make([]byte, 0, wire.MaxDatagramBytes)), s.To)
+}

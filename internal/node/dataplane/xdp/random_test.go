@@ -1,0 +1,49 @@
+package xdp
+
+import (
+	flags "flag"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+)
+
+var (
+	randomPackets = flags.Int("packets", 50_000, "random packets that TestRandomPackets compares")
+	randomSeed    = flags.Uint64("seed", 1, "seed of TestRandomPackets")
+)
+
+// TestRandomPackets compares the bytecode with internal/node/chain on random packets.
+func TestRandomPackets(t *testing.T) {
+	runRandom(t, func(m *Machine) conformance.Target { return m })
+}
+
+// TestTaggedRandomPackets does so with tags.
+func TestTaggedRandomPackets(t *testing.T) {
+	runRandom(t, func(m *Machine) conformance.Target { return conformance.Tagged{Keyed: m} })
+}
+
+func runRandom(t *testing.T, target func(*Machine) conformance.Target) {
+	needRoot(t)
+	m, err := NewMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Logf("seed %d", *randomSeed)
+	difference, err := conformance.Compare(t.Context(), target(m), conformance.RandomOptions{Packets: *randomPackets, Seed: *randomSeed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if difference != nil {
+		var report strings.Builder
+		if err := difference.Write(&report); err != nil {
+			t.Fatal(err)
+		}
+		t.Fatal(report.String())
+	}
+}

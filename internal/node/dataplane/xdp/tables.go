@@ -1,0 +1,169 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// tables are what a node remembers, with all that needs no network. [Plane] and [Machine] have them.
+type tables struct {
+	objects *objects
+	shards  *shardTable
+	counts  *countTable
+	usage   []uint64 // memory of nq_usage
+	scanner *ebpf.Collection
+	options chain.Options
+	quiesce func() error // waits until all programs that run have ended
+
+	configuring sync.Mutex // held while configurations change
+	unquiet     bool       // packets may be under way that began before the last change; guarded by configuring
+	walking     sync.Mutex // held by a walk over a table, and by whoever deletes entries; before configuring
+}
+
+// open maps the memory of tables that have been loaded.
+func (t *tables) open(o chain.Options, quiesce func() error) error {
+	t.options, t.quiesce = o, quiesce
+	var err error
+	if t.shards, err = mapShards(t.objects, o.Shards); err != nil {
+		return err
+	}
+	if t.counts, err = mapCounts(t.objects, o.Shards); err != nil {
+		return err
+	}
+	if t.usage, err = mapArray[uint64](t.objects.Usage, countedTables); err != nil {
+		return fmt.Errorf("mapping the table of usage: %w", err)
+	}
+	t.scanner, err = scanner(o.Shards)
+	return err
+}
+
+func (t *tables) close() error {
+	var errs []error
+	if t.shards != nil {
+		errs = append(errs, t.shards.close())
+	}
+	if t.counts != nil {
+		errs = append(errs, t.counts.close())
+	}
+	if t.usage != nil {
+		errs = append(errs, unmapArray(t.usage))
+	}
+	if t.scanner != nil {
+		t.scanner.Close()
+	}
+	if t.objects != nil {
+		t.objects.close()
+	}
+	return errors.Join(errs...)
+}
+
+// Object implements [dataplane.Plane].
+func (t *tables) Object(key wire.Key) (chain.Object, bool, error) {
+	return t.objects.object(key, recordBytes(t.options))
+}
+
+// Dirty implements [dataplane.Plane].
+func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
+	found, err := t.walk("nq_walk_dirty", t.objects.Objects, new(shardSet))
+	if err != nil {
+		return nil, err
+	}
+	var out []dataplane.KeyedObject
+	for _, b := range found {
+		k := keyOf(b[:])
+		if len(out) == limit || t.shards.commits(k.Shard(t.options.Shards)) {
+			continue
+		}
+		o, found, err := t.Object(k)
+		if err != nil {
+			return nil, err
+		}
+		if found && !o.Clean() {
+			out = append(out, dataplane.KeyedObject{Key: k, Object: o})
+		}
+	}
+	return out, nil
+}
+
+// Sessions implements [dataplane.Plane].
+func (t *tables) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
+	keys, err := t.laneKeys(allShards())
+	if err != nil {
+		return err
+	}
+	errEnough := errors.New("enough")
+	err = t.objects.eachLane(keys, func(k chain.SessionKey, s chain.Session) error {
+		if !visit(k, s) {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// eachLane visits copies of the lanes that are there of those named.
+func (o *objects) eachLane(keys []nqLaneKey, visit func(chain.SessionKey, chain.Session) error) error {
+	for _, k := range keys {
+		lane, found, err := o.lane(k)
+		if err == nil && found {
+			err = visit(k.sessionKey(), lane.session())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wholeCopies is how many copies in a row with the same even lock word prove that the one in the middle is whole: no
+// packet wrote between the first copy and the last. Two prove nothing, for the kernel may copy the end of an entry
+// before its lock word.
+const wholeCopies = 3
+
+// lane copies a lane.
+func (o *objects) lane(k nqLaneKey) (nqLane, bool, error) {
+	same := 0
+	previous := nqLane{Lock: 1}
+	for range copyTries {
+		var next nqLane
+		err := o.Lanes.Lookup(k, &next)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return next, false, nil
+		}
+		if err != nil {
+			return next, false, fmt.Errorf("reading sessions: %w", err)
+		}
+		if next.Lock&1 == 1 || next.Lock != previous.Lock {
+			same = 0
+		}
+		if same++; same == wholeCopies {
+			return previous, true, nil
+		}
+		previous = next
+	}
+	return previous, false, fmt.Errorf("session %x is written faster than it can be read", k.Session)
+}
+
+// DropSession implements [dataplane.Plane].
+func (t *tables) DropSession(k chain.SessionKey, seq uint64) error {
+	data, err := appendNative(nil, nqDropRequest{Key: laneKeyOf(k), Seq: seq})
+	if err != nil {
+		return err
+	}
+	t.walking.Lock()
+	defer t.walking.Unlock()
+	if _, err := t.objects.DropLane.Run(&ebpf.RunOptions{Data: data}); err != nil {
+		return fmt.Errorf("dropping a session: %w", err)
+	}
+	return nil
+}

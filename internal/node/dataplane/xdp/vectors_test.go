@@ -1,0 +1,42 @@
+package xdp
+
+import (
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+)
+
+// TestVectors runs spec/vectors on the bytecode.
+func TestVectors(t *testing.T) {
+	runVectors(t, func(m *Machine) conformance.Target { return m })
+}
+
+// TestTaggedVectors runs them on a node with tags: all holds as it stands behind a tag that is right.
+func TestTaggedVectors(t *testing.T) {
+	runVectors(t, func(m *Machine) conformance.Target { return conformance.Tagged{Keyed: m} })
+}
+
+func runVectors(t *testing.T, target func(*Machine) conformance.Target) {
+	needRoot(t)
+	cases, err := conformance.Vectors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r, err := conformance.Run(t.Context(), target(m), cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Failures {
+		t.Errorf("%s\n  %s\n%s", f.Case, f.Packet, f.Why)
+	}
+	t.Logf("%d cases passed, %d skipped: %v", r.Passed, r.Skipped, r.SkippedWhy)
+}

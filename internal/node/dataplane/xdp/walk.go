@@ -1,0 +1,107 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// shardSet is some of a cluster's shards: a bit each.
+type shardSet [wire.MaxShards / 64]uint64
+
+func (s *shardSet) add(shard uint16)      { s[shard/64] |= 1 << (shard % 64) }
+func (s *shardSet) has(shard uint16) bool { return s[shard/64]>>(shard%64)&1 == 1 }
+
+// allShards is the set of all.
+func allShards() *shardSet {
+	s := new(shardSet)
+	for i := range s {
+		s[i] = ^uint64(0)
+	}
+	return s
+}
+
+// keyBytesInTables is the length of the keys of objects and of lanes.
+const keyBytesInTables = 16
+
+const (
+	// walkBytes is how much of a walk's output is read at a time: it bounds the time for which the kernel keeps the CPU.
+	walkBytes = 4096
+	// walkStretch is how long a walk goes on before it rests.
+	walkStretch = 500 * time.Microsecond
+)
+
+// walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table, and some more. An entry that is there during all
+// of the walk is met at least once: nothing is deleted meanwhile.
+func (t *tables) walk(program string, table *ebpf.Map, set *shardSet) (keys [][keyBytesInTables]byte, err error) {
+	t.walking.Lock()
+	defer t.walking.Unlock()
+	if err := t.scanner.Variables["nq_wanted"].Set(set); err != nil {
+		return nil, err
+	}
+	iter, err := link.AttachIter(link.IterOptions{Program: t.scanner.Programs[program], Map: table})
+	if err != nil {
+		return nil, fmt.Errorf("walking over a table: %w", err)
+	}
+	defer iter.Close()
+	reader, err := iter.Open()
+	if err != nil {
+		return nil, fmt.Errorf("walking over a table: %w", err)
+	}
+	defer reader.Close()
+	var piece [walkBytes]byte
+	for began := time.Now(); ; {
+		if worked := time.Since(began); worked > walkStretch {
+			time.Sleep(scheduling.Rest(worked))
+			began = time.Now()
+		}
+		n, err := reader.Read(piece[:])
+		if errors.Is(err, io.EOF) {
+			return keys, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("walking over a table: %w", err)
+		}
+		for at := 0; at+keyBytesInTables <= n; at += keyBytesInTables {
+			keys = append(keys, [keyBytesInTables]byte(piece[at:]))
+		}
+	}
+}
+
+// objectKeys lists the keys of all objects of some shards.
+func (t *tables) objectKeys(set *shardSet) ([]wire.Key, error) {
+	found, err := t.walk("nq_walk_objects", t.objects.Objects, set)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]wire.Key, 0, len(found))
+	for _, b := range found {
+		if k := keyOf(b[:]); set.has(k.Shard(t.options.Shards)) {
+			keys = append(keys, k)
+		}
+	}
+	return keys, nil
+}
+
+// laneKeys lists the keys of all lanes of some shards.
+func (t *tables) laneKeys(set *shardSet) ([]nqLaneKey, error) {
+	found, err := t.walk("nq_walk_lanes", t.objects.Lanes, set)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]nqLaneKey, 0, len(found))
+	for _, b := range found {
+		k := nqLaneKey{Session: [8]byte(b[:]), Shard: native.Uint32(b[8:])}
+		if set.has(uint16(k.Shard)) {
+			keys = append(keys, k)
+		}
+	}
+	return keys, nil
+}

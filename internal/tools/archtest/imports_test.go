@@ -1,0 +1,161 @@
+package archtest
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The product's packages, and the wings beside it.
+const (
+	node     = "internal/node"
+	cluster  = "internal/cluster"
+	platform = "internal/platform"
+	verify   = "internal/verify"
+	eval     = "internal/eval"
+)
+
+var product = []string{"wire", "api", "client", node, cluster, platform}
+
+// wing is a folder and the other folders that its packages may import. Packages in one folder may import each other.
+// The rule of the longest folder that holds a package applies.
+type wing struct {
+	dir string
+	may []string
+}
+
+var wings = []wing{
+	{"wire", nil},
+	{"spec", nil},
+	{"api", nil},
+	{platform, nil},
+	{"internal/tools", nil},
+	{node + "/chain", []string{"wire"}},
+	{node + "/dataplane", []string{"wire", node + "/chain", platform}},
+	{cluster + "/topology", []string{"wire", node + "/chain"}},
+	{cluster + "/reconfig", []string{"wire", "api", node + "/chain", node + "/dataplane", cluster + "/topology"}},
+	{"client", []string{"wire", "api", cluster + "/topology", cluster + "/keyring", cluster + "/security"}},
+	{node, product},
+	{cluster, product},
+	{verify, append(slices.Clone(product), "spec")},
+	{eval, append(slices.Clone(product), "spec", verify)},
+	{"cmd", []string{""}},
+}
+
+// inTests are the folders that tests in any folder may import.
+var inTests = append(slices.Clone(product), "spec", verify)
+
+// reserved are packages of others that only some folders may import.
+var reserved = []struct {
+	prefix string
+	by     []string
+	why    string
+}{
+	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"}, "BPF belongs to the XDP plane, the baselines, the load generator and the fault injector"},
+	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"}, "links and network namespaces belong to the XDP plane, the benchmarks and the lab"},
+	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, "client/follow", "client/connect", "cmd"}, "the data plane's own protocol needs no RPC"},
+	{"github.com/spf13/", []string{"cmd"}, "flags belong to the commands"},
+	{"go.etcd.io/", []string{cluster + "/controller/store", eval + "/etcdstudy", eval + "/peer"}, "etcd belongs to the controller's store, and to the systems compared with it"},
+	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
+	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
+}
+
+// known are imports that break a rule and are to go. An entry without an import fails the test.
+var known = map[string]string{
+	node + "/dataplane/soft": verify + "/conformance",
+	node + "/dataplane/xdp":  verify + "/conformance",
+	verify + "/chaos":        eval + "/plot",
+}
+
+// in reports whether a package lies in a folder. Every package lies in "".
+func in(pkg, dir string) bool {
+	return dir == "" || pkg == dir || strings.HasPrefix(pkg, dir+"/")
+}
+
+func inAny(pkg string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return in(pkg, dir) })
+}
+
+// wingOf returns the longest folder of the table that holds a package.
+func wingOf(pkg string) (found wing, ok bool) {
+	for _, w := range wings {
+		if in(pkg, w.dir) && len(w.dir) > len(found.dir) {
+			found, ok = w, true
+		}
+	}
+	return found, ok
+}
+
+func TestImportsStayInTheirWings(t *testing.T) {
+	met := make(map[string]bool)
+	for _, s := range sources(t) {
+		here, ok := wingOf(s.dir())
+		if !ok {
+			t.Errorf("%s: no wing holds package %s: move it, or add its folder to this test and to ARCHITECTURE.md", s.path, s.dir())
+			continue
+		}
+		may := append([]string{here.dir}, here.may...)
+		if s.isTest() {
+			may = append(may, inTests...)
+		}
+		for _, imported := range s.imports() {
+			pkg, ours := strings.CutPrefix(imported, module)
+			switch {
+			case !ours || inAny(pkg, may):
+			case known[s.dir()] == pkg:
+				met[s.dir()] = true
+			default:
+				t.Errorf("%s imports %s: packages in %s may import %v only", s.path, pkg, here.dir, may)
+			}
+		}
+	}
+	for from, to := range known {
+		if !met[from] {
+			t.Errorf("%s does not import %s any more: take it off the list of known exceptions", from, to)
+		}
+	}
+}
+
+func TestImportsOfOthersStayWhereTheyBelong(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, imported := range s.imports() {
+			for _, rule := range reserved {
+				if strings.HasPrefix(imported, rule.prefix) && !inAny(s.dir(), rule.by) {
+					t.Errorf("%s imports %s: %s", s.path, imported, rule.why)
+				}
+			}
+		}
+	}
+}
+
+// Pure packages compute: time, sender and everything random are arguments.
+var (
+	pure       = []string{node + "/chain", cluster + "/reconfig"}
+	impure     = []string{"net", "os", "os/exec", "io", "io/fs", "sync", "sync/atomic", "syscall", "log", "log/slog", "context", "math/rand", "math/rand/v2", "crypto/rand"}
+	fromClocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
+)
+
+func TestPurePackagesArePure(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() || !inAny(s.dir(), pure) {
+			continue
+		}
+		for _, imported := range s.imports() {
+			if slices.Contains(impure, imported) {
+				t.Errorf("%s imports %s: the package is pure", s.path, imported)
+			}
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("%s:%d: starts a goroutine: the package is pure", s.path, s.line(n.Pos()))
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(fromClocks, n.Sel.Name) {
+					t.Errorf("%s:%d: reads a clock: the package is pure", s.path, s.line(n.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}

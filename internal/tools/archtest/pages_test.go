@@ -1,0 +1,79 @@
+package archtest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A fence that does not begin its line ends nothing: all that follows is shown as code.
+func TestFencesBeginTheirLines(t *testing.T) {
+	files(t, func(name string, text []byte) {
+		fences := 0
+		for i, line := range strings.Split(string(text), "\n") {
+			switch at := strings.Index(line, "```"); {
+			case at < 0:
+			case strings.TrimSpace(line[:at]) == "":
+				fences++
+			default:
+				t.Errorf("%s:%d: a fence begins its line", name, i+1)
+			}
+		}
+		if fences%2 != 0 {
+			t.Errorf("%s: a fence is never closed", name)
+		}
+	}, ".md")
+}
+
+var (
+	heading    = regexp.MustCompile("(?m)^#+ +(.+?) *$")
+	notInNames = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors lists the names by which links reach the headings of a page, as GitHub makes them.
+func anchors(page []byte) []string {
+	var names []string
+	for _, match := range heading.FindAllStringSubmatch(string(page), -1) {
+		name := notInNames.ReplaceAllString(strings.ToLower(match[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
+}
+
+func TestLinksLeadToHeadings(t *testing.T) {
+	named := make(map[string][]string)
+	files(t, func(name string, text []byte) { named[name] = anchors(text) }, ".md")
+	files(t, func(name string, text []byte) {
+		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
+			target, anchor, _ := strings.Cut(match[1]+match[2], "#")
+			page := name
+			if target != "" {
+				page = path.Join(path.Dir(name), target)
+			}
+			known, isPage := named[page]
+			if anchor != "" && isPage && !slices.Contains(known, anchor) {
+				t.Errorf("%s: no heading %s in %s", name, anchor, page)
+			}
+		}
+	}, ".md")
+}
+
+// What is compiled is made where it is needed: in the history it would stay for ever.
+func TestNothingCompiledIsCommitted(t *testing.T) {
+	listed, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
+	if err != nil {
+		t.Skipf("this is no clone, so nothing is committed: %v", err)
+	}
+	for _, name := range strings.Split(strings.Trim(string(listed), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err == nil && bytes.HasPrefix(text, []byte("\x7fELF")) {
+			t.Errorf("%s is a compiled file: git rm --cached it", name)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/verify/history"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// BusyOptions describe a trial on a machine that gives its processes too little time, and without any other fault.
+type BusyOptions struct {
+	Setup
+	For              time.Duration
+	Seed             uint64   // of the pauses and of what clients do
+	Stopped          float64  // share of the time that every agent and controller is stopped
+	Burners          int      // processes that take all the CPU time they get
+	Burner           []string // their command
+	Writers, Readers int
+	Objects          int // stored beforehand: clients write and read these
+	// Progress, if set, is told a few times a second how it stands.
+	Progress func(BusyProgress)
+}
+
+// BusyResult is what a trial on a busy machine found.
+type BusyResult struct {
+	Suspected         int     `json:"suspected"`            // nodes taken out of their chains
+	LeastCopies       int     `json:"least_copies"`         // complete copies of any shard, in any durable state
+	FailedWrites      int     `json:"failed_writes"`        // without a known outcome in the time that a client has
+	LongestWriteGapMs float64 `json:"longest_write_gap_ms"` // that any one writer went without a success
+	WholeAgainS       float64 `json:"whole_again_s"`        // from the end of the noise; if not whole, the wait
+	Whole             bool    `json:"whole"`
+	Writes            int     `json:"writes"`
+	Reads             int     `json:"reads"`
+	FailedReads       int     `json:"failed_reads"`
+	LongestReadGapMs  float64 `json:"longest_read_gap_ms"`
+	Linearizable      bool    `json:"linearizable"`
+
+	Pauses        int     `json:"pauses"`         // of all processes
+	StoppedShare  float64 `json:"stopped_share"`  // as it was
+	MissedChanges uint64  `json:"missed_changes"` // of the durable state, which least_copies and suspected lack
+
+	Seconds     float64  `json:"seconds"`
+	Stopped     float64  `json:"stopped"`
+	Burners     int      `json:"burners"`
+	Nodes       int      `json:"nodes"`
+	Controllers int      `json:"controllers"`
+	Shards      int      `json:"shards"`
+	Replicas    int      `json:"replicas"`
+	Objects     int      `json:"objects"`
+	Writers     int      `json:"writers"`
+	Readers     int      `json:"readers"`
+	Seed        uint64   `json:"seed"`
+	Crashes     []string `json:"crashes,omitempty"` // agents and controllers that ended by themselves
+
+	verdict *history.Verdict
+	lacking string // of a cluster that is not whole
+}
+
+// BusyProgress is how such a trial stands.
+type BusyProgress struct {
+	Elapsed       time.Duration
+	Suspected     int
+	LeastCopies   int
+	Writes, Reads int
+	Failed        int
+	WriteGap      time.Duration
+	State         string
+}
+
+const (
+	busyRest     = 10 * time.Millisecond // of a client, between two operations
+	busyPatience = time.Minute           // for the cluster to be whole again
+	busyLook     = 20 * time.Millisecond // at whether it is
+	burnLonger   = time.Minute           // than the noise: the bound of a burner whose parent is stuck
+)
+
+// BurnFor is how long a burner may run at most.
+func (o *BusyOptions) BurnFor() time.Duration { return o.For + burnLonger }
+
+// OK reports whether the cluster kept its promises: what it took for that is in the figures.
+func (r *BusyResult) OK() bool { return r.Linearizable && r.Whole && len(r.Crashes) == 0 }
+
+// Explain says what was found wrong.
+func (r *BusyResult) Explain() string {
+	var text strings.Builder
+	_ = r.verdict.Write(&text) // a builder takes everything
+	if len(r.Crashes) > 0 {
+		fmt.Fprintf(&text, "these ended by themselves: %s\n", strings.Join(r.Crashes, ", "))
+	}
+	if !r.Whole {
+		fmt.Fprintf(&text, "not whole %v after the end of the noise: %s\n", busyPatience, r.lacking)
+	}
+	return text.String()
+}
+
+// Busy brings a cluster up, keeps the machine busy and stops processes while clients work, and waits until all is whole
+// again. It removes the cluster in any case.
+func Busy(ctx context.Context, o BusyOptions) (result *BusyResult, err error) {
+	c, err := up(ctx, &o.Setup)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err == nil && !result.OK() {
+			_ = c.keepLogs() // what was found is worth more
+		}
+		err = c.down(ctx, err)
+	}()
+	b := &busy{o: &o, c: c, began: time.Now(), stops: newStops(c.lab)}
+	if err := b.run(ctx); err != nil {
+		return nil, err
+	}
+	return b.result, nil
+}
+
+// busy is one trial.
+type busy struct {
+	o       *BusyOptions
+	c       *cluster
+	began   time.Time
+	stops   *stops
+	durable *durable
+	work    *work
+	result  *BusyResult
+}
+
+func (b *busy) run(ctx context.Context) (err error) {
+	if b.durable, err = b.c.observe(ctx, nil); err != nil {
+		return err
+	}
+	defer b.durable.end()
+	kv, err := b.c.client(client.Options{Timeout: clientTimeout, ReadFrom: client.Spread})
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	b.work = newWork(kv, b.o.Objects, busyRest)
+	if _, err := b.c.fill(ctx, b.o.Objects, ProbeValue, b.work.filled); err != nil {
+		return err
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	b.work.start(working, b.o.Writers, b.o.Readers, b.o.Seed)
+	go b.report(working)
+	noise, err := b.noise(ctx)
+	if err == nil {
+		err = b.recover(ctx)
+	}
+	stop()
+	b.work.done.Wait()
+	if err != nil {
+		return err
+	}
+	if err := b.durable.end(); err != nil {
+		return err
+	}
+	b.judge(noise)
+	return ctx.Err()
+}
+
+// noise keeps the machine busy and stops processes for the time wanted, and returns how long that was.
+func (b *busy) noise(ctx context.Context) (lasted time.Duration, err error) {
+	b.o.event("noise: %d busy loops, every agent and controller stopped %.0f %% of the time",
+		b.o.Burners, 100*b.o.Stopped)
+	burning, err := burn(b.o.Burners, b.o.Burner)
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	noisy, cancel := context.WithTimeout(ctx, b.o.For)
+	defer cancel()
+	var hosts []string
+	for _, h := range slices.Concat(b.c.lab.Plan.With(lab.RoleNode), b.c.lab.Plan.With(lab.RoleController)) {
+		hosts = append(hosts, h.Name)
+	}
+	err = b.stops.pauses(noisy, hosts, b.o.Stopped, b.o.Seed)
+	if err == nil {
+		<-noisy.Done()
+		err = ctx.Err()
+	}
+	if failed := burning.end(); err == nil {
+		err = failed
+	}
+	return time.Since(begun), err
+}
+
+// recover waits until every shard takes writes with all the members wanted.
+func (b *busy) recover(ctx context.Context) error {
+	begun := time.Now()
+	b.result = new(BusyResult)
+	b.o.event("the noise is over")
+	waiting, cancel := context.WithTimeout(ctx, busyPatience)
+	defer cancel()
+	for {
+		leading, err := b.o.Leader(waiting, b.c.lab)
+		if b.result.WholeAgainS = time.Since(begun).Seconds(); err == nil && leading.Whole == b.c.follower.Map().Shards() {
+			b.result.Whole = true
+			return nil
+		}
+		if sleep(waiting, busyLook) != nil {
+			b.result.lacking = b.c.describe(b.c.follower.Map())
+			return ctx.Err()
+		}
+	}
+}
+
+func (b *busy) judge(noise time.Duration) {
+	r, o := b.result, b.o
+	r.Suspected, r.LeastCopies, r.MissedChanges = b.durable.seen()
+	writes, reads := b.work.tally(history.Put), b.work.tally(history.Get)
+	r.Writes, r.FailedWrites, r.LongestWriteGapMs = writes.done, writes.failed, milliseconds(writes.longest)
+	r.Reads, r.FailedReads, r.LongestReadGapMs = reads.done, reads.failed, milliseconds(reads.longest)
+	stopped, pauses := b.stops.sum()
+	r.Pauses, r.StoppedShare = pauses, stopped.Seconds()/noise.Seconds()/float64(o.Lab.Nodes+o.Lab.Controllers)
+	r.Seconds, r.Stopped, r.Burners, r.Seed = noise.Seconds(), o.Stopped, o.Burners, o.Seed
+	r.Nodes, r.Controllers, r.Shards, r.Replicas = o.Lab.Nodes, o.Lab.Controllers, o.Lab.Shards, o.Replicas
+	r.Objects, r.Writers, r.Readers = o.Objects, o.Writers, o.Readers
+	for _, h := range slices.Concat(b.c.lab.Plan.With(lab.RoleNode), b.c.lab.Plan.With(lab.RoleController)) {
+		if !b.c.lab.AgentAlive(h.Name) {
+			r.Crashes = append(r.Crashes, h.Name)
+		}
+	}
+	b.o.event("checking %d operations", writes.done+writes.failed+reads.done+reads.failed)
+	r.verdict = history.Check(b.work.history(), chaosPerKey)
+	r.Linearizable = r.verdict.Linearizable()
+}
+
+// report tells how it stands until ctx ends.
+func (b *busy) report(ctx context.Context) {
+	if b.o.Progress == nil {
+		return
+	}
+	for sleep(ctx, progressEvery) == nil {
+		p := BusyProgress{Elapsed: time.Since(b.began)}
+		p.Suspected, p.LeastCopies, _ = b.durable.seen()
+		writes, reads := b.work.tally(history.Put), b.work.tally(history.Get)
+		p.Writes, p.Reads, p.Failed, p.WriteGap = writes.done, reads.done, writes.failed+reads.failed, writes.longest
+		if m := b.c.follower.Map(); !b.c.whole(m) {
+			p.State = b.c.describe(m)
+		}
+		b.o.Progress(p)
+	}
+}

@@ -1,0 +1,108 @@
+package chaos
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+)
+
+// stateOf is a state whose only shard has these members, of nodes 1 to 3, called a to c.
+func stateOf(change uint64, members ...reconfig.NodeID) *reconfig.State {
+	s := &reconfig.State{Settings: reconfig.Settings{Replicas: 3}, Change: change,
+		Shards: []reconfig.Shard{{Members: members}}, Nodes: map[reconfig.NodeID]*reconfig.Node{}}
+	for id, name := range []string{"", "a", "b", "c"} {
+		s.Nodes[reconfig.NodeID(id)] = &reconfig.Node{ID: reconfig.NodeID(id), Name: name, Standing: reconfig.Up}
+	}
+	return s
+}
+
+func changeTo(number uint64, learner reconfig.NodeID, members ...reconfig.NodeID) reconfig.Change {
+	return reconfig.Change{Number: number, Shards: map[uint16]reconfig.Shard{0: {Members: members, Learner: learner}}}
+}
+
+func observer(live func(string) bool) *durable {
+	return &durable{state: make(chan struct{}), live: live}
+}
+
+// Every change counts once, whichever controller tells it, and a learner is no copy.
+func TestDurableStateIsCountedAtEveryChange(t *testing.T) {
+	d := observer(nil)
+	d.Loaded(store.Formation{}, stateOf(4, 1, 2, 3))
+	bar := changeTo(5, 0, 1, 3)
+	bar.Nodes = []reconfig.Node{{ID: 2, Name: "b", Standing: reconfig.Barred, Barred: 5}}
+	d.Changed(bar)
+	d.Changed(bar)
+	if suspected, least, _ := d.seen(); suspected != 1 || least != 2 {
+		t.Errorf("after a suspicion: %d suspected, %d copies", suspected, least)
+	}
+	// The record of a barred node is written again with other shards of its page: that is no new suspicion.
+	again := changeTo(6, 3, 1, 3)
+	again.Nodes = bar.Nodes
+	d.Changed(again)
+	d.Changed(changeTo(7, 0, 1, 2, 3))
+	if suspected, least, missed := d.seen(); suspected != 1 || least != 1 || missed != 0 {
+		t.Errorf("%d suspected, %d copies, %d changes missed", suspected, least, missed)
+	}
+	d.Loaded(store.Formation{}, stateOf(9, 1, 2, 3))
+	if _, least, missed := d.seen(); least != 1 || missed != 2 {
+		t.Errorf("after a reload: %d copies, %d changes missed", least, missed)
+	}
+}
+
+// A chain may lose its members that are dead; a live one it may not, below two.
+func TestCopiesCountWhileTwoMembersLive(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		live  string
+		after []reconfig.NodeID
+		least int
+	}{
+		{"one dead", "ab", []reconfig.NodeID{1, 2}, 2},
+		{"two dead", "a", []reconfig.NodeID{1}, 3},
+		{"one dead and one suspected", "ab", []reconfig.NodeID{1}, 1},
+		{"all live and one suspected", "abc", []reconfig.NodeID{1, 2}, 2},
+	} {
+		live := map[string]bool{}
+		for _, name := range test.live {
+			live[string(name)] = true
+		}
+		d := observer(func(node string) bool { return live[node] })
+		d.Loaded(store.Formation{}, stateOf(1, 1, 2, 3))
+		d.Changed(changeTo(2, 0, test.after...))
+		if _, least, _ := d.seen(); least != test.least {
+			t.Errorf("%s: %d copies, not %d", test.name, least, test.least)
+		}
+	}
+}
+
+// A seed gives each process a schedule of its own, always the same, that stops it for the share wanted.
+func TestPausesFollowTheirSeed(t *testing.T) {
+	const share, turns = 0.3, 20_000
+	firsts := map[time.Duration]bool{}
+	for process := range 3 {
+		one, same := newSchedule(share, 7, process), newSchedule(share, 7, process)
+		var ran, stopped time.Duration
+		for i := range turns {
+			run, pause := one.turn()
+			if r, p := same.turn(); r != run || p != pause {
+				t.Fatalf("process %d, turn %d: %v and %v, then %v and %v", process, i, run, pause, r, p)
+			}
+			if pause < shortestPause || pause > longestPause {
+				t.Fatalf("a pause of %v", pause)
+			}
+			if i == 0 {
+				firsts[pause] = true
+			}
+			ran, stopped = ran+run, stopped+pause
+		}
+		if got := stopped.Seconds() / (ran + stopped).Seconds(); got < share-0.02 || got > share+0.02 {
+			t.Errorf("process %d is stopped for %.3f of the time", process, got)
+		}
+	}
+	if len(firsts) != 3 {
+		t.Errorf("processes share their schedules: %v", maps.Keys(firsts))
+	}
+}

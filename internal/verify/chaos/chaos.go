@@ -1,0 +1,286 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/verify/history"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// ChaosOptions describe a trial by many faults.
+type ChaosOptions struct {
+	Setup
+	For     time.Duration
+	Seed    uint64  // of faults and of what clients do; the kernel's loss and the machine's scheduling are not in it
+	Clients int     // that write and read at the same time
+	Loss    float64 // in percent, of the frames of all links, throughout
+	// Progress, if set, is told a few times a second how it stands.
+	Progress func(ChaosProgress)
+}
+
+// ChaosResult is what a trial by many faults found.
+type ChaosResult struct {
+	Ops               int            `json:"ops"`
+	Faults            map[string]int `json:"faults"`
+	Linearizable      bool           `json:"linearizable"`
+	LostAcknowledged  int            `json:"lost_acknowledged"`
+	LongestWriteGapMs float64        `json:"longest_write_gap_ms"`
+	LongestReadGapMs  float64        `json:"longest_read_gap_ms"`
+	Seed              uint64         `json:"seed"`
+	Seconds           float64        `json:"seconds"`
+	Controllers       int            `json:"controllers"`
+	Nodes             int            `json:"nodes"`
+	Shards            int            `json:"shards"`
+	Repairs           int            `json:"repairs"` // times that all chains were whole again after a fault
+	Changes           uint64         `json:"changes"` // of the cluster's durable state
+	Keys              int            `json:"keys"`
+	Acknowledged      int            `json:"acknowledged_writes"`
+	Unknown           int            `json:"unknown_outcomes"`
+	Bundled           uint64         `json:"bundled"`           // answers that came in bundles
+	Crashes           []string       `json:"crashes,omitempty"` // agents and controllers that ended by themselves
+	Undecided         []string       `json:"undecided,omitempty"`
+
+	violations []history.Violation
+	losses     []loss
+}
+
+// ChaosProgress is how a trial stands.
+type ChaosProgress struct {
+	Elapsed       time.Duration
+	Ops           int
+	Reads, Writes int // that succeeded
+	Faults        []string
+	Repairs       int
+	State         string // of the chains; empty: all whole
+	Gaps          [2]time.Duration
+}
+
+// What clients do: bounded histories of single keys are cheap to check.
+const (
+	chaosKeys     = 48
+	chaosKeyOps   = 300
+	chaosPause    = 4 * time.Millisecond
+	chaosTimeout  = 5 * time.Second
+	chaosPerKey   = time.Minute
+	notableGap    = 100 * time.Millisecond
+	wholePatience = time.Minute // after the last fault
+	progressEvery = 250 * time.Millisecond
+)
+
+// OK reports whether nothing was found wrong.
+func (r *ChaosResult) OK() bool {
+	return r.Linearizable && r.LostAcknowledged == 0 && len(r.Crashes) == 0
+}
+
+// Explain says what was found wrong.
+func (r *ChaosResult) Explain() string {
+	var text strings.Builder
+	verdict := history.Verdict{Ops: r.Ops, Keys: r.Keys, Unknown: r.Unknown, Violations: r.violations, Undecided: r.Undecided}
+	_ = verdict.Write(&text) // a builder takes everything
+	const shown = 10
+	for i, l := range r.losses {
+		if i == shown {
+			fmt.Fprintf(&text, "and %d keys more\n", len(r.losses)-shown)
+			break
+		}
+		fmt.Fprintln(&text, l)
+	}
+	if len(r.Crashes) > 0 {
+		fmt.Fprintf(&text, "these ended by themselves: %s\n", strings.Join(r.Crashes, ", "))
+	}
+	return text.String()
+}
+
+// Chaos brings a cluster up, lets faults strike while clients work, and checks what they saw. It removes the cluster in any case.
+func Chaos(ctx context.Context, o ChaosOptions) (result *ChaosResult, err error) {
+	c, err := up(ctx, &o.Setup)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err == nil && !result.OK() {
+			_ = c.keepLogs() // what was found is worth more
+		}
+		err = c.down(ctx, err)
+	}()
+	if err := c.lab.SetFault(lab.Loss, o.Loss, lab.Where{}); err != nil {
+		return nil, err
+	}
+	t := &chaos{o: &o, c: c, driver: newDriver(c, o.Seed), ledger: newLedger(), began: time.Now()}
+	t.result = &ChaosResult{Seed: o.Seed, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, Shards: c.follower.Map().Shards(), Linearizable: true}
+	if err := t.suffer(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.recover(ctx); err != nil {
+		return nil, err
+	}
+	return t.result, ctx.Err()
+}
+
+// chaos is one trial.
+type chaos struct {
+	o      *ChaosOptions
+	c      *cluster
+	driver *driver
+	ledger *ledger
+	result *ChaosResult
+	began  time.Time
+	ops    atomic.Int64
+	writes *gap
+	reads  *gap
+}
+
+// suffer lets clients work while faults strike.
+func (t *chaos) suffer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, t.o.For)
+	defer cancel()
+	shared, err := t.c.client(client.Options{Timeout: chaosTimeout, ReadFrom: client.Spread})
+	if err != nil {
+		return err
+	}
+	defer shared.Close()
+	defer func() { t.result.Bundled = shared.Traffic().Bundled }()
+	gathering, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends after the last operation
+	defer stop()
+	together := gather(gathering, shared, chaosPause)
+	var stores []history.Store
+	for i := range t.o.Clients {
+		if i%2 == 0 {
+			stores = append(stores, watched{together, t})
+			continue
+		}
+		kv, err := t.c.client(client.Options{Timeout: chaosTimeout, ReadFrom: client.Spread})
+		if err != nil {
+			return err
+		}
+		defer kv.Close()
+		stores = append(stores, watched{Store{kv}, t})
+	}
+	t.writes, t.reads = newGap(notableGap, t.tellGap("write")), newGap(notableGap, t.tellGap("read"))
+	driven := make(chan error, 1)
+	go func() {
+		driven <- t.driver.run(ctx)
+		cancel()
+	}()
+	go t.report(ctx)
+	w := history.Workload{
+		Clients: t.o.Clients, Keys: chaosKeys, KeyOps: chaosKeyOps, For: t.o.For, Seed: t.o.Seed, Prefix: "chaos",
+		Pause: chaosPause, Closed: t.check,
+	}
+	w.Run(ctx, stores)
+	r := t.result
+	r.LongestWriteGapMs, r.LongestReadGapMs = milliseconds(t.writes.end()), milliseconds(t.reads.end())
+	r.Seconds = time.Since(t.began).Seconds()
+	err = <-driven
+	r.Faults, r.Repairs, r.Crashes = maps.Clone(t.driver.count), t.driver.repairs, t.driver.crashes
+	return err
+}
+
+// check checks the operations on keys that nobody uses any more: key by key, so that it never takes more than one core.
+func (t *chaos) check(ops []history.Op) {
+	t.ledger.enter(ops)
+	keys := map[string][]history.Op{}
+	for _, op := range ops {
+		keys[op.Key] = append(keys[op.Key], op)
+	}
+	for _, one := range keys {
+		t.checkKey(one)
+	}
+}
+
+func (t *chaos) checkKey(ops []history.Op) {
+	v := history.Check(ops, chaosPerKey)
+	r := t.result
+	r.Ops, r.Keys, r.Unknown = r.Ops+v.Ops, r.Keys+v.Keys, r.Unknown+v.Unknown
+	r.Linearizable = r.Linearizable && v.Linearizable()
+	r.violations, r.Undecided = append(r.violations, v.Violations...), append(r.Undecided, v.Undecided...)
+	if !v.Linearizable() {
+		t.o.event("NOT linearizable: %d keys, %d undecided", len(v.Violations), len(v.Undecided))
+	}
+}
+
+// recover waits until everything is whole, without loss, and looks for every acknowledged write.
+func (t *chaos) recover(ctx context.Context) error {
+	if err := t.c.lab.ClearFaults(ctx); err != nil {
+		return err
+	}
+	whole, cancel := context.WithTimeout(ctx, wholePatience)
+	defer cancel()
+	if err := t.c.await(whole, "all chains to be whole again", t.c.whole); err != nil {
+		return err
+	}
+	kv, err := t.c.client(client.Options{Timeout: chaosTimeout})
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	r := t.result
+	r.Acknowledged, r.Changes = t.ledger.acknowledged(), t.c.follower.Map().Version
+	t.o.event("reading %d keys back from every node that has them", len(t.ledger.keys))
+	r.LostAcknowledged, r.losses, err = t.ledger.audit(ctx, kv)
+	return err
+}
+
+// watched is a store whose successes are noted.
+type watched struct {
+	history.Store
+	t *chaos
+}
+
+// Do implements [history.Store].
+func (w watched) Do(ctx context.Context, op *history.Op) history.Result {
+	r := w.Store.Do(ctx, op)
+	w.t.ops.Add(1)
+	switch {
+	case r.Outcome == history.Unknown:
+	case op.Kind == history.Get:
+		w.t.reads.success()
+	case r.Outcome == history.OK:
+		w.t.writes.success()
+	}
+	return r
+}
+
+func (t *chaos) tellGap(what string) func(time.Time, time.Duration) {
+	return func(_ time.Time, long time.Duration) {
+		t.o.event("no %s of any client for %v", what, long.Round(time.Millisecond))
+	}
+}
+
+// report tells how it stands until ctx ends.
+func (t *chaos) report(ctx context.Context) {
+	if t.o.Progress == nil {
+		return
+	}
+	ticks := time.NewTicker(progressEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			t.o.Progress(t.progress())
+		}
+	}
+}
+
+func (t *chaos) progress() ChaosProgress {
+	p := ChaosProgress{Elapsed: time.Since(t.began), Ops: int(t.ops.Load()), Reads: t.reads.successes(), Writes: t.writes.successes()}
+	p.Gaps = [2]time.Duration{t.writes.soFar(), t.reads.soFar()}
+	if m := t.c.follower.Map(); !t.c.whole(m) {
+		p.State = t.c.describe(m)
+	}
+	t.driver.mu.Lock()
+	defer t.driver.mu.Unlock()
+	p.Repairs = t.driver.repairs
+	for _, f := range t.driver.active {
+		p.Faults = append(p.Faults, f.String())
+	}
+	return p
+}

@@ -1,0 +1,368 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/eval/plot"
+)
+
+// FailoverOptions describe a trial in which one node of a chain loses its power.
+type FailoverOptions struct {
+	Setup
+	Shards  []int  // a cluster of its own for each
+	Objects int    // stored beforehand, beside the clients' own, so that the repair has something to copy
+	Victim  string // its place in the chain of the first shard
+	Rounds  int    // in each cluster
+	Figure  string // where to write pictures and numbers of each cluster's first round; without extension; empty: nowhere
+}
+
+// FailoverResult is what a trial of failover found. The figures are the worst of all rounds.
+type FailoverResult struct {
+	WriteGapMs      float64         `json:"write_gap_ms"`       // longest time without an acknowledged write of a shard that the victim served
+	ReadGapMs       float64         `json:"read_gap_ms"`        // longest time without an answer to reads of clean keys at a surviving node
+	ClientReadGapMs float64         `json:"client_read_gap_ms"` // the same, of clients that ask any node of the chain, the victim too
+	RepairS         float64         `json:"repair_s"`           // until every chain had all its members again
+	PauseMs         float64         `json:"pause_ms"`           // that each client makes between two operations: part of every gap
+	Victim          string          `json:"victim"`
+	Objects         int             `json:"objects"` // stored beforehand, beside the clients' own
+	Nodes           int             `json:"nodes"`
+	Controllers     int             `json:"controllers"`
+	Rounds          []FailoverRound `json:"rounds"`
+	Files           []string        `json:"files,omitempty"`
+}
+
+// FailoverRound is one loss of a node.
+type FailoverRound struct {
+	Shards           int     `json:"shards"`
+	Node             string  `json:"node"`
+	Affected         int     `json:"shards_affected"`
+	WriteGapMs       float64 `json:"write_gap_ms"`
+	ClientWriteGapMs float64 `json:"client_write_gap_ms"`          // the same of one client alone, where several write objects of a shard
+	RepairPauseMs    float64 `json:"repair_write_pause_ms"`        // longest pause of writes after that, while the repair went on
+	ClientPauseMs    float64 `json:"client_repair_write_pause_ms"` // the same of one client alone
+	ReadGapMs        float64 `json:"read_gap_ms"`
+	ClientReadGapMs  float64 `json:"client_read_gap_ms"`
+	QuietGapMs       float64 `json:"read_gap_before_ms"` // the same as read_gap_ms, before the failure: what the machine's scheduling alone does
+	RepairS          float64 `json:"repair_s"`
+	NoticedMs        float64 `json:"noticed_ms"` // until a map without the victim was there
+	CopyS            float64 `json:"copy_s"`     // of that, from the first learner to the last that was complete
+	CopiedMB         float64 `json:"copied_mb"`
+	WritesBeforePerS float64 `json:"writes_before_per_s"`
+	WritesDuringPerS float64 `json:"writes_in_copy_per_s"`
+}
+
+// What clients do in a trial of failover.
+const (
+	failoverWriters = 24
+	failoverReaders = 24 // at surviving nodes, and as many that ask any
+	failoverPause   = 10 * time.Millisecond
+	quiet           = 2 * time.Second // before the failure, and after the repair
+	repairPatience  = time.Minute
+	wideBin         = 50 * time.Millisecond // of the whole round
+	narrowBin       = 10 * time.Millisecond // of what is around the failure
+	around          = 300 * time.Millisecond
+	clientTimeout   = 10 * time.Second
+)
+
+// Failover runs the trial.
+func Failover(ctx context.Context, o FailoverOptions) (*FailoverResult, error) {
+	r := &FailoverResult{Victim: o.Victim, Objects: o.Objects, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, PauseMs: milliseconds(failoverPause)}
+	figure := plot.Figure{Rows: 2, X: "time since the failure, s", Y: "operations/s"}
+	var wide, narrow []plot.Panel
+	for _, shards := range o.Shards {
+		first, err := failoverOf(ctx, o, shards, r)
+		if err != nil {
+			return nil, err
+		}
+		wide, narrow = append(wide, first.panel(wideBin, -first.failed, first.ended-first.failed)), append(narrow, first.panel(narrowBin, -around, around))
+	}
+	figure.Panels = append(wide, narrow...)
+	for _, round := range r.Rounds {
+		r.WriteGapMs, r.ReadGapMs = max(r.WriteGapMs, round.WriteGapMs), max(r.ReadGapMs, round.ReadGapMs)
+		r.ClientReadGapMs, r.RepairS = max(r.ClientReadGapMs, round.ClientReadGapMs), max(r.RepairS, round.RepairS)
+	}
+	if o.Figure == "" {
+		return r, nil
+	}
+	var err error
+	r.Files, err = figure.WriteFiles(o.Figure)
+	return r, err
+}
+
+// failoverOf runs all rounds on one cluster, and returns the first.
+func failoverOf(ctx context.Context, o FailoverOptions, shards int, r *FailoverResult) (first *failover, err error) {
+	o.Lab.Shards = shards
+	c, err := up(ctx, &o.Setup)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = c.down(ctx, err) }()
+	if _, err := c.fill(ctx, o.Objects, ProbeValue, nil); err != nil {
+		return nil, err
+	}
+	for number := range o.Rounds {
+		f := &failover{c: c, place: o.Victim}
+		if err := f.run(ctx); err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = f
+		}
+		round := f.judge()
+		o.event("%d shards, round %d: without %s no writes for %.0f ms, no reads at survivors for %.0f ms; whole again after %.1f s",
+			shards, number+1, round.Node, round.WriteGapMs, round.ReadGapMs, round.RepairS)
+		r.Rounds = append(r.Rounds, round)
+		if number < o.Rounds-1 {
+			if err := f.bringBack(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return first, nil
+}
+
+// failover is one round.
+type failover struct {
+	c       *cluster
+	place   string
+	victim  string
+	before  *topology.Map
+	probes  *probes
+	writers []*probe
+	steady  []*probe // readers at survivors
+	anyNode []*probe // readers that ask a random member of the chain each time, the victim too
+	copying *copying
+	copied  uint64 // bytes
+
+	failed, noticed, repaired, ended time.Duration // since the probes started
+}
+
+func (f *failover) run(ctx context.Context) error {
+	kv, err := f.c.client(client.Options{Timeout: clientTimeout})
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	f.before = f.c.follower.Map()
+	if f.victim, err = position(f.before, 0, f.place); err != nil {
+		return err
+	}
+	f.probes = newProbes(kv)
+	if err := f.station(ctx); err != nil {
+		return err
+	}
+	f.probes.start(ctx, failoverPause)
+	defer f.probes.halt()
+	if err := sleep(ctx, quiet); err != nil {
+		return err
+	}
+	before, err := f.c.setup.Leader(ctx, f.c.lab)
+	if err != nil {
+		return err
+	}
+	f.copying = newCopying(f.probes.now)
+	defer f.c.follower.Watch(f.copying.note)()
+	f.failed = f.probes.now()
+	if err := f.c.lab.PowerOff(ctx, f.victim); err != nil {
+		return err
+	}
+	if err := f.observe(ctx); err != nil {
+		return err
+	}
+	after, err := f.c.setup.Leader(ctx, f.c.lab)
+	if err != nil {
+		return err
+	}
+	if f.copied = after.Copied; after.Host == before.Host {
+		f.copied -= before.Copied
+	}
+	if err := sleep(ctx, quiet); err != nil {
+		return err
+	}
+	f.ended = f.probes.now()
+	f.probes.halt()
+	return f.probes.check()
+}
+
+// observe waits for the map without the victim, and for the one in which every chain has all its members.
+func (f *failover) observe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, repairPatience)
+	defer cancel()
+	without := func(m *topology.Map) bool {
+		return !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return slices.Contains(m.Names(&chain), f.victim) })
+	}
+	if err := f.c.await(ctx, "chains without "+f.victim, without); err != nil {
+		return err
+	}
+	f.noticed = f.probes.now()
+	err := f.c.await(ctx, "the repair", func(m *topology.Map) bool { return without(m) && f.c.whole(m) })
+	f.repaired = f.probes.now()
+	return err
+}
+
+// station puts probes on shards, evenly.
+func (f *failover) station(ctx context.Context) error {
+	for _, shard := range spreadShards(f.before, failoverWriters) {
+		one, err := f.probes.writer(shard)
+		if err != nil {
+			return err
+		}
+		f.writers = append(f.writers, one)
+	}
+	for i, shard := range spreadShards(f.before, failoverReaders) {
+		survivors := slices.DeleteFunc(f.before.Names(f.before.Chain(shard)), func(name string) bool { return name == f.victim })
+		steady, err := f.probes.reader(ctx, shard, client.Named(survivors[i%len(survivors)]))
+		if err != nil {
+			return err
+		}
+		anyNode, err := f.probes.reader(ctx, shard, client.Spread) // the nearest may be a survivor for all of them
+		if err != nil {
+			return err
+		}
+		f.steady, f.anyNode = append(f.steady, steady), append(f.anyNode, anyNode)
+	}
+	return nil
+}
+
+// judge computes the round's figures.
+func (f *failover) judge() FailoverRound {
+	r := FailoverRound{Shards: f.before.Shards(), Node: f.victim, RepairS: (f.repaired - f.failed).Seconds(), NoticedMs: milliseconds(f.noticed - f.failed)}
+	for shard := range f.before.ByShard {
+		if f.served(uint16(shard)) {
+			r.Affected++
+		}
+	}
+	var write, pause time.Duration
+	for shard, seen := range byShard(f.writers) {
+		if !f.served(shard) {
+			continue
+		}
+		write = max(write, seen.longestGap(f.failed, f.noticed, f.ended))
+		pause = max(pause, seen.longestGap(f.noticed, f.ended, f.ended))
+	}
+	r.WriteGapMs, r.RepairPauseMs = milliseconds(write), milliseconds(pause)
+	f.tell("read at a survivor", f.steady)
+	f.tell("write", f.writers)
+	r.ReadGapMs, r.QuietGapMs = worst(f.steady, f.failed, f.ended, f.ended), worst(f.steady, quiet/2, f.failed, f.failed)
+	r.ClientReadGapMs = worst(f.anyNode, f.failed, f.ended, f.ended)
+	r.ClientWriteGapMs, r.ClientPauseMs = worst(f.writers, f.failed, f.noticed, f.ended), worst(f.writers, f.noticed, f.ended, f.ended)
+	f.judgeCopy(&r)
+	return r
+}
+
+// judgeCopy computes what the copy took, and what writes went on meanwhile.
+func (f *failover) judgeCopy(r *FailoverRound) {
+	began, _, shards := f.copying.seen()
+	if shards == 0 { // it was over before a map told
+		began = f.noticed
+	}
+	r.CopyS, r.CopiedMB = (f.repaired - began).Seconds(), float64(f.copied)/1e6
+	r.WritesBeforePerS = count(f.writers, f.failed-quiet, f.failed) / quiet.Seconds()
+	r.WritesDuringPerS = count(f.writers, began, f.repaired) / max(f.repaired-began, time.Millisecond).Seconds()
+}
+
+// served reports whether the victim was in the chain of a shard.
+func (f *failover) served(shard uint16) bool {
+	return slices.Contains(f.before.Names(f.before.Chain(shard)), f.victim)
+}
+
+// worst is the longest gap of any one probe; the times are those of [moments.longestGap].
+func worst(all []*probe, from, until, end time.Duration) float64 {
+	longest := time.Duration(0)
+	for _, one := range all {
+		longest = max(longest, one.seen.longestGap(from, until, end))
+	}
+	return milliseconds(longest)
+}
+
+// tell says which client waited longest for what, and when.
+func (f *failover) tell(what string, all []*probe) {
+	var worst *probe
+	var begin, longest time.Duration
+	for _, one := range all {
+		if at, gap := one.seen.worstGap(f.failed, f.ended, f.ended); gap > longest {
+			worst, begin, longest = one, at, gap
+		}
+	}
+	f.c.setup.event("longest wait for a %s: %v in shard %d, from %v after the failure; its chain was %v", what, longest.Round(time.Millisecond),
+		worst.shard, (begin - f.failed).Round(time.Millisecond), f.before.Names(f.before.Chain(worst.shard)))
+}
+
+// panel draws some time of the round, counted from the failure, in bins.
+func (f *failover) panel(bin, from, to time.Duration) plot.Panel {
+	line := func(name string, all []*probe) plot.Line {
+		return plot.Line{Name: name, Points: rates(all, f.failed, bin, from, to)}
+	}
+	title := fmt.Sprintf("%d shards", f.before.Shards())
+	if f.before.Shards() == 1 {
+		title = "1 shard"
+	}
+	return plot.Panel{
+		Title: fmt.Sprintf("%s, %s lost, bins of %v", title, f.place, bin),
+		Lines: []plot.Line{line("reads", f.anyNode), line("writes", f.writers)},
+		Spans: []plot.Span{
+			{Name: "repair", From: (f.noticed - f.failed).Seconds(), To: min(f.repaired-f.failed, to).Seconds()},
+			{Name: "failure"},
+		},
+	}
+}
+
+// rates counts successes in bins of the time since zero, as a rate.
+func rates(all []*probe, zero, bin, from, to time.Duration) []plot.Point {
+	from = from / bin * bin // so that a bin begins at zero
+	points := make([]plot.Point, (to-from)/bin)
+	for i := range points {
+		points[i].X = (from + time.Duration(i)*bin).Seconds()
+	}
+	for _, one := range all {
+		for _, at := range one.seen {
+			if since := at - zero - from; since >= 0 && int(since/bin) < len(points) {
+				points[since/bin].Y += 1 / bin.Seconds()
+			}
+		}
+	}
+	return points
+}
+
+// bringBack gives the victim its power back and waits until nothing moves any more.
+func (f *failover) bringBack(ctx context.Context) error {
+	if err := f.c.lab.SwitchOn(ctx, f.victim); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, repairPatience)
+	defer cancel()
+	return f.c.settle(ctx)
+}
+
+// settle waits until every chain is whole and the map has not changed for a while.
+func (c *cluster) settle(ctx context.Context) error {
+	for {
+		if err := c.await(ctx, "all chains to be whole", c.whole); err != nil {
+			return err
+		}
+		before := c.follower.Map().Version
+		if err := sleep(ctx, quiet); err != nil {
+			return err
+		}
+		if m := c.follower.Map(); m.Version == before && c.whole(m) {
+			return nil
+		}
+	}
+}
+
+// sleep waits, or returns the error of ctx when that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,53 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+)
+
+// every gives moments so far apart, between two times.
+func every(apart, from, until time.Duration) (all moments) {
+	for at := from; at < until; at += apart {
+		all = append(all, at)
+	}
+	return all
+}
+
+// Of two clients that write objects of one shard, one waits longer than the shard; what goes on during the copy is counted from the first
+// learner to the last chain that is whole.
+func TestJudgeCountsClientsAndTheCopy(t *testing.T) {
+	const ms = time.Millisecond
+	now := 3000 * ms
+	m := &topology.Map{Nodes: []topology.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Chains: []topology.MapChain{{Members: []int{0, 1, 2}, Learner: -1}}, ByShard: []uint32{0}}
+	learning := *m
+	learning.Chains = []topology.MapChain{{Members: []int{0, 2, 1}, Learner: 2}}
+	c := newCopying(func() time.Duration { return now })
+	c.note(m)
+	now = 3500 * ms
+	c.note(&learning)
+	now = 3700 * ms
+	c.note(&learning)
+
+	patient := append(every(10*ms, 0, 2000*ms), every(10*ms, 2100*ms, 6000*ms)...)
+	quick := append(every(10*ms, 0, 2000*ms), every(10*ms, 2040*ms, 3500*ms)...)
+	quick = append(quick, every(10*ms, 4000*ms, 6000*ms)...) // waits while it is copied
+	reader := []*probe{{seen: every(10*ms, 0, 6000*ms)}}
+	f := &failover{
+		c: &cluster{setup: &Setup{}}, victim: "b", before: m, copying: c, copied: 2e6,
+		writers: []*probe{{seen: patient}, {seen: quick}}, steady: reader, anyNode: []*probe{{seen: patient}},
+		failed: 2000 * ms, noticed: 2050 * ms, repaired: 4000 * ms, ended: 6000 * ms,
+	}
+	r := f.judge()
+	for what, v := range map[string][2]float64{
+		"shard's gap of writes": {r.WriteGapMs, 40}, "client's": {r.ClientWriteGapMs, 100},
+		"shard's pause": {r.RepairPauseMs, 10}, "client's pause": {r.ClientPauseMs, 510},
+		"gap of reads at survivors": {r.ReadGapMs, 10}, "at any node": {r.ClientReadGapMs, 100},
+		"copy, s": {r.CopyS, 0.5}, "copied, MB": {r.CopiedMB, 2}, "writes before": {r.WritesBeforePerS, 200}, "during": {r.WritesDuringPerS, 100},
+	} {
+		if v[0] != v[1] {
+			t.Errorf("%s: %v, want %v", what, v[0], v[1])
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// fault is something that goes wrong for a while.
+type fault struct {
+	kind   string
+	hosts  []string // that it strikes: no two faults strike the same one at once
+	costs  string   // the node that may lose its place in the chains; empty: none
+	silent string   // the controller that cannot be counted on meanwhile; empty: none
+	cut    *lab.Partition
+	begin  func(ctx context.Context) error
+	end    func(ctx context.Context) error
+	lasts  time.Duration
+	over   time.Time
+}
+
+func (f *fault) String() string {
+	text := f.kind + " " + strings.Join(f.hosts, ",")
+	if f.cut != nil {
+		text = f.kind + " " + f.cut.String()
+	}
+	return text
+}
+
+// recipe makes faults of one kind; none if it cannot be now.
+type recipe struct {
+	kind     string
+	weight   int
+	shortest time.Duration // that the fault lasts
+	longest  time.Duration
+	make     func(d *driver) *fault
+}
+
+// recipes are the kinds of faults, more of those that have hurt stores like this one before.
+var recipes = []recipe{
+	{"node_kill", 6, time.Second, 8 * time.Second, (*driver).nodeKill},
+	{"agent_kill", 4, 100 * time.Millisecond, 4 * time.Second, (*driver).agentKill},
+	{"agent_pause", 3, 20 * time.Millisecond, 2 * time.Second, (*driver).agentPause},
+	{"controller_kill", 2, 200 * time.Millisecond, 6 * time.Second, (*driver).controllerKill},
+	{"leader_kill", 4, 200 * time.Millisecond, 6 * time.Second, (*driver).leaderKill},
+	{"leader_pause", 2, 50 * time.Millisecond, 3 * time.Second, (*driver).leaderPause},
+	{"link_down", 3, 500 * time.Millisecond, 5 * time.Second, (*driver).linkDown},
+	{"partition_node", 4, 50 * time.Millisecond, 5 * time.Second, (*driver).partitionNode},
+	{"partition_one_way", 4, 50 * time.Millisecond, 5 * time.Second, (*driver).partitionOneWay},
+	{"partition_control", 3, 50 * time.Millisecond, 4 * time.Second, (*driver).partitionControl},
+	{"partition_data", 2, 50 * time.Millisecond, 2 * time.Second, (*driver).partitionData},
+	{"partition_controller", 3, 200 * time.Millisecond, 5 * time.Second, (*driver).partitionController},
+}
+
+// invent makes the next fault, or none.
+func (d *driver) invent() *fault {
+	total := 0
+	for _, r := range recipes {
+		total += r.weight
+	}
+	at := d.rng.IntN(total)
+	i := slices.IndexFunc(recipes, func(r recipe) bool {
+		at -= r.weight
+		return at < 0
+	})
+	r := recipes[i]
+	lasts := r.shortest + time.Duration(d.rng.Float64()*float64(r.longest-r.shortest))
+	f := r.make(d)
+	if f != nil {
+		f.kind, f.lasts = r.kind, lasts
+	}
+	return f
+}
+
+// pick chooses one of the hosts that nothing is wrong with; empty: there is none.
+func (d *driver) pick(hosts []string) string {
+	free := slices.DeleteFunc(slices.Clone(hosts), d.struck)
+	if len(free) == 0 {
+		return ""
+	}
+	return free[d.rng.IntN(len(free))]
+}
+
+func (d *driver) nodeKill() *fault {
+	node := d.pick(d.nodes)
+	return &fault{
+		hosts: []string{node}, costs: node,
+		begin: func(ctx context.Context) error { return d.lab.PowerOff(ctx, node) },
+		end:   func(ctx context.Context) error { return d.lab.SwitchOn(ctx, node) },
+	}
+}
+
+func (d *driver) agentKill() *fault {
+	node := d.pick(d.nodes)
+	return &fault{
+		hosts: []string{node}, costs: node,
+		begin: func(ctx context.Context) error { return d.lab.KillAgent(ctx, node) },
+		end:   func(ctx context.Context) error { return d.lab.SwitchOn(ctx, node) },
+	}
+}
+
+func (d *driver) agentPause() *fault {
+	node := d.pick(d.nodes)
+	return &fault{
+		hosts: []string{node}, costs: node,
+		begin: func(context.Context) error { return d.lab.Pause(node) },
+		end:   func(context.Context) error { return d.lab.Resume(node) },
+	}
+}
+
+func (d *driver) controllerKill() *fault { return d.killed(d.pick(d.controllers)) }
+
+func (d *driver) leaderKill() *fault { return d.killed(d.pick([]string{d.leading.Host})) }
+
+func (d *driver) killed(controller string) *fault {
+	return &fault{
+		hosts: []string{controller}, silent: controller,
+		begin: func(ctx context.Context) error { return d.lab.KillAgent(ctx, controller) },
+		end:   func(ctx context.Context) error { return d.lab.SwitchOn(ctx, controller) },
+	}
+}
+
+func (d *driver) leaderPause() *fault {
+	leader := d.pick([]string{d.leading.Host})
+	return &fault{
+		hosts: []string{leader}, silent: leader,
+		begin: func(context.Context) error { return d.lab.Pause(leader) },
+		end:   func(context.Context) error { return d.lab.Resume(leader) },
+	}
+}
+
+// linkDown takes one of a host's two links away, so that the other has to carry everything.
+func (d *driver) linkDown() *fault {
+	host := d.pick(slices.Concat(d.nodes, d.controllers))
+	if host == "" {
+		return nil
+	}
+	peers := d.lab.Plan.Peers(host)
+	link := lab.Link{A: host, B: peers[d.rng.IntN(len(peers))]}.String()
+	f := &fault{
+		hosts: []string{host},
+		begin: func(ctx context.Context) error { return d.lab.SetLink(ctx, link, false) },
+		end:   func(ctx context.Context) error { return d.lab.SetLink(ctx, link, true) },
+	}
+	if slices.Contains(d.nodes, host) {
+		f.costs = host
+	} else {
+		f.silent = host
+	}
+	return f
+}
+
+// partitionNode cuts a node off from everybody.
+func (d *driver) partitionNode() *fault {
+	node := d.pick(d.nodes)
+	return d.parted(&fault{hosts: []string{node}, costs: node, cut: &lab.Partition{
+		Groups: [][]string{{node}, d.others(node)},
+	}})
+}
+
+// partitionOneWay lets a node hear everybody, but nobody hear it; or the other way about.
+func (d *driver) partitionOneWay() *fault {
+	node := d.pick(d.nodes)
+	groups := [][]string{{node}, d.others(node)}
+	if d.rng.IntN(2) == 0 {
+		slices.Reverse(groups)
+	}
+	return d.parted(&fault{hosts: []string{node}, costs: node, cut: &lab.Partition{Groups: groups, OneWay: true}})
+}
+
+// partitionControl leaves a node its data plane, but no controllers.
+func (d *driver) partitionControl() *fault {
+	node := d.pick(d.nodes)
+	return d.parted(&fault{hosts: []string{node}, costs: node, cut: &lab.Partition{
+		Groups: [][]string{{node}, d.others(node)}, Traffic: lab.ControlTraffic,
+	}})
+}
+
+// partitionData keeps requests, or the messages of a chain, from passing between two hosts that controllers see well.
+func (d *driver) partitionData() *fault {
+	one := d.pick(d.nodes)
+	rest := append(slices.DeleteFunc(slices.Clone(d.nodes), func(name string) bool { return name == one }), lab.RootHost)
+	other := d.pick(rest)
+	if other == "" {
+		return nil
+	}
+	return d.parted(&fault{hosts: []string{one, other}, cut: &lab.Partition{
+		Groups: [][]string{{one}, {other}}, Traffic: lab.DataTraffic, OneWay: d.rng.IntN(2) == 0,
+	}})
+}
+
+// partitionController cuts a controller off, from everybody or from the other controllers alone.
+func (d *driver) partitionController() *fault {
+	controller := d.pick(d.controllers)
+	groups := [][]string{{controller}, d.others(controller)}
+	if d.rng.IntN(2) == 0 {
+		groups[1] = slices.DeleteFunc(slices.Clone(d.controllers), func(name string) bool { return name == controller })
+	}
+	oneWay := d.rng.IntN(3) == 0
+	if oneWay && d.rng.IntN(2) == 0 {
+		slices.Reverse(groups)
+	}
+	return d.parted(&fault{hosts: []string{controller}, silent: controller, cut: &lab.Partition{Groups: groups, OneWay: oneWay}})
+}
+
+// others are all hosts that speak, but one.
+func (d *driver) others(name string) []string {
+	all := append(slices.Concat(d.nodes, d.controllers), lab.RootHost)
+	return slices.DeleteFunc(all, func(other string) bool { return other == name })
+}
+
+// parted makes a partition a fault: all those in force are set together.
+func (d *driver) parted(f *fault) *fault {
+	f.begin, f.end = d.setPartitions, d.setPartitions
+	return f
+}
+
+// setPartitions puts the partitions of all active faults in force.
+func (d *driver) setPartitions(ctx context.Context) error {
+	var cuts []lab.Partition
+	for _, f := range d.active {
+		if f.cut != nil {
+			cuts = append(cuts, *f.cut)
+		}
+	}
+	return d.lab.Partition(ctx, cuts...)
+}
+
+// must names the fault in an error of the lab.
+func (f *fault) must(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s %v: %w", what, f, err)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/verify/history"
+)
+
+// ledger keeps, per key, which writes were acknowledged: none of them may be missing in the end.
+type ledger struct {
+	mu   sync.Mutex
+	keys map[string]*account
+}
+
+// account is one key's acknowledged writes.
+type account struct {
+	versions []uint64
+	newest   uint64
+	value    string // as of newest
+	present  bool
+}
+
+func newLedger() *ledger { return &ledger{keys: make(map[string]*account)} }
+
+// enter notes the acknowledged writes among some operations.
+func (l *ledger) enter(ops []history.Op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range ops {
+		op := &ops[i]
+		if op.Kind == history.Get || op.Outcome != history.OK {
+			continue
+		}
+		a := l.keys[op.Key]
+		if a == nil {
+			a = new(account)
+			l.keys[op.Key] = a
+		}
+		a.versions = append(a.versions, op.Version)
+		if op.Version < a.newest {
+			continue
+		}
+		a.newest, a.value, a.present = op.Version, op.Value, op.Kind != history.Delete
+		if op.Kind == history.Add {
+			a.value = op.Read
+		}
+	}
+}
+
+// acknowledged is how many writes are in the ledger.
+func (l *ledger) acknowledged() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := 0
+	for _, a := range l.keys {
+		sum += len(a.versions)
+	}
+	return sum
+}
+
+// missing is how many acknowledged writes a copy of the key does not have: it is older, or another value has their version.
+func (a *account) missing(version uint64, value string, present bool) int {
+	lost := 0
+	for _, v := range a.versions {
+		if v > version {
+			lost++
+		}
+	}
+	if version == a.newest && (present != a.present || value != a.value) {
+		lost++
+	}
+	return lost
+}
+
+// loss is what is missing of a key at a node.
+type loss struct {
+	key, node string
+	writes    int
+	version   uint64 // that the node has
+	newest    uint64 // that was acknowledged
+}
+
+func (l loss) String() string {
+	return fmt.Sprintf("%s at %s: version %d, and %d was acknowledged: %d writes are missing", l.key, l.node, l.version, l.newest, l.writes)
+}
+
+// readers is how many keys are read at the same time.
+const readers = 16
+
+// audit reads every key from every complete member of its chain, and returns what is missing. A key counts once, at the
+// member that lacks most.
+func (l *ledger) audit(ctx context.Context, c *client.Client) (lost int, losses []loss, err error) {
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for key, a := range l.keys {
+		group.Go(func() error {
+			worst, err := auditKey(ctx, c, key, a)
+			if worst.writes > 0 {
+				mu.Lock()
+				defer mu.Unlock()
+				lost += worst.writes
+				losses = append(losses, worst)
+			}
+			return err
+		})
+	}
+	err = group.Wait()
+	slices.SortFunc(losses, func(a, b loss) int { return b.writes - a.writes })
+	return lost, losses, err
+}
+
+func auditKey(ctx context.Context, c *client.Client, key string, a *account) (worst loss, err error) {
+	where, err := c.Locate(key)
+	if err != nil {
+		return worst, err
+	}
+	for _, node := range where.Chain {
+		r, err := c.Get(ctx, key, client.From(client.Named(node)))
+		if err != nil && !errors.Is(err, client.ErrNotFound) {
+			return worst, fmt.Errorf("read %s at %s in the end: %w", key, node, err)
+		}
+		if n := a.missing(r.Version, string(r.Value), err == nil); n > worst.writes {
+			worst = loss{key, node, n, r.Version, a.newest}
+		}
+	}
+	return worst, nil
+}

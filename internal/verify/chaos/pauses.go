@@ -1,0 +1,126 @@
+package chaos
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// Lengths of the pauses that a hypervisor makes when it gives the CPU to another machine.
+const (
+	shortestPause = 20 * time.Millisecond
+	longestPause  = 200 * time.Millisecond
+)
+
+// stops stops processes for several reasons at once: each goes on when no reason is left.
+type stops struct {
+	lab *lab.Lab
+
+	mu    sync.Mutex
+	held  map[string]int // by host: reasons
+	since map[string]time.Time
+	total time.Duration // that processes were stopped, added up
+	count int
+}
+
+func newStops(l *lab.Lab) *stops {
+	return &stops{lab: l, held: make(map[string]int), since: make(map[string]time.Time)}
+}
+
+// hold stops the process of a host. A process that does not run needs no stopping.
+func (s *stops) hold(host string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[host]++; s.held[host] > 1 || !s.lab.AgentAlive(host) {
+		return nil
+	}
+	s.since[host] = time.Now()
+	s.count++
+	return s.unlessGone(host, s.lab.Pause(host))
+}
+
+// release takes a reason back.
+func (s *stops) release(host string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[host]--; s.held[host] > 0 {
+		return nil
+	}
+	if since, ok := s.since[host]; ok {
+		s.total += time.Since(since)
+		delete(s.since, host)
+	}
+	return s.unlessGone(host, s.lab.Resume(host))
+}
+
+// unlessGone drops an error that is only the end of the process.
+func (s *stops) unlessGone(host string, err error) error {
+	if err != nil && !s.lab.AgentAlive(host) {
+		return nil
+	}
+	return err
+}
+
+// sum is how long processes were stopped, added up, and how often.
+func (s *stops) sum() (time.Duration, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total, s.count
+}
+
+// pauses stop every host's process for a share of the time, each on its own schedule, until ctx ends.
+func (s *stops) pauses(ctx context.Context, hosts []string, share float64, seed uint64) error {
+	if share == 0 {
+		return nil
+	}
+	failed := make(chan error, len(hosts))
+	var all sync.WaitGroup
+	for i, host := range hosts {
+		schedule := newSchedule(share, seed, i)
+		all.Go(func() { failed <- s.follow(ctx, host, schedule) })
+	}
+	all.Wait()
+	for range hosts {
+		if err := <-failed; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow stops one process by a schedule. It goes on when this returns.
+func (s *stops) follow(ctx context.Context, host string, next *schedule) error {
+	for {
+		run, pause := next.turn()
+		if sleep(ctx, run) != nil {
+			return nil
+		}
+		if err := s.hold(host); err != nil {
+			return err
+		}
+		ended := sleep(ctx, pause)
+		if err := s.release(host); err != nil || ended != nil {
+			return err
+		}
+	}
+}
+
+// schedule says when one process is stopped.
+type schedule struct {
+	rng  *rand.Rand
+	runs float64 // mean time between two pauses
+}
+
+func newSchedule(share float64, seed uint64, process int) *schedule {
+	mean := float64(shortestPause+longestPause) / 2
+	return &schedule{rng: rand.New(rand.NewPCG(seed, uint64(process))), runs: mean * (1 - share) / share}
+}
+
+// turn is how long the process runs, and how long it is stopped then.
+func (s *schedule) turn() (run, pause time.Duration) {
+	run = time.Duration(s.rng.ExpFloat64() * s.runs)
+	return run, shortestPause + time.Duration(s.rng.Float64()*float64(longestPause-shortestPause))
+}

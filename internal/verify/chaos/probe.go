@@ -1,0 +1,149 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+)
+
+// probe is a client that does one thing over and over, one at a time, and keeps when it succeeded.
+type probe struct {
+	shard uint16
+	do    func(ctx context.Context) error
+	seen  moments
+	sick  error // the last failure
+}
+
+// ProbeValue is what clients that measure write: as long as most values of coordination are.
+var ProbeValue = []byte("0123456789abcdef")
+
+// probes are clients that work side by side.
+type probes struct {
+	kv     *client.Client
+	begin  time.Time
+	all    []*probe
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	number int
+}
+
+func newProbes(kv *client.Client) *probes { return &probes{kv: kv} }
+
+// keyIn finds a new key of a shard.
+func (p *probes) keyIn(shard uint16) (string, error) {
+	for {
+		p.number++
+		key := fmt.Sprintf("probe-%d", p.number)
+		where, err := p.kv.Locate(key)
+		if err != nil || where.Shard == shard {
+			return key, err
+		}
+	}
+}
+
+// writer adds a probe that writes a key of a shard.
+func (p *probes) writer(shard uint16) (*probe, error) {
+	key, err := p.keyIn(shard)
+	if err != nil {
+		return nil, err
+	}
+	return p.add(shard, func(ctx context.Context) error {
+		_, err := p.kv.Put(ctx, key, ProbeValue)
+		return err
+	}), nil
+}
+
+// reader adds a probe that reads a key of a shard, which nobody writes from now on.
+func (p *probes) reader(ctx context.Context, shard uint16, from client.ReadFrom) (*probe, error) {
+	key, err := p.keyIn(shard)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.kv.Put(ctx, key, ProbeValue); err != nil {
+		return nil, err
+	}
+	return p.add(shard, func(ctx context.Context) error {
+		_, err := p.kv.Get(ctx, key, client.From(from))
+		return err
+	}), nil
+}
+
+func (p *probes) add(shard uint16, do func(context.Context) error) *probe {
+	one := &probe{shard: shard, do: do}
+	p.all = append(p.all, one)
+	return one
+}
+
+// start lets all probes work, each pausing after every operation, until halt.
+func (p *probes) start(ctx context.Context, pause time.Duration) {
+	ctx, p.stop = context.WithCancel(ctx)
+	p.begin = time.Now()
+	for _, one := range p.all {
+		p.done.Go(func() { one.run(ctx, p.begin, pause) })
+	}
+}
+
+// halt ends them.
+func (p *probes) halt() {
+	p.stop()
+	p.done.Wait()
+}
+
+// now is the time since start.
+func (p *probes) now() time.Duration { return time.Since(p.begin) }
+
+// check says why a probe never succeeded, if there is one.
+func (p *probes) check() error {
+	for _, one := range p.all {
+		if len(one.seen) == 0 {
+			return fmt.Errorf("a client of shard %d never got an answer: %w", one.shard, errors.Join(one.sick))
+		}
+	}
+	return nil
+}
+
+func (one *probe) run(ctx context.Context, begin time.Time, pause time.Duration) {
+	rest := time.NewTimer(rand.N(pause)) // so that they don't go in step
+	defer rest.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-rest.C:
+		}
+		if err := one.do(context.WithoutCancel(ctx)); err != nil {
+			one.sick = err
+		} else {
+			one.seen = append(one.seen, time.Since(begin))
+		}
+		rest.Reset(pause)
+	}
+}
+
+// spreadShards chooses shards evenly; of fewer than wanted, each several times.
+func spreadShards(m *topology.Map, count int) []uint16 {
+	shards := make([]uint16, count)
+	for i := range shards {
+		shards[i] = uint16(i * m.Shards() / count)
+	}
+	return shards
+}
+
+// byShard puts the moments of the probes of each shard together.
+func byShard(all []*probe) map[uint16]moments {
+	series := map[uint16][]moments{}
+	for _, one := range all {
+		series[one.shard] = append(series[one.shard], one.seen)
+	}
+	merged := make(map[uint16]moments, len(series))
+	for shard, s := range series {
+		merged[shard] = merge(s)
+	}
+	return merged
+}

@@ -1,0 +1,112 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/verify/history"
+)
+
+// work is what writers and readers do to the objects of a trial, and what they saw.
+type work struct {
+	store Store
+	keys  int
+	begun time.Time
+	rest  time.Duration // of a client between two operations, on average
+
+	mu      sync.Mutex
+	written []history.Op // by fill: what the objects were before
+
+	workers []*laborer
+	done    sync.WaitGroup
+}
+
+// laborer is one client. It does one operation at a time.
+type laborer struct {
+	index  int
+	kind   history.Kind
+	rng    *rand.Rand
+	gap    *gap // between its own successes
+	mu     sync.Mutex
+	ops    []history.Op
+	failed int
+}
+
+func newWork(kv *client.Client, keys int, rest time.Duration) *work {
+	return &work{store: Store{kv}, keys: keys, begun: time.Now(), rest: rest}
+}
+
+// filled notes what an object was before the clients begin.
+func (w *work) filled(key string, r client.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	op := history.Op{Client: -1, Kind: history.Put, Key: key, Value: string(ProbeValue)}
+	op.Return, op.Outcome, op.Version = int64(time.Since(w.begun)), history.OK, r.Version
+	w.written = append(w.written, op)
+}
+
+// start lets writers and readers work until ctx ends. Each brings its last operation to an end.
+func (w *work) start(ctx context.Context, writers, readers int, seed uint64) {
+	for i := range writers + readers {
+		l := &laborer{index: i, kind: history.Get, rng: rand.New(rand.NewPCG(seed, uint64(i))), gap: newGap(0, nil)}
+		if i < writers {
+			l.kind = history.Put
+		}
+		w.workers = append(w.workers, l)
+		w.done.Go(func() { w.labor(ctx, l) })
+	}
+}
+
+func (w *work) labor(ctx context.Context, l *laborer) {
+	defer l.gap.end()
+	for sleep(ctx, time.Duration(l.rng.ExpFloat64()*float64(w.rest))) == nil {
+		op := history.Op{Client: l.index, Kind: l.kind, Key: objectKey(l.rng.IntN(w.keys))}
+		if op.Kind == history.Put {
+			op.Value = fmt.Sprintf("%d of client %d", len(l.ops), l.index)
+		}
+		op.Call = int64(time.Since(w.begun))
+		op.Result = w.store.Do(context.WithoutCancel(ctx), &op)
+		op.Return = int64(time.Since(w.begun))
+		l.mu.Lock()
+		if op.Outcome == history.Unknown {
+			l.failed++
+		} else {
+			l.gap.success()
+		}
+		l.ops = append(l.ops, op)
+		l.mu.Unlock()
+	}
+}
+
+// tally is what all clients of a kind did.
+type tally struct {
+	done, failed int
+	longest      time.Duration // that one of them went without a success
+}
+
+func (w *work) tally(kind history.Kind) tally {
+	var t tally
+	for _, l := range w.workers {
+		if l.kind != kind {
+			continue
+		}
+		l.mu.Lock()
+		t.done, t.failed = t.done+len(l.ops)-l.failed, t.failed+l.failed
+		l.mu.Unlock()
+		t.longest = max(t.longest, l.gap.soFar())
+	}
+	return t
+}
+
+// history is all that happened to the objects. The clients have to be done.
+func (w *work) history() []history.Op {
+	all := w.written
+	for _, l := range w.workers {
+		all = append(all, l.ops...)
+	}
+	return all
+}

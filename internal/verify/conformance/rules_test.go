@@ -1,0 +1,91 @@
+package conformance
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// notOfOneNode are rules that speak of clients or of the control plane, so that no vector can show them.
+var notOfOneNode = map[string]string{
+	"W10": "clients: package client", "W12": "the agent's collection of lanes",
+	"C1": "internal/verify/sim", "C2": "internal/verify/sim", "C3": "a controller's work", "C4": "the agent", "C5": "a controller's work",
+}
+
+// TestEveryRuleHasAVector: the rules of spec/protocol.md and the names of the cases speak of the same things.
+func TestEveryRuleHasAVector(t *testing.T) {
+	text, err := os.ReadFile("../../../spec/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^- \*\*([ABRWC]\d+)†?\*\*`).FindAllStringSubmatch(string(text), -1) {
+		rules[m[1]] = false
+	}
+	cases, err := Vectors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		rule, _, _ := strings.Cut(c.Name, "-")
+		if _, known := rules[rule]; !known && rule != "limit" {
+			t.Errorf("%s begins with no rule of the protocol", c.Name)
+		}
+		rules[rule] = true
+	}
+	for rule, shown := range rules {
+		if !shown && notOfOneNode[rule] == "" {
+			t.Errorf("no vector shows %s", rule)
+		}
+	}
+	if len(rules) < 30 {
+		t.Errorf("only %d rules were found in the document", len(rules))
+	}
+}
+
+// TestEveryStatusAndOutcomeHasAVector: what a reply may say and a node may count occurs in the expected results.
+func TestEveryStatusAndOutcomeHasAVector(t *testing.T) {
+	cases, err := Vectors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results strings.Builder
+	for _, c := range cases {
+		for _, step := range c.Steps {
+			results.WriteString(strings.Join(step.Want, "\n") + "\n")
+		}
+	}
+	for _, want := range expressible() {
+		if !strings.Contains(results.String(), want) {
+			t.Errorf("no vector has %q", want)
+		}
+	}
+}
+
+// expressible lists what vectors can show: all but DENIED, which is reserved, what only several CPUs or missing
+// routes bring about, and what planes see to before any rule (T1 to T4).
+func expressible() (texts []string) {
+	for _, s := range wire.Statuss {
+		if s != wire.StatusDenied {
+			texts = append(texts, "reply status="+s.String())
+		}
+	}
+	for _, o := range wire.Outcomes {
+		if chains(o) {
+			texts = append(texts, " "+o.String())
+		}
+	}
+	return texts
+}
+
+// chains reports whether the rules of a chain alone can bring an outcome about.
+func chains(o wire.Outcome) bool {
+	switch o {
+	case wire.OutcomeContended, wire.OutcomeUnroutable, wire.OutcomeBadTag, wire.OutcomeLimited:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,306 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Topologies.
+const (
+	Line      = "line"       // nodes in a row, in the order of the chain
+	LeafSpine = "leaf-spine" // nodes are leaves, each joined to every spine
+	Fabric    = "fabric"     // every host is joined to every spine: none depends on another
+)
+
+// Role says what a host is for.
+type Role string
+
+// Roles of hosts. Which node is head or tail is the chain's affair: see [Lab.ChainRole].
+const (
+	RoleNode       Role = "node"
+	RoleClient     Role = "client"
+	RoleController Role = "controller"
+	RoleSpine      Role = "spine"
+	RoleRoot       Role = "machine" // the machine's own namespace, so that commands there reach the nodes
+)
+
+// RootHost is the name of the machine itself in a lab.
+const RootHost = "root"
+
+const spineCount = 2
+
+// maxClients and maxNodes keep drawings within a screen; addresses would allow more.
+const (
+	maxClients     = 64
+	maxNodes       = 16 // of a managed lab, where they are not all in one chain
+	maxControllers = 7
+)
+
+// Options describes a lab.
+type Options struct {
+	Name     string `json:"name"`
+	Topology string `json:"topology"`
+	Nodes    int    `json:"nodes"`
+	Clients  int    `json:"clients"`
+	ClientAt string `json:"client_at,omitempty"` // the node that clients hang off; empty: the first (line), each its own (leaf-spine)
+	Shards   int    `json:"shards"`              // a power of two; 0: one
+	Direct   bool   `json:"direct"`              // links without wires: less work per frame, but no faults on links
+	NoRoot   bool   `json:"no_root"`             // do not join the machine's own namespace to the lab
+	// Offloads leaves direct links as the kernel makes them, with checksums and long segments: for hosts that run no XDP.
+	Offloads bool `json:"offloads,omitempty"`
+
+	// Controllers makes the lab a managed one: so many hosts run controllers, which form chains of the nodes that join.
+	Controllers int `json:"controllers,omitempty"`
+	// Idle nodes have a host, but nothing is started there until somebody does, by [Lab.StartNode].
+	Idle []string `json:"idle,omitempty"`
+
+	// Publish is where commands on this machine look for a cluster: a link to the lab's cluster file is left there,
+	// unless another cluster that runs has the place. Empty: nowhere.
+	Publish string `json:"publish,omitempty"`
+
+	// Agent returns the command line of a node's agent; nil: a lab without agents. See [Lab.ClusterFile], [Lab.PinDir]
+	// and [Lab.Ports] for what it may need.
+	Agent func(l *Lab, h Host) []string `json:"-"`
+	// Controller returns the command line of a controller. See [Lab.DataDir].
+	Controller func(l *Lab, h Host) []string `json:"-"`
+	// Owned ties the lab to this process: once the process is gone the next Up of the same name clears the remains.
+	Owned bool `json:"-"`
+	// Progress, if set, is told what is being done.
+	Progress func(step string) `json:"-"`
+}
+
+// AddToAgent lengthens the command line of every agent.
+func (o *Options) AddToAgent(arguments ...string) {
+	if agent := o.Agent; agent != nil {
+		o.Agent = func(l *Lab, h Host) []string { return append(agent(l, h), arguments...) }
+	}
+}
+
+// Host is one namespace of a lab.
+type Host struct {
+	Name string     `json:"name"`
+	Role Role       `json:"role"`
+	Addr netip.Addr `json:"addr"`
+}
+
+// Link joins two hosts.
+type Link struct {
+	A string `json:"a"`
+	B string `json:"b"`
+}
+
+// String is the link's name on the command line.
+func (l Link) String() string { return l.A + "-" + l.B }
+
+// Peer returns the other end of a link, and whether host is an end of it at all.
+func (l Link) Peer(host string) (string, bool) {
+	switch host {
+	case l.A:
+		return l.B, true
+	case l.B:
+		return l.A, true
+	}
+	return "", false
+}
+
+// Plan is a lab on paper.
+type Plan struct {
+	Subnet netip.Prefix `json:"subnet"`
+	Hosts  []Host       `json:"hosts"`
+	Links  []Link       `json:"links"`
+}
+
+// Lab names become parts of names of namespaces and devices; a dash would make those ambiguous.
+var validName = regexp.MustCompile(`^[a-z][a-z0-9]{0,9}$`)
+
+// Validate reports the first thing wrong with the options.
+func (o *Options) Validate() error {
+	if !validName.MatchString(o.Name) {
+		return fmt.Errorf("name %q: a lower-case letter, then up to nine lower-case letters or digits", o.Name)
+	}
+	if o.Topology != Line && o.Topology != LeafSpine && o.Topology != Fabric {
+		return fmt.Errorf("topology %q: %s, %s or %s is wanted", o.Topology, Line, LeafSpine, Fabric)
+	}
+	if o.Controllers < 0 || o.Controllers > maxControllers {
+		return fmt.Errorf("controllers: 1 to %d are possible, not %d", maxControllers, o.Controllers)
+	}
+	if o.Managed() && (o.Nodes < 1 || o.Nodes > maxNodes) {
+		return fmt.Errorf("nodes: a managed lab has 1 to %d, not %d", maxNodes, o.Nodes)
+	}
+	if !o.Managed() && (o.Nodes < 1 || o.Nodes > wire.MaxChain) {
+		return fmt.Errorf("nodes: a chain has 1 to %d, not %d", wire.MaxChain, o.Nodes)
+	}
+	if o.Clients < 0 || o.Clients > maxClients {
+		return fmt.Errorf("clients: 0 to %d are possible, not %d", maxClients, o.Clients)
+	}
+	if o.Shards < 0 || o.Shards > wire.MaxShards || o.Shards&(o.Shards-1) != 0 {
+		return fmt.Errorf("shards: a power of two up to %d is wanted, not %d", wire.MaxShards, o.Shards)
+	}
+	for i := 1; i <= o.Nodes; i++ {
+		if o.ClientAt == "" || o.ClientAt == nodeName(i) {
+			return nil
+		}
+	}
+	return fmt.Errorf("client-at: there is no node %q; nodes are n1 to n%d", o.ClientAt, o.Nodes)
+}
+
+// Managed reports whether controllers, and not a file, say who is in which chain.
+func (o *Options) Managed() bool { return o.Controllers > 0 }
+
+func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
+
+func spineName(i int) string { return fmt.Sprintf("s%d", i) }
+
+// third octet of a host's address, by role.
+var octets = map[Role]byte{RoleNode: 0, RoleClient: 1, RoleSpine: 2, RoleRoot: 3, RoleController: 4}
+
+// NewPlan lays a lab out in the /16 10.<octet>.0.0.
+func NewPlan(o Options, octet byte) (*Plan, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Plan{Subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, octet, 0, 0}), 16)}
+	add := func(role Role, name string, i int) {
+		p.Hosts = append(p.Hosts, Host{name, role, netip.AddrFrom4([4]byte{10, octet, octets[role], byte(i)})})
+	}
+	join := func(name string, peers []string) {
+		for _, peer := range peers {
+			p.Links = append(p.Links, Link{name, peer})
+		}
+	}
+	for i := 1; i <= o.Nodes; i++ {
+		add(RoleNode, nodeName(i), i)
+		if o.Topology == Line && i > 1 {
+			p.Links = append(p.Links, Link{nodeName(i - 1), nodeName(i)})
+		}
+	}
+	for s := 1; s <= spineCount && o.Topology != Line; s++ {
+		add(RoleSpine, spineName(s), s)
+		for i := 1; i <= o.Nodes; i++ {
+			p.Links = append(p.Links, Link{nodeName(i), spineName(s)})
+		}
+	}
+	for i := 1; i <= o.Controllers; i++ {
+		name := fmt.Sprintf("ctl%d", i)
+		add(RoleController, name, i)
+		join(name, o.controllerAttachments())
+	}
+	for i := 1; i <= o.Clients; i++ {
+		name := fmt.Sprintf("c%d", i)
+		add(RoleClient, name, i)
+		join(name, o.attachments(i))
+	}
+	if !o.NoRoot {
+		add(RoleRoot, RootHost, 1)
+		join(RootHost, o.attachments(1))
+	}
+	return p, nil
+}
+
+// attachments are what client i hangs off.
+func (o *Options) attachments(i int) []string {
+	switch {
+	case o.ClientAt != "":
+		return []string{o.ClientAt}
+	case o.Topology == Fabric:
+		return spines()
+	case o.Topology == Line:
+		return []string{nodeName(1)}
+	}
+	return []string{nodeName((i-1)%o.Nodes + 1)}
+}
+
+// controllerAttachments are what controllers hang off.
+func (o *Options) controllerAttachments() []string {
+	if o.Topology == Line {
+		return []string{nodeName(1)}
+	}
+	return spines()
+}
+
+func spines() []string {
+	var names []string
+	for s := range spineCount {
+		names = append(names, spineName(s+1))
+	}
+	return names
+}
+
+// Host finds a host by name.
+func (p *Plan) Host(name string) (Host, bool) {
+	for _, h := range p.Hosts {
+		if h.Name == name {
+			return h, true
+		}
+	}
+	return Host{}, false
+}
+
+// Link finds a link by its name, in either order of its ends.
+func (p *Plan) Link(name string) (Link, bool) {
+	for _, l := range p.Links {
+		if name == l.A+"-"+l.B || name == l.B+"-"+l.A {
+			return l, true
+		}
+	}
+	return Link{}, false
+}
+
+// With returns the hosts of a role, in order.
+func (p *Plan) With(role Role) []Host {
+	var hosts []Host
+	for _, h := range p.Hosts {
+		if h.Role == role {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// Peers returns the names of a host's neighbours, in the order of the links.
+func (p *Plan) Peers(host string) []string {
+	var peers []string
+	for _, l := range p.Links {
+		if peer, ok := l.Peer(host); ok {
+			peers = append(peers, peer)
+		}
+	}
+	return peers
+}
+
+// Cluster is the configuration of the lab's nodes: one chain of all of them.
+func (p *Plan) Cluster(shards int) *topology.Cluster {
+	c := &topology.Cluster{Epoch: 1, Shards: max(shards, 1), Chains: [][]string{nil}}
+	for _, h := range p.With(RoleNode) {
+		c.Nodes = append(c.Nodes, h.node())
+		c.Chains[0] = append(c.Chains[0], h.Name)
+	}
+	return c
+}
+
+// ManagedCluster names the controllers, for those who want to know the nodes.
+func (p *Plan) ManagedCluster() *topology.Cluster {
+	c := new(topology.Cluster)
+	for _, h := range p.With(RoleController) {
+		c.Controllers = append(c.Controllers, h.apiAddr())
+	}
+	return c
+}
+
+// node is a host as a member of a cluster.
+func (h Host) node() topology.Node {
+	addr := netip.AddrPortFrom(h.Addr, wire.Port)
+	return topology.Node{Name: h.Name, Addr: addr, API: topology.DefaultAPI(addr)}
+}
+
+// apiAddr is where the agent or the controller of a host speaks TCP.
+func (h Host) apiAddr() string {
+	if h.Role == RoleController {
+		return netip.AddrPortFrom(h.Addr, topology.ControllerPort).String()
+	}
+	return h.node().APIAddr()
+}

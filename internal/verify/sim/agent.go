@@ -1,0 +1,243 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+const (
+	settleEvery = 5 * time.Millisecond
+	longestWipe = 3 * time.Millisecond
+)
+
+// agent is what internal/node/agent does around a reconfig.Member.
+type agent struct {
+	n       *node
+	member  *reconfig.Member
+	lease   reconfig.Lease
+	id      reconfig.NodeID // 0: nobody has welcomed it yet
+	attends []bool          // by controller: whether it has
+	wiping  bool
+	copies  map[uint64]*copyJob
+	dirty   []uint64 // by key: the version in which it was dirty at the last look
+	refused []uint64 // by key: the version for which a CAS or ADD was last refused as busy
+}
+
+func (n *node) startAgent() {
+	if !n.up || n.agent != nil {
+		return
+	}
+	member, err := reconfig.NewMember(n, reconfig.MemberOptions{
+		Self: n.endpoint().addr(), Shards: n.w.Shards, Kept: n.kept, Term: n.term, Without: n.w.Without.Control,
+	})
+	if err != nil {
+		n.w.watch.fail(err)
+		return
+	}
+	n.kept = true
+	n.agent = &agent{
+		n: n, member: member, attends: make([]bool, n.w.Controllers), copies: make(map[uint64]*copyJob),
+		dirty: make([]uint64, len(n.w.keys)), refused: make([]uint64, len(n.w.keys)),
+	}
+	n.w.note(every, every, "%s: its agent starts", n.name)
+	n.agent.hello()
+	n.agent.tick()
+	n.agent.settle()
+	n.agent.work()
+}
+
+func (n *node) endAgent() {
+	n.w.note(every, every, "%s: its agent ends", n.name)
+	n.agent = nil
+}
+
+// soon does something when the agent can, if it still runs then.
+func (a *agent) soon(do func()) {
+	n := a.n
+	switch busy := max(n.asleep, n.paused); {
+	case n.agent != a || !n.up:
+	case n.w.now < busy:
+		n.w.events.push(busy, func() { a.soon(do) })
+	default:
+		do()
+	}
+}
+
+// after does something when the node's clock has gone on by d.
+func (a *agent) after(d time.Duration, do func()) {
+	a.n.w.after(a.n.clock.takes(d), func() { a.soon(do) })
+}
+
+// tick is the beat.
+func (a *agent) tick() {
+	a.beat()
+	a.after(a.n.w.Beat, a.tick)
+}
+
+func (a *agent) settle() {
+	for key := range a.dirty {
+		a.settleObject(key)
+	}
+	a.after(settleEvery, a.settle)
+}
+
+// settleObject does what is due for an object that has been dirty since the last look (W9).
+func (a *agent) settleObject(number int) {
+	n, key := a.n, a.n.w.keys[number]
+	o := n.seen[number]
+	before := a.dirty[number]
+	if a.dirty[number] = 0; o.Clean() {
+		return
+	}
+	if a.dirty[number] = o.Version; before != o.Version {
+		return
+	}
+	shard := key.Shard(n.w.Shards)
+	config := n.configs[shard]
+	session, writer := n.writer(key, o.Version)
+	if s, ok := chain.Settle(config, shard, key, o, writer, session, n.lane()); ok {
+		a.send("settles with", s)
+	}
+}
+
+// busy does what is due for an object when a write was refused as busy, which the plane tells of the second time in a version (W9).
+func (a *agent) busy(key wire.Key) {
+	number := a.n.w.keyNumber(key)
+	if number < 0 {
+		return
+	}
+	o := a.n.seen[number]
+	before := a.refused[number]
+	if a.refused[number] = o.Version; before != o.Version {
+		return
+	}
+	shard := key.Shard(a.n.w.Shards)
+	if s, ok := chain.Probe(a.n.configs[shard], shard, key, o); ok {
+		a.soon(func() { a.send("asks", s) })
+	}
+}
+
+func (a *agent) send(how string, s chain.Send) {
+	n := a.n
+	n.w.noteMessage(how, n.endpoint().addr(), s.To, &s.Message)
+	n.w.send(packet{n.endpoint().addr(), s.To, s.Message.Append(nil)})
+}
+
+// lane is the session that a node uses for writes whose writer it does not know.
+func (n *node) lane() uint64 { return 1<<63 | n.incarnation>>8 }
+
+// writer finds the session whose last write gave the object its version.
+func (n *node) writer(key wire.Key, version uint64) (session uint64, writer chain.Session) {
+	n.w.watch.fail(n.plane.Sessions(func(k chain.SessionKey, s chain.Session) bool {
+		if s.WriterOf(key, version) && (session == 0 || k.Session < session) {
+			session, writer = k.Session, s
+		}
+		return true
+	}))
+	return session, writer
+}
+
+// work does what the member wants done beside its orders.
+func (a *agent) work() {
+	work := a.member.Work()
+	if len(work.Wipe) > 0 && !a.wiping {
+		a.wiping = true
+		a.after(time.Duration(a.n.rng.Int64N(int64(longestWipe))), func() { a.wipe(work.Wipe) })
+	}
+	a.copy(work.Copies)
+}
+
+func (a *agent) wipe(shards []uint16) {
+	a.wiping = false
+	a.n.w.watch.fail(a.n.drop(shards))
+	a.n.w.watch.fail(a.member.Wiped(shards))
+	a.obeyed()
+}
+
+// obeyed is called whenever the member may have got further.
+func (a *agent) obeyed() {
+	a.work()
+	a.beat()
+}
+
+func (a *agent) order(o reconfig.Order) {
+	a.n.w.noteOrder(a.n, &o)
+	term := a.member.Term()
+	a.n.term = max(a.n.term, o.Term)
+	a.n.w.watch.fail(a.member.Order(o))
+	if now := a.member.Term(); now < a.n.term {
+		a.n.w.broken(every, every, "C5: %s obeys term %d after term %d", a.n.name, now, a.n.term)
+	}
+	if a.member.Term() != term {
+		for i, c := range a.n.w.controllers {
+			if a.attends[i] {
+				a.inventory(c)
+			}
+		}
+	}
+	a.obeyed()
+}
+
+// hello registers with each controller that has not welcomed the node.
+func (a *agent) hello() {
+	n := a.n
+	h := reconfig.Hello{
+		Name: n.name, Addr: n.endpoint().addr(), API: n.name, Capacity: 1, Incarnation: n.incarnation, CellBytes: n.w.options().CellBytes,
+		Cluster: n.w.store.state.Settings.Cluster, Shards: n.w.Shards,
+	}
+	for i, c := range n.w.controllers {
+		if !a.attends[i] {
+			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.hello(a, h) })
+		}
+	}
+	a.after(redial, a.hello)
+}
+
+// welcome begins to attend to a controller.
+func (a *agent) welcome(c *controller, id reconfig.NodeID) {
+	if a.id, a.attends[c.number] = id, true; a.id != 0 {
+		a.inventory(c)
+	}
+}
+
+// inventory tells a controller what the node has. It is told until it is heard.
+func (a *agent) inventory(c *controller) {
+	if a.id == 0 {
+		return
+	}
+	i := a.member.Inventory()
+	i.Node, i.Incarnation = a.id, a.n.incarnation
+	heard := false
+	var tell func()
+	tell = func() {
+		if !heard {
+			a.n.w.net.carry(control, a.n.endpoint(), c.endpoint(), func(bool) { heard = true; c.inventory(i) })
+			a.after(redial, tell)
+		}
+	}
+	tell()
+}
+
+// beat tells all controllers how the node is.
+func (a *agent) beat() {
+	n := a.n
+	if a.id == 0 {
+		return
+	}
+	b := a.lease.Stamp(a.member.Beat(), n.time())
+	b.Node, b.Incarnation = a.id, n.incarnation
+	for i, c := range n.w.controllers {
+		if a.attends[i] {
+			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.beat(a, b) })
+		}
+	}
+}
+
+func (a *agent) granted(c *controller, g reconfig.Grant) {
+	if a.lease.Grant(c.name(), g) {
+		a.n.renew(a.lease.Until())
+	}
+}

@@ -1,0 +1,259 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+)
+
+const (
+	ticksPerBeat = 3
+	repeatFence  = 10 * time.Millisecond
+	longestPlan  = 5 * time.Millisecond
+	longestLoad  = 5 * time.Millisecond
+)
+
+// controller is what internal/cluster/controller does around a reconfig.Grantor and, if it leads, a reconfig.Leader.
+type controller struct {
+	w       *world
+	number  int
+	clock   clock
+	alive   bool
+	process uint64 // counts starts
+	paused  uint64 // until when it does nothing
+
+	storeAway uint64 // until when it does not reach the store
+	state     *reconfig.State
+	heard     int // changes of the store that are in state
+	grantor   *reconfig.Grantor
+	leader    *reconfig.Leader
+	attended  map[reconfig.NodeID]*agent // by whom, since they were welcomed
+}
+
+func newController(w *world, number int) *controller {
+	return &controller{w: w, number: number, clock: w.newClock(w.stream(uint64(40 + number)))}
+}
+
+func (c *controller) endpoint() endpoint { return firstController + endpoint(c.number) }
+func (c *controller) name() string       { return fmt.Sprintf("controller %d", c.number) }
+
+// time is the controller's clock, which does not go back.
+func (c *controller) time() time.Duration { return time.Duration(c.clock.show(c.w.now)) }
+
+// able reports whether it could lead.
+func (c *controller) able() bool {
+	return c.alive && c.grantor != nil && c.w.now >= c.paused && c.w.now >= c.storeAway
+}
+
+// start begins a process, which reads the state as soon as it can.
+func (c *controller) start() {
+	if c.alive {
+		return
+	}
+	c.alive, c.attended = true, make(map[reconfig.NodeID]*agent)
+	c.process++
+	process := c.process
+	c.w.events.push(max(c.w.now, c.storeAway)+c.w.store.within(longestLoad), func() {
+		if process != c.process || !c.alive {
+			return
+		}
+		c.state, c.heard = c.w.store.copy(), len(c.w.store.changes)
+		c.grantor = reconfig.NewGrantor(c.state, c.w.Controllers, c.time())
+	})
+}
+
+func (c *controller) crash() {
+	c.w.note(every, every, "%s crashes", c.name())
+	c.alive, c.grantor, c.leader, c.paused = false, nil, nil, 0
+	for _, n := range c.w.nodes { // connections break
+		if n.agent != nil {
+			n.agent.attends[c.number] = false
+		}
+	}
+}
+
+// soon does something when the controller can, if it is the same process then.
+func (c *controller) soon(do func()) {
+	process := c.process
+	switch {
+	case !c.alive || c.grantor == nil:
+	case c.w.now < c.paused:
+		c.w.events.push(c.paused, func() {
+			if process == c.process {
+				c.soon(do)
+			}
+		})
+	default:
+		do()
+	}
+}
+
+// hear applies changes of the store, up to a number of them.
+func (c *controller) hear(process uint64, until int) {
+	if process != c.process {
+		return
+	}
+	c.soon(func() {
+		for ; c.heard < until; c.heard++ {
+			change := c.w.store.changes[c.heard]
+			c.state.Apply(change)
+			c.grantor.Apply(change)
+		}
+	})
+}
+
+// views is what the controller tells clients.
+func (c *controller) views() []view {
+	if c.state == nil {
+		return nil
+	}
+	views := make([]view, c.w.Shards)
+	for shard := range views {
+		s := &c.state.Shards[shard]
+		views[shard].epoch = s.Epoch
+		for _, id := range s.Members {
+			views[shard].members = append(views[shard].members, c.state.Nodes[id].Addr)
+		}
+	}
+	return views
+}
+
+// lead begins a term.
+func (c *controller) lead(term uint64) {
+	c.leader = nil
+	state := c.w.store.copy()
+	first := reconfig.Change{Number: state.Change + 1} // what a leader before this one wrote last counts from here
+	c.w.store.write(c, term, first, func(ok bool) {
+		c.soon(func() {
+			if !ok || c.leader != nil && c.leader.Term() > term {
+				return
+			}
+			state := c.w.store.copy()
+			c.leader = reconfig.NewLeader(term, state, c.w.Controllers, c.w.leaderOptions(), c.time())
+			c.tick(c.leader)
+		})
+	})
+}
+
+// resign ends a leadership that somebody else has taken.
+func (c *controller) resign(l *reconfig.Leader) {
+	if l != nil && c.leader == l {
+		c.w.note(every, every, "%s finds out that its term %d is over", c.name(), l.Term())
+		c.leader = nil
+	}
+}
+
+// leading does something with a leader as long as it is the controller's, and then what the leader wants.
+func (c *controller) leading(l *reconfig.Leader, do func(now time.Duration)) {
+	c.soon(func() {
+		if l == nil || c.leader != l {
+			return
+		}
+		do(c.time())
+		for _, e := range l.Effects() {
+			c.effect(l, e)
+		}
+		if l.Ended() {
+			c.resign(l)
+		}
+	})
+}
+
+func (c *controller) tick(l *reconfig.Leader) {
+	if c.leader != l {
+		return
+	}
+	c.leading(l, l.Tick)
+	c.w.after(c.clock.takes(c.w.Beat/ticksPerBeat), func() { c.soon(func() { c.tick(l) }) })
+}
+
+func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
+	switch e := e.(type) {
+	case reconfig.Store:
+		c.w.store.write(c, l.Term(), e.Change, func(ok bool) {
+			c.leading(l, func(now time.Duration) { l.Stored(now, e.Change.Number, ok) })
+		})
+	case reconfig.Send:
+		c.order(e)
+	case reconfig.Fence:
+		for _, other := range c.w.controllers {
+			c.fence(l, e, other, new(bool))
+		}
+	case reconfig.Place:
+		c.w.after(c.w.store.within(longestPlan), func() {
+			plan := e.Plan()
+			c.leading(l, func(now time.Duration) { l.Planned(now, e.Number, plan) })
+		})
+	case reconfig.Event:
+		c.w.note(every, every, "%s: %s", c.name(), e.Text)
+	}
+}
+
+// order tells a node by the connection that it has to this controller, so a machine that started again does not hear what was
+// meant for itself before.
+func (c *controller) order(e reconfig.Send) {
+	if a := c.attended[e.Node]; a != nil {
+		c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.order(e.Order) }) })
+	}
+}
+
+// fence asks a controller until it has answered.
+func (c *controller) fence(l *reconfig.Leader, f reconfig.Fence, other *controller, answered *bool) {
+	if *answered || c.leader != l {
+		return
+	}
+	answer := func(left time.Duration) {
+		c.leading(l, func(now time.Duration) {
+			if !*answered {
+				*answered = true
+				l.Fenced(now, other.name(), f.Change, left)
+			}
+		})
+	}
+	ask := func(bool) {
+		other.soon(func() {
+			left, ok := other.grantor.Fence(other.time(), f.Change, f.Nodes)
+			if ok {
+				c.w.net.carry(control, other.endpoint(), c.endpoint(), func(bool) { answer(left) })
+			}
+		})
+	}
+	if other == c {
+		c.w.after(0, func() { ask(false) })
+	} else {
+		c.w.net.carry(control, c.endpoint(), other.endpoint(), ask)
+	}
+	c.w.after(c.clock.takes(repeatFence), func() { c.soon(func() { c.fence(l, f, other, answered) }) })
+}
+
+// What nodes say.
+
+func (c *controller) hello(a *agent, h reconfig.Hello) {
+	c.leading(c.leader, func(now time.Duration) {
+		if err := c.leader.Hello(now, h); err != nil {
+			c.w.note(every, every, "%s refuses %s: %v", c.name(), h.Name, err)
+		}
+	})
+	c.soon(func() {
+		for id, n := range c.state.Nodes {
+			if n.Name == h.Name && n.Incarnation == h.Incarnation && a.n.agent == a { // else the connection is broken
+				c.attended[id] = a
+				c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.welcome(c, id) }) })
+			}
+		}
+	})
+}
+
+func (c *controller) beat(a *agent, b reconfig.Beat) {
+	c.leading(c.leader, func(now time.Duration) { c.leader.Beat(now, b) })
+	c.soon(func() {
+		if g, ok := c.grantor.Beat(c.time(), b); ok {
+			c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.granted(c, g) }) })
+		}
+	})
+}
+
+func (c *controller) inventory(i reconfig.Inventory) {
+	c.leading(c.leader, func(now time.Duration) { c.leader.Inventory(now, i) })
+}

@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/netcraq/netcraq/internal/verify/history"
+)
+
+var (
+	seeds    = flag.Uint64("seeds", 300, "how many seeds TestSeeds runs")
+	xdpSeeds = flag.Uint64("xdp-seeds", 20, "how many seeds TestSeedsOnBytecode runs")
+)
+
+// planes are shared by all tests of the package, which run one after the other.
+var planes = NewPlanes()
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if err := planes.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+// failer is a test, of Go's or of rapid's.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func mustRun(t failer, c Config) *Result {
+	t.Helper()
+	r, err := Run(c, planes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wrong says what is wrong with a run, with the end of its trace, or nothing.
+func wrong(t failer, c Config) string {
+	t.Helper()
+	if Judge(&c, mustRun(t, c)) == nil {
+		return ""
+	}
+	r, err := Trace(c, planes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := Judge(&c, r)
+	if v == nil {
+		return fmt.Sprintf("seed %d failed once, and not again", c.Seed)
+	}
+	var report strings.Builder
+	if err := v.Write(&report, r.Trace, 60); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%+v\n%s", c, report.String())
+}
+
+func TestSeeds(t *testing.T) {
+	total, err := Many(t.Context(), Options{First: 1, Seeds: *seeds, Jobs: runtime.GOMAXPROCS(0), Draw: Draw})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations", total.Seeds, total.Ops, total.Steps, total.Reconfigurations)
+	if total.Violations > 0 {
+		t.Errorf("%d violations, first %s", total.Violations, wrong(t, Draw(total.First)))
+	}
+	for f, count := range total.Faults {
+		if count == 0 && *seeds >= 100 {
+			t.Errorf("no %v in %d seeds", Fault(f), *seeds)
+		}
+	}
+}
+
+// needRoot skips a test that must load BPF programs; CI has the right to, so there it fails.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("this test needs root, which CI has")
+	}
+	t.Skip("needs root to load BPF programs")
+}
+
+// TestProperty lets rapid choose, and make smaller, what is simulated.
+func TestProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Draw(rapid.Uint64Range(1, 1<<32).Draw(t, "seed"))
+		c.Nodes = rapid.IntRange(1, 6).Draw(t, "nodes")
+		c.Early = rapid.IntRange(1, c.Nodes).Draw(t, "early")
+		c.Replicas = rapid.IntRange(1, c.Early).Draw(t, "replicas")
+		c.Clients = rapid.IntRange(1, 6).Draw(t, "clients")
+		c.Keys = rapid.IntRange(1, 3).Draw(t, "keys")
+		c.Ops = rapid.IntRange(1, 30).Draw(t, "ops")
+		c.Loss = float64(rapid.IntRange(0, 15).Draw(t, "loss in %")) / 100
+		c.Duplicate = float64(rapid.IntRange(0, 15).Draw(t, "duplication in %")) / 100
+		if why := wrong(t, c); why != "" {
+			t.Fatal(why)
+		}
+	})
+}
+
+// TestRulesAreNeeded switches one rule off and finds a history that no linearizable store can have produced. Only without C5 none is
+// found, because epochs protect nodes from leaders of the past too: there the invariant has to notice. Each rule has a seed that
+// shows it; when the code changes how that run goes, one of the next has to.
+func TestRulesAreNeeded(t *testing.T) {
+	const tries = 400
+	for _, c := range []struct {
+		rule string
+		seed uint64
+	}{
+		{"R4", 16}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 464}, {"C2", 1}, {"C3", 30}, {"C4", 514}, {"C5", 1},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			without, err := ParseRule(c.rule)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seed := c.seed; seed < c.seed+tries; seed++ {
+				config := Draw(seed)
+				config.Without = without
+				r := mustRun(t, config)
+				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 || c.rule == "C5" && r.Broken != nil
+				if !noticed {
+					continue
+				}
+				if seed != c.seed {
+					t.Logf("seed %d shows it now, not %d", seed, c.seed)
+				}
+				if why := wrong(t, Draw(seed)); why != "" {
+					t.Fatalf("with all rules on: %s", why)
+				}
+				return
+			}
+			t.Fatalf("seeds %d to %d show no violation without %s", c.seed, c.seed+tries-1, c.rule)
+		})
+	}
+}
+
+// ruleCheckTime is short: some histories without a rule take very long to check.
+const ruleCheckTime = time.Second
+
+// TestFoundBugs repeats the runs that found something: docs/track-record.md.
+func TestFoundBugs(t *testing.T) {
+	for _, seed := range []uint64{
+		22511, 24037, 24917, // a frozen tail answered dirty reads
+		19,            // two nodes sent a bundle of old replies to each other for ever
+		30, 312, 2311, // a learner copied from the tail, and became a member without what its successor held
+	} {
+		if why := wrong(t, Draw(seed)); why != "" {
+			t.Error(why)
+		}
+	}
+}
+
+func TestSameSeedSameRun(t *testing.T) {
+	for seed := uint64(1); seed <= 10; seed++ {
+		if c := Draw(seed); !reflect.DeepEqual(mustRun(t, c), mustRun(t, c)) {
+			t.Fatalf("two runs of seed %d differ", seed)
+		}
+	}
+}
+
+// TestSeedsOnBytecode also compares: the executable specification and the bytecode make the same of the same world, step by step.
+func TestSeedsOnBytecode(t *testing.T) {
+	needRoot(t)
+	ops, reconfigurations := 0, 0
+	for seed := uint64(1); seed <= *xdpSeeds; seed++ {
+		c := Draw(seed)
+		c.Shards = 2 // a program has to be loaded for each node with each number of shards
+		reference := mustRun(t, c)
+		c.Plane = XDP
+		r := mustRun(t, c)
+		ops, reconfigurations = ops+len(r.History), reconfigurations+r.Reconfigurations
+		if v := Judge(&c, r); v != nil {
+			t.Fatal(wrong(t, c))
+		}
+		if Judge(&c, reference); !reflect.DeepEqual(reference, r) {
+			t.Fatalf("seed %d: %d steps on %s, %d steps on %s, or another history", seed, reference.Steps, Chain, r.Steps, XDP)
+		}
+	}
+	t.Logf("%d seeds: %d operations, %d reconfigurations", *xdpSeeds, ops, reconfigurations)
+}
+
+// TestBundlesAreSimulated: worlds have bundles or none, and where they have, retries and much else travel alone.
+func TestBundlesAreSimulated(t *testing.T) {
+	bundled, without := 0, 0
+	for seed := uint64(1); seed <= 20; seed++ {
+		r := mustRun(t, Draw(seed))
+		if bundled += r.Bundled; r.Bundled == 0 {
+			without++
+		}
+	}
+	if bundled < 500 || without == 0 || without > 15 {
+		t.Errorf("%d operations began in bundles, and %d of 20 worlds have none", bundled, without)
+	}
+}
+
+func TestTraceChangesNothing(t *testing.T) {
+	c := Draw(1)
+	plain := mustRun(t, c)
+	traced, err := Trace(c, planes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if traced.Trace = nil; !reflect.DeepEqual(plain, traced) {
+		t.Fatal("a traced run is another one")
+	}
+}

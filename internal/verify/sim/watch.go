@@ -1,0 +1,224 @@
+package sim
+
+import (
+	"bytes"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// watch checks the invariants of spec/protocol.md after every step, as far as the step can have touched them.
+type watch struct {
+	w      *world
+	acked  []uint64 // by key: newest version that was answered with OK
+	active []uint32 // by shard: newest epoch in which a node was active
+	whole  []uint32 // by shard: newest epoch in which all members were active
+	lost   []bool   // by shard: the last copy was lost, so clients may see anything
+	failed error    // of a plane, not of the protocol
+}
+
+func newWatch(w *world) watch {
+	return watch{
+		w: w, acked: make([]uint64, len(w.keys)), active: make([]uint32, w.Shards), whole: make([]uint32, w.Shards),
+		lost: make([]bool, w.Shards),
+	}
+}
+
+// fail ends the run: a plane does not work at all.
+func (v *watch) fail(err error) {
+	if err != nil && v.failed == nil {
+		v.failed = err
+	}
+}
+
+// received checks what a datagram did to a node.
+func (v *watch) received(n *node, m *wire.Message) {
+	key := v.w.keyNumber(m.Key)
+	if key == every {
+		return
+	}
+	v.checkObject(n, key)
+	v.checkChain(m.Key.Shard(v.w.Shards), key)
+}
+
+// answered remembers that a write was answered with OK.
+func (v *watch) answered(request, reply *wire.Message) {
+	old := request.Op == wire.OpReply // in a bundle that goes on
+	if old || reply.Op != wire.OpReply || reply.Status() != wire.StatusOk || request.Op == wire.OpRead || request.ClientOp == wire.OpRead {
+		return
+	}
+	if key := v.w.keyNumber(reply.Key); key != every {
+		v.acked[key] = max(v.acked[key], reply.Version)
+	}
+}
+
+// checkObject is I1 and I2: committed never passes version, and neither goes down.
+func (v *watch) checkObject(n *node, key int) {
+	o, before := v.object(n, key), &n.seen[key]
+	shard := int(v.w.keys[key].Shard(v.w.Shards))
+	switch {
+	case o.Committed > o.Version:
+		v.w.broken(shard, key, "I1: %s has committed %d of version %d", n.name, o.Committed, o.Version)
+	case o.Version < before.Version:
+		v.w.broken(shard, key, "I2: %s went from version %d to %d", n.name, before.Version, o.Version)
+	case o.Committed < before.Committed:
+		v.w.broken(shard, key, "I2: %s went from committed %d to %d", n.name, before.Committed, o.Committed)
+	case o.Version == before.Version && before.Version != 0 && !sameValue(&o, before):
+		v.w.broken(shard, key, "I2: %s changed the value of version %d", n.name, o.Version)
+	}
+	if o.Version != before.Version || o.Committed != before.Committed {
+		o.Value = bytes.Clone(o.Value)
+		*before = o
+	}
+}
+
+// object is a node's copy of an object, zero if it has none.
+func (v *watch) object(n *node, key int) chain.Object {
+	o, _, err := n.plane.Object(v.w.keys[key])
+	v.fail(err)
+	return o
+}
+
+// settled are the members of a shard's chain, if all of them are active in its epoch: head first, without a learner.
+func (v *watch) settled(shard uint16) []*node {
+	s := &v.w.store.state.Shards[shard]
+	var members []*node
+	for _, id := range s.Members {
+		n := v.w.nodeOf(id)
+		if n == nil || !n.up {
+			return nil
+		}
+		c := &n.configs[shard]
+		if c.Epoch != s.Epoch || c.State != chain.Active {
+			return nil
+		}
+		if !c.Learner {
+			members = append(members, n)
+		}
+	}
+	return members
+}
+
+// checkChain is I3 to I6, which speak of one key along an active chain.
+func (v *watch) checkChain(number uint16, key int) {
+	members := v.settled(number)
+	if len(members) == 0 {
+		return
+	}
+	shard := int(number)
+	tail := members[len(members)-1].seen[key]
+	tail.Committed = tail.Version // all of it is committed (C2)
+	if acked := v.acked[key]; tail.Committed < acked {
+		v.w.broken(shard, key, "I6: version %d was answered with OK, but the tail has committed %d", acked, tail.Committed)
+	}
+	above := ^uint64(0)
+	for _, n := range members {
+		o := &n.seen[key] // as it was checked when it changed last
+		switch {
+		case o.Version > above:
+			v.w.broken(shard, key, "I4: %s has version %d, its predecessor %d", n.name, o.Version, above)
+		case o.Committed > tail.Committed:
+			v.w.broken(shard, key, "I3: %s has committed %d, the tail %d", n.name, o.Committed, tail.Committed)
+		case o.Clean() && (o.Version != tail.Version || !sameValue(o, &tail)):
+			v.w.broken(shard, key, "I5: %s has a clean version %d, the tail version %d, or their values differ", n.name, o.Version, tail.Version)
+		}
+		above = o.Version
+	}
+}
+
+func sameValue(a, b *chain.Object) bool {
+	return a.Tombstone == b.Tombstone && bytes.Equal(a.Value, b.Value)
+}
+
+// configured checks what new configurations may have touched.
+func (v *watch) configured(n *node, shards []uint16) {
+	for _, shard := range shards {
+		c := &n.configs[shard]
+		if c.State == chain.Active && c.Epoch > v.active[shard] {
+			v.active[shard] = c.Epoch
+			v.w.note(int(shard), every, "epoch %d begins to be active", c.Epoch)
+		}
+		for _, other := range v.w.nodes {
+			v.checkReader(other, shard)
+		}
+		v.checkShard(shard)
+	}
+}
+
+// stored checks what a change of the durable state may have touched.
+func (v *watch) stored(shard uint16) { v.checkShard(shard) }
+
+// lose notes that a shard's last copy was lost. What its clients saw then proves nothing.
+func (v *watch) lose(shard uint16) {
+	if !v.lost[shard] {
+		v.lost[shard] = true
+		v.w.result.Lost++
+	}
+	for key := range v.w.keys {
+		if v.w.keys[key].Shard(v.w.Shards) == shard {
+			v.acked[key] = 0
+		}
+	}
+}
+
+func (v *watch) checkShard(shard uint16) {
+	if v.settled(shard) == nil {
+		return
+	}
+	if s := &v.w.store.state.Shards[shard]; s.Epoch > v.whole[shard] {
+		if v.whole[shard] != 0 {
+			v.w.result.Reconfigurations++
+		}
+		v.whole[shard] = s.Epoch
+	}
+	for key := range v.w.keys {
+		if v.w.keys[key].Shard(v.w.Shards) == shard {
+			v.checkChain(shard, key)
+		}
+	}
+}
+
+// checkReader is C1 as an invariant: once a chain is active, nobody may read by an older one.
+func (v *watch) checkReader(n *node, shard uint16) {
+	if c := &n.configs[shard]; n.mayRead(shard) && c.Epoch < v.active[shard] {
+		v.w.broken(int(shard), every, "C1: %s may read by epoch %d, but epoch %d is active", n.name, c.Epoch, v.active[shard])
+	}
+}
+
+// agree reports whether all members of all chains hold the same, all clean.
+func (v *watch) agree() bool { return v.disagreement(nil) }
+
+// checkAgreement is I7: once all messages have arrived and the agents had time, the members agree.
+func (v *watch) checkAgreement() {
+	v.disagreement(func(shard, key int, n *node, o, tail *chain.Object) {
+		v.w.broken(shard, key, "I7: after all has arrived %s has version %d (committed %d), the tail %d", n.name, o.Version, o.Committed, tail.Version)
+	})
+}
+
+// disagreement tells what differs, and reports whether nothing does.
+func (v *watch) disagreement(tell func(shard, key int, n *node, o, tail *chain.Object)) bool {
+	same := true
+	for key := range v.w.keys {
+		shard := v.w.keys[key].Shard(v.w.Shards)
+		members := v.settled(shard)
+		if len(members) == 0 {
+			continue // which is told elsewhere
+		}
+		tail := v.object(members[len(members)-1], key)
+		tail.Committed = tail.Version
+		for i, n := range members {
+			o := v.object(n, key)
+			if i == len(members)-1 {
+				o = tail
+			}
+			if o.Clean() && o.Version == tail.Version && sameValue(&o, &tail) {
+				continue
+			}
+			same = false
+			if tell != nil {
+				tell(int(shard), key, n, &o, &tail)
+			}
+		}
+	}
+	return same
+}
