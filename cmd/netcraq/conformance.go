@@ -10,9 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	protocols "github.com/netcraq/netcraq/internal/eval/baseline/sim"
-	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
-	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
+	"github.com/netcraq/netcraq/internal/verify/harness"
 )
 
 type conformanceFlags struct {
@@ -139,9 +138,9 @@ func conformOurs(ctx context.Context, progress io.Writer, flags *conformanceFlag
 func conformanceTarget(plane string) (conformance.Target, error) {
 	switch plane {
 	case "soft":
-		return soft.NewMachine()
+		return harness.NewSoft()
 	case "xdp":
-		return xdp.NewMachine()
+		return harness.NewXDP()
 	}
 	return nil, wrongPlane(plane)
 }

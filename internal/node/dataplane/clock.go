@@ -1,6 +1,12 @@
 package dataplane
 
-import "golang.org/x/sys/unix"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+)
 
 // BootTime is the clock of leases: it goes on while the machine sleeps, so that a lease ends then too. Every Linux since 2.6.39
 // has it; 0, when every lease is over, stands for a failure.
@@ -10,4 +16,16 @@ func BootTime() uint64 {
 		return 0
 	}
 	return uint64(t.Nano())
+}
+
+// LeaseUntil returns the end of a lease that lasts for d from now. It ended before now if d is negative, and was never granted
+// if d is zero.
+func LeaseUntil(now uint64, d time.Duration) uint64 {
+	switch d {
+	case Forever:
+		return chain.Forever
+	case 0:
+		return 0
+	}
+	return uint64(int64(now) + int64(d))
 }

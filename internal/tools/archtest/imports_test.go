@@ -63,9 +63,7 @@ var reserved = []struct {
 
 // known are imports that break a rule and are to go. An entry without an import fails the test.
 var known = map[string]string{
-	node + "/dataplane/soft": verify + "/conformance",
-	node + "/dataplane/xdp":  verify + "/conformance",
-	verify + "/chaos":        eval + "/plot",
+	verify + "/chaos": eval + "/plot",
 }
 
 // in reports whether a package lies in a folder. Every package lies in "".

@@ -45,7 +45,7 @@ func (t *Reference) Load(s State) error {
 		if err := t.node.Configure(number, shard.Config); err != nil {
 			return err
 		}
-		if err := t.node.Grant(number, until(shard.Lease)); err != nil {
+		if err := t.node.Grant(number, dataplane.LeaseUntil(referenceNow, shard.Lease)); err != nil {
 			return err
 		}
 	}
@@ -56,16 +56,6 @@ func (t *Reference) Load(s State) error {
 		t.node.PutSession(k, session)
 	}
 	return nil
-}
-
-func until(lease time.Duration) uint64 {
-	switch lease {
-	case dataplane.Forever:
-		return chain.Forever
-	case 0:
-		return 0
-	}
-	return uint64(int64(referenceNow) + int64(lease))
 }
 
 // Step implements [Target].

@@ -8,7 +8,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
-	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/verify/harness"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -123,9 +123,9 @@ func (p *chainPlane) Close() error { return nil }
 
 // xdpPlane is the bytecode.
 type xdpPlane struct {
-	*xdp.Machine
+	*harness.XDP
 	self netip.AddrPort
-	out  []xdp.Datagram
+	out  []harness.Datagram
 }
 
 func (p *xdpPlane) reset() error { return p.Clear() }
@@ -174,10 +174,10 @@ func openPlane(kind Plane, self netip.AddrPort, o chain.Options) (plane, error) 
 	case Chain:
 		return &chainPlane{self: self, options: o}, nil
 	case XDP:
-		m, err := xdp.NewMachineAt(self)
+		m, err := harness.NewXDPAt(self)
 		if err == nil {
 			if err = m.Reset(o); err == nil {
-				return &xdpPlane{Machine: m, self: self}, nil
+				return &xdpPlane{XDP: m, self: self}, nil
 			}
 			err = errors.Join(err, m.Close())
 		}

@@ -29,7 +29,7 @@ func (l *lane) exchange(to *Plane, b wire.Bundle) wire.Bundle {
 	if _, err := l.socket.WriteToUDPAddrPort(b, to.Addr()); err != nil {
 		l.t.Fatal(err)
 	}
-	if err := l.socket.SetReadDeadline(time.Now().Add(answerWait)); err != nil {
+	if err := l.socket.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		l.t.Fatal(err)
 	}
 	buffer := make([]byte, wire.MaxDatagramBytes)

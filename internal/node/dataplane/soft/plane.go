@@ -44,10 +44,11 @@ const maxReaders = 4
 // Listen binds a node to an IPv4 address and starts to answer there; port 0 lets the kernel choose one. The node
 // serves no shard until it is configured.
 func Listen(addr netip.AddrPort, o chain.Options) (*Plane, error) {
-	return listen(addr, o, min(runtime.GOMAXPROCS(0), maxReaders))
+	return ListenWith(addr, o, min(runtime.GOMAXPROCS(0), maxReaders))
 }
 
-func listen(addr netip.AddrPort, o chain.Options, readers int) (*Plane, error) {
+// ListenWith is [Listen] with a number of readers. With one, messages are handled one after the other.
+func ListenWith(addr netip.AddrPort, o chain.Options, readers int) (*Plane, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -183,4 +184,11 @@ func (p *Plane) Close() error {
 	err := p.socket.Close()
 	p.readers.Wait()
 	return err
+}
+
+// Visit calls f with the node that the plane wraps, while no message is handled. Tests set a node up and look into it this way.
+func (p *Plane) Visit(f func(*chain.Node) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return f(p.node)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -19,7 +20,7 @@ func TestAwaited(t *testing.T) {
 	needRoot(t)
 	m, ring := machineThatTells(t)
 	key := wire.Key{Hi: 1, Lo: 2}
-	now, request, seq := caseNow, uint64(0), uint64(0)
+	now, request, seq := testNow, uint64(0), uint64(0)
 	step := func(message wire.Message, from netip.AddrPort) {
 		t.Helper()
 		request++
@@ -27,8 +28,9 @@ func TestAwaited(t *testing.T) {
 		if err := m.SetClock(now); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Receive(from, message.Append(nil), nil); err != nil {
-			t.Fatal(err)
+		in := frame.Append(nil, &frame.Packet{From: from, To: conformance.Me, Message: message.Append(nil)})
+		if action, _, err := m.Run(in); err != nil || action == Passed {
+			t.Fatal(action, err)
 		}
 	}
 	write := func() {
@@ -73,9 +75,9 @@ func TestAwaited(t *testing.T) {
 }
 
 // machineThatTells is a head of two, and the ring in which it tells of what is awaited.
-func machineThatTells(t *testing.T) (*Machine, *ringbuf.Reader) {
+func machineThatTells(t *testing.T) (*Offline, *ringbuf.Reader) {
 	t.Helper()
-	m, err := NewMachine()
+	m, err := NewOffline(conformance.Me, conformance.Net)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +86,7 @@ func machineThatTells(t *testing.T) (*Machine, *ringbuf.Reader) {
 		t.Fatal(err)
 	}
 	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me, at(3)}}
-	state := conformance.State{Shards: map[uint16]conformance.Shard{0: {Config: config, Lease: dataplane.Forever}}}
-	if err := m.Load(state); err != nil {
-		t.Fatal(err)
-	}
+	serveFirst(t, m, config)
 	ring, err := ringbuf.NewReader(m.objects.Awaited)
 	if err != nil {
 		t.Fatal(err)

@@ -171,7 +171,7 @@ func (p *Plane) Grant(shard uint16, d time.Duration) error {
 	if err := p.shards.check(shard); err != nil {
 		return err
 	}
-	p.shards.grant(shard, leaseFrom(p.Clock(), d))
+	p.shards.grant(shard, dataplane.LeaseUntil(p.Clock(), d))
 	return nil
 }
 

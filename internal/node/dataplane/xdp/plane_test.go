@@ -20,7 +20,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// inNamespace runs f on a thread in a new network namespace with the veth pair of [Machine] and a second one, "near2".
+// inNamespace runs f on a thread in a new network namespace with the veth pair of [Offline] and a second one, "near2".
 func inNamespace(t testing.TB, f func() error) {
 	t.Helper()
 	needRoot(t)
@@ -31,7 +31,7 @@ func inNamespace(t testing.TB, f func() error) {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				return err
 			}
-			me := &Machine{self: conformance.Me}
+			me := &Offline{self: conformance.Me, network: conformance.Net}
 			if err := makeNear(macOf(me.self.Addr().As4()), me.wire); err != nil {
 				return err
 			}

@@ -53,7 +53,7 @@ func TestOldPunt(t *testing.T) {
 // TestAckIsPunted hands the agent an ACK whose next hop has no link address, so that the kernel finds it.
 func TestAckIsPunted(t *testing.T) {
 	needRoot(t)
-	m, err := NewMachine()
+	m, err := NewOffline(conformance.Me, conformance.Net)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,10 +64,7 @@ func TestAckIsPunted(t *testing.T) {
 	config := chain.ShardConfig{
 		Epoch: 1, State: chain.Active, Self: 2, Members: []netip.AddrPort{at(1), at(3), conformance.Me},
 	}
-	state := conformance.State{Shards: map[uint16]conformance.Shard{0: {Config: config, Lease: dataplane.Forever}}}
-	if err := m.Load(state); err != nil {
-		t.Fatal(err)
-	}
+	serveFirst(t, m, config)
 	head := at(1).Addr().As4()
 	err = m.do(func() error {
 		return netlink.NeighDel(&netlink.Neigh{LinkIndex: m.ifindex, IP: head[:]})
@@ -84,7 +81,7 @@ func TestAckIsPunted(t *testing.T) {
 		Op: wire.OpUpdate, Epoch: 1, Key: wire.Key{Hi: 1}, Session: 1, Seq: 1, Version: 1, Client: at(9), ClientOp: wire.OpPut,
 	}
 	in := frame.Append(nil, &frame.Packet{From: at(3), To: conformance.Me, Message: update.Append(nil)})
-	if _, sent, err := m.Step(in); err != nil || len(sent) != 2 {
+	if _, sent, err := m.Run(in); err != nil || len(sent) != 2 {
 		t.Fatalf("%d frames sent, %v: want the answer and the replica's ACK", len(sent), err)
 	}
 	ring.SetDeadline(time.Now().Add(10 * time.Second))

@@ -5,14 +5,12 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
-	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
 // shardTable is the memory of nq_live and nq_chains, shared with the program. Fields that a program reads while they change
@@ -139,17 +137,6 @@ func (t *shardTable) renew(until uint64) {
 			live.LeaseUntilNS = until
 		}
 	}
-}
-
-// leaseFrom returns the end of a lease that lasts for d; it ended before now if d is negative.
-func leaseFrom(now uint64, d time.Duration) uint64 {
-	switch d {
-	case dataplane.Forever:
-		return chain.Forever
-	case 0:
-		return 0
-	}
-	return uint64(int64(now) + int64(d))
 }
 
 func (t *shardTable) grant(shard uint16, until uint64) {

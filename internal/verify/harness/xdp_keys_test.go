@@ -1,4 +1,4 @@
-package xdp
+package harness
 
 import (
 	"net/netip"
@@ -13,7 +13,7 @@ import (
 
 // guarded is a machine that is the tail of a chain of two, and what strangers throw at it.
 type guarded struct {
-	*Machine
+	*XDP
 	t *testing.T
 }
 
@@ -25,7 +25,7 @@ var (
 func newGuarded(t *testing.T, tags bool, rate int) guarded {
 	t.Helper()
 	needRoot(t)
-	m, err := NewMachine()
+	m, err := NewXDP()
 	if err != nil {
 		t.Fatal(err)
 	}

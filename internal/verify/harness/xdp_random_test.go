@@ -1,4 +1,4 @@
-package xdp
+package harness
 
 import (
 	flags "flag"
@@ -15,17 +15,17 @@ var (
 
 // TestRandomPackets compares the bytecode with internal/node/chain on random packets.
 func TestRandomPackets(t *testing.T) {
-	runRandom(t, func(m *Machine) conformance.Target { return m })
+	runRandom(t, func(m *XDP) conformance.Target { return m })
 }
 
 // TestTaggedRandomPackets does so with tags.
 func TestTaggedRandomPackets(t *testing.T) {
-	runRandom(t, func(m *Machine) conformance.Target { return conformance.Tagged{Keyed: m} })
+	runRandom(t, func(m *XDP) conformance.Target { return conformance.Tagged{Keyed: m} })
 }
 
-func runRandom(t *testing.T, target func(*Machine) conformance.Target) {
+func runRandom(t *testing.T, target func(*XDP) conformance.Target) {
 	needRoot(t)
-	m, err := NewMachine()
+	m, err := NewXDP()
 	if err != nil {
 		t.Fatal(err)
 	}

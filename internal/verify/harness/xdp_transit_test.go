@@ -1,4 +1,4 @@
-package xdp
+package harness
 
 import (
 	"bytes"
@@ -16,12 +16,12 @@ const offTTL = 22 // in a frame
 // TestTransit routes a message to another node, and another node's answer, by the FIB: next hop's address, one less to live, sound checksum.
 func TestTransit(t *testing.T) {
 	needRoot(t)
-	m, err := NewMachine()
+	m, err := NewXDP()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	m.transit = true
+	m.Transit = true
 	if err := m.Reset(chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 1, MaxSessions: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestTransit(t *testing.T) {
 	}
 }
 
-func testTransit(t *testing.T, m *Machine, in []byte) {
+func testTransit(t *testing.T, m *XDP, in []byte) {
 	for ttl, want := range map[byte]conformance.Verdict{
 		64: conformance.Sent, 2: conformance.Sent, 1: conformance.Pass, 0: conformance.Pass,
 	} {

@@ -1,4 +1,4 @@
-package xdp
+package harness
 
 import (
 	"testing"
@@ -8,21 +8,21 @@ import (
 
 // TestVectors runs spec/vectors on the bytecode.
 func TestVectors(t *testing.T) {
-	runVectors(t, func(m *Machine) conformance.Target { return m })
+	runVectors(t, func(m *XDP) conformance.Target { return m })
 }
 
 // TestTaggedVectors runs them on a node with tags: all holds as it stands behind a tag that is right.
 func TestTaggedVectors(t *testing.T) {
-	runVectors(t, func(m *Machine) conformance.Target { return conformance.Tagged{Keyed: m} })
+	runVectors(t, func(m *XDP) conformance.Target { return conformance.Tagged{Keyed: m} })
 }
 
-func runVectors(t *testing.T, target func(*Machine) conformance.Target) {
+func runVectors(t *testing.T, target func(*XDP) conformance.Target) {
 	needRoot(t)
 	cases, err := conformance.Vectors()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewMachine()
+	m, err := NewXDP()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package soft
+package harness
 
 import (
 	"strings"
@@ -7,13 +7,13 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 )
 
-// TestVectors runs spec/vectors through sockets. Only the cases about what is below a message are not for sockets.
-func TestVectors(t *testing.T) {
+// TestSoftVectors runs spec/vectors through sockets. Only the cases about what is below a message are not for sockets.
+func TestSoftVectors(t *testing.T) {
 	cases, err := conformance.Vectors()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewMachine()
+	m, err := NewSoft()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,9 +36,9 @@ func TestVectors(t *testing.T) {
 	t.Logf("%d passed, %d skipped", r.Passed, r.Skipped)
 }
 
-// TestRandomPackets compares a node on sockets with internal/node/chain.
-func TestRandomPackets(t *testing.T) {
-	m, err := NewMachine()
+// TestSoftRandomPackets compares a node on sockets with internal/node/chain.
+func TestSoftRandomPackets(t *testing.T) {
+	m, err := NewSoft()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package xdp
+package harness
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func at(last byte) netip.AddrPort {
 // TestMachineSmall drives reference and bytecode through one stream of writes and reads in each role.
 func TestMachineSmall(t *testing.T) {
 	needRoot(t)
-	m, err := NewMachine()
+	m, err := NewXDP()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package soft
+package harness
 
 import (
 	"bytes"
@@ -13,21 +13,22 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Machine is a running [Plane] as a [conformance.Target]. All hosts of a test are sockets on loopback addresses, which
+// Soft is a running [soft.Plane] as a [conformance.Target]. All hosts of a test are sockets on loopback addresses, which
 // stand for those of the test; what is below a message is the kernel's work and cannot be tested here.
-type Machine struct {
-	plane    *Plane
+type Soft struct {
+	plane    *soft.Plane
 	hosts    map[netip.AddrPort]*net.UDPConn // by their addresses in the test
 	network  byte                            // 127.network.0.0/24 stands for the network of the test
 	barrier  *net.UDPConn                    // at 127.network.1.1: whoever has it has the network
 	barriers uint64                          // messages of the machine's own that the plane counted
 }
 
-var _ conformance.Target = (*Machine)(nil)
+var _ conformance.Target = (*Soft)(nil)
 
 // answerWait is how long a plane may take to answer one message before the test is given up.
 const answerWait = 10 * time.Second
@@ -41,9 +42,9 @@ const (
 	lastNetwork  = 254
 )
 
-// NewMachine makes a machine without a node.
-func NewMachine() (*Machine, error) {
-	m := &Machine{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork}
+// NewSoft makes a target without a node.
+func NewSoft() (*Soft, error) {
+	m := &Soft{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork}
 	for {
 		var err error
 		m.barrier, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(loopback, m.network, 1, 1), Port: wire.Port})
@@ -58,22 +59,22 @@ func NewMachine() (*Machine, error) {
 }
 
 // Name implements [conformance.Target].
-func (m *Machine) Name() string { return "soft" }
+func (m *Soft) Name() string { return "soft" }
 
 // Reset implements [conformance.Target].
-func (m *Machine) Reset(o chain.Options) error {
+func (m *Soft) Reset(o chain.Options) error {
 	if err := m.drop(); err != nil {
 		return err
 	}
 	// With one reader messages are handled one after the other, so that an answer to a later one ends an earlier one.
 	var err error
-	m.plane, err = listen(m.outside(conformance.Me), o, 1)
+	m.plane, err = soft.ListenWith(m.outside(conformance.Me), o, 1)
 	m.barriers = 0
 	return err
 }
 
 // drop closes the node, and loses what is still on its way to hosts.
-func (m *Machine) drop() error {
+func (m *Soft) drop() error {
 	if m.plane == nil {
 		return nil
 	}
@@ -88,46 +89,40 @@ func (m *Machine) drop() error {
 }
 
 // Load implements [conformance.Target].
-func (m *Machine) Load(s conformance.State) error {
-	m.plane.mu.Lock()
-	defer m.plane.mu.Unlock()
-	for number, shard := range s.Shards {
-		c := shard.Config
-		c.Members = nil
-		for _, member := range shard.Config.Members {
-			if err := m.host(member); err != nil {
+func (m *Soft) Load(s conformance.State) error {
+	return m.plane.Visit(func(node *chain.Node) error {
+		for number, shard := range s.Shards {
+			if err := m.loadShard(node, number, shard); err != nil {
 				return err
 			}
-			c.Members = append(c.Members, m.outside(member))
 		}
-		if err := m.plane.node.Configure(number, c); err != nil {
-			return err
+		for k, o := range s.Objects {
+			node.PutObject(k, o)
 		}
-		if err := m.plane.node.Grant(number, leaseUntil(shard.Lease)); err != nil {
-			return err
+		for k, session := range s.Sessions {
+			node.PutSession(k, session)
 		}
-	}
-	for k, o := range s.Objects {
-		m.plane.node.PutObject(k, o)
-	}
-	for k, session := range s.Sessions {
-		m.plane.node.PutSession(k, session)
-	}
-	return nil
+		return nil
+	})
 }
 
-func leaseUntil(d time.Duration) uint64 {
-	switch d {
-	case dataplane.Forever:
-		return chain.Forever
-	case 0:
-		return 0
+func (m *Soft) loadShard(node *chain.Node, number uint16, shard conformance.Shard) error {
+	c := shard.Config
+	c.Members = nil
+	for _, member := range shard.Config.Members {
+		if err := m.host(member); err != nil {
+			return err
+		}
+		c.Members = append(c.Members, m.outside(member))
 	}
-	return uint64(int64(dataplane.BootTime()) + int64(d))
+	if err := node.Configure(number, c); err != nil {
+		return err
+	}
+	return node.Grant(number, dataplane.LeaseUntil(dataplane.BootTime(), shard.Lease))
 }
 
 // host makes sure that somebody listens at an address of the test.
-func (m *Machine) host(a netip.AddrPort) error {
+func (m *Soft) host(a netip.AddrPort) error {
 	if m.hosts[a] != nil || a == conformance.Me || !conformance.Net.Contains(a.Addr()) || a.Port() == 0 {
 		return nil
 	}
@@ -140,7 +135,7 @@ func (m *Machine) host(a netip.AddrPort) error {
 }
 
 // Step implements [conformance.Target].
-func (m *Machine) Step(b []byte) (conformance.Verdict, [][]byte, error) {
+func (m *Soft) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 	var p frame.Packet
 	outcome, ours := frame.Judge(b, conformance.Me, &p)
 	if !ours || outcome != wire.Accepted || !bytes.Equal(frame.Append(nil, &p), b) {
@@ -173,7 +168,7 @@ func (m *Machine) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 }
 
 // await returns when the plane has handled what it got before: it answers a read of a shard that does not exist.
-func (m *Machine) await(plane *net.UDPAddr) error {
+func (m *Soft) await(plane *net.UDPAddr) error {
 	read := wire.Message{Op: wire.OpRead, Shard: wire.MaxShards - 1}
 	m.barriers++
 	if _, err := m.barrier.WriteToUDP(read.Append(nil), plane); err != nil {
@@ -188,7 +183,7 @@ func (m *Machine) await(plane *net.UDPAddr) error {
 }
 
 // collect returns, as frames, what the hosts have got because of a packet, which the plane received as datagram.
-func (m *Machine) collect(received *frame.Packet, datagram []byte) ([][]byte, error) {
+func (m *Soft) collect(received *frame.Packet, datagram []byte) ([][]byte, error) {
 	var frames [][]byte
 	for a, socket := range m.hosts {
 		messages, err := receiveAll(socket)
@@ -233,7 +228,7 @@ func receiveAll(socket *net.UDPConn) (messages [][]byte, err error) {
 }
 
 // State implements [conformance.Target].
-func (m *Machine) State() (conformance.State, error) {
+func (m *Soft) State() (conformance.State, error) {
 	s := conformance.State{
 		Objects: make(map[wire.Key]chain.Object), Sessions: make(map[chain.SessionKey]chain.Session),
 	}
@@ -245,19 +240,21 @@ func (m *Machine) State() (conformance.State, error) {
 	if s.Counters[own] -= m.barriers; s.Counters[own] == 0 {
 		delete(s.Counters, own)
 	}
-	m.plane.mu.Lock()
-	defer m.plane.mu.Unlock()
-	for k, o := range m.plane.node.Objects() {
-		s.Objects[k] = copyOf(o)
-	}
-	for k, session := range m.plane.node.Sessions() {
-		s.Sessions[k] = session
-	}
-	return s, nil
+	return s, m.plane.Visit(func(node *chain.Node) error {
+		for k, o := range node.Objects() {
+			c := *o
+			c.Value = bytes.Clone(o.Value)
+			s.Objects[k] = c
+		}
+		for k, session := range node.Sessions() {
+			s.Sessions[k] = session
+		}
+		return nil
+	})
 }
 
 // Close implements [conformance.Target].
-func (m *Machine) Close() error {
+func (m *Soft) Close() error {
 	err := errors.Join(m.drop(), m.barrier.Close())
 	for _, socket := range m.hosts {
 		err = errors.Join(err, socket.Close())
@@ -266,7 +263,7 @@ func (m *Machine) Close() error {
 }
 
 // outside is where an address of the test stands on this machine, inside the way back. Other addresses stay.
-func (m *Machine) outside(a netip.AddrPort) netip.AddrPort {
+func (m *Soft) outside(a netip.AddrPort) netip.AddrPort {
 	if !conformance.Net.Contains(a.Addr()) {
 		return a
 	}
@@ -275,7 +272,7 @@ func (m *Machine) outside(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4(b), a.Port())
 }
 
-func (m *Machine) inside(a netip.AddrPort) netip.AddrPort {
+func (m *Soft) inside(a netip.AddrPort) netip.AddrPort {
 	b, net := a.Addr().As4(), conformance.Net.Addr().As4()
 	if b[0] != loopback || b[1] != m.network || b[2] != net[2] {
 		return a

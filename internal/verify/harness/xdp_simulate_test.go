@@ -1,4 +1,4 @@
-package xdp
+package harness
 
 import (
 	"net/netip"
@@ -12,9 +12,9 @@ import (
 var simulated = chain.Options{Shards: 4, CellBytes: 64, MaxObjects: 64, MaxSessions: 64}
 
 // newNode makes a machine that is alone in the chains of all its shards.
-func newNode(t testing.TB, self netip.AddrPort) *Machine {
+func newNode(t testing.TB, self netip.AddrPort) *XDP {
 	needRoot(t)
-	m, err := NewMachineAt(self)
+	m, err := NewXDPAt(self)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,14 +26,14 @@ func newNode(t testing.TB, self netip.AddrPort) *Machine {
 	return m
 }
 
-func startNode(t testing.TB, m *Machine) {
+func startNode(t testing.TB, m *XDP) {
 	t.Helper()
 	if err := m.Clear(); err != nil {
 		t.Fatal(err)
 	}
 	configs := make(map[uint16]chain.ShardConfig)
 	for shard := range simulated.Shards {
-		configs[uint16(shard)] = chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{m.self}}
+		configs[uint16(shard)] = chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{m.Self()}}
 	}
 	if err := m.ConfigureAll(configs); err != nil {
 		t.Fatal(err)

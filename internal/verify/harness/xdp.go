@@ -1,0 +1,117 @@
+package harness
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+)
+
+// XDP is the XDP program as a [conformance.Target], and as a node for a simulation of many: [NewXDPAt] gives it an address,
+// SetClock a time, and [XDP.Receive] one message after the other.
+type XDP struct{ *xdp.Offline }
+
+var _ conformance.Keyed = (*XDP)(nil)
+
+// NewXDP makes the node at [conformance.Me]. It needs root.
+func NewXDP() (*XDP, error) { return NewXDPAt(conformance.Me) }
+
+// NewXDPAt makes a node at another address of [conformance.Net].
+func NewXDPAt(self netip.AddrPort) (*XDP, error) {
+	node, err := xdp.NewOffline(self, conformance.Net)
+	if err != nil {
+		return nil, err
+	}
+	return &XDP{node}, nil
+}
+
+// Name implements [conformance.Target].
+func (m *XDP) Name() string { return "xdp" }
+
+// caseNow is the time at which a case begins, and ends: later than every lease that is long over.
+const caseNow = uint64(24 * time.Hour)
+
+// Load implements [conformance.Target].
+func (m *XDP) Load(s conformance.State) error {
+	configs := make(map[uint16]chain.ShardConfig, len(s.Shards))
+	for number, shard := range s.Shards {
+		configs[number] = shard.Config
+	}
+	if err := m.ConfigureAll(configs); err != nil {
+		return err
+	}
+	if err := m.SetClock(caseNow); err != nil {
+		return err
+	}
+	for number, shard := range s.Shards {
+		m.Grant(number, dataplane.LeaseUntil(caseNow, shard.Lease))
+	}
+	for k, o := range s.Objects {
+		if err := m.PutObject(k, o); err != nil {
+			return err
+		}
+	}
+	for k, session := range s.Sessions {
+		if err := m.PutSession(k, session); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Step implements [conformance.Target].
+func (m *XDP) Step(frame []byte) (conformance.Verdict, [][]byte, error) {
+	action, sent, err := m.Run(frame)
+	switch action {
+	case xdp.Passed:
+		return conformance.Pass, sent, err
+	case xdp.Dropped:
+		return conformance.Drop, sent, err
+	}
+	return conformance.Sent, sent, err
+}
+
+// State implements [conformance.Target].
+func (m *XDP) State() (s conformance.State, err error) {
+	s.Counters = m.Counts()
+	if s.Sessions, err = m.AllSessions(); err != nil {
+		return s, err
+	}
+	s.Objects, err = m.AllObjects()
+	return s, err
+}
+
+// Datagram is a message that a node sent.
+type Datagram struct {
+	To      netip.AddrPort
+	Message []byte
+}
+
+// Receive runs the program on a message from another host of [conformance.Net], and appends to out what the node sends,
+// in order.
+func (m *XDP) Receive(from netip.AddrPort, message []byte, out []Datagram) ([]Datagram, error) {
+	in := frame.Append(nil, &frame.Packet{
+		SourceMAC: conformance.MACOf(from.Addr()), DestMAC: conformance.MACOf(m.Self().Addr()),
+		From: from, To: m.Self(), Message: message,
+	})
+	action, frames, err := m.Run(in)
+	if err != nil {
+		return out, err
+	}
+	if action == xdp.Passed {
+		return out, fmt.Errorf("a message of %d bytes from %v to the node passed it", len(message), from)
+	}
+	for _, f := range frames {
+		sent, err := frame.ReadSent(f)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, Datagram{sent.To, sent.Message})
+	}
+	return out, nil
+}
