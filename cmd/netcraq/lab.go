@@ -92,7 +92,7 @@ func newLabUpCommand(name *string) *cobra.Command {
 // setCommands chooses what the lab runs, and fills in what nobody chose for a managed one.
 func setCommands(c *cobra.Command, o *lab.Options, m *managedFlags, plane string, managed bool) error {
 	if !managed {
-		for _, flag := range []string{"controllers", "replicas", "beat", "lease", "suspect"} {
+		for _, flag := range []string{"controllers", "replicas", "beat", "lease", "suspect", "sure"} {
 			if c.Flags().Changed(flag) {
 				return usageError(fmt.Errorf("--%s is for a lab with controllers: give --managed", flag))
 			}

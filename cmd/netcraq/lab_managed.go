@@ -27,7 +27,7 @@ type managedFlags struct {
 	plane                                string
 	priority                             scheduling.Class // empty: the default
 	observed                             bool             // controllers show their etcd to others
-	beat, lease, suspect                 time.Duration    // 0: as controllers have it by default
+	beat, lease, suspect, sure           time.Duration    // 0: as controllers have it by default
 }
 
 // managedDefaults is the smallest lab that survives the loss of any of its parts and can repair itself.
@@ -47,6 +47,7 @@ func (m *managedFlags) add(f *pflag.FlagSet) {
 func (m *managedFlags) addTimes(f *pflag.FlagSet) {
 	f.DurationVar(&m.beat, "beat", 0, "time between two signs of life of a node (default: the controllers')")
 	f.DurationVar(&m.lease, "lease", 0, "how long a node may answer without hearing of most controllers (default: the controllers')")
+	f.DurationVar(&m.sure, "sure", 0, "silence after which a node is taken out of a chain of two (default: the controllers')")
 	f.DurationVar(&m.suspect, "suspect", 0, "silence after which a node is taken out of its chains (default: the controllers')")
 }
 
@@ -56,7 +57,7 @@ func (m *managedFlags) times() []string {
 	for _, t := range []struct {
 		flag string
 		time time.Duration
-	}{{"--beat", m.beat}, {"--lease", m.lease}, {"--suspect", m.suspect}} {
+	}{{"--beat", m.beat}, {"--lease", m.lease}, {"--suspect", m.suspect}, {"--sure", m.sure}} {
 		if t.time > 0 {
 			argv = append(argv, t.flag, t.time.String())
 		}

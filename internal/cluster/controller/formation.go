@@ -17,6 +17,7 @@ func Defaults() reconfig.Settings {
 	return reconfig.Settings{
 		Shards: 256, Replicas: 3, Spread: "zone", CellBytes: wire.MaxValueBytes,
 		Beat: 10 * time.Millisecond, Lease: 60 * time.Millisecond, Suspect: 40 * time.Millisecond,
+		LeaseMax: reconfig.DefaultLeaseMax, SuspectMax: reconfig.DefaultSuspectMax, Sure: reconfig.DefaultSure,
 	}
 }
 
@@ -44,6 +45,12 @@ func Check(f *store.Formation) error {
 		return fmt.Errorf("--suspect %v: a node that beats every %v is not silent before two beats are missing", suspect, beat)
 	case lease < 2*beat:
 		return fmt.Errorf("--lease %v: a node that beats every %v would lose its lease when one beat is late", lease, beat)
+	case s.LeaseMax != 0 && s.LeaseMax < lease:
+		return fmt.Errorf("--lease-max %v: below --lease, %v", s.LeaseMax, lease)
+	case s.SuspectMax != 0 && s.SuspectMax < suspect:
+		return fmt.Errorf("--suspect-max %v: below --suspect, %v", s.SuspectMax, suspect)
+	case s.Sure != 0 && s.Sure < suspect:
+		return fmt.Errorf("--sure %v: below --suspect, %v", s.Sure, suspect)
 	case f.FormWith < 0:
 		return fmt.Errorf("--form-with %d: a number of nodes is wanted", f.FormWith)
 	}

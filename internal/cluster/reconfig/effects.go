@@ -1,6 +1,7 @@
 package reconfig
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -37,6 +38,14 @@ type Place struct {
 	chains []topology.Chain
 }
 
+// Probe asks other nodes whether they reach the data plane of one that is silent. [Leader.Reached] takes word of one that does; from
+// others nothing need come.
+type Probe struct {
+	Node    NodeID
+	Addr    netip.AddrPort
+	Through []NodeID
+}
+
 // Event is for the log.
 type Event struct{ Text string }
 
@@ -44,6 +53,7 @@ func (Store) effect() {}
 func (Send) effect()  {}
 func (Fence) effect() {}
 func (Place) effect() {}
+func (Probe) effect() {}
 func (Event) effect() {}
 
 // Plan makes the plan. It may run in another goroutine.
@@ -69,6 +79,7 @@ type (
 		Extra uint8
 	} // members beyond Replicas
 	AcceptLoss struct{ Shard uint16 } // a lost shard starts anew, empty
+	Fail       struct{ Node string }  // it is certain that the node has failed (C6)
 )
 
 func (Drain) command()      {}
@@ -78,6 +89,7 @@ func (Replicas) command()   {}
 func (MoveShard) command()  {}
 func (Resize) command()     {}
 func (AcceptLoss) command() {}
+func (Fail) command()       {}
 
 // Status is what a leader knows, for people.
 type Status struct {

@@ -15,6 +15,14 @@ type Grantor struct {
 	nodes    map[NodeID]standing
 	floor    time.Duration // what an earlier process of this controller granted is over by then
 	until    map[NodeID]time.Duration
+	heard    map[NodeID]*hearing
+}
+
+// hearing is what a grantor knows of a node's signs of life: how long a grant has to be to bridge their pauses, its own among them.
+type hearing struct {
+	incarnation uint64
+	last        time.Duration
+	pauses      pauses
 }
 
 type standing struct {
@@ -24,7 +32,7 @@ type standing struct {
 
 // NewGrantor makes the grantor of one of so many controllers, from the state as it is stored now.
 func NewGrantor(s *State, controllers int, now time.Duration) *Grantor {
-	g := &Grantor{settings: s.Settings, majority: Majority(controllers), floor: now + lasts(s.Settings.Lease), until: make(map[NodeID]time.Duration)}
+	g := &Grantor{settings: s.Settings, majority: Majority(controllers), floor: now + lasts(max(s.Settings.Lease, s.Settings.LeaseMax)), until: make(map[NodeID]time.Duration), heard: make(map[NodeID]*hearing)}
 	g.Load(s)
 	return g
 }
@@ -54,12 +62,25 @@ func (g *Grantor) Apply(c Change) {
 
 // Beat answers a node's beat, and reports whether there is an answer: a node that is not in good standing gets none.
 func (g *Grantor) Beat(now time.Duration, b Beat) (Grant, bool) {
+	lease := g.lease(now, b.Node, b.Incarnation)
 	n, ok := g.nodes[b.Node]
 	if !ok || n.standing.Bars() || n.incarnation != b.Incarnation {
 		return Grant{}, false
 	}
-	g.until[b.Node] = max(g.until[b.Node], now+lasts(g.settings.Lease))
-	return Grant{Stamp: b.Stamp, Lease: g.settings.Lease, Majority: g.majority}, true
+	g.until[b.Node] = max(g.until[b.Node], now+lasts(lease))
+	return Grant{Stamp: b.Stamp, Lease: lease, Majority: g.majority}, true
+}
+
+// lease is how long a grant to a node lasts that it asks for now.
+func (g *Grantor) lease(now time.Duration, id NodeID, incarnation uint64) time.Duration {
+	h := g.heard[id]
+	if h == nil || h.incarnation != incarnation {
+		h = &hearing{incarnation: incarnation, last: now}
+		g.heard[id] = h
+	}
+	h.pauses.observe(now, now-h.last, pauseMargin*max(g.settings.Lease, g.settings.LeaseMax))
+	h.last = max(h.last, now)
+	return bridge(h.pauses.left(now), g.settings.Lease, g.settings.LeaseMax)
 }
 
 // Fence reports how long from now the grants to some nodes may last, and whether that can be said: only once the change is applied.

@@ -55,6 +55,9 @@ type Leader struct {
 
 	// Time. A step of the caller's clock that is too long is no time: the leader was paused, or the clock jumped.
 	last, time time.Duration
+	woke       time.Duration // in listened: when this leader was late last
+	noise      pauses        // of this leader, and of nodes that were suspected and lived
+	probed     time.Duration // when other nodes were last asked for a silent one
 	heard      time.Duration // when any node was
 	listened   time.Duration // time in which some node was heard
 
@@ -136,6 +139,7 @@ func (l *Leader) Ended() bool { return l.ended }
 func (l *Leader) Tick(now time.Duration) {
 	if l.begin(now) {
 		l.checkSilence()
+		l.checkReach()
 		l.checkObedience()
 		l.checkFences()
 		l.checkCopies()
@@ -216,9 +220,15 @@ func (l *Leader) Operate(now time.Duration, c Command) (change uint64, err error
 
 // begin counts the time, and reports whether there is anything left to lead.
 func (l *Leader) begin(now time.Duration) bool {
-	step := min(max(0, now-l.last), l.state.Settings.Suspect/2)
+	passed := max(0, now-l.last)
+	step := min(passed, l.state.Settings.Suspect/2)
 	l.last = now
 	l.time += step
+	late := step < passed
+	if late {
+		l.hush(passed)
+		step /= 4
+	}
 	if l.time-l.heard <= l.state.Settings.Suspect/2 {
 		l.listened += step
 	}

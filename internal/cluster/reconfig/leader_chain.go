@@ -38,6 +38,9 @@ func (d *draft) trimShard(number uint16) bool {
 	if len(good) > 0 && !slices.ContainsFunc(good, func(id NodeID) bool { return l.certain(number, id) }) {
 		return false
 	}
+	if d.spares(complete, dead) {
+		return false
+	}
 	complete = slices.DeleteFunc(complete, dead)
 	if len(complete) == 0 {
 		d.chain(number, nil, 0, 0)

@@ -17,6 +17,11 @@ type node struct {
 	// listened: the same in Leader.listened, for suspicions.
 	listened time.Duration
 	silence  *list.Element // in Leader.silent; nil: nobody waits for it
+	pauses   pauses        // between its signs of life
+	direct   bool          // its data plane answers heartbeats
+	answered time.Duration // when it did last, in Leader.listened
+	asked    time.Duration // when other nodes were last asked whether they reach it
+	reached  time.Duration // when one of them said so; 0: never
 	known    bool          // its inventory of this term is here: has is complete
 	counted  bool          // in Leader.unaccounted no more
 	fenced   bool          // barred, and no lease of it lasts
@@ -36,14 +41,17 @@ type node struct {
 	wiping  map[uint16]bool // left, and maybe not deleted yet
 	wipes   bool            // deletes, and did so before this leader
 
-	hello    *Hello // with another incarnation: its state is gone
-	claimed  time.Duration
-	refused  string
-	failures int           // copies that it could not complete
-	failure  string        // why, the last time; empty: it completed one since
-	bars     int           // how often it was suspected in this term
-	rests    time.Duration // it joins no chain until then
-	distrust time.Duration // nor is it planned with
+	hello     *Hello // with another incarnation: its state is gone
+	claimed   time.Duration
+	refused   string
+	failures  int           // copies that it could not complete
+	failure   string        // why, the last time; empty: it completed one since
+	bars      int           // how often it was suspected of late
+	barred    time.Duration // when, the last time
+	why       string        // and why
+	convicted bool          // it was suspected for more than its silence
+	rests     time.Duration // it joins no chain until then
+	distrust  time.Duration // nor is it planned with
 }
 
 func (l *Leader) newNode(id NodeID) *node {
@@ -99,6 +107,7 @@ func (l *Leader) hear(n *node) {
 	if l.time-n.heard > l.state.Settings.Suspect {
 		n.waiting = l.time // it could not obey before
 	}
+	l.notePause(n)
 	n.heard, n.listened, l.heard = l.time, l.listened, l.time
 	if l.suspects[n.id] == silence {
 		delete(l.suspects, n.id)

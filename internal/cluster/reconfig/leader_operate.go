@@ -24,6 +24,17 @@ func (l *Leader) check(c Command) error {
 		return err
 	case Remove:
 		return l.checkRemove(c.Node)
+	case Fail:
+		r, err := l.named(c.Node)
+		switch {
+		case err != nil:
+			return err
+		case l.silence(l.nodes[r.ID]) <= l.patience(l.nodes[r.ID]):
+			return fmt.Errorf("node %s is heard: it has not failed; to take it out of its chains, drain it", c.Node)
+		case r.Standing.Bars() && len(l.nodes[r.ID].shards) == 0:
+			return fmt.Errorf("node %s is in no chain any more", c.Node)
+		}
+		return nil
 	case Replicas:
 		switch up := len(l.usable(0)); {
 		case c.Members < 1 || c.Members > wire.MaxChain:
@@ -158,6 +169,10 @@ func (d *draft) operate() {
 			d.node(l.names[c.Node]).Standing = Removed
 		case Replicas:
 			d.replicas = c.Members
+		case Fail:
+			id := l.names[c.Node]
+			l.suspect(l.nodes[id], byOperator)
+			l.nodes[id].convicted, l.dirty = true, true
 		case MoveShard:
 			d.move(&c)
 		case Resize:
@@ -171,6 +186,9 @@ func (d *draft) operate() {
 	}
 	l.commands = nil
 }
+
+// byOperator is why a node is suspected that an operator knows to have failed.
+const byOperator = "an operator said that it has failed"
 
 // restand gives a node one standing if it is in good standing, and else another.
 func (d *draft) restand(name string, good, barred Standing) {

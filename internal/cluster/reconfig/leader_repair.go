@@ -150,8 +150,11 @@ func (d *draft) begin() {
 	} else {
 		w.vain++
 	}
-	d.l.replan(d.l.backOff(w.vain))
+	d.l.replan(d.l.backOff(min(w.vain, mostVain)))
 }
+
+// mostVain bounds how long to wait after plans of which nothing could begin, as if there had been only so many.
+const mostVain = 4
 
 // verdict is what becomes of a move.
 type verdict uint8

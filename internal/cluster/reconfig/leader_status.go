@@ -89,12 +89,14 @@ func (l *Leader) trouble(n *node, r *Node) string {
 		return "another process says that it is this node: is it started twice?"
 	case r.Standing.Bars() && n.refused != "" && l.returning(n.id):
 		return n.refused
+	case r.Standing.Bars() && l.doubt(n) != "":
+		return l.doubt(n)
 	case r.Standing.Bars() && len(n.shards) > 0:
 		return fmt.Sprintf("it is silent, and has the only copy of %d shards: start it again", len(n.shards))
 	case r.Standing.Bars():
 		return "it is silent, or has not left its chains yet"
 	}
-	return cmp.Or(n.refused, n.failure)
+	return cmp.Or(n.refused, n.failure, l.distrusted(n))
 }
 
 // notes says what an operator should know, most urgent first.

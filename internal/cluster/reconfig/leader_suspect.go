@@ -25,14 +25,15 @@ func (l *Leader) unwatch(n *node) {
 // checkSilence suspects nodes that were not heard for too long. A leader that hears nobody is itself cut off, or there is nobody to go on with:
 // that time does not count.
 func (l *Leader) checkSilence() {
-	limit := l.state.Settings.Suspect
 	l.checkClaims()
 	for e := l.silent.Front(); e != nil; e = e.Next() {
 		n := e.Value.(*node)
-		if l.listened-n.listened <= limit {
+		if l.silence(n) <= l.state.Settings.Suspect {
 			return
 		}
-		l.suspect(n, silence)
+		if l.isSilent(n) {
+			l.suspect(n, silence)
+		}
 	}
 }
 
@@ -86,7 +87,7 @@ func (l *Leader) suspect(n *node, why string) {
 func (l *Leader) returning(id NodeID) bool {
 	n := l.nodes[id]
 	obeys := n.known && len(n.orders) == 0 || l.time-n.waiting <= l.options.ObeyWithin
-	return !l.gone[id] && l.time-n.heard <= l.state.Settings.Suspect && obeys
+	return !l.gone[id] && l.time-n.heard <= l.patience(n) && obeys
 }
 
 // fence is a wait for the end of the leases of nodes that a change has barred.
@@ -147,8 +148,7 @@ func (l *Leader) isFenced(n *node, change uint64) {
 // bar tells what becomes of a node that a change has barred.
 func (l *Leader) barred(n *node, why string) {
 	n.fenced = false
-	n.bars++
-	n.distrust = l.time + l.backOff(n.bars-1)
+	l.noteSuspicion(n, why)
 	l.unwatch(n)
 	l.emit(Event{fmt.Sprintf("node %s is suspected: %s", l.name(n.id), why)})
 	l.replan(l.options.RepairAfter)
@@ -156,7 +156,7 @@ func (l *Leader) barred(n *node, why string) {
 
 // readmitted tells what becomes of a node that is in good standing again.
 func (l *Leader) readmitted(n *node) {
-	n.fenced = false
+	n.fenced, n.convicted = false, false
 	l.watch(n)
 	l.emit(Event{fmt.Sprintf("node %s is back", l.name(n.id))})
 	l.replan(max(0, n.distrust-l.time))

@@ -47,6 +47,9 @@ func (w *world) chain(shard uint16) []*testNode {
 	return members
 }
 
+// sureIn is how long it takes at most to take a node out of a chain of two that is silent (C6).
+const sureIn = 600 * ms
+
 func (w *world) isMember(n *testNode, shard uint16) bool { return slices.Contains(w.chain(shard), n) }
 
 // quickly checks how long writes of a shard, and reads of what is clean, stood still.
@@ -112,7 +115,7 @@ func (w *world) learns() bool {
 func whileCopying(t *testing.T, seed uint64) (w *world, learner *testNode) {
 	t.Helper()
 	w = formed(t, seed, 4, 1, 3)
-	w.slowCopy = 200 * ms
+	w.slowCopy = 2 * sureIn
 	w.chain(0)[w.rng.IntN(3)].kill()
 	if !w.until(10*time.Second, w.learns) {
 		w.fatalf("nobody copies")
@@ -125,11 +128,11 @@ func whileCopying(t *testing.T, seed uint64) (w *world, learner *testNode) {
 }
 
 // recovers checks that all is well again in the end, with one more node to put into the place of one that is gone.
-func (w *world) recovers() {
+func (w *world) recovers(longestPause time.Duration) {
 	w.t.Helper()
 	w.slowCopy = 0
 	w.run(150 * ms)
-	w.quickly(0, 120*ms)
+	w.quickly(0, longestPause)
 	w.add()
 	w.settle()
 	w.checkNothingLost()
@@ -140,10 +143,10 @@ func TestNeighbourBeforeTheJoiningNodeFails(t *testing.T) {
 		w, learner := whileCopying(t, seed)
 		w.ready()
 		w.chain(0)[0].kill()
-		if !w.until(200*ms, func() bool { return w.state.Shards[0].Learner == 0 && len(w.chain(0)) == 1 }) {
+		if !w.until(sureIn, func() bool { return w.state.Shards[0].Learner == 0 && len(w.chain(0)) == 1 }) {
 			w.fatalf("a learner is the head: %v", w.state.Shards[0])
 		}
-		w.recovers()
+		w.recovers(sureIn)
 		if !w.isMember(learner, 0) {
 			w.fatalf("the learner has not joined again")
 		}
@@ -155,10 +158,10 @@ func TestNeighbourBehindTheJoiningNodeFailsWhichIsTheSourceOfTheCopy(t *testing.
 		w, learner := whileCopying(t, seed)
 		w.ready()
 		w.chain(0)[2].kill()
-		if !w.until(200*ms, func() bool { return w.state.Shards[0].Learner == 0 && len(w.chain(0)) == 1 }) {
+		if !w.until(sureIn, func() bool { return w.state.Shards[0].Learner == 0 && len(w.chain(0)) == 1 }) {
 			w.fatalf("a learner is the tail: %v", w.state.Shards[0])
 		}
-		w.recovers()
+		w.recovers(sureIn)
 		if !w.isMember(learner, 0) {
 			w.fatalf("the learner has not joined again")
 		}
@@ -168,7 +171,7 @@ func TestNeighbourBehindTheJoiningNodeFailsWhichIsTheSourceOfTheCopy(t *testing.
 func TestSourceOfACopyFailsAndAnotherIsThere(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 5, 1, 4)
-		w.slowCopy = 200 * ms
+		w.slowCopy = 2 * sureIn
 		w.chain(0)[1].kill()
 		w.until(10*time.Second, w.learns)
 		learner := w.state.Shards[0].Learner
@@ -180,7 +183,7 @@ func TestSourceOfACopyFailsAndAnotherIsThere(t *testing.T) {
 		if s := w.state.Shards[0]; s.Learner != 0 && s.Learner != learner || w.leader.shards[0].source == 0 && s.Learner != 0 {
 			w.fatalf("the copy does not go on: %v", s)
 		}
-		w.recovers()
+		w.recovers(120 * ms)
 	})
 }
 
@@ -192,7 +195,7 @@ func TestJoiningNodeFails(t *testing.T) {
 		if !w.until(200*ms, func() bool { return w.state.Shards[0].Learner == 0 && len(w.chain(0)) == 2 }) {
 			w.fatalf("the learner stays: %v", w.state.Shards[0])
 		}
-		w.recovers()
+		w.recovers(120 * ms)
 	})
 }
 

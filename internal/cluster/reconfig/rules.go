@@ -12,10 +12,11 @@ const (
 	C3                  // a learner is no full member before its copy is complete; without it, it is at once
 	C4                  // who left a chain, or lost its state, joins as new; without it, with what it still has
 	C5                  // orders carry the term of their leader; without it any order is obeyed
+	C6                  // silence leaves a chain two complete members; without it, the first suspicion takes a node out
 )
 
 // rules are the names of the rules, in the order of their bits.
-var rules = []string{"C1", "C2", "C3", "C4", "C5"}
+var rules = []string{"C1", "C2", "C3", "C4", "C5", "C6"}
 
 // ParseRule reads a rule's name.
 func ParseRule(s string) (Rule, error) {

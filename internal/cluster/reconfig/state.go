@@ -56,8 +56,18 @@ type Settings struct {
 	Beat      time.Duration // between two beats of a node
 	Lease     time.Duration // that a grant lasts, from the beat's stamp
 	Suspect   time.Duration // silence after which a node is suspected
-	Tags      bool          // messages of the data plane carry tags
+	// What Lease and Suspect grow to at most where processes pause.
+	LeaseMax, SuspectMax time.Duration
+	Sure                 time.Duration // silence after which a node is taken out of a chain of two (C6)
+	Tags                 bool          // messages of the data plane carry tags
 }
+
+// What clusters have that were formed before these settings were, or that chose nothing else.
+const (
+	DefaultLeaseMax   = 500 * time.Millisecond
+	DefaultSuspectMax = 500 * time.Millisecond
+	DefaultSure       = 2 * time.Second
+)
 
 // State is all that is durable. Controllers keep it in etcd; everything else is found out again.
 type State struct {

@@ -101,6 +101,7 @@ func (n *testNode) Import([]dataplane.KeyedObject, []dataplane.KeyedSession) err
 func testSettings(shards, replicas int) Settings {
 	return Settings{
 		Cluster: "test", Shards: shards, Replicas: replicas, CellBytes: 64, Beat: 10 * ms, Lease: 60 * ms, Suspect: 40 * ms,
+		LeaseMax: 300 * ms, SuspectMax: 300 * ms, Sure: 400 * ms,
 	}
 }
 
@@ -303,8 +304,22 @@ func (w *world) do(l *Leader) {
 				l.Planned(w.now, e.Number, e.Plan())
 				w.do(l)
 			})
+		case Probe:
+			w.probe(l, e)
 		case Event:
 			w.logf("leader %d: %s", l.term, e.Text)
+		}
+	}
+}
+
+// probe lets one of the nodes that can be asked look whether a silent one's plane answers.
+func (w *world) probe(l *Leader, p Probe) {
+	for _, id := range p.Through {
+		if n, target := w.node(id), w.node(p.Node); n.running && !n.cut && target.powered {
+			w.send(func() {
+				l.Reached(w.now, p.Node)
+				w.do(l)
+			})
 		}
 	}
 }

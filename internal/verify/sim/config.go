@@ -44,8 +44,8 @@ type Config struct {
 	Bundles                        float64       // probability that an operation begins in a bundle, with those of clients beside it
 	Every                          time.Duration // mean time between two faults
 
-	Beat, Lease, Suspect time.Duration // reconfig.Settings
-	RepairAfter          time.Duration // reconfig.Options
+	Beat, Lease, Suspect, LeaseMax, SuspectMax, Sure time.Duration // reconfig.Settings
+	RepairAfter                                      time.Duration // reconfig.Options
 
 	Quiet   Faults // kinds of faults that do not happen
 	Without Rules
@@ -68,7 +68,7 @@ func ParseRule(name string) (Rules, error) {
 	if rule, err := reconfig.ParseRule(name); err == nil {
 		return Rules{Control: rule}, nil
 	}
-	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8 or C1 to C5", name)
+	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8 or C1 to C6", name)
 }
 
 // Draw makes a world from a seed: quiet or rough, small or less small.
@@ -103,6 +103,8 @@ func Draw(seed uint64) Config {
 		}
 	}
 	c.Bundles = often(1)
+	c.LeaseMax, c.SuspectMax = c.Lease*time.Duration(between(1, 6)), c.Suspect*time.Duration(between(1, 8))
+	c.Sure = time.Duration(between(40, 400)) * time.Millisecond
 	return c
 }
 

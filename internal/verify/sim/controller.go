@@ -29,6 +29,8 @@ type controller struct {
 	grantor   *reconfig.Grantor
 	leader    *reconfig.Leader
 	attended  map[reconfig.NodeID]*agent // by whom, since they were welcomed
+	heardOf   map[reconfig.NodeID]uint64 // when the leader last heard a node's beat
+	leads     uint64                     // since when
 }
 
 func newController(w *world, number int) *controller {
@@ -130,6 +132,7 @@ func (c *controller) lead(term uint64) {
 				return
 			}
 			state := c.w.store.copy()
+			c.heardOf, c.leads = make(map[reconfig.NodeID]uint64), c.w.now
 			c.leader = reconfig.NewLeader(term, state, c.w.Controllers, c.w.leaderOptions(), c.time())
 			c.tick(c.leader)
 		})
@@ -171,6 +174,7 @@ func (c *controller) tick(l *reconfig.Leader) {
 func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
 	switch e := e.(type) {
 	case reconfig.Store:
+		c.w.watch.proposed(c, &e.Change)
 		c.w.store.write(c, l.Term(), e.Change, func(ok bool) {
 			c.leading(l, func(now time.Duration) { l.Stored(now, e.Change.Number, ok) })
 		})
@@ -185,6 +189,8 @@ func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
 			plan := e.Plan()
 			c.leading(l, func(now time.Duration) { l.Planned(now, e.Number, plan) })
 		})
+	case reconfig.Probe:
+		c.probe(l, e)
 	case reconfig.Event:
 		c.w.note(every, every, "%s: %s", c.name(), e.Text)
 	}
@@ -195,6 +201,31 @@ func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
 func (c *controller) order(e reconfig.Send) {
 	if a := c.attended[e.Node]; a != nil {
 		c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.order(e.Order) }) })
+	}
+}
+
+// probe lets other nodes look whether they reach one: a message to its data plane, and its answer.
+func (c *controller) probe(l *reconfig.Leader, p reconfig.Probe) {
+	target := c.w.nodeOf(p.Node)
+	for _, id := range p.Through {
+		a := c.attended[id]
+		if a == nil || target == nil {
+			continue
+		}
+		reached := func(bool) { c.leading(l, func(now time.Duration) { l.Reached(now, p.Node) }) }
+		back := func(damaged bool) {
+			if !damaged {
+				a.soon(func() { c.w.net.carry(control, a.n.endpoint(), c.endpoint(), reached) })
+			}
+		}
+		there := func(damaged bool) {
+			if target.alive() && !damaged {
+				c.w.net.carry(data, target.endpoint(), a.n.endpoint(), back)
+			}
+		}
+		c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) {
+			a.soon(func() { c.w.net.carry(data, a.n.endpoint(), target.endpoint(), there) })
+		})
 	}
 }
 
@@ -246,7 +277,10 @@ func (c *controller) hello(a *agent, h reconfig.Hello) {
 }
 
 func (c *controller) beat(a *agent, b reconfig.Beat) {
-	c.leading(c.leader, func(now time.Duration) { c.leader.Beat(now, b) })
+	c.leading(c.leader, func(now time.Duration) {
+		c.leader.Beat(now, b)
+		c.heardOf[b.Node] = c.w.now
+	})
 	c.soon(func() {
 		if g, ok := c.grantor.Beat(c.time(), b); ok {
 			c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.granted(c, g) }) })

@@ -123,7 +123,7 @@ func TestRulesAreNeeded(t *testing.T) {
 		rule string
 		seed uint64
 	}{
-		{"R4", 16}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 464}, {"C2", 1}, {"C3", 30}, {"C4", 514}, {"C5", 1},
+		{"R4", 16}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 464}, {"C2", 1}, {"C3", 30}, {"C4", 514}, {"C5", 1}, {"C6", 1},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			without, err := ParseRule(c.rule)
@@ -134,7 +134,7 @@ func TestRulesAreNeeded(t *testing.T) {
 				config := Draw(seed)
 				config.Without = without
 				r := mustRun(t, config)
-				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 || c.rule == "C5" && r.Broken != nil
+				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 || (c.rule == "C5" || c.rule == "C6") && r.Broken != nil
 				if !noticed {
 					continue
 				}

@@ -35,6 +35,7 @@ func newStore(w *world) *store {
 		Settings: reconfig.Settings{
 			Cluster: "simulation", Shards: w.Shards, Replicas: w.Replicas, CellBytes: w.options().CellBytes,
 			Beat: w.Beat, Lease: w.Lease, Suspect: w.Suspect,
+			LeaseMax: w.LeaseMax, SuspectMax: w.SuspectMax, Sure: w.Sure,
 		},
 		Nodes:  make(map[reconfig.NodeID]*reconfig.Node),
 		Shards: make([]reconfig.Shard, w.Shards),

@@ -2,7 +2,10 @@ package sim
 
 import (
 	"bytes"
+	"slices"
+	"time"
 
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -176,6 +179,32 @@ func (v *watch) checkShard(shard uint16) {
 			v.checkChain(shard, key)
 		}
 	}
+}
+
+// proposed checks C6 in what a leader makes durable: it takes nobody out of a chain of two that it heard in the last Sure.
+func (v *watch) proposed(c *controller, change *reconfig.Change) {
+	state := c.leader.State()
+	for number, after := range change.Shards {
+		before := &state.Shards[number]
+		if wanted := v.w.store.state.Settings.Replicas + int(before.Extra); wanted < 2 || change.Replicas == 1 || len(complete(before)) < 2 || len(complete(&after)) >= 2 {
+			continue
+		}
+		for _, id := range complete(before) {
+			n := v.w.nodeOf(id)
+			if slices.Contains(complete(&after), id) || n == nil || !n.up || n.incarnation != state.Nodes[id].Incarnation {
+				continue
+			}
+			// Clocks drift apart by a tenth at most.
+			if silent := time.Duration(v.w.now - max(c.leads, c.heardOf[id])); silent < v.w.Sure-v.w.Sure/10 {
+				v.w.broken(int(number), every, "C6: %s, silent for %v, is taken out of a chain of two", n.name, silent)
+			}
+		}
+	}
+}
+
+// complete lists the members of a shard that have all of it.
+func complete(s *reconfig.Shard) []reconfig.NodeID {
+	return slices.DeleteFunc(slices.Clone(s.Members), func(id reconfig.NodeID) bool { return id == s.Learner })
 }
 
 // checkReader is C1 as an invariant: once a chain is active, nobody may read by an older one.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,18 +18,22 @@ const formatVersion = 1
 var ErrNewer = errors.New("this was written by a newer release of netcraq: upgrade this controller")
 
 type settingsRecord struct {
-	Version     int      `json:"version"`
-	Cluster     string   `json:"cluster"`
-	Shards      int      `json:"shards"`
-	Replicas    int      `json:"replicas"`
-	Spread      string   `json:"spread,omitempty"`
-	CellBytes   int      `json:"cell_bytes"`
-	BeatUs      int64    `json:"beat_us"`
-	LeaseUs     int64    `json:"lease_us"`
-	SuspectUs   int64    `json:"suspect_us"`
-	Controllers []string `json:"controllers"`
-	FormWith    int      `json:"form_with"`
-	Tags        bool     `json:"tags,omitempty"`
+	Version   int    `json:"version"`
+	Cluster   string `json:"cluster"`
+	Shards    int    `json:"shards"`
+	Replicas  int    `json:"replicas"`
+	Spread    string `json:"spread,omitempty"`
+	CellBytes int    `json:"cell_bytes"`
+	BeatUs    int64  `json:"beat_us"`
+	LeaseUs   int64  `json:"lease_us"`
+	SuspectUs int64  `json:"suspect_us"`
+	// Missing in clusters of older versions.
+	LeaseMaxUs   int64    `json:"lease_max_us,omitempty"`
+	SuspectMaxUs int64    `json:"suspect_max_us,omitempty"`
+	SureUs       int64    `json:"sure_us,omitempty"`
+	Controllers  []string `json:"controllers"`
+	FormWith     int      `json:"form_with"`
+	Tags         bool     `json:"tags,omitempty"`
 }
 
 type changeRecord struct {
@@ -101,6 +106,7 @@ func recordOfFormation(f *Formation) settingsRecord {
 	return settingsRecord{
 		Version: formatVersion, Cluster: s.Cluster, Shards: s.Shards, Replicas: s.Replicas, Spread: s.Spread, CellBytes: s.CellBytes,
 		BeatUs: s.Beat.Microseconds(), LeaseUs: s.Lease.Microseconds(), SuspectUs: s.Suspect.Microseconds(),
+		LeaseMaxUs: s.LeaseMax.Microseconds(), SuspectMaxUs: s.SuspectMax.Microseconds(), SureUs: s.Sure.Microseconds(),
 		Controllers: f.Controllers, FormWith: f.FormWith, Tags: s.Tags,
 	}
 }
@@ -110,6 +116,8 @@ func (r *settingsRecord) formation() Formation {
 		Settings: reconfig.Settings{
 			Cluster: r.Cluster, Shards: r.Shards, Replicas: r.Replicas, Spread: r.Spread, CellBytes: r.CellBytes,
 			Beat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs), Tags: r.Tags,
+			LeaseMax: cmp.Or(microseconds(r.LeaseMaxUs), reconfig.DefaultLeaseMax), SuspectMax: cmp.Or(microseconds(r.SuspectMaxUs), reconfig.DefaultSuspectMax),
+			Sure: cmp.Or(microseconds(r.SureUs), reconfig.DefaultSure),
 		},
 		Controllers: r.Controllers, FormWith: r.FormWith,
 	}

@@ -24,6 +24,7 @@ func (f *Formation) or(defaults *Formation) Formation {
 			Cluster: cmp.Or(s.Cluster, d.Cluster), Shards: cmp.Or(s.Shards, d.Shards), Replicas: cmp.Or(s.Replicas, d.Replicas),
 			Spread: cmp.Or(s.Spread, d.Spread), CellBytes: cmp.Or(s.CellBytes, d.CellBytes),
 			Beat: cmp.Or(s.Beat, d.Beat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect), Tags: s.Tags || d.Tags,
+			LeaseMax: cmp.Or(s.LeaseMax, d.LeaseMax), SuspectMax: cmp.Or(s.SuspectMax, d.SuspectMax), Sure: cmp.Or(s.Sure, d.Sure),
 		},
 		Controllers: f.Controllers, FormWith: cmp.Or(f.FormWith, defaults.FormWith),
 	}
@@ -50,6 +51,9 @@ func (f *Formation) agrees(formed *Formation, cluster string) error {
 	differs("--lease", want.Lease, is.Lease, want.Lease == 0)
 	differs("--tags", want.Tags, is.Tags, !want.Tags)
 	differs("--suspect", want.Suspect, is.Suspect, want.Suspect == 0)
+	differs("--lease-max", want.LeaseMax, is.LeaseMax, want.LeaseMax == 0)
+	differs("--suspect-max", want.SuspectMax, is.SuspectMax, want.SuspectMax == 0)
+	differs("--sure", want.Sure, is.Sure, want.Sure == 0)
 	if len(f.Controllers) > 0 && !slices.Equal(slices.Sorted(slices.Values(f.Controllers)), slices.Sorted(slices.Values(formed.Controllers))) {
 		return fmt.Errorf("the cluster %q in this etcd has the controllers %s, this one was started with %s: for another cluster choose another name with --cluster, "+
 			"else start it as it was formed: %w", cluster, strings.Join(formed.Controllers, ","), strings.Join(f.Controllers, ","), ErrForeign)
