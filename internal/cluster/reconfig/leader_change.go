@@ -230,6 +230,7 @@ func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 			l.barred(n, d.whys[id])
 		case before.Incarnation != now.Incarnation:
 			n.hello, n.done = nil, 0
+			n.former[before.Incarnation] = true
 			delete(l.gone, id)
 			delete(l.claims, id)
 			n.failures, n.wipes = 0, false

@@ -43,6 +43,7 @@ type node struct {
 
 	hello     *Hello // with another incarnation: its state is gone
 	claimed   time.Duration
+	former    map[uint64]bool // incarnations that it had in this term
 	refused   string
 	failures  int           // copies that it could not complete
 	failure   string        // why, the last time; empty: it completed one since
@@ -57,7 +58,7 @@ type node struct {
 func (l *Leader) newNode(id NodeID) *node {
 	n := &node{
 		id: id, heard: l.time, has: make(map[uint16]held), orders: make(map[uint16]*ordered), shards: make(map[uint16]bool),
-		left: make(map[uint16]bool), learns: make(map[uint16]bool), teaches: make(map[uint16]bool), wiping: make(map[uint16]bool),
+		left: make(map[uint16]bool), learns: make(map[uint16]bool), teaches: make(map[uint16]bool), wiping: make(map[uint16]bool), former: make(map[uint64]bool),
 	}
 	l.nodes[id] = n
 	l.names[l.state.Nodes[id].Name] = id
@@ -214,6 +215,9 @@ func (l *Leader) hello(h Hello) error {
 		return nil
 	}
 	n, r := l.nodes[id], l.state.Nodes[id]
+	if n.former[h.Incarnation] {
+		return fmt.Errorf("node %s was started without its state since", h.Name) // a late message
+	}
 	if r.Incarnation != h.Incarnation {
 		n.hello = &h
 		if !l.gone[id] {

@@ -186,7 +186,7 @@ func (v *watch) proposed(c *controller, change *reconfig.Change) {
 	state := c.leader.State()
 	for number, after := range change.Shards {
 		before := &state.Shards[number]
-		if wanted := v.w.store.state.Settings.Replicas + int(before.Extra); wanted < 2 || change.Replicas == 1 || len(complete(before)) < 2 || len(complete(&after)) >= 2 {
+		if wanted := v.w.store.state.Settings.Replicas + int(min(before.Extra, after.Extra)); wanted < 2 || change.Replicas == 1 || len(complete(before)) < 2 || len(complete(&after)) >= 2 {
 			continue
 		}
 		for _, id := range complete(before) {
@@ -194,8 +194,8 @@ func (v *watch) proposed(c *controller, change *reconfig.Change) {
 			if slices.Contains(complete(&after), id) || n == nil || !n.up || n.incarnation != state.Nodes[id].Incarnation {
 				continue
 			}
-			// Clocks drift apart by a tenth at most.
-			if silent := time.Duration(v.w.now - max(c.leads, c.heardOf[id])); silent < v.w.Sure-v.w.Sure/10 {
+			// Clocks drift apart by a tenth at most. One that is heard does not obey.
+			if silent := time.Duration(v.w.now - max(c.leads, c.heardOf[id])); silent > v.w.Suspect/2 && silent < v.w.Sure-v.w.Sure/10 {
 				v.w.broken(int(number), every, "C6: %s, silent for %v, is taken out of a chain of two", n.name, silent)
 			}
 		}

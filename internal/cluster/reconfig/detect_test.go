@@ -1,0 +1,219 @@
+package reconfig
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPausesAreForgotten(t *testing.T) {
+	var p pauses
+	p.observe(time.Second, 200*ms, time.Second)
+	p.observe(2*time.Second, 100*ms, time.Second) // shorter than what is remembered
+	p.observe(2*time.Second, 5*time.Second, time.Second)
+	for _, c := range []struct{ at, want time.Duration }{
+		{time.Second, 200 * ms}, {6 * time.Second, 150 * ms}, {11 * time.Second, 100 * ms}, {31 * time.Second, 25 * ms}, {time.Hour, 0}, {100 * time.Hour, 0},
+	} {
+		if got := p.left(c.at); got != c.want {
+			t.Errorf("at %v: %v, want %v", c.at, got, c.want)
+		}
+	}
+	p.observe(time.Hour, 10*ms, time.Second)
+	if got := p.left(time.Hour); got != 10*ms {
+		t.Errorf("after all was forgotten: %v", got)
+	}
+}
+
+func TestBridgeHasBounds(t *testing.T) {
+	for _, c := range []struct{ pause, least, most, want time.Duration }{
+		{10, 40, 500, 40}, {100, 40, 500, 200}, {400, 40, 500, 500}, {400, 40, 0, 40},
+	} {
+		if got := bridge(c.pause, c.least, c.most); got != c.want {
+			t.Errorf("bridge(%v, %v, %v) = %v, want %v", c.pause, c.least, c.most, got, c.want)
+		}
+	}
+}
+
+// TestGrantsBridgePauses: a controller or a node that pauses now and then has longer grants, and a fence knows of them.
+func TestGrantsBridgePauses(t *testing.T) {
+	g := NewGrantor(grantorState(), 3, 0)
+	now := time.Hour
+	beat := func() Grant {
+		grant, ok := g.Beat(now, Beat{Node: 1, Incarnation: 1, Stamp: uint64(now)})
+		if !ok {
+			t.Fatal("no grant")
+		}
+		return grant
+	}
+	for range 20 {
+		if got := beat().Lease; got != 60*ms {
+			t.Fatalf("on a quiet machine %v are granted", got)
+		}
+		now += 10 * ms
+	}
+	now += 110 * ms
+	if got := beat().Lease; got != 240*ms {
+		t.Errorf("after a pause of 120ms, %v are granted", got)
+	}
+	barred := *grantorState().Nodes[1]
+	barred.Standing, barred.Barred = Barred, 8
+	g.Apply(Change{Number: 8, Nodes: []Node{barred}})
+	if left, applied := g.Fence(now, 8, []NodeID{1}); !applied || left != lasts(240*ms) {
+		t.Errorf("the fence says %v, %v", left, applied)
+	}
+	now += time.Minute
+	g.Apply(Change{Number: 9, Nodes: []Node{*grantorState().Nodes[1]}})
+	if got := beat().Lease; got != 60*ms {
+		t.Errorf("a minute later %v are granted", got)
+	}
+}
+
+// pausing stops a node's agent now and then: its beats come in heaps.
+func (n *testNode) pausing(d time.Duration) {
+	n.cut = true
+	n.after(d, func() { n.cut = false })
+}
+
+// TestPausesAreLearned: a node whose agent pauses again and again is suspected a few times at most, and chains stay as long as they are.
+func TestPausesAreLearned(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		w := formed(t, seed, 4, 8, 3)
+		for range 60 {
+			for _, n := range w.nodes {
+				if w.rng.IntN(2) == 0 {
+					n.pausing(20*ms + w.delay(100*ms))
+				}
+			}
+			w.run(300 * ms)
+		}
+		suspicions := 0
+		for _, e := range w.events {
+			if strings.Contains(e, "is suspected: "+silence) {
+				suspicions++
+			}
+		}
+		if suspicions > 5 {
+			w.fatalf("%d suspicions", suspicions)
+		}
+		w.settle()
+		w.run(time.Minute)
+		w.ready()
+		w.nodes[0].kill()
+		w.run(200 * ms)
+		for shard := range w.acked {
+			w.quickly(uint16(shard), 150*ms)
+		}
+	})
+}
+
+// TestLeaderThatPausesSuspectsOnlyTheDead: its own pauses are nobody's silence, and do not keep it from finding who died.
+func TestLeaderThatPausesSuspectsOnlyTheDead(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		w := formed(t, seed, 4, 8, 3)
+		change := w.state.Change
+		pause := func() {
+			w.paused = w.now + 20*ms + w.delay(180*ms)
+			w.run(w.paused - w.now + 100*ms + w.delay(300*ms))
+		}
+		for range 30 {
+			pause()
+		}
+		if w.state.Change != change {
+			w.fatalf("it changed something")
+		}
+		victim := w.nodes[w.rng.IntN(4)]
+		victim.kill()
+		for range 10 {
+			pause()
+		}
+		if !w.state.Nodes[w.leader.names[victim.hello.Name]].Standing.Bars() {
+			w.fatalf("the dead are not found")
+		}
+	})
+}
+
+// TestChainOfTwoNeedsCertainty: silence alone takes a node out of it after Settings.Sure, and not before; and not as long as other nodes reach
+// it.
+func TestChainOfTwoNeedsCertainty(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		w := formed(t, seed, 2, 4, 2)
+		epochs := w.state.Shards[0].Epoch
+		n := w.chain(0)[w.rng.IntN(2)]
+		n.cut = true
+		w.run(300 * ms)
+		if r := w.state.Nodes[n.id()]; r.Standing != Barred || w.state.Shards[0].Epoch != epochs {
+			w.fatalf("after 300ms of silence: %v, %v", r.Standing, w.state.Shards[0])
+		}
+		w.run(time.Second)
+		if w.state.Shards[0].Epoch != epochs {
+			w.fatalf("other nodes reach it: %v", w.state.Shards[0])
+		}
+		if trouble := w.leader.trouble(w.leader.nodes[n.id()], w.state.Nodes[n.id()]); !strings.Contains(trouble, "reach its data plane") {
+			w.fatalf("trouble: %q", trouble)
+		}
+		n.powered = false
+		w.run(sureIn)
+		if w.isMember(n, 0) {
+			w.fatalf("nobody reaches it: %v", w.state.Shards[0])
+		}
+		w.run(100 * ms)
+		w.ready()
+		w.run(100 * ms)
+		w.quickly(0, 20*ms)
+	})
+}
+
+// TestChainOfTwoKeepsNodeThatIsBack: a pause that is taken for a failure costs the chain nothing.
+func TestChainOfTwoKeepsNodeThatIsBack(t *testing.T) {
+	w := formed(t, 1, 2, 4, 2)
+	epoch := w.state.Shards[0].Epoch
+	n := w.chain(0)[0]
+	for range 5 {
+		n.pausing(200 * ms)
+		w.run(500 * ms)
+	}
+	w.settle()
+	if w.state.Shards[0].Epoch != epoch {
+		w.fatalf("%v", w.state.Shards[0])
+	}
+}
+
+func TestOperatorIsSure(t *testing.T) {
+	w := formed(t, 1, 2, 4, 2)
+	n := w.chain(0)[1]
+	if err := w.try(Fail{n.hello.Name}); err == nil {
+		t.Fatal("a node that is heard has not failed")
+	}
+	n.cut = true
+	w.run(100 * ms)
+	w.operate(Fail{n.hello.Name})
+	w.run(100 * ms)
+	if w.isMember(n, 0) {
+		w.fatalf("%v", w.state.Shards[0])
+	}
+}
+
+// TestTrustComesBack: a node that was suspected often takes shards again soon after that ended.
+func TestTrustComesBack(t *testing.T) {
+	w := formed(t, 1, 4, 8, 3)
+	l := w.leader
+	n := l.nodes[1]
+	for range 30 {
+		l.noteSuspicion(n, silence)
+		l.time += 100 * ms
+	}
+	if left := n.distrust - l.time; left > 4*l.options.Retry || left <= 0 {
+		t.Errorf("after 30 suspicions it is not trusted for %v", left)
+	}
+	if text := l.distrusted(n); !strings.Contains(text, silence) || !strings.Contains(text, "30 times") {
+		t.Errorf("%q", text)
+	}
+	l.time += calmAfter * l.options.Retry
+	if text := l.distrusted(n); text != "" {
+		t.Errorf("%q", text)
+	}
+	l.noteSuspicion(n, silence)
+	if n.distrust > l.time || n.bars != 1 {
+		t.Errorf("earlier suspicions are remembered: %d, %v", n.bars, n.distrust-l.time)
+	}
+}
