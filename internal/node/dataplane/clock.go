@@ -18,14 +18,14 @@ func BootTime() uint64 {
 	return uint64(t.Nano())
 }
 
-// LeaseUntil returns the end of a lease that lasts for d from now. It ended before now if d is negative, and was never granted
-// if d is zero.
+// LeaseUntil returns the end of a lease that lasts for d from now. It ended before now if d is negative, and was never
+// granted if d is zero. The end is never before the beginning of the clock, which may be a minute ago.
 func LeaseUntil(now uint64, d time.Duration) uint64 {
-	switch d {
-	case Forever:
+	switch {
+	case d == Forever:
 		return chain.Forever
-	case 0:
+	case d == 0, d < 0 && uint64(-d) > now:
 		return 0
 	}
-	return uint64(int64(now) + int64(d))
+	return now + uint64(d) // modulo 2^64: a negative d is subtracted
 }

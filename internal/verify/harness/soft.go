@@ -26,6 +26,7 @@ type Soft struct {
 	network  byte                            // 127.network.0.0/24 stands for the network of the test
 	barrier  *net.UDPConn                    // at 127.network.1.1: whoever has it has the network
 	barriers uint64                          // messages of the machine's own that the plane counted
+	clock    func() uint64                   // of the plane
 }
 
 var _ conformance.Target = (*Soft)(nil)
@@ -44,7 +45,7 @@ const (
 
 // NewSoft makes a target without a node.
 func NewSoft() (*Soft, error) {
-	m := &Soft{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork}
+	m := &Soft{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork, clock: dataplane.BootTime}
 	for {
 		var err error
 		m.barrier, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(loopback, m.network, 1, 1), Port: wire.Port})
@@ -68,7 +69,7 @@ func (m *Soft) Reset(o chain.Options) error {
 	}
 	// With one reader messages are handled one after the other, so that an answer to a later one ends an earlier one.
 	var err error
-	m.plane, err = soft.ListenWith(m.outside(conformance.Me), o, 1)
+	m.plane, err = soft.ListenWith(m.outside(conformance.Me), o, 1, m.clock)
 	m.barriers = 0
 	return err
 }
@@ -118,7 +119,7 @@ func (m *Soft) loadShard(node *chain.Node, number uint16, shard conformance.Shar
 	if err := node.Configure(number, c); err != nil {
 		return err
 	}
-	return node.Grant(number, dataplane.LeaseUntil(dataplane.BootTime(), shard.Lease))
+	return node.Grant(number, dataplane.LeaseUntil(m.clock(), shard.Lease))
 }
 
 // host makes sure that somebody listens at an address of the test.

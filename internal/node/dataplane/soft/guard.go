@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
-	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -26,7 +25,7 @@ func (p *Plane) admit(from netip.AddrPort, datagram []byte) (message []byte, ok 
 	if p.clients.table == nil { // nobody is limited: the message is not read twice
 		return message, true
 	}
-	if op, readable := opOf(message); readable && op < wire.OpForward && !p.clients.within(from.Addr(), dataplane.BootTime()) {
+	if op, readable := opOf(message); readable && op < wire.OpForward && !p.clients.within(from.Addr(), p.clock()) {
 		p.refused[chain.Counter{Op: op, Outcome: wire.OutcomeLimited}]++
 		return nil, false
 	}

@@ -21,6 +21,7 @@ type Plane struct {
 	socket  *net.UDPConn
 	addr    netip.AddrPort
 	options chain.Options
+	clock   func() uint64
 	readers sync.WaitGroup
 
 	keys atomic.Pointer[wire.Keyring]
@@ -44,11 +45,12 @@ const maxReaders = 4
 // Listen binds a node to an IPv4 address and starts to answer there; port 0 lets the kernel choose one. The node
 // serves no shard until it is configured.
 func Listen(addr netip.AddrPort, o chain.Options) (*Plane, error) {
-	return ListenWith(addr, o, min(runtime.GOMAXPROCS(0), maxReaders))
+	return ListenWith(addr, o, min(runtime.GOMAXPROCS(0), maxReaders), dataplane.BootTime)
 }
 
-// ListenWith is [Listen] with a number of readers. With one, messages are handled one after the other.
-func ListenWith(addr netip.AddrPort, o chain.Options, readers int) (*Plane, error) {
+// ListenWith is [Listen] with a number of readers and a clock for leases. With one reader, messages are handled one after
+// the other.
+func ListenWith(addr netip.AddrPort, o chain.Options, readers int, clock func() uint64) (*Plane, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -68,6 +70,7 @@ func ListenWith(addr netip.AddrPort, o chain.Options, readers int) (*Plane, erro
 		socket:  socket,
 		addr:    socket.LocalAddr().(*net.UDPAddr).AddrPort(),
 		options: o,
+		clock:   clock,
 		node:    chain.New(o),
 		dirty:   make(map[wire.Key]refusal),
 		refused: make(chain.Counters),
@@ -107,20 +110,13 @@ func (p *Plane) Config(shard uint16) (chain.ShardConfig, error) {
 
 // Grant lets the shard be read here for d from now.
 func (p *Plane) Grant(shard uint16, d time.Duration) error {
-	until := uint64(0)
-	switch {
-	case d == dataplane.Forever:
-		until = chain.Forever
-	case d > 0:
-		until = dataplane.BootTime() + uint64(d)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.node.Grant(shard, until)
+	return p.node.Grant(shard, dataplane.LeaseUntil(p.clock(), d))
 }
 
 // Clock returns the time that leases are measured on.
-func (p *Plane) Clock() uint64 { return dataplane.BootTime() }
+func (p *Plane) Clock() uint64 { return p.clock() }
 
 // Renew sets the end of the lease of every shard that is readable here.
 func (p *Plane) Renew(until uint64) error {

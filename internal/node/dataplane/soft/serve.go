@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
-	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -61,7 +60,7 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 	if !ok {
 		return
 	}
-	now := dataplane.BootTime()
+	now := p.clock()
 	b.sends = p.node.Receive(now, from, message, b.sends)
 	for _, s := range b.sends {
 		start := len(b.buffer)
@@ -80,7 +79,7 @@ func (p *Plane) receiveBundle(from netip.AddrPort, bundle wire.Bundle, b *batch)
 	if !p.admitBundle() {
 		return
 	}
-	to, sends := p.node.ReceiveBundle(dataplane.BootTime(), from, bundle)
+	to, sends := p.node.ReceiveBundle(p.clock(), from, bundle)
 	if !sends {
 		return // nothing changed either
 	}
