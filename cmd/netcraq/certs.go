@@ -41,16 +41,24 @@ func certsCommand(name, short string, do func(dir string, hosts []string, valid 
 			if err := do(args[0], controllers, time.Duration(days)*24*time.Hour); err != nil {
 				return err
 			}
+			hosts, err := security.Hosts(args[0])
+			if err != nil {
+				return err
+			}
+			if len(hosts) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "netcraq: the controllers' certificate names no address: controllers that run etcd themselves "+
+					"need their addresses in it: netcraq certs renew", args[0], "--controllers ADDRESSES")
+			}
 			names := make([]string, len(security.Roles))
 			for i, role := range security.Roles {
 				names[i] = string(role)
 			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "%s holds identities of %s, valid for %d days; use one with --identity %s\n",
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s holds identities of %s, valid for %d days; use one with --identity %s\n",
 				args[0], strings.Join(names, ", "), days, filepath.Join(args[0], string(security.Admin)))
 			return err
 		},
 	}
-	c.Flags().StringSliceVar(&controllers, "controllers", nil, "addresses or names at which controllers serve; needed where they run etcd themselves")
+	c.Flags().StringSliceVar(&controllers, "controllers", nil, "addresses or names at which controllers serve; needed where they run etcd themselves (renew: default those of the present certificate)")
 	c.Flags().IntVar(&days, "days", 365, "how long the certificates are valid; the authority ten times as long")
 	return c
 }

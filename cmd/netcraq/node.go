@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
@@ -121,16 +122,12 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 		return err
 	}
 	adopted := xdp.Pinned(flags.plane.pin)
-	plane, why, err := openPlane(flags.plane)
+	plane, release, err := flags.open(log)
 	if err != nil {
 		return err
 	}
+	defer release()
 	info := plane.Info()
-	log.Info("data plane is open", "node", flags.name, "plane", info.Plane, "because", why)
-	if info.Plane == planeXDP && ownMounts() {
-		log.Warn("pins may not outlive this command: it runs in a mount namespace of its own, as `ip netns exec` makes one; "+
-			"enter the network namespace with `nsenter --net` instead", "node", flags.name)
-	}
 	options.Plane, options.Log = plane, log
 	if options.Join != nil { // not before: loading programs takes long, and nobody waits for it
 		if err := scheduling.Raise(flags.priority); err != nil {
@@ -144,7 +141,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	if err != nil {
 		err = errors.Join(err, plane.Close())
 		if info.Plane == planeXDP && !adopted { // a node that never was leaves nothing in the kernel
-			err = errors.Join(err, removePlane(log, flags.plane.pin))
+			err = errors.Join(err, release(), removePlane(log, flags.plane.pin))
 		}
 		return err
 	}
@@ -153,6 +150,37 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	}
 	logEnd(log, flags, info.Plane)
 	return nil
+}
+
+// open opens the plane, and makes this process the only one that looks after it until release is called.
+func (flags *nodeFlags) open(log *slog.Logger) (plane dataplane.Plane, release func() error, err error) {
+	release = func() error { return nil }
+	adopted := xdp.Pinned(flags.plane.pin)
+	if adopted { // before anything of it is changed
+		if release, err = xdp.Hold(flags.plane.pin); err != nil {
+			return nil, nil, err
+		}
+	}
+	plane, why, err := openPlane(flags.plane)
+	if err != nil {
+		return nil, nil, errors.Join(err, release())
+	}
+	info := plane.Info()
+	log.Info("data plane is open", "node", flags.name, "plane", info.Plane, "because", why)
+	if info.Plane != planeXDP {
+		return plane, release, nil
+	}
+	if !adopted {
+		if release, err = xdp.Hold(flags.plane.pin); err != nil {
+			return nil, nil, errors.Join(err, plane.Close())
+		}
+	}
+	if privatePins(flags.plane.pin) {
+		log.Warn("the data plane will end with this command, or with the last process that sees its pins: they are in a mount namespace of their own, "+
+			"as `ip netns exec` makes one; to have it outlive its agent, enter the network namespace with `nsenter --net=/run/netns/NAME` instead",
+			"node", flags.name, "pin", flags.plane.pin)
+	}
+	return plane, release, nil
 }
 
 // enlist finds out what a node that joins a cluster has to be there. A data plane that is in a cluster already is in no
@@ -224,7 +252,11 @@ func newLog(w io.Writer, verbose, json bool) *slog.Logger {
 
 // logEnd says what is left of the node.
 func logEnd(log *slog.Logger, flags *nodeFlags, plane string) {
-	if plane == planeXDP {
+	switch {
+	case plane == planeXDP && privatePins(flags.plane.pin):
+		log.Warn("agent stopped; the data plane ends too, unless another process sees its pins", "node", flags.name, "pin", flags.plane.pin)
+		return
+	case plane == planeXDP:
 		log.Info("agent stopped; the data plane goes on answering in the kernel", "node", flags.name,
 			"to_remove", "netcraq node --remove --pin "+flags.plane.pin)
 		return

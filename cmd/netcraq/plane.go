@@ -103,12 +103,18 @@ func openXDP(r planeRequest) (dataplane.Plane, error) {
 	return plane, nil
 }
 
-// ownMounts reports whether this process sees other mounts than the first one of the machine or container: what it pins
-// on a BPF file system may be gone with it.
-func ownMounts() bool {
-	own, err := os.Readlink("/proc/self/ns/mnt")
-	first, firstErr := os.Readlink("/proc/1/ns/mnt")
-	return err == nil && firstErr == nil && own != first
+// privatePins reports whether the machine's first process, or the container's, does not see what is pinned in the directory,
+// because this process has mounts of its own: it is gone with the last process that has them too.
+func privatePins(pin string) bool {
+	own, err := os.Stat(pin)
+	if err != nil {
+		return false
+	}
+	if _, err := os.Stat("/proc/1/root"); err != nil { // which says nothing
+		return false
+	}
+	first, err := os.Stat(filepath.Join("/proc/1/root", pin))
+	return err != nil || !os.SameFile(own, first)
 }
 
 // removeEmptyPinRoot removes the directory above the default pins, which xdp makes, if no node is pinned there.
@@ -125,6 +131,13 @@ func removePlane(log *slog.Logger, pin string) error {
 	case err != nil:
 		return fmt.Errorf("looking for a data plane to remove: %w", err)
 	}
+	release, err := xdp.Hold(pin)
+	if held := new(xdp.HeldError); errors.As(err, &held) {
+		return fmt.Errorf("nothing is removed: %w", held)
+	} else if err != nil {
+		return err
+	}
+	defer release()
 	if err := xdp.Remove(pin); err != nil {
 		return fmt.Errorf("removing the data plane pinned at %s: %w", pin, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -32,6 +33,9 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 		err = fmt.Errorf("node %s belongs to another cluster (%s): remove what it stores (netcraq node --name %s --remove) before it joins this one, %s",
 			hello.Name, hello.Cluster, hello.Name, c.view.formed().Settings.Cluster)
 	}
+	if err == nil {
+		err = c.namesake(stream.Context(), &hello)
+	}
 	if err != nil {
 		return refuse(stream, err)
 	}
@@ -54,6 +58,9 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	a := newAttendance(node, hello, c.welcome(node))
 	c.nodes.add(a)
 	defer c.nodes.remove(a)
+	if c.view.removed(node) { // since it was registered, perhaps before it was one of the nodes that are told
+		c.nodes.refuse(node)
+	}
 	sent := make(chan error, 1)
 	go func() { sent <- a.send(stream) }()
 	received := make(chan error, 1)
@@ -66,6 +73,37 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	}
 	a.end()
 	return gone(err)
+}
+
+// Of two nodes with one name, the one that was there first keeps it if it is heard so long after the other came: what a node
+// that is gone has sent arrives sooner. If it is not heard for the longer time it counts as gone, and suspicion decides.
+const (
+	livesAfter = 250 * time.Millisecond
+	goneAfter  = time.Second // shorter than nodes wait for their welcome
+)
+
+// namesake refuses a node whose name another one has, which lives. If that one is gone the node may take its place.
+func (c *Controller) namesake(ctx context.Context, h *reconfig.Hello) error {
+	other := c.nodes.namesake(h)
+	if other == nil || c.now()-time.Duration(other.heard.Load()) > livesAfter {
+		return nil
+	}
+	began := c.now()
+	tick := time.NewTicker(livesAfter / 5)
+	defer tick.Stop()
+	for c.now()-began < goneAfter {
+		if time.Duration(other.heard.Load()) > began+livesAfter {
+			return fmt.Errorf("a node named %s lives already, at %v: end that one first, or give this one another --name", h.Name, other.hello.Addr)
+		}
+		select {
+		case <-tick.C:
+		case <-other.over:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // refusal is what a node's operator has to deal with.
@@ -104,6 +142,7 @@ func (c *Controller) listen(a *attendance, stream grpc.BidiStreamingServer[contr
 		}
 		switch kind := in.GetKind().(type) {
 		case *controllerv1.NodeMessage_Beat:
+			a.heard.Store(int64(c.now()))
 			beat := message.Beat(a.node, a.hello.Incarnation, kind.Beat)
 			if grant, ok := c.view.grant(beat); ok {
 				a.grant(grant)

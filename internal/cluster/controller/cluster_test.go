@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -90,6 +91,7 @@ type cluster struct {
 	controllers []*Controller
 	serving     []*running
 	nodes       map[string]*node
+	log         *slog.Logger // of nodes started from now on; nil: the test's
 }
 
 type node struct {
@@ -168,7 +170,7 @@ func (c *cluster) startNode(name string) *node {
 func (c *cluster) startNodeAt(name string, addr netip.AddrPort, labels map[string]string) *node {
 	c.t.Helper()
 	join := agent.Join{Controllers: c.addresses, Labels: labels, Capacity: 100, Identity: agent.NewIdentity()}
-	log := logOf(name)
+	log := cmp.Or(c.log, logOf(name))
 	id, err := join.Ask(c.soon(), name, addr.String(), "", log)
 	if err != nil {
 		c.t.Fatal(err)

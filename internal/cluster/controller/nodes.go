@@ -1,9 +1,12 @@
 package controller
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -26,6 +29,28 @@ func (n *nodes) add(a *attendance) {
 		close(before.replaced)
 	}
 	n.byID[a.node] = a
+}
+
+// refuse tells a node that it has no place here any more, if it attends.
+func (n *nodes) refuse(id reconfig.NodeID) {
+	n.mu.Lock()
+	a := n.byID[id]
+	n.mu.Unlock()
+	if a != nil {
+		a.refuse(fmt.Sprintf("node %s was removed from the cluster: end it; to take part again it needs another name, and none of its state", a.hello.Name))
+	}
+}
+
+// namesake finds another node of that name that attends.
+func (n *nodes) namesake(h *reconfig.Hello) *attendance {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range n.byID {
+		if a.hello.Name == h.Name && a.hello.Incarnation != h.Incarnation {
+			return a
+		}
+	}
+	return nil
 }
 
 func (n *nodes) remove(a *attendance) {
@@ -57,17 +82,22 @@ type attendance struct {
 	node     reconfig.NodeID
 	hello    reconfig.Hello
 	replaced chan struct{} // closed when the node attends by another connection
+	over     chan struct{} // closed at its end
+	heard    atomic.Int64  // time of the last beat
 
 	ready   chan struct{} // has an element if there may be something to tell
 	mu      sync.Mutex
 	ended   bool
+	refusal string // what the node is told last
 	greet   *controllerv1.Welcome
 	granted *reconfig.Grant
 	ordered *reconfig.Order
 }
 
 func newAttendance(node reconfig.NodeID, h reconfig.Hello, w *controllerv1.Welcome) *attendance {
-	a := &attendance{node: node, hello: h, replaced: make(chan struct{}), ready: make(chan struct{}, 1), greet: w}
+	a := &attendance{
+		node: node, hello: h, replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1), greet: w,
+	}
 	a.wake()
 	return a
 }
@@ -86,10 +116,19 @@ func (a *attendance) order(o *reconfig.Order) {
 	a.wake()
 }
 
-// end makes send return.
+// end makes send return. It is called once.
 func (a *attendance) end() {
 	a.mu.Lock()
 	a.ended = true
+	a.mu.Unlock()
+	close(a.over)
+	a.wake()
+}
+
+// refuse ends the attendance, and tells the node why.
+func (a *attendance) refuse(why string) {
+	a.mu.Lock()
+	a.refusal = why
 	a.mu.Unlock()
 	a.wake()
 }
@@ -105,11 +144,14 @@ func (a *attendance) wake() {
 func (a *attendance) send(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
 	for range a.ready {
 		a.mu.Lock()
-		ended, greet, granted, ordered := a.ended, a.greet, a.granted, a.ordered
+		ended, greet, granted, ordered, refusal := a.ended, a.greet, a.granted, a.ordered, a.refusal
 		a.greet, a.granted, a.ordered = nil, nil, nil
 		a.mu.Unlock()
 		if ended {
 			return nil
+		}
+		if refusal != "" {
+			return refuse(stream, errors.New(refusal))
 		}
 		var out []*controllerv1.ControllerMessage
 		if greet != nil {

@@ -15,7 +15,8 @@ import (
 // view is what this controller knows to be durable: the state as etcd tells it, change by change. While etcd is away it
 // stays as it is, and leases are granted from it.
 type view struct {
-	now func() time.Duration
+	now       func() time.Duration
+	onRemoved func(reconfig.NodeID) // told of nodes that were removed
 
 	mu        sync.Mutex
 	formation store.Formation
@@ -31,7 +32,9 @@ type view struct {
 	grantor  *reconfig.Grantor
 }
 
-func newView(now func() time.Duration) *view { return &view{now: now, news: make(chan struct{})} }
+func newView(now func() time.Duration, onRemoved func(reconfig.NodeID)) *view {
+	return &view{now: now, onRemoved: onRemoved, news: make(chan struct{})}
+}
 
 // Loaded is of [store.Follower].
 func (v *view) Loaded(f store.Formation, s *reconfig.State) {
@@ -43,6 +46,13 @@ func (v *view) Loaded(f store.Formation, s *reconfig.State) {
 	}
 	v.granting.Unlock()
 
+	defer func() {
+		for id := range s.Nodes {
+			if v.removed(id) {
+				v.onRemoved(id)
+			}
+		}
+	}()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.formation, v.state = f, s
@@ -59,6 +69,11 @@ func (v *view) Changed(c reconfig.Change) {
 	v.grantor.Apply(c)
 	v.granting.Unlock()
 
+	for i := range c.Nodes {
+		if c.Nodes[i].Standing == reconfig.Removed {
+			defer v.onRemoved(c.Nodes[i].ID) // once it is applied
+		}
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.state.Apply(c)
@@ -102,6 +117,13 @@ func (v *view) until(ctx context.Context, holds func() bool) error {
 
 // loaded reports whether there is a state at all. The caller holds the lock.
 func (v *view) loaded() bool { return v.state != nil }
+
+// removed reports whether a node was removed.
+func (v *view) removed(id reconfig.NodeID) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.loaded() && v.state.Nodes[id] != nil && v.state.Nodes[id].Standing == reconfig.Removed
+}
 
 // node finds a node by name. The caller holds the lock.
 func (v *view) node(name string) *reconfig.Node {

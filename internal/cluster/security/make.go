@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -45,11 +46,39 @@ func Make(dir string, hosts []string, valid time.Duration) error {
 	if err := store(filepath.Join(dir, authorityDir), der, key, nil); err != nil {
 		return err
 	}
-	return Renew(dir, hosts, valid)
+	return issueAll(dir, hosts, valid)
 }
 
-// Renew makes new certificates of all roles with the authority in dir.
+// Renew makes new certificates of all roles with the authority in dir. Without hosts those of the present certificate stay.
 func Renew(dir string, hosts []string, valid time.Duration) error {
+	if len(hosts) == 0 {
+		var err error
+		if hosts, err = Hosts(dir); err != nil {
+			return fmt.Errorf("the addresses of the controllers are in the certificate that is to be renewed, which cannot be read: "+
+				"give them, or restore it: %w", err)
+		}
+	}
+	return issueAll(dir, hosts, valid)
+}
+
+// Hosts are the addresses and names in the controllers' certificate below dir.
+func Hosts(dir string) ([]string, error) {
+	der, err := readPEM(filepath.Join(dir, string(Controller), certFile))
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	hosts := slices.Clone(cert.DNSNames)
+	for _, ip := range cert.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	return hosts, nil
+}
+
+func issueAll(dir string, hosts []string, valid time.Duration) error {
 	a, err := openAuthority(filepath.Join(dir, authorityDir))
 	if err != nil {
 		return err

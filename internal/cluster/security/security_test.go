@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -246,5 +247,29 @@ func TestEveryCallHasARole(t *testing.T) {
 				t.Errorf("nobody may call %s", method)
 			}
 		}
+	}
+}
+
+// Renewed without addresses, the controllers' certificate keeps those that it has; where it cannot be read nothing is made.
+func TestRenewKeepsHosts(t *testing.T) {
+	dir := t.TempDir()
+	want := []string{"controller.example", "192.0.2.1", "192.0.2.2"}
+	if err := Make(dir, want, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := Renew(dir, nil, 2*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if hosts, err := Hosts(dir); err != nil || !slices.Equal(hosts, want) {
+		t.Errorf("%v, %v", hosts, err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, string(Controller))); err != nil {
+		t.Fatal(err)
+	}
+	if err := Renew(dir, nil, time.Hour); err == nil {
+		t.Error("a certificate without names was made")
+	}
+	if err := Renew(dir, want[:1], time.Hour); err != nil {
+		t.Error(err)
 	}
 }

@@ -77,7 +77,10 @@ func (l *link) run(ctx context.Context) {
 		case welcomed:
 			pause = attendAgain
 		}
-		if l.lost(err) {
+		switch news := l.lost(err); {
+		case news && errors.As(err, &refused):
+			l.membership.log.Error("a controller refuses this node; it takes no part in the cluster", "controller", l.address, "reason", err)
+		case news:
 			l.membership.log.Warn("cannot attend to a controller; trying again", "controller", l.address, "error", explainCall(err))
 		}
 		select {

@@ -249,7 +249,7 @@ func remove(name string) error {
 			return err
 		}
 	}
-	if err := removePins(filepath.Join(pinRoot, name)); err != nil {
+	if err := errors.Join(removeStrayPins(spaces), removePins(filepath.Join(pinRoot, name))); err != nil {
 		return err
 	}
 	// By name and not by l.device: a plan may not be readable any more.

@@ -87,6 +87,21 @@ func isAttachment(name string) bool {
 	return strings.HasPrefix(name, portPin) || strings.HasPrefix(name, growPin)
 }
 
+// PortPins are the paths of the pinned attachments to ports in a directory; none if there is no such directory.
+func PortPins(pin string) ([]string, error) {
+	entries, err := os.ReadDir(pin)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var paths []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), portPin) {
+			paths = append(paths, filepath.Join(pin, e.Name()))
+		}
+	}
+	return paths, nil
+}
+
 // attachments lists the file names of the pinned attachments.
 func attachments(pin string) ([]string, error) {
 	entries, err := os.ReadDir(pin)

@@ -1,0 +1,95 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+)
+
+// removeStrayPins ends data planes that were started by hand in these namespaces, without their agents' processes: their pins
+// would keep them, with all their memory, when the namespaces are gone.
+func removeStrayPins(spaces []string) error {
+	programs := make(map[ebpf.ProgramID]bool)
+	for _, path := range spaces {
+		if err := attachedIn(path, programs); err != nil {
+			return fmt.Errorf("looking for data planes in %s: %w", path, err)
+		}
+	}
+	dirs, err := filepath.Glob(xdp.DefaultPin("*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		stray, err := holds(dir, programs)
+		if err == nil && stray {
+			err = xdp.Remove(dir)
+		}
+		if err != nil {
+			return fmt.Errorf("remove the data plane pinned at %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// attachedIn notes the XDP programs on a namespace's devices.
+func attachedIn(path string, programs map[ebpf.ProgramID]bool) error {
+	var fs unix.Statfs_t
+	if unix.Statfs(path, &fs) == nil && fs.Type != unix.NSFS_MAGIC { // a file that was to become a namespace
+		return nil
+	}
+	ns, err := netns.GetFromPath(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	handle, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	devices, err := handle.LinkList()
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if x := d.Attrs().Xdp; x != nil && x.ProgId != 0 {
+			programs[ebpf.ProgramID(x.ProgId)] = true
+		}
+	}
+	return nil
+}
+
+// holds reports whether one of the attachments pinned in a directory is of one of the programs.
+func holds(dir string, programs map[ebpf.ProgramID]bool) (bool, error) {
+	pins, err := xdp.PortPins(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, pin := range pins {
+		l, err := link.LoadPinnedLink(pin, nil)
+		if err != nil {
+			return false, err
+		}
+		info, err := l.Info()
+		l.Close()
+		if err != nil {
+			return false, err
+		}
+		if programs[info.Program] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
