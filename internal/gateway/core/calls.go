@@ -1,0 +1,162 @@
+package core
+
+// Put is a key that the gateway itself writes to etcd.
+type Put struct {
+	Key, Value string
+	Session    bool // attached to the session's lease
+}
+
+// Cond is a condition on a key of etcd.
+type Cond struct {
+	Key    string
+	Kind   CondKind
+	Rev    int64  // ModIs, CreateIs
+	Value  string // ValueBelow
+	Negate bool
+}
+
+// CondKind is what a [Cond] compares.
+type CondKind uint8
+
+// The conditions. A key that does not exist has the revisions 0 and the value "".
+const (
+	ModIs CondKind = iota
+	CreateIs
+	ValueBelow // by bytes
+)
+
+// Write is one key that a client writes.
+type Write struct {
+	Key, Value string
+	Delete     bool
+	Leased     bool // attached to a lease of the client's
+}
+
+// Txn is a client's transaction.
+type Txn struct {
+	ID         uint64
+	If         []Cond
+	Then, Else []Write
+}
+
+// Keys lists the keys that may be written, each once.
+func (t *Txn) Keys() []string {
+	var keys []string
+	seen := make(map[string]bool)
+	for _, list := range [][]Write{t.Then, t.Else} {
+		for _, w := range list {
+			if !seen[w.Key] {
+				seen[w.Key] = true
+				keys = append(keys, w.Key)
+			}
+		}
+	}
+	return keys
+}
+
+// Request is one request to etcd. All conditions hold, or nothing is done. What is read is read last, linearizably.
+type Request struct {
+	If     []Cond
+	Txn    *Txn // of a client, nested
+	Put    []Put
+	Delete []string
+	Get    []string
+	List   []string // prefixes
+}
+
+// KV is a key as etcd has it.
+type KV struct {
+	Value                string
+	Create, Mod, Version int64
+	Leased               bool // it has a lease
+	TooLarge             bool // for a cell of the chain
+}
+
+// Result is what came of a [Request].
+type Result struct {
+	Unknown   bool // nobody knows whether it was, or will be, executed
+	Held      bool // the conditions held
+	Succeeded bool // those of the client's transaction
+	Rev       int64
+	KVs       map[string]KV
+}
+
+// entry is a key as the result shows it.
+func (r *Result) entry(key string) Entry {
+	kv, ok := r.KVs[key]
+	switch {
+	case !ok:
+		return Entry{State: Absent, Rev: r.Rev}
+	case kv.Leased || kv.TooLarge:
+		return Entry{State: NotCacheable, Rev: kv.Mod}
+	}
+	return Entry{State: Value, Rev: kv.Mod, Create: kv.Create, Version: kv.Version, Value: kv.Value}
+}
+
+// Effect is something that a [Gateway] wants done.
+type Effect interface{ effect() }
+
+type (
+	// ChainCall asks the shard of a key, or the shard of the revision object, to do something: [Gateway.Answered].
+	ChainCall struct {
+		ID uint64
+		Op Op
+	}
+	// EtcdCall asks etcd to do something, under the lease of a session if it has one: [Gateway.Returned].
+	EtcdCall struct {
+		ID      uint64
+		Lease   string
+		Request Request
+	}
+	// WatchDirectory asks for changes of the directory from a revision on, in place of what was watched before:
+	// [Gateway.DirectoryChanged].
+	WatchDirectory struct{ From int64 }
+	// EndLease says that a session is over: its lease is not kept alive any more.
+	EndLease struct{ Lease string }
+	// Reply answers a client.
+	Reply struct {
+		ID        uint64
+		Failure   Failure
+		Rev       int64 // header.revision
+		Entry     Entry // of a read; with State NotCacheable, Value is what etcd answered
+		Succeeded bool  // of a transaction
+		Hit       bool
+	}
+	// Deliver gives events of a watch to the client.
+	Deliver struct {
+		Watch  uint64
+		Events []Event
+		Rev    int64 // all up to this revision
+	}
+	// Placed says what came of a [Gateway.Place] or [Gateway.Unplace].
+	Placed struct {
+		Key string
+		Err error
+	}
+)
+
+// Failure says why a client has no answer.
+type Failure uint8
+
+// The failures.
+const (
+	None       Failure = iota
+	Unknown            // the write may have happened, or may happen yet; once the reply is given it is fenced or will be
+	NotApplied         // nothing was done
+)
+
+// Event is a change of a key.
+type Event struct {
+	Key    string
+	Delete bool
+	Rev    int64
+	Value  string
+}
+
+func (ChainCall) effect()      {}
+func (EtcdCall) effect()       {}
+func (WatchDirectory) effect() {}
+func (EndLease) effect()       {}
+func (Reply) effect()          {}
+func (Deliver) effect()        {}
+func (Placed) effect()         {}

@@ -1,0 +1,318 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Options are fixed for a gateway's life.
+type Options struct {
+	Name    string // unique among all gateways that ever used this etcd
+	Without Rule   // rules switched off; zero outside tests
+}
+
+// Gateway is one gateway. The zero value is not usable: see [New].
+type Gateway struct {
+	options Options
+	effects []Effect
+	calls   map[uint64]func(Answer)
+	returns map[uint64]func(*Result)
+	last    uint64 // number of the last call
+	life    *life
+	lives   int
+	waiting []func() // writes that wait for a session
+	push    pushing
+}
+
+// life is what a gateway has while one session lasts.
+type life struct {
+	lease       string // the session's, and its name
+	create, mod int64  // revisions of the session key
+	over        bool   // the session is certainly gone
+	serving     bool
+	bit         uint8
+	placed      map[string]int64 // the directory: generations of placed keys
+	seen        int64            // revision of the directory
+	changes     []Change         // that are not acknowledged
+	acked       int64
+	acking      bool
+	keys        map[string]*own
+	suspects    map[string]bool // keys with bits that may need a clean-up
+	cleaning    map[string]bool
+	placing     map[string]bool
+	polls       []func() // what waits for acknowledgements
+	unknown     []*write // of unknown outcome, to be fenced
+	fencing     bool
+}
+
+// Change is a change of the directory.
+type Change struct {
+	Rev int64
+	Key string
+	Gen int64 // 0: the key is not placed any more
+}
+
+// Names of the gateway's own keys in etcd.
+const (
+	sessionPrefix   = "session/"
+	ackPrefix       = "ack/"
+	bitPrefix       = "bit/"
+	DirectoryPrefix = "directory/"
+	generationKey   = "generation"
+)
+
+// New makes a gateway; [Gateway.Start] lets it begin.
+func New(o Options) *Gateway {
+	return &Gateway{options: o, calls: make(map[uint64]func(Answer)), returns: make(map[uint64]func(*Result))}
+}
+
+func (g *Gateway) on(r Rule) bool { return g.options.Without&r == 0 }
+
+// Effects returns what the gateway wants done and forgets it. It is worth asking after every other call.
+func (g *Gateway) Effects() []Effect {
+	effects := g.effects
+	g.effects = nil
+	return effects
+}
+
+func (g *Gateway) emit(e Effect) { g.effects = append(g.effects, e) }
+
+func (g *Gateway) chain(op Op, then func(Answer)) {
+	g.last++
+	g.calls[g.last] = then
+	g.emit(ChainCall{g.last, op})
+}
+
+func (g *Gateway) etcd(l *life, r Request, then func(*Result)) {
+	g.last++
+	g.returns[g.last] = then
+	call := EtcdCall{ID: g.last, Request: r}
+	if l != nil {
+		call.Lease = l.lease
+	}
+	g.emit(call)
+}
+
+// surely repeats a request that may be executed twice until its outcome is known.
+func (g *Gateway) surely(l *life, r Request, then func(*Result)) {
+	g.etcd(l, r, func(result *Result) {
+		if result.Unknown && (l == nil || !l.over) {
+			g.surely(l, r, then)
+			return
+		}
+		then(result)
+	})
+}
+
+// Answered takes the answer to a [ChainCall].
+func (g *Gateway) Answered(id uint64, a Answer) {
+	if then := g.calls[id]; then != nil {
+		delete(g.calls, id)
+		then(a)
+	}
+}
+
+// Returned takes the result of an [EtcdCall].
+func (g *Gateway) Returned(id uint64, r *Result) {
+	if then := g.returns[id]; then != nil {
+		delete(g.returns, id)
+		then(r)
+	}
+}
+
+// Lease is the lease that is to be kept alive; empty before [Gateway.Start].
+func (g *Gateway) Lease() string {
+	if g.life == nil {
+		return ""
+	}
+	return g.life.lease
+}
+
+// Serving reports whether writes are taken now. Others wait.
+func (g *Gateway) Serving() bool { return g.life != nil && g.life.serving }
+
+// Start begins a life: a session first, then the directory, then a bit. Whoever places a key lists the sessions after the
+// directory has changed, so a gateway that is not in the list reads a directory that names the key.
+func (g *Gateway) Start() {
+	g.lives++
+	l := &life{
+		lease: fmt.Sprintf("%s.%d", g.options.Name, g.lives), keys: make(map[string]*own), suspects: make(map[string]bool),
+		cleaning: make(map[string]bool), placing: make(map[string]bool),
+	}
+	g.life = l
+	ready := func() {
+		g.emit(WatchDirectory{l.seen + 1})
+		g.acknowledge(l)
+		g.takeBit(l)
+	}
+	if g.on(SessionFirst) {
+		g.openSession(l, func() { g.readDirectory(l, ready) })
+	} else {
+		g.readDirectory(l, func() { g.openSession(l, ready) })
+	}
+}
+
+func (g *Gateway) openSession(l *life, then func()) {
+	key := sessionPrefix + l.lease
+	r := Request{If: []Cond{{Key: key, Kind: CreateIs}}, Put: []Put{{key, "", true}}, Get: []string{key}}
+	g.surely(l, r, func(r *Result) {
+		kv, ok := r.KVs[key]
+		if l.over || !ok {
+			g.lost(l)
+			return
+		}
+		l.create, l.mod = kv.Create, kv.Mod
+		then()
+	})
+}
+
+func (g *Gateway) readDirectory(l *life, then func()) {
+	g.surely(l, Request{List: []string{DirectoryPrefix}}, func(r *Result) {
+		if l.over {
+			return
+		}
+		l.placed, l.seen = make(map[string]int64), r.Rev
+		for key, kv := range r.KVs {
+			l.placed[key[len(DirectoryPrefix):]], _ = strconv.ParseInt(kv.Value, 10, 64)
+		}
+		then()
+	})
+}
+
+// takeBit takes the first bit that no session has. Bits belong to the session's lease, so a bit is free only if its last owner's
+// session has ended.
+func (g *Gateway) takeBit(l *life) {
+	g.surely(l, Request{List: []string{bitPrefix}}, func(r *Result) {
+		if l.over {
+			return
+		}
+		for bit := range uint8(MaxGateways) {
+			key := bitKey(bit)
+			if _, taken := r.KVs[key]; taken && r.KVs[key].Value != l.lease {
+				continue
+			}
+			take := Request{
+				If:  []Cond{{Key: key, Kind: CreateIs}, {Key: sessionPrefix + l.lease, Kind: CreateIs, Rev: l.create}},
+				Put: []Put{{key, l.lease, true}}, Get: []string{key, sessionPrefix + l.lease},
+			}
+			g.surely(l, take, func(r *Result) { g.tookBit(l, bit, r) })
+			return
+		}
+		l.polls = append(l.polls, func() { g.takeBit(l) }) // 64 gateways are there already
+	})
+}
+
+func (g *Gateway) tookBit(l *life, bit uint8, r *Result) {
+	switch {
+	case l.over:
+	case r.KVs[sessionPrefix+l.lease].Create != l.create:
+		g.lost(l)
+	case r.KVs[bitKey(bit)].Value != l.lease:
+		g.takeBit(l)
+	default:
+		l.bit, l.serving = bit, true
+		waiting := g.waiting
+		g.waiting = nil
+		for _, begin := range waiting {
+			begin()
+		}
+	}
+}
+
+func bitKey(bit uint8) string { return fmt.Sprintf("%s%02d", bitPrefix, bit) }
+
+// SessionLost says that a lease is gone.
+func (g *Gateway) SessionLost(lease string) {
+	if l := g.life; l != nil && l.lease == lease {
+		g.lost(l)
+	}
+}
+
+// lost ends a life whose session is certainly gone, so that none of its transactions can commit any more, and begins another.
+func (g *Gateway) lost(l *life) {
+	if l.over {
+		return
+	}
+	l.over, l.serving = true, false
+	g.emit(EndLease{l.lease})
+	for _, w := range l.unknown {
+		g.fail(w, Unknown)
+	}
+	l.unknown = nil
+	if g.life == l {
+		g.Start()
+	}
+	for _, poll := range l.polls {
+		poll()
+	}
+	l.polls = nil
+}
+
+// Tick lets the gateway do what it does now and then: clean up, and see who has acknowledged.
+func (g *Gateway) Tick() {
+	l := g.life
+	if l == nil || !l.serving {
+		return
+	}
+	polls := l.polls
+	l.polls = nil
+	for _, poll := range polls {
+		poll()
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.suspects)) {
+		delete(l.suspects, key)
+		g.cleanUp(l, key)
+	}
+	g.acknowledge(l)
+}
+
+// DirectoryChanged takes all changes of the directory up to a revision.
+func (g *Gateway) DirectoryChanged(rev int64, changes []Change) {
+	l := g.life
+	if l == nil || l.placed == nil || rev <= l.seen {
+		return
+	}
+	for _, c := range changes {
+		if c.Rev <= l.seen {
+			continue
+		}
+		if c.Gen == 0 {
+			delete(l.placed, c.Key)
+			continue
+		}
+		l.placed[c.Key] = c.Gen
+		l.changes = append(l.changes, c)
+	}
+	l.seen = rev
+	g.acknowledge(l)
+}
+
+// acknowledge tells etcd up to which revision of the directory all own writes follow it: those that began under an older
+// generation have ended.
+func (g *Gateway) acknowledge(l *life) {
+	target := l.seen
+	for i, c := range l.changes {
+		if g.on(Drain) && l.older(c.Key, c.Gen) {
+			target = c.Rev - 1
+			l.changes = l.changes[i:]
+			break
+		}
+		if i == len(l.changes)-1 {
+			l.changes = nil
+		}
+	}
+	if l.over || l.acking || target <= l.acked {
+		return
+	}
+	l.acking = true
+	key, value := ackPrefix+l.lease, fmt.Sprintf("%020d", target)
+	g.surely(l, Request{
+		If:  []Cond{{Key: key, Kind: ValueBelow, Value: value}, {Key: sessionPrefix + l.lease, Kind: CreateIs, Rev: l.create}},
+		Put: []Put{{key, value, true}},
+	}, func(r *Result) {
+		l.acking, l.acked = false, target
+		g.acknowledge(l)
+	})
+}

@@ -1,0 +1,208 @@
+package core
+
+// State says what a cached object knows of its key.
+type State uint8
+
+const (
+	// Empty is the state of an object that was made and not loaded yet.
+	Empty State = iota
+	// Value means that the key has a value.
+	Value
+	// Absent means that the key does not exist.
+	Absent
+	// NotCacheable means that etcd alone can tell: the key has a lease, or does not fit.
+	NotCacheable
+)
+
+func (s State) String() string { return [...]string{"empty", "value", "absent", "not cacheable"}[s] }
+
+// Entry is a key at a revision.
+type Entry struct {
+	State   State
+	Rev     int64 // the mod_revision; of an absent key, the header of the answer that said so
+	Create  int64
+	Version int64
+	Value   string
+}
+
+// MaxGateways is how many gateways one etcd can have: each has a bit in objects.
+const MaxGateways = 64
+
+// Object is a cached key in the chain.
+type Object struct {
+	Gen     int64 // generation: an etcd revision, new for each placement
+	Joining bool  // some gateway may still write without INTENT
+	Bits    uint64
+	Stamps  [MaxGateways]uint32 // of each bit; changes whenever the bit is set
+	counter uint32              // the last stamp given
+	Entry
+}
+
+// Readable reports whether a read may be answered from the object.
+func (o *Object) Readable() bool {
+	return o.Bits == 0 && !o.Joining && (o.State == Value || o.State == Absent)
+}
+
+// store takes an entry that is newer.
+func (o *Object) store(e Entry) {
+	if e.Rev > o.Rev {
+		o.Entry = e
+	}
+}
+
+// OpKind is what an operation on the chain does.
+type OpKind uint8
+
+// The operations. The first two are reads.
+const (
+	ReadRevision OpKind = iota // answers the shard's generation and, if there is one, the revision object
+	ReadObject
+	Max     // raises the revision object; makes it only if Make is set
+	Create  // makes an object, empty and joining, in place of one of an older generation
+	SetBit  // INTENT: sets the gateway's bit and answers its stamp
+	Resolve // stores if newer; clears the bit if the stamp is current
+	Load    // stores if newer; ends joining
+	Remove  // deletes the object of that generation
+)
+
+func (k OpKind) String() string {
+	return [...]string{"REVISION", "READ", "MAX", "CREATE", "INTENT", "RESOLVE", "LOAD", "REMOVE"}[k]
+}
+
+// Op is one operation on a shard of the chain.
+type Op struct {
+	Kind  OpKind
+	Key   string
+	Shard uint64 // Max, Create: the shard's generation
+	Gen   int64  // the object's generation
+	Bit   uint8
+	Stamp uint32
+	Clear bool // Resolve: clear the bit
+	Rev   int64
+	Make  bool
+	Entry Entry
+}
+
+// Status says what came of an operation.
+type Status uint8
+
+// The statuses.
+const (
+	OK   Status = iota
+	Gone        // another generation, of the object or of the shard; nothing was done
+	Miss        // there is no such object
+	Full        // there is no room for it
+	Away        // a read was not answered in time
+)
+
+func (s Status) String() string { return [...]string{"OK", "GONE", "MISS", "FULL", "AWAY"}[s] }
+
+// Answer is a shard's answer.
+type Answer struct {
+	Status Status
+	Shard  uint64 // the shard's generation
+	Stamp  uint32
+	Rev    int64
+	Object Object
+}
+
+// Shard is what the chain of one shard does with cached objects: the operations, executed one at a time.
+type Shard struct {
+	generation uint64
+	revision   int64 // 0: there is no revision object
+	objects    map[string]*Object
+	capacity   int
+	without    Rule
+}
+
+// NewShard makes a shard without objects. The generation is another one whenever the shard lost its state.
+func NewShard(generation uint64, capacity int, without Rule) *Shard {
+	return &Shard{generation: generation, objects: make(map[string]*Object), capacity: capacity, without: without}
+}
+
+// Generation returns the shard's generation.
+func (s *Shard) Generation() uint64 { return s.generation }
+
+// Do executes one operation.
+func (s *Shard) Do(op *Op) Answer {
+	a := Answer{Shard: s.generation}
+	switch op.Kind {
+	case ReadRevision:
+		if a.Rev = s.revision; a.Rev == 0 {
+			a.Status = Miss
+		}
+	case ReadObject:
+		if o := s.objects[op.Key]; o != nil {
+			a.Object = *o
+		} else {
+			a.Status = Miss
+		}
+	case Max:
+		s.max(op, &a)
+	case Create:
+		a.Status = s.create(op)
+	case SetBit, Resolve, Load, Remove:
+		s.change(op, &a)
+	}
+	return a
+}
+
+func (s *Shard) max(op *Op, a *Answer) {
+	switch {
+	case op.Shard != s.generation:
+		a.Status = Gone
+	case s.revision == 0 && !op.Make:
+		a.Status = Miss
+	default:
+		s.revision = max(s.revision, op.Rev)
+		a.Rev = s.revision
+	}
+}
+
+func (s *Shard) create(op *Op) Status {
+	if op.Shard != s.generation {
+		return Gone
+	}
+	o := s.objects[op.Key]
+	switch {
+	case o != nil && o.Gen == op.Gen:
+		return OK
+	case o != nil && o.Gen > op.Gen:
+		return Gone
+	case o == nil && len(s.objects) >= s.capacity:
+		return Full
+	}
+	s.objects[op.Key] = &Object{Gen: op.Gen, Joining: s.without&Joining == 0}
+	return OK
+}
+
+// change is what needs an object of the generation named.
+func (s *Shard) change(op *Op, a *Answer) {
+	o := s.objects[op.Key]
+	if s.without&Generation != 0 {
+		if o == nil {
+			o = &Object{Gen: op.Gen}
+			s.objects[op.Key] = o
+		}
+	} else if o == nil || o.Gen != op.Gen {
+		a.Status = Gone
+		return
+	}
+	switch op.Kind {
+	case SetBit:
+		o.counter++
+		o.Bits |= 1 << op.Bit
+		o.Stamps[op.Bit] = o.counter
+		a.Stamp = o.counter
+	case Resolve:
+		o.store(op.Entry)
+		if op.Clear && (o.Stamps[op.Bit] == op.Stamp || s.without&Stamp != 0) {
+			o.Bits &^= 1 << op.Bit
+		}
+	case Load:
+		o.store(op.Entry)
+		o.Joining = false
+	case Remove:
+		delete(s.objects, op.Key)
+	}
+}

@@ -1,0 +1,72 @@
+package core
+
+// pushing is how the chain learns revisions: one push at a time, which carries the newest.
+type pushing struct {
+	done    int64 // the chain has this revision, or lost it and will get a newer one
+	shard   uint64
+	busy    bool
+	waiting []waiter
+}
+
+type waiter struct {
+	rev  int64
+	then func()
+}
+
+// pushed calls then when the chain has a revision of at least rev. What reveals a revision waits for it.
+func (g *Gateway) pushed(rev int64, then func()) {
+	if rev <= g.push.done {
+		then()
+		return
+	}
+	if !g.on(Push) { // the push is under way, and not waited for
+		then()
+		then = func() {}
+	}
+	g.push.waiting = append(g.push.waiting, waiter{rev, then})
+	g.pushNewest()
+}
+
+func (g *Gateway) pushNewest() {
+	p := &g.push
+	if p.busy || len(p.waiting) == 0 {
+		return
+	}
+	p.busy = true
+	newest := int64(0)
+	for _, w := range p.waiting {
+		newest = max(newest, w.rev)
+	}
+	g.chain(Op{Kind: Max, Shard: p.shard, Rev: newest}, g.pushAnswered)
+}
+
+func (g *Gateway) pushAnswered(a Answer) {
+	p := &g.push
+	p.busy, p.shard = false, a.Shard
+	switch a.Status {
+	case OK:
+		p.done = max(p.done, a.Rev)
+		waiting := p.waiting
+		p.waiting = nil
+		for _, w := range waiting {
+			if w.rev <= p.done {
+				w.then()
+			} else {
+				p.waiting = append(p.waiting, w)
+			}
+		}
+	case Miss:
+		g.makeRevision(a.Shard)
+		return
+	}
+	g.pushNewest()
+}
+
+// makeRevision makes the revision object of a shard that lost it. Its revision is read after the shard's generation was learnt, so it
+// is not below any that was revealed before the loss.
+func (g *Gateway) makeRevision(shard uint64) {
+	g.push.busy = true
+	g.surely(nil, Request{}, func(r *Result) {
+		g.chain(Op{Kind: Max, Shard: shard, Rev: r.Rev, Make: true}, g.pushAnswered)
+	})
+}

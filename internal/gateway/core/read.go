@@ -1,0 +1,134 @@
+package core
+
+// Get takes a client's linearizable read of one key.
+func (g *Gateway) Get(id uint64, key string) {
+	if l := g.life; l == nil || l.placed[key] == 0 {
+		g.miss(id, key)
+		return
+	}
+	revision, object := Op{Kind: ReadRevision}, Op{Kind: ReadObject, Key: key}
+	if !g.on(ReadOrder) {
+		g.chain(object, func(o Answer) {
+			g.chain(revision, func(r Answer) { g.read(id, key, r, o) })
+		})
+		return
+	}
+	g.chain(revision, func(r Answer) {
+		if r.Status != OK {
+			g.miss(id, key)
+			return
+		}
+		g.chain(object, func(o Answer) { g.read(id, key, r, o) })
+	})
+}
+
+// read decides between a hit and a miss.
+func (g *Gateway) read(id uint64, key string, revision, object Answer) {
+	rev, hit := g.Hit(revision, object)
+	if !hit {
+		if l := g.life; l != nil && object.Status == OK && object.Object.Bits != 0 {
+			l.suspects[key] = true
+		}
+		g.miss(id, key)
+		return
+	}
+	g.emit(Reply{ID: id, Rev: rev, Entry: object.Object.Entry, Hit: true})
+}
+
+// Hit decides whether a read may be answered from the chain, and with which header. The revision was read first: whoever wrote
+// at a later one has its bit in the object, or has resolved it with that write.
+func (g *Gateway) Hit(revision, object Answer) (header int64, hit bool) {
+	if revision.Status != OK || object.Status != OK || !object.Object.Readable() {
+		return 0, false
+	}
+	o := &object.Object
+	if o.State == Absent && !g.on(AbsentRevision) {
+		return revision.Rev, true
+	}
+	return max(revision.Rev, o.Rev), true
+}
+
+// miss reads from etcd.
+func (g *Gateway) miss(id uint64, key string) {
+	g.surely(nil, Request{Get: []string{key}}, func(r *Result) {
+		g.pushed(r.Rev, func() { g.emit(Reply{ID: id, Rev: r.Rev, Entry: shown(r, key)}) })
+	})
+}
+
+// Watched takes events of a client's watch, all up to a revision, in order.
+func (g *Gateway) Watched(watch uint64, events []Event, rev int64) {
+	deliver := func() { g.emit(Deliver{watch, events, rev}) }
+	if g.on(PushBeforeWatch) {
+		g.pushed(rev, deliver)
+	} else {
+		deliver()
+	}
+}
+
+// cleanUp clears bits whose writes are over for certain. The order is the rule: the stamp, then that no own write is under way, then
+// one read of etcd that shows the session alive, or the owner's ended, together with the key.
+func (g *Gateway) cleanUp(l *life, key string) {
+	if l.cleaning[key] || l.placed[key] == 0 {
+		return
+	}
+	l.cleaning[key] = true
+	again := func() { l.cleaning[key], l.suspects[key] = false, true }
+	g.chain(Op{Kind: ReadObject, Key: key}, func(a Answer) {
+		object := &a.Object
+		switch {
+		case a.Status == Away:
+			again()
+			return
+		case a.Status != OK || object.Bits == 0:
+			l.cleaning[key] = false
+			return
+		}
+		idle, tainted := true, uint64(0)
+		if o := l.keys[key]; o != nil {
+			idle, tainted = len(o.under) == 0, o.tainted
+		}
+		session := sessionPrefix + l.lease
+		g.surely(l, Request{Get: []string{session, key}, List: []string{bitPrefix}}, func(r *Result) {
+			switch {
+			case l.over:
+				return
+			case r.KVs[session].Create != l.create:
+				g.lost(l)
+				return
+			}
+			g.pushed(r.Rev, func() { g.clear(l, key, object, r, idle, tainted) })
+		})
+	})
+}
+
+// clear ends a clean-up.
+func (g *Gateway) clear(l *life, key string, object *Object, r *Result, idle bool, tainted uint64) {
+	l.cleaning[key] = false
+	for bit := range uint8(MaxGateways) {
+		if object.Bits&(1<<bit) == 0 {
+			continue
+		}
+		_, owned := r.KVs[bitKey(bit)]
+		mine := bit == l.bit
+		switch {
+		case mine && !idle:
+			l.suspects[key] = true
+			continue
+		case !mine && owned:
+			continue
+		}
+		op := Op{
+			Kind: Resolve, Key: key, Gen: object.Gen, Bit: bit, Stamp: object.Stamps[bit], Clear: true, Entry: r.entry(key),
+		}
+		g.chain(op, func(Answer) {
+			o := l.keys[key]
+			if !mine || o == nil || o.gen != op.Gen || o.tainted != tainted {
+				return
+			}
+			o.tainted = 0
+			if len(o.under) == 0 && o.stamp == op.Stamp {
+				delete(l.keys, key)
+			}
+		})
+	}
+}

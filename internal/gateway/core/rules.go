@@ -1,0 +1,46 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Rule names a rule of the gateway that tests can switch off, to prove that its absence is noticed.
+type Rule uint32
+
+// The rules.
+const (
+	Intent          Rule = 1 << iota // a write of a placed key sets the gateway's bit first
+	Fence                            // a write of unknown outcome ends when the session key has been rewritten
+	Guard                            // every write names the session key's mod_revision
+	Stamp                            // RESOLVE clears a bit with its current stamp only
+	Joining                          // an object is not readable until every session has acknowledged it
+	Push                             // nothing reveals a revision before the chain has it
+	ReadOrder                        // a read asks for the revision first, then for the key
+	Drain                            // a gateway acknowledges a generation when its writes of the one before have ended
+	Generation                       // operations name the generation of their object, and only CREATE makes one
+	SessionFirst                     // a gateway has a session before it reads the directory
+	AbsentRevision                   // "absent" has a revision of its own
+	PushBeforeWatch                  // watch events wait for the push too
+)
+
+var ruleNames = []string{
+	"intent", "fence", "guard", "stamp", "joining", "push", "read-order", "drain", "generation", "session-first", "absent-revision",
+	"push-before-watch",
+}
+
+// RuleNames lists the rules that can be switched off.
+func RuleNames() []string { return ruleNames }
+
+// ParseRule reads the name of one rule, or nothing.
+func ParseRule(name string) (Rule, error) {
+	if name == "" {
+		return 0, nil
+	}
+	for i, n := range ruleNames {
+		if n == name {
+			return 1 << i, nil
+		}
+	}
+	return 0, fmt.Errorf("rule %q cannot be switched off: want one of %s", name, strings.Join(ruleNames, ", "))
+}

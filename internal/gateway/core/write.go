@@ -1,0 +1,257 @@
+package core
+
+// write is a client's transaction on its way.
+type write struct {
+	id    uint64
+	txn   *Txn
+	keys  []string
+	life  *life
+	guard int64            // the session key's mod_revision that the transaction names
+	gens  map[string]int64 // generation of each key when the write began, 0: not placed
+	bits  map[string]bool  // keys of which the own bit is set
+	asked int              // INTENTs without an answer
+}
+
+// own is what a gateway knows of its writes of a key.
+type own struct {
+	under   map[*write]bool // under way
+	gen     int64           // of the object in which the bit was set last
+	stamp   uint32
+	set     bool   // the bit may be set
+	newest  Entry  // that any of the writes under the bit saw
+	tainted uint64 // counts writes of unknown outcome; only a clean-up clears the bit then
+}
+
+// older reports whether a write of the key is under way that began under a generation before gen.
+func (l *life) older(key string, gen int64) bool {
+	o := l.keys[key]
+	if o == nil {
+		return false
+	}
+	for w := range o.under {
+		if w.gens[key] < gen {
+			return true
+		}
+	}
+	return false
+}
+
+// Txn takes a client's transaction.
+func (g *Gateway) Txn(id uint64, t *Txn) {
+	begin := func() { g.begin(&write{id: id, txn: t, keys: t.Keys()}) }
+	if g.Serving() {
+		begin()
+	} else {
+		g.waiting = append(g.waiting, begin)
+	}
+}
+
+// begin registers a write as under way, then sets the bits.
+func (g *Gateway) begin(w *write) {
+	l := g.life
+	w.life, w.gens, w.bits = l, make(map[string]int64), make(map[string]bool)
+	for _, key := range w.keys {
+		o := l.keys[key]
+		if o == nil {
+			o = &own{under: make(map[*write]bool)}
+			l.keys[key] = o
+		}
+		o.under[w] = true
+		w.gens[key] = l.placed[key]
+	}
+	for _, key := range w.keys {
+		if gen := w.gens[key]; gen != 0 && g.on(Intent) {
+			w.asked++
+			g.chain(Op{Kind: SetBit, Key: key, Gen: gen, Bit: l.bit}, func(a Answer) { g.intended(w, key, gen, a) })
+		}
+	}
+	if w.asked == 0 {
+		g.commit(w)
+	}
+}
+
+func (g *Gateway) intended(w *write, key string, gen int64, a Answer) {
+	if o := w.life.keys[key]; a.Status == OK && o != nil {
+		w.bits[key] = true
+		if gen > o.gen {
+			o.gen, o.stamp, o.tainted = gen, 0, 0
+		}
+		if gen == o.gen {
+			o.stamp, o.set = max(o.stamp, a.Stamp), true
+		}
+	}
+	if w.asked--; w.asked == 0 {
+		g.commit(w)
+	}
+}
+
+func (g *Gateway) commit(w *write) {
+	l := w.life
+	r := Request{Txn: w.txn, Get: w.keys}
+	w.guard = l.mod
+	if g.on(Guard) {
+		r.If = []Cond{{Key: sessionPrefix + l.lease, Kind: ModIs, Rev: w.guard}}
+	}
+	g.etcd(l, r, func(r *Result) {
+		switch {
+		case r.Unknown && l.over:
+			g.fail(w, Unknown) // the session is gone, which fences the write
+		case r.Unknown:
+			g.uncertain(w)
+		case !r.Held:
+			g.refused(w)
+		default:
+			g.pushed(r.Rev, func() {
+				g.emit(Reply{ID: w.id, Rev: r.Rev, Entry: shown(r, w.keys[0]), Succeeded: r.Succeeded})
+				g.ended(w, r)
+			})
+		}
+	})
+}
+
+// refused handles a write whose guard failed: nothing was applied. Either the session key was rewritten, or the session is gone.
+func (g *Gateway) refused(w *write) {
+	l, key := w.life, sessionPrefix+w.life.lease
+	if !l.over && w.guard != l.mod {
+		g.commit(w)
+		return
+	}
+	again := func() { g.begin(&write{id: w.id, txn: w.txn, keys: w.keys}) }
+	if l.over {
+		g.later(again)
+		return
+	}
+	g.surely(l, Request{Get: []string{key}}, func(r *Result) {
+		kv, alive := r.KVs[key]
+		if !alive || kv.Create != l.create {
+			g.lost(l)
+			g.later(again)
+			return
+		}
+		l.mod = max(l.mod, kv.Mod)
+		g.commit(w)
+	})
+}
+
+func (g *Gateway) later(begin func()) {
+	if g.Serving() {
+		begin()
+	} else {
+		g.waiting = append(g.waiting, begin)
+	}
+}
+
+// uncertain handles a write of unknown outcome. It counts as under way until the session key has been rewritten: then its guard can
+// never hold any more.
+func (g *Gateway) uncertain(w *write) {
+	l := w.life
+	if !g.on(Fence) {
+		g.fail(w, Unknown)
+		g.taint(w)
+		g.ended(w, nil)
+		return
+	}
+	l.unknown = append(l.unknown, w)
+	g.fence(l)
+}
+
+func (g *Gateway) fence(l *life) {
+	if l.fencing || l.over || len(l.unknown) == 0 {
+		return
+	}
+	l.fencing = true
+	key := sessionPrefix + l.lease
+	g.surely(l, Request{
+		If:  []Cond{{Key: key, Kind: CreateIs, Rev: l.create}},
+		Put: []Put{{key, "", true}}, Get: []string{key},
+	}, func(r *Result) {
+		l.fencing = false
+		switch {
+		case l.over:
+			return
+		case !r.Held:
+			g.lost(l)
+			return
+		}
+		l.mod = max(l.mod, r.KVs[key].Mod)
+		var rest, done []*write
+		for _, w := range l.unknown {
+			if w.guard < l.mod {
+				done = append(done, w)
+			} else {
+				rest = append(rest, w)
+			}
+		}
+		l.unknown = rest
+		for _, w := range done {
+			g.fail(w, Unknown)
+			g.taint(w)
+			g.ended(w, nil)
+		}
+		g.fence(l)
+	})
+}
+
+func (g *Gateway) fail(w *write, f Failure) { g.emit(Reply{ID: w.id, Failure: f}) }
+
+// taint leaves the bits of a write to a clean-up.
+func (g *Gateway) taint(w *write) {
+	for _, key := range w.keys {
+		if o := w.life.keys[key]; w.bits[key] && o != nil && o.gen == w.gens[key] {
+			o.tainted++
+			w.life.suspects[key] = true
+		}
+	}
+}
+
+// ended takes a write from those under way, and clears bits that nothing needs any more. The last write under a bit clears it,
+// with the newest that any of them saw.
+func (g *Gateway) ended(w *write, r *Result) {
+	l := w.life
+	if l.over {
+		return
+	}
+	for _, key := range w.keys {
+		o := l.keys[key]
+		if o == nil {
+			continue
+		}
+		delete(o.under, w)
+		if r != nil {
+			if e := r.entry(key); e.Rev > o.newest.Rev {
+				o.newest = e
+			}
+		}
+		if len(o.under) > 0 {
+			continue
+		}
+		if !o.set {
+			delete(l.keys, key)
+			continue
+		}
+		g.resolve(l, key, o)
+	}
+	g.acknowledge(l)
+}
+
+func (g *Gateway) resolve(l *life, key string, o *own) {
+	stamp, gen := o.stamp, o.gen
+	if o.tainted != 0 {
+		l.suspects[key] = true
+	}
+	op := Op{Kind: Resolve, Key: key, Gen: gen, Bit: l.bit, Stamp: stamp, Clear: o.tainted == 0, Entry: o.newest}
+	g.chain(op, func(Answer) {
+		if len(o.under) == 0 && o.tainted == 0 && o.stamp == stamp && o.gen == gen && l.keys[key] == o {
+			delete(l.keys, key)
+		}
+	})
+}
+
+// shown is a key as a client sees it.
+func shown(r *Result, key string) Entry {
+	e := r.entry(key)
+	if kv, ok := r.KVs[key]; ok {
+		e.State, e.Create, e.Version, e.Value = Value, kv.Create, kv.Version, kv.Value
+	}
+	return e
+}

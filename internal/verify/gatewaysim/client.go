@@ -1,0 +1,147 @@
+package gatewaysim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+// client does one operation after another, each at some gateway.
+type client struct {
+	w            *world
+	number, left int
+	known        map[string]int64 // mod_revisions that it saw
+}
+
+// expectation is what is known of a request when it begins.
+type expectation struct {
+	w       *world
+	client  *client // nil: the last reads of a run
+	name    string
+	key     string
+	floor   int64    // the newest revision that was revealed before
+	gateway *gateway // of the last reads
+	tries   int      // of the last reads, that are left
+}
+
+// ask sends a request to a gateway.
+func (w *world) ask(g *gateway, send func(id uint64), x *expectation) {
+	p := g.process
+	g.last++
+	id := g.last
+	x.w, x.floor, x.name = w, w.revealed, fmt.Sprintf("request %d of %s for %s", id, p, x.key)
+	g.asked[id] = x
+	w.note("%s begins; %d was revealed", x.name, x.floor)
+	w.enter(p, func() { send(id) })
+}
+
+func (c *client) think() {
+	c.w.after(uint64(c.w.rng.ExpFloat64()*float64(c.w.Think)), c.next)
+}
+
+// next does one operation, if a gateway is there.
+func (c *client) next() {
+	w := c.w
+	g := w.gateways[w.rng.IntN(len(w.gateways))]
+	if g.process == nil {
+		c.think()
+		return
+	}
+	key := keyName(w.rng.IntN(w.Keys))
+	x := &expectation{client: c, key: key}
+	if w.rng.IntN(10) < 6 {
+		w.ask(g, func(id uint64) { g.process.core.Get(id, key) }, x)
+		return
+	}
+	t := c.draw(key)
+	w.ask(g, func(id uint64) { g.process.core.Txn(id, t) }, x)
+}
+
+// draw makes a transaction: put, delete, compare-and-swap as Kubernetes does it, two keys at once, or with a lease.
+func (c *client) draw(key string) *core.Txn {
+	w := c.w
+	w.txns++
+	value := fmt.Sprintf("v%d", w.txns)
+	t := &core.Txn{ID: w.txns, Then: []core.Write{{Key: key, Value: value}}}
+	switch w.rng.IntN(10) {
+	case 0, 1:
+		t.Then[0].Delete = true
+	case 2, 3, 4:
+		t.If = []core.Cond{{Key: key, Kind: core.ModIs, Rev: c.known[key]}}
+	case 5:
+		t.If = []core.Cond{{Key: key, Kind: core.ModIs, Rev: c.known[key]}}
+		t.Then[0].Delete = true
+	case 6:
+		if other := keyName(w.rng.IntN(w.Keys)); other != key {
+			t.Then = append(t.Then, core.Write{Key: other, Value: value})
+		}
+	case 7:
+		t.Then[0].Leased = true
+	}
+	return t
+}
+
+// gone says that the gateway crashed.
+func (x *expectation) gone() {
+	x.w.result.Unknown++
+	x.end()
+}
+
+func (x *expectation) end() {
+	c := x.client
+	if c == nil {
+		return
+	}
+	if c.left--; c.left == 0 {
+		c.w.busy--
+		return
+	}
+	c.think()
+}
+
+// answered checks a reply.
+func (x *expectation) answered(r *core.Reply) {
+	w := x.w
+	w.note("%s is answered: failure %d, header %d, %v %q at %d, hit %v", x.name, r.Failure, r.Rev, r.Entry.State, r.Entry.Value, r.Entry.Rev, r.Hit)
+	if r.Failure != core.None {
+		w.result.Unknown++
+		x.end()
+		return
+	}
+	w.result.Ops++
+	if r.Hit {
+		w.result.Hits++
+	}
+	x.check(r)
+	w.revealed = max(w.revealed, r.Rev)
+	if x.client != nil {
+		x.client.known[x.key] = 0
+		if r.Entry.State == core.Value {
+			x.client.known[x.key] = r.Entry.Rev
+		}
+	}
+	x.end()
+}
+
+func (x *expectation) check(r *core.Reply) {
+	w := x.w
+	is := w.etcd.at(x.key, r.Rev)
+	switch e := &r.Entry; {
+	case r.Rev < x.floor:
+		w.broken("header: %s has header %d, and %d was revealed before", x.name, r.Rev, x.floor)
+	case r.Rev > w.etcd.rev:
+		w.broken("header: %s has header %d, and etcd is at %d", x.name, r.Rev, w.etcd.rev)
+	case is.exists != (e.State == core.Value):
+		w.broken("exact: %s shows at %d that the key is %v; it was written at %d", x.name, r.Rev, e.State, is.rev)
+	case is.exists && (e.Value != is.kv.Value || e.Rev != is.kv.Mod || e.Create != is.kv.Create || e.Version != is.kv.Version):
+		w.broken("exact: %s shows at %d the version of %d; the newest is of %d", x.name, r.Rev, e.Rev, is.rev)
+	case x.tries == 1 && !r.Hit && !is.kv.Leased:
+		w.broken("slow: %s is not read from the chain after all faults", x.key)
+	case x.tries > 1 && !r.Hit:
+		w.lastRead(x.gateway, x.key, x.tries-1)
+	}
+}
+
+func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }

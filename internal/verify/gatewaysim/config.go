@@ -1,0 +1,77 @@
+package gatewaysim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+// Config says what is simulated. Equal configurations give equal runs.
+type Config struct {
+	Seed     uint64
+	Gateways int
+	Keys     int
+	Shards   int
+	Clients  int
+	Ops      int // of each client
+
+	Latency, Jitter       time.Duration
+	Loss, Duplicate, Late float64       // probabilities, for each message
+	Stop                  float64       // probability that a gateway crashes at an effect
+	Lag                   time.Duration // of watches: mean of what is added
+	Think                 time.Duration // mean pause of a client
+	Every                 time.Duration // mean time between two faults
+	Placing               time.Duration // mean time between two changes of the directory
+	Lease                 time.Duration // of sessions
+
+	Quiet   uint32 // kinds of faults that do not happen, as bits
+	Without core.Rule
+}
+
+// Fault is a kind of fault.
+type Fault int
+
+// The kinds of faults.
+const (
+	Crash Fault = iota
+	Pause
+	CutEtcd
+	CutChain
+	Reconfigure // a shard does not answer for a while
+	LoseShard   // a shard loses its state
+	LeaderLost  // etcd does not answer for a while
+	EndSession  // etcd ends a session whose gateway lives
+	Lost
+	Repeated
+	LateMessage
+	faults
+)
+
+func (f Fault) String() string {
+	return [...]string{
+		"crash", "pause", "cut-etcd", "cut-chain", "reconfiguration", "lost-shard", "leader-lost", "end-session", "loss", "duplicate", "late",
+	}[f]
+}
+
+// Draw makes a world from a seed.
+func Draw(seed uint64) Config {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	between := func(least, most int) int { return least + rng.IntN(most-least+1) }
+	often := func(most float64) float64 { return max(0, rng.Float64()*1.5-0.5) * most } // never, one time in three
+	c := Config{
+		Seed: seed, Gateways: between(2, 4), Keys: between(1, 3), Shards: between(1, 2), Clients: between(2, 6), Ops: between(40, 160),
+		Latency: time.Duration(between(20, 200)) * time.Microsecond,
+		Loss:    often(0.05), Duplicate: often(0.08), Late: often(0.05), Stop: often(0.002),
+		Think: time.Duration(between(100, 3000)) * time.Microsecond, Every: time.Duration(between(10, 120)) * time.Millisecond,
+		Placing: time.Duration(between(5, 120)) * time.Millisecond, Lease: time.Duration(between(40, 150)) * time.Millisecond,
+	}
+	c.Lag = time.Duration(often(float64(60 * time.Millisecond)))
+	c.Jitter = time.Duration(rng.Float64() * 4 * float64(c.Latency))
+	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
+		if rng.IntN(3) == 0 {
+			c.Quiet |= 1 << f
+		}
+	}
+	return c
+}

@@ -1,0 +1,17 @@
+// Package gatewaysim runs gateways of internal/gateway/core in one goroutine, from one seed, with a model of etcd and of the chain's
+// cached objects, on a network that loses, repeats, delays and reorders.
+//
+// etcd is atomic; its answers may be lost and its requests executed late. A shard of the chain is atomic as long as it keeps its
+// state, which internal/verify/sim shows of the real one; it may be away for a while (a reconfiguration), or lose everything.
+// Gateways crash between any two effects, pause, and are cut off from etcd or from the chain.
+//
+// Every answer is checked at once against etcd's history:
+//
+//   - exact: a reply with header R shows the newest write of its key up to R, with its revisions;
+//   - header: no header is below one that was revealed before the request began, in a reply or by a watch, nor above etcd's;
+//   - twice: no transaction is applied twice;
+//   - watch: events arrive in order, without gaps and without repetition.
+//
+// Linearizability follows: order operations by their revision, writes before the reads that show them. The second check says that
+// this order respects real time, the first that each read shows the last write before it.
+package gatewaysim

@@ -1,0 +1,224 @@
+package gatewaysim
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+// state is a key at a revision.
+type state struct {
+	rev    int64
+	exists bool
+	kv     core.KV
+}
+
+// etcd executes requests one at a time and keeps the whole history.
+type etcd struct {
+	w       *world
+	rev     int64
+	keys    map[string]core.KV
+	history map[string][]state
+	events  []core.Event // of the clients' keys
+	dir     []core.Change
+	leases  map[string]uint64 // expiry
+	dead    map[string]bool
+	owned   map[string][]string // keys of a session's lease
+	applied map[uint64]int      // transactions that changed something
+	away    uint64              // until when nothing is executed
+}
+
+func newEtcd(w *world) *etcd {
+	return &etcd{
+		w: w, rev: 1, keys: make(map[string]core.KV), history: make(map[string][]state), leases: make(map[string]uint64),
+		dead: make(map[string]bool), owned: make(map[string][]string), applied: make(map[uint64]int),
+	}
+}
+
+func (e *etcd) holds(c *core.Cond) bool {
+	kv := e.keys[c.Key]
+	switch c.Kind {
+	case core.ModIs:
+		return kv.Mod == c.Rev
+	case core.CreateIs:
+		return kv.Create == c.Rev
+	}
+	return kv.Value < c.Value
+}
+
+func (e *etcd) all(conds []core.Cond) bool {
+	for i := range conds {
+		if !e.holds(&conds[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// do executes a request, under the lease of a session.
+func (e *etcd) do(lease string, r *core.Request) *core.Result {
+	result := &core.Result{Held: e.all(r.If), KVs: make(map[string]core.KV)}
+	for _, p := range r.Put {
+		if p.Session && !e.grant(lease) {
+			result.Held = false
+		}
+	}
+	if result.Held {
+		rev, changed := e.rev+1, false
+		for _, p := range r.Put {
+			e.put(rev, p.Key, p.Value, false)
+			if changed = true; p.Session && !slices.Contains(e.owned[lease], p.Key) {
+				e.owned[lease] = append(e.owned[lease], p.Key)
+			}
+		}
+		for _, key := range r.Delete {
+			changed = e.drop(rev, key) || changed
+		}
+		if t := r.Txn; t != nil {
+			result.Succeeded = e.all(t.If)
+			writes := t.Else
+			if result.Succeeded {
+				writes = t.Then
+			}
+			changed = e.write(rev, t.ID, writes) || changed
+		}
+		if changed {
+			e.rev = rev
+			e.w.changed()
+		}
+	}
+	result.Rev = e.rev
+	for _, key := range r.Get {
+		if kv, ok := e.keys[key]; ok {
+			result.KVs[key] = kv
+		}
+	}
+	for _, prefix := range r.List {
+		for key, kv := range e.keys {
+			if strings.HasPrefix(key, prefix) {
+				result.KVs[key] = kv
+			}
+		}
+	}
+	return result
+}
+
+func (e *etcd) write(rev int64, id uint64, writes []core.Write) bool {
+	changed := false
+	for _, wr := range writes {
+		if wr.Delete {
+			changed = e.drop(rev, wr.Key) || changed
+			continue
+		}
+		e.put(rev, wr.Key, wr.Value, wr.Leased)
+		changed = true
+		if wr.Leased {
+			e.expireLater(wr.Key, rev)
+		}
+	}
+	if changed {
+		e.applied[id]++
+		if e.applied[id] > 1 {
+			e.w.broken("twice: a transaction was applied at revision %d for the second time", rev)
+		}
+	}
+	return changed
+}
+
+// expireLater ends the lease of a client's key some time.
+func (e *etcd) expireLater(key string, rev int64) {
+	e.w.after(e.w.rng.Uint64N(50*ms), func() {
+		if e.keys[key].Mod == rev && e.drop(e.rev+1, key) {
+			e.rev++
+			e.w.note("etcd deletes %s at %d: its lease ended", key, e.rev)
+			e.w.changed()
+		}
+	})
+}
+
+func (e *etcd) put(rev int64, key, value string, leased bool) {
+	kv := e.keys[key]
+	if kv.Create == 0 {
+		kv.Create = rev
+	}
+	kv.Value, kv.Mod, kv.Leased = value, rev, leased
+	kv.Version++
+	e.keys[key] = kv
+	e.record(rev, key, true, kv)
+}
+
+func (e *etcd) drop(rev int64, key string) bool {
+	if _, ok := e.keys[key]; !ok {
+		return false
+	}
+	delete(e.keys, key)
+	e.record(rev, key, false, core.KV{})
+	return true
+}
+
+func (e *etcd) record(rev int64, key string, exists bool, kv core.KV) {
+	if placed, ok := strings.CutPrefix(key, core.DirectoryPrefix); ok {
+		change := core.Change{Rev: rev, Key: placed}
+		if exists {
+			change.Gen = number(kv.Value)
+		}
+		e.dir = append(e.dir, change)
+		return
+	}
+	if !strings.HasPrefix(key, keyPrefix) {
+		return
+	}
+	e.history[key] = append(e.history[key], state{rev, exists, kv})
+	e.events = append(e.events, core.Event{Key: key, Delete: !exists, Rev: rev, Value: kv.Value})
+}
+
+// at is a key as it was at a revision.
+func (e *etcd) at(key string, rev int64) state {
+	list := e.history[key]
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].rev <= rev {
+			return list[i]
+		}
+	}
+	return state{}
+}
+
+// grant makes a session's lease, unless it ended.
+func (e *etcd) grant(lease string) bool {
+	if e.dead[lease] {
+		return false
+	}
+	if e.leases[lease] == 0 {
+		e.extend(lease)
+	}
+	return true
+}
+
+// extend keeps a lease alive; false: it ended.
+func (e *etcd) extend(lease string) bool {
+	if e.dead[lease] {
+		return false
+	}
+	until := e.w.now + uint64(e.w.Lease)
+	e.leases[lease] = until
+	e.w.after(until-e.w.now, func() {
+		if e.leases[lease] == until && !e.dead[lease] {
+			e.end(lease)
+		}
+	})
+	return true
+}
+
+func (e *etcd) end(lease string) {
+	e.dead[lease] = true
+	changed := false
+	for _, key := range e.owned[lease] {
+		changed = e.drop(e.rev+1, key) || changed
+	}
+	if changed {
+		e.rev++
+		e.w.note("etcd ends session %s at %d", lease, e.rev)
+		e.w.changed()
+	}
+}

@@ -1,0 +1,60 @@
+package gatewaysim
+
+// nextFault plans the next fault.
+func (w *world) nextFault() {
+	w.after(uint64(w.rng.ExpFloat64()*float64(w.Every)), func() {
+		if w.calm {
+			return
+		}
+		if f := Fault(w.rng.IntN(int(Lost))); w.Quiet&(1<<f) == 0 {
+			w.strike(f)
+		}
+		w.nextFault()
+	})
+}
+
+func (w *world) strike(f Fault) {
+	g := w.gateways[w.rng.IntN(len(w.gateways))]
+	until := w.now + w.rng.Uint64N(2*uint64(w.Lease))
+	if f != Crash {
+		w.result.Faults[f]++
+		w.note("fault: %v, gateway %d, for %d us", f, g.number, (until-w.now)/1000)
+	}
+	switch f {
+	case Crash:
+		g.crash()
+	case Pause:
+		g.paused = max(g.paused, until)
+	case CutEtcd:
+		g.cutEtcd = until
+	case CutChain:
+		g.cutChain = until
+	case Reconfigure:
+		w.result.Reconfigurations++
+		w.shards[w.rng.IntN(len(w.shards))].away = w.now + w.rng.Uint64N(60*ms)
+	case LoseShard:
+		if w.rng.IntN(3) > 0 { // or hardly anything would be cached for long
+			return
+		}
+		w.result.Reconfigurations++
+		w.shards[w.rng.IntN(len(w.shards))] = w.newShard()
+	case EndSession:
+		if p := g.process; p != nil && w.etcd.leases[p.core.Lease()] != 0 {
+			w.etcd.end(p.core.Lease())
+		}
+	case LeaderLost:
+		w.etcd.away = w.now + w.rng.Uint64N(60*ms)
+	}
+}
+
+// nextPlacing plans the next change of the directory.
+func (w *world) nextPlacing() {
+	w.after(uint64(w.rng.ExpFloat64()*float64(w.Placing)), func() {
+		if w.calm {
+			return
+		}
+		g := w.gateways[w.rng.IntN(len(w.gateways))]
+		g.place(keyName(w.rng.IntN(w.Keys)), w.rng.IntN(4) > 0)
+		w.nextPlacing()
+	})
+}

@@ -1,0 +1,267 @@
+package gatewaysim
+
+import (
+	"fmt"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+// gateway is a machine on which a gateway's process runs, or not.
+type gateway struct {
+	w                 *world
+	number, starts    int
+	process           *process // nil: it crashed
+	paused            uint64   // until when nothing happens
+	cutEtcd, cutChain uint64
+	asked             map[uint64]*expectation
+	last              uint64 // number of the last request
+}
+
+// process is one life of a gateway's program.
+type process struct {
+	core     *core.Gateway
+	g        *gateway
+	name     string
+	dead     bool
+	stream   uint64 // when the last batch of the watch arrives, so that batches keep their order
+	next     int    // index of the next event for the watch
+	told     int    // the last event that was delivered
+	dir      int    // index of the next change of the directory
+	dirRev   int64  // up to which the directory was handed over
+	inbox    []func()
+	watches  int // streams of the directory, so that an old one ends
+	watching bool
+}
+
+func (p *process) String() string { return p.name }
+
+func (g *gateway) boot() {
+	g.starts++
+	name := fmt.Sprintf("g%d.%d", g.number, g.starts)
+	p := &process{core: core.New(core.Options{Name: name, Without: g.w.Without}), g: g, name: name}
+	p.next = len(g.w.etcd.events)
+	p.told = p.next
+	g.process, g.asked = p, make(map[uint64]*expectation)
+	g.w.note("%s starts", p)
+	g.w.enter(p, func() { p.core.Start() })
+	g.keepAlive(p)
+}
+
+// tick lets whatever process there is do its periodic work.
+func (g *gateway) tick() {
+	g.w.after(tick, func() {
+		if p := g.process; p != nil {
+			g.w.enter(p, func() { p.core.Tick() })
+		}
+		g.tick()
+	})
+}
+
+func (g *gateway) keepAlive(p *process) {
+	w := g.w
+	w.after(uint64(w.Lease)/4, func() {
+		if p.dead {
+			return
+		}
+		lease := p.core.Lease()
+		if w.now >= g.cutEtcd && w.now >= g.paused && lease != "" {
+			w.carry(func() {
+				if w.now < w.etcd.away {
+					return
+				}
+				if _, known := w.etcd.leases[lease]; known && !w.etcd.extend(lease) {
+					w.carry(func() { w.enter(p, func() { p.core.SessionLost(lease) }) })
+				}
+			})
+		}
+		g.keepAlive(p)
+	})
+}
+
+func (g *gateway) crash() {
+	p := g.process
+	if p == nil {
+		return
+	}
+	w := g.w
+	w.result.Faults[Crash]++
+	w.note("%s crashes", p)
+	p.dead, g.process = true, nil
+	asked := g.asked
+	g.asked = nil
+	for _, id := range sortedKeys(asked) {
+		asked[id].gone()
+	}
+	w.after(w.rng.Uint64N(200*ms), func() {
+		if g.process == nil {
+			g.boot()
+		}
+	})
+}
+
+// enter lets a process do something as soon as it may, and performs what it wants done.
+func (w *world) enter(p *process, do func()) {
+	g := p.g
+	switch {
+	case p.dead || w.result.Broken != "":
+		return
+	case w.now < g.paused || len(p.inbox) > 0: // what waits keeps its order
+		if p.inbox = append(p.inbox, do); len(p.inbox) == 1 {
+			p.wake()
+		}
+		return
+	}
+	w.run(p, do)
+}
+
+// wake handles what arrived in a pause.
+func (p *process) wake() {
+	w := p.g.w
+	w.after(max(p.g.paused, w.now)-w.now, func() {
+		if w.now < p.g.paused {
+			p.wake()
+			return
+		}
+		inbox := p.inbox
+		p.inbox = nil
+		for _, do := range inbox {
+			if !p.dead {
+				w.run(p, do)
+			}
+		}
+	})
+}
+
+func (w *world) run(p *process, do func()) {
+	g := p.g
+	do()
+	for effects := p.core.Effects(); len(effects) > 0; effects = p.core.Effects() {
+		for _, e := range effects {
+			if p.dead {
+				return
+			}
+			if w.happens(Crash, w.Stop) {
+				g.crash()
+				return
+			}
+			w.perform(p, e)
+		}
+	}
+}
+
+func (w *world) perform(p *process, e core.Effect) {
+	g := p.g
+	switch e := e.(type) {
+	case core.ChainCall:
+		w.callChain(g, e)
+	case core.EtcdCall:
+		w.callEtcd(g, e)
+	case core.EndLease:
+		p.watches++
+		p.watching = false
+	case core.WatchDirectory:
+		p.watches++
+		p.watching = true
+		p.dir, p.dirRev = 0, e.From-1
+		for p.dir < len(w.etcd.dir) && w.etcd.dir[p.dir].Rev < e.From {
+			p.dir++
+		}
+		w.sendDirectory(p)
+	case core.Reply:
+		if x := g.asked[e.ID]; x != nil {
+			delete(g.asked, e.ID)
+			x.answered(&e)
+		}
+	case core.Deliver:
+		w.deliver(p, &e)
+	case core.Placed:
+		if e.Err == nil {
+			w.result.Placed++
+		}
+		w.note("%s placed %s: %v", p, e.Key, e.Err)
+	}
+}
+
+// changed sends watch events and changes of the directory to every gateway, late, in order.
+func (w *world) changed() {
+	for _, g := range w.gateways {
+		if p := g.process; p != nil {
+			w.sendEvents(p)
+			w.sendDirectory(p)
+		}
+	}
+}
+
+// arrival is when a batch arrives on a process's stream, not before the batch in front of it.
+func (w *world) arrival(p *process) uint64 {
+	at := w.now + w.delay()
+	if !w.calm {
+		at += uint64(w.rng.ExpFloat64() * float64(w.Lag))
+	}
+	if w.now < p.g.cutEtcd {
+		at = p.g.cutEtcd + w.delay()
+	}
+	p.stream = max(p.stream+1, at)
+	return p.stream - w.now
+}
+
+func (w *world) sendEvents(p *process) {
+	events := w.etcd.events[p.next:]
+	if len(events) == 0 {
+		return
+	}
+	p.next = len(w.etcd.events)
+	rev := w.etcd.rev
+	w.after(w.arrival(p), func() { w.enter(p, func() { p.core.Watched(1, events, rev) }) })
+}
+
+func (w *world) sendDirectory(p *process) {
+	if !p.watching || w.etcd.rev <= p.dirRev {
+		return
+	}
+	changes := w.etcd.dir[p.dir:]
+	if len(changes) == 0 {
+		return
+	}
+	p.dir, p.dirRev = len(w.etcd.dir), w.etcd.rev
+	rev, stream := w.etcd.rev, p.watches
+	w.after(w.arrival(p), func() {
+		w.enter(p, func() {
+			if p.watches == stream {
+				p.core.DirectoryChanged(rev, changes)
+			}
+		})
+	})
+}
+
+// deliver checks that a watch sees every event once, in order.
+func (w *world) deliver(p *process, d *core.Deliver) {
+	for _, e := range d.Events {
+		if want := w.etcd.events[p.told]; e != want {
+			w.broken("watch: %s delivers %v, and %v would be next", p, e, want)
+			return
+		}
+		p.told++
+		w.result.Delivered++
+	}
+	w.note("%s delivers events up to %d", p, d.Rev)
+	if d.Rev > w.etcd.rev {
+		w.broken("header: a watch at %s is at revision %d, and etcd at %d", p, d.Rev, w.etcd.rev)
+	}
+	w.revealed = max(w.revealed, d.Rev)
+}
+
+func (g *gateway) place(key string, in bool) {
+	p := g.process
+	if p == nil {
+		return
+	}
+	g.w.note("%s is asked to place %s: %v", p, key, in)
+	g.w.enter(p, func() {
+		if in {
+			p.core.Place(key)
+		} else {
+			p.core.Unplace(key)
+		}
+	})
+}

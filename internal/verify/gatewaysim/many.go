@@ -1,0 +1,97 @@
+package gatewaysim
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options say which runs are made.
+type Options struct {
+	First, Seeds uint64
+	Jobs         int
+	Draw         func(seed uint64) Config
+	Report       func(*Total) // called now and then; nil: never
+}
+
+// Total is what runs with many seeds showed.
+type Total struct {
+	Result
+	Seeds      uint64
+	Violations int
+	Kinds      map[string]int
+	First      uint64 // the lowest seed with a violation
+	Why        string // of that seed
+}
+
+const reportEvery = 2 * time.Second
+
+// Many runs seeds that follow each other, until all are done or ctx ends.
+func Many(ctx context.Context, o Options) *Total {
+	var (
+		total = Total{Kinds: make(map[string]int)}
+		mu    sync.Mutex
+		group sync.WaitGroup
+		next  uint64
+		told  = time.Now()
+	)
+	take := func() (uint64, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == o.Seeds || ctx.Err() != nil {
+			return 0, false
+		}
+		next++
+		return o.First + next - 1, true
+	}
+	for range max(1, o.Jobs) {
+		group.Go(func() {
+			for seed, ok := take(); ok; seed, ok = take() {
+				r := Run(o.Draw(seed))
+				mu.Lock()
+				total.add(seed, r)
+				if o.Report != nil && time.Since(told) > reportEvery {
+					told = time.Now()
+					o.Report(&total)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return &total
+}
+
+func (t *Total) add(seed uint64, r *Result) {
+	t.Seeds++
+	t.Ops += r.Ops
+	t.Hits += r.Hits
+	t.Unknown += r.Unknown
+	t.Steps += r.Steps
+	t.Delivered += r.Delivered
+	t.Placed += r.Placed
+	t.Reconfigurations += r.Reconfigurations
+	t.Simulated += r.Simulated
+	for f, n := range r.Faults {
+		t.Faults[f] += n
+	}
+	if r.Broken == "" {
+		return
+	}
+	kind, _, _ := strings.Cut(r.Broken, ":")
+	t.Kinds[kind]++
+	t.Violations++
+	if t.Violations == 1 || seed < t.First {
+		t.First, t.Why = seed, r.Broken
+	}
+}
+
+// FaultCounts says how often each kind of fault happened.
+func (t *Total) FaultCounts() map[string]int {
+	counts := make(map[string]int)
+	for f, n := range t.Faults {
+		counts[Fault(f).String()] = n
+	}
+	return counts
+}

@@ -1,0 +1,158 @@
+package gatewaysim
+
+import (
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+const (
+	ms = uint64(1e6)
+	// mostLate is how long a message may wander about.
+	mostLate = 150 * ms
+	// etcdTimeout is when a gateway gives up an etcd request, whose outcome is then unknown.
+	etcdTimeout = 25 * ms
+	// readTimeout is when a read of the chain counts as not answered.
+	readTimeout = 8 * ms
+	// repeatAfter is when other operations on the chain are sent again.
+	repeatAfter = 5 * ms
+)
+
+// happens draws a fault of the network.
+func (w *world) happens(f Fault, p float64) bool {
+	if w.calm || w.Quiet&(1<<f) != 0 || p == 0 || w.rng.Float64() >= p {
+		return false
+	}
+	w.result.Faults[f]++
+	return true
+}
+
+func (w *world) delay() uint64 {
+	d := uint64(w.Latency) + uint64(w.rng.ExpFloat64()*float64(w.Jitter))
+	if w.happens(LateMessage, w.Late) {
+		d += w.rng.Uint64N(mostLate)
+	}
+	return d
+}
+
+// carry delivers a message once, more often or never.
+func (w *world) carry(deliver func()) {
+	if w.happens(Lost, w.Loss) {
+		return
+	}
+	w.after(w.delay(), deliver)
+	if w.happens(Repeated, w.Duplicate) {
+		w.after(w.delay(), deliver)
+	}
+}
+
+// callEtcd sends a request over a stream: it is executed once or not at all, perhaps late, and its answer may get lost.
+func (w *world) callEtcd(g *gateway, c core.EtcdCall) {
+	p := g.process
+	answered := false
+	answer := func(r *core.Result) {
+		w.enter(p, func() {
+			if !answered {
+				answered = true
+				w.note("%s: etcd answers %d: %s", p, c.ID, describe(r))
+				p.core.Returned(c.ID, r)
+			}
+		})
+	}
+	w.note("%s asks etcd %d: %s", p, c.ID, describeRequest(&c.Request))
+	w.after(etcdTimeout, func() {
+		if !answered {
+			answer(&core.Result{Unknown: true})
+		}
+	})
+	if w.now < g.cutEtcd || w.happens(Lost, w.Loss) {
+		return
+	}
+	var execute func()
+	execute = func() {
+		if w.now < w.etcd.away {
+			w.after(w.etcd.away-w.now+w.delay(), execute)
+			return
+		}
+		r := w.etcd.do(c.Lease, &c.Request)
+		w.note("etcd executes %d of %s: %s", c.ID, p, describe(r))
+		if w.now < g.cutEtcd || w.happens(Lost, w.Loss) {
+			return
+		}
+		w.after(w.delay(), func() { answer(r) })
+	}
+	w.after(w.delay(), execute)
+}
+
+// shard is one shard of the chain. It executes an operation once while it keeps its state, however often that arrives.
+type shard struct {
+	*core.Shard
+	done map[lane]core.Answer
+	away uint64
+}
+
+// lane names an operation of a process.
+type lane struct {
+	process string
+	id      uint64
+}
+
+func (w *world) shardOf(op *core.Op) *shard {
+	if op.Kind == core.ReadRevision || op.Kind == core.Max {
+		return w.shards[0]
+	}
+	return w.shards[int(op.Key[len(op.Key)-1])%len(w.shards)]
+}
+
+func (w *world) newShard() *shard {
+	w.generations++
+	return &shard{Shard: core.NewShard(w.generations, 64, w.Without), done: make(map[lane]core.Answer)}
+}
+
+// callChain sends an operation, again and again if it changes something.
+func (w *world) callChain(g *gateway, c core.ChainCall) {
+	p := g.process
+	answered := false
+	answer := func(a core.Answer) {
+		w.enter(p, func() {
+			if !answered {
+				answered = true
+				p.core.Answered(c.ID, a)
+			}
+		})
+	}
+	arrive := func() {
+		s := w.shardOf(&c.Op)
+		if w.now < s.away {
+			return
+		}
+		a, repeated := s.done[lane{p.String(), c.ID}]
+		if !repeated {
+			a = s.Do(&c.Op)
+			s.done[lane{p.String(), c.ID}] = a
+			w.note("chain executes %d of %s: %s", c.ID, p, describeOp(&c.Op, &a))
+		}
+		if w.now >= g.cutChain {
+			w.carry(func() { answer(a) })
+		}
+	}
+	read := c.Op.Kind == core.ReadRevision || c.Op.Kind == core.ReadObject
+	var send func()
+	send = func() {
+		if answered || p.dead {
+			return
+		}
+		if w.now >= g.cutChain {
+			w.carry(arrive)
+		}
+		if !read {
+			w.after(repeatAfter, send)
+		}
+	}
+	send()
+	if read {
+		w.after(readTimeout, func() {
+			if !answered {
+				answer(core.Answer{Status: core.Away})
+			}
+		})
+	}
+}

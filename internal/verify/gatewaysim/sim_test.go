@@ -1,0 +1,73 @@
+package gatewaysim
+
+import (
+	"flag"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+var seeds = flag.Uint64("seeds", 300, "how many seeds TestSeeds runs")
+
+// wrong says what is wrong with a run, with the end of its trace, or nothing.
+func wrong(t *testing.T, c Config) string {
+	t.Helper()
+	r := Trace(c)
+	if r.Broken == "" {
+		return ""
+	}
+	var text strings.Builder
+	if err := WriteTrace(&text, r.Trace, 150); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+func TestSeeds(t *testing.T) {
+	total := Many(t.Context(), Options{First: 1, Seeds: *seeds, Jobs: 2, Draw: Draw})
+	t.Logf("%d seeds: %d operations, %d hits, %d unknown, %d events, %d placed, %v", total.Seeds, total.Ops, total.Hits, total.Unknown,
+		total.Delivered, total.Placed, total.FaultCounts())
+	if total.Violations > 0 {
+		t.Errorf("%d violations %v, first %d\n%s", total.Violations, total.Kinds, total.First, wrong(t, Draw(total.First)))
+	}
+	if total.Hits < total.Ops/25 {
+		t.Errorf("%d hits of %d operations: the chain is hardly tried", total.Hits, total.Ops)
+	}
+	for f, n := range total.FaultCounts() {
+		if n == 0 && *seeds >= 100 {
+			t.Errorf("no %s in %d seeds", f, *seeds)
+		}
+	}
+}
+
+func TestRulesAreNeeded(t *testing.T) {
+	const tries = 1000
+	for _, name := range core.RuleNames() {
+		t.Run(name, func(t *testing.T) {
+			without, err := core.ParseRule(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seed := uint64(1); seed <= tries; seed++ {
+				c := Draw(seed)
+				c.Without = without
+				if r := Run(c); r.Broken != "" && !strings.HasPrefix(r.Broken, "stuck") && !strings.HasPrefix(r.Broken, "slow") {
+					t.Logf("seed %d: %s", seed, r.Broken)
+					return
+				}
+			}
+			t.Fatalf("seeds 1 to %d show no violation without %s", tries, name)
+		})
+	}
+}
+
+func TestSameSeedSameRun(t *testing.T) {
+	for seed := uint64(1); seed <= 10; seed++ {
+		c := Draw(seed)
+		if a, b := Run(c), Run(c); !reflect.DeepEqual(a, b) {
+			t.Fatalf("two runs of seed %d differ", seed)
+		}
+	}
+}

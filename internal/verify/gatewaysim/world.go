@@ -1,0 +1,213 @@
+package gatewaysim
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+const (
+	keyPrefix = "key-"
+	// longestRun ends a run in which something waits for ever.
+	longestRun = uint64(5 * time.Minute)
+	// recovery is how long everything may take to be whole once all faults have ended.
+	recovery = uint64(5 * time.Second)
+	tick     = 10 * ms
+)
+
+// world is everything that exists in a run.
+type world struct {
+	Config
+	rng         *rand.Rand
+	now, order  uint64
+	queue       queue
+	etcd        *etcd
+	shards      []*shard
+	generations uint64
+	gateways    []*gateway
+	clients     []*client
+	busy        int // clients that are not done
+	revealed    int64
+	calm        bool
+	traced      bool
+	txns        uint64
+	result      *Result
+}
+
+// Result is what a run showed.
+type Result struct {
+	Ops, Hits, Unknown int
+	Steps              int
+	Delivered          int // watch events
+	Placed             int // keys put into the chain
+	Reconfigurations   int
+	Simulated          time.Duration
+	Faults             [faults]int
+	Broken             string // the first check that failed
+	At                 time.Duration
+	Trace              []string
+}
+
+// Run simulates one world.
+func Run(c Config) *Result { return run(c, false) }
+
+// Trace is [Run] with remarks on everything that happens.
+func Trace(c Config) *Result { return run(c, true) }
+
+func run(c Config, traced bool) *Result {
+	w := &world{Config: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), now: uint64(time.Second), traced: traced, result: new(Result)}
+	w.etcd = newEtcd(w)
+	for range c.Shards {
+		w.shards = append(w.shards, w.newShard())
+	}
+	for i := range c.Gateways {
+		g := &gateway{w: w, number: i}
+		w.gateways = append(w.gateways, g)
+		g.boot()
+		g.tick()
+	}
+	for i := range c.Clients {
+		w.clients = append(w.clients, &client{w: w, number: i, left: c.Ops, known: make(map[string]int64)})
+	}
+	w.busy = c.Clients
+	for _, cl := range w.clients {
+		cl.think()
+	}
+	w.nextFault()
+	w.nextPlacing()
+	began := w.now
+	for w.busy > 0 && w.now < longestRun && w.result.Broken == "" {
+		w.step()
+	}
+	if w.busy > 0 {
+		w.broken("stuck: clients are not done")
+	}
+	w.finish()
+	w.result.Simulated = time.Duration(w.now - began)
+	return w.result
+}
+
+// finish ends all faults and checks that every gateway serves, that placed keys are read from the chain, and that no watch missed
+// anything.
+func (w *world) finish() {
+	w.calm = true
+	w.note("all faults end")
+	w.etcd.away = 0
+	for _, s := range w.shards {
+		s.away = 0
+	}
+	for _, g := range w.gateways {
+		g.cutEtcd, g.cutChain = 0, 0
+		if g.process == nil {
+			g.boot()
+		}
+	}
+	w.runFor(recovery / 2)
+	for i := range w.Keys {
+		w.gateways[0].place(keyName(i), true)
+	}
+	w.runFor(recovery / 2)
+	if w.result.Broken != "" {
+		return
+	}
+	for _, g := range w.gateways {
+		if g.process == nil || !g.process.core.Serving() {
+			w.broken("stuck: gateway %d does not serve after all faults", g.number)
+			return
+		}
+		for i := range w.Keys {
+			w.lastRead(g, keyName(i), lastReads)
+		}
+	}
+	w.runFor(recovery)
+	for _, g := range w.gateways {
+		if len(g.asked) > 0 {
+			w.broken("stuck: gateway %d does not answer a read", g.number)
+		}
+	}
+}
+
+// lastReads is how many reads after all faults may miss: one that takes long counts as not answered by the chain.
+const lastReads = 8
+
+func (w *world) lastRead(g *gateway, key string, tries int) {
+	w.ask(g, func(id uint64) { g.process.core.Get(id, key) }, &expectation{key: key, tries: tries, gateway: g})
+}
+
+func (w *world) runFor(d uint64) {
+	for end := w.now + d; w.queue.Len() > 0 && w.queue[0].at < end && w.result.Broken == ""; {
+		w.step()
+	}
+}
+
+func (w *world) note(format string, args ...any) {
+	if w.traced {
+		at := float64(w.now) / float64(ms)
+		w.result.Trace = append(w.result.Trace, fmt.Sprintf("%10.3f ms  ", at)+fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) broken(format string, args ...any) {
+	if w.result.Broken == "" {
+		w.result.Broken, w.result.At = fmt.Sprintf(format, args...), time.Duration(w.now)
+		w.note("BROKEN: %s", w.result.Broken)
+	}
+}
+
+func keyName(i int) string { return keyPrefix + strconv.Itoa(i) }
+
+func number(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
+}
+
+// WriteTrace prints the end of a trace.
+func WriteTrace(out io.Writer, trace []string, most int) error {
+	for _, line := range trace[max(0, len(trace)-most):] {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func describe(r *core.Result) string {
+	if r.Unknown {
+		return "unknown"
+	}
+	return fmt.Sprintf("revision %d, held %v, succeeded %v", r.Rev, r.Held, r.Succeeded)
+}
+
+func describeRequest(r *core.Request) string {
+	text := ""
+	for _, c := range r.If {
+		text += fmt.Sprintf("if %s %d=%d%s ", c.Key, c.Kind, c.Rev, c.Value)
+	}
+	for _, p := range r.Put {
+		text += fmt.Sprintf("put %s=%s ", p.Key, p.Value)
+	}
+	for _, k := range r.Delete {
+		text += "delete " + k + " "
+	}
+	if r.Txn != nil {
+		text += fmt.Sprintf("txn %v then %v else %v ", r.Txn.If, r.Txn.Then, r.Txn.Else)
+	}
+	return text + fmt.Sprintf("get %v list %v", r.Get, r.List)
+}
+
+func describeOp(op *core.Op, a *core.Answer) string {
+	text := fmt.Sprintf("%v %s gen %d bit %d stamp %d rev %d", op.Kind, op.Key, op.Gen, op.Bit, op.Stamp, op.Rev)
+	if op.Kind == core.Resolve || op.Kind == core.Load {
+		text += fmt.Sprintf(" %v at %d clear %v", op.Entry.State, op.Entry.Rev, op.Clear)
+	}
+	text += fmt.Sprintf(" -> %v stamp %d rev %d", a.Status, a.Stamp, a.Rev)
+	if op.Kind == core.ReadObject {
+		o := &a.Object
+		text += fmt.Sprintf(" gen %d joining %v bits %b %v at %d", o.Gen, o.Joining, o.Bits, o.State, o.Rev)
+	}
+	return text
+}
