@@ -37,6 +37,7 @@ type simFlags struct {
 	keys, shards   int
 	jobs           int
 	trace, json    bool
+	gateway        bool
 }
 
 // simResult is what `netcraq sim --json` prints.
@@ -80,16 +81,25 @@ The two are different simulations: seed 17 of --protocol netcraq, a cluster with
 --protocol netchain. How this project's protocol fares with the same seeds in the same world as a paper's is in the latter's output:
 the line of netcraq, or the field "ours" with --json.
 
+With --gateway, gateways run with a model of etcd and of the chain's cached objects. Every answer is checked against etcd's history: a
+reply with revision R shows the newest write up to R, and no revision goes back. --without takes the name of a rule of
+docs/gateway.md then: intent, fence, guard, stamp, joining, push, read-order, drain, generation, session-first,
+absent-revision or push-before-watch.
+
 A seed of --protocol netcraq that fails is run again with fewer faults and operations as long as it still fails. Its last steps are
 printed and written to a file, with the command that shows them again.`,
 		Example: `  netcraq sim --seeds 1000
   netcraq sim --seeds 200 --plane xdp
   netcraq sim --first-seed 17 --seeds 1 --trace
   netcraq sim --without C1 --json
+  netcraq sim --gateway --seeds 1000 --without fence
   netcraq sim --protocol netchain --seeds 100
   netcraq sim --protocol netcraq-published --first-seed 3 --seeds 1 --trace`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if flags.gateway {
+				return runGatewaySim(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
+			}
 			return runSim(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
 		},
 	}
@@ -99,13 +109,14 @@ printed and written to a file, with the command that shows them again.`,
 	f.StringVar(&flags.protocol, "protocol", string(baseline.Ours), "what is simulated: netcraq, or netchain, netchain-32 or netcraq-published")
 	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "what the nodes run: chain or xdp")
-	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: R4, W2, W5, W8 or C1 to C6")
+	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: R4, W2, W5, W8 or C1 to C6; with --gateway one of its own")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults that shall not happen, with commas between them")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
 	f.IntVar(&flags.clients, "clients", 0, "number of clients (default: drawn from the seed)")
 	f.IntVar(&flags.keys, "keys", 0, "number of keys (default: drawn from the seed)")
 	f.IntVar(&flags.shards, "shards", 0, "number of shards (default: drawn from the seed)")
 	f.IntVar(&flags.jobs, "jobs", runtime.GOMAXPROCS(0), "how many runs at a time")
+	f.BoolVar(&flags.gateway, "gateway", false, "simulate gateways in front of etcd")
 	f.BoolVar(&flags.trace, "trace", false, "show the last steps of the first seed, whether it fails or not")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	return c

@@ -11,12 +11,13 @@ import (
 const (
 	node     = "internal/node"
 	cluster  = "internal/cluster"
+	gateway  = "internal/gateway"
 	platform = "internal/platform"
 	verify   = "internal/verify"
 	eval     = "internal/eval"
 )
 
-var product = []string{"wire", "api", "client", node, cluster, platform}
+var product = []string{"wire", "api", "client", node, cluster, gateway, platform}
 
 // wing is a folder and the other folders that its packages may import. Packages in one folder may import each other.
 // The rule of the longest folder that holds a package applies.
@@ -36,6 +37,8 @@ var wings = []wing{
 	{cluster + "/topology", []string{"wire", node + "/chain"}},
 	{cluster + "/reconfig", []string{"wire", "api", node + "/chain", node + "/dataplane", cluster + "/topology"}},
 	{"client", []string{"wire", "api", cluster + "/topology", cluster + "/keyring", cluster + "/security"}},
+	{gateway + "/core", nil},
+	{gateway, product},
 	{node, product},
 	{cluster, product},
 	{verify, append(slices.Clone(product), "spec")},
@@ -129,7 +132,7 @@ func TestImportsOfOthersStayWhereTheyBelong(t *testing.T) {
 
 // Pure packages compute: time, sender and everything random are arguments.
 var (
-	pure       = []string{node + "/chain", cluster + "/reconfig"}
+	pure       = []string{node + "/chain", cluster + "/reconfig", gateway + "/core"}
 	impure     = []string{"net", "os", "os/exec", "io", "io/fs", "sync", "sync/atomic", "syscall", "log", "log/slog", "context", "math/rand", "math/rand/v2", "crypto/rand"}
 	fromClocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 )

@@ -1,6 +1,7 @@
 package gatewaysim
 
 import (
+	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -52,6 +53,17 @@ func (f Fault) String() string {
 	return [...]string{
 		"crash", "pause", "cut-etcd", "cut-chain", "reconfiguration", "lost-shard", "leader-lost", "end-session", "loss", "duplicate", "late",
 	}[f]
+}
+
+// AllFaults lists the kinds of faults.
+func AllFaults() iter.Seq[Fault] {
+	return func(yield func(Fault) bool) {
+		for f := range faults {
+			if !yield(f) {
+				return
+			}
+		}
+	}
 }
 
 // Draw makes a world from a seed.
