@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -145,11 +146,24 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 		}
 		return err
 	}
-	if err := errors.Join(a.Serve(ctx), plane.Close()); err != nil {
+	if err := serveNode(ctx, a, plane, log.With("node", flags.name)); err != nil {
 		return err
 	}
 	logEnd(log, flags, info.Plane)
 	return nil
+}
+
+// serveNode looks after a node until ctx ends, then ends this process's part of its plane.
+func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, log *slog.Logger) error {
+	watched, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	if kernel, ok := plane.(*xdp.Plane); ok {
+		watching.Go(func() { kernel.WatchPorts(watched, log) })
+	}
+	err := a.Serve(ctx)
+	stop()
+	watching.Wait()
+	return errors.Join(err, plane.Close())
 }
 
 // open opens the plane, and makes this process the only one that looks after it until release is called.

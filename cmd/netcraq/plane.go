@@ -7,6 +7,9 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -103,18 +106,24 @@ func openXDP(r planeRequest) (dataplane.Plane, error) {
 	return plane, nil
 }
 
-// privatePins reports whether the machine's first process, or the container's, does not see what is pinned in the directory,
-// because this process has mounts of its own: it is gone with the last process that has them too.
+// privatePins reports whether the machine's first process, or the container's, has no mount of the file system that holds the
+// directory: what is pinned there is gone with the last process that has one.
 func privatePins(pin string) bool {
-	own, err := os.Stat(pin)
-	if err != nil {
+	var own unix.Stat_t
+	if err := unix.Stat(pin, &own); err != nil {
 		return false
 	}
-	if _, err := os.Stat("/proc/1/root"); err != nil { // which says nothing
+	mounts, err := os.ReadFile("/proc/1/mountinfo")
+	if err != nil { // which says nothing
 		return false
 	}
-	first, err := os.Stat(filepath.Join("/proc/1/root", pin))
-	return err != nil || !os.SameFile(own, first)
+	device := fmt.Sprintf("%d:%d", unix.Major(own.Dev), unix.Minor(own.Dev))
+	for mount := range strings.Lines(string(mounts)) { // 36 35 0:31 / /sys/fs/bpf rw,relatime shared:9 - bpf bpf rw
+		if fields := strings.Fields(mount); len(fields) > 2 && fields[2] == device {
+			return false
+		}
+	}
+	return true
 }
 
 // removeEmptyPinRoot removes the directory above the default pins, which xdp makes, if no node is pinned there.

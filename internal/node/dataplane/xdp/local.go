@@ -51,7 +51,7 @@ func (s *localServer) serve(message []byte, from netip.AddrPort) {
 	p := s.plane
 	p.running.RLock()
 	defer p.running.RUnlock()
-	in := frame.Append(nil, &frame.Packet{From: from, To: p.info.Addr, Message: message})
+	in := frame.Append(nil, &frame.Packet{From: from, To: p.node, Message: message})
 	action, out, err := runOnce(p.objects.Ingress, in, p.ports[0].index)
 	if err != nil || (action != xdpTX && action != xdpRedirect) {
 		return

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf/rlimit"
@@ -26,7 +27,10 @@ type Options struct {
 
 // Plane is the data plane in the kernel. It implements [dataplane.Plane].
 type Plane struct {
-	info dataplane.Info
+	info   atomic.Pointer[dataplane.Info]
+	node   netip.AddrPort
+	chain  chain.Options
+	wanted Mode
 	tables
 	ports   []port
 	local   *localServer
@@ -63,7 +67,7 @@ func Open(o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{ports: ports, pin: o.Pin}
+	p := &Plane{ports: ports, pin: o.Pin, node: o.Node, chain: o.Chain, wanted: o.Mode}
 	p.unquiet = true // who knows what a predecessor did last
 	fresh := o.Pin != "" && !Pinned(o.Pin)
 	if fresh { // what a start that was killed left, before it answered anything
@@ -121,7 +125,7 @@ func (p *Plane) start(o Options) error {
 	if err := enableForwarding(loopback); err != nil {
 		return err
 	}
-	mode, why, err := attachAll(p.ports, p.objects, o.Mode, o.Pin)
+	mode, why, err := attachFitting(p.ports, p.objects, o.Mode, o.Pin)
 	if err != nil {
 		return err
 	}
@@ -130,9 +134,7 @@ func (p *Plane) start(o Options) error {
 			return err
 		}
 	}
-	p.info = dataplane.Info{
-		Plane: "xdp", Mode: string(mode), Why: why, Addr: o.Node, Options: o.Chain, Clones: !o.Chain.Relay,
-	}
+	p.setInfo(mode, why)
 	p.local = serveLocal(p)
 	return nil
 }
@@ -164,7 +166,7 @@ func (p *Plane) Close() error {
 }
 
 // Info implements [dataplane.Plane].
-func (p *Plane) Info() dataplane.Info { return p.info }
+func (p *Plane) Info() dataplane.Info { return *p.info.Load() }
 
 // Grant implements [dataplane.Plane].
 func (p *Plane) Grant(shard uint16, d time.Duration) error {

@@ -139,6 +139,19 @@ func (p *port) attach(o *objects, mode Mode, pin string) error {
 	return nil
 }
 
+// attachFitting attaches to every port in a mode in which answers leave.
+func attachFitting(ports []port, o *objects, mode Mode, pin string) (Mode, string, error) {
+	fit, why, err := fitting(ports, mode)
+	if err != nil {
+		return mode, "", err
+	}
+	attached, slower, err := attachAll(ports, o, fit, pin)
+	if why == "" {
+		why = slower
+	}
+	return attached, why, err
+}
+
 // attachAll attaches to every port in one mode. It returns the mode, and why it is not native if it should have been.
 func attachAll(ports []port, o *objects, mode Mode, pin string) (Mode, string, error) {
 	first := mode

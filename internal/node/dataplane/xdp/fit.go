@@ -1,0 +1,246 @@
+package xdp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+)
+
+// In native mode an answer leaves by the driver's own way for XDP_TX, past the network stack, and a driver that cannot do that
+// takes requests and answers none. On veth the other end has to have a native XDP program too, which is not this node's to
+// attach. So ports are looked at before they are attached, and watched as long as the agent runs.
+const (
+	watchPorts = 100 * time.Millisecond
+	// peersWithin is how long after its start a node's neighbours over veth may take to attach programs of their own: those
+	// of a chain are started one after the other.
+	peersWithin = 10 * time.Second
+)
+
+// attachedNative is XDP_ATTACHED_DRV of linux/if_link.h.
+const attachedNative = 1
+
+// iflaTargetNetns is IFLA_TARGET_NETNSID of linux/if_link.h.
+const iflaTargetNetns = 46
+
+// veth returns the other end of a port that is one of a veth pair; nil: it is none, or that end is out of sight.
+func (p *port) veth() *netlink.LinkAttrs {
+	own, err := netlink.LinkByIndex(p.index)
+	if err != nil || own.Type() != "veth" || own.Attrs().ParentIndex == 0 {
+		return nil
+	}
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
+	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	message.Index = int32(own.Attrs().ParentIndex)
+	request.AddData(message)
+	if id := own.Attrs().NetNsID; id >= 0 {
+		request.AddData(nl.NewRtAttr(iflaTargetNetns, nl.Uint32Attr(uint32(id))))
+	}
+	answers, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil || len(answers) != 1 {
+		return nil
+	}
+	other, err := netlink.LinkDeserialize(nil, answers[0])
+	if err != nil {
+		return nil
+	}
+	return other.Attrs()
+}
+
+// mute says why answers cannot leave a port natively; empty: no reason is known. Before its neighbours have had their time a node
+// counts only what is certain: the end of a link in a bridge gets no program from another node.
+func (p *port) mute(inTime bool) string {
+	other := p.veth()
+	switch {
+	case other == nil || other.Xdp != nil && other.Xdp.AttachMode == attachedNative:
+		return ""
+	case other.MasterIndex != 0:
+		return fmt.Sprintf("port %s: the other end of the veth pair is in a bridge and has no native XDP program, "+
+			"so the driver cannot send answers there", p.name)
+	case inTime:
+		return ""
+	}
+	return fmt.Sprintf("port %s: the other end of the veth pair has no native XDP program, so the driver cannot send answers there", p.name)
+}
+
+// muteAny is the first reason of any port.
+func muteAny(ports []port, inTime bool) string {
+	for i := range ports {
+		if why := ports[i].mute(inTime); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// fitting chooses the mode to attach in: generic where native cannot answer, unless the user insists.
+func fitting(ports []port, mode Mode) (Mode, string, error) {
+	if mode == Generic {
+		return mode, "", nil
+	}
+	why := muteAny(ports, true)
+	if why != "" && mode == Native {
+		return mode, "", fmt.Errorf("%s: use --mode generic, or auto", why)
+	}
+	if why != "" {
+		mode = Generic
+	}
+	return mode, why, nil
+}
+
+// WatchPorts notices ports out of which native answers do not come, until ctx ends. It falls back to generic mode, or, where
+// the user insists on native, says so.
+func (p *Plane) WatchPorts(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(watchPorts)
+	defer tick.Stop()
+	began, judged := time.Now(), false
+	last := make([]sent, len(p.ports))
+	for i := range p.ports {
+		last[i] = p.ports[i].sent()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if p.Info().Mode != string(Native) {
+			return
+		}
+		why := ""
+		for i := range p.ports {
+			now := p.ports[i].sent()
+			if now.failed > last[i].failed && now.done == last[i].done {
+				why = fmt.Sprintf("port %s: its driver has sent none of %d answers", p.ports[i].name, now.failed-last[i].failed)
+			}
+			last[i] = now
+		}
+		if why == "" && !judged && time.Since(began) > peersWithin {
+			judged, why = true, muteAny(p.ports, false)
+		}
+		if why == "" {
+			continue
+		}
+		if p.wanted == Native {
+			log.Error("requests stay without an answer: start this node with --mode generic, or auto", "because", why)
+			return
+		}
+		if err := p.fallBack(why); err != nil {
+			log.Error("requests stay without an answer, and generic mode cannot be had", "because", why, "error", err)
+			return
+		}
+		log.Warn("the data plane goes on in generic mode", "because", why)
+	}
+}
+
+// fallBack attaches all ports in generic mode instead.
+func (p *Plane) fallBack(why string) error {
+	for i := range p.ports {
+		at := &p.ports[i].xdp
+		if at.link == nil {
+			continue
+		}
+		var err error
+		if p.pin != "" {
+			err = at.link.Unpin()
+		}
+		if err = errors.Join(err, at.link.Detach(), at.link.Close()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		*at = attachment{}
+	}
+	if err := attachEach(p.ports, p.objects, Generic, p.pin); err != nil {
+		return err
+	}
+	p.setInfo(Generic, why)
+	return nil
+}
+
+func (p *Plane) setInfo(mode Mode, why string) {
+	p.info.Store(&dataplane.Info{
+		Plane: "xdp", Mode: string(mode), Why: why, Addr: p.node, Options: p.chain, Clones: !p.chain.Relay,
+	})
+}
+
+// sent counts what XDP_TX has done at a port, as far as its driver tells.
+type sent struct{ done, failed uint64 }
+
+// sent asks the driver. Drivers have their own names: of veth "rx_queue_0_xdp_tx" and "rx_queue_0_xdp_tx_errors", of others
+// the like with drops, err or full.
+func (p *port) sent() sent {
+	var s sent
+	names, values := ethtoolStats(p.name)
+	for i, name := range names {
+		switch _, kind, found := strings.Cut(name, "xdp_tx"); {
+		case !found:
+		case kind == "" || kind == "_xmit" || kind == "_packets":
+			s.done += values[i]
+		case strings.Contains(kind, "err") || strings.Contains(kind, "drop") || strings.Contains(kind, "full"):
+			s.failed += values[i]
+		}
+	}
+	return s
+}
+
+// Numbers of linux/ethtool.h.
+const (
+	ethtoolGetStrings  = 0x1b
+	ethtoolGetStats    = 0x1d
+	ethtoolGetSetCount = 0x37
+	ethtoolStatSet     = 1
+	ethtoolNameBytes   = 32
+	maxEthtoolStats    = 1 << 14
+)
+
+// ethtoolStats are the counters of a device's driver; none where it has none.
+func ethtoolStats(device string) (names []string, values []uint64) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil
+	}
+	defer unix.Close(fd)
+	var count struct {
+		command, _ uint32
+		mask       uint64
+		n          uint32
+		_          uint32
+	}
+	count.command, count.mask = ethtoolGetSetCount, 1<<ethtoolStatSet
+	if !ethtool(fd, device, unsafe.Pointer(&count)) || count.n == 0 || count.n > maxEthtoolStats {
+		return nil, nil
+	}
+	texts := make([]uint32, 3+count.n*ethtoolNameBytes/4)
+	texts[0], texts[1], texts[2] = ethtoolGetStrings, ethtoolStatSet, count.n
+	numbers := make([]uint64, 1+count.n)
+	*(*[2]uint32)(unsafe.Pointer(&numbers[0])) = [2]uint32{ethtoolGetStats, count.n}
+	if !ethtool(fd, device, unsafe.Pointer(&texts[0])) || !ethtool(fd, device, unsafe.Pointer(&numbers[0])) {
+		return nil, nil
+	}
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&texts[3])), int(count.n)*ethtoolNameBytes)
+	for i := range int(count.n) {
+		names = append(names, unix.ByteSliceToString(raw[i*ethtoolNameBytes:(i+1)*ethtoolNameBytes]))
+	}
+	return names, numbers[1:]
+}
+
+// ethtool asks a device's driver; the answer is where the question was.
+func ethtool(fd int, device string, data unsafe.Pointer) bool {
+	request := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte // the kernel copies a whole struct ifreq
+	}{data: data}
+	copy(request.name[:unix.IFNAMSIZ-1], device)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
+	return errno == 0
+}
