@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // echoServer answers every datagram with one of a given size, on sockets, as fast as sockets allow: many datagrams per
@@ -94,13 +97,22 @@ func (s *echoServer) serve(answerBytes int) {
 	runtime.KeepAlive(&peers)
 }
 
-// transfer receives or sends several datagrams and returns how many; 0 on any error.
+// transfer receives or sends several datagrams and returns how many; 0 on any error, and after close.
 func (s *echoServer) transfer(call uintptr, messages []multiMessage, flags uintptr) int {
 	if len(messages) == 0 {
 		return 0
 	}
-	n, _, errno := unix.Syscall6(call, uintptr(s.fd), uintptr(unsafe.Pointer(&messages[0])), uintptr(len(messages)), flags, 0, 0)
-	if errno != 0 {
+	n, err := eintr.Value(func() (uintptr, error) {
+		if s.stopped.Load() {
+			return 0, net.ErrClosed
+		}
+		n, _, errno := unix.Syscall6(call, uintptr(s.fd), uintptr(unsafe.Pointer(&messages[0])), uintptr(len(messages)), flags, 0, 0)
+		if errno != 0 {
+			return 0, errno
+		}
+		return n, nil
+	})
+	if err != nil {
 		return 0
 	}
 	return int(n)

@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // setGRO switches generic receive offload on for an interface of the calling thread's namespace.
@@ -21,9 +23,15 @@ func setGRO(name string) error {
 		_    [16]byte
 	}{data: unsafe.Pointer(&value)}
 	copy(request.name[:unix.IFNAMSIZ-1], name)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-	if errno != 0 {
-		return fmt.Errorf("switch GRO on for %s: %w", name, errno)
+	err = eintr.Retry(func() error {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("switch GRO on for %s: %w", name, err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -189,10 +190,13 @@ func (c *caller) call(kind int) (time.Duration, error) {
 	}
 	c.out = m.Append(c.out[:0])
 	start := time.Now()
-	if err := unix.Sendto(c.fd, c.out, 0, to); err != nil {
+	if err := eintr.Retry(func() error { return unix.Sendto(c.fd, c.out, 0, to) }); err != nil {
 		return 0, fmt.Errorf("send a request: %w", err)
 	}
-	n, _, err := unix.Recvfrom(c.fd, c.in, 0)
+	n, err := eintr.Value(func() (int, error) {
+		n, _, err := unix.Recvfrom(c.fd, c.in, 0)
+		return n, err
+	})
 	d := time.Since(start)
 	if err != nil {
 		return 0, fmt.Errorf("%s: no answer within a second: %w", kindNames[kind], err)

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // lineNetwork is the hosts of a line and their links.
@@ -155,7 +157,9 @@ func (l *lineNetwork) mute(i int) (restore func() error, err error) {
 		if j == i {
 			continue
 		}
-		routes, err := handle.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: single(lineAddr(j))}, netlink.RT_FILTER_DST)
+		routes, err := eintr.Value(func() ([]netlink.Route, error) {
+			return handle.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: single(lineAddr(j))}, netlink.RT_FILTER_DST)
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // What a killed process left is cleared away, and nothing else.
@@ -21,7 +23,9 @@ func TestLeftoversOfTheDeadAreCleared(t *testing.T) {
 	}
 	defer zombie.Wait()
 	var exited unix.Siginfo
-	if err := unix.Waitid(unix.P_PID, zombie.Process.Pid, &exited, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+	if err := eintr.Retry(func() error {
+		return unix.Waitid(unix.P_PID, zombie.Process.Pid, &exited, unix.WEXITED|unix.WNOWAIT, nil)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	left := []string{fmt.Sprintf("x-%d-1", gone.ProcessState.Pid()), fmt.Sprintf("x-%d-1", zombie.Process.Pid)}

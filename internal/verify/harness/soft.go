@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -216,7 +217,11 @@ func receiveAll(socket *net.UDPConn) (messages [][]byte, err error) {
 	controlErr := raw.Control(func(fd uintptr) {
 		for {
 			var n int
-			if n, _, err = unix.Recvfrom(int(fd), buffer[:], unix.MSG_DONTWAIT); err != nil {
+			n, err = eintr.Value(func() (int, error) {
+				n, _, err := unix.Recvfrom(int(fd), buffer[:], unix.MSG_DONTWAIT)
+				return n, err
+			})
+			if err != nil {
 				return
 			}
 			messages = append(messages, bytes.Clone(buffer[:n]))

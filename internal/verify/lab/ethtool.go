@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // Numbers of linux/ethtool.h that x/sys does not have.
@@ -43,10 +45,13 @@ func ethtool(device string, command, data uint32) error {
 		_    [16]byte // the kernel copies a whole struct ifreq
 	}{data: unsafe.Pointer(&value)}
 	copy(request.name[:unix.IFNAMSIZ-1], device)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
+	err = eintr.Retry(func() error {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
 	runtime.KeepAlive(&value)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	return err
 }

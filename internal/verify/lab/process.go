@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // Process names a process for as long as the machine runs: pids are used again, pairs of pid and start time are not.
@@ -83,11 +85,10 @@ func (p Process) kill() error {
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("end process %d: %w", p.PID, err)
 	}
-	for {
-		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
+	return eintr.Retry(func() error {
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+		return err
+	})
 }
 
 // start runs a command in a namespace, out of reach of the terminal's Ctrl-C, with its output in a log file.

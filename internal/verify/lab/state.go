@@ -3,12 +3,13 @@ package lab
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 const (
@@ -88,12 +89,14 @@ func lock(ctx context.Context) (unlock func(), err error) {
 		if err := os.MkdirAll(runDir, 0o755); err != nil {
 			return nil, err
 		}
-		fd, err := unix.Open(runDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fd, err := eintr.Value(func() (int, error) {
+			return unix.Open(runDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		})
 		if err != nil {
 			return nil, err
 		}
 		locked := make(chan error, 1)
-		go func() { locked <- flock(fd) }()
+		go func() { locked <- eintr.Retry(func() error { return unix.Flock(fd, unix.LOCK_EX) }) }()
 		select {
 		case err = <-locked:
 		case <-ctx.Done():
@@ -106,14 +109,6 @@ func lock(ctx context.Context) (unlock func(), err error) {
 		unix.Close(fd)
 		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", runDir, err)
-		}
-	}
-}
-
-func flock(fd int) error {
-	for {
-		if err := unix.Flock(fd, unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			return err
 		}
 	}
 }

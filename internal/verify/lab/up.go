@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // firstOctet and lastOctet bound the /16s in 10.0.0.0/8 that labs take.
@@ -172,7 +173,7 @@ func freeOctet() (byte, error) {
 			taken[s.Octet] = true
 		}
 	}
-	routes, err := netlink.RouteList(nil, unix.AF_INET)
+	routes, err := eintr.Value(func() ([]netlink.Route, error) { return netlink.RouteList(nil, unix.AF_INET) })
 	if err != nil {
 		return 0, err
 	}

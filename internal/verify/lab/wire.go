@@ -9,6 +9,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 //go:embed fault.o
@@ -96,7 +98,7 @@ func (l *Lab) openWires() (*wires, error) {
 		return nil, err
 	}
 	defer nl.Close()
-	devices, err := nl.LinkList()
+	devices, err := eintr.Value(nl.LinkList) // a dump is interrupted too if devices come or go meanwhile
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // bpfFS is where the BPF file system is mounted on every Linux.
@@ -27,7 +29,7 @@ const (
 // makePinDirectory makes the directory, and mounts the BPF file system if nobody has.
 func makePinDirectory(pin string) error {
 	var fs unix.Statfs_t
-	if err := unix.Statfs(bpfFS, &fs); err != nil {
+	if err := eintr.Retry(func() error { return unix.Statfs(bpfFS, &fs) }); err != nil {
 		return fmt.Errorf("%s: %w: is sysfs mounted?", bpfFS, err)
 	}
 	if fs.Type != unix.BPF_FS_MAGIC {
