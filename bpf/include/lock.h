@@ -11,13 +11,23 @@ volatile const __u8 nq_weak_memory = 0; /* set at load time: the CPU reorders lo
  */
 #define NQ_SPINS 4096
 
+/*
+ * Adds to a word and is a full barrier. BPF has no other barriers than atomic instructions that return the old value: those
+ * that return nothing order nothing on arm64, and the compiler makes one of those of a __sync_fetch_and_add whose result
+ * is not used.
+ */
+static __always_inline void add_ordered(__u32 *word, __u32 change)
+{
+	asm volatile("%0 = atomic_fetch_add((u32 *)(%1 + 0), %0)" : "+w"(change) : "r"(word) : "memory");
+}
+
 /* Readers of a sequence lock: keeps loads before and after it apart. */
 static __always_inline void load_fence(void)
 {
 	if (nq_weak_memory) {
-		__u64 word = 0;
+		__u32 word = 0;
 
-		__sync_fetch_and_add(&word, 0);
+		add_ordered(&word, 0);
 	}
 	asm volatile("" ::: "memory");
 }
@@ -58,7 +68,7 @@ static __always_inline int lock(__u32 *word)
 static __always_inline void unlock(__u32 *word)
 {
 	if (nq_weak_memory) {
-		__sync_fetch_and_add(word, 1);
+		add_ordered(word, 1);
 		return;
 	}
 	asm volatile("" ::: "memory");
