@@ -1171,6 +1171,7 @@ type ExportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Shards        []*ExportShards        `protobuf:"bytes,1,rep,name=shards,proto3" json:"shards,omitempty"`
 	MaxKibS       uint32                 `protobuf:"varint,2,opt,name=max_kib_s,json=maxKibS,proto3" json:"max_kib_s,omitempty"` // 0: as fast as it goes
+	Keys          [][]byte               `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`                         // objects of these shards that are wanted in any case, 16 bytes each
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1219,10 +1220,18 @@ func (x *ExportRequest) GetMaxKibS() uint32 {
 	return 0
 }
 
+func (x *ExportRequest) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
 type ExportShards struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Shards        []uint32               `protobuf:"varint,2,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	Since         uint32                 `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"` // only objects that are dirty, or became clean after this epoch, and all sessions; 0: everything
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1269,6 +1278,13 @@ func (x *ExportShards) GetShards() []uint32 {
 		return x.Shards
 	}
 	return nil
+}
+
+func (x *ExportShards) GetSince() uint32 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
 }
 
 type ExportResponse struct {
@@ -1346,6 +1362,7 @@ type ExportedObject struct {
 	Committed     uint64                 `protobuf:"varint,3,opt,name=committed,proto3" json:"committed,omitempty"`
 	Tombstone     bool                   `protobuf:"varint,4,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
 	Value         []byte                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	Epoch         uint32                 `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"` // in which it became clean; 0: it is dirty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1413,6 +1430,13 @@ func (x *ExportedObject) GetValue() []byte {
 		return x.Value
 	}
 	return nil
+}
+
+func (x *ExportedObject) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 type ExportedSession struct {
@@ -1597,24 +1621,27 @@ const file_agent_proto_rawDesc = "" +
 	"\ttombstone\x18\x04 \x01(\bR\ttombstone\x12\x14\n" +
 	"\x05value\x18\x05 \x01(\fR\x05value\x12\x14\n" +
 	"\x05reads\x18\x06 \x01(\x04R\x05reads\x12\x16\n" +
-	"\x06writes\x18\a \x01(\x04R\x06writes\"c\n" +
+	"\x06writes\x18\a \x01(\x04R\x06writes\"w\n" +
 	"\rExportRequest\x126\n" +
 	"\x06shards\x18\x01 \x03(\v2\x1e.netcraq.agent.v1.ExportShardsR\x06shards\x12\x1a\n" +
-	"\tmax_kib_s\x18\x02 \x01(\rR\amaxKibS\"<\n" +
+	"\tmax_kib_s\x18\x02 \x01(\rR\amaxKibS\x12\x12\n" +
+	"\x04keys\x18\x03 \x03(\fR\x04keys\"R\n" +
 	"\fExportShards\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
-	"\x06shards\x18\x02 \x03(\rR\x06shards\"\xbd\x01\n" +
+	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\rR\x05since\"\xbd\x01\n" +
 	"\x0eExportResponse\x12:\n" +
 	"\aobjects\x18\x01 \x03(\v2 .netcraq.agent.v1.ExportedObjectR\aobjects\x12=\n" +
 	"\bsessions\x18\x02 \x03(\v2!.netcraq.agent.v1.ExportedSessionR\bsessions\x12\x1a\n" +
 	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12\x14\n" +
-	"\x05total\x18\x04 \x01(\x04R\x05total\"\x8e\x01\n" +
+	"\x05total\x18\x04 \x01(\x04R\x05total\"\xa4\x01\n" +
 	"\x0eExportedObject\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1c\n" +
 	"\tcommitted\x18\x03 \x01(\x04R\tcommitted\x12\x1c\n" +
 	"\ttombstone\x18\x04 \x01(\bR\ttombstone\x12\x14\n" +
-	"\x05value\x18\x05 \x01(\fR\x05value\"\xc4\x01\n" +
+	"\x05value\x18\x05 \x01(\fR\x05value\x12\x14\n" +
+	"\x05epoch\x18\x06 \x01(\rR\x05epoch\"\xc4\x01\n" +
 	"\x0fExportedSession\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x10\n" +

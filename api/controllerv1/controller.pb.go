@@ -537,6 +537,9 @@ type NodeShards struct {
 	Members       []string               `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"` // data plane addresses, head first
 	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`   // in orders: agent to copy from
 	Fresh         bool                   `protobuf:"varint,7,opt,name=fresh,proto3" json:"fresh,omitempty"`    // in orders: nobody has anything of the shards yet
+	Base          uint32                 `protobuf:"varint,8,opt,name=base,proto3" json:"base,omitempty"`      // in inventories: the epoch from which the node keeps shards that it left or learns again; 0: it does not
+	Keep          bool                   `protobuf:"varint,9,opt,name=keep,proto3" json:"keep,omitempty"`      // in orders to leave: what is stored stays
+	Born          uint32                 `protobuf:"varint,10,opt,name=born,proto3" json:"born,omitempty"`     // in orders to copy: the epoch since which what a node keeps is of use; 0: it is not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -618,6 +621,27 @@ func (x *NodeShards) GetFresh() bool {
 		return x.Fresh
 	}
 	return false
+}
+
+func (x *NodeShards) GetBase() uint32 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *NodeShards) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
+}
+
+func (x *NodeShards) GetBorn() uint32 {
+	if x != nil {
+		return x.Born
+	}
+	return 0
 }
 
 // Load is what a node did since the last one.
@@ -2689,7 +2713,7 @@ const file_controller_proto_rawDesc = "" +
 	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"\\\n" +
 	"\tInventory\x12;\n" +
 	"\aconfigs\x18\x01 \x03(\v2!.netcraq.controller.v1.NodeShardsR\aconfigs\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\xb2\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\xee\x01\n" +
 	"\n" +
 	"NodeShards\x12\x16\n" +
 	"\x06shards\x18\x01 \x03(\rR\x06shards\x12\x14\n" +
@@ -2698,7 +2722,11 @@ const file_controller_proto_rawDesc = "" +
 	"\alearner\x18\x04 \x01(\bR\alearner\x12\x18\n" +
 	"\amembers\x18\x05 \x03(\tR\amembers\x12\x16\n" +
 	"\x06source\x18\x06 \x01(\tR\x06source\x12\x14\n" +
-	"\x05fresh\x18\a \x01(\bR\x05fresh\"\xdb\x01\n" +
+	"\x05fresh\x18\a \x01(\bR\x05fresh\x12\x12\n" +
+	"\x04base\x18\b \x01(\rR\x04base\x12\x12\n" +
+	"\x04keep\x18\t \x01(\bR\x04keep\x12\x12\n" +
+	"\x04born\x18\n" +
+	" \x01(\rR\x04born\"\xdb\x01\n" +
 	"\x04Load\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x128\n" +

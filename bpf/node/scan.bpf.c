@@ -12,11 +12,12 @@
 #include "wire.gen.h"
 
 #include "state.h"
+#include "lock.h"
 
 #define NQ_KEY_BYTES 16
 
 /*
- * One key in so many is written, wanted or not: a reader with a small buffer then gets it back after a short time on the
+ * For one key in so many zeros are written, if it is not wanted: a reader with a small buffer then gets it back after a short time on the
  * CPU, though no key is wanted. (And the kernel gives up with EAGAIN after a million entries without output.)
  */
 #define NQ_WALK_STEP 64
@@ -36,9 +37,12 @@ struct bpf_iter__bpf_map_elem {
 
 /* Shards whose entries are wanted: a bit each. */
 __u64 nq_wanted[NQ_MAX_SHARDS / 64] = {};
+/* Of these, the objects that became clean after an epoch are wanted, and those that are dirty; 0: all. */
+__u32 nq_since[NQ_MAX_SHARDS] = {};
 __u32 nq_shard_mask = 0;
 
 static __u32 seen;
+static const __u8 filler[NQ_KEY_BYTES];
 
 static __always_inline int wants(__u32 shard)
 {
@@ -48,9 +52,30 @@ static __always_inline int wants(__u32 shard)
 
 static __always_inline int visit(struct bpf_iter__bpf_map_elem *ctx, void *key, int wanted)
 {
-	if (wanted || !(seen++ & (NQ_WALK_STEP - 1)))
+	if (wanted)
 		bpf_seq_write(ctx->meta->seq, key, NQ_KEY_BYTES);
+	else if (!(seen++ & (NQ_WALK_STEP - 1)))
+		bpf_seq_write(ctx->meta->seq, filler, NQ_KEY_BYTES);
 	return 0;
+}
+
+static __always_inline __u32 shard_of(const __be64 *key)
+{
+	return bpf_be64_to_cpu(key[1]) & nq_shard_mask & (NQ_MAX_SHARDS - 1);
+}
+
+/* C7. An object with a writer inside may be changing. */
+static __always_inline int changed(const struct nq_object *o, __u32 since)
+{
+	__u32 seq = *(volatile __u32 *)&o->seq;
+	int changed;
+
+	if (!since)
+		return 1;
+	load_fence();
+	changed = o->version != o->committed || o->mark > since;
+	load_fence();
+	return changed || (seq & 1) || *(volatile __u32 *)&o->seq != seq;
 }
 
 /* Objects that are not clean. */
@@ -63,13 +88,38 @@ int nq_walk_dirty(struct bpf_iter__bpf_map_elem *ctx)
 	return o && key ? visit(ctx, key, o->version != o->committed) : 0;
 }
 
-/* Objects of the wanted shards. */
+/* Objects of the wanted shards that changed. */
 SEC("iter/bpf_map_elem")
 int nq_walk_objects(struct bpf_iter__bpf_map_elem *ctx)
 {
+	struct nq_object *o = ctx->value;
+	__be64 *key = ctx->key;
+	__u32 shard;
+
+	if (!o || !key)
+		return 0;
+	shard = shard_of(key);
+	return visit(ctx, key, wants(shard) && changed(o, nq_since[shard]));
+}
+
+/* Objects of the wanted shards that are not known to be committed; of shards in which no packet writes. */
+SEC("iter/bpf_map_elem")
+int nq_walk_doubtful(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct nq_object *o = ctx->value;
 	__be64 *key = ctx->key;
 
-	return key ? visit(ctx, key, wants(bpf_be64_to_cpu(key[1]) & nq_shard_mask)) : 0;
+	return o && key ? visit(ctx, key, wants(shard_of(key)) && o->version != o->committed) : 0;
+}
+
+/* Objects of the wanted shards that have no version. */
+SEC("iter/bpf_map_elem")
+int nq_walk_empty(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct nq_object *o = ctx->value;
+	__be64 *key = ctx->key;
+
+	return o && key ? visit(ctx, key, wants(shard_of(key)) && !o->version) : 0;
 }
 
 /* Lanes of the wanted shards. */

@@ -39,6 +39,8 @@ struct nq_chain_config {
 	__u8 self;   /* own place in members */
 	__u8 length; /* members in use */
 	struct nq_member members[NQ_MAX_CHAIN];
+	__u32 base; /* for the agent: the epoch from which it keeps what it has of a shard that it left or learns again */
+	__u32 reserved;
 };
 
 static __always_inline int is_tail(const struct nq_chain_config *c)

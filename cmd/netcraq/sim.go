@@ -109,7 +109,7 @@ printed and written to a file, with the command that shows them again.`,
 	f.StringVar(&flags.protocol, "protocol", string(baseline.Ours), "what is simulated: netcraq, or netchain, netchain-32 or netcraq-published")
 	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "what the nodes run: chain or xdp")
-	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: R4, W2, W5, W8 or C1 to C6; with --gateway one of its own")
+	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: R4, W2, W5, W8 or C1 to C9; with --gateway one of its own")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults that shall not happen, with commas between them")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
 	f.IntVar(&flags.clients, "clients", 0, "number of clients (default: drawn from the seed)")

@@ -3,6 +3,7 @@ package reconfig
 import (
 	"errors"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -22,20 +23,24 @@ type copying struct {
 // Work is what a member wants done beside its orders.
 type Work struct {
 	Wipe   []uint16 // shards to [dataplane.Plane.Drop]; tell [Member.Wiped]
+	Doubt  []uint16 // shards to [dataplane.Plane.Doubt]; tell [Member.Doubted]
 	Copies []Copy   // that shall run: what is missing is to be started, what runs and is not here to be stopped
 }
 
 // Copy is a copy of some shards from one node. What comes of it goes to [Member.CopyChunk], in order, then to
 // [Member.CopyDone] or [Member.CopyFailed].
 type Copy struct {
-	Job    uint64 // names it for ever
-	Source string // API address of the node to copy from
-	Shards map[uint16]uint32
+	Job    uint64            // names it for ever
+	Source string            // API address of the node to copy from
+	Shards map[uint16]uint32 // the epochs of their chains
+	// Since is not empty if the node has the shards from an earlier time: only what changed after these epochs is to be copied, and
+	// what is empty here: [dataplane.Wanted]. There is one for every shard then.
+	Since map[uint16]uint32
 }
 
 // Work returns what there is to do now. It is worth asking after every other call.
 func (m *Member) Work() Work {
-	work := Work{Wipe: slices.Sorted(maps.Keys(m.wiping))}
+	work := Work{Wipe: slices.Sorted(maps.Keys(m.wiping)), Doubt: slices.Sorted(maps.Keys(m.doubting))}
 	at := make(map[uint64]int)
 	for _, shard := range slices.Sorted(maps.Keys(m.copies)) {
 		c := m.copies[shard]
@@ -49,8 +54,34 @@ func (m *Member) Work() Work {
 			work.Copies = append(work.Copies, Copy{Job: c.job, Source: c.source, Shards: make(map[uint16]uint32)})
 		}
 		work.Copies[i].Shards[shard] = c.epoch
+		if since := m.since(shard); since != 0 {
+			if work.Copies[i].Since == nil {
+				work.Copies[i].Since = make(map[uint16]uint32)
+			}
+			work.Copies[i].Since[shard] = since
+		}
 	}
 	return work
+}
+
+// since is the epoch after which a shard has to be copied to the node; 0: all of it has to be.
+func (m *Member) since(shard uint16) uint32 {
+	base := m.configs[shard].Base
+	if base != 0 && m.options.Without&C7 != 0 {
+		return math.MaxUint32
+	}
+	return base
+}
+
+// Doubted says that of these shards nothing is stored any more that C8 gives up.
+func (m *Member) Doubted(shards []uint16) error {
+	for _, shard := range shards {
+		delete(m.doubting, shard)
+	}
+	if m.order == nil {
+		return nil
+	}
+	return m.obey()
 }
 
 // Wiped says that nothing is stored of these shards any more. A shard that the node is still, or again, out of was not
@@ -67,7 +98,7 @@ func (m *Member) Wiped(shards []uint16) error {
 
 // copy begins the copies that the order wants of shards, one job a source, and ends those that it does not.
 func (m *Member) copy(shards []uint16) {
-	jobs := make(map[string]uint64)
+	jobs := make(map[kind]uint64)
 	for _, shard := range shards {
 		next, c := m.order.Configs[shard], m.copies[shard]
 		switch {
@@ -77,17 +108,24 @@ func (m *Member) copy(shards []uint16) {
 			m.forget(shard)
 		case c != nil && c.epoch == next.Config.Epoch && (c.complete || c.source == next.Source && c.hopeless == ""):
 		default:
-			m.copies[shard] = &copying{epoch: next.Config.Epoch, source: next.Source, job: m.jobFor(jobs, next.Source)}
+			m.copies[shard] = &copying{epoch: next.Config.Epoch, source: next.Source, job: m.jobFor(jobs, next.Source, shard)}
 		}
 	}
 }
 
-func (m *Member) jobFor(jobs map[string]uint64, source string) uint64 {
-	if jobs[source] == 0 {
+// kind is what the shards of a job have in common.
+type kind struct {
+	source string
+	again  bool // the node has them from an earlier time
+}
+
+func (m *Member) jobFor(jobs map[kind]uint64, source string, shard uint16) uint64 {
+	k := kind{source, m.configs[shard].Base != 0}
+	if jobs[k] == 0 {
 		m.jobs++
-		jobs[source] = m.jobs
+		jobs[k] = m.jobs
 	}
-	return jobs[source]
+	return jobs[k]
 }
 
 func (m *Member) forget(shard uint16) { delete(m.copies, shard) }
@@ -116,10 +154,19 @@ func (m *Member) CopyChunk(job uint64, objects []dataplane.KeyedObject, sessions
 	for i := range objects {
 		c := of(&objects[i])
 		c.objects++
-		c.bytes += uint64(len(objects[i].Object.Value))
+		c.bytes += uint64(ObjectBytes + len(objects[i].Object.Value))
+	}
+	for i := range sessions {
+		wanted(sessions[i].Key.Shard).bytes += SessionBytes
 	}
 	return nil
 }
+
+// What an object takes on its way beside its value, and a session, about.
+const (
+	ObjectBytes  = 40
+	SessionBytes = 48
+)
 
 // giveUp ends a job that cannot succeed.
 func (m *Member) giveUp(job uint64, err error) {
@@ -141,10 +188,10 @@ func (m *Member) CopyDone(job uint64) {
 
 // CopyFailed says that a job ended before its time. What is still wanted of it becomes another job.
 func (m *Member) CopyFailed(job uint64) {
-	jobs := make(map[string]uint64)
+	jobs := make(map[kind]uint64)
 	for _, shard := range slices.Sorted(maps.Keys(m.copies)) {
 		if c := m.copies[shard]; c.job == job && job != 0 {
-			*c = copying{epoch: c.epoch, source: c.source, job: m.jobFor(jobs, c.source)}
+			*c = copying{epoch: c.epoch, source: c.source, job: m.jobFor(jobs, c.source, shard)}
 		}
 	}
 }

@@ -39,14 +39,14 @@ func TestCopy(t *testing.T) {
 	if !b.give(map[uint16]ShardOrder{0: learner(1, "s"), 1: learner(2, "s"), 2: hold(3, "o")}) {
 		t.Error("an order waits for a copy")
 	}
-	want := []Copy{{1, "s", map[uint16]uint32{0: 1, 1: 2}}, {2, "o", map[uint16]uint32{2: 3}}}
+	want := []Copy{{Job: 1, Source: "s", Shards: map[uint16]uint32{0: 1, 1: 2}}, {Job: 2, Source: "o", Shards: map[uint16]uint32{2: 3}}}
 	if got := b.Work().Copies; !reflect.DeepEqual(got, want) {
 		t.Fatalf("copies %+v, want %+v", got, want)
 	}
 	b.chunk(1, append(objectsOf(0, 1, 2), objectsOf(1, 1)...))
 	b.chunk(2, objectsOf(2, 1))
 	b.CopyDone(1)
-	progress := []Copied{{0, 1, 2, 8, true}, {1, 2, 1, 4, true}, {2, 3, 1, 4, false}}
+	progress := []Copied{{0, 1, 2, 88, true}, {1, 2, 1, 44, true}, {2, 3, 1, 44, false}}
 	if got := b.Beat().Copies; !reflect.DeepEqual(got, progress) {
 		t.Errorf("progress %+v, want %+v", got, progress)
 	}

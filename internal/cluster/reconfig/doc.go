@@ -1,7 +1,7 @@
 // Package reconfig is the control plane's two sides as pure step functions: no I/O, clock, goroutine or randomness, so
 // that internal/verify/sim runs the very code that internal/cluster/controller and internal/node/agent run.
 //
-//   - [Leader] decides: who is in which chain, in which order a change happens (C1 to C5). One exists in the cluster: the
+//   - [Leader] decides: who is in which chain, in which order a change happens (C1 to C9). One exists in the cluster: the
 //     elected controller has it.
 //   - [Grantor] gives leases. Every controller has one, leader or not.
 //   - [Member] is a node's part: it obeys orders, and holds a lease while a majority of the controllers grant it.

@@ -98,6 +98,7 @@ type Status struct {
 	Changing int          // taking no writes now
 	Down     int          // no complete copy within reach, or lost
 	Copying  int          // with a copy under way
+	Catching int          // of these, to a node that has the shard from before, and needs only what changed
 	Copied   uint64       // bytes copied since the leader began, of shards whose copy is complete or under way
 	Moves    int          // planned and not begun
 	Notes    []string     // what an operator should know, most urgent first

@@ -84,6 +84,7 @@ type Leader struct {
 	given     map[uint16]string // copies that are given up, and why
 
 	copying map[uint16]bool // shards with a learner or on hold
+	keepers map[NodeID]bool // nodes that left shards and keep them
 	leaving map[uint16]NodeID
 	work    repair
 	copied  uint64
@@ -99,7 +100,7 @@ func NewLeader(term uint64, s *State, controllers int, o Options, now time.Durat
 		silent: list.New(), busy: make(map[NodeID]*node), unsent: make(map[NodeID]*node),
 		hellos: make(map[string]Hello), suspects: make(map[NodeID]string), claims: make(map[NodeID]*node), gone: make(map[NodeID]bool), back: make(map[NodeID]bool),
 		trims: make(map[uint16]bool), completed: make(map[uint16]bool), given: make(map[uint16]string),
-		copying: make(map[uint16]bool), leaving: make(map[uint16]NodeID),
+		copying: make(map[uint16]bool), keepers: make(map[NodeID]bool), leaving: make(map[uint16]NodeID),
 	}
 	var barred []NodeID
 	for _, id := range slices.Sorted(maps.Keys(s.Nodes)) {

@@ -47,6 +47,9 @@ func (d *draft) chain(number uint16, members []NodeID, learner, hold NodeID) {
 	s.Epoch = d.l.state.Shards[number].Epoch + 1
 	s.Members, s.Learner, s.Hold = members, learner, hold
 	s.Fresh = s.Fresh && learner == 0 && hold == 0
+	if s.Born == 0 { // a release that knew no lineages made the chain
+		s.Born = s.Epoch
+	}
 }
 
 func (d *draft) look(number uint16) *Shard {
@@ -74,6 +77,7 @@ func (l *Leader) propose() {
 	}
 	d.bar()
 	d.readmit()
+	d.comeback()
 	d.register()
 	d.operate()
 	d.trim()
@@ -254,6 +258,12 @@ func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 func (l *Leader) follow(number uint16, before *Shard, leave NodeID) {
 	s, run := &l.state.Shards[number], &l.shards[number]
 	l.index(number, before, s)
+	for _, id := range slices.Clone(run.keepers) {
+		if id != s.Learner && slices.Contains(s.Members, id) {
+			l.unkeep(l.nodes[id], number) // it has all of it
+		}
+	}
+	defer l.orderKeepers(number)
 	if before.Epoch == s.Epoch {
 		return
 	}

@@ -38,8 +38,9 @@ type node struct {
 	left    map[uint16]bool // whose outside it is in
 	learns  map[uint16]bool
 	teaches map[uint16]bool
-	wiping  map[uint16]bool // left, and maybe not deleted yet
+	wiping  map[uint16]bool // left, and maybe not deleted or looked through yet
 	wipes   bool            // deletes, and did so before this leader
+	kept    map[uint16]bool // left, or learns again, and keeps from before (C7)
 
 	hello     *Hello // with another incarnation: its state is gone
 	claimed   time.Duration
@@ -59,6 +60,7 @@ func (l *Leader) newNode(id NodeID) *node {
 	n := &node{
 		id: id, heard: l.time, has: make(map[uint16]held), orders: make(map[uint16]*ordered), shards: make(map[uint16]bool),
 		left: make(map[uint16]bool), learns: make(map[uint16]bool), teaches: make(map[uint16]bool), wiping: make(map[uint16]bool), former: make(map[uint64]bool),
+		kept: make(map[uint16]bool),
 	}
 	l.nodes[id] = n
 	l.names[l.state.Nodes[id].Name] = id
@@ -73,6 +75,9 @@ func (l *Leader) hail(n *node) {
 		clear(n.has)
 		clear(n.orders)
 		clear(n.wiping)
+		for _, number := range sorted(n.kept) {
+			l.unkeep(n, number)
+		}
 		l.busy[n.id], l.unsent[n.id] = n, n
 	}
 }
@@ -158,11 +163,17 @@ func (l *Leader) inventory(n *node, configs map[uint16]chain.ShardConfig) {
 	l.dirty = true
 	touched := maps.Clone(n.shards)
 	for _, number := range sorted(configs) {
-		if int(number) >= len(l.shards) || configs[number].State == chain.None {
+		if int(number) >= len(l.shards) {
 			continue
 		}
 		touched[number] = true
 		c := configs[number]
+		if c.Base != 0 {
+			l.keep(n, number)
+		}
+		if c.State == chain.None {
+			continue
+		}
 		n.has[number] = held{epoch: c.Epoch, state: c.State, learner: c.Learner}
 		l.found(n, number)
 	}

@@ -20,6 +20,7 @@ type shard struct {
 	copied          Copied        // of this epoch
 	moved           time.Duration // when the copy last went on
 	complete        bool
+	keepers         []NodeID // nodes that have it in node.kept
 }
 
 // held is what a node has, or shall have, of a shard; the members follow from the epoch. The zero value: nothing.
@@ -28,9 +29,10 @@ type held struct {
 	state   chain.State
 	learner bool
 	source  string
+	keep    bool // with nothing else: what it stores
 }
 
-// nothing reports whether the node is out and has no part in the shard, in whatever epoch it left.
+// nothing reports whether the node is out and has no part in the shard, in whatever epoch it left. It may keep what it stores.
 func (h held) nothing() bool { return h.state == chain.None && h.source == "" }
 
 // ordered is an order for one shard that is not confirmed.
@@ -47,6 +49,7 @@ func (l *Leader) wanted(id NodeID, number uint16) held {
 	case id == s.Hold && run.active:
 		h.source = l.api(run.source)
 	case !slices.Contains(s.Members, id):
+		h.keep = l.mayReturn(l.nodes[id], number)
 	case !run.active || s.Hold != 0:
 		h.state, h.learner = chain.Frozen, id == s.Learner
 	default:
@@ -73,8 +76,8 @@ func (l *Leader) order(n *node, number uint16) {
 	want := l.wanted(n.id, number)
 	has, isHeld := n.has[number]
 	switch o := n.orders[number]; {
-	case o != nil && (o.held == want || o.nothing() && want.nothing()):
-	case o == nil && (has == want || !isHeld && want.nothing()):
+	case o != nil && (o.held == want || o.nothing() && want.nothing() && o.keep == want.keep):
+	case o == nil && (has == want || !isHeld && want.nothing() && (want.keep || !n.kept[number])):
 	default:
 		l.give(n, number, want)
 	}
@@ -170,6 +173,11 @@ func (l *Leader) confirm(n *node, done uint64) {
 		delete(n.orders, number)
 		if o.nothing() {
 			delete(n.has, number)
+			if o.keep {
+				l.keep(n, number)
+			} else {
+				l.unkeep(n, number)
+			}
 			n.wiping[number] = true
 			out = append(out, number)
 		} else {
@@ -217,6 +225,10 @@ func (l *Leader) sendOrder(n *node) {
 
 func (l *Leader) shardOrder(id NodeID, number uint16, h held) ShardOrder {
 	o := ShardOrder{Config: chain.ShardConfig{Epoch: h.epoch, State: h.state, Learner: h.learner}, Source: h.source}
+	o.Keep = h.keep
+	if h.learner || h.source != "" {
+		o.Born = l.state.Shards[number].Born
+	}
 	if h.state == chain.None {
 		return o
 	}

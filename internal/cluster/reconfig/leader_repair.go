@@ -56,7 +56,7 @@ const window = 256
 // checkPlacement asks for a plan when it is time, and for another look at what could not begin.
 func (l *Leader) checkPlacement() {
 	w := &l.work
-	if len(w.moves)+len(w.asked)+len(w.fresh)+len(l.trims) > 0 {
+	if len(w.moves)+len(w.asked)+len(w.fresh)+len(l.trims)+len(l.keepers) > 0 {
 		l.dirty = true
 	}
 	if len(w.due) == 0 || w.placing || l.time < w.due[0] || l.storing {
@@ -283,7 +283,8 @@ func (d *draft) form() {
 			continue
 		}
 		d.chain(number, members, 0, 0)
-		d.shard(number).Fresh = true
+		s = d.shard(number)
+		s.Fresh, s.Born = true, s.Epoch
 	}
 	if w.fresh = rest; len(rest) > 0 && l.forming() {
 		for _, number := range sorted(d.shards) {

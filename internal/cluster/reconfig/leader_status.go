@@ -34,6 +34,9 @@ func (l *Leader) Status() Status {
 		}
 		if s.Learner != 0 || s.Hold != 0 {
 			status.Copying++
+			if run := &l.shards[number]; l.nodes[run.learner].kept[uint16(number)] {
+				status.Catching++
+			}
 		}
 		if s.Lost {
 			lost++

@@ -31,8 +31,9 @@ type MemberOptions struct {
 // to this node, and delete those that it left. A shard that is still to be deleted here is not joined before that is done.
 //
 // What a node may keep when its chain changes: a full member of a shard, and a learner from one epoch to the next,
-// everything. Whoever was out meanwhile may hold a version that was never committed and is another write's by now, so it
-// begins with nothing (C4).
+// everything. A full member that leaves keeps, if the order says so, what is certainly committed, and the epoch as base: what changed
+// after it is all that it needs to join again (C7). What may never have been committed it gives up first (C8): that
+// version may be another write's by now. Everybody else begins with nothing (C4).
 type Member struct {
 	options MemberOptions
 	plane   Plane
@@ -44,21 +45,29 @@ type Member struct {
 	order   *Order // the newest, while it is not obeyed completely
 	refused string // why it cannot be
 
-	wiping map[uint16]struct{} // shards that the node is not in, to be deleted
-	copies map[uint16]*copying
-	jobs   uint64 // number of the last
+	wiping   map[uint16]struct{} // shards that the node is not in, to be deleted
+	doubting map[uint16]struct{} // shards that the node left and keeps, and of which it still has what C8 gives up
+	copies   map[uint16]*copying
+	jobs     uint64 // number of the last
 }
 
 // NewMember makes the member of a node whose plane goes on as it is.
 func NewMember(plane Plane, o MemberOptions) (*Member, error) {
-	m := &Member{options: o, plane: plane, term: o.Term, wiping: make(map[uint16]struct{}), copies: make(map[uint16]*copying)}
+	m := &Member{
+		options: o, plane: plane, term: o.Term, wiping: make(map[uint16]struct{}), doubting: make(map[uint16]struct{}),
+		copies: make(map[uint16]*copying),
+	}
 	for shard := range o.Shards {
 		config, err := plane.Config(uint16(shard))
 		if err != nil {
 			return nil, err
 		}
 		m.configs = append(m.configs, config)
-		if config.State == chain.None && o.Kept && o.Without&C4 == 0 {
+		switch {
+		case config.State != chain.None || !o.Kept || o.Without&C4 != 0:
+		case config.Base != 0:
+			m.doubt(uint16(shard))
+		default:
 			m.wipe(uint16(shard))
 		}
 	}
@@ -67,7 +76,7 @@ func NewMember(plane Plane, o MemberOptions) (*Member, error) {
 
 // Beat is what the controllers shall know; [Lease.Stamp] completes it.
 func (m *Member) Beat() Beat {
-	b := Beat{Term: m.term, Done: m.done, Refused: m.refused, Wiping: len(m.wiping)}
+	b := Beat{Term: m.term, Done: m.done, Refused: m.refused, Wiping: len(m.wiping) + len(m.doubting)}
 	for _, shard := range slices.Sorted(maps.Keys(m.copies)) {
 		c := m.copies[shard]
 		b.Copies = append(b.Copies, Copied{shard, c.epoch, c.objects, c.bytes, c.complete})
@@ -83,7 +92,8 @@ func (m *Member) Beat() Beat {
 func (m *Member) Inventory() Inventory {
 	i := Inventory{Term: m.term, Configs: make(map[uint16]chain.ShardConfig)}
 	for shard, config := range m.configs {
-		if config.State != chain.None && (!config.Learner || m.copies[uint16(shard)] != nil) {
+		kept := config.State == chain.None && config.Base != 0
+		if kept || config.State != chain.None && (!config.Learner || m.copies[uint16(shard)] != nil) {
 			i.Configs[uint16(shard)] = config
 		}
 	}
@@ -136,16 +146,24 @@ func (m *Member) obey() error {
 	var wanted []uint16
 	for _, shard := range slices.Sorted(maps.Keys(m.order.Configs)) {
 		old, next := m.configs[shard], m.order.Configs[shard]
+		base := m.base(old, next)
 		if !m.keeps(shard, old, next) {
 			m.forget(shard)
-			if old.State != chain.None || old.Epoch != next.Config.Epoch {
-				configs[shard] = chain.ShardConfig{Epoch: m.leftIn(old, next)}
+			if left := (chain.ShardConfig{Epoch: m.leftIn(old, next), Base: base}); !SameConfig(old, left) {
+				configs[shard] = left
 			}
-			m.wipe(shard)
+			if base == 0 {
+				m.wipe(shard)
+			} else if old.State != chain.None {
+				m.doubt(shard)
+			}
 		}
-		if _, wiping := m.wiping[shard]; wiping && (next.Config.State != chain.None || next.Source != "") {
+		if m.clears(shard) && (next.Config.State != chain.None || next.Source != "") {
 			wait = true
 			continue
+		}
+		if next.Config.State == chain.None || next.Config.Learner {
+			next.Config.Base = base
 		}
 		if !SameConfig(old, next.Config) {
 			configs[shard] = next.Config
@@ -168,12 +186,37 @@ func (m *Member) obey() error {
 	return nil
 }
 
+// clears reports whether something of a shard that the node is not in is still to be deleted.
+func (m *Member) clears(shard uint16) bool {
+	_, wiping := m.wiping[shard]
+	_, doubting := m.doubting[shard]
+	return wiping || doubting
+}
+
+// base is the epoch from which the node keeps a shard that it is out of, or learns again, after an order; 0: it keeps nothing.
+func (m *Member) base(old chain.ShardConfig, next ShardOrder) uint32 {
+	base := old.Base
+	if old.Readable() {
+		base = old.Epoch
+	}
+	joins := next.Config.Learner || next.Source != ""
+	switch {
+	case m.options.Without&C4 != 0, next.Fresh, next.Config.Readable():
+		return 0
+	case joins && m.options.Without&C9 != 0, joins && next.Born != 0 && base >= next.Born, !joins && next.Keep:
+		return base
+	}
+	return 0
+}
+
 // keeps reports whether what is stored of a shard here is of use in its next configuration.
 func (m *Member) keeps(shard uint16, old chain.ShardConfig, next ShardOrder) bool {
 	c, config := m.copies[shard], next.Config
 	switch {
 	case m.options.Without&C4 != 0:
 		return true
+	case old.State == chain.None && old.Base != 0 && (next.Fresh || !next.Config.Readable()):
+		return m.base(old, next) != 0
 	case old.State == chain.None && c == nil:
 		return true // there is nothing, or it is wiped already
 	case config.State == chain.None: // leaves; or is to have a copy for its time as a member
@@ -195,7 +238,17 @@ func (m *Member) leftIn(old chain.ShardConfig, next ShardOrder) uint32 {
 	return old.Epoch
 }
 
-func (m *Member) wipe(shard uint16) { m.wiping[shard] = struct{}{} }
+func (m *Member) wipe(shard uint16) {
+	delete(m.doubting, shard)
+	m.wiping[shard] = struct{}{}
+}
+
+// doubt has the node give up what C8 says, unless all of the shard is to be deleted anyway.
+func (m *Member) doubt(shard uint16) {
+	if _, wiping := m.wiping[shard]; !wiping && m.options.Without&C8 == 0 {
+		m.doubting[shard] = struct{}{}
+	}
+}
 
 // MayExport reports why another node must not copy a shard from here for its chain of some epoch.
 func (m *Member) MayExport(shard uint16, epoch uint32) error {

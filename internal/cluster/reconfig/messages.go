@@ -30,7 +30,7 @@ type Beat struct {
 	Term        uint64        // of that order
 	Refused     string        // why the newest order cannot be obeyed, or a copy not completed, for people; empty: they can
 	Copies      []Copied      // learners' and holders' progress; a complete one is told until the shard's epoch changes
-	Wiping      int           // shards that it left and still deletes: it obeys no order to join them again before that is done
+	Wiping      int           // shards that it left and still deletes, or looks through (C8): it obeys no order to join them again before that is done
 }
 
 // Grant is a controller's answer to a [Beat] of a node in good standing.
@@ -48,13 +48,15 @@ type Order struct {
 	Configs map[uint16]ShardOrder
 }
 
-// ShardOrder is what a node shall know of a shard. State None: leave, and delete what is stored of it.
+// ShardOrder is what a node shall know of a shard. State None: leave, and delete what is stored of it, or keep it.
 type ShardOrder struct {
 	Config chain.ShardConfig
 	Source string // API address to copy the shard from: a learner, or a node that a shard is held for; empty: no copy
 	// Fresh: the chain is the shard's first, and its members begin with nothing. A node that is to be a full member otherwise, and has no
 	// part in the shard, must have a complete copy: it refuses if that is gone.
 	Fresh bool
+	Keep  bool   // with State None: who is, or was last, a full member keeps what it stores (C7)
+	Born  uint32 // with a source: since which epoch what the node keeps is of use (C9); 0: nothing is
 }
 
 // Copied is how far a copy of a shard has come.
@@ -62,7 +64,7 @@ type Copied struct {
 	Shard    uint16
 	Epoch    uint32 // of the chain it is copied for
 	Objects  uint64
-	Bytes    uint64
+	Bytes    uint64 // sent by the source
 	Complete bool
 }
 
@@ -73,5 +75,6 @@ type Inventory struct {
 	Node        NodeID
 	Incarnation uint64
 	Term        uint64 // the node obeys no lower one any more; an inventory of another term than the leader's says nothing
-	Configs     map[uint16]chain.ShardConfig
+	// Configs are those of shards that the node is in, and of those that it left and keeps: State None, with a Base.
+	Configs map[uint16]chain.ShardConfig
 }

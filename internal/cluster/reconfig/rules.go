@@ -3,7 +3,7 @@ package reconfig
 import "fmt"
 
 // Rule names a rule of the control plane that tests can switch off, to prove that its absence is noticed.
-type Rule uint8
+type Rule uint16
 
 // Rules that can be switched off.
 const (
@@ -13,10 +13,13 @@ const (
 	C4                  // who left a chain, or lost its state, joins as new; without it, with what it still has
 	C5                  // orders carry the term of their leader; without it any order is obeyed
 	C6                  // silence leaves a chain two complete members; without it, the first suspicion takes a node out
+	C7                  // who comes back gets all that changed since it left; without it, only what it asks for
+	C8                  // who comes back gives up what may never have been committed; without it, it keeps that too
+	C9                  // only copies of a shard's present lineage are of use; without it, older ones are
 )
 
 // rules are the names of the rules, in the order of their bits.
-var rules = []string{"C1", "C2", "C3", "C4", "C5", "C6"}
+var rules = []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9"}
 
 // ParseRule reads a rule's name.
 func ParseRule(s string) (Rule, error) {

@@ -44,6 +44,7 @@ type Shard struct {
 	Extra   uint8    // members wanted beyond Settings.Replicas, because the shard is hot
 	Fresh   bool     // the members may have nothing: the chain is the first, or nobody has joined since
 	Lost    bool     // every complete copy is gone with its node's state: an operator has to decide
+	Born    uint32   // the epoch since which no complete copy was lost: what is older is of another lineage (C9)
 }
 
 // Settings are the cluster's, fixed when it is formed but for Replicas.

@@ -41,8 +41,8 @@ func sameChain(old, next chain.ShardConfig) bool {
 // SameConfig reports whether a node that is configured as a needs nothing to be configured as b.
 func SameConfig(a, b chain.ShardConfig) bool {
 	if a.State == chain.None && b.State == chain.None {
-		return a.Epoch == b.Epoch
+		return a.Epoch == b.Epoch && a.Base == b.Base
 	}
-	return a.Epoch == b.Epoch && a.State == b.State && a.Learner == b.Learner && a.Self == b.Self &&
+	return a.Epoch == b.Epoch && a.State == b.State && a.Learner == b.Learner && a.Base == b.Base && a.Self == b.Self &&
 		slices.Equal(a.Members, b.Members)
 }

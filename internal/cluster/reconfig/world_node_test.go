@@ -1,6 +1,7 @@
 package reconfig
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,12 +131,12 @@ func (n *testNode) order(o Order) {
 // work does what takes long.
 func (n *testNode) work() {
 	work, life := n.member.Work(), n.life
-	if len(work.Wipe) > 0 {
+	if len(work.Wipe)+len(work.Doubt) > 0 {
 		n.after(n.delay(20*ms), func() {
 			if n.life != life || !n.running {
 				return
 			}
-			wipe := n.member.Work().Wipe
+			wipe, doubt := n.member.Work().Wipe, n.member.Work().Doubt
 			for _, shard := range wipe {
 				if n.configs[shard].State != chain.None {
 					n.fatalf("%s is to delete shard %d, which it is in", n.hello.Name, shard)
@@ -143,7 +144,12 @@ func (n *testNode) work() {
 				clear(n.held[shard])
 				n.verified[shard] = 0
 			}
-			if err := n.member.Wiped(wipe); err != nil {
+			for _, shard := range doubt {
+				if n.configs[shard].State != chain.None {
+					n.fatalf("%s is to look through shard %d, which it is in", n.hello.Name, shard)
+				}
+			}
+			if err := errors.Join(n.member.Wiped(wipe), n.member.Doubted(doubt)); err != nil {
 				n.t.Fatal(err)
 			}
 			n.work()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -62,7 +63,11 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 		return 0, err
 	}
 	defer conn.Close()
-	stream, err := client.Export(ctx, &agentv1.ExportRequest{Shards: exportShards(job.Shards), MaxKibS: m.join.CopyKiBs})
+	request, err := m.exportRequest(&job)
+	if err != nil {
+		return 0, err
+	}
+	stream, err := client.Export(ctx, request)
 	if err != nil {
 		return 0, err
 	}
@@ -112,16 +117,41 @@ func (m *membership) take(ctx context.Context, job uint64, objects []dataplane.K
 	return nil
 }
 
-// exportShards groups shards by their epochs.
-func exportShards(shards map[uint16]uint32) []*agentv1.ExportShards {
-	groups := make(map[uint32]*agentv1.ExportShards)
-	var out []*agentv1.ExportShards
-	for shard, epoch := range shards {
-		if groups[epoch] == nil {
-			groups[epoch] = &agentv1.ExportShards{Epoch: epoch}
-			out = append(out, groups[epoch])
+// mostKeys is how many keys a request may name: one that needs more copies everything.
+const mostKeys = 1 << 16
+
+// exportRequest asks for what a job wants: of shards that the node has from before, what changed and what it gave up.
+func (m *membership) exportRequest(job *reconfig.Copy) (*agentv1.ExportRequest, error) {
+	out := &agentv1.ExportRequest{MaxKibS: m.join.CopyKiBs}
+	since := job.Since
+	if len(since) > 0 {
+		empty, err := m.plane.Empty(slices.Sorted(maps.Keys(since)))
+		if err != nil {
+			return nil, err
 		}
-		groups[epoch].Shards = append(groups[epoch].Shards, uint32(shard))
+		if len(empty) > mostKeys {
+			since, empty = nil, nil
+		}
+		for _, k := range empty {
+			out.Keys = append(out.Keys, bytesOf(k))
+		}
+	}
+	out.Shards = exportShards(job.Shards, since)
+	return out, nil
+}
+
+// exportShards groups shards by their epochs and since when their objects are wanted.
+func exportShards(epochs, since map[uint16]uint32) []*agentv1.ExportShards {
+	type kind struct{ epoch, since uint32 }
+	groups := make(map[kind]*agentv1.ExportShards)
+	var out []*agentv1.ExportShards
+	for shard, epoch := range epochs {
+		k := kind{epoch, since[shard]}
+		if groups[k] == nil {
+			groups[k] = &agentv1.ExportShards{Epoch: k.epoch, Since: k.since}
+			out = append(out, groups[k])
+		}
+		groups[k].Shards = append(groups[k].Shards, uint32(shard))
 	}
 	return out
 }
@@ -144,7 +174,7 @@ func ParseExport(in *agentv1.ExportResponse) (objects []dataplane.KeyedObject, s
 			return nil, nil, fmt.Errorf("an object with a key of %d and a value of %d bytes", len(o.GetKey()), len(o.GetValue()))
 		}
 		objects = append(objects, dataplane.KeyedObject{Key: keyOf(o.GetKey()), Object: chain.Object{
-			Version: o.GetVersion(), Committed: o.GetCommitted(), Tombstone: o.GetTombstone(), Value: o.GetValue(),
+			Version: o.GetVersion(), Committed: o.GetCommitted(), Epoch: o.GetEpoch(), Tombstone: o.GetTombstone(), Value: o.GetValue(),
 		}})
 	}
 	for _, s := range in.GetSessions() {

@@ -11,6 +11,7 @@ import (
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -20,14 +21,20 @@ const exportBytes = 64 << 10
 
 // Export streams what the node stores of some shards. A receiver that is slow slows it down, not the data plane.
 func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingServer[agentv1.ExportResponse]) error {
-	epochs := make(map[uint16]uint32)
+	epochs, wanted := make(map[uint16]uint32), dataplane.Wanted{Since: make(map[uint16]uint32)}
 	for _, group := range in.GetShards() {
 		if err := checkShards(s.plane.Info().Options.Shards, group.GetShards()); err != nil {
 			return err
 		}
 		for _, shard := range group.GetShards() {
-			epochs[uint16(shard)] = group.GetEpoch()
+			epochs[uint16(shard)], wanted.Since[uint16(shard)] = group.GetEpoch(), group.GetSince()
 		}
+	}
+	for _, key := range in.GetKeys() {
+		if len(key) != keyBytes {
+			return status.Errorf(codes.InvalidArgument, "a key has %d bytes, not %d", keyBytes, len(key))
+		}
+		wanted.Keys = append(wanted.Keys, keyOf(key))
 	}
 	if err := s.mayExport(epochs); err != nil {
 		return err
@@ -38,11 +45,7 @@ func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingS
 	}
 	x := &exporter{stream: stream, check: func() error { return s.mayExport(epochs) }, pace: newPace(in.GetMaxKibS())}
 	x.part.Total = uint64(usage.Objects)
-	shards := make([]uint16, 0, len(epochs))
-	for shard := range epochs {
-		shards = append(shards, shard)
-	}
-	if err := s.plane.Export(shards, x.object, x.session); err != nil {
+	if err := s.plane.Export(wanted, x.object, x.session); err != nil {
 		return statusOf(err)
 	}
 	x.part.Complete = true
@@ -78,8 +81,9 @@ type exporter struct {
 func (x *exporter) object(k wire.Key, o chain.Object) error {
 	x.part.Objects = append(x.part.Objects, &agentv1.ExportedObject{
 		Key: bytesOf(k), Version: o.Version, Committed: o.Committed, Tombstone: o.Tombstone, Value: o.Value,
+		Epoch: o.Epoch,
 	})
-	return x.add(objectOverhead + len(o.Value))
+	return x.add(reconfig.ObjectBytes + len(o.Value))
 }
 
 func (x *exporter) session(k chain.SessionKey, s chain.Session) error {
@@ -87,14 +91,8 @@ func (x *exporter) session(k chain.SessionKey, s chain.Session) error {
 		Session: k.Session, Shard: uint32(k.Shard), Seq: s.Seq, Version: s.Version, Result: s.Result, KeyLo: s.KeyLo,
 		Op: uint32(s.Op), Status: uint32(s.Status),
 	})
-	return x.add(sessionBytes)
+	return x.add(reconfig.SessionBytes)
 }
-
-// What an object takes in a message beside its value, and a session, about.
-const (
-	objectOverhead = 40
-	sessionBytes   = 48
-)
 
 func (x *exporter) add(bytes int) error {
 	if x.bytes += bytes; x.bytes < exportBytes {

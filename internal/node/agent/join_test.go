@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/netip"
@@ -232,9 +233,11 @@ func TestMapIsRelayed(t *testing.T) {
 }
 
 func TestGroupsOfExport(t *testing.T) {
-	groups := exportShards(map[uint16]uint32{1: 5, 2: 5, 3: 6})
-	slices.SortFunc(groups, func(a, b *agentv1.ExportShards) int { return int(a.Epoch) - int(b.Epoch) })
-	if len(groups) != 2 || len(groups[0].Shards) != 2 || len(groups[1].Shards) != 1 {
+	groups := exportShards(map[uint16]uint32{1: 5, 2: 5, 3: 6, 4: 6}, map[uint16]uint32{4: 3})
+	slices.SortFunc(groups, func(a, b *agentv1.ExportShards) int {
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Since, b.Since))
+	})
+	if len(groups) != 3 || len(groups[0].Shards) != 2 || len(groups[1].Shards) != 1 || groups[2].Since != 3 {
 		t.Errorf("%v", groups)
 	}
 }

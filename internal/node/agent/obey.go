@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
@@ -103,9 +104,9 @@ func (m *membership) work() {
 	m.publish()
 	poke(m.news)
 	work := m.member.Work()
-	if len(work.Wipe) > 0 && !m.wiping {
+	if len(work.Wipe)+len(work.Doubt) > 0 && !m.wiping {
 		m.wiping = true
-		m.start(func(ctx context.Context) { m.wipe(ctx, work.Wipe) })
+		m.start(func(ctx context.Context) { m.wipe(ctx, work.Wipe, work.Doubt) })
 	}
 	wanted := make(map[uint64]bool)
 	for _, job := range work.Copies {
@@ -122,27 +123,33 @@ func (m *membership) work() {
 	}
 }
 
-// wipe deletes shards that the node left.
-func (m *membership) wipe(ctx context.Context, shards []uint16) {
-	err := m.plane.Drop(shards)
+// wipe deletes shards that the node left, and of others what may not be committed.
+func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
+	var err error
+	if len(shards) > 0 {
+		err = m.plane.Drop(shards)
+	}
+	if err == nil && len(doubted) > 0 {
+		err = m.plane.Doubt(doubted)
+	}
 	m.obeying.Lock()
 	if err == nil {
-		err = m.member.Wiped(shards)
+		err = errors.Join(m.member.Wiped(shards), m.member.Doubted(doubted))
 	}
 	if err == nil {
 		m.wiping = false
-		m.log.Info("deleted what the node stored of shards that it left", "shards", len(shards))
+		m.log.Info("deleted what the node stored of shards that it left", "shards", len(shards), "kept", len(doubted))
 		m.work()
 	}
 	m.obeying.Unlock()
 	if err == nil {
 		return
 	}
-	m.log.Error("cannot delete what the node stored of shards that it left; trying again", "shards", len(shards), "error", err)
+	m.log.Error("cannot delete what the node stored of shards that it left; trying again", "shards", len(shards), "kept", len(doubted), "error", err)
 	select {
 	case <-ctx.Done():
 	case <-time.After(obeyAgain):
-		m.wipe(ctx, shards)
+		m.wipe(ctx, shards, doubted)
 	}
 }
 

@@ -44,6 +44,9 @@ type ShardConfig struct {
 	Learner bool             // receives writes but has no read permission (C3)
 	Self    int              // this node's place in Members
 	Members []netip.AddrPort // head first, tail last; at most wire.MaxChain; IPv4
+	// Base is, while the node is out of the chain or a learner, the epoch in which it was last a full member and from which it
+	// keeps what it stores (C7); 0: it keeps nothing.
+	Base uint32
 }
 
 // Readable reports whether this node is a full member of the chain: one that answers reads while its lease lasts.

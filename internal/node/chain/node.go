@@ -209,6 +209,17 @@ func (n *Node) MergeSession(k SessionKey, s Session) bool {
 	return ok
 }
 
+// Empty lists the objects of some shards that have no version.
+func (n *Node) Empty(has func(shard uint16) bool) []wire.Key {
+	var keys []wire.Key
+	for k, o := range n.objects {
+		if o.Version == 0 && has(k.Shard(len(n.shards))) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
 // DropObject forgets an object.
 func (n *Node) DropObject(k wire.Key) { delete(n.objects, k) }
 

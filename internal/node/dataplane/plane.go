@@ -5,7 +5,9 @@ package dataplane
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -58,13 +60,18 @@ type Plane interface {
 	Sessions(visit func(chain.SessionKey, chain.Session) bool) error
 	// DropSession forgets a session if its last write is still seq.
 	DropSession(k chain.SessionKey, seq uint64) error
-	// Export visits, while the plane serves, every object and session of some shards that is there during all of the
+	// Export visits, while the plane serves, every wanted object and every session of some shards that is there during all of the
 	// call, in no order: each as it was at some moment of the call, and possibly twice. It ends at a visit's first error.
-	Export(shards []uint16, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error
+	Export(w Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error
 	// Import puts in copies from another node's Export, while the plane serves: an object's version and a session's write
 	// take effect iff they are newer than what is here, and nothing is marked less committed than it was. What does not
 	// fit is [ErrFull]; what stands before it is in then.
 	Import(objects []KeyedObject, sessions []KeyedSession) error
+	// Doubt makes the objects of some shards that are not known to be committed empty ones, without a version, and deletes
+	// all sessions of the shards (C8), while the plane serves others. A shard whose state is not None is an error.
+	Doubt(shards []uint16) error
+	// Empty lists the objects of some shards that have no version, while the plane serves.
+	Empty(shards []uint16) ([]wire.Key, error)
 	// Drop deletes all objects and sessions of some shards, while the plane serves others. A shard whose state is not None
 	// is an error.
 	Drop(shards []uint16) error
@@ -98,6 +105,29 @@ type ShardLoad struct {
 	Reads  uint64 // answered here, those of absent keys too
 	Writes uint64 // versions applied here, of the node's own ordering or of another's
 }
+
+// Wanted is what a node needs of some shards.
+type Wanted struct {
+	// Since are the shards. Of each, the objects that are dirty and those that became clean after an epoch (W13) are wanted, all if
+	// it is 0; and all sessions.
+	Since map[uint16]uint32
+	Keys  []wire.Key // objects of the shards that are wanted in any case
+}
+
+// Everything is all of some shards.
+func Everything(shards []uint16) Wanted {
+	w := Wanted{Since: make(map[uint16]uint32, len(shards))}
+	for _, shard := range shards {
+		w.Since[shard] = 0
+	}
+	return w
+}
+
+// Changed reports whether an object is wanted that changed after an epoch.
+func Changed(o *chain.Object, since uint32) bool { return since == 0 || !o.Clean() || o.Epoch > since }
+
+// Shards lists the shards.
+func (w *Wanted) Shards() []uint16 { return slices.Sorted(maps.Keys(w.Since)) }
 
 // KeyedObject is an object with its key.
 type KeyedObject struct {

@@ -13,6 +13,7 @@ import (
 var notOfOneNode = map[string]string{
 	"W10": "clients: package client", "W12": "the agent's collection of lanes",
 	"C1": "internal/verify/sim", "C2": "internal/verify/sim", "C3": "a controller's work", "C4": "the agent", "C5": "a controller's work",
+	"C6": "internal/verify/sim", "C7": "internal/verify/sim", "C8": "internal/verify/sim", "C9": "internal/cluster/reconfig",
 }
 
 // TestEveryRuleHasAVector: the rules of spec/protocol.md and the names of the cases speak of the same things.

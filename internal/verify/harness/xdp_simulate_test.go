@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -92,7 +93,7 @@ func TestMachineOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := m.Export([]uint16{0, 1, 2, 3}, func(k wire.Key, _ chain.Object) error {
+		err := m.Export(dataplane.Everything([]uint16{0, 1, 2, 3}), func(k wire.Key, _ chain.Object) error {
 			orders[i] = append(orders[i], k)
 			return nil
 		}, func(chain.SessionKey, chain.Session) error { return nil })

@@ -143,17 +143,19 @@ func (n *node) writer(key wire.Key, version uint64) (session uint64, writer chai
 // work does what the member wants done beside its orders.
 func (a *agent) work() {
 	work := a.member.Work()
-	if len(work.Wipe) > 0 && !a.wiping {
+	if len(work.Wipe)+len(work.Doubt) > 0 && !a.wiping {
 		a.wiping = true
-		a.after(time.Duration(a.n.rng.Int64N(int64(longestWipe))), func() { a.wipe(work.Wipe) })
+		a.after(time.Duration(a.n.rng.Int64N(int64(longestWipe))), func() { a.wipe(work.Wipe, work.Doubt) })
 	}
 	a.copy(work.Copies)
 }
 
-func (a *agent) wipe(shards []uint16) {
+func (a *agent) wipe(shards, doubted []uint16) {
 	a.wiping = false
 	a.n.w.watch.fail(a.n.drop(shards))
+	a.n.w.watch.fail(a.n.doubt(doubted))
 	a.n.w.watch.fail(a.member.Wiped(shards))
+	a.n.w.watch.fail(a.member.Doubted(doubted))
 	a.obeyed()
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/wire"
 )
 
 const (
@@ -22,7 +23,10 @@ type copyJob struct {
 	job     uint64
 	source  *agent
 	shards  map[uint16]uint32
+	since   map[uint16]uint32 // empty: everything is wanted
+	asked   map[wire.Key]bool
 	keys    []int
+	listed  bool // keys are those that are wanted
 	ended   bool
 	arrival uint64 // of the last chunk
 }
@@ -37,7 +41,7 @@ func (a *agent) copy(wanted []reconfig.Copy) {
 	}
 	for _, w := range wanted {
 		if a.copies[w.Job] == nil {
-			c := &copyJob{a: a, job: w.Job, shards: maps.Clone(w.Shards)}
+			c := &copyJob{a: a, job: w.Job, shards: maps.Clone(w.Shards), since: maps.Clone(w.Since), asked: make(map[wire.Key]bool)}
 			a.copies[w.Job] = c
 			a.n.w.note(every, every, "%s copies shards %v from %s, job %d", a.n.name, slices.Sorted(maps.Keys(w.Shards)), w.Source, w.Job)
 			c.start(w.Source)
@@ -51,6 +55,13 @@ func (c *copyJob) start(source string) {
 	for i, key := range w.keys {
 		if _, ok := c.shards[key.Shard(w.Shards)]; ok {
 			c.keys = append(c.keys, i)
+		}
+	}
+	if len(c.since) > 0 {
+		empty, err := c.a.n.plane.Empty(slices.Sorted(maps.Keys(c.shards)))
+		w.watch.fail(err)
+		for _, k := range empty {
+			c.asked[k] = true
 		}
 	}
 	c.a.n.rng.Shuffle(len(c.keys), func(i, j int) { c.keys[i], c.keys[j] = c.keys[j], c.keys[i] })
@@ -94,7 +105,7 @@ func (c *copyJob) next() {
 		c.breaks()
 		return
 	}
-	if len(c.keys) > 0 {
+	if c.list(); len(c.keys) > 0 {
 		key := w.keys[c.keys[0]]
 		c.keys = c.keys[1:]
 		if o, ok, err := source.n.plane.Object(key); ok {
@@ -122,6 +133,24 @@ func (c *copyJob) next() {
 		c.a.member.CopyDone(c.job)
 		c.a.obeyed()
 	})
+}
+
+// list has the source look which objects are wanted, once.
+func (c *copyJob) list() {
+	w := c.a.n.w
+	if c.listed {
+		return
+	}
+	c.listed = true
+	if len(c.since) == 0 {
+		return
+	}
+	c.keys = slices.DeleteFunc(c.keys, func(i int) bool {
+		o := w.watch.object(c.source.n, i)
+		return !c.asked[w.keys[i]] && !dataplane.Changed(&o, c.since[w.keys[i].Shard(w.Shards)])
+	})
+	w.result.Returns++
+	w.note(every, every, "%s: job %d needs %d objects after %v, of which it asks for %d", c.a.n.name, c.job, len(c.keys), c.since, len(c.asked))
 }
 
 // send lets the receiver do something, after all that was sent before.

@@ -26,6 +26,7 @@ type Total struct {
 	Undecided        int // histories that took too long to check
 	Steps            int
 	Reconfigurations int
+	Returns          int
 	Simulated        time.Duration
 	Lost             int
 	Faults           [faults]int
@@ -94,6 +95,7 @@ func (t *Total) add(seed uint64, r *Result, v *Violation) {
 	t.Ops += len(r.History)
 	t.Steps += r.Steps
 	t.Reconfigurations += r.Reconfigurations
+	t.Returns += r.Returns
 	t.Simulated += r.Simulated
 	t.Lost += r.Lost
 	t.Undecided += r.Undecided

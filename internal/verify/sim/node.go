@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"bytes"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -192,16 +194,31 @@ func (n *node) renew(until uint64) {
 }
 
 func (n *node) drop(shards []uint16) error {
-	if err := n.plane.Drop(shards); err != nil {
+	if len(shards) == 0 {
+		return nil
+	}
+	n.w.note(every, every, "%s wipes shards %v", n.name, shards)
+	return n.forget(shards, n.plane.Drop)
+}
+
+func (n *node) doubt(shards []uint16) error {
+	if len(shards) == 0 {
+		return nil
+	}
+	n.w.note(every, every, "%s gives up what it is not sure of in shards %v", n.name, shards)
+	return n.forget(shards, n.plane.Doubt)
+}
+
+// forget does what takes versions away, which nothing else may.
+func (n *node) forget(shards []uint16, do func([]uint16) error) error {
+	if err := do(shards); err != nil {
 		return err
 	}
 	for i, key := range n.w.keys {
-		for _, shard := range shards {
-			if key.Shard(n.w.Shards) == shard {
-				n.seen[i] = chain.Object{}
-			}
+		if slices.Contains(shards, key.Shard(n.w.Shards)) {
+			n.seen[i] = n.w.watch.object(n, i)
+			n.seen[i].Value = bytes.Clone(n.seen[i].Value)
 		}
 	}
-	n.w.note(every, every, "%s wipes shards %v", n.name, shards)
 	return nil
 }

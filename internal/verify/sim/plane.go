@@ -26,6 +26,8 @@ type plane interface {
 	Object(key wire.Key) (chain.Object, bool, error)
 	Sessions(visit func(chain.SessionKey, chain.Session) bool) error
 	Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error
+	Doubt(shards []uint16) error
+	Empty(shards []uint16) ([]wire.Key, error)
 	Drop(shards []uint16) error
 
 	Close() error
@@ -117,6 +119,29 @@ func (p *chainPlane) Drop(shards []uint16) error {
 		}
 	}
 	return nil
+}
+
+func (p *chainPlane) Doubt(shards []uint16) error {
+	for _, shard := range shards {
+		if p.node.Config(shard).State != chain.None {
+			return dataplane.ServedError(shard)
+		}
+	}
+	for key, o := range p.node.Objects() {
+		if slices.Contains(shards, key.Shard(p.options.Shards)) && !o.Clean() {
+			p.node.PutObject(key, chain.Object{})
+		}
+	}
+	for k, s := range p.node.Sessions() {
+		if slices.Contains(shards, k.Shard) {
+			p.node.DropSession(k, s.Seq)
+		}
+	}
+	return nil
+}
+
+func (p *chainPlane) Empty(shards []uint16) ([]wire.Key, error) {
+	return p.node.Empty(func(shard uint16) bool { return slices.Contains(shards, shard) }), nil
 }
 
 func (p *chainPlane) Close() error { return nil }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func TestSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations", total.Seeds, total.Ops, total.Steps, total.Reconfigurations)
+	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations, %d returns", total.Seeds, total.Ops, total.Steps, total.Reconfigurations, total.Returns)
 	if total.Violations > 0 {
 		t.Errorf("%d violations, first %s", total.Violations, wrong(t, Draw(total.First)))
 	}
@@ -123,7 +124,7 @@ func TestRulesAreNeeded(t *testing.T) {
 		rule string
 		seed uint64
 	}{
-		{"R4", 16}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 626}, {"C2", 1}, {"C3", 30}, {"C4", 514}, {"C5", 1}, {"C6", 3},
+		{"R4", 16}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 626}, {"C2", 1}, {"C3", 30}, {"C4", 514}, {"C5", 1}, {"C6", 3}, {"C7", 6}, {"C8", 16},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			without, err := ParseRule(c.rule)
@@ -134,7 +135,7 @@ func TestRulesAreNeeded(t *testing.T) {
 				config := Draw(seed)
 				config.Without = without
 				r := mustRun(t, config)
-				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 || (c.rule == "C5" || c.rule == "C6") && r.Broken != nil
+				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 || slices.Contains([]string{"C5", "C6", "C8"}, c.rule) && r.Broken != nil
 				if !noticed {
 					continue
 				}

@@ -73,6 +73,7 @@ type shardRecord struct {
 	Extra   uint8             `json:"extra,omitempty"`
 	Fresh   bool              `json:"fresh,omitempty"`
 	Lost    bool              `json:"lost,omitempty"`
+	Born    uint32            `json:"born,omitempty"`
 }
 
 // encode writes a record; none of them can fail.

@@ -150,7 +150,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	l := lead(t, s, 0)
 	change := reconfig.Change{
 		Number: l.State.Change + 1, Nodes: []reconfig.Node{node(1), node(2)}, Replicas: 2,
-		Shards: map[uint16]reconfig.Shard{0: {Epoch: 3, Members: []reconfig.NodeID{1, 2}, Learner: 2}, 255: {Epoch: 1, Members: []reconfig.NodeID{2}, Hold: 1, Extra: 2, Lost: true}},
+		Shards: map[uint16]reconfig.Shard{0: {Epoch: 3, Members: []reconfig.NodeID{1, 2}, Learner: 2}, 255: {Epoch: 1, Members: []reconfig.NodeID{2}, Hold: 1, Extra: 2, Lost: true, Born: 1}},
 	}
 	if err := l.Apply(within(t), change); err != nil {
 		t.Fatal(err)

@@ -120,6 +120,9 @@ type alike struct {
 	members [wire.MaxChain]netip.AddrPort
 	source  string
 	fresh   bool
+	keep    bool
+	base    uint32
+	born    uint32
 }
 
 // groups gathers shards that are configured alike.
@@ -130,11 +133,14 @@ type groups struct {
 
 func (g *groups) add(shard uint16, o *reconfig.ShardOrder) {
 	c := &o.Config
-	id := alike{epoch: c.Epoch, state: c.State, learner: c.Learner, source: o.Source, fresh: o.Fresh}
+	id := alike{epoch: c.Epoch, state: c.State, learner: c.Learner, source: o.Source, fresh: o.Fresh, keep: o.Keep, base: c.Base, born: o.Born}
 	copy(id.members[:], c.Members)
 	group := g.index[id]
 	if group == nil {
-		group = &controllerv1.NodeShards{Epoch: c.Epoch, State: uint32(c.State), Learner: c.Learner, Source: o.Source, Fresh: o.Fresh}
+		group = &controllerv1.NodeShards{
+			Epoch: c.Epoch, State: uint32(c.State), Learner: c.Learner, Source: o.Source, Fresh: o.Fresh,
+			Keep: o.Keep, Base: c.Base, Born: o.Born,
+		}
 		for _, member := range c.Members {
 			group.Members = append(group.Members, member.String())
 		}
@@ -154,11 +160,14 @@ func each(self netip.AddrPort, list []*controllerv1.NodeShards, visit func(uint1
 		if err != nil {
 			return err
 		}
+		order := reconfig.ShardOrder{
+			Config: config, Source: group.GetSource(), Fresh: group.GetFresh(), Keep: group.GetKeep(), Born: group.GetBorn(),
+		}
 		for _, shard := range group.GetShards() {
 			if shard >= wire.MaxShards {
 				return fmt.Errorf("shard %d: there are at most %d", shard, wire.MaxShards)
 			}
-			if !visit(uint16(shard), reconfig.ShardOrder{Config: config, Source: group.GetSource(), Fresh: group.GetFresh()}) {
+			if !visit(uint16(shard), order) {
 				return fmt.Errorf("shard %d stands there twice", shard)
 			}
 		}
@@ -167,12 +176,12 @@ func each(self netip.AddrPort, list []*controllerv1.NodeShards, visit func(uint1
 }
 
 func configOf(self netip.AddrPort, in *controllerv1.NodeShards) (chain.ShardConfig, error) {
-	config := chain.ShardConfig{Epoch: in.GetEpoch(), Learner: in.GetLearner(), State: chain.State(in.GetState())}
+	config := chain.ShardConfig{Epoch: in.GetEpoch(), Learner: in.GetLearner(), State: chain.State(in.GetState()), Base: in.GetBase()}
 	switch {
 	case in.GetState() > uint32(chain.Frozen):
 		return config, fmt.Errorf("state %d is unknown", in.GetState())
 	case config.State == chain.None:
-		return chain.ShardConfig{Epoch: in.GetEpoch()}, nil
+		return chain.ShardConfig{Epoch: in.GetEpoch(), Base: in.GetBase()}, nil
 	case len(in.GetMembers()) > wire.MaxChain: // so that a long list is not even read
 		return config, fmt.Errorf("a chain has 1 to %d members, not %d", wire.MaxChain, len(in.GetMembers()))
 	}

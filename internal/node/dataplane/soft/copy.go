@@ -29,16 +29,23 @@ func (s shardSet) has(shard uint16) bool {
 	return ok
 }
 
-// Export visits every object and session of some shards. Packets are answered between the calls.
-func (p *Plane) Export(shards []uint16, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
-	set, err := p.setOf(shards)
+// Export visits the objects that are wanted, and every session of their shards. Packets are answered between the calls.
+func (p *Plane) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
+	set, err := p.setOf(w.Shards())
 	if err != nil {
 		return err
+	}
+	asked := make(map[wire.Key]bool, len(w.Keys))
+	for _, k := range w.Keys {
+		asked[k] = true
 	}
 	next, stop := iter.Pull2(maps.All(p.node.Objects()))
 	defer stop()
 	for {
-		batch, more := p.nextObjects(next, set)
+		batch, more := p.nextObjects(next, func(k wire.Key, o *chain.Object) bool {
+			since, wanted := w.Since[k.Shard(p.options.Shards)]
+			return wanted && (asked[k] || dataplane.Changed(o, since))
+		})
 		for _, o := range batch {
 			if err := object(o.Key, o.Object); err != nil {
 				return err
@@ -57,8 +64,8 @@ func (p *Plane) Export(shards []uint16, object func(wire.Key, chain.Object) erro
 	return err
 }
 
-// nextObjects looks at some objects and copies those of the set out.
-func (p *Plane) nextObjects(next func() (wire.Key, *chain.Object, bool), set shardSet) (batch []dataplane.KeyedObject, more bool) {
+// nextObjects looks at some objects and copies those out that are wanted.
+func (p *Plane) nextObjects(next func() (wire.Key, *chain.Object, bool), wanted func(wire.Key, *chain.Object) bool) (batch []dataplane.KeyedObject, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for range visitBatch {
@@ -66,7 +73,7 @@ func (p *Plane) nextObjects(next func() (wire.Key, *chain.Object, bool), set sha
 		if !ok {
 			return batch, false
 		}
-		if set.has(k.Shard(p.options.Shards)) {
+		if wanted(k, o) {
 			batch = append(batch, dataplane.KeyedObject{Key: k, Object: copyOf(o)})
 		}
 	}
@@ -96,6 +103,31 @@ func (p *Plane) Import(objects []dataplane.KeyedObject, sessions []dataplane.Key
 
 // Drop deletes all objects and sessions of some shards, a few at a time.
 func (p *Plane) Drop(shards []uint16) error {
+	return p.forget(shards, func(k wire.Key, _ *chain.Object) { p.node.DropObject(k) })
+}
+
+// Doubt makes objects that are not clean empty ones, and deletes all sessions, a few at a time.
+func (p *Plane) Doubt(shards []uint16) error {
+	return p.forget(shards, func(k wire.Key, o *chain.Object) {
+		if !o.Clean() {
+			p.node.PutObject(k, chain.Object{})
+		}
+	})
+}
+
+// Empty lists the objects without a version.
+func (p *Plane) Empty(shards []uint16) ([]wire.Key, error) {
+	set, err := p.setOf(shards)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.node.Empty(set.has), nil
+}
+
+// forget does something to the objects of some shards, and deletes their sessions.
+func (p *Plane) forget(shards []uint16, object func(wire.Key, *chain.Object)) error {
 	set, err := p.setOf(shards)
 	if err != nil {
 		return err
@@ -105,13 +137,13 @@ func (p *Plane) Drop(shards []uint16) error {
 	nextSession, stopSessions := iter.Pull2(maps.All(p.node.Sessions()))
 	defer stopSessions()
 	for {
-		if more, err := p.dropSome(set, nextObject, nextSession); err != nil || !more {
+		if more, err := p.forgetSome(set, object, nextObject, nextSession); err != nil || !more {
 			return err
 		}
 	}
 }
 
-func (p *Plane) dropSome(set shardSet, nextObject func() (wire.Key, *chain.Object, bool),
+func (p *Plane) forgetSome(set shardSet, object func(wire.Key, *chain.Object), nextObject func() (wire.Key, *chain.Object, bool),
 	nextSession func() (chain.SessionKey, chain.Session, bool)) (more bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,9 +153,9 @@ func (p *Plane) dropSome(set shardSet, nextObject func() (wire.Key, *chain.Objec
 		}
 	}
 	for range visitBatch {
-		k, _, isObject := nextObject()
+		k, o, isObject := nextObject()
 		if isObject && set.has(k.Shard(p.options.Shards)) {
-			p.node.DropObject(k)
+			object(k, o)
 			delete(p.dirty, k)
 		}
 		lane, session, isSession := nextSession()

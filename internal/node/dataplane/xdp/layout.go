@@ -33,6 +33,9 @@ type nqChainConfig struct {
 	Self    uint8
 	Length  uint8
 	Members [wire.MaxChain]nqMember
+
+	Base     uint32
+	Reserved uint32
 }
 
 // nqObject is the header of an object; the cell with its value follows.
@@ -166,7 +169,7 @@ func (m nqMember) addrPort() netip.AddrPort {
 }
 
 func chainConfigOf(c chain.ShardConfig) nqChainConfig {
-	out := nqChainConfig{Epoch: c.Epoch, State: uint8(c.State), Self: uint8(c.Self), Length: uint8(len(c.Members))}
+	out := nqChainConfig{Epoch: c.Epoch, State: uint8(c.State), Self: uint8(c.Self), Length: uint8(len(c.Members)), Base: c.Base}
 	if c.Learner {
 		out.Learner = 1
 	}
@@ -177,7 +180,7 @@ func chainConfigOf(c chain.ShardConfig) nqChainConfig {
 }
 
 func (c *nqChainConfig) shardConfig() chain.ShardConfig {
-	out := chain.ShardConfig{Epoch: c.Epoch, State: chain.State(c.State), Learner: c.Learner != 0, Self: int(c.Self)}
+	out := chain.ShardConfig{Epoch: c.Epoch, State: chain.State(c.State), Learner: c.Learner != 0, Self: int(c.Self), Base: c.Base}
 	for _, m := range c.Members[:c.Length] {
 		out.Members = append(out.Members, m.addrPort())
 	}

@@ -91,9 +91,12 @@ func constantsOf(node netip.AddrPort, o chain.Options) constants {
 		"nq_tags":        flag(o.Tags),
 		"nq_client_rate": uint32(o.ClientRate),
 		"nq_await_ns":    uint32(dataplane.AwaitAfter),
-		"nq_weak_memory": flag(runtime.GOARCH != "amd64"),
+		"nq_weak_memory": weakMemory(),
 	}
 }
+
+// weakMemory is whether the CPU reorders loads.
+func weakMemory() uint8 { return flag(runtime.GOARCH != "amd64") }
 
 func flag(b bool) uint8 {
 	if b {
@@ -193,8 +196,10 @@ func scanner(shards int) (*ebpf.Collection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the scan program in this binary: %w", err)
 	}
-	if err := spec.Variables["nq_shard_mask"].Set(uint32(shards - 1)); err != nil {
-		return nil, fmt.Errorf("nq_shard_mask: %w", err)
+	for name, value := range (constants{"nq_shard_mask": uint32(shards - 1), "nq_weak_memory": weakMemory()}) {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	c, err := ebpf.NewCollection(spec)
 	if err != nil {

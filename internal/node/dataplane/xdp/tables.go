@@ -71,7 +71,7 @@ func (t *tables) Object(key wire.Key) (chain.Object, bool, error) {
 
 // Dirty implements [dataplane.Plane].
 func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
-	found, err := t.walk("nq_walk_dirty", t.objects.Objects, new(shardSet))
+	found, err := t.walk("nq_walk_dirty", t.objects.Objects, new(shardSet), nil)
 	if err != nil {
 		return nil, err
 	}

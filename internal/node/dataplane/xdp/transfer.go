@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
@@ -23,14 +24,24 @@ func (t *tables) setOf(shards []uint16) (*shardSet, error) {
 }
 
 // Export implements [dataplane.Plane]. It first lists the keys: so a slow visitor holds up no other walk.
-func (t *tables) Export(shards []uint16, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
-	set, err := t.setOf(shards)
+func (t *tables) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
+	set, err := t.setOf(w.Shards())
 	if err != nil {
 		return err
 	}
-	keys, err := t.objectKeys(set)
+	since := new(sinceSet)
+	for shard, epoch := range w.Since {
+		since[shard] = epoch
+	}
+	found, err := t.walk("nq_walk_objects", t.objects.Objects, set, since)
 	if err != nil {
 		return err
+	}
+	keys := keysOf(found)
+	for _, k := range w.Keys {
+		if set.has(k.Shard(t.options.Shards)) {
+			keys = append(keys, k)
+		}
 	}
 	if err := t.objects.export(keys, recordBytes(t.options), object); err != nil {
 		return err
@@ -50,8 +61,8 @@ func (t *tables) Import(objects []dataplane.KeyedObject, sessions []dataplane.Ke
 	return t.objects.importSessions(sessions)
 }
 
-// dropPiece is how many entries Drop deletes at a time, while ConfigureAll and walks wait.
-const dropPiece = 1024
+// forgetPiece is how many entries Drop and Doubt change at a time, while ConfigureAll and walks wait.
+const forgetPiece = 1024
 
 // Drop implements [dataplane.Plane]. No packet looks at entries of a shard that is not served, so that they can be deleted
 // without their locks.
@@ -60,34 +71,65 @@ func (t *tables) Drop(shards []uint16) error {
 	if err != nil {
 		return err
 	}
-	keys, err := t.objectKeys(set)
+	keys, err := t.walk("nq_walk_objects", t.objects.Objects, set, new(sinceSet))
 	if err != nil {
 		return err
 	}
+	return errors.Join(forget(t, shards, keys, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects])), t.dropLanes(shards, set))
+}
+
+// Doubt implements [dataplane.Plane], without locks as Drop does.
+func (t *tables) Doubt(shards []uint16) error {
+	set, err := t.setOf(shards)
+	if err != nil {
+		return err
+	}
+	keys, err := t.walk("nq_walk_doubtful", t.objects.Objects, set, nil)
+	if err != nil {
+		return err
+	}
+	blank := make([]byte, objectBytes+cellBytes(t.options))
+	err = forget(t, shards, keys, func(piece [][keyBytesInTables]byte) error {
+		for _, key := range piece {
+			if err := t.objects.Objects.Put(key, blank); err != nil {
+				return fmt.Errorf("giving up objects: %w", err)
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, t.dropLanes(shards, set))
+}
+
+// Empty implements [dataplane.Plane].
+func (t *tables) Empty(shards []uint16) ([]wire.Key, error) {
+	set, err := t.setOf(shards)
+	if err != nil {
+		return nil, err
+	}
+	found, err := t.walk("nq_walk_empty", t.objects.Objects, set, nil)
+	return keysOf(found), err
+}
+
+func (t *tables) dropLanes(shards []uint16, set *shardSet) error {
 	lanes, err := t.laneKeys(set)
 	if err != nil {
 		return err
 	}
-	raw := make([][keyBytesInTables]byte, len(keys))
-	for i, k := range keys {
-		raw[i] = keyBytes(k)
-	}
-	return errors.Join(dropAll(t, shards, t.objects.Objects, &t.usage[tableObjects], raw),
-		dropAll(t, shards, t.objects.Lanes, &t.usage[tableLanes], lanes))
+	return forget(t, shards, lanes, deleteEntries[nqLaneKey](t.objects.Lanes, &t.usage[tableLanes]))
 }
 
-// dropAll deletes entries of a table, a piece at a time.
-func dropAll[K any](t *tables, shards []uint16, table *ebpf.Map, used *uint64, keys []K) error {
+// forget does something to entries of shards that are not served, a piece at a time.
+func forget[K any](t *tables, shards []uint16, keys []K, do func(piece []K) error) error {
 	for {
-		piece := keys[:min(len(keys), dropPiece)]
-		if err := dropSome(t, shards, table, used, piece); err != nil || len(piece) == len(keys) {
+		piece := keys[:min(len(keys), forgetPiece)]
+		if err := t.forgetSome(shards, func() error { return do(piece) }); err != nil || len(piece) == len(keys) {
 			return err
 		}
 		keys = keys[len(piece):]
 	}
 }
 
-func dropSome[K any](t *tables, shards []uint16, table *ebpf.Map, used *uint64, keys []K) error {
+func (t *tables) forgetSome(shards []uint16, do func() error) error {
 	t.walking.Lock()
 	defer t.walking.Unlock()
 	t.configuring.Lock()
@@ -102,16 +144,23 @@ func dropSome[K any](t *tables, shards []uint16, table *ebpf.Map, used *uint64, 
 			return err
 		}
 	}
-	for len(keys) > 0 {
-		n, err := table.BatchDelete(keys, nil)
-		atomic.AddUint64(used, -uint64(n))
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, ebpf.ErrKeyNotExist):
-			return err
+	return do()
+}
+
+// deleteEntries deletes entries that are there, and passes over others.
+func deleteEntries[K any](table *ebpf.Map, used *uint64) func([]K) error {
+	return func(keys []K) error {
+		for len(keys) > 0 {
+			n, err := table.BatchDelete(keys, nil)
+			atomic.AddUint64(used, -uint64(n))
+			switch {
+			case err == nil:
+				return nil
+			case !errors.Is(err, ebpf.ErrKeyNotExist):
+				return err
+			}
+			keys = keys[n+1:] // a walk may meet an entry twice, and a session may have been dropped
 		}
-		keys = keys[n+1:] // a walk may meet an entry twice, and a session may have been dropped
+		return nil
 	}
-	return nil
 }

@@ -38,13 +38,21 @@ const (
 	walkStretch = 500 * time.Microsecond
 )
 
-// walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table, and some more. An entry that is there during all
+// sinceSet says of each shard after which epoch its objects are wanted; 0: all are.
+type sinceSet [wire.MaxShards]uint32
+
+// walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table; nq_walk_objects needs since. An entry that is there during all
 // of the walk is met at least once: nothing is deleted meanwhile.
-func (t *tables) walk(program string, table *ebpf.Map, set *shardSet) (keys [][keyBytesInTables]byte, err error) {
+func (t *tables) walk(program string, table *ebpf.Map, set *shardSet, since *sinceSet) (keys [][keyBytesInTables]byte, err error) {
 	t.walking.Lock()
 	defer t.walking.Unlock()
 	if err := t.scanner.Variables["nq_wanted"].Set(set); err != nil {
 		return nil, err
+	}
+	if since != nil {
+		if err := t.scanner.Variables["nq_since"].Set(since); err != nil {
+			return nil, err
+		}
 	}
 	iter, err := link.AttachIter(link.IterOptions{Program: t.scanner.Programs[program], Map: table})
 	if err != nil {
@@ -70,38 +78,33 @@ func (t *tables) walk(program string, table *ebpf.Map, set *shardSet) (keys [][k
 			return nil, fmt.Errorf("walking over a table: %w", err)
 		}
 		for at := 0; at+keyBytesInTables <= n; at += keyBytesInTables {
-			keys = append(keys, [keyBytesInTables]byte(piece[at:]))
+			if key := [keyBytesInTables]byte(piece[at:]); key != filler {
+				keys = append(keys, key)
+			}
 		}
 	}
 }
 
-// objectKeys lists the keys of all objects of some shards.
-func (t *tables) objectKeys(set *shardSet) ([]wire.Key, error) {
-	found, err := t.walk("nq_walk_objects", t.objects.Objects, set)
-	if err != nil {
-		return nil, err
+// filler is what a program writes for keys that are not wanted.
+var filler [keyBytesInTables]byte
+
+func keysOf(found [][keyBytesInTables]byte) []wire.Key {
+	keys := make([]wire.Key, len(found))
+	for i, b := range found {
+		keys[i] = keyOf(b[:])
 	}
-	keys := make([]wire.Key, 0, len(found))
-	for _, b := range found {
-		if k := keyOf(b[:]); set.has(k.Shard(t.options.Shards)) {
-			keys = append(keys, k)
-		}
-	}
-	return keys, nil
+	return keys
 }
 
 // laneKeys lists the keys of all lanes of some shards.
 func (t *tables) laneKeys(set *shardSet) ([]nqLaneKey, error) {
-	found, err := t.walk("nq_walk_lanes", t.objects.Lanes, set)
+	found, err := t.walk("nq_walk_lanes", t.objects.Lanes, set, nil)
 	if err != nil {
 		return nil, err
 	}
 	keys := make([]nqLaneKey, 0, len(found))
 	for _, b := range found {
-		k := nqLaneKey{Session: [8]byte(b[:]), Shard: native.Uint32(b[8:])}
-		if set.has(uint16(k.Shard)) {
-			keys = append(keys, k)
-		}
+		keys = append(keys, nqLaneKey{Session: [8]byte(b[:]), Shard: native.Uint32(b[8:])})
 	}
 	return keys, nil
 }
