@@ -101,6 +101,13 @@ func (p *peer) refuses(ctx context.Context) bool {
 	return errors.Is(err, unix.ECONNREFUSED)
 }
 
+// applied notes that the peer has a change.
+func (p *peer) applied(change uint64) {
+	for before := p.change.Load(); before < change && !p.change.CompareAndSwap(before, change); {
+		before = p.change.Load()
+	}
+}
+
 // fence asks until the peer has answered or ctx ends.
 func (p *peer) fence(ctx context.Context, f reconfig.Fence) (left time.Duration, ok bool) {
 	in := &controllerv1.FenceRequest{Change: f.Change}
@@ -112,7 +119,7 @@ func (p *peer) fence(ctx context.Context, f reconfig.Fence) (left time.Duration,
 		out, err := p.client.Fence(try, in, grpc.WaitForReady(true))
 		if err == nil {
 			cancel()
-			p.change.Store(f.Change)
+			p.applied(f.Change)
 			return time.Duration(out.GetLeftUs()) * time.Microsecond, true
 		}
 		cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,6 +16,8 @@ import (
 const (
 	// statusEvery is the time between two messages to those who follow.
 	statusEvery = 500 * time.Millisecond
+	// askPeersWithin is how long a status waits for another controller to apply the newest change.
+	askPeersWithin = 50 * time.Millisecond
 	// hottest is how many busy shards are listed.
 	hottest = 16
 )
@@ -77,6 +80,7 @@ func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, 
 			out.Nodes = append(out.Nodes, c.nodeStatus(n, &s.Nodes[i]))
 		}
 	}
+	c.askPeers(ctx, state.Change)
 	for _, address := range c.view.formed().Controllers {
 		out.Controllers = append(out.Controllers, c.controllerStatus(address))
 	}
@@ -118,6 +122,19 @@ func (c *Controller) controllerStatus(address string) *controllerv1.ControllerSt
 	}
 	p := c.peers[address]
 	return &controllerv1.ControllerStatus{Address: address, Reachable: p.reachable(), Change: p.change.Load()}
+}
+
+// askPeers lets the others say whether they have a change, and waits for them, but not long.
+func (c *Controller) askPeers(ctx context.Context, change uint64) {
+	ctx, cancel := context.WithTimeout(ctx, askPeersWithin)
+	defer cancel()
+	var asking sync.WaitGroup
+	for _, p := range c.peers {
+		if p.reachable() && p.change.Load() < change {
+			asking.Go(func() { p.fence(ctx, reconfig.Fence{Change: change}) })
+		}
+	}
+	asking.Wait()
 }
 
 func (c *Controller) hot(state *reconfig.State) []*controllerv1.HotShard {

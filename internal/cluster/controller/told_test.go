@@ -92,3 +92,19 @@ func TestSilentNodeDoesNotKeepItsName(t *testing.T) {
 		}
 	}
 }
+
+// At rest no controller is shown as behind: the leader asks the others, and does not wait for a reason to fence.
+func TestStatusKnowsWhatControllersHave(t *testing.T) {
+	c := newCluster(t, 3, slack())
+	c.startNodes("n1", "n2", "n3")
+	c.whole(3)
+	c.eventually("all controllers have the newest change", func() bool {
+		s := c.status()
+		for _, one := range s.GetControllers() {
+			if one.GetChange() != s.GetChange() {
+				return false
+			}
+		}
+		return len(s.GetControllers()) == 3
+	})
+}

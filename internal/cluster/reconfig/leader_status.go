@@ -3,6 +3,7 @@ package reconfig
 import (
 	"cmp"
 	"fmt"
+	"time"
 )
 
 // String is the standing in words.
@@ -99,7 +100,15 @@ func (l *Leader) trouble(n *node, r *Node) string {
 	case r.Standing.Bars():
 		return "it is silent, or has not left its chains yet"
 	}
-	return cmp.Or(n.refused, n.failure, l.distrusted(n))
+	return cmp.Or(n.refused, l.failing(n), l.distrusted(n))
+}
+
+// failing says of a node that could not complete a copy why, and when it gets another one.
+func (l *Leader) failing(n *node) string {
+	if left := n.rests - l.time; n.failure != "" && left > 0 {
+		return fmt.Sprintf("%s (failed %d times); it gets the next copy in %v", n.failure, n.failures, left.Round(100*time.Millisecond))
+	}
+	return n.failure
 }
 
 // notes says what an operator should know, most urgent first.

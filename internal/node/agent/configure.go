@@ -28,6 +28,13 @@ func (a *Agent) applyCluster(c *topology.Cluster) error {
 	for shard := range c.Shards {
 		configs[uint16(shard)] = c.ShardConfig(a.options.Name, uint16(shard))
 	}
+	kept, err := a.hasState()
+	if err != nil {
+		return err
+	}
+	if !kept {
+		a.options.Plane.ForgetCounts()
+	}
 	if err := a.configure(configs); err != nil {
 		return err
 	}

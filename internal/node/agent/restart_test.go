@@ -6,6 +6,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // TestRestartWithoutState (C4): a node that lost what it committed with others is kept out of its static chain; one that
@@ -71,6 +72,25 @@ func TestRestartBesideSilentAgents(t *testing.T) {
 		}
 		if config, err := planes[1].Config(0); err != nil || serving != (config.State == chain.None) {
 			t.Errorf("serving: %v, configured as %v, %v", serving, config.State, err)
+		}
+	}
+}
+
+// Nodes that start together ask each other whether they serve already; the counters of a new chain do not show that.
+func TestNewChainHasCountedNothing(t *testing.T) {
+	planes := []*soft.Plane{listen(t), listen(t), listen(t)}
+	cluster := clusterOf(planes[0].Addr(), planes[1].Addr(), planes[2].Addr())
+	for i := range cluster.Nodes {
+		cluster.Nodes[i].API = newPort(t)
+		if serves(planes[i].Addr(), 0) {
+			t.Fatal("a node serves that has no configuration")
+		}
+	}
+	for i, node := range cluster.Nodes {
+		startAt(t, node.API, Options{Name: node.Name, Cluster: cluster, Plane: planes[i]})
+		counters, err := planes[i].Counters()
+		if n := counters[chain.Counter{Op: wire.OpRead, Outcome: wire.OutcomeNotMine}]; err != nil || n != 0 {
+			t.Errorf("%s has counted %d reads that were not its own: %v", node.Name, n, err)
 		}
 	}
 }
