@@ -26,6 +26,7 @@ const chaosLab = "chaos"
 type chaosFlags struct {
 	managedFlags
 	minutes, loss float64
+	stopped       float64
 	clients       int
 	seed          uint64
 	json          bool
@@ -39,7 +40,8 @@ func newLabChaosCommand(name *string) *cobra.Command {
 		Short: "Let faults strike a managed cluster while clients work, and check that nothing acknowledged is lost",
 		Long: `Brings up a managed lab of its own and lets faults strike it, as the seed has it: nodes lose their power, agents and controllers
 are killed or paused, links go down, networks part, in one direction too, and all links lose frames throughout. Never more at once
-than the chains can survive, and most controllers live.
+than the chains can survive, and most controllers live. Besides, every agent and controller is stopped again and again for a
+moment: no shard may be left with fewer than two copies for that while two members of its chain live.
 
 Meanwhile clients put, get, delete, compare-and-set and add. Their history is checked for linearizability, and in the end every
 acknowledged write is looked for on every node that should have it. The lab is removed at the end.`,
@@ -61,6 +63,8 @@ acknowledged write is looked for on every node that should have it. The lab is r
 	f.Float64Var(&flags.minutes, "minutes", 5, "how long faults strike")
 	f.Uint64Var(&flags.seed, "seed", 0, "seed of the faults and of what clients do (default: random, printed)")
 	f.Float64Var(&flags.loss, "loss", 2, "percentage of frames that each link loses, throughout")
+	f.Float64Var(&flags.stopped, "stopped", 0.05,
+		"share of the time that every agent and controller is stopped, in pauses of 20 to 200 ms")
 	f.IntVar(&flags.clients, "clients", 8, "number of clients at work")
 	f.IntVar(&flags.shards, "shards", flags.shards, "number of shards, a power of two")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
@@ -71,6 +75,9 @@ acknowledged write is looked for on every node that should have it. The lab is r
 func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *chaosFlags) error {
 	if flags.minutes <= 0 || flags.clients < 1 {
 		return usageError(fmt.Errorf("--minutes %v --clients %d: more than none of both is wanted", flags.minutes, flags.clients))
+	}
+	if flags.stopped < 0 || flags.stopped >= 1 {
+		return usageError(fmt.Errorf("--stopped %v: a share from 0 to below 1 is possible", flags.stopped))
 	}
 	if err := lab.Loss.CheckPercent(flags.loss); err != nil {
 		return usageError(err)
@@ -85,8 +92,8 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
 	result, err := chaos.Chaos(ctx, chaos.ChaosOptions{
 		Setup: flags.setup(o, show, trialLogs(name, flags.seed)),
-		For:   time.Duration(flags.minutes * float64(time.Minute)), Seed: flags.seed, Clients: flags.clients, Loss: flags.loss,
-		Progress: show.chaos,
+		For:   time.Duration(flags.minutes * float64(time.Minute)), Seed: flags.seed, Clients: flags.clients,
+		Loss: flags.loss, Stopped: flags.stopped, Progress: show.chaos,
 	})
 	show.end()
 	if ctx.Err() != nil {
@@ -117,6 +124,8 @@ func printChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.ChaosResult) 
 		return fmt.Errorf("%d acknowledged writes are lost", r.LostAcknowledged)
 	case !r.Linearizable:
 		return errors.New("the history is not linearizable")
+	case r.TooFewCopies():
+		return errors.New("a shard lost copies whose nodes lived")
 	case !r.OK():
 		return errors.New("agents or controllers ended by themselves")
 	}
@@ -130,6 +139,8 @@ func printChaosTable(out io.Writer, r *chaos.ChaosResult) {
 	fmt.Fprintf(table, "\nacknowledged writes\t%s\tlost\t%d\n", grouped(uint64(r.Acknowledged)), r.LostAcknowledged)
 	fmt.Fprintf(table, "longest time without a write\t%.0f ms\twithout a read\t%.0f ms\n", r.LongestWriteGapMs, r.LongestReadGapMs)
 	fmt.Fprintf(table, "changes of the cluster's state\t%s\ttimes made whole\t%d\n", grouped(r.Changes), r.Repairs)
+	fmt.Fprintf(table, "least copies while two members lived\t%d\tnodes suspected\t%d\n", r.LeastCopies, r.Suspected)
+	fmt.Fprintf(table, "short pauses\t%s\n", grouped(uint64(r.Pauses)))
 	kinds := make([]string, 0, len(r.Faults))
 	for kind := range r.Faults {
 		kinds = append(kinds, kind)

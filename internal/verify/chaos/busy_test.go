@@ -23,7 +23,7 @@ func changeTo(number uint64, learner reconfig.NodeID, members ...reconfig.NodeID
 	return reconfig.Change{Number: number, Shards: map[uint16]reconfig.Shard{0: {Members: members, Learner: learner}}}
 }
 
-func observer(live func(string) bool) *durable {
+func observer(live func(*reconfig.Node) bool) *durable {
 	return &durable{state: make(chan struct{}), live: live}
 }
 
@@ -69,12 +69,40 @@ func TestCopiesCountWhileTwoMembersLive(t *testing.T) {
 		for _, name := range test.live {
 			live[string(name)] = true
 		}
-		d := observer(func(node string) bool { return live[node] })
+		d := observer(func(n *reconfig.Node) bool { return live[n.Name] })
 		d.Loaded(store.Formation{}, stateOf(1, 1, 2, 3))
 		d.Changed(changeTo(2, 0, test.after...))
 		if _, least, _ := d.seen(); least != test.least {
 			t.Errorf("%s: %d copies, not %d", test.name, least, test.least)
 		}
+	}
+}
+
+// A member lives unless a fault strikes it, or has just done so, or its state is lost until it joins anew.
+func TestMembersThatLive(t *testing.T) {
+	d := &driver{costly: map[string]time.Time{}, emptied: map[string]uint64{}}
+	n := &reconfig.Node{Name: "a", Incarnation: 7}
+	if !d.lives(n) {
+		t.Error("a node without a fault does not live")
+	}
+	d.active = []*fault{{costs: "a"}}
+	if d.lives(n) {
+		t.Error("a node lives that a fault strikes")
+	}
+	d.active, d.costly["a"] = nil, time.Now()
+	if d.lives(n) {
+		t.Error("a fault is forgotten at once")
+	}
+	d.costly["a"] = time.Now().Add(-2 * calm)
+	if !d.lives(n) {
+		t.Error("a fault is never forgotten")
+	}
+	d.emptied["a"] = n.Incarnation
+	if d.lives(n) {
+		t.Error("a node lives whose state is lost")
+	}
+	if n.Incarnation++; !d.lives(n) {
+		t.Error("a node that has joined anew does not live")
 	}
 }
 

@@ -2,11 +2,15 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/verify/history"
@@ -20,6 +24,7 @@ type ChaosOptions struct {
 	Seed    uint64  // of faults and of what clients do; the kernel's loss and the machine's scheduling are not in it
 	Clients int     // that write and read at the same time
 	Loss    float64 // in percent, of the frames of all links, throughout
+	Stopped float64 // share of the time that every agent and controller is stopped in short pauses, beside the faults
 	// Progress, if set, is told a few times a second how it stands.
 	Progress func(ChaosProgress)
 }
@@ -37,12 +42,17 @@ type ChaosResult struct {
 	Controllers       int            `json:"controllers"`
 	Nodes             int            `json:"nodes"`
 	Shards            int            `json:"shards"`
+	Replicas          int            `json:"replicas"`
 	Repairs           int            `json:"repairs"` // times that all chains were whole again after a fault
 	Changes           uint64         `json:"changes"` // of the cluster's durable state
 	Keys              int            `json:"keys"`
 	Acknowledged      int            `json:"acknowledged_writes"`
 	Unknown           int            `json:"unknown_outcomes"`
 	Bundled           uint64         `json:"bundled"`           // answers that came in bundles
+	LeastCopies       int            `json:"least_copies"`      // of a shard, complete, while two members of its chain live
+	Suspected         int            `json:"suspected"`         // nodes barred, rightly or wrongly
+	Pauses            int            `json:"pauses"`            // short ones, of all processes
+	MissedChanges     uint64         `json:"missed_changes"`    // of the durable state, which the two above lack
 	Crashes           []string       `json:"crashes,omitempty"` // agents and controllers that ended by themselves
 	Undecided         []string       `json:"undecided,omitempty"`
 
@@ -75,8 +85,11 @@ const (
 
 // OK reports whether nothing was found wrong.
 func (r *ChaosResult) OK() bool {
-	return r.Linearizable && r.LostAcknowledged == 0 && len(r.Crashes) == 0
+	return r.Linearizable && r.LostAcknowledged == 0 && len(r.Crashes) == 0 && !r.TooFewCopies()
 }
+
+// TooFewCopies reports whether a shard had only one complete copy while two members of its chain lived.
+func (r *ChaosResult) TooFewCopies() bool { return r.LeastCopies < min(2, r.Replicas) }
 
 // Explain says what was found wrong.
 func (r *ChaosResult) Explain() string {
@@ -90,6 +103,9 @@ func (r *ChaosResult) Explain() string {
 			break
 		}
 		fmt.Fprintln(&text, l)
+	}
+	if r.TooFewCopies() {
+		fmt.Fprintf(&text, "a shard was left with %d complete copies while two members of its chain lived\n", r.LeastCopies)
 	}
 	if len(r.Crashes) > 0 {
 		fmt.Fprintf(&text, "these ended by themselves: %s\n", strings.Join(r.Crashes, ", "))
@@ -113,27 +129,37 @@ func Chaos(ctx context.Context, o ChaosOptions) (result *ChaosResult, err error)
 		return nil, err
 	}
 	t := &chaos{o: &o, c: c, driver: newDriver(c, o.Seed), ledger: newLedger(), began: time.Now()}
-	t.result = &ChaosResult{Seed: o.Seed, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, Shards: c.follower.Map().Shards(), Linearizable: true}
+	if t.durable, err = c.observe(ctx, t.driver.lives); err != nil {
+		return nil, err
+	}
+	t.driver.durable = t.durable
+	defer t.durable.end()
+	t.result = &ChaosResult{
+		Seed: o.Seed, Replicas: o.Replicas, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers,
+		Shards: c.follower.Map().Shards(), Linearizable: true,
+	}
 	if err := t.suffer(ctx); err != nil {
 		return nil, err
 	}
 	if err := t.recover(ctx); err != nil {
 		return nil, err
 	}
-	return t.result, ctx.Err()
+	t.result.Suspected, t.result.LeastCopies, t.result.MissedChanges = t.durable.seen()
+	return t.result, errors.Join(t.durable.end(), ctx.Err())
 }
 
 // chaos is one trial.
 type chaos struct {
-	o      *ChaosOptions
-	c      *cluster
-	driver *driver
-	ledger *ledger
-	result *ChaosResult
-	began  time.Time
-	ops    atomic.Int64
-	writes *gap
-	reads  *gap
+	o       *ChaosOptions
+	c       *cluster
+	driver  *driver
+	ledger  *ledger
+	durable *durable
+	result  *ChaosResult
+	began   time.Time
+	ops     atomic.Int64
+	writes  *gap
+	reads   *gap
 }
 
 // suffer lets clients work while faults strike.
@@ -165,7 +191,7 @@ func (t *chaos) suffer(ctx context.Context) error {
 	t.writes, t.reads = newGap(notableGap, t.tellGap("write")), newGap(notableGap, t.tellGap("read"))
 	driven := make(chan error, 1)
 	go func() {
-		driven <- t.driver.run(ctx)
+		driven <- t.drive(ctx)
 		cancel()
 	}()
 	go t.report(ctx)
@@ -179,6 +205,18 @@ func (t *chaos) suffer(ctx context.Context) error {
 	r.Seconds = time.Since(t.began).Seconds()
 	err = <-driven
 	r.Faults, r.Repairs, r.Crashes = maps.Clone(t.driver.count), t.driver.repairs, t.driver.crashes
+	return err
+}
+
+// drive lets faults strike and processes pause until ctx ends. Either ends the other if it cannot go on.
+func (t *chaos) drive(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return t.driver.run(ctx) })
+	group.Go(func() error {
+		return t.driver.stops.pauses(ctx, slices.Concat(t.driver.nodes, t.driver.controllers), t.o.Stopped, t.o.Seed)
+	})
+	err := group.Wait()
+	_, t.result.Pauses = t.driver.stops.sum()
 	return err
 }
 

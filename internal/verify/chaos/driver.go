@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -28,9 +29,13 @@ type driver struct {
 	controllers []string
 	leading     Leading
 	restarted   map[string]time.Time // what had ended by itself
+	stops       *stops
+	durable     *durable
 
 	mu      sync.Mutex // for those who show what happens
 	active  []*fault
+	costly  map[string]time.Time // by node: when the last fault ended that could cost it its place in the chains
+	emptied map[string]uint64    // by node: the incarnation whose state is lost
 	count   map[string]int
 	repairs int
 	crashes []string
@@ -38,7 +43,8 @@ type driver struct {
 
 func newDriver(c *cluster, seed uint64) *driver {
 	d := &driver{lab: c.lab, setup: c.setup, rng: rand.New(rand.NewPCG(seed, 0)), count: make(map[string]int),
-		restarted: make(map[string]time.Time)}
+		restarted: make(map[string]time.Time), costly: make(map[string]time.Time),
+		emptied: make(map[string]uint64), stops: newStops(c.lab)}
 	d.guard = &guard{c: c, impaired: make(map[string]bool)}
 	for _, h := range c.lab.Plan.With(lab.RoleNode) {
 		d.nodes = append(d.nodes, h.Name)
@@ -107,10 +113,7 @@ func (d *driver) strike(ctx context.Context) error {
 	}
 	d.guard.struck(f)
 	d.setup.event("%v, for %v", f, f.lasts.Round(time.Millisecond))
-	d.mu.Lock()
-	d.active = append(d.active, f)
-	d.count[f.kind]++
-	d.mu.Unlock()
+	d.begins(f)
 	f.over = time.Now().Add(f.lasts)
 	return f.must("begin", f.begin(ctx))
 }
@@ -131,8 +134,45 @@ func (d *driver) end(ctx context.Context, f *fault) error {
 	d.mu.Lock()
 	d.active = slices.DeleteFunc(slices.Clone(d.active), func(other *fault) bool { return other == f })
 	d.mu.Unlock()
+	d.spare(f)
+	defer d.spare(f)
 	d.setup.event("over: %v", f)
 	return f.must("end", f.end(ctx))
+}
+
+// begins notes a fault that is about to strike.
+func (d *driver) begins(f *fault) {
+	var lost uint64
+	if f.empties {
+		lost = d.durable.incarnation(f.costs)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.active = append(d.active, f)
+	d.count[f.kind]++
+	if f.empties {
+		d.emptied[f.costs] = lost
+	}
+}
+
+// spare notes that a fault ends now.
+func (d *driver) spare(f *fault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f.costs != "" {
+		d.costly[f.costs] = time.Now()
+	}
+}
+
+// lives reports whether a node has its state, and no fault strikes it now that could cost it its place in the chains, or
+// has just done so: what controllers decided then becomes durable a little later. Short pauses are no such faults.
+func (d *driver) lives(n *reconfig.Node) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	struck := slices.ContainsFunc(d.active, func(f *fault) bool { return f.costs == n.Name })
+	ended, was := d.costly[n.Name]
+	lost, emptied := d.emptied[n.Name]
+	return !struck && (!was || time.Since(ended) > calm) && (!emptied || lost != n.Incarnation)
 }
 
 func (d *driver) endAll(ctx context.Context) error {

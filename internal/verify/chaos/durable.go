@@ -24,7 +24,7 @@ type durable struct {
 
 	// live reports whether nothing is wrong with a node, as far as the trial knows. Nil: what becomes of a shard counts
 	// whoever lives.
-	live func(node string) bool
+	live func(*reconfig.Node) bool
 
 	mu        sync.Mutex
 	now       *reconfig.State
@@ -34,7 +34,7 @@ type durable struct {
 }
 
 // observe begins to read at the etcd of every controller, and returns when the first state is there.
-func (c *cluster) observe(ctx context.Context, live func(node string) bool) (*durable, error) {
+func (c *cluster) observe(ctx context.Context, live func(*reconfig.Node) bool) (*durable, error) {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &durable{state: make(chan struct{}), stop: stop, live: live}
 	for _, h := range c.lab.Plan.With(lab.RoleController) {
@@ -70,7 +70,9 @@ func (d *durable) Loaded(_ store.Formation, s *reconfig.State) {
 		d.missed += s.Change - d.now.Change
 	}
 	for i := range s.Shards {
-		d.least = min(d.least, complete(&s.Shards[i]))
+		if d.now == nil || d.counts(&d.now.Shards[i]) {
+			d.least = min(d.least, complete(&s.Shards[i]))
+		}
 	}
 	d.now = s
 }
@@ -103,11 +105,23 @@ func (d *durable) counts(before *reconfig.Shard) bool {
 	}
 	live := 0
 	for _, id := range before.Members {
-		if id != before.Learner && d.live(d.now.Nodes[id].Name) {
+		if id != before.Learner && d.live(d.now.Nodes[id]) {
 			live++
 		}
 	}
 	return live > 1
+}
+
+// incarnation is that of a node, as it is now; 0: there is no such node.
+func (d *durable) incarnation(node string) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range d.now.Nodes {
+		if n.Name == node {
+			return n.Incarnation
+		}
+	}
+	return 0
 }
 
 // Keyed implements [store.Follower].

@@ -12,15 +12,16 @@ import (
 
 // fault is something that goes wrong for a while.
 type fault struct {
-	kind   string
-	hosts  []string // that it strikes: no two faults strike the same one at once
-	costs  string   // the node that may lose its place in the chains; empty: none
-	silent string   // the controller that cannot be counted on meanwhile; empty: none
-	cut    *lab.Partition
-	begin  func(ctx context.Context) error
-	end    func(ctx context.Context) error
-	lasts  time.Duration
-	over   time.Time
+	kind    string
+	hosts   []string // that it strikes: no two faults strike the same one at once
+	costs   string   // the node that may lose its place in the chains; empty: none
+	empties bool     // that node loses its state
+	silent  string   // the controller that cannot be counted on meanwhile; empty: none
+	cut     *lab.Partition
+	begin   func(ctx context.Context) error
+	end     func(ctx context.Context) error
+	lasts   time.Duration
+	over    time.Time
 }
 
 func (f *fault) String() string {
@@ -88,7 +89,7 @@ func (d *driver) pick(hosts []string) string {
 func (d *driver) nodeKill() *fault {
 	node := d.pick(d.nodes)
 	return &fault{
-		hosts: []string{node}, costs: node,
+		hosts: []string{node}, costs: node, empties: true,
 		begin: func(ctx context.Context) error { return d.lab.PowerOff(ctx, node) },
 		end:   func(ctx context.Context) error { return d.lab.SwitchOn(ctx, node) },
 	}
@@ -107,8 +108,8 @@ func (d *driver) agentPause() *fault {
 	node := d.pick(d.nodes)
 	return &fault{
 		hosts: []string{node}, costs: node,
-		begin: func(context.Context) error { return d.lab.Pause(node) },
-		end:   func(context.Context) error { return d.lab.Resume(node) },
+		begin: func(context.Context) error { return d.stops.hold(node) },
+		end:   func(context.Context) error { return d.stops.release(node) },
 	}
 }
 
@@ -128,8 +129,8 @@ func (d *driver) leaderPause() *fault {
 	leader := d.pick([]string{d.leading.Host})
 	return &fault{
 		hosts: []string{leader}, silent: leader,
-		begin: func(context.Context) error { return d.lab.Pause(leader) },
-		end:   func(context.Context) error { return d.lab.Resume(leader) },
+		begin: func(context.Context) error { return d.stops.hold(leader) },
+		end:   func(context.Context) error { return d.stops.release(leader) },
 	}
 }
 
