@@ -14,6 +14,7 @@ const bit<32> NQ_MAX_SHARDS = 0x10000; // most shards; their number is a power o
 const bit<32> NQ_REPLY_TTL = 0x40; // IP time to live of every packet a node sends
 const bit<32> NQ_CLIENT_BURST_NS = 0x5f5e100; // a client whose rate is limited may send at once what it may send in this time, in ns
 const bit<32> NQ_MAX_SLOTS = 0x20; // most messages in one bundle; the longest datagram has room for 27
+const bit<32> NQ_MAX_GRANTERS = 0x8; // most controllers that grant leases
 const bit<32> NQ_MAX_RETRY_S = 0x3c; // seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer
 
 const bit<8> NQ_OP_READ = 0x1; // value and version of a key
@@ -29,6 +30,7 @@ const bit<8> NQ_OP_ACK = 0x12; // the tail has committed up to this version
 const bit<8> NQ_OP_PROBE = 0x13; // asks the tail for an ACK of this object
 const bit<8> NQ_OP_RELAY = 0x14; // an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets, and in bundles
 const bit<8> NQ_OP_BUNDLE = 0x18; // several messages that travel together
+const bit<8> NQ_OP_HEARTBEAT = 0x19; // whether a node lives, with a grant; and the node's answer
 const bit<8> NQ_OP_REPLY = 0x20; // the answer to a client
 
 const bit<8> NQ_FLAG_ANY = 0x1; // relaxed read: the newest version this node knows
@@ -81,6 +83,7 @@ const bit<8> NQ_OUTCOME_CONTENDED = 0x1e; // an object or session stayed locked 
 const bit<8> NQ_OUTCOME_UNROUTABLE = 0x1f; // no route to where the answer or update should go: dropped
 const bit<8> NQ_OUTCOME_BAD_TAG = 0x20; // tag wrong, of an unknown generation, or missing: dropped
 const bit<8> NQ_OUTCOME_LIMITED = 0x21; // one client's messages beyond its rate, or a bundle where rates are limited: dropped
+const bit<8> NQ_OUTCOME_ALIVE = 0x22; // heartbeat answered
 
 // every message; a READ is only this
 header nq_base_h {
@@ -138,6 +141,24 @@ header nq_bundle_h {
 header nq_slot_h {
     bit<16> length; // of the message; 0: there is none
     bit<16> check; // all bits of length inverted
+}
+
+// a controller's question whether a node lives, with a grant, and the node's answer (H1); alone in its datagram, without a checksum or a trailer: it has a tag of its own
+header nq_heartbeat_h {
+    bit<16> magic; // limits.magic
+    bit<8> version; // limits.wire_version
+    bit<8> op; // heartbeat
+    bit<8> kind; // 0: from a controller; 1: the node's answer
+    bit<8> granter; // the controller's place among all of them; echoed
+    bit<8> majority; // how many controllers a lease needs; echoed
+    bit<8> reserved; // zero
+    bit<32> node; // the node's number in its cluster
+    bit<32> generation; // of the set of controllers
+    bit<64> incarnation; // the node's
+    bit<64> request; // chosen by the controller, echoed
+    bit<64> stamp; // a time on the node's clock in ns: one that the node answered this controller before; in the answer, now
+    bit<64> lease; // how long after the stamp the grant ends, in ns, 0: no grant; in the answer, when the node's lease ends
+    bit<64> tag; // SipHash-2-4 of all before it, with the key that the node's agent gave the controller
 }
 
 #endif

@@ -28,6 +28,8 @@ const (
 	ClientBurstNs = 0x5f5e100
 	// MaxSlots: most messages in one bundle; the longest datagram has room for 27.
 	MaxSlots = 0x20
+	// MaxGranters: most controllers that grant leases.
+	MaxGranters = 0x8
 	// MaxRetryS: seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer.
 	MaxRetryS = 0x3c
 )
@@ -79,7 +81,23 @@ const (
 	offSlotLength = 0 // 2 bytes
 	offSlotCheck  = 2 // 2 bytes
 	// SlotBytes: length of a message without a value: in front of each message of a bundle; what follows the message, to the end of the slot, means nothing.
-	SlotBytes = 4
+	SlotBytes               = 4
+	offHeartbeatMagic       = 0  // 2 bytes
+	offHeartbeatVersion     = 2  // 1 bytes
+	offHeartbeatOp          = 3  // 1 bytes
+	offHeartbeatKind        = 4  // 1 bytes
+	offHeartbeatGranter     = 5  // 1 bytes
+	offHeartbeatMajority    = 6  // 1 bytes
+	offHeartbeatReserved    = 7  // 1 bytes
+	offHeartbeatNode        = 8  // 4 bytes
+	offHeartbeatGeneration  = 12 // 4 bytes
+	offHeartbeatIncarnation = 16 // 8 bytes
+	offHeartbeatRequest     = 24 // 8 bytes
+	offHeartbeatStamp       = 32 // 8 bytes
+	offHeartbeatLease       = 40 // 8 bytes
+	offHeartbeatTag         = 48 // 8 bytes
+	// HeartbeatBytes: length of a message without a value: a controller's question whether a node lives, with a grant, and the node's answer (H1); alone in its datagram, without a checksum or a trailer: it has a tag of its own.
+	HeartbeatBytes = 56
 )
 
 // Op is the kind of a message.
@@ -112,12 +130,14 @@ const (
 	OpRelay Op = 0x14
 	// OpBundle: several messages that travel together.
 	OpBundle Op = 0x18
+	// OpHeartbeat: whether a node lives, with a grant; and the node's answer.
+	OpHeartbeat Op = 0x19
 	// OpReply: the answer to a client.
 	OpReply Op = 0x20
 )
 
 // Ops lists every Op in the order of the specification.
-var Ops = []Op{OpRead, OpPut, OpDelete, OpCAS, OpAdd, OpIntent, OpResolve, OpForward, OpUpdate, OpAck, OpProbe, OpRelay, OpBundle, OpReply}
+var Ops = []Op{OpRead, OpPut, OpDelete, OpCAS, OpAdd, OpIntent, OpResolve, OpForward, OpUpdate, OpAck, OpProbe, OpRelay, OpBundle, OpHeartbeat, OpReply}
 
 // String is the name used in the specification.
 func (v Op) String() string {
@@ -148,6 +168,8 @@ func (v Op) String() string {
 		return "relay"
 	case OpBundle:
 		return "bundle"
+	case OpHeartbeat:
+		return "heartbeat"
 	case OpReply:
 		return "reply"
 	}
@@ -314,10 +336,12 @@ const (
 	OutcomeBadTag Outcome = 0x20
 	// OutcomeLimited: one client's messages beyond its rate, or a bundle where rates are limited: dropped.
 	OutcomeLimited Outcome = 0x21
+	// OutcomeAlive: heartbeat answered.
+	OutcomeAlive Outcome = 0x22
 )
 
 // Outcomes lists every Outcome in the order of the specification.
-var Outcomes = []Outcome{OutcomeAnsweredClean, OutcomeAnsweredTail, OutcomeAnsweredRelaxed, OutcomeAnsweredAbsent, OutcomeForwarded, OutcomeOrdered, OutcomeRepeated, OutcomeApplied, OutcomeCommitted, OutcomeStale, OutcomeAcked, OutcomeProbed, OutcomeRefused, OutcomeBusy, OutcomeNoLease, OutcomeNotMine, OutcomeFull, OutcomeTooLarge, OutcomeBadRequest, OutcomeMalformed, OutcomeStranger, OutcomeOtherEpoch, OutcomeInactive, OutcomeOldSeq, OutcomeAhead, OutcomeTruncated, OutcomeBadMagic, OutcomeBadVersion, OutcomeBadChecksum, OutcomeHopLimit, OutcomeContended, OutcomeUnroutable, OutcomeBadTag, OutcomeLimited}
+var Outcomes = []Outcome{OutcomeAnsweredClean, OutcomeAnsweredTail, OutcomeAnsweredRelaxed, OutcomeAnsweredAbsent, OutcomeForwarded, OutcomeOrdered, OutcomeRepeated, OutcomeApplied, OutcomeCommitted, OutcomeStale, OutcomeAcked, OutcomeProbed, OutcomeRefused, OutcomeBusy, OutcomeNoLease, OutcomeNotMine, OutcomeFull, OutcomeTooLarge, OutcomeBadRequest, OutcomeMalformed, OutcomeStranger, OutcomeOtherEpoch, OutcomeInactive, OutcomeOldSeq, OutcomeAhead, OutcomeTruncated, OutcomeBadMagic, OutcomeBadVersion, OutcomeBadChecksum, OutcomeHopLimit, OutcomeContended, OutcomeUnroutable, OutcomeBadTag, OutcomeLimited, OutcomeAlive}
 
 // String is the name used in the specification.
 func (v Outcome) String() string {
@@ -390,6 +414,8 @@ func (v Outcome) String() string {
 		return "bad_tag"
 	case OutcomeLimited:
 		return "limited"
+	case OutcomeAlive:
+		return "alive"
 	}
 	return "outcome " + strconv.FormatUint(uint64(v), 10)
 }

@@ -15,6 +15,7 @@
 #define NQ_REPLY_TTL                 0x40     /* IP time to live of every packet a node sends */
 #define NQ_CLIENT_BURST_NS           0x5f5e100 /* a client whose rate is limited may send at once what it may send in this time, in ns */
 #define NQ_MAX_SLOTS                 0x20     /* most messages in one bundle; the longest datagram has room for 27 */
+#define NQ_MAX_GRANTERS              0x8      /* most controllers that grant leases */
 #define NQ_MAX_RETRY_S               0x3c     /* seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer */
 
 /* ops */
@@ -31,6 +32,7 @@
 #define NQ_OP_PROBE                  0x13     /* asks the tail for an ACK of this object */
 #define NQ_OP_RELAY                  0x14     /* an ACK on its way up the chain to the head, which answers: where the tail cannot clone packets, and in bundles */
 #define NQ_OP_BUNDLE                 0x18     /* several messages that travel together */
+#define NQ_OP_HEARTBEAT              0x19     /* whether a node lives, with a grant; and the node's answer */
 #define NQ_OP_REPLY                  0x20     /* the answer to a client */
 
 /* bits of the flags field */
@@ -86,8 +88,9 @@
 #define NQ_OUTCOME_UNROUTABLE        0x1f     /* no route to where the answer or update should go: dropped */
 #define NQ_OUTCOME_BAD_TAG           0x20     /* tag wrong, of an unknown generation, or missing: dropped */
 #define NQ_OUTCOME_LIMITED           0x21     /* one client's messages beyond its rate, or a bundle where rates are limited: dropped */
+#define NQ_OUTCOME_ALIVE             0x22     /* heartbeat answered */
 
-#define NQ_OUTCOME_COUNT 34
+#define NQ_OUTCOME_COUNT 35
 
 /* every message; a READ is only this */
 struct nq_base {
@@ -192,6 +195,40 @@ _Static_assert(sizeof(struct nq_slot) == 4, "size of slot");
 _Static_assert(__builtin_offsetof(struct nq_slot, length) == 0, "slot.length");
 _Static_assert(__builtin_offsetof(struct nq_slot, check) == 2, "slot.check");
 #define NQ_SLOT_BYTES 4 /* message of this layout, without a value */
+
+/* a controller's question whether a node lives, with a grant, and the node's answer (H1); alone in its datagram, without a checksum or a trailer: it has a tag of its own */
+struct nq_heartbeat {
+	__be16 magic; /* limits.magic */
+	__u8 version; /* limits.wire_version */
+	__u8 op; /* heartbeat */
+	__u8 kind; /* 0: from a controller; 1: the node's answer */
+	__u8 granter; /* the controller's place among all of them; echoed */
+	__u8 majority; /* how many controllers a lease needs; echoed */
+	__u8 reserved; /* zero */
+	__be32 node; /* the node's number in its cluster */
+	__be32 generation; /* of the set of controllers */
+	__be64 incarnation; /* the node's */
+	__be64 request; /* chosen by the controller, echoed */
+	__be64 stamp; /* a time on the node's clock in ns: one that the node answered this controller before; in the answer, now */
+	__be64 lease; /* how long after the stamp the grant ends, in ns, 0: no grant; in the answer, when the node's lease ends */
+	__be64 tag; /* SipHash-2-4 of all before it, with the key that the node's agent gave the controller */
+};
+_Static_assert(sizeof(struct nq_heartbeat) == 56, "size of heartbeat");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, magic) == 0, "heartbeat.magic");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, version) == 2, "heartbeat.version");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, op) == 3, "heartbeat.op");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, kind) == 4, "heartbeat.kind");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, granter) == 5, "heartbeat.granter");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, majority) == 6, "heartbeat.majority");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, reserved) == 7, "heartbeat.reserved");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, node) == 8, "heartbeat.node");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, generation) == 12, "heartbeat.generation");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, incarnation) == 16, "heartbeat.incarnation");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, request) == 24, "heartbeat.request");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, stamp) == 32, "heartbeat.stamp");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, lease) == 40, "heartbeat.lease");
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, tag) == 48, "heartbeat.tag");
+#define NQ_HEARTBEAT_BYTES 56 /* message of this layout, without a value */
 
 _Static_assert(NQ_BASE_BYTES == 40, "a read request has at most 40 bytes of header");
 

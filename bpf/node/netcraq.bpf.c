@@ -11,6 +11,7 @@
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
  *   plain.h    plain messages, in place: plain_write.h, plain_read.h, alone.h
  *   bundle.h   B1 to B5
+ *   heartbeat.h H1 to H3
  *   copy.h     copies between nodes    tag.h     T1 to T4: tags, rates of clients
  */
 #include <linux/bpf.h>
@@ -49,6 +50,8 @@
 #include "write.h"
 
 #include "update.h"
+
+#include "heartbeat.h"
 
 #include "plain.h"
 
@@ -197,6 +200,9 @@ static __always_inline int ingress(struct xdp_md *ctx)
 		break;
 	}
 	base = data_of(ctx) + NQ_L4_END;
+	if (message_bytes >= NQ_BASE_BYTES && (void *)(base + 1) <= end_of(ctx) && base->op == NQ_OP_HEARTBEAT &&
+	    base->magic == bpf_htons(NQ_MAGIC) && base->version == NQ_WIRE_VERSION)
+		return heartbeat(ctx, message_bytes); /* without a trailer */
 	if (message_bytes < NQ_BASE_BYTES + trailer_bytes() || (void *)(base + 1) > end_of(ctx))
 		return drop(0, NQ_OUTCOME_TRUNCATED);
 	if (base->magic != bpf_htons(NQ_MAGIC))

@@ -43,6 +43,33 @@ struct {
 	__type(value, struct nq_chain_config);
 } nq_chains SEC(".maps");
 
+/* By what heartbeats are known that are meant for this node, and what they granted (H1, H2). */
+struct nq_heart {
+	__u64 key[2];
+	__be64 incarnation;
+	__be32 node;
+	__be32 generation; /* of the set of controllers */
+	__u64 valid;
+	__u64 until; /* end of the lease: it holds for every shard that is readable */
+	__u64 ends[NQ_MAX_GRANTERS]; /* of the newest grant of each controller */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nq_heart);
+} nq_heart SEC(".maps");
+
+/* The end of the lease that heartbeats granted. */
+static __always_inline __u64 heart_until(void)
+{
+	__u32 zero = 0;
+	struct nq_heart *h = bpf_map_lookup_elem(&nq_heart, &zero);
+
+	return h ? *(volatile __u64 *)&h->until : 0;
+}
+
 /* Value size: sizeof(struct nq_object) + nq_cell_bytes, set at load time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -74,6 +74,7 @@ type Node struct {
 	sessions map[SessionKey]Session
 	counters Counters
 	renewed  uint64 // the last [Node.Renew]
+	heart    *heart // nil: nobody told how to know heartbeats
 }
 
 type shard struct {

@@ -41,7 +41,7 @@ func (r *request) relaxed() bool {
 		return true
 	case wire.FlagBounded:
 		bound := uint64(r.message.Detail) * uint64(time.Millisecond)
-		until := r.shard.leaseUntil
+		until := r.node.leaseEnd(r.shard)
 		if until == 0 { // never granted, or withdrawn
 			return false
 		}

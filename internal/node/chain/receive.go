@@ -126,7 +126,7 @@ func (r *request) clean(object *Object) bool {
 
 // permitted is R4: may this node reveal state?
 func (r *request) permitted() bool {
-	return r.shard.config.Readable() && (r.now < r.shard.leaseUntil || r.without&R4 != 0)
+	return r.shard.config.Readable() && (r.now < r.node.leaseEnd(r.shard) || r.without&R4 != 0)
 }
 
 // send queues a message that follows from the received one.

@@ -81,6 +81,11 @@ type Plane interface {
 	// SetKeys replaces the keys of a plane with tags. Before the first ones it takes and sends nothing. A plane without
 	// tags has no use for keys.
 	SetKeys(k *wire.Keyring) error
+	// SetHeart tells the plane by what to know heartbeats that are meant for it (H1). It answers them from then on, and takes grants by
+	// them, without this process. Earlier grants count no more.
+	SetHeart(h chain.Heart) error
+	// HeartLease is the end of the lease that heartbeats granted; 0: none was.
+	HeartLease() (until uint64, err error)
 	// Send sends a message from the node's own address, routed by the kernel.
 	Send(s chain.Send) error
 	// Close ends this process's use of the plane. State that outlives the process (pinned maps) stays.

@@ -98,6 +98,12 @@ func describeDatagram(b []byte) string {
 	c := newCase("")
 	var m wire.Message
 	switch {
+	case wire.IsHeartbeat(b):
+		shown, err := showHeartbeat(b)
+		if err != nil {
+			return fmt.Sprintf("%v: %x", err, b)
+		}
+		return shown
 	case isSoundBundle(b):
 		parts := []string{fmt.Sprintf("%s slot=%d", bundleWord, wire.Bundle(b).Room()+wire.SlotBytes)}
 		for i := range wire.Bundle(b).Count() {

@@ -87,10 +87,12 @@ func (c *Case) addLine(line string) error {
 		c.addObject(w)
 	case "session":
 		c.addSession(w)
+	case "heart":
+		c.addHeart(w)
 	case "in":
 		c.addStep(line, w)
 	default:
-		return fmt.Errorf("a line begins with case, options, shard, object, session, in or >, not %q", word)
+		return fmt.Errorf("a line begins with case, options, shard, object, session, heart, in or >, not %q", word)
 	}
 	return w.done()
 }

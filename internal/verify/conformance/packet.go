@@ -31,10 +31,15 @@ func (c *Case) addStep(line string, w *words) {
 		w.fail(err)
 	}
 	p := frame.Packet{SourceMAC: MACOf(from.Addr()), DestMAC: MACOf(Me.Addr()), From: from, To: Me}
+	heartbeat := false
 	bundle := len(w.pairs) > 0 && w.pairs[0].name == bundleWord
 	if bundle {
 		w.next()
 		p.Message = c.bundle(w)
+	} else if len(w.pairs) > 0 && w.pairs[0].name == heartbeatWord {
+		w.next()
+		heartbeat = true
+		p.Message = c.heartbeat(w)
 	} else {
 		p.Message = c.message(w).Append(nil)
 	}
@@ -42,7 +47,7 @@ func (c *Case) addStep(line string, w *words) {
 	if changes == nil {
 		step.Frame = frame.Append(nil, &p)
 	} else {
-		if bundle {
+		if bundle || heartbeat {
 			p.Message = changes.bytes(p.Message)
 		} else {
 			p.Message = changes.message(p.Message)

@@ -174,6 +174,9 @@ func straightBack(in, out []byte) bool {
 	if _, ours := frame.Judge(in, Me, &received); !ours {
 		return true
 	}
+	if wire.IsHeartbeat(received.Message) {
+		return true
+	}
 	if sent, _ = frame.ReadSent(out); sent.To != received.From {
 		return false
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// referenceNow is the reference's clock, which stands still: any time later than every lease that is long over.
-const referenceNow = uint64(24 * time.Hour)
+// Now is the clock of all targets, which stands still: any time later than every lease that is long over.
+const Now = uint64(24 * time.Hour)
 
 // Reference is the target that defines what is right: internal/node/chain behind the frame layer.
 type Reference struct {
@@ -45,9 +45,12 @@ func (t *Reference) Load(s State) error {
 		if err := t.node.Configure(number, shard.Config); err != nil {
 			return err
 		}
-		if err := t.node.Grant(number, dataplane.LeaseUntil(referenceNow, shard.Lease)); err != nil {
+		if err := t.node.Grant(number, dataplane.LeaseUntil(Now, shard.Lease)); err != nil {
 			return err
 		}
+	}
+	if s.Heart != nil {
+		t.node.SetHeart(*s.Heart)
 	}
 	for k, o := range s.Objects {
 		t.node.PutObject(k, o)
@@ -72,7 +75,15 @@ func (t *Reference) Step(b []byte) (Verdict, [][]byte, error) {
 	if wire.IsBundle(p.Message) {
 		return t.stepBundle(&p)
 	}
-	t.sends = t.node.Receive(referenceNow, p.From, p.Message, t.sends[:0])
+	if wire.IsHeartbeat(p.Message) {
+		answer := t.node.ReceiveHeartbeat(Now, p.Message, nil)
+		if len(answer) == 0 {
+			return Drop, nil, nil
+		}
+		sent, err := wrap(p.From, answer, &p)
+		return Sent, [][]byte{sent}, err
+	}
+	t.sends = t.node.Receive(Now, p.From, p.Message, t.sends[:0])
 	if len(t.sends) == 0 {
 		return Drop, nil, nil
 	}
@@ -88,7 +99,7 @@ func (t *Reference) Step(b []byte) (Verdict, [][]byte, error) {
 }
 
 func (t *Reference) stepBundle(p *frame.Packet) (Verdict, [][]byte, error) {
-	to, sends := t.node.ReceiveBundle(referenceNow, p.From, p.Message)
+	to, sends := t.node.ReceiveBundle(Now, p.From, p.Message)
 	if !sends {
 		return Drop, nil, nil
 	}

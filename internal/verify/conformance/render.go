@@ -45,7 +45,9 @@ func (c *Case) sent(in, b []byte) (string, error) {
 		return "", fmt.Errorf("sent from %v", p.From)
 	}
 	var shown string
-	if isSoundBundle(received.Message) {
+	if wire.IsHeartbeat(p.Message) {
+		shown, err = showHeartbeat(p.Message)
+	} else if isSoundBundle(received.Message) {
 		shown, err = c.showBundle(received.Message, p.Message)
 	} else {
 		shown, err = c.showBytes(p.Message, new(wire.Message))

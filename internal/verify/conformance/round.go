@@ -45,7 +45,9 @@ func newRound(seed uint64, first int) *round {
 	for i := range roundKeys {
 		r.keys = append(r.keys, wire.Key{Hi: r.rng.Uint64(), Lo: r.rng.Uint64()&^0xff | uint64(i)})
 	}
+	h := testHeart()
 	r.state = State{
+		Heart:  &h,
 		Shards: make(map[uint16]Shard), Objects: make(objects), Sessions: make(map[chain.SessionKey]chain.Session),
 	}
 	for number := range r.options.Shards {
@@ -143,6 +145,9 @@ func (r *round) learn(frames [][]byte) {
 	}
 }
 
+// heartbeatPercent is how many datagrams are heartbeats.
+const heartbeatPercent = 4
+
 // next is the next packet.
 func (r *round) next() []byte {
 	from, datagram, damage := r.datagram()
@@ -165,6 +170,9 @@ func (r *round) datagram() (from netip.AddrPort, b []byte, damage func([]byte) [
 	if r.chance(bundlePercent) {
 		from, b = r.bundle()
 		return from, b, r.damageBundle
+	}
+	if r.chance(heartbeatPercent) {
+		return r.client(), r.heartbeat(), r.damageBundle
 	}
 	from, m := r.message()
 	return from, m.Append(nil), r.damage

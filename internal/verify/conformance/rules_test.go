@@ -23,7 +23,7 @@ func TestEveryRuleHasAVector(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^- \*\*([ABRWC]\d+)†?\*\*`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^- \*\*([ABHRWC]\d+)†?\*\*`).FindAllStringSubmatch(string(text), -1) {
 		rules[m[1]] = false
 	}
 	cases, err := Vectors()

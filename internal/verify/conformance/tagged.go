@@ -45,6 +45,9 @@ func (t Tagged) Step(b []byte) (Verdict, [][]byte, error) {
 	if datagram, ok := frame.Content(b); ok && wire.IsBundle(datagram) {
 		return 0, nil, fmt.Errorf("%w: bundles have no tags", ErrUnsupported)
 	}
+	if datagram, ok := frame.Content(b); ok && wire.IsHeartbeat(datagram) { // with a tag of its own
+		return t.Keyed.Step(b)
+	}
 	tagged, err := change(b, TestKeys().Append)
 	if err != nil {
 		return 0, nil, err

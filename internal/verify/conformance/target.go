@@ -44,6 +44,7 @@ type State struct {
 	Objects  map[wire.Key]chain.Object
 	Sessions map[chain.SessionKey]chain.Session
 	Counters chain.Counters
+	Heart    *chain.Heart // nil: nobody told how to know heartbeats; loaded only
 }
 
 // Shard is what a node knows of a shard.

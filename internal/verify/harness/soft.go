@@ -46,7 +46,7 @@ const (
 
 // NewSoft makes a target without a node.
 func NewSoft() (*Soft, error) {
-	m := &Soft{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork, clock: dataplane.BootTime}
+	m := &Soft{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork, clock: func() uint64 { return conformance.Now }}
 	for {
 		var err error
 		m.barrier, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(loopback, m.network, 1, 1), Port: wire.Port})
@@ -97,6 +97,9 @@ func (m *Soft) Load(s conformance.State) error {
 			if err := m.loadShard(node, number, shard); err != nil {
 				return err
 			}
+		}
+		if s.Heart != nil {
+			node.SetHeart(*s.Heart)
 		}
 		for k, o := range s.Objects {
 			node.PutObject(k, o)
@@ -290,6 +293,9 @@ func (m *Soft) inside(a netip.AddrPort) netip.AddrPort {
 // translateAll changes the clients' addresses that are written in a message or in those of a bundle.
 func translateAll(datagram []byte, change func(netip.AddrPort) netip.AddrPort) []byte {
 	b := wire.Bundle(bytes.Clone(datagram))
+	if wire.IsHeartbeat(b) {
+		return b
+	}
 	if !wire.IsBundle(b) || !b.Sound() {
 		return translate(b, change)
 	}

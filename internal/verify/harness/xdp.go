@@ -3,7 +3,6 @@ package harness
 import (
 	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -33,9 +32,6 @@ func NewXDPAt(self netip.AddrPort) (*XDP, error) {
 // Name implements [conformance.Target].
 func (m *XDP) Name() string { return "xdp" }
 
-// caseNow is the time at which a case begins, and ends: later than every lease that is long over.
-const caseNow = uint64(24 * time.Hour)
-
 // Load implements [conformance.Target].
 func (m *XDP) Load(s conformance.State) error {
 	configs := make(map[uint16]chain.ShardConfig, len(s.Shards))
@@ -45,11 +41,16 @@ func (m *XDP) Load(s conformance.State) error {
 	if err := m.ConfigureAll(configs); err != nil {
 		return err
 	}
-	if err := m.SetClock(caseNow); err != nil {
+	if err := m.SetClock(conformance.Now); err != nil {
 		return err
 	}
 	for number, shard := range s.Shards {
-		m.Grant(number, dataplane.LeaseUntil(caseNow, shard.Lease))
+		m.Grant(number, dataplane.LeaseUntil(conformance.Now, shard.Lease))
+	}
+	if s.Heart != nil {
+		if err := m.SetHeart(*s.Heart); err != nil {
+			return err
+		}
 	}
 	for k, o := range s.Objects {
 		if err := m.PutObject(k, o); err != nil {

@@ -172,6 +172,21 @@ func (p *Plane) Object(key wire.Key) (chain.Object, bool, error) {
 	return copyOf(object), true, nil
 }
 
+// SetHeart tells the node by what to know heartbeats that are meant for it.
+func (p *Plane) SetHeart(h chain.Heart) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.node.SetHeart(h)
+	return nil
+}
+
+// HeartLease is the end of the lease that heartbeats granted.
+func (p *Plane) HeartLease() (uint64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.node.HeartLease(), nil
+}
+
 // Send sends a message from the node's own address.
 func (p *Plane) Send(s chain.Send) error {
 	message, err := p.tag(s.Message.Append(nil))

@@ -56,6 +56,12 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 		p.receiveBundle(from, datagram, b)
 		return
 	}
+	if wire.IsHeartbeat(datagram) {
+		if b.buffer = p.node.ReceiveHeartbeat(p.clock(), datagram, b.buffer); len(b.buffer) > 0 {
+			b.packets = append(b.packets, packet{from, 0, len(b.buffer)})
+		}
+		return
+	}
 	message, ok := p.admit(from, datagram)
 	if !ok {
 		return

@@ -33,7 +33,7 @@ func TestLayout(t *testing.T) {
 	for name, mirror := range map[string]any{
 		"nq_live": nqLive{}, "nq_member": nqMember{}, "nq_chain_config": nqChainConfig{}, "nq_object": nqObject{},
 		"nq_lane_key": nqLaneKey{}, "nq_lane": nqLane{}, "nq_port": nqPort{}, "nq_port_cell": nqPortCell{}, "nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
-		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_lane_record": nqLaneRecord{}, "nq_load": nqLoad{}, "nq_key_set": nqKeySet{}, "nq_keyring": nqKeyring{},
+		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_lane_record": nqLaneRecord{}, "nq_load": nqLoad{}, "nq_key_set": nqKeySet{}, "nq_keyring": nqKeyring{}, "nq_heart": nqHeart{},
 	} {
 		var s *btf.Struct
 		if err := spec.Types.TypeByName(name, &s); err != nil {

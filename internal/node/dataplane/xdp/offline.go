@@ -120,6 +120,9 @@ func (m *Offline) Reset(o chain.Options) error {
 func (m *Offline) Clear() error {
 	m.shards.clear()
 	clear(m.usage)
+	if err := m.objects.Heart.Put(uint32(0), nqHeart{}); err != nil {
+		return err
+	}
 	for _, table := range []*ebpf.Map{m.objects.Objects, m.objects.Lanes} {
 		if err := deleteAll(table); err != nil {
 			return err
@@ -295,6 +298,14 @@ func (m *Offline) AllSessions() (map[chain.SessionKey]chain.Session, error) {
 
 // SetKeys gives a node with tags its keys; they stay until the options change.
 func (m *Offline) SetKeys(k *wire.Keyring) error { return m.objects.setKeys(k) }
+
+// SetHeart tells the node by what to know heartbeats; it knows of no lease then.
+func (m *Offline) SetHeart(h chain.Heart) error {
+	if err := m.objects.Heart.Put(uint32(0), nqHeart{}); err != nil {
+		return err
+	}
+	return m.objects.setHeart(h)
+}
 
 // Close frees what the node holds.
 func (m *Offline) Close() error {

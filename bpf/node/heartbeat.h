@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Heartbeats: H1 to H3 of spec/protocol.md. The node's agent says by what to know them, and has no other part in them.
+ */
+#ifndef NQ_HEARTBEAT_H
+#define NQ_HEARTBEAT_H
+
+static __always_inline __u64 sip_heartbeat(const struct nq_heart *h, const struct nq_heartbeat *b)
+{
+	const __u64 *words = (const __u64 *)b;
+	__u64 k0 = h->key[0], k1 = h->key[1];
+	struct sip s = {
+		.v0 = k0 ^ 0x736f6d6570736575ULL,
+		.v1 = k1 ^ 0x646f72616e646f6dULL,
+		.v2 = k0 ^ 0x6c7967656e657261ULL,
+		.v3 = k1 ^ 0x7465646279746573ULL,
+	};
+
+#pragma unroll
+	for (int i = 0; i < (int)__builtin_offsetof(struct nq_heartbeat, tag) / 8; i++)
+		sip_word(&s, little(words[i]));
+	sip_word(&s, (__u64)__builtin_offsetof(struct nq_heartbeat, tag) << 56);
+	s.v2 ^= 0xff;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		sip_round(&s);
+	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+}
+_Static_assert(__builtin_offsetof(struct nq_heartbeat, tag) % 8 == 0, "the tag is of whole words");
+
+/* How many of the grants end at `end` or later. */
+static __always_inline __u32 lasting(const struct nq_heart *h, __u64 end)
+{
+	__u32 n = 0;
+
+#pragma unroll
+	for (int i = 0; i < NQ_MAX_GRANTERS; i++)
+		n += h->ends[i] >= end;
+	return n;
+}
+
+/*
+ * H2. Two CPUs may do this at the same time: the end of one of them may stand then, which a majority has granted in either
+ * case.
+ */
+static __noinline int take_grant(struct nq_heart *h, const struct nq_heartbeat *b, __u64 now)
+{
+	__u64 stamp = bpf_be64_to_cpu(b->stamp), end = stamp + bpf_be64_to_cpu(b->lease), until;
+	__u32 granter = b->granter, majority = b->majority;
+
+	if (end <= stamp || stamp > now || granter >= NQ_MAX_GRANTERS || majority < 1 || majority > NQ_MAX_GRANTERS)
+		return 0;
+	if (end > h->ends[granter])
+		h->ends[granter] = end;
+	until = h->until;
+#pragma unroll
+	for (int i = 0; i < NQ_MAX_GRANTERS; i++) {
+		end = h->ends[i];
+		if (end > until && lasting(h, end) >= majority)
+			until = end;
+	}
+	h->until = until;
+	return 0;
+}
+
+/* Answers a datagram that claims to be a heartbeat, in place. */
+static __noinline int heartbeat(struct xdp_md *ctx, __u32 message_bytes)
+{
+	struct frame *f = data_of(ctx);
+	struct nq_heart *h;
+	struct nq_heartbeat *b;
+	__u32 zero = 0;
+	__u64 now;
+	int delta;
+
+	if (message_bytes != NQ_HEARTBEAT_BYTES)
+		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_MALFORMED);
+	delta = (int)(NQ_L4_END + NQ_HEARTBEAT_BYTES) - (int)(ctx->data_end - ctx->data);
+	if (delta && bpf_xdp_adjust_tail(ctx, delta)) /* padding */
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	f = data_of(ctx);
+	b = (void *)f + NQ_L4_END;
+	if ((void *)(b + 1) > end_of(ctx))
+		return XDP_DROP;
+	if (b->kind > 1 || b->reserved)
+		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_MALFORMED);
+	h = bpf_map_lookup_elem(&nq_heart, &zero);
+	if (!h || !h->valid || sip_heartbeat(h, b) != bpf_be64_to_cpu(b->tag))
+		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_BAD_TAG);
+	if (b->kind)
+		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_MALFORMED);
+	if (b->node != h->node || b->generation != h->generation || b->incarnation != h->incarnation)
+		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_BAD_TAG);
+	now = now_ns();
+	take_grant(h, b, now);
+	count(NQ_OP_HEARTBEAT, NQ_OUTCOME_ALIVE);
+	b->kind = 1;
+	b->stamp = bpf_cpu_to_be64(now);
+	b->lease = bpf_cpu_to_be64(h->until);
+	b->tag = bpf_cpu_to_be64(sip_heartbeat(h, b));
+	store_swapped(&f->eth, load_macs(&f->eth));
+	write_l3(f, ip_of(f)->saddr, udp_of(f)->source, NQ_HEARTBEAT_BYTES);
+	return XDP_TX;
+}
+
+#endif
