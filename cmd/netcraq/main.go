@@ -25,7 +25,7 @@ func main() {
 		PersistentPreRun: func(*cobra.Command, []string) { started = true },
 	}
 	root.AddCommand(newNodeCommand(), newInspectCommand(), newBenchCommand(), newLabCommand(), newUpCommand())
-	root.AddCommand(newConformanceCommand(), newSimCommand(), newCertsCommand(), newControllerCommand())
+	root.AddCommand(newConformanceCommand(), newSimCommand(), newGatewayCommand(), newCertsCommand(), newControllerCommand())
 	root.AddCommand(newKVCommands()...)
 	root.AddCommand(newLockCommand(), newBackupCommand(), newRestoreCommand(), newPlanCommand(), newTopCommand(), newStatusCommand())
 	root.AddCommand(newOperateCommands()...)

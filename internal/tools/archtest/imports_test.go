@@ -57,9 +57,9 @@ var reserved = []struct {
 }{
 	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"}, "BPF belongs to the XDP plane, the baselines, the load generator and the fault injector"},
 	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"}, "links and network namespaces belong to the XDP plane, the benchmarks and the lab"},
-	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, "client/follow", "client/connect", "cmd"}, "the data plane's own protocol needs no RPC"},
+	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect", "cmd"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{"cmd"}, "flags belong to the commands"},
-	{"go.etcd.io/", []string{cluster + "/controller/store", eval + "/etcdstudy", eval + "/peer"}, "etcd belongs to the controller's store, and to the systems compared with it"},
+	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/proxy", eval + "/etcdstudy", eval + "/peer"}, "etcd belongs to the controller's store, to the gateway, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
 }

@@ -211,6 +211,9 @@ func (e *etcd) extend(lease string) bool {
 }
 
 func (e *etcd) end(lease string) {
+	if e.dead[lease] { // its keys may have other leases now
+		return
+	}
 	e.dead[lease] = true
 	changed := false
 	for _, key := range e.owned[lease] {

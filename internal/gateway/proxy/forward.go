@@ -1,0 +1,192 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// duplex are the RPCs of etcd with more than one request. All others that are known have one.
+var duplex = map[string]bool{
+	"/etcdserverpb.Watch/Watch":          true,
+	"/etcdserverpb.Lease/LeaseKeepAlive": true,
+}
+
+// single are the RPCs of etcd with one request and many answers.
+var single = map[string]bool{
+	"/etcdserverpb.KV/RangeStream":       true,
+	"/etcdserverpb.Maintenance/Snapshot": true,
+	"/v3electionpb.Election/Observe":     true,
+	"/grpc.health.v1.Health/Watch":       true,
+}
+
+// unary are the services of which all other RPCs have one request and one answer.
+var unary = map[string]bool{
+	"etcdserverpb.KV": true, "etcdserverpb.Lease": true, "etcdserverpb.Cluster": true, "etcdserverpb.Maintenance": true,
+	"etcdserverpb.Auth": true, "v3lockpb.Lock": true, "v3electionpb.Election": true, "grpc.health.v1.Health": true,
+}
+
+// stream describes a call of which nothing is known.
+var stream = &grpc.StreamDesc{StreamName: "forward", ServerStreams: true, ClientStreams: true}
+
+// forwarder passes calls on to etcd.
+type forwarder struct {
+	conn  *grpc.ClientConn
+	codec codec
+}
+
+// handle is a grpc.StreamHandler for every call.
+func (f *forwarder) handle(_ any, down grpc.ServerStream) error {
+	method, ok := grpc.MethodFromServerStream(down)
+	if !ok {
+		return status.Error(codes.Internal, "gateway: a call without a method")
+	}
+	ctx := onward(down.Context())
+	switch {
+	case duplex[method]:
+		return f.both(ctx, method, down)
+	case single[method]:
+		return f.many(ctx, method, down)
+	case unary[service(method)]:
+		return f.one(ctx, method, down)
+	}
+	return f.both(ctx, method, down)
+}
+
+// service is the part of "/service/method" that names the service.
+func service(method string) string {
+	for i := len(method) - 1; i > 0; i-- {
+		if method[i] == '/' {
+			return method[1:i]
+		}
+	}
+	return ""
+}
+
+// onward gives a call to etcd the client's metadata, its token among them.
+func onward(ctx context.Context) context.Context {
+	md, ok := metadata.FromIncomingContext(ctx)
+	if !ok {
+		return ctx
+	}
+	md = md.Copy()
+	for _, key := range []string{":authority", "content-type", "user-agent", "te", "grpc-accept-encoding"} {
+		md.Delete(key)
+	}
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+// one passes on one request and one answer.
+func (f *forwarder) one(ctx context.Context, method string, down grpc.ServerStream) error {
+	var in, out frame
+	if err := down.RecvMsg(&in); err != nil {
+		return err
+	}
+	var header, trailer metadata.MD
+	err := f.conn.Invoke(ctx, method, &in, &out, grpc.ForceCodecV2(f.codec), grpc.Header(&header), grpc.Trailer(&trailer))
+	in.free()
+	defer out.free()
+	down.SetTrailer(trailer)
+	if err != nil {
+		return err
+	}
+	if err := down.SetHeader(pass(header)); err != nil {
+		return err
+	}
+	return down.SendMsg(&out)
+}
+
+// pass leaves out what the server's own transport says.
+func pass(md metadata.MD) metadata.MD {
+	md.Delete("content-type")
+	return md
+}
+
+// many passes on one request and all its answers.
+func (f *forwarder) many(ctx context.Context, method string, down grpc.ServerStream) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	up, err := f.conn.NewStream(ctx, stream, method, grpc.ForceCodecV2(f.codec))
+	if err != nil {
+		return err
+	}
+	if err := f.request(up, down); err != nil {
+		return err
+	}
+	if err := up.CloseSend(); err != nil {
+		return err
+	}
+	return answers(up, down)
+}
+
+// request passes on one message of the client.
+func (f *forwarder) request(up grpc.ClientStream, down grpc.ServerStream) error {
+	var in frame
+	if err := down.RecvMsg(&in); err != nil {
+		return err
+	}
+	defer in.free()
+	err := up.SendMsg(&in)
+	if errors.Is(err, io.EOF) {
+		return nil // the stream ended: its status comes with the answers
+	}
+	return err
+}
+
+// both passes on messages in both directions.
+func (f *forwarder) both(ctx context.Context, method string, down grpc.ServerStream) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	up, err := f.conn.NewStream(ctx, stream, method, grpc.ForceCodecV2(f.codec))
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			err := f.request(up, down)
+			if err == nil {
+				continue
+			}
+			if errors.Is(err, io.EOF) {
+				err = up.CloseSend()
+			}
+			if err != nil {
+				cancel()
+			}
+			return
+		}
+	}()
+	return answers(up, down)
+}
+
+// answers passes on what etcd says, until the status.
+func answers(up grpc.ClientStream, down grpc.ServerStream) error {
+	for first := true; ; first = false {
+		var out frame
+		err := up.RecvMsg(&out)
+		if first {
+			if header, herr := up.Header(); herr == nil {
+				if serr := down.SetHeader(pass(header)); serr != nil {
+					return serr
+				}
+			}
+		}
+		if err != nil {
+			down.SetTrailer(up.Trailer())
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		err = down.SendMsg(&out)
+		out.free()
+		if err != nil {
+			return err
+		}
+	}
+}

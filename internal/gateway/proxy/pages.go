@@ -1,0 +1,179 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/tmc/grpc-websocket-proxy/wsproxy"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	etcdgw "go.etcd.io/etcd/api/v3/etcdserverpb/gw"
+	electiongw "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb/gw"
+	lockgw "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb/gw"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+const (
+	// pageTimeout is how long a page of etcd may take.
+	pageTimeout = 5 * time.Second
+	// healthTimeout is how long a read may take before etcd counts as not healthy.
+	healthTimeout = time.Second
+	// mostPage bounds a page of etcd.
+	mostPage = 64 << 20
+)
+
+// pages serves what etcd serves on HTTP.
+func (s *Server) pages(ctx context.Context) (http.Handler, error) {
+	json, err := s.jsonGateway(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/version", s.passPage)
+	mux.HandleFunc("/metrics", s.passPage)
+	mux.HandleFunc("/health", s.health)
+	mux.HandleFunc("/proxy/health", s.health)
+	mux.Handle("/proxy/metrics", promhttp.Handler())
+	mux.Handle("/v3/", json)
+	mux.Handle("/v3beta/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = strings.Replace(r.URL.Path, "/v3beta/", "/v3/", 1)
+		json.ServeHTTP(w, r)
+	}))
+	return mux, nil
+}
+
+// jsonGateway translates JSON to calls of etcd.
+func (s *Server) jsonGateway(ctx context.Context) (http.Handler, error) {
+	mux := runtime.NewServeMux(runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.HTTPBodyMarshaler{
+		Marshaler: &runtime.JSONPb{
+			MarshalOptions: protojson.MarshalOptions{UseProtoNames: true}, UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: true},
+		},
+	}))
+	for _, register := range []func(context.Context, *runtime.ServeMux, *grpc.ClientConn) error{
+		etcdgw.RegisterKVHandler, etcdgw.RegisterWatchHandler, etcdgw.RegisterLeaseHandler, etcdgw.RegisterClusterHandler,
+		etcdgw.RegisterMaintenanceHandler, etcdgw.RegisterAuthHandler, lockgw.RegisterLockHandler, electiongw.RegisterElectionHandler,
+	} {
+		if err := register(ctx, mux, s.conn); err != nil {
+			return nil, fmt.Errorf("the JSON gateway: %w", err)
+		}
+	}
+	post := func(_, outgoing *http.Request) *http.Request { // streams are posts
+		outgoing.Method = http.MethodPost
+		return outgoing
+	}
+	return wsproxy.WebsocketProxy(mux, wsproxy.WithRequestMutator(post), wsproxy.WithMaxRespBodyBufferSize(mostPage)), nil
+}
+
+// passPage answers with the page of the first member that has one.
+func (s *Server) passPage(w http.ResponseWriter, r *http.Request) {
+	client := &http.Client{Timeout: pageTimeout, Transport: &http.Transport{TLSClientConfig: s.etcd, DisableKeepAlives: true}}
+	var failed error
+	for _, e := range s.endpoints {
+		if e.url == "" {
+			continue
+		}
+		from := "http://" + e.url
+		if e.secured(s.etcd) {
+			from = "https://" + e.url
+		}
+		request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, from+r.URL.Path, nil)
+		if err == nil {
+			err = copyPage(w, client, request)
+		}
+		if err == nil {
+			return
+		}
+		failed = errors.Join(failed, err)
+	}
+	if failed == nil {
+		failed = errors.New("no endpoint of etcd has pages: a Unix socket serves none")
+	}
+	http.Error(w, failed.Error(), http.StatusBadGateway)
+}
+
+// copyPage fails only before it has written anything.
+func copyPage(w http.ResponseWriter, client *http.Client, request *http.Request) error {
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, mostPage))
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+	w.WriteHeader(answer.StatusCode)
+	_, _ = w.Write(body) // the client went away
+	return nil
+}
+
+// health says whether etcd answers a linearizable read. A read that is not allowed was answered.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
+	defer cancel()
+	answer := struct {
+		Health string `json:"health"`
+		Reason string `json:"reason"`
+	}{Health: "true"}
+	_, err := pb.NewKVClient(s.conn).Range(ctx, &pb.RangeRequest{Key: []byte("a"), CountOnly: true})
+	code := status.Code(err)
+	if err != nil && code != codes.PermissionDenied && code != codes.InvalidArgument && code != codes.Unauthenticated {
+		answer.Health, answer.Reason = "false", err.Error()
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if answer.Health != "true" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = w.Write(text) // the client went away
+}
+
+// listenPages listens on a URL for the pages alone.
+func (s *Server) listenPages(address string) (net.Listener, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("%q is not a URL to serve metrics on: want http://host:port", address)
+	}
+	return s.listen(u.Host, u.Scheme == "https")
+}
+
+// Oldest release of etcd that is served.
+const oldestMajor, oldestMinor = 3, 5
+
+// versionTimeout is how long etcd may take to tell its version.
+const versionTimeout = 3 * time.Second
+
+// checkVersion refuses an etcd that is too old. One that is away may come later.
+func (s *Server) checkVersion(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	answer, err := pb.NewMaintenanceClient(s.conn).Status(ctx, &pb.StatusRequest{})
+	if err != nil {
+		s.options.Log.Warn("etcd does not tell its version", "error", err)
+		return nil
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(answer.Version, "%d.%d", &major, &minor); err != nil {
+		return fmt.Errorf("etcd's version %q is not one: %w", answer.Version, err)
+	}
+	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
+		return fmt.Errorf("etcd is version %s: the gateway needs %d.%d or later", answer.Version, oldestMajor, oldestMinor)
+	}
+	return nil
+}

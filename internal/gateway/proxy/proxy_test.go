@@ -1,0 +1,310 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+)
+
+// freeAddress is an address of this machine that is free now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startEtcd runs etcd and returns its address.
+func startEtcd(t *testing.T) string {
+	t.Helper()
+	client, peer := freeAddress(t), freeAddress(t)
+	c := embed.NewConfig()
+	c.Dir, c.LogLevel, c.LogOutputs = t.TempDir(), "error", []string{t.TempDir() + "/log"}
+	c.ListenClientUrls = []url.URL{{Scheme: "http", Host: client}}
+	c.AdvertiseClientUrls = c.ListenClientUrls
+	c.ListenPeerUrls = []url.URL{{Scheme: "http", Host: peer}}
+	c.AdvertisePeerUrls = c.ListenPeerUrls
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	select {
+	case <-e.Server.ReadyNotify():
+	case <-t.Context().Done():
+	}
+	return client
+}
+
+// startGateway serves until the test ends.
+func startGateway(t *testing.T, o Options) string {
+	t.Helper()
+	o.Listen, o.Log = "127.0.0.1:0", slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, err := New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s.Addr().String()
+}
+
+// open connects etcd's own client.
+func open(t *testing.T, address string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{address}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func TestKV(t *testing.T) {
+	c, ctx := open(t, startGateway(t, Options{Endpoints: []string{startEtcd(t)}})), t.Context()
+	put := must(c.Put(ctx, "a", "1"))(t)
+	get := must(c.Get(ctx, "a"))(t)
+	if len(get.Kvs) != 1 || string(get.Kvs[0].Value) != "1" || get.Kvs[0].ModRevision != put.Header.Revision || get.Header.MemberId == 0 {
+		t.Errorf("get: %v after %v", get, put)
+	}
+	compare := clientv3.Compare(clientv3.ModRevision("a"), "=", put.Header.Revision)
+	txn := must(c.Txn(ctx).If(compare).Then(clientv3.OpPut("a", "2"), clientv3.OpGet("a")).Commit())(t)
+	if !txn.Succeeded || string(txn.Responses[1].GetResponseRange().Kvs[0].Value) != "2" {
+		t.Errorf("txn: %v", txn)
+	}
+	if again := must(c.Txn(ctx).If(compare).Then(clientv3.OpDelete("a")).Else(clientv3.OpGet("a")).Commit())(t); again.Succeeded {
+		t.Errorf("the same compare holds again: %v", again)
+	}
+	if del := must(c.Delete(ctx, "a", clientv3.WithPrevKV()))(t); del.Deleted != 1 || string(del.PrevKvs[0].Value) != "2" {
+		t.Errorf("delete: %v", del)
+	}
+	must(c.Compact(ctx, txn.Header.Revision))(t)
+	if _, err := c.Get(ctx, "a", clientv3.WithRev(1)); !errors.Is(err, rpctypes.ErrCompacted) {
+		t.Errorf("a compacted revision: %v", err)
+	}
+	if _, err := c.Put(ctx, "big", strings.Repeat("x", 3<<20)); status.Code(err) == codes.OK || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a request above etcd's limit: %v", err)
+	}
+}
+
+// TestRangeStream uses an RPC that etcd has since 3.7.
+func TestRangeStream(t *testing.T) {
+	address := startGateway(t, Options{Endpoints: []string{startEtcd(t)}})
+	c, ctx := open(t, address), t.Context()
+	for i := range 50 {
+		must(c.Put(ctx, fmt.Sprintf("k%02d", i), strings.Repeat("v", 1000)))(t)
+	}
+	stream := must(pb.NewKVClient(connect(t, address)).RangeStream(ctx, &pb.RangeRequest{Key: []byte("k"), RangeEnd: []byte("l")}))(t)
+	keys := 0
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys += len(r.RangeResponse.GetKvs())
+	}
+	if keys != 50 {
+		t.Errorf("%d keys of 50", keys)
+	}
+}
+
+func connect(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	conn := must(grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// TestWatch: previous values, fragments, progress and order.
+func TestWatch(t *testing.T) {
+	c := open(t, startGateway(t, Options{Endpoints: []string{startEtcd(t)}}))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	watch := c.Watch(ctx, "w", clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithCreatedNotify(), clientv3.WithFragment())
+	if first := <-watch; !first.Created {
+		t.Fatalf("not created: %v", first)
+	}
+	big := strings.Repeat("x", 1<<20)
+	for range 3 {
+		var ops []clientv3.Op
+		must(c.Put(ctx, "w0", big))(t)
+		ops = append(ops, clientv3.OpPut("w1", "a"), clientv3.OpPut("w2", "b"), clientv3.OpDelete("w0"))
+		must(c.Txn(ctx).Then(ops...).Commit())(t)
+	}
+	var events []*clientv3.Event
+	for len(events) < 12 {
+		r := <-watch
+		if err := r.Err(); err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, r.Events...)
+	}
+	for i, e := range events {
+		if i > 0 && e.Kv.ModRevision < events[i-1].Kv.ModRevision {
+			t.Errorf("event %d is of revision %d, after %d", i, e.Kv.ModRevision, events[i-1].Kv.ModRevision)
+		}
+		if e.Type == clientv3.EventTypeDelete && (e.PrevKv == nil || len(e.PrevKv.Value) != len(big)) {
+			t.Errorf("event %d lost its previous value", i)
+		}
+	}
+	if err := c.RequestProgress(ctx); err != nil {
+		t.Fatal(err)
+	}
+	last := events[len(events)-1].Kv.ModRevision
+	if r := <-watch; !r.IsProgressNotify() || r.Header.Revision < last {
+		t.Errorf("no progress: %v", r)
+	}
+}
+
+func TestLeasesLocksElections(t *testing.T) {
+	c, ctx := open(t, startGateway(t, Options{Endpoints: []string{startEtcd(t)}})), t.Context()
+	session := must(concurrency.NewSession(c, concurrency.WithTTL(5)))(t)
+	lock := concurrency.NewMutex(session, "lock")
+	if err := lock.Lock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Unlock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	election := concurrency.NewElection(session, "election")
+	if err := election.Campaign(ctx, "me"); err != nil {
+		t.Fatal(err)
+	}
+	if r := must(election.Leader(ctx))(t); string(r.Kvs[0].Value) != "me" {
+		t.Errorf("leader: %v", r)
+	}
+	if r := must(c.KeepAliveOnce(ctx, session.Lease()))(t); r.TTL != 5 {
+		t.Errorf("keepalive: %v", r)
+	}
+	if _, err := c.Revoke(ctx, session.Lease()+1); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		t.Errorf("a lease that does not exist: %v", err)
+	}
+}
+
+func TestMembers(t *testing.T) {
+	etcd := startEtcd(t)
+	ctx := t.Context()
+	passed := must(open(t, startGateway(t, Options{Endpoints: []string{etcd}})).MemberList(ctx))(t)
+	if len(passed.Members) != 1 || passed.Members[0].ClientURLs[0] != "http://"+etcd {
+		t.Errorf("etcd's list: %v", passed)
+	}
+	c := open(t, startGateway(t, Options{Endpoints: []string{etcd}, Advertise: "http://gateway:1"}))
+	own := must(c.MemberList(ctx))(t)
+	if len(own.Members) != 1 || own.Members[0].ClientURLs[0] != "http://gateway:1" || own.Header.GetClusterId() == 0 {
+		t.Errorf("the gateway's list: %v", own)
+	}
+	if _, err := c.MemberRemove(ctx, 1); !errors.Is(err, rpctypes.ErrMemberNotFound) {
+		t.Errorf("a member that does not exist: %v", err)
+	}
+}
+
+func TestPages(t *testing.T) {
+	address := startGateway(t, Options{Endpoints: []string{startEtcd(t)}})
+	for path, want := range map[string]string{
+		"/version": `"etcdserver":"3.`, "/health": `"health":"true"`, "/metrics": "etcd_server_has_leader 1", "/proxy/metrics": "go_goroutines",
+	} {
+		r := must(http.Get("http://" + address + path))(t)
+		body := must(io.ReadAll(r.Body))(t)
+		r.Body.Close()
+		if r.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s, without %q", path, r.Status, want)
+		}
+	}
+	request := fmt.Sprintf(`{"key":%q,"value":%q}`, base64.StdEncoding.EncodeToString([]byte("j")), base64.StdEncoding.EncodeToString([]byte("son")))
+	r := must(http.Post("http://"+address+"/v3/kv/put", "application/json", bytes.NewBufferString(request)))(t)
+	defer r.Body.Close()
+	var answer struct {
+		Header struct {
+			Revision string `json:"revision"`
+		} `json:"header"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&answer); err != nil || answer.Header.Revision == "" {
+		t.Errorf("put by JSON: %v %+v", err, answer)
+	}
+	if get := must(open(t, address).Get(t.Context(), "j"))(t); string(get.Kvs[0].Value) != "son" {
+		t.Errorf("%v", get)
+	}
+}
+
+func TestReflectionAndUnknownCalls(t *testing.T) {
+	conn, ctx := connect(t, startGateway(t, Options{Endpoints: []string{startEtcd(t)}})), t.Context()
+	stream := must(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx))(t)
+	if err := stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "etcdserverpb.KV"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if r := must(stream.Recv())(t); len(r.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
+		t.Errorf("reflection: %v", r)
+	}
+	for _, method := range []string{"/etcdserverpb.KV/Nothing", "/nobody.Knows/It"} {
+		if err := conn.Invoke(ctx, method, &pb.RangeRequest{}, &pb.RangeResponse{}); status.Code(err) != codes.Unimplemented {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	for s, want := range map[string]string{
+		"127.0.0.1:1": "tcp 127.0.0.1:1", "http://h:1": "tcp h:1", "https://h:1": "tcp h:1", "unix://localhost:1": "unix localhost:1",
+		"unixs:///run/e": "unix /run/e", "unix:/run/e": "unix /run/e",
+	} {
+		if e, err := parseEndpoint(s); err != nil || e.network+" "+e.address != want {
+			t.Errorf("%s: %+v, %v", s, e, err)
+		}
+	}
+	for _, s := range []string{"http://h", "ftp://h:1", "http://[::1"} {
+		if e, err := parseEndpoint(s); err == nil {
+			t.Errorf("%s is no endpoint: %+v", s, e)
+		}
+	}
+	if _, err := parseEndpoints(nil); err == nil {
+		t.Error("no endpoint was wanted")
+	}
+}
