@@ -29,7 +29,7 @@ func newBenchCommand() *cobra.Command {
 	c.PersistentFlags().BoolVar(&out.json, "json", false, "print one JSON object and nothing else")
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
 	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out), newBenchMixCommand(out), newBenchLineCommand(out),
-		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out), newBenchFailoverCommand(out), newBenchJoinCommand(out),
+		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out), newBenchFailoverCommand(out), newBenchJoinCommand(out), newBenchRejoinCommand(out),
 		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
 		newBenchTransactionsCommand(out))
 	return c
