@@ -173,6 +173,33 @@ static long import_lane_next(__u32 i, struct copying *c)
 	return 0;
 }
 
+/* Fills in the lane whose key the record holds; lock then says what became of it, of NQ_RECORD_*. */
+static long export_lane_next(__u32 i, struct copying *c)
+{
+	struct nq_lane_record r;
+	struct nq_lane *lane;
+	__u32 seq = 1, state = NQ_RECORD_ABSENT;
+
+	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
+		return 1;
+	lane = bpf_map_lookup_elem(&nq_lanes, &r.key);
+	if (lane) {
+		seq = *(volatile __u32 *)&lane->lock;
+		load_fence();
+		r.lane = *lane;
+		load_fence();
+		state = (seq & 1) || *(volatile __u32 *)&lane->lock != seq ? NQ_RECORD_CONTENDED : NQ_RECORD_WHOLE;
+		if (state == NQ_RECORD_WHOLE && r.lane.session != r.key.session)
+			state = NQ_RECORD_ABSENT;
+	}
+	r.lane.lock = state;
+	if (bpf_xdp_store_bytes(c->ctx, c->at, &r, sizeof(r)))
+		return 1;
+	c->at += c->stride;
+	c->done++;
+	return 0;
+}
+
 static __always_inline int begin_batch(struct xdp_md *ctx, struct copying *c, __u32 *count)
 {
 	struct nq_batch batch;
@@ -216,6 +243,19 @@ int nq_import(struct xdp_md *ctx)
 	if (!begin_batch(ctx, &c, &count))
 		return 0;
 	bpf_loop(count, import_next, &c, 0);
+	return end_batch(&c);
+}
+
+/* Fills in the lanes whose keys stand in the batch, each as it is at one moment. */
+SEC("xdp")
+int nq_export_lanes(struct xdp_md *ctx)
+{
+	struct copying c;
+	__u32 count;
+
+	if (!begin_batch(ctx, &c, &count))
+		return 0;
+	bpf_loop(count, export_lane_next, &c, 0);
 	return end_batch(&c);
 }
 

@@ -102,14 +102,14 @@ int nq_walk_objects(struct bpf_iter__bpf_map_elem *ctx)
 	return visit(ctx, key, wants(shard) && changed(o, nq_since[shard]));
 }
 
-/* Objects of the wanted shards that are not known to be committed; of shards in which no packet writes. */
+/* Objects of the wanted shards that are not known to be committed, or have no version; of shards in which no packet writes. */
 SEC("iter/bpf_map_elem")
 int nq_walk_doubtful(struct bpf_iter__bpf_map_elem *ctx)
 {
 	struct nq_object *o = ctx->value;
 	__be64 *key = ctx->key;
 
-	return o && key ? visit(ctx, key, wants(shard_of(key)) && o->version != o->committed) : 0;
+	return o && key ? visit(ctx, key, wants(shard_of(key)) && (!o->version || o->version != o->committed)) : 0;
 }
 
 /* Objects of the wanted shards that have no version. */

@@ -125,7 +125,7 @@ func (m *membership) exportRequest(job *reconfig.Copy) (*agentv1.ExportRequest, 
 	out := &agentv1.ExportRequest{MaxKibS: m.join.CopyKiBs}
 	since := job.Since
 	if len(since) > 0 {
-		empty, err := m.plane.Empty(slices.Sorted(maps.Keys(since)))
+		empty, err := m.emptyOf(slices.Sorted(maps.Keys(since)))
 		if err != nil {
 			return nil, err
 		}

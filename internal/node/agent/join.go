@@ -19,6 +19,7 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // Join says which cluster a node is to be in, and what it says of itself there.
@@ -84,6 +85,7 @@ type membership struct {
 	member   *reconfig.Member
 	wiping   bool
 	copies   map[uint64]context.CancelFunc
+	empty    map[uint16][]wire.Key                          // objects without a version of shards that the node left and keeps, where it has looked
 	start    func(func(context.Context)) context.CancelFunc // runs something until it is stopped, or the agent is
 }
 
@@ -106,7 +108,7 @@ func newMembership(o *Options, log *slog.Logger, api func() string) (*membership
 	m := &membership{
 		join: *o.Join, name: o.Name, plane: o.Plane, log: log, api: api, identity: id, member: member,
 		news: make(chan struct{}, 1), ordered: make(chan struct{}, 1),
-		links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc),
+		links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc), empty: make(map[uint16][]wire.Key),
 	}
 	m.every.Store(int64(defaultBeat))
 	m.relay.over, m.relay.changed = make(chan struct{}), make(chan struct{})

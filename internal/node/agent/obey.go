@@ -8,6 +8,7 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // obeyAgain is the pause before something that the plane refused is tried again.
@@ -129,14 +130,16 @@ func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
 	if len(shards) > 0 {
 		err = m.plane.Drop(shards)
 	}
+	var empty []wire.Key
 	if err == nil && len(doubted) > 0 {
-		err = m.plane.Doubt(doubted)
+		empty, err = m.plane.Doubt(doubted)
 	}
 	m.obeying.Lock()
 	if err == nil {
 		err = errors.Join(m.member.Wiped(shards), m.member.Doubted(doubted))
 	}
 	if err == nil {
+		m.noteEmpty(doubted, empty)
 		m.wiping = false
 		m.log.Info("deleted what the node stored of shards that it left", "shards", len(shards), "kept", len(doubted))
 		m.work()
@@ -151,6 +154,34 @@ func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
 	case <-time.After(obeyAgain):
 		m.wipe(ctx, shards, doubted)
 	}
+}
+
+// noteEmpty remembers which objects of shards that the node left are empty, to ask for them when it joins again.
+func (m *membership) noteEmpty(shards []uint16, keys []wire.Key) {
+	for _, shard := range shards {
+		m.empty[shard] = nil
+	}
+	for _, k := range keys {
+		shard := k.Shard(m.plane.Info().Options.Shards)
+		m.empty[shard] = append(m.empty[shard], k)
+	}
+}
+
+// emptyOf lists the empty objects of some shards, which this process may have to look for.
+func (m *membership) emptyOf(shards []uint16) ([]wire.Key, error) {
+	m.obeying.Lock()
+	var keys []wire.Key
+	known := true
+	for _, shard := range shards {
+		empty, ok := m.empty[shard]
+		known = known && ok
+		keys = append(keys, empty...)
+	}
+	m.obeying.Unlock()
+	if known {
+		return keys, nil
+	}
+	return m.plane.Empty(shards)
 }
 
 // tellInventory tells a controller what the node has. It may have to wait for the plane.

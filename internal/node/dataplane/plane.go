@@ -71,8 +71,9 @@ type Plane interface {
 	// fit is [ErrFull]; what stands before it is in then.
 	Import(objects []KeyedObject, sessions []KeyedSession) error
 	// Doubt makes the objects of some shards that are not known to be committed empty ones, without a version, and deletes
-	// all sessions of the shards (C8), while the plane serves others. A shard whose state is not None is an error.
-	Doubt(shards []uint16) error
+	// all sessions of the shards (C8), while the plane serves others. It lists all objects that are empty then. A shard whose
+	// state is not None is an error.
+	Doubt(shards []uint16) ([]wire.Key, error)
 	// Empty lists the objects of some shards that have no version, while the plane serves.
 	Empty(shards []uint16) ([]wire.Key, error)
 	// Drop deletes all objects and sessions of some shards, while the plane serves others. A shard whose state is not None

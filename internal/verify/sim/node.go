@@ -206,7 +206,10 @@ func (n *node) doubt(shards []uint16) error {
 		return nil
 	}
 	n.w.note(every, every, "%s gives up what it is not sure of in shards %v", n.name, shards)
-	return n.forget(shards, n.plane.Doubt)
+	return n.forget(shards, func(shards []uint16) error {
+		_, err := n.plane.Doubt(shards)
+		return err
+	})
 }
 
 // forget does what takes versions away, which nothing else may.

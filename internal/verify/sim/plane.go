@@ -26,7 +26,7 @@ type plane interface {
 	Object(key wire.Key) (chain.Object, bool, error)
 	Sessions(visit func(chain.SessionKey, chain.Session) bool) error
 	Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error
-	Doubt(shards []uint16) error
+	Doubt(shards []uint16) ([]wire.Key, error)
 	Empty(shards []uint16) ([]wire.Key, error)
 	Drop(shards []uint16) error
 
@@ -121,10 +121,10 @@ func (p *chainPlane) Drop(shards []uint16) error {
 	return nil
 }
 
-func (p *chainPlane) Doubt(shards []uint16) error {
+func (p *chainPlane) Doubt(shards []uint16) ([]wire.Key, error) {
 	for _, shard := range shards {
 		if p.node.Config(shard).State != chain.None {
-			return dataplane.ServedError(shard)
+			return nil, dataplane.ServedError(shard)
 		}
 	}
 	for key, o := range p.node.Objects() {
@@ -137,7 +137,7 @@ func (p *chainPlane) Doubt(shards []uint16) error {
 			p.node.DropSession(k, s.Seq)
 		}
 	}
-	return nil
+	return p.Empty(shards)
 }
 
 func (p *chainPlane) Empty(shards []uint16) ([]wire.Key, error) {

@@ -107,12 +107,16 @@ func (p *Plane) Drop(shards []uint16) error {
 }
 
 // Doubt makes objects that are not clean empty ones, and deletes all sessions, a few at a time.
-func (p *Plane) Doubt(shards []uint16) error {
-	return p.forget(shards, func(k wire.Key, o *chain.Object) {
+func (p *Plane) Doubt(shards []uint16) ([]wire.Key, error) {
+	err := p.forget(shards, func(k wire.Key, o *chain.Object) {
 		if !o.Clean() {
 			p.node.PutObject(k, chain.Object{})
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
+	return p.Empty(shards)
 }
 
 // Empty lists the objects without a version.

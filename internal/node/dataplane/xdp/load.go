@@ -43,6 +43,7 @@ type objects struct {
 
 	Export      *ebpf.Program `ebpf:"nq_export"`
 	Import      *ebpf.Program `ebpf:"nq_import"`
+	ExportLanes *ebpf.Program `ebpf:"nq_export_lanes"`
 	ImportLanes *ebpf.Program `ebpf:"nq_import_lanes"`
 
 	TestNow *ebpf.Variable `ebpf:"nq_test_now_ns"`
@@ -66,7 +67,7 @@ type objects struct {
 
 func (o *objects) close() {
 	for _, p := range []*ebpf.Program{
-		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropLane, o.Export, o.Import, o.ImportLanes,
+		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropLane, o.Export, o.Import, o.ExportLanes, o.ImportLanes,
 	} {
 		p.Close()
 	}

@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -71,7 +73,7 @@ func (t *tables) Object(key wire.Key) (chain.Object, bool, error) {
 
 // Dirty implements [dataplane.Plane].
 func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
-	found, err := t.walk("nq_walk_dirty", t.objects.Objects, new(shardSet), nil)
+	found, err := t.walk("nq_walk_dirty", t.objects.Objects, new(shardSet), nil, scheduling.Rest)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +96,7 @@ func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 
 // Sessions implements [dataplane.Plane].
 func (t *tables) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
-	keys, err := t.laneKeys(allShards())
+	keys, err := t.laneKeys(allShards(), scheduling.Rest)
 	if err != nil {
 		return err
 	}
@@ -113,16 +115,49 @@ func (t *tables) Sessions(visit func(chain.SessionKey, chain.Session) bool) erro
 
 // eachLane visits copies of the lanes that are there of those named.
 func (o *objects) eachLane(keys []nqLaneKey, visit func(chain.SessionKey, chain.Session) error) error {
-	for _, k := range keys {
-		lane, found, err := o.lane(k)
-		if err == nil && found {
-			err = visit(k.sessionKey(), lane.session())
+	b := newBatch(laneRecordBytes)
+	for len(keys) > 0 {
+		b.reset()
+		n := 0
+		for ; n < len(keys) && !b.full(); n++ {
+			if _, err := binary.Encode(b.add(), native, nqLaneRecord{Key: keys[n]}); err != nil {
+				return err
+			}
+		}
+		done, _, err := b.run(o.ExportLanes)
+		if err == nil && done != n {
+			err = fmt.Errorf("the program read %d of %d sessions", done, n)
 		}
 		if err != nil {
 			return err
 		}
+		for i, k := range keys[:n] {
+			if err := o.visitLane(k, b.record(i), visit); err != nil {
+				return err
+			}
+		}
+		keys = keys[n:]
 	}
 	return nil
+}
+
+// visitLane visits the lane of a record, or copies it alone if a packet disturbed the program.
+func (o *objects) visitLane(k nqLaneKey, record []byte, visit func(chain.SessionKey, chain.Session) error) error {
+	var r nqLaneRecord
+	if _, err := binary.Decode(record, native, &r); err != nil {
+		return err
+	}
+	lane, found := r.Lane, r.Lane.Lock == recordWhole
+	if r.Lane.Lock == recordContended {
+		var err error
+		if lane, found, err = o.lane(k); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return nil
+	}
+	return visit(k.sessionKey(), lane.session())
 }
 
 // wholeCopies is how many copies in a row with the same even lock word prove that the one in the middle is whole: no

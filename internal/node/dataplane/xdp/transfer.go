@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -29,11 +31,13 @@ func (t *tables) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) 
 	if err != nil {
 		return err
 	}
-	since := new(sinceSet)
+	since, rest := new(sinceSet), scheduling.Rest
 	for shard, epoch := range w.Since {
-		since[shard] = epoch
+		if since[shard] = epoch; epoch != 0 {
+			rest = shortRest
+		}
 	}
-	found, err := t.walk("nq_walk_objects", t.objects.Objects, set, since)
+	found, err := t.walk("nq_walk_objects", t.objects.Objects, set, since, rest)
 	if err != nil {
 		return err
 	}
@@ -46,7 +50,7 @@ func (t *tables) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) 
 	if err := t.objects.export(keys, recordBytes(t.options), object); err != nil {
 		return err
 	}
-	lanes, err := t.laneKeys(set)
+	lanes, err := t.laneKeys(set, rest)
 	if err != nil {
 		return err
 	}
@@ -71,22 +75,22 @@ func (t *tables) Drop(shards []uint16) error {
 	if err != nil {
 		return err
 	}
-	keys, err := t.walk("nq_walk_objects", t.objects.Objects, set, new(sinceSet))
+	keys, err := t.walk("nq_walk_objects", t.objects.Objects, set, new(sinceSet), scheduling.Rest)
 	if err != nil {
 		return err
 	}
-	return errors.Join(forget(t, shards, keys, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects])), t.dropLanes(shards, set))
+	return errors.Join(forget(t, shards, keys, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects])), t.dropLanes(shards, set, scheduling.Rest))
 }
 
 // Doubt implements [dataplane.Plane], without locks as Drop does.
-func (t *tables) Doubt(shards []uint16) error {
+func (t *tables) Doubt(shards []uint16) ([]wire.Key, error) {
 	set, err := t.setOf(shards)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	keys, err := t.walk("nq_walk_doubtful", t.objects.Objects, set, nil)
+	keys, err := t.walk("nq_walk_doubtful", t.objects.Objects, set, nil, shortRest)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	blank := make([]byte, objectBytes+cellBytes(t.options))
 	err = forget(t, shards, keys, func(piece [][keyBytesInTables]byte) error {
@@ -97,7 +101,7 @@ func (t *tables) Doubt(shards []uint16) error {
 		}
 		return nil
 	})
-	return errors.Join(err, t.dropLanes(shards, set))
+	return keysOf(keys), errors.Join(err, t.dropLanes(shards, set, shortRest))
 }
 
 // Empty implements [dataplane.Plane].
@@ -106,12 +110,12 @@ func (t *tables) Empty(shards []uint16) ([]wire.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.walk("nq_walk_empty", t.objects.Objects, set, nil)
+	found, err := t.walk("nq_walk_empty", t.objects.Objects, set, nil, shortRest)
 	return keysOf(found), err
 }
 
-func (t *tables) dropLanes(shards []uint16, set *shardSet) error {
-	lanes, err := t.laneKeys(set)
+func (t *tables) dropLanes(shards []uint16, set *shardSet, rest func(time.Duration) time.Duration) error {
+	lanes, err := t.laneKeys(set, rest)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -41,9 +40,12 @@ const (
 // sinceSet says of each shard after which epoch its objects are wanted; 0: all are.
 type sinceSet [wire.MaxShards]uint32
 
+// shortRest is how long a walk rests that a node waits for that comes back: it is one for all shards, and not again soon.
+func shortRest(worked time.Duration) time.Duration { return worked }
+
 // walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table; nq_walk_objects needs since. An entry that is there during all
 // of the walk is met at least once: nothing is deleted meanwhile.
-func (t *tables) walk(program string, table *ebpf.Map, set *shardSet, since *sinceSet) (keys [][keyBytesInTables]byte, err error) {
+func (t *tables) walk(program string, table *ebpf.Map, set *shardSet, since *sinceSet, rest func(time.Duration) time.Duration) (keys [][keyBytesInTables]byte, err error) {
 	t.walking.Lock()
 	defer t.walking.Unlock()
 	if err := t.scanner.Variables["nq_wanted"].Set(set); err != nil {
@@ -67,7 +69,7 @@ func (t *tables) walk(program string, table *ebpf.Map, set *shardSet, since *sin
 	var piece [walkBytes]byte
 	for began := time.Now(); ; {
 		if worked := time.Since(began); worked > walkStretch {
-			time.Sleep(scheduling.Rest(worked))
+			time.Sleep(rest(worked))
 			began = time.Now()
 		}
 		n, err := reader.Read(piece[:])
@@ -97,8 +99,8 @@ func keysOf(found [][keyBytesInTables]byte) []wire.Key {
 }
 
 // laneKeys lists the keys of all lanes of some shards.
-func (t *tables) laneKeys(set *shardSet) ([]nqLaneKey, error) {
-	found, err := t.walk("nq_walk_lanes", t.objects.Lanes, set, nil)
+func (t *tables) laneKeys(set *shardSet, rest func(time.Duration) time.Duration) ([]nqLaneKey, error) {
+	found, err := t.walk("nq_walk_lanes", t.objects.Lanes, set, nil, rest)
 	if err != nil {
 		return nil, err
 	}
