@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // removeStrayPins ends data planes that were started by hand in these namespaces, without their agents' processes: their pins
@@ -43,7 +44,7 @@ func removeStrayPins(spaces []string) error {
 // attachedIn notes the XDP programs on a namespace's devices.
 func attachedIn(path string, programs map[ebpf.ProgramID]bool) error {
 	var fs unix.Statfs_t
-	if unix.Statfs(path, &fs) == nil && fs.Type != unix.NSFS_MAGIC { // a file that was to become a namespace
+	if eintr.Retry(func() error { return unix.Statfs(path, &fs) }) == nil && fs.Type != unix.NSFS_MAGIC { // a file that was to become a namespace
 		return nil
 	}
 	ns, err := netns.GetFromPath(path)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // In native mode an answer leaves by the driver's own way for XDP_TX, past the network stack, and a driver that cannot do that
@@ -241,6 +242,11 @@ func ethtool(fd int, device string, data unsafe.Pointer) bool {
 		_    [16]byte // the kernel copies a whole struct ifreq
 	}{data: data}
 	copy(request.name[:unix.IFNAMSIZ-1], device)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-	return errno == 0
+	return eintr.Retry(func() error {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	}) == nil
 }
