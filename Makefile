@@ -5,6 +5,8 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
 # Static binaries, which run on any host, and no C compiler needed.
 export CGO_ENABLED ?= 0
+# No symbol table and no DWARF: stack traces and profiles need neither. LDFLAGS= keeps them for a debugger.
+LDFLAGS ?= -s -w
 
 export CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf/include -I/usr/include/$(shell uname -m)-linux-gnu
@@ -16,7 +18,7 @@ BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline
 
 .PHONY: build
 build: bpf
-	go build -buildvcs=false -o bin/netcraq ./cmd/netcraq
+	go build -buildvcs=false -trimpath -ldflags="$(LDFLAGS)" -o bin/ ./cmd/...
 
 # A chain on this machine, real reads and writes through it, and who answered them.
 .PHONY: demo

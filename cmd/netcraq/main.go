@@ -1,38 +1,16 @@
-// Command netcraq is the one binary that users run.
+// Command netcraq is the product: nodes, controllers, and the commands of users and operators. It finds netcraq-lab and
+// netcraq-bench, which have the commands that production does not need, by their names.
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
-	"github.com/spf13/cobra"
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/controller"
+	"github.com/netcraq/netcraq/internal/cli/gateway"
+	"github.com/netcraq/netcraq/internal/cli/kv"
+	"github.com/netcraq/netcraq/internal/cli/node"
+	"github.com/netcraq/netcraq/internal/cli/operate"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	started := false
-	root := &cobra.Command{
-		Use:           "netcraq",
-		Short:         "A strongly consistent key-value store that answers in the network's data plane",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-
-		PersistentPreRun: func(*cobra.Command, []string) { started = true },
-	}
-	root.AddCommand(newNodeCommand(), newInspectCommand(), newBenchCommand(), newLabCommand(), newUpCommand())
-	root.AddCommand(newConformanceCommand(), newSimCommand(), newGatewayCommand(), newCertsCommand(), newControllerCommand())
-	root.AddCommand(newKVCommands()...)
-	root.AddCommand(newLockCommand(), newBackupCommand(), newRestoreCommand(), newPlanCommand(), newTopCommand(), newStatusCommand())
-	root.AddCommand(newOperateCommands()...)
-	if err := root.ExecuteContext(ctx); err != nil {
-		if !errors.Is(err, errSaid) {
-			fmt.Fprintln(os.Stderr, "netcraq:", err)
-		}
-		os.Exit(exitStatus(err, started))
-	}
+	cli.ProductMain(kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(), operate.Commands(), cli.Extensions())
 }

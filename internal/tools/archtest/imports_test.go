@@ -15,6 +15,7 @@ const (
 	platform = "internal/platform"
 	verify   = "internal/verify"
 	eval     = "internal/eval"
+	commands = "internal/cli"
 )
 
 var product = []string{"wire", "api", "client", node, cluster, gateway, platform}
@@ -43,6 +44,10 @@ var wings = []wing{
 	{cluster, product},
 	{verify, append(slices.Clone(product), "spec")},
 	{eval, append(slices.Clone(product), "spec", verify)},
+	{commands, product},
+	{commands + "/lab", []string{""}},
+	{commands + "/bench", []string{""}},
+	{commands + "/clitest", []string{""}},
 	{"cmd", []string{""}},
 }
 
@@ -57,8 +62,8 @@ var reserved = []struct {
 }{
 	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"}, "BPF belongs to the XDP plane, the baselines, the load generator and the fault injector"},
 	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"}, "links and network namespaces belong to the XDP plane, the benchmarks and the lab"},
-	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect", "cmd"}, "the data plane's own protocol needs no RPC"},
-	{"github.com/spf13/", []string{"cmd"}, "flags belong to the commands"},
+	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect", commands}, "the data plane's own protocol needs no RPC"},
+	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/proxy", eval + "/etcdstudy", eval + "/peer"}, "etcd belongs to the controller's store, to the gateway, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
@@ -115,6 +120,37 @@ func TestImportsStayInTheirWings(t *testing.T) {
 		if !met[from] {
 			t.Errorf("%s does not import %s any more: take it off the list of known exceptions", from, to)
 		}
+	}
+}
+
+// TestProductNeedsNeitherProofNorEvaluation follows what the product's program imports, directly and indirectly.
+func TestProductNeedsNeitherProofNorEvaluation(t *testing.T) {
+	imports := make(map[string][]string)
+	for _, s := range sources(t) {
+		if s.isTest() {
+			continue
+		}
+		for _, imported := range s.imports() {
+			if pkg, ours := strings.CutPrefix(imported, module); ours {
+				imports[s.dir()] = append(imports[s.dir()], pkg)
+			}
+		}
+	}
+	const program = "cmd/netcraq"
+	seen := map[string]bool{program: true}
+	for next := []string{program}; len(next) > 0; next = next[1:] {
+		for _, pkg := range imports[next[0]] {
+			if inAny(pkg, []string{verify, eval}) {
+				t.Errorf("%s needs %s, which imports %s", program, next[0], pkg)
+			}
+			if !seen[pkg] {
+				seen[pkg] = true
+				next = append(next, pkg)
+			}
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("%s needs %d packages only: is it the product?", program, len(seen))
 	}
 }
 

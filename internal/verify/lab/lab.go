@@ -211,7 +211,7 @@ func (l *Lab) Command(ctx context.Context, argv []string) *exec.Cmd {
 // Start starts a command inside a host.
 func (l *Lab) Start(host string, cmd *exec.Cmd) error { return l.Do(host, cmd.Start) }
 
-// environment lets commands in the lab find its nodes, and this binary.
+// environment lets commands in the lab find its nodes, and the programs beside this one.
 func (l *Lab) environment() []string {
 	path := os.Getenv("PATH")
 	if self, err := os.Executable(); err == nil {
@@ -223,9 +223,6 @@ func (l *Lab) environment() []string {
 	return append(env, "PATH="+path, topology.PathVariable+"="+l.ClusterFile())
 }
 
-// selfName is what commands in a lab call this binary, whatever its file is called.
-const selfName = "netcraq"
-
 // Exec replaces this process by a command in a host. It returns only if that fails.
 func (l *Lab) Exec(host string, argv []string) error {
 	if _, err := l.Host(host); err != nil {
@@ -236,9 +233,6 @@ func (l *Lab) Exec(host string, argv []string) error {
 		return err
 	}
 	program, err := exec.LookPath(argv[0])
-	if argv[0] == selfName {
-		program, err = os.Executable()
-	}
 	if err != nil {
 		return err
 	}

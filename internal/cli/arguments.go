@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/client"
+)
+
+// Arguments wants exactly n arguments.
+func Arguments(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return UsageError(fmt.Errorf("%s given: want %s; --help says more", Plural(len(args), "argument"), cmd.UseLine()))
+	}
+}
+
+// WithStatus gives a client's error its exit status.
+func WithStatus(key string, err error) error {
+	switch {
+	case errors.Is(err, client.ErrNotFound):
+		return ExitWith(ExitNotFound, fmt.Errorf("%q: not found", key))
+	case errors.Is(err, client.ErrCASFailed):
+		return ExitWith(ExitCASFailed, err)
+	case errors.Is(err, client.ErrOutcomeUnknown):
+		return ExitWith(ExitOutcomeUnknown, err)
+	}
+	return err
+}
+
+// Plural is a number of things.
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,238 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/etcdstudy"
+	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
+)
+
+// etcdFlags are those of all parts of the study of etcd.
+type etcdFlags struct {
+	rig     etcdstudy.RigOptions
+	load    etcdstudy.Load
+	seconds float64
+}
+
+// add adds them; unlimited is the default of whether members have as much CPU time as there is.
+func (e *etcdFlags) add(c *cobra.Command, unlimited bool) {
+	f := c.Flags()
+	f.StringVar(&e.rig.Binary, "etcd", "", "the etcd server (default: $"+etcd.BinaryVariable+", what scripts/peers.sh built, or one on PATH)")
+	f.IntVar(&e.rig.Conns, "conns", 0, "connections, each to one member in turn; 0: as in the study")
+	f.IntVar(&e.load.Clients, "clients", 0, "clients that have one request under way each; 0: as in the study, 1000")
+	f.IntVar(&e.load.KeyBytes, "key-bytes", 0, "length of keys; 0: as in the study, 256")
+	f.IntVar(&e.load.ValueBytes, "value-bytes", 0, "length of values; 0: the default of etcd's own benchmark, 8")
+	f.Float64Var(&e.seconds, "seconds", 5, "time of each measurement, after every client has had its first answer")
+	f.Uint64Var(&e.load.Seed, "seed", 1, "seed of what clients ask for")
+	f.Float64Var(&e.rig.Share, "share", 0, fmt.Sprintf("CPUs for each member; 0: %.2g here, with which %d fit", etcdstudy.Share(), etcdstudy.LargestCluster))
+	f.BoolVar(&e.rig.Unlimited, "unlimited", unlimited, "members have as much CPU time as there is")
+}
+
+// complete takes over what flags cannot set directly. Who asks for a share wants it.
+func (e *etcdFlags) complete(c *cobra.Command) error {
+	if e.seconds <= 0 {
+		return cli.UsageError(fmt.Errorf("--seconds: more than 0, not %v", e.seconds))
+	}
+	e.load.Duration = time.Duration(e.seconds * float64(time.Second))
+	if e.rig.Share > 0 && !c.Flags().Changed("unlimited") {
+		e.rig.Unlimited = false
+	}
+	return nil
+}
+
+func newBenchEtcdCommand(out *benchOutput) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "etcd",
+		Short: "What a study of etcd's scalability measured, repeated",
+		Long: `Starts clusters of etcd servers, their data in memory, and measures them. To compare clusters of 1 to 11 members on one machine, each member has the
+same share of a CPU (control groups, root); the study gave each a core. Nothing is left behind.`,
+	}
+	c.AddCommand(newEtcdMembersCommand(out), newEtcdPipelineCommand(out), newEtcdBatchingCommand(out))
+	return c
+}
+
+func newEtcdMembersCommand(out *benchOutput) *cobra.Command {
+	flags, o := new(etcdFlags), etcdstudy.MembersOptions{}
+	c := &cobra.Command{
+		Use:   "members",
+		Short: "Throughput of mixed transactions against the number of members, and its law of scalability",
+		Long: `The load is txn-mixed of etcd's own benchmark: half of the transactions read all there is, half put one key. Linearizable and serializable reads take
+turns on each cluster. The Universal Scalability Law is fitted to what comes out, with intervals of 95 % from 400 resamples of the residuals.`,
+		Example: `  netcraq bench etcd members --sizes 1,3,5,7,9,11 --rounds 3
+  netcraq bench etcd members --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := flags.complete(c); err != nil {
+				return err
+			}
+			o.Rig, o.Load, o.Progress = flags.rig, flags.load, etcdstudy.Progress(out.progress())
+			return runStudy(c, out, func(ctx context.Context) (*etcdMembers, error) {
+				result, err := etcdstudy.Members(ctx, o)
+				return &etcdMembers{result, bench.ThisMachine()}, err
+			})
+		},
+	}
+	flags.add(c, false)
+	c.Flags().IntSliceVar(&o.Sizes, "sizes", etcdstudy.QuickMembers, "numbers of members")
+	c.Flags().IntVar(&o.Rounds, "rounds", 1, "in which all sizes take turns")
+	return c
+}
+
+func newEtcdPipelineCommand(out *benchOutput) *cobra.Command {
+	flags, o := new(etcdFlags), etcdstudy.PipelineOptions{}
+	c := &cobra.Command{
+		Use:   "pipeline",
+		Short: "Where the time of a put goes: API, Raft, WAL, MVCC, backend",
+		Long: `CPU time comes from profiles of all members, by the innermost function that is etcd's own; timers are etcd's own histograms; the store alone
+is MVCC and backend in this process. CPU time of members is not limited: profiles need samples.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := flags.complete(c); err != nil {
+				return err
+			}
+			o.Rig, o.Load, o.Progress = flags.rig, flags.load, etcdstudy.Progress(out.progress())
+			return runStudy(c, out, func(ctx context.Context) (*etcdPipeline, error) {
+				result, err := etcdstudy.Pipeline(ctx, o)
+				return &etcdPipeline{result, bench.ThisMachine()}, err
+			})
+		},
+	}
+	flags.add(c, true)
+	c.Flags().IntSliceVar(&o.Sizes, "sizes", []int{1, 3}, "numbers of members")
+	for _, name := range []string{"share", "unlimited"} {
+		_ = c.Flags().MarkHidden(name) // the flag exists: add has just made it
+	}
+	return c
+}
+
+func newEtcdBatchingCommand(out *benchOutput) *cobra.Command {
+	flags, o := new(etcdFlags), etcdstudy.BatchingOptions{}
+	c := &cobra.Command{
+		Use:   "batching",
+		Short: "What it gains and costs to put several puts into one transaction, and to leave out overwrites",
+		Long: `Each connection stands for a machine whose clients share a batcher. Series: full (uniform keys), light (one client for each connection, which waits in
+vain), merged (keys with Zipf's distribution, overwrites of one batch left out), dally (the same, batches as large as etcd takes them, held back longer and
+longer). Puts are answered when their transaction is durable.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := flags.complete(c); err != nil {
+				return err
+			}
+			members := o.Rig.Members
+			o.Rig, o.Load, o.Progress = flags.rig, flags.load, etcdstudy.Progress(out.progress())
+			o.Rig.Members = members
+			return runStudy(c, out, func(ctx context.Context) (*etcdBatching, error) {
+				result, err := etcdstudy.Batching(ctx, o)
+				return &etcdBatching{result, bench.ThisMachine()}, err
+			})
+		},
+	}
+	flags.add(c, true)
+	c.Flags().IntVar(&o.Rig.Members, "members", 3, "servers")
+	c.Flags().IntSliceVar(&o.Sizes, "sizes", etcdstudy.BatchSizes, "keys of a transaction")
+	c.Flags().DurationSliceVar(&o.Delays, "delays", etcdstudy.Delays, "how long puts are held back to be replaced")
+	return c
+}
+
+// runStudy runs a part of the study and prints it.
+func runStudy[R bench.Report](c *cobra.Command, out *benchOutput, run func(context.Context) (R, error)) error {
+	return reportBench(c, out, func(ctx context.Context) (R, error) {
+		r, err := run(ctx)
+		if errors.As(err, new(*etcdstudy.OptionError)) {
+			err = cli.UsageError(err)
+		}
+		return r, err
+	})
+}
+
+// etcdMembers, etcdPipeline and etcdBatching are results with where they were taken.
+type (
+	etcdMembers struct {
+		*etcdstudy.MembersResult
+		bench.Machine
+	}
+	etcdPipeline struct {
+		*etcdstudy.PipelineResult
+		bench.Machine
+	}
+	etcdBatching struct {
+		*etcdstudy.BatchingResult
+		bench.Machine
+	}
+)
+
+// Table has a row for each cell.
+func (e *etcdMembers) Table() ([]string, [][]string) {
+	var rows [][]string
+	for _, cell := range e.Cells {
+		rows = append(rows, []string{
+			fmt.Sprint(cell.Members), string(cell.Consistency), fmt.Sprintf("%.0f", cell.PerSecond), fmt.Sprintf("%.0f", cell.P50),
+			fmt.Sprintf("%.0f", cell.P99), fmt.Sprintf("%.0f", 100*cell.Throttled), fmt.Sprint(cell.Errors),
+		})
+	}
+	return []string{"members", "reads", "transactions/s", "p50 ms", "p99 ms", "stopped for want of CPU, %", "errors"}, rows
+}
+
+// Summary gives the laws.
+func (e *etcdMembers) Summary() string {
+	var text strings.Builder
+	for _, law := range e.Laws {
+		fmt.Fprintf(&text, "%s: ", law.Consistency)
+		if law.Fitted == nil {
+			fmt.Fprintf(&text, "no law (%s)", law.Why)
+		} else {
+			fmt.Fprintf(&text, "lambda %.0f, sigma %.3f, kappa %.4f, R² %.2f", law.Fitted.Lambda, law.Fitted.Sigma, law.Fitted.Kappa, law.Fitted.RSquared)
+			if law.Peak != nil {
+				fmt.Fprintf(&text, ", peak at %.2f members", *law.Peak)
+			}
+		}
+		fmt.Fprintf(&text, "; the study: %.0f, %.2f, %.3f, peak at %.2f\n", law.Published.Lambda, law.Published.Sigma, law.Published.Kappa, law.TheirPeak)
+	}
+	return text.String() + strings.Join(e.Settings, "; ") + "; seed " + fmt.Sprint(e.Seed) + ".\n" + e.Machine.String()
+}
+
+// Table has a row for each stage and timer.
+func (e *etcdPipeline) Table() ([]string, [][]string) {
+	rows := [][]string{{"-", "the store alone", "", "", fmt.Sprintf("%.0f", e.Store)}}
+	for _, cell := range e.Clusters {
+		n := fmt.Sprint(cell.Members)
+		rows = append(rows, []string{n, "all", "", "", fmt.Sprintf("%.0f", cell.PerSecond)})
+		for _, s := range cell.Stages {
+			rows = append(rows, []string{n, "CPU: " + string(s.Stage), fmt.Sprintf("%.1f", s.Micros), fmt.Sprintf("%.1f %%", 100*s.Part), ""})
+		}
+		for _, t := range cell.Timers {
+			rows = append(rows, []string{n, "timer: " + t.Name, fmt.Sprintf("%.1f", 1000*t.MsPerPut), fmt.Sprintf("%.3f ms each", t.MeanMs), fmt.Sprintf("%.0f", t.PerSecond)})
+		}
+	}
+	return []string{"members", "part", "µs/put", "", "events/s"}, rows
+}
+
+// Summary says where it was taken.
+func (e *etcdPipeline) Summary() string {
+	return fmt.Sprintf("CPU time and timers are of all members together. %s; seed %d.\n%v", strings.Join(e.Settings, "; "), e.Seed, e.Machine)
+}
+
+// Table has a row for each cell.
+func (e *etcdBatching) Table() ([]string, [][]string) {
+	var rows [][]string
+	for _, cell := range e.Cells {
+		rows = append(rows, []string{
+			cell.Series, fmt.Sprint(cell.Size), fmt.Sprintf("%g", cell.DelayMs), fmt.Sprint(cell.Clients), fmt.Sprintf("%.0f", cell.PerSecond),
+			fmt.Sprintf("%.0f", cell.Txns), fmt.Sprintf("%.0f", 100*cell.Replaced), fmt.Sprintf("%.1f", cell.P50), fmt.Sprintf("%.1f", cell.P99), fmt.Sprint(cell.Errors),
+		})
+	}
+	return []string{"series", "keys", "delay ms", "clients", "puts/s", "transactions/s", "replaced, %", "p50 ms", "p99 ms", "errors"}, rows
+}
+
+// Summary says where it was taken.
+func (e *etcdBatching) Summary() string {
+	return fmt.Sprintf("%s; seed %d.\n%v", strings.Join(e.Settings, "; "), e.Seed, e.Machine)
+}

@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	clilab "github.com/netcraq/netcraq/internal/cli/lab"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// benchTrialLab is the lab of the benchmarks that need a whole cluster.
+const benchTrialLab = "bench"
+
+func newBenchFailoverCommand(out *benchOutput) *cobra.Command {
+	m := clilab.ManagedDefaults()
+	o := chaos.FailoverOptions{}
+	shards, name := 0, benchTrialLab
+	c := &cobra.Command{
+		Use:   "failover",
+		Short: "Take a node's power: how long writes and reads stop, and how long the repair takes",
+		Long: `Brings up a managed cluster in a lab, with one node more than a chain has members, and takes a node's power while clients write and
+read all the time, each a key of its own. The figures are the worst of all rounds, and hold the pause that a client makes
+between two operations. A figure over time, with numbers, is written for each number of shards.`,
+		Example: `  netcraq bench failover
+  netcraq bench failover --shards 256 --victim tail --rounds 5 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Shards = []int{1, 256}; shards > 0 {
+				o.Shards = []int{shards}
+			}
+			if o.Rounds < 1 || shards < 0 {
+				return cli.UsageError(fmt.Errorf("--rounds %d --shards %d: at least 1 of both is wanted", o.Rounds, shards))
+			}
+			if o.Objects < 0 {
+				return cli.UsageError(fmt.Errorf("--objects %d: want 0 or more", o.Objects))
+			}
+			m.Objects = max(m.Objects, o.Objects+probeRoom)
+			return runTrial(c, out, &m, name, func(ctx context.Context, s chaos.Setup) (*chaos.FailoverResult, error) {
+				o.Setup = s
+				return chaos.Failover(ctx, o)
+			}, printFailover)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&shards, "shards", 0, "number of shards, a power of two (default: once with 1 and once with 256)")
+	f.IntVar(&o.Objects, "objects", 0, "objects stored beforehand, beside the clients' own, for the repair to copy")
+	f.StringVar(&o.Victim, "victim", chaos.Head, "its place in the chain of the first shard: head, middle or tail")
+	f.IntVar(&o.Rounds, "rounds", 1, "nodes lost, one after the other, with each number of shards")
+	f.StringVar(&o.Figure, "figure", "out/failover", "where to write the figure and its numbers, as .svg, .png and .csv; empty: nowhere")
+	f.StringVar(&name, "name", name, "name of the lab")
+	m.Add(f)
+	return c
+}
+
+// runTrial makes the setup of a lab of its own, and prints what a trial on it found.
+func runTrial[R any](c *cobra.Command, out *benchOutput, m *clilab.ManagedFlags, name string,
+	run func(context.Context, chaos.Setup) (R, error), print func(io.Writer, R)) error {
+	o, err := m.Options(name)
+	if err != nil {
+		return err
+	}
+	show := clilab.NewShow(c.ErrOrStderr())
+	o.Owned, o.Progress = true, show.Event
+	r, err := run(c.Context(), chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: clilab.LeaderOf, Event: show.Event, Logs: clilab.TrialLogs(name, uint64(os.Getpid()))})
+	show.End()
+	switch {
+	case c.Context().Err() != nil:
+		return errors.New("interrupted; the lab is removed")
+	case errors.Is(err, lab.ErrExists):
+		return fmt.Errorf("%w, with --name", err)
+	case err != nil:
+		return err
+	case out.json:
+		return cli.PrintJSON(c.OutOrStdout(), r)
+	}
+	print(c.OutOrStdout(), r)
+	return nil
+}
+
+func printFailover(w io.Writer, r *chaos.FailoverResult) {
+	table := cli.NewTable(w)
+	defer table.Flush()
+	fmt.Fprintln(table, "shards\tlost\taffected\twrites stop, ms\tduring repair, ms\treads stop at survivors, ms\tbefore, ms\tat any node, ms\tnoticed, ms\tcopied, MB\tre-formed after, s")
+	for _, x := range r.Rounds {
+		fmt.Fprintf(table, "%d\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\n", x.Shards, x.Node, x.Affected,
+			x.WriteGapMs, x.RepairPauseMs, x.ReadGapMs, x.QuietGapMs, x.ClientReadGapMs, x.NoticedMs, x.CopiedMB, x.RepairS)
+	}
+	fmt.Fprintf(table, "\nEvery gap holds the %.0f ms that a client pauses.\n", r.PauseMs)
+	for _, file := range r.Files {
+		fmt.Fprintln(table, "wrote", file)
+	}
+}

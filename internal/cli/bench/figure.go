@@ -1,0 +1,251 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/lab"
+	"github.com/netcraq/netcraq/internal/eval/figure"
+	"github.com/netcraq/netcraq/internal/eval/figure/papers"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+)
+
+// figureFlags are those of both commands that make figures.
+type figureFlags struct {
+	quick, again bool
+	dir          string
+}
+
+func (flags *figureFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&flags.quick, "quick", false, "few places, short rounds: seconds for each figure")
+	f.BoolVar(&flags.again, "again", false, "begin anew, though a run that was interrupted could be gone on with")
+	f.StringVar(&flags.dir, "dir", "out/figures", "where results are written")
+}
+
+func newBenchFigureCommand(out *benchOutput) *cobra.Command {
+	flags := new(figureFlags)
+	c := &cobra.Command{
+		Use:   "figure NAME",
+		Short: "Make one figure of the papers, from measurements on this machine",
+		Long: `Measures all that a figure compares, in turns, and writes NAME.svg, NAME.png, NAME.csv, and the report of all figures made so far. Every
+measurement is written to raw/NAME.jsonl at once: if the run is interrupted, the same command goes on with it. 'bench figures --list' names the figures.`,
+		Example: `  netcraq bench figure netcraq-distance
+  netcraq bench figure peers-operations --quick --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			spec := figure.Find(papers.All(figureTools()), args[0])
+			if spec == nil {
+				return cli.UsageError(fmt.Errorf("there is no figure %q: 'netcraq bench figures --list' names them", args[0]))
+			}
+			return runFigure(c, out, flags, spec)
+		},
+	}
+	flags.add(c)
+	return c
+}
+
+// figureLab is the lab of figures that need a whole cluster.
+const figureLab = "figures"
+
+// figureTools are what figures need of this command: the product runs in their clusters.
+func figureTools() papers.Tools {
+	return papers.Tools{Cluster: func(say func(string)) (chaos.Setup, error) {
+		m := lab.ManagedDefaults()
+		o, err := m.Options(figureLab)
+		o.Owned, o.Progress = true, say
+		return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: lab.LeaderOf, Event: say, Logs: lab.TrialLogs(figureLab, uint64(os.Getpid()))}, err
+	}}
+}
+
+// runFigure makes one figure.
+func runFigure(c *cobra.Command, out *benchOutput, flags *figureFlags, spec *figure.Spec) error {
+	show := newFigureShow(c.ErrOrStderr())
+	failed, err := figure.Run(c.Context(), spec, flags.options(show))
+	show.end()
+	if c.Context().Err() != nil {
+		return errors.Join(publishOnly(flags.dir), errors.New("interrupted; what was measured is kept, and the same command goes on with it"))
+	}
+	if err != nil {
+		return errors.Join(publishOnly(flags.dir), fmt.Errorf("figure %s: %w", spec.Name, err))
+	}
+	if err := publishOnly(flags.dir); err != nil {
+		return err
+	}
+	outcome, err := figure.Load(flags.dir, spec)
+	if err != nil {
+		return err
+	}
+	if out.json {
+		err = cli.PrintJSON(c.OutOrStdout(), outcome.Made(flags.dir))
+	} else {
+		printFigure(c.OutOrStdout(), outcome.Made(flags.dir))
+	}
+	if failed > 0 {
+		return errors.Join(err, fmt.Errorf("%d measurements failed, the last: %s", failed, outcome.Failed[len(outcome.Failed)-1].Why))
+	}
+	return err
+}
+
+func publishOnly(dir string) error {
+	_, err := figure.Publish(dir, papers.All(figureTools()))
+	return err
+}
+
+func (flags *figureFlags) options(show *figureShow) figure.Options {
+	return figure.Options{Dir: flags.dir, Quick: flags.quick, Again: flags.again, Progress: show.progress, Say: show.say}
+}
+
+// printFigure lists what was measured.
+func printFigure(w io.Writer, m *figure.Made) {
+	table := cli.NewTable(w)
+	defer table.Flush()
+	fmt.Fprintln(table, "series\tat\tmetric\tmedian\tlow\thigh\tunit\trounds")
+	for _, r := range m.Rows {
+		if !r.Drawn {
+			continue
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.4g\t%.4g\t%.4g\t%s\t%d\n", r.Series, r.Place, r.Metric, r.Median, r.Low, r.High, r.Unit, r.Rounds)
+	}
+	for _, mark := range m.Marks {
+		verdict, ratio := "missed", ""
+		switch {
+		case mark.Ratio == nil:
+			verdict = "not measured"
+		case mark.Met:
+			verdict = "met"
+		}
+		if mark.Ratio != nil {
+			ratio = fmt.Sprintf("%.3g, ", *mark.Ratio)
+		}
+		fmt.Fprintf(table, "\n%s: %s: %swanted %s", verdict, mark.Metric, ratio, mark.Wanted)
+	}
+	if len(m.Marks) > 0 {
+		fmt.Fprintln(table)
+	}
+	for _, note := range m.Notes {
+		fmt.Fprintf(table, "\n%s: %s", note.Verdict, note.Text)
+	}
+	fmt.Fprintln(table)
+	for _, u := range m.Unable {
+		fmt.Fprintf(table, "\nnot possible here: %s %s", u.Series, u.Why)
+	}
+	for _, file := range m.Files {
+		fmt.Fprintf(table, "\nwrote %s", file)
+	}
+	fmt.Fprintln(table)
+}
+
+func newBenchFiguresCommand(out *benchOutput) *cobra.Command {
+	flags, list, report := new(figureFlags), false, false
+	c := &cobra.Command{
+		Use:   "figures",
+		Short: "Make all figures of the papers, and the report",
+		Long: `Makes all figures, one after the other, and writes report.html, summary.json, and a picture and the numbers of each. A run that is interrupted
+keeps what it has; the same command goes on with it, and tries again what failed or was not possible. Where it can't go on, as with another
+build or mode, it says why, and moves what is there to before-full, before-quick (complete runs) or before-part, in the same directory. A figure
+that can't be made here says why, in the report too, and stops no other.`,
+		Example: `  netcraq bench figures --quick
+  netcraq bench figures --list`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case list:
+				return listFigures(c.OutOrStdout(), out.json)
+			case report:
+				return publishOnly(flags.dir)
+			}
+			return runFigures(c, out, flags)
+		},
+	}
+	flags.add(c)
+	c.Flags().BoolVar(&list, "list", false, "name the figures, and make none")
+	c.Flags().BoolVar(&report, "report", false, "draw pictures and report again, from what was measured")
+	return c
+}
+
+// figureName is a figure in a list.
+type figureName struct {
+	Name    string  `json:"figure"`
+	Title   string  `json:"title"`
+	Source  string  `json:"source"`
+	Root    bool    `json:"needs_root"`
+	CPUs    int     `json:"needs_cpus"`
+	QuickS  float64 `json:"quick_budget_s"`
+	BudgetS float64 `json:"budget_s"`
+}
+
+func listFigures(w io.Writer, asJSON bool) error {
+	var names []figureName
+	for _, s := range papers.All(figureTools()) {
+		names = append(names, figureName{s.Name, s.Title, s.Source.Paper, s.Needs.Root, max(s.Needs.CPUs, 1), s.Quick.Budget.Seconds(), s.Full.Budget.Seconds()})
+	}
+	if asJSON {
+		return cli.PrintJSON(w, names)
+	}
+	table := cli.NewTable(w)
+	defer table.Flush()
+	for _, n := range names {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", n.Name, n.Title, n.Source)
+	}
+	return nil
+}
+
+// figuresMade is what making all figures came to.
+type figuresMade struct {
+	*figure.Tally
+	ElapsedS float64         `json:"elapsed_s"`
+	Report   string          `json:"report"`
+	Summary  []figure.Result `json:"summary"`
+}
+
+func runFigures(c *cobra.Command, out *benchOutput, flags *figureFlags) error {
+	show := newFigureShow(c.ErrOrStderr())
+	tally, err := figure.RunAll(c.Context(), papers.All(figureTools()), flags.options(show))
+	show.end()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("interrupted after %v; what was measured is kept, and the same command goes on with it", tally.Elapsed.Round(time.Second))
+	case err != nil:
+		return err
+	}
+	report := filepath.Join(flags.dir, figure.ReportName)
+	if out.json {
+		summary, err := figure.Summary(flags.dir, papers.All(figureTools()))
+		if err != nil {
+			return err
+		}
+		if err := cli.PrintJSON(c.OutOrStdout(), figuresMade{tally, tally.Elapsed.Seconds(), report, summary}); err != nil {
+			return err
+		}
+	} else {
+		printTally(c.OutOrStdout(), tally, report)
+	}
+	if len(tally.Failed) > 0 {
+		return fmt.Errorf("%d figures failed: %s says why", len(tally.Failed), report)
+	}
+	return nil
+}
+
+func printTally(w io.Writer, t *figure.Tally, report string) {
+	fmt.Fprintf(w, "%d figures made in %v", len(t.Made), t.Elapsed.Round(time.Second))
+	if len(t.Kept) > 0 {
+		fmt.Fprintf(w, ", %d kept from the run that was interrupted", len(t.Kept))
+	}
+	fmt.Fprintln(w)
+	for _, text := range t.Unable {
+		fmt.Fprintln(w, "not possible here:", text)
+	}
+	for _, text := range t.Failed {
+		fmt.Fprintln(w, "failed:", text)
+	}
+	fmt.Fprintln(w, "wrote", report)
+}

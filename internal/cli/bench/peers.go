@@ -1,0 +1,273 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/peer"
+)
+
+// peersFlags are the command line of `netcraq bench peers`.
+type peersFlags struct {
+	names   []string
+	op      string
+	load    peer.Load
+	options peer.Options
+	seconds float64
+	loss    float64
+	peak    bool
+}
+
+func newBenchPeersCommand(out *benchOutput) *cobra.Command {
+	flags := new(peersFlags)
+	c := &cobra.Command{
+		Use:   "peers [NAME...]",
+		Short: "The same work for NetCRAQ, etcd, ZooKeeper, Redis and memcached",
+		Long: `Starts one system after the other, each in network namespaces of its own with all it stores in memory, and drives it through its Go client
+library. Systems: ` + strings.Join(peer.Names(), ", ") + ` (default: all that are installed; scripts/peers.sh installs them).
+
+Operations: get (linearizable where the system can), put, cas (compare-and-swap), lock (lock and unlock). With --peak the number of
+clients, and of requests that each has under way, is what gives most, and what generators do that are not client libraries
+(NetCRAQ's in the kernel, redis-benchmark, the kernel's for memcached) is shown in rows of its own, compared with each other only: with
+one request a packet, and with several, which are pipelines of redis-benchmark and bundles of NetCRAQ. etcd and ZooKeeper have no such
+generator. p99.9 is shown of at least 10,000 operations.`,
+		Example: `  netcraq bench peers --op get --clients 4
+  netcraq bench peers netcraq etcd --op put --loss 5
+  netcraq bench peers --op get --peak --json`,
+		ValidArgs: peer.Names(),
+		RunE: func(c *cobra.Command, args []string) error {
+			if i := slices.IndexFunc(args, func(name string) bool { return !peer.Known(name) }); i >= 0 {
+				return cli.UsageError(fmt.Errorf("there is no system %q: %s are known", args[i], strings.Join(peer.Names(), ", ")))
+			}
+			flags.names = args
+			return runBench(c, out, func(ctx context.Context) (*peersReport, error) { return flags.run(ctx, out.progress()) })
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&flags.op, "op", string(peer.Get), "operation: get, put, cas or lock")
+	f.IntVar(&flags.load.Clients, "clients", 1, "clients that ask at once, one request at a time each")
+	f.IntVar(&flags.load.Pipeline, "pipeline", 1, "requests that each client has under way at once (get, put; not etcd and ZooKeeper, whose clients can't)")
+	f.Float64Var(&flags.load.PerSecond, "rate", 0, "operations offered per second by all clients together; 0: each as soon as its last has ended")
+	f.IntVar(&flags.load.Keys, "keys", 1000, "number of keys")
+	f.Float64Var(&flags.load.Zipf, "zipf", 0, "exponent of the keys' popularity; 0: all alike")
+	f.IntVar(&flags.load.ValueBytes, "value-bytes", 16, "length of every value")
+	f.Uint64Var(&flags.load.Seed, "seed", 1, "of the keys drawn")
+	f.Float64Var(&flags.seconds, "seconds", 3, "time under load for each, after a fifth of it to warm up")
+	f.IntVar(&flags.options.Members, "members", 3, "servers of etcd and ZooKeeper, nodes of NetCRAQ")
+	f.Float64Var(&flags.loss, "loss", 0, "percent of its packets that each link loses, between clients and servers and among servers")
+	f.BoolVar(&flags.options.Stale, "stale", false, "etcd and ZooKeeper: reads that are not linearizable")
+	f.BoolVar(&flags.peak, "peak", false, "look for the most that each system does")
+	return c
+}
+
+// complete turns flags into a load, and reports what can't be.
+func (f *peersFlags) complete() error {
+	f.load.Op, f.load.Duration = peer.Op(f.op), time.Duration(f.seconds*float64(time.Second))
+	f.options.Lossy = f.loss > 0
+	switch {
+	case f.seconds <= 0:
+		return cli.UsageError(fmt.Errorf("--seconds: more than 0, not %v", f.seconds))
+	case f.loss < 0 || f.loss > 50:
+		return cli.UsageError(fmt.Errorf("--loss: 0 to 50 percent, not %v", f.loss))
+	case f.peak && f.load.PerSecond > 0:
+		return cli.UsageError(errors.New("--peak and --rate exclude each other"))
+	}
+	if err := errors.Join(f.load.Check(), f.options.Check()); err != nil {
+		return cli.UsageError(err)
+	}
+	return nil
+}
+
+func (f *peersFlags) run(ctx context.Context, progress bench.Progress) (*peersReport, error) {
+	if err := f.complete(); err != nil {
+		return nil, err
+	}
+	if progress != nil {
+		f.options.Progress = progress
+	} else {
+		progress = func(string) {}
+	}
+	names := f.names
+	if len(names) == 0 {
+		names = peer.Names()
+	}
+	report := &peersReport{Op: f.load.Op, Settings: make(map[string][]string), Machine: bench.ThisMachine()}
+	for _, name := range names {
+		progress(name)
+		err := f.measure(ctx, name, report)
+		var missing *peer.MissingError
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.As(err, &missing):
+			report.Missing = append(report.Missing, missing.Error())
+		case err != nil:
+			return nil, err
+		}
+	}
+	if len(report.Results) == 0 {
+		return nil, errors.New(strings.Join(report.Missing, "\n"))
+	}
+	report.compare()
+	return report, nil
+}
+
+// measure opens a system, measures it and closes it.
+func (f *peersFlags) measure(ctx context.Context, name string, report *peersReport) (err error) {
+	s, err := peer.Open(ctx, name, f.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	report.Settings[name] = s.Settings()
+	if f.loss > 0 {
+		if err := peer.Fill(ctx, s, f.load); err != nil {
+			return err
+		}
+		if err := s.SetLoss(f.loss); err != nil {
+			return err
+		}
+	}
+	if f.peak {
+		return report.peaks(ctx, s, f.load, f.loss == 0)
+	}
+	load := f.load
+	if _, many := s.(peer.Many); !many {
+		load.Pipeline = 1
+	}
+	r, err := peer.Run(ctx, s, load)
+	if err != nil {
+		return err
+	}
+	r.Loss = f.loss
+	report.add(r)
+	return nil
+}
+
+// pipelined makes a load one of several requests at once.
+const pipelined = 2
+
+// peaks looks for the most that a system does, with one request at a time for each client, with several if its client can, and
+// by generators.
+func (r *peersReport) peaks(ctx context.Context, s peer.Store, load peer.Load, generators bool) error {
+	type measure func(context.Context, peer.Store, peer.Load) (peer.Result, error)
+	runs := []measure{peer.Peak}
+	if generators {
+		runs = append(runs, peer.Fastest)
+	}
+	_, many := s.(peer.Many)
+	many = many && (load.Op == peer.Get || load.Op == peer.Put)
+	for _, run := range runs {
+		for _, load.Pipeline = range []int{1, pipelined} {
+			if load.Pipeline == pipelined && !many {
+				continue
+			}
+			result, err := run(ctx, s, load)
+			if errors.Is(err, peer.ErrNoGenerator) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			r.add(result)
+		}
+	}
+	return nil
+}
+
+// peersRow is what one system did.
+type peersRow struct {
+	peer.Result
+	How         string  `json:"how"`
+	RatioToOurs float64 `json:"ratio_to_ours,omitempty"` // its throughput by that of NetCRAQ, under the same kind of load
+}
+
+// peersReport compares systems.
+type peersReport struct {
+	Op       peer.Op             `json:"op"`
+	Results  []peersRow          `json:"results"`
+	Settings map[string][]string `json:"settings"`
+	Missing  []string            `json:"missing,omitempty"`
+	Machine  bench.Machine       `json:"machine"`
+}
+
+func (r *peersReport) add(result peer.Result) {
+	r.Results = append(r.Results, peersRow{Result: result, How: result.How()})
+}
+
+// compare fills in the ratios. Client libraries are compared with ours, generators with ours; with one request at a time, and with several.
+func (r *peersReport) compare() {
+	for i := range r.Results {
+		row := &r.Results[i]
+		for _, ours := range r.Results {
+			if ours.System == peer.NetCRAQ && (ours.Generator == "") == (row.Generator == "") && ours.Pipeline > 1 == (row.Pipeline > 1) {
+				row.RatioToOurs = row.PerSecond / ours.PerSecond
+			}
+		}
+	}
+}
+
+// Table has a row per system and kind of load; those of generators come last.
+func (r *peersReport) Table() ([]string, [][]string) {
+	var clients, generators [][]string
+	us := func(v float64) string {
+		if v == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.0f", v)
+	}
+	for _, x := range r.Results {
+		ratio := "-"
+		if x.RatioToOurs > 0 {
+			ratio = fmt.Sprintf("%.3f", x.RatioToOurs)
+		}
+		tail := "-"
+		if x.KnowsP999() {
+			tail = us(x.P999us)
+		}
+		row := []string{x.System, x.How, cli.Grouped(uint64(x.PerSecond)), us(x.P50us), us(x.P99us), tail, fmt.Sprint(x.Errors), ratio}
+		if x.Generator == "" {
+			clients = append(clients, row)
+		} else {
+			generators = append(generators, row)
+		}
+	}
+	return []string{"system", "with", string(r.Op) + "/s", "p50 µs", "p99 µs", "p99.9 µs", "errors", "of ours"}, append(clients, generators...)
+}
+
+// Summary lists how the systems were set up.
+func (r *peersReport) Summary() string {
+	var lines []string
+	last := ""
+	for _, x := range r.Results {
+		if x.Generator != "" {
+			continue
+		}
+		if x.System != last { // has a row for each kind of load
+			lines = append(lines, x.System)
+			for _, setting := range r.Settings[x.System] {
+				lines = append(lines, "  "+setting)
+			}
+			last = x.System
+		}
+		if x.FirstError != "" {
+			lines = append(lines, "  first error: "+x.FirstError)
+		}
+	}
+	lines = append(lines, r.Missing...)
+	if slices.ContainsFunc(r.Results, func(x peersRow) bool { return x.Pipeline > 1 && x.Generator == "" }) {
+		lines = append(lines, "With several requests at once the times are those of a whole batch.")
+	}
+	if slices.ContainsFunc(r.Results, func(x peersRow) bool { return x.System == peer.NetCRAQ && x.Generator != "" }) {
+		lines = append(lines, "NetCRAQ's load from the kernel goes to a chain of its own, as long as the one described above; a clean read is answered by its head alone.")
+	}
+	return strings.Join(append(lines, r.Machine.String()), "\n")
+}

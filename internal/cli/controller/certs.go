@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/security"
+)
+
+func newCertsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "certs",
+		Short: "Make the certificates of a cluster's controllers, nodes and people",
+		Long: `Make the certificates of a cluster's controllers, nodes and people.
+
+One command makes an authority and, below the same directory, an identity of each role: controller, node, admin, operator
+and reader. Give each program the directory of its role with --identity. A reader may look; an operator may drain, move
+and back up; an admin may do everything. Keep the directory named "authority" to yourself: whoever has it can make more.`,
+	}
+	c.AddCommand(certsCommand("make", "Make an authority and an identity of every role", security.Make))
+	c.AddCommand(certsCommand("renew", "Make new certificates of all roles with the same authority", security.Renew))
+	return c
+}
+
+func certsCommand(name, short string, do func(dir string, hosts []string, valid time.Duration) error) *cobra.Command {
+	var controllers []string
+	var days int
+	c := &cobra.Command{
+		Use:     name + " DIRECTORY",
+		Short:   short,
+		Example: "  netcraq certs " + name + " certs --controllers 192.0.2.1,192.0.2.2,192.0.2.3",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if days < 1 {
+				return cli.UsageError(fmt.Errorf("--days is 1 or more, not %d", days))
+			}
+			if err := do(args[0], controllers, time.Duration(days)*24*time.Hour); err != nil {
+				return err
+			}
+			hosts, err := security.Hosts(args[0])
+			if err != nil {
+				return err
+			}
+			if len(hosts) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "netcraq: the controllers' certificate names no address: controllers that run etcd themselves "+
+					"need their addresses in it: netcraq certs renew", args[0], "--controllers ADDRESSES")
+			}
+			names := make([]string, len(security.Roles))
+			for i, role := range security.Roles {
+				names[i] = string(role)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s holds identities of %s, valid for %d days; use one with --identity %s\n",
+				args[0], strings.Join(names, ", "), days, filepath.Join(args[0], string(security.Admin)))
+			return err
+		},
+	}
+	c.Flags().StringSliceVar(&controllers, "controllers", nil, "addresses or names at which controllers serve; needed where they run etcd themselves (renew: default those of the present certificate)")
+	c.Flags().IntVar(&days, "days", 365, "how long the certificates are valid; the authority ten times as long")
+	return c
+}

@@ -1,0 +1,200 @@
+package controller
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/client/follow"
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// followAs follows the cluster with the certificate of a role.
+func followAs(m *clitest.Managed, dir string, role security.Role) *follow.Follower {
+	m.T.Helper()
+	identity, err := security.Load(filepath.Join(dir, string(role)))
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(m.T.Context(), clitest.Formed)
+	defer cancel()
+	f, err := follow.Open(ctx, follow.Options{Addrs: []string{m.Controller}, Dial: []grpc.DialOption{identity.DialOption()}})
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	m.T.Cleanup(func() { f.Close() })
+	return f
+}
+
+// TestSecureCluster runs a cluster with certificates and tags, and knocks at it with too little of both.
+func TestSecureCluster(t *testing.T) {
+	const host = "127.77.9.1"
+	dir := filepath.Join(t.TempDir(), "certs")
+	if err := security.Make(dir, []string{host}, clitest.Formed); err != nil {
+		t.Fatal(err)
+	}
+	of := func(role security.Role) string { return filepath.Join(dir, string(role)) }
+	m := clitest.StartManaged(t, host, "--shards", "4", "--tags", "--metrics", host+":4499", "--identity", of(security.Controller))
+	var node string
+	for i := range 3 {
+		node = fmt.Sprintf("127.77.9.%d:4411", i+2)
+		m.Nodes[node] = m.Run(node, "node", "--name", node, "--addr", node, "--join", m.Controller, "--plane", "soft",
+			"--identity", of(security.Node))
+	}
+	m.Follower = followAs(m, dir, security.Admin)
+	m.Await("whole chains", clitest.Whole(3))
+	operator := m.Client()
+	ctx := t.Context()
+	if _, err := operator.Put(ctx, "k", []byte("right")); err != nil {
+		t.Fatal(err)
+	}
+	m.Follower = followAs(m, dir, security.Reader)
+	reader := m.Client()
+	if v, err := reader.Get(ctx, "k"); err != nil || string(v.Value) != "right" {
+		t.Errorf("a reader reads %q, %v", v.Value, err)
+	}
+	if _, err := reader.Put(ctx, "k", []byte("wrong")); !errors.Is(err, client.ErrDenied) {
+		t.Errorf("a reader writes: %v", err)
+	}
+	for _, refused := range [][]string{
+		{"drain", node, "--identity", of(security.Reader)},
+		{"drain", node, "--timeout", "2s"},
+		{"accept-loss", "1", "--yes", "--identity", of(security.Operator)},
+	} {
+		if text, _, err := clitest.Netcraq(append(refused, "--controllers", m.Controller)...); err == nil {
+			t.Errorf("%s is done: %s", strings.Join(refused, " "), text)
+		}
+	}
+	forge(m, node)
+	response, err := http.Get("http://" + host + ":4499/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	metrics, err := io.ReadAll(response.Body)
+	if err != nil || !strings.Contains(string(metrics), `netcraq_refused_total{reason="role"} 2`) {
+		t.Errorf("refusals are not counted: %v\n%s", err, metrics)
+	}
+	if v, err := operator.Get(ctx, "k"); err != nil || string(v.Value) != "right" || v.Version != 1 {
+		t.Errorf("after all that the key has %q, version %d, %v", v.Value, v.Version, err)
+	}
+}
+
+// TestSecureControllers: with certificates and tags, too, the death of one of three controllers, whichever leads, takes
+// nothing from clients.
+func TestSecureControllers(t *testing.T) {
+	hosts := []string{"127.77.10.1", "127.77.10.2", "127.77.10.3"}
+	dir := filepath.Join(t.TempDir(), "certs")
+	if err := security.Make(dir, hosts, clitest.Formed); err != nil {
+		t.Fatal(err)
+	}
+	of := func(role security.Role) string { return filepath.Join(dir, string(role)) }
+	names := []string{"ctl1", "ctl2", "ctl3"}
+	var initial []string
+	for i, host := range hosts {
+		initial = append(initial, names[i]+"="+host)
+	}
+	m := &clitest.Managed{T: t, Controller: hosts[0] + ":4413", Nodes: make(map[string]*exec.Cmd)}
+	controllers := make([]*exec.Cmd, len(hosts))
+	for i, name := range names {
+		controllers[i] = m.Run(name, "controller", "--name", name, "--listen", hosts[i], "--data-dir", t.TempDir(), "--initial-cluster", strings.Join(initial, ","),
+			"--shards", "4", "--tags", "--identity", of(security.Controller))
+	}
+	for i := range 3 {
+		node := fmt.Sprintf("127.77.10.%d:4411", i+10)
+		m.Nodes[node] = m.Run(node, "node", "--name", node, "--addr", node, "--join", strings.Join(hosts, ","), "--plane", "soft",
+			"--identity", of(security.Node))
+	}
+	m.Follower = followAs(m, dir, security.Admin)
+	m.Await("whole chains", clitest.Whole(3))
+	operator := m.Client()
+	ctx := t.Context()
+	if _, err := operator.Put(ctx, "k", []byte("before")); err != nil {
+		t.Fatal(err)
+	}
+	text, _, err := clitest.Netcraq("status", "--json", "--identity", of(security.Reader), "--controllers", m.Controller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status admin.Snapshot
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		t.Fatal(err)
+	}
+	leading := slices.Index(hosts, strings.TrimSuffix(status.Leader, ":4413"))
+	if leading < 0 {
+		t.Fatalf("no leader: %s", text)
+	}
+	for role, want := range map[security.Role]bool{security.Controller: true, security.Admin: false} {
+		if got := taken(t, hosts[0]+":4414", of(role)); got != want {
+			t.Errorf("the peers of etcd take a certificate of role %s: %t", role, got)
+		}
+	}
+	clitest.Kill(controllers[leading])
+	for i := range 20 {
+		if _, err := operator.Put(ctx, "k", fmt.Appendf(nil, "after %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v, err := operator.Get(ctx, "k"); err != nil || string(v.Value) != "after 19" || v.Version != 21 {
+		t.Errorf("%q, version %d, %v", v.Value, v.Version, err)
+	}
+}
+
+// taken reports whether a server that speaks HTTP over TLS takes the certificate in a directory.
+func taken(t *testing.T, address, dir string) bool {
+	t.Helper()
+	identity, err := security.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, _ := identity.Files()
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", address, &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}) // who serves does not matter here
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /version HTTP/1.0\r\n\r\n"); err != nil {
+		return false
+	}
+	_, err = conn.Read(make([]byte, 1)) // the server judges after its client is done with the handshake
+	return err == nil
+}
+
+// forge sends a node a write without a tag, which an honest node of a cluster without tags would take.
+func forge(m *clitest.Managed, node string) {
+	m.T.Helper()
+	key, err := wire.HashKey([]byte("k"))
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	conn, err := net.Dial("udp", node)
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	defer conn.Close()
+	shard := key.Shard(m.Follower.Map().Shards())
+	put := wire.Message{Op: wire.OpPut, Shard: shard, Epoch: m.Follower.Map().Chain(shard).Epoch, Key: key, Session: 1, Seq: 1, Value: []byte("forged")}
+	if _, err := conn.Write(put.Append(nil)); err != nil {
+		m.T.Fatal(err)
+	}
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// ProductName is the program that production needs. Others extend it: it finds them by their names.
+const ProductName = "netcraq"
+
+// isProduct says that this process is the product's program.
+var isProduct bool
+
+// ProductPath is the file of the product's program, which labs and benchmarks start as nodes and controllers.
+func ProductPath() (string, error) {
+	if isProduct {
+		return os.Executable()
+	}
+	return findProgram(ProductName)
+}
+
+// findProgram looks for a program beside this one, then on PATH.
+func findProgram(name string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	beside := filepath.Join(filepath.Dir(self), name)
+	if path, err := exec.LookPath(beside); err == nil {
+		return path, nil
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("the program %s is neither beside %s nor on PATH: `make build` makes it in bin, and it belongs beside netcraq", name, self)
+	}
+	return filepath.Abs(path)
+}
+
+// CalledAs is how to call the product's program from the shell that called this one.
+func CalledAs() string {
+	dir, _ := filepath.Split(os.Args[0])
+	switch {
+	case isProduct:
+		return os.Args[0]
+	case dir != "":
+		return dir + ProductName
+	}
+	return ProductName
+}
+
+// extension is a command that another program has.
+type extension struct{ name, program, short string }
+
+var extensions = []extension{
+	{"up", "netcraq-lab", "Start a chain on this machine and keep it until Ctrl-C"},
+	{"lab", "netcraq-lab", "A network of hosts on this machine, to try a chain in (root)"},
+	{"sim", "netcraq-lab", "Run whole clusters on a simulated network and clock, from seeds"},
+	{"conformance", "netcraq-lab", "Hold a data plane to the specification: all vectors, then random packets"},
+	{"bench", "netcraq-bench", "Measure nodes with load made in the kernel (root)"},
+}
+
+// ShortOf describes a command of an extension in one line.
+func ShortOf(name string) string {
+	i := slices.IndexFunc(extensions, func(e extension) bool { return e.name == name })
+	return extensions[i].short
+}
+
+// Extensions are the commands of the other programs, for the product's. As with git and kubectl, arguments, input, output,
+// exit status and signals are those of the program that does the work.
+func Extensions() []*cobra.Command {
+	var all []*cobra.Command
+	for _, e := range extensions {
+		all = append(all, e.command())
+	}
+	return all
+}
+
+func (e *extension) command() *cobra.Command {
+	c := &cobra.Command{
+		Use:                e.name,
+		Short:              e.short,
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return become(e.program, append([]string{e.name}, args...))
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return completions(e.program, slices.Concat([]string{cobra.ShellCompRequestCmd, e.name}, args, []string{toComplete}))
+		},
+	}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		words := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(word string) bool {
+			return word == "help" || word == "--help" || word == "-h"
+		})
+		if err := become(e.program, append(words, "--help")); err != nil {
+			fmt.Fprintln(c.ErrOrStderr(), "netcraq:", err)
+			os.Exit(ExitError)
+		}
+	})
+	return c
+}
+
+// become replaces this process by another program. It returns only if that fails.
+func become(program string, args []string) error {
+	path, err := findProgram(program)
+	if err != nil {
+		return fmt.Errorf("`netcraq %s` needs another program: %w", args[0], err)
+	}
+	called := program
+	if dir, _ := filepath.Split(os.Args[0]); dir != "" {
+		called = dir + program
+	}
+	if err := syscall.Exec(path, append([]string{called}, args...), os.Environ()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// completions asks another program for completions, in the format of cobra's hidden command.
+func completions(program string, args []string) ([]string, cobra.ShellCompDirective) {
+	path, err := findProgram(program)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	out, err := exec.Command(path, args...).Output()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var found []string
+	directive := cobra.ShellCompDirectiveDefault
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		if code, ok := strings.CutPrefix(lines.Text(), ":"); ok {
+			if n, err := strconv.Atoi(code); err == nil {
+				directive = cobra.ShellCompDirective(n)
+			}
+			continue
+		}
+		found = append(found, lines.Text())
+	}
+	return found, directive
+}

@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/proxy"
+)
+
+// gatewayFlags are the command line of `netcraq gateway`.
+type gatewayFlags struct {
+	options       proxy.Options
+	verbose, json bool
+}
+
+const gatewayListen = "127.0.0.1:23790"
+
+func newGatewayCommand() *cobra.Command {
+	var flags gatewayFlags
+	c := &cobra.Command{
+		Use:   "gateway",
+		Short: "Serve etcd's clients in front of an etcd cluster",
+		Long: `Serve etcd's clients in front of an etcd cluster of version 3.5 or later.
+
+The whole API is served: KV, Watch, Lease, Cluster, Maintenance, Auth, locks, elections, health, reflection, and on the same port
+/version, /health, /metrics (etcd's), /proxy/metrics (the gateway's) and JSON below /v3/. Calls, tokens and errors are passed on as they
+are. The flags are those of etcd grpc-proxy start, so that the gateway can stand in for it; docs/gateway.md compares them.`,
+		Example: `  netcraq gateway --etcd-endpoints http://192.0.2.1:2379,http://192.0.2.2:2379 --listen 127.0.0.1:23790
+  netcraq gateway --etcd-endpoints https://192.0.2.1:2379 --cacert ca.crt --cert etcd.crt --key etcd.key --auto-tls
+  etcdctl --endpoints 127.0.0.1:23790 get greeting`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runGateway(c.Context(), c.ErrOrStderr(), &flags) },
+	}
+	f, o := c.Flags(), &flags.options
+	f.StringVar(&o.Listen, "listen", gatewayListen, "address to serve on")
+	f.StringVar(&o.Listen, "listen-addr", gatewayListen, "the same")
+	f.StringSliceVar(&o.Endpoints, "etcd-endpoints", []string{"127.0.0.1:2379"}, "etcd's members: host:port, http://, https:// or unix://")
+	f.StringSliceVar(&o.Endpoints, "endpoints", []string{"127.0.0.1:2379"}, "the same")
+	f.StringVar(&o.Advertise, "advertise-client-url", "", "address that the member list shows (default: etcd's own list)")
+	f.StringVar(&o.Clients.Dir, "data-dir", "default.proxy", "directory for the certificate of --auto-tls")
+	f.StringSliceVar(&o.Metrics, "metrics-addr", nil, "more URLs to serve /metrics and the other pages on")
+	f.StringVar(&o.Clients.Cert, "cert-file", "", "certificate towards clients")
+	f.StringVar(&o.Clients.Key, "key-file", "", "its key")
+	f.StringVar(&o.Clients.CA, "trusted-ca-file", "", "certificates of those who sign for clients")
+	f.StringVar(&o.Clients.Revoked, "client-crl-file", "", "list of clients' certificates that were revoked")
+	f.StringSliceVar(&o.Clients.Ciphers, "listen-cipher-suites", nil, "cipher suites towards clients (default: Go's)")
+	f.StringVar(&o.Clients.Least, "tls-min-version", "TLS1.2", "least version of TLS towards clients: TLS1.2 or TLS1.3")
+	f.StringVar(&o.Clients.Most, "tls-max-version", "", "newest version of TLS towards clients (default: Go's)")
+	f.BoolVar(&o.Clients.Auto, "auto-tls", false, "make a certificate towards clients")
+	f.UintVar(&o.Clients.Years, "self-signed-cert-validity", 1, "years for which it is valid")
+	f.StringVar(&o.Etcd.Cert, "cert", "", "certificate towards etcd; its common name must be empty, or etcd would take every client for the gateway")
+	f.StringVar(&o.Etcd.Key, "key", "", "its key")
+	f.StringVar(&o.Etcd.CA, "cacert", "", "certificates of those who sign for etcd")
+	f.BoolVar(&o.Etcd.SkipVerify, "insecure-skip-tls-verify", false, "take any certificate of etcd: for tests only")
+	f.DurationVar(&o.KeepAlive.Time, "dial-keepalive-time", 0, "silence after which a connection to etcd is tried (default: never)")
+	f.DurationVar(&o.KeepAlive.Timeout, "dial-keepalive-timeout", 20*time.Second, "how long that may take")
+	f.BoolVar(&o.KeepAlive.Idle, "permit-without-stream", false, "try connections without calls too")
+	f.BoolVar(&flags.verbose, "debug", false, "log everything")
+	f.BoolVar(&flags.json, "json", false, "log as JSON")
+	return c
+}
+
+func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
+	o := flags.options
+	o.Metrics = slices.DeleteFunc(o.Metrics, func(s string) bool { return s == "" })
+	o.Log = cli.NewLog(log, flags.verbose, flags.json)
+	s, err := proxy.New(ctx, o)
+	if err != nil {
+		return err
+	}
+	o.Log.Info("started gRPC proxy", "address", s.Addr().String(), "etcd", o.Endpoints)
+	return s.Serve(ctx)
+}

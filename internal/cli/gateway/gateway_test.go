@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+)
+
+// lines collects what a command logs.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	wait string
+	seen chan struct{}
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	if l.seen != nil && strings.Contains(l.text.String(), l.wait) {
+		close(l.seen)
+		l.seen = nil
+	}
+	return len(p), nil
+}
+
+// The framework of etcd's tests waits for this line, and ends the process with SIGTERM, which ends the context.
+func TestGatewaySaysThatItServes(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	seen := make(chan struct{})
+	log := &lines{wait: "started gRPC proxy", seen: seen}
+	ended := make(chan error, 1)
+	go func() {
+		c := newGatewayCommand()
+		c.SetArgs([]string{
+			"--listen-addr", "127.0.0.1:0", "--endpoints", "http://127.0.0.1:1", "--advertise-client-url", "", "--data-dir", t.TempDir(),
+			"--auto-tls", "--insecure-skip-tls-verify", "--metrics-addr", "http://127.0.0.1:0",
+		})
+		c.SetErr(log)
+		ended <- c.ExecuteContext(ctx)
+	}()
+	select {
+	case <-seen:
+	case err := <-ended:
+		t.Fatalf("ended: %v\n%s", err, log.text.String())
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGatewayRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"--endpoints", "ftp://h:1"},
+		{"--endpoints", ""},
+		{"--listen", "nowhere:x", "--endpoints", "127.0.0.1:1"},
+		{"--cert-file", "missing.crt", "--key-file", "missing.key", "--endpoints", "127.0.0.1:1"},
+		{"--cacert", "missing.crt", "--endpoints", "127.0.0.1:1"},
+		{"--auto-tls", "--self-signed-cert-validity", "0", "--endpoints", "127.0.0.1:1"},
+		{"--endpoints", "http://127.0.0.1:1,https://127.0.0.1:2"},
+	} {
+		if _, _, err := clitest.Execute(t.Context(), newGatewayCommand(), args...); err == nil {
+			t.Errorf("%v was not refused", args)
+		}
+	}
+}

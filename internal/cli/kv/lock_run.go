@@ -1,0 +1,86 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cli"
+)
+
+// guarded runs a command for as long as a lock is held.
+type guarded struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	environment    []string
+}
+
+// run returns when the command has ended, which it does for certain before others can hold the lock.
+func (g *guarded) run(ctx context.Context, l *client.Lock, command []string) error {
+	runtime.LockOSThread() // the command dies with the thread that started it
+	defer runtime.UnlockOSThread()
+	c := exec.Command(command[0], command[1:]...)
+	c.Stdin, c.Stdout, c.Stderr, c.Env = g.stdin, g.stdout, g.stderr, g.environment
+	// In the terminal's own group it can use the terminal; else it gets one, so that its children can be reached.
+	grouped := !cli.IsTerminal(os.Stdin)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: grouped}
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("the command cannot be run: %w", err)
+	}
+	signal := func(s syscall.Signal) {
+		pid := c.Process.Pid
+		if grouped {
+			pid = -pid
+		}
+		_ = syscall.Kill(pid, s) // one that is gone needs none
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	err := g.guard(ctx, l, ended, signal)
+	return commandStatus(err)
+}
+
+// guard waits for the command's end, and hastens it when the lock is lost or this process shall end.
+func (g *guarded) guard(ctx context.Context, l *client.Lock, ended <-chan error, signal func(syscall.Signal)) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		signal(syscall.SIGTERM)
+	case <-l.Done():
+	}
+	select {
+	case err := <-ended: // the signal was enough, and the lock held
+		return err
+	case <-l.Done():
+		fmt.Fprintf(g.stderr, "netcraq: %v: the command is ended\n", l.Err())
+		signal(syscall.SIGTERM)
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(max(l.Left(), 0)):
+		signal(syscall.SIGKILL)
+		return <-ended
+	}
+}
+
+// commandStatus passes the command's exit status on. What there is to say of it the command has said itself.
+func commandStatus(err error) error {
+	exit := new(exec.ExitError)
+	if !errors.As(err, &exit) {
+		return err
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return cli.ExitWith(128+int(status.Signal()), cli.ErrSaid)
+	}
+	return cli.ExitWith(exit.ExitCode(), cli.ErrSaid)
+}

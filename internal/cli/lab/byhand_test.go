@@ -1,0 +1,140 @@
+package lab
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+)
+
+// spoken is what a command has written so far.
+type spoken struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return s.text.Write(p)
+}
+
+func (s *spoken) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// byHand is a command that a user started in a terminal of its own.
+type byHand struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	said  *spoken
+	ended chan struct{}
+	err   error
+}
+
+// startByHand starts a command line; a word "netcraq" stands for this program.
+func startByHand(t *testing.T, argv ...string) *byHand {
+	t.Helper()
+	for i, word := range argv {
+		if word == "netcraq" {
+			argv[i] = os.Args[0]
+		}
+	}
+	b := &byHand{t: t, said: &spoken{more: make(chan struct{}, 1)}, ended: make(chan struct{})}
+	b.cmd = exec.Command(argv[0], argv[1:]...)
+	b.cmd.Env = append(os.Environ(), clitest.AsCommand+"=1")
+	b.cmd.Stdout, b.cmd.Stderr = b.said, b.said
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		b.err = b.cmd.Wait()
+		close(b.ended)
+	}()
+	t.Cleanup(func() { b.end(syscall.SIGKILL) })
+	return b
+}
+
+// await waits until the command has said something, or has ended.
+func (b *byHand) await(what string) {
+	b.t.Helper()
+	late := time.After(clitest.Formed)
+	for !strings.Contains(b.said.String(), what) {
+		select {
+		case <-b.said.more:
+		case <-b.ended:
+			if !strings.Contains(b.said.String(), what) {
+				b.t.Fatalf("%s ended without %q: %s", b.cmd, what, b.said)
+			}
+		case <-late:
+			b.t.Fatalf("%s does not say %q: %s", b.cmd, what, b.said)
+		}
+	}
+}
+
+// end sends a signal and waits for the end.
+func (b *byHand) end(s syscall.Signal) {
+	_ = b.cmd.Process.Signal(s) // one that has ended needs none
+	<-b.ended
+}
+
+// Of a node that is started by hand in a lab's host: --remove beside its agent removes nothing and says so, a second agent beside
+// the first is refused, and `lab down` leaves nothing of it.
+func TestNodeByHandInALab(t *testing.T) {
+	lab := clitest.LabName(t, "hand")
+	clitest.MustRun(t, "lab", "--name", lab, "up", "--plane", "none", "--nodes", "1", "--clients", "1")
+	name := fmt.Sprintf("hand%d", os.Getpid())
+	pin := xdp.DefaultPin(name)
+	t.Cleanup(func() { xdp.Remove(pin) })
+	host := hostOf(t, lab, "n1")
+	start := []string{"lab", "--name", lab, "exec", "n1", "--", os.Args[0], "node", "--name", name, "--addr", host + ":4411", "--plane", "xdp",
+		"--objects", "1000", "--sessions", "1000"}
+	agent := startByHand(t, append([]string{"netcraq"}, start...)...)
+	agent.await("node is up")
+	_, code, err := clitest.Netcraq("node", "--name", name, "--remove")
+	if code != cli.ExitError || !strings.Contains(fmt.Sprint(err), "nothing is removed: an agent (process ") {
+		t.Errorf("--remove beside the agent: status %d: %v", code, err)
+	}
+	if !xdp.Pinned(pin) {
+		t.Error("it is removed")
+	}
+	if _, code, err := clitest.Netcraq(start...); code != cli.ExitError || !strings.Contains(fmt.Sprint(err), "looks after the data plane") {
+		t.Errorf("a second agent: status %d: %v", code, err)
+	}
+	agent.end(syscall.SIGTERM)
+	if !xdp.Pinned(pin) {
+		t.Fatalf("the data plane ended with its agent: %s", agent.said)
+	}
+	clitest.MustRun(t, "lab", "--name", lab, "down")
+	if _, err := os.Stat(pin); err == nil {
+		t.Error("its pins are left")
+	}
+}
+
+// hostOf is the address of a host of a lab.
+func hostOf(t *testing.T, lab, name string) string {
+	t.Helper()
+	for _, h := range statusOf(t, lab).Hosts {
+		if h.Name == name {
+			return h.Addr.String()
+		}
+	}
+	t.Fatalf("lab %s has no host %s", lab, name)
+	return ""
+}

@@ -1,0 +1,232 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// chaosLab is the lab's name unless --name says otherwise.
+const chaosLab = "chaos"
+
+type chaosFlags struct {
+	ManagedFlags
+	minutes, loss float64
+	stopped       float64
+	clients       int
+	seed          uint64
+	json          bool
+}
+
+func newLabChaosCommand(name *string) *cobra.Command {
+	flags := chaosFlags{ManagedFlags: ManagedDefaults()}
+	flags.Nodes = 5
+	c := &cobra.Command{
+		Use:   "chaos",
+		Short: "Let faults strike a managed cluster while clients work, and check that nothing acknowledged is lost",
+		Long: `Brings up a managed lab of its own and lets faults strike it, as the seed has it: nodes lose their power, agents and controllers
+are killed or paused, links go down, networks part, in one direction too, and all links lose frames throughout. Never more at once
+than the chains can survive, and most controllers live. Besides, every agent and controller is stopped again and again for a
+moment: no shard may be left with fewer than two copies for that while two members of its chain live.
+
+Meanwhile clients put, get, delete, compare-and-set and add. Their history is checked for linearizability, and in the end every
+acknowledged write is looked for on every node that should have it. The lab is removed at the end.`,
+		Example: `  netcraq lab chaos --minutes 30
+  netcraq lab chaos --minutes 0.5 --seed 7 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("seed") {
+				flags.seed = rand.Uint64N(1 << 32)
+			}
+			lab := chaosLab
+			if c.Flags().Changed("name") {
+				lab = *name
+			}
+			return runChaos(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), lab, &flags)
+		},
+	}
+	f := c.Flags()
+	f.Float64Var(&flags.minutes, "minutes", 5, "how long faults strike")
+	f.Uint64Var(&flags.seed, "seed", 0, "seed of the faults and of what clients do (default: random, printed)")
+	f.Float64Var(&flags.loss, "loss", 2, "percentage of frames that each link loses, throughout")
+	f.Float64Var(&flags.stopped, "stopped", 0.05,
+		"share of the time that every agent and controller is stopped, in pauses of 20 to 200 ms")
+	f.IntVar(&flags.clients, "clients", 8, "number of clients at work")
+	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
+	f.BoolVar(&flags.json, "json", false, "print one JSON object")
+	flags.ManagedFlags.Add(f)
+	return c
+}
+
+func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *chaosFlags) error {
+	if flags.minutes <= 0 || flags.clients < 1 {
+		return cli.UsageError(fmt.Errorf("--minutes %v --clients %d: more than none of both is wanted", flags.minutes, flags.clients))
+	}
+	if flags.stopped < 0 || flags.stopped >= 1 {
+		return cli.UsageError(fmt.Errorf("--stopped %v: a share from 0 to below 1 is possible", flags.stopped))
+	}
+	if err := lab.Loss.CheckPercent(flags.loss); err != nil {
+		return cli.UsageError(err)
+	}
+	flags.observed = true
+	o, err := flags.Options(name)
+	if err != nil {
+		return err
+	}
+	o.Owned, o.Progress = true, progressTo(stderr)
+	show := NewShow(stderr)
+	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
+	result, err := chaos.Chaos(ctx, chaos.ChaosOptions{
+		Setup: flags.setup(o, show, TrialLogs(name, flags.seed)),
+		For:   time.Duration(flags.minutes * float64(time.Minute)), Seed: flags.seed, Clients: flags.clients,
+		Loss: flags.loss, Stopped: flags.stopped, Progress: show.chaos,
+	})
+	show.End()
+	if ctx.Err() != nil {
+		return errors.New("interrupted; the lab is removed")
+	}
+	if err != nil {
+		return err
+	}
+	return printChaos(out, stderr, flags, result)
+}
+
+// TrialLogs is where the logs of a trial that found something are kept.
+func TrialLogs(lab string, seed uint64) string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("netcraq-%s-%d", lab, seed))
+}
+
+func printChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.ChaosResult) error {
+	if flags.json {
+		fmt.Fprint(stderr, r.Explain())
+		if err := cli.PrintJSON(out, r); err != nil {
+			return err
+		}
+	} else {
+		printChaosTable(out, r)
+	}
+	switch {
+	case r.LostAcknowledged > 0:
+		return fmt.Errorf("%d acknowledged writes are lost", r.LostAcknowledged)
+	case !r.Linearizable:
+		return errors.New("the history is not linearizable")
+	case r.TooFewCopies():
+		return errors.New("a shard lost copies whose nodes lived")
+	case !r.OK():
+		return errors.New("agents or controllers ended by themselves")
+	}
+	return nil
+}
+
+func printChaosTable(out io.Writer, r *chaos.ChaosResult) {
+	fmt.Fprint(out, r.Explain())
+	table := cli.NewTable(out)
+	defer table.Flush()
+	fmt.Fprintf(table, "\nacknowledged writes\t%s\tlost\t%d\n", cli.Grouped(uint64(r.Acknowledged)), r.LostAcknowledged)
+	fmt.Fprintf(table, "longest time without a write\t%.0f ms\twithout a read\t%.0f ms\n", r.LongestWriteGapMs, r.LongestReadGapMs)
+	fmt.Fprintf(table, "changes of the cluster's state\t%s\ttimes made whole\t%d\n", cli.Grouped(r.Changes), r.Repairs)
+	fmt.Fprintf(table, "least copies while two members lived\t%d\tnodes suspected\t%d\n", r.LeastCopies, r.Suspected)
+	fmt.Fprintf(table, "short pauses\t%s\n", cli.Grouped(uint64(r.Pauses)))
+	kinds := make([]string, 0, len(r.Faults))
+	for kind := range r.Faults {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		fmt.Fprintf(table, "%s\t%d\n", strings.ReplaceAll(kind, "_", " "), r.Faults[kind])
+	}
+}
+
+// show tells a person what happens: events line by line, and on a terminal below them how it stands.
+type show struct {
+	mu       sync.Mutex
+	w        io.Writer
+	began    time.Time
+	terminal bool
+	last     chaos.ChaosProgress
+	at       time.Time
+	rates    [2]float64
+	line     string
+}
+
+func NewShow(w io.Writer) *show {
+	return &show{w: w, began: time.Now(), terminal: term.IsTerminal(int(os.Stderr.Fd()))}
+}
+
+func (s *show) Event(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	fmt.Fprintf(s.w, "%7.2f s  %s\n", time.Since(s.began).Seconds(), text)
+	s.draw()
+}
+
+func (s *show) clear() {
+	if s.terminal {
+		fmt.Fprint(s.w, cli.ClearLine)
+	}
+}
+
+func (s *show) draw() {
+	if s.terminal {
+		fmt.Fprint(s.w, s.line)
+	}
+}
+
+// chaos shows how a trial stands.
+func (s *show) chaos(p chaos.ChaosProgress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since := time.Since(s.at); since >= time.Second {
+		s.rates = [2]float64{float64(p.Writes-s.last.Writes) / since.Seconds(), float64(p.Reads-s.last.Reads) / since.Seconds()}
+		s.last, s.at = p, time.Now()
+	}
+	state := "whole"
+	if p.State != "" {
+		state = p.State
+	}
+	faults := "no fault"
+	if len(p.Faults) > 0 {
+		faults = strings.Join(p.Faults, "; ")
+	}
+	s.showLine(fmt.Sprintf("%s  %s ops  %.0f writes/s %.0f reads/s  gaps %d/%d ms  %d repairs  %s  [%s]",
+		p.Elapsed.Round(time.Second), cli.Grouped(uint64(p.Ops)), s.rates[0], s.rates[1], p.Gaps[0].Milliseconds(), p.Gaps[1].Milliseconds(), p.Repairs, state, faults))
+}
+
+// setLine shows a line below the events.
+func (s *show) setLine(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.showLine(line)
+}
+
+func (s *show) showLine(line string) {
+	s.line = line
+	if width, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && len(s.line) >= width {
+		s.line = s.line[:max(width-1, 0)]
+	}
+	s.clear()
+	s.draw()
+}
+
+func (s *show) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line = ""
+	s.clear()
+}

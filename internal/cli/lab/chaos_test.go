@@ -1,0 +1,47 @@
+package lab
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+)
+
+// TestChaos is the short form of `netcraq lab chaos`: nothing acknowledged is lost, whatever strikes. The machine that tests run
+// on may be busy, so nodes are suspected later than by default.
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	name := clitest.LabName(t, "h")
+	out, code, err := clitest.Netcraq("lab", "chaos", "--name", name, "--minutes", "0.6", "--seed", "1", "--json",
+		"--beat", "20ms", "--suspect", "200ms", "--lease", "300ms")
+	var r chaos.ChaosResult
+	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil || code != 0 {
+		t.Fatalf("exit status %d, %v, %v", code, jsonErr, err)
+	}
+	faults := 0
+	for _, n := range r.Faults {
+		faults += n
+	}
+	if !r.Linearizable || r.LostAcknowledged != 0 || r.Acknowledged == 0 || faults == 0 {
+		t.Errorf("%+v", r)
+	}
+	t.Logf("%d operations, %d acknowledged writes, %d faults, %d changes of the cluster", r.Ops, r.Acknowledged, faults, r.Changes)
+}
+
+func TestImpossibleTrialsAreRefused(t *testing.T) {
+	for _, args := range []string{
+		"lab chaos --minutes 0", "lab chaos --clients 0", "lab chaos --loss 101", "lab chaos --controllers 0", "lab chaos --nodes 2",
+		"lab busy --stopped 1", "lab busy --objects 0", "lab busy --burners-per-cpu -1", "lab chaos --plane none",
+		"lab chaos --shards 3", "bench failover --rounds 0", "bench join --objects 0", "bench join --nodes 1",
+		"lab up --controllers 3", "lab fault partition n1|n2>n3",
+	} {
+		if out, code, err := clitest.Netcraq(strings.Fields(args)...); code != cli.ExitUsage && !(code == cli.ExitError && strings.Contains(args, "fault")) {
+			t.Errorf("%s: exit status %d, %s%v", args, code, out, err)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	protocols "github.com/netcraq/netcraq/internal/eval/baseline/sim"
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+	"github.com/netcraq/netcraq/internal/verify/harness"
+)
+
+type conformanceFlags struct {
+	protocol string
+	plane    string
+	packets  int
+	seed     uint64
+	json     bool
+}
+
+// conformanceResult is what `netcraq conformance --json` prints.
+type conformanceResult struct {
+	Protocol      string `json:"protocol"`
+	Plane         string `json:"plane"`
+	Passed        int    `json:"passed"`
+	Failed        int    `json:"failed"`
+	Skipped       int    `json:"skipped"`
+	RandomPackets int    `json:"random_packets"`
+	Seed          uint64 `json:"seed"`
+}
+
+func newConformanceCommand() *cobra.Command {
+	var flags conformanceFlags
+	c := &cobra.Command{
+		Use:   "conformance",
+		Short: cli.ShortOf("conformance"),
+		Long: `Runs every case of spec/vectors on a plane and compares verdicts, packets sent, counts and state.
+With --random, gives the plane and the executable specification the same random packets (valid, damaged, cut, garbage)
+and compares them byte for byte; the same seed gives the same packets.
+
+soft is a node on loopback sockets; what is below a message is not its business, and such cases are skipped and random
+packets of that kind passed over. xdp is the bytecode that nodes run, executed by the kernel (as root).
+
+With --protocol netchain or netcraq-published a node of the papers' protocols is held to spec/baselines instead; half of
+NetChain's random nodes have a SEQ of 32 bits. There, what is on its way to others is not a socket's business.`,
+		Example: `  netcraq conformance --plane soft
+  netcraq conformance --plane xdp --random 1000000 --seed 7
+  netcraq conformance --plane xdp --protocol netchain --random 100000`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runConformance(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
+		},
+	}
+	c.Flags().StringVar(&flags.protocol, "protocol", string(protocols.Ours), "netcraq, or netchain or netcraq-published")
+	c.Flags().StringVar(&flags.plane, "plane", "soft", "soft or xdp")
+	c.Flags().IntVar(&flags.packets, "random", 0, "how many random packets to compare")
+	c.Flags().Uint64Var(&flags.seed, "seed", 1, "seed of the random packets")
+	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
+	return c
+}
+
+func runConformance(ctx context.Context, out, progress io.Writer, flags *conformanceFlags) error {
+	if flags.packets < 0 {
+		return cli.UsageError(fmt.Errorf("--random %d: 0 or more packets are wanted", flags.packets))
+	}
+	conform, err := conformanceOf(flags.protocol)
+	if err != nil {
+		return err
+	}
+	report, difference, err := conform(ctx, progress, flags)
+	if err != nil {
+		return err
+	}
+	result := conformanceResult{
+		Protocol: flags.protocol, Plane: flags.plane, Passed: report.Passed, Failed: report.Failed, Skipped: report.Skipped,
+		RandomPackets: flags.packets, Seed: flags.seed,
+	}
+	if difference != "" {
+		result.Failed++
+	}
+	if flags.json {
+		err = cli.PrintJSON(out, result)
+	} else {
+		err = printConformance(out, &result, report)
+	}
+	if err == nil {
+		_, err = io.WriteString(progress, difference)
+	}
+	if err == nil && result.Failed > 0 {
+		err = fmt.Errorf("the %s plane does not do what the specification says", flags.plane)
+	}
+	return err
+}
+
+// conformer runs all cases of a protocol on a plane, then random packets. It says how these differ, "" if they don't.
+type conformer func(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error)
+
+func conformanceOf(protocol string) (conformer, error) {
+	switch protocols.Protocol(protocol) {
+	case protocols.Ours:
+		return conformOurs, nil
+	case protocols.NetChain:
+		return conformNetChain, nil
+	case protocols.Published:
+		return conformPublished, nil
+	}
+	return nil, cli.UsageError(fmt.Errorf("--protocol %s: want %s, %s (SEQ of both widths) or %s", protocol, protocols.Ours, protocols.NetChain, protocols.Published))
+}
+
+func conformOurs(ctx context.Context, progress io.Writer, flags *conformanceFlags) (report *conformance.Report, difference string, err error) {
+	target, err := conformanceTarget(flags.plane)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	cases, err := conformance.Vectors()
+	if err != nil {
+		return nil, "", err
+	}
+	if report, err = conformance.Run(ctx, target, cases); err != nil {
+		return nil, "", err
+	}
+	found, err := conformance.Compare(ctx, target, conformance.RandomOptions{
+		Packets: flags.packets, Seed: flags.seed, Report: showRandomProgress(progress, flags.packets),
+	})
+	if found == nil || err != nil {
+		return report, "", err
+	}
+	var text strings.Builder
+	err = found.Write(&text)
+	return report, text.String(), err
+}
+
+func conformanceTarget(plane string) (conformance.Target, error) {
+	switch plane {
+	case "soft":
+		return harness.NewSoft()
+	case "xdp":
+		return harness.NewXDP()
+	}
+	return nil, wrongPlane(plane)
+}
+
+func wrongPlane(plane string) error {
+	return cli.UsageError(fmt.Errorf("--plane %s: want soft or xdp", plane))
+}
+
+// progressSteps is how often a run tells how far it is.
+const progressSteps = 10
+
+func showRandomProgress(w io.Writer, packets int) func(done int) {
+	told := 0
+	return func(done int) {
+		if step := done * progressSteps / packets; step > told {
+			told = step
+			fmt.Fprintf(w, "%s of %s random packets agree\n", cli.Grouped(uint64(done)), cli.Grouped(uint64(packets)))
+		}
+	}
+}
+
+func printConformance(out io.Writer, result *conformanceResult, report *conformance.Report) error {
+	for _, f := range report.Failures {
+		fmt.Fprintf(out, "FAILED  %s\n  %s\n%s\n", f.Case, f.Packet, f.Why)
+	}
+	for _, why := range report.SkippedWhy {
+		fmt.Fprintf(out, "skipped %s\n", why)
+	}
+	table := cli.NewTable(out)
+	fmt.Fprintf(table, "protocol\tplane\tpassed\tfailed\tskipped\trandom packets\tseed\n")
+	fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%s\t%d\n", result.Protocol, result.Plane, result.Passed, result.Failed, result.Skipped,
+		cli.Grouped(uint64(result.RandomPackets)), result.Seed)
+	return table.Flush()
+}

@@ -1,0 +1,84 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/netcraq/netcraq/internal/eval/baseline"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
+	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/soft"
+	"github.com/netcraq/netcraq/internal/eval/baseline/xdp"
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+)
+
+func conformNetChain(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error) {
+	target, err := baselineTarget[netchain.State](flags.plane, soft.NewNetChainTarget, xdp.NewNetChainTarget)
+	if err != nil {
+		return nil, "", err
+	}
+	return conformBaseline(ctx, progress, flags, target, netchain.Vectors, new(netchain.Node), netchain.RandomWidths())
+}
+
+func conformPublished(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error) {
+	target, err := baselineTarget[published.State](flags.plane, soft.NewPublishedTarget, xdp.NewPublishedTarget)
+	if err != nil {
+		return nil, "", err
+	}
+	return conformBaseline(ctx, progress, flags, target, published.Vectors, new(published.Node), published.Random())
+}
+
+// baselineTarget opens the plane's node of a protocol whose state is an S.
+func baselineTarget[S any, Soft, XDP baseline.Target[S]](plane string, onSockets func() (Soft, error), inKernel func() (XDP, error)) (baseline.Target[S], error) {
+	switch plane {
+	case "soft":
+		return onSockets()
+	case "xdp":
+		return inKernel()
+	}
+	return nil, wrongPlane(plane)
+}
+
+// conformBaseline is a [conformer] for a protocol of the papers; reference is its machine. It closes the target.
+func conformBaseline[S any](ctx context.Context, progress io.Writer, flags *conformanceFlags, target baseline.Target[S],
+	vectors func() ([]baseline.Case[S], error), reference baseline.Target[S], draw baseline.Draw[S]) (report *conformance.Report, difference string, err error) {
+	defer func() { err = errors.Join(err, target.Close()) }()
+	cases, err := vectors()
+	if err != nil {
+		return nil, "", err
+	}
+	if report, err = runBaselineCases(ctx, target, cases); err != nil {
+		return nil, "", err
+	}
+	err = baseline.CompareMany(ctx, reference, target, draw, flags.seed, flags.packets, showRandomProgress(progress, flags.packets))
+	if mismatch := (*baseline.Mismatch)(nil); errors.As(err, &mismatch) {
+		return report, err.Error() + "\n", nil
+	}
+	return report, "", err
+}
+
+func runBaselineCases[S any](ctx context.Context, target baseline.Target[S], cases []baseline.Case[S]) (*conformance.Report, error) {
+	report := new(conformance.Report)
+	for i := range cases {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		err := baseline.Run(target, &cases[i])
+		var mismatch *baseline.Mismatch
+		switch {
+		case errors.Is(err, baseline.ErrUnsupported):
+			report.Skipped++
+			report.SkippedWhy = append(report.SkippedWhy, err.Error())
+		case errors.As(err, &mismatch):
+			report.Failed++
+			report.Failures = append(report.Failures, conformance.Failure{Case: cases[i].Name, Packet: mismatch.Packet, Why: mismatch.Why})
+		case err != nil:
+			return nil, fmt.Errorf("%s plane: %w", target.Name(), err)
+		default:
+			report.Passed++
+		}
+	}
+	return report, nil
+}

@@ -1,0 +1,115 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/eval/baseline"
+	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+)
+
+func TestConformanceOnSockets(t *testing.T) {
+	var out bytes.Buffer
+	if err := runConformance(t.Context(), &out, io.Discard, &conformanceFlags{protocol: "netcraq", plane: "soft", packets: 1000, seed: 1, json: true}); err != nil {
+		t.Fatal(err)
+	}
+	var r conformanceResult
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Passed == 0 || r.Failed != 0 || r.RandomPackets != 1000 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestConformanceOfThePapersProtocols: every case and random packets, on every plane.
+func TestConformanceOfThePapersProtocols(t *testing.T) {
+	for _, plane := range []string{"soft", "xdp"} {
+		for _, protocol := range []string{"netchain", "netcraq-published"} {
+			t.Run(plane+" "+protocol, func(t *testing.T) {
+				if plane == "xdp" {
+					clitest.NeedRoot(t)
+				}
+				out, code, err := clitest.Netcraq("conformance", "--protocol", protocol, "--plane", plane, "--random", "1500", "--seed", "3", "--json")
+				if code != 0 || err != nil {
+					t.Fatal(out, code, err)
+				}
+				var r conformanceResult
+				if err := json.Unmarshal([]byte(out), &r); err != nil {
+					t.Fatal(err)
+				}
+				if r.Protocol != protocol || r.Plane != plane || r.Passed == 0 || r.Failed != 0 || r.RandomPackets != 1500 || r.Seed != 3 || plane == "xdp" && r.Skipped != 0 {
+					t.Errorf("%+v", r)
+				}
+			})
+		}
+	}
+}
+
+// TestConformanceShowsCases: the table is the same for every protocol, with what was skipped.
+func TestConformanceShowsCases(t *testing.T) {
+	var out bytes.Buffer
+	if err := runConformance(t.Context(), &out, io.Discard, &conformanceFlags{protocol: "netchain", plane: "soft"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"skipped what is not for the node goes on as it is", "protocol  plane  passed  failed", "netchain  soft "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// TestConformanceNamesCasesThatFail: a node that never answers does not pass, and the report says where.
+func TestConformanceNamesCasesThatFail(t *testing.T) {
+	cases, err := published.Vectors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := runBaselineCases[published.State](t.Context(), &mute{}, cases)
+	if err != nil || report.Failed == 0 || report.Passed == 0 || len(report.Failures) != report.Failed {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if f := report.Failures[0]; f.Case != cases[0].Name || !strings.Contains(f.Packet, "10.88.1.1:50000") || !strings.Contains(f.Why, "sends other packets") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// mute is a node that sends nothing.
+type mute struct{ published.Node }
+
+func (m *mute) Step(p baseline.Packet) ([]baseline.Packet, error) {
+	_, err := m.Node.Step(p)
+	return nil, err
+}
+
+func TestConformanceRefusesUnknownProtocols(t *testing.T) {
+	for _, protocol := range []string{"paxos", "netchain-32", ""} {
+		out, code, err := clitest.Netcraq("conformance", "--protocol", protocol)
+		if code != cli.ExitUsage || out != "" || !strings.Contains(err.Error(), "netcraq-published") {
+			t.Errorf("%q: %q, %d, %v", protocol, out, code, err)
+		}
+	}
+}
+
+func TestConformanceRefusesUnknownPlanes(t *testing.T) {
+	var out bytes.Buffer
+	for _, protocol := range []string{"netcraq", "netchain", "netcraq-published"} {
+		err := runConformance(t.Context(), &out, io.Discard, &conformanceFlags{protocol: protocol, plane: "p4"})
+		if cli.ExitStatus(err, true) != cli.ExitUsage || out.Len() != 0 || !strings.Contains(err.Error(), "soft or xdp") {
+			t.Errorf("%s: %v, %q", protocol, err, out.String())
+		}
+	}
+}
+
+func TestConformanceRefusesNegativeCounts(t *testing.T) {
+	var out bytes.Buffer
+	err := runConformance(t.Context(), &out, io.Discard, &conformanceFlags{protocol: "netcraq", plane: "soft", packets: -5})
+	if cli.ExitStatus(err, true) != cli.ExitUsage || out.Len() != 0 {
+		t.Errorf("%v, %q", err, out.String())
+	}
+}

@@ -1,0 +1,224 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// defaultLab is the lab that commands speak of unless --name says otherwise.
+const defaultLab = "lab"
+
+func newLabCommand() *cobra.Command {
+	var name string
+	c := &cobra.Command{
+		Use:   "lab",
+		Short: cli.ShortOf("lab"),
+		Long: `A network of hosts on this machine: network namespaces joined by veth, routed by the kernel, with a node of the chain
+or a client in each. Links can lose, repeat and damage packets, and nodes can be killed.`,
+		Example: `  netcraq lab up --topology line --nodes 3 --clients 1
+  netcraq lab status
+  netcraq lab exec c1 -- netcraq put greeting hello
+  netcraq lab fault loss 2
+  netcraq lab down
+  netcraq lab up --managed --nodes 4
+  netcraq lab chaos --minutes 5
+  netcraq lab busy --seconds 60`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.PersistentFlags().StringVar(&name, "name", defaultLab, "name of the lab")
+	c.AddCommand(newLabUpCommand(&name), newLabDownCommand(&name), newLabStatusCommand(&name), newLabExecCommand(&name),
+		newLabFaultCommand(&name), newLabCheckCommand(&name), newLabChaosCommand(&name),
+		newLabBusyCommand(&name), newLabBurnCommand())
+	return c
+}
+
+func newLabUpCommand(name *string) *cobra.Command {
+	var o lab.Options
+	plane, wires, relay, managed := cli.PlaneXDP, true, false, false
+	m := ManagedDefaults()
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Bring a lab up",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Name, o.Direct, o.Publish, o.Progress = *name, !wires, topology.DefaultPath(), progressTo(c.ErrOrStderr())
+			if err := setCommands(c, &o, &m, plane, managed); err != nil {
+				return err
+			}
+			if relay {
+				o.AddToAgent("--relay")
+			}
+			if err := o.Validate(); err != nil {
+				return cli.UsageError(err)
+			}
+			l, err := lab.Up(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			status, err := labStatus(c.Context(), l)
+			if err != nil {
+				return err
+			}
+			printStatus(c.OutOrStdout(), status)
+			if plane != "none" {
+				printExamples(c.OutOrStdout(), l)
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&managed, "managed", false, "run controllers, which make chains of the nodes and repair them; else there is one chain of all nodes that never changes")
+	f.IntVar(&m.controllers, "controllers", m.controllers, "with --managed: number of controllers")
+	f.IntVar(&m.Replicas, "replicas", m.Replicas, "with --managed: members of a chain")
+	m.addTimes(f)
+	f.StringVar(&o.Topology, "topology", lab.Line, "how the nodes are joined: "+lab.Line+", "+lab.LeafSpine+" or "+lab.Fabric+" (every host at both spines; --managed has it if you don't choose)")
+	f.IntVar(&o.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, the chain in this order (--managed: %d unless given)", m.Nodes))
+	f.IntVar(&o.Clients, "clients", 1, "number of client hosts")
+	f.StringVar(&o.ClientAt, "client-at", "", "the node that clients hang off (default: the first on a line, one after the other on leaf-spine)")
+	f.IntVar(&o.Shards, "shards", 1, fmt.Sprintf("number of shards, a power of two (--managed: %d unless given)", m.Shards))
+	f.StringVar(&plane, "plane", cli.PlaneXDP, "what the nodes run: xdp, soft, or none for the network alone")
+	f.BoolVar(&relay, "relay", false, "let ACKs travel up the chain one by one, as where packets cannot be cloned")
+	f.BoolVar(&wires, "wires", true, "run links through a program that can inject faults; without it they are a little faster")
+	return c
+}
+
+// setCommands chooses what the lab runs, and fills in what nobody chose for a managed one.
+func setCommands(c *cobra.Command, o *lab.Options, m *ManagedFlags, plane string, managed bool) error {
+	if !managed {
+		for _, flag := range []string{"controllers", "replicas", "beat", "lease", "suspect", "sure"} {
+			if c.Flags().Changed(flag) {
+				return cli.UsageError(fmt.Errorf("--%s is for a lab with controllers: give --managed", flag))
+			}
+		}
+		return setAgent(o, plane)
+	}
+	for flag, choose := range map[string]func(){
+		"topology": func() { o.Topology = lab.Fabric },
+		"nodes":    func() { o.Nodes = m.Nodes },
+		"shards":   func() { o.Shards = m.Shards },
+	} {
+		if !c.Flags().Changed(flag) {
+			choose()
+		}
+	}
+	m.Nodes, m.Shards, m.plane = o.Nodes, o.Shards, plane
+	sized, err := m.Options(o.Name)
+	if err != nil {
+		return err
+	}
+	o.Controllers, o.Controller, o.Agent = sized.Controllers, sized.Controller, sized.Agent
+	return nil
+}
+
+// setAgent chooses what the lab's nodes run: the product, as `netcraq node`.
+func setAgent(o *lab.Options, plane string) error {
+	switch plane {
+	case "none":
+		return nil
+	case cli.PlaneXDP, cli.PlaneSoft:
+	default:
+		return cli.UsageError(fmt.Errorf("--plane %q: want xdp, soft or none", plane))
+	}
+	self, err := cli.ProductPath()
+	if err != nil {
+		return err
+	}
+	o.Agent = func(l *lab.Lab, h lab.Host) []string {
+		argv := []string{self, "node", "--name", h.Name, "--cluster", l.ClusterFile(), "--plane", plane}
+		return append(argv, planeArguments(l, h, plane)...)
+	}
+	return nil
+}
+
+// printExamples prints commands to paste.
+func printExamples(w io.Writer, l *lab.Lab) {
+	table := cli.NewTable(w)
+	defer table.Flush()
+	cluster := ""
+	if !l.Published() {
+		cluster = " --cluster " + l.ClusterFile()
+	}
+	if cluster != "" && !l.Options().NoRoot {
+		fmt.Fprintf(table, "\nAnother cluster is the default of this machine, so commands on it have to be told which one is meant.\n")
+	}
+	fmt.Fprintln(table, "\nTry:")
+	self := cli.CalledAs() // as it was called, so that it can be pasted
+	fmt.Fprintf(table, "  %s put%s greeting hello\twrite, from this machine\n", self, cluster)
+	fmt.Fprintf(table, "  %s get%s greeting --trace\tread, and see who answered\n", self, cluster)
+	if clients := l.Plan.With(lab.RoleClient); len(clients) > 0 {
+		fmt.Fprintf(table, "  %s lab exec%s %s -- netcraq get greeting\tthe same from a client host\n", self, nameFlag(l), clients[0].Name)
+	}
+	fmt.Fprintf(table, "  %s lab status%s\twhat the nodes did\n", self, nameFlag(l))
+	fmt.Fprintf(table, "  %s lab fault%s loss 2\tlose 2 %% of all frames\n", self, nameFlag(l))
+}
+
+// nameFlag is what has to be added to commands that speak of this lab.
+func nameFlag(l *lab.Lab) string {
+	if l.Name == defaultLab {
+		return ""
+	}
+	return " --name " + l.Name
+}
+
+func newLabDownCommand(name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Remove a lab, or what is left of one, with everything that runs in it",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			was, err := lab.Down(c.Context(), *name)
+			if err != nil {
+				return err
+			}
+			if !was {
+				fmt.Fprintf(c.OutOrStdout(), "lab %q is not up; nothing to do\n", *name)
+				return nil
+			}
+			fmt.Fprintf(c.OutOrStdout(), "lab %q is gone\n", *name)
+			return nil
+		},
+	}
+}
+
+func newLabExecCommand(name *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "exec HOST [-- COMMAND...]",
+		Short: "Run a command in a host, a shell by default",
+		Long: `Run a command in a host, a shell by default. Input, output and exit status are the command's own. netcraq, in
+there, is the program that runs the lab's nodes, and it knows them.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			l, err := lab.Open(*name)
+			if err != nil {
+				return err
+			}
+			argv := args[1:]
+			if len(argv) > 0 && argv[0] == "--" {
+				argv = argv[1:]
+			}
+			if len(argv) == 0 {
+				argv = []string{"sh", "-i"}
+			}
+			if argv[0] == cli.ProductName { // whatever its file is called
+				if argv[0], err = cli.ProductPath(); err != nil {
+					return err
+				}
+			}
+			return l.Exec(args[0], argv)
+		},
+	}
+	c.Flags().SetInterspersed(false) // flags after HOST are the command's own
+	return c
+}
+
+// progressTo reports steps as they are taken.
+func progressTo(w io.Writer) func(string) {
+	return func(step string) { fmt.Fprintf(w, "· %s\n", step) }
+}

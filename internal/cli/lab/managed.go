@@ -1,0 +1,171 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// ManagedFlags describe a lab with controllers.
+type ManagedFlags struct {
+	controllers, Nodes, Shards, Replicas int
+	FormWith, CellBytes, Objects         int
+	plane                                string
+	priority                             scheduling.Class // empty: the default
+	observed                             bool             // controllers show their etcd to others
+	beat, lease, suspect, sure           time.Duration    // 0: as controllers have it by default
+}
+
+// ManagedDefaults is the smallest lab that survives the loss of any of its parts and can repair itself.
+func ManagedDefaults() ManagedFlags {
+	return ManagedFlags{controllers: 3, Nodes: 4, Shards: 256, Replicas: 3, CellBytes: 128, Objects: 100_000, plane: cli.PlaneXDP}
+}
+
+func (m *ManagedFlags) Add(f *pflag.FlagSet) {
+	f.IntVar(&m.controllers, "controllers", m.controllers, "number of controllers")
+	f.IntVar(&m.Nodes, "nodes", m.Nodes, "number of nodes")
+	f.IntVar(&m.Replicas, "replicas", m.Replicas, "members of a chain")
+	f.StringVar(&m.plane, "plane", m.plane, "what the nodes run: xdp or soft")
+	m.addTimes(f)
+}
+
+// addTimes adds the flags that a machine needs on which one core has to do what belongs to many machines.
+func (m *ManagedFlags) addTimes(f *pflag.FlagSet) {
+	f.DurationVar(&m.beat, "beat", 0, "time between two signs of life of a node (default: the controllers')")
+	f.DurationVar(&m.lease, "lease", 0, "how long a node may answer without hearing of most controllers (default: the controllers')")
+	f.DurationVar(&m.sure, "sure", 0, "silence after which a node is taken out of a chain of two (default: the controllers')")
+	f.DurationVar(&m.suspect, "suspect", 0, "silence after which a node is taken out of its chains (default: the controllers')")
+}
+
+// times are these as arguments of a controller.
+func (m *ManagedFlags) times() []string {
+	var argv []string
+	for _, t := range []struct {
+		flag string
+		time time.Duration
+	}{{"--beat", m.beat}, {"--lease", m.lease}, {"--suspect", m.suspect}, {"--sure", m.sure}} {
+		if t.time > 0 {
+			argv = append(argv, t.flag, t.time.String())
+		}
+	}
+	return argv
+}
+
+// options makes the lab's.
+func (m *ManagedFlags) Options(name string) (lab.Options, error) {
+	o := lab.Options{Name: name, Topology: lab.Fabric, Nodes: m.Nodes, Controllers: m.controllers, Shards: m.Shards}
+	if m.controllers < 1 {
+		return o, cli.UsageError(fmt.Errorf("--controllers %d: at least 1 is wanted", m.controllers))
+	}
+	if m.Replicas < 1 || m.Replicas > min(m.Nodes, wire.MaxChain) {
+		return o, cli.UsageError(fmt.Errorf("--replicas %d: with %d nodes a chain has 1 to %d", m.Replicas, m.Nodes, min(m.Nodes, wire.MaxChain)))
+	}
+	if err := m.setCommands(&o); err != nil {
+		return o, err
+	}
+	if err := o.Validate(); err != nil {
+		return o, cli.UsageError(err)
+	}
+	return o, nil
+}
+
+// setCommands chooses what runs in the lab: the product, as `netcraq controller` and `netcraq node`.
+func (m *ManagedFlags) setCommands(o *lab.Options) error {
+	if m.plane != cli.PlaneXDP && m.plane != cli.PlaneSoft {
+		return cli.UsageError(fmt.Errorf("--plane %q: want xdp or soft", m.plane))
+	}
+	self, err := cli.ProductPath()
+	if err != nil {
+		return err
+	}
+	flags := *m
+	o.Controller = func(l *lab.Lab, h lab.Host) []string {
+		var members []string
+		for _, other := range l.Plan.With(lab.RoleController) {
+			members = append(members, other.Name+"="+other.Addr.String())
+		}
+		argv := []string{self, "controller", "--name", h.Name, "--initial-cluster", strings.Join(members, ","), "--data-dir", l.DataDir(h.Name)}
+		options := l.Options()
+		argv = append(argv, "--shards", strconv.Itoa(options.Shards), "--replicas", strconv.Itoa(flags.Replicas))
+		if flags.CellBytes > 0 {
+			argv = append(argv, "--cell-bytes", strconv.Itoa(flags.CellBytes))
+		}
+		if flags.FormWith > 0 {
+			argv = append(argv, "--form-with", strconv.Itoa(flags.FormWith))
+		}
+		if flags.observed {
+			argv = append(argv, "--etcd-client", etcdOf(h))
+		}
+		return append(append(argv, flags.times()...), flags.class()...)
+	}
+	o.Agent = func(l *lab.Lab, h lab.Host) []string {
+		argv := []string{self, "node", "--name", h.Name, "--addr", netip.AddrPortFrom(h.Addr, wire.Port).String(),
+			"--join", strings.Join(l.Controllers(), ","), "--plane", flags.plane, "--objects", strconv.Itoa(flags.Objects),
+			"--sessions", strconv.Itoa(max(flags.Objects, 100_000))}
+		return append(append(argv, planeArguments(l, h, flags.plane)...), flags.class()...)
+	}
+	return nil
+}
+
+// class is the priority as arguments of a node or a controller.
+func (m *ManagedFlags) class() []string {
+	if m.priority == "" {
+		return nil
+	}
+	return []string{"--priority", m.priority.String()}
+}
+
+// etcdClientAbove is how far the port at which the etcd of a lab's controller serves others is above the controller's.
+const etcdClientAbove = 2
+
+// etcdOf is where the etcd of a lab's controller serves others.
+func etcdOf(h lab.Host) string {
+	return netip.AddrPortFrom(h.Addr, topology.ControllerPort+etcdClientAbove).String()
+}
+
+// setup is what a trial needs to know of a lab that is observed.
+func (m *ManagedFlags) setup(o lab.Options, show *show, logs string) chaos.Setup {
+	return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: LeaderOf, Etcd: etcdOf, Event: show.Event, Logs: logs}
+}
+
+// planeArguments say where a node's data plane lives in a lab.
+func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {
+	if plane != cli.PlaneXDP {
+		return nil
+	}
+	argv := []string{"--pin", l.PinDir(h.Name)}
+	for _, port := range l.Ports(h.Name) {
+		argv = append(argv, "--port-if", port)
+	}
+	return argv
+}
+
+// LeaderOf asks a lab's controllers who leads.
+func LeaderOf(ctx context.Context, l *lab.Lab) (chaos.Leading, error) {
+	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
+	defer leader.Close()
+	s, err := leader.Snapshot(ctx)
+	if err != nil {
+		return chaos.Leading{}, err
+	}
+	for _, h := range l.Plan.With(lab.RoleController) {
+		if strings.HasPrefix(s.Leader, h.Addr.String()+":") {
+			return chaos.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes, Whole: int(s.Shards.Whole)}, nil
+		}
+	}
+	return chaos.Leading{}, fmt.Errorf("the leader, %s, is no controller of the lab", s.Leader)
+}

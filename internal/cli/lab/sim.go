@@ -1,0 +1,286 @@
+package lab
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	baseline "github.com/netcraq/netcraq/internal/eval/baseline/sim"
+	"github.com/netcraq/netcraq/internal/verify/sim"
+)
+
+const (
+	// simTraceLines is how many lines of a failing run are shown.
+	simTraceLines = 60
+	// simSmallerRuns bounds the search for a smaller run that fails as well.
+	simSmallerRuns = 300
+	// simGCPercent trades memory, of which a run needs little, for time.
+	simGCPercent = 400
+)
+
+type simFlags struct {
+	seeds, first   uint64
+	protocol       string
+	examples       string // directory for counterexamples
+	plane, without string
+	quiet          string
+	ops, clients   int
+	keys, shards   int
+	jobs           int
+	trace, json    bool
+	gateway        bool
+}
+
+// simResult is what `netcraq sim --json` prints.
+type simResult struct {
+	Protocol         string         `json:"protocol"`
+	Plane            string         `json:"plane"`
+	Seeds            uint64         `json:"seeds"`
+	FirstSeed        uint64         `json:"first_seed"`
+	Ops              int            `json:"ops"`
+	Reconfigurations int            `json:"reconfigurations"`
+	Violations       int            `json:"violations"`
+	SeedOfFirst      *uint64        `json:"seed_of_first"` // null: there was none
+	Violation        string         `json:"violation,omitempty"`
+	Counterexample   *string        `json:"counterexample"` // a file; null: there is none
+	Without          string         `json:"without,omitempty"`
+	UnknownOutcomes  int            `json:"unknown_outcomes"`
+	Undecided        int            `json:"undecided"`
+	Lost             int            `json:"lost_shards"`
+	Steps            int            `json:"steps"`
+	SimulatedSeconds float64        `json:"simulated_s"`
+	Seconds          float64        `json:"seconds"`
+	Faults           map[string]int `json:"faults"`
+}
+
+func newSimCommand() *cobra.Command {
+	var flags simFlags
+	c := &cobra.Command{
+		Use:   "sim",
+		Short: cli.ShortOf("sim"),
+		Long: `Each seed is a small cluster: nodes that run the real chain code or, with --plane xdp, the real bytecode (as root), the real
+logic of agents and controllers, and clients. The network loses, repeats, reorders, delays and damages messages; machines crash,
+sleep and come back; agents and controllers pause and restart; links are cut, one way too; clocks drift; nodes join, leave and
+move. After every step the invariants of spec/protocol.md are checked, and at the end what clients saw is
+checked for linearizability. One seed is one run, always the same.
+
+With --protocol netchain, netchain-32 (SEQ of 32 bits) or netcraq-published, the protocols of the papers run instead: one chain, a
+network that loses, repeats and delays, and this project's protocol beside them in the same runs. For each kind of
+violation a short counterexample is shown and written to a file, with its seed.
+
+The two are different simulations: seed 17 of --protocol netcraq, a cluster with its control plane, has nothing to do with seed 17 of
+--protocol netchain. How this project's protocol fares with the same seeds in the same world as a paper's is in the latter's output:
+the line of netcraq, or the field "ours" with --json.
+
+With --gateway, gateways run with a model of etcd and of the chain's cached objects. Every answer is checked against etcd's history: a
+reply with revision R shows the newest write up to R, and no revision goes back. --without takes the name of a rule of
+docs/gateway.md then: intent, fence, guard, stamp, joining, push, read-order, drain, generation, session-first,
+absent-revision or push-before-watch.
+
+A seed of --protocol netcraq that fails is run again with fewer faults and operations as long as it still fails. Its last steps are
+printed and written to a file, with the command that shows them again.`,
+		Example: `  netcraq sim --seeds 1000
+  netcraq sim --seeds 200 --plane xdp
+  netcraq sim --first-seed 17 --seeds 1 --trace
+  netcraq sim --without C1 --json
+  netcraq sim --gateway --seeds 1000 --without fence
+  netcraq sim --protocol netchain --seeds 100
+  netcraq sim --protocol netcraq-published --first-seed 3 --seeds 1 --trace`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if flags.gateway {
+				return runGatewaySim(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
+			}
+			return runSim(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
+		},
+	}
+	f := c.Flags()
+	f.Uint64Var(&flags.seeds, "seeds", 100, "how many seeds to run")
+	f.Uint64Var(&flags.first, "first-seed", 1, "the first of them")
+	f.StringVar(&flags.protocol, "protocol", string(baseline.Ours), "what is simulated: netcraq, or netchain, netchain-32 or netcraq-published")
+	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
+	f.StringVar(&flags.plane, "plane", string(sim.Chain), "what the nodes run: chain or xdp")
+	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: R4, W2, W5, W8 or C1 to C9; with --gateway one of its own")
+	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults that shall not happen, with commas between them")
+	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
+	f.IntVar(&flags.clients, "clients", 0, "number of clients (default: drawn from the seed)")
+	f.IntVar(&flags.keys, "keys", 0, "number of keys (default: drawn from the seed)")
+	f.IntVar(&flags.shards, "shards", 0, "number of shards (default: drawn from the seed)")
+	f.IntVar(&flags.jobs, "jobs", runtime.GOMAXPROCS(0), "how many runs at a time")
+	f.BoolVar(&flags.gateway, "gateway", false, "simulate gateways in front of etcd")
+	f.BoolVar(&flags.trace, "trace", false, "show the last steps of the first seed, whether it fails or not")
+	f.BoolVar(&flags.json, "json", false, "print one JSON object")
+	return c
+}
+
+// draw is the world of a seed as the flags want it.
+func (f *simFlags) draw() (func(seed uint64) sim.Config, error) {
+	without, err := sim.ParseRule(f.without)
+	if err != nil {
+		return nil, err
+	}
+	quiet, err := sim.ParseFaults(f.quiet)
+	if err != nil {
+		return nil, err
+	}
+	plane, err := sim.ParsePlane(f.plane)
+	if err != nil {
+		return nil, err
+	}
+	if f.seeds < 1 || f.jobs < 1 || min(f.ops, f.clients, f.keys, f.shards) < 0 {
+		return nil, errors.New("numbers of seeds, jobs, operations, clients, keys and shards are positive")
+	}
+	draw := func(seed uint64) sim.Config {
+		c := sim.Draw(seed)
+		c.Plane, c.Without, c.Quiet = plane, without, c.Quiet|quiet
+		c.Ops, c.Clients = cmp.Or(f.ops, c.Ops), cmp.Or(f.clients, c.Clients)
+		c.Keys, c.Shards = cmp.Or(f.keys, c.Keys), cmp.Or(f.shards, c.Shards)
+		return c
+	}
+	first := draw(f.first)
+	return draw, first.Validate()
+}
+
+func runSim(ctx context.Context, out, progress io.Writer, flags *simFlags) error {
+	protocol, err := baseline.ParseProtocol(flags.protocol)
+	switch {
+	case err != nil:
+		return cli.UsageError(err)
+	case protocol != baseline.Ours:
+		return runPublished(ctx, out, progress, flags, protocol)
+	}
+	draw, err := flags.draw()
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	if flags.trace {
+		return traceSim(out, draw(flags.first))
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(simGCPercent))
+	began := time.Now()
+	total, err := sim.Many(ctx, sim.Options{
+		First: flags.first, Seeds: flags.seeds, Jobs: flags.jobs, Draw: draw,
+		Found: func(seed uint64, v *sim.Violation) { fmt.Fprintf(progress, "seed %d: %s\n", seed, v.Why) },
+		Report: func(t *sim.Total) {
+			fmt.Fprintf(progress, "%s of %s seeds, %s operations, %s reconfigurations, %d violations\n", cli.Grouped(t.Seeds),
+				cli.Grouped(flags.seeds), cli.Grouped(uint64(t.Ops)), cli.Grouped(uint64(t.Reconfigurations)), t.Violations)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	result := newSimResult(flags, total, time.Since(began))
+	if total.Violations > 0 {
+		result.Counterexample, err = keepExample(progress, flags, draw(total.First))
+		err = errors.Join(fmt.Errorf("%d of %d seeds show a violation", total.Violations, total.Seeds), err)
+	}
+	if flags.json {
+		return errors.Join(err, cli.PrintJSON(out, result))
+	}
+	return errors.Join(err, printSim(out, result))
+}
+
+// keepExample explains a failing run to the user and in a file, which it returns.
+func keepExample(progress io.Writer, flags *simFlags, c sim.Config) (*string, error) {
+	var text bytes.Buffer
+	if err := explainSim(io.MultiWriter(progress, &text), flags, c); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(flags.examples, fmt.Sprintf("%s-%s-seed-%d.txt", baseline.Ours, c.Plane, c.Seed))
+	if err := writeExample(file, text.Bytes()); err != nil {
+		return nil, err
+	}
+	return &file, nil
+}
+
+func newSimResult(flags *simFlags, t *sim.Total, took time.Duration) *simResult {
+	r := &simResult{
+		Protocol: flags.protocol, Plane: flags.plane, Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops, Reconfigurations: t.Reconfigurations,
+		Violations: t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown, Undecided: t.Undecided,
+		Lost: t.Lost, Steps: t.Steps, SimulatedSeconds: t.Simulated.Seconds(), Seconds: took.Seconds(), Faults: t.FaultCounts(),
+	}
+	if t.Violations > 0 {
+		r.SeedOfFirst = &t.First
+	}
+	return r
+}
+
+func printSim(out io.Writer, r *simResult) error {
+	table := cli.NewTable(out)
+	fmt.Fprintf(table, "plane\tseeds\toperations\treconfigurations\tsteps\tsimulated s\tseconds\tviolations\n")
+	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.0f\t%.1f\t%d\n\n", r.Plane, cli.Grouped(r.Seeds), cli.Grouped(uint64(r.Ops)),
+		cli.Grouped(uint64(r.Reconfigurations)), cli.Grouped(uint64(r.Steps)), r.SimulatedSeconds, r.Seconds, r.Violations)
+	for _, f := range sim.AllFaults() {
+		if n := r.Faults[f.String()]; n > 0 {
+			fmt.Fprintf(table, "%v\t%s\n", f, cli.Grouped(uint64(n)))
+		}
+	}
+	if r.Counterexample != nil {
+		fmt.Fprintf(table, "\ncounterexample\t%s\n", *r.Counterexample)
+	}
+	return table.Flush()
+}
+
+// explainSim makes a failing run smaller and shows how it fails.
+func explainSim(out io.Writer, flags *simFlags, c sim.Config) error {
+	planes := sim.NewPlanes()
+	defer planes.Close()
+	fmt.Fprintf(out, "seed %d fails; looking for a smaller run that fails as well\n", c.Seed)
+	small, err := sim.Smaller(c, planes, simSmallerRuns)
+	if err != nil {
+		return err
+	}
+	r, err := sim.Trace(small, planes)
+	if err != nil {
+		return err
+	}
+	v := sim.Judge(&small, r)
+	if v == nil {
+		return fmt.Errorf("seed %d failed once and not again: the simulation is not deterministic, which is a bug of its own", c.Seed)
+	}
+	if err := v.Write(out, r.Trace, simTraceLines); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "again: %s\n", simCommand(flags, &small))
+	return nil
+}
+
+// simCommand shows one run again.
+func simCommand(flags *simFlags, c *sim.Config) string {
+	text := fmt.Sprintf("netcraq sim --first-seed %d --seeds 1 --trace --plane %s --ops %d --clients %d --keys %d --shards %d",
+		c.Seed, c.Plane, c.Ops, c.Clients, c.Keys, c.Shards)
+	if c.Quiet != 0 {
+		text += " --quiet " + c.Quiet.String()
+	}
+	if flags.without != "" {
+		text += " --without " + flags.without
+	}
+	return text
+}
+
+// traceSim shows how one run ends, or fails.
+func traceSim(out io.Writer, c sim.Config) error {
+	planes := sim.NewPlanes()
+	defer planes.Close()
+	r, err := sim.Trace(c, planes)
+	if err != nil {
+		return err
+	}
+	if v := sim.Judge(&c, r); v != nil {
+		if err := v.Write(out, r.Trace, simTraceLines); err != nil {
+			return err
+		}
+		return fmt.Errorf("seed %d shows a violation", c.Seed)
+	}
+	return sim.WriteTrace(out, r.Trace[max(0, len(r.Trace)-simTraceLines):])
+}

@@ -1,0 +1,130 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/verify/gatewaysim"
+)
+
+// gatewaySimResult is what `netcraq sim --gateway --json` prints.
+type gatewaySimResult struct {
+	simResult
+	Hits   int            `json:"hits"`
+	Events int            `json:"watch_events"`
+	Placed int            `json:"placed"`
+	Kinds  map[string]int `json:"kinds"` // of violations, in seeds
+}
+
+// drawGateway is the world of a seed as the flags want it.
+func (f *simFlags) drawGateway() (func(seed uint64) gatewaysim.Config, error) {
+	without, err := core.ParseRule(f.without)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.seeds < 1 || f.jobs < 1:
+		return nil, errors.New("numbers of seeds and jobs are positive")
+	case f.plane != "chain" || f.quiet != "" || f.ops != 0 || f.clients != 0 || f.keys != 0 || f.shards != 0:
+		return nil, errors.New("--plane, --quiet, --ops, --clients, --keys and --shards are not for --gateway: a seed says everything else")
+	}
+	return func(seed uint64) gatewaysim.Config {
+		c := gatewaysim.Draw(seed)
+		c.Without = without
+		return c
+	}, nil
+}
+
+// runGatewaySim simulates gateways with etcd and the cached objects of the chain.
+func runGatewaySim(ctx context.Context, out, progress io.Writer, flags *simFlags) error {
+	draw, err := flags.drawGateway()
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	if flags.trace {
+		return traceGateway(out, draw(flags.first))
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(simGCPercent))
+	began := time.Now()
+	total := gatewaysim.Many(ctx, gatewaysim.Options{
+		First: flags.first, Seeds: flags.seeds, Jobs: flags.jobs, Draw: draw,
+		Report: func(t *gatewaysim.Total) {
+			fmt.Fprintf(progress, "%s of %s seeds, %s operations, %d violations\n", cli.Grouped(t.Seeds), cli.Grouped(flags.seeds),
+				cli.Grouped(uint64(t.Ops)), t.Violations)
+		},
+	})
+	r := newGatewaySimResult(flags, total, time.Since(began))
+	if total.Violations > 0 {
+		err = fmt.Errorf("%d of %d seeds show a violation, the first %d: %s", total.Violations, total.Seeds, total.First, total.Why)
+		var kept error
+		r.Counterexample, kept = keepGatewayExample(flags, draw(total.First))
+		err = errors.Join(err, kept)
+	}
+	if flags.json {
+		return errors.Join(err, cli.PrintJSON(out, r))
+	}
+	return errors.Join(err, printGatewaySim(out, r))
+}
+
+func newGatewaySimResult(flags *simFlags, t *gatewaysim.Total, took time.Duration) *gatewaySimResult {
+	r := &gatewaySimResult{
+		simResult: simResult{
+			Protocol: "gateway", Plane: "model", Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops, Reconfigurations: t.Reconfigurations,
+			Violations: t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown, Steps: t.Steps,
+			SimulatedSeconds: t.Simulated.Seconds(), Seconds: took.Seconds(), Faults: t.FaultCounts(),
+		},
+		Hits: t.Hits, Events: t.Delivered, Placed: t.Placed, Kinds: t.Kinds,
+	}
+	if t.Violations > 0 {
+		r.SeedOfFirst = &t.First
+	}
+	return r
+}
+
+func printGatewaySim(out io.Writer, r *gatewaySimResult) error {
+	table := cli.NewTable(out)
+	fmt.Fprintf(table, "seeds\toperations\thits\twatch events\tkeys placed\tsteps\tseconds\tviolations\n")
+	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\n\n", cli.Grouped(r.Seeds), cli.Grouped(uint64(r.Ops)), cli.Grouped(uint64(r.Hits)),
+		cli.Grouped(uint64(r.Events)), cli.Grouped(uint64(r.Placed)), cli.Grouped(uint64(r.Steps)), r.Seconds, r.Violations)
+	for f := range gatewaysim.AllFaults() {
+		fmt.Fprintf(table, "%v\t%s\n", f, cli.Grouped(uint64(r.Faults[f.String()])))
+	}
+	if r.Counterexample != nil {
+		fmt.Fprintf(table, "\ncounterexample\t%s\n", *r.Counterexample)
+	}
+	return table.Flush()
+}
+
+// keepGatewayExample writes the end of a failing run to a file.
+func keepGatewayExample(flags *simFlags, c gatewaysim.Config) (*string, error) {
+	var text bytes.Buffer
+	if err := gatewaysim.WriteTrace(&text, gatewaysim.Trace(c).Trace, gatewayTraceLines); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(flags.examples, fmt.Sprintf("gateway-seed-%d.txt", c.Seed))
+	if err := writeExample(file, text.Bytes()); err != nil {
+		return nil, err
+	}
+	return &file, nil
+}
+
+// gatewayTraceLines is how many lines of a run are kept.
+const gatewayTraceLines = 400
+
+func traceGateway(out io.Writer, c gatewaysim.Config) error {
+	r := gatewaysim.Trace(c)
+	if err := gatewaysim.WriteTrace(out, r.Trace, gatewayTraceLines); err != nil {
+		return err
+	}
+	if r.Broken != "" {
+		return fmt.Errorf("seed %d shows a violation: %s", c.Seed, r.Broken)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/cli"
+)
+
+func publishedFor(t *testing.T, protocol string, first, seeds uint64) simFlags {
+	flags := simFor(seeds)
+	flags.protocol, flags.first, flags.examples = protocol, first, t.TempDir()
+	return flags
+}
+
+// TestSimOfThePapers: an error (exit status 1), one JSON object, files that name their seeds, and nothing wrong with this
+// project's protocol in the same runs.
+func TestSimOfThePapers(t *testing.T) {
+	for _, protocol := range []string{"netchain", "netcraq-published"} {
+		flags := publishedFor(t, protocol, 1, 10)
+		var out bytes.Buffer
+		if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err, true) != cli.ExitError {
+			t.Errorf("%s: %v", protocol, err)
+		}
+		var r publishedResult
+		decoder := json.NewDecoder(&out)
+		if err := decoder.Decode(&r); err != nil || decoder.More() {
+			t.Fatal(err)
+		}
+		if r.Protocol != protocol || r.Seeds != 10 || r.Violations == 0 || r.SeedOfFirst == nil || r.Ours.Violations != 0 || len(r.Kinds) == 0 ||
+			len(r.Kinds) != len(r.Counterexamples) || r.Counterexample == nil || *r.Counterexample != r.Counterexamples[0].File {
+			t.Errorf("%s: %+v", protocol, r)
+		}
+		for _, e := range r.Counterexamples {
+			text, err := os.ReadFile(e.File)
+			if err != nil || !strings.Contains(string(text), e.Kind.Title()) || !strings.Contains(string(text), e.Why) {
+				t.Errorf("%s: %v\n%s", e.File, err, text)
+			}
+		}
+	}
+}
+
+// TestSimOfThePapersAgain: the command in a counterexample shows it again.
+func TestSimOfThePapersAgain(t *testing.T) {
+	flags := publishedFor(t, "netcraq-published", 4, 1)
+	var out bytes.Buffer
+	if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err, true) != cli.ExitError {
+		t.Fatal(err)
+	}
+	var r publishedResult
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Counterexample == nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	text, err := os.ReadFile(*r.Counterexample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, again, found := strings.Cut(string(text), "Again: netcraq sim ")
+	if !found {
+		t.Fatalf("no command in:\n%s", text)
+	}
+	c := newSimCommand()
+	var shown bytes.Buffer
+	c.SetOut(&shown)
+	c.SetErr(io.Discard)
+	c.SetArgs(strings.Fields(again))
+	if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(shown.String(), string(text)) {
+		t.Errorf("%s: %v\n%s", again, err, shown.String())
+	}
+}
+
+func TestSimOfThePapersRefuses(t *testing.T) {
+	for name, change := range map[string]func(*simFlags){
+		"no seeds": func(f *simFlags) { f.seeds = 0 },
+		"plane":    func(f *simFlags) { f.plane = "xdp" },
+		"rule":     func(f *simFlags) { f.without = "W2" },
+		"ops":      func(f *simFlags) { f.ops = 5 },
+	} {
+		flags := publishedFor(t, "netchain", 1, 1)
+		change(&flags)
+		var out bytes.Buffer
+		if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err, true) != cli.ExitUsage || out.Len() != 0 {
+			t.Errorf("%s: %v, %q", name, err, out.String())
+		}
+	}
+}
+
+// TestSimKeepsNothingItCannot: a directory that cannot be made is an error that names the flag.
+func TestSimKeepsNothingItCannot(t *testing.T) {
+	flags := publishedFor(t, "netcraq-published", 4, 1)
+	flags.examples = "/dev/null/here"
+	if err := runSim(t.Context(), io.Discard, io.Discard, &flags); err == nil || !strings.Contains(err.Error(), "--counterexamples") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,200 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	clinode "github.com/netcraq/netcraq/internal/cli/node"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// upFlags are the command line of `netcraq up`.
+type upFlags struct {
+	plane, name   string
+	nodes, shards int
+	verbose       bool
+}
+
+const endsBy = "\nCtrl-C ends it and leaves nothing behind.\n"
+
+func newUpCommand() *cobra.Command {
+	var flags upFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: cli.ShortOf("up"),
+		Long: `Start a chain on this machine and keep it until Ctrl-C.
+
+As root the nodes are XDP programs in a lab: a network of hosts made of network namespaces. Otherwise they
+are sockets on loopback addresses. Either way commands such as netcraq put and netcraq get find the chain.`,
+		Example: `  netcraq up
+  netcraq up --plane soft --nodes 4`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runUp(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), flags)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&flags.plane, "plane", cli.PlaneAuto, "data plane: auto, soft or xdp")
+	f.StringVar(&flags.name, "name", defaultLab, "xdp: name of the lab")
+	f.IntVar(&flags.nodes, "nodes", 3, "number of nodes in the chain")
+	f.IntVar(&flags.shards, "shards", 1, "number of shards, a power of two")
+	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log")
+	return c
+}
+
+func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
+	cluster, err := loopbackCluster(flags.nodes, flags.shards) // checks the numbers for a lab, too
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	why := "as you asked"
+	switch flags.plane {
+	case cli.PlaneAuto:
+		if os.Geteuid() != 0 {
+			return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, "because XDP and network namespaces need root")
+		}
+		why = "because you are root and the kernel takes it"
+	case cli.PlaneSoft:
+		return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, why)
+	case cli.PlaneXDP:
+	default:
+		return cli.UsageError(fmt.Errorf("--plane %q: want %s, %s or %s", flags.plane, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP))
+	}
+	l, err := startLab(ctx, stderr, flags)
+	if err == nil {
+		return upInLab(ctx, stdout, stderr, l, why)
+	}
+	var usage *cli.StatusError
+	if flags.plane == cli.PlaneXDP || errors.As(err, &usage) || errors.Is(err, lab.ErrExists) || errors.Is(err, lab.ErrRemains) || ctx.Err() != nil {
+		return err
+	}
+	fmt.Fprintln(stderr, "· XDP is not possible here:", err)
+	return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, "because XDP is not possible here")
+}
+
+// startLab brings up a lab of XDP nodes that ends with this process.
+func startLab(ctx context.Context, stderr io.Writer, flags upFlags) (*lab.Lab, error) {
+	o := lab.Options{Name: flags.name, Topology: lab.Line, Nodes: flags.nodes, Clients: 1, Shards: flags.shards,
+		Publish: topology.DefaultPath(), Owned: true, Progress: progressTo(stderr)}
+	if err := setAgent(&o, cli.PlaneXDP); err != nil {
+		return nil, err
+	}
+	if err := o.Validate(); err != nil {
+		return nil, cli.UsageError(err)
+	}
+	return lab.Up(ctx, o)
+}
+
+// upInLab shows a lab that is up, keeps it, and takes it down at the end.
+func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, why string) (err error) {
+	defer func() {
+		_, down := lab.Down(context.WithoutCancel(ctx), l.Name)
+		err = errors.Join(err, down)
+	}()
+	status, err := labStatus(ctx, l)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "\nA chain of %d on XDP is up, in a lab of network namespaces: %s.\n", l.Options().Nodes, why)
+	printStatus(stdout, status)
+	printExamples(stdout, l)
+	fmt.Fprint(stdout, endsBy)
+	return keep(ctx, stderr, l)
+}
+
+// keep waits for Ctrl-C, or for somebody to take the lab down, and tells of agents that end.
+func keep(ctx context.Context, stderr io.Writer, l *lab.Lab) error {
+	for {
+		select {
+		case <-ctx.Done():
+			fmt.Fprintln(stderr, "\n· cleaning up")
+			return nil
+		case host := <-l.AgentExits():
+			if _, err := lab.Open(l.Name); err != nil {
+				return errors.New("somebody else has taken the lab down")
+			}
+			fmt.Fprintf(stderr, "· the agent of %s has ended; its log is %s; `%s lab fault%s agent-start %s` starts another\n",
+				host, l.LogFile(host), cli.CalledAs(), nameFlag(l), host)
+		}
+	}
+}
+
+// upOnLoopback runs the chain in this process, on sockets of loopback addresses.
+func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topology.Cluster, verbose bool, why string) error {
+	group, running := errgroup.WithContext(ctx)
+	running, stop := context.WithCancel(running)
+	defer stop()
+	if err := startNodes(running, group, cluster, stderr, verbose); err != nil {
+		stop()
+		return errors.Join(err, group.Wait())
+	}
+	path := topology.DefaultPath()
+	withdraw, err := topology.Publish(path, cluster)
+	if err != nil {
+		stop()
+		return errors.Join(err, group.Wait())
+	}
+	fmt.Fprintf(stdout, "\nA chain of %d on sockets is up, on loopback: %s.\n\n", len(cluster.Nodes), why)
+	printLoopback(stdout, cluster, path)
+	fmt.Fprint(stdout, endsBy)
+	<-running.Done()
+	fmt.Fprintln(stderr, "\n· cleaning up")
+	err = withdraw()
+	stop()
+	return errors.Join(err, group.Wait())
+}
+
+func loopbackCluster(nodes, shards int) (*topology.Cluster, error) {
+	if nodes < 1 || nodes > wire.MaxChain {
+		return nil, fmt.Errorf("--nodes %d: a chain has 1 to %d", nodes, wire.MaxChain)
+	}
+	c := &topology.Cluster{Epoch: 1, Shards: shards, Chains: [][]string{nil}}
+	for i := 1; i <= nodes; i++ {
+		name := fmt.Sprintf("n%d", i)
+		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i)}), wire.Port)})
+		c.Chains[0] = append(c.Chains[0], name)
+	}
+	return c, c.Validate()
+}
+
+// startNodes opens all planes before it runs an agent, and none is left open if one fails.
+func startNodes(ctx context.Context, group *errgroup.Group, c *topology.Cluster, stderr io.Writer, verbose bool) error {
+	if !verbose {
+		stderr = io.Discard
+	}
+	log := cli.NewLog(stderr, verbose, false)
+	for _, node := range c.Nodes {
+		plane, err := clinode.OpenSoft(clinode.PlaneRequest{Addr: node.Addr, Chain: clinode.DefaultChainOptions(c.Shards)})
+		if err != nil {
+			return fmt.Errorf("%s: %w", node.Name, err)
+		}
+		a, err := agent.New(agent.Options{Name: node.Name, Cluster: c, Plane: plane, API: node.APIAddr(), Log: log})
+		if err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", node.Name, err), plane.Close())
+		}
+		group.Go(func() error { return errors.Join(a.Serve(ctx), plane.Close()) })
+	}
+	return nil
+}
+
+func printLoopback(w io.Writer, c *topology.Cluster, path string) {
+	table := cli.NewTable(w)
+	defer table.Flush()
+	for _, node := range c.Nodes {
+		fmt.Fprintf(table, "  %s\t%s\t%v\n", node.Name, topology.RoleIn(c.Chain(0), node.Name), node.Addr)
+	}
+	fmt.Fprintf(table, "\nTheir cluster file is %s. Try:\n", path)
+	fmt.Fprintf(table, "  %s put greeting hello\twrite\n", cli.CalledAs())
+	fmt.Fprintf(table, "  %s get greeting --trace\tread, and see who answered\n", cli.CalledAs())
+}

@@ -1,0 +1,136 @@
+package lab
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// asNobody prepares the command as a user without rights.
+func asNobody(t *testing.T, runtimeDir string, args ...string) *exec.Cmd {
+	t.Helper()
+	const nobody = 65534
+	self, err := os.Open("/proc/self/exe") // that user may not be able to reach the test binary by its path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { self.Close() })
+	if err := os.Chown(runtimeDir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/fd/3", args...)
+	cmd.ExtraFiles = []*os.File{self}
+	cmd.Env = append(os.Environ(), clitest.AsCommand+"=1", "XDG_RUNTIME_DIR="+runtimeDir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	return cmd
+}
+
+func outputIn(t *testing.T, l *lab.Lab, cmd *exec.Cmd) (string, error) {
+	t.Helper()
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := l.Start("c1", cmd); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	return out.String(), err
+}
+
+// TestUpWithoutRoot runs `netcraq up` twice, killed and then interrupted, in a host whose loopback nobody else uses.
+func TestUpWithoutRoot(t *testing.T) {
+	name := clitest.LabName(t, "w")
+	l, err := lab.Up(t.Context(), lab.Options{Name: name, Topology: lab.Line, Nodes: 1, Clients: 1, NoRoot: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "netcraq-up")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for _, signal := range []os.Signal{unix.SIGKILL, unix.SIGINT} {
+		up := asNobody(t, dir, "up", "--nodes", "4", "--shards", "2")
+		output, err := up.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Start("c1", up); err != nil {
+			t.Fatal(err)
+		}
+		said := readUntil(output, "Ctrl-C")
+		for _, want := range []string{"sockets", "because XDP and network namespaces need root", "n4  tail", "put greeting"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("up does not say %q:\n%s", want, said)
+			}
+		}
+		if out, err := outputIn(t, l, asNobody(t, dir, "put", "k", "v")); err != nil {
+			t.Error(err, out)
+		}
+		if out, err := outputIn(t, l, asNobody(t, dir, "up")); err == nil || !strings.Contains(out, "4411") {
+			t.Errorf("a second up: %v, %s", err, out)
+		}
+		if err := up.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if err := up.Wait(); (err == nil) != (signal == unix.SIGINT) {
+			t.Errorf("up ends by %v: %v", signal, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "netcraq")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the cluster file is left behind: %v", err)
+	}
+}
+
+// readUntil returns what is read up to the line that begins so.
+func readUntil(r io.Reader, prefix string) string {
+	var said strings.Builder
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if strings.HasPrefix(lines.Text(), prefix) {
+			break
+		}
+	}
+	return said.String()
+}
+
+// TestUpAndInterrupt runs `netcraq up` as root twice: killed and then interrupted.
+func TestUpAndInterrupt(t *testing.T) {
+	name := clitest.LabName(t, "i")
+	for _, signal := range []os.Signal{unix.SIGKILL, unix.SIGINT} {
+		up := exec.Command(os.Args[0], "up", "--plane", cli.PlaneXDP, "--name", name)
+		up.Env = append(os.Environ(), clitest.AsCommand+"=1")
+		output, err := up.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := up.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if said := readUntil(output, "Ctrl-C"); !strings.Contains(said, "as you asked") {
+			t.Errorf("up does not say why:\n%s", said)
+		}
+		clitest.MustRun(t, "lab", "--name", name, "exec", "c1", "--", "netcraq", "put", "k", "v")
+		if err := up.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if err := up.Wait(); (err == nil) != (signal == unix.SIGINT) {
+			t.Errorf("up ends by %v: %v", signal, err)
+		}
+	}
+	if _, err := lab.Open(name); !errors.Is(err, lab.ErrNotUp) {
+		t.Errorf("after Ctrl-C the lab: %v", err)
+	}
+}

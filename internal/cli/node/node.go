@@ -1,0 +1,269 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// DefaultChainOptions is the size of a node that nobody chose one for: room for 100,000 objects of the longest values.
+func DefaultChainOptions(shards int) chain.Options {
+	return chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: 100_000, MaxSessions: 100_000}
+}
+
+// nodeFlags are the command line of `netcraq node`.
+type nodeFlags struct {
+	name, cluster, addr, api string
+	identity                 string
+	priority                 scheduling.Class
+	plane                    PlaneRequest
+	join                     joinFlags
+	remove, verbose, json    bool
+}
+
+func newNodeCommand() *cobra.Command {
+	flags := nodeFlags{plane: PlaneRequest{Chain: DefaultChainOptions(1)}}
+	c := &cobra.Command{
+		Use:   "node",
+		Short: "Run one node: a data plane and the agent beside it",
+		Long: `Run one node: a data plane and the agent beside it.
+
+With a cluster file the node takes its address and its chains from there. With --join it gets its chains from
+controllers, and holds what it stores only as long as they let it. Without either it needs --addr, and its
+chains come through the agent's API.
+
+On xdp the data plane lives in the kernel. It goes on answering when this command ends, and a command that
+starts again picks it up without losing a packet; --remove ends it. A node that joined needs its agent: its read
+lease ends within tens of milliseconds without one, and soon afterwards its chains go on without it. When the
+agent comes back the node takes part again, as a new one if its chains had to. To stop a node without a
+pause, drain it first.`,
+		Example: `  netcraq node --name n1 --cluster cluster.yaml
+  netcraq node --name n1 --addr 192.0.2.1:4411 --join 192.0.2.7,192.0.2.8,192.0.2.9 --labels zone=a
+  netcraq node --name n1 --cluster cluster.yaml --plane xdp --port-if eth0
+  netcraq node --name n1 --remove`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runNode(c.Context(), c.ErrOrStderr(), &flags) },
+	}
+	f, size := c.Flags(), &flags.plane.Chain
+	f.StringVar(&flags.name, "name", "", "the node's name in the cluster")
+	f.StringVar(&flags.cluster, "cluster", "", "cluster file")
+	f.StringVar(&flags.addr, "addr", "", "IPv4 address and UDP port of the data plane (default: from the cluster file)")
+	f.StringVar(&flags.api, "api", "", fmt.Sprintf("TCP address of the agent (default: from the cluster file, or port %d of the node's address)", topology.APIPort))
+	f.StringVar(&flags.plane.kind, "plane", cli.PlaneAuto, "data plane: auto, soft or xdp")
+	f.StringArrayVar(&flags.plane.ports, "port-if", nil, "xdp: network interface to answer on; may be given several times (default: all Ethernet interfaces that are up)")
+	f.StringVar(&flags.plane.pin, "pin", "", "xdp: directory on the BPF file system for what outlives this command (default: "+xdp.DefaultPin("NAME")+")")
+	f.StringVar(&flags.plane.mode, "mode", string(xdp.Auto), "xdp: native (in the driver), generic (any driver, slower), or auto: native if the driver can")
+	f.IntVar(&size.Shards, "shards", size.Shards, "number of shards, without a cluster file")
+	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "most objects the node stores")
+	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "most client sessions the node remembers")
+	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "longest value the node stores")
+	f.IntVar(&size.ClientRate, "client-rate", 0, "messages a second that the node takes from one client; 0: any number")
+	f.BoolVar(&size.Relay, "relay", false, "as a tail, send ACKs up the chain one by one: for networks or drivers where packets cannot be cloned")
+	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5, W8 or R4", func(name string) error {
+		rule, err := chain.ParseRule(name)
+		size.Without |= rule
+		return err
+	})
+	if err := f.MarkHidden("without"); err != nil {
+		panic(err) // the flag was defined just above
+	}
+	flags.join.add(f)
+	cli.PriorityFlag(f, &flags.priority)
+	f.StringVar(&flags.identity, "identity", "", "directory of this node's certificate, as netcraq certs makes it (default: no encryption)")
+	f.BoolVar(&flags.remove, "remove", false, "xdp: end the data plane that an earlier command left running, and delete what it stored")
+	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
+	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
+	return c
+}
+
+func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
+	log := cli.NewLog(stderr, flags.verbose, flags.json)
+	if flags.plane.pin == "" && flags.name != "" {
+		flags.plane.pin = xdp.DefaultPin(flags.name)
+	}
+	switch {
+	case flags.remove && flags.plane.pin == "":
+		return cli.UsageError(errors.New("which node? Give --name, or --pin"))
+	case flags.remove:
+		return removePlane(log, flags.plane.pin)
+	case flags.name == "":
+		return cli.UsageError(errors.New("which node? Give --name"))
+	}
+	if err := flags.join.check(flags); err != nil {
+		return cli.UsageError(err)
+	}
+	options, err := flags.resolve()
+	if err != nil {
+		return err
+	}
+	identity, err := cli.LoadIdentity(flags.identity)
+	if err != nil {
+		return err
+	}
+	options.ServerOptions = identity.ServerOptions()
+	if err := flags.enlist(ctx, log, &options, identity.DialOption()); err != nil {
+		if ctx.Err() != nil { // ended while it waited for a controller
+			return nil
+		}
+		return err
+	}
+	adopted := xdp.Pinned(flags.plane.pin)
+	plane, release, err := flags.open(log)
+	if err != nil {
+		return err
+	}
+	defer release()
+	info := plane.Info()
+	options.Plane, options.Log = plane, log
+	if options.Join != nil { // not before: loading programs takes long, and nobody waits for it
+		if err := scheduling.Raise(flags.priority); err != nil {
+			log.Debug("signs of life may be late on a busy machine: this process may not raise its priority", "node", flags.name, "because", err)
+		}
+	}
+	if keeper, ok := plane.(*xdp.Plane); ok && options.Join != nil {
+		options.Join.Remember = keeper.Remember
+	}
+	a, err := agent.New(options)
+	if err != nil {
+		err = errors.Join(err, plane.Close())
+		if info.Plane == cli.PlaneXDP && !adopted { // a node that never was leaves nothing in the kernel
+			err = errors.Join(err, release(), removePlane(log, flags.plane.pin))
+		}
+		return err
+	}
+	if err := serveNode(ctx, a, plane, log.With("node", flags.name)); err != nil {
+		return err
+	}
+	logEnd(log, flags, info.Plane)
+	return nil
+}
+
+// serveNode looks after a node until ctx ends, then ends this process's part of its plane.
+func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, log *slog.Logger) error {
+	watched, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	if kernel, ok := plane.(*xdp.Plane); ok {
+		watching.Go(func() { kernel.WatchPorts(watched, log) })
+	}
+	err := a.Serve(ctx)
+	stop()
+	watching.Wait()
+	return errors.Join(err, plane.Close())
+}
+
+// open opens the plane, and makes this process the only one that looks after it until release is called.
+func (flags *nodeFlags) open(log *slog.Logger) (plane dataplane.Plane, release func() error, err error) {
+	release = func() error { return nil }
+	adopted := xdp.Pinned(flags.plane.pin)
+	if adopted { // before anything of it is changed
+		if release, err = xdp.Hold(flags.plane.pin); err != nil {
+			return nil, nil, err
+		}
+	}
+	plane, why, err := openPlane(flags.plane)
+	if err != nil {
+		return nil, nil, errors.Join(err, release())
+	}
+	info := plane.Info()
+	log.Info("data plane is open", "node", flags.name, "plane", info.Plane, "because", why)
+	if info.Plane != cli.PlaneXDP {
+		return plane, release, nil
+	}
+	if !adopted {
+		if release, err = xdp.Hold(flags.plane.pin); err != nil {
+			return nil, nil, errors.Join(err, plane.Close())
+		}
+	}
+	if PrivatePins(flags.plane.pin) {
+		log.Warn("the data plane will end with this command, or with the last process that sees its pins: they are in a mount namespace of their own, "+
+			"as `ip netns exec` makes one; to have it outlive its agent, enter the network namespace with `nsenter --net=/run/netns/NAME` instead",
+			"node", flags.name, "pin", flags.plane.pin)
+	}
+	return plane, release, nil
+}
+
+// enlist finds out what a node that joins a cluster has to be there. A data plane that is in a cluster already is in no
+// other.
+func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *agent.Options, dial grpc.DialOption) (err error) {
+	if len(flags.join.controllers) == 0 {
+		kept, err := recall(flags.plane.pin)
+		if err == nil && kept != nil {
+			return fmt.Errorf("the data plane pinned at %s is a node of cluster %s: give --join with its controllers, or end it with "+
+				"`netcraq node --remove --pin %s`", flags.plane.pin, kept.Cluster, flags.plane.pin)
+		}
+		return err
+	}
+	if options.Join, err = flags.join.resolve(ctx, log, flags, options.API, dial); err != nil {
+		return err
+	}
+	flags.plane.Chain.Shards, flags.plane.Chain.CellBytes = options.Join.Identity.Shards, options.Join.Identity.CellBytes
+	flags.plane.Chain.Tags = options.Join.Identity.Tags
+	return nil
+}
+
+// resolve fills in what the command line left to the cluster file.
+func (flags *nodeFlags) resolve() (agent.Options, error) {
+	options := agent.Options{Name: flags.name, API: flags.api}
+	if flags.addr != "" {
+		addr, err := netip.ParseAddrPort(flags.addr)
+		if err != nil {
+			return options, fmt.Errorf("--addr %q is not an IPv4 address and port, such as 192.0.2.1:%d", flags.addr, wire.Port)
+		}
+		flags.plane.Addr = addr
+	}
+	if flags.cluster != "" {
+		cluster, err := topology.Load(flags.cluster)
+		if err != nil {
+			return options, err
+		}
+		node, ok := cluster.Node(flags.name)
+		if !ok {
+			return options, fmt.Errorf("%s has no node %q", flags.cluster, flags.name)
+		}
+		if flags.addr == "" {
+			flags.plane.Addr = node.Addr
+		}
+		if options.API == "" {
+			options.API = node.APIAddr()
+		}
+		flags.plane.Chain.Shards = cluster.Shards
+		options.Cluster = cluster
+	}
+	if !flags.plane.Addr.IsValid() {
+		return options, errors.New("where is the node? Give --cluster, or --addr")
+	}
+	if options.API == "" {
+		options.API = topology.DefaultAPI(flags.plane.Addr)
+	}
+	return options, nil
+}
+
+// logEnd says what is left of the node.
+func logEnd(log *slog.Logger, flags *nodeFlags, plane string) {
+	switch {
+	case plane == cli.PlaneXDP && PrivatePins(flags.plane.pin):
+		log.Warn("agent stopped; the data plane ends too, unless another process sees its pins", "node", flags.name, "pin", flags.plane.pin)
+		return
+	case plane == cli.PlaneXDP:
+		log.Info("agent stopped; the data plane goes on answering in the kernel", "node", flags.name,
+			"to_remove", "netcraq node --remove --pin "+flags.plane.pin)
+		return
+	}
+	log.Info("node stopped", "node", flags.name)
+}

@@ -1,0 +1,150 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+)
+
+// PlaneRequest is what a user wants a node to run on.
+type PlaneRequest struct {
+	kind  string
+	Addr  netip.AddrPort
+	ports []string // xdp: interfaces; none: all that are up
+	pin   string   // xdp: directory on the BPF file system
+	mode  string   // xdp: auto, native or generic
+	Chain chain.Options
+}
+
+// needsXDP reports whether the user asked for something that no other plane has.
+func (r *PlaneRequest) needsXDP() bool {
+	return len(r.ports) > 0 || xdp.Mode(r.mode) == xdp.Native || xdp.Mode(r.mode) == xdp.Generic
+}
+
+// openPlane opens the plane, or for "auto" the fastest that can be had and does what was asked for. why says in a few words why it is this one.
+func openPlane(r PlaneRequest) (plane dataplane.Plane, why string, err error) {
+	switch xdp.Mode(r.mode) {
+	case "", xdp.Auto, xdp.Native, xdp.Generic:
+	default:
+		return nil, "", cli.UsageError(fmt.Errorf("--mode %q: want %s, %s or %s", r.mode, xdp.Auto, xdp.Native, xdp.Generic))
+	}
+	switch r.kind {
+	case cli.PlaneSoft:
+		plane, err = OpenSoft(r)
+		return plane, "asked for", err
+	case cli.PlaneXDP:
+		plane, err = openXDP(r)
+		return plane, "asked for", err
+	case cli.PlaneAuto:
+		return openAuto(r)
+	}
+	return nil, "", cli.UsageError(fmt.Errorf("--plane %q: want %s, %s or %s", r.kind, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP))
+}
+
+func openAuto(r PlaneRequest) (dataplane.Plane, string, error) {
+	reason := ""
+	switch {
+	case os.Geteuid() != 0:
+		reason = "xdp needs root"
+	case r.Addr.Addr().IsLoopback() && len(r.ports) == 0:
+		reason = "xdp needs a network interface, and this is a loopback address"
+	default:
+		plane, err := openXDP(r)
+		if err == nil {
+			return plane, "root, and the kernel can", nil
+		}
+		if xdp.Pinned(r.pin) || r.needsXDP() {
+			return nil, "", err
+		}
+		reason = "xdp failed: " + err.Error()
+	}
+	if r.needsXDP() {
+		return nil, "", fmt.Errorf("--port-if and --mode %s or %s are for xdp, but %s", xdp.Native, xdp.Generic, reason)
+	}
+	plane, err := OpenSoft(r)
+	return plane, reason, err
+}
+
+// The constructors below keep a nil *Plane from becoming an interface that is not nil.
+
+func OpenSoft(r PlaneRequest) (dataplane.Plane, error) {
+	if r.pin != "" && xdp.Pinned(r.pin) {
+		return nil, fmt.Errorf("the node lives in the kernel, pinned at %s, and would answer before any socket: "+
+			"run it with --plane xdp, or end it with `netcraq node --remove --pin %s`", r.pin, r.pin)
+	}
+	plane, err := soft.Listen(r.Addr, r.Chain)
+	if err != nil {
+		return nil, err
+	}
+	return plane, nil
+}
+
+func openXDP(r PlaneRequest) (dataplane.Plane, error) {
+	plane, err := xdp.Open(xdp.Options{Node: r.Addr, Ports: r.ports, Chain: r.Chain, Pin: r.pin, Mode: xdp.Mode(r.mode)})
+	if err != nil {
+		removeEmptyPinRoot()
+		return nil, err
+	}
+	return plane, nil
+}
+
+// PrivatePins reports whether the machine's first process, or the container's, has no mount of the file system that holds the
+// directory: what is pinned there is gone with the last process that has one.
+func PrivatePins(pin string) bool {
+	var own unix.Stat_t
+	if err := unix.Stat(pin, &own); err != nil {
+		return false
+	}
+	mounts, err := os.ReadFile("/proc/1/mountinfo")
+	if err != nil { // which says nothing
+		return false
+	}
+	device := fmt.Sprintf("%d:%d", unix.Major(own.Dev), unix.Minor(own.Dev))
+	for mount := range strings.Lines(string(mounts)) { // 36 35 0:31 / /sys/fs/bpf rw,relatime shared:9 - bpf bpf rw
+		if fields := strings.Fields(mount); len(fields) > 2 && fields[2] == device {
+			return false
+		}
+	}
+	return true
+}
+
+// removeEmptyPinRoot removes the directory above the default pins, which xdp makes, if no node is pinned there.
+func removeEmptyPinRoot() { _ = os.Remove(filepath.Dir(xdp.DefaultPin("any"))) }
+
+// removePlane ends the data plane that is pinned in a directory.
+func removePlane(log *slog.Logger, pin string) error {
+	switch _, err := os.Stat(pin); {
+	case errors.Is(err, os.ErrNotExist):
+		log.Info("nothing to remove", "pin", pin)
+		return nil
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("nobody but root can tell whether a data plane is pinned: run it as root (sudo): %w", err)
+	case err != nil:
+		return fmt.Errorf("looking for a data plane to remove: %w", err)
+	}
+	release, err := xdp.Hold(pin)
+	if held := new(xdp.HeldError); errors.As(err, &held) {
+		return fmt.Errorf("nothing is removed: %w", held)
+	} else if err != nil {
+		return err
+	}
+	defer release()
+	if err := xdp.Remove(pin); err != nil {
+		return fmt.Errorf("removing the data plane pinned at %s: %w", pin, err)
+	}
+	removeEmptyPinRoot()
+	log.Info("data plane removed, with all that it stored", "pin", pin)
+	return nil
+}

@@ -1,0 +1,170 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/api/agentv1"
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/client/connect"
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/snapshot"
+	"github.com/netcraq/netcraq/internal/node/agent"
+)
+
+// snapshotFlags are those that backup and restore share.
+type snapshotFlags struct {
+	cluster cli.ClusterFlags
+	timeout time.Duration
+	json    bool
+}
+
+func (f *snapshotFlags) add(cmd *cobra.Command) {
+	f.cluster.Add(cmd.Flags())
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "give up after an operation on one key took so long")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+}
+
+// connect makes a client with a window that suits many operations.
+func (f *snapshotFlags) connect(ctx context.Context) (*connect.Client, error) {
+	if f.timeout <= 0 {
+		return nil, cli.UsageError(fmt.Errorf("--timeout must be positive, not %v", f.timeout))
+	}
+	return f.cluster.Connect(ctx, client.Options{Timeout: f.timeout})
+}
+
+// agents reaches nodes' agents.
+func (f *snapshotFlags) agents() (snapshot.Agents, error) {
+	dial, err := f.cluster.Dial()
+	return func(api string) (agentv1.AgentClient, func() error, error) {
+		c, conn, err := agent.Dial(api, dial)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, conn.Close, nil
+	}, err
+}
+
+func newBackupCommand() *cobra.Command {
+	var flags snapshotFlags
+	var rate uint32
+	var replace bool
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write what the cluster stores to a file, while it serves",
+		Long: `Write what the cluster stores to a file, while it serves. The file appears when it is complete.
+
+Of every key it holds a value that was current at some moment of the backup: it is consistent for each key, not across keys. Keys are
+stored as 128-bit hashes, so the file does not have their names; versions are in it for people, and sessions and deleted
+keys are not in it.
+
+A node that fails is replaced by another one of its chain, and its shards begin again; a chain that changes is followed.`,
+		Example: "  netcraq backup cluster.nqs\n  netcraq backup cluster.nqs --replace --max-kib-s 10000 --json",
+		Args:    cli.Arguments(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runBackup(cmd, &flags, snapshot.BackupOptions{MaxKiBs: rate, Replace: replace}, args[0])
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().Uint32Var(&rate, "max-kib-s", 0, "take at most so many KiB a second from a node (default: as fast as it goes)")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace a file that is there")
+	return cmd
+}
+
+// backupObject is what `netcraq backup --json` prints.
+type backupObject struct {
+	File    string  `json:"file"`
+	Seconds float64 `json:"seconds"`
+	*snapshot.BackupReport
+}
+
+func runBackup(cmd *cobra.Command, flags *snapshotFlags, o snapshot.BackupOptions, path string) error {
+	c, err := flags.connect(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	agents, err := flags.agents()
+	if err != nil {
+		return err
+	}
+	show := cli.NewProgress(cmd.ErrOrStderr())
+	o.Client, o.Agents, o.Progress = c.Client, agents, show.Show
+	began := time.Now()
+	report, err := snapshot.Backup(cmd.Context(), path, o)
+	show.End()
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	took := time.Since(began)
+	if flags.json {
+		return cli.PrintJSON(cmd.OutOrStdout(), backupObject{path, took.Seconds(), report})
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s objects of %d shards, %s, in %v\n", path, cli.Grouped(report.Objects), report.Shards,
+		cli.Sized(uint64(report.FileBytes)), took.Round(time.Millisecond))
+	return err
+}
+
+func newRestoreCommand() *cobra.Command {
+	var flags snapshotFlags
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Write the objects of a backup to the cluster",
+		Long: `Write the objects of a backup to the cluster, which may have other nodes and another number of shards.
+
+The whole file is verified first, and every node is asked whether it has the room: if something is wrong, nothing changes. Then each key
+of the backup gets its value by an ordinary write, so that clients may go on; other keys stay. If that
+breaks off it can be done again.
+
+What is restored is values. Versions go on from those of the cluster, and begin anew in an empty one, where fencing tokens of locks
+therefore may be lower than before.`,
+		Example: "  netcraq restore cluster.nqs --dry-run\n  netcraq restore cluster.nqs --controllers 192.0.2.1:4413",
+		Args:    cli.Arguments(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runRestore(cmd, &flags, dry, args[0]) },
+	}
+	flags.add(cmd)
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "verify the file and the room for it, and change nothing")
+	return cmd
+}
+
+// restoreObject is what `netcraq restore --json` prints.
+type restoreObject struct {
+	File    string  `json:"file"`
+	Seconds float64 `json:"seconds"`
+	*snapshot.RestoreReport
+}
+
+func runRestore(cmd *cobra.Command, flags *snapshotFlags, dry bool, path string) error {
+	c, err := flags.connect(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	agents, err := flags.agents()
+	if err != nil {
+		return err
+	}
+	show := cli.NewProgress(cmd.ErrOrStderr())
+	report, err := snapshot.Restore(cmd.Context(), path, snapshot.RestoreOptions{
+		Client: c.Client, Agents: agents, DryRun: dry, Progress: show.Show,
+	})
+	show.End()
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if flags.json {
+		return cli.PrintJSON(cmd.OutOrStdout(), restoreObject{path, report.Took.Seconds(), report})
+	}
+	text := fmt.Sprintf("%s: %s objects restored in %v\n", path, cli.Grouped(report.Restored), report.Took.Round(time.Millisecond))
+	if dry {
+		text = fmt.Sprintf("%s is whole, of %s: %s objects, the longest value has %d bytes; there is room for it; nothing was changed\n", path,
+			report.Begun.Format(time.RFC3339), cli.Grouped(report.Objects), report.LongestValue)
+	}
+	_, err = io.WriteString(cmd.OutOrStdout(), text)
+	return err
+}

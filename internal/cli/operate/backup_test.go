@@ -1,0 +1,140 @@
+package operate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/kv"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+)
+
+// startAgents starts a chain of two nodes with their agents and returns its cluster file.
+func startAgents(t *testing.T, o chain.Options) string {
+	t.Helper()
+	c := &topology.Cluster{Epoch: 1, Shards: o.Shards, Chains: [][]string{nil}}
+	var planes []*soft.Plane
+	for i := range 2 {
+		p, err := soft.Listen(netip.MustParseAddrPort("127.66.6.1:0"), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		name := fmt.Sprintf("n%d", i+1)
+		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: p.Addr()})
+		c.Chains[0] = append(c.Chains[0], name)
+		planes = append(planes, p)
+	}
+	for i, p := range planes {
+		a, err := agent.New(agent.Options{
+			Name: c.Nodes[i].Name, Cluster: c, Plane: p, API: "127.66.6.1:0", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- a.Serve(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		c.Nodes[i].API = a.API()
+	}
+	text, err := c.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// snapshotCommand runs backup or restore.
+func snapshotCommand(args ...string) (string, error) {
+	root := &cobra.Command{Use: "netcraq", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(newBackupCommand(), newRestoreCommand())
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	root.SetArgs(args)
+	err := root.Execute()
+	return out.String(), err
+}
+
+func TestBackupCommands(t *testing.T) {
+	options := chain.Options{Shards: 4, CellBytes: 64, MaxObjects: 100, MaxSessions: 100}
+	from, to := startAgents(t, options), startAgents(t, options)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if _, err := kvCommand("put", "greeting", "hello", "--cluster", from); err != nil {
+		t.Fatal(err)
+	}
+	out, err := snapshotCommand("backup", file, "--cluster", from, "--json")
+	var saved struct {
+		File    string
+		Objects int
+		Shards  int
+	}
+	if err != nil || json.Unmarshal([]byte(out), &saved) != nil || saved.File != file || saved.Objects != 1 || saved.Shards != 4 {
+		t.Fatalf("%s, %v", out, err)
+	}
+	if _, err := snapshotCommand("backup", file, "--cluster", from); err == nil {
+		t.Error("a file was replaced")
+	}
+	if out, err := snapshotCommand("backup", file, "--cluster", from, "--replace"); err != nil || !strings.Contains(out, "1 objects of 4 shards") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if out, err := snapshotCommand("restore", file, "--cluster", to, "--dry-run"); err != nil || !strings.Contains(out, "nothing was changed") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if _, err := kvCommand("get", "greeting", "--cluster", to); cli.ExitStatus(cli.WithStatus("", err), true) != cli.ExitNotFound {
+		t.Errorf("after a dry run: %v", err)
+	}
+	out, err = snapshotCommand("restore", file, "--cluster", to, "--json")
+	var restored struct {
+		Objects, Restored int
+		DryRun            bool `json:"dry_run"`
+	}
+	if err != nil || json.Unmarshal([]byte(out), &restored) != nil || restored.Restored != 1 || restored.DryRun {
+		t.Fatalf("%s, %v", out, err)
+	}
+	if out, err := kvCommand("get", "greeting", "--cluster", to); err != nil || out != "hello\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	for _, args := range [][]string{
+		{"backup"}, {"restore", "/nowhere/file", "--cluster", to}, {"restore", to, "--cluster", to}, {"backup", file, "--timeout", "0s", "--cluster", from},
+	} {
+		if out, err := snapshotCommand(args...); err == nil || out != "" {
+			t.Errorf("%v: %q, %v", args, out, err)
+		}
+	}
+}
+
+// kvCommand runs the command line of one of the commands on keys.
+func kvCommand(args ...string) (string, error) {
+	root := &cobra.Command{Use: "netcraq", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(kv.Commands()...)
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetArgs(args)
+	err := root.Execute()
+	return out.String(), err
+}

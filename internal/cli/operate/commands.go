@@ -1,0 +1,9 @@
+// Package operate has the commands for operators of a managed cluster: what it does, what a change would do, changes, backups.
+package operate
+
+import "github.com/spf13/cobra"
+
+// Commands are the commands of this group.
+func Commands() []*cobra.Command {
+	return append(newOperateCommands(), newPlanCommand(), newTopCommand(), newStatusCommand(), newBackupCommand(), newRestoreCommand())
+}

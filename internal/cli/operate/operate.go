@@ -1,0 +1,243 @@
+package operate
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// leaderFlags are the flags of all commands that talk to the leading controller.
+type leaderFlags struct {
+	cluster cli.ClusterFlags
+	timeout time.Duration
+	json    bool
+}
+
+func (f *leaderFlags) add(c *cobra.Command) {
+	f.cluster.Add(c.Flags())
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "look so long for the controller that leads")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+}
+
+// leader prepares to talk to the controller that leads.
+func (f *leaderFlags) leader() (*admin.Leader, error) {
+	if f.timeout <= 0 {
+		return nil, cli.UsageError(fmt.Errorf("--timeout must be positive, not %v", f.timeout))
+	}
+	cluster, err := f.cluster.Read()
+	if err != nil {
+		return nil, err
+	}
+	if !cluster.Managed() {
+		return nil, errors.New("this cluster's chains are fixed in its file, and no controller looks after it: name a managed one with --controllers")
+	}
+	dial, err := f.cluster.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return admin.NewLeader(cluster.Controllers, dial), nil
+}
+
+// operation is one command that asks the leader for a change.
+type operation struct {
+	leaderFlags
+	wait    bool
+	request *controllerv1.OperateRequest
+	done    string                                                // what to say in the end
+	until   func(context.Context, *admin.Leader, io.Writer) error // waits for what follows
+}
+
+// newOperateCommands are the commands that change a cluster.
+func newOperateCommands() []*cobra.Command {
+	return []*cobra.Command{newDrainCommand(), newUndrainCommand(), newRemoveNodeCommand(), newReplicasCommand(), newMoveCommand(), newAcceptLossCommand()}
+}
+
+// command makes a command of an operation, which prepare completes from the arguments.
+func (o *operation) command(use, short, long string, args int, prepare func(args []string) error) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(args), RunE: func(c *cobra.Command, args []string) error {
+		if err := prepare(args); err != nil {
+			return err
+		}
+		return o.run(c)
+	}}
+	o.add(c)
+	return c
+}
+
+func (o *operation) run(c *cobra.Command) error {
+	leader, err := o.leader()
+	if err != nil {
+		return err
+	}
+	defer leader.Close()
+	ctx, cancel := context.WithTimeout(c.Context(), o.timeout)
+	change, err := leader.Operate(ctx, o.request)
+	cancel()
+	if err != nil {
+		return err
+	}
+	if o.wait {
+		if err := o.until(c.Context(), leader, c.ErrOrStderr()); err != nil {
+			return fmt.Errorf("the change %d is made, but what follows from it is not done yet: %w", change, err)
+		}
+	}
+	if o.json {
+		return cli.PrintJSON(c.OutOrStdout(), map[string]any{"change": change, "waited": o.wait})
+	}
+	_, err = fmt.Fprintln(c.OutOrStdout(), o.done)
+	return err
+}
+
+// waitFlag adds --wait.
+func (o *operation) waitFlag(c *cobra.Command, until func(context.Context, *admin.Leader, func(string)) error) {
+	c.Flags().BoolVar(&o.wait, "wait", false, "return only when everything that follows is done; shows progress on a terminal")
+	o.until = func(ctx context.Context, leader *admin.Leader, w io.Writer) error {
+		file, ok := w.(*os.File)
+		if !ok || !cli.IsTerminal(file) {
+			return until(ctx, leader, func(string) {})
+		}
+		defer fmt.Fprint(w, cli.ClearLine)
+		return until(ctx, leader, func(line string) { fmt.Fprint(w, cli.ClearLine, line) })
+	}
+}
+
+func newDrainCommand() *cobra.Command {
+	o := new(operation)
+	var node string
+	c := o.command("drain NODE", "Take a node out of all chains, with others in its place", `Take a node out of all chains, with others in its place.
+
+Clients notice nothing. When it is done the node can be stopped; after undrain it gets shards again.`, 1, func(args []string) error {
+		node = args[0]
+		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: node}}
+		if o.done = "node " + node + " is being drained; watch it with `netcraq top`"; o.wait {
+			o.done = "node " + node + " is in no chain any more"
+		}
+		return nil
+	})
+	o.waitFlag(c, func(ctx context.Context, l *admin.Leader, show func(string)) error {
+		return l.WaitDrained(ctx, node, show)
+	})
+	return c
+}
+
+func newUndrainCommand() *cobra.Command {
+	o := new(operation)
+	c := o.command("undrain NODE", "Let a drained node have shards again", "", 1, func(args []string) error {
+		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Undrain{Undrain: args[0]}}
+		o.done = "node " + args[0] + " gets shards again"
+		return nil
+	})
+	o.waitFlag(c, waitSettled)
+	return c
+}
+
+func waitSettled(ctx context.Context, l *admin.Leader, show func(string)) error {
+	return l.WaitSettled(ctx, show)
+}
+
+func newRemoveNodeCommand() *cobra.Command {
+	o := new(operation)
+	return o.command("remove-node NODE", "Forget a drained or dead node for ever", `Forget a drained or dead node for ever.
+
+Its name cannot be used again. A node that lives has to be drained first.`, 1, func(args []string) error {
+		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Remove{Remove: args[0]}}
+		o.done = "node " + args[0] + " is removed"
+		return nil
+	})
+}
+
+func newReplicasCommand() *cobra.Command {
+	o := new(operation)
+	c := o.command("replicas N", "Change how many members every chain has", "", 1, func(args []string) error {
+		n, err := replicasArgument(args[0])
+		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Replicas{Replicas: n}}
+		o.done = fmt.Sprintf("chains get %d members", n)
+		return err
+	})
+	o.waitFlag(c, waitSettled)
+	return c
+}
+
+func replicasArgument(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n < 1 || n > wire.MaxChain {
+		return 0, cli.UsageError(fmt.Errorf("a chain has 1 to %d members, not %q", wire.MaxChain, text))
+	}
+	return uint32(n), nil
+}
+
+func newMoveCommand() *cobra.Command {
+	o := new(operation)
+	move := new(controllerv1.Move)
+	c := o.command("move --shard S --from A --to B", "Move one shard from a node to another", "", 0, func([]string) error {
+		if move.From == "" || move.To == "" {
+			return cli.UsageError(errors.New("--from and --to name two nodes"))
+		}
+		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Move{Move: move}}
+		if o.done = fmt.Sprintf("shard %d is moving from %s to %s", move.Shard, move.From, move.To); o.wait {
+			o.done = fmt.Sprintf("shard %d moved from %s to %s", move.Shard, move.From, move.To)
+		}
+		return nil
+	})
+	c.Flags().Uint32Var(&move.Shard, "shard", 0, "number of the shard")
+	c.Flags().StringVar(&move.From, "from", "", "node that has it")
+	c.Flags().StringVar(&move.To, "to", "", "node that gets it")
+	if err := c.MarkFlagRequired("shard"); err != nil {
+		panic(err) // the flag stands three lines above
+	}
+	o.waitFlag(c, func(ctx context.Context, l *admin.Leader, show func(string)) error {
+		return l.WaitMoved(ctx, move, show)
+	})
+	return c
+}
+
+func newAcceptLossCommand() *cobra.Command {
+	o := new(operation)
+	var yes bool
+	var command *cobra.Command
+	command = o.command("accept-loss SHARD", "Let a lost shard start anew, empty", `Let a lost shard start anew, empty.
+
+A shard is lost when every node with a complete copy of it lost its state. Everything that was in it is gone. If one
+of these nodes can still be started with its state, do that instead.`, 1, func(args []string) error {
+		shard, err := strconv.ParseUint(args[0], 10, 16)
+		if err != nil {
+			return cli.UsageError(fmt.Errorf("a shard is a number below %d, not %q", wire.MaxShards, args[0]))
+		}
+		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: uint32(shard)}}
+		o.done = fmt.Sprintf("shard %d starts anew, empty", shard)
+		if yes {
+			return nil
+		}
+		return confirm(command.InOrStdin(), command.ErrOrStderr(),
+			fmt.Sprintf("Everything in shard %d is given up for ever. Type the shard's number to go on: ", shard), args[0])
+	})
+	command.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	return command
+}
+
+// confirm asks a person on a terminal to type something.
+func confirm(in io.Reader, out io.Writer, question, answer string) error {
+	file, ok := in.(*os.File)
+	if !ok || !cli.IsTerminal(file) {
+		return cli.UsageError(errors.New("nobody is there to confirm it: repeat the command with --yes"))
+	}
+	fmt.Fprint(out, question)
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != answer {
+		return errors.New("not confirmed; nothing was changed")
+	}
+	return nil
+}

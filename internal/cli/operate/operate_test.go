@@ -1,0 +1,115 @@
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/drill"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+)
+
+// TestOperators: everything that an operator can ask for, on a cluster that lives, and what the plans for it say before.
+func TestOperators(t *testing.T) {
+	m := clitest.StartManaged(t, "127.1.7.1", "--shards", "16", "--form-with", "4")
+	for i := range 4 {
+		m.StartNode(fmt.Sprintf("n%d", i+1), fmt.Sprintf("127.1.7.%d:4411", 11+i))
+	}
+	m.Await("the first chains", clitest.Whole(3))
+
+	plan := clitest.Object[admin.Plan](m, "plan", "drain", "n2")
+	at := slices.IndexFunc(plan.Nodes, func(n admin.NodePlan) bool { return n.Name == "n2" })
+	if at < 0 || plan.Nodes[at].ShardsAfter != 0 || plan.CopiesMoved != plan.Nodes[at].ShardsBefore || plan.Copies != 48 {
+		t.Errorf("the plan to drain n2: %+v", plan)
+	}
+	clitest.Object[map[string]any](m, "drain", "n2", "--wait")
+	if clitest.Serves(m.Follower.Map(), "n2") {
+		m.Await("n2 is in no chain", clitest.Whole(3))
+	}
+	status := clitest.Object[admin.Snapshot](m, "status")
+	n2, ok := status.Node("n2")
+	if !ok || n2.Standing != "draining" || n2.Shards != 0 || status.Shards.Whole != 16 || status.Leader != m.Controller {
+		t.Errorf("after the drain: %+v", status)
+	}
+
+	clitest.Object[map[string]any](m, "undrain", "n2", "--wait")
+	clitest.Object[map[string]any](m, "replicas", "2", "--wait")
+	m.Await("chains of two", clitest.Whole(2))
+	now := m.Follower.Map()
+	chain := now.Names(now.Chain(0))
+	to := slices.IndexFunc(now.Nodes, func(n topology.Node) bool { return !slices.Contains(chain, n.Name) })
+	clitest.Object[map[string]any](m, "move", "--shard", "0", "--from", chain[0], "--to", now.Nodes[to].Name, "--wait")
+	if said, complained, status := m.Ask("top"); status != 0 || strings.Count(said, "\n") < 8 || !strings.Contains(said, "16 whole") {
+		t.Errorf("top without a terminal: status %d: %s%s", status, said, complained)
+	}
+
+	clitest.Kill(m.Nodes["n1"])
+	m.Await("the chains are whole without n1", func(now *topology.Map) bool { return clitest.Whole(2)(now) && !clitest.Serves(now, "n1") })
+	if _, complained, status := m.Ask("drain", "n1"); status != 0 {
+		t.Errorf("draining a dead node: %s", complained)
+	}
+	if _, complained, status := m.Ask("remove-node", "n1"); status != 0 {
+		t.Errorf("removing a dead node: %s", complained)
+	}
+	if status := clitest.Object[admin.Snapshot](m, "status"); len(status.Nodes) != 3 {
+		t.Errorf("%+v", status.Nodes)
+	}
+}
+
+func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
+	m := clitest.StartManaged(t, "127.1.8.1", "--shards", "4", "--replicas", "1")
+	m.StartNode("n1", "127.1.8.11:4411")
+	m.Await("the first chains", clitest.Whole(1))
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"drain nobody", cli.ExitError, `no node "nobody"`},
+		{"drain n1", cli.ExitError, "let another join first"},
+		{"remove-node n1", cli.ExitError, "drain it first"},
+		{"undrain nobody", cli.ExitError, `no node "nobody"`},
+		{"replicas 0", cli.ExitUsage, "1 to 8 members"},
+		{"replicas 9", cli.ExitUsage, "1 to 8 members"},
+		{"move --shard 0 --from n1", cli.ExitUsage, "--from and --to"},
+		{"move --shard 4 --from n1 --to n2", cli.ExitError, "4"},
+		{"accept-loss 3 --yes", cli.ExitError, "not lost"},
+		{"accept-loss 3", cli.ExitUsage, "--yes"},
+		{"accept-loss x --yes", cli.ExitUsage, `not "x"`},
+		{"plan drain nobody", cli.ExitError, `no node "nobody"`},
+		{"plan replicas 9", cli.ExitUsage, "1 to 8 members"},
+		{"status --timeout 0s", cli.ExitUsage, "--timeout must be positive"},
+	} {
+		if _, complained, status := m.Ask(strings.Fields(c.args)...); status != c.status || !strings.Contains(complained, c.says) {
+			t.Errorf("netcraq %s: status %d, not %d with %q: %s", c.args, status, c.status, c.says, complained)
+		}
+	}
+	if said, _, status := m.Ask("plan", "add"); status != 0 || !strings.Contains(said, "Adding node new") {
+		t.Errorf("plan add: status %d: %s", status, said)
+	}
+}
+
+func TestSimulatedPlan(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "plan", "--simulate", "--nodes", "50", "--shards", "1024", "--json")
+	cmd.Env = append(os.Environ(), clitest.AsCommand+"=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r drill.Result
+	if err := json.Unmarshal(out, &r); err != nil || r.PlanS <= 0 || r.MovedFraction < 0.01 || r.MovedFraction > 0.03 {
+		t.Errorf("%v: %s", err, out)
+	}
+	cmd = exec.Command(os.Args[0], "plan", "--simulate", "--nodes", "3", "--shards", "1000")
+	cmd.Env = append(os.Environ(), clitest.AsCommand+"=1")
+	if said, err := cmd.CombinedOutput(); err == nil || cmd.ProcessState.ExitCode() != cli.ExitUsage {
+		t.Errorf("1,000 shards: %v: %s", err, said)
+	}
+}

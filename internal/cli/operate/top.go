@@ -1,0 +1,134 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+)
+
+func newTopCommand() *cobra.Command {
+	var flags leaderFlags
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Watch a cluster: nodes, loads, hot shards, repairs",
+		Long: `Watch a cluster: nodes, loads, hot shards, repairs.
+
+On a terminal the screen is drawn anew twice a second, until Ctrl-C; elsewhere, and with --json, it is shown once.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			file, ok := c.OutOrStdout().(*os.File)
+			if flags.json || !ok || !cli.IsTerminal(file) {
+				return runStatus(c, &flags)
+			}
+			return runTop(c.Context(), file, &flags)
+		},
+	}
+	flags.add(c)
+	return c
+}
+
+func newStatusCommand() *cobra.Command {
+	var flags leaderFlags
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show a cluster: nodes, loads, hot shards, repairs",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return runStatus(c, &flags) },
+	}
+	flags.add(c)
+	return c
+}
+
+func runStatus(c *cobra.Command, flags *leaderFlags) error {
+	leader, err := flags.leader()
+	if err != nil {
+		return err
+	}
+	defer leader.Close()
+	ctx, cancel := context.WithTimeout(c.Context(), flags.timeout)
+	defer cancel()
+	snapshot, err := leader.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	out := c.OutOrStdout()
+	if flags.json {
+		return cli.PrintJSON(out, snapshot)
+	}
+	screen, now := screenOf(out), time.Now()
+	screen.Height = 0
+	progress := new(admin.Progress)
+	progress.See(now, snapshot)
+	_, err = io.WriteString(out, screen.Draw(now, snapshot, progress))
+	return err
+}
+
+// screenOf is how to draw on w.
+func screenOf(w io.Writer) admin.Screen {
+	screen := admin.Screen{Colour: cli.Colours(w)}
+	if file, ok := w.(*os.File); ok {
+		if width, height, err := term.GetSize(int(file.Fd())); err == nil {
+			screen.Width, screen.Height = width, height
+		}
+	}
+	return screen
+}
+
+// What makes a terminal a screen that is drawn over and over, and what it was again.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l"
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+	drawAgain   = "\x1b[H"
+	clearToEnd  = "\x1b[J"
+	nextLine    = "\x1b[K\r\n"
+)
+
+// runTop draws until ctx ends. A leader that is not found in time is looked for on.
+func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
+	leader, err := flags.leader()
+	if err != nil {
+		return err
+	}
+	defer leader.Close()
+	found := false
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(flags.timeout, func() { cancel(context.DeadlineExceeded) })
+	progress := new(admin.Progress)
+	last := ""
+	draw := func(text string) { fmt.Fprint(out, drawAgain, strings.ReplaceAll(text, "\n", nextLine), clearToEnd) }
+	show := func(s *admin.Snapshot) bool {
+		if !found {
+			found = true
+			late.Stop()
+			fmt.Fprint(out, enterScreen)
+		}
+		now := time.Now()
+		progress.See(now, s)
+		last = screenOf(out).Draw(now, s, progress)
+		draw(last)
+		return true
+	}
+	err = leader.Watch(ctx, true, show, func(err error) {
+		if found {
+			draw("looking for the controller that leads: " + err.Error() + "\n" + last)
+		}
+	})
+	if found {
+		fmt.Fprint(out, leaveScreen)
+	}
+	if errors.Is(err, context.Canceled) || found && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

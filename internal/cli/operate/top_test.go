@@ -1,0 +1,78 @@
+package operate
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+)
+
+// terminal opens a terminal of so many columns and rows: the side of who looks at it, and the side of the program.
+func terminal(t *testing.T, columns, rows uint16) (screen, program *os.File) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { screen.Close() })
+	if err := unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
+		t.Fatal(err)
+	}
+	if program, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return screen, program
+}
+
+// TestTopOnATerminal: it draws again and again until Ctrl-C, and leaves the terminal as it was.
+func TestTopOnATerminal(t *testing.T) {
+	m := clitest.StartManaged(t, "127.1.9.1", "--shards", "4", "--replicas", "1")
+	m.StartNode("n1", "127.1.9.11:4411")
+	m.Await("the first chains", clitest.Whole(1))
+	screen, program := terminal(t, 80, 24)
+	top := exec.Command(os.Args[0], "top", "--controllers", m.Controller)
+	top.Env = append(os.Environ(), clitest.AsCommand+"=1")
+	top.Stdout = program
+	if err := top.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { clitest.Kill(top) })
+	program.Close()
+	var seen []byte
+	giveUp := time.AfterFunc(clitest.Formed, func() { top.Process.Kill() })
+	defer giveUp.Stop()
+	piece, interrupted := make([]byte, 4096), false
+	for {
+		n, err := screen.Read(piece) // fails when the program has ended
+		if err != nil {
+			break
+		}
+		seen = append(seen, piece[:n]...)
+		if bytes.Count(seen, []byte(drawAgain)) >= 3 && !interrupted {
+			interrupted = true
+			if err := top.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := top.Wait(); err != nil || !interrupted {
+		t.Fatalf("%v: %q", err, seen)
+	}
+	if !bytes.HasPrefix(seen, []byte(enterScreen)) || !bytes.HasSuffix(seen, []byte(leaveScreen)) || !bytes.Contains(seen, []byte("n1")) {
+		t.Errorf("the screen: %q", seen)
+	}
+}

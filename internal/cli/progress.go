@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/snapshot"
+)
+
+// progress shows on a terminal how far long work has come, on one line, and elsewhere nothing.
+type progress struct {
+	out io.Writer
+
+	mu    sync.Mutex
+	shown time.Time
+	begun time.Time
+}
+
+// progressEvery is the least time between two updates.
+const progressEvery = 100 * time.Millisecond
+
+func NewProgress(w io.Writer) *progress {
+	p := &progress{begun: time.Now()}
+	if file, ok := w.(*os.File); ok && IsTerminal(file) {
+		p.out = w
+	}
+	return p
+}
+
+func (p *progress) Show(s snapshot.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.out == nil || time.Since(p.shown) < progressEvery {
+		return
+	}
+	p.shown = time.Now()
+	share := ""
+	if s.Total > 0 {
+		share = fmt.Sprintf("%3d %%, ", 100*s.Done/s.Total)
+	}
+	fmt.Fprintf(p.out, "\r\x1b[K%s: %s%s objects, %v", s.Stage, share, Grouped(s.Objects), time.Since(p.begun).Round(100*time.Millisecond))
+}
+
+// end clears the line.
+func (p *progress) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.shown.IsZero() {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}
+
+// Sized is a number of bytes for people.
+func Sized(bytes uint64) string {
+	switch {
+	case bytes < 1<<10:
+		return fmt.Sprintf("%d bytes", bytes)
+	case bytes < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
+	case bytes < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+}
