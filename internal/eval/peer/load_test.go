@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -90,8 +91,11 @@ func (s *slow) Get(ctx context.Context, _ string) ([]byte, error) {
 
 func (s *slow) Put(context.Context, string, []byte) error { return nil }
 
-// A client that falls behind its rate counts the time that requests wait for it.
-func TestLateOperationsCountFromWhenTheyWereDue(t *testing.T) {
+// A client that falls behind its rate counts the time that requests wait for it. The clock is a bubble's, as in all tests of
+// slow stores: how soon this machine runs a goroutine does not matter.
+func TestLateOperationsCountFromWhenTheyWereDue(t *testing.T) { synctest.Test(t, lateOperations) }
+
+func lateOperations(t *testing.T) {
 	const takes = 20 * time.Millisecond
 	s := &slow{takes: takes}
 	r, err := Run(t.Context(), s, Load{Op: Get, PerSecond: 200, Duration: 300 * time.Millisecond, WarmUp: time.Millisecond})
@@ -108,7 +112,9 @@ func TestLateOperationsCountFromWhenTheyWereDue(t *testing.T) {
 }
 
 // Where nothing ends within the time, as in a server's pause, there is a second, longer chance.
-func TestPausesAreWaitedFor(t *testing.T) {
+func TestPausesAreWaitedFor(t *testing.T) { synctest.Test(t, pausesAreWaitedFor) }
+
+func pausesAreWaitedFor(t *testing.T) {
 	r, err := Run(t.Context(), &slow{takes: 60 * time.Millisecond}, Load{Op: Get, Duration: 40 * time.Millisecond, WarmUp: time.Millisecond})
 	if err != nil || r.Operations == 0 || r.PerSecond > 20 {
 		t.Errorf("operations of 60 ms in 40 ms: %+v, %v", r, err)
