@@ -1744,6 +1744,9 @@ type StatusResponse struct {
 	Notes          []string               `protobuf:"bytes,16,rep,name=notes,proto3" json:"notes,omitempty"`                                 // what an operator should know, most urgent first
 	Moves          uint32                 `protobuf:"varint,17,opt,name=moves,proto3" json:"moves,omitempty"`                                // planned and not begun
 	CellBytes      uint32                 `protobuf:"varint,18,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`       // every node's longest value
+	Times          *Times                 `protobuf:"bytes,30,opt,name=times,proto3" json:"times,omitempty"`
+	Tags           bool                   `protobuf:"varint,31,opt,name=tags,proto3" json:"tags,omitempty"`
+	Spread         string                 `protobuf:"bytes,32,opt,name=spread,proto3" json:"spread,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1902,6 +1905,27 @@ func (x *StatusResponse) GetCellBytes() uint32 {
 		return x.CellBytes
 	}
 	return 0
+}
+
+func (x *StatusResponse) GetTimes() *Times {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetTags() bool {
+	if x != nil {
+		return x.Tags
+	}
+	return false
+}
+
+func (x *StatusResponse) GetSpread() string {
+	if x != nil {
+		return x.Spread
+	}
+	return ""
 }
 
 type NodeStatus struct {
@@ -2231,6 +2255,7 @@ type OperateRequest struct {
 	//	*OperateRequest_Move
 	//	*OperateRequest_AcceptLoss
 	//	*OperateRequest_Add
+	//	*OperateRequest_Times
 	Kind          isOperateRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2336,6 +2361,15 @@ func (x *OperateRequest) GetAdd() *NodeSpec {
 	return nil
 }
 
+func (x *OperateRequest) GetTimes() *Times {
+	if x != nil {
+		if x, ok := x.Kind.(*OperateRequest_Times); ok {
+			return x.Times
+		}
+	}
+	return nil
+}
+
 type isOperateRequest_Kind interface {
 	isOperateRequest_Kind()
 }
@@ -2368,6 +2402,10 @@ type OperateRequest_Add struct {
 	Add *NodeSpec `protobuf:"bytes,7,opt,name=add,proto3,oneof"` // plan only: as if such a node joined
 }
 
+type OperateRequest_Times struct {
+	Times *Times `protobuf:"bytes,9,opt,name=times,proto3,oneof"`
+}
+
 func (*OperateRequest_Drain) isOperateRequest_Kind() {}
 
 func (*OperateRequest_Undrain) isOperateRequest_Kind() {}
@@ -2382,6 +2420,93 @@ func (*OperateRequest_AcceptLoss) isOperateRequest_Kind() {}
 
 func (*OperateRequest_Add) isOperateRequest_Kind() {}
 
+func (*OperateRequest_Times) isOperateRequest_Kind() {}
+
+// Times of a cluster; in a request 0 leaves one as it is.
+type Times struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BeatUs        uint64                 `protobuf:"varint,1,opt,name=beat_us,json=beatUs,proto3" json:"beat_us,omitempty"`
+	LeaseUs       uint64                 `protobuf:"varint,2,opt,name=lease_us,json=leaseUs,proto3" json:"lease_us,omitempty"`
+	SuspectUs     uint64                 `protobuf:"varint,3,opt,name=suspect_us,json=suspectUs,proto3" json:"suspect_us,omitempty"`
+	LeaseMaxUs    uint64                 `protobuf:"varint,4,opt,name=lease_max_us,json=leaseMaxUs,proto3" json:"lease_max_us,omitempty"`
+	SuspectMaxUs  uint64                 `protobuf:"varint,5,opt,name=suspect_max_us,json=suspectMaxUs,proto3" json:"suspect_max_us,omitempty"`
+	SureUs        uint64                 `protobuf:"varint,6,opt,name=sure_us,json=sureUs,proto3" json:"sure_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Times) Reset() {
+	*x = Times{}
+	mi := &file_controller_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Times) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Times) ProtoMessage() {}
+
+func (x *Times) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Times.ProtoReflect.Descriptor instead.
+func (*Times) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Times) GetBeatUs() uint64 {
+	if x != nil {
+		return x.BeatUs
+	}
+	return 0
+}
+
+func (x *Times) GetLeaseUs() uint64 {
+	if x != nil {
+		return x.LeaseUs
+	}
+	return 0
+}
+
+func (x *Times) GetSuspectUs() uint64 {
+	if x != nil {
+		return x.SuspectUs
+	}
+	return 0
+}
+
+func (x *Times) GetLeaseMaxUs() uint64 {
+	if x != nil {
+		return x.LeaseMaxUs
+	}
+	return 0
+}
+
+func (x *Times) GetSuspectMaxUs() uint64 {
+	if x != nil {
+		return x.SuspectMaxUs
+	}
+	return 0
+}
+
+func (x *Times) GetSureUs() uint64 {
+	if x != nil {
+		return x.SureUs
+	}
+	return 0
+}
+
 type Move struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Shard         uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
@@ -2393,7 +2518,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2530,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2543,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{28}
+	return file_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Move) GetShard() uint32 {
@@ -2453,7 +2578,7 @@ type NodeSpec struct {
 
 func (x *NodeSpec) Reset() {
 	*x = NodeSpec{}
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2465,7 +2590,7 @@ func (x *NodeSpec) String() string {
 func (*NodeSpec) ProtoMessage() {}
 
 func (x *NodeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2478,7 +2603,7 @@ func (x *NodeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpec.ProtoReflect.Descriptor instead.
 func (*NodeSpec) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{29}
+	return file_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NodeSpec) GetName() string {
@@ -2511,7 +2636,7 @@ type OperateResponse struct {
 
 func (x *OperateResponse) Reset() {
 	*x = OperateResponse{}
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2648,7 @@ func (x *OperateResponse) String() string {
 func (*OperateResponse) ProtoMessage() {}
 
 func (x *OperateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2661,7 @@ func (x *OperateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateResponse.ProtoReflect.Descriptor instead.
 func (*OperateResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{30}
+	return file_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OperateResponse) GetChange() uint64 {
@@ -2557,7 +2682,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2694,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2707,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{31}
+	return file_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PlanResponse) GetShards() uint32 {
@@ -2617,7 +2742,7 @@ type PlanMove struct {
 
 func (x *PlanMove) Reset() {
 	*x = PlanMove{}
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2754,7 @@ func (x *PlanMove) String() string {
 func (*PlanMove) ProtoMessage() {}
 
 func (x *PlanMove) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2767,7 @@ func (x *PlanMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanMove.ProtoReflect.Descriptor instead.
 func (*PlanMove) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{32}
+	return file_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PlanMove) GetShard() uint32 {
@@ -2810,7 +2935,7 @@ const file_controller_proto_rawDesc = "" +
 	"\rFenceResponse\x12\x17\n" +
 	"\aleft_us\x18\x01 \x01(\rR\x06leftUs\"'\n" +
 	"\rStatusRequest\x12\x16\n" +
-	"\x06follow\x18\x01 \x01(\bR\x06follow\"\xfe\x04\n" +
+	"\x06follow\x18\x01 \x01(\bR\x06follow\"\xde\x05\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
@@ -2832,7 +2957,10 @@ const file_controller_proto_rawDesc = "" +
 	"\x05notes\x18\x10 \x03(\tR\x05notes\x12\x14\n" +
 	"\x05moves\x18\x11 \x01(\rR\x05moves\x12\x1d\n" +
 	"\n" +
-	"cell_bytes\x18\x12 \x01(\rR\tcellBytes\"\xfa\x03\n" +
+	"cell_bytes\x18\x12 \x01(\rR\tcellBytes\x122\n" +
+	"\x05times\x18\x1e \x01(\v2\x1c.netcraq.controller.v1.TimesR\x05times\x12\x12\n" +
+	"\x04tags\x18\x1f \x01(\bR\x04tags\x12\x16\n" +
+	"\x06spread\x18  \x01(\tR\x06spread\"\xfa\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
@@ -2867,7 +2995,7 @@ const file_controller_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\tR\amembers\x12\x14\n" +
 	"\x05reads\x18\x04 \x01(\x04R\x05reads\x12\x16\n" +
 	"\x06writes\x18\x05 \x01(\x04R\x06writes\x12\x14\n" +
-	"\x05extra\x18\x06 \x01(\rR\x05extra\"\x8f\x02\n" +
+	"\x05extra\x18\x06 \x01(\rR\x05extra\"\xc5\x02\n" +
 	"\x0eOperateRequest\x12\x16\n" +
 	"\x05drain\x18\x01 \x01(\tH\x00R\x05drain\x12\x1a\n" +
 	"\aundrain\x18\x02 \x01(\tH\x00R\aundrain\x12\x18\n" +
@@ -2876,8 +3004,18 @@ const file_controller_proto_rawDesc = "" +
 	"\x04move\x18\x05 \x01(\v2\x1b.netcraq.controller.v1.MoveH\x00R\x04move\x12!\n" +
 	"\vaccept_loss\x18\x06 \x01(\rH\x00R\n" +
 	"acceptLoss\x123\n" +
-	"\x03add\x18\a \x01(\v2\x1f.netcraq.controller.v1.NodeSpecH\x00R\x03addB\x06\n" +
-	"\x04kind\"@\n" +
+	"\x03add\x18\a \x01(\v2\x1f.netcraq.controller.v1.NodeSpecH\x00R\x03add\x124\n" +
+	"\x05times\x18\t \x01(\v2\x1c.netcraq.controller.v1.TimesH\x00R\x05timesB\x06\n" +
+	"\x04kind\"\xbb\x01\n" +
+	"\x05Times\x12\x17\n" +
+	"\abeat_us\x18\x01 \x01(\x04R\x06beatUs\x12\x19\n" +
+	"\blease_us\x18\x02 \x01(\x04R\aleaseUs\x12\x1d\n" +
+	"\n" +
+	"suspect_us\x18\x03 \x01(\x04R\tsuspectUs\x12 \n" +
+	"\flease_max_us\x18\x04 \x01(\x04R\n" +
+	"leaseMaxUs\x12$\n" +
+	"\x0esuspect_max_us\x18\x05 \x01(\x04R\fsuspectMaxUs\x12\x17\n" +
+	"\asure_us\x18\x06 \x01(\x04R\x06sureUs\"@\n" +
 	"\x04Move\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
@@ -2921,7 +3059,7 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_controller_proto_goTypes = []any{
 	(*Leader)(nil),            // 0: netcraq.controller.v1.Leader
 	(*NodeMessage)(nil),       // 1: netcraq.controller.v1.NodeMessage
@@ -2951,22 +3089,23 @@ var file_controller_proto_goTypes = []any{
 	(*ControllerStatus)(nil),  // 25: netcraq.controller.v1.ControllerStatus
 	(*HotShard)(nil),          // 26: netcraq.controller.v1.HotShard
 	(*OperateRequest)(nil),    // 27: netcraq.controller.v1.OperateRequest
-	(*Move)(nil),              // 28: netcraq.controller.v1.Move
-	(*NodeSpec)(nil),          // 29: netcraq.controller.v1.NodeSpec
-	(*OperateResponse)(nil),   // 30: netcraq.controller.v1.OperateResponse
-	(*PlanResponse)(nil),      // 31: netcraq.controller.v1.PlanResponse
-	(*PlanMove)(nil),          // 32: netcraq.controller.v1.PlanMove
-	nil,                       // 33: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                       // 34: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                       // 35: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                       // 36: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*Times)(nil),             // 28: netcraq.controller.v1.Times
+	(*Move)(nil),              // 29: netcraq.controller.v1.Move
+	(*NodeSpec)(nil),          // 30: netcraq.controller.v1.NodeSpec
+	(*OperateResponse)(nil),   // 31: netcraq.controller.v1.OperateResponse
+	(*PlanResponse)(nil),      // 32: netcraq.controller.v1.PlanResponse
+	(*PlanMove)(nil),          // 33: netcraq.controller.v1.PlanMove
+	nil,                       // 34: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                       // 35: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                       // 36: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                       // 37: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
 	2,  // 0: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
 	3,  // 1: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
 	5,  // 2: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
 	7,  // 3: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
-	33, // 4: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	34, // 4: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
 	4,  // 5: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
 	6,  // 6: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
 	8,  // 7: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
@@ -2976,35 +3115,37 @@ var file_controller_proto_depIdxs = []int32{
 	6,  // 11: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
 	15, // 12: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
 	16, // 13: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	34, // 14: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	35, // 14: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
 	19, // 15: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
 	24, // 16: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
 	25, // 17: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
 	26, // 18: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
-	35, // 19: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
-	28, // 20: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
-	29, // 21: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
-	36, // 22: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
-	32, // 23: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
-	1,  // 24: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
-	13, // 25: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
-	17, // 26: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
-	20, // 27: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
-	22, // 28: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
-	27, // 29: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
-	27, // 30: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
-	9,  // 31: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	14, // 32: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	18, // 33: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
-	21, // 34: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	23, // 35: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	30, // 36: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	31, // 37: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	31, // [31:38] is the sub-list for method output_type
-	24, // [24:31] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	28, // 19: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
+	36, // 20: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	29, // 21: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
+	30, // 22: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
+	28, // 23: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
+	37, // 24: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	33, // 25: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
+	1,  // 26: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
+	13, // 27: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
+	17, // 28: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
+	20, // 29: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
+	22, // 30: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
+	27, // 31: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
+	27, // 32: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
+	9,  // 33: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	14, // 34: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	18, // 35: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	21, // 36: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	23, // 37: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	31, // 38: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	32, // 39: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	33, // [33:40] is the sub-list for method output_type
+	26, // [26:33] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_controller_proto_init() }
@@ -3033,6 +3174,7 @@ func file_controller_proto_init() {
 		(*OperateRequest_Move)(nil),
 		(*OperateRequest_AcceptLoss)(nil),
 		(*OperateRequest_Add)(nil),
+		(*OperateRequest_Times)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3040,7 +3182,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -133,6 +133,13 @@ func (c *Controller) welcome(node reconfig.NodeID) *controllerv1.Welcome {
 	}
 }
 
+// welcomeAll tells every node that attends how often to beat from now on.
+func (c *Controller) welcomeAll() {
+	for _, a := range c.nodes.all() {
+		a.welcome(c.welcome(a.node))
+	}
+}
+
 // listen takes what a node says.
 func (c *Controller) listen(a *attendance, stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
 	for {

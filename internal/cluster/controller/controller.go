@@ -68,7 +68,7 @@ func New(o Options) (*Controller, error) {
 	}
 	o.Store.Log = o.Log
 	c := &Controller{options: o, log: o.Log, began: time.Now(), loads: reconfig.NewLoads(), nodes: nodes{byID: map[reconfig.NodeID]*attendance{}}}
-	c.view = newView(c.now, c.nodes.refuse)
+	c.view = newView(c.now, c.nodes.refuse, c.welcomeAll)
 	c.metrics = newMetrics(func() bool { return c.term.Load() != nil }, o.Identity.Refusals())
 	var err error
 	if c.listener, err = net.Listen("tcp", o.Address); err != nil {

@@ -35,22 +35,17 @@ func Check(f *store.Formation) error {
 	if err := options.Validate(); err != nil {
 		return err
 	}
-	beat, lease, suspect := cmp.Or(s.Beat, d.Beat), cmp.Or(s.Lease, d.Lease), cmp.Or(s.Suspect, d.Suspect)
+	times := reconfig.Times{
+		Beat: cmp.Or(s.Beat, d.Beat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect),
+	}
+	times.LeaseMax, times.SuspectMax = cmp.Or(s.LeaseMax, max(d.LeaseMax, times.Lease)), cmp.Or(s.SuspectMax, max(d.SuspectMax, times.Suspect))
+	times.Sure = cmp.Or(s.Sure, max(d.Sure, times.Suspect))
+	if err := times.Check(); err != nil {
+		return err
+	}
 	switch {
 	case s.Replicas < 0 || s.Replicas > wire.MaxChain:
 		return fmt.Errorf("--replicas %d: a chain has 1 to %d", s.Replicas, wire.MaxChain)
-	case beat < time.Millisecond:
-		return fmt.Errorf("--beat %v: at least 1ms is wanted", beat)
-	case suspect < 2*beat:
-		return fmt.Errorf("--suspect %v: a node that beats every %v is not silent before two beats are missing", suspect, beat)
-	case lease < 2*beat:
-		return fmt.Errorf("--lease %v: a node that beats every %v would lose its lease when one beat is late", lease, beat)
-	case s.LeaseMax != 0 && s.LeaseMax < lease:
-		return fmt.Errorf("--lease-max %v: below --lease, %v", s.LeaseMax, lease)
-	case s.SuspectMax != 0 && s.SuspectMax < suspect:
-		return fmt.Errorf("--suspect-max %v: below --suspect, %v", s.SuspectMax, suspect)
-	case s.Sure != 0 && s.Sure < suspect:
-		return fmt.Errorf("--sure %v: below --suspect, %v", s.Sure, suspect)
 	case f.FormWith < 0:
 		return fmt.Errorf("--form-with %d: a number of nodes is wanted", f.FormWith)
 	}

@@ -102,6 +102,13 @@ func newAttendance(node reconfig.NodeID, h reconfig.Hello, w *controllerv1.Welco
 	return a
 }
 
+func (a *attendance) welcome(w *controllerv1.Welcome) {
+	a.mu.Lock()
+	a.greet = w
+	a.mu.Unlock()
+	a.wake()
+}
+
 func (a *attendance) grant(g reconfig.Grant) {
 	a.mu.Lock()
 	a.granted = &g

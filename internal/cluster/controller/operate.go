@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -52,6 +53,8 @@ func commandOf(in *controllerv1.OperateRequest) (reconfig.Command, error) {
 		return reconfig.Remove{Node: kind.Remove}, nil
 	case *controllerv1.OperateRequest_Replicas:
 		return reconfig.Replicas{Members: int(kind.Replicas)}, nil
+	case *controllerv1.OperateRequest_Times:
+		return reconfig.SetTimes{Times: timesOf(kind.Times)}, nil
 	case *controllerv1.OperateRequest_Move:
 		shard, err := shardOf(kind.Move.GetShard())
 		return reconfig.MoveShard{Shard: shard, From: kind.Move.GetFrom(), To: kind.Move.GetTo()}, err
@@ -62,6 +65,21 @@ func commandOf(in *controllerv1.OperateRequest) (reconfig.Command, error) {
 		return nil, errors.New("a node is added by starting it: `netcraq node --join`; only a plan can be made before")
 	}
 	return nil, errors.New("no command is given")
+}
+
+func timesOf(t *controllerv1.Times) reconfig.Times {
+	us := func(n uint64) time.Duration { return time.Duration(min(n, math.MaxInt64/1000)) * time.Microsecond }
+	return reconfig.Times{
+		Beat: us(t.GetBeatUs()), Lease: us(t.GetLeaseUs()), Suspect: us(t.GetSuspectUs()),
+		LeaseMax: us(t.GetLeaseMaxUs()), SuspectMax: us(t.GetSuspectMaxUs()), Sure: us(t.GetSureUs()),
+	}
+}
+
+func fromTimes(t reconfig.Times) *controllerv1.Times {
+	us := func(d time.Duration) uint64 { return uint64(d.Microseconds()) }
+	return &controllerv1.Times{
+		BeatUs: us(t.Beat), LeaseUs: us(t.Lease), SuspectUs: us(t.Suspect), LeaseMaxUs: us(t.LeaseMax), SuspectMaxUs: us(t.SuspectMax), SureUs: us(t.Sure),
+	}
 }
 
 // Plan is of the API.

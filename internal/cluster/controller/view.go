@@ -17,6 +17,7 @@ import (
 type view struct {
 	now       func() time.Duration
 	onRemoved func(reconfig.NodeID) // told of nodes that were removed
+	onTimes   func()                // told of other times
 
 	mu        sync.Mutex
 	formation store.Formation
@@ -32,8 +33,8 @@ type view struct {
 	grantor  *reconfig.Grantor
 }
 
-func newView(now func() time.Duration, onRemoved func(reconfig.NodeID)) *view {
-	return &view{now: now, onRemoved: onRemoved, news: make(chan struct{})}
+func newView(now func() time.Duration, onRemoved func(reconfig.NodeID), onTimes func()) *view {
+	return &view{now: now, onRemoved: onRemoved, onTimes: onTimes, news: make(chan struct{})}
 }
 
 // Loaded is of [store.Follower].
@@ -74,9 +75,13 @@ func (v *view) Changed(c reconfig.Change) {
 			defer v.onRemoved(c.Nodes[i].ID) // once it is applied
 		}
 	}
+	if c.Times != (reconfig.Times{}) {
+		defer v.onTimes()
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.state.Apply(c)
+	v.formation.Settings = v.state.Settings
 	for i := range c.Nodes {
 		v.byName[c.Nodes[i].Name] = c.Nodes[i].ID
 	}

@@ -20,6 +20,9 @@ func (s *State) Apply(c Change) {
 	if c.Replicas != 0 {
 		s.Settings.Replicas = c.Replicas
 	}
+	if c.Times != (Times{}) {
+		s.Settings.SetTimes(c.Times)
+	}
 	s.Change = c.Number
 }
 
@@ -30,6 +33,11 @@ func (s *State) Check(c Change) error {
 	}
 	if c.Replicas < 0 || c.Replicas > wire.MaxChain {
 		return fmt.Errorf("chains of %d members", c.Replicas)
+	}
+	if c.Times != (Times{}) {
+		if err := c.Times.Check(); err != nil {
+			return err
+		}
 	}
 	known := make(map[NodeID]bool, len(c.Nodes))
 	for i := range c.Nodes {

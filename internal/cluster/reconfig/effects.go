@@ -79,6 +79,7 @@ type (
 		Extra uint8
 	} // members beyond Replicas
 	AcceptLoss struct{ Shard uint16 } // a lost shard starts anew, empty
+	SetTimes   struct{ Times Times }  // what is zero stays (L5)
 	Fail       struct{ Node string }  // it is certain that the node has failed (C6)
 )
 
@@ -89,6 +90,7 @@ func (Replicas) command()   {}
 func (MoveShard) command()  {}
 func (Resize) command()     {}
 func (AcceptLoss) command() {}
+func (SetTimes) command()   {}
 func (Fail) command()       {}
 
 // Status is what a leader knows, for people.

@@ -32,7 +32,7 @@ type standing struct {
 
 // NewGrantor makes the grantor of one of so many controllers, from the state as it is stored now.
 func NewGrantor(s *State, controllers int, now time.Duration) *Grantor {
-	g := &Grantor{settings: s.Settings, majority: Majority(controllers), floor: now + lasts(max(s.Settings.Lease, s.Settings.LeaseMax)), until: make(map[NodeID]time.Duration), heard: make(map[NodeID]*hearing)}
+	g := &Grantor{settings: s.Settings, majority: Majority(controllers), floor: now + lasts(s.Settings.longest()), until: make(map[NodeID]time.Duration), heard: make(map[NodeID]*hearing)}
 	g.Load(s)
 	return g
 }
@@ -45,7 +45,7 @@ func lasts(lease time.Duration) time.Duration { return lease + lease/driftMargin
 
 // Load takes the whole state anew, which is not older than what was applied.
 func (g *Grantor) Load(s *State) {
-	g.applied = s.Change
+	g.applied, g.settings = s.Change, s.Settings
 	g.nodes = make(map[NodeID]standing, len(s.Nodes))
 	for id, n := range s.Nodes {
 		g.nodes[id] = standing{n.Incarnation, n.Standing}
@@ -56,6 +56,9 @@ func (g *Grantor) Load(s *State) {
 func (g *Grantor) Apply(c Change) {
 	for i := range c.Nodes {
 		g.nodes[c.Nodes[i].ID] = standing{c.Nodes[i].Incarnation, c.Nodes[i].Standing}
+	}
+	if c.Times != (Times{}) { // grants given before go on as they were given
+		g.settings.SetTimes(c.Times)
 	}
 	g.applied = c.Number
 }

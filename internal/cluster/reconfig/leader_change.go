@@ -12,6 +12,7 @@ type draft struct {
 	nodes    map[NodeID]*Node
 	shards   map[uint16]*Shard
 	replicas int
+	times    Times
 	leaving  map[uint16]NodeID // who shall leave when the copies that the change begins are complete
 	joining  map[NodeID]bool   // who begins to copy with the change
 	whys     map[NodeID]string // nodes that it bars
@@ -84,10 +85,10 @@ func (l *Leader) propose() {
 	d.finish()
 	d.begin()
 	d.form()
-	if len(d.nodes)+len(d.shards) == 0 && d.replicas == 0 {
+	if len(d.nodes)+len(d.shards) == 0 && d.replicas == 0 && d.times == (Times{}) {
 		return
 	}
-	c := Change{Number: d.number, Shards: make(map[uint16]Shard, len(d.shards)), Replicas: d.replicas}
+	c := Change{Number: d.number, Shards: make(map[uint16]Shard, len(d.shards)), Replicas: d.replicas, Times: d.times}
 	for _, id := range sorted(d.nodes) {
 		c.Nodes = append(c.Nodes, *d.nodes[id])
 	}

@@ -1,6 +1,7 @@
 package reconfig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,6 +44,8 @@ func (l *Leader) check(c Command) error {
 			return fmt.Errorf("chains of %d members need as many nodes, and there are %d: let others join first", c.Members, up)
 		}
 		return nil
+	case SetTimes:
+		return c.Times.or(l.state.Settings.Times()).Check()
 	case MoveShard:
 		return l.checkMove(&c)
 	case Resize:
@@ -169,6 +172,8 @@ func (d *draft) operate() {
 			d.node(l.names[c.Node]).Standing = Removed
 		case Replicas:
 			d.replicas = c.Members
+		case SetTimes:
+			d.times = c.Times.or(cmp.Or(d.times, l.state.Settings.Times()))
 		case Fail:
 			id := l.names[c.Node]
 			l.suspect(l.nodes[id], byOperator)

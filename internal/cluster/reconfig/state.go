@@ -47,7 +47,7 @@ type Shard struct {
 	Born    uint32   // the epoch since which no complete copy was lost: what is older is of another lineage (C9)
 }
 
-// Settings are the cluster's, fixed when it is formed but for Replicas.
+// Settings are the cluster's. Replicas and the times may change while it runs (L5), the rest is fixed when it is formed.
 type Settings struct {
 	Cluster   string        // a random name: nodes and controllers of another cluster are refused
 	Shards    int           // a power of two, at most wire.MaxShards
@@ -60,6 +60,7 @@ type Settings struct {
 	// What Lease and Suspect grow to at most where processes pause.
 	LeaseMax, SuspectMax time.Duration
 	Sure                 time.Duration // silence after which a node is taken out of a chain of two (C6)
+	Longest              time.Duration // that any grant was ever allowed to last; zero: as the present times say (L5)
 	Tags                 bool          // messages of the data plane carry tags
 }
 
@@ -83,5 +84,6 @@ type Change struct {
 	Number   uint64 // State.Change after it
 	Nodes    []Node // by ID
 	Shards   map[uint16]Shard
-	Replicas int // Settings.Replicas from now on; 0: as before
+	Replicas int   // Settings.Replicas from now on; 0: as before
+	Times    Times // from now on; zero: as before
 }

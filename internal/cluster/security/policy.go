@@ -40,7 +40,8 @@ func adminOnly(request any) bool {
 		return false
 	}
 	switch r.GetKind().(type) {
-	case *controllerv1.OperateRequest_Remove, *controllerv1.OperateRequest_Replicas, *controllerv1.OperateRequest_AcceptLoss:
+	case *controllerv1.OperateRequest_Remove, *controllerv1.OperateRequest_Replicas, *controllerv1.OperateRequest_AcceptLoss,
+		*controllerv1.OperateRequest_Times:
 		return true
 	}
 	return false

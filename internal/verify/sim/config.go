@@ -46,6 +46,7 @@ type Config struct {
 
 	Beat, Lease, Suspect, LeaseMax, SuspectMax, Sure time.Duration // reconfig.Settings
 	RepairAfter                                      time.Duration // reconfig.Options
+	Retime                                           time.Duration // mean time between two changes of these settings (L5); 0: none
 
 	Quiet   Faults // kinds of faults that do not happen
 	Without Rules
@@ -105,6 +106,9 @@ func Draw(seed uint64) Config {
 	c.Bundles = often(1)
 	c.LeaseMax, c.SuspectMax = c.Lease*time.Duration(between(1, 6)), c.Suspect*time.Duration(between(1, 8))
 	c.Sure = time.Duration(between(40, 400)) * time.Millisecond
+	if seed%11 == 7 { // without a draw, so that other seeds stay the worlds that they are
+		c.Retime = 200 * time.Millisecond
+	}
 	return c
 }
 

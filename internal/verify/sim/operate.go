@@ -133,6 +133,26 @@ func (e *evil) resize() bool {
 	return e.command(reconfig.Resize{Shard: uint16(e.rng.IntN(e.w.Shards)), Extra: uint8(e.rng.IntN(3))})
 }
 
+// retime changes the times of the cluster again and again, by a source of random numbers of its own.
+func (w *world) retime() {
+	rng := w.stream(5)
+	between := func(least, most int) time.Duration { return time.Duration(least + rng.IntN(most-least+1)) }
+	var next func()
+	next = func() {
+		w.after(1+rng.Uint64N(2*uint64(w.Retime)), func() {
+			if w.calm {
+				return
+			}
+			t := reconfig.Times{Beat: w.Beat, Lease: w.Beat * between(2, 12), Suspect: w.Beat * between(3, 12)}
+			t.LeaseMax, t.SuspectMax = t.Lease*between(1, 4), t.Suspect*between(1, 4)
+			t.Sure = t.Suspect * between(1, 6)
+			w.evil.command(reconfig.SetTimes{Times: t})
+			next()
+		})
+	}
+	next()
+}
+
 // unwhole says why the cluster is not as it should be, and of which shard it is true; empty: it is.
 func (w *world) unwhole() (shard int, why string) {
 	s := &w.store.state

@@ -184,6 +184,7 @@ func (v *watch) checkShard(shard uint16) {
 // proposed checks C6 in what a leader makes durable: it takes nobody out of a chain of two that it heard in the last Sure.
 func (v *watch) proposed(c *controller, change *reconfig.Change) {
 	state := c.leader.State()
+	s := &state.Settings
 	for number, after := range change.Shards {
 		before := &state.Shards[number]
 		if wanted := v.w.store.state.Settings.Replicas + int(min(before.Extra, after.Extra)); wanted < 2 || change.Replicas == 1 || len(complete(before)) < 2 || len(complete(&after)) >= 2 {
@@ -195,7 +196,7 @@ func (v *watch) proposed(c *controller, change *reconfig.Change) {
 				continue
 			}
 			// Clocks drift apart by a tenth at most. One that is heard does not obey.
-			if silent := time.Duration(v.w.now - max(c.leads, c.heardOf[id])); silent > v.w.Suspect/2 && silent < v.w.Sure-v.w.Sure/10 {
+			if silent := time.Duration(v.w.now - max(c.leads, c.heardOf[id])); silent > s.Suspect/2 && silent < s.Sure-s.Sure/10 {
 				v.w.broken(int(number), every, "C6: %s, silent for %v, is taken out of a chain of two", n.name, silent)
 			}
 		}

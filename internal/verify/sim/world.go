@@ -171,6 +171,9 @@ func (w *world) form() {
 		c.think()
 	}
 	w.evil.next()
+	if w.Retime > 0 {
+		w.retime()
+	}
 }
 
 // finish ends all faults, and checks that the cluster becomes whole and its members agree (I7).

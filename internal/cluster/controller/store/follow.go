@@ -85,6 +85,7 @@ type gathering struct {
 	formation Formation
 	revision  int64 // of the last event
 	replicas  int
+	times     reconfig.Times
 	nodes     map[reconfig.NodeID]*reconfig.Node
 	pages     map[int][]reconfig.Shard
 }
@@ -122,7 +123,7 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 	if kind != "change" {
 		return nil
 	}
-	c := reconfig.Change{Number: part.Change, Shards: map[uint16]reconfig.Shard{}, Replicas: g.replicas}
+	c := reconfig.Change{Number: part.Change, Shards: map[uint16]reconfig.Shard{}, Replicas: g.replicas, Times: g.times}
 	for _, node := range g.nodes {
 		c.Nodes = append(c.Nodes, *node)
 	}
@@ -131,20 +132,25 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 			c.Shards[uint16(page*pageShards+i)] = shard
 		}
 	}
-	g.nodes, g.pages, g.replicas = nil, nil, 0
+	g.nodes, g.pages, g.replicas, g.times = nil, nil, 0, reconfig.Times{}
 	f.Changed(c)
 	return nil
 }
 
-// settings change in the number of replicas only.
+// settings change in the number of replicas and in the times only.
 func (g *gathering) settings(event *clientv3.Event) error {
 	var r settingsRecord
 	if err := decode(string(event.Kv.Key), event.Kv.Value, &r); err != nil {
 		return err
 	}
+	now := r.formation()
 	g.replicas = r.Replicas
 	g.formation.Settings.Replicas = r.Replicas
-	if now := r.formation(); now.Settings != g.formation.Settings {
+	if times := now.Settings.Times(); times != g.formation.Settings.Times() {
+		g.times = times
+		g.formation.Settings.SetTimes(times)
+	}
+	if now.Settings != g.formation.Settings {
 		return errors.New("the settings changed")
 	}
 	return nil

@@ -11,8 +11,11 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 )
 
-// formatVersion is of everything stored. A reader takes it and lower ones.
-const formatVersion = 1
+// formatVersion is of everything stored, but for settings whose times were changed. A reader takes these and lower ones.
+const (
+	formatVersion = 1
+	timesVersion  = 2
+)
 
 // ErrNewer says that what is stored was written by a newer release.
 var ErrNewer = errors.New("this was written by a newer release of netcraq: upgrade this controller")
@@ -31,6 +34,7 @@ type settingsRecord struct {
 	LeaseMaxUs   int64    `json:"lease_max_us,omitempty"`
 	SuspectMaxUs int64    `json:"suspect_max_us,omitempty"`
 	SureUs       int64    `json:"sure_us,omitempty"`
+	LongestUs    int64    `json:"longest_us,omitempty"`
 	Controllers  []string `json:"controllers"`
 	FormWith     int      `json:"form_with"`
 	Tags         bool     `json:"tags,omitempty"`
@@ -93,8 +97,8 @@ func decode(key string, text []byte, record any) error {
 	if err := json.Unmarshal(text, &stamp); err != nil || stamp.Version < 1 {
 		return fmt.Errorf("etcd key %s holds %.40q, which netcraq did not write", key, text)
 	}
-	if stamp.Version > formatVersion {
-		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, formatVersion, ErrNewer)
+	if stamp.Version > timesVersion {
+		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, timesVersion, ErrNewer)
 	}
 	if err := json.Unmarshal(text, record); err != nil {
 		return fmt.Errorf("etcd key %s: %w", key, err)
@@ -104,11 +108,15 @@ func decode(key string, text []byte, record any) error {
 
 func recordOfFormation(f *Formation) settingsRecord {
 	s := &f.Settings
+	version := formatVersion
+	if s.Longest != 0 { // controllers that do not know of it would take leases for over that are not (L5)
+		version = timesVersion
+	}
 	return settingsRecord{
-		Version: formatVersion, Cluster: s.Cluster, Shards: s.Shards, Replicas: s.Replicas, Spread: s.Spread, CellBytes: s.CellBytes,
+		Version: version, Cluster: s.Cluster, Shards: s.Shards, Replicas: s.Replicas, Spread: s.Spread, CellBytes: s.CellBytes,
 		BeatUs: s.Beat.Microseconds(), LeaseUs: s.Lease.Microseconds(), SuspectUs: s.Suspect.Microseconds(),
 		LeaseMaxUs: s.LeaseMax.Microseconds(), SuspectMaxUs: s.SuspectMax.Microseconds(), SureUs: s.Sure.Microseconds(),
-		Controllers: f.Controllers, FormWith: f.FormWith, Tags: s.Tags,
+		LongestUs: s.Longest.Microseconds(), Controllers: f.Controllers, FormWith: f.FormWith, Tags: s.Tags,
 	}
 }
 
@@ -118,7 +126,8 @@ func (r *settingsRecord) formation() Formation {
 			Cluster: r.Cluster, Shards: r.Shards, Replicas: r.Replicas, Spread: r.Spread, CellBytes: r.CellBytes,
 			Beat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs), Tags: r.Tags,
 			LeaseMax: cmp.Or(microseconds(r.LeaseMaxUs), reconfig.DefaultLeaseMax), SuspectMax: cmp.Or(microseconds(r.SuspectMaxUs), reconfig.DefaultSuspectMax),
-			Sure: cmp.Or(microseconds(r.SureUs), reconfig.DefaultSure),
+			Sure:    cmp.Or(microseconds(r.SureUs), reconfig.DefaultSure),
+			Longest: microseconds(r.LongestUs),
 		},
 		Controllers: r.Controllers, FormWith: r.FormWith,
 	}

@@ -35,7 +35,7 @@ func (f *Formation) or(defaults *Formation) Formation {
 }
 
 // agrees checks that what a controller was started with, where it is not zero, is what the cluster was formed with.
-// The number of replicas may have changed since then.
+// The number of replicas may have changed since then, and the times have if they are known to.
 func (f *Formation) agrees(formed *Formation, cluster string) error {
 	want, is := &f.Settings, &formed.Settings
 	var differ []string
@@ -47,13 +47,14 @@ func (f *Formation) agrees(formed *Formation, cluster string) error {
 	differs("--shards", want.Shards, is.Shards, want.Shards == 0)
 	differs("--spread", want.Spread, is.Spread, want.Spread == "")
 	differs("--cell-bytes", want.CellBytes, is.CellBytes, want.CellBytes == 0)
-	differs("--beat", want.Beat, is.Beat, want.Beat == 0)
-	differs("--lease", want.Lease, is.Lease, want.Lease == 0)
 	differs("--tags", want.Tags, is.Tags, !want.Tags)
-	differs("--suspect", want.Suspect, is.Suspect, want.Suspect == 0)
-	differs("--lease-max", want.LeaseMax, is.LeaseMax, want.LeaseMax == 0)
-	differs("--suspect-max", want.SuspectMax, is.SuspectMax, want.SuspectMax == 0)
-	differs("--sure", want.Sure, is.Sure, want.Sure == 0)
+	timesChanged := is.Longest != 0
+	differs("--beat", want.Beat, is.Beat, timesChanged || want.Beat == 0)
+	differs("--lease", want.Lease, is.Lease, timesChanged || want.Lease == 0)
+	differs("--suspect", want.Suspect, is.Suspect, timesChanged || want.Suspect == 0)
+	differs("--lease-max", want.LeaseMax, is.LeaseMax, timesChanged || want.LeaseMax == 0)
+	differs("--suspect-max", want.SuspectMax, is.SuspectMax, timesChanged || want.SuspectMax == 0)
+	differs("--sure", want.Sure, is.Sure, timesChanged || want.Sure == 0)
 	if len(f.Controllers) > 0 && !slices.Equal(slices.Sorted(slices.Values(f.Controllers)), slices.Sorted(slices.Values(formed.Controllers))) {
 		return fmt.Errorf("the cluster %q in this etcd has the controllers %s, this one was started with %s: for another cluster choose another name with --cluster, "+
 			"else start it as it was formed: %w", cluster, strings.Join(formed.Controllers, ","), strings.Join(f.Controllers, ","), ErrForeign)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -111,8 +112,11 @@ func (l *Leadership) operations(c *reconfig.Change) []clientv3.Op {
 	for i := range c.Nodes {
 		ops = append(ops, clientv3.OpPut(l.store.nodeKey(c.Nodes[i].ID), encode(recordOfNode(&c.Nodes[i]))))
 	}
-	if c.Replicas != 0 {
-		l.formed.Settings.Replicas = c.Replicas
+	if c.Replicas != 0 || c.Times != (reconfig.Times{}) {
+		l.formed.Settings.Replicas = cmp.Or(c.Replicas, l.formed.Settings.Replicas)
+		if c.Times != (reconfig.Times{}) {
+			l.formed.Settings.SetTimes(c.Times)
+		}
 		ops = append(ops, clientv3.OpPut(l.store.key("settings"), encode(recordOfFormation(&l.formed))))
 	}
 	return ops

@@ -1,0 +1,62 @@
+package reconfig
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Times are those settings that decide how fast a cluster notices failures, and how patient it is.
+type Times struct {
+	Beat, Lease, Suspect, LeaseMax, SuspectMax, Sure time.Duration
+}
+
+// Times are the present ones.
+func (s *Settings) Times() Times {
+	return Times{Beat: s.Beat, Lease: s.Lease, Suspect: s.Suspect, LeaseMax: s.LeaseMax, SuspectMax: s.SuspectMax, Sure: s.Sure}
+}
+
+// SetTimes changes the times, and keeps in mind the longest grant that earlier ones allowed (L5).
+func (s *Settings) SetTimes(t Times) {
+	longest := s.longest()
+	s.Beat, s.Lease, s.Suspect, s.LeaseMax, s.SuspectMax, s.Sure = t.Beat, t.Lease, t.Suspect, t.LeaseMax, t.SuspectMax, t.Sure
+	s.Longest = max(longest, s.longest())
+}
+
+// longest is how long a grant of any controller of this cluster may last, whenever it was given.
+func (s *Settings) longest() time.Duration { return max(s.Longest, s.Lease, s.LeaseMax) }
+
+// or takes what is zero from others.
+func (t Times) or(o Times) Times {
+	return Times{
+		Beat: cmp.Or(t.Beat, o.Beat), Lease: cmp.Or(t.Lease, o.Lease), Suspect: cmp.Or(t.Suspect, o.Suspect),
+		LeaseMax: cmp.Or(t.LeaseMax, o.LeaseMax), SuspectMax: cmp.Or(t.SuspectMax, o.SuspectMax), Sure: cmp.Or(t.Sure, o.Sure),
+	}
+}
+
+// shortestBeat is the least time between two beats, and longestTime the most of any time.
+const (
+	shortestBeat = time.Millisecond
+	longestTime  = time.Hour
+)
+
+// Check reports the first thing wrong with the times, in the words of the command line.
+func (t Times) Check() error {
+	switch {
+	case t.Beat < shortestBeat:
+		return fmt.Errorf("--beat %v: at least %v is wanted", t.Beat, shortestBeat)
+	case t.Suspect < 2*t.Beat:
+		return fmt.Errorf("--suspect %v: a node that beats every %v is not silent before two beats are missing", t.Suspect, t.Beat)
+	case t.Lease < 2*t.Beat:
+		return fmt.Errorf("--lease %v: a node that beats every %v would lose its lease when one beat is late", t.Lease, t.Beat)
+	case t.LeaseMax < t.Lease:
+		return fmt.Errorf("--lease-max %v: below --lease, %v", t.LeaseMax, t.Lease)
+	case t.SuspectMax < t.Suspect:
+		return fmt.Errorf("--suspect-max %v: below --suspect, %v", t.SuspectMax, t.Suspect)
+	case t.Sure < t.Suspect:
+		return fmt.Errorf("--sure %v: below --suspect, %v", t.Sure, t.Suspect)
+	case max(t.LeaseMax, t.SuspectMax, t.Sure) > longestTime:
+		return fmt.Errorf("no time is longer than %v", longestTime)
+	}
+	return nil
+}
