@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"runtime"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -172,24 +170,6 @@ func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects,
 func staleError(pin string) error {
 	return fmt.Errorf("%s: %w: remove it with `netcraq node --remove --pin %s` (its objects are lost), or start with the options it was made with",
 		pin, ErrStalePins, pin)
-}
-
-// explainLoad says what to do about the usual reasons for which the kernel refuses.
-func explainLoad(err error, pin string) error {
-	var verifier *ebpf.VerifierError
-	switch {
-	case errors.Is(err, ebpf.ErrMapIncompatible):
-		return staleError(pin)
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("the kernel refuses BPF programs: run as root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), or use --plane soft: %w", err)
-	case errors.Is(err, ebpf.ErrNotSupported):
-		return fmt.Errorf("this kernel lacks a feature that the XDP plane needs (Linux 6.1 or newer is wanted); use --plane soft: %w", err)
-	case errors.As(err, &verifier):
-		return fmt.Errorf("the kernel's verifier refuses the XDP program; use --plane soft and report this: %w", err)
-	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.E2BIG):
-		return fmt.Errorf("the tables are larger than the kernel or its memory allows: lower --objects, --sessions or --cell-bytes: %w", err)
-	}
-	return err
 }
 
 // scanner loads the programs that walk over tables.
