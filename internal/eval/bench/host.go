@@ -41,7 +41,7 @@ func newHost() (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.handle, err = netlink.NewHandleAt(h.ns); err != nil {
+	if h.handle, err = netlink.NewHandleAt(h.ns, unix.NETLINK_ROUTE); err != nil {
 		return nil, err
 	}
 	lo, err := h.handle.LinkByName("lo")

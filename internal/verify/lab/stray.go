@@ -55,7 +55,7 @@ func attachedIn(path string, programs map[ebpf.ProgramID]bool) error {
 		return err
 	}
 	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns)
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE) // the others are modules, which a kernel may lack
 	if err != nil {
 		return err
 	}
