@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
+	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -28,14 +30,28 @@ type Report struct {
 	SkippedWhy              []string
 }
 
+// byOptions returns the cases in an order in which options change as seldom as possible: a target may have to be loaded anew
+// for them, which takes seconds on a slow machine.
+func byOptions(cases []Case) []*Case {
+	first := make(map[chain.Options]int)
+	var ordered []*Case
+	for i := range cases {
+		if _, seen := first[cases[i].Options]; !seen {
+			first[cases[i].Options] = i
+		}
+		ordered = append(ordered, &cases[i])
+	}
+	slices.SortStableFunc(ordered, func(a, b *Case) int { return first[a.Options] - first[b.Options] })
+	return ordered
+}
+
 // Run runs cases on a target. An error is the target's own, or the context's, not a failed case.
 func Run(ctx context.Context, t Target, cases []Case) (*Report, error) {
 	r := new(Report)
-	for i := range cases {
+	for _, c := range byOptions(cases) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		c := &cases[i]
 		got, err := run(t, c)
 		var mismatch *mismatchError
 		switch {

@@ -14,7 +14,7 @@ import (
 
 // agentPatience bounds the wait for an agent's API: it loads and verifies BPF programs first.
 const (
-	agentPatience = 30 * time.Second
+	agentPatience = 3 * time.Minute
 	agentRetry    = 20 * time.Millisecond
 )
 
