@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes sure that everything the Makefile needs is there, and installs what is missing: Debian packages, which needs
 # root, and the Go that go.mod asks for, which does not. Says nothing when nothing is missing. `setup.sh model` is for what
-# checks the model of the protocol instead.
+# checks the model of the protocol instead, `setup.sh kernels` for what boots other kernels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -43,6 +43,14 @@ model_packages() {
 	command -v spin >/dev/null || echo spin
 	command -v gcc >/dev/null || echo gcc
 	[ -e /usr/include/stdlib.h ] || echo libc6-dev
+}
+
+# kernel_packages names those that `make test-kernels` is missing. It fetches the kernels itself.
+kernel_packages() {
+	command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86
+	command -v qemu-system-aarch64 >/dev/null || echo qemu-system-arm
+	command -v xz >/dev/null || echo xz-utils
+	[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
 }
 
 # current says whether the go on PATH is new enough. From version 1.21 on, go fetches a newer version of itself if it
@@ -87,7 +95,8 @@ clear_download() {
 case ${1-} in
 '') mapfile -t missing < <(packages) ;;
 model) mapfile -t missing < <(model_packages) ;;
-*) say "usage: $0 [model]" && exit 2 ;;
+kernels) mapfile -t missing < <(kernel_packages) ;;
+*) say "usage: $0 [model|kernels]" && exit 2 ;;
 esac
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 [ -z "${1-}" ] || exit 0
