@@ -21,6 +21,9 @@ func IsHeartbeat(datagram []byte) bool {
 		datagram[offHeartbeatVersion] == WireVersion && Op(datagram[offHeartbeatOp]) == OpHeartbeat
 }
 
+// HeartbeatNode is the node that a whole heartbeat names, whose key has to be known to read it.
+func HeartbeatNode(d []byte) uint32 { return binary.BigEndian.Uint32(d[offHeartbeatNode:]) }
+
 // Append appends the datagram, with its tag.
 func (h *Heartbeat) Append(b []byte, s *Secret) []byte {
 	start := len(b)

@@ -76,6 +76,8 @@ type NodeMessage struct {
 	//	*NodeMessage_Beat
 	//	*NodeMessage_Inventory
 	//	*NodeMessage_Load
+	//	*NodeMessage_Heart
+	//	*NodeMessage_Reached
 	Kind          isNodeMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -154,6 +156,24 @@ func (x *NodeMessage) GetLoad() *Load {
 	return nil
 }
 
+func (x *NodeMessage) GetHeart() *Heart {
+	if x != nil {
+		if x, ok := x.Kind.(*NodeMessage_Heart); ok {
+			return x.Heart
+		}
+	}
+	return nil
+}
+
+func (x *NodeMessage) GetReached() *Reached {
+	if x != nil {
+		if x, ok := x.Kind.(*NodeMessage_Reached); ok {
+			return x.Reached
+		}
+	}
+	return nil
+}
+
 type isNodeMessage_Kind interface {
 	isNodeMessage_Kind()
 }
@@ -174,6 +194,14 @@ type NodeMessage_Load struct {
 	Load *Load `protobuf:"bytes,4,opt,name=load,proto3,oneof"` // about once a second
 }
 
+type NodeMessage_Heart struct {
+	Heart *Heart `protobuf:"bytes,5,opt,name=heart,proto3,oneof"` // whenever it is welcomed with a number
+}
+
+type NodeMessage_Reached struct {
+	Reached *Reached `protobuf:"bytes,6,opt,name=reached,proto3,oneof"` // it reached the data plane that it was asked to probe
+}
+
 func (*NodeMessage_Hello) isNodeMessage_Kind() {}
 
 func (*NodeMessage_Beat) isNodeMessage_Kind() {}
@@ -181,6 +209,153 @@ func (*NodeMessage_Beat) isNodeMessage_Kind() {}
 func (*NodeMessage_Inventory) isNodeMessage_Kind() {}
 
 func (*NodeMessage_Load) isNodeMessage_Kind() {}
+
+func (*NodeMessage_Heart) isNodeMessage_Kind() {}
+
+func (*NodeMessage_Reached) isNodeMessage_Kind() {}
+
+// Heart is by what the node's data plane knows heartbeats (H1).
+type Heart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Heart) Reset() {
+	*x = Heart{}
+	mi := &file_controller_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Heart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Heart) ProtoMessage() {}
+
+func (x *Heart) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Heart.ProtoReflect.Descriptor instead.
+func (*Heart) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Heart) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// Reached says that another node's data plane answers this one.
+type Reached struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          uint32                 `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reached) Reset() {
+	*x = Reached{}
+	mi := &file_controller_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reached) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reached) ProtoMessage() {}
+
+func (x *Reached) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reached.ProtoReflect.Descriptor instead.
+func (*Reached) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Reached) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
+// Probe asks a node to look whether it reaches the data plane of another one, which is silent.
+type Probe struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          uint32                 `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
+	Addr          string                 `protobuf:"bytes,2,opt,name=addr,proto3" json:"addr,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Probe) Reset() {
+	*x = Probe{}
+	mi := &file_controller_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Probe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Probe) ProtoMessage() {}
+
+func (x *Probe) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Probe.ProtoReflect.Descriptor instead.
+func (*Probe) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Probe) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
+func (x *Probe) GetAddr() string {
+	if x != nil {
+		return x.Addr
+	}
+	return ""
+}
 
 // Hello registers a node, or says that a known one is back.
 type Hello struct {
@@ -202,7 +377,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_controller_proto_msgTypes[2]
+	mi := &file_controller_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -214,7 +389,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[2]
+	mi := &file_controller_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -227,7 +402,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{2}
+	return file_controller_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hello) GetName() string {
@@ -322,7 +497,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_controller_proto_msgTypes[3]
+	mi := &file_controller_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -334,7 +509,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[3]
+	mi := &file_controller_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -347,7 +522,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{3}
+	return file_controller_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Beat) GetStampNs() uint64 {
@@ -412,7 +587,7 @@ type Copied struct {
 
 func (x *Copied) Reset() {
 	*x = Copied{}
-	mi := &file_controller_proto_msgTypes[4]
+	mi := &file_controller_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -424,7 +599,7 @@ func (x *Copied) String() string {
 func (*Copied) ProtoMessage() {}
 
 func (x *Copied) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[4]
+	mi := &file_controller_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -437,7 +612,7 @@ func (x *Copied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copied.ProtoReflect.Descriptor instead.
 func (*Copied) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{4}
+	return file_controller_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Copied) GetShard() uint32 {
@@ -485,7 +660,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_controller_proto_msgTypes[5]
+	mi := &file_controller_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +672,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[5]
+	mi := &file_controller_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +685,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{5}
+	return file_controller_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Inventory) GetConfigs() []*NodeShards {
@@ -546,7 +721,7 @@ type NodeShards struct {
 
 func (x *NodeShards) Reset() {
 	*x = NodeShards{}
-	mi := &file_controller_proto_msgTypes[6]
+	mi := &file_controller_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +733,7 @@ func (x *NodeShards) String() string {
 func (*NodeShards) ProtoMessage() {}
 
 func (x *NodeShards) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[6]
+	mi := &file_controller_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +746,7 @@ func (x *NodeShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeShards.ProtoReflect.Descriptor instead.
 func (*NodeShards) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{6}
+	return file_controller_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NodeShards) GetShards() []uint32 {
@@ -659,7 +834,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controller_proto_msgTypes[7]
+	mi := &file_controller_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +846,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[7]
+	mi := &file_controller_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +859,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{7}
+	return file_controller_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Load) GetIntervalMs() uint32 {
@@ -740,7 +915,7 @@ type ShardLoad struct {
 
 func (x *ShardLoad) Reset() {
 	*x = ShardLoad{}
-	mi := &file_controller_proto_msgTypes[8]
+	mi := &file_controller_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +927,7 @@ func (x *ShardLoad) String() string {
 func (*ShardLoad) ProtoMessage() {}
 
 func (x *ShardLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[8]
+	mi := &file_controller_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +940,7 @@ func (x *ShardLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardLoad.ProtoReflect.Descriptor instead.
 func (*ShardLoad) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{8}
+	return file_controller_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ShardLoad) GetShard() uint32 {
@@ -798,6 +973,7 @@ type ControllerMessage struct {
 	//	*ControllerMessage_Order
 	//	*ControllerMessage_WantInventory
 	//	*ControllerMessage_Refusal
+	//	*ControllerMessage_Probe
 	Kind          isControllerMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -805,7 +981,7 @@ type ControllerMessage struct {
 
 func (x *ControllerMessage) Reset() {
 	*x = ControllerMessage{}
-	mi := &file_controller_proto_msgTypes[9]
+	mi := &file_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +993,7 @@ func (x *ControllerMessage) String() string {
 func (*ControllerMessage) ProtoMessage() {}
 
 func (x *ControllerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[9]
+	mi := &file_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +1006,7 @@ func (x *ControllerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerMessage.ProtoReflect.Descriptor instead.
 func (*ControllerMessage) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{9}
+	return file_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ControllerMessage) GetKind() isControllerMessage_Kind {
@@ -885,6 +1061,15 @@ func (x *ControllerMessage) GetRefusal() string {
 	return ""
 }
 
+func (x *ControllerMessage) GetProbe() *Probe {
+	if x != nil {
+		if x, ok := x.Kind.(*ControllerMessage_Probe); ok {
+			return x.Probe
+		}
+	}
+	return nil
+}
+
 type isControllerMessage_Kind interface {
 	isControllerMessage_Kind()
 }
@@ -909,6 +1094,10 @@ type ControllerMessage_Refusal struct {
 	Refusal string `protobuf:"bytes,5,opt,name=refusal,proto3,oneof"` // of hello: what to do about it; the stream ends
 }
 
+type ControllerMessage_Probe struct {
+	Probe *Probe `protobuf:"bytes,6,opt,name=probe,proto3,oneof"` // from the leader only
+}
+
 func (*ControllerMessage_Welcome) isControllerMessage_Kind() {}
 
 func (*ControllerMessage_Grant) isControllerMessage_Kind() {}
@@ -918,6 +1107,8 @@ func (*ControllerMessage_Order) isControllerMessage_Kind() {}
 func (*ControllerMessage_WantInventory) isControllerMessage_Kind() {}
 
 func (*ControllerMessage_Refusal) isControllerMessage_Kind() {}
+
+func (*ControllerMessage_Probe) isControllerMessage_Kind() {}
 
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -935,7 +1126,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controller_proto_msgTypes[10]
+	mi := &file_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1138,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[10]
+	mi := &file_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1151,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{10}
+	return file_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Welcome) GetNode() uint32 {
@@ -1030,7 +1221,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_controller_proto_msgTypes[11]
+	mi := &file_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1233,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[11]
+	mi := &file_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1246,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{11}
+	return file_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Grant) GetStampNs() uint64 {
@@ -1090,7 +1281,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_controller_proto_msgTypes[12]
+	mi := &file_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1293,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[12]
+	mi := &file_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1306,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{12}
+	return file_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Order) GetTerm() uint64 {
@@ -1148,7 +1339,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_controller_proto_msgTypes[13]
+	mi := &file_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1351,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[13]
+	mi := &file_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1364,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{13}
+	return file_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MapRequest) GetKnown() uint64 {
@@ -1198,7 +1389,7 @@ type MapResponse struct {
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_controller_proto_msgTypes[14]
+	mi := &file_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1401,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[14]
+	mi := &file_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1414,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{14}
+	return file_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MapResponse) GetVersion() uint64 {
@@ -1288,7 +1479,7 @@ type MapNode struct {
 
 func (x *MapNode) Reset() {
 	*x = MapNode{}
-	mi := &file_controller_proto_msgTypes[15]
+	mi := &file_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1491,7 @@ func (x *MapNode) String() string {
 func (*MapNode) ProtoMessage() {}
 
 func (x *MapNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[15]
+	mi := &file_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1504,7 @@ func (x *MapNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapNode.ProtoReflect.Descriptor instead.
 func (*MapNode) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{15}
+	return file_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MapNode) GetId() uint32 {
@@ -1364,7 +1555,7 @@ type MapChain struct {
 
 func (x *MapChain) Reset() {
 	*x = MapChain{}
-	mi := &file_controller_proto_msgTypes[16]
+	mi := &file_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1567,7 @@ func (x *MapChain) String() string {
 func (*MapChain) ProtoMessage() {}
 
 func (x *MapChain) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[16]
+	mi := &file_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1580,7 @@ func (x *MapChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapChain.ProtoReflect.Descriptor instead.
 func (*MapChain) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{16}
+	return file_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MapChain) GetEpoch() uint32 {
@@ -1435,7 +1626,7 @@ type KeysRequest struct {
 
 func (x *KeysRequest) Reset() {
 	*x = KeysRequest{}
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1638,7 @@ func (x *KeysRequest) String() string {
 func (*KeysRequest) ProtoMessage() {}
 
 func (x *KeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1651,7 @@ func (x *KeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysRequest.ProtoReflect.Descriptor instead.
 func (*KeysRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{17}
+	return file_controller_proto_rawDescGZIP(), []int{20}
 }
 
 type KeysResponse struct {
@@ -1473,7 +1664,7 @@ type KeysResponse struct {
 
 func (x *KeysResponse) Reset() {
 	*x = KeysResponse{}
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1676,7 @@ func (x *KeysResponse) String() string {
 func (*KeysResponse) ProtoMessage() {}
 
 func (x *KeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1689,7 @@ func (x *KeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysResponse.ProtoReflect.Descriptor instead.
 func (*KeysResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{18}
+	return file_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *KeysResponse) GetSign() uint32 {
@@ -1528,7 +1719,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1731,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1744,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{19}
+	return file_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *KeySet) GetGeneration() uint32 {
@@ -1594,7 +1785,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1797,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1810,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{20}
+	return file_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FenceRequest) GetChange() uint64 {
@@ -1645,7 +1836,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1848,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1861,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{21}
+	return file_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FenceResponse) GetLeftUs() uint32 {
@@ -1689,7 +1880,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1892,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1905,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{22}
+	return file_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StatusRequest) GetFollow() bool {
@@ -1753,7 +1944,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +1956,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +1969,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{23}
+	return file_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StatusResponse) GetCluster() string {
@@ -1952,7 +2143,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2155,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2168,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{24}
+	return file_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeStatus) GetId() uint32 {
@@ -2104,7 +2295,7 @@ type ControllerStatus struct {
 
 func (x *ControllerStatus) Reset() {
 	*x = ControllerStatus{}
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2307,7 @@ func (x *ControllerStatus) String() string {
 func (*ControllerStatus) ProtoMessage() {}
 
 func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2320,7 @@ func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerStatus.ProtoReflect.Descriptor instead.
 func (*ControllerStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{25}
+	return file_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ControllerStatus) GetAddress() string {
@@ -2174,7 +2365,7 @@ type HotShard struct {
 
 func (x *HotShard) Reset() {
 	*x = HotShard{}
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2186,7 +2377,7 @@ func (x *HotShard) String() string {
 func (*HotShard) ProtoMessage() {}
 
 func (x *HotShard) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2199,7 +2390,7 @@ func (x *HotShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HotShard.ProtoReflect.Descriptor instead.
 func (*HotShard) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{26}
+	return file_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HotShard) GetShard() uint32 {
@@ -2255,6 +2446,7 @@ type OperateRequest struct {
 	//	*OperateRequest_Move
 	//	*OperateRequest_AcceptLoss
 	//	*OperateRequest_Add
+	//	*OperateRequest_Fail
 	//	*OperateRequest_Times
 	Kind          isOperateRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -2263,7 +2455,7 @@ type OperateRequest struct {
 
 func (x *OperateRequest) Reset() {
 	*x = OperateRequest{}
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2467,7 @@ func (x *OperateRequest) String() string {
 func (*OperateRequest) ProtoMessage() {}
 
 func (x *OperateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2480,7 @@ func (x *OperateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
 func (*OperateRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{27}
+	return file_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OperateRequest) GetKind() isOperateRequest_Kind {
@@ -2361,6 +2553,15 @@ func (x *OperateRequest) GetAdd() *NodeSpec {
 	return nil
 }
 
+func (x *OperateRequest) GetFail() string {
+	if x != nil {
+		if x, ok := x.Kind.(*OperateRequest_Fail); ok {
+			return x.Fail
+		}
+	}
+	return ""
+}
+
 func (x *OperateRequest) GetTimes() *Times {
 	if x != nil {
 		if x, ok := x.Kind.(*OperateRequest_Times); ok {
@@ -2402,6 +2603,10 @@ type OperateRequest_Add struct {
 	Add *NodeSpec `protobuf:"bytes,7,opt,name=add,proto3,oneof"` // plan only: as if such a node joined
 }
 
+type OperateRequest_Fail struct {
+	Fail string `protobuf:"bytes,8,opt,name=fail,proto3,oneof"` // the node has certainly failed
+}
+
 type OperateRequest_Times struct {
 	Times *Times `protobuf:"bytes,9,opt,name=times,proto3,oneof"`
 }
@@ -2420,6 +2625,8 @@ func (*OperateRequest_AcceptLoss) isOperateRequest_Kind() {}
 
 func (*OperateRequest_Add) isOperateRequest_Kind() {}
 
+func (*OperateRequest_Fail) isOperateRequest_Kind() {}
+
 func (*OperateRequest_Times) isOperateRequest_Kind() {}
 
 // Times of a cluster; in a request 0 leaves one as it is.
@@ -2437,7 +2644,7 @@ type Times struct {
 
 func (x *Times) Reset() {
 	*x = Times{}
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2656,7 @@ func (x *Times) String() string {
 func (*Times) ProtoMessage() {}
 
 func (x *Times) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2669,7 @@ func (x *Times) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Times.ProtoReflect.Descriptor instead.
 func (*Times) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{28}
+	return file_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Times) GetBeatUs() uint64 {
@@ -2518,7 +2725,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +2737,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +2750,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{29}
+	return file_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Move) GetShard() uint32 {
@@ -2578,7 +2785,7 @@ type NodeSpec struct {
 
 func (x *NodeSpec) Reset() {
 	*x = NodeSpec{}
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2590,7 +2797,7 @@ func (x *NodeSpec) String() string {
 func (*NodeSpec) ProtoMessage() {}
 
 func (x *NodeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2603,7 +2810,7 @@ func (x *NodeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpec.ProtoReflect.Descriptor instead.
 func (*NodeSpec) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{30}
+	return file_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NodeSpec) GetName() string {
@@ -2636,7 +2843,7 @@ type OperateResponse struct {
 
 func (x *OperateResponse) Reset() {
 	*x = OperateResponse{}
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +2855,7 @@ func (x *OperateResponse) String() string {
 func (*OperateResponse) ProtoMessage() {}
 
 func (x *OperateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +2868,7 @@ func (x *OperateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateResponse.ProtoReflect.Descriptor instead.
 func (*OperateResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{31}
+	return file_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OperateResponse) GetChange() uint64 {
@@ -2682,7 +2889,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2901,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2914,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{32}
+	return file_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PlanResponse) GetShards() uint32 {
@@ -2742,7 +2949,7 @@ type PlanMove struct {
 
 func (x *PlanMove) Reset() {
 	*x = PlanMove{}
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2961,7 @@ func (x *PlanMove) String() string {
 func (*PlanMove) ProtoMessage() {}
 
 func (x *PlanMove) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2974,7 @@ func (x *PlanMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanMove.ProtoReflect.Descriptor instead.
 func (*PlanMove) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{33}
+	return file_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PlanMove) GetShard() uint32 {
@@ -2797,13 +3004,22 @@ const file_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x10controller.proto\x12\x15netcraq.controller.v1\"\"\n" +
 	"\x06Leader\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\"\xf3\x01\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\"\xe5\x02\n" +
 	"\vNodeMessage\x124\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1c.netcraq.controller.v1.HelloH\x00R\x05hello\x121\n" +
 	"\x04beat\x18\x02 \x01(\v2\x1b.netcraq.controller.v1.BeatH\x00R\x04beat\x12@\n" +
 	"\tinventory\x18\x03 \x01(\v2 .netcraq.controller.v1.InventoryH\x00R\tinventory\x121\n" +
-	"\x04load\x18\x04 \x01(\v2\x1b.netcraq.controller.v1.LoadH\x00R\x04loadB\x06\n" +
-	"\x04kind\"\x91\x03\n" +
+	"\x04load\x18\x04 \x01(\v2\x1b.netcraq.controller.v1.LoadH\x00R\x04load\x124\n" +
+	"\x05heart\x18\x05 \x01(\v2\x1c.netcraq.controller.v1.HeartH\x00R\x05heart\x12:\n" +
+	"\areached\x18\x06 \x01(\v2\x1e.netcraq.controller.v1.ReachedH\x00R\areachedB\x06\n" +
+	"\x04kind\"\x19\n" +
+	"\x05Heart\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\"\x1d\n" +
+	"\aReached\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\rR\x04node\"/\n" +
+	"\x05Probe\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\rR\x04node\x12\x12\n" +
+	"\x04addr\x18\x02 \x01(\tR\x04addr\"\x91\x03\n" +
 	"\x05Hello\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04addr\x18\x02 \x01(\tR\x04addr\x12\x10\n" +
@@ -2864,13 +3080,14 @@ const file_controller_proto_rawDesc = "" +
 	"\tShardLoad\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05reads\x18\x02 \x01(\x04R\x05reads\x12\x16\n" +
-	"\x06writes\x18\x03 \x01(\x04R\x06writes\"\x88\x02\n" +
+	"\x06writes\x18\x03 \x01(\x04R\x06writes\"\xbe\x02\n" +
 	"\x11ControllerMessage\x12:\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1e.netcraq.controller.v1.WelcomeH\x00R\awelcome\x124\n" +
 	"\x05grant\x18\x02 \x01(\v2\x1c.netcraq.controller.v1.GrantH\x00R\x05grant\x124\n" +
 	"\x05order\x18\x03 \x01(\v2\x1c.netcraq.controller.v1.OrderH\x00R\x05order\x12'\n" +
 	"\x0ewant_inventory\x18\x04 \x01(\bH\x00R\rwantInventory\x12\x1a\n" +
-	"\arefusal\x18\x05 \x01(\tH\x00R\arefusalB\x06\n" +
+	"\arefusal\x18\x05 \x01(\tH\x00R\arefusal\x124\n" +
+	"\x05probe\x18\x06 \x01(\v2\x1c.netcraq.controller.v1.ProbeH\x00R\x05probeB\x06\n" +
 	"\x04kind\"\xdd\x01\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x18\n" +
@@ -2995,7 +3212,7 @@ const file_controller_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\tR\amembers\x12\x14\n" +
 	"\x05reads\x18\x04 \x01(\x04R\x05reads\x12\x16\n" +
 	"\x06writes\x18\x05 \x01(\x04R\x06writes\x12\x14\n" +
-	"\x05extra\x18\x06 \x01(\rR\x05extra\"\xc5\x02\n" +
+	"\x05extra\x18\x06 \x01(\rR\x05extra\"\xdb\x02\n" +
 	"\x0eOperateRequest\x12\x16\n" +
 	"\x05drain\x18\x01 \x01(\tH\x00R\x05drain\x12\x1a\n" +
 	"\aundrain\x18\x02 \x01(\tH\x00R\aundrain\x12\x18\n" +
@@ -3004,7 +3221,8 @@ const file_controller_proto_rawDesc = "" +
 	"\x04move\x18\x05 \x01(\v2\x1b.netcraq.controller.v1.MoveH\x00R\x04move\x12!\n" +
 	"\vaccept_loss\x18\x06 \x01(\rH\x00R\n" +
 	"acceptLoss\x123\n" +
-	"\x03add\x18\a \x01(\v2\x1f.netcraq.controller.v1.NodeSpecH\x00R\x03add\x124\n" +
+	"\x03add\x18\a \x01(\v2\x1f.netcraq.controller.v1.NodeSpecH\x00R\x03add\x12\x14\n" +
+	"\x04fail\x18\b \x01(\tH\x00R\x04fail\x124\n" +
 	"\x05times\x18\t \x01(\v2\x1c.netcraq.controller.v1.TimesH\x00R\x05timesB\x06\n" +
 	"\x04kind\"\xbb\x01\n" +
 	"\x05Times\x12\x17\n" +
@@ -3059,93 +3277,99 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_controller_proto_goTypes = []any{
 	(*Leader)(nil),            // 0: netcraq.controller.v1.Leader
 	(*NodeMessage)(nil),       // 1: netcraq.controller.v1.NodeMessage
-	(*Hello)(nil),             // 2: netcraq.controller.v1.Hello
-	(*Beat)(nil),              // 3: netcraq.controller.v1.Beat
-	(*Copied)(nil),            // 4: netcraq.controller.v1.Copied
-	(*Inventory)(nil),         // 5: netcraq.controller.v1.Inventory
-	(*NodeShards)(nil),        // 6: netcraq.controller.v1.NodeShards
-	(*Load)(nil),              // 7: netcraq.controller.v1.Load
-	(*ShardLoad)(nil),         // 8: netcraq.controller.v1.ShardLoad
-	(*ControllerMessage)(nil), // 9: netcraq.controller.v1.ControllerMessage
-	(*Welcome)(nil),           // 10: netcraq.controller.v1.Welcome
-	(*Grant)(nil),             // 11: netcraq.controller.v1.Grant
-	(*Order)(nil),             // 12: netcraq.controller.v1.Order
-	(*MapRequest)(nil),        // 13: netcraq.controller.v1.MapRequest
-	(*MapResponse)(nil),       // 14: netcraq.controller.v1.MapResponse
-	(*MapNode)(nil),           // 15: netcraq.controller.v1.MapNode
-	(*MapChain)(nil),          // 16: netcraq.controller.v1.MapChain
-	(*KeysRequest)(nil),       // 17: netcraq.controller.v1.KeysRequest
-	(*KeysResponse)(nil),      // 18: netcraq.controller.v1.KeysResponse
-	(*KeySet)(nil),            // 19: netcraq.controller.v1.KeySet
-	(*FenceRequest)(nil),      // 20: netcraq.controller.v1.FenceRequest
-	(*FenceResponse)(nil),     // 21: netcraq.controller.v1.FenceResponse
-	(*StatusRequest)(nil),     // 22: netcraq.controller.v1.StatusRequest
-	(*StatusResponse)(nil),    // 23: netcraq.controller.v1.StatusResponse
-	(*NodeStatus)(nil),        // 24: netcraq.controller.v1.NodeStatus
-	(*ControllerStatus)(nil),  // 25: netcraq.controller.v1.ControllerStatus
-	(*HotShard)(nil),          // 26: netcraq.controller.v1.HotShard
-	(*OperateRequest)(nil),    // 27: netcraq.controller.v1.OperateRequest
-	(*Times)(nil),             // 28: netcraq.controller.v1.Times
-	(*Move)(nil),              // 29: netcraq.controller.v1.Move
-	(*NodeSpec)(nil),          // 30: netcraq.controller.v1.NodeSpec
-	(*OperateResponse)(nil),   // 31: netcraq.controller.v1.OperateResponse
-	(*PlanResponse)(nil),      // 32: netcraq.controller.v1.PlanResponse
-	(*PlanMove)(nil),          // 33: netcraq.controller.v1.PlanMove
-	nil,                       // 34: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                       // 35: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                       // 36: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                       // 37: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*Heart)(nil),             // 2: netcraq.controller.v1.Heart
+	(*Reached)(nil),           // 3: netcraq.controller.v1.Reached
+	(*Probe)(nil),             // 4: netcraq.controller.v1.Probe
+	(*Hello)(nil),             // 5: netcraq.controller.v1.Hello
+	(*Beat)(nil),              // 6: netcraq.controller.v1.Beat
+	(*Copied)(nil),            // 7: netcraq.controller.v1.Copied
+	(*Inventory)(nil),         // 8: netcraq.controller.v1.Inventory
+	(*NodeShards)(nil),        // 9: netcraq.controller.v1.NodeShards
+	(*Load)(nil),              // 10: netcraq.controller.v1.Load
+	(*ShardLoad)(nil),         // 11: netcraq.controller.v1.ShardLoad
+	(*ControllerMessage)(nil), // 12: netcraq.controller.v1.ControllerMessage
+	(*Welcome)(nil),           // 13: netcraq.controller.v1.Welcome
+	(*Grant)(nil),             // 14: netcraq.controller.v1.Grant
+	(*Order)(nil),             // 15: netcraq.controller.v1.Order
+	(*MapRequest)(nil),        // 16: netcraq.controller.v1.MapRequest
+	(*MapResponse)(nil),       // 17: netcraq.controller.v1.MapResponse
+	(*MapNode)(nil),           // 18: netcraq.controller.v1.MapNode
+	(*MapChain)(nil),          // 19: netcraq.controller.v1.MapChain
+	(*KeysRequest)(nil),       // 20: netcraq.controller.v1.KeysRequest
+	(*KeysResponse)(nil),      // 21: netcraq.controller.v1.KeysResponse
+	(*KeySet)(nil),            // 22: netcraq.controller.v1.KeySet
+	(*FenceRequest)(nil),      // 23: netcraq.controller.v1.FenceRequest
+	(*FenceResponse)(nil),     // 24: netcraq.controller.v1.FenceResponse
+	(*StatusRequest)(nil),     // 25: netcraq.controller.v1.StatusRequest
+	(*StatusResponse)(nil),    // 26: netcraq.controller.v1.StatusResponse
+	(*NodeStatus)(nil),        // 27: netcraq.controller.v1.NodeStatus
+	(*ControllerStatus)(nil),  // 28: netcraq.controller.v1.ControllerStatus
+	(*HotShard)(nil),          // 29: netcraq.controller.v1.HotShard
+	(*OperateRequest)(nil),    // 30: netcraq.controller.v1.OperateRequest
+	(*Times)(nil),             // 31: netcraq.controller.v1.Times
+	(*Move)(nil),              // 32: netcraq.controller.v1.Move
+	(*NodeSpec)(nil),          // 33: netcraq.controller.v1.NodeSpec
+	(*OperateResponse)(nil),   // 34: netcraq.controller.v1.OperateResponse
+	(*PlanResponse)(nil),      // 35: netcraq.controller.v1.PlanResponse
+	(*PlanMove)(nil),          // 36: netcraq.controller.v1.PlanMove
+	nil,                       // 37: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                       // 38: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                       // 39: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                       // 40: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
-	2,  // 0: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
-	3,  // 1: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
-	5,  // 2: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
-	7,  // 3: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
-	34, // 4: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
-	4,  // 5: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
-	6,  // 6: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
-	8,  // 7: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
-	10, // 8: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
-	11, // 9: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
-	12, // 10: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
-	6,  // 11: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
-	15, // 12: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
-	16, // 13: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	35, // 14: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
-	19, // 15: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
-	24, // 16: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
-	25, // 17: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
-	26, // 18: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
-	28, // 19: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
-	36, // 20: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
-	29, // 21: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
-	30, // 22: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
-	28, // 23: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
-	37, // 24: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
-	33, // 25: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
-	1,  // 26: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
-	13, // 27: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
-	17, // 28: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
-	20, // 29: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
-	22, // 30: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
-	27, // 31: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
-	27, // 32: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
-	9,  // 33: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	14, // 34: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	18, // 35: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
-	21, // 36: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	23, // 37: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	31, // 38: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	32, // 39: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	33, // [33:40] is the sub-list for method output_type
-	26, // [26:33] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	5,  // 0: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
+	6,  // 1: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
+	8,  // 2: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
+	10, // 3: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
+	2,  // 4: netcraq.controller.v1.NodeMessage.heart:type_name -> netcraq.controller.v1.Heart
+	3,  // 5: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
+	37, // 6: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	7,  // 7: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
+	9,  // 8: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
+	11, // 9: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
+	13, // 10: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
+	14, // 11: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
+	15, // 12: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
+	4,  // 13: netcraq.controller.v1.ControllerMessage.probe:type_name -> netcraq.controller.v1.Probe
+	9,  // 14: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
+	18, // 15: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
+	19, // 16: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
+	38, // 17: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	22, // 18: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
+	27, // 19: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
+	28, // 20: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
+	29, // 21: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
+	31, // 22: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
+	39, // 23: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	32, // 24: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
+	33, // 25: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
+	31, // 26: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
+	40, // 27: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	36, // 28: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
+	1,  // 29: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
+	16, // 30: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
+	20, // 31: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
+	23, // 32: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
+	25, // 33: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
+	30, // 34: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
+	30, // 35: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
+	12, // 36: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	17, // 37: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	21, // 38: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	24, // 39: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	26, // 40: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	34, // 41: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	35, // 42: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	36, // [36:43] is the sub-list for method output_type
+	29, // [29:36] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_controller_proto_init() }
@@ -3158,15 +3382,18 @@ func file_controller_proto_init() {
 		(*NodeMessage_Beat)(nil),
 		(*NodeMessage_Inventory)(nil),
 		(*NodeMessage_Load)(nil),
+		(*NodeMessage_Heart)(nil),
+		(*NodeMessage_Reached)(nil),
 	}
-	file_controller_proto_msgTypes[9].OneofWrappers = []any{
+	file_controller_proto_msgTypes[12].OneofWrappers = []any{
 		(*ControllerMessage_Welcome)(nil),
 		(*ControllerMessage_Grant)(nil),
 		(*ControllerMessage_Order)(nil),
 		(*ControllerMessage_WantInventory)(nil),
 		(*ControllerMessage_Refusal)(nil),
+		(*ControllerMessage_Probe)(nil),
 	}
-	file_controller_proto_msgTypes[27].OneofWrappers = []any{
+	file_controller_proto_msgTypes[30].OneofWrappers = []any{
 		(*OperateRequest_Drain)(nil),
 		(*OperateRequest_Undrain)(nil),
 		(*OperateRequest_Remove)(nil),
@@ -3174,6 +3401,7 @@ func file_controller_proto_init() {
 		(*OperateRequest_Move)(nil),
 		(*OperateRequest_AcceptLoss)(nil),
 		(*OperateRequest_Add)(nil),
+		(*OperateRequest_Fail)(nil),
 		(*OperateRequest_Times)(nil),
 	}
 	type x struct{}
@@ -3182,7 +3410,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -62,7 +62,7 @@ type operation struct {
 
 // newOperateCommands are the commands that change a cluster.
 func newOperateCommands() []*cobra.Command {
-	return []*cobra.Command{newDrainCommand(), newUndrainCommand(), newRemoveNodeCommand(), newReplicasCommand(), newMoveCommand(), newAcceptLossCommand()}
+	return []*cobra.Command{newDrainCommand(), newUndrainCommand(), newRemoveNodeCommand(), newFailNodeCommand(), newReplicasCommand(), newMoveCommand(), newAcceptLossCommand()}
 }
 
 // command makes a command of an operation, which prepare completes from the arguments.
@@ -131,6 +131,18 @@ Clients notice nothing. When it is done the node can be stopped; after undrain i
 		return l.WaitDrained(ctx, node, show)
 	})
 	return c
+}
+
+func newFailNodeCommand() *cobra.Command {
+	o := new(operation)
+	return o.command("fail-node NODE", "Say that a silent node has certainly failed", `Say that a silent node has certainly failed.
+
+Silence alone takes a node out of a chain at once if that leaves two members, and else after the time --sure of the
+controllers. This says that there is nothing to wait for. A node that is heard is refused; if it comes back, it joins again.`, 1, func(args []string) error {
+		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Fail{Fail: args[0]}}
+		o.done = "the chains of node " + args[0] + " go on without it"
+		return nil
+	})
 }
 
 func newUndrainCommand() *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // Attend is of the API: a node's connection, for as long as it lasts.
@@ -165,6 +166,17 @@ func (c *Controller) listen(a *attendance, stream grpc.BidiStreamingServer[contr
 			}
 			if t := c.term.Load(); t != nil {
 				t.inbox.call(func(l *reconfig.Leader) { l.Inventory(c.now(), inventory) })
+			}
+		case *controllerv1.NodeMessage_Heart:
+			key := wire.SecretOf(kind.Heart.GetKey())
+			if key == nil {
+				return status.Errorf(codes.InvalidArgument, "heart: a key of %d bytes", len(kind.Heart.GetKey()))
+			}
+			c.hearts.learn(a.node, &a.hello, key)
+		case *controllerv1.NodeMessage_Reached:
+			if t := c.term.Load(); t != nil {
+				id := reconfig.NodeID(kind.Reached.GetNode())
+				t.inbox.call(func(l *reconfig.Leader) { l.Reached(c.now(), id) })
 			}
 		case *controllerv1.NodeMessage_Load:
 			c.load(a.node, kind.Load)

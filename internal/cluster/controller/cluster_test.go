@@ -96,7 +96,8 @@ type cluster struct {
 
 type node struct {
 	plane   *soft.Plane
-	serving *running
+	agent   *running
+	serving *running // both
 }
 
 // freeAddresses are TCP addresses of loopback that nobody uses.
@@ -185,7 +186,12 @@ func (c *cluster) startNodeAt(name string, addr netip.AddrPort, labels map[strin
 		c.t.Fatal(err)
 	}
 	n := &node{plane: plane}
-	n.serving = run(c.t, func(ctx context.Context) error { defer plane.Close(); return a.Serve(ctx) })
+	n.agent = run(c.t, a.Serve)
+	n.serving = run(c.t, func(ctx context.Context) error {
+		<-ctx.Done()
+		n.agent.end()
+		return plane.Close()
+	})
 	c.nodes[name] = n
 	return n
 }

@@ -52,6 +52,7 @@ type Controller struct {
 	metrics  *metrics
 	view     *view
 	nodes    nodes
+	hearts   *hearts
 	peers    map[string]*peer
 	term     atomic.Pointer[leading] // nil while it does not lead
 	slow     atomic.Pointer[slowness]
@@ -125,6 +126,7 @@ func (c *Controller) Serve(ctx context.Context) (err error) {
 			return err
 		}
 		defer closePeers(c.peers)
+		group.Go(func() error { return c.hearts.serve(ctx) })
 		group.Go(func() error { return c.stand(ctx) })
 		group.Go(func() error { return c.look(ctx) })
 		return c.store.Follow(ctx, c.view)
@@ -147,7 +149,10 @@ func (c *Controller) form(ctx context.Context) error {
 	}
 	c.log.Info("cluster", "id", formed.Settings.Cluster, "shards", formed.Settings.Shards, "replicas", formed.Settings.Replicas,
 		"controllers", strings.Join(formed.Controllers, ","))
-	c.peers, err = dialPeers(formed.Controllers, c.options.Address, c.dialOptions())
+	if c.peers, err = dialPeers(formed.Controllers, c.options.Address, c.dialOptions()); err != nil {
+		return err
+	}
+	c.hearts, err = c.newHearts(&formed)
 	return err
 }
 

@@ -12,11 +12,13 @@ type inbox struct {
 
 	mu    sync.Mutex
 	beats map[reconfig.NodeID]reconfig.Beat // the newest of each node: it says all that an older one said
+	lives map[reconfig.NodeID]uint64        // incarnations of nodes whose data planes answered
+	asked int                               // how often all of them were sent a heartbeat
 	calls []func(*reconfig.Leader)
 }
 
 func newInbox() *inbox {
-	return &inbox{ready: make(chan struct{}, 1), beats: make(map[reconfig.NodeID]reconfig.Beat)}
+	return &inbox{ready: make(chan struct{}, 1), beats: make(map[reconfig.NodeID]reconfig.Beat), lives: make(map[reconfig.NodeID]uint64)}
 }
 
 func (i *inbox) beat(b reconfig.Beat) {
@@ -24,6 +26,21 @@ func (i *inbox) beat(b reconfig.Beat) {
 	i.beats[b.Node] = b
 	i.mu.Unlock()
 	i.wake()
+}
+
+// alive notes that a node's data plane answered.
+func (i *inbox) alive(id reconfig.NodeID, incarnation uint64) {
+	i.mu.Lock()
+	i.lives[id] = incarnation
+	i.mu.Unlock()
+	i.wake()
+}
+
+// ask notes that the data planes of all nodes were sent a heartbeat.
+func (i *inbox) ask() {
+	i.mu.Lock()
+	i.asked++
+	i.mu.Unlock()
 }
 
 // call has something done with the leader, if it leads long enough.
@@ -41,11 +58,21 @@ func (i *inbox) wake() {
 	}
 }
 
-// take empties the inbox into empty ones.
-func (i *inbox) take(beats map[reconfig.NodeID]reconfig.Beat) (map[reconfig.NodeID]reconfig.Beat, []func(*reconfig.Leader)) {
+// arrivals is what an inbox holds.
+type arrivals struct {
+	beats map[reconfig.NodeID]reconfig.Beat
+	lives map[reconfig.NodeID]uint64
+	asked int
+	calls []func(*reconfig.Leader)
+}
+
+// take empties the inbox, into maps that are empty.
+func (i *inbox) take(empty arrivals) arrivals {
+	clear(empty.beats)
+	clear(empty.lives)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	taken, calls := i.beats, i.calls
-	i.beats, i.calls = beats, nil
-	return taken, calls
+	taken := arrivals{i.beats, i.lives, i.asked, i.calls}
+	i.beats, i.lives, i.asked, i.calls = empty.beats, empty.lives, 0, nil
+	return taken
 }

@@ -61,7 +61,7 @@ func (c *Controller) setTerm(t *leading) {
 func (t *leading) run() {
 	ticks := time.NewTicker(tickEvery)
 	defer ticks.Stop()
-	beats := make(map[reconfig.NodeID]reconfig.Beat)
+	in := arrivals{beats: make(map[reconfig.NodeID]reconfig.Beat), lives: make(map[reconfig.NodeID]uint64)}
 	for !t.over() {
 		select {
 		case <-t.ctx.Done():
@@ -70,13 +70,17 @@ func (t *leading) run() {
 		case <-ticks.C:
 		}
 		begun := t.c.now()
-		var calls []func(*reconfig.Leader)
-		beats, calls = t.inbox.take(beats)
-		for _, b := range beats {
+		in = t.inbox.take(in)
+		for range in.asked {
+			t.leader.Asked(begun)
+		}
+		for id, incarnation := range in.lives {
+			t.leader.Alive(begun, id, incarnation)
+		}
+		for _, b := range in.beats {
 			t.leader.Beat(begun, b)
 		}
-		clear(beats)
-		for _, call := range calls {
+		for _, call := range in.calls {
 			call(t.leader)
 		}
 		// What has arrived is heard before time passes: a controller that was held up suspects nobody for it.
@@ -109,6 +113,8 @@ func (t *leading) carryOut() {
 				plan := e.Plan()
 				t.inbox.call(func(l *reconfig.Leader) { l.Planned(t.c.now(), e.Number, plan) })
 			})
+		case reconfig.Probe:
+			t.c.nodes.probe(&e)
 		case reconfig.Event:
 			t.c.log.Info(e.Text)
 		}

@@ -77,6 +77,17 @@ func (n *nodes) order(id reconfig.NodeID, o *reconfig.Order) {
 	}
 }
 
+// probe asks nodes whether they reach another one.
+func (n *nodes) probe(p *reconfig.Probe) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range p.Through {
+		if a := n.byID[id]; a != nil {
+			a.probe(&controllerv1.Probe{Node: uint32(p.Node), Addr: p.Addr.String()})
+		}
+	}
+}
+
 // attendance is one node's connection, and what it is still to be told: of each kind the newest alone.
 type attendance struct {
 	node     reconfig.NodeID
@@ -92,6 +103,7 @@ type attendance struct {
 	greet   *controllerv1.Welcome
 	granted *reconfig.Grant
 	ordered *reconfig.Order
+	probes  map[uint32]*controllerv1.Probe // by node
 }
 
 func newAttendance(node reconfig.NodeID, h reconfig.Hello, w *controllerv1.Welcome) *attendance {
@@ -119,6 +131,16 @@ func (a *attendance) grant(g reconfig.Grant) {
 func (a *attendance) order(o *reconfig.Order) {
 	a.mu.Lock()
 	a.ordered = o
+	a.mu.Unlock()
+	a.wake()
+}
+
+func (a *attendance) probe(p *controllerv1.Probe) {
+	a.mu.Lock()
+	if a.probes == nil {
+		a.probes = make(map[uint32]*controllerv1.Probe)
+	}
+	a.probes[p.GetNode()] = p
 	a.mu.Unlock()
 	a.wake()
 }
@@ -151,8 +173,8 @@ func (a *attendance) wake() {
 func (a *attendance) send(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
 	for range a.ready {
 		a.mu.Lock()
-		ended, greet, granted, ordered, refusal := a.ended, a.greet, a.granted, a.ordered, a.refusal
-		a.greet, a.granted, a.ordered = nil, nil, nil
+		ended, greet, granted, ordered, refusal, probes := a.ended, a.greet, a.granted, a.ordered, a.refusal, a.probes
+		a.greet, a.granted, a.ordered, a.probes = nil, nil, nil, nil
 		a.mu.Unlock()
 		if ended {
 			return nil
@@ -169,6 +191,9 @@ func (a *attendance) send(stream grpc.BidiStreamingServer[controllerv1.NodeMessa
 		}
 		if granted != nil {
 			out = append(out, &controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Grant{Grant: message.FromGrant(*granted)}})
+		}
+		for _, p := range probes {
+			out = append(out, &controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Probe{Probe: p}})
 		}
 		for _, m := range out {
 			if err := stream.Send(m); err != nil {

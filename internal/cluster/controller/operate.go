@@ -51,6 +51,8 @@ func commandOf(in *controllerv1.OperateRequest) (reconfig.Command, error) {
 		return reconfig.Undrain{Node: kind.Undrain}, nil
 	case *controllerv1.OperateRequest_Remove:
 		return reconfig.Remove{Node: kind.Remove}, nil
+	case *controllerv1.OperateRequest_Fail:
+		return reconfig.Fail{Node: kind.Fail}, nil
 	case *controllerv1.OperateRequest_Replicas:
 		return reconfig.Replicas{Members: int(kind.Replicas)}, nil
 	case *controllerv1.OperateRequest_Times:

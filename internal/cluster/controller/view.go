@@ -167,6 +167,20 @@ func (v *view) grant(b reconfig.Beat) (reconfig.Grant, bool) {
 	return v.grantor.Beat(v.now(), b)
 }
 
+// grants reports whether a node gets grants.
+func (v *view) grants(id reconfig.NodeID, incarnation uint64) bool {
+	v.granting.Lock()
+	defer v.granting.Unlock()
+	return v.grantor.Grants(id, incarnation)
+}
+
+// knows reports whether a node is in the cluster, in good standing or not.
+func (v *view) knows(id reconfig.NodeID, incarnation uint64) bool {
+	v.granting.Lock()
+	defer v.granting.Unlock()
+	return v.grantor.Knows(id, incarnation)
+}
+
 // fence waits until a change is applied, and says how long the grants to some nodes may last from then on.
 func (v *view) fence(ctx context.Context, change uint64, nodes []reconfig.NodeID) (left time.Duration, err error) {
 	applied := false

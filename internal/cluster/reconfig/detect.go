@@ -68,6 +68,9 @@ func (l *Leader) silence(n *node) time.Duration { return l.listened - n.listened
 // isSilent reports whether a node is to be suspected. A leader that was late itself judges by what it hears from then on.
 func (l *Leader) isSilent(n *node) bool {
 	patience := l.patience(n)
+	if l.direct(n) && l.rounds-n.round < uint64(patience/l.state.Settings.Beat) {
+		return false // it was not asked often enough
+	}
 	return l.silence(n) > patience && l.listened-l.woke > min(patience, pauseMargin*l.state.Settings.Suspect)
 }
 

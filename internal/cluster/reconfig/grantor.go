@@ -1,6 +1,11 @@
 package reconfig
 
-import "time"
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+)
 
 // driftMargin is how much longer than granted a lease may last, as a divisor: a tenth, for clocks that run 5 % apart from true time at
 // either end.
@@ -40,6 +45,15 @@ func NewGrantor(s *State, controllers int, now time.Duration) *Grantor {
 // Majority is how many of the controllers any two majorities have one in common of.
 func Majority(controllers int) int { return controllers/2 + 1 }
 
+// GenerationOf names a set of controllers.
+func GenerationOf(controllers []string) uint32 {
+	h := fnv.New32a()
+	for _, address := range slices.Sorted(slices.Values(controllers)) {
+		fmt.Fprintf(h, "%s\n", address)
+	}
+	return h.Sum32()
+}
+
 // lasts is how long a grant may last on another clock.
 func lasts(lease time.Duration) time.Duration { return lease + lease/driftMargin }
 
@@ -66,12 +80,23 @@ func (g *Grantor) Apply(c Change) {
 // Beat answers a node's beat, and reports whether there is an answer: a node that is not in good standing gets none.
 func (g *Grantor) Beat(now time.Duration, b Beat) (Grant, bool) {
 	lease := g.lease(now, b.Node, b.Incarnation)
-	n, ok := g.nodes[b.Node]
-	if !ok || n.standing.Bars() || n.incarnation != b.Incarnation {
+	if !g.Grants(b.Node, b.Incarnation) {
 		return Grant{}, false
 	}
 	g.until[b.Node] = max(g.until[b.Node], now+lasts(lease))
 	return Grant{Stamp: b.Stamp, Lease: lease, Majority: g.majority}, true
+}
+
+// Grants reports whether a node gets grants.
+func (g *Grantor) Grants(id NodeID, incarnation uint64) bool {
+	n, ok := g.nodes[id]
+	return ok && !n.standing.Bars() && n.incarnation == incarnation
+}
+
+// Knows reports whether a node is in the cluster, in good standing or not.
+func (g *Grantor) Knows(id NodeID, incarnation uint64) bool {
+	n, ok := g.nodes[id]
+	return ok && n.standing != Removed && n.incarnation == incarnation
 }
 
 // lease is how long a grant to a node lasts that it asks for now.

@@ -57,6 +57,7 @@ type Leader struct {
 	last, time time.Duration
 	woke       time.Duration // in listened: when this leader was late last
 	noise      pauses        // of this leader, and of nodes that were suspected and lived
+	rounds     uint64        // of heartbeats that were sent
 	probed     time.Duration // when other nodes were last asked for a silent one
 	heard      time.Duration // when any node was
 	listened   time.Duration // time in which some node was heard
@@ -172,6 +173,22 @@ func (l *Leader) Inventory(now time.Duration, i Inventory) {
 func (l *Leader) Beat(now time.Duration, b Beat) {
 	if n := l.nodes[b.Node]; l.begin(now) && n != nil && l.lives(n, b.Incarnation) {
 		l.beat(n, &b)
+		l.step()
+	}
+}
+
+// Asked takes note that the data planes of all nodes were sent a heartbeat.
+func (l *Leader) Asked(now time.Duration) {
+	if l.begin(now) {
+		l.rounds++
+	}
+}
+
+// Alive takes a node's answer to a heartbeat, which its data plane gives without its agent.
+func (l *Leader) Alive(now time.Duration, id NodeID, incarnation uint64) {
+	if n := l.nodes[id]; l.begin(now) && n != nil && l.lives(n, incarnation) {
+		l.hear(n)
+		n.direct, n.answered, n.round = true, l.listened, l.rounds
 		l.step()
 	}
 }

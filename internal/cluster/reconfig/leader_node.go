@@ -20,6 +20,9 @@ type node struct {
 	pauses   pauses        // between its signs of life
 	direct   bool          // its data plane answers heartbeats
 	answered time.Duration // when it did last, in Leader.listened
+	round    uint64        // of heartbeats that was sent last before that
+	beaten   time.Duration // when its agent was last heard, in Leader.listened
+	welcomed time.Duration // when this leader began to wait for it
 	asked    time.Duration // when other nodes were last asked whether they reach it
 	reached  time.Duration // when one of them said so; 0: never
 	known    bool          // its inventory of this term is here: has is complete
@@ -125,6 +128,7 @@ func (l *Leader) hear(n *node) {
 
 func (l *Leader) beat(n *node, b *Beat) {
 	l.hear(n)
+	n.beaten = l.listened
 	if b.Term == l.term {
 		if b.Done > n.done {
 			l.confirm(n, b.Done)

@@ -100,6 +100,9 @@ func (l *Leader) trouble(n *node, r *Node) string {
 	case r.Standing.Bars():
 		return "it is silent, or has not left its chains yet"
 	}
+	if away := l.away(n); l.direct(n) && away > l.state.Settings.outage() {
+		return fmt.Sprintf("its agent is silent for %v; its data plane serves, and takes no new shards", away.Round(100*time.Millisecond))
+	}
 	return cmp.Or(n.refused, l.failing(n), l.distrusted(n))
 }
 

@@ -17,13 +17,17 @@ func (l *Leader) isSure(id NodeID) bool {
 	if l.gone[id] || n.convicted {
 		return true
 	}
-	silent := l.silence(n)
-	if silent <= l.state.Settings.Sure {
-		return false
+	if waits := len(n.orders) > 0 || !n.known; waits && l.away(n) > max(l.state.Settings.Sure, l.options.ObeyWithin) {
+		return true
 	}
-	waits := len(n.orders) > 0 || !n.known
-	return !l.isReached(n) || waits && silent > l.options.ObeyWithin
+	return l.silence(n) > l.state.Settings.Sure && !l.isReached(n)
 }
+
+// away is how long a node's agent was not heard, in time in which this leader listened.
+func (l *Leader) away(n *node) time.Duration { return l.listened - max(n.beaten, n.welcomed) }
+
+// agentAway is why a node is suspected whose data plane answers, and whose agent does not do what the cluster waits for.
+const agentAway = "its agent is silent, and orders wait for it"
 
 // spares reports whether C6 forbids now what a shard's chain would be without the dead.
 func (d *draft) spares(complete []NodeID, dead func(NodeID) bool) bool {
@@ -104,7 +108,7 @@ func (l *Leader) noteSuspicion(n *node, why string) {
 	}
 	n.bars++
 	n.barred, n.why = l.time, why
-	n.convicted = why != silence
+	n.convicted = why != silence && why != agentAway
 	n.distrust = l.time
 	if n.bars > 1 {
 		n.distrust += l.options.Retry << min(n.bars-2, mostDistrust)

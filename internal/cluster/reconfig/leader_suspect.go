@@ -12,6 +12,7 @@ const silence = "it is silent"
 // watch makes a node one that is suspected when it is silent. It has twice the usual time at first.
 func (l *Leader) watch(n *node) {
 	n.heard, n.listened = l.time, l.listened+l.state.Settings.Suspect
+	n.welcomed = l.listened
 	n.silence = l.silent.PushBack(n)
 }
 
@@ -72,7 +73,11 @@ func (l *Leader) checkObedience() {
 			l.giveUpAll(n, "it does not join")
 			n.waiting = l.time
 		} else if l.time-n.heard <= l.state.Settings.Suspect {
-			l.suspect(n, "it does not obey "+n.refused)
+			if l.away(n) > l.options.ObeyWithin/2 {
+				l.suspect(n, agentAway)
+			} else {
+				l.suspect(n, "it does not obey "+n.refused)
+			}
 		}
 	}
 }

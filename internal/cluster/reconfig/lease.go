@@ -31,6 +31,15 @@ func (l *Lease) Left(now uint64) time.Duration { return time.Duration(l.until - 
 // Until is when the lease ends. It only grows.
 func (l *Lease) Until() uint64 { return l.until }
 
+// Extend takes the end of a lease that the plane was granted by heartbeats (H2), and reports whether the lease became longer.
+func (l *Lease) Extend(until uint64) bool {
+	if until <= l.until {
+		return false
+	}
+	l.until = until
+	return true
+}
+
 // Grant takes a controller's answer to a beat, and reports whether the lease became longer. One controller counts once,
 // by whatever connection its answers come. What was once granted by a majority holds, also when more controllers join.
 func (l *Lease) Grant(controller string, g Grant) bool {

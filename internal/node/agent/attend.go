@@ -198,6 +198,7 @@ func (l *link) welcome(w *controllerv1.Welcome) error {
 	l.name, l.trouble = w.GetController(), ""
 	l.mu.Unlock()
 	m.welcomed(w)
+	m.tellHeart(l, w)
 	return nil
 }
 
@@ -281,6 +282,9 @@ func (l *link) receive(stream attendStream) error {
 			m.tellInventory(l)
 		case *controllerv1.ControllerMessage_Welcome:
 			m.welcomed(kind.Welcome)
+			m.tellHeart(l, kind.Welcome)
+		case *controllerv1.ControllerMessage_Probe:
+			m.probe(kind.Probe)
 		case *controllerv1.ControllerMessage_Refusal:
 			return refusedError{kind.Refusal}
 		}

@@ -27,6 +27,7 @@ func (m *membership) beat(ctx context.Context) {
 			ticker.Reset(every)
 		}
 		m.leasing.Lock()
+		m.followHeart()
 		b := m.lease.Stamp(*m.status.Load(), m.plane.Clock())
 		m.leasing.Unlock()
 		out := message.FromBeat(&b)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -73,6 +74,11 @@ type membership struct {
 	ordered chan struct{}                 // newest changed
 	relay   mapRelay
 
+	heartKey wire.Secret
+	hearting sync.Mutex
+	heart    chain.Heart                  // as the plane was told
+	keys     atomic.Pointer[wire.Keyring] // of a cluster with tags
+
 	leasing sync.Mutex
 	lease   reconfig.Lease
 
@@ -107,7 +113,7 @@ func newMembership(o *Options, log *slog.Logger, api func() string) (*membership
 	}
 	m := &membership{
 		join: *o.Join, name: o.Name, plane: o.Plane, log: log, api: api, identity: id, member: member,
-		news: make(chan struct{}, 1), ordered: make(chan struct{}, 1),
+		heartKey: newHeartKey(), news: make(chan struct{}, 1), ordered: make(chan struct{}, 1),
 		links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc), empty: make(map[uint16][]wire.Key),
 	}
 	m.every.Store(int64(defaultBeat))

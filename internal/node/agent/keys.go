@@ -15,7 +15,9 @@ func (m *membership) keepKeys(ctx context.Context) {
 	keyring.Follow(ctx, m.someController, func(k *wire.Keyring) {
 		if err := m.plane.SetKeys(k); err != nil {
 			m.log.Error("new keys cannot be used; those before stay in force", "error", err)
+			return
 		}
+		m.keys.Store(k)
 	})
 }
 

@@ -1,0 +1,151 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// hearts asks the data planes of nodes whether they live, and grants them leases that way (H1 to H3): neither waits for a node's agent. Nodes that
+// do not answer so are heard, and get their grants, by the connections of their agents.
+type hearts struct {
+	c          *Controller
+	socket     *net.UDPConn
+	granter    int // this controller's place among all of them; -1: it sends no heartbeats
+	majority   int
+	generation uint32
+	every      time.Duration // between two heartbeats
+
+	mu    sync.Mutex
+	nodes map[reconfig.NodeID]*heart
+}
+
+// heart is what is known of one node's data plane.
+type heart struct {
+	key         wire.Secret
+	incarnation uint64
+	addr        netip.AddrPort
+	request     uint64         // of the last heartbeat
+	answered    uint64         // the newest that was answered
+	grant       reconfig.Grant // for the last answer; zero: none
+}
+
+func (c *Controller) newHearts(formed *store.Formation) (*hearts, error) {
+	socket, err := net.ListenUDP("udp4", nil)
+	if err != nil {
+		return nil, fmt.Errorf("a socket for heartbeats: %w", err)
+	}
+	controllers := slices.Sorted(slices.Values(formed.Controllers))
+	h := &hearts{
+		c: c, socket: socket, granter: slices.Index(controllers, c.options.Address), majority: reconfig.Majority(len(controllers)),
+		every: formed.Settings.Beat, generation: reconfig.GenerationOf(controllers), nodes: make(map[reconfig.NodeID]*heart),
+	}
+	if len(controllers) > wire.MaxGranters {
+		h.granter = -1
+	}
+	return h, nil
+}
+
+// learn takes by what a node's data plane knows heartbeats.
+func (h *hearts) learn(node reconfig.NodeID, hello *reconfig.Hello, key *wire.Secret) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nodes[node] = &heart{key: *key, incarnation: hello.Incarnation, addr: hello.Addr}
+}
+
+// serve sends and receives until ctx ends.
+func (h *hearts) serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { h.socket.Close() })
+	defer stop()
+	var receiver sync.WaitGroup
+	receiver.Go(h.receive)
+	defer receiver.Wait()
+	beat := time.NewTicker(h.every)
+	defer beat.Stop()
+	var out []byte
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat.C:
+		}
+		h.mu.Lock()
+		for id, n := range h.nodes {
+			if h.granter < 0 || !h.c.view.knows(id, n.incarnation) {
+				delete(h.nodes, id)
+				continue
+			}
+			out = h.next(id, n).Append(out[:0], &n.key)
+			_, _ = h.socket.WriteToUDPAddrPort(out, n.addr) // a node that cannot be reached is silent
+		}
+		h.mu.Unlock()
+		if t := h.c.term.Load(); t != nil && h.granter >= 0 {
+			t.inbox.ask()
+		}
+	}
+}
+
+// next is the next heartbeat of a node. A grant is repeated until the next answer: it ends when it ends.
+func (h *hearts) next(id reconfig.NodeID, n *heart) *wire.Heartbeat {
+	n.request++
+	b := &wire.Heartbeat{
+		Granter: uint8(h.granter), Majority: uint8(h.majority), Node: uint32(id), Generation: h.generation,
+		Incarnation: n.incarnation, Request: n.request,
+	}
+	if h.c.view.grants(id, n.incarnation) {
+		b.Stamp, b.Lease = n.grant.Stamp, uint64(n.grant.Lease)
+	}
+	return b
+}
+
+// receive takes answers until the socket is closed.
+func (h *hearts) receive() {
+	datagram := make([]byte, wire.HeartbeatBytes+1)
+	for {
+		n, err := h.socket.Read(datagram)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // such as an ICMP message of a node that is away
+			continue
+		}
+		if id, incarnation, ok := h.answer(datagram[:n]); ok {
+			if t := h.c.term.Load(); t != nil {
+				t.inbox.alive(id, incarnation)
+			}
+		}
+	}
+}
+
+// answer takes a datagram, and reports which node it shows to live.
+func (h *hearts) answer(datagram []byte) (id reconfig.NodeID, incarnation uint64, ok bool) {
+	if !wire.IsHeartbeat(datagram) || len(datagram) != wire.HeartbeatBytes {
+		return 0, 0, false
+	}
+	id = reconfig.NodeID(wire.HeartbeatNode(datagram))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.nodes[id]
+	var b wire.Heartbeat
+	if n == nil || wire.ReadHeartbeat(datagram, &n.key, &b) != wire.Accepted || !b.Answer || b.Incarnation != n.incarnation ||
+		b.Request <= n.answered || b.Request > n.request {
+		return 0, 0, false
+	}
+	n.answered = b.Request
+	grant, granted := h.c.view.grant(reconfig.Beat{Node: id, Incarnation: n.incarnation, Stamp: b.Stamp})
+	if !granted {
+		grant = reconfig.Grant{}
+	}
+	n.grant = grant
+	h.c.metrics.grants.Inc()
+	return id, n.incarnation, true
+}
