@@ -38,6 +38,10 @@ func (n *node) startAgent() {
 		return
 	}
 	n.kept = true
+	n.heartKey = wire.Secret{1: byte(n.number)}
+	for i := range n.heartKey[2:] {
+		n.heartKey[2+i] = byte(n.rng.Uint32())
+	}
 	n.agent = &agent{
 		n: n, member: member, attends: make([]bool, n.w.Controllers), copies: make(map[uint64]*copyJob),
 		dirty: make([]uint64, len(n.w.keys)), refused: make([]uint64, len(n.w.keys)),
@@ -201,6 +205,7 @@ func (a *agent) hello() {
 // welcome begins to attend to a controller.
 func (a *agent) welcome(c *controller, id reconfig.NodeID) {
 	if a.id, a.attends[c.number] = id, true; a.id != 0 {
+		a.tellHeart(c)
 		a.inventory(c)
 	}
 }

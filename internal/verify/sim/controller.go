@@ -29,6 +29,7 @@ type controller struct {
 	grantor   *reconfig.Grantor
 	leader    *reconfig.Leader
 	attended  map[reconfig.NodeID]*agent // by whom, since they were welcomed
+	hearts    map[reconfig.NodeID]*heart
 	heardOf   map[reconfig.NodeID]uint64 // when the leader last heard a node's beat
 	leads     uint64                     // since when
 }
@@ -53,7 +54,7 @@ func (c *controller) start() {
 	if c.alive {
 		return
 	}
-	c.alive, c.attended = true, make(map[reconfig.NodeID]*agent)
+	c.alive, c.attended, c.hearts = true, make(map[reconfig.NodeID]*agent), make(map[reconfig.NodeID]*heart)
 	c.process++
 	process := c.process
 	c.w.events.push(max(c.w.now, c.storeAway)+c.w.store.within(longestLoad), func() {
@@ -62,6 +63,7 @@ func (c *controller) start() {
 		}
 		c.state, c.heard = c.w.store.copy(), len(c.w.store.changes)
 		c.grantor = reconfig.NewGrantor(c.state, c.w.Controllers, c.time())
+		c.askAll(process)
 	})
 }
 

@@ -107,6 +107,8 @@ func (w *world) send(p packet) {
 		switch {
 		case to >= firstClient:
 			w.hand(to, p.bytes)
+		case to >= firstController:
+			w.controllers[to-firstController].receive(p.bytes)
 		default:
 			w.nodes[to-firstNode].receive(p, damaged)
 		}

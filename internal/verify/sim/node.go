@@ -29,10 +29,12 @@ type node struct {
 	term        uint64 // kept beside the plane, as is the incarnation
 	kept        bool   // the plane outlived an agent
 
-	configs []chain.ShardConfig // as the plane has them
-	renewed uint64              // end of its lease
-	seen    []chain.Object      // by key: at the last check, for what may not go down
-	out     []packet
+	configs  []chain.ShardConfig // as the plane has them
+	heartKey wire.Secret
+	heart    chain.Heart    // as the plane was told
+	renewed  uint64         // end of its lease
+	seen     []chain.Object // by key: at the last check, for what may not go down
+	out      []packet
 }
 
 func newNode(w *world, number int, p plane) *node {
@@ -65,6 +67,7 @@ func (n *node) boot() {
 		return
 	}
 	n.joined, n.up, n.kept, n.term, n.incarnation = true, true, false, 0, n.rng.Uint64()
+	n.heart = chain.Heart{}
 	n.w.note(every, every, "%s starts, empty", n.name)
 	n.startAgent()
 }
@@ -84,6 +87,15 @@ func (n *node) receive(p packet, damaged bool) {
 		return
 	case n.w.now < n.asleep:
 		n.w.events.push(n.asleep, func() { n.receive(p, damaged) })
+		return
+	}
+	if wire.IsHeartbeat(p.bytes) {
+		out, err := n.plane.receive(n.time(), p, nil)
+		n.w.watch.fail(err)
+		n.heartbeat()
+		for _, sent := range out {
+			n.w.send(sent)
+		}
 		return
 	}
 	requests := n.read(p, damaged)
@@ -187,7 +199,7 @@ func (n *node) Import(objects []dataplane.KeyedObject, sessions []dataplane.Keye
 
 func (n *node) renew(until uint64) {
 	n.w.watch.fail(n.plane.Renew(until))
-	n.renewed = until
+	n.renewed = max(n.renewed, until)
 	for shard := range uint16(n.w.Shards) {
 		n.w.watch.checkReader(n, shard)
 	}

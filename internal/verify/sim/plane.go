@@ -23,6 +23,8 @@ type plane interface {
 	ConfigureAll(configs map[uint16]chain.ShardConfig) error
 	Config(shard uint16) (chain.ShardConfig, error)
 	Renew(until uint64) error
+	SetHeart(h chain.Heart) error
+	HeartLease() (uint64, error)
 	Object(key wire.Key) (chain.Object, bool, error)
 	Sessions(visit func(chain.SessionKey, chain.Session) bool) error
 	Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error
@@ -54,6 +56,12 @@ func (p *chainPlane) receive(now uint64, in packet, out []packet) ([]packet, err
 		}
 		return out, nil
 	}
+	if wire.IsHeartbeat(in.bytes) {
+		if answer := p.node.ReceiveHeartbeat(now, in.bytes, nil); len(answer) > 0 {
+			out = append(out, packet{p.self, in.from, answer})
+		}
+		return out, nil
+	}
 	p.out = p.node.Receive(now, in.from, in.bytes, p.out[:0])
 	for i := range p.out {
 		s := &p.out[i]
@@ -69,6 +77,10 @@ func (p *chainPlane) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 func (p *chainPlane) Config(shard uint16) (chain.ShardConfig, error) {
 	return p.node.Config(shard), nil
 }
+
+func (p *chainPlane) SetHeart(h chain.Heart) error { p.node.SetHeart(h); return nil }
+
+func (p *chainPlane) HeartLease() (uint64, error) { return p.node.HeartLease(), nil }
 
 func (p *chainPlane) Renew(until uint64) error { p.node.Renew(until); return nil }
 

@@ -299,12 +299,13 @@ func (m *Offline) AllSessions() (map[chain.SessionKey]chain.Session, error) {
 // SetKeys gives a node with tags its keys; they stay until the options change.
 func (m *Offline) SetKeys(k *wire.Keyring) error { return m.objects.setKeys(k) }
 
-// SetHeart tells the node by what to know heartbeats; it knows of no lease then.
-func (m *Offline) SetHeart(h chain.Heart) error {
-	if err := m.objects.Heart.Put(uint32(0), nqHeart{}); err != nil {
-		return err
-	}
-	return m.objects.setHeart(h)
+// SetHeart tells the node by what to know heartbeats.
+func (m *Offline) SetHeart(h chain.Heart) error { return m.objects.setHeart(h) }
+
+// HeartLease is the end of the lease that heartbeats granted.
+func (m *Offline) HeartLease() (uint64, error) {
+	h, err := m.objects.heart()
+	return h.Until, err
 }
 
 // Close frees what the node holds.

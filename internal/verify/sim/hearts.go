@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Heartbeats go from each controller to the data planes of nodes, which answer while their agents pause or are away (H1 to H3).
+
+// generation names the set of controllers, which stays as it is.
+const generation = 1
+
+// heart is what a controller knows of a node's data plane.
+type heart struct {
+	n           *node
+	key         wire.Secret
+	incarnation uint64
+	request     uint64
+	answered    uint64
+	grant       reconfig.Grant
+}
+
+// tellHeart tells the plane, and a controller that welcomed the node, by what to know heartbeats.
+func (a *agent) tellHeart(c *controller) {
+	n := a.n
+	h := chain.Heart{Key: n.heartKey, Node: uint32(a.id), Generation: generation, Incarnation: n.incarnation}
+	if n.heart != h {
+		n.w.watch.fail(n.plane.SetHeart(h))
+		n.heart = h
+	}
+	id, key, incarnation := a.id, n.heartKey, n.incarnation
+	n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) {
+		c.soon(func() {
+			if before := c.hearts[id]; before == nil || before.incarnation != incarnation || before.key != key {
+				c.hearts[id] = &heart{n: n, key: key, incarnation: incarnation}
+			}
+		})
+	})
+}
+
+// askAll sends a heartbeat to every node, again and again.
+func (c *controller) askAll(process uint64) {
+	if process != c.process || !c.alive {
+		return
+	}
+	c.soon(func() {
+		for _, id := range slices.Sorted(maps.Keys(c.hearts)) {
+			c.ask(id, c.hearts[id])
+		}
+		if l := c.leader; l != nil {
+			c.leading(l, l.Asked)
+		}
+	})
+	c.w.after(c.clock.takes(c.w.Beat), func() { c.askAll(process) })
+}
+
+func (c *controller) ask(id reconfig.NodeID, h *heart) {
+	if !c.grantor.Knows(id, h.incarnation) {
+		delete(c.hearts, id)
+		return
+	}
+	h.request++
+	b := wire.Heartbeat{
+		Granter: uint8(c.number), Majority: uint8(reconfig.Majority(c.w.Controllers)), Node: uint32(id), Generation: generation,
+		Incarnation: h.incarnation, Request: h.request,
+	}
+	if c.grantor.Grants(id, h.incarnation) {
+		b.Stamp, b.Lease = h.grant.Stamp, uint64(h.grant.Lease)
+	}
+	c.w.send(packet{c.endpoint().addr(), h.n.endpoint().addr(), b.Append(nil, &h.key)})
+}
+
+// receive takes a node's answer to a heartbeat.
+func (c *controller) receive(datagram []byte) {
+	c.soon(func() {
+		if !wire.IsHeartbeat(datagram) || len(datagram) != wire.HeartbeatBytes {
+			return
+		}
+		id := reconfig.NodeID(wire.HeartbeatNode(datagram))
+		h := c.hearts[id]
+		var b wire.Heartbeat
+		if h == nil || wire.ReadHeartbeat(datagram, &h.key, &b) != wire.Accepted || !b.Answer || b.Incarnation != h.incarnation ||
+			b.Request <= h.answered || b.Request > h.request {
+			return
+		}
+		h.answered = b.Request
+		h.grant, _ = c.grantor.Beat(c.time(), reconfig.Beat{Node: id, Incarnation: h.incarnation, Stamp: b.Stamp})
+		if l := c.leader; l != nil {
+			c.leading(l, func(now time.Duration) {
+				l.Alive(now, id, h.incarnation)
+				c.heardOf[id] = c.w.now
+			})
+		}
+	})
+}
+
+// heartbeat takes what a plane made of a heartbeat: its lease may be longer.
+func (n *node) heartbeat() {
+	until, err := n.plane.HeartLease()
+	n.w.watch.fail(err)
+	if until > n.renewed {
+		n.renewed = until
+		for shard := range uint16(n.w.Shards) {
+			n.w.watch.checkReader(n, shard)
+		}
+	}
+}
