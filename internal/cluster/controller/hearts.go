@@ -88,6 +88,10 @@ func (h *hearts) serve(ctx context.Context) error {
 			_, _ = h.socket.WriteToUDPAddrPort(out, n.addr) // a node that cannot be reached is silent
 		}
 		h.mu.Unlock()
+		if every := h.c.view.formed().Settings.Beat; every > 0 && every != h.every {
+			h.every = every
+			beat.Reset(every)
+		}
 		if t := h.c.term.Load(); t != nil && h.granter >= 0 {
 			t.inbox.ask()
 		}
