@@ -27,7 +27,6 @@ type Soft struct {
 	network  byte                            // 127.network.0.0/24 stands for the network of the test
 	barrier  *net.UDPConn                    // at 127.network.1.1: whoever has it has the network
 	barriers uint64                          // messages of the machine's own that the plane counted
-	clock    func() uint64                   // of the plane
 }
 
 var _ conformance.Target = (*Soft)(nil)
@@ -46,7 +45,7 @@ const (
 
 // NewSoft makes a target without a node.
 func NewSoft() (*Soft, error) {
-	m := &Soft{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork, clock: func() uint64 { return conformance.Now }}
+	m := &Soft{hosts: make(map[netip.AddrPort]*net.UDPConn), network: firstNetwork}
 	for {
 		var err error
 		m.barrier, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(loopback, m.network, 1, 1), Port: wire.Port})
@@ -70,10 +69,13 @@ func (m *Soft) Reset(o chain.Options) error {
 	}
 	// With one reader messages are handled one after the other, so that an answer to a later one ends an earlier one.
 	var err error
-	m.plane, err = soft.ListenWith(m.outside(conformance.Me), o, 1, m.clock)
+	m.plane, err = soft.ListenWith(m.outside(conformance.Me), o, 1, caseClock)
 	m.barriers = 0
 	return err
 }
+
+// caseClock is the clock of a plane: cases end as they do whenever the machine booted.
+func caseClock() uint64 { return conformance.Now }
 
 // drop closes the node, and loses what is still on its way to hosts.
 func (m *Soft) drop() error {
@@ -123,7 +125,7 @@ func (m *Soft) loadShard(node *chain.Node, number uint16, shard conformance.Shar
 	if err := node.Configure(number, c); err != nil {
 		return err
 	}
-	return node.Grant(number, dataplane.LeaseUntil(m.clock(), shard.Lease))
+	return node.Grant(number, dataplane.LeaseUntil(conformance.Now, shard.Lease))
 }
 
 // host makes sure that somebody listens at an address of the test.
