@@ -217,3 +217,38 @@ func TestTrustComesBack(t *testing.T) {
 		t.Errorf("earlier suspicions are remembered: %d, %v", n.bars, n.distrust-l.time)
 	}
 }
+
+// TestDataPlaneThatAnswersIsNotSilent: neither is one that was not asked; one that was asked in vain is.
+func TestDataPlaneThatAnswersIsNotSilent(t *testing.T) {
+	w := formed(t, 1, 4, 8, 3)
+	n := w.nodes[0]
+	id, change := n.id(), w.state.Change
+	ask := func(answers bool, rounds int) {
+		for range rounds {
+			w.tell(func(l *Leader) {
+				l.Asked(w.now)
+				if answers {
+					l.Alive(w.now, id, n.hello.Incarnation)
+				}
+			})
+			w.run(10 * ms)
+		}
+	}
+	ask(true, 5)
+	n.cut = true
+	ask(true, 200)
+	if w.state.Change != change {
+		w.fatalf("a node whose data plane answers is suspected")
+	}
+	if trouble := w.leader.trouble(w.leader.nodes[id], w.state.Nodes[id]); !strings.Contains(trouble, "its agent is silent") {
+		w.fatalf("trouble: %q", trouble)
+	}
+	w.run(200 * ms)
+	if w.state.Change != change {
+		w.fatalf("a node that was not asked is suspected")
+	}
+	ask(false, 10)
+	if w.state.Nodes[id].Standing != Barred {
+		w.fatalf("a node that was asked in vain is %v", w.state.Nodes[id].Standing)
+	}
+}
