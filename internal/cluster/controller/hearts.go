@@ -15,7 +15,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// hearts asks the data planes of nodes whether they live, and grants them leases that way (H1 to H3): neither waits for a node's agent. Nodes that
+// hearts asks the data planes of nodes whether they live, and grants them leases that way (H1 to H3): neither waits
+// for a node's agent. Nodes that
 // do not answer so are heard, and get their grants, by the connections of their agents.
 type hearts struct {
 	c          *Controller

@@ -3,13 +3,15 @@ package reconfig
 import "time"
 
 const (
-	// pauseHalfLife is how fast an observed pause is forgotten: a process that was paused once counts as one that may be again.
+	// pauseHalfLife is how fast an observed pause is forgotten: a process that was paused once counts as one
+	// that may be again.
 	pauseHalfLife = 10 * time.Second
 	// pauseMargin is how much longer than the observed pauses a timeout is.
 	pauseMargin = 2
 )
 
-// pauses is the longest pause observed, which decays: half of it is forgotten in each pauseHalfLife. The zero value: none.
+// pauses is the longest pause observed, which decays: half of it is forgotten in each pauseHalfLife. The zero value:
+// none.
 type pauses struct {
 	longest, at time.Duration
 }
@@ -32,7 +34,8 @@ func (p *pauses) left(now time.Duration) time.Duration {
 	return rest - time.Duration(int64(rest/2)*int64(since%pauseHalfLife/time.Microsecond)/int64(pauseHalfLife/time.Microsecond))
 }
 
-// bridge is how long to wait so that usual pauses fit in, between two bounds; an upper one below the lower does not count.
+// bridge is how long to wait so that usual pauses fit in, between two bounds; an upper one below the lower does not
+// count.
 func bridge(pause, least, most time.Duration) time.Duration {
 	return min(max(least, pauseMargin*pause), max(least, most))
 }
@@ -40,13 +43,15 @@ func bridge(pause, least, most time.Duration) time.Duration {
 // outage is the silence from which on it is no pause of a process any more.
 func (s *Settings) outage() time.Duration { return pauseMargin * max(s.Suspect, s.SuspectMax) }
 
-// hush takes note of a call that came late: time in which this leader did not run. Other processes of such a machine pause too.
+// hush takes note of a call that came late: time in which this leader did not run. Other processes of such a machine
+// pause too.
 func (l *Leader) hush(late time.Duration) {
 	l.woke = l.listened
 	l.noise.observe(l.time, late, l.state.Settings.outage())
 }
 
-// patience is the silence after which a node is suspected. It grows with the pauses observed in the node's signs of life, and, if these
+// patience is the silence after which a node is suspected. It grows with the pauses observed in the node's signs of
+// life, and, if these
 // depend on how soon its agent is scheduled, with those of this leader and of nodes that were suspected and lived.
 func (l *Leader) patience(n *node) time.Duration {
 	s := &l.state.Settings
@@ -65,7 +70,8 @@ func (l *Leader) direct(n *node) bool {
 // silence is how long a node was not heard, in time in which this leader listened.
 func (l *Leader) silence(n *node) time.Duration { return l.listened - n.listened }
 
-// isSilent reports whether a node is to be suspected. A leader that was late itself judges by what it hears from then on.
+// isSilent reports whether a node is to be suspected. A leader that was late itself judges by what it hears from
+// then on.
 func (l *Leader) isSilent(n *node) bool {
 	patience := l.patience(n)
 	if l.direct(n) && l.rounds-n.round < uint64(patience/l.state.Settings.Beat) {

@@ -6,11 +6,14 @@ import (
 	"time"
 )
 
-// C6: silence alone leaves a chain two complete members. A node that is suspected gets no grants, but to take it out of a chain that would
+// C6: silence alone leaves a chain two complete members. A node that is suspected gets no grants, but to take it out
+// of a chain that would
 // have fewer than two without it needs certainty.
 
-// isSure reports whether a suspected node may be taken out of a chain of two: its state is gone, it disobeyed, an operator said so; or it was
-// silent for Settings.Sure, and no other node reached its data plane in that time. One that is reached, but does not do what the cluster waits for,
+// isSure reports whether a suspected node may be taken out of a chain of two: its state is gone, it disobeyed, an
+// operator said so; or it was
+// silent for Settings.Sure, and no other node reached its data plane in that time. One that is reached, but does not
+// do what the cluster waits for,
 // is of no use either.
 func (l *Leader) isSure(id NodeID) bool {
 	n := l.nodes[id]
@@ -26,7 +29,8 @@ func (l *Leader) isSure(id NodeID) bool {
 // away is how long a node's agent was not heard, in time in which this leader listened.
 func (l *Leader) away(n *node) time.Duration { return l.listened - max(n.beaten, n.welcomed) }
 
-// agentAway is why a node is suspected whose data plane answers, and whose agent does not do what the cluster waits for.
+// agentAway is why a node is suspected whose data plane answers, and whose agent does not do what the cluster waits
+// for.
 const agentAway = "its agent is silent, and orders wait for it"
 
 // spares reports whether C6 forbids now what a shard's chain would be without the dead.
@@ -53,7 +57,8 @@ func (l *Leader) isReached(n *node) bool {
 	return n.reached != 0 && l.time-n.reached <= l.state.Settings.Sure
 }
 
-// checkReach asks other nodes whether they reach those that are silent, and of which chains cannot do without certainty.
+// checkReach asks other nodes whether they reach those that are silent, and of which chains cannot do without
+// certainty.
 func (l *Leader) checkReach() {
 	if len(l.trims) == 0 || l.time < l.probed+l.probeEvery()/2 {
 		return

@@ -10,7 +10,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Heartbeats go from each controller to the data planes of nodes, which answer while their agents pause or are away (H1 to H3).
+// Heartbeats go from each controller to the data planes of nodes, which answer while their agents pause or are away
+// (H1 to H3).
 
 // generation names the set of controllers, which stays as it is.
 const generation = 1
