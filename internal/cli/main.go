@@ -26,7 +26,8 @@ func Main(short string, commands ...[]*cobra.Command) {
 		PersistentPreRun: func(*cobra.Command, []string) { started = true },
 	}
 	root.AddCommand(slices.Concat(commands...)...)
-	err := root.ExecuteContext(ctx)
+	completeAll(root)
+	ran, err := root.ExecuteContextC(ctx)
 	stop()
 	if err == nil {
 		return
@@ -34,6 +35,7 @@ func Main(short string, commands ...[]*cobra.Command) {
 	if !errors.Is(err, ErrSaid) {
 		fmt.Fprintln(os.Stderr, ProductName+":", err)
 	}
+	printError(ran, err, ExitStatus(err, started))
 	os.Exit(ExitStatus(err, started))
 }
 

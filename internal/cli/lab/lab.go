@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +37,43 @@ or a client in each. Links can lose, repeat and damage packets, and nodes can be
 	c.AddCommand(newLabUpCommand(&name), newLabDownCommand(&name), newLabStatusCommand(&name), newLabExecCommand(&name),
 		newLabFaultCommand(&name), newLabCheckCommand(&name), newLabChaosCommand(&name),
 		newLabBusyCommand(&name), newLabBurnCommand())
+	completeHosts(c, &name)
+	labs := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return lab.Names(), cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := c.RegisterFlagCompletionFunc("name", labs); err != nil {
+		panic(err) // the flag stands a few lines above
+	}
 	return c
+}
+
+// completeHosts lets shells complete names of a lab's hosts.
+func completeHosts(c *cobra.Command, name *string) {
+	for _, sub := range c.Commands() {
+		completeHosts(sub, name)
+	}
+	_, what, _ := strings.Cut(c.Use, " ")
+	if what, _, _ = strings.Cut(what, " "); what != "HOST" && what != "NODE" {
+		return
+	}
+	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		l, err := lab.Open(*name)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		hosts := l.Plan.Hosts
+		if what == "NODE" {
+			hosts = l.Plan.With(lab.RoleNode)
+		}
+		var names []string
+		for _, h := range hosts {
+			names = append(names, h.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 func newLabUpCommand(name *string) *cobra.Command {
@@ -194,12 +231,18 @@ func newLabExecCommand(name *string) *cobra.Command {
 		Long: `Run a command in a host, a shell by default. Input, output and exit status are the command's own. netcraq, in
 there, is the program that runs the lab's nodes, and it knows them.`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			argv := args[1:]
+			if len(argv) > 0 && strings.HasPrefix(argv[0], "-") && argv[0] != "--" { // no command is called that
+				if err := c.Flags().Parse(argv); err != nil {
+					return cli.UsageError(err)
+				}
+				argv = c.Flags().Args()
+			}
 			l, err := lab.Open(*name)
 			if err != nil {
 				return err
 			}
-			argv := args[1:]
 			if len(argv) > 0 && argv[0] == "--" {
 				argv = argv[1:]
 			}
@@ -214,7 +257,7 @@ there, is the program that runs the lab's nodes, and it knows them.`,
 			return l.Exec(args[0], argv)
 		},
 	}
-	c.Flags().SetInterspersed(false) // flags after HOST are the command's own
+	c.Flags().SetInterspersed(false) // flags after the command are its own
 	return c
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -54,7 +56,7 @@ are sockets on loopback addresses. Either way commands such as netcraq put and n
 }
 
 func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
-	cluster, err := loopbackCluster(flags.nodes, flags.shards) // checks the numbers for a lab, too
+	cluster, err := freeLoopback(flags.nodes, flags.shards) // checks the numbers for a lab, too
 	if err != nil {
 		return cli.UsageError(err)
 	}
@@ -74,6 +76,10 @@ func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
 	l, err := startLab(ctx, stderr, flags)
 	if err == nil {
 		return upInLab(ctx, stdout, stderr, l, why)
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // Ctrl-C, and nothing is left
+		fmt.Fprintln(stderr, "\n· cleaned up")
+		return nil
 	}
 	var usage *cli.StatusError
 	if flags.plane == cli.PlaneXDP || errors.As(err, &usage) || errors.Is(err, lab.ErrExists) || errors.Is(err, lab.ErrRemains) || ctx.Err() != nil {
@@ -141,12 +147,17 @@ func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topolo
 	}
 	path := topology.DefaultPath()
 	withdraw, err := topology.Publish(path, cluster)
+	published := err == nil
+	if errors.Is(err, topology.ErrTaken) {
+		path = filepath.Join(filepath.Dir(path), fmt.Sprintf("cluster-%d.yaml", os.Getpid()))
+		withdraw, err = topology.Publish(path, cluster)
+	}
 	if err != nil {
 		stop()
 		return errors.Join(err, group.Wait())
 	}
 	fmt.Fprintf(stdout, "\nA chain of %d on sockets is up, on loopback: %s.\n\n", len(cluster.Nodes), why)
-	printLoopback(stdout, cluster, path)
+	printLoopback(stdout, cluster, path, published)
 	fmt.Fprint(stdout, endsBy)
 	<-running.Done()
 	fmt.Fprintln(stderr, "\n· cleaning up")
@@ -155,14 +166,46 @@ func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topolo
 	return errors.Join(err, group.Wait())
 }
 
-func loopbackCluster(nodes, shards int) (*topology.Cluster, error) {
+// loopbackNets is how many chains may be up on loopback at once: each has a /24 of its own.
+const loopbackNets = 16
+
+// freeLoopback is a cluster on loopback addresses that no other chain has.
+func freeLoopback(nodes, shards int) (*topology.Cluster, error) {
+	var c *topology.Cluster
+	for net := range loopbackNets {
+		var err error
+		if c, err = loopbackCluster(byte(net), nodes, shards); err != nil || free(c) {
+			return c, err
+		}
+	}
+	return c, nil // whose addresses are taken, as will be said
+}
+
+// free reports whether nobody has the addresses of a cluster.
+func free(c *topology.Cluster) bool {
+	for _, node := range c.Nodes {
+		data, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(node.Addr))
+		if err != nil {
+			return false
+		}
+		data.Close()
+		api, err := net.Listen("tcp4", node.APIAddr())
+		if err != nil {
+			return false
+		}
+		api.Close()
+	}
+	return true
+}
+
+func loopbackCluster(net byte, nodes, shards int) (*topology.Cluster, error) {
 	if nodes < 1 || nodes > wire.MaxChain {
 		return nil, fmt.Errorf("--nodes %d: a chain has 1 to %d", nodes, wire.MaxChain)
 	}
 	c := &topology.Cluster{Epoch: 1, Shards: shards, Chains: [][]string{nil}}
 	for i := 1; i <= nodes; i++ {
 		name := fmt.Sprintf("n%d", i)
-		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i)}), wire.Port)})
+		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, net, byte(i)}), wire.Port)})
 		c.Chains[0] = append(c.Chains[0], name)
 	}
 	return c, c.Validate()
@@ -188,13 +231,17 @@ func startNodes(ctx context.Context, group *errgroup.Group, c *topology.Cluster,
 	return nil
 }
 
-func printLoopback(w io.Writer, c *topology.Cluster, path string) {
+func printLoopback(w io.Writer, c *topology.Cluster, path string, published bool) {
+	cluster := ""
+	if !published {
+		cluster = " --cluster " + path
+	}
 	table := cli.NewTable(w)
 	defer table.Flush()
 	for _, node := range c.Nodes {
 		fmt.Fprintf(table, "  %s\t%s\t%v\n", node.Name, topology.RoleIn(c.Chain(0), node.Name), node.Addr)
 	}
 	fmt.Fprintf(table, "\nTheir cluster file is %s. Try:\n", path)
-	fmt.Fprintf(table, "  %s put greeting hello\twrite\n", cli.CalledAs())
-	fmt.Fprintf(table, "  %s get greeting --trace\tread, and see who answered\n", cli.CalledAs())
+	fmt.Fprintf(table, "  %s put%s greeting hello\twrite\n", cli.CalledAs(), cluster)
+	fmt.Fprintf(table, "  %s get%s greeting --trace\tread, and see who answered\n", cli.CalledAs(), cluster)
 }

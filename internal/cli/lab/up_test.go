@@ -79,9 +79,7 @@ func TestUpWithoutRoot(t *testing.T) {
 		if out, err := outputIn(t, l, asNobody(t, dir, "put", "k", "v")); err != nil {
 			t.Error(err, out)
 		}
-		if out, err := outputIn(t, l, asNobody(t, dir, "up")); err == nil || !strings.Contains(out, "4411") {
-			t.Errorf("a second up: %v, %s", err, out)
-		}
+		testSecondUp(t, l, dir)
 		if err := up.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
@@ -91,6 +89,34 @@ func TestUpWithoutRoot(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "netcraq")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the cluster file is left behind: %v", err)
+	}
+}
+
+// testSecondUp runs `netcraq up` beside another one, which stays the default.
+func testSecondUp(t *testing.T, l *lab.Lab, dir string) {
+	t.Helper()
+	second := asNobody(t, dir, "up")
+	output, err := second.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Start("c1", second); err != nil {
+		t.Fatal(err)
+	}
+	said := readUntil(output, "Ctrl-C")
+	_, file, _ := strings.Cut(said, "--cluster ")
+	file, _, _ = strings.Cut(file, " ")
+	if out, err := outputIn(t, l, asNobody(t, dir, "get", "k", "--cluster", file)); err == nil || !strings.Contains(out, "not found") {
+		t.Errorf("the second chain has the first one's key: %v, %s\n%s", err, out, said)
+	}
+	if out, err := outputIn(t, l, asNobody(t, dir, "get", "k")); err != nil || out != "v\n" {
+		t.Errorf("the default: %v, %s", err, out)
+	}
+	if err := errors.Join(second.Process.Signal(unix.SIGINT), second.Wait()); err != nil {
+		t.Errorf("the second up: %v", err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its file is left: %v", err)
 	}
 }
 

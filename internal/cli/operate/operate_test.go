@@ -113,3 +113,32 @@ func TestSimulatedPlan(t *testing.T) {
 		t.Errorf("1,000 shards: %v: %s", err, said)
 	}
 }
+
+// TestSettings: the times change while the cluster runs, and what cannot be is refused.
+func TestSettings(t *testing.T) {
+	m := clitest.StartManaged(t, "127.1.10.1", "--shards", "4", "--replicas", "1", "--suspect", "400ms", "--lease", "600ms")
+	m.StartNode("n1", "127.1.10.11:4411")
+	m.Await("the first chains", clitest.Whole(1))
+	before := clitest.Object[map[string]any](m, "settings")
+	if before["shards"] != 4.0 || before["times"].(map[string]any)["suspect_ms"] != 400.0 {
+		t.Errorf("%+v", before)
+	}
+	after := clitest.Object[map[string]any](m, "settings", "--suspect", "450ms", "--beat", "20ms")
+	if times := after["times"].(map[string]any); times["suspect_ms"] != 450.0 || times["beat_ms"] != 20.0 || times["lease_ms"] != 600.0 {
+		t.Errorf("%+v", after)
+	}
+	if said, _, status := m.Ask("settings"); status != 0 || !strings.Contains(said, "450ms") || !strings.Contains(said, "fixed when the cluster is formed") {
+		t.Errorf("status %d: %s", status, said)
+	}
+	for args, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		"settings --lease 1ms": {cli.ExitError, "when one beat is late"}, "settings --lease 0s": {cli.ExitUsage, "positive"},
+		"settings --suspect-max 1ms": {cli.ExitError, "below --suspect"},
+	} {
+		if _, complained, status := m.Ask(strings.Fields(args)...); status != want.status || !strings.Contains(complained, want.says) {
+			t.Errorf("%s: status %d: %s", args, status, complained)
+		}
+	}
+}

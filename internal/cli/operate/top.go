@@ -23,7 +23,7 @@ func newTopCommand() *cobra.Command {
 		Short: "Watch a cluster: nodes, loads, hot shards, repairs",
 		Long: `Watch a cluster: nodes, loads, hot shards, repairs.
 
-On a terminal the screen is drawn anew twice a second, until Ctrl-C; elsewhere, and with --json, it is shown once.`,
+On a terminal the screen is drawn anew twice a second, until q or Ctrl-C; elsewhere, and with --json, it is shown once.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			file, ok := c.OutOrStdout().(*os.File)
@@ -103,6 +103,11 @@ func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
 	found := false
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer onKey(os.Stdin, func(key byte) {
+		if key == 'q' || key == 'Q' {
+			cancel(nil)
+		}
+	})()
 	late := time.AfterFunc(flags.timeout, func() { cancel(context.DeadlineExceeded) })
 	progress := new(admin.Progress)
 	last := ""

@@ -38,15 +38,21 @@ func terminal(t *testing.T, columns, rows uint16) (screen, program *os.File) {
 	return screen, program
 }
 
-// TestTopOnATerminal: it draws again and again until Ctrl-C, and leaves the terminal as it was.
+// TestTopOnATerminal: it draws again and again until Ctrl-C or q, and leaves the terminal as it was.
 func TestTopOnATerminal(t *testing.T) {
+	for _, end := range []string{"Ctrl-C", "q"} {
+		t.Run(end, func(t *testing.T) { testTopOnATerminal(t, end) })
+	}
+}
+
+func testTopOnATerminal(t *testing.T, end string) {
 	m := clitest.StartManaged(t, "127.1.9.1", "--shards", "4", "--replicas", "1")
 	m.StartNode("n1", "127.1.9.11:4411")
 	m.Await("the first chains", clitest.Whole(1))
 	screen, program := terminal(t, 80, 24)
 	top := exec.Command(os.Args[0], "top", "--controllers", m.Controller)
 	top.Env = append(os.Environ(), clitest.AsCommand+"=1")
-	top.Stdout = program
+	top.Stdin, top.Stdout = program, program
 	if err := top.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +70,13 @@ func TestTopOnATerminal(t *testing.T) {
 		seen = append(seen, piece[:n]...)
 		if bytes.Count(seen, []byte(drawAgain)) >= 3 && !interrupted {
 			interrupted = true
-			if err := top.Process.Signal(os.Interrupt); err != nil {
+			var err error
+			if end == "q" {
+				_, err = screen.Write([]byte("q"))
+			} else {
+				err = top.Process.Signal(os.Interrupt)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

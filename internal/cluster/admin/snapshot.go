@@ -10,12 +10,33 @@ type Snapshot struct {
 	Change      uint64       `json:"change"`
 	Replicas    uint32       `json:"replicas"`
 	CellBytes   uint32       `json:"cell_bytes"`
+	Times       Times        `json:"times"`
+	Tags        bool         `json:"tags"`
+	Spread      string       `json:"spread"`
 	Shards      ShardCounts  `json:"shards"`
 	CopiedBytes uint64       `json:"copied_bytes"` // since the leader's election
 	Nodes       []Node       `json:"nodes"`
 	Controllers []Controller `json:"controllers"`
 	Hot         []HotShard   `json:"hot_shards"`
 	Notes       []string     `json:"notes"`
+}
+
+// Times are a cluster's times, in milliseconds.
+type Times struct {
+	Beat       float64 `json:"beat_ms"`
+	Suspect    float64 `json:"suspect_ms"`
+	Lease      float64 `json:"lease_ms"`
+	LeaseMax   float64 `json:"lease_max_ms"`
+	SuspectMax float64 `json:"suspect_max_ms"`
+	Sure       float64 `json:"sure_ms"`
+}
+
+func timesOf(t *controllerv1.Times) Times {
+	ms := func(us uint64) float64 { return float64(us) / 1000 }
+	return Times{
+		Beat: ms(t.GetBeatUs()), Suspect: ms(t.GetSuspectUs()), Lease: ms(t.GetLeaseUs()),
+		LeaseMax: ms(t.GetLeaseMaxUs()), SuspectMax: ms(t.GetSuspectMaxUs()), Sure: ms(t.GetSureUs()),
+	}
 }
 
 // ShardCounts are how many shards there are, and in what state.
@@ -73,6 +94,7 @@ func (s *ShardCounts) remaining() uint32 { return s.Copying + s.Moves }
 func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 	s := &Snapshot{
 		Cluster: in.GetCluster(), Leader: in.GetLeader(), Term: in.GetTerm(), Change: in.GetChange(), Replicas: in.GetReplicas(),
+		Times: timesOf(in.GetTimes()), Tags: in.GetTags(), Spread: in.GetSpread(),
 		CellBytes: in.GetCellBytes(), CopiedBytes: in.GetCopiedBytes(), Notes: append([]string{}, in.GetNotes()...),
 		Shards: ShardCounts{Total: in.GetShards(), Whole: in.GetShardsWhole(), Short: in.GetShardsShort(), Changing: in.GetShardsChanging(),
 			Down: in.GetShardsDown(), Copying: in.GetShardsCopying(), Moves: in.GetMoves()},

@@ -62,7 +62,7 @@ type backup struct {
 // Backup writes a snapshot of the cluster to a file, which is there when it is complete, and not before.
 func Backup(ctx context.Context, path string, o BackupOptions) (*BackupReport, error) {
 	if _, err := os.Lstat(path); err == nil && !o.Replace {
-		return nil, fmt.Errorf("%s is there already: name another file, or say that it shall be replaced", path)
+		return nil, fmt.Errorf("%s is there already: name another file, or replace it with --replace", path)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

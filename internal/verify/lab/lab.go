@@ -51,7 +51,7 @@ func Open(name string) (*Lab, error) {
 			return nil, remains(name)
 		}
 		err := fmt.Errorf("lab %q %w", name, ErrNotUp)
-		if others := names(); len(others) > 0 {
+		if others := Names(); len(others) > 0 {
 			err = fmt.Errorf("%w, or name another with --name: %s", err, strings.Join(others, ", "))
 		}
 		return nil, err

@@ -73,8 +73,8 @@ func readState(name string) (*state, error) {
 	return s, nil
 }
 
-// names lists the labs that have a directory.
-func names() []string {
+// Names lists the labs that have a directory.
+func Names() []string {
 	entries, _ := os.ReadDir(labsDir) // absent: no labs
 	var found []string
 	for _, e := range entries {

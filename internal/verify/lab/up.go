@@ -168,7 +168,7 @@ func (l *Lab) makeNetwork(ctx context.Context, progress func(string)) error {
 // freeOctet chooses a /16 that no lab has and that this machine has no route into.
 func freeOctet() (byte, error) {
 	taken := map[byte]bool{}
-	for _, name := range names() {
+	for _, name := range Names() {
 		if s, err := readState(name); err == nil {
 			taken[s.Octet] = true
 		}
