@@ -41,6 +41,9 @@ func testLabRoundTrip(t *testing.T, plane string) {
 	if got := strings.TrimSpace(in("c2", "netcraq", "get", "k")); got != "from c1" {
 		t.Errorf("c2 reads %q", got)
 	}
+	if got := clitest.MustRun(t, "lab", "exec", "c1", "--name", name, "--", "echo", "--name"); got != "--name\n" {
+		t.Errorf("flags after the host: %q", got)
+	}
 	if _, code, _ := clitest.Netcraq("lab", "--name", name, "exec", "c1", "--", "sh", "-c", "exit 7"); code != 7 {
 		t.Errorf("exit status 7 came back as %d", code)
 	}

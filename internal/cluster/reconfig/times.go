@@ -26,12 +26,13 @@ func (s *Settings) SetTimes(t Times) {
 // longest is how long a grant of any controller of this cluster may last, whenever it was given.
 func (s *Settings) longest() time.Duration { return max(s.Longest, s.Lease, s.LeaseMax) }
 
-// or takes what is zero from others.
+// or takes what is zero from others. Bounds that nobody asked for are at least what they bound.
 func (t Times) or(o Times) Times {
-	return Times{
-		Beat: cmp.Or(t.Beat, o.Beat), Lease: cmp.Or(t.Lease, o.Lease), Suspect: cmp.Or(t.Suspect, o.Suspect),
-		LeaseMax: cmp.Or(t.LeaseMax, o.LeaseMax), SuspectMax: cmp.Or(t.SuspectMax, o.SuspectMax), Sure: cmp.Or(t.Sure, o.Sure),
-	}
+	out := Times{Beat: cmp.Or(t.Beat, o.Beat), Lease: cmp.Or(t.Lease, o.Lease), Suspect: cmp.Or(t.Suspect, o.Suspect)}
+	out.LeaseMax = cmp.Or(t.LeaseMax, max(o.LeaseMax, out.Lease))
+	out.SuspectMax = cmp.Or(t.SuspectMax, max(o.SuspectMax, out.Suspect))
+	out.Sure = cmp.Or(t.Sure, max(o.Sure, out.Suspect))
+	return out
 }
 
 // shortestBeat is the least time between two beats, and longestTime the most of any time.
