@@ -67,6 +67,7 @@ var extensions = []extension{
 	{"sim", "netcraq-lab", "Run whole clusters on a simulated network and clock, from seeds"},
 	{"conformance", "netcraq-lab", "Hold a data plane to the specification: all vectors, then random packets"},
 	{"bench", "netcraq-bench", "Measure nodes with load made in the kernel (root)"},
+	{"placement", "netcraq-bench", "Try the placement of cached keys on recorded traffic of etcd"},
 }
 
 // ShortOf describes a command of an extension in one line.

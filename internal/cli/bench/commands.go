@@ -5,5 +5,5 @@ import "github.com/spf13/cobra"
 
 // Commands are the commands of this group.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{newBenchCommand()}
+	return []*cobra.Command{newBenchCommand(), newPlacementCommand()}
 }

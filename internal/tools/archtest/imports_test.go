@@ -39,6 +39,7 @@ var wings = []wing{
 	{cluster + "/reconfig", []string{"wire", "api", node + "/chain", node + "/dataplane", cluster + "/topology"}},
 	{"client", []string{"wire", "api", cluster + "/topology", cluster + "/keyring", cluster + "/security"}},
 	{gateway + "/core", nil},
+	{gateway + "/placement", nil},
 	{gateway, product},
 	{node, product},
 	{cluster, product},
@@ -168,7 +169,7 @@ func TestImportsOfOthersStayWhereTheyBelong(t *testing.T) {
 
 // Pure packages compute: time, sender and everything random are arguments.
 var (
-	pure       = []string{node + "/chain", cluster + "/reconfig", gateway + "/core"}
+	pure       = []string{node + "/chain", cluster + "/reconfig", gateway + "/core", gateway + "/placement"}
 	impure     = []string{"net", "os", "os/exec", "io", "io/fs", "sync", "sync/atomic", "syscall", "log", "log/slog", "context", "math/rand", "math/rand/v2", "crypto/rand"}
 	fromClocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 )

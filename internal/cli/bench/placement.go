@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/eval/replay"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
+)
+
+type placementFlags struct {
+	file string
+	replay.Options
+	json bool
+}
+
+// placementResult is what `netcraq placement --replay --json` prints.
+type placementResult struct {
+	File       string  `json:"file"`
+	Reads      int     `json:"reads"`
+	HitShare   float64 `json:"hit_share"`
+	BestFixed  float64 `json:"best_fixed_share"`
+	Ratio      float64 `json:"ratio"`
+	AllShare   float64 `json:"hit_share_of_all_reads"`
+	Adapt      float64 `json:"adapt_s"`
+	Placements int     `json:"placements"`
+	Removals   int     `json:"removals"`
+	Capacity   int     `json:"capacity_bytes"`
+	MostBytes  int     `json:"most_bytes"`
+	Why        string  `json:"explanation,omitempty"`
+}
+
+func newPlacementCommand() *cobra.Command {
+	flags := placementFlags{Options: replay.Options{Placement: placement.Defaults()}}
+	c := &cobra.Command{
+		Use:   "placement --replay FILE",
+		Short: cli.ShortOf("placement"),
+		Long: `Try the placement of cached keys on recorded traffic of etcd.
+
+The trace is CSV, perhaps compressed, with the columns t_s, method, op, key, range, lease, succ and vlen. The result is the share of reads of
+single keys that placed keys answer, beside the share of the best fixed set of the same size, chosen afterwards; and the longest time from
+the second read of a key that became hot until it was in place. docs/gateway.md says how the choice is made.`,
+		Example: `  netcraq placement --replay trace.csv.gz
+  netcraq placement --replay trace.csv.gz --explain /registry/namespaces/kube-system`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runPlacement(c.OutOrStdout(), &flags) },
+	}
+	f, p := c.Flags(), &flags.Placement
+	f.StringVar(&flags.file, "replay", "", "the trace")
+	f.StringVar(&flags.Explain, "explain", "", "say why a key has a place at the end, or none")
+	f.IntVar(&p.Capacity, "capacity", p.Capacity, "bytes of all objects")
+	f.IntVar(&p.Overhead, "overhead", p.Overhead, "bytes of an object beside its value")
+	f.IntVar(&p.Largest, "largest", p.Largest, "longest value that fits")
+	f.Float64Var(&p.WriteCost, "write-cost", p.WriteCost, "what a write of a placed key costs, in reads")
+	f.Float64Var(&p.Least, "least", p.Least, "least benefit for which a key is placed, in reads")
+	f.Float64Var(&p.Stay, "stay", p.Stay, "factor by which a placed key is preferred to one that is not")
+	f.Float64Var(&p.Residence, "residence", p.Residence, "seconds for which a key stays at least")
+	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are placed whatever they bring")
+	f.StringSliceVar(&p.Excluded, "exclude", nil, "prefixes of keys that never are")
+	f.IntVar(&flags.Keys, "keys", 1024, "number of keys whose use is counted")
+	f.Float64Var(&flags.HalfLife, "half-life", 7, "seconds after which a read counts half")
+	f.Float64Var(&flags.Every, "every", 0.1, "seconds between two decisions")
+	f.Float64Var(&flags.Delay, "delay", 0.05, "seconds from a decision until all gateways know it")
+	f.BoolVar(&flags.json, "json", false, "print one JSON object")
+	return c
+}
+
+func runPlacement(out io.Writer, flags *placementFlags) error {
+	switch {
+	case flags.file == "":
+		return cli.UsageError(errors.New("name a trace with --replay"))
+	case flags.Keys < 1 || flags.HalfLife <= 0 || flags.Every <= 0 || flags.Delay < 0 || flags.Placement.Capacity < 1:
+		return cli.UsageError(errors.New("numbers of keys, bytes and seconds are positive"))
+	}
+	trace, err := replay.Read(flags.file)
+	if err != nil {
+		return err
+	}
+	r := replay.Run(trace, &flags.Options)
+	result := placementResult{
+		flags.file, r.Reads, r.HitShare, r.BestFixed, 0, r.AllShare, r.Adapt, r.Placements, r.Removals, flags.Placement.Capacity, r.MostBytes, r.Why,
+	}
+	if r.BestFixed > 0 {
+		result.Ratio = r.HitShare / r.BestFixed
+	}
+	if flags.json {
+		return cli.PrintJSON(out, &result)
+	}
+	table := cli.NewTable(out)
+	fmt.Fprintf(table, "reads\thit share\tbest fixed\tratio\tof all reads\tadapts in s\tplacements\tremovals\tmost bytes\n")
+	fmt.Fprintf(table, "%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%d\t%d\t%d\n", r.Reads, r.HitShare, r.BestFixed, result.Ratio, r.AllShare, r.Adapt,
+		r.Placements, r.Removals, r.MostBytes)
+	if r.Why != "" {
+		fmt.Fprintf(table, "\n%s\t%s\n", flags.Explain, r.Why)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,153 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Options say what is worth a place.
+type Options struct {
+	Capacity  int      // bytes of all objects
+	Overhead  int      // bytes of an object beside its value
+	Largest   int      // longest value that fits
+	WriteCost float64  // what a write of a placed key costs, in reads
+	Least     float64  // least benefit for which a key is placed, in reads
+	Stay      float64  // factor by which a placed key is preferred to one that is not
+	Residence float64  // seconds for which a key stays at least
+	Pinned    []string // prefixes of keys that are placed whatever they bring
+	Excluded  []string // prefixes of keys that never are
+}
+
+// Defaults are options for a small cluster.
+func Defaults() Options {
+	return Options{
+		Capacity: 64 << 10, Overhead: 192, Largest: 4 << 10, WriteCost: 0.25, Least: 0.9, Stay: 1.2, Residence: 2,
+	}
+}
+
+// Placed is a key that has a place, and since when.
+type Placed map[string]float64
+
+// Decision is what should change.
+type Decision struct{ Place, Remove []string }
+
+// Size is what an object of a value takes.
+func (o *Options) Size(bytes int) int { return o.Overhead + bytes }
+
+// Benefit is what a key brings, in reads. Writes count as cost.
+func (o *Options) Benefit(u *Usage) float64 { return u.Reads - o.WriteCost*u.Writes }
+
+func hasPrefix(key string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
+}
+
+// fits reports whether a key may be placed at all.
+func (o *Options) fits(u *Usage) bool {
+	return !u.Unfit && u.Bytes <= o.Largest && !hasPrefix(u.Key, o.Excluded)
+}
+
+// worth is what a key brings for each byte, and whether that is enough for a place.
+func (o *Options) worth(u *Usage, placed bool) (perByte float64, enough bool) {
+	benefit, least := o.Benefit(u), o.Least
+	if placed { // it stays while nothing better needs the room, unless its writes cost more than its reads bring
+		benefit, least = benefit*o.Stay, 0
+	}
+	return benefit / float64(o.Size(u.Bytes)), benefit >= least
+}
+
+// candidate is a key that asks for a place.
+type candidate struct {
+	Usage
+	perByte float64
+	rank    int // lower ones come first
+	placed  bool
+}
+
+// Ranks of candidates.
+const (
+	pinned = iota
+	young  // placed so lately that it stays
+	other
+)
+
+// before orders candidates: by rank, then what brings most for each byte.
+func before(a, b candidate) int {
+	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.perByte, a.perByte), cmp.Compare(a.Key, b.Key))
+}
+
+// Choose says which keys should be placed and which should go. A key that is unknown to the monitor brings nothing.
+func Choose(o *Options, placed Placed, usages []Usage, now float64) Decision {
+	candidates, chosen := make([]candidate, 0, len(usages)), make(map[string]bool)
+	for _, u := range usages {
+		since, is := placed[u.Key]
+		c := candidate{Usage: u, rank: other, placed: is}
+		var enough bool
+		c.perByte, enough = o.worth(&u, is)
+		switch {
+		case !o.fits(&u):
+			continue
+		case hasPrefix(u.Key, o.Pinned):
+			c.rank = pinned
+		case is && now-since < o.Residence:
+			c.rank = young
+		case !enough:
+			continue
+		}
+		candidates = append(candidates, c)
+	}
+	slices.SortFunc(candidates, before)
+	left := o.Capacity
+	var d Decision
+	for _, c := range candidates {
+		size := o.Size(c.Bytes)
+		if size > left {
+			continue
+		}
+		left -= size
+		chosen[c.Key] = true
+		if !c.placed {
+			d.Place = append(d.Place, c.Key)
+		}
+	}
+	for key := range placed {
+		if !chosen[key] {
+			d.Remove = append(d.Remove, key)
+		}
+	}
+	slices.Sort(d.Remove)
+	return d
+}
+
+// Explain says why a key has a place, or none.
+func Explain(o *Options, placed Placed, usages []Usage, key string, now float64) string {
+	i := slices.IndexFunc(usages, func(u Usage) bool { return u.Key == key })
+	since, is := placed[key]
+	state := "not placed"
+	if is {
+		state = fmt.Sprintf("placed for %.0f s", now-since)
+	}
+	if i < 0 {
+		return state + ": it is not among the keys that are used most"
+	}
+	u := &usages[i]
+	text := fmt.Sprintf("%s: %.1f reads and %.1f writes lately bring %.1f, its object takes %d bytes", state, u.Reads, u.Writes, o.Benefit(u),
+		o.Size(u.Bytes))
+	_, enough := o.worth(u, is)
+	switch {
+	case u.Unfit:
+		return text + "; it has a lease, so etcd may delete it by itself"
+	case u.Bytes > o.Largest:
+		return text + fmt.Sprintf("; a value may have %d bytes", o.Largest)
+	case hasPrefix(key, o.Excluded):
+		return text + "; its prefix is excluded"
+	case hasPrefix(key, o.Pinned):
+		return text + "; its prefix is pinned"
+	case !enough:
+		return text + fmt.Sprintf("; %.1f would be worth a place", o.Least)
+	case !is:
+		return text + "; others bring more for each byte"
+	}
+	return text
+}

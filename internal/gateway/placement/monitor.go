@@ -1,0 +1,125 @@
+// Package placement decides which of etcd's keys the chain holds. It is pure: time is an argument, in seconds.
+//
+// A [Monitor] counts reads and writes of the keys that are used most, in bounded memory. [Choose] picks the keys that bring the most
+// reads for each byte, within the nodes' memory.
+package placement
+
+import (
+	"container/heap"
+	"math"
+)
+
+// Usage is what a monitor knows of a key. Counts fade: a read counts half after each half-life.
+type Usage struct {
+	Key           string
+	Reads, Writes float64
+	Bytes         int  // of the value
+	Unfit         bool // it cannot be cached now: it has a lease, or does not fit
+}
+
+// Monitor counts by Space-Saving: when its table is full, the key that is used least makes room, and the new key's counts are known to be
+// too high by what that key had; they are given without it.
+type Monitor struct {
+	most     int
+	halfLife float64
+	start    float64 // the moment at which an event weighs 1
+	counters map[string]*counter
+	order    byWeight
+}
+
+type counter struct {
+	key           string
+	weight        float64 // of all events, and of those of the keys whose place it took
+	reads, writes float64
+	bytes         int
+	unfit         bool
+	at            int // index in the heap
+}
+
+// NewMonitor makes a monitor of at most so many keys.
+func NewMonitor(most int, halfLife float64) *Monitor {
+	return &Monitor{most: most, halfLife: halfLife, counters: make(map[string]*counter)}
+}
+
+// heaviest is the weight of an event at which all weights are scaled down.
+const heaviest = 1 << 40
+
+// weigh is what an event counts now. Later events weigh more, so that nothing has to be changed as time goes by.
+func (m *Monitor) weigh(now float64) float64 {
+	w := math.Exp2((now - m.start) / m.halfLife)
+	if w < heaviest {
+		return w
+	}
+	for _, c := range m.counters {
+		c.weight, c.reads, c.writes = c.weight/w, c.reads/w, c.writes/w
+	}
+	m.start = now
+	return 1
+}
+
+// Read counts a read that a cached object could answer.
+func (m *Monitor) Read(key string, bytes int, now float64) {
+	w := m.weigh(now)
+	c := m.touch(key, w)
+	c.reads += w
+	c.bytes = bytes
+}
+
+// Write counts a write.
+func (m *Monitor) Write(key string, bytes int, unfit bool, now float64) {
+	w := m.weigh(now)
+	c := m.touch(key, w)
+	c.writes += w
+	c.bytes, c.unfit = bytes, unfit
+}
+
+func (m *Monitor) touch(key string, w float64) *counter {
+	c := m.counters[key]
+	switch {
+	case c != nil:
+		c.weight += w
+		heap.Fix(&m.order, c.at)
+		return c
+	case len(m.counters) < m.most:
+		c = &counter{key: key, weight: w}
+		heap.Push(&m.order, c)
+	default:
+		c = m.order[0]
+		delete(m.counters, c.key)
+		*c = counter{key: key, weight: c.weight + w}
+		heap.Fix(&m.order, 0)
+	}
+	m.counters[key] = c
+	return c
+}
+
+// Usages lists all keys that are known, in no order.
+func (m *Monitor) Usages(now float64) []Usage {
+	w := m.weigh(now)
+	list := make([]Usage, 0, len(m.counters))
+	for _, c := range m.order {
+		list = append(list, Usage{c.key, c.reads / w, c.writes / w, c.bytes, c.unfit})
+	}
+	return list
+}
+
+// byWeight is a heap, the lightest first.
+type byWeight []*counter
+
+func (h byWeight) Len() int           { return len(h) }
+func (h byWeight) Less(i, j int) bool { return h[i].weight < h[j].weight }
+func (h byWeight) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = i, j
+}
+func (h *byWeight) Push(x any) {
+	c := x.(*counter)
+	c.at = len(*h)
+	*h = append(*h, c)
+}
+func (h *byWeight) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,139 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func options() *Options {
+	o := Defaults()
+	return &o
+}
+
+// find is the usage of a key; nothing if it is not known.
+func find(m *Monitor, key string, now float64) Usage {
+	for _, u := range m.Usages(now) {
+		if u.Key == key {
+			return u
+		}
+	}
+	return Usage{}
+}
+
+func TestCountsFade(t *testing.T) {
+	m := NewMonitor(4, 10)
+	for range 8 {
+		m.Read("a", 100, 0)
+	}
+	for now, want := range map[float64]float64{0: 8, 10: 4, 30: 1} {
+		if got := find(m, "a", now).Reads; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v s later: %v reads, not %v", now, got, want)
+		}
+	}
+	m.Read("a", 100, 10000) // so much later that weights are scaled down
+	if got := find(m, "a", 10000).Reads; math.Abs(got-1) > 1e-9 {
+		t.Errorf("long after: %v reads, not 1", got)
+	}
+}
+
+// TestHotKeysAreKept: the table holds a tenth of the keys, and knows those that are read most.
+func TestHotKeysAreKept(t *testing.T) {
+	const seed, keys, hot = 1, 1000, 20
+	m, rng := NewMonitor(keys/10, 1e6), rand.New(rand.NewPCG(seed, 0))
+	zipf := rand.NewZipf(rng, 1.2, 1, keys-1)
+	truth := make(map[string]float64)
+	for i := range 100_000 {
+		key := fmt.Sprintf("k%03d", zipf.Uint64())
+		truth[key]++
+		m.Read(key, 10, float64(i)/1000)
+	}
+	if n := len(m.Usages(100)); n != keys/10 {
+		t.Errorf("%d keys are known, more or less than the table holds", n)
+	}
+	for i := range hot {
+		key := fmt.Sprintf("k%03d", i)
+		if got := find(m, key, 100).Reads; got < 0.95*truth[key] || got > truth[key] {
+			t.Errorf("seed %d: %s: %.0f reads are known of %.0f", seed, key, got, truth[key])
+		}
+	}
+}
+
+func TestChoiceStaysWithinCapacity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := options()
+		o.Capacity = rapid.IntRange(1, 5000).Draw(t, "capacity")
+		o.Pinned = []string{"pin"}
+		o.Excluded = []string{"never"}
+		placed, sizes := make(Placed), make(map[string]int)
+		var usages []Usage
+		for i := range rapid.IntRange(0, 30).Draw(t, "keys") {
+			u := Usage{
+				Key:   fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"k", "pin", "never"}).Draw(t, "prefix"), i),
+				Reads: rapid.Float64Range(0, 100).Draw(t, "reads"), Writes: rapid.Float64Range(0, 100).Draw(t, "writes"),
+				Bytes: rapid.IntRange(0, 6000).Draw(t, "bytes"), Unfit: rapid.IntRange(0, 9).Draw(t, "unfit") == 0,
+			}
+			usages = append(usages, u)
+			sizes[u.Key] = o.Size(u.Bytes)
+			if rapid.Bool().Draw(t, "placed") {
+				placed[u.Key] = rapid.Float64Range(0, 100).Draw(t, "since")
+			}
+		}
+		d := Choose(o, placed, usages, 100)
+		for _, key := range d.Remove {
+			delete(placed, key)
+		}
+		for _, key := range d.Place {
+			if _, twice := placed[key]; twice {
+				t.Fatalf("%s is placed twice", key)
+			}
+			placed[key] = 100
+		}
+		bytes := 0
+		for key := range placed {
+			if bytes += sizes[key]; strings.HasPrefix(key, "never") {
+				t.Fatalf("%s is excluded", key)
+			}
+		}
+		if bytes > o.Capacity {
+			t.Fatalf("%d bytes of %d", bytes, o.Capacity)
+		}
+	})
+}
+
+func TestChoice(t *testing.T) {
+	o := options()
+	o.Capacity = 2 * o.Size(100)
+	usages := []Usage{
+		{Key: "hot", Reads: 50, Bytes: 100}, {Key: "warm", Reads: 10, Bytes: 100}, {Key: "written", Reads: 10, Writes: 100, Bytes: 100},
+		{Key: "leased", Reads: 90, Bytes: 100, Unfit: true}, {Key: "big", Reads: 90, Bytes: 5000},
+	}
+	if d := Choose(o, nil, usages, 0); !slices.Equal(d.Place, []string{"hot", "warm"}) || len(d.Remove) != 0 {
+		t.Errorf("%+v", d)
+	}
+	placed := Placed{"hot": 0, "cool": 0, "leased": 0}
+	cool := Usage{Key: "cool", Reads: 9, Bytes: 100}
+	if d := Choose(o, placed, append(usages, cool), 100); len(d.Place) != 0 || !slices.Equal(d.Remove, []string{"leased"}) {
+		t.Errorf("a key that is hardly better takes no place: %+v", d)
+	}
+	cool.Reads = 5
+	if d := Choose(o, placed, append(usages, cool), 100); !slices.Equal(d.Place, []string{"warm"}) || !slices.Equal(d.Remove, []string{"cool", "leased"}) {
+		t.Errorf("a key that is much better does: %+v", d)
+	}
+	placed["cool"] = 99
+	if d := Choose(o, placed, append(usages, cool), 100); len(d.Place) != 0 {
+		t.Errorf("but not that of a key that has just come: %+v", d)
+	}
+	for key, want := range map[string]string{
+		"leased": "lease", "big": "a value may have", "written": "would be worth", "unknown": "not among", "hot": "placed for",
+	} {
+		if got := Explain(o, placed, usages, key, 100); !strings.Contains(got, want) {
+			t.Errorf("%s: %q does not say %q", key, got, want)
+		}
+	}
+}
