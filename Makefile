@@ -19,6 +19,25 @@ BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline
 .PHONY: build
 build: bpf
 	go build -buildvcs=false -trimpath -ldflags="$(LDFLAGS)" -o bin/ ./cmd/...
+	@if pkg-config --exists libdpdk 2>/dev/null; then $(MAKE) --no-print-directory p4-engine; fi
+
+# The software switch that runs the P4 programs. Debian's DPDK is needed, which nothing else is.
+ENGINE_SOURCES := $(wildcard p4/engine/*.c)
+.PHONY: p4-engine
+p4-engine: bin/netcraq-swx
+bin/netcraq-swx: $(ENGINE_SOURCES) $(wildcard p4/engine/*.h)
+	@scripts/setup.sh p4
+	@mkdir -p bin
+	gcc -O2 -g -Wall -Wextra -Werror -DALLOW_EXPERIMENTAL_API $$(pkg-config --cflags libdpdk) -o $@ $(ENGINE_SOURCES) $$(pkg-config --libs libdpdk)
+
+# Compiles the P4 programs again, and fails if that makes something else than what is committed: docs/p4.md says how to get p4c.
+.PHONY: p4
+p4:
+	go run ./internal/tools/p4c
+
+.PHONY: p4-write
+p4-write:
+	go run ./internal/tools/p4c -write
 
 # A chain on this machine, real reads and writes through it, and who answered them.
 .PHONY: demo
@@ -29,6 +48,7 @@ demo: build
 # little to install are installed; without one its tests are skipped. Other kernels are tried there only: see test-kernels.
 .PHONY: test
 test: build check
+	@[ "$(CI)" != true ] || $(MAKE) --no-print-directory p4-engine
 	scripts/demo.sh >out/demo.txt 2>&1 || { cat out/demo.txt; exit 1; }
 	$(MAKE) --no-print-directory model QUICK=1
 	-@[ "$(CI)" != true ] || scripts/peers.sh redis memcached etcd
@@ -40,6 +60,7 @@ test: build check
 check: bpf
 	@mkdir -p out
 	go run ./internal/tools/wiregen -check
+	go run ./internal/tools/p4c -check
 	if command -v protoc >/dev/null; then $(MAKE) --no-print-directory proto-check; fi
 	go vet ./...
 

@@ -85,6 +85,15 @@ const bit<8> NQ_OUTCOME_BAD_TAG = 0x20; // tag wrong, of an unknown generation, 
 const bit<8> NQ_OUTCOME_LIMITED = 0x21; // one client's messages beyond its rate, or a bundle where rates are limited: dropped
 const bit<8> NQ_OUTCOME_ALIVE = 0x22; // heartbeat answered
 
+const bit<32> NQ_BASE_BYTES = 0x28; // length of a message that ends with this header
+const bit<32> NQ_VERSION_BYTES = 0x30; // length of a message that ends with this header
+const bit<32> NQ_CHAIN_BYTES = 0x60; // length of a message that ends with this header
+const bit<32> NQ_TRAILER_BYTES = 0x10; // length of this header
+const bit<32> NQ_BUNDLE_BYTES = 0x8; // length of this header
+const bit<32> NQ_SLOT_BYTES = 0x4; // length of this header
+const bit<32> NQ_HEARTBEAT_BYTES = 0x38; // length of this header
+const bit<32> NQ_MAX_MESSAGE_BYTES = 0x5a8; // length of the longest message
+
 // every message; a READ is only this
 header nq_base_h {
     bit<16> magic; // limits.magic
@@ -113,7 +122,8 @@ header nq_chain_h {
     bit<64> operand; // CAS: the expected version, 0 for absent; ADD: the delta
     bit<64> version; // UPDATE: the version the head gave
     bit<64> client_hi; // the client's IPv6 or IPv4-mapped address, first half
-    bit<64> client_lo; // second half
+    bit<32> client_lo_0; // second half: half 1
+    bit<32> client_lo_1; // second half: half 2
     bit<16> client_port; // the client's UDP port
     bit<8> client_op; // the op the client sent
     bit<8> reserved_8; // zero

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Makes sure that everything the Makefile needs is there, and installs what is missing: Debian packages, which needs
 # root, and the Go that go.mod asks for, which does not. Says nothing when nothing is missing. `setup.sh model` is for what
-# checks the model of the protocol instead, `setup.sh kernels` for what boots other kernels.
+# checks the model of the protocol instead, `setup.sh kernels` for what boots other kernels,
+# `setup.sh p4` for the software switch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -36,6 +37,14 @@ packages() {
 	command -v "${CLANG:-clang-19}" >/dev/null || echo clang-19
 	[ -e /usr/include/bpf/bpf_helpers.h ] || echo libbpf-dev
 	[ -e "/usr/include/$(uname -m)-linux-gnu/asm/types.h" ] || [ -e /usr/include/asm/types.h ] || echo linux-libc-dev
+}
+
+# p4_packages names those that the software switch of the P4 plane is missing.
+p4_packages() {
+	command -v gcc >/dev/null || echo gcc
+	[ -e /usr/include/stdlib.h ] || echo libc6-dev
+	command -v pkg-config >/dev/null || echo pkg-config
+	[ -e /usr/include/dpdk/rte_swx_pipeline.h ] || echo libdpdk-dev
 }
 
 # model_packages names those that `make model` is missing: Spin writes a checker in C.
@@ -96,7 +105,8 @@ case ${1-} in
 '') mapfile -t missing < <(packages) ;;
 model) mapfile -t missing < <(model_packages) ;;
 kernels) mapfile -t missing < <(kernel_packages) ;;
-*) say "usage: $0 [model|kernels]" && exit 2 ;;
+p4) mapfile -t missing < <(p4_packages) ;;
+*) say "usage: $0 [model|kernels|p4]" && exit 2 ;;
 esac
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 [ -z "${1-}" ] || exit 0

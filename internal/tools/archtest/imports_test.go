@@ -30,10 +30,12 @@ type wing struct {
 var wings = []wing{
 	{"wire", nil},
 	{"spec", nil},
+	{"p4", nil},
 	{"api", nil},
 	{platform, nil},
 	{"internal/tools", nil},
 	{node + "/chain", []string{"wire"}},
+	{node + "/dataplane/p4", []string{"wire", "p4", node + "/chain", node + "/dataplane", platform}},
 	{node + "/dataplane", []string{"wire", node + "/chain", platform}},
 	{cluster + "/topology", []string{"wire", node + "/chain"}},
 	{cluster + "/reconfig", []string{"wire", "api", node + "/chain", node + "/dataplane", cluster + "/topology"}},
@@ -62,7 +64,7 @@ var reserved = []struct {
 	why    string
 }{
 	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"}, "BPF belongs to the XDP plane, the baselines, the load generator and the fault injector"},
-	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"}, "links and network namespaces belong to the XDP plane, the benchmarks and the lab"},
+	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", node + "/dataplane/p4", verify, eval + "/baseline/xdp", eval + "/bench"}, "links and network namespaces belong to the planes below sockets, the benchmarks and the lab"},
 	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect", commands}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/proxy", eval + "/etcdstudy", eval + "/peer"}, "etcd belongs to the controller's store, to the gateway, and to the systems compared with it"},

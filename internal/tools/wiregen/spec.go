@@ -54,6 +54,7 @@ type Field struct {
 	Bytes  int    `yaml:"bytes"`
 	Doc    string `yaml:"doc"`
 	Offset int    `yaml:"-"`
+	Halves bool   `yaml:"p4_halves"` // P4 programs have it in two, for they want one half of it
 }
 
 // Layouts keeps the order of the file.

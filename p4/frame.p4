@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A0: is the frame for this node, and whole?
+#ifndef NQ_FRAME_P4
+#define NQ_FRAME_P4
+
+#include "headers.p4"
+#include "sum.p4"
+
+control Frame(inout headers_t hdr, inout meta_t meta) {
+    Ipv4Sum() header_sum;
+
+    action node(bit<16> shard_mask, bit<16> cell_bytes, bit<32> lane_mask, bit<32> most_lanes) {
+        meta.ours = 1;
+        meta.shard_mask = shard_mask;
+        meta.cell_bytes = cell_bytes;
+        meta.lane_mask = lane_mask;
+        meta.most_lanes = most_lanes;
+    }
+    action other() {
+        meta.ours = 0;
+    }
+    // The node's own address and port.
+    table local {
+        key = {
+            hdr.ipv4.destination: exact;
+            hdr.udp.destination: exact;
+        }
+        actions = { node; other; }
+        default_action = other();
+        size = 16;
+    }
+
+    apply {
+        meta.ours = 0;
+        if (hdr.udp.isValid()) {
+            // More fragments follow, or this is one.
+            hdr.state.scratch = (bit<64>) hdr.ipv4.fragment;
+            hdr.state.scratch = hdr.state.scratch & 0x3fff;
+            if (hdr.state.scratch == 0) {
+                local.apply();
+            }
+        }
+        if (meta.ours == 1) {
+            header_sum.apply(hdr);
+            if (hdr.state.sum != 0xffff) {
+                meta.outcome = NQ_OUTCOME_BAD_CHECKSUM;
+            } else if (meta.sound == 0) {
+                meta.outcome = NQ_OUTCOME_TRUNCATED;
+            }
+        }
+    }
+}
+
+#endif

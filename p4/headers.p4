@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Headers below and behind a message, and what the controls tell each other.
+#ifndef NQ_HEADERS_P4
+#define NQ_HEADERS_P4
+
+#include "wire.p4"
+
+// How many objects and lanes a target has room for: powers of two. A lane table has NQ_LANE_WAYS ways of NQ_LANE_SLOTS.
+#ifndef NQ_OBJECTS
+#define NQ_OBJECTS 65536
+#endif
+#ifndef NQ_LANE_SLOTS
+#define NQ_LANE_SLOTS 16384
+#endif
+#define NQ_LANES (4 * NQ_LANE_SLOTS)
+
+// The longest value a cell has room for, and the length of the headers in front of a message.
+const bit<16> NQ_CELL_BYTES = 64;
+const bit<16> NQ_FRAME_BYTES = 42;
+const bit<16> NQ_ETHERNET_BYTES = 14;
+const bit<16> NQ_IPV4_BYTES = 20;
+const bit<16> NQ_BELOW_BYTES = 28;
+const bit<16> ETHER_TYPE_IPV4 = 0x0800;
+const bit<8> IPV4_PLAIN = 0x45;
+const bit<8> IPV4_UDP = 17;
+
+// Of a shard's state; those of internal/chain.
+const bit<8> STATE_NONE = 0;
+const bit<8> STATE_ACTIVE = 1;
+
+// What a member of a shard's chain is to this node.
+const bit<8> ROLE_MEMBER = 1;
+const bit<8> ROLE_PREVIOUS = 2;
+const bit<8> ROLE_NEXT = 4;
+const bit<8> ROLE_TAIL = 8;
+
+// No outcome yet: the message goes on through the rules.
+const bit<8> OPEN = 0xff;
+
+// What leaves the node because of a message.
+const bit<8> SEND_NOTHING = 0;
+const bit<8> SEND_REPLY = 1;
+const bit<8> SEND_FORWARD = 2;
+const bit<8> SEND_UPDATE = 3;
+const bit<8> SEND_RELAY = 4;
+const bit<8> SEND_ACK = 5;
+const bit<8> SEND_TO_CPU = 6;
+
+// Why a frame goes to the CPU port.
+const bit<8> CPU_OBJECT = 1; // its key has no place yet: give it one and hand the frame in again
+const bit<8> CPU_ROUTE = 2;  // the message is ready, but its way is not known here
+const bit<8> CPU_HEARTBEAT = 3; // its tag is beyond a switch
+
+// What the target puts in front of each frame, as hardware does with its intrinsic metadata; it is never on a wire.
+// Towards the CPU port it says why.
+header platform_h {
+    bit<64> now;   // nanoseconds on the clock of the leases, read when the frame was received
+    bit<16> bytes; // of the frame
+    bit<8> reason; // CPU_*
+    bit<8> port;   // by which the frame came
+    bit<32> reserved_32;
+}
+
+header ethernet_h {
+    bit<48> destination;
+    bit<48> source;
+    bit<16> type;
+}
+
+header ipv4_h {
+    bit<8> version_ihl;
+    bit<8> service;
+    bit<16> total_bytes;
+    bit<16> identification;
+    bit<16> fragment;
+    bit<8> ttl;
+    bit<8> protocol;
+    bit<16> checksum;
+    bit<32> source;
+    bit<32> destination;
+}
+
+header udp_h {
+    bit<16> source;
+    bit<16> destination;
+    bit<16> bytes;
+    bit<16> checksum;
+}
+
+// A value, cut into words and a rest of 4, 2 and 1 bytes.
+header word_h { bit<64> word; }
+header four_h { bit<32> part; }
+header two_h { bit<16> part; }
+header one_h { bit<8> part; }
+
+// What follows the first NQ_CELL_BYTES of a message that is too long for a cell.
+header rest_h { varbit<11584> bytes; }
+
+// What registers hold of the object and the lane of a message. It is no part of a packet, but SWX has room for 256 bytes of
+// metadata only, and for as much in each header. For the same reason nothing is cast to fewer bits where it can be avoided:
+// each such cast costs up to 24 bytes there.
+header state_h {
+    bit<64> version;   // newest applied
+    bit<64> committed; // newest known committed
+    bit<16> bytes;     // of its value, and whether it is a tombstone
+    bit<16> reserved_16;
+    bit<32> epoch;     // in which it became clean, 0 if it is not
+    bit<64> first;     // first word of the value, for ADD
+    bit<64> lease;     // of the shard
+    bit<64> seq;       // of the lane
+    bit<64> last;      // version of the lane's last write
+    bit<64> result;    // of its ADD
+    bit<64> key_lo;    // of its key
+    bit<16> noted;     // its status
+    bit<8> noted_op;
+    bit<8> reserved_8;
+    bit<32> reserved_32;
+    bit<64> slot;
+    bit<64> lane;
+    bit<64> mark;      // the version up to which the object is committed now
+    bit<64> answer;    // the version that a message will carry
+    bit<64> sum;       // of a checksum
+    bit<64> scratch;
+    bit<64> session0;  // of the lanes in the slot
+    bit<64> session1;
+    bit<64> session2;
+    bit<64> session3;
+    bit<16> shard0;
+    bit<16> shard1;
+    bit<16> shard2;
+    bit<16> shard3;
+    bit<32> used;      // lanes
+    bit<32> reserved_more;
+}
+
+// The length of a value, in what is kept of it.
+const bit<16> BYTES_TOMBSTONE = 0x100;
+const bit<16> BYTES_LENGTH = 0xff;
+
+struct headers_t {
+    platform_h platform;
+    ethernet_h ethernet;
+    ipv4_h ipv4;
+    udp_h udp;
+    nq_base_h base;
+    nq_version_h version;
+    nq_chain_h chain;
+    word_h w0;
+    word_h w1;
+    word_h w2;
+    word_h w3;
+    word_h w4;
+    word_h w5;
+    word_h w6;
+    word_h w7;
+    four_h t4;
+    two_h t2;
+    one_h t1;
+    rest_h rest;
+    state_h state;
+}
+
+struct meta_t {
+    // Of the frame.
+    bit<16> message_bytes; // of the UDP payload
+    bit<16> value_bytes;   // behind the fixed headers of the message
+    bit<16> words;
+    bit<16> part4;
+    bit<16> part2;
+    bit<16> part1;
+    bit<32> rest_bits;
+    bit<8> sound;    // lengths agree
+    bit<8> too_long; // the value is longer than any cell, and its checksum not looked at
+    bit<8> ours;
+
+    // Of the node.
+    bit<16> shard_mask;
+    bit<16> cell_bytes;
+    bit<32> lane_mask;
+    bit<32> most_lanes;
+
+    // Of the message.
+    bit<8> op; // what the client asked
+    bit<8> counted_op;
+    bit<8> outcome;
+    bit<8> sends;
+    bit<8> flags; // of the reply
+    bit<16> status;
+    bit<32> client_address;
+    bit<16> client_port;
+
+    // Of the shard.
+    bit<8> located;
+    bit<32> epoch;
+    bit<8> state;
+    bit<8> head;
+    bit<8> tail;
+    bit<8> learner;
+    bit<8> role; // of the sender
+    bit<32> head_address;
+    bit<16> head_port;
+    bit<32> tail_address;
+    bit<16> tail_port;
+    bit<32> next_address;
+    bit<16> next_port;
+    bit<32> previous_address;
+    bit<16> previous_port;
+
+    // Of the object.
+    bit<32> object;
+    bit<8> found;
+    bit<8> full; // there is no room for another
+    bit<8> clean;
+    bit<8> absent;
+    bit<8> permitted;
+
+    // Of the lane.
+    bit<8> has_lane;
+
+    // What the rules want changed.
+    bit<8> wants_object; // the object has to be made
+    bit<8> applies;
+    bit<8> commits;
+    bit<8> records;
+    bit<8> hands;
+    bit<8> shows;        // the stored value goes into the message
+    bit<8> counts_read;
+
+    // Where the message goes.
+    bit<32> to_address;
+    bit<16> to_port;
+    bit<8> straight; // back where it came from
+    bit<48> link_address;
+    bit<8> routes;
+    bit<8> routed;
+    bit<32> count;
+}
+
+// p4c's DPDK backend forgets a comparison by < or > behind && or ||: those stand in an if of their own.
+struct empty_t {}
+
+#endif

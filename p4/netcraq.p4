@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// A NetCRAQ node for switches of the Portable Switch Architecture. The rules are those of spec/protocol.md; what a switch
+// leaves out stands in spec/divergence.md.
+#include <core.p4>
+#include <psa.p4>
+
+#include "headers.p4"
+#include "target.p4"
+#include "parser.p4"
+#include "frame.p4"
+#include "admit.p4"
+#include "shard.p4"
+#include "state.p4"
+#include "send.p4"
+#include "route.p4"
+
+control Node(inout headers_t hdr, inout meta_t meta,
+             in psa_ingress_input_metadata_t istd, inout psa_ingress_output_metadata_t ostd) {
+    // What became of each message: op << 6 | outcome.
+    Counter<bit<64>, bit<32>>(16384, PSA_CounterType_t.PACKETS) outcomes;
+
+    Frame() frame;
+    Admit() admit;
+    Shard() shard;
+    State() state;
+    Compose() compose;
+    Wrap() wrap;
+    Route() route;
+
+    apply {
+        hdr.state.setValid();
+        hdr.state.answer = 0;
+        meta.outcome = OPEN;
+        meta.sends = SEND_NOTHING;
+        meta.op = 0;
+        meta.counted_op = 0;
+        meta.flags = 0;
+        meta.status = NQ_STATUS_OK;
+        meta.located = 0;
+        meta.epoch = 0;
+        meta.state = STATE_NONE;
+        meta.tail = 0;
+        meta.role = 0;
+        meta.full = 0;
+        meta.clean = 0;
+        meta.absent = 0;
+        meta.permitted = 0;
+        meta.has_lane = 0;
+        meta.wants_object = 0;
+        meta.applies = 0;
+        meta.commits = 0;
+        meta.records = 0;
+        meta.hands = 0;
+        meta.shows = 0;
+        meta.counts_read = 0;
+        meta.straight = 0;
+        meta.to_address = 0;
+
+        frame.apply(hdr, meta);
+        if (meta.ours == 0) {
+            if (hdr.ipv4.isValid() && hdr.ipv4.version_ihl == IPV4_PLAIN) {
+                if (hdr.ipv4.ttl > 1) {
+                    meta.to_address = hdr.ipv4.destination;
+                }
+            }
+        } else {
+            if (meta.outcome == OPEN) {
+                meta.client_address = hdr.ipv4.source;
+                meta.client_port = hdr.udp.source;
+                admit.apply(hdr, meta);
+            }
+            if (meta.outcome == OPEN && meta.sends == SEND_NOTHING) {
+                shard.apply(hdr, meta);
+                if (meta.outcome == OPEN) {
+                    state.apply(hdr, meta);
+                }
+            }
+            if (meta.outcome != OPEN) {
+                meta.count = (bit<32>) meta.counted_op;
+                meta.count = meta.count << 6;
+                meta.count = meta.count + (bit<32>) meta.outcome;
+                outcomes.count(meta.count);
+            }
+        }
+
+        if (meta.ours == 1 && meta.sends == SEND_NOTHING) {
+            ostd.drop = false;
+            ostd.egress_port = PORT_DROP;
+            hdr.platform.setInvalid();
+        } else if (meta.sends == SEND_TO_CPU) {
+            ostd.drop = false;
+            ostd.egress_port = PORT_CPU;
+        } else {
+            ostd.drop = false;
+            if (meta.ours == 1) {
+                compose.apply(hdr, meta);
+                wrap.apply(hdr, meta);
+            }
+            route.apply(hdr, meta, istd, ostd);
+            if (ostd.egress_port != PORT_CPU) {
+                hdr.platform.setInvalid();
+            }
+        }
+    }
+}
+
+control NodeDeparser(packet_out packet, out empty_t clone_i2e_meta, out empty_t resubmit_meta, out empty_t normal_meta,
+                     inout headers_t hdr, in meta_t meta, in psa_ingress_output_metadata_t istd) {
+    apply {
+        packet.emit(hdr.platform);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.base);
+        packet.emit(hdr.version);
+        packet.emit(hdr.chain);
+        packet.emit(hdr.w0);
+        packet.emit(hdr.w1);
+        packet.emit(hdr.w2);
+        packet.emit(hdr.w3);
+        packet.emit(hdr.w4);
+        packet.emit(hdr.w5);
+        packet.emit(hdr.w6);
+        packet.emit(hdr.w7);
+        packet.emit(hdr.t4);
+        packet.emit(hdr.t2);
+        packet.emit(hdr.t1);
+        packet.emit(hdr.rest);
+    }
+}
+
+// Nothing happens on the way out.
+parser ExitParser(packet_in packet, out headers_t hdr, inout meta_t meta, in psa_egress_parser_input_metadata_t istd,
+                  in empty_t normal_meta, in empty_t clone_i2e_meta, in empty_t clone_e2e_meta) {
+    state start {
+        transition accept;
+    }
+}
+
+control Exit(inout headers_t hdr, inout meta_t meta,
+             in psa_egress_input_metadata_t istd, inout psa_egress_output_metadata_t ostd) {
+    apply {}
+}
+
+control ExitDeparser(packet_out packet, out empty_t clone_e2e_meta, out empty_t recirculate_meta,
+                     inout headers_t hdr, in meta_t meta, in psa_egress_output_metadata_t istd,
+                     in psa_egress_deparser_input_metadata_t edstd) {
+    apply {}
+}
+
+IngressPipeline(NodeParser(), Node(), NodeDeparser()) ingress;
+EgressPipeline(ExitParser(), Exit(), ExitDeparser()) egress;
+PSA_Switch(ingress, PacketReplicationEngine(), egress, BufferingQueueingEngine()) main;

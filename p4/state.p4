@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node keeps of objects and lanes, and the rules between the first read of a register and the last write.
+// No table stands between these: a target that runs many packets at once may change to another at a table, and nothing
+// else makes what happens here one step.
+#ifndef NQ_STATE_P4
+#define NQ_STATE_P4
+
+#include "headers.p4"
+#include "read.p4"
+#include "write.p4"
+#include "update.p4"
+
+#define NQ_STORE_WORD(w, values) if (hdr.w.isValid()) { values.write(meta.object, hdr.w.word); }
+#define NQ_SHOW_WORD(n, w, values) \
+    if (meta.words > n) { \
+        hdr.w.setValid(); \
+        hdr.w.word = values.read(meta.object); \
+    }
+
+control State(inout headers_t hdr, inout meta_t meta) {
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) object_version;
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) object_committed;
+    Register<bit<16>, bit<32>>(NQ_OBJECTS) object_bytes;
+    Register<bit<32>, bit<32>>(NQ_OBJECTS) object_epoch;
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) value0;
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) value1;
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) value2;
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) value3;
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) value4;
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) value5;
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) value6;
+    Register<bit<64>, bit<32>>(NQ_OBJECTS) value7;
+    Register<bit<32>, bit<32>>(NQ_OBJECTS) value_four; // what no word of its own holds: 4, 2 and 1 bytes
+    Register<bit<16>, bit<32>>(NQ_OBJECTS) value_two;
+    Register<bit<8>, bit<32>>(NQ_OBJECTS) value_one;
+    Counter<bit<64>, bit<32>>(NQ_OBJECTS, PSA_CounterType_t.PACKETS) object_reads;
+    Counter<bit<64>, bit<32>>(NQ_OBJECTS, PSA_CounterType_t.PACKETS) object_writes;
+
+    // A session's lane is in one of four ways of its slot; a free one has session 0.
+    Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session0;
+    Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session1;
+    Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session2;
+    Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session3;
+    Register<bit<16>, bit<64>>(NQ_LANE_SLOTS) lane_shard0;
+    Register<bit<16>, bit<64>>(NQ_LANE_SLOTS) lane_shard1;
+    Register<bit<16>, bit<64>>(NQ_LANE_SLOTS) lane_shard2;
+    Register<bit<16>, bit<64>>(NQ_LANE_SLOTS) lane_shard3;
+    Register<bit<64>, bit<64>>(NQ_LANES) lane_seq;
+    Register<bit<64>, bit<64>>(NQ_LANES) lane_version;
+    Register<bit<64>, bit<64>>(NQ_LANES) lane_result;
+    Register<bit<64>, bit<64>>(NQ_LANES) lane_key;
+    Register<bit<8>, bit<64>>(NQ_LANES) lane_op;
+    Register<bit<16>, bit<64>>(NQ_LANES) lane_status;
+    Register<bit<32>, bit<32>>(1) lanes_used;
+
+    Register<bit<64>, bit<32>>(65536) lease;       // until when each shard may be shown here
+    Register<bit<8>, bit<32>>(1) objects_full;     // the control plane has no place for another key
+    Counter<bit<64>, bit<32>>(65536, PSA_CounterType_t.PACKETS) shard_reads;
+    Counter<bit<64>, bit<32>>(65536, PSA_CounterType_t.PACKETS) shard_writes;
+
+    Read() read;
+    Accept() accept;
+    Repeat() repeat;
+    Order() order;
+    Update() update;
+    Acknowledge() acknowledge;
+
+    action object(bit<32> index) {
+        meta.found = 1;
+        meta.object = index;
+    }
+    action none() {
+        meta.found = 0;
+        meta.object = 0;
+    }
+    // Keys that have a place; the control plane gives it.
+    table objects {
+        key = {
+            hdr.base.key_hi: exact;
+            hdr.base.key_lo: exact;
+        }
+        actions = { object; none; }
+        default_action = none();
+        size = NQ_OBJECTS;
+    }
+
+    action use_lane(bit<64> way) {
+        meta.has_lane = 1;
+        hdr.state.lane = hdr.state.slot + way;
+    }
+
+    apply {
+        objects.apply();
+
+        hdr.state.lease = lease.read((bit<32>) hdr.base.shard);
+        hdr.state.version = 0;
+        hdr.state.committed = 0;
+        hdr.state.bytes = 0;
+        hdr.state.seq = 0;
+        hdr.state.first = 0;
+        if (meta.found == 1) {
+            hdr.state.version = object_version.read(meta.object);
+            hdr.state.committed = object_committed.read(meta.object);
+            hdr.state.bytes = object_bytes.read(meta.object);
+            hdr.state.first = value0.read(meta.object);
+        } else {
+            meta.full = objects_full.read(0);
+        }
+        if (meta.learner == 0) {
+            if (hdr.platform.now < hdr.state.lease) {
+                meta.permitted = 1;
+            }
+        }
+        // All that an active tail holds is committed (C2).
+        if (hdr.state.version == hdr.state.committed || (meta.tail == 1 && meta.state == STATE_ACTIVE)) {
+            meta.clean = 1;
+        }
+        if (hdr.state.version == 0 || hdr.state.bytes == BYTES_TOMBSTONE) {
+            meta.absent = 1;
+        }
+
+        if (meta.op == NQ_OP_READ) {
+            read.apply(hdr, meta);
+        } else if (hdr.base.op <= NQ_OP_FORWARD) {
+            accept.apply(hdr, meta);
+        } else if (hdr.base.op == NQ_OP_UPDATE) {
+            if (meta.value_bytes > meta.cell_bytes) {
+                meta.outcome = NQ_OUTCOME_TOO_LARGE;
+            }
+        } else {
+            acknowledge.apply(hdr, meta);
+        }
+
+        if (meta.outcome == OPEN) {
+            // The lane.
+            hdr.state.scratch = hdr.chain.session >> 32;
+            hdr.state.sum = hdr.chain.session ^ hdr.state.scratch;
+            hdr.state.scratch = hdr.state.sum >> 16;
+            hdr.state.sum = hdr.state.sum ^ hdr.state.scratch;
+            hdr.state.scratch = (bit<64>) hdr.base.shard;
+            hdr.state.sum = hdr.state.sum ^ hdr.state.scratch;
+            hdr.state.scratch = (bit<64>) meta.lane_mask;
+            hdr.state.slot = hdr.state.sum & hdr.state.scratch;
+            hdr.state.session0 = lane_session0.read(hdr.state.slot);
+            hdr.state.session1 = lane_session1.read(hdr.state.slot);
+            hdr.state.session2 = lane_session2.read(hdr.state.slot);
+            hdr.state.session3 = lane_session3.read(hdr.state.slot);
+            hdr.state.shard0 = lane_shard0.read(hdr.state.slot);
+            hdr.state.shard1 = lane_shard1.read(hdr.state.slot);
+            hdr.state.shard2 = lane_shard2.read(hdr.state.slot);
+            hdr.state.shard3 = lane_shard3.read(hdr.state.slot);
+            hdr.state.used = lanes_used.read(0);
+            if (hdr.state.session0 == hdr.chain.session && hdr.state.shard0 == hdr.base.shard) {
+                use_lane(0);
+            } else if (hdr.state.session1 == hdr.chain.session && hdr.state.shard1 == hdr.base.shard) {
+                use_lane(NQ_LANE_SLOTS);
+            } else if (hdr.state.session2 == hdr.chain.session && hdr.state.shard2 == hdr.base.shard) {
+                use_lane(2 * NQ_LANE_SLOTS);
+            } else if (hdr.state.session3 == hdr.chain.session && hdr.state.shard3 == hdr.base.shard) {
+                use_lane(3 * NQ_LANE_SLOTS);
+            } else if (hdr.state.used < meta.most_lanes) {
+                if (hdr.state.session0 == 0) {
+                    use_lane(0);
+                    lane_session0.write(hdr.state.slot, hdr.chain.session);
+                    lane_shard0.write(hdr.state.slot, hdr.base.shard);
+                } else if (hdr.state.session1 == 0) {
+                    use_lane(NQ_LANE_SLOTS);
+                    lane_session1.write(hdr.state.slot, hdr.chain.session);
+                    lane_shard1.write(hdr.state.slot, hdr.base.shard);
+                } else if (hdr.state.session2 == 0) {
+                    use_lane(2 * NQ_LANE_SLOTS);
+                    lane_session2.write(hdr.state.slot, hdr.chain.session);
+                    lane_shard2.write(hdr.state.slot, hdr.base.shard);
+                } else if (hdr.state.session3 == 0) {
+                    use_lane(3 * NQ_LANE_SLOTS);
+                    lane_session3.write(hdr.state.slot, hdr.chain.session);
+                    lane_shard3.write(hdr.state.slot, hdr.base.shard);
+                }
+                if (meta.has_lane == 1) {
+                    hdr.state.used = hdr.state.used + 1;
+                    lanes_used.write(0, hdr.state.used);
+                    lane_seq.write(hdr.state.lane, 0);
+                    lane_version.write(hdr.state.lane, 0);
+                    lane_result.write(hdr.state.lane, 0);
+                    lane_key.write(hdr.state.lane, 0);
+                    lane_op.write(hdr.state.lane, 0);
+                    lane_status.write(hdr.state.lane, 0);
+                }
+            }
+            if (meta.has_lane == 1) {
+                hdr.state.seq = lane_seq.read(hdr.state.lane);
+                hdr.state.last = lane_version.read(hdr.state.lane);
+                hdr.state.result = lane_result.read(hdr.state.lane);
+                hdr.state.key_lo = lane_key.read(hdr.state.lane);
+                hdr.state.noted_op = lane_op.read(hdr.state.lane);
+                hdr.state.noted = lane_status.read(hdr.state.lane);
+            }
+
+            if (hdr.base.op == NQ_OP_UPDATE) {
+                update.apply(hdr, meta);
+            } else if (meta.has_lane == 0) {
+                meta.outcome = NQ_OUTCOME_FULL;
+                meta.sends = SEND_REPLY;
+                meta.status = NQ_STATUS_FULL;
+            } else if (hdr.chain.seq < hdr.state.seq) {
+                meta.outcome = NQ_OUTCOME_OLD_SEQ;
+            } else if (hdr.chain.seq == hdr.state.seq) {
+                repeat.apply(hdr, meta);
+            } else {
+                order.apply(hdr, meta);
+            }
+        }
+
+        if (meta.wants_object == 1 && meta.found == 0 && meta.outcome != NQ_OUTCOME_FULL && meta.sends == SEND_NOTHING) {
+            // Nothing has happened but that the lane is there, and the frame leaves as it came.
+            if (hdr.base.op != NQ_OP_UPDATE && meta.op == NQ_OP_ADD) {
+                hdr.w0.setInvalid();
+            }
+            meta.sends = SEND_TO_CPU;
+            meta.outcome = OPEN;
+            hdr.platform.reason = CPU_OBJECT;
+        } else {
+            if (meta.applies == 1) {
+                hdr.state.version = hdr.state.answer;
+                hdr.state.bytes = meta.value_bytes;
+                if (meta.op == NQ_OP_DELETE) {
+                    hdr.state.bytes = BYTES_TOMBSTONE;
+                }
+                object_version.write(meta.object, hdr.state.version);
+                object_bytes.write(meta.object, hdr.state.bytes);
+                object_epoch.write(meta.object, 0);
+                NQ_STORE_WORD(w0, value0)
+                NQ_STORE_WORD(w1, value1)
+                NQ_STORE_WORD(w2, value2)
+                NQ_STORE_WORD(w3, value3)
+                NQ_STORE_WORD(w4, value4)
+                NQ_STORE_WORD(w5, value5)
+                NQ_STORE_WORD(w6, value6)
+                NQ_STORE_WORD(w7, value7)
+                if (hdr.t4.isValid()) { value_four.write(meta.object, hdr.t4.part); }
+                if (hdr.t2.isValid()) { value_two.write(meta.object, hdr.t2.part); }
+                if (hdr.t1.isValid()) { value_one.write(meta.object, hdr.t1.part); }
+                object_writes.count(meta.object);
+                shard_writes.count((bit<32>) hdr.base.shard);
+            }
+            if (meta.records == 1) {
+                lane_seq.write(hdr.state.lane, hdr.chain.seq);
+                lane_version.write(hdr.state.lane, hdr.state.answer);
+                lane_key.write(hdr.state.lane, hdr.base.key_lo);
+                lane_op.write(hdr.state.lane, meta.op);
+                lane_status.write(hdr.state.lane, meta.status);
+                if (meta.applies == 0 && hdr.base.op != NQ_OP_UPDATE) {
+                    hdr.state.result = 0;
+                }
+                lane_result.write(hdr.state.lane, hdr.state.result);
+            }
+            // W7: what the tail takes is committed.
+            if (meta.hands == 1) {
+                if (meta.tail == 0) {
+                    meta.sends = SEND_UPDATE;
+                } else {
+                    meta.commits = 1;
+                    hdr.state.mark = hdr.state.version;
+                    meta.sends = SEND_RELAY;
+                    if (meta.head == 1) {
+                        meta.sends = SEND_REPLY;
+                        meta.status = NQ_STATUS_OK;
+                        if (meta.op != NQ_OP_ADD) {
+                            meta.shows = 0;
+                        }
+                    }
+                }
+            }
+            if (meta.commits == 1 && meta.found == 1) {
+                if (hdr.state.mark > hdr.state.committed) {
+                    hdr.state.committed = hdr.state.mark;
+                    object_committed.write(meta.object, hdr.state.committed);
+                    // W13
+                    if (hdr.state.committed == hdr.state.version) {
+                        object_epoch.write(meta.object, meta.epoch);
+                    }
+                }
+            }
+            if (meta.counts_read == 1) {
+                shard_reads.count((bit<32>) hdr.base.shard);
+                if (meta.found == 1) {
+                    object_reads.count(meta.object);
+                }
+            }
+            if (meta.shows == 1) {
+                hdr.w0.setInvalid();
+                hdr.w1.setInvalid();
+                hdr.w2.setInvalid();
+                hdr.w3.setInvalid();
+                hdr.w4.setInvalid();
+                hdr.w5.setInvalid();
+                hdr.w6.setInvalid();
+                hdr.w7.setInvalid();
+                hdr.t4.setInvalid();
+                hdr.t2.setInvalid();
+                hdr.t1.setInvalid();
+                meta.value_bytes = hdr.state.bytes & BYTES_LENGTH;
+                meta.words = meta.value_bytes >> 3;
+                NQ_SHOW_WORD(0, w0, value0)
+                NQ_SHOW_WORD(1, w1, value1)
+                NQ_SHOW_WORD(2, w2, value2)
+                NQ_SHOW_WORD(3, w3, value3)
+                NQ_SHOW_WORD(4, w4, value4)
+                NQ_SHOW_WORD(5, w5, value5)
+                NQ_SHOW_WORD(6, w6, value6)
+                NQ_SHOW_WORD(7, w7, value7)
+                meta.words = meta.value_bytes & 4;
+                if (meta.words != 0) {
+                    hdr.t4.setValid();
+                    hdr.t4.part = value_four.read(meta.object);
+                }
+                meta.words = meta.value_bytes & 2;
+                if (meta.words != 0) {
+                    hdr.t2.setValid();
+                    hdr.t2.part = value_two.read(meta.object);
+                }
+                meta.words = meta.value_bytes & 1;
+                if (meta.words != 0) {
+                    hdr.t1.setValid();
+                    hdr.t1.part = value_one.read(meta.object);
+                }
+            }
+        }
+    }
+}
+
+#endif
