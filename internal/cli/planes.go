@@ -5,4 +5,5 @@ const (
 	PlaneAuto = "auto"
 	PlaneSoft = "soft"
 	PlaneXDP  = "xdp"
+	PlaneP4   = "p4"
 )

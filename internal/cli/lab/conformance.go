@@ -11,6 +11,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	protocols "github.com/netcraq/netcraq/internal/eval/baseline/sim"
+	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/internal/verify/harness"
 )
@@ -25,13 +26,16 @@ type conformanceFlags struct {
 
 // conformanceResult is what `netcraq conformance --json` prints.
 type conformanceResult struct {
-	Protocol      string `json:"protocol"`
-	Plane         string `json:"plane"`
-	Passed        int    `json:"passed"`
-	Failed        int    `json:"failed"`
-	Skipped       int    `json:"skipped"`
-	RandomPackets int    `json:"random_packets"`
-	Seed          uint64 `json:"seed"`
+	Protocol string `json:"protocol"`
+	Plane    string `json:"plane"`
+	Passed   int    `json:"passed"`
+	Failed   int    `json:"failed"`
+	Relayed  int    `json:"relayed,omitempty"` // of the passed: with ACKs that travel up the chain, where others clone them
+	Skipped  int    `json:"skipped"`
+	// SkippedWhy counts what is skipped by the reason.
+	SkippedWhy    map[string]int `json:"skipped_why,omitempty"`
+	RandomPackets int            `json:"random_packets"`
+	Seed          uint64         `json:"seed"`
 }
 
 func newConformanceCommand() *cobra.Command {
@@ -44,7 +48,8 @@ With --random, gives the plane and the executable specification the same random 
 and compares them byte for byte; the same seed gives the same packets.
 
 soft is a node on loopback sockets; what is below a message is not its business, and such cases are skipped and random
-packets of that kind passed over. xdp is the bytecode that nodes run, executed by the kernel (as root).
+packets of that kind passed over. xdp is the bytecode that nodes run, executed by the kernel (as root). p4 is the P4
+program on a software switch; what a switch leaves out (docs/p4.md) is skipped and passed over, and its ACKs are relayed.
 
 With --protocol netchain or netcraq-published a node of the papers' protocols is held to spec/baselines instead; half of
 NetChain's random nodes have a SEQ of 32 bits. There, what is on its way to others is not a socket's business.`,
@@ -57,7 +62,7 @@ NetChain's random nodes have a SEQ of 32 bits. There, what is on its way to othe
 		},
 	}
 	c.Flags().StringVar(&flags.protocol, "protocol", string(protocols.Ours), "netcraq, or netchain or netcraq-published")
-	c.Flags().StringVar(&flags.plane, "plane", "soft", "soft or xdp")
+	c.Flags().StringVar(&flags.plane, "plane", "soft", "soft, xdp or p4")
 	c.Flags().IntVar(&flags.packets, "random", 0, "how many random packets to compare")
 	c.Flags().Uint64Var(&flags.seed, "seed", 1, "seed of the random packets")
 	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
@@ -78,7 +83,7 @@ func runConformance(ctx context.Context, out, progress io.Writer, flags *conform
 	}
 	result := conformanceResult{
 		Protocol: flags.protocol, Plane: flags.plane, Passed: report.Passed, Failed: report.Failed, Skipped: report.Skipped,
-		RandomPackets: flags.packets, Seed: flags.seed,
+		RandomPackets: flags.packets, Seed: flags.seed, Relayed: report.Relayed, SkippedWhy: report.Reasons(),
 	}
 	if difference != "" {
 		result.Failed++
@@ -122,11 +127,20 @@ func conformOurs(ctx context.Context, progress io.Writer, flags *conformanceFlag
 	if err != nil {
 		return nil, "", err
 	}
+	var within func(chain.Options) chain.Options
+	relayed := 0
+	if flags.plane == cli.PlaneP4 {
+		within = harness.P4Within
+		if cases, relayed, err = conformance.Relayed(cases); err != nil {
+			return nil, "", err
+		}
+	}
 	if report, err = conformance.Run(ctx, target, cases); err != nil {
 		return nil, "", err
 	}
+	report.Relayed = relayed
 	found, err := conformance.Compare(ctx, target, conformance.RandomOptions{
-		Packets: flags.packets, Seed: flags.seed, Report: showRandomProgress(progress, flags.packets),
+		Packets: flags.packets, Seed: flags.seed, Report: showRandomProgress(progress, flags.packets), Within: within,
 	})
 	if found == nil || err != nil {
 		return report, "", err
@@ -142,12 +156,14 @@ func conformanceTarget(plane string) (conformance.Target, error) {
 		return harness.NewSoft()
 	case "xdp":
 		return harness.NewXDP()
+	case cli.PlaneP4:
+		return harness.NewP4(), nil
 	}
 	return nil, wrongPlane(plane)
 }
 
 func wrongPlane(plane string) error {
-	return cli.UsageError(fmt.Errorf("--plane %s: want soft or xdp", plane))
+	return cli.UsageError(fmt.Errorf("--plane %s: want soft, xdp or p4", plane))
 }
 
 // progressSteps is how often a run tells how far it is.

@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 )
@@ -47,10 +48,13 @@ func openPlane(r PlaneRequest) (plane dataplane.Plane, why string, err error) {
 	case cli.PlaneXDP:
 		plane, err = openXDP(r)
 		return plane, "asked for", err
+	case cli.PlaneP4:
+		plane, err = openP4(r)
+		return plane, "asked for", err
 	case cli.PlaneAuto:
 		return openAuto(r)
 	}
-	return nil, "", cli.UsageError(fmt.Errorf("--plane %q: want %s, %s or %s", r.kind, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP))
+	return nil, "", cli.UsageError(fmt.Errorf("--plane %q: want %s, %s, %s or %s", r.kind, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP, cli.PlaneP4))
 }
 
 func openAuto(r PlaneRequest) (dataplane.Plane, string, error) {
@@ -85,6 +89,14 @@ func OpenSoft(r PlaneRequest) (dataplane.Plane, error) {
 			"run it with --plane xdp, or end it with `netcraq node --remove --pin %s`", r.pin, r.pin)
 	}
 	plane, err := soft.Listen(r.Addr, r.Chain)
+	if err != nil {
+		return nil, err
+	}
+	return plane, nil
+}
+
+func openP4(r PlaneRequest) (dataplane.Plane, error) {
+	plane, err := p4.Open(p4.Options{Node: r.Addr, Ports: r.ports, Chain: r.Chain})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"sort"
 
+	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -17,6 +18,8 @@ type RandomOptions struct {
 	Packets int
 	Seed    uint64
 	Report  func(done int) // called now and then; may be nil
+	// Within makes of the options of a round some that the target can have; nil: any.
+	Within func(chain.Options) chain.Options
 }
 
 // Random packets come in rounds. Each round begins with new nodes in a new state, so that a difference has a short past.
@@ -55,7 +58,7 @@ func Compare(ctx context.Context, t Target, o RandomOptions) (*Difference, error
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r := newRound(o.Seed, done)
+		r := newRound(o.Seed, done, o.Within)
 		n := min(packetsPerRound, o.Packets-done)
 		for _, target := range []Target{reference, t} {
 			if err := r.begin(target); err != nil {

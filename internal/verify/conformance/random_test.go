@@ -13,7 +13,7 @@ func TestRandomPacketsReachEverything(t *testing.T) {
 	seen := map[wire.Outcome]uint64{}
 	passed := 0
 	for i := range rounds {
-		r, reference := newRound(seed, i*packetsPerRound), NewReference()
+		r, reference := newRound(seed, i*packetsPerRound, nil), NewReference()
 		if err := r.begin(reference); err != nil {
 			t.Fatal(err)
 		}

@@ -36,12 +36,15 @@ type round struct {
 	past     []past
 }
 
-func newRound(seed uint64, first int) *round {
+func newRound(seed uint64, first int, within func(chain.Options) chain.Options) *round {
 	r := &round{
 		seed: seed, first: first, rng: rand.New(rand.NewPCG(seed, uint64(first))),
 		versions: make(map[wire.Key]uint64), seqs: make(map[uint64]uint64),
 	}
 	r.options = randomOptions(rand.New(rand.NewPCG(seed, uint64(first/packetsPerOptions)<<32|1)))
+	if within != nil {
+		r.options = within(r.options)
+	}
 	for i := range roundKeys {
 		r.keys = append(r.keys, wire.Key{Hi: r.rng.Uint64(), Lo: r.rng.Uint64()&^0xff | uint64(i)})
 	}

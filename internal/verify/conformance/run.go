@@ -28,6 +28,18 @@ type Report struct {
 	Passed, Failed, Skipped int
 	Failures                []Failure
 	SkippedWhy              []string
+	// Relayed is how many cases have other results because ACKs are relayed: see [Relayed].
+	Relayed int
+}
+
+// Reasons counts what was skipped by its reason.
+func (r *Report) Reasons() map[string]int {
+	reasons := make(map[string]int)
+	for _, why := range r.SkippedWhy {
+		_, reason, _ := strings.Cut(why, ErrUnsupported.Error()+": ")
+		reasons[reason]++
+	}
+	return reasons
 }
 
 // byOptions returns the cases in an order in which options change as seldom as possible: a target may have to be loaded anew

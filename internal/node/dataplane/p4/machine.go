@@ -1,0 +1,173 @@
+package p4
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	artefacts "github.com/netcraq/netcraq/p4"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Machine is a node on a switch without interfaces, handed one frame after the other: for tests and simulations.
+type Machine struct {
+	*Node
+	sw  Switch
+	now uint64
+}
+
+// NewMachine makes a node without state, whose switch knows a way to each of the hosts.
+func NewMachine(self netip.AddrPort, o chain.Options, hosts []netip.Addr,
+	macOf func(netip.Addr) [6]byte) (*Machine, error) {
+	sw, err := StartSWX(artefacts.Program, engineMegabytes)
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{sw: sw}
+	if m.Node, err = NewNode(sw, self, o); err == nil {
+		var r Request
+		for _, h := range hosts {
+			r.Insert(routeEntry(h, way{source: macOf(self.Addr()), destination: macOf(h)}))
+		}
+		err = sw.Do(&r)
+	}
+	if err != nil {
+		return nil, errors.Join(err, sw.Close())
+	}
+	return m, nil
+}
+
+// Clear makes the node one without state, configuration or counts.
+func (m *Machine) Clear() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var r Request
+	var counted []int
+	for shard, c := range m.configs {
+		r.Delete(shardEntry(shard, &c))
+		for i, other := range c.Members {
+			if c.State != chain.None && i != c.Self {
+				r.Delete(member(shard, other, 0))
+			}
+		}
+		m.lease(&r, shard, 0, false)
+		r.Write(regShardReads, int(shard), 0)
+		r.Write(regShardWrites, int(shard), 0)
+	}
+	for k := range m.places {
+		m.take(&r, k)
+	}
+	lanes, err := m.lanes(0, m.slots())
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		r.Write(fmt.Sprintf("%s%d", regLaneSession, l.at/laneSlots), l.at%laneSlots, 0)
+		r.Write(fmt.Sprintf("%s%d", regLaneShard, l.at/laneSlots), l.at%laneSlots, 0)
+	}
+	r.Write(regLanesUsed, 0, 0)
+	r.Scan(regOutcomes, 0, counterArray, func(i int, _ uint64) { counted = append(counted, i) })
+	if err := m.sw.Do(&r); err != nil {
+		return err
+	}
+	r = Request{}
+	for _, i := range counted {
+		r.Write(regOutcomes, i, 0)
+	}
+	m.hearts, m.before = chain.New(m.options), nil
+	m.configs, m.leases, m.renewed = make(map[uint16]chain.ShardConfig), make(map[uint16]uint64), 0
+	m.keys, m.used, m.free = m.keys[:0], m.used[:0], m.free[:0]
+	return m.sw.Do(&r)
+}
+
+// SetClock stops the clock of the leases at a time.
+func (m *Machine) SetClock(now uint64) error {
+	m.now = now
+	return m.sw.SetClock(now)
+}
+
+// Run hands in one frame, and returns what the node sent and, if it left the frame to the host, that.
+func (m *Machine) Run(frame []byte) (sent, passed [][]byte, err error) {
+	left, err := m.sw.Try(0, frame)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := 0; i < len(left); i++ {
+		switch left[i].Port {
+		case portHost:
+			passed = append(passed, left[i].Frame)
+		case portDrop:
+		case portCPU:
+			switch left[i].Frame[offReason] {
+			case cpuHeartbeat:
+				answer, err := m.beats(m.now, left[i].Frame[platformBytes:])
+				if err != nil {
+					return nil, nil, err
+				}
+				if answer != nil {
+					sent = append(sent, answer)
+				}
+				continue
+			case cpuRoute:
+				return nil, nil, fmt.Errorf("the switch knows no way for %x", left[i].Frame)
+			}
+			port, again, err := m.wants(left[i].Frame)
+			if err != nil {
+				return nil, nil, err
+			}
+			more, err := m.sw.Try(port, again)
+			if err != nil {
+				return nil, nil, err
+			}
+			left = append(left, more...)
+		default:
+			sent = append(sent, left[i].Frame)
+		}
+	}
+	return sent, passed, nil
+}
+
+// PutObject stores an object as it is.
+func (m *Machine) PutObject(k wire.Key, o chain.Object) error {
+	if len(o.Value) > m.options.CellBytes {
+		return fmt.Errorf("object %v has %d bytes, this node's cells have %d", k, len(o.Value), m.options.CellBytes)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var r Request
+	place, ok := m.place(k)
+	if !ok {
+		if place, ok = m.give(&r, k); !ok {
+			return fmt.Errorf("object %v: no place", k)
+		}
+	}
+	c := cellOf(&o)
+	writeCell(&r, place, &c)
+	return m.sw.Do(&r)
+}
+
+// PutSession stores a session as it is.
+func (m *Machine) PutSession(k chain.SessionKey, s chain.Session) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ok, err := m.putLane(k, &s, false)
+	if err == nil && !ok {
+		err = fmt.Errorf("session %d of shard %d: no lane", k.Session, k.Shard)
+	}
+	return err
+}
+
+// AllObjects returns all objects.
+func (m *Machine) AllObjects() (map[wire.Key]chain.Object, error) {
+	objects := make(map[wire.Key]chain.Object)
+	err := m.walk(func(k wire.Key, _ uint32, c *cell) (bool, error) {
+		objects[k] = c.object()
+		return true, nil
+	})
+	return objects, err
+}
+
+// Close ends the switch.
+func (m *Machine) Close() error { return m.sw.Close() }

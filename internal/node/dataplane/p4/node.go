@@ -1,0 +1,434 @@
+package p4
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// What the program was compiled for: p4/headers.p4.
+const (
+	// CellBytes is the longest value that a cell has room for.
+	CellBytes = 64
+	// MaxObjects is how many keys have a place.
+	MaxObjects = 65536
+	laneSlots  = 16384
+	laneWays   = 4
+	fewSlots   = 256
+	// MaxSessions is how many lanes there are.
+	MaxSessions   = laneSlots * laneWays
+	counterArray  = 16384
+	platformBytes = 16 // platform_h: now, bytes, reason, port
+	offReason     = 10
+	offPort       = 11
+	valueWords    = 8
+	tombstoneBit  = 0x100
+	lengthBits    = 0xff
+)
+
+// What a member of a chain is to this node: p4/headers.p4.
+const (
+	roleMember   = 1
+	rolePrevious = 2
+	roleNext     = 4
+	roleTail     = 8
+)
+
+// Why a frame comes to the CPU port.
+const (
+	cpuObject    = 1
+	cpuRoute     = 2
+	cpuHeartbeat = 3
+)
+
+// CheckOptions says whether the program can be a node with these options.
+func CheckOptions(o chain.Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case o.CellBytes > CellBytes:
+		return fmt.Errorf("a p4 node stores values of up to %d bytes, not %d: lower --cell", CellBytes, o.CellBytes)
+	case o.MaxObjects > MaxObjects:
+		return fmt.Errorf("a p4 node has places for %d keys, not %d: lower --objects", MaxObjects, o.MaxObjects)
+	case o.MaxSessions > MaxSessions:
+		return fmt.Errorf("a p4 node has %d lanes, not %d: lower --sessions", MaxSessions, o.MaxSessions)
+	case o.Tags:
+		return errors.New("a p4 node cannot check tags: run the cluster without them")
+	case o.ClientRate > 0:
+		return errors.New("a p4 node does not limit rates: set none")
+	case o.Without != 0:
+		return errors.New("a p4 node follows all rules: none can be switched off")
+	}
+	return nil
+}
+
+// Node is the control plane of one node.
+type Node struct {
+	sw      Switch
+	self    netip.AddrPort
+	options chain.Options
+
+	mu      sync.Mutex
+	places  map[wire.Key]uint32
+	keys    []wire.Key // by place; zero if it is free
+	used    []bool
+	free    []uint32
+	configs map[uint16]chain.ShardConfig
+	leases  map[uint16]uint64
+	renewed uint64
+	full    bool
+	hearts  *chain.Node    // handles heartbeats, and nothing else
+	before  chain.Counters // counted when counts were forgotten
+}
+
+// NewNode makes a node without state of a switch that has none.
+func NewNode(sw Switch, self netip.AddrPort, o chain.Options) (*Node, error) {
+	if err := CheckOptions(o); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		sw: sw, self: self, options: o, places: make(map[wire.Key]uint32),
+		configs: make(map[uint16]chain.ShardConfig), leases: make(map[uint16]uint64), hearts: chain.New(o),
+	}
+	var r Request
+	r.Insert(Entry{
+		Table: tableLocal, Match: []uint64{addressOf(self.Addr()), uint64(self.Port())}, Action: actionNode,
+		Args: []Arg{
+			{"shard_mask", uint64(o.Shards - 1)}, {"cell_bytes", uint64(o.CellBytes)},
+			{"lane_mask", uint64(n.slots() - 1)}, {"most_lanes", uint64(o.MaxSessions)},
+		},
+	})
+	return n, sw.Do(&r)
+}
+
+func addressOf(a netip.Addr) uint64 {
+	b := a.As4()
+	return uint64(binary.BigEndian.Uint32(b[:]))
+}
+
+// place returns a key's place; ok is false if it has none.
+func (n *Node) place(k wire.Key) (uint32, bool) {
+	p, ok := n.places[k]
+	return p, ok
+}
+
+// give finds a place for a key that has none, and adds to r what makes it one. The registers of a free place are zero.
+func (n *Node) give(r *Request, k wire.Key) (uint32, bool) {
+	var p uint32
+	switch {
+	case len(n.free) > 0:
+		p, n.free = n.free[len(n.free)-1], n.free[:len(n.free)-1]
+	case len(n.keys) < n.options.MaxObjects:
+		p = uint32(len(n.keys))
+		n.keys, n.used = append(n.keys, wire.Key{}), append(n.used, false)
+	default:
+		return 0, false
+	}
+	n.keys[p], n.used[p], n.places[k] = k, true, p
+	r.Insert(Entry{Table: tableObjects, Match: []uint64{k.Hi, k.Lo}, Action: actionObject, Args: []Arg{{"index", uint64(p)}}})
+	return p, true
+}
+
+// take is the reverse of give: the key has no place any more.
+func (n *Node) take(r *Request, k wire.Key) {
+	p, ok := n.places[k]
+	if !ok {
+		return
+	}
+	r.Delete(Entry{Table: tableObjects, Match: []uint64{k.Hi, k.Lo}})
+	for _, array := range objectArrays {
+		r.Write(array, int(p), 0)
+	}
+	delete(n.places, k)
+	n.keys[p], n.used[p] = wire.Key{}, false
+	n.free = append(n.free, p)
+	n.setFull(r, false)
+}
+
+func (n *Node) setFull(r *Request, full bool) {
+	if n.full == full {
+		return
+	}
+	n.full = full
+	value := uint64(0)
+	if full {
+		value = 1
+	}
+	r.Write(regFull, 0, value)
+}
+
+// wants handles a frame that needs a place for its key. It returns the frame to be handed in again.
+func (n *Node) wants(left []byte) (port int, again []byte, err error) {
+	if len(left) < platformBytes+frame.HeaderBytes+wire.BaseBytes {
+		return 0, nil, fmt.Errorf("a frame of %d bytes for the CPU", len(left))
+	}
+	port, again = int(left[offPort]), left[platformBytes:]
+	message := again[frame.HeaderBytes:]
+	k := wire.Key{Hi: binary.BigEndian.Uint64(message[offKeyHi:]), Lo: binary.BigEndian.Uint64(message[offKeyHi+8:])}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.place(k); ok {
+		return port, again, nil
+	}
+	var r Request
+	if _, ok := n.give(&r, k); !ok {
+		n.setFull(&r, true)
+	}
+	return port, again, n.sw.Do(&r)
+}
+
+// offKeyHi is where a message's key begins.
+const offKeyHi = 24
+
+// ConfigureAll is [dataplane.Plane].ConfigureAll.
+func (n *Node) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
+	if err := chain.ValidateAll(configs, n.options.Shards); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var r Request
+	for number, c := range configs {
+		was := n.configs[number]
+		for i, m := range was.Members {
+			if was.State != chain.None && i != was.Self {
+				r.Delete(member(number, m, 0))
+			}
+		}
+		r.Insert(shardEntry(number, &c))
+		for i, m := range c.Members {
+			if c.State == chain.None || i == c.Self {
+				continue
+			}
+			r.Insert(member(number, m, roleOf(&c, i)))
+		}
+		switch is := c.Readable(); {
+		case was.Readable() && !is:
+			n.lease(&r, number, 0, false)
+		case is && !was.Readable():
+			n.lease(&r, number, max(n.leases[number], n.renewed), true)
+		}
+	}
+	if err := n.sw.Do(&r); err != nil {
+		return err
+	}
+	for number, c := range configs {
+		c.Members = slices.Clone(c.Members)
+		n.configs[number] = c
+	}
+	return nil
+}
+
+func roleOf(c *chain.ShardConfig, i int) uint64 {
+	role := uint64(roleMember)
+	if i == c.Self-1 {
+		role |= rolePrevious
+	}
+	if i == c.Self+1 {
+		role |= roleNext
+	}
+	if i == len(c.Members)-1 {
+		role |= roleTail
+	}
+	return role
+}
+
+func member(shard uint16, m netip.AddrPort, role uint64) Entry {
+	return Entry{
+		Table: tableMembers, Match: []uint64{uint64(shard), addressOf(m.Addr()), uint64(m.Port())},
+		Action: actionMember, Args: []Arg{{"role", role}},
+	}
+}
+
+func shardEntry(shard uint16, c *chain.ShardConfig) Entry {
+	e := Entry{Table: tableShards, Match: []uint64{uint64(shard)}, Action: actionChain, Args: []Arg{
+		{"epoch", uint64(c.Epoch)}, {"state", uint64(c.State)},
+	}}
+	bit := func(name string, b bool) {
+		v := uint64(0)
+		if b {
+			v = 1
+		}
+		e.Args = append(e.Args, Arg{name, v})
+	}
+	in := c.State != chain.None
+	bit("head", in && c.Head())
+	bit("tail", in && c.Tail())
+	bit("learner", c.Learner)
+	at := func(name string, i int) {
+		var m netip.AddrPort
+		if in && i >= 0 && i < len(c.Members) {
+			m = c.Members[i]
+		}
+		address := uint64(0)
+		if m.IsValid() {
+			address = addressOf(m.Addr())
+		}
+		e.Args = append(e.Args, Arg{name + "_address", address}, Arg{name + "_port", uint64(m.Port())})
+	}
+	at("head", 0)
+	at("tail", len(c.Members)-1)
+	at("next", c.Self+1)
+	at("previous", c.Self-1)
+	return e
+}
+
+// Config is [dataplane.Plane].Config.
+func (n *Node) Config(shard uint16) (chain.ShardConfig, error) {
+	if err := n.check(shard); err != nil {
+		return chain.ShardConfig{}, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.configs[shard], nil
+}
+
+func (n *Node) check(shard uint16) error {
+	if int(shard) >= n.options.Shards {
+		return fmt.Errorf("shard %d: there are %d", shard, n.options.Shards)
+	}
+	return nil
+}
+
+// lease sets the end of a shard's lease, which heartbeats may have granted for longer.
+func (n *Node) lease(r *Request, shard uint16, until uint64, readable bool) {
+	n.leases[shard] = until
+	if readable {
+		until = max(until, n.hearts.HeartLease())
+	}
+	r.Write(regLease, int(shard), until)
+}
+
+// SetHeart is [dataplane.Plane].SetHeart. The program sends heartbeats to the CPU port: their tags are beyond a switch.
+func (n *Node) SetHeart(h chain.Heart) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hearts.SetHeart(h)
+	return nil
+}
+
+// HeartLease is [dataplane.Plane].HeartLease.
+func (n *Node) HeartLease() (uint64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hearts.HeartLease(), nil
+}
+
+// beats handles the frame of a heartbeat, and returns the answer's; nil if there is none.
+func (n *Node) beats(now uint64, f []byte) (answer []byte, err error) {
+	var p frame.Packet
+	if outcome, ours := frame.Judge(f, n.self, &p); !ours || outcome != wire.Accepted {
+		return nil, fmt.Errorf("a frame of %d bytes is no heartbeat", len(f))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := n.hearts.HeartLease()
+	message := n.hearts.ReceiveHeartbeat(now, p.Message, nil)
+	if n.hearts.HeartLease() != before {
+		var r Request
+		for shard, c := range n.configs {
+			if c.Readable() {
+				n.lease(&r, shard, n.leases[shard], true)
+			}
+		}
+		if err := n.sw.Do(&r); err != nil {
+			return nil, err
+		}
+	}
+	if len(message) == 0 {
+		return nil, nil
+	}
+	return frame.Append(nil, &frame.Packet{
+		SourceMAC: p.DestMAC, DestMAC: p.SourceMAC, From: n.self, To: p.From, Message: message,
+	}), nil
+}
+
+// GrantUntil sets the end of one shard's lease.
+func (n *Node) GrantUntil(shard uint16, until uint64) error {
+	if err := n.check(shard); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var r Request
+	c := n.configs[shard]
+	n.lease(&r, shard, until, c.Readable())
+	return n.sw.Do(&r)
+}
+
+// Renew is [dataplane.Plane].Renew.
+func (n *Node) Renew(until uint64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.renewed = until
+	var r Request
+	for shard, c := range n.configs {
+		if c.Readable() {
+			n.lease(&r, shard, until, true)
+		}
+	}
+	return n.sw.Do(&r)
+}
+
+// Counters is [dataplane.Plane].Counters.
+func (n *Node) Counters() (chain.Counters, error) {
+	counters, err := n.counted()
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c, v := range n.before {
+		if counters[c] -= v; counters[c] == 0 {
+			delete(counters, c)
+		}
+	}
+	return counters, nil
+}
+
+// counted is what was counted since the switch was made.
+func (n *Node) counted() (chain.Counters, error) {
+	counters := make(chain.Counters)
+	var r Request
+	r.Scan(regOutcomes, 0, counterArray, func(i int, v uint64) {
+		counters[chain.Counter{Op: wire.Op(i >> 6), Outcome: wire.Outcome(i & 63)}] = v
+	})
+	if err := n.sw.Do(&r); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c, v := range n.hearts.Counters() {
+		counters[c] += v
+	}
+	return counters, nil
+}
+
+// ForgetCounts is [dataplane.Plane].ForgetCounts.
+func (n *Node) ForgetCounts() {
+	counters, err := n.counted()
+	if err != nil { // whoever asks for counts next is told
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.before = counters
+}
+
+// Loads is [dataplane.Plane].Loads.
+func (n *Node) Loads() ([]dataplane.ShardLoad, error) {
+	loads := make([]dataplane.ShardLoad, n.options.Shards)
+	var r Request
+	r.Scan(regShardReads, 0, n.options.Shards, func(i int, v uint64) { loads[i].Reads = v })
+	r.Scan(regShardWrites, 0, n.options.Shards, func(i int, v uint64) { loads[i].Writes = v })
+	return loads, n.sw.Do(&r)
+}

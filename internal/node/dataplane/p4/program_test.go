@@ -1,0 +1,88 @@
+package p4
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	artefacts "github.com/netcraq/netcraq/p4"
+)
+
+// instructions are the lines of the program's apply block, without labels.
+func instructions(t *testing.T) [][]string {
+	t.Helper()
+	_, body, ok := strings.Cut(string(artefacts.Program), "\napply {\n")
+	if !ok {
+		t.Fatal("the program has no apply block")
+	}
+	var all [][]string
+	for line := range strings.Lines(body) {
+		words := strings.Fields(line)
+		if len(words) > 2 && words[1] == ":" {
+			words = words[2:]
+		}
+		if len(words) > 0 {
+			all = append(all, words)
+		}
+	}
+	return all
+}
+
+// TestRegistersStandTogether: SWX may change to another frame at a table, so none may stand between the first access to what
+// is kept of objects and lanes and the last one.
+func TestRegistersStandTogether(t *testing.T) {
+	first, last, tables := -1, -1, []int(nil)
+	for i, words := range instructions(t) {
+		switch words[0] {
+		case "regrd", "regwr":
+			if first < 0 {
+				first = i
+			}
+			last = i
+		case "table":
+			tables = append(tables, i)
+		}
+	}
+	if first < 0 || len(tables) == 0 {
+		t.Fatalf("%d tables, first register at %d", len(tables), first)
+	}
+	for _, at := range tables {
+		if at > first && at < last {
+			t.Errorf("a table stands at instruction %d, between registers at %d and %d", at, first, last)
+		}
+	}
+}
+
+// TestNames: the compiled program has all that the control plane names.
+func TestNames(t *testing.T) {
+	text := string(artefacts.Program)
+	tables := []string{tableLocal, tableShards, tableMembers, tableObjects, tableRoutes}
+	actions := []string{actionNode, actionChain, actionMember, actionObject, actionVia}
+	registers := append(slices.Clone(objectArrays), regOutcomes, regLease, regFull, regShardReads, regShardWrites,
+		regLaneSeq, regLaneVersion, regLaneResult, regLaneKey, regLaneOp, regLaneStatus, regLanesUsed,
+		regLaneSession+"0", regLaneSession+"3", regLaneShard+"0", regLaneShard+"3")
+	for kind, names := range map[string][]string{"table": tables, "action": actions, "regarray": registers} {
+		for _, name := range names {
+			if !strings.Contains(text, "\n"+kind+" "+name+" ") {
+				t.Errorf("the program has no %s %s", kind, name)
+			}
+		}
+	}
+}
+
+// TestDropsByPort: the instruction drop would give frames to a port of DPDK's that takes them for its own buffers. It stands
+// in the program once, behind a condition that never holds.
+func TestDropsByPort(t *testing.T) {
+	drops := 0
+	for _, words := range instructions(t) {
+		if words[0] == "drop" {
+			drops++
+		}
+		if words[0] == "mov" && words[1] == "m.psa_ingress_output_metadata_drop" && words[2] != "0" && words[2] != "0x1" {
+			t.Errorf("%v: drops are sent to a port", words)
+		}
+	}
+	if drops != 1 {
+		t.Errorf("%d instructions drop, want the one that p4c puts at the end", drops)
+	}
+}

@@ -1,0 +1,121 @@
+package p4
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Switch is a target that runs the program. Requests may come from several goroutines.
+type Switch interface {
+	// Do makes changes and then reads, with no frame in between: all changes of tables at once.
+	Do(r *Request) error
+	// Hold lets no frame in, until it is called again with false. Calls count: the last false ends it.
+	Hold(hold bool) error
+	// Try hands in one frame and returns what leaves because of it, and by which port. Nothing else may be under way.
+	Try(port int, frame []byte) ([]Left, error)
+	// Put hands in one frame, as if it had come by the port.
+	Put(port int, frame []byte) error
+	// SetClock stops the clock of the leases at a time; 0 makes it run again.
+	SetClock(now uint64) error
+	// ForCPU are the frames that the program sent to the CPU port. It is closed when the switch is gone.
+	ForCPU() <-chan Left
+	// Err says why the switch is gone.
+	Err() error
+	Close() error
+}
+
+// Left is a frame that left the switch, with the target's own header in front where it went to the CPU.
+type Left struct {
+	Port  int
+	Frame []byte
+}
+
+// Ports of the program, see p4/target.p4.
+const (
+	portCPU  = 13
+	portHost = 14
+	portDrop = 15
+)
+
+// Request is a group of changes and reads.
+type Request struct {
+	lines []string
+	reads []*read
+	table bool
+}
+
+type read struct {
+	line   int
+	sparse bool
+	into   func(index int, value uint64)
+	first  int
+}
+
+// Entry is one line of a table. Fields and arguments are numbers in the order of the program.
+type Entry struct {
+	Table  string
+	Match  []uint64
+	Action string
+	Args   []Arg
+}
+
+// Arg is an action's argument.
+type Arg struct {
+	Name  string
+	Value uint64
+}
+
+// Insert puts an entry into its table, in place of one with the same key.
+func (r *Request) Insert(e Entry) {
+	var b strings.Builder
+	b.WriteString("add " + e.Table + " match")
+	e.match(&b)
+	b.WriteString(" action " + e.Action)
+	for _, a := range e.Args {
+		fmt.Fprintf(&b, " %s %#x", a.Name, a.Value)
+	}
+	r.add(b.String())
+	r.table = true
+}
+
+// Delete takes out the entry with the key.
+func (r *Request) Delete(e Entry) {
+	var b strings.Builder
+	b.WriteString("del " + e.Table + " match")
+	e.match(&b)
+	r.add(b.String())
+	r.table = true
+}
+
+func (e *Entry) match(b *strings.Builder) {
+	for _, m := range e.Match {
+		fmt.Fprintf(b, " %#x", m)
+	}
+}
+
+// Write sets registers of an array from an index on.
+func (r *Request) Write(array string, first int, values ...uint64) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "write %s %d", array, first)
+	for _, v := range values {
+		fmt.Fprintf(&b, " %x", v)
+	}
+	r.add(b.String())
+}
+
+// Read fills values from an array.
+func (r *Request) Read(array string, first int, values []uint64) {
+	r.reads = append(r.reads, &read{line: len(r.lines), first: first, into: func(i int, v uint64) { values[i-first] = v }})
+	r.add(fmt.Sprintf("read %s %d %d", array, first, len(values)))
+}
+
+// Scan visits the registers of an array that are not zero, from an index on.
+func (r *Request) Scan(array string, first, count int, visit func(index int, value uint64)) {
+	r.reads = append(r.reads, &read{line: len(r.lines), sparse: true, into: visit})
+	r.add(fmt.Sprintf("scan %s %d %d", array, first, count))
+}
+
+func (r *Request) add(line string) { r.lines = append(r.lines, line) }
+
+var errGone = errors.New("the switch is gone")

@@ -1,0 +1,322 @@
+package p4
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// EngineName is the program that runs SWX; it stands beside the command, or in PATH.
+const EngineName = "netcraq-swx"
+
+const (
+	controlFD   = 3
+	startWait   = 30 * time.Second
+	closeWait   = 5 * time.Second
+	cpuRoom     = 4096
+	lineRoom    = 1 << 20
+	explanation = 4096
+)
+
+// SWX is the engine: a process of its own, asked through a socket.
+type SWX struct {
+	command *exec.Cmd
+	spec    string // a file of its own
+	conn    net.Conn
+	lines   chan []string // answers, in order of the requests
+	forCPU  chan Left
+	stderr  bytes.Buffer
+	exited  chan struct{}
+
+	mu   sync.Mutex // one request after the other
+	gone error
+	once sync.Once
+}
+
+var _ Switch = (*SWX)(nil)
+
+// engine finds the program.
+func engine() (string, error) {
+	if path := os.Getenv("NETCRAQ_SWX"); path != "" {
+		return path, nil
+	}
+	if self, err := os.Executable(); err == nil {
+		path := filepath.Join(filepath.Dir(self), EngineName)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(EngineName)
+	if err != nil {
+		return "", fmt.Errorf("%s is neither beside this program nor in PATH: build it with `make p4-engine` (Debian's "+
+			"libdpdk-dev is needed), or name it in NETCRAQ_SWX", EngineName)
+	}
+	return path, nil
+}
+
+// StartSWX runs a compiled program on network interfaces, in the namespace of the calling thread.
+func StartSWX(program []byte, megabytes int, interfaces ...string) (*SWX, error) {
+	path, err := engine()
+	if err != nil {
+		return nil, err
+	}
+	s := &SWX{lines: make(chan []string, 1), forCPU: make(chan Left, cpuRoom), exited: make(chan struct{})}
+	if s.spec, err = tempFile(program); err != nil {
+		return nil, err
+	}
+	s.command = exec.Command(path, append([]string{s.spec, strconv.Itoa(megabytes)}, interfaces...)...)
+	s.command.Stderr = &s.stderr
+	if err = s.run(); err != nil {
+		return nil, errors.Join(err, os.Remove(s.spec))
+	}
+	go s.receive()
+	select {
+	case _, ok := <-s.lines:
+		if ok {
+			return s, nil
+		}
+		return nil, errors.Join(s.Err(), s.Close())
+	case <-time.After(startWait):
+		return nil, errors.Join(fmt.Errorf("%s does not start within %v", path, startWait), s.Close())
+	}
+}
+
+func tempFile(content []byte) (string, error) {
+	f, err := os.CreateTemp("", "netcraq-*.spec")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(content)
+	return f.Name(), errors.Join(err, f.Close())
+}
+
+func (s *SWX) run() error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "switch"), os.NewFile(uintptr(fds[1]), "control plane")
+	s.conn, err = net.FileConn(ours)
+	if err = errors.Join(err, ours.Close()); err != nil {
+		return errors.Join(err, theirs.Close())
+	}
+	s.command.ExtraFiles = []*os.File{theirs} // descriptor 3
+	if err := s.command.Start(); err != nil {
+		return errors.Join(err, theirs.Close(), s.conn.Close())
+	}
+	return theirs.Close()
+}
+
+// receive takes what the engine says until it ends.
+func (s *SWX) receive() {
+	reader := bufio.NewReaderSize(s.conn, lineRoom)
+	var answer []string
+	for {
+		line, err := reader.ReadString('\n')
+		if err != nil {
+			break
+		}
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "cpu "):
+			if left, err := parseLeft(line[len("cpu "):]); err == nil {
+				select {
+				case s.forCPU <- left:
+				default: // whoever sent it tries again
+				}
+			}
+		case line == "ok", line == "ready", strings.HasPrefix(line, "error "):
+			s.lines <- append(answer, line)
+			answer = nil
+		default:
+			answer = append(answer, line)
+		}
+	}
+	err := s.command.Wait()
+	s.gone = fmt.Errorf("%w: %s", errGone, s.explain(err))
+	close(s.exited)
+	close(s.lines)
+	close(s.forCPU)
+}
+
+func (s *SWX) explain(err error) string {
+	text := strings.TrimSpace(s.stderr.String())
+	if text == "" && err != nil {
+		text = err.Error()
+	}
+	if text == "" {
+		text = "it ended"
+	}
+	return text[max(0, len(text)-explanation):]
+}
+
+func parseLeft(text string) (Left, error) {
+	port, digits, _ := strings.Cut(text, " ")
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return Left{}, err
+	}
+	b, err := hex.DecodeString(digits)
+	return Left{number, b}, err
+}
+
+// Err says why the engine ended, nil while it runs.
+func (s *SWX) Err() error {
+	select {
+	case <-s.exited:
+		return s.gone
+	default:
+		return nil
+	}
+}
+
+// ForCPU implements [Switch].
+func (s *SWX) ForCPU() <-chan Left { return s.forCPU }
+
+// ask sends lines and returns the lines of each answer, without its end. The caller holds the lock.
+func (s *SWX) ask(lines []string) ([][]string, error) {
+	sent := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(s.conn, strings.Join(lines, "\n")+"\n")
+		sent <- err
+	}()
+	answers := make([][]string, 0, len(lines))
+	var failed error
+	for i := range lines {
+		answer, ok := <-s.lines
+		if !ok {
+			return nil, s.Err()
+		}
+		last := answer[len(answer)-1]
+		if why, bad := strings.CutPrefix(last, "error "); bad && failed == nil {
+			failed = fmt.Errorf("switch: %s: %s", lines[i], why)
+		}
+		answers = append(answers, answer[:len(answer)-1])
+	}
+	if err := <-sent; err != nil {
+		return nil, err
+	}
+	return answers, failed
+}
+
+// Do implements [Switch].
+func (s *SWX) Do(r *Request) error {
+	if len(r.lines) == 0 {
+		return nil
+	}
+	lines := append([]string{"hold"}, r.lines...)
+	if r.table {
+		lines = append(lines, "commit")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answers, err := s.ask(append(lines, "release"))
+	if err != nil {
+		return err
+	}
+	for _, read := range r.reads {
+		if err := read.parse(answers[read.line+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *read) parse(answer []string) error {
+	if len(answer) != 1 {
+		return fmt.Errorf("switch: %d lines instead of values", len(answer))
+	}
+	for i, word := range strings.Fields(answer[0]) {
+		index, digits := r.first+i, word
+		if r.sparse {
+			number, rest, _ := strings.Cut(word, "=")
+			n, err := strconv.ParseUint(number, 16, 32)
+			if err != nil {
+				return err
+			}
+			index, digits = int(n), rest
+		}
+		v, err := strconv.ParseUint(digits, 16, 64)
+		if err != nil {
+			return err
+		}
+		r.into(index, v)
+	}
+	return nil
+}
+
+// Hold implements [Switch].
+func (s *SWX) Hold(hold bool) error {
+	word := "release"
+	if hold {
+		word = "hold"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.ask([]string{word})
+	return err
+}
+
+// Try implements [Switch].
+func (s *SWX) Try(port int, frame []byte) ([]Left, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answers, err := s.ask([]string{fmt.Sprintf("try %d %x", port, frame)})
+	if err != nil {
+		return nil, err
+	}
+	var all []Left
+	for _, line := range answers[0] {
+		left, err := parseLeft(strings.TrimPrefix(line, "out "))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, left)
+	}
+	return all, nil
+}
+
+// Put implements [Switch].
+func (s *SWX) Put(port int, frame []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.ask([]string{fmt.Sprintf("put %d %x", port, frame)})
+	return err
+}
+
+// SetClock implements [Switch].
+func (s *SWX) SetClock(now uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.ask([]string{fmt.Sprintf("clock %d", now)})
+	return err
+}
+
+// Close ends the engine.
+func (s *SWX) Close() error {
+	var err error
+	s.once.Do(func() {
+		err = s.conn.Close()
+		select {
+		case <-s.exited:
+		case <-time.After(closeWait):
+			err = errors.Join(err, s.command.Process.Kill())
+			<-s.exited
+		}
+		err = errors.Join(err, os.Remove(s.spec))
+	})
+	return err
+}

@@ -1,0 +1,87 @@
+package harness
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+)
+
+// needEngine skips a test where the engine has not been built; in CI it has to be there.
+func needEngine(t *testing.T) {
+	t.Helper()
+	engine, err := filepath.Abs(filepath.Join("../../..", "bin", p4.EngineName))
+	if err == nil {
+		_, err = os.Stat(engine)
+	}
+	switch {
+	case err == nil:
+		t.Setenv("NETCRAQ_SWX", engine)
+	case os.Getenv("CI") == "true":
+		t.Fatalf("%v: run `make p4-engine`", err)
+	default:
+		t.Skipf("%v: run `make p4-engine`", err)
+	}
+}
+
+// TestP4Vectors runs spec/vectors on the P4 program.
+func TestP4Vectors(t *testing.T) {
+	needEngine(t)
+	cases, err := conformance.Vectors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, changed, err := conformance.Relayed(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewP4()
+	defer func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r, err := conformance.Run(t.Context(), m, cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Failures {
+		t.Errorf("%s\n  %s\n%s", f.Case, f.Packet, f.Why)
+	}
+	t.Logf("%d cases passed, %d of them with relayed ACKs instead of clones, %d skipped: %v", r.Passed, changed, r.Skipped, r.SkippedWhy)
+}
+
+// TestP4Random compares the P4 program with the specification on random packets.
+func TestP4Random(t *testing.T) {
+	needEngine(t)
+	m := NewP4()
+	defer func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for seed := range uint64(p4Seeds) {
+		found, err := conformance.Compare(t.Context(), m, conformance.RandomOptions{
+			Packets: p4Packets, Seed: seed + 1, Within: P4Within,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found != nil {
+			var text strings.Builder
+			if err := found.Write(&text); err != nil {
+				t.Fatal(err)
+			}
+			t.Fatal(text.String())
+		}
+	}
+}
+
+// What TestP4Random compares: rounds of several seeds, each with options of its own.
+const (
+	p4Seeds   = 4
+	p4Packets = 6000
+)
