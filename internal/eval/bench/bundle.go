@@ -6,20 +6,21 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// bundle is how several requests travel in one frame (rules B of the specification).
+// bundle describes how several requests share one frame (rules B of the specification).
 type bundle struct {
-	slots     int // requests of a frame; 0: each frame is one request, in no bundle
-	slotBytes int // long enough for all that the messages become on their way
+	slots     int // requests per frame; 0: one request per frame, no bundle
+	slotBytes int // fits the longest message that a request turns into in the chain
 }
 
-// requests is how many a frame has.
+// requests returns the number of requests per frame.
 func (b bundle) requests() int { return max(b.slots, 1) }
 
-// bytes is the length of the message.
+// bytes returns the length of the message.
 func (b bundle) bytes() int { return wire.BundleBytes + b.slots*b.slotBytes }
 
-// slotBytesFor is the length of the slots that requests need. The answer to a READ holds the value. A write holds it as it
-// goes through the chain, behind a longer head, and a READ of a dirty object is forwarded with such a head.
+// slotBytesFor returns the slot length that requests need. The answer to a READ carries the value.
+// A write carries the value through the chain behind a longer header. A READ of a dirty object is
+// forwarded with that header too.
 func slotBytesFor(valueBytes int, writes, dirty bool) int {
 	longest := wire.VersionBytes + valueBytes
 	switch {
@@ -31,31 +32,32 @@ func slotBytesFor(valueBytes int, writes, dirty bool) int {
 	return wire.SlotFor(longest)
 }
 
-// newBundle makes bundles of so many requests; 0 and 1: none.
+// newBundle returns a bundle of the given number of requests, or the zero value for 0 and 1.
 func newBundle(slots, valueBytes int, writes, dirty bool) (bundle, error) {
-	if slots == 0 || slots == 1 { // one request needs no bundle
+	if slots == 0 || slots == 1 {
 		return bundle{}, nil
 	}
 	slotBytes := slotBytesFor(valueBytes, writes, dirty)
 	if most := wire.SlotsOf(slotBytes); slots < 0 || slots > most {
-		return bundle{}, wrongOption("requests of a frame: at most %d here, in slots of %d bytes; not %d", most, slotBytes, slots)
+		return bundle{}, wrongOption("requests per frame: at most %d in slots of %d bytes, not %d", most, slotBytes, slots)
 	}
 	return bundle{slots: slots, slotBytes: slotBytes}, nil
 }
 
-// inFrames says so in a summary, where there are several.
+// inFrames returns the part of a summary that names the number of requests per frame, if it is
+// above 1.
 func inFrames(slots int) string {
 	if slots < 2 {
 		return ""
 	}
-	return fmt.Sprintf(", %d requests of a client in a frame", slots)
+	return fmt.Sprintf(", %d requests of one client per frame", slots)
 }
 
-// MostReads is how many reads of clean objects one frame can hold.
+// MostReads returns the number of reads of clean objects that fit one frame.
 func MostReads(valueBytes int) int { return wire.SlotsOf(slotBytesFor(valueBytes, false, false)) }
 
-// MostDirtyReads is how many reads of dirty objects one frame can hold.
+// MostDirtyReads returns the number of reads of dirty objects that fit one frame.
 func MostDirtyReads(valueBytes int) int { return wire.SlotsOf(slotBytesFor(valueBytes, false, true)) }
 
-// MostWrites is how many writes, or reads among writes, one frame can hold.
+// MostWrites returns the number of writes, or of reads mixed with writes, that fit one frame.
 func MostWrites(valueBytes int) int { return wire.SlotsOf(slotBytesFor(valueBytes, true, false)) }

@@ -12,7 +12,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// bundleForTest makes a load of bundles that are as full as they can be.
+// bundleForTest returns a load whose bundles have as many slots as fit.
 func bundleForTest(t *testing.T, r *request) *load {
 	t.Helper()
 	writes := r.op == wire.OpPut || r.writeShare > 0
@@ -27,7 +27,7 @@ func bundleForTest(t *testing.T, r *request) *load {
 	return loadForTest(t, r)
 }
 
-// decodeBundle reads a generated frame as the node would.
+// decodeBundle decodes a generated frame as the node does.
 func decodeBundle(t *testing.T, b []byte) []wire.Message {
 	t.Helper()
 	var p frame.Packet
@@ -37,7 +37,7 @@ func decodeBundle(t *testing.T, b []byte) []wire.Message {
 	}
 	bundle := wire.Bundle(p.Message)
 	if !wire.IsBundle(p.Message) || !bundle.Sound() {
-		t.Fatalf("no sound bundle: %x", p.Message[:wire.BundleBytes])
+		t.Fatalf("malformed bundle: %x", p.Message[:wire.BundleBytes])
 	}
 	messages := make([]wire.Message, bundle.Count())
 	for i := range messages {
@@ -97,7 +97,7 @@ func TestGeneratedBundles(t *testing.T) {
 	}
 }
 
-// replyTo is the answer to a request of a load of such values.
+// replyTo returns the answer to a request of a load with values of the given size.
 func replyTo(m wire.Message, valueBytes int) wire.Message {
 	r := wire.Message{Op: wire.OpReply, Hops: 1, Epoch: epoch, Request: m.Request, Key: m.Key, Version: 1}
 	if m.Op == wire.OpRead {
@@ -106,7 +106,7 @@ func replyTo(m wire.Message, valueBytes int) wire.Message {
 	return r
 }
 
-// countFrame runs the counter on a bundle as the message of a frame.
+// countFrame runs the counter on a frame with the given message.
 func countFrame(t *testing.T, l *load, message []byte) Tally {
 	t.Helper()
 	w := testWay()
@@ -124,7 +124,8 @@ func countFrame(t *testing.T, l *load, message []byte) Tally {
 	return got
 }
 
-// TestCounterJudgesSlots changes the answer in one slot, and expects that it alone counts as something else.
+// TestCounterJudgesSlots changes the answer in one slot and expects that no other slot is counted
+// differently.
 func TestCounterJudgesSlots(t *testing.T) {
 	const valueBytes, changed = 16, 3
 	put := func(change func(*wire.Message)) func(wire.Bundle, wire.Message) {
@@ -140,9 +141,13 @@ func TestCounterJudgesSlots(t *testing.T) {
 	}{
 		{"lost", func(b wire.Bundle, _ wire.Message) { b.Clear(changed) }, func(x Tally) bool { return x.Lost() == 1 }},
 		{"busy", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusBusy), nil }), func(x Tally) bool { return x.Busy == 1 }},
-		{"not found", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusNotFound), nil }), func(x Tally) bool { return x.NotFound == 1 }},
+		{"not found", put(func(m *wire.Message) {
+			m.Detail, m.Value = uint16(wire.StatusNotFound), nil
+		}), func(x Tally) bool { return x.NotFound == 1 }},
 		{"refused", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusFull), nil }), func(x Tally) bool { return x.Other == 1 }},
-		{"no reply", put(func(m *wire.Message) { m.Op, m.Detail = wire.OpUpdate, uint16(wire.StatusBusy) }), func(x Tally) bool { return x.Wrong == 1 }},
+		{"no reply", put(func(m *wire.Message) {
+			m.Op, m.Detail = wire.OpUpdate, uint16(wire.StatusBusy)
+		}), func(x Tally) bool { return x.Wrong == 1 }},
 		{"wrong value", put(func(m *wire.Message) { m.Value = bytes.Repeat([]byte{1}, valueBytes) }), wrong("value")},
 		{"never asked", put(func(m *wire.Message) { m.Request ^= 1 }), wrong("request")},
 		{"short", put(func(m *wire.Message) { m.Value = nil }), func(x Tally) bool { return x.Wrong == 1 && x.Why&1 != 0 }},
@@ -199,7 +204,8 @@ func TestCounterWantsTheBundleItSent(t *testing.T) {
 	}
 }
 
-// TestSwappedBundleCounts expects that what comes back from the limit to compare with counts as so many answers.
+// TestSwappedBundleCounts expects that every slot of a bundle returned by the swap program counts
+// as an answer.
 func TestSwappedBundleCounts(t *testing.T) {
 	for _, op := range []wire.Op{wire.OpRead, wire.OpPut} {
 		r := &request{op: op, valueBytes: 16, onlySizes: true, keys: randomKeys(1)}
@@ -236,7 +242,7 @@ func TestBundleOptions(t *testing.T) {
 	}
 }
 
-// TestGeneratedBundlesAreTimed expects that the clock is stopped for every answer by itself.
+// TestGeneratedBundlesAreTimed expects a separate time for every answer of a bundle.
 func TestGeneratedBundlesAreTimed(t *testing.T) {
 	for _, share := range []float64{0, 0.25} {
 		r := &request{op: wire.OpRead, writeShare: share, valueBytes: 16, timing: true, keys: randomKeys(3)}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// contestant is one of those that get their load in turn.
+// contestant is one of the systems that a benchmark compares.
 type contestant struct {
 	name  string
 	load  *load
@@ -14,7 +14,7 @@ type contestant struct {
 	total Tally // of the measurements that count
 }
 
-// prepare finds the pace at which the contestant gets its load.
+// prepare finds the contestant's pace.
 func (c *contestant) prepare(ctx context.Context) error {
 	var err error
 	if c.pace, err = c.load.highestPace(ctx); err != nil {
@@ -23,7 +23,8 @@ func (c *contestant) prepare(ctx context.Context) error {
 	return nil
 }
 
-// turn measures, slower each time, until a measurement has lost so little that it counts.
+// turn measures until the loss of a measurement is tolerable. It slows the pace down after each
+// attempt.
 func (c *contestant) turn(ctx context.Context, d time.Duration) (Figure, error) {
 	const tries = 10
 	var f Figure

@@ -11,32 +11,35 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Protocol is what nodes and the generator speak.
+// Protocol names the protocol of the nodes and the generator.
 type Protocol string
 
-// Protocols. NetCRAQ is this project's; the others are the papers', to the letter (spec/baselines.md).
+// Protocols. NetCRAQ is this project's protocol. The others follow the papers exactly
+// (spec/baselines.md).
 const (
 	NetCRAQ   Protocol = "netcraq"
 	NetChain  Protocol = "netchain"
 	Published Protocol = "netcraq-published"
 )
 
-// dialect is what the generator has to know of a protocol. The zero value is NetCRAQ, whose writes go where its reads go.
+// dialect describes a protocol to the generator. The zero value is NetCRAQ, whose writes and reads
+// go to the same node.
 type dialect struct {
 	protocol Protocol
-	wide     bool            // of NetChain: SEQ has 32 bits
-	lists    [2][]netip.Addr // of NetChain: what stands behind the value of a READ and of a WRITE
-	writes   netip.AddrPort  // where writes go; invalid: where reads go
+	wide     bool            // NetChain only: SEQ has 32 bits
+	lists    [2][]netip.Addr // NetChain only: address lists behind the value of a READ and of a WRITE
+	writes   netip.AddrPort  // destination of writes; invalid: same as reads
 }
 
 const (
-	// windowPort is the first of the UDP ports that requests without an id come from, one a request.
+	// windowPort is the first UDP source port of requests without an id. Each outstanding request
+	// has its own port.
 	windowPort = 1 << 14
-	// listMax is the longest list that the kernel program has room for.
+	// listMax is the capacity of an address list in the kernel program.
 	listMax = 8
 )
 
-// number is the kernel program's enum dialect.
+// number returns the protocol's value of the kernel program's enum dialect.
 func (d *dialect) number() uint8 {
 	switch d.protocol {
 	case NetChain:
@@ -54,7 +57,7 @@ func (d *dialect) clientPort() uint16 {
 	return windowPort
 }
 
-// addresses are the lists as words of the kernel program.
+// addresses returns the lists as words of the kernel program.
 func (d *dialect) addresses() (words [2][listMax]uint32) {
 	for kind, list := range d.lists {
 		for i, a := range list {
@@ -65,7 +68,9 @@ func (d *dialect) addresses() (words [2][listMax]uint32) {
 	return words
 }
 
-// frames are a READ and a write, in a bundle each behind the headers of the whole, without what the generator adds to each: request id or port, key, session, seq, value.
+// frames returns the templates of a READ and of a write. The generator fills in the request id or
+// port, key, session, seq and value. In a bundle each template holds one request behind the headers
+// of the frame.
 func (d *dialect) frames(r *request, w way) (read, write []byte) {
 	value := make([]byte, r.valueBytes)
 	to := w.dest
@@ -89,14 +94,14 @@ func (d *dialect) frames(r *request, w way) (read, write []byte) {
 	return w.frame(w.dest, ask.Append(nil)), w.frame(to, put.Append(nil))
 }
 
-// frame is a packet that travels this way.
+// frame returns a packet that carries message to the address to.
 func (w way) frame(to netip.AddrPort, message []byte) []byte {
 	return frame.Append(nil, &frame.Packet{
 		SourceMAC: frame.MAC(w.from.mac), DestMAC: frame.MAC(w.to.mac), From: w.source(), To: to, Message: message,
 	})
 }
 
-// publishedKeys are as many keys of NetCRAQ as published: numbers from 0 on.
+// publishedKeys returns the keys 0 to n-1 of NetCRAQ as published.
 func publishedKeys(n int) []wire.Key {
 	keys := make([]wire.Key, n)
 	for i := range keys {
@@ -105,7 +110,8 @@ func publishedKeys(n int) []wire.Key {
 	return keys
 }
 
-// publishedValue is the value that the kernel's generator stores under a key of NetCRAQ as published.
+// publishedValue returns the value that the kernel's generator stores under a key of NetCRAQ as
+// published.
 func publishedValue(key uint32) (v published.Value) {
 	high := uint64(key) * 0x9e3779b97f4a7c15
 	binary.BigEndian.PutUint64(v[:], high)

@@ -14,7 +14,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// received is what stands in a generated frame, as a node would see it.
+// received parses a generated frame as a node does.
 func received(t *testing.T, b []byte) frame.Packet {
 	t.Helper()
 	var p frame.Packet
@@ -24,7 +24,7 @@ func received(t *testing.T, b []byte) frame.Packet {
 	return p
 }
 
-// judged gives the counter an answer to a packet and returns what it counts.
+// judged passes an answer to a packet to the counter and returns the counts.
 func judged(t *testing.T, l *load, request frame.Packet, to netip.AddrPort, payload []byte) Tally {
 	t.Helper()
 	before, err := l.tally()
@@ -120,7 +120,7 @@ func TestPublishedDialect(t *testing.T) {
 	}
 }
 
-// TestBuckets: the middle of the bucket that a time is put in is near the time.
+// TestBuckets expects that the middle of a time's bucket is close to the time.
 func TestBuckets(t *testing.T) {
 	for i := 1; i < buckets; i++ {
 		if bucketTime(i) <= bucketTime(i-1) {

@@ -7,7 +7,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// DistanceOptions say how reads at every node of a chain are measured.
+// DistanceOptions configure a measurement of reads at every node of a chain.
 type DistanceOptions struct {
 	NodeOptions
 	Turns
@@ -15,7 +15,8 @@ type DistanceOptions struct {
 	Progress Progress
 }
 
-// DistanceResult is the throughput of clean reads by the distance of the node asked from the tail.
+// DistanceResult is the throughput of clean reads by the distance between the node asked and the
+// tail.
 type DistanceResult struct {
 	Subject
 	Rows       []DistanceRow `json:"rows"`
@@ -33,7 +34,8 @@ type DistanceRow struct {
 	ReadsPerS float64 `json:"reads_per_s"`
 }
 
-// Distance measures reads of clean objects at every node of a chain, each next to a generator of its own.
+// Distance measures reads of clean objects at every node of a chain. Each node has its own
+// generator.
 func Distance(ctx context.Context, o DistanceOptions) (*DistanceResult, error) {
 	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func distanceResult(o *DistanceOptions, subject Subject, runners []contestant, r
 	return r
 }
 
-// Table has a row per node.
+// Table returns one row per node.
 func (r *DistanceResult) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, x := range r.Rows {
@@ -89,7 +91,7 @@ func (r *DistanceResult) Table() ([]string, [][]string) {
 	return []string{"distance from tail", "reads/s"}, rows
 }
 
-// Summary says how little the distance matters.
+// Summary states the difference between the slowest and the fastest node.
 func (r *DistanceResult) Summary() string {
 	return fmt.Sprintf("%d keys of %d bytes on plane %s: slowest and fastest differ by %.1f %%; %d wrong, %d lost.\n%v",
 		r.Keys, r.ValueBytes, r.describe(), 100*r.Spread, r.Wrong, r.Lost, r.Machine)

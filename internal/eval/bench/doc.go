@@ -1,8 +1,9 @@
-// Package bench measures a node against what the machine itself can do. Requests are made in the kernel, by an XDP
-// program that BPF_PROG_RUN sends as live frames out of a veth, and every answer is judged in the kernel on its way
-// back, so that neither sockets nor this process are part of what is measured. The same generator and the same counter
-// are pointed at an XDP program that only swaps addresses, and at an echo server on sockets.
+// Package bench measures a node against the limits of the machine. An XDP program makes the
+// requests: BPF_PROG_RUN sends them as live frames out of a veth. Another XDP program checks every
+// answer on its way back. So neither sockets nor this process are part of the measurement. The same
+// generator and counter also measure an XDP program that only swaps addresses, and an echo server
+// on sockets.
 //
-// Everything happens in network namespaces without names: they, their links and their programs are gone when the
-// process is, however it ends.
+// Everything runs in network namespaces without names. They, their links and their programs
+// disappear with the process, however it ends.
 package bench

@@ -15,8 +15,8 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
-// echoServer answers every datagram with one of a given size, on sockets, as fast as sockets allow: many datagrams per
-// system call, one thread per CPU.
+// echoServer answers every datagram with one of a given size, as fast as sockets allow: it moves
+// many datagrams per system call, with one thread per CPU.
 type echoServer struct {
 	fd      int
 	stopped atomic.Bool
@@ -29,7 +29,8 @@ const (
 	echoQueueBytes  = 64 << 20
 )
 
-// newEchoServer starts the server in the host. With answerBytes 0 each datagram comes back as it is.
+// newEchoServer starts the server in the host. If answerBytes is 0, it returns each datagram
+// unchanged.
 func newEchoServer(h *host, addr netip.AddrPort, answerBytes int) (*echoServer, error) {
 	s := new(echoServer)
 	if err := h.do(func() error { return s.open(addr) }); err != nil {
@@ -47,7 +48,7 @@ func (s *echoServer) open(addr netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	timeout := unix.Timeval{Usec: 100_000} // how late the threads may notice that they are to stop
+	timeout := unix.Timeval{Usec: 100_000} // upper bound on how late a thread notices close
 	return errors.Join(
 		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout),
 		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, echoQueueBytes),
@@ -62,7 +63,7 @@ type multiMessage struct {
 	length uint32
 }
 
-// serve is one thread's loop.
+// serve runs one thread of the server.
 func (s *echoServer) serve(answerBytes int) {
 	var (
 		messages [echoBatch]multiMessage
@@ -89,7 +90,7 @@ func (s *echoServer) serve(answerBytes int) {
 		for sent := 0; sent < n; {
 			k := s.transfer(unix.SYS_SENDMMSG, messages[sent:n], 0)
 			if k == 0 {
-				break // what cannot be sent is lost, and the other side counts it
+				break // the counter on the other side counts unsent answers as lost
 			}
 			sent += k
 		}
@@ -97,7 +98,8 @@ func (s *echoServer) serve(answerBytes int) {
 	runtime.KeepAlive(&peers)
 }
 
-// transfer receives or sends several datagrams and returns how many; 0 on any error, and after close.
+// transfer receives or sends several datagrams and returns their number. It returns 0 on any error
+// and after close.
 func (s *echoServer) transfer(call uintptr, messages []multiMessage, flags uintptr) int {
 	if len(messages) == 0 {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
-// setGRO switches generic receive offload on for an interface of the calling thread's namespace.
+// setGRO enables generic receive offload on an interface of the calling thread's namespace.
 func setGRO(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -31,7 +31,7 @@ func setGRO(name string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("switch GRO on for %s: %w", name, err)
+		return fmt.Errorf("enable GRO on %s: %w", name, err)
 	}
 	return nil
 }

@@ -7,15 +7,18 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// fillPasses bounds how often all keys are written until none was lost. Each pass may give an object one version more.
+// fillPasses bounds the passes over all keys until no answer is lost. Each pass may raise an
+// object's version by one.
 const fillPasses = 5
 
-// fill writes every key once over the wire, and again if an answer was lost. Answers go to the counted ports.
+// fill writes every key once over the wire, and repeats this if an answer is lost. The answers
+// arrive at the counted ports.
 func fill(ctx context.Context, keys []wire.Key, valueBytes int, w way, counted ...*port) error {
 	return fillGently(ctx, keys, valueBytes, sendBatch, w, counted...)
 }
 
-// fillGently does so with batches of a size: what a long chain's tail makes of a batch has to fit a link's queue.
+// fillGently fills with the given batch size. The frames that a long chain's tail sends for a batch
+// have to fit a link's queue.
 func fillGently(ctx context.Context, keys []wire.Key, valueBytes, batch int, w way, counted ...*port) error {
 	l, err := newLoad(&request{op: wire.OpPut, valueBytes: valueBytes, keys: keys}, w, counted...)
 	if err != nil {
@@ -32,11 +35,11 @@ func fillGently(ctx context.Context, keys []wire.Key, valueBytes, batch int, w w
 			return nil
 		}
 	}
-	return fmt.Errorf("the node did not take %d keys: in the last of %d passes %v", len(keys), fillPasses, pass)
+	return fmt.Errorf("the node did not store %d keys in %d passes; the last pass: %v", len(keys), fillPasses, pass)
 }
 
-// sendEach sends n requests in portions of some batches, each answered before the next, so that a node on sockets can
-// follow.
+// sendEach sends n requests. It waits for the answers to a few batches before it sends more, so
+// that a node on sockets keeps up.
 func (l *load) sendEach(ctx context.Context, n, batch int) (Tally, error) {
 	portion := 4 * batch
 	var sum Tally

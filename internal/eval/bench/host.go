@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is a network namespace of the benchmark's own.
+// host is a network namespace of the benchmark.
 type host struct {
 	ns     netns.NsHandle
 	handle *netlink.Handle
 	idle   int // idle ports made so far
 }
 
-// newHost makes a namespace with loopback up and forwarding on.
+// newHost makes a namespace with the loopback interface up and forwarding enabled.
 func newHost() (*host, error) {
 	h := &host{ns: netns.None()}
 	err := onOwnThread(func() error {
@@ -51,7 +51,8 @@ func newHost() (*host, error) {
 	return h, h.handle.LinkSetUp(lo)
 }
 
-// writeSettings writes sysctls of the calling thread's namespace; those that this kernel does not have are passed over.
+// writeSettings writes sysctls of the calling thread's namespace. It skips those that this kernel
+// lacks.
 func writeSettings(settings map[string]string) error {
 	for path, value := range settings {
 		if err := os.WriteFile(path, []byte(value), 0); err != nil && !os.IsNotExist(err) {
@@ -61,7 +62,7 @@ func writeSettings(settings map[string]string) error {
 	return nil
 }
 
-// close gives the namespace back; the kernel removes it and its links once nothing else uses it.
+// close releases the namespace. The kernel removes it and its links after its last user.
 func (h *host) close() {
 	h.handle.Close()
 	h.ns.Close()
@@ -77,11 +78,11 @@ func (h *host) do(f func() error) error {
 	})
 }
 
-// onOwnThread runs f on a thread that nothing else runs on and that ends with it.
+// onOwnThread runs f on a thread of its own, which ends with it.
 func onOwnThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread, in whatever namespace, ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread, which may be in another namespace, ends with the goroutine
 		done <- f()
 	}()
 	return <-done
@@ -96,7 +97,7 @@ type port struct {
 	addr  netip.Addr
 }
 
-// connect joins two hosts by a veth pair. Each end knows the other's address, so no packet but ours crosses it.
+// connect joins two hosts by a veth pair. Static neighbour entries keep ARP off the link.
 func connect(a *host, aName string, aAddr netip.Addr, b *host, bName string, bAddr netip.Addr) (*port, *port, error) {
 	queues := runtime.NumCPU()
 	pair := &netlink.Veth{
@@ -124,8 +125,8 @@ func connect(a *host, aName string, aAddr netip.Addr, b *host, bName string, bAd
 	return left, right, right.knows(left)
 }
 
-// openPort brings an end of a link up. GRO makes the kernel poll it (NAPI), without which frames cannot be redirected
-// to it.
+// openPort brings up one end of a link. GRO makes the kernel poll it (NAPI); without that, XDP
+// cannot redirect frames to it.
 func openPort(h *host, name string, addr netip.Addr) (*port, error) {
 	link, err := h.handle.LinkByName(name)
 	if err != nil {
@@ -152,8 +153,8 @@ func (p *port) knows(other *port) error {
 	})
 }
 
-// awaitUp waits until the kernel sends packets of sockets out of this port: it notices only after a while, up to a second,
-// that the other end is up.
+// awaitUp waits until the kernel sends packets of sockets out of this port. The kernel notices up
+// to a second late that the other end is up.
 func (p *port) awaitUp() error {
 	const patience = 10 * time.Second
 	for start := time.Now(); time.Since(start) < patience; time.Sleep(time.Millisecond) {
@@ -181,7 +182,7 @@ func single(a netip.Addr) *net.IPNet {
 	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
 }
 
-// idlePort makes a port where no packet ever arrives.
+// idlePort makes a port that never receives a packet.
 func (h *host) idlePort() (*port, error) {
 	h.idle++
 	name := fmt.Sprintf("idle%d", h.idle)

@@ -11,9 +11,9 @@ import (
 // bpfFS is where the BPF file system is mounted.
 const bpfFS = "/sys/fs/bpf"
 
-// keeper is a thread in a host's namespace, with mounts of its own, that lives until it is closed. Processes started
-// by it share a BPF file system with each other and with nobody else: what they pin stays while the keeper lives, and is
-// gone when this process ends, however it ends.
+// keeper is a thread in a host's namespace with its own mount namespace. It lives until close.
+// Processes that it starts share a private BPF file system. Their pins live as long as the keeper,
+// and disappear when this process ends.
 type keeper struct {
 	work chan func()
 }
@@ -35,7 +35,7 @@ func newKeeper(h *host) (*keeper, error) {
 	return k, <-ready
 }
 
-// enterKept takes the calling thread into the namespace and gives it mounts of its own.
+// enterKept moves the calling thread into the namespace and gives it its own mounts.
 func enterKept(h *host) error {
 	if err := netns.Set(h.ns); err != nil {
 		return fmt.Errorf("enter a network namespace: %w", err)

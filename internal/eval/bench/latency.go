@@ -14,7 +14,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// LatencyOptions say how the time of single requests is measured.
+// LatencyOptions configure a measurement of single requests.
 type LatencyOptions struct {
 	NodeOptions
 	Nodes    int // length of the chain
@@ -37,7 +37,7 @@ type LatencyResult struct {
 	Machine    Machine `json:"machine"`
 }
 
-// The three kinds of request, which take turns one by one.
+// The kinds of request. A benchmark sends one of each in rotation.
 const (
 	aRead = iota
 	aWrite
@@ -47,8 +47,9 @@ const (
 
 var kindNames = [kinds]string{"read", "write", "socket echo"}
 
-// Latency measures one outstanding request at a time through a socket: reads at the head of a chain, writes to it, and
-// an echo by a socket over a link of the same kind that no XDP program slows down.
+// Latency measures one outstanding request at a time through a socket: reads at the head of a
+// chain, writes to the head, and an echo by a socket over a link of the same kind without XDP
+// programs.
 func Latency(ctx context.Context, o LatencyOptions) (*LatencyResult, error) {
 	if o.Count < 1 {
 		return nil, wrongOption("--count: at least 1, not %d", o.Count)
@@ -90,8 +91,8 @@ func Latency(ctx context.Context, o LatencyOptions) (*LatencyResult, error) {
 	return r, nil
 }
 
-// echo starts an echo server in the head's host, on a link of its own, and returns its address. Its answers are as long
-// as those to a read.
+// echo starts an echo server in the head's host on its own link and returns its address. Its
+// answers have the length of a read's answer.
 func (m *mesh) echo(valueBytes int) (netip.AddrPort, error) {
 	head := m.nodes[0].host
 	near, far, err := connect(m.gen, "to-echo", linkAddr(0, 1), head, "echo", linkAddr(0, 2))
@@ -116,7 +117,8 @@ func (r *LatencyResult) fill(times [kinds][]float64) {
 	r.EchoP50us, r.EchoP99us = quantile(times[anEcho], 0.5), quantile(times[anEcho], 0.99)
 }
 
-// caller is a client with one socket and one request at a time. It uses plain blocking system calls for all three kinds.
+// caller is a client with one socket and one outstanding request. It uses the same blocking system
+// calls for all kinds.
 type caller struct {
 	fd         int
 	node, echo unix.Sockaddr
@@ -152,7 +154,8 @@ func socketAddress(a netip.AddrPort) unix.Sockaddr {
 
 func (c *caller) close() { unix.Close(c.fd) }
 
-// interleave makes count requests of each kind in turn and returns their times in microseconds.
+// interleave makes count requests of each kind, in rotation, and returns their times in
+// microseconds.
 func (c *caller) interleave(ctx context.Context, count int, progress Progress) ([kinds][]float64, error) {
 	const warmUp = 100
 	var times [kinds][]float64
@@ -176,7 +179,7 @@ func (c *caller) interleave(ctx context.Context, count int, progress Progress) (
 	return times, nil
 }
 
-// call sends one request and waits for its answer, which is checked after the clock has been stopped.
+// call sends one request and waits for its answer. It checks the answer after it stops the clock.
 func (c *caller) call(kind int) (time.Duration, error) {
 	c.request++
 	m := wire.Message{Op: wire.OpRead, Epoch: epoch, Request: c.request, Key: c.key}
@@ -219,18 +222,21 @@ func (c *caller) check(b []byte, kind int) error {
 	return nil
 }
 
-// Table has a row per kind of request.
+// Table returns one row per kind of request.
 func (r *LatencyResult) Table() ([]string, [][]string) {
 	row := func(name string, p50, p99 float64) []string {
 		return []string{name, fmt.Sprintf("%.1f", p50), fmt.Sprintf("%.1f", p99)}
 	}
 	return []string{"request", "p50 µs", "p99 µs"}, [][]string{
-		row(kindNames[aRead], r.ReadP50us, r.ReadP99us), row(kindNames[aWrite], r.WriteP50us, r.WriteP99us), row(kindNames[anEcho], r.EchoP50us, r.EchoP99us),
+		row(kindNames[aRead], r.ReadP50us, r.ReadP99us),
+		row(kindNames[aWrite], r.WriteP50us, r.WriteP99us),
+		row(kindNames[anEcho], r.EchoP50us, r.EchoP99us),
 	}
 }
 
-// Summary says what was asked.
+// Summary states the number of requests, their size and the chain.
 func (r *LatencyResult) Summary() string {
-	return fmt.Sprintf("%d of each, one at a time through a socket, values of %d bytes; plane %s, chain of %d, asked at its head.\n"+
+	return fmt.Sprintf("%d of each, one request at a time through a socket, values of %d bytes; "+
+		"plane %s, chain of %d, asked at its head.\n"+
 		"The echo is another socket's, over a link without XDP.\n%v", r.Count, r.ValueBytes, r.describe(), r.Nodes, r.Machine)
 }

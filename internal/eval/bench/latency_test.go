@@ -40,8 +40,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestSignalsDoNotEndARequest sends signals to the thread of a client that waits for its answer, as Go's runtime does to
-// threads that are to give way. The answer comes after them.
+// TestSignalsDoNotEndARequest sends signals to the thread of a client that waits for an answer, as
+// Go's runtime does to preempt threads. The client still receives the answer.
 func TestSignalsDoNotEndARequest(t *testing.T) {
 	const signals = 100
 	server, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -95,7 +95,7 @@ func TestSignalsDoNotEndARequest(t *testing.T) {
 	}
 }
 
-// waits reports whether a thread of this process waits for something that a signal may interrupt.
+// waits reports whether a thread of this process is in an interruptible wait.
 func waits(t *testing.T, thread int) bool {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/stat", thread))

@@ -9,17 +9,17 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// LineOptions say which chain is opened.
+// LineOptions describe the chain that OpenLine makes.
 type LineOptions struct {
 	Protocol   Protocol
 	Nodes      int     // 1 to wire.MaxChain
-	Keys       int     // objects, all of which are there from the start
-	ValueBytes int     // of every value; Published has 16 and nothing else
-	Seq32      bool    // of NetChain: SEQ has 32 bits
-	Versions   int     // of Published: cells of an object; 0: published.DefaultVersions
-	Zipf       float64 // exponent of the keys' popularity; 0: all are asked for in turn
-	Relay      bool    // of NetCRAQ: ACKs travel up the chain one by one instead of being cloned
-	Wires      bool    // links can lose frames and nodes be limited: Work.LossPercent and Work.Congestion
+	Keys       int     // objects; OpenLine stores all of them
+	ValueBytes int     // length of every value; Published supports 16 only
+	Seq32      bool    // NetChain only: SEQ has 32 bits
+	Versions   int     // Published only: cells per object; 0: published.DefaultVersions
+	Zipf       float64 // exponent of the keys' popularity; 0: uniform, in a fixed order
+	Relay      bool    // NetCRAQ only: ACKs travel up the chain one by one instead of being cloned
+	Wires      bool    // enables Work.LossPercent and Work.Congestion
 	Progress   Progress
 }
 
@@ -51,27 +51,28 @@ func (o *LineOptions) validate() error {
 	return nil
 }
 
-// Line is a chain of nodes in a line, as in the testbed of NetCRAQ's papers: head, replicas, tail, each with a link to the
-// next and no other way. A client's host has a link to every node. What the client sends enters at one of them and passes
-// through all nodes on its way, and so do answers; nodes pass on in XDP what is not for them, in all protocols alike. All
-// of it is in namespaces without names, and gone with the process.
+// Line is a chain of nodes in a line, as in the testbed of NetCRAQ's papers: head, replicas, tail.
+// Each node has a link to the next one and no other link to nodes. A client's host has a link to
+// every node. A request enters at one node and passes through all nodes on its way, and so does its
+// answer. In all protocols, nodes forward packets for other nodes in XDP. Everything is in
+// namespaces without names and disappears with the process.
 //
-// A line is used by one goroutine.
+// A Line must be used by one goroutine at a time.
 type Line struct {
 	options LineOptions
 	net     *lineNetwork
 	nodes   []lineNode
 	keys    []wire.Key // all
-	asked   []wire.Key // in the order in which they are asked for
+	asked   []wire.Key // in request order
 	undo    undo
 
 	load   *load // of the last work
 	loaded loadKind
 	paces  map[paceKind]pace
-	dirty  bool // objects have been made dirty
+	dirty  bool // some objects are dirty
 	worn   bool // writes of Published may have been lost
 
-	stopAgents func() // nil: none run
+	stopAgents func() // nil if no agents run
 }
 
 // OpenLine builds the line, starts the nodes and fills them.
@@ -124,12 +125,12 @@ func (l *Line) open(ctx context.Context) error {
 	return l.fill(ctx)
 }
 
-// Close takes everything down.
+// Close stops the nodes and removes the namespaces.
 func (l *Line) Close() {
 	l.unload()
 	l.settle(false)
 	l.undo.run()
 }
 
-// Options are what the line was opened with.
+// Options returns the options of OpenLine.
 func (l *Line) Options() LineOptions { return l.options }

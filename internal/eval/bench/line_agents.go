@@ -8,9 +8,10 @@ import (
 	"github.com/netcraq/netcraq/internal/node/agent"
 )
 
-// settle starts what settles dirty objects at NetCRAQ's nodes, as every real node has it (W9), or stops it. It runs where
-// frames are lost and nowhere else: there is nothing to settle without loss, and what is made dirty on purpose has to stay so.
-// The papers' protocols have nothing of this kind.
+// settle starts or stops the agents that settle dirty objects at NetCRAQ's nodes (W9); every
+// deployed node has one. They run only while frames are lost: without loss there is nothing to
+// settle, and objects made dirty on purpose have to stay dirty. The papers' protocols have no
+// counterpart.
 func (l *Line) settle(on bool) error {
 	if !on || l.options.Protocol != NetCRAQ {
 		if l.stopAgents != nil {
@@ -31,8 +32,8 @@ func (l *Line) settle(on bool) error {
 	return err
 }
 
-// startAgents starts an agent for each node, which settles what stays dirty (W9). They run until stop;
-// if one cannot be made, none runs, and stop is nil.
+// startAgents starts an agent for each node, which settles objects that stay dirty (W9). The agents
+// run until stop is called. If one cannot be made, none runs and stop is nil.
 func startAgents(nodes []*node) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -43,7 +44,7 @@ func startAgents(nodes []*node) (stop func(), err error) {
 			stop()
 			return nil, err
 		}
-		running.Go(func() { _ = a.Serve(ctx) }) // without API and controllers nothing in it can fail
+		running.Go(func() { _ = a.Serve(ctx) }) // cannot fail: it has no API and no controllers
 	}
 	return stop, nil
 }

@@ -16,12 +16,13 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 )
 
-// Congestion makes every node of the line one that takes only so many frames a second, as the software switches of the
-// papers' testbed do, and sends traffic of others through some of them. It is the wires that keep the limit; the traffic is
-// real, and the nodes route it. The papers do not say how they made congestion.
+// Congestion limits the frames per second that every node of the line takes, as the software
+// switches of the papers' testbed do, and sends background traffic through some nodes. The wires
+// enforce the limit. The background traffic is real: the nodes route it. The papers do not say how
+// they caused congestion.
 type Congestion struct {
-	Nodes          []int   // the congested ones
-	FramesPerS     float64 // that every node takes; 0: defaultFramesPerS
+	Nodes          []int   // congested nodes
+	FramesPerS     float64 // limit of every node; 0: defaultFramesPerS
 	BackgroundLoad float64 // of a congested node's capacity, 0 to 1; 0: defaultBackgroundLoad
 }
 
@@ -32,12 +33,13 @@ const (
 
 func (c *Congestion) validate() error {
 	if c.FramesPerS < 0 || c.BackgroundLoad < 0 || c.BackgroundLoad >= 1 {
-		return wrongOption("congestion: %v frames a second of which others take %v", c.FramesPerS, c.BackgroundLoad)
+		return wrongOption("congestion: want at least 0 frames/s and a background load from 0 to below 1, not %v and %v",
+			c.FramesPerS, c.BackgroundLoad)
 	}
 	return nil
 }
 
-// withDefaults fills in what is not given.
+// withDefaults replaces zero fields by their defaults.
 func (c Congestion) withDefaults() Congestion {
 	if c.FramesPerS == 0 {
 		c.FramesPerS = defaultFramesPerS
@@ -48,19 +50,20 @@ func (c Congestion) withDefaults() Congestion {
 	return c
 }
 
-// The highest load that a congested line sustains is looked for from as many requests as a node takes frames: in coarse steps down
-// to one that is sustained, then between that and the step above it. So it is found to within 4.5 %, a 16th of an octave.
+// The search for the highest load that a congested line sustains starts at one request per frame of
+// a node's limit. It goes down in coarse steps to a sustained load, then halves the interval above
+// that. The result is within 4.5 %, a 16th of an octave.
 const (
-	congestionTries   = 12             // loads, each coarseStep of the one before
+	congestionTries   = 12             // loads; each is the previous one times coarseStep
 	coarseStep        = 1 / math.Sqrt2 // half an octave
-	congestionHalving = 3              // of the interval that a coarse step leaves
+	congestionHalving = 3              // halvings of the last coarse interval
 )
 
-// sustainedLoss is the share of requests that may be lost at a load that counts as sustained: a queue that others fill, too,
-// now and then refuses one.
+// sustainedLoss is the highest loss of a load that counts as sustained. Background traffic fills
+// the queue too, so the queue occasionally drops a request.
 const sustainedLoss = 0.02
 
-// congested finds the highest load that the line sustains, and measures it for d.
+// congested finds the highest load that the line sustains and measures it for d.
 func (l *Line) congested(ctx context.Context, w Work, d time.Duration) (LineFigure, error) {
 	c := w.Congestion.withDefaults()
 	const trial = 150 * time.Millisecond
@@ -73,7 +76,7 @@ func (l *Line) congested(ctx context.Context, w Work, d time.Duration) (LineFigu
 		return LineFigure{}, err
 	}
 	var f LineFigure
-	for range congestionTries { // what was sustained for a moment may be too much for longer
+	for range congestionTries { // a load sustained for a moment may be too high for longer
 		if f, err = l.underCongestion(ctx, c, highest, d); err != nil || f.sustained() {
 			return f, err
 		}
@@ -82,10 +85,11 @@ func (l *Line) congested(ctx context.Context, w Work, d time.Duration) (LineFigu
 	return f, nil
 }
 
-// fineStep is what a coarse step becomes by halving.
+// fineStep is the ratio of neighbouring loads after all halvings.
 var fineStep = math.Pow(coarseStep, 1/math.Pow(2, congestionHalving))
 
-// highestSustained looks for the highest load that is sustained, up to what a node takes; if none is, it returns the lowest it tried.
+// highestSustained returns the highest sustained load up to most. If no load is sustained, it
+// returns the lowest it tried.
 func highestSustained(most float64, sustains func(float64) (bool, error)) (float64, error) {
 	offered := most
 	for tries := 1; ; tries++ {
@@ -137,18 +141,19 @@ func (l *Line) underCongestion(ctx context.Context, c Congestion, offered float6
 // background is traffic through some nodes.
 type background struct {
 	program   *ebpf.Program
-	ports     []*port // of the client's host, where it leaves
+	ports     []*port // ports of the client's host that send it
 	perSecond float64 // through each node
 	sent      []int
 }
 
-// idleAddr is an address behind the client's link to a node that nobody has.
+// idleAddr returns an unused address behind the client's link to a node.
 func idleAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 2, byte(i + 1)}) }
 
-// backgroundBytes is the length of a frame of background traffic: Ethernet's shortest.
+// backgroundBytes is the length of a background frame, the shortest that Ethernet allows.
 const backgroundBytes = 60
 
-// newBackground makes frames that go in at a node's link to the client, are routed by the node, and go out there again.
+// newBackground makes frames that enter a node at its link to the client. The node routes them back
+// over the same link.
 func (l *Line) newBackground(c Congestion) (*background, error) {
 	w := l.net.wires
 	b := &background{program: w.collection.Programs["background"], perSecond: c.FramesPerS * c.BackgroundLoad}
@@ -174,7 +179,8 @@ func (l *Line) newBackground(c Congestion) (*background, error) {
 	return b, nil
 }
 
-// leadNowhere routes an address from the node over its link to the client's host, which drops what comes for it.
+// leadNowhere routes an address from the node over its link to the client's host, which drops the
+// packets.
 func leadNowhere(near, far *port, addr netip.Addr) error {
 	hole := &netlink.Route{Dst: single(addr), Type: routeBlackhole}
 	out := &netlink.Route{LinkIndex: far.index, Dst: single(addr), Src: far.addr.AsSlice(), Scope: netlink.SCOPE_LINK}
@@ -187,7 +193,8 @@ func leadNowhere(near, far *port, addr netip.Addr) error {
 	)
 }
 
-// run sends what is due after the time elapsed, a frame at a time, so that it mixes with requests.
+// run sends the frames that are due after the time elapsed, one per call, so that they mix with
+// requests.
 func (b *background) run(elapsed time.Duration) error {
 	for i, p := range b.ports {
 		due := min(int(b.perSecond*elapsed.Seconds())-b.sent[i], limitBurst/4)

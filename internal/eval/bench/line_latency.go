@@ -12,11 +12,11 @@ const (
 	buckets  = 36 << stepBits
 )
 
-// histogram counts answers by the time they took: to reads, and to writes.
+// histogram counts the answers to reads and to writes by latency.
 type histogram [2][buckets]uint64
 
-// LineLatency is how long answers took at an offered load, from the moment the request's packet was made in the kernel until
-// its answer was judged there.
+// LineLatency holds the latencies at an offered load. A latency begins when the kernel makes the
+// request's packet and ends when the kernel checks the answer.
 type LineLatency struct {
 	LineFigure
 	OfferedPerS float64   `json:"offered_per_s"`
@@ -24,7 +24,7 @@ type LineLatency struct {
 	Write       Quantiles `json:"write"`
 }
 
-// Quantiles are of times in microseconds; zeros if there are none.
+// Quantiles are quantiles of times in microseconds; all are zero without samples.
 type Quantiles struct {
 	Count  uint64  `json:"count"`
 	Meanus float64 `json:"mean_us"`
@@ -33,8 +33,8 @@ type Quantiles struct {
 	P999us float64 `json:"p999_us"`
 }
 
-// Latency offers so many requests a second for d, whatever is answered. At more than about 20,000 a second they come a few
-// at a time.
+// Latency offers perSecond requests a second for d, independent of the answers. Above about 20,000
+// a second it sends them in small groups.
 func (l *Line) Latency(ctx context.Context, w Work, perSecond float64, d time.Duration) (LineLatency, error) {
 	if perSecond <= 0 {
 		return LineLatency{}, wrongOption("an offered load above 0, not %v", perSecond)
@@ -45,7 +45,7 @@ func (l *Line) Latency(ctx context.Context, w Work, perSecond float64, d time.Du
 	if err := l.use(ctx, w, true); err != nil {
 		return LineLatency{}, err
 	}
-	const callTime = 50 * time.Microsecond // in which one call to the kernel sends what is due
+	const callTime = 50 * time.Microsecond // one call to the kernel sends the requests of this time
 	batch := max(1, min(sendBatch, int(perSecond*callTime.Seconds())/l.load.bundle.requests()))
 	var before, after histogram
 	if err := l.readHistogram(&before); err != nil {
@@ -73,7 +73,7 @@ func (l *Line) readHistogram(h *histogram) error {
 	return nil
 }
 
-// bucketTime is the middle of a bucket, in nanoseconds.
+// bucketTime returns the middle of a bucket in nanoseconds.
 func bucketTime(i int) float64 {
 	if i < 2<<stepBits {
 		return float64(i)

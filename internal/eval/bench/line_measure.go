@@ -9,17 +9,18 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Work is what is asked of a line.
+// Work describes the requests to a line.
 type Work struct {
-	// Target is the node at which the client is attached and which it reads from; 0 is the head. Reads of NetChain go
-	// through the line to the tail, writes of all protocols to the head.
+	// Target is the node that the client is attached to and reads from; 0 is the head. Reads of
+	// NetChain go through the line to the tail. Writes of all protocols go to the head.
 	Target     int
 	WriteShare float64 // of the requests, 0 to 1
-	// Dirty asks for objects that are dirty at all nodes but the tail: each was written while acknowledgements were
-	// withheld. It goes with a WriteShare of 0, since a write that is acknowledged makes its object clean.
+	// Dirty requests objects that are dirty at all nodes but the tail: each was written while
+	// acknowledgements were withheld. It requires a WriteShare of 0, because an acknowledged write
+	// makes its object clean.
 	Dirty       bool
-	Slots       int         // of NetCRAQ: requests of a frame; 0: one. No other protocol has bundles: there it means nothing
-	LossPercent float64     // of the frames on every link; needs LineOptions.Wires
+	Slots       int         // NetCRAQ only: requests per frame; 0: one. Other protocols ignore it
+	LossPercent float64     // loss of frames on every link; needs LineOptions.Wires
 	Congestion  *Congestion // needs LineOptions.Wires
 }
 
@@ -30,7 +31,8 @@ func (w *Work) validate(o *LineOptions) error {
 	case w.WriteShare < 0 || w.WriteShare > 1:
 		return wrongOption("write share: 0 to 1, not %v", w.WriteShare)
 	case w.Dirty && w.WriteShare > 0:
-		return wrongOption("objects stay dirty only while nobody writes: a write share of 0, not %v", w.WriteShare)
+		return wrongOption("dirty objects need a write share of 0, not %v: an acknowledged write makes its object clean",
+			w.WriteShare)
 	case w.LossPercent < 0 || w.LossPercent > 100:
 		return wrongOption("loss: 0 to 100 percent, not %v", w.LossPercent)
 	case (w.LossPercent > 0 || w.Congestion != nil) && !o.Wires:
@@ -45,7 +47,7 @@ func (w *Work) validate(o *LineOptions) error {
 	return nil
 }
 
-// bundle is how the work's requests travel.
+// bundle returns the bundle of the work's requests.
 func (w *Work) bundle(o *LineOptions) (bundle, error) {
 	if o.Protocol != NetCRAQ {
 		return bundle{}, nil
@@ -53,24 +55,24 @@ func (w *Work) bundle(o *LineOptions) (bundle, error) {
 	return newBundle(w.Slots, o.ValueBytes, w.WriteShare > 0, w.Dirty)
 }
 
-// LineFigure is what a measurement of a line found.
+// LineFigure is the result of one measurement of a line.
 type LineFigure struct {
-	ReadsPerS  float64 `json:"reads_per_s"`  // right answers to reads while requests were sent
-	WritesPerS float64 `json:"writes_per_s"` // right answers to writes
+	ReadsPerS  float64 `json:"reads_per_s"`  // correct answers to reads while requests were sent
+	WritesPerS float64 `json:"writes_per_s"` // correct answers to writes
 	Sent       uint64  `json:"sent"`
 	Answered   uint64  `json:"answered"`
-	Lost       uint64  `json:"lost"` // requests that nobody answered
+	Lost       uint64  `json:"lost"` // requests without an answer
 	Wrong      uint64  `json:"wrong"`
-	// DirtyCommits are writes that nodes other than the tail have applied, each dirty until it was acknowledged; NetChain
-	// has none.
+	// DirtyCommits counts the writes applied by nodes other than the tail. Each was dirty until it
+	// was acknowledged. It is 0 for NetChain.
 	DirtyCommits uint64  `json:"dirty_commits"`
-	Overflows    uint64  `json:"overflows"` // writes that were dropped because an object had no cell left
-	LoadS        float64 `json:"load_s"`    // for how long requests were sent
-	Batch        int     `json:"batch"`     // frames that were sent before the nodes may work
-	Window       int     `json:"window"`    // requests without an answer, at most; 0: any number
+	Overflows    uint64  `json:"overflows"` // writes dropped because an object had no free cell
+	LoadS        float64 `json:"load_s"`    // time during which requests were sent
+	Batch        int     `json:"batch"`     // frames sent before the nodes may work
+	Window       int     `json:"window"`    // limit of outstanding requests; 0: no limit
 }
 
-// loadKind is what the generator has to be loaded anew for.
+// loadKind is the key of a loaded generator: another value needs another load.
 type loadKind struct {
 	target     int
 	writeShare float64
@@ -78,13 +80,13 @@ type loadKind struct {
 	bundle     bundle
 }
 
-// paceKind is what a pace has to be looked for anew for.
+// paceKind is the key of a pace: another value needs another search.
 type paceKind struct {
 	load  loadKind
 	dirty bool
 }
 
-// use loads the generator for this work, if another is loaded.
+// use loads the generator for this work unless it is already loaded.
 func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	if err := w.validate(&l.options); err != nil {
 		return err
@@ -99,7 +101,7 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	if err := errors.Join(l.lose(0), l.renew(ctx, w)); err != nil {
 		return err
 	}
-	// Before anything is made dirty: agents of an earlier work would settle it.
+	// This precedes makeDirty: agents of an earlier work would settle the dirty objects.
 	if err := l.settle(w.LossPercent > 0); err != nil {
 		return err
 	}
@@ -126,9 +128,9 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	return l.lose(w.LossPercent)
 }
 
-// renew gives published NetCRAQ its objects as they were at first, after writes under loss: those whose acknowledgements
-// were lost wait in their cells for good, and with all cells taken an object drops every write, so that what is measured
-// would depend on what was measured before.
+// renew restores the initial objects of published NetCRAQ after writes under loss. Writes whose
+// acknowledgements are lost occupy their cells for good. An object without a free cell drops every
+// write, so that later figures would depend on earlier work.
 func (l *Line) renew(ctx context.Context, w Work) error {
 	worn := l.worn
 	l.worn = l.options.Protocol == Published && w.LossPercent > 0 && w.WriteShare > 0
@@ -138,7 +140,8 @@ func (l *Line) renew(ctx context.Context, w Work) error {
 	return l.fill(ctx)
 }
 
-// makeClean writes every object again if work without dirty objects follows such with.
+// makeClean writes every object again if the previous work made objects dirty and this one needs
+// clean objects.
 func (l *Line) makeClean(ctx context.Context, w Work) error {
 	if !l.dirty || w.WriteShare > 0 {
 		return nil
@@ -154,8 +157,8 @@ func (l *Line) unload() {
 	}
 }
 
-// Throughput measures the highest rate at which the line answers, for d. Before the first measurement of a kind of work it
-// looks for the pace of that rate.
+// Throughput measures the highest rate of answers for d. The first measurement of a kind of work
+// includes the search for the pace.
 func (l *Line) Throughput(ctx context.Context, w Work, d time.Duration) (LineFigure, error) {
 	if err := l.use(ctx, w, false); err != nil {
 		return LineFigure{}, err
@@ -202,7 +205,8 @@ func (l *Line) measure(ctx context.Context, p pace, d time.Duration) (LineFigure
 // writeCounts are the nodes' counts of writes.
 type writeCounts struct{ applied, dropped uint64 }
 
-// countWrites sums what nodes other than the tail have applied, where that makes objects dirty, and what all have dropped.
+// countWrites sums the writes that nodes other than the tail applied, if the protocol has dirty
+// objects, and the writes that all nodes dropped.
 func (l *Line) countWrites() (sum writeCounts, err error) {
 	for i, n := range l.nodes {
 		applied, dropped, err := n.writes()

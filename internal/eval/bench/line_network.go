@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
-// lineNetwork is the hosts of a line and their links.
+// lineNetwork holds the hosts of a line and their links.
 type lineNetwork struct {
 	client *host
 	hosts  []*host
@@ -21,7 +21,8 @@ type lineNetwork struct {
 
 func lineAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 0, byte(i + 1)}) }
 
-// clientAddr is the client's address on its link to a node: answers leave the line where requests enter it.
+// clientAddr returns the client's address on its link to a node. Answers leave the line where
+// requests enter it.
 func clientAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 1, byte(i + 1)}) }
 
 func newLineNetwork(n int, wired bool, undo *undo) (*lineNetwork, error) {
@@ -55,16 +56,18 @@ func newLineNetwork(n int, wired bool, undo *undo) (*lineNetwork, error) {
 	return l, l.awaitUp()
 }
 
-// connect joins two hosts by a link, or by a wire; aSwitch and bSwitch are the numbers of the switches at its ends, from
-// 1 on, 0 for the client.
-func (l *lineNetwork) connect(a *host, aName string, aAddr netip.Addr, aSwitch int, b *host, bName string, bAddr netip.Addr, bSwitch int) (*port, *port, error) {
+// connect joins two hosts by a link or a wire. aSwitch and bSwitch are the numbers of the switches
+// at its ends, counted from 1; the client has 0.
+func (l *lineNetwork) connect(
+	a *host, aName string, aAddr netip.Addr, aSwitch int, b *host, bName string, bAddr netip.Addr, bSwitch int,
+) (*port, *port, error) {
 	if l.wires == nil {
 		return connect(a, aName, aAddr, b, bName, bAddr)
 	}
 	return l.wires.connect(wireEnd{a, aName, aAddr, aSwitch}, wireEnd{b, bName, bAddr, bSwitch})
 }
 
-// link makes the links, then the routes to what is not a neighbour.
+// link makes the links, then the routes between hosts that are not neighbours.
 func (l *lineNetwork) link() error {
 	for i, h := range l.hosts {
 		near, far, err := l.connect(l.client, fmt.Sprintf("to-n%d", i), clientAddr(i), 0, h, "client", lineAddr(i), i+1)
@@ -91,7 +94,8 @@ func (l *lineNetwork) link() error {
 	return nil
 }
 
-// route tells a host the ways to nodes and to the client's addresses: by the neighbour on that side.
+// route adds a host's routes to nodes and to the client's addresses, each through the neighbour on
+// that side.
 func (l *lineNetwork) route(i int) error {
 	for j := range l.hosts {
 		var by *port
@@ -128,7 +132,7 @@ func (l *lineNetwork) portTo(i int, name string) *port {
 	return nil
 }
 
-// awaitUp waits until sockets can send by all links.
+// awaitUp waits until sockets can send over all links.
 func (l *lineNetwork) awaitUp() error {
 	for i, ports := range l.ports {
 		for _, p := range append(ports, l.near[i]) {
@@ -140,7 +144,7 @@ func (l *lineNetwork) awaitUp() error {
 	return nil
 }
 
-// portNames are those of a host's ports in the line.
+// portNames returns the names of a host's ports to its neighbours in the line.
 func (l *lineNetwork) portNames(i int) []string {
 	var names []string
 	for _, p := range l.ports[i] {
@@ -149,7 +153,8 @@ func (l *lineNetwork) portNames(i int) []string {
 	return names
 }
 
-// mute takes a host's ways to other nodes away, so that what it sends them is dropped, and returns what brings them back.
+// mute removes a host's routes to other nodes, so that packets to them are dropped. It returns a
+// function that restores them.
 func (l *lineNetwork) mute(i int) (restore func() error, err error) {
 	handle := l.hosts[i].handle
 	var before []netlink.Route
@@ -172,7 +177,7 @@ func (l *lineNetwork) mute(i int) (restore func() error, err error) {
 	return func() error {
 		for i := range before {
 			if err := handle.RouteReplace(&before[i]); err != nil {
-				return fmt.Errorf("bring a route back: %w", err)
+				return fmt.Errorf("restore a route: %w", err)
 			}
 		}
 		return nil

@@ -17,7 +17,8 @@ import (
 // lineNode is a node of a line, of any protocol.
 type lineNode interface {
 	close()
-	// writes counts the writes that the node has applied, and those that it has dropped because an object had no cell left.
+	// writes returns the number of writes that the node applied, and of those that it dropped
+	// because an object had no free cell.
 	writes() (applied, dropped uint64, err error)
 }
 
@@ -59,7 +60,8 @@ func (l *Line) openNode(i int) (lineNode, error) {
 	return &node{host: l.net.hosts[i], plane: plane}, nil
 }
 
-// writes counts what was ordered or applied; a node has room for any number of writes under way.
+// writes returns the writes that the node ordered or applied. A node has no limit of writes under
+// way, so it drops none.
 func (n *node) writes() (applied, dropped uint64, err error) {
 	counters, err := n.plane.Counters()
 	if err != nil {
@@ -92,7 +94,7 @@ func (n publishedNode) writes() (applied, dropped uint64, err error) {
 	return counts[published.CleanWrite] + counts[published.DirtyWrite] + counts[published.Committed], counts[published.Overflow], err
 }
 
-// addrOf is the address of a node and the port of its protocol.
+// addrOf returns the address of a node with the port of its protocol.
 func (l *Line) addrOf(i int) netip.AddrPort {
 	port := uint16(wire.Port)
 	switch l.options.Protocol {
@@ -104,8 +106,8 @@ func (l *Line) addrOf(i int) netip.AddrPort {
 	return netip.AddrPortFrom(lineAddr(i), port)
 }
 
-// fill makes the nodes a chain and gives it all objects: by writes to the head, or where inserting is the control plane's, by
-// that.
+// fill configures the nodes as a chain and stores all objects: by writes to the head, or through
+// the control plane if the protocol inserts that way.
 func (l *Line) fill(ctx context.Context) error {
 	o := &l.options
 	switch o.Protocol {
@@ -141,7 +143,7 @@ func (l *Line) fill(ctx context.Context) error {
 	return fillGently(ctx, l.keys, o.ValueBytes, lineFillBatch, l.way(0), l.net.near[0])
 }
 
-// lineFillBatch is how many objects are written to a line before its nodes may work.
+// lineFillBatch is the number of objects written to a line before its nodes may work.
 const lineFillBatch = 8
 
 func netChainKey(k wire.Key) (key netchain.Key) {
@@ -150,7 +152,8 @@ func netChainKey(k wire.Key) (key netchain.Key) {
 	return key
 }
 
-// way is how requests enter the line at a node; reads go to that node, or where the protocol answers them.
+// way returns the path of requests that enter the line at a node. Reads go to that node, or to the
+// one that answers reads in the protocol.
 func (l *Line) way(target int) way {
 	reads := target
 	if l.options.Protocol == NetChain {
@@ -159,7 +162,7 @@ func (l *Line) way(target int) way {
 	return way{from: l.net.near[target], to: l.net.far[target], dest: l.addrOf(reads)}
 }
 
-// dialect is what the generator speaks: writes go to the head.
+// dialect returns the generator's dialect; writes go to the head.
 func (l *Line) dialect() dialect {
 	d := dialect{protocol: l.options.Protocol, wide: l.options.Seq32, writes: l.addrOf(0)}
 	for i := 1; i < l.options.Nodes; i++ {
@@ -169,8 +172,9 @@ func (l *Line) dialect() dialect {
 	return d
 }
 
-// makeDirty writes every object once while the tail can't reach the other nodes: its acknowledgements are lost, the client's
-// answers are not. What is dirty stays so until it is written again, because nobody settles it here.
+// makeDirty writes every object once while the tail cannot reach the other nodes. Its
+// acknowledgements are lost; its answers to the client are not. The objects stay dirty until the
+// next write, because no agent settles them.
 func (l *Line) makeDirty(ctx context.Context) error {
 	if l.options.Protocol == NetChain || l.options.Nodes == 1 || l.dirty {
 		return nil
@@ -203,16 +207,17 @@ func (l *Line) writeAll(ctx context.Context, d dialect) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the chain did not take every write: %v", t)
+	return fmt.Errorf("the chain did not apply every write: %v", t)
 }
 
-// gentleBatch is so small that what a tail makes of it, an answer and an acknowledgement for each node, fits a link's queue.
+// gentleBatch is so small that the tail's packets for it, an answer and an acknowledgement per
+// node, fit a link's queue.
 const gentleBatch = 8
 
-// zipfSample is how many requests are drawn before they repeat.
+// zipfSample is the length of the sequence of drawn keys; requests repeat it.
 const zipfSample = 1 << 18
 
-// zipfKeys are keys drawn by their popularity: the k-th is asked for in proportion to 1/k^exponent.
+// zipfKeys draws keys by popularity: the k-th key with a probability proportional to 1/k^exponent.
 func zipfKeys(keys []wire.Key, exponent float64) []wire.Key {
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	weights := newZipf(len(keys), exponent)

@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// linePaces are at full speed, in which generator and nodes share a CPU and so keep step, with fewer and fewer frames at a
-// time: what a tail makes of them has to fit a link's queue, and what suits one protocol need not suit another.
+// linePaces run at full speed, where generator and nodes share a CPU and so keep step, with
+// decreasing batches. The tail's packets for a batch have to fit a link's queue, so the best batch
+// depends on the protocol.
 var linePaces = []pace{{batch: 64}, {batch: 32}, {batch: 16}, {batch: 8}, {batch: 4}}
 
-// lineWindows are for work of which all of these lose requests.
+// lineWindows are the paces for work that loses requests at all linePaces.
 var lineWindows = []pace{{batch: 8, window: 64, forgiving: true}, {batch: 4, window: 8, forgiving: true}}
 
-// probed is what short measurements of a pace found.
+// probed is the result of short measurements of a pace.
 type probed struct {
 	pace
-	lost      bool    // more than is tolerable, in any of them
+	lost      bool    // some measurement lost more than is tolerable
 	perSecond float64 // answers, summed over them
 }
 
-// paceOf returns the pace for the loaded work, and looks for it the first time. It does so without loss, so that what is
-// measured under loss differs from what is not by the loss alone.
+// paceOf returns the pace for the loaded work and finds it on first use. The search runs without
+// loss, so that figures with and without loss differ by the loss alone.
 func (l *Line) paceOf(ctx context.Context, w Work) (pace, error) {
 	kind := paceKind{l.loaded, w.Dirty}
 	if p, ok := l.paces[kind]; ok {
@@ -37,8 +38,8 @@ func (l *Line) paceOf(ctx context.Context, w Work) (pace, error) {
 	return p, l.lose(w.LossPercent)
 }
 
-// findPace returns the pace with the highest rate that loses so little that its rate counts; if none is so, because the
-// protocol loses requests itself, the one with the highest rate.
+// findPace returns the pace with the highest rate among those with tolerable loss. If all lose
+// more, because the protocol itself loses requests, it returns the one with the highest rate.
 func (l *Line) findPace(ctx context.Context) (pace, error) {
 	tried, err := l.probe(ctx, linePaces)
 	if err != nil {
@@ -55,7 +56,7 @@ func (l *Line) findPace(ctx context.Context) (pace, error) {
 	return best.pace, nil
 }
 
-// probe tries paces, there and back, so that one that comes first or last has no advantage.
+// probe tries the paces in order and in reverse, so that the order favours none.
 func (l *Line) probe(ctx context.Context, paces []pace) ([]probed, error) {
 	const trial = 6 * time.Millisecond
 	tried := make([]probed, len(paces))
@@ -74,7 +75,8 @@ func (l *Line) probe(ctx context.Context, paces []pace) ([]probed, error) {
 	return tried, nil
 }
 
-// fastest is the one with the highest rate, of those that lose little; if there are none, of all.
+// fastest returns the pace with the highest rate among those with tolerable loss, or among all if
+// there is none.
 func fastest(tried []probed) probed {
 	best := tried[0]
 	for _, p := range tried[1:] {
@@ -85,7 +87,7 @@ func fastest(tried []probed) probed {
 	return best
 }
 
-// lose lets the wires, if there are any, lose so many percent of the frames.
+// lose sets the loss of the wires in percent, if the line has wires.
 func (l *Line) lose(percent float64) error {
 	if l.net.wires == nil {
 		return nil

@@ -5,10 +5,15 @@ import (
 	"testing"
 )
 
-// TestFastestPaceIsTaken: not the first that is tolerable, which may favour one protocol, and none that loses too much while
-// another does not.
+// TestFastestPaceIsTaken expects the fastest pace with tolerable loss: not the first such pace, and
+// none with more loss if there is one with less.
 func TestFastestPaceIsTaken(t *testing.T) {
-	tried := []probed{{pace: pace{batch: 64}, lost: true, perSecond: 9}, {pace: pace{batch: 32}, perSecond: 5}, {pace: pace{batch: 16}, perSecond: 7}, {pace: pace{batch: 8}, lost: true, perSecond: 8}}
+	tried := []probed{
+		{pace: pace{batch: 64}, lost: true, perSecond: 9},
+		{pace: pace{batch: 32}, perSecond: 5},
+		{pace: pace{batch: 16}, perSecond: 7},
+		{pace: pace{batch: 8}, lost: true, perSecond: 8},
+	}
 	if p := fastest(tried); p.batch != 16 {
 		t.Errorf("batches of %d", p.batch)
 	}
@@ -20,7 +25,7 @@ func TestFastestPaceIsTaken(t *testing.T) {
 	}
 }
 
-// TestCongestionIsFoundFinely: what a line sustains is found to less than 5 %, in few trials.
+// TestCongestionIsFoundFinely expects the sustained load within 5 %, in few trials.
 func TestCongestionIsFoundFinely(t *testing.T) {
 	for _, most := range []float64{5000, 4999, 3600, 2500, 1234, 777, 416, 120} {
 		trials := 0
@@ -32,7 +37,8 @@ func TestCongestionIsFoundFinely(t *testing.T) {
 			t.Errorf("%v: %v after %d trials, %v", most, found, trials, err)
 		}
 	}
-	if found, err := highestSustained(5000, func(float64) (bool, error) { return false, nil }); err != nil || math.Abs(found-5000*math.Pow(coarseStep, congestionTries-1)) > 1 {
+	found, err := highestSustained(5000, func(float64) (bool, error) { return false, nil })
+	if err != nil || math.Abs(found-5000*math.Pow(coarseStep, congestionTries-1)) > 1 {
 		t.Errorf("if nothing is sustained: %v, %v", found, err)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// LinesOptions say which lines are compared, and at what.
+// LinesOptions select the lines to compare and their work.
 type LinesOptions struct {
 	LineOptions // Protocol is not used
 	Work
 	Turns
 	Protocols []Protocol
-	Rate      float64 // offered, for latency; 0: as much as the line answers
+	Rate      float64 // offered load for latencies; 0: as much as the line answers
 }
 
 // LinesResult compares lines of several protocols at the same work.
@@ -28,12 +28,13 @@ type LinesResult struct {
 	Machine    Machine   `json:"machine"`
 }
 
-// LineRow is one protocol: medians of rates and times over the rounds, and sums of counts.
+// LineRow is the result of one protocol: medians of rates and times over the rounds, and sums of
+// counts.
 type LineRow struct {
 	Protocol Protocol `json:"protocol"`
-	Slots    int      `json:"slots"` // requests of a frame
+	Slots    int      `json:"slots"` // requests per frame
 	LineLatency
-	Slowest float64 `json:"slowest_per_s"` // answers a second in the slowest round
+	Slowest float64 `json:"slowest_per_s"` // answers per second in the slowest round
 	Fastest float64 `json:"fastest_per_s"`
 }
 
@@ -83,7 +84,7 @@ func Lines(ctx context.Context, o LinesOptions) (*LinesResult, error) {
 
 func (o *LinesOptions) check() error {
 	if len(o.Protocols) == 0 {
-		return wrongOption("no protocol is asked for")
+		return wrongOption("no protocol given")
 	}
 	for _, protocol := range o.Protocols {
 		one := o.LineOptions
@@ -98,7 +99,7 @@ func (o *LinesOptions) check() error {
 	return validate(&o.Turns, workOf{&o.Work, &o.LineOptions})
 }
 
-// workOf is work with the line that it is for.
+// workOf is work together with the line that runs it.
 type workOf struct {
 	work *Work
 	line *LineOptions
@@ -114,7 +115,7 @@ func (l *Line) turn(ctx context.Context, o *LinesOptions) (LineLatency, error) {
 	return LineLatency{LineFigure: f}, err
 }
 
-// lineRow sums up the rounds of a protocol.
+// lineRow aggregates the rounds of a protocol.
 func lineRow(protocol Protocol, rounds []LineLatency) LineRow {
 	row := LineRow{Protocol: protocol}
 	pick := func(of func(LineLatency) float64) float64 {
@@ -158,7 +159,7 @@ func lineRow(protocol Protocol, rounds []LineLatency) LineRow {
 	return row
 }
 
-// Table has a row per protocol.
+// Table returns one row per protocol.
 func (r *LinesResult) Table() ([]string, [][]string) {
 	header := []string{"protocol", "a frame", "reads/s", "writes/s", "slowest", "fastest", "lost %", "dirty commits", "overflows"}
 	timed := r.Lines[0].OfferedPerS > 0
@@ -185,14 +186,15 @@ func (r *LinesResult) Table() ([]string, [][]string) {
 	return header, rows
 }
 
-// Summary says what was asked.
+// Summary states the lines, the work and the number of rounds.
 func (r *LinesResult) Summary() string {
 	dirty, bundles := "", ""
 	if r.Dirty {
-		dirty = ", all dirty but at the tail"
+		dirty = ", dirty at all nodes but the tail"
 	}
 	if slices.ContainsFunc(r.Lines, func(x LineRow) bool { return x.Slots > 1 }) {
-		bundles = "Rates are of requests, of which a frame has as many as \"a frame\" says; the papers' protocols have one.\n"
+		bundles = "Rates count requests; the column \"a frame\" is the number of requests per frame, " +
+			"1 for the papers' protocols.\n"
 	}
 	return fmt.Sprintf("lines of %d nodes, the client at node %d, %.0f %% writes, %d keys of %d bytes%s; medians of %d rounds.\n%s%v",
 		r.Nodes, r.Target, 100*r.WriteShare, r.Keys, r.ValueBytes, dirty, r.Rounds, bundles, r.Machine)

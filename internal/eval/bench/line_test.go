@@ -25,7 +25,8 @@ func openLineForTest(t *testing.T, o LineOptions) *Line {
 
 var protocols = []Protocol{NetCRAQ, NetChain, Published}
 
-// TestLineAnswers asks lines of all protocols for all kinds of work and expects right answers, none lost.
+// TestLineAnswers runs all kinds of work on lines of all protocols and expects correct answers and
+// no loss.
 func TestLineAnswers(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, nodes := range []int{1, 4} {
@@ -48,7 +49,8 @@ func TestLineAnswers(t *testing.T) {
 	}
 }
 
-// TestLineAnswersBundles asks a line for all kinds of work with several requests in each frame, among them as many as fit.
+// TestLineAnswersBundles runs all kinds of work with several requests per frame, up to as many as
+// fit.
 func TestLineAnswersBundles(t *testing.T) {
 	for _, nodes := range []int{1, 4} {
 		l := openLineForTest(t, LineOptions{Protocol: NetCRAQ, Nodes: nodes, Keys: 100})
@@ -68,7 +70,7 @@ func TestLineAnswersBundles(t *testing.T) {
 	}
 }
 
-// TestLineBundlesLatency expects every answer's time, at the load that was asked for.
+// TestLineBundlesLatency expects a latency for every answer, at the offered load.
 func TestLineBundlesLatency(t *testing.T) {
 	const perSecond = 50_000
 	l := openLineForTest(t, LineOptions{Protocol: NetCRAQ, Nodes: 3, Keys: 100})
@@ -82,8 +84,8 @@ func TestLineBundlesLatency(t *testing.T) {
 	}
 }
 
-// TestLineLatency expects that a chain that has little to do answers all, and that the far tail of the times is no shorter
-// than their middle.
+// TestLineLatency expects that an idle chain answers everything, and that high quantiles are not
+// below the median.
 func TestLineLatency(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(string(protocol), func(t *testing.T) {
@@ -105,7 +107,7 @@ func TestLineLatency(t *testing.T) {
 	}
 }
 
-// TestLineLosesFrames expects goodput in spite of loss, and loss.
+// TestLineLosesFrames expects both goodput and losses on lossy links.
 func TestLineLosesFrames(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(string(protocol), func(t *testing.T) {
@@ -124,7 +126,8 @@ func TestLineLosesFrames(t *testing.T) {
 	}
 }
 
-// TestLineCongestion expects that a congested node answers about as much as others leave it, and one that is not what it can.
+// TestLineCongestion expects that background traffic takes its share of a congested node, and none
+// of another node.
 func TestLineCongestion(t *testing.T) {
 	l := openLineForTest(t, LineOptions{Protocol: NetCRAQ, Nodes: 2, Keys: 10, Wires: true})
 	rates := make(map[int]float64)
@@ -141,8 +144,8 @@ func TestLineCongestion(t *testing.T) {
 	}
 }
 
-// TestLineRenewsWhatLossWoreOut: published NetCRAQ's objects that no acknowledgement cleaned would drop writes for good, also in
-// what is measured afterwards, without loss.
+// TestLineRenewsWhatLossWoreOut expects no dropped writes after work under loss. Objects of
+// published NetCRAQ whose acknowledgements were lost would otherwise drop writes for good.
 func TestLineRenewsWhatLossWoreOut(t *testing.T) {
 	l := openLineForTest(t, LineOptions{Protocol: Published, Nodes: 3, Keys: 20, Wires: true})
 	for _, w := range []Work{{LossPercent: 40, WriteShare: 1}, {WriteShare: 1}} {

@@ -16,11 +16,11 @@ import (
 //go:embed line.o
 var wireObject []byte
 
-// routeBlackhole is the type of a route on which packets are dropped.
+// routeBlackhole is the type of a route that drops packets.
 const routeBlackhole = unix.RTN_BLACKHOLE
 
-// wires are a host between all hosts of a line: every link is two veth pairs that meet there, where bpf/tools/line.bpf.c passes
-// frames from one to the other, loses some, and holds switches to their limits.
+// wires is a host between all hosts of a line. Every link is two veth pairs that meet there.
+// bpf/tools/line.bpf.c forwards frames between them, drops some, and limits switches.
 type wires struct {
 	host       *host
 	collection *ebpf.Collection
@@ -28,7 +28,7 @@ type wires struct {
 	made       int
 }
 
-// wireEnd is where a wire ends.
+// wireEnd is one end of a wire.
 type wireEnd struct {
 	host     *host
 	name     string
@@ -67,7 +67,7 @@ func (w *wires) park() error {
 	return nil
 }
 
-// connect joins two hosts by a wire. Each end knows the other's address.
+// connect joins two hosts by a wire. Each end has a static neighbour entry for the other.
 func (w *wires) connect(a, b wireEnd) (*port, *port, error) {
 	left, leftIndex, err := w.plug(a)
 	if err != nil {
@@ -78,7 +78,11 @@ func (w *wires) connect(a, b wireEnd) (*port, *port, error) {
 		return nil, nil, err
 	}
 	type end struct{ Exit, To uint32 }
-	for at, leads := range map[int]end{leftIndex: {uint32(rightIndex), uint32(b.toSwitch)}, rightIndex: {uint32(leftIndex), uint32(a.toSwitch)}} {
+	ends := map[int]end{
+		leftIndex:  {uint32(rightIndex), uint32(b.toSwitch)},
+		rightIndex: {uint32(leftIndex), uint32(a.toSwitch)},
+	}
+	for at, leads := range ends {
 		if err := w.collection.Maps["ends"].Put(uint32(at), leads); err != nil {
 			return nil, nil, fmt.Errorf("make a wire: %w", err)
 		}
@@ -89,11 +93,13 @@ func (w *wires) connect(a, b wireEnd) (*port, *port, error) {
 	return left, right, right.knows(left)
 }
 
-// plug makes a veth pair between a host and the wires, and returns the host's end and the index of the other.
+// plug makes a veth pair between a host and the wires. It returns the host's end and the index of
+// the other end.
 func (w *wires) plug(e wireEnd) (*port, int, error) {
 	w.made++
 	pair := &netlink.Veth{
-		LinkAttrs: netlink.LinkAttrs{Name: e.name, MTU: 1500}, PeerName: fmt.Sprintf("w%d", w.made), PeerNamespace: netlink.NsFd(w.host.ns), PeerMTU: 1500,
+		LinkAttrs: netlink.LinkAttrs{Name: e.name, MTU: 1500},
+		PeerName:  fmt.Sprintf("w%d", w.made), PeerNamespace: netlink.NsFd(w.host.ns), PeerMTU: 1500,
 	}
 	if err := e.host.handle.LinkAdd(pair); err != nil {
 		return nil, 0, fmt.Errorf("make a veth pair: %w", err)
@@ -118,7 +124,7 @@ func (w *wires) plug(e wireEnd) (*port, int, error) {
 	return own, far.index, nil
 }
 
-// lose sets the share of frames that every wire loses, in percent.
+// lose sets the loss of every wire in percent.
 func (w *wires) lose(percent float64) error {
 	return w.collection.Variables["loss"].Set(uint32(percent * 1e4))
 }
@@ -126,10 +132,10 @@ func (w *wires) lose(percent float64) error {
 // limit is struct limit of the wires' program.
 type limit struct{ FrameNs, BurstNs, BusyUntilNs, Refused uint64 }
 
-// limitBurst is how far a limited switch may fall behind, in frames: about what a switch's queue holds.
+// limitBurst is the backlog of a limited switch in frames, about the length of a switch's queue.
 const limitBurst = 64
 
-// setLimits limits all switches to so many frames a second; 0: not at all.
+// setLimits limits every switch to framesPerSecond; 0 removes the limit.
 func (w *wires) setLimits(switches int, framesPerSecond float64) error {
 	var l limit
 	if framesPerSecond > 0 {

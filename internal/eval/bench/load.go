@@ -18,7 +18,7 @@ import (
 //go:embed loadgen.o
 var object []byte
 
-// Sizes that the kernel program has too.
+// Sizes that the kernel program defines too.
 const (
 	maxCPUs       = 16
 	templateWords = 18
@@ -30,15 +30,16 @@ const lanes = 1024
 // load is the generator and the counter, loaded for one kind of request.
 type load struct {
 	collection *ebpf.Collection
-	frame      []byte // as the generator is given it
-	bundle     bundle // how requests travel
+	frame      []byte // template for the generator
+	bundle     bundle // requests per frame
 	from       *port
 	links      []link.Link
 
-	beside func(elapsed time.Duration) error // runs between calls that send; may be nil
+	beside func(elapsed time.Duration) error // called between sends; may be nil
 }
 
-// newLoad loads the programs for requests that go the given way, and counts the answers that come to the given ports.
+// newLoad loads the programs for requests on the given way and counts the answers at the given
+// ports.
 func newLoad(r *request, w way, counted ...*port) (*load, error) {
 	l, err := loadPrograms(r, w)
 	if err != nil {
@@ -51,7 +52,8 @@ func newLoad(r *request, w way, counted ...*port) (*load, error) {
 	return l, nil
 }
 
-// openToXDP lets sockets behind a port get what XDP programs at the other end of its link send.
+// openToXDP lets sockets behind a port receive packets sent by XDP programs at the other end of its
+// link.
 func openToXDP(p *port) (link.Link, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
 	if err != nil {
@@ -112,7 +114,7 @@ func setConstants(spec *ebpf.CollectionSpec, r *request, read, put []byte, given
 	return set(spec, constants)
 }
 
-// set gives constants of an object their values.
+// set assigns values to constants of an object.
 func set(spec *ebpf.CollectionSpec, constants map[string]any) error {
 	for name, value := range constants {
 		variable := spec.Variables[name]
@@ -126,7 +128,7 @@ func set(spec *ebpf.CollectionSpec, constants map[string]any) error {
 	return nil
 }
 
-// template is the start of a frame in words of the host.
+// template returns the start of a frame as words in host byte order.
 func template(packet []byte) (words [templateWords]uint64) {
 	start := make([]byte, templateWords*8)
 	copy(start, packet)
@@ -136,7 +138,7 @@ func template(packet []byte) (words [templateWords]uint64) {
 	return words
 }
 
-// fillKeys writes the keys in the order in which they are asked for.
+// fillKeys stores the keys in request order.
 func (l *load) fillKeys(r *request) error {
 	indexes := make([]uint32, len(r.keys))
 	values := make([][2]uint64, len(r.keys))
@@ -159,8 +161,8 @@ func (l *load) attachAll(counted []*port) error {
 	return l.park()
 }
 
-// park attaches the generator to an interface where nothing ever arrives. That keeps it in the kernel's XDP dispatcher;
-// otherwise every BPF_PROG_RUN would put it there and take it out again, and wait for all CPUs each time.
+// park attaches the generator to an idle interface, which keeps it in the kernel's XDP dispatcher.
+// Otherwise every BPF_PROG_RUN would insert and remove it and wait for all CPUs each time.
 func (l *load) park() error {
 	idle, err := l.from.host.idlePort()
 	if err != nil {
@@ -169,7 +171,7 @@ func (l *load) park() error {
 	return l.attach("generate", idle)
 }
 
-// attachSwap puts the limit to compare with on a node's port.
+// attachSwap attaches the swap program to a node's port.
 func (l *load) attachSwap(p *port, generic bool) error {
 	mode := link.XDPDriverMode
 	if generic {
@@ -205,10 +207,12 @@ func attach(program *ebpf.Program, p *port, mode link.XDPAttachFlags) (link.Link
 	return attached, err
 }
 
-// sendBatch is how many frames the kernel sends before it lets the other side work, unless a pace says otherwise.
+// sendBatch is the number of frames that the kernel sends before the other side may work, unless a
+// pace sets another.
 const sendBatch = 64
 
-// send sends n requests, batch of frames after batch; in bundles a few less, so that all are full, but at least one. The calling thread must be in the namespace of the load's port.
+// send sends n requests in batches of frames. With bundles it rounds n down to full bundles, but
+// sends at least one. The calling thread must be in the namespace of the load's port.
 func (l *load) send(n, batch int) error {
 	_, err := l.collection.Programs["generate"].Run(&ebpf.RunOptions{
 		Data:      l.frame,
@@ -219,7 +223,7 @@ func (l *load) send(n, batch int) error {
 	})
 	switch {
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("this kernel cannot send live frames from BPF_PROG_RUN, Linux 5.18 or later can: %w", err)
+		return fmt.Errorf("this kernel cannot send live frames from BPF_PROG_RUN; use Linux 5.18 or later: %w", err)
 	case err != nil:
 		return fmt.Errorf("generate load: %w", err)
 	}

@@ -18,7 +18,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// needRoot skips a test that loads programs into the kernel, except where it must run.
+// needRoot skips a test that loads programs into the kernel, unless the environment requires it to
+// run.
 func needRoot(t *testing.T) {
 	t.Helper()
 	err := Preflight()
@@ -30,7 +31,8 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// testWay is a way between ports that do not exist: programs are only run on packets in memory.
+// testWay returns a way between ports that do not exist: tests run programs only on packets in
+// memory.
 func testWay() way {
 	return way{
 		from: &port{name: "from", mac: net.HardwareAddr{2, 0, 0, 0, 0, 1}, addr: netip.MustParseAddr("10.0.0.1")},
@@ -51,7 +53,8 @@ func loadForTest(t *testing.T, r *request) *load {
 	return l
 }
 
-// stayForTest keeps the test on one CPU: every CPU counts for itself, and walks through the keys on its own.
+// stayForTest pins the test to one CPU: every CPU has its own counters and its own position in the
+// keys.
 func stayForTest(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -67,7 +70,7 @@ func stayForTest(t *testing.T) {
 	})
 }
 
-// generateOnce runs the generator on a buffer full of an earlier packet's rests.
+// generateOnce runs the generator on a buffer with leftovers of an earlier packet.
 func generateOnce(t *testing.T, l *load) []byte {
 	t.Helper()
 	rests := make([]byte, len(l.frame))
@@ -86,7 +89,7 @@ func generateOnce(t *testing.T, l *load) []byte {
 	return options.DataOut
 }
 
-// decode reads a generated frame as the node would.
+// decode decodes a generated frame as the node does.
 func decode(t *testing.T, b []byte) wire.Message {
 	t.Helper()
 	w := testWay()
@@ -147,7 +150,7 @@ func TestGeneratedWrites(t *testing.T) {
 	}
 }
 
-// answer is the frame in which a node answers a request.
+// answer returns the frame of a node's answer to a request.
 func answer(request wire.Message, version uint64, value []byte, change func(*wire.Message)) []byte {
 	w := testWay()
 	m := wire.Message{
@@ -162,7 +165,7 @@ func answer(request wire.Message, version uint64, value []byte, change func(*wir
 }
 
 func TestCounterJudgesAnswers(t *testing.T) {
-	const valueBytes = 21 // two words and a rest of odd length
+	const valueBytes = 21 // two words and an odd remainder
 	tests := []struct {
 		name   string
 		change func(*wire.Message)

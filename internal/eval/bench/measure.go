@@ -11,30 +11,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lossLimit is the share of requests without an answer from which on a rate counts as too high.
+// lossLimit is the highest share of unanswered requests at which a rate counts.
 const lossLimit = 0.001
 
-// Figure is what one measurement of a load found.
+// Figure is the result of one measurement of a load.
 type Figure struct {
 	Tally
-	PerSecond float64 // right answers while requests were being sent
-	LoadS     float64 // for how long they were sent, in seconds
+	PerSecond float64 // correct answers while requests were sent
+	LoadS     float64 // time during which requests were sent, in seconds
 }
 
-// tolerable reports whether so few requests were lost that the figure counts.
+// tolerable reports whether the loss is low enough for the figure to count.
 func (f Figure) tolerable() bool {
 	return f.Sent > 0 && float64(f.Lost()) < lossLimit*float64(f.Sent)
 }
 
-// pace says how fast requests are offered. The zero value is as fast as the generator can.
+// pace is the rate of requests. The zero value is the generator's full speed.
 type pace struct {
-	perSecond float64 // at this rate, whatever is answered
-	window    int     // as fast as they are answered: no more than this many without an answer
-	batch     int     // frames that are sent before the other side may work; 0: sendBatch
-	forgiving bool    // requests without an answer may be lost for good: after a while without answers, others take their place
+	perSecond float64 // fixed rate, independent of answers
+	window    int     // limit of outstanding requests; 0: no limit
+	batch     int     // frames sent before the other side may work; 0: sendBatch
+	forgiving bool    // after a while without answers, outstanding requests count as lost and leave the window
 }
 
-// measure offers requests for d. It returns when every answer is there or none has come for a while.
+// measure offers requests for d. It returns when every answer has arrived or no more arrive.
 func (l *load) measure(ctx context.Context, p pace, d time.Duration) (Figure, error) {
 	var f Figure
 	err := l.from.host.do(func() error {
@@ -65,7 +65,7 @@ func (l *load) measure(ctx context.Context, p pace, d time.Duration) (Figure, er
 	return f, err
 }
 
-// offer sends for d, in calls to the kernel whose length the pace decides.
+// offer sends for d. The pace determines the length of each call to the kernel.
 func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally) error {
 	const idle = 50 * time.Microsecond
 	start := time.Now()
@@ -100,14 +100,15 @@ func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally)
 	return ctx.Err()
 }
 
-// off is what has been written off: requests that will not be answered.
+// off counts requests that have been written off: no answer is expected any more.
 type off struct {
 	requests uint64
-	answers  uint64        // at the last look
-	since    time.Duration // when they changed
+	answers  uint64        // at the last call of look
+	since    time.Duration // time of their last change
 }
 
-// look takes off t what is written off, which is everything when no answer has come for a while.
+// look subtracts the written-off requests from t. It writes off all outstanding requests when no
+// answer has come for a while.
 func (o *off) look(t *Tally, elapsed time.Duration) {
 	const patience = 2 * time.Millisecond
 	if answers := t.Answers(); answers != o.answers {
@@ -126,9 +127,10 @@ func (p pace) batchOr(usual int) int {
 	return usual
 }
 
-// due is how many requests to send next, so many in a frame; 0: none yet.
+// due returns the number of requests to send next, or 0 to wait. Each frame carries perFrame of
+// them.
 func (p pace) due(t Tally, perFrame int, elapsed, d time.Duration) int {
-	const callTime = 50 * time.Millisecond // of a call at full speed
+	const callTime = 50 * time.Millisecond // length of a call at full speed
 	sent := float64(t.Sent)
 	switch {
 	case p.window > 0:
@@ -149,7 +151,7 @@ func (p pace) due(t Tally, perFrame int, elapsed, d time.Duration) int {
 	return max(sendBatch*perFrame, int(sent/elapsed.Seconds()*min(callTime, d-elapsed).Seconds()))
 }
 
-// drain waits until all requests since before are answered, or until nothing has come for a while.
+// drain waits until all requests since before are answered or no more answers arrive.
 func (l *load) drain(before Tally) (Tally, error) {
 	const patience = 100 * time.Millisecond
 	last, err := l.tally()
@@ -163,17 +165,17 @@ func (l *load) drain(before Tally) (Tally, error) {
 	return last, err
 }
 
-// windows are tried in turn until one loses less than lossLimit. Full speed comes first: it loses nothing where generator
-// and node share a CPU and so keep step.
+// windows are tried in this order until one loses less than lossLimit. Full speed comes first: it
+// loses nothing where generator and node share a CPU and so keep step.
 var windows = []int{0, 4096, 1024, 256, 64, 16}
 
-// slower is the pace to try after one that lost too much.
+// slower returns the next slower pace.
 func (p pace) slower() pace {
 	next := slices.Index(windows, p.window) + 1
 	return pace{window: windows[min(next, len(windows)-1)]}
 }
 
-// highestPace looks for the pace of the highest rate at which fewer requests than lossLimit are lost.
+// highestPace finds the pace with the highest rate whose loss is below lossLimit.
 func (l *load) highestPace(ctx context.Context) (pace, error) {
 	const trial = 200 * time.Millisecond
 	var best pace
@@ -196,8 +198,8 @@ func (l *load) highestPace(ctx context.Context) (pace, error) {
 	return best, nil
 }
 
-// pin keeps the calling thread on one CPU, before other work. Generator, node and counter then share that CPU: the
-// kernel handles a packet where it was sent.
+// pin keeps the calling thread on one CPU. Generator, node and counter then share that CPU, because
+// the kernel handles a packet on the CPU that sent it. It must be called before other work.
 func pin() error {
 	if err := stayOnCPU(); err != nil {
 		return err
@@ -206,7 +208,7 @@ func pin() error {
 	return unix.SchedSetAttr(0, attributes, 0)
 }
 
-// stayOnCPU keeps the calling thread on the last CPU it may use.
+// stayOnCPU keeps the calling thread on the last CPU of its CPU set.
 func stayOnCPU() error {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {

@@ -22,36 +22,39 @@ import (
 //go:embed memcached.o
 var memcachedObject []byte
 
-// MemcachedOptions say how reads of a memcached server over UDP are measured.
+// MemcachedOptions configure a measurement of a memcached server's reads over UDP.
 type MemcachedOptions struct {
 	Turns
 	Keys       int
 	ValueBytes int
-	// Server is the command line of a server that answers at a UDP address, and at no other.
+	// Server returns the command line of a server that listens on a UDP address and on no other.
 	Server   func(netip.AddrPort) []string
 	Progress Progress
 }
 
-// MemcachedResult is what a server did.
+// MemcachedResult is the result of Memcached.
 type MemcachedResult struct {
 	ReadsPerS float64 `json:"reads_per_s"`
 	Sent      uint64  `json:"sent"`
 	Lost      uint64  `json:"lost"`
 	Wrong     uint64  `json:"wrong"`
-	Window    int     `json:"window"` // requests under way at most; 0: any number
+	Window    int     `json:"window"` // limit of outstanding requests; 0: no limit
 }
 
 // Sizes of memcached's protocol over UDP: see bpf/tools/memcached.bpf.c.
 const (
 	memcachedHeaderBytes = 8
-	memcachedUDPChecksum = 40 // where it stands in a frame: 0, as UDP over IPv4 allows, because the generator changes what it covers
+	// memcachedUDPChecksum is the checksum's offset in a frame. It is 0, as UDP over IPv4 allows, because the generator
+	// changes the bytes that it covers.
+	memcachedUDPChecksum = 40
 	memcachedDatagram    = 1400
 	memcachedWait        = 20 * time.Second // until the server answers
 	memcachedRetry       = 100 * time.Millisecond
 )
 
-// Memcached measures reads of a memcached server with the generator and by the rules that a node's are measured with: requests are made
-// in the kernel and every answer is judged there, so that no client on sockets is part of it.
+// Memcached measures reads of a memcached server with the same generator and rules as a node's
+// reads. The kernel makes the requests and checks every answer, so no client on sockets is part of
+// the measurement.
 func Memcached(ctx context.Context, o MemcachedOptions) (*MemcachedResult, error) {
 	size := NodeOptions{Keys: o.Keys, ValueBytes: o.ValueBytes}
 	if err := validate(&size, &o.Turns); err != nil {
@@ -88,10 +91,13 @@ func Memcached(ctx context.Context, o MemcachedOptions) (*MemcachedResult, error
 		return nil, err
 	}
 	total := &runners[0].total
-	return &MemcachedResult{ReadsPerS: median(rates[0]), Sent: total.Sent, Lost: total.Lost(), Wrong: total.Wrong, Window: runners[0].pace.window}, nil
+	return &MemcachedResult{
+		ReadsPerS: median(rates[0]), Sent: total.Sent, Lost: total.Lost(), Wrong: total.Wrong,
+		Window: runners[0].pace.window,
+	}, nil
 }
 
-// memcachedKeys are keys of 16 characters, as they stand in a request.
+// memcachedKeys returns keys that read as 16 characters in a request.
 func memcachedKeys(n int) []wire.Key {
 	keys := make([]wire.Key, n)
 	for i := range keys {
@@ -101,16 +107,16 @@ func memcachedKeys(n int) []wire.Key {
 	return keys
 }
 
-// memcachedText is a key as it stands in a request.
+// memcachedText returns a key's text in a request.
 func memcachedText(k wire.Key) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, k.Hi), k.Lo)
 }
 
-// memcachedStage is a generator's host and a server's, joined by a link.
+// memcachedStage joins a generator's host and a server's host by a link.
 type memcachedStage struct {
 	gen, server *host
 	way         way
-	pid         int // of the server
+	pid         int // process id of the server
 	undo        undo
 }
 
@@ -130,10 +136,11 @@ func (s *memcachedStage) build() error {
 	return errors.Join(near.awaitUp(), far.awaitUp())
 }
 
-// memcachedPort is memcached's own.
+// memcachedPort is memcached's default port.
 const memcachedPort = 11211
 
-// serve starts the server. The kernel ends it with the thread that started it, which waits for it.
+// serve starts the server on a thread that waits for it. The kernel kills the server when that
+// thread ends.
 func (s *memcachedStage) serve(argv []string) error {
 	command := exec.Command(argv[0], argv[1:]...)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -144,7 +151,7 @@ func (s *memcachedStage) serve(argv []string) error {
 			err := command.Start()
 			started <- err
 			if err == nil {
-				_ = command.Wait() // it is killed
+				_ = command.Wait() // reports the kill
 			}
 			return nil
 		})
@@ -160,7 +167,7 @@ func (s *memcachedStage) serve(argv []string) error {
 	return nil
 }
 
-// fill stores every key, one after the other.
+// fill stores the keys one after the other.
 func (s *memcachedStage) fill(ctx context.Context, keys []wire.Key, valueBytes int) error {
 	var conn net.Conn
 	err := s.gen.do(func() (err error) {
@@ -195,7 +202,7 @@ func (s *memcachedStage) fill(ctx context.Context, keys []wire.Key, valueBytes i
 	return nil
 }
 
-// memcachedRequest is the datagram of a request.
+// memcachedRequest returns the datagram of a request.
 func memcachedRequest(number uint16, text []byte) []byte {
 	return append([]byte{byte(number >> 8), byte(number), 0, 0, 0, 1, 0, 0}, text...)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestMemcachedAnswersTheGenerator: every answer is the value that was stored.
+// TestMemcachedAnswersTheGenerator expects the stored value in every answer.
 func TestMemcachedAnswersTheGenerator(t *testing.T) {
 	needRoot(t)
 	if _, err := exec.LookPath("memcached"); err != nil {

@@ -5,23 +5,23 @@ import (
 	"fmt"
 )
 
-// MemoryOptions say how a full node is measured.
+// MemoryOptions configure a measurement of a full node.
 type MemoryOptions struct {
 	NodeOptions
 	Turns
 	Progress Progress
 }
 
-// MemoryResult is what a node with all its objects costs.
+// MemoryResult is the memory and the read rate of a full node.
 type MemoryResult struct {
 	Subject
 	Objects        int     `json:"objects"`
 	ValueBytes     int     `json:"value_bytes"`
-	MemoryBytes    uint64  `json:"memory_bytes"` // of the node's tables, as the kernel accounts for them
+	MemoryBytes    uint64  `json:"memory_bytes"` // of the node's tables, by the kernel's accounting
 	BytesPerObject float64 `json:"bytes_per_object"`
-	EmptyBytes     uint64  `json:"empty_bytes"` // of the tables of a node for one object
-	FillS          float64 `json:"fill_s"`      // to write every object once over the wire
-	ReadsPerS      float64 `json:"reads_per_s"` // over all objects in turn
+	EmptyBytes     uint64  `json:"empty_bytes"` // tables of a node with room for one object
+	FillS          float64 `json:"fill_s"`      // time to write every object once over the wire
+	ReadsPerS      float64 `json:"reads_per_s"` // over all objects in order
 	EchoPerS       float64 `json:"echo_per_s"`
 	Ratio          float64 `json:"ratio"`
 	Lost           uint64  `json:"lost"`
@@ -29,7 +29,7 @@ type MemoryResult struct {
 	Machine        Machine `json:"machine"`
 }
 
-// Memory fills a node to the last object, asks for its memory, and reads all objects in turn.
+// Memory fills a node with objects, measures its memory, and reads all objects in order.
 func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 	}, nil
 }
 
-// emptyBytes is the memory of a node that has room for one object.
+// emptyBytes returns the memory of a node with room for one object.
 func emptyBytes(o NodeOptions) (uint64, error) {
 	o.Keys, o.Objects = 1, 1
 	s, err := newReadStage(&o)
@@ -69,7 +69,7 @@ func emptyBytes(o NodeOptions) (uint64, error) {
 	return usage.MemoryBytes, err
 }
 
-// Table has one row.
+// Table returns one row.
 func (r *MemoryResult) Table() ([]string, [][]string) {
 	return []string{"objects", "value bytes", "tables, MB", "bytes/object", "fill, s", "reads/s", "swap/s", "ratio"}, [][]string{{
 		fmt.Sprint(r.Objects), fmt.Sprint(r.ValueBytes), fmt.Sprintf("%.1f", float64(r.MemoryBytes)/1e6),
@@ -78,8 +78,9 @@ func (r *MemoryResult) Table() ([]string, [][]string) {
 	}}
 }
 
-// Summary says what the figures include.
+// Summary states the plane, the session count and the memory of an empty node.
 func (r *MemoryResult) Summary() string {
-	return fmt.Sprintf("plane %s with %d sessions; a node for one object has tables of %.1f MB. All objects read in turn: %d wrong, %d lost.\n%v",
+	return fmt.Sprintf("plane %s with %d sessions; a node for one object has tables of %.1f MB. "+
+		"All objects read in turn: %d wrong, %d lost.\n%v",
 		r.describe(), sessions, float64(r.EmptyBytes)/1e6, r.Wrong, r.Lost, r.Machine)
 }

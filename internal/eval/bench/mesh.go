@@ -8,8 +8,9 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// mesh is a chain of nodes, each in its own host, with a link between any two and one from the generator's host to
-// each. So a packet of the chain is one packet on one link, and links can be counted.
+// mesh is a chain of nodes, each in its own host. There is a link between any two nodes, and one
+// from the generator's host to each node. So every packet of the chain crosses exactly one link,
+// and link counters count packets.
 type mesh struct {
 	gen   *host
 	ports []*port // both ends of every link
@@ -18,7 +19,8 @@ type mesh struct {
 	undo  undo
 }
 
-// genAddr is the generator's address, the same on all its ports, because another node may answer than the one asked.
+// genAddr is the generator's address on all its ports, because the node that answers may differ
+// from the node asked.
 var genAddr = netip.AddrFrom4([4]byte{10, 78, 0, 254})
 
 func meshAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 78, 0, byte(i + 1)}) }
@@ -35,7 +37,7 @@ func newMesh(n int, o *NodeOptions) (*mesh, error) {
 	return m, nil
 }
 
-// newLinkedHosts makes a mesh on whose hosts no node runs yet.
+// newLinkedHosts makes a mesh without nodes.
 func newLinkedHosts(n int) (m *mesh, hosts []*host, err error) {
 	if n < 1 || n > wire.MaxChain {
 		return nil, nil, wrongOption("--nodes: 1 to %d, not %d", wire.MaxChain, n)
@@ -58,7 +60,7 @@ func newLinkedHosts(n int) (m *mesh, hosts []*host, err error) {
 	return m, hosts, m.link(hosts)
 }
 
-// awaitUp waits until sockets can send by all links.
+// awaitUp waits until sockets can send over all links.
 func (m *mesh) awaitUp() error {
 	for _, p := range m.ports {
 		if err := p.awaitUp(); err != nil {
@@ -96,7 +98,7 @@ func (m *mesh) link(hosts []*host) error {
 	return m.awaitUp()
 }
 
-// start starts a node on all ports of each host and makes them a chain.
+// start starts a node on all ports of each host and configures them as a chain.
 func (m *mesh) start(hosts []*host, o *NodeOptions) error {
 	addrs := make([]netip.AddrPort, len(hosts))
 	for i, h := range hosts {
@@ -121,7 +123,7 @@ func (m *mesh) portsOf(h *host) []*port {
 	return own
 }
 
-// genPorts are the generator's ports, one to each node.
+// genPorts returns the generator's ports, one per node.
 func (m *mesh) genPorts() []*port {
 	ports := make([]*port, len(m.ways))
 	for i, w := range m.ways {
@@ -130,7 +132,7 @@ func (m *mesh) genPorts() []*port {
 	return ports
 }
 
-// packets is the number of packets that have crossed any link.
+// packets returns the number of packets that have crossed all links.
 func (m *mesh) packets() (uint64, error) {
 	var sum uint64
 	for _, p := range m.ports {

@@ -18,14 +18,15 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// TestWrite holds the chain to W7: the answer after n+1 hops, and request, n-1 UPDATEs, n-1 ACKs and answer on the links. Of
-// bundles, whose ACKs go up the chain with the answers, it expects as many frames (B2, B5).
+// TestWrite checks W7: an answer after n+1 hops; one request, n-1 UPDATEs, n-1 ACKs and one answer
+// on the links. Bundles, whose ACKs go up the chain with the answers, take the same number of
+// frames (B2, B5).
 func TestWrite(t *testing.T) {
 	needRoot(t)
 	const nodes = 3
 	for _, c := range []struct {
 		slots, hops int
-		packets     float64 // a write
+		packets     float64 // per write
 	}{{0, nodes + 1, 2 * nodes}, {5, 2 * nodes, 2. * nodes / 5}} {
 		r, err := Write(t.Context(), WriteOptions{
 			NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: nodes, Turns: Turns{Seconds: 0.2, Rounds: 1}, Slots: c.slots,

@@ -7,12 +7,12 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// MixOptions say how a mixture of reads and writes is measured.
+// MixOptions configure a measurement of mixed reads and writes.
 type MixOptions struct {
 	NodeOptions
 	Turns
 	Nodes      int
-	Target     int     // node that gets all requests; 0 is the head
+	Target     int     // node that receives all requests; 0 is the head
 	WriteShare float64 // of the requests
 	Progress   Progress
 }
@@ -22,7 +22,7 @@ type MixResult struct {
 	Subject
 	RequestsPerS      float64   `json:"requests_per_s"`
 	PacketsPerRequest float64   `json:"packets_per_request"` // on all links, request and answer included
-	HopsMax           int       `json:"hops_max"`            // links that the request that travelled farthest took
+	HopsMax           int       `json:"hops_max"`            // most links that a request and its answer crossed
 	WriteShare        float64   `json:"write_share"`
 	Target            int       `json:"target"`
 	Nodes             int       `json:"nodes"`
@@ -48,8 +48,8 @@ func (o *MixOptions) check() error {
 	return nil
 }
 
-// Mix measures a mixture of reads and writes that one node of a chain is asked for. What the node must pass on, to the
-// head or to the tail, it passes on.
+// Mix measures mixed reads and writes at one node of a chain. The node forwards requests to the
+// head or tail as the protocol requires.
 func Mix(ctx context.Context, o MixOptions) (*MixResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func Mix(ctx context.Context, o MixOptions) (*MixResult, error) {
 	}, nil
 }
 
-// Table has a row per round.
+// Table returns one row per round.
 func (r *MixResult) Table() ([]string, [][]string) {
 	var rows [][]string
 	for i, rate := range r.Rounds {
@@ -100,10 +100,10 @@ func (r *MixResult) Table() ([]string, [][]string) {
 	return []string{"round", "requests/s"}, append(rows, []string{"median", count(r.RequestsPerS)})
 }
 
-// Summary says what the chain had to do for it.
+// Summary states the packets and hops per request.
 func (r *MixResult) Summary() string {
 	return fmt.Sprintf("%.1f %% writes to node %d of a chain of %d, %d keys of %d bytes, plane %s:\n"+
-		"%.2f packets a request on all links, no answer after more than %d hops; %d requests, %d wrong, %d lost.\n%v",
+		"%.2f packets per request on all links, at most %d hops until an answer; %d requests, %d wrong, %d lost.\n%v",
 		100*r.WriteShare, r.Target, r.Nodes, r.Keys, r.ValueBytes, r.describe(), r.PacketsPerRequest, r.HopsMax,
 		r.Sent, r.Wrong, r.Lost, r.Machine)
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// NodeOptions say which node is measured.
+// NodeOptions describe the node to measure.
 type NodeOptions struct {
 	Plane      string // "xdp" or "soft"
 	Mode       string // of xdp: "auto", "native" or "generic"
 	Keys       int
-	Objects    int // room for objects; 0: twice the keys
+	Objects    int // capacity in objects; 0: twice the keys
 	ValueBytes int
 	Relay      bool // the tail relays its ACK up the chain instead of cloning it
 }
 
-// validate reports what no node can be measured with.
+// validate reports options that no node supports.
 func (o *NodeOptions) validate() error {
 	switch {
 	case o.Keys < 1 || o.Keys > maxKeys:
@@ -33,10 +33,10 @@ func (o *NodeOptions) validate() error {
 	return nil
 }
 
-// maxKeys keeps the generator's own table small beside a node's.
+// maxKeys keeps the generator's key table small compared with a node's tables.
 const maxKeys = 1 << 26
 
-// sessions is room for the lanes of every load that writes during a benchmark.
+// sessions is the session capacity of a node: enough for every load of a benchmark that writes.
 const sessions = 64 * lanes
 
 func (o *NodeOptions) chainOptions() chain.Options {
@@ -53,7 +53,7 @@ type node struct {
 	plane dataplane.Plane
 }
 
-// openNode starts a node in the host, on the ports, which all have its address.
+// openNode starts a node in the host on the ports. All ports have the node's address.
 func openNode(h *host, addr netip.AddrPort, ports []*port, o *NodeOptions) (*node, error) {
 	n := &node{host: h}
 	err := h.do(func() error {
@@ -81,7 +81,7 @@ func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Pl
 	return nil, wrongOption("--plane %q: want xdp or soft", o.Plane)
 }
 
-// join makes the nodes one chain, head first, for the only shard.
+// join configures the nodes as one chain, head first, for the only shard.
 func join(nodes []*node, addrs []netip.AddrPort) error {
 	for i := len(nodes) - 1; i >= 0; i-- {
 		config := chain.ShardConfig{Epoch: epoch, State: chain.Active, Self: i, Members: addrs}
@@ -93,12 +93,13 @@ func join(nodes []*node, addrs []netip.AddrPort) error {
 	return nil
 }
 
-// generic reports whether the node's XDP program runs after the kernel has built a socket buffer.
+// generic reports whether the node's XDP program runs in generic mode, after the kernel has built a
+// socket buffer.
 func (n *node) generic() bool { return n.plane.Info().Mode == "generic" }
 
 func (n *node) close() { n.plane.Close() }
 
-// Subject is the kind of node that was measured.
+// Subject is the kind of node measured.
 type Subject struct {
 	Plane string `json:"plane"`
 	Mode  string `json:"mode"`

@@ -2,7 +2,7 @@ package bench
 
 import "fmt"
 
-// OptionError is an option that nothing can be measured with.
+// OptionError reports an option value that a benchmark does not support.
 type OptionError struct{ text string }
 
 func (e *OptionError) Error() string { return e.text }

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Preflight reports what this process or machine lacks to run a benchmark.
+// Preflight reports missing privileges or machine features that a benchmark needs.
 func Preflight() error {
 	one := uint16(1)
 	switch {

@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// startWithin is how long an agent may take until it says that it is up.
+// startWithin bounds an agent's start.
 const startWithin = 20 * time.Second
 
-// process is a node's agent, a process of its own.
+// process is a node's agent process.
 type process struct {
 	command *exec.Cmd
-	up      chan struct{} // closed when the log said so
-	over    chan struct{} // closed when the log has ended
-	log     []string      // its last lines; to be read after over
+	up      chan struct{} // closed when the log contains the ready text
+	over    chan struct{} // closed at the end of the log
+	log     []string      // its last lines; valid after over is closed
 }
 
-// startProcess runs a command line on the keeper's thread; ready is the text in its log that says that it is up. The
-// kernel ends the process with the keeper.
+// startProcess runs a command line on the keeper's thread. The process is up when its log contains
+// ready. The kernel ends it with the keeper.
 func startProcess(k *keeper, argv []string, cluster *os.File, ready string) (*process, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -44,7 +44,7 @@ func startProcess(k *keeper, argv []string, cluster *os.File, ready string) (*pr
 	return p, nil
 }
 
-// clusterArgument is how the process opens the file that it inherits.
+// clusterArgument is the path under which the process opens the inherited file.
 const clusterArgument = "/proc/self/fd/3"
 
 func (p *process) follow(log io.ReadCloser, ready string) {
@@ -72,13 +72,13 @@ func (p *process) await(ctx context.Context) error {
 	case <-p.over:
 		return fmt.Errorf("the agent ended: %s", strings.Join(p.log, "; "))
 	case <-limit.C:
-		return fmt.Errorf("the agent did not come up within %v", startWithin)
+		return fmt.Errorf("the agent did not start within %v", startWithin)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// kill ends the process at once, as kill -9 does.
+// kill ends the process with SIGKILL.
 func (p *process) kill() {
 	_ = p.command.Process.Kill() // fails only if it has ended
 	_ = p.command.Wait()

@@ -2,7 +2,7 @@ package bench
 
 import "fmt"
 
-// Progress is told what a benchmark is doing; nil is told nothing.
+// Progress receives progress messages of a benchmark; nil discards them.
 type Progress func(text string)
 
 func (p Progress) say(format string, args ...any) {

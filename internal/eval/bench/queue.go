@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnlargeQueues gives the UDP sockets of a process, which must be a child of this one, receive queues of 64 MiB, as the benchmarks' own
-// servers have them, and returns how many there were. For servers that have no option for it: what the default holds, some
-// fifty datagrams, is soon lost, and the server waits for the next attempt.
+// EnlargeQueues gives the UDP sockets of a child process receive queues of 64 MiB, as the
+// benchmarks' own servers have, and returns the number of sockets. It is for servers without an
+// option for this. The default queue holds some fifty datagrams; it overflows quickly, and then the
+// server waits for retries.
 func EnlargeQueues(pid int) (sockets int, err error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
@@ -38,16 +39,17 @@ func EnlargeQueues(pid int) (sockets int, err error) {
 	return sockets, nil
 }
 
-// enlarge works on a copy of a descriptor, which stands for the same socket. Other files are left alone.
+// enlarge works on a duplicate of a descriptor, which refers to the same socket. It skips other
+// files.
 func enlarge(process, number int) (bool, error) {
 	fd, err := unix.PidfdGetfd(process, number, 0)
 	if err != nil {
-		return false, nil // closed meanwhile
+		return false, nil // closed in the meantime
 	}
 	defer unix.Close(fd)
 	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err != nil || kind != unix.SOCK_DGRAM {
-		return false, nil // no socket, or none of UDP
+		return false, nil // not a UDP socket
 	}
 	return true, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, echoQueueBytes)
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// ReadOptions say how clean reads are measured.
+// ReadOptions configure a measurement of clean reads.
 type ReadOptions struct {
 	NodeOptions
 	Turns
-	Slots    int // requests of a frame; 0: one
+	Slots    int // requests per frame; 0: one
 	Progress Progress
 }
 
-// ReadResult compares a node's reads with what the machine can do.
+// ReadResult compares a node's reads with the limits of the machine.
 type ReadResult struct {
 	Subject
 	ReadsPerS         float64 `json:"reads_per_s"`
@@ -30,7 +30,7 @@ type ReadResult struct {
 	Wrong             uint64  `json:"wrong"`
 	Keys              int     `json:"keys"`
 	ValueBytes        int     `json:"value_bytes"`
-	Slots             int     `json:"slots"` // requests of a frame
+	Slots             int     `json:"slots"` // requests per frame
 	FillS             float64 `json:"fill_s"`
 	Rounds            []Round `json:"rounds"`
 	Machine           Machine `json:"machine"`
@@ -43,18 +43,19 @@ type Round struct {
 	SocketEchoPerS float64 `json:"socket_echo_per_s"`
 }
 
-// readStage is a generator's host and a node's, joined by one link per contestant, all alike. The node is configured.
+// readStage joins a generator's host and a configured node's host by one link per contestant; all
+// links are alike.
 type readStage struct {
 	gen, node *host
 	keys      []wire.Key
-	bundle    bundle // how requests travel, but for those that fill the node
+	bundle    bundle // of all requests except those that fill the node
 	plane     *node
 	ways      [3]way
 	runners   [3]contestant
 	undo      undo
 }
 
-// What the contestants are, in the order of their turns.
+// The indexes of the contestants, in measuring order.
 const (
 	theNode = iota
 	theSwap
@@ -66,14 +67,14 @@ const echoPort = 7
 
 var contestantNames = [3]string{"node", "swap", "socket"}
 
-// Read measures reads of clean objects, an XDP program that only swaps addresses, and a UDP echo server on sockets, with
-// the same generator, the same sizes and the same counter.
+// Read measures reads of clean objects, an XDP program that only swaps addresses, and a UDP echo
+// server on sockets. All three get the same generator, sizes and counter.
 func Read(ctx context.Context, o ReadOptions) (*ReadResult, error) {
 	r, _, err := readAndUsage(ctx, o)
 	return r, err
 }
 
-// readAndUsage also returns what the node's tables then take.
+// readAndUsage also returns the resources of the node's tables after the reads.
 func readAndUsage(ctx context.Context, o ReadOptions) (*ReadResult, dataplane.Usage, error) {
 	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
 		return nil, dataplane.Usage{}, err
@@ -146,7 +147,7 @@ func newReadStage(o *NodeOptions) (s *readStage, err error) {
 	return s, s.startNode(o)
 }
 
-// linkAddr is an address of the given link.
+// linkAddr returns the address of one end of a link.
 func linkAddr(link, end int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 77, byte(link), byte(end)})
 }
@@ -162,7 +163,8 @@ func (s *readStage) startNode(o *NodeOptions) error {
 	return join([]*node{n}, []netip.AddrPort{w.dest})
 }
 
-// prepare starts the two others, loads the generators and finds each contestant's pace.
+// prepare starts the swap program and the echo server, loads the generators and finds each
+// contestant's pace.
 func (s *readStage) prepare(ctx context.Context, valueBytes int, progress Progress) error {
 	answerBytes := wire.VersionBytes + valueBytes
 	if s.bundle.slots > 0 {
@@ -196,7 +198,8 @@ func (s *readStage) prepare(ctx context.Context, valueBytes int, progress Progre
 	return nil
 }
 
-// summarise takes medians over the rounds; ratios are those within a round, where the machine was the same for all.
+// summarise takes medians over the rounds. Ratios are taken within a round, where the machine's
+// speed is the same for all.
 func (r *ReadResult) summarise(total *Tally) {
 	var reads, echoes, sockets, ratios, socketRatios []float64
 	for _, round := range r.Rounds {

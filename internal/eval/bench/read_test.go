@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRead runs the whole benchmark for a moment, on the plane that every kernel has.
+// TestRead runs the whole benchmark briefly on the soft plane.
 func TestRead(t *testing.T) {
 	for _, slots := range []int{0, 7} {
 		t.Run(fmt.Sprint(slots), func(t *testing.T) { readOnSockets(t, slots) })

@@ -7,15 +7,15 @@ import (
 	"text/tabwriter"
 )
 
-// Report is the result of a benchmark in rows, for people and for spreadsheets.
+// Report is a benchmark result in rows, for people and for spreadsheets.
 type Report interface {
 	// Table returns the names of the columns and the rows.
 	Table() (header []string, rows [][]string)
-	// Summary says in a sentence what the rows mean, and where they were taken.
+	// Summary explains the rows and names the machine, in a sentence.
 	Summary() string
 }
 
-// WriteTable writes a report for people: aligned columns, then the summary.
+// WriteTable writes a report as aligned columns followed by the summary.
 func WriteTable(w io.Writer, r Report) error {
 	header, rows := r.Table()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -38,10 +38,10 @@ func WriteCSV(w io.Writer, r Report) error {
 	return csv.NewWriter(w).WriteAll(append([][]string{header}, rows...))
 }
 
-// count formats a number of events a second for a table cell.
+// count formats a rate of events per second for a table cell.
 func count(perSecond float64) string { return fmt.Sprintf("%.0f", perSecond) }
 
-// String says it in a line.
+// String describes the machine in one line.
 func (m Machine) String() string {
 	jit := "BPF JIT on"
 	if !m.JIT {
@@ -50,7 +50,7 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%s, %d CPUs, Linux %s, %s", m.CPU, m.CPUs, m.Kernel, jit)
 }
 
-// Table has a row per round.
+// Table returns one row per round.
 func (r *ReadResult) Table() ([]string, [][]string) {
 	header := []string{"round", "reads/s", "swap/s", "ratio", "socket echo/s", "ratio"}
 	var rows [][]string
@@ -68,7 +68,7 @@ func readRow(name string, reads, swaps, sockets float64) []string {
 	}
 }
 
-// Summary names what was compared.
+// Summary explains the three contestants.
 func (r *ReadResult) Summary() string {
 	return fmt.Sprintf("%d keys of %d bytes%s, on plane %s: %d answers checked, %d wrong, %d lost.\n"+
 		"swap: an XDP program that sends the same sizes back; socket echo: recvmmsg and sendmmsg on %d threads.\n%v",

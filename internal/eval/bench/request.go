@@ -9,23 +9,23 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// epoch is that of the chains made for a benchmark; they never change.
+// epoch is the epoch of all benchmark chains; they are never reconfigured.
 const epoch = 1
 
-// request says what one load asks for.
+// request describes the requests of one load.
 type request struct {
 	op         wire.Op // OpRead or OpPut
-	writeShare float64 // of the requests of a load that reads, that are PUTs instead
-	valueBytes int     // of a PUT, and of the answer to a READ
-	versionMax uint64  // newest version that an answer may carry; 0: any
-	onlySizes  bool    // the other side does not speak the protocol: judge the size of its answers alone
+	writeShare float64 // share of PUTs among the requests of an OpRead load
+	valueBytes int     // in a PUT and in the answer to a READ
+	versionMax uint64  // highest version allowed in an answer; 0: any
+	onlySizes  bool    // check only the size of answers, for peers without the protocol
 	keys       []wire.Key
 	dialect    dialect // the zero value: NetCRAQ
-	timing     bool    // note how long answers take
+	timing     bool    // record latencies
 	bundle     bundle  // of NetCRAQ; the zero value: each frame is one request
 }
 
-// shareOfWrites is the share as the kernel program takes it: of 2^32.
+// shareOfWrites returns the share as a fraction of 2^32, as the kernel program takes it.
 func (r *request) shareOfWrites() uint64 {
 	const all = 1 << 32
 	if r.op == wire.OpPut {
@@ -34,8 +34,8 @@ func (r *request) shareOfWrites() uint64 {
 	return uint64(r.writeShare * all)
 }
 
-// longest is a buffer for the longest frame of the load and one byte more: the generator cuts off what it does not need,
-// and must cut something.
+// longest returns a buffer one byte longer than the longest frame of the load. The generator
+// truncates it to the frame and cannot truncate by 0 bytes.
 func (r *request) longest(read, put []byte) []byte {
 	switch {
 	case r.bundle.slots > 0:
@@ -46,10 +46,11 @@ func (r *request) longest(read, put []byte) []byte {
 	return make([]byte, max(len(read), len(put))+1)
 }
 
-// generatorPort is the UDP port that requests come from.
+// generatorPort is the UDP source port of requests.
 const generatorPort = 9000
 
-// way is how requests travel: out of a port, into the one at the other end of its link, to an address behind it.
+// way is the path of requests: out of a port, into the port at the other end of its link, to an
+// address behind it.
 type way struct {
 	from, to *port
 	dest     netip.AddrPort
@@ -57,7 +58,8 @@ type way struct {
 
 func (w way) source() netip.AddrPort { return netip.AddrPortFrom(w.from.addr, generatorPort) }
 
-// randomKeys are n different wire keys. Any 128 bits are as good as the hash of a user's key.
+// randomKeys returns n different wire keys. Random 128-bit numbers stand in for hashes of users'
+// keys.
 func randomKeys(n int) []wire.Key {
 	keys := make([]wire.Key, n)
 	for i := range keys {
@@ -66,7 +68,7 @@ func randomKeys(n int) []wire.Key {
 	return keys
 }
 
-// valueOf is the value that the kernel's generator stores under a key and its counter expects.
+// valueOf returns the value that the kernel's generator stores under a key and its counter expects.
 func valueOf(key wire.Key, n int) []byte {
 	word, step := hostWord(key.Hi), hostWord(key.Lo)
 	value := make([]byte, 0, n+8)
@@ -76,7 +78,8 @@ func valueOf(key wire.Key, n int) []byte {
 	return value[:n]
 }
 
-// hostWord is how a big-endian field of a packet reads in the kernel program, which runs on little-endian hosts.
+// hostWord returns a big-endian packet field as the kernel program reads it, on a little-endian
+// host.
 func hostWord(v uint64) uint64 {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], v)

@@ -12,15 +12,15 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// RestartOptions say how agents are killed and restarted under load.
+// RestartOptions configure how agents are killed and restarted under load.
 type RestartOptions struct {
 	Nodes      int
 	Keys       int
 	ValueBytes int
 	Rate       float64 // requests per second
-	Kills      int     // of each node's agent, under reads at that node and as often under writes to the chain
+	Kills      int     // per agent: this many under reads at its node, and as many under writes to the chain
 	Agent      func(AgentOptions) []string
-	Ready      string // text in the log of an agent that is up
+	Ready      string // log text of an agent that is up
 	Progress   Progress
 }
 
@@ -34,7 +34,7 @@ func (o *RestartOptions) validate() error {
 	return (&NodeOptions{Keys: o.Keys, ValueBytes: o.ValueBytes}).validate()
 }
 
-// AgentOptions are what the command line of a node's agent has to say.
+// AgentOptions are the values for the command line of a node's agent.
 type AgentOptions struct {
 	Name    string
 	Cluster string // path of the cluster file
@@ -43,7 +43,7 @@ type AgentOptions struct {
 	Chain   chain.Options
 }
 
-// RestartResult says what was lost while agents were killed and restarted.
+// RestartResult counts the requests lost while agents were killed and restarted.
 type RestartResult struct {
 	Rows       []RestartRow `json:"rows"`
 	Sent       uint64       `json:"sent"`
@@ -56,7 +56,7 @@ type RestartResult struct {
 	Machine    Machine      `json:"machine"`
 }
 
-// RestartRow is one agent killed and restarted.
+// RestartRow is the result of one kill and restart.
 type RestartRow struct {
 	Node      string  `json:"node"`
 	Load      string  `json:"load"` // "read" or "put"
@@ -64,11 +64,11 @@ type RestartRow struct {
 	Sent      uint64  `json:"sent"`
 	Lost      uint64  `json:"lost"`
 	Wrong     uint64  `json:"wrong"`
-	DownMs    float64 `json:"down_ms"` // from the kill until the next agent was up
+	DownMs    float64 `json:"down_ms"` // time from the kill until the next agent was up
 }
 
-// Restart kills the agent of each node of a chain on the XDP plane, with SIGKILL, and starts it again, while requests
-// come in at a given rate and every answer is counted.
+// Restart kills the agent of each node of a chain on the XDP plane with SIGKILL and starts it
+// again, under a fixed rate of requests. It counts every answer.
 func Restart(ctx context.Context, o RestartOptions) (*RestartResult, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func Restart(ctx context.Context, o RestartOptions) (*RestartResult, error) {
 	return r, nil
 }
 
-// fleet is the agents of a mesh.
+// fleet holds the agents of a mesh.
 type fleet struct {
 	options *RestartOptions
 	keepers []*keeper
@@ -116,7 +116,7 @@ type fleet struct {
 	cluster *os.File
 }
 
-// newFleet starts an agent per host and waits until all are up.
+// newFleet starts one agent per host and waits until all are up.
 func newFleet(ctx context.Context, m *mesh, hosts []*host, o *RestartOptions) (*fleet, error) {
 	f := &fleet{options: o, agents: make([]*process, len(hosts))}
 	m.undo.add(f.close)
@@ -149,7 +149,7 @@ func newFleet(ctx context.Context, m *mesh, hosts []*host, o *RestartOptions) (*
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
 
-// writeCluster writes the cluster file into a file without a name, which the agents inherit.
+// writeCluster writes the cluster file to an unnamed file that the agents inherit.
 func (f *fleet) writeCluster(m *mesh) error {
 	c := topology.Cluster{Epoch: epoch, Shards: 1, Chains: [][]string{nil}}
 	for i, w := range m.ways {
@@ -189,7 +189,7 @@ func (f *fleet) close() {
 	}
 }
 
-// restartUnder kills and restarts one agent as often as wanted, each time under load.
+// restartUnder kills and restarts one agent Kills times, each time under load.
 func (f *fleet) restartUnder(ctx context.Context, l *load, victim int, op wire.Op, r *RestartResult) error {
 	for range f.options.Kills {
 		replaced := make(chan replacement, 1)
@@ -209,10 +209,10 @@ func (f *fleet) restartUnder(ctx context.Context, l *load, victim int, op wire.O
 	return nil
 }
 
-// slice is how long the load goes on between two looks whether the agent is back.
+// slice is the time between two checks for the agent's return.
 const slice = 500 * time.Millisecond
 
-// keepUp keeps the load up until the agent has been replaced, and for a slice more.
+// keepUp keeps the load up until one slice after the agent has been replaced.
 func (f *fleet) keepUp(ctx context.Context, l *load, replaced <-chan replacement) (sum Figure, r replacement, err error) {
 	before, err := l.tally()
 	if err != nil {
@@ -262,13 +262,13 @@ func (l *load) drainLate(before Tally) (t Tally, err error) {
 	return t, err
 }
 
-// replacement is an agent that was killed and one that came up in its place.
+// replacement is the result of one agent's replacement.
 type replacement struct {
-	down time.Duration // from one to the other
+	down time.Duration // time without an agent
 	err  error
 }
 
-// replace kills an agent after a while and starts another.
+// replace kills an agent after a delay and starts another.
 func (f *fleet) replace(ctx context.Context, victim int) replacement {
 	wait := time.NewTimer(slice / 2)
 	defer wait.Stop()
@@ -286,7 +286,7 @@ func (f *fleet) replace(ctx context.Context, victim int) replacement {
 	return replacement{time.Since(killed), err}
 }
 
-// Table has a row per kill.
+// Table returns one row per kill.
 func (r *RestartResult) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, x := range r.Rows {
@@ -297,7 +297,7 @@ func (r *RestartResult) Table() ([]string, [][]string) {
 	return []string{"agent killed", "load", "answers/s", "requests", "lost", "wrong", "without agent, ms"}, rows
 }
 
-// Summary adds it up.
+// Summary sums up all kills.
 func (r *RestartResult) Summary() string {
 	return fmt.Sprintf("chain of %d, %d keys of %d bytes, plane %s: %d agents killed and restarted, %d requests, %d lost, %d wrong.\n%v",
 		r.Nodes, r.Keys, r.ValueBytes, r.Plane, len(r.Rows), r.Sent, r.Lost, r.Wrong, r.Machine)

@@ -14,13 +14,14 @@ type SocketOptions struct {
 	Nodes int // length of the chain
 }
 
-// Sockets is a chain of nodes, each in a host of its own, and a host from which clients reach all of them by sockets.
+// Sockets is a chain of nodes, each in its own host, and a clients' host that reaches all of them
+// by sockets.
 type Sockets struct {
 	mesh  *mesh
 	addrs []netip.AddrPort
 }
 
-// OpenSockets starts the nodes and makes them a chain.
+// OpenSockets starts the nodes and configures them as a chain.
 func OpenSockets(_ context.Context, o SocketOptions) (*Sockets, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -37,7 +38,8 @@ func OpenSockets(_ context.Context, o SocketOptions) (*Sockets, error) {
 		s.Close()
 		return nil, err
 	}
-	// Without agents one lost ACK would make CAS busy for ever, as it can't be in a cluster.
+	// Without agents one lost ACK would keep a key busy for CAS indefinitely. In a cluster agents
+	// prevent that.
 	stop, err := startAgents(m.nodes)
 	if err != nil {
 		s.Close()
@@ -47,7 +49,7 @@ func OpenSockets(_ context.Context, o SocketOptions) (*Sockets, error) {
 	return s, nil
 }
 
-// openToSockets lets sockets of the generator's host get what XDP nodes send.
+// openToSockets lets sockets of the generator's host receive packets sent by XDP nodes.
 func (m *mesh) openToSockets() error {
 	for _, p := range m.genPorts() {
 		open, err := openToXDP(p)
@@ -59,7 +61,7 @@ func (m *mesh) openToSockets() error {
 	return nil
 }
 
-// Cluster is the chain as clients have to know it.
+// Cluster returns the chain's cluster map for clients.
 func (s *Sockets) Cluster() *topology.Cluster {
 	c := &topology.Cluster{Epoch: epoch, Shards: 1, Chains: [][]string{nil}}
 	for i, addr := range s.addrs {
@@ -70,13 +72,13 @@ func (s *Sockets) Cluster() *topology.Cluster {
 	return c
 }
 
-// Subject is the kind of node.
+// Subject returns the kind of node.
 func (s *Sockets) Subject() Subject { return s.mesh.nodes[0].subject() }
 
-// Do runs f on a thread in the clients' host. A socket belongs to the host in which it was made, whoever uses it.
+// Do runs f on a thread in the clients' host. A socket stays in the host in which it was made.
 func (s *Sockets) Do(f func() error) error { return s.mesh.gen.do(f) }
 
-// Close ends the nodes and removes hosts and links.
+// Close stops the nodes and removes hosts and links.
 func (s *Sockets) Close() error {
 	s.mesh.undo.run()
 	return nil

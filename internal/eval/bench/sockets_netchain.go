@@ -10,13 +10,14 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/xdp"
 )
 
-// NetChainSockets is a NetChain chain of XDP nodes for clients with sockets, in a network as [Sockets] has it.
+// NetChainSockets is a NetChain chain of XDP nodes for clients with sockets, in the network of
+// [Sockets].
 type NetChainSockets struct {
 	mesh  *mesh
 	Chain []netip.Addr // head first
 }
 
-// OpenNetChainSockets starts the nodes, each with places for the keys, which all get one value. SEQ has 32 bits.
+// OpenNetChainSockets starts the nodes and stores value under all keys at each. SEQ has 32 bits.
 func OpenNetChainSockets(_ context.Context, nodes int, keys []netchain.Key, value []byte) (*NetChainSockets, error) {
 	m, hosts, err := newLinkedHosts(nodes)
 	if err != nil {
@@ -64,7 +65,7 @@ func (s *NetChainSockets) Listen() (conn *net.UDPConn, err error) {
 	return conn, err
 }
 
-// Close ends the nodes and removes hosts and links.
+// Close stops the nodes and removes hosts and links.
 func (s *NetChainSockets) Close() error {
 	s.mesh.undo.run()
 	return nil

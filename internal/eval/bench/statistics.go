@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// median is the middle of the values; the mean of the two middle ones of an even number; 0 of none.
+// median returns the middle value, the mean of the two middle ones for an even number of values, or
+// 0 for none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -18,7 +19,8 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// quantile is the smallest value that at least the share q of the sorted values do not exceed.
+// quantile returns the smallest of the sorted values that is not exceeded by at least the share q
+// of them.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -8,21 +8,21 @@ import (
 // Tally is what the kernel counted of one load.
 type Tally struct {
 	Sent     uint64
-	OK       uint64 // answered rightly, down to the last byte
-	Wrong    uint64 // answered OK, but not what the key holds
+	OK       uint64 // correct answers, checked to the last byte
+	Wrong    uint64 // answers with status OK but wrong content
 	NotFound uint64
 	Busy     uint64
 	Other    uint64 // any other status
-	Why      why    // what was wrong with the wrong ones
-	HopsMax  int    // links that the request that travelled farthest took, its answer included
+	Why      why    // reasons of the wrong answers
+	HopsMax  int    // most links that a request and its answer crossed
 
 	OKWrites uint64 // writes among OK
 }
 
-// Answers is the number of requests that were answered in any way.
+// Answers returns the number of requests with any answer.
 func (t Tally) Answers() uint64 { return t.OK + t.Wrong + t.NotFound + t.Busy + t.Other }
 
-// Lost is the number of requests that nobody answered.
+// Lost returns the number of requests without an answer.
 func (t Tally) Lost() uint64 {
 	if t.Answers() > t.Sent {
 		return 0
@@ -44,7 +44,7 @@ func (t Tally) plus(other Tally) Tally {
 	return t
 }
 
-// String lists what is not zero.
+// String lists the counts that are not zero.
 func (t Tally) String() string {
 	text := fmt.Sprintf("%d sent, %d answered rightly, %d lost", t.Sent, t.OK, t.Lost())
 	if t.Wrong > 0 {
@@ -73,7 +73,7 @@ func (t Tally) minus(earlier Tally) Tally {
 	return t
 }
 
-// why is a set of reasons for an answer to be wrong.
+// why is a set of reasons why an answer is wrong.
 type why uint64
 
 // reasons names the bits that the kernel program sets.

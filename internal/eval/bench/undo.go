@@ -1,6 +1,6 @@
 package bench
 
-// undo is what has to be done, last first, to leave nothing behind.
+// undo holds cleanup functions, which run in reverse order.
 type undo []func()
 
 func (u *undo) add(f func()) { *u = append(*u, f) }

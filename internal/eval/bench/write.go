@@ -8,16 +8,16 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// WriteOptions say how writes to a chain are measured.
+// WriteOptions configure a measurement of writes to a chain.
 type WriteOptions struct {
 	NodeOptions
 	Turns
 	Nodes    int
-	Slots    int // requests of a frame; 0: one
+	Slots    int // requests per frame; 0: one
 	Progress Progress
 }
 
-// WriteResult is what writes to a chain cost.
+// WriteResult is the rate and the packet count of writes to a chain.
 type WriteResult struct {
 	Subject
 	WritesPerS      float64      `json:"writes_per_s"`
@@ -29,7 +29,7 @@ type WriteResult struct {
 	Sent            uint64       `json:"sent"`
 	Lost            uint64       `json:"lost"`
 	Wrong           uint64       `json:"wrong"`
-	Slots           int          `json:"slots"` // requests of a frame
+	Slots           int          `json:"slots"` // requests per frame
 	Keys            int          `json:"keys"`
 	ValueBytes      int          `json:"value_bytes"`
 	Rounds          []WriteRound `json:"rounds"`
@@ -42,8 +42,9 @@ type WriteRound struct {
 	EchoPerS   float64 `json:"echo_per_s"`
 }
 
-// Write measures PUTs to the head of a chain, counts the packets on all links, and compares with an XDP program on one
-// link that only swaps addresses and sends the answer's size back.
+// Write measures PUTs to the head of a chain and counts the packets on all links. It compares them
+// with an XDP program on one link that only swaps addresses and returns a packet of the answer's
+// size.
 func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
 		return nil, err
@@ -82,10 +83,10 @@ func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 	return r, nil
 }
 
-// packetSample is how many writes at least are made to count packets.
+// packetSample is the minimum number of writes for counting packets.
 const packetSample = 10_000
 
-// writers are the chain and the limit, each with its load.
+// writers returns the chain and the swap program, each with its load.
 func (m *mesh) writers(o *WriteOptions, bundled bundle) ([]contestant, error) {
 	far, err := m.host()
 	if err != nil {
@@ -114,7 +115,7 @@ func (m *mesh) writers(o *WriteOptions, bundled bundle) ([]contestant, error) {
 	return []contestant{{name: "chain", load: chain}, {name: "swap", load: swap}}, nil
 }
 
-// countPackets makes n writes, no faster than they are answered, and counts what they put on the links.
+// countPackets makes n writes at the rate of their answers and counts their packets on the links.
 func (m *mesh) countPackets(ctx context.Context, l *load, n int, r *WriteResult) error {
 	before, err := m.packets()
 	if err != nil {
@@ -125,7 +126,7 @@ func (m *mesh) countPackets(ctx context.Context, l *load, n int, r *WriteResult)
 		return err
 	}
 	if t.OK != t.Sent {
-		return fmt.Errorf("the chain did not take all writes: %v", t)
+		return fmt.Errorf("the chain did not apply all writes: %v", t)
 	}
 	after, err := m.packets()
 	if err != nil {
@@ -146,7 +147,7 @@ func (r *WriteResult) summarise(rates [][]float64, total *Tally) {
 	r.Sent, r.Lost, r.Wrong = total.Sent, total.Lost(), total.Wrong
 }
 
-// Table has a row per round.
+// Table returns one row per round.
 func (r *WriteResult) Table() ([]string, [][]string) {
 	var rows [][]string
 	row := func(name string, writes, swaps, ratio float64) {
@@ -159,9 +160,10 @@ func (r *WriteResult) Table() ([]string, [][]string) {
 	return []string{"round", "writes/s", "swap/s", "ratio"}, rows
 }
 
-// Summary says what a write costs on the links.
+// Summary states the packets and hops per write.
 func (r *WriteResult) Summary() string {
-	return fmt.Sprintf("chain of %d, %d keys of %d bytes%s, plane %s: %.2f packets a write on all links (at most %d), answer after %d hops;\n"+
+	return fmt.Sprintf("chain of %d, %d keys of %d bytes%s, plane %s: "+
+		"%.2f packets per write on all links (at most %d), answer after %d hops;\n"+
 		"%d writes, %d wrong, %d lost. swap: one node that only sends a packet of the answer's size back.\n%v",
 		r.Nodes, r.Keys, r.ValueBytes, inFrames(r.Slots), r.describe(), r.PacketsPerWrite, 2*r.Nodes, r.Hops, r.Sent, r.Wrong, r.Lost, r.Machine)
 }

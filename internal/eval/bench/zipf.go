@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// zipf is a Zipf distribution over the ranks 0 to n-1, of any exponent.
+// zipf is a Zipf distribution over the ranks 0 to n-1 with any exponent.
 type zipf struct {
-	sums []float64 // of the weights up to each rank, of all of them 1
+	sums []float64 // cumulative weights by rank; the last is 1
 }
 
 func newZipf(n int, exponent float64) zipf {
@@ -23,7 +23,7 @@ func newZipf(n int, exponent float64) zipf {
 	return z
 }
 
-// draw returns the rank that a uniform random number of [0, 1) stands for.
+// draw returns the rank for a uniform random number u in [0, 1).
 func (z zipf) draw(u float64) int {
 	rank, _ := slices.BinarySearch(z.sums, u)
 	return min(rank, len(z.sums)-1)
