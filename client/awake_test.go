@@ -36,8 +36,8 @@ func TestSleepEndsWrites(t *testing.T) {
 			if !errors.As(err, &failed) || failed.Attempts != test.attempts || !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, ErrTimeout) {
 				t.Errorf("%s, %s: %v; want the end after %d attempts", test.name, where, err, test.attempts)
 			}
-			if len(c.lanes.rest) != 0 {
-				t.Errorf("%s, %s: the lane would be used again", test.name, where)
+			if len(c.sessions.rest) != 0 {
+				t.Errorf("%s, %s: the session would be used again", test.name, where)
 			}
 		}
 	}

@@ -38,8 +38,8 @@ type task struct {
 	view    *view         // of the latest attempt
 	route   *route        // to the shard's chain, in that view
 	keys    *wire.Keyring // for the next attempt
-	lane    *lane         // writes: from the first attempt to the end
-	seq     uint64        // the lane's, fixed for this write
+	session *session      // writes: from the first attempt to the end
+	seq     uint64        // in the session, fixed for this write
 	tried   uint8         // members asked since all had been: one bit for each place in the chain
 	asked   uint8         // members ever asked
 	pauses  int           // so far, for BUSY and the like
@@ -202,11 +202,11 @@ func (k *call) fire(now time.Time, id uint64, place int, bundle *bundling, m *wi
 		Op: k.op, Flags: k.flags, Shard: k.shard, Epoch: k.route.epoch, Detail: k.bound, Request: id, Key: k.key,
 	}
 	if k.op.IsWrite() {
-		if k.lane == nil {
-			k.lane = k.client.lanes.take()
-			k.seq = k.lane.seq
+		if k.session == nil {
+			k.session = k.client.sessions.take()
+			k.seq = k.session.seq
 		}
-		m.Session, m.Seq, m.Operand, m.Value = k.lane.session, k.seq, k.operand, k.value
+		m.Session, m.Seq, m.Operand, m.Value = k.session.id, k.seq, k.operand, k.value
 		k.alive++
 	}
 	k.tried |= 1 << place
@@ -276,21 +276,21 @@ func (k *call) end(err error) verdict {
 	return done
 }
 
-// rest gives the lane back: the outcome is certain.
+// rest gives the session back: the outcome is certain.
 func (k *call) rest() {
-	if k.lane != nil {
-		k.client.lanes.release(k.lane)
-		k.lane = nil
+	if k.session != nil {
+		k.client.sessions.release(k.session)
+		k.session = nil
 	}
 }
 
-// abandon ends the call with an error that leaves it open whether a write happens. Its lane is lost (W10): the next
+// abandon ends the call with an error that leaves it open whether a write happens. Its session is lost (W10): the next
 // write in it would have to be told from late copies of this one by nodes that may never have seen this one.
 func (k *call) abandon(err error) verdict {
 	if k.alive == 0 {
 		return k.end(err)
 	}
-	k.lane = nil
+	k.session = nil
 	k.err = k.failed(&OutcomeUnknownError{Cause: err})
 	return done
 }

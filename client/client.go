@@ -13,14 +13,14 @@ import (
 
 // Client is a cluster's client. Its methods may be called from several goroutines at once.
 type Client struct {
-	options Options
-	view    atomic.Pointer[view]
-	lanes   lanes
-	sockets sockets
-	ids     atomic.Uint64 // the next request id, without its slot
-	bundles atomic.Uint64 // see Traffic
-	bundled atomic.Uint64
-	watches watches
+	options  Options
+	view     atomic.Pointer[view]
+	sessions sessions
+	sockets  sockets
+	ids      atomic.Uint64 // the next request id, without its slot
+	bundles  atomic.Uint64 // see Traffic
+	bundled  atomic.Uint64
+	watches  watches
 
 	bootTime func() time.Duration // see the function
 

@@ -59,8 +59,8 @@ func TestOperations(t *testing.T) {
 	if _, err = c.Add(ctx, "k", 1); !errors.Is(err, ErrNotCounter) {
 		t.Fatalf("add to a word: %v", err)
 	}
-	if len(c.lanes.rest) != 1 {
-		t.Fatalf("one writer used %d lanes", len(c.lanes.rest))
+	if len(c.sessions.rest) != 1 {
+		t.Fatalf("one writer used %d sessions", len(c.sessions.rest))
 	}
 }
 
@@ -157,8 +157,8 @@ func makeDirty(t *testing.T, nodes *testCluster, key, value string) {
 	if _, err := c.Put(context.Background(), key, []byte(value)); !errors.Is(err, ErrOutcomeUnknown) {
 		t.Fatalf("put through a frozen tail: %v", err)
 	}
-	if len(c.lanes.rest) != 0 {
-		t.Fatal("the lane of a write with an unknown outcome would be used again")
+	if len(c.sessions.rest) != 0 {
+		t.Fatal("the session of a write with an unknown outcome would be used again")
 	}
 }
 
@@ -242,8 +242,8 @@ func TestManyCallers(t *testing.T) {
 	if at := c.Traffic(); at.Bundles == 0 || at.Bundled < 2*at.Bundles {
 		t.Errorf("%+v", at)
 	}
-	if n := len(c.lanes.rest); n > callers {
-		t.Errorf("%d lanes for %d callers", n, callers)
+	if n := len(c.sessions.rest); n > callers {
+		t.Errorf("%d sessions for %d callers", n, callers)
 	}
 }
 

@@ -137,8 +137,8 @@ func TestOutcomeUnknown(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("%v is no exceeded deadline", err)
 	}
-	if len(c.lanes.rest) != 0 {
-		t.Fatal("a lane would be used again")
+	if len(c.sessions.rest) != 0 {
+		t.Fatal("a session would be used again")
 	}
 
 	// The lost write may happen later, once, and a new one does not disturb it.

@@ -15,7 +15,7 @@ const bit<32> NQ_REPLY_TTL = 0x40; // IP time to live of every packet a node sen
 const bit<32> NQ_CLIENT_BURST_NS = 0x5f5e100; // a client whose rate is limited may send at once what it may send in this time, in ns
 const bit<32> NQ_MAX_SLOTS = 0x20; // most messages in one bundle; the longest datagram has room for 27
 const bit<32> NQ_MAX_GRANTERS = 0x8; // most controllers that grant leases
-const bit<32> NQ_MAX_RETRY_S = 0x3c; // seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer
+const bit<32> NQ_MAX_RETRY_S = 0x3c; // seconds after which a client no longer repeats a write: nodes forget a session that rests much longer
 
 const bit<8> NQ_OP_READ = 0x1; // value and version of a key
 const bit<8> NQ_OP_PUT = 0x2; // store a value
@@ -117,7 +117,7 @@ header nq_version_h {
 
 // follows base in writes, FORWARD and UPDATE; the fields after operand are zero when a client sends
 header nq_chain_h {
-    bit<64> session; // the client's lane for writes; not zero
+    bit<64> session; // the session of the client that writes; not zero
     bit<64> seq; // number of the write in its session; from 1
     bit<64> operand; // CAS: the expected version, 0 for absent; ADD: the delta
     bit<64> version; // UPDATE: the version the head gave

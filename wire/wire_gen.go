@@ -30,7 +30,7 @@ const (
 	MaxSlots = 0x20
 	// MaxGranters: most controllers that grant leases.
 	MaxGranters = 0x8
-	// MaxRetryS: seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer.
+	// MaxRetryS: seconds after which a client no longer repeats a write: nodes forget a session that rests much longer.
 	MaxRetryS = 0x3c
 )
 

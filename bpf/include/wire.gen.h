@@ -16,7 +16,7 @@
 #define NQ_CLIENT_BURST_NS           0x5f5e100 /* a client whose rate is limited may send at once what it may send in this time, in ns */
 #define NQ_MAX_SLOTS                 0x20     /* most messages in one bundle; the longest datagram has room for 27 */
 #define NQ_MAX_GRANTERS              0x8      /* most controllers that grant leases */
-#define NQ_MAX_RETRY_S               0x3c     /* seconds after which a client no longer repeats a write: nodes forget a lane that rests much longer */
+#define NQ_MAX_RETRY_S               0x3c     /* seconds after which a client no longer repeats a write: nodes forget a session that rests much longer */
 
 /* ops */
 #define NQ_OP_READ                   0x1      /* value and version of a key */
@@ -132,7 +132,7 @@ _Static_assert(__builtin_offsetof(struct nq_version, version) == 0, "version.ver
 
 /* follows base in writes, FORWARD and UPDATE; the fields after operand are zero when a client sends */
 struct nq_chain {
-	__be64 session; /* the client's lane for writes; not zero */
+	__be64 session; /* the session of the client that writes; not zero */
 	__be64 seq; /* number of the write in its session; from 1 */
 	__be64 operand; /* CAS: the expected version, 0 for absent; ADD: the delta */
 	__be64 version; /* UPDATE: the version the head gave */

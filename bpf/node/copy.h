@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Copies of objects and lanes between nodes, for the agent, while packets go on: programs that it runs in place of system
+ * Copies of objects and sessions between nodes, for the agent, while packets go on: programs that it runs in place of system
  * calls on the tables, because only a program can take the locks, and many copies go into one call. In place of a packet
  * they get a batch.
  */
@@ -36,9 +36,9 @@ struct nq_record {
 	__u32 reserved;
 };
 
-struct nq_lane_record {
-	struct nq_lane_key key;
-	struct nq_lane lane;
+struct nq_session_record {
+	struct nq_session_key key;
+	struct nq_session entry;
 };
 
 struct copying {
@@ -135,64 +135,64 @@ static long import_next(__u32 i, struct copying *c)
 	return 0;
 }
 
-static __always_inline void import_lane_locked(const struct nq_lane *from, struct nq_lane *lane)
+static __always_inline void import_session_locked(const struct nq_session *from, struct nq_session *entry)
 {
-	if (from->seq <= lane->seq)
+	if (from->seq <= entry->seq)
 		return;
-	lane->op = from->op;
-	lane->status = from->status;
-	lane->seq = from->seq;
-	lane->version = from->version;
-	lane->result = from->result;
-	lane->key_lo = from->key_lo;
+	entry->op = from->op;
+	entry->status = from->status;
+	entry->seq = from->seq;
+	entry->version = from->version;
+	entry->result = from->result;
+	entry->key_lo = from->key_lo;
 }
 
-static long import_lane_next(__u32 i, struct copying *c)
+static long import_session_next(__u32 i, struct copying *c)
 {
-	struct nq_lane_record r;
-	struct nq_lane *lane;
+	struct nq_session_record r;
+	struct nq_session *entry;
 
 	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
 		return 1;
-	lane = find_lane(&r.key);
+	entry = find_session(&r.key);
 	c->state = NQ_RECORD_FULL;
-	if (!lane)
+	if (!entry)
 		return 1;
 	c->state = NQ_RECORD_CONTENDED;
-	if (!lock(&lane->lock))
+	if (!lock(&entry->lock))
 		return 1;
-	if (lane->session != r.key.session) { /* dropped meanwhile, and the entry used again */
-		unlock(&lane->lock);
+	if (entry->session != r.key.session) { /* dropped meanwhile, and the entry used again */
+		unlock(&entry->lock);
 		return 1;
 	}
-	import_lane_locked(&r.lane, lane);
-	unlock(&lane->lock);
+	import_session_locked(&r.entry, entry);
+	unlock(&entry->lock);
 	c->state = NQ_RECORD_WHOLE;
 	c->at += c->stride;
 	c->done++;
 	return 0;
 }
 
-/* Fills in the lane whose key the record holds; lock then says what became of it, of NQ_RECORD_*. */
-static long export_lane_next(__u32 i, struct copying *c)
+/* Fills in the session whose key the record holds; lock then says what became of it, of NQ_RECORD_*. */
+static long export_session_next(__u32 i, struct copying *c)
 {
-	struct nq_lane_record r;
-	struct nq_lane *lane;
+	struct nq_session_record r;
+	struct nq_session *entry;
 	__u32 seq = 1, state = NQ_RECORD_ABSENT;
 
 	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
 		return 1;
-	lane = bpf_map_lookup_elem(&nq_lanes, &r.key);
-	if (lane) {
-		seq = *(volatile __u32 *)&lane->lock;
+	entry = bpf_map_lookup_elem(&nq_sessions, &r.key);
+	if (entry) {
+		seq = *(volatile __u32 *)&entry->lock;
 		load_fence();
-		r.lane = *lane;
+		r.entry = *entry;
 		load_fence();
-		state = (seq & 1) || *(volatile __u32 *)&lane->lock != seq ? NQ_RECORD_CONTENDED : NQ_RECORD_WHOLE;
-		if (state == NQ_RECORD_WHOLE && r.lane.session != r.key.session)
+		state = (seq & 1) || *(volatile __u32 *)&entry->lock != seq ? NQ_RECORD_CONTENDED : NQ_RECORD_WHOLE;
+		if (state == NQ_RECORD_WHOLE && r.entry.session != r.key.session)
 			state = NQ_RECORD_ABSENT;
 	}
-	r.lane.lock = state;
+	r.entry.lock = state;
 	if (bpf_xdp_store_bytes(c->ctx, c->at, &r, sizeof(r)))
 		return 1;
 	c->at += c->stride;
@@ -246,59 +246,59 @@ int nq_import(struct xdp_md *ctx)
 	return end_batch(&c);
 }
 
-/* Fills in the lanes whose keys stand in the batch, each as it is at one moment. */
+/* Fills in the sessions whose keys stand in the batch, each as it is at one moment. */
 SEC("xdp")
-int nq_export_lanes(struct xdp_md *ctx)
+int nq_export_sessions(struct xdp_md *ctx)
 {
 	struct copying c;
 	__u32 count;
 
 	if (!begin_batch(ctx, &c, &count))
 		return 0;
-	bpf_loop(count, export_lane_next, &c, 0);
+	bpf_loop(count, export_session_next, &c, 0);
 	return end_batch(&c);
 }
 
 SEC("xdp")
-int nq_import_lanes(struct xdp_md *ctx)
+int nq_import_sessions(struct xdp_md *ctx)
 {
 	struct copying c;
 	__u32 count;
 
 	if (!begin_batch(ctx, &c, &count))
 		return 0;
-	bpf_loop(count, import_lane_next, &c, 0);
+	bpf_loop(count, import_session_next, &c, 0);
 	return end_batch(&c);
 }
 
-/* What the agent asks of nq_drop_lane, in place of a packet: forget this lane if its last write is still seq. */
+/* What the agent asks of nq_drop_session, in place of a packet: forget this session if its last write is still seq. */
 struct nq_drop_request {
-	struct nq_lane_key key;
+	struct nq_session_key key;
 	__u64 seq;
 };
 
 SEC("xdp")
-int nq_drop_lane(struct xdp_md *ctx)
+int nq_drop_session(struct xdp_md *ctx)
 {
 	struct nq_drop_request *request = data_of(ctx);
-	struct nq_lane_key key;
-	struct nq_lane *lane;
+	struct nq_session_key key;
+	struct nq_session *entry;
 	__u64 seq;
 
 	if ((void *)(request + 1) > end_of(ctx))
 		return XDP_ABORTED;
 	key = request->key;
 	seq = request->seq;
-	lane = bpf_map_lookup_elem(&nq_lanes, &key);
-	if (!lane || !lock(&lane->lock))
+	entry = bpf_map_lookup_elem(&nq_sessions, &key);
+	if (!entry || !lock(&entry->lock))
 		return XDP_DROP;
-	if (lane->session != key.session || lane->seq != seq) {
-		unlock(&lane->lock);
+	if (entry->session != key.session || entry->seq != seq) {
+		unlock(&entry->lock);
 		return XDP_DROP;
 	}
 	/* The entry stays locked: a packet that waits for it gives up instead of writing into what the entry becomes. */
-	if (!bpf_map_delete_elem(&nq_lanes, &key))
-		count_entries(NQ_TABLE_LANES, -1);
+	if (!bpf_map_delete_elem(&nq_sessions, &key))
+		count_entries(NQ_TABLE_SESSIONS, -1);
 	return XDP_PASS;
 }
 

@@ -29,7 +29,7 @@ struct nq_work {
 		struct nq_message out;
 		struct nq_short_message out_short;
 	};
-	struct nq_lane_key lane_key; /* the stack is short */
+	struct nq_session_key session_key; /* the stack is short */
 	__u64 counter;	     /* new value of an ADD, host order */
 	__u64 number;	     /* version the write got */
 	__u32 value_bytes;   /* of the received message */
@@ -58,12 +58,12 @@ struct {
 	__type(value, struct nq_work);
 } nq_works SEC(".maps");
 
-/* The lane of the received write, made if need be; 0 if the table is full. */
-static __always_inline struct nq_lane *own_lane(struct nq_work *w)
+/* The entry of the received write's session, made if need be; 0 if the table is full. */
+static __always_inline struct nq_session *own_session(struct nq_work *w)
 {
-	w->lane_key.session = w->in.chain.session;
-	w->lane_key.shard = w->shard;
-	return find_lane(&w->lane_key);
+	w->session_key.session = w->in.chain.session;
+	w->session_key.shard = w->shard;
+	return find_session(&w->session_key);
 }
 
 /* What decode() says; the other results are outcomes under which the message is dropped. */

@@ -261,7 +261,7 @@ const enum nq_state keep_state __attribute__((unused)) = NQ_STATE_NONE;
 const struct nq_drop_request *keep_drop_request __attribute__((unused));
 const struct nq_batch *keep_batch __attribute__((unused));
 const struct nq_record *keep_record __attribute__((unused));
-const struct nq_lane_record *keep_lane_record __attribute__((unused));
+const struct nq_session_record *keep_session_record __attribute__((unused));
 const enum nq_record_state keep_record_state __attribute__((unused)) = NQ_RECORD_ABSENT;
 const enum nq_program keep_program __attribute__((unused)) = NQ_PROGRAM_BUNDLE;
 const enum nq_table keep_table __attribute__((unused)) = NQ_TABLE_OBJECTS;

@@ -33,18 +33,18 @@ static __always_inline int apply_plain(struct plain *p, const __u32 *w, struct n
 	return 1;
 }
 
-static __always_inline void record_plain(struct plain *p, const __u32 *w, struct nq_lane *lane, __u64 seq, __u64 version)
+static __always_inline void record_plain(struct plain *p, const __u32 *w, struct nq_session *entry, __u64 seq, __u64 version)
 {
-	lane->seq = seq;
-	lane->version = version;
-	lane->result = 0;
-	lane->key_lo = long_at(w + WORD_KEY + 2);
-	lane->op = p->client_op;
-	lane->status = NQ_STATUS_OK;
+	entry->seq = seq;
+	entry->version = version;
+	entry->result = 0;
+	entry->key_lo = long_at(w + WORD_KEY + 2);
+	entry->op = p->client_op;
+	entry->status = NQ_STATUS_OK;
 }
 
-/* W3 and W4 with lane and object locked. */
-static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, struct nq_lane *lane, struct nq_object *o,
+/* W3 and W4 with session and object locked. */
+static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, struct nq_session *entry, struct nq_object *o,
 						   __u64 seq, int slotted)
 {
 	__u64 version = o->version + 1;
@@ -59,7 +59,7 @@ static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, st
 	}
 	if (!apply_plain(p, w, o, version))
 		return WAY_NONE;
-	record_plain(p, w, lane, seq, version);
+	record_plain(p, w, entry, seq, version);
 	count(p->op, NQ_OUTCOME_ORDERED);
 	if (is_tail(p->c)) {
 		commit_locked(o, version, p->c->epoch);
@@ -76,18 +76,18 @@ static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, st
 	return WAY_AFTER;
 }
 
-/* The head's part with the lane locked: W2, W3. o may be 0. */
-static __always_inline enum way order_plain(struct plain *p, __u32 *w, struct nq_lane *lane, struct nq_object *o,
+/* The head's part with the session locked: W2, W3. o may be 0. */
+static __always_inline enum way order_plain(struct plain *p, __u32 *w, struct nq_session *entry, struct nq_object *o,
 					    int slotted)
 {
 	__u64 seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
 	enum way way;
 
-	if (lane->session != long_at(w + WORD_SESSION))
+	if (entry->session != long_at(w + WORD_SESSION))
 		return drop_plain(p, NQ_OUTCOME_CONTENDED);
-	if (seq < lane->seq)
+	if (seq < entry->seq)
 		return drop_plain(p, NQ_OUTCOME_OLD_SEQ);
-	if (seq == lane->seq)
+	if (seq == entry->seq)
 		return ask_alone(p, slotted);
 	if (!o && p->op == NQ_OP_CAS && long_at(w + WORD_OPERAND))
 		return ask_alone(p, slotted);
@@ -97,41 +97,41 @@ static __always_inline enum way order_plain(struct plain *p, __u32 *w, struct nq
 		return ask_alone(p, slotted);
 	if (!lock(&o->seq))
 		return drop_plain(p, NQ_OUTCOME_CONTENDED);
-	way = order_plain_locked(p, w, lane, o, seq, slotted);
+	way = order_plain_locked(p, w, entry, o, seq, slotted);
 	unlock(&o->seq);
 	return way;
 }
 
-static __always_inline struct nq_lane *lane_of(struct plain *p, const __u32 *w)
+static __always_inline struct nq_session *session_of(struct plain *p, const __u32 *w)
 {
-	struct nq_lane_key key = {.session = long_at(w + WORD_SESSION), .shard = shard_of(p)};
-	struct nq_lane *lane = bpf_map_lookup_elem(&nq_lanes, &key);
+	struct nq_session_key key = {.session = long_at(w + WORD_SESSION), .shard = shard_of(p)};
+	struct nq_session *entry = bpf_map_lookup_elem(&nq_sessions, &key);
 
-	return lane ? lane : find_lane(&key);
+	return entry ? entry : find_session(&key);
 }
 
 /* A client's write at the head of a working chain. */
 static __always_inline enum way write_plain(struct plain *p, __u32 *w, int slotted)
 {
 	struct nq_object *o;
-	struct nq_lane *lane;
+	struct nq_session *entry;
 	enum way way;
 
 	if (p->value_bytes > nq_cell_bytes || w[WORD_EPOCH] != epoch_of(p) || p->c->state != NQ_STATE_ACTIVE || p->c->self)
 		return ask_alone(p, slotted);
-	lane = lane_of(p, w);
-	if (!lane)
+	entry = session_of(p, w);
+	if (!entry)
 		return ask_alone(p, slotted);
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY); /* here, because no load of it passes the lock */
-	if (!lock(&lane->lock))
+	if (!lock(&entry->lock))
 		return drop_plain(p, NQ_OUTCOME_CONTENDED);
-	way = order_plain(p, w, lane, o, slotted);
-	unlock(&lane->lock);
+	way = order_plain(p, w, entry, o, slotted);
+	unlock(&entry->lock);
 	return way;
 }
 
-/* W6 and W7 with lane and object locked. */
-static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, struct nq_lane *lane, struct nq_object *o)
+/* W6 and W7 with session and object locked. */
+static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, struct nq_session *entry, struct nq_object *o)
 {
 	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION)), seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
 	__u32 outcome = NQ_OUTCOME_STALE;
@@ -141,8 +141,8 @@ static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, s
 			return WAY_NONE;
 		outcome = is_tail(p->c) ? NQ_OUTCOME_COMMITTED : NQ_OUTCOME_APPLIED;
 	}
-	if (seq > lane->seq)
-		record_plain(p, w, lane, seq, version);
+	if (seq > entry->seq)
+		record_plain(p, w, entry, seq, version);
 	count(p->op, outcome);
 	if (!is_tail(p->c)) {
 		follow_on(p, w, NQ_OP_UPDATE);
@@ -157,31 +157,31 @@ static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, s
 
 static __always_inline enum way update_plain(struct plain *p, __u32 *w)
 {
-	struct nq_lane *lane;
+	struct nq_session *entry;
 	struct nq_object *o;
 	enum way way;
 
 	if (p->value_bytes > nq_cell_bytes)
 		return drop_plain(p, NQ_OUTCOME_TOO_LARGE);
-	lane = lane_of(p, w);
-	if (!lane)
+	entry = session_of(p, w);
+	if (!entry)
 		return drop_plain(p, NQ_OUTCOME_FULL);
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
 	if (!o)
 		o = new_object(w + WORD_KEY);
 	if (!o)
 		return drop_plain(p, NQ_OUTCOME_FULL);
-	if (!lock(&lane->lock))
+	if (!lock(&entry->lock))
 		return drop_plain(p, NQ_OUTCOME_CONTENDED);
-	if (lane->session != long_at(w + WORD_SESSION)) {
+	if (entry->session != long_at(w + WORD_SESSION)) {
 		way = drop_plain(p, NQ_OUTCOME_CONTENDED);
 	} else if (lock(&o->seq)) {
-		way = update_plain_locked(p, w, lane, o);
+		way = update_plain_locked(p, w, entry, o);
 		unlock(&o->seq);
 	} else {
 		way = drop_plain(p, NQ_OUTCOME_CONTENDED);
 	}
-	unlock(&lane->lock);
+	unlock(&entry->lock);
 	return way;
 }
 

@@ -122,11 +122,11 @@ int nq_walk_empty(struct bpf_iter__bpf_map_elem *ctx)
 	return o && key ? visit(ctx, key, wants(shard_of(key)) && !o->version) : 0;
 }
 
-/* Lanes of the wanted shards. */
+/* Sessions of the wanted shards. */
 SEC("iter/bpf_map_elem")
-int nq_walk_lanes(struct bpf_iter__bpf_map_elem *ctx)
+int nq_walk_sessions(struct bpf_iter__bpf_map_elem *ctx)
 {
-	struct nq_lane_key *key = ctx->key;
+	struct nq_session_key *key = ctx->key;
 
 	return key ? visit(ctx, key, wants(key->shard)) : 0;
 }

@@ -66,14 +66,14 @@ struct nq_object {
 	__u8 value[]; /* nq_cell_bytes */
 };
 
-/* A client's lane for writes in one shard. */
-struct nq_lane_key {
+/* The entry of a session in one shard. */
+struct nq_session_key {
 	__u64 session;
 	__u32 shard;
 	__u32 reserved;
 };
 
-struct nq_lane {
+struct nq_session {
 	__u32 lock; /* odd while a packet is inside */
 	__u8 op;
 	__u8 status;
@@ -93,6 +93,6 @@ struct nq_load {
 };
 
 /* Tables whose entries are counted in nq_usage. */
-enum nq_table { NQ_TABLE_OBJECTS, NQ_TABLE_LANES, NQ_TABLES };
+enum nq_table { NQ_TABLE_OBJECTS, NQ_TABLE_SESSIONS, NQ_TABLES };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Where a node remembers it: constants set when the program is loaded, tables that the agent fills (chains, leases)
- * and tables that only packets change (objects, lanes).
+ * and tables that only packets change (objects, sessions).
  */
 #ifndef NQ_TABLES_H
 #define NQ_TABLES_H
@@ -89,9 +89,9 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
-	__type(key, struct nq_lane_key);
-	__type(value, struct nq_lane);
-} nq_lanes SEC(".maps");
+	__type(key, struct nq_session_key);
+	__type(value, struct nq_session);
+} nq_sessions SEC(".maps");
 
 /* How nq_counters is indexed: by op << NQ_OUTCOME_BITS | outcome. */
 enum nq_counter_index {
@@ -189,18 +189,18 @@ static __always_inline struct nq_object *new_object(const void *key)
 	return bpf_map_lookup_elem(&nq_objects, key);
 }
 
-/* The lane, made if need be; 0 if the table is full. */
-static __noinline struct nq_lane *find_lane(const struct nq_lane_key *key)
+/* The entry of the session, made if need be; 0 if the table is full. */
+static __noinline struct nq_session *find_session(const struct nq_session_key *key)
 {
-	struct nq_lane *lane = bpf_map_lookup_elem(&nq_lanes, key);
-	struct nq_lane fresh = {};
+	struct nq_session *entry = bpf_map_lookup_elem(&nq_sessions, key);
+	struct nq_session fresh = {};
 
-	if (lane)
-		return lane;
+	if (entry)
+		return entry;
 	fresh.session = key->session;
-	if (!bpf_map_update_elem(&nq_lanes, key, &fresh, BPF_NOEXIST))
-		count_entries(NQ_TABLE_LANES, 1);
-	return bpf_map_lookup_elem(&nq_lanes, key);
+	if (!bpf_map_update_elem(&nq_sessions, key, &fresh, BPF_NOEXIST))
+		count_entries(NQ_TABLE_SESSIONS, 1);
+	return bpf_map_lookup_elem(&nq_sessions, key);
 }
 
 #endif

@@ -3,9 +3,9 @@
 #ifndef NQ_UPDATE_H
 #define NQ_UPDATE_H
 
-/* W6 and W7 with lane and object locked: apply iff newer, record iff newer, pass on in every case. */
+/* W6 and W7 with session and object locked: apply iff newer, record iff newer, pass on in every case. */
 static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
-				    struct nq_lane *lane, struct nq_object *o)
+				    struct nq_session *entry, struct nq_object *o)
 {
 	__u64 result = 0;
 	__u32 outcome = NQ_OUTCOME_STALE;
@@ -17,8 +17,8 @@ static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struc
 	}
 	if (w->client_op == NQ_OP_ADD)
 		result = bpf_be64_to_cpu(*(__be64 *)(w->in_bytes + NQ_CHAIN_BYTES));
-	if (bpf_be64_to_cpu(w->in.chain.seq) > lane->seq)
-		record(w, lane, w->number, result, NQ_STATUS_OK);
+	if (bpf_be64_to_cpu(w->in.chain.seq) > entry->seq)
+		record(w, entry, w->number, result, NQ_STATUS_OK);
 	count(w->op, outcome);
 	if (!w->is_tail)
 		return send_update(ctx, w, c, o, VALUE_PACKET);
@@ -29,30 +29,30 @@ static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struc
 static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c)
 {
 	struct nq_object *o;
-	struct nq_lane *lane;
+	struct nq_session *entry;
 	int action;
 
 	if (w->value_bytes > nq_cell_bytes)
 		return drop(w->op, NQ_OUTCOME_TOO_LARGE);
-	lane = own_lane(w);
-	if (!lane)
+	entry = own_session(w);
+	if (!entry)
 		return drop(w->op, NQ_OUTCOME_FULL);
 	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
 	if (!o)
 		o = new_object(&w->in.base.key_hi);
 	if (!o)
 		return drop(w->op, NQ_OUTCOME_FULL);
-	if (!lock(&lane->lock))
+	if (!lock(&entry->lock))
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
-	if (lane->session != w->in.chain.session) {
+	if (entry->session != w->in.chain.session) {
 		action = drop(w->op, NQ_OUTCOME_CONTENDED);
 	} else if (lock(&o->seq)) {
-		action = update_locked(ctx, w, c, lane, o);
+		action = update_locked(ctx, w, c, entry, o);
 		unlock(&o->seq);
 	} else {
 		action = drop(w->op, NQ_OUTCOME_CONTENDED);
 	}
-	unlock(&lane->lock);
+	unlock(&entry->lock);
 	return action;
 }
 

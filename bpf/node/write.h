@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Writes: W1 to W8. Locks are taken lane first, then object. A function whose name ends in _locked is called with
+ * Writes: W1 to W8. Locks are taken session first, then object. A function whose name ends in _locked is called with
  * the object's lock held and leaves it held.
  */
 #ifndef NQ_WRITE_H
@@ -42,14 +42,14 @@ static __always_inline void apply_locked(struct xdp_md *ctx, struct nq_work *w, 
 		load->writes++;
 }
 
-static __always_inline void record(struct nq_work *w, struct nq_lane *lane, __u64 version, __u64 result, __u8 status)
+static __always_inline void record(struct nq_work *w, struct nq_session *entry, __u64 version, __u64 result, __u8 status)
 {
-	lane->seq = bpf_be64_to_cpu(w->in.chain.seq);
-	lane->version = version;
-	lane->result = result;
-	lane->key_lo = w->in.base.key_lo;
-	lane->op = w->client_op;
-	lane->status = status;
+	entry->seq = bpf_be64_to_cpu(w->in.chain.seq);
+	entry->version = version;
+	entry->result = result;
+	entry->key_lo = w->in.base.key_lo;
+	entry->op = w->client_op;
+	entry->status = status;
 }
 
 enum value_source { VALUE_PACKET, VALUE_COUNTER, VALUE_OBJECT };
@@ -130,7 +130,7 @@ static __always_inline int answer_cas_failed(struct xdp_md *ctx, struct nq_work 
 }
 
 /* A write that has no effect, now or when a late copy of it arrives (W4). o may be 0, else it is locked. */
-static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_lane *lane, struct nq_object *o,
+static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_session *entry, struct nq_object *o,
 			     __u8 status)
 {
 	struct nq_live *live = bpf_map_lookup_elem(&nq_live, &w->shard);
@@ -141,7 +141,7 @@ static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_la
 		count(w->op, NQ_OUTCOME_NO_LEASE);
 		return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
 	}
-	record(w, lane, o ? o->version : 0, 0, status);
+	record(w, entry, o ? o->version : 0, 0, status);
 	count(w->op, status == NQ_STATUS_FULL ? NQ_OUTCOME_FULL : NQ_OUTCOME_REFUSED);
 	if (o && status == NQ_STATUS_CAS_FAILED)
 		return answer_cas_failed(ctx, w, o, o->version, live->epoch);
@@ -150,16 +150,16 @@ static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_la
 
 /* W2 for an equal seq whose first copy was refused. */
 static __always_inline int repeat_refusal(struct xdp_md *ctx, struct nq_work *w, struct nq_live *live,
-					  struct nq_lane *lane, struct nq_object *o)
+					  struct nq_session *entry, struct nq_object *o)
 {
 	if (!permitted(live)) {
 		count(w->op, NQ_OUTCOME_NO_LEASE);
 		return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
 	}
 	count(w->op, NQ_OUTCOME_REPEATED);
-	if (lane->status != NQ_STATUS_CAS_FAILED || !o)
-		return answer(ctx, w, lane->status, lane->version, live->epoch);
-	return answer_cas_failed(ctx, w, o, lane->version, live->epoch);
+	if (entry->status != NQ_STATUS_CAS_FAILED || !o)
+		return answer(ctx, w, entry->status, entry->version, live->epoch);
+	return answer_cas_failed(ctx, w, o, entry->version, live->epoch);
 }
 
 static __always_inline int bad_request(struct xdp_md *ctx, struct nq_work *w, __be32 epoch)
@@ -169,7 +169,7 @@ static __always_inline int bad_request(struct xdp_md *ctx, struct nq_work *w, __
 }
 
 /* W2 for an equal seq: the version and result of the first copy, never new ones. o may be 0. */
-static __noinline int repeat(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c, struct nq_lane *lane,
+static __noinline int repeat(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c, struct nq_session *entry,
 			     struct nq_object *o)
 {
 	struct nq_live *live = bpf_map_lookup_elem(&nq_live, &w->shard);
@@ -177,15 +177,15 @@ static __noinline int repeat(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 
 	if (!live)
 		return XDP_DROP;
-	if (lane->key_lo != w->in.base.key_lo || lane->op != w->client_op || (!o && lane->status == NQ_STATUS_OK))
+	if (entry->key_lo != w->in.base.key_lo || entry->op != w->client_op || (!o && entry->status == NQ_STATUS_OK))
 		return bad_request(ctx, w, live->epoch);
-	if (lane->status != NQ_STATUS_OK || !o)
-		return repeat_refusal(ctx, w, live, lane, o);
-	w->number = lane->version;
-	w->counter = lane->result;
+	if (entry->status != NQ_STATUS_OK || !o)
+		return repeat_refusal(ctx, w, live, entry, o);
+	w->number = entry->version;
+	w->counter = entry->result;
 	if (w->client_op == NQ_OP_ADD)
 		source = VALUE_COUNTER;
-	if (o->version == lane->version)
+	if (o->version == entry->version)
 		source = VALUE_OBJECT;
 	count(w->op, NQ_OUTCOME_REPEATED);
 	return hand_locked(ctx, w, c, o, source);
@@ -193,7 +193,7 @@ static __noinline int repeat(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 
 /* W3 to W5 on an existing object: a new version, unless CAS or ADD may not have one. */
 static __noinline int order_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
-				   struct nq_lane *lane, struct nq_object *o)
+				   struct nq_session *entry, struct nq_object *o)
 {
 	struct nq_live *live = bpf_map_lookup_elem(&nq_live, &w->shard);
 	__u64 operand = bpf_be64_to_cpu(w->in.chain.operand);
@@ -209,45 +209,45 @@ static __noinline int order_locked(struct xdp_md *ctx, struct nq_work *w, struct
 			return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
 		}
 		if (!add && operand != o->version && (operand || !absent))
-			return refuse(ctx, w, lane, o, NQ_STATUS_CAS_FAILED);
+			return refuse(ctx, w, entry, o, NQ_STATUS_CAS_FAILED);
 		if (add && !absent && o->value_bytes != NQ_COUNTER_BYTES)
-			return refuse(ctx, w, lane, o, NQ_STATUS_BAD_REQUEST);
+			return refuse(ctx, w, entry, o, NQ_STATUS_BAD_REQUEST);
 		w->counter = operand;
 		if (!absent)
 			w->counter += bpf_be64_to_cpu(*(__be64 *)o->value);
 	}
 	w->number = o->version + 1;
 	apply_locked(ctx, w, o, w->number, add);
-	record(w, lane, w->number, add ? w->counter : 0, NQ_STATUS_OK);
+	record(w, entry, w->number, add ? w->counter : 0, NQ_STATUS_OK);
 	count(w->op, NQ_OUTCOME_ORDERED);
 	return hand_locked(ctx, w, c, o, add ? VALUE_COUNTER : VALUE_PACKET);
 }
 
-/* The head's part, with the lane locked: W2, then W3. */
-static __noinline int order(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c, struct nq_lane *lane)
+/* The head's part, with the session locked: W2, then W3. */
+static __noinline int order(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c, struct nq_session *entry)
 {
 	__u64 seq = bpf_be64_to_cpu(w->in.chain.seq);
-	int again = !(nq_without & NQ_RULE_W2) && seq == lane->seq;
+	int again = !(nq_without & NQ_RULE_W2) && seq == entry->seq;
 	struct nq_object *o;
 	int action;
 
-	if (!(nq_without & NQ_RULE_W2) && seq < lane->seq)
+	if (!(nq_without & NQ_RULE_W2) && seq < entry->seq)
 		return drop(w->op, NQ_OUTCOME_OLD_SEQ);
 	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
 	if (!o && again)
-		return repeat(ctx, w, c, lane, 0);
+		return repeat(ctx, w, c, entry, 0);
 	if (!o && w->client_op == NQ_OP_CAS && w->in.chain.operand)
-		return refuse(ctx, w, lane, 0, NQ_STATUS_CAS_FAILED);
+		return refuse(ctx, w, entry, 0, NQ_STATUS_CAS_FAILED);
 	if (!o)
 		o = new_object(&w->in.base.key_hi);
 	if (!o)
-		return refuse(ctx, w, lane, 0, NQ_STATUS_FULL);
+		return refuse(ctx, w, entry, 0, NQ_STATUS_FULL);
 	if (!lock(&o->seq))
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
 	if (again)
-		action = repeat(ctx, w, c, lane, o);
+		action = repeat(ctx, w, c, entry, o);
 	else
-		action = order_locked(ctx, w, c, lane, o);
+		action = order_locked(ctx, w, c, entry, o);
 	unlock(&o->seq);
 	return action;
 }
@@ -255,7 +255,7 @@ static __noinline int order(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 /* A write of a client, or forwarded by another node. */
 static __noinline int write(struct xdp_md *ctx, struct nq_work *w, struct nq_live *live, struct nq_chain_config *c)
 {
-	struct nq_lane *lane;
+	struct nq_session *entry;
 	int action;
 
 	if (w->value_bytes > nq_cell_bytes) {
@@ -272,18 +272,18 @@ static __noinline int write(struct xdp_md *ctx, struct nq_work *w, struct nq_liv
 	}
 	if (c->self)
 		return pass(ctx, w, &c->members[0], live->epoch);
-	lane = own_lane(w);
-	if (!lane) {
+	entry = own_session(w);
+	if (!entry) {
 		count(w->op, NQ_OUTCOME_FULL);
 		return answer(ctx, w, NQ_STATUS_FULL, 0, live->epoch);
 	}
-	if (!lock(&lane->lock))
+	if (!lock(&entry->lock))
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
-	if (lane->session == w->in.chain.session)
-		action = order(ctx, w, c, lane);
+	if (entry->session == w->in.chain.session)
+		action = order(ctx, w, c, entry);
 	else
 		action = drop(w->op, NQ_OUTCOME_CONTENDED);
-	unlock(&lane->lock);
+	unlock(&entry->lock);
 	return action;
 }
 

@@ -29,7 +29,7 @@ volatile const __u32 list_counts[2];
 volatile const __u32 value_bytes;    /* of a write and of the answer to a READ */
 volatile const __u32 given_bytes;    /* length of the frames that the generator is given */
 volatile const __u32 key_count;      /* number of keys */
-volatile const __u32 lanes_shift;    /* log2 of the number of sessions per CPU */
+volatile const __u32 sessions_shift;    /* log2 of the number of sessions per CPU */
 volatile const __u64 session_base;   /* big-endian session ids grow from here */
 volatile const __u64 version_max;    /* newest version that an answer may carry; 0: any */
 volatile const __u32 tag;            /* of this load, part of every request id */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The load generator speaks NetCRAQ in bundles: `slots` requests travel in a frame, each with its own key, request id, lane
+ * The load generator speaks NetCRAQ in bundles: `slots` requests travel in a frame, each with its own key, request id, session
  * and checksum, and each answer is judged by itself. All slots of a run have one length, enough for what any message in
  * them becomes. What stands behind a message in its slot means nothing (B), so it stays as the last reader left it.
  */
@@ -59,7 +59,7 @@ static __always_inline void put_write(struct nq_slot *slot, const struct wire_ke
 #pragma unroll
 	for (int i = 0; i < NQ_CHAIN_BYTES / 8; i++)
 		words[i] = message_word(1, i);
-	sum = write_lane((void *)(base + 1), nth, cpu, sum);
+	sum = write_session((void *)(base + 1), nth, cpu, sum);
 	sum = write_value((__u8 *)base + NQ_CHAIN_BYTES, key, sum);
 	finish(base, key, request, sum);
 }

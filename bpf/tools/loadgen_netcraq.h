@@ -30,10 +30,10 @@ static __always_inline __u64 request_id(__u32 seq, __u64 key_lo)
 	return (__u64)seq << 32 | (__u32)(key_lo >> 32 ^ key_lo ^ seq ^ tag);
 }
 
-static __always_inline __u64 write_lane(struct nq_chain *chain, __u64 nth, __u32 cpu, __u64 sum)
+static __always_inline __u64 write_session(struct nq_chain *chain, __u64 nth, __u32 cpu, __u64 sum)
 {
-	__u64 lane = session_base + ((__u64)cpu << 32) + (nth & ((1ull << lanes_shift) - 1));
-	__u64 session = bpf_cpu_to_be64(lane), seq = bpf_cpu_to_be64((nth >> lanes_shift) + 1);
+	__u64 id = session_base + ((__u64)cpu << 32) + (nth & ((1ull << sessions_shift) - 1));
+	__u64 session = bpf_cpu_to_be64(id), seq = bpf_cpu_to_be64((nth >> sessions_shift) + 1);
 
 	chain->session = session;
 	chain->seq = seq;
@@ -84,7 +84,7 @@ static __always_inline int generate_write(struct xdp_md *ctx, const struct wire_
 	for (int i = 0; i < WRITE_PACKET_BYTES / 8; i++)
 		((__u64 *)data)[i] = templates[1][i];
 	*(__u16 *)(data + WRITE_PACKET_BYTES - 2) = 0;
-	sum = write_lane((void *)(base + 1), nth, cpu, sum);
+	sum = write_session((void *)(base + 1), nth, cpu, sum);
 	sum = write_value(data + WRITE_PACKET_BYTES, key, sum);
 	finish(base, key, request, sum);
 	return XDP_TX;

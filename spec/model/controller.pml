@@ -41,12 +41,12 @@ inline freeze(n) {
 #define LEASES_ARE_OVER (!LEASE_OUTSIDE(0) && !LEASE_OUTSIDE(1) && !LEASE_OUTSIDE(2) && !LEASE_OUTSIDE(NODES - 1))
 #endif
 
-inline push_lane(from, to, s) {
+inline push_session(from, to, s) {
 	if
-	:: node[from].lane[s].op > node[to].lane[s].op ->
-		node[to].lane[s].op = node[from].lane[s].op;
-		node[to].lane[s].version = node[from].lane[s].version;
-		node[to].lane[s].value = node[from].lane[s].value
+	:: node[from].session[s].op > node[to].session[s].op ->
+		node[to].session[s].op = node[from].session[s].op;
+		node[to].session[s].version = node[from].session[s].version;
+		node[to].session[s].value = node[from].session[s].value
 	:: else
 	fi
 }
@@ -95,7 +95,7 @@ inline copy_object(from, to) {
 	fi
 }
 
-/* C3: the parts are 1 for the object, 2 and 4 for the lanes. When all are there the learner gets its lease. */
+/* C3: the parts are 1 for the object, 2 and 4 for the sessions. When all are there the learner gets its lease. */
 inline copied(part) {
 	pending = pending & ~part;
 	if
@@ -120,9 +120,9 @@ inline held(part) {
 /* The copy takes too long: the chain goes on alone, and what was copied is deleted (C4). */
 inline let_go() {
 	for (place : 0 .. SESSIONS - 1) {
-		node[1].lane[place].op = 0;
-		node[1].lane[place].version = 0;
-		node[1].lane[place].value = 0
+		node[1].session[place].op = 0;
+		node[1].session[place].version = 0;
+		node[1].session[place].value = 0
 	}
 	node[1].version = 0;
 	node[1].committed = 0;
@@ -166,8 +166,8 @@ end:	do
 	:: d_step { stage == copying -> printf("controller: copies nothing\n"); copied(pending) }
 #else
 	:: d_step { stage == copying && (pending & 1) -> printf("controller: copies the object to the learner\n"); copy_object(2, 1); copied(1) }
-	:: d_step { stage == copying && (pending & 2) -> printf("controller: copies one lane to the learner\n"); push_lane(2, 1, 0); copied(2) }
-	:: d_step { stage == copying && (pending & 4) -> printf("controller: copies the other lane to the learner\n"); push_lane(2, 1, 1); copied(4) }
+	:: d_step { stage == copying && (pending & 2) -> printf("controller: copies one session to the learner\n"); push_session(2, 1, 0); copied(2) }
+	:: d_step { stage == copying && (pending & 4) -> printf("controller: copies the other session to the learner\n"); push_session(2, 1, 1); copied(4) }
 #endif
 #endif
 #ifdef GROW
@@ -177,8 +177,8 @@ end:	do
 		begin(1)
 	}
 	:: d_step { stage == holding && (pending & 1) -> printf("controller: copies the object to node 1\n"); copy_object(0, 1); held(1) }
-	:: d_step { stage == holding && (pending & 2) -> printf("controller: copies one lane to node 1\n"); push_lane(0, 1, 0); held(2) }
-	:: d_step { stage == holding && (pending & 4) -> printf("controller: copies the other lane to node 1\n"); push_lane(0, 1, 1); held(4) }
+	:: d_step { stage == holding && (pending & 2) -> printf("controller: copies one session to node 1\n"); push_session(0, 1, 0); held(2) }
+	:: d_step { stage == holding && (pending & 4) -> printf("controller: copies the other session to node 1\n"); push_session(0, 1, 1); held(4) }
 	:: d_step { stage == holding -> printf("controller: gives the copy up\n"); let_go() }
 #endif
 	od

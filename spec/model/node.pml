@@ -8,9 +8,9 @@ inline apply(n) {
 }
 
 inline record(n) {
-	node[n].lane[SESSION(writer)].op = writer;
-	node[n].lane[SESSION(writer)].version = new_version;
-	node[n].lane[SESSION(writer)].value = new_value
+	node[n].session[SESSION(writer)].op = writer;
+	node[n].session[SESSION(writer)].version = new_version;
+	node[n].session[SESSION(writer)].value = new_value
 }
 
 /* The client is told that its write has new_version. This counts as seen from here on, whenever the answer arrives. */
@@ -63,10 +63,10 @@ inline receive_write(n, o) {
 #ifdef WITHOUT_W2
 	:: node[n].version == VERSIONS     /* nothing else would end such a world */
 #else
-	:: node[n].lane[SESSION(o)].op > o
-	:: node[n].lane[SESSION(o)].op == o ->
-		new_version = node[n].lane[SESSION(o)].version;
-		new_value = node[n].lane[SESSION(o)].value;
+	:: node[n].session[SESSION(o)].op > o
+	:: node[n].session[SESSION(o)].op == o ->
+		new_version = node[n].session[SESSION(o)].version;
+		new_value = node[n].session[SESSION(o)].value;
 		hand(n)
 #endif
 	:: else ->
@@ -89,7 +89,7 @@ inline receive_update(n, version_received) {
 	:: else
 	fi;
 	if
-	:: writer > node[n].lane[SESSION(writer)].op -> record(n)
+	:: writer > node[n].session[SESSION(writer)].op -> record(n)
 	:: else
 	fi;
 	hand(n)

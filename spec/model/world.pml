@@ -37,7 +37,7 @@
 
 /* ---- state --------------------------------------------------------------------------------------------------------- */
 
-typedef Lane {
+typedef Entry {
 	byte op;                    /* last write; within a session, numbers order as seq does */
 	byte version;
 	short value                 /* for ADD the result */
@@ -51,7 +51,7 @@ typedef Machine {
 	byte version;               /* of the one object */
 	byte committed;
 	short value;
-	Lane lane[SESSIONS]
+	Entry session[SESSIONS]
 };
 
 /* What was ever sent in an epoch. Nothing is taken out: it may arrive at once, late, often or never. Bits are 1 << version. */

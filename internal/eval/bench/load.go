@@ -24,8 +24,8 @@ const (
 	templateWords = 18
 )
 
-// lanes is the number of sessions that writes from one CPU are spread over, a power of two.
-const lanes = 1024
+// sessionsPerCPU is the number of sessions that writes from one CPU are spread over, a power of two.
+const sessionsPerCPU = 1024
 
 // load is the generator and the counter, loaded for one kind of request.
 type load struct {
@@ -92,24 +92,24 @@ func loadPrograms(r *request, w way) (*load, error) {
 
 func setConstants(spec *ebpf.CollectionSpec, r *request, read, put []byte, given int) error {
 	constants := map[string]any{
-		"templates":    [2][templateWords]uint64{template(read), template(put)},
-		"value_bytes":  uint32(r.valueBytes),
-		"given_bytes":  uint32(given),
-		"key_count":    uint32(len(r.keys)),
-		"lanes_shift":  uint32(bits.TrailingZeros(lanes)),
-		"session_base": rand.Uint64()&^(1<<40-1) | 1,
-		"version_max":  r.versionMax,
-		"tag":          rand.Uint32(),
-		"client_port":  bits.ReverseBytes16(r.dialect.clientPort()),
-		"write_share":  r.shareOfWrites(),
-		"only_sizes":   r.onlySizes,
-		"dialect":      r.dialect.number(),
-		"wide_seq":     r.dialect.wide,
-		"lists":        r.dialect.addresses(),
-		"list_counts":  [2]uint32{uint32(len(r.dialect.lists[0])), uint32(len(r.dialect.lists[1]))},
-		"timing":       r.timing,
-		"slots":        uint32(r.bundle.slots),
-		"slot_bytes":   uint32(r.bundle.slotBytes),
+		"templates":      [2][templateWords]uint64{template(read), template(put)},
+		"value_bytes":    uint32(r.valueBytes),
+		"given_bytes":    uint32(given),
+		"key_count":      uint32(len(r.keys)),
+		"sessions_shift": uint32(bits.TrailingZeros(sessionsPerCPU)),
+		"session_base":   rand.Uint64()&^(1<<40-1) | 1,
+		"version_max":    r.versionMax,
+		"tag":            rand.Uint32(),
+		"client_port":    bits.ReverseBytes16(r.dialect.clientPort()),
+		"write_share":    r.shareOfWrites(),
+		"only_sizes":     r.onlySizes,
+		"dialect":        r.dialect.number(),
+		"wide_seq":       r.dialect.wide,
+		"lists":          r.dialect.addresses(),
+		"list_counts":    [2]uint32{uint32(len(r.dialect.lists[0])), uint32(len(r.dialect.lists[1]))},
+		"timing":         r.timing,
+		"slots":          uint32(r.bundle.slots),
+		"slot_bytes":     uint32(r.bundle.slotBytes),
 	}
 	return set(spec, constants)
 }

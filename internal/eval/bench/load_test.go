@@ -133,7 +133,7 @@ func TestGeneratedWrites(t *testing.T) {
 			keys := randomKeys(2)
 			l := loadForTest(t, &request{op: wire.OpPut, valueBytes: valueBytes, keys: keys})
 			lastSeq := map[uint64]uint64{}
-			for i := range lanes + 3 {
+			for i := range sessionsPerCPU + 3 {
 				m := decode(t, generateOnce(t, l))
 				if m.Op != wire.OpPut || m.Key != keys[i%len(keys)] || !bytes.Equal(m.Value, valueOf(m.Key, valueBytes)) {
 					t.Fatalf("request %d is %v %v with %d bytes", i, m.Op, m.Key, len(m.Value))
@@ -143,8 +143,8 @@ func TestGeneratedWrites(t *testing.T) {
 				}
 				lastSeq[m.Session] = m.Seq
 			}
-			if len(lastSeq) != lanes {
-				t.Errorf("%d sessions, not %d", len(lastSeq), lanes)
+			if len(lastSeq) != sessionsPerCPU {
+				t.Errorf("%d sessions, not %d", len(lastSeq), sessionsPerCPU)
 			}
 		})
 	}

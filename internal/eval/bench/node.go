@@ -37,7 +37,7 @@ func (o *NodeOptions) validate() error {
 const maxKeys = 1 << 26
 
 // sessions is the session capacity of a node: enough for every load of a benchmark that writes.
-const sessions = 64 * lanes
+const sessions = 64 * sessionsPerCPU
 
 func (o *NodeOptions) chainOptions() chain.Options {
 	objects := o.Objects

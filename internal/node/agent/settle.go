@@ -30,10 +30,10 @@ const (
 
 // settler finds objects that stay dirty and sends what gets them clean (W9).
 type settler struct {
-	plane dataplane.Plane
-	log   *slog.Logger
-	lane  uint64 // session of its own, for writes whose session is gone
-	seen  map[wire.Key]sighting
+	plane   dataplane.Plane
+	log     *slog.Logger
+	session uint64 // of its own, for writes whose session entry is gone
+	seen    map[wire.Key]sighting
 
 	changes uint64 // made by packets, at the last look
 	quiet   int    // looks since they grew
@@ -55,7 +55,7 @@ type stuck struct {
 }
 
 func newSettler(plane dataplane.Plane, log *slog.Logger) *settler {
-	return &settler{plane: plane, log: log, lane: rand.Uint64() | 1, seen: make(map[wire.Key]sighting)}
+	return &settler{plane: plane, log: log, session: rand.Uint64() | 1, seen: make(map[wire.Key]sighting)}
 }
 
 func (a *Agent) settle(ctx context.Context) {
@@ -165,7 +165,7 @@ func (s *settler) findWriters(due []stuck) error {
 }
 
 func (s *settler) send(d *stuck) error {
-	send, ok := chain.Settle(d.config, d.shard, d.Key, d.Object, d.writer, d.session, s.lane)
+	send, ok := chain.Settle(d.config, d.shard, d.Key, d.Object, d.writer, d.session, s.session)
 	if !ok {
 		return nil
 	}

@@ -131,13 +131,13 @@ func (b *bundle) readAlone(r *request) bool {
 	return b.slots.Room() < wire.ChainBytes || !b.fits(c)
 }
 
-// writeAlone: the write is not a new one that the head can order at once. It makes the write's lane.
+// writeAlone: the write is not a new one that the head can order at once. It makes the entry of the write's session.
 func (b *bundle) writeAlone(r *request) bool {
 	n, m, c := b.node, r.message, &r.shard.config
 	if !b.fits(c) || len(m.Value) > n.options.CellBytes || m.Epoch != c.Epoch || c.State != Active || !c.Head() {
 		return true
 	}
-	last, ok := n.lane(r.sessionKey())
+	last, ok := n.entry(r.sessionKey())
 	if !ok || m.Seq <= last.Seq {
 		return !ok || m.Seq == last.Seq
 	}

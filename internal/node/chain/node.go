@@ -35,18 +35,18 @@ func (o *Object) commit(version uint64, epoch uint32) {
 // absent reports whether a reader finds nothing.
 func (o *Object) absent() bool { return o.Version == 0 || o.Tombstone }
 
-// SessionKey names a client's lane for writes in one shard.
+// SessionKey names the entry of a session in one shard.
 type SessionKey struct {
 	Session uint64
 	Shard   uint16
 }
 
-// Session is what a node remembers of the last write in a lane.
+// Session is the entry of a session in one shard: the last write in it.
 type Session struct {
 	Seq     uint64
 	Version uint64 // that the write got; of a refused write: the version that refused it
 	Result  uint64 // ADD: the new value
-	KeyLo   uint64 // of the key written, so that a lane cannot be misused for another
+	KeyLo   uint64 // of the key written, so that a session cannot be misused for another
 	Op      wire.Op
 	Status  wire.Status // OK, or the refusal that is repeated to a retry
 }
@@ -203,7 +203,7 @@ func (n *Node) MergeObject(k wire.Key, o Object) bool {
 
 // MergeSession takes over another node's memory of a session, if that is newer. It returns false if the table is full.
 func (n *Node) MergeSession(k SessionKey, s Session) bool {
-	last, ok := n.lane(k)
+	last, ok := n.entry(k)
 	if ok && s.Seq > last.Seq {
 		n.sessions[k] = s
 	}
@@ -224,7 +224,7 @@ func (n *Node) Empty(has func(shard uint16) bool) []wire.Key {
 // DropObject forgets an object.
 func (n *Node) DropObject(k wire.Key) { delete(n.objects, k) }
 
-// DropSession forgets a lane whose last write is still seq; a lane that moved on is kept.
+// DropSession forgets a session whose last write is still seq; a session that moved on is kept.
 func (n *Node) DropSession(k SessionKey, seq uint64) {
 	if s, ok := n.sessions[k]; ok && s.Seq == seq {
 		delete(n.sessions, k)
@@ -244,8 +244,8 @@ func (n *Node) object(k wire.Key) *Object {
 	return o
 }
 
-// lane makes sure the session has an entry; it returns false if the table is full.
-func (n *Node) lane(k SessionKey) (Session, bool) {
+// entry returns the entry of a session and makes it if need be; false if the table is full.
+func (n *Node) entry(k SessionKey) (Session, bool) {
 	s, ok := n.sessions[k]
 	if !ok {
 		if len(n.sessions) >= n.options.MaxSessions {

@@ -8,7 +8,7 @@ func (r *request) update() wire.Outcome {
 	if len(m.Value) > n.options.CellBytes {
 		return wire.OutcomeTooLarge
 	}
-	last, ok := n.lane(r.sessionKey())
+	last, ok := n.entry(r.sessionKey())
 	if !ok {
 		return wire.OutcomeFull
 	}
@@ -89,8 +89,8 @@ func Probe(c ShardConfig, shard uint16, key wire.Key, o Object) (Send, bool) {
 
 // Settle returns what a node sends for an object that has stayed dirty (W9): an inner node a PROBE to the tail; the
 // head the object's UPDATE once more, because a client that gave up would otherwise leave it dirty, and CAS and ADD
-// busy, for ever. lane is a session of the node's own, for the case that the writer's is gone.
-func Settle(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session, session, lane uint64) (Send, bool) {
+// busy, for ever. own is a session of the node itself, used if the entry of the writer is gone.
+func Settle(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session, session, own uint64) (Send, bool) {
 	send, due := Probe(c, shard, key, o)
 	if !due || !c.Head() {
 		return send, due
@@ -99,7 +99,7 @@ func Settle(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session,
 	m.Op, m.Client, m.Value = wire.OpUpdate, c.Members[c.Self], o.Value
 	m.Session, m.Seq, m.ClientOp = session, writer.Seq, writer.Op
 	if writer.Seq == 0 {
-		m.Session, m.Seq, m.ClientOp = lane, o.Version, wire.OpPut
+		m.Session, m.Seq, m.ClientOp = own, o.Version, wire.OpPut
 		if o.Tombstone {
 			m.ClientOp = wire.OpDelete
 		}

@@ -25,7 +25,7 @@ func (r *request) write() wire.Outcome {
 	case !c.Head():
 		return r.pass(c.Members[0])
 	}
-	last, ok := r.node.lane(r.sessionKey())
+	last, ok := r.node.entry(r.sessionKey())
 	if !ok {
 		r.answer(wire.StatusFull, 0, nil, 0)
 		return wire.OutcomeFull

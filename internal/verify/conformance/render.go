@@ -151,7 +151,7 @@ func (c *Case) showSession(k chain.SessionKey, s chain.Session) string {
 	return l.String()
 }
 
-// changes lists what differs between two states: counts first, then objects and lanes as they are afterwards.
+// changes lists what differs between two states: counts first, then objects and sessions as they are afterwards.
 func (c *Case) changes(before, after State) (counts, rest []string) {
 	for counter, n := range after.Counters {
 		if n -= before.Counters[counter]; n != 0 {

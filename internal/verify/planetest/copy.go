@@ -16,7 +16,7 @@ import (
 func testNewer(t *testing.T, open func(*testing.T) Node) {
 	p := open(t).Plane
 	k := keyOf("k")
-	lane := chain.SessionKey{Session: 7, Shard: shardOf(k)}
+	session := chain.SessionKey{Session: 7, Shard: shardOf(k)}
 	for i, step := range []struct {
 		object, wantObject   chain.Object
 		session, wantSession chain.Session
@@ -30,7 +30,7 @@ func testNewer(t *testing.T, open func(*testing.T) Node) {
 		{object: chain.Object{Version: 6, Committed: 2, Tombstone: true}, wantObject: chain.Object{Version: 6, Committed: 5, Tombstone: true},
 			session: chain.Session{}, wantSession: chain.Session{Seq: 3, Version: 6, Result: 9, Op: wire.OpAdd}},
 	} {
-		check(t, p.Import([]dataplane.KeyedObject{{Key: k, Object: step.object}}, []dataplane.KeyedSession{{Key: lane, Session: step.session}}))
+		check(t, p.Import([]dataplane.KeyedObject{{Key: k, Object: step.object}}, []dataplane.KeyedSession{{Key: session, Session: step.session}}))
 		o, _, err := p.Object(k)
 		check(t, err)
 		w := step.wantObject

@@ -99,7 +99,7 @@ func status(t *testing.T, n Node, k wire.Key) wire.Status {
 	return reply.Status()
 }
 
-// writer is a client's lane, in all shards.
+// writer is a client with one session, in all shards.
 type writer struct {
 	node    Node
 	session uint64

@@ -102,7 +102,7 @@ func (a *agent) settleObject(number int) {
 	shard := key.Shard(n.w.Shards)
 	config := n.configs[shard]
 	session, writer := n.writer(key, o.Version)
-	if s, ok := chain.Settle(config, shard, key, o, writer, session, n.lane()); ok {
+	if s, ok := chain.Settle(config, shard, key, o, writer, session, n.ownSession()); ok {
 		a.send("settles with", s)
 	}
 }
@@ -130,8 +130,8 @@ func (a *agent) send(how string, s chain.Send) {
 	n.w.send(packet{n.endpoint().addr(), s.To, s.Message.Append(nil)})
 }
 
-// lane is the session that a node uses for writes whose writer it does not know.
-func (n *node) lane() uint64 { return 1<<63 | n.incarnation>>8 }
+// ownSession is the session that a node uses for writes whose writer it does not know.
+func (n *node) ownSession() uint64 { return 1<<63 | n.incarnation>>8 }
 
 // writer finds the session whose last write gave the object its version.
 func (n *node) writer(key wire.Key, version uint64) (session uint64, writer chain.Session) {

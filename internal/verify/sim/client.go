@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	laneShift    = 16
+	sessionShift = 16
 	chanceReload = 0.5 // that a client whose attempt was not answered asks for the map
 	chanceToHead = 0.7 // that a write goes to the head, not to any member
 	chanceNear   = 0.8 // that a read goes to the member that is nearest to the client
@@ -35,7 +35,7 @@ type client struct {
 	number  int
 	left    int // operations to start
 	views   []view
-	session uint64 // the lane for writes; one for each shard would do as well
+	session uint64 // of its writes, in all shards
 	seq     uint64
 	known   []uint64 // by key: the version it saw last
 	reads   float64  // share of its operations
@@ -192,7 +192,7 @@ func (c *client) overdue(request uint64) {
 
 func (c *client) giveUp() {
 	c.complete(history.Result{})
-	c.session += 1 << laneShift
+	c.session += 1 << sessionShift
 	c.seq = 0
 }
 

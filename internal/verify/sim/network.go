@@ -89,7 +89,7 @@ func (n *network) delay() uint64 {
 	return d
 }
 
-// mostLate is how long a message may wander about. Clients give up later, and lanes are forgotten much later (W12).
+// mostLate is how long a message may wander about. Clients give up later, and sessions are forgotten much later (W12).
 const mostLate = 300 * time.Millisecond
 
 // packet is a datagram of the data plane.

@@ -37,7 +37,7 @@ func (w *world) noteMessage(verb string, from, to netip.AddrPort, m *wire.Messag
 	}
 	text := fmt.Sprintf("%s %s %s: %v epoch %d", w.nameOf(from), verb, w.nameOf(to), m.Op, m.Epoch)
 	if m.Session != 0 {
-		text += fmt.Sprintf(" lane %d/%d", m.Session, m.Seq)
+		text += fmt.Sprintf(" session %d/%d", m.Session, m.Seq)
 	}
 	if m.Version != 0 || m.Op == wire.OpReply {
 		text += fmt.Sprintf(" version %d", m.Version)

@@ -24,7 +24,7 @@ func bundleOf(t *testing.T, messages ...wire.Message) wire.Bundle {
 }
 
 // exchange sends a bundle and returns the one that comes back.
-func (l *lane) exchange(to *Plane, b wire.Bundle) wire.Bundle {
+func (l *testClient) exchange(to *Plane, b wire.Bundle) wire.Bundle {
 	l.t.Helper()
 	if _, err := l.socket.WriteToUDPAddrPort(b, to.Addr()); err != nil {
 		l.t.Fatal(err)
@@ -44,7 +44,7 @@ func (l *lane) exchange(to *Plane, b wire.Bundle) wire.Bundle {
 	return back
 }
 
-func (l *lane) expectSlot(b wire.Bundle, i int, status wire.Status, version uint64, value string) {
+func (l *testClient) expectSlot(b wire.Bundle, i int, status wire.Status, version uint64, value string) {
 	l.t.Helper()
 	var m wire.Message
 	encoded, _ := b.Message(i)
@@ -58,7 +58,7 @@ func (l *lane) expectSlot(b wire.Bundle, i int, status wire.Status, version uint
 // and another bundle reads them at any node.
 func TestBundle(t *testing.T) {
 	nodes := startChain(t, 3, testOptions)
-	l := newLane(t, 1)
+	l := newTestClient(t, 1)
 	const writes = 8
 	var puts, reads []wire.Message
 	for i := range writes {
@@ -86,7 +86,7 @@ func TestBundle(t *testing.T) {
 // TestBundleLeavesObjectsDirty: the plane's list of dirty objects follows every slot.
 func TestBundleLeavesObjectsDirty(t *testing.T) {
 	node := startChain(t, 1, testOptions)[0]
-	l := newLane(t, 1)
+	l := newTestClient(t, 1)
 	silent := l.socket.LocalAddr().(*net.UDPAddr).AddrPort() // a tail that never answers
 	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{node.Addr(), silent}}
 	for shard := range uint16(testOptions.Shards) {
@@ -117,7 +117,7 @@ func TestBundleIsRefused(t *testing.T) {
 		{limited, chain.Counter{Op: wire.OpBundle, Outcome: wire.OutcomeLimited}},
 	} {
 		node := startChain(t, 1, c.options)[0]
-		l := newLane(t, 1)
+		l := newTestClient(t, 1)
 		b := bundleOf(t, l.message(wire.OpRead, "a", 0, ""))
 		if _, err := l.socket.WriteToUDPAddrPort(b, node.Addr()); err != nil {
 			t.Fatal(err)

@@ -51,8 +51,8 @@ func startChain(t *testing.T, n int, o chain.Options) []*Plane {
 	return nodes
 }
 
-// lane is a client in a test: one session, one request at a time.
-type lane struct {
+// testClient is a client in a test: one session, one request at a time.
+type testClient struct {
 	t       *testing.T
 	socket  *net.UDPConn
 	session uint64
@@ -61,17 +61,17 @@ type lane struct {
 	shards  int
 }
 
-func newLane(t *testing.T, session uint64) *lane {
+func newTestClient(t *testing.T, session uint64) *testClient {
 	t.Helper()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 1, 0, 2)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { socket.Close() })
-	return &lane{t: t, socket: socket, session: session, shards: testOptions.Shards}
+	return &testClient{t: t, socket: socket, session: session, shards: testOptions.Shards}
 }
 
-func (l *lane) message(op wire.Op, key string, operand uint64, value string) wire.Message {
+func (l *testClient) message(op wire.Op, key string, operand uint64, value string) wire.Message {
 	hash, err := wire.HashKey([]byte(key))
 	if err != nil {
 		l.t.Fatal(err)
@@ -85,7 +85,7 @@ func (l *lane) message(op wire.Op, key string, operand uint64, value string) wir
 }
 
 // ask sends a message until a reply to one of its attempts comes.
-func (l *lane) ask(to *Plane, m wire.Message) *wire.Message {
+func (l *testClient) ask(to *Plane, m wire.Message) *wire.Message {
 	l.t.Helper()
 	first := l.request + 1
 	for end := time.Now().Add(patience); time.Now().Before(end); {
@@ -102,7 +102,7 @@ func (l *lane) ask(to *Plane, m wire.Message) *wire.Message {
 	return nil
 }
 
-func (l *lane) await(first uint64) (*wire.Message, bool) {
+func (l *testClient) await(first uint64) (*wire.Message, bool) {
 	l.t.Helper()
 	if err := l.socket.SetReadDeadline(time.Now().Add(attempt)); err != nil {
 		l.t.Fatal(err)
@@ -126,7 +126,7 @@ func (l *lane) await(first uint64) (*wire.Message, bool) {
 	}
 }
 
-func (l *lane) expect(reply *wire.Message, status wire.Status, version uint64, value string) {
+func (l *testClient) expect(reply *wire.Message, status wire.Status, version uint64, value string) {
 	l.t.Helper()
 	if reply.Status() != status || reply.Version != version || string(reply.Value) != value {
 		l.t.Fatalf("got %v version %d value %q, want %v version %d value %q",
@@ -164,7 +164,7 @@ func TestOperations(t *testing.T) {
 }
 
 func operate(t *testing.T, nodes []*Plane, entry int) {
-	l, in := newLane(t, 7), nodes[entry]
+	l, in := newTestClient(t, 7), nodes[entry]
 	readAll := func(key string, status wire.Status, version uint64, value string) {
 		t.Helper()
 		for _, node := range nodes {
@@ -199,7 +199,7 @@ func operate(t *testing.T, nodes []*Plane, entry int) {
 }
 
 // settled asks again while the answer is BUSY: the ACK of the write before may still be under way.
-func (l *lane) settled(to *Plane, m wire.Message) *wire.Message {
+func (l *testClient) settled(to *Plane, m wire.Message) *wire.Message {
 	l.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if reply := l.ask(to, m); reply.Status() != wire.StatusBusy {
@@ -213,7 +213,7 @@ func (l *lane) settled(to *Plane, m wire.Message) *wire.Message {
 // TestRetry (W2): a write that is asked again is answered again and not done again, even when a later one came between.
 func TestRetry(t *testing.T) {
 	nodes := startChain(t, 3, testOptions)
-	l, other := newLane(t, 1), newLane(t, 2)
+	l, other := newTestClient(t, 1), newTestClient(t, 2)
 	add := l.message(wire.OpAdd, "n", 5, "")
 	l.expect(l.ask(nodes[0], add), wire.StatusOk, 1, counter(5))
 	l.expect(l.ask(nodes[1], add), wire.StatusOk, 1, counter(5))

@@ -162,9 +162,9 @@ func (p *Plane) forgetSome(set shardSet, object func(wire.Key, *chain.Object), n
 			object(k, o)
 			delete(p.dirty, k)
 		}
-		lane, session, isSession := nextSession()
-		if isSession && set.has(lane.Shard) {
-			p.node.DropSession(lane, session.Seq)
+		key, session, isSession := nextSession()
+		if isSession && set.has(key.Shard) {
+			p.node.DropSession(key, session.Seq)
 		}
 		if !isObject && !isSession {
 			return false, nil

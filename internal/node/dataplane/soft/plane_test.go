@@ -38,7 +38,7 @@ func TestListenErrors(t *testing.T) {
 // TestLease: reads are answered while the lease lasts and not after; the clock is the plane's own.
 func TestLease(t *testing.T) {
 	node := startChain(t, 1, testOptions)[0]
-	l := newLane(t, 1)
+	l := newTestClient(t, 1)
 	l.expect(l.ask(node, l.message(wire.OpPut, "a", 0, "x")), wire.StatusOk, 1, "")
 	read := l.message(wire.OpRead, "a", 0, "")
 	for _, step := range []struct {
@@ -61,7 +61,7 @@ func TestLease(t *testing.T) {
 // TestBadInput: what is not for the node is counted by its reason; long datagrams are seen to be long.
 func TestBadInput(t *testing.T) {
 	node := startChain(t, 2, testOptions)[0]
-	l := newLane(t, 1)
+	l := newTestClient(t, 1)
 	valid := l.message(wire.OpRead, "a", 0, "")
 	good := valid.Append(nil)
 	stranger := wire.Message{Op: wire.OpAck, Epoch: 1, Shard: valid.Shard, Key: valid.Key, Version: 1}
@@ -93,7 +93,7 @@ func TestBadInput(t *testing.T) {
 func TestTables(t *testing.T) {
 	node := startChain(t, 1, testOptions)[0]
 	const writers = 600 // more than two batches of a walk
-	l := newLane(t, 0)
+	l := newTestClient(t, 0)
 	for i := range writers {
 		l.session, l.seq = uint64(i+1), 0
 		l.expect(l.ask(node, l.message(wire.OpPut, fmt.Sprint("key ", i), 0, "v")), wire.StatusOk, 1, "")
@@ -144,7 +144,7 @@ func TestDirty(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l := newLane(t, 1)
+	l := newTestClient(t, 1)
 	const keys = 10
 	for i := range keys {
 		m := l.message(wire.OpPut, fmt.Sprint(i), 0, "v")
@@ -189,7 +189,7 @@ func TestConcurrent(t *testing.T) {
 	const clients, increments = 8, 50
 	var group sync.WaitGroup
 	for c := range clients {
-		l := newLane(t, uint64(c+1))
+		l := newTestClient(t, uint64(c+1))
 		group.Go(func() {
 			for i := range increments {
 				reply := l.settled(nodes[i%3], l.message(wire.OpAdd, "shared", 1, ""))
@@ -200,7 +200,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	group.Wait()
-	l := newLane(t, 99)
+	l := newTestClient(t, 99)
 	for _, node := range nodes {
 		l.expect(l.ask(node, l.message(wire.OpRead, "shared", 0, "")), wire.StatusOk, clients*increments, counter(clients*increments))
 	}
@@ -227,7 +227,7 @@ func TestClosed(t *testing.T) {
 // What the socket refuses to send is counted under op 0, beside what the message did to the node.
 func TestUnroutable(t *testing.T) {
 	node := startChain(t, 1, testOptions)[0]
-	l := newLane(t, 1)
+	l := newTestClient(t, 1)
 	m := l.message(wire.OpPut, "a", 0, "x")
 	config := chain.ShardConfig{Epoch: 2, State: chain.Active, Members: []netip.AddrPort{node.Addr(), netip.MustParseAddrPort("203.0.113.9:1")}}
 	if err := node.ConfigureAll(map[uint16]chain.ShardConfig{m.Shard: config}); err != nil {

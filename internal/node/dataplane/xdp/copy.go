@@ -17,8 +17,8 @@ const (
 	batchBytes  = 3072
 	batchHeader = 16 // of nqBatch
 
-	objectRecordBytes = 64 // of nqRecord
-	laneRecordBytes   = 64 // of nqLaneRecord
+	objectRecordBytes  = 64 // of nqRecord
+	sessionRecordBytes = 64 // of nqSessionRecord
 )
 
 // What the programs say of a record: NQ_RECORD_*.
@@ -222,9 +222,9 @@ func (o *objects) importObjects(objects []dataplane.KeyedObject, options chain.O
 }
 
 func (o *objects) importSessions(sessions []dataplane.KeyedSession) error {
-	err := importAll(o.ImportLanes, laneRecordBytes, len(sessions), func(i int, record []byte) error {
+	err := importAll(o.ImportSessions, sessionRecordBytes, len(sessions), func(i int, record []byte) error {
 		k := sessions[i].Key
-		_, err := binary.Encode(record, native, nqLaneRecord{Key: laneKeyOf(k), Lane: laneOf(k, sessions[i].Session)})
+		_, err := binary.Encode(record, native, nqSessionRecord{Key: sessionKeyOf(k), Entry: sessionOf(k, sessions[i].Session)})
 		return err
 	})
 	if err != nil {

@@ -7,7 +7,7 @@
 //
 // # Whose memory is it
 //
-// Objects and lanes belong to packets: this package reads them, and changes them only through programs that take
+// Objects and sessions belong to packets: this package reads them, and changes them only through programs that take
 // the same locks. Chains and leases belong to this package. A shard's configuration is written into the slot that is
 // not in force, then put in force by one store of 8 bytes.
 package xdp

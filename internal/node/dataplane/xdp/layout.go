@@ -52,13 +52,13 @@ type nqObject struct {
 	Mark       uint32
 }
 
-type nqLaneKey struct {
+type nqSessionKey struct {
 	Session  [8]byte
 	Shard    uint32
 	Reserved uint32
 }
 
-type nqLane struct {
+type nqSession struct {
 	Lock     uint32
 	Op       uint8
 	Status   uint8
@@ -71,7 +71,7 @@ type nqLane struct {
 }
 
 type nqDropRequest struct {
-	Key nqLaneKey
+	Key nqSessionKey
 	Seq uint64
 }
 
@@ -96,9 +96,9 @@ type nqRecord struct {
 	Reserved   uint32
 }
 
-type nqLaneRecord struct {
-	Key  nqLaneKey
-	Lane nqLane
+type nqSessionRecord struct {
+	Key   nqSessionKey
+	Entry nqSession
 }
 
 type nqLoad struct {
@@ -201,25 +201,25 @@ func liveState(c chain.ShardConfig, slot uint8) uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-func (l nqLane) session() chain.Session {
+func (l nqSession) session() chain.Session {
 	return chain.Session{
 		Seq: l.Seq, Version: l.Version, Result: l.Result, KeyLo: binary.BigEndian.Uint64(l.KeyLo[:]),
 		Op: wire.Op(l.Op), Status: wire.Status(l.Status),
 	}
 }
 
-func laneOf(k chain.SessionKey, s chain.Session) nqLane {
-	return nqLane{
+func sessionOf(k chain.SessionKey, s chain.Session) nqSession {
+	return nqSession{
 		Op: uint8(s.Op), Status: uint8(s.Status), Seq: s.Seq, Version: s.Version, Result: s.Result,
 		KeyLo: be64(s.KeyLo), Session: be64(k.Session),
 	}
 }
 
-func laneKeyOf(k chain.SessionKey) nqLaneKey {
-	return nqLaneKey{Session: be64(k.Session), Shard: uint32(k.Shard)}
+func sessionKeyOf(k chain.SessionKey) nqSessionKey {
+	return nqSessionKey{Session: be64(k.Session), Shard: uint32(k.Shard)}
 }
 
-func (k nqLaneKey) sessionKey() chain.SessionKey {
+func (k nqSessionKey) sessionKey() chain.SessionKey {
 	return chain.SessionKey{Session: binary.BigEndian.Uint64(k.Session[:]), Shard: uint16(k.Shard)}
 }
 

@@ -21,10 +21,10 @@ func TestLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, sizes := range map[string][2]uintptr{
-		"objectBytes":       {objectBytes, unsafe.Sizeof(nqObject{})},
-		"batchHeader":       {batchHeader, unsafe.Sizeof(nqBatch{})},
-		"objectRecordBytes": {objectRecordBytes, unsafe.Sizeof(nqRecord{})},
-		"laneRecordBytes":   {laneRecordBytes, unsafe.Sizeof(nqLaneRecord{})},
+		"objectBytes":        {objectBytes, unsafe.Sizeof(nqObject{})},
+		"batchHeader":        {batchHeader, unsafe.Sizeof(nqBatch{})},
+		"objectRecordBytes":  {objectRecordBytes, unsafe.Sizeof(nqRecord{})},
+		"sessionRecordBytes": {sessionRecordBytes, unsafe.Sizeof(nqSessionRecord{})},
 	} {
 		if sizes[0] != sizes[1] {
 			t.Errorf("%s is %d, the struct has %d", name, sizes[0], sizes[1])
@@ -32,8 +32,8 @@ func TestLayout(t *testing.T) {
 	}
 	for name, mirror := range map[string]any{
 		"nq_live": nqLive{}, "nq_member": nqMember{}, "nq_chain_config": nqChainConfig{}, "nq_object": nqObject{},
-		"nq_lane_key": nqLaneKey{}, "nq_lane": nqLane{}, "nq_port": nqPort{}, "nq_port_cell": nqPortCell{}, "nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
-		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_lane_record": nqLaneRecord{}, "nq_load": nqLoad{}, "nq_key_set": nqKeySet{}, "nq_keyring": nqKeyring{}, "nq_heart": nqHeart{},
+		"nq_session_key": nqSessionKey{}, "nq_session": nqSession{}, "nq_port": nqPort{}, "nq_port_cell": nqPortCell{}, "nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
+		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_session_record": nqSessionRecord{}, "nq_load": nqLoad{}, "nq_key_set": nqKeySet{}, "nq_keyring": nqKeyring{}, "nq_heart": nqHeart{},
 	} {
 		var s *btf.Struct
 		if err := spec.Types.TypeByName(name, &s); err != nil {
@@ -64,7 +64,7 @@ func TestNumbers(t *testing.T) {
 			"NQ_RECORD_ABSENT": recordAbsent, "NQ_RECORD_WHOLE": recordWhole, "NQ_RECORD_CONTENDED": recordContended,
 			"NQ_RECORD_FULL": recordFull, "NQ_RECORD_STATE_BITS": recordStateBits,
 		},
-		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_LANES": tableLanes, "NQ_TABLES": countedTables},
+		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_SESSIONS": tableSessions, "NQ_TABLES": countedTables},
 		"nq_program":       {"NQ_PROGRAM_BUNDLE": uint64(programBundle), "NQ_PROGRAMS": 1},
 		"nq_key_sets":      {"NQ_KEY_SETS": wire.KeyGenerations},
 		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": counterRow, "NQ_LOAD_STEP": loadStep},

@@ -23,7 +23,7 @@ var scanObject []byte
 
 // pinned are the maps that outlive the process. The others hold nothing between two packets.
 var pinned = []string{
-	"nq_live", "nq_chains", "nq_objects", "nq_lanes", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
+	"nq_live", "nq_chains", "nq_objects", "nq_sessions", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
 	"nq_fans", "nq_plans", "nq_next_plan", "nq_keys", "nq_heart", "nq_programs",
 }
 
@@ -32,24 +32,24 @@ const programBundle = uint32(0)
 
 // objects is what netcraq.o holds once it is in the kernel.
 type objects struct {
-	Ingress    *ebpf.Program `ebpf:"nq_ingress"`
-	Bundle     *ebpf.Program `ebpf:"nq_bundle"`
-	Egress     *ebpf.Program `ebpf:"nq_egress"`
-	Grow       *ebpf.Program `ebpf:"nq_grow"`
-	EgressTest *ebpf.Program `ebpf:"nq_egress_test"`
-	DropLane   *ebpf.Program `ebpf:"nq_drop_lane"`
+	Ingress     *ebpf.Program `ebpf:"nq_ingress"`
+	Bundle      *ebpf.Program `ebpf:"nq_bundle"`
+	Egress      *ebpf.Program `ebpf:"nq_egress"`
+	Grow        *ebpf.Program `ebpf:"nq_grow"`
+	EgressTest  *ebpf.Program `ebpf:"nq_egress_test"`
+	DropSession *ebpf.Program `ebpf:"nq_drop_session"`
 
-	Export      *ebpf.Program `ebpf:"nq_export"`
-	Import      *ebpf.Program `ebpf:"nq_import"`
-	ExportLanes *ebpf.Program `ebpf:"nq_export_lanes"`
-	ImportLanes *ebpf.Program `ebpf:"nq_import_lanes"`
+	Export         *ebpf.Program `ebpf:"nq_export"`
+	Import         *ebpf.Program `ebpf:"nq_import"`
+	ExportSessions *ebpf.Program `ebpf:"nq_export_sessions"`
+	ImportSessions *ebpf.Program `ebpf:"nq_import_sessions"`
 
 	TestNow *ebpf.Variable `ebpf:"nq_test_now_ns"`
 
 	Live     *ebpf.Map `ebpf:"nq_live"`
 	Chains   *ebpf.Map `ebpf:"nq_chains"`
 	Objects  *ebpf.Map `ebpf:"nq_objects"`
-	Lanes    *ebpf.Map `ebpf:"nq_lanes"`
+	Sessions *ebpf.Map `ebpf:"nq_sessions"`
 	Counters *ebpf.Map `ebpf:"nq_counters"`
 	Loads    *ebpf.Map `ebpf:"nq_loads"`
 	Usage    *ebpf.Map `ebpf:"nq_usage"`
@@ -65,12 +65,12 @@ type objects struct {
 
 func (o *objects) close() {
 	for _, p := range []*ebpf.Program{
-		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropLane, o.Export, o.Import, o.ExportLanes, o.ImportLanes,
+		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropSession, o.Export, o.Import, o.ExportSessions, o.ImportSessions,
 	} {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Lanes, o.Counters, o.Loads, o.Usage, o.Punts, o.Awaited, o.Ports, o.Cells, o.Fans, o.Keys, o.Heart,
+		o.Live, o.Chains, o.Objects, o.Sessions, o.Counters, o.Loads, o.Usage, o.Punts, o.Awaited, o.Ports, o.Cells, o.Fans, o.Keys, o.Heart,
 		o.Programs,
 	} {
 		m.Close()
@@ -130,7 +130,7 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 	spec.Maps["nq_objects"].MaxEntries = uint32(o.MaxObjects)
 	spec.Maps["nq_objects"].ValueSize = entry
 	spec.Maps["nq_blank"].ValueSize = entry
-	spec.Maps["nq_lanes"].MaxEntries = uint32(o.MaxSessions)
+	spec.Maps["nq_sessions"].MaxEntries = uint32(o.MaxSessions)
 	spec.Maps["nq_loads"].MaxEntries = uint32(cpus * loadRow(o.Shards))
 	spec.Maps["nq_counters"].MaxEntries = uint32(cpus * counterRow)
 	return spec, nil
@@ -140,13 +140,13 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 var ErrStalePins = errors.New("a data plane with other options, or of another version, is pinned there")
 
 // load puts the program into the kernel; with a pin directory, on top of the tables that are pinned there. hashFlags are of
-// the tables of objects and lanes.
+// the tables of objects and sessions.
 func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects, error) {
 	spec, err := prepare(o, c)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"nq_objects", "nq_lanes"} {
+	for _, name := range []string{"nq_objects", "nq_sessions"} {
 		spec.Maps[name].Flags |= hashFlags
 	}
 	var options ebpf.CollectionOptions

@@ -17,7 +17,7 @@ const outcomeBits = 6 // of an index of nq_counters; the op stands above
 // Indexes of nq_usage.
 const (
 	tableObjects = iota
-	tableLanes
+	tableSessions
 	countedTables
 )
 
@@ -94,10 +94,10 @@ func (t *tables) Loads() ([]dataplane.ShardLoad, error) {
 func (t *tables) Usage() (dataplane.Usage, error) {
 	u := dataplane.Usage{
 		Objects:  int(atomic.LoadUint64(&t.usage[tableObjects])),
-		Sessions: int(atomic.LoadUint64(&t.usage[tableLanes])),
+		Sessions: int(atomic.LoadUint64(&t.usage[tableSessions])),
 	}
 	for _, m := range []*ebpf.Map{
-		t.objects.Objects, t.objects.Lanes, t.objects.Chains, t.objects.Live, t.objects.Counters, t.objects.Loads,
+		t.objects.Objects, t.objects.Sessions, t.objects.Chains, t.objects.Live, t.objects.Counters, t.objects.Loads,
 	} {
 		info, err := m.Info()
 		if err != nil {

@@ -123,7 +123,7 @@ func (m *Offline) Clear() error {
 	if err := m.objects.Heart.Put(uint32(0), nqHeart{}); err != nil {
 		return err
 	}
-	for _, table := range []*ebpf.Map{m.objects.Objects, m.objects.Lanes} {
+	for _, table := range []*ebpf.Map{m.objects.Objects, m.objects.Sessions} {
 		if err := deleteAll(table); err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (m *Offline) PutObject(k wire.Key, o chain.Object) error {
 
 // PutSession stores a session as if the chain had.
 func (m *Offline) PutSession(k chain.SessionKey, s chain.Session) error {
-	return m.objects.Lanes.Put(laneKeyOf(k), laneOf(k, s))
+	return m.objects.Sessions.Put(sessionKeyOf(k), sessionOf(k, s))
 }
 
 const (
@@ -287,13 +287,13 @@ func (m *Offline) AllObjects() (map[wire.Key]chain.Object, error) {
 // AllSessions returns the sessions that the node has.
 func (m *Offline) AllSessions() (map[chain.SessionKey]chain.Session, error) {
 	all := make(map[chain.SessionKey]chain.Session)
-	var key nqLaneKey
-	var lane nqLane
-	lanes := m.objects.Lanes.Iterate()
-	for lanes.Next(&key, &lane) {
-		all[key.sessionKey()] = lane.session()
+	var key nqSessionKey
+	var entry nqSession
+	sessions := m.objects.Sessions.Iterate()
+	for sessions.Next(&key, &entry) {
+		all[key.sessionKey()] = entry.session()
 	}
-	return all, lanes.Err()
+	return all, sessions.Err()
 }
 
 // SetKeys gives a node with tags its keys; they stay until the options change.

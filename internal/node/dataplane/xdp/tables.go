@@ -96,12 +96,12 @@ func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 
 // Sessions implements [dataplane.Plane].
 func (t *tables) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
-	keys, err := t.laneKeys(allShards(), scheduling.Rest)
+	keys, err := t.sessionKeys(allShards(), scheduling.Rest)
 	if err != nil {
 		return err
 	}
 	errEnough := errors.New("enough")
-	err = t.objects.eachLane(keys, func(k chain.SessionKey, s chain.Session) error {
+	err = t.objects.eachSession(keys, func(k chain.SessionKey, s chain.Session) error {
 		if !visit(k, s) {
 			return errEnough
 		}
@@ -113,18 +113,18 @@ func (t *tables) Sessions(visit func(chain.SessionKey, chain.Session) bool) erro
 	return err
 }
 
-// eachLane visits copies of the lanes that are there of those named.
-func (o *objects) eachLane(keys []nqLaneKey, visit func(chain.SessionKey, chain.Session) error) error {
-	b := newBatch(laneRecordBytes)
+// eachSession visits copies of the named session entries that exist.
+func (o *objects) eachSession(keys []nqSessionKey, visit func(chain.SessionKey, chain.Session) error) error {
+	b := newBatch(sessionRecordBytes)
 	for len(keys) > 0 {
 		b.reset()
 		n := 0
 		for ; n < len(keys) && !b.full(); n++ {
-			if _, err := binary.Encode(b.add(), native, nqLaneRecord{Key: keys[n]}); err != nil {
+			if _, err := binary.Encode(b.add(), native, nqSessionRecord{Key: keys[n]}); err != nil {
 				return err
 			}
 		}
-		done, _, err := b.run(o.ExportLanes)
+		done, _, err := b.run(o.ExportSessions)
 		if err == nil && done != n {
 			err = fmt.Errorf("the program read %d of %d sessions", done, n)
 		}
@@ -132,7 +132,7 @@ func (o *objects) eachLane(keys []nqLaneKey, visit func(chain.SessionKey, chain.
 			return err
 		}
 		for i, k := range keys[:n] {
-			if err := o.visitLane(k, b.record(i), visit); err != nil {
+			if err := o.visitSession(k, b.record(i), visit); err != nil {
 				return err
 			}
 		}
@@ -141,23 +141,23 @@ func (o *objects) eachLane(keys []nqLaneKey, visit func(chain.SessionKey, chain.
 	return nil
 }
 
-// visitLane visits the lane of a record, or copies it alone if a packet disturbed the program.
-func (o *objects) visitLane(k nqLaneKey, record []byte, visit func(chain.SessionKey, chain.Session) error) error {
-	var r nqLaneRecord
+// visitSession visits the entry of a record, or copies it alone if a packet disturbed the program.
+func (o *objects) visitSession(k nqSessionKey, record []byte, visit func(chain.SessionKey, chain.Session) error) error {
+	var r nqSessionRecord
 	if _, err := binary.Decode(record, native, &r); err != nil {
 		return err
 	}
-	lane, found := r.Lane, r.Lane.Lock == recordWhole
-	if r.Lane.Lock == recordContended {
+	entry, found := r.Entry, r.Entry.Lock == recordWhole
+	if r.Entry.Lock == recordContended {
 		var err error
-		if lane, found, err = o.lane(k); err != nil {
+		if entry, found, err = o.entry(k); err != nil {
 			return err
 		}
 	}
 	if !found {
 		return nil
 	}
-	return visit(k.sessionKey(), lane.session())
+	return visit(k.sessionKey(), entry.session())
 }
 
 // wholeCopies is how many copies in a row with the same even lock word prove that the one in the middle is whole: no
@@ -165,13 +165,13 @@ func (o *objects) visitLane(k nqLaneKey, record []byte, visit func(chain.Session
 // before its lock word.
 const wholeCopies = 3
 
-// lane copies a lane.
-func (o *objects) lane(k nqLaneKey) (nqLane, bool, error) {
+// entry copies the entry of a session.
+func (o *objects) entry(k nqSessionKey) (nqSession, bool, error) {
 	same := 0
-	previous := nqLane{Lock: 1}
+	previous := nqSession{Lock: 1}
 	for range copyTries {
-		var next nqLane
-		err := o.Lanes.Lookup(k, &next)
+		var next nqSession
+		err := o.Sessions.Lookup(k, &next)
 		if errors.Is(err, ebpf.ErrKeyNotExist) {
 			return next, false, nil
 		}
@@ -191,13 +191,13 @@ func (o *objects) lane(k nqLaneKey) (nqLane, bool, error) {
 
 // DropSession implements [dataplane.Plane].
 func (t *tables) DropSession(k chain.SessionKey, seq uint64) error {
-	data, err := appendNative(nil, nqDropRequest{Key: laneKeyOf(k), Seq: seq})
+	data, err := appendNative(nil, nqDropRequest{Key: sessionKeyOf(k), Seq: seq})
 	if err != nil {
 		return err
 	}
 	t.walking.Lock()
 	defer t.walking.Unlock()
-	if _, err := t.objects.DropLane.Run(&ebpf.RunOptions{Data: data}); err != nil {
+	if _, err := t.objects.DropSession.Run(&ebpf.RunOptions{Data: data}); err != nil {
 		return fmt.Errorf("dropping a session: %w", err)
 	}
 	return nil

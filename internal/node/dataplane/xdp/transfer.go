@@ -50,11 +50,11 @@ func (t *tables) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) 
 	if err := t.objects.export(keys, recordBytes(t.options), object); err != nil {
 		return err
 	}
-	lanes, err := t.laneKeys(set, rest)
+	sessions, err := t.sessionKeys(set, rest)
 	if err != nil {
 		return err
 	}
-	return t.objects.eachLane(lanes, session)
+	return t.objects.eachSession(sessions, session)
 }
 
 // Import implements [dataplane.Plane].
@@ -79,7 +79,7 @@ func (t *tables) Drop(shards []uint16) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(forget(t, shards, keys, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects])), t.dropLanes(shards, set, scheduling.Rest))
+	return errors.Join(forget(t, shards, keys, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects])), t.dropSessions(shards, set, scheduling.Rest))
 }
 
 // Doubt implements [dataplane.Plane], without locks as Drop does.
@@ -101,7 +101,7 @@ func (t *tables) Doubt(shards []uint16) ([]wire.Key, error) {
 		}
 		return nil
 	})
-	return keysOf(keys), errors.Join(err, t.dropLanes(shards, set, shortRest))
+	return keysOf(keys), errors.Join(err, t.dropSessions(shards, set, shortRest))
 }
 
 // Empty implements [dataplane.Plane].
@@ -114,12 +114,12 @@ func (t *tables) Empty(shards []uint16) ([]wire.Key, error) {
 	return keysOf(found), err
 }
 
-func (t *tables) dropLanes(shards []uint16, set *shardSet, rest func(time.Duration) time.Duration) error {
-	lanes, err := t.laneKeys(set, rest)
+func (t *tables) dropSessions(shards []uint16, set *shardSet, rest func(time.Duration) time.Duration) error {
+	sessions, err := t.sessionKeys(set, rest)
 	if err != nil {
 		return err
 	}
-	return forget(t, shards, lanes, deleteEntries[nqLaneKey](t.objects.Lanes, &t.usage[tableLanes]))
+	return forget(t, shards, sessions, deleteEntries[nqSessionKey](t.objects.Sessions, &t.usage[tableSessions]))
 }
 
 // forget does something to entries of shards that are not served, a piece at a time.

@@ -27,7 +27,7 @@ func allShards() *shardSet {
 	return s
 }
 
-// keyBytesInTables is the length of the keys of objects and of lanes.
+// keyBytesInTables is the length of the keys of objects and of sessions.
 const keyBytesInTables = 16
 
 const (
@@ -98,15 +98,15 @@ func keysOf(found [][keyBytesInTables]byte) []wire.Key {
 	return keys
 }
 
-// laneKeys lists the keys of all lanes of some shards.
-func (t *tables) laneKeys(set *shardSet, rest func(time.Duration) time.Duration) ([]nqLaneKey, error) {
-	found, err := t.walk("nq_walk_lanes", t.objects.Lanes, set, nil, rest)
+// sessionKeys lists the keys of all sessions of some shards.
+func (t *tables) sessionKeys(set *shardSet, rest func(time.Duration) time.Duration) ([]nqSessionKey, error) {
+	found, err := t.walk("nq_walk_sessions", t.objects.Sessions, set, nil, rest)
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]nqLaneKey, 0, len(found))
+	keys := make([]nqSessionKey, 0, len(found))
 	for _, b := range found {
-		keys = append(keys, nqLaneKey{Session: [8]byte(b[:]), Shard: native.Uint32(b[8:])})
+		keys = append(keys, nqSessionKey{Session: [8]byte(b[:]), Shard: native.Uint32(b[8:])})
 	}
 	return keys, nil
 }
