@@ -13,19 +13,19 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
-// datagramHeader is what memcached wants before every request over UDP: a number that the answer repeats, and which of how many
-// datagrams this is.
+// datagramHeader is the length of memcached's UDP header: a request number that the answer repeats,
+// and the number and count of the datagrams.
 const datagramHeader = 8
 
 const (
-	// datagramPatience is how long an answer may take before the request is sent again; as long as in NetCRAQ's client.
+	// datagramPatience is the time until a request is sent again, the same as in NetCRAQ's client.
 	datagramPatience  = 50 * time.Millisecond
 	datagramMax       = 2048
-	datagramsAtOnce   = 64 // in one system call
+	datagramsAtOnce   = 64 // per system call
 	datagramReadBytes = 4 << 20
 )
 
-// datagramPool has sockets that are connected to one server. Each serves one exchange at a time.
+// datagramPool holds sockets connected to one server. Each serves one exchange at a time.
 type datagramPool struct {
 	server netip.AddrPort
 
@@ -63,7 +63,7 @@ func (p *datagramPool) take() (*datagramLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetReadBuffer(datagramReadBytes) // less only means that bursts are lost sooner
+	_ = conn.SetReadBuffer(datagramReadBytes) // a smaller buffer only loses bursts sooner
 	l := &datagramLink{conn: conn, packets: ipv4.NewPacketConn(conn), in: make([]ipv4.Message, datagramsAtOnce)}
 	for i := range l.in {
 		l.in[i].Buffers = [][]byte{make([]byte, datagramMax)}
@@ -78,11 +78,11 @@ func (p *datagramPool) release(l *datagramLink) {
 	p.idle = append(p.idle, l)
 }
 
-// answered is told what a datagram answers of request i, and returns how many of that request's answers are in it.
+// answered receives a datagram that answers request i and returns the number of answers in it.
 type answered func(i int, answer []byte) (answers int)
 
-// exchange sends requests with one answer each, again and again those without, until all are answered or ctx ends, and calls got once
-// for each. It returns how often the last was sent.
+// exchange sends requests with one answer each and repeats them until all are answered or ctx ends.
+// It calls got once per request and returns the number of attempts.
 func (p *datagramPool) exchange(ctx context.Context, requests [][]byte, got func(i int, answer []byte, err error)) (attempts int) {
 	l, err := p.take()
 	if err != nil {
@@ -108,8 +108,9 @@ func (p *datagramPool) exchange(ctx context.Context, requests [][]byte, got func
 	return attempts
 }
 
-// once sends requests, of which number i has so many answers, and takes what comes of these until none is missing or patience ends.
-// Whoever asks may have to ask again for what was lost.
+// once sends each request once and passes the answers to got, until none is missing or the patience
+// ends. Request i has answers(i) answers. The caller has to repeat requests whose answers were
+// lost.
 func (p *datagramPool) once(requests [][]byte, answers func(i int) int, got answered) error {
 	l, err := p.take()
 	if err != nil {
@@ -127,14 +128,14 @@ type datagramLink struct {
 	in      []ipv4.Message
 	out     []ipv4.Message
 	first   uint16 // number of the exchange's first request
-	next    uint16 // number of the next exchange's
-	missing []int  // answers, by request
-	open    int    // answers missing, of all requests
+	next    uint16 // number of the next exchange's first request
+	missing []int  // missing answers by request
+	open    int    // missing answers of all requests
 	message [][]byte
 }
 
-// begin numbers requests, of which number i has so many answers. Answers to those of an earlier exchange, which may still come, have
-// other numbers.
+// begin numbers the requests; request i has answers(i) answers. Late answers of an earlier exchange
+// have other numbers.
 func (l *datagramLink) begin(requests [][]byte, answers func(i int) int) {
 	l.first, l.open = l.next, 0
 	l.next += uint16(len(requests))
@@ -148,7 +149,7 @@ func (l *datagramLink) begin(requests [][]byte, answers func(i int) int) {
 	}
 }
 
-// attempt sends what has no answer yet, and waits for answers as long as patience lasts.
+// attempt sends the unanswered requests and waits for answers until the patience ends.
 func (l *datagramLink) attempt(got answered) error {
 	if err := l.send(); err != nil {
 		return err
@@ -177,7 +178,7 @@ func (l *datagramLink) send() error {
 	return nil
 }
 
-// transient drops errors that another attempt may not meet: what is not sent counts as lost.
+// transient drops errors that another attempt may avoid: a request that is not sent counts as lost.
 func transient(_ int, err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return err
@@ -185,9 +186,9 @@ func transient(_ int, err error) error {
 	return nil
 }
 
-// receive takes answers until none is missing, or for so long.
+// receive takes answers until none is missing or the time until has come.
 func (l *datagramLink) receive(until time.Time, got answered) error {
-	alone := l.open == 1 // and a plain read is cheaper
+	alone := l.open == 1 // a plain read is cheaper for one answer
 	if err := l.conn.SetReadDeadline(until); err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (l *datagramLink) receive(until time.Time, got answered) error {
 			if errors.Is(err, net.ErrClosed) {
 				return err
 			}
-			continue // an error about an earlier datagram, such as one to a server that was not there yet
+			continue // an error of an earlier datagram, such as one to a server that was not up yet
 		}
 		for i := range l.in[:n] {
 			l.take(l.in[i].Buffers[0][:l.in[i].N], got)
@@ -215,7 +216,8 @@ func (l *datagramLink) receive(until time.Time, got answered) error {
 	return nil
 }
 
-// take looks at one datagram. One without content, which memcached 1.6 sends for a key without a value among several, says nothing.
+// take handles one datagram. It ignores empty ones: memcached 1.6 sends them for keys without a
+// value in a multi-get.
 func (l *datagramLink) take(datagram []byte, got answered) {
 	if len(datagram) <= datagramHeader {
 		return

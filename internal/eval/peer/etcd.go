@@ -14,13 +14,14 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
 )
 
-// etcdConnections is how many connections clients share. On two cores four gave most: one serialises, many cost wake-ups.
+// etcdConnections is the number of connections that clients share. Four gave the highest throughput
+// on two cores: one connection serialises requests, many cost wake-ups.
 const etcdConnections = 4
 
 // etcdDial bounds the wait for a connection.
 const etcdDial = 10 * time.Second
 
-// etcdStore is a cluster of etcd members, each a process on a host of its own.
+// etcdStore is a cluster of etcd members. Each is a process on its own host.
 type etcdStore struct {
 	*network
 	clients []*clientv3.Client
@@ -71,7 +72,8 @@ func (s *etcdStore) describe(o *Options) {
 		s.detail("get: linearizable Range, etcd's default")
 	}
 	s.detail("compare-and-swap: one Txn that compares mod_revision, else gets")
-	s.detail("lock: one Txn that puts the key with a lease of %v if it does not exist; unlock: one Txn that deletes it if it is still ours", lockTTL)
+	s.detail("lock: one Txn that puts the key with a lease of %v if it does not exist; unlock: one Txn that deletes "+
+		"it if it is still ours", lockTTL)
 }
 
 func dialEtcd(endpoints ...string) (*clientv3.Client, error) {
@@ -103,7 +105,7 @@ func (s *etcdStore) lead(ctx context.Context, endpoints []string) error {
 	}
 }
 
-// handOver has a member, if it leads, make another the leader.
+// handOver moves the leadership to another member if the member at endpoint leads.
 func handOver(ctx context.Context, endpoint string, to uint64) error {
 	c, err := dialEtcd(endpoint)
 	if err != nil {
@@ -118,7 +120,7 @@ func handOver(ctx context.Context, endpoint string, to uint64) error {
 	return err
 }
 
-// connect opens the clients, and the lease that locks end with.
+// connect opens the clients and the lease of the locks.
 func (s *etcdStore) connect(ctx context.Context, endpoint string, connections int) error {
 	if connections == 0 {
 		connections = etcdConnections
@@ -128,7 +130,7 @@ func (s *etcdStore) connect(ctx context.Context, endpoint string, connections in
 		if err != nil {
 			return err
 		}
-		s.onClose(func() error { c.Close(); return nil }) // what it says is that its connection is gone
+		s.onClose(func() error { c.Close(); return nil }) // its error only reports that the connection is gone
 		s.clients = append(s.clients, c)
 	}
 	lease, err := s.clients[0].Grant(ctx, int64(lockTTL/time.Second))
@@ -182,11 +184,11 @@ func (s *etcdStore) CompareAndSwap(ctx context.Context, key string, version Vers
 	return 0, false, nil
 }
 
-// etcdLock is a key that exists while somebody holds the lock.
+// etcdLock is a key that exists while the lock is held.
 type etcdLock struct {
 	store *etcdStore
 	key   string
-	token string // of this holder
+	token string // identifies this holder
 }
 
 func (s *etcdStore) Lock(ctx context.Context, name string) (Lock, error) {
@@ -202,7 +204,7 @@ func (s *etcdStore) Lock(ctx context.Context, name string) (Lock, error) {
 	return l, nil
 }
 
-var errLockLost = errors.New("the lock was lost before it was given back")
+var errLockLost = errors.New("the lock was lost before it was released")
 
 func (l *etcdLock) Unlock(ctx context.Context) error {
 	r, err := l.store.client().Txn(ctx).If(clientv3.Compare(clientv3.Value(l.key), "=", l.token)).Then(clientv3.OpDelete(l.key)).Commit()

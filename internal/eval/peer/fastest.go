@@ -14,19 +14,20 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/bench"
 )
 
-// ErrNoGenerator says that a system has no load generator of its own for an operation.
-var ErrNoGenerator = errors.New("there is no load generator of its own for this")
+// ErrNoGenerator reports that a system has no load generator of its own for an operation.
+var ErrNoGenerator = errors.New("no load generator for this operation")
 
-// generator is a store for which there is one.
+// generator is a store with its own load generator.
 type generator interface {
 	generate(ctx context.Context, l *Load) (Result, error)
 }
 
-// Fastest drives a system with the fastest load generator that there is for it: NetCRAQ's in the kernel, redis-benchmark, and the
-// kernel's for memcached. What sockets and libraries cost a client is not in these figures, so that they may only be
-// compared with each other. Times are not told. With a pipeline several requests travel in a packet: redis-benchmark's in pipelines,
-// NetCRAQ's in bundles of as many as fit; the kernel's generator for memcached has nothing of this kind. Nowhere in the kernel do
-// requests wait for each other.
+// Fastest drives a system with the fastest load generator available: the kernel's for NetCRAQ and
+// memcached, and redis-benchmark. The figures exclude the cost of sockets and client libraries, so
+// they are comparable only with each other. They include no latencies. With a pipeline a packet
+// holds several requests: redis-benchmark uses pipelines, NetCRAQ bundles of as many requests as
+// fit; the kernel's generator for memcached supports neither. The kernel's generators never delay a
+// request until another one is answered.
 func Fastest(ctx context.Context, s Store, l Load) (Result, error) {
 	if err := l.complete(); err != nil {
 		return Result{}, err
@@ -44,7 +45,8 @@ func Fastest(ctx context.Context, s Store, l Load) (Result, error) {
 	return r, nil
 }
 
-// generate measures a chain of the generator's own, as long as this one; reads at its head, which is next to the client.
+// generate measures a chain of the same length that the generator opens itself. Reads go to its
+// head, next to the client.
 func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
 	slots, how := 1, ", one request a frame"
 	if l.Pipeline > 1 && (l.Op == Get || l.Op == Put) {
@@ -54,7 +56,8 @@ func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
 	switch l.Op {
 	case Get:
 		perSecond, err := s.readLine(ctx, l, slots)
-		return Result{PerSecond: perSecond, Pipeline: slots, Generator: fmt.Sprintf("load made in the kernel, clean reads at the head of a chain of %d%s", s.hosts(), how)}, err
+		return Result{PerSecond: perSecond, Pipeline: slots, Generator: fmt.Sprintf("load made in the kernel, clean "+
+			"reads at the head of a chain of %d%s", s.hosts(), how)}, err
 	case Put:
 		node := bench.NodeOptions{Plane: "xdp", Mode: "auto", Keys: l.Keys, ValueBytes: l.ValueBytes}
 		turns := bench.Turns{Seconds: l.Duration.Seconds(), Rounds: 2}
@@ -62,7 +65,8 @@ func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		return Result{PerSecond: r.WritesPerS, Pipeline: slots, Generator: fmt.Sprintf("load made in the kernel, writes to a chain of %d%s", s.hosts(), how)}, nil
+		return Result{PerSecond: r.WritesPerS, Pipeline: slots, Generator: fmt.Sprintf("load made in the kernel, "+
+			"writes to a chain of %d%s", s.hosts(), how)}, nil
 	}
 	return Result{}, ErrNoGenerator
 }
@@ -78,7 +82,8 @@ func (s *netcraq) readLine(ctx context.Context, l *Load, slots int) (perSecond f
 	return found.ReadsPerS, err
 }
 
-// BundleOf is how many requests of ours a frame has when [Fastest] asks for NetCRAQ with a pipeline.
+// BundleOf returns the number of requests per frame that [Fastest] uses for NetCRAQ with a
+// pipeline.
 func BundleOf(op Op, valueBytes int) int {
 	if op == Put {
 		return bench.MostWrites(valueBytes)
@@ -86,7 +91,8 @@ func BundleOf(op Op, valueBytes int) int {
 	return bench.MostReads(valueBytes)
 }
 
-// generate measures a server of the generator's own, with one thread and with as many as there are CPUs, and gives the better.
+// generate measures a server that the generator starts itself, with one thread and with one per
+// CPU. It returns the better result.
 func (s *memcached) generate(ctx context.Context, l *Load) (Result, error) {
 	if l.Op != Get || l.Pipeline > 1 {
 		return Result{}, ErrNoGenerator
@@ -108,13 +114,14 @@ func (s *memcached) generate(ctx context.Context, l *Load) (Result, error) {
 	return best, nil
 }
 
-// Requests of redis-benchmark to find its rate with: a fraction of a second of them.
+// The numbers of requests with which redis-benchmark's rate is found; they take a fraction of a
+// second.
 const (
 	redisTrial          = 20_000
 	redisTrialPipelined = 100_000
 )
 
-// generate runs redis-benchmark with several settings and gives the best.
+// generate runs redis-benchmark with several settings and returns the best result.
 func (s *redis) generate(ctx context.Context, l *Load) (Result, error) {
 	if l.Op != Get && l.Op != Put {
 		return Result{}, ErrNoGenerator
@@ -142,19 +149,21 @@ func (s *redis) generate(ctx context.Context, l *Load) (Result, error) {
 	return best, err
 }
 
-// benchmarkTag stands before the values that redis-benchmark writes. It has no zero bytes, which no command line can hold.
+// benchmarkTag precedes the values that redis-benchmark writes. It has no zero bytes, because
+// command lines cannot hold them.
 const benchmarkTag Version = 0x0101010101010101
 
-// benchmarkCommand is what redis-benchmark is to repeat.
+// benchmarkCommand returns the command that redis-benchmark repeats.
 func benchmarkCommand(l *Load) []string {
-	const number = "key-__rand_int__" // becomes what keyName gives
+	const number = "key-__rand_int__" // redis-benchmark turns it into keyName's format
 	if l.Op == Put {
 		return []string{"SET", number, benchmarkTag.bytes() + string(valueOf(l.ValueBytes))}
 	}
 	return []string{"GET", number}
 }
 
-// benchmark runs redis-benchmark for so many requests and returns their number per second.
+// benchmark runs redis-benchmark for the given number of requests and returns its requests per
+// second.
 func (s *redis) benchmark(ctx context.Context, l *Load, r rung, requests int) (float64, error) {
 	addr := s.address()
 	arguments := append([]string{"-h", addr.Addr().String(), "-p", strconv.Itoa(int(addr.Port())), "-c", strconv.Itoa(r.clients),
@@ -171,16 +180,16 @@ func (s *redis) benchmark(ctx context.Context, l *Load, r rung, requests int) (f
 	return rateIn(string(output))
 }
 
-// rateIn finds the requests per second, the second field of the last line.
+// rateIn returns the requests per second, the second field of the last line.
 func rateIn(csv string) (float64, error) {
 	lines := strings.Split(strings.TrimSpace(csv), "\n")
 	fields := strings.Split(lines[len(lines)-1], `","`)
 	if len(fields) < 2 {
-		return 0, fmt.Errorf("redis-benchmark says %q", csv)
+		return 0, fmt.Errorf("unexpected output of redis-benchmark: %q", csv)
 	}
 	rate, err := strconv.ParseFloat(strings.Trim(fields[1], `"`), 64)
 	if err != nil {
-		return 0, fmt.Errorf("redis-benchmark says %q: %w", csv, err)
+		return 0, fmt.Errorf("unexpected output of redis-benchmark: %q: %w", csv, err)
 	}
 	return rate, nil
 }

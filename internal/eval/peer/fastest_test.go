@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A version before the value was any eight bytes, and with a zero among them redis-benchmark could not be started.
+// TestBenchmarkCommandFitsACommandLine expects no zero bytes in the version before a value. With
+// one among arbitrary bytes, redis-benchmark could not start.
 func TestBenchmarkCommandFitsACommandLine(t *testing.T) {
 	for _, op := range []Op{Get, Put} {
 		for _, argument := range benchmarkCommand(&Load{Op: op, ValueBytes: 300}) {

@@ -7,12 +7,13 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
 )
 
-// classPath is what a ZooKeeper server needs, of Debian's libzookeeper-java; the first names what else it needs.
+// classPath lists the jars of Debian's libzookeeper-java for a ZooKeeper server; the first one
+// refers to its dependencies.
 func classPath() []string {
 	return []string{"/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"}
 }
 
-// installed returns a MissingError for a system of which something is missing.
+// installed returns a MissingError if a part of the system is missing.
 func installed(name string) error {
 	missing := func(what string) error { return &MissingError{System: name, What: "no " + what} }
 	switch name {

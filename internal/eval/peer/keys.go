@@ -7,10 +7,10 @@ import (
 	"sort"
 )
 
-// keyName is the i-th key of a workload, 16 bytes long.
+// keyName returns the i-th key of a workload, 16 bytes long.
 func keyName(i int) string { return fmt.Sprintf("key-%012d", i) }
 
-// valueOf is what a workload stores.
+// valueOf returns the value that a workload stores.
 func valueOf(bytes int) []byte {
 	value := make([]byte, bytes)
 	for i := range value {
@@ -19,10 +19,11 @@ func valueOf(bytes int) []byte {
 	return value
 }
 
-// ranks says how likely each key is: the share of requests that goes to the first i+1. nil: all alike.
+// ranks holds cumulative shares: ranks[i] is the share of requests for the first i+1 keys. nil
+// means uniform.
 type ranks []float64
 
-// zipf makes the i-th key, from 1, as likely as 1/i to the power of the exponent.
+// zipf returns ranks in which the i-th key, counted from 1, has a weight of 1/i^exponent.
 func zipf(keys int, exponent float64) ranks {
 	if exponent == 0 {
 		return nil
@@ -39,12 +40,12 @@ func zipf(keys int, exponent float64) ranks {
 	return r
 }
 
-// drawer chooses keys for one client. Not for several goroutines.
+// drawer chooses keys for one client. It is not safe for concurrent use.
 type drawer struct {
 	rng   *rand.Rand
 	names []string
 	ranks ranks
-	from  int // draws only every step-th name, from this one on
+	from  int // draws only every step-th name from this one on
 	step  int
 }
 

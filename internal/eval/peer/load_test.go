@@ -33,8 +33,8 @@ func TestWrongLoadsAreRefused(t *testing.T) {
 	}
 }
 
-// Of 1000 keys with an exponent of 0.99 the first gets 1 / (1 + 1/2^0.99 + ... + 1/1000^0.99) of the requests, the hundred
-// most popular about two thirds.
+// TestHotKeysAreHot checks shares of the requests. Of 1000 keys with an exponent of 0.99 the first
+// gets 1 / (1 + 1/2^0.99 + ... + 1/1000^0.99), the hundred most popular about two thirds.
 func TestHotKeysAreHot(t *testing.T) {
 	l := Load{Op: Get, Keys: 1000}
 	const draws = 200_000
@@ -68,7 +68,7 @@ func TestHotKeysAreHot(t *testing.T) {
 	}
 }
 
-// slow is a store that answers after a while, and fails now and then.
+// slow is a store that answers after a delay and fails occasionally.
 type slow struct {
 	Store
 	takes time.Duration
@@ -91,8 +91,9 @@ func (s *slow) Get(ctx context.Context, _ string) ([]byte, error) {
 
 func (s *slow) Put(context.Context, string, []byte) error { return nil }
 
-// A client that falls behind its rate counts the time that requests wait for it. The clock is a bubble's, as in all tests of
-// slow stores: how soon this machine runs a goroutine does not matter.
+// TestLateOperationsCountFromWhenTheyWereDue expects latencies to include the time that requests
+// wait for a client that has fallen behind its rate. All tests of slow stores use a synctest clock,
+// so the machine's scheduling does not matter.
 func TestLateOperationsCountFromWhenTheyWereDue(t *testing.T) { synctest.Test(t, lateOperations) }
 
 func lateOperations(t *testing.T) {
@@ -111,7 +112,8 @@ func lateOperations(t *testing.T) {
 	}
 }
 
-// Where nothing ends within the time, as in a server's pause, there is a second, longer chance.
+// TestPausesAreWaitedFor expects a second, longer attempt if no operation ends within the time, as
+// during a server's pause.
 func TestPausesAreWaitedFor(t *testing.T) { synctest.Test(t, pausesAreWaitedFor) }
 
 func pausesAreWaitedFor(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// With 5 % of all packets lost on every link, among servers too, operations take longer and succeed.
+// TestOperationsSurviveLoss expects operations to succeed, only slower, with 5 % loss on every
+// link, including those between servers.
 func TestOperationsSurviveLoss(t *testing.T) {
 	const percent = 5
 	for _, name := range []string{NetCRAQ, Etcd, Redis, Memcached} {
@@ -33,7 +34,7 @@ func TestOperationsSurviveLoss(t *testing.T) {
 	}
 }
 
-// lostFrames counts what the links of a store have lost.
+// lostFrames returns the number of frames that the links of a store have lost.
 func lostFrames(t *testing.T, s Store) (lost uint64) {
 	t.Helper()
 	faults, err := networkOf(s).lab.Faults()

@@ -15,7 +15,7 @@ import (
 
 const memcachedPort = 11211
 
-// memcached is one server, asked over UDP.
+// memcached is one server with clients over UDP.
 type memcached struct {
 	*network
 	links *datagramPool
@@ -46,14 +46,16 @@ func openMemcached(ctx context.Context, n *network, _ *Options) (Store, error) {
 		return nil, err
 	}
 	n.detail("memcached: one server, %d threads, 1024 MB, long receive queues; nothing outlives it, no replicas", threads)
-	n.detail("clients: UDP; a socket for each client, several datagrams at once by sendmmsg and recvmmsg; repeated after %v without an answer", datagramPatience)
-	n.detail("get: get, of several at once with as many keys in a datagram as %d bytes hold; memcached 1.6 answers each key in a datagram of its own. put: set, which has one key", multiGetBytes)
+	n.detail("clients: UDP; a socket for each client, several datagrams at once by sendmmsg and recvmmsg; repeated "+
+		"after %v without an answer", datagramPatience)
+	n.detail("get: get, of several at once with as many keys in a datagram as %d bytes hold; memcached 1.6 answers "+
+		"each key in a datagram of its own. put: set, which has one key", multiGetBytes)
 	n.detail("compare-and-swap: the meta command ms with a cas value")
 	n.detail("lock: ms in mode add, which ends after %v; unlock: md with the cas value", lockTTL)
 	return s, nil
 }
 
-// memcachedCommand is the command line of a server.
+// memcachedCommand returns the command line of a server.
 func memcachedCommand(addr netip.AddrPort, threads int) []string {
 	port := strconv.Itoa(int(addr.Port()))
 	return []string{"memcached", "-u", "nobody", "-l", addr.Addr().String(), "-p", port, "-U", port, "-t", strconv.Itoa(threads), "-m", "1024"}
@@ -68,12 +70,12 @@ func setRequest(key string, value []byte) []byte {
 	return fmt.Appendf(nil, "set %s 0 0 %d%s%s%s", key, len(value), lineEnd, value, lineEnd)
 }
 
-// metaSet is the request "ms", with its flags.
+// metaSet returns the request "ms" with its flags.
 func metaSet(key string, value []byte, flags string) []byte {
 	return fmt.Appendf(nil, "ms %s %d %s%s%s%s", key, len(value), flags, lineEnd, value, lineEnd)
 }
 
-// parseGet takes the answer to a get apart.
+// parseGet parses the answer to a get.
 func parseGet(answer []byte) ([]byte, error) {
 	if bytes.HasPrefix(answer, []byte("END")) {
 		return nil, ErrNotFound
@@ -85,12 +87,12 @@ func parseGet(answer []byte) ([]byte, error) {
 	return bytes.Clone(value), nil
 }
 
-// cutValue takes the first value, whole and with its key, off an answer to a get.
+// cutValue cuts the first complete value and its key off an answer to a get.
 func cutValue(answer []byte) (key, value, rest []byte, ok bool) {
 	line, rest, _ := bytes.Cut(answer, []byte(lineEnd))
 	line, ok = bytes.CutPrefix(line, []byte("VALUE "))
 	key, line, _ = bytes.Cut(line, []byte(" "))
-	_, size, _ := bytes.Cut(line, []byte(" ")) // after the flags
+	_, size, _ := bytes.Cut(line, []byte(" ")) // the size follows the flags
 	length, err := strconv.Atoi(string(size))
 	if !ok || err != nil || length < 0 || length+len(lineEnd) > len(rest) {
 		return nil, nil, nil, false
@@ -120,7 +122,7 @@ func (s *memcached) Put(ctx context.Context, key string, value []byte) (err erro
 	return errors.Join(err, asked)
 }
 
-// one asks for one thing, and says how often it had to.
+// one sends one request until it is answered and returns the number of attempts.
 func (s *memcached) one(ctx context.Context, request []byte, got func(answer []byte)) (attempts int, err error) {
 	attempts = s.links.exchange(ctx, [][]byte{request}, func(_ int, answer []byte, failed error) {
 		if err = failed; err == nil {
@@ -130,7 +132,7 @@ func (s *memcached) one(ctx context.Context, request []byte, got func(answer []b
 	return attempts, err
 }
 
-// meta asks with a meta command and returns the answer's code, and the cas value in it.
+// meta sends a meta command and returns the answer's code and its cas value.
 func (s *memcached) meta(ctx context.Context, request []byte) (code string, cas Version, attempts int, err error) {
 	attempts, err = s.one(ctx, request, func(answer []byte) {
 		line, _, _ := bytes.Cut(answer, []byte(lineEnd))
@@ -164,7 +166,7 @@ func (s *memcached) CompareAndSwap(ctx context.Context, key string, version Vers
 	return cas, false, err
 }
 
-// memcachedLock is an item that exists while somebody holds the lock.
+// memcachedLock is an item that exists while the lock is held.
 type memcachedLock struct {
 	store *memcached
 	key   string

@@ -5,15 +5,15 @@ import (
 	"context"
 )
 
-// multiGetBytes is the most that a get of several keys has: what fits one frame.
+// multiGetBytes bounds a get of several keys so that it fits one frame.
 const multiGetBytes = 1400
 
-// GetMany asks for many keys in a datagram, once. What that leaves open, because a datagram was lost or a key has no value, it asks for
-// with one key in a datagram.
+// GetMany requests many keys per datagram, once. It then requests the keys still unanswered,
+// because a datagram was lost or the key has no value, with one key per datagram.
 func (s *memcached) GetMany(ctx context.Context, keys []string, got func(int, []byte, error)) {
 	m := newMultiGet(keys, got)
 	if len(keys) > 1 {
-		// If that fails, so does what follows, which says why.
+		// The requests below report the same error.
 		_ = s.links.once(m.requests(), func(i int) int { return m.groups[i].size() }, m.answer)
 	}
 	var requests [][]byte
@@ -35,15 +35,15 @@ func (s *memcached) GetMany(ctx context.Context, keys []string, got func(int, []
 	})
 }
 
-// keyGroup is the keys of one request: a range of all.
+// keyGroup is the keys of one request, a range of all keys.
 type keyGroup struct {
 	first, end int
-	next       int // at which the next answer is looked for: they come in the order of the keys
+	next       int // where the search for the next answer starts; answers come in key order
 }
 
 func (g *keyGroup) size() int { return g.end - g.first }
 
-// multiGet is reads of keys, many to a request. Keys may be there more than once.
+// multiGet reads keys, many per request. Keys may be duplicates.
 type multiGet struct {
 	keys   []string
 	got    func(i int, value []byte, err error)
@@ -55,7 +55,7 @@ func newMultiGet(keys []string, got func(int, []byte, error)) *multiGet {
 	return &multiGet{keys: keys, got: got, done: make([]bool, len(keys))}
 }
 
-// requests puts the keys together, in order, as many as fit.
+// requests groups the keys in order, as many per request as fit.
 func (m *multiGet) requests() [][]byte {
 	const room = multiGetBytes - datagramHeader - len(lineEnd)
 	var all [][]byte
@@ -73,8 +73,8 @@ func (m *multiGet) requests() [][]byte {
 	return all
 }
 
-// answer takes a datagram apart. The end of all answers leaves nothing to wait for. A value that another version of memcached than 1.6
-// spreads over two datagrams counts as lost.
+// answer handles a datagram. The end marker means that no more answers follow. Memcached versions
+// other than 1.6 may split a value over two datagrams; such a value counts as lost.
 func (m *multiGet) answer(i int, datagram []byte) (answers int) {
 	g := &m.groups[i]
 	for {
@@ -95,7 +95,7 @@ func (m *multiGet) answer(i int, datagram []byte) (answers int) {
 	return answers
 }
 
-// find returns a place of a key that has no answer yet, or -1.
+// find returns the index of an unanswered occurrence of key, or -1.
 func (m *multiGet) find(g *keyGroup, key []byte) int {
 	for range g.size() {
 		at := g.next

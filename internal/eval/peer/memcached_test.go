@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Keys that are asked for in one datagram: some twice, some without a value, which memcached answers with an empty datagram and
-// the end; and more of them, with longer values, than one datagram has.
+// TestMemcachedAnswersManyKeys requests several keys in one datagram: duplicates, keys without a
+// value, for which memcached sends an empty datagram and the end marker, and more keys and longer
+// values than fit one datagram.
 func TestMemcachedAnswersManyKeys(t *testing.T) {
 	s := open(t, Memcached, Options{})
 	ctx := t.Context()
@@ -63,12 +64,13 @@ func TestKeysFillDatagrams(t *testing.T) {
 	}
 }
 
-// Answers may be lost, come twice, in another order, several in a datagram, or cut off.
+// TestAnswersToManyKeysAreTakenApart handles answers that are lost, duplicated, reordered, combined
+// in a datagram, or cut off.
 func TestAnswersToManyKeysAreTakenApart(t *testing.T) {
 	value := func(key string) string { return fmt.Sprintf("VALUE %s 0 1%s%s%s", key, lineEnd, key, lineEnd) }
 	for name, c := range map[string]struct {
 		datagrams []string
-		got       string // of the keys a b a c, in their order; a dot for none
+		got       string // values of the keys a b a c in order; a dot for none
 		answers   int
 	}{
 		"each its own":  {[]string{value("a"), value("b"), value("a"), value("c") + "END"}, "abac", 3 + 4},

@@ -16,19 +16,19 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// NetChain is NetChain as published (spec/baselines.md), opened like a peer so that it can be asked for the same work. It is not one of
+// NetChain names NetChain as published (spec/baselines.md). It opens like a peer but is not one of
 // [Names].
 const NetChain = "netchain"
 
-// Room of a node, and the longest value: what the paper's switches stored at line rate.
+// Capacity of a node and its longest value: as much as the paper's switches stored at line rate.
 const netchainKeys, netchainValueBytes = 200_000, 128
 
-// netChain is a chain of nodes on XDP, and clients with sockets.
+// netChain is a chain of nodes on XDP with clients on sockets.
 type netChain struct {
 	*network
 	chain   []netip.Addr
 	nodes   []*xdp.NetChain
-	numbers atomic.Uint64 // of swaps and of lock's owners
+	numbers atomic.Uint64 // ids of swaps and lock owners
 
 	mu     sync.Mutex
 	placed map[netchain.Key]bool
@@ -55,14 +55,17 @@ func openNetChain(_ context.Context, n *network, _ *Options) (Store, error) {
 		}
 		s.chain = append(s.chain, addr)
 	}
-	n.detail("netchain: a chain of %d nodes as published, on XDP, SEQ of 32 bits, room for %d keys of up to %d bytes; head next to the client", n.hosts(), netchainKeys, netchainValueBytes)
-	n.detail("reads: at the tail; writes: from the head; a query has a UDP socket of its own and is repeated after 1 to 50 ms, by how long answers take")
-	n.detail("compare-and-swap: of values of 16 bytes, which are the version, in objects of their own; keys get their places by the control plane when they are first written")
+	n.detail("netchain: a chain of %d nodes as published, on XDP, SEQ of 32 bits, room for %d keys of up to %d "+
+		"bytes; head next to the client", n.hosts(), netchainKeys, netchainValueBytes)
+	n.detail("reads: at the tail; writes: from the head; a query has a UDP socket of its own and is repeated after " +
+		"1 to 50 ms, by how long answers take")
+	n.detail("compare-and-swap: of values of 16 bytes, which are the version, in objects of their own; keys get " +
+		"their places by the control plane when they are first written")
 	n.detail("lock: CAS of zeros to the owner's id; unlock: CAS back; no time to live")
 	return s, nil
 }
 
-// with lends a client.
+// with lends a client to do.
 func (s *netChain) with(do func(*client.NetChain) error) error {
 	c, err := s.take()
 	if err != nil {
@@ -91,7 +94,7 @@ func (s *netChain) take() (*client.NetChain, error) {
 	return c, err
 }
 
-// place does what the control plane does for a new key.
+// place gives a new key a place on every node, as the control plane does.
 func (s *netChain) place(key netchain.Key, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +110,7 @@ func (s *netChain) place(key netchain.Key, value []byte) error {
 	return nil
 }
 
-// ask does something with a key, which is given a place and a first value if it has none.
+// ask runs do for a key. It first gives the key a place and a first value if it has none.
 func (s *netChain) ask(name string, first []byte, do func(*client.NetChain, netchain.Key) error) error {
 	hashed, err := wire.HashKey([]byte(name))
 	if err != nil {
@@ -148,14 +151,14 @@ func (s *netChain) Put(ctx context.Context, name string, value []byte) error {
 	})
 }
 
-// versioned is what CompareAndSwap stores.
+// versioned returns the value that CompareAndSwap stores for a version.
 func versioned(v Version) (stored client.Value) {
 	binary.BigEndian.PutUint64(stored[8:], uint64(v))
 	return stored
 }
 
-// CompareAndSwap does not keep the value. NetChain has no versions: it compares values, of 16 bytes, so what is stored is the version, for each
-// name in an object of its own that Get and Put do not know.
+// CompareAndSwap ignores the value. NetChain has no versions: it compares values of 16 bytes. So
+// CompareAndSwap stores the version itself, in an object of the name that Get and Put do not use.
 func (s *netChain) CompareAndSwap(ctx context.Context, name string, version Version, _ []byte) (now Version, swapped bool, err error) {
 	wanted := Version(s.numbers.Add(1))
 	stored := versioned(wanted)
@@ -179,7 +182,7 @@ func (s *netChain) CompareAndSwap(ctx context.Context, name string, version Vers
 	return now, swapped, err
 }
 
-// netchainLock is a lock that is held.
+// netchainLock is a held lock.
 type netchainLock struct {
 	store *netChain
 	name  string

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// NetChain as published does the work that peers are asked for, also where links lose packets.
+// TestNetChain runs the peers' workloads on NetChain as published, also over lossy links.
 func TestNetChain(t *testing.T) {
 	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
 		t.Skip("needs root")
@@ -32,12 +32,13 @@ func TestNetChain(t *testing.T) {
 			if err != nil || r.Operations == 0 {
 				t.Errorf("%v at %v %% loss: %+v, %v", op, loss, r, err)
 			}
-			t.Logf("%v at %v %% loss: %.0f/s, p50 %.0f us, p99 %.0f us, %d errors: %s", op, loss, r.PerSecond, r.P50us, r.P99us, r.Errors, r.FirstError)
+			t.Logf("%v at %v %% loss: %.0f/s, p50 %.0f us, p99 %.0f us, %d errors: %s",
+				op, loss, r.PerSecond, r.P50us, r.P99us, r.Errors, r.FirstError)
 		}
 	}
 }
 
-// testVersions is testSwap for a store of which only the versions count.
+// testVersions is testSwap for a store that keeps versions but no values.
 func testVersions(t *testing.T, s Store) {
 	t.Helper()
 	first, swapped, err := s.CompareAndSwap(t.Context(), "swap", 0, nil)

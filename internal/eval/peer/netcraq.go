@@ -18,19 +18,19 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// lockTTL is how long a lock lasts, in every system, after its holder is gone.
+// lockTTL is the time to live of a lock in every system, without renewal.
 const lockTTL = 30 * time.Second
 
-// netcraqWindow is how many requests the client has under way at once: as many as [Peak] ever asks for.
+// netcraqWindow is the client's limit of outstanding requests, the most that [Peak] uses.
 const netcraqWindow = 1024
 
-// netcraq is a chain of nodes on XDP with their agents in this process, and the product's client.
+// netcraq is a chain of nodes on XDP, with their agents in this process and the product's client.
 type netcraq struct {
 	*network
 	client *client.Client
 }
 
-// Room of a node for objects and for sessions.
+// Capacity of a node in objects and in sessions.
 const netcraqObjects, netcraqSessions = 200_000, 100_000
 
 func openNetCRAQ(ctx context.Context, n *network, o *Options) (Store, error) {
@@ -46,13 +46,15 @@ func openNetCRAQ(ctx context.Context, n *network, o *Options) (Store, error) {
 	n.onClose(s.client.Close)
 	n.detail("netcraq: a chain of %d nodes on XDP with agents, room for %d objects of up to %d bytes; head next to the client",
 		n.hosts(), netcraqObjects, wire.MaxValueBytes)
-	n.detail("reads and writes: linearizable; the Go client of this repository, which asks the nearest node; one for all clients, with at most %d requests under way, and those of one moment together in datagrams, up to %d of the shortest in each",
+	n.detail("reads and writes: linearizable; the Go client of this repository, which asks the nearest node; one "+
+		"for all clients, with at most %d requests under way, and those of one moment together in datagrams, up to %d "+
+		"of the shortest in each",
 		netcraqWindow, wire.SlotsOf(wire.MinSlotBytes))
 	n.detail("lock: client.TryLock and Unlock: a read and a compare-and-swap, then a write; time to live %v, fencing token", lockTTL)
 	return s, nil
 }
 
-// startNodes opens the planes, then starts the agents, which configure them.
+// startNodes opens the planes and then starts the agents, which configure them.
 func (s *netcraq) startNodes(cluster *topology.Cluster) error {
 	ctx, stop := context.WithCancel(context.Background())
 	var serving errgroup.Group
@@ -72,7 +74,10 @@ func (s *netcraq) startNodes(cluster *topology.Cluster) error {
 				return err
 			}
 			plane = opened
-			if a, err = agent.New(agent.Options{Name: host, Cluster: cluster, Plane: plane, API: node.APIAddr(), Log: slog.New(slog.DiscardHandler)}); err != nil {
+			a, err = agent.New(agent.Options{
+				Name: host, Cluster: cluster, Plane: plane, API: node.APIAddr(), Log: slog.New(slog.DiscardHandler),
+			})
+			if err != nil {
 				return errors.Join(err, plane.Close())
 			}
 			return nil
@@ -90,7 +95,7 @@ func (s *netcraq) Get(ctx context.Context, key string) ([]byte, error) {
 	return r.Value, absent(err)
 }
 
-// absent makes the client's error about a key without a value that of stores.
+// absent converts the client's error for a missing key to ErrNotFound.
 func absent(err error) error {
 	if errors.Is(err, client.ErrNotFound) {
 		return ErrNotFound
@@ -112,7 +117,7 @@ func (s *netcraq) CompareAndSwap(ctx context.Context, key string, version Versio
 	return Version(r.Version), err == nil, err
 }
 
-// netcraqLock is the client's lock as a [Lock].
+// netcraqLock adapts the client's lock to [Lock].
 type netcraqLock struct{ *client.Lock }
 
 func (s *netcraq) Lock(ctx context.Context, name string) (Lock, error) {

@@ -10,24 +10,25 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// network is the lab that a system runs in. Stores embed it.
+// network is the lab of a system. Stores embed it.
 type network struct {
-	name    string // of the system
+	name    string // name of the system
 	lab     *lab.Lab
 	lossy   bool
-	undo    []func() error // what has to be done, last first, before the lab goes
+	undo    []func() error // cleanup before the lab is removed, last first
 	details []string       // settings
 	closing sync.Once
 	closed  error
 }
 
-// maxLabs is how many systems may be up at once on a machine, those of other processes included.
+// maxLabs bounds the systems that run at once on a machine, in all processes.
 const maxLabs = 32
 
-// labNames is what labs of peers are called: what a process that was killed has left is cleared by the next that takes the name.
+// labName returns the name of the i-th lab of peers. A killed process leaves its lab; the next one
+// with the name removes it.
 func labName(i int) string { return fmt.Sprintf("peer%d", i) }
 
-// newNetwork makes a line of hosts, with the machine itself beside the first.
+// newNetwork makes a line of hosts, with the machine next to the first.
 func newNetwork(ctx context.Context, name string, o *Options) (*network, error) {
 	hosts, xdp := o.members(name), name == NetCRAQ
 	options := lab.Options{Topology: lab.Line, Nodes: hosts, Direct: !o.Lossy, Offloads: !xdp, Owned: true}
@@ -44,7 +45,7 @@ func newNetwork(ctx context.Context, name string, o *Options) (*network, error) 
 		n.detail("network: %s, clients on the machine next to the first", n.describe(hosts, xdp))
 		return n, nil
 	}
-	return nil, fmt.Errorf("%d other systems are up on this machine: end one first", maxLabs)
+	return nil, fmt.Errorf("%d other systems run on this machine: stop one first", maxLabs)
 }
 
 func (n *network) describe(hosts int, xdp bool) string {
@@ -61,12 +62,12 @@ func (n *network) describe(hosts int, xdp bool) string {
 	return fmt.Sprintf("%d network namespaces in a line, %s", hosts, links)
 }
 
-// detail adds to the settings.
+// detail appends to the settings.
 func (n *network) detail(format string, arguments ...any) {
 	n.details = append(n.details, fmt.Sprintf(format, arguments...))
 }
 
-// onClose adds to what Close does, before what was added earlier.
+// onClose registers a function that Close calls before those registered earlier.
 func (n *network) onClose(f func() error) { n.undo = append(n.undo, f) }
 
 // Name implements [Store].
@@ -75,19 +76,19 @@ func (n *network) Name() string { return n.name }
 // Settings implements [Store].
 func (n *network) Settings() []string { return n.details }
 
-// host is the address and the name of the i-th server's host.
+// host returns the address and the name of the i-th server's host.
 func (n *network) host(i int) (addr netip.Addr, name string) {
 	h := n.lab.Plan.With(lab.RoleNode)[i]
 	return h.Addr, h.Name
 }
 
-// hosts is how many servers there can be.
+// hosts returns the number of server hosts.
 func (n *network) hosts() int { return len(n.lab.Plan.With(lab.RoleNode)) }
 
 // SetLoss implements [Store].
 func (n *network) SetLoss(percent float64) error {
 	if !n.lossy {
-		return fmt.Errorf("%s was opened on links that lose nothing: open it with Options.Lossy", n.name)
+		return fmt.Errorf("%s was opened on lossless links: open it with Options.Lossy", n.name)
 	}
 	return n.lab.SetFault(lab.Loss, percent, lab.Where{})
 }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// pace says when a client's operations begin.
+// pace schedules a client's operations.
 type pace struct {
-	every time.Duration // between operations; 0: as soon as the last has ended
+	every time.Duration // time between operations; 0: closed loop
 	due   time.Time
 }
 
-// clock gives a worker its share of the rate; clients take turns.
+// clock returns the worker's share of the rate. The clients' start times are staggered.
 func (w *worker) clock() *pace {
 	if w.load.PerSecond == 0 {
 		return new(pace)
@@ -23,9 +23,10 @@ func (w *worker) clock() *pace {
 	}
 }
 
-// next waits for the time of the next operation, from which its duration counts. An operation for which its client had no time
-// counts from when it should have begun, as its user would; one that the timer begins late counts from when it begins,
-// since the system has no part in that.
+// next waits for the next operation and returns the time from which its latency counts. If the
+// client is late, that is the time at which the operation was due, because a user would wait from
+// then. If the timer fires late, it is the time of the start, because the system did not cause the
+// delay.
 func (p *pace) next(ctx context.Context, end time.Time) (time.Time, bool) {
 	now := time.Now()
 	if p.every == 0 {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// rung is a number of clients, and of requests that each has under way.
+// rung is a number of clients and of outstanding requests per client.
 type rung struct{ clients, pipeline int }
 
-// ladder is what Peak tries: more clients, and more requests at once, until their own cost outweighs what they add.
+// ladder lists the rungs that Peak tries. The upper ones cost more than they add.
 func ladder(pipelined bool) []rung {
 	if pipelined {
 		return []rung{{1, 64}, {1, 256}, {2, 128}, {4, 64}, {8, 128}, {16, 16}}
@@ -18,9 +18,9 @@ func ladder(pipelined bool) []rung {
 	return []rung{{4, 1}, {16, 1}, {64, 1}, {256, 1}}
 }
 
-// Peak looks for the most that a system does of one operation through its client library: it tries numbers of clients for half of the
-// load's duration, and measures the best of them for the other half. With a load that has a pipeline it also tries how
-// many requests each client has under way. What it took is in the result.
+// Peak finds the highest throughput of one operation through the client library. It tries rungs for
+// half of the load's duration and measures the best one for the other half. For a load with a
+// pipeline it also varies the outstanding requests per client. The result includes the rung.
 func Peak(ctx context.Context, s Store, l Load) (Result, error) {
 	if err := l.complete(); err != nil {
 		return Result{}, err
@@ -44,13 +44,13 @@ func Peak(ctx context.Context, s Store, l Load) (Result, error) {
 	return Run(ctx, s, best.of(try))
 }
 
-// of is the load with the rung's clients, and a key at least for each of them.
+// of returns the load with the rung's clients and at least one key per client.
 func (r rung) of(l Load) Load {
 	l.Clients, l.Pipeline, l.Keys = r.clients, r.pipeline, max(l.Keys, r.clients)
 	return l
 }
 
-// How says what a result was taken with.
+// How describes the clients of a result.
 func (r *Result) How() string {
 	if r.Generator != "" {
 		return r.Generator
@@ -60,7 +60,7 @@ func (r *Result) How() string {
 		text = "1 client"
 	}
 	if r.Pipeline > 1 {
-		text += fmt.Sprintf(", %d requests at once each", r.Pipeline)
+		text += fmt.Sprintf(", %d outstanding requests each", r.Pipeline)
 	}
 	return text
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// open opens a system, or skips the test where that can't be.
+// open opens a system. It skips the test if the system or root is missing.
 func open(t *testing.T, name string, o Options) Store {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -37,7 +37,7 @@ func open(t *testing.T, name string, o Options) Store {
 	return s
 }
 
-// Every system does what a Store promises, with its real servers.
+// TestSystems checks the contract of Store on every system with real servers.
 func TestSystems(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func testLock(t *testing.T, s Store) {
 		if err := errors.Join(held.Unlock(ctx), other.Unlock(ctx)); err != nil {
 			t.Fatal(err)
 		}
-		if err := held.Unlock(ctx); err == nil && s.Name() != NetCRAQ { // whose Unlock may be repeated
+		if err := held.Unlock(ctx); err == nil && s.Name() != NetCRAQ { // its Unlock may be repeated
 			t.Error("a lock was given back twice")
 		}
 	}

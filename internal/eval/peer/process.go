@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	readyWithin = 60 * time.Second // a Java machine starts slowly beside other work
+	readyWithin = 60 * time.Second // a Java VM starts slowly on a busy machine
 	readyRetry  = 20 * time.Millisecond
 )
 
-// process is a server: a child of this process, in a process group of its own.
+// process is a server: a child of this process in its own process group.
 type process struct {
 	command *exec.Cmd
-	log     string        // file
+	log     string        // path of the log file
 	ended   chan struct{} // closed when the child has been waited for
 }
 
-// run starts a server on the i-th host, with a working directory of its own in memory. Close ends it.
+// run starts a server on the i-th host with its own working directory in memory. Close ends it.
 func (n *network) run(i int, argv ...string) (*process, error) {
 	_, host := n.host(i)
 	dir, err := n.directory(i)
@@ -44,13 +44,14 @@ func (n *network) run(i int, argv ...string) (*process, error) {
 	started := make(chan error, 1)
 	go func() {
 		defer close(p.ended)
-		// The kernel ends a child with the thread that started it, so this one stays as long as the child.
+		// The kernel ends a child with the thread that started it, so this thread lives as long as
+		// the child.
 		err := n.lab.Do(host, func() error {
 			if err := p.command.Start(); err != nil {
 				return err
 			}
 			started <- nil
-			_ = p.command.Wait() // how it ended is in its log
+			_ = p.command.Wait() // its log tells why it ended
 			return nil
 		})
 		if err != nil {
@@ -64,14 +65,14 @@ func (n *network) run(i int, argv ...string) (*process, error) {
 	return p, nil
 }
 
-// directory is where the i-th server keeps its files; it goes with the lab.
+// directory returns the directory of the i-th server; it is removed with the lab.
 func (n *network) directory(i int) (string, error) {
 	_, host := n.host(i)
 	dir := n.lab.DataDir(host)
 	return dir, os.MkdirAll(dir, 0o777)
 }
 
-// kill ends the server and whatever it has started.
+// kill ends the server and all processes that it started.
 func (p *process) kill() error {
 	select {
 	case <-p.ended:
@@ -85,7 +86,7 @@ func (p *process) kill() error {
 	return nil
 }
 
-// await waits until the server does what ready asks of it.
+// await waits until ready succeeds.
 func (p *process) await(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -106,7 +107,7 @@ func (p *process) await(ctx context.Context, ready func(context.Context) error) 
 	}
 }
 
-// lastWords is the end of the server's log.
+// lastWords returns the end of the server's log.
 func (p *process) lastWords() string {
 	const kept = 600
 	text, _ := os.ReadFile(p.log)

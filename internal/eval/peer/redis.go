@@ -13,15 +13,16 @@ import (
 
 const redisPort = 6379
 
-// tagBytes is the length of what stands before every value: a number that no other write has, since Redis has no versions.
+// tagBytes is the length of the tag before every value. The tag is unique for each write, since
+// Redis has no versions.
 const tagBytes = 8
 
-// swapScript stores a value iff the tag is as expected, and returns the tag that is there if it is another.
+// swapScript stores a value iff the tag is as expected, and returns the current tag otherwise.
 var swapScript = rueidis.NewLuaScript(`local there = redis.call('GETRANGE', KEYS[1], 0, 7)
 if there == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) return false end
 return there`)
 
-// unlockScript removes a lock iff it is the holder's.
+// unlockScript removes a lock iff its token is the holder's.
 var unlockScript = rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0`)
 
@@ -66,7 +67,7 @@ func openRedis(ctx context.Context, n *network, o *Options) (Store, error) {
 	return s, nil
 }
 
-// multiplex is the power of two of connections that the client library wants to be told.
+// multiplex converts a number of connections to the power of two that the client library expects.
 func multiplex(connections int) int {
 	power := 0
 	for 1<<power < connections && power < rueidis.MaxPipelineMultiplex {
@@ -80,7 +81,7 @@ func (s *redis) address() netip.AddrPort {
 	return netip.AddrPortFrom(addr, redisPort)
 }
 
-// tagged puts a new tag before a value.
+// tagged prefixes a value with a new tag.
 func (s *redis) tagged(value []byte) (tag Version, text string) {
 	tag = Version(s.tag.Add(1))
 	if tag == 0 {
@@ -89,7 +90,7 @@ func (s *redis) tagged(value []byte) (tag Version, text string) {
 	return tag, tag.bytes() + rueidis.BinaryString(value)
 }
 
-// bytes is a version as it stands before a value; nothing for a key without one.
+// bytes returns the version as stored before a value; empty for a key without a value.
 func (v Version) bytes() string {
 	if v == 0 {
 		return ""
@@ -97,7 +98,7 @@ func (v Version) bytes() string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(v)))
 }
 
-// untagged takes an answer to GET apart.
+// untagged extracts the value from an answer to GET.
 func untagged(r rueidis.RedisResult) ([]byte, error) {
 	value, err := r.AsBytes()
 	if rueidis.IsRedisNil(err) {

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Times are counted in units of this, with so many digits.
+// Unit and digits of recorded latencies.
 const (
 	timeUnit   = 100 * time.Nanosecond
 	longest    = time.Minute
 	timeDigits = 3
 )
 
-// morePatience is how much longer a load is tried again in whose time nothing ended: a server's pause is part of what it does, but
-// no rate.
+// morePatience is the factor by which the time of a load grows if no operation ended in it, as
+// during a server's pause.
 const morePatience = 5
 
-// Run fills the store with the keys of the load, if need be, and drives it; once more, for longer, if nothing ended in its time. It
-// ends early, with an error, if ctx does, or if nothing succeeds.
+// Run stores the keys of the load if necessary and drives the store. It repeats the load with more
+// time if no operation ended. It returns an error if ctx ends or no operation succeeds.
 func Run(ctx context.Context, s Store, l Load) (Result, error) {
 	if err := l.complete(); err != nil {
 		return Result{}, err
@@ -43,7 +43,7 @@ func Run(ctx context.Context, s Store, l Load) (Result, error) {
 	return r, err
 }
 
-// drive puts the store under a load for its time.
+// drive runs the load for its time.
 func drive(ctx context.Context, s Store, l Load) (Result, error) {
 	names := l.names()
 	begin := time.Now().Add(l.WarmUp)
@@ -72,7 +72,7 @@ func drive(ctx context.Context, s Store, l Load) (Result, error) {
 
 var errTooShort = errors.New("too little time under load")
 
-// names are the keys.
+// names returns the keys.
 func (l *Load) names() []string {
 	names := make([]string, l.Keys)
 	for i := range names {
@@ -81,7 +81,8 @@ func (l *Load) names() []string {
 	return names
 }
 
-// Fill stores the keys of a load, unless that has been done; [Run] does it too. Whoever lets links lose packets fills before.
+// Fill stores the keys of a load unless they are stored; [Run] does this too. Call Fill before
+// [Store.SetLoss].
 func Fill(ctx context.Context, s Store, l Load) error {
 	if err := l.complete(); err != nil {
 		return err
@@ -95,10 +96,10 @@ func Fill(ctx context.Context, s Store, l Load) error {
 	return nil
 }
 
-// fillers is how many keys are stored side by side.
+// fillers is the number of keys stored concurrently.
 const fillers = 32
 
-// fill stores every key, unless the first and the last look as if that had been done.
+// fill stores every key unless the first and the last one have their values.
 func fill(ctx context.Context, s Store, names []string, valueBytes int) error {
 	there := func(name string) bool {
 		value, err := s.Get(ctx, name)
@@ -116,7 +117,8 @@ func fill(ctx context.Context, s Store, names []string, valueBytes int) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return s.Put(context.WithoutCancel(ctx), names[len(names)-1], value) // last, as a sign that all are there
+	// The last key is written last: its presence means that all keys are stored.
+	return s.Put(context.WithoutCancel(ctx), names[len(names)-1], value)
 }
 
 // worker is one client of a load.
@@ -127,7 +129,7 @@ type worker struct {
 	keys   *drawer
 	value  []byte
 
-	known map[int]Version // what a CAS compares with
+	known map[int]Version // versions for CAS
 	batch []string
 
 	times     *hdrhistogram.Histogram
@@ -139,7 +141,7 @@ type worker struct {
 
 func newWorker(s Store, l *Load, number int, keys *drawer) *worker {
 	if l.Op == LockUnlock {
-		keys.from, keys.step = 0, 1 // locks are there to be shared
+		keys.from, keys.step = 0, 1 // all clients share the locks
 	}
 	if l.Op != CAS && keys.ranks == nil {
 		keys.from, keys.step = 0, 1
@@ -148,7 +150,7 @@ func newWorker(s Store, l *Load, number int, keys *drawer) *worker {
 		times: hdrhistogram.New(1, int64(longest/timeUnit), timeDigits)}
 }
 
-// run works until the end; what begins before the beginning does not count.
+// run works until end. Operations that start before begin do not count.
 func (w *worker) run(ctx context.Context, begin, end time.Time) {
 	clock := w.clock()
 	for {
@@ -171,12 +173,12 @@ func (w *worker) run(ctx context.Context, begin, end time.Time) {
 		}
 		if succeeded > 0 {
 			w.done += int64(succeeded)
-			_ = w.times.RecordValues(min(int64(now.Sub(due)/timeUnit), int64(longest/timeUnit)), int64(succeeded)) // within range
+			_ = w.times.RecordValues(min(int64(now.Sub(due)/timeUnit), int64(longest/timeUnit)), int64(succeeded))
 		}
 	}
 }
 
-// operate does one operation, or one batch, and says how many succeeded and failed.
+// operate runs one operation or one batch and returns how many operations succeeded and failed.
 func (w *worker) operate(ctx context.Context) (succeeded, failed int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.load.Timeout)
 	defer cancel()
@@ -199,7 +201,7 @@ func (w *worker) operate(ctx context.Context) (succeeded, failed int, err error)
 	return 1, 0, nil
 }
 
-var errWrongValue = errors.New("another value than the one stored was read")
+var errWrongValue = errors.New("read a value that was not stored")
 
 func (w *worker) get(ctx context.Context) error {
 	value, err := w.store.Get(ctx, w.keys.names[w.keys.draw()])
@@ -221,7 +223,7 @@ func (w *worker) swap(ctx context.Context) error {
 		if swapped {
 			return nil
 		}
-		if seen { // else it had to be asked for
+		if seen { // otherwise the first attempt fetched the version
 			w.conflicts++
 		}
 		if err := ctx.Err(); err != nil {
@@ -273,9 +275,12 @@ func (w *worker) many(ctx context.Context) (succeeded, failed int, err error) {
 	return succeeded, failed, err
 }
 
-// summarise puts together what all clients saw.
+// summarise merges the results of all clients.
 func summarise(system string, l *Load, workers []*worker) Result {
-	r := Result{System: system, Op: l.Op, Seconds: l.Duration.Seconds(), Clients: l.Clients, Pipeline: l.Pipeline, Offered: l.PerSecond, Zipf: l.Zipf}
+	r := Result{
+		System: system, Op: l.Op, Seconds: l.Duration.Seconds(), Clients: l.Clients, Pipeline: l.Pipeline,
+		Offered: l.PerSecond, Zipf: l.Zipf,
+	}
 	times := workers[0].times
 	for i, w := range workers {
 		if i > 0 {

@@ -17,48 +17,52 @@ const (
 	Memcached = "memcached"
 )
 
-// Names lists the systems in the order in which they are shown.
+// Names lists the systems in display order.
 func Names() []string { return []string{NetCRAQ, Etcd, ZooKeeper, Redis, Memcached} }
 
-// Version is what a system compares in [Store.CompareAndSwap]; 0 stands for a key without a value.
+// Version is compared by [Store.CompareAndSwap]; 0 means that the key has no value.
 type Version uint64
 
 // Errors of stores, to compare with errors.Is.
 var (
 	ErrNotFound = errors.New("the key has no value")
 	ErrLocked   = errors.New("the lock is taken")
-	// ErrUnknown: answers were lost, and a repeated write was refused, perhaps because of itself.
+	// ErrUnknown: answers were lost and the repeated write was refused, perhaps because the first
+	// attempt succeeded.
 	ErrUnknown = errors.New("the outcome is unknown: answers were lost")
 )
 
-// Store is a running system and a client of it. Its methods may be called from several goroutines at once, but for SetLoss and
-// Close. Reads and writes are linearizable as far as the system can do that; Settings say where it can't.
+// Store is a running system with a client. Its methods are safe for concurrent use, except SetLoss
+// and Close. Reads and writes are linearizable where the system supports it; Settings lists the
+// exceptions.
 type Store interface {
 	Name() string
-	// Settings say how the system was set up, for whoever reads a figure.
+	// Settings describes the system's setup, to be printed with its figures.
 	Settings() []string
 
 	Get(ctx context.Context, key string) ([]byte, error)
 	Put(ctx context.Context, key string, value []byte) error
-	// CompareAndSwap stores a value iff the key's version is the one given. It returns the version that the key then has, whether it
-	// swapped or not, so that a caller without a version may begin with any.
+	// CompareAndSwap stores a value iff the key has the given version. It returns the key's version
+	// afterwards in any case, so that a caller without a version can start with any.
 	CompareAndSwap(ctx context.Context, key string, version Version, value []byte) (now Version, swapped bool, err error)
-	// Lock takes a lock if nobody holds it, else the error is ErrLocked. It ends by itself some time after its holder is gone.
+	// Lock acquires a lock or returns ErrLocked if it is held. A lock expires some time after its
+	// holder ends.
 	Lock(ctx context.Context, name string) (Lock, error)
 
-	// SetLoss lets every link lose so many percent of its packets, in both directions; only for stores opened with Options.Lossy.
+	// SetLoss sets the loss of every link in percent, in both directions. The store must be opened
+	// with Options.Lossy.
 	SetLoss(percent float64) error
-	// Close ends the system and removes all that belongs to it.
+	// Close stops the system and removes its files, processes and network.
 	Close() error
 }
 
-// Lock is a lock that is held.
+// Lock is a held lock.
 type Lock interface {
-	// Unlock gives the lock back, and only if it is still this holder's.
+	// Unlock releases the lock only if it still belongs to this holder.
 	Unlock(ctx context.Context) error
 }
 
-// Many is a store whose client sends many requests at once, without waiting for answers in between.
+// Many is a store whose client sends many requests without waiting for answers in between.
 type Many interface {
 	// GetMany reads keys, in no order, and calls got for each.
 	GetMany(ctx context.Context, keys []string, got func(i int, value []byte, err error))
@@ -66,21 +70,22 @@ type Many interface {
 	PutMany(ctx context.Context, keys []string, value []byte, done func(i int, err error))
 }
 
-// Options say how a system is set up.
+// Options configure a system.
 type Options struct {
-	Members int  // of replicated systems; 0: 3
+	Members int  // members of a replicated system; 0: 3
 	Lossy   bool // links can lose packets, see [Store.SetLoss], and every packet costs a little more
-	// Stale leaves out what makes reads linearizable: etcd answers serializable reads, ZooKeeper does not sync before. The others
-	// know no difference.
+	// Stale skips the steps that make reads linearizable: etcd answers serializable reads,
+	// ZooKeeper does not sync first. The other systems ignore it.
 	Stale bool
-	// Connections of the client library, for systems whose clients share connections; 0: as many as served best here.
+	// Connections is the number of connections for client libraries that share them; 0: the best
+	// number measured here.
 	Connections int
-	Progress    func(step string) // told what is being done; may be nil
+	Progress    func(step string) // receives the current step; may be nil
 }
 
 const defaultMembers = 3
 
-// Check reports what can't be.
+// Check reports invalid options.
 func (o *Options) Check() error {
 	completed := *o
 	return completed.complete()
@@ -91,7 +96,7 @@ func (o *Options) complete() error {
 		o.Members = defaultMembers
 	}
 	if o.Members < 1 || o.Members > 8 {
-		return fmt.Errorf("members: 1 to 8 are possible, not %d", o.Members)
+		return fmt.Errorf("members: 1 to 8, not %d", o.Members)
 	}
 	if o.Connections < 0 {
 		return fmt.Errorf("connections: 0 or more, not %d", o.Connections)
@@ -102,10 +107,10 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// MissingError says that a system is not installed.
+// MissingError reports that a system is not installed.
 type MissingError struct {
 	System string
-	What   string // that was looked for
+	What   string // the missing part
 }
 
 func (e *MissingError) Error() string {
@@ -122,7 +127,7 @@ var openers = map[string]func(context.Context, *network, *Options) (Store, error
 	NetChain:  openNetChain,
 }
 
-// members is how many hosts a system wants.
+// members returns the number of hosts that a system needs.
 func (o *Options) members(name string) int {
 	if name == Redis || name == Memcached {
 		return 1
@@ -130,11 +135,12 @@ func (o *Options) members(name string) int {
 	return o.Members
 }
 
-// Open starts a system and a client of it. Only root can. A system that is not installed is a [MissingError].
+// Open starts a system and a client. It needs root. It returns a [MissingError] if the system is
+// not installed.
 func Open(ctx context.Context, name string, o Options) (Store, error) {
 	open, ok := openers[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no system %q: %s are known", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("no system %q: want one of %s", name, strings.Join(Names(), ", "))
 	}
 	if err := errors.Join(o.complete(), installed(name)); err != nil {
 		return nil, err
@@ -150,5 +156,5 @@ func Open(ctx context.Context, name string, o Options) (Store, error) {
 	return s, nil
 }
 
-// Known reports whether there is a system of that name.
+// Known reports whether a system has the name.
 func Known(name string) bool { return slices.Contains(Names(), name) }

@@ -26,7 +26,7 @@ const (
 	zookeeperSession     = 10 * time.Second
 )
 
-// zookeeper is an ensemble of servers, each a Java process on a host of its own.
+// zookeeper is an ensemble of servers. Each is a Java process on its own host.
 type zookeeper struct {
 	*network
 	sessions []*zk.Conn
@@ -58,7 +58,8 @@ func openZooKeeper(ctx context.Context, n *network, o *Options) (Store, error) {
 	return s, s.warmUp(ctx)
 }
 
-// zookeeperWarmUp is for how long each operation is asked for before anything is measured: the Java machine compiles what it runs often.
+// zookeeperWarmUp is the duration of each operation before the measurement: the Java VM compiles
+// frequent code.
 const zookeeperWarmUp = 1500 * time.Millisecond
 
 func (s *zookeeper) warmUp(ctx context.Context) error {
@@ -72,7 +73,8 @@ func (s *zookeeper) warmUp(ctx context.Context) error {
 }
 
 func (s *zookeeper) describe() {
-	s.detail("zookeeper: %d servers, each a Java process with a heap of %s; data and transaction log in memory (tmpfs), log level error, no metrics, no admin server, else its own defaults",
+	s.detail("zookeeper: %d servers, each a Java process with a heap of %s; data and transaction log in memory "+
+		"(tmpfs), log level error, no metrics, no admin server, else its own defaults",
 		s.hosts(), zookeeperHeap)
 	s.detail("warmed up by writes and reads for %v each before anything is measured", zookeeperWarmUp)
 	s.detail("clients: go-zookeeper, %d sessions with the leader, which is next to the clients", len(s.sessions))
@@ -106,7 +108,7 @@ func (s *zookeeper) startServers(ctx context.Context) error {
 	return first.await(ctx, s.leading)
 }
 
-// id makes the first server the one that wins an election of empty servers.
+// id gives the first server the highest id, so that it wins an election of empty servers.
 func (s *zookeeper) id(i int) int { return s.hosts() - i }
 
 func (s *zookeeper) startServer(i int) (*process, error) {
@@ -124,7 +126,7 @@ func (s *zookeeper) startServer(i int) (*process, error) {
 		"-cp", strings.Join(classPath(), ":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
 }
 
-// configuration is zoo.cfg.
+// configuration returns zoo.cfg.
 func (s *zookeeper) configuration(i int, dir string) string {
 	own, _ := s.host(i)
 	lines := []string{"tickTime=2000", "initLimit=10", "syncLimit=5", "dataDir=" + dir, fmt.Sprintf("clientPort=%d", zookeeperPort),
@@ -142,7 +144,7 @@ func (s *zookeeper) address() string {
 	return netip.AddrPortFrom(addr, zookeeperPort).String()
 }
 
-// leading asks the first server what it is.
+// leading reports an error unless the first server leads.
 func (s *zookeeper) leading(ctx context.Context) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", s.address())
 	if err != nil {
@@ -159,13 +161,17 @@ func (s *zookeeper) leading(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.hosts() > 1 && !strings.Contains(string(text), "Mode: leader") || s.hosts() == 1 && !strings.Contains(string(text), "Mode: standalone") {
+	mode := "Mode: leader"
+	if s.hosts() == 1 {
+		mode = "Mode: standalone"
+	}
+	if !strings.Contains(string(text), mode) {
 		return fmt.Errorf("the first server does not lead: %q", text)
 	}
 	return nil
 }
 
-// silent keeps the client from logging.
+// silent discards the client's log.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
@@ -186,7 +192,7 @@ func (s *zookeeper) connect(ctx context.Context) error {
 				return nil
 			}
 		case <-limit.C:
-			return errors.New("the first server gave no session")
+			return errors.New("no session with the first server")
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -197,7 +203,8 @@ func (s *zookeeper) session() *zk.Conn { return s.sessions[int(s.next.Add(1))%le
 
 func nodeOf(key string) string { return "/k/" + key }
 
-// Get reads in one session, so that the read comes after the sync. The context does not end it: the client takes none.
+// Get syncs and reads in one session, so that the read follows the sync. It ignores the context:
+// the client library takes none.
 func (s *zookeeper) Get(_ context.Context, key string) ([]byte, error) {
 	session, node := s.session(), nodeOf(key)
 	if !s.stale {
@@ -226,7 +233,7 @@ func (s *zookeeper) Put(ctx context.Context, key string, value []byte) error {
 	return ctx.Err()
 }
 
-// versionOf makes a node's version one of a store's: a node that exists has at least 1.
+// versionOf converts a znode's version to a store's: an existing znode has at least 1.
 func versionOf(stat *zk.Stat) Version { return Version(stat.Version) + 1 }
 
 func (s *zookeeper) CompareAndSwap(_ context.Context, key string, version Version, value []byte) (Version, bool, error) {
@@ -253,7 +260,7 @@ func (s *zookeeper) CompareAndSwap(_ context.Context, key string, version Versio
 	return versionOf(stat), false, nil
 }
 
-// zookeeperLock is an ephemeral node, which ends with the session that made it.
+// zookeeperLock is an ephemeral znode, which ends with the session that created it.
 type zookeeperLock struct {
 	session *zk.Conn
 	node    string
@@ -272,6 +279,6 @@ func (s *zookeeper) Lock(_ context.Context, name string) (Lock, error) {
 }
 
 func (l zookeeperLock) Unlock(context.Context) error {
-	const asCreated = 0 // nobody changes a lock's node
+	const asCreated = 0 // locks' znodes never change
 	return l.session.Delete(l.node, asCreated)
 }

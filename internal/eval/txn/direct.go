@@ -9,20 +9,21 @@ import (
 	"github.com/netcraq/netcraq/client"
 )
 
-// direct locks with the store's own operations, one round trip each: to take a lock is to create its key, by CAS with
-// expected version 0; to give it back is to delete the key. The version under which the key was created is the fencing
-// token: versions of a key grow for ever, over deletions too. The store orders every write once, so that a late copy of a deletion
-// can't hit the next holder's lock. What is left out of [client.Lock] is the time to live: a client that dies keeps its locks.
+// direct locks with the store's own operations, one round trip each. Acquiring a lock creates its
+// key by CAS with expected version 0. Releasing it deletes the key. The version of the created key
+// is the fencing token: versions of a key grow even over deletions. The store orders every write
+// once, so a late copy of a deletion cannot remove the next holder's lock. Unlike [client.Lock],
+// these locks have no time to live: a client that dies keeps them.
 type direct struct {
 	client *client.Client
 	owner  [8]byte
 	ops    []client.Op
 }
 
-// lockName is the name of an item's lock, the same for all systems with names.
+// lockName returns the name of an item's lock, the same for all systems with names.
 func lockName(item Item) string { return "item-" + strconv.Itoa(int(item)) }
 
-// Direct makes a client's session of direct locks. The session closes the client.
+// Direct returns a client's session of direct locks. The session closes the client.
 func Direct(c *client.Client, number int) Session {
 	d := &direct{client: c}
 	binary.BigEndian.PutUint64(d.owner[:], uint64(number)+1)

@@ -2,32 +2,32 @@ package txn
 
 import "sync/atomic"
 
-// ledger is the warehouse that orders change. Nothing but the locks under test keeps two transactions from changing an item
-// at once; what goes wrong then is counted.
+// ledger is the warehouse that orders change. Only the locks under test prevent concurrent changes
+// to an item. The ledger counts violations.
 type ledger struct {
 	rows       []row
-	overlaps   atomic.Uint64 // locks that two held at once
+	overlaps   atomic.Uint64 // locks held by two clients at once
 	staleToken atomic.Uint64 // fencing tokens not above all earlier ones of the lock
 }
 
-// row is one item. Holder is atomic, as it has to find out what others do at the same time; the rest is changed by whoever
-// holds the lock, and by a run without overlaps therefore never by two at once.
+// row is one item. Holder is atomic because it detects concurrent holders. The other fields are
+// changed by the lock's holder only, so without overlaps never concurrently.
 type row struct {
-	holder atomic.Int32 // 1 + the client; 0: nobody
+	holder atomic.Int32 // client number + 1; 0: free
 	orders uint64
 	units  uint64
-	token  uint64 // the highest seen
+	token  uint64 // highest token so far
 }
 
 func newLedger(items int) *ledger { return &ledger{rows: make([]row, items)} }
 
-// seen is what a transaction read from a row when it had its lock.
+// seen is the state of a row when a transaction had acquired its lock.
 type seen struct {
-	alone         bool // false: somebody else held the lock too; the order is left to them, and gets lost
+	alone         bool // false: another client held the lock too; this order is not written and counts as lost
 	orders, units uint64
 }
 
-// enter notes that a client has taken a lock, and reads the item.
+// enter records that a client has acquired a lock and reads the item.
 func (l *ledger) enter(item Item, client int, token uint64) seen {
 	r := &l.rows[item]
 	if !r.holder.CompareAndSwap(0, int32(client+1)) {
@@ -43,7 +43,7 @@ func (l *ledger) enter(item Item, client int, token uint64) seen {
 	return seen{true, r.orders, r.units}
 }
 
-// write changes an item from what was read.
+// write updates an item from the state that enter read.
 func (l *ledger) write(item Item, was seen, units uint32) {
 	if !was.alone {
 		return
@@ -52,17 +52,17 @@ func (l *ledger) write(item Item, was seen, units uint32) {
 	r.orders, r.units = was.orders+1, was.units+uint64(units)
 }
 
-// leave notes that a lock is about to be given back.
+// leave records that a lock is about to be released.
 func (l *ledger) leave(item Item, was seen) {
 	if was.alone {
 		l.rows[item].holder.Store(0)
 	}
 }
 
-// totals are what the orders of a run come to.
+// totals are the orders and units of a run.
 type totals struct{ orders, units uint64 }
 
-// sum adds the ledger up, when nobody works on it any more.
+// sum totals the ledger after all clients have stopped.
 func (l *ledger) sum() (t totals) {
 	for i := range l.rows {
 		t.orders += l.rows[i].orders

@@ -14,27 +14,27 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/bench"
 )
 
-// chainLocks locks as NetChain's paper says: a lock is taken by CAS of zeros to its owner's id, and given back by CAS of that id, so that
-// only its owner can do that. There are no fencing tokens.
+// chainLocks locks as NetChain's paper describes. CAS from zeros to the owner's id acquires a lock.
+// CAS back releases it, so that only its owner can. There are no fencing tokens.
 type chainLocks struct {
 	owner   chainclient.Value
-	clients []*chainclient.NetChain // as many as locks asked for at once
+	clients []*chainclient.NetChain // one per lock requested at once
 	open    func() (*chainclient.NetChain, error)
 }
 
-// ownerOf is the id of a client.
+// ownerOf returns the id of a client.
 func ownerOf(number int) (v chainclient.Value) {
 	binary.BigEndian.PutUint64(v[8:], uint64(number)+1)
 	return v
 }
 
-// chainKey is the key of an item's lock.
+// chainKey returns the key of an item's lock.
 func chainKey(item Item) (k netchain.Key) {
 	binary.BigEndian.PutUint32(k[netchain.KeyBytes-4:], uint32(item))
 	return k
 }
 
-// each runs do for some items side by side, each with a client of its own.
+// each runs do for items concurrently, with one client per item.
 func (c *chainLocks) each(items []Item, do func(i int, with *chainclient.NetChain) error) error {
 	for len(c.clients) < len(items) {
 		one, err := c.open()
@@ -88,10 +88,11 @@ func (n *netChain) Settings() []string { return n.settings }
 
 func (n *netChain) Close() error { return n.close() }
 
-// howNetChainLocks is for readers of a figure.
-const howNetChainLocks = "lock: CAS of zeros to the client's id; unlock: CAS back; SEQ of 32 bits; a query is repeated after 1 to 50 ms, by how long answers take"
+// howNetChainLocks describes the locks in Settings.
+const howNetChainLocks = "lock: CAS of zeros to the client's id; unlock: CAS back; SEQ of 32 bits; a query is " +
+	"repeated after 1 to 50 ms, by how long answers take"
 
-// openNetChain starts a chain with a place for the lock of every item, all of them free.
+// openNetChain starts a chain with a free lock for every item.
 func openNetChain(ctx context.Context, o *OpenOptions) (System, error) {
 	switch o.Plane {
 	case "xdp":
@@ -123,7 +124,8 @@ func openNetChainSoft(o *OpenOptions) (System, error) {
 		return nil, err
 	}
 	n := &netChain{listen: f.Listen, close: f.Close, settings: []string{
-		fmt.Sprintf("a chain of %d nodes as published, in a network of software switches behind a TUN device; each client has a UDP socket of its own", chainNodes),
+		fmt.Sprintf("a chain of %d nodes as published, in a network of software switches behind a TUN device; each "+
+			"client has a UDP socket of its own", chainNodes),
 		howNetChainLocks,
 	}}
 	for i := range chainNodes {
@@ -138,7 +140,7 @@ func openNetChainSoft(o *OpenOptions) (System, error) {
 	return n, nil
 }
 
-// freeLocks is the state of a node where nobody holds a lock.
+// freeLocks returns the state of a node on which all locks are free.
 func freeLocks(at netip.Addr, items int) netchain.State {
 	s := netchain.State{
 		Config: netchain.Config{Self: at, Wide: true, Slots: items, ValueBytes: netchain.CompareBytes, Groups: 1},

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Locks of a real chain are never held twice while its network loses nothing.
+// TestNetChainLocks expects that locks of a real chain are never held twice while its network loses
+// no packets.
 func TestNetChainLocks(t *testing.T) {
 	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
 		t.Skip("needs root")
@@ -16,7 +17,9 @@ func TestNetChainLocks(t *testing.T) {
 		Options
 		plane string
 	}{
-		{Options{Contention: 0.1, Clients: 4}, "soft"}, {Options{Contention: 1, Clients: 3, AtOnce: 4}, "soft"}, {Options{Contention: 1, Clients: 3, AtOnce: 4}, "xdp"},
+		{Options{Contention: 0.1, Clients: 4}, "soft"},
+		{Options{Contention: 1, Clients: 3, AtOnce: 4}, "soft"},
+		{Options{Contention: 1, Clients: 3, AtOnce: 4}, "xdp"},
 	} {
 		o.Duration, o.Seed, o.Items = 300*time.Millisecond, 9, 1000
 		t.Run(fmt.Sprintf("%s, %d of %v", o.plane, o.Clients, o.Contention), func(t *testing.T) {

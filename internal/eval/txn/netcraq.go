@@ -9,10 +9,10 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/bench"
 )
 
-// chainNodes is how many copies of a lock every system keeps.
+// chainNodes is the number of copies of a lock in every system.
 const chainNodes = 3
 
-// patience is how long an operation of a healthy system may take at most.
+// patience bounds an operation of a healthy system.
 const patience = 10 * time.Second
 
 // netcraq is a chain of NetCRAQ nodes.
@@ -23,11 +23,13 @@ type netcraq struct {
 	how     string
 }
 
-// recordBytes is room for the record of a lock with a time to live.
+// recordBytes is the capacity for the record of a lock with a time to live.
 const recordBytes = 256
 
-// openNetCRAQ starts the chain, with room for the locks of all items.
-func openNetCRAQ(ctx context.Context, o *OpenOptions, how string, valueBytes int, session func(*client.Client, int) Session) (System, error) {
+// openNetCRAQ starts the chain with capacity for the locks of all items.
+func openNetCRAQ(
+	ctx context.Context, o *OpenOptions, how string, valueBytes int, session func(*client.Client, int) Session,
+) (System, error) {
 	rig, err := bench.OpenSockets(ctx, bench.SocketOptions{
 		NodeOptions: bench.NodeOptions{Plane: o.Plane, Mode: "auto", Keys: o.Items, ValueBytes: valueBytes},
 		Nodes:       chainNodes,
@@ -38,7 +40,8 @@ func openNetCRAQ(ctx context.Context, o *OpenOptions, how string, valueBytes int
 	return &netcraq{rig: rig, cluster: rig.Cluster(), session: session, how: how}, nil
 }
 
-// Session makes a client, and has it ask for something where its sockets belong.
+// Session makes a client. Its first request runs in the clients' host, so that its sockets belong
+// there.
 func (n *netcraq) Session(ctx context.Context, number int) (Session, error) {
 	c, err := client.New(client.Options{Cluster: n.cluster, Timeout: patience})
 	if err != nil {
@@ -71,7 +74,8 @@ func isThere(_ client.Result, err error) error {
 func (n *netcraq) Settings() []string {
 	subject := n.rig.Subject()
 	return []string{
-		fmt.Sprintf("a chain of %d nodes on plane %s (%s), linked by veth pairs; each client has a UDP socket of its own", chainNodes, subject.Plane, subject.Mode),
+		fmt.Sprintf("a chain of %d nodes on plane %s (%s), linked by veth pairs; each client has a UDP socket of its own",
+			chainNodes, subject.Plane, subject.Mode),
 		n.how,
 	}
 }

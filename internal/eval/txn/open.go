@@ -10,11 +10,11 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/peer"
 )
 
-// OpenOptions describe a system to be started.
+// OpenOptions describe the system to start.
 type OpenOptions struct {
-	Items int    // that there will be locks of: hot ones and others
-	Plane string // of systems that have planes: xdp (default) or soft
-	// Progress is told what is being done; may be nil.
+	Items int    // number of items with locks, hot and other
+	Plane string // for systems with planes: xdp (default) or soft
+	// Progress receives the current step; may be nil.
 	Progress func(step string)
 }
 
@@ -24,9 +24,11 @@ type opener struct {
 	open        func(ctx context.Context, o *OpenOptions) (System, error)
 }
 
-// openers are the systems that can be measured, ours first.
+// openers lists the systems, NetCRAQ first.
 var openers = []opener{
-	{"netcraq", "locks made of NetCRAQ's compare-and-swap and delete, with fencing tokens", func(ctx context.Context, o *OpenOptions) (System, error) {
+	{"netcraq", "locks made of NetCRAQ's compare-and-swap and delete, with fencing tokens", func(
+		ctx context.Context, o *OpenOptions,
+	) (System, error) {
 		return openNetCRAQ(ctx, o, "lock: CAS of an absent key, token: its version; unlock: DELETE; no time to live", 16, Direct)
 	}},
 	{"netcraq-lock", "the locks of NetCRAQ's Go client, with a time to live", func(ctx context.Context, o *OpenOptions) (System, error) {
@@ -38,7 +40,7 @@ var openers = []opener{
 	{peer.ZooKeeper, "ZooKeeper: ephemeral znodes", openPeer(peer.ZooKeeper)},
 }
 
-// Systems names what Open knows.
+// Systems returns the names that Open accepts.
 func Systems() []string {
 	names := make([]string, len(openers))
 	for i := range openers {
@@ -47,7 +49,7 @@ func Systems() []string {
 	return names
 }
 
-// About says what a system is.
+// About describes a system.
 func About(name string) string {
 	if i := find(name); i >= 0 {
 		return openers[i].about
@@ -59,7 +61,7 @@ func find(name string) int {
 	return slices.IndexFunc(openers, func(o opener) bool { return o.name == name })
 }
 
-// Open starts a system with nobody's locks held.
+// Open starts a system; all locks are free.
 func Open(ctx context.Context, name string, o OpenOptions) (System, error) {
 	if o.Plane == "" {
 		o.Plane = "xdp"

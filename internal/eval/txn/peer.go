@@ -8,14 +8,14 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/peer"
 )
 
-// peerLocks locks with a peer's own locks.
+// peerLocks uses a peer's own locks.
 type peerLocks struct {
 	store peer.Store
 	mu    sync.Mutex
 	held  map[Item]peer.Lock
 }
 
-// Take asks for all side by side, as peers have no locks of several keys.
+// Take requests all locks concurrently: peers have no locks of several keys.
 func (p *peerLocks) Take(ctx context.Context, items []Item, locks []Lock) error {
 	return sideBySide(len(items), func(i int) error {
 		l, err := p.store.Lock(ctx, lockName(items[i]))
@@ -44,17 +44,17 @@ func (p *peerLocks) Give(ctx context.Context, items []Item, _ []Lock) error {
 	})
 }
 
-// Close does nothing: the peer's client is closed with the system.
+// Close does nothing: the system closes the peer's client.
 func (p *peerLocks) Close() error { return nil }
 
-// peerSystem is a peer with its client library, which clients share as far as it shares connections.
+// peerSystem is a peer with its client library. Clients share connections as the library does.
 type peerSystem struct{ peer.Store }
 
 func (p peerSystem) Session(context.Context, int) (Session, error) {
 	return &peerLocks{store: p.Store, held: make(map[Item]peer.Lock)}, nil
 }
 
-// openPeer starts a peer with as many copies of a lock as all others keep.
+// openPeer starts a peer with the same number of copies as the other systems.
 func openPeer(name string) func(context.Context, *OpenOptions) (System, error) {
 	return func(ctx context.Context, o *OpenOptions) (System, error) {
 		store, err := peer.Open(ctx, name, peer.Options{Members: chainNodes, Progress: o.Progress})

@@ -7,16 +7,16 @@ import (
 	"github.com/netcraq/netcraq/client"
 )
 
-// recipe locks with [client.Lock]: with a time to live, renewals and a note of the holder.
+// recipe locks with [client.Lock], which has a time to live, renewals and a record of the holder.
 type recipe struct {
 	client *client.Client
 	held   map[Item]*client.Lock
 }
 
-// Recipe makes a client's session of locks with a time to live. The session closes the client.
+// Recipe returns a client's session of locks with a time to live. The session closes the client.
 func Recipe(c *client.Client) Session { return &recipe{client: c, held: make(map[Item]*client.Lock)} }
 
-// Take asks for one after the other: a lock is a read and a CAS that depends on it.
+// Take acquires one lock after the other: each is a read and a CAS that depends on it.
 func (r *recipe) Take(ctx context.Context, items []Item, locks []Lock) error {
 	for i, item := range items {
 		l, err := r.client.TryLock(ctx, lockName(item), client.LockOptions{})

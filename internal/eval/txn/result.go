@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Result is what a run found. Transactions count if they ended within the measurement; the checks are of the whole run.
+// Result is the outcome of a run. Transactions count if they ended within the measurement. The
+// checks cover the whole run.
 type Result struct {
 	Clients    int     `json:"clients"`
 	Contention float64 `json:"contention"`
@@ -20,37 +21,38 @@ type Result struct {
 
 	PerSecond float64 `json:"transactions_per_s"` // committed
 	Commits   uint64  `json:"commits"`
-	Aborts    uint64  `json:"aborts"`     // attempts given up because somebody else held a lock
-	AbortRate float64 `json:"abort_rate"` // share of the attempts
-	P50us     float64 `json:"p50_us"`     // from the first attempt of a transaction until its locks are given back
+	Aborts    uint64  `json:"aborts"`     // attempts given up because another client held a lock
+	AbortRate float64 `json:"abort_rate"` // aborts divided by attempts
+	P50us     float64 `json:"p50_us"`     // from the first attempt of a transaction until its locks are released
 	P99us     float64 `json:"p99_us"`
 
-	Violations  uint64 `json:"violations"`   // locks held by two at once
-	LostUpdates uint64 `json:"lost_updates"` // orders of an item that the ledger does not have
-	LostUnits   int64  `json:"lost_units"`   // units ordered, less those in the ledger
-	StaleTokens uint64 `json:"stale_tokens"` // fencing tokens that went back
+	Violations  uint64 `json:"violations"`   // locks held by two clients at once
+	LostUpdates uint64 `json:"lost_updates"` // orders missing in the ledger
+	LostUnits   int64  `json:"lost_units"`   // units ordered minus units in the ledger
+	StaleTokens uint64 `json:"stale_tokens"` // fencing tokens that decreased
 
 	Settings []string `json:"settings,omitempty"`
 }
 
-// Sound reports whether the locks kept what they promise.
+// Sound reports whether the locks kept their guarantees.
 func (r *Result) Sound() bool {
 	return r.Violations == 0 && r.LostUpdates == 0 && r.LostUnits == 0 && r.StaleTokens == 0
 }
 
-// Check is an error that says what went wrong with the locks of a run.
+// Check returns an error that lists the violations of a run.
 func (r *Result) Check() error {
 	if r.Sound() {
 		return nil
 	}
-	return fmt.Errorf("the locks failed: %d held by two at once, %d updates lost, %d fencing tokens went back", r.Violations, r.LostUpdates, r.StaleTokens)
+	return fmt.Errorf("the locks failed: %d held by two clients at once, %d updates lost, %d fencing tokens decreased",
+		r.Violations, r.LostUpdates, r.StaleTokens)
 }
 
-// worker is what one client did.
+// worker counts the work of one client.
 type worker struct {
 	commits, aborts uint64 // within the measurement
 	times           []time.Duration
-	done            totals // of the whole run
+	done            totals // totals of the whole run
 	err             error
 }
 
@@ -78,7 +80,8 @@ func (o *Options) result(all []worker, l *ledger, measured time.Duration) *Resul
 	return r
 }
 
-// quantile is the smallest time, in microseconds, that at least the share q of the sorted times do not exceed; 0 of none.
+// quantile returns the smallest sorted time, in microseconds, that is not exceeded by at least the
+// share q of them; 0 without samples.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

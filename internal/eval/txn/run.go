@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Run lets clients work on a system and measures them. Locks that were taken are given back before it returns, if the system
-// still takes them.
+// Run measures a system under a closed loop of clients. Before it returns, it releases the locks
+// still held, if the system allows.
 func Run(ctx context.Context, system System, o Options) (*Result, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func Run(ctx context.Context, system System, o Options) (*Result, error) {
 	begin := time.Now().Add(o.WarmUp)
 	end := begin.Add(o.Duration)
 	var done sync.WaitGroup
-	ctx, stop := context.WithCancel(ctx) // the first error ends all
+	ctx, stop := context.WithCancel(ctx) // the first error stops all clients
 	defer stop()
 	for i := range all {
 		c := &customer{
@@ -71,10 +71,10 @@ type customer struct {
 	rng        *rand.Rand
 	order      order
 	locks      []Lock
-	was        []seen // of the items whose locks are held
+	was        []seen // states of the items whose locks are held
 }
 
-// run does one transaction after the other until time is up.
+// run executes transactions until the time is up.
 func (c *customer) run(ctx context.Context) error {
 	for {
 		started := time.Now()
@@ -94,14 +94,14 @@ func (c *customer) run(ctx context.Context) error {
 			c.commits++
 			c.times = append(c.times, now.Sub(started))
 		}
-		runtime.Gosched() // let others have the processor now, and not in the middle of a transaction with its locks held
+		runtime.Gosched() // yield here rather than inside a transaction that holds locks
 	}
 }
 
-// counts reports whether something that ends now is part of the measurement.
+// counts reports whether a transaction that ends at now belongs to the measurement.
 func (c *customer) counts(now time.Time) bool { return !now.Before(c.begin) && now.Before(c.end) }
 
-// transact tries a transaction until it commits; false: time was up before.
+// transact repeats a transaction until it commits. It returns false if the time is up before.
 func (c *customer) transact(ctx context.Context) (bool, error) {
 	for failures := 0; ; failures++ {
 		started := time.Now()
@@ -128,8 +128,8 @@ func (c *customer) transact(ctx context.Context) (bool, error) {
 	}
 }
 
-// takeAll takes the locks in their order, and returns how many of the first ones are held: all, or not enough. What was
-// taken beyond them is given back at once.
+// takeAll acquires the locks in order and returns the number held from the first on. It releases at
+// once locks acquired beyond one that was refused.
 func (c *customer) takeAll(ctx context.Context) (int, error) {
 	items := c.order.items
 	for from := 0; from < len(items); {
@@ -147,7 +147,7 @@ func (c *customer) takeAll(ctx context.Context) (int, error) {
 	return len(items), nil
 }
 
-// giveBeyond gives back those of some locks that were taken though an earlier one was not.
+// giveBeyond releases acquired locks that follow a refused one.
 func (c *customer) giveBeyond(ctx context.Context, from, to int) error {
 	for i := from; i < to; i++ {
 		if c.locks[i].Taken {
@@ -159,7 +159,7 @@ func (c *customer) giveBeyond(ctx context.Context, from, to int) error {
 	return nil
 }
 
-// commit does the order, and gives the locks back.
+// commit executes the order and releases the locks.
 func (c *customer) commit(ctx context.Context) error {
 	for i, item := range c.order.items {
 		c.ledger.write(item, c.was[i], c.order.units[i])
@@ -167,7 +167,7 @@ func (c *customer) commit(ctx context.Context) error {
 	return c.giveBack(ctx, len(c.order.items))
 }
 
-// giveBack gives the first locks back.
+// giveBack releases the first held locks.
 func (c *customer) giveBack(ctx context.Context, held int) error {
 	for from := 0; from < held; from += c.options.AtOnce {
 		to := min(from+c.options.AtOnce, held)
@@ -181,16 +181,17 @@ func (c *customer) giveBack(ctx context.Context, held int) error {
 	return nil
 }
 
-// maxDoublings bounds the pause after attempts that failed.
+// maxDoublings bounds the growth of the pause after failed attempts.
 const maxDoublings = 6
 
-// pause before the next attempt: random, and of the length of the one that failed, so that the rule is the same for fast
-// and slow systems; twice as long after each further one, so that many who want the same lock leave each other room.
+// pause returns a random pause before the next attempt. Its scale is the duration of the failed
+// attempt, which treats fast and slow systems alike. It doubles with each further failure, to
+// reduce contention for a hot lock.
 func (c *customer) pause(took time.Duration, failures int) time.Duration {
 	return time.Duration(c.rng.Int64N(int64(took)<<min(failures, maxDoublings) + 1))
 }
 
-// rest waits, or returns the error of ctx when that ends first.
+// rest waits for d or returns the error of ctx if that ends first.
 func rest(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

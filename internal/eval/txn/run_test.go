@@ -29,7 +29,8 @@ func startChain(t *testing.T) *client.Cluster {
 	var planes []dataplane.Plane
 	var addrs []netip.AddrPort
 	for i := range chainNodes {
-		p, err := soft.Listen(netip.MustParseAddrPort("127.0.0.1:0"), chain.Options{Shards: 1, CellBytes: recordBytes, MaxObjects: 1 << 16, MaxSessions: 1 << 12})
+		options := chain.Options{Shards: 1, CellBytes: recordBytes, MaxObjects: 1 << 16, MaxSessions: 1 << 12}
+		p, err := soft.Listen(netip.MustParseAddrPort("127.0.0.1:0"), options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,14 +42,16 @@ func startChain(t *testing.T) *client.Cluster {
 	}
 	for i := len(planes) - 1; i >= 0; i-- {
 		config := chain.ShardConfig{Epoch: 1, State: chain.Active, Self: i, Members: addrs}
-		if err := errors.Join(planes[i].ConfigureAll(map[uint16]chain.ShardConfig{0: config}), planes[i].Grant(0, dataplane.Forever)); err != nil {
+		err := planes[i].ConfigureAll(map[uint16]chain.ShardConfig{0: config})
+		if err := errors.Join(err, planes[i].Grant(0, dataplane.Forever)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return cluster
 }
 
-// runUntilCommit runs for a time, and longer if nothing could be done in that: machines of tests are busy. Locks have to be sound.
+// runUntilCommit runs for a duration, and longer if no transaction commits: test machines may be
+// busy. The locks must be sound.
 func runUntilCommit(t *testing.T, system System, o Options) {
 	t.Helper()
 	for ; ; o.Duration *= 4 {
@@ -65,7 +68,7 @@ func runUntilCommit(t *testing.T, system System, o Options) {
 	}
 }
 
-// Every way of locking keeps the ledger right, however much clients contend.
+// TestLocksOfAChain expects a correct ledger from all lock kinds under any contention.
 func TestLocksOfAChain(t *testing.T) {
 	cluster := startChain(t)
 	for name, session := range map[string]func(*client.Client, int) Session{
@@ -90,7 +93,7 @@ func TestLocksOfAChain(t *testing.T) {
 	}
 }
 
-// leaky is a lock service that gives a lock to everybody who asks, or one that hands out the same token for ever.
+// leaky is a broken lock service: it grants a lock to everyone, or always returns the same token.
 type leaky struct {
 	mu    *sync.Mutex
 	held  map[Item]bool
@@ -118,7 +121,7 @@ func (l *leaky) Give(_ context.Context, items []Item, _ []Lock) error {
 
 func (*leaky) Close() error { return nil }
 
-// What a lock service does wrong is found.
+// TestTheLedgerTells expects the ledger to detect broken lock services.
 func TestTheLedgerTells(t *testing.T) {
 	for _, leaks := range []bool{true, false} {
 		held, mu := make(map[Item]bool), new(sync.Mutex)
@@ -136,7 +139,7 @@ func TestTheLedgerTells(t *testing.T) {
 	}
 }
 
-// A client that fails ends the run, with its error.
+// TestErrorsEndARun expects a failed client to end the run with its error.
 func TestErrorsEndARun(t *testing.T) {
 	sick := errors.New("out of order")
 	_, err := Run(t.Context(), testSystem(func(client int) (Session, error) {

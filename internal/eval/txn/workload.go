@@ -8,30 +8,31 @@ import (
 	"time"
 )
 
-// Options describe a run. Contention, Clients and Duration are needed; zero means the default elsewhere.
+// Options describe a run. Contention, Clients and Duration are required. The other fields default
+// if zero.
 type Options struct {
-	Contention float64       // the contention index: one by the number of hot items, above 0, at most 1
+	Contention float64       // contention index: one divided by the number of hot items, above 0, at most 1
 	Clients    int           // in a closed loop
-	Duration   time.Duration // of the measurement
-	WarmUp     time.Duration // before it; default: a tenth of Duration
-	Items      int           // that are not hot; default DefaultItems
-	Locks      int           // that a transaction needs; default DefaultLocks
-	AtOnce     int           // locks asked for in one step; default 1: one after the other
+	Duration   time.Duration // time of the measurement
+	WarmUp     time.Duration // time before the measurement; default: a tenth of Duration
+	Items      int           // items that are not hot; default DefaultItems
+	Locks      int           // locks per transaction; default DefaultLocks
+	AtOnce     int           // locks requested in one step; default 1
 	Seed       uint64
 }
 
 // Defaults of [Options].
 const (
 	DefaultLocks = 10
-	DefaultItems = 1 << 18 // so many that a hundred clients meet there in one of thirty transactions
+	DefaultItems = 1 << 18 // with a hundred clients, one of thirty transactions contends here
 )
 
-// OptionError is an option that nothing can be measured with.
+// OptionError reports an option value that a run does not support.
 type OptionError struct{ text string }
 
 func (e *OptionError) Error() string { return e.text }
 
-// Validate fills in what is left to defaults, and says what nothing can be measured with.
+// Validate fills in defaults and reports unsupported options.
 func (o *Options) Validate() error {
 	if o.WarmUp == 0 {
 		o.WarmUp = o.Duration / 10
@@ -48,38 +49,39 @@ func (o *Options) Validate() error {
 	wrong := func(format string, args ...any) error { return &OptionError{fmt.Sprintf(format, args...)} }
 	switch {
 	case !(o.Contention > 0 && o.Contention <= 1) || o.HotItems() > maxItems:
-		return wrong("the contention index is above 0 and at most 1, and one of a million at least, not %v", o.Contention)
+		return wrong("the contention index is above 0 and at most 1, and at least one in a million, not %v", o.Contention)
 	case o.Clients < 1 || o.Clients > maxClients:
 		return wrong("1 to %d clients, not %d", maxClients, o.Clients)
 	case o.Duration <= 0 || o.WarmUp < 0:
-		return wrong("a run takes some time, not %v after %v", o.Duration, o.WarmUp)
+		return wrong("a run needs a positive duration and a warm-up of at least 0, not %v and %v", o.Duration, o.WarmUp)
 	case o.Locks < 1 || o.Locks > o.Items || o.Items > maxItems:
-		return wrong("%d locks of %d items: want 1 lock at least, as many items at least, %d items at most", o.Locks, o.Items, maxItems)
+		return wrong("%d locks of %d items: want at least 1 lock, at least as many items, and at most %d items",
+			o.Locks, o.Items, maxItems)
 	case o.AtOnce < 1:
-		return wrong("%d locks at once: want 1 at least", o.AtOnce)
+		return wrong("%d locks at once: want at least 1", o.AtOnce)
 	}
 	return nil
 }
 
-// Most clients and items.
+// Limits of clients and items.
 const (
 	maxClients = 10_000
 	maxItems   = 1_000_000
 )
 
-// HotItems is how many items are hot.
+// HotItems returns the number of hot items.
 func (o *Options) HotItems() int { return int(math.Round(1 / o.Contention)) }
 
-// AllItems is how many items there are: the hot ones have the lowest numbers.
+// AllItems returns the number of items. The hot ones have the lowest numbers.
 func (o *Options) AllItems() int { return o.HotItems() + o.Items }
 
-// order is what one customer wants: a hot item, and others.
+// order is one transaction: a hot item and others.
 type order struct {
-	items []Item // in the order in which all transactions take locks, so that locks that wait never wait in a circle
+	items []Item // in the order in which all transactions acquire locks, so that blocking locks cannot deadlock
 	units []uint32
 }
 
-// maxUnits of an item in one order, as in TPC-C.
+// maxUnits bounds the units of an item in one order, as in TPC-C.
 const maxUnits = 10
 
 // draw makes the next order in place.

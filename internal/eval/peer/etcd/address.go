@@ -13,8 +13,8 @@ func hostPort(addr netip.Addr, port int) string {
 	return net.JoinHostPort(addr.String(), strconv.Itoa(port))
 }
 
-// loopbackSites finds addresses of the loopback device, all of 127/8, at which nobody listens. With addresses of their own, members need no
-// ports that others could take in the meantime.
+// loopbackSites finds unused addresses of the loopback device (127/8). With an address of its own,
+// a member needs no port that another process could take in the meantime.
 func loopbackSites(count int) ([]Site, error) {
 	const tries = 16
 	var last error

@@ -13,36 +13,36 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/owned"
 )
 
-// Options say what cluster is wanted.
+// Options describe the cluster.
 type Options struct {
 	Binary  string // the etcd server
 	Members int
-	Share   float64 // CPUs for each member; 0: as many as there are
-	Sites   []Site  // of the members, one each; none: addresses of the loopback device
-	Dir     string  // for the members' data; empty: a directory in memory that [Cluster.Stop] removes
+	Share   float64 // CPUs per member; 0: no limit
+	Sites   []Site  // one per member; none: addresses of the loopback device
+	Dir     string  // members' data; empty: a directory in memory that [Cluster.Stop] removes
 
-	// Heartbeat and Election are etcd's; 0: its own defaults, 100 ms and 1 s.
+	// Heartbeat and Election are etcd's timers; 0: its defaults, 100 ms and 1 s.
 	Heartbeat, Election time.Duration
 	Profiles            bool     // serve CPU profiles, see [Cluster.Endpoints]
-	Flags               []string // more of etcd's own
+	Flags               []string // more flags of etcd
 }
 
-// Site is where a member runs.
+// Site is the place of a member.
 type Site struct {
 	Addr      netip.Addr
-	Namespace string // file of a network namespace; empty: the caller's
+	Namespace string // path of a network namespace; empty: the caller's
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
 	options Options
 	dir     string
-	own     bool // the directory goes with the cluster
+	own     bool // Stop removes the directory
 	keeper  *keeper
 	members []*member
 }
 
-// memory is where data is kept that no disk shall slow down.
+// memory is the parent directory of data that the disk must not slow down.
 const memory = "/dev/shm"
 
 // Start starts a cluster and waits until every member serves clients.
@@ -57,7 +57,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		}
 	}
 	if len(o.Sites) != o.Members {
-		return nil, fmt.Errorf("%d sites for %d etcd members", len(o.Sites), o.Members)
+		return nil, fmt.Errorf("%d sites for %d etcd members: want one per member", len(o.Sites), o.Members)
 	}
 	c := &Cluster{options: o, dir: o.Dir}
 	if c.dir == "" {
@@ -74,8 +74,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// start starts all members before it waits for the first: none is ready without most of the others. They are limited once all are up:
-// nothing is measured before.
+// start starts all members before it waits for any: a member becomes ready only with a quorum. CPU
+// limits apply once all are up, before any measurement.
 func (c *Cluster) start(ctx context.Context) error {
 	for i := range c.options.Members {
 		m, err := c.startMember(i)
@@ -97,7 +97,8 @@ func (c *Cluster) start(ctx context.Context) error {
 	return nil
 }
 
-// Endpoints are the URLs for clients, one of each member. Metrics are below them at /metrics, and profiles at /debug/pprof.
+// Endpoints returns the client URLs of the members. Metrics are at /metrics and profiles at
+// /debug/pprof below them.
 func (c *Cluster) Endpoints() []string {
 	urls := make([]string, len(c.members))
 	for i := range urls {
@@ -106,7 +107,8 @@ func (c *Cluster) Endpoints() []string {
 	return urls
 }
 
-// Throttle counts, for each member, the periods in which it ran and was stopped; nothing if shares are not limited.
+// Throttle returns, per member, the periods in which it ran and was throttled; nil without CPU
+// limits.
 func (c *Cluster) Throttle() ([]cpushare.Stat, error) {
 	var all []cpushare.Stat
 	for _, m := range c.members {
@@ -122,7 +124,7 @@ func (c *Cluster) Throttle() ([]cpushare.Stat, error) {
 	return all, nil
 }
 
-// Settings says in words how the cluster is set up.
+// Settings describes the cluster's setup.
 func (c *Cluster) Settings() []string {
 	o := c.options
 	settings := []string{fmt.Sprintf("%d members, each a process", o.Members)}
@@ -144,7 +146,7 @@ func (c *Cluster) Settings() []string {
 	return settings
 }
 
-// Stop ends all members at once, as kill -9 does, and removes what they left.
+// Stop kills all members with SIGKILL and removes their files.
 func (c *Cluster) Stop() error {
 	var errs []error
 	for _, m := range c.members {

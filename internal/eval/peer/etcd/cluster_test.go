@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// build gives the etcd server there is, or compiles the one that go.mod names.
+// build finds an etcd server or compiles the one in go.mod.
 func build(t *testing.T) string {
 	t.Helper()
 	if path, err := Find(); err == nil {
@@ -74,7 +74,7 @@ func TestAClusterServesAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// What a member says before it ends is in the error.
+// TestAServerThatEndsIsExplained expects the last log lines of an ended member in the error.
 func TestAServerThatEndsIsExplained(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "etcd")
 	if err := os.WriteFile(binary, []byte("#!/bin/sh\necho no such flag >&2\nexit 1\n"), 0o700); err != nil {

@@ -1,3 +1,3 @@
-// Package etcd starts clusters of etcd servers as processes of their own, and stops them. It is what benchmarks
-// compare with; controllers keep their state in an etcd of their own, see internal/cluster/controller/store.
+// Package etcd starts and stops clusters of etcd servers in separate processes, for benchmarks to
+// compare with. Controllers use an embedded etcd instead: see internal/cluster/controller/store.
 package etcd

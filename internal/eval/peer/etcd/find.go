@@ -10,14 +10,14 @@ import (
 // BinaryVariable is the environment variable that names the etcd server.
 const BinaryVariable = "NETCRAQ_ETCD"
 
-// ErrMissing says how to get an etcd server.
+// ErrMissing reports that no etcd server was found.
 var ErrMissing = errors.New("no etcd server: build it with `scripts/peers.sh etcd`, put one on PATH, or name it with $" + BinaryVariable)
 
-// built is where scripts/peers.sh puts the server, below the project's directory.
+// built is the directory in which scripts/peers.sh builds the server, below the project's root.
 const built = ".tools/etcd"
 
-// Find finds the server: the one that is named, else the one that was built for the project of this program or of the working
-// directory, else one on PATH.
+// Find returns the path of the server: $NETCRAQ_ETCD, else the build below the project of this
+// program or of the working directory, else the one on PATH.
 func Find() (string, error) {
 	if path := os.Getenv(BinaryVariable); path != "" {
 		return path, nil

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeper is the thread that members are children of: the kernel ends them with the thread that started them, so it lives as
-// long as the cluster. It may change its network namespace, and is used for nothing else.
+// keeper is the parent thread of the members. The kernel ends members with the thread that started
+// them, so it lives as long as the cluster. It may change its network namespace and is used for
+// nothing else.
 type keeper struct {
 	jobs chan func()
 }
@@ -25,7 +26,8 @@ func newKeeper() *keeper {
 	return k
 }
 
-// do runs f on the thread, in a network namespace (a file; empty: that of this process).
+// do runs f on the thread in a network namespace, given by its path; an empty path means this
+// process's namespace.
 func (k *keeper) do(namespace string, f func() error) error {
 	done := make(chan error)
 	k.jobs <- func() {
@@ -41,7 +43,7 @@ func (k *keeper) do(namespace string, f func() error) error {
 	return <-done
 }
 
-// enter moves the calling thread to a network namespace, unless it is there.
+// enter moves the calling thread to a network namespace unless it is already there.
 func enter(namespace string) error {
 	var here, there unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &here); err != nil {

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// readyMessage is in a member's log once it has joined and serves clients.
+	// readyMessage is the log text of a member that has joined and serves clients.
 	readyMessage = "ready to serve client requests"
-	// readyWithin is long: eleven members at once on a busy machine take ten seconds.
+	// readyWithin bounds a start: eleven members at once on a busy machine take ten seconds.
 	readyWithin = 90 * time.Second
 )
 
@@ -27,13 +27,13 @@ const (
 type member struct {
 	name    string
 	command *exec.Cmd
-	share   *cpushare.Share // nil: not limited
-	ready   chan struct{}   // closed when the log said so
-	over    chan struct{}   // closed when the log has ended
-	log     []string        // its last lines; to be read after over
+	share   *cpushare.Share // nil: no limit
+	ready   chan struct{}   // closed when the log contains readyMessage
+	over    chan struct{}   // closed at the end of the log
+	log     []string        // its last lines; valid after over is closed
 }
 
-// startMember starts a member. The kernel ends it when this process ends, however that may be.
+// startMember starts a member. The kernel ends it when this process ends.
 func (c *Cluster) startMember(i int) (*member, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Cluster) startMember(i int) (*member, error) {
 	return m, nil
 }
 
-// limit leaves the member its share of a CPU from now on.
+// limit applies the member's CPU limit.
 func (m *member) limit() error {
 	if m.share == nil {
 		return nil
@@ -97,7 +97,7 @@ func (m *member) await(ctx context.Context) error {
 	case <-m.over:
 		return fmt.Errorf("etcd member %s ended: %s", m.name, strings.Join(m.log, "\n"))
 	case <-limit.C:
-		return fmt.Errorf("etcd member %s did not come up within %v", m.name, readyWithin)
+		return fmt.Errorf("etcd member %s did not start within %v", m.name, readyWithin)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -131,7 +131,7 @@ func (c *Cluster) url(i, port int) string {
 	return fmt.Sprintf("http://%s", hostPort(c.options.Sites[i].Addr, port))
 }
 
-// arguments are a member's command line.
+// arguments returns a member's command line.
 func (c *Cluster) arguments(i int) []string {
 	var cluster []string
 	for k := range c.options.Members {
@@ -146,7 +146,7 @@ func (c *Cluster) arguments(i int) []string {
 	return append(args, c.options.flags()...)
 }
 
-// flags are those that change how a member works.
+// flags returns the flags that change how a member works.
 func (o *Options) flags() []string {
 	var flags []string
 	if o.Heartbeat > 0 {
