@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bundles: B1 to B5. Every message stays in its slot and becomes there what the node would send if it had come alone; then
+ * Bundles: B1 to B5. Every message stays in its slot and becomes there what the node would send for a single message; then
  * the whole frame goes where its messages have to go, at its old length.
  */
 #ifndef NQ_BUNDLE_H
@@ -24,7 +24,7 @@ struct bundle {
 
 /* The message in hand. */
 struct slotted {
-	struct plain p;
+	struct fast p;
 	struct bundle *b;
 	__u32 own; /* number + 1 in nq_chains of its chain */
 };
@@ -82,8 +82,8 @@ static __always_inline enum way answer_locked(struct slotted *m, __u32 *w, struc
 	__u32 n = absent ? 0 : o->value_bytes;
 
 	if (NQ_VERSION_BYTES + n > room_of(m->b))
-		return ask_alone(&m->p, 1);
-	reply_plain(&m->p, w, absent ? NQ_STATUS_NOT_FOUND : NQ_STATUS_OK, o->version);
+		return ask_single(&m->p, 1);
+	reply_fast(&m->p, w, absent ? NQ_STATUS_NOT_FOUND : NQ_STATUS_OK, o->version);
 	if (n) {
 		seal_reply(&m->p, w, n, o->value_sum);
 		if (!put_value(m->p.ctx, m->p.at + NQ_VERSION_BYTES, o, n))
@@ -95,16 +95,16 @@ static __always_inline enum way answer_locked(struct slotted *m, __u32 *w, struc
 
 /*
  * Answers a READ from a snapshot of a clean object, without its lock: one that many readers take would look like a writer
- * to all others. NOT_PLAIN if a writer came, with the READ as it was: the value stands behind it.
+ * to all others. WAY_SLOW if a writer came, with the READ as it was: the value stands behind it.
  */
 static __always_inline enum way answer_long(struct slotted *m, __u32 *w, struct nq_object *o, const struct snapshot *s)
 {
 	if (!put_value(m->p.ctx, m->p.at + NQ_VERSION_BYTES, o, s->value_bytes))
-		return NOT_PLAIN;
+		return WAY_SLOW;
 	load_fence();
 	if (*(volatile __u32 *)&o->seq != s->seq)
-		return NOT_PLAIN;
-	reply_plain(&m->p, w, NQ_STATUS_OK, s->version);
+		return WAY_SLOW;
+	reply_fast(&m->p, w, NQ_STATUS_OK, s->version);
 	seal_reply(&m->p, w, s->value_bytes, s->value_sum);
 	o->reads++; /* as above */
 	return count_answered(&m->p, NQ_OUTCOME_ANSWERED_CLEAN);
@@ -116,8 +116,8 @@ static __always_inline enum way forward_slot(struct slotted *m)
 	__u32 *w = words_of(&m->p, NQ_CHAIN_BYTES);
 
 	if (room_of(m->b) < NQ_CHAIN_BYTES || !w || !in_chain(m))
-		return ask_alone(&m->p, 1);
-	return forward_plain(&m->p, w);
+		return ask_single(&m->p, 1);
+	return forward_fast(&m->p, w);
 }
 
 /* R1 and R2 in a slot. */
@@ -134,16 +134,16 @@ static __noinline enum way read_slot(struct slotted *m)
 	outcome = m->p.op == NQ_OP_READ ? NQ_OUTCOME_ANSWERED_CLEAN : NQ_OUTCOME_ANSWERED_TAIL;
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
 	if (!o && may) {
-		reply_plain(&m->p, w, NQ_STATUS_NOT_FOUND, 0);
+		reply_fast(&m->p, w, NQ_STATUS_NOT_FOUND, 0);
 		return count_answered(&m->p, NQ_OUTCOME_ANSWERED_ABSENT);
 	}
 	if (o && may && take_snapshot(o, &s)) {
 		if (NQ_VERSION_BYTES + s.value_bytes > room_of(m->b))
-			return ask_alone(&m->p, 1);
+			return ask_single(&m->p, 1);
 		if (s.value_bytes == SHORT_VALUE_BYTES)
 			return answer_short(&m->p, w, o, &s, outcome);
-		way = m->p.op == NQ_OP_READ ? answer_long(m, w, o, &s) : NOT_PLAIN;
-		if (way != NOT_PLAIN)
+		way = m->p.op == NQ_OP_READ ? answer_long(m, w, o, &s) : WAY_SLOW;
+		if (way != WAY_SLOW)
 			return way;
 		w = words_of(&m->p, NQ_VERSION_BYTES);
 		if (!w)
@@ -153,11 +153,11 @@ static __noinline enum way read_slot(struct slotted *m)
 		return forward_slot(m); /* if it has become clean meanwhile, the tail answers as well */
 	if (o) {
 		if (!lock(&o->seq))
-			return drop_plain(&m->p, NQ_OUTCOME_CONTENDED);
+			return drop_fast(&m->p, NQ_OUTCOME_CONTENDED);
 		clean = o->version == o->committed || (is_tail(m->p.c) && m->p.c->state == NQ_STATE_ACTIVE);
-		way = may && clean ? answer_locked(m, w, o, outcome) : NOT_PLAIN;
+		way = may && clean ? answer_locked(m, w, o, outcome) : WAY_SLOW;
 		unlock(&o->seq);
-		if (way != NOT_PLAIN)
+		if (way != WAY_SLOW)
 			return way;
 	}
 	if (!is_tail(m->p.c))
@@ -166,7 +166,7 @@ static __noinline enum way read_slot(struct slotted *m)
 	if (!w)
 		return WAY_NONE;
 	count(m->p.op, may ? NQ_OUTCOME_BUSY : NQ_OUTCOME_NO_LEASE);
-	return reply_plain(&m->p, w, NQ_STATUS_BUSY, 0);
+	return reply_fast(&m->p, w, NQ_STATUS_BUSY, 0);
 }
 
 static __always_inline void note_client(struct bundle *b, __be32 addr, __be16 port)
@@ -185,68 +185,68 @@ static __noinline enum way refuse_slot(struct slotted *m)
 
 	m->p.op = 0;
 	if (!w || !words || m->p.bytes < NQ_BASE_BYTES)
-		return drop_plain(&m->p, NQ_OUTCOME_TRUNCATED);
+		return drop_fast(&m->p, NQ_OUTCOME_TRUNCATED);
 	if (base->magic != bpf_htons(NQ_MAGIC))
-		return drop_plain(&m->p, NQ_OUTCOME_BAD_MAGIC);
+		return drop_fast(&m->p, NQ_OUTCOME_BAD_MAGIC);
 	if (base->version != NQ_WIRE_VERSION)
-		return drop_plain(&m->p, NQ_OUTCOME_BAD_VERSION);
+		return drop_fast(&m->p, NQ_OUTCOME_BAD_VERSION);
 	outcome = load_message(m->p.ctx, m->p.at, w, m->p.bytes);
 	if (outcome != ACCEPTED)
-		return drop_plain(&m->p, outcome);
+		return drop_fast(&m->p, outcome);
 	m->p.op = w->op = w->in.base.op;
 	outcome = decode(w, m->p.bytes);
 	if (outcome != ACCEPTED)
-		return drop_plain(&m->p, outcome);
+		return drop_fast(&m->p, outcome);
 	chain_op = w->op >= NQ_OP_FORWARD;
 	if (w->op == NQ_OP_FORWARD || w->op == NQ_OP_UPDATE || w->op == NQ_OP_RELAY)
 		note_client(m->b, w->in.chain.client_lo >> 32, w->in.chain.client_port);
 	if (bpf_ntohs(w->in.base.shard) > nq_shard_mask)
-		return drop_plain(&m->p, NQ_OUTCOME_NOT_MINE);
+		return drop_fast(&m->p, NQ_OUTCOME_NOT_MINE);
 	if (((__u32)bpf_be64_to_cpu(w->in.base.key_lo) & nq_shard_mask) != bpf_ntohs(w->in.base.shard))
-		return drop_plain(&m->p, chain_op ? NQ_OUTCOME_MALFORMED : NQ_OUTCOME_BAD_REQUEST);
+		return drop_fast(&m->p, chain_op ? NQ_OUTCOME_MALFORMED : NQ_OUTCOME_BAD_REQUEST);
 	words = words_of(&m->p, NQ_BASE_BYTES);
 	if (!words)
 		return WAY_NONE;
 	if (!find_own_chain(m, words)) {
 		if (chain_op)
-			return drop_plain(&m->p, NQ_OUTCOME_NOT_MINE);
+			return drop_fast(&m->p, NQ_OUTCOME_NOT_MINE);
 	} else if (chain_op) {
 		int passed = w->op != NQ_OP_ACK && w->op != NQ_OP_PROBE;
 
-		return drop_plain(&m->p, passed && !in_chain(m) ? NQ_OUTCOME_STRANGER : NQ_OUTCOME_MALFORMED);
+		return drop_fast(&m->p, passed && !in_chain(m) ? NQ_OUTCOME_STRANGER : NQ_OUTCOME_MALFORMED);
 	}
-	return m->p.c ? ask_alone(&m->p, 1) : WAY_NONE;
+	return m->p.c ? ask_single(&m->p, 1) : WAY_NONE;
 }
 
 /* A message of the chain layout. */
 static __always_inline enum way chain_slot(struct slotted *m, __u32 *w)
 {
-	struct plain *p = &m->p;
+	struct fast *p = &m->p;
 
 	p->client_op = p->op;
-	if (is_plain_op(p->op)) {
-		if (!is_plain_write(p, w) || !find_own_chain(m, w))
-			return NOT_PLAIN;
-		return in_chain(m) ? write_plain(p, w, 1) : ask_alone(p, 1);
+	if (is_fast_op(p->op)) {
+		if (!is_fast_write(p, w) || !find_own_chain(m, w))
+			return WAY_SLOW;
+		return in_chain(m) ? write_fast(p, w, 1) : ask_single(p, 1);
 	}
 	if (p->op == NQ_OP_FORWARD ? !is_forwarded_read(p, w)
-				   : (p->op != NQ_OP_UPDATE && p->op != NQ_OP_RELAY) || !is_plain_passed(p, w))
-		return NOT_PLAIN;
+				   : (p->op != NQ_OP_UPDATE && p->op != NQ_OP_RELAY) || !is_fast_passed(p, w))
+		return WAY_SLOW;
 	note_client(m->b, p->client_addr, p->client_port);
 	if (!find_own_chain(m, w))
-		return NOT_PLAIN;
+		return WAY_SLOW;
 	if (!in_chain(m))
-		return drop_plain(p, NQ_OUTCOME_STRANGER);
+		return drop_fast(p, NQ_OUTCOME_STRANGER);
 	if (p->op != NQ_OP_FORWARD)
-		return from_chain_plain(p, w);
-	return is_member(p) ? read_slot(m) : drop_plain(p, NQ_OUTCOME_STRANGER);
+		return from_chain_fast(p, w);
+	return is_member(p) ? read_slot(m) : drop_fast(p, NQ_OUTCOME_STRANGER);
 }
 
 /* The message in hand of a bundle; an enum way. Not static: the verifier checks it once, not once a slot. */
 __noinline int handle_slot(struct xdp_md *ctx, struct bundle *b)
 {
 	struct slotted m = {.p.ctx = ctx, .b = b};
-	enum way way = NOT_PLAIN;
+	enum way way = WAY_SLOW;
 	__u32 *w;
 
 	if (!b)
@@ -262,15 +262,15 @@ __noinline int handle_slot(struct xdp_md *ctx, struct bundle *b)
 	if (m.p.op == NQ_OP_REPLY && m.p.bytes >= NQ_VERSION_BYTES)
 		return WAY_STAYS;
 	if (m.p.op == NQ_OP_READ) {
-		if (m.p.bytes == NQ_BASE_BYTES && folds_to_ones(sum_words(w, NQ_BASE_BYTES / 4)) && is_plain_base(w) &&
+		if (m.p.bytes == NQ_BASE_BYTES && folds_to_ones(sum_words(w, NQ_BASE_BYTES / 4)) && is_fast_base(w) &&
 		    find_own_chain(&m, w))
 			way = read_slot(&m);
 	} else if (m.p.bytes >= NQ_CHAIN_BYTES) {
-		w = sum_plain(&m.p);
-		if (w && is_plain_base(w))
+		w = sum_fast(&m.p);
+		if (w && is_fast_base(w))
 			way = chain_slot(&m, w);
 	}
-	if (way == NOT_PLAIN)
+	if (way == WAY_SLOW)
 		way = refuse_slot(&m);
 	b->bytes = m.p.bytes;
 	return way;

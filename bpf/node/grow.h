@@ -38,7 +38,7 @@ static __always_inline long grow_value(struct __sk_buff *skb, const struct nq_ob
 	return bpf_skb_store_bytes(skb, NQ_L4_END + NQ_VERSION_BYTES, o->value, length, 0);
 }
 
-/* Answers from the object, as answer_plain does. */
+/* Answers from the object, as answer_fast does. */
 static __always_inline int grow_answer(struct __sk_buff *skb, const struct nq_live *live, struct nq_object *o,
 				       __u64 rest_sum)
 {
@@ -73,9 +73,9 @@ static __always_inline int grow(struct __sk_buff *skb)
 	struct nq_object *o;
 	__u64 rest_sum;
 
-	if (nq_tags || skb->vlan_present || !is_plain_read(skb_data(skb), skb_end(skb), &rest_sum))
+	if (nq_tags || skb->vlan_present || !is_fast_read(skb_data(skb), skb_end(skb), &rest_sum))
 		return NQ_TC_NEXT;
-	o = find_plain(skb_data(skb), &live);
+	o = find_fast(skb_data(skb), &live);
 	return o ? grow_answer(skb, live, o, rest_sum) : NQ_TC_NEXT;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A message on the general path: copied into per-CPU memory, checked by the rules A4 to A8 of spec/protocol.md in the
+ * A message on the slow path: copied into per-CPU memory, checked by the rules A4 to A8 of spec/protocol.md in the
  * order of wire.Decode, then answered or passed on by composing a header and writing it over the packet. The value
  * of a message that is passed on stays where it is in the packet.
  */
@@ -70,7 +70,7 @@ static __always_inline struct nq_session *own_session(struct nq_work *w)
 #define ACCEPTED 0xff
 
 /*
- * What handlers return besides XDP actions: they compose, general() sends. That keeps calls shallow (the verifier
+ * What handlers return besides XDP actions: they compose, slow_path() sends. That keeps calls shallow (the verifier
  * allows 8 frames) and the FIB out of the locks.
  */
 #define THEN_BACK 16  /* send the frame back to where it came from */

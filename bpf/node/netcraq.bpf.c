@@ -9,7 +9,7 @@
  *   fan.h      multicast                  clone.h    of ACKs
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
- *   plain.h    plain messages, in place: plain_write.h, plain_read.h, alone.h
+ *   fast.h    the fast path, in place: fast_write.h, fast_read.h, single.h
  *   bundle.h   B1 to B5
  *   heartbeat.h H1 to H3
  *   copy.h     copies between nodes    tag.h     T1 to T4: tags, rates of clients
@@ -53,13 +53,13 @@
 
 #include "heartbeat.h"
 
-#include "plain.h"
+#include "fast.h"
 
-#include "plain_write.h"
+#include "fast_write.h"
 
-#include "plain_read.h"
+#include "fast_read.h"
 
-#include "alone.h"
+#include "single.h"
 
 #include "bundle.h"
 
@@ -139,8 +139,8 @@ static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 messag
 	return admit(ctx, w);
 }
 
-/* Every message but the plain read of a clean object. */
-static __always_inline int general(struct xdp_md *ctx, __u32 message_bytes)
+/* The slow path: every message but the fast read of a clean object. */
+static __always_inline int slow_path(struct xdp_md *ctx, __u32 message_bytes)
 {
 	__u32 zero = 0;
 	struct nq_work *w = bpf_map_lookup_elem(&nq_works, &zero);
@@ -212,11 +212,11 @@ static __always_inline int ingress(struct xdp_md *ctx)
 	if (base->op == NQ_OP_BUNDLE)
 		return several(ctx);
 	if (!nq_tags && !nq_client_rate && !nq_without) {
-		action = plain_alone(ctx, message_bytes);
+		action = fast_single(ctx, message_bytes);
 		if (action >= 0)
 			return action;
 	}
-	return general(ctx, message_bytes - trailer_bytes());
+	return slow_path(ctx, message_bytes - trailer_bytes());
 }
 
 SEC("xdp")

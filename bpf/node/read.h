@@ -7,7 +7,7 @@
 #define NQ_READ_WORD bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | NQ_OP_READ)
 #define NQ_REPLY_WORD bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | NQ_OP_REPLY)
 
-/* Attempts at a copy that no writer disturbs, before the general path takes the object's lock. */
+/* Attempts at a copy that no writer disturbs, before the slow path takes the object's lock. */
 #define NQ_READ_TRIES 4
 
 /* R4; *now is the time in ns, or 0: then it is asked for if it matters, once for all messages of a frame. */
@@ -94,9 +94,9 @@ _Static_assert((NQ_MAX_HOPS & (NQ_MAX_HOPS - 1)) == 0, "is_young compares hops b
 
 /*
  * Says in few comparisons whether the frame is a sound READ without flags to this node. Whatever it refuses takes the
- * general path, which finds out what is wrong with it, if anything.
+ * slow path, which finds out what is wrong with it, if anything.
  */
-static __always_inline int is_plain_read(const struct frame *f, const void *end, __u64 *rest_sum)
+static __always_inline int is_fast_read(const struct frame *f, const void *end, __u64 *rest_sum)
 {
 	const __u32 *ip = (void *)f + sizeof(struct ethhdr), *word = (void *)f + NQ_L4_END;
 
@@ -184,11 +184,11 @@ static __always_inline int answered(struct nq_object *o, __u32 hops)
 
 	o->reads++; /* CPUs that count at the same time may lose one */
 	if (load)
-		load->plain_reads++;
+		load->fast_reads++;
 	return XDP_TX;
 }
 
-/* Counts a read that the general path answered. */
+/* Counts a read that the slow path answered. */
 static __always_inline void count_read(struct nq_work *w, __u32 outcome)
 {
 	struct nq_load *load = load_of(w->shard);
@@ -228,7 +228,7 @@ static __noinline int answer_again(struct xdp_md *ctx, struct nq_object *o)
  * done now. The frame is resized before anything is written, and what goes into it is loaded behind that call, across
  * which the CPU has few registers.
  */
-static __always_inline int answer_plain(struct xdp_md *ctx, const struct nq_live *live, struct nq_object *o,
+static __always_inline int answer_fast(struct xdp_md *ctx, const struct nq_live *live, struct nq_object *o,
 					__u64 rest_sum)
 {
 	__u32 value_bytes = *(volatile __u16 *)&o->value_bytes;
@@ -255,7 +255,7 @@ static __always_inline int answer_plain(struct xdp_md *ctx, const struct nq_live
  * Finds the object of a plain read that a node may answer from its own copy, if that is clean; 0 for all others. The
  * message has been checked.
  */
-static __always_inline struct nq_object *find_plain(const struct frame *f, struct nq_live **live)
+static __always_inline struct nq_object *find_fast(const struct frame *f, struct nq_live **live)
 {
 	const struct nq_base *base = (void *)f + NQ_L4_END;
 	__u32 shard = bpf_ntohs(base->shard);
@@ -276,10 +276,10 @@ static __always_inline int read_clean(struct xdp_md *ctx)
 	struct nq_object *o;
 	__u64 rest_sum;
 
-	if (!is_plain_read(data_of(ctx), end_of(ctx), &rest_sum))
+	if (!is_fast_read(data_of(ctx), end_of(ctx), &rest_sum))
 		return -1;
-	o = find_plain(data_of(ctx), &live);
-	return o ? answer_plain(ctx, live, o, rest_sum) : -1;
+	o = find_fast(data_of(ctx), &live);
+	return o ? answer_fast(ctx, live, o, rest_sum) : -1;
 }
 
 static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u32 flags,
@@ -315,7 +315,7 @@ static __noinline int pass(struct xdp_md *ctx, struct nq_work *w, struct nq_memb
 	return to_node(w, addr, port, NQ_CHAIN_BYTES + w->value_bytes);
 }
 
-/* A read on the general path: of a client, or forwarded to the tail. */
+/* A read on the slow path: of a client, or forwarded to the tail. */
 static __noinline int read(struct xdp_md *ctx, struct nq_work *w, struct nq_live *live, struct nq_chain_config *c)
 {
 	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);

@@ -87,7 +87,7 @@ struct nq_session {
 
 /* What a shard did on one CPU. */
 struct nq_load {
-	__u64 plain_reads; /* answered by answer_plain or nq_grow, which count nothing else: READ, ANSWERED_CLEAN */
+	__u64 fast_reads; /* answered by answer_fast or nq_grow, which count nothing else: READ, ANSWERED_CLEAN */
 	__u64 other_reads;
 	__u64 writes; /* versions applied */
 };

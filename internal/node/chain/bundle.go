@@ -92,7 +92,7 @@ func (b *bundle) admit(r *request) wire.Outcome {
 	case c.State == None && m.Op.IsChain():
 		return wire.OutcomeNotMine
 	case !m.Op.IsChain():
-		if b.alone(r) {
+		if b.single(r) {
 			return r.busy(wire.OutcomeBusy)
 		}
 	case m.Op == wire.OpAck || m.Op == wire.OpProbe:
@@ -101,25 +101,25 @@ func (b *bundle) admit(r *request) wire.Outcome {
 		return wire.OutcomeStranger
 	case m.Op == wire.OpForward && r.op != wire.OpRead, r.op == wire.OpAdd:
 		return wire.OutcomeMalformed
-	case m.Op == wire.OpForward && c.other(b.from) && b.readAlone(r):
+	case m.Op == wire.OpForward && c.other(b.from) && b.readSingle(r):
 		return r.busy(wire.OutcomeBusy)
 	}
 	return r.serve()
 }
 
-// alone reports whether a client has to ask again with the message outside a bundle (B3, B4).
-func (b *bundle) alone(r *request) bool {
+// single reports whether a client has to send the message again as a single message, outside a bundle (B3, B4).
+func (b *bundle) single(r *request) bool {
 	switch r.op {
 	case wire.OpRead:
-		return r.shard.config.State == None || r.message.Flags != 0 || b.readAlone(r)
+		return r.shard.config.State == None || r.message.Flags != 0 || b.readSingle(r)
 	case wire.OpAdd:
 		return true
 	}
-	return b.writeAlone(r)
+	return b.writeSingle(r)
 }
 
-// readAlone: the answer or the FORWARD does not fit the slot, or the FORWARD another chain's bundle.
-func (b *bundle) readAlone(r *request) bool {
+// readSingle: the answer or the FORWARD does not fit the slot, or the FORWARD another chain's bundle.
+func (b *bundle) readSingle(r *request) bool {
 	c := &r.shard.config
 	object := b.node.objects[r.message.Key]
 	switch {
@@ -131,8 +131,8 @@ func (b *bundle) readAlone(r *request) bool {
 	return b.slots.Room() < wire.ChainBytes || !b.fits(c)
 }
 
-// writeAlone: the write is not a new one that the head can order at once. It makes the entry of the write's session.
-func (b *bundle) writeAlone(r *request) bool {
+// writeSingle: the write is not a new one that the head can order at once. It makes the entry of the write's session.
+func (b *bundle) writeSingle(r *request) bool {
 	n, m, c := b.node, r.message, &r.shard.config
 	if !b.fits(c) || len(m.Value) > n.options.CellBytes || m.Epoch != c.Epoch || c.State != Active || !c.Head() {
 		return true

@@ -49,7 +49,7 @@ func FuzzReceiveBundle(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, place, sender, longer uint8) {
 		from := append([]netip.AddrPort{fuzzClient}, fuzzMembers...)[int(sender)%(1+len(fuzzMembers))]
-		node, alone := fuzzNode(t, place, false), fuzzNode(t, place, true)
+		node, single := fuzzNode(t, place, false), fuzzNode(t, place, true)
 		before := make(map[wire.Key]chain.Object)
 		for _, b := range pack(split(text), wire.SlotFor(wire.VersionBytes+int(longer)*8)) {
 			came := wire.Bundle(bytes.Clone(b))
@@ -61,7 +61,7 @@ func FuzzReceiveBundle(f *testing.F) {
 			for i := range b.Count() {
 				if encoded, _ := b.Message(i); len(encoded) > 0 {
 					sent++
-					compareSlot(t, alone, from, came, b, i)
+					compareSlot(t, single, from, came, b, i)
 				}
 			}
 			if sends != (sent > 0) {
@@ -69,19 +69,19 @@ func FuzzReceiveBundle(f *testing.F) {
 			}
 			checkObjects(t, node, before)
 		}
-		for k, o := range alone.Objects() {
+		for k, o := range single.Objects() {
 			if got := node.Objects()[k]; got == nil || got.Version != o.Version || got.Committed != o.Committed || !bytes.Equal(got.Value, o.Value) {
-				t.Errorf("object %v is %+v, alone %+v", k, got, o)
+				t.Errorf("object %v is %+v, single %+v", k, got, o)
 			}
 		}
-		if len(node.Objects()) != len(alone.Objects()) {
-			t.Errorf("%d objects, alone %d", len(node.Objects()), len(alone.Objects()))
+		if len(node.Objects()) != len(single.Objects()) {
+			t.Errorf("%d objects, single %d", len(node.Objects()), len(single.Objects()))
 		}
 	})
 }
 
-// compareSlot gives the message that came in a slot to a node alone, unless it has to come alone, and compares what is sent.
-func compareSlot(t *testing.T, alone *chain.Node, from netip.AddrPort, came, b wire.Bundle, i int) {
+// compareSlot gives the message of a slot to a node as a single message, unless a bundle refuses it, and compares the messages sent.
+func compareSlot(t *testing.T, single *chain.Node, from netip.AddrPort, came, b wire.Bundle, i int) {
 	t.Helper()
 	encoded, _ := came.Message(i)
 	sent, _ := b.Message(i)
@@ -91,8 +91,8 @@ func compareSlot(t *testing.T, alone *chain.Node, from netip.AddrPort, came, b w
 	if m.Op == wire.OpReply || answer.Op == wire.OpReply && answer.Status() == wire.StatusBusy {
 		return
 	}
-	out := alone.Receive(0, from, encoded, nil)
+	out := single.Receive(0, from, encoded, nil)
 	if len(out) != 1 || !bytes.Equal(out[0].Message.Append(nil), sent) {
-		t.Errorf("slot %d of %v becomes %+v, alone %+v", i, m.Op, answer, out)
+		t.Errorf("slot %d of %v becomes %+v, single %+v", i, m.Op, answer, out)
 	}
 }

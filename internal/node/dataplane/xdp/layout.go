@@ -102,7 +102,7 @@ type nqSessionRecord struct {
 }
 
 type nqLoad struct {
-	PlainReads uint64
+	FastReads  uint64
 	OtherReads uint64
 	Writes     uint64
 }

@@ -66,12 +66,12 @@ func (t *countTable) read() chain.Counters {
 			out[chain.Counter{Op: wire.Op(i >> outcomeBits), Outcome: wire.Outcome(i & (1<<outcomeBits - 1))}] += n
 		}
 	}
-	plain := uint64(0)
+	fast := uint64(0)
 	for i := range t.loads {
-		plain += t.loads[i].PlainReads
+		fast += t.loads[i].FastReads
 	}
-	if plain != 0 {
-		out[chain.Counter{Op: wire.OpRead, Outcome: wire.OutcomeAnsweredClean}] += plain
+	if fast != 0 {
+		out[chain.Counter{Op: wire.OpRead, Outcome: wire.OutcomeAnsweredClean}] += fast
 	}
 	return out
 }
@@ -83,7 +83,7 @@ func (t *tables) Loads() ([]dataplane.ShardLoad, error) {
 	for start := 0; start < len(c.loads); start += c.row {
 		for shard := range loads {
 			l := &c.loads[start+shard]
-			loads[shard].Reads += l.PlainReads + l.OtherReads
+			loads[shard].Reads += l.FastReads + l.OtherReads
 			loads[shard].Writes += l.Writes
 		}
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Plain writes: W2 to W4 at the head, W6 to W8 behind it. */
-#ifndef NQ_PLAIN_WRITE_H
-#define NQ_PLAIN_WRITE_H
+/* Writes on the fast path: W2 to W4 at the head, W6 to W8 behind it. */
+#ifndef NQ_FAST_WRITE_H
+#define NQ_FAST_WRITE_H
 
 /* Stores a value that is not short; 0 if it is longer than a cell. */
 static __noinline int store_long_value(struct xdp_md *ctx, __u32 at, struct nq_object *o, __u32 n)
@@ -10,7 +10,7 @@ static __noinline int store_long_value(struct xdp_md *ctx, __u32 at, struct nq_o
 }
 
 /* Stores the value of the message, whose object is locked. */
-static __always_inline int apply_plain(struct plain *p, const __u32 *w, struct nq_object *o, __u64 version)
+static __always_inline int apply_fast(struct fast *p, const __u32 *w, struct nq_object *o, __u64 version)
 {
 	struct nq_load *load = load_of(shard_of(p));
 	__u32 n = p->value_bytes;
@@ -33,7 +33,7 @@ static __always_inline int apply_plain(struct plain *p, const __u32 *w, struct n
 	return 1;
 }
 
-static __always_inline void record_plain(struct plain *p, const __u32 *w, struct nq_session *entry, __u64 seq, __u64 version)
+static __always_inline void record_fast(struct fast *p, const __u32 *w, struct nq_session *entry, __u64 seq, __u64 version)
 {
 	entry->seq = seq;
 	entry->version = version;
@@ -44,7 +44,7 @@ static __always_inline void record_plain(struct plain *p, const __u32 *w, struct
 }
 
 /* W3 and W4 with session and object locked. */
-static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, struct nq_session *entry, struct nq_object *o,
+static __always_inline enum way order_fast_locked(struct fast *p, __u32 *w, struct nq_session *entry, struct nq_object *o,
 						   __u64 seq, int slotted)
 {
 	__u64 version = o->version + 1;
@@ -53,17 +53,17 @@ static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, st
 		__u64 expected = bpf_be64_to_cpu(long_at(w + WORD_OPERAND));
 
 		if (o->version != o->committed && !is_tail(p->c))
-			return ask_alone(p, slotted);
+			return ask_single(p, slotted);
 		if (expected != o->version && (expected || (o->version && !o->tombstone)))
-			return ask_alone(p, slotted);
+			return ask_single(p, slotted);
 	}
-	if (!apply_plain(p, w, o, version))
+	if (!apply_fast(p, w, o, version))
 		return WAY_NONE;
-	record_plain(p, w, entry, seq, version);
+	record_fast(p, w, entry, seq, version);
 	count(p->op, NQ_OUTCOME_ORDERED);
 	if (is_tail(p->c)) {
 		commit_locked(o, version, p->c->epoch);
-		return reply_plain(p, w, NQ_STATUS_OK, version);
+		return reply_fast(p, w, NQ_STATUS_OK, version);
 	}
 	follow_on(p, w, NQ_OP_UPDATE);
 	version = bpf_cpu_to_be64(version);
@@ -77,32 +77,32 @@ static __always_inline enum way order_plain_locked(struct plain *p, __u32 *w, st
 }
 
 /* The head's part with the session locked: W2, W3. o may be 0. */
-static __always_inline enum way order_plain(struct plain *p, __u32 *w, struct nq_session *entry, struct nq_object *o,
+static __always_inline enum way order_fast(struct fast *p, __u32 *w, struct nq_session *entry, struct nq_object *o,
 					    int slotted)
 {
 	__u64 seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
 	enum way way;
 
 	if (entry->session != long_at(w + WORD_SESSION))
-		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+		return drop_fast(p, NQ_OUTCOME_CONTENDED);
 	if (seq < entry->seq)
-		return drop_plain(p, NQ_OUTCOME_OLD_SEQ);
+		return drop_fast(p, NQ_OUTCOME_OLD_SEQ);
 	if (seq == entry->seq)
-		return ask_alone(p, slotted);
+		return ask_single(p, slotted);
 	if (!o && p->op == NQ_OP_CAS && long_at(w + WORD_OPERAND))
-		return ask_alone(p, slotted);
+		return ask_single(p, slotted);
 	if (!o)
 		o = new_object(w + WORD_KEY);
 	if (!o)
-		return ask_alone(p, slotted);
+		return ask_single(p, slotted);
 	if (!lock(&o->seq))
-		return drop_plain(p, NQ_OUTCOME_CONTENDED);
-	way = order_plain_locked(p, w, entry, o, seq, slotted);
+		return drop_fast(p, NQ_OUTCOME_CONTENDED);
+	way = order_fast_locked(p, w, entry, o, seq, slotted);
 	unlock(&o->seq);
 	return way;
 }
 
-static __always_inline struct nq_session *session_of(struct plain *p, const __u32 *w)
+static __always_inline struct nq_session *session_of(struct fast *p, const __u32 *w)
 {
 	struct nq_session_key key = {.session = long_at(w + WORD_SESSION), .shard = shard_of(p)};
 	struct nq_session *entry = bpf_map_lookup_elem(&nq_sessions, &key);
@@ -111,38 +111,38 @@ static __always_inline struct nq_session *session_of(struct plain *p, const __u3
 }
 
 /* A client's write at the head of a working chain. */
-static __always_inline enum way write_plain(struct plain *p, __u32 *w, int slotted)
+static __always_inline enum way write_fast(struct fast *p, __u32 *w, int slotted)
 {
 	struct nq_object *o;
 	struct nq_session *entry;
 	enum way way;
 
 	if (p->value_bytes > nq_cell_bytes || w[WORD_EPOCH] != epoch_of(p) || p->c->state != NQ_STATE_ACTIVE || p->c->self)
-		return ask_alone(p, slotted);
+		return ask_single(p, slotted);
 	entry = session_of(p, w);
 	if (!entry)
-		return ask_alone(p, slotted);
+		return ask_single(p, slotted);
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY); /* here, because no load of it passes the lock */
 	if (!lock(&entry->lock))
-		return drop_plain(p, NQ_OUTCOME_CONTENDED);
-	way = order_plain(p, w, entry, o, slotted);
+		return drop_fast(p, NQ_OUTCOME_CONTENDED);
+	way = order_fast(p, w, entry, o, slotted);
 	unlock(&entry->lock);
 	return way;
 }
 
 /* W6 and W7 with session and object locked. */
-static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, struct nq_session *entry, struct nq_object *o)
+static __always_inline enum way update_fast_locked(struct fast *p, __u32 *w, struct nq_session *entry, struct nq_object *o)
 {
 	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION)), seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
 	__u32 outcome = NQ_OUTCOME_STALE;
 
 	if (version > o->version) {
-		if (!apply_plain(p, w, o, version))
+		if (!apply_fast(p, w, o, version))
 			return WAY_NONE;
 		outcome = is_tail(p->c) ? NQ_OUTCOME_COMMITTED : NQ_OUTCOME_APPLIED;
 	}
 	if (seq > entry->seq)
-		record_plain(p, w, entry, seq, version);
+		record_fast(p, w, entry, seq, version);
 	count(p->op, outcome);
 	if (!is_tail(p->c)) {
 		follow_on(p, w, NQ_OP_UPDATE);
@@ -155,38 +155,38 @@ static __always_inline enum way update_plain_locked(struct plain *p, __u32 *w, s
 	return WAY_BEFORE;
 }
 
-static __always_inline enum way update_plain(struct plain *p, __u32 *w)
+static __always_inline enum way update_fast(struct fast *p, __u32 *w)
 {
 	struct nq_session *entry;
 	struct nq_object *o;
 	enum way way;
 
 	if (p->value_bytes > nq_cell_bytes)
-		return drop_plain(p, NQ_OUTCOME_TOO_LARGE);
+		return drop_fast(p, NQ_OUTCOME_TOO_LARGE);
 	entry = session_of(p, w);
 	if (!entry)
-		return drop_plain(p, NQ_OUTCOME_FULL);
+		return drop_fast(p, NQ_OUTCOME_FULL);
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
 	if (!o)
 		o = new_object(w + WORD_KEY);
 	if (!o)
-		return drop_plain(p, NQ_OUTCOME_FULL);
+		return drop_fast(p, NQ_OUTCOME_FULL);
 	if (!lock(&entry->lock))
-		return drop_plain(p, NQ_OUTCOME_CONTENDED);
+		return drop_fast(p, NQ_OUTCOME_CONTENDED);
 	if (entry->session != long_at(w + WORD_SESSION)) {
-		way = drop_plain(p, NQ_OUTCOME_CONTENDED);
+		way = drop_fast(p, NQ_OUTCOME_CONTENDED);
 	} else if (lock(&o->seq)) {
-		way = update_plain_locked(p, w, entry, o);
+		way = update_fast_locked(p, w, entry, o);
 		unlock(&o->seq);
 	} else {
-		way = drop_plain(p, NQ_OUTCOME_CONTENDED);
+		way = drop_fast(p, NQ_OUTCOME_CONTENDED);
 	}
 	unlock(&entry->lock);
 	return way;
 }
 
 /* W8 for an ACK on its way up. */
-static __always_inline enum way relay_plain(struct plain *p, __u32 *w)
+static __always_inline enum way relay_fast(struct fast *p, __u32 *w)
 {
 	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION));
 	__u32 outcome = acknowledge(w + WORD_KEY, version, p->c->epoch);
@@ -195,27 +195,27 @@ static __always_inline enum way relay_plain(struct plain *p, __u32 *w)
 	if (outcome == NQ_OUTCOME_AHEAD || outcome == NQ_OUTCOME_CONTENDED)
 		return WAY_NONE;
 	if (!p->c->self)
-		return reply_plain(p, w, NQ_STATUS_OK, version);
+		return reply_fast(p, w, NQ_STATUS_OK, version);
 	follow_on(p, w, NQ_OP_RELAY);
 	seal_chain(p, w, 0);
 	return WAY_BEFORE;
 }
 
 /* A10 for UPDATE and RELAY, then what they do. */
-static __always_inline enum way from_chain_plain(struct plain *p, __u32 *w)
+static __always_inline enum way from_chain_fast(struct fast *p, __u32 *w)
 {
 	if (w[WORD_EPOCH] != epoch_of(p))
-		return drop_plain(p, NQ_OUTCOME_OTHER_EPOCH);
+		return drop_fast(p, NQ_OUTCOME_OTHER_EPOCH);
 	if (p->c->state != NQ_STATE_ACTIVE)
-		return drop_plain(p, NQ_OUTCOME_INACTIVE);
+		return drop_fast(p, NQ_OUTCOME_INACTIVE);
 	if (p->op == NQ_OP_UPDATE) {
 		if (!p->c->self || !comes_from(p, p->c->self - 1))
-			return drop_plain(p, NQ_OUTCOME_STRANGER);
-		return update_plain(p, w);
+			return drop_fast(p, NQ_OUTCOME_STRANGER);
+		return update_fast(p, w);
 	}
 	if (is_tail(p->c) || !comes_from(p, p->c->self + 1))
-		return drop_plain(p, NQ_OUTCOME_STRANGER);
-	return relay_plain(p, w);
+		return drop_fast(p, NQ_OUTCOME_STRANGER);
+	return relay_fast(p, w);
 }
 
 #endif

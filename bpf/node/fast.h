@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Plain messages, in place: a client's READ, PUT, DELETE and CAS, and what they become on their way. Writes, UPDATE, RELAY
- * and FORWARD have one layout, so at each node a few words change and the rest stays where it is; the checksum follows by
- * difference. What is not plain is left, as it came, to the general path: here is a quick way to the same result, never
- * another rule. The messages of a bundle (bundle.h) take this way too; `slotted` tells the two apart and is a constant.
+ * The fast path handles messages in place: a client's READ, PUT, DELETE and CAS, and the UPDATE, RELAY and FORWARD that follow
+ * from them. Writes, UPDATE, RELAY and FORWARD have one layout, so a node changes a few words, and the checksum follows by
+ * difference. A message that the fast path cannot handle stays as it came and takes the slow path. Both paths implement the
+ * same rules. Messages of a bundle (bundle.h) take the fast path too; the constant `slotted` tells them from single messages.
  */
-#ifndef NQ_PLAIN_H
-#define NQ_PLAIN_H
+#ifndef NQ_FAST_H
+#define NQ_FAST_H
 
 /* Where what has become of a message goes. */
 enum way {
@@ -16,11 +16,11 @@ enum way {
 	WAY_TAIL,
 	WAY_AFTER,  /* to the successor */
 	WAY_STAYS,  /* of a slot: a REPLY that was there before */
-	NOT_PLAIN,
+	WAY_SLOW,
 };
 
 /* One message in a frame. */
-struct plain {
+struct fast {
 	struct xdp_md *ctx;
 	struct nq_live *live;
 	struct nq_chain_config *c;
@@ -59,7 +59,7 @@ _Static_assert(NQ_BASE_BYTES == WORD_SESSION * 4, "words of the chain header");
 #define SHORT_VALUE_BYTES 16
 
 /* The words of the message, of which `bytes` can be used; 0 if the frame ends before. */
-static __always_inline __u32 *words_of(const struct plain *p, __u32 bytes)
+static __always_inline __u32 *words_of(const struct fast *p, __u32 bytes)
 {
 	void *w = data_of(p->ctx) + (p->at & 0x7ff);
 
@@ -90,7 +90,7 @@ static __noinline __u64 sum_long_value(struct xdp_md *ctx, __u32 at, __u32 n)
 }
 
 /* Sums the message; its words, or 0 if it is cut short or damaged. */
-static __always_inline __u32 *sum_plain(struct plain *p)
+static __always_inline __u32 *sum_fast(struct fast *p)
 {
 	__u32 *w = words_of(p, NQ_CHAIN_BYTES);
 
@@ -110,7 +110,7 @@ static __always_inline __u32 *sum_plain(struct plain *p)
 }
 
 /* A4 to A8 for the base header of a message that has been summed. */
-static __always_inline int is_plain_base(const __u32 *w)
+static __always_inline int is_fast_base(const __u32 *w)
 {
 	const __u8 *b = (const __u8 *)w;
 
@@ -118,13 +118,13 @@ static __always_inline int is_plain_base(const __u32 *w)
 	       is_young(w[WORD_HOPS], w[WORD_CHECK]) && b[3] != 0;
 }
 
-static __always_inline int is_plain_op(__u8 op)
+static __always_inline int is_fast_op(__u8 op)
 {
 	return op == NQ_OP_PUT || op == NQ_OP_DELETE || op == NQ_OP_CAS;
 }
 
 /* The same for a client's write. */
-static __always_inline int is_plain_write(struct plain *p, const __u32 *w)
+static __always_inline int is_fast_write(struct fast *p, const __u32 *w)
 {
 	__u64 zeros = long_at(w + WORD_VERSION) | long_at(w + WORD_CLIENT) | long_at(w + WORD_CLIENT + 2) |
 		      long_at(w + WORD_PORT);
@@ -136,13 +136,13 @@ static __always_inline int is_plain_write(struct plain *p, const __u32 *w)
 }
 
 /* The same for UPDATE and RELAY; notes whose request it was. */
-static __always_inline int is_plain_passed(struct plain *p, const __u32 *w)
+static __always_inline int is_fast_passed(struct fast *p, const __u32 *w)
 {
 	p->client_addr = w[WORD_CLIENT + 3];
 	p->client_port = *(const __u16 *)(w + WORD_PORT);
 	p->client_op = ((const __u8 *)(w + WORD_PORT))[2];
 	if (long_at(w + WORD_CLIENT) || w[WORD_CLIENT + 2] != bpf_htonl(0xffff) || !p->client_port ||
-	    ((const __u8 *)(w + WORD_PORT))[3] || w[WORD_PORT + 1] || !is_plain_op(p->client_op))
+	    ((const __u8 *)(w + WORD_PORT))[3] || w[WORD_PORT + 1] || !is_fast_op(p->client_op))
 		return 0;
 	if (p->value_bytes && (p->op == NQ_OP_RELAY || p->client_op == NQ_OP_DELETE))
 		return 0;
@@ -154,7 +154,7 @@ static __always_inline int is_plain_passed(struct plain *p, const __u32 *w)
  * it takes from there: nq_live may change while the message is here, and half of one configuration with half of the
  * next is neither.
  */
-static __always_inline int find_chain(struct plain *p, const __u32 *w)
+static __always_inline int find_chain(struct fast *p, const __u32 *w)
 {
 	__u32 shard = bpf_ntohs(*((const __u16 *)(w + WORD_HOPS) + 1));
 
@@ -168,25 +168,25 @@ static __always_inline int find_chain(struct plain *p, const __u32 *w)
 	return p->c && p->c->state != NQ_STATE_NONE;
 }
 
-static __always_inline __u32 shard_of(const struct plain *p)
+static __always_inline __u32 shard_of(const struct fast *p)
 {
 	return p->chain / 2;
 }
 
 /* The epoch of the configuration in hand, as messages have it. */
-static __always_inline __be32 epoch_of(const struct plain *p)
+static __always_inline __be32 epoch_of(const struct fast *p)
 {
 	return bpf_htonl(p->c->epoch);
 }
 
-static __always_inline void set_word(struct plain *p, __u32 *w, enum word i, __u32 value)
+static __always_inline void set_word(struct fast *p, __u32 *w, enum word i, __u32 value)
 {
 	p->total = p->total - w[i] + value;
 	w[i] = value;
 }
 
 /* What every message that follows from another has: one hop more, its op, its epoch. */
-static __always_inline void follow_on(struct plain *p, __u32 *w, __u8 op)
+static __always_inline void follow_on(struct fast *p, __u32 *w, __u8 op)
 {
 	set_word(p, w, WORD_OP, bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | op));
 	set_word(p, w, WORD_HOPS, w[WORD_HOPS] + bpf_htonl(0x00010000));
@@ -194,7 +194,7 @@ static __always_inline void follow_on(struct plain *p, __u32 *w, __u8 op)
 }
 
 /* Ends a message of the chain layout with this much value behind it. */
-static __always_inline void seal_chain(struct plain *p, __u32 *w, __u32 value_bytes)
+static __always_inline void seal_chain(struct fast *p, __u32 *w, __u32 value_bytes)
 {
 	p->total -= w[WORD_CHECK];
 	if (!value_bytes)
@@ -204,7 +204,7 @@ static __always_inline void seal_chain(struct plain *p, __u32 *w, __u32 value_by
 }
 
 /* Makes a REPLY without a value of the message, whatever its layout; the frame or slot has room for it. */
-static __always_inline enum way reply_plain(struct plain *p, __u32 *w, __u16 status, __u64 version)
+static __always_inline enum way reply_fast(struct fast *p, __u32 *w, __u16 status, __u64 version)
 {
 	__u32 detail = pair(0, bpf_htons(status));
 	__u32 hops = (w[WORD_HOPS] & bpf_htonl(0x00ffffff)) + bpf_htonl(0x00010000);
@@ -221,31 +221,31 @@ static __always_inline enum way reply_plain(struct plain *p, __u32 *w, __u16 sta
 	return WAY_CLIENT;
 }
 
-/* A client's message that only the general path can answer; in a bundle the client has to send it alone (B3). */
-static __always_inline enum way ask_alone(struct plain *p, int slotted)
+/* For a client's message that only the slow path can answer: BUSY in a bundle, the client sends it as a single message (B3). */
+static __always_inline enum way ask_single(struct fast *p, int slotted)
 {
 	__u32 *w = words_of(p, NQ_VERSION_BYTES);
 
 	if (!slotted || !w)
-		return NOT_PLAIN;
+		return WAY_SLOW;
 	count(p->op, NQ_OUTCOME_BUSY);
-	return reply_plain(p, w, NQ_STATUS_BUSY, 0);
+	return reply_fast(p, w, NQ_STATUS_BUSY, 0);
 }
 
-static __always_inline enum way drop_plain(struct plain *p, __u32 outcome)
+static __always_inline enum way drop_fast(struct fast *p, __u32 outcome)
 {
 	count(p->op, outcome);
 	return WAY_NONE;
 }
 
-static __always_inline int comes_from(const struct plain *p, __u32 member)
+static __always_inline int comes_from(const struct fast *p, __u32 member)
 {
 	const struct nq_member *m = &p->c->members[member & (NQ_MAX_CHAIN - 1)];
 
 	return p->from_addr == m->addr && p->from_port == m->port;
 }
 
-static __always_inline int is_member(const struct plain *p)
+static __always_inline int is_member(const struct fast *p)
 {
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
 		if (i < p->c->length && i != p->c->self && comes_from(p, i))

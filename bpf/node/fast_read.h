@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Plain reads: answers in place, and the FORWARD of a read of a dirty object (R1, R2). */
-#ifndef NQ_PLAIN_READ_H
-#define NQ_PLAIN_READ_H
+/* Reads on the fast path: answers in place, and the FORWARD of a read of a dirty object (R1, R2). */
+#ifndef NQ_FAST_READ_H
+#define NQ_FAST_READ_H
 
 /* A reply to a READ that has been answered, with a value of this sum behind it. */
-static __always_inline void seal_reply(struct plain *p, __u32 *w, __u32 value_bytes, __u32 value_sum)
+static __always_inline void seal_reply(struct fast *p, __u32 *w, __u32 value_bytes, __u32 value_sum)
 {
 	w[WORD_CHECK] = pair((__u16)~fold(sum_words(w, NQ_VERSION_BYTES / 4) - w[WORD_CHECK] + value_sum), 0);
 	p->bytes += value_bytes;
 }
 _Static_assert(NQ_STATUS_OK == 0, "seal_reply has nothing beside the checksum");
 
-static __always_inline enum way count_answered(struct plain *p, __u32 outcome)
+static __always_inline enum way count_answered(struct fast *p, __u32 outcome)
 {
 	struct nq_load *load = load_of(shard_of(p));
 
@@ -22,12 +22,12 @@ static __always_inline enum way count_answered(struct plain *p, __u32 outcome)
 }
 
 /* Answers from a snapshot of a clean object with a short value. */
-static __always_inline enum way answer_short(struct plain *p, __u32 *w, struct nq_object *o, const struct snapshot *s,
+static __always_inline enum way answer_short(struct fast *p, __u32 *w, struct nq_object *o, const struct snapshot *s,
 					     __u32 outcome)
 {
 	if ((void *)w + NQ_VERSION_BYTES + SHORT_VALUE_BYTES > end_of(p->ctx))
 		return WAY_NONE;
-	reply_plain(p, w, NQ_STATUS_OK, s->version);
+	reply_fast(p, w, NQ_STATUS_OK, s->version);
 	put_long(w + NQ_VERSION_BYTES / 4, s->small[0]);
 	put_long(w + NQ_VERSION_BYTES / 4 + 2, s->small[1]);
 	seal_reply(p, w, SHORT_VALUE_BYTES, s->value_sum);
@@ -36,7 +36,7 @@ static __always_inline enum way answer_short(struct plain *p, __u32 *w, struct n
 }
 
 /* Makes a FORWARD to the tail of a READ, in a frame or slot with room for it, or sends one on. */
-static __always_inline enum way forward_plain(struct plain *p, __u32 *w)
+static __always_inline enum way forward_fast(struct fast *p, __u32 *w)
 {
 	count(p->op, NQ_OUTCOME_FORWARDED);
 	if (p->op == NQ_OP_READ) {
@@ -54,7 +54,7 @@ static __always_inline enum way forward_plain(struct plain *p, __u32 *w)
 }
 
 /* Is the message, whose words have been summed, a FORWARD of a READ? */
-static __always_inline int is_forwarded_read(struct plain *p, const __u32 *w)
+static __always_inline int is_forwarded_read(struct fast *p, const __u32 *w)
 {
 	__u64 zeros = p->value_bytes | w[WORD_PORT + 1];
 

@@ -1,60 +1,60 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Plain messages that have a frame of their own. */
-#ifndef NQ_ALONE_H
-#define NQ_ALONE_H
+/* The fast path of single messages: one message in a frame. */
+#ifndef NQ_SINGLE_H
+#define NQ_SINGLE_H
 
-/* A READ of a dirty object goes to the tail; NOT_PLAIN, with the packet as it came, if it is another read. */
-static __always_inline enum way read_alone(struct plain *p)
+/* A READ of a dirty object goes to the tail; WAY_SLOW, with the packet as it came, if it is another read. */
+static __always_inline enum way read_single(struct fast *p)
 {
 	__u32 *w = words_of(p, NQ_BASE_BYTES);
 	struct nq_object *o;
 
-	if (!w || p->bytes != NQ_BASE_BYTES || !folds_to_ones(sum_words(w, NQ_BASE_BYTES / 4)) || !is_plain_base(w) ||
+	if (!w || p->bytes != NQ_BASE_BYTES || !folds_to_ones(sum_words(w, NQ_BASE_BYTES / 4)) || !is_fast_base(w) ||
 	    !find_chain(p, w) || is_tail(p->c))
-		return NOT_PLAIN;
+		return WAY_SLOW;
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
 	if (!o || o->version == o->committed)
-		return NOT_PLAIN;
+		return WAY_SLOW;
 	if (resize(p->ctx, NQ_CHAIN_BYTES)) /* room in front is of no use: the READ stays where it is */
-		return NOT_PLAIN;
+		return WAY_SLOW;
 	w = words_of(p, NQ_CHAIN_BYTES);
-	return w ? forward_plain(p, w) : WAY_NONE;
+	return w ? forward_fast(p, w) : WAY_NONE;
 }
 
 /* A READ that another member forwarded, of a clean object with a short value. */
-static __always_inline enum way forwarded_alone(struct plain *p, __u32 *w)
+static __always_inline enum way forwarded_single(struct fast *p, __u32 *w)
 {
 	struct nq_object *o;
 	struct snapshot s;
 
 	if (!is_forwarded_read(p, w) || !find_chain(p, w) || !is_member(p) || !permitted(p->live))
-		return NOT_PLAIN;
+		return WAY_SLOW;
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
 	if (!o || !take_snapshot(o, &s) || s.value_bytes != SHORT_VALUE_BYTES)
-		return NOT_PLAIN;
+		return WAY_SLOW;
 	return answer_short(p, w, o, &s, NQ_OUTCOME_ANSWERED_TAIL);
 }
 
 /* A message of the chain layout. */
-static __always_inline enum way chain_alone(struct plain *p)
+static __always_inline enum way chain_single(struct fast *p)
 {
-	__u32 *w = sum_plain(p);
+	__u32 *w = sum_fast(p);
 
-	if (!w || !is_plain_base(w))
-		return NOT_PLAIN;
+	if (!w || !is_fast_base(w))
+		return WAY_SLOW;
 	p->op = p->client_op = ((__u8 *)w)[3];
-	if (is_plain_op(p->op))
-		return is_plain_write(p, w) && find_chain(p, w) ? write_plain(p, w, 0) : NOT_PLAIN;
+	if (is_fast_op(p->op))
+		return is_fast_write(p, w) && find_chain(p, w) ? write_fast(p, w, 0) : WAY_SLOW;
 	if (p->op == NQ_OP_FORWARD)
-		return forwarded_alone(p, w);
-	if ((p->op != NQ_OP_UPDATE && p->op != NQ_OP_RELAY) || !is_plain_passed(p, w) || !find_chain(p, w) ||
+		return forwarded_single(p, w);
+	if ((p->op != NQ_OP_UPDATE && p->op != NQ_OP_RELAY) || !is_fast_passed(p, w) || !find_chain(p, w) ||
 	    (is_tail(p->c) && !nq_relay))
-		return NOT_PLAIN;
-	return from_chain_plain(p, w);
+		return WAY_SLOW;
+	return from_chain_fast(p, w);
 }
 
 /* Sends what the message has become. */
-static __noinline int send_alone(struct plain *p, enum way way)
+static __noinline int send_single(struct fast *p, enum way way)
 {
 	struct xdp_md *ctx = p->ctx;
 	struct nq_member *member;
@@ -74,10 +74,10 @@ static __noinline int send_alone(struct plain *p, enum way way)
 	return route(ctx, member->addr, member->port, p->bytes);
 }
 
-/* Handles the message in the frame if it is plain: an action; or -1, with the packet as it came. */
-static __noinline int plain_alone(struct xdp_md *ctx, __u32 message_bytes)
+/* Handles the message in the frame on the fast path and returns an action; or -1, with the packet as it came. */
+static __noinline int fast_single(struct xdp_md *ctx, __u32 message_bytes)
 {
-	struct plain p = {.ctx = ctx, .at = NQ_L4_END, .bytes = message_bytes};
+	struct fast p = {.ctx = ctx, .at = NQ_L4_END, .bytes = message_bytes};
 	struct frame *f = data_of(ctx);
 	struct nq_base *base = (void *)(f + 1);
 	enum way way;
@@ -87,10 +87,10 @@ static __noinline int plain_alone(struct xdp_md *ctx, __u32 message_bytes)
 	p.from_addr = p.client_addr = ip_of(f)->saddr;
 	p.from_port = p.client_port = udp_of(f)->source;
 	p.op = base->op;
-	way = p.op == NQ_OP_READ ? read_alone(&p) : chain_alone(&p);
-	if (way == NOT_PLAIN)
+	way = p.op == NQ_OP_READ ? read_single(&p) : chain_single(&p);
+	if (way == WAY_SLOW)
 		return -1;
-	return way == WAY_NONE ? XDP_DROP : send_alone(&p, way);
+	return way == WAY_NONE ? XDP_DROP : send_single(&p, way);
 }
 
 #endif
