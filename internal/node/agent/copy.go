@@ -83,7 +83,7 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 		if err != nil {
 			return objects, err
 		}
-		if err := m.take(ctx, job.Job, part, sessions); err != nil {
+		if err := m.take(ctx, &job, part, sessions); err != nil {
 			return objects, err
 		}
 		if objects += len(part); in.GetComplete() {
@@ -93,8 +93,8 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 }
 
 // take hands what was copied to the member, in small steps.
-func (m *membership) take(ctx context.Context, job uint64, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
-	pace := newPace(0)
+func (m *membership) take(ctx context.Context, job *reconfig.Copy, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+	pace := newPace(0, restOf(job.Since))
 	step := func(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
 		if err := pace.wait(ctx, 0); err != nil {
 			return err
@@ -102,7 +102,7 @@ func (m *membership) take(ctx context.Context, job uint64, objects []dataplane.K
 		m.obeying.Lock()
 		defer m.obeying.Unlock()
 		defer m.publish()
-		return m.member.CopyChunk(job, objects, sessions)
+		return m.member.CopyChunk(job.Job, objects, sessions)
 	}
 	for part := range slices.Chunk(objects, importAtOnce) {
 		if err := step(part, nil); err != nil {

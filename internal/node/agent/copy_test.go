@@ -21,6 +21,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -249,7 +250,7 @@ func TestExportIsRefused(t *testing.T) {
 
 // TestPace: the rate of an export is bounded, and a receiver that is gone ends the wait.
 func TestPace(t *testing.T) {
-	p := newPace(100)
+	p := newPace(100, scheduling.Rest)
 	for range 3 { // the first goes at once, each further 1 KiB 10 ms later
 		if err := p.wait(t.Context(), 1<<10); err != nil {
 			t.Fatal(err)

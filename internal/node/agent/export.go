@@ -43,7 +43,7 @@ func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingS
 	if err != nil {
 		return statusOf(err)
 	}
-	x := &exporter{stream: stream, check: func() error { return s.mayExport(epochs) }, pace: newPace(in.GetMaxKibS())}
+	x := &exporter{stream: stream, check: func() error { return s.mayExport(epochs) }, pace: newPace(in.GetMaxKibS(), restOf(wanted.Since))}
 	x.part.Total = uint64(usage.Objects)
 	if err := s.plane.Export(wanted, x.object, x.session); err != nil {
 		return statusOf(err)
@@ -118,22 +118,33 @@ func (x *exporter) flush() error {
 // more urgent to do than copies.
 type pace struct {
 	kibS  uint32 // 0: no bound
+	rest  func(worked time.Duration) time.Duration
 	start time.Time
 	sent  int
 	began time.Time // the work since the last wait
 }
 
+// restOf is how long to rest in a copy of shards: less if only what changed is wanted.
+func restOf(since map[uint16]uint32) func(time.Duration) time.Duration {
+	for _, epoch := range since {
+		if epoch != 0 {
+			return scheduling.ShortRest
+		}
+	}
+	return scheduling.Rest
+}
+
 // longestRest bounds a rest: work that took longer has waited for something itself.
 const longestRest = 20 * time.Millisecond
 
-func newPace(kibS uint32) pace {
+func newPace(kibS uint32, rest func(time.Duration) time.Duration) pace {
 	now := time.Now()
-	return pace{kibS: kibS, start: now, began: now}
+	return pace{kibS: kibS, rest: rest, start: now, began: now}
 }
 
 // wait returns when so many bytes may follow those before them.
 func (p *pace) wait(ctx context.Context, bytes int) error {
-	pause := min(scheduling.Rest(time.Since(p.began)), longestRest)
+	pause := min(p.rest(time.Since(p.began)), longestRest)
 	if p.kibS > 0 {
 		due := p.start.Add(time.Duration(float64(p.sent) / (float64(p.kibS) * 1024) * float64(time.Second)))
 		p.sent += bytes

@@ -34,7 +34,7 @@ func (t *tables) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) 
 	since, rest := new(sinceSet), scheduling.Rest
 	for shard, epoch := range w.Since {
 		if since[shard] = epoch; epoch != 0 {
-			rest = shortRest
+			rest = scheduling.ShortRest
 		}
 	}
 	found, err := t.walk("nq_walk_objects", t.objects.Objects, set, since, rest)
@@ -88,7 +88,7 @@ func (t *tables) Doubt(shards []uint16) ([]wire.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := t.walk("nq_walk_doubtful", t.objects.Objects, set, nil, shortRest)
+	keys, err := t.walk("nq_walk_doubtful", t.objects.Objects, set, nil, scheduling.ShortRest)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (t *tables) Doubt(shards []uint16) ([]wire.Key, error) {
 		}
 		return nil
 	})
-	return keysOf(keys), errors.Join(err, t.dropSessions(shards, set, shortRest))
+	return keysOf(keys), errors.Join(err, t.dropSessions(shards, set, scheduling.ShortRest))
 }
 
 // Empty implements [dataplane.Plane].
@@ -110,7 +110,7 @@ func (t *tables) Empty(shards []uint16) ([]wire.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.walk("nq_walk_empty", t.objects.Objects, set, nil, shortRest)
+	found, err := t.walk("nq_walk_empty", t.objects.Objects, set, nil, scheduling.ShortRest)
 	return keysOf(found), err
 }
 
