@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 	"github.com/spf13/cobra"
 )
@@ -26,6 +28,23 @@ func NeedRoot(t *testing.T) {
 		t.Fatal("labs have to be tested as root")
 	}
 	t.Skip("labs have to be tested as root")
+}
+
+// NeedEngine skips a test where the software switch of the P4 plane has not been built; in CI it has to be there.
+func NeedEngine(t *testing.T) {
+	t.Helper()
+	engine, err := filepath.Abs(filepath.Join("../../..", "bin", p4.EngineName))
+	if err == nil {
+		_, err = os.Stat(engine)
+	}
+	switch {
+	case err == nil:
+		t.Setenv("NETCRAQ_SWX", engine)
+	case os.Getenv("CI") == "true":
+		t.Fatalf("%v: run `make p4-engine`", err)
+	default:
+		t.Skipf("%v: run `make p4-engine`", err)
+	}
 }
 
 // Netcraq runs the command in a process of its own.

@@ -92,7 +92,7 @@ in a simulation with crashes and repairs, from the seed that is printed (see als
 	f.Float64Var(&flags.duplicate, "dup", 2, "percentage of frames that each link repeats")
 	f.Float64Var(&flags.corrupt, "corrupt", 0, "percentage of frames in which the link "+checkCorruptLink+" turns a bit over; not in a simulation")
 	f.Uint64Var(&flags.seed, "seed", 0, "seed of what clients do, and of all of a simulation (default: random, printed)")
-	f.StringVar(&flags.plane, "plane", cli.PlaneXDP, "what the nodes run: xdp or soft")
+	f.StringVar(&flags.plane, "plane", cli.PlaneXDP, "what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp")
 	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: W2, W5, W8 or R4")
 	f.BoolVar(&flags.relay, "relay", false, "let ACKs travel up the chain one by one, as where packets cannot be cloned")
 	f.BoolVar(&flags.simulate, "simulate", false, "simulate the chain in this process, with crashes and repairs")

@@ -120,7 +120,7 @@ func newLabUpCommand(name *string) *cobra.Command {
 	f.IntVar(&o.Clients, "clients", 1, "number of client hosts")
 	f.StringVar(&o.ClientAt, "client-at", "", "the node that clients hang off (default: the first on a line, one after the other on leaf-spine)")
 	f.IntVar(&o.Shards, "shards", 1, fmt.Sprintf("number of shards, a power of two (--managed: %d unless given)", m.Shards))
-	f.StringVar(&plane, "plane", cli.PlaneXDP, "what the nodes run: xdp, soft, or none for the network alone")
+	f.StringVar(&plane, "plane", cli.PlaneXDP, "what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp; none for the network alone")
 	f.BoolVar(&relay, "relay", false, "let ACKs travel up the chain one by one, as where packets cannot be cloned")
 	f.BoolVar(&wires, "wires", true, "run links through a program that can inject faults; without it they are a little faster")
 	return c
@@ -156,20 +156,20 @@ func setCommands(c *cobra.Command, o *lab.Options, m *ManagedFlags, plane string
 
 // setAgent chooses what the lab's nodes run: the product, as `netcraq node`.
 func setAgent(o *lab.Options, plane string) error {
-	switch plane {
-	case "none":
+	if plane == "none" {
 		return nil
-	case cli.PlaneXDP, cli.PlaneSoft:
-	default:
-		return cli.UsageError(fmt.Errorf("--plane %q: want xdp, soft or none", plane))
+	}
+	planes, err := planesOf(plane, o.Nodes)
+	if err != nil {
+		return err
 	}
 	self, err := cli.ProductPath()
 	if err != nil {
 		return err
 	}
 	o.Agent = func(l *lab.Lab, h lab.Host) []string {
-		argv := []string{self, "node", "--name", h.Name, "--cluster", l.ClusterFile(), "--plane", plane}
-		return append(argv, planeArguments(l, h, plane)...)
+		argv := []string{self, "node", "--name", h.Name, "--cluster", l.ClusterFile(), "--plane", planes.of(l, h)}
+		return append(append(argv, planeArguments(l, h, planes.of(l, h))...), planes.sizes()...)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 	"github.com/netcraq/netcraq/internal/verify/lab"
@@ -39,7 +40,7 @@ func (m *ManagedFlags) Add(f *pflag.FlagSet) {
 	f.IntVar(&m.controllers, "controllers", m.controllers, "number of controllers")
 	f.IntVar(&m.Nodes, "nodes", m.Nodes, "number of nodes")
 	f.IntVar(&m.Replicas, "replicas", m.Replicas, "members of a chain")
-	f.StringVar(&m.plane, "plane", m.plane, "what the nodes run: xdp or soft")
+	f.StringVar(&m.plane, "plane", m.plane, "what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp")
 	m.addTimes(f)
 }
 
@@ -85,8 +86,12 @@ func (m *ManagedFlags) Options(name string) (lab.Options, error) {
 
 // setCommands chooses what runs in the lab: the product, as `netcraq controller` and `netcraq node`.
 func (m *ManagedFlags) setCommands(o *lab.Options) error {
-	if m.plane != cli.PlaneXDP && m.plane != cli.PlaneSoft {
-		return cli.UsageError(fmt.Errorf("--plane %q: want xdp or soft", m.plane))
+	planes, err := planesOf(m.plane, m.Nodes)
+	if err != nil {
+		return err
+	}
+	if planes.has(cli.PlaneP4) { // in one chain all cells are as long
+		m.CellBytes, m.Objects = min(m.CellBytes, p4.CellBytes), min(m.Objects, p4.MaxObjects)
 	}
 	self, err := cli.ProductPath()
 	if err != nil {
@@ -114,9 +119,13 @@ func (m *ManagedFlags) setCommands(o *lab.Options) error {
 	}
 	o.Agent = func(l *lab.Lab, h lab.Host) []string {
 		argv := []string{self, "node", "--name", h.Name, "--addr", netip.AddrPortFrom(h.Addr, wire.Port).String(),
-			"--join", strings.Join(l.Controllers(), ","), "--plane", flags.plane, "--objects", strconv.Itoa(flags.Objects),
-			"--sessions", strconv.Itoa(max(flags.Objects, 100_000))}
-		return append(append(argv, planeArguments(l, h, flags.plane)...), flags.class()...)
+			"--join", strings.Join(l.Controllers(), ","), "--plane", planes.of(l, h), "--objects", strconv.Itoa(flags.Objects)}
+		if planes.has(cli.PlaneP4) {
+			argv = append(argv, "--sessions", strconv.Itoa(p4.MaxSessions))
+		} else {
+			argv = append(argv, "--sessions", strconv.Itoa(max(flags.Objects, 100_000)))
+		}
+		return append(append(argv, planeArguments(l, h, planes.of(l, h))...), flags.class()...)
 	}
 	return nil
 }
@@ -144,10 +153,14 @@ func (m *ManagedFlags) setup(o lab.Options, show *show, logs string) chaos.Setup
 
 // planeArguments say where a node's data plane lives in a lab.
 func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {
-	if plane != cli.PlaneXDP {
+	var argv []string
+	switch plane {
+	case cli.PlaneXDP:
+		argv = []string{"--pin", l.PinDir(h.Name)}
+	case cli.PlaneP4:
+	default:
 		return nil
 	}
-	argv := []string{"--pin", l.PinDir(h.Name)}
 	for _, port := range l.Ports(h.Name) {
 		argv = append(argv, "--port-if", port)
 	}

@@ -37,8 +37,8 @@ func newUpCommand() *cobra.Command {
 		Short: cli.ShortOf("up"),
 		Long: `Start a chain on this machine and keep it until Ctrl-C.
 
-As root the nodes are XDP programs in a lab: a network of hosts made of network namespaces. Otherwise they
-are sockets on loopback addresses. Either way commands such as netcraq put and netcraq get find the chain.`,
+As root the nodes are XDP programs in a lab: a network of hosts made of network namespaces; with --plane p4 they are P4
+programs on software switches there. Otherwise they are sockets on loopback addresses. Either way commands such as netcraq put and netcraq get find the chain.`,
 		Example: `  netcraq up
   netcraq up --plane soft --nodes 4`,
 		Args: cobra.NoArgs,
@@ -47,7 +47,7 @@ are sockets on loopback addresses. Either way commands such as netcraq put and n
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&flags.plane, "plane", cli.PlaneAuto, "data plane: auto, soft or xdp")
+	f.StringVar(&flags.plane, "plane", cli.PlaneAuto, "data plane: auto, soft, xdp or p4")
 	f.StringVar(&flags.name, "name", defaultLab, "xdp: name of the lab")
 	f.IntVar(&flags.nodes, "nodes", 3, "number of nodes in the chain")
 	f.IntVar(&flags.shards, "shards", 1, "number of shards, a power of two")
@@ -69,31 +69,39 @@ func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
 		why = "because you are root and the kernel takes it"
 	case cli.PlaneSoft:
 		return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, why)
-	case cli.PlaneXDP:
+	case cli.PlaneXDP, cli.PlaneP4:
 	default:
-		return cli.UsageError(fmt.Errorf("--plane %q: want %s, %s or %s", flags.plane, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP))
+		return cli.UsageError(fmt.Errorf("--plane %q: want %s, %s, %s or %s", flags.plane, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP, cli.PlaneP4))
 	}
 	l, err := startLab(ctx, stderr, flags)
 	if err == nil {
-		return upInLab(ctx, stdout, stderr, l, why)
+		what := "XDP"
+		if flags.plane == cli.PlaneP4 {
+			what = "P4 switches"
+		}
+		return upInLab(ctx, stdout, stderr, l, what, why)
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // Ctrl-C, and nothing is left
 		fmt.Fprintln(stderr, "\n· cleaned up")
 		return nil
 	}
 	var usage *cli.StatusError
-	if flags.plane == cli.PlaneXDP || errors.As(err, &usage) || errors.Is(err, lab.ErrExists) || errors.Is(err, lab.ErrRemains) || ctx.Err() != nil {
+	if flags.plane != cli.PlaneAuto || errors.As(err, &usage) || errors.Is(err, lab.ErrExists) || errors.Is(err, lab.ErrRemains) || ctx.Err() != nil {
 		return err
 	}
 	fmt.Fprintln(stderr, "· XDP is not possible here:", err)
 	return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, "because XDP is not possible here")
 }
 
-// startLab brings up a lab of XDP nodes that ends with this process.
+// startLab brings up a lab of XDP nodes, or of what was asked for, that ends with this process.
 func startLab(ctx context.Context, stderr io.Writer, flags upFlags) (*lab.Lab, error) {
 	o := lab.Options{Name: flags.name, Topology: lab.Line, Nodes: flags.nodes, Clients: 1, Shards: flags.shards,
 		Publish: topology.DefaultPath(), Owned: true, Progress: progressTo(stderr)}
-	if err := setAgent(&o, cli.PlaneXDP); err != nil {
+	plane := flags.plane
+	if plane == cli.PlaneAuto {
+		plane = cli.PlaneXDP
+	}
+	if err := setAgent(&o, plane); err != nil {
 		return nil, err
 	}
 	if err := o.Validate(); err != nil {
@@ -103,7 +111,7 @@ func startLab(ctx context.Context, stderr io.Writer, flags upFlags) (*lab.Lab, e
 }
 
 // upInLab shows a lab that is up, keeps it, and takes it down at the end.
-func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, why string) (err error) {
+func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, what, why string) (err error) {
 	defer func() {
 		_, down := lab.Down(context.WithoutCancel(ctx), l.Name)
 		err = errors.Join(err, down)
@@ -112,7 +120,7 @@ func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, why stri
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "\nA chain of %d on XDP is up, in a lab of network namespaces: %s.\n", l.Options().Nodes, why)
+	fmt.Fprintf(stdout, "\nA chain of %d on %s is up, in a lab of network namespaces: %s.\n", l.Options().Nodes, what, why)
 	printStatus(stdout, status)
 	printExamples(stdout, l)
 	fmt.Fprint(stdout, endsBy)

@@ -183,7 +183,7 @@ func TestNodeErrors(t *testing.T) {
 		{[]string{"--name", "n9", "--cluster", path}, `has no node "n9"`},
 		{[]string{"--name", "n1", "--cluster", path + "x"}, "no such file"},
 		{[]string{"--name", "n1", "--addr", "n1"}, "is not an IPv4 address and port"},
-		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--plane", "fast"}, "want auto, soft or xdp"},
+		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--plane", "fast"}, "want auto, soft, xdp or p4"},
 		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--mode", "fast"}, "want auto, native or generic"},
 		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--plane", "soft", "--cell-bytes", "4"}, "8 to 1352 bytes"},
 		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--plane", "soft", "--shards", "3"}, "power of two"},

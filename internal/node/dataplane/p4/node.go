@@ -56,7 +56,7 @@ func CheckOptions(o chain.Options) error {
 	}
 	switch {
 	case o.CellBytes > CellBytes:
-		return fmt.Errorf("a p4 node stores values of up to %d bytes, not %d: lower --cell", CellBytes, o.CellBytes)
+		return fmt.Errorf("a p4 node stores values of up to %d bytes, not %d: lower --cell-bytes", CellBytes, o.CellBytes)
 	case o.MaxObjects > MaxObjects:
 		return fmt.Errorf("a p4 node has places for %d keys, not %d: lower --objects", MaxObjects, o.MaxObjects)
 	case o.MaxSessions > MaxSessions:

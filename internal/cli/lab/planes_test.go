@@ -1,0 +1,47 @@
+package lab
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+)
+
+func TestPlanesOf(t *testing.T) {
+	for _, c := range []struct {
+		list  string
+		nodes int
+		want  planes
+	}{
+		{"p4", 3, planes{"p4"}},
+		{"xdp,p4,soft", 3, planes{"xdp", "p4", "soft"}},
+		{"xdp,p4", 3, nil},
+		{"xdp,p5,xdp", 3, nil},
+		{"", 3, nil},
+	} {
+		got, err := planesOf(c.list, c.nodes)
+		if (err == nil) != (c.want != nil) || !slices.Equal(got, c.want) {
+			t.Errorf("%q for %d nodes: %v, %v", c.list, c.nodes, got, err)
+		}
+	}
+}
+
+// TestMixedChain: chains of kernels and a switch, in every order, keep what clients are promised under loss and repetition.
+func TestMixedChain(t *testing.T) {
+	clitest.NeedRoot(t)
+	clitest.NeedEngine(t)
+	for _, plane := range []string{"p4,xdp,xdp", "xdp,p4,xdp", "xdp,xdp,p4", "p4"} {
+		out, _, err := clitest.Netcraq(
+			"lab", "check", "--name", "tmixed", "--seconds", "3", "--loss", "2", "--dup", "2", "--seed", "1", "--plane", plane, "--json",
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r checkResult
+		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Ops == 0 || !r.Linearizable {
+			t.Errorf("%s: %v, %+v", plane, err, r)
+		}
+		t.Logf("%s: %d operations, %d of unknown outcome", plane, r.Ops, r.Unknown)
+	}
+}
