@@ -60,6 +60,7 @@ are. The flags are those of etcd grpc-proxy start, so that the gateway can stand
 	f.DurationVar(&o.KeepAlive.Time, "dial-keepalive-time", 0, "silence after which a connection to etcd is tried (default: never)")
 	f.DurationVar(&o.KeepAlive.Timeout, "dial-keepalive-timeout", 20*time.Second, "how long that may take")
 	f.BoolVar(&o.KeepAlive.Idle, "permit-without-stream", false, "try connections without calls too")
+	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0, "how often the endpoints are taken from etcd's member list (default: never)")
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
 	f.BoolVar(&flags.json, "json", false, "log as JSON")
 	return c

@@ -65,7 +65,7 @@ func (s *Server) jsonGateway(ctx context.Context) (http.Handler, error) {
 		etcdgw.RegisterKVHandler, etcdgw.RegisterWatchHandler, etcdgw.RegisterLeaseHandler, etcdgw.RegisterClusterHandler,
 		etcdgw.RegisterMaintenanceHandler, etcdgw.RegisterAuthHandler, lockgw.RegisterLockHandler, electiongw.RegisterElectionHandler,
 	} {
-		if err := register(ctx, mux, s.conn); err != nil {
+		if err := register(ctx, mux, s.conn.ClientConn); err != nil {
 			return nil, fmt.Errorf("the JSON gateway: %w", err)
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Server) jsonGateway(ctx context.Context) (http.Handler, error) {
 func (s *Server) passPage(w http.ResponseWriter, r *http.Request) {
 	client := &http.Client{Timeout: pageTimeout, Transport: &http.Transport{TLSClientConfig: s.etcd, DisableKeepAlives: true}}
 	var failed error
-	for _, e := range s.endpoints {
+	for _, e := range s.conn.members() {
 		if e.url == "" {
 			continue
 		}

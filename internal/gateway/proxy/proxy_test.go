@@ -244,6 +244,27 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// TestMembersAreFollowed: an address that only etcd's list has is used.
+func TestMembersAreFollowed(t *testing.T) {
+	etcd := startEtcd(t)
+	first, err := parseEndpoint("http://" + strings.Replace(etcd, "127.0.0.1", "localhost", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := must(dial([]endpoint{first}, nil, KeepAlive{}))(t)
+	t.Cleanup(func() { u.Close() })
+	var log bytes.Buffer
+	for range 2 {
+		if err := u.sync(t.Context(), slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := u.members(); len(m) != 1 || m[0].address != etcd || strings.Count(log.String(), etcd) != 1 {
+		t.Errorf("%+v, logged:\n%s", m, log.String())
+	}
+	must(pb.NewKVClient(u.ClientConn).Put(t.Context(), &pb.PutRequest{Key: []byte("a")}))(t)
+}
+
 func TestPages(t *testing.T) {
 	address := startGateway(t, Options{Endpoints: []string{startEtcd(t)}})
 	for path, want := range map[string]string{

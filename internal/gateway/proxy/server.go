@@ -28,9 +28,10 @@ type Options struct {
 	Clients   TowardsClients
 	Endpoints []string
 	Etcd      TowardsEtcd
-	Advertise string    // URL that the member list shows; empty: etcd's own list is passed on
-	Metrics   []string  // more URLs on which pages are served
-	KeepAlive KeepAlive // towards etcd
+	Advertise string        // URL that the member list shows; empty: etcd's own list is passed on
+	Metrics   []string      // more URLs on which pages are served
+	KeepAlive KeepAlive     // towards etcd
+	Follow    time.Duration // how often the endpoints are taken from etcd's member list; 0: never
 	Log       *slog.Logger
 }
 
@@ -61,14 +62,13 @@ const (
 
 // Server serves etcd's clients.
 type Server struct {
-	options   Options
-	endpoints []endpoint
-	etcd      *tls.Config // towards etcd; nil: as the endpoints' URLs say
-	conn      *grpc.ClientConn
-	grpc      *grpc.Server
-	http      *http.Server
-	listener  net.Listener
-	more      []net.Listener
+	options  Options
+	etcd     *tls.Config // towards etcd; nil: as the endpoints' URLs say
+	conn     *upstream
+	grpc     *grpc.Server
+	http     *http.Server
+	listener net.Listener
+	more     []net.Listener
 }
 
 // New listens and connects. [Server.Serve] serves.
@@ -85,7 +85,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connections to etcd: %w", err)
 	}
-	s := &Server{options: o, endpoints: endpoints, etcd: etcd, conn: conn}
+	s := &Server{options: o, etcd: etcd, conn: conn}
 	if err := s.checkVersion(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -127,7 +127,7 @@ func (s *Server) listen(address string, secure bool) (net.Listener, error) {
 }
 
 func (s *Server) newGRPC() *grpc.Server {
-	f := &forwarder{s.conn, newCodec()}
+	f := &forwarder{s.conn.ClientConn, newCodec()}
 	server := grpc.NewServer(
 		grpc.ForceServerCodecV2(f.codec), grpc.UnknownServiceHandler(f.handle),
 		grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32), grpc.MaxConcurrentStreams(math.MaxUint32),
@@ -196,6 +196,11 @@ func listMembers(srv any, down grpc.ServerStream) error {
 
 // Serve serves until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
+	if s.options.Follow > 0 {
+		following, stop := context.WithCancel(ctx)
+		defer stop()
+		go s.conn.follow(following, s.options.Follow, s.options.Log)
+	}
 	mux := cmux.New(s.listener)
 	grpcListener, httpListener := mux.Match(cmux.HTTP2()), mux.Match(cmux.Any())
 	failed := make(chan error, 3+len(s.more))

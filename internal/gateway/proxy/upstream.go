@@ -6,13 +6,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -94,14 +98,29 @@ func parseEndpoints(list []string) ([]endpoint, error) {
 // balance spreads calls over the members that are connected.
 const balance = `{"loadBalancingConfig":[{"round_robin":{}}]}`
 
-// dial connects to etcd, as soon and as often as members are there.
-func dial(endpoints []endpoint, secure *tls.Config, k KeepAlive) (*grpc.ClientConn, error) {
-	const scheme = "etcd-gateway"
-	r := manual.NewBuilderWithScheme(scheme)
+// upstream is the connections to etcd's members.
+type upstream struct {
+	*grpc.ClientConn
+	resolver  *manual.Resolver
+	mu        sync.Mutex
+	endpoints []endpoint
+}
+
+// addresses are what the resolver says of members.
+func addresses(endpoints []endpoint) resolver.State {
 	var state resolver.State
+	for _, e := range endpoints {
+		state.Addresses = append(state.Addresses, resolver.Address{Addr: e.network + ":" + e.address, ServerName: e.name})
+	}
+	return state
+}
+
+// dial connects to etcd, as soon and as often as members are there.
+func dial(endpoints []endpoint, secure *tls.Config, k KeepAlive) (*upstream, error) {
+	const scheme = "etcd-gateway"
+	u := &upstream{resolver: manual.NewBuilderWithScheme(scheme), endpoints: endpoints}
 	creds := insecure.NewCredentials()
 	for i, e := range endpoints {
-		state.Addresses = append(state.Addresses, resolver.Address{Addr: e.network + ":" + e.address, ServerName: e.name})
 		switch encrypt := e.secured(secure); {
 		case encrypt != endpoints[0].secured(secure):
 			return nil, fmt.Errorf("endpoint %d is encrypted and the first is not, or the other way round: give all the same scheme", i+1)
@@ -109,9 +128,10 @@ func dial(endpoints []endpoint, secure *tls.Config, k KeepAlive) (*grpc.ClientCo
 			creds = credentials.NewTLS(cmp.Or(secure, &tls.Config{MinVersion: tls.VersionTLS12}))
 		}
 	}
-	r.InitialState(state)
+	u.resolver.InitialState(addresses(endpoints))
 	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(creds), grpc.WithResolvers(r), grpc.WithDefaultServiceConfig(balance), grpc.WithDisableServiceConfig(),
+		grpc.WithTransportCredentials(creds), grpc.WithResolvers(u.resolver), grpc.WithDefaultServiceConfig(balance),
+		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			network, address, _ := strings.Cut(address, ":")
@@ -122,5 +142,64 @@ func dial(endpoints []endpoint, secure *tls.Config, k KeepAlive) (*grpc.ClientCo
 	if k.Time > 0 {
 		options = append(options, grpc.WithKeepaliveParams(k.client()))
 	}
-	return grpc.NewClient(scheme+":///etcd", options...)
+	var err error
+	u.ClientConn, err = grpc.NewClient(scheme+":///etcd", options...)
+	return u, err
 }
+
+// members are those that calls go to now.
+func (u *upstream) members() []endpoint {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.endpoints
+}
+
+// follow keeps the members what etcd says they are.
+func (u *upstream) follow(ctx context.Context, every time.Duration, log *slog.Logger) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := u.sync(ctx, log); err != nil && ctx.Err() == nil {
+			log.Warn("etcd's member list cannot be followed", "error", err)
+		}
+	}
+}
+
+// sync takes the members from etcd, once. A learner answers no reads, so it is left out; so is a member that has not started, which has no
+// URLs.
+func (u *upstream) sync(ctx context.Context, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	list, err := pb.NewClusterClient(u.ClientConn).MemberList(ctx, &pb.MemberListRequest{})
+	if err != nil {
+		return err
+	}
+	var urls []string
+	for _, m := range list.Members {
+		if !m.IsLearner {
+			urls = append(urls, m.ClientURLs...)
+		}
+	}
+	slices.Sort(urls)
+	next, err := parseEndpoints(slices.Compact(urls))
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	changed := !slices.Equal(next, u.endpoints)
+	u.endpoints = next
+	u.mu.Unlock()
+	if changed {
+		u.resolver.UpdateState(addresses(next))
+		log.Info("etcd's members changed", "endpoints", urls)
+	}
+	return nil
+}
+
+// syncTimeout is how long etcd may take to tell its members.
+const syncTimeout = 5 * time.Second
