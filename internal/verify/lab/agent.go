@@ -12,13 +12,15 @@ import (
 	"time"
 )
 
-// agentPatience bounds the wait for an agent's API: it loads and verifies BPF programs first.
+// agentPatience bounds the wait for an agent's API: the agent first loads and verifies BPF
+// programs.
 const (
 	agentPatience = 3 * time.Minute
 	agentRetry    = 20 * time.Millisecond
 )
 
-// startAgents starts the controllers, then the agents of all nodes that are not idle, and waits until each can be spoken to.
+// startAgents starts the controllers, then the agents of all nodes that are not idle, and waits
+// until each answers.
 func (l *Lab) startAgents(ctx context.Context, s *state, progress func(string)) error {
 	for _, role := range []Role{RoleController, RoleNode} {
 		hosts := slices.DeleteFunc(l.Plan.With(role), func(h Host) bool {
@@ -45,7 +47,8 @@ func (l *Lab) startAgents(ctx context.Context, s *state, progress func(string)) 
 	return nil
 }
 
-// startAgent starts a node's agent, or a controller, and writes down who it is. The channel tells when it has exited.
+// startAgent starts a node's agent or a controller and records its process. The channel receives
+// its exit.
 func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 	argv := s.Commands[host]
 	if len(argv) == 0 {
@@ -60,7 +63,7 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 		exited <- cmd.Wait()
 		select {
 		case l.exits <- host:
-		default: // nobody listens
+		default: // no listener
 		}
 	}()
 	p, err := processOf(cmd.Process.Pid)
@@ -73,7 +76,7 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 	return exited, s.write()
 }
 
-// awaitAgent waits until an agent's API is served, which is after the agent has configured its plane.
+// awaitAgent waits until an agent serves its API, which it does after it has configured its plane.
 func (l *Lab) awaitAgent(ctx context.Context, host string, exited <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, agentPatience)
 	defer cancel()
@@ -94,7 +97,8 @@ func (l *Lab) awaitAgent(ctx context.Context, host string, exited <-chan error) 
 	}
 }
 
-// greet connects to an agent and waits for a sign of life: in HTTP/2 the server speaks without being asked.
+// greet connects to an agent and waits for its first byte: an HTTP/2 server sends its settings
+// first.
 func (l *Lab) greet(ctx context.Context, host string) error {
 	h, err := l.Host(host)
 	if err != nil {
@@ -114,7 +118,7 @@ func (l *Lab) greet(ctx context.Context, host string) error {
 	return err
 }
 
-// agentFailed quotes the end of an agent's log, which is about to be removed with the lab.
+// agentFailed quotes the end of an agent's log, because the log is removed with the lab.
 func (l *Lab) agentFailed(host string, err error) error {
 	last := l.LastWords(host)
 	var exit *exec.ExitError
@@ -124,7 +128,7 @@ func (l *Lab) agentFailed(host string, err error) error {
 	return fmt.Errorf("%s ended at once:\n  %s", l.serviceOf(host), last)
 }
 
-// LastWords is the end of the log of an agent or a controller.
+// LastWords returns the end of the log of an agent or a controller.
 func (l *Lab) LastWords(host string) string {
 	const lines = 5
 	text, _ := os.ReadFile(logFile(l.Name, host))
@@ -142,7 +146,7 @@ func (l *Lab) Agent(host string) Process {
 	return l.state.Agents[host]
 }
 
-// serviceOf says what runs on a host.
+// serviceOf describes the service of a host.
 func (l *Lab) serviceOf(host string) string {
 	if h, ok := l.Plan.Host(host); ok && h.Role == RoleController {
 		return "the controller " + host
@@ -150,25 +154,25 @@ func (l *Lab) serviceOf(host string) string {
 	return "the agent of " + host
 }
 
-// servedHost finds a host that has an agent or a controller.
+// servedHost returns a host that has an agent or a controller.
 func (l *Lab) servedHost(name string) (Host, error) {
 	h, err := l.Host(name)
 	if err == nil && h.Role != RoleNode && h.Role != RoleController {
-		err = fmt.Errorf("%s is no node or controller but a %s", name, h.Role)
+		err = fmt.Errorf("%s is not a node or controller but a %s", name, h.Role)
 	}
 	return h, err
 }
 
-// nodeHost finds a node.
+// nodeHost returns a node's host.
 func (l *Lab) nodeHost(name string) (Host, error) {
 	h, err := l.Host(name)
 	if err == nil && h.Role != RoleNode {
-		err = fmt.Errorf("%s is no node but a %s", name, h.Role)
+		err = fmt.Errorf("%s is not a node but a %s", name, h.Role)
 	}
 	return h, err
 }
 
-// KillAgent kills a node's agent, or a controller, and nothing else: a data plane in the kernel goes on answering.
+// KillAgent kills only a node's agent or a controller: a data plane in the kernel keeps answering.
 func (l *Lab) KillAgent(ctx context.Context, host string) error {
 	if _, err := l.servedHost(host); err != nil {
 		return err
@@ -176,8 +180,8 @@ func (l *Lab) KillAgent(ctx context.Context, host string) error {
 	return l.change(ctx, func(s *state) error { return s.Agents[host].kill() })
 }
 
-// StartAgent starts a node's agent, or a controller, again and waits until it is there. It finds what its predecessor has
-// left: what was pinned, or the data directory.
+// StartAgent starts a node's agent or a controller again and waits until it answers. It takes over
+// the state of its predecessor: the pins or the data directory.
 func (l *Lab) StartAgent(ctx context.Context, host string) error {
 	exited, err := l.SpawnAgent(ctx, host)
 	if err != nil {
@@ -186,7 +190,7 @@ func (l *Lab) StartAgent(ctx context.Context, host string) error {
 	return l.awaitAgent(ctx, host, exited)
 }
 
-// SpawnAgent is [Lab.StartAgent] without the wait. The channel tells when the process has ended.
+// SpawnAgent is [Lab.StartAgent] without the wait. The channel receives the exit of the process.
 func (l *Lab) SpawnAgent(ctx context.Context, host string) (exited <-chan error, err error) {
 	if _, err := l.servedHost(host); err != nil {
 		return nil, err

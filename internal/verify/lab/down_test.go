@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// upVariable makes the test binary a process that brings up the lab of that name and then waits to be killed.
+// upVariable makes the test binary bring up the lab of that name and wait to be killed.
 const upVariable, ownedVariable = "NETCRAQ_TEST_LAB_UP", "NETCRAQ_TEST_LAB_OWNED"
 
 func TestMain(m *testing.M) {
@@ -95,8 +95,9 @@ func TestDownEndsProcessesInside(t *testing.T) {
 	}
 }
 
-// TestDownEndsAgentsOutOfReach: a namespace whose name somebody took away cannot be looked into, but the state file has
-// the agent; a process that only got the pid of one is left alone.
+// TestDownEndsAgentsOutOfReach removes the name of a namespace, so that its processes cannot be
+// listed. Down must still end the agent in the state file, and must spare a process that only
+// reuses an agent's pid.
 func TestDownEndsAgentsOutOfReach(t *testing.T) {
 	name := testName("q")
 	mustUp(t, lineOf3(name, false))
@@ -109,7 +110,7 @@ func TestDownEndsAgentsOutOfReach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() }) // killed, as it should be
+		t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() }) // expected to be killed
 		p, err := processOf(cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +132,7 @@ func TestDownEndsAgentsOutOfReach(t *testing.T) {
 	}
 }
 
-// TestDownAfterKill kills `up` when so many namespaces are there, and when it is done (-1).
+// TestDownAfterKill kills `up` when count namespaces exist, or when it has finished (-1).
 func TestDownAfterKill(t *testing.T) {
 	needRoot(t)
 	for _, count := range []int{0, 1, 3, 5, -1} {
@@ -151,7 +152,7 @@ func TestDownAfterKill(t *testing.T) {
 	}
 }
 
-// TestUpAfterOwnerWasKilled: what an owner leaves, nobody else wants.
+// TestUpAfterOwnerWasKilled expects Up to clear the remains of a lab whose owner was killed.
 func TestUpAfterOwnerWasKilled(t *testing.T) {
 	needRoot(t)
 	for _, count := range []int{2, -1} {
@@ -162,7 +163,7 @@ func TestUpAfterOwnerWasKilled(t *testing.T) {
 	}
 }
 
-// killUp runs Up in another process and kills that.
+// killUp runs Up in another process and kills it.
 func killUp(t *testing.T, name string, count int, owned bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -177,7 +178,7 @@ func killUp(t *testing.T, name string, count int, owned bool) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }() // killed, as it should be
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }() // expected to be killed
 	if count < 0 {
 		if line, err := bufio.NewReader(output).ReadString('\n'); line != "up\n" {
 			t.Errorf("up says %q, %v", line, err)

@@ -12,7 +12,8 @@ const (
 	gapWidth = 3
 )
 
-// Draw draws the topology: nodes as boxes in the order of the chain, spines above them, clients below their nodes.
+// Draw draws the topology: nodes as boxes in chain order, spines above them, clients below their
+// nodes.
 func (s *Status) Draw() string {
 	var boxes, spines [][]string
 	for _, h := range s.Hosts {
@@ -54,7 +55,7 @@ func (s *Status) nodeBox(h HostStatus) []string {
 	return b
 }
 
-// joints are the links of a line, between one node and the next.
+// joints returns the links of a line between neighbouring nodes.
 func (s *Status) joints() []string {
 	var joints []string
 	for _, d := range s.Directions {
@@ -77,7 +78,7 @@ func (s *Status) is(host string, role Role) bool {
 	return slices.ContainsFunc(s.Hosts, func(h HostStatus) bool { return h.Name == host && h.Role == role })
 }
 
-// hanging lists the clients (and the machine) at a node.
+// hanging returns the clients (and the machine) attached to a node.
 func (s *Status) hanging(node string) []HostStatus {
 	var hosts []HostStatus
 	for _, h := range s.Hosts {
@@ -88,7 +89,7 @@ func (s *Status) hanging(node string) []HostStatus {
 	return hosts
 }
 
-// listed names controllers, and what hangs off the spines, one a line.
+// listed returns one line per controller and per host attached to the spines.
 func (s *Status) listed() []string {
 	var rows []string
 	for _, h := range s.Hosts {
@@ -102,7 +103,7 @@ func (s *Status) listed() []string {
 	return rows
 }
 
-// attached draws what hangs off the nodes, one column each.
+// attached draws the hosts attached to the nodes, one column per node.
 func (s *Status) attached() []string {
 	var rows []string
 	column := 0
@@ -136,7 +137,8 @@ func box(lines []string) []string {
 	return append(framed, "└"+strings.Repeat("─", boxWidth-2)+"┘")
 }
 
-// beside puts boxes of equal height next to each other, joined at their first line of text if there are joints.
+// beside joins boxes of equal height side by side. Joints, if any, connect them at their first line
+// of text.
 func beside(boxes [][]string, joints []string) []string {
 	if len(boxes) == 0 {
 		return nil
@@ -156,7 +158,7 @@ func beside(boxes [][]string, joints []string) []string {
 	return rows
 }
 
-// fabric draws spines over the leaves and the bundle of links between them.
+// fabric draws the spines, the leaves and the links between them.
 func fabric(spines, leaves [][]string) []string {
 	width := max(len(leaves), len(spines))*(boxWidth+gapWidth) - gapWidth
 	indent := (width - (len(spines)*(boxWidth+gapWidth) - gapWidth)) / 2

@@ -10,16 +10,21 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
-// Numbers of linux/ethtool.h that x/sys does not have.
+// Numbers of linux/ethtool.h that x/sys lacks.
 const (
 	ethtoolSetTxChecksum = 0x17
 	ethtoolSetGRO        = 0x2c
 )
 
-// setOffloads prepares an end of a link for XDP. GRO gives the device the NAPI context without which frames that
-// XDP sends to it are dropped; only a change of GRO while the device is up tells its peer that it now may redirect
-// to it, hence off and on again. Checksums must be complete when a packet leaves: a frame that passes an XDP redirect
-// forgets that its checksum was left for the hardware. The calling thread must be in the device's namespace.
+// setOffloads prepares an end of a link for XDP. Two settings are needed:
+//
+// GRO gives the device a NAPI context; without it, frames that XDP sends to the device are dropped.
+// The peer learns that it may redirect to the device only when GRO changes while the device is up.
+// So setOffloads turns GRO off and on.
+//
+// Checksums must be complete when a packet leaves: after an XDP redirect, the kernel no longer
+// knows that the checksum was left to the hardware. The calling thread must be in the device's
+// namespace.
 func setOffloads(device string) error {
 	for _, on := range []uint32{0, 1} {
 		if err := ethtool(device, ethtoolSetGRO, on); err != nil {

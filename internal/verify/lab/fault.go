@@ -8,26 +8,27 @@ import (
 	"slices"
 )
 
-// Kind is a fault of links that strikes frames at random.
+// Kind is a kind of fault that affects random frames on links.
 type Kind string
 
 // The kinds of random faults.
 const (
 	Loss      Kind = "loss"
 	Duplicate Kind = "duplicate"
-	Corrupt   Kind = "corrupt" // one bit behind the Ethernet header is turned over
+	Corrupt   Kind = "corrupt" // flips one bit behind the Ethernet header
 )
 
-// Where selects links. The zero value is all of them.
+// Where selects links. The zero value selects all.
 type Where struct {
 	Link string // "a-b"
 	Host string // all links of a host
 }
 
-// Traffic is the kinds of traffic that a fault strikes.
+// Traffic selects the traffic that a fault affects.
 type Traffic string
 
-// Traffic as the wires tell it apart: requests and what nodes tell each other go over UDP, controllers and agents speak TCP.
+// Traffic as the wires distinguish it: requests and messages between nodes use UDP, controllers and
+// agents use TCP.
 const (
 	AllTraffic     Traffic = "all"
 	DataTraffic    Traffic = "data"
@@ -46,7 +47,7 @@ func (t Traffic) bits() (uint32, error) {
 	case ControlTraffic:
 		return controlBit, nil
 	}
-	return 0, fmt.Errorf("traffic %q: %s, %s or %s is wanted", t, AllTraffic, DataTraffic, ControlTraffic)
+	return 0, fmt.Errorf("traffic %q: want %s, %s or %s", t, AllTraffic, DataTraffic, ControlTraffic)
 }
 
 func trafficOf(bits uint32) Traffic {
@@ -59,7 +60,7 @@ func trafficOf(bits uint32) Traffic {
 	return AllTraffic
 }
 
-// Direction is one direction of a link: the chances of faults, in percent, and what happened so far.
+// Direction is one direction of a link: the fault rates in percent and the counters so far.
 type Direction struct {
 	From       string  `json:"from"`
 	To         string  `json:"to"`
@@ -67,8 +68,8 @@ type Direction struct {
 	Loss       float64 `json:"loss_percent"`
 	Duplicate  float64 `json:"duplicate_percent"`
 	Corrupt    float64 `json:"corrupt_percent"`
-	Traffic    Traffic `json:"traffic"` // that these strike
-	Off        bool    `json:"off"`     // one of the hosts has no power
+	Traffic    Traffic `json:"traffic"` // traffic that the rates affect
+	Off        bool    `json:"off"`     // one of the hosts is powered off
 	Frames     uint64  `json:"frames"`
 	Lost       uint64  `json:"lost"`
 	Duplicated uint64  `json:"duplicated"`
@@ -76,18 +77,18 @@ type Direction struct {
 	Cut        uint64  `json:"cut"` // lost to a partition
 }
 
-// Faulty reports whether a fault may strike here, or has.
+// Faulty reports whether a fault is set or has been counted in this direction.
 func (d *Direction) Faulty() bool {
 	return d.Down || d.Off || d.Loss+d.Duplicate+d.Corrupt > 0 || d.Lost+d.Duplicated+d.Corrupted+d.Cut > 0
 }
 
-// Faults is everything that is wrong with a lab's links.
+// Faults holds all faults of a lab's links.
 type Faults struct {
 	Directions []Direction `json:"directions"`
 	Partitions []Partition `json:"partitions,omitempty"`
 }
 
-// off reports whether a host has no power: then nothing passes any of its links.
+// off reports whether a host is powered off; then no frame crosses its links.
 func (f *Faults) off(host string) bool {
 	for _, d := range f.Directions {
 		if d.From == host && !d.Off {
@@ -99,15 +100,15 @@ func (f *Faults) off(host string) bool {
 
 const perPercent = 10_000 // frames per million
 
-// CheckPercent reports what can be no chance of a fault.
+// CheckPercent reports an invalid fault rate.
 func (k Kind) CheckPercent(percent float64) error {
 	if math.IsNaN(percent) || percent < 0 || percent > 100 {
-		return fmt.Errorf("%s: a percentage from 0 to 100 is wanted, not %v", k, percent)
+		return fmt.Errorf("%s: want a percentage from 0 to 100, not %v", k, percent)
 	}
 	return nil
 }
 
-// StrikeOnly lets the random faults of the selected links strike only some of the traffic.
+// StrikeOnly restricts the random faults of the selected links to some traffic.
 func (l *Lab) StrikeOnly(traffic Traffic, where Where) error {
 	bits, err := traffic.bits()
 	if err != nil {
@@ -120,7 +121,8 @@ func (l *Lab) StrikeOnly(traffic Traffic, where Where) error {
 	return l.changeRules(links, func(r *wireRule) error { r.Spared = (dataBit | controlBit) &^ bits; return nil })
 }
 
-// SetFault sets the chance, in percent, of one kind of fault on the selected links, in both directions; 0 ends it.
+// SetFault sets the rate of one kind of fault in percent, in both directions of the selected links;
+// 0 clears it.
 func (l *Lab) SetFault(kind Kind, percent float64, where Where) error {
 	if err := kind.CheckPercent(percent); err != nil {
 		return err
@@ -139,7 +141,7 @@ func (l *Lab) SetFault(kind Kind, percent float64, where Where) error {
 		case Corrupt:
 			r.Corrupt = chance
 		default:
-			return fmt.Errorf("%q is no kind of fault: %s, %s and %s are", kind, Loss, Duplicate, Corrupt)
+			return fmt.Errorf("unknown kind of fault %q: want %s, %s or %s", kind, Loss, Duplicate, Corrupt)
 		}
 		return nil
 	})
@@ -172,7 +174,7 @@ func (l *Lab) selected(where Where) ([]Link, error) {
 	if where.Link != "" {
 		link, ok := l.Plan.Link(where.Link)
 		if !ok {
-			return nil, fmt.Errorf("there is no link %q; links are %v", where.Link, l.Plan.Links)
+			return nil, fmt.Errorf("no link %q; links are %v", where.Link, l.Plan.Links)
 		}
 		return []Link{link}, nil
 	}
@@ -233,11 +235,11 @@ func (d *Direction) read(w *wires) error {
 	return nil
 }
 
-// SetLink switches a link off or on, at both ends. Routes follow at once, as a routing protocol would have them.
+// SetLink takes a link down or up at both ends. Routes change at once, as with a routing protocol.
 func (l *Lab) SetLink(ctx context.Context, name string, up bool) error {
 	link, ok := l.Plan.Link(name)
 	if !ok {
-		return fmt.Errorf("there is no link %q; links are %v", name, l.Plan.Links)
+		return fmt.Errorf("no link %q; links are %v", name, l.Plan.Links)
 	}
 	return l.change(ctx, func(s *state) error {
 		s.Down = slices.DeleteFunc(s.Down, func(d Link) bool { return d == link })
@@ -279,7 +281,7 @@ func (l *Lab) switchDevice(host, device string, up bool) error {
 	return nl.LinkSetDown(dev)
 }
 
-// ClearFaults ends all faults of links; nodes that were killed, or have no power, stay dead.
+// ClearFaults clears all faults of links. Nodes that were killed or powered off stay down.
 func (l *Lab) ClearFaults(ctx context.Context) error {
 	for link := range downLinks(l.state) {
 		if err := l.SetLink(ctx, link.String(), true); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// direction finds the counters of one direction of a link.
+// direction returns one direction of a link.
 func direction(t *testing.T, l *Lab, from, to string) Direction {
 	t.Helper()
 	f, err := l.Faults()
@@ -57,7 +57,7 @@ func testLoss(t *testing.T, l *Lab, a, b *net.UDPConn) {
 		t.Errorf("%d of %d frames counted as lost", n, count)
 	}
 	mustSet(t, l, Loss, 0, Where{Link: "n1-n2"})
-	if !arrives(t, a, b, "after", patience) { // and so nothing of the above did
+	if !arrives(t, a, b, "after", patience) { // so none of the above arrived
 		t.Error("nothing arrives after the loss, or something did before")
 	}
 }
@@ -80,8 +80,8 @@ func testDuplicate(t *testing.T, l *Lab, a, b *net.UDPConn) {
 	mustSet(t, l, Duplicate, 0, Where{})
 }
 
-// testCorrupt sends until a frame arrives whose text is damaged: bits in the headers make the kernel drop it, and
-// so does its UDP checksum, which is therefore switched off.
+// testCorrupt sends until a frame with damaged text arrives. The kernel drops frames with damaged
+// headers. It would also drop the others because of the UDP checksum, which is therefore disabled.
 func testCorrupt(t *testing.T, l *Lab, a, b *net.UDPConn) {
 	mustSet(t, l, Corrupt, 100, Where{Link: "n1-n2"})
 	withoutChecksum(t, a)
@@ -97,7 +97,7 @@ func testCorrupt(t *testing.T, l *Lab, a, b *net.UDPConn) {
 			continue // a header was hit
 		}
 		if n != len(sent) || bitsApart(sent, buffer[:n]) != 1 {
-			t.Fatalf("%d bytes arrived with %d bits turned over, not 1", n, bitsApart(sent, buffer[:n]))
+			t.Fatalf("%d bytes arrived with %d flipped bits, not 1", n, bitsApart(sent, buffer[:n]))
 		}
 		if direction(t, l, "n1", "n2").Corrupted == 0 {
 			t.Error("no frame counted as corrupted")

@@ -16,31 +16,32 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// Lab is a lab that is up. Its methods may be called by one goroutine at a time, except Do, Agent, AgentAlive, Pause and
-// Resume.
+// Lab is a lab that is up. Its methods must not be called concurrently, except Do, Agent,
+// AgentAlive, Pause and Resume.
 type Lab struct {
 	Name    string
 	Plan    *Plan
 	options Options
 	state   *state
-	running sync.Mutex // guards state, and its Agents, for those who only look at processes
+	running sync.Mutex // guards state.Agents for the methods that may run concurrently
 	down    map[Link]bool
 	exits   chan string // names of nodes whose agents, started by this process, have ended
 }
 
-// AgentExits tells the names of nodes whose agents have ended, of those that this process started.
+// AgentExits returns a channel of the names of nodes whose agents have ended. It covers agents
+// started by this process.
 func (l *Lab) AgentExits() <-chan string { return l.exits }
 
-// ErrNotUp says that there is nothing by this name.
+// ErrNotUp reports that no lab has the name.
 var ErrNotUp = errors.New("is not up: bring it up with `netcraq lab up`")
 
-// ErrExists says that the name is in use.
+// ErrExists reports that the name is in use.
 var ErrExists = errors.New("is up already")
 
-// ErrRemains says that parts of a lab are left of an `up` or `down` that was interrupted.
+// ErrRemains reports parts of a lab left by an interrupted `up` or `down`.
 var ErrRemains = errors.New("is only partly there, left by a command that was killed")
 
-// Open finds a lab that is up.
+// Open opens a lab that is up.
 func Open(name string) (*Lab, error) {
 	if !validName.MatchString(name) {
 		return nil, fmt.Errorf("%q cannot be a lab's name", name)
@@ -60,7 +61,7 @@ func Open(name string) (*Lab, error) {
 		return nil, fmt.Errorf("lab %q %w (%v): remove it with `netcraq lab down --name %s`", name, ErrRemains, err, name)
 	}
 	if !s.Up && s.Maker.Alive() {
-		return nil, fmt.Errorf("lab %q is just being brought up or down by process %d: try again in a moment", name, s.Maker.PID)
+		return nil, fmt.Errorf("lab %q is being brought up or down by process %d: try again later", name, s.Maker.PID)
 	}
 	l, err := newLab(s)
 	if err != nil {
@@ -93,7 +94,7 @@ func downLinks(s *state) map[Link]bool {
 	return down
 }
 
-// complete reports whether every namespace is there.
+// complete reports whether all namespaces exist.
 func (l *Lab) complete() bool {
 	hosts := l.Plan.Hosts
 	if !l.options.Direct {
@@ -108,7 +109,7 @@ func (l *Lab) complete() bool {
 	return true
 }
 
-// change runs a change of the lab with the labs locked, on the state as it is then.
+// change takes the lock of all labs and changes the lab, starting from its current state file.
 func (l *Lab) change(ctx context.Context, f func(*state) error) error {
 	unlock, err := lock(ctx)
 	if err != nil {
@@ -125,13 +126,13 @@ func (l *Lab) change(ctx context.Context, f func(*state) error) error {
 	return f(s)
 }
 
-// Options returns what the lab was made with; functions are not among it.
+// Options returns the options of Up, without the functions.
 func (l *Lab) Options() Options { return l.options }
 
-// Owner returns the process that keeps the lab up, if there is one: the lab ends with it.
+// Owner returns the process that owns the lab, if any: the lab ends with it.
 func (l *Lab) Owner() (Process, bool) { return l.state.Maker, l.state.Owned }
 
-// Host finds a host by name.
+// Host returns a host by name.
 func (l *Lab) Host(name string) (Host, error) {
 	h, ok := l.Plan.Host(name)
 	if !ok {
@@ -144,13 +145,14 @@ func (l *Lab) Host(name string) (Host, error) {
 	return h, nil
 }
 
-// Cluster is the static configuration of the lab's nodes; a managed lab has none, see [Lab.Controllers].
+// Cluster returns the static configuration of the lab's nodes. A managed lab has none: see
+// [Lab.Controllers].
 func (l *Lab) Cluster() *topology.Cluster { return l.Plan.Cluster(l.options.Shards) }
 
-// Controllers are the TCP addresses of a managed lab's controllers.
+// Controllers returns the TCP addresses of a managed lab's controllers.
 func (l *Lab) Controllers() []string { return l.Plan.ManagedCluster().Controllers }
 
-// clusterOf is what the cluster file says.
+// clusterOf returns the content of the cluster file.
 func (l *Lab) clusterOf() *topology.Cluster {
 	if l.options.Managed() {
 		return l.Plan.ManagedCluster()
@@ -158,22 +160,24 @@ func (l *Lab) clusterOf() *topology.Cluster {
 	return l.Cluster()
 }
 
-// ClusterFile is where clients find the nodes, or the controllers that know them.
+// ClusterFile returns the path of the file with the addresses of the nodes, or of the controllers.
 func (l *Lab) ClusterFile() string { return clusterFile(l.Name) }
 
-// Published reports whether commands on this machine find the lab's nodes without being told where they are.
+// Published reports whether commands on this machine find the lab's nodes by default.
 func (l *Lab) Published() bool { return topology.Published(l.options.Publish, l.ClusterFile()) }
 
-// LogFile is where the output of a node's agent is kept.
+// LogFile returns the path of the log of a node's agent.
 func (l *Lab) LogFile(host string) string { return logFile(l.Name, host) }
 
-// DataDir is a directory of a host's own, such as for a controller's state. It goes with the lab.
+// DataDir returns a host's data directory, such as for a controller's state. It is removed with the
+// lab.
 func (l *Lab) DataDir(host string) string { return dataDir(l.Name, host) }
 
-// PinDir is the directory on the BPF file system that a node's agent may pin things in.
+// PinDir returns the directory on the BPF file system for the pins of a node's agent.
 func (l *Lab) PinDir(host string) string { return pinDir(l.Name, host) }
 
-// ChainRole is a node's place in the chain; in a managed lab it is not the lab's to know.
+// ChainRole returns a node's position in the chain. It is empty in a managed lab, where controllers
+// decide it.
 func (l *Lab) ChainRole(host string) string {
 	if l.options.Managed() {
 		return ""
@@ -181,7 +185,7 @@ func (l *Lab) ChainRole(host string) string {
 	return topology.RoleIn(l.Cluster().Chain(0), host)
 }
 
-// Ports returns the network devices of a host: where XDP belongs.
+// Ports returns the network devices of a host, on which XDP programs run.
 func (l *Lab) Ports(host string) []string {
 	var ports []string
 	for _, peer := range l.Plan.Peers(host) {
@@ -190,10 +194,10 @@ func (l *Lab) Ports(host string) []string {
 	return ports
 }
 
-// NamespaceFile is where a host's network namespace can be entered; empty for the machine's own.
+// NamespaceFile returns the path of a host's network namespace; empty for the machine's own.
 func (l *Lab) NamespaceFile(host string) string { return nsPath(l.Name, host) }
 
-// Do runs f on a thread inside a host's namespace: sockets that f makes belong to that host, for as long as they live.
+// Do runs f on a thread inside a host's namespace. Sockets that f makes stay in that namespace.
 func (l *Lab) Do(host string, f func() error) error {
 	if _, err := l.Host(host); err != nil {
 		return err
@@ -201,7 +205,7 @@ func (l *Lab) Do(host string, f func() error) error {
 	return inNamespace(nsPath(l.Name, host), f)
 }
 
-// Command prepares a command to run inside a host, to be started by [Lab.Start].
+// Command prepares a command for [Lab.Start].
 func (l *Lab) Command(ctx context.Context, argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = l.environment()
@@ -211,7 +215,8 @@ func (l *Lab) Command(ctx context.Context, argv []string) *exec.Cmd {
 // Start starts a command inside a host.
 func (l *Lab) Start(host string, cmd *exec.Cmd) error { return l.Do(host, cmd.Start) }
 
-// environment lets commands in the lab find its nodes, and the programs beside this one.
+// environment returns variables by which commands in the lab find its nodes and the programs next
+// to this one.
 func (l *Lab) environment() []string {
 	path := os.Getenv("PATH")
 	if self, err := os.Executable(); err == nil {
@@ -223,13 +228,14 @@ func (l *Lab) environment() []string {
 	return append(env, "PATH="+path, topology.PathVariable+"="+l.ClusterFile())
 }
 
-// Exec replaces this process by a command in a host. It returns only if that fails.
+// Exec replaces this process by a command in a host. It returns only on failure.
 func (l *Lab) Exec(host string, argv []string) error {
 	if _, err := l.Host(host); err != nil {
 		return err
 	}
 	env := l.environment()
-	if err := os.Setenv("PATH", strings.TrimPrefix(env[len(env)-2], "PATH=")); err != nil { // LookPath searches this process's own
+	// LookPath searches this process's PATH.
+	if err := os.Setenv("PATH", strings.TrimPrefix(env[len(env)-2], "PATH=")); err != nil {
 		return err
 	}
 	program, err := exec.LookPath(argv[0])

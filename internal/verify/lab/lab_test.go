@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds waits for packets that do come; silence for ones that don't.
+// patience bounds waits for packets that must arrive; silence bounds waits for packets that must
+// not.
 const (
 	patience = 5 * time.Second
 	silence  = 100 * time.Millisecond
@@ -32,7 +33,7 @@ func needRoot(t *testing.T) {
 	t.Skip("labs have to be tested as root")
 }
 
-// testName gives every test process labs of its own.
+// testName makes lab names unique per test process.
 func testName(suffix string) string { return fmt.Sprintf("t%d%s", os.Getpid()%1_000_000, suffix) }
 
 func mustUp(t *testing.T, o Options) *Lab {
@@ -54,7 +55,7 @@ func mustDown(t *testing.T, name string) {
 	assertClean(t, name)
 }
 
-// assertClean checks that nothing of a lab is left on the machine.
+// assertClean checks that no part of a lab remains on the machine.
 func assertClean(t *testing.T, name string) {
 	t.Helper()
 	if left := namespaces(name); len(left) > 0 {
@@ -91,7 +92,7 @@ func listen(t *testing.T, l *Lab, host string, port uint16) *net.UDPConn {
 	return conn
 }
 
-// arrives sends a datagram between two sockets and reports whether it arrived whole.
+// arrives sends a datagram between two sockets and reports whether it arrived unchanged.
 func arrives(t *testing.T, from, to *net.UDPConn, text string, wait time.Duration) bool {
 	t.Helper()
 	if _, err := from.WriteTo([]byte(text), to.LocalAddr()); err != nil {
@@ -128,7 +129,7 @@ func assertMesh(t *testing.T, l *Lab) {
 	large := strings.Repeat("x", mtuBytes-28) // IP and UDP headers
 	for _, a := range l.Plan.Hosts {
 		for _, b := range l.Plan.Hosts {
-			apart := a.Role == RoleSpine && b.Role == RoleSpine && l.options.Topology == Fabric // they have nothing to say to each other
+			apart := a.Role == RoleSpine && b.Role == RoleSpine && l.options.Topology == Fabric // no traffic between them
 			if a.Name != b.Name && !apart && !arrives(t, sockets[a.Name], sockets[b.Name], large, patience) {
 				t.Errorf("%s does not reach %s", a.Name, b.Name)
 			}
@@ -189,7 +190,8 @@ func withoutChecksum(t *testing.T, conn *net.UDPConn) {
 		t.Fatal(err)
 	}
 	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_NO_CHECK, 1) }); err != nil || failed != nil {
+	err = raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_NO_CHECK, 1) })
+	if err != nil || failed != nil {
 		t.Fatal(err, failed)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nsDir is where `ip netns` keeps its names.
+// nsDir is the directory of `ip netns` for named namespaces.
 const nsDir = "/run/netns"
 
-// wiresHost names the namespace that all links run through.
+// wiresHost is the name of the namespace that all links run through.
 const wiresHost = "wires"
 
 func nsName(lab, host string) string { return "nq-" + lab + "-" + host }
 
-// nsPath is where a host's namespace is named; empty for the machine's own.
+// nsPath returns the path of a host's namespace; empty for the machine's own.
 func nsPath(lab, host string) string {
 	if host == RootHost {
 		return ""
@@ -27,7 +27,7 @@ func nsPath(lab, host string) string {
 	return filepath.Join(nsDir, nsName(lab, host))
 }
 
-// makeNamespace creates a named network namespace. The thread that made it ends with the goroutine.
+// makeNamespace creates a named network namespace on a thread that ends afterwards.
 func makeNamespace(path string) error {
 	if err := os.MkdirAll(nsDir, 0o755); err != nil {
 		return err
@@ -50,23 +50,24 @@ func makeNamespace(path string) error {
 	return nil
 }
 
-// onThreadToSpare runs f on a thread that ends with it. That is never the process's first thread: it doesn't end, and
-// in what namespace it is, that is where the whole process seems to be.
+// onThreadToSpare runs f on a thread that ends with it. It never uses the process's first thread:
+// that one does not end, and its namespace is reported as the namespace of the process.
 func onThreadToSpare(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // not unlocked after f: the thread must not run anything else
+		runtime.LockOSThread() // never unlocked: the thread must not run anything else
 		if unix.Gettid() != unix.Getpid() {
 			done <- f()
 			return
 		}
-		done <- onThreadToSpare(f) // on another, since this one is taken
+		done <- onThreadToSpare(f) // this goroutine holds the first thread, so another one runs f
 		runtime.UnlockOSThread()
 	}()
 	return <-done
 }
 
-// removeNamespace takes the name away; the kernel removes the namespace when the last process has left it.
+// removeNamespace removes the name. The kernel removes the namespace when the last process has left
+// it.
 func removeNamespace(path string) error {
 	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("network namespace %s: %w", filepath.Base(path), err)
@@ -77,7 +78,7 @@ func removeNamespace(path string) error {
 	return nil
 }
 
-// namespaces finds the named namespaces of a lab, whatever its state file says.
+// namespaces returns the named namespaces of a lab, independent of its state file.
 func namespaces(lab string) []string {
 	entries, _ := os.ReadDir(nsDir) // absent: no namespaces
 	var paths []string
@@ -89,8 +90,8 @@ func namespaces(lab string) []string {
 	return paths
 }
 
-// inNamespace runs f on a thread inside a namespace (the process's own if path is empty). Only f's own
-// goroutine is in there.
+// inNamespace runs f on a thread inside a namespace (the process's own if path is empty).
+// Goroutines that f starts run outside.
 func inNamespace(path string, f func() error) error {
 	if path == "" {
 		return f()
@@ -115,7 +116,7 @@ func inNamespace(path string, f func() error) error {
 		}
 		err = f()
 		if unix.Setns(int(own.Fd()), unix.CLONE_NEWNET) == nil {
-			runtime.UnlockOSThread() // else the thread ends with the goroutine
+			runtime.UnlockOSThread() // on failure the thread ends with the goroutine
 		}
 		done <- err
 	}()

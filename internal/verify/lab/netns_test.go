@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The process must not seem to have moved into a namespace that it made: down would spare what runs in there.
+// TestMakingNamespacesLeavesTheProcessWhereItIs expects that the process does not appear to move
+// into a namespace that it made: down would then spare the processes in it.
 func TestMakingNamespacesLeavesTheProcessWhereItIs(t *testing.T) {
 	needRoot(t)
 	before, err := os.Readlink("/proc/self/ns/net")

@@ -16,7 +16,7 @@ import (
 
 const mtuBytes = 1500
 
-// device names a host's end of a link.
+// device returns the name of a host's end of a link.
 func (l *Lab) device(host, peer string) string {
 	if host == RootHost {
 		return rootDevice(l.Name, slices.Index(l.Plan.Peers(RootHost), peer))
@@ -24,7 +24,8 @@ func (l *Lab) device(host, peer string) string {
 	return "to-" + peer
 }
 
-// rootDevice names the machine's own links into a lab, of which there are at most as many as spines.
+// rootDevice returns the name of one of the machine's links into a lab. There are at most as many
+// as spines.
 func rootDevice(lab string, number int) string {
 	if number == 0 {
 		return "nq-" + lab
@@ -32,7 +33,7 @@ func rootDevice(lab string, number int) string {
 	return fmt.Sprintf("nq-%s-%d", lab, number+1)
 }
 
-// hardwareAddr gives a host's end of a link an address that needs no asking: neighbours are entered by hand.
+// hardwareAddr returns a fixed address for a host's end of a link, for static neighbour entries.
 func (l *Lab) hardwareAddr(host, peer string) net.HardwareAddr {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s/%s/%s", l.Name, host, peer)
@@ -53,7 +54,8 @@ func (l *Lab) handle(host string) (*netlink.Handle, error) {
 	return netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
 }
 
-// makeHost makes a host's namespace with its address on lo; the machine's own namespace is left as it is.
+// makeHost makes a host's namespace with its address on lo. It does not change the machine's own
+// namespace.
 func (l *Lab) makeHost(h Host) error {
 	if h.Role == RoleRoot {
 		return nil
@@ -85,7 +87,7 @@ func hostNet(h Host) *net.IPNet {
 	return &net.IPNet{IP: h.Addr.AsSlice(), Mask: net.CIDRMask(32, 32)}
 }
 
-// setSysctls makes the calling thread's namespace a router without surprises.
+// setSysctls configures the calling thread's namespace as a router.
 func setSysctls() error {
 	for _, s := range []struct{ name, value string }{
 		{"net/ipv6/conf/all/disable_ipv6", "1"},
@@ -95,7 +97,7 @@ func setSysctls() error {
 		{"net/ipv4/conf/default/rp_filter", "0"},
 		{"net/ipv4/conf/all/send_redirects", "0"},
 		{"net/ipv4/conf/default/send_redirects", "0"},
-		{"net/ipv4/fib_multipath_hash_policy", "1"}, // by ports too, or all of a client's requests take one path
+		{"net/ipv4/fib_multipath_hash_policy", "1"}, // include ports, so that a client's requests take several paths
 		{"net/ipv4/ping_group_range", "0 2147483647"},
 	} {
 		err := os.WriteFile("/proc/sys/"+s.name, []byte(s.value), 0)
@@ -122,7 +124,7 @@ func (l *Lab) makeLink(link Link) error {
 	return nil
 }
 
-// makeVeth makes a pair with its ends where they belong from the start, so that nothing has to be renamed or moved.
+// makeVeth makes a pair with both ends in their final namespaces and with their final names.
 func (l *Lab) makeVeth(hostA, devA string, macA net.HardwareAddr, hostB, devB string, macB net.HardwareAddr) error {
 	nl, err := l.handle(hostA)
 	if err != nil {
@@ -149,7 +151,7 @@ func (l *Lab) makeVeth(hostA, devA string, macA net.HardwareAddr, hostB, devB st
 	return nil
 }
 
-// raise switches one end of a link on and prepares it.
+// raise brings one end of a link up and prepares it.
 func (l *Lab) raise(host, device string) error {
 	nl, err := l.handle(host)
 	if err != nil {
@@ -175,19 +177,19 @@ func (l *Lab) raise(host, device string) error {
 		if err := setOffloads(device); err != nil {
 			return err
 		}
-		if h, ok := l.Plan.Host(host); ok && l.options.Direct && h.Role != RoleNode { // a node's agent brings its own
+		if h, ok := l.Plan.Host(host); ok && l.options.Direct && h.Role != RoleNode { // a node's agent attaches its own
 			return openToXDP(device)
 		}
 		return nil
 	})
 }
 
-// prepareRoot gives the machine's own end what hosts have on lo and as settings of their namespaces, so that
-// it goes when the link goes.
+// prepareRoot applies to the machine's end of a link the settings that other hosts have on lo and
+// in their namespaces. They disappear with the link.
 func (l *Lab) prepareRoot(nl *netlink.Handle, dev netlink.Link) error {
 	device := dev.Attrs().Name
-	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+device+"/disable_ipv6", []byte("1"), 0) // only to keep the link quiet
-	_ = os.WriteFile("/proc/sys/net/ipv4/conf/"+device+"/rp_filter", []byte("0"), 0)    // matters only where it is strict
+	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+device+"/disable_ipv6", []byte("1"), 0) // avoids IPv6 traffic on the link
+	_ = os.WriteFile("/proc/sys/net/ipv4/conf/"+device+"/rp_filter", []byte("0"), 0)    // needed only if strict
 	root, err := l.Host(RootHost)
 	if err != nil {
 		return err
@@ -195,7 +197,8 @@ func (l *Lab) prepareRoot(nl *netlink.Handle, dev netlink.Link) error {
 	return nl.AddrReplace(dev, &netlink.Addr{IPNet: hostNet(root)})
 }
 
-// setRoutes enters a host's neighbours and its routes to all others; it may be repeated after a change.
+// setRoutes sets a host's neighbours and its routes to all other hosts. It may be repeated after a
+// change.
 func (l *Lab) setRoutes(host Host) error {
 	nl, err := l.handle(host.Name)
 	if err != nil {
@@ -237,8 +240,8 @@ func (l *Lab) setRoutes(host Host) error {
 	return nil
 }
 
-// kernelRoute writes a route down as netlink wants it. Links have no addresses: next hops are the neighbours'
-// own addresses, reached "onlink".
+// kernelRoute converts a route to netlink's form. Links have no addresses: next hops are the
+// neighbours' addresses, reached "onlink".
 func (l *Lab) kernelRoute(host Host, r route, index map[string]int) *netlink.Route {
 	kernel := &netlink.Route{Dst: hostNet(r.to), Src: host.Addr.AsSlice()}
 	if len(r.hops) == 1 {

@@ -10,15 +10,15 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Partition cuts groups of hosts off from one another, wherever their packets travel. Hosts in no group still talk to
-// everyone, and those of one group to each other.
+// Partition separates groups of hosts, on all paths between them. Hosts in no group still reach all
+// hosts, and hosts of one group reach each other.
 type Partition struct {
 	Groups  [][]string `json:"groups"`
-	OneWay  bool       `json:"one_way,omitempty"` // only what a group sends to a later one is lost
-	Traffic Traffic    `json:"traffic,omitempty"` // that is lost; empty: all
+	OneWay  bool       `json:"one_way,omitempty"` // only packets from a group to a later one are lost
+	Traffic Traffic    `json:"traffic,omitempty"` // lost traffic; empty: all
 }
 
-// String is the partition as [ParsePartition] reads it, and what traffic it is of.
+// String returns the partition in the form that [ParsePartition] reads, followed by its traffic.
 func (p Partition) String() string {
 	var groups []string
 	for _, group := range p.Groups {
@@ -31,7 +31,8 @@ func (p Partition) String() string {
 	return text
 }
 
-// ParsePartition reads groups as they stand on the command line: n1,n2|n3, or n1>n2,n3 if only what n1 sends is lost.
+// ParsePartition parses groups as given on the command line: n1,n2|n3, or n1>n2,n3 to lose only
+// packets from n1.
 func ParsePartition(text string) (Partition, error) {
 	p := Partition{OneWay: strings.Contains(text, ">")}
 	separator := "|"
@@ -39,7 +40,7 @@ func ParsePartition(text string) (Partition, error) {
 		separator = ">"
 	}
 	if p.OneWay && strings.Contains(text, "|") {
-		return p, fmt.Errorf("partition %q: | cuts both ways, > one; use either", text)
+		return p, fmt.Errorf("partition %q: use either | (both directions) or > (one direction)", text)
 	}
 	for _, group := range strings.Split(text, separator) {
 		p.Groups = append(p.Groups, strings.Split(group, ","))
@@ -47,7 +48,8 @@ func ParsePartition(text string) (Partition, error) {
 	return p, nil
 }
 
-// Partition replaces the partitions in force; without any, everybody hears everybody again. Several may overlap.
+// Partition replaces the partitions in force. Without arguments it removes all. Partitions may
+// overlap.
 func (l *Lab) Partition(ctx context.Context, partitions ...Partition) error {
 	cuts := map[wirePair]uint32{}
 	for _, p := range partitions {
@@ -69,14 +71,14 @@ func (l *Lab) Partition(ctx context.Context, partitions ...Partition) error {
 	})
 }
 
-// addCuts adds what a partition cuts.
+// addCuts adds the pairs that a partition cuts.
 func (l *Lab) addCuts(cuts map[wirePair]uint32, p Partition) error {
 	bits, err := p.Traffic.bits()
 	if err != nil {
 		return err
 	}
 	if len(p.Groups) < 2 {
-		return errors.New("partition: two groups at least are wanted, as in n1,n2|n3")
+		return errors.New("partition: want at least two groups, as in n1,n2|n3")
 	}
 	group := map[[4]byte]int{}
 	for i, names := range p.Groups {
@@ -86,7 +88,7 @@ func (l *Lab) addCuts(cuts map[wirePair]uint32, p Partition) error {
 				return err
 			}
 			if _, twice := group[h.Addr.As4()]; twice {
-				return fmt.Errorf("partition: %s stands in two groups", name)
+				return fmt.Errorf("partition: %s is in two groups", name)
 			}
 			group[h.Addr.As4()] = i
 		}
@@ -101,7 +103,7 @@ func (l *Lab) addCuts(cuts map[wirePair]uint32, p Partition) error {
 	return nil
 }
 
-// setCuts makes the wires cut these pairs and no others.
+// setCuts makes the wires cut exactly these pairs.
 func (w *wires) setCuts(cuts map[wirePair]uint32) error {
 	for pair, bits := range cuts {
 		if err := w.cuts.Put(pair, bits); err != nil {

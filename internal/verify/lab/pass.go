@@ -13,10 +13,11 @@ import (
 // xdpPass is XDP_PASS of linux/bpf.h.
 const xdpPass = 2
 
-// openToXDP gives a device a program that lets everything pass. GRO is enough for a veth device to be sent frames by
-// an XDP program at its peer, but with XDP_TX the peer wakes the device only if that has a program too: the answers of a node
-// would lie in its ring until something else is sent there, and once it is full nothing ever is. The calling thread must
-// be in the device's namespace; the device keeps the program.
+// openToXDP attaches a program that passes everything to a device. For redirects from an XDP
+// program at the peer, GRO on a veth device is enough. For XDP_TX the peer wakes the device only if
+// the device has a program too. Without it, a node's answers would stay in the device's ring until
+// other traffic arrives, and a full ring would block for good. The calling thread must be in the
+// device's namespace. The device keeps the program.
 func openToXDP(device string) error {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return err

@@ -11,15 +11,15 @@ import (
 
 // Topologies.
 const (
-	Line      = "line"       // nodes in a row, in the order of the chain
-	LeafSpine = "leaf-spine" // nodes are leaves, each joined to every spine
-	Fabric    = "fabric"     // every host is joined to every spine: none depends on another
+	Line      = "line"       // nodes in a line, in chain order
+	LeafSpine = "leaf-spine" // nodes are leaves, each linked to every spine
+	Fabric    = "fabric"     // every host is linked to every spine: none depends on another
 )
 
-// Role says what a host is for.
+// Role is the purpose of a host.
 type Role string
 
-// Roles of hosts. Which node is head or tail is the chain's affair: see [Lab.ChainRole].
+// Roles of hosts. [Lab.ChainRole] tells head and tail.
 const (
 	RoleNode       Role = "node"
 	RoleClient     Role = "client"
@@ -33,7 +33,7 @@ const RootHost = "root"
 
 const spineCount = 2
 
-// maxClients and maxNodes keep drawings within a screen; addresses would allow more.
+// maxClients and maxNodes keep drawings within a screen.
 const (
 	maxClients     = 64
 	maxNodes       = 16 // of a managed lab, where they are not all in one chain
@@ -46,34 +46,38 @@ type Options struct {
 	Topology string `json:"topology"`
 	Nodes    int    `json:"nodes"`
 	Clients  int    `json:"clients"`
-	ClientAt string `json:"client_at,omitempty"` // the node that clients hang off; empty: the first (line), each its own (leaf-spine)
-	Shards   int    `json:"shards"`              // a power of two; 0: one
-	Direct   bool   `json:"direct"`              // links without wires: less work per frame, but no faults on links
-	NoRoot   bool   `json:"no_root"`             // do not join the machine's own namespace to the lab
-	// Offloads leaves direct links as the kernel makes them, with checksums and long segments: for hosts that run no XDP.
+	// ClientAt is the node that clients attach to; empty: the first (line), one node per client (leaf-spine).
+	ClientAt string `json:"client_at,omitempty"`
+	Shards   int    `json:"shards"`  // a power of two; 0: one
+	Direct   bool   `json:"direct"`  // links without wires: less work per frame, but no link faults
+	NoRoot   bool   `json:"no_root"` // do not link the machine's own namespace to the lab
+	// Offloads leaves checksum and segmentation offloads of direct links on, for hosts that run no
+	// XDP.
 	Offloads bool `json:"offloads,omitempty"`
 
-	// Controllers makes the lab a managed one: so many hosts run controllers, which form chains of the nodes that join.
+	// Controllers makes the lab a managed one: this many hosts run controllers, which form chains
+	// of the nodes that register.
 	Controllers int `json:"controllers,omitempty"`
-	// Idle nodes have a host, but nothing is started there until somebody does, by [Lab.StartNode].
+	// Idle lists nodes on which nothing starts until [Lab.StartNode].
 	Idle []string `json:"idle,omitempty"`
 
-	// Publish is where commands on this machine look for a cluster: a link to the lab's cluster file is left there,
-	// unless another cluster that runs has the place. Empty: nowhere.
+	// Publish is the path where commands on this machine look for a cluster. Up puts a link to the
+	// lab's cluster file there, unless another running cluster uses it. Empty: no link.
 	Publish string `json:"publish,omitempty"`
 
-	// Agent returns the command line of a node's agent; nil: a lab without agents. See [Lab.ClusterFile], [Lab.PinDir]
-	// and [Lab.Ports] for what it may need.
+	// Agent returns the command line of a node's agent; nil: a lab without agents. See
+	// [Lab.ClusterFile], [Lab.PinDir] and [Lab.Ports] for its arguments.
 	Agent func(l *Lab, h Host) []string `json:"-"`
 	// Controller returns the command line of a controller. See [Lab.DataDir].
 	Controller func(l *Lab, h Host) []string `json:"-"`
-	// Owned ties the lab to this process: once the process is gone the next Up of the same name clears the remains.
+	// Owned ties the lab to this process: after the process has ended, the next Up of the same name
+	// removes the remains.
 	Owned bool `json:"-"`
-	// Progress, if set, is told what is being done.
+	// Progress, if set, receives the current step.
 	Progress func(step string) `json:"-"`
 }
 
-// AddToAgent lengthens the command line of every agent.
+// AddToAgent appends arguments to the command line of every agent.
 func (o *Options) AddToAgent(arguments ...string) {
 	if agent := o.Agent; agent != nil {
 		o.Agent = func(l *Lab, h Host) []string { return append(agent(l, h), arguments...) }
@@ -93,10 +97,10 @@ type Link struct {
 	B string `json:"b"`
 }
 
-// String is the link's name on the command line.
+// String returns the link's name on the command line.
 func (l Link) String() string { return l.A + "-" + l.B }
 
-// Peer returns the other end of a link, and whether host is an end of it at all.
+// Peer returns the other end of a link, and whether host is one of its ends.
 func (l Link) Peer(host string) (string, bool) {
 	switch host {
 	case l.A:
@@ -107,26 +111,27 @@ func (l Link) Peer(host string) (string, bool) {
 	return "", false
 }
 
-// Plan is a lab on paper.
+// Plan is the layout of a lab: hosts, links and addresses.
 type Plan struct {
 	Subnet netip.Prefix `json:"subnet"`
 	Hosts  []Host       `json:"hosts"`
 	Links  []Link       `json:"links"`
 }
 
-// Lab names become parts of names of namespaces and devices; a dash would make those ambiguous.
+// validName restricts lab names, which become parts of names of namespaces and devices. A dash
+// would make those ambiguous.
 var validName = regexp.MustCompile(`^[a-z][a-z0-9]{0,9}$`)
 
-// Validate reports the first thing wrong with the options.
+// Validate returns the first error in the options.
 func (o *Options) Validate() error {
 	if !validName.MatchString(o.Name) {
 		return fmt.Errorf("name %q: a lower-case letter, then up to nine lower-case letters or digits", o.Name)
 	}
 	if o.Topology != Line && o.Topology != LeafSpine && o.Topology != Fabric {
-		return fmt.Errorf("topology %q: %s, %s or %s is wanted", o.Topology, Line, LeafSpine, Fabric)
+		return fmt.Errorf("topology %q: want %s, %s or %s", o.Topology, Line, LeafSpine, Fabric)
 	}
 	if o.Controllers < 0 || o.Controllers > maxControllers {
-		return fmt.Errorf("controllers: 1 to %d are possible, not %d", maxControllers, o.Controllers)
+		return fmt.Errorf("controllers: want 1 to %d, not %d", maxControllers, o.Controllers)
 	}
 	if o.Managed() && (o.Nodes < 1 || o.Nodes > maxNodes) {
 		return fmt.Errorf("nodes: a managed lab has 1 to %d, not %d", maxNodes, o.Nodes)
@@ -135,20 +140,20 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("nodes: a chain has 1 to %d, not %d", wire.MaxChain, o.Nodes)
 	}
 	if o.Clients < 0 || o.Clients > maxClients {
-		return fmt.Errorf("clients: 0 to %d are possible, not %d", maxClients, o.Clients)
+		return fmt.Errorf("clients: want 0 to %d, not %d", maxClients, o.Clients)
 	}
 	if o.Shards < 0 || o.Shards > wire.MaxShards || o.Shards&(o.Shards-1) != 0 {
-		return fmt.Errorf("shards: a power of two up to %d is wanted, not %d", wire.MaxShards, o.Shards)
+		return fmt.Errorf("shards: want a power of two up to %d, not %d", wire.MaxShards, o.Shards)
 	}
 	for i := 1; i <= o.Nodes; i++ {
 		if o.ClientAt == "" || o.ClientAt == nodeName(i) {
 			return nil
 		}
 	}
-	return fmt.Errorf("client-at: there is no node %q; nodes are n1 to n%d", o.ClientAt, o.Nodes)
+	return fmt.Errorf("client-at: no node %q; nodes are n1 to n%d", o.ClientAt, o.Nodes)
 }
 
-// Managed reports whether controllers, and not a file, say who is in which chain.
+// Managed reports whether controllers, rather than a static file, form the chains.
 func (o *Options) Managed() bool { return o.Controllers > 0 }
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
@@ -158,7 +163,7 @@ func spineName(i int) string { return fmt.Sprintf("s%d", i) }
 // third octet of a host's address, by role.
 var octets = map[Role]byte{RoleNode: 0, RoleClient: 1, RoleSpine: 2, RoleRoot: 3, RoleController: 4}
 
-// NewPlan lays a lab out in the /16 10.<octet>.0.0.
+// NewPlan lays out a lab in the /16 10.<octet>.0.0.
 func NewPlan(o Options, octet byte) (*Plan, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -201,7 +206,7 @@ func NewPlan(o Options, octet byte) (*Plan, error) {
 	return p, nil
 }
 
-// attachments are what client i hangs off.
+// attachments returns the hosts that client i is linked to.
 func (o *Options) attachments(i int) []string {
 	switch {
 	case o.ClientAt != "":
@@ -214,7 +219,7 @@ func (o *Options) attachments(i int) []string {
 	return []string{nodeName((i-1)%o.Nodes + 1)}
 }
 
-// controllerAttachments are what controllers hang off.
+// controllerAttachments returns the hosts that controllers are linked to.
 func (o *Options) controllerAttachments() []string {
 	if o.Topology == Line {
 		return []string{nodeName(1)}
@@ -230,7 +235,7 @@ func spines() []string {
 	return names
 }
 
-// Host finds a host by name.
+// Host returns a host by name.
 func (p *Plan) Host(name string) (Host, bool) {
 	for _, h := range p.Hosts {
 		if h.Name == name {
@@ -240,7 +245,7 @@ func (p *Plan) Host(name string) (Host, bool) {
 	return Host{}, false
 }
 
-// Link finds a link by its name, in either order of its ends.
+// Link returns a link by its name, with its ends in either order.
 func (p *Plan) Link(name string) (Link, bool) {
 	for _, l := range p.Links {
 		if name == l.A+"-"+l.B || name == l.B+"-"+l.A {
@@ -250,7 +255,7 @@ func (p *Plan) Link(name string) (Link, bool) {
 	return Link{}, false
 }
 
-// With returns the hosts of a role, in order.
+// With returns the hosts of a role in order.
 func (p *Plan) With(role Role) []Host {
 	var hosts []Host
 	for _, h := range p.Hosts {
@@ -261,7 +266,7 @@ func (p *Plan) With(role Role) []Host {
 	return hosts
 }
 
-// Peers returns the names of a host's neighbours, in the order of the links.
+// Peers returns the names of a host's neighbours in link order.
 func (p *Plan) Peers(host string) []string {
 	var peers []string
 	for _, l := range p.Links {
@@ -272,7 +277,7 @@ func (p *Plan) Peers(host string) []string {
 	return peers
 }
 
-// Cluster is the configuration of the lab's nodes: one chain of all of them.
+// Cluster returns the configuration of the lab's nodes: one chain of all of them.
 func (p *Plan) Cluster(shards int) *topology.Cluster {
 	c := &topology.Cluster{Epoch: 1, Shards: max(shards, 1), Chains: [][]string{nil}}
 	for _, h := range p.With(RoleNode) {
@@ -282,7 +287,7 @@ func (p *Plan) Cluster(shards int) *topology.Cluster {
 	return c
 }
 
-// ManagedCluster names the controllers, for those who want to know the nodes.
+// ManagedCluster returns the controllers' addresses for clients and agents.
 func (p *Plan) ManagedCluster() *topology.Cluster {
 	c := new(topology.Cluster)
 	for _, h := range p.With(RoleController) {
@@ -291,13 +296,13 @@ func (p *Plan) ManagedCluster() *topology.Cluster {
 	return c
 }
 
-// node is a host as a member of a cluster.
+// node returns a host as a member of a cluster.
 func (h Host) node() topology.Node {
 	addr := netip.AddrPortFrom(h.Addr, wire.Port)
 	return topology.Node{Name: h.Name, Addr: addr, API: topology.DefaultAPI(addr)}
 }
 
-// apiAddr is where the agent or the controller of a host speaks TCP.
+// apiAddr returns the TCP address of a host's agent or controller.
 func (h Host) apiAddr() string {
 	if h.Role == RoleController {
 		return netip.AddrPortFrom(h.Addr, topology.ControllerPort).String()

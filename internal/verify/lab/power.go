@@ -10,8 +10,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 )
 
-// StartNode starts a node that was killed or has no power, empty. If its agent finds that it cannot come back into a static
-// chain, no data plane is left either.
+// StartNode starts a node that was killed or powered off, with an empty data plane. If its agent
+// may not rejoin a static chain, no data plane remains.
 func (l *Lab) StartNode(ctx context.Context, host string) error {
 	if l.AgentAlive(host) {
 		return fmt.Errorf("%s is running, its agent as process %d", host, l.Agent(host).PID)
@@ -26,7 +26,7 @@ func (l *Lab) StartNode(ctx context.Context, host string) error {
 	return err
 }
 
-// SwitchOn gives a host its power and starts what belongs there, and does not wait until it answers.
+// SwitchOn powers a host on and starts its service without waiting for it.
 func (l *Lab) SwitchOn(ctx context.Context, host string) error {
 	if err := l.setPower(host, true); err != nil {
 		return err
@@ -35,8 +35,8 @@ func (l *Lab) SwitchOn(ctx context.Context, host string) error {
 	return err
 }
 
-// KillNode kills a node's agent and takes its data plane out of the kernel: its objects are gone. The host still
-// routes others' packets.
+// KillNode kills a node's agent and removes its data plane from the kernel, with its objects. The
+// host still routes packets of others.
 func (l *Lab) KillNode(ctx context.Context, host string) error {
 	if _, err := l.nodeHost(host); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (l *Lab) KillNode(ctx context.Context, host string) error {
 	return xdp.Remove(l.PinDir(host))
 }
 
-// PowerOff is what a node without power does: from one moment to the next it sends and receives nothing more, then its
-// agent and its data plane are gone, with all they stored. [Lab.StartNode] ends it.
+// PowerOff simulates a power failure: the node stops sending and receiving at once, then loses its
+// agent and its data plane with all stored state. [Lab.StartNode] reverts it.
 func (l *Lab) PowerOff(ctx context.Context, host string) error {
 	if _, err := l.nodeHost(host); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (l *Lab) PowerOff(ctx context.Context, host string) error {
 	return l.KillNode(ctx, host)
 }
 
-// setPower lets frames of a host pass, or none. A lab without wires has no such switch.
+// setPower passes or drops all frames of a host. It has no effect in a lab without wires.
 func (l *Lab) setPower(host string, on bool) error {
 	if _, err := l.Host(host); err != nil {
 		return err
@@ -79,10 +79,11 @@ func (l *Lab) setPower(host string, on bool) error {
 	})
 }
 
-// Pause stops a node's agent or a controller where it is, as if its machine had no time for it, until [Lab.Resume].
+// Pause stops the process of a node's agent or a controller until [Lab.Resume], as if the machine
+// had no CPU time for it.
 func (l *Lab) Pause(host string) error { return l.signal(host, unix.SIGSTOP) }
 
-// Resume lets it go on.
+// Resume continues a paused process.
 func (l *Lab) Resume(host string) error { return l.signal(host, unix.SIGCONT) }
 
 func (l *Lab) signal(host string, signal unix.Signal) error {
@@ -90,7 +91,7 @@ func (l *Lab) signal(host string, signal unix.Signal) error {
 		return err
 	}
 	if !l.AgentAlive(host) {
-		return fmt.Errorf("%s does not run", l.serviceOf(host))
+		return fmt.Errorf("%s is not running", l.serviceOf(host))
 	}
 	return l.Agent(host).signal(signal)
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
-// Process names a process for as long as the machine runs: pids are used again, pairs of pid and start time are not.
+// Process identifies a process until the machine reboots: pids are reused, pairs of pid and start
+// time are not.
 type Process struct {
 	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // clock ticks since the machine started
+	Start uint64 `json:"start"` // clock ticks since boot
 }
 
 func processOf(pid int) (Process, error) {
@@ -26,13 +27,14 @@ func processOf(pid int) (Process, error) {
 	return Process{pid, start}, err
 }
 
-// startTime reads the start time of a process that runs; a zombie doesn't.
+// startTime returns the start time of a running process. It fails for a zombie.
 func startTime(pid int) (uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The second field, the command, may hold spaces and parentheses: count from its end, which is field 3.
+	// The second field, the command, may contain spaces and parentheses. Count from its closing
+	// parenthesis; field 3 follows.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	const state, start = 0, 19
 	if len(fields) <= start || fields[state] == "Z" || fields[state] == "X" {
@@ -41,13 +43,13 @@ func startTime(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[start], 10, 64)
 }
 
-// Alive reports whether the process still runs.
+// Alive reports whether the process is running.
 func (p Process) Alive() bool {
 	start, err := startTime(p.PID)
 	return p.PID != 0 && err == nil && start == p.Start
 }
 
-// signal sends the process a signal, if it is still there.
+// signal sends a signal to the process if it is still running.
 func (p Process) signal(signal unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -57,7 +59,7 @@ func (p Process) signal(signal unix.Signal) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if !p.Alive() { // checked after the pidfd is open: from here on it can't be another process
+	if !p.Alive() { // checked after opening the pidfd, which rules out another process with the pid
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, signal, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -66,7 +68,7 @@ func (p Process) signal(signal unix.Signal) error {
 	return nil
 }
 
-// kill ends the process at once and waits until it is gone.
+// kill ends the process with SIGKILL and waits until it is gone.
 func (p Process) kill() error {
 	if p.PID == 0 { // never started
 		return nil
@@ -79,7 +81,7 @@ func (p Process) kill() error {
 		return err
 	}
 	defer unix.Close(fd)
-	if !p.Alive() { // checked after the pidfd is open: from here on it can't be another process
+	if !p.Alive() { // checked after opening the pidfd, which rules out another process with the pid
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -91,7 +93,8 @@ func (p Process) kill() error {
 	})
 }
 
-// start runs a command in a namespace, out of reach of the terminal's Ctrl-C, with its output in a log file.
+// start runs a command in a namespace, with its output in a log file. The terminal's Ctrl-C does
+// not reach it.
 func start(nsPath string, argv []string, logFile string) (*exec.Cmd, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -101,10 +104,11 @@ func start(nsPath string, argv []string, logFile string) (*exec.Cmd, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return cmd, inNamespace(nsPath, cmd.Start) // a child is born into the namespace of the thread that forks
+	return cmd, inNamespace(nsPath, cmd.Start) // a child inherits the namespace of the thread that forks it
 }
 
-// processesIn finds the processes that live in any of the namespaces. The caller's own namespace is never among them.
+// processesIn returns the processes in any of the namespaces, but none in the caller's own
+// namespace.
 func processesIn(paths []string) ([]Process, error) {
 	inside := map[uint64]bool{}
 	for _, path := range paths {

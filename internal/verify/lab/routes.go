@@ -1,13 +1,14 @@
 package lab
 
-// route says by which neighbours a host reaches another; several are equally near (ECMP).
+// route lists the neighbours by which a host reaches another host. Several have equal cost (ECMP).
 type route struct {
 	to   Host
 	hops []string
 }
 
-// routes computes the shortest paths of one host to all others, as a routing protocol would once it has learnt
-// which links are down. Clients and the machine never carry others' packets.
+// routes returns the shortest paths from one host to all others, as a routing protocol computes
+// them after it has detected the links that are down. Clients and the machine never forward
+// packets.
 func (p *Plan) routes(from string, down map[Link]bool) []route {
 	var all []route
 	for _, to := range p.Hosts {
@@ -31,7 +32,7 @@ func (p *Plan) routes(from string, down map[Link]bool) []route {
 	return all
 }
 
-// distances counts the links from every host to one (breadth first).
+// distances returns the number of links from every host to one (breadth first).
 func (p *Plan) distances(to string, down map[Link]bool) map[string]int {
 	distance := map[string]int{to: 0}
 	for queue := []string{to}; len(queue) > 0; queue = queue[1:] {

@@ -15,7 +15,7 @@ import (
 const (
 	runDir  = "/run/netcraq"
 	labsDir = runDir + "/labs"
-	// pinRoot holds, per lab and node, what agents pin.
+	// pinRoot holds the pins of agents, by lab and node.
 	pinRoot = "/sys/fs/bpf/netcraq/labs"
 )
 
@@ -25,22 +25,23 @@ func clusterFile(name string) string   { return filepath.Join(dir(name), "cluste
 func logFile(name, host string) string { return filepath.Join(dir(name), host+".log") }
 func pinDir(name, host string) string  { return filepath.Join(pinRoot, name, host) }
 
-// dataRoot holds, per lab and host, what controllers store. It is in memory: each of many machines would have a disk of its own,
-// and one that all of them and everything else share can take a second to store a change.
+// dataRoot holds the controllers' data, by lab and host. It is in memory: real controllers have a
+// disk each, while one disk shared by all of them and everything else can take a second per write.
 const dataRoot = "/dev/shm/netcraq-labs"
 
 func dataDir(name, host string) string { return filepath.Join(dataRoot, name, host) }
 
-// state is what a lab's state file holds. It is written before anything it speaks of is made.
+// state is the content of a lab's state file. It is written before the parts that it lists are
+// made.
 type state struct {
 	Options  Options             `json:"options"`
 	Octet    byte                `json:"octet"` // the lab's addresses are 10.<octet>.0.0/16
-	Up       bool                `json:"up"`    // false while the lab is being built, and again while it is removed
+	Up       bool                `json:"up"`    // false while the lab is being built or removed
 	Maker    Process             `json:"maker"`
 	Owned    bool                `json:"owned"` // the lab ends with its maker
 	Commands map[string][]string `json:"commands,omitempty"`
 	Agents   map[string]Process  `json:"agents,omitempty"`
-	Down     []Link              `json:"down,omitempty"` // links that are switched off
+	Down     []Link              `json:"down,omitempty"` // links that are down
 
 	Partitions []Partition `json:"partitions,omitempty"`
 }
@@ -73,7 +74,7 @@ func readState(name string) (*state, error) {
 	return s, nil
 }
 
-// Names lists the labs that have a directory.
+// names returns the labs that have a directory.
 func Names() []string {
 	entries, _ := os.ReadDir(labsDir) // absent: no labs
 	var found []string
@@ -83,7 +84,7 @@ func Names() []string {
 	return found
 }
 
-// lock makes this process the only one that changes labs. It ends with the process, however that ends.
+// lock makes this process the only one that changes labs. The lock ends with the process.
 func lock(ctx context.Context) (unlock func(), err error) {
 	for {
 		if err := os.MkdirAll(runDir, 0o755); err != nil {
@@ -104,7 +105,7 @@ func lock(ctx context.Context) (unlock func(), err error) {
 			return nil, ctx.Err()
 		}
 		if err == nil && isAt(fd, runDir) {
-			return func() { os.Remove(runDir); unix.Close(fd) }, nil // Remove fails, as it should, unless it is empty
+			return func() { os.Remove(runDir); unix.Close(fd) }, nil // Remove fails unless the directory is empty
 		}
 		unix.Close(fd)
 		if err != nil {
@@ -113,7 +114,8 @@ func lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// isAt reports whether fd is still what path names: the last holder of a lock may have removed the directory.
+// isAt reports whether fd still is the directory at path: the previous holder of the lock may have
+// removed it.
 func isAt(fd int, path string) bool {
 	var held, named unix.Stat_t
 	return unix.Fstat(fd, &held) == nil && unix.Stat(path, &named) == nil && held.Ino == named.Ino && held.Dev == named.Dev

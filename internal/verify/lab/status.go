@@ -2,13 +2,13 @@ package lab
 
 import "net/netip"
 
-// Status is a lab as it is now.
+// Status is the current state of a lab.
 type Status struct {
 	Name        string       `json:"name"`
 	Topology    string       `json:"topology"`
 	Subnet      netip.Prefix `json:"subnet"`
 	ClusterFile string       `json:"cluster_file"`
-	Owner       int          `json:"owner_pid,omitempty"` // the process that the lab ends with
+	Owner       int          `json:"owner_pid,omitempty"` // the lab ends with this process
 	Wires       bool         `json:"wires"`
 	Hosts       []HostStatus `json:"hosts"`
 	Faults
@@ -22,17 +22,18 @@ type HostStatus struct {
 	Node      *NodeStatus `json:"node,omitempty"` // nodes and controllers only
 }
 
-// Health of a node.
+// Health of a node or controller.
 const (
 	HealthOK      = "ok"
-	HealthNoAgent = "no agent"   // the data plane answers by itself
+	HealthNoAgent = "no agent"   // the data plane answers without an agent
 	HealthDead    = "dead"       // neither agent nor data plane, or no controller
-	HealthNoPower = "no power"   // and nothing reaches it
-	HealthMute    = "no answer"  // the agent runs but does not answer
+	HealthNoPower = "no power"   // powered off: no packet reaches it
+	HealthMute    = "no answer"  // the agent runs without answering
 	HealthNone    = "no service" // the lab was made without agents
 )
 
-// NodeStatus is what runs on a node. The lab knows the agent's process and the ports; the rest is the agent's to tell.
+// NodeStatus is the status of a node. The lab fills in the agent's process and the ports; the
+// caller asks the agent for the rest.
 type NodeStatus struct {
 	Health   string   `json:"health"`
 	AgentPID int      `json:"agent_pid,omitempty"`
@@ -47,7 +48,7 @@ type NodeStatus struct {
 	Counters map[string]uint64 `json:"counters,omitempty"` // messages by outcome
 }
 
-// Status looks at the lab from outside; what only agents know is left empty.
+// Status reads the status that is visible from outside. Fields known only to agents stay empty.
 func (l *Lab) Status() (*Status, error) {
 	faults, err := l.Faults()
 	if err != nil {

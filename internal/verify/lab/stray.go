@@ -16,13 +16,14 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
-// removeStrayPins ends data planes that were started by hand in these namespaces, without their agents' processes: their pins
-// would keep them, with all their memory, when the namespaces are gone.
+// removeStrayPins removes data planes that were started by hand in these namespaces after their
+// agents have ended. Otherwise their pins would keep them and their memory when the namespaces are
+// gone.
 func removeStrayPins(spaces []string) error {
 	programs := make(map[ebpf.ProgramID]bool)
 	for _, path := range spaces {
 		if err := attachedIn(path, programs); err != nil {
-			return fmt.Errorf("looking for data planes in %s: %w", path, err)
+			return fmt.Errorf("look for data planes in %s: %w", path, err)
 		}
 	}
 	dirs, err := filepath.Glob(xdp.DefaultPin("*"))
@@ -41,10 +42,11 @@ func removeStrayPins(spaces []string) error {
 	return nil
 }
 
-// attachedIn notes the XDP programs on a namespace's devices.
+// attachedIn adds the XDP programs on a namespace's devices.
 func attachedIn(path string, programs map[ebpf.ProgramID]bool) error {
 	var fs unix.Statfs_t
-	if eintr.Retry(func() error { return unix.Statfs(path, &fs) }) == nil && fs.Type != unix.NSFS_MAGIC { // a file that was to become a namespace
+	// A namespace that was not finished is a plain file.
+	if eintr.Retry(func() error { return unix.Statfs(path, &fs) }) == nil && fs.Type != unix.NSFS_MAGIC {
 		return nil
 	}
 	ns, err := netns.GetFromPath(path)
@@ -55,7 +57,7 @@ func attachedIn(path string, programs map[ebpf.ProgramID]bool) error {
 		return err
 	}
 	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE) // the others are modules, which a kernel may lack
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE) // other families are modules that a kernel may lack
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func attachedIn(path string, programs map[ebpf.ProgramID]bool) error {
 	return nil
 }
 
-// holds reports whether one of the attachments pinned in a directory is of one of the programs.
+// holds reports whether a pinned attachment in a directory belongs to one of the programs.
 func holds(dir string, programs map[ebpf.ProgramID]bool) (bool, error) {
 	pins, err := xdp.PortPins(dir)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
-// firstOctet and lastOctet bound the /16s in 10.0.0.0/8 that labs take.
+// firstOctet and lastOctet bound the /16s in 10.0.0.0/8 that labs use.
 const firstOctet, lastOctet = 64, 127
 
-// Up brings a lab up, agents included, or changes nothing. Only root can.
+// Up brings a lab up with its agents, or changes nothing. It needs root.
 func Up(ctx context.Context, o Options) (*Lab, error) {
 	o.Shards = max(o.Shards, 1)
 	if o.Progress == nil {
@@ -51,7 +51,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	return l, nil
 }
 
-// possible says early, in one sentence, what is missing for a lab.
+// possible reports missing requirements of a lab.
 func (o *Options) possible() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a lab makes network namespaces and loads BPF programs, so it has to be run as root (sudo)")
@@ -59,7 +59,8 @@ func (o *Options) possible() error {
 	return nil
 }
 
-// makeRoom makes sure that there is no lab of this name, and clears the remains of one whose owner is gone.
+// makeRoom returns an error if a lab of this name is up, and removes the remains of one whose owner
+// has ended.
 func makeRoom(o Options) error {
 	_, err := os.Stat(dir(o.Name))
 	if errors.Is(err, os.ErrNotExist) && len(namespaces(o.Name)) == 0 {
@@ -77,13 +78,14 @@ func makeRoom(o Options) error {
 	if err != nil && len(namespaces(o.Name)) > 0 {
 		return remains(o.Name)
 	}
-	o.Progress("clearing what an earlier run that was killed has left")
+	o.Progress("removing the remains of an earlier run that was killed")
 	return remove(o.Name)
 }
 
 func alreadyUp(l *Lab) error {
 	if owner, owned := l.Owner(); owned {
-		return fmt.Errorf("lab %q %w, kept by process %d: end that first, or choose another name", l.Name, ErrExists, owner.PID)
+		return fmt.Errorf("lab %q %w, owned by process %d: stop it first, or choose another name",
+			l.Name, ErrExists, owner.PID)
 	}
 	return fmt.Errorf("lab %q %w: use it, remove it with `netcraq lab down --name %s`, or choose another name", l.Name, ErrExists, l.Name)
 }
@@ -165,7 +167,7 @@ func (l *Lab) makeNetwork(ctx context.Context, progress func(string)) error {
 	return nil
 }
 
-// freeOctet chooses a /16 that no lab has and that this machine has no route into.
+// freeOctet returns a /16 that no lab uses and that this machine has no route to.
 func freeOctet() (byte, error) {
 	taken := map[byte]bool{}
 	for _, name := range Names() {
@@ -201,8 +203,8 @@ func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr.Unmap(), ones), ok
 }
 
-// Down removes a lab, or what is left of one, and reports whether there was anything. It ends every
-// process inside the lab's namespaces.
+// Down removes a lab or its remains and reports whether there was anything. It ends every process
+// in the lab's namespaces.
 func Down(ctx context.Context, name string) (bool, error) {
 	if !validName.MatchString(name) {
 		return false, fmt.Errorf("%q cannot be a lab's name", name)
@@ -222,8 +224,8 @@ func Down(ctx context.Context, name string) (bool, error) {
 	return true, remove(name)
 }
 
-// remove looks for everything by name, so that it can finish what any other command has begun. The state file
-// goes last.
+// remove finds everything by name, so that it can finish the work of any interrupted command. It
+// removes the state file last.
 func remove(name string) error {
 	var agents []Process
 	if s, err := readState(name); err == nil {
@@ -244,7 +246,7 @@ func remove(name string) error {
 	if err != nil {
 		return err
 	}
-	// The agents by name too: somebody may have taken the name of an agent's namespace away.
+	// The state file lists agents whose namespaces have lost their names.
 	for _, p := range append(processes, agents...) {
 		if err := p.kill(); err != nil {
 			return err
@@ -253,7 +255,7 @@ func remove(name string) error {
 	if err := errors.Join(removeStrayPins(spaces), removePins(filepath.Join(pinRoot, name))); err != nil {
 		return err
 	}
-	// By name and not by l.device: a plan may not be readable any more.
+	// Not by l.device: the plan may be unreadable.
 	for i := range spineCount {
 		if dev, err := netlink.LinkByName(rootDevice(name, i)); err == nil {
 			if err := netlink.LinkDel(dev); err != nil {
@@ -271,12 +273,12 @@ func remove(name string) error {
 			return err
 		}
 	}
-	os.Remove(dataRoot) // fails, as it should, while there are other labs
-	os.Remove(labsDir)  // fails, as it should, while there are other labs
+	os.Remove(dataRoot) // fails while there are other labs
+	os.Remove(labsDir)  // fails while there are other labs
 	return nil
 }
 
-// removePins removes a directory of pins, and the directories above it that this leaves empty.
+// removePins removes a directory of pins and the parent directories that become empty.
 func removePins(path string) error {
 	if err := os.RemoveAll(path); err != nil {
 		return fmt.Errorf("remove pins: %w", err)

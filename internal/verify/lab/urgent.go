@@ -6,13 +6,14 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 )
 
-// clientNiceness lets clients, and what a lab starts, run before everything that is not of the real-time class. A lab squeezes
-// many machines into one, and what shares that with the lab must not make them look as if they had failed. Agents and
-// controllers, which need their turn soon and little of it, say so to the kernel themselves.
+// clientNiceness gives clients and processes of a lab priority over everything outside the
+// real-time class. A lab runs many machines on one, and other load on that machine must not look
+// like failures of hosts. Agents and controllers, which need little CPU time but soon, set their
+// own priority.
 const clientNiceness = -20
 
-// RunBeforeOthers lets all of this process run before others on this machine. If the
-// machine does not let it, it stays as it is. Linux keeps a priority for each thread; threads that are started later inherit it.
+// RunBeforeOthers gives all threads of this process that priority. It has no effect without the
+// permission. Linux keeps a priority per thread; new threads inherit it.
 func RunBeforeOthers() {
 	_ = scheduling.EachThread(func(id int) error { return unix.Setpriority(unix.PRIO_PROCESS, id, clientNiceness) })
 }

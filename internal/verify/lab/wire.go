@@ -19,16 +19,18 @@ var wireObject []byte
 // wireRule and wireCount mirror struct rule and struct injected of bpf/tools/fault.bpf.c.
 type wireRule struct{ Loss, Duplicate, Corrupt, Spared, Off uint32 }
 
-// wirePair mirrors struct pair: IPv4 addresses.
+// wirePair mirrors struct pair; it holds IPv4 addresses.
 type wirePair struct{ From, To [4]byte }
 
 type wireCount struct{ Frames, Lost, Duplicated, Corrupted, Cut uint64 }
 
-// wireDevice names the wires' end that faces host, on its link to peer: what host sends to peer arrives there.
+// wireDevice returns the name of the wires' device at host's end of its link to peer. Frames from
+// host to peer arrive there.
 func wireDevice(host, peer string) string { return host + "-" + peer }
 
-// makeWires loads the wire program and puts it on every end in the namespace "wires". The devices keep the program, the
-// program keeps its maps: nothing is pinned, and all of it goes with the namespace.
+// makeWires attaches the wire program to every device in the namespace "wires". The devices keep
+// the program and the program keeps its maps. Nothing is pinned, so all of it disappears with the
+// namespace.
 func (l *Lab) makeWires() error {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(wireObject))
 	if err != nil {
@@ -43,7 +45,8 @@ func (l *Lab) makeWires() error {
 	}
 	defer objects.Close()
 	exitSpec := spec.Maps["exits"].InnerMap
-	return inNamespace(nsPath(l.Name, wiresHost), func() error { // device maps look interfaces up in the caller's namespace
+	// Device maps resolve interfaces in the caller's namespace.
+	return inNamespace(nsPath(l.Name, wiresHost), func() error {
 		for _, link := range l.Plan.Links {
 			for _, end := range []struct{ host, peer string }{{link.A, link.B}, {link.B, link.A}} {
 				if err := connect(objects, exitSpec, wireDevice(end.host, end.peer), wireDevice(end.peer, end.host)); err != nil {
@@ -55,7 +58,7 @@ func (l *Lab) makeWires() error {
 	})
 }
 
-// connect lets what arrives at one device leave at another.
+// connect forwards frames that arrive at one device to another.
 func connect(objects *ebpf.Collection, exitSpec *ebpf.MapSpec, from, to string) error {
 	in, err := netlink.LinkByName(from)
 	if err != nil {
@@ -81,7 +84,7 @@ func connect(objects *ebpf.Collection, exitSpec *ebpf.MapSpec, from, to string) 
 	return netlink.LinkSetXdpFd(in, objects.Programs["wire"].FD())
 }
 
-// wires is the running wire program's maps, found through the devices it is on.
+// wires holds the maps of the attached wire program, found through its devices.
 type wires struct {
 	rules, injected, cuts *ebpf.Map
 	index                 map[string]uint32 // device in the wires' namespace -> interface index
@@ -98,7 +101,7 @@ func (l *Lab) openWires() (*wires, error) {
 		return nil, err
 	}
 	defer nl.Close()
-	devices, err := eintr.Value(nl.LinkList) // a dump is interrupted too if devices come or go meanwhile
+	devices, err := eintr.Value(nl.LinkList) // a dump is also interrupted if devices appear or disappear
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +124,7 @@ func (l *Lab) openWires() (*wires, error) {
 	return w, nil
 }
 
-// find opens the maps that a program uses.
+// find opens the maps of a program.
 func (w *wires) find(id ebpf.ProgramID) error {
 	program, err := ebpf.NewProgramFromID(id)
 	if err != nil {
@@ -165,7 +168,7 @@ func (w *wires) close() {
 	}
 }
 
-// count adds up the counters of one direction over all CPUs.
+// count sums the counters of one direction over all CPUs.
 func (w *wires) count(device string) (sum wireCount, err error) {
 	var perCPU []wireCount
 	if err := w.injected.Lookup(w.index[device], &perCPU); err != nil {
