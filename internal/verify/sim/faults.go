@@ -98,8 +98,8 @@ func (w *world) happens(rng *rand.Rand, f Fault, probability float64) bool {
 	return true
 }
 
-// evil makes faults happen, one after the other, as long as clients have something to do.
-type evil struct {
+// nemesis makes faults happen, one after the other, as long as clients have something to do.
+type nemesis struct {
 	w   *world
 	rng *rand.Rand
 }
@@ -108,29 +108,29 @@ type evil struct {
 type deed struct {
 	fault  Fault
 	weight int
-	do     func(*evil) bool
+	do     func(*nemesis) bool
 }
 
 var deeds = []deed{
-	{Crash, 6, (*evil).crash},
-	{Restart, 4, (*evil).restart},
-	{Pause, 4, (*evil).pause},
-	{Sleep, 4, (*evil).sleep},
-	{Partition, 4, (*evil).partition},
-	{OneWay, 4, (*evil).oneWay},
-	{ControlCut, 4, (*evil).controlCut},
-	{Election, 5, (*evil).elect},
-	{ControllerCrash, 3, (*evil).crashController},
-	{ControllerPause, 3, (*evil).pauseController},
-	{StoreAway, 3, (*evil).storeAway},
-	{Join, 4, (*evil).join},
-	{Drain, 3, (*evil).drain},
-	{Move, 4, (*evil).move},
-	{Resize, 3, (*evil).resize},
+	{Crash, 6, (*nemesis).crash},
+	{Restart, 4, (*nemesis).restart},
+	{Pause, 4, (*nemesis).pause},
+	{Sleep, 4, (*nemesis).sleep},
+	{Partition, 4, (*nemesis).partition},
+	{OneWay, 4, (*nemesis).oneWay},
+	{ControlCut, 4, (*nemesis).controlCut},
+	{Election, 5, (*nemesis).elect},
+	{ControllerCrash, 3, (*nemesis).crashController},
+	{ControllerPause, 3, (*nemesis).pauseController},
+	{StoreAway, 3, (*nemesis).storeAway},
+	{Join, 4, (*nemesis).join},
+	{Drain, 3, (*nemesis).drain},
+	{Move, 4, (*nemesis).move},
+	{Resize, 3, (*nemesis).resize},
 }
 
 // next plans the next fault.
-func (e *evil) next() {
+func (e *nemesis) next() {
 	e.w.after(uint64(e.rng.ExpFloat64()*float64(e.w.Every)), func() {
 		if e.w.calm {
 			return
@@ -140,7 +140,7 @@ func (e *evil) next() {
 	})
 }
 
-func (e *evil) act() {
+func (e *nemesis) act() {
 	sum := 0
 	for _, d := range deeds {
 		sum += d.weight
@@ -157,29 +157,29 @@ func (e *evil) act() {
 }
 
 // some is how long a fault lasts: around the time after which nodes are suspected.
-func (e *evil) some() uint64 { return uint64(e.rng.ExpFloat64() * float64(2*e.w.Suspect)) }
+func (e *nemesis) some() uint64 { return uint64(e.rng.ExpFloat64() * float64(2*e.w.Suspect)) }
 
-func (e *evil) node() *node { return e.w.nodes[e.rng.IntN(len(e.w.nodes))] }
+func (e *nemesis) node() *node { return e.w.nodes[e.rng.IntN(len(e.w.nodes))] }
 
 // victim is a node that is not precious, or nil.
-func (e *evil) victim() *node {
+func (e *nemesis) victim() *node {
 	if n := e.node(); n.up && !e.w.precious(n) {
 		return n
 	}
 	return nil
 }
 
-func (e *evil) controller() *controller { return e.w.controllers[e.rng.IntN(len(e.w.controllers))] }
+func (e *nemesis) controller() *controller { return e.w.controllers[e.rng.IntN(len(e.w.controllers))] }
 
 // anyone is a node or, less often, a controller.
-func (e *evil) anyone() endpoint {
+func (e *nemesis) anyone() endpoint {
 	if e.rng.IntN(4) == 0 {
 		return e.controller().endpoint()
 	}
 	return e.node().endpoint()
 }
 
-func (e *evil) crash() bool {
+func (e *nemesis) crash() bool {
 	n := e.victim()
 	if n == nil || !e.w.spare(n) {
 		return false
@@ -189,7 +189,7 @@ func (e *evil) crash() bool {
 	return true
 }
 
-func (e *evil) restart() bool {
+func (e *nemesis) restart() bool {
 	n := e.victim()
 	if n == nil || n.agent == nil {
 		return false
@@ -199,7 +199,7 @@ func (e *evil) restart() bool {
 	return true
 }
 
-func (e *evil) pause() bool {
+func (e *nemesis) pause() bool {
 	n, d := e.victim(), e.some()
 	if n == nil {
 		return false
@@ -209,7 +209,7 @@ func (e *evil) pause() bool {
 	return true
 }
 
-func (e *evil) sleep() bool {
+func (e *nemesis) sleep() bool {
 	n, d := e.victim(), e.some()
 	if n == nil {
 		return false
@@ -219,7 +219,7 @@ func (e *evil) sleep() bool {
 	return true
 }
 
-func (e *evil) partition() bool {
+func (e *nemesis) partition() bool {
 	if e.w.tense() {
 		return false
 	}
@@ -234,7 +234,7 @@ func (e *evil) partition() bool {
 	return true
 }
 
-func (e *evil) oneWay() bool {
+func (e *nemesis) oneWay() bool {
 	if e.w.tense() {
 		return false
 	}
@@ -247,7 +247,7 @@ func (e *evil) oneWay() bool {
 }
 
 // controlCut parts a node from some controllers.
-func (e *evil) controlCut() bool {
+func (e *nemesis) controlCut() bool {
 	if e.w.tense() {
 		return false
 	}
@@ -267,11 +267,11 @@ func (e *evil) controlCut() bool {
 	return true
 }
 
-func (e *evil) elect() bool {
+func (e *nemesis) elect() bool {
 	return e.w.store.elect(e.controller())
 }
 
-func (e *evil) crashController() bool {
+func (e *nemesis) crashController() bool {
 	c := e.controller()
 	if !c.alive {
 		return false
@@ -281,14 +281,14 @@ func (e *evil) crashController() bool {
 	return true
 }
 
-func (e *evil) pauseController() bool {
+func (e *nemesis) pauseController() bool {
 	c, d := e.controller(), e.some()
 	e.w.note(every, every, "%s pauses for %v", c.name(), time.Duration(d))
 	c.paused = max(c.paused, e.w.now+d)
 	return true
 }
 
-func (e *evil) storeAway() bool {
+func (e *nemesis) storeAway() bool {
 	c, d := e.controller(), e.some()
 	e.w.note(every, every, "%s does not reach the store for %v", c.name(), time.Duration(d))
 	c.storeAway = max(c.storeAway, e.w.now+d)

@@ -81,7 +81,7 @@ func (w *world) leaderOptions() reconfig.Options {
 }
 
 // command lets an operator ask the controller that was elected last.
-func (e *evil) command(c reconfig.Command) bool {
+func (e *nemesis) command(c reconfig.Command) bool {
 	leads := e.w.store.leader
 	if leads == nil || leads.leader == nil {
 		return false
@@ -96,7 +96,7 @@ func (e *evil) command(c reconfig.Command) bool {
 	return done
 }
 
-func (e *evil) join() bool {
+func (e *nemesis) join() bool {
 	for _, n := range e.w.nodes {
 		if !n.joined {
 			n.boot()
@@ -106,7 +106,7 @@ func (e *evil) join() bool {
 	return false
 }
 
-func (e *evil) drain() bool {
+func (e *nemesis) drain() bool {
 	n := e.node()
 	for _, known := range e.w.store.state.Nodes {
 		if known.Name == n.name && (known.Standing == reconfig.Draining || known.Standing == reconfig.BarredDraining) {
@@ -116,7 +116,7 @@ func (e *evil) drain() bool {
 	return e.command(reconfig.Drain{Node: n.name})
 }
 
-func (e *evil) move() bool {
+func (e *nemesis) move() bool {
 	shard := uint16(e.rng.IntN(e.w.Shards))
 	members := e.w.store.state.Shards[shard].Members
 	if len(members) == 0 {
@@ -126,7 +126,7 @@ func (e *evil) move() bool {
 	return e.command(reconfig.MoveShard{Shard: shard, From: from.name, To: e.node().name})
 }
 
-func (e *evil) resize() bool {
+func (e *nemesis) resize() bool {
 	if e.rng.IntN(2) == 0 {
 		return e.command(reconfig.Replicas{Members: 2 + e.rng.IntN(min(wire.MaxChain, 4)-1)})
 	}
@@ -146,7 +146,7 @@ func (w *world) retime() {
 			t := reconfig.Times{Beat: w.Beat, Lease: w.Beat * between(2, 12), Suspect: w.Beat * between(3, 12)}
 			t.LeaseMax, t.SuspectMax = t.Lease*between(1, 4), t.Suspect*between(1, 4)
 			t.Sure = t.Suspect * between(1, 6)
-			w.evil.command(reconfig.SetTimes{Times: t})
+			w.nemesis.command(reconfig.SetTimes{Times: t})
 			next()
 		})
 	}

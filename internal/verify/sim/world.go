@@ -25,7 +25,7 @@ type world struct {
 	now         uint64
 	events      queue
 	net         network
-	evil        evil
+	nemesis     nemesis
 	nodes       []*node
 	controllers []*controller
 	store       *store
@@ -98,7 +98,7 @@ func newWorld(c Config, planes *Planes, traced bool) (*world, error) {
 		w.numbers[key] = i
 	}
 	w.net = network{w: w, rng: w.stream(1)}
-	w.evil = evil{w, w.stream(2)}
+	w.nemesis = nemesis{w, w.stream(2)}
 	w.watch = newWatch(w)
 	w.store = newStore(w)
 	for i := range c.Controllers {
@@ -170,7 +170,7 @@ func (w *world) form() {
 		c.reload()
 		c.think()
 	}
-	w.evil.next()
+	w.nemesis.next()
 	if w.Retime > 0 {
 		w.retime()
 	}
