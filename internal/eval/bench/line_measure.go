@@ -132,9 +132,9 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 // acknowledgements are lost occupy their cells for good. An object without a free cell drops every
 // write, so that later figures would depend on earlier work.
 func (l *Line) renew(ctx context.Context, w Work) error {
-	worn := l.worn
-	l.worn = l.options.Protocol == Published && w.LossPercent > 0 && w.WriteShare > 0
-	if !worn {
+	stale := l.stale
+	l.stale = l.options.Protocol == Published && w.LossPercent > 0 && w.WriteShare > 0
+	if !stale {
 		return nil
 	}
 	return l.fill(ctx)
