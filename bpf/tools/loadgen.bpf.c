@@ -33,17 +33,17 @@
 SEC("xdp")
 int generate(struct xdp_md *ctx)
 {
-	struct tally *tally = own_tally();
+	struct counters *counters = own_counters();
 	struct wire_key *key;
-	__u64 nth = tally->sent;
+	__u64 nth = counters->sent;
 	_Bool writing = writes_next(nth);
 
 	if (slots)
-		return generate_bundle(ctx, tally);
-	key = next_key(tally);
+		return generate_bundle(ctx, counters);
+	key = next_key(counters);
 	if (!key)
 		return XDP_ABORTED;
-	tally->sent++;
+	counters->sent++;
 	took_off(nth);
 	switch (dialect) {
 	case NETCHAIN:
@@ -51,7 +51,7 @@ int generate(struct xdp_md *ctx)
 	case PUBLISHED:
 		return generate_published(ctx, key, writing, nth);
 	}
-	return generate_netcraq(ctx, tally, key, writing, nth);
+	return generate_netcraq(ctx, counters, key, writing, nth);
 }
 
 SEC("xdp")
@@ -68,13 +68,13 @@ int count(struct xdp_md *ctx)
 		return XDP_PASS;
 	switch (dialect) {
 	case NETCHAIN:
-		return count_netchain(own_tally(), udp, data, data_end);
+		return count_netchain(own_counters(), udp, data, data_end);
 	case PUBLISHED:
-		return count_published(own_tally(), udp, data, data_end);
+		return count_published(own_counters(), udp, data, data_end);
 	}
 	if (slots)
-		return count_bundle(own_tally(), udp, data, data_end);
-	return count_netcraq(own_tally(), udp, data, data_end);
+		return count_bundle(own_counters(), udp, data, data_end);
+	return count_netcraq(own_counters(), udp, data, data_end);
 }
 
 /* The limit of this machine: addresses change places and a packet of the answer's size goes back. */

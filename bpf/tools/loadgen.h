@@ -50,7 +50,7 @@ enum why {
 };
 
 /* What one CPU has sent and received. Only that CPU writes it. */
-struct tally {
+struct counters {
 	__u64 sent;
 	__u64 position; /* of the next key */
 	__u64 writes; /* writes among those sent */
@@ -66,7 +66,7 @@ struct tally {
 	__u64 ok_writes; /* among ok */
 } __attribute__((aligned(128)));
 
-struct tally tallies[MAX_CPUS];
+struct counters all_counters[MAX_CPUS];
 
 struct wire_key {
 	__u64 hi, lo; /* as they lie in a packet */
@@ -79,17 +79,17 @@ struct {
 	__type(value, struct wire_key);
 } keys SEC(".maps");
 
-static __always_inline struct tally *own_tally(void)
+static __always_inline struct counters *own_counters(void)
 {
-	return &tallies[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+	return &all_counters[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
 /* The key of the next request. */
-static __always_inline struct wire_key *next_key(struct tally *tally)
+static __always_inline struct wire_key *next_key(struct counters *counters)
 {
-	__u32 position = tally->position;
+	__u32 position = counters->position;
 
-	tally->position = position + 1 < key_count ? position + 1 : 0;
+	counters->position = position + 1 < key_count ? position + 1 : 0;
 	return bpf_map_lookup_elem(&keys, &position);
 }
 
@@ -168,17 +168,17 @@ static __always_inline __u32 place_of(__be16 port)
 }
 
 /* Counts an answer that says OK, and is wrong for these reasons. */
-static __always_inline void tally_ok(struct tally *tally, __u32 why, _Bool writing)
+static __always_inline void count_ok(struct counters *counters, __u32 why, _Bool writing)
 {
-	tally->differences |= why;
+	counters->differences |= why;
 	if (why) {
-		tally->wrong++;
-		tally->wrong_why |= why;
+		counters->wrong++;
+		counters->wrong_why |= why;
 		return;
 	}
-	tally->ok++;
+	counters->ok++;
 	if (writing)
-		tally->ok_writes++;
+		counters->ok_writes++;
 }
 
 #endif

@@ -64,10 +64,10 @@ static __always_inline void put_write(struct nq_slot *slot, const struct wire_ke
 	finish(base, key, request, sum);
 }
 
-static __always_inline int generate_bundle(struct xdp_md *ctx, struct tally *tally)
+static __always_inline int generate_bundle(struct xdp_md *ctx, struct counters *counters)
 {
 	__u32 cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1), bytes = bundle_frame_bytes();
-	__u64 nth = tally->sent;
+	__u64 nth = counters->sent;
 	__u8 *data, *data_end;
 
 	if (bpf_xdp_adjust_tail(ctx, (int)bytes - (int)given_bytes))
@@ -83,54 +83,54 @@ static __always_inline int generate_bundle(struct xdp_md *ctx, struct tally *tal
 	*(__u64 *)(data + HEADERS_BYTES) = bundle_head();
 	for (__u32 i = 0; i < slots && i < NQ_MAX_SLOTS; i++, nth++) {
 		struct nq_slot *slot = (void *)(data + FIRST_SLOT_AT + i * slot_bytes);
-		struct wire_key *key = next_key(tally);
+		struct wire_key *key = next_key(counters);
 		__u32 seq = cpu << CPU_SHIFT | (nth & SEQ_MASK);
 
 		if (!key)
 			return XDP_ABORTED;
 		took_off(nth);
 		if (writes_next(nth))
-			put_write(slot, key, request_id(seq | WRITE_BIT, key->lo), tally->writes++, cpu);
+			put_write(slot, key, request_id(seq | WRITE_BIT, key->lo), counters->writes++, cpu);
 		else
 			put_read(slot, key, request_id(seq, key->lo));
 	}
-	tally->sent = nth;
+	counters->sent = nth;
 	return XDP_TX;
 }
 
 /* Counts the answer in a slot, if there is one. Where only sizes count, that of the frame has told. */
-static __always_inline void tally_slot(struct tally *tally, struct nq_slot *slot, __u8 *data_end)
+static __always_inline void count_slot(struct counters *counters, struct nq_slot *slot, __u8 *data_end)
 {
 	__u32 bytes = only_sizes ? reply_bytes(write_share == ALL_WRITES) - HEADERS_BYTES : bpf_ntohs(slot->length);
 
 	if (!only_sizes) {
 		if (slot->check != (__u16)~slot->length)
-			return tally_ok(tally, WHY_HEADER, 0);
+			return count_ok(counters, WHY_HEADER, 0);
 		if (!bytes)
 			return;
 		if (bytes < NQ_VERSION_BYTES)
-			return tally_ok(tally, WHY_SIZE, 0);
+			return count_ok(counters, WHY_SIZE, 0);
 	}
-	tally_reply(tally, (void *)(slot + 1), bytes, data_end);
+	count_reply(counters, (void *)(slot + 1), bytes, data_end);
 }
 
 /* Answers travel in the bundle of their requests, whose shape stays as it is. */
-static __always_inline int count_bundle(struct tally *tally, struct udphdr *udp, __u8 *data, __u8 *data_end)
+static __always_inline int count_bundle(struct counters *counters, struct udphdr *udp, __u8 *data, __u8 *data_end)
 {
 	__u32 bytes = bundle_frame_bytes();
 
 	if (data + bytes > data_end || udp->dest != client_port)
 		return XDP_PASS;
 	if (data + bytes != data_end) {
-		tally_ok(tally, WHY_SIZE, 0);
+		count_ok(counters, WHY_SIZE, 0);
 		return XDP_DROP;
 	}
 	if (*(__u64 *)(data + HEADERS_BYTES) != bundle_head()) {
-		tally_ok(tally, WHY_HEADER, 0);
+		count_ok(counters, WHY_HEADER, 0);
 		return XDP_DROP;
 	}
 	for (__u32 i = 0; i < slots && i < NQ_MAX_SLOTS; i++)
-		tally_slot(tally, (void *)(data + FIRST_SLOT_AT + i * slot_bytes), data_end);
+		count_slot(counters, (void *)(data + FIRST_SLOT_AT + i * slot_bytes), data_end);
 	return XDP_DROP;
 }
 

@@ -55,7 +55,7 @@ static __always_inline __u32 judge_netchain(__u8 *data, __u8 *data_end)
 	return why;
 }
 
-static __always_inline int count_netchain(struct tally *tally, struct udphdr *udp, __u8 *data, __u8 *data_end)
+static __always_inline int count_netchain(struct counters *counters, struct udphdr *udp, __u8 *data, __u8 *data_end)
 {
 	__u32 place, op, why;
 
@@ -71,13 +71,13 @@ static __always_inline int count_netchain(struct tally *tally, struct udphdr *ud
 		why = judge_netchain(data, data_end);
 		if (!why)
 			landed(place, op == NC_WRITE_REPLY);
-		tally_ok(tally, why, op == NC_WRITE_REPLY);
+		count_ok(counters, why, op == NC_WRITE_REPLY);
 		return XDP_DROP;
 	case NC_NOT_FOUND:
-		tally->not_found++;
+		counters->not_found++;
 		return XDP_DROP;
 	}
-	tally->other++;
+	counters->other++;
 	return XDP_DROP;
 }
 

@@ -90,21 +90,21 @@ static __always_inline int generate_write(struct xdp_md *ctx, const struct wire_
 	return XDP_TX;
 }
 
-static __always_inline int generate_netcraq(struct xdp_md *ctx, struct tally *tally, const struct wire_key *key,
+static __always_inline int generate_netcraq(struct xdp_md *ctx, struct counters *counters, const struct wire_key *key,
 					     _Bool writing, __u64 nth)
 {
 	__u32 cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1);
 	__u32 seq = cpu << CPU_SHIFT | (nth & SEQ_MASK);
 
 	if (writing)
-		return generate_write(ctx, key, request_id(seq | WRITE_BIT, key->lo), tally->writes++, cpu);
+		return generate_write(ctx, key, request_id(seq | WRITE_BIT, key->lo), counters->writes++, cpu);
 	return generate_read(ctx, key, request_id(seq, key->lo));
 }
 
 static __always_inline _Bool plausible(__u64 request, __u64 key_lo)
 {
 	__u32 seq = request >> 32;
-	__u64 sent = tallies[seq >> CPU_SHIFT & (MAX_CPUS - 1)].sent;
+	__u64 sent = all_counters[seq >> CPU_SHIFT & (MAX_CPUS - 1)].sent;
 
 	return request == request_id(seq, key_lo) && (((__u32)sent - 1 - seq) & SEQ_MASK) < OUTSTANDING_MAX;
 }
@@ -146,12 +146,12 @@ static __always_inline __u32 judge(struct nq_base *base, _Bool writing, __u8 *da
 }
 
 /* Judges by what the other side is expected to do: keeping all differences makes the work the same for both. */
-static __always_inline __u32 judge_fairly(struct tally *tally, struct nq_base *base, __u32 bytes, __u8 *data_end,
+static __always_inline __u32 judge_fairly(struct counters *counters, struct nq_base *base, __u32 bytes, __u8 *data_end,
 					  _Bool writing)
 {
 	__u32 why = judge(base, writing, data_end);
 
-	tally->differences |= why; /* not all of them count */
+	counters->differences |= why; /* not all of them count */
 	if (only_sizes)
 		why &= WHY_SIZE;
 	if (bytes != reply_bytes(writing) - HEADERS_BYTES)
@@ -160,35 +160,35 @@ static __always_inline __u32 judge_fairly(struct tally *tally, struct nq_base *b
 }
 
 /* Counts an answer of so many bytes. What is no REPLY is judged, and found wrong. */
-static __always_inline void tally_reply(struct tally *tally, struct nq_base *base, __u32 bytes, __u8 *data_end)
+static __always_inline void count_reply(struct counters *counters, struct nq_base *base, __u32 bytes, __u8 *data_end)
 {
 	__u32 why;
 
 	switch (only_sizes || base->op != NQ_OP_REPLY ? NQ_STATUS_OK : bpf_ntohs(base->detail)) {
 	case NQ_STATUS_OK:
-		why = answers_write(base) ? judge_fairly(tally, base, bytes, data_end, 1)
-					  : judge_fairly(tally, base, bytes, data_end, 0);
-		if (!why && base->hops > tally->hops_max)
-			tally->hops_max = base->hops;
+		why = answers_write(base) ? judge_fairly(counters, base, bytes, data_end, 1)
+					  : judge_fairly(counters, base, bytes, data_end, 0);
+		if (!why && base->hops > counters->hops_max)
+			counters->hops_max = base->hops;
 		if (!why)
 			landed(base->request >> 32 & (WINDOW - 1), answers_write(base));
-		tally_ok(tally, why, answers_write(base));
+		count_ok(counters, why, answers_write(base));
 		return;
 	case NQ_STATUS_NOT_FOUND:
-		tally->not_found++;
+		counters->not_found++;
 		return;
 	case NQ_STATUS_BUSY:
-		tally->busy++;
+		counters->busy++;
 		return;
 	}
-	tally->other++;
+	counters->other++;
 }
 
-static __always_inline int count_netcraq(struct tally *tally, struct udphdr *udp, __u8 *data, __u8 *data_end)
+static __always_inline int count_netcraq(struct counters *counters, struct udphdr *udp, __u8 *data, __u8 *data_end)
 {
 	if (data + REPLY_PACKET_BYTES > data_end || udp->dest != client_port)
 		return XDP_PASS;
-	tally_reply(tally, (void *)(udp + 1), data_end - (__u8 *)(udp + 1), data_end);
+	count_reply(counters, (void *)(udp + 1), data_end - (__u8 *)(udp + 1), data_end);
 	return XDP_DROP;
 }
 

@@ -56,7 +56,7 @@ static __always_inline int generate_published(struct xdp_md *ctx, const struct w
 }
 _Static_assert(HEADERS_BYTES % 8 == 2, "the headers end with two bytes");
 
-static __always_inline int count_published(struct tally *tally, struct udphdr *udp, __u8 *data, __u8 *data_end)
+static __always_inline int count_published(struct counters *counters, struct udphdr *udp, __u8 *data, __u8 *data_end)
 {
 	struct pb_message *m = (void *)(udp + 1);
 	__u64 high, low, middle, next;
@@ -81,7 +81,7 @@ static __always_inline int count_published(struct tally *tally, struct udphdr *u
 		why |= WHY_HEADER;
 	if (!why)
 		landed(place, op == PB_ACKNOWLEDGE);
-	tally_ok(tally, why, op == PB_ACKNOWLEDGE);
+	count_ok(counters, why, op == PB_ACKNOWLEDGE);
 	return XDP_DROP;
 }
 

@@ -31,14 +31,14 @@ volatile const __u32 answer_bytes; /* length of an answer */
 SEC("xdp")
 int generate(struct xdp_md *ctx)
 {
-	struct tally *tally = own_tally();
-	__u32 position = tally->position;
+	struct counters *counters = own_counters();
+	__u32 position = counters->position;
 	struct wire_key *key = bpf_map_lookup_elem(&keys, &position);
 	__u8 *data, *data_end;
 
 	if (!key)
 		return XDP_ABORTED;
-	tally->position = position + 1 < key_count ? position + 1 : 0;
+	counters->position = position + 1 < key_count ? position + 1 : 0;
 	if (bpf_xdp_adjust_tail(ctx, (int)MC_REQUEST_BYTES - (int)given_bytes))
 		return XDP_ABORTED;
 	data = (void *)(long)ctx->data;
@@ -48,10 +48,10 @@ int generate(struct xdp_md *ctx)
 #pragma unroll
 	for (int i = 0; i < MC_REQUEST_BYTES / 8; i++)
 		((__u64 *)data)[i] = templates[0][i];
-	((struct mc_header *)(data + HEADERS_BYTES))->request = bpf_htons(tally->sent);
+	((struct mc_header *)(data + HEADERS_BYTES))->request = bpf_htons(counters->sent);
 	((__u64 *)(data + MC_REQUEST_KEY))[0] = key->hi;
 	((__u64 *)(data + MC_REQUEST_KEY))[1] = key->lo;
-	tally->sent++;
+	counters->sent++;
 	return XDP_TX;
 }
 _Static_assert(MC_REQUEST_BYTES % 8 == 0, "a request is made of words");
@@ -63,7 +63,7 @@ int count(struct xdp_md *ctx)
 	struct ethhdr *eth = (void *)data;
 	struct iphdr *ip = (void *)(eth + 1);
 	struct udphdr *udp = (void *)(ip + 1);
-	struct tally *tally = own_tally();
+	struct counters *counters = own_counters();
 	__u64 *key = (void *)(data + MC_ANSWER_KEY), sum = 0;
 	__u32 why = 0;
 
@@ -71,7 +71,7 @@ int count(struct xdp_md *ctx)
 	    udp->dest != client_port)
 		return XDP_PASS;
 	if (data[MC_MESSAGE] == 'E') {
-		tally->not_found++;
+		counters->not_found++;
 		return XDP_DROP;
 	}
 	if (data_end - data != answer_bytes || data + answer_bytes > data_end)
@@ -80,7 +80,7 @@ int count(struct xdp_md *ctx)
 		why |= WHY_SIZE;
 	else if (read_value(data + value_at, key[0], key[1], &sum))
 		why |= WHY_VALUE;
-	tally_ok(tally, why, 0);
+	count_ok(counters, why, 0);
 	return XDP_DROP;
 }
 

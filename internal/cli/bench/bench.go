@@ -58,7 +58,7 @@ func newBenchReadCommand(out *benchOutput) *cobra.Command {
 	benchNodeFlags(c, &o.NodeOptions)
 	keysFlag(c, &o.Keys)
 	slotsFlag(c, &o.Slots)
-	turnFlags(c, &o.Seconds, &o.Rounds)
+	windowFlags(c, &o.Seconds, &o.Rounds)
 	return c
 }
 
@@ -72,11 +72,11 @@ func keysFlag(c *cobra.Command, keys *int) {
 	c.Flags().IntVar(keys, "keys", *keys, "number of keys asked for in turn")
 }
 
-// turnFlags adds the flags that say how long contestants are measured, which take turns because the machine's speed
+// windowFlags adds the flags that say how long contestants are measured, which take turns because the machine's speed
 // changes from one second to the next.
-func turnFlags(c *cobra.Command, seconds *float64, rounds *int) {
+func windowFlags(c *cobra.Command, seconds *float64, rounds *int) {
 	c.Flags().Float64Var(seconds, "seconds", 5, "time under load for each of those compared")
-	c.Flags().IntVar(rounds, "rounds", 40, "turns in which that time is spent, one after the other")
+	c.Flags().IntVar(rounds, "rounds", 40, "measurement windows in which that time is spent")
 }
 
 func newBenchDistanceCommand(out *benchOutput) *cobra.Command {
@@ -92,7 +92,7 @@ func newBenchDistanceCommand(out *benchOutput) *cobra.Command {
 	}
 	benchNodeFlags(c, &o.NodeOptions)
 	keysFlag(c, &o.Keys)
-	turnFlags(c, &o.Seconds, &o.Rounds)
+	windowFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 4, "length of the chain")
 	return c
 }
@@ -110,7 +110,7 @@ func newBenchWriteCommand(out *benchOutput) *cobra.Command {
 	}
 	benchNodeFlags(c, &o.NodeOptions)
 	keysFlag(c, &o.Keys)
-	turnFlags(c, &o.Seconds, &o.Rounds)
+	windowFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
 	slotsFlag(c, &o.Slots)
 	c.Flags().BoolVar(&o.Relay, "relay", false, "let ACKs travel up the chain one by one instead of cloning them")
@@ -130,7 +130,7 @@ func newBenchMixCommand(out *benchOutput) *cobra.Command {
 	}
 	benchNodeFlags(c, &o.NodeOptions)
 	keysFlag(c, &o.Keys)
-	turnFlags(c, &o.Seconds, &o.Rounds)
+	windowFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
 	c.Flags().IntVar(&o.Target, "target", 0, "the node that is asked; 0 is the head")
 	c.Flags().Float64Var(&o.WriteShare, "write-share", 0.1, "share of the requests that are writes, 0 to 1")
@@ -167,7 +167,7 @@ func newBenchMemoryCommand(out *benchOutput) *cobra.Command {
 	}
 	benchNodeFlags(c, &o.NodeOptions)
 	keysFlag(c, &o.Keys)
-	turnFlags(c, &o.Seconds, &o.Rounds)
+	windowFlags(c, &o.Seconds, &o.Rounds)
 	return c
 }
 

@@ -201,7 +201,7 @@ func listFigures(w io.Writer, asJSON bool) error {
 
 // figuresMade is what making all figures came to.
 type figuresMade struct {
-	*figure.Tally
+	*figure.BatchResult
 	ElapsedS float64         `json:"elapsed_s"`
 	Report   string          `json:"report"`
 	Summary  []figure.Result `json:"summary"`
@@ -209,11 +209,11 @@ type figuresMade struct {
 
 func runFigures(c *cobra.Command, out *benchOutput, flags *figureFlags) error {
 	show := newFigureShow(c.ErrOrStderr())
-	tally, err := figure.RunAll(c.Context(), papers.All(figureTools()), flags.options(show))
+	result, err := figure.RunAll(c.Context(), papers.All(figureTools()), flags.options(show))
 	show.end()
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted after %v; what was measured is kept, and the same command goes on with it", tally.Elapsed.Round(time.Second))
+		return fmt.Errorf("interrupted after %v; what was measured is kept, and the same command goes on with it", result.Elapsed.Round(time.Second))
 	case err != nil:
 		return err
 	}
@@ -223,19 +223,19 @@ func runFigures(c *cobra.Command, out *benchOutput, flags *figureFlags) error {
 		if err != nil {
 			return err
 		}
-		if err := cli.PrintJSON(c.OutOrStdout(), figuresMade{tally, tally.Elapsed.Seconds(), report, summary}); err != nil {
+		if err := cli.PrintJSON(c.OutOrStdout(), figuresMade{result, result.Elapsed.Seconds(), report, summary}); err != nil {
 			return err
 		}
 	} else {
-		printTally(c.OutOrStdout(), tally, report)
+		printBatch(c.OutOrStdout(), result, report)
 	}
-	if len(tally.Failed) > 0 {
-		return fmt.Errorf("%d figures failed: %s says why", len(tally.Failed), report)
+	if len(result.Failed) > 0 {
+		return fmt.Errorf("%d figures failed: %s says why", len(result.Failed), report)
 	}
 	return nil
 }
 
-func printTally(w io.Writer, t *figure.Tally, report string) {
+func printBatch(w io.Writer, t *figure.BatchResult, report string) {
 	fmt.Fprintf(w, "%d figures made in %v", len(t.Made), t.Elapsed.Round(time.Second))
 	if len(t.Kept) > 0 {
 		fmt.Fprintf(w, ", %d kept from the run that was interrupted", len(t.Kept))

@@ -53,6 +53,6 @@ func newBenchLineCommand(out *benchOutput) *cobra.Command {
 	f.IntSliceVar(&congested, "congested", nil, "nodes that others' traffic takes three quarters of; every node takes 5,000 frames a second then")
 	f.Float64Var(&o.Rate, "rate", 0, "requests offered a second, to measure how long answers take; 0: as many as are answered")
 	f.Float64Var(&o.Seconds, "seconds", 1, "time under load for each protocol")
-	f.IntVar(&o.Rounds, "rounds", 5, "turns in which that time is spent, one after the other")
+	f.IntVar(&o.Rounds, "rounds", 5, "measurement windows in which that time is spent")
 	return c
 }

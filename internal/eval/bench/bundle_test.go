@@ -86,7 +86,7 @@ func TestGeneratedBundles(t *testing.T) {
 						lastSeq[m.Session] = m.Seq
 					}
 				}
-				if got, err := l.tally(); err != nil || got.Sent != uint64(nth) {
+				if got, err := l.counters(); err != nil || got.Sent != uint64(nth) {
 					t.Errorf("%d requests counted as %v, %v", nth, got, err)
 				}
 				if want := share * float64(nth); float64(writes) < 0.9*want || float64(writes) > 1.1*want {
@@ -117,7 +117,7 @@ func countFrame(t *testing.T, l *load, message []byte) Tally {
 	if err != nil || verdict != 1 {
 		t.Fatalf("verdict %d, %v", verdict, err)
 	}
-	got, err := l.tally()
+	got, err := l.counters()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestCounterJudgesSlots(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(wire.Bundle, wire.Message)
-		want   func(Tally) bool
+		want   func(Counters) bool
 	}{
 		{"lost", func(b wire.Bundle, _ wire.Message) { b.Clear(changed) }, func(x Tally) bool { return x.Lost() == 1 }},
 		{"busy", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusBusy), nil }), func(x Tally) bool { return x.Busy == 1 }},
@@ -150,7 +150,7 @@ func TestCounterJudgesSlots(t *testing.T) {
 		}), func(x Tally) bool { return x.Wrong == 1 }},
 		{"wrong value", put(func(m *wire.Message) { m.Value = bytes.Repeat([]byte{1}, valueBytes) }), wrong("value")},
 		{"never asked", put(func(m *wire.Message) { m.Request ^= 1 }), wrong("request")},
-		{"short", put(func(m *wire.Message) { m.Value = nil }), func(x Tally) bool { return x.Wrong == 1 && x.Why&1 != 0 }},
+		{"short", put(func(m *wire.Message) { m.Value = nil }), func(x Counters) bool { return x.Wrong == 1 && x.Why&1 != 0 }},
 		{"damaged length", func(b wire.Bundle, _ wire.Message) { bytesOf(b)[2] ^= 1 }, wrong("header")},
 		{"impossible length", func(b wire.Bundle, _ wire.Message) { bytesOf(b)[1], bytesOf(b)[3] = 8, ^byte(8) }, wrong("size")},
 		{"damaged", func(b wire.Bundle, _ wire.Message) { bytesOf(b)[wire.SlotBytes+9] ^= 1 }, wrong("checksum")},
@@ -163,7 +163,7 @@ func TestCounterJudgesSlots(t *testing.T) {
 			for len(asked) == 0 || asked[changed].Op != wire.OpRead {
 				asked = decodeBundle(t, generateOnce(t, l))
 			}
-			before, err := l.tally()
+			before, err := l.counters()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +217,7 @@ func TestSwappedBundleCounts(t *testing.T) {
 		if _, err := l.collection.Programs["count"].Run(&ebpf.RunOptions{Data: options.DataOut}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := l.tally(); err != nil || got.OK != uint64(r.bundle.slots) || got.Answers() != got.OK {
+		if got, err := l.counters(); err != nil || got.OK != uint64(r.bundle.slots) || got.Answers() != got.OK {
 			t.Errorf("%v: counted %v, %v", op, got, err)
 		}
 	}

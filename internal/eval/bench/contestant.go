@@ -11,7 +11,7 @@ type contestant struct {
 	name  string
 	load  *load
 	pace  pace
-	total Tally // of the measurements that count
+	total Counters // of the measurements that count
 }
 
 // prepare finds the contestant's pace.
@@ -34,27 +34,27 @@ func (c *contestant) turn(ctx context.Context, d time.Duration) (Figure, error) 
 			return f, err
 		}
 		if f.Wrong+f.NotFound+f.Busy+f.Other > 0 {
-			return f, fmt.Errorf("%s answered wrongly: %v", c.name, f.Tally)
+			return f, fmt.Errorf("%s answered wrongly: %v", c.name, f.Counters)
 		}
 		if f.tolerable() {
-			c.total = c.total.plus(f.Tally)
+			c.total = c.total.plus(f.Counters)
 			return f, nil
 		}
 		c.pace = c.pace.slower()
 	}
-	return f, fmt.Errorf("%s loses requests even at the slowest pace: %v", c.name, f.Tally)
+	return f, fmt.Errorf("%s loses requests even at the slowest pace: %v", c.name, f.Counters)
 }
 
-// Turns say for how long each of those compared is under load. They take turns because the speed of a machine changes
+// Windows say for how long each of those compared is under load. They take turns because the speed of a machine changes
 // from one second to the next.
-type Turns struct {
+type Windows struct {
 	Seconds float64 // under load for each
 	Rounds  int     // in which that time is spent
 }
 
-func (t *Turns) validate() error {
-	if t.Rounds < 1 || t.Seconds <= 0 || t.Seconds/float64(t.Rounds) < shortestTurn.Seconds() {
-		return wrongOption("--seconds %v in --rounds %d: a turn of at least %v is wanted", t.Seconds, t.Rounds, shortestTurn)
+func (t *Windows) validate() error {
+	if t.Rounds < 1 || t.Seconds <= 0 || t.Seconds/float64(t.Rounds) < shortestWindow.Seconds() {
+		return wrongOption("--seconds %v in --rounds %d: each window must be at least %v", t.Seconds, t.Rounds, shortestWindow)
 	}
 	return nil
 }
@@ -69,24 +69,24 @@ func validate(parts ...interface{ validate() error }) error {
 	return nil
 }
 
-// shortestTurn is long enough for the time of a turn to be that of its load.
-const shortestTurn = 20 * time.Millisecond
+// shortestWindow is long enough for the time of a window to be that of its load.
+const shortestWindow = 20 * time.Millisecond
 
-// length is that of one turn.
-func (t *Turns) length() time.Duration {
+// length returns the length of one window.
+func (t *Windows) length() time.Duration {
 	return time.Duration(t.Seconds / float64(t.Rounds) * float64(time.Second))
 }
 
-// take gives each contestant its turn, round after round, and returns each one's rates. Every other round goes backwards,
+// take gives each contestant its window, round after round, and returns each one's rates. Every other round goes backwards,
 // so that a machine that grows slower or faster favours nobody.
-func (t *Turns) take(ctx context.Context, runners []contestant, progress Progress) ([][]float64, error) {
+func (t *Windows) take(ctx context.Context, runners []contestant, progress Progress) ([][]float64, error) {
 	rates := make([][]float64, len(runners))
 	for n := range t.Rounds {
 		for i := range runners {
 			if n%2 == 1 {
 				i = len(runners) - 1 - i
 			}
-			f, err := runners[i].turn(ctx, t.length())
+			f, err := runners[i].measureWindow(ctx, t.length())
 			if err != nil {
 				return nil, err
 			}

@@ -27,7 +27,7 @@ func received(t *testing.T, b []byte) frame.Packet {
 // judged passes an answer to a packet to the counter and returns the counts.
 func judged(t *testing.T, l *load, request frame.Packet, to netip.AddrPort, payload []byte) Tally {
 	t.Helper()
-	before, err := l.tally()
+	before, err := l.counters()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func judged(t *testing.T, l *load, request frame.Packet, to netip.AddrPort, payl
 	if _, err := l.collection.Programs["count"].Run(&ebpf.RunOptions{Data: b}); err != nil {
 		t.Fatal(err)
 	}
-	after, err := l.tally()
+	after, err := l.counters()
 	if err != nil {
 		t.Fatal(err)
 	}

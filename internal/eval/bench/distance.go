@@ -10,7 +10,7 @@ import (
 // DistanceOptions configure a measurement of reads at every node of a chain.
 type DistanceOptions struct {
 	NodeOptions
-	Turns
+	Windows
 	Nodes    int
 	Progress Progress
 }
@@ -37,7 +37,7 @@ type DistanceRow struct {
 // Distance measures reads of clean objects at every node of a chain. Each node has its own
 // generator.
 func Distance(ctx context.Context, o DistanceOptions) (*DistanceResult, error) {
-	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+	if err := validate(&o.NodeOptions, &o.Windows); err != nil {
 		return nil, err
 	}
 	m, keys, err := newFilledMesh(ctx, o.Nodes, &o.NodeOptions, o.Progress)

@@ -25,7 +25,7 @@ func fillGently(ctx context.Context, keys []wire.Key, valueBytes, batch int, w w
 		return err
 	}
 	defer l.close()
-	var pass Tally
+	var pass Counters
 	for range fillPasses {
 		pass, err = l.sendEach(ctx, len(keys), batch)
 		if err != nil {
@@ -42,12 +42,12 @@ func fillGently(ctx context.Context, keys []wire.Key, valueBytes, batch int, w w
 // that a node on sockets keeps up.
 func (l *load) sendEach(ctx context.Context, n, batch int) (Tally, error) {
 	portion := 4 * batch
-	var sum Tally
+	var sum Counters
 	err := l.from.host.do(func() error {
 		if err := pin(); err != nil {
 			return err
 		}
-		before, err := l.tally()
+		before, err := l.counters()
 		if err != nil {
 			return err
 		}

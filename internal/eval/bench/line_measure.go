@@ -184,7 +184,7 @@ func (l *Line) measure(ctx context.Context, p pace, d time.Duration) (LineFigure
 		return LineFigure{}, err
 	}
 	if f.Wrong+f.NotFound+f.Busy+f.Other > 0 {
-		return LineFigure{}, fmt.Errorf("%s answered wrongly: %v", l.options.Protocol, f.Tally)
+		return LineFigure{}, fmt.Errorf("%s answered wrongly: %v", l.options.Protocol, f.Counters)
 	}
 	after, err := l.countWrites()
 	if err != nil {

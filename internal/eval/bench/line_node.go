@@ -201,7 +201,7 @@ func (l *Line) writeAll(ctx context.Context, d dialect) error {
 		return err
 	}
 	defer load.close()
-	var t Tally
+	var t Counters
 	for range fillPasses {
 		if t, err = load.sendEach(ctx, len(l.keys), gentleBatch); err != nil || t.OK == t.Sent {
 			return err

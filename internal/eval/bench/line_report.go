@@ -10,7 +10,7 @@ import (
 type LinesOptions struct {
 	LineOptions // Protocol is not used
 	Work
-	Turns
+	Windows
 	Protocols []Protocol
 	Rate      float64 // offered load for latencies; 0: as much as the line answers
 }
@@ -63,7 +63,7 @@ func Lines(ctx context.Context, o LinesOptions) (*LinesResult, error) {
 			if round%2 == 1 {
 				i = len(lines) - 1 - i
 			}
-			f, err := lines[i].turn(ctx, &o)
+			f, err := lines[i].measureWindow(ctx, &o)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", o.Protocols[i], err)
 			}
@@ -96,7 +96,7 @@ func (o *LinesOptions) check() error {
 	if o.Rate < 0 {
 		return wrongOption("an offered load of at least 0, not %v", o.Rate)
 	}
-	return validate(&o.Turns, workOf{&o.Work, &o.LineOptions})
+	return validate(&o.Windows, workOf{&o.Work, &o.LineOptions})
 }
 
 // workOf is work together with the line that runs it.
@@ -107,7 +107,7 @@ type workOf struct {
 
 func (w workOf) validate() error { return w.work.validate(w.line) }
 
-func (l *Line) turn(ctx context.Context, o *LinesOptions) (LineLatency, error) {
+func (l *Line) measureWindow(ctx context.Context, o *LinesOptions) (LineLatency, error) {
 	if o.Rate > 0 {
 		return l.Latency(ctx, o.Work, o.Rate, o.length())
 	}

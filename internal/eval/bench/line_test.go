@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// lineTurn is long enough for every kind of work to be answered.
-const lineTurn = 60 * time.Millisecond
+// lineWindow is long enough for every kind of work to be answered.
+const lineWindow = 60 * time.Millisecond
 
 func openLineForTest(t *testing.T, o LineOptions) *Line {
 	t.Helper()
@@ -35,7 +35,7 @@ func TestLineAnswers(t *testing.T) {
 				for _, w := range []Work{
 					{}, {Target: nodes - 1}, {WriteShare: 1}, {WriteShare: 0.25}, {Dirty: true}, {Dirty: true, Target: nodes - 1}, {Target: nodes / 2},
 				} {
-					f, err := l.Throughput(t.Context(), w, lineTurn)
+					f, err := l.Throughput(t.Context(), w, lineWindow)
 					if err != nil {
 						t.Fatalf("%+v: %v", w, err)
 					}
@@ -58,7 +58,7 @@ func TestLineAnswersBundles(t *testing.T) {
 			{Slots: MostReads(16)}, {Target: nodes - 1, Slots: 2}, {WriteShare: 1, Slots: MostWrites(16)}, {WriteShare: 0.25, Slots: 5},
 			{Dirty: true, Slots: 14}, {Dirty: true, Target: nodes - 1, Slots: 14}, {},
 		} {
-			f, err := l.Throughput(t.Context(), w, lineTurn)
+			f, err := l.Throughput(t.Context(), w, lineWindow)
 			if err != nil {
 				t.Fatalf("%+v: %v", w, err)
 			}
@@ -74,7 +74,7 @@ func TestLineAnswersBundles(t *testing.T) {
 func TestLineBundlesLatency(t *testing.T) {
 	const perSecond = 50_000
 	l := openLineForTest(t, LineOptions{Protocol: NetCRAQ, Nodes: 3, Keys: 100})
-	f, err := l.Latency(t.Context(), Work{WriteShare: 0.5, Slots: 10}, perSecond, 3*lineTurn)
+	f, err := l.Latency(t.Context(), Work{WriteShare: 0.5, Slots: 10}, perSecond, 3*lineWindow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestLineLatency(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(string(protocol), func(t *testing.T) {
 			l := openLineForTest(t, LineOptions{Protocol: protocol, Nodes: 3, Keys: 100})
-			f, err := l.Latency(t.Context(), Work{WriteShare: 0.5}, 10_000, 3*lineTurn)
+			f, err := l.Latency(t.Context(), Work{WriteShare: 0.5}, 10_000, 3*lineWindow)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func TestLineLosesFrames(t *testing.T) {
 		t.Run(string(protocol), func(t *testing.T) {
 			l := openLineForTest(t, LineOptions{Protocol: protocol, Nodes: 3, Keys: 100, Wires: true})
 			for _, w := range []Work{{}, {LossPercent: 5}, {LossPercent: 5, WriteShare: 0.1}, {}} {
-				f, err := l.Throughput(t.Context(), w, lineTurn)
+				f, err := l.Throughput(t.Context(), w, lineWindow)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,7 +132,7 @@ func TestLineCongestion(t *testing.T) {
 	l := openLineForTest(t, LineOptions{Protocol: NetCRAQ, Nodes: 2, Keys: 10, Wires: true})
 	rates := make(map[int]float64)
 	for target := range 2 {
-		f, err := l.Throughput(t.Context(), Work{Target: target, Congestion: &Congestion{Nodes: []int{1}}}, 5*lineTurn)
+		f, err := l.Throughput(t.Context(), Work{Target: target, Congestion: &Congestion{Nodes: []int{1}}}, 5*lineWindow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestLineCongestion(t *testing.T) {
 func TestLineRenewsWhatLossWoreOut(t *testing.T) {
 	l := openLineForTest(t, LineOptions{Protocol: Published, Nodes: 3, Keys: 20, Wires: true})
 	for _, w := range []Work{{LossPercent: 40, WriteShare: 1}, {WriteShare: 1}} {
-		f, err := l.Throughput(t.Context(), w, lineTurn)
+		f, err := l.Throughput(t.Context(), w, lineWindow)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -122,7 +122,7 @@ func TestGeneratedReads(t *testing.T) {
 		}
 		seen[m.Request] = true
 	}
-	if got, err := l.tally(); err != nil || got.Sent != 7 {
+	if got, err := l.counters(); err != nil || got.Sent != 7 {
 		t.Errorf("counted %v, %v", got, err)
 	}
 }
@@ -170,12 +170,12 @@ func TestCounterJudgesAnswers(t *testing.T) {
 		name   string
 		change func(*wire.Message)
 		damage int // byte of the frame to invert, from its end; 0: none
-		want   func(Tally) bool
+		want   func(Counters) bool
 	}{
-		{"right", nil, 0, func(x Tally) bool { return x.OK == 1 && x.HopsMax == 2 }},
-		{"not found", func(m *wire.Message) { m.Detail = uint16(wire.StatusNotFound) }, 0, func(x Tally) bool { return x.NotFound == 1 }},
-		{"busy", func(m *wire.Message) { m.Detail = uint16(wire.StatusBusy) }, 0, func(x Tally) bool { return x.Busy == 1 }},
-		{"refused", func(m *wire.Message) { m.Detail = uint16(wire.StatusFull) }, 0, func(x Tally) bool { return x.Other == 1 }},
+		{"right", nil, 0, func(x Counters) bool { return x.OK == 1 && x.HopsMax == 2 }},
+		{"not found", func(m *wire.Message) { m.Detail = uint16(wire.StatusNotFound) }, 0, func(x Counters) bool { return x.NotFound == 1 }},
+		{"busy", func(m *wire.Message) { m.Detail = uint16(wire.StatusBusy) }, 0, func(x Counters) bool { return x.Busy == 1 }},
+		{"refused", func(m *wire.Message) { m.Detail = uint16(wire.StatusFull) }, 0, func(x Counters) bool { return x.Other == 1 }},
 		{"wrong first byte", func(m *wire.Message) { m.Value[0]++ }, 0, wrong("value")},
 		{"wrong last byte", func(m *wire.Message) { m.Value[valueBytes-1]++ }, 0, wrong("value")},
 		{"short value", func(m *wire.Message) { m.Value = m.Value[1:] }, 0, wrong("size")},
@@ -198,7 +198,7 @@ func TestCounterJudgesAnswers(t *testing.T) {
 			if err != nil || verdict != 1 {
 				t.Fatalf("verdict %d, %v", verdict, err)
 			}
-			got, err := l.tally()
+			got, err := l.counters()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,8 +209,8 @@ func TestCounterJudgesAnswers(t *testing.T) {
 	}
 }
 
-func wrong(why string) func(Tally) bool {
-	return func(x Tally) bool { return x.Wrong == 1 && x.Why.String() == why }
+func wrong(why string) func(Counters) bool {
+	return func(x Counters) bool { return x.Wrong == 1 && x.Why.String() == why }
 }
 
 func TestCounterLetsOthersPass(t *testing.T) {
@@ -224,7 +224,7 @@ func TestCounterLetsOthersPass(t *testing.T) {
 			t.Errorf("verdict %d, %v; want XDP_PASS", verdict, err)
 		}
 	}
-	if got, err := l.tally(); err != nil || got.Answers() != 0 {
+	if got, err := l.counters(); err != nil || got.Answers() != 0 {
 		t.Errorf("counted %v, %v", got, err)
 	}
 }
@@ -249,7 +249,7 @@ func TestSwapSendsTheAnswersSizeBack(t *testing.T) {
 		if _, err := l.collection.Programs["count"].Run(&ebpf.RunOptions{Data: b}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := l.tally(); err != nil || got.OK != 1 {
+		if got, err := l.counters(); err != nil || got.OK != 1 {
 			t.Errorf("counted %v, %v", got, err)
 		}
 	}
@@ -270,7 +270,7 @@ func TestGeneratedMixture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := l.tally(); err != nil || got.OK != requests {
+	if got, err := l.counters(); err != nil || got.OK != requests {
 		t.Errorf("counted %v, %v", got, err)
 	}
 	for key, n := range writesOf {

@@ -41,7 +41,7 @@ func (l *load) measure(ctx context.Context, p pace, d time.Duration) (Figure, er
 		if err := pin(); err != nil {
 			return err
 		}
-		before, err := l.tally()
+		before, err := l.counters()
 		if err != nil {
 			return err
 		}
@@ -50,13 +50,13 @@ func (l *load) measure(ctx context.Context, p pace, d time.Duration) (Figure, er
 			return err
 		}
 		elapsed := time.Since(start)
-		inTime, err := l.tally()
+		inTime, err := l.counters()
 		if err != nil {
 			return err
 		}
 		after, err := l.drain(before)
 		f = Figure{
-			Tally:     after.minus(before),
+			Counters:  after.minus(before),
 			PerSecond: float64(inTime.OK-before.OK) / elapsed.Seconds(),
 			LoadS:     elapsed.Seconds(),
 		}
@@ -80,7 +80,7 @@ func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally)
 				return err
 			}
 		}
-		now, err := l.tally()
+		now, err := l.counters()
 		if err != nil {
 			return err
 		}
@@ -154,11 +154,11 @@ func (p pace) due(t Tally, perFrame int, elapsed, d time.Duration) int {
 // drain waits until all requests since before are answered or no more answers arrive.
 func (l *load) drain(before Tally) (Tally, error) {
 	const patience = 100 * time.Millisecond
-	last, err := l.tally()
+	last, err := l.counters()
 	for quiet := time.Now(); err == nil && last.minus(before).Lost() > 0 && time.Since(quiet) < patience; {
 		time.Sleep(time.Millisecond)
-		var now Tally
-		if now, err = l.tally(); now.Answers() != last.Answers() {
+		var now Counters
+		if now, err = l.counters(); now.Answers() != last.Answers() {
 			last, quiet = now, time.Now()
 		}
 	}

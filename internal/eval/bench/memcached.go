@@ -24,7 +24,7 @@ var memcachedObject []byte
 
 // MemcachedOptions configure a measurement of a memcached server's reads over UDP.
 type MemcachedOptions struct {
-	Turns
+	Windows
 	Keys       int
 	ValueBytes int
 	// Server returns the command line of a server that listens on a UDP address and on no other.
@@ -57,7 +57,7 @@ const (
 // the measurement.
 func Memcached(ctx context.Context, o MemcachedOptions) (*MemcachedResult, error) {
 	size := NodeOptions{Keys: o.Keys, ValueBytes: o.ValueBytes}
-	if err := validate(&size, &o.Turns); err != nil {
+	if err := validate(&size, &o.Windows); err != nil {
 		return nil, err
 	}
 	s := new(memcachedStage)

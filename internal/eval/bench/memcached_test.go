@@ -14,7 +14,7 @@ func TestMemcachedAnswersTheGenerator(t *testing.T) {
 		t.Skip("memcached is not installed: scripts/peers.sh memcached")
 	}
 	r, err := Memcached(t.Context(), MemcachedOptions{
-		Turns: Turns{Seconds: 0.2, Rounds: 2}, Keys: 100, ValueBytes: 21,
+		Windows: Windows{Seconds: 0.2, Rounds: 2}, Keys: 100, ValueBytes: 21,
 		Server: func(addr netip.AddrPort) []string {
 			port := strconv.Itoa(int(addr.Port()))
 			return []string{"memcached", "-u", "nobody", "-l", addr.Addr().String(), "-p", port, "-U", port, "-t", "1"}

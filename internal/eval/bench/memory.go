@@ -8,7 +8,7 @@ import (
 // MemoryOptions configure a measurement of a full node.
 type MemoryOptions struct {
 	NodeOptions
-	Turns
+	Windows
 	Progress Progress
 }
 
@@ -31,7 +31,7 @@ type MemoryResult struct {
 
 // Memory fills a node with objects, measures its memory, and reads all objects in order.
 func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
-	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+	if err := validate(&o.NodeOptions, &o.Windows); err != nil {
 		return nil, err
 	}
 	o.Objects = o.Keys
@@ -40,7 +40,7 @@ func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 		return nil, err
 	}
 	read, usage, err := readAndUsage(ctx, ReadOptions{
-		NodeOptions: o.NodeOptions, Turns: o.Turns, Progress: o.Progress,
+		NodeOptions: o.NodeOptions, Windows: o.Windows, Progress: o.Progress,
 	})
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import "testing"
 func TestMemory(t *testing.T) {
 	needRoot(t)
 	r, err := Memory(t.Context(), MemoryOptions{
-		NodeOptions: NodeOptions{Plane: "soft", Keys: 100, ValueBytes: 16}, Turns: Turns{Seconds: 0.2, Rounds: 1},
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 100, ValueBytes: 16}, Windows: Windows{Seconds: 0.2, Rounds: 1},
 	})
 	if err != nil {
 		t.Fatal(err)

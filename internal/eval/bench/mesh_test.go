@@ -8,7 +8,7 @@ import (
 func TestDistance(t *testing.T) {
 	needRoot(t)
 	r, err := Distance(t.Context(), DistanceOptions{
-		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: 2, Turns: Turns{Seconds: 0.2, Rounds: 1},
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: 2, Windows: Windows{Seconds: 0.2, Rounds: 1},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestWrite(t *testing.T) {
 		packets     float64 // per write
 	}{{0, nodes + 1, 2 * nodes}, {5, 2 * nodes, 2. * nodes / 5}} {
 		r, err := Write(t.Context(), WriteOptions{
-			NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: nodes, Turns: Turns{Seconds: 0.2, Rounds: 1}, Slots: c.slots,
+			NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: nodes, Windows: Windows{Seconds: 0.2, Rounds: 1}, Slots: c.slots,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -42,19 +42,19 @@ func TestWrite(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	good := NodeOptions{Plane: "soft", Keys: 1, ValueBytes: 16}
-	turns := Turns{Seconds: 1, Rounds: 1}
+	windows := Windows{Seconds: 1, Rounds: 1}
 	bad := map[string]error{
-		"no keys":     validate(&NodeOptions{ValueBytes: 16}, &turns),
-		"long value":  validate(&NodeOptions{Keys: 1, ValueBytes: 1353}, &turns),
-		"no rounds":   validate(&good, &Turns{Seconds: 1}),
-		"short turns": validate(&good, &Turns{Seconds: 1, Rounds: 1000}),
+		"no keys":       validate(&NodeOptions{ValueBytes: 16}, &windows),
+		"long value":    validate(&NodeOptions{Keys: 1, ValueBytes: 1353}, &windows),
+		"no rounds":     validate(&good, &Windows{Seconds: 1}),
+		"short windows": validate(&good, &Windows{Seconds: 1, Rounds: 1000}),
 	}
 	for name, err := range bad {
 		if err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	if err := validate(&good, &turns); err != nil {
+	if err := validate(&good, &windows); err != nil {
 		t.Error(err)
 	}
 	if _, _, err := newLinkedHosts(9); err == nil {
@@ -65,7 +65,7 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestMix(t *testing.T) {
 	needRoot(t)
 	r, err := Mix(t.Context(), MixOptions{
-		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Turns: Turns{Seconds: 0.2, Rounds: 1},
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Windows: Windows{Seconds: 0.2, Rounds: 1},
 		Nodes: 2, Target: 1, WriteShare: 0.5,
 	})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // MixOptions configure a measurement of mixed reads and writes.
 type MixOptions struct {
 	NodeOptions
-	Turns
+	Windows
 	Nodes      int
 	Target     int     // node that receives all requests; 0 is the head
 	WriteShare float64 // of the requests
@@ -36,7 +36,7 @@ type MixResult struct {
 }
 
 func (o *MixOptions) check() error {
-	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+	if err := validate(&o.NodeOptions, &o.Windows); err != nil {
 		return err
 	}
 	switch {

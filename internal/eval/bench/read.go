@@ -36,7 +36,7 @@ type ReadResult struct {
 	Machine           Machine `json:"machine"`
 }
 
-// Round is one turn of the three.
+// Round is one window of the three.
 type Round struct {
 	ReadsPerS      float64 `json:"reads_per_s"`
 	EchoPerS       float64 `json:"echo_per_s"`
@@ -76,7 +76,7 @@ func Read(ctx context.Context, o ReadOptions) (*ReadResult, error) {
 
 // readAndUsage also returns the resources of the node's tables after the reads.
 func readAndUsage(ctx context.Context, o ReadOptions) (*ReadResult, dataplane.Usage, error) {
-	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+	if err := validate(&o.NodeOptions, &o.Windows); err != nil {
 		return nil, dataplane.Usage{}, err
 	}
 	bundled, err := newBundle(o.Slots, o.ValueBytes, false, false)

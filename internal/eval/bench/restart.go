@@ -202,7 +202,7 @@ func (f *fleet) restartUnder(ctx context.Context, l *load, victim int, op wire.O
 			Node: nodeName(victim), Load: op.String(), PerSecond: load.PerSecond, DownMs: replacement.down.Seconds() * 1e3,
 			Sent: load.Sent, Lost: load.Lost(), Wrong: load.Answers() - load.OK,
 		}
-		f.options.Progress.say("agent of %s killed under %ss: %v", row.Node, row.Load, load.Tally)
+		f.options.Progress.say("agent of %s killed under %ss: %v", row.Node, row.Load, load.Counters)
 		r.Rows = append(r.Rows, row)
 		r.Sent, r.Lost, r.Wrong = r.Sent+row.Sent, r.Lost+row.Lost, r.Wrong+row.Wrong
 	}
@@ -214,7 +214,7 @@ const slice = 500 * time.Millisecond
 
 // keepUp keeps the load up until one slice after the agent has been replaced.
 func (f *fleet) keepUp(ctx context.Context, l *load, replaced <-chan replacement) (sum Figure, r replacement, err error) {
-	before, err := l.tally()
+	before, err := l.counters()
 	if err != nil {
 		return sum, r, err
 	}
@@ -236,13 +236,13 @@ func (f *fleet) keepUp(ctx context.Context, l *load, replaced <-chan replacement
 		}
 	}
 	sum.PerSecond = answered / sum.LoadS
-	sum.Tally, err = l.drainLate(before)
+	sum.Counters, err = l.drainLate(before)
 	return sum, r, errors.Join(err, r.err)
 }
 
-// drainLate counts from an earlier tally on. Now and then the kernel leaves packets in the ring of a veth device until
+// drainLate counts from an earlier reading of the counters on. Now and then the kernel leaves packets in the ring of a veth device until
 // another one comes by on the same CPU: they are late, not lost, so some more requests are sent after them.
-func (l *load) drainLate(before Tally) (t Tally, err error) {
+func (l *load) drainLate(before Counters) (t Counters, err error) {
 	const nudges = 20
 	err = l.from.host.do(func() error {
 		if err := pin(); err != nil {

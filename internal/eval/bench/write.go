@@ -11,7 +11,7 @@ import (
 // WriteOptions configure a measurement of writes to a chain.
 type WriteOptions struct {
 	NodeOptions
-	Turns
+	Windows
 	Nodes    int
 	Slots    int // requests per frame; 0: one
 	Progress Progress
@@ -36,7 +36,7 @@ type WriteResult struct {
 	Machine         Machine      `json:"machine"`
 }
 
-// WriteRound is one turn of the chain and of the limit.
+// WriteRound is one window of the chain and of the limit.
 type WriteRound struct {
 	WritesPerS float64 `json:"writes_per_s"`
 	EchoPerS   float64 `json:"echo_per_s"`
@@ -46,7 +46,7 @@ type WriteRound struct {
 // with an XDP program on one link that only swaps addresses and returns a packet of the answer's
 // size.
 func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
-	if err := validate(&o.NodeOptions, &o.Turns); err != nil {
+	if err := validate(&o.NodeOptions, &o.Windows); err != nil {
 		return nil, err
 	}
 	bundled, err := newBundle(o.Slots, o.ValueBytes, true, false)
@@ -137,7 +137,7 @@ func (m *mesh) countPackets(ctx context.Context, l *load, n int, r *WriteResult)
 	return nil
 }
 
-func (r *WriteResult) summarise(rates [][]float64, total *Tally) {
+func (r *WriteResult) summarise(rates [][]float64, total *Counters) {
 	var ratios []float64
 	for i := range rates[0] {
 		r.Rounds = append(r.Rounds, WriteRound{rates[0][i], rates[1][i]})

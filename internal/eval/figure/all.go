@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Tally is what became of several figures.
-type Tally struct {
+// BatchResult reports the outcome of several figures.
+type BatchResult struct {
 	Made    []string      `json:"made"`   // completely
 	Unable  []string      `json:"unable"` // with the reason
 	Failed  []string      `json:"failed"` // with the reason
@@ -24,12 +24,12 @@ type Tally struct {
 
 // RunAll makes figures one after the other, and goes on with a run of the same kind that was interrupted; figures that it had
 // made are kept, what failed in it or was not possible is tried again. A figure that fails does not stop the others. The error is that of an interruption, or of a disk.
-func RunAll(ctx context.Context, specs []*Spec, o Options) (*Tally, error) {
-	began, tally := time.Now(), new(Tally)
-	defer func() { tally.Elapsed = time.Since(began) }()
+func RunAll(ctx context.Context, specs []*Spec, o Options) (*BatchResult, error) {
+	began, result := time.Now(), new(BatchResult)
+	defer func() { result.Elapsed = time.Since(began) }()
 	resumed, err := startBatch(specs, o)
 	if err != nil {
-		return tally, err
+		return result, err
 	}
 	begin, after := scratch, time.Duration(0)
 	if resumed {
@@ -42,7 +42,7 @@ func RunAll(ctx context.Context, specs []*Spec, o Options) (*Tally, error) {
 	for _, s := range specs {
 		after -= s.plan(o.Quick).Budget
 		if resumed && made(s, o) {
-			tally.Kept = append(tally.Kept, s.Name)
+			result.Kept = append(result.Kept, s.Name)
 			continue
 		}
 		each := o
@@ -54,17 +54,17 @@ func RunAll(ctx context.Context, specs []*Spec, o Options) (*Tally, error) {
 		}
 		failed, runErr := runFrom(ctx, s, each, begin)
 		if _, err := Publish(o.Dir, specs); err != nil {
-			return tally, err
+			return result, err
 		}
 		if ctx.Err() != nil {
-			return tally, ctx.Err()
+			return result, ctx.Err()
 		}
-		tally.count(s, failed, runErr)
+		result.count(s, failed, runErr)
 	}
-	return tally, os.Rename(batchPath(o.Dir), completePath(o.Dir))
+	return result, os.Rename(batchPath(o.Dir), completePath(o.Dir))
 }
 
-func (t *Tally) count(s *Spec, failed int, err error) {
+func (t *BatchResult) count(s *Spec, failed int, err error) {
 	unable := new(Unable)
 	switch {
 	case errors.As(err, &unable):

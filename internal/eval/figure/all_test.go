@@ -57,16 +57,16 @@ func TestManyFiguresGoOn(t *testing.T) {
 	if text := read(t, filepath.Join(o.Dir, ReportName)); !strings.Contains(text, "; interrupted.") {
 		t.Error("the report of an interrupted run does not say so")
 	}
-	tally, err := RunAll(t.Context(), specs, o)
+	result, err := RunAll(t.Context(), specs, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(tally.Kept, []string{"a"}) || !slices.Equal(tally.Made, []string{"b"}) || len(b.measured) != 15-6 {
-		t.Errorf("%+v; %d cells measured again", tally, len(b.measured))
+	if !slices.Equal(result.Kept, []string{"a"}) || !slices.Equal(result.Made, []string{"b"}) || len(b.measured) != 15-6 {
+		t.Errorf("%+v; %d cells measured again", result, len(b.measured))
 	}
-	tally, err = RunAll(t.Context(), specs, o)
-	if err != nil || len(tally.Made) != 2 || len(tally.Kept) != 0 {
-		t.Errorf("a new run: %+v, %v", tally, err)
+	result, err = RunAll(t.Context(), specs, o)
+	if err != nil || len(result.Made) != 2 || len(result.Kept) != 0 {
+		t.Errorf("a new run: %+v, %v", result, err)
 	}
 }
 
@@ -92,9 +92,9 @@ func TestWhatFailedIsTriedAgain(t *testing.T) {
 		rig.measured = nil
 	}
 	once.fail, missing.fail = nil, nil // as installed since
-	tally, err := RunAll(t.Context(), specs, o)
-	if err != nil || !slices.Equal(tally.Made, []string{"a", "c", "d"}) || len(tally.Kept) != 0 || len(tally.Failed) != 1 || !strings.HasPrefix(tally.Failed[0], "b: ") {
-		t.Errorf("%+v, %v", tally, err)
+	result, err := RunAll(t.Context(), specs, o)
+	if err != nil || !slices.Equal(result.Made, []string{"a", "c", "d"}) || len(result.Kept) != 0 || len(result.Failed) != 1 || !strings.HasPrefix(result.Failed[0], "b: ") {
+		t.Errorf("%+v, %v", result, err)
 	}
 	if len(once.measured) != 1 || len(always.measured) != 3 || len(missing.measured) != 2*3 {
 		t.Errorf("measured %d, %d and %d cells again", len(once.measured), len(always.measured), len(missing.measured))
@@ -116,8 +116,8 @@ func TestFiguresOfAnotherKindAreNotKept(t *testing.T) {
 	if _, err := Run(t.Context(), specs[0], Options{Dir: o.Dir}); err != nil { // in full mode
 		t.Fatal(err)
 	}
-	if tally, err := RunAll(t.Context(), specs, o); err != nil || !slices.Equal(tally.Made, []string{"a", "b"}) {
-		t.Errorf("%+v, %v", tally, err)
+	if result, err := RunAll(t.Context(), specs, o); err != nil || !slices.Equal(result.Made, []string{"a", "b"}) {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
 
@@ -130,8 +130,8 @@ func TestWhatWasMeasuredIsSetAside(t *testing.T) {
 	all := func(o Options, why, to string) {
 		t.Helper()
 		said = ""
-		if tally, err := RunAll(t.Context(), specs, o); err != nil || len(tally.Made) != 2 {
-			t.Errorf("%+v, %v", tally, err)
+		if result, err := RunAll(t.Context(), specs, o); err != nil || len(result.Made) != 2 {
+			t.Errorf("%+v, %v", result, err)
 		}
 		if to != "" && (!strings.Contains(said, why) || !strings.HasSuffix(said, to+" now")) || to == "" && said != "" {
 			t.Errorf("said %q, want %q and %q", said, why, to)

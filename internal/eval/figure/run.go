@@ -210,9 +210,9 @@ func (r *runner) rounds(ctx context.Context) (timeUp bool, err error) {
 func (r *runner) cell(ctx context.Context, cell Cell, round int) error {
 	r.progress(fmt.Sprintf("round %d of %d: %s at %s", round+1, r.plan.Rounds, cell.Series, r.spec.X.Place(cell.X)))
 	began := time.Now()
-	within, cancel := context.WithTimeout(ctx, r.plan.Turn+overdue*r.plan.Budget)
+	within, cancel := context.WithTimeout(ctx, r.plan.Window+overdue*r.plan.Budget)
 	defer cancel()
-	sample, err := r.rig.Measure(within, cell, r.plan.Turn)
+	sample, err := r.rig.Measure(within, cell, r.plan.Window)
 	unable := new(Unable)
 	switch {
 	case ctx.Err() != nil:

@@ -27,7 +27,7 @@ type hashing struct {
 	closed   bool
 }
 
-func (h *hashing) Measure(ctx context.Context, cell Cell, turn time.Duration) (Sample, error) {
+func (h *hashing) Measure(ctx context.Context, cell Cell, window time.Duration) (Sample, error) {
 	h.measured, h.rounds = append(h.measured, cell), append(h.rounds, h.round)
 	if h.fail != nil {
 		if err := h.fail(len(h.measured), cell); err != nil {
@@ -35,7 +35,7 @@ func (h *hashing) Measure(ctx context.Context, cell Cell, turn time.Duration) (S
 		}
 	}
 	block, began, n := make([]byte, int(cell.X)), time.Now(), 0
-	for time.Since(began) < turn && ctx.Err() == nil {
+	for time.Since(began) < window && ctx.Err() == nil {
 		sha256.Sum256(block)
 		n++
 	}
@@ -52,7 +52,7 @@ func (h *hashing) Close()             { h.closed = true }
 
 // hashSpec is a figure with two series at three places.
 func hashSpec(rig *hashing) *Spec {
-	plan := Plan{Xs: []float64{16, 256, 4096}, Rounds: 3, Turn: time.Millisecond, Budget: time.Minute}
+	plan := Plan{Xs: []float64{16, 256, 4096}, Rounds: 3, Window: time.Millisecond, Budget: time.Minute}
 	return &Spec{
 		Name: "hashing", Title: "Hashes by the size of the block", Source: Source{Paper: "no paper", Reports: "Nothing."},
 		X:      Axis{Label: "size, bytes", Log: true},
@@ -211,7 +211,7 @@ func TestCellThatFailsStopsNoOther(t *testing.T) {
 func TestBudgetEndsRounds(t *testing.T) {
 	dir := t.TempDir()
 	spec := hashSpec(new(hashing))
-	spec.Quick.Budget, spec.Quick.Turn, spec.Quick.Rounds = 500*time.Millisecond, 20*time.Millisecond, 1000
+	spec.Quick.Budget, spec.Quick.Window, spec.Quick.Rounds = 500*time.Millisecond, 20*time.Millisecond, 1000
 	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func (o *Outcome) circumstances() string {
 	if o.End == nil {
 		return text + "; interrupted."
 	}
-	text += fmt.Sprintf(", after: %.2f; %.1f %% of the CPUs' time went to other guests. Rounds: %d, each measurement %v, all in %.0f s", o.End.Load[0], o.End.StealPct, o.Rounds(), o.Spec.plan(h.Quick).Turn, o.End.Seconds)
+	text += fmt.Sprintf(", after: %.2f; %.1f %% of the CPUs' time went to other guests. Rounds: %d, each measurement %v, all in %.0f s", o.End.Load[0], o.End.StealPct, o.Rounds(), o.Spec.plan(h.Quick).Window, o.End.Seconds)
 	if o.End.TimeUp {
 		text += fmt.Sprintf("; the time was up before all %d rounds", o.Spec.plan(h.Quick).Rounds)
 	}

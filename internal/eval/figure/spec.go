@@ -74,7 +74,7 @@ type Series struct {
 type Plan struct {
 	Xs     []float64
 	Rounds int
-	Turn   time.Duration // for which one cell is measured, once
+	Window time.Duration // for which one cell is measured, once
 	Budget time.Duration // for all of it, with set-up; rounds that don't fit are left out
 }
 
@@ -117,7 +117,7 @@ type Text struct {
 // Rig is what is measured: everything that a figure compares, ready for load.
 type Rig interface {
 	// Measure puts one cell under load for a time.
-	Measure(ctx context.Context, cell Cell, turn time.Duration) (Sample, error)
+	Measure(ctx context.Context, cell Cell, window time.Duration) (Sample, error)
 	// Settings are how the parts are set up, for the report.
 	Settings() []string
 	Close()

@@ -60,8 +60,8 @@ func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
 			"reads at the head of a chain of %d%s", s.hosts(), how)}, err
 	case Put:
 		node := bench.NodeOptions{Plane: "xdp", Mode: "auto", Keys: l.Keys, ValueBytes: l.ValueBytes}
-		turns := bench.Turns{Seconds: l.Duration.Seconds(), Rounds: 2}
-		r, err := bench.Write(ctx, bench.WriteOptions{NodeOptions: node, Turns: turns, Nodes: s.hosts(), Slots: slots})
+		windows := bench.Windows{Seconds: l.Duration.Seconds(), Rounds: 2}
+		r, err := bench.Write(ctx, bench.WriteOptions{NodeOptions: node, Windows: windows, Nodes: s.hosts(), Slots: slots})
 		if err != nil {
 			return Result{}, err
 		}
@@ -101,7 +101,7 @@ func (s *memcached) generate(ctx context.Context, l *Load) (Result, error) {
 	counts := []int{1, runtime.NumCPU()}
 	for _, threads := range counts {
 		r, err := bench.Memcached(ctx, bench.MemcachedOptions{
-			Turns: bench.Turns{Seconds: l.Duration.Seconds() / float64(len(counts)), Rounds: 2}, Keys: l.Keys, ValueBytes: l.ValueBytes,
+			Windows: bench.Windows{Seconds: l.Duration.Seconds() / float64(len(counts)), Rounds: 2}, Keys: l.Keys, ValueBytes: l.ValueBytes,
 			Server: func(addr netip.AddrPort) []string { return memcachedCommand(addr, threads) },
 		})
 		if err != nil {

@@ -16,10 +16,10 @@ func (w *worker) clock() *pace {
 	if w.load.PerSecond == 0 {
 		return new(pace)
 	}
-	turn := time.Duration(float64(time.Second) / w.load.PerSecond)
+	interval := time.Duration(float64(time.Second) / w.load.PerSecond)
 	return &pace{
 		every: time.Duration(float64(w.load.Clients) * float64(time.Second) / w.load.PerSecond),
-		due:   time.Now().Add(time.Duration(w.number) * turn),
+		due:   time.Now().Add(time.Duration(w.number) * interval),
 	}
 }
 

@@ -212,7 +212,7 @@ func (b *busy) recover(ctx context.Context) error {
 func (b *busy) judge(noise time.Duration) {
 	r, o := b.result, b.o
 	r.Suspected, r.LeastCopies, r.MissedChanges = b.durable.seen()
-	writes, reads := b.work.tally(history.Put), b.work.tally(history.Get)
+	writes, reads := b.work.counters(history.Put), b.work.counters(history.Get)
 	r.Writes, r.FailedWrites, r.LongestWriteGapMs = writes.done, writes.failed, milliseconds(writes.longest)
 	r.Reads, r.FailedReads, r.LongestReadGapMs = reads.done, reads.failed, milliseconds(reads.longest)
 	stopped, pauses := b.stops.sum()
@@ -238,7 +238,7 @@ func (b *busy) report(ctx context.Context) {
 	for sleep(ctx, progressEvery) == nil {
 		p := BusyProgress{Elapsed: time.Since(b.began)}
 		p.Suspected, p.LeastCopies, _ = b.durable.seen()
-		writes, reads := b.work.tally(history.Put), b.work.tally(history.Get)
+		writes, reads := b.work.counters(history.Put), b.work.counters(history.Get)
 		p.Writes, p.Reads, p.Failed, p.WriteGap = writes.done, reads.done, writes.failed+reads.failed, writes.longest
 		if m := b.c.follower.Map(); !b.c.whole(m) {
 			p.State = b.c.describe(m)

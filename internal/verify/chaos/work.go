@@ -82,14 +82,14 @@ func (w *work) labor(ctx context.Context, l *laborer) {
 	}
 }
 
-// tally is what all clients of a kind did.
-type tally struct {
+// counters sums the operations of all clients of one kind.
+type counters struct {
 	done, failed int
 	longest      time.Duration // that one of them went without a success
 }
 
-func (w *work) tally(kind history.Kind) tally {
-	var t tally
+func (w *work) counters(kind history.Kind) counters {
+	var t counters
 	for _, l := range w.workers {
 		if l.kind != kind {
 			continue

@@ -122,7 +122,7 @@ func TestTimeout(t *testing.T) {
 }
 
 // A client of NetCRAQ as published turns to the next node when one is silent.
-func TestPublishedTurns(t *testing.T) {
+func TestPublishedAsksNextNode(t *testing.T) {
 	f := open(t, 1)
 	var chain []netip.Addr
 	for i := range chainLength {
@@ -154,7 +154,7 @@ func TestPublishedTurns(t *testing.T) {
 	for turns := range 2 {
 		began := time.Now()
 		got, err := c.Read(t.Context(), 2)
-		if took := time.Since(began); err != nil || got != wrote || turns == 0 && took < client.TurnAfter {
+		if took := time.Since(began); err != nil || got != wrote || turns == 0 && took < client.RetryAfter {
 			t.Fatalf("read %v after %v: %v", got, took, err)
 		}
 	}

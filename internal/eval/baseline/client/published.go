@@ -10,8 +10,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/published"
 )
 
-// TurnAfter is how long a client of NetCRAQ as published waits for an answer before it turns to another node.
-const TurnAfter = 50 * time.Millisecond
+// RetryAfter is how long a client of NetCRAQ as published waits for an answer before it turns to another node.
+const RetryAfter = 50 * time.Millisecond
 
 // Published is a client of one chain of NetCRAQ as published, for one goroutine. Reads go to any node, writes to the first one;
 // a node that does not answer in time loses the client to the next one of the chain.
@@ -57,7 +57,7 @@ func (c *Published) ask(ctx context.Context, m *published.Message, place *int, i
 			*place = (first + attempt) % len(c.nodes)
 			return netip.AddrPortFrom(c.nodes[*place], published.Port)
 		},
-		wait: func(int) time.Duration { return TurnAfter },
+		wait: func(int) time.Duration { return RetryAfter },
 		took: func(time.Duration) {},
 		judge: func(_ netip.Addr, b []byte) bool {
 			r, err := published.Decode(b)

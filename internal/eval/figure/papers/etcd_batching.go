@@ -34,8 +34,8 @@ func etcdBatching() *figure.Spec {
 		Series: []figure.Series{{Name: "uniform keys", Role: plot.Peer}, {Name: "hot keys", Role: plot.Peer, Variant: 1},
 			{Name: "hot keys, overwrites merged", Role: plot.Peer, Variant: 2}, {Name: "hot keys, merged, held back to 20 ms", Role: plot.Peer, Variant: 3}},
 		Needs: figure.Needs{Root: true, CPUs: 2},
-		Quick: figure.Plan{Xs: []float64{1, 4, 16}, Rounds: 1, Turn: time.Second, Budget: 25 * time.Second},
-		Full:  figure.Plan{Xs: numbers(etcdstudy.BatchSizes), Rounds: 3, Turn: 2 * time.Second, Budget: 180 * time.Second},
+		Quick: figure.Plan{Xs: []float64{1, 4, 16}, Rounds: 1, Window: time.Second, Budget: 25 * time.Second},
+		Full:  figure.Plan{Xs: numbers(etcdstudy.BatchSizes), Rounds: 3, Window: 2 * time.Second, Budget: 180 * time.Second},
 		Open:  openEtcdBatching, Results: etcdBatchingResults, Notes: etcdBatchingNotes,
 	}
 }
@@ -45,7 +45,7 @@ func openEtcdBatching(context.Context, figure.Env) (figure.Rig, error) {
 		return etcdstudy.OpenRig(ctx, etcdstudy.RigOptions{Members: members, Conns: batchConns})
 	}, close: func(r *etcdstudy.Rig) { _ = r.Close() }} // of processes that end with this one
 	r := &rig{close: clusters.all}
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		const members = 3
 		cluster, err := clusters.get(ctx, members)
 		if err != nil {
@@ -54,7 +54,7 @@ func openEtcdBatching(context.Context, figure.Env) (figure.Rig, error) {
 		r.note(cluster.Settings)
 		batch := batchings[cell.Series]
 		batch.Size = int(cell.X)
-		c, err := cluster.PutBatches(ctx, batch, etcdstudy.Load{Duration: turn, Seed: 1})
+		c, err := cluster.PutBatches(ctx, batch, etcdstudy.Load{Duration: window, Seed: 1})
 		if err != nil {
 			clusters.drop(members)
 			return figure.Sample{}, err

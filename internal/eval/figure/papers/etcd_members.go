@@ -30,8 +30,8 @@ func etcdMembers() *figure.Spec {
 		Panels: []figure.Panel{{Title: "txn-mixed", Metric: txnPerS, Label: "transactions/s", Unit: "transactions/s"}},
 		Series: []figure.Series{{Name: "linearizable reads", Role: plot.Peer}, {Name: "serializable reads", Role: plot.Peer, Variant: 2}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: numbers(etcdstudy.QuickMembers), Rounds: 1, Turn: 2 * time.Second, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: numbers(etcdstudy.FullMembers), Rounds: 3, Turn: 2 * time.Second, Budget: 270 * time.Second},
+		Quick:  figure.Plan{Xs: numbers(etcdstudy.QuickMembers), Rounds: 1, Window: 2 * time.Second, Budget: 40 * time.Second},
+		Full:   figure.Plan{Xs: numbers(etcdstudy.FullMembers), Rounds: 3, Window: 2 * time.Second, Budget: 270 * time.Second},
 		Open:   openEtcdMembers, Extra: etcdLaws, Results: etcdMembersResults, Notes: etcdMembersNotes,
 	}
 }
@@ -51,13 +51,13 @@ func openEtcdMembers(_ context.Context, _ figure.Env) (figure.Rig, error) {
 	}, close: func(r *etcdstudy.Rig) { _ = r.Close() }} // of processes that end with this one
 	r := &rig{close: clusters.all}
 	r.note([]string{fmt.Sprintf("every member: a process with %.2f of a CPU, in clusters of every size; 1,000 clients on 100 connections, keys of 256 bytes, half of the transactions reads", etcdstudy.Share())})
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		cluster, err := clusters.get(ctx, int(cell.X))
 		if err != nil {
 			return figure.Sample{}, etcdError(err)
 		}
 		r.note(cluster.Settings[1:])
-		c, err := cluster.TxnMixed(ctx, consistencies[cell.Series], etcdstudy.Load{Duration: turn, Seed: 1})
+		c, err := cluster.TxnMixed(ctx, consistencies[cell.Series], etcdstudy.Load{Duration: window, Seed: 1})
 		if err != nil {
 			clusters.drop(int(cell.X))
 			return figure.Sample{}, err

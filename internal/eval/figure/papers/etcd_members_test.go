@@ -39,9 +39,9 @@ func TestEveryClusterOfTheStudy(t *testing.T) {
 		t.Errorf("sizes %v, want %v", spec.Full.Xs, want)
 	}
 	for _, plan := range []figure.Plan{spec.Quick, spec.Full} {
-		turns := time.Duration(plan.Rounds*len(plan.Xs)*len(spec.Series)) * plan.Turn
-		if turns > plan.Budget*2/3 {
-			t.Errorf("turns of %v in a budget of %v", turns, plan.Budget)
+		windows := time.Duration(plan.Rounds*len(plan.Xs)*len(spec.Series)) * plan.Window
+		if windows > plan.Budget*2/3 {
+			t.Errorf("windows of %v in a budget of %v", windows, plan.Budget)
 		}
 	}
 }

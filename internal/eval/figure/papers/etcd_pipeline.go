@@ -35,16 +35,16 @@ func etcdPipeline() *figure.Spec {
 		},
 		Series: []figure.Series{{Name: "etcd", Role: plot.Peer}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: figure.Counting(2), Rounds: 1, Turn: 2 * time.Second, Budget: 20 * time.Second},
-		Full:   figure.Plan{Xs: figure.Counting(2), Rounds: 5, Turn: 5 * time.Second, Budget: 130 * time.Second},
+		Quick:  figure.Plan{Xs: figure.Counting(2), Rounds: 1, Window: 2 * time.Second, Budget: 20 * time.Second},
+		Full:   figure.Plan{Xs: figure.Counting(2), Rounds: 5, Window: 5 * time.Second, Budget: 130 * time.Second},
 		Open:   openEtcdPipeline, Results: etcdPipelineResults, Notes: etcdPipelineNotes,
 	}
 }
 
 func openEtcdPipeline(context.Context, figure.Env) (figure.Rig, error) {
 	r := &rig{close: func() {}}
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
-		found, err := etcdstudy.Pipeline(ctx, etcdstudy.PipelineOptions{Load: etcdstudy.Load{Duration: turn, Seed: 1}, Sizes: pipelineSizes[int(cell.X):][:1]})
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
+		found, err := etcdstudy.Pipeline(ctx, etcdstudy.PipelineOptions{Load: etcdstudy.Load{Duration: window, Seed: 1}, Sizes: pipelineSizes[int(cell.X):][:1]})
 		if err != nil {
 			return figure.Sample{}, etcdError(err)
 		}

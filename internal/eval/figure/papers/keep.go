@@ -92,6 +92,6 @@ func verdict(agrees bool) figure.Verdict {
 }
 
 // Measure measures one cell.
-func (r *rig) Measure(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
-	return r.measure(ctx, cell, turn)
+func (r *rig) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
+	return r.measure(ctx, cell, window)
 }

@@ -81,7 +81,7 @@ func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) fu
 	return func(_ context.Context, env figure.Env) (figure.Rig, error) {
 		lines := newLines(env)
 		r := &rig{close: lines.all, settings: append(lineSettings(nodes), paceSetting)}
-		r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+		r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 			key, works := what(cell)
 			line, err := lines.get(ctx, key)
 			if err != nil {
@@ -92,7 +92,7 @@ func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) fu
 				if w.Slots > 1 {
 					r.note([]string{bundleSetting})
 				}
-				found, err := line.Throughput(ctx, w, turn/time.Duration(len(works)))
+				found, err := line.Throughput(ctx, w, window/time.Duration(len(works)))
 				if err != nil {
 					lines.drop(key)
 					return figure.Sample{}, err

@@ -29,7 +29,7 @@ func TestFiguresAreWhole(t *testing.T) {
 			styles[style] = true
 		}
 		for _, plan := range []figure.Plan{s.Quick, s.Full} {
-			if len(plan.Xs) == 0 || plan.Rounds < 1 || plan.Turn <= 0 || plan.Budget <= 0 {
+			if len(plan.Xs) == 0 || plan.Rounds < 1 || plan.Window <= 0 || plan.Budget <= 0 {
 				t.Errorf("%s: %+v", s.Name, plan)
 			}
 		}

@@ -55,8 +55,8 @@ func netchainFailover(tools Tools) *figure.Spec {
 		Series: []figure.Series{{Name: ours, Role: plot.Ours}, {Name: netChain, Role: plot.NetChain},
 			{Name: published, Role: plot.Published, Has: func(x float64) bool { return x == onePart }}},
 		Needs: figure.Needs{Root: true, CPUs: 2},
-		Quick: figure.Plan{Xs: figure.Counting(2), Rounds: 1, Turn: time.Second, Budget: 50 * time.Second},
-		Full:  figure.Plan{Xs: figure.Counting(2), Rounds: 3, Turn: 2 * time.Second, Budget: 160 * time.Second},
+		Quick: figure.Plan{Xs: figure.Counting(2), Rounds: 1, Window: time.Second, Budget: 50 * time.Second},
+		Full:  figure.Plan{Xs: figure.Counting(2), Rounds: 3, Window: 2 * time.Second, Budget: 160 * time.Second},
 		Open:  func(_ context.Context, env figure.Env) (figure.Rig, error) { return openFailover(tools, env), nil }, Results: failoverResults, Notes: failoverNotes,
 	}
 }
@@ -67,15 +67,15 @@ func openFailover(tools Tools, env figure.Env) figure.Rig {
 		fmt.Sprintf("the middle node of a chain of 3 loses its power; %d clients write and %d read, each a key of its own, with a pause of %v between two operations", failover.DefaultClients, failover.DefaultClients, failover.DefaultPause),
 		fmt.Sprintf("%d objects of 16 bytes are stored in all cases, of which the new node gets those that the lost one had", failover.DefaultObjects),
 		fmt.Sprintf("NetChain and NetCRAQ as published: pure machines in a network of software switches; beats, controller and clients are real. Assumed, since the papers say nothing of it: "+
-			"that their control plane copies %d objects a second, and that the recovery begins a turn after the failover", failover.DefaultPerSecond),
+			"that their control plane copies %d objects a second, and that the recovery begins a window after the failover", failover.DefaultPerSecond),
 		"NetCRAQ: XDP nodes and processes of their own for agents and controllers, in a lab (bench failover --objects); nothing of the repair is assumed, it begins and copies as fast as it does; a copy of less than 50 ms is too short to count writes in",
 		"readers: of NetCRAQ as published begin at each node of the chain in turn and turn to the next after 50 ms; NetCRAQ's ask a random node each time; NetChain's ask the tail, which alone answers reads",
 	})
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		if cell.Series == ours {
 			return ourFailover(ctx, tools, env, failoverShards[int(cell.X)])
 		}
-		o := failover.Options{Protocol: failover.NetChain, Groups: failoverGroups[int(cell.X)], Quiet: turn, Seed: 1}
+		o := failover.Options{Protocol: failover.NetChain, Groups: failoverGroups[int(cell.X)], Quiet: window, Seed: 1}
 		if cell.Series == published {
 			o.Protocol = failover.Published
 		}

@@ -36,8 +36,8 @@ func netchainLatency() *figure.Spec {
 		Rows:   2,
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{10_000, 100_000}, Rounds: 2, Turn: 300 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{1000, 10_000, 50_000, 100_000, 200_000, 400_000}, Rounds: 9, Turn: 600 * time.Millisecond, Budget: 140 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{10_000, 100_000}, Rounds: 2, Window: 300 * time.Millisecond, Budget: 15 * time.Second},
+		Full:   figure.Plan{Xs: []float64{1000, 10_000, 50_000, 100_000, 200_000, 400_000}, Rounds: 9, Window: 600 * time.Millisecond, Budget: 140 * time.Second},
 		Open:   openNetchainLatency, Results: netchainLatencyResults, Notes: netchainLatencyNotes,
 	}
 }
@@ -46,7 +46,7 @@ func openNetchainLatency(_ context.Context, env figure.Env) (figure.Rig, error) 
 	lines := newLines(env)
 	r := &rig{close: lines.all, settings: lineSettings("3")}
 	r.note([]string{"the client is at the head; times are from the moment a request's packet is made until its answer is judged, both in the kernel"})
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		key := lineKey{protocol: protocols[cell.Series], nodes: netChainChain, keys: lineKeys, valueBytes: lineValueBytes}
 		line, err := lines.get(ctx, key)
 		if err != nil {
@@ -54,7 +54,7 @@ func openNetchainLatency(_ context.Context, env figure.Env) (figure.Rig, error) 
 		}
 		v := make(map[string]float64)
 		for _, share := range []float64{0, 1} {
-			found, err := line.Latency(ctx, bench.Work{WriteShare: share}, cell.X, turn/2)
+			found, err := line.Latency(ctx, bench.Work{WriteShare: share}, cell.X, window/2)
 			if err != nil {
 				lines.drop(key)
 				return figure.Sample{}, err

@@ -42,8 +42,8 @@ func netchainLoss() *figure.Spec {
 		Rows:   3,
 		Series: []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "NetChain", Role: plot.NetChain}, {Name: published, Role: plot.Published, Has: saturatedLoss}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: time.Second, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 3, Turn: 4 * time.Second, Budget: 310 * time.Second},
+		Quick:  figure.Plan{Xs: xs, Rounds: 1, Window: time.Second, Budget: 40 * time.Second},
+		Full:   figure.Plan{Xs: xs, Rounds: 3, Window: 4 * time.Second, Budget: 310 * time.Second},
 		Open:   openLinkLoss, Results: linkLossResults, Notes: linkLossNotes,
 	}
 }
@@ -59,16 +59,16 @@ func openLinkLoss(_ context.Context, env figure.Env) (figure.Rig, error) {
 		paceSetting,
 	}}
 	r.note([]string{fmt.Sprintf("clients that wait: %d with one operation at a time, 1,000 keys, values of %d bytes; half of the time reads, half writes; packets are lost at random in XDP programs on every link, in both directions, those between servers included", lossClients, peerValueBytes)})
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
-		return measureLoss(ctx, r, stores, lines, cell, turn)
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
+		return measureLoss(ctx, r, stores, lines, cell, window)
 	}
 	return r, nil
 }
 
 // measureLoss saturates the chain of a series that is one, and asks by clients what they can ask.
-func measureLoss(ctx context.Context, r *rig, stores *keep[string, peer.Store], lines *keep[lineKey, *bench.Line], cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+func measureLoss(ctx context.Context, r *rig, stores *keep[string, peer.Store], lines *keep[lineKey, *bench.Line], cell figure.Cell, window time.Duration) (figure.Sample, error) {
 	percent, v := lossPercents[int(cell.X)], make(map[string]float64)
-	saturated := time.Duration(saturationTurn * float64(turn))
+	saturated := time.Duration(saturationWindow * float64(window))
 	if protocol, ok := protocols[cell.Series]; ok && saturatedLoss(cell.X) {
 		found, err := measureSaturation(ctx, lines, protocol, percent, saturated)
 		if err != nil {
@@ -84,7 +84,7 @@ func measureLoss(ctx context.Context, r *rig, stores *keep[string, peer.Store], 
 		return figure.Sample{}, err
 	}
 	r.noteSettings(cell.Series, s)
-	found, err := measureLinkLoss(ctx, s, percent, turn-saturated)
+	found, err := measureLinkLoss(ctx, s, percent, window-saturated)
 	if err != nil {
 		stores.drop(cell.Series)
 		return figure.Sample{}, err
@@ -94,8 +94,8 @@ func measureLoss(ctx context.Context, r *rig, stores *keep[string, peer.Store], 
 }
 
 // measureLinkLoss measures reads and writes of a store whose keys are there before packets get lost.
-func measureLinkLoss(ctx context.Context, s peer.Store, percent float64, turn time.Duration) (map[string]float64, error) {
-	load := peer.Load{Clients: lossClients, ValueBytes: peerValueBytes, Duration: turn / 2, Timeout: peerPatience, Seed: 1}
+func measureLinkLoss(ctx context.Context, s peer.Store, percent float64, window time.Duration) (map[string]float64, error) {
+	load := peer.Load{Clients: lossClients, ValueBytes: peerValueBytes, Duration: window / 2, Timeout: peerPatience, Seed: 1}
 	v := make(map[string]float64)
 	for _, op := range []peer.Op{peer.Get, peer.Put} {
 		load.Op = op

@@ -18,11 +18,11 @@ const (
 // saturatedLoss are the places at which chains are saturated; at 0.1 % a rate would hide the loss in its spread.
 func saturatedLoss(x float64) bool { return x != 1 }
 
-// saturationTurn is the share of a turn in which chains are saturated; clients have the rest.
-const saturationTurn = 0.15
+// saturationWindow is the share of a window in which chains are saturated; clients have the rest.
+const saturationWindow = 0.15
 
 // measureSaturation measures what a chain answers of reads, then of writes.
-func measureSaturation(ctx context.Context, lines *keep[lineKey, *bench.Line], protocol bench.Protocol, percent float64, turn time.Duration) (map[string]float64, error) {
+func measureSaturation(ctx context.Context, lines *keep[lineKey, *bench.Line], protocol bench.Protocol, percent float64, window time.Duration) (map[string]float64, error) {
 	key := lineKey{protocol: protocol, nodes: netChainChain, keys: lineKeys, valueBytes: lineValueBytes, wires: true}
 	line, err := lines.get(ctx, key)
 	if err != nil {
@@ -31,7 +31,7 @@ func measureSaturation(ctx context.Context, lines *keep[lineKey, *bench.Line], p
 	v, works := make(map[string]float64), readsAndWrites()
 	for _, w := range works {
 		w.LossPercent = percent
-		found, err := line.Throughput(ctx, w, turn/time.Duration(len(works)))
+		found, err := line.Throughput(ctx, w, window/time.Duration(len(works)))
 		if err != nil {
 			lines.drop(key)
 			return nil, err

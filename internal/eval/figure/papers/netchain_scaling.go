@@ -46,8 +46,8 @@ func netchainScaling() *figure.Spec {
 			{Name: netChain + ", Zipf", Role: plot.NetChain, Variant: 1}, {Name: published, Role: plot.Published}, {Name: published + ", Zipf", Role: plot.Published, Variant: 1},
 			{Name: zipfBound, Role: plot.Ours, Variant: 2}},
 		Needs: figure.Needs{Root: true},
-		Quick: figure.Plan{Xs: []float64{6, 24, 96}, Rounds: 1, Turn: 150 * time.Millisecond, Budget: 20 * time.Second},
-		Full:  figure.Plan{Xs: []float64{6, 12, 24, 48, 96, 192, 384, 768}, Rounds: 3, Turn: 400 * time.Millisecond, Budget: 80 * time.Second},
+		Quick: figure.Plan{Xs: []float64{6, 24, 96}, Rounds: 1, Window: 150 * time.Millisecond, Budget: 20 * time.Second},
+		Full:  figure.Plan{Xs: []float64{6, 12, 24, 48, 96, 192, 384, 768}, Rounds: 3, Window: 400 * time.Millisecond, Budget: 80 * time.Second},
 		Open:  openScaling, Results: scalingResults, Notes: scalingNotes,
 	}
 }
@@ -76,7 +76,7 @@ func openScaling(_ context.Context, env figure.Env) (figure.Rig, error) {
 }
 
 // Measure calculates one fabric.
-func (r *scalingRig) Measure(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+func (r *scalingRig) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 	if r.asked[cell] { // a new round
 		clear(r.asked)
 		clear(r.rates)
@@ -87,7 +87,7 @@ func (r *scalingRig) Measure(ctx context.Context, cell figure.Cell, turn time.Du
 	rates, ok := r.rates[s.line]
 	if !ok {
 		var err error
-		if rates, err = r.measureRates(ctx, s.line, s.protocol, turn); err != nil {
+		if rates, err = r.measureRates(ctx, s.line, s.protocol, window); err != nil {
 			return figure.Sample{}, err
 		}
 		r.rates[s.line] = rates
@@ -106,22 +106,22 @@ func (r *scalingRig) Measure(ctx context.Context, cell figure.Cell, turn time.Du
 }
 
 // throughput measures a line of some nodes.
-func (r *scalingRig) throughput(ctx context.Context, p bench.Protocol, nodes int, w bench.Work, turn time.Duration) (float64, error) {
+func (r *scalingRig) throughput(ctx context.Context, p bench.Protocol, nodes int, w bench.Work, window time.Duration) (float64, error) {
 	l, err := r.lines.get(ctx, lineKey{protocol: p, nodes: nodes, keys: lineKeys, valueBytes: lineValueBytes, dirty: w.Dirty, clones: true})
 	if err != nil {
 		return 0, err
 	}
-	found, err := l.Throughput(ctx, w, turn)
+	found, err := l.Throughput(ctx, w, window)
 	return found.ReadsPerS + found.WritesPerS, err
 }
 
 // measureTransit measures how fast packets are passed on, by reads of NetChain that enter at the tail, and at the head.
-func (r *scalingRig) measureTransit(ctx context.Context, turn time.Duration) error {
-	near, err := r.throughput(ctx, bench.NetChain, netChainChain, bench.Work{Target: netChainChain - 1}, turn)
+func (r *scalingRig) measureTransit(ctx context.Context, window time.Duration) error {
+	near, err := r.throughput(ctx, bench.NetChain, netChainChain, bench.Work{Target: netChainChain - 1}, window)
 	if err != nil {
 		return err
 	}
-	far, err := r.throughput(ctx, bench.NetChain, netChainChain, bench.Work{}, turn)
+	far, err := r.throughput(ctx, bench.NetChain, netChainChain, bench.Work{}, window)
 	if err != nil {
 		return err
 	}
@@ -130,9 +130,9 @@ func (r *scalingRig) measureTransit(ctx context.Context, turn time.Duration) err
 }
 
 // measureRates measures lines and takes their times apart.
-func (r *scalingRig) measureRates(ctx context.Context, line bench.Protocol, protocol scale.Protocol, turn time.Duration) (scale.Rates, error) {
+func (r *scalingRig) measureRates(ctx context.Context, line bench.Protocol, protocol scale.Protocol, window time.Duration) (scale.Rates, error) {
 	if r.transit == 0 {
-		if err := r.measureTransit(ctx, turn); err != nil {
+		if err := r.measureTransit(ctx, window); err != nil {
 			return scale.Rates{}, err
 		}
 	}
@@ -146,7 +146,7 @@ func (r *scalingRig) measureRates(ctx context.Context, line bench.Protocol, prot
 		if m.work.Dirty && line == bench.NetChain {
 			continue
 		}
-		if *m.rate, err = r.throughput(ctx, line, m.nodes, m.work, turn); err != nil {
+		if *m.rate, err = r.throughput(ctx, line, m.nodes, m.work, window); err != nil {
 			return scale.Rates{}, err
 		}
 	}

@@ -26,8 +26,8 @@ func netchainValueSize() *figure.Spec {
 		Panels: readWritePanels(),
 		Series: append(compared(func(x float64) bool { return x == lineValueBytes }), sizedReads.series()),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{16, 128}, Rounds: 2, Turn: 250 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{16, 32, 64, 96, 128}, Rounds: 11, Turn: 500 * time.Millisecond, Budget: 120 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{16, 128}, Rounds: 2, Window: 250 * time.Millisecond, Budget: 15 * time.Second},
+		Full:   figure.Plan{Xs: []float64{16, 32, 64, 96, 128}, Rounds: 11, Window: 500 * time.Millisecond, Budget: 120 * time.Second},
 		Open:   lineFigure("3", valueSizeWork),
 		Results: func(o *figure.Outcome) []figure.Result {
 			all := append(sizeResults("values of %g bytes")(o), sizedReads.results(o, readsPerS, "reads/s", "reads, values of %g bytes")...)
@@ -62,8 +62,8 @@ func netchainStoreSize() *figure.Spec {
 		Panels: readWritePanels(),
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{1000, 30_000}, Rounds: 2, Turn: 250 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{1000, 10_000, 30_000, 100_000}, Rounds: 11, Turn: 500 * time.Millisecond, Budget: 100 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{1000, 30_000}, Rounds: 2, Window: 250 * time.Millisecond, Budget: 15 * time.Second},
+		Full:   figure.Plan{Xs: []float64{1000, 10_000, 30_000, 100_000}, Rounds: 11, Window: 500 * time.Millisecond, Budget: 100 * time.Second},
 		Open: lineFigure("3", func(c figure.Cell) (lineKey, []bench.Work) {
 			return lineKey{protocol: protocols[c.Series], nodes: netChainChain, keys: int(c.X), valueBytes: lineValueBytes}, readsAndWrites()
 		}),

@@ -33,8 +33,8 @@ func netchainTransactions() *figure.Spec {
 		},
 		Series: []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "NetChain", Role: plot.NetChain}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1}},
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: []float64{0.001, 0.1, 1}, Rounds: 1, Turn: time.Second, Budget: 30 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0.001, 0.01, 0.1, 1}, Rounds: 5, Turn: 2 * time.Second, Budget: 180 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{0.001, 0.1, 1}, Rounds: 1, Window: time.Second, Budget: 30 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0.001, 0.01, 0.1, 1}, Rounds: 5, Window: 2 * time.Second, Budget: 180 * time.Second},
 		Open:   openTransactions, Results: transactionResults, Notes: transactionNotes,
 	}
 }
@@ -53,7 +53,7 @@ func openTransactions(_ context.Context, env figure.Env) (figure.Rig, error) {
 	}, close: func(s txn.System) { _ = s.Close() }}
 	r := &rig{close: systems.all}
 	r.note([]string{fmt.Sprintf("%d clients in a closed loop; ten locks each, one of a hot item, taken one after the other in order; given back and tried again after a pause if one is held", txnClients)})
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		name := txnSystems[cell.Series]
 		system, err := systems.get(ctx, name)
 		if err != nil {
@@ -62,7 +62,7 @@ func openTransactions(_ context.Context, env figure.Env) (figure.Rig, error) {
 		for _, s := range system.Settings() {
 			r.note([]string{cell.Series + ": " + s})
 		}
-		res, err := txn.Run(ctx, system, txn.Options{Contention: cell.X, Clients: txnClients, Duration: turn, Seed: 1})
+		res, err := txn.Run(ctx, system, txn.Options{Contention: cell.X, Clients: txnClients, Duration: window, Seed: 1})
 		if err != nil {
 			systems.drop(name)
 			return figure.Sample{}, err

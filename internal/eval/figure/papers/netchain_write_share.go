@@ -29,8 +29,8 @@ func netchainWriteShare() *figure.Spec {
 		Panels: []figure.Panel{{Metric: opsPerS, Label: "operations/s", Unit: "operations/s", Log: true}},
 		Series: append(compared(nil), bundledWrites.series(), figure.Series{Name: oursCloned, Role: plot.Ours, Variant: 2, Has: func(x float64) bool { return x > 0 }}),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{0, 50, 100}, Rounds: 3, Turn: 125 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0, 1, 20, 40, 60, 80, 100}, Rounds: 9, Turn: 400 * time.Millisecond, Budget: 160 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{0, 50, 100}, Rounds: 3, Window: 125 * time.Millisecond, Budget: 15 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0, 1, 20, 40, 60, 80, 100}, Rounds: 9, Window: 400 * time.Millisecond, Budget: 160 * time.Second},
 		Open: lineFigure("3", func(c figure.Cell) (lineKey, []bench.Work) {
 			c, slots := bundledWrites.resolve(c)
 			clones := c.Series == oursCloned

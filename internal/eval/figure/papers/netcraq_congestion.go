@@ -18,8 +18,8 @@ func netcraqCongestion() *figure.Spec {
 		Panels: []figure.Panel{{Metric: readsPerS, Label: "reads/s, mean over clients", Unit: "reads/s"}},
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{0, 50, 100}, Rounds: 1, Turn: 400 * time.Millisecond, Budget: 30 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75, 100}, Rounds: 5, Turn: 1200 * time.Millisecond, Budget: 320 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{0, 50, 100}, Rounds: 1, Window: 400 * time.Millisecond, Budget: 30 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75, 100}, Rounds: 5, Window: 1200 * time.Millisecond, Budget: 320 * time.Second},
 		Open:   openCongestion, Results: congestionResults, Notes: congestionNotes,
 	}
 }
@@ -49,7 +49,7 @@ func openCongestion(_ context.Context, env figure.Env) (figure.Rig, error) {
 }
 
 // Measure measures with clients at several nodes in turn.
-func (r *congestionRig) Measure(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+func (r *congestionRig) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 	key := lineKey{protocol: protocols[cell.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, wires: true}
 	line, err := r.lines.get(ctx, key)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *congestionRig) Measure(ctx context.Context, cell figure.Cell, turn time
 	sum := 0.0
 	for _, target := range r.targets {
 		w := bench.Work{Target: target, Congestion: &bench.Congestion{Nodes: congested()}}
-		found, err := line.Throughput(ctx, w, turn/time.Duration(len(r.targets)))
+		found, err := line.Throughput(ctx, w, window/time.Duration(len(r.targets)))
 		if err != nil {
 			r.lines.drop(key)
 			return figure.Sample{}, err

@@ -39,8 +39,8 @@ func netcraqDistance() *figure.Spec {
 		Panels: []figure.Panel{{Metric: readsPerS, Label: "reads/s", Unit: "reads/s"}},
 		Series: series,
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{0, 3}, Rounds: 3, Turn: 150 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 13, Turn: 300 * time.Millisecond, Budget: 130 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{0, 3}, Rounds: 3, Window: 150 * time.Millisecond, Budget: 15 * time.Second},
+		Full:   figure.Plan{Xs: xs, Rounds: 13, Window: 300 * time.Millisecond, Budget: 130 * time.Second},
 		Open: lineFigure("4", func(c figure.Cell) (lineKey, []bench.Work) {
 			w := bench.Work{Target: paperChain - 1 - int(c.X), Slots: 1}
 			for _, b := range []bundles{bundledClean, bundledDirty} {

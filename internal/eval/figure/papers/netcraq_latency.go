@@ -29,8 +29,8 @@ func netcraqLatency() *figure.Spec {
 		},
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{5000, 20_000, 100_000}, Rounds: 2, Turn: 400 * time.Millisecond, Budget: 20 * time.Second},
-		Full:   figure.Plan{Xs: []float64{1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000}, Rounds: 9, Turn: 600 * time.Millisecond, Budget: 130 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{5000, 20_000, 100_000}, Rounds: 2, Window: 400 * time.Millisecond, Budget: 20 * time.Second},
+		Full:   figure.Plan{Xs: []float64{1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000}, Rounds: 9, Window: 600 * time.Millisecond, Budget: 130 * time.Second},
 		Open:   openNetcraqLatency, Results: latencyResults, Notes: latencyNotes,
 	}
 }
@@ -39,7 +39,7 @@ func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Rig, error) {
 	lines := newLines(env)
 	r := &rig{close: lines.all, settings: lineSettings("4")}
 	r.note([]string{"a client asks one node after the other, each for a quarter of the time; times are from the moment a request's packet is made until its answer is judged, both in the kernel"})
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		key := lineKey{protocol: protocols[cell.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes}
 		line, err := lines.get(ctx, key)
 		if err != nil {
@@ -48,7 +48,7 @@ func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Rig, error) {
 		v := make(map[string]float64)
 		var p50, p99, unanswered float64
 		for target := range paperChain {
-			found, err := line.Latency(ctx, bench.Work{Target: target}, cell.X, turn/paperChain)
+			found, err := line.Latency(ctx, bench.Work{Target: target}, cell.X, window/paperChain)
 			if err != nil {
 				lines.drop(key)
 				return figure.Sample{}, err

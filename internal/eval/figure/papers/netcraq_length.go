@@ -16,8 +16,8 @@ func netcraqLength() *figure.Spec {
 		Panels: []figure.Panel{{Metric: readsPerS, Label: "reads/s", Unit: "reads/s"}},
 		Series: append(compared(nil), bundledReads.series()),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{4, 8}, Rounds: 3, Turn: 150 * time.Millisecond, Budget: 20 * time.Second},
-		Full:   figure.Plan{Xs: []float64{4, 5, 6, 7, 8}, Rounds: 11, Turn: 300 * time.Millisecond, Budget: 130 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{4, 8}, Rounds: 3, Window: 150 * time.Millisecond, Budget: 20 * time.Second},
+		Full:   figure.Plan{Xs: []float64{4, 5, 6, 7, 8}, Rounds: 11, Window: 300 * time.Millisecond, Budget: 130 * time.Second},
 		Open: lineFigure("4 to 8", func(c figure.Cell) (lineKey, []bench.Work) {
 			c, slots := bundledReads.resolve(c)
 			return lineKey{protocol: protocols[c.Series], nodes: int(c.X), keys: lineKeys, valueBytes: lineValueBytes, slots: slots}, []bench.Work{{Slots: slots}}

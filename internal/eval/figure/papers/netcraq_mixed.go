@@ -21,8 +21,8 @@ func netcraqMixed() *figure.Spec {
 		},
 		Series: append(compared(nil), bundledWrites.series()),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{0, 25, 75}, Rounds: 3, Turn: 150 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75}, Rounds: 15, Turn: 400 * time.Millisecond, Budget: 120 * time.Second},
+		Quick:  figure.Plan{Xs: []float64{0, 25, 75}, Rounds: 3, Window: 150 * time.Millisecond, Budget: 15 * time.Second},
+		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75}, Rounds: 15, Window: 400 * time.Millisecond, Budget: 120 * time.Second},
 		Open: lineFigure("4", func(c figure.Cell) (lineKey, []bench.Work) {
 			c, slots := bundledWrites.resolve(c)
 			return lineKey{protocol: protocols[c.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, slots: slots}, []bench.Work{{WriteShare: c.X / 100, Slots: slots}}

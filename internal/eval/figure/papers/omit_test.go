@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/figure"
 )
 
-// Where a chain is overloaded, the times of the few turns that it could follow are not shown either.
+// Where a chain is overloaded, the times of the few windows that it could follow are not shown either.
 func TestTimesOfOverloadedAreNotShown(t *testing.T) {
 	for _, c := range []struct {
 		spec  *figure.Spec

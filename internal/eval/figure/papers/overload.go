@@ -31,7 +31,7 @@ type timed struct {
 	lighter    string // what published NetCRAQ saves
 }
 
-// add adds times to a sample, unless too little was answered in its turn.
+// add adds times to a sample, unless too little was answered in its window.
 func (t timed) add(v map[string]float64, p50us, p99us, unanswered float64) {
 	v[t.unanswered] = unanswered
 	if unanswered <= overloadPercent {
@@ -162,5 +162,5 @@ func (t timed) notes(o *figure.Outcome) []figure.Note {
 	if len(notes) == before {
 		return notes
 	}
-	return append(notes, say(figure.Remark, "Times of %ss are those of turns in which at most %g %% of the requests due were lost or could not be sent, as generator and nodes share a CPU: of an overloaded chain only those that were lucky have one.", t.text, overloadPercent))
+	return append(notes, say(figure.Remark, "Times of %ss are those of windows in which at most %g %% of the requests due were lost or could not be sent, as generator and nodes share a CPU: of an overloaded chain only those that were lucky have one.", t.text, overloadPercent))
 }

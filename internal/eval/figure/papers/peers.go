@@ -65,8 +65,8 @@ const (
 
 // measurePeer spends half of the time on the most that a system does through its client library, the rest on the times of a single
 // client.
-func measurePeer(ctx context.Context, s peer.Store, op peer.Op, turn time.Duration) (figure.Sample, error) {
-	load := lone(op, 0, turn/2)
+func measurePeer(ctx context.Context, s peer.Store, op peer.Op, window time.Duration) (figure.Sample, error) {
+	load := lone(op, 0, window/2)
 	if _, many := s.(peer.Many); many && (op == peer.Get || op == peer.Put) {
 		load.Pipeline = manyPipeline // Peak looks for how many are best
 	}
@@ -74,7 +74,7 @@ func measurePeer(ctx context.Context, s peer.Store, op peer.Op, turn time.Durati
 	if err != nil {
 		return figure.Sample{}, err
 	}
-	one, err := peer.Run(ctx, s, lone(op, 0, turn/2))
+	one, err := peer.Run(ctx, s, lone(op, 0, window/2))
 	if err != nil {
 		return figure.Sample{}, err
 	}

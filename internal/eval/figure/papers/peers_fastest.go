@@ -22,7 +22,7 @@ const (
 type otherway struct {
 	series  figure.Series
 	of      string // series whose system it is
-	measure func(ctx context.Context, s peer.Store, op peer.Op, turn time.Duration) (figure.Sample, error)
+	measure func(ctx context.Context, s peer.Store, op peer.Op, window time.Duration) (figure.Sample, error)
 }
 
 // otherways say what generators do that cost less than a client library, with one request a packet and, of NetCRAQ and Redis, with many.
@@ -48,8 +48,8 @@ func otherways() []otherway {
 
 // fastest measures with the fastest generator there is for a system.
 func fastest(pipeline int) func(context.Context, peer.Store, peer.Op, time.Duration) (figure.Sample, error) {
-	return func(ctx context.Context, s peer.Store, op peer.Op, turn time.Duration) (figure.Sample, error) {
-		l := lone(op, 0, turn)
+	return func(ctx context.Context, s peer.Store, op peer.Op, window time.Duration) (figure.Sample, error) {
+		l := lone(op, 0, window)
 		l.Pipeline = pipeline
 		r, err := peer.Fastest(ctx, s, l)
 		return throughput(r), err
@@ -63,7 +63,7 @@ func throughput(r peer.Result) figure.Sample {
 }
 
 // measureOther measures a series that is another way to ask a system; ok says whether it is one.
-func measureOther(ctx context.Context, stores *keep[string, peer.Store], cell figure.Cell, op peer.Op, turn time.Duration) (sample figure.Sample, ok bool, err error) {
+func measureOther(ctx context.Context, stores *keep[string, peer.Store], cell figure.Cell, op peer.Op, window time.Duration) (sample figure.Sample, ok bool, err error) {
 	for _, way := range otherways() {
 		if way.series.Name != cell.Series {
 			continue
@@ -72,7 +72,7 @@ func measureOther(ctx context.Context, stores *keep[string, peer.Store], cell fi
 		if err != nil {
 			return sample, true, err
 		}
-		sample, err = way.measure(ctx, s, op, turn)
+		sample, err = way.measure(ctx, s, op, window)
 		return sample, true, peerError(err)
 	}
 	return sample, false, nil

@@ -27,8 +27,8 @@ func peersLoss() *figure.Spec {
 		},
 		Series: peerSeries(),
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Turn: 800 * time.Millisecond, Budget: 35 * time.Second},
-		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Turn: 3 * time.Second, Budget: 180 * time.Second},
+		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Window: 800 * time.Millisecond, Budget: 35 * time.Second},
+		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Window: 3 * time.Second, Budget: 180 * time.Second},
 		Open:   openPeersLoss, Results: peersLossResults, Notes: peersLossNotes,
 	}
 }
@@ -37,13 +37,13 @@ func openPeersLoss(_ context.Context, env figure.Env) (figure.Rig, error) {
 	stores := openPeers(env, peer.Options{Lossy: true})
 	r := &rig{close: stores.all}
 	r.note([]string{fmt.Sprintf("%d clients with one operation at a time, 1,000 keys, values of %d bytes; %d %% of the packets are lost at random on every link, in both directions, those between servers included", lossClients, peerValueBytes, peersLossPercent)})
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		s, err := stores.get(ctx, cell.Series)
 		if err != nil {
 			return figure.Sample{}, err
 		}
 		r.noteSettings(cell.Series, s)
-		load := peer.Load{Op: peer.Ops()[int(cell.X)], Clients: lossClients, ValueBytes: peerValueBytes, Duration: turn, Timeout: peerPatience, Seed: 1}
+		load := peer.Load{Op: peer.Ops()[int(cell.X)], Clients: lossClients, ValueBytes: peerValueBytes, Duration: window, Timeout: peerPatience, Seed: 1}
 		if err := peer.Fill(ctx, s, load); err != nil {
 			return figure.Sample{}, err
 		}

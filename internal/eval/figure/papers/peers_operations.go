@@ -34,8 +34,8 @@ func peersOperations() *figure.Spec {
 		Rows:   2,
 		Series: series,
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: xs, Rounds: 1, Turn: 800 * time.Millisecond, Budget: 55 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 5, Turn: 2 * time.Second, Budget: 290 * time.Second},
+		Quick:  figure.Plan{Xs: xs, Rounds: 1, Window: 800 * time.Millisecond, Budget: 55 * time.Second},
+		Full:   figure.Plan{Xs: xs, Rounds: 5, Window: 2 * time.Second, Budget: 290 * time.Second},
 		Open:   openPeersOperations, Results: peersResults, Notes: peersNotes,
 	}
 }
@@ -48,9 +48,9 @@ func openPeersOperations(_ context.Context, env figure.Env) (figure.Rig, error) 
 		"generators: requests made in the kernel, of NetCRAQ and memcached, each with servers of its own; NetCRAQ's a chain as long as the clients', reads at its head, with one request a frame, and with as many independent ones as fit (bundles); redis-benchmark, on sockets, without pipelines, each request a packet of its own, and with. etcd and ZooKeeper have none",
 		fmt.Sprintf("1,000 keys, all alike, values of %d bytes; reads are linearizable where the system can do that", peerValueBytes),
 	})
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		op := peer.Ops()[int(cell.X)]
-		if sample, ok, err := measureOther(ctx, stores, cell, op, turn/2); ok {
+		if sample, ok, err := measureOther(ctx, stores, cell, op, window/2); ok {
 			return sample, err
 		}
 		s, err := stores.get(ctx, cell.Series)
@@ -58,7 +58,7 @@ func openPeersOperations(_ context.Context, env figure.Env) (figure.Rig, error) 
 			return figure.Sample{}, err
 		}
 		r.noteSettings(cell.Series, s)
-		return measurePeer(ctx, s, op, turn)
+		return measurePeer(ctx, s, op, window)
 	}
 	return r, nil
 }

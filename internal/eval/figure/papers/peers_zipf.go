@@ -40,8 +40,8 @@ func peersZipf() *figure.Spec {
 		Rows:   2,
 		Series: peerSeries(),
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Turn: 375 * time.Millisecond, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Turn: 1500 * time.Millisecond, Budget: 230 * time.Second},
+		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Window: 375 * time.Millisecond, Budget: 40 * time.Second},
+		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Window: 1500 * time.Millisecond, Budget: 230 * time.Second},
 		Open:   openPeersZipf, Results: peersZipfResults, Notes: peersZipfNotes,
 	}
 }
@@ -50,14 +50,14 @@ func openPeersZipf(_ context.Context, env figure.Env) (figure.Rig, error) {
 	stores := openPeers(env, peer.Options{})
 	r := &rig{close: stores.all}
 	r.note([]string{fmt.Sprintf("1,000 keys, values of %d bytes; %d clients; compare-and-swap is tried again until it swaps; a client that finds a lock taken tries another, drawn likewise", peerValueBytes, peerClients)})
-	r.measure = func(ctx context.Context, cell figure.Cell, turn time.Duration) (figure.Sample, error) {
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		s, err := stores.get(ctx, cell.Series)
 		if err != nil {
 			return figure.Sample{}, err
 		}
 		r.noteSettings(cell.Series, s)
 		c := zipfCases[int(cell.X)]
-		found, err := peer.Run(ctx, s, busy(s, c.op, c.zipf, turn))
+		found, err := peer.Run(ctx, s, busy(s, c.op, c.zipf, window))
 		if err != nil {
 			return figure.Sample{}, err
 		}

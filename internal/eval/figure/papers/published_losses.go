@@ -33,8 +33,8 @@ func publishedLosses() *figure.Spec {
 		Panels: []figure.Panel{{Metric: violations, Bars: true, Label: "seeds that show it, %", Unit: "%"}},
 		Series: []figure.Series{{Name: "NetChain, 16-bit SEQ", Role: plot.NetChain}, {Name: "NetChain, 32-bit SEQ", Role: plot.NetChain, Variant: 1},
 			{Name: "NetCRAQ as published", Role: plot.Published}, {Name: "NetCRAQ", Role: plot.Ours}},
-		Quick: figure.Plan{Xs: xs, Rounds: 1, Turn: time.Second, Budget: 20 * time.Second},
-		Full:  figure.Plan{Xs: xs, Rounds: 5, Turn: 4 * time.Second, Budget: 40 * time.Second},
+		Quick: figure.Plan{Xs: xs, Rounds: 1, Window: time.Second, Budget: 20 * time.Second},
+		Full:  figure.Plan{Xs: xs, Rounds: 5, Window: 4 * time.Second, Budget: 40 * time.Second},
 		Open:  openLosses, Results: lossResults, Notes: lossNotes,
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Tally is what the kernel counted of one load.
-type Tally struct {
+// Counters holds what the kernel counted of one load.
+type Counters struct {
 	Sent     uint64
 	OK       uint64 // correct answers, checked to the last byte
 	Wrong    uint64 // answers with status OK but wrong content
@@ -30,8 +30,8 @@ func (t Tally) Lost() uint64 {
 	return t.Sent - t.Answers()
 }
 
-// plus is the sum of two tallies.
-func (t Tally) plus(other Tally) Tally {
+// plus returns the sum of both.
+func (t Counters) plus(other Counters) Counters {
 	t.Sent += other.Sent
 	t.OK += other.OK
 	t.Wrong += other.Wrong
@@ -61,8 +61,8 @@ func (t Tally) String() string {
 	return text
 }
 
-// minus is what was added since an earlier tally.
-func (t Tally) minus(earlier Tally) Tally {
+// minus returns what was added since an earlier reading.
+func (t Counters) minus(earlier Counters) Counters {
 	t.Sent -= earlier.Sent
 	t.OK -= earlier.OK
 	t.Wrong -= earlier.Wrong
@@ -90,8 +90,8 @@ func (w why) String() string {
 	return strings.Join(names, ", ")
 }
 
-// kernelTally is struct tally of the kernel program.
-type kernelTally struct {
+// kernelCounters is struct counters of the kernel program.
+type kernelCounters struct {
 	Sent, Position, Writes           uint64
 	_                                [5]uint64
 	OK, Wrong, NotFound, Busy, Other uint64
@@ -100,13 +100,13 @@ type kernelTally struct {
 	_                                [15]uint64
 }
 
-// tally sums the counts of all CPUs.
-func (l *load) tally() (Tally, error) {
-	var cpus [maxCPUs]kernelTally
-	if err := l.collection.Variables["tallies"].Get(&cpus); err != nil {
-		return Tally{}, fmt.Errorf("read the counters: %w", err)
+// counters sums the counts of all CPUs.
+func (l *load) counters() (Counters, error) {
+	var cpus [maxCPUs]kernelCounters
+	if err := l.collection.Variables["all_counters"].Get(&cpus); err != nil {
+		return Counters{}, fmt.Errorf("read the counters: %w", err)
 	}
-	var t Tally
+	var t Counters
 	for _, c := range cpus {
 		t.Sent += c.Sent
 		t.OK += c.OK
