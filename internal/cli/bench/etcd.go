@@ -17,7 +17,7 @@ import (
 
 // etcdFlags are those of all parts of the study of etcd.
 type etcdFlags struct {
-	rig     etcdstudy.RigOptions
+	harness etcdstudy.HarnessOptions
 	load    etcdstudy.Load
 	seconds float64
 }
@@ -25,15 +25,15 @@ type etcdFlags struct {
 // add adds them; unlimited is the default of whether members have as much CPU time as there is.
 func (e *etcdFlags) add(c *cobra.Command, unlimited bool) {
 	f := c.Flags()
-	f.StringVar(&e.rig.Binary, "etcd", "", "the etcd server (default: $"+etcd.BinaryVariable+", what scripts/peers.sh built, or one on PATH)")
-	f.IntVar(&e.rig.Conns, "conns", 0, "connections, each to one member in turn; 0: as in the study")
+	f.StringVar(&e.harness.Binary, "etcd", "", "the etcd server (default: $"+etcd.BinaryVariable+", what scripts/peers.sh built, or one on PATH)")
+	f.IntVar(&e.harness.Conns, "conns", 0, "connections, each to one member in turn; 0: as in the study")
 	f.IntVar(&e.load.Clients, "clients", 0, "clients that have one request under way each; 0: as in the study, 1000")
 	f.IntVar(&e.load.KeyBytes, "key-bytes", 0, "length of keys; 0: as in the study, 256")
 	f.IntVar(&e.load.ValueBytes, "value-bytes", 0, "length of values; 0: the default of etcd's own benchmark, 8")
 	f.Float64Var(&e.seconds, "seconds", 5, "time of each measurement, after every client has had its first answer")
 	f.Uint64Var(&e.load.Seed, "seed", 1, "seed of what clients ask for")
-	f.Float64Var(&e.rig.Share, "share", 0, fmt.Sprintf("CPUs for each member; 0: %.2g here, with which %d fit", etcdstudy.Share(), etcdstudy.LargestCluster))
-	f.BoolVar(&e.rig.Unlimited, "unlimited", unlimited, "members have as much CPU time as there is")
+	f.Float64Var(&e.harness.Share, "share", 0, fmt.Sprintf("CPUs for each member; 0: %.2g here, with which %d fit", etcdstudy.Share(), etcdstudy.LargestCluster))
+	f.BoolVar(&e.harness.Unlimited, "unlimited", unlimited, "members have as much CPU time as there is")
 }
 
 // complete takes over what flags cannot set directly. Who asks for a share wants it.
@@ -42,8 +42,8 @@ func (e *etcdFlags) complete(c *cobra.Command) error {
 		return cli.UsageError(fmt.Errorf("--seconds: more than 0, not %v", e.seconds))
 	}
 	e.load.Duration = time.Duration(e.seconds * float64(time.Second))
-	if e.rig.Share > 0 && !c.Flags().Changed("unlimited") {
-		e.rig.Unlimited = false
+	if e.harness.Share > 0 && !c.Flags().Changed("unlimited") {
+		e.harness.Unlimited = false
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ turns on each cluster. The Universal Scalability Law is fitted to what comes out
 			if err := flags.complete(c); err != nil {
 				return err
 			}
-			o.Rig, o.Load, o.Progress = flags.rig, flags.load, etcdstudy.Progress(out.progress())
+			o.Harness, o.Load, o.Progress = flags.harness, flags.load, etcdstudy.Progress(out.progress())
 			return runStudy(c, out, func(ctx context.Context) (*etcdMembers, error) {
 				result, err := etcdstudy.Members(ctx, o)
 				return &etcdMembers{result, bench.ThisMachine()}, err
@@ -98,7 +98,7 @@ is MVCC and backend in this process. CPU time of members is not limited: profile
 			if err := flags.complete(c); err != nil {
 				return err
 			}
-			o.Rig, o.Load, o.Progress = flags.rig, flags.load, etcdstudy.Progress(out.progress())
+			o.Harness, o.Load, o.Progress = flags.harness, flags.load, etcdstudy.Progress(out.progress())
 			return runStudy(c, out, func(ctx context.Context) (*etcdPipeline, error) {
 				result, err := etcdstudy.Pipeline(ctx, o)
 				return &etcdPipeline{result, bench.ThisMachine()}, err
@@ -126,9 +126,9 @@ longer). Puts are answered when their transaction is durable.`,
 			if err := flags.complete(c); err != nil {
 				return err
 			}
-			members := o.Rig.Members
-			o.Rig, o.Load, o.Progress = flags.rig, flags.load, etcdstudy.Progress(out.progress())
-			o.Rig.Members = members
+			members := o.Harness.Members
+			o.Harness, o.Load, o.Progress = flags.harness, flags.load, etcdstudy.Progress(out.progress())
+			o.Harness.Members = members
 			return runStudy(c, out, func(ctx context.Context) (*etcdBatching, error) {
 				result, err := etcdstudy.Batching(ctx, o)
 				return &etcdBatching{result, bench.ThisMachine()}, err
@@ -136,7 +136,7 @@ longer). Puts are answered when their transaction is durable.`,
 		},
 	}
 	flags.add(c, true)
-	c.Flags().IntVar(&o.Rig.Members, "members", 3, "servers")
+	c.Flags().IntVar(&o.Harness.Members, "members", 3, "servers")
 	c.Flags().IntSliceVar(&o.Sizes, "sizes", etcdstudy.BatchSizes, "keys of a transaction")
 	c.Flags().DurationSliceVar(&o.Delays, "delays", etcdstudy.Delays, "how long puts are held back to be replaced")
 	return c

@@ -146,7 +146,7 @@ func TestManyPutters(t *testing.T) {
 func TestBatchingOfARealCluster(t *testing.T) {
 	needServer(t)
 	result, err := Batching(t.Context(), BatchingOptions{
-		Rig: RigOptions{Unlimited: true, Members: 1, Conns: 2}, Load: smallLoad, Sizes: []int{1, 4}, Delays: []time.Duration{5 * time.Millisecond},
+		Harness: HarnessOptions{Unlimited: true, Members: 1, Conns: 2}, Load: smallLoad, Sizes: []int{1, 4}, Delays: []time.Duration{5 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -60,8 +60,8 @@ type BatchCell struct {
 	Latency
 }
 
-// PutBatches measures puts, a batcher for each of the rig's connections.
-func (r *Rig) PutBatches(ctx context.Context, b Batch, l Load) (*BatchCell, error) {
+// PutBatches measures puts, a batcher for each of the harness's connections.
+func (r *Harness) PutBatches(ctx context.Context, b Batch, l Load) (*BatchCell, error) {
 	l = l.withDefaults()
 	if err := errors.Join(l.validate(), b.validate()); err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func batchClients(batchers []*Batcher, b Batch, l Load) []operation {
 
 // BatchingOptions say what is compared.
 type BatchingOptions struct {
-	Rig      RigOptions // Members 0: 3; Conns 0: 10, so that a machine has enough clients to fill a batch
+	Harness  HarnessOptions // Members 0: 3; Conns 0: 10, so that a machine has enough clients to fill a batch
 	Load     Load
 	Sizes    []int           // of batches; none: [BatchSizes]
 	Delays   []time.Duration // none: [Delays]
@@ -186,11 +186,11 @@ func (o *BatchingOptions) series() (names []string, batches []Batch) {
 
 // Batching measures one cluster with batches of several sizes and delays.
 func Batching(ctx context.Context, o BatchingOptions) (result *BatchingResult, err error) {
-	if o.Rig.Members == 0 {
-		o.Rig.Members = 3
+	if o.Harness.Members == 0 {
+		o.Harness.Members = 3
 	}
-	if o.Rig.Conns == 0 {
-		o.Rig.Conns = batchingConns
+	if o.Harness.Conns == 0 {
+		o.Harness.Conns = batchingConns
 	}
 	if len(o.Sizes) == 0 {
 		o.Sizes = BatchSizes
@@ -206,7 +206,7 @@ func Batching(ctx context.Context, o BatchingOptions) (result *BatchingResult, e
 	if err := errors.Join(check...); err != nil {
 		return nil, err
 	}
-	r, err := OpenRig(ctx, o.Rig)
+	r, err := OpenHarness(ctx, o.Harness)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func Batching(ctx context.Context, o BatchingOptions) (result *BatchingResult, e
 	for i, b := range batches {
 		l := o.Load
 		if names[i] == SeriesLight {
-			l.Clients = o.Rig.Conns
+			l.Clients = o.Harness.Conns
 		}
 		o.Progress.say("%s: batches of %d", names[i], b.Size)
 		cell, err := r.PutBatches(ctx, b, l)

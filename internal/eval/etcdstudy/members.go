@@ -17,7 +17,7 @@ var Published = map[Consistency]usl.Law{
 
 // MembersOptions say which clusters are compared.
 type MembersOptions struct {
-	Rig      RigOptions // Members is not used
+	Harness  HarnessOptions // Members is not used
 	Load     Load
 	Sizes    []int    // of clusters; none: [QuickMembers]
 	Rounds   int      // in which all sizes take turns; 0: 1
@@ -83,9 +83,9 @@ func Members(ctx context.Context, o MembersOptions) (*MembersResult, error) {
 
 // measure opens a cluster of one size for its cells.
 func (o *MembersOptions) measure(ctx context.Context, size int, order []Consistency) (cells []Cell, settings []string, err error) {
-	rig := o.Rig
-	rig.Members = size
-	r, err := OpenRig(ctx, rig)
+	harness := o.Harness
+	harness.Members = size
+	r, err := OpenHarness(ctx, harness)
 	if err != nil {
 		return nil, nil, err
 	}

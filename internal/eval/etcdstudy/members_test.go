@@ -25,13 +25,13 @@ func needServer(t *testing.T) string {
 	return path
 }
 
-// rig opens a cluster that is closed with the test.
-func rig(t *testing.T, o RigOptions) *Rig {
+// harness opens a cluster that is closed with the test.
+func harness(t *testing.T, o HarnessOptions) *Harness {
 	t.Helper()
 	o.Binary, o.Unlimited = needServer(t), true
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	r, err := OpenRig(ctx, o)
+	r, err := OpenHarness(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func rig(t *testing.T, o RigOptions) *Rig {
 }
 
 func TestMixedTransactionsAreCounted(t *testing.T) {
-	r := rig(t, RigOptions{Members: 3, Conns: 6})
+	r := harness(t, HarnessOptions{Members: 3, Conns: 6})
 	for _, consistency := range []Consistency{Linearizable, Serializable} {
 		cell, err := r.TxnMixed(t.Context(), consistency, smallLoad)
 		if err != nil {
@@ -61,7 +61,7 @@ func TestMembersAreComparedInRounds(t *testing.T) {
 	needServer(t)
 	var said int
 	result, err := Members(t.Context(), MembersOptions{
-		Rig: RigOptions{Unlimited: true, Conns: 4}, Load: smallLoad, Sizes: []int{1, 2, 3}, Rounds: 2, Progress: func(string) { said++ },
+		Harness: HarnessOptions{Unlimited: true, Conns: 4}, Load: smallLoad, Sizes: []int{1, 2, 3}, Rounds: 2, Progress: func(string) { said++ },
 	})
 	if err != nil {
 		t.Fatal(err)

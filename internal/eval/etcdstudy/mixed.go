@@ -43,7 +43,7 @@ const rangeLimit = 1000
 
 // TxnMixed measures transactions of which each is a read of all keys or a put: what etcd's benchmark calls txn-mixed. As there by default,
 // all puts are of one key, so a read returns one pair.
-func (r *Rig) TxnMixed(ctx context.Context, consistency Consistency, l Load) (*Cell, error) {
+func (r *Harness) TxnMixed(ctx context.Context, consistency Consistency, l Load) (*Cell, error) {
 	l = l.withDefaults()
 	if err := l.validate(); err != nil {
 		return nil, err

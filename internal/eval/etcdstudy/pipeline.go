@@ -13,10 +13,10 @@ import (
 
 // PipelineOptions say what is measured.
 type PipelineOptions struct {
-	Rig      RigOptions // Members and Profiles are not used. Shares of a CPU are not limited: profiles need samples
-	Load     Load       // of puts
-	Sizes    []int      // of clusters; none: 1 and 3
-	Progress Progress   // may be nil
+	Harness  HarnessOptions // Members and Profiles are not used. Shares of a CPU are not limited: profiles need samples
+	Load     Load           // of puts
+	Sizes    []int          // of clusters; none: 1 and 3
+	Progress Progress       // may be nil
 }
 
 // PipelineResult says where the time of puts goes.
@@ -96,9 +96,9 @@ func Pipeline(ctx context.Context, o PipelineOptions) (*PipelineResult, error) {
 }
 
 func (o *PipelineOptions) measure(ctx context.Context, size int) (cell *PipelineCell, settings []string, err error) {
-	rig := o.Rig
-	rig.Members, rig.Profiles, rig.Unlimited = size, true, true
-	r, err := OpenRig(ctx, rig)
+	harness := o.Harness
+	harness.Members, harness.Profiles, harness.Unlimited = size, true, true
+	r, err := OpenHarness(ctx, harness)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,7 +108,7 @@ func (o *PipelineOptions) measure(ctx context.Context, size int) (cell *Pipeline
 }
 
 // profilePuts measures puts while the members are profiled.
-func (r *Rig) profilePuts(ctx context.Context, l Load) (*PipelineCell, error) {
+func (r *Harness) profilePuts(ctx context.Context, l Load) (*PipelineCell, error) {
 	endpoints := r.cluster.Endpoints()
 	var before, after metrics
 	var costs map[Stage]time.Duration

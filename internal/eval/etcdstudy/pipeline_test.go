@@ -77,7 +77,7 @@ func TestAPutIsFollowedThroughEtcd(t *testing.T) {
 	l := smallLoad
 	l.Duration = time.Second
 	needServer(t)
-	result, err := Pipeline(t.Context(), PipelineOptions{Rig: RigOptions{Conns: 4}, Load: l, Sizes: []int{3}})
+	result, err := Pipeline(t.Context(), PipelineOptions{Harness: HarnessOptions{Conns: 4}, Load: l, Sizes: []int{3}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// hashSpecs are figures a, b, c...: one for each rig.
-func hashSpecs(rigs ...*hashing) []*Spec {
+// hashSpecs are figures a, b, c...: one for each harness.
+func hashSpecs(harnesses ...*hashing) []*Spec {
 	var specs []*Spec
-	for i, rig := range rigs {
-		s := hashSpec(rig)
+	for i, harness := range harnesses {
+		s := hashSpec(harness)
 		s.Name = string(rune('a' + i))
 		specs = append(specs, s)
 	}
@@ -31,13 +31,13 @@ func failAt(n int, err error) func(int, Cell) error {
 	}
 }
 
-// interruptAt runs figures until the rig has measured n times.
-func interruptAt(t *testing.T, rig *hashing, n int, specs []*Spec, o Options) {
+// interruptAt runs figures until the harness has measured n times.
+func interruptAt(t *testing.T, harness *hashing, n int, specs []*Spec, o Options) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	rig.measured = nil
-	rig.fail = func(i int, _ Cell) error {
+	harness.measured = nil
+	harness.fail = func(i int, _ Cell) error {
 		if i == n {
 			interrupt()
 		}
@@ -46,7 +46,7 @@ func interruptAt(t *testing.T, rig *hashing, n int, specs []*Spec, o Options) {
 	if _, err := RunAll(ctx, specs, o); !errors.Is(err, context.Canceled) {
 		t.Fatalf("an interrupted run ends with %v", err)
 	}
-	rig.fail, rig.measured = nil, nil
+	harness.fail, harness.measured = nil, nil
 }
 
 func TestManyFiguresGoOn(t *testing.T) {
@@ -88,8 +88,8 @@ func TestWhatFailedIsTriedAgain(t *testing.T) {
 	}
 	specs := hashSpecs(once, always, missing, last)
 	interruptAt(t, last, 7, specs, o)
-	for _, rig := range []*hashing{once, always, missing} {
-		rig.measured = nil
+	for _, harness := range []*hashing{once, always, missing} {
+		harness.measured = nil
 	}
 	once.fail, missing.fail = nil, nil // as installed since
 	result, err := RunAll(t.Context(), specs, o)
@@ -125,8 +125,8 @@ func TestFiguresOfAnotherKindAreNotKept(t *testing.T) {
 func TestWhatWasMeasuredIsSetAside(t *testing.T) {
 	dir, said := t.TempDir(), ""
 	full, quick := Options{Dir: dir, Say: func(text string) { said = text }}, Options{Dir: dir, Quick: true, Say: func(text string) { said = text }}
-	rig := new(hashing)
-	specs := hashSpecs(new(hashing), rig)
+	harness := new(hashing)
+	specs := hashSpecs(new(hashing), harness)
 	all := func(o Options, why, to string) {
 		t.Helper()
 		said = ""
@@ -140,13 +140,13 @@ func TestWhatWasMeasuredIsSetAside(t *testing.T) {
 	all(full, "", "")
 	first := read(t, path(dir, "b"))
 	all(quick, "no run of all figures was interrupted", "before-full")
-	interruptAt(t, rig, 7, specs, full)
+	interruptAt(t, harness, 7, specs, full)
 	all(quick, "it was measured in full mode", "before-part")
-	interruptAt(t, rig, 7, specs, quick)
+	interruptAt(t, harness, 7, specs, quick)
 	again := quick
 	again.Again = true
 	all(again, "as asked", "before-part")
-	interruptAt(t, rig, 7, specs, quick)
+	interruptAt(t, harness, 7, specs, quick)
 	if err := os.WriteFile(batchPath(dir), []byte(strings.Replace(read(t, batchPath(dir)), `"binary":"`, `"binary":"other`, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -77,9 +77,9 @@ func TestInterruptedMoveIsFinished(t *testing.T) {
 
 // A run of which a part has been moved is not one to go on with.
 func TestRunThatIsBeingMovedIsNotGoneOnWith(t *testing.T) {
-	o, rig := Options{Dir: t.TempDir(), Quick: true}, new(hashing)
-	specs := hashSpecs(new(hashing), rig)
-	interruptAt(t, rig, 7, specs, o)
+	o, harness := Options{Dir: t.TempDir(), Quick: true}, new(hashing)
+	specs := hashSpecs(new(hashing), harness)
+	interruptAt(t, harness, 7, specs, o)
 	inTheWay := batchPath(filepath.Join(o.Dir, movingDir)) // the last to be moved
 	if err := writeAll(filepath.Join(inTheWay, "file")); err != nil {
 		t.Fatal(err)

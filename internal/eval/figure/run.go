@@ -35,7 +35,7 @@ type runner struct {
 	spec    *Spec
 	plan    Plan
 	journal *Journal
-	rig     Rig
+	harness Harness
 	began   time.Time
 	unable  map[string]bool // series that can't be measured here
 	failed  int
@@ -123,7 +123,7 @@ func (r *runner) say(text string) {
 	}
 }
 
-// measure opens the rig and measures round after round.
+// measure opens the harness and measures round after round.
 func (r *runner) measure(ctx context.Context) error {
 	steal, all := stolen()
 	dir, err := os.MkdirTemp("", "netcraq-figure-*")
@@ -132,16 +132,16 @@ func (r *runner) measure(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	r.progress("setting up")
-	r.rig, err = r.spec.Open(ctx, Env{Quick: r.Quick, Plan: r.plan, Dir: dir, Say: func(text string) { r.progress(text) }})
+	r.harness, err = r.spec.Open(ctx, Env{Quick: r.Quick, Plan: r.plan, Dir: dir, Say: func(text string) { r.progress(text) }})
 	if err != nil {
 		return r.couldNotOpen(ctx, err)
 	}
-	defer r.rig.Close()
+	defer r.harness.Close()
 	timeUp, err := r.rounds(ctx)
 	if err != nil {
 		return err
 	}
-	end := &End{Settings: r.rig.Settings(), Load: loadAverage(), Seconds: time.Since(r.began).Seconds(), TimeUp: timeUp, At: time.Now().UTC()}
+	end := &End{Settings: r.harness.Settings(), Load: loadAverage(), Seconds: time.Since(r.began).Seconds(), TimeUp: timeUp, At: time.Now().UTC()}
 	if s, a := stolen(); a > all {
 		end.StealPct = 100 * (s - steal) / (a - all)
 	}
@@ -165,7 +165,7 @@ func (r *runner) nothing() error {
 	return unable
 }
 
-// couldNotOpen ends a run without a rig.
+// couldNotOpen ends a run without a harness.
 func (r *runner) couldNotOpen(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -186,8 +186,8 @@ func (r *runner) rounds(ctx context.Context) (timeUp bool, err error) {
 	longest := time.Duration(0)
 	for round := range r.plan.Rounds {
 		began, measured := time.Now(), 0
-		if rig, ok := r.rig.(Rounds); ok {
-			rig.Round(round)
+		if harness, ok := r.harness.(Rounds); ok {
+			harness.Round(round)
 		}
 		for _, cell := range order(cells, round) {
 			if done[Failure{Cell: cell, Round: round}] || r.unable[cell.Series] {
@@ -212,7 +212,7 @@ func (r *runner) cell(ctx context.Context, cell Cell, round int) error {
 	began := time.Now()
 	within, cancel := context.WithTimeout(ctx, r.plan.Window+overdue*r.plan.Budget)
 	defer cancel()
-	sample, err := r.rig.Measure(within, cell, r.plan.Window)
+	sample, err := r.harness.Measure(within, cell, r.plan.Window)
 	unable := new(Unable)
 	switch {
 	case ctx.Err() != nil:

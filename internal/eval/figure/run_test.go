@@ -17,7 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
-// hashing is a real rig: it measures how many bytes of a block this machine hashes a second.
+// hashing is a real harness: it measures how many bytes of a block this machine hashes a second.
 type hashing struct {
 	measured []Cell
 	rounds   []int // of each measurement
@@ -51,7 +51,7 @@ func (h *hashing) Settings() []string { return []string{"SHA-256 of the standard
 func (h *hashing) Close()             { h.closed = true }
 
 // hashSpec is a figure with two series at three places.
-func hashSpec(rig *hashing) *Spec {
+func hashSpec(harness *hashing) *Spec {
 	plan := Plan{Xs: []float64{16, 256, 4096}, Rounds: 3, Window: time.Millisecond, Budget: time.Minute}
 	return &Spec{
 		Name: "hashing", Title: "Hashes by the size of the block", Source: Source{Paper: "no paper", Reports: "Nothing."},
@@ -59,7 +59,7 @@ func hashSpec(rig *hashing) *Spec {
 		Panels: []Panel{{Title: "speed", Metric: "hashes_per_s", Label: "hashes/s", Unit: "hashes/s", Log: true}, {Metric: "progress", Curve: true, Label: "hashes", Across: "time, s"}},
 		Series: []Series{{Name: "first", Role: plot.Ours}, {Name: "second", Role: plot.NetChain, Has: func(x float64) bool { return x > 16 }}},
 		Quick:  plan, Full: plan,
-		Open: func(context.Context, Env) (Rig, error) { return rig, nil },
+		Open: func(context.Context, Env) (Harness, error) { return harness, nil },
 		Results: func(o *Outcome) []Result {
 			ours, other := o.Median("first", 256, "hashes_per_s"), o.Median("second", 256, "hashes_per_s")
 			return []Result{{Metric: "hashes of 256 bytes", NetChain: other, Ours: ours, Unit: "hashes/s", Mark: AtLeast(0.001, "second", ours, other)}}
@@ -70,10 +70,10 @@ func hashSpec(rig *hashing) *Spec {
 	}
 }
 
-func run(t *testing.T, rig *hashing, dir string, o Options) (int, error) {
+func run(t *testing.T, harness *hashing, dir string, o Options) (int, error) {
 	t.Helper()
 	o.Dir, o.Quick = dir, true
-	failed, err := Run(t.Context(), hashSpec(rig), o)
+	failed, err := Run(t.Context(), hashSpec(harness), o)
 	return failed, err
 }
 
@@ -87,18 +87,18 @@ func load(t *testing.T, dir string) *Outcome {
 }
 
 func TestRoundsAreInterleaved(t *testing.T) {
-	rig := new(hashing)
-	if failed, err := run(t, rig, t.TempDir(), Options{}); failed != 0 || err != nil {
+	harness := new(hashing)
+	if failed, err := run(t, harness, t.TempDir(), Options{}); failed != 0 || err != nil {
 		t.Fatal(failed, err)
 	}
 	forth := []Cell{{"first", 16}, {"first", 256}, {"second", 256}, {"first", 4096}, {"second", 4096}}
 	back := slices.Clone(forth)
 	slices.Reverse(back)
-	if want := slices.Concat(forth, back, forth); !slices.Equal(rig.measured, want) {
-		t.Errorf("measured %v, want %v", rig.measured, want)
+	if want := slices.Concat(forth, back, forth); !slices.Equal(harness.measured, want) {
+		t.Errorf("measured %v, want %v", harness.measured, want)
 	}
-	if !rig.closed {
-		t.Error("the rig was not closed")
+	if !harness.closed {
+		t.Error("the harness was not closed")
 	}
 }
 
@@ -141,7 +141,7 @@ func TestInterruptedRunGoesOn(t *testing.T) {
 		t.Errorf("measured %d cells again, said %q", len(second.measured), said)
 	}
 	if want := []int{1, 1, 1, 2, 2, 2, 2, 2}; !slices.Equal(second.rounds, want) {
-		t.Errorf("the rig was told rounds %v, want %v", second.rounds, want)
+		t.Errorf("the harness was told rounds %v, want %v", second.rounds, want)
 	}
 	if o := load(t, dir); o.Rounds() != 3 || o.End == nil {
 		t.Errorf("%d rounds, ended: %v", o.Rounds(), o.End != nil)
@@ -171,19 +171,19 @@ func TestRunOfSomethingElseBeginsAnew(t *testing.T) {
 		if err := errors.Join(j.add(Entry{Sample: &Measured{Cell: Cell{"first", 16}}}), j.file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		said, rig := "", new(hashing)
-		if _, err := run(t, rig, dir, Options{Say: func(text string) { said += text }}); err != nil {
+		said, harness := "", new(hashing)
+		if _, err := run(t, harness, dir, Options{Say: func(text string) { said += text }}); err != nil {
 			t.Fatal(err)
 		}
-		if len(rig.measured) != 15 || !strings.Contains(said, what) {
-			t.Errorf("%s: measured %d cells, said %q", what, len(rig.measured), said)
+		if len(harness.measured) != 15 || !strings.Contains(said, what) {
+			t.Errorf("%s: measured %d cells, said %q", what, len(harness.measured), said)
 		}
 	}
 }
 
 func TestCellThatFailsStopsNoOther(t *testing.T) {
 	dir := t.TempDir()
-	rig := &hashing{fail: func(_ int, cell Cell) error {
+	harness := &hashing{fail: func(_ int, cell Cell) error {
 		switch {
 		case cell.Series == "second":
 			return fmt.Errorf("wrapped: %w", &Unable{Why: "there is none here"})
@@ -192,7 +192,7 @@ func TestCellThatFailsStopsNoOther(t *testing.T) {
 		}
 		return nil
 	}}
-	failed, err := run(t, rig, dir, Options{})
+	failed, err := run(t, harness, dir, Options{})
 	if failed != 3 || err != nil {
 		t.Errorf("%d failed, %v", failed, err)
 	}
@@ -200,7 +200,7 @@ func TestCellThatFailsStopsNoOther(t *testing.T) {
 	if len(o.Failed) != 3 || len(o.Unable) != 1 || o.Unable[0].Series != "second" || o.Rounds() != 3 {
 		t.Errorf("failed %v, unable %v, %d rounds", o.Failed, o.Unable, o.Rounds())
 	}
-	if n := len(rig.measured); n != 3*3+1 {
+	if n := len(harness.measured); n != 3*3+1 {
 		t.Errorf("measured %d times: a series that can't be measured is tried once", n)
 	}
 	if o.Median("first", 256, "hashes_per_s") != nil || o.Median("first", 16, "hashes_per_s") == nil {
@@ -237,12 +237,12 @@ func TestNeedsAreSaid(t *testing.T) {
 	}
 }
 
-// A run that measures nothing, since it is refused, has no rig, or finds nothing possible, takes nothing away from an earlier one.
+// A run that measures nothing, since it is refused, has no harness, or finds nothing possible, takes nothing away from an earlier one.
 func TestRefusalLeavesWhatWasMeasured(t *testing.T) {
 	for name, spoil := range map[string]func(*Spec, *hashing){
 		"too few CPUs": func(s *Spec, _ *hashing) { s.Needs.CPUs = 1 << 20 },
-		"no rig": func(s *Spec, _ *hashing) {
-			s.Open = func(context.Context, Env) (Rig, error) { return nil, errors.New("broken") }
+		"no harness": func(s *Spec, _ *hashing) {
+			s.Open = func(context.Context, Env) (Harness, error) { return nil, errors.New("broken") }
 		},
 		"not possible": func(_ *Spec, h *hashing) { h.fail = func(int, Cell) error { return &Unable{Why: "not installed"} } },
 		"all failed":   func(_ *Spec, h *hashing) { h.fail = func(int, Cell) error { return errors.New("broken") } },
@@ -251,9 +251,9 @@ func TestRefusalLeavesWhatWasMeasured(t *testing.T) {
 		if _, err := run(t, new(hashing), dir, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		before, rig, said := read(t, path(dir, "hashing")), new(hashing), ""
-		spec := hashSpec(rig)
-		spoil(spec, rig)
+		before, harness, said := read(t, path(dir, "hashing")), new(hashing), ""
+		spec := hashSpec(harness)
+		spoil(spec, harness)
 		_, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true, Say: func(text string) { said += text }})
 		if err == nil || !strings.Contains(said, "stays as it is") || read(t, path(dir, "hashing")) != before {
 			t.Errorf("%s: %v, said %q; the journal is the same: %v", name, err, said, read(t, path(dir, "hashing")) == before)

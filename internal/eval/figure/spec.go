@@ -22,7 +22,7 @@ type Spec struct {
 	Full   Plan
 
 	// Open makes what is measured. It may leave parts to the first measurement that needs them.
-	Open func(context.Context, Env) (Rig, error)
+	Open func(context.Context, Env) (Harness, error)
 	// Extra is drawn beside what was measured, as a law that was fitted; nil: nothing.
 	Extra func(*Outcome) []Extra
 	// Results are the lines for the summary.
@@ -47,7 +47,7 @@ type Axis struct {
 // Panel is one diagram: one thing that was measured, over the axis.
 type Panel struct {
 	Title  string
-	Metric string // one of those that the rig returns
+	Metric string // one of those that the harness returns
 	Label  string // of the upright axis, with the unit
 	Unit   string // alone, for tables
 	Log    bool
@@ -84,7 +84,7 @@ type Needs struct {
 	CPUs int // that must be there; 0: one
 }
 
-// Env is what a rig may use.
+// Env is what a harness may use.
 type Env struct {
 	Quick bool
 	Plan  Plan
@@ -114,8 +114,8 @@ type Text struct {
 	Text  string `json:"text"`
 }
 
-// Rig is what is measured: everything that a figure compares, ready for load.
-type Rig interface {
+// Harness is what is measured: everything that a figure compares, ready for load.
+type Harness interface {
 	// Measure puts one cell under load for a time.
 	Measure(ctx context.Context, cell Cell, window time.Duration) (Sample, error)
 	// Settings are how the parts are set up, for the report.
@@ -123,8 +123,8 @@ type Rig interface {
 	Close()
 }
 
-// Rounds is what a rig is as well if what it measures depends on the round, as by seeds. It can't count them: a run that goes on
-// begins with a new rig.
+// Rounds is what a harness is as well if what it measures depends on the round, as by seeds. It can't count them: a run that goes on
+// begins with a new harness.
 type Rounds interface {
 	// Round says of which round the measurements are that follow.
 	Round(n int)

@@ -108,11 +108,11 @@ func openNetChainXDP(ctx context.Context, o *OpenOptions) (System, error) {
 	for i := range keys {
 		keys[i] = chainKey(Item(i))
 	}
-	rig, err := bench.OpenNetChainSockets(ctx, chainNodes, keys, make([]byte, netchain.CompareBytes))
+	harness, err := bench.OpenNetChainSockets(ctx, chainNodes, keys, make([]byte, netchain.CompareBytes))
 	if err != nil {
 		return nil, err
 	}
-	return &netChain{chain: rig.Chain, listen: rig.Listen, close: rig.Close, settings: []string{
+	return &netChain{chain: harness.Chain, listen: harness.Listen, close: harness.Close, settings: []string{
 		fmt.Sprintf("a chain of %d nodes as published, on XDP, linked by veth pairs; each client has a UDP socket of its own", chainNodes),
 		howNetChainLocks,
 	}}, nil

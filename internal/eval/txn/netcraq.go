@@ -17,7 +17,7 @@ const patience = 10 * time.Second
 
 // netcraq is a chain of NetCRAQ nodes.
 type netcraq struct {
-	rig     *bench.Sockets
+	harness *bench.Sockets
 	cluster *client.Cluster
 	session func(c *client.Client, number int) Session
 	how     string
@@ -37,7 +37,7 @@ func openNetCRAQ(
 	if err != nil {
 		return nil, err
 	}
-	return &netcraq{rig: rig, cluster: rig.Cluster(), session: session, how: how}, nil
+	return &netcraq{harness: harness, cluster: harness.Cluster(), session: session, how: how}, nil
 }
 
 // Session makes a client. Its first request runs in the clients' host, so that its sockets belong
@@ -48,7 +48,7 @@ func (n *netcraq) Session(ctx context.Context, number int) (Session, error) {
 		return nil, err
 	}
 	key := lockName(0)
-	err = n.rig.Do(func() error {
+	err = n.harness.Do(func() error {
 		alone := isThere(c.Get(ctx, key))
 		if alone != nil {
 			return alone
@@ -72,7 +72,7 @@ func isThere(_ client.Result, err error) error {
 }
 
 func (n *netcraq) Settings() []string {
-	subject := n.rig.Subject()
+	subject := n.harness.Subject()
 	return []string{
 		fmt.Sprintf("a chain of %d nodes on plane %s (%s), linked by veth pairs; each client has a UDP socket of its own",
 			chainNodes, subject.Plane, subject.Mode),
@@ -80,4 +80,4 @@ func (n *netcraq) Settings() []string {
 	}
 }
 
-func (n *netcraq) Close() error { return n.rig.Close() }
+func (n *netcraq) Close() error { return n.harness.Close() }

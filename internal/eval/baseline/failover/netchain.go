@@ -13,9 +13,9 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
 )
 
-// chainRig is a NetChain chain. Every node stands at the switch in the middle, which is its neighbour and has the rules; so does
+// chainHarness is a NetChain chain. Every node stands at the switch in the middle, which is its neighbour and has the rules; so does
 // every node, for what it sends itself.
-type chainRig struct {
+type chainHarness struct {
 	fabric  *fabric.Fabric
 	control control.NetChain
 }
@@ -37,12 +37,12 @@ func (o *Options) keys(group uint16) (keys []netchain.Key) {
 	return keys
 }
 
-func openChain(o *Options) (rig, error) {
+func openChain(o *Options) (harness, error) {
 	f, err := fabric.Open(o.Seed)
 	if err != nil {
 		return nil, err
 	}
-	r := &chainRig{fabric: f, control: control.NetChain{
+	r := &chainHarness{fabric: f, control: control.NetChain{
 		Chain: chainAddrs(), Groups: o.Groups, Keys: o.keys, Switches: make(map[netip.Addr]control.NetChainSwitch), PerSecond: o.PerSecond,
 	}}
 	for _, at := range append(chainAddrs(), reserve()) {
@@ -80,9 +80,9 @@ func filled(at netip.Addr, o *Options) netchain.State {
 	return s
 }
 
-func (r *chainRig) network() *fabric.Fabric { return r.fabric }
+func (r *chainHarness) network() *fabric.Fabric { return r.fabric }
 
-func (r *chainRig) writer(object int) (*probe, error) {
+func (r *chainHarness) writer(object int) (*probe, error) {
 	c, err := client.NewNetChain(r.control.Chain, true, clientOptions(r))
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (r *chainRig) writer(object int) (*probe, error) {
 	}}, nil
 }
 
-func (r *chainRig) reader(object int) (*probe, error) {
+func (r *chainHarness) reader(object int) (*probe, error) {
 	c, err := client.NewNetChain(r.control.Chain, true, clientOptions(r))
 	if err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func (r *chainRig) reader(object int) (*probe, error) {
 	}}, nil
 }
 
-func (r *chainRig) failover(failed netip.Addr) error { return r.control.Failover(failed) }
+func (r *chainHarness) failover(failed netip.Addr) error { return r.control.Failover(failed) }
 
-func (r *chainRig) recover(ctx context.Context, failed, by netip.Addr) error {
+func (r *chainHarness) recover(ctx context.Context, failed, by netip.Addr) error {
 	return r.control.Recover(ctx, failed, by, nil)
 }
 

@@ -84,6 +84,6 @@ func setDefault[T comparable](v *T, otherwise T) {
 const patience = 2 * time.Minute
 
 // clientOptions are those of every client.
-func clientOptions(r rig) client.Options {
+func clientOptions(r harness) client.Options {
 	return client.Options{Listen: r.network().Listen, Timeout: patience}
 }

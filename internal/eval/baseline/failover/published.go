@@ -14,20 +14,20 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/published"
 )
 
-// publishedRig is a chain of NetCRAQ as published.
-type publishedRig struct {
+// publishedHarness is a chain of NetCRAQ as published.
+type publishedHarness struct {
 	fabric  *fabric.Fabric
 	control control.Published
 }
 
-func openPublished(o *Options) (rig, error) {
+func openPublished(o *Options) (harness, error) {
 	f, err := fabric.Open(o.Seed)
 	if err != nil {
 		return nil, err
 	}
 	gate := new(writeGate)
 	f.SetMiddle(gate)
-	r := &publishedRig{fabric: f, control: control.Published{
+	r := &publishedHarness{fabric: f, control: control.Published{
 		Chain: chainAddrs(), Keys: uint32(o.Objects), Switches: make(map[netip.Addr]control.PublishedSwitch), PerSecond: o.PerSecond,
 		Disable: func(disabled bool) error {
 			f.With(func() { gate.disabled = disabled })
@@ -72,9 +72,9 @@ func (g *writeGate) Receive(p baseline.Packet, out []baseline.Packet) []baseline
 	return append(out, p)
 }
 
-func (r *publishedRig) network() *fabric.Fabric { return r.fabric }
+func (r *publishedHarness) network() *fabric.Fabric { return r.fabric }
 
-func (r *publishedRig) writer(object int) (*probe, error) {
+func (r *publishedHarness) writer(object int) (*probe, error) {
 	c, err := client.NewPublished(chainAddrs(), 0, clientOptions(r))
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (r *publishedRig) writer(object int) (*probe, error) {
 }
 
 // reader begins at each node of the chain in turn.
-func (r *publishedRig) reader(object int) (*probe, error) {
+func (r *publishedHarness) reader(object int) (*probe, error) {
 	c, err := client.NewPublished(chainAddrs(), object%chainNodes, clientOptions(r))
 	if err != nil {
 		return nil, err
@@ -107,9 +107,9 @@ func (r *publishedRig) reader(object int) (*probe, error) {
 	}}, nil
 }
 
-func (r *publishedRig) failover(failed netip.Addr) error { return r.control.Failover(failed) }
+func (r *publishedHarness) failover(failed netip.Addr) error { return r.control.Failover(failed) }
 
-func (r *publishedRig) recover(ctx context.Context, failed, by netip.Addr) error {
+func (r *publishedHarness) recover(ctx context.Context, failed, by netip.Addr) error {
 	return r.control.Recover(ctx, by, slices.Index(chainAddrs(), failed))
 }
 

@@ -99,7 +99,7 @@ func (o *Options) run(ctx context.Context) (*Result, error) {
 }
 
 // fail is the course of events.
-func (o *Options) fail(ctx context.Context, r rig, ears *net.UDPConn, p *probes) (t times, err error) {
+func (o *Options) fail(ctx context.Context, r harness, ears *net.UDPConn, p *probes) (t times, err error) {
 	place := slices.Index(places, o.Victim)
 	if err := rest(ctx, o.Quiet); err != nil {
 		return t, err

@@ -40,11 +40,11 @@ func etcdBatching() *figure.Spec {
 	}
 }
 
-func openEtcdBatching(context.Context, figure.Env) (figure.Rig, error) {
-	clusters := &keep[int, *etcdstudy.Rig]{most: 1, open: func(ctx context.Context, members int) (*etcdstudy.Rig, error) {
-		return etcdstudy.OpenRig(ctx, etcdstudy.RigOptions{Members: members, Conns: batchConns})
-	}, close: func(r *etcdstudy.Rig) { _ = r.Close() }} // of processes that end with this one
-	r := &rig{close: clusters.all}
+func openEtcdBatching(context.Context, figure.Env) (figure.Harness, error) {
+	clusters := &keep[int, *etcdstudy.Harness]{most: 1, open: func(ctx context.Context, members int) (*etcdstudy.Harness, error) {
+		return etcdstudy.OpenHarness(ctx, etcdstudy.HarnessOptions{Members: members, Conns: batchConns})
+	}, close: func(r *etcdstudy.Harness) { _ = r.Close() }} // of processes that end with this one
+	r := &harness{close: clusters.all}
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		const members = 3
 		cluster, err := clusters.get(ctx, members)

@@ -45,11 +45,11 @@ func numbers(all []int) []float64 {
 	return xs
 }
 
-func openEtcdMembers(_ context.Context, _ figure.Env) (figure.Rig, error) {
-	clusters := &keep[int, *etcdstudy.Rig]{most: 1, open: func(ctx context.Context, members int) (*etcdstudy.Rig, error) {
-		return etcdstudy.OpenRig(ctx, etcdstudy.RigOptions{Members: members})
-	}, close: func(r *etcdstudy.Rig) { _ = r.Close() }} // of processes that end with this one
-	r := &rig{close: clusters.all}
+func openEtcdMembers(_ context.Context, _ figure.Env) (figure.Harness, error) {
+	clusters := &keep[int, *etcdstudy.Harness]{most: 1, open: func(ctx context.Context, members int) (*etcdstudy.Harness, error) {
+		return etcdstudy.OpenHarness(ctx, etcdstudy.HarnessOptions{Members: members})
+	}, close: func(r *etcdstudy.Harness) { _ = r.Close() }} // of processes that end with this one
+	r := &harness{close: clusters.all}
 	r.note([]string{fmt.Sprintf("every member: a process with %.2f of a CPU, in clusters of every size; 1,000 clients on 100 connections, keys of 256 bytes, half of the transactions reads", etcdstudy.Share())})
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		cluster, err := clusters.get(ctx, int(cell.X))

@@ -41,8 +41,8 @@ func etcdPipeline() *figure.Spec {
 	}
 }
 
-func openEtcdPipeline(context.Context, figure.Env) (figure.Rig, error) {
-	r := &rig{close: func() {}}
+func openEtcdPipeline(context.Context, figure.Env) (figure.Harness, error) {
+	r := &harness{close: func() {}}
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		found, err := etcdstudy.Pipeline(ctx, etcdstudy.PipelineOptions{Load: etcdstudy.Load{Duration: window, Seed: 1}, Sizes: pipelineSizes[int(cell.X):][:1]})
 		if err != nil {

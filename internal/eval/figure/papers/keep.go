@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/figure"
 )
 
-// keep holds what measurements need: opened when it is first asked for, closed when too many are open, or with the rig.
+// keep holds what measurements need: opened when it is first asked for, closed when too many are open, or with the harness.
 type keep[K comparable, T any] struct {
 	most  int // that are open at once
 	open  func(context.Context, K) (T, error)
@@ -54,14 +54,14 @@ func (k *keep[K, T]) all() {
 	}
 }
 
-// rig is a rig made of functions.
-type rig struct {
+// harness is a harness made of functions.
+type harness struct {
 	measure  func(context.Context, figure.Cell, time.Duration) (figure.Sample, error)
 	settings []string
 	close    func()
 }
 
-func (r *rig) note(settings []string) {
+func (r *harness) note(settings []string) {
 	for _, s := range settings {
 		if !slices.Contains(r.settings, s) {
 			r.settings = append(r.settings, s)
@@ -70,10 +70,10 @@ func (r *rig) note(settings []string) {
 }
 
 // Settings are how the parts are set up.
-func (r *rig) Settings() []string { return r.settings }
+func (r *harness) Settings() []string { return r.settings }
 
 // Close ends all parts.
-func (r *rig) Close() { r.close() }
+func (r *harness) Close() { r.close() }
 
 // values is a sample of numbers.
 func values(v map[string]float64) figure.Sample { return figure.Sample{Values: v} }
@@ -92,6 +92,6 @@ func verdict(agrees bool) figure.Verdict {
 }
 
 // Measure measures one cell.
-func (r *rig) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
+func (r *harness) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 	return r.measure(ctx, cell, window)
 }

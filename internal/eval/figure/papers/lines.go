@@ -77,10 +77,10 @@ func lineSettings(nodes string) []string {
 const paceSetting = "how many frames the client sends before the nodes may work (batch_frames, beside every rate): 64, 32, 16, 8 or 4, whatever is fastest in short probes for a protocol and its work; where all of them lose requests, only so many may be under way (window_requests, else 0)"
 
 // lineFigure opens a figure whose cells are the throughput of a line under some work.
-func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) func(context.Context, figure.Env) (figure.Rig, error) {
-	return func(_ context.Context, env figure.Env) (figure.Rig, error) {
+func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) func(context.Context, figure.Env) (figure.Harness, error) {
+	return func(_ context.Context, env figure.Env) (figure.Harness, error) {
 		lines := newLines(env)
-		r := &rig{close: lines.all, settings: append(lineSettings(nodes), paceSetting)}
+		r := &harness{close: lines.all, settings: append(lineSettings(nodes), paceSetting)}
 		r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 			key, works := what(cell)
 			line, err := lines.get(ctx, key)

@@ -57,12 +57,12 @@ func netchainFailover(tools Tools) *figure.Spec {
 		Needs: figure.Needs{Root: true, CPUs: 2},
 		Quick: figure.Plan{Xs: figure.Counting(2), Rounds: 1, Window: time.Second, Budget: 50 * time.Second},
 		Full:  figure.Plan{Xs: figure.Counting(2), Rounds: 3, Window: 2 * time.Second, Budget: 160 * time.Second},
-		Open:  func(_ context.Context, env figure.Env) (figure.Rig, error) { return openFailover(tools, env), nil }, Results: failoverResults, Notes: failoverNotes,
+		Open:  func(_ context.Context, env figure.Env) (figure.Harness, error) { return openFailover(tools, env), nil }, Results: failoverResults, Notes: failoverNotes,
 	}
 }
 
-func openFailover(tools Tools, env figure.Env) figure.Rig {
-	r := &rig{close: func() {}}
+func openFailover(tools Tools, env figure.Env) figure.Harness {
+	r := &harness{close: func() {}}
 	r.note([]string{
 		fmt.Sprintf("the middle node of a chain of 3 loses its power; %d clients write and %d read, each a key of its own, with a pause of %v between two operations", failover.DefaultClients, failover.DefaultClients, failover.DefaultPause),
 		fmt.Sprintf("%d objects of 16 bytes are stored in all cases, of which the new node gets those that the lost one had", failover.DefaultObjects),

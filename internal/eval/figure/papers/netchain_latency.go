@@ -42,9 +42,9 @@ func netchainLatency() *figure.Spec {
 	}
 }
 
-func openNetchainLatency(_ context.Context, env figure.Env) (figure.Rig, error) {
+func openNetchainLatency(_ context.Context, env figure.Env) (figure.Harness, error) {
 	lines := newLines(env)
-	r := &rig{close: lines.all, settings: lineSettings("3")}
+	r := &harness{close: lines.all, settings: lineSettings("3")}
 	r.note([]string{"the client is at the head; times are from the moment a request's packet is made until its answer is judged, both in the kernel"})
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		key := lineKey{protocol: protocols[cell.Series], nodes: netChainChain, keys: lineKeys, valueBytes: lineValueBytes}

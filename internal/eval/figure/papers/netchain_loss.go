@@ -48,13 +48,13 @@ func netchainLoss() *figure.Spec {
 	}
 }
 
-func openLinkLoss(_ context.Context, env figure.Env) (figure.Rig, error) {
+func openLinkLoss(_ context.Context, env figure.Env) (figure.Harness, error) {
 	stores := &keep[string, peer.Store]{most: len(lossySystems), open: func(ctx context.Context, series string) (peer.Store, error) {
 		s, err := peer.Open(ctx, lossySystems[series], peer.Options{Lossy: true, Progress: env.Say})
 		return s, peerError(err)
 	}, close: func(s peer.Store) { _ = s.Close() }}
 	lines := newLines(env)
-	r := &rig{close: func() { stores.all(); lines.all() }, settings: []string{
+	r := &harness{close: func() { stores.all(); lines.all() }, settings: []string{
 		"saturated: " + lineSettings(fmt.Sprint(netChainChain))[0] + "; requests are made by XDP programs, as many as nodes and generator on one CPU can handle, and none is repeated; every link loses packets in both directions",
 		paceSetting,
 	}}
@@ -66,7 +66,7 @@ func openLinkLoss(_ context.Context, env figure.Env) (figure.Rig, error) {
 }
 
 // measureLoss saturates the chain of a series that is one, and asks by clients what they can ask.
-func measureLoss(ctx context.Context, r *rig, stores *keep[string, peer.Store], lines *keep[lineKey, *bench.Line], cell figure.Cell, window time.Duration) (figure.Sample, error) {
+func measureLoss(ctx context.Context, r *harness, stores *keep[string, peer.Store], lines *keep[lineKey, *bench.Line], cell figure.Cell, window time.Duration) (figure.Sample, error) {
 	percent, v := lossPercents[int(cell.X)], make(map[string]float64)
 	saturated := time.Duration(saturationWindow * float64(window))
 	if protocol, ok := protocols[cell.Series]; ok && saturatedLoss(cell.X) {

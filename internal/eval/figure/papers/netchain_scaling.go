@@ -52,9 +52,9 @@ func netchainScaling() *figure.Spec {
 	}
 }
 
-// scalingRig measures rates anew whenever a cell is asked for again, which is once a round.
-type scalingRig struct {
-	rig
+// scalingHarness measures rates anew whenever a cell is asked for again, which is once a round.
+type scalingHarness struct {
+	harness
 	lines   *keep[lineKey, *bench.Line]
 	draws   int     // hashes of keys to shards that are tried
 	transit float64 // packets a second passed on, which all protocols do alike; 0: not measured in this round
@@ -62,8 +62,8 @@ type scalingRig struct {
 	asked   map[figure.Cell]bool
 }
 
-func openScaling(_ context.Context, env figure.Env) (figure.Rig, error) {
-	r := &scalingRig{lines: newLines(env), rates: make(map[bench.Protocol]scale.Rates), asked: make(map[figure.Cell]bool)}
+func openScaling(_ context.Context, env figure.Env) (figure.Harness, error) {
+	r := &scalingHarness{lines: newLines(env), rates: make(map[bench.Protocol]scale.Rates), asked: make(map[figure.Cell]bool)}
 	r.close = r.lines.all
 	if env.Quick {
 		r.draws = 1
@@ -76,7 +76,7 @@ func openScaling(_ context.Context, env figure.Env) (figure.Rig, error) {
 }
 
 // Measure calculates one fabric.
-func (r *scalingRig) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
+func (r *scalingHarness) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 	if r.asked[cell] { // a new round
 		clear(r.asked)
 		clear(r.rates)
@@ -106,7 +106,7 @@ func (r *scalingRig) Measure(ctx context.Context, cell figure.Cell, window time.
 }
 
 // throughput measures a line of some nodes.
-func (r *scalingRig) throughput(ctx context.Context, p bench.Protocol, nodes int, w bench.Work, window time.Duration) (float64, error) {
+func (r *scalingHarness) throughput(ctx context.Context, p bench.Protocol, nodes int, w bench.Work, window time.Duration) (float64, error) {
 	l, err := r.lines.get(ctx, lineKey{protocol: p, nodes: nodes, keys: lineKeys, valueBytes: lineValueBytes, dirty: w.Dirty, clones: true})
 	if err != nil {
 		return 0, err
@@ -116,7 +116,7 @@ func (r *scalingRig) throughput(ctx context.Context, p bench.Protocol, nodes int
 }
 
 // measureTransit measures how fast packets are passed on, by reads of NetChain that enter at the tail, and at the head.
-func (r *scalingRig) measureTransit(ctx context.Context, window time.Duration) error {
+func (r *scalingHarness) measureTransit(ctx context.Context, window time.Duration) error {
 	near, err := r.throughput(ctx, bench.NetChain, netChainChain, bench.Work{Target: netChainChain - 1}, window)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (r *scalingRig) measureTransit(ctx context.Context, window time.Duration) e
 }
 
 // measureRates measures lines and takes their times apart.
-func (r *scalingRig) measureRates(ctx context.Context, line bench.Protocol, protocol scale.Protocol, window time.Duration) (scale.Rates, error) {
+func (r *scalingHarness) measureRates(ctx context.Context, line bench.Protocol, protocol scale.Protocol, window time.Duration) (scale.Rates, error) {
 	if r.transit == 0 {
 		if err := r.measureTransit(ctx, window); err != nil {
 			return scale.Rates{}, err

@@ -39,7 +39,7 @@ func netchainTransactions() *figure.Spec {
 	}
 }
 
-func openTransactions(_ context.Context, env figure.Env) (figure.Rig, error) {
+func openTransactions(_ context.Context, env figure.Env) (figure.Harness, error) {
 	items := 0
 	for _, x := range env.Plan.Xs {
 		o := txn.Options{Contention: x, Clients: txnClients, Duration: time.Second}
@@ -51,7 +51,7 @@ func openTransactions(_ context.Context, env figure.Env) (figure.Rig, error) {
 	systems := &keep[string, txn.System]{most: len(txnSystems), open: func(ctx context.Context, name string) (txn.System, error) {
 		return txn.Open(ctx, name, txn.OpenOptions{Items: items, Plane: txnPlane, Progress: env.Say})
 	}, close: func(s txn.System) { _ = s.Close() }}
-	r := &rig{close: systems.all}
+	r := &harness{close: systems.all}
 	r.note([]string{fmt.Sprintf("%d clients in a closed loop; ten locks each, one of a hot item, taken one after the other in order; given back and tried again after a pause if one is held", txnClients)})
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		name := txnSystems[cell.Series]

@@ -24,19 +24,19 @@ func netcraqCongestion() *figure.Spec {
 	}
 }
 
-// congestionRig congests other nodes in every round.
-type congestionRig struct {
-	rig
+// congestionHarness congests other nodes in every round.
+type congestionHarness struct {
+	harness
 	lines   *keep[lineKey, *bench.Line]
 	targets []int
 	round   int
 }
 
 // Round says which round it is.
-func (r *congestionRig) Round(n int) { r.round = n }
+func (r *congestionHarness) Round(n int) { r.round = n }
 
-func openCongestion(_ context.Context, env figure.Env) (figure.Rig, error) {
-	r := &congestionRig{lines: newLines(env), targets: []int{0, 1, 2, 3}}
+func openCongestion(_ context.Context, env figure.Env) (figure.Harness, error) {
+	r := &congestionHarness{lines: newLines(env), targets: []int{0, 1, 2, 3}}
 	if env.Quick {
 		r.targets = []int{0, paperChain - 1}
 	}
@@ -49,7 +49,7 @@ func openCongestion(_ context.Context, env figure.Env) (figure.Rig, error) {
 }
 
 // Measure measures with clients at several nodes in turn.
-func (r *congestionRig) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
+func (r *congestionHarness) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 	key := lineKey{protocol: protocols[cell.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, wires: true}
 	line, err := r.lines.get(ctx, key)
 	if err != nil {

@@ -35,9 +35,9 @@ func netcraqLatency() *figure.Spec {
 	}
 }
 
-func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Rig, error) {
+func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Harness, error) {
 	lines := newLines(env)
-	r := &rig{close: lines.all, settings: lineSettings("4")}
+	r := &harness{close: lines.all, settings: lineSettings("4")}
 	r.note([]string{"a client asks one node after the other, each for a quarter of the time; times are from the moment a request's packet is made until its answer is judged, both in the kernel"})
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		key := lineKey{protocol: protocols[cell.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes}

@@ -94,7 +94,7 @@ func addP999(v map[string]float64, name string, found peer.Result) {
 }
 
 // noteSettings adds a system's settings.
-func (r *rig) noteSettings(series string, s peer.Store) {
+func (r *harness) noteSettings(series string, s peer.Store) {
 	for _, text := range s.Settings() {
 		r.note([]string{fmt.Sprintf("%s: %s", series, text)})
 	}

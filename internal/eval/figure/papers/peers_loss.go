@@ -33,9 +33,9 @@ func peersLoss() *figure.Spec {
 	}
 }
 
-func openPeersLoss(_ context.Context, env figure.Env) (figure.Rig, error) {
+func openPeersLoss(_ context.Context, env figure.Env) (figure.Harness, error) {
 	stores := openPeers(env, peer.Options{Lossy: true})
-	r := &rig{close: stores.all}
+	r := &harness{close: stores.all}
 	r.note([]string{fmt.Sprintf("%d clients with one operation at a time, 1,000 keys, values of %d bytes; %d %% of the packets are lost at random on every link, in both directions, those between servers included", lossClients, peerValueBytes, peersLossPercent)})
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		s, err := stores.get(ctx, cell.Series)

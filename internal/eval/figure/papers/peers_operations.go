@@ -40,9 +40,9 @@ func peersOperations() *figure.Spec {
 	}
 }
 
-func openPeersOperations(_ context.Context, env figure.Env) (figure.Rig, error) {
+func openPeersOperations(_ context.Context, env figure.Env) (figure.Harness, error) {
 	stores := openPeers(env, peer.Options{})
-	r := &rig{close: stores.all}
+	r := &harness{close: stores.all}
 	r.note([]string{
 		"throughput through client libraries: with as many clients, and requests under way where the library can have several, as give most, which is looked for each time. Times: one client, one operation at a time",
 		"generators: requests made in the kernel, of NetCRAQ and memcached, each with servers of its own; NetCRAQ's a chain as long as the clients', reads at its head, with one request a frame, and with as many independent ones as fit (bundles); redis-benchmark, on sockets, without pipelines, each request a packet of its own, and with. etcd and ZooKeeper have none",

@@ -46,9 +46,9 @@ func peersZipf() *figure.Spec {
 	}
 }
 
-func openPeersZipf(_ context.Context, env figure.Env) (figure.Rig, error) {
+func openPeersZipf(_ context.Context, env figure.Env) (figure.Harness, error) {
 	stores := openPeers(env, peer.Options{})
-	r := &rig{close: stores.all}
+	r := &harness{close: stores.all}
 	r.note([]string{fmt.Sprintf("1,000 keys, values of %d bytes; %d clients; compare-and-swap is tried again until it swaps; a client that finds a lock taken tries another, drawn likewise", peerValueBytes, peerClients)})
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		s, err := stores.get(ctx, cell.Series)

@@ -54,8 +54,8 @@ var lossReasons = map[sim.Kind]string{
 	sim.Disorder:     "Reads return values that no order of the operations explains: a value comes back after a newer one was read.",
 }
 
-// lossRig runs seeds. One run shows violations of all kinds, so what it found is kept for the round.
-type lossRig struct {
+// lossHarness runs seeds. One run shows violations of all kinds, so what it found is kept for the round.
+type lossHarness struct {
 	seeds  int // of one round
 	round  int
 	found  map[sim.Protocol]*lossRound // in this round
@@ -69,8 +69,8 @@ type lossRound struct {
 	tried int
 }
 
-func openLosses(_ context.Context, env figure.Env) (figure.Rig, error) {
-	r := &lossRig{seeds: 2400, shown: make(map[figure.Cell]bool), runner: sim.NewRunner()}
+func openLosses(_ context.Context, env figure.Env) (figure.Harness, error) {
+	r := &lossHarness{seeds: 2400, shown: make(map[figure.Cell]bool), runner: sim.NewRunner()}
 	if env.Quick {
 		r.seeds = 800
 	}
@@ -79,10 +79,10 @@ func openLosses(_ context.Context, env figure.Env) (figure.Rig, error) {
 }
 
 // Round says which round it is: each has seeds of its own.
-func (r *lossRig) Round(n int) { r.round, r.found = n, make(map[sim.Protocol]*lossRound) }
+func (r *lossHarness) Round(n int) { r.round, r.found = n, make(map[sim.Protocol]*lossRound) }
 
 // Measure runs the seeds of the round, unless they ran for another kind.
-func (r *lossRig) Measure(ctx context.Context, cell figure.Cell, _ time.Duration) (figure.Sample, error) {
+func (r *lossHarness) Measure(ctx context.Context, cell figure.Cell, _ time.Duration) (figure.Sample, error) {
 	protocol, kind := lossProtocols[cell.Series], sim.Kinds()[int(cell.X)]
 	found := r.found[protocol]
 	if found == nil {
@@ -117,7 +117,7 @@ func lossText(series string, e *sim.Counterexample) figure.Text {
 	return figure.Text{Name: strings.TrimSuffix(e.Name(), ".txt"), Title: fmt.Sprintf("%s: %s (seed %d); NetCRAQ, same seed: %s.", series, e.Kind.Title(), e.Seed, e.Ours()), Text: e.String()}
 }
 
-func (r *lossRig) run(ctx context.Context, protocol sim.Protocol) (*lossRound, error) {
+func (r *lossHarness) run(ctx context.Context, protocol sim.Protocol) (*lossRound, error) {
 	l := &lossRound{seeds: make(map[sim.Kind][]uint64)}
 	for i := range r.seeds {
 		if err := ctx.Err(); err != nil {
@@ -141,12 +141,12 @@ func (r *lossRig) run(ctx context.Context, protocol sim.Protocol) (*lossRound, e
 	return l, nil
 }
 
-func (r *lossRig) Settings() []string {
+func (r *lossHarness) Settings() []string {
 	return []string{fmt.Sprintf("%d seeds a round; each gives a workload of 2 to 4 clients on 1 or 2 keys, a chain of 3 or 4, and the same fate to the n-th packet of every link, for all protocols", r.seeds),
 		"up to 15 % of the packets lost, 10 % repeated, 10 % late, and bursts in which a link loses everything; one seed in eight begins shortly before 16 bits of SEQ end"}
 }
 
-func (r *lossRig) Close() {}
+func (r *lossHarness) Close() {}
 
 func lossResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result

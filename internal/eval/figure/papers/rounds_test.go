@@ -10,24 +10,24 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/figure"
 )
 
-// losses measures one cell in a round, with a rig of its own as when a run goes on.
+// losses measures one cell in a round, with a harness of its own as when a run goes on.
 func losses(t *testing.T, series string, kind sim.Kind, round int) figure.Sample {
 	t.Helper()
 	opened, err := openLosses(t.Context(), figure.Env{Quick: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rig := opened.(*lossRig)
-	rig.seeds = 60
-	rig.Round(round)
-	s, err := rig.Measure(t.Context(), figure.Cell{Series: series, X: float64(slices.Index(sim.Kinds(), kind))}, 0)
+	harness := opened.(*lossHarness)
+	harness.seeds = 60
+	harness.Round(round)
+	s, err := harness.Measure(t.Context(), figure.Cell{Series: series, X: float64(slices.Index(sim.Kinds(), kind))}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// Seeds follow the round, not the rig: a run that goes on has no seeds twice, and none others than one that was not interrupted.
+// Seeds follow the round, not the harness: a run that goes on has no seeds twice, and none others than one that was not interrupted.
 func TestSeedsFollowTheRound(t *testing.T) {
 	for round := range 3 {
 		first := int(losses(t, published, sim.LostWrite, round).Values["first_seed"])

@@ -10,8 +10,8 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/cpushare"
 )
 
-// RigOptions say what cluster is studied.
-type RigOptions struct {
+// HarnessOptions say what cluster is studied.
+type HarnessOptions struct {
 	Binary    string // the etcd server; empty: [etcd.Find]
 	Members   int
 	Share     float64 // of a CPU, for each member; 0: [Share]
@@ -20,15 +20,15 @@ type RigOptions struct {
 	Profiles  bool    // members serve profiles
 }
 
-// Rig is a running cluster with connections to it.
-type Rig struct {
+// Harness is a running cluster with connections to it.
+type Harness struct {
 	Settings []string // the cluster's, in words
 	cluster  *etcd.Cluster
 	conns    []*clientv3.Client
 }
 
-// OpenRig starts a cluster and connects to it. Whoever opens a rig closes it.
-func OpenRig(ctx context.Context, o RigOptions) (*Rig, error) {
+// OpenHarness starts a cluster and connects to it. Whoever opens a harness closes it.
+func OpenHarness(ctx context.Context, o HarnessOptions) (*Harness, error) {
 	if o.Members < 1 || o.Share < 0 || o.Conns < 0 {
 		return nil, wrongOption("%d members with %g CPUs each and %d connections: want a member, and nothing below 0", o.Members, o.Share, o.Conns)
 	}
@@ -58,11 +58,11 @@ func OpenRig(ctx context.Context, o RigOptions) (*Rig, error) {
 	if err != nil {
 		return nil, errors.Join(err, cluster.Stop())
 	}
-	return &Rig{cluster.Settings(), cluster, connections}, nil
+	return &Harness{cluster.Settings(), cluster, connections}, nil
 }
 
 // Close stops the cluster. Nothing is left of it.
-func (r *Rig) Close() error {
+func (r *Harness) Close() error {
 	return errors.Join(hangUp(r.conns), r.cluster.Stop())
 }
 
@@ -78,8 +78,8 @@ func (t throttling) mean() float64 {
 	return sum / max(1, float64(len(t.before)))
 }
 
-// run measures clients against the rig's members.
-func (r *Rig) run(ctx context.Context, clients []operation, kinds int, l Load) (*closedLoop, float64, error) {
+// run measures clients against the harness's members.
+func (r *Harness) run(ctx context.Context, clients []operation, kinds int, l Load) (*closedLoop, float64, error) {
 	var t throttling
 	loop, err := runClosed(ctx, clients, kinds, l.Duration,
 		func() (err error) { t.before, err = r.cluster.Throttle(); return err },

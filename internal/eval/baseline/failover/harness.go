@@ -12,8 +12,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/fabric"
 )
 
-// rig is a chain of one of the protocols with its control plane, and a node in reserve.
-type rig interface {
+// harness is a chain of one of the protocols with its control plane, and a node in reserve.
+type harness interface {
 	network() *fabric.Fabric
 	// writer and reader are clients of an object.
 	writer(object int) (*probe, error)
@@ -64,7 +64,7 @@ func agents(f *fabric.Fabric, controller netip.AddrPort) (stop func()) {
 }
 
 // gather makes the probes: writers of the first objects, readers of those behind them.
-func gather(r rig, o *Options) (writers, readers []*probe, err error) {
+func gather(r harness, o *Options) (writers, readers []*probe, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, closeAll(writers), closeAll(readers))
