@@ -14,7 +14,7 @@ BPF_HEADERS := $(wildcard bpf/*/*.h)
 XDP_OBJECTS := internal/node/dataplane/xdp/netcraq.o internal/node/dataplane/xdp/scan.o
 LAB_OBJECTS := internal/verify/lab/fault.o
 BENCH_OBJECTS := internal/eval/bench/loadgen.o internal/eval/bench/line.o internal/eval/bench/memcached.o
-BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline/xdp/published.o
+BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline/xdp/netcraqpaper.o
 
 .PHONY: build
 build: bpf

@@ -24,7 +24,7 @@
 
 #include "loadgen_netchain.h"
 
-#include "loadgen_published.h"
+#include "loadgen_netcraqpaper.h"
 
 /* Run by BPF_PROG_RUN with live frames, whose buffers come back as the last reader left them. So every byte that means
  * something is written here; and the frame, given at least one byte too long, is cut to its length, because only of a frame that this program
@@ -48,8 +48,8 @@ int generate(struct xdp_md *ctx)
 	switch (dialect) {
 	case NETCHAIN:
 		return writing ? generate_netchain(ctx, key, 1, nth) : generate_netchain(ctx, key, 0, nth);
-	case PUBLISHED:
-		return generate_published(ctx, key, writing, nth);
+	case NETCRAQPAPER:
+		return generate_netcraqpaper(ctx, key, writing, nth);
 	}
 	return generate_netcraq(ctx, counters, key, writing, nth);
 }
@@ -69,8 +69,8 @@ int count(struct xdp_md *ctx)
 	switch (dialect) {
 	case NETCHAIN:
 		return count_netchain(own_counters(), udp, data, data_end);
-	case PUBLISHED:
-		return count_published(own_counters(), udp, data, data_end);
+	case NETCRAQPAPER:
+		return count_netcraqpaper(own_counters(), udp, data, data_end);
 	}
 	if (slots)
 		return count_bundle(own_counters(), udp, data, data_end);

@@ -17,7 +17,7 @@
 #define WINDOW (1u << WINDOW_BITS) /* requests that can be under way: UDP ports, and times of sending */
 
 /* What the other side speaks. */
-enum dialect { NETCRAQ, NETCHAIN, PUBLISHED };
+enum dialect { NETCRAQ, NETCHAIN, NETCRAQPAPER };
 
 volatile const __u8 dialect;	  /* of enum dialect */
 volatile const _Bool wide_seq;	  /* of NETCHAIN: SEQ has 32 bits */

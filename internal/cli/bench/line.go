@@ -35,7 +35,7 @@ func newBenchLineCommand(out *benchOutput) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&protocols, "protocol", []string{string(bench.NetCRAQ), string(bench.NetChain), string(bench.Published)},
+	f.StringSliceVar(&protocols, "protocol", []string{string(bench.NetCRAQ), string(bench.NetChain), string(bench.NetCRAQPaper)},
 		"protocols, which take turns")
 	f.IntVar(&o.Nodes, "nodes", o.Nodes, "length of the chain")
 	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "length of every value; 16 for netcraq-published")

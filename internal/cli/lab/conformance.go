@@ -111,10 +111,10 @@ func conformanceOf(protocol string) (conformer, error) {
 		return conformOurs, nil
 	case protocols.NetChain:
 		return conformNetChain, nil
-	case protocols.Published:
-		return conformPublished, nil
+	case protocols.NetCRAQPaper:
+		return conformNetCRAQPaper, nil
 	}
-	return nil, cli.UsageError(fmt.Errorf("--protocol %s: want %s, %s (SEQ of both widths) or %s", protocol, protocols.Ours, protocols.NetChain, protocols.Published))
+	return nil, cli.UsageError(fmt.Errorf("--protocol %s: want %s, %s (SEQ of both widths) or %s", protocol, protocols.Ours, protocols.NetChain, protocols.NetCRAQPaper))
 }
 
 func conformOurs(ctx context.Context, progress io.Writer, flags *conformanceFlags) (report *conformance.Report, difference string, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/eval/baseline"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 )
 
 func TestConformanceOnSockets(t *testing.T) {
@@ -66,11 +66,11 @@ func TestConformanceShowsCases(t *testing.T) {
 
 // TestConformanceNamesCasesThatFail: a node that never answers does not pass, and the report says where.
 func TestConformanceNamesCasesThatFail(t *testing.T) {
-	cases, err := published.Vectors()
+	cases, err := netcraqpaper.Vectors()
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := runBaselineCases[published.State](t.Context(), &mute{}, cases)
+	report, err := runBaselineCases[netcraqpaper.State](t.Context(), &mute{}, cases)
 	if err != nil || report.Failed == 0 || report.Passed == 0 || len(report.Failures) != report.Failed {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -80,7 +80,7 @@ func TestConformanceNamesCasesThatFail(t *testing.T) {
 }
 
 // mute is a node that sends nothing.
-type mute struct{ published.Node }
+type mute struct{ netcraqpaper.Node }
 
 func (m *mute) Step(p baseline.Packet) ([]baseline.Packet, error) {
 	_, err := m.Node.Step(p)

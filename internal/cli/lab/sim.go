@@ -157,7 +157,7 @@ func runSim(ctx context.Context, out, progress io.Writer, flags *simFlags) error
 	case err != nil:
 		return cli.UsageError(err)
 	case protocol != baseline.Ours:
-		return runPublished(ctx, out, progress, flags, protocol)
+		return runPapers(ctx, out, progress, flags, protocol)
 	}
 	draw, err := flags.draw()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -17,9 +17,9 @@ type Protocol string
 // Protocols. NetCRAQ is this project's protocol. The others follow the papers exactly
 // (spec/baselines.md).
 const (
-	NetCRAQ   Protocol = "netcraq"
-	NetChain  Protocol = "netchain"
-	Published Protocol = "netcraq-published"
+	NetCRAQ      Protocol = "netcraq"
+	NetChain     Protocol = "netchain"
+	NetCRAQPaper Protocol = "netcraq-published"
 )
 
 // dialect describes a protocol to the generator. The zero value is NetCRAQ, whose writes and reads
@@ -44,7 +44,7 @@ func (d *dialect) number() uint8 {
 	switch d.protocol {
 	case NetChain:
 		return 1
-	case Published:
+	case NetCRAQPaper:
 		return 2
 	}
 	return 0
@@ -82,8 +82,8 @@ func (d *dialect) frames(r *request, w way) (read, write []byte) {
 		ask := netchain.Message{Op: netchain.Read, Wide: d.wide, List: d.lists[0]}
 		put := netchain.Message{Op: netchain.Write, Wide: d.wide, List: d.lists[1], Value: value}
 		return w.frame(w.dest, ask.Append(nil)), w.frame(to, put.Append(nil))
-	case Published:
-		ask, put := published.Message{Op: published.Read}, published.Message{Op: published.Write}
+	case NetCRAQPaper:
+		ask, put := netcraqpaper.Message{Op: netcraqpaper.Read}, netcraqpaper.Message{Op: netcraqpaper.Write}
 		return w.frame(w.dest, ask.Append(nil)), w.frame(to, put.Append(nil))
 	}
 	ask, put := wire.Message{Op: wire.OpRead, Epoch: epoch}, wire.Message{Op: wire.OpPut, Epoch: epoch, Value: value}

@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -90,25 +90,25 @@ func TestNetChainDialect(t *testing.T) {
 	}
 }
 
-func TestPublishedDialect(t *testing.T) {
-	keys := publishedKeys(70000) // more than 16 bits of KEY_ID
+func TestNetCRAQPaperDialect(t *testing.T) {
+	keys := netcraqPaperKeys(70000) // more than 16 bits of KEY_ID
 	l := loadForTest(t, &request{
-		op: wire.OpRead, writeShare: 0.5, valueBytes: published.ValueBytes, keys: keys[69990:], dialect: dialect{protocol: Published},
+		op: wire.OpRead, writeShare: 0.5, valueBytes: netcraqpaper.ValueBytes, keys: keys[69990:], dialect: dialect{protocol: NetCRAQPaper},
 	})
 	for nth := range 40 {
 		p := received(t, generateOnce(t, l))
 		portOf(t, p, nth)
-		m, err := published.Decode(p.Message)
+		m, err := netcraqpaper.Decode(p.Message)
 		if err != nil || uint64(m.Key) != keys[69990+nth%10].Lo {
 			t.Fatalf("%+v, %v", m, err)
 		}
-		value, writes := publishedValue(m.Key), uint64(0)
-		answer := published.Message{Op: published.ReadReply, Key: m.Key, Value: value}
-		if m.Op == published.Write {
+		value, writes := netcraqPaperValue(m.Key), uint64(0)
+		answer := netcraqpaper.Message{Op: netcraqpaper.ReadReply, Key: m.Key, Value: value}
+		if m.Op == netcraqpaper.Write {
 			if m.Value != value {
 				t.Errorf("%+v", m)
 			}
-			answer.Op, writes = published.Acknowledge, 1
+			answer.Op, writes = netcraqpaper.Acknowledge, 1
 		}
 		if x := judged(t, l, p, p.From, answer.Append(nil)); x.OK != 1 || x.OKWrites != writes {
 			t.Errorf("right: %+v", x)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -29,12 +29,12 @@ func (o *LineOptions) validate() error {
 	case NetCRAQ:
 	case NetChain:
 		longest = netchain.MaxValueBytes
-	case Published:
-		if o.ValueBytes != published.ValueBytes {
-			return wrongOption("%s has values of %d bytes, not %d", o.Protocol, published.ValueBytes, o.ValueBytes)
+	case NetCRAQPaper:
+		if o.ValueBytes != netcraqpaper.ValueBytes {
+			return wrongOption("%s has values of %d bytes, not %d", o.Protocol, netcraqpaper.ValueBytes, o.ValueBytes)
 		}
 	default:
-		return wrongOption("protocol %q: want %s, %s or %s", o.Protocol, NetCRAQ, NetChain, Published)
+		return wrongOption("protocol %q: want %s, %s or %s", o.Protocol, NetCRAQ, NetChain, NetCRAQPaper)
 	}
 	switch {
 	case o.Nodes < 1 || o.Nodes > wire.MaxChain:
@@ -78,7 +78,7 @@ type Line struct {
 // OpenLine builds the line, starts the nodes and fills them.
 func OpenLine(ctx context.Context, o LineOptions) (*Line, error) {
 	if o.Versions == 0 {
-		o.Versions = published.DefaultVersions
+		o.Versions = netcraqpaper.DefaultVersions
 	}
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func OpenLine(ctx context.Context, o LineOptions) (*Line, error) {
 func (l *Line) open(ctx context.Context) error {
 	o := &l.options
 	l.keys = randomKeys(o.Keys)
-	if o.Protocol == Published {
-		l.keys = publishedKeys(o.Keys)
+	if o.Protocol == NetCRAQPaper {
+		l.keys = netcraqPaperKeys(o.Keys)
 	}
 	l.asked = l.keys
 	if o.Zipf > 0 {

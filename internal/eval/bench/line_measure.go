@@ -133,7 +133,7 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 // write, so that later figures would depend on earlier work.
 func (l *Line) renew(ctx context.Context, w Work) error {
 	stale := l.stale
-	l.stale = l.options.Protocol == Published && w.LossPercent > 0 && w.WriteShare > 0
+	l.stale = l.options.Protocol == NetCRAQPaper && w.LossPercent > 0 && w.WriteShare > 0
 	if !stale {
 		return nil
 	}

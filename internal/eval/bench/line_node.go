@@ -9,7 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 	baseline "github.com/netcraq/netcraq/internal/eval/baseline/xdp"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -36,8 +36,8 @@ func (l *Line) openNode(i int) (lineNode, error) {
 			return nil, err
 		}
 		return netChainNode{n}, nil
-	case Published:
-		c := published.Config{Self: lineAddr(i), Tail: lineAddr(o.Nodes - 1), Keys: uint32(o.Keys), Versions: uint32(o.Versions)}
+	case NetCRAQPaper:
+		c := netcraqpaper.Config{Self: lineAddr(i), Tail: lineAddr(o.Nodes - 1), Keys: uint32(o.Keys), Versions: uint32(o.Versions)}
 		if i < o.Nodes-1 {
 			c.Next = lineAddr(i + 1)
 		}
@@ -46,11 +46,11 @@ func (l *Line) openNode(i int) (lineNode, error) {
 				c.Group = append(c.Group, lineAddr(j))
 			}
 		}
-		n, err := baseline.OpenPublished(c, ports)
+		n, err := baseline.OpenNetCRAQPaper(c, ports)
 		if err != nil {
 			return nil, err
 		}
-		return publishedNode{n}, nil
+		return netcraqPaperNode{n}, nil
 	}
 	n := &NodeOptions{Plane: "xdp", Mode: "native", Keys: o.Keys, ValueBytes: o.ValueBytes, Relay: o.Relay}
 	plane, err := openPlane(l.addrOf(i), l.net.ports[i], n)
@@ -85,13 +85,13 @@ func (n netChainNode) writes() (applied, dropped uint64, err error) {
 	return counts[netchain.Ordered] + counts[netchain.Accepted], 0, err
 }
 
-type publishedNode struct{ *baseline.Published }
+type netcraqPaperNode struct{ *baseline.NetCRAQPaper }
 
-func (n publishedNode) close() { n.Close() }
+func (n netcraqPaperNode) close() { n.Close() }
 
-func (n publishedNode) writes() (applied, dropped uint64, err error) {
+func (n netcraqPaperNode) writes() (applied, dropped uint64, err error) {
 	counts, err := n.Counts()
-	return counts[published.CleanWrite] + counts[published.DirtyWrite] + counts[published.Committed], counts[published.Overflow], err
+	return counts[netcraqpaper.CleanWrite] + counts[netcraqpaper.DirtyWrite] + counts[netcraqpaper.Committed], counts[netcraqpaper.Overflow], err
 }
 
 // addrOf returns the address of a node with the port of its protocol.
@@ -100,8 +100,8 @@ func (l *Line) addrOf(i int) netip.AddrPort {
 	switch l.options.Protocol {
 	case NetChain:
 		port = netchain.Port
-	case Published:
-		port = published.Port
+	case NetCRAQPaper:
+		port = netcraqpaper.Port
 	}
 	return netip.AddrPortFrom(lineAddr(i), port)
 }
@@ -124,9 +124,9 @@ func (l *Line) fill(ctx context.Context) error {
 			}
 		}
 		return nil
-	case Published:
+	case NetCRAQPaper:
 		for _, n := range l.nodes {
-			if err := n.(publishedNode).Install(publishedValue); err != nil {
+			if err := n.(netcraqPaperNode).Install(netcraqPaperValue); err != nil {
 				return err
 			}
 		}

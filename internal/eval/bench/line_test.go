@@ -23,7 +23,7 @@ func openLineForTest(t *testing.T, o LineOptions) *Line {
 	return l
 }
 
-var protocols = []Protocol{NetCRAQ, NetChain, Published}
+var protocols = []Protocol{NetCRAQ, NetChain, NetCRAQPaper}
 
 // TestLineAnswers runs all kinds of work on lines of all protocols and expects correct answers and
 // no loss.
@@ -147,7 +147,7 @@ func TestLineCongestion(t *testing.T) {
 // TestLineRenewsWhatLossWoreOut expects no dropped writes after work under loss. Objects of
 // published NetCRAQ whose acknowledgements were lost would otherwise drop writes for good.
 func TestLineRenewsWhatLossWoreOut(t *testing.T) {
-	l := openLineForTest(t, LineOptions{Protocol: Published, Nodes: 3, Keys: 20, Wires: true})
+	l := openLineForTest(t, LineOptions{Protocol: NetCRAQPaper, Nodes: 3, Keys: 20, Wires: true})
 	for _, w := range []Work{{LossPercent: 40, WriteShare: 1}, {WriteShare: 1}} {
 		f, err := l.Throughput(t.Context(), w, lineWindow)
 		if err != nil {

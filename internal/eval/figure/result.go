@@ -11,14 +11,14 @@ import (
 
 // Result is a line of the summary. What does not apply is nil.
 type Result struct {
-	Figure    string   `json:"figure"`
-	Metric    string   `json:"metric"`
-	Paper     *float64 `json:"paper"`
-	NetChain  *float64 `json:"netchain"`
-	Published *float64 `json:"netcraq_published"`
-	Ours      *float64 `json:"ours"`
-	Peer      *float64 `json:"peer"`
-	Unit      string   `json:"unit"` // "", in JSON null: a number without one
+	Figure       string   `json:"figure"`
+	Metric       string   `json:"metric"`
+	Paper        *float64 `json:"paper"`
+	NetChain     *float64 `json:"netchain"`
+	NetCRAQPaper *float64 `json:"netcraq_published"`
+	Ours         *float64 `json:"ours"`
+	Peer         *float64 `json:"peer"`
+	Unit         string   `json:"unit"` // "", in JSON null: a number without one
 	// Bounds of Peer where it was fitted, with the confidence that the figure's notes name. Low alone: there is no upper bound.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`

@@ -23,7 +23,7 @@ func exampleChart() *Chart {
 		return points
 	}
 	styles := []Style{{Name: "NetCRAQ", Role: Ours}, {Name: "NetCRAQ, dirty", Role: Ours, Variant: 1}, {Name: "NetChain", Role: NetChain},
-		{Name: "NetCRAQ as published", Role: Published}, {Name: "etcd", Role: Peer}, {Name: "ZooKeeper", Role: Peer, Variant: 1},
+		{Name: "NetCRAQ as published", Role: NetCRAQPaper}, {Name: "etcd", Role: Peer}, {Name: "ZooKeeper", Role: Peer, Variant: 1},
 		{Name: "Redis", Role: Peer, Variant: 2}, {Name: "nothing of this", Role: Reference}}
 	var data []Data
 	for i := range styles[:7] {

@@ -12,11 +12,11 @@ type Role string
 
 // The roles.
 const (
-	Ours      Role = "ours"
-	NetChain  Role = "netchain"
-	Published Role = "netcraq_published"
-	Peer      Role = "peer"
-	Reference Role = "reference" // what a law or a paper says, not a measurement
+	Ours         Role = "ours"
+	NetChain     Role = "netchain"
+	NetCRAQPaper Role = "netcraq_published"
+	Peer         Role = "peer"
+	Reference    Role = "reference" // what a law or a paper says, not a measurement
 )
 
 // Style is how a series looks, and what the legend calls it.
@@ -49,7 +49,7 @@ type look struct {
 // Colours that people who see few colours can tell apart. Peers have one each, since they are different systems.
 var (
 	roleColours = map[Role]color.RGBA{
-		Ours: {0x00, 0x5f, 0xa3, 0xff}, NetChain: {0xd5, 0x5e, 0x00, 0xff}, Published: {0x00, 0x8e, 0x68, 0xff},
+		Ours: {0x00, 0x5f, 0xa3, 0xff}, NetChain: {0xd5, 0x5e, 0x00, 0xff}, NetCRAQPaper: {0x00, 0x8e, 0x68, 0xff},
 		Reference: {0x40, 0x40, 0x40, 0xff},
 	}
 	peerColours = []color.RGBA{{0xb0, 0x50, 0x88, 0xff}, {0x6b, 0x6b, 0x6b, 0xff}, {0xc9, 0x92, 0x00, 0xff}, {0x4a, 0x9f, 0xd8, 0xff}, {0x7a, 0x55, 0x2d, 0xff}, {0x9b, 0x8b, 0xd0, 0xff}, {0x2f, 0x3b, 0x52, 0xff}}
@@ -59,13 +59,13 @@ var (
 
 // roleGlyphs are the markers of a role's variants: the first is filled.
 var roleGlyphs = map[Role][]draw.GlyphDrawer{
-	Ours:      {draw.CircleGlyph{}, draw.RingGlyph{}, draw.PlusGlyph{}},
-	NetChain:  {draw.BoxGlyph{}, draw.SquareGlyph{}, draw.CrossGlyph{}},
-	Published: {draw.PyramidGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}},
-	Reference: {draw.CrossGlyph{}},
+	Ours:         {draw.CircleGlyph{}, draw.RingGlyph{}, draw.PlusGlyph{}},
+	NetChain:     {draw.BoxGlyph{}, draw.SquareGlyph{}, draw.CrossGlyph{}},
+	NetCRAQPaper: {draw.PyramidGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}},
+	Reference:    {draw.CrossGlyph{}},
 }
 
-var roleHatches = map[Role]hatch{Ours: plain, NetChain: rising, Published: falling, Reference: level}
+var roleHatches = map[Role]hatch{Ours: plain, NetChain: rising, NetCRAQPaper: falling, Reference: level}
 
 // dashes of a role's variants: whole, long, short, mixed.
 var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(2.5)}, {vg.Points(1.5), vg.Points(2)}, {vg.Points(6), vg.Points(2), vg.Points(1.5), vg.Points(2)}}

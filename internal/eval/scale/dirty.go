@@ -24,7 +24,7 @@ func (m *model) dirty(s *shard, k int, writes float64) float64 {
 // came after the write that it is of: it is dirty if the last write came within the window, and after the last ACK. Both are that long ago with
 // the same distribution, which gives half of what ours would have with twice the writes: fewer, because pending writes are forgotten.
 func (m *model) dirtyKey(writes float64) float64 {
-	if m.protocol == Published {
+	if m.protocol == NetCRAQPaper {
 		return -math.Expm1(-2*writes) / 2
 	}
 	return -math.Expm1(-writes)

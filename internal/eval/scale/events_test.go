@@ -137,7 +137,7 @@ func (s *simulation) take(e *event) float64 {
 		return s.rates.Commit
 	case 'a':
 		s.pending[at]--
-		if s.protocol == Published {
+		if s.protocol == NetCRAQPaper {
 			s.pending[at] = 0
 		}
 		e.to = -1
@@ -174,7 +174,7 @@ func (s *simulation) forward(at float64, node int, p packet) {
 func TestTheSimulationAgrees(t *testing.T) {
 	const seed, operations = 11, 50_000
 	rates := Rates{Transit: 5e6, Read: 4e6, Forward: 3e6, Write: 2e6, Commit: 1e6, Ack: 4.5e6, HopSeconds: 20e-6}
-	for _, protocol := range []Protocol{NetChain, Published, Ours} {
+	for _, protocol := range []Protocol{NetChain, NetCRAQPaper, Ours} {
 		for name, w := range map[string]Work{
 			"reads":       {Zipf: 0.99},
 			"writes":      {WriteShare: 1},

@@ -24,9 +24,9 @@ type Protocol string
 
 // Protocols. Their names are those of the benchmarks.
 const (
-	NetChain  Protocol = "netchain"          // the tail answers reads; chains are where the ring puts them
-	Published Protocol = "netcraq-published" // every node answers clean reads; chains are where the ring puts them
-	Ours      Protocol = "netcraq"           // the same, and chains are levelled among nodes
+	NetChain     Protocol = "netchain"          // the tail answers reads; chains are where the ring puts them
+	NetCRAQPaper Protocol = "netcraq-published" // every node answers clean reads; chains are where the ring puts them
+	Ours         Protocol = "netcraq"           // the same, and chains are levelled among nodes
 )
 
 // Rates are packets per second that one node can do if it does nothing else. They are to be measured, for each protocol with its own

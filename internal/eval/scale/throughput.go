@@ -36,8 +36,8 @@ func Throughput(f Fabric, p Protocol, r Rates, w Work) (*Result, error) {
 
 // newModel makes a model without keys.
 func newModel(f Fabric, p Protocol, r Rates, w Work) (*model, error) {
-	if p != NetChain && p != Published && p != Ours {
-		return nil, fmt.Errorf("no protocol %q: want %s, %s or %s", p, NetChain, Published, Ours)
+	if p != NetChain && p != NetCRAQPaper && p != Ours {
+		return nil, fmt.Errorf("no protocol %q: want %s, %s or %s", p, NetChain, NetCRAQPaper, Ours)
 	}
 	m := &model{fabric: f, protocol: p, rates: r, work: w}
 	if err := m.fabric.withDefaults(); err != nil {

@@ -62,7 +62,7 @@ func TestASmallFabricByHand(t *testing.T) {
 }
 
 func TestThroughputGrowsWithSwitches(t *testing.T) {
-	for _, p := range []Protocol{NetChain, Published, Ours} {
+	for _, p := range []Protocol{NetChain, NetCRAQPaper, Ours} {
 		for _, writes := range []float64{0, 0.1, 1} {
 			few, many := throughput(t, 12, p, Work{WriteShare: writes}), throughput(t, 96, p, Work{WriteShare: writes})
 			if factor := many.PerSecond / few.PerSecond; factor < 5.5 || factor > 9 {
@@ -75,12 +75,12 @@ func TestThroughputGrowsWithSwitches(t *testing.T) {
 // Popular keys stop what has one node to answer for each; with three, and their reads levelled, about three times as much goes.
 func TestPopularKeys(t *testing.T) {
 	w := Work{Zipf: 0.99, Spread: Level}
-	theirs, published, ours := throughput(t, 99, NetChain, w), throughput(t, 99, Published, w), throughput(t, 99, Ours, w)
+	theirs, netcraqPaper, ours := throughput(t, 99, NetChain, w), throughput(t, 99, NetCRAQPaper, w), throughput(t, 99, Ours, w)
 	hottest := Zipf(defaultKeys, 0.99)[0]
 	if limit := rates.Read / hottest; theirs.PerSecond > limit || ours.PerSecond > 3*limit {
 		t.Errorf("%g and %g reads, and the most popular key alone allows %g for each node", theirs.PerSecond, ours.PerSecond, limit)
 	}
-	for _, r := range []*Result{published, ours} {
+	for _, r := range []*Result{netcraqPaper, ours} {
 		if r.PerSecond < 1.8*theirs.PerSecond {
 			t.Errorf("%+v against %+v", r, theirs)
 		}
@@ -89,7 +89,7 @@ func TestPopularKeys(t *testing.T) {
 
 // Levelling knows how busy every switch is: it is a bound, above what clients reach that don't know, and had by its name alone.
 func TestLevellingIsABoundAndNotTheDefault(t *testing.T) {
-	for _, p := range []Protocol{Published, Ours} {
+	for _, p := range []Protocol{NetCRAQPaper, Ours} {
 		w := Work{Zipf: 0.99}
 		otherwise := throughput(t, 99, p, w)
 		w.Spread = Even
@@ -103,7 +103,7 @@ func TestLevellingIsABoundAndNotTheDefault(t *testing.T) {
 }
 
 func TestReadsMeetDirtyObjectsWhereThereAreWrites(t *testing.T) {
-	for _, p := range []Protocol{Published, Ours} {
+	for _, p := range []Protocol{NetCRAQPaper, Ours} {
 		none, some := throughput(t, 30, p, Work{Zipf: 0.99}), throughput(t, 30, p, Work{Zipf: 0.99, WriteShare: 0.2})
 		if none.Dirty != 0 || some.Dirty <= 0 || some.PerSecond >= none.PerSecond {
 			t.Errorf("%+v, %+v", none, some)
@@ -116,7 +116,7 @@ func TestReadsMeetDirtyObjectsWhereThereAreWrites(t *testing.T) {
 
 func TestAThousandSwitchesTakeNoTime(t *testing.T) {
 	for _, switches := range []int{100, 1000} {
-		for _, p := range []Protocol{NetChain, Published, Ours} {
+		for _, p := range []Protocol{NetChain, NetCRAQPaper, Ours} {
 			from := time.Now()
 			r := throughput(t, switches, p, Work{Zipf: 0.99, WriteShare: 0.1, Spread: Level})
 			t.Logf("%d switches, %s: %v, %+v", switches, p, time.Since(from), *r)

@@ -11,7 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/client"
 	"github.com/netcraq/netcraq/internal/eval/baseline/fabric"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 )
 
 // chainLength of all tests.
@@ -122,31 +122,31 @@ func TestTimeout(t *testing.T) {
 }
 
 // A client of NetCRAQ as published turns to the next node when one is silent.
-func TestPublishedAsksNextNode(t *testing.T) {
+func TestNetCRAQPaperAsksNextNode(t *testing.T) {
 	f := open(t, 1)
 	var chain []netip.Addr
 	for i := range chainLength {
 		chain = append(chain, fabric.NodeAddr(i))
 	}
 	for i, at := range chain {
-		config := published.Config{Self: at, Tail: chain[chainLength-1], Keys: 4, Versions: published.DefaultVersions}
+		config := netcraqpaper.Config{Self: at, Tail: chain[chainLength-1], Keys: 4, Versions: netcraqpaper.DefaultVersions}
 		if !config.IsTail() {
 			config.Next = chain[i+1]
 		} else {
 			config.Group = chain[:i]
 		}
-		n, err := published.New(config)
+		n, err := netcraqpaper.New(config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.Add(at, n)
 	}
-	c, err := client.NewPublished(chain, 1, client.Options{Listen: f.Listen})
+	c, err := client.NewNetCRAQPaper(chain, 1, client.Options{Listen: f.Listen})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	wrote := published.Value{7}
+	wrote := netcraqpaper.Value{7}
 	if err := c.Write(t.Context(), 2, wrote); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 )
 
 func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 88, 0, byte(i)}) }
@@ -93,39 +93,39 @@ func TestNetChainRecoversGroupByGroup(t *testing.T) {
 	}
 }
 
-// publishedNode is the state of a switch, without the switch.
-type publishedNode struct {
+// netcraqPaperNode is the state of a switch, without the switch.
+type netcraqPaperNode struct {
 	next, tail netip.Addr
 	group      []netip.Addr
-	values     []published.Value
+	values     []netcraqpaper.Value
 	fails      error
 }
 
-func (n *publishedNode) Configure(next, tail netip.Addr, group []netip.Addr) error {
+func (n *netcraqPaperNode) Configure(next, tail netip.Addr, group []netip.Addr) error {
 	n.next, n.tail, n.group = next, tail, group
 	return nil
 }
 
-func (n *publishedNode) Newest(from uint32, count int) ([]published.Value, error) {
+func (n *netcraqPaperNode) Newest(from uint32, count int) ([]netcraqpaper.Value, error) {
 	return n.values[from : int(from)+count], n.fails
 }
 
-func (n *publishedNode) Install(from uint32, values []published.Value) error {
+func (n *netcraqPaperNode) Install(from uint32, values []netcraqpaper.Value) error {
 	copy(n.values[from:], values)
 	return nil
 }
 
-func TestPublishedForbidsWritesWhileItCopies(t *testing.T) {
+func TestNetCRAQPaperForbidsWritesWhileItCopies(t *testing.T) {
 	const keys = 3 * chunk / 2
-	nodes := make(map[netip.Addr]*publishedNode)
-	switches := make(map[netip.Addr]PublishedSwitch)
+	nodes := make(map[netip.Addr]*netcraqPaperNode)
+	switches := make(map[netip.Addr]NetCRAQPaperSwitch)
 	for i := 1; i <= 4; i++ {
-		nodes[addr(i)] = &publishedNode{values: make([]published.Value, keys)}
+		nodes[addr(i)] = &netcraqPaperNode{values: make([]netcraqpaper.Value, keys)}
 		switches[addr(i)] = nodes[addr(i)]
 	}
-	nodes[addr(1)].values[keys-1] = published.Value{5}
+	nodes[addr(1)].values[keys-1] = netcraqpaper.Value{5}
 	var writes []bool
-	c := &Published{Chain: []netip.Addr{addr(1), addr(2), addr(3)}, Keys: keys, Switches: switches, Disable: func(disabled bool) error {
+	c := &NetCRAQPaper{Chain: []netip.Addr{addr(1), addr(2), addr(3)}, Keys: keys, Switches: switches, Disable: func(disabled bool) error {
 		writes = append(writes, !disabled)
 		return nil
 	}}
@@ -140,7 +140,7 @@ func TestPublishedForbidsWritesWhileItCopies(t *testing.T) {
 	if err := c.Recover(t.Context(), addr(4), 1); err != nil {
 		t.Fatal(err)
 	}
-	if n := nodes[addr(4)]; n.values[keys-1] != (published.Value{5}) || n.next != addr(3) || nodes[addr(1)].next != addr(4) || len(nodes[addr(3)].group) != 2 {
+	if n := nodes[addr(4)]; n.values[keys-1] != (netcraqpaper.Value{5}) || n.next != addr(3) || nodes[addr(1)].next != addr(4) || len(nodes[addr(3)].group) != 2 {
 		t.Errorf("%+v", n)
 	}
 	if !slices.Equal(writes, []bool{false, true, false, true}) {

@@ -11,8 +11,8 @@ import (
 
 // Protocols.
 const (
-	NetChain  = "netchain"
-	Published = "netcraq-published"
+	NetChain     = "netchain"
+	NetCRAQPaper = "netcraq-published"
 )
 
 // Options describe the loss of a node. The zero value of every field but Protocol is its default.
@@ -57,9 +57,9 @@ func (o *Options) complete() error {
 	setDefault(&o.Pause, DefaultPause)
 	setDefault(&o.Quiet, DefaultQuiet)
 	switch {
-	case o.Protocol != NetChain && o.Protocol != Published:
-		return fmt.Errorf("no protocol %q: want %s or %s", o.Protocol, NetChain, Published)
-	case o.Protocol == Published && o.Groups != 1:
+	case o.Protocol != NetChain && o.Protocol != NetCRAQPaper:
+		return fmt.Errorf("no protocol %q: want %s or %s", o.Protocol, NetChain, NetCRAQPaper)
+	case o.Protocol == NetCRAQPaper && o.Groups != 1:
 		return fmt.Errorf("NetCRAQ as published has no virtual groups: %d make no sense", o.Groups)
 	case o.Groups < 1 || o.Objects < o.Groups || o.Objects > maxObjects:
 		return fmt.Errorf("%d objects in %d groups: want at least one group, at least as many objects, and at most %d", o.Objects, o.Groups, maxObjects)

@@ -69,8 +69,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 func (o *Options) run(ctx context.Context) (*Result, error) {
 	open := openChain
-	if o.Protocol == Published {
-		open = openPublished
+	if o.Protocol == NetCRAQPaper {
+		open = openNetCRAQPaper
 	}
 	r, err := open(o)
 	if err != nil {
@@ -170,7 +170,7 @@ func (o *Options) result(t times, writers, readers []*probe) *Result {
 }
 
 func (o *Options) title() string {
-	if o.Protocol == Published {
+	if o.Protocol == NetCRAQPaper {
 		return fmt.Sprintf("NetCRAQ as published, %s lost", o.Victim)
 	}
 	if o.Groups == 1 {

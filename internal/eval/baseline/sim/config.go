@@ -12,14 +12,14 @@ type Protocol string
 
 // Protocols.
 const (
-	NetChain   Protocol = "netchain"          // SEQ of 16 bits
-	NetChain32 Protocol = "netchain-32"       // SEQ of 32 bits
-	Published  Protocol = "netcraq-published" // NetCRAQ as its paper describes it
-	Ours       Protocol = "netcraq"           // internal/node/chain
+	NetChain     Protocol = "netchain"          // SEQ of 16 bits
+	NetChain32   Protocol = "netchain-32"       // SEQ of 32 bits
+	NetCRAQPaper Protocol = "netcraq-published" // NetCRAQ as its paper describes it
+	Ours         Protocol = "netcraq"           // internal/node/chain
 )
 
 // Protocols lists all.
-func Protocols() []Protocol { return []Protocol{NetChain, NetChain32, Published, Ours} }
+func Protocols() []Protocol { return []Protocol{NetChain, NetChain32, NetCRAQPaper, Ours} }
 
 // ParseProtocol reads a protocol's name.
 func ParseProtocol(name string) (Protocol, error) {

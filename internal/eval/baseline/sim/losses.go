@@ -17,7 +17,7 @@ type Loss struct {
 func Losses(ctx context.Context, first, seeds uint64, jobs int) ([]Loss, error) {
 	var rows []Loss
 	runner := NewRunner()
-	for _, p := range []Protocol{NetChain, NetChain32, Published} {
+	for _, p := range []Protocol{NetChain, NetChain32, NetCRAQPaper} {
 		total, err := runner.Many(ctx, Options{Protocol: p, First: first, Seeds: seeds, Jobs: jobs})
 		if err == nil {
 			err = ctx.Err() // some seeds are missing

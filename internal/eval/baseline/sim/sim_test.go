@@ -19,11 +19,11 @@ var known = []struct {
 	{NetChain, StaleRead, 14, 4, 2},
 	{NetChain, Wrap, 16, 1, 1},
 	{NetChain32, LostWrite, 3, 2, 1},
-	{Published, LostWrite, 3, 2, 1},
-	{Published, AppliedTwice, 6, 2, 1},
-	{Published, StaleRead, 4, 2, 1},
-	{Published, Stuck, 97, 7, 7},
-	{Published, Disorder, 18, 3, 2},
+	{NetCRAQPaper, LostWrite, 3, 2, 1},
+	{NetCRAQPaper, AppliedTwice, 6, 2, 1},
+	{NetCRAQPaper, StaleRead, 4, 2, 1},
+	{NetCRAQPaper, Stuck, 97, 7, 7},
+	{NetCRAQPaper, Disorder, 18, 3, 2},
 }
 
 // TestKnownSeeds: each seed shows its kind, shrinks to a few operations and faults, and this project's protocol has nothing
@@ -146,7 +146,7 @@ func TestLosses(t *testing.T) {
 		}
 		seen[row.Protocol] += row.Shown
 	}
-	if len(rows) != 3*len(Kinds()) || seen[NetChain] == 0 || seen[NetChain32] == 0 || seen[Published] == 0 {
+	if len(rows) != 3*len(Kinds()) || seen[NetChain] == 0 || seen[NetChain32] == 0 || seen[NetCRAQPaper] == 0 {
 		t.Errorf("%d rows, violations %v", len(rows), seen)
 	}
 }

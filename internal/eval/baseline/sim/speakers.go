@@ -63,8 +63,8 @@ func newSpeaker(c *Config) (speaker, error) {
 	switch c.Protocol {
 	case NetChain, NetChain32:
 		return newNetChain(c)
-	case Published:
-		return newPublished(c)
+	case NetCRAQPaper:
+		return newNetCRAQPaper(c)
 	case Ours:
 		return newOurs(c)
 	}

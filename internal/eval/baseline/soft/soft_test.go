@@ -14,7 +14,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 	"github.com/netcraq/netcraq/internal/eval/baseline/soft"
 )
 
@@ -163,7 +163,7 @@ func stateSelf(state any) netip.Addr {
 	switch s := state.(type) {
 	case netchain.State:
 		return s.Self
-	case published.State:
+	case netcraqpaper.State:
 		return s.Self
 	}
 	return netip.Addr{}
@@ -207,10 +207,10 @@ func (c *chain[S, M]) network(t *testing.T) byte {
 	return 0
 }
 
-func TestPublished(t *testing.T) {
+func TestNetCRAQPaper(t *testing.T) {
 	const keys = 3
-	c := open[published.State](t, published.Port, func(network byte, node int) (*published.Node, error) {
-		config := published.Config{Self: address(network, node), Tail: address(network, chainLength-1), Keys: keys, Versions: published.DefaultVersions}
+	c := open[netcraqpaper.State](t, netcraqpaper.Port, func(network byte, node int) (*netcraqpaper.Node, error) {
+		config := netcraqpaper.Config{Self: address(network, node), Tail: address(network, chainLength-1), Keys: keys, Versions: netcraqpaper.DefaultVersions}
 		for other := range chainLength {
 			if other != node {
 				config.Group = append(config.Group, address(network, other))
@@ -219,25 +219,25 @@ func TestPublished(t *testing.T) {
 		if node < chainLength-1 {
 			config.Next = address(network, node+1)
 		}
-		return published.New(config)
+		return netcraqpaper.New(config)
 	})
 	rng := rand.New(rand.NewPCG(2, 1))
 	network := c.network(t)
 	for range 200 {
-		m := published.Message{Op: published.Read, Key: rng.Uint32N(keys)}
+		m := netcraqpaper.Message{Op: netcraqpaper.Read, Key: rng.Uint32N(keys)}
 		to := address(network, rng.IntN(chainLength))
 		if rng.IntN(2) == 0 {
-			m.Op, m.Value, to = published.Write, published.Value{byte(rng.Uint32())}, address(network, 0)
+			m.Op, m.Value, to = netcraqpaper.Write, netcraqpaper.Value{byte(rng.Uint32())}, address(network, 0)
 		}
-		c.check(t, netip.AddrPortFrom(to, published.Port), m.Append(nil))
+		c.check(t, netip.AddrPortFrom(to, netcraqpaper.Port), m.Append(nil))
 	}
 }
 
 // TestWhatIsNoMessage: a node answers nothing to it and goes on, on both its sockets.
 func TestWhatIsNoMessage(t *testing.T) {
-	c := open[published.State](t, published.Port, func(network byte, node int) (*published.Node, error) {
+	c := open[netcraqpaper.State](t, netcraqpaper.Port, func(network byte, node int) (*netcraqpaper.Node, error) {
 		self := address(network, node)
-		return published.New(published.Config{Self: self, Tail: self, Keys: 1, Versions: 2})
+		return netcraqpaper.New(netcraqpaper.Config{Self: self, Tail: self, Keys: 1, Versions: 2})
 	})
 	network := c.network(t)
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, network, 88, 200)})
@@ -245,16 +245,16 @@ func TestWhatIsNoMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	for _, port := range []uint16{published.Port, published.Port + 1000} {
+	for _, port := range []uint16{netcraqpaper.Port, netcraqpaper.Port + 1000} {
 		for _, b := range [][]byte{nil, {1}, make([]byte, 1400)} {
 			if _, err := socket.WriteToUDPAddrPort(b, netip.AddrPortFrom(address(network, 0), port)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	m := published.Message{Op: published.Write, Value: published.Value{7}}
-	_, answer := exchange(t, netip.AddrPortFrom(address(network, 0), published.Port), m.Append(nil))
-	if got, err := published.Decode(answer); err != nil || got.Op != published.Acknowledge || got.Value != m.Value {
+	m := netcraqpaper.Message{Op: netcraqpaper.Write, Value: netcraqpaper.Value{7}}
+	_, answer := exchange(t, netip.AddrPortFrom(address(network, 0), netcraqpaper.Port), m.Append(nil))
+	if got, err := netcraqpaper.Decode(answer); err != nil || got.Op != netcraqpaper.Acknowledge || got.Value != m.Value {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 	"github.com/netcraq/netcraq/internal/eval/baseline/soft"
 )
 
@@ -47,6 +47,6 @@ func TestNetChainConforms(t *testing.T) {
 	hold(t, soft.NewNetChainTarget, netchain.Vectors, 5, new(netchain.Node), netchain.RandomWidths())
 }
 
-func TestPublishedConforms(t *testing.T) {
-	hold(t, soft.NewPublishedTarget, published.Vectors, 1, new(published.Node), published.Random())
+func TestNetCRAQPaperConforms(t *testing.T) {
+	hold(t, soft.NewNetCRAQPaperTarget, netcraqpaper.Vectors, 1, new(netcraqpaper.Node), netcraqpaper.Random())
 }

@@ -10,11 +10,11 @@ import (
 )
 
 // bundles are our series with several requests in each frame. They stand beside what the figures compare: what is
-// published of NetChain and of NetCRAQ has nothing of this kind.
+// netcraqPaper of NetChain and of NetCRAQ has nothing of this kind.
 type bundles struct {
 	name    string
 	of      string // the series with one request a frame
-	beside  string // published NetCRAQ doing the same
+	beside  string // netcraqPaper NetCRAQ doing the same
 	variant int
 	most    func(x float64) int // requests of a frame
 }
@@ -24,7 +24,7 @@ const bundleVariant = 1
 
 // bundlesOf has the same number of requests in all frames of a figure.
 func bundlesOf(n int) bundles {
-	return bundles{fmt.Sprintf("%s, %d requests a frame", ours, n), ours, published, bundleVariant, func(float64) int { return n }}
+	return bundles{fmt.Sprintf("%s, %d requests a frame", ours, n), ours, netcraqPaper, bundleVariant, func(float64) int { return n }}
 }
 
 func (b bundles) series() figure.Series {
@@ -47,7 +47,7 @@ func (b bundles) results(o *figure.Outcome, metric, unit, text string) []figure.
 	var all []figure.Result
 	for _, p := range o.Medians(b.name, metric) {
 		all = append(all, figure.Result{Metric: fmt.Sprintf("%s (bundles of %d)", fmt.Sprintf(text, p.X), b.most(p.X)), NetChain: o.Median(netChain, p.X, metric),
-			Published: o.Median(b.beside, p.X, metric), Ours: &p.Y, Unit: unit})
+			NetCRAQPaper: o.Median(b.beside, p.X, metric), Ours: &p.Y, Unit: unit})
 	}
 	return all
 }

@@ -13,17 +13,17 @@ import (
 
 // Names of the series that most figures compare.
 const (
-	ours      = "NetCRAQ"
-	netChain  = "NetChain"
-	published = "NetCRAQ as published"
+	ours         = "NetCRAQ"
+	netChain     = "NetChain"
+	netcraqPaper = "NetCRAQ as published"
 )
 
 // protocols are what the nodes of a line speak, by the name of the series.
-var protocols = map[string]bench.Protocol{ours: bench.NetCRAQ, netChain: bench.NetChain, published: bench.Published}
+var protocols = map[string]bench.Protocol{ours: bench.NetCRAQ, netChain: bench.NetChain, netcraqPaper: bench.NetCRAQPaper}
 
 // compared are the three protocols, published NetCRAQ only where it can be measured.
 func compared(has func(x float64) bool) []figure.Series {
-	return []figure.Series{{Name: ours, Role: plot.Ours}, {Name: netChain, Role: plot.NetChain}, {Name: published, Role: plot.Published, Has: has}}
+	return []figure.Series{{Name: ours, Role: plot.Ours}, {Name: netChain, Role: plot.NetChain}, {Name: netcraqPaper, Role: plot.NetCRAQPaper, Has: has}}
 }
 
 // What is measured of a line.
@@ -133,13 +133,13 @@ func percent(part, all uint64) float64 { return 100 * float64(part) / max(float6
 
 // versus is a result of all three protocols.
 func versus(o *figure.Outcome, metric, text, unit string, x float64, mark *figure.Mark) figure.Result {
-	return figure.Result{Metric: text, NetChain: o.Median(netChain, x, metric), Published: o.Median(published, x, metric), Ours: o.Median(ours, x, metric), Unit: unit, Mark: mark}
+	return figure.Result{Metric: text, NetChain: o.Median(netChain, x, metric), NetCRAQPaper: o.Median(netcraqPaper, x, metric), Ours: o.Median(ours, x, metric), Unit: unit, Mark: mark}
 }
 
 // ratioTo is a result of how many times NetChain the others do.
 func ratioTo(o *figure.Outcome, metric, text string, x, paper, mark float64) figure.Result {
 	chain := o.Median(netChain, x, metric)
-	r := figure.Result{Metric: text, NetChain: figure.Ratio(chain, chain), Published: figure.Ratio(o.Median(published, x, metric), chain), Ours: figure.Ratio(o.Median(ours, x, metric), chain), Unit: "× NetChain"}
+	r := figure.Result{Metric: text, NetChain: figure.Ratio(chain, chain), NetCRAQPaper: figure.Ratio(o.Median(netcraqPaper, x, metric), chain), Ours: figure.Ratio(o.Median(ours, x, metric), chain), Unit: "× NetChain"}
 	if paper > 0 {
 		r.Paper = &paper
 	}
@@ -151,13 +151,13 @@ func ratioTo(o *figure.Outcome, metric, text string, x, paper, mark float64) fig
 
 // neverBehind is the worst place of ours beside the published NetCRAQ, as a result with the mark never to be behind.
 func neverBehind(o *figure.Outcome, metric, text string) []figure.Result {
-	least := figure.Least(o.Ratios(ours, published, metric))
+	least := figure.Least(o.Ratios(ours, netcraqPaper, metric))
 	if least == nil {
 		return nil
 	}
-	mine, theirs := o.Median(ours, least.X, metric), o.Median(published, least.X, metric)
+	mine, theirs := o.Median(ours, least.X, metric), o.Median(netcraqPaper, least.X, metric)
 	return []figure.Result{{Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s)", text, o.Spec.X.Place(least.X)), NetChain: o.Median(netChain, least.X, metric),
-		Published: theirs, Ours: mine, Unit: unitOf(o, metric), Mark: figure.AtLeast(1, "NetCRAQ as published", mine, theirs)}}
+		NetCRAQPaper: theirs, Ours: mine, Unit: unitOf(o, metric), Mark: figure.AtLeast(1, "NetCRAQ as published", mine, theirs)}}
 }
 
 // unitOf is that of a metric that a panel shows.
@@ -194,8 +194,8 @@ func whyRatiosDiffer(near, far, read *float64, more float64) string {
 		always, pass**read, pass*1e6, 1e6 / *read)
 }
 
-// lighterPublished says what published NetCRAQ saves at every node.
-const lighterPublished = "its message has 21 bytes and an index into an array; ours has keys of 128 bits in a hash table, a request id that keeps answers apart, an epoch, a lease and a checksum, and of a write the client's session, so that a repeated one is recognised"
+// lighterPaper says what published NetCRAQ saves at every node.
+const lighterPaper = "its message has 21 bytes and an index into an array; ours has keys of 128 bits in a hash table, a request id that keeps answers apart, an epoch, a lease and a checksum, and of a write the client's session, so that a repeated one is recognised"
 
 // explain adds a remark if any note says that something differs.
 func explain(notes []figure.Note, why string) []figure.Note {

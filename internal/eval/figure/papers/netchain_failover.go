@@ -53,7 +53,7 @@ func netchainFailover(tools Tools) *figure.Spec {
 		},
 		Rows: 2,
 		Series: []figure.Series{{Name: ours, Role: plot.Ours}, {Name: netChain, Role: plot.NetChain},
-			{Name: published, Role: plot.Published, Has: func(x float64) bool { return x == onePart }}},
+			{Name: netcraqPaper, Role: plot.NetCRAQPaper, Has: func(x float64) bool { return x == onePart }}},
 		Needs: figure.Needs{Root: true, CPUs: 2},
 		Quick: figure.Plan{Xs: figure.Counting(2), Rounds: 1, Window: time.Second, Budget: 50 * time.Second},
 		Full:  figure.Plan{Xs: figure.Counting(2), Rounds: 3, Window: 2 * time.Second, Budget: 160 * time.Second},
@@ -76,8 +76,8 @@ func openFailover(tools Tools, env figure.Env) figure.Harness {
 			return ourFailover(ctx, tools, env, failoverShards[int(cell.X)])
 		}
 		o := failover.Options{Protocol: failover.NetChain, Groups: failoverGroups[int(cell.X)], Quiet: window, Seed: 1}
-		if cell.Series == published {
-			o.Protocol = failover.Published
+		if cell.Series == netcraqPaper {
+			o.Protocol = failover.NetCRAQPaper
 		}
 		found, err := failover.Run(ctx, o)
 		if err != nil {
@@ -171,7 +171,7 @@ func failoverResults(o *figure.Outcome) []figure.Result {
 		} {
 			r := figure.Result{Metric: m.text + ", " + o.Spec.X.Place(x), Ours: o.Median(ours, x, m.metric), Unit: m.unit}
 			if !m.assumed {
-				r.NetChain, r.Published = o.Median(netChain, x, m.metric), o.Median(published, x, m.metric)
+				r.NetChain, r.NetCRAQPaper = o.Median(netChain, x, m.metric), o.Median(netcraqPaper, x, m.metric)
 			}
 			all = append(all, r)
 		}
@@ -185,7 +185,7 @@ func failoverNotes(o *figure.Outcome) []figure.Note {
 	if one, many := kept(netChain, onePart), kept(netChain, manyParts); one != nil && many != nil {
 		notes = append(notes, say(verdict(*one < 10 && *many > 90), "NetChain: while the repair copies, %.0f %% of the writes go on with 1 group, %.0f %% with 100 (the paper: none, and nearly all).", *one, *many))
 	}
-	if theirs := kept(published, onePart); theirs != nil {
+	if theirs := kept(netcraqPaper, onePart); theirs != nil {
 		notes = append(notes, say(verdict(*theirs < 10), "NetCRAQ as published: while the repair copies, %.0f %% of the writes go on (the paper: they are disabled).", *theirs))
 	}
 	for _, x := range o.Xs {
@@ -204,9 +204,9 @@ func soonerNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, m := range []struct{ metric, series, what, why string }{
 		{writeGap, netChain, "writes", "its controller leads queries around a silent switch at once. NetCRAQ first waits until the node's read leases have certainly ended, because a node that only seemed dead must not answer reads any more."},
-		{writeGap, published, "writes", "nothing waits there for read leases to end, as NetCRAQ does, because a node that only seemed dead must not answer reads any more."},
+		{writeGap, netcraqPaper, "writes", "nothing waits there for read leases to end, as NetCRAQ does, because a node that only seemed dead must not answer reads any more."},
 		{readGap, netChain, "reads", "they are all answered by the tail, which is not the node that is lost here; NetCRAQ's clients ask every node, and a third of them wait for the lost one first."},
-		{readGap, published, "reads", "a client turns to the next node once and stays there, where one of NetCRAQ's may ask the lost one again until it is known as lost."},
+		{readGap, netcraqPaper, "reads", "a client turns to the next node once and stays there, where one of NetCRAQ's may ask the lost one again until it is known as lost."},
 	} {
 		if most := figure.Most(o.Ratios(ours, m.series, m.metric)); most != nil && most.Y > 1 {
 			notes = append(notes, say(figure.Remark, "With %s, the %s of %s go on sooner after the failure, after %.0f ms beside %.0f: %s", o.Spec.X.Place(most.X), m.what, m.series,
@@ -220,7 +220,7 @@ func soonerNotes(o *figure.Outcome) []figure.Note {
 func assumedNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, x := range o.Xs {
-		for _, series := range []string{netChain, published} {
+		for _, series := range []string{netChain, netcraqPaper} {
 			if pause, whole := o.Median(series, x, repairPause), o.Median(series, x, repairTime); pause != nil && whole != nil {
 				notes = append(notes, say(figure.Remark, "%s, %s: a writer waits for up to %.0f ms during the repair, and the chain is whole after %.1f s. Behind both is what is assumed, %d objects copied with %d a second, so they stand in no line of the table.",
 					series, o.Spec.X.Place(x), *pause, *whole, failover.DefaultObjects, failover.DefaultPerSecond))

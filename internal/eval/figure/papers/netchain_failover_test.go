@@ -20,7 +20,7 @@ func TestFailoverComparesWhatWasMeasured(t *testing.T) {
 		switch {
 		case strings.Contains(r.Metric, "assumed"):
 			assumed++
-			if r.NetChain != nil || r.Published != nil || r.Ours == nil {
+			if r.NetChain != nil || r.NetCRAQPaper != nil || r.Ours == nil {
 				t.Errorf("%+v", r)
 			}
 		default:

@@ -61,7 +61,7 @@ func saturationResults(o *figure.Outcome) []figure.Result {
 // saturationNotes say what loss leaves.
 func saturationNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
-	for _, s := range []string{ours, netChain, published} {
+	for _, s := range []string{ours, netChain, netcraqPaper} {
 		reads := figure.Ratio(o.Median(s, lossAsked, saturatedReads), o.Median(s, 0, saturatedReads))
 		writes := figure.Ratio(o.Median(s, lossAsked, saturatedWrites), o.Median(s, 0, saturatedWrites))
 		if reads != nil && writes != nil {
@@ -69,7 +69,7 @@ func saturationNotes(o *figure.Outcome) []figure.Note {
 		}
 	}
 	if last := o.Xs[len(o.Xs)-1]; saturatedLoss(last) {
-		if over := o.Median(published, last, "overflows_percent"); over != nil && *over > 0 {
+		if over := o.Median(netcraqPaper, last, "overflows_percent"); over != nil && *over > 0 {
 			notes = append(notes, say(figure.Remark, "At %s loss published NetCRAQ drops %s %% of the writes because an object has no cell left: acknowledgements that were lost leave cells taken. It begins each measurement with all cells free; the longer it lasts, the more are taken.", o.Spec.X.Place(last), number(*over)))
 		}
 	}

@@ -24,7 +24,7 @@ var scaled = map[string]struct {
 	ours: {bench.NetCRAQ, scale.Ours, 0, scale.Even}, ours + ", Zipf": {bench.NetCRAQ, scale.Ours, zipfExponent, scale.Even},
 	zipfBound: {bench.NetCRAQ, scale.Ours, zipfExponent, scale.Level},
 	netChain:  {bench.NetChain, scale.NetChain, 0, scale.Even}, netChain + ", Zipf": {bench.NetChain, scale.NetChain, zipfExponent, scale.Even},
-	published: {bench.Published, scale.Published, 0, scale.Even}, published + ", Zipf": {bench.Published, scale.Published, zipfExponent, scale.Even},
+	netcraqPaper: {bench.NetCRAQPaper, scale.NetCRAQPaper, 0, scale.Even}, netcraqPaper + ", Zipf": {bench.NetCRAQPaper, scale.NetCRAQPaper, zipfExponent, scale.Even},
 }
 
 // Work of the figure.
@@ -43,7 +43,7 @@ func netchainScaling() *figure.Spec {
 			{Title: "5 % writes", Metric: mixedPerS, Label: "operations/s", Unit: "operations/s", Log: true},
 		},
 		Series: []figure.Series{{Name: ours, Role: plot.Ours}, {Name: ours + ", Zipf", Role: plot.Ours, Variant: 1}, {Name: netChain, Role: plot.NetChain},
-			{Name: netChain + ", Zipf", Role: plot.NetChain, Variant: 1}, {Name: published, Role: plot.Published}, {Name: published + ", Zipf", Role: plot.Published, Variant: 1},
+			{Name: netChain + ", Zipf", Role: plot.NetChain, Variant: 1}, {Name: netcraqPaper, Role: plot.NetCRAQPaper}, {Name: netcraqPaper + ", Zipf", Role: plot.NetCRAQPaper, Variant: 1},
 			{Name: zipfBound, Role: plot.Ours, Variant: 2}},
 		Needs: figure.Needs{Root: true},
 		Quick: figure.Plan{Xs: []float64{6, 24, 96}, Rounds: 1, Window: 150 * time.Millisecond, Budget: 20 * time.Second},
@@ -158,8 +158,8 @@ func scalingResults(o *figure.Outcome) []figure.Result {
 	for _, x := range o.Xs {
 		for _, keys := range []string{"", ", Zipf"} {
 			for _, m := range []struct{ metric, text, unit string }{{readsPerS, "reads", "reads/s"}, {mixedPerS, "operations with 5 % writes", "operations/s"}} {
-				chain, theirs, mine := o.Median(netChain+keys, x, m.metric), o.Median(published+keys, x, m.metric), o.Median(ours+keys, x, m.metric)
-				all = append(all, figure.Result{Metric: fmt.Sprintf("%s on %g switches%s", m.text, x, keys), NetChain: chain, Published: theirs, Ours: mine, Unit: m.unit})
+				chain, theirs, mine := o.Median(netChain+keys, x, m.metric), o.Median(netcraqPaper+keys, x, m.metric), o.Median(ours+keys, x, m.metric)
+				all = append(all, figure.Result{Metric: fmt.Sprintf("%s on %g switches%s", m.text, x, keys), NetChain: chain, NetCRAQPaper: theirs, Ours: mine, Unit: m.unit})
 			}
 		}
 	}
@@ -194,7 +194,7 @@ func boundNotes(o *figure.Outcome) []figure.Note {
 	}
 	for _, keys := range []string{"", ", Zipf"} {
 		for _, m := range []struct{ metric, text string }{{readsPerS, "reads"}, {mixedPerS, "operations with 5 % writes"}} {
-			for _, theirs := range []string{netChain, published} {
+			for _, theirs := range []string{netChain, netcraqPaper} {
 				if least := figure.Least(o.Ratios(ours+keys, theirs+keys, m.metric)); least != nil && least.Y < 0.95 {
 					notes = append(notes, say(figure.Remark, "%s%s carries more %s than NetCRAQ, which has %.2f of that on %g switches.", theirs, keys, m.text, least.Y, least.X))
 				}

@@ -42,8 +42,8 @@ func netchainValueSize() *figure.Spec {
 
 // Bundles of objects whose size varies: the fewer requests fit a frame, the longer their values are. One series has both.
 var (
-	sizedReads  = bundles{ours + ", as many requests a frame as fit", ours, published, bundleVariant, func(x float64) int { return bench.MostReads(int(x)) }}
-	sizedWrites = bundles{sizedReads.name, ours, published, bundleVariant, func(x float64) int { return bench.MostWrites(int(x)) }}
+	sizedReads  = bundles{ours + ", as many requests a frame as fit", ours, netcraqPaper, bundleVariant, func(x float64) int { return bench.MostReads(int(x)) }}
+	sizedWrites = bundles{sizedReads.name, ours, netcraqPaper, bundleVariant, func(x float64) int { return bench.MostWrites(int(x)) }}
 )
 
 func valueSizeWork(c figure.Cell) (lineKey, []bench.Work) {
@@ -104,8 +104,8 @@ func sizeNotes(what, why string) func(*figure.Outcome) []figure.Note {
 					o.Spec.X.Place(points[0].X), o.Spec.X.Place(points[len(points)-1].X)))
 			}
 		}
-		if slower := figure.Least(o.Ratios(ours, published, readsPerS)); slower != nil && slower.Y < 1 {
-			notes = append(notes, say(figure.Remark, "Published NetCRAQ does up to %s times our reads: %s.", number(1/slower.Y), lighterPublished))
+		if slower := figure.Least(o.Ratios(ours, netcraqPaper, readsPerS)); slower != nil && slower.Y < 1 {
+			notes = append(notes, say(figure.Remark, "Published NetCRAQ does up to %s times our reads: %s.", number(1/slower.Y), lighterPaper))
 		}
 		return append(explain(notes, "Why: the paper's switches work at line rate whatever they do, until it is full; a CPU takes longer for more bytes and for memory farther away."), say(figure.Remark, "%s", why),
 			say(figure.Remark, "The paper also shows ZooKeeper: here it is in the figure peers-operations."))

@@ -55,7 +55,7 @@ func writeShareResults(o *figure.Outcome) []figure.Result {
 	}
 	all = append(all, neverBehind(o, opsPerS, "operations")...)
 	for _, p := range o.Medians(oursCloned, opsPerS) {
-		all = append(all, figure.Result{Metric: fmt.Sprintf("operations at %g %% writes, cloned ACKs", p.X), NetChain: o.Median(netChain, p.X, opsPerS), Published: o.Median(published, p.X, opsPerS), Ours: &p.Y, Unit: "operations/s"})
+		all = append(all, figure.Result{Metric: fmt.Sprintf("operations at %g %% writes, cloned ACKs", p.X), NetChain: o.Median(netChain, p.X, opsPerS), NetCRAQPaper: o.Median(netcraqPaper, p.X, opsPerS), Ours: &p.Y, Unit: "operations/s"})
 	}
 	return append(all, bundledWrites.results(o, opsPerS, "operations/s", "operations at %g %% writes")...)
 }

@@ -98,7 +98,7 @@ func congestionResults(o *figure.Outcome) []figure.Result {
 	}
 	all = append(all, neverBehind(o, readsPerS, "reads under congestion")...)
 	return append(all, figure.Result{Metric: "reads, mean over the shares, against NetChain", NetChain: meanAgainstNetChain(o, netChain),
-		Published: meanAgainstNetChain(o, published), Ours: meanAgainstNetChain(o, ours), Unit: "× NetChain"})
+		NetCRAQPaper: meanAgainstNetChain(o, netcraqPaper), Ours: meanAgainstNetChain(o, ours), Unit: "× NetChain"})
 }
 
 func congestionNotes(o *figure.Outcome) []figure.Note {
@@ -108,7 +108,7 @@ func congestionNotes(o *figure.Outcome) []figure.Note {
 		if !ok {
 			continue
 		}
-		for _, series := range []string{published, ours} {
+		for _, series := range []string{netcraqPaper, ours} {
 			notes = append(notes, againstPaper(fmt.Sprintf("%g %% congested", x), figure.Ratio(o.Median(series, x, readsPerS), o.Median(netChain, x, readsPerS)), paper, series)...)
 		}
 	}

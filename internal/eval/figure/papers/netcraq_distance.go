@@ -11,17 +11,17 @@ import (
 
 // Series of objects that are dirty.
 const (
-	oursDirty      = "NetCRAQ, dirty"
-	publishedDirty = "NetCRAQ as published, dirty"
+	oursDirty         = "NetCRAQ, dirty"
+	netcraqPaperDirty = "NetCRAQ as published, dirty"
 )
 
 // bundledClean are reads of clean objects in bundles, beside the series of dirty ones.
-var bundledClean = bundles{bundledReads.name, ours, published, 2, bundledReads.most}
+var bundledClean = bundles{bundledReads.name, ours, netcraqPaper, 2, bundledReads.most}
 
 // bundledDirty are reads of dirty objects in bundles: fewer fit, because one on its way to the tail is longer.
 var bundledDirty = func() bundles {
 	n := bench.MostDirtyReads(lineValueBytes)
-	return bundles{fmt.Sprintf("%s, %d requests a frame", oursDirty, n), oursDirty, publishedDirty, 3, func(float64) int { return n }}
+	return bundles{fmt.Sprintf("%s, %d requests a frame", oursDirty, n), oursDirty, netcraqPaperDirty, 3, func(float64) int { return n }}
 }()
 
 // netcraqPapers is how both papers are cited; the figure's number differs.
@@ -29,7 +29,7 @@ const netcraqPapers = "NetCRAQ, in-network coordination"
 
 func netcraqDistance() *figure.Spec {
 	xs := figure.Counting(paperChain)
-	series := append(compared(nil), figure.Series{Name: oursDirty, Role: plot.Ours, Variant: 1}, figure.Series{Name: publishedDirty, Role: plot.Published, Variant: 1},
+	series := append(compared(nil), figure.Series{Name: oursDirty, Role: plot.Ours, Variant: 1}, figure.Series{Name: netcraqPaperDirty, Role: plot.NetCRAQPaper, Variant: 1},
 		bundledClean.series(), bundledDirty.series())
 	return &figure.Spec{
 		Name: "netcraq-distance", Title: "Reads by the distance from the tail",
@@ -51,8 +51,8 @@ func netcraqDistance() *figure.Spec {
 			switch c.Series {
 			case oursDirty:
 				c.Series, w.Dirty = ours, true
-			case publishedDirty:
-				c.Series, w.Dirty = published, true
+			case netcraqPaperDirty:
+				c.Series, w.Dirty = netcraqPaper, true
 			}
 			return lineKey{protocol: protocols[c.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, dirty: w.Dirty, slots: w.Slots}, []bench.Work{w}
 		}),
@@ -67,8 +67,8 @@ const (
 
 func distanceResults(o *figure.Outcome) []figure.Result {
 	dirty := func(x float64, text string, paper float64) figure.Result {
-		chain, mine, theirs := o.Median(netChain, x, readsPerS), o.Median(oursDirty, x, readsPerS), o.Median(publishedDirty, x, readsPerS)
-		return figure.Result{Metric: text, Paper: &paper, NetChain: figure.Ratio(chain, chain), Published: figure.Ratio(theirs, chain), Ours: figure.Ratio(mine, chain), Unit: "× NetChain",
+		chain, mine, theirs := o.Median(netChain, x, readsPerS), o.Median(oursDirty, x, readsPerS), o.Median(netcraqPaperDirty, x, readsPerS)
+		return figure.Result{Metric: text, Paper: &paper, NetChain: figure.Ratio(chain, chain), NetCRAQPaper: figure.Ratio(theirs, chain), Ours: figure.Ratio(mine, chain), Unit: "× NetChain",
 			Mark: figure.AtLeast(1, "NetCRAQ as published", mine, theirs)}
 	}
 	all := []figure.Result{
@@ -88,15 +88,15 @@ func distanceNotes(o *figure.Outcome) []figure.Note {
 		spread := 1 - figure.Least(points).Y/figure.Most(points).Y
 		notes = append(notes, say(verdict(spread < 0.1), "NetCRAQ: clean reads differ by %.1f %% between distances (the paper: not at all).", 100*spread))
 	}
-	notes = append(notes, againstPaper("Clean reads at the head", figure.Ratio(o.Median(published, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 4.08, published)...)
+	notes = append(notes, againstPaper("Clean reads at the head", figure.Ratio(o.Median(netcraqPaper, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 4.08, netcraqPaper)...)
 	notes = append(notes, againstPaper("Clean reads at the head", figure.Ratio(o.Median(ours, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 4.08, ours)...)
-	notes = append(notes, againstPaper("Dirty reads at the head", figure.Ratio(o.Median(publishedDirty, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 1.105, published)...)
-	notes = append(notes, againstPaper("Dirty reads at the tail", figure.Ratio(o.Median(publishedDirty, atTail, readsPerS), o.Median(netChain, atTail, readsPerS)), 1.22, published)...)
+	notes = append(notes, againstPaper("Dirty reads at the head", figure.Ratio(o.Median(netcraqPaperDirty, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 1.105, netcraqPaper)...)
+	notes = append(notes, againstPaper("Dirty reads at the tail", figure.Ratio(o.Median(netcraqPaperDirty, atTail, readsPerS), o.Median(netChain, atTail, readsPerS)), 1.22, netcraqPaper)...)
 	const more = 2 * (paperChain - 1) // packets passed on, of a read at the head
 	notes = explain(notes, whyRatiosDiffer(o.Median(netChain, atTail, readsPerS), o.Median(netChain, atHead, readsPerS), o.Median(ours, atTail, readsPerS), more))
 	notes = append(notes, say(figure.Remark, "That does not explain reads of dirty objects at the tail, where nothing is passed on; the paper puts its 22 %% down to shorter headers, which BMv2 parses faster."))
-	if slower := figure.Least(o.Ratios(ours, published, readsPerS)); slower != nil && slower.Y < 1 {
-		notes = append(notes, say(figure.Remark, "Published NetCRAQ reads clean objects up to %.0f %% faster than ours: %s.", 100*(1/slower.Y-1), lighterPublished))
+	if slower := figure.Least(o.Ratios(ours, netcraqPaper, readsPerS)); slower != nil && slower.Y < 1 {
+		notes = append(notes, say(figure.Remark, "Published NetCRAQ reads clean objects up to %.0f %% faster than ours: %s.", 100*(1/slower.Y-1), lighterPaper))
 	}
 	notes = append(notes, gainNotes(o, gain{bundledClean, readsPerS, "clean reads"}, gain{bundledDirty, readsPerS, "reads of dirty objects"})...)
 	return append(notes, say(figure.Remark, "NetChain reads at the tail in all cases: it has no clean and dirty objects."))

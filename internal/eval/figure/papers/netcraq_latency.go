@@ -16,7 +16,7 @@ const (
 )
 
 // readTime is the time of a read over all nodes asked; of what they do not answer, the most counts.
-var readTime = timed{text: "read", p50: p50us, p99: p99us, unanswered: "unanswered_percent", lighter: lighterPublished}
+var readTime = timed{text: "read", p50: p50us, p99: p99us, unanswered: "unanswered_percent", lighter: lighterPaper}
 
 func netcraqLatency() *figure.Spec {
 	return &figure.Spec{
@@ -77,7 +77,7 @@ func latencyResults(o *figure.Outcome) []figure.Result {
 		if paper, ok := paperLatency[x]; ok {
 			chain := readTime.at(o, netChain, x, p50us)
 			all = append(all, figure.Result{Metric: fmt.Sprintf("median time at %s reads/s, against NetChain", number(x)), Paper: &paper, NetChain: figure.Ratio(chain, chain),
-				Published: figure.Ratio(readTime.at(o, published, x, p50us), chain), Ours: figure.Ratio(readTime.at(o, ours, x, p50us), chain), Unit: "× NetChain"})
+				NetCRAQPaper: figure.Ratio(readTime.at(o, netcraqPaper, x, p50us), chain), Ours: figure.Ratio(readTime.at(o, ours, x, p50us), chain), Unit: "× NetChain"})
 		}
 	}
 	return all

@@ -42,7 +42,7 @@ func lengthResults(o *figure.Outcome) []figure.Result {
 func lengthNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, x := range []float64{4, 8} {
-		for _, series := range []string{published, ours} {
+		for _, series := range []string{netcraqPaper, ours} {
 			notes = append(notes, againstPaper(fmt.Sprintf("Chain of %g", x), figure.Ratio(o.Median(series, x, readsPerS), o.Median(netChain, x, readsPerS)), lengthPapers[x], series)...)
 		}
 	}

@@ -17,7 +17,7 @@ func netcraqMixed() *figure.Spec {
 		X:      figure.Axis{Label: "share of writes, %"},
 		Panels: []figure.Panel{
 			{Title: "reads", Metric: readsPerS, Label: "reads/s", Unit: "reads/s", Log: true},
-			{Title: "writes applied before the tail (dirty commits)", Metric: dirtyCommits, Label: "commits/s", Unit: "commits/s", Only: []string{ours, published, bundledWrites.name}},
+			{Title: "writes applied before the tail (dirty commits)", Metric: dirtyCommits, Label: "commits/s", Unit: "commits/s", Only: []string{ours, netcraqPaper, bundledWrites.name}},
 		},
 		Series: append(compared(nil), bundledWrites.series()),
 		Needs:  figure.Needs{Root: true},
@@ -43,7 +43,7 @@ func mixedResults(o *figure.Outcome) []figure.Result {
 
 func mixedNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
-	for _, series := range []string{published, ours} {
+	for _, series := range []string{netcraqPaper, ours} {
 		if least := figure.Least(o.Ratios(series, netChain, readsPerS)); least != nil {
 			notes = append(notes, say(verdict(least.Y >= 2), "%s reads at least %s times what NetChain reads, at %g %% writes (the paper: more than twice at every share).", series, number(least.Y), least.X))
 		}
@@ -54,13 +54,13 @@ func mixedNotes(o *figure.Outcome) []figure.Note {
 			notes = append(notes, say(verdict(loss > 75 && loss < 95), "%s loses %.0f %% of its reads with 75 %% writes (the paper: about 85 %%).", s.Name, loss))
 		}
 	}
-	for _, series := range []string{published, ours} {
+	for _, series := range []string{netcraqPaper, ours} {
 		if points := o.Medians(series, dirtyCommits); len(points) > 1 {
 			first, last := points[0], points[len(points)-1]
 			notes = append(notes, say(verdict(last.Y > first.Y), "%s: dirty commits, three for each write on a chain of 4, go from %s/s at %g %% writes to %s/s at %g %% (the paper: they grow).", series, number(first.Y), first.X, number(last.Y), last.X))
 		}
 	}
-	if over := o.Median(published, o.Xs[len(o.Xs)-1], "overflows_percent"); over != nil && *over > 0 {
+	if over := o.Median(netcraqPaper, o.Xs[len(o.Xs)-1], "overflows_percent"); over != nil && *over > 0 {
 		notes = append(notes, say(figure.Remark, "NetCRAQ as published drops %.2g %% of the requests there because an object has no cell left.", *over))
 	}
 	notes = append(notes, gainNotes(o, gain{bundledWrites, readsPerS, "reads among writes"})...)

@@ -85,7 +85,7 @@ func (t timed) results(o *figure.Outcome, paperUs float64) []figure.Result {
 	for _, x := range o.Xs {
 		for _, m := range t.metrics() {
 			r := figure.Result{Metric: fmt.Sprintf("%s at %s requests/s%s", m.text, number(x), t.overloadedAt(o, x)), NetChain: t.at(o, netChain, x, m.metric),
-				Published: t.at(o, published, x, m.metric), Ours: t.at(o, ours, x, m.metric), Unit: "µs"}
+				NetCRAQPaper: t.at(o, netcraqPaper, x, m.metric), Ours: t.at(o, ours, x, m.metric), Unit: "µs"}
 			if !t.overloaded(o, ours, x) && !t.overloaded(o, netChain, x) {
 				r.Mark = figure.AtMost(1, netChain, r.Ours, r.NetChain)
 			}
@@ -109,7 +109,7 @@ func (t timed) metrics() []struct{ metric, text string } {
 // answered is how much is answered of what is offered, at a load that somebody cannot follow.
 func (t timed) answered(o *figure.Outcome, x float64, against string) figure.Result {
 	r := figure.Result{Metric: fmt.Sprintf("%ss answered of %s/s%s, against %s", t.text, number(x), t.overloadedAt(o, x), against), Unit: "%"}
-	of := map[string]**float64{netChain: &r.NetChain, published: &r.Published, ours: &r.Ours}
+	of := map[string]**float64{netChain: &r.NetChain, netcraqPaper: &r.NetCRAQPaper, ours: &r.Ours}
 	for series, to := range of {
 		if unanswered := o.Median(series, x, t.unanswered); unanswered != nil {
 			*to = figure.Value(100 - *unanswered)
@@ -126,17 +126,17 @@ func (t timed) answered(o *figure.Outcome, x float64, against string) figure.Res
 func (t timed) neverBehind(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, m := range t.metrics() {
-		most := figure.Most(t.ratios(o, ours, published, m.metric))
+		most := figure.Most(t.ratios(o, ours, netcraqPaper, m.metric))
 		if most == nil {
 			continue
 		}
-		mine, theirs := t.at(o, ours, most.X, m.metric), t.at(o, published, most.X, m.metric)
+		mine, theirs := t.at(o, ours, most.X, m.metric), t.at(o, netcraqPaper, most.X, m.metric)
 		all = append(all, figure.Result{Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s requests/s)", m.text, number(most.X)),
-			NetChain: t.at(o, netChain, most.X, m.metric), Published: theirs, Ours: mine, Unit: "µs", Mark: figure.AtMost(1, published, mine, theirs)})
+			NetChain: t.at(o, netChain, most.X, m.metric), NetCRAQPaper: theirs, Ours: mine, Unit: "µs", Mark: figure.AtMost(1, netcraqPaper, mine, theirs)})
 	}
 	for _, x := range o.Xs {
-		if t.overloaded(o, ours, x) || t.overloaded(o, published, x) {
-			all = append(all, t.answered(o, x, published))
+		if t.overloaded(o, ours, x) || t.overloaded(o, netcraqPaper, x) {
+			all = append(all, t.answered(o, x, netcraqPaper))
 		}
 	}
 	return all
@@ -148,7 +148,7 @@ const sentTogether = "From 40,000 requests/s on the generator sends several at a
 // notes say where published NetCRAQ takes less time, who is overloaded, and what that means for times.
 func (t timed) notes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
-	if most := figure.Most(t.ratios(o, ours, published, t.p50)); most != nil && most.Y > 1 {
+	if most := figure.Most(t.ratios(o, ours, netcraqPaper, t.p50)); most != nil && most.Y > 1 {
 		notes = append(notes, say(figure.Remark, "A %s of ours takes up to %s times as long as one of published NetCRAQ: %s.", t.text, number(most.Y), t.lighter))
 	}
 	before := len(notes)

@@ -38,13 +38,13 @@ func resultOf(t *testing.T, m *figure.Made, beginning string) figure.Result {
 
 // A chain that loses requests has no times: those that it answers are no slower than those of a chain that answers all.
 func TestOverloadedHasNoTime(t *testing.T) {
-	m := measuredTimes(t, map[string]float64{ours: 1, netChain: 10, published: 10}, map[string]float64{ours: 30})
+	m := measuredTimes(t, map[string]float64{ours: 1, netChain: 10, netcraqPaper: 10}, map[string]float64{ours: 30})
 	for _, text := range []string{"median time of a read at " + number(5000), "p99 of a read at " + number(5000)} {
 		if r := resultOf(t, m, text); r.Ours != nil || r.NetChain == nil || r.Mark != nil || !strings.Contains(r.Metric, "overloaded: "+ours) {
 			t.Errorf("%+v", r)
 		}
 	}
-	for _, against := range []string{netChain, published} {
+	for _, against := range []string{netChain, netcraqPaper} {
 		answered := resultOf(t, m, "reads answered of "+number(5000)+"/s (overloaded: NetCRAQ), against "+against)
 		if answered.Ours == nil || *answered.Ours != 70 || answered.Mark == nil || answered.Mark.Met() {
 			t.Errorf("%+v", answered)
@@ -54,8 +54,8 @@ func TestOverloadedHasNoTime(t *testing.T) {
 
 // Who is not overloaded where another is has no time to compare, but answers more.
 func TestOnlyOtherIsOverloaded(t *testing.T) {
-	m := measuredTimes(t, map[string]float64{ours: 10, netChain: 1, published: 9}, map[string]float64{netChain: 2, published: 1})
-	if r := resultOf(t, m, "median time of a read at "+number(5000)); r.NetChain != nil || r.Ours == nil || r.Published == nil || r.Mark != nil {
+	m := measuredTimes(t, map[string]float64{ours: 10, netChain: 1, netcraqPaper: 9}, map[string]float64{netChain: 2, netcraqPaper: 1})
+	if r := resultOf(t, m, "median time of a read at "+number(5000)); r.NetChain != nil || r.Ours == nil || r.NetCRAQPaper == nil || r.Mark != nil {
 		t.Errorf("%+v", r)
 	}
 	if r := resultOf(t, m, "reads answered of "+number(5000)); r.Mark == nil || !r.Mark.Met() {
@@ -66,8 +66,8 @@ func TestOnlyOtherIsOverloaded(t *testing.T) {
 	}
 }
 
-// Published NetCRAQ is what no figure of lines may leave out of its marks.
-func TestNeverBehindPublishedIsJudged(t *testing.T) {
+// NetCRAQPaper NetCRAQ is what no figure of lines may leave out of its marks.
+func TestNeverBehindNetCRAQPaperIsJudged(t *testing.T) {
 	for _, s := range []*figure.Spec{netcraqLatency(), netchainLatency(), netchainStoreSize(), netchainValueSize(), netchainWriteShare(), netcraqDistance(), netcraqMixed(), netcraqLength(), netcraqCongestion()} {
 		dir := t.TempDir()
 		invent(t, dir, s, func(figure.Cell) bool { return true })
@@ -77,7 +77,7 @@ func TestNeverBehindPublishedIsJudged(t *testing.T) {
 		}
 		judged := 0
 		for _, r := range o.Made(dir).Results {
-			if r.Mark != nil && r.Mark.Against == published && r.Mark.Ratio != nil {
+			if r.Mark != nil && r.Mark.Against == netcraqPaper && r.Mark.Ratio != nil {
 				judged++
 			}
 		}

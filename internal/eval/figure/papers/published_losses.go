@@ -13,7 +13,7 @@ import (
 
 // lossProtocols are the simulated protocols by the name of their series.
 var lossProtocols = map[string]sim.Protocol{
-	"NetChain, 16-bit SEQ": sim.NetChain, "NetChain, 32-bit SEQ": sim.NetChain32, "NetCRAQ as published": sim.Published, "NetCRAQ": sim.Ours,
+	"NetChain, 16-bit SEQ": sim.NetChain, "NetChain, 32-bit SEQ": sim.NetChain32, "NetCRAQ as published": sim.NetCRAQPaper, "NetCRAQ": sim.Ours,
 }
 
 // violations is the part of the seeds that show one.
@@ -32,7 +32,7 @@ func publishedLosses() *figure.Spec {
 		X:      figure.Axis{Label: "kind of violation", Names: names},
 		Panels: []figure.Panel{{Metric: violations, Bars: true, Label: "seeds that show it, %", Unit: "%"}},
 		Series: []figure.Series{{Name: "NetChain, 16-bit SEQ", Role: plot.NetChain}, {Name: "NetChain, 32-bit SEQ", Role: plot.NetChain, Variant: 1},
-			{Name: "NetCRAQ as published", Role: plot.Published}, {Name: "NetCRAQ", Role: plot.Ours}},
+			{Name: "NetCRAQ as published", Role: plot.NetCRAQPaper}, {Name: "NetCRAQ", Role: plot.Ours}},
 		Quick: figure.Plan{Xs: xs, Rounds: 1, Window: time.Second, Budget: 20 * time.Second},
 		Full:  figure.Plan{Xs: xs, Rounds: 5, Window: 4 * time.Second, Budget: 40 * time.Second},
 		Open:  openLosses, Results: lossResults, Notes: lossNotes,
@@ -152,7 +152,7 @@ func lossResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
 		all = append(all, figure.Result{Metric: "seeds with: " + string(sim.Kinds()[int(x)]), NetChain: o.Median("NetChain, 16-bit SEQ", x, violations),
-			Published: o.Median("NetCRAQ as published", x, violations), Ours: o.Median("NetCRAQ", x, violations), Unit: "%"})
+			NetCRAQPaper: o.Median("NetCRAQ as published", x, violations), Ours: o.Median("NetCRAQ", x, violations), Unit: "%"})
 	}
 	return all
 }

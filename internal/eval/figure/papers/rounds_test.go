@@ -30,7 +30,7 @@ func losses(t *testing.T, series string, kind sim.Kind, round int) figure.Sample
 // Seeds follow the round, not the harness: a run that goes on has no seeds twice, and none others than one that was not interrupted.
 func TestSeedsFollowTheRound(t *testing.T) {
 	for round := range 3 {
-		first := int(losses(t, published, sim.LostWrite, round).Values["first_seed"])
+		first := int(losses(t, netcraqPaper, sim.LostWrite, round).Values["first_seed"])
 		if first <= 60*round || first > 60*(round+1) {
 			t.Errorf("round %d finds seed %d first", round, first)
 		}
@@ -52,12 +52,12 @@ func TestCongestedNodesFollowTheRound(t *testing.T) {
 
 // A counterexample says of what protocol and kind it is, with which seed, and that ours passes with the same.
 func TestCounterexamplesAreRecorded(t *testing.T) {
-	s := losses(t, published, sim.StaleRead, 0)
+	s := losses(t, netcraqPaper, sim.StaleRead, 0)
 	if len(s.Texts) != 1 {
 		t.Fatalf("%d counterexamples", len(s.Texts))
 	}
 	text := s.Texts[0]
-	for _, want := range []string{published, sim.StaleRead.Title(), "(seed ", "NetCRAQ, same seed: nothing is wrong."} {
+	for _, want := range []string{netcraqPaper, sim.StaleRead.Title(), "(seed ", "NetCRAQ, same seed: nothing is wrong."} {
 		if !strings.Contains(text.Title, want) {
 			t.Errorf("%q has no %q", text.Title, want)
 		}

@@ -1,4 +1,4 @@
-package published
+package netcraqpaper
 
 import (
 	"math/rand/v2"

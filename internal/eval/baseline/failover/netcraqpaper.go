@@ -11,24 +11,24 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/client"
 	"github.com/netcraq/netcraq/internal/eval/baseline/control"
 	"github.com/netcraq/netcraq/internal/eval/baseline/fabric"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 )
 
-// publishedHarness is a chain of NetCRAQ as published.
-type publishedHarness struct {
+// netcraqPaperHarness is a chain of NetCRAQ as published.
+type netcraqPaperHarness struct {
 	fabric  *fabric.Fabric
-	control control.Published
+	control control.NetCRAQPaper
 }
 
-func openPublished(o *Options) (harness, error) {
+func openNetCRAQPaper(o *Options) (harness, error) {
 	f, err := fabric.Open(o.Seed)
 	if err != nil {
 		return nil, err
 	}
 	gate := new(writeGate)
 	f.SetMiddle(gate)
-	r := &publishedHarness{fabric: f, control: control.Published{
-		Chain: chainAddrs(), Keys: uint32(o.Objects), Switches: make(map[netip.Addr]control.PublishedSwitch), PerSecond: o.PerSecond,
+	r := &netcraqPaperHarness{fabric: f, control: control.NetCRAQPaper{
+		Chain: chainAddrs(), Keys: uint32(o.Objects), Switches: make(map[netip.Addr]control.NetCRAQPaperSwitch), PerSecond: o.PerSecond,
 		Disable: func(disabled bool) error {
 			f.With(func() { gate.disabled = disabled })
 			return nil
@@ -36,7 +36,7 @@ func openPublished(o *Options) (harness, error) {
 	}}
 	tail := chainAddrs()[chainNodes-1]
 	for i, at := range append(chainAddrs(), reserve()) {
-		config := published.Config{Self: at, Tail: tail, Keys: uint32(o.Objects), Versions: published.DefaultVersions}
+		config := netcraqpaper.Config{Self: at, Tail: tail, Keys: uint32(o.Objects), Versions: netcraqpaper.DefaultVersions}
 		switch {
 		case at == tail:
 			config.Group = chainAddrs()[:i]
@@ -45,13 +45,13 @@ func openPublished(o *Options) (harness, error) {
 		default:
 			config.Next = chainAddrs()[i+1]
 		}
-		n, err := published.New(config)
+		n, err := netcraqpaper.New(config)
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 		f.Add(at, n)
-		s := &publishedSwitch{f, n}
-		if err := s.Install(0, make([]published.Value, o.Objects)); err != nil {
+		s := &netcraqPaperSwitch{f, n}
+		if err := s.Install(0, make([]netcraqpaper.Value, o.Objects)); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 		r.control.Switches[at] = s
@@ -64,25 +64,25 @@ type writeGate struct{ disabled bool }
 
 // Receive implements [fabric.Machine].
 func (g *writeGate) Receive(p baseline.Packet, out []baseline.Packet) []baseline.Packet {
-	if g.disabled && p.To.Port() == published.Port {
-		if m, err := published.Decode(p.Payload); err == nil && m.Op == published.Write {
+	if g.disabled && p.To.Port() == netcraqpaper.Port {
+		if m, err := netcraqpaper.Decode(p.Payload); err == nil && m.Op == netcraqpaper.Write {
 			return out
 		}
 	}
 	return append(out, p)
 }
 
-func (r *publishedHarness) network() *fabric.Fabric { return r.fabric }
+func (r *netcraqPaperHarness) network() *fabric.Fabric { return r.fabric }
 
-func (r *publishedHarness) writer(object int) (*probe, error) {
-	c, err := client.NewPublished(chainAddrs(), 0, clientOptions(r))
+func (r *netcraqPaperHarness) writer(object int) (*probe, error) {
+	c, err := client.NewNetCRAQPaper(chainAddrs(), 0, clientOptions(r))
 	if err != nil {
 		return nil, err
 	}
 	number, acknowledged := uint64(0), uint64(0)
 	return &probe{close: c.Close, do: func(ctx context.Context) error {
 		number++
-		var value published.Value
+		var value netcraqpaper.Value
 		binary.BigEndian.PutUint64(value[:], number)
 		err := c.Write(ctx, uint32(object), value)
 		if err == nil {
@@ -96,8 +96,8 @@ func (r *publishedHarness) writer(object int) (*probe, error) {
 }
 
 // reader begins at each node of the chain in turn.
-func (r *publishedHarness) reader(object int) (*probe, error) {
-	c, err := client.NewPublished(chainAddrs(), object%chainNodes, clientOptions(r))
+func (r *netcraqPaperHarness) reader(object int) (*probe, error) {
+	c, err := client.NewNetCRAQPaper(chainAddrs(), object%chainNodes, clientOptions(r))
 	if err != nil {
 		return nil, err
 	}
@@ -107,21 +107,21 @@ func (r *publishedHarness) reader(object int) (*probe, error) {
 	}}, nil
 }
 
-func (r *publishedHarness) failover(failed netip.Addr) error { return r.control.Failover(failed) }
+func (r *netcraqPaperHarness) failover(failed netip.Addr) error { return r.control.Failover(failed) }
 
-func (r *publishedHarness) recover(ctx context.Context, failed, by netip.Addr) error {
+func (r *netcraqPaperHarness) recover(ctx context.Context, failed, by netip.Addr) error {
 	return r.control.Recover(ctx, by, slices.Index(chainAddrs(), failed))
 }
 
-// publishedSwitch is the control plane's hand at a machine.
-type publishedSwitch struct {
+// netcraqPaperSwitch is the control plane's hand at a machine.
+type netcraqPaperSwitch struct {
 	fabric *fabric.Fabric
-	node   *published.Node
+	node   *netcraqpaper.Node
 }
 
-func (s *publishedSwitch) Configure(next, tail netip.Addr, group []netip.Addr) (err error) {
+func (s *netcraqPaperSwitch) Configure(next, tail netip.Addr, group []netip.Addr) (err error) {
 	s.fabric.With(func() {
-		var state published.State
+		var state netcraqpaper.State
 		if state, err = s.node.State(); err == nil {
 			state.Next, state.Tail, state.Group = next, tail, group
 			err = s.node.Load(state)
@@ -130,7 +130,7 @@ func (s *publishedSwitch) Configure(next, tail netip.Addr, group []netip.Addr) (
 	return err
 }
 
-func (s *publishedSwitch) Newest(from uint32, count int) (values []published.Value, err error) {
+func (s *netcraqPaperSwitch) Newest(from uint32, count int) (values []netcraqpaper.Value, err error) {
 	s.fabric.With(func() {
 		for i := range uint32(count) {
 			o := s.node.Object(from + i)
@@ -140,7 +140,7 @@ func (s *publishedSwitch) Newest(from uint32, count int) (values []published.Val
 	return values, nil
 }
 
-func (s *publishedSwitch) Install(from uint32, values []published.Value) (err error) {
+func (s *netcraqPaperSwitch) Install(from uint32, values []netcraqpaper.Value) (err error) {
 	s.fabric.With(func() {
 		for i, v := range values {
 			err = errors.Join(err, s.node.Install(from+uint32(i), v))

@@ -7,30 +7,30 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 )
 
-// PublishedSwitch is what the control plane can do at one node of NetCRAQ as published.
-type PublishedSwitch interface {
+// NetCRAQPaperSwitch is what the control plane can do at one node of NetCRAQ as published.
+type NetCRAQPaperSwitch interface {
 	// Configure changes forwarding and the multicast group; objects stay.
 	Configure(next, tail netip.Addr, group []netip.Addr) error
 	// Newest are the newest values that the node has of objects, from a key on.
-	Newest(from uint32, count int) ([]published.Value, error)
+	Newest(from uint32, count int) ([]netcraqpaper.Value, error)
 	// Install gives objects values, from a key on, as if they were acknowledged.
-	Install(from uint32, values []published.Value) error
+	Install(from uint32, values []netcraqpaper.Value) error
 }
 
-// Published is the control plane of one chain.
-type Published struct {
+// NetCRAQPaper is the control plane of one chain.
+type NetCRAQPaper struct {
 	Chain     []netip.Addr // head first; changes with failures and recoveries
 	Keys      uint32
-	Switches  map[netip.Addr]PublishedSwitch
+	Switches  map[netip.Addr]NetCRAQPaperSwitch
 	Disable   func(bool) error // writes in the whole chain
 	PerSecond float64          // objects copied a second; 0: as fast as it goes
 }
 
 // Failover takes a failed node out of forwarding and multicast.
-func (c *Published) Failover(failed netip.Addr) error {
+func (c *NetCRAQPaper) Failover(failed netip.Addr) error {
 	place := slices.Index(c.Chain, failed)
 	if place < 0 || len(c.Chain) < 2 {
 		return fmt.Errorf("%v is not one of several nodes of the chain", failed)
@@ -40,7 +40,7 @@ func (c *Published) Failover(failed netip.Addr) error {
 }
 
 // configure tells every node of the chain its role.
-func (c *Published) configure() error {
+func (c *NetCRAQPaper) configure() error {
 	tail := len(c.Chain) - 1
 	var failed []error
 	for i, at := range c.Chain {
@@ -58,7 +58,7 @@ func (c *Published) configure() error {
 
 // Recover puts a new node into the chain, at a place. It gets all objects from the node that it will stand behind, of the head the one that it will
 // stand before, while writes are disabled. What is dirty there gets clean on the way: the papers do not say how it could stay dirty.
-func (c *Published) Recover(ctx context.Context, by netip.Addr, place int) error {
+func (c *NetCRAQPaper) Recover(ctx context.Context, by netip.Addr, place int) error {
 	if place < 0 || place > len(c.Chain) {
 		return fmt.Errorf("there is no place %d in a chain of %d", place, len(c.Chain))
 	}
@@ -72,7 +72,7 @@ func (c *Published) Recover(ctx context.Context, by netip.Addr, place int) error
 	return errors.Join(c.configure(), c.Disable(false))
 }
 
-func (c *Published) fill(ctx context.Context, from, to PublishedSwitch) error {
+func (c *NetCRAQPaper) fill(ctx context.Context, from, to NetCRAQPaperSwitch) error {
 	p := newPace(c.PerSecond)
 	for key := uint32(0); key < c.Keys; key += chunk {
 		values, err := from.Newest(key, min(chunk, int(c.Keys-key)))

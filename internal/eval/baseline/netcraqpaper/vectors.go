@@ -1,4 +1,4 @@
-package published
+package netcraqpaper
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 )
 
-// vectorFile is spec/baselines/published.yaml.
+// vectorFile is spec/baselines/netcraqpaper.yaml.
 type vectorFile struct {
 	Formats []baseline.WrittenFormat[vectorMessage]
 	Cases   []vectorCase
@@ -48,7 +48,7 @@ type vectorPacket struct {
 // Vectors are the written cases.
 func Vectors() ([]baseline.Case[State], error) {
 	var file vectorFile
-	if err := baseline.ReadVectors("published.yaml", &file); err != nil {
+	if err := baseline.ReadVectors("netcraqpaper.yaml", &file); err != nil {
 		return nil, err
 	}
 	return baseline.ReadCases(file.Cases, (*vectorCase).read)
@@ -57,7 +57,7 @@ func Vectors() ([]baseline.Case[State], error) {
 // Formats are the written messages.
 func Formats() ([]baseline.Format[Message], error) {
 	var file vectorFile
-	if err := baseline.ReadVectors("published.yaml", &file); err != nil {
+	if err := baseline.ReadVectors("netcraqpaper.yaml", &file); err != nil {
 		return nil, err
 	}
 	return baseline.ReadFormats(file.Formats, (*vectorMessage).message)

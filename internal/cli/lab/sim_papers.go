@@ -14,8 +14,8 @@ import (
 	baseline "github.com/netcraq/netcraq/internal/eval/baseline/sim"
 )
 
-// publishedResult is what `netcraq sim --protocol ... --json` prints for a protocol of the papers.
-type publishedResult struct {
+// papersResult is what `netcraq sim --protocol ... --json` prints for a protocol of the papers.
+type papersResult struct {
 	simResult
 	Kinds           map[baseline.Kind]kindResult `json:"kinds"` // those that were found
 	Counterexamples []exampleResult              `json:"counterexamples"`
@@ -46,8 +46,8 @@ type oursResult struct {
 	Violation   string  `json:"violation,omitempty"`
 }
 
-// checkPublished refuses flags that mean nothing for the papers' protocols.
-func (f *simFlags) checkPublished() error {
+// checkPapers refuses flags that mean nothing for the papers' protocols.
+func (f *simFlags) checkPapers() error {
 	switch {
 	case f.seeds < 1 || f.jobs < 1:
 		return errors.New("numbers of seeds and jobs are positive")
@@ -57,9 +57,9 @@ func (f *simFlags) checkPublished() error {
 	return nil
 }
 
-// runPublished simulates a protocol of the papers, and this project's beside it.
-func runPublished(ctx context.Context, out, progress io.Writer, flags *simFlags, protocol baseline.Protocol) error {
-	if err := flags.checkPublished(); err != nil {
+// runPapers simulates a protocol of the papers, and this project's beside it.
+func runPapers(ctx context.Context, out, progress io.Writer, flags *simFlags, protocol baseline.Protocol) error {
+	if err := flags.checkPapers(); err != nil {
 		return cli.UsageError(err)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(simGCPercent))
@@ -83,14 +83,14 @@ func runPublished(ctx context.Context, out, progress io.Writer, flags *simFlags,
 		return err
 	}
 	if flags.trace {
-		return tracePublished(out, runner, flags.first, total, examples)
+		return tracePapers(out, runner, flags.first, total, examples)
 	}
 	if !flags.json {
 		if err := writeExamples(out, examples); err != nil {
 			return err
 		}
 	}
-	result, err := newPublishedResult(flags, total, examples)
+	result, err := newPapersResult(flags, total, examples)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func runPublished(ctx context.Context, out, progress io.Writer, flags *simFlags,
 	if flags.json {
 		err = cli.PrintJSON(out, result)
 	} else {
-		err = printPublished(out, result)
+		err = printPapers(out, result)
 	}
 	if err != nil || total.Violations == 0 {
 		return err
@@ -106,9 +106,9 @@ func runPublished(ctx context.Context, out, progress io.Writer, flags *simFlags,
 	return fmt.Errorf("%d of %d seeds show a violation", total.Violations, total.Seeds)
 }
 
-// newPublishedResult writes the counterexamples to files and sums up.
-func newPublishedResult(flags *simFlags, t *baseline.Total, examples []*baseline.Counterexample) (*publishedResult, error) {
-	r := &publishedResult{
+// newPapersResult writes the counterexamples to files and sums up.
+func newPapersResult(flags *simFlags, t *baseline.Total, examples []*baseline.Counterexample) (*papersResult, error) {
+	r := &papersResult{
 		simResult: simResult{
 			Protocol: string(t.Protocol), Plane: "machine", Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops, Violations: t.Violations,
 			Violation: t.Why, UnknownOutcomes: t.Unknown, Undecided: t.Undecided, Steps: t.Steps, SimulatedSeconds: t.Simulated.Seconds(),
@@ -156,7 +156,7 @@ func writeExample(file string, text []byte) error {
 	return nil
 }
 
-func printPublished(out io.Writer, r *publishedResult) error {
+func printPapers(out io.Writer, r *papersResult) error {
 	table := cli.NewTable(out)
 	fmt.Fprintf(table, "protocol\tseeds\toperations\tlost\trepeated\tlate\tsteps\tseconds\tseeds with a violation\n")
 	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\n", r.Protocol, cli.Grouped(r.Seeds), cli.Grouped(uint64(r.Ops)),
@@ -185,8 +185,8 @@ func writeExamples(out io.Writer, examples []*baseline.Counterexample) error {
 	return nil
 }
 
-// tracePublished shows the counterexamples of one seed, or how its run ends.
-func tracePublished(out io.Writer, runner *baseline.Runner, seed uint64, t *baseline.Total, examples []*baseline.Counterexample) error {
+// tracePapers shows the counterexamples of one seed, or how its run ends.
+func tracePapers(out io.Writer, runner *baseline.Runner, seed uint64, t *baseline.Total, examples []*baseline.Counterexample) error {
 	if err := writeExamples(out, examples); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package published_test
+package netcraqpaper_test
 
 import (
 	"bytes"
@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 )
 
 func TestFormats(t *testing.T) {
-	formats, err := published.Formats()
+	formats, err := netcraqpaper.Formats()
 	if err != nil || len(formats) == 0 {
 		t.Fatal(err)
 	}
@@ -20,19 +20,19 @@ func TestFormats(t *testing.T) {
 		if b := f.Message.Append(nil); !bytes.Equal(b, f.Bytes) {
 			t.Errorf("%s: %x, want %x", f.Name, b, f.Bytes)
 		}
-		if m, err := published.Decode(f.Bytes); err != nil || m != f.Message {
+		if m, err := netcraqpaper.Decode(f.Bytes); err != nil || m != f.Message {
 			t.Errorf("%s: %+v, %v", f.Name, m, err)
 		}
 	}
 }
 
 func TestVectors(t *testing.T) {
-	cases, err := published.Vectors()
+	cases, err := netcraqpaper.Vectors()
 	if err != nil || len(cases) == 0 {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
-		if err := baseline.Run[published.State](new(published.Node), &c); err != nil {
+		if err := baseline.Run[netcraqpaper.State](new(netcraqpaper.Node), &c); err != nil {
 			t.Error(err)
 		}
 	}
@@ -40,10 +40,10 @@ func TestVectors(t *testing.T) {
 
 // TestRandomPackets: random nodes are valid, random packets have every outcome, and a node does the same twice.
 func TestRandomPackets(t *testing.T) {
-	var seen [published.Outcomes]uint64
-	var first, second published.Node
+	var seen [netcraqpaper.Outcomes]uint64
+	var first, second netcraqpaper.Node
 	for seed := range uint64(400) {
-		if err := baseline.Compare(t.Context(), &first, &second, published.Random(), seed, 1, 30); err != nil {
+		if err := baseline.Compare(t.Context(), &first, &second, netcraqpaper.Random(), seed, 1, 30); err != nil {
 			t.Fatal(err)
 		}
 		for o, count := range second.Counts() {
@@ -51,23 +51,23 @@ func TestRandomPackets(t *testing.T) {
 		}
 	}
 	for o, count := range seen {
-		if count == 0 && published.Outcome(o) != published.DirtyRead { // a tail commits what it writes at once
-			t.Errorf("no random packet is a %v", published.Outcome(o))
+		if count == 0 && netcraqpaper.Outcome(o) != netcraqpaper.DirtyRead { // a tail commits what it writes at once
+			t.Errorf("no random packet is a %v", netcraqpaper.Outcome(o))
 		}
 	}
 }
 
 // TestDifferencesAreFound: a target that forgets one thing is found out, with a seed.
 func TestDifferencesAreFound(t *testing.T) {
-	var reference published.Node
-	err := baseline.Compare(t.Context(), &reference, &forgetful{}, published.Random(), 1, 100, 30)
+	var reference netcraqpaper.Node
+	err := baseline.Compare(t.Context(), &reference, &forgetful{}, netcraqpaper.Random(), 1, 100, 30)
 	if err == nil {
 		t.Error("a node that never acknowledges to the group passes")
 	}
 }
 
 // forgetful is a node whose multicast group loses its last member.
-type forgetful struct{ published.Node }
+type forgetful struct{ netcraqpaper.Node }
 
 func (f *forgetful) Step(p baseline.Packet) ([]baseline.Packet, error) {
 	sent, err := f.Node.Step(p)
@@ -80,11 +80,11 @@ func (f *forgetful) Step(p baseline.Packet) ([]baseline.Packet, error) {
 // TestRemoteTargets: what a target declines counts for neither side, and the order in which it sends is not compared; what it
 // does not send is missed all the same.
 func TestRemoteTargets(t *testing.T) {
-	var reference published.Node
-	if err := baseline.Compare(t.Context(), &reference, &remote{}, published.Random(), 1, 100, 30); err != nil {
+	var reference netcraqpaper.Node
+	if err := baseline.Compare(t.Context(), &reference, &remote{}, netcraqpaper.Random(), 1, 100, 30); err != nil {
 		t.Error(err)
 	}
-	err := baseline.Compare(t.Context(), &reference, &remote{lose: true}, published.Random(), 1, 100, 30)
+	err := baseline.Compare(t.Context(), &reference, &remote{lose: true}, netcraqpaper.Random(), 1, 100, 30)
 	var mismatch *baseline.Mismatch
 	if !errors.As(err, &mismatch) || mismatch.Packet == "" || !strings.HasPrefix(err.Error(), "seed ") {
 		t.Errorf("%v", err)
@@ -93,7 +93,7 @@ func TestRemoteTargets(t *testing.T) {
 
 // remote is a node that declines every third packet and multicasts backwards, perhaps not to all.
 type remote struct {
-	published.Node
+	netcraqpaper.Node
 	packets int
 	lose    bool
 }
@@ -116,23 +116,23 @@ func (r *remote) Step(p baseline.Packet) ([]baseline.Packet, error) {
 
 // FuzzReceive: what a node takes for a message it can write again, byte for byte, and its registers stay within bounds.
 func FuzzReceive(f *testing.F) {
-	formats, err := published.Formats()
+	formats, err := netcraqpaper.Formats()
 	if err != nil {
 		f.Fatal(err)
 	}
 	for _, one := range formats {
 		f.Add(one.Bytes)
 	}
-	cases, err := published.Vectors()
+	cases, err := netcraqpaper.Vectors()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if m, err := published.Decode(b); err == nil && !bytes.Equal(m.Append(nil), b) {
+		if m, err := netcraqpaper.Decode(b); err == nil && !bytes.Equal(m.Append(nil), b) {
 			t.Errorf("%x is read as %+v, which is %x", b, m, m.Append(nil))
 		}
 		for _, c := range cases {
-			var n published.Node
+			var n netcraqpaper.Node
 			if err := n.Load(c.State); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
-	"github.com/netcraq/netcraq/internal/eval/baseline/published"
+	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 	"github.com/netcraq/netcraq/internal/eval/baseline/soft"
 	"github.com/netcraq/netcraq/internal/eval/baseline/xdp"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
@@ -22,12 +22,12 @@ func conformNetChain(ctx context.Context, progress io.Writer, flags *conformance
 	return conformBaseline(ctx, progress, flags, target, netchain.Vectors, new(netchain.Node), netchain.RandomWidths())
 }
 
-func conformPublished(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error) {
-	target, err := baselineTarget[published.State](flags.plane, soft.NewPublishedTarget, xdp.NewPublishedTarget)
+func conformNetCRAQPaper(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error) {
+	target, err := baselineTarget[netcraqpaper.State](flags.plane, soft.NewNetCRAQPaperTarget, xdp.NewNetCRAQPaperTarget)
 	if err != nil {
 		return nil, "", err
 	}
-	return conformBaseline(ctx, progress, flags, target, published.Vectors, new(published.Node), published.Random())
+	return conformBaseline(ctx, progress, flags, target, netcraqpaper.Vectors, new(netcraqpaper.Node), netcraqpaper.Random())
 }
 
 // baselineTarget opens the plane's node of a protocol whose state is an S.

@@ -3,28 +3,28 @@
  * The load generator speaks NetCRAQ as published: 162 bits, of which the first two are KV_OP, the next 32 KEY_ID, the rest
  * VALUE. KEY_ID are the last 32 bits of a key. A value follows from it.
  */
-#ifndef LOADGEN_PUBLISHED_H
-#define LOADGEN_PUBLISHED_H
+#ifndef LOADGEN_NETCRAQPAPER_H
+#define LOADGEN_NETCRAQPAPER_H
 
-#define PB_READ_REPLY 1
-#define PB_WRITE 2
-#define PB_ACKNOWLEDGE 3
-#define PB_PACKET_BYTES (HEADERS_BYTES + 21)
+#define NP_READ_REPLY 1
+#define NP_WRITE 2
+#define NP_ACKNOWLEDGE 3
+#define NP_PACKET_BYTES (HEADERS_BYTES + 21)
 
-struct pb_message {
+struct np_message {
 	__be32 head;
 	__be64 middle, next;
 	__u8 last;
 } __attribute__((packed));
 
 /* The value of an object. */
-static __always_inline void pb_words(__u32 id, __u64 *high, __u64 *low)
+static __always_inline void np_words(__u32 id, __u64 *high, __u64 *low)
 {
 	*high = id * 0x9e3779b97f4a7c15ull;
 	*low = *high ^ id;
 }
 
-static __always_inline void pb_write(struct pb_message *m, __u32 op, __u32 id, __u64 high, __u64 low)
+static __always_inline void np_write(struct np_message *m, __u32 op, __u32 id, __u64 high, __u64 low)
 {
 	m->head = bpf_htonl(op << 30 | id >> 2);
 	m->middle = bpf_cpu_to_be64((__u64)id << 62 | high >> 2);
@@ -32,17 +32,17 @@ static __always_inline void pb_write(struct pb_message *m, __u32 op, __u32 id, _
 	m->last = low << 6;
 }
 
-static __always_inline int generate_published(struct xdp_md *ctx, const struct wire_key *key, _Bool writing, __u64 nth)
+static __always_inline int generate_netcraqpaper(struct xdp_md *ctx, const struct wire_key *key, _Bool writing, __u64 nth)
 {
 	__u32 id = bpf_be64_to_cpu(key->lo);
 	__u64 high = 0, low = 0;
 	__u8 *data, *data_end;
 
-	if (bpf_xdp_adjust_tail(ctx, (int)PB_PACKET_BYTES - (int)given_bytes))
+	if (bpf_xdp_adjust_tail(ctx, (int)NP_PACKET_BYTES - (int)given_bytes))
 		return XDP_ABORTED;
 	data = (void *)(long)ctx->data;
 	data_end = (void *)(long)ctx->data_end;
-	if (data + PB_PACKET_BYTES > data_end)
+	if (data + NP_PACKET_BYTES > data_end)
 		return XDP_ABORTED;
 #pragma unroll
 	for (int i = 0; i < HEADERS_BYTES / 8; i++)
@@ -50,19 +50,19 @@ static __always_inline int generate_published(struct xdp_md *ctx, const struct w
 	*(__u16 *)(data + HEADERS_BYTES - 2) = templates[writing][HEADERS_BYTES / 8];
 	*(__be16 *)(data + HEADERS_BYTES - 8) = port_of(nth);
 	if (writing)
-		pb_words(id, &high, &low);
-	pb_write((void *)(data + HEADERS_BYTES), writing ? PB_WRITE : 0, id, high, low);
+		np_words(id, &high, &low);
+	np_write((void *)(data + HEADERS_BYTES), writing ? NP_WRITE : 0, id, high, low);
 	return XDP_TX;
 }
 _Static_assert(HEADERS_BYTES % 8 == 2, "the headers end with two bytes");
 
-static __always_inline int count_published(struct counters *counters, struct udphdr *udp, __u8 *data, __u8 *data_end)
+static __always_inline int count_netcraqpaper(struct counters *counters, struct udphdr *udp, __u8 *data, __u8 *data_end)
 {
-	struct pb_message *m = (void *)(udp + 1);
+	struct np_message *m = (void *)(udp + 1);
 	__u64 high, low, middle, next;
 	__u32 place, id, op, why = 0;
 
-	if (data + PB_PACKET_BYTES > data_end)
+	if (data + NP_PACKET_BYTES > data_end)
 		return XDP_PASS;
 	place = place_of(udp->dest);
 	if (place >= WINDOW)
@@ -72,16 +72,16 @@ static __always_inline int count_published(struct counters *counters, struct udp
 	op = bpf_ntohl(m->head);
 	id = op << 2 | middle >> 62;
 	op >>= 30;
-	pb_words(id, &high, &low);
+	np_words(id, &high, &low);
 	if ((middle << 2 | next >> 62) != high || (next << 2 | m->last >> 6) != low)
 		why |= WHY_VALUE;
-	if (data + PB_PACKET_BYTES != data_end)
+	if (data + NP_PACKET_BYTES != data_end)
 		why |= WHY_SIZE;
-	if ((op != PB_READ_REPLY && op != PB_ACKNOWLEDGE))
+	if ((op != NP_READ_REPLY && op != NP_ACKNOWLEDGE))
 		why |= WHY_HEADER;
 	if (!why)
-		landed(place, op == PB_ACKNOWLEDGE);
-	count_ok(counters, why, op == PB_ACKNOWLEDGE);
+		landed(place, op == NP_ACKNOWLEDGE);
+	count_ok(counters, why, op == NP_ACKNOWLEDGE);
 	return XDP_DROP;
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 )
 
-func publishedFor(t *testing.T, protocol string, first, seeds uint64) simFlags {
+func papersFlags(t *testing.T, protocol string, first, seeds uint64) simFlags {
 	flags := simFor(seeds)
 	flags.protocol, flags.first, flags.examples = protocol, first, t.TempDir()
 	return flags
@@ -21,12 +21,12 @@ func publishedFor(t *testing.T, protocol string, first, seeds uint64) simFlags {
 // project's protocol in the same runs.
 func TestSimOfThePapers(t *testing.T) {
 	for _, protocol := range []string{"netchain", "netcraq-published"} {
-		flags := publishedFor(t, protocol, 1, 10)
+		flags := papersFlags(t, protocol, 1, 10)
 		var out bytes.Buffer
 		if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err, true) != cli.ExitError {
 			t.Errorf("%s: %v", protocol, err)
 		}
-		var r publishedResult
+		var r papersResult
 		decoder := json.NewDecoder(&out)
 		if err := decoder.Decode(&r); err != nil || decoder.More() {
 			t.Fatal(err)
@@ -46,12 +46,12 @@ func TestSimOfThePapers(t *testing.T) {
 
 // TestSimOfThePapersAgain: the command in a counterexample shows it again.
 func TestSimOfThePapersAgain(t *testing.T) {
-	flags := publishedFor(t, "netcraq-published", 4, 1)
+	flags := papersFlags(t, "netcraq-published", 4, 1)
 	var out bytes.Buffer
 	if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err, true) != cli.ExitError {
 		t.Fatal(err)
 	}
-	var r publishedResult
+	var r papersResult
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Counterexample == nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -80,7 +80,7 @@ func TestSimOfThePapersRefuses(t *testing.T) {
 		"rule":     func(f *simFlags) { f.without = "W2" },
 		"ops":      func(f *simFlags) { f.ops = 5 },
 	} {
-		flags := publishedFor(t, "netchain", 1, 1)
+		flags := papersFlags(t, "netchain", 1, 1)
 		change(&flags)
 		var out bytes.Buffer
 		if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err, true) != cli.ExitUsage || out.Len() != 0 {
@@ -91,7 +91,7 @@ func TestSimOfThePapersRefuses(t *testing.T) {
 
 // TestSimKeepsNothingItCannot: a directory that cannot be made is an error that names the flag.
 func TestSimKeepsNothingItCannot(t *testing.T) {
-	flags := publishedFor(t, "netcraq-published", 4, 1)
+	flags := papersFlags(t, "netcraq-published", 4, 1)
 	flags.examples = "/dev/null/here"
 	if err := runSim(t.Context(), io.Discard, io.Discard, &flags); err == nil || !strings.Contains(err.Error(), "--counterexamples") {
 		t.Error(err)
