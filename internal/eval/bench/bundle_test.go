@@ -107,7 +107,7 @@ func replyTo(m wire.Message, valueBytes int) wire.Message {
 }
 
 // countFrame runs the counter on a frame with the given message.
-func countFrame(t *testing.T, l *load, message []byte) Tally {
+func countFrame(t *testing.T, l *load, message []byte) Counters {
 	t.Helper()
 	w := testWay()
 	b := frame.Append(nil, &frame.Packet{
@@ -139,15 +139,15 @@ func TestCounterJudgesSlots(t *testing.T) {
 		change func(wire.Bundle, wire.Message)
 		want   func(Counters) bool
 	}{
-		{"lost", func(b wire.Bundle, _ wire.Message) { b.Clear(changed) }, func(x Tally) bool { return x.Lost() == 1 }},
-		{"busy", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusBusy), nil }), func(x Tally) bool { return x.Busy == 1 }},
+		{"lost", func(b wire.Bundle, _ wire.Message) { b.Clear(changed) }, func(x Counters) bool { return x.Lost() == 1 }},
+		{"busy", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusBusy), nil }), func(x Counters) bool { return x.Busy == 1 }},
 		{"not found", put(func(m *wire.Message) {
 			m.Detail, m.Value = uint16(wire.StatusNotFound), nil
-		}), func(x Tally) bool { return x.NotFound == 1 }},
-		{"refused", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusFull), nil }), func(x Tally) bool { return x.Other == 1 }},
+		}), func(x Counters) bool { return x.NotFound == 1 }},
+		{"refused", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusFull), nil }), func(x Counters) bool { return x.Other == 1 }},
 		{"no reply", put(func(m *wire.Message) {
 			m.Op, m.Detail = wire.OpUpdate, uint16(wire.StatusBusy)
-		}), func(x Tally) bool { return x.Wrong == 1 }},
+		}), func(x Counters) bool { return x.Wrong == 1 }},
 		{"wrong value", put(func(m *wire.Message) { m.Value = bytes.Repeat([]byte{1}, valueBytes) }), wrong("value")},
 		{"never asked", put(func(m *wire.Message) { m.Request ^= 1 }), wrong("request")},
 		{"short", put(func(m *wire.Message) { m.Value = nil }), func(x Counters) bool { return x.Wrong == 1 && x.Why&1 != 0 }},

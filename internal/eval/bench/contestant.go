@@ -23,9 +23,9 @@ func (c *contestant) prepare(ctx context.Context) error {
 	return nil
 }
 
-// turn measures until the loss of a measurement is tolerable. It slows the pace down after each
+// measureWindow measures until the loss of a measurement is tolerable. It slows the pace down after each
 // attempt.
-func (c *contestant) turn(ctx context.Context, d time.Duration) (Figure, error) {
+func (c *contestant) measureWindow(ctx context.Context, d time.Duration) (Figure, error) {
 	const tries = 10
 	var f Figure
 	for range tries {

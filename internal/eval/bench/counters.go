@@ -20,10 +20,10 @@ type Counters struct {
 }
 
 // Answers returns the number of requests with any answer.
-func (t Tally) Answers() uint64 { return t.OK + t.Wrong + t.NotFound + t.Busy + t.Other }
+func (t Counters) Answers() uint64 { return t.OK + t.Wrong + t.NotFound + t.Busy + t.Other }
 
 // Lost returns the number of requests without an answer.
-func (t Tally) Lost() uint64 {
+func (t Counters) Lost() uint64 {
 	if t.Answers() > t.Sent {
 		return 0
 	}
@@ -45,7 +45,7 @@ func (t Counters) plus(other Counters) Counters {
 }
 
 // String lists the counts that are not zero.
-func (t Tally) String() string {
+func (t Counters) String() string {
 	text := fmt.Sprintf("%d sent, %d answered rightly, %d lost", t.Sent, t.OK, t.Lost())
 	if t.Wrong > 0 {
 		text += fmt.Sprintf(", %d answered wrongly (%v)", t.Wrong, t.Why)

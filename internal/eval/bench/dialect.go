@@ -101,8 +101,8 @@ func (w way) frame(to netip.AddrPort, message []byte) []byte {
 	})
 }
 
-// publishedKeys returns the keys 0 to n-1 of NetCRAQ as published.
-func publishedKeys(n int) []wire.Key {
+// netcraqPaperKeys returns the keys 0 to n-1 of NetCRAQ as published.
+func netcraqPaperKeys(n int) []wire.Key {
 	keys := make([]wire.Key, n)
 	for i := range keys {
 		keys[i].Lo = uint64(i)
@@ -110,9 +110,9 @@ func publishedKeys(n int) []wire.Key {
 	return keys
 }
 
-// publishedValue returns the value that the kernel's generator stores under a key of NetCRAQ as
-// published.
-func publishedValue(key uint32) (v published.Value) {
+// netcraqPaperValue returns the value that the kernel's generator stores under a key of NetCRAQ as
+// netcraqpaper.
+func netcraqPaperValue(key uint32) (v netcraqpaper.Value) {
 	high := uint64(key) * 0x9e3779b97f4a7c15
 	binary.BigEndian.PutUint64(v[:], high)
 	binary.BigEndian.PutUint64(v[8:], high^uint64(key))

@@ -25,7 +25,7 @@ func received(t *testing.T, b []byte) frame.Packet {
 }
 
 // judged passes an answer to a packet to the counter and returns the counts.
-func judged(t *testing.T, l *load, request frame.Packet, to netip.AddrPort, payload []byte) Tally {
+func judged(t *testing.T, l *load, request frame.Packet, to netip.AddrPort, payload []byte) Counters {
 	t.Helper()
 	before, err := l.counters()
 	if err != nil {

@@ -40,7 +40,7 @@ func fillGently(ctx context.Context, keys []wire.Key, valueBytes, batch int, w w
 
 // sendEach sends n requests. It waits for the answers to a few batches before it sends more, so
 // that a node on sockets keeps up.
-func (l *load) sendEach(ctx context.Context, n, batch int) (Tally, error) {
+func (l *load) sendEach(ctx context.Context, n, batch int) (Counters, error) {
 	portion := 4 * batch
 	var sum Counters
 	err := l.from.host.do(func() error {

@@ -14,9 +14,9 @@ type LineOptions struct {
 	Protocol   Protocol
 	Nodes      int     // 1 to wire.MaxChain
 	Keys       int     // objects; OpenLine stores all of them
-	ValueBytes int     // length of every value; Published supports 16 only
+	ValueBytes int     // length of every value; NetCRAQPaper supports 16 only
 	Seq32      bool    // NetChain only: SEQ has 32 bits
-	Versions   int     // Published only: cells per object; 0: published.DefaultVersions
+	Versions   int     // NetCRAQPaper only: cells per object; 0: published.DefaultVersions
 	Zipf       float64 // exponent of the keys' popularity; 0: uniform, in a fixed order
 	Relay      bool    // NetCRAQ only: ACKs travel up the chain one by one instead of being cloned
 	Wires      bool    // enables Work.LossPercent and Work.Congestion
@@ -70,7 +70,7 @@ type Line struct {
 	loaded loadKind
 	paces  map[paceKind]pace
 	dirty  bool // some objects are dirty
-	worn   bool // writes of Published may have been lost
+	stale  bool // writes of NetCRAQPaper may have been lost
 
 	stopAgents func() // nil if no agents run
 }

@@ -38,7 +38,7 @@ type LineRow struct {
 	Fastest float64 `json:"fastest_per_s"`
 }
 
-// Lines opens a line for each protocol and gives them turns.
+// Lines opens a line for each protocol and lets them take turns.
 func Lines(ctx context.Context, o LinesOptions) (*LinesResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err

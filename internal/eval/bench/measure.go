@@ -16,7 +16,7 @@ const lossLimit = 0.001
 
 // Figure is the result of one measurement of a load.
 type Figure struct {
-	Tally
+	Counters
 	PerSecond float64 // correct answers while requests were sent
 	LoadS     float64 // time during which requests were sent, in seconds
 }
@@ -66,7 +66,7 @@ func (l *load) measure(ctx context.Context, p pace, d time.Duration) (Figure, er
 }
 
 // offer sends for d. The pace determines the length of each call to the kernel.
-func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Tally) error {
+func (l *load) offer(ctx context.Context, p pace, d time.Duration, before Counters) error {
 	const idle = 50 * time.Microsecond
 	start := time.Now()
 	var written off
@@ -109,7 +109,7 @@ type off struct {
 
 // look subtracts the written-off requests from t. It writes off all outstanding requests when no
 // answer has come for a while.
-func (o *off) look(t *Tally, elapsed time.Duration) {
+func (o *off) look(t *Counters, elapsed time.Duration) {
 	const patience = 2 * time.Millisecond
 	if answers := t.Answers(); answers != o.answers {
 		o.answers, o.since = answers, elapsed
@@ -129,7 +129,7 @@ func (p pace) batchOr(usual int) int {
 
 // due returns the number of requests to send next, or 0 to wait. Each frame carries perFrame of
 // them.
-func (p pace) due(t Tally, perFrame int, elapsed, d time.Duration) int {
+func (p pace) due(t Counters, perFrame int, elapsed, d time.Duration) int {
 	const callTime = 50 * time.Millisecond // length of a call at full speed
 	sent := float64(t.Sent)
 	switch {
@@ -152,7 +152,7 @@ func (p pace) due(t Tally, perFrame int, elapsed, d time.Duration) int {
 }
 
 // drain waits until all requests since before are answered or no more answers arrive.
-func (l *load) drain(before Tally) (Tally, error) {
+func (l *load) drain(before Counters) (Counters, error) {
 	const patience = 100 * time.Millisecond
 	last, err := l.counters()
 	for quiet := time.Now(); err == nil && last.minus(before).Lost() > 0 && time.Since(quiet) < patience; {

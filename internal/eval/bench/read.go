@@ -12,7 +12,7 @@ import (
 // ReadOptions configure a measurement of clean reads.
 type ReadOptions struct {
 	NodeOptions
-	Turns
+	Windows
 	Slots    int // requests per frame; 0: one
 	Progress Progress
 }
@@ -200,7 +200,7 @@ func (s *readStage) prepare(ctx context.Context, valueBytes int, progress Progre
 
 // summarise takes medians over the rounds. Ratios are taken within a round, where the machine's
 // speed is the same for all.
-func (r *ReadResult) summarise(total *Tally) {
+func (r *ReadResult) summarise(total *Counters) {
 	var reads, echoes, sockets, ratios, socketRatios []float64
 	for _, round := range r.Rounds {
 		reads = append(reads, round.ReadsPerS)

@@ -30,7 +30,7 @@ const recordBytes = 256
 func openNetCRAQ(
 	ctx context.Context, o *OpenOptions, how string, valueBytes int, session func(*client.Client, int) Session,
 ) (System, error) {
-	rig, err := bench.OpenSockets(ctx, bench.SocketOptions{
+	harness, err := bench.OpenSockets(ctx, bench.SocketOptions{
 		NodeOptions: bench.NodeOptions{Plane: o.Plane, Mode: "auto", Keys: o.Items, ValueBytes: valueBytes},
 		Nodes:       chainNodes,
 	})
