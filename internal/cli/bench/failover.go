@@ -11,6 +11,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	clilab "github.com/netcraq/netcraq/internal/cli/lab"
+	"github.com/netcraq/netcraq/internal/eval/plot"
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
@@ -21,7 +22,7 @@ const benchTrialLab = "bench"
 func newBenchFailoverCommand(out *benchOutput) *cobra.Command {
 	m := clilab.ManagedDefaults()
 	o := chaos.FailoverOptions{}
-	shards, name := 0, benchTrialLab
+	shards, name, figure := 0, benchTrialLab, ""
 	c := &cobra.Command{
 		Use:   "failover",
 		Short: "Take a node's power: how long writes and reads stop, and how long the repair takes",
@@ -44,7 +45,11 @@ between two operations. A figure over time, with numbers, is written for each nu
 			m.Objects = max(m.Objects, o.Objects+probeRoom)
 			return runTrial(c, out, &m, name, func(ctx context.Context, s chaos.Setup) (*chaos.FailoverResult, error) {
 				o.Setup = s
-				return chaos.Failover(ctx, o)
+				r, err := chaos.Failover(ctx, o)
+				if err == nil && figure != "" {
+					r.Files, err = drawFailover(r, figure)
+				}
+				return r, err
 			}, printFailover)
 		},
 	}
@@ -53,10 +58,29 @@ between two operations. A figure over time, with numbers, is written for each nu
 	f.IntVar(&o.Objects, "objects", 0, "objects stored beforehand, beside the clients' own, for the repair to copy")
 	f.StringVar(&o.Victim, "victim", chaos.Head, "its place in the chain of the first shard: head, middle or tail")
 	f.IntVar(&o.Rounds, "rounds", 1, "nodes lost, one after the other, with each number of shards")
-	f.StringVar(&o.Figure, "figure", "out/failover", "where to write the figure and its numbers, as .svg, .png and .csv; empty: nowhere")
+	f.StringVar(&figure, "figure", "out/failover", "where to write the figure and its numbers, as .svg, .png and .csv; empty: nowhere")
 	f.StringVar(&name, "name", name, "name of the lab")
 	m.Add(f)
 	return c
+}
+
+// drawFailover writes the curves as pictures and numbers, and returns the names of the files.
+func drawFailover(r *chaos.FailoverResult, path string) ([]string, error) {
+	drawn := plot.Figure{Rows: 2, X: "time since the failure, s", Y: "operations/s"}
+	for _, c := range r.Curves {
+		panel := plot.Panel{Title: c.Title, Spans: []plot.Span{
+			{Name: "repair", From: c.RepairFrom.Seconds(), To: c.RepairTo.Seconds()}, {Name: "failure"},
+		}}
+		for _, line := range c.Lines {
+			points := make([]plot.Point, 0, len(line.Rates))
+			for _, rate := range line.Rates {
+				points = append(points, plot.Point{X: rate.At.Seconds(), Y: rate.PerSecond})
+			}
+			panel.Lines = append(panel.Lines, plot.Line{Name: line.Name, Points: points})
+		}
+		drawn.Panels = append(drawn.Panels, panel)
+	}
+	return drawn.WriteFiles(path)
 }
 
 // runTrial makes the setup of a lab of its own, and prints what a trial on it found.

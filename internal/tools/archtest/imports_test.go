@@ -72,11 +72,6 @@ var reserved = []struct {
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
 }
 
-// known are imports that break a rule and are to go. An entry without an import fails the test.
-var known = map[string]string{
-	verify + "/chaos": eval + "/plot",
-}
-
 // in reports whether a package lies in a folder. Every package lies in "".
 func in(pkg, dir string) bool {
 	return dir == "" || pkg == dir || strings.HasPrefix(pkg, dir+"/")
@@ -97,7 +92,6 @@ func wingOf(pkg string) (found wing, ok bool) {
 }
 
 func TestImportsStayInTheirWings(t *testing.T) {
-	met := make(map[string]bool)
 	for _, s := range sources(t) {
 		here, ok := wingOf(s.dir())
 		if !ok {
@@ -110,18 +104,9 @@ func TestImportsStayInTheirWings(t *testing.T) {
 		}
 		for _, imported := range s.imports() {
 			pkg, ours := strings.CutPrefix(imported, module)
-			switch {
-			case !ours || inAny(pkg, may):
-			case known[s.dir()] == pkg:
-				met[s.dir()] = true
-			default:
+			if ours && !inAny(pkg, may) {
 				t.Errorf("%s imports %s: packages in %s may import %v only", s.path, pkg, here.dir, may)
 			}
-		}
-	}
-	for from, to := range known {
-		if !met[from] {
-			t.Errorf("%s does not import %s any more: take it off the list of known exceptions", from, to)
 		}
 	}
 }

@@ -2,13 +2,11 @@ package chaos
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
-	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
 // FailoverOptions describe a trial in which one node of a chain loses its power.
@@ -18,7 +16,6 @@ type FailoverOptions struct {
 	Objects int    // stored beforehand, beside the clients' own, so that the repair has something to copy
 	Victim  string // its place in the chain of the first shard
 	Rounds  int    // in each cluster
-	Figure  string // where to write pictures and numbers of each cluster's first round; without extension; empty: nowhere
 }
 
 // FailoverResult is what a trial of failover found. The figures are the worst of all rounds.
@@ -33,7 +30,8 @@ type FailoverResult struct {
 	Nodes           int             `json:"nodes"`
 	Controllers     int             `json:"controllers"`
 	Rounds          []FailoverRound `json:"rounds"`
-	Files           []string        `json:"files,omitempty"`
+	Files           []string        `json:"files,omitempty"` // of the curves, if the caller drew them
+	Curves          []Curves        `json:"-"`               // of the first round of each cluster: of all of it, then of what is around the failure
 }
 
 // FailoverRound is one loss of a node.
@@ -72,26 +70,20 @@ const (
 // Failover runs the trial.
 func Failover(ctx context.Context, o FailoverOptions) (*FailoverResult, error) {
 	r := &FailoverResult{Victim: o.Victim, Objects: o.Objects, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, PauseMs: milliseconds(failoverPause)}
-	figure := plot.Figure{Rows: 2, X: "time since the failure, s", Y: "operations/s"}
-	var wide, narrow []plot.Panel
+	var wide, narrow []Curves
 	for _, shards := range o.Shards {
 		first, err := failoverOf(ctx, o, shards, r)
 		if err != nil {
 			return nil, err
 		}
-		wide, narrow = append(wide, first.panel(wideBin, -first.failed, first.ended-first.failed)), append(narrow, first.panel(narrowBin, -around, around))
+		wide, narrow = append(wide, first.curves(wideBin, -first.failed, first.ended-first.failed)), append(narrow, first.curves(narrowBin, -around, around))
 	}
-	figure.Panels = append(wide, narrow...)
+	r.Curves = append(wide, narrow...)
 	for _, round := range r.Rounds {
 		r.WriteGapMs, r.ReadGapMs = max(r.WriteGapMs, round.WriteGapMs), max(r.ReadGapMs, round.ReadGapMs)
 		r.ClientReadGapMs, r.RepairS = max(r.ClientReadGapMs, round.ClientReadGapMs), max(r.RepairS, round.RepairS)
 	}
-	if o.Figure == "" {
-		return r, nil
-	}
-	var err error
-	r.Files, err = figure.WriteFiles(o.Figure)
-	return r, err
+	return r, nil
 }
 
 // failoverOf runs all rounds on one cluster, and returns the first.
@@ -291,42 +283,6 @@ func (f *failover) tell(what string, all []*probe) {
 	}
 	f.c.setup.event("longest wait for a %s: %v in shard %d, from %v after the failure; its chain was %v", what, longest.Round(time.Millisecond),
 		worst.shard, (begin - f.failed).Round(time.Millisecond), f.before.Names(f.before.Chain(worst.shard)))
-}
-
-// panel draws some time of the round, counted from the failure, in bins.
-func (f *failover) panel(bin, from, to time.Duration) plot.Panel {
-	line := func(name string, all []*probe) plot.Line {
-		return plot.Line{Name: name, Points: rates(all, f.failed, bin, from, to)}
-	}
-	title := fmt.Sprintf("%d shards", f.before.Shards())
-	if f.before.Shards() == 1 {
-		title = "1 shard"
-	}
-	return plot.Panel{
-		Title: fmt.Sprintf("%s, %s lost, bins of %v", title, f.place, bin),
-		Lines: []plot.Line{line("reads", f.anyNode), line("writes", f.writers)},
-		Spans: []plot.Span{
-			{Name: "repair", From: (f.noticed - f.failed).Seconds(), To: min(f.repaired-f.failed, to).Seconds()},
-			{Name: "failure"},
-		},
-	}
-}
-
-// rates counts successes in bins of the time since zero, as a rate.
-func rates(all []*probe, zero, bin, from, to time.Duration) []plot.Point {
-	from = from / bin * bin // so that a bin begins at zero
-	points := make([]plot.Point, (to-from)/bin)
-	for i := range points {
-		points[i].X = (from + time.Duration(i)*bin).Seconds()
-	}
-	for _, one := range all {
-		for _, at := range one.seen {
-			if since := at - zero - from; since >= 0 && int(since/bin) < len(points) {
-				points[since/bin].Y += 1 / bin.Seconds()
-			}
-		}
-	}
-	return points
 }
 
 // bringBack gives the victim its power back and waits until nothing moves any more.

@@ -2,12 +2,8 @@ package papers
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline/failover"
@@ -104,8 +100,7 @@ func ourFailover(ctx context.Context, tools Tools, env figure.Env, shards int) (
 	if err != nil {
 		return figure.Sample{}, err
 	}
-	base := filepath.Join(env.Dir, "failover")
-	found, err := chaos.Failover(ctx, chaos.FailoverOptions{Setup: setup, Shards: []int{shards}, Objects: failover.DefaultObjects, Victim: chaos.Middle, Rounds: 1, Figure: base})
+	found, err := chaos.Failover(ctx, chaos.FailoverOptions{Setup: setup, Shards: []int{shards}, Objects: failover.DefaultObjects, Victim: chaos.Middle, Rounds: 1})
 	if err != nil {
 		return figure.Sample{}, err
 	}
@@ -113,9 +108,8 @@ func ourFailover(ctx context.Context, tools Tools, env figure.Env, shards int) (
 	s := values(map[string]float64{writeGap: one.ClientWriteGapMs, readGap: one.ClientReadGapMs, repairPause: one.ClientPauseMs, repairTime: one.RepairS,
 		"noticed_ms": one.NoticedMs, "copied_mb": one.CopiedMB, "survivors_read_gap_ms": one.ReadGapMs, "survivors_read_gap_before_ms": one.QuietGapMs})
 	countKept(s.Values, one.CopyS, one.WritesDuringPerS, one.WritesBeforePerS)
-	s.Curves, err = readCurves(base + ".csv")
-	s.Spans = []plot.Span{{Name: "failure"}}
-	return s, err
+	s.Curves, s.Spans = curvesOf(&found.Curves[0]), []plot.Span{{Name: "failure"}}
+	return s, nil
 }
 
 // countKept compares the rate of writes during a copy with that before, unless the copy was too short to count in: each client had begun
@@ -127,31 +121,15 @@ func countKept(v map[string]float64, copyS, during, before float64) {
 	}
 }
 
-// readCurves reads the lines of the first panel of a figure's numbers.
-func readCurves(name string) (map[string][]plot.Point, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	rows, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		return nil, err
-	}
+// curvesOf are the lines of a round's curves, over seconds.
+func curvesOf(c *chaos.Curves) map[string][]plot.Point {
 	curves := make(map[string][]plot.Point)
-	for _, row := range rows[1:] {
-		const panel, line, x, y = 0, 1, 2, 3
-		if row[panel] != rows[1][panel] {
-			break
+	for _, line := range c.Lines {
+		for _, r := range line.Rates {
+			curves[line.Name] = append(curves[line.Name], plot.Point{X: r.At.Seconds(), Y: r.PerSecond})
 		}
-		at, errX := strconv.ParseFloat(row[x], 64)
-		v, errY := strconv.ParseFloat(row[y], 64)
-		if err := errors.Join(errX, errY); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		curves[row[line]] = append(curves[row[line]], plot.Point{X: at, Y: v})
 	}
-	return curves, nil
+	return curves
 }
 
 // failoverResults leave out what is assumed of the published protocols: how long a repair takes, and what waits for it, is their number of
