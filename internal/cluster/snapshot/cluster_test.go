@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,8 +54,10 @@ func startCluster(t *testing.T, nodes int, o chain.Options) *testCluster {
 
 func (c *testCluster) startAgent(t *testing.T, i int, plane *soft.Plane) {
 	t.Helper()
+	known := *c.Cluster // its own: agents read it while the addresses of later ones are written
+	known.Nodes = slices.Clone(c.Nodes)
 	a, err := agent.New(agent.Options{
-		Name: c.Nodes[i].Name, Cluster: c.Cluster, Plane: plane, API: "127.66.5.1:0",
+		Name: c.Nodes[i].Name, Cluster: &known, Plane: plane, API: "127.66.5.1:0",
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
