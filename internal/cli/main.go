@@ -16,17 +16,7 @@ import (
 // users call the others through it.
 func Main(short string, commands ...[]*cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	started := false
-	root := &cobra.Command{
-		Use:           ProductName,
-		Short:         short,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-
-		PersistentPreRun: func(*cobra.Command, []string) { started = true },
-	}
-	root.AddCommand(slices.Concat(commands...)...)
-	completeAll(root)
+	root, started := newRoot(short, slices.Concat(commands...))
 	ran, err := root.ExecuteContextC(ctx)
 	stop()
 	if err == nil {
@@ -35,8 +25,27 @@ func Main(short string, commands ...[]*cobra.Command) {
 	if !errors.Is(err, ErrSaid) {
 		fmt.Fprintln(os.Stderr, ProductName+":", err)
 	}
-	printError(ran, err, ExitStatus(err, started))
-	os.Exit(ExitStatus(err, started))
+	printError(ran, err, ExitStatus(err, *started))
+	os.Exit(ExitStatus(err, *started))
+}
+
+// newRoot makes the command above all others. It sets started once one of them runs.
+func newRoot(short string, commands []*cobra.Command) (root *cobra.Command, started *bool) {
+	started = new(bool)
+	root = &cobra.Command{
+		Use:           ProductName,
+		Short:         short,
+		Version:       ReadBuild().String(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+
+		PersistentPreRun: func(*cobra.Command, []string) { *started = true },
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddCommand(commands...)
+	root.AddCommand(newVersionCommand())
+	completeAll(root)
+	return root, started
 }
 
 // ProductMain is [Main] of the product's program.
