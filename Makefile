@@ -7,6 +7,9 @@ export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
 export CGO_ENABLED ?= 0
 # No symbol table and no DWARF: stack traces and profiles need neither. LDFLAGS= keeps them for a debugger.
 LDFLAGS ?= -s -w
+MODULE := github.com/netcraq/netcraq
+# What `netcraq version` prints; empty outside a clone.
+REVISION = $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null)
 
 export CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf/include -I/usr/include/$(shell uname -m)-linux-gnu
@@ -16,15 +19,21 @@ LAB_OBJECTS := internal/verify/lab/fault.o
 BENCH_OBJECTS := internal/eval/bench/loadgen.o internal/eval/bench/line.o internal/eval/bench/memcached.o
 BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline/xdp/netcraqpaper.o
 
+.DEFAULT_GOAL := build
+
+.PHONY: help
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
 .PHONY: build
-build: bpf
-	go build -buildvcs=false -trimpath -ldflags="$(LDFLAGS)" -o bin/ ./cmd/...
+build: bpf ## Compile bin/netcraq, bin/netcraq-lab and bin/netcraq-bench
+	go build -buildvcs=false -trimpath -ldflags="$(LDFLAGS) -X $(MODULE)/internal/cli.revision=$(REVISION)" -o bin/ ./cmd/...
 	@if pkg-config --exists libdpdk 2>/dev/null; then $(MAKE) --no-print-directory p4-engine; fi
 
 # The software switch that runs the P4 programs. Debian's DPDK is needed, which nothing else is.
 ENGINE_SOURCES := $(wildcard p4/engine/*.c)
 .PHONY: p4-engine
-p4-engine: bin/netcraq-swx
+p4-engine: bin/netcraq-swx ## Compile the software switch that runs the P4 programs (DPDK)
 bin/netcraq-swx: $(ENGINE_SOURCES) $(wildcard p4/engine/*.h)
 	@scripts/setup.sh p4
 	@mkdir -p bin
@@ -32,7 +41,7 @@ bin/netcraq-swx: $(ENGINE_SOURCES) $(wildcard p4/engine/*.h)
 
 # Compiles the P4 programs again, and fails if that makes something else than what is committed: docs/p4.md says how to get p4c.
 .PHONY: p4
-p4:
+p4: ## Compile the P4 programs again, and compare with what is committed
 	go run ./internal/tools/p4c
 
 .PHONY: p4-write
@@ -41,12 +50,17 @@ p4-write:
 
 # A chain on this machine, real reads and writes through it, and who answered them.
 .PHONY: demo
-demo: build
+demo: build ## Bring up a chain, use it, and clean up
 	scripts/demo.sh
 
 # Everything CI checks. Tests that need root are skipped without it, but not if CI=true. There, systems that we are compared with and that cost
 # little to install are installed; without one its tests are skipped. Other kernels are tried there only: see test-kernels.
+# PKG and RUN choose tests, as the arguments of go test do: make test PKG=./client RUN=TestLock
 .PHONY: test
+ifneq ($(PKG)$(RUN),)
+test: bpf ## Run everything that CI checks; PKG=./client and RUN=TestLock choose tests
+	go test -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
+else
 test: build check
 	@[ "$(CI)" != true ] || $(MAKE) --no-print-directory p4-engine
 	scripts/demo.sh >out/demo.txt 2>&1 || { cat out/demo.txt; exit 1; }
@@ -54,10 +68,11 @@ test: build check
 	-@[ "$(CI)" != true ] || scripts/peers.sh redis memcached etcd
 	go test -count=1 -timeout 20m ./...
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-kernels
+endif
 
 # What can be checked without running the product: generated files are current, and vet finds nothing.
 .PHONY: check
-check: bpf
+check: bpf ## Check that generated files are current, and run go vet
 	@mkdir -p out
 	go run ./internal/tools/wiregen -check
 	go run ./internal/tools/p4c -check
@@ -67,20 +82,20 @@ check: bpf
 # All that a small chain can do, tried out with Spin: spec/model. One core, three to four minutes; QUICK=1, as in CI, leaves out the
 # largest worlds: about one and a half.
 .PHONY: model
-model:
+model: ## Check the model of the protocol with Spin; QUICK=1 leaves out the largest
 	@scripts/setup.sh model
 	@scripts/model.sh $(if $(QUICK),quick)
 
 # The XDP plane on the kernels that people have, in QEMU: ONLY=6.1-amd64 for one of them. Fetches and installs what it needs.
 .PHONY: test-kernels
-test-kernels: bpf
+test-kernels: bpf ## Load and run the XDP plane on kernels of distributions, in QEMU
 	@scripts/setup.sh kernels
 	go run ./internal/tools/kernels
 
 # Every figure of the papers, measured here, and the report: out/figures/report.html. Installs peers that are missing. QUICK=1: few
 # places and short rounds. Goes on with a run that was interrupted.
 .PHONY: figures
-figures: build
+figures: build ## Measure every figure of the papers; QUICK=1 for a short run
 	-@scripts/peers.sh
 	bin/netcraq bench figures $(if $(QUICK),--quick)
 
@@ -104,12 +119,66 @@ internal/verify/lab/%.o: bpf/tools/%.bpf.c | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 .PHONY: generate
-generate: setup
+generate: setup ## Write what spec/wire.yaml defines
 	go run ./internal/tools/wiregen
 	gofmt -w wire/wire_gen.go
 
-# The generated gRPC code is committed; protoc is Debian's, the plugins are pinned by go.mod and here.
+# Development tools are pinned in tools/go.mod, a module of its own, and compiled into out/tools.
 TOOLS := $(CURDIR)/out/tools
+$(TOOLS)/golangci-lint $(TOOLS)/apidiff &: tools/go.mod | setup
+	go build -C tools -o $(TOOLS)/ tool
+	@touch $(TOOLS)/golangci-lint $(TOOLS)/apidiff
+
+.PHONY: lint
+lint: bpf $(TOOLS)/golangci-lint ## Run the linters of .golangci.yml, except for lengths of lines
+	$(TOOLS)/golangci-lint run --disable lll ./...
+
+# The lines that changed since BASE may have 120 columns.
+.PHONY: lint-new
+BASE ?= main
+lint-new: bpf $(TOOLS)/golangci-lint ## Run all linters on the lines that changed since BASE (main)
+	$(TOOLS)/golangci-lint run --new-from-rev=$(BASE) ./...
+
+# Packages that run without BPF, under the race detector, which needs cgo.
+RACE := ./wire ./client/... ./internal/node/chain ./internal/node/dataplane ./internal/node/dataplane/frame ./internal/node/dataplane/soft \
+	./internal/node/agent ./internal/cluster/... ./internal/gateway/... ./internal/verify/history ./internal/verify/harness \
+	./internal/cli/kv ./internal/cli/operate
+.PHONY: race
+race: bpf ## Run the tests that need no BPF under the race detector
+	@scripts/setup.sh race
+	CGO_ENABLED=1 go test -race -short -count=1 -timeout 30m -skip '$(RACE_SKIP)' $(RACE)
+# Tests of the bytecode, which the race detector cannot see.
+RACE_SKIP := ^(TestRandomPackets|TestTaggedRandomPackets|TestVectors|TestTaggedVectors|TestMachine.*|TestForgeries.*|TestTransit|TestClientsAreLimited)$$
+
+.PHONY: format-check
+BPF_SOURCES = $(shell git ls-files 'bpf/*.c' 'bpf/*.h' | grep -v '\.gen\.h$$')
+format-check: ## Check the format of Go and C sources
+	@scripts/setup.sh format
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on: $$unformatted"; exit 1; }
+	clang-format-19 --dry-run --Werror $(BPF_SOURCES)
+
+.PHONY: format
+format: ## Format Go and C sources
+	@scripts/setup.sh format
+	gofmt -w $$(git ls-files '*.go')
+	clang-format-19 -i $(BPF_SOURCES)
+
+# The API of the packages that others import, against the one that was recorded last. `make api-record` accepts changes.
+PUBLIC := client wire
+.PHONY: api-check
+api-check: $(TOOLS)/apidiff ## Check that client and wire are compatible with what tools/api records
+	@for p in $(PUBLIC); do found=$$($(TOOLS)/apidiff -incompatible tools/api/$$p.export ./$$p) || exit 1; \
+		[ -z "$$found" ] || { echo "package $$p: $$found"; echo 'incompatible: change it back, or write it into CHANGELOG.md and run `make api-record`'; exit 1; }; done
+
+.PHONY: api-record
+api-record: $(TOOLS)/apidiff ## Record the API of client and wire
+	for p in $(PUBLIC); do $(TOOLS)/apidiff -w tools/api/$$p.export ./$$p || exit 1; done
+
+.PHONY: hooks
+hooks: ## Let git run scripts/pre-commit.sh before every commit
+	ln -sf ../../scripts/pre-commit.sh "$$(git rev-parse --git-path hooks)/pre-commit"
+
+# The generated gRPC code is committed; protoc is Debian's, the plugins are pinned by go.mod and here.
 PROTO = PATH=$(TOOLS):$$PATH protoc --proto_path=api --go_opt=module=github.com/netcraq/netcraq \
 	--go-grpc_opt=module=github.com/netcraq/netcraq api/agent.proto api/controller.proto
 $(TOOLS)/protoc-gen-go: go.mod | setup

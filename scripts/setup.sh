@@ -62,6 +62,17 @@ kernel_packages() {
 	[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
 }
 
+# race_packages names those that `make race` is missing: the race detector needs cgo.
+race_packages() {
+	command -v gcc >/dev/null || echo gcc
+	[ -e /usr/include/stdlib.h ] || echo libc6-dev
+}
+
+# format_packages names those that `make format-check` is missing.
+format_packages() {
+	command -v clang-format-19 >/dev/null || echo clang-format-19
+}
+
 # current says whether the go on PATH is new enough. From version 1.21 on, go fetches a newer version of itself if it
 # may: what counts is what it would run here.
 current() {
@@ -106,7 +117,9 @@ case ${1-} in
 model) mapfile -t missing < <(model_packages) ;;
 kernels) mapfile -t missing < <(kernel_packages) ;;
 p4) mapfile -t missing < <(p4_packages) ;;
-*) say "usage: $0 [model|kernels|p4]" && exit 2 ;;
+race) mapfile -t missing < <(race_packages) ;;
+format) mapfile -t missing < <(format_packages) ;;
+*) say "usage: $0 [model|kernels|p4|race|format]" && exit 2 ;;
 esac
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 [ -z "${1-}" ] || exit 0
