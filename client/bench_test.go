@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -80,7 +81,7 @@ func BenchmarkDo(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				for _, o := range c.Do(b.Context(), ops) {
-					if o.Err != nil && o.Err != ErrNotFound {
+					if o.Err != nil && !errors.Is(o.Err, ErrNotFound) {
 						b.Fatal(o.Err)
 					}
 				}

@@ -129,7 +129,7 @@ func TestNodesWithoutBundles(t *testing.T) {
 		}
 		begin, before := time.Now(), c.Traffic().Bundles
 		for i, o := range c.Do(ctx, ops) {
-			if o.Err != nil && o.Err != ErrNotFound {
+			if o.Err != nil && !errors.Is(o.Err, ErrNotFound) {
 				t.Fatalf("operation %d: %+v", i, o)
 			}
 		}

@@ -250,7 +250,7 @@ func (k *call) choosePlace() (int, error) {
 func (k *call) patience() time.Duration {
 	limit := k.client.options.Attempt
 	to, rounds := k.recent.latest().to, k.misses
-	wait := limit
+	var wait time.Duration
 	if k.op.IsWrite() {
 		wait = to.writes.timeout(limit)
 		rounds--

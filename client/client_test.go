@@ -19,7 +19,7 @@ func TestOperations(t *testing.T) {
 	c, ctx := newClient(t, Options{Cluster: nodes.cluster}), soon(t)
 
 	r, err := c.Get(ctx, "k")
-	if err != ErrNotFound || r.Version != 0 || r.Node == "" {
+	if !errors.Is(err, ErrNotFound) || r.Version != 0 || r.Node == "" {
 		t.Fatalf("get of nothing: %+v, %v", r, err)
 	}
 	r, err = c.Put(ctx, "k", []byte("one"))
@@ -44,7 +44,7 @@ func TestOperations(t *testing.T) {
 		t.Fatalf("delete: %+v, %v", r, err)
 	}
 	r, err = c.Get(ctx, "k", From(Named("n2")))
-	if err != ErrNotFound || r.Version != 3 {
+	if !errors.Is(err, ErrNotFound) || r.Version != 3 {
 		t.Fatalf("get after delete: %+v, %v", r, err)
 	}
 	if _, err = c.CAS(ctx, "k", 0, []byte("again")); err != nil {
@@ -179,7 +179,7 @@ func TestBatch(t *testing.T) {
 	}
 	for i, o := range c.GetMany(ctx, append(keys, "nothing")) {
 		switch {
-		case i == len(keys) && o.Err != ErrNotFound:
+		case i == len(keys) && !errors.Is(o.Err, ErrNotFound):
 			t.Fatalf("get of nothing: %+v", o)
 		case i < len(keys) && (o.Err != nil || string(o.Value) != keys[i]):
 			t.Fatalf("get %d: %+v", i, o)

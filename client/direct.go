@@ -125,7 +125,9 @@ const mapCheck = 2 * time.Millisecond
 
 // run takes the socket's call to its end.
 func (s *socket) run(ctx context.Context) {
-	for now := s.call.started; !s.attempt(ctx, now); now = time.Now() {
+	now := s.call.started
+	for !s.attempt(ctx, now) {
+		now = time.Now()
 	}
 }
 

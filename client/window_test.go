@@ -32,7 +32,7 @@ func TestSmallWindow(t *testing.T) {
 		})
 		group.Go(func() {
 			for range 20 {
-				if _, err := c.Get(ctx, key); err != nil && err != ErrNotFound {
+				if _, err := c.Get(ctx, key); err != nil && !errors.Is(err, ErrNotFound) {
 					t.Errorf("get: %v", err)
 				}
 			}
@@ -47,7 +47,7 @@ func TestSmallWindow(t *testing.T) {
 	}
 	group.Wait()
 	for range 20 * 20 {
-		if err := <-ended; err != nil && err != ErrNotFound && !errors.Is(err, ErrTimeout) && !errors.Is(err, context.Canceled) {
+		if err := <-ended; err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTimeout) && !errors.Is(err, context.Canceled) {
 			t.Errorf("start: %v", err)
 		}
 	}

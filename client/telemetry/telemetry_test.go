@@ -75,7 +75,7 @@ func TestSpansAndMetrics(t *testing.T) {
 	for _, s := range spans.Ended() {
 		values := make(map[string]string)
 		for _, a := range s.Attributes() {
-			values[string(a.Key)] = a.Value.Emit()
+			values[string(a.Key)] = a.Value.String()
 		}
 		id := s.Name() + " " + values["netcraq.key"]
 		kind, expected := want[id]

@@ -10,8 +10,8 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/snapshot"
 )
 
-// progress shows on a terminal how far long work has come, on one line, and elsewhere nothing.
-type progress struct {
+// Progress shows on a terminal how far long work has come, on one line, and elsewhere nothing.
+type Progress struct {
 	out io.Writer
 
 	mu    sync.Mutex
@@ -22,15 +22,16 @@ type progress struct {
 // progressEvery is the least time between two updates.
 const progressEvery = 100 * time.Millisecond
 
-func NewProgress(w io.Writer) *progress {
-	p := &progress{begun: time.Now()}
+// NewProgress shows on w.
+func NewProgress(w io.Writer) *Progress {
+	p := &Progress{begun: time.Now()}
 	if file, ok := w.(*os.File); ok && IsTerminal(file) {
 		p.out = w
 	}
 	return p
 }
 
-func (p *progress) Show(s snapshot.Progress) {
+func (p *Progress) Show(s snapshot.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.out == nil || time.Since(p.shown) < progressEvery {
@@ -45,7 +46,7 @@ func (p *progress) Show(s snapshot.Progress) {
 }
 
 // end clears the line.
-func (p *progress) End() {
+func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.shown.IsZero() {

@@ -158,7 +158,7 @@ func printBusyTable(out io.Writer, r *chaos.BusyResult) {
 }
 
 // busy shows how a trial on a busy machine stands.
-func (s *show) busy(p chaos.BusyProgress) {
+func (s *Show) busy(p chaos.BusyProgress) {
 	state := "whole"
 	if p.State != "" {
 		state = p.State

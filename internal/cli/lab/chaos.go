@@ -152,8 +152,8 @@ func printChaosTable(out io.Writer, r *chaos.ChaosResult) {
 	}
 }
 
-// show tells a person what happens: events line by line, and on a terminal below them how it stands.
-type show struct {
+// Show tells a person what happens: events line by line, and on a terminal below them how it stands.
+type Show struct {
 	mu       sync.Mutex
 	w        io.Writer
 	began    time.Time
@@ -164,11 +164,12 @@ type show struct {
 	line     string
 }
 
-func NewShow(w io.Writer) *show {
-	return &show{w: w, began: time.Now(), terminal: term.IsTerminal(int(os.Stderr.Fd()))}
+// NewShow shows on w.
+func NewShow(w io.Writer) *Show {
+	return &Show{w: w, began: time.Now(), terminal: term.IsTerminal(int(os.Stderr.Fd()))}
 }
 
-func (s *show) Event(text string) {
+func (s *Show) Event(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clear()
@@ -176,20 +177,20 @@ func (s *show) Event(text string) {
 	s.draw()
 }
 
-func (s *show) clear() {
+func (s *Show) clear() {
 	if s.terminal {
 		fmt.Fprint(s.w, cli.ClearLine)
 	}
 }
 
-func (s *show) draw() {
+func (s *Show) draw() {
 	if s.terminal {
 		fmt.Fprint(s.w, s.line)
 	}
 }
 
 // chaos shows how a trial stands.
-func (s *show) chaos(p chaos.ChaosProgress) {
+func (s *Show) chaos(p chaos.ChaosProgress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if since := time.Since(s.at); since >= time.Second {
@@ -209,13 +210,13 @@ func (s *show) chaos(p chaos.ChaosProgress) {
 }
 
 // setLine shows a line below the events.
-func (s *show) setLine(line string) {
+func (s *Show) setLine(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.showLine(line)
 }
 
-func (s *show) showLine(line string) {
+func (s *Show) showLine(line string) {
 	s.line = line
 	if width, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && len(s.line) >= width {
 		s.line = s.line[:max(width-1, 0)]
@@ -224,7 +225,7 @@ func (s *show) showLine(line string) {
 	s.draw()
 }
 
-func (s *show) End() {
+func (s *Show) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line = ""

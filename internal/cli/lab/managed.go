@@ -147,7 +147,7 @@ func etcdOf(h lab.Host) string {
 }
 
 // setup is what a trial needs to know of a lab that is observed.
-func (m *ManagedFlags) setup(o lab.Options, show *show, logs string) chaos.Setup {
+func (m *ManagedFlags) setup(o lab.Options, show *Show, logs string) chaos.Setup {
 	return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: LeaderOf, Etcd: etcdOf, Event: show.Event, Logs: logs}
 }
 

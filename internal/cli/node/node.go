@@ -128,7 +128,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer func() { _ = release() }()
 	info := plane.Info()
 	options.Plane, options.Log = plane, log
 	if options.Join != nil { // not before: loading programs takes long, and nobody waits for it

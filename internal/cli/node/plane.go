@@ -152,7 +152,7 @@ func removePlane(log *slog.Logger, pin string) error {
 	} else if err != nil {
 		return err
 	}
-	defer release()
+	defer func() { _ = release() }()
 	if err := xdp.Remove(pin); err != nil {
 		return fmt.Errorf("removing the data plane pinned at %s: %w", pin, err)
 	}

@@ -82,9 +82,10 @@ func (l *loaded) do(t interface{ Fatalf(string, ...any) }, c Command) {
 	case MoveShard:
 		var from, to NodeID
 		for id, n := range l.state.Nodes {
-			if n.Name == c.From {
+			switch n.Name {
+			case c.From:
 				from = id
-			} else if n.Name == c.To {
+			case c.To:
 				to = id
 			}
 		}

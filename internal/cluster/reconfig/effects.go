@@ -32,7 +32,6 @@ type Fence struct {
 // [Place.Plan] returns.
 type Place struct {
 	Number uint64
-	ring   *topology.Ring // built by Plan
 	nodes  []topology.Candidate
 	spread string
 	chains []topology.Chain

@@ -129,7 +129,7 @@ func ask(ctx context.Context, agents Agents, node client.Node) (*agentv1.InfoRes
 	if err != nil {
 		return nil, nil, err
 	}
-	defer end()
+	defer func() { _ = end() }()
 	info, err := agent.Info(ctx, &agentv1.InfoRequest{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("node %s, agent %s: %w", node.Name, node.APIAddr(), err)
@@ -144,7 +144,7 @@ func ask(ctx context.Context, agents Agents, node client.Node) (*agentv1.InfoRes
 // run gets every shard from a node that has it.
 func (b *backup) run(ctx context.Context) error {
 	for since := time.Now(); ; {
-		failed, progress := b.round(ctx)
+		progress, failed := b.round(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -167,7 +167,7 @@ func (b *backup) run(ctx context.Context) error {
 }
 
 // round tries every chain that serves shards still wanted, once.
-func (b *backup) round(ctx context.Context) (failed error, progress bool) {
+func (b *backup) round(ctx context.Context) (progress bool, failed error) {
 	m := b.options.Client.Map()
 	wanted := make([][]uint32, len(m.Chains))
 	for shard, chain := range m.ByShard {
@@ -189,7 +189,7 @@ func (b *backup) round(ctx context.Context) (failed error, progress bool) {
 		}
 		b.tell(m.Shards())
 	}
-	return failed, progress
+	return progress, failed
 }
 
 func (b *backup) tell(shards int) {

@@ -35,7 +35,7 @@ func (e *export) run(ctx context.Context, node client.Node) error {
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer func() { _ = end() }()
 	limit := silence
 	if o.MaxKiBs > 0 { // a message may hold about a megabyte
 		limit += time.Duration(1024/o.MaxKiBs) * time.Second

@@ -41,7 +41,7 @@ func (r *reader) read(b []byte) error {
 func (r *reader) readHeader() error {
 	prelude := make([]byte, preludeBytes)
 	err := r.read(prelude)
-	if (err == nil || err == ErrCut) && !bytes.HasPrefix(prelude, []byte(magic)) {
+	if (err == nil || errors.Is(err, ErrCut)) && !bytes.HasPrefix(prelude, []byte(magic)) {
 		return ErrNotSnapshot
 	}
 	if err != nil {

@@ -60,7 +60,8 @@ func (r *Ring) Plan(chains []Chain) *Plan {
 		p.vacate()
 		p.fill()
 		p.spread()
-		for p.feed() || p.shed() {
+		for more := true; more; {
+			more = p.feed() || p.shed()
 		}
 		p.arrange()
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -133,7 +134,7 @@ func openPort(h *host, name string, addr netip.Addr) (*port, error) {
 		return nil, err
 	}
 	p := &port{host: h, name: name, index: link.Attrs().Index, mac: link.Attrs().HardwareAddr, addr: addr}
-	if err := h.handle.AddrAdd(link, &netlink.Addr{IPNet: single(addr)}); err != nil && err != unix.EEXIST {
+	if err := h.handle.AddrAdd(link, &netlink.Addr{IPNet: single(addr)}); err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, fmt.Errorf("address %v on %s: %w", addr, name, err)
 	}
 	if err := h.handle.LinkSetUp(link); err != nil {

@@ -128,7 +128,7 @@ func (l *Line) open(ctx context.Context) error {
 // Close stops the nodes and removes the namespaces.
 func (l *Line) Close() {
 	l.unload()
-	l.settle(false)
+	_ = l.settle(false) // all of it goes
 	l.undo.run()
 }
 

@@ -99,7 +99,7 @@ func (l *lineNetwork) link() error {
 func (l *lineNetwork) route(i int) error {
 	for j := range l.hosts {
 		var by *port
-		next := i
+		var next int
 		switch {
 		case j < i:
 			by, next = l.portTo(i, "left"), i-1

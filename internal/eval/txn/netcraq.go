@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -65,7 +66,7 @@ func (n *netcraq) Session(ctx context.Context, number int) (Session, error) {
 
 // isThere accepts every answer to a read.
 func isThere(_ client.Result, err error) error {
-	if err == client.ErrNotFound {
+	if errors.Is(err, client.ErrNotFound) {
 		return nil
 	}
 	return err

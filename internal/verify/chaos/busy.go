@@ -133,7 +133,7 @@ func (b *busy) run(ctx context.Context) (err error) {
 	if b.durable, err = b.c.observe(ctx, nil); err != nil {
 		return err
 	}
-	defer b.durable.end()
+	defer func() { _ = b.durable.end() }()
 	kv, err := b.c.client(client.Options{Timeout: clientTimeout, ReadFrom: client.Spread})
 	if err != nil {
 		return err

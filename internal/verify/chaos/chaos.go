@@ -133,7 +133,7 @@ func Chaos(ctx context.Context, o ChaosOptions) (result *ChaosResult, err error)
 		return nil, err
 	}
 	t.driver.durable = t.durable
-	defer t.durable.end()
+	defer func() { _ = t.durable.end() }()
 	t.result = &ChaosResult{
 		Seed: o.Seed, Replicas: o.Replicas, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers,
 		Shards: c.follower.Map().Shards(), Linearizable: true,

@@ -70,8 +70,8 @@ func (s state) get(op *Op) (state, bool) {
 // write is the state after a write that takes effect.
 func (s state) write(op *Op, value string, present bool) (state, bool) {
 	ok := true
-	switch {
-	case op.Outcome == Unknown:
+	switch op.Outcome {
+	case Unknown:
 		if s.above {
 			s.version++
 		}

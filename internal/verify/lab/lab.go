@@ -58,7 +58,7 @@ func Open(name string) (*Lab, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lab %q %w (%v): remove it with `netcraq lab down --name %s`", name, ErrRemains, err, name)
+		return nil, fmt.Errorf("lab %q %w (%w): remove it with `netcraq lab down --name %s`", name, ErrRemains, err, name)
 	}
 	if !s.Up && s.Maker.Alive() {
 		return nil, fmt.Errorf("lab %q is being brought up or down by process %d: try again later", name, s.Maker.PID)

@@ -101,7 +101,7 @@ func lock(ctx context.Context) (unlock func(), err error) {
 		select {
 		case err = <-locked:
 		case <-ctx.Done():
-			go func() { <-locked; unix.Close(fd) }()
+			go func() { <-locked; _ = unix.Close(fd) }()
 			return nil, ctx.Err()
 		}
 		if err == nil && isAt(fd, runDir) {

@@ -68,8 +68,6 @@ func newClient(w *world, number int) *client {
 
 func (c *client) endpoint() endpoint { return c.w.machine(c.number) }
 
-func (c *client) done() bool { return c.left == 0 && c.op == nil }
-
 // think plans the next operation.
 func (c *client) think() {
 	if c.left == 0 {

@@ -23,7 +23,7 @@ func BeatBytes(place int) []byte { return binary.BigEndian.AppendUint16(nil, uin
 
 // Watch listens for the beats of so many nodes until one of them is silent, and returns its place.
 func Watch(ctx context.Context, conn *net.UDPConn, nodes int) (int, error) {
-	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now()) })
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	defer stop()
 	heard := make([]time.Time, nodes)
 	now := time.Now()

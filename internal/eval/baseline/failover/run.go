@@ -89,7 +89,7 @@ func (o *Options) run(ctx context.Context) (*Result, error) {
 	}
 	p := start(ctx, slices.Concat(writers, readers), o.Pause, o.Seed)
 	t, err := o.fail(ctx, r, ears, p)
-	defer closeAll(p.all)
+	defer func() { _ = closeAll(p.all) }()
 	if err := errors.Join(err, p.halt(), r.network().Err()); err != nil {
 		return nil, err
 	}

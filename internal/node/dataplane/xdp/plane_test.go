@@ -135,7 +135,7 @@ func TestStalePins(t *testing.T) {
 				if err == nil {
 					p.Close()
 				}
-				return fmt.Errorf("%s: %v", name, err)
+				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
 		again, err := Open(o)
@@ -210,7 +210,7 @@ func TestNothingLeftBehind(t *testing.T) {
 				return fmt.Errorf("%s: opened", name)
 			}
 			if _, err := os.Stat(o.Pin); !errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("%s: %s is left behind: %v", name, o.Pin, err)
+				return fmt.Errorf("%s: %s is left behind: %w", name, o.Pin, err)
 			}
 		}
 		return nil

@@ -99,7 +99,7 @@ func (a *attachment) undo(pin string) {
 		return
 	}
 	if pin != "" && !a.taken {
-		a.link.Unpin()
+		_ = a.link.Unpin()
 	}
 	a.link.Close()
 	a.link = nil
