@@ -24,8 +24,8 @@ import (
 // TestJoinUnderLoad: nodes die, come back with nothing, and die while others copy from them, and no client sees anything
 // that one key on one machine would not do.
 func TestJoinUnderLoad(t *testing.T) {
-	m := clitest.StartManaged(t, "127.1.6.1", "--shards", "8")
-	addr := func(i int) string { return fmt.Sprintf("127.1.6.%d:4411", 10+i) }
+	m := clitest.StartManaged(t, "127.2.6.1", "--shards", "8")
+	addr := func(i int) string { return fmt.Sprintf("127.2.6.%d:4411", 10+i) }
 	names := []string{"n1", "n2", "n3", "n4"}
 	for i, name := range names {
 		m.StartNode(name, addr(i))
@@ -58,7 +58,7 @@ func TestJoinUnderLoad(t *testing.T) {
 // TestFirstWriteWaits: a write that comes before the nodes is made once they have formed chains, and one that no nodes ever
 // come for says what is missing.
 func TestFirstWriteWaits(t *testing.T) {
-	m := clitest.StartManaged(t, "127.1.6.2", "--shards", "4", "--form-with", "1", "--replicas", "1")
+	m := clitest.StartManaged(t, "127.2.6.2", "--shards", "4", "--form-with", "1", "--replicas", "1")
 	put := func(timeout string) error {
 		_, _, err := clitest.Execute(t.Context(), kv.NewPutCommand(), "--controllers", m.Controller, "--timeout", timeout, "key", "value")
 		return err
@@ -68,7 +68,7 @@ func TestFirstWriteWaits(t *testing.T) {
 	}
 	written := make(chan error, 1)
 	go func() { written <- put(clitest.Formed.String()) }()
-	m.StartNode("n1", "127.1.6.30:4411")
+	m.StartNode("n1", "127.2.6.30:4411")
 	if err := <-written; err != nil {
 		t.Error(err)
 	}
@@ -88,7 +88,7 @@ func TestAgentComesBackInTime(t *testing.T) {
 	for _, c := range []struct {
 		name, host, suspect string
 		suspected           bool
-	}{{"in time", "127.1.7.1", "5m", false}, {"too late", "127.1.7.2", "2s", true}} {
+	}{{"in time", "127.2.7.1", "5m", false}, {"too late", "127.2.7.2", "2s", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			m := clitest.StartManaged(t, c.host, "--shards", "4", "--replicas", "2", "--form-with", "2", "--suspect", c.suspect)
 			m.StartNode("n1", c.host+":4411")
@@ -187,12 +187,12 @@ func TestJoinErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--join", "127.1.7.9", "--cluster", path}, "not from both"},
-		{[]string{"--join", "127.1.7.9:x", "--addr", "127.1.7.9:4411"}, "is not a host and port"},
-		{[]string{"--join", "127.1.7.9", "--addr", "127.1.7.9:4411", "--capacity", "0"}, "drained"},
-		{[]string{"--join", "127.1.7.9", "--addr", "127.1.7.9:4411", "--shards", "4"}, "those of the cluster"},
-		{[]string{"--join", "127.1.7.9"}, "Give --cluster, or --addr"},
-		{[]string{"--labels", "zone=a", "--addr", "127.1.7.9:4411"}, "give --join"},
+		{[]string{"--join", "127.2.7.9", "--cluster", path}, "not from both"},
+		{[]string{"--join", "127.2.7.9:x", "--addr", "127.2.7.9:4411"}, "is not a host and port"},
+		{[]string{"--join", "127.2.7.9", "--addr", "127.2.7.9:4411", "--capacity", "0"}, "drained"},
+		{[]string{"--join", "127.2.7.9", "--addr", "127.2.7.9:4411", "--shards", "4"}, "those of the cluster"},
+		{[]string{"--join", "127.2.7.9"}, "Give --cluster, or --addr"},
+		{[]string{"--labels", "zone=a", "--addr", "127.2.7.9:4411"}, "give --join"},
 	} {
 		_, _, err := clitest.Execute(t.Context(), newNodeCommand(), append(c.args, "--name", "n1", "--plane", "soft")...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

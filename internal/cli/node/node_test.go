@@ -28,7 +28,7 @@ func freeAddr(t *testing.T) (netip.AddrPort, string) {
 		t.Fatal(err)
 	}
 	defer udp.Close()
-	tcp, err := net.Listen("tcp4", "127.1.3.1:0")
+	tcp, err := net.Listen("tcp4", "127.2.3.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,12 +183,12 @@ func TestNodeErrors(t *testing.T) {
 		{[]string{"--name", "n9", "--cluster", path}, `has no node "n9"`},
 		{[]string{"--name", "n1", "--cluster", path + "x"}, "no such file"},
 		{[]string{"--name", "n1", "--addr", "n1"}, "is not an IPv4 address and port"},
-		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--plane", "fast"}, "want auto, soft, xdp or p4"},
-		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--mode", "fast"}, "want auto, native or generic"},
-		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--plane", "soft", "--cell-bytes", "4"}, "8 to 1352 bytes"},
-		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--plane", "soft", "--shards", "3"}, "power of two"},
-		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--plane", "soft", "--cluster", path}, "but its data plane is at"},
-		{[]string{"--name", "n1", "--addr", "127.1.3.1:0", "--plane", "soft", "--api", "203.0.113.9:1"}, "choose another with --api"},
+		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "fast"}, "want auto, soft, xdp or p4"},
+		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--mode", "fast"}, "want auto, native or generic"},
+		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "soft", "--cell-bytes", "4"}, "8 to 1352 bytes"},
+		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "soft", "--shards", "3"}, "power of two"},
+		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "soft", "--cluster", path}, "but its data plane is at"},
+		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "soft", "--api", "203.0.113.9:1"}, "choose another with --api"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		_, _, err := clitest.Execute(ctx, newNodeCommand(), c.args...)

@@ -18,9 +18,9 @@ import (
 
 // TestOperators: everything that an operator can ask for, on a cluster that lives, and what the plans for it say before.
 func TestOperators(t *testing.T) {
-	m := clitest.StartManaged(t, "127.1.7.1", "--shards", "16", "--form-with", "4")
+	m := clitest.StartManaged(t, "127.3.7.1", "--shards", "16", "--form-with", "4")
 	for i := range 4 {
-		m.StartNode(fmt.Sprintf("n%d", i+1), fmt.Sprintf("127.1.7.%d:4411", 11+i))
+		m.StartNode(fmt.Sprintf("n%d", i+1), fmt.Sprintf("127.3.7.%d:4411", 11+i))
 	}
 	m.Await("the first chains", clitest.Whole(3))
 
@@ -64,8 +64,8 @@ func TestOperators(t *testing.T) {
 }
 
 func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
-	m := clitest.StartManaged(t, "127.1.8.1", "--shards", "4", "--replicas", "1")
-	m.StartNode("n1", "127.1.8.11:4411")
+	m := clitest.StartManaged(t, "127.3.8.1", "--shards", "4", "--replicas", "1")
+	m.StartNode("n1", "127.3.8.11:4411")
 	m.Await("the first chains", clitest.Whole(1))
 	for _, c := range []struct {
 		args   string
@@ -116,8 +116,8 @@ func TestSimulatedPlan(t *testing.T) {
 
 // TestSettings: the times change while the cluster runs, and what cannot be is refused.
 func TestSettings(t *testing.T) {
-	m := clitest.StartManaged(t, "127.1.10.1", "--shards", "4", "--replicas", "1", "--suspect", "400ms", "--lease", "600ms")
-	m.StartNode("n1", "127.1.10.11:4411")
+	m := clitest.StartManaged(t, "127.3.10.1", "--shards", "4", "--replicas", "1", "--suspect", "400ms", "--lease", "600ms")
+	m.StartNode("n1", "127.3.10.11:4411")
 	m.Await("the first chains", clitest.Whole(1))
 	before := clitest.Object[map[string]any](m, "settings")
 	if before["shards"] != 4.0 || before["times"].(map[string]any)["suspect_ms"] != 400.0 {

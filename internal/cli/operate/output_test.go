@@ -44,7 +44,7 @@ func TestErrorsAreObjects(t *testing.T) {
 // Shells complete names of nodes and planes.
 func TestCompletion(t *testing.T) {
 	file := t.TempDir() + "/cluster.yaml"
-	text := "epoch: 1\nshards: 1\nnodes:\n  - {name: n1, addr: 127.1.9.1:4411}\n  - {name: n2, addr: 127.1.9.2:4411}\nchains:\n  - [n1, n2]\n"
+	text := "epoch: 1\nshards: 1\nnodes:\n  - {name: n1, addr: 127.3.9.1:4411}\n  - {name: n2, addr: 127.3.9.2:4411}\nchains:\n  - [n1, n2]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
