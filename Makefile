@@ -23,7 +23,7 @@ BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline
 
 .PHONY: help
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: bpf ## Compile bin/netcraq, bin/netcraq-lab and bin/netcraq-bench
