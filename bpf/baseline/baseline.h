@@ -9,7 +9,7 @@
 /* Set at load time. */
 volatile const __be32 nq_self_addr = 0;
 volatile const __be16 nq_self_port = 0;
-volatile const __u8 nq_transit = 1;	    /* route packets to other nodes here, not in the kernel */
+volatile const __u8 nq_transit = 1;	  /* route packets to other nodes here, not in the kernel */
 volatile const __u32 nq_test_ifindex = 0; /* tests run the egress program as a plain one, outside a device */
 
 #define nq_tags 0 /* these protocols have none */

@@ -135,8 +135,7 @@ static __always_inline int nc_decode(const struct nc_head *h, __u32 message_byte
 	m->seq = nc_wide ? bpf_ntohl(h->wide_seq) : bpf_ntohs(h->first);
 	m->value_bytes = bpf_ntohs(nc_wide ? h->first : h->value_bytes);
 	return m->op - 1 < NC_NOT_FOUND && m->sc <= NC_MAX_LIST && m->value_bytes <= NQ_MAX_VALUE_BYTES &&
-	       (nc_wide || !h->reserved) &&
-	       message_bytes == NC_HEAD_BYTES + m->value_bytes + m->sc * NC_ADDRESS_BYTES;
+	       (nc_wide || !h->reserved) && message_bytes == NC_HEAD_BYTES + m->value_bytes + m->sc * NC_ADDRESS_BYTES;
 }
 
 /* Writes all of the head but the key. */
@@ -338,7 +337,8 @@ struct nc_request {
 };
 
 /* Writes an answer of n bytes of value over the frame, but for the value; 0 if there is no room. */
-static __always_inline int nc_write_answer(struct xdp_md *ctx, const struct nc_request *r, enum nc_op op, __u32 seq, __u32 n)
+static __always_inline int nc_write_answer(struct xdp_md *ctx, const struct nc_request *r, enum nc_op op, __u32 seq,
+					   __u32 n)
 {
 	struct nc_message m = {.op = op, .seq = seq, .value_bytes = n};
 	struct nc_head *h;

@@ -267,7 +267,8 @@ static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_byte
 	    (ip_of(f)->frag_off & bpf_htons(0x3fff)))
 		return PARSED_PASS;
 	if (udp_of(f)->dest != nq_self_port) /* another node's answer passes as its request did */
-		return udp_of(f)->source == nq_self_port && ip_of(f)->daddr != nq_self_addr ? PARSED_TRANSIT : PARSED_PASS;
+		return udp_of(f)->source == nq_self_port && ip_of(f)->daddr != nq_self_addr ? PARSED_TRANSIT
+											    : PARSED_PASS;
 	if (ip_of(f)->daddr != nq_self_addr)
 		return PARSED_TRANSIT;
 	return measure(ctx, f, message_bytes);

@@ -12,11 +12,11 @@
 struct bundle {
 	__u64 now_ns; /* 0 until somebody asks */
 	__u32 slot_bytes;
-	__u32 at;    /* where the message in hand begins in the frame */
-	__u32 bytes; /* its length, in the end that of what it became */
-	__u32 ways;  /* where messages so far go, a bit each of enum way */
-	__u32 chain; /* number + 1 in nq_chains of the bundle's chain (B4); 0 before the first message */
-	__be32 from_addr; /* sender of the frame */
+	__u32 at;	    /* where the message in hand begins in the frame */
+	__u32 bytes;	    /* its length, in the end that of what it became */
+	__u32 ways;	    /* where messages so far go, a bit each of enum way */
+	__u32 chain;	    /* number + 1 in nq_chains of the bundle's chain (B4); 0 before the first message */
+	__be32 from_addr;   /* sender of the frame */
 	__be32 client_addr; /* who gets the replies */
 	__be16 from_port;
 	__be16 client_port;

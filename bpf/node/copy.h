@@ -31,7 +31,7 @@ struct nq_record {
 	__u32 value_sum;
 	__u16 value_bytes;
 	__u8 tombstone;
-	__u8 state; /* what nq_export says; of NQ_RECORD_* */
+	__u8 state;  /* what nq_export says; of NQ_RECORD_* */
 	__u32 epoch; /* in which it became clean; 0: it is dirty */
 	__u32 reserved;
 };

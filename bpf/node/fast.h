@@ -10,12 +10,12 @@
 
 /* Where what has become of a message goes. */
 enum way {
-	WAY_NONE,   /* nowhere: it was dropped, and counted */
+	WAY_NONE, /* nowhere: it was dropped, and counted */
 	WAY_CLIENT,
 	WAY_BEFORE, /* to the predecessor */
 	WAY_TAIL,
-	WAY_AFTER,  /* to the successor */
-	WAY_STAYS,  /* of a slot: a REPLY that was there before */
+	WAY_AFTER, /* to the successor */
+	WAY_STAYS, /* of a slot: a REPLY that was there before */
 	WAY_SLOW,
 };
 
@@ -24,12 +24,12 @@ struct fast {
 	struct xdp_md *ctx;
 	struct nq_live *live;
 	struct nq_chain_config *c;
-	__u64 total;	   /* sum of its words, those of the value included; it folds to ones */
-	__u64 value_sum;   /* of the value */
-	__u32 at;	   /* where it begins in the frame */
-	__u32 bytes;	   /* its length, in the end that of what it became */
+	__u64 total;	 /* sum of its words, those of the value included; it folds to ones */
+	__u64 value_sum; /* of the value */
+	__u32 at;	 /* where it begins in the frame */
+	__u32 bytes;	 /* its length, in the end that of what it became */
 	__u32 value_bytes;
-	__u32 chain; /* number of c in nq_chains */
+	__u32 chain;	  /* number of c in nq_chains */
 	__be32 from_addr; /* sender of the frame */
 	__be32 client_addr;
 	__be16 from_port;
@@ -114,8 +114,8 @@ static __always_inline int is_fast_base(const __u32 *w)
 {
 	const __u8 *b = (const __u8 *)w;
 
-	return !((w[WORD_OP] ^ NQ_READ_WORD) & bpf_htonl(0xffffff00)) &&
-	       is_young(w[WORD_HOPS], w[WORD_CHECK]) && b[3] != 0;
+	return !((w[WORD_OP] ^ NQ_READ_WORD) & bpf_htonl(0xffffff00)) && is_young(w[WORD_HOPS], w[WORD_CHECK]) &&
+	       b[3] != 0;
 }
 
 static __always_inline int is_fast_op(__u8 op)

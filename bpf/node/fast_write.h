@@ -33,7 +33,8 @@ static __always_inline int apply_fast(struct fast *p, const __u32 *w, struct nq_
 	return 1;
 }
 
-static __always_inline void record_fast(struct fast *p, const __u32 *w, struct nq_session *entry, __u64 seq, __u64 version)
+static __always_inline void record_fast(struct fast *p, const __u32 *w, struct nq_session *entry, __u64 seq,
+					__u64 version)
 {
 	entry->seq = seq;
 	entry->version = version;
@@ -44,8 +45,8 @@ static __always_inline void record_fast(struct fast *p, const __u32 *w, struct n
 }
 
 /* W3 and W4 with session and object locked. */
-static __always_inline enum way order_fast_locked(struct fast *p, __u32 *w, struct nq_session *entry, struct nq_object *o,
-						   __u64 seq, int slotted)
+static __always_inline enum way order_fast_locked(struct fast *p, __u32 *w, struct nq_session *entry,
+						  struct nq_object *o, __u64 seq, int slotted)
 {
 	__u64 version = o->version + 1;
 
@@ -78,7 +79,7 @@ static __always_inline enum way order_fast_locked(struct fast *p, __u32 *w, stru
 
 /* The head's part with the session locked: W2, W3. o may be 0. */
 static __always_inline enum way order_fast(struct fast *p, __u32 *w, struct nq_session *entry, struct nq_object *o,
-					    int slotted)
+					   int slotted)
 {
 	__u64 seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
 	enum way way;
@@ -117,7 +118,8 @@ static __always_inline enum way write_fast(struct fast *p, __u32 *w, int slotted
 	struct nq_session *entry;
 	enum way way;
 
-	if (p->value_bytes > nq_cell_bytes || w[WORD_EPOCH] != epoch_of(p) || p->c->state != NQ_STATE_ACTIVE || p->c->self)
+	if (p->value_bytes > nq_cell_bytes || w[WORD_EPOCH] != epoch_of(p) || p->c->state != NQ_STATE_ACTIVE ||
+	    p->c->self)
 		return ask_single(p, slotted);
 	entry = session_of(p, w);
 	if (!entry)
@@ -131,7 +133,8 @@ static __always_inline enum way write_fast(struct fast *p, __u32 *w, int slotted
 }
 
 /* W6 and W7 with session and object locked. */
-static __always_inline enum way update_fast_locked(struct fast *p, __u32 *w, struct nq_session *entry, struct nq_object *o)
+static __always_inline enum way update_fast_locked(struct fast *p, __u32 *w, struct nq_session *entry,
+						   struct nq_object *o)
 {
 	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION)), seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
 	__u32 outcome = NQ_OUTCOME_STALE;

@@ -19,7 +19,7 @@ static __always_inline __u64 sip_heartbeat(const struct nq_heart *h, const struc
 #pragma unroll
 	for (int i = 0; i < (int)__builtin_offsetof(struct nq_heartbeat, tag) / 8; i++)
 		sip_word(&s, little(words[i]));
-	sip_word(&s, (__u64)__builtin_offsetof(struct nq_heartbeat, tag) << 56);
+	sip_word(&s, (__u64) __builtin_offsetof(struct nq_heartbeat, tag) << 56);
 	s.v2 ^= 0xff;
 #pragma unroll
 	for (int i = 0; i < 4; i++)

@@ -30,11 +30,11 @@ struct nq_work {
 		struct nq_short_message out_short;
 	};
 	struct nq_session_key session_key; /* the stack is short */
-	__u64 counter;	     /* new value of an ADD, host order */
-	__u64 number;	     /* version the write got */
-	__u32 value_bytes;   /* of the received message */
-	__u32 value_sum;     /* of the received value */
-	__u32 out_value_sum; /* of the value that goes out */
+	__u64 counter;			   /* new value of an ADD, host order */
+	__u64 number;			   /* version the write got */
+	__u32 value_bytes;		   /* of the received message */
+	__u32 value_sum;		   /* of the received value */
+	__u32 out_value_sum;		   /* of the value that goes out */
 	__u32 shard;
 	__u32 slot;	  /* of nq_chains: the configuration under which the message is handled */
 	__u64 committed;  /* of the object, for ACKs */

@@ -72,8 +72,7 @@ static __always_inline int take_snapshot(const struct nq_object *o, struct snaps
 	s->value_sum = o->value_sum;
 	s->small[0] = *(__u64 *)o->value;
 	s->small[1] = *(__u64 *)(o->value + 8);
-	if ((s->seq & 1) || !s->version || s->version != o->committed || o->tombstone ||
-	    s->value_bytes > nq_cell_bytes)
+	if ((s->seq & 1) || !s->version || s->version != o->committed || o->tombstone || s->value_bytes > nq_cell_bytes)
 		return 0;
 	load_fence();
 	return *(volatile __u32 *)&o->seq == s->seq;
@@ -109,7 +108,8 @@ static __always_inline int is_fast_read(const struct frame *f, const void *end, 
 	    !folds_to_ones(sum_words(ip, 5)))
 		return 0;
 	*rest_sum = sum_words(word + 4, NQ_BASE_BYTES / 4 - 4);
-	return word[0] == NQ_READ_WORD && is_young(word[1], word[3]) && folds_to_ones((__u64)NQ_READ_WORD + word[1] + word[2] + word[3] + *rest_sum);
+	return word[0] == NQ_READ_WORD && is_young(word[1], word[3]) &&
+	       folds_to_ones((__u64)NQ_READ_WORD + word[1] + word[2] + word[3] + *rest_sum);
 }
 /* What a reply says that does not depend on the object. */
 struct reply {
@@ -150,8 +150,9 @@ static __always_inline void write_reply(struct frame *f, const struct reply *r, 
 	out[0] = NQ_REPLY_WORD;
 	out[1] = r->hops;
 	out[2] = r->epoch;
-	out[3] = (__u16)~fold((__u64)NQ_REPLY_WORD + r->hops + r->epoch + r->rest_sum + (__u32)version + (version >> 32) +
-			      s->value_sum) << (16 - NQ_CHECK_SHIFT); /* and status OK, which is 0 */
+	out[3] = (__u16)~fold((__u64)NQ_REPLY_WORD + r->hops + r->epoch + r->rest_sum + (__u32)version +
+			      (version >> 32) + s->value_sum)
+		 << (16 - NQ_CHECK_SHIFT); /* and status OK, which is 0 */
 	*(__be64 *)(out + NQ_BASE_BYTES / 4) = version;
 }
 _Static_assert(NQ_STATUS_OK == 0, "write_reply stores it with the checksum");
@@ -229,7 +230,7 @@ static __noinline int answer_again(struct xdp_md *ctx, struct nq_object *o)
  * which the CPU has few registers.
  */
 static __always_inline int answer_fast(struct xdp_md *ctx, const struct nq_live *live, struct nq_object *o,
-					__u64 rest_sum)
+				       __u64 rest_sum)
 {
 	__u32 value_bytes = *(volatile __u16 *)&o->value_bytes;
 	struct snapshot s;
@@ -321,8 +322,8 @@ static __noinline int read(struct xdp_md *ctx, struct nq_work *w, struct nq_live
 	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
 	__u8 flags = w->in.base.flags;
 	__be32 epoch = live->epoch;
-	int relaxed = flags == NQ_FLAG_ANY ||
-		      (flags == NQ_FLAG_BOUNDED && within_bound(live, bpf_ntohs(w->in.base.detail)));
+	int relaxed =
+	    flags == NQ_FLAG_ANY || (flags == NQ_FLAG_BOUNDED && within_bound(live, bpf_ntohs(w->in.base.detail)));
 	int may = permitted(live);
 	__u32 outcome, last;
 	int action;

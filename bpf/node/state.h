@@ -20,8 +20,8 @@ enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
 struct nq_live {
 	__u64 lease_until_ns; /* boot clock; NQ_LEASE_FOREVER: never runs out */
 	__be32 epoch;
-	__u8 slot;	      /* which of the shard's two nq_chain is in force */
-	__u8 readable;	      /* in the chain and no learner: may answer reads while the lease lasts */
+	__u8 slot;     /* which of the shard's two nq_chain is in force */
+	__u8 readable; /* in the chain and no learner: may answer reads while the lease lasts */
 	__u8 tail;
 	__u8 reserved;
 };
@@ -39,7 +39,8 @@ struct nq_chain_config {
 	__u8 self;   /* own place in members */
 	__u8 length; /* members in use */
 	struct nq_member members[NQ_MAX_CHAIN];
-	__u32 base; /* for the agent: the epoch from which it keeps what it has of a shard that it left or learns again */
+	__u32
+	    base; /* for the agent: the epoch from which it keeps what it has of a shard that it left or learns again */
 	__u32 reserved;
 };
 
@@ -63,7 +64,7 @@ struct nq_object {
 	__u64 writes;
 	__u32 value_sum; /* ones' complement sum of the value, as it stands in memory */
 	__u32 mark;	 /* clean: the epoch in which it became so; dirty: see await.h */
-	__u8 value[]; /* nq_cell_bytes */
+	__u8 value[];	 /* nq_cell_bytes */
 };
 
 /* The entry of a session in one shard. */

@@ -9,15 +9,15 @@
 /* Set at load time; the verifier treats them as constants and drops what they switch off. */
 volatile const __be32 nq_self_addr = 0;
 volatile const __be16 nq_self_port = 0;
-volatile const __u32 nq_shard_mask = 0;	   /* number of shards - 1 */
-volatile const __u32 nq_cell_bytes = 16;   /* longest value; the value size of nq_objects follows it */
-volatile const __u8 nq_without = 0;	   /* rules switched off, for tests: bits of NQ_RULE_* */
-volatile const __u8 nq_relay = 0;	   /* as a tail, relay ACKs up the chain instead of cloning them */
-volatile const __u8 nq_transit = 1;	   /* route messages to other nodes here, not in the kernel */
-volatile const __u8 nq_tags = 0;	   /* every message has a trailer with a tag */
-volatile const __u32 nq_client_rate = 0;   /* messages a second that one client may send; 0: any number */
-volatile const __u32 nq_test_ifindex = 0;  /* tests run the egress program as a plain one, outside a device */
-volatile const __u8 nq_test_clock = 0;	   /* tests set the clock */
+volatile const __u32 nq_shard_mask = 0;	  /* number of shards - 1 */
+volatile const __u32 nq_cell_bytes = 16;  /* longest value; the value size of nq_objects follows it */
+volatile const __u8 nq_without = 0;	  /* rules switched off, for tests: bits of NQ_RULE_* */
+volatile const __u8 nq_relay = 0;	  /* as a tail, relay ACKs up the chain instead of cloning them */
+volatile const __u8 nq_transit = 1;	  /* route messages to other nodes here, not in the kernel */
+volatile const __u8 nq_tags = 0;	  /* every message has a trailer with a tag */
+volatile const __u32 nq_client_rate = 0;  /* messages a second that one client may send; 0: any number */
+volatile const __u32 nq_test_ifindex = 0; /* tests run the egress program as a plain one, outside a device */
+volatile const __u8 nq_test_clock = 0;	  /* tests set the clock */
 
 __u64 nq_test_now_ns = 0;
 
@@ -50,7 +50,7 @@ struct nq_heart {
 	__be32 node;
 	__be32 generation; /* of the set of controllers */
 	__u64 valid;
-	__u64 until; /* end of the lease: it holds for every shard that is readable */
+	__u64 until;		     /* end of the lease: it holds for every shard that is readable */
 	__u64 ends[NQ_MAX_GRANTERS]; /* of the newest grant of each controller */
 };
 

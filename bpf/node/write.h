@@ -42,7 +42,8 @@ static __always_inline void apply_locked(struct xdp_md *ctx, struct nq_work *w, 
 		load->writes++;
 }
 
-static __always_inline void record(struct nq_work *w, struct nq_session *entry, __u64 version, __u64 result, __u8 status)
+static __always_inline void record(struct nq_work *w, struct nq_session *entry, __u64 version, __u64 result,
+				   __u8 status)
 {
 	entry->seq = bpf_be64_to_cpu(w->in.chain.seq);
 	entry->version = version;
@@ -55,8 +56,8 @@ static __always_inline void record(struct nq_work *w, struct nq_session *entry, 
 enum value_source { VALUE_PACKET, VALUE_COUNTER, VALUE_OBJECT };
 
 /* Sends the write down the chain. */
-static __noinline int send_update(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
-				  struct nq_object *o, enum value_source source)
+static __noinline int send_update(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c, struct nq_object *o,
+				  enum value_source source)
 {
 	struct nq_member *to = &c->members[(c->self + 1) & (NQ_MAX_CHAIN - 1)];
 	__u64 counter = bpf_cpu_to_be64(w->counter);
@@ -76,8 +77,7 @@ static __noinline int send_update(struct xdp_md *ctx, struct nq_work *w, struct 
 	begin_chain(w, w->number);
 	if (put_chain(ctx, w, n))
 		return drop(0, NQ_OUTCOME_UNROUTABLE);
-	if (source == VALUE_COUNTER &&
-	    bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, &counter, sizeof(counter)))
+	if (source == VALUE_COUNTER && bpf_xdp_store_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, &counter, sizeof(counter)))
 		return XDP_DROP;
 	if (source == VALUE_OBJECT && store_bytes(ctx, NQ_L4_END + NQ_CHAIN_BYTES, o->value, n, nq_cell_bytes))
 		return XDP_DROP;
@@ -115,7 +115,7 @@ static __always_inline int hand_locked(struct xdp_md *ctx, struct nq_work *w, st
 
 /* Tells why a CAS failed: version, and its value if the object still has it and the frame has room. */
 static __always_inline int answer_cas_failed(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u64 version,
-					       __be32 epoch)
+					     __be32 epoch)
 {
 	int action = XDP_PASS;
 

@@ -32,11 +32,11 @@ struct rule {
 };
 
 struct injected {
-	__u64 frames;     /* that arrived */
+	__u64 frames; /* that arrived */
 	__u64 lost;
 	__u64 duplicated;
 	__u64 corrupted;
-	__u64 cut;        /* lost to a partition, or to a host without power */
+	__u64 cut; /* lost to a partition, or to a host without power */
 };
 
 struct {

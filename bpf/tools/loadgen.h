@@ -12,32 +12,33 @@
 #define TEMPLATE_WORDS 18
 #define MAX_CPUS 16
 #define ALL_WRITES (1ull << 32)
-#define LIST_MAX 8	      /* addresses in a request of NetChain */
+#define LIST_MAX 8 /* addresses in a request of NetChain */
 #define WINDOW_BITS 14
 #define WINDOW (1u << WINDOW_BITS) /* requests that can be under way: UDP ports, and times of sending */
 
 /* What the other side speaks. */
 enum dialect { NETCRAQ, NETCHAIN, NETCRAQPAPER };
 
-volatile const __u8 dialect;	  /* of enum dialect */
-volatile const _Bool wide_seq;	  /* of NETCHAIN: SEQ has 32 bits */
-volatile const _Bool timing;	  /* note how long each answer takes */
+volatile const __u8 dialect;   /* of enum dialect */
+volatile const _Bool wide_seq; /* of NETCHAIN: SEQ has 32 bits */
+volatile const _Bool timing;   /* note how long each answer takes */
 /* A READ and a write, complete but for what differs from packet to packet; their checksums hold for what is here. */
 volatile const __u64 templates[2][TEMPLATE_WORDS];
 volatile const __u32 lists[2][LIST_MAX]; /* of NETCHAIN: addresses behind the value of a READ and of a WRITE */
 volatile const __u32 list_counts[2];
 volatile const __u32 value_bytes;    /* of a write and of the answer to a READ */
 volatile const __u32 given_bytes;    /* length of the frames that the generator is given */
-volatile const __u32 key_count;      /* number of keys */
-volatile const __u32 sessions_shift;    /* log2 of the number of sessions per CPU */
+volatile const __u32 key_count;	     /* number of keys */
+volatile const __u32 sessions_shift; /* log2 of the number of sessions per CPU */
 volatile const __u64 session_base;   /* big-endian session ids grow from here */
 volatile const __u64 version_max;    /* newest version that an answer may carry; 0: any */
-volatile const __u32 tag;            /* of this load, part of every request id */
-volatile const __u16 client_port;    /* network order: the generator's own port; where there are no request ids, the first of WINDOW */
-volatile const __u64 write_share;    /* of the requests, that are writes; out of ALL_WRITES */
-volatile const __u32 slots;	     /* of NETCRAQ: requests of a frame, in a bundle; 0: each frame is one request */
-volatile const __u32 slot_bytes;     /* length of the slots of such a bundle */
-volatile const _Bool only_sizes;     /* count: do the same work, but judge the packet's size only */
+volatile const __u32 tag;	     /* of this load, part of every request id */
+volatile const __u16
+    client_port; /* network order: the generator's own port; where there are no request ids, the first of WINDOW */
+volatile const __u64 write_share; /* of the requests, that are writes; out of ALL_WRITES */
+volatile const __u32 slots;	  /* of NETCRAQ: requests of a frame, in a bundle; 0: each frame is one request */
+volatile const __u32 slot_bytes;  /* length of the slots of such a bundle */
+volatile const _Bool only_sizes;  /* count: do the same work, but judge the packet's size only */
 
 /* Why an answer is wrong; keep in step with the names in counters.go. */
 enum why {
@@ -53,7 +54,7 @@ enum why {
 struct counters {
 	__u64 sent;
 	__u64 position; /* of the next key */
-	__u64 writes; /* writes among those sent */
+	__u64 writes;	/* writes among those sent */
 	__u64 pad_to_line[5];
 	__u64 ok;
 	__u64 wrong;

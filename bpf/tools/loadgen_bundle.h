@@ -18,7 +18,10 @@ static __always_inline __u32 bundle_frame_bytes(void)
 static __always_inline __u64 bundle_head(void)
 {
 	struct nq_bundle head = {
-		.magic = bpf_htons(NQ_MAGIC), .version = NQ_WIRE_VERSION, .op = NQ_OP_BUNDLE, .count = slots,
+		.magic = bpf_htons(NQ_MAGIC),
+		.version = NQ_WIRE_VERSION,
+		.op = NQ_OP_BUNDLE,
+		.count = slots,
 		.slot_bytes = bpf_htons(slot_bytes),
 	};
 
@@ -50,7 +53,8 @@ static __always_inline void put_read(struct nq_slot *slot, const struct wire_key
 }
 _Static_assert(__builtin_offsetof(struct nq_base, request) == 16, "two words stand before what finish writes");
 
-static __always_inline void put_write(struct nq_slot *slot, const struct wire_key *key, __u64 request, __u64 nth, __u32 cpu)
+static __always_inline void put_write(struct nq_slot *slot, const struct wire_key *key, __u64 request, __u64 nth,
+				      __u32 cpu)
 {
 	struct nq_base *base = (void *)(slot + 1);
 	__u64 *words = (void *)base, sum = template_sum(1);

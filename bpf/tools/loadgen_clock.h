@@ -9,7 +9,7 @@
 #define STEP_BITS 6 /* log2 of the buckets of a power of two */
 #define BUCKETS (36 << STEP_BITS)
 
-__u64 sent_at[WINDOW];		 /* ns; by place in the window; 0: nothing is under way */
+__u64 sent_at[WINDOW];	     /* ns; by place in the window; 0: nothing is under way */
 __u64 histogram[2][BUCKETS]; /* answers by time: to READs, to writes */
 
 /* Position of the highest bit that is set. */

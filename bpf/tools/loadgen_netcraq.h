@@ -67,7 +67,8 @@ static __always_inline int generate_read(struct xdp_md *ctx, const struct wire_k
 	return XDP_TX;
 }
 
-static __always_inline int generate_write(struct xdp_md *ctx, const struct wire_key *key, __u64 request, __u64 nth, __u32 cpu)
+static __always_inline int generate_write(struct xdp_md *ctx, const struct wire_key *key, __u64 request, __u64 nth,
+					  __u32 cpu)
 {
 	__u64 sum = template_sum(1);
 	__u8 *data, *data_end;
@@ -91,7 +92,7 @@ static __always_inline int generate_write(struct xdp_md *ctx, const struct wire_
 }
 
 static __always_inline int generate_netcraq(struct xdp_md *ctx, struct counters *counters, const struct wire_key *key,
-					     _Bool writing, __u64 nth)
+					    _Bool writing, __u64 nth)
 {
 	__u32 cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1);
 	__u32 seq = cpu << CPU_SHIFT | (nth & SEQ_MASK);

@@ -20,10 +20,10 @@ struct mc_header {
 
 #define MC_MESSAGE (HEADERS_BYTES + sizeof(struct mc_header))
 #define MC_KEY_BYTES 16
-#define MC_REQUEST_KEY (MC_MESSAGE + 4)				   /* behind "get " */
-#define MC_REQUEST_BYTES (MC_REQUEST_KEY + MC_KEY_BYTES + 2)	   /* and "\r\n" */
-#define MC_ANSWER_KEY (MC_MESSAGE + 6)				   /* behind "VALUE " */
-#define MC_ANSWER_MIN (MC_MESSAGE + 5)				   /* "END\r\n": no value */
+#define MC_REQUEST_KEY (MC_MESSAGE + 4)			     /* behind "get " */
+#define MC_REQUEST_BYTES (MC_REQUEST_KEY + MC_KEY_BYTES + 2) /* and "\r\n" */
+#define MC_ANSWER_KEY (MC_MESSAGE + 6)			     /* behind "VALUE " */
+#define MC_ANSWER_MIN (MC_MESSAGE + 5)			     /* "END\r\n": no value */
 
 volatile const __u32 value_at;	   /* where the value of an answer begins */
 volatile const __u32 answer_bytes; /* length of an answer */
