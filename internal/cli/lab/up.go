@@ -26,6 +26,8 @@ type upFlags struct {
 	plane, name   string
 	nodes, shards int
 	verbose       bool
+	etcd          bool
+	etcdListen    string
 }
 
 const endsBy = "\nCtrl-C ends it and leaves nothing behind.\n"
@@ -38,12 +40,21 @@ func newUpCommand() *cobra.Command {
 		Long: `Start a chain on this machine and keep it until Ctrl-C.
 
 As root the nodes are XDP programs in a lab: a network of hosts made of network namespaces; with --plane p4 they are P4
-programs on software switches there. Otherwise they are sockets on loopback addresses. Either way commands such as netcraq put and netcraq get find the chain.`,
+programs on software switches there. Otherwise they are sockets on loopback addresses. Either way commands such as netcraq put and netcraq get find the chain.
+
+With --etcd, an etcd of one member and a gateway in front of it are up as well, for etcdctl to try. Their data goes when the command
+ends.`,
 		Example: `  netcraq up
-  netcraq up --plane soft --nodes 4`,
+  netcraq up --plane soft --nodes 4
+  netcraq up --etcd`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return runUp(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), flags)
+			stdout, stderr := c.OutOrStdout(), c.ErrOrStderr()
+			up := func(ctx context.Context) error { return runUp(ctx, stdout, stderr, flags) }
+			if flags.etcd {
+				return withEtcd(c.Context(), stdout, stderr, flags, up)
+			}
+			return up(c.Context())
 		},
 	}
 	f := c.Flags()
@@ -51,6 +62,8 @@ programs on software switches there. Otherwise they are sockets on loopback addr
 	f.StringVar(&flags.name, "name", defaultLab, "xdp: name of the lab")
 	f.IntVar(&flags.nodes, "nodes", 3, "number of nodes in the chain")
 	f.IntVar(&flags.shards, "shards", 1, "number of shards, a power of two")
+	f.BoolVar(&flags.etcd, "etcd", false, "bring up an etcd behind a gateway, too")
+	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen, "address of that gateway")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log")
 	return c
 }

@@ -67,7 +67,7 @@ var reserved = []struct {
 	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", node + "/dataplane/p4", verify, eval + "/baseline/xdp", eval + "/bench"}, "links and network namespaces belong to the planes below sockets, the benchmarks and the lab"},
 	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect", commands}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
-	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/proxy", eval + "/etcdstudy", eval + "/peer"}, "etcd belongs to the controller's store, to the gateway, and to the systems compared with it"},
+	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/proxy", gateway + "/local", eval + "/etcdstudy", eval + "/peer"}, "etcd belongs to the controller's store, to the gateway, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
 }
