@@ -32,7 +32,8 @@ static __always_inline void np_write(struct np_message *m, __u32 op, __u32 id, _
 	m->last = low << 6;
 }
 
-static __always_inline int generate_netcraqpaper(struct xdp_md *ctx, const struct wire_key *key, _Bool writing, __u64 nth)
+static __always_inline int generate_netcraqpaper(struct xdp_md *ctx, const struct wire_key *key, _Bool writing,
+						 __u64 nth)
 {
 	__u32 id = bpf_be64_to_cpu(key->lo);
 	__u64 high = 0, low = 0;
