@@ -22,7 +22,7 @@
 
 #include "fib.h"
 
-#include "fan.h"
+#include "multicast.h"
 
 #include "pass.h"
 
@@ -74,16 +74,16 @@ struct {
 	__uint(value_size, sizeof(struct np_object) + 8 * sizeof(struct np_value)); /* np_versions */
 } np_objects SEC(".maps");
 
-struct np_plan {
-	struct nq_copy copies[NQ_MAX_CHAIN];
+struct np_descriptor {
+	struct nq_clone clones[NQ_MAX_CHAIN];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NQ_PLANS);
+	__uint(max_entries, NQ_DESCRIPTORS);
 	__type(key, __u32);
-	__type(value, struct np_plan);
-} np_plans SEC(".maps");
+	__type(value, struct np_descriptor);
+} np_descriptors SEC(".maps");
 
 /* The message: 162 bits from the most significant one on, then six zeros. */
 struct np_message {
@@ -177,29 +177,29 @@ static __always_inline int np_read(struct xdp_md *ctx, struct frame *f, __u32 he
 static __always_inline int np_multicast(struct xdp_md *ctx)
 {
 	__u32 number = 0, n = 0, ifindex = 0, same = 1;
-	struct np_plan *p = next_plan(&number) ? bpf_map_lookup_elem(&np_plans, &number) : 0;
+	struct np_descriptor *p = next_descriptor(&number) ? bpf_map_lookup_elem(&np_descriptors, &number) : 0;
 	struct frame *f = data_of(ctx);
 
 	if (!p || (void *)(f + 1) > end_of(ctx))
 		return XDP_DROP;
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
-		p->copies[i].ifindex = 0;
-	if (!plan_copy(ctx, &p->copies[0], ip_of(f)->saddr, udp_of(f)->source | NQ_IS_ANSWER))
+		p->clones[i].ifindex = 0;
+	if (!add_clone(ctx, &p->clones[0], ip_of(f)->saddr, udp_of(f)->source | NQ_IS_ANSWER))
 		n = 1;
-	ifindex = p->copies[0].ifindex;
+	ifindex = p->clones[0].ifindex;
 	for (int i = 0; i < NQ_MAX_CHAIN - 1; i++) {
-		struct nq_copy *copy = &p->copies[i + 1];
+		struct nq_clone *clone = &p->clones[i + 1];
 
 		if (i >= np_group_count)
 			break;
-		if (plan_copy(ctx, copy, np_group[i], nq_self_port))
+		if (add_clone(ctx, clone, np_group[i], nq_self_port))
 			continue;
 		if (!ifindex)
-			ifindex = copy->ifindex;
-		same &= ifindex == copy->ifindex;
+			ifindex = clone->ifindex;
+		same &= ifindex == clone->ifindex;
 		n++;
 	}
-	return n ? fan_out(ctx, number, n, same ? ifindex : 0) : XDP_DROP;
+	return n ? multicast(ctx, number, n, same ? ifindex : 0) : XDP_DROP;
 }
 
 /* Lines 15 to 29; an outcome. */
@@ -301,35 +301,35 @@ int np_ingress(struct xdp_md *ctx)
 	return np_handle(ctx);
 }
 
-/* Turns one clone into the plan's next copy for this device; frames without a stamp pass. */
-static __always_inline int np_copy(struct xdp_md *ctx, __u32 ifindex)
+/* Turns the frame into the descriptor's next clone for this device; frames without a frame tag pass. */
+static __always_inline int np_clone(struct xdp_md *ctx, __u32 ifindex)
 {
 	struct frame *f = data_of(ctx);
-	struct nq_copy *copy;
-	struct np_plan *p;
+	struct nq_clone *clone;
+	struct np_descriptor *p;
 	__u32 number;
 
-	if (!read_stamp(ctx, &number) || (void *)(f + 1) > end_of(ctx))
+	if (!read_frame_tag(ctx, &number) || (void *)(f + 1) > end_of(ctx))
 		return XDP_PASS;
-	p = bpf_map_lookup_elem(&np_plans, &number);
-	copy = p ? take_copy(p->copies, ifindex) : 0;
-	if (!copy)
+	p = bpf_map_lookup_elem(&np_descriptors, &number);
+	clone = p ? take_clone(p->clones, ifindex) : 0;
+	if (!clone)
 		return XDP_DROP;
-	write_headers(f, copy, NP_MESSAGE_BYTES);
+	write_headers(f, clone, NP_MESSAGE_BYTES);
 	return XDP_PASS;
 }
 
 SEC("xdp/devmap")
 int np_egress(struct xdp_md *ctx)
 {
-	return np_copy(ctx, ctx->egress_ifindex);
+	return np_clone(ctx, ctx->egress_ifindex);
 }
 
 /* The egress program for tests: BPF_PROG_RUN takes no program of the devmap kind. */
 SEC("xdp")
 int np_egress_test(struct xdp_md *ctx)
 {
-	return np_copy(ctx, nq_test_ifindex);
+	return np_clone(ctx, nq_test_ifindex);
 }
 
 /* Keeps the types in the object's BTF, where Go compares them. */

@@ -4,16 +4,16 @@
 #define NQ_FIB_H
 
 /* Numbers that the agent needs too: an enum, so that Go finds them in the object's BTF. */
-enum nq_fan {
-	NQ_FAN_ALL = 0,	   /* row of nq_fans that holds every port */
-	NQ_FAN_PORTS = 16, /* most ports of a node */
-	NQ_FAN_COLUMNS = NQ_MAX_CHAIN + 1,
-	NQ_PLAN_MAGIC = 0x4e515031,
+enum nq_group {
+	NQ_GROUP_ALL = 0,	   /* row of nq_groups that holds every port */
+	NQ_GROUP_PORTS = 16, /* most ports of a node */
+	NQ_GROUP_COLUMNS = NQ_MAX_CHAIN + 1,
+	NQ_FRAME_TAG_MAGIC = 0x4e515031,
 };
 
 /* One interface that the node answers on. */
 struct nq_port {
-	__u32 row; /* of nq_fans, 1 to NQ_FAN_PORTS */
+	__u32 row; /* of nq_groups, 1 to NQ_GROUP_PORTS */
 	__u8 mac[ETH_ALEN];
 	__u16 reserved;
 };
@@ -21,7 +21,7 @@ struct nq_port {
 /* By ifindex. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, NQ_FAN_PORTS);
+	__uint(max_entries, NQ_GROUP_PORTS);
 	__type(key, __u32);
 	__type(value, struct nq_port);
 } nq_ports SEC(".maps");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* ACK multicast: one UPDATE in, the answer and all ACKs out, as a plan of fan.h. */
+/* ACK multicast: one UPDATE in, the answer and all ACKs out, as a descriptor of multicast.h. */
 #ifndef NQ_CLONE_H
 #define NQ_CLONE_H
 
 #define NQ_ANSWER_BYTES (NQ_VERSION_BYTES + 8)
 
-struct nq_plan {
+struct nq_descriptor {
 	__u32 answer_bytes;
 	__u32 reserved;
-	struct nq_copy copies[NQ_MAX_CHAIN];
+	struct nq_clone clones[NQ_MAX_CHAIN];
 	__u8 answer[NQ_ANSWER_BYTES];
 	__u8 ack[NQ_VERSION_BYTES];
 	struct nq_trailer answer_trailer, ack_trailer;
@@ -16,18 +16,18 @@ struct nq_plan {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NQ_PLANS);
+	__uint(max_entries, NQ_DESCRIPTORS);
 	__type(key, __u32);
-	__type(value, struct nq_plan);
-} nq_plans SEC(".maps");
+	__type(value, struct nq_descriptor);
+} nq_descriptors SEC(".maps");
 
-static __always_inline struct nq_plan *new_plan(__u32 *number)
+static __always_inline struct nq_descriptor *new_descriptor(__u32 *number)
 {
-	return next_plan(number) ? bpf_map_lookup_elem(&nq_plans, number) : 0;
+	return next_descriptor(number) ? bpf_map_lookup_elem(&nq_descriptors, number) : 0;
 }
 
-/* Composes answer and ACK in the plan. */
-static __always_inline void plan_messages(struct nq_work *w, struct nq_plan *p, __be32 epoch)
+/* Composes answer and ACK in the descriptor. */
+static __always_inline void compose_messages(struct nq_work *w, struct nq_descriptor *p, __be32 epoch)
 {
 	__u64 counter = *(__u64 *)(w->in_bytes + NQ_CHAIN_BYTES);
 
@@ -47,8 +47,8 @@ static __always_inline void plan_messages(struct nq_work *w, struct nq_plan *p, 
 	__builtin_memcpy(p->ack, &w->out, NQ_VERSION_BYTES);
 }
 
-/* Tags a message of the plan, of n bytes at most NQ_ANSWER_BYTES; w's copy of the received one is not needed any more. */
-static __noinline void plan_tag(struct nq_work *w, const __u8 *message, struct nq_trailer *t, __u32 n)
+/* Signs a message of the descriptor, of at most NQ_ANSWER_BYTES bytes; overwrites w's copy of the received message. */
+static __noinline void tag_clone(struct nq_work *w, const __u8 *message, struct nq_trailer *t, __u32 n)
 {
 	struct nq_keyring *ring = keyring();
 
@@ -60,8 +60,8 @@ static __noinline void plan_tag(struct nq_work *w, const __u8 *message, struct n
 	*t = trailer_of(w, ring, n);
 }
 
-/* Gives the agent a copy that it has to send itself; else counts it as unroutable. */
-static __noinline int punt_copy(struct nq_plan *p, __be32 addr, __u32 port_answer, long fib_result)
+/* Gives the agent a clone that it has to send itself; else counts it as unroutable. */
+static __noinline int punt_clone(struct nq_descriptor *p, __be32 addr, __u32 port_answer, long fib_result)
 {
 	struct nq_punt *punt;
 
@@ -89,45 +89,45 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 {
 	struct nq_chain_config *c = bpf_map_lookup_elem(&nq_chains, &w->slot);
 	__u32 number = 0, n = 0, ifindex = 0, same = 1;
-	struct nq_plan *p = new_plan(&number);
+	struct nq_descriptor *p = new_descriptor(&number);
 	long rc;
 
 	if (!p || !c)
 		return XDP_DROP;
-	plan_messages(w, p, bpf_htonl(c->epoch));
+	compose_messages(w, p, bpf_htonl(c->epoch));
 	if (nq_tags) {
-		plan_tag(w, p->answer, &p->answer_trailer, p->answer_bytes);
-		plan_tag(w, p->ack, &p->ack_trailer, NQ_VERSION_BYTES);
+		tag_clone(w, p->answer, &p->answer_trailer, p->answer_bytes);
+		tag_clone(w, p->ack, &p->ack_trailer, NQ_VERSION_BYTES);
 	}
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
-		p->copies[i].ifindex = 0;
-	rc = plan_copy(ctx, &p->copies[0], w->client_addr, w->client_port | NQ_IS_ANSWER);
+		p->clones[i].ifindex = 0;
+	rc = add_clone(ctx, &p->clones[0], w->client_addr, w->client_port | NQ_IS_ANSWER);
 	if (rc)
-		punt_copy(p, w->client_addr, w->client_port | NQ_IS_ANSWER, rc);
+		punt_clone(p, w->client_addr, w->client_port | NQ_IS_ANSWER, rc);
 	else
 		n = 1;
-	ifindex = p->copies[0].ifindex;
+	ifindex = p->clones[0].ifindex;
 	for (int i = 0; i < NQ_MAX_CHAIN - 1; i++) {
-		struct nq_copy *copy = &p->copies[i + 1];
+		struct nq_clone *clone = &p->clones[i + 1];
 
 		if (i >= c->self)
 			break;
-		rc = plan_copy(ctx, copy, c->members[i].addr, c->members[i].port);
+		rc = add_clone(ctx, clone, c->members[i].addr, c->members[i].port);
 		if (rc) {
-			punt_copy(p, c->members[i].addr, c->members[i].port, rc);
+			punt_clone(p, c->members[i].addr, c->members[i].port, rc);
 			continue;
 		}
 		if (!ifindex)
-			ifindex = copy->ifindex;
-		same &= ifindex == copy->ifindex;
+			ifindex = clone->ifindex;
+		same &= ifindex == clone->ifindex;
 		n++;
 	}
 	if (!n || resize(ctx, NQ_ANSWER_BYTES))
 		return XDP_DROP;
-	return fan_out(ctx, number, n, same ? ifindex : 0);
+	return multicast(ctx, number, n, same ? ifindex : 0);
 }
 
-/* Ends a copy; n is a constant. */
+/* Puts the trailer behind a clone of n bytes; n is a constant. */
 static __always_inline int put_trailer(struct xdp_md *ctx, __u32 n, const struct nq_trailer *t)
 {
 	struct nq_trailer *out = data_of(ctx) + NQ_L4_END + n;
@@ -140,10 +140,10 @@ static __always_inline int put_trailer(struct xdp_md *ctx, __u32 n, const struct
 	return XDP_PASS;
 }
 
-/* Writes one copy over a clone. */
-static __always_inline int write_copy(struct xdp_md *ctx, struct nq_plan *p, struct nq_copy *copy)
+/* Writes the message and headers of a clone into the frame. */
+static __always_inline int write_clone(struct xdp_md *ctx, struct nq_descriptor *p, struct nq_clone *clone)
 {
-	__u32 n = copy->answer ? p->answer_bytes : NQ_VERSION_BYTES;
+	__u32 n = clone->answer ? p->answer_bytes : NQ_VERSION_BYTES;
 	struct frame *f;
 
 	if (resize(ctx, n))
@@ -151,8 +151,8 @@ static __always_inline int write_copy(struct xdp_md *ctx, struct nq_plan *p, str
 	f = data_of(ctx);
 	if ((void *)(f + 1) + NQ_VERSION_BYTES > end_of(ctx))
 		return XDP_DROP;
-	write_headers(f, copy, n + trailer_bytes());
-	if (!copy->answer) {
+	write_headers(f, clone, n + trailer_bytes());
+	if (!clone->answer) {
 		__builtin_memcpy(f + 1, p->ack, NQ_VERSION_BYTES);
 		return put_trailer(ctx, NQ_VERSION_BYTES, &p->ack_trailer);
 	}
@@ -165,20 +165,20 @@ static __always_inline int write_copy(struct xdp_md *ctx, struct nq_plan *p, str
 	return put_trailer(ctx, NQ_ANSWER_BYTES, &p->answer_trailer);
 }
 
-/* Turns one clone into the plan's next copy for this device; frames without a stamp pass. */
+/* Turns the frame into the descriptor's next clone for this device; frames without a frame tag pass. */
 static __always_inline int egress(struct xdp_md *ctx, __u32 ifindex)
 {
 	__u32 number;
-	struct nq_plan *p;
-	struct nq_copy *copy;
+	struct nq_descriptor *p;
+	struct nq_clone *clone;
 
-	if (!read_stamp(ctx, &number))
+	if (!read_frame_tag(ctx, &number))
 		return XDP_PASS;
-	p = bpf_map_lookup_elem(&nq_plans, &number);
+	p = bpf_map_lookup_elem(&nq_descriptors, &number);
 	if (!p)
 		return XDP_DROP;
-	copy = take_copy(p->copies, ifindex);
-	return copy ? write_copy(ctx, p, copy) : XDP_DROP;
+	clone = take_clone(p->clones, ifindex);
+	return clone ? write_clone(ctx, p, clone) : XDP_DROP;
 }
 
 #endif

@@ -6,7 +6,7 @@
  *   packet.h   frames and sums            message.h  messages: checks, answers
  *   state.h    what a node remembers      tables.h   where: tables        lock.h  their locks
  *   fib.h      the FIB, TTL, redirects    route.h    messages that leave
- *   fan.h      multicast                  clone.h    of ACKs
+ *   multicast.h  multicast                clone.h    of ACKs
  *   read.h     R1 to R5                   write.h    W1 to W5, the head
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
  *   fast.h    the fast path, in place: fast_write.h, fast_read.h, single.h
@@ -41,7 +41,7 @@
 
 #include "tag.h"
 
-#include "fan.h"
+#include "multicast.h"
 
 #include "clone.h"
 
@@ -253,7 +253,7 @@ int nq_grow(struct __sk_buff *skb)
 /* Keeps the types in the object's BTF, where Go compares them. */
 const struct nq_punt *keep_punt __attribute__((unused));
 const struct nq_port_cell *keep_port_cell __attribute__((unused));
-const enum nq_fan keep_fan __attribute__((unused)) = NQ_FAN_ALL;
+const enum nq_group keep_group __attribute__((unused)) = NQ_GROUP_ALL;
 const enum nq_counter_index keep_counter_index __attribute__((unused)) = NQ_OUTCOME_BITS;
 const enum nq_key_sets keep_key_sets __attribute__((unused)) = NQ_KEY_SETS;
 const enum nq_rule keep_rule __attribute__((unused)) = NQ_RULE_W2;

@@ -40,7 +40,7 @@ func OpenNetCRAQPaper(c netcraqpaper.Config, ports []string) (*NetCRAQPaper, err
 
 func (n *NetCRAQPaper) outputs(egress string) xdp.Outputs {
 	maps := n.collection.Maps
-	return xdp.Outputs{Ports: maps["nq_ports"], Cells: maps["nq_port_cells"], Fans: maps["nq_fans"], Egress: n.collection.Programs[egress]}
+	return xdp.Outputs{Ports: maps["nq_ports"], Cells: maps["nq_port_cells"], Groups: maps["nq_groups"], Egress: n.collection.Programs[egress]}
 }
 
 // loadNetCRAQPaper loads the program without attaching it; more are constants besides the configuration's.

@@ -50,8 +50,8 @@ func TestNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared := map[string]map[string]uint64{
-		"nq_fan": {
-			"NQ_FAN_ALL": fanRowAll, "NQ_FAN_PORTS": maxPorts, "NQ_FAN_COLUMNS": fanColumns, "NQ_PLAN_MAGIC": planMagic,
+		"nq_group": {
+			"NQ_GROUP_ALL": groupRowAll, "NQ_GROUP_PORTS": maxPorts, "NQ_GROUP_COLUMNS": groupColumns, "NQ_FRAME_TAG_MAGIC": frameTagMagic,
 		},
 		"nq_rule": {
 			"NQ_RULE_W2": uint64(chain.W2), "NQ_RULE_W5": uint64(chain.W5), "NQ_RULE_W8": uint64(chain.W8),

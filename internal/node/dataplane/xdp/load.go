@@ -24,7 +24,7 @@ var scanObject []byte
 // pinned are the maps that outlive the process. The others hold nothing between two packets.
 var pinned = []string{
 	"nq_live", "nq_chains", "nq_objects", "nq_sessions", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
-	"nq_fans", "nq_plans", "nq_next_plan", "nq_keys", "nq_heart", "nq_programs",
+	"nq_groups", "nq_descriptors", "nq_next_descriptor", "nq_keys", "nq_heart", "nq_programs",
 }
 
 // programBundle is the entry of nq_programs that nq_ingress goes on with for bundles.
@@ -57,7 +57,7 @@ type objects struct {
 	Awaited  *ebpf.Map `ebpf:"nq_awaited"`
 	Ports    *ebpf.Map `ebpf:"nq_ports"`
 	Cells    *ebpf.Map `ebpf:"nq_port_cells"`
-	Fans     *ebpf.Map `ebpf:"nq_fans"`
+	Groups   *ebpf.Map `ebpf:"nq_groups"`
 	Keys     *ebpf.Map `ebpf:"nq_keys"`
 	Heart    *ebpf.Map `ebpf:"nq_heart"`
 	Programs *ebpf.Map `ebpf:"nq_programs"`
@@ -70,7 +70,7 @@ func (o *objects) close() {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Sessions, o.Counters, o.Loads, o.Usage, o.Punts, o.Awaited, o.Ports, o.Cells, o.Fans, o.Keys, o.Heart,
+		o.Live, o.Chains, o.Objects, o.Sessions, o.Counters, o.Loads, o.Usage, o.Punts, o.Awaited, o.Ports, o.Cells, o.Groups, o.Keys, o.Heart,
 		o.Programs,
 	} {
 		m.Close()

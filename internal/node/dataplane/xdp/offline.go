@@ -164,7 +164,7 @@ func (m *Offline) load(o chain.Options) error {
 	if err != nil {
 		return err
 	}
-	return fillFans(m.objects, []port{{name: "near", index: m.ifindex, mac: [6]byte(macOf(m.self.Addr().As4()))}})
+	return fillGroups(m.objects, []port{{name: "near", index: m.ifindex, mac: [6]byte(macOf(m.self.Addr().As4()))}})
 }
 
 func (m *Offline) unload() {
@@ -195,9 +195,9 @@ func (m *Offline) PutSession(k chain.SessionKey, s chain.Session) error {
 }
 
 const (
-	etherBytes = frame.EthernetBytes
-	planMagic  = 0x4e515031
-	mostCopies = wire.MaxChain
+	etherBytes    = frame.EthernetBytes
+	frameTagMagic = 0x4e515031
+	maxClones     = wire.MaxChain
 )
 
 // Run hands the node one frame and returns what became of it and the frames that the node sent. If it passed, the one frame
@@ -226,20 +226,20 @@ func (m *Offline) run(frame []byte) (Action, [][]byte, error) {
 	case xdpTX:
 		return Sent, [][]byte{out}, nil
 	case xdpRedirect:
-		sent, err := m.copies(out)
+		sent, err := m.clones(out)
 		return Sent, sent, err
 	}
 	return 0, nil, fmt.Errorf("the program returned action %d", action)
 }
 
-// copies runs the egress program on as many clones as it takes, like a broadcast to the devmap would.
-func (m *Offline) copies(stamped []byte) ([][]byte, error) {
-	if binary.NativeEndian.Uint32(stamped) != planMagic {
+// clones runs the egress program until it makes no more clones, as a broadcast to the devmap would.
+func (m *Offline) clones(tagged []byte) ([][]byte, error) {
+	if binary.NativeEndian.Uint32(tagged) != frameTagMagic {
 		return nil, errors.New("a redirect that is no broadcast, though there is only one port")
 	}
 	var sent [][]byte
-	for range mostCopies + 1 {
-		action, out, err := m.execute(m.objects.EgressTest, stamped)
+	for range maxClones + 1 {
+		action, out, err := m.execute(m.objects.EgressTest, tagged)
 		if err != nil {
 			return nil, err
 		}
@@ -251,7 +251,7 @@ func (m *Offline) copies(stamped []byte) ([][]byte, error) {
 		}
 		sent = append(sent, out)
 	}
-	return nil, fmt.Errorf("the plan holds more than %d copies", mostCopies)
+	return nil, fmt.Errorf("the descriptor holds more than %d clones", maxClones)
 }
 
 func (m *Offline) execute(program *ebpf.Program, frame []byte) (uint32, []byte, error) {

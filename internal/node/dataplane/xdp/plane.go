@@ -110,7 +110,7 @@ func (p *Plane) start(o Options) error {
 	if err := p.open(o.Chain, p.waitForPackets); err != nil {
 		return err
 	}
-	if err := fillFans(p.objects, p.ports); err != nil {
+	if err := fillGroups(p.objects, p.ports); err != nil {
 		return fmt.Errorf("preparing ACK multicast: %w", err)
 	}
 	if err := p.openOutlet(o.Chain.Tags); err != nil {

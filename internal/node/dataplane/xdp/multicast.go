@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	fanColumns    = wire.MaxChain + 1
-	fanRowAll     = 0 // slots of every port
+	groupColumns  = wire.MaxChain + 1
+	groupRowAll   = 0 // slots of every port
 	devmapKeySize = 4
 )
 
-// devmapValue is struct bpf_devmap_val: where a copy leaves and which program writes it.
+// devmapValue is struct bpf_devmap_val: where a clone leaves and which program writes it.
 type devmapValue struct {
 	Ifindex uint32
 	Program uint32 // file descriptor
 }
 
-// Outputs are the tables of bpf/include/fib.h and bpf/include/fan.h, by which a program sends: the node's own, or another that shares them.
+// Outputs are the tables that a program sends by: those of bpf/include/fib.h and bpf/include/multicast.h.
 type Outputs struct {
 	Ports  *ebpf.Map     // nq_ports
 	Cells  *ebpf.Map     // nq_port_cells
-	Fans   *ebpf.Map     // nq_fans; nil for a program without multicast
-	Egress *ebpf.Program // makes copies
+	Groups *ebpf.Map     // nq_groups; nil for a program without multicast
+	Egress *ebpf.Program // makes clones
 }
 
 // Fill tells the program the interfaces that it sends by, of the calling thread's namespace.
@@ -40,13 +40,13 @@ func (o Outputs) Fill(names []string) error {
 		ports[i] = port{name: name, index: found.Index}
 		copy(ports[i].mac[:], found.HardwareAddr)
 	}
-	if o.Fans == nil {
+	if o.Groups == nil {
 		return o.fillPorts(ports)
 	}
 	return o.fill(ports)
 }
 
-// fill makes the devmaps for broadcasts: for every port, and for all ports together, one for each number of copies.
+// fill makes the devmaps for broadcasts: for every port, and for all ports together, one for each number of clones.
 func (o Outputs) fill(ports []port) error {
 	for i, p := range ports {
 		row := uint32(i + 1)
@@ -54,14 +54,14 @@ func (o Outputs) fill(ports []port) error {
 			return fmt.Errorf("port %s: %w", p.name, err)
 		}
 	}
-	if err := o.fillRow(fanRowAll, ports); err != nil {
+	if err := o.fillRow(groupRowAll, ports); err != nil {
 		return err
 	}
 	return o.fillPorts(ports)
 }
 
-func fillFans(o *objects, ports []port) error {
-	return Outputs{o.Ports, o.Cells, o.Fans, o.Egress}.fill(ports)
+func fillGroups(o *objects, ports []port) error {
+	return Outputs{o.Ports, o.Cells, o.Groups, o.Egress}.fill(ports)
 }
 
 // fillPorts tells the program its ports; those of a predecessor that are none any more are forgotten.
@@ -100,37 +100,37 @@ func (o Outputs) fillPorts(ports []port) error {
 }
 
 func (o Outputs) fillRow(row uint32, ports []port) error {
-	for copies := 1; copies <= wire.MaxChain; copies++ {
-		fan, err := newFan(o.Egress, copies, ports)
+	for clones := 1; clones <= wire.MaxChain; clones++ {
+		group, err := newGroup(o.Egress, clones, ports)
 		if err != nil {
 			return err
 		}
-		err = o.Fans.Put(row*fanColumns+uint32(copies), fan)
-		fan.Close()
+		err = o.Groups.Put(row*groupColumns+uint32(clones), group)
+		group.Close()
 		if err != nil {
-			return fmt.Errorf("fan of %d: %w", copies, err)
+			return fmt.Errorf("multicast group of %d: %w", clones, err)
 		}
 	}
 	return nil
 }
 
-// newFan makes a devmap that broadcasts the given number of copies to each of the ports.
-func newFan(egress *ebpf.Program, copies int, ports []port) (*ebpf.Map, error) {
-	fan, err := ebpf.NewMap(&ebpf.MapSpec{
-		Name: "nq_fan", Type: ebpf.DevMap, KeySize: devmapKeySize, ValueSize: 8, MaxEntries: uint32(copies * len(ports)),
+// newGroup makes a devmap that broadcasts the given number of clones to each of the ports.
+func newGroup(egress *ebpf.Program, clones int, ports []port) (*ebpf.Map, error) {
+	group, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: "nq_group", Type: ebpf.DevMap, KeySize: devmapKeySize, ValueSize: 8, MaxEntries: uint32(clones * len(ports)),
 	})
 	if err != nil {
 		return nil, err
 	}
 	slot := uint32(0)
 	for _, p := range ports {
-		for range copies {
-			if err := fan.Put(slot, devmapValue{uint32(p.index), uint32(egress.FD())}); err != nil {
-				fan.Close()
+		for range clones {
+			if err := group.Put(slot, devmapValue{uint32(p.index), uint32(egress.FD())}); err != nil {
+				group.Close()
 				return nil, fmt.Errorf("slot %d: %w", slot, err)
 			}
 			slot++
 		}
 	}
-	return fan, nil
+	return group, nil
 }
