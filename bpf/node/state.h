@@ -63,7 +63,7 @@ struct nq_object {
 	__u64 reads;
 	__u64 writes;
 	__u32 value_sum; /* ones' complement sum of the value, as it stands in memory */
-	__u32 mark;	 /* clean: the epoch in which it became so; dirty: see await.h */
+	__u32 mark;	 /* clean: the epoch in which it became so; dirty: see contended.h */
 	__u8 value[];	 /* nq_cell_bytes */
 };
 

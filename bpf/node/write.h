@@ -6,7 +6,7 @@
 #ifndef NQ_WRITE_H
 #define NQ_WRITE_H
 
-#include "await.h"
+#include "contended.h"
 
 #define NQ_COUNTER_BYTES 8
 
@@ -205,7 +205,7 @@ static __noinline int order_locked(struct xdp_md *ctx, struct nq_work *w, struct
 	if (add || w->client_op == NQ_OP_CAS) {
 		if (!is_clean(w, c, o) && !(nq_without & NQ_RULE_W5)) {
 			count(w->op, NQ_OUTCOME_BUSY);
-			await_locked(w, o);
+			note_contended_locked(w, o);
 			return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
 		}
 		if (!add && operand != o->version && (operand || !absent))

@@ -127,7 +127,7 @@ func (a *Agent) Serve(ctx context.Context) error {
 		group.Go(func() error { return a.membership.serve(ctx) })
 	}
 	group.Go(func() error { a.settle(ctx); return nil })
-	group.Go(func() error { a.answerAwaited(ctx); return nil })
+	group.Go(func() error { a.probeContended(ctx); return nil })
 	group.Go(func() error { a.sweep(ctx); return nil })
 	return group.Wait()
 }

@@ -17,13 +17,13 @@ import (
 // Forever is the lease of a static configuration.
 const Forever = time.Duration(1<<63 - 1)
 
-// AwaitAfter is how long an object has to be dirty in one version, from the first CAS or ADD refused for it on, before a
-// refusal makes [Plane].Awaited tell of it; and the least time between two that do. It is longer than a write takes to pass
-// a chain, so that nothing is told of while nothing is lost.
-const AwaitAfter = time.Millisecond
+// ContendedAfter is how long a version of an object has to stay dirty, from the first CAS or ADD refused for it, until a
+// refusal makes its key a contended one ([Plane].Contended); and the least time between two reports of the key. It is longer
+// than a write takes to pass a chain, so a key is reported only after a loss.
+const ContendedAfter = time.Millisecond
 
-// AwaitedRoom is how many keys wait for whoever listens to [Plane].Awaited; more are lost, and told of again with the next refusal.
-const AwaitedRoom = 256
+// ContendedRoom is how many keys [Plane].Contended buffers. Further keys are lost; the next refusal reports them again.
+const ContendedRoom = 256
 
 // Plane is a node's data plane while it runs. Its methods may be called from several goroutines.
 type Plane interface {
@@ -56,9 +56,9 @@ type Plane interface {
 	// Dirty returns up to limit objects that are not clean, but for those of shards whose active tail this node is: what that
 	// holds is committed, and nobody has to be asked about it (C2).
 	Dirty(limit int) ([]KeyedObject, error)
-	// Awaited tells of objects that seem stuck while somebody waits for them: those for which this node refuses CAS and ADD
-	// as busy (W5), again and again for [AwaitAfter]. It is never closed.
-	Awaited() <-chan wire.Key
+	// Contended returns the channel of contended keys: keys of objects that stay dirty in one version for [ContendedAfter]
+	// while this node refuses CAS and ADD for them as busy (W5). It is never closed.
+	Contended() <-chan wire.Key
 	// Sessions calls visit for every session, in no order, until it returns false.
 	Sessions(visit func(chain.SessionKey, chain.Session) bool) error
 	// DropSession forgets a session if its last write is still seq.

@@ -40,7 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) Node) {
 		{"come back", testComeBack},
 		{"full", testFull},
 		{"loads", testLoads},
-		{"awaited", testAwaited},
+		{"contended", testContended},
 	} {
 		t.Run(one.name, func(t *testing.T) { one.run(t, open) })
 	}

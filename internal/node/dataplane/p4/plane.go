@@ -32,14 +32,14 @@ type Options struct {
 // Plane is a running node.
 type Plane struct {
 	*Node
-	sw      Switch
-	ports   []string
-	sink    int // holds the node's port, so that the host answers nothing there
-	raw     int // sends what the program has no way for
-	ways    ways
-	workers sync.WaitGroup
-	done    chan struct{}
-	awaited chan wire.Key
+	sw        Switch
+	ports     []string
+	sink      int // holds the node's port, so that the host answers nothing there
+	raw       int // sends what the program has no way for
+	ways      ways
+	workers   sync.WaitGroup
+	done      chan struct{}
+	contended chan wire.Key
 
 	unroutableMu sync.Mutex
 	unroutable   uint64
@@ -61,7 +61,7 @@ func Open(o Options) (*Plane, error) {
 		}
 	}
 	p := &Plane{
-		ports: ports, sink: -1, raw: -1, done: make(chan struct{}), awaited: make(chan wire.Key),
+		ports: ports, sink: -1, raw: -1, done: make(chan struct{}), contended: make(chan wire.Key),
 	}
 	if err := p.open(o); err != nil {
 		return nil, errors.Join(err, p.closeSockets())
@@ -218,8 +218,8 @@ func (p *Plane) Counters() (chain.Counters, error) {
 	return counters, err
 }
 
-// Awaited implements [dataplane.Plane]. The program keeps no note of refused writes: what stays dirty is found by [Plane.Dirty].
-func (p *Plane) Awaited() <-chan wire.Key { return p.awaited }
+// Contended implements [dataplane.Plane]. The program keeps no note of refused writes: what stays dirty is found by [Plane.Dirty].
+func (p *Plane) Contended() <-chan wire.Key { return p.contended }
 
 // SetKeys implements [dataplane.Plane]: the program has no tags, and so no use for keys.
 func (p *Plane) SetKeys(*wire.Keyring) error { return nil }

@@ -33,7 +33,7 @@ type Plane struct {
 	refused    chain.Counters       // what the node was not shown
 	clients    clients
 
-	awaited chan wire.Key
+	contended chan wire.Key
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -67,15 +67,15 @@ func ListenWith(addr netip.AddrPort, o chain.Options, readers int, clock func() 
 	_ = socket.SetReadBuffer(socketBytes)
 	_ = socket.SetWriteBuffer(socketBytes)
 	p := &Plane{
-		socket:  socket,
-		addr:    socket.LocalAddr().(*net.UDPAddr).AddrPort(),
-		options: o,
-		clock:   clock,
-		node:    chain.New(o),
-		dirty:   make(map[wire.Key]refusal),
-		refused: make(chain.Counters),
-		clients: newClients(o.ClientRate),
-		awaited: make(chan wire.Key, dataplane.AwaitedRoom),
+		socket:    socket,
+		addr:      socket.LocalAddr().(*net.UDPAddr).AddrPort(),
+		options:   o,
+		clock:     clock,
+		node:      chain.New(o),
+		dirty:     make(map[wire.Key]refusal),
+		refused:   make(chain.Counters),
+		clients:   newClients(o.ClientRate),
+		contended: make(chan wire.Key, dataplane.ContendedRoom),
 	}
 	for range readers {
 		p.readers.Go(p.serve)

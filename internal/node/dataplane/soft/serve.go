@@ -77,7 +77,7 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 		}
 	}
 	p.follow(message)
-	p.await(now, b.sends)
+	p.noteContended(now, b.sends)
 }
 
 // receiveBundle is [Plane.receive] for a bundle, which becomes what is sent. The caller holds the lock.

@@ -46,21 +46,21 @@ type objects struct {
 
 	TestNow *ebpf.Variable `ebpf:"nq_test_now_ns"`
 
-	Live     *ebpf.Map `ebpf:"nq_live"`
-	Chains   *ebpf.Map `ebpf:"nq_chains"`
-	Objects  *ebpf.Map `ebpf:"nq_objects"`
-	Sessions *ebpf.Map `ebpf:"nq_sessions"`
-	Counters *ebpf.Map `ebpf:"nq_counters"`
-	Loads    *ebpf.Map `ebpf:"nq_loads"`
-	Usage    *ebpf.Map `ebpf:"nq_usage"`
-	Punts    *ebpf.Map `ebpf:"nq_punts"`
-	Awaited  *ebpf.Map `ebpf:"nq_awaited"`
-	Ports    *ebpf.Map `ebpf:"nq_ports"`
-	Cells    *ebpf.Map `ebpf:"nq_port_cells"`
-	Groups   *ebpf.Map `ebpf:"nq_groups"`
-	Keys     *ebpf.Map `ebpf:"nq_keys"`
-	Heart    *ebpf.Map `ebpf:"nq_heart"`
-	Programs *ebpf.Map `ebpf:"nq_programs"`
+	Live      *ebpf.Map `ebpf:"nq_live"`
+	Chains    *ebpf.Map `ebpf:"nq_chains"`
+	Objects   *ebpf.Map `ebpf:"nq_objects"`
+	Sessions  *ebpf.Map `ebpf:"nq_sessions"`
+	Counters  *ebpf.Map `ebpf:"nq_counters"`
+	Loads     *ebpf.Map `ebpf:"nq_loads"`
+	Usage     *ebpf.Map `ebpf:"nq_usage"`
+	Punts     *ebpf.Map `ebpf:"nq_punts"`
+	Contended *ebpf.Map `ebpf:"nq_contended"`
+	Ports     *ebpf.Map `ebpf:"nq_ports"`
+	Cells     *ebpf.Map `ebpf:"nq_port_cells"`
+	Groups    *ebpf.Map `ebpf:"nq_groups"`
+	Keys      *ebpf.Map `ebpf:"nq_keys"`
+	Heart     *ebpf.Map `ebpf:"nq_heart"`
+	Programs  *ebpf.Map `ebpf:"nq_programs"`
 }
 
 func (o *objects) close() {
@@ -70,7 +70,7 @@ func (o *objects) close() {
 		p.Close()
 	}
 	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Sessions, o.Counters, o.Loads, o.Usage, o.Punts, o.Awaited, o.Ports, o.Cells, o.Groups, o.Keys, o.Heart,
+		o.Live, o.Chains, o.Objects, o.Sessions, o.Counters, o.Loads, o.Usage, o.Punts, o.Contended, o.Ports, o.Cells, o.Groups, o.Keys, o.Heart,
 		o.Programs,
 	} {
 		m.Close()
@@ -82,16 +82,16 @@ type constants map[string]any
 
 func constantsOf(node netip.AddrPort, o chain.Options) constants {
 	return constants{
-		"nq_self_addr":   node.Addr().As4(),
-		"nq_self_port":   be16(node.Port()),
-		"nq_shard_mask":  uint32(o.Shards - 1),
-		"nq_cell_bytes":  uint32(o.CellBytes),
-		"nq_without":     uint8(o.Without),
-		"nq_relay":       flag(o.Relay),
-		"nq_tags":        flag(o.Tags),
-		"nq_client_rate": uint32(o.ClientRate),
-		"nq_await_ns":    uint32(dataplane.AwaitAfter),
-		"nq_weak_memory": weakMemory(),
+		"nq_self_addr":    node.Addr().As4(),
+		"nq_self_port":    be16(node.Port()),
+		"nq_shard_mask":   uint32(o.Shards - 1),
+		"nq_cell_bytes":   uint32(o.CellBytes),
+		"nq_without":      uint8(o.Without),
+		"nq_relay":        flag(o.Relay),
+		"nq_tags":         flag(o.Tags),
+		"nq_client_rate":  uint32(o.ClientRate),
+		"nq_contended_ns": uint32(dataplane.ContendedAfter),
+		"nq_weak_memory":  weakMemory(),
 	}
 }
 

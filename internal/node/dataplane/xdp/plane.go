@@ -32,14 +32,14 @@ type Plane struct {
 	chain  chain.Options
 	wanted Mode
 	tables
-	ports   []port
-	local   *localServer
-	running sync.RWMutex // read-held while local runs the program
-	pin     string
-	socket  *net.UDPConn
-	outlet  *outlet
-	punts   *puntReader
-	awaited *awaitedReader
+	ports     []port
+	local     *localServer
+	running   sync.RWMutex // read-held while local runs the program
+	pin       string
+	socket    *net.UDPConn
+	outlet    *outlet
+	punts     *puntReader
+	contended *contendedReader
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -119,7 +119,7 @@ func (p *Plane) start(o Options) error {
 	if p.punts, err = readPunts(p.objects.Punts, p.outlet); err != nil {
 		return err
 	}
-	if p.awaited, err = readAwaited(p.objects.Awaited); err != nil {
+	if p.contended, err = readContended(p.objects.Contended); err != nil {
 		return err
 	}
 	if err := enableForwarding(loopback); err != nil {
@@ -145,8 +145,8 @@ func (p *Plane) Close() error {
 	if p.punts != nil {
 		errs = append(errs, p.punts.close())
 	}
-	if p.awaited != nil {
-		errs = append(errs, p.awaited.close())
+	if p.contended != nil {
+		errs = append(errs, p.contended.close())
 	}
 	if p.socket != nil {
 		errs = append(errs, p.socket.Close())

@@ -14,11 +14,11 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// TestAwaited lets the clock say when the program tells of an object for which it refuses a CAS or ADD: not at the first refusal of
-// a version, not sooner than AwaitAfter after it or after the last time, and not of a version that goes its way.
-func TestAwaited(t *testing.T) {
+// TestContended sets the clock and checks when the program reports a key for which it refuses CAS or ADD: not at the first
+// refusal of a version, not sooner than ContendedAfter after that refusal or the last report, and not if versions change.
+func TestContended(t *testing.T) {
 	needRoot(t)
-	m, ring := machineThatTells(t)
+	m, ring := newContendedHead(t)
 	key := wire.Key{Hi: 1, Lo: 2}
 	now, request, seq := testNow, uint64(0), uint64(0)
 	step := func(message wire.Message, from netip.AddrPort) {
@@ -58,8 +58,8 @@ func TestAwaited(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{
-		{wire.OpCAS, 0, false}, {wire.OpCAS, dataplane.AwaitAfter / 2, false}, {wire.OpAdd, dataplane.AwaitAfter, true},
-		{wire.OpCAS, dataplane.AwaitAfter / 2, false}, {wire.OpCAS, dataplane.AwaitAfter, true}, {wire.OpCAS, time.Hour, true},
+		{wire.OpCAS, 0, false}, {wire.OpCAS, dataplane.ContendedAfter / 2, false}, {wire.OpAdd, dataplane.ContendedAfter, true},
+		{wire.OpCAS, dataplane.ContendedAfter / 2, false}, {wire.OpCAS, dataplane.ContendedAfter, true}, {wire.OpCAS, time.Hour, true},
 	} {
 		if got := told(one.op, one.after); got != one.want {
 			t.Errorf("refusal %d, after %v more: told is %v", i, one.after, got)
@@ -69,13 +69,13 @@ func TestAwaited(t *testing.T) {
 	if told(wire.OpCAS, time.Hour) {
 		t.Error("told at the first refusal of a newer version")
 	}
-	if !told(wire.OpCAS, 2*dataplane.AwaitAfter) {
+	if !told(wire.OpCAS, 2*dataplane.ContendedAfter) {
 		t.Error("not told of the newer version")
 	}
 }
 
-// machineThatTells is a head of two, and the ring in which it tells of what is awaited.
-func machineThatTells(t *testing.T) (*Offline, *ringbuf.Reader) {
+// newContendedHead returns the head of a chain of two, and the ring of its contended keys.
+func newContendedHead(t *testing.T) (*Offline, *ringbuf.Reader) {
 	t.Helper()
 	m, err := NewOffline(conformance.Me, conformance.Net)
 	if err != nil {
@@ -87,7 +87,7 @@ func machineThatTells(t *testing.T) (*Offline, *ringbuf.Reader) {
 	}
 	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{conformance.Me, at(3)}}
 	serveFirst(t, m, config)
-	ring, err := ringbuf.NewReader(m.objects.Awaited)
+	ring, err := ringbuf.NewReader(m.objects.Contended)
 	if err != nil {
 		t.Fatal(err)
 	}

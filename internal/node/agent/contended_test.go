@@ -7,7 +7,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// TestLostACKOfHead (W9): a head whose ACK was lost asks the tail as soon as a CAS waits, without the settler, and the CAS goes on.
+// TestLostACKOfHead (W9): a head whose ACK was lost asks the tail as soon as a CAS waits, before the resyncer, and the CAS goes on.
 func TestLostACKOfHead(t *testing.T) {
 	head, last, client := listen(t), newTail(t), newTail(t)
 	start(t, Options{Name: "a", Cluster: clusterOf(head.Addr(), last.addr()), Plane: head, SettleEvery: time.Hour})
@@ -66,20 +66,20 @@ func TestAskedInTotal(t *testing.T) {
 	if m, ok := last.receive(patience); !ok || m.Op != wire.OpUpdate {
 		t.Fatalf("the tail got %+v", m)
 	}
-	s := asker{plane: a.options.Plane}
+	s := prober{plane: a.options.Plane}
 	now := time.Now()
 	ask := func(times int) {
 		t.Helper()
 		for range times {
-			if err := s.ask(hash(t, "k"), now); err != nil {
+			if err := s.probe(hash(t, "k"), now); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	ask(2 * maxAsks)
-	now = now.Add(askSpan)
+	ask(2 * maxProbes)
+	now = now.Add(probeSpan)
 	ask(1)
-	for range maxAsks + 1 {
+	for range maxProbes + 1 {
 		if m, ok := last.receive(patience); !ok || m.Op != wire.OpProbe {
 			t.Fatalf("the tail got %+v, want a PROBE", m)
 		}
@@ -87,6 +87,6 @@ func TestAskedInTotal(t *testing.T) {
 	marker := wire.Message{Op: wire.OpAck}
 	client.send(last.addr(), marker)
 	if m, ok := last.receive(patience); !ok || m.Op != marker.Op {
-		t.Errorf("more than %d PROBEs", maxAsks+1)
+		t.Errorf("more than %d PROBEs", maxProbes+1)
 	}
 }

@@ -9,12 +9,12 @@ import (
 // refusal is the first time that a version was refused because it is dirty, or the last time that it was told of.
 type refusal struct{ version, at uint64 }
 
-// Awaited implements [dataplane.Plane].
-func (p *Plane) Awaited() <-chan wire.Key { return p.awaited }
+// Contended implements [dataplane.Plane].
+func (p *Plane) Contended() <-chan wire.Key { return p.contended }
 
-// await notes that a write was refused as busy, if it was and the object is dirty. A version refused once is on its way;
-// one that is still refused later may be stuck. The caller holds the lock.
-func (p *Plane) await(now uint64, sends []chain.Send) {
+// noteContended notes a write that was refused as busy because its object is dirty. A version refused once may be on its way;
+// one that is still refused later may be stuck, and its key is reported. The caller holds the lock.
+func (p *Plane) noteContended(now uint64, sends []chain.Send) {
 	if len(sends) != 1 {
 		return
 	}
@@ -28,7 +28,7 @@ func (p *Plane) await(now uint64, sends []chain.Send) {
 	}
 	version := p.node.Objects()[m.Key].Version
 	again := last.version == version
-	if again && now-last.at < uint64(dataplane.AwaitAfter) {
+	if again && now-last.at < uint64(dataplane.ContendedAfter) {
 		return
 	}
 	p.dirty[m.Key] = refusal{version, now}
@@ -36,7 +36,7 @@ func (p *Plane) await(now uint64, sends []chain.Send) {
 		return
 	}
 	select {
-	case p.awaited <- m.Key:
+	case p.contended <- m.Key:
 	default:
 	}
 }

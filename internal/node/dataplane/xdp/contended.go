@@ -10,24 +10,24 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// awaitedReader passes on the keys that the program tells of (bpf/node/await.h).
-type awaitedReader struct {
+// contendedReader reads the contended keys that the program reports (bpf/node/contended.h).
+type contendedReader struct {
 	ring *ringbuf.Reader
 	keys chan wire.Key
 	done chan struct{}
 }
 
-func readAwaited(m *ebpf.Map) (*awaitedReader, error) {
+func readContended(m *ebpf.Map) (*contendedReader, error) {
 	ring, err := ringbuf.NewReader(m)
 	if err != nil {
 		return nil, err
 	}
-	r := &awaitedReader{ring: ring, keys: make(chan wire.Key, dataplane.AwaitedRoom), done: make(chan struct{})}
+	r := &contendedReader{ring: ring, keys: make(chan wire.Key, dataplane.ContendedRoom), done: make(chan struct{})}
 	go r.run()
 	return r, nil
 }
 
-func (r *awaitedReader) run() {
+func (r *contendedReader) run() {
 	defer close(r.done)
 	var record ringbuf.Record
 	for {
@@ -45,11 +45,11 @@ func (r *awaitedReader) run() {
 	}
 }
 
-func (r *awaitedReader) close() error {
+func (r *contendedReader) close() error {
 	err := r.ring.Close()
 	<-r.done
 	return err
 }
 
-// Awaited implements [dataplane.Plane].
-func (p *Plane) Awaited() <-chan wire.Key { return p.awaited.keys }
+// Contended implements [dataplane.Plane].
+func (p *Plane) Contended() <-chan wire.Key { return p.contended.keys }

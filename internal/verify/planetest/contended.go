@@ -10,9 +10,9 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// testAwaited: a head whose object stays dirty, as after a lost ACK, tells of it when a CAS has been refused for
-// AwaitAfter, and again as long as that goes on; and not of an object that nobody wants to change.
-func testAwaited(t *testing.T, open func(*testing.T) Node) {
+// testContended checks that a head whose object stays dirty, as after a lost ACK, reports the key after CAS has been refused
+// for ContendedAfter, and again while refusals go on; and reports no key without refusals.
+func testContended(t *testing.T, open func(*testing.T) Node) {
 	n := open(t)
 	silent := netip.AddrPortFrom(n.Plane.Info().Addr.Addr(), n.Plane.Info().Addr.Port()+1)
 	configure(t, n, chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{n.Plane.Info().Addr, silent}})
@@ -25,7 +25,7 @@ func testAwaited(t *testing.T, open func(*testing.T) Node) {
 		if told := refuse(t, n, &cas); told != wanted {
 			t.Fatalf("told of %v, not of %v", told, wanted)
 		}
-		if elapsed := time.Since(first); elapsed < time.Duration(times+1)*dataplane.AwaitAfter*9/10 {
+		if elapsed := time.Since(first); elapsed < time.Duration(times+1)*dataplane.ContendedAfter*9/10 {
 			t.Fatalf("told for the %d. time %v after the first refusal", times+1, elapsed)
 		}
 	}
@@ -42,7 +42,7 @@ func refuse(t *testing.T, n Node, cas *wire.Message) wire.Key {
 			t.Fatalf("a CAS of a dirty object: %v, %v", reply.Status(), answered)
 		}
 		select {
-		case key := <-n.Plane.Awaited():
+		case key := <-n.Plane.Contended():
 			return key
 		default:
 		}
