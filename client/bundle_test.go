@@ -145,16 +145,16 @@ func TestNodesWithoutBundles(t *testing.T) {
 	// A way on which bundles passed, and do not any more: an older node comes back.
 	v := c.view.Load()
 	c.pipes.pipe.mu.Lock()
-	v.routes[0].bundling.answered()
+	v.routes[0].batching.answered()
 	for _, m := range v.nodes {
-		m.bundling.answered()
+		m.batching.answered()
 	}
 	c.pipes.pipe.mu.Unlock()
 	check()
 	check()
 	c.pipes.pipe.mu.Lock()
 	defer c.pipes.pipe.mu.Unlock()
-	if v.routes[0].bundling.proven {
+	if v.routes[0].batching.proven {
 		t.Error("writes go on in bundles that nobody answers")
 	}
 }

@@ -56,7 +56,7 @@ type attempt struct {
 	route  *route
 	to     *member
 	sent   time.Time
-	bundle *bundling // the way, if it shared its datagram with others
+	bundle *batching // the way, if it shared its datagram with others
 }
 
 // history holds the latest attempts. An answer to an older one is ignored, which is always safe: it is as if lost.
@@ -197,7 +197,7 @@ func (k *call) encode(now time.Time, id uint64, place int, b []byte) []byte {
 }
 
 // fire notes an attempt, which may be in a bundle, and fills in its message.
-func (k *call) fire(now time.Time, id uint64, place int, bundle *bundling, m *wire.Message) {
+func (k *call) fire(now time.Time, id uint64, place int, bundle *batching, m *wire.Message) {
 	*m = wire.Message{
 		Op: k.op, Flags: k.flags, Shard: k.shard, Epoch: k.route.epoch, Detail: k.bound, Request: id, Key: k.key,
 	}

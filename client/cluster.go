@@ -55,7 +55,7 @@ type route struct {
 	serving uint8     // those that answer reads: one bit for each place
 	lost    bool
 
-	bundling *bundling // of writes; lasts from map to map as long as the members do
+	batching *batching // of writes; lasts from map to map as long as the members do
 }
 
 func (r *route) equal(other *route) bool {
@@ -85,7 +85,7 @@ type member struct {
 	reads  estimate // of answers to reads that it was asked, whoever answered
 	writes estimate
 
-	bundling bundling // of reads
+	batching batching // of reads
 }
 
 // newView compiles a map. Nodes that were known before keep their measurements.
@@ -105,7 +105,7 @@ func newView(m *Map, before *view) (*view, error) {
 	}
 	for i := range m.Chains {
 		c := &m.Chains[i]
-		r := &route{epoch: c.Epoch, lost: c.Lost, bundling: &bundling{}}
+		r := &route{epoch: c.Epoch, lost: c.Lost, batching: &batching{}}
 		for place, member := range c.Members {
 			r.members = append(r.members, v.nodes[m.Nodes[member].Name])
 			if place != c.Learner {
@@ -113,7 +113,7 @@ func newView(m *Map, before *view) (*view, error) {
 			}
 		}
 		if before != nil && i < len(before.routes) && slices.Equal(before.routes[i].members, r.members) {
-			r.bundling = before.routes[i].bundling
+			r.batching = before.routes[i].batching
 		}
 		v.routes[i] = r
 	}

@@ -32,9 +32,9 @@ func TestOverloadedNodes(t *testing.T) {
 // slow lets every node take no more than a few messages a millisecond; what a queue of the given length does not hold is
 // lost.
 func (w *network) slow(t *testing.T, each, length int) {
-	queues := make([]chan datagram, len(w.planes))
+	queues := make([]chan packet, len(w.planes))
 	for i := range queues {
-		queue := make(chan datagram, length)
+		queue := make(chan packet, length)
 		queues[i] = queue
 		ticker := time.NewTicker(time.Millisecond)
 		stop := make(chan struct{})

@@ -29,8 +29,8 @@ type network struct {
 	random *rand.Rand
 	backs  map[netip.AddrPort]*net.UDPConn // for each client, what the nodes take for it
 	closed bool
-	kept   []datagram      // of clients, if keep is set
-	queues []chan datagram // in front of slow nodes
+	kept   []packet      // of clients, if keep is set
+	queues []chan packet // in front of slow nodes
 }
 
 // faults are what the network does to each message.
@@ -44,7 +44,7 @@ type faults struct {
 	forge func(message []byte, client netip.AddrPort)
 }
 
-type datagram struct {
+type packet struct {
 	via  *net.UDPConn
 	to   netip.AddrPort
 	data []byte
@@ -121,16 +121,16 @@ func (w *network) relay(t *testing.T, conn *net.UDPConn, node int) {
 		}
 		to := w.planes[node].Addr()
 		if sender, isNode := w.nodes[from]; isNode {
-			w.pass(datagram{w.fronts[sender], to, data})
+			w.pass(packet{w.fronts[sender], to, data})
 			continue
 		}
 		if back := w.back(t, from); back != nil {
-			w.fromClient(datagram{back, to, data}, from)
+			w.fromClient(packet{back, to, data}, from)
 		}
 	}
 }
 
-func (w *network) fromClient(d datagram, client netip.AddrPort) {
+func (w *network) fromClient(d packet, client netip.AddrPort) {
 	w.mu.Lock()
 	if w.keep {
 		w.kept = append(w.kept, d)
@@ -162,7 +162,7 @@ func (w *network) back(t *testing.T, client netip.AddrPort) *net.UDPConn {
 				if !ok {
 					return
 				}
-				w.pass(datagram{w.fronts[w.nodes[from]], client, data})
+				w.pass(packet{w.fronts[w.nodes[from]], client, data})
 			}
 		}()
 	}
@@ -176,7 +176,7 @@ func receive(conn *net.UDPConn) ([]byte, netip.AddrPort, bool) {
 }
 
 // pass applies the faults to one message.
-func (w *network) pass(d datagram) {
+func (w *network) pass(d packet) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.down || w.random.Float64() < w.loss {
@@ -199,7 +199,7 @@ func (w *network) pass(d datagram) {
 	_, _ = d.via.WriteToUDPAddrPort(d.data, d.to) // what a closed socket does not take is lost
 }
 
-func (w *network) sendLater(d datagram) {
+func (w *network) sendLater(d packet) {
 	time.AfterFunc(time.Duration(w.random.Int64N(int64(w.longest)+1)), func() {
 		_, _ = d.via.WriteToUDPAddrPort(d.data, d.to)
 	})

@@ -57,7 +57,7 @@ func (p *pipeline) sendReady(out *outgoing) {
 		n, err := p.packets.WriteBatch(out.messages[sent:out.n], 0)
 		sent += max(n, 0)
 		if err != nil && sent < out.n {
-			p.unsent(&out.parcels[sent], err)
+			p.unsent(&out.datagrams[sent], err)
 			sent++
 		}
 	}
@@ -93,7 +93,7 @@ func (p *pipeline) load(out *outgoing, now time.Time) {
 // encode writes the attempts of loaded slots. The caller holds the lock, still the one that it loaded under.
 func (p *pipeline) encode(out *outgoing, now time.Time) {
 	for n := range out.n {
-		d := &out.parcels[n]
+		d := &out.datagrams[n]
 		if len(d.items) > 1 {
 			p.encodeBundle(d, now)
 		} else {
@@ -108,7 +108,7 @@ func (p *pipeline) encode(out *outgoing, now time.Time) {
 	}
 }
 
-func (p *pipeline) encodeBundle(d *parcel, now time.Time) {
+func (p *pipeline) encodeBundle(d *datagram, now time.Time) {
 	p.client.bundles.Add(1)
 	b := wire.NewBundle(d.buffer, len(d.items), d.slotBytes)
 	var m wire.Message
@@ -120,7 +120,7 @@ func (p *pipeline) encodeBundle(d *parcel, now time.Time) {
 }
 
 // unsent has attempts that did not leave repeated after a pause.
-func (p *pipeline) unsent(d *parcel, err error) {
+func (p *pipeline) unsent(d *datagram, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(d.items) > 1 {

@@ -37,7 +37,7 @@ func TestKeysTakenAway(t *testing.T) {
 		if err := k.begin(c, &op, &at); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := k.aim(); !ok || !k.alone() {
+		if _, ok := k.aim(); !ok || !k.single() {
 			t.Errorf("%v with a tag would be in a bundle: %v", op.kind, k.err)
 		}
 	}

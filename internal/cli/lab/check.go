@@ -194,14 +194,14 @@ func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags
 		}
 		stores = append(stores, chaos.Store{Client: shared})
 	}
-	bundling := stores[0].(chaos.Store).Client
+	batching := stores[0].(chaos.Store).Client
 	w := history.Workload{
 		Clients: checkClients, Keys: checkKeys, KeyOps: checkKeyOps, Seed: flags.seed, Prefix: "check",
 		For:    time.Duration(flags.seconds) * time.Second,
 		Report: func(ops int) { fmt.Fprintf(progress, "%s operations\n", cli.Grouped(uint64(ops))) },
 	}
 	ops := w.Run(ctx, stores)
-	return ops, bundling.Traffic().Bundled, ctx.Err()
+	return ops, batching.Traffic().Bundled, ctx.Err()
 }
 
 // checkSimulation runs one simulation after the other, with seeds that follow each other, until time is up or one fails.

@@ -51,7 +51,7 @@ func parts(datagram []byte) [][]byte {
 func (c *client) together() {
 	party := []*client{c}
 	for _, other := range c.w.clients {
-		if other.endpoint() == c.endpoint() && other.op == nil && other.left > 0 && c.bundling.Float64() < chanceJoin {
+		if other.endpoint() == c.endpoint() && other.op == nil && other.left > 0 && c.batching.Float64() < chanceJoin {
 			other.begin()
 			party = append(party, other)
 		}
@@ -77,11 +77,11 @@ func (c *client) together() {
 
 // fill adds reads of any keys, in any place.
 func (c *client) fill(messages []wire.Message) []wire.Message {
-	for range c.bundling.IntN(mostFillers + 1) {
-		key := c.w.keys[c.bundling.IntN(len(c.w.keys))]
+	for range c.batching.IntN(mostFillers + 1) {
+		key := c.w.keys[c.batching.IntN(len(c.w.keys))]
 		messages = append(messages, wire.Message{Op: wire.OpRead, Key: key, Shard: key.Shard(c.w.Shards)})
 	}
-	c.bundling.Shuffle(len(messages), func(i, j int) { messages[i], messages[j] = messages[j], messages[i] })
+	c.batching.Shuffle(len(messages), func(i, j int) { messages[i], messages[j] = messages[j], messages[i] })
 	return messages
 }
 
@@ -91,7 +91,7 @@ func (c *client) send(to netip.AddrPort, messages []wire.Message) {
 	for i := range messages {
 		longest = max(longest, len(messages[i].Append(nil)))
 	}
-	slot := wire.SlotFor(longest + c.bundling.IntN(wire.ChainBytes))
+	slot := wire.SlotFor(longest + c.batching.IntN(wire.ChainBytes))
 	b := wire.NewBundle(nil, len(messages), slot)
 	for i := range messages {
 		b.Put(i, &messages[i])

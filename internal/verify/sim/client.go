@@ -51,7 +51,7 @@ type client struct {
 	request  uint64 // of the latest attempt
 	sentTo   uint32 // epoch of the latest attempt
 
-	bundling *rand.Rand
+	batching *rand.Rand
 	bundled  uint64 // request id of the last attempt that travelled in a bundle
 	turn     uint64 // counts operations begun: one may begin before its time
 }
@@ -61,7 +61,7 @@ func newClient(w *world, number int) *client {
 		w: w, rng: w.stream(uint64(100 + number)), number: number, left: w.Ops, session: uint64(number + 1),
 		request: uint64(number+1) << 32, views: make([]view, w.Shards), known: make([]uint64, len(w.keys)),
 	}
-	c.bundling = w.stream(uint64(200 + number))
+	c.batching = w.stream(uint64(200 + number))
 	c.reads, c.near = shares[c.rng.IntN(len(shares))], c.rng.IntN(wire.MaxChain)
 	return c
 }
@@ -83,7 +83,7 @@ func (c *client) think() {
 
 func (c *client) start() {
 	c.begin()
-	if c.w.Bundles > 0 && c.bundling.Float64() < c.w.Bundles {
+	if c.w.Bundles > 0 && c.batching.Float64() < c.w.Bundles {
 		c.together()
 		return
 	}

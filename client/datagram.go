@@ -11,24 +11,24 @@ import (
 
 // outgoing are the datagrams of one system call, as the sender fills them.
 type outgoing struct {
-	parcels  [batchMessages]parcel
-	messages [batchMessages]ipv4.Message
-	n        int
-	open     []*parcel // the ones that more may join, one for each way
-	ends     []finished
+	datagrams [batchMessages]datagram
+	messages  [batchMessages]ipv4.Message
+	n         int
+	open      []*datagram // the ones that more may join, one for each way
+	ends      []finished
 }
 
-// parcel is one datagram: one attempt alone or, if there are more, a bundle.
-type parcel struct {
+// datagram is one datagram: one attempt alone or, if there are more, a bundle.
+type datagram struct {
 	to        *member
 	chain     *route    // of writes
-	way       *bundling // what is known about bundles there; nil: nothing may join
+	way       *batching // what is known about bundles there; nil: nothing may join
 	items     []item
 	slotBytes int
 	buffer    []byte
 }
 
-// item is a slot of the pipeline whose attempt is in a parcel.
+// item is a slot of the pipeline whose attempt is in a datagram.
 type item struct {
 	slot  uint16
 	place uint8 // in the chain, of the node asked
@@ -38,7 +38,7 @@ type item struct {
 func newOutgoing() *outgoing {
 	out := new(outgoing)
 	for i := range out.messages {
-		out.parcels[i].buffer = make([]byte, 0, wire.MaxDatagramBytes)
+		out.datagrams[i].buffer = make([]byte, 0, wire.MaxDatagramBytes)
 		out.messages[i].Buffers = make([][]byte, 1)
 	}
 	return out
@@ -49,29 +49,29 @@ func (o *outgoing) clear() {
 	o.n, o.open, o.ends = 0, o.open[:0], o.ends[:0]
 }
 
-// add puts an attempt into a parcel. It returns false if that would be one too many. Reads get so many bytes.
+// add puts an attempt into a datagram. It returns false if that would be one too many. Reads get so many bytes.
 func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
 	to, slotBytes := k.route.members[i.place], wire.SlotFor(k.room(readBytes))
 	at := -1
-	joinable := !k.alone() && wire.SlotsOf(slotBytes) > 1
+	joinable := !k.single() && wire.SlotsOf(slotBytes) > 1
 	if joinable {
-		at = slices.IndexFunc(o.open, func(d *parcel) bool { return d.goes(to, k) })
+		at = slices.IndexFunc(o.open, func(d *datagram) bool { return d.goes(to, k) })
 		if at >= 0 && o.open[at].join(i, slotBytes, now) {
 			return true
 		}
 	}
-	if o.n == len(o.parcels) {
+	if o.n == len(o.datagrams) {
 		return false
 	}
-	d := &o.parcels[o.n]
+	d := &o.datagrams[o.n]
 	o.n++
 	d.to, d.way, d.chain, d.slotBytes, d.items = to, nil, nil, slotBytes, append(d.items[:0], i)
 	if !joinable {
 		return true
 	}
-	d.way = &to.bundling
+	d.way = &to.batching
 	if k.op.IsWrite() {
-		d.way, d.chain = k.route.bundling, k.route
+		d.way, d.chain = k.route.batching, k.route
 	}
 	switch {
 	case !d.way.allowed(now):
@@ -84,8 +84,8 @@ func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
 	return true
 }
 
-// goes reports whether a call's first attempt may be in one bundle with those in the parcel: reads of one node, and writes of one chain (B4).
-func (d *parcel) goes(to *member, k *call) bool {
+// goes reports whether a call's first attempt may be in one bundle with those in the datagram: reads of one node, and writes of one chain (B4).
+func (d *datagram) goes(to *member, k *call) bool {
 	if d.to != to || (d.chain != nil) != k.op.IsWrite() {
 		return false
 	}
@@ -93,7 +93,7 @@ func (d *parcel) goes(to *member, k *call) bool {
 }
 
 // join makes a place for one more. It returns false if there is none.
-func (d *parcel) join(i item, slotBytes int, now time.Time) bool {
+func (d *datagram) join(i item, slotBytes int, now time.Time) bool {
 	slotBytes = max(d.slotBytes, slotBytes)
 	if len(d.items) >= wire.SlotsOf(slotBytes) {
 		return false

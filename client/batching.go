@@ -15,9 +15,9 @@ const (
 	minBundleRest, maxBundleRest = time.Second, time.Minute
 )
 
-// bundling is what is known about bundles on one way: of reads to a node, of writes to a chain. One bundle is tried before
+// batching is what is known about bundles on one way: of reads to a node, of writes to a chain. One bundle is tried before
 // others follow. The pipeline's lock guards it.
-type bundling struct {
+type batching struct {
 	proven  bool          // an answer came in a bundle
 	lost    int           // times that bundles stayed without an answer since
 	noticed time.Time     // the latest of these
@@ -25,10 +25,10 @@ type bundling struct {
 	rest    time.Duration // the next
 }
 
-func (w *bundling) allowed(now time.Time) bool { return w.proven || !now.Before(w.until) }
+func (w *batching) allowed(now time.Time) bool { return w.proven || !now.Before(w.until) }
 
 // opened notes that a bundle will be sent. Until it is answered no other is, unless bundles have proven to pass.
-func (w *bundling) opened(now time.Time) {
+func (w *batching) opened(now time.Time) {
 	if w.proven {
 		return
 	}
@@ -37,22 +37,22 @@ func (w *bundling) opened(now time.Time) {
 }
 
 // answered notes that an answer came in a bundle.
-func (w *bundling) answered() { *w = bundling{proven: true} }
+func (w *batching) answered() { *w = batching{proven: true} }
 
 // missed notes that a message in the bundle that was sent then stayed without an answer. Bundles that were under way together
 // count as one: if this machine stood still for a moment, all of them are late.
-func (w *bundling) missed(sent, now time.Time) {
+func (w *batching) missed(sent, now time.Time) {
 	if !w.proven || !sent.After(w.noticed) {
 		return
 	}
 	w.noticed = now
 	if w.lost++; w.lost == lostInARow {
-		*w = bundling{until: now.Add(minBundleRest), rest: minBundleRest}
+		*w = batching{until: now.Add(minBundleRest), rest: minBundleRest}
 	}
 }
 
-// alone reports whether the next attempt must not share a datagram (B3): retries, because what cannot be done in a bundle is
+// single reports whether the next attempt must not share a datagram (B3): retries, because what cannot be done in a bundle is
 // answered BUSY there; whatever is always answered so; and in a cluster with tags everything.
-func (k *call) alone() bool {
+func (k *call) single() bool {
 	return k.recent.n > 0 || k.op == wire.OpAdd || k.flags != 0 || k.keys != nil
 }

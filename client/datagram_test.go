@@ -44,10 +44,10 @@ func pack(t *testing.T, c *Client, ops []Op, change func(*call)) []int {
 	t.Helper()
 	v := c.view.Load()
 	for _, m := range v.nodes {
-		m.bundling.answered()
+		m.batching.answered()
 	}
 	for _, r := range v.routes {
-		r.bundling.answered()
+		r.batching.answered()
 	}
 	out, at := newOutgoing(), c.start(t.Context(), true)
 	calls := make([]call, len(ops))
@@ -63,12 +63,12 @@ func pack(t *testing.T, c *Client, ops []Op, change func(*call)) []int {
 	}
 	var counts []int
 	for i := range out.n {
-		counts = append(counts, len(out.parcels[i].items))
+		counts = append(counts, len(out.datagrams[i].items))
 	}
 	return counts
 }
 
-func TestParcels(t *testing.T) {
+func TestDatagrams(t *testing.T) {
 	c := twoChains(t)
 	keys, others := keysOf(t, c, 0, 20), keysOf(t, c, 1, 20)
 	ops := func(keys []string, op func(string) Op) []Op {
@@ -103,7 +103,7 @@ func TestParcels(t *testing.T) {
 		{"additions", ops(keys, func(key string) Op { return AddOp(key, 1) }), nothing, ones},
 		{"relaxed reads", ops(keys, func(key string) Op { return GetOp(key, Any()) }), nothing, ones},
 		{"retries", ops(keys, get), func(k *call) { k.recent.add(attempt{}) }, ones},
-		{"not yet proven", ops(keys[:16], get), func(k *call) { c.view.Load().nodes["n2"].bundling.proven = false }, []int{14, 1, 1}},
+		{"not yet proven", ops(keys[:16], get), func(k *call) { c.view.Load().nodes["n2"].batching.proven = false }, []int{14, 1, 1}},
 	} {
 		if got := pack(t, c, test.ops, test.change); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
@@ -111,12 +111,12 @@ func TestParcels(t *testing.T) {
 	}
 }
 
-// A parcel with room for one more takes nothing for which it would have to become longer than a datagram.
-func TestParcelLength(t *testing.T) {
+// A datagram with room for one more takes nothing for which it would have to become longer than a datagram.
+func TestDatagramLength(t *testing.T) {
 	c := twoChains(t)
 	keys := keysOf(t, c, 0, 30)
 	out, at := newOutgoing(), c.start(t.Context(), true)
-	c.view.Load().routes[0].bundling.answered()
+	c.view.Load().routes[0].batching.answered()
 	for i, key := range keys {
 		var k call
 		op := PutOp(key, make([]byte, 37*i%200))
@@ -128,7 +128,7 @@ func TestParcelLength(t *testing.T) {
 		}
 	}
 	for i := range out.n {
-		d := &out.parcels[i]
+		d := &out.datagrams[i]
 		if n := len(wire.NewBundle(nil, len(d.items), d.slotBytes)); n > wire.MaxMessageBytes || len(d.items) > wire.MaxSlots {
 			t.Errorf("%d messages in %d bytes", len(d.items), n)
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // One bundle is tried on a way before more follow, and none goes where bundles are lost, until one gets an answer.
-func TestBundling(t *testing.T) {
+func TestBatching(t *testing.T) {
 	now := time.Now()
-	var w bundling
+	var w batching
 	expect := func(when string, at time.Time, want bool) {
 		t.Helper()
 		if w.allowed(at) != want {
@@ -93,9 +93,9 @@ func TestReadRoom(t *testing.T) {
 
 // Bundles that do not even leave, as where a packet may not be so long, close their way like those that are lost.
 func TestBundlesThatDoNotLeave(t *testing.T) {
-	way := &bundling{proven: true}
+	way := &batching{proven: true}
 	p := &pipeline{slots: make([]slot, 1)}
-	d := &parcel{items: make([]item, 2), way: way}
+	d := &datagram{items: make([]item, 2), way: way}
 	for range lostInARow {
 		if !way.allowed(time.Now()) {
 			t.Fatal("too few did not leave for that")
@@ -112,7 +112,7 @@ func TestWaysLastFromMapToMap(t *testing.T) {
 	c := twoChains(t)
 	before := c.view.Load()
 	for _, r := range before.routes {
-		r.bundling.answered()
+		r.batching.answered()
 	}
 	next := *before.source
 	next.Version++
@@ -124,10 +124,10 @@ func TestWaysLastFromMapToMap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !after.routes[0].bundling.proven {
+	if !after.routes[0].batching.proven {
 		t.Error("a chain that did not change: bundles have to prove themselves again")
 	}
-	if after.routes[1].bundling.proven {
+	if after.routes[1].batching.proven {
 		t.Error("a chain with other members: bundles are taken for proven")
 	}
 }
