@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
@@ -161,7 +162,21 @@ func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, log *
 	if kernel, ok := plane.(*xdp.Plane); ok {
 		watching.Go(func() { kernel.WatchPorts(watched, log) })
 	}
-	err := a.Serve(ctx)
+	serving, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if sw, ok := plane.(*p4.Plane); ok { // a node without its switch has lost what it stored, and must not stay in a chain
+		watching.Go(func() {
+			select {
+			case <-watched.Done():
+			case <-sw.Gone():
+				end(sw.Err())
+			}
+		})
+	}
+	err := a.Serve(serving)
+	if ctx.Err() == nil && serving.Err() != nil {
+		err = errors.Join(context.Cause(serving), err)
+	}
 	stop()
 	watching.Wait()
 	return errors.Join(err, plane.Close())

@@ -191,6 +191,12 @@ func (p *Plane) follow() {
 	}
 }
 
+// Gone is closed when the node's switch has ended, and with it what it stored. Err says why.
+func (p *Plane) Gone() <-chan struct{} { return p.sw.Gone() }
+
+// Err says why the switch is gone.
+func (p *Plane) Err() error { return p.sw.Err() }
+
 // Info describes the plane.
 func (p *Plane) Info() dataplane.Info {
 	return dataplane.Info{Plane: "p4", Mode: "swx", Addr: p.self, Options: p.options, Clones: false}

@@ -20,6 +20,8 @@ type Switch interface {
 	SetClock(now uint64) error
 	// ForCPU are the frames that the program sent to the CPU port. It is closed when the switch is gone.
 	ForCPU() <-chan Left
+	// Gone is closed when the switch is.
+	Gone() <-chan struct{}
 	// Err says why the switch is gone.
 	Err() error
 	Close() error

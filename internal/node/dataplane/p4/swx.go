@@ -183,6 +183,9 @@ func (s *SWX) Err() error {
 	}
 }
 
+// Gone implements [Switch].
+func (s *SWX) Gone() <-chan struct{} { return s.exited }
+
 // ForCPU implements [Switch].
 func (s *SWX) ForCPU() <-chan Left { return s.forCPU }
 
