@@ -39,7 +39,7 @@ func newBenchCommand() *cobra.Command {
 // benchNodeFlags adds the flags that say which node is measured.
 func benchNodeFlags(c *cobra.Command, o *bench.NodeOptions) {
 	f := c.Flags()
-	f.StringVar(&o.Plane, "plane", "xdp", "the nodes' data plane: xdp or soft")
+	f.StringVar(&o.Plane, "plane", "xdp", "the nodes' data plane: xdp, soft or p4")
 	f.StringVar(&o.Mode, "node-mode", "auto", "how an XDP node is attached: auto, native or generic")
 	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "length of every value")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 	"github.com/netcraq/netcraq/wire"
@@ -14,7 +15,7 @@ import (
 
 // NodeOptions describe the node to measure.
 type NodeOptions struct {
-	Plane      string // "xdp" or "soft"
+	Plane      string // "xdp", "soft" or "p4"
 	Mode       string // of xdp: "auto", "native" or "generic"
 	Keys       int
 	Objects    int // capacity in objects; 0: twice the keys
@@ -68,17 +69,21 @@ func openNode(h *host, addr netip.AddrPort, ports []*port, o *NodeOptions) (*nod
 }
 
 func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Plane, error) {
+	names := make([]string, len(ports))
+	for i, p := range ports {
+		names[i] = p.name
+	}
 	switch o.Plane {
+	case "p4":
+		options := o.chainOptions()
+		options.MaxObjects, options.MaxSessions = min(options.MaxObjects, p4.MaxObjects), min(options.MaxSessions, p4.MaxSessions)
+		return p4.Open(p4.Options{Node: addr, Ports: names, Chain: options})
 	case "xdp":
-		names := make([]string, len(ports))
-		for i, p := range ports {
-			names[i] = p.name
-		}
 		return xdp.Open(xdp.Options{Node: addr, Ports: names, Chain: o.chainOptions(), Mode: xdp.Mode(o.Mode)})
 	case "soft":
 		return soft.Listen(addr, o.chainOptions())
 	}
-	return nil, wrongOption("--plane %q: want xdp or soft", o.Plane)
+	return nil, wrongOption("--plane %q: want xdp, soft or p4", o.Plane)
 }
 
 // join configures the nodes as one chain, head first, for the only shard.
