@@ -1916,30 +1916,31 @@ func (x *StatusRequest) GetFollow() bool {
 }
 
 type StatusResponse struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Cluster        string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Leader         string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
-	Term           uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
-	Change         uint64                 `protobuf:"varint,4,opt,name=change,proto3" json:"change,omitempty"`
-	Shards         uint32                 `protobuf:"varint,5,opt,name=shards,proto3" json:"shards,omitempty"`
-	Replicas       uint32                 `protobuf:"varint,6,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	Nodes          []*NodeStatus          `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Controllers    []*ControllerStatus    `protobuf:"bytes,8,rep,name=controllers,proto3" json:"controllers,omitempty"`
-	ShardsWhole    uint32                 `protobuf:"varint,9,opt,name=shards_whole,json=shardsWhole,proto3" json:"shards_whole,omitempty"`           // active with all the members wanted
-	ShardsShort    uint32                 `protobuf:"varint,10,opt,name=shards_short,json=shardsShort,proto3" json:"shards_short,omitempty"`          // active with fewer
-	ShardsChanging uint32                 `protobuf:"varint,11,opt,name=shards_changing,json=shardsChanging,proto3" json:"shards_changing,omitempty"` // taking no writes at this moment
-	ShardsDown     uint32                 `protobuf:"varint,12,opt,name=shards_down,json=shardsDown,proto3" json:"shards_down,omitempty"`             // no complete copy within reach
-	ShardsCopying  uint32                 `protobuf:"varint,13,opt,name=shards_copying,json=shardsCopying,proto3" json:"shards_copying,omitempty"`
-	CopiedBytes    uint64                 `protobuf:"varint,14,opt,name=copied_bytes,json=copiedBytes,proto3" json:"copied_bytes,omitempty"` // since the leader's election
-	Hot            []*HotShard            `protobuf:"bytes,15,rep,name=hot,proto3" json:"hot,omitempty"`                                     // the busiest, most first
-	Notes          []string               `protobuf:"bytes,16,rep,name=notes,proto3" json:"notes,omitempty"`                                 // what an operator should know, most urgent first
-	Moves          uint32                 `protobuf:"varint,17,opt,name=moves,proto3" json:"moves,omitempty"`                                // planned and not begun
-	CellBytes      uint32                 `protobuf:"varint,18,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`       // every node's longest value
-	Times          *Times                 `protobuf:"bytes,30,opt,name=times,proto3" json:"times,omitempty"`
-	Tags           bool                   `protobuf:"varint,31,opt,name=tags,proto3" json:"tags,omitempty"`
-	Spread         string                 `protobuf:"bytes,32,opt,name=spread,proto3" json:"spread,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Cluster          string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Leader           string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	Term             uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
+	Change           uint64                 `protobuf:"varint,4,opt,name=change,proto3" json:"change,omitempty"`
+	Shards           uint32                 `protobuf:"varint,5,opt,name=shards,proto3" json:"shards,omitempty"`
+	Replicas         uint32                 `protobuf:"varint,6,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Nodes            []*NodeStatus          `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Controllers      []*ControllerStatus    `protobuf:"bytes,8,rep,name=controllers,proto3" json:"controllers,omitempty"`
+	ShardsWhole      uint32                 `protobuf:"varint,9,opt,name=shards_whole,json=shardsWhole,proto3" json:"shards_whole,omitempty"`           // active with all the members wanted
+	ShardsShort      uint32                 `protobuf:"varint,10,opt,name=shards_short,json=shardsShort,proto3" json:"shards_short,omitempty"`          // active with fewer
+	ShardsChanging   uint32                 `protobuf:"varint,11,opt,name=shards_changing,json=shardsChanging,proto3" json:"shards_changing,omitempty"` // taking no writes at this moment
+	ShardsDown       uint32                 `protobuf:"varint,12,opt,name=shards_down,json=shardsDown,proto3" json:"shards_down,omitempty"`             // no complete copy within reach
+	ShardsCopying    uint32                 `protobuf:"varint,13,opt,name=shards_copying,json=shardsCopying,proto3" json:"shards_copying,omitempty"`
+	CopiedBytes      uint64                 `protobuf:"varint,14,opt,name=copied_bytes,json=copiedBytes,proto3" json:"copied_bytes,omitempty"`                  // since the leader's election
+	Hot              []*HotShard            `protobuf:"bytes,15,rep,name=hot,proto3" json:"hot,omitempty"`                                                      // the busiest, most first
+	Notes            []string               `protobuf:"bytes,16,rep,name=notes,proto3" json:"notes,omitempty"`                                                  // what an operator should know, most urgent first
+	Moves            uint32                 `protobuf:"varint,17,opt,name=moves,proto3" json:"moves,omitempty"`                                                 // planned and not begun
+	CellBytes        uint32                 `protobuf:"varint,18,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`                        // every node's longest value
+	ShardsCatchingUp uint32                 `protobuf:"varint,19,opt,name=shards_catching_up,json=shardsCatchingUp,proto3" json:"shards_catching_up,omitempty"` // of shards_copying: to a node that kept its state and copies only what changed
+	Times            *Times                 `protobuf:"bytes,30,opt,name=times,proto3" json:"times,omitempty"`
+	Tags             bool                   `protobuf:"varint,31,opt,name=tags,proto3" json:"tags,omitempty"`
+	Spread           string                 `protobuf:"bytes,32,opt,name=spread,proto3" json:"spread,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
@@ -2094,6 +2095,13 @@ func (x *StatusResponse) GetMoves() uint32 {
 func (x *StatusResponse) GetCellBytes() uint32 {
 	if x != nil {
 		return x.CellBytes
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetShardsCatchingUp() uint32 {
+	if x != nil {
+		return x.ShardsCatchingUp
 	}
 	return 0
 }
@@ -3152,7 +3160,7 @@ const file_controller_proto_rawDesc = "" +
 	"\rFenceResponse\x12\x17\n" +
 	"\aleft_us\x18\x01 \x01(\rR\x06leftUs\"'\n" +
 	"\rStatusRequest\x12\x16\n" +
-	"\x06follow\x18\x01 \x01(\bR\x06follow\"\xde\x05\n" +
+	"\x06follow\x18\x01 \x01(\bR\x06follow\"\x8c\x06\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
@@ -3174,7 +3182,8 @@ const file_controller_proto_rawDesc = "" +
 	"\x05notes\x18\x10 \x03(\tR\x05notes\x12\x14\n" +
 	"\x05moves\x18\x11 \x01(\rR\x05moves\x12\x1d\n" +
 	"\n" +
-	"cell_bytes\x18\x12 \x01(\rR\tcellBytes\x122\n" +
+	"cell_bytes\x18\x12 \x01(\rR\tcellBytes\x12,\n" +
+	"\x12shards_catching_up\x18\x13 \x01(\rR\x10shardsCatchingUp\x122\n" +
 	"\x05times\x18\x1e \x01(\v2\x1c.netcraq.controller.v1.TimesR\x05times\x12\x12\n" +
 	"\x04tags\x18\x1f \x01(\bR\x04tags\x12\x16\n" +
 	"\x06spread\x18  \x01(\tR\x06spread\"\xfa\x03\n" +

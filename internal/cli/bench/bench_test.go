@@ -75,7 +75,7 @@ func TestBenchPeersComparesWithOurs(t *testing.T) {
 func TestBenchTransactions(t *testing.T) {
 	clitest.NeedRoot(t)
 	for _, system := range []string{"netcraq", "netchain"} {
-		out, code, err := clitest.Netcraq("bench", "transactions", "--system", system, "--contention", "0.1,1", "--clients", "3", "--items", "1000", "--seconds", "0.2", "--json")
+		out, code, err := clitest.Netcraq("bench", "transactions", "--system", system, "--contention", "0.1,1", "--clients", "3", "--items", "1000", "--seconds", "2", "--json")
 		var report struct {
 			System string `json:"system"`
 			Runs   []struct {

@@ -76,12 +76,53 @@ func TestLockCommand(t *testing.T) {
 		"l --ttl 1ms -- true":              cli.ExitUsage,
 		"l --controllers :1 -- true":       cli.ExitUsage,
 		"l --cluster /nowhere/c -- true":   cli.ExitError,
-		"l --ttl 1s -- sleep 1.5":          0, // it is renewed
 		"l --ttl 200ms --wait 2s -- false": 1,
 	} {
 		if _, errs, err := lockCommand(t.Context(), splitLine(line)...); statusAfter(err) != want {
 			t.Errorf("%s: status %d, want %d: %v %s", line, statusAfter(err), want, err, errs)
 		}
+	}
+}
+
+// TestLockCommandRenews: the lock is renewed for as long as the command runs.
+func TestLockCommandRenews(t *testing.T) {
+	path := startChain(t)
+	t.Setenv(topology.PathVariable, path)
+	cluster, err := client.LoadCluster(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(client.Options{Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	renewed := filepath.Join(t.TempDir(), "renewed")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { // ends the command once the record has been written again
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for first := uint64(0); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			found, err := c.Get(ctx, "lock:l")
+			switch {
+			case err != nil:
+			case first == 0:
+				first = found.Version
+			case found.Version > first:
+				_ = os.WriteFile(renewed, nil, 0o600)
+				return
+			}
+		}
+	}()
+	wait := "until [ -e " + renewed + " ]; do sleep 0.05; done"
+	if _, errs, err := lockCommand(ctx, "l", "--ttl", "9s", "--", "sh", "-c", wait); err != nil {
+		t.Errorf("%v %s", err, errs)
 	}
 }
 

@@ -47,7 +47,8 @@ type ShardCounts struct {
 	Changing uint32 `json:"changing"` // taking no writes at this moment
 	Down     uint32 `json:"down"`     // no complete copy within reach
 	Copying  uint32 `json:"copying"`
-	Moves    uint32 `json:"moves"` // planned and not begun
+	Catching uint32 `json:"catching_up"` // of Copying: to a node that kept its state and copies only what changed
+	Moves    uint32 `json:"moves"`       // planned and not begun
 }
 
 // Node is one node of a [Snapshot].
@@ -97,7 +98,7 @@ func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 		Times: timesOf(in.GetTimes()), Tags: in.GetTags(), Spread: in.GetSpread(),
 		CellBytes: in.GetCellBytes(), CopiedBytes: in.GetCopiedBytes(), Notes: append([]string{}, in.GetNotes()...),
 		Shards: ShardCounts{Total: in.GetShards(), Whole: in.GetShardsWhole(), Short: in.GetShardsShort(), Changing: in.GetShardsChanging(),
-			Down: in.GetShardsDown(), Copying: in.GetShardsCopying(), Moves: in.GetMoves()},
+			Down: in.GetShardsDown(), Copying: in.GetShardsCopying(), Catching: in.GetShardsCatchingUp(), Moves: in.GetMoves()},
 		Nodes: []Node{}, Controllers: []Controller{}, Hot: []HotShard{},
 	}
 	for _, n := range in.GetNodes() {

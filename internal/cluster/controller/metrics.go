@@ -87,7 +87,7 @@ func (m *metrics) stored(c *reconfig.Change, took time.Duration) {
 func (m *metrics) cluster(s *controllerv1.StatusResponse) {
 	for state, n := range map[string]uint32{
 		"whole": s.GetShardsWhole(), "short": s.GetShardsShort(), "changing": s.GetShardsChanging(), "down": s.GetShardsDown(),
-		"copying": s.GetShardsCopying(),
+		"copying": s.GetShardsCopying(), "catching_up": s.GetShardsCatchingUp(),
 	} {
 		m.shards.WithLabelValues(state).Set(float64(n))
 	}

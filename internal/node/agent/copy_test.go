@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -259,4 +260,27 @@ func TestPace(t *testing.T) {
 	if took := time.Since(p.start); took < 20*time.Millisecond {
 		t.Errorf("3 KiB left within %v", took)
 	}
+}
+
+// TestPaceYields: a wait that ended late makes the next one longer by that, up to a bound.
+func TestPaceYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		noRest := func(time.Duration) time.Duration { return 0 }
+		for late, want := range map[time.Duration]time.Duration{
+			0: 0, 30 * time.Millisecond: 30 * time.Millisecond, time.Second: longestYield,
+		} {
+			p := newPace(0, noRest)
+			p.late = late
+			begin := time.Now()
+			if err := p.wait(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begin); took != want {
+				t.Errorf("%v late: a rest of %v, want %v", late, took, want)
+			}
+			if p.late != 0 {
+				t.Errorf("a wait that ended in time counts as %v late", p.late)
+			}
+		}
+	})
 }

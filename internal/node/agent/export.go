@@ -114,14 +114,16 @@ func (x *exporter) flush() error {
 	return err
 }
 
-// pace keeps a stream below a rate, and has it rest: nodes, which may run before everything else on their machines, have something
-// more urgent to do than copies.
+// pace keeps a stream below a rate and makes it rest between steps. A node may run in the real-time class: without rests, a copy
+// takes a CPU from all other processes of the machine. A machine that is short of CPU time wakes the stream late, and the
+// stream then rests longer by that lateness.
 type pace struct {
 	kibS  uint32 // 0: no bound
 	rest  func(worked time.Duration) time.Duration
 	start time.Time
 	sent  int
-	began time.Time // the work since the last wait
+	began time.Time     // when the work since the last wait began
+	late  time.Duration // how late the last wait ended
 }
 
 // restOf is how long to rest in a copy of shards: less if only what changed is wanted.
@@ -137,24 +139,29 @@ func restOf(since map[uint16]uint32) func(time.Duration) time.Duration {
 // longestRest bounds a rest: work that took longer has waited for something itself.
 const longestRest = 20 * time.Millisecond
 
+// longestYield bounds the rest that is added for lateness, so that a copy goes on where the machine is always late.
+const longestYield = 50 * time.Millisecond
+
 func newPace(kibS uint32, rest func(time.Duration) time.Duration) pace {
 	now := time.Now()
 	return pace{kibS: kibS, rest: rest, start: now, began: now}
 }
 
-// wait returns when so many bytes may follow those before them.
+// wait rests, and returns no earlier than the rate allows that many more bytes.
 func (p *pace) wait(ctx context.Context, bytes int) error {
-	pause := min(p.rest(time.Since(p.began)), longestRest)
+	pause := min(p.rest(time.Since(p.began)), longestRest) + min(p.late, longestYield)
 	if p.kibS > 0 {
 		due := p.start.Add(time.Duration(float64(p.sent) / (float64(p.kibS) * 1024) * float64(time.Second)))
 		p.sent += bytes
 		pause = max(pause, time.Until(due))
 	}
+	until := time.Now().Add(pause)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(pause):
 	}
 	p.began = time.Now()
+	p.late = p.began.Sub(until)
 	return nil
 }
