@@ -1,0 +1,87 @@
+package core
+
+import "testing"
+
+// do executes operations and checks their statuses.
+func do(t *testing.T, s *Shard, op Op, want Status) Answer {
+	t.Helper()
+	a := s.Do(&op)
+	if a.Status != want {
+		t.Fatalf("%v: %v, not %v", op.Kind, a.Status, want)
+	}
+	return a
+}
+
+func value(rev int64) Entry { return Entry{State: Value, Rev: rev} }
+
+func TestOnlyCreateMakesObjects(t *testing.T) {
+	s := NewShard(7, 1, 0)
+	for _, kind := range []OpKind{SetBit, Resolve, Load, Remove} {
+		do(t, s, Op{Kind: kind, Key: "k", Gen: 5}, Gone)
+	}
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 6}, Gone)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 7}, OK)
+	do(t, s, Op{Kind: Create, Key: "other", Gen: 6, Shard: 7}, Full)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 4, Shard: 7}, Gone)
+	do(t, s, Op{Kind: SetBit, Key: "k", Gen: 4}, Gone)
+}
+
+func TestObjectBecomesReadable(t *testing.T) {
+	s := NewShard(1, 10, 0)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 1}, OK)
+	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Entry: value(10)}, OK)
+	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Readable() || o.Rev != 10 {
+		t.Errorf("a joining object stores, and is not readable: %+v", o)
+	}
+	do(t, s, Op{Kind: Load, Key: "k", Gen: 5, Entry: value(8)}, OK)
+	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; !o.Readable() || o.Rev != 10 {
+		t.Errorf("an older LOAD ends joining and stores nothing: %+v", o)
+	}
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 1}, OK)
+	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; !o.Readable() {
+		t.Errorf("a repeated CREATE changes nothing: %+v", o)
+	}
+	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Entry: Entry{State: NotCacheable, Rev: 11}}, OK)
+	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Readable() {
+		t.Errorf("what is not cacheable is not readable: %+v", o)
+	}
+}
+
+func TestStamps(t *testing.T) {
+	s := NewShard(1, 10, 0)
+	do(t, s, Op{Kind: Create, Key: "k", Gen: 5, Shard: 1}, OK)
+	do(t, s, Op{Kind: Load, Key: "k", Gen: 5, Entry: value(1)}, OK)
+	first := do(t, s, Op{Kind: SetBit, Key: "k", Gen: 5, Bit: 3}, OK).Stamp
+	second := do(t, s, Op{Kind: SetBit, Key: "k", Gen: 5, Bit: 3}, OK).Stamp
+	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Bit: 3, Stamp: first, Clear: true, Entry: value(2)}, OK)
+	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; o.Bits != 1<<3 || o.Rev != 2 || first == second {
+		t.Errorf("an old stamp clears no bit: %+v", o)
+	}
+	do(t, s, Op{Kind: Resolve, Key: "k", Gen: 5, Bit: 3, Stamp: second, Clear: true, Entry: value(2)}, OK)
+	if o := do(t, s, Op{Kind: ReadObject, Key: "k"}, OK).Object; !o.Readable() {
+		t.Errorf("the current stamp does: %+v", o)
+	}
+}
+
+func TestRevisionObject(t *testing.T) {
+	s := NewShard(4, 10, 0)
+	do(t, s, Op{Kind: ReadRevision}, Miss)
+	do(t, s, Op{Kind: Max, Shard: 3, Rev: 9, Make: true}, Gone)
+	do(t, s, Op{Kind: Max, Shard: 4, Rev: 9}, Miss)
+	do(t, s, Op{Kind: Max, Shard: 4, Rev: 9, Make: true}, OK)
+	do(t, s, Op{Kind: Max, Shard: 4, Rev: 7}, OK)
+	if a := do(t, s, Op{Kind: ReadRevision}, OK); a.Rev != 9 || a.Shard != 4 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestParseRule(t *testing.T) {
+	for i, name := range RuleNames() {
+		if r, err := ParseRule(name); err != nil || r != 1<<i {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+	}
+	if _, err := ParseRule("W2"); err == nil {
+		t.Error("W2 is no rule of the gateway")
+	}
+}
