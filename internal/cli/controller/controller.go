@@ -74,7 +74,7 @@ netcraq node --join, clients follow with --controllers.`,
 	f.IntVar(&s.Replicas, "replicas", 0, fmt.Sprintf("members of a chain (default %d)", d.Replicas))
 	f.StringVar(&s.Spread, "spread", "", fmt.Sprintf("label of nodes in which the members of a chain should differ (default %q)", d.Spread))
 	f.IntVar(&s.CellBytes, "cell-bytes", 0, fmt.Sprintf("longest value that nodes store (default %d)", d.CellBytes))
-	f.DurationVar(&s.Beat, "beat", 0, fmt.Sprintf("time between two signs of life of a node (default %v)", d.Beat))
+	f.DurationVar(&s.Heartbeat, "beat", 0, fmt.Sprintf("interval between two heartbeats of a node (default %v)", d.Heartbeat))
 	f.DurationVar(&s.Lease, "lease", 0, fmt.Sprintf("how long a node may answer reads without hearing of most controllers (default %v)", d.Lease))
 	f.DurationVar(&s.Suspect, "suspect", 0, fmt.Sprintf("silence after which a node is taken out of its chains (default %v)", d.Suspect))
 	f.DurationVar(&s.LeaseMax, "lease-max", 0, fmt.Sprintf("what --lease grows to at most where processes pause (default %v)", d.LeaseMax))

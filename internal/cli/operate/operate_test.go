@@ -134,7 +134,7 @@ func TestSettings(t *testing.T) {
 		status int
 		says   string
 	}{
-		"settings --lease 1ms": {cli.ExitError, "when one beat is late"}, "settings --lease 0s": {cli.ExitUsage, "positive"},
+		"settings --lease 1ms": {cli.ExitError, "when one heartbeat is late"}, "settings --lease 0s": {cli.ExitUsage, "positive"},
 		"settings --suspect-max 1ms": {cli.ExitError, "below --suspect"},
 	} {
 		if _, complained, status := m.Ask(strings.Fields(args)...); status != want.status || !strings.Contains(complained, want.says) {

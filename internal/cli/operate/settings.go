@@ -21,8 +21,8 @@ type timeFlag struct {
 }
 
 var timeFlags = []timeFlag{
-	{"beat", "time between two beats of a node",
-		func(t *admin.Times) float64 { return t.Beat }, func(t *controllerv1.Times) *uint64 { return &t.BeatUs }},
+	{"beat", "time between two heartbeats of a node",
+		func(t *admin.Times) float64 { return t.Heartbeat }, func(t *controllerv1.Times) *uint64 { return &t.BeatUs }},
 	{"suspect", "silence after which a node is suspected",
 		func(t *admin.Times) float64 { return t.Suspect }, func(t *controllerv1.Times) *uint64 { return &t.SuspectUs }},
 	{"suspect-max", "what that grows to at most where processes pause",

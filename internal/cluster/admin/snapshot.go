@@ -23,7 +23,7 @@ type Snapshot struct {
 
 // Times are a cluster's times, in milliseconds.
 type Times struct {
-	Beat       float64 `json:"beat_ms"`
+	Heartbeat  float64 `json:"beat_ms"`
 	Suspect    float64 `json:"suspect_ms"`
 	Lease      float64 `json:"lease_ms"`
 	LeaseMax   float64 `json:"lease_max_ms"`
@@ -34,7 +34,7 @@ type Times struct {
 func timesOf(t *controllerv1.Times) Times {
 	ms := func(us uint64) float64 { return float64(us) / 1000 }
 	return Times{
-		Beat: ms(t.GetBeatUs()), Suspect: ms(t.GetSuspectUs()), Lease: ms(t.GetLeaseUs()),
+		Heartbeat: ms(t.GetBeatUs()), Suspect: ms(t.GetSuspectUs()), Lease: ms(t.GetLeaseUs()),
 		LeaseMax: ms(t.GetLeaseMaxUs()), SuspectMax: ms(t.GetSuspectMaxUs()), Sure: ms(t.GetSureUs()),
 	}
 }

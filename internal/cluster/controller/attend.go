@@ -129,12 +129,12 @@ func welcomeMessage(w *controllerv1.Welcome) *controllerv1.ControllerMessage {
 func (c *Controller) welcome(node reconfig.NodeID) *controllerv1.Welcome {
 	f := c.view.formed()
 	return &controllerv1.Welcome{
-		Node: uint32(node), Cluster: f.Settings.Cluster, Shards: uint32(f.Settings.Shards), BeatUs: uint32(f.Settings.Beat.Microseconds()),
+		Node: uint32(node), Cluster: f.Settings.Cluster, Shards: uint32(f.Settings.Shards), BeatUs: uint32(f.Settings.Heartbeat.Microseconds()),
 		CellBytes: uint32(f.Settings.CellBytes), Controllers: f.Controllers, Controller: c.options.Address, Tags: f.Settings.Tags,
 	}
 }
 
-// welcomeAll tells every node that attends how often to beat from now on.
+// welcomeAll tells every node that attends how often to send heartbeats from now on.
 func (c *Controller) welcomeAll() {
 	for _, a := range c.nodes.all() {
 		a.welcome(c.welcome(a.node))
@@ -151,13 +151,13 @@ func (c *Controller) listen(a *attendance, stream grpc.BidiStreamingServer[contr
 		switch kind := in.GetKind().(type) {
 		case *controllerv1.NodeMessage_Beat:
 			a.heard.Store(int64(c.now()))
-			beat := message.Beat(a.node, a.hello.Incarnation, kind.Beat)
-			if grant, ok := c.view.grant(beat); ok {
+			heartbeat := message.Heartbeat(a.node, a.hello.Incarnation, kind.Beat)
+			if grant, ok := c.view.grant(heartbeat); ok {
 				a.grant(grant)
 				c.metrics.grants.Inc()
 			}
 			if t := c.term.Load(); t != nil {
-				t.inbox.beat(beat)
+				t.inbox.heartbeat(heartbeat)
 			}
 		case *controllerv1.NodeMessage_Inventory:
 			inventory, err := message.Inventory(a.node, a.hello.Incarnation, a.hello.Addr, kind.Inventory)

@@ -48,7 +48,7 @@ func logOf(name string) *slog.Logger {
 
 // slack makes the times of a cluster long enough for a machine that runs other tests too.
 func slack() reconfig.Settings {
-	return reconfig.Settings{Shards: 16, CellBytes: 64, Beat: 50 * time.Millisecond, Lease: time.Second, Suspect: 700 * time.Millisecond}
+	return reconfig.Settings{Shards: 16, CellBytes: 64, Heartbeat: 50 * time.Millisecond, Lease: time.Second, Suspect: 700 * time.Millisecond}
 }
 
 // running is something that serves until it is stopped.

@@ -16,7 +16,7 @@ import (
 func Defaults() reconfig.Settings {
 	return reconfig.Settings{
 		Shards: 256, Replicas: 3, Spread: "zone", CellBytes: wire.MaxValueBytes,
-		Beat: 10 * time.Millisecond, Lease: 60 * time.Millisecond, Suspect: 40 * time.Millisecond,
+		Heartbeat: 10 * time.Millisecond, Lease: 60 * time.Millisecond, Suspect: 40 * time.Millisecond,
 		LeaseMax: reconfig.DefaultLeaseMax, SuspectMax: reconfig.DefaultSuspectMax, Sure: reconfig.DefaultSure,
 	}
 }
@@ -36,7 +36,7 @@ func Check(f *store.Formation) error {
 		return err
 	}
 	times := reconfig.Times{
-		Beat: cmp.Or(s.Beat, d.Beat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect),
+		Heartbeat: cmp.Or(s.Heartbeat, d.Heartbeat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect),
 	}
 	times.LeaseMax, times.SuspectMax = cmp.Or(s.LeaseMax, max(d.LeaseMax, times.Lease)), cmp.Or(s.SuspectMax, max(d.SuspectMax, times.Suspect))
 	times.Sure = cmp.Or(s.Sure, max(d.Sure, times.Suspect))

@@ -48,7 +48,7 @@ func (c *Controller) newHearts(formed *store.Formation) (*hearts, error) {
 	controllers := slices.Sorted(slices.Values(formed.Controllers))
 	h := &hearts{
 		c: c, socket: socket, granter: slices.Index(controllers, c.options.Address), majority: reconfig.Majority(len(controllers)),
-		every: formed.Settings.Beat, generation: reconfig.GenerationOf(controllers), nodes: make(map[reconfig.NodeID]*heart),
+		every: formed.Settings.Heartbeat, generation: reconfig.GenerationOf(controllers), nodes: make(map[reconfig.NodeID]*heart),
 	}
 	if len(controllers) > wire.MaxGranters {
 		h.granter = -1
@@ -70,14 +70,14 @@ func (h *hearts) serve(ctx context.Context) error {
 	var receiver sync.WaitGroup
 	receiver.Go(h.receive)
 	defer receiver.Wait()
-	beat := time.NewTicker(h.every)
-	defer beat.Stop()
+	ticker := time.NewTicker(h.every)
+	defer ticker.Stop()
 	var out []byte
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-beat.C:
+		case <-ticker.C:
 		}
 		h.mu.Lock()
 		for id, n := range h.nodes {
@@ -89,9 +89,9 @@ func (h *hearts) serve(ctx context.Context) error {
 			_, _ = h.socket.WriteToUDPAddrPort(out, n.addr) // a node that cannot be reached is silent
 		}
 		h.mu.Unlock()
-		if every := h.c.view.formed().Settings.Beat; every > 0 && every != h.every {
+		if every := h.c.view.formed().Settings.Heartbeat; every > 0 && every != h.every {
 			h.every = every
-			beat.Reset(every)
+			ticker.Reset(every)
 		}
 		if t := h.c.term.Load(); t != nil && h.granter >= 0 {
 			t.inbox.ask()
@@ -146,7 +146,7 @@ func (h *hearts) answer(datagram []byte) (id reconfig.NodeID, incarnation uint64
 		return 0, 0, false
 	}
 	n.answered = b.Request
-	grant, granted := h.c.view.grant(reconfig.Beat{Node: id, Incarnation: n.incarnation, Stamp: b.Stamp})
+	grant, granted := h.c.view.grant(reconfig.Heartbeat{Node: id, Incarnation: n.incarnation, Stamp: b.Stamp})
 	if !granted {
 		grant = reconfig.Grant{}
 	}

@@ -10,20 +10,20 @@ import (
 type inbox struct {
 	ready chan struct{} // has an element if there may be something
 
-	mu    sync.Mutex
-	beats map[reconfig.NodeID]reconfig.Beat // the newest of each node: it says all that an older one said
-	lives map[reconfig.NodeID]uint64        // incarnations of nodes whose data planes answered
-	asked int                               // how often all of them were sent a heartbeat
-	calls []func(*reconfig.Leader)
+	mu         sync.Mutex
+	heartbeats map[reconfig.NodeID]reconfig.Heartbeat // the newest of each node: it says all that an older one said
+	lives      map[reconfig.NodeID]uint64             // incarnations of nodes whose data planes answered
+	asked      int                                    // how often all of them were sent a heartbeat
+	calls      []func(*reconfig.Leader)
 }
 
 func newInbox() *inbox {
-	return &inbox{ready: make(chan struct{}, 1), beats: make(map[reconfig.NodeID]reconfig.Beat), lives: make(map[reconfig.NodeID]uint64)}
+	return &inbox{ready: make(chan struct{}, 1), heartbeats: make(map[reconfig.NodeID]reconfig.Heartbeat), lives: make(map[reconfig.NodeID]uint64)}
 }
 
-func (i *inbox) beat(b reconfig.Beat) {
+func (i *inbox) heartbeat(b reconfig.Heartbeat) {
 	i.mu.Lock()
-	i.beats[b.Node] = b
+	i.heartbeats[b.Node] = b
 	i.mu.Unlock()
 	i.wake()
 }
@@ -60,19 +60,19 @@ func (i *inbox) wake() {
 
 // arrivals is what an inbox holds.
 type arrivals struct {
-	beats map[reconfig.NodeID]reconfig.Beat
-	lives map[reconfig.NodeID]uint64
-	asked int
-	calls []func(*reconfig.Leader)
+	heartbeats map[reconfig.NodeID]reconfig.Heartbeat
+	lives      map[reconfig.NodeID]uint64
+	asked      int
+	calls      []func(*reconfig.Leader)
 }
 
 // take empties the inbox, into maps that are empty.
 func (i *inbox) take(empty arrivals) arrivals {
-	clear(empty.beats)
+	clear(empty.heartbeats)
 	clear(empty.lives)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	taken := arrivals{i.beats, i.lives, i.asked, i.calls}
-	i.beats, i.lives, i.asked, i.calls = empty.beats, empty.lives, 0, nil
+	taken := arrivals{i.heartbeats, i.lives, i.asked, i.calls}
+	i.heartbeats, i.lives, i.asked, i.calls = empty.heartbeats, empty.lives, 0, nil
 	return taken
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// tickEvery is how often a leader looks at its clock: several times in each beat.
+	// tickEvery is how often a leader looks at its clock: several times in each heartbeat.
 	tickEvery = 2 * time.Millisecond
 	// fenceOn is how long controllers that have not answered a fence are asked on after a majority has.
 	fenceOn = time.Second
@@ -61,7 +61,7 @@ func (c *Controller) setTerm(t *leading) {
 func (t *leading) run() {
 	ticks := time.NewTicker(tickEvery)
 	defer ticks.Stop()
-	in := arrivals{beats: make(map[reconfig.NodeID]reconfig.Beat), lives: make(map[reconfig.NodeID]uint64)}
+	in := arrivals{heartbeats: make(map[reconfig.NodeID]reconfig.Heartbeat), lives: make(map[reconfig.NodeID]uint64)}
 	for !t.over() {
 		select {
 		case <-t.ctx.Done():
@@ -77,8 +77,8 @@ func (t *leading) run() {
 		for id, incarnation := range in.lives {
 			t.leader.Alive(begun, id, incarnation)
 		}
-		for _, b := range in.beats {
-			t.leader.Beat(begun, b)
+		for _, b := range in.heartbeats {
+			t.leader.Heartbeat(begun, b)
 		}
 		for _, call := range in.calls {
 			call(t.leader)

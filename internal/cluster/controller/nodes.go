@@ -94,7 +94,7 @@ type attendance struct {
 	hello    reconfig.Hello
 	replaced chan struct{} // closed when the node attends by another connection
 	over     chan struct{} // closed at its end
-	heard    atomic.Int64  // time of the last beat
+	heard    atomic.Int64  // time of the last heartbeat
 
 	ready   chan struct{} // has an element if there may be something to tell
 	mu      sync.Mutex

@@ -72,7 +72,7 @@ func commandOf(in *controllerv1.OperateRequest) (reconfig.Command, error) {
 func timesOf(t *controllerv1.Times) reconfig.Times {
 	us := func(n uint64) time.Duration { return time.Duration(min(n, math.MaxInt64/1000)) * time.Microsecond }
 	return reconfig.Times{
-		Beat: us(t.GetBeatUs()), Lease: us(t.GetLeaseUs()), Suspect: us(t.GetSuspectUs()),
+		Heartbeat: us(t.GetBeatUs()), Lease: us(t.GetLeaseUs()), Suspect: us(t.GetSuspectUs()),
 		LeaseMax: us(t.GetLeaseMaxUs()), SuspectMax: us(t.GetSuspectMaxUs()), Sure: us(t.GetSureUs()),
 	}
 }
@@ -80,7 +80,7 @@ func timesOf(t *controllerv1.Times) reconfig.Times {
 func fromTimes(t reconfig.Times) *controllerv1.Times {
 	us := func(d time.Duration) uint64 { return uint64(d.Microseconds()) }
 	return &controllerv1.Times{
-		BeatUs: us(t.Beat), LeaseUs: us(t.Lease), SuspectUs: us(t.Suspect), LeaseMaxUs: us(t.LeaseMax), SuspectMaxUs: us(t.SuspectMax), SureUs: us(t.Sure),
+		BeatUs: us(t.Heartbeat), LeaseUs: us(t.Lease), SuspectUs: us(t.Suspect), LeaseMaxUs: us(t.LeaseMax), SuspectMaxUs: us(t.SuspectMax), SureUs: us(t.Sure),
 	}
 }
 

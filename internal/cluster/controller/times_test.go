@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 )
 
-// Times change while the cluster runs: every controller grants by them, nodes beat by them, a failure is noticed by them, and
+// Times change while the cluster runs: every controller grants by them, nodes send heartbeats by them, a failure is noticed by them, and
 // controllers that start again know them.
 func TestTimesChangeWhileItRuns(t *testing.T) {
 	s := slack()
@@ -37,7 +37,7 @@ func TestTimesChangeWhileItRuns(t *testing.T) {
 	})
 	wrong := &controllerv1.Times{LeaseUs: 1}
 	if _, err := c.dial(c.leader()).Operate(c.soon(), &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Times{Times: wrong}}); err == nil {
-		t.Error("a lease shorter than two beats was taken")
+		t.Error("a lease shorter than two heartbeats was taken")
 	}
 	for i := range c.controllers {
 		c.stopController(i)
@@ -46,7 +46,7 @@ func TestTimesChangeWhileItRuns(t *testing.T) {
 	c.eventually("all controllers know the times", func() bool {
 		for _, one := range c.controllers {
 			want := reconfig.Times{
-				Beat: 20 * time.Millisecond, Suspect: 500 * time.Millisecond, SuspectMax: 500 * time.Millisecond, Sure: 600 * time.Millisecond,
+				Heartbeat: 20 * time.Millisecond, Suspect: 500 * time.Millisecond, SuspectMax: 500 * time.Millisecond, Sure: 600 * time.Millisecond,
 				Lease: 800 * time.Millisecond, LeaseMax: 900 * time.Millisecond,
 			}
 			if f := one.view.formed(); f.Settings.Times() != want || f.Settings.Longest < time.Second {

@@ -28,7 +28,7 @@ type view struct {
 	clusters  *controllerv1.MapResponse
 	keys      *wire.Keyring // of a cluster with tags
 
-	// The grantor has a lock of its own: beats do not wait while a map is made.
+	// The grantor has a lock of its own: heartbeats do not wait while a map is made.
 	granting sync.Mutex
 	grantor  *reconfig.Grantor
 }
@@ -160,11 +160,11 @@ func (v *view) change() uint64 {
 	return v.state.Change
 }
 
-// grant answers a beat.
-func (v *view) grant(b reconfig.Beat) (reconfig.Grant, bool) {
+// grant answers a heartbeat.
+func (v *view) grant(b reconfig.Heartbeat) (reconfig.Grant, bool) {
 	v.granting.Lock()
 	defer v.granting.Unlock()
-	return v.grantor.Beat(v.now(), b)
+	return v.grantor.Heartbeat(v.now(), b)
 }
 
 // grants reports whether a node gets grants.

@@ -68,8 +68,8 @@ func (o *Options) Validate() error {
 const (
 	term        = 1
 	controllers = 3
-	beat        = 10 * time.Millisecond
-	patience    = 10_000 // beats until the leader must have come to rest
+	heartbeat   = 10 * time.Millisecond
+	patience    = 10_000 // heartbeats until the leader must have come to rest
 )
 
 // drill is a leader and the nodes that are played.
@@ -119,7 +119,7 @@ func heap() uint64 {
 func (d *drill) form() (*reconfig.State, time.Duration) {
 	s := &reconfig.State{
 		Settings: reconfig.Settings{Cluster: "drill", Shards: d.o.Shards, Replicas: d.o.Replicas, Spread: "zone", CellBytes: wire.MaxValueBytes,
-			Beat: beat, Lease: 6 * beat, Suspect: 4 * beat},
+			Heartbeat: heartbeat, Lease: 6 * heartbeat, Suspect: 4 * heartbeat},
 		Nodes: make(map[reconfig.NodeID]*reconfig.Node, d.o.Nodes), Shards: make([]reconfig.Shard, d.o.Shards), Change: 1,
 	}
 	var candidates []topology.Candidate
@@ -208,21 +208,21 @@ func (d *drill) call(do func(*reconfig.Leader)) {
 	}
 }
 
-// round is one beat of all nodes.
+// round is one heartbeat of all nodes.
 func (d *drill) round() {
-	d.now += beat / 2
+	d.now += heartbeat / 2
 	for id := reconfig.NodeID(1); int(id) <= d.o.Nodes; id++ {
 		if id != d.dead {
-			d.beat(id)
+			d.heartbeat(id)
 		}
 	}
 	d.call(func(l *reconfig.Leader) { l.Tick(d.now) })
 }
 
-func (d *drill) beat(id reconfig.NodeID) {
+func (d *drill) heartbeat(id reconfig.NodeID) {
 	delete(d.inboxes, id)
-	b := reconfig.Beat{Node: id, Incarnation: uint64(id), Stamp: uint64(d.now), Term: term, Done: d.done[id]}
-	d.call(func(l *reconfig.Leader) { l.Beat(d.now, b) })
+	b := reconfig.Heartbeat{Node: id, Incarnation: uint64(id), Stamp: uint64(d.now), Term: term, Done: d.done[id]}
+	d.call(func(l *reconfig.Leader) { l.Heartbeat(d.now, b) })
 }
 
 // take returns the plans that are asked for, and forgets them.
@@ -254,7 +254,7 @@ func (d *drill) fail(r *Result) error {
 		}
 		slices.Sort(ids)
 		for _, id := range ids {
-			d.beat(id)
+			d.heartbeat(id)
 		}
 	}
 	if s := d.leader.Status(); s.Changing > 0 {

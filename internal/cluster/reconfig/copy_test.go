@@ -47,7 +47,7 @@ func TestCopy(t *testing.T) {
 	b.chunk(2, objectsOf(2, 1))
 	b.CopyDone(1)
 	progress := []Copied{{0, 1, 2, 88, true}, {1, 2, 1, 44, true}, {2, 3, 1, 44, false}}
-	if got := b.Beat().Copies; !reflect.DeepEqual(got, progress) {
+	if got := b.Heartbeat().Copies; !reflect.DeepEqual(got, progress) {
 		t.Errorf("progress %+v, want %+v", got, progress)
 	}
 	b.stored(4)
@@ -57,11 +57,11 @@ func TestCopy(t *testing.T) {
 	}
 	promoted := learner(1, "")
 	promoted.Config.Learner = false
-	if b.give(only(0, promoted)); !b.Beat().Copies[0].Complete {
+	if b.give(only(0, promoted)); !b.Heartbeat().Copies[0].Complete {
 		t.Error("a copy is not told to be complete any more, in the same epoch")
 	}
 	promoted.Config.Epoch = 2
-	if b.give(only(0, promoted)); b.Beat().Copies[0].Shard == 0 {
+	if b.give(only(0, promoted)); b.Heartbeat().Copies[0].Shard == 0 {
 		t.Error("a copy is still told in another epoch")
 	}
 }
@@ -79,7 +79,7 @@ func TestHeldCopyIsKept(t *testing.T) {
 	b.is(0, none(2))
 	b.CopyDone(1)
 	if !b.give(only(0, joins)) || len(b.Work().Wipe) > 0 {
-		t.Errorf("not joined with its copy: %+v", b.Beat())
+		t.Errorf("not joined with its copy: %+v", b.Heartbeat())
 	}
 	b.is(0, full(3, chain.Frozen))
 	b.stored(1)
@@ -90,8 +90,8 @@ func TestHeldCopyIsLostWithTheAgent(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	joins := full(3, chain.Frozen)
 	joins.Fresh = false
-	if b.give(only(0, joins)) || !strings.Contains(b.Beat().Refused, "no complete copy") {
-		t.Errorf("%+v", b.Beat())
+	if b.give(only(0, joins)) || !strings.Contains(b.Heartbeat().Refused, "no complete copy") {
+		t.Errorf("%+v", b.Heartbeat())
 	}
 	b.is(0, none(0))
 }
@@ -120,7 +120,7 @@ func TestSourceFails(t *testing.T) {
 	b.chunk(1, objectsOf(0, 1))
 	b.CopyFailed(1)
 	b.CopyDone(1)
-	if c := b.Beat().Copies[0]; c.Complete || c.Objects != 0 {
+	if c := b.Heartbeat().Copies[0]; c.Complete || c.Objects != 0 {
 		t.Errorf("%+v after the source failed", c)
 	}
 	if got := b.Work().Copies; len(got) != 1 || got[0].Job != 2 || got[0].Source != "s" {
@@ -141,10 +141,10 @@ func TestFull(t *testing.T) {
 		t.Error(err)
 	}
 	b.CopyFailed(1)
-	if beat := b.Beat(); len(b.Work().Copies) > 0 || beat.Refused != "no room: the table is full" {
-		t.Errorf("%+v, %+v", b.Work(), beat)
+	if heartbeat := b.Heartbeat(); len(b.Work().Copies) > 0 || heartbeat.Refused != "no room: the table is full" {
+		t.Errorf("%+v, %+v", b.Work(), heartbeat)
 	}
-	if b.give(only(0, none(2))); b.Beat().Refused != "" {
-		t.Error("still refused: ", b.Beat().Refused)
+	if b.give(only(0, none(2))); b.Heartbeat().Refused != "" {
+		t.Error("still refused: ", b.Heartbeat().Refused)
 	}
 }

@@ -74,7 +74,7 @@ func (l *Leader) silence(n *node) time.Duration { return l.listened - n.listened
 // then on.
 func (l *Leader) isSilent(n *node) bool {
 	patience := l.patience(n)
-	if l.direct(n) && l.rounds-n.round < uint64(patience/l.state.Settings.Beat) {
+	if l.direct(n) && l.rounds-n.round < uint64(patience/l.state.Settings.Heartbeat) {
 		return false // it was not asked often enough
 	}
 	return l.silence(n) > patience && l.listened-l.woke > min(patience, pauseMargin*l.state.Settings.Suspect)

@@ -38,21 +38,21 @@ func TestBridgeHasBounds(t *testing.T) {
 func TestGrantsBridgePauses(t *testing.T) {
 	g := NewGrantor(grantorState(), 3, 0)
 	now := time.Hour
-	beat := func() Grant {
-		grant, ok := g.Beat(now, Beat{Node: 1, Incarnation: 1, Stamp: uint64(now)})
+	heartbeat := func() Grant {
+		grant, ok := g.Heartbeat(now, Heartbeat{Node: 1, Incarnation: 1, Stamp: uint64(now)})
 		if !ok {
 			t.Fatal("no grant")
 		}
 		return grant
 	}
 	for range 20 {
-		if got := beat().Lease; got != 60*ms {
+		if got := heartbeat().Lease; got != 60*ms {
 			t.Fatalf("on a quiet machine %v are granted", got)
 		}
 		now += 10 * ms
 	}
 	now += 110 * ms
-	if got := beat().Lease; got != 240*ms {
+	if got := heartbeat().Lease; got != 240*ms {
 		t.Errorf("after a pause of 120ms, %v are granted", got)
 	}
 	barred := *grantorState().Nodes[1]
@@ -63,12 +63,12 @@ func TestGrantsBridgePauses(t *testing.T) {
 	}
 	now += time.Minute
 	g.Apply(Change{Number: 9, Nodes: []Node{*grantorState().Nodes[1]}})
-	if got := beat().Lease; got != 60*ms {
+	if got := heartbeat().Lease; got != 60*ms {
 		t.Errorf("a minute later %v are granted", got)
 	}
 }
 
-// pausing stops a node's agent now and then: its beats come in heaps.
+// pausing stops a node's agent now and then: its heartbeats come in heaps.
 func (n *testNode) pausing(d time.Duration) {
 	n.cut = true
 	n.after(d, func() { n.cut = false })

@@ -8,7 +8,7 @@
 //
 // # Leases
 //
-// A node sends every controller a [Beat] with a stamp of its own clock; a controller that finds the node in good standing
+// A node sends every controller a [Heartbeat] with a stamp of its own clock; a controller that finds the node in good standing
 // (its incarnation is the recorded one, it is not barred) answers with a [Grant] of that stamp. The node may read until
 // stamp + Settings.Lease for a majority of the controllers. So the death of a controller, the leading one too, takes
 // nothing from anybody, and neither does an etcd that is away.

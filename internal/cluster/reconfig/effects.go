@@ -112,7 +112,7 @@ type NodeStatus struct {
 	Heads    int
 	Shards   int
 	Learning int
-	Silent   time.Duration // since its last beat; negative: none was heard
+	Silent   time.Duration // since its last heartbeat; negative: none was heard
 	Trouble  string        // why it does not do what it should; empty: it does
 }
 

@@ -77,8 +77,8 @@ func (g *Grantor) Apply(c Change) {
 	g.applied = c.Number
 }
 
-// Beat answers a node's beat, and reports whether there is an answer: a node that is not in good standing gets none.
-func (g *Grantor) Beat(now time.Duration, b Beat) (Grant, bool) {
+// Heartbeat answers a node's heartbeat, and reports whether there is an answer: a node that is not in good standing gets none.
+func (g *Grantor) Heartbeat(now time.Duration, b Heartbeat) (Grant, bool) {
 	lease := g.lease(now, b.Node, b.Incarnation)
 	if !g.Grants(b.Node, b.Incarnation) {
 		return Grant{}, false

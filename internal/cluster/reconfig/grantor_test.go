@@ -26,7 +26,7 @@ func TestGrants(t *testing.T) {
 	}{
 		{"up", 1, 1, true}, {"barred", 2, 2, false}, {"draining", 3, 3, true}, {"another incarnation", 1, 9, false}, {"unknown", 8, 8, false},
 	} {
-		grant, granted := g.Beat(time.Second, Beat{Node: c.node, Incarnation: c.incarnation, Stamp: 99})
+		grant, granted := g.Heartbeat(time.Second, Heartbeat{Node: c.node, Incarnation: c.incarnation, Stamp: 99})
 		if granted != c.granted || granted && grant != (Grant{Stamp: 99, Lease: s.Settings.Lease, Majority: 2}) {
 			t.Errorf("%s: %v, %+v", c.name, granted, grant)
 		}
@@ -37,15 +37,15 @@ func TestGrants(t *testing.T) {
 func TestFence(t *testing.T) {
 	g := NewGrantor(grantorState(), 3, 0)
 	const now = time.Second
-	beat := Beat{Node: 1, Incarnation: 1, Stamp: 5}
-	g.Beat(now, beat)
+	heartbeat := Heartbeat{Node: 1, Incarnation: 1, Stamp: 5}
+	g.Heartbeat(now, heartbeat)
 	if _, applied := g.Fence(now, 8, []NodeID{1}); applied {
 		t.Error("the change is not known")
 	}
 	barred := *grantorState().Nodes[1]
 	barred.Standing, barred.Barred = Barred, 8
 	g.Apply(Change{Number: 8, Nodes: []Node{barred}})
-	if _, granted := g.Beat(now+ms, beat); granted {
+	if _, granted := g.Heartbeat(now+ms, heartbeat); granted {
 		t.Error("a grant after the bar")
 	}
 	for _, c := range []struct{ after, left time.Duration }{{10 * ms, 56 * ms}, {66 * ms, 0}, {time.Hour, 0}} {
@@ -59,7 +59,7 @@ func TestFence(t *testing.T) {
 	back := barred
 	back.Standing = Up
 	g.Apply(Change{Number: 9, Nodes: []Node{back}})
-	if _, granted := g.Beat(now+ms, beat); !granted {
+	if _, granted := g.Heartbeat(now+ms, heartbeat); !granted {
 		t.Error("no grant for a node that is up again")
 	}
 }

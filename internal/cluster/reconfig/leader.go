@@ -14,7 +14,7 @@ import (
 type Options struct {
 	FormWith    int           // nodes that have to join before chains are made; default Settings.Replicas
 	RepairAfter time.Duration // a node that is suspected for so long is replaced; default 1 s
-	ObeyWithin  time.Duration // a node that beats, but does not obey, is suspected; default 2 s
+	ObeyWithin  time.Duration // a node that sends heartbeats, but does not obey, is suspected; default 2 s
 	Resend      time.Duration // an order that is not confirmed is sent again; default 50 ms
 	StallAfter  time.Duration // a copy that does not go on is given up; default 10 s
 	Retry       time.Duration // a node that could not complete a copy, or was suspected again, joins no chain for so long, twice as long each time; default 1 s
@@ -43,7 +43,7 @@ func (o Options) withDefaults(s *Settings) Options {
 //
 //   - makes one when it was elected, from the state as it was stored then, and throws it away when [Leader.Ended];
 //   - tells it what arrives, with the time since any moment on a clock that does not go back, and calls [Leader.Tick] several times in each
-//     Settings.Beat;
+//     Settings.Heartbeat;
 //   - does, after each call, what [Leader.Effects] says, in order. Messages may be lost, repeated and reordered.
 type Leader struct {
 	term     uint64
@@ -169,10 +169,10 @@ func (l *Leader) Inventory(now time.Duration, i Inventory) {
 	}
 }
 
-// Beat takes a node's beat; also one that gets no grant for it.
-func (l *Leader) Beat(now time.Duration, b Beat) {
+// Heartbeat takes a node's heartbeat; also one that gets no grant for it.
+func (l *Leader) Heartbeat(now time.Duration, b Heartbeat) {
 	if n := l.nodes[b.Node]; l.begin(now) && n != nil && l.lives(n, b.Incarnation) {
-		l.beat(n, &b)
+		l.heartbeat(n, &b)
 		l.step()
 	}
 }

@@ -15,19 +15,19 @@ type node struct {
 	id    NodeID
 	heard time.Duration // in Leader.time
 	// listened: the same in Leader.listened, for suspicions.
-	listened time.Duration
-	silence  *list.Element // in Leader.silent; nil: nobody waits for it
-	pauses   pauses        // between its signs of life
-	direct   bool          // its data plane answers heartbeats
-	answered time.Duration // when it did last, in Leader.listened
-	round    uint64        // of heartbeats that was sent last before that
-	beaten   time.Duration // when its agent was last heard, in Leader.listened
-	welcomed time.Duration // when this leader began to wait for it
-	asked    time.Duration // when other nodes were last asked whether they reach it
-	reached  time.Duration // when one of them said so; 0: never
-	known    bool          // its inventory of this term is here: has is complete
-	counted  bool          // in Leader.unaccounted no more
-	fenced   bool          // barred, and no lease of it lasts
+	listened  time.Duration
+	silence   *list.Element // in Leader.silent; nil: nobody waits for it
+	pauses    pauses        // between its signs of life
+	direct    bool          // its data plane answers heartbeats
+	answered  time.Duration // when it did last, in Leader.listened
+	round     uint64        // of heartbeats that was sent last before that
+	agentSeen time.Duration // when its agent was last heard, in Leader.listened
+	welcomed  time.Duration // when this leader began to wait for it
+	asked     time.Duration // when other nodes were last asked whether they reach it
+	reached   time.Duration // when one of them said so; 0: never
+	known     bool          // its inventory of this term is here: has is complete
+	counted   bool          // in Leader.unaccounted no more
+	fenced    bool          // barred, and no lease of it lasts
 
 	has    map[uint16]held     // as it confirmed
 	orders map[uint16]*ordered // not confirmed
@@ -126,9 +126,9 @@ func (l *Leader) hear(n *node) {
 	}
 }
 
-func (l *Leader) beat(n *node, b *Beat) {
+func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 	l.hear(n)
-	n.beaten = l.listened
+	n.agentSeen = l.listened
 	if b.Term == l.term {
 		if b.Done > n.done {
 			l.confirm(n, b.Done)
@@ -244,7 +244,7 @@ func (l *Leader) hello(h Hello) error {
 	delete(l.gone, id)
 	delete(l.claims, id)
 	l.hear(n)
-	n.sent = l.time - l.options.Resend // its next beat shows what it does not know
+	n.sent = l.time - l.options.Resend // its next heartbeat shows what it does not know
 	if r.API != h.API || r.Capacity != h.Capacity || !maps.Equal(r.Labels, h.Labels) {
 		l.hellos[h.Name], l.dirty = h, true
 	}

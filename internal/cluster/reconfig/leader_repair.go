@@ -38,7 +38,7 @@ func (l *Leader) planned(number uint64, p *topology.Plan) {
 	w.moves, w.fresh, w.after = p.Moves, p.New, p.After
 	w.short, w.huddled, w.began = p.Short, p.Huddled, false
 	if w.again && len(p.Moves) == 0 {
-		l.replan(20 * l.state.Settings.Beat)
+		l.replan(20 * l.state.Settings.Heartbeat)
 	}
 }
 
@@ -291,6 +291,6 @@ func (d *draft) form() {
 			delete(d.shards, number) // all at once
 		}
 		w.fresh = nil
-		l.replan(l.state.Settings.Beat)
+		l.replan(l.state.Settings.Heartbeat)
 	}
 }

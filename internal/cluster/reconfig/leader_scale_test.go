@@ -49,17 +49,17 @@ func newLarge(t testing.TB) *large {
 	for id := NodeID(1); id <= manyNodes; id++ {
 		l.Inventory(l.now, Inventory{Node: id, Incarnation: uint64(id), Term: 1, Configs: inventories[id]})
 	}
-	l.beats(0)
+	l.heartbeats(0)
 	l.Effects()
 	return l
 }
 
-// beats lets every node beat once, but for one.
-func (l *large) beats(but NodeID) {
+// heartbeats sends one heartbeat of every node except one.
+func (l *large) heartbeats(but NodeID) {
 	l.now += 10 * ms
 	for id := NodeID(1); id <= manyNodes; id++ {
 		if id != but {
-			l.Beat(l.now, Beat{Node: id, Incarnation: uint64(id), Term: 1, Done: l.nodes[id].number})
+			l.Heartbeat(l.now, Heartbeat{Node: id, Incarnation: uint64(id), Term: 1, Done: l.nodes[id].number})
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (l *large) beats(but NodeID) {
 // fail lets a node fail, and returns the change that follows.
 func (l *large) fail(id NodeID) Change {
 	for range 10 {
-		l.beats(id)
+		l.heartbeats(id)
 		l.Tick(l.now)
 		for _, e := range l.Effects() {
 			if store, ok := e.(Store); ok {
@@ -80,14 +80,14 @@ func (l *large) fail(id NodeID) Change {
 }
 
 // TestLeaderAtScale counts what a failed node costs in a cluster of 1,000 nodes and 65,536 shards: as much as it had, not as much
-// as there is. A beat and a tick cost nothing.
+// as there is. A heartbeat and a tick cost nothing.
 func TestLeaderAtScale(t *testing.T) {
 	l := newLarge(t)
 	if s := l.Status(); s.Whole != manyShards {
 		t.Fatalf("%+v", s)
 	}
-	if allocated := testing.AllocsPerRun(3, func() { l.beats(0) }); allocated > 0 {
-		t.Errorf("%v allocations for %d beats", allocated, manyNodes)
+	if allocated := testing.AllocsPerRun(3, func() { l.heartbeats(0) }); allocated > 0 {
+		t.Errorf("%v allocations for %d heartbeats", allocated, manyNodes)
 	}
 	if allocated := testing.AllocsPerRun(100, func() { l.now += ms / 10; l.Tick(l.now) }); allocated > 1 {
 		t.Errorf("%v allocations for a tick", allocated)
@@ -112,7 +112,7 @@ func TestLeaderAtScale(t *testing.T) {
 	if orders >= manyNodes/2 || configs != 3*had || fences != 1 { // two survivors freeze; the victim, if it lives, leaves
 		t.Errorf("%d orders for %d configurations, %d fences; the node was in %d chains", orders, configs, fences, had)
 	}
-	l.beats(victim)
+	l.heartbeats(victim)
 	for controller := range 2 {
 		l.Fenced(l.now, fmt.Sprint(controller), c.Number, 0)
 	}
@@ -136,7 +136,7 @@ func BenchmarkNodeFails(b *testing.B) {
 		b.StopTimer()
 		victim := NodeID(1 + b.N%manyNodes)
 		for range 5 {
-			l.beats(victim)
+			l.heartbeats(victim)
 		}
 		b.StartTimer()
 		l.Tick(l.now)

@@ -27,7 +27,7 @@ func (l *Leader) isSure(id NodeID) bool {
 }
 
 // away is how long a node's agent was not heard, in time in which this leader listened.
-func (l *Leader) away(n *node) time.Duration { return l.listened - max(n.beaten, n.welcomed) }
+func (l *Leader) away(n *node) time.Duration { return l.listened - max(n.agentSeen, n.welcomed) }
 
 // agentAway is why a node is suspected whose data plane answers, and whose agent does not do what the cluster waits
 // for.

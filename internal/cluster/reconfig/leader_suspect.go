@@ -54,7 +54,7 @@ func (l *Leader) checkClaims() {
 	}
 }
 
-// checkObedience suspects nodes that beat but do not obey. One that only does not join is not asked to any more.
+// checkObedience suspects nodes that send heartbeats but do not obey. One that only does not join is not asked to any more.
 func (l *Leader) checkObedience() {
 	for _, id := range sorted(l.busy) {
 		n := l.busy[id]

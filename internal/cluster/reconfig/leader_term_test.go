@@ -174,7 +174,7 @@ func TestDeposedLeaderEnds(t *testing.T) {
 	w.elect()
 	for _, n := range w.nodes[1:] {
 		id := n.id()
-		old.Beat(w.now, Beat{Node: id, Incarnation: n.hello.Incarnation})
+		old.Heartbeat(w.now, Heartbeat{Node: id, Incarnation: n.hello.Incarnation})
 	}
 	if err := old.Hello(w.now, Hello{Name: "late", Addr: w.nodes[0].hello.Addr, Incarnation: 1, CellBytes: 64}); err == nil {
 		t.Error("an address twice")

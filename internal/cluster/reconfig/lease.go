@@ -9,7 +9,7 @@ import (
 // majority. The zero value holds none. Its time is the clock of the node's plane.
 type Lease struct {
 	grants map[string]granted // the newest of each controller
-	sent   uint64             // stamp of the last beat
+	sent   uint64             // stamp of the last heartbeat
 	until  uint64
 }
 
@@ -18,8 +18,8 @@ type granted struct {
 	majority     int
 }
 
-// Stamp completes a beat that is sent now.
-func (l *Lease) Stamp(b Beat, now uint64) Beat {
+// Stamp completes a heartbeat that is sent now.
+func (l *Lease) Stamp(b Heartbeat, now uint64) Heartbeat {
 	l.sent = max(l.sent, now)
 	b.Stamp, b.LeaseLeft = now, l.Left(now)
 	return b
@@ -40,7 +40,7 @@ func (l *Lease) Extend(until uint64) bool {
 	return true
 }
 
-// Grant takes a controller's answer to a beat, and reports whether the lease became longer. One controller counts once,
+// Grant takes a controller's answer to a heartbeat, and reports whether the lease became longer. One controller counts once,
 // by whatever connection its answers come. What was once granted by a majority holds, also when more controllers join.
 func (l *Lease) Grant(controller string, g Grant) bool {
 	if g.Majority < 1 || g.Lease <= 0 || g.Stamp > l.sent || g.Stamp < l.grants[controller].stamp {

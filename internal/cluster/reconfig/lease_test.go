@@ -28,7 +28,7 @@ func TestLease(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var l Lease
-			l.Stamp(Beat{}, 100)
+			l.Stamp(Heartbeat{}, 100)
 			before := uint64(0)
 			for _, g := range c.grants {
 				if longer := l.Grant(g.controller, g.Grant); longer != (l.Until() > before) {
@@ -45,10 +45,10 @@ func TestLease(t *testing.T) {
 
 func TestStamp(t *testing.T) {
 	var l Lease
-	l.Stamp(Beat{}, 10)
+	l.Stamp(Heartbeat{}, 10)
 	l.Grant("a", Grant{10, 60, 1})
 	for now, left := range map[uint64]int64{20: 50, 70: 0, 75: -5} {
-		if b := l.Stamp(Beat{Done: 3}, now); b.Stamp != now || int64(b.LeaseLeft) != left || b.Done != 3 {
+		if b := l.Stamp(Heartbeat{Done: 3}, now); b.Stamp != now || int64(b.LeaseLeft) != left || b.Done != 3 {
 			t.Errorf("at %d: %+v", now, b)
 		}
 	}

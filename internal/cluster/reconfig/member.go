@@ -74,9 +74,9 @@ func NewMember(plane Plane, o MemberOptions) (*Member, error) {
 	return m, nil
 }
 
-// Beat is what the controllers shall know; [Lease.Stamp] completes it.
-func (m *Member) Beat() Beat {
-	b := Beat{Term: m.term, Done: m.done, Refused: m.refused, Wiping: len(m.wiping) + len(m.doubting)}
+// Heartbeat is what the controllers shall know; [Lease.Stamp] completes it.
+func (m *Member) Heartbeat() Heartbeat {
+	b := Heartbeat{Term: m.term, Done: m.done, Refused: m.refused, Wiping: len(m.wiping) + len(m.doubting)}
 	for _, shard := range slices.Sorted(maps.Keys(m.copies)) {
 		c := m.copies[shard]
 		b.Copies = append(b.Copies, Copied{shard, c.epoch, c.objects, c.bytes, c.complete})

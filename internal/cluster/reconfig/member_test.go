@@ -86,7 +86,7 @@ func (b *bench) give(configs map[uint16]ShardOrder) bool {
 	if err := b.Order(Order{Term: 1, Number: b.number, Configs: configs}); err != nil {
 		b.t.Fatal(err)
 	}
-	return b.Beat().Done == b.number
+	return b.Heartbeat().Done == b.number
 }
 
 func (b *bench) wiped() {
@@ -140,7 +140,7 @@ func TestOldOrders(t *testing.T) {
 		without      Rule
 		term, number uint64
 		epoch        uint32
-		beat         [2]uint64 // term, done
+		heartbeat    [2]uint64 // term, done
 	}{
 		{"lower number", 0, 5, 6, 2, [2]uint64{5, 7}},
 		{"same number", 0, 5, 7, 2, [2]uint64{5, 7}},
@@ -158,8 +158,8 @@ func TestOldOrders(t *testing.T) {
 			if got := b.plane.Node.Config(0).Epoch; got != c.epoch {
 				t.Errorf("epoch is %d, want %d", got, c.epoch)
 			}
-			if beat := b.Beat(); [2]uint64{beat.Term, beat.Done} != c.beat {
-				t.Errorf("beat is %+v, want term and number %v", beat, c.beat)
+			if heartbeat := b.Heartbeat(); [2]uint64{heartbeat.Term, heartbeat.Done} != c.heartbeat {
+				t.Errorf("heartbeat is %+v, want term and number %v", heartbeat, c.heartbeat)
 			}
 		})
 	}
@@ -197,10 +197,10 @@ func TestWrongOrderChangesNothing(t *testing.T) {
 			}
 			b.is(0, full(5, chain.Active))
 			b.is(1, none(0))
-			if beat := b.Beat(); !strings.Contains(beat.Refused, c.want) {
-				t.Errorf("refused because %q, want %q", beat.Refused, c.want)
+			if heartbeat := b.Heartbeat(); !strings.Contains(heartbeat.Refused, c.want) {
+				t.Errorf("refused because %q, want %q", heartbeat.Refused, c.want)
 			}
-			if !b.give(only(1, full(9, chain.Active))) || b.Beat().Refused != "" {
+			if !b.give(only(1, full(9, chain.Active))) || b.Heartbeat().Refused != "" {
 				t.Error("the next order, which is right, was not obeyed")
 			}
 		})
@@ -212,12 +212,12 @@ func TestPlaneFails(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	b.plane.fails = fmt.Errorf("no memory")
 	o := Order{1, 1, only(0, full(1, chain.Active))}
-	if err := b.Order(o); err == nil || b.Beat().Done != 0 || b.Beat().Refused != "no memory" {
-		t.Errorf("%v, %+v", err, b.Beat())
+	if err := b.Order(o); err == nil || b.Heartbeat().Done != 0 || b.Heartbeat().Refused != "no memory" {
+		t.Errorf("%v, %+v", err, b.Heartbeat())
 	}
 	b.plane.fails = nil
-	if err := b.Order(o); err != nil || b.Beat().Done != 1 || b.Beat().Refused != "" {
-		t.Errorf("%v, %+v", err, b.Beat())
+	if err := b.Order(o); err != nil || b.Heartbeat().Done != 1 || b.Heartbeat().Refused != "" {
+		t.Errorf("%v, %+v", err, b.Heartbeat())
 	}
 }
 
@@ -225,8 +225,8 @@ func TestPlaneFails(t *testing.T) {
 func TestLeave(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	b.give(only(0, full(1, chain.Active)))
-	if !b.give(only(0, none(2))) || b.Beat().Wiping != 1 || !slices.Equal(b.Work().Wipe, []uint16{0}) {
-		t.Fatalf("%+v, %+v", b.Beat(), b.Work())
+	if !b.give(only(0, none(2))) || b.Heartbeat().Wiping != 1 || !slices.Equal(b.Work().Wipe, []uint16{0}) {
+		t.Fatalf("%+v, %+v", b.Heartbeat(), b.Work())
 	}
 	if b.give(map[uint16]ShardOrder{0: learner(3, "s"), 1: full(1, chain.Frozen)}) {
 		t.Error("confirmed before the shard was wiped")
@@ -235,8 +235,8 @@ func TestLeave(t *testing.T) {
 	b.is(1, full(1, chain.Frozen))
 	b.wiped()
 	b.is(0, learner(3, "s"))
-	if beat := b.Beat(); beat.Done != b.number || beat.Wiping != 0 {
-		t.Errorf("%+v", beat)
+	if heartbeat := b.Heartbeat(); heartbeat.Done != b.number || heartbeat.Wiping != 0 {
+		t.Errorf("%+v", heartbeat)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestStaleLearner(t *testing.T) {
 			}
 			b.wiped()
 			b.is(0, c.now)
-			if b.Beat().Done != b.number {
+			if b.Heartbeat().Done != b.number {
 				t.Error("not done after all")
 			}
 		})

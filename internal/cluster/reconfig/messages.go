@@ -20,8 +20,8 @@ type Hello struct {
 	Shards      int    // as its plane was opened with; 0: not yet
 }
 
-// Beat is what a node says to every controller, every Settings.Beat and whenever it has news.
-type Beat struct {
+// Heartbeat is what a node says to every controller, every Settings.Heartbeat and whenever it has news.
+type Heartbeat struct {
 	Node        NodeID
 	Incarnation uint64
 	Stamp       uint64        // the node's clock when it was sent
@@ -33,7 +33,7 @@ type Beat struct {
 	Wiping      int           // shards that it left and still deletes, or looks through (C8): it obeys no order to join them again before that is done
 }
 
-// Grant is a controller's answer to a [Beat] of a node in good standing.
+// Grant is a controller's answer to a [Heartbeat] of a node in good standing.
 type Grant struct {
 	Stamp    uint64
 	Lease    time.Duration

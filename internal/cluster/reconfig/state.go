@@ -54,8 +54,8 @@ type Settings struct {
 	Replicas  int           // members of a chain, at most wire.MaxChain
 	Spread    string        // label that the members of a chain should differ in; empty: none
 	CellBytes int           // every node's longest value
-	Beat      time.Duration // between two beats of a node
-	Lease     time.Duration // that a grant lasts, from the beat's stamp
+	Heartbeat time.Duration // between two heartbeats of a node
+	Lease     time.Duration // that a grant lasts, from the heartbeat's stamp
 	Suspect   time.Duration // silence after which a node is suspected
 	// What Lease and Suspect grow to at most where processes pause.
 	LeaseMax, SuspectMax time.Duration

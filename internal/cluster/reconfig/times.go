@@ -8,18 +8,18 @@ import (
 
 // Times are those settings that decide how fast a cluster notices failures, and how patient it is.
 type Times struct {
-	Beat, Lease, Suspect, LeaseMax, SuspectMax, Sure time.Duration
+	Heartbeat, Lease, Suspect, LeaseMax, SuspectMax, Sure time.Duration
 }
 
 // Times are the present ones.
 func (s *Settings) Times() Times {
-	return Times{Beat: s.Beat, Lease: s.Lease, Suspect: s.Suspect, LeaseMax: s.LeaseMax, SuspectMax: s.SuspectMax, Sure: s.Sure}
+	return Times{Heartbeat: s.Heartbeat, Lease: s.Lease, Suspect: s.Suspect, LeaseMax: s.LeaseMax, SuspectMax: s.SuspectMax, Sure: s.Sure}
 }
 
 // SetTimes changes the times, and keeps in mind the longest grant that earlier ones allowed (L5).
 func (s *Settings) SetTimes(t Times) {
 	longest := s.longest()
-	s.Beat, s.Lease, s.Suspect, s.LeaseMax, s.SuspectMax, s.Sure = t.Beat, t.Lease, t.Suspect, t.LeaseMax, t.SuspectMax, t.Sure
+	s.Heartbeat, s.Lease, s.Suspect, s.LeaseMax, s.SuspectMax, s.Sure = t.Heartbeat, t.Lease, t.Suspect, t.LeaseMax, t.SuspectMax, t.Sure
 	s.Longest = max(longest, s.longest())
 }
 
@@ -28,28 +28,28 @@ func (s *Settings) longest() time.Duration { return max(s.Longest, s.Lease, s.Le
 
 // or takes what is zero from others. Bounds that nobody asked for are at least what they bound.
 func (t Times) or(o Times) Times {
-	out := Times{Beat: cmp.Or(t.Beat, o.Beat), Lease: cmp.Or(t.Lease, o.Lease), Suspect: cmp.Or(t.Suspect, o.Suspect)}
+	out := Times{Heartbeat: cmp.Or(t.Heartbeat, o.Heartbeat), Lease: cmp.Or(t.Lease, o.Lease), Suspect: cmp.Or(t.Suspect, o.Suspect)}
 	out.LeaseMax = cmp.Or(t.LeaseMax, max(o.LeaseMax, out.Lease))
 	out.SuspectMax = cmp.Or(t.SuspectMax, max(o.SuspectMax, out.Suspect))
 	out.Sure = cmp.Or(t.Sure, max(o.Sure, out.Suspect))
 	return out
 }
 
-// shortestBeat is the least time between two beats, and longestTime the most of any time.
+// minHeartbeat is the least time between two heartbeats, and longestTime the most of any time.
 const (
-	shortestBeat = time.Millisecond
+	minHeartbeat = time.Millisecond
 	longestTime  = time.Hour
 )
 
 // Check reports the first thing wrong with the times, in the words of the command line.
 func (t Times) Check() error {
 	switch {
-	case t.Beat < shortestBeat:
-		return fmt.Errorf("--beat %v: at least %v is wanted", t.Beat, shortestBeat)
-	case t.Suspect < 2*t.Beat:
-		return fmt.Errorf("--suspect %v: a node that beats every %v is not silent before two beats are missing", t.Suspect, t.Beat)
-	case t.Lease < 2*t.Beat:
-		return fmt.Errorf("--lease %v: a node that beats every %v would lose its lease when one beat is late", t.Lease, t.Beat)
+	case t.Heartbeat < minHeartbeat:
+		return fmt.Errorf("--beat %v: at least %v is wanted", t.Heartbeat, minHeartbeat)
+	case t.Suspect < 2*t.Heartbeat:
+		return fmt.Errorf("--suspect %v: a node that sends a heartbeat every %v is not silent before two heartbeats are missing", t.Suspect, t.Heartbeat)
+	case t.Lease < 2*t.Heartbeat:
+		return fmt.Errorf("--lease %v: a node that sends a heartbeat every %v would lose its lease when one heartbeat is late", t.Lease, t.Heartbeat)
 	case t.LeaseMax < t.Lease:
 		return fmt.Errorf("--lease-max %v: below --lease, %v", t.LeaseMax, t.Lease)
 	case t.SuspectMax < t.Suspect:

@@ -14,13 +14,13 @@ func TestChangedTimes(t *testing.T) {
 	long, short := state.Settings.Times(), state.Settings.Times()
 	short.Lease, short.LeaseMax = 20*ms, 20*ms
 	g := NewGrantor(state, 3, -time.Minute)
-	beat := Beat{Node: 1, Incarnation: 1, Stamp: 5}
-	given, _ := g.Beat(now, beat)
+	heartbeat := Heartbeat{Node: 1, Incarnation: 1, Stamp: 5}
+	given, _ := g.Heartbeat(now, heartbeat)
 	g.Apply(Change{Number: 8, Times: short})
 	if left, applied := g.Fence(now, 8, []NodeID{1}); !applied || left != lasts(given.Lease) {
 		t.Errorf("%v left of a grant of %v", left, given.Lease)
 	}
-	if grant, _ := g.Beat(now+lasts(given.Lease), beat); grant.Lease != short.Lease {
+	if grant, _ := g.Heartbeat(now+lasts(given.Lease), heartbeat); grant.Lease != short.Lease {
 		t.Errorf("a grant of %v after the change", grant.Lease)
 	}
 	if left, _ := g.Fence(now+lasts(given.Lease), 8, []NodeID{1}); left != lasts(short.Lease) {
@@ -44,6 +44,6 @@ func TestChangedTimes(t *testing.T) {
 	}
 	change.Times.Lease = time.Microsecond
 	if err := state.Check(change); err == nil {
-		t.Error("a lease shorter than two beats")
+		t.Error("a lease shorter than two heartbeats")
 	}
 }

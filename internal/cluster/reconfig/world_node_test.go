@@ -84,21 +84,21 @@ func (n *testNode) kill() {
 	n.powered = false
 }
 
-func (n *testNode) beat() {
+func (n *testNode) heartbeat() {
 	id := n.id()
 	if id == 0 || !n.running || n.cut {
 		return
 	}
-	b := n.lease.Stamp(n.member.Beat(), uint64(n.now))
+	b := n.lease.Stamp(n.member.Heartbeat(), uint64(n.now))
 	b.Node, b.Incarnation = id, n.hello.Incarnation
-	n.tellLeader(func(l *Leader) { l.Beat(n.now, b) })
+	n.tellLeader(func(l *Leader) { l.Heartbeat(n.now, b) })
 	life := n.life
 	for i, g := range n.grantors {
 		n.send(func() {
 			if n.cut {
 				return
 			}
-			if grant, ok := g.Beat(n.now, b); ok {
+			if grant, ok := g.Heartbeat(n.now, b); ok {
 				n.send(func() {
 					if n.life == life && !n.cut && n.lease.Grant(fmt.Sprint("c", i), grant) {
 						n.until = max(n.until, n.asTime(n.lease.Until()))

@@ -73,7 +73,7 @@ type testNode struct {
 	running bool // the agent
 	powered bool // the plane
 	cut     bool // from the controllers
-	mute    bool // it beats, and obeys nothing
+	mute    bool // it sends heartbeats, and obeys nothing
 	room    int  // writes that it can copy; 0: enough
 	member  *Member
 	lease   Lease
@@ -100,7 +100,7 @@ func (n *testNode) Import([]dataplane.KeyedObject, []dataplane.KeyedSession) err
 
 func testSettings(shards, replicas int) Settings {
 	return Settings{
-		Cluster: "test", Shards: shards, Replicas: replicas, CellBytes: 64, Beat: 10 * ms, Lease: 60 * ms, Suspect: 40 * ms,
+		Cluster: "test", Shards: shards, Replicas: replicas, CellBytes: 64, Heartbeat: 10 * ms, Lease: 60 * ms, Suspect: 40 * ms,
 		LeaseMax: 300 * ms, SuspectMax: 300 * ms, Sure: 400 * ms,
 	}
 }
@@ -135,7 +135,7 @@ func (w *world) add() *testNode {
 	}}
 	w.nodes = append(w.nodes, n)
 	n.start(false)
-	w.after(time.Duration(w.rng.IntN(int(10*ms))), func() { w.every(10*ms, n.beat) })
+	w.after(time.Duration(w.rng.IntN(int(10*ms))), func() { w.every(10*ms, n.heartbeat) })
 	return n
 }
 

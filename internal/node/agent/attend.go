@@ -57,11 +57,11 @@ type link struct {
 	end        context.CancelFunc
 	wake       chan struct{} // there is something to send
 
-	mu      sync.Mutex
-	name    string             // by which the controller counts; empty: not attended to
-	beat    *controllerv1.Beat // the newest, if it was not sent
-	queue   []*controllerv1.NodeMessage
-	trouble string
+	mu        sync.Mutex
+	name      string             // by which the controller counts; empty: not attended to
+	heartbeat *controllerv1.Beat // the newest, if it was not sent
+	queue     []*controllerv1.NodeMessage
+	trouble   string
 }
 
 // run attends to the controller until ctx ends.
@@ -96,7 +96,7 @@ func (l *link) lost(err error) bool {
 	defer l.mu.Unlock()
 	trouble := explainCall(err)
 	news := l.trouble != trouble
-	l.name, l.beat, l.queue, l.trouble = "", nil, nil, trouble
+	l.name, l.heartbeat, l.queue, l.trouble = "", nil, nil, trouble
 	return news
 }
 
@@ -219,11 +219,11 @@ func (l *link) send(m *controllerv1.NodeMessage) {
 	poke(l.wake)
 }
 
-// sendBeat replaces a beat that waits: only the newest counts.
-func (l *link) sendBeat(b *controllerv1.Beat) {
+// sendHeartbeat replaces a heartbeat that waits: only the newest counts.
+func (l *link) sendHeartbeat(b *controllerv1.Beat) {
 	l.mu.Lock()
 	if l.name != "" {
-		l.beat = b
+		l.heartbeat = b
 	}
 	l.mu.Unlock()
 	poke(l.wake)
@@ -246,11 +246,11 @@ func (l *link) sendAll(ctx context.Context, stream attendStream) {
 		case <-l.wake:
 		}
 		l.mu.Lock()
-		queue, beat := l.queue, l.beat
-		l.queue, l.beat = nil, nil
+		queue, heartbeat := l.queue, l.heartbeat
+		l.queue, l.heartbeat = nil, nil
 		l.mu.Unlock()
-		if beat != nil {
-			queue = append(queue, &controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Beat{Beat: beat}})
+		if heartbeat != nil {
+			queue = append(queue, &controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Beat{Beat: heartbeat}})
 		}
 		for _, m := range queue {
 			if stream.Send(m) != nil {

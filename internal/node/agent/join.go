@@ -68,10 +68,10 @@ type membership struct {
 	log   *slog.Logger
 	api   func() string
 
-	status  atomic.Pointer[reconfig.Beat] // what the next beat says; a beat waits for nothing
-	every   atomic.Int64                  // time between two beats
-	news    chan struct{}                 // there is something that should not wait for the next beat
-	ordered chan struct{}                 // newest changed
+	status  atomic.Pointer[reconfig.Heartbeat] // what the next heartbeat says; a heartbeat waits for nothing
+	every   atomic.Int64                       // time between two heartbeats
+	news    chan struct{}                      // there is something that should not wait for the next heartbeat
+	ordered chan struct{}                      // newest changed
 	relay   mapRelay
 
 	heartKey wire.Secret
@@ -95,8 +95,8 @@ type membership struct {
 	start    func(func(context.Context)) context.CancelFunc // runs something until it is stopped, or the agent is
 }
 
-// defaultBeat is the time between two beats until a controller says another.
-const defaultBeat = 10 * time.Millisecond
+// defaultHeartbeat is the time between two heartbeats until a controller says another.
+const defaultHeartbeat = 10 * time.Millisecond
 
 func newMembership(o *Options, log *slog.Logger, api func() string) (*membership, error) {
 	info := o.Plane.Info()
@@ -116,7 +116,7 @@ func newMembership(o *Options, log *slog.Logger, api func() string) (*membership
 		heartKey: newHeartKey(), news: make(chan struct{}, 1), ordered: make(chan struct{}, 1),
 		links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc), empty: make(map[uint16][]wire.Key),
 	}
-	m.every.Store(int64(defaultBeat))
+	m.every.Store(int64(defaultHeartbeat))
 	m.relay.over, m.relay.changed = make(chan struct{}), make(chan struct{})
 	m.publish()
 	return m, m.remember(id)
@@ -160,7 +160,7 @@ func (m *membership) serve(ctx context.Context) error {
 		group.Go(func() error { defer stop(); do(ctx); return nil })
 		return stop
 	}
-	m.start(m.beat)
+	m.start(m.heartbeat)
 	m.start(m.obey)
 	m.start(m.tellLoad)
 	if m.plane.Info().Options.Tags {

@@ -48,14 +48,14 @@ func TestLeaseIsOfTheMajority(t *testing.T) {
 	api := start(t, Options{Name: "a", Plane: listen(t), Join: joining(t, offices[0])})
 	calls := []*call{offices[0].next(), offices[1].next(), offices[2].next()}
 	for _, c := range calls {
-		c.until("a beat comes", func(*controllerv1.Beat) bool { return true })
+		c.until("a heartbeat comes", func(*controllerv1.Beat) bool { return true })
 	}
 	if left := leaseLeft(t, api); left > 0 {
 		t.Errorf("a lease of %d us from one of three controllers", left)
 	}
 	offices[2].grants.Store(int64(lease))
 	eventually(t, "there is a lease", func() bool { return leaseLeft(t, api) > 0 })
-	calls[1].until("a beat tells of it", func(b *controllerv1.Beat) bool { return b.GetLeaseLeftUs() > 0 })
+	calls[1].until("a heartbeat tells of it", func(b *controllerv1.Beat) bool { return b.GetLeaseLeftUs() > 0 })
 	offices[2].grants.Store(0)
 	eventually(t, "the lease is over", func() bool { return leaseLeft(t, api) <= 0 })
 }
@@ -147,7 +147,7 @@ func TestLostControllers(t *testing.T) {
 		c := first.next()
 		select {
 		case <-c.ended: // before it heard of the other
-		case <-c.beats:
+		case <-c.heartbeats:
 			return
 		}
 	}

@@ -68,7 +68,7 @@ func (m *membership) follow(o *reconfig.Order) error {
 			m.tellInventory(l)
 		}
 	}
-	if refused := m.member.Beat().Refused; refused != "" {
+	if refused := m.member.Heartbeat().Refused; refused != "" {
 		m.log.Error("an order cannot be obeyed", "term", o.Term, "number", o.Number, "because", refused)
 	} else {
 		m.log.Debug("obeyed", "term", o.Term, "number", o.Number, "shards", len(o.Configs))
@@ -94,9 +94,9 @@ func (m *membership) again(o *reconfig.Order) {
 	})
 }
 
-// publish lets the next beat say how the member is.
+// publish lets the next heartbeat say how the member is.
 func (m *membership) publish() {
-	b := m.member.Beat()
+	b := m.member.Heartbeat()
 	m.status.Store(&b)
 }
 

@@ -28,7 +28,7 @@ type office struct {
 	majority uint32
 	cluster  string
 
-	grants  atomic.Int64 // a lease of so many nanoseconds to every beat; 0: none
+	grants  atomic.Int64 // a lease of so many nanoseconds to every heartbeat; 0: none
 	calls   chan *call
 	maps    chan *controllerv1.MapResponse
 	mu      sync.Mutex
@@ -42,7 +42,7 @@ type call struct {
 	hello       *controllerv1.Hello
 	stream      grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]
 	sending     sync.Mutex
-	beats       chan *controllerv1.Beat // the newest
+	heartbeats  chan *controllerv1.Beat // the newest
 	inventories chan *controllerv1.Inventory
 	ended       chan struct{}
 }
@@ -90,7 +90,7 @@ func (o *office) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMessage
 		return err
 	}
 	c := &call{
-		t: o.t, hello: first.GetHello(), stream: stream, beats: make(chan *controllerv1.Beat, 1),
+		t: o.t, hello: first.GetHello(), stream: stream, heartbeats: make(chan *controllerv1.Beat, 1),
 		inventories: make(chan *controllerv1.Inventory, 10), ended: make(chan struct{}),
 	}
 	defer close(c.ended)
@@ -112,10 +112,10 @@ func (o *office) take(c *call, m *controllerv1.NodeMessage) {
 		return
 	}
 	select {
-	case <-c.beats:
+	case <-c.heartbeats:
 	default:
 	}
-	c.beats <- m.GetBeat()
+	c.heartbeats <- m.GetBeat()
 	if lease := time.Duration(o.grants.Load()); lease > 0 {
 		c.send(&controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Grant{Grant: &controllerv1.Grant{
 			StampNs: m.GetBeat().GetStampNs(), LeaseUs: uint32(lease.Microseconds()), Majority: o.majority,
@@ -158,13 +158,13 @@ func (c *call) order(o reconfig.Order) {
 	c.send(&controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Order{Order: message.FromOrder(&o)}})
 }
 
-// until waits for a beat that says what the test waits for.
+// until waits for a heartbeat that says what the test waits for.
 func (c *call) until(what string, is func(*controllerv1.Beat) bool) *controllerv1.Beat {
 	c.t.Helper()
 	late := time.After(patience)
 	for {
 		select {
-		case b := <-c.beats:
+		case b := <-c.heartbeats:
 			if is(b) {
 				return b
 			}

@@ -75,9 +75,9 @@ func (a *agent) after(d time.Duration, do func()) {
 	a.n.w.after(a.n.clock.takes(d), func() { a.soon(do) })
 }
 
-// tick is the beat.
+// tick sends the heartbeats, again and again.
 func (a *agent) tick() {
-	a.beat()
+	a.heartbeat()
 	a.after(a.n.w.Beat, a.tick)
 }
 
@@ -166,7 +166,7 @@ func (a *agent) wipe(shards, doubted []uint16) {
 // obeyed is called whenever the member may have got further.
 func (a *agent) obeyed() {
 	a.work()
-	a.beat()
+	a.heartbeat()
 }
 
 func (a *agent) order(o reconfig.Order) {
@@ -228,17 +228,17 @@ func (a *agent) inventory(c *controller) {
 	tell()
 }
 
-// beat tells all controllers how the node is.
-func (a *agent) beat() {
+// heartbeat tells all controllers how the node is.
+func (a *agent) heartbeat() {
 	n := a.n
 	if a.id == 0 {
 		return
 	}
-	b := a.lease.Stamp(a.member.Beat(), n.time())
+	b := a.lease.Stamp(a.member.Heartbeat(), n.time())
 	b.Node, b.Incarnation = a.id, n.incarnation
 	for i, c := range n.w.controllers {
 		if a.attends[i] {
-			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.beat(a, b) })
+			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.heartbeat(a, b) })
 		}
 	}
 }

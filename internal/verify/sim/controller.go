@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	ticksPerBeat = 3
-	repeatFence  = 10 * time.Millisecond
-	longestPlan  = 5 * time.Millisecond
-	longestLoad  = 5 * time.Millisecond
+	ticksPerHeartbeat = 3
+	repeatFence       = 10 * time.Millisecond
+	longestPlan       = 5 * time.Millisecond
+	longestLoad       = 5 * time.Millisecond
 )
 
 // controller is what internal/cluster/controller does around a reconfig.Grantor and, if it leads, a reconfig.Leader.
@@ -30,7 +30,7 @@ type controller struct {
 	leader    *reconfig.Leader
 	attended  map[reconfig.NodeID]*agent // by whom, since they were welcomed
 	hearts    map[reconfig.NodeID]*heart
-	heardOf   map[reconfig.NodeID]uint64 // when the leader last heard a node's beat
+	heardOf   map[reconfig.NodeID]uint64 // when the leader last heard a node's heartbeat
 	leads     uint64                     // since when
 }
 
@@ -170,7 +170,7 @@ func (c *controller) tick(l *reconfig.Leader) {
 		return
 	}
 	c.leading(l, l.Tick)
-	c.w.after(c.clock.takes(c.w.Beat/ticksPerBeat), func() { c.soon(func() { c.tick(l) }) })
+	c.w.after(c.clock.takes(c.w.Beat/ticksPerHeartbeat), func() { c.soon(func() { c.tick(l) }) })
 }
 
 func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
@@ -278,13 +278,13 @@ func (c *controller) hello(a *agent, h reconfig.Hello) {
 	})
 }
 
-func (c *controller) beat(a *agent, b reconfig.Beat) {
+func (c *controller) heartbeat(a *agent, b reconfig.Heartbeat) {
 	c.leading(c.leader, func(now time.Duration) {
-		c.leader.Beat(now, b)
+		c.leader.Heartbeat(now, b)
 		c.heardOf[b.Node] = c.w.now
 	})
 	c.soon(func() {
-		if g, ok := c.grantor.Beat(c.time(), b); ok {
+		if g, ok := c.grantor.Heartbeat(c.time(), b); ok {
 			c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.granted(c, g) }) })
 		}
 	})

@@ -90,7 +90,7 @@ func (c *controller) receive(datagram []byte) {
 			return
 		}
 		h.answered = b.Request
-		h.grant, _ = c.grantor.Beat(c.time(), reconfig.Beat{Node: id, Incarnation: h.incarnation, Stamp: b.Stamp})
+		h.grant, _ = c.grantor.Heartbeat(c.time(), reconfig.Heartbeat{Node: id, Incarnation: h.incarnation, Stamp: b.Stamp})
 		if l := c.leader; l != nil {
 			c.leading(l, func(now time.Duration) {
 				l.Alive(now, id, h.incarnation)

@@ -143,7 +143,7 @@ func (w *world) retime() {
 			if w.calm {
 				return
 			}
-			t := reconfig.Times{Beat: w.Beat, Lease: w.Beat * between(2, 12), Suspect: w.Beat * between(3, 12)}
+			t := reconfig.Times{Heartbeat: w.Beat, Lease: w.Beat * between(2, 12), Suspect: w.Beat * between(3, 12)}
 			t.LeaseMax, t.SuspectMax = t.Lease*between(1, 4), t.Suspect*between(1, 4)
 			t.Sure = t.Suspect * between(1, 6)
 			w.nemesis.command(reconfig.SetTimes{Times: t})

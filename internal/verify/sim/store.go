@@ -34,7 +34,7 @@ func newStore(w *world) *store {
 	return &store{w: w, rng: w.stream(3), state: reconfig.State{
 		Settings: reconfig.Settings{
 			Cluster: "simulation", Shards: w.Shards, Replicas: w.Replicas, CellBytes: w.options().CellBytes,
-			Beat: w.Beat, Lease: w.Lease, Suspect: w.Suspect,
+			Heartbeat: w.Beat, Lease: w.Lease, Suspect: w.Suspect,
 			LeaseMax: w.LeaseMax, SuspectMax: w.SuspectMax, Sure: w.Sure,
 		},
 		Nodes:  make(map[reconfig.NodeID]*reconfig.Node),

@@ -114,7 +114,7 @@ func recordOfFormation(f *Formation) settingsRecord {
 	}
 	return settingsRecord{
 		Version: version, Cluster: s.Cluster, Shards: s.Shards, Replicas: s.Replicas, Spread: s.Spread, CellBytes: s.CellBytes,
-		BeatUs: s.Beat.Microseconds(), LeaseUs: s.Lease.Microseconds(), SuspectUs: s.Suspect.Microseconds(),
+		BeatUs: s.Heartbeat.Microseconds(), LeaseUs: s.Lease.Microseconds(), SuspectUs: s.Suspect.Microseconds(),
 		LeaseMaxUs: s.LeaseMax.Microseconds(), SuspectMaxUs: s.SuspectMax.Microseconds(), SureUs: s.Sure.Microseconds(),
 		LongestUs: s.Longest.Microseconds(), Controllers: f.Controllers, FormWith: f.FormWith, Tags: s.Tags,
 	}
@@ -124,7 +124,7 @@ func (r *settingsRecord) formation() Formation {
 	return Formation{
 		Settings: reconfig.Settings{
 			Cluster: r.Cluster, Shards: r.Shards, Replicas: r.Replicas, Spread: r.Spread, CellBytes: r.CellBytes,
-			Beat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs), Tags: r.Tags,
+			Heartbeat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs), Tags: r.Tags,
 			LeaseMax: cmp.Or(microseconds(r.LeaseMaxUs), reconfig.DefaultLeaseMax), SuspectMax: cmp.Or(microseconds(r.SuspectMaxUs), reconfig.DefaultSuspectMax),
 			Sure:    cmp.Or(microseconds(r.SureUs), reconfig.DefaultSure),
 			Longest: microseconds(r.LongestUs),

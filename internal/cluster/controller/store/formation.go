@@ -23,7 +23,7 @@ func (f *Formation) or(defaults *Formation) Formation {
 		Settings: reconfig.Settings{
 			Cluster: cmp.Or(s.Cluster, d.Cluster), Shards: cmp.Or(s.Shards, d.Shards), Replicas: cmp.Or(s.Replicas, d.Replicas),
 			Spread: cmp.Or(s.Spread, d.Spread), CellBytes: cmp.Or(s.CellBytes, d.CellBytes),
-			Beat: cmp.Or(s.Beat, d.Beat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect), Tags: s.Tags || d.Tags,
+			Heartbeat: cmp.Or(s.Heartbeat, d.Heartbeat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect), Tags: s.Tags || d.Tags,
 			LeaseMax: cmp.Or(s.LeaseMax, d.LeaseMax), SuspectMax: cmp.Or(s.SuspectMax, d.SuspectMax), Sure: cmp.Or(s.Sure, d.Sure),
 		},
 		Controllers: f.Controllers, FormWith: cmp.Or(f.FormWith, defaults.FormWith),
@@ -49,7 +49,7 @@ func (f *Formation) agrees(formed *Formation, cluster string) error {
 	differs("--cell-bytes", want.CellBytes, is.CellBytes, want.CellBytes == 0)
 	differs("--tags", want.Tags, is.Tags, !want.Tags)
 	timesChanged := is.Longest != 0
-	differs("--beat", want.Beat, is.Beat, timesChanged || want.Beat == 0)
+	differs("--beat", want.Heartbeat, is.Heartbeat, timesChanged || want.Heartbeat == 0)
 	differs("--lease", want.Lease, is.Lease, timesChanged || want.Lease == 0)
 	differs("--suspect", want.Suspect, is.Suspect, timesChanged || want.Suspect == 0)
 	differs("--lease-max", want.LeaseMax, is.LeaseMax, timesChanged || want.LeaseMax == 0)

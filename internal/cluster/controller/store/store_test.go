@@ -64,7 +64,7 @@ func within(t *testing.T) context.Context {
 var defaults = Formation{
 	Settings: reconfig.Settings{
 		Cluster: "c0ffee", Shards: 256, Replicas: 3, Spread: "zone", CellBytes: 64,
-		Beat: 10 * time.Millisecond, Lease: 60 * time.Millisecond, Suspect: 40 * time.Millisecond,
+		Heartbeat: 10 * time.Millisecond, Lease: 60 * time.Millisecond, Suspect: 40 * time.Millisecond,
 		LeaseMax: 600 * time.Millisecond, SuspectMax: 700 * time.Millisecond, Sure: 3 * time.Second,
 	},
 	Controllers: []string{"127.0.0.1:4413"}, FormWith: 3,

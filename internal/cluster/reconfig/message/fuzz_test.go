@@ -67,7 +67,7 @@ func FuzzFromNode(f *testing.F) {
 		if proto.Unmarshal(b, in) != nil {
 			return
 		}
-		Beat(1, 2, in.GetBeat())
+		Heartbeat(1, 2, in.GetBeat())
 		if h, err := Hello(in.GetHello()); err == nil && !h.Addr.IsValid() {
 			t.Errorf("a node at no address: %+v", h)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// FromBeat is a beat for a controller that knows by the connection which node it comes from.
-func FromBeat(b *reconfig.Beat) *controllerv1.Beat {
+// FromHeartbeat is a heartbeat for a controller that knows by the connection which node it comes from.
+func FromHeartbeat(b *reconfig.Heartbeat) *controllerv1.Beat {
 	out := &controllerv1.Beat{
 		StampNs: b.Stamp, LeaseLeftUs: b.LeaseLeft.Microseconds(), Term: b.Term, Done: b.Done, Refused: b.Refused, Wiping: uint32(b.Wiping),
 	}
@@ -26,9 +26,9 @@ func FromBeat(b *reconfig.Beat) *controllerv1.Beat {
 	return out
 }
 
-// Beat is what a node said.
-func Beat(node reconfig.NodeID, incarnation uint64, in *controllerv1.Beat) reconfig.Beat {
-	b := reconfig.Beat{
+// Heartbeat is what a node said.
+func Heartbeat(node reconfig.NodeID, incarnation uint64, in *controllerv1.Beat) reconfig.Heartbeat {
+	b := reconfig.Heartbeat{
 		Node: node, Incarnation: incarnation, Stamp: in.GetStampNs(), LeaseLeft: time.Duration(in.GetLeaseLeftUs()) * time.Microsecond,
 		Term: in.GetTerm(), Done: in.GetDone(), Refused: in.GetRefused(), Wiping: int(in.GetWiping()),
 	}

@@ -43,11 +43,11 @@ func TestMessagesComeThrough(t *testing.T) {
 	if got, err := Hello(FromHello(&hello)); err != nil || !cmp.Equal(hello, got, byValue) {
 		t.Error(err, got)
 	}
-	beat := reconfig.Beat{
+	heartbeat := reconfig.Heartbeat{
 		Node: 3, Incarnation: 4, Stamp: 1 << 60, LeaseLeft: -5 * time.Microsecond, Done: 6, Term: 7, Refused: "no", Wiping: 8,
 		Copies: []reconfig.Copied{{Shard: 65535, Epoch: 1, Objects: 2, Bytes: 3, Complete: true}},
 	}
-	if got := Beat(3, 4, FromBeat(&beat)); !cmp.Equal(beat, got) {
+	if got := Heartbeat(3, 4, FromHeartbeat(&heartbeat)); !cmp.Equal(heartbeat, got) {
 		t.Error(got)
 	}
 	grant := reconfig.Grant{Stamp: 1 << 60, Lease: 60 * time.Millisecond, Majority: 2}

@@ -10,8 +10,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
-// beat tells the controllers that the node lives. It waits for nothing but the time.
-func (m *membership) beat(ctx context.Context) {
+// heartbeat tells the controllers that the node lives. It waits for nothing but the time.
+func (m *membership) heartbeat(ctx context.Context) {
 	every := time.Duration(m.every.Load())
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -30,14 +30,14 @@ func (m *membership) beat(ctx context.Context) {
 		m.followHeart()
 		b := m.lease.Stamp(*m.status.Load(), m.plane.Clock())
 		m.leasing.Unlock()
-		out := message.FromBeat(&b)
+		out := message.FromHeartbeat(&b)
 		for _, l := range m.attended() {
-			l.sendBeat(out)
+			l.sendHeartbeat(out)
 		}
 	}
 }
 
-// grant takes a controller's answer to a beat.
+// grant takes a controller's answer to a heartbeat.
 func (m *membership) grant(controller string, g reconfig.Grant) {
 	m.leasing.Lock()
 	defer m.leasing.Unlock()
