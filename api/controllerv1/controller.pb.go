@@ -187,7 +187,7 @@ type NodeMessage_Beat struct {
 }
 
 type NodeMessage_Inventory struct {
-	Inventory *Inventory `protobuf:"bytes,3,opt,name=inventory,proto3,oneof"` // after hello was welcomed, and whenever asked
+	Inventory *Inventory `protobuf:"bytes,3,opt,name=inventory,proto3,oneof"` // after the registration was welcomed, and whenever asked
 }
 
 type NodeMessage_Load struct {
@@ -357,7 +357,7 @@ func (x *Probe) GetAddr() string {
 	return ""
 }
 
-// Hello registers a node, or says that a known one is back.
+// Hello is a registration: of a new node, or of a known one that is back.
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1091,7 +1091,7 @@ type ControllerMessage_WantInventory struct {
 }
 
 type ControllerMessage_Refusal struct {
-	Refusal string `protobuf:"bytes,5,opt,name=refusal,proto3,oneof"` // of hello: what to do about it; the stream ends
+	Refusal string `protobuf:"bytes,5,opt,name=refusal,proto3,oneof"` // of a registration: what to do about it; the stream ends
 }
 
 type ControllerMessage_Probe struct {

@@ -24,23 +24,23 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 		return gone(err)
 	}
 	if first.GetHello() == nil {
-		return status.Error(codes.InvalidArgument, "a node says hello first")
+		return status.Error(codes.InvalidArgument, "the first message of a node must be its registration")
 	}
-	hello, err := message.Hello(first.GetHello())
+	registration, err := message.Registration(first.GetHello())
 	if err == nil {
 		err = c.view.until(stream.Context(), c.view.loaded)
 	}
-	if err == nil && hello.Cluster != "" && hello.Cluster != c.view.formed().Settings.Cluster {
+	if err == nil && registration.Cluster != "" && registration.Cluster != c.view.formed().Settings.Cluster {
 		err = fmt.Errorf("node %s belongs to another cluster (%s): remove what it stores (netcraq node --name %s --remove) before it joins this one, %s",
-			hello.Name, hello.Cluster, hello.Name, c.view.formed().Settings.Cluster)
+			registration.Name, registration.Cluster, registration.Name, c.view.formed().Settings.Cluster)
 	}
 	if err == nil {
-		err = c.namesake(stream.Context(), &hello)
+		err = c.namesake(stream.Context(), &registration)
 	}
 	if err != nil {
 		return refuse(stream, err)
 	}
-	if hello.Shards == 0 { // the node only asks what its data plane is to be made for
+	if registration.Shards == 0 { // the node only asks what its data plane is to be made for
 		return stream.Send(welcomeMessage(c.welcome(0)))
 	}
 	if c.term.Load() == nil { // the leader has to know the node first, and the node may not know the leader
@@ -48,7 +48,7 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 			return gone(err)
 		}
 	}
-	node, err := c.register(stream.Context(), hello)
+	node, err := c.register(stream.Context(), registration)
 	var refused refusal
 	switch {
 	case errors.As(err, &refused):
@@ -56,7 +56,7 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	case err != nil:
 		return gone(err)
 	}
-	a := newAttendance(node, hello, c.welcome(node))
+	a := newAttendance(node, registration, c.welcome(node))
 	c.nodes.add(a)
 	defer c.nodes.remove(a)
 	if c.view.removed(node) { // since it was registered, perhaps before it was one of the nodes that are told
@@ -84,7 +84,7 @@ const (
 )
 
 // namesake refuses a node whose name another one has, which lives. If that one is gone the node may take its place.
-func (c *Controller) namesake(ctx context.Context, h *reconfig.Hello) error {
+func (c *Controller) namesake(ctx context.Context, h *reconfig.Registration) error {
 	other := c.nodes.namesake(h)
 	if other == nil || c.now()-time.Duration(other.heard.Load()) > livesAfter {
 		return nil
@@ -94,7 +94,7 @@ func (c *Controller) namesake(ctx context.Context, h *reconfig.Hello) error {
 	defer tick.Stop()
 	for c.now()-began < goneAfter {
 		if time.Duration(other.heard.Load()) > began+livesAfter {
-			return fmt.Errorf("a node named %s lives already, at %v: end that one first, or give this one another --name", h.Name, other.hello.Addr)
+			return fmt.Errorf("a node named %s lives already, at %v: end that one first, or give this one another --name", h.Name, other.registration.Addr)
 		}
 		select {
 		case <-tick.C:
@@ -151,7 +151,7 @@ func (c *Controller) listen(a *attendance, stream grpc.BidiStreamingServer[contr
 		switch kind := in.GetKind().(type) {
 		case *controllerv1.NodeMessage_Beat:
 			a.heard.Store(int64(c.now()))
-			heartbeat := message.Heartbeat(a.node, a.hello.Incarnation, kind.Beat)
+			heartbeat := message.Heartbeat(a.node, a.registration.Incarnation, kind.Beat)
 			if grant, ok := c.view.grant(heartbeat); ok {
 				a.grant(grant)
 				c.metrics.grants.Inc()
@@ -160,7 +160,7 @@ func (c *Controller) listen(a *attendance, stream grpc.BidiStreamingServer[contr
 				t.inbox.heartbeat(heartbeat)
 			}
 		case *controllerv1.NodeMessage_Inventory:
-			inventory, err := message.Inventory(a.node, a.hello.Incarnation, a.hello.Addr, kind.Inventory)
+			inventory, err := message.Inventory(a.node, a.registration.Incarnation, a.registration.Addr, kind.Inventory)
 			if err != nil {
 				return status.Errorf(codes.InvalidArgument, "inventory: %v", err)
 			}
@@ -172,7 +172,7 @@ func (c *Controller) listen(a *attendance, stream grpc.BidiStreamingServer[contr
 			if key == nil {
 				return status.Errorf(codes.InvalidArgument, "heart: a key of %d bytes", len(kind.Heart.GetKey()))
 			}
-			c.hearts.learn(a.node, &a.hello, key)
+			c.hearts.learn(a.node, &a.registration, key)
 		case *controllerv1.NodeMessage_Reached:
 			if t := c.term.Load(); t != nil {
 				id := reconfig.NodeID(kind.Reached.GetNode())

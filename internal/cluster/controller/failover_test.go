@@ -227,8 +227,8 @@ func TestNodesOfAnotherCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello := &controllerv1.Hello{Name: "n1", Addr: "127.1.8.1:1", Incarnation: rand.Uint64() | 1, Shards: 16, CellBytes: 64, Cluster: "other"}
-	if err := stream.Send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Hello{Hello: hello}}); err != nil {
+	registration := &controllerv1.Hello{Name: "n1", Addr: "127.1.8.1:1", Incarnation: rand.Uint64() | 1, Shards: 16, CellBytes: 64, Cluster: "other"}
+	if err := stream.Send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Hello{Hello: registration}}); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := stream.Recv()

@@ -57,10 +57,10 @@ func (c *Controller) newHearts(formed *store.Formation) (*hearts, error) {
 }
 
 // learn takes by what a node's data plane knows heartbeats.
-func (h *hearts) learn(node reconfig.NodeID, hello *reconfig.Hello, key *wire.Secret) {
+func (h *hearts) learn(node reconfig.NodeID, registration *reconfig.Registration, key *wire.Secret) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.nodes[node] = &heart{key: *key, incarnation: hello.Incarnation, addr: hello.Addr}
+	h.nodes[node] = &heart{key: *key, incarnation: registration.Incarnation, addr: registration.Addr}
 }
 
 // serve sends and receives until ctx ends.

@@ -39,7 +39,7 @@ func (c *Controller) lead(ctx context.Context, l *store.Leadership) {
 	c.metrics.elections.Inc()
 	c.setTerm(t)
 	for _, a := range c.nodes.all() { // they registered with a leader before this one
-		t.hello(a.hello)
+		t.register(a.registration)
 	}
 	t.begin(t.balance)
 	t.begin(t.keepKeys)
@@ -180,10 +180,10 @@ func (c *Controller) fenceOne(ctx context.Context, address string, f reconfig.Fe
 	return c.peers[address].fence(ctx, f)
 }
 
-// hello tells the leader of a node; its answer is not waited for.
-func (t *leading) hello(h reconfig.Hello) {
+// register tells the leader of a node; its answer is not waited for.
+func (t *leading) register(h reconfig.Registration) {
 	t.inbox.call(func(l *reconfig.Leader) {
-		if err := l.Hello(t.c.now(), h); err != nil {
+		if err := l.Register(t.c.now(), h); err != nil {
 			t.c.log.Warn("a node that attends is refused", "node", h.Name, "because", err)
 		}
 	})

@@ -37,16 +37,16 @@ func (n *nodes) refuse(id reconfig.NodeID) {
 	a := n.byID[id]
 	n.mu.Unlock()
 	if a != nil {
-		a.refuse(fmt.Sprintf("node %s was removed from the cluster: end it; to take part again it needs another name, and none of its state", a.hello.Name))
+		a.refuse(fmt.Sprintf("node %s was removed from the cluster: end it; to take part again it needs another name, and none of its state", a.registration.Name))
 	}
 }
 
 // namesake finds another node of that name that attends.
-func (n *nodes) namesake(h *reconfig.Hello) *attendance {
+func (n *nodes) namesake(h *reconfig.Registration) *attendance {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, a := range n.byID {
-		if a.hello.Name == h.Name && a.hello.Incarnation != h.Incarnation {
+		if a.registration.Name == h.Name && a.registration.Incarnation != h.Incarnation {
 			return a
 		}
 	}
@@ -90,11 +90,11 @@ func (n *nodes) probe(p *reconfig.Probe) {
 
 // attendance is one node's connection, and what it is still to be told: of each kind the newest alone.
 type attendance struct {
-	node     reconfig.NodeID
-	hello    reconfig.Hello
-	replaced chan struct{} // closed when the node attends by another connection
-	over     chan struct{} // closed at its end
-	heard    atomic.Int64  // time of the last heartbeat
+	node         reconfig.NodeID
+	registration reconfig.Registration
+	replaced     chan struct{} // closed when the node attends by another connection
+	over         chan struct{} // closed at its end
+	heard        atomic.Int64  // time of the last heartbeat
 
 	ready   chan struct{} // has an element if there may be something to tell
 	mu      sync.Mutex
@@ -106,9 +106,9 @@ type attendance struct {
 	probes  map[uint32]*controllerv1.Probe // by node
 }
 
-func newAttendance(node reconfig.NodeID, h reconfig.Hello, w *controllerv1.Welcome) *attendance {
+func newAttendance(node reconfig.NodeID, h reconfig.Registration, w *controllerv1.Welcome) *attendance {
 	a := &attendance{
-		node: node, hello: h, replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1), greet: w,
+		node: node, registration: h, replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1), greet: w,
 	}
 	a.wake()
 	return a

@@ -12,7 +12,7 @@ import (
 )
 
 // register waits until it is durable that a node is in the cluster, which a leader sees to.
-func (c *Controller) register(ctx context.Context, h reconfig.Hello) (node reconfig.NodeID, err error) {
+func (c *Controller) register(ctx context.Context, h reconfig.Registration) (node reconfig.NodeID, err error) {
 	for err == nil && node == 0 {
 		t := c.term.Load()
 		if t != nil {
@@ -38,9 +38,9 @@ func (c *Controller) register(ctx context.Context, h reconfig.Hello) (node recon
 var errTermOver = errors.New("the term is over")
 
 // welcome asks the leader to take a node in, and returns when it said no, or that it will.
-func (t *leading) welcome(ctx context.Context, h reconfig.Hello) error {
+func (t *leading) welcome(ctx context.Context, h reconfig.Registration) error {
 	answer := make(chan error, 1)
-	t.inbox.call(func(l *reconfig.Leader) { answer <- l.Hello(t.c.now(), h) })
+	t.inbox.call(func(l *reconfig.Leader) { answer <- l.Register(t.c.now(), h) })
 	select {
 	case err := <-answer:
 		if err != nil {

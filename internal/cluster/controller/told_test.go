@@ -81,13 +81,13 @@ func TestSecondNodeOfAName(t *testing.T) {
 func TestSilentNodeDoesNotKeepItsName(t *testing.T) {
 	c := newCluster(t, 1, slack())
 	c.leader()
-	attends := newAttendance(1, reconfig.Hello{Name: "n1", Incarnation: 7}, &controllerv1.Welcome{})
+	attends := newAttendance(1, reconfig.Registration{Name: "n1", Incarnation: 7}, &controllerv1.Welcome{})
 	attends.heard.Store(int64(c.controllers[0].now()))
 	c.controllers[0].nodes.add(attends)
 	defer c.controllers[0].nodes.remove(attends)
 	for _, incarnation := range []uint64{7, 8} {
 		began := time.Now()
-		if err := c.controllers[0].namesake(c.soon(), &reconfig.Hello{Name: "n1", Incarnation: incarnation}); err != nil {
+		if err := c.controllers[0].namesake(c.soon(), &reconfig.Registration{Name: "n1", Incarnation: incarnation}); err != nil {
 			t.Errorf("incarnation %d after %v: %v", incarnation, time.Since(began), err)
 		}
 	}

@@ -126,7 +126,7 @@ func TestLeaderThatPausesSuspectsOnlyTheDead(t *testing.T) {
 		for range 10 {
 			pause()
 		}
-		if !w.state.Nodes[w.leader.names[victim.hello.Name]].Standing.Bars() {
+		if !w.state.Nodes[w.leader.names[victim.reg.Name]].Standing.Bars() {
 			w.fatalf("the dead are not found")
 		}
 	})
@@ -181,12 +181,12 @@ func TestChainOfTwoKeepsNodeThatIsBack(t *testing.T) {
 func TestOperatorIsSure(t *testing.T) {
 	w := formed(t, 1, 2, 4, 2)
 	n := w.chain(0)[1]
-	if err := w.try(Fail{n.hello.Name}); err == nil {
+	if err := w.try(Fail{n.reg.Name}); err == nil {
 		t.Fatal("a node that is heard has not failed")
 	}
 	n.cut = true
 	w.run(100 * ms)
-	w.operate(Fail{n.hello.Name})
+	w.operate(Fail{n.reg.Name})
 	w.run(100 * ms)
 	if w.isMember(n, 0) {
 		w.fatalf("%v", w.state.Shards[0])
@@ -228,7 +228,7 @@ func TestDataPlaneThatAnswersIsNotSilent(t *testing.T) {
 			w.tell(func(l *Leader) {
 				l.Asked(w.now)
 				if answers {
-					l.Alive(w.now, id, n.hello.Incarnation)
+					l.Alive(w.now, id, n.reg.Incarnation)
 				}
 			})
 			w.run(10 * ms)

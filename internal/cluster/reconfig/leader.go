@@ -72,17 +72,17 @@ type Leader struct {
 	fences      []*fence
 
 	// What the next change shall have.
-	storing   bool // a change is under way
-	dirty     bool
-	hellos    map[string]Hello // of names that are new, or say something new of themselves
-	commands  []Command
-	suspects  map[NodeID]string // and why
-	claims    map[NodeID]*node  // of whom another incarnation says it is them
-	gone      map[NodeID]bool   // those whose state is gone
-	back      map[NodeID]bool
-	trims     map[uint16]bool
-	completed map[uint16]bool
-	given     map[uint16]string // copies that are given up, and why
+	storing       bool // a change is under way
+	dirty         bool
+	registrations map[string]Registration // of names that are new, or say something new of themselves
+	commands      []Command
+	suspects      map[NodeID]string // and why
+	claims        map[NodeID]*node  // of whom another incarnation says it is them
+	gone          map[NodeID]bool   // those whose state is gone
+	back          map[NodeID]bool
+	trims         map[uint16]bool
+	completed     map[uint16]bool
+	given         map[uint16]string // copies that are given up, and why
 
 	copying map[uint16]bool // shards with a learner or on hold
 	keepers map[NodeID]bool // nodes that left shards and keep them
@@ -99,7 +99,7 @@ func NewLeader(term uint64, s *State, controllers int, o Options, now time.Durat
 		term: term, state: s, options: o.withDefaults(&s.Settings), majority: Majority(controllers), last: now,
 		nodes: make(map[NodeID]*node, len(s.Nodes)), names: make(map[string]NodeID, len(s.Nodes)), shards: make([]shard, len(s.Shards)),
 		silent: list.New(), busy: make(map[NodeID]*node), unsent: make(map[NodeID]*node),
-		hellos: make(map[string]Hello), suspects: make(map[NodeID]string), claims: make(map[NodeID]*node), gone: make(map[NodeID]bool), back: make(map[NodeID]bool),
+		registrations: make(map[string]Registration), suspects: make(map[NodeID]string), claims: make(map[NodeID]*node), gone: make(map[NodeID]bool), back: make(map[NodeID]bool),
 		trims: make(map[uint16]bool), completed: make(map[uint16]bool), given: make(map[uint16]string),
 		copying: make(map[uint16]bool), keepers: make(map[NodeID]bool), leaving: make(map[uint16]NodeID),
 	}
@@ -150,13 +150,13 @@ func (l *Leader) Tick(now time.Duration) {
 	}
 }
 
-// Hello takes a node's registration or return. An error says what its operator has to do; otherwise the node is welcome as soon as the
+// Register takes a node's registration or return. An error says what its operator has to do; otherwise the node is welcome as soon as the
 // state has it by that name, with that incarnation.
-func (l *Leader) Hello(now time.Duration, h Hello) error {
+func (l *Leader) Register(now time.Duration, h Registration) error {
 	if !l.begin(now) {
 		return nil
 	}
-	err := l.hello(h)
+	err := l.register(h)
 	l.step()
 	return err
 }

@@ -135,7 +135,7 @@ func TestCopyOfAChainOfOneIsLostBeforeItsNodeJoins(t *testing.T) {
 		if seed%2 == 0 {
 			w.operate(Replicas{2})
 		} else {
-			w.operate(MoveShard{0, one.hello.Name, other.hello.Name})
+			w.operate(MoveShard{0, one.reg.Name, other.reg.Name})
 		}
 		if !w.until(10*time.Second, func() bool { return w.isMember(other, 0) }) {
 			w.fatalf("it does not join")
@@ -168,7 +168,7 @@ func TestFalselySuspectedNodeComesBack(t *testing.T) {
 		w.ready()
 		n.cut = true // clients still reach it: it serves what its lease allows
 		w.run(150 * ms)
-		if !w.state.Nodes[w.leader.names[n.hello.Name]].Standing.Bars() {
+		if !w.state.Nodes[w.leader.names[n.reg.Name]].Standing.Bars() {
 			w.fatalf("not suspected")
 		}
 		w.run(w.delay(time.Second))
@@ -203,7 +203,7 @@ func TestNodeComesBackWithoutItsState(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 3, 4, 3)
 		n := w.nodes[w.rng.IntN(3)]
-		before := n.hello.Incarnation
+		before := n.reg.Incarnation
 		n.kill()
 		w.run(time.Duration(w.rng.IntN(300)) * ms)
 		n.start(false)
@@ -218,11 +218,11 @@ func TestNodeComesBackWithoutItsState(t *testing.T) {
 func TestNodeIsStartedTwice(t *testing.T) {
 	w := formed(t, 1, 3, 4, 3)
 	change := w.state.Change
-	twin := w.nodes[0].hello
+	twin := w.nodes[0].reg
 	twin.Incarnation++
 	for range 100 {
 		w.run(10 * ms)
-		if err := w.leader.Hello(w.now, twin); err != nil {
+		if err := w.leader.Register(w.now, twin); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,7 +235,7 @@ func TestDrainUndrainRemove(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 4, 16, 2)
 		n := w.nodes[w.rng.IntN(4)]
-		name := n.hello.Name
+		name := n.reg.Name
 		w.ready()
 		if err := w.try(Remove{name}); err == nil || !strings.Contains(err.Error(), "drain") {
 			w.fatalf("a node in use is removed: %v", err)
@@ -257,18 +257,18 @@ func TestDrainUndrainRemove(t *testing.T) {
 		w.run(100 * ms)
 		n.stop()
 		w.settle()
-		if err := w.leader.Hello(w.now, n.hello); err == nil || !strings.Contains(err.Error(), "removed") {
+		if err := w.leader.Register(w.now, n.reg); err == nil || !strings.Contains(err.Error(), "removed") {
 			w.fatalf("a removed node comes back: %v", err)
 		}
 		for _, other := range w.nodes {
 			if other != n {
-				w.operate(Drain{other.hello.Name})
+				w.operate(Drain{other.reg.Name})
 				break
 			}
 		}
 		w.settle()
 		for _, other := range w.nodes {
-			if err := w.try(Drain{other.hello.Name}); err == nil {
+			if err := w.try(Drain{other.reg.Name}); err == nil {
 				w.fatalf("of 2 nodes one is drained, with chains of 2")
 			}
 		}
@@ -279,7 +279,7 @@ func TestDrainUndrainRemove(t *testing.T) {
 func TestDrainOutlivesASuspicion(t *testing.T) {
 	w := formed(t, 1, 4, 4, 2)
 	n := w.nodes[0]
-	w.operate(Drain{n.hello.Name})
+	w.operate(Drain{n.reg.Name})
 	w.settle()
 	n.cut = true
 	w.run(time.Second)
@@ -301,7 +301,7 @@ func TestMove(t *testing.T) {
 			}
 		}
 		w.ready()
-		w.operate(MoveShard{0, from.hello.Name, to.hello.Name})
+		w.operate(MoveShard{0, from.reg.Name, to.reg.Name})
 		w.run(time.Second)
 		w.settle()
 		if w.isMember(from, 0) || !w.isMember(to, 0) {
@@ -309,7 +309,7 @@ func TestMove(t *testing.T) {
 		}
 		w.quickly(0, 100*ms)
 		w.checkNothingLost()
-		for _, c := range []MoveShard{{0, from.hello.Name, to.hello.Name}, {0, "x", "n1"}, {99, "n1", "n2"}, {0, to.hello.Name, to.hello.Name}} {
+		for _, c := range []MoveShard{{0, from.reg.Name, to.reg.Name}, {0, "x", "n1"}, {99, "n1", "n2"}, {0, to.reg.Name, to.reg.Name}} {
 			if w.try(c) == nil {
 				w.fatalf("%v is taken", c)
 			}
@@ -350,7 +350,7 @@ func TestLeavingThatIsNotConfirmed(t *testing.T) {
 		w := formed(t, seed, 4, 1, 3)
 		from := w.chain(0)[w.rng.IntN(3)]
 		w.ready()
-		w.operate(Drain{from.hello.Name})
+		w.operate(Drain{from.reg.Name})
 		w.until(time.Second, w.learns)
 		from.mute = true
 		w.until(10*time.Second, func() bool { return w.state.Nodes[from.id()].Standing.Bars() })
@@ -394,7 +394,7 @@ func TestTooFewNodesAndDomains(t *testing.T) {
 	w := newWorld(t, 1, 0, 4, 3)
 	w.state.Settings.Spread, w.leader.state.Settings.Spread = "zone", "zone"
 	for i := range 3 {
-		w.add().hello.Labels = map[string]string{"zone": fmt.Sprint(i % 2)}
+		w.add().reg.Labels = map[string]string{"zone": fmt.Sprint(i % 2)}
 	}
 	w.settle()
 	notes := func() string { return strings.Join(w.leader.Status().Notes, "\n") }
@@ -428,7 +428,7 @@ func TestCopiesAreThrottled(t *testing.T) {
 		}
 		for _, n := range w.nodes {
 			if id := n.id(); learns[id]+teaches[id] > 3 {
-				w.fatalf("%s learns %d and teaches %d", n.hello.Name, learns[id], teaches[id])
+				w.fatalf("%s learns %d and teaches %d", n.reg.Name, learns[id], teaches[id])
 			}
 		}
 		most = max(most, learning)
@@ -448,7 +448,7 @@ func countShards(w *world) map[string]int {
 	counts := make(map[string]int)
 	for shard := range w.acked {
 		for _, n := range w.chain(uint16(shard)) {
-			counts[n.hello.Name]++
+			counts[n.reg.Name]++
 		}
 	}
 	return counts

@@ -135,11 +135,11 @@ func (d *draft) readmit() {
 	l := d.l
 	for _, id := range sorted(l.gone) {
 		n, r := l.nodes[id], l.state.Nodes[id]
-		if d.whys[id] != "" || !n.fenced || len(n.shards) > 0 || n.hello == nil {
+		if d.whys[id] != "" || !n.fenced || len(n.shards) > 0 || n.registration == nil {
 			continue
 		}
 		up := d.node(id)
-		up.Incarnation, up.Addr, up.API, up.Labels, up.Capacity = n.hello.Incarnation, n.hello.Addr, n.hello.API, n.hello.Labels, n.hello.Capacity
+		up.Incarnation, up.Addr, up.API, up.Labels, up.Capacity = n.registration.Incarnation, n.registration.Addr, n.registration.API, n.registration.Labels, n.registration.Capacity
 		up.Standing = readmittedAs(r.Standing)
 	}
 	for _, id := range sorted(l.back) {
@@ -168,8 +168,8 @@ func (d *draft) register() {
 	for id := range l.state.Nodes {
 		next = max(next, id+1)
 	}
-	for _, name := range sorted(l.hellos) {
-		h := l.hellos[name]
+	for _, name := range sorted(l.registrations) {
+		h := l.registrations[name]
 		id, known := l.names[name]
 		if !known {
 			id = next
@@ -181,7 +181,7 @@ func (d *draft) register() {
 		}
 		n.API, n.Labels, n.Capacity = h.API, h.Labels, max(1, h.Capacity)
 	}
-	clear(l.hellos)
+	clear(l.registrations)
 }
 
 // stored takes note that the change under way is durable.
@@ -234,7 +234,7 @@ func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 			barred = append(barred, id)
 			l.barred(n, d.whys[id])
 		case before.Incarnation != now.Incarnation:
-			n.hello, n.done = nil, 0
+			n.registration, n.done = nil, 0
 			n.former[before.Incarnation] = true
 			delete(l.gone, id)
 			delete(l.claims, id)

@@ -45,18 +45,18 @@ type node struct {
 	wipes   bool            // deletes, and did so before this leader
 	kept    map[uint16]bool // left, or learns again, and keeps from before (C7)
 
-	hello     *Hello // with another incarnation: its state is gone
-	claimed   time.Duration
-	former    map[uint64]bool // incarnations that it had in this term
-	refused   string
-	failures  int           // copies that it could not complete
-	failure   string        // why, the last time; empty: it completed one since
-	bars      int           // how often it was suspected of late
-	barred    time.Duration // when, the last time
-	why       string        // and why
-	convicted bool          // it was suspected for more than its silence
-	rests     time.Duration // it joins no chain until then
-	distrust  time.Duration // nor is it planned with
+	registration *Registration // with another incarnation: its state is gone
+	claimed      time.Duration
+	former       map[uint64]bool // incarnations that it had in this term
+	refused      string
+	failures     int           // copies that it could not complete
+	failure      string        // why, the last time; empty: it completed one since
+	bars         int           // how often it was suspected of late
+	barred       time.Duration // when, the last time
+	why          string        // and why
+	convicted    bool          // it was suspected for more than its silence
+	rests        time.Duration // it joins no chain until then
+	distrust     time.Duration // nor is it planned with
 }
 
 func (l *Leader) newNode(id NodeID) *node {
@@ -218,15 +218,15 @@ func (l *Leader) name(id NodeID) string {
 	return fmt.Sprint("number ", id)
 }
 
-// hello takes a registration. What is to become durable waits for the next change. A node without its state is another one under the same name, so
+// register takes a registration. What is to become durable waits for the next change. A node without its state is another one under the same name, so
 // the one before has to be silent first: else somebody has started a node twice.
-func (l *Leader) hello(h Hello) error {
+func (l *Leader) register(h Registration) error {
 	if err := l.admits(&h); err != nil {
 		return err
 	}
 	id, registered := l.names[h.Name]
 	if !registered {
-		l.hellos[h.Name], l.dirty = h, true
+		l.registrations[h.Name], l.dirty = h, true
 		return nil
 	}
 	n, r := l.nodes[id], l.state.Nodes[id]
@@ -234,25 +234,25 @@ func (l *Leader) hello(h Hello) error {
 		return fmt.Errorf("node %s was started without its state since", h.Name) // a late message
 	}
 	if r.Incarnation != h.Incarnation {
-		n.hello = &h
+		n.registration = &h
 		if !l.gone[id] {
 			n.claimed, l.claims[id] = l.time, n
 		}
 		return nil
 	}
-	n.hello = nil
+	n.registration = nil
 	delete(l.gone, id)
 	delete(l.claims, id)
 	l.hear(n)
 	n.sent = l.time - l.options.Resend // its next heartbeat shows what it does not know
 	if r.API != h.API || r.Capacity != h.Capacity || !maps.Equal(r.Labels, h.Labels) {
-		l.hellos[h.Name], l.dirty = h, true
+		l.registrations[h.Name], l.dirty = h, true
 	}
 	return nil
 }
 
 // admits says what is wrong with a registration.
-func (l *Leader) admits(h *Hello) error {
+func (l *Leader) admits(h *Registration) error {
 	s := &l.state.Settings
 	switch {
 	case h.Name == "":
@@ -287,9 +287,9 @@ func (l *Leader) admits(h *Hello) error {
 }
 
 // admitsBeside compares a registration with those that are not durable yet.
-func (l *Leader) admitsBeside(h *Hello) error {
-	for _, name := range sorted(l.hellos) {
-		if other := l.hellos[name]; name != h.Name && other.Addr == h.Addr {
+func (l *Leader) admitsBeside(h *Registration) error {
+	for _, name := range sorted(l.registrations) {
+		if other := l.registrations[name]; name != h.Name && other.Addr == h.Addr {
 			return fmt.Errorf("node %s has the address %v, as has node %s, which joins now", h.Name, h.Addr, name)
 		}
 	}

@@ -49,7 +49,7 @@ func (l *Leader) checkClaims() {
 			l.suspect(n, "it is back without its state")
 		} else if l.time-n.claimed > 10*l.state.Settings.Suspect {
 			delete(l.claims, id)
-			n.hello = nil
+			n.registration = nil
 		}
 	}
 }

@@ -21,7 +21,7 @@ func story(w *world) []func() {
 			w.run(200 * ms)
 			n.cut = false
 		},
-		func() { _ = w.try(Drain{w.chain(shard)[1].hello.Name}) },
+		func() { _ = w.try(Drain{w.chain(shard)[1].reg.Name}) },
 		func() { _ = w.try(Resize{Shard: 1, Extra: 1}) },
 		func() {
 			n := w.chain(shard)[1]
@@ -41,7 +41,7 @@ func TestLeaderIsReplacedBetweenAnyTwoSteps(t *testing.T) {
 				w := formed(t, uint64(every), 5, 4, replicas)
 				for _, part := range story(w) {
 					if replicas == 1 && len(w.chain(0)) < 2 {
-						part = func() { _ = w.try(Drain{w.chain(0)[0].hello.Name}) }
+						part = func() { _ = w.try(Drain{w.chain(0)[0].reg.Name}) }
 					}
 					events := 0
 					w.hook = func() {
@@ -78,7 +78,7 @@ func TestDeadLeaderChangesNothingForClients(t *testing.T) {
 		}
 		for _, n := range w.nodes {
 			if n.until < w.now+20*ms {
-				w.fatalf("%s has no lease", n.hello.Name)
+				w.fatalf("%s has no lease", n.reg.Name)
 			}
 		}
 	})
@@ -174,9 +174,9 @@ func TestDeposedLeaderEnds(t *testing.T) {
 	w.elect()
 	for _, n := range w.nodes[1:] {
 		id := n.id()
-		old.Heartbeat(w.now, Heartbeat{Node: id, Incarnation: n.hello.Incarnation})
+		old.Heartbeat(w.now, Heartbeat{Node: id, Incarnation: n.reg.Incarnation})
 	}
-	if err := old.Hello(w.now, Hello{Name: "late", Addr: w.nodes[0].hello.Addr, Incarnation: 1, CellBytes: 64}); err == nil {
+	if err := old.Register(w.now, Registration{Name: "late", Addr: w.nodes[0].reg.Addr, Incarnation: 1, CellBytes: 64}); err == nil {
 		t.Error("an address twice")
 	}
 	if _, err := old.Operate(w.now, Drain{"n1"}); err != nil {
@@ -216,7 +216,7 @@ func TestAnything(t *testing.T) {
 // anything does something to the cluster.
 func (w *world) anything(r *rapid.T) {
 	n := w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(r, "node")]
-	name := n.hello.Name
+	name := n.reg.Name
 	switch rapid.IntRange(0, 11).Draw(r, "fault") {
 	case 0, 1:
 		n.cut = !n.cut

@@ -10,7 +10,7 @@ func TestNodeIsBarredOnce(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 4, 4, 2)
 		n := w.nodes[0]
-		w.operate(Drain{n.hello.Name})
+		w.operate(Drain{n.reg.Name})
 		w.settle()
 		n.cut = true
 		w.run(time.Second)

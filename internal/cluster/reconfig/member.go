@@ -87,7 +87,7 @@ func (m *Member) Heartbeat() Heartbeat {
 	return b
 }
 
-// Inventory is what the node has; whose it is the caller adds. It is to be told to the leader after hello, and when an
+// Inventory is what the node has; whose it is the caller adds. It is to be told to the leader after its registration, and when an
 // order made [Member.Term] another one.
 func (m *Member) Inventory() Inventory {
 	i := Inventory{Term: m.term, Configs: make(map[uint16]chain.ShardConfig)}

@@ -7,8 +7,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
-// Hello is how a node registers, or says that it is back.
-type Hello struct {
+// Registration is how a node registers, or says that it is back.
+type Registration struct {
 	Name        string
 	Addr        netip.AddrPort
 	API         string
@@ -68,7 +68,7 @@ type Copied struct {
 	Complete bool
 }
 
-// Inventory is what a node has. It tells the leader when it is back (after Hello), and when it has seen a new term: after the first
+// Inventory is what a node has. It tells the leader when it is back (after Registration), and when it has seen a new term: after the first
 // order of the term, which is empty. The leader gives no orders to a node whose inventory it does not have. A shard whose copy an agent's end
 // interrupted is not in it, so that the order to copy it is given again.
 type Inventory struct {

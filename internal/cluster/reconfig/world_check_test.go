@@ -11,7 +11,7 @@ import (
 func (w *world) asTime(ns uint64) time.Duration { return time.Duration(ns) }
 
 func (w *world) at(addr netip.AddrPort) *testNode {
-	i := slices.IndexFunc(w.nodes, func(n *testNode) bool { return n.hello.Addr == addr })
+	i := slices.IndexFunc(w.nodes, func(n *testNode) bool { return n.reg.Addr == addr })
 	return w.nodes[i]
 }
 
@@ -65,10 +65,10 @@ func (w *world) checkShard(shard uint16) {
 			continue
 		}
 		if c.Epoch < newest {
-			w.fatalf("S2: %s could answer for shard %d in epoch %d, which is active in %d", n.hello.Name, shard, c.Epoch, newest)
+			w.fatalf("S2: %s could answer for shard %d in epoch %d, which is active in %d", n.reg.Name, shard, c.Epoch, newest)
 		}
 		if write, missing := n.missing(shard); missing {
-			w.fatalf("S3: %s could answer for shard %d in epoch %d, and has not write %d", n.hello.Name, shard, c.Epoch, write)
+			w.fatalf("S3: %s could answer for shard %d in epoch %d, and has not write %d", n.reg.Name, shard, c.Epoch, write)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func (w *world) checkNothingLost() {
 		s := &w.state.Shards[shard]
 		for _, id := range s.Members {
 			if write, missing := w.node(id).missing(uint16(shard)); missing && id != s.Learner {
-				w.fatalf("%s is in the chain of shard %d and has not write %d", w.node(id).hello.Name, shard, write)
+				w.fatalf("%s is in the chain of shard %d and has not write %d", w.node(id).reg.Name, shard, write)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func (n *testNode) start(kept bool) {
 	n.life++
 	if !kept {
-		n.hello.Incarnation = n.rng.Uint64() | 1
+		n.reg.Incarnation = n.rng.Uint64() | 1
 		n.configs, n.held = make([]chain.ShardConfig, len(n.acked)), make([]map[int]bool, len(n.acked))
 		for shard := range n.held {
 			n.held[shard] = make(map[int]bool)
@@ -21,7 +21,7 @@ func (n *testNode) start(kept bool) {
 		n.verified = make([]int, len(n.acked))
 		n.term, n.until = 0, 0
 	}
-	member, err := NewMember(n, MemberOptions{Self: n.hello.Addr, Shards: len(n.acked), Kept: kept, Term: n.term, Without: n.options.Without})
+	member, err := NewMember(n, MemberOptions{Self: n.reg.Addr, Shards: len(n.acked), Kept: kept, Term: n.term, Without: n.options.Without})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -31,20 +31,20 @@ func (n *testNode) start(kept bool) {
 	n.greet(n.life)
 }
 
-// greet says hello until the leader has heard it.
+// greet registers until the leader has heard it.
 func (n *testNode) greet(life int) {
 	if n.life != life || !n.running {
 		return
 	}
 	if id := n.id(); id != 0 {
 		n.inform()
-		n.tellLeader(func(l *Leader) { _ = l.Hello(n.now, n.hello) })
+		n.tellLeader(func(l *Leader) { _ = l.Register(n.now, n.reg) })
 		return
 	}
-	hello := n.hello
+	reg := n.reg
 	n.tellLeader(func(l *Leader) {
-		if err := l.Hello(n.now, hello); err != nil {
-			n.logf("node %s is refused: %v", hello.Name, err)
+		if err := l.Register(n.now, reg); err != nil {
+			n.logf("node %s is refused: %v", reg.Name, err)
 		}
 	})
 	n.after(20*ms, func() { n.greet(life) })
@@ -53,7 +53,7 @@ func (n *testNode) greet(life int) {
 // id is the node's, once the state has it with this incarnation.
 func (n *testNode) id() NodeID {
 	for id, r := range n.state.Nodes {
-		if r.Name == n.hello.Name && r.Incarnation == n.hello.Incarnation {
+		if r.Name == n.reg.Name && r.Incarnation == n.reg.Incarnation {
 			return id
 		}
 	}
@@ -72,7 +72,7 @@ func (n *testNode) tellLeader(do func(l *Leader)) {
 
 // stop ends the agent; the plane goes on.
 func (n *testNode) stop() {
-	n.logf("agent of %s stops", n.hello.Name)
+	n.logf("agent of %s stops", n.reg.Name)
 	n.running = false
 	n.life++
 }
@@ -80,7 +80,7 @@ func (n *testNode) stop() {
 // kill ends the agent and the plane, and with it the state.
 func (n *testNode) kill() {
 	n.stop()
-	n.logf("%s is dead", n.hello.Name)
+	n.logf("%s is dead", n.reg.Name)
 	n.powered = false
 }
 
@@ -90,7 +90,7 @@ func (n *testNode) heartbeat() {
 		return
 	}
 	b := n.lease.Stamp(n.member.Heartbeat(), uint64(n.now))
-	b.Node, b.Incarnation = id, n.hello.Incarnation
+	b.Node, b.Incarnation = id, n.reg.Incarnation
 	n.tellLeader(func(l *Leader) { l.Heartbeat(n.now, b) })
 	life := n.life
 	for i, g := range n.grantors {
@@ -111,7 +111,7 @@ func (n *testNode) heartbeat() {
 
 func (n *testNode) inform() {
 	i := n.member.Inventory()
-	i.Node, i.Incarnation = n.id(), n.hello.Incarnation
+	i.Node, i.Incarnation = n.id(), n.reg.Incarnation
 	n.tellLeader(func(l *Leader) { l.Inventory(n.now, i) })
 }
 
@@ -139,14 +139,14 @@ func (n *testNode) work() {
 			wipe, doubt := n.member.Work().Wipe, n.member.Work().Doubt
 			for _, shard := range wipe {
 				if n.configs[shard].State != chain.None {
-					n.fatalf("%s is to delete shard %d, which it is in", n.hello.Name, shard)
+					n.fatalf("%s is to delete shard %d, which it is in", n.reg.Name, shard)
 				}
 				clear(n.held[shard])
 				n.verified[shard] = 0
 			}
 			for _, shard := range doubt {
 				if n.configs[shard].State != chain.None {
-					n.fatalf("%s is to look through shard %d, which it is in", n.hello.Name, shard)
+					n.fatalf("%s is to look through shard %d, which it is in", n.reg.Name, shard)
 				}
 			}
 			if err := errors.Join(n.member.Wiped(wipe), n.member.Doubted(doubt)); err != nil {
@@ -167,7 +167,7 @@ func (n *testNode) copyFrom(life int, c Copy) {
 	if n.life != life || !n.running {
 		return
 	}
-	at := slices.IndexFunc(n.nodes, func(o *testNode) bool { return o.hello.API == c.Source })
+	at := slices.IndexFunc(n.nodes, func(o *testNode) bool { return o.reg.API == c.Source })
 	source := n.nodes[at]
 	failed := !source.running || n.rng.IntN(10) == 0
 	for shard, epoch := range c.Shards {

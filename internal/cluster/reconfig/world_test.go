@@ -69,7 +69,7 @@ func (e *events) Pop() any {
 // testNode is one node: its plane outlives its agent.
 type testNode struct {
 	*world
-	hello   Hello
+	reg     Registration
 	running bool // the agent
 	powered bool // the plane
 	cut     bool // from the controllers
@@ -129,7 +129,7 @@ func newWorld(t testing.TB, seed uint64, nodes, shards, replicas int) *world {
 // add starts another node.
 func (w *world) add() *testNode {
 	i := len(w.nodes)
-	n := &testNode{world: w, hello: Hello{
+	n := &testNode{world: w, reg: Registration{
 		Name: fmt.Sprintf("n%d", i+1), Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 4411),
 		API: fmt.Sprintf("api%d", i+1), Capacity: 1, CellBytes: 64,
 	}}
@@ -208,7 +208,7 @@ func (w *world) settled() bool {
 		return false
 	}
 	for _, n := range w.nodes {
-		id := l.names[n.hello.Name]
+		id := l.names[n.reg.Name]
 		r := w.state.Nodes[id]
 		if r == nil || r.Standing == Removed {
 			continue
@@ -227,7 +227,7 @@ func (w *world) settled() bool {
 // settleWithout settles while a node is away.
 func (w *world) settleWithout(n *testNode) {
 	w.t.Helper()
-	if r := w.state.Nodes[w.leader.names[n.hello.Name]]; !r.Standing.Bars() {
+	if r := w.state.Nodes[w.leader.names[n.reg.Name]]; !r.Standing.Bars() {
 		w.fatalf("node %s is %v", r.Name, r.Standing)
 	}
 	w.settle()
@@ -389,7 +389,7 @@ func (w *world) node(id NodeID) *testNode {
 		return nil
 	}
 	for _, n := range w.nodes {
-		if n.hello.Name == r.Name {
+		if n.reg.Name == r.Name {
 			return n
 		}
 	}

@@ -18,13 +18,13 @@ const remindEvery = 10 * time.Second
 // Ask asks controllers what the data plane of a node of their cluster has to be, until one answers. It is an error if one
 // refuses the node, or if they are those of another cluster than the node belongs to.
 func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger) (Identity, error) {
-	hello := j.hello(j.Identity, name, addr, api)
+	registration := j.registration(j.Identity, name, addr, api)
 	var before string
 	var said time.Time
 	for pause := attendAgain; ; pause = min(2*pause, attendPause) {
 		var troubles []string
 		for _, controller := range j.Controllers {
-			id, err := j.askOne(ctx, controller, hello)
+			id, err := j.askOne(ctx, controller, registration)
 			var refused refusedError
 			switch {
 			case err == nil:
@@ -48,7 +48,7 @@ func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger
 	}
 }
 
-func (j *Join) askOne(ctx context.Context, controller string, hello *controllerv1.Hello) (Identity, error) {
+func (j *Join) askOne(ctx context.Context, controller string, registration *controllerv1.Hello) (Identity, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	id := j.Identity
@@ -57,7 +57,7 @@ func (j *Join) askOne(ctx context.Context, controller string, hello *controllerv
 		return id, err
 	}
 	defer conn.Close()
-	_, welcome, err := greet(ctx, client, hello)
+	_, welcome, err := greet(ctx, client, registration)
 	if err != nil {
 		return id, err
 	}

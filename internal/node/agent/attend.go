@@ -109,7 +109,7 @@ func (l *link) attend(ctx context.Context) (welcomed bool, err error) {
 		return false, err
 	}
 	defer conn.Close()
-	stream, welcome, err := greet(ctx, client, l.membership.hello())
+	stream, welcome, err := greet(ctx, client, l.membership.registration())
 	if err != nil {
 		return false, err
 	}
@@ -130,14 +130,14 @@ func (l *link) attend(ctx context.Context) (welcomed bool, err error) {
 
 type attendStream = grpc.BidiStreamingClient[controllerv1.NodeMessage, controllerv1.ControllerMessage]
 
-// greet opens a connection with hello and returns the welcome.
-func greet(ctx context.Context, client controllerv1.ControllerClient, hello *controllerv1.Hello) (attendStream, *controllerv1.Welcome, error) {
+// greet opens a membership stream with a registration and returns the welcome.
+func greet(ctx context.Context, client controllerv1.ControllerClient, registration *controllerv1.Hello) (attendStream, *controllerv1.Welcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(welcomeWithin, func() { cancel(errors.New("no welcome in time")) })
 	defer late.Stop()
 	stream, err := client.Attend(ctx)
 	if err == nil {
-		err = stream.Send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Hello{Hello: hello}})
+		err = stream.Send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Hello{Hello: registration}})
 	}
 	var first *controllerv1.ControllerMessage
 	if stream != nil {
@@ -163,20 +163,20 @@ func greet(ctx context.Context, client controllerv1.ControllerClient, hello *con
 	return nil, nil, errors.New("the controller did not begin with a welcome: is it of another version?")
 }
 
-// hello is what the node says of itself.
-func (m *membership) hello() *controllerv1.Hello {
+// registration describes the node to a controller.
+func (m *membership) registration() *controllerv1.Hello {
 	m.obeying.Lock()
 	id := m.identity
 	m.obeying.Unlock()
 	info := m.plane.Info()
-	hello := m.join.hello(id, m.name, info.Addr.String(), m.api())
-	hello.Shards, hello.CellBytes = uint32(info.Options.Shards), uint32(info.Options.CellBytes)
-	hello.MaxObjects, hello.MaxSessions = uint64(info.Options.MaxObjects), uint64(info.Options.MaxSessions)
-	return hello
+	registration := m.join.registration(id, m.name, info.Addr.String(), m.api())
+	registration.Shards, registration.CellBytes = uint32(info.Options.Shards), uint32(info.Options.CellBytes)
+	registration.MaxObjects, registration.MaxSessions = uint64(info.Options.MaxObjects), uint64(info.Options.MaxSessions)
+	return registration
 }
 
-// hello is what is known of a node before its plane is open.
-func (j *Join) hello(id Identity, name, addr, api string) *controllerv1.Hello {
+// registration describes a node whose plane is not open yet.
+func (j *Join) registration(id Identity, name, addr, api string) *controllerv1.Hello {
 	return &controllerv1.Hello{
 		Name: name, Addr: addr, Api: api, Labels: j.Labels, Capacity: j.Capacity, Incarnation: id.Incarnation, Cluster: id.Cluster,
 	}

@@ -73,8 +73,8 @@ func TestOrders(t *testing.T) {
 	}
 	api := start(t, Options{Name: "a", Plane: plane, Join: join})
 	c := o.next()
-	if h := c.hello; h.GetName() != "a" || h.GetAddr() != plane.Addr().String() || h.GetIncarnation() != join.Identity.Incarnation || h.GetCluster() != testCluster {
-		t.Errorf("hello is %v", h)
+	if h := c.registration; h.GetName() != "a" || h.GetAddr() != plane.Addr().String() || h.GetIncarnation() != join.Identity.Incarnation || h.GetCluster() != testCluster {
+		t.Errorf("registration is %v", h)
 	}
 	if i := c.inventory(); i.GetTerm() != 0 || len(i.GetConfigs()) > 0 {
 		t.Errorf("inventory of an empty node: %v", i)
@@ -128,8 +128,8 @@ func TestControllerComesBack(t *testing.T) {
 	o.open(o.address)
 	after := o.next()
 	after.inventory()
-	if before.hello.String() != after.hello.String() {
-		t.Errorf("hello was %v, is %v", before.hello, after.hello)
+	if before.registration.String() != after.registration.String() {
+		t.Errorf("registration was %v, is %v", before.registration, after.registration)
 	}
 }
 

@@ -38,13 +38,13 @@ type office struct {
 
 // call is a node's connection.
 type call struct {
-	t           *testing.T
-	hello       *controllerv1.Hello
-	stream      grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]
-	sending     sync.Mutex
-	heartbeats  chan *controllerv1.Beat // the newest
-	inventories chan *controllerv1.Inventory
-	ended       chan struct{}
+	t            *testing.T
+	registration *controllerv1.Hello
+	stream       grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]
+	sending      sync.Mutex
+	heartbeats   chan *controllerv1.Beat // the newest
+	inventories  chan *controllerv1.Inventory
+	ended        chan struct{}
 }
 
 func newOffice(t *testing.T) *office {
@@ -90,7 +90,7 @@ func (o *office) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMessage
 		return err
 	}
 	c := &call{
-		t: o.t, hello: first.GetHello(), stream: stream, heartbeats: make(chan *controllerv1.Beat, 1),
+		t: o.t, registration: first.GetHello(), stream: stream, heartbeats: make(chan *controllerv1.Beat, 1),
 		inventories: make(chan *controllerv1.Inventory, 10), ended: make(chan struct{}),
 	}
 	defer close(c.ended)

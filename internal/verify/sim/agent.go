@@ -47,7 +47,7 @@ func (n *node) startAgent() {
 		dirty: make([]uint64, len(n.w.keys)), refused: make([]uint64, len(n.w.keys)),
 	}
 	n.w.note(every, every, "%s: its agent starts", n.name)
-	n.agent.hello()
+	n.agent.register()
 	n.agent.tick()
 	n.agent.settle()
 	n.agent.work()
@@ -187,19 +187,19 @@ func (a *agent) order(o reconfig.Order) {
 	a.obeyed()
 }
 
-// hello registers with each controller that has not welcomed the node.
-func (a *agent) hello() {
+// register calls each controller that has not welcomed the node.
+func (a *agent) register() {
 	n := a.n
-	h := reconfig.Hello{
+	h := reconfig.Registration{
 		Name: n.name, Addr: n.endpoint().addr(), API: n.name, Capacity: 1, Incarnation: n.incarnation, CellBytes: n.w.options().CellBytes,
 		Cluster: n.w.store.state.Settings.Cluster, Shards: n.w.Shards,
 	}
 	for i, c := range n.w.controllers {
 		if !a.attends[i] {
-			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.hello(a, h) })
+			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.register(a, h) })
 		}
 	}
-	a.after(redial, a.hello)
+	a.after(redial, a.register)
 }
 
 // welcome begins to attend to a controller.

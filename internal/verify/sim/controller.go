@@ -262,9 +262,9 @@ func (c *controller) fence(l *reconfig.Leader, f reconfig.Fence, other *controll
 
 // What nodes say.
 
-func (c *controller) hello(a *agent, h reconfig.Hello) {
+func (c *controller) register(a *agent, h reconfig.Registration) {
 	c.leading(c.leader, func(now time.Duration) {
-		if err := c.leader.Hello(now, h); err != nil {
+		if err := c.leader.Register(now, h); err != nil {
 			c.w.note(every, every, "%s refuses %s: %v", c.name(), h.Name, err)
 		}
 	})

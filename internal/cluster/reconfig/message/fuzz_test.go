@@ -68,7 +68,7 @@ func FuzzFromNode(f *testing.F) {
 			return
 		}
 		Heartbeat(1, 2, in.GetBeat())
-		if h, err := Hello(in.GetHello()); err == nil && !h.Addr.IsValid() {
+		if h, err := Registration(in.GetHello()); err == nil && !h.Addr.IsValid() {
 			t.Errorf("a node at no address: %+v", h)
 		}
 		i, err := Inventory(1, 2, self, in.GetInventory())

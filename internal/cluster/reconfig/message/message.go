@@ -92,21 +92,21 @@ func Inventory(node reconfig.NodeID, incarnation uint64, self netip.AddrPort, in
 	return i, err
 }
 
-// FromHello is a node's registration.
-func FromHello(h *reconfig.Hello) *controllerv1.Hello {
+// FromRegistration is a node's registration.
+func FromRegistration(h *reconfig.Registration) *controllerv1.Hello {
 	return &controllerv1.Hello{
 		Name: h.Name, Addr: h.Addr.String(), Api: h.API, Labels: h.Labels, Capacity: h.Capacity, Incarnation: h.Incarnation,
 		CellBytes: uint32(h.CellBytes), Cluster: h.Cluster, Shards: uint32(h.Shards),
 	}
 }
 
-// Hello is how a node registers. What it says is not judged here.
-func Hello(in *controllerv1.Hello) (reconfig.Hello, error) {
+// Registration is how a node registers. What it says is not judged here.
+func Registration(in *controllerv1.Hello) (reconfig.Registration, error) {
 	addr, err := netip.ParseAddrPort(in.GetAddr())
 	if err != nil {
-		return reconfig.Hello{}, fmt.Errorf("the node's address %q is not an address and port", in.GetAddr())
+		return reconfig.Registration{}, fmt.Errorf("the node's address %q is not an address and port", in.GetAddr())
 	}
-	return reconfig.Hello{
+	return reconfig.Registration{
 		Name: in.GetName(), Addr: addr, API: in.GetApi(), Labels: in.GetLabels(), Capacity: in.GetCapacity(), Incarnation: in.GetIncarnation(),
 		CellBytes: int(in.GetCellBytes()), Cluster: in.GetCluster(), Shards: int(in.GetShards()),
 	}, nil

@@ -36,11 +36,11 @@ func TestMessagesComeThrough(t *testing.T) {
 	if got, err := Inventory(3, 4, self, FromInventory(&inventory)); err != nil || !cmp.Equal(inventory, got, byValue) {
 		t.Error(err, got)
 	}
-	hello := reconfig.Hello{
+	registration := reconfig.Registration{
 		Name: "n1", Addr: self, API: "192.0.2.1:4412", Labels: map[string]string{"zone": "a"}, Capacity: 100, Incarnation: 1 << 63,
 		CellBytes: 128, Cluster: "c0ffee", Shards: 256,
 	}
-	if got, err := Hello(FromHello(&hello)); err != nil || !cmp.Equal(hello, got, byValue) {
+	if got, err := Registration(FromRegistration(&registration)); err != nil || !cmp.Equal(registration, got, byValue) {
 		t.Error(err, got)
 	}
 	heartbeat := reconfig.Heartbeat{
