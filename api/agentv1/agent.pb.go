@@ -333,10 +333,11 @@ func (x *Membership) GetCopies() []*CopiedShard {
 	return nil
 }
 
+// Attendance is the state of the membership stream to one controller.
 type Attendance struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
-	Trouble       string                 `protobuf:"bytes,2,opt,name=trouble,proto3" json:"trouble,omitempty"` // why the node does not attend to this controller; empty: it does
+	Trouble       string                 `protobuf:"bytes,2,opt,name=trouble,proto3" json:"trouble,omitempty"` // why the stream is not open; empty: it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -1117,7 +1117,7 @@ type Welcome struct {
 	Shards        uint32                 `protobuf:"varint,3,opt,name=shards,proto3" json:"shards,omitempty"`
 	BeatUs        uint32                 `protobuf:"varint,4,opt,name=beat_us,json=beatUs,proto3" json:"beat_us,omitempty"`
 	CellBytes     uint32                 `protobuf:"varint,5,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`
-	Controllers   []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"` // all of them, to attend to
+	Controllers   []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"` // all of them: a node keeps a membership stream to each
 	Controller    string                 `protobuf:"bytes,7,opt,name=controller,proto3" json:"controller,omitempty"`   // which of them this is: a lease counts controllers, not connections
 	Tags          bool                   `protobuf:"varint,8,opt,name=tags,proto3" json:"tags,omitempty"`              // messages of the data plane carry tags
 	unknownFields protoimpl.UnknownFields

@@ -34,7 +34,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type ControllerClient interface {
-	// Attend is a node's standing connection; it has one to every controller. The first message is the registration.
+	// Attend is the membership stream of a node, which has one to every controller. The first message is the registration.
 	Attend(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[NodeMessage, ControllerMessage], error)
 	// Map streams the map of the cluster: whole first, then whenever it changed. Agents answer it too.
 	Map(ctx context.Context, in *MapRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[MapResponse], error)
@@ -162,7 +162,7 @@ func (c *controllerClient) Plan(ctx context.Context, in *OperateRequest, opts ..
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
 type ControllerServer interface {
-	// Attend is a node's standing connection; it has one to every controller. The first message is the registration.
+	// Attend is the membership stream of a node, which has one to every controller. The first message is the registration.
 	Attend(grpc.BidiStreamingServer[NodeMessage, ControllerMessage]) error
 	// Map streams the map of the cluster: whole first, then whenever it changed. Agents answer it too.
 	Map(*MapRequest, grpc.ServerStreamingServer[MapResponse]) error

@@ -143,11 +143,11 @@ func printMemberships(out io.Writer, reports []*agent.Report) {
 		if m.LeaseLeftMS > 0 {
 			lease = fmt.Sprintf("%.0f ms", m.LeaseLeftMS)
 		}
-		attended, note := 0, m.Refused
+		connected, note := 0, m.Refused
 		for _, c := range m.Controllers {
 			switch {
 			case c.Trouble == "":
-				attended++
+				connected++
 			case note == "":
 				note = c.Address + ": " + c.Trouble
 			}
@@ -164,7 +164,7 @@ func printMemberships(out io.Writer, reports []*agent.Report) {
 			copies = fmt.Sprintf("%s shards, %s objects", cli.Grouped(uint64(running)), cli.Grouped(objects))
 		}
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d of %d\t%s\t%d\t%s\n", r.Name, m.Cluster, m.Node, lease, m.Term,
-			attended, len(m.Controllers), copies, m.Wiping, note)
+			connected, len(m.Controllers), copies, m.Wiping, note)
 	}
 	table.Flush()
 	fmt.Fprintln(out)

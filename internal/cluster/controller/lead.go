@@ -184,7 +184,7 @@ func (c *Controller) fenceOne(ctx context.Context, address string, f reconfig.Fe
 func (t *leading) register(h reconfig.Registration) {
 	t.inbox.call(func(l *reconfig.Leader) {
 		if err := l.Register(t.c.now(), h); err != nil {
-			t.c.log.Warn("a node that attends is refused", "node", h.Name, "because", err)
+			t.c.log.Warn("a connected node is refused", "node", h.Name, "because", err)
 		}
 	})
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
 )
 
-// nodes are those that attend to this controller.
+// nodes are the open membership streams of this controller.
 type nodes struct {
 	mu   sync.Mutex
-	byID map[reconfig.NodeID]*attendance
+	byID map[reconfig.NodeID]*membershipStream
 }
 
-// add makes an attendance the one of its node. An earlier one ends: the node does not use it any more.
-func (n *nodes) add(a *attendance) {
+// add makes a stream the one of its node, and ends an earlier one, which the node does not use any more.
+func (n *nodes) add(a *membershipStream) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if before := n.byID[a.node]; before != nil {
@@ -31,7 +31,7 @@ func (n *nodes) add(a *attendance) {
 	n.byID[a.node] = a
 }
 
-// refuse tells a node that it has no place here any more, if it attends.
+// refuse tells a connected node that it is not a member any more.
 func (n *nodes) refuse(id reconfig.NodeID) {
 	n.mu.Lock()
 	a := n.byID[id]
@@ -41,8 +41,8 @@ func (n *nodes) refuse(id reconfig.NodeID) {
 	}
 }
 
-// namesake finds another node of that name that attends.
-func (n *nodes) namesake(h *reconfig.Registration) *attendance {
+// namesake finds the stream of another node with that name.
+func (n *nodes) namesake(h *reconfig.Registration) *membershipStream {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, a := range n.byID {
@@ -53,7 +53,7 @@ func (n *nodes) namesake(h *reconfig.Registration) *attendance {
 	return nil
 }
 
-func (n *nodes) remove(a *attendance) {
+func (n *nodes) remove(a *membershipStream) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.byID[a.node] == a {
@@ -61,13 +61,13 @@ func (n *nodes) remove(a *attendance) {
 	}
 }
 
-func (n *nodes) all() []*attendance {
+func (n *nodes) all() []*membershipStream {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Collect(maps.Values(n.byID))
 }
 
-// order gives a node an order, if it attends.
+// order sends an order to a node that is connected.
 func (n *nodes) order(id reconfig.NodeID, o *reconfig.Order) {
 	n.mu.Lock()
 	a := n.byID[id]
@@ -88,11 +88,11 @@ func (n *nodes) probe(p *reconfig.Probe) {
 	}
 }
 
-// attendance is one node's connection, and what it is still to be told: of each kind the newest alone.
-type attendance struct {
+// membershipStream is one node's stream, with the messages that wait for it: the newest of each kind.
+type membershipStream struct {
 	node         reconfig.NodeID
 	registration reconfig.Registration
-	replaced     chan struct{} // closed when the node attends by another connection
+	replaced     chan struct{} // closed when the node opened another membership stream
 	over         chan struct{} // closed at its end
 	heard        atomic.Int64  // time of the last heartbeat
 
@@ -106,36 +106,36 @@ type attendance struct {
 	probes  map[uint32]*controllerv1.Probe // by node
 }
 
-func newAttendance(node reconfig.NodeID, h reconfig.Registration, w *controllerv1.Welcome) *attendance {
-	a := &attendance{
+func newMembershipStream(node reconfig.NodeID, h reconfig.Registration, w *controllerv1.Welcome) *membershipStream {
+	a := &membershipStream{
 		node: node, registration: h, replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1), greet: w,
 	}
 	a.wake()
 	return a
 }
 
-func (a *attendance) welcome(w *controllerv1.Welcome) {
+func (a *membershipStream) welcome(w *controllerv1.Welcome) {
 	a.mu.Lock()
 	a.greet = w
 	a.mu.Unlock()
 	a.wake()
 }
 
-func (a *attendance) grant(g reconfig.Grant) {
+func (a *membershipStream) grant(g reconfig.Grant) {
 	a.mu.Lock()
 	a.granted = &g
 	a.mu.Unlock()
 	a.wake()
 }
 
-func (a *attendance) order(o *reconfig.Order) {
+func (a *membershipStream) order(o *reconfig.Order) {
 	a.mu.Lock()
 	a.ordered = o
 	a.mu.Unlock()
 	a.wake()
 }
 
-func (a *attendance) probe(p *controllerv1.Probe) {
+func (a *membershipStream) probe(p *controllerv1.Probe) {
 	a.mu.Lock()
 	if a.probes == nil {
 		a.probes = make(map[uint32]*controllerv1.Probe)
@@ -146,7 +146,7 @@ func (a *attendance) probe(p *controllerv1.Probe) {
 }
 
 // end makes send return. It is called once.
-func (a *attendance) end() {
+func (a *membershipStream) end() {
 	a.mu.Lock()
 	a.ended = true
 	a.mu.Unlock()
@@ -154,23 +154,23 @@ func (a *attendance) end() {
 	a.wake()
 }
 
-// refuse ends the attendance, and tells the node why.
-func (a *attendance) refuse(why string) {
+// refuse ends the stream, and tells the node why.
+func (a *membershipStream) refuse(why string) {
 	a.mu.Lock()
 	a.refusal = why
 	a.mu.Unlock()
 	a.wake()
 }
 
-func (a *attendance) wake() {
+func (a *membershipStream) wake() {
 	select {
 	case a.ready <- struct{}{}:
 	default: // it was woken already
 	}
 }
 
-// send tells the node what there is to tell, until the attendance ends. Nobody else writes to the stream.
-func (a *attendance) send(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
+// send tells the node what there is to tell, until the stream ends. It is the only writer.
+func (a *membershipStream) send(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
 	for range a.ready {
 		a.mu.Lock()
 		ended, greet, granted, ordered, refusal, probes := a.ended, a.greet, a.granted, a.ordered, a.refusal, a.probes

@@ -81,10 +81,10 @@ func TestSecondNodeOfAName(t *testing.T) {
 func TestSilentNodeDoesNotKeepItsName(t *testing.T) {
 	c := newCluster(t, 1, slack())
 	c.leader()
-	attends := newAttendance(1, reconfig.Registration{Name: "n1", Incarnation: 7}, &controllerv1.Welcome{})
-	attends.heard.Store(int64(c.controllers[0].now()))
-	c.controllers[0].nodes.add(attends)
-	defer c.controllers[0].nodes.remove(attends)
+	stream := newMembershipStream(1, reconfig.Registration{Name: "n1", Incarnation: 7}, &controllerv1.Welcome{})
+	stream.heard.Store(int64(c.controllers[0].now()))
+	c.controllers[0].nodes.add(stream)
+	defer c.controllers[0].nodes.remove(stream)
 	for _, incarnation := range []uint64{7, 8} {
 		began := time.Now()
 		if err := c.controllers[0].namesake(c.soon(), &reconfig.Registration{Name: "n1", Incarnation: incarnation}); err != nil {

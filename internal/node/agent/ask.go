@@ -21,7 +21,7 @@ func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger
 	registration := j.registration(j.Identity, name, addr, api)
 	var before string
 	var said time.Time
-	for pause := attendAgain; ; pause = min(2*pause, attendPause) {
+	for pause := redialMin; ; pause = min(2*pause, redialMax) {
 		var troubles []string
 		for _, controller := range j.Controllers {
 			id, err := j.askOne(ctx, controller, registration)

@@ -31,7 +31,7 @@ func (m *membership) heartbeat(ctx context.Context) {
 		b := m.lease.Stamp(*m.status.Load(), m.plane.Clock())
 		m.leasing.Unlock()
 		out := message.FromHeartbeat(&b)
-		for _, l := range m.attended() {
+		for _, l := range m.allLinks() {
 			l.sendHeartbeat(out)
 		}
 	}

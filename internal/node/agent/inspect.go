@@ -38,20 +38,20 @@ type Report struct {
 
 // Membership is the node's part in a cluster that controllers run.
 type Membership struct {
-	Cluster     string       `json:"cluster"`
-	Node        uint32       `json:"node"`
-	LeaseLeftMS float64      `json:"lease_left_ms"` // not positive: it answers no reads
-	Term        uint64       `json:"term"`
-	Refused     string       `json:"refused,omitempty"` // why it cannot do what it was told last
-	Wiping      uint32       `json:"wiping"`            // shards that it left and still deletes
-	Controllers []Attendance `json:"controllers"`
-	Copies      []Copy       `json:"copies"`
+	Cluster     string         `json:"cluster"`
+	Node        uint32         `json:"node"`
+	LeaseLeftMS float64        `json:"lease_left_ms"` // not positive: it answers no reads
+	Term        uint64         `json:"term"`
+	Refused     string         `json:"refused,omitempty"` // why it cannot do what it was told last
+	Wiping      uint32         `json:"wiping"`            // shards that it left and still deletes
+	Controllers []StreamStatus `json:"controllers"`
+	Copies      []Copy         `json:"copies"`
 }
 
-// Attendance is how a node stands with a controller.
-type Attendance struct {
+// StreamStatus describes the membership stream from a node to a controller.
+type StreamStatus struct {
 	Address string `json:"address"`
-	Trouble string `json:"trouble,omitempty"` // why it does not attend to it
+	Trouble string `json:"trouble,omitempty"` // why the stream is not open; empty: it is
 }
 
 // Copy is how far the copy of a shard to the node has come.
@@ -179,10 +179,10 @@ func membershipOf(in *agentv1.Membership) *Membership {
 	const usPerMS = 1000
 	out := &Membership{
 		Cluster: in.Cluster, Node: in.Node, LeaseLeftMS: float64(in.LeaseLeftUs) / usPerMS, Term: in.Term, Refused: in.Refused,
-		Wiping: in.Wiping, Controllers: []Attendance{}, Copies: []Copy{},
+		Wiping: in.Wiping, Controllers: []StreamStatus{}, Copies: []Copy{},
 	}
 	for _, c := range in.Controllers {
-		out.Controllers = append(out.Controllers, Attendance{c.Address, c.Trouble})
+		out.Controllers = append(out.Controllers, StreamStatus{c.Address, c.Trouble})
 	}
 	for _, c := range in.Copies {
 		out.Copies = append(out.Copies, Copy{c.Shard, c.Epoch, c.Objects, c.Bytes, c.Complete})

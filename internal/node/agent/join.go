@@ -177,7 +177,7 @@ func (m *membership) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// call makes the node attend to these controllers, and to no others.
+// call keeps membership streams to these controllers, and to no others.
 func (m *membership) call(controllers []string) {
 	m.listening.Lock()
 	defer m.listening.Unlock()
@@ -200,7 +200,7 @@ func (m *membership) call(controllers []string) {
 // the cluster may have moved.
 func (m *membership) callAgain() {
 	var known []string
-	for _, l := range m.attended() {
+	for _, l := range m.allLinks() {
 		if l.welcomedBy() != "" {
 			return
 		}
@@ -214,8 +214,8 @@ func (m *membership) callAgain() {
 	m.call(known)
 }
 
-// attended are the controllers' links, by address.
-func (m *membership) attended() []*link {
+// allLinks are those to the controllers' links, by address.
+func (m *membership) allLinks() []*link {
 	m.listening.Lock()
 	defer m.listening.Unlock()
 	links := make([]*link, 0, len(m.links))
@@ -228,7 +228,7 @@ func (m *membership) attended() []*link {
 
 // tell queues a message for every controller.
 func (m *membership) tell(message *controllerv1.NodeMessage) {
-	for _, l := range m.attended() {
+	for _, l := range m.allLinks() {
 		l.send(message)
 	}
 }

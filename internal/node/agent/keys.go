@@ -23,7 +23,7 @@ func (m *membership) keepKeys(ctx context.Context) {
 
 // someController is a client of any of the controllers.
 func (m *membership) someController() (controllerv1.ControllerClient, func(), error) {
-	links := m.attended()
+	links := m.allLinks()
 	if len(links) == 0 {
 		return nil, nil, errors.New("no controller is known")
 	}

@@ -17,7 +17,7 @@ func (m *membership) info() *agentv1.Membership {
 		Cluster: id.Cluster, Node: id.Node, LeaseLeftUs: m.leaseLeft().Microseconds(), Term: id.Term,
 		Refused: b.Refused, Wiping: uint32(b.Wiping),
 	}
-	for _, l := range m.attended() {
+	for _, l := range m.allLinks() {
 		l.mu.Lock()
 		a := &agentv1.Attendance{Address: l.address, Trouble: l.trouble}
 		if l.name == "" && l.trouble == "" {

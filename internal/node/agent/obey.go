@@ -64,7 +64,7 @@ func (m *membership) follow(o *reconfig.Order) error {
 	term := m.member.Term()
 	err := m.member.Order(*o)
 	if m.member.Term() != term || len(o.Configs) == 0 { // the leader does not know what the node has
-		for _, l := range m.attended() {
+		for _, l := range m.allLinks() {
 			m.tellInventory(l)
 		}
 	}

@@ -26,15 +26,15 @@ type mapRelay struct {
 
 // follow hears one controller at a time.
 func (r *mapRelay) follow(ctx context.Context, m *membership) {
-	pause := attendAgain
+	pause := redialMin
 	for ctx.Err() == nil {
-		for _, l := range m.attended() {
+		for _, l := range m.allLinks() {
 			heard, err := r.hear(ctx, l.address, m.join.DialOptions)
 			if ctx.Err() != nil {
 				return
 			}
 			if heard {
-				pause = attendAgain
+				pause = redialMin
 			}
 			m.log.Debug("the map comes from this controller no more", "controller", l.address, "error", err)
 		}
@@ -42,7 +42,7 @@ func (r *mapRelay) follow(ctx context.Context, m *membership) {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, attendPause)
+		pause = min(2*pause, redialMax)
 	}
 }
 

@@ -15,15 +15,15 @@ const (
 
 // agent is what internal/node/agent does around a reconfig.Member.
 type agent struct {
-	n       *node
-	member  *reconfig.Member
-	lease   reconfig.Lease
-	id      reconfig.NodeID // 0: nobody has welcomed it yet
-	attends []bool          // by controller: whether it has
-	wiping  bool
-	copies  map[uint64]*copyJob
-	dirty   []uint64 // by key: the version in which it was dirty at the last look
-	refused []uint64 // by key: the version for which a CAS or ADD was last refused as busy
+	n         *node
+	member    *reconfig.Member
+	lease     reconfig.Lease
+	id        reconfig.NodeID // 0: nobody has welcomed it yet
+	connected []bool          // by controller: whether it has
+	wiping    bool
+	copies    map[uint64]*copyJob
+	dirty     []uint64 // by key: the version in which it was dirty at the last look
+	refused   []uint64 // by key: the version for which a CAS or ADD was last refused as busy
 }
 
 func (n *node) startAgent() {
@@ -43,7 +43,7 @@ func (n *node) startAgent() {
 		n.heartKey[2+i] = byte(n.rng.Uint32())
 	}
 	n.agent = &agent{
-		n: n, member: member, attends: make([]bool, n.w.Controllers), copies: make(map[uint64]*copyJob),
+		n: n, member: member, connected: make([]bool, n.w.Controllers), copies: make(map[uint64]*copyJob),
 		dirty: make([]uint64, len(n.w.keys)), refused: make([]uint64, len(n.w.keys)),
 	}
 	n.w.note(every, every, "%s: its agent starts", n.name)
@@ -179,7 +179,7 @@ func (a *agent) order(o reconfig.Order) {
 	}
 	if a.member.Term() != term {
 		for i, c := range a.n.w.controllers {
-			if a.attends[i] {
+			if a.connected[i] {
 				a.inventory(c)
 			}
 		}
@@ -195,16 +195,16 @@ func (a *agent) register() {
 		Cluster: n.w.store.state.Settings.Cluster, Shards: n.w.Shards,
 	}
 	for i, c := range n.w.controllers {
-		if !a.attends[i] {
+		if !a.connected[i] {
 			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.register(a, h) })
 		}
 	}
 	a.after(redial, a.register)
 }
 
-// welcome begins to attend to a controller.
+// welcome opens the membership stream to a controller.
 func (a *agent) welcome(c *controller, id reconfig.NodeID) {
-	if a.id, a.attends[c.number] = id, true; a.id != 0 {
+	if a.id, a.connected[c.number] = id, true; a.id != 0 {
 		a.tellHeart(c)
 		a.inventory(c)
 	}
@@ -237,7 +237,7 @@ func (a *agent) heartbeat() {
 	b := a.lease.Stamp(a.member.Heartbeat(), n.time())
 	b.Node, b.Incarnation = a.id, n.incarnation
 	for i, c := range n.w.controllers {
-		if a.attends[i] {
+		if a.connected[i] {
 			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.heartbeat(a, b) })
 		}
 	}

@@ -28,7 +28,7 @@ type controller struct {
 	heard     int // changes of the store that are in state
 	grantor   *reconfig.Grantor
 	leader    *reconfig.Leader
-	attended  map[reconfig.NodeID]*agent // by whom, since they were welcomed
+	connected map[reconfig.NodeID]*agent // by whom, since they were welcomed
 	hearts    map[reconfig.NodeID]*heart
 	heardOf   map[reconfig.NodeID]uint64 // when the leader last heard a node's heartbeat
 	leads     uint64                     // since when
@@ -54,7 +54,7 @@ func (c *controller) start() {
 	if c.alive {
 		return
 	}
-	c.alive, c.attended, c.hearts = true, make(map[reconfig.NodeID]*agent), make(map[reconfig.NodeID]*heart)
+	c.alive, c.connected, c.hearts = true, make(map[reconfig.NodeID]*agent), make(map[reconfig.NodeID]*heart)
 	c.process++
 	process := c.process
 	c.w.events.push(max(c.w.now, c.storeAway)+c.w.store.within(longestLoad), func() {
@@ -72,7 +72,7 @@ func (c *controller) crash() {
 	c.alive, c.grantor, c.leader, c.paused = false, nil, nil, 0
 	for _, n := range c.w.nodes { // connections break
 		if n.agent != nil {
-			n.agent.attends[c.number] = false
+			n.agent.connected[c.number] = false
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
 // order tells a node by the connection that it has to this controller, so a machine that started again does not hear what was
 // meant for itself before.
 func (c *controller) order(e reconfig.Send) {
-	if a := c.attended[e.Node]; a != nil {
+	if a := c.connected[e.Node]; a != nil {
 		c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.order(e.Order) }) })
 	}
 }
@@ -210,7 +210,7 @@ func (c *controller) order(e reconfig.Send) {
 func (c *controller) probe(l *reconfig.Leader, p reconfig.Probe) {
 	target := c.w.nodeOf(p.Node)
 	for _, id := range p.Through {
-		a := c.attended[id]
+		a := c.connected[id]
 		if a == nil || target == nil {
 			continue
 		}
@@ -271,7 +271,7 @@ func (c *controller) register(a *agent, h reconfig.Registration) {
 	c.soon(func() {
 		for id, n := range c.state.Nodes {
 			if n.Name == h.Name && n.Incarnation == h.Incarnation && a.n.agent == a { // else the connection is broken
-				c.attended[id] = a
+				c.connected[id] = a
 				c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.welcome(c, id) }) })
 			}
 		}

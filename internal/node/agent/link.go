@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// attendAgain is the first pause before a controller that cannot be had is called again; it doubles up to attendPause.
-	attendAgain = 20 * time.Millisecond
-	attendPause = 500 * time.Millisecond
+	// redialMin is the first pause before a controller that cannot be had is called again; it doubles up to redialMax.
+	redialMin = 20 * time.Millisecond
+	redialMax = 500 * time.Millisecond
 	// refusedPause is the pause after a controller refused the node: only people can change that.
 	refusedPause = 5 * time.Second
 	// welcomeWithin is how long a controller may take to welcome the node.
@@ -36,7 +36,7 @@ func dialController(address string, options []grpc.DialOption) (controllerv1.Con
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silentAfter, Timeout: silenceWithin}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: attendAgain, Multiplier: 2, MaxDelay: attendPause}, MinConnectTimeout: silenceWithin,
+			Backoff: backoff.Config{BaseDelay: redialMin, Multiplier: 2, MaxDelay: redialMax}, MinConnectTimeout: silenceWithin,
 		}),
 	}, options...)...)
 	if err != nil {
@@ -58,16 +58,16 @@ type link struct {
 	wake       chan struct{} // there is something to send
 
 	mu        sync.Mutex
-	name      string             // by which the controller counts; empty: not attended to
+	name      string             // by which the controller counts; empty: not connected
 	heartbeat *controllerv1.Beat // the newest, if it was not sent
 	queue     []*controllerv1.NodeMessage
 	trouble   string
 }
 
-// run attends to the controller until ctx ends.
+// run keeps a membership stream to the controller until ctx ends.
 func (l *link) run(ctx context.Context) {
-	for pause := attendAgain; ctx.Err() == nil; pause = min(2*pause, attendPause) {
-		welcomed, err := l.attend(ctx)
+	for pause := redialMin; ctx.Err() == nil; pause = min(2*pause, redialMax) {
+		welcomed, err := l.connect(ctx)
 		var refused refusedError
 		switch {
 		case ctx.Err() != nil:
@@ -75,13 +75,13 @@ func (l *link) run(ctx context.Context) {
 		case errors.As(err, &refused):
 			pause = refusedPause
 		case welcomed:
-			pause = attendAgain
+			pause = redialMin
 		}
 		switch news := l.lost(err); {
 		case news && errors.As(err, &refused):
 			l.membership.log.Error("a controller refuses this node; it takes no part in the cluster", "controller", l.address, "reason", err)
 		case news:
-			l.membership.log.Warn("cannot attend to a controller; trying again", "controller", l.address, "error", explainCall(err))
+			l.membership.log.Warn("cannot connect to a controller; trying again", "controller", l.address, "error", explainCall(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -90,7 +90,7 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// lost notes why the controller cannot be attended to, and reports whether that is news.
+// lost notes why the node has no membership stream to the controller, and reports whether the reason is new.
 func (l *link) lost(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,8 +100,8 @@ func (l *link) lost(err error) bool {
 	return news
 }
 
-// attend holds one connection while it lasts.
-func (l *link) attend(ctx context.Context) (welcomed bool, err error) {
+// connect opens a membership stream and serves it until it ends.
+func (l *link) connect(ctx context.Context) (welcomed bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client, conn, err := dialController(l.address, l.membership.join.DialOptions)
@@ -116,7 +116,7 @@ func (l *link) attend(ctx context.Context) (welcomed bool, err error) {
 	if err := l.welcome(welcome); err != nil {
 		return false, err
 	}
-	l.membership.log.Info("attending to a controller", "controller", welcome.GetController(), "cluster", welcome.GetCluster())
+	l.membership.log.Info("connected to a controller", "controller", welcome.GetController(), "cluster", welcome.GetCluster())
 	var sender sync.WaitGroup
 	defer sender.Wait()
 	defer cancel()
@@ -128,10 +128,10 @@ func (l *link) attend(ctx context.Context) (welcomed bool, err error) {
 	return true, l.receive(stream)
 }
 
-type attendStream = grpc.BidiStreamingClient[controllerv1.NodeMessage, controllerv1.ControllerMessage]
+type membershipStream = grpc.BidiStreamingClient[controllerv1.NodeMessage, controllerv1.ControllerMessage]
 
 // greet opens a membership stream with a registration and returns the welcome.
-func greet(ctx context.Context, client controllerv1.ControllerClient, registration *controllerv1.Hello) (attendStream, *controllerv1.Welcome, error) {
+func greet(ctx context.Context, client controllerv1.ControllerClient, registration *controllerv1.Hello) (membershipStream, *controllerv1.Welcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(welcomeWithin, func() { cancel(errors.New("no welcome in time")) })
 	defer late.Stop()
@@ -202,7 +202,7 @@ func (l *link) welcome(w *controllerv1.Welcome) error {
 	return nil
 }
 
-// welcomedBy is the name of the controller while the node attends to it; empty while it does not.
+// welcomedBy is the name of the controller while the membership stream is open; empty otherwise.
 func (l *link) welcomedBy() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +238,7 @@ func poke(wake chan struct{}) {
 }
 
 // sendAll sends what is queued; a controller that takes nothing holds up nobody else.
-func (l *link) sendAll(ctx context.Context, stream attendStream) {
+func (l *link) sendAll(ctx context.Context, stream membershipStream) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -261,7 +261,7 @@ func (l *link) sendAll(ctx context.Context, stream attendStream) {
 }
 
 // receive takes what the controller says until the connection ends. Nothing in it waits for the plane.
-func (l *link) receive(stream attendStream) error {
+func (l *link) receive(stream membershipStream) error {
 	name, m := l.welcomedBy(), l.membership
 	for {
 		in, err := stream.Recv()

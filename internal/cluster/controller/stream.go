@@ -17,7 +17,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Attend is of the API: a node's connection, for as long as it lasts.
+// Attend serves a membership stream until it ends.
 func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	case err != nil:
 		return gone(err)
 	}
-	a := newAttendance(node, registration, c.welcome(node))
+	a := newMembershipStream(node, registration, c.welcome(node))
 	c.nodes.add(a)
 	defer c.nodes.remove(a)
 	if c.view.removed(node) { // since it was registered, perhaps before it was one of the nodes that are told
@@ -70,7 +70,7 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	case err = <-sent:
 	case err = <-received:
 	case <-a.replaced:
-		err = status.Error(codes.Aborted, "the node attends by another connection")
+		err = status.Error(codes.Aborted, "the node opened another membership stream")
 	}
 	a.end()
 	return gone(err)
@@ -134,7 +134,7 @@ func (c *Controller) welcome(node reconfig.NodeID) *controllerv1.Welcome {
 	}
 }
 
-// welcomeAll tells every node that attends how often to send heartbeats from now on.
+// welcomeAll tells every connected node how often to send heartbeats from now on.
 func (c *Controller) welcomeAll() {
 	for _, a := range c.nodes.all() {
 		a.welcome(c.welcome(a.node))
@@ -142,7 +142,7 @@ func (c *Controller) welcomeAll() {
 }
 
 // listen takes what a node says.
-func (c *Controller) listen(a *attendance, stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
+func (c *Controller) listen(a *membershipStream, stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
 	for {
 		in, err := stream.Recv()
 		if err != nil {
