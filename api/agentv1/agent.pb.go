@@ -239,8 +239,8 @@ type Membership struct {
 	Node          uint32                 `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"`                                      // its number there
 	LeaseLeftUs   int64                  `protobuf:"zigzag64,3,opt,name=lease_left_us,json=leaseLeftUs,proto3" json:"lease_left_us,omitempty"` // it may answer reads; not positive: it may not
 	Controllers   []*Attendance          `protobuf:"bytes,4,rep,name=controllers,proto3" json:"controllers,omitempty"`
-	Term          uint64                 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`      // of the leader whose orders it obeys
-	Refused       string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"` // why it cannot obey the newest order
+	Term          uint64                 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`      // of the leader whose orders it applies
+	Refused       string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"` // why it cannot apply the newest order
 	Wiping        uint32                 `protobuf:"varint,7,opt,name=wiping,proto3" json:"wiping,omitempty"`  // shards that it left and still deletes
 	Copies        []*CopiedShard         `protobuf:"bytes,8,rep,name=copies,proto3" json:"copies,omitempty"`
 	unknownFields protoimpl.UnknownFields

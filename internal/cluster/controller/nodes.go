@@ -94,7 +94,7 @@ type membershipStream struct {
 	registration reconfig.Registration
 	replaced     chan struct{} // closed when the node opened another membership stream
 	over         chan struct{} // closed at its end
-	heard        atomic.Int64  // time of the last heartbeat
+	lastSeen     atomic.Int64  // time of the last heartbeat
 
 	ready   chan struct{} // has an element if there may be something to tell
 	mu      sync.Mutex

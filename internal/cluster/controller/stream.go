@@ -86,14 +86,14 @@ const (
 // namesake refuses a node whose name another one has, which lives. If that one is gone the node may take its place.
 func (c *Controller) namesake(ctx context.Context, h *reconfig.Registration) error {
 	other := c.nodes.namesake(h)
-	if other == nil || c.now()-time.Duration(other.heard.Load()) > livesAfter {
+	if other == nil || c.now()-time.Duration(other.lastSeen.Load()) > livesAfter {
 		return nil
 	}
 	began := c.now()
 	tick := time.NewTicker(livesAfter / 5)
 	defer tick.Stop()
 	for c.now()-began < goneAfter {
-		if time.Duration(other.heard.Load()) > began+livesAfter {
+		if time.Duration(other.lastSeen.Load()) > began+livesAfter {
 			return fmt.Errorf("a node named %s lives already, at %v: end that one first, or give this one another --name", h.Name, other.registration.Addr)
 		}
 		select {
@@ -150,7 +150,7 @@ func (c *Controller) listen(a *membershipStream, stream grpc.BidiStreamingServer
 		}
 		switch kind := in.GetKind().(type) {
 		case *controllerv1.NodeMessage_Beat:
-			a.heard.Store(int64(c.now()))
+			a.lastSeen.Store(int64(c.now()))
 			heartbeat := message.Heartbeat(a.node, a.registration.Incarnation, kind.Beat)
 			if grant, ok := c.view.grant(heartbeat); ok {
 				a.grant(grant)

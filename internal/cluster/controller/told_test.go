@@ -82,7 +82,7 @@ func TestSilentNodeDoesNotKeepItsName(t *testing.T) {
 	c := newCluster(t, 1, slack())
 	c.leader()
 	stream := newMembershipStream(1, reconfig.Registration{Name: "n1", Incarnation: 7}, &controllerv1.Welcome{})
-	stream.heard.Store(int64(c.controllers[0].now()))
+	stream.lastSeen.Store(int64(c.controllers[0].now()))
 	c.controllers[0].nodes.add(stream)
 	defer c.controllers[0].nodes.remove(stream)
 	for _, incarnation := range []uint64{7, 8} {

@@ -78,7 +78,7 @@ type drill struct {
 	leader   *reconfig.Leader
 	now      time.Duration
 	dead     reconfig.NodeID
-	done     []uint64 // per node: the last order that it obeys
+	done     []uint64 // per node: the last order that it applied
 	inboxes  map[reconfig.NodeID]bool
 	computed time.Duration // by the leader, since it was last set to 0
 	sent     []reconfig.Order

@@ -81,7 +81,7 @@ func (m *Member) Doubted(shards []uint16) error {
 	if m.order == nil {
 		return nil
 	}
-	return m.obey()
+	return m.applyOrder()
 }
 
 // Wiped says that nothing is stored of these shards any more. A shard that the node is still, or again, out of was not
@@ -93,7 +93,7 @@ func (m *Member) Wiped(shards []uint16) error {
 	if m.order == nil {
 		return nil
 	}
-	return m.obey()
+	return m.applyOrder()
 }
 
 // copy begins the copies that the order wants of shards, one job a source, and ends those that it does not.

@@ -4,7 +4,7 @@
 //   - [Leader] decides: who is in which chain, in which order a change happens (C1 to C9). One exists in the cluster: the
 //     elected controller has it.
 //   - [Grantor] gives leases. Every controller has one, leader or not.
-//   - [Member] is a node's part: it obeys orders, and holds a lease while a majority of the controllers grant it.
+//   - [Member] is a node's part: it applies orders, and holds a lease while a majority of the controllers grant it.
 //
 // # Leases
 //

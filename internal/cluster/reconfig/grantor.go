@@ -20,11 +20,11 @@ type Grantor struct {
 	nodes    map[NodeID]standing
 	floor    time.Duration // what an earlier process of this controller granted is over by then
 	until    map[NodeID]time.Duration
-	heard    map[NodeID]*hearing
+	contacts map[NodeID]*contact
 }
 
-// hearing is what a grantor knows of a node's signs of life: how long a grant has to be to bridge their pauses, its own among them.
-type hearing struct {
+// contact is what a grantor knows of a node's signs of life: how long a grant has to be to bridge their pauses, its own among them.
+type contact struct {
 	incarnation uint64
 	last        time.Duration
 	pauses      pauses
@@ -37,7 +37,7 @@ type standing struct {
 
 // NewGrantor makes the grantor of one of so many controllers, from the state as it is stored now.
 func NewGrantor(s *State, controllers int, now time.Duration) *Grantor {
-	g := &Grantor{settings: s.Settings, majority: Majority(controllers), floor: now + lasts(s.Settings.longest()), until: make(map[NodeID]time.Duration), heard: make(map[NodeID]*hearing)}
+	g := &Grantor{settings: s.Settings, majority: Majority(controllers), floor: now + lasts(s.Settings.longest()), until: make(map[NodeID]time.Duration), contacts: make(map[NodeID]*contact)}
 	g.Load(s)
 	return g
 }
@@ -101,10 +101,10 @@ func (g *Grantor) Knows(id NodeID, incarnation uint64) bool {
 
 // lease is how long a grant to a node lasts that it asks for now.
 func (g *Grantor) lease(now time.Duration, id NodeID, incarnation uint64) time.Duration {
-	h := g.heard[id]
+	h := g.contacts[id]
 	if h == nil || h.incarnation != incarnation {
-		h = &hearing{incarnation: incarnation, last: now}
-		g.heard[id] = h
+		h = &contact{incarnation: incarnation, last: now}
+		g.contacts[id] = h
 	}
 	h.pauses.observe(now, now-h.last, pauseMargin*max(g.settings.Lease, g.settings.LeaseMax))
 	h.last = max(h.last, now)

@@ -14,7 +14,7 @@ import (
 type Options struct {
 	FormWith    int           // nodes that have to join before chains are made; default Settings.Replicas
 	RepairAfter time.Duration // a node that is suspected for so long is replaced; default 1 s
-	ObeyWithin  time.Duration // a node that sends heartbeats, but does not obey, is suspected; default 2 s
+	ApplyWithin time.Duration // a node that sends heartbeats, but does not apply its orders, is suspected; default 2 s
 	Resend      time.Duration // an order that is not confirmed is sent again; default 50 ms
 	StallAfter  time.Duration // a copy that does not go on is given up; default 10 s
 	Retry       time.Duration // a node that could not complete a copy, or was suspected again, joins no chain for so long, twice as long each time; default 1 s
@@ -28,7 +28,7 @@ func (o Options) withDefaults(s *Settings) Options {
 	return Options{
 		FormWith:    cmp.Or(o.FormWith, s.Replicas),
 		RepairAfter: cmp.Or(o.RepairAfter, time.Second),
-		ObeyWithin:  cmp.Or(o.ObeyWithin, 2*time.Second),
+		ApplyWithin: cmp.Or(o.ApplyWithin, 2*time.Second),
 		Resend:      cmp.Or(o.Resend, 50*time.Millisecond),
 		StallAfter:  cmp.Or(o.StallAfter, 10*time.Second),
 		Retry:       cmp.Or(o.Retry, time.Second),
@@ -59,7 +59,7 @@ type Leader struct {
 	noise      pauses        // of this leader, and of nodes that were suspected and lived
 	rounds     uint64        // of heartbeats that were sent
 	probed     time.Duration // when other nodes were last asked for a silent one
-	heard      time.Duration // when any node was
+	lastSeen   time.Duration // when any node was
 	listened   time.Duration // time in which some node was heard
 
 	nodes       map[NodeID]*node
@@ -142,7 +142,7 @@ func (l *Leader) Tick(now time.Duration) {
 	if l.begin(now) {
 		l.checkSilence()
 		l.checkReach()
-		l.checkObedience()
+		l.checkOrders()
 		l.checkFences()
 		l.checkCopies()
 		l.checkPlacement()
@@ -187,7 +187,7 @@ func (l *Leader) Asked(now time.Duration) {
 // Alive takes a node's answer to a heartbeat, which its data plane gives without its agent.
 func (l *Leader) Alive(now time.Duration, id NodeID, incarnation uint64) {
 	if n := l.nodes[id]; l.begin(now) && n != nil && l.lives(n, incarnation) {
-		l.hear(n)
+		l.received(n)
 		n.direct, n.answered, n.round = true, l.listened, l.rounds
 		l.step()
 	}
@@ -247,7 +247,7 @@ func (l *Leader) begin(now time.Duration) bool {
 		l.hush(passed)
 		step /= 4
 	}
-	if l.time-l.heard <= l.state.Settings.Suspect/2 {
+	if l.time-l.lastSeen <= l.state.Settings.Suspect/2 {
 		l.listened += step
 	}
 	return !l.ended

@@ -84,7 +84,7 @@ func (d *draft) trimShard(number uint16) bool {
 func (l *Leader) certain(number uint16, id NodeID) bool {
 	n := l.nodes[id]
 	has := l.state.Shards[number].Fresh || n.has[number].state != chain.None
-	return n.known && has && l.time-n.heard <= l.state.Settings.Suspect/2
+	return n.known && has && l.time-n.lastSeen <= l.state.Settings.Suspect/2
 }
 
 // complete lists the nodes that have all of a shard, in the order of the chain.

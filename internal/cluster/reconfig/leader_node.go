@@ -12,8 +12,8 @@ import (
 
 // node is what a leader knows of a node beyond what is durable.
 type node struct {
-	id    NodeID
-	heard time.Duration // in Leader.time
+	id       NodeID
+	lastSeen time.Duration // in Leader.time
 	// listened: the same in Leader.listened, for suspicions.
 	listened  time.Duration
 	silence   *list.Element // in Leader.silent; nil: nobody waits for it
@@ -61,7 +61,7 @@ type node struct {
 
 func (l *Leader) newNode(id NodeID) *node {
 	n := &node{
-		id: id, heard: l.time, has: make(map[uint16]held), orders: make(map[uint16]*ordered), shards: make(map[uint16]bool),
+		id: id, lastSeen: l.time, has: make(map[uint16]held), orders: make(map[uint16]*ordered), shards: make(map[uint16]bool),
 		left: make(map[uint16]bool), learns: make(map[uint16]bool), teaches: make(map[uint16]bool), wiping: make(map[uint16]bool), former: make(map[uint64]bool),
 		kept: make(map[uint16]bool),
 	}
@@ -112,12 +112,12 @@ func (n *node) mayHave(number uint16) bool {
 	return has || !n.known || n.orders[number] != nil || n.wiping[number] || n.wipes
 }
 
-func (l *Leader) hear(n *node) {
-	if l.time-n.heard > l.state.Settings.Suspect {
-		n.waiting = l.time // it could not obey before
+func (l *Leader) received(n *node) {
+	if l.time-n.lastSeen > l.state.Settings.Suspect {
+		n.waiting = l.time // it could not apply them before
 	}
 	l.notePause(n)
-	n.heard, n.listened, l.heard = l.time, l.listened, l.time
+	n.lastSeen, n.listened, l.lastSeen = l.time, l.listened, l.time
 	if l.suspects[n.id] == silence {
 		delete(l.suspects, n.id)
 	}
@@ -127,7 +127,7 @@ func (l *Leader) hear(n *node) {
 }
 
 func (l *Leader) heartbeat(n *node, b *Heartbeat) {
-	l.hear(n)
+	l.received(n)
 	n.agentSeen = l.listened
 	if b.Term == l.term {
 		if b.Done > n.done {
@@ -153,7 +153,7 @@ func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 
 // inventory takes what a node has. Later ones of the term say only what an agent that was restarted does not copy any more.
 func (l *Leader) inventory(n *node, configs map[uint16]chain.ShardConfig) {
-	l.hear(n)
+	l.received(n)
 	if n.known {
 		for _, number := range sorted(n.learns) {
 			if _, has := configs[number]; !has && l.shards[number].active && !l.shards[number].complete {
@@ -243,7 +243,7 @@ func (l *Leader) register(h Registration) error {
 	n.registration = nil
 	delete(l.gone, id)
 	delete(l.claims, id)
-	l.hear(n)
+	l.received(n)
 	n.sent = l.time - l.options.Resend // its next heartbeat shows what it does not know
 	if r.API != h.API || r.Capacity != h.Capacity || !maps.Equal(r.Labels, h.Labels) {
 		l.registrations[h.Name], l.dirty = h, true

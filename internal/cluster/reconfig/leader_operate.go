@@ -12,7 +12,7 @@ import (
 
 var errEnded = errors.New("this controller does not lead any more: ask the one that does")
 
-// check says why a command cannot be obeyed.
+// check returns the reason why a command cannot be carried out.
 func (l *Leader) check(c Command) error {
 	switch c := c.(type) {
 	case Drain:
@@ -154,7 +154,7 @@ func (l *Leader) checkMove(c *MoveShard) error {
 	return nil
 }
 
-// operate obeys the commands that came since the last change. Each was checked against the state when it came, and is again:
+// operate carries out the commands that came since the last change. Each was checked against the state when it came, and is again:
 // it may not fit with those before it.
 func (d *draft) operate() {
 	l := d.l

@@ -161,7 +161,7 @@ func (l *Leader) isOut(n *node, numbers []uint16) {
 	}
 }
 
-// confirm takes note that a node obeyed all orders up to a number.
+// confirm takes note that a node applied all orders up to a number.
 func (l *Leader) confirm(n *node, done uint64) {
 	n.done = done
 	var now, out []uint16
@@ -199,7 +199,7 @@ func (l *Leader) confirm(n *node, done uint64) {
 func (l *Leader) send() {
 	for _, id := range sorted(l.unsent) {
 		n := l.unsent[id]
-		if l.time-n.heard > 2*l.state.Settings.Suspect || l.gone[id] {
+		if l.time-n.lastSeen > 2*l.state.Settings.Suspect || l.gone[id] {
 			continue // until it is heard
 		}
 		delete(l.unsent, id)

@@ -257,7 +257,7 @@ func (d *draft) mayJoin(join, source NodeID, number uint16) bool {
 	if len(n.learns) > 0 && !d.joining[join] {
 		return false
 	}
-	return l.time-n.heard <= l.state.Settings.Suspect && l.away(n) <= l.patience(n) && l.time >= n.rests && !n.mayHave(number) &&
+	return l.time-n.lastSeen <= l.state.Settings.Suspect && l.away(n) <= l.patience(n) && l.time >= n.rests && !n.mayHave(number) &&
 		len(n.learns)+len(n.teaches) < limit && len(l.nodes[source].learns)+len(l.nodes[source].teaches) < limit
 }
 

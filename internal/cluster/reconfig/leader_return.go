@@ -67,7 +67,7 @@ func (d *draft) comeback() {
 	l := d.l
 	for _, id := range sorted(l.keepers) {
 		n := l.nodes[id]
-		absent := l.time-n.heard > l.patience(n) || l.time < max(n.rests, n.distrust)
+		absent := l.time-n.lastSeen > l.patience(n) || l.time < max(n.rests, n.distrust)
 		if !n.known || n.wipes || l.gone[id] || d.standing(id) != Up || absent {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 // of a chain that would
 // have fewer than two without it needs certainty.
 
-// isSure reports whether a suspected node may be taken out of a chain of two: its state is gone, it disobeyed, an
+// isSure reports whether a suspected node may be taken out of a chain of two: its state is gone, it did not apply its orders, an
 // operator said so; or it was
 // silent for Settings.Sure, and no other node reached its data plane in that time. One that is reached, but does not
 // do what the cluster waits for,
@@ -20,7 +20,7 @@ func (l *Leader) isSure(id NodeID) bool {
 	if l.gone[id] || n.convicted {
 		return true
 	}
-	if waits := len(n.orders) > 0 || !n.known; waits && l.away(n) > max(l.state.Settings.Sure, l.options.ObeyWithin) {
+	if waits := len(n.orders) > 0 || !n.known; waits && l.away(n) > max(l.state.Settings.Sure, l.options.ApplyWithin) {
 		return true
 	}
 	return l.silence(n) > l.state.Settings.Sure && !l.isReached(n)

@@ -11,7 +11,7 @@ const silence = "it is silent"
 
 // watch makes a node one that is suspected when it is silent. It has twice the usual time at first.
 func (l *Leader) watch(n *node) {
-	n.heard, n.listened = l.time, l.listened+l.state.Settings.Suspect
+	n.lastSeen, n.listened = l.time, l.listened+l.state.Settings.Suspect
 	n.welcomed = l.listened
 	n.silence = l.silent.PushBack(n)
 }
@@ -43,7 +43,7 @@ func (l *Leader) checkSilence() {
 func (l *Leader) checkClaims() {
 	for _, id := range sorted(l.claims) {
 		n := l.claims[id]
-		if l.time-n.heard > l.state.Settings.Suspect {
+		if l.time-n.lastSeen > l.state.Settings.Suspect {
 			delete(l.claims, id)
 			l.gone[id], l.dirty = true, true
 			l.suspect(n, "it is back without its state")
@@ -54,11 +54,12 @@ func (l *Leader) checkClaims() {
 	}
 }
 
-// checkObedience suspects nodes that send heartbeats but do not obey. One that only does not join is not asked to any more.
-func (l *Leader) checkObedience() {
+// checkOrders suspects nodes that send heartbeats but do not apply their orders. If all orders of a node are to join
+// chains, it withdraws those instead.
+func (l *Leader) checkOrders() {
 	for _, id := range sorted(l.busy) {
 		n := l.busy[id]
-		limit := l.options.ObeyWithin
+		limit := l.options.ApplyWithin
 		if n.refused != "" {
 			limit /= 8 // waiting changes nothing
 		}
@@ -72,11 +73,11 @@ func (l *Leader) checkObedience() {
 		if joins {
 			l.giveUpAll(n, "it does not join")
 			n.waiting = l.time
-		} else if l.time-n.heard <= l.state.Settings.Suspect {
-			if l.away(n) > l.options.ObeyWithin/2 {
+		} else if l.time-n.lastSeen <= l.state.Settings.Suspect {
+			if l.away(n) > l.options.ApplyWithin/2 {
 				l.suspect(n, agentAway)
 			} else {
-				l.suspect(n, "it does not obey "+n.refused)
+				l.suspect(n, "it does not apply "+n.refused)
 			}
 		}
 	}
@@ -91,8 +92,8 @@ func (l *Leader) suspect(n *node, why string) {
 // returning reports whether a barred node is on its way back with what it has.
 func (l *Leader) returning(id NodeID) bool {
 	n := l.nodes[id]
-	obeys := n.known && len(n.orders) == 0 || l.time-n.waiting <= l.options.ObeyWithin
-	return !l.gone[id] && l.time-n.heard <= l.patience(n) && obeys
+	applies := n.known && len(n.orders) == 0 || l.time-n.waiting <= l.options.ApplyWithin
+	return !l.gone[id] && l.time-n.lastSeen <= l.patience(n) && applies
 }
 
 // fence is a wait for the end of the leases of nodes that a change has barred.

@@ -22,11 +22,11 @@ type MemberOptions struct {
 	Self    netip.AddrPort // of the data plane
 	Shards  int            // of the cluster
 	Kept    bool           // the plane outlived an earlier member: it may store what no chain needs
-	Term    uint64         // the highest that an earlier member on the same plane obeyed
+	Term    uint64         // the highest of any order that an earlier member on the same plane applied
 	Without Rule           // rules switched off; zero outside tests
 }
 
-// Member is a node's part of a change. It obeys the newest order of the newest leader: all of it or, if it is wrong,
+// Member is a node's part of a change. It applies the newest order of the newest leader: all of it or, if it is wrong,
 // nothing. What takes long it leaves to its caller, who does what [Member.Work] says until it says otherwise: copy shards
 // to this node, and delete those that it left. A shard that is still to be deleted here is not joined before that is done.
 //
@@ -41,8 +41,8 @@ type Member struct {
 
 	term    uint64
 	seen    uint64 // number of the newest order of the term
-	done    uint64 // number of the newest that was obeyed
-	order   *Order // the newest, while it is not obeyed completely
+	done    uint64 // number of the newest that was applied
+	order   *Order // the newest, until it is applied completely
 	refused string // why it cannot be
 
 	wiping   map[uint16]struct{} // shards that the node is not in, to be deleted
@@ -100,7 +100,7 @@ func (m *Member) Inventory() Inventory {
 	return i
 }
 
-// Order obeys an order as far as can be at once. An order that is older than one seen before is none. An error is the
+// Order applies as much of an order as it can at once. An order that is older than one seen before is none. An error is the
 // plane's: the order can be given again.
 func (m *Member) Order(o Order) error {
 	switch {
@@ -117,7 +117,7 @@ func (m *Member) Order(o Order) error {
 		return nil
 	}
 	m.order = &o
-	return m.obey()
+	return m.applyOrder()
 }
 
 // check refuses an order that is wrong in any part.
@@ -139,8 +139,8 @@ func (m *Member) check(o Order) error {
 	return nil
 }
 
-// obey does what can be done of the order now. It is called again when something was wiped.
-func (m *Member) obey() error {
+// applyOrder applies what it can of the order now. It is called again when a wipe is done.
+func (m *Member) applyOrder() error {
 	configs := make(map[uint16]chain.ShardConfig)
 	wait := false
 	var wanted []uint16
@@ -269,5 +269,5 @@ func MayExport(shard uint16, config chain.ShardConfig, epoch uint32) error {
 	return nil
 }
 
-// Term is that of the newest leader that was obeyed.
+// Term returns the term of the newest leader whose order was applied.
 func (m *Member) Term() uint64 { return m.term }

@@ -79,7 +79,7 @@ func attach(t *testing.T, plane *nodePlane, o MemberOptions) *bench {
 	return &bench{t: t, plane: plane, Member: m}
 }
 
-// give gives the next order of term 1 and reports whether it was obeyed.
+// give gives the next order of term 1 and reports whether it was applied.
 func (b *bench) give(configs map[uint16]ShardOrder) bool {
 	b.t.Helper()
 	b.number++
@@ -120,10 +120,10 @@ func none(epoch uint32) ShardOrder { return hold(epoch, "") }
 
 func only(shard uint16, o ShardOrder) map[uint16]ShardOrder { return map[uint16]ShardOrder{shard: o} }
 
-func TestOrderIsObeyed(t *testing.T) {
+func TestOrderIsApplied(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	if !b.give(map[uint16]ShardOrder{0: full(1, chain.Frozen), 2: none(3)}) {
-		t.Error("not obeyed")
+		t.Error("not applied")
 	}
 	b.is(0, full(1, chain.Frozen))
 	b.is(2, none(3))
@@ -169,7 +169,7 @@ func TestOldOrders(t *testing.T) {
 func TestTermOutlivesTheMember(t *testing.T) {
 	b := newBench(t, MemberOptions{Term: 6})
 	if err := b.Order(Order{5, 1, only(0, full(1, chain.Active))}); err != nil || b.plane.Node.Config(0).Epoch != 0 {
-		t.Errorf("an order of an older term was obeyed (%v)", err)
+		t.Errorf("an order of an older term was applied (%v)", err)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestWrongOrderChangesNothing(t *testing.T) {
 			b.give(only(0, full(5, chain.Active)))
 			configs := map[uint16]ShardOrder{1: full(9, chain.Active), c.shard: c.wrong}
 			if b.give(configs) {
-				t.Error("obeyed")
+				t.Error("applied")
 			}
 			b.is(0, full(5, chain.Active))
 			b.is(1, none(0))
@@ -201,13 +201,13 @@ func TestWrongOrderChangesNothing(t *testing.T) {
 				t.Errorf("refused because %q, want %q", heartbeat.Refused, c.want)
 			}
 			if !b.give(only(1, full(9, chain.Active))) || b.Heartbeat().Refused != "" {
-				t.Error("the next order, which is right, was not obeyed")
+				t.Error("the next order, which is right, was not applied")
 			}
 		})
 	}
 }
 
-// TestPlaneFails: an order that the plane did not take is not done, and is obeyed when it is repeated.
+// TestPlaneFails: an order that the plane did not take is not done, and is applied when it is repeated.
 func TestPlaneFails(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	b.plane.fails = fmt.Errorf("no memory")

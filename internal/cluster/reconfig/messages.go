@@ -26,11 +26,11 @@ type Heartbeat struct {
 	Incarnation uint64
 	Stamp       uint64        // the node's clock when it was sent
 	LeaseLeft   time.Duration // at Stamp; not positive: it may not answer
-	Done        uint64        // number of the last [Order] of this term that was obeyed
+	Done        uint64        // number of the last [Order] of this term that was applied
 	Term        uint64        // of that order
-	Refused     string        // why the newest order cannot be obeyed, or a copy not completed, for people; empty: they can
+	Refused     string        // why the newest order cannot be applied, or a copy not be completed; empty: they can
 	Copies      []Copied      // learners' and holders' progress; a complete one is told until the shard's epoch changes
-	Wiping      int           // shards that it left and still deletes, or looks through (C8): it obeys no order to join them again before that is done
+	Wiping      int           // shards that it left and still deletes, or looks through (C8): it applies no order to join them again before that is done
 }
 
 // Grant is a controller's answer to a [Heartbeat] of a node in good standing.
@@ -74,7 +74,7 @@ type Copied struct {
 type Inventory struct {
 	Node        NodeID
 	Incarnation uint64
-	Term        uint64 // the node obeys no lower one any more; an inventory of another term than the leader's says nothing
+	Term        uint64 // the node applies no order of a lower one any more; an inventory of another term than the leader's says nothing
 	// Configs are those of shards that the node is in, and of those that it left and keeps: State None, with a Base.
 	Configs map[uint16]chain.ShardConfig
 }

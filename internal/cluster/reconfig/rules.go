@@ -11,7 +11,7 @@ const (
 	C2                  // the new head is the first complete survivor; without it any survivor is
 	C3                  // a learner is no full member before its copy is complete; without it, it is at once
 	C4                  // who left a chain, or lost its state, joins as new; without it, with what it still has
-	C5                  // orders carry the term of their leader; without it any order is obeyed
+	C5                  // orders carry the term of their leader; without it any order is applied
 	C6                  // silence leaves a chain two complete members; without it, the first suspicion takes a node out
 	C7                  // who comes back gets all that changed since it left; without it, only what it asks for
 	C8                  // who comes back gives up what may never have been committed; without it, it keeps that too

@@ -73,7 +73,7 @@ type testNode struct {
 	running bool // the agent
 	powered bool // the plane
 	cut     bool // from the controllers
-	mute    bool // it sends heartbeats, and obeys nothing
+	mute    bool // it sends heartbeats, and applies no orders
 	room    int  // writes that it can copy; 0: enough
 	member  *Member
 	lease   Lease

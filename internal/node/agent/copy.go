@@ -44,8 +44,8 @@ func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 	default:
 		log.Info("copied shards to this node", "objects", objects, "took", time.Since(begin).Round(time.Millisecond))
 	}
-	m.obeying.Lock()
-	defer m.obeying.Unlock()
+	m.applying.Lock()
+	defer m.applying.Unlock()
 	if err == nil {
 		m.member.CopyDone(job.Job)
 	} else {
@@ -99,8 +99,8 @@ func (m *membership) take(ctx context.Context, job *reconfig.Copy, objects []dat
 		if err := pace.wait(ctx, 0); err != nil {
 			return err
 		}
-		m.obeying.Lock()
-		defer m.obeying.Unlock()
+		m.applying.Lock()
+		defer m.applying.Unlock()
 		defer m.publish()
 		return m.member.CopyChunk(job.Job, objects, sessions)
 	}

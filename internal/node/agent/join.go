@@ -40,7 +40,7 @@ type Identity struct {
 	Cluster     string `json:"cluster"`
 	Node        uint32 `json:"node"`
 	Incarnation uint64 `json:"incarnation"`
-	Term        uint64 `json:"term"` // of the newest leader that was obeyed (C5)
+	Term        uint64 `json:"term"` // of the newest leader whose orders were applied (C5)
 	Shards      int    `json:"shards"`
 	CellBytes   int    `json:"cell_bytes"`
 	Tags        bool   `json:"tags,omitempty"`
@@ -83,10 +83,10 @@ type membership struct {
 	lease   reconfig.Lease
 
 	listening sync.Mutex
-	newest    *reconfig.Order // not yet obeyed
+	newest    *reconfig.Order // not yet applied
 	links     map[string]*link
 
-	obeying  sync.Mutex // what is below may wait for the plane
+	applying sync.Mutex // what is below may wait for the plane
 	identity Identity
 	member   *reconfig.Member
 	wiping   bool
@@ -161,16 +161,16 @@ func (m *membership) serve(ctx context.Context) error {
 		return stop
 	}
 	m.start(m.heartbeat)
-	m.start(m.obey)
+	m.start(m.applyOrders)
 	m.start(m.tellLoad)
 	if m.plane.Info().Options.Tags {
 		m.start(m.keepKeys)
 	}
-	m.start(func(ctx context.Context) { m.relay.follow(ctx, m) })
+	m.start(func(ctx context.Context) { m.relay.run(ctx, m) })
 	m.start(func(ctx context.Context) { // so that the group does not end before ctx does
-		m.obeying.Lock()
+		m.applying.Lock()
 		m.work()
-		m.obeying.Unlock()
+		m.applying.Unlock()
 		<-ctx.Done()
 	})
 	m.call(m.join.Controllers)
@@ -238,14 +238,14 @@ func (m *membership) welcomed(w *controllerv1.Welcome) {
 	if every := time.Duration(w.GetBeatUs()) * time.Microsecond; every > 0 {
 		m.every.Store(int64(every))
 	}
-	m.obeying.Lock()
+	m.applying.Lock()
 	if id := m.identity; w.GetNode() != 0 && id.Node != w.GetNode() {
 		id.Node = w.GetNode()
 		if err := m.remember(id); err != nil {
 			m.log.Error("the node may not be known again when its agent restarts", "error", err)
 		}
 	}
-	m.obeying.Unlock()
+	m.applying.Unlock()
 	if len(w.GetControllers()) > 0 {
 		m.call(w.GetControllers())
 	}

@@ -165,9 +165,9 @@ func greet(ctx context.Context, client controllerv1.ControllerClient, registrati
 
 // registration describes the node to a controller.
 func (m *membership) registration() *controllerv1.Hello {
-	m.obeying.Lock()
+	m.applying.Lock()
 	id := m.identity
-	m.obeying.Unlock()
+	m.applying.Unlock()
 	info := m.plane.Info()
 	registration := m.join.registration(id, m.name, info.Addr.String(), m.api())
 	registration.Shards, registration.CellBytes = uint32(info.Options.Shards), uint32(info.Options.CellBytes)
@@ -275,7 +275,7 @@ func (l *link) receive(stream membershipStream) error {
 		case *controllerv1.ControllerMessage_Grant:
 			m.grant(name, message.Grant(kind.Grant))
 		case *controllerv1.ControllerMessage_Order:
-			if err := m.hear(kind.Order); err != nil {
+			if err := m.receiveOrder(kind.Order); err != nil {
 				return fmt.Errorf("an order that cannot be read: %w", err)
 			}
 		case *controllerv1.ControllerMessage_WantInventory:

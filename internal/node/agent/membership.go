@@ -9,9 +9,9 @@ func (m *membership) info() *agentv1.Membership {
 	if m == nil {
 		return nil
 	}
-	m.obeying.Lock()
+	m.applying.Lock()
 	id := m.identity
-	m.obeying.Unlock()
+	m.applying.Unlock()
 	b := m.status.Load()
 	out := &agentv1.Membership{
 		Cluster: id.Cluster, Node: id.Node, LeaseLeftUs: m.leaseLeft().Microseconds(), Term: id.Term,

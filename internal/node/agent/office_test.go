@@ -174,10 +174,10 @@ func (c *call) until(what string, is func(*controllerv1.Beat) bool) *controllerv
 	}
 }
 
-// done waits until an order is obeyed.
+// done waits until an order is applied.
 func (c *call) done(term, number uint64) {
 	c.t.Helper()
-	c.until("the order is obeyed", func(b *controllerv1.Beat) bool { return b.GetTerm() == term && b.GetDone() == number })
+	c.until("the order is applied", func(b *controllerv1.Beat) bool { return b.GetTerm() == term && b.GetDone() == number })
 }
 
 func (c *call) inventory() *controllerv1.Inventory {

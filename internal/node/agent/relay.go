@@ -20,20 +20,20 @@ type mapRelay struct {
 	over chan struct{} // closed when the agent stops
 
 	mu      sync.Mutex
-	newest  *controllerv1.MapResponse // nil: none was heard
+	newest  *controllerv1.MapResponse // nil: none was received
 	changed chan struct{}             // closed, and replaced, when there is a newer one
 }
 
-// follow hears one controller at a time.
-func (r *mapRelay) follow(ctx context.Context, m *membership) {
+// run receives from one controller at a time.
+func (r *mapRelay) run(ctx context.Context, m *membership) {
 	pause := redialMin
 	for ctx.Err() == nil {
 		for _, l := range m.allLinks() {
-			heard, err := r.hear(ctx, l.address, m.join.DialOptions)
+			received, err := r.receive(ctx, l.address, m.join.DialOptions)
 			if ctx.Err() != nil {
 				return
 			}
-			if heard {
+			if received {
 				pause = redialMin
 			}
 			m.log.Debug("the map comes from this controller no more", "controller", l.address, "error", err)
@@ -46,8 +46,8 @@ func (r *mapRelay) follow(ctx context.Context, m *membership) {
 	}
 }
 
-// hear takes the maps of one controller while it sends them.
-func (r *mapRelay) hear(ctx context.Context, address string, options []grpc.DialOption) (heard bool, err error) {
+// receive receives the maps of one controller until its stream ends.
+func (r *mapRelay) receive(ctx context.Context, address string, options []grpc.DialOption) (received bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client, conn, err := dialController(address, options)
@@ -65,9 +65,9 @@ func (r *mapRelay) hear(ctx context.Context, address string, options []grpc.Dial
 	for {
 		next, err := stream.Recv()
 		if err != nil {
-			return heard, err
+			return received, err
 		}
-		heard = true
+		received = true
 		r.mu.Lock()
 		if next.GetVersion() > r.newest.GetVersion() {
 			r.newest = next

@@ -160,11 +160,11 @@ func (a *agent) wipe(shards, doubted []uint16) {
 	a.n.w.watch.fail(a.n.doubt(doubted))
 	a.n.w.watch.fail(a.member.Wiped(shards))
 	a.n.w.watch.fail(a.member.Doubted(doubted))
-	a.obeyed()
+	a.progressed()
 }
 
-// obeyed is called whenever the member may have got further.
-func (a *agent) obeyed() {
+// progressed is called when the member may have got further.
+func (a *agent) progressed() {
 	a.work()
 	a.heartbeat()
 }
@@ -175,7 +175,7 @@ func (a *agent) order(o reconfig.Order) {
 	a.n.term = max(a.n.term, o.Term)
 	a.n.w.watch.fail(a.member.Order(o))
 	if now := a.member.Term(); now < a.n.term {
-		a.n.w.broken(every, every, "C5: %s obeys term %d after term %d", a.n.name, now, a.n.term)
+		a.n.w.broken(every, every, "C5: %s applies orders of term %d after term %d", a.n.name, now, a.n.term)
 	}
 	if a.member.Term() != term {
 		for i, c := range a.n.w.controllers {
@@ -184,7 +184,7 @@ func (a *agent) order(o reconfig.Order) {
 			}
 		}
 	}
-	a.obeyed()
+	a.progressed()
 }
 
 // register calls each controller that has not welcomed the node.
@@ -210,18 +210,18 @@ func (a *agent) welcome(c *controller, id reconfig.NodeID) {
 	}
 }
 
-// inventory tells a controller what the node has. It is told until it is heard.
+// inventory tells a controller what the node has. It repeats until the controller has received it.
 func (a *agent) inventory(c *controller) {
 	if a.id == 0 {
 		return
 	}
 	i := a.member.Inventory()
 	i.Node, i.Incarnation = a.id, a.n.incarnation
-	heard := false
+	received := false
 	var tell func()
 	tell = func() {
-		if !heard {
-			a.n.w.net.carry(control, a.n.endpoint(), c.endpoint(), func(bool) { heard = true; c.inventory(i) })
+		if !received {
+			a.n.w.net.carry(control, a.n.endpoint(), c.endpoint(), func(bool) { received = true; c.inventory(i) })
 			a.after(redial, tell)
 		}
 	}

@@ -25,12 +25,12 @@ type controller struct {
 
 	storeAway uint64 // until when it does not reach the store
 	state     *reconfig.State
-	heard     int // changes of the store that are in state
+	applied   int // changes of the store that are in state
 	grantor   *reconfig.Grantor
 	leader    *reconfig.Leader
 	connected map[reconfig.NodeID]*agent // by whom, since they were welcomed
 	hearts    map[reconfig.NodeID]*heart
-	heardOf   map[reconfig.NodeID]uint64 // when the leader last heard a node's heartbeat
+	lastSeen  map[reconfig.NodeID]uint64 // when the leader last received a node's heartbeat
 	leads     uint64                     // since when
 }
 
@@ -61,7 +61,7 @@ func (c *controller) start() {
 		if process != c.process || !c.alive {
 			return
 		}
-		c.state, c.heard = c.w.store.copy(), len(c.w.store.changes)
+		c.state, c.applied = c.w.store.copy(), len(c.w.store.changes)
 		c.grantor = reconfig.NewGrantor(c.state, c.w.Controllers, c.time())
 		c.askAll(process)
 	})
@@ -93,14 +93,14 @@ func (c *controller) soon(do func()) {
 	}
 }
 
-// hear applies changes of the store, up to a number of them.
-func (c *controller) hear(process uint64, until int) {
+// apply applies changes of the store, up to a number of them.
+func (c *controller) apply(process uint64, until int) {
 	if process != c.process {
 		return
 	}
 	c.soon(func() {
-		for ; c.heard < until; c.heard++ {
-			change := c.w.store.changes[c.heard]
+		for ; c.applied < until; c.applied++ {
+			change := c.w.store.changes[c.applied]
 			c.state.Apply(change)
 			c.grantor.Apply(change)
 		}
@@ -134,7 +134,7 @@ func (c *controller) lead(term uint64) {
 				return
 			}
 			state := c.w.store.copy()
-			c.heardOf, c.leads = make(map[reconfig.NodeID]uint64), c.w.now
+			c.lastSeen, c.leads = make(map[reconfig.NodeID]uint64), c.w.now
 			c.leader = reconfig.NewLeader(term, state, c.w.Controllers, c.w.leaderOptions(), c.time())
 			c.tick(c.leader)
 		})
@@ -281,7 +281,7 @@ func (c *controller) register(a *agent, h reconfig.Registration) {
 func (c *controller) heartbeat(a *agent, b reconfig.Heartbeat) {
 	c.leading(c.leader, func(now time.Duration) {
 		c.leader.Heartbeat(now, b)
-		c.heardOf[b.Node] = c.w.now
+		c.lastSeen[b.Node] = c.w.now
 	})
 	c.soon(func() {
 		if g, ok := c.grantor.Heartbeat(c.time(), b); ok {

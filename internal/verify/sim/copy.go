@@ -131,7 +131,7 @@ func (c *copyJob) next() {
 		c.ended = true
 		w.note(every, every, "%s: job %d is done", c.a.n.name, c.job)
 		c.a.member.CopyDone(c.job)
-		c.a.obeyed()
+		c.a.progressed()
 	})
 }
 
@@ -176,6 +176,6 @@ func (c *copyJob) breaks() {
 		delete(c.a.copies, c.job)
 		c.a.n.w.note(every, every, "%s: job %d breaks off", c.a.n.name, c.job)
 		c.a.member.CopyFailed(c.job)
-		c.a.obeyed()
+		c.a.progressed()
 	})
 }

@@ -94,7 +94,7 @@ func (c *controller) receive(datagram []byte) {
 		if l := c.leader; l != nil {
 			c.leading(l, func(now time.Duration) {
 				l.Alive(now, id, h.incarnation)
-				c.heardOf[id] = c.w.now
+				c.lastSeen[id] = c.w.now
 			})
 		}
 	})

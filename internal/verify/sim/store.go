@@ -120,7 +120,7 @@ func (s *store) commit(change reconfig.Change) {
 // tell lets a controller hear of all changes, some time later.
 func (s *store) tell(c *controller) {
 	process, until := c.process, len(s.changes)
-	s.w.events.push(max(s.w.now, c.storeAway)+s.within(watchDelay), func() { c.hear(process, until) })
+	s.w.events.push(max(s.w.now, c.storeAway)+s.within(watchDelay), func() { c.apply(process, until) })
 }
 
 func (s *store) noteChange(change *reconfig.Change) {

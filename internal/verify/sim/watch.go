@@ -195,8 +195,8 @@ func (v *watch) proposed(c *controller, change *reconfig.Change) {
 			if slices.Contains(complete(&after), id) || n == nil || !n.up || n.incarnation != state.Nodes[id].Incarnation {
 				continue
 			}
-			// Clocks drift apart by a tenth at most. One that is heard does not obey.
-			if silent := time.Duration(v.w.now - max(c.leads, c.heardOf[id])); silent > s.Suspect/2 && silent < s.Sure-s.Sure/10 {
+			// Clocks drift apart by a tenth at most. A node that is heard may not apply its orders.
+			if silent := time.Duration(v.w.now - max(c.leads, c.lastSeen[id])); silent > s.Suspect/2 && silent < s.Sure-s.Sure/10 {
 				v.w.broken(int(number), every, "C6: %s, silent for %v, is taken out of a chain of two", n.name, silent)
 			}
 		}

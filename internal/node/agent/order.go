@@ -11,11 +11,11 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// obeyAgain is the pause before something that the plane refused is tried again.
-const obeyAgain = 100 * time.Millisecond
+// applyAgain is the pause before something that the plane refused is tried again.
+const applyAgain = 100 * time.Millisecond
 
-// hear takes an order to be obeyed soon. One that a newer one overtakes is never obeyed: each says everything.
-func (m *membership) hear(in *controllerv1.Order) error {
+// receiveOrder keeps an order to be applied soon. A newer order replaces it: each order is complete.
+func (m *membership) receiveOrder(in *controllerv1.Order) error {
 	o, err := message.Order(m.plane.Info().Addr, in)
 	if err != nil {
 		return err
@@ -29,9 +29,9 @@ func (m *membership) hear(in *controllerv1.Order) error {
 	return nil
 }
 
-// obey obeys orders as they come.
-func (m *membership) obey(ctx context.Context) {
-	report := reporter{log: m.log, what: "cannot obey an order; trying again"}
+// applyOrders applies orders as they come.
+func (m *membership) applyOrders(ctx context.Context) {
+	report := reporter{log: m.log, what: "cannot apply an order; trying again"}
 	for {
 		select {
 		case <-ctx.Done():
@@ -53,8 +53,8 @@ func (m *membership) obey(ctx context.Context) {
 }
 
 func (m *membership) follow(o *reconfig.Order) error {
-	m.obeying.Lock()
-	defer m.obeying.Unlock()
+	m.applying.Lock()
+	defer m.applying.Unlock()
 	if id := m.identity; o.Term > id.Term {
 		id.Term = o.Term
 		if err := m.remember(id); err != nil {
@@ -69,21 +69,21 @@ func (m *membership) follow(o *reconfig.Order) error {
 		}
 	}
 	if refused := m.member.Heartbeat().Refused; refused != "" {
-		m.log.Error("an order cannot be obeyed", "term", o.Term, "number", o.Number, "because", refused)
+		m.log.Error("an order cannot be applied", "term", o.Term, "number", o.Number, "because", refused)
 	} else {
-		m.log.Debug("obeyed", "term", o.Term, "number", o.Number, "shards", len(o.Configs))
+		m.log.Debug("applied an order", "term", o.Term, "number", o.Number, "shards", len(o.Configs))
 	}
 	m.work()
 	return err
 }
 
-// again hears an order once more after a while, unless a newer one has come.
+// again receives an order once more after a while, unless a newer one has come.
 func (m *membership) again(o *reconfig.Order) {
 	m.start(func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(obeyAgain):
+		case <-time.After(applyAgain):
 		}
 		m.listening.Lock()
 		if m.newest == nil {
@@ -100,7 +100,7 @@ func (m *membership) publish() {
 	m.status.Store(&b)
 }
 
-// work starts and stops what the member wants done. The caller holds obeying.
+// work starts and stops what the member wants done. The caller holds applying.
 func (m *membership) work() {
 	m.publish()
 	poke(m.news)
@@ -134,7 +134,7 @@ func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
 	if err == nil && len(doubted) > 0 {
 		empty, err = m.plane.Doubt(doubted)
 	}
-	m.obeying.Lock()
+	m.applying.Lock()
 	if err == nil {
 		err = errors.Join(m.member.Wiped(shards), m.member.Doubted(doubted))
 	}
@@ -144,14 +144,14 @@ func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
 		m.log.Info("deleted what the node stored of shards that it left", "shards", len(shards), "kept", len(doubted))
 		m.work()
 	}
-	m.obeying.Unlock()
+	m.applying.Unlock()
 	if err == nil {
 		return
 	}
 	m.log.Error("cannot delete what the node stored of shards that it left; trying again", "shards", len(shards), "kept", len(doubted), "error", err)
 	select {
 	case <-ctx.Done():
-	case <-time.After(obeyAgain):
+	case <-time.After(applyAgain):
 		m.wipe(ctx, shards, doubted)
 	}
 }
@@ -169,7 +169,7 @@ func (m *membership) noteEmpty(shards []uint16, keys []wire.Key) {
 
 // emptyOf lists the empty objects of some shards, which this process may have to look for.
 func (m *membership) emptyOf(shards []uint16) ([]wire.Key, error) {
-	m.obeying.Lock()
+	m.applying.Lock()
 	var keys []wire.Key
 	known := true
 	for _, shard := range shards {
@@ -177,7 +177,7 @@ func (m *membership) emptyOf(shards []uint16) ([]wire.Key, error) {
 		known = known && ok
 		keys = append(keys, empty...)
 	}
-	m.obeying.Unlock()
+	m.applying.Unlock()
 	if known {
 		return keys, nil
 	}
@@ -187,9 +187,9 @@ func (m *membership) emptyOf(shards []uint16) ([]wire.Key, error) {
 // tellInventory tells a controller what the node has. It may have to wait for the plane.
 func (m *membership) tellInventory(l *link) {
 	m.start(func(context.Context) {
-		m.obeying.Lock()
+		m.applying.Lock()
 		i := m.member.Inventory()
-		m.obeying.Unlock()
+		m.applying.Unlock()
 		l.send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Inventory{Inventory: message.FromInventory(&i)}})
 	})
 }
