@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// burners are processes that take all the CPU time they get. Each ends with the pipe to its standard input at the
-// latest, so that none outlives this process, however that ends.
+// burners are processes that use all the CPU time they get. Each ends when its standard input
+// closes at the latest, so that none outlives this process.
 type burners struct {
 	running []*exec.Cmd
 	pipes   []io.Closer
 }
 
-// burn starts a number of processes of a command, which should return when its standard input ends.
+// burn starts count processes of a command, which must return when its standard input ends.
 func burn(count int, argv []string) (*burners, error) {
 	b := new(burners)
 	for range count {
@@ -35,7 +35,7 @@ func burn(count int, argv []string) (*burners, error) {
 	return b, nil
 }
 
-// end kills them, and waits until they are gone.
+// end kills the processes and waits for them.
 func (b *burners) end() error {
 	var failed error
 	for i, cmd := range b.running {
@@ -49,11 +49,11 @@ func (b *burners) end() error {
 	return failed
 }
 
-// Burn keeps one CPU busy until a time has passed, or until stop ends.
+// Burn keeps one CPU busy until the time has passed or stop ends.
 func Burn(lasts time.Duration, stop io.Reader) {
 	ended := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, stop) // whatever ends it, ends this
+		_, _ = io.Copy(io.Discard, stop) // an error ends the burner, too
 		close(ended)
 	}()
 	const spins = 1 << 20
@@ -68,5 +68,5 @@ func Burn(lasts time.Duration, stop io.Reader) {
 		default:
 		}
 	}
-	runtime.KeepAlive(sum) // or the compiler leaves the work out
+	runtime.KeepAlive(sum) // keeps the compiler from removing the loop
 }

@@ -12,27 +12,28 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// BusyOptions describe a trial on a machine that gives its processes too little time, and without any other fault.
+// BusyOptions describe a trial on a machine that starves its processes of CPU time, without any
+// other fault.
 type BusyOptions struct {
 	Setup
 	For              time.Duration
-	Seed             uint64   // of the pauses and of what clients do
-	Stopped          float64  // share of the time that every agent and controller is stopped
-	Burners          int      // processes that take all the CPU time they get
-	Burner           []string // their command
+	Seed             uint64   // of the pauses and of the clients' operations
+	Stopped          float64  // share of the time during which every agent and controller is stopped
+	Burners          int      // processes that use all the CPU time they get
+	Burner           []string // command of a burner
 	Writers, Readers int
-	Objects          int // stored beforehand: clients write and read these
-	// Progress, if set, is told a few times a second how it stands.
+	Objects          int // stored before the trial; clients write and read them
+	// Progress, if set, receives the state of the trial a few times a second.
 	Progress func(BusyProgress)
 }
 
-// BusyResult is what a trial on a busy machine found.
+// BusyResult is the outcome of a trial on a busy machine.
 type BusyResult struct {
-	Suspected         int     `json:"suspected"`            // nodes taken out of their chains
-	LeastCopies       int     `json:"least_copies"`         // complete copies of any shard, in any durable state
-	FailedWrites      int     `json:"failed_writes"`        // without a known outcome in the time that a client has
-	LongestWriteGapMs float64 `json:"longest_write_gap_ms"` // that any one writer went without a success
-	WholeAgainS       float64 `json:"whole_again_s"`        // from the end of the noise; if not whole, the wait
+	Suspected         int     `json:"suspected"`            // nodes removed from their chains
+	LeastCopies       int     `json:"least_copies"`         // fewest complete copies of a shard in any durable state
+	FailedWrites      int     `json:"failed_writes"`        // writes without a known outcome within the client's timeout
+	LongestWriteGapMs float64 `json:"longest_write_gap_ms"` // longest time without a success of any one writer
+	WholeAgainS       float64 `json:"whole_again_s"`        // from the end of the noise until all chains were whole, or the bound of the wait
 	Whole             bool    `json:"whole"`
 	Writes            int     `json:"writes"`
 	Reads             int     `json:"reads"`
@@ -40,9 +41,9 @@ type BusyResult struct {
 	LongestReadGapMs  float64 `json:"longest_read_gap_ms"`
 	Linearizable      bool    `json:"linearizable"`
 
-	Pauses        int     `json:"pauses"`         // of all processes
-	StoppedShare  float64 `json:"stopped_share"`  // as it was
-	MissedChanges uint64  `json:"missed_changes"` // of the durable state, which least_copies and suspected lack
+	Pauses        int     `json:"pauses"`         // pauses of all processes
+	StoppedShare  float64 `json:"stopped_share"`  // measured share
+	MissedChanges uint64  `json:"missed_changes"` // changes of the durable state that least_copies and suspected do not cover
 
 	Seconds     float64  `json:"seconds"`
 	Stopped     float64  `json:"stopped"`
@@ -55,13 +56,13 @@ type BusyResult struct {
 	Writers     int      `json:"writers"`
 	Readers     int      `json:"readers"`
 	Seed        uint64   `json:"seed"`
-	Crashes     []string `json:"crashes,omitempty"` // agents and controllers that ended by themselves
+	Crashes     []string `json:"crashes,omitempty"` // agents and controllers that ended unexpectedly
 
 	verdict *history.Verdict
-	lacking string // of a cluster that is not whole
+	lacking string // missing parts of a cluster that is not whole
 }
 
-// BusyProgress is how such a trial stands.
+// BusyProgress is the state of a running trial.
 type BusyProgress struct {
 	Elapsed       time.Duration
 	Suspected     int
@@ -73,24 +74,24 @@ type BusyProgress struct {
 }
 
 const (
-	busyRest     = 10 * time.Millisecond // of a client, between two operations
-	busyPatience = time.Minute           // for the cluster to be whole again
-	busyLook     = 20 * time.Millisecond // at whether it is
-	burnLonger   = time.Minute           // than the noise: the bound of a burner whose parent is stuck
+	busyRest     = 10 * time.Millisecond // rest of a client between two operations
+	busyPatience = time.Minute           // wait for the cluster to be whole again
+	busyLook     = 20 * time.Millisecond // interval of checks for that
+	burnLonger   = time.Minute           // a burner whose parent hangs ends this long after the noise
 )
 
-// BurnFor is how long a burner may run at most.
+// BurnFor returns the longest time a burner may run.
 func (o *BusyOptions) BurnFor() time.Duration { return o.For + burnLonger }
 
-// OK reports whether the cluster kept its promises: what it took for that is in the figures.
+// OK reports whether the cluster kept its guarantees. The figures report the cost.
 func (r *BusyResult) OK() bool { return r.Linearizable && r.Whole && len(r.Crashes) == 0 }
 
-// Explain says what was found wrong.
+// Explain lists the violations.
 func (r *BusyResult) Explain() string {
 	var text strings.Builder
-	_ = r.verdict.Write(&text) // a builder takes everything
+	_ = r.verdict.Write(&text) // a builder never fails
 	if len(r.Crashes) > 0 {
-		fmt.Fprintf(&text, "these ended by themselves: %s\n", strings.Join(r.Crashes, ", "))
+		fmt.Fprintf(&text, "these ended unexpectedly: %s\n", strings.Join(r.Crashes, ", "))
 	}
 	if !r.Whole {
 		fmt.Fprintf(&text, "not whole %v after the end of the noise: %s\n", busyPatience, r.lacking)
@@ -98,8 +99,8 @@ func (r *BusyResult) Explain() string {
 	return text.String()
 }
 
-// Busy brings a cluster up, keeps the machine busy and stops processes while clients work, and waits until all is whole
-// again. It removes the cluster in any case.
+// Busy brings a cluster up, loads the machine and stops processes while clients work, and waits
+// until all chains are whole again. It removes the cluster in any case.
 func Busy(ctx context.Context, o BusyOptions) (result *BusyResult, err error) {
 	c, err := up(ctx, &o.Setup)
 	if err != nil {
@@ -107,7 +108,7 @@ func Busy(ctx context.Context, o BusyOptions) (result *BusyResult, err error) {
 	}
 	defer func() {
 		if err == nil && !result.OK() {
-			_ = c.keepLogs() // what was found is worth more
+			_ = c.keepLogs() // the trial's error is more important
 		}
 		err = c.down(ctx, err)
 	}()
@@ -163,7 +164,7 @@ func (b *busy) run(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// noise keeps the machine busy and stops processes for the time wanted, and returns how long that was.
+// noise loads the machine and stops processes for the configured time. It returns the actual time.
 func (b *busy) noise(ctx context.Context) (lasted time.Duration, err error) {
 	b.o.event("noise: %d busy loops, every agent and controller stopped %.0f %% of the time",
 		b.o.Burners, 100*b.o.Stopped)
@@ -189,7 +190,7 @@ func (b *busy) noise(ctx context.Context) (lasted time.Duration, err error) {
 	return time.Since(begun), err
 }
 
-// recover waits until every shard takes writes with all the members wanted.
+// recover waits until every shard accepts writes and has all its members.
 func (b *busy) recover(ctx context.Context) error {
 	begun := time.Now()
 	b.result = new(BusyResult)
@@ -230,7 +231,7 @@ func (b *busy) judge(noise time.Duration) {
 	r.Linearizable = r.verdict.Linearizable()
 }
 
-// report tells how it stands until ctx ends.
+// report reports the progress until ctx ends.
 func (b *busy) report(ctx context.Context) {
 	if b.o.Progress == nil {
 		return

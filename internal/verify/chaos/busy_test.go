@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 )
 
-// stateOf is a state whose only shard has these members, of nodes 1 to 3, called a to c.
+// stateOf returns a state with one shard with the given members. Nodes 1 to 3 are named a to c.
 func stateOf(change uint64, members ...reconfig.NodeID) *reconfig.State {
 	s := &reconfig.State{Settings: reconfig.Settings{Replicas: 3}, Change: change,
 		Shards: []reconfig.Shard{{Members: members}}, Nodes: map[reconfig.NodeID]*reconfig.Node{}}
@@ -27,7 +27,8 @@ func observer(live func(*reconfig.Node) bool) *durable {
 	return &durable{state: make(chan struct{}), live: live}
 }
 
-// Every change counts once, whichever controller tells it, and a learner is no copy.
+// TestDurableStateIsCountedAtEveryChange expects each change to count once even if several
+// controllers report it. A learner is not a copy.
 func TestDurableStateIsCountedAtEveryChange(t *testing.T) {
 	d := observer(nil)
 	d.Loaded(store.Formation{}, stateOf(4, 1, 2, 3))
@@ -38,7 +39,8 @@ func TestDurableStateIsCountedAtEveryChange(t *testing.T) {
 	if suspected, least, _ := d.seen(); suspected != 1 || least != 2 {
 		t.Errorf("after a suspicion: %d suspected, %d copies", suspected, least)
 	}
-	// The record of a barred node is written again with other shards of its page: that is no new suspicion.
+	// The record of a fenced node is written again with other shards of its page. That is no new
+	// suspicion.
 	again := changeTo(6, 3, 1, 3)
 	again.Nodes = bar.Nodes
 	d.Changed(again)
@@ -52,7 +54,8 @@ func TestDurableStateIsCountedAtEveryChange(t *testing.T) {
 	}
 }
 
-// A chain may lose its members that are dead; a live one it may not, below two.
+// TestCopiesCountWhileTwoMembersLive expects that a chain may lose dead members, but not a live one
+// if fewer than two remain.
 func TestCopiesCountWhileTwoMembersLive(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -78,7 +81,8 @@ func TestCopiesCountWhileTwoMembersLive(t *testing.T) {
 	}
 }
 
-// A member lives unless a fault strikes it, or has just done so, or its state is lost until it joins anew.
+// TestMembersThatLive expects that a member does not count as live during a fault, shortly after
+// one, or after its state is lost and before it rejoins.
 func TestMembersThatLive(t *testing.T) {
 	d := &driver{costly: map[string]time.Time{}, emptied: map[string]uint64{}}
 	n := &reconfig.Node{Name: "a", Incarnation: 7}
@@ -106,7 +110,8 @@ func TestMembersThatLive(t *testing.T) {
 	}
 }
 
-// A seed gives each process a schedule of its own, always the same, that stops it for the share wanted.
+// TestPausesFollowTheirSeed expects that a seed determines a separate schedule for each process,
+// with the configured share of stopped time.
 func TestPausesFollowTheirSeed(t *testing.T) {
 	const share, turns = 0.3, 20_000
 	firsts := map[time.Duration]bool{}

@@ -17,19 +17,19 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// ChaosOptions describe a trial by many faults.
+// ChaosOptions describe a trial with many faults.
 type ChaosOptions struct {
 	Setup
 	For     time.Duration
-	Seed    uint64  // of faults and of what clients do; the kernel's loss and the machine's scheduling are not in it
-	Clients int     // that write and read at the same time
-	Loss    float64 // in percent, of the frames of all links, throughout
-	Stopped float64 // share of the time that every agent and controller is stopped in short pauses, beside the faults
-	// Progress, if set, is told a few times a second how it stands.
+	Seed    uint64  // of faults and of clients' operations; it does not cover the kernel's loss and scheduling
+	Clients int     // concurrent clients, which write and read
+	Loss    float64 // loss on all links in percent, during the whole trial
+	Stopped float64 // share of the time during which every agent and controller is stopped in short pauses, besides the faults
+	// Progress, if set, receives the state of the trial a few times a second.
 	Progress func(ChaosProgress)
 }
 
-// ChaosResult is what a trial by many faults found.
+// ChaosResult is the outcome of a trial with many faults.
 type ChaosResult struct {
 	Ops               int            `json:"ops"`
 	Faults            map[string]int `json:"faults"`
@@ -43,35 +43,35 @@ type ChaosResult struct {
 	Nodes             int            `json:"nodes"`
 	Shards            int            `json:"shards"`
 	Replicas          int            `json:"replicas"`
-	Repairs           int            `json:"repairs"` // times that all chains were whole again after a fault
-	Changes           uint64         `json:"changes"` // of the cluster's durable state
+	Repairs           int            `json:"repairs"` // number of times that all chains became whole after a fault
+	Changes           uint64         `json:"changes"` // changes of the cluster's durable state
 	Keys              int            `json:"keys"`
 	Acknowledged      int            `json:"acknowledged_writes"`
 	Unknown           int            `json:"unknown_outcomes"`
 	Bundled           uint64         `json:"bundled"`           // answers that came in bundles
-	LeastCopies       int            `json:"least_copies"`      // of a shard, complete, while two members of its chain live
-	Suspected         int            `json:"suspected"`         // nodes barred, rightly or wrongly
-	Pauses            int            `json:"pauses"`            // short ones, of all processes
-	MissedChanges     uint64         `json:"missed_changes"`    // of the durable state, which the two above lack
-	Crashes           []string       `json:"crashes,omitempty"` // agents and controllers that ended by themselves
+	LeastCopies       int            `json:"least_copies"`      // fewest complete copies of a shard while two members of its chain were live
+	Suspected         int            `json:"suspected"`         // nodes fenced, rightly or wrongly
+	Pauses            int            `json:"pauses"`            // short pauses of all processes
+	MissedChanges     uint64         `json:"missed_changes"`    // changes of the durable state that least_copies and suspected do not cover
+	Crashes           []string       `json:"crashes,omitempty"` // agents and controllers that ended unexpectedly
 	Undecided         []string       `json:"undecided,omitempty"`
 
 	violations []history.Violation
 	losses     []loss
 }
 
-// ChaosProgress is how a trial stands.
+// ChaosProgress is the state of a running trial.
 type ChaosProgress struct {
 	Elapsed       time.Duration
 	Ops           int
-	Reads, Writes int // that succeeded
+	Reads, Writes int // successful operations
 	Faults        []string
 	Repairs       int
-	State         string // of the chains; empty: all whole
+	State         string // state of the chains; empty: all whole
 	Gaps          [2]time.Duration
 }
 
-// What clients do: bounded histories of single keys are cheap to check.
+// Parameters of the clients: bounded histories of single keys are cheap to check.
 const (
 	chaosKeys     = 48
 	chaosKeyOps   = 300
@@ -79,23 +79,24 @@ const (
 	chaosTimeout  = 5 * time.Second
 	chaosPerKey   = time.Minute
 	notableGap    = 100 * time.Millisecond
-	wholePatience = time.Minute // after the last fault
+	wholePatience = time.Minute // wait after the last fault
 	progressEvery = 250 * time.Millisecond
 )
 
-// OK reports whether nothing was found wrong.
+// OK reports whether the trial found no violation.
 func (r *ChaosResult) OK() bool {
 	return r.Linearizable && r.LostAcknowledged == 0 && len(r.Crashes) == 0 && !r.TooFewCopies()
 }
 
-// TooFewCopies reports whether a shard had only one complete copy while two members of its chain lived.
+// TooFewCopies reports whether a shard had only one complete copy while two members of its chain
+// were live.
 func (r *ChaosResult) TooFewCopies() bool { return r.LeastCopies < min(2, r.Replicas) }
 
-// Explain says what was found wrong.
+// Explain lists the violations.
 func (r *ChaosResult) Explain() string {
 	var text strings.Builder
 	verdict := history.Verdict{Ops: r.Ops, Keys: r.Keys, Unknown: r.Unknown, Violations: r.violations, Undecided: r.Undecided}
-	_ = verdict.Write(&text) // a builder takes everything
+	_ = verdict.Write(&text) // a builder never fails
 	const shown = 10
 	for i, l := range r.losses {
 		if i == shown {
@@ -105,15 +106,16 @@ func (r *ChaosResult) Explain() string {
 		fmt.Fprintln(&text, l)
 	}
 	if r.TooFewCopies() {
-		fmt.Fprintf(&text, "a shard was left with %d complete copies while two members of its chain lived\n", r.LeastCopies)
+		fmt.Fprintf(&text, "a shard was left with %d complete copies while two members of its chain were live\n", r.LeastCopies)
 	}
 	if len(r.Crashes) > 0 {
-		fmt.Fprintf(&text, "these ended by themselves: %s\n", strings.Join(r.Crashes, ", "))
+		fmt.Fprintf(&text, "these ended unexpectedly: %s\n", strings.Join(r.Crashes, ", "))
 	}
 	return text.String()
 }
 
-// Chaos brings a cluster up, lets faults strike while clients work, and checks what they saw. It removes the cluster in any case.
+// Chaos brings a cluster up, injects faults while clients work, and checks the clients' history. It
+// removes the cluster in any case.
 func Chaos(ctx context.Context, o ChaosOptions) (result *ChaosResult, err error) {
 	c, err := up(ctx, &o.Setup)
 	if err != nil {
@@ -121,7 +123,7 @@ func Chaos(ctx context.Context, o ChaosOptions) (result *ChaosResult, err error)
 	}
 	defer func() {
 		if err == nil && !result.OK() {
-			_ = c.keepLogs() // what was found is worth more
+			_ = c.keepLogs() // the trial's error is more important
 		}
 		err = c.down(ctx, err)
 	}()
@@ -162,7 +164,7 @@ type chaos struct {
 	reads   *gap
 }
 
-// suffer lets clients work while faults strike.
+// suffer runs clients while faults are injected.
 func (t *chaos) suffer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.o.For)
 	defer cancel()
@@ -172,7 +174,7 @@ func (t *chaos) suffer(ctx context.Context) error {
 	}
 	defer shared.Close()
 	defer func() { t.result.Bundled = shared.Traffic().Bundled }()
-	gathering, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends after the last operation
+	gathering, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends after the last operation
 	defer stop()
 	together := gather(gathering, shared, chaosPause)
 	var stores []history.Store
@@ -208,7 +210,8 @@ func (t *chaos) suffer(ctx context.Context) error {
 	return err
 }
 
-// drive lets faults strike and processes pause until ctx ends. Either ends the other if it cannot go on.
+// drive injects faults and pauses processes until ctx ends. If one of the two fails, it stops the
+// other.
 func (t *chaos) drive(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return t.driver.run(ctx) })
@@ -220,7 +223,8 @@ func (t *chaos) drive(ctx context.Context) error {
 	return err
 }
 
-// check checks the operations on keys that nobody uses any more: key by key, so that it never takes more than one core.
+// check checks the operations on keys that no client uses any more. It checks key by key, so that
+// it uses at most one core.
 func (t *chaos) check(ops []history.Op) {
 	t.ledger.enter(ops)
 	keys := map[string][]history.Op{}
@@ -243,7 +247,8 @@ func (t *chaos) checkKey(ops []history.Op) {
 	}
 }
 
-// recover waits until everything is whole, without loss, and looks for every acknowledged write.
+// recover clears loss, waits until all chains are whole, and checks that no acknowledged write is
+// missing.
 func (t *chaos) recover(ctx context.Context) error {
 	if err := t.c.lab.ClearFaults(ctx); err != nil {
 		return err
@@ -265,7 +270,7 @@ func (t *chaos) recover(ctx context.Context) error {
 	return err
 }
 
-// watched is a store whose successes are noted.
+// watched is a store whose successes are recorded.
 type watched struct {
 	history.Store
 	t *chaos
@@ -291,7 +296,7 @@ func (t *chaos) tellGap(what string) func(time.Time, time.Duration) {
 	}
 }
 
-// report tells how it stands until ctx ends.
+// report reports the progress until ctx ends.
 func (t *chaos) report(ctx context.Context) {
 	if t.o.Progress == nil {
 		return

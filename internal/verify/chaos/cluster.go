@@ -15,30 +15,32 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// formPatience bounds the wait for the first chains: controllers elect a leader first.
+// formPatience bounds the wait for the first chains: controllers first elect a leader.
 const formPatience = 30 * time.Second
 
-// Setup describes the cluster that a trial is made on.
+// Setup describes the cluster of a trial.
 type Setup struct {
 	Lab      lab.Options // managed, with commands for agents and controllers
-	Replicas int         // members of every chain, as the controllers were told
-	Formed   int         // members of the first chains, if fewer; 0: as many
-	// Leader asks the lab's controllers which of them leads.
+	Replicas int         // members of every chain, as configured in the controllers
+	Formed   int         // members of the first chains, if fewer; 0: Replicas
+	// Leader asks the lab's controllers for the current leader.
 	Leader func(ctx context.Context, l *lab.Lab) (Leading, error)
-	// Etcd is where the etcd of a controller serves others; nil: it does not.
+	// Etcd returns the client address of a controller's etcd; nil: it serves no clients.
 	Etcd func(controller lab.Host) string
-	// Event, if set, is told what happens, as it happens.
+	// Event, if set, receives a text for each event.
 	Event func(text string)
-	// Logs is where the logs of agents and controllers are kept if something was wrong, since they go with the lab.
+	// Logs is the directory for the logs of agents and controllers after a failure, because the
+	// lab's logs are removed with it.
 	Logs string
 }
 
-// Leading is the controller that leads, and the last change of the cluster's state that it knows.
+// Leading is the leader's state: the last change of the cluster's state that it knows, and its
+// copying.
 type Leading struct {
 	Host   string
 	Change uint64
-	Copied uint64 // bytes, since it leads
-	Whole  int    // shards that are active with all the members wanted
+	Copied uint64 // bytes copied since it became leader
+	Whole  int    // active shards with all members
 }
 
 func (s *Setup) event(format string, arguments ...any) {
@@ -47,7 +49,7 @@ func (s *Setup) event(format string, arguments ...any) {
 	}
 }
 
-// cluster is a managed lab that is up, and its map.
+// cluster is a managed lab that is up, with its map.
 type cluster struct {
 	setup    *Setup
 	lab      *lab.Lab
@@ -57,7 +59,7 @@ type cluster struct {
 // up brings the lab up and waits until every chain has all its members.
 func up(ctx context.Context, s *Setup) (*cluster, error) {
 	if !s.Lab.Managed() {
-		return nil, errors.New("a managed lab is wanted: with controllers")
+		return nil, errors.New("a trial needs a managed lab: set the number of controllers")
 	}
 	lab.RunBeforeOthers()
 	l, err := lab.Up(ctx, s.Lab)
@@ -76,10 +78,10 @@ func up(ctx context.Context, s *Setup) (*cluster, error) {
 	return c, nil
 }
 
-// down removes everything, also when ctx has ended. If something was wrong the logs are kept.
+// down removes the cluster even if ctx has ended. It keeps the logs after an error.
 func (c *cluster) down(ctx context.Context, wrong error) error {
 	if c.follower != nil {
-		c.follower.Close() // what follows takes its connections away anyway
+		c.follower.Close() // removing the lab breaks its connections anyway
 	}
 	if wrong != nil && ctx.Err() == nil && c.setup.Logs != "" {
 		wrong = errors.Join(wrong, c.keepLogs())
@@ -96,7 +98,7 @@ func (c *cluster) keepLogs() error {
 	for _, h := range slices.Concat(c.lab.Plan.With(lab.RoleNode), c.lab.Plan.With(lab.RoleController)) {
 		text, err := os.ReadFile(c.lab.LogFile(h.Name))
 		if err != nil {
-			continue // it was never started
+			continue // never started
 		}
 		if err := os.WriteFile(filepath.Join(c.setup.Logs, h.Name+".log"), text, 0o644); err != nil {
 			return err
@@ -106,26 +108,26 @@ func (c *cluster) keepLogs() error {
 	return nil
 }
 
-// client makes one of the product's clients, on this machine, which is a host of the lab.
+// client makes a client on this machine, which is a host of the lab.
 func (c *cluster) client(o client.Options) (*client.Client, error) {
 	o.Follow = c.follower
 	return client.New(o)
 }
 
-// await waits until the map is as wanted.
+// await waits until the map satisfies ok.
 func (c *cluster) await(ctx context.Context, what string, ok func(*topology.Map) bool) error {
 	if err := c.follower.Await(ctx, ok); err != nil {
-		return fmt.Errorf("waiting for %s: %w; %s", what, err, c.describe(c.follower.Map()))
+		return fmt.Errorf("wait for %s: %w; %s", what, err, c.describe(c.follower.Map()))
 	}
 	return nil
 }
 
-// whole reports whether every chain has all the members it should have, and all of them are complete.
+// whole reports whether every chain has all its members and all of them are complete.
 func (c *cluster) whole(m *topology.Map) bool {
 	return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return c.missing(&chain) > 0 })
 }
 
-// formed reports whether every chain has as many members as it is to begin with.
+// formed reports whether every chain has its initial number of members.
 func (c *cluster) formed(m *topology.Map) bool {
 	wanted := c.setup.Replicas
 	if c.setup.Formed > 0 {
@@ -134,7 +136,7 @@ func (c *cluster) formed(m *topology.Map) bool {
 	return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return len(m.Complete(&chain)) < wanted })
 }
 
-// missing is how many complete members a chain lacks.
+// missing returns the number of complete members that a chain lacks.
 func (c *cluster) missing(chain *topology.MapChain) int {
 	complete := len(chain.Members)
 	if chain.Learner >= 0 {
@@ -158,7 +160,7 @@ func (c *cluster) describe(m *topology.Map) string {
 	return fmt.Sprintf("of %d shards %d lack members and %d are lost", len(m.ByShard), short, lost)
 }
 
-// position finds the node that has a place in the chain of a shard.
+// position returns the node at a place in the chain of a shard.
 func position(m *topology.Map, shard uint16, place string) (string, error) {
 	members := m.Names(m.Chain(shard))
 	if len(members) == 0 {
@@ -172,7 +174,7 @@ func position(m *topology.Map, shard uint16, place string) (string, error) {
 	case Tail:
 		return members[len(members)-1], nil
 	}
-	return "", fmt.Errorf("%q is no place in a chain: %s, %s or %s is wanted", place, Head, Middle, Tail)
+	return "", fmt.Errorf("unknown place in a chain %q: want %s, %s or %s", place, Head, Middle, Tail)
 }
 
 // Places in a chain.

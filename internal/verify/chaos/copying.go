@@ -7,12 +7,12 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// copying follows copies by the map, in which a shard's chain has a learner while it is copied.
+// copying tracks copies by the map: a shard's chain has a learner while the shard is copied.
 type copying struct {
 	now func() time.Duration
 
 	mu          sync.Mutex
-	first, last time.Duration // learner in the map, and change of it
+	first, last time.Duration // times of the first map with a learner and of the last change of the map
 	learnt      map[uint16]bool
 }
 
@@ -20,7 +20,7 @@ func newCopying(now func() time.Duration) *copying {
 	return &copying{now: now, learnt: make(map[uint16]bool)}
 }
 
-// note is told every map.
+// note records a map. It must receive every map.
 func (c *copying) note(m *topology.Map) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +35,8 @@ func (c *copying) note(m *topology.Map) {
 	c.last = c.now()
 }
 
-// seen returns when the first learner was in the map, when the map changed last, and how many shards had a learner.
+// seen returns the time of the first map with a learner, the time of the map's last change, and the
+// number of shards that had a learner.
 func (c *copying) seen() (first, last time.Duration, shards int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package chaos puts a managed cluster to the proof: real controllers, agents and data planes in a lab, real clients, and
-// failures while they work.
+// Package chaos tests a managed cluster under failures: real controllers, agents and data planes in
+// a lab, with real clients.
 //
-//   - [Chaos] lets many faults strike, as a seed has it, never more at once than the chains can survive, and checks that
-//     what clients saw is linearizable and that no acknowledged write is lost.
-//   - [Failover] takes a node's power and measures how long writes and reads stop, and how long the repair takes.
-//   - [Join] lets a node join a chain that has many objects, and measures how long writes pause.
+//   - [Chaos] injects many faults from a seed, never more at once than the chains can survive. It checks that the clients'
+//     history is linearizable and that no acknowledged write is lost.
+//   - [Failover] powers a node off and measures the gap of writes and reads and the time of the repair.
+//   - [Join] adds a node to a chain with many objects and measures the pause of writes.
 package chaos

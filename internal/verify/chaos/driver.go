@@ -14,12 +14,13 @@ import (
 
 // Times of the schedule.
 const (
-	betweenFaults = 1500 * time.Millisecond // on average
-	look          = 100 * time.Millisecond  // at what has ended
-	restartAfter  = 500 * time.Millisecond  // at least, what ends again and again by itself
+	betweenFaults = 1500 * time.Millisecond // mean time between faults
+	look          = 100 * time.Millisecond  // interval of checks for ended faults and processes
+	restartAfter  = 500 * time.Millisecond  // minimum time between restarts of a process that ends unexpectedly
 )
 
-// driver lets faults strike and ends them, one thing after the other: a lab is changed by one goroutine at a time.
+// driver injects faults and ends them. It runs in one goroutine, because a lab must not be changed
+// concurrently.
 type driver struct {
 	lab         *lab.Lab
 	setup       *Setup
@@ -28,14 +29,14 @@ type driver struct {
 	nodes       []string
 	controllers []string
 	leading     Leading
-	restarted   map[string]time.Time // what had ended by itself
+	restarted   map[string]time.Time // last restarts of processes that ended unexpectedly
 	stops       *stops
 	durable     *durable
 
-	mu      sync.Mutex // for those who show what happens
+	mu      sync.Mutex // guards the fields below, which the progress display reads
 	active  []*fault
-	costly  map[string]time.Time // by node: when the last fault ended that could cost it its place in the chains
-	emptied map[string]uint64    // by node: the incarnation whose state is lost
+	costly  map[string]time.Time // by node: end of the last fault that could remove it from its chains
+	emptied map[string]uint64    // by node: incarnation whose state is lost
 	count   map[string]int
 	repairs int
 	crashes []string
@@ -55,7 +56,8 @@ func newDriver(c *cluster, seed uint64) *driver {
 	return d
 }
 
-// run drives until ctx ends and then ends what is left, so that everything can be whole again.
+// run injects faults until ctx ends. Then it ends the active ones, so that all chains can become
+// whole.
 func (d *driver) run(ctx context.Context) error {
 	next := time.Now().Add(d.interval())
 	ticks := time.NewTicker(look)
@@ -87,7 +89,7 @@ func (d *driver) run(ctx context.Context) error {
 	}
 }
 
-// ifGoingOn drops an error that is only the end of the trial.
+// ifGoingOn drops an error that is only due to the end of the trial.
 func ifGoingOn(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -99,7 +101,7 @@ func (d *driver) interval() time.Duration {
 	return time.Duration(d.rng.ExpFloat64() * float64(betweenFaults))
 }
 
-// strike lets the next fault strike, if it may.
+// strike injects the next fault if the guard permits it.
 func (d *driver) strike(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, calm)
 	leading, err := d.setup.Leader(asking, d.lab)
@@ -140,7 +142,7 @@ func (d *driver) end(ctx context.Context, f *fault) error {
 	return f.must("end", f.end(ctx))
 }
 
-// begins notes a fault that is about to strike.
+// begins records a fault before it is injected.
 func (d *driver) begins(f *fault) {
 	var lost uint64
 	if f.empties {
@@ -155,7 +157,7 @@ func (d *driver) begins(f *fault) {
 	}
 }
 
-// spare notes that a fault ends now.
+// spare records the end of a fault.
 func (d *driver) spare(f *fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,8 +166,9 @@ func (d *driver) spare(f *fault) {
 	}
 }
 
-// lives reports whether a node has its state, and no fault strikes it now that could cost it its place in the chains, or
-// has just done so: what controllers decided then becomes durable a little later. Short pauses are no such faults.
+// lives reports whether a node has its state and no fault that could remove it from its chains, now
+// or shortly before: the controllers' decision becomes durable a little later. Short pauses are not
+// such faults.
 func (d *driver) lives(n *reconfig.Node) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,19 +186,19 @@ func (d *driver) endAll(ctx context.Context) error {
 	return errors.Join(append(failed, d.supervise(ctx))...)
 }
 
-// struck reports whether something is wrong with a host.
+// struck reports whether a fault affects a host.
 func (d *driver) struck(host string) bool {
 	return host == "" || slices.ContainsFunc(d.active, func(f *fault) bool { return slices.Contains(f.hosts, host) })
 }
 
-// supervise starts what has ended though no fault says so, and keeps a note of it.
+// supervise restarts and records processes that ended without a fault.
 func (d *driver) supervise(ctx context.Context) error {
 	for _, host := range slices.Concat(d.nodes, d.controllers) {
 		if d.struck(host) || d.lab.AgentAlive(host) || time.Since(d.restarted[host]) < restartAfter {
 			continue
 		}
 		d.restarted[host] = time.Now()
-		d.setup.event("%s has ended by itself: %s", host, d.lab.LastWords(host))
+		d.setup.event("%s has ended unexpectedly: %s", host, d.lab.LastWords(host))
 		d.mu.Lock()
 		d.crashes = append(d.crashes, host)
 		d.mu.Unlock()

@@ -12,28 +12,28 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// storeName is the name under which the controllers of a lab keep the cluster in etcd.
+// storeName is the name of the cluster in the controllers' etcd.
 const storeName = "default"
 
-// durable reads every change of the cluster's durable state. It follows the etcd of every controller, and takes each
-// change from the one that tells it first, so that no change is missed or late because a controller is stopped.
+// durable reads every change of the cluster's durable state. It follows the etcd of every
+// controller and takes each change from the first one that reports it, so that stopped controllers
+// neither hide nor delay changes.
 type durable struct {
 	state chan struct{} // closed with the first state
 	stop  context.CancelFunc
 	group errgroup.Group
 
-	// live reports whether nothing is wrong with a node, as far as the trial knows. Nil: what becomes of a shard counts
-	// whoever lives.
+	// live reports whether no known fault affects a node. If nil, all shards count.
 	live func(*reconfig.Node) bool
 
 	mu        sync.Mutex
 	now       *reconfig.State
-	suspected int    // nodes that a change barred
-	least     int    // complete copies of a shard
-	missed    uint64 // changes that no etcd had any more
+	suspected int    // nodes that a change fenced
+	least     int    // fewest complete copies of a shard
+	missed    uint64 // changes that every etcd had already discarded
 }
 
-// observe begins to read at the etcd of every controller, and returns when the first state is there.
+// observe starts to read the etcd of every controller and returns after the first state.
 func (c *cluster) observe(ctx context.Context, live func(*reconfig.Node) bool) (*durable, error) {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &durable{state: make(chan struct{}), stop: stop, live: live}
@@ -50,7 +50,7 @@ func (c *cluster) observe(ctx context.Context, live func(*reconfig.Node) bool) (
 	}
 }
 
-// end ends the reading.
+// end stops reading.
 func (d *durable) end() error {
 	d.stop()
 	return d.group.Wait()
@@ -98,7 +98,7 @@ func (d *durable) Changed(c reconfig.Change) {
 	d.now.Apply(c)
 }
 
-// counts reports whether what becomes of a shard counts: at least two of those that have it whole are live.
+// counts reports whether a shard's copies count: at least two of its complete members are live.
 func (d *durable) counts(before *reconfig.Shard) bool {
 	if d.live == nil {
 		return true
@@ -112,7 +112,7 @@ func (d *durable) counts(before *reconfig.Shard) bool {
 	return live > 1
 }
 
-// incarnation is that of a node, as it is now; 0: there is no such node.
+// incarnation returns the current incarnation of a node, or 0 if there is no such node.
 func (d *durable) incarnation(node string) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,14 +130,15 @@ func (d *durable) Keyed(*wire.Keyring) {}
 // Led implements [store.Follower].
 func (d *durable) Led(store.Leader) {}
 
-// seen is the number of suspicions, and the least number of complete copies of a shard, so far.
+// seen returns the number of suspicions, the fewest complete copies of a shard and the missed
+// changes so far.
 func (d *durable) seen() (suspected, least int, missed uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.suspected, d.least, d.missed
 }
 
-// complete is how many complete copies a shard has.
+// complete returns the number of complete copies of a shard.
 func complete(s *reconfig.Shard) int {
 	if s.Learner != 0 {
 		return len(s.Members) - 1

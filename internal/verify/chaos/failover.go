@@ -9,74 +9,80 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// FailoverOptions describe a trial in which one node of a chain loses its power.
+// FailoverOptions describe a trial in which one node of a chain loses power.
 type FailoverOptions struct {
 	Setup
-	Shards  []int  // a cluster of its own for each
-	Objects int    // stored beforehand, beside the clients' own, so that the repair has something to copy
-	Victim  string // its place in the chain of the first shard
-	Rounds  int    // in each cluster
+	Shards  []int  // each runs on its own cluster
+	Objects int    // stored before the trial, besides the clients' own, for the repair to copy
+	Victim  string // the victim's place in the chain of the first shard
+	Rounds  int    // rounds per cluster
 }
 
-// FailoverResult is what a trial of failover found. The figures are the worst of all rounds.
+// FailoverResult is the outcome of a failover trial. The figures are the worst of all rounds.
 type FailoverResult struct {
 	WriteGapMs      float64         `json:"write_gap_ms"`       // longest time without an acknowledged write of a shard that the victim served
 	ReadGapMs       float64         `json:"read_gap_ms"`        // longest time without an answer to reads of clean keys at a surviving node
-	ClientReadGapMs float64         `json:"client_read_gap_ms"` // the same, of clients that ask any node of the chain, the victim too
-	RepairS         float64         `json:"repair_s"`           // until every chain had all its members again
-	PauseMs         float64         `json:"pause_ms"`           // that each client makes between two operations: part of every gap
+	ClientReadGapMs float64         `json:"client_read_gap_ms"` // the same for clients that ask any node of the chain, including the victim
+	RepairS         float64         `json:"repair_s"`           // time until every chain had all its members again
+	PauseMs         float64         `json:"pause_ms"`           // pause of each client between two operations, included in every gap
 	Victim          string          `json:"victim"`
-	Objects         int             `json:"objects"` // stored beforehand, beside the clients' own
+	Objects         int             `json:"objects"` // stored before the trial, besides the clients' own
 	Nodes           int             `json:"nodes"`
 	Controllers     int             `json:"controllers"`
 	Rounds          []FailoverRound `json:"rounds"`
-	Files           []string        `json:"files,omitempty"` // of the curves, if the caller drew them
-	Curves          []Curves        `json:"-"`               // of the first round of each cluster: of all of it, then of what is around the failure
+	Files           []string        `json:"files,omitempty"` // plots of the curves, if the caller drew them
+	// Curves holds the first round of each cluster: the curves of the whole round, then those around the failure.
+	Curves []Curves `json:"-"`
 }
 
-// FailoverRound is one loss of a node.
+// FailoverRound is one power failure.
 type FailoverRound struct {
 	Shards           int     `json:"shards"`
 	Node             string  `json:"node"`
 	Affected         int     `json:"shards_affected"`
 	WriteGapMs       float64 `json:"write_gap_ms"`
-	ClientWriteGapMs float64 `json:"client_write_gap_ms"`          // the same of one client alone, where several write objects of a shard
-	RepairPauseMs    float64 `json:"repair_write_pause_ms"`        // longest pause of writes after that, while the repair went on
-	ClientPauseMs    float64 `json:"client_repair_write_pause_ms"` // the same of one client alone
+	ClientWriteGapMs float64 `json:"client_write_gap_ms"`          // the same for a single client, where several clients write objects of a shard
+	RepairPauseMs    float64 `json:"repair_write_pause_ms"`        // longest gap of writes after that, during the repair
+	ClientPauseMs    float64 `json:"client_repair_write_pause_ms"` // the same for a single client
 	ReadGapMs        float64 `json:"read_gap_ms"`
 	ClientReadGapMs  float64 `json:"client_read_gap_ms"`
-	QuietGapMs       float64 `json:"read_gap_before_ms"` // the same as read_gap_ms, before the failure: what the machine's scheduling alone does
+	// QuietGapMs is the same as read_gap_ms, before the failure: the effect of the machine's scheduling alone.
+	QuietGapMs       float64 `json:"read_gap_before_ms"`
 	RepairS          float64 `json:"repair_s"`
-	NoticedMs        float64 `json:"noticed_ms"` // until a map without the victim was there
-	CopyS            float64 `json:"copy_s"`     // of that, from the first learner to the last that was complete
+	NoticedMs        float64 `json:"noticed_ms"` // time until the first map without the victim
+	CopyS            float64 `json:"copy_s"`     // part of repair_s from the first learner to the last complete one
 	CopiedMB         float64 `json:"copied_mb"`
 	WritesBeforePerS float64 `json:"writes_before_per_s"`
 	WritesDuringPerS float64 `json:"writes_in_copy_per_s"`
 }
 
-// What clients do in a trial of failover.
+// Parameters of the clients of a failover trial.
 const (
 	failoverWriters = 24
-	failoverReaders = 24 // at surviving nodes, and as many that ask any
+	failoverReaders = 24 // at surviving nodes, and as many at any node
 	failoverPause   = 10 * time.Millisecond
-	quiet           = 2 * time.Second // before the failure, and after the repair
+	quiet           = 2 * time.Second // time before the failure and after the repair
 	repairPatience  = time.Minute
-	wideBin         = 50 * time.Millisecond // of the whole round
-	narrowBin       = 10 * time.Millisecond // of what is around the failure
+	wideBin         = 50 * time.Millisecond // plots of the whole round
+	narrowBin       = 10 * time.Millisecond // plots of the time around the failure
 	around          = 300 * time.Millisecond
 	clientTimeout   = 10 * time.Second
 )
 
 // Failover runs the trial.
 func Failover(ctx context.Context, o FailoverOptions) (*FailoverResult, error) {
-	r := &FailoverResult{Victim: o.Victim, Objects: o.Objects, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, PauseMs: milliseconds(failoverPause)}
+	r := &FailoverResult{
+		Victim: o.Victim, Objects: o.Objects, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers,
+		PauseMs: milliseconds(failoverPause),
+	}
 	var wide, narrow []Curves
 	for _, shards := range o.Shards {
 		first, err := failoverOf(ctx, o, shards, r)
 		if err != nil {
 			return nil, err
 		}
-		wide, narrow = append(wide, first.curves(wideBin, -first.failed, first.ended-first.failed)), append(narrow, first.curves(narrowBin, -around, around))
+		wide = append(wide, first.curves(wideBin, -first.failed, first.ended-first.failed))
+		narrow = append(narrow, first.curves(narrowBin, -around, around))
 	}
 	r.Curves = append(wide, narrow...)
 	for _, round := range r.Rounds {
@@ -86,7 +92,7 @@ func Failover(ctx context.Context, o FailoverOptions) (*FailoverResult, error) {
 	return r, nil
 }
 
-// failoverOf runs all rounds on one cluster, and returns the first.
+// failoverOf runs all rounds on one cluster and returns the first.
 func failoverOf(ctx context.Context, o FailoverOptions, shards int, r *FailoverResult) (first *failover, err error) {
 	o.Lab.Shards = shards
 	c, err := up(ctx, &o.Setup)
@@ -127,11 +133,11 @@ type failover struct {
 	probes  *probes
 	writers []*probe
 	steady  []*probe // readers at survivors
-	anyNode []*probe // readers that ask a random member of the chain each time, the victim too
+	anyNode []*probe // readers that ask a random member of the chain each time, including the victim
 	copying *copying
-	copied  uint64 // bytes
+	copied  uint64 // bytes copied
 
-	failed, noticed, repaired, ended time.Duration // since the probes started
+	failed, noticed, repaired, ended time.Duration // times since the probes started
 }
 
 func (f *failover) run(ctx context.Context) error {
@@ -181,7 +187,8 @@ func (f *failover) run(ctx context.Context) error {
 	return f.probes.check()
 }
 
-// observe waits for the map without the victim, and for the one in which every chain has all its members.
+// observe waits for a map without the victim, then for a map in which every chain has all its
+// members.
 func (f *failover) observe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, repairPatience)
 	defer cancel()
@@ -197,7 +204,7 @@ func (f *failover) observe(ctx context.Context) error {
 	return err
 }
 
-// station puts probes on shards, evenly.
+// station distributes probes over shards evenly.
 func (f *failover) station(ctx context.Context) error {
 	for _, shard := range spreadShards(f.before, failoverWriters) {
 		one, err := f.probes.writer(shard)
@@ -212,7 +219,7 @@ func (f *failover) station(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		anyNode, err := f.probes.reader(ctx, shard, client.Spread) // the nearest may be a survivor for all of them
+		anyNode, err := f.probes.reader(ctx, shard, client.Spread) // the nearest node could be a survivor for all of them
 		if err != nil {
 			return err
 		}
@@ -223,7 +230,10 @@ func (f *failover) station(ctx context.Context) error {
 
 // judge computes the round's figures.
 func (f *failover) judge() FailoverRound {
-	r := FailoverRound{Shards: f.before.Shards(), Node: f.victim, RepairS: (f.repaired - f.failed).Seconds(), NoticedMs: milliseconds(f.noticed - f.failed)}
+	r := FailoverRound{
+		Shards: f.before.Shards(), Node: f.victim, RepairS: (f.repaired - f.failed).Seconds(),
+		NoticedMs: milliseconds(f.noticed - f.failed),
+	}
 	for shard := range f.before.ByShard {
 		if f.served(uint16(shard)) {
 			r.Affected++
@@ -247,10 +257,10 @@ func (f *failover) judge() FailoverRound {
 	return r
 }
 
-// judgeCopy computes what the copy took, and what writes went on meanwhile.
+// judgeCopy computes the figures of the copy and the rate of writes during it.
 func (f *failover) judgeCopy(r *FailoverRound) {
 	began, _, shards := f.copying.seen()
-	if shards == 0 { // it was over before a map told
+	if shards == 0 { // the copy finished before a map showed it
 		began = f.noticed
 	}
 	r.CopyS, r.CopiedMB = (f.repaired - began).Seconds(), float64(f.copied)/1e6
@@ -263,7 +273,7 @@ func (f *failover) served(shard uint16) bool {
 	return slices.Contains(f.before.Names(f.before.Chain(shard)), f.victim)
 }
 
-// worst is the longest gap of any one probe; the times are those of [moments.longestGap].
+// worst returns the longest gap of any one probe. The times are those of [moments.longestGap].
 func worst(all []*probe, from, until, end time.Duration) float64 {
 	longest := time.Duration(0)
 	for _, one := range all {
@@ -272,7 +282,7 @@ func worst(all []*probe, from, until, end time.Duration) float64 {
 	return milliseconds(longest)
 }
 
-// tell says which client waited longest for what, and when.
+// tell reports the longest wait of any client, with its shard and time.
 func (f *failover) tell(what string, all []*probe) {
 	var worst *probe
 	var begin, longest time.Duration
@@ -281,11 +291,12 @@ func (f *failover) tell(what string, all []*probe) {
 			worst, begin, longest = one, at, gap
 		}
 	}
-	f.c.setup.event("longest wait for a %s: %v in shard %d, from %v after the failure; its chain was %v", what, longest.Round(time.Millisecond),
+	f.c.setup.event("longest wait for a %s: %v in shard %d, from %v after the failure; its chain was %v",
+		what, longest.Round(time.Millisecond),
 		worst.shard, (begin - f.failed).Round(time.Millisecond), f.before.Names(f.before.Chain(worst.shard)))
 }
 
-// bringBack gives the victim its power back and waits until nothing moves any more.
+// bringBack powers the victim on and waits until the cluster is stable.
 func (f *failover) bringBack(ctx context.Context) error {
 	if err := f.c.lab.SwitchOn(ctx, f.victim); err != nil {
 		return err
@@ -295,7 +306,7 @@ func (f *failover) bringBack(ctx context.Context) error {
 	return f.c.settle(ctx)
 }
 
-// settle waits until every chain is whole and the map has not changed for a while.
+// settle waits until every chain is whole and the map has been stable for a while.
 func (c *cluster) settle(ctx context.Context) error {
 	for {
 		if err := c.await(ctx, "all chains to be whole", c.whole); err != nil {
@@ -311,7 +322,7 @@ func (c *cluster) settle(ctx context.Context) error {
 	}
 }
 
-// sleep waits, or returns the error of ctx when that ends first.
+// sleep waits for d or returns the error of ctx if that ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,7 +7,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// every gives moments so far apart, between two times.
+// every returns moments at a fixed distance between two times.
 func every(apart, from, until time.Duration) (all moments) {
 	for at := from; at < until; at += apart {
 		all = append(all, at)
@@ -15,12 +15,17 @@ func every(apart, from, until time.Duration) (all moments) {
 	return all
 }
 
-// Of two clients that write objects of one shard, one waits longer than the shard; what goes on during the copy is counted from the first
-// learner to the last chain that is whole.
+// TestJudgeCountsClientsAndTheCopy expects two results: of two clients that write objects of one
+// shard, one has a longer gap than the shard; the copy lasts from the first learner to the last
+// whole chain.
 func TestJudgeCountsClientsAndTheCopy(t *testing.T) {
 	const ms = time.Millisecond
 	now := 3000 * ms
-	m := &topology.Map{Nodes: []topology.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Chains: []topology.MapChain{{Members: []int{0, 1, 2}, Learner: -1}}, ByShard: []uint32{0}}
+	m := &topology.Map{
+		Nodes:   []topology.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+		Chains:  []topology.MapChain{{Members: []int{0, 1, 2}, Learner: -1}},
+		ByShard: []uint32{0},
+	}
 	learning := *m
 	learning.Chains = []topology.MapChain{{Members: []int{0, 2, 1}, Learner: 2}}
 	c := newCopying(func() time.Duration { return now })
@@ -32,7 +37,7 @@ func TestJudgeCountsClientsAndTheCopy(t *testing.T) {
 
 	patient := append(every(10*ms, 0, 2000*ms), every(10*ms, 2100*ms, 6000*ms)...)
 	quick := append(every(10*ms, 0, 2000*ms), every(10*ms, 2040*ms, 3500*ms)...)
-	quick = append(quick, every(10*ms, 4000*ms, 6000*ms)...) // waits while it is copied
+	quick = append(quick, every(10*ms, 4000*ms, 6000*ms)...) // no successes during the copy
 	reader := []*probe{{seen: every(10*ms, 0, 6000*ms)}}
 	f := &failover{
 		c: &cluster{setup: &Setup{}}, victim: "b", before: m, copying: c, copied: 2e6,

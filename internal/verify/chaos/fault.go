@@ -10,13 +10,13 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// fault is something that goes wrong for a while.
+// fault is a fault that lasts for a while.
 type fault struct {
 	kind    string
-	hosts   []string // that it strikes: no two faults strike the same one at once
-	costs   string   // the node that may lose its place in the chains; empty: none
-	empties bool     // that node loses its state
-	silent  string   // the controller that cannot be counted on meanwhile; empty: none
+	hosts   []string // affected hosts; at most one fault affects a host at a time
+	costs   string   // the node that may be removed from its chains; empty: none
+	empties bool     // whether that node loses its state
+	silent  string   // the controller that is unavailable meanwhile; empty: none
 	cut     *lab.Partition
 	begin   func(ctx context.Context) error
 	end     func(ctx context.Context) error
@@ -32,16 +32,17 @@ func (f *fault) String() string {
 	return text
 }
 
-// recipe makes faults of one kind; none if it cannot be now.
+// recipe makes faults of one kind, or none if there is no suitable host.
 type recipe struct {
 	kind     string
 	weight   int
-	shortest time.Duration // that the fault lasts
+	shortest time.Duration // minimum duration of the fault
 	longest  time.Duration
 	make     func(d *driver) *fault
 }
 
-// recipes are the kinds of faults, more of those that have hurt stores like this one before.
+// recipes are the kinds of faults. Kinds that have exposed bugs in similar stores are more
+// frequent.
 var recipes = []recipe{
 	{"node_kill", 6, time.Second, 8 * time.Second, (*driver).nodeKill},
 	{"agent_kill", 4, 100 * time.Millisecond, 4 * time.Second, (*driver).agentKill},
@@ -57,7 +58,7 @@ var recipes = []recipe{
 	{"partition_controller", 3, 200 * time.Millisecond, 5 * time.Second, (*driver).partitionController},
 }
 
-// invent makes the next fault, or none.
+// invent returns the next fault, or nil.
 func (d *driver) invent() *fault {
 	total := 0
 	for _, r := range recipes {
@@ -77,7 +78,7 @@ func (d *driver) invent() *fault {
 	return f
 }
 
-// pick chooses one of the hosts that nothing is wrong with; empty: there is none.
+// pick returns one of the hosts without a fault; empty if there is none.
 func (d *driver) pick(hosts []string) string {
 	free := slices.DeleteFunc(slices.Clone(hosts), d.struck)
 	if len(free) == 0 {
@@ -134,7 +135,7 @@ func (d *driver) leaderPause() *fault {
 	}
 }
 
-// linkDown takes one of a host's two links away, so that the other has to carry everything.
+// linkDown takes down one of a host's two links, so that the other carries all traffic.
 func (d *driver) linkDown() *fault {
 	host := d.pick(slices.Concat(d.nodes, d.controllers))
 	if host == "" {
@@ -155,7 +156,7 @@ func (d *driver) linkDown() *fault {
 	return f
 }
 
-// partitionNode cuts a node off from everybody.
+// partitionNode separates a node from all other hosts.
 func (d *driver) partitionNode() *fault {
 	node := d.pick(d.nodes)
 	return d.parted(&fault{hosts: []string{node}, costs: node, cut: &lab.Partition{
@@ -163,7 +164,7 @@ func (d *driver) partitionNode() *fault {
 	}})
 }
 
-// partitionOneWay lets a node hear everybody, but nobody hear it; or the other way about.
+// partitionOneWay loses all packets from a node but none to it, or the reverse.
 func (d *driver) partitionOneWay() *fault {
 	node := d.pick(d.nodes)
 	groups := [][]string{{node}, d.others(node)}
@@ -173,7 +174,7 @@ func (d *driver) partitionOneWay() *fault {
 	return d.parted(&fault{hosts: []string{node}, costs: node, cut: &lab.Partition{Groups: groups, OneWay: true}})
 }
 
-// partitionControl leaves a node its data plane, but no controllers.
+// partitionControl separates a node's agent from the controllers. Its data plane stays connected.
 func (d *driver) partitionControl() *fault {
 	node := d.pick(d.nodes)
 	return d.parted(&fault{hosts: []string{node}, costs: node, cut: &lab.Partition{
@@ -181,7 +182,8 @@ func (d *driver) partitionControl() *fault {
 	}})
 }
 
-// partitionData keeps requests, or the messages of a chain, from passing between two hosts that controllers see well.
+// partitionData blocks requests, or a chain's messages, between two hosts that remain connected to
+// the controllers.
 func (d *driver) partitionData() *fault {
 	one := d.pick(d.nodes)
 	rest := append(slices.DeleteFunc(slices.Clone(d.nodes), func(name string) bool { return name == one }), lab.RootHost)
@@ -194,7 +196,7 @@ func (d *driver) partitionData() *fault {
 	}})
 }
 
-// partitionController cuts a controller off, from everybody or from the other controllers alone.
+// partitionController separates a controller from all hosts, or from the other controllers only.
 func (d *driver) partitionController() *fault {
 	controller := d.pick(d.controllers)
 	groups := [][]string{{controller}, d.others(controller)}
@@ -208,19 +210,19 @@ func (d *driver) partitionController() *fault {
 	return d.parted(&fault{hosts: []string{controller}, silent: controller, cut: &lab.Partition{Groups: groups, OneWay: oneWay}})
 }
 
-// others are all hosts that speak, but one.
+// others returns all hosts with agents or controllers except one.
 func (d *driver) others(name string) []string {
 	all := append(slices.Concat(d.nodes, d.controllers), lab.RootHost)
 	return slices.DeleteFunc(all, func(other string) bool { return other == name })
 }
 
-// parted makes a partition a fault: all those in force are set together.
+// parted makes a fault of a partition. All partitions in force are set together.
 func (d *driver) parted(f *fault) *fault {
 	f.begin, f.end = d.setPartitions, d.setPartitions
 	return f
 }
 
-// setPartitions puts the partitions of all active faults in force.
+// setPartitions applies the partitions of all active faults.
 func (d *driver) setPartitions(ctx context.Context) error {
 	var cuts []lab.Partition
 	for _, f := range d.active {
@@ -231,7 +233,7 @@ func (d *driver) setPartitions(ctx context.Context) error {
 	return d.lab.Partition(ctx, cuts...)
 }
 
-// must names the fault in an error of the lab.
+// must adds the fault to an error of the lab.
 func (f *fault) must(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s %v: %w", what, f, err)

@@ -8,15 +8,15 @@ import (
 	"github.com/netcraq/netcraq/client"
 )
 
-// How objects are written before a trial.
+// Parameters of the objects written before a trial.
 const (
 	fillPortion   = 10_000
 	fillWindow    = 512
 	fillTellEvery = 100_000
 )
 
-// fill writes objects with a value each, many at a time, and says how long that took. What became of each is told to
-// note, if set.
+// fill writes objects with a value each, many at a time, and returns the time it took. It calls
+// note, if set, with each result.
 func (c *cluster) fill(ctx context.Context, objects int, value []byte, note func(string, client.Result)) (
 	time.Duration, error) {
 	kv, err := c.client(client.Options{Timeout: clientTimeout, Window: fillWindow})
@@ -45,5 +45,5 @@ func (c *cluster) fill(ctx context.Context, objects int, value []byte, note func
 	return time.Since(began), nil
 }
 
-// objectKey is the key of an object that fill writes.
+// objectKey returns the key of an object that fill writes.
 func objectKey(number int) string { return fmt.Sprintf("object-%d", number) }

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// gap is the longest time without a success, measured while it runs.
+// gap measures the longest time without a success.
 type gap struct {
 	mu      sync.Mutex
-	last    time.Time // success, or start
+	last    time.Time // last success, or start
 	longest time.Duration
-	until   time.Time // when the longest ended
+	until   time.Time // end of the longest gap
 	count   int
-	notable time.Duration                             // a gap of this length
-	tell    func(until time.Time, long time.Duration) // is told here
+	notable time.Duration                             // gaps from this length on
+	tell    func(until time.Time, long time.Duration) // are reported here
 }
 
 func newGap(notable time.Duration, tell func(time.Time, time.Duration)) *gap {
 	return &gap{last: time.Now(), notable: notable, tell: tell}
 }
 
-// success notes one at this moment.
+// success records a success now.
 func (g *gap) success() {
 	g.mu.Lock()
 	now := time.Now()
@@ -50,14 +50,14 @@ func (g *gap) end() time.Duration {
 	return g.longest
 }
 
-// soFar is the longest gap that has ended.
+// soFar returns the longest gap that has ended.
 func (g *gap) soFar() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.longest
 }
 
-// successes is how many there were.
+// successes returns the number of successes.
 func (g *gap) successes() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,14 +67,14 @@ func (g *gap) successes() int {
 // moments are the times of successes since a common start, in order.
 type moments []time.Duration
 
-// longestGap is the longest time without a success that begins between two times and ends by a third. At the first time one
-// begins in any case, and at the third one ends.
+// longestGap returns the longest time without a success among gaps that begin between from and
+// until. A gap is open at from in any case, and the last one is cut off at end.
 func (m moments) longestGap(from, until, end time.Duration) time.Duration {
 	_, longest := m.worstGap(from, until, end)
 	return longest
 }
 
-// worstGap also tells when that gap began.
+// worstGap also returns the beginning of that gap.
 func (m moments) worstGap(from, until, end time.Duration) (begin, longest time.Duration) {
 	last := from
 	note := func(at time.Duration) {
@@ -92,7 +92,7 @@ func (m moments) worstGap(from, until, end time.Duration) (begin, longest time.D
 	return begin, longest
 }
 
-// merge puts the moments of several series into one.
+// merge merges several series.
 func merge(series []moments) moments {
 	all := slices.Concat(series...)
 	slices.Sort(all)

@@ -7,19 +7,19 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// calm is how long everything has to be whole before what struck earlier is forgotten: by then controllers that
-// suspected somebody have said so in the map.
+// calm is the time for which all chains have to be whole before earlier faults are forgotten: by
+// then the map shows the controllers' suspicions.
 const calm = time.Second
 
-// guard keeps faults within what the cluster promises to survive: of the members of every chain one complete one stays
-// untouched, and a majority of the controllers.
+// guard limits faults to those that the cluster must survive: in every chain one complete member
+// stays unaffected, and so does a majority of the controllers.
 type guard struct {
 	c        *cluster
-	impaired map[string]bool // nodes that may have lost their place in the chains, and have not got it back for certain
-	calmFrom time.Time       // since when everything is whole; zero: it isn't
+	impaired map[string]bool // nodes that may have been removed from their chains and may not be back
+	calmFrom time.Time       // all chains are whole since; zero: not whole
 }
 
-// permits reports whether a fault may strike, beside those that are active.
+// permits reports whether a fault may be injected in addition to the active ones.
 func (g *guard) permits(ctx context.Context, f *fault, active []*fault, controllers int) bool {
 	for _, host := range f.hosts {
 		if host == "" {
@@ -38,8 +38,8 @@ func (g *guard) permits(ctx context.Context, f *fault, active []*fault, controll
 	return f.costs == "" || g.survives(ctx, f.costs)
 }
 
-// survives reports whether every chain keeps a complete member besides a node and those that are impaired already. It has to
-// know the newest map for that: the leader says which it is.
+// survives reports whether every chain keeps a complete member without the node and the impaired
+// nodes. It needs the newest map, which the leader identifies.
 func (g *guard) survives(ctx context.Context, node string) bool {
 	if len(g.impaired)+1 >= g.c.setup.Replicas && !g.impaired[node] {
 		return false
@@ -59,7 +59,7 @@ func (g *guard) survives(ctx context.Context, node string) bool {
 	return true
 }
 
-// keeps reports whether a chain keeps a complete member that nothing is wrong with.
+// keeps reports whether a chain keeps a complete, unaffected member.
 func (g *guard) keeps(m *topology.Map, chain *topology.MapChain, node string) bool {
 	for _, member := range m.Complete(chain) {
 		if member.Name != node && !g.impaired[member.Name] {
@@ -69,8 +69,8 @@ func (g *guard) keeps(m *topology.Map, chain *topology.MapChain, node string) bo
 	return false
 }
 
-// watch forgets nodes that were impaired once everything has been whole for a while, but not those of active faults. It
-// reports whether the cluster has just become whole again.
+// watch forgets impaired nodes, except those of active faults, once all chains have been whole for
+// a while. It reports whether the cluster has just become whole.
 func (g *guard) watch(active []*fault) bool {
 	now := time.Now()
 	if !g.c.whole(g.c.follower.Map()) {
@@ -93,7 +93,7 @@ func (g *guard) watch(active []*fault) bool {
 	return repaired && len(g.impaired) == 0
 }
 
-// struck notes a fault that begins.
+// struck records a fault that begins.
 func (g *guard) struck(f *fault) {
 	if f.costs != "" {
 		g.impaired[f.costs] = true

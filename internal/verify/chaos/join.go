@@ -10,36 +10,38 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// JoinOptions describe a trial in which a node joins a cluster that has many objects. The last node of the lab is the one; it has
-// to be idle.
+// JoinOptions describe a trial in which the last node of the lab joins a cluster with many objects.
+// The node has to be idle.
 type JoinOptions struct {
 	Setup
 	Objects    int
 	ValueBytes int
 }
 
-// JoinResult is what a trial of joining found.
+// JoinResult is the outcome of a join trial.
 type JoinResult struct {
-	WritePauseMs       float64 `json:"write_pause_ms"`        // longest time without an acknowledged write, of the shard that it was longest for
-	WritePauseMedianMs float64 `json:"write_pause_median_ms"` // of the shard in the middle
-	BeforeMs           float64 `json:"write_gap_before_ms"`   // the same as write_pause_ms, before the node joined: what the machine's scheduling alone does
-	PauseMs            float64 `json:"pause_ms"`              // that each client makes between two operations: part of every gap
-	ShardsWatched      int     `json:"shards_watched"`
-	ReadGapMs          float64 `json:"read_gap_ms"` // longest time without an answer to reads of a shard, meanwhile
-	CopyS              float64 `json:"copy_s"`      // from the first learner to the last that was complete
-	CopiedMB           float64 `json:"copied_mb"`
-	MBPerS             float64 `json:"mb_per_s"`
-	Objects            int     `json:"objects"`
-	ValueBytes         int     `json:"value_bytes"`
-	Shards             int     `json:"shards"`
-	ShardsCopied       int     `json:"shards_copied"`
-	FillS              float64 `json:"fill_s"`
-	Nodes              int     `json:"nodes"` // with the one that joined
-	WritesPerS         float64 `json:"writes_per_s"`
-	ReadsPerS          float64 `json:"reads_per_s"`
+	// WritePauseMs is the longest time without an acknowledged write, of the shard for which it was longest.
+	WritePauseMs       float64 `json:"write_pause_ms"`
+	WritePauseMedianMs float64 `json:"write_pause_median_ms"` // the median over shards
+	// BeforeMs is the same as write_pause_ms before the node joined: the effect of the machine's scheduling alone.
+	BeforeMs      float64 `json:"write_gap_before_ms"`
+	PauseMs       float64 `json:"pause_ms"` // pause of each client between two operations, included in every gap
+	ShardsWatched int     `json:"shards_watched"`
+	ReadGapMs     float64 `json:"read_gap_ms"` // longest time without an answer to reads of a shard during the join
+	CopyS         float64 `json:"copy_s"`      // from the first learner to the last complete one
+	CopiedMB      float64 `json:"copied_mb"`
+	MBPerS        float64 `json:"mb_per_s"`
+	Objects       int     `json:"objects"`
+	ValueBytes    int     `json:"value_bytes"`
+	Shards        int     `json:"shards"`
+	ShardsCopied  int     `json:"shards_copied"`
+	FillS         float64 `json:"fill_s"`
+	Nodes         int     `json:"nodes"` // including the one that joined
+	WritesPerS    float64 `json:"writes_per_s"`
+	ReadsPerS     float64 `json:"reads_per_s"`
 }
 
-// What clients do in a trial of joining.
+// Parameters of the clients of a join trial.
 const (
 	joinWriters  = 16
 	joinReaders  = 8
@@ -74,9 +76,9 @@ type join struct {
 	readers  []*probe
 	filled   time.Duration
 	copying  *copying
-	copied   uint64 // bytes
+	copied   uint64 // bytes copied
 
-	joined, ended time.Duration // since the probes started
+	joined, ended time.Duration // times since the probes started
 }
 
 func (j *join) run(ctx context.Context) error {
@@ -132,7 +134,7 @@ func (j *join) station(ctx context.Context) error {
 	return nil
 }
 
-// complete waits until the newcomer is in chains, no chain has a learner, and nothing moves any more.
+// complete waits until the new node is in chains, no chain has a learner, and the map is stable.
 func (j *join) complete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
@@ -160,7 +162,8 @@ func (j *join) judge() *JoinResult {
 	var pauses []time.Duration
 	for shard, seen := range byShard(j.writers) {
 		begin, pause := seen.worstGap(j.joined, last, j.ended)
-		j.o.event("shard %d: writes paused for %v, %v after the node was started", shard, pause.Round(100*time.Microsecond), (begin - j.joined).Round(time.Millisecond))
+		j.o.event("shard %d: writes paused for %v, %v after the node was started",
+			shard, pause.Round(100*time.Microsecond), (begin - j.joined).Round(time.Millisecond))
 		pauses = append(pauses, pause)
 		r.BeforeMs = max(r.BeforeMs, milliseconds(seen.longestGap(quiet/2, j.joined, j.joined)))
 	}
@@ -175,7 +178,7 @@ func (j *join) judge() *JoinResult {
 	return r
 }
 
-// count is how many successes of probes lie between two times.
+// count returns the number of successes of probes between two times.
 func count(all []*probe, from, to time.Duration) float64 {
 	n := 0
 	for _, one := range all {

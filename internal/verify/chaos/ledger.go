@@ -13,23 +13,23 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/history"
 )
 
-// ledger keeps, per key, which writes were acknowledged: none of them may be missing in the end.
+// ledger records the acknowledged writes of each key: none may be missing at the end.
 type ledger struct {
 	mu   sync.Mutex
 	keys map[string]*account
 }
 
-// account is one key's acknowledged writes.
+// account records one key's acknowledged writes.
 type account struct {
 	versions []uint64
 	newest   uint64
-	value    string // as of newest
+	value    string // value of the newest version
 	present  bool
 }
 
 func newLedger() *ledger { return &ledger{keys: make(map[string]*account)} }
 
-// enter notes the acknowledged writes among some operations.
+// enter records the acknowledged writes among some operations.
 func (l *ledger) enter(ops []history.Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *ledger) enter(ops []history.Op) {
 	}
 }
 
-// acknowledged is how many writes are in the ledger.
+// acknowledged returns the number of writes in the ledger.
 func (l *ledger) acknowledged() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,8 @@ func (l *ledger) acknowledged() int {
 	return sum
 }
 
-// missing is how many acknowledged writes a copy of the key does not have: it is older, or another value has their version.
+// missing returns the number of acknowledged writes that a copy of the key lacks: the copy is
+// older, or it has another value for the version.
 func (a *account) missing(version uint64, value string, present bool) int {
 	lost := 0
 	for _, v := range a.versions {
@@ -79,23 +80,24 @@ func (a *account) missing(version uint64, value string, present bool) int {
 	return lost
 }
 
-// loss is what is missing of a key at a node.
+// loss describes the missing writes of a key at a node.
 type loss struct {
 	key, node string
 	writes    int
-	version   uint64 // that the node has
-	newest    uint64 // that was acknowledged
+	version   uint64 // the node's version
+	newest    uint64 // the newest acknowledged version
 }
 
 func (l loss) String() string {
-	return fmt.Sprintf("%s at %s: version %d, and %d was acknowledged: %d writes are missing", l.key, l.node, l.version, l.newest, l.writes)
+	return fmt.Sprintf("%s at %s: version %d, but %d was acknowledged: %d writes are missing",
+		l.key, l.node, l.version, l.newest, l.writes)
 }
 
-// readers is how many keys are read at the same time.
+// readers is the number of keys read concurrently.
 const readers = 16
 
-// audit reads every key from every complete member of its chain, and returns what is missing. A key counts once, at the
-// member that lacks most.
+// audit reads every key from every complete member of its chain and returns the missing writes. A
+// key counts once, at the member that lacks most.
 func (l *ledger) audit(ctx context.Context, c *client.Client) (lost int, losses []loss, err error) {
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -125,7 +127,7 @@ func auditKey(ctx context.Context, c *client.Client, key string, a *account) (wo
 	for _, node := range where.Chain {
 		r, err := c.Get(ctx, key, client.From(client.Named(node)))
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
-			return worst, fmt.Errorf("read %s at %s in the end: %w", key, node, err)
+			return worst, fmt.Errorf("read %s at %s after the trial: %w", key, node, err)
 		}
 		if n := a.missing(r.Version, string(r.Value), err == nil); n > worst.writes {
 			worst = loss{key, node, n, r.Version, a.newest}

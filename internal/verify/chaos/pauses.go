@@ -9,20 +9,20 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// Lengths of the pauses that a hypervisor makes when it gives the CPU to another machine.
+// Lengths of the pauses that a hypervisor causes when it schedules another machine.
 const (
 	shortestPause = 20 * time.Millisecond
 	longestPause  = 200 * time.Millisecond
 )
 
-// stops stops processes for several reasons at once: each goes on when no reason is left.
+// stops stops processes for several concurrent reasons. A process continues when no reason is left.
 type stops struct {
 	lab *lab.Lab
 
 	mu    sync.Mutex
-	held  map[string]int // by host: reasons
+	held  map[string]int // reasons by host
 	since map[string]time.Time
-	total time.Duration // that processes were stopped, added up
+	total time.Duration // summed stop time of all processes
 	count int
 }
 
@@ -30,7 +30,7 @@ func newStops(l *lab.Lab) *stops {
 	return &stops{lab: l, held: make(map[string]int), since: make(map[string]time.Time)}
 }
 
-// hold stops the process of a host. A process that does not run needs no stopping.
+// hold stops the process of a host. It ignores a process that is not running.
 func (s *stops) hold(host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *stops) hold(host string) error {
 	return s.unlessGone(host, s.lab.Pause(host))
 }
 
-// release takes a reason back.
+// release removes a reason.
 func (s *stops) release(host string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *stops) release(host string) error {
 	return s.unlessGone(host, s.lab.Resume(host))
 }
 
-// unlessGone drops an error that is only the end of the process.
+// unlessGone drops an error that is only due to the end of the process.
 func (s *stops) unlessGone(host string, err error) error {
 	if err != nil && !s.lab.AgentAlive(host) {
 		return nil
@@ -64,14 +64,15 @@ func (s *stops) unlessGone(host string, err error) error {
 	return err
 }
 
-// sum is how long processes were stopped, added up, and how often.
+// sum returns the summed stop time and the number of stops.
 func (s *stops) sum() (time.Duration, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total, s.count
 }
 
-// pauses stop every host's process for a share of the time, each on its own schedule, until ctx ends.
+// pauses stops every host's process for a share of the time until ctx ends. Each process has its
+// own schedule.
 func (s *stops) pauses(ctx context.Context, hosts []string, share float64, seed uint64) error {
 	if share == 0 {
 		return nil
@@ -91,7 +92,7 @@ func (s *stops) pauses(ctx context.Context, hosts []string, share float64, seed 
 	return nil
 }
 
-// follow stops one process by a schedule. It goes on when this returns.
+// follow stops one process by a schedule until ctx ends, and continues it at the end.
 func (s *stops) follow(ctx context.Context, host string, next *schedule) error {
 	for {
 		run, pause := next.turn()
@@ -108,7 +109,7 @@ func (s *stops) follow(ctx context.Context, host string, next *schedule) error {
 	}
 }
 
-// schedule says when one process is stopped.
+// schedule generates the pauses of one process.
 type schedule struct {
 	rng  *rand.Rand
 	runs float64 // mean time between two pauses

@@ -12,18 +12,19 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// probe is a client that does one thing over and over, one at a time, and keeps when it succeeded.
+// probe is a client that repeats one operation, one at a time, and records the times of its
+// successes.
 type probe struct {
 	shard uint16
 	do    func(ctx context.Context) error
 	seen  moments
-	sick  error // the last failure
+	sick  error // last error
 }
 
-// ProbeValue is what clients that measure write: as long as most values of coordination are.
+// ProbeValue is the value that measuring clients write. Most coordination values have this length.
 var ProbeValue = []byte("0123456789abcdef")
 
-// probes are clients that work side by side.
+// probes are clients that work concurrently.
 type probes struct {
 	kv     *client.Client
 	begin  time.Time
@@ -35,7 +36,7 @@ type probes struct {
 
 func newProbes(kv *client.Client) *probes { return &probes{kv: kv} }
 
-// keyIn finds a new key of a shard.
+// keyIn returns a new key of a shard.
 func (p *probes) keyIn(shard uint16) (string, error) {
 	for {
 		p.number++
@@ -59,7 +60,7 @@ func (p *probes) writer(shard uint16) (*probe, error) {
 	}), nil
 }
 
-// reader adds a probe that reads a key of a shard, which nobody writes from now on.
+// reader adds a probe that reads a key of a shard. The key is not written any more.
 func (p *probes) reader(ctx context.Context, shard uint16, from client.ReadFrom) (*probe, error) {
 	key, err := p.keyIn(shard)
 	if err != nil {
@@ -80,7 +81,7 @@ func (p *probes) add(shard uint16, do func(context.Context) error) *probe {
 	return one
 }
 
-// start lets all probes work, each pausing after every operation, until halt.
+// start runs all probes until halt. Each pauses after every operation.
 func (p *probes) start(ctx context.Context, pause time.Duration) {
 	ctx, p.stop = context.WithCancel(ctx)
 	p.begin = time.Now()
@@ -89,16 +90,16 @@ func (p *probes) start(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// halt ends them.
+// halt stops the probes.
 func (p *probes) halt() {
 	p.stop()
 	p.done.Wait()
 }
 
-// now is the time since start.
+// now returns the time since start.
 func (p *probes) now() time.Duration { return time.Since(p.begin) }
 
-// check says why a probe never succeeded, if there is one.
+// check returns an error for a probe that never succeeded, if there is one.
 func (p *probes) check() error {
 	for _, one := range p.all {
 		if len(one.seen) == 0 {
@@ -109,7 +110,7 @@ func (p *probes) check() error {
 }
 
 func (one *probe) run(ctx context.Context, begin time.Time, pause time.Duration) {
-	rest := time.NewTimer(rand.N(pause)) // so that they don't go in step
+	rest := time.NewTimer(rand.N(pause)) // spreads the probes over time
 	defer rest.Stop()
 	for {
 		select {
@@ -126,7 +127,7 @@ func (one *probe) run(ctx context.Context, begin time.Time, pause time.Duration)
 	}
 }
 
-// spreadShards chooses shards evenly; of fewer than wanted, each several times.
+// spreadShards chooses count shards evenly, with repetitions if there are fewer.
 func spreadShards(m *topology.Map, count int) []uint16 {
 	shards := make([]uint16, count)
 	for i := range shards {
@@ -135,7 +136,7 @@ func spreadShards(m *topology.Map, count int) []uint16 {
 	return shards
 }
 
-// byShard puts the moments of the probes of each shard together.
+// byShard merges the moments of the probes of each shard.
 func byShard(all []*probe) map[uint16]moments {
 	series := map[uint16][]moments{}
 	for _, one := range all {

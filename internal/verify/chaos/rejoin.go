@@ -12,28 +12,29 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// RejoinOptions describe a trial in which a node is taken out of its chains though it lost nothing, and comes back. The last node of the
-// lab is the one.
+// RejoinOptions describe a trial in which the last node of the lab is removed from its chains with
+// its state intact, and rejoins.
 type RejoinOptions struct {
 	Setup
 	Objects    int
 	ValueBytes int
-	Changed    float64       // share of the objects that is written while it is away
-	Away       time.Duration // for how long it is, at least
+	Changed    float64       // share of the objects written while it is away
+	Away       time.Duration // minimum time that it is away
 }
 
-// RejoinResult is what a trial of coming back found. The full copy is that of the same node when it lost everything.
+// RejoinResult is the outcome of a rejoin trial. The full copy is that of the same node after it
+// lost all state.
 type RejoinResult struct {
-	WholeAgainS   float64 `json:"whole_again_s"` // from the moment at which the node goes on until all chains have all members
+	WholeAgainS   float64 `json:"whole_again_s"` // from the return of the node until all chains have all members
 	BytesCopied   uint64  `json:"bytes_copied"`
-	FullCopyS     float64 `json:"full_copy_s"` // the same from the start of an empty agent
+	FullCopyS     float64 `json:"full_copy_s"` // the same after the start of an empty agent
 	FullCopyBytes uint64  `json:"full_copy_bytes"`
 	AwayS         float64 `json:"away_s"`
 	Objects       int     `json:"objects"`
-	Changed       int     `json:"changed"` // objects written meanwhile
+	Changed       int     `json:"changed"` // objects written while it was away
 	ValueBytes    int     `json:"value_bytes"`
 	Shards        int     `json:"shards"`
-	ShardsLeft    int     `json:"shards_left"` // that the node was taken out of
+	ShardsLeft    int     `json:"shards_left"` // shards from whose chains the node was removed
 	FillS         float64 `json:"fill_s"`
 }
 
@@ -99,7 +100,8 @@ func (r *rejoin) servedByVictim() int {
 	return served
 }
 
-// leave stops the node and cuts it off, until it is in no chain, some objects are written, and its time is over.
+// leave stops the node and partitions it until it is in no chain, the objects are written, and the
+// time has passed.
 func (r *rejoin) leave(ctx context.Context, changed int, value []byte) (awayS float64, err error) {
 	began := time.Now()
 	var others []string
@@ -131,7 +133,7 @@ func (r *rejoin) leave(ctx context.Context, changed int, value []byte) (awayS fl
 		}
 		for _, outcome := range kv.Do(ctx, ops) {
 			if outcome.Err != nil {
-				return 0, fmt.Errorf("writing while the node is away: %w", outcome.Err)
+				return 0, fmt.Errorf("write while the node is away: %w", outcome.Err)
 			}
 		}
 	}
@@ -153,7 +155,7 @@ func (r *rejoin) comeBack(ctx context.Context) error {
 	return r.c.lab.Resume(r.victim)
 }
 
-// lose takes the node's state away.
+// lose removes the node's state.
 func (r *rejoin) lose(ctx context.Context) error {
 	if err := r.c.settle(ctx); err != nil {
 		return err
@@ -164,7 +166,7 @@ func (r *rejoin) lose(ctx context.Context) error {
 	return r.awaitOut(ctx)
 }
 
-// copied measures the time from a beginning until all chains are whole, and what was copied.
+// copied runs begin and returns the time until all chains are whole, and the bytes copied.
 func (r *rejoin) copied(ctx context.Context, begin func(context.Context) error) (seconds float64, bytes uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rejoinPatience)
 	defer cancel()

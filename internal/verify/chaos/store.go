@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/history"
 )
 
-// Store is the product's client as the history sees it.
+// Store adapts the product's client to [history.Store].
 type Store struct{ Client *client.Client }
 
 // Do implements [history.Store].
@@ -31,7 +31,7 @@ func (s Store) Do(ctx context.Context, op *history.Op) history.Result {
 	return resultOf(op, r, err)
 }
 
-// resultOf says what the history keeps of an operation's end.
+// resultOf converts an operation's outcome for the history.
 func resultOf(op *history.Op, r client.Result, err error) history.Result {
 	result := history.Result{Version: r.Version, Read: string(r.Value)}
 	var failed *client.CASFailedError
@@ -52,20 +52,21 @@ func resultOf(op *history.Op, r client.Result, err error) history.Result {
 	return result
 }
 
-// gathered is the product's client for several workers whose operations begin at the same moments, so that they travel in
-// bundles.
+// gathered is the product's client for several workers. Their operations begin at the same moments,
+// so that they share bundles.
 type gathered struct {
 	client *client.Client
 	asks   chan ask
 }
 
-// ask is an operation that waits for its moment.
+// ask is an operation that waits for its start.
 type ask struct {
 	op    client.Op
 	ended func(client.Result, error)
 }
 
-// gather begins what comes within a time at once, until ctx ends; who asks later gets no answer.
+// gather starts all operations that arrive within a period together, until ctx ends. Later
+// operations get no answer.
 func gather(ctx context.Context, c *client.Client, within time.Duration) gathered {
 	g := gathered{c, make(chan ask)}
 	go func() {
@@ -96,7 +97,7 @@ func (g gathered) Do(_ context.Context, op *history.Op) history.Result {
 	return <-done
 }
 
-// startable is the operation for a client that has many under way.
+// startable returns the operation for a client with many outstanding operations.
 func startable(op *history.Op) client.Op {
 	switch op.Kind {
 	case history.Put:

@@ -11,26 +11,26 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/history"
 )
 
-// work is what writers and readers do to the objects of a trial, and what they saw.
+// work runs writers and readers on the objects of a trial and records their operations.
 type work struct {
 	store Store
 	keys  int
 	begun time.Time
-	rest  time.Duration // of a client between two operations, on average
+	rest  time.Duration // mean rest of a client between two operations
 
 	mu      sync.Mutex
-	written []history.Op // by fill: what the objects were before
+	written []history.Op // initial writes by fill
 
 	workers []*laborer
 	done    sync.WaitGroup
 }
 
-// laborer is one client. It does one operation at a time.
+// laborer is one client with one operation at a time.
 type laborer struct {
 	index  int
 	kind   history.Kind
 	rng    *rand.Rand
-	gap    *gap // between its own successes
+	gap    *gap // gap between its own successes
 	mu     sync.Mutex
 	ops    []history.Op
 	failed int
@@ -40,7 +40,7 @@ func newWork(kv *client.Client, keys int, rest time.Duration) *work {
 	return &work{store: Store{kv}, keys: keys, begun: time.Now(), rest: rest}
 }
 
-// filled notes what an object was before the clients begin.
+// filled records an object before the clients start.
 func (w *work) filled(key string, r client.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *work) filled(key string, r client.Result) {
 	w.written = append(w.written, op)
 }
 
-// start lets writers and readers work until ctx ends. Each brings its last operation to an end.
+// start runs writers and readers until ctx ends. Each completes its last operation.
 func (w *work) start(ctx context.Context, writers, readers int, seed uint64) {
 	for i := range writers + readers {
 		l := &laborer{index: i, kind: history.Get, rng: rand.New(rand.NewPCG(seed, uint64(i))), gap: newGap(0, nil)}
@@ -85,7 +85,7 @@ func (w *work) labor(ctx context.Context, l *laborer) {
 // counters sums the operations of all clients of one kind.
 type counters struct {
 	done, failed int
-	longest      time.Duration // that one of them went without a success
+	longest      time.Duration // longest time without a success of one client
 }
 
 func (w *work) counters(kind history.Kind) counters {
@@ -102,7 +102,7 @@ func (w *work) counters(kind history.Kind) counters {
 	return t
 }
 
-// history is all that happened to the objects. The clients have to be done.
+// history returns all operations on the objects. It must be called after the clients have ended.
 func (w *work) history() []history.Op {
 	all := w.written
 	for _, l := range w.workers {

@@ -19,25 +19,26 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Soft is a running [soft.Plane] as a [conformance.Target]. All hosts of a test are sockets on loopback addresses, which
-// stand for those of the test; what is below a message is the kernel's work and cannot be tested here.
+// Soft is a running [soft.Plane] as a [conformance.Target]. All hosts of a test are sockets on
+// loopback addresses, which map to the addresses of the test. The kernel handles the layers below a
+// message, so they cannot be tested here.
 type Soft struct {
 	plane    *soft.Plane
 	hosts    map[netip.AddrPort]*net.UDPConn // by their addresses in the test
-	network  byte                            // 127.network.0.0/24 stands for the network of the test
-	barrier  *net.UDPConn                    // at 127.network.1.1: whoever has it has the network
-	barriers uint64                          // messages of the machine's own that the plane counted
+	network  byte                            // 127.network.0.0/24 maps to the network of the test
+	barrier  *net.UDPConn                    // at 127.network.1.1; its owner owns the network
+	barriers uint64                          // counted messages that the target itself sent
 }
 
 var _ conformance.Target = (*Soft)(nil)
 
-// answerWait is how long a plane may take to answer one message before the test is given up.
+// answerWait bounds a plane's answer to one message; the test fails after it.
 const answerWait = 10 * time.Second
 
-// loopback is the first byte of every address that stands for one of the test.
+// loopback is the first byte of every address that maps to one of the test.
 const loopback = 127
 
-// Machines of several processes may run at once, each in a network of its own.
+// Targets of several processes may run at once, each in its own network.
 const (
 	firstNetwork = 77
 	lastNetwork  = 254
@@ -67,17 +68,19 @@ func (m *Soft) Reset(o chain.Options) error {
 	if err := m.drop(); err != nil {
 		return err
 	}
-	// With one reader messages are handled one after the other, so that an answer to a later one ends an earlier one.
+	// A plane with one reader handles messages in order, so that the answer to a later message
+	// proves that an earlier one is done.
 	var err error
 	m.plane, err = soft.ListenWith(m.outside(conformance.Me), o, 1, caseClock)
 	m.barriers = 0
 	return err
 }
 
-// caseClock is the clock of a plane: cases end as they do whenever the machine booted.
+// caseClock is the clock of a plane. It is constant, so that cases do not depend on the machine's
+// uptime.
 func caseClock() uint64 { return conformance.Now }
 
-// drop closes the node, and loses what is still on its way to hosts.
+// drop closes the node and discards the packets still on their way to hosts.
 func (m *Soft) drop() error {
 	if m.plane == nil {
 		return nil
@@ -128,7 +131,7 @@ func (m *Soft) loadShard(node *chain.Node, number uint16, shard conformance.Shar
 	return node.Grant(number, dataplane.LeaseUntil(conformance.Now, shard.Lease))
 }
 
-// host makes sure that somebody listens at an address of the test.
+// host opens a socket at an address of the test unless there is one.
 func (m *Soft) host(a netip.AddrPort) error {
 	if m.hosts[a] != nil || a == conformance.Me || !conformance.Net.Contains(a.Addr()) || a.Port() == 0 {
 		return nil
@@ -146,7 +149,7 @@ func (m *Soft) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 	var p frame.Packet
 	outcome, ours := frame.Judge(b, conformance.Me, &p)
 	if !ours || outcome != wire.Accepted || !bytes.Equal(frame.Append(nil, &p), b) {
-		return 0, nil, fmt.Errorf("%w: a socket has no say in what is below a message", conformance.ErrUnsupported)
+		return 0, nil, fmt.Errorf("%w: sockets do not control the layers below a message", conformance.ErrUnsupported)
 	}
 	parties := []netip.AddrPort{p.From}
 	for _, message := range conformance.MessagesOf(p.Message) {
@@ -174,7 +177,8 @@ func (m *Soft) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 	return conformance.Sent, sent, err
 }
 
-// await returns when the plane has handled what it got before: it answers a read of a shard that does not exist.
+// await returns when the plane has handled all earlier messages: it waits for the answer to a read
+// of a nonexistent shard.
 func (m *Soft) await(plane *net.UDPAddr) error {
 	read := wire.Message{Op: wire.OpRead, Shard: wire.MaxShards - 1}
 	m.barriers++
@@ -189,7 +193,8 @@ func (m *Soft) await(plane *net.UDPAddr) error {
 	return err
 }
 
-// collect returns, as frames, what the hosts have got because of a packet, which the plane received as datagram.
+// collect returns, as frames, the messages that the hosts received because of a packet. The plane
+// received it as datagram.
 func (m *Soft) collect(received *frame.Packet, datagram []byte) ([][]byte, error) {
 	var frames [][]byte
 	for a, socket := range m.hosts {
@@ -212,7 +217,7 @@ func (m *Soft) collect(received *frame.Packet, datagram []byte) ([][]byte, error
 	return frames, nil
 }
 
-// receiveAll reads what waits in a socket.
+// receiveAll reads all messages waiting in a socket.
 func receiveAll(socket *net.UDPConn) (messages [][]byte, err error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -273,7 +278,8 @@ func (m *Soft) Close() error {
 	return err
 }
 
-// outside is where an address of the test stands on this machine, inside the way back. Other addresses stay.
+// outside maps an address of the test to this machine, inside maps it back. Other addresses stay
+// unchanged.
 func (m *Soft) outside(a netip.AddrPort) netip.AddrPort {
 	if !conformance.Net.Contains(a.Addr()) {
 		return a
@@ -292,7 +298,7 @@ func (m *Soft) inside(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4(b), a.Port())
 }
 
-// translateAll changes the clients' addresses that are written in a message or in those of a bundle.
+// translateAll changes the clients' addresses in a message, or in all messages of a bundle.
 func translateAll(datagram []byte, change func(netip.AddrPort) netip.AddrPort) []byte {
 	b := wire.Bundle(bytes.Clone(datagram))
 	if wire.IsHeartbeat(b) {
@@ -309,8 +315,9 @@ func translateAll(datagram []byte, change func(netip.AddrPort) netip.AddrPort) [
 	return b
 }
 
-// restoreSlots changes the addresses back that stay behind in the slots of a bundle, where a message became shorter:
-// before is the bundle that came, in the addresses of the test, and outside the same as the plane received it.
+// restoreSlots restores the addresses in leftover bytes of a bundle's slots, where a message became
+// shorter: before is the received bundle with the addresses of the test, and outside the same as
+// the plane received it.
 func restoreSlots(sent, before, outside []byte) {
 	if !wire.IsBundle(sent) || len(sent) != len(before) {
 		return
@@ -327,8 +334,8 @@ func restoreSlots(sent, before, outside []byte) {
 	}
 }
 
-// translate changes the client's address that is written in a message. A message that says something its fields do not
-// (a wrong checksum, reserved bits) stays as it is: no node reads it that far.
+// translate changes the client's address in a message. It does not change a malformed message (a
+// wrong checksum, reserved bits): no node reads such a message that far.
 func translate(b []byte, change func(netip.AddrPort) netip.AddrPort) []byte {
 	var m wire.Message
 	if len(b) > wire.MaxMessageBytes || !wire.Peek(b, &m) || !m.Client.IsValid() || !m.Client.Addr().Is4() || !bytes.Equal(m.Append(nil), b) {

@@ -7,7 +7,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 )
 
-// TestSoftVectors runs spec/vectors through sockets. Only the cases about what is below a message are not for sockets.
+// TestSoftVectors runs spec/vectors through sockets. Only cases about the layers below a message
+// are skipped.
 func TestSoftVectors(t *testing.T) {
 	cases, err := conformance.Vectors()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 )
 
-// XDP is the XDP program as a [conformance.Target], and as a node for a simulation of many: [NewXDPAt] gives it an address,
-// SetClock a time, and [XDP.Receive] one message after the other.
+// XDP is the XDP program as a [conformance.Target], and as a node for simulations of many:
+// [NewXDPAt] sets its address, SetClock its time, and [XDP.Receive] handles one message at a time.
 type XDP struct{ *xdp.Offline }
 
 var _ conformance.Keyed = (*XDP)(nil)
@@ -93,8 +93,8 @@ type Datagram struct {
 	Message []byte
 }
 
-// Receive runs the program on a message from another host of [conformance.Net], and appends to out what the node sends,
-// in order.
+// Receive runs the program on a message from another host of [conformance.Net] and appends the
+// messages that the node sends to out, in order.
 func (m *XDP) Receive(from netip.AddrPort, message []byte, out []Datagram) ([]Datagram, error) {
 	in := frame.Append(nil, &frame.Packet{
 		SourceMAC: conformance.MACOf(from.Addr()), DestMAC: conformance.MACOf(m.Self().Addr()),

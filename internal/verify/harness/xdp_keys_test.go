@@ -11,7 +11,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// guarded is a machine that is the tail of a chain of two, and what strangers throw at it.
+// guarded is the tail of a chain of two, as the target of forged messages.
 type guarded struct {
 	*XDP
 	t *testing.T
@@ -49,11 +49,12 @@ func newGuarded(t *testing.T, tags bool, rate int) guarded {
 	return guarded{m, t}
 }
 
-// send gives the machine a datagram and returns whether anything came of it.
+// send passes a datagram to the node and reports whether it had any effect.
 func (g guarded) send(from netip.AddrPort, datagram []byte) bool {
 	g.t.Helper()
 	f := frame.Append(nil, &frame.Packet{
-		SourceMAC: conformance.MACOf(from.Addr()), DestMAC: conformance.MACOf(conformance.Me.Addr()), From: from, To: conformance.Me, Message: datagram,
+		SourceMAC: conformance.MACOf(from.Addr()), DestMAC: conformance.MACOf(conformance.Me.Addr()),
+		From: from, To: conformance.Me, Message: datagram,
 	})
 	verdict, _, err := g.Step(f)
 	if err != nil {
@@ -71,17 +72,21 @@ func (g guarded) state() conformance.State {
 	return s
 }
 
-// TestForgeriesChangeNothing is T1 to T3: what has no tag, one of another key or another generation, or was changed on its way, is
-// counted and does nothing.
+// TestForgeriesChangeNothing checks T1 to T3: a message without a tag, with the tag of another key
+// or generation, or changed in transit is counted and has no effect.
 func TestForgeriesChangeNothing(t *testing.T) {
 	g := newGuarded(t, true, 0)
 	key := wire.Key{Lo: 2}
-	update := wire.Message{Op: wire.OpUpdate, Epoch: 1, Key: key, Session: 1, Seq: 1, Version: 1, Client: guardedClient, ClientOp: wire.OpPut, Value: []byte("forged")}
+	update := wire.Message{
+		Op: wire.OpUpdate, Epoch: 1, Key: key, Session: 1, Seq: 1, Version: 1, Client: guardedClient, ClientOp: wire.OpPut,
+		Value: []byte("forged"),
+	}
 	put := wire.Message{Op: wire.OpPut, Epoch: 1, Key: key, Session: 1, Seq: 1, Value: []byte("forged")}
 	ack := wire.Message{Op: wire.OpAck, Epoch: 1, Key: key, Version: 1}
 	reader := &wire.Keyring{Sign: 6, Keys: []wire.Keys{{Generation: 6}}}
 	read := conformance.TestKeys().Keys[0].Read
-	reader.Keys[0].Read, reader.Keys[0].Write, reader.Keys[0].Chain = read, read, read // who has the key for reads alone uses it for all
+	// This sender signs all messages with the key for reads.
+	reader.Keys[0].Read, reader.Keys[0].Write, reader.Keys[0].Chain = read, read, read
 	stranger := conformance.TestKeys()
 	stranger.Sign, stranger.Keys[0].Generation = 5, 5
 	forged := uint64(0)
@@ -90,7 +95,7 @@ func TestForgeriesChangeNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tagged[len(tagged)-wire.TrailerBytes-1] ^= 1 // and its checksum mended, as one would
+		tagged[len(tagged)-wire.TrailerBytes-1] ^= 1 // with a corrected checksum, as an attacker would send it
 		wire.Seal(tagged[:len(tagged)-wire.TrailerBytes])
 		datagrams := [][]byte{tagged, append(m.Append(nil), make([]byte, wire.TrailerBytes)...)}
 		for _, ring := range []*wire.Keyring{reader, stranger} {
@@ -119,7 +124,7 @@ func TestForgeriesChangeNothing(t *testing.T) {
 		t.Error("the honest UPDATE is refused")
 	}
 	before := g.state().Objects[key]
-	if !g.send(guardedHead, honest) { // a replay: answered again, as any repeated UPDATE
+	if !g.send(guardedHead, honest) { // a replay is answered again like any repeated UPDATE
 		t.Error("the replayed UPDATE is refused")
 	}
 	if after := g.state().Objects[key]; after.Version != before.Version || after.Writes != before.Writes {

@@ -18,7 +18,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// needRoot skips a test that must load BPF programs; CI has the right to, so there it fails.
+// needRoot skips a test that must load BPF programs. In CI, which runs as root, it fails instead.
 func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -34,7 +34,7 @@ func at(last byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 77, 0, last}), wire.Port)
 }
 
-// TestMachineSmall drives reference and bytecode through one stream of writes and reads in each role.
+// TestMachineSmall runs reference and bytecode on one stream of writes and reads in each role.
 func TestMachineSmall(t *testing.T) {
 	needRoot(t)
 	m, err := NewXDP()
@@ -112,7 +112,10 @@ func sortFrames(f [][]byte) {
 }
 
 func randomFrame(rng *rand.Rand, members []netip.AddrPort) []byte {
-	ops := []wire.Op{wire.OpRead, wire.OpPut, wire.OpDelete, wire.OpCAS, wire.OpAdd, wire.OpForward, wire.OpUpdate, wire.OpAck, wire.OpProbe, wire.OpRelay}
+	ops := []wire.Op{
+		wire.OpRead, wire.OpPut, wire.OpDelete, wire.OpCAS, wire.OpAdd, wire.OpForward, wire.OpUpdate, wire.OpAck,
+		wire.OpProbe, wire.OpRelay,
+	}
 	m := wire.Message{Op: ops[rng.IntN(len(ops))], Epoch: 3, Request: rng.Uint64()}
 	m.Key = wire.Key{Hi: 7, Lo: uint64(rng.IntN(8))}
 	m.Shard = m.Key.Shard(4)
@@ -153,7 +156,10 @@ func randomFrame(rng *rand.Rand, members []netip.AddrPort) []byte {
 	if m.Op == wire.OpRead {
 		m.Flags = []wire.Flag{0, 0, 0, wire.FlagAny, wire.FlagBounded}[rng.IntN(5)]
 	}
-	p := frame.Packet{SourceMAC: conformance.MACOf(from.Addr()), DestMAC: conformance.MACOf(conformance.Me.Addr()), From: from, To: conformance.Me, Message: m.Append(nil)}
+	p := frame.Packet{
+		SourceMAC: conformance.MACOf(from.Addr()), DestMAC: conformance.MACOf(conformance.Me.Addr()),
+		From: from, To: conformance.Me, Message: m.Append(nil),
+	}
 	f := frame.Append(nil, &p)
 	if rng.IntN(10) == 0 {
 		f[14+rng.IntN(len(f)-14)] ^= byte(1 << rng.IntN(8))

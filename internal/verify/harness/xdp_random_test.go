@@ -18,7 +18,7 @@ func TestRandomPackets(t *testing.T) {
 	runRandom(t, func(m *XDP) conformance.Target { return m })
 }
 
-// TestTaggedRandomPackets does so with tags.
+// TestTaggedRandomPackets is TestRandomPackets with tags.
 func TestTaggedRandomPackets(t *testing.T) {
 	runRandom(t, func(m *XDP) conformance.Target { return conformance.Tagged{Keyed: m} })
 }

@@ -12,7 +12,7 @@ import (
 
 var simulated = chain.Options{Shards: 4, CellBytes: 64, MaxObjects: 64, MaxSessions: 64}
 
-// newNode makes a machine that is alone in the chains of all its shards.
+// newNode makes a node that is the only member of all its shards' chains.
 func newNode(t testing.TB, self netip.AddrPort) *XDP {
 	needRoot(t)
 	m, err := NewXDPAt(self)
@@ -50,7 +50,8 @@ func request(op wire.Op, key string, seq uint64) []byte {
 	return m.Append(nil)
 }
 
-// TestMachineClock: a lease of a machine ends when its own clock says so, wherever the machine stands.
+// TestMachineClock expects a lease to end by the node's own clock, independent of the machine's
+// time.
 func TestMachineClock(t *testing.T) {
 	m := newNode(t, conformance.Node(7))
 	status := func(now uint64, op wire.Op, seq uint64) wire.Status {
@@ -82,7 +83,8 @@ func TestMachineClock(t *testing.T) {
 	}
 }
 
-// TestMachineOrder: walks over the tables of two machines with the same history visit in the same order.
+// TestMachineOrder expects the tables of two nodes with the same history to be visited in the same
+// order.
 func TestMachineOrder(t *testing.T) {
 	var orders [2][]wire.Key
 	m := newNode(t, conformance.Me)

@@ -13,7 +13,8 @@ import (
 
 const offTTL = 22 // in a frame
 
-// TestTransit routes a message to another node, and another node's answer, by the FIB: next hop's address, one less to live, sound checksum.
+// TestTransit routes a message to another node and another node's answer by the FIB: to the next
+// hop's address, with a decremented TTL and a correct checksum.
 func TestTransit(t *testing.T) {
 	needRoot(t)
 	m, err := NewXDP()

@@ -11,7 +11,7 @@ func TestVectors(t *testing.T) {
 	runVectors(t, func(m *XDP) conformance.Target { return m })
 }
 
-// TestTaggedVectors runs them on a node with tags: all holds as it stands behind a tag that is right.
+// TestTaggedVectors runs spec/vectors on a node with tags. Every case must pass behind a valid tag.
 func TestTaggedVectors(t *testing.T) {
 	runVectors(t, func(m *XDP) conformance.Target { return conformance.Tagged{Keyed: m} })
 }

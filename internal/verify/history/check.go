@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Violation is a key whose history no linearizable store can have produced.
+// Violation is a key whose history is not possible in a linearizable store.
 type Violation struct {
 	Key string
-	Ops []Op // of that key, by time of call
-	// Order is the longest order of some of the operations that explains them, as indices into Ops.
+	Ops []Op // operations on that key by time of call
+	// Order is the longest explainable sequence of operations, as indices into Ops.
 	Order []int
 }
 
@@ -22,13 +22,13 @@ type Violation struct {
 type Verdict struct {
 	Ops, Keys, Unknown int
 	Violations         []Violation
-	Undecided          []string // keys that took too long to check
+	Undecided          []string // keys whose check exceeded its time
 }
 
 // Linearizable reports whether the check found an order for every key.
 func (v *Verdict) Linearizable() bool { return len(v.Violations) == 0 && len(v.Undecided) == 0 }
 
-// Check checks a history, giving up on a key after the given time.
+// Check checks a history. It gives up on a key after the given time.
 func Check(ops []Op, perKey time.Duration) *Verdict {
 	v := &Verdict{Ops: len(ops)}
 	keys := map[string][]Op{}
@@ -52,7 +52,7 @@ func Check(ops []Op, perKey time.Duration) *Verdict {
 			return nil
 		})
 	}
-	_ = group.Wait() // no key fails; what is wrong with it is in its verdict
+	_ = group.Wait() // no error: violations are in the verdict
 	for _, one := range verdicts {
 		v.Violations = append(v.Violations, one.Violations...)
 		v.Undecided = append(v.Undecided, one.Undecided...)

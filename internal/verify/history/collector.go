@@ -7,12 +7,13 @@ import (
 	"sync"
 )
 
-// collector sorts operations by the generation of their keys, and knows which generations no client can add to any more.
+// collector groups operations by the generation of their keys. It tracks which generations are
+// complete because no client works on them any more.
 type collector struct {
-	advanced chan struct{} // holds something when a client has moved on
+	advanced chan struct{} // signalled when a client moves to a later generation
 
 	mu      sync.Mutex
-	at      []int // the generation that each client works on
+	at      []int // current generation of each client
 	buckets map[int][]Op
 }
 
@@ -20,7 +21,7 @@ func newCollector(clients int) *collector {
 	return &collector{advanced: make(chan struct{}, 1), at: make([]int, clients), buckets: make(map[int][]Op)}
 }
 
-// enter notes the generation of a client's next operation, which is never below that of its last.
+// enter records the generation of a client's next operation, which never decreases.
 func (k *collector) enter(client, generation int) {
 	k.mu.Lock()
 	moved := generation > k.at[client]
@@ -34,7 +35,7 @@ func (k *collector) enter(client, generation int) {
 	}
 }
 
-// leave notes that a client has ended.
+// leave records that a client has ended.
 func (k *collector) leave(client int) { k.enter(client, math.MaxInt) }
 
 func (k *collector) add(generation int, op Op) {
@@ -43,7 +44,7 @@ func (k *collector) add(generation int, op Op) {
 	k.buckets[generation] = append(k.buckets[generation], op)
 }
 
-// take removes the operations of the generations that no client works on any more.
+// take removes and returns the operations of complete generations.
 func (k *collector) take() [][]Op {
 	k.mu.Lock()
 	defer k.mu.Unlock()

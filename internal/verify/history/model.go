@@ -6,20 +6,20 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// counterBytes is the length of a value that Add works on.
+// counterBytes is the length of a value that Add accepts.
 const counterBytes = 8
 
-// state is one key of the model.
+// state is the state of one key in the model.
 type state struct {
 	value   string
 	present bool
 	version uint64
-	// above: a write of unknown outcome came last, so the version is not this one but some greater one.
+	// above: the last write had an unknown outcome, so the version is greater than this one.
 	above bool
 }
 
-// model is a register with versions. Versions grow with every write but may skip numbers: a write that was ordered and
-// then overtaken leaves a gap.
+// model is a register with versions. Every write increases the version, possibly by more than one:
+// a write that was ordered and then overtaken leaves a gap.
 var model = porcupine.Model{
 	Init: func() any { return state{} },
 	Step: func(s, input, _ any) (bool, any) {
@@ -29,8 +29,9 @@ var model = porcupine.Model{
 	},
 }
 
-// step returns the state after op, and whether op's result is possible in s. An operation of unknown outcome is always
-// possible: it takes effect if it can. (That it never did is the same as that it came last.)
+// step returns the state after op, and whether op's result is possible in s. An operation of
+// unknown outcome is always possible and takes effect if it can. If it never took effect, it is
+// ordered last.
 func (s state) step(op *Op) (state, bool) {
 	switch op.Kind {
 	case Get:
@@ -46,7 +47,7 @@ func (s state) step(op *Op) (state, bool) {
 	}
 }
 
-// observe is the state if its version is known to be v.
+// observe returns the state with its version known to be v.
 func (s state) observe(v uint64) (state, bool) {
 	if s.above {
 		ok := v > s.version
@@ -67,7 +68,7 @@ func (s state) get(op *Op) (state, bool) {
 	return s, ok && s.present && s.value == op.Read
 }
 
-// write is the state after a write that takes effect.
+// write returns the state after a write that takes effect.
 func (s state) write(op *Op, value string, present bool) (state, bool) {
 	ok := true
 	switch op.Outcome {
@@ -108,7 +109,7 @@ func (s state) add(op *Op) (state, bool) {
 	isCounter = isCounter || !s.present
 	if op.Outcome == NotCounter {
 		ok := true
-		if op.Version != 0 { // told
+		if op.Version != 0 { // version known
 			s, ok = s.observe(op.Version)
 		}
 		return s, ok && !isCounter

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Kind is what an operation asks.
+// Kind is the kind of an operation.
 type Kind uint8
 
 // The operations of a client.
@@ -17,16 +17,16 @@ const (
 	Add
 )
 
-// String is the operation's name.
+// String returns the operation's name.
 func (k Kind) String() string { return [...]string{"get", "put", "delete", "cas", "add"}[k] }
 
-// Outcome is what the client learnt.
+// Outcome is the outcome of an operation as its client knows it.
 type Outcome uint8
 
 const (
-	// Unknown: no answer, or one that does not tell whether the write takes effect.
+	// Unknown: no answer, or an answer that leaves the effect of the write open.
 	Unknown Outcome = iota
-	// OK: done.
+	// OK: the operation took effect.
 	OK
 	// NotFound: a Get found nothing.
 	NotFound
@@ -45,22 +45,22 @@ type Op struct {
 	Expected uint64 // CAS
 	Delta    uint64 // Add
 
-	// Call and Return are the times between which the operation happened, on one clock for all clients. Return means
-	// nothing if the outcome is Unknown.
+	// Call and Return bound the time of the operation, on one clock for all clients. Return is
+	// meaningless if the outcome is Unknown.
 	Call, Return int64
 
 	Result
 }
 
-// Result is what came back.
+// Result is the answer to an operation.
 type Result struct {
 	Outcome Outcome
 	Version uint64
-	Read    string // Get and Failed: the value there; Add: the new value
-	NoValue bool   // Failed: the value was not told
+	Read    string // Get and Failed: the current value; Add: the new value
+	NoValue bool   // Failed: the answer had no value
 }
 
-// String is the operation on one line, for people.
+// String returns the operation on one line, for people.
 func (o Op) String() string {
 	var ask string
 	switch o.Kind {
@@ -95,7 +95,7 @@ func (o Op) answer() string {
 	return "unknown"
 }
 
-// show prints a value: text as text, a counter as its number.
+// show formats a value: text as text, a counter as its number.
 func show(v string) string {
 	if n, ok := counter(v); ok && v[0] < ' ' {
 		return strconv.FormatUint(n, 10)

@@ -5,21 +5,21 @@ import (
 	"io"
 )
 
-// shownViolations is how many keys a report explains.
+// shownViolations bounds the keys that a report explains.
 const shownViolations = 2
 
-// shownBefore is how many explained operations a report shows before those that cannot be explained.
+// shownBefore bounds the explained operations shown before the inexplicable ones.
 const shownBefore = 8
 
-// shownAfter is how many operations it shows of those that cannot.
+// shownAfter bounds the inexplicable operations shown.
 const shownAfter = 8
 
-// Write explains the verdict to a person.
+// Write explains the verdict for people.
 func (v *Verdict) Write(w io.Writer) error {
 	p := &printer{w: w}
 	p.line("%d operations on %d keys, %d of unknown outcome", v.Ops, v.Keys, v.Unknown)
 	for _, key := range v.Undecided {
-		p.line("key %s: not decided in the time given", key)
+		p.line("key %s: not decided within the time limit", key)
 	}
 	for i := range v.Violations {
 		if i == shownViolations {

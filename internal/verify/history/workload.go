@@ -10,28 +10,30 @@ import (
 	"time"
 )
 
-// Store runs one operation. It fills in nothing but the result; an answer that does not tell is Unknown.
+// Store runs one operation. It fills in the result only. If the answer leaves the outcome open, it
+// is Unknown.
 type Store interface {
 	Do(ctx context.Context, op *Op) Result
 }
 
-// Workload is what concurrent clients do: every kind of operation, on few keys at a time.
+// Workload describes the clients' operations: all kinds, on few keys at a time.
 type Workload struct {
 	Clients int
-	Keys    int           // in use at the same time
-	KeyOps  int           // operations on a key, about, before another takes its place: long histories take long to check
-	For     time.Duration // how long new operations are started
-	Seed    uint64        // of each client's choices; how clients interleave is not in the seed
-	Prefix  string        // of all keys: they have to be new to the store
+	Keys    int           // keys in use at the same time
+	KeyOps  int           // approximate operations per key before another key replaces it: long histories are slow to check
+	For     time.Duration // time during which new operations start
+	Seed    uint64        // of each client's choices; it does not determine their interleaving
+	Prefix  string        // of all keys, which have to be new to the store
 	Report  func(ops int) // called about once a second; may be nil
-	// Pause is how long a client rests, on average, before its next operation.
+	// Pause is a client's mean rest before its next operation.
 	Pause time.Duration
-	// Closed, if set, gets the history while it grows: all operations on some keys, once no client works on these any more.
-	// Run returns nothing then. Calls come one after the other, and clients wait for none.
+	// Closed, if set, receives the growing history: all operations on some keys once no client
+	// works on them any more. Run returns nothing then. Calls are sequential, and clients do not
+	// wait for them.
 	Closed func(ops []Op)
 }
 
-// Run runs the workload, each client on the store given for it, and returns its history. It ends early with ctx.
+// Run runs the workload, each client on its store, and returns the history. It ends early with ctx.
 func (w *Workload) Run(ctx context.Context, stores []Store) []Op {
 	ctx, cancel := context.WithTimeout(ctx, w.For)
 	defer cancel()
@@ -90,8 +92,8 @@ type worker struct {
 	rng     *rand.Rand
 	begin   time.Time
 	started *atomic.Int64     // operations of all workers
-	known   map[string]uint64 // newest version this worker has seen of each key
-	number  uint32            // of its next value
+	known   map[string]uint64 // newest version of each key that this worker has seen
+	number  uint32            // number of its next value
 	keep    *collector
 }
 
@@ -101,7 +103,7 @@ func (c *worker) run(ctx context.Context, store Store) {
 		op, generation := c.choose()
 		c.keep.enter(c.index, generation)
 		op.Call = int64(time.Since(c.begin))
-		// An operation that has begun is brought to its end, so that its outcome is known.
+		// Complete a started operation, so that its outcome is known.
 		op.Result = store.Do(context.WithoutCancel(ctx), &op)
 		op.Return = int64(time.Since(c.begin))
 		if op.Outcome != Unknown && op.Version != 0 {
@@ -111,7 +113,7 @@ func (c *worker) run(ctx context.Context, store Store) {
 	}
 }
 
-// rest waits before the next operation and reports whether there is to be one.
+// rest waits before the next operation and reports whether there is one.
 func (c *worker) rest(ctx context.Context) bool {
 	if c.w.Pause == 0 {
 		return ctx.Err() == nil
@@ -126,7 +128,8 @@ func (c *worker) rest(ctx context.Context) bool {
 	}
 }
 
-// choose makes the next operation, on a key of some generation: a third are reads, the rest is spread over all kinds.
+// choose returns the next operation on a key of the current generation: a third are reads, the rest
+// is spread over all kinds.
 func (c *worker) choose() (Op, int) {
 	generation := int(c.started.Add(1)) / (c.w.Keys * c.w.KeyOps)
 	op := Op{Client: c.index, Kind: Kind(c.rng.IntN(int(Add) + 1))}
@@ -148,7 +151,7 @@ func (c *worker) choose() (Op, int) {
 	return op, generation
 }
 
-// value is one that no worker writes twice: half of the time a counter, so that Add meets some.
+// value returns a value that no worker writes twice. Half of the values are counters for Add.
 func (c *worker) value() string {
 	c.number++
 	if c.rng.IntN(2) == 0 {

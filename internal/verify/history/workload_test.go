@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// memory is a linearizable store in one mutex; lossy makes it forget every tenth write it acknowledges.
+// memory is a linearizable store with one mutex. If lossy, it forgets every tenth acknowledged
+// write.
 type memory struct {
 	mu     sync.Mutex
 	lossy  bool
@@ -64,7 +65,8 @@ func TestWorkload(t *testing.T) {
 	}
 }
 
-// TestWorkloadClosesKeys: what is handed over while clients go on is the whole history, each key in one piece.
+// TestWorkloadClosesKeys expects the full history in pieces while clients work, with all operations
+// on a key in one piece.
 func TestWorkloadClosesKeys(t *testing.T) {
 	seen := map[string]int{}
 	var pieces, ops int

@@ -12,7 +12,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// freezes is how often testFreeze freezes a shard.
+// freezes is the number of times that testFreeze freezes a shard.
 const freezes = 300
 
 func testConfigure(t *testing.T, open func(*testing.T) Node) {
@@ -31,7 +31,7 @@ func testConfigure(t *testing.T, open func(*testing.T) Node) {
 		}
 	}
 	configure(t, n, good)
-	for range 3 { // both places of a configuration are used again
+	for range 3 { // each of the two configuration slots is reused
 		for _, state := range []chain.State{chain.Active, chain.Frozen, chain.None} {
 			good.Epoch++
 			good.State = state
@@ -46,7 +46,8 @@ func testConfigure(t *testing.T, open func(*testing.T) Node) {
 	}
 }
 
-// testFreeze: once a call that freezes a shard has returned, no write that began before takes effect any more.
+// testFreeze expects that no earlier write takes effect after a call that freezes a shard has
+// returned.
 func testFreeze(t *testing.T, open func(*testing.T) Node) {
 	n := open(t)
 	alone(t, n)

@@ -11,7 +11,7 @@ import (
 )
 
 // testContended checks that a head whose object stays dirty, as after a lost ACK, reports the key after CAS has been refused
-// for ContendedAfter, and again while refusals go on; and reports no key without refusals.
+// for ContendedAfter, and again while refusals continue. It reports no key without refusals.
 func testContended(t *testing.T, open func(*testing.T) Node) {
 	n := open(t)
 	silent := netip.AddrPortFrom(n.Plane.Info().Addr.Addr(), n.Plane.Info().Addr.Port()+1)
@@ -31,7 +31,7 @@ func testContended(t *testing.T, open func(*testing.T) Node) {
 	}
 }
 
-// refuse sends a CAS that the node refuses, until the node tells of a key.
+// refuse sends a CAS that the node refuses, until the node reports a key.
 func refuse(t *testing.T, n Node, cas *wire.Message) wire.Key {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
@@ -47,6 +47,6 @@ func refuse(t *testing.T, n Node, cas *wire.Message) wire.Key {
 		default:
 		}
 	}
-	t.Fatal("the node tells of nothing")
+	t.Fatal("the node reports no key")
 	return wire.Key{}
 }

@@ -1,3 +1,4 @@
-// Package planetest tests what the control plane asks of a data plane, the same way for each: configurations of many shards,
-// leases, copies of shards under load, loads. What a plane does with packets is for package conformance.
+// Package planetest tests the control interface of data planes, with the same tests for each plane:
+// configurations of many shards, leases, copies of shards under load, loads. Package conformance
+// tests the handling of packets.
 package planetest

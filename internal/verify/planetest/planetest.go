@@ -13,18 +13,19 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Options are what the planes under test must be made with.
+// Options are the options of the planes under test.
 var Options = chain.Options{Shards: 16, CellBytes: 128, MaxObjects: 256, MaxSessions: 256}
 
 // Node is a new plane under test.
 type Node struct {
 	Plane dataplane.Plane
-	// Ask sends a client's message to the plane and returns the reply; false if there is none. It may be called from
-	// several goroutines.
+	// Ask sends a client's message to the plane and returns the reply; false if there is none. It
+	// is safe for concurrent use.
 	Ask func(*wire.Message) (wire.Message, bool, error)
 }
 
-// Run runs all tests. Each opens nodes of its own, two at a time at most; a node is closed by the end of its test.
+// Run runs all tests. Each test opens its own nodes, at most two at a time, and a node is closed at
+// the end of its test.
 func Run(t *testing.T, open func(t *testing.T) Node) {
 	for _, one := range []struct {
 		name string
@@ -88,7 +89,7 @@ func keyOf(name string) wire.Key {
 
 func shardOf(k wire.Key) uint16 { return k.Shard(Options.Shards) }
 
-// status asks for a key and returns what the node says.
+// status requests a key and returns the status of the answer.
 func status(t *testing.T, n Node, k wire.Key) wire.Status {
 	t.Helper()
 	reply, answered, err := n.Ask(&wire.Message{Op: wire.OpRead, Shard: shardOf(k), Key: k, Request: 1})
@@ -104,7 +105,7 @@ type writer struct {
 	node    Node
 	session uint64
 	seq     uint64
-	stop    chan struct{} // closed: give up; nil: never
+	stop    chan struct{} // closed: give up; nil: never give up
 }
 
 func (w *writer) stopped() bool {
@@ -116,7 +117,7 @@ func (w *writer) stopped() bool {
 	}
 }
 
-// put writes until that succeeds. The value tells whether it is whole.
+// put repeats a write until it succeeds. The value shows whether it is torn.
 func (w *writer) put(k wire.Key) error {
 	w.seq++
 	m := wire.Message{
@@ -140,7 +141,7 @@ func (w *writer) put(k wire.Key) error {
 	}
 }
 
-// wholeValue is one word again and again; the length depends on it too.
+// wholeValue repeats one word. The length also depends on the word.
 func wholeValue(word uint64) []byte {
 	var value []byte
 	for range 1 + word%uint64(Options.CellBytes/8) {
@@ -153,13 +154,13 @@ func isWhole(value []byte) bool {
 	return len(value) >= 8 && string(value) == string(wholeValue(binary.BigEndian.Uint64(value)))
 }
 
-// contents is what a node stores.
+// contents is the stored state of a node.
 type contents struct {
 	objects  map[wire.Key]chain.Object
 	sessions map[chain.SessionKey]chain.Session
 }
 
-// export copies everything out and makes sure that nothing is torn.
+// export copies all contents and checks that no value is torn.
 func export(p dataplane.Plane, shards []uint16) (contents, error) {
 	c := contents{make(map[wire.Key]chain.Object), make(map[chain.SessionKey]chain.Session)}
 	err := p.Export(dataplane.Everything(shards), func(k wire.Key, o chain.Object) error {
@@ -187,7 +188,8 @@ func (c contents) importInto(p dataplane.Plane) error {
 	return p.Import(objects, sessions)
 }
 
-// differs says how far two nodes' contents differ in what is copied.
+// differs returns an error that lists the differences of two nodes' contents, as far as they are
+// copied.
 func (c contents) differs(other contents) error {
 	if len(c.objects) != len(other.objects) || len(c.sessions) != len(other.sessions) {
 		return fmt.Errorf("%d objects and %d sessions became %d and %d", len(c.objects), len(c.sessions),
