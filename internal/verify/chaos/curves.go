@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Curves are rates of operations over some time of a round, in bins. Times are counted from the failure.
+// Curves are rates of operations in bins over a part of a round. Times are relative to the failure.
 type Curves struct {
 	Title                string
 	Lines                []Line
@@ -18,13 +18,13 @@ type Line struct {
 	Rates []Rate
 }
 
-// Rate is one bin: how many operations succeeded per second.
+// Rate is the rate of successes in one bin.
 type Rate struct {
 	At        time.Duration
 	PerSecond float64
 }
 
-// curves are those of a part of the round.
+// curves returns the curves of a part of the round.
 func (f *failover) curves(bin, from, to time.Duration) Curves {
 	line := func(name string, all []*probe) Line { return Line{name, rates(all, f.failed, bin, from, to)} }
 	title := fmt.Sprintf("%d shards", f.before.Shards())
@@ -39,9 +39,9 @@ func (f *failover) curves(bin, from, to time.Duration) Curves {
 	}
 }
 
-// rates counts successes in bins of the time since zero, as a rate.
+// rates returns the rate of successes in bins, with times relative to zero.
 func rates(all []*probe, zero, bin, from, to time.Duration) []Rate {
-	from = from / bin * bin // so that a bin begins at zero
+	from = from / bin * bin // align a bin with zero
 	rates := make([]Rate, (to-from)/bin)
 	for i := range rates {
 		rates[i].At = from + time.Duration(i)*bin
