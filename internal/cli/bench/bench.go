@@ -13,7 +13,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/bench"
 )
 
-// benchOutput is how a benchmark shows what it finds.
+// benchOutput holds the output flags of a benchmark.
 type benchOutput struct {
 	json bool
 	csv  string
@@ -24,19 +24,21 @@ func newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: cli.ShortOf("bench"),
-		Long: "Measure nodes in network namespaces of the benchmark's own, with requests made and every answer checked in the\n" +
-			"kernel. Needs root. Nothing is left behind, however the benchmark ends.",
+		Long: "Measure nodes in private network namespaces. Requests are made and every answer is checked in the\n" +
+			"kernel. Needs root. The benchmark removes everything that it makes, even if it is killed.",
 	}
-	c.PersistentFlags().BoolVar(&out.json, "json", false, "print one JSON object and nothing else")
+	c.PersistentFlags().BoolVar(&out.json, "json", false, "print one JSON object only")
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
-	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out), newBenchMixCommand(out), newBenchLineCommand(out),
-		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out), newBenchFailoverCommand(out), newBenchJoinCommand(out), newBenchRejoinCommand(out),
+	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out),
+		newBenchMixCommand(out), newBenchLineCommand(out),
+		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out),
+		newBenchFailoverCommand(out), newBenchJoinCommand(out), newBenchRejoinCommand(out),
 		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
 		newBenchTransactionsCommand(out))
 	return c
 }
 
-// benchNodeFlags adds the flags that say which node is measured.
+// benchNodeFlags adds the flags that select the node.
 func benchNodeFlags(c *cobra.Command, o *bench.NodeOptions) {
 	f := c.Flags()
 	f.StringVar(&o.Plane, "plane", "xdp", "the nodes' data plane: xdp, soft or p4")
@@ -48,7 +50,7 @@ func newBenchReadCommand(out *benchOutput) *cobra.Command {
 	o := bench.ReadOptions{NodeOptions: bench.NodeOptions{Keys: 1, ValueBytes: 16}}
 	c := &cobra.Command{
 		Use:   "read",
-		Short: "Clean reads of one node, beside an XDP program that only swaps addresses and a UDP echo on sockets",
+		Short: "Clean reads of one node, compared with an XDP program that only swaps addresses and a UDP echo on sockets",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Progress = out.progress()
@@ -62,21 +64,21 @@ func newBenchReadCommand(out *benchOutput) *cobra.Command {
 	return c
 }
 
-// slotsFlag adds the flag that says how many requests travel together.
+// slotsFlag adds the flag for the number of requests per frame.
 func slotsFlag(c *cobra.Command, slots *int) {
-	c.Flags().IntVar(slots, "slots", 1, "netcraq: requests that the client has in one frame, in a bundle; rates are of requests")
+	c.Flags().IntVar(slots, "slots", 1, "netcraq: requests of the client per frame, in a bundle; rates count requests")
 }
 
-// keysFlag adds the flag that says how many objects are under load.
+// keysFlag adds the flag for the number of keys.
 func keysFlag(c *cobra.Command, keys *int) {
-	c.Flags().IntVar(keys, "keys", *keys, "number of keys asked for in turn")
+	c.Flags().IntVar(keys, "keys", *keys, "number of keys; requests go through them in order")
 }
 
-// windowFlags adds the flags that say how long contestants are measured, which take turns because the machine's speed
-// changes from one second to the next.
+// windowFlags adds the flags for the measuring time. The systems are measured in alternation
+// because the machine's speed changes from one second to the next.
 func windowFlags(c *cobra.Command, seconds *float64, rounds *int) {
-	c.Flags().Float64Var(seconds, "seconds", 5, "time under load for each of those compared")
-	c.Flags().IntVar(rounds, "rounds", 40, "measurement windows in which that time is spent")
+	c.Flags().Float64Var(seconds, "seconds", 5, "time under load for each system")
+	c.Flags().IntVar(rounds, "rounds", 40, "rounds over which that time is divided")
 }
 
 func newBenchDistanceCommand(out *benchOutput) *cobra.Command {
@@ -101,7 +103,7 @@ func newBenchWriteCommand(out *benchOutput) *cobra.Command {
 	o := bench.WriteOptions{NodeOptions: bench.NodeOptions{Keys: 1000, ValueBytes: 16}}
 	c := &cobra.Command{
 		Use:   "write",
-		Short: "Writes to a chain: throughput, packets a write puts on the links, hops to the answer",
+		Short: "Writes to a chain: throughput, packets per write on the links, hops until the answer",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Progress = out.progress()
@@ -113,7 +115,7 @@ func newBenchWriteCommand(out *benchOutput) *cobra.Command {
 	windowFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
 	slotsFlag(c, &o.Slots)
-	c.Flags().BoolVar(&o.Relay, "relay", false, "let ACKs travel up the chain one by one instead of cloning them")
+	c.Flags().BoolVar(&o.Relay, "relay", false, "send ACKs up the chain node by node instead of cloning them")
 	return c
 }
 
@@ -121,7 +123,7 @@ func newBenchMixCommand(out *benchOutput) *cobra.Command {
 	o := bench.MixOptions{NodeOptions: bench.NodeOptions{Keys: 1000, ValueBytes: 16}}
 	c := &cobra.Command{
 		Use:   "mix",
-		Short: "Reads and writes of the same keys, asked of one node of a chain",
+		Short: "Reads and writes of the same keys at one node of a chain",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Progress = out.progress()
@@ -132,7 +134,7 @@ func newBenchMixCommand(out *benchOutput) *cobra.Command {
 	keysFlag(c, &o.Keys)
 	windowFlags(c, &o.Seconds, &o.Rounds)
 	c.Flags().IntVar(&o.Nodes, "nodes", 3, "length of the chain")
-	c.Flags().IntVar(&o.Target, "target", 0, "the node that is asked; 0 is the head")
+	c.Flags().IntVar(&o.Target, "target", 0, "the node that receives the requests; 0 is the head")
 	c.Flags().Float64Var(&o.WriteShare, "write-share", 0.1, "share of the requests that are writes, 0 to 1")
 	return c
 }
@@ -158,7 +160,7 @@ func newBenchMemoryCommand(out *benchOutput) *cobra.Command {
 	o := bench.MemoryOptions{NodeOptions: bench.NodeOptions{Keys: 1_000_000, ValueBytes: 16}}
 	c := &cobra.Command{
 		Use:   "memory",
-		Short: "Memory per object, and reads of a node that is full to the last object",
+		Short: "Memory per object, and reads of a full node",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Progress = out.progress()
@@ -171,8 +173,8 @@ func newBenchMemoryCommand(out *benchOutput) *cobra.Command {
 	return c
 }
 
-// progress shows what is being done in one line of standard error that is written over and over; nowhere if that is no
-// terminal.
+// progress returns a function that overwrites one line of standard error with the current step. It
+// shows nothing if standard error is not a terminal.
 func (o *benchOutput) progress() bench.Progress {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return nil
@@ -180,7 +182,7 @@ func (o *benchOutput) progress() bench.Progress {
 	return func(text string) { fmt.Fprint(os.Stderr, cli.ClearLine, text) }
 }
 
-// runBench runs a benchmark of nodes and prints its report.
+// runBench checks the requirements, runs a benchmark of nodes and prints its report.
 func runBench[R bench.Report](c *cobra.Command, out *benchOutput, run func(context.Context) (R, error)) error {
 	if err := bench.Preflight(); err != nil {
 		return err
@@ -188,7 +190,7 @@ func runBench[R bench.Report](c *cobra.Command, out *benchOutput, run func(conte
 	return reportBench(c, out, run)
 }
 
-// reportBench runs a benchmark, whatever it needs, and prints its report.
+// reportBench runs any benchmark and prints its report.
 func reportBench[R bench.Report](c *cobra.Command, out *benchOutput, run func(context.Context) (R, error)) error {
 	r, err := run(c.Context())
 	if out.progress() != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 )
 
-// TestBenchRefusesWrongOptions: as errors of usage, and before it makes anything.
+// TestBenchRefusesWrongOptions expects usage errors before the benchmark makes anything.
 func TestBenchRefusesWrongOptions(t *testing.T) {
 	clitest.NeedRoot(t)
 	for _, args := range [][]string{
@@ -49,7 +49,8 @@ func TestBenchRefusesWrongOptions(t *testing.T) {
 	}
 }
 
-// TestBenchPeersComparesWithOurs: NetCRAQ beside itself, since nothing else need be installed.
+// TestBenchPeersComparesWithOurs compares NetCRAQ with itself, so that no other system has to be
+// installed.
 func TestBenchPeersComparesWithOurs(t *testing.T) {
 	clitest.NeedRoot(t)
 	out, code, err := clitest.Netcraq("bench", "peers", "netcraq", "--op", "cas", "--clients", "2", "--seconds", "0.3", "--json")
@@ -71,11 +72,12 @@ func TestBenchPeersComparesWithOurs(t *testing.T) {
 	}
 }
 
-// TestBenchTransactions: a short run of our locks and of NetChain's.
+// TestBenchTransactions runs NetCRAQ's locks and NetChain's locks briefly.
 func TestBenchTransactions(t *testing.T) {
 	clitest.NeedRoot(t)
 	for _, system := range []string{"netcraq", "netchain"} {
-		out, code, err := clitest.Netcraq("bench", "transactions", "--system", system, "--contention", "0.1,1", "--clients", "3", "--items", "1000", "--seconds", "2", "--json")
+		out, code, err := clitest.Netcraq("bench", "transactions", "--system", system, "--contention", "0.1,1",
+			"--clients", "3", "--items", "1000", "--seconds", "2", "--json")
 		var report struct {
 			System string `json:"system"`
 			Runs   []struct {

@@ -1,9 +1,9 @@
-// Package bench has the commands for measurements.
+// Package bench implements the measurement commands.
 package bench
 
 import "github.com/spf13/cobra"
 
-// Commands are the commands of this group.
+// Commands returns the commands of this group.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newBenchCommand(), newPlacementCommand()}
 }

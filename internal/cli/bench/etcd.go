@@ -15,28 +15,31 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
 )
 
-// etcdFlags are those of all parts of the study of etcd.
+// etcdFlags are the flags that all parts of the etcd study share.
 type etcdFlags struct {
 	harness etcdstudy.HarnessOptions
 	load    etcdstudy.Load
 	seconds float64
 }
 
-// add adds them; unlimited is the default of whether members have as much CPU time as there is.
+// add adds the flags; unlimited is the default of --unlimited.
 func (e *etcdFlags) add(c *cobra.Command, unlimited bool) {
 	f := c.Flags()
-	f.StringVar(&e.harness.Binary, "etcd", "", "the etcd server (default: $"+etcd.BinaryVariable+", what scripts/peers.sh built, or one on PATH)")
+	f.StringVar(&e.harness.Binary, "etcd", "",
+		"the etcd server (default: $"+etcd.BinaryVariable+", the build of scripts/peers.sh, or one on PATH)")
 	f.IntVar(&e.harness.Conns, "conns", 0, "connections, each to one member in turn; 0: as in the study")
-	f.IntVar(&e.load.Clients, "clients", 0, "clients that have one request under way each; 0: as in the study, 1000")
+	f.IntVar(&e.load.Clients, "clients", 0, "clients with one outstanding request each; 0: as in the study, 1000")
 	f.IntVar(&e.load.KeyBytes, "key-bytes", 0, "length of keys; 0: as in the study, 256")
 	f.IntVar(&e.load.ValueBytes, "value-bytes", 0, "length of values; 0: the default of etcd's own benchmark, 8")
-	f.Float64Var(&e.seconds, "seconds", 5, "time of each measurement, after every client has had its first answer")
-	f.Uint64Var(&e.load.Seed, "seed", 1, "seed of what clients ask for")
-	f.Float64Var(&e.harness.Share, "share", 0, fmt.Sprintf("CPUs for each member; 0: %.2g here, with which %d fit", etcdstudy.Share(), etcdstudy.LargestCluster))
-	f.BoolVar(&e.harness.Unlimited, "unlimited", unlimited, "members have as much CPU time as there is")
+	f.Float64Var(&e.seconds, "seconds", 5, "time of each measurement, after every client's first answer")
+	f.Uint64Var(&e.load.Seed, "seed", 1, "seed of the clients' requests")
+	f.Float64Var(&e.harness.Share, "share", 0, fmt.Sprintf("CPUs for each member; 0: %.2g here, with which %d fit",
+		etcdstudy.Share(), etcdstudy.LargestCluster))
+	f.BoolVar(&e.harness.Unlimited, "unlimited", unlimited, "do not limit the members' CPU time")
 }
 
-// complete takes over what flags cannot set directly. Who asks for a share wants it.
+// complete sets the fields that flags cannot set directly. --share overrides the default of
+// --unlimited.
 func (e *etcdFlags) complete(c *cobra.Command) error {
 	if e.seconds <= 0 {
 		return cli.UsageError(fmt.Errorf("--seconds: more than 0, not %v", e.seconds))
@@ -51,9 +54,10 @@ func (e *etcdFlags) complete(c *cobra.Command) error {
 func newBenchEtcdCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "etcd",
-		Short: "What a study of etcd's scalability measured, repeated",
-		Long: `Starts clusters of etcd servers, their data in memory, and measures them. To compare clusters of 1 to 11 members on one machine, each member has the
-same share of a CPU (control groups, root); the study gave each a core. Nothing is left behind.`,
+		Short: "Repeat the measurements of a study of etcd's scalability",
+		Long: `Starts clusters of etcd servers with their data in memory and measures them. To compare clusters of 1 to 11
+members on one machine, each member gets the same share of a CPU (control groups, root); the study gave each
+member a core. The command removes everything that it makes.`,
 	}
 	c.AddCommand(newEtcdMembersCommand(out), newEtcdPipelineCommand(out), newEtcdBatchingCommand(out))
 	return c
@@ -63,9 +67,10 @@ func newEtcdMembersCommand(out *benchOutput) *cobra.Command {
 	flags, o := new(etcdFlags), etcdstudy.MembersOptions{}
 	c := &cobra.Command{
 		Use:   "members",
-		Short: "Throughput of mixed transactions against the number of members, and its law of scalability",
-		Long: `The load is txn-mixed of etcd's own benchmark: half of the transactions read all there is, half put one key. Linearizable and serializable reads take
-turns on each cluster. The Universal Scalability Law is fitted to what comes out, with intervals of 95 % from 400 resamples of the residuals.`,
+		Short: "Throughput of mixed transactions against the number of members, and the fitted law of scalability",
+		Long: `The load is txn-mixed of etcd's own benchmark: half of the transactions read all keys, half put one key.
+Linearizable and serializable reads alternate on each cluster. The Universal Scalability Law is fitted to the results,
+with 95 % intervals from 400 resamples of the residuals.`,
 		Example: `  netcraq bench etcd members --sizes 1,3,5,7,9,11 --rounds 3
   netcraq bench etcd members --json`,
 		Args: cobra.NoArgs,
@@ -82,7 +87,7 @@ turns on each cluster. The Universal Scalability Law is fitted to what comes out
 	}
 	flags.add(c, false)
 	c.Flags().IntSliceVar(&o.Sizes, "sizes", etcdstudy.QuickMembers, "numbers of members")
-	c.Flags().IntVar(&o.Rounds, "rounds", 1, "in which all sizes take turns")
+	c.Flags().IntVar(&o.Rounds, "rounds", 1, "rounds; each measures all sizes")
 	return c
 }
 
@@ -91,8 +96,9 @@ func newEtcdPipelineCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pipeline",
 		Short: "Where the time of a put goes: API, Raft, WAL, MVCC, backend",
-		Long: `CPU time comes from profiles of all members, by the innermost function that is etcd's own; timers are etcd's own histograms; the store alone
-is MVCC and backend in this process. CPU time of members is not limited: profiles need samples.`,
+		Long: `CPU time comes from profiles of all members, by the innermost function of etcd. Timers are etcd's own
+histograms. The store alone is MVCC and backend in this process. The members' CPU time is not limited, because
+profiles need samples.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := flags.complete(c); err != nil {
@@ -108,7 +114,7 @@ is MVCC and backend in this process. CPU time of members is not limited: profile
 	flags.add(c, true)
 	c.Flags().IntSliceVar(&o.Sizes, "sizes", []int{1, 3}, "numbers of members")
 	for _, name := range []string{"share", "unlimited"} {
-		_ = c.Flags().MarkHidden(name) // the flag exists: add has just made it
+		_ = c.Flags().MarkHidden(name) // cannot fail: add defined the flag
 	}
 	return c
 }
@@ -117,10 +123,11 @@ func newEtcdBatchingCommand(out *benchOutput) *cobra.Command {
 	flags, o := new(etcdFlags), etcdstudy.BatchingOptions{}
 	c := &cobra.Command{
 		Use:   "batching",
-		Short: "What it gains and costs to put several puts into one transaction, and to leave out overwrites",
-		Long: `Each connection stands for a machine whose clients share a batcher. Series: full (uniform keys), light (one client for each connection, which waits in
-vain), merged (keys with Zipf's distribution, overwrites of one batch left out), dally (the same, batches as large as etcd takes them, held back longer and
-longer). Puts are answered when their transaction is durable.`,
+		Short: "Gains and costs of batching puts in one transaction and of dropping overwritten ones",
+		Long: `Each connection stands for a machine whose clients share a batcher. The series are full (uniform keys), light
+(one client per connection, which waits in vain), merged (keys with Zipf's distribution; overwritten puts of a batch are
+dropped), dally (the same with the largest batches that etcd accepts, and growing delays). A put is answered when its
+transaction is durable.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := flags.complete(c); err != nil {
@@ -137,8 +144,8 @@ longer). Puts are answered when their transaction is durable.`,
 	}
 	flags.add(c, true)
 	c.Flags().IntVar(&o.Harness.Members, "members", 3, "servers")
-	c.Flags().IntSliceVar(&o.Sizes, "sizes", etcdstudy.BatchSizes, "keys of a transaction")
-	c.Flags().DurationSliceVar(&o.Delays, "delays", etcdstudy.Delays, "how long puts are held back to be replaced")
+	c.Flags().IntSliceVar(&o.Sizes, "sizes", etcdstudy.BatchSizes, "keys per transaction")
+	c.Flags().DurationSliceVar(&o.Delays, "delays", etcdstudy.Delays, "delays during which puts can be replaced")
 	return c
 }
 
@@ -153,7 +160,7 @@ func runStudy[R bench.Report](c *cobra.Command, out *benchOutput, run func(conte
 	})
 }
 
-// etcdMembers, etcdPipeline and etcdBatching are results with where they were taken.
+// etcdMembers, etcdPipeline and etcdBatching are results together with the machine.
 type (
 	etcdMembers struct {
 		*etcdstudy.MembersResult
@@ -169,7 +176,7 @@ type (
 	}
 )
 
-// Table has a row for each cell.
+// Table returns one row per cell.
 func (e *etcdMembers) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, cell := range e.Cells {
@@ -181,7 +188,7 @@ func (e *etcdMembers) Table() ([]string, [][]string) {
 	return []string{"members", "reads", "transactions/s", "p50 ms", "p99 ms", "stopped for want of CPU, %", "errors"}, rows
 }
 
-// Summary gives the laws.
+// Summary lists the fitted laws.
 func (e *etcdMembers) Summary() string {
 	var text strings.Builder
 	for _, law := range e.Laws {
@@ -189,17 +196,19 @@ func (e *etcdMembers) Summary() string {
 		if law.Fitted == nil {
 			fmt.Fprintf(&text, "no law (%s)", law.Why)
 		} else {
-			fmt.Fprintf(&text, "lambda %.0f, sigma %.3f, kappa %.4f, R² %.2f", law.Fitted.Lambda, law.Fitted.Sigma, law.Fitted.Kappa, law.Fitted.RSquared)
+			fmt.Fprintf(&text, "lambda %.0f, sigma %.3f, kappa %.4f, R² %.2f",
+				law.Fitted.Lambda, law.Fitted.Sigma, law.Fitted.Kappa, law.Fitted.RSquared)
 			if law.Peak != nil {
 				fmt.Fprintf(&text, ", peak at %.2f members", *law.Peak)
 			}
 		}
-		fmt.Fprintf(&text, "; the study: %.0f, %.2f, %.3f, peak at %.2f\n", law.Published.Lambda, law.Published.Sigma, law.Published.Kappa, law.TheirPeak)
+		fmt.Fprintf(&text, "; the study: %.0f, %.2f, %.3f, peak at %.2f\n",
+			law.Published.Lambda, law.Published.Sigma, law.Published.Kappa, law.TheirPeak)
 	}
 	return text.String() + strings.Join(e.Settings, "; ") + "; seed " + fmt.Sprint(e.Seed) + ".\n" + e.Machine.String()
 }
 
-// Table has a row for each stage and timer.
+// Table returns one row per stage and timer.
 func (e *etcdPipeline) Table() ([]string, [][]string) {
 	rows := [][]string{{"-", "the store alone", "", "", fmt.Sprintf("%.0f", e.Store)}}
 	for _, cell := range e.Clusters {
@@ -209,30 +218,34 @@ func (e *etcdPipeline) Table() ([]string, [][]string) {
 			rows = append(rows, []string{n, "CPU: " + string(s.Stage), fmt.Sprintf("%.1f", s.Micros), fmt.Sprintf("%.1f %%", 100*s.Part), ""})
 		}
 		for _, t := range cell.Timers {
-			rows = append(rows, []string{n, "timer: " + t.Name, fmt.Sprintf("%.1f", 1000*t.MsPerPut), fmt.Sprintf("%.3f ms each", t.MeanMs), fmt.Sprintf("%.0f", t.PerSecond)})
+			rows = append(rows, []string{
+				n, "timer: " + t.Name, fmt.Sprintf("%.1f", 1000*t.MsPerPut), fmt.Sprintf("%.3f ms each", t.MeanMs),
+				fmt.Sprintf("%.0f", t.PerSecond),
+			})
 		}
 	}
 	return []string{"members", "part", "µs/put", "", "events/s"}, rows
 }
 
-// Summary says where it was taken.
+// Summary states the settings and the machine.
 func (e *etcdPipeline) Summary() string {
 	return fmt.Sprintf("CPU time and timers are of all members together. %s; seed %d.\n%v", strings.Join(e.Settings, "; "), e.Seed, e.Machine)
 }
 
-// Table has a row for each cell.
+// Table returns one row per cell.
 func (e *etcdBatching) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, cell := range e.Cells {
 		rows = append(rows, []string{
 			cell.Series, fmt.Sprint(cell.Size), fmt.Sprintf("%g", cell.DelayMs), fmt.Sprint(cell.Clients), fmt.Sprintf("%.0f", cell.PerSecond),
-			fmt.Sprintf("%.0f", cell.Txns), fmt.Sprintf("%.0f", 100*cell.Replaced), fmt.Sprintf("%.1f", cell.P50), fmt.Sprintf("%.1f", cell.P99), fmt.Sprint(cell.Errors),
+			fmt.Sprintf("%.0f", cell.Txns), fmt.Sprintf("%.0f", 100*cell.Replaced), fmt.Sprintf("%.1f", cell.P50),
+			fmt.Sprintf("%.1f", cell.P99), fmt.Sprint(cell.Errors),
 		})
 	}
 	return []string{"series", "keys", "delay ms", "clients", "puts/s", "transactions/s", "replaced, %", "p50 ms", "p99 ms", "errors"}, rows
 }
 
-// Summary says where it was taken.
+// Summary states the settings and the machine.
 func (e *etcdBatching) Summary() string {
 	return fmt.Sprintf("%s; seed %d.\n%v", strings.Join(e.Settings, "; "), e.Seed, e.Machine)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
 )
 
-// needEtcd skips a test where no etcd server is.
+// needEtcd skips a test if there is no etcd server.
 func needEtcd(t *testing.T) {
 	t.Helper()
 	if _, err := etcd.Find(); err != nil {
@@ -44,7 +44,8 @@ func TestBenchEtcdSaysHowToGetAServer(t *testing.T) {
 	t.Setenv(etcd.BinaryVariable, "")
 	t.Setenv("PATH", "")
 	t.Chdir(t.TempDir())
-	if out, code, err := clitest.Netcraq("bench", "etcd", "members"); code != cli.ExitError || out != "" || !strings.Contains(fmt.Sprint(err), "scripts/peers.sh etcd") {
+	out, code, err := clitest.Netcraq("bench", "etcd", "members")
+	if code != cli.ExitError || out != "" || !strings.Contains(fmt.Sprint(err), "scripts/peers.sh etcd") {
 		t.Errorf("exit status %d, %v, %q", code, err, out)
 	}
 }
@@ -52,7 +53,8 @@ func TestBenchEtcdSaysHowToGetAServer(t *testing.T) {
 func TestBenchEtcdMembersFitsALaw(t *testing.T) {
 	needEtcd(t)
 	clitest.NeedRoot(t)
-	out, code, err := clitest.Netcraq("bench", "etcd", "members", "--sizes", "1,2,3", "--clients", "20", "--conns", "6", "--seconds", "0.3", "--share", "0.3", "--json")
+	out, code, err := clitest.Netcraq("bench", "etcd", "members", "--sizes", "1,2,3", "--clients", "20",
+		"--conns", "6", "--seconds", "0.3", "--share", "0.3", "--json")
 	var report struct {
 		Cells []struct {
 			Members   int     `json:"members"`

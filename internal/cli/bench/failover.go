@@ -16,7 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// benchTrialLab is the lab of the benchmarks that need a whole cluster.
+// benchTrialLab is the default lab of benchmarks that need a whole cluster.
 const benchTrialLab = "bench"
 
 func newBenchFailoverCommand(out *benchOutput) *cobra.Command {
@@ -64,7 +64,7 @@ between two operations. A figure over time, with numbers, is written for each nu
 	return c
 }
 
-// drawFailover writes the curves as pictures and numbers, and returns the names of the files.
+// drawFailover plots the curves to files and returns the names of the files.
 func drawFailover(r *chaos.FailoverResult, path string) ([]string, error) {
 	drawn := plot.Figure{Rows: 2, X: "time since the failure, s", Y: "operations/s"}
 	for _, c := range r.Curves {
@@ -83,7 +83,7 @@ func drawFailover(r *chaos.FailoverResult, path string) ([]string, error) {
 	return drawn.WriteFiles(path)
 }
 
-// runTrial makes the setup of a lab of its own, and prints what a trial on it found.
+// runTrial builds the setup of a lab and prints the result of a trial on it.
 func runTrial[R any](c *cobra.Command, out *benchOutput, m *clilab.ManagedFlags, name string,
 	run func(context.Context, chaos.Setup) (R, error), print func(io.Writer, R)) error {
 	o, err := m.Options(name)
@@ -92,7 +92,10 @@ func runTrial[R any](c *cobra.Command, out *benchOutput, m *clilab.ManagedFlags,
 	}
 	show := clilab.NewShow(c.ErrOrStderr())
 	o.Owned, o.Progress = true, show.Event
-	r, err := run(c.Context(), chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: clilab.LeaderOf, Event: show.Event, Logs: clilab.TrialLogs(name, uint64(os.Getpid()))})
+	r, err := run(c.Context(), chaos.Setup{
+		Lab: o, Replicas: m.Replicas, Leader: clilab.LeaderOf, Event: show.Event,
+		Logs: clilab.TrialLogs(name, uint64(os.Getpid())),
+	})
 	show.End()
 	switch {
 	case c.Context().Err() != nil:
@@ -111,7 +114,8 @@ func runTrial[R any](c *cobra.Command, out *benchOutput, m *clilab.ManagedFlags,
 func printFailover(w io.Writer, r *chaos.FailoverResult) {
 	table := cli.NewTable(w)
 	defer table.Flush()
-	fmt.Fprintln(table, "shards\tlost\taffected\twrites stop, ms\tduring repair, ms\treads stop at survivors, ms\tbefore, ms\tat any node, ms\tnoticed, ms\tcopied, MB\tre-formed after, s")
+	fmt.Fprintln(table, "shards\tlost\taffected\twrites stop, ms\tduring repair, ms\treads stop at survivors, ms\t"+
+		"before, ms\tat any node, ms\tnoticed, ms\tcopied, MB\tre-formed after, s")
 	for _, x := range r.Rounds {
 		fmt.Fprintf(table, "%d\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\n", x.Shards, x.Node, x.Affected,
 			x.WriteGapMs, x.RepairPauseMs, x.ReadGapMs, x.QuietGapMs, x.ClientReadGapMs, x.NoticedMs, x.CopiedMB, x.RepairS)

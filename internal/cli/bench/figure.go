@@ -18,7 +18,7 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 )
 
-// figureFlags are those of both commands that make figures.
+// figureFlags are the flags of both commands that make figures.
 type figureFlags struct {
 	quick, again bool
 	dir          string
@@ -36,8 +36,9 @@ func newBenchFigureCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "figure NAME",
 		Short: "Make one figure of the papers, from measurements on this machine",
-		Long: `Measures all that a figure compares, in turns, and writes NAME.svg, NAME.png, NAME.csv, and the report of all figures made so far. Every
-measurement is written to raw/NAME.jsonl at once: if the run is interrupted, the same command goes on with it. 'bench figures --list' names the figures.`,
+		Long: `Measures everything that a figure compares, in alternation, and writes NAME.svg, NAME.png, NAME.csv, and the
+report of all figures made so far. Every measurement is written to raw/NAME.jsonl at once. If the run is interrupted, the
+same command continues it. 'bench figures --list' lists the figures.`,
 		Example: `  netcraq bench figure netcraq-distance
   netcraq bench figure peers-operations --quick --json`,
 		Args: cobra.ExactArgs(1),
@@ -56,13 +57,16 @@ measurement is written to raw/NAME.jsonl at once: if the run is interrupted, the
 // figureLab is the lab of figures that need a whole cluster.
 const figureLab = "figures"
 
-// figureTools are what figures need of this command: the product runs in their clusters.
+// figureTools returns the parts of this command that figures need to run clusters.
 func figureTools() papers.Tools {
 	return papers.Tools{Cluster: func(say func(string)) (chaos.Setup, error) {
 		m := lab.ManagedDefaults()
 		o, err := m.Options(figureLab)
 		o.Owned, o.Progress = true, say
-		return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: lab.LeaderOf, Event: say, Logs: lab.TrialLogs(figureLab, uint64(os.Getpid()))}, err
+		return chaos.Setup{
+			Lab: o, Replicas: m.Replicas, Leader: lab.LeaderOf, Event: say,
+			Logs: lab.TrialLogs(figureLab, uint64(os.Getpid())),
+		}, err
 	}}
 }
 
@@ -72,7 +76,7 @@ func runFigure(c *cobra.Command, out *benchOutput, flags *figureFlags, spec *fig
 	failed, err := figure.Run(c.Context(), spec, flags.options(show))
 	show.end()
 	if c.Context().Err() != nil {
-		return errors.Join(publishOnly(flags.dir), errors.New("interrupted; what was measured is kept, and the same command goes on with it"))
+		return errors.Join(publishOnly(flags.dir), errors.New("interrupted; the measurements are kept, and the same command continues"))
 	}
 	if err != nil {
 		return errors.Join(publishOnly(flags.dir), fmt.Errorf("figure %s: %w", spec.Name, err))
@@ -104,7 +108,7 @@ func (flags *figureFlags) options(show *figureShow) figure.Options {
 	return figure.Options{Dir: flags.dir, Quick: flags.quick, Again: flags.again, Progress: show.progress, Say: show.say}
 }
 
-// printFigure lists what was measured.
+// printFigure prints the measurements of a figure.
 func printFigure(w io.Writer, m *figure.Made) {
 	table := cli.NewTable(w)
 	defer table.Flush()
@@ -149,10 +153,11 @@ func newBenchFiguresCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "figures",
 		Short: "Make all figures of the papers, and the report",
-		Long: `Makes all figures, one after the other, and writes report.html, summary.json, and a picture and the numbers of each. A run that is interrupted
-keeps what it has; the same command goes on with it, and tries again what failed or was not possible. Where it can't go on, as with another
-build or mode, it says why, and moves what is there to before-full, before-quick (complete runs) or before-part, in the same directory. A figure
-that can't be made here says why, in the report too, and stops no other.`,
+		Long: `Makes all figures, one after the other, and writes report.html, summary.json, and a picture and the data of each.
+An interrupted run keeps its results. The same command continues it, and repeats measurements that failed or were not
+possible. If it cannot continue, as with another build or mode, it says why and moves the old results to before-full,
+before-quick (complete runs) or before-part in the same directory. A figure that cannot be made here does not stop the
+others; the output and the report say why.`,
 		Example: `  netcraq bench figures --quick
   netcraq bench figures --list`,
 		Args: cobra.NoArgs,
@@ -167,12 +172,12 @@ that can't be made here says why, in the report too, and stops no other.`,
 		},
 	}
 	flags.add(c)
-	c.Flags().BoolVar(&list, "list", false, "name the figures, and make none")
-	c.Flags().BoolVar(&report, "report", false, "draw pictures and report again, from what was measured")
+	c.Flags().BoolVar(&list, "list", false, "list the figures without making any")
+	c.Flags().BoolVar(&report, "report", false, "draw pictures and report again from existing measurements")
 	return c
 }
 
-// figureName is a figure in a list.
+// figureName is a figure in the list.
 type figureName struct {
 	Name    string  `json:"figure"`
 	Title   string  `json:"title"`
@@ -186,7 +191,10 @@ type figureName struct {
 func listFigures(w io.Writer, asJSON bool) error {
 	var names []figureName
 	for _, s := range papers.All(figureTools()) {
-		names = append(names, figureName{s.Name, s.Title, s.Source.Paper, s.Needs.Root, max(s.Needs.CPUs, 1), s.Quick.Budget.Seconds(), s.Full.Budget.Seconds()})
+		names = append(names, figureName{
+			s.Name, s.Title, s.Source.Paper, s.Needs.Root, max(s.Needs.CPUs, 1), s.Quick.Budget.Seconds(),
+			s.Full.Budget.Seconds(),
+		})
 	}
 	if asJSON {
 		return cli.PrintJSON(w, names)
@@ -199,7 +207,7 @@ func listFigures(w io.Writer, asJSON bool) error {
 	return nil
 }
 
-// figuresMade is what making all figures came to.
+// figuresMade is the result of making all figures.
 type figuresMade struct {
 	*figure.BatchResult
 	ElapsedS float64         `json:"elapsed_s"`
@@ -213,7 +221,8 @@ func runFigures(c *cobra.Command, out *benchOutput, flags *figureFlags) error {
 	show.end()
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted after %v; what was measured is kept, and the same command goes on with it", result.Elapsed.Round(time.Second))
+		return fmt.Errorf("interrupted after %v; the measurements are kept, and the same command continues",
+			result.Elapsed.Round(time.Second))
 	case err != nil:
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/figure"
 )
 
-// figureShow tells how the making of figures goes: on a terminal in one line that is written over and over, elsewhere in a line
-// for each figure and now and then.
+// figureShow shows the progress of figures. On a terminal it overwrites one line. Elsewhere it
+// prints a line per figure and a line at intervals.
 type figureShow struct {
 	w        io.Writer
 	terminal bool
@@ -22,7 +22,7 @@ type figureShow struct {
 	line     string
 }
 
-// figureShowEvery is the time between two lines where there is no terminal.
+// figureShowEvery is the interval of lines without a terminal.
 const figureShowEvery = 15 * time.Second
 
 func newFigureShow(w io.Writer) *figureShow {
@@ -45,7 +45,7 @@ func (s *figureShow) progress(p figure.Progress) {
 	}
 }
 
-// say tells something that stays to be read.
+// say prints a line that is not overwritten.
 func (s *figureShow) say(text string) {
 	if s.terminal {
 		fmt.Fprint(s.w, cli.ClearLine)

@@ -29,18 +29,19 @@ func TestFiguresAreListed(t *testing.T) {
 		seen[n.Name] = true
 		quick, full = quick+n.QuickS, full+n.BudgetS
 	}
-	if quick > 540 || full > 3400 { // the rest is for building, and for installing peers
+	if quick > 540 || full > 3400 { // the rest of the hour is for building and installing peers
 		t.Errorf("all figures together may take %.0f s, quick %.0f s: more than an hour, or than ten minutes", full, quick)
 	}
 }
 
 func TestUnknownFigureIsRefused(t *testing.T) {
-	if out, code, err := clitest.Netcraq("bench", "figure", "nothing"); code != cli.ExitUsage || out != "" || !strings.Contains(err.Error(), "--list") {
+	out, code, err := clitest.Netcraq("bench", "figure", "nothing")
+	if code != cli.ExitUsage || out != "" || !strings.Contains(err.Error(), "--list") {
 		t.Errorf("%q, %d, %v", out, code, err)
 	}
 }
 
-// TestFigureIsMade: one that takes seconds, from the measurement to the report.
+// TestFigureIsMade makes a short figure, from the measurement to the report.
 func TestFigureIsMade(t *testing.T) {
 	clitest.NeedRoot(t)
 	dir := t.TempDir()

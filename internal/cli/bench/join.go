@@ -13,7 +13,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// probeRoom is what clients that measure store, beside the objects asked for.
+// probeRoom is the capacity for the measuring clients' objects, besides --objects.
 const probeRoom = 10_000
 
 func newBenchJoinCommand(out *benchOutput) *cobra.Command {
@@ -32,7 +32,8 @@ share of the shards from the others. The pauses hold the time that a client wait
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Objects < 1 || o.ValueBytes < 1 || o.ValueBytes > wire.MaxValueBytes || m.Nodes < 2 {
-				return cli.UsageError(fmt.Errorf("--objects %d --value-bytes %d --nodes %d: at least one object, 1 to %d bytes and two nodes are wanted",
+				return cli.UsageError(fmt.Errorf("--objects %d --value-bytes %d --nodes %d: want at least one object, "+
+					"1 to %d bytes and at least two nodes",
 					o.Objects, o.ValueBytes, m.Nodes, wire.MaxValueBytes))
 			}
 			m.Objects, m.CellBytes, m.FormWith = o.Objects+probeRoom, max(o.ValueBytes, len(chaos.ProbeValue)), m.Nodes-1
@@ -57,7 +58,8 @@ func printJoin(w io.Writer, r *chaos.JoinResult) {
 	fmt.Fprintf(table, "objects\t%s of %d bytes, filled in %.1f s\n", cli.Grouped(uint64(r.Objects)), r.ValueBytes, r.FillS)
 	fmt.Fprintf(table, "copied\t%d of %d shards, %.1f MB in %.2f s: %.1f MB/s\n", r.ShardsCopied, r.Shards, r.CopiedMB, r.CopyS, r.MBPerS)
 	fmt.Fprintf(table, "meanwhile\t%.0f writes/s and %.0f reads/s\n", r.WritesPerS, r.ReadsPerS)
-	fmt.Fprintf(table, "writes of a shard paused\t%.1f ms at most, %.1f ms in the median of %d shards\n", r.WritePauseMs, r.WritePauseMedianMs, r.ShardsWatched)
+	fmt.Fprintf(table, "writes of a shard paused\t%.1f ms at most, %.1f ms in the median of %d shards\n",
+		r.WritePauseMs, r.WritePauseMedianMs, r.ShardsWatched)
 	fmt.Fprintf(table, "before, for comparison\t%.1f ms\n", r.BeforeMs)
 	fmt.Fprintf(table, "reads of a shard paused\t%.1f ms at most\n", r.ReadGapMs)
 	fmt.Fprintf(table, "\nEvery pause holds the %.0f ms that a client waits.\n", r.PauseMs)

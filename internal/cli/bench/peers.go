@@ -15,7 +15,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/peer"
 )
 
-// peersFlags are the command line of `netcraq bench peers`.
+// peersFlags are the flags of `netcraq bench peers`.
 type peersFlags struct {
 	names   []string
 	op      string
@@ -31,8 +31,8 @@ func newBenchPeersCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "peers [NAME...]",
 		Short: "The same work for NetCRAQ, etcd, ZooKeeper, Redis and memcached",
-		Long: `Starts one system after the other, each in network namespaces of its own with all it stores in memory, and drives it through its Go client
-library. Systems: ` + strings.Join(peer.Names(), ", ") + ` (default: all that are installed; scripts/peers.sh installs them).
+		Long: `Starts one system after the other, each in private network namespaces with its data in memory, and drives it through
+its Go client library. Systems: ` + strings.Join(peer.Names(), ", ") + ` (default: all that are installed; scripts/peers.sh installs them).
 
 Operations: get (linearizable where the system can), put, cas (compare-and-swap), lock (lock and unlock). With --peak the number of
 clients, and of requests that each has under way, is what gives most, and what generators do that are not client libraries
@@ -45,7 +45,7 @@ generator. p99.9 is shown of at least 10,000 operations.`,
 		ValidArgs: peer.Names(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if i := slices.IndexFunc(args, func(name string) bool { return !peer.Known(name) }); i >= 0 {
-				return cli.UsageError(fmt.Errorf("there is no system %q: %s are known", args[i], strings.Join(peer.Names(), ", ")))
+				return cli.UsageError(fmt.Errorf("no system %q: want one of %s", args[i], strings.Join(peer.Names(), ", ")))
 			}
 			flags.names = args
 			return runBench(c, out, func(ctx context.Context) (*peersReport, error) { return flags.run(ctx, out.progress()) })
@@ -53,22 +53,24 @@ generator. p99.9 is shown of at least 10,000 operations.`,
 	}
 	f := c.Flags()
 	f.StringVar(&flags.op, "op", string(peer.Get), "operation: get, put, cas or lock")
-	f.IntVar(&flags.load.Clients, "clients", 1, "clients that ask at once, one request at a time each")
-	f.IntVar(&flags.load.Pipeline, "pipeline", 1, "requests that each client has under way at once (get, put; not etcd and ZooKeeper, whose clients can't)")
-	f.Float64Var(&flags.load.PerSecond, "rate", 0, "operations offered per second by all clients together; 0: each as soon as its last has ended")
+	f.IntVar(&flags.load.Clients, "clients", 1, "concurrent clients, each with one outstanding request")
+	f.IntVar(&flags.load.Pipeline, "pipeline", 1,
+		"outstanding requests per client (get, put; not etcd and ZooKeeper, whose clients do not support it)")
+	f.Float64Var(&flags.load.PerSecond, "rate", 0,
+		"operations offered per second by all clients together; 0: closed loop")
 	f.IntVar(&flags.load.Keys, "keys", 1000, "number of keys")
-	f.Float64Var(&flags.load.Zipf, "zipf", 0, "exponent of the keys' popularity; 0: all alike")
+	f.Float64Var(&flags.load.Zipf, "zipf", 0, "exponent of the keys' popularity; 0: uniform")
 	f.IntVar(&flags.load.ValueBytes, "value-bytes", 16, "length of every value")
-	f.Uint64Var(&flags.load.Seed, "seed", 1, "of the keys drawn")
+	f.Uint64Var(&flags.load.Seed, "seed", 1, "seed of the keys drawn")
 	f.Float64Var(&flags.seconds, "seconds", 3, "time under load for each, after a fifth of it to warm up")
 	f.IntVar(&flags.options.Members, "members", 3, "servers of etcd and ZooKeeper, nodes of NetCRAQ")
-	f.Float64Var(&flags.loss, "loss", 0, "percent of its packets that each link loses, between clients and servers and among servers")
+	f.Float64Var(&flags.loss, "loss", 0, "loss of every link in percent, between clients and servers and among servers")
 	f.BoolVar(&flags.options.Stale, "stale", false, "etcd and ZooKeeper: reads that are not linearizable")
-	f.BoolVar(&flags.peak, "peak", false, "look for the most that each system does")
+	f.BoolVar(&flags.peak, "peak", false, "find the highest throughput of each system")
 	return c
 }
 
-// complete turns flags into a load, and reports what can't be.
+// complete converts the flags to a load and reports invalid ones.
 func (f *peersFlags) complete() error {
 	f.load.Op, f.load.Duration = peer.Op(f.op), time.Duration(f.seconds*float64(time.Second))
 	f.options.Lossy = f.loss > 0
@@ -152,11 +154,11 @@ func (f *peersFlags) measure(ctx context.Context, name string, report *peersRepo
 	return nil
 }
 
-// pipelined makes a load one of several requests at once.
+// pipelined is the pipeline that requests a load with several outstanding requests.
 const pipelined = 2
 
-// peaks looks for the most that a system does, with one request at a time for each client, with several if its client can, and
-// by generators.
+// peaks finds the highest throughput of a system: with one outstanding request per client, with
+// several if its client supports them, and with generators.
 func (r *peersReport) peaks(ctx context.Context, s peer.Store, load peer.Load, generators bool) error {
 	type measure func(context.Context, peer.Store, peer.Load) (peer.Result, error)
 	runs := []measure{peer.Peak}
@@ -183,11 +185,11 @@ func (r *peersReport) peaks(ctx context.Context, s peer.Store, load peer.Load, g
 	return nil
 }
 
-// peersRow is what one system did.
+// peersRow is the result of one system.
 type peersRow struct {
 	peer.Result
 	How         string  `json:"how"`
-	RatioToOurs float64 `json:"ratio_to_ours,omitempty"` // its throughput by that of NetCRAQ, under the same kind of load
+	RatioToOurs float64 `json:"ratio_to_ours,omitempty"` // its throughput divided by NetCRAQ's under the same kind of load
 }
 
 // peersReport compares systems.
@@ -203,7 +205,8 @@ func (r *peersReport) add(result peer.Result) {
 	r.Results = append(r.Results, peersRow{Result: result, How: result.How()})
 }
 
-// compare fills in the ratios. Client libraries are compared with ours, generators with ours; with one request at a time, and with several.
+// compare computes the ratios to NetCRAQ. It compares client libraries with its client and
+// generators with its generator, separately for one request and for several requests at a time.
 func (r *peersReport) compare() {
 	for i := range r.Results {
 		row := &r.Results[i]
@@ -215,7 +218,7 @@ func (r *peersReport) compare() {
 	}
 }
 
-// Table has a row per system and kind of load; those of generators come last.
+// Table returns one row per system and kind of load, rows of generators last.
 func (r *peersReport) Table() ([]string, [][]string) {
 	var clients, generators [][]string
 	us := func(v float64) string {
@@ -243,7 +246,7 @@ func (r *peersReport) Table() ([]string, [][]string) {
 	return []string{"system", "with", string(r.Op) + "/s", "p50 µs", "p99 µs", "p99.9 µs", "errors", "of ours"}, append(clients, generators...)
 }
 
-// Summary lists how the systems were set up.
+// Summary describes the systems' setup.
 func (r *peersReport) Summary() string {
 	var lines []string
 	last := ""
@@ -251,7 +254,7 @@ func (r *peersReport) Summary() string {
 		if x.Generator != "" {
 			continue
 		}
-		if x.System != last { // has a row for each kind of load
+		if x.System != last { // a system has a row for each kind of load
 			lines = append(lines, x.System)
 			for _, setting := range r.Settings[x.System] {
 				lines = append(lines, "  "+setting)
@@ -267,7 +270,8 @@ func (r *peersReport) Summary() string {
 		lines = append(lines, "With several requests at once the times are those of a whole batch.")
 	}
 	if slices.ContainsFunc(r.Results, func(x peersRow) bool { return x.System == peer.NetCRAQ && x.Generator != "" }) {
-		lines = append(lines, "NetCRAQ's load from the kernel goes to a chain of its own, as long as the one described above; a clean read is answered by its head alone.")
+		lines = append(lines, "NetCRAQ's load from the kernel goes to a chain of its own, as long as the one described above; "+
+			"a clean read is answered by its head alone.")
 	}
 	return strings.Join(append(lines, r.Machine.String()), "\n")
 }

@@ -18,7 +18,7 @@ type placementFlags struct {
 	json bool
 }
 
-// placementResult is what `netcraq placement --replay --json` prints.
+// placementResult is the output of `netcraq placement --replay --json`.
 type placementResult struct {
 	File       string  `json:"file"`
 	Reads      int     `json:"reads"`
@@ -41,9 +41,10 @@ func newPlacementCommand() *cobra.Command {
 		Short: cli.ShortOf("placement"),
 		Long: `Try the placement of cached keys on recorded traffic of etcd.
 
-The trace is CSV, perhaps compressed, with the columns t_s, method, op, key, range, lease, succ and vlen. The result is the share of reads of
-single keys that placed keys answer, beside the share of the best fixed set of the same size, chosen afterwards; and the longest time from
-the second read of a key that became hot until it was in place. docs/gateway.md says how the choice is made.`,
+The trace is CSV, possibly compressed, with the columns t_s, method, op, key, range, lease, succ and vlen. The result has
+the share of reads of single keys that placed keys answer; the share of the best fixed set of the same size, chosen
+afterwards; and the longest time from the second read of a hot key until it was placed. docs/gateway.md describes the
+choice.`,
 		Example: `  netcraq placement --replay trace.csv.gz
   netcraq placement --replay trace.csv.gz --explain /registry/namespaces/kube-system`,
 		Args: cobra.NoArgs,
@@ -82,7 +83,8 @@ func runPlacement(out io.Writer, flags *placementFlags) error {
 	}
 	r := replay.Run(trace, &flags.Options)
 	result := placementResult{
-		flags.file, r.Reads, r.HitShare, r.BestFixed, 0, r.AllShare, r.Adapt, r.Placements, r.Removals, flags.Placement.Capacity, r.MostBytes, r.Why,
+		flags.file, r.Reads, r.HitShare, r.BestFixed, 0, r.AllShare, r.Adapt, r.Placements, r.Removals,
+		flags.Placement.Capacity, r.MostBytes, r.Why,
 	}
 	if r.BestFixed > 0 {
 		result.Ratio = r.HitShare / r.BestFixed

@@ -22,9 +22,9 @@ func newBenchRejoinCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rejoin",
 		Short: "Let a node that was suspected come back with its state: how long until it is a full member, what is copied",
-		Long: `Brings up a managed cluster in a lab and fills it. Then the last node is stopped and cut off, is taken out of its chains, and goes on when
-a share of the objects has been written. What it copies then, and how long all chains need to be whole, stands beside the same for the node
-without its state.`,
+		Long: `Brings up a managed cluster in a lab and fills it. Then the last node is stopped and cut off until it is removed from
+its chains and a share of the objects has been written. After that it continues. The command reports the bytes that
+the node copies and the time until all chains are whole, and the same for the node without its state.`,
 		Example: `  netcraq bench rejoin --objects 1000000 --changed 0.01
   netcraq bench rejoin --objects 20000 --shards 16 --json`,
 		Args: cobra.NoArgs,
@@ -55,7 +55,8 @@ without its state.`,
 func printRejoin(w io.Writer, r *chaos.RejoinResult) {
 	table := cli.NewTable(w)
 	defer table.Flush()
-	fmt.Fprintf(table, "objects\t%s of %d bytes in %d shards, filled in %.1f s\n", cli.Grouped(uint64(r.Objects)), r.ValueBytes, r.Shards, r.FillS)
+	fmt.Fprintf(table, "objects\t%s of %d bytes in %d shards, filled in %.1f s\n",
+		cli.Grouped(uint64(r.Objects)), r.ValueBytes, r.Shards, r.FillS)
 	fmt.Fprintf(table, "away\t%.2f s, from %d shards; %s objects were written\n", r.AwayS, r.ShardsLeft, cli.Grouped(uint64(r.Changed)))
 	fmt.Fprintf(table, "came back with its state\twhole after %.2f s, %s bytes copied\n", r.WholeAgainS, cli.Grouped(r.BytesCopied))
 	fmt.Fprintf(table, "came back without\twhole after %.2f s, %s bytes copied\n", r.FullCopyS, cli.Grouped(r.FullCopyBytes))

@@ -10,8 +10,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/agent"
 )
 
-// TestRestartUnderLoad kills agents of a chain on the XDP plane, with SIGKILL, and starts them again, while requests come
-// in: every one is answered, and rightly, so the objects are those of before.
+// TestRestartUnderLoad kills agents of a chain on the XDP plane with SIGKILL and starts them again
+// under load. It expects a correct answer to every request, so that the objects have survived.
 func TestRestartUnderLoad(t *testing.T) {
 	clitest.NeedRoot(t)
 	self, err := os.Executable()
@@ -32,7 +32,7 @@ func TestRestartUnderLoad(t *testing.T) {
 	}
 	for _, row := range r.Rows {
 		most := uint64(0)
-		if row.Load == "put" { // on few CPUs the links between nodes overflow now and then while an agent starts: docs/evidence.md
+		if row.Load == "put" { // on few CPUs the links between nodes may overflow while an agent starts: docs/evidence.md
 			most = uint64(row.Sent) / 100
 		}
 		if row.Sent == 0 || uint64(row.Lost) > most || row.Wrong != 0 {

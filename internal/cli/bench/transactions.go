@@ -14,7 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/txn"
 )
 
-// transactions are the runs of one command.
+// transactions are the results of one command.
 type transactions struct {
 	System string        `json:"system"`
 	Plane  string        `json:"plane,omitempty"`
@@ -33,11 +33,12 @@ func newBenchTransactionsCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "transactions",
 		Short: "New-order transactions that take ten locks each, at several levels of contention",
-		Long: `Lets clients do new-order transactions as in TPC-C, in a closed loop, with a system as their lock service: each takes an exclusive lock of
-a hot item and of nine others, one after the other, does its order and gives the locks back. If a lock is held by somebody
-else, it gives back those it has, pauses and begins again. The contention index is one by the number of hot items.
+		Long: `Runs new-order transactions as in TPC-C, in a closed loop, with a system as the lock service. Each transaction acquires
+exclusive locks of a hot item and of nine others, one after the other, executes its order and releases the locks. If another
+client holds a lock, the transaction releases its locks, pauses and starts again. The contention index is one divided by
+the number of hot items.
 
-Every order is written to a ledger that nothing but the locks protects. The command fails if two ever held a lock at once.
+Every order is written to a ledger that only the locks protect. The command fails if two clients ever held a lock at once.
 
 ` + aboutSystems(),
 		Example: `  netcraq bench transactions --contention 0.001,0.1,1 --clients 10
@@ -58,8 +59,8 @@ Every order is written to a ledger that nothing but the locks protects. The comm
 	f.Float64Var(&seconds, "seconds", 2, "time of each measurement, after a tenth of it to warm up")
 	f.IntVar(&o.Items, "items", txn.DefaultItems, "number of items that are not hot")
 	f.IntVar(&o.Locks, "locks", txn.DefaultLocks, "locks of a transaction, one of them of a hot item")
-	f.IntVar(&o.AtOnce, "at-once", 1, "locks that a client asks for, and gives back, in one step")
-	f.Uint64Var(&o.Seed, "seed", 1, "seed of what is ordered")
+	f.IntVar(&o.AtOnce, "at-once", 1, "locks that a client requests and releases in one step")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of the orders")
 	f.StringVar(&open.Plane, "plane", "xdp", "data plane of systems that have one: xdp or soft")
 	return c
 }
@@ -112,7 +113,7 @@ func runTransactions(c *cobra.Command, out *benchOutput, name string, open txn.O
 	return errors.Join(unsound...)
 }
 
-// transactionError makes a wrong option a mistake of the command line's.
+// transactionError turns a wrong option into a usage error.
 func transactionError(err error) error {
 	if errors.As(err, new(*txn.OptionError)) {
 		return cli.UsageError(err)
@@ -120,7 +121,7 @@ func transactionError(err error) error {
 	return err
 }
 
-// Table has a row per contention index.
+// Table returns one row per contention index.
 func (t *transactions) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, r := range t.Runs {
@@ -132,7 +133,7 @@ func (t *transactions) Table() ([]string, [][]string) {
 	return []string{"contention", "transactions/s", "aborted, %", "p50 µs", "p99 µs", "violations", "lost updates"}, rows
 }
 
-// Summary says what was measured.
+// Summary describes the workload.
 func (t *transactions) Summary() string {
 	r := t.Runs[0]
 	return fmt.Sprintf("%s: %d clients, %d locks a transaction, %d at once; one of a hot item, the rest of %d others; seed %d.\n%s.\n%v",

@@ -17,7 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 )
 
-// busyLab is the lab's name unless --name says otherwise.
+// busyLab is the default name of the lab.
 const busyLab = "busy"
 
 type busyFlags struct {
@@ -59,14 +59,14 @@ The history of the clients is checked for linearizability. The lab is removed at
 	}
 	f := c.Flags()
 	f.Float64Var(&flags.seconds, "seconds", 60, "how long the noise lasts")
-	f.Float64Var(&flags.stopped, "stopped", 0.3, "share of the time that every agent and controller is stopped, below 1")
+	f.Float64Var(&flags.stopped, "stopped", 0.3, "share of the time during which every agent and controller is stopped, below 1")
 	f.IntVar(&flags.burners, "burners-per-cpu", 3, "busy loops for each CPU")
 	f.BoolVar(&flags.fair, "fair", false, "agents and controllers do without the real-time class")
-	f.IntVar(&flags.stored, "objects", 10_000, "objects that are stored beforehand, which clients write and read")
+	f.IntVar(&flags.stored, "objects", 10_000, "objects stored before the trial, which clients write and read")
 	f.IntVar(&flags.writers, "writers", 16, "clients that write")
 	f.IntVar(&flags.readers, "readers", 8, "clients that read")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
-	f.Uint64Var(&flags.seed, "seed", 0, "seed of the pauses and of what clients do (default: random, printed)")
+	f.Uint64Var(&flags.seed, "seed", 0, "seed of the pauses and of the clients' operations (default: random, printed)")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	flags.ManagedFlags.Add(f)
 	return c
@@ -78,11 +78,11 @@ func (flags *busyFlags) check() error {
 		return fmt.Errorf("--seconds %v --writers %d --readers %d: each has to be more than 0",
 			flags.seconds, flags.writers, flags.readers)
 	case flags.stored < 1 || flags.stored > flags.Objects:
-		return fmt.Errorf("--objects %d: 1 to %d objects are possible", flags.stored, flags.Objects)
+		return fmt.Errorf("--objects %d: want 1 to %d objects", flags.stored, flags.Objects)
 	case flags.stopped < 0 || flags.stopped >= 1:
-		return fmt.Errorf("--stopped %v: a share from 0 to below 1 is possible", flags.stopped)
+		return fmt.Errorf("--stopped %v: want a share from 0 to below 1", flags.stopped)
 	case flags.burners < 0:
-		return fmt.Errorf("--burners-per-cpu %d: it cannot be negative", flags.burners)
+		return fmt.Errorf("--burners-per-cpu %d: want 0 or more", flags.burners)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func printBusy(out, stderr io.Writer, flags *busyFlags, r *chaos.BusyResult) err
 	case !r.Linearizable:
 		return errors.New("the history is not linearizable")
 	case len(r.Crashes) > 0:
-		return errors.New("agents or controllers ended by themselves")
+		return errors.New("agents or controllers ended unexpectedly")
 	case !r.Whole:
 		return errors.New("the cluster did not become whole again")
 	}
@@ -157,7 +157,7 @@ func printBusyTable(out io.Writer, r *chaos.BusyResult) {
 		r.WholeAgainS, cli.Grouped(uint64(r.Pauses)), 100*r.StoppedShare)
 }
 
-// busy shows how a trial on a busy machine stands.
+// busy shows the progress of a trial on a busy machine.
 func (s *Show) busy(p chaos.BusyProgress) {
 	state := "whole"
 	if p.State != "" {
@@ -168,7 +168,7 @@ func (s *Show) busy(p chaos.BusyProgress) {
 		p.Failed, p.WriteGap.Milliseconds(), state))
 }
 
-// burnCommand is what lab busy starts to keep the CPUs busy.
+// burnCommand is the hidden command that keeps a CPU busy for lab busy.
 const burnCommand = "burn"
 
 func newLabBurnCommand() *cobra.Command {

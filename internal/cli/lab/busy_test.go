@@ -16,7 +16,8 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 )
 
-// burnersAlive finds the busy loops of a lab busy that this test started, by a mark in their environment.
+// burnersAlive returns the busy loops of a lab busy that this test started, found by a mark in
+// their environment.
 func burnersAlive(t *testing.T, mark string) (pids []string) {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -24,7 +25,7 @@ func burnersAlive(t *testing.T, mark string) (pids []string) {
 		t.Fatal(err)
 	}
 	for _, dir := range dirs {
-		environment, _ := os.ReadFile(filepath.Join(dir, "environ")) // empty of a process that has ended
+		environment, _ := os.ReadFile(filepath.Join(dir, "environ")) // empty if the process has ended
 		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		argv := strings.Split(string(command), "\x00")
 		if bytes.Contains(environment, []byte(mark)) && slices.Contains(argv, burnCommand) {
@@ -34,8 +35,8 @@ func burnersAlive(t *testing.T, mark string) (pids []string) {
 	return pids
 }
 
-// busyCommand is a short lab busy. Its nodes may be silent for longer than any pause, so that how it ends does not depend
-// on the machine.
+// busyCommand is a short lab busy. Its nodes may be silent for longer than any pause, so that the
+// outcome does not depend on the machine.
 func busyCommand(name, mark string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "lab", "busy", "--name", name, "--seconds", "2", "--stopped", "0.3",
 		"--burners-per-cpu", "1", "--objects", "500", "--shards", "16", "--writers", "4", "--readers", "2", "--seed", "1", "--json",
@@ -77,7 +78,7 @@ func TestBusy(t *testing.T) {
 	nothingLeft(t, name, mark)
 }
 
-// nothingLeft checks that no lab of a name, and no busy loop, is there.
+// nothingLeft checks that there are no lab of the name and no busy loops.
 func nothingLeft(t *testing.T, name, mark string) {
 	t.Helper()
 	if out := clitest.MustRun(t, "lab", "--name", name, "down"); !strings.Contains(out, "is not up") {
@@ -91,8 +92,8 @@ func nothingLeft(t *testing.T, name, mark string) {
 	}
 }
 
-// TestBusyEndsWithItsProcess: interrupted, it removes everything. Killed, it cannot; but its busy loops end by
-// themselves.
+// TestBusyEndsWithItsProcess expects an interrupted command to remove everything. A killed one
+// cannot, but its busy loops must end.
 func TestBusyEndsWithItsProcess(t *testing.T) {
 	name := clitest.LabName(t, "b")
 	mark := "NETCRAQ_BUSY_" + name
@@ -109,7 +110,7 @@ func TestBusyEndsWithItsProcess(t *testing.T) {
 		if err := awaitLine(log, "noise: "); err != nil {
 			t.Error(err)
 		}
-		for len(burnersAlive(t, mark)) == 0 && t.Context().Err() == nil { // started just after that line
+		for len(burnersAlive(t, mark)) == 0 && t.Context().Err() == nil { // they start just after that line
 			<-time.After(10 * time.Millisecond)
 		}
 		if err := cmd.Process.Signal(signal); err != nil {
@@ -132,7 +133,7 @@ func TestBusyEndsWithItsProcess(t *testing.T) {
 	}
 }
 
-// awaitLine reads until a line with a text, and lets the rest be read away.
+// awaitLine reads until a line with a text and then discards the rest in the background.
 func awaitLine(from interface{ Read([]byte) (int, error) }, text string) error {
 	lines := bufio.NewScanner(from)
 	var seen []string

@@ -16,7 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 )
 
-// spoken is what a command has written so far.
+// spoken is the output of a command so far.
 type spoken struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -39,7 +39,7 @@ func (s *spoken) String() string {
 	return s.text.String()
 }
 
-// byHand is a command that a user started in a terminal of its own.
+// byHand is a command that a user started in a separate terminal.
 type byHand struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -48,7 +48,7 @@ type byHand struct {
 	err   error
 }
 
-// startByHand starts a command line; a word "netcraq" stands for this program.
+// startByHand starts a command line. The word "netcraq" stands for this program.
 func startByHand(t *testing.T, argv ...string) *byHand {
 	t.Helper()
 	for i, word := range argv {
@@ -71,7 +71,7 @@ func startByHand(t *testing.T, argv ...string) *byHand {
 	return b
 }
 
-// await waits until the command has said something, or has ended.
+// await waits until the command has printed a text or has ended.
 func (b *byHand) await(what string) {
 	b.t.Helper()
 	late := time.After(clitest.Formed)
@@ -90,12 +90,13 @@ func (b *byHand) await(what string) {
 
 // end sends a signal and waits for the end.
 func (b *byHand) end(s syscall.Signal) {
-	_ = b.cmd.Process.Signal(s) // one that has ended needs none
+	_ = b.cmd.Process.Signal(s) // fails only if it has ended
 	<-b.ended
 }
 
-// Of a node that is started by hand in a lab's host: --remove beside its agent removes nothing and says so, a second agent beside
-// the first is refused, and `lab down` leaves nothing of it.
+// TestNodeByHandInALab starts a node by hand in a lab's host. It expects that --remove next to a
+// running agent removes nothing and reports this, that a second agent is refused, and that `lab
+// down` removes the node completely.
 func TestNodeByHandInALab(t *testing.T) {
 	lab := clitest.LabName(t, "hand")
 	clitest.MustRun(t, "lab", "--name", lab, "up", "--plane", "none", "--nodes", "1", "--clients", "1")
@@ -127,7 +128,7 @@ func TestNodeByHandInALab(t *testing.T) {
 	}
 }
 
-// hostOf is the address of a host of a lab.
+// hostOf returns the address of a host of a lab.
 func hostOf(t *testing.T, lab, name string) string {
 	t.Helper()
 	for _, h := range statusOf(t, lab).Hosts {

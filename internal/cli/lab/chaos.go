@@ -21,7 +21,7 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// chaosLab is the lab's name unless --name says otherwise.
+// chaosLab is the default name of the lab.
 const chaosLab = "chaos"
 
 type chaosFlags struct {
@@ -39,13 +39,14 @@ func newLabChaosCommand(name *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "chaos",
 		Short: "Let faults strike a managed cluster while clients work, and check that nothing acknowledged is lost",
-		Long: `Brings up a managed lab of its own and lets faults strike it, as the seed has it: nodes lose their power, agents and controllers
-are killed or paused, links go down, networks part, in one direction too, and all links lose frames throughout. Never more at once
-than the chains can survive, and most controllers live. Besides, every agent and controller is stopped again and again for a
-moment: no shard may be left with fewer than two copies for that while two members of its chain live.
+		Long: `Brings up a managed lab and injects faults, chosen by the seed: nodes lose power, agents and controllers are killed or
+paused, links go down, networks are partitioned, in one direction too, and all links lose frames during the whole trial. There
+are never more faults at once than the chains can survive, and a majority of the controllers stays up. In addition every
+agent and controller is paused briefly again and again: these pauses must not leave a shard with fewer than two copies
+while two members of its chain are live.
 
-Meanwhile clients put, get, delete, compare-and-set and add. Their history is checked for linearizability, and in the end every
-acknowledged write is looked for on every node that should have it. The lab is removed at the end.`,
+Meanwhile clients put, get, delete, compare-and-set and add. Their history is checked for linearizability, and at the end every
+acknowledged write is read from every node that must have it. The lab is removed at the end.`,
 		Example: `  netcraq lab chaos --minutes 30
   netcraq lab chaos --minutes 0.5 --seed 7 --json`,
 		Args: cobra.NoArgs,
@@ -61,11 +62,11 @@ acknowledged write is looked for on every node that should have it. The lab is r
 		},
 	}
 	f := c.Flags()
-	f.Float64Var(&flags.minutes, "minutes", 5, "how long faults strike")
-	f.Uint64Var(&flags.seed, "seed", 0, "seed of the faults and of what clients do (default: random, printed)")
-	f.Float64Var(&flags.loss, "loss", 2, "percentage of frames that each link loses, throughout")
+	f.Float64Var(&flags.minutes, "minutes", 5, "how long faults are injected")
+	f.Uint64Var(&flags.seed, "seed", 0, "seed of the faults and of the clients' operations (default: random, printed)")
+	f.Float64Var(&flags.loss, "loss", 2, "percentage of frames that each link loses, during the whole trial")
 	f.Float64Var(&flags.stopped, "stopped", 0.05,
-		"share of the time that every agent and controller is stopped, in pauses of 20 to 200 ms")
+		"share of the time during which every agent and controller is stopped, in pauses of 20 to 200 ms")
 	f.IntVar(&flags.clients, "clients", 8, "number of clients at work")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
@@ -75,10 +76,10 @@ acknowledged write is looked for on every node that should have it. The lab is r
 
 func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *chaosFlags) error {
 	if flags.minutes <= 0 || flags.clients < 1 {
-		return cli.UsageError(fmt.Errorf("--minutes %v --clients %d: more than none of both is wanted", flags.minutes, flags.clients))
+		return cli.UsageError(fmt.Errorf("--minutes %v --clients %d: want more than 0 of both", flags.minutes, flags.clients))
 	}
 	if flags.stopped < 0 || flags.stopped >= 1 {
-		return cli.UsageError(fmt.Errorf("--stopped %v: a share from 0 to below 1 is possible", flags.stopped))
+		return cli.UsageError(fmt.Errorf("--stopped %v: want a share from 0 to below 1", flags.stopped))
 	}
 	if err := lab.Loss.CheckPercent(flags.loss); err != nil {
 		return cli.UsageError(err)
@@ -106,7 +107,7 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	return printChaos(out, stderr, flags, result)
 }
 
-// TrialLogs is where the logs of a trial that found something are kept.
+// TrialLogs returns the directory for the logs of a failed trial.
 func TrialLogs(lab string, seed uint64) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("netcraq-%s-%d", lab, seed))
 }
@@ -126,9 +127,9 @@ func printChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.ChaosResult) 
 	case !r.Linearizable:
 		return errors.New("the history is not linearizable")
 	case r.TooFewCopies():
-		return errors.New("a shard lost copies whose nodes lived")
+		return errors.New("a shard lost copies on live nodes")
 	case !r.OK():
-		return errors.New("agents or controllers ended by themselves")
+		return errors.New("agents or controllers ended unexpectedly")
 	}
 	return nil
 }
@@ -152,7 +153,7 @@ func printChaosTable(out io.Writer, r *chaos.ChaosResult) {
 	}
 }
 
-// Show tells a person what happens: events line by line, and on a terminal below them how it stands.
+// Show prints events line by line and, on a terminal, the current progress below them.
 type Show struct {
 	mu       sync.Mutex
 	w        io.Writer
@@ -164,7 +165,7 @@ type Show struct {
 	line     string
 }
 
-// NewShow shows on w.
+// NewShow returns a Show that writes to w.
 func NewShow(w io.Writer) *Show {
 	return &Show{w: w, began: time.Now(), terminal: term.IsTerminal(int(os.Stderr.Fd()))}
 }
@@ -189,7 +190,7 @@ func (s *Show) draw() {
 	}
 }
 
-// chaos shows how a trial stands.
+// chaos shows the progress of a trial.
 func (s *Show) chaos(p chaos.ChaosProgress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,10 +207,11 @@ func (s *Show) chaos(p chaos.ChaosProgress) {
 		faults = strings.Join(p.Faults, "; ")
 	}
 	s.showLine(fmt.Sprintf("%s  %s ops  %.0f writes/s %.0f reads/s  gaps %d/%d ms  %d repairs  %s  [%s]",
-		p.Elapsed.Round(time.Second), cli.Grouped(uint64(p.Ops)), s.rates[0], s.rates[1], p.Gaps[0].Milliseconds(), p.Gaps[1].Milliseconds(), p.Repairs, state, faults))
+		p.Elapsed.Round(time.Second), cli.Grouped(uint64(p.Ops)), s.rates[0], s.rates[1],
+		p.Gaps[0].Milliseconds(), p.Gaps[1].Milliseconds(), p.Repairs, state, faults))
 }
 
-// setLine shows a line below the events.
+// setLine sets the line below the events.
 func (s *Show) setLine(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 )
 
-// TestChaos is the short form of `netcraq lab chaos`: nothing acknowledged is lost, whatever strikes. The machine that tests run
-// on may be busy, so nodes are suspected later than by default.
+// TestChaos is the short form of `netcraq lab chaos`: it expects no acknowledged write to be lost
+// under any fault. Nodes are suspected later than by default, because the test machine may be busy.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -40,7 +40,8 @@ func TestImpossibleTrialsAreRefused(t *testing.T) {
 		"lab chaos --shards 3", "bench failover --rounds 0", "bench join --objects 0", "bench join --nodes 1",
 		"lab up --controllers 3", "lab fault partition n1|n2>n3",
 	} {
-		if out, code, err := clitest.Netcraq(strings.Fields(args)...); code != cli.ExitUsage && !(code == cli.ExitError && strings.Contains(args, "fault")) {
+		out, code, err := clitest.Netcraq(strings.Fields(args)...)
+		if code != cli.ExitUsage && !(code == cli.ExitError && strings.Contains(args, "fault")) {
 			t.Errorf("%s: exit status %d, %s%v", args, code, out, err)
 		}
 	}

@@ -20,18 +20,18 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/sim"
 )
 
-// What `netcraq lab check` runs.
+// Parameters of `netcraq lab check`.
 const (
-	checkLab     = "check" // unless --name says otherwise
+	checkLab     = "check" // default name of the lab
 	checkNodes   = 3
 	checkClients = 8
-	checkSharing = 6 // of them share one client of the product's, whose requests then travel in bundles
+	checkSharing = 6 // workers that share one client, whose requests travel in bundles
 	checkKeys    = 2
 	checkKeyOps  = 400
-	checkAttempt = 10 * time.Millisecond // short, so that many retries meet their first attempt
+	checkAttempt = 10 * time.Millisecond // short, so that many retries overlap their first attempt
 	checkPerKey  = 30 * time.Second
 
-	checkCorruptLink = "n1-n2" // all kinds of messages cross it
+	checkCorruptLink = "n1-n2" // a link that all kinds of messages cross
 )
 
 type checkFlags struct {
@@ -40,12 +40,12 @@ type checkFlags struct {
 	without         string
 	seed            uint64
 	loss, duplicate float64 // in percent
-	corrupt         float64 // in percent, in the lab
+	corrupt         float64 // in percent, only in the lab
 	relay           bool
 	simulate, json  bool
 }
 
-// checkResult is what `netcraq lab check --json` prints.
+// checkResult is the output of `netcraq lab check --json`.
 type checkResult struct {
 	Ops          int    `json:"ops"`
 	Linearizable bool   `json:"linearizable"`
@@ -57,7 +57,7 @@ type checkResult struct {
 	Without      string `json:"without,omitempty"`
 
 	verdict *history.Verdict
-	broken  error // an invariant, in a simulation
+	broken  error // the invariant that a simulation violated
 }
 
 func newLabCheckCommand(name *string) *cobra.Command {
@@ -65,10 +65,11 @@ func newLabCheckCommand(name *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Let clients compete for few keys on a bad network, and check that the history is linearizable",
-		Long: `Brings up a lab of its own with a chain of three, lets 8 clients put, get, delete, compare-and-set and add on few keys,
-six of them in shared datagrams, while links lose and repeat frames, and checks the recorded history for linearizability. The lab is removed at the end.
+		Long: `Brings up a private lab with a chain of three. Eight clients put, get, delete, compare-and-set and add on few keys, six
+of them in shared datagrams, while links lose and duplicate frames. The recorded history is checked for linearizability.
+The lab is removed at the end.
 
---without switches one rule of the protocol off, to prove that the check notices. W5 and R4 matter only when a node
+--without disables one rule of the protocol, to prove that the check detects it. W5 and R4 matter only when a node
 is lost, which a static configuration does not survive: for them, and with --simulate, the same protocol code runs
 in a simulation with crashes and repairs, from the seed that is printed (see also netcraq sim).`,
 		Example: `  netcraq lab check --seconds 10 --loss 2 --dup 2
@@ -89,12 +90,13 @@ in a simulation with crashes and repairs, from the seed that is printed (see als
 	f := c.Flags()
 	f.IntVar(&flags.seconds, "seconds", 10, "how long clients start operations")
 	f.Float64Var(&flags.loss, "loss", 2, "percentage of frames that each link loses")
-	f.Float64Var(&flags.duplicate, "dup", 2, "percentage of frames that each link repeats")
-	f.Float64Var(&flags.corrupt, "corrupt", 0, "percentage of frames in which the link "+checkCorruptLink+" turns a bit over; not in a simulation")
-	f.Uint64Var(&flags.seed, "seed", 0, "seed of what clients do, and of all of a simulation (default: random, printed)")
+	f.Float64Var(&flags.duplicate, "dup", 2, "percentage of frames that each link duplicates")
+	f.Float64Var(&flags.corrupt, "corrupt", 0,
+		"percentage of frames in which the link "+checkCorruptLink+" flips a bit; not in a simulation")
+	f.Uint64Var(&flags.seed, "seed", 0, "seed of the clients' operations, and of everything in a simulation (default: random, printed)")
 	f.StringVar(&flags.plane, "plane", cli.PlaneXDP, "what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp")
-	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: W2, W5, W8 or R4")
-	f.BoolVar(&flags.relay, "relay", false, "let ACKs travel up the chain one by one, as where packets cannot be cloned")
+	f.StringVar(&flags.without, "without", "", "disable a rule of the protocol: W2, W5, W8 or R4")
+	f.BoolVar(&flags.relay, "relay", false, "send ACKs up the chain node by node, as planes that cannot clone packets do")
 	f.BoolVar(&flags.simulate, "simulate", false, "simulate the chain in this process, with crashes and repairs")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	return c
@@ -109,7 +111,7 @@ func runCheck(ctx context.Context, out, progress io.Writer, flags *checkFlags) e
 		}
 	}
 	if flags.seconds < 1 {
-		return cli.UsageError(fmt.Errorf("--seconds %d: at least 1 is wanted", flags.seconds))
+		return cli.UsageError(fmt.Errorf("--seconds %d: want at least 1", flags.seconds))
 	}
 	err = cmp.Or(lab.Loss.CheckPercent(flags.loss), lab.Duplicate.CheckPercent(flags.duplicate), lab.Corrupt.CheckPercent(flags.corrupt))
 	if err != nil {
@@ -138,7 +140,7 @@ func runCheck(ctx context.Context, out, progress io.Writer, flags *checkFlags) e
 	return nil
 }
 
-// checkInLab runs the workload on a lab of its own.
+// checkInLab runs the workload on a private lab.
 func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (result *checkResult, err error) {
 	o := lab.Options{
 		Name: flags.name, Topology: lab.Line, Nodes: checkNodes, Clients: 0, Shards: 1, Owned: true, Progress: progressTo(progress),
@@ -163,7 +165,7 @@ func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (res
 	err = errors.Join(
 		l.SetFault(lab.Loss, flags.loss, lab.Where{}),
 		l.SetFault(lab.Duplicate, flags.duplicate, lab.Where{}),
-		// One link only: a frame that two links damage can pass a 16-bit sum.
+		// One link only: a 16-bit sum can miss a frame damaged by two links.
 		l.SetFault(lab.Corrupt, flags.corrupt, lab.Where{Link: checkCorruptLink}),
 	)
 	if err != nil {
@@ -179,7 +181,8 @@ func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (res
 	return result, nil
 }
 
-// competingClients runs the workload from this machine. It also counts the answers that came in bundles.
+// competingClients runs the workload from this machine. It also returns the number of answers that
+// came in bundles.
 func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags *checkFlags) ([]history.Op, uint64, error) {
 	var stores []history.Store
 	var shared *client.Client
@@ -204,7 +207,7 @@ func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags
 	return ops, batching.Traffic().Bundled, ctx.Err()
 }
 
-// checkSimulation runs one simulation after the other, with seeds that follow each other, until time is up or one fails.
+// checkSimulation runs simulations with consecutive seeds until the time is up or one fails.
 func checkSimulation(ctx context.Context, progress io.Writer, flags *checkFlags, rule chain.Rule) (*checkResult, error) {
 	planes := sim.NewPlanes()
 	defer planes.Close()

@@ -8,7 +8,8 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 )
 
-// TestCheckInLab: clients compete in a real lab on a bad network; and the check fails once a rule is switched off.
+// TestCheckInLab runs competing clients in a real lab on a bad network, and expects the check to
+// fail once a rule is disabled.
 func TestCheckInLab(t *testing.T) {
 	clitest.NeedRoot(t)
 	for _, c := range []struct {

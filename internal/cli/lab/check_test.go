@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 )
 
-// simulated runs `netcraq lab check --simulate` and reads what it prints.
+// simulated runs `netcraq lab check --simulate` and parses its output.
 func simulated(t *testing.T, seed uint64, without string) (checkResult, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -33,7 +33,8 @@ func TestCheckSimulation(t *testing.T) {
 	}
 }
 
-// TestCheckNoticesMissingRules: an error (exit status 1), the seed that shows it, and the same again from that seed.
+// TestCheckNoticesMissingRules expects an error (exit status 1) with the seed, and the same result
+// from that seed.
 func TestCheckNoticesMissingRules(t *testing.T) {
 	for _, rule := range []string{"W2", "W5", "W8"} {
 		first, err := simulated(t, 1, rule)
@@ -55,7 +56,7 @@ func TestCheckRefusesUnknownRules(t *testing.T) {
 	}
 }
 
-// TestCheckRefusesImpossibleShares: before a lab is brought up.
+// TestCheckRefusesImpossibleShares expects a usage error before a lab is brought up.
 func TestCheckRefusesImpossibleShares(t *testing.T) {
 	for _, flags := range []checkFlags{{loss: 101}, {duplicate: -1}, {corrupt: 100.5}} {
 		var progress bytes.Buffer

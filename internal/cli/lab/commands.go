@@ -1,9 +1,9 @@
-// Package lab has the commands for proof: labs on one machine, simulations, conformance.
+// Package lab implements the verification commands: labs on one machine, simulations, conformance.
 package lab
 
 import "github.com/spf13/cobra"
 
-// Commands are the commands of this group.
+// Commands returns the commands of this group.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newUpCommand(), newLabCommand(), newSimCommand(), newConformanceCommand()}
 }

@@ -24,15 +24,15 @@ type conformanceFlags struct {
 	json     bool
 }
 
-// conformanceResult is what `netcraq conformance --json` prints.
+// conformanceResult is the output of `netcraq conformance --json`.
 type conformanceResult struct {
 	Protocol string `json:"protocol"`
 	Plane    string `json:"plane"`
 	Passed   int    `json:"passed"`
 	Failed   int    `json:"failed"`
-	Relayed  int    `json:"relayed,omitempty"` // of the passed: with ACKs that travel up the chain, where others clone them
+	Relayed  int    `json:"relayed,omitempty"` // passed cases that relay ACKs up the chain instead of cloning them
 	Skipped  int    `json:"skipped"`
-	// SkippedWhy counts what is skipped by the reason.
+	// SkippedWhy counts the skipped cases by reason.
 	SkippedWhy    map[string]int `json:"skipped_why,omitempty"`
 	RandomPackets int            `json:"random_packets"`
 	Seed          uint64         `json:"seed"`
@@ -63,7 +63,7 @@ NetChain's random nodes have a SEQ of 32 bits. There, what is on its way to othe
 	}
 	c.Flags().StringVar(&flags.protocol, "protocol", string(protocols.Ours), "netcraq, or netchain or netcraq-published")
 	c.Flags().StringVar(&flags.plane, "plane", "soft", "soft, xdp or p4")
-	c.Flags().IntVar(&flags.packets, "random", 0, "how many random packets to compare")
+	c.Flags().IntVar(&flags.packets, "random", 0, "number of random packets to compare")
 	c.Flags().Uint64Var(&flags.seed, "seed", 1, "seed of the random packets")
 	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
 	return c
@@ -71,7 +71,7 @@ NetChain's random nodes have a SEQ of 32 bits. There, what is on its way to othe
 
 func runConformance(ctx context.Context, out, progress io.Writer, flags *conformanceFlags) error {
 	if flags.packets < 0 {
-		return cli.UsageError(fmt.Errorf("--random %d: 0 or more packets are wanted", flags.packets))
+		return cli.UsageError(fmt.Errorf("--random %d: want 0 or more packets", flags.packets))
 	}
 	conform, err := conformanceOf(flags.protocol)
 	if err != nil {
@@ -97,12 +97,13 @@ func runConformance(ctx context.Context, out, progress io.Writer, flags *conform
 		_, err = io.WriteString(progress, difference)
 	}
 	if err == nil && result.Failed > 0 {
-		err = fmt.Errorf("the %s plane does not do what the specification says", flags.plane)
+		err = fmt.Errorf("the %s plane differs from the specification", flags.plane)
 	}
 	return err
 }
 
-// conformer runs all cases of a protocol on a plane, then random packets. It says how these differ, "" if they don't.
+// conformer runs all cases of a protocol on a plane, then random packets. It returns the difference
+// between them, or "".
 type conformer func(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error)
 
 func conformanceOf(protocol string) (conformer, error) {
@@ -114,10 +115,13 @@ func conformanceOf(protocol string) (conformer, error) {
 	case protocols.NetCRAQPaper:
 		return conformNetCRAQPaper, nil
 	}
-	return nil, cli.UsageError(fmt.Errorf("--protocol %s: want %s, %s (SEQ of both widths) or %s", protocol, protocols.Ours, protocols.NetChain, protocols.NetCRAQPaper))
+	return nil, cli.UsageError(fmt.Errorf("--protocol %s: want %s, %s (SEQ of both widths) or %s",
+		protocol, protocols.Ours, protocols.NetChain, protocols.NetCRAQPaper))
 }
 
-func conformOurs(ctx context.Context, progress io.Writer, flags *conformanceFlags) (report *conformance.Report, difference string, err error) {
+func conformOurs(
+	ctx context.Context, progress io.Writer, flags *conformanceFlags,
+) (report *conformance.Report, difference string, err error) {
 	target, err := conformanceTarget(flags.plane)
 	if err != nil {
 		return nil, "", err
@@ -166,7 +170,7 @@ func wrongPlane(plane string) error {
 	return cli.UsageError(fmt.Errorf("--plane %s: want soft, xdp or p4", plane))
 }
 
-// progressSteps is how often a run tells how far it is.
+// progressSteps is the number of progress lines of a run.
 const progressSteps = 10
 
 func showRandomProgress(w io.Writer, packets int) func(done int) {

@@ -30,8 +30,10 @@ func conformNetCRAQPaper(ctx context.Context, progress io.Writer, flags *conform
 	return conformBaseline(ctx, progress, flags, target, netcraqpaper.Vectors, new(netcraqpaper.Node), netcraqpaper.Random())
 }
 
-// baselineTarget opens the plane's node of a protocol whose state is an S.
-func baselineTarget[S any, Soft, XDP baseline.Target[S]](plane string, onSockets func() (Soft, error), inKernel func() (XDP, error)) (baseline.Target[S], error) {
+// baselineTarget opens the plane's node of a protocol with states of type S.
+func baselineTarget[S any, Soft, XDP baseline.Target[S]](
+	plane string, onSockets func() (Soft, error), inKernel func() (XDP, error),
+) (baseline.Target[S], error) {
 	switch plane {
 	case "soft":
 		return onSockets()
@@ -41,9 +43,11 @@ func baselineTarget[S any, Soft, XDP baseline.Target[S]](plane string, onSockets
 	return nil, wrongPlane(plane)
 }
 
-// conformBaseline is a [conformer] for a protocol of the papers; reference is its machine. It closes the target.
+// conformBaseline is a [conformer] for a protocol of the papers; reference is its state machine. It
+// closes the target.
 func conformBaseline[S any](ctx context.Context, progress io.Writer, flags *conformanceFlags, target baseline.Target[S],
-	vectors func() ([]baseline.Case[S], error), reference baseline.Target[S], draw baseline.Draw[S]) (report *conformance.Report, difference string, err error) {
+	vectors func() ([]baseline.Case[S], error), reference baseline.Target[S], draw baseline.Draw[S],
+) (report *conformance.Report, difference string, err error) {
 	defer func() { err = errors.Join(err, target.Close()) }()
 	cases, err := vectors()
 	if err != nil {

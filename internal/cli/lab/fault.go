@@ -15,9 +15,9 @@ import (
 func newLabFaultCommand(name *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fault",
-		Short: "Break a lab, and mend it",
-		Long: `Break a lab, and mend it. Chances of loss, duplication and corruption are percentages of the frames of a link, in each direction;
-the random numbers are the kernel's and have no seed.`,
+		Short: "Inject and clear faults of a lab",
+		Long: `Inject and clear faults of a lab. Rates of loss, duplication and corruption are percentages of a link's frames in each direction;
+the random numbers come from the kernel, without a seed.`,
 		Example: `  netcraq lab fault loss 2
   netcraq lab fault duplicate 5 --link n1-n2
   netcraq lab fault partition 'n1,c1|n2,n3'
@@ -31,30 +31,31 @@ the random numbers are the kernel's and have no seed.`,
 	c.AddCommand(
 		newChanceCommand(name, lab.Loss, "lose frames"),
 		newChanceCommand(name, lab.Duplicate, "deliver frames twice"),
-		newChanceCommand(name, lab.Corrupt, "turn over one bit of frames"),
-		newBreakCommand(name, "link-down LINK", "switch a link off; routes follow", func(ctx context.Context, l *lab.Lab, link string) error {
-			return l.SetLink(ctx, link, false)
-		}),
-		newBreakCommand(name, "link-up LINK", "switch a link on again", func(ctx context.Context, l *lab.Lab, link string) error {
+		newChanceCommand(name, lab.Corrupt, "flip one bit of frames"),
+		newBreakCommand(name, "link-down LINK", "take a link down; routes change accordingly",
+			func(ctx context.Context, l *lab.Lab, link string) error {
+				return l.SetLink(ctx, link, false)
+			}),
+		newBreakCommand(name, "link-up LINK", "bring a link up again", func(ctx context.Context, l *lab.Lab, link string) error {
 			return l.SetLink(ctx, link, true)
 		}),
-		newBreakCommand(name, "node-kill NODE", "kill a node's agent and take its data plane away; its host still routes",
+		newBreakCommand(name, "node-kill NODE", "kill a node's agent and remove its data plane; its host still routes",
 			func(ctx context.Context, l *lab.Lab, node string) error { return l.KillNode(ctx, node) }),
-		newBreakCommand(name, "node-off NODE", "take a node's power: nothing it sent a moment later arrives, and all it stored is gone",
+		newBreakCommand(name, "node-off NODE", "power a node off: it stops sending and loses everything that it stored",
 			func(ctx context.Context, l *lab.Lab, node string) error { return l.PowerOff(ctx, node) }),
-		newBreakCommand(name, "node-start NODE", "start a killed node, empty: a static chain that has taken writes will not have it back",
+		newBreakCommand(name, "node-start NODE", "start a killed node, empty; a static chain with later writes refuses it",
 			func(ctx context.Context, l *lab.Lab, node string) error { return l.StartNode(ctx, node) }),
-		newBreakCommand(name, "agent-kill NODE", "kill a node's agent; a data plane in the kernel goes on answering",
+		newBreakCommand(name, "agent-kill NODE", "kill a node's agent; a data plane in the kernel keeps answering",
 			func(ctx context.Context, l *lab.Lab, node string) error { return l.KillAgent(ctx, node) }),
-		newBreakCommand(name, "agent-start NODE", "start a killed agent; it picks its data plane up",
+		newBreakCommand(name, "agent-start NODE", "start a killed agent; it takes over its data plane",
 			func(ctx context.Context, l *lab.Lab, node string) error { return l.StartAgent(ctx, node) }),
 		newBreakCommand(name, "controller-kill CONTROLLER", "kill a controller",
 			func(ctx context.Context, l *lab.Lab, host string) error { return l.KillAgent(ctx, host) }),
-		newBreakCommand(name, "controller-start CONTROLLER", "start a killed controller; it finds its data again",
+		newBreakCommand(name, "controller-start CONTROLLER", "start a killed controller with its data",
 			func(ctx context.Context, l *lab.Lab, host string) error { return l.StartAgent(ctx, host) }),
-		newBreakCommand(name, "pause HOST", "stop an agent or a controller where it is (SIGSTOP)",
+		newBreakCommand(name, "pause HOST", "pause an agent or a controller (SIGSTOP)",
 			func(_ context.Context, l *lab.Lab, host string) error { return l.Pause(host) }),
-		newBreakCommand(name, "resume HOST", "let it go on (SIGCONT)",
+		newBreakCommand(name, "resume HOST", "continue a paused agent or controller (SIGCONT)",
 			func(_ context.Context, l *lab.Lab, host string) error { return l.Resume(host) }),
 		newPartitionCommand(name),
 		newClearCommand(name),
@@ -65,7 +66,8 @@ the random numbers are the kernel's and have no seed.`,
 
 func newPartitionCommand(name *string) *cobra.Command {
 	var traffic string
-	c := newBreakCommand(name, "partition GROUPS", "cut groups of hosts off from one another: n1,n2|n3, or n1>n2 if only what n1 sends is lost",
+	c := newBreakCommand(name, "partition GROUPS",
+		"separate groups of hosts: n1,n2|n3, or n1>n2 to lose only packets from n1",
 		func(ctx context.Context, l *lab.Lab, groups string) error {
 			p, err := lab.ParsePartition(groups)
 			if err != nil {
@@ -79,7 +81,8 @@ func newPartitionCommand(name *string) *cobra.Command {
 }
 
 func trafficFlag(c *cobra.Command, traffic *string) {
-	c.Flags().StringVar(traffic, "traffic", string(lab.AllTraffic), "what is lost: all, data (UDP: requests, and what nodes tell each other), or control (TCP: agents and controllers)")
+	c.Flags().StringVar(traffic, "traffic", string(lab.AllTraffic),
+		"lost traffic: all, data (UDP: requests and messages between nodes), or control (TCP: agents and controllers)")
 }
 
 func newChanceCommand(name *string, kind lab.Kind, what string) *cobra.Command {
@@ -87,7 +90,7 @@ func newChanceCommand(name *string, kind lab.Kind, what string) *cobra.Command {
 	var traffic string
 	c := &cobra.Command{
 		Use:   string(kind) + " PERCENT",
-		Short: what + ", on all links unless told otherwise; 0 ends it",
+		Short: what + ", on all links by default; 0 clears the fault",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			percent, err := strconv.ParseFloat(strings.TrimSuffix(args[0], "%"), 64)
@@ -129,7 +132,7 @@ func newBreakCommand(name *string, use, what string, do func(context.Context, *l
 func newClearCommand(name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "clear",
-		Short: "Mend all links; nodes that were killed stay dead",
+		Short: "Clear the faults of all links; killed nodes stay down",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := lab.Open(*name)

@@ -12,7 +12,7 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// defaultLab is the lab that commands speak of unless --name says otherwise.
+// defaultLab is the lab that commands use without --name.
 const defaultLab = "lab"
 
 func newLabCommand() *cobra.Command {
@@ -21,7 +21,7 @@ func newLabCommand() *cobra.Command {
 		Use:   "lab",
 		Short: cli.ShortOf("lab"),
 		Long: `A network of hosts on this machine: network namespaces joined by veth, routed by the kernel, with a node of the chain
-or a client in each. Links can lose, repeat and damage packets, and nodes can be killed.`,
+or a client in each. Links can lose, duplicate and damage packets, and nodes can be killed.`,
 		Example: `  netcraq lab up --topology line --nodes 3 --clients 1
   netcraq lab status
   netcraq lab exec c1 -- netcraq put greeting hello
@@ -42,12 +42,12 @@ or a client in each. Links can lose, repeat and damage packets, and nodes can be
 		return lab.Names(), cobra.ShellCompDirectiveNoFileComp
 	}
 	if err := c.RegisterFlagCompletionFunc("name", labs); err != nil {
-		panic(err) // the flag stands a few lines above
+		panic(err) // cannot fail: the flag is defined above
 	}
 	return c
 }
 
-// completeHosts lets shells complete names of a lab's hosts.
+// completeHosts adds shell completion of a lab's hosts.
 func completeHosts(c *cobra.Command, name *string) {
 	for _, sub := range c.Commands() {
 		completeHosts(sub, name)
@@ -111,22 +111,26 @@ func newLabUpCommand(name *string) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&managed, "managed", false, "run controllers, which make chains of the nodes and repair them; else there is one chain of all nodes that never changes")
+	f.BoolVar(&managed, "managed", false,
+		"run controllers, which form and repair chains of the nodes; without it there is one fixed chain of all nodes")
 	f.IntVar(&m.controllers, "controllers", m.controllers, "with --managed: number of controllers")
 	f.IntVar(&m.Replicas, "replicas", m.Replicas, "with --managed: members of a chain")
 	m.addTimes(f)
-	f.StringVar(&o.Topology, "topology", lab.Line, "how the nodes are joined: "+lab.Line+", "+lab.LeafSpine+" or "+lab.Fabric+" (every host at both spines; --managed has it if you don't choose)")
+	f.StringVar(&o.Topology, "topology", lab.Line, "how the nodes are linked: "+lab.Line+", "+lab.LeafSpine+
+		" or "+lab.Fabric+" (every host at both spines; the default with --managed)")
 	f.IntVar(&o.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, the chain in this order (--managed: %d unless given)", m.Nodes))
 	f.IntVar(&o.Clients, "clients", 1, "number of client hosts")
-	f.StringVar(&o.ClientAt, "client-at", "", "the node that clients hang off (default: the first on a line, one after the other on leaf-spine)")
+	f.StringVar(&o.ClientAt, "client-at", "",
+		"the node that clients attach to (default: the first on a line, one after the other on leaf-spine)")
 	f.IntVar(&o.Shards, "shards", 1, fmt.Sprintf("number of shards, a power of two (--managed: %d unless given)", m.Shards))
-	f.StringVar(&plane, "plane", cli.PlaneXDP, "what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp; none for the network alone")
-	f.BoolVar(&relay, "relay", false, "let ACKs travel up the chain one by one, as where packets cannot be cloned")
-	f.BoolVar(&wires, "wires", true, "run links through a program that can inject faults; without it they are a little faster")
+	f.StringVar(&plane, "plane", cli.PlaneXDP,
+		"what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp; none for the network alone")
+	f.BoolVar(&relay, "relay", false, "send ACKs up the chain node by node, as planes that cannot clone packets do")
+	f.BoolVar(&wires, "wires", true, "run links through a program that can inject faults; without it links are slightly faster")
 	return c
 }
 
-// setCommands chooses what the lab runs, and fills in what nobody chose for a managed one.
+// setCommands sets the commands that the lab runs, and the defaults of a managed lab.
 func setCommands(c *cobra.Command, o *lab.Options, m *ManagedFlags, plane string, managed bool) error {
 	if !managed {
 		for _, flag := range []string{"controllers", "replicas", "beat", "lease", "suspect", "sure"} {
@@ -154,7 +158,7 @@ func setCommands(c *cobra.Command, o *lab.Options, m *ManagedFlags, plane string
 	return nil
 }
 
-// setAgent chooses what the lab's nodes run: the product, as `netcraq node`.
+// setAgent makes the lab's nodes run the product as `netcraq node`.
 func setAgent(o *lab.Options, plane string) error {
 	if plane == "none" {
 		return nil
@@ -174,7 +178,7 @@ func setAgent(o *lab.Options, plane string) error {
 	return nil
 }
 
-// printExamples prints commands to paste.
+// printExamples prints commands for the user to paste.
 func printExamples(w io.Writer, l *lab.Lab) {
 	table := cli.NewTable(w)
 	defer table.Flush()
@@ -186,7 +190,7 @@ func printExamples(w io.Writer, l *lab.Lab) {
 		fmt.Fprintf(table, "\nAnother cluster is the default of this machine, so commands on it have to be told which one is meant.\n")
 	}
 	fmt.Fprintln(table, "\nTry:")
-	self := cli.CalledAs() // as it was called, so that it can be pasted
+	self := cli.CalledAs() // the path by which the user called it, for pasting
 	fmt.Fprintf(table, "  %s put%s greeting hello\twrite, from this machine\n", self, cluster)
 	fmt.Fprintf(table, "  %s get%s greeting --trace\tread, and see who answered\n", self, cluster)
 	if clients := l.Plan.With(lab.RoleClient); len(clients) > 0 {
@@ -196,7 +200,7 @@ func printExamples(w io.Writer, l *lab.Lab) {
 	fmt.Fprintf(table, "  %s lab fault%s loss 2\tlose 2 %% of all frames\n", self, nameFlag(l))
 }
 
-// nameFlag is what has to be added to commands that speak of this lab.
+// nameFlag returns the flag that commands need to select this lab.
 func nameFlag(l *lab.Lab) string {
 	if l.Name == defaultLab {
 		return ""
@@ -207,7 +211,7 @@ func nameFlag(l *lab.Lab) string {
 func newLabDownCommand(name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "Remove a lab, or what is left of one, with everything that runs in it",
+		Short: "Remove a lab or its remains, with everything that runs in it",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			was, err := lab.Down(c.Context(), *name)
@@ -233,7 +237,7 @@ there, is the program that runs the lab's nodes, and it knows them.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			argv := args[1:]
-			if len(argv) > 0 && strings.HasPrefix(argv[0], "-") && argv[0] != "--" { // no command is called that
+			if len(argv) > 0 && strings.HasPrefix(argv[0], "-") && argv[0] != "--" { // not a command's name
 				if err := c.Flags().Parse(argv); err != nil {
 					return cli.UsageError(err)
 				}
@@ -249,7 +253,7 @@ there, is the program that runs the lab's nodes, and it knows them.`,
 			if len(argv) == 0 {
 				argv = []string{"sh", "-i"}
 			}
-			if argv[0] == cli.ProductName { // whatever its file is called
+			if argv[0] == cli.ProductName { // independent of the file's name
 				if argv[0], err = cli.ProductPath(); err != nil {
 					return err
 				}
@@ -257,11 +261,11 @@ there, is the program that runs the lab's nodes, and it knows them.`,
 			return l.Exec(args[0], argv)
 		},
 	}
-	c.Flags().SetInterspersed(false) // flags after the command are its own
+	c.Flags().SetInterspersed(false) // flags after the command belong to it
 	return c
 }
 
-// progressTo reports steps as they are taken.
+// progressTo returns a function that prints steps.
 func progressTo(w io.Writer) func(string) {
 	return func(step string) { fmt.Fprintf(w, "· %s\n", step) }
 }

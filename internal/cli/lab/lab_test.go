@@ -112,7 +112,8 @@ func TestANodeThatIsRefusedLeavesNothing(t *testing.T) {
 	clitest.MustRun(t, "lab", "--name", name, "up", "--plane", "none", "--nodes", "1")
 	pin := filepath.Join("/sys/fs/bpf/netcraq", name)
 	node := []string{"lab", "--name", name, "exec", "n1", "--", "netcraq", "node", "--name", "n1", "--plane", cli.PlaneXDP, "--pin", pin}
-	out, code, err := clitest.Netcraq(append(node, "--cluster", filepath.Join("/run/netcraq/labs", name, "cluster.yaml"), "--api", "192.0.2.1:1")...)
+	node = append(node, "--cluster", filepath.Join("/run/netcraq/labs", name, "cluster.yaml"), "--api", "192.0.2.1:1")
+	out, code, err := clitest.Netcraq(node...)
 	if code != cli.ExitError || !strings.Contains(fmt.Sprint(err), "192.0.2.1:1 is not on an address of this machine") {
 		t.Errorf("exit status %d, %s%v", code, out, err)
 	}

@@ -27,11 +27,12 @@ type ManagedFlags struct {
 	FormWith, CellBytes, Objects         int
 	plane                                string
 	priority                             scheduling.Class // empty: the default
-	observed                             bool             // controllers show their etcd to others
+	observed                             bool             // controllers serve their etcd to other clients
 	beat, lease, suspect, sure           time.Duration    // 0: as controllers have it by default
 }
 
-// ManagedDefaults is the smallest lab that survives the loss of any of its parts and can repair itself.
+// ManagedDefaults returns the smallest lab that survives the loss of any part and can repair
+// itself.
 func ManagedDefaults() ManagedFlags {
 	return ManagedFlags{controllers: 3, Nodes: 4, Shards: 256, Replicas: 3, CellBytes: 128, Objects: 100_000, plane: cli.PlaneXDP}
 }
@@ -44,7 +45,7 @@ func (m *ManagedFlags) Add(f *pflag.FlagSet) {
 	m.addTimes(f)
 }
 
-// addTimes adds the flags that a machine needs on which one core has to do what belongs to many machines.
+// addTimes adds the timer flags, for machines on which one core does the work of many machines.
 func (m *ManagedFlags) addTimes(f *pflag.FlagSet) {
 	f.DurationVar(&m.beat, "beat", 0, "time between two signs of life of a node (default: the controllers')")
 	f.DurationVar(&m.lease, "lease", 0, "how long a node may answer without hearing of most controllers (default: the controllers')")
@@ -52,7 +53,7 @@ func (m *ManagedFlags) addTimes(f *pflag.FlagSet) {
 	f.DurationVar(&m.suspect, "suspect", 0, "silence after which a node is taken out of its chains (default: the controllers')")
 }
 
-// times are these as arguments of a controller.
+// times returns the timers as arguments of a controller.
 func (m *ManagedFlags) times() []string {
 	var argv []string
 	for _, t := range []struct {
@@ -66,11 +67,11 @@ func (m *ManagedFlags) times() []string {
 	return argv
 }
 
-// options makes the lab's.
+// Options returns the options of the lab.
 func (m *ManagedFlags) Options(name string) (lab.Options, error) {
 	o := lab.Options{Name: name, Topology: lab.Fabric, Nodes: m.Nodes, Controllers: m.controllers, Shards: m.Shards}
 	if m.controllers < 1 {
-		return o, cli.UsageError(fmt.Errorf("--controllers %d: at least 1 is wanted", m.controllers))
+		return o, cli.UsageError(fmt.Errorf("--controllers %d: want at least 1", m.controllers))
 	}
 	if m.Replicas < 1 || m.Replicas > min(m.Nodes, wire.MaxChain) {
 		return o, cli.UsageError(fmt.Errorf("--replicas %d: with %d nodes a chain has 1 to %d", m.Replicas, m.Nodes, min(m.Nodes, wire.MaxChain)))
@@ -84,13 +85,13 @@ func (m *ManagedFlags) Options(name string) (lab.Options, error) {
 	return o, nil
 }
 
-// setCommands chooses what runs in the lab: the product, as `netcraq controller` and `netcraq node`.
+// setCommands makes the lab run the product as `netcraq controller` and `netcraq node`.
 func (m *ManagedFlags) setCommands(o *lab.Options) error {
 	planes, err := planesOf(m.plane, m.Nodes)
 	if err != nil {
 		return err
 	}
-	if planes.has(cli.PlaneP4) { // in one chain all cells are as long
+	if planes.has(cli.PlaneP4) { // all nodes of a chain need the same cell length
 		m.CellBytes, m.Objects = min(m.CellBytes, p4.CellBytes), min(m.Objects, p4.MaxObjects)
 	}
 	self, err := cli.ProductPath()
@@ -130,7 +131,7 @@ func (m *ManagedFlags) setCommands(o *lab.Options) error {
 	return nil
 }
 
-// class is the priority as arguments of a node or a controller.
+// class returns the scheduling class as arguments of a node or a controller.
 func (m *ManagedFlags) class() []string {
 	if m.priority == "" {
 		return nil
@@ -138,20 +139,20 @@ func (m *ManagedFlags) class() []string {
 	return []string{"--priority", m.priority.String()}
 }
 
-// etcdClientAbove is how far the port at which the etcd of a lab's controller serves others is above the controller's.
+// etcdClientAbove is the offset from the port of a lab's controller to the client port of its etcd.
 const etcdClientAbove = 2
 
-// etcdOf is where the etcd of a lab's controller serves others.
+// etcdOf returns the client URL of the etcd of a lab's controller.
 func etcdOf(h lab.Host) string {
 	return netip.AddrPortFrom(h.Addr, topology.ControllerPort+etcdClientAbove).String()
 }
 
-// setup is what a trial needs to know of a lab that is observed.
+// setup returns the setup of a trial on an observed lab.
 func (m *ManagedFlags) setup(o lab.Options, show *Show, logs string) chaos.Setup {
 	return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: LeaderOf, Etcd: etcdOf, Event: show.Event, Logs: logs}
 }
 
-// planeArguments say where a node's data plane lives in a lab.
+// planeArguments returns the arguments for the data plane of a node in a lab.
 func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {
 	var argv []string
 	switch plane {
@@ -167,7 +168,7 @@ func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {
 	return argv
 }
 
-// LeaderOf asks a lab's controllers who leads.
+// LeaderOf asks a lab's controllers for the leader.
 func LeaderOf(ctx context.Context, l *lab.Lab) (chaos.Leading, error) {
 	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
 	defer leader.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 )
 
-// hosts are network namespaces that a user made by hand: a middle, and nodes with one link each to it. Their addresses are those of
-// docs/hosts.md.
+// hosts are network namespaces as a user makes them by hand: a middle, and nodes with one link each
+// to it. The addresses are those of docs/hosts.md.
 type hosts struct {
 	t      *testing.T
 	prefix string
@@ -69,7 +69,7 @@ func (h *hosts) add(i int) {
 	h.ip("-n %s route add 192.0.2.%d/32 dev v%d", h.name(0), i, i)
 }
 
-// name of a namespace, and of the node in it; 0 is the middle.
+// name returns the name of a namespace and of its node; 0 is the middle.
 func (h *hosts) name(i int) string { return fmt.Sprintf("%sn%d", h.prefix, i) }
 
 func (h *hosts) ip(format string, args ...any) {
@@ -89,7 +89,7 @@ func (h *hosts) sh(format string, args ...any) {
 	}
 }
 
-// enter is a command line that runs another one in a namespace.
+// enter returns a command line that runs another command in a namespace.
 func (h *hosts) enter(way string, i int) []string {
 	if way == "ip netns exec" {
 		return []string{"ip", "netns", "exec", h.name(i)}
@@ -107,9 +107,10 @@ func (h *hosts) client(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Three nodes in three namespaces that were made by hand, over links whose other ends do nothing for XDP: they answer, and say in
-// which mode and why. Entered by `nsenter` the data planes outlive their agents; by `ip netns exec`, which makes mounts of
-// its own, they cannot, and say so.
+// TestThreeNodesByHand runs nodes in three hand-made namespaces over links whose other ends do not
+// support XDP. It expects answers, and that the nodes print their mode and the reason. Data planes
+// outlive agents entered by `nsenter`. They cannot outlive agents entered by `ip netns exec`, which
+// makes private mounts, and the agents say so.
 func TestThreeNodesByHand(t *testing.T) {
 	clitest.NeedRoot(t)
 	for _, wire := range []string{"veth", "bridge"} {
@@ -163,7 +164,7 @@ func testThreeNodesByHand(t *testing.T, wire, way string) {
 	}
 }
 
-// ownMounts reports whether the test itself is where pins are not those of the machine.
+// ownMounts reports whether the test itself runs where pins are not those of the machine.
 func ownMounts(t *testing.T) bool {
 	t.Helper()
 	dir := xdp.DefaultPin(fmt.Sprintf("nqh%d", os.Getpid()))
@@ -174,7 +175,7 @@ func ownMounts(t *testing.T) bool {
 	return node.PrivatePins(dir)
 }
 
-// Who insists on native mode where it cannot answer is refused.
+// TestNativeIsRefusedInABridge expects native mode to be refused where it cannot answer.
 func TestNativeIsRefusedInABridge(t *testing.T) {
 	clitest.NeedRoot(t)
 	h := makeHosts(t, "bridge")

@@ -11,7 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// planes are what the nodes of a lab run: one for all, or one for each in their order.
+// planes are the planes of a lab's nodes: one for all, or one per node in order.
 type planes []string
 
 func planesOf(list string, nodes int) (planes, error) {
@@ -29,7 +29,7 @@ func planesOf(list string, nodes int) (planes, error) {
 	return all, nil
 }
 
-// of is what a host runs.
+// of returns the plane of a host.
 func (p planes) of(l *lab.Lab, h lab.Host) string {
 	if len(p) == 1 {
 		return p[0]
@@ -39,7 +39,8 @@ func (p planes) of(l *lab.Lab, h lab.Host) string {
 
 func (p planes) has(plane string) bool { return slices.Contains(p, plane) }
 
-// sizes are arguments that all nodes of a static chain need if one of them runs a switch: in one chain all cells are as long.
+// sizes returns the size arguments that all nodes of a static chain need if one of them runs a
+// switch: all nodes of a chain need the same cell length.
 func (p planes) sizes() []string {
 	if !p.has(cli.PlaneP4) {
 		return nil

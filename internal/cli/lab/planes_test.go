@@ -27,7 +27,8 @@ func TestPlanesOf(t *testing.T) {
 	}
 }
 
-// TestMixedChain: chains of kernels and a switch, in every order, keep what clients are promised under loss and repetition.
+// TestMixedChain runs chains of kernels and a switch, in every order, under loss and duplication,
+// and checks the guarantees to clients.
 func TestMixedChain(t *testing.T) {
 	clitest.NeedRoot(t)
 	clitest.NeedEngine(t)

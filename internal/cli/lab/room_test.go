@@ -11,8 +11,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// A packet from a socket has little room behind it on veth: answers and FORWARDs that are longer than what they follow
-// from find room elsewhere.
+// TestMessagesGrow expects that messages may grow although a packet from a socket has little
+// tailroom on veth: answers and FORWARDs may be longer than the packets that cause them.
 func TestMessagesGrow(t *testing.T) {
 	name := clitest.LabName(t, "g")
 	clitest.MustRun(t, "lab", "--name", name, "up", "--topology", lab.Line, "--nodes", "3", "--clients", "1")
@@ -29,10 +29,11 @@ func TestMessagesGrow(t *testing.T) {
 		}
 	}
 	// A client on the node's own machine reaches the agent's socket, which runs the same program.
-	if got := clitest.MustRun(t, "lab", "--name", name, "exec", "n2", "--", "netcraq", "get", "grow", "--node", "n2", "--raw"); len(got) != wire.MaxValueBytes {
+	got := clitest.MustRun(t, "lab", "--name", name, "exec", "n2", "--", "netcraq", "get", "grow", "--node", "n2", "--raw")
+	if len(got) != wire.MaxValueBytes {
 		t.Errorf("to its own machine n2 answers %d bytes", len(got))
 	}
-	clitest.MustRun(t, "lab", "--name", name, "fault", "agent-kill", "n2") // the kernel answers by itself
+	clitest.MustRun(t, "lab", "--name", name, "fault", "agent-kill", "n2") // the kernel answers without the agent
 	if got := clitest.MustRun(t, client("get", "grow", "--node", "n2", "--raw")...); len(got) != wire.MaxValueBytes {
 		t.Errorf("without its agent n2 answers %d bytes", len(got))
 	}
@@ -49,8 +50,8 @@ func TestMessagesGrow(t *testing.T) {
 	}
 }
 
-// expectDirtyRead reads an object that stays dirty: agents would settle it, so there are none. The read has to reach the
-// tail at the first attempt.
+// expectDirtyRead reads an object that stays dirty; there are no agents that would settle it. The
+// read must reach the tail at the first attempt.
 func expectDirtyRead(t *testing.T, name string, client func(...string) []string) {
 	t.Helper()
 	clitest.MustRun(t, client("put", "grow", "clean")...)

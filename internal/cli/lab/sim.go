@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// simTraceLines is how many lines of a failing run are shown.
+	// simTraceLines is the number of trace lines shown for a failing run.
 	simTraceLines = 60
-	// simSmallerRuns bounds the search for a smaller run that fails as well.
+	// simSmallerRuns bounds the search for a smaller failing run.
 	simSmallerRuns = 300
-	// simGCPercent trades memory, of which a run needs little, for time.
+	// simGCPercent trades memory for time; a run needs little memory.
 	simGCPercent = 400
 )
 
@@ -41,7 +41,7 @@ type simFlags struct {
 	gateway        bool
 }
 
-// simResult is what `netcraq sim --json` prints.
+// simResult is the output of `netcraq sim --json`.
 type simResult struct {
 	Protocol         string         `json:"protocol"`
 	Plane            string         `json:"plane"`
@@ -50,9 +50,9 @@ type simResult struct {
 	Ops              int            `json:"ops"`
 	Reconfigurations int            `json:"reconfigurations"`
 	Violations       int            `json:"violations"`
-	SeedOfFirst      *uint64        `json:"seed_of_first"` // null: there was none
+	SeedOfFirst      *uint64        `json:"seed_of_first"` // null: no violation
 	Violation        string         `json:"violation,omitempty"`
-	Counterexample   *string        `json:"counterexample"` // a file; null: there is none
+	Counterexample   *string        `json:"counterexample"` // path of the file; null: none
 	Without          string         `json:"without,omitempty"`
 	UnknownOutcomes  int            `json:"unknown_outcomes"`
 	Undecided        int            `json:"undecided"`
@@ -107,10 +107,11 @@ printed and written to a file, with the command that shows them again.`,
 	f := c.Flags()
 	f.Uint64Var(&flags.seeds, "seeds", 100, "how many seeds to run")
 	f.Uint64Var(&flags.first, "first-seed", 1, "the first of them")
-	f.StringVar(&flags.protocol, "protocol", string(baseline.Ours), "what is simulated: netcraq, or netchain, netchain-32 or netcraq-published")
+	f.StringVar(&flags.protocol, "protocol", string(baseline.Ours),
+		"the simulated protocol: netcraq, or netchain, netchain-32 or netcraq-published")
 	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "what the nodes run: chain or xdp")
-	f.StringVar(&flags.without, "without", "", "switch off a rule of the protocol: R4, W2, W5, W8 or C1 to C9; with --gateway one of its own")
+	f.StringVar(&flags.without, "without", "", "disable a rule of the protocol: R4, W2, W5, W8 or C1 to C9; with --gateway one of its own")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults that shall not happen, with commas between them")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
 	f.IntVar(&flags.clients, "clients", 0, "number of clients (default: drawn from the seed)")
@@ -123,7 +124,7 @@ printed and written to a file, with the command that shows them again.`,
 	return c
 }
 
-// draw is the world of a seed as the flags want it.
+// draw returns the function that draws a seed's configuration within the flags.
 func (f *simFlags) draw() (func(seed uint64) sim.Config, error) {
 	without, err := sim.ParseRule(f.without)
 	if err != nil {
@@ -190,7 +191,7 @@ func runSim(ctx context.Context, out, progress io.Writer, flags *simFlags) error
 	return errors.Join(err, printSim(out, result))
 }
 
-// keepExample explains a failing run to the user and in a file, which it returns.
+// keepExample explains a failing run to the user and in a file. It returns the file's path.
 func keepExample(progress io.Writer, flags *simFlags, c sim.Config) (*string, error) {
 	var text bytes.Buffer
 	if err := explainSim(io.MultiWriter(progress, &text), flags, c); err != nil {
@@ -231,7 +232,7 @@ func printSim(out io.Writer, r *simResult) error {
 	return table.Flush()
 }
 
-// explainSim makes a failing run smaller and shows how it fails.
+// explainSim shrinks a failing run and shows how it fails.
 func explainSim(out io.Writer, flags *simFlags, c sim.Config) error {
 	planes := sim.NewPlanes()
 	defer planes.Close()
@@ -255,7 +256,7 @@ func explainSim(out io.Writer, flags *simFlags, c sim.Config) error {
 	return nil
 }
 
-// simCommand shows one run again.
+// simCommand returns the command that shows a run again.
 func simCommand(flags *simFlags, c *sim.Config) string {
 	text := fmt.Sprintf("netcraq sim --first-seed %d --seeds 1 --trace --plane %s --ops %d --clients %d --keys %d --shards %d",
 		c.Seed, c.Plane, c.Ops, c.Clients, c.Keys, c.Shards)
@@ -268,7 +269,7 @@ func simCommand(flags *simFlags, c *sim.Config) string {
 	return text
 }
 
-// traceSim shows how one run ends, or fails.
+// traceSim shows the end or the failure of one run.
 func traceSim(out io.Writer, c sim.Config) error {
 	planes := sim.NewPlanes()
 	defer planes.Close()

@@ -15,16 +15,16 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/gatewaysim"
 )
 
-// gatewaySimResult is what `netcraq sim --gateway --json` prints.
+// gatewaySimResult is the output of `netcraq sim --gateway --json`.
 type gatewaySimResult struct {
 	simResult
 	Hits   int            `json:"hits"`
 	Events int            `json:"watch_events"`
 	Placed int            `json:"placed"`
-	Kinds  map[string]int `json:"kinds"` // of violations, in seeds
+	Kinds  map[string]int `json:"kinds"` // seeds by kind of violation
 }
 
-// drawGateway is the world of a seed as the flags want it.
+// drawGateway returns the function that draws a seed's configuration within the flags.
 func (f *simFlags) drawGateway() (func(seed uint64) gatewaysim.Config, error) {
 	without, err := core.ParseRule(f.without)
 	switch {
@@ -115,7 +115,7 @@ func keepGatewayExample(flags *simFlags, c gatewaysim.Config) (*string, error) {
 	return &file, nil
 }
 
-// gatewayTraceLines is how many lines of a run are kept.
+// gatewayTraceLines is the number of trace lines kept.
 const gatewayTraceLines = 400
 
 func traceGateway(out io.Writer, c gatewaysim.Config) error {

@@ -15,7 +15,8 @@ func TestSimGateway(t *testing.T) {
 		violated      bool
 	}{{"all rules", "", false}, {"without intent", "intent", true}} {
 		t.Run(c.name, func(t *testing.T) {
-			out, _, err := clitest.Execute(t.Context(), newSimCommand(), "--gateway", "--seeds", "10", "--json", "--without", c.without, "--counterexamples", examples)
+			out, _, err := clitest.Execute(t.Context(), newSimCommand(), "--gateway", "--seeds", "10", "--json",
+				"--without", c.without, "--counterexamples", examples)
 			var r gatewaySimResult
 			if err := json.Unmarshal([]byte(out), &r); err != nil {
 				t.Fatalf("%v\n%s", err, out)

@@ -14,10 +14,10 @@ import (
 	baseline "github.com/netcraq/netcraq/internal/eval/baseline/sim"
 )
 
-// papersResult is what `netcraq sim --protocol ... --json` prints for a protocol of the papers.
+// papersResult is the output of `netcraq sim --protocol ... --json` for a protocol of the papers.
 type papersResult struct {
 	simResult
-	Kinds           map[baseline.Kind]kindResult `json:"kinds"` // those that were found
+	Kinds           map[baseline.Kind]kindResult `json:"kinds"` // violations found
 	Counterexamples []exampleResult              `json:"counterexamples"`
 	Ours            oursResult                   `json:"ours"`
 }
@@ -39,25 +39,26 @@ type exampleResult struct {
 	Ours       string        `json:"ours"`
 }
 
-// oursResult is what this project's protocol shows in the same runs.
+// oursResult is the result of this project's protocol in the same runs.
 type oursResult struct {
 	Violations  int     `json:"violations"`
 	SeedOfFirst *uint64 `json:"seed_of_first"`
 	Violation   string  `json:"violation,omitempty"`
 }
 
-// checkPapers refuses flags that mean nothing for the papers' protocols.
+// checkPapers rejects flags that do not apply to the papers' protocols.
 func (f *simFlags) checkPapers() error {
 	switch {
 	case f.seeds < 1 || f.jobs < 1:
 		return errors.New("numbers of seeds and jobs are positive")
 	case f.plane != "chain" || f.without != "" || f.quiet != "" || f.ops != 0 || f.clients != 0 || f.keys != 0 || f.shards != 0:
-		return errors.New("--plane, --without, --quiet, --ops, --clients, --keys and --shards are for --protocol netcraq: a seed says everything else")
+		return errors.New("--plane, --without, --quiet, --ops, --clients, --keys and --shards are for --protocol netcraq: " +
+			"a seed says everything else")
 	}
 	return nil
 }
 
-// runPapers simulates a protocol of the papers, and this project's beside it.
+// runPapers simulates a protocol of the papers, and this project's protocol in the same runs.
 func runPapers(ctx context.Context, out, progress io.Writer, flags *simFlags, protocol baseline.Protocol) error {
 	if err := flags.checkPapers(); err != nil {
 		return cli.UsageError(err)
@@ -71,14 +72,15 @@ func runPapers(ctx context.Context, out, progress io.Writer, flags *simFlags, pr
 	total, err := runner.Many(ctx, baseline.Options{
 		Protocol: protocol, First: flags.first, Seeds: flags.seeds, Jobs: flags.jobs,
 		Report: func(t *baseline.Total) {
-			fmt.Fprintf(progress, "%s of %s seeds, %s operations, violations in %d seeds, with this project's protocol in %d\n", cli.Grouped(t.Seeds),
+			fmt.Fprintf(progress, "%s of %s seeds, %s operations, violations in %d seeds, with this project's protocol in %d\n",
+				cli.Grouped(t.Seeds),
 				cli.Grouped(flags.seeds), cli.Grouped(uint64(t.Ops)), t.Violations, len(t.Ours))
 		},
 	})
 	if err != nil {
 		return err
 	}
-	examples, err := runner.Counterexamples(context.WithoutCancel(ctx), total) // soon done: an interrupted run keeps what it found
+	examples, err := runner.Counterexamples(context.WithoutCancel(ctx), total) // quick, so that an interrupted run keeps its results
 	if err != nil {
 		return err
 	}
@@ -106,7 +108,7 @@ func runPapers(ctx context.Context, out, progress io.Writer, flags *simFlags, pr
 	return fmt.Errorf("%d of %d seeds show a violation", total.Violations, total.Seeds)
 }
 
-// newPapersResult writes the counterexamples to files and sums up.
+// newPapersResult writes the counterexamples to files and summarises the run.
 func newPapersResult(flags *simFlags, t *baseline.Total, examples []*baseline.Counterexample) (*papersResult, error) {
 	r := &papersResult{
 		simResult: simResult{
@@ -145,7 +147,7 @@ func newPapersResult(flags *simFlags, t *baseline.Total, examples []*baseline.Co
 	return r, nil
 }
 
-// writeExample keeps a counterexample.
+// writeExample writes a counterexample to a file.
 func writeExample(file string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("counterexamples cannot be kept: %w; name another directory with --counterexamples", err)
@@ -160,19 +162,21 @@ func printPapers(out io.Writer, r *papersResult) error {
 	table := cli.NewTable(out)
 	fmt.Fprintf(table, "protocol\tseeds\toperations\tlost\trepeated\tlate\tsteps\tseconds\tseeds with a violation\n")
 	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\n", r.Protocol, cli.Grouped(r.Seeds), cli.Grouped(uint64(r.Ops)),
-		cli.Grouped(uint64(r.Faults[string(baseline.Lose)])), cli.Grouped(uint64(r.Faults[string(baseline.Repeat)])), cli.Grouped(uint64(r.Faults[string(baseline.Delay)])),
+		cli.Grouped(uint64(r.Faults[string(baseline.Lose)])), cli.Grouped(uint64(r.Faults[string(baseline.Repeat)])),
+		cli.Grouped(uint64(r.Faults[string(baseline.Delay)])),
 		cli.Grouped(uint64(r.Steps)), r.Seconds, r.Violations)
 	fmt.Fprintf(table, "%s\tthe same\tthe same\t\t\t\t\t\t%d\n", baseline.Ours, r.Ours.Violations)
 	if len(r.Counterexamples) > 0 {
 		fmt.Fprintf(table, "\nviolation\tseeds\tshortest\toperations\tfaults\t%s in that run\tcounterexample\n", baseline.Ours)
 	}
 	for _, e := range r.Counterexamples {
-		fmt.Fprintf(table, "%s\t%d\tseed %d\t%d\t%d\t%s\t%s\n", e.Kind.Title(), r.Kinds[e.Kind].Seeds, e.Seed, e.Operations, e.Faults, e.Ours, e.File)
+		fmt.Fprintf(table, "%s\t%d\tseed %d\t%d\t%d\t%s\t%s\n",
+			e.Kind.Title(), r.Kinds[e.Kind].Seeds, e.Seed, e.Operations, e.Faults, e.Ours, e.File)
 	}
 	return table.Flush()
 }
 
-// writeExamples shows counterexamples, an empty line behind each.
+// writeExamples prints counterexamples, each followed by an empty line.
 func writeExamples(out io.Writer, examples []*baseline.Counterexample) error {
 	for _, e := range examples {
 		if err := e.Write(out); err != nil {
@@ -185,7 +189,7 @@ func writeExamples(out io.Writer, examples []*baseline.Counterexample) error {
 	return nil
 }
 
-// tracePapers shows the counterexamples of one seed, or how its run ends.
+// tracePapers shows the counterexamples of one seed, or the end of its run.
 func tracePapers(out io.Writer, runner *baseline.Runner, seed uint64, t *baseline.Total, examples []*baseline.Counterexample) error {
 	if err := writeExamples(out, examples); err != nil {
 		return err

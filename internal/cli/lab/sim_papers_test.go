@@ -17,8 +17,8 @@ func papersFlags(t *testing.T, protocol string, first, seeds uint64) simFlags {
 	return flags
 }
 
-// TestSimOfThePapers: an error (exit status 1), one JSON object, files that name their seeds, and nothing wrong with this
-// project's protocol in the same runs.
+// TestSimOfThePapers expects an error (exit status 1), one JSON object, files that name their
+// seeds, and no violation of this project's protocol in the same runs.
 func TestSimOfThePapers(t *testing.T) {
 	for _, protocol := range []string{"netchain", "netcraq-published"} {
 		flags := papersFlags(t, protocol, 1, 10)
@@ -44,7 +44,7 @@ func TestSimOfThePapers(t *testing.T) {
 	}
 }
 
-// TestSimOfThePapersAgain: the command in a counterexample shows it again.
+// TestSimOfThePapersAgain expects the command in a counterexample to show it again.
 func TestSimOfThePapersAgain(t *testing.T) {
 	flags := papersFlags(t, "netcraq-published", 4, 1)
 	var out bytes.Buffer
@@ -89,7 +89,7 @@ func TestSimOfThePapersRefuses(t *testing.T) {
 	}
 }
 
-// TestSimKeepsNothingItCannot: a directory that cannot be made is an error that names the flag.
+// TestSimKeepsNothingItCannot expects an error that names the flag if the directory cannot be made.
 func TestSimKeepsNothingItCannot(t *testing.T) {
 	flags := papersFlags(t, "netcraq-published", 4, 1)
 	flags.examples = "/dev/null/here"

@@ -20,14 +20,15 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// agentAnswerWithin bounds the wait for one agent: a status must come though a node hangs.
+// agentAnswerWithin bounds the wait for one agent, so that a hanging node does not block the
+// status.
 const agentAnswerWithin = time.Second
 
 func newLabStatusCommand(name *string) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Draw a lab: hosts, roles, what the nodes did, what is broken",
+		Short: "Draw a lab: hosts, roles, counters of the nodes, faults",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := lab.Open(*name)
@@ -53,7 +54,7 @@ func newFaultListCommand(name *string) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the faults of links, and how often each has struck",
+		Short: "List the faults of links with their counters",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := lab.Open(*name)
@@ -75,7 +76,7 @@ func newFaultListCommand(name *string) *cobra.Command {
 	return c
 }
 
-// labStatus looks at a lab and asks its agents.
+// labStatus reads a lab's status and asks its agents.
 func labStatus(ctx context.Context, l *lab.Lab) (*lab.Status, error) {
 	status, err := l.Status()
 	if err != nil {
@@ -97,7 +98,7 @@ func labStatus(ctx context.Context, l *lab.Lab) (*lab.Status, error) {
 	return status, nil
 }
 
-// askAgent asks from inside the node's own host, so that faults of links don't come between.
+// askAgent asks from the node's own host, so that faults of links do not interfere.
 func askAgent(ctx context.Context, l *lab.Lab, host string, n *lab.NodeStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, agentAnswerWithin)
 	defer cancel()
@@ -133,7 +134,7 @@ func askAgent(ctx context.Context, l *lab.Lab, host string, n *lab.NodeStatus) e
 	return nil
 }
 
-// printStatus lays everything out first, and then paints what deserves to be seen.
+// printStatus formats the status first and adds colours to the notable parts afterwards.
 func printStatus(out io.Writer, s *lab.Status) {
 	w := new(strings.Builder)
 	defer func() { fmt.Fprint(out, painted(w.String(), cli.Colours(out))) }()
@@ -147,7 +148,7 @@ func printStatus(out io.Writer, s *lab.Status) {
 	printFaults(w, s)
 }
 
-// columns of the table of nodes: which outcomes each adds up.
+// nodeColumns are columns of the table of nodes: each sums some outcomes.
 var nodeColumns = []struct {
 	title    string
 	outcomes []wire.Outcome
@@ -192,7 +193,8 @@ const red = "\x1b[31m"
 var paints = strings.NewReplacer(
 	"╳", red+"╳"+cli.Plain, "≈", cli.Yellow+"≈"+cli.Plain, " (down)", red+" (down)"+cli.Plain,
 	" "+lab.HealthOK+" ", cli.Green+" "+lab.HealthOK+" "+cli.Plain, " "+lab.HealthDead+" ", red+" "+lab.HealthDead+" "+cli.Plain,
-	" "+lab.HealthNoAgent+" ", cli.Yellow+" "+lab.HealthNoAgent+" "+cli.Plain, " "+lab.HealthMute+" ", cli.Yellow+" "+lab.HealthMute+" "+cli.Plain)
+	" "+lab.HealthNoAgent+" ", cli.Yellow+" "+lab.HealthNoAgent+" "+cli.Plain,
+	" "+lab.HealthMute+" ", cli.Yellow+" "+lab.HealthMute+" "+cli.Plain)
 
 func painted(text string, colour bool) string {
 	if !colour {
@@ -223,7 +225,7 @@ func printFaults(w io.Writer, s *lab.Status) {
 	}
 }
 
-// faultCell shows how often a fault struck and the chance that it strikes now.
+// faultCell shows the counter of a fault and its current rate.
 func faultCell(count uint64, percent float64) string {
 	if percent == 0 {
 		return cli.Grouped(count)

@@ -21,7 +21,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// upFlags are the command line of `netcraq up`.
+// upFlags are the flags of `netcraq up`.
 type upFlags struct {
 	plane, name   string
 	nodes, shards int
@@ -40,7 +40,8 @@ func newUpCommand() *cobra.Command {
 		Long: `Start a chain on this machine and keep it until Ctrl-C.
 
 As root the nodes are XDP programs in a lab: a network of hosts made of network namespaces; with --plane p4 they are P4
-programs on software switches there. Otherwise they are sockets on loopback addresses. Either way commands such as netcraq put and netcraq get find the chain.
+programs on software switches there. Otherwise they are sockets on loopback addresses. In both cases commands such as
+netcraq put and netcraq get find the chain.
 
 With --etcd, an etcd of one member and a gateway in front of it are up as well, for etcdctl to try. Their data goes when the command
 ends.`,
@@ -69,7 +70,7 @@ ends.`,
 }
 
 func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
-	cluster, err := freeLoopback(flags.nodes, flags.shards) // checks the numbers for a lab, too
+	cluster, err := freeLoopback(flags.nodes, flags.shards) // also checks the numbers for a lab
 	if err != nil {
 		return cli.UsageError(err)
 	}
@@ -84,7 +85,8 @@ func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
 		return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, why)
 	case cli.PlaneXDP, cli.PlaneP4:
 	default:
-		return cli.UsageError(fmt.Errorf("--plane %q: want %s, %s, %s or %s", flags.plane, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP, cli.PlaneP4))
+		return cli.UsageError(fmt.Errorf("--plane %q: want %s, %s, %s or %s",
+			flags.plane, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP, cli.PlaneP4))
 	}
 	l, err := startLab(ctx, stderr, flags)
 	if err == nil {
@@ -99,14 +101,15 @@ func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
 		return nil
 	}
 	var usage *cli.StatusError
-	if flags.plane != cli.PlaneAuto || errors.As(err, &usage) || errors.Is(err, lab.ErrExists) || errors.Is(err, lab.ErrRemains) || ctx.Err() != nil {
+	exists := errors.Is(err, lab.ErrExists) || errors.Is(err, lab.ErrRemains)
+	if flags.plane != cli.PlaneAuto || errors.As(err, &usage) || exists || ctx.Err() != nil {
 		return err
 	}
 	fmt.Fprintln(stderr, "· XDP is not possible here:", err)
 	return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, "because XDP is not possible here")
 }
 
-// startLab brings up a lab of XDP nodes, or of what was asked for, that ends with this process.
+// startLab brings up a lab of XDP nodes, or of the chosen plane, that ends with this process.
 func startLab(ctx context.Context, stderr io.Writer, flags upFlags) (*lab.Lab, error) {
 	o := lab.Options{Name: flags.name, Topology: lab.Line, Nodes: flags.nodes, Clients: 1, Shards: flags.shards,
 		Publish: topology.DefaultPath(), Owned: true, Progress: progressTo(stderr)}
@@ -123,7 +126,7 @@ func startLab(ctx context.Context, stderr io.Writer, flags upFlags) (*lab.Lab, e
 	return lab.Up(ctx, o)
 }
 
-// upInLab shows a lab that is up, keeps it, and takes it down at the end.
+// upInLab prints the examples of a lab, keeps it up, and removes it at the end.
 func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, what, why string) (err error) {
 	defer func() {
 		_, down := lab.Down(context.WithoutCancel(ctx), l.Name)
@@ -140,7 +143,7 @@ func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, what, wh
 	return keep(ctx, stderr, l)
 }
 
-// keep waits for Ctrl-C, or for somebody to take the lab down, and tells of agents that end.
+// keep waits until Ctrl-C or until the lab is taken down, and reports agents that end.
 func keep(ctx context.Context, stderr io.Writer, l *lab.Lab) error {
 	for {
 		select {
@@ -149,7 +152,7 @@ func keep(ctx context.Context, stderr io.Writer, l *lab.Lab) error {
 			return nil
 		case host := <-l.AgentExits():
 			if _, err := lab.Open(l.Name); err != nil {
-				return errors.New("somebody else has taken the lab down")
+				return errors.New("another process has taken the lab down")
 			}
 			fmt.Fprintf(stderr, "· the agent of %s has ended; its log is %s; `%s lab fault%s agent-start %s` starts another\n",
 				host, l.LogFile(host), cli.CalledAs(), nameFlag(l), host)
@@ -157,7 +160,7 @@ func keep(ctx context.Context, stderr io.Writer, l *lab.Lab) error {
 	}
 }
 
-// upOnLoopback runs the chain in this process, on sockets of loopback addresses.
+// upOnLoopback runs the chain in this process on sockets of loopback addresses.
 func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topology.Cluster, verbose bool, why string) error {
 	group, running := errgroup.WithContext(ctx)
 	running, stop := context.WithCancel(running)
@@ -187,10 +190,10 @@ func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topolo
 	return errors.Join(err, group.Wait())
 }
 
-// loopbackNets is how many chains may be up on loopback at once: each has a /24 of its own.
+// loopbackNets bounds the chains on loopback at once: each has its own /24.
 const loopbackNets = 16
 
-// freeLoopback is a cluster on loopback addresses that no other chain has.
+// freeLoopback returns a cluster on loopback addresses that no other chain uses.
 func freeLoopback(nodes, shards int) (*topology.Cluster, error) {
 	var c *topology.Cluster
 	for net := range loopbackNets {
@@ -199,10 +202,10 @@ func freeLoopback(nodes, shards int) (*topology.Cluster, error) {
 			return c, err
 		}
 	}
-	return c, nil // whose addresses are taken, as will be said
+	return c, nil // its addresses are in use, which opening the sockets reports
 }
 
-// free reports whether nobody has the addresses of a cluster.
+// free reports whether the addresses of a cluster are unused.
 func free(c *topology.Cluster) bool {
 	for _, node := range c.Nodes {
 		data, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(node.Addr))
@@ -232,7 +235,7 @@ func loopbackCluster(net byte, nodes, shards int) (*topology.Cluster, error) {
 	return c, c.Validate()
 }
 
-// startNodes opens all planes before it runs an agent, and none is left open if one fails.
+// startNodes opens all planes before it runs an agent. If one fails, it leaves none open.
 func startNodes(ctx context.Context, group *errgroup.Group, c *topology.Cluster, stderr io.Writer, verbose bool) error {
 	if !verbose {
 		stderr = io.Discard

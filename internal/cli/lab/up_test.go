@@ -19,11 +19,11 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// asNobody prepares the command as a user without rights.
+// asNobody prepares the command for a user without privileges.
 func asNobody(t *testing.T, runtimeDir string, args ...string) *exec.Cmd {
 	t.Helper()
 	const nobody = 65534
-	self, err := os.Open("/proc/self/exe") // that user may not be able to reach the test binary by its path
+	self, err := os.Open("/proc/self/exe") // the user may lack access to the test binary's path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,8 @@ func outputIn(t *testing.T, l *lab.Lab, cmd *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// TestUpWithoutRoot runs `netcraq up` twice, killed and then interrupted, in a host whose loopback nobody else uses.
+// TestUpWithoutRoot runs `netcraq up` twice, killed and then interrupted, in a host whose loopback
+// is otherwise unused.
 func TestUpWithoutRoot(t *testing.T) {
 	name := clitest.LabName(t, "w")
 	l, err := lab.Up(t.Context(), lab.Options{Name: name, Topology: lab.Line, Nodes: 1, Clients: 1, NoRoot: true})
@@ -92,7 +93,7 @@ func TestUpWithoutRoot(t *testing.T) {
 	}
 }
 
-// testSecondUp runs `netcraq up` beside another one, which stays the default.
+// testSecondUp runs `netcraq up` next to another one, which stays the default.
 func testSecondUp(t *testing.T, l *lab.Lab, dir string) {
 	t.Helper()
 	second := asNobody(t, dir, "up")
@@ -120,7 +121,7 @@ func testSecondUp(t *testing.T, l *lab.Lab, dir string) {
 	}
 }
 
-// readUntil returns what is read up to the line that begins so.
+// readUntil returns the output up to the line with the given prefix.
 func readUntil(r io.Reader, prefix string) string {
 	var said strings.Builder
 	for lines := bufio.NewScanner(r); lines.Scan(); {
