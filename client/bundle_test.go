@@ -162,7 +162,7 @@ func TestNodesWithoutBundles(t *testing.T) {
 // Every write in a bundle happens exactly once, whatever happens to bundles.
 func TestBundlesOnBadNetwork(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
-	settle(t, w.planes)
+	resync(t, w.planes)
 	c, ctx := newClient(t, Options{Cluster: w.cluster, Attempt: 20 * time.Millisecond, ReadFrom: Spread}), soon(t)
 	prove(t, c)
 	w.set(badNetwork)

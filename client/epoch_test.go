@@ -160,7 +160,7 @@ func (f *follower) Stale(uint64) {
 // A client that meets a later epoch says that its map is old, and goes on with the next.
 func TestNewerEpoch(t *testing.T) {
 	nodes := startCluster(t, 2, 1)
-	settle(t, nodes.planes) // an ACK that meets the next epoch is lost
+	resync(t, nodes.planes) // an ACK that meets the next epoch is lost
 	f := newFollower(t, nodes.cluster)
 	c, ctx := newClient(t, Options{Follow: f}), soon(t)
 	newer := nextEpoch(t, nodes)

@@ -169,7 +169,7 @@ func TestLockOutOfReach(t *testing.T) {
 // A holder that is renewed keeps its lock for many times its time to live.
 func TestLockIsRenewed(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
-	settle(t, w.planes)
+	resync(t, w.planes)
 	c, other := newClient(t, Options{Cluster: w.cluster}), newClient(t, Options{Cluster: w.cluster})
 	ctx := soon(t)
 	held, err := c.Lock(ctx, "l", LockOptions{TTL: time.Second})
@@ -237,7 +237,7 @@ func TestMutualExclusion(t *testing.T) {
 	const contenders, turns = 6, 4
 	w := newNetwork(t, 3, testNodeOptions(1))
 	w.set(faults{loss: 0.1, duplicate: 0.1, delay: 0.1, longest: 20 * time.Millisecond})
-	settle(t, w.planes)
+	resync(t, w.planes)
 	var mu sync.Mutex
 	var history []held
 	var group sync.WaitGroup

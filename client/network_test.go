@@ -22,7 +22,7 @@ func TestExactlyOnce(t *testing.T) {
 	const workers, each = 4, 25
 	w := newNetwork(t, 3, testNodeOptions(1))
 	w.set(badNetwork)
-	settle(t, w.planes)
+	resync(t, w.planes)
 	c, ctx := newClient(t, Options{Cluster: w.cluster, Attempt: 5 * time.Millisecond}), soon(t)
 
 	var mu sync.Mutex
@@ -62,7 +62,7 @@ func TestExactlyOnce(t *testing.T) {
 func TestMonotonicReads(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
 	w.set(badNetwork)
-	settle(t, w.planes)
+	resync(t, w.planes)
 	c := newClient(t, Options{Cluster: w.cluster, Attempt: 5 * time.Millisecond, ReadFrom: Spread})
 	ctx := soon(t)
 	if _, err := c.Put(ctx, "k", []byte("0")); err != nil {

@@ -9,7 +9,7 @@ import (
 // Nodes that cannot keep up are not kept busy with repetitions: what a batch asks of them gets done.
 func TestOverloadedNodes(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
-	settle(t, w.planes)
+	resync(t, w.planes)
 	w.slow(t, 3, 40)
 	c := newClient(t, Options{Cluster: w.cluster, Timeout: time.Minute})
 	ops := make([]Op, 400)

@@ -215,8 +215,8 @@ func (w *network) replay() {
 	}
 }
 
-// settle does what the nodes' agents do: without it an object whose ACK was lost would stay dirty (W9).
-func settle(t *testing.T, planes []*soft.Plane) {
+// resync does the work of the agents: without it an object whose ACK was lost would stay dirty (W9).
+func resync(t *testing.T, planes []*soft.Plane) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	ticker := time.NewTicker(2 * time.Millisecond)
 	go func() {
@@ -228,7 +228,7 @@ func settle(t *testing.T, planes []*soft.Plane) {
 				return
 			}
 			for _, p := range planes {
-				settleOnce(t, p)
+				resyncOnce(t, p)
 			}
 		}
 	}()
@@ -239,7 +239,7 @@ func settle(t *testing.T, planes []*soft.Plane) {
 	})
 }
 
-func settleOnce(t *testing.T, p *soft.Plane) {
+func resyncOnce(t *testing.T, p *soft.Plane) {
 	dirty, err := p.Dirty(100)
 	if err != nil {
 		t.Error(err)
@@ -260,7 +260,7 @@ func settleOnce(t *testing.T, p *soft.Plane) {
 		if err != nil {
 			t.Error(err)
 		}
-		if send, ok := chain.Settle(config, 0, d.Key, d.Object, writer, session, 1); ok {
+		if send, ok := chain.Resync(config, 0, d.Key, d.Object, writer, session, 1); ok {
 			if err := p.Send(send); err != nil {
 				t.Log(err)
 			}

@@ -77,7 +77,7 @@ func TestCounter(t *testing.T) {
 func TestSequencer(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
 	w.set(badNetwork)
-	settle(t, w.planes)
+	resync(t, w.planes)
 	c, ctx := newClient(t, Options{Cluster: w.cluster}), soon(t)
 	var mu sync.Mutex
 	seen := make(map[int64]bool)

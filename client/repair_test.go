@@ -46,7 +46,7 @@ func TestExactlyOnceThroughRepairs(t *testing.T) {
 	const workers = 4
 	w := newNetwork(t, 5, testNodeOptions(1))
 	w.set(badNetwork)
-	settle(t, w.planes)
+	resync(t, w.planes)
 	f := newFollower(t, w.cluster)
 	c, ctx := newClient(t, Options{Follow: f, Timeout: time.Minute}), soon(t)
 

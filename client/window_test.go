@@ -13,7 +13,7 @@ import (
 func TestSmallWindow(t *testing.T) {
 	const window = 5
 	w := newNetwork(t, 2, testNodeOptions(1))
-	settle(t, w.planes)
+	resync(t, w.planes)
 	c := newClient(t, Options{Cluster: w.cluster, Window: window, Attempt: 5 * time.Millisecond})
 	w.set(faults{loss: 0.02})
 	ctx := soon(t)

@@ -29,13 +29,13 @@ type Options struct {
 
 	ServerOptions []grpc.ServerOption // of the API, such as credentials
 
-	SettleEvery time.Duration // 0: DefaultSettleEvery
+	ResyncEvery time.Duration // 0: DefaultResyncEvery
 	SweepEvery  time.Duration // 0: DefaultSweepEvery
 }
 
 const (
-	// DefaultSettleEvery is the time between two looks for dirty objects.
-	DefaultSettleEvery = 50 * time.Millisecond
+	// DefaultResyncEvery is the time between two looks for dirty objects.
+	DefaultResyncEvery = 50 * time.Millisecond
 	// DefaultSweepEvery is how long a session lives at least without a write: many times as long as clients repeat one (W12).
 	DefaultSweepEvery = 10 * wire.MaxRetryS * time.Second
 )
@@ -56,8 +56,8 @@ type Agent struct {
 
 // New configures the plane from the cluster file, if there is one, and takes the address of the API.
 func New(o Options) (*Agent, error) {
-	if o.SettleEvery == 0 {
-		o.SettleEvery = DefaultSettleEvery
+	if o.ResyncEvery == 0 {
+		o.ResyncEvery = DefaultResyncEvery
 	}
 	if o.SweepEvery == 0 {
 		o.SweepEvery = DefaultSweepEvery
@@ -126,7 +126,7 @@ func (a *Agent) Serve(ctx context.Context) error {
 	if a.membership != nil {
 		group.Go(func() error { return a.membership.serve(ctx) })
 	}
-	group.Go(func() error { a.settle(ctx); return nil })
+	group.Go(func() error { a.resync(ctx); return nil })
 	group.Go(func() error { a.probeContended(ctx); return nil })
 	group.Go(func() error { a.sweep(ctx); return nil })
 	return group.Wait()

@@ -9,16 +9,16 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// At most maxProbes keys are probed in each probeSpan. A later refusal reports the others again, and the settler finds them
+// At most maxProbes keys are probed in each probeSpan. A later refusal reports the others again, and the resyncer finds them
 // in any case.
 const (
 	probeSpan = 10 * time.Millisecond
 	maxProbes = 64
 )
 
-// prober asks the tail about contended keys. Otherwise a CAS or ADD would be refused until the settler has found the object
+// prober asks the tail about contended keys. Otherwise a CAS or ADD would be refused until the resyncer has found the object
 // dirty twice. The head asks the tail too: mostly only the ACK was lost. After a lost UPDATE, the client's retry sends it again
-// sooner than the settler; the settler does it for a client that gave up.
+// sooner than the resyncer; the resyncer does it for a client that gave up.
 type prober struct {
 	plane dataplane.Plane
 	begin time.Time // of the present span

@@ -10,7 +10,7 @@ import (
 // TestLostACKOfHead (W9): a head whose ACK was lost asks the tail as soon as a CAS waits, before the resyncer, and the CAS goes on.
 func TestLostACKOfHead(t *testing.T) {
 	head, last, client := listen(t), newTail(t), newTail(t)
-	start(t, Options{Name: "a", Cluster: clusterOf(head.Addr(), last.addr()), Plane: head, SettleEvery: time.Hour})
+	start(t, Options{Name: "a", Cluster: clusterOf(head.Addr(), last.addr()), Plane: head, ResyncEvery: time.Hour})
 	client.send(head.Addr(), put(t, "k", "v", 7, 1))
 	if m, ok := last.receive(patience); !ok || m.Op != wire.OpUpdate {
 		t.Fatalf("the tail got %+v", m)

@@ -93,8 +93,8 @@ func (s *stage) do(command string) []string {
 		s.sync(strings.Split(words[1], ","))
 	case "state":
 		return s.state(s.key(words[1]))
-	case "settle":
-		return s.settle(words[1], s.key(words[2]))
+	case "resync":
+		return s.resync(words[1], s.key(words[2]))
 	case "probe":
 		return s.probe(words[1], s.key(words[2]))
 	case "deliver", "lose", "copy":
@@ -265,7 +265,7 @@ func (s *stage) state(key wire.Key) []string {
 	return lines
 }
 
-func (s *stage) settle(name string, key wire.Key) []string {
+func (s *stage) resync(name string, key wire.Key) []string {
 	node := s.nodes[name]
 	o := node.Objects()[key]
 	var session uint64
@@ -275,9 +275,9 @@ func (s *stage) settle(name string, key wire.Key) []string {
 			session, writer = k.Session, candidate
 		}
 	}
-	out, ok := chain.Settle(node.Config(0), 0, key, *o, writer, session, uint64(name[0]))
+	out, ok := chain.Resync(node.Config(0), 0, key, *o, writer, session, uint64(name[0]))
 	if !ok {
-		return []string{"nothing to settle"}
+		return []string{"nothing to resync"}
 	}
 	return s.send(name, out)
 }

@@ -87,10 +87,10 @@ func Probe(c ShardConfig, shard uint16, key wire.Key, o Object) (Send, bool) {
 	return Send{c.tail(), wire.Message{Op: wire.OpProbe, Shard: shard, Epoch: c.Epoch, Key: key, Version: o.Version}}, true
 }
 
-// Settle returns what a node sends for an object that has stayed dirty (W9): an inner node a PROBE to the tail; the
+// Resync returns what a node sends for an object that has stayed dirty (W9): an inner node a PROBE to the tail; the
 // head the object's UPDATE once more, because a client that gave up would otherwise leave it dirty, and CAS and ADD
 // busy, for ever. own is a session of the node itself, used if the entry of the writer is gone.
-func Settle(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session, session, own uint64) (Send, bool) {
+func Resync(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session, session, own uint64) (Send, bool) {
 	send, due := Probe(c, shard, key, o)
 	if !due || !c.Head() {
 		return send, due

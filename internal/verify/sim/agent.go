@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	settleEvery = 5 * time.Millisecond
+	resyncEvery = 5 * time.Millisecond
 	longestWipe = 3 * time.Millisecond
 )
 
@@ -49,7 +49,7 @@ func (n *node) startAgent() {
 	n.w.note(every, every, "%s: its agent starts", n.name)
 	n.agent.register()
 	n.agent.tick()
-	n.agent.settle()
+	n.agent.resync()
 	n.agent.work()
 }
 
@@ -81,15 +81,15 @@ func (a *agent) tick() {
 	a.after(a.n.w.Beat, a.tick)
 }
 
-func (a *agent) settle() {
+func (a *agent) resync() {
 	for key := range a.dirty {
-		a.settleObject(key)
+		a.resyncObject(key)
 	}
-	a.after(settleEvery, a.settle)
+	a.after(resyncEvery, a.resync)
 }
 
-// settleObject does what is due for an object that has been dirty since the last look (W9).
-func (a *agent) settleObject(number int) {
+// resyncObject does what is due for an object that has been dirty since the last look (W9).
+func (a *agent) resyncObject(number int) {
 	n, key := a.n, a.n.w.keys[number]
 	o := n.seen[number]
 	before := a.dirty[number]
@@ -102,8 +102,8 @@ func (a *agent) settleObject(number int) {
 	shard := key.Shard(n.w.Shards)
 	config := n.configs[shard]
 	session, writer := n.writer(key, o.Version)
-	if s, ok := chain.Settle(config, shard, key, o, writer, session, n.ownSession()); ok {
-		a.send("settles with", s)
+	if s, ok := chain.Resync(config, shard, key, o, writer, session, n.ownSession()); ok {
+		a.send("resyncs with", s)
 	}
 }
 

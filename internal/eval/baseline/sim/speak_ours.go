@@ -149,7 +149,7 @@ func (s *ours) tick(node int) []baseline.Packet {
 			continue
 		}
 		session, writer := writerOf(n, key, object.Version)
-		if send, ok := chain.Settle(n.Config(0), 0, key, *object, writer, session, agentSession+uint64(node)); ok {
+		if send, ok := chain.Resync(n.Config(0), 0, key, *object, writer, session, agentSession+uint64(node)); ok {
 			sends = append(sends, send)
 		}
 	}

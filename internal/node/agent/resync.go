@@ -28,8 +28,8 @@ const (
 	drowsiness  = 5
 )
 
-// settler finds objects that stay dirty and sends what gets them clean (W9).
-type settler struct {
+// resyncer finds objects that stay dirty and sends what gets them clean (W9).
+type resyncer struct {
 	plane   dataplane.Plane
 	log     *slog.Logger
 	session uint64 // of its own, for writes whose session entry is gone
@@ -54,24 +54,24 @@ type stuck struct {
 	writer  chain.Session
 }
 
-func newSettler(plane dataplane.Plane, log *slog.Logger) *settler {
-	return &settler{plane: plane, log: log, session: rand.Uint64() | 1, seen: make(map[wire.Key]sighting)}
+func newResyncer(plane dataplane.Plane, log *slog.Logger) *resyncer {
+	return &resyncer{plane: plane, log: log, session: rand.Uint64() | 1, seen: make(map[wire.Key]sighting)}
 }
 
-func (a *Agent) settle(ctx context.Context) {
-	s := newSettler(a.options.Plane, a.log)
-	report := reporter{log: a.log, what: "cannot settle dirty objects"}
-	periodically(ctx, a.options.SettleEvery, func() time.Duration {
+func (a *Agent) resync(ctx context.Context) {
+	s := newResyncer(a.options.Plane, a.log)
+	report := reporter{log: a.log, what: "cannot resync dirty objects"}
+	periodically(ctx, a.options.ResyncEvery, func() time.Duration {
 		report.result(s.look())
 		if s.quiet > drowsyLooks {
-			return drowsiness * a.options.SettleEvery
+			return drowsiness * a.options.ResyncEvery
 		}
-		return a.options.SettleEvery
+		return a.options.ResyncEvery
 	})
 }
 
 // look sends what is due for the objects that are dirty now and were so, in the same version, at earlier looks.
-func (s *settler) look() error {
+func (s *resyncer) look() error {
 	idle, err := s.idle()
 	if err != nil || idle {
 		return err
@@ -96,7 +96,7 @@ func (s *settler) look() error {
 }
 
 // idle reports that no object can be dirty: none was at the last look, and no packet has changed one since.
-func (s *settler) idle() (bool, error) {
+func (s *resyncer) idle() (bool, error) {
 	counters, err := s.plane.Counters()
 	if err != nil {
 		return false, err
@@ -116,7 +116,7 @@ func (s *settler) idle() (bool, error) {
 }
 
 // due notes what is dirty and picks what has been so for 2 to 8, 16, 32, 64 and so on looks.
-func (s *settler) due(dirty []dataplane.KeyedObject) ([]stuck, error) {
+func (s *resyncer) due(dirty []dataplane.KeyedObject) ([]stuck, error) {
 	shards := s.plane.Info().Options.Shards
 	seen := make(map[wire.Key]sighting, len(dirty))
 	var due []stuck
@@ -141,7 +141,7 @@ func (s *settler) due(dirty []dataplane.KeyedObject) ([]stuck, error) {
 }
 
 // findWriters looks through the sessions for the writes that the head will send again.
-func (s *settler) findWriters(due []stuck) error {
+func (s *resyncer) findWriters(due []stuck) error {
 	wanted := make(map[uint64][]*stuck)
 	missing := 0
 	for i := range due {
@@ -164,8 +164,8 @@ func (s *settler) findWriters(due []stuck) error {
 	})
 }
 
-func (s *settler) send(d *stuck) error {
-	send, ok := chain.Settle(d.config, d.shard, d.Key, d.Object, d.writer, d.session, s.session)
+func (s *resyncer) send(d *stuck) error {
+	send, ok := chain.Resync(d.config, d.shard, d.Key, d.Object, d.writer, d.session, s.session)
 	if !ok {
 		return nil
 	}

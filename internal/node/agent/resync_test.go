@@ -113,7 +113,7 @@ func TestLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	plane := &scans{Plane: inner}
-	s := newSettler(plane, quiet)
+	s := newResyncer(plane, quiet)
 	look := func(times int) {
 		t.Helper()
 		for range times {
