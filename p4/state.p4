@@ -133,11 +133,17 @@ control State(inout headers_t hdr, inout meta_t meta) {
 
         if (meta.outcome == OPEN) {
             // The lane.
-            hdr.state.scratch = hdr.chain.session >> 32;
-            hdr.state.sum = hdr.chain.session ^ hdr.state.scratch;
-            hdr.state.scratch = hdr.state.sum >> 16;
-            hdr.state.sum = hdr.state.sum ^ hdr.state.scratch;
+            // Mixed, for sessions may differ in any of their bits.
             hdr.state.scratch = (bit<64>) hdr.base.shard;
+            hdr.state.scratch = hdr.state.scratch << 40;
+            hdr.state.sum = hdr.chain.session + hdr.state.scratch;
+            hdr.state.scratch = hdr.state.sum << 21;
+            hdr.state.sum = hdr.state.sum + hdr.state.scratch;
+            hdr.state.scratch = hdr.state.sum >> 35;
+            hdr.state.sum = hdr.state.sum ^ hdr.state.scratch;
+            hdr.state.scratch = hdr.state.sum << 4;
+            hdr.state.sum = hdr.state.sum + hdr.state.scratch;
+            hdr.state.scratch = hdr.state.sum >> 15;
             hdr.state.sum = hdr.state.sum ^ hdr.state.scratch;
             hdr.state.scratch = (bit<64>) meta.lane_mask;
             hdr.state.slot = hdr.state.sum & hdr.state.scratch;

@@ -90,7 +90,7 @@ func (m *Machine) SetClock(now uint64) error {
 
 // Run hands in one frame, and returns what the node sent and, if it left the frame to the host, that.
 func (m *Machine) Run(frame []byte) (sent, passed [][]byte, err error) {
-	left, err := m.sw.Try(0, frame)
+	left, err := m.try(0, frame)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,7 +117,7 @@ func (m *Machine) Run(frame []byte) (sent, passed [][]byte, err error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			more, err := m.sw.Try(port, again)
+			more, err := m.try(port, again)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -127,6 +127,12 @@ func (m *Machine) Run(frame []byte) (sent, passed [][]byte, err error) {
 		}
 	}
 	return sent, passed, nil
+}
+
+func (m *Machine) try(port int, frame []byte) ([]Left, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sw.Try(port, frame)
 }
 
 // PutObject stores an object as it is.

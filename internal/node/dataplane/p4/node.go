@@ -186,6 +186,14 @@ func (n *Node) wants(left []byte) (port int, again []byte, err error) {
 	return port, again, n.sw.Do(&r)
 }
 
+// again hands a frame in again. Nothing else of the control plane is under way then: to change what frames change, too, it
+// holds off those from interfaces, and the lock those from here.
+func (n *Node) again(port int, frame []byte) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sw.Put(port, frame)
+}
+
 // offKeyHi is where a message's key begins.
 const offKeyHi = 24
 

@@ -136,7 +136,7 @@ func (p *Plane) attend() {
 		case cpuObject:
 			port, again, err := p.wants(left.Frame)
 			if err == nil {
-				err = p.sw.Put(port, again)
+				err = p.again(port, again)
 			}
 			if err != nil { // whoever sent it tries again
 				p.lose()

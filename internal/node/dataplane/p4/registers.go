@@ -199,9 +199,12 @@ func (n *Node) lanes(slot, count int) ([]lane, error) {
 
 // slotOf is where the program looks for a lane.
 func (n *Node) slotOf(k chain.SessionKey) int {
-	h := k.Session ^ k.Session>>32
-	h ^= h >> 16
-	return int(uint32(h^uint64(k.Shard))) & (n.slots() - 1)
+	h := k.Session + uint64(k.Shard)<<40
+	h += h << 21
+	h ^= h >> 35
+	h += h << 4
+	h ^= h >> 15
+	return int(h & uint64(n.slots()-1))
 }
 
 // slots is how many slots are in use: room for more lanes than there may be, so that few collide.
