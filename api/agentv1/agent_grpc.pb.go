@@ -54,7 +54,7 @@ type AgentClient interface {
 	// Object shows one object as this node has it, committed or not.
 	Object(ctx context.Context, in *ObjectRequest, opts ...grpc.CallOption) (*ObjectResponse, error)
 	// Export streams what this node stores of some shards, while it serves: each object and session as it was at some moment
-	// after the call. A node that is not a complete, unbarred member of all of them in the epoch named refuses.
+	// after the call. A node that is not a complete member of all, and not fenced, of them in the epoch named refuses.
 	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
 }
 
@@ -178,7 +178,7 @@ type AgentServer interface {
 	// Object shows one object as this node has it, committed or not.
 	Object(context.Context, *ObjectRequest) (*ObjectResponse, error)
 	// Export streams what this node stores of some shards, while it serves: each object and session as it was at some moment
-	// after the call. A node that is not a complete, unbarred member of all of them in the epoch named refuses.
+	// after the call. A node that is not a complete member of all, and not fenced, of them in the epoch named refuses.
 	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
 	mustEmbedUnimplementedAgentServer()
 }

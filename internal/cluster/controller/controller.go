@@ -180,13 +180,13 @@ func serve(ctx context.Context, server *grpc.Server, listener net.Listener) erro
 	return nil
 }
 
-// Fence is of the API.
+// Fence tells the leader how long this controller's grants to some nodes may still last.
 func (c *Controller) Fence(ctx context.Context, in *controllerv1.FenceRequest) (*controllerv1.FenceResponse, error) {
 	nodes := make([]reconfig.NodeID, len(in.GetNodes()))
 	for i, id := range in.GetNodes() {
 		nodes[i] = reconfig.NodeID(id)
 	}
-	left, err := c.view.fence(ctx, in.GetChange(), nodes)
+	left, err := c.view.leaseLeft(ctx, in.GetChange(), nodes)
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 const (
 	// tickEvery is how often a leader looks at its clock: several times in each heartbeat.
 	tickEvery = 2 * time.Millisecond
-	// fenceOn is how long controllers that have not answered a fence are asked on after a majority has.
-	fenceOn = time.Second
+	// askOn is how long controllers that have not answered are asked on after a majority has.
+	askOn = time.Second
 )
 
 // leading is one term of this controller as the leader. The goroutine of run owns the reconfig.Leader.
@@ -106,8 +106,8 @@ func (t *leading) carryOut() {
 			t.begin(func() { t.store(e.Change) })
 		case reconfig.Send:
 			t.c.nodes.order(e.Node, &e.Order)
-		case reconfig.Fence:
-			t.fence(e)
+		case reconfig.LeaseWait:
+			t.awaitLeases(e)
 		case reconfig.Place:
 			t.begin(func() {
 				plan := e.Plan()
@@ -142,16 +142,16 @@ func (t *leading) store(c reconfig.Change) {
 	t.inbox.call(func(l *reconfig.Leader) { l.Stored(t.c.now(), c.Number, err == nil) })
 }
 
-// fence asks all controllers. Those that do not answer are asked on for a while after a majority did: it is enough.
-func (t *leading) fence(f reconfig.Fence) {
+// awaitLeases asks all controllers how long their grants last. Those that do not answer are asked on for a while after a majority did: it is enough.
+func (t *leading) awaitLeases(f reconfig.LeaseWait) {
 	controllers := t.c.view.formed().Controllers
 	ctx, cancel := context.WithCancel(t.ctx)
 	answered := make(chan struct{}, len(controllers))
 	for _, address := range controllers {
 		t.begin(func() {
-			left, ok := t.c.fenceOne(ctx, address, f)
+			left, ok := t.c.leaseLeft(ctx, address, f)
 			if ok {
-				t.inbox.call(func(l *reconfig.Leader) { l.Fenced(t.c.now(), address, f.Change, left) })
+				t.inbox.call(func(l *reconfig.Leader) { l.LeaseLeft(t.c.now(), address, f.Change, left) })
 				answered <- struct{}{}
 			}
 		})
@@ -166,18 +166,18 @@ func (t *leading) fence(f reconfig.Fence) {
 			}
 		}
 		select {
-		case <-time.After(fenceOn):
+		case <-time.After(askOn):
 		case <-ctx.Done():
 		}
 	})
 }
 
-func (c *Controller) fenceOne(ctx context.Context, address string, f reconfig.Fence) (time.Duration, bool) {
+func (c *Controller) leaseLeft(ctx context.Context, address string, f reconfig.LeaseWait) (time.Duration, bool) {
 	if address == c.options.Address {
-		left, err := c.view.fence(ctx, f.Change, f.Nodes)
+		left, err := c.view.leaseLeft(ctx, f.Change, f.Nodes)
 		return left, err == nil
 	}
-	return c.peers[address].fence(ctx, f)
+	return c.peers[address].leaseLeft(ctx, f)
 }
 
 // register tells the leader of a node; its answer is not waited for.

@@ -23,7 +23,7 @@ type metrics struct {
 	elections prometheus.Counter
 	changes   prometheus.Counter
 	epochs    prometheus.Counter
-	barred    prometheus.Counter
+	fenced    prometheus.Counter
 	grants    prometheus.Counter
 	storing   prometheus.Histogram
 	step      prometheus.Histogram
@@ -46,7 +46,7 @@ func newMetrics(leads func() bool, refusals *security.Refusals) *metrics {
 		elections: counter("elections_total", "Times that this controller became the leader."),
 		changes:   counter("changes_total", "Changes of the state that it made durable as the leader."),
 		epochs:    counter("epochs_total", "New epochs of shards in them."),
-		barred:    counter("failovers_total", "Nodes that were suspected and removed from their chains."),
+		fenced:    counter("failovers_total", "Nodes that were suspected and removed from their chains."),
 		grants:    counter("grants_total", "Leases granted to nodes, or prolonged."),
 		storing:   histogram("store_seconds", "Time until a change was durable."),
 		step:      histogram("step_seconds", "Time that the leader needed for what had arrived."),
@@ -62,7 +62,7 @@ func newMetrics(leads func() bool, refusals *security.Refusals) *metrics {
 			return 0
 		}),
 	}
-	m.registry.MustRegister(m.elections, m.changes, m.epochs, m.barred, m.grants, m.storing, m.step, m.shards, m.nodes, m.copied, m.leads)
+	m.registry.MustRegister(m.elections, m.changes, m.epochs, m.fenced, m.grants, m.storing, m.step, m.shards, m.nodes, m.copied, m.leads)
 	for reason, n := range map[string]*atomic.Uint64{"stranger": &refusals.Stranger, "expired": &refusals.Expired, "role": &refusals.Role} {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "netcraq", Name: "refused_total",
 			Help: "Connections and calls refused for their certificate.", ConstLabels: prometheus.Labels{"reason": reason}},
@@ -77,8 +77,8 @@ func (m *metrics) stored(c *reconfig.Change, took time.Duration) {
 	m.epochs.Add(float64(len(c.Shards)))
 	m.storing.Observe(took.Seconds())
 	for i := range c.Nodes {
-		if c.Nodes[i].Standing.Bars() && c.Nodes[i].Barred == c.Number {
-			m.barred.Inc()
+		if c.Nodes[i].Standing.Fenced() && c.Nodes[i].FencedBy == c.Number {
+			m.fenced.Inc()
 		}
 	}
 }

@@ -23,10 +23,10 @@ const (
 	silentAfter = time.Second
 	// redial is the longest time between two attempts to reach another controller.
 	redial = 250 * time.Millisecond
-	// fenceTry bounds one attempt to fence.
-	fenceTry = time.Second
-	// fencePause is between two attempts.
-	fencePause = 10 * time.Millisecond
+	// leaseLeftTry bounds one question for the lease left.
+	leaseLeftTry = time.Second
+	// leaseLeftPause is between two attempts.
+	leaseLeftPause = 10 * time.Millisecond
 )
 
 // peer is another controller.
@@ -108,14 +108,14 @@ func (p *peer) applied(change uint64) {
 	}
 }
 
-// fence asks until the peer has answered or ctx ends.
-func (p *peer) fence(ctx context.Context, f reconfig.Fence) (left time.Duration, ok bool) {
+// leaseLeft asks until the peer has answered or ctx ends.
+func (p *peer) leaseLeft(ctx context.Context, f reconfig.LeaseWait) (left time.Duration, ok bool) {
 	in := &controllerv1.FenceRequest{Change: f.Change}
 	for _, id := range f.Nodes {
 		in.Nodes = append(in.Nodes, uint32(id))
 	}
 	for ctx.Err() == nil {
-		try, cancel := context.WithTimeout(ctx, fenceTry)
+		try, cancel := context.WithTimeout(ctx, leaseLeftTry)
 		out, err := p.client.Fence(try, in, grpc.WaitForReady(true))
 		if err == nil {
 			cancel()
@@ -125,7 +125,7 @@ func (p *peer) fence(ctx context.Context, f reconfig.Fence) (left time.Duration,
 		cancel()
 		select {
 		case <-ctx.Done():
-		case <-time.After(fencePause):
+		case <-time.After(leaseLeftPause):
 		}
 	}
 	return 0, false

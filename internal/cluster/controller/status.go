@@ -133,7 +133,7 @@ func (c *Controller) askPeers(ctx context.Context, change uint64) {
 	var asking sync.WaitGroup
 	for _, p := range c.peers {
 		if p.reachable() && p.change.Load() < change {
-			asking.Go(func() { p.fence(ctx, reconfig.Fence{Change: change}) })
+			asking.Go(func() { p.leaseLeft(ctx, reconfig.LeaseWait{Change: change}) })
 		}
 	}
 	asking.Wait()

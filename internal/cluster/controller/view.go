@@ -181,8 +181,8 @@ func (v *view) knows(id reconfig.NodeID, incarnation uint64) bool {
 	return v.grantor.Knows(id, incarnation)
 }
 
-// fence waits until a change is applied, and says how long the grants to some nodes may last from then on.
-func (v *view) fence(ctx context.Context, change uint64, nodes []reconfig.NodeID) (left time.Duration, err error) {
+// leaseLeft waits until a change is applied, and says how long the grants to some nodes may last from then on.
+func (v *view) leaseLeft(ctx context.Context, change uint64, nodes []reconfig.NodeID) (left time.Duration, err error) {
 	applied := false
 	err = v.until(ctx, func() bool {
 		if !v.loaded() {
@@ -190,7 +190,7 @@ func (v *view) fence(ctx context.Context, change uint64, nodes []reconfig.NodeID
 		}
 		v.granting.Lock()
 		defer v.granting.Unlock()
-		left, applied = v.grantor.Fence(v.now(), change, nodes)
+		left, applied = v.grantor.LeaseLeft(v.now(), change, nodes)
 		return applied
 	})
 	return left, err

@@ -198,9 +198,9 @@ func (d *drill) call(do func(*reconfig.Leader)) {
 				d.inboxes[e.Node] = true
 			}
 			d.sent = append(d.sent, e.Order)
-		case reconfig.Fence:
+		case reconfig.LeaseWait:
 			for i := range controllers {
-				d.call(func(l *reconfig.Leader) { l.Fenced(d.now, "c"+strconv.Itoa(i), e.Change, 0) })
+				d.call(func(l *reconfig.Leader) { l.LeaseLeft(d.now, "c"+strconv.Itoa(i), e.Change, 0) })
 			}
 		case reconfig.Place:
 			d.places = append(d.places, e)

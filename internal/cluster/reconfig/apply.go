@@ -69,7 +69,7 @@ func (s *State) checkNode(n *Node) error {
 	switch {
 	case n.ID == 0 || n.Name == "" || n.Incarnation == 0:
 		return errors.New("it has no ID, name or incarnation")
-	case n.Standing < Up || n.Standing > BarredDraining:
+	case n.Standing < Up || n.Standing > FencedDraining:
 		return fmt.Errorf("it has standing %d", n.Standing)
 	case old == nil:
 		return nil
@@ -77,10 +77,10 @@ func (s *State) checkNode(n *Node) error {
 		return fmt.Errorf("it is called %s, and not %s", old.Name, n.Name)
 	case old.Standing == Removed && n.Standing != Removed:
 		return errors.New("it was removed")
-	case old.Incarnation != n.Incarnation && !old.Standing.Bars():
-		return errors.New("another incarnation without being barred first")
-	case n.Barred < old.Barred:
-		return errors.New("its bar is older than the last")
+	case old.Incarnation != n.Incarnation && !old.Standing.Fenced():
+		return errors.New("another incarnation without being fenced first")
+	case n.FencedBy < old.FencedBy:
+		return errors.New("its fence is older than the last")
 	}
 	return nil
 }

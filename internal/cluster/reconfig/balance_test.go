@@ -131,7 +131,7 @@ func TestChainsAreNoLongerThanThereAreNodes(t *testing.T) {
 	l.rates[5] = Rate{Reads: 900_000}
 	l.run(t, 120)
 	for _, id := range []NodeID{1, 2} {
-		l.state.Nodes[id].Standing = Barred
+		l.state.Nodes[id].Standing = Fenced
 	}
 	members := &l.state.Shards[5].Members
 	*members = slices.DeleteFunc(*members, func(id NodeID) bool { return id <= 2 })

@@ -84,7 +84,7 @@ func (l *Leader) isSilent(n *node) bool {
 func (l *Leader) notePause(n *node) {
 	pause, most := l.silence(n), l.state.Settings.outage()
 	n.pauses.observe(l.time, pause, most)
-	if l.suspects[n.id] == silence || l.state.Nodes[n.id].Standing.Bars() {
+	if l.suspects[n.id] == silence || l.state.Nodes[n.id].Standing.Fenced() {
 		l.noise.observe(l.time, pause, most)
 	}
 }

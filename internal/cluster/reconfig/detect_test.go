@@ -34,7 +34,7 @@ func TestBridgeHasBounds(t *testing.T) {
 	}
 }
 
-// TestGrantsBridgePauses: a controller or a node that pauses now and then has longer grants, and a fence knows of them.
+// TestGrantsBridgePauses: a controller or a node that pauses now and then has longer grants, and a lease wait knows of them.
 func TestGrantsBridgePauses(t *testing.T) {
 	g := NewGrantor(grantorState(), 3, 0)
 	now := time.Hour
@@ -55,11 +55,11 @@ func TestGrantsBridgePauses(t *testing.T) {
 	if got := heartbeat().Lease; got != 240*ms {
 		t.Errorf("after a pause of 120ms, %v are granted", got)
 	}
-	barred := *grantorState().Nodes[1]
-	barred.Standing, barred.Barred = Barred, 8
-	g.Apply(Change{Number: 8, Nodes: []Node{barred}})
-	if left, applied := g.Fence(now, 8, []NodeID{1}); !applied || left != lasts(240*ms) {
-		t.Errorf("the fence says %v, %v", left, applied)
+	fenced := *grantorState().Nodes[1]
+	fenced.Standing, fenced.FencedBy = Fenced, 8
+	g.Apply(Change{Number: 8, Nodes: []Node{fenced}})
+	if left, applied := g.LeaseLeft(now, 8, []NodeID{1}); !applied || left != lasts(240*ms) {
+		t.Errorf("the answer is %v, %v", left, applied)
 	}
 	now += time.Minute
 	g.Apply(Change{Number: 9, Nodes: []Node{*grantorState().Nodes[1]}})
@@ -126,7 +126,7 @@ func TestLeaderThatPausesSuspectsOnlyTheDead(t *testing.T) {
 		for range 10 {
 			pause()
 		}
-		if !w.state.Nodes[w.leader.names[victim.reg.Name]].Standing.Bars() {
+		if !w.state.Nodes[w.leader.names[victim.reg.Name]].Standing.Fenced() {
 			w.fatalf("the dead are not found")
 		}
 	})
@@ -141,7 +141,7 @@ func TestChainOfTwoNeedsCertainty(t *testing.T) {
 		n := w.chain(0)[w.rng.IntN(2)]
 		n.cut = true
 		w.run(300 * ms)
-		if r := w.state.Nodes[n.id()]; r.Standing != Barred || w.state.Shards[0].Epoch != epochs {
+		if r := w.state.Nodes[n.id()]; r.Standing != Fenced || w.state.Shards[0].Epoch != epochs {
 			w.fatalf("after 300ms of silence: %v, %v", r.Standing, w.state.Shards[0])
 		}
 		w.run(time.Second)
@@ -213,8 +213,8 @@ func TestTrustComesBack(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	l.noteSuspicion(n, silence)
-	if n.distrust > l.time || n.bars != 1 {
-		t.Errorf("earlier suspicions are remembered: %d, %v", n.bars, n.distrust-l.time)
+	if n.distrust > l.time || n.fences != 1 {
+		t.Errorf("earlier suspicions are remembered: %d, %v", n.fences, n.distrust-l.time)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestDataPlaneThatAnswersIsNotSilent(t *testing.T) {
 		w.fatalf("a node that was not asked is suspected")
 	}
 	ask(false, 10)
-	if w.state.Nodes[id].Standing != Barred {
+	if w.state.Nodes[id].Standing != Fenced {
 		w.fatalf("a node that was asked in vain is %v", w.state.Nodes[id].Standing)
 	}
 }

@@ -9,18 +9,18 @@
 // # Leases
 //
 // A node sends every controller a [Heartbeat] with a stamp of its own clock; a controller that finds the node in good standing
-// (its incarnation is the recorded one, it is not barred) answers with a [Grant] of that stamp. The node may read until
+// (its incarnation is the recorded one, it is not fenced) answers with a [Grant] of that stamp. The node may read until
 // stamp + Settings.Lease for a majority of the controllers. So the death of a controller, the leading one too, takes
 // nothing from anybody, and neither does an etcd that is away.
 //
-// To end a node's lease for certain, the leader makes it barred (durable, in the same change as the new epochs of its
+// To end a node's lease for certain, the leader makes it fenced (durable, in the same change as the new epochs of its
 // shards), and waits until a majority of the controllers say that they have applied that revision, and how long the
-// grants they gave before may last. A majority that grants and a majority that bars have a controller in common.
+// grants they gave before may last. A majority that grants and a majority that fences have a controller in common.
 //
 // # A change of a shard's chain
 //
 // Durable epoch; FREEZE the members of the new chain; in the meantime every node that is outside the new chain and may still
-// hold a lease has confirmed that it left, or is barred and its wait is over; ACTIVATE. Nothing is copied (C2: the new head
+// hold a lease has confirmed that it left, or is fenced and its wait is over; ACTIVATE. Nothing is copied (C2: the new head
 // is the first complete survivor and the order of the survivors stays; an active tail's copy counts as committed).
 //
 // Orders are level-triggered: the leader knows what each node should be configured as and what it has confirmed, and sends

@@ -21,9 +21,9 @@ type Send struct {
 	Order Order
 }
 
-// Fence asks every controller (this one too) how long its grants to some nodes may last, counted from the answer, once it has applied a
-// change: [Grantor.Fence]. [Leader.Fenced] takes each answer. It is to be repeated until all have answered or the leader ended.
-type Fence struct {
+// LeaseWait asks every controller (this one too) how long its grants to some nodes may last, counted from the answer, once it has applied a
+// change: [Grantor.LeaseLeft]. [Leader.LeaseLeft] takes each answer. It is to be repeated until all have answered or the leader ended.
+type LeaseWait struct {
 	Change uint64
 	Nodes  []NodeID
 }
@@ -48,12 +48,12 @@ type Probe struct {
 // Event is for the log.
 type Event struct{ Text string }
 
-func (Store) effect() {}
-func (Send) effect()  {}
-func (Fence) effect() {}
-func (Place) effect() {}
-func (Probe) effect() {}
-func (Event) effect() {}
+func (Store) effect()     {}
+func (Send) effect()      {}
+func (LeaseWait) effect() {}
+func (Place) effect()     {}
+func (Probe) effect()     {}
+func (Event) effect()     {}
 
 // Plan makes the plan. It may run in another goroutine.
 func (p Place) Plan() *topology.Plan {

@@ -90,7 +90,7 @@ func (g *Grantor) Heartbeat(now time.Duration, b Heartbeat) (Grant, bool) {
 // Grants reports whether a node gets grants.
 func (g *Grantor) Grants(id NodeID, incarnation uint64) bool {
 	n, ok := g.nodes[id]
-	return ok && !n.standing.Bars() && n.incarnation == incarnation
+	return ok && !n.standing.Fenced() && n.incarnation == incarnation
 }
 
 // Knows reports whether a node is in the cluster, in good standing or not.
@@ -111,9 +111,9 @@ func (g *Grantor) lease(now time.Duration, id NodeID, incarnation uint64) time.D
 	return bridge(h.pauses.left(now), g.settings.Lease, g.settings.LeaseMax)
 }
 
-// Fence reports how long from now the grants to some nodes may last, and whether that can be said: only once the change is applied.
+// LeaseLeft reports how long from now the grants to some nodes may last, and whether that can be said: only once the change is applied.
 // It says nothing of nodes that get grants still.
-func (g *Grantor) Fence(now time.Duration, change uint64, nodes []NodeID) (left time.Duration, applied bool) {
+func (g *Grantor) LeaseLeft(now time.Duration, change uint64, nodes []NodeID) (left time.Duration, applied bool) {
 	if change > g.applied {
 		return 0, false
 	}

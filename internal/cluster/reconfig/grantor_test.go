@@ -15,7 +15,7 @@ func grantorState() *State {
 
 func TestGrants(t *testing.T) {
 	s := grantorState()
-	s.Nodes[2].Standing = Barred
+	s.Nodes[2].Standing = Fenced
 	s.Nodes[3].Standing = Draining
 	g := NewGrantor(s, 3, 0)
 	for _, c := range []struct {
@@ -24,7 +24,7 @@ func TestGrants(t *testing.T) {
 		incarnation uint64
 		granted     bool
 	}{
-		{"up", 1, 1, true}, {"barred", 2, 2, false}, {"draining", 3, 3, true}, {"another incarnation", 1, 9, false}, {"unknown", 8, 8, false},
+		{"up", 1, 1, true}, {"fenced", 2, 2, false}, {"draining", 3, 3, true}, {"another incarnation", 1, 9, false}, {"unknown", 8, 8, false},
 	} {
 		grant, granted := g.Heartbeat(time.Second, Heartbeat{Node: c.node, Incarnation: c.incarnation, Stamp: 99})
 		if granted != c.granted || granted && grant != (Grant{Stamp: 99, Lease: s.Settings.Lease, Majority: 2}) {
@@ -33,30 +33,30 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestFence: a fence is answered once its change is known, with the time that what was granted before may last on a clock that is slow.
-func TestFence(t *testing.T) {
+// TestLeaseLeft: the question is answered once its change is known, with the time that what was granted before may last on a clock that is slow.
+func TestLeaseLeft(t *testing.T) {
 	g := NewGrantor(grantorState(), 3, 0)
 	const now = time.Second
 	heartbeat := Heartbeat{Node: 1, Incarnation: 1, Stamp: 5}
 	g.Heartbeat(now, heartbeat)
-	if _, applied := g.Fence(now, 8, []NodeID{1}); applied {
+	if _, applied := g.LeaseLeft(now, 8, []NodeID{1}); applied {
 		t.Error("the change is not known")
 	}
-	barred := *grantorState().Nodes[1]
-	barred.Standing, barred.Barred = Barred, 8
-	g.Apply(Change{Number: 8, Nodes: []Node{barred}})
+	fenced := *grantorState().Nodes[1]
+	fenced.Standing, fenced.FencedBy = Fenced, 8
+	g.Apply(Change{Number: 8, Nodes: []Node{fenced}})
 	if _, granted := g.Heartbeat(now+ms, heartbeat); granted {
-		t.Error("a grant after the bar")
+		t.Error("a grant after the fence")
 	}
 	for _, c := range []struct{ after, left time.Duration }{{10 * ms, 56 * ms}, {66 * ms, 0}, {time.Hour, 0}} {
-		if left, applied := g.Fence(now+c.after, 8, []NodeID{1, 2}); !applied || left != c.left {
+		if left, applied := g.LeaseLeft(now+c.after, 8, []NodeID{1, 2}); !applied || left != c.left {
 			t.Errorf("%v later: %v, %v left, want %v", c.after, applied, left, c.left)
 		}
 	}
-	if left, _ := g.Fence(now, 8, []NodeID{2}); left != 0 {
+	if left, _ := g.LeaseLeft(now, 8, []NodeID{2}); left != 0 {
 		t.Errorf("%v left of a node that was granted nothing", left)
 	}
-	back := barred
+	back := fenced
 	back.Standing = Up
 	g.Apply(Change{Number: 9, Nodes: []Node{back}})
 	if _, granted := g.Heartbeat(now+ms, heartbeat); !granted {
@@ -67,7 +67,7 @@ func TestFence(t *testing.T) {
 // TestRestartedControllerRemembersNothing: what it granted before may last still.
 func TestRestartedControllerRemembersNothing(t *testing.T) {
 	g := NewGrantor(grantorState(), 3, time.Hour)
-	if left, applied := g.Fence(time.Hour+6*ms, 7, []NodeID{1}); !applied || left != lasts(grantorState().Settings.LeaseMax)-6*ms {
+	if left, applied := g.LeaseLeft(time.Hour+6*ms, 7, []NodeID{1}); !applied || left != lasts(grantorState().Settings.LeaseMax)-6*ms {
 		t.Errorf("%v, %v", applied, left)
 	}
 }

@@ -69,7 +69,7 @@ type Leader struct {
 	silent      *list.List // of *node: those that are suspected when they are silent, longest silent first
 	busy        map[NodeID]*node
 	unsent      map[NodeID]*node
-	fences      []*fence
+	leaseWaits  []*leaseWait
 
 	// What the next change shall have.
 	storing       bool // a change is under way
@@ -103,14 +103,14 @@ func NewLeader(term uint64, s *State, controllers int, o Options, now time.Durat
 		trims: make(map[uint16]bool), completed: make(map[uint16]bool), given: make(map[uint16]string),
 		copying: make(map[uint16]bool), keepers: make(map[NodeID]bool), leaving: make(map[uint16]NodeID),
 	}
-	var barred []NodeID
+	var fenced []NodeID
 	for _, id := range slices.Sorted(maps.Keys(s.Nodes)) {
 		n := l.newNode(id)
 		switch standing := s.Nodes[id].Standing; {
 		case standing == Removed:
-			n.fenced = true
-		case standing.Bars():
-			barred = append(barred, id)
+			n.leaseOver = true
+		case standing.Fenced():
+			fenced = append(fenced, id)
 			l.unaccounted++
 		default:
 			l.unaccounted++
@@ -119,9 +119,9 @@ func NewLeader(term uint64, s *State, controllers int, o Options, now time.Durat
 	}
 	for number := range s.Shards {
 		l.index(uint16(number), &Shard{}, &s.Shards[number])
-		l.trims[uint16(number)] = len(barred) > 0 && s.Shards[number].Epoch > 0
+		l.trims[uint16(number)] = len(fenced) > 0 && s.Shards[number].Epoch > 0
 	}
-	l.fence(s.Change, barred)
+	l.awaitLeases(s.Change, fenced)
 	l.replan(l.options.RepairAfter)
 	l.dirty = true
 	l.step()
@@ -143,7 +143,7 @@ func (l *Leader) Tick(now time.Duration) {
 		l.checkSilence()
 		l.checkReach()
 		l.checkOrders()
-		l.checkFences()
+		l.checkLeaseWaits()
 		l.checkCopies()
 		l.checkPlacement()
 		l.step()
@@ -201,8 +201,8 @@ func (l *Leader) Stored(now time.Duration, change uint64, ok bool) {
 	}
 }
 
-// Fenced takes a controller's answer to a [Fence].
-func (l *Leader) Fenced(now time.Duration, controller string, change uint64, left time.Duration) {
+// LeaseLeft takes a controller's answer to a [LeaseWait].
+func (l *Leader) LeaseLeft(now time.Duration, controller string, change uint64, left time.Duration) {
 	if l.begin(now) {
 		l.answered(controller, change, left)
 		l.step()

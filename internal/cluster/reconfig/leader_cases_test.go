@@ -168,7 +168,7 @@ func TestFalselySuspectedNodeComesBack(t *testing.T) {
 		w.ready()
 		n.cut = true // clients still reach it: it serves what its lease allows
 		w.run(150 * ms)
-		if !w.state.Nodes[w.leader.names[n.reg.Name]].Standing.Bars() {
+		if !w.state.Nodes[w.leader.names[n.reg.Name]].Standing.Fenced() {
 			w.fatalf("not suspected")
 		}
 		w.run(w.delay(time.Second))
@@ -353,7 +353,7 @@ func TestLeavingThatIsNotConfirmed(t *testing.T) {
 		w.operate(Drain{from.reg.Name})
 		w.until(time.Second, w.learns)
 		from.mute = true
-		w.until(10*time.Second, func() bool { return w.state.Nodes[from.id()].Standing.Bars() })
+		w.until(10*time.Second, func() bool { return w.state.Nodes[from.id()].Standing.Fenced() })
 		w.run(100 * ms)
 		w.ready()
 		w.run(100 * ms)

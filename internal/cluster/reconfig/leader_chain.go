@@ -24,14 +24,14 @@ func (d *draft) trimShard(number uint16) bool {
 	l, s := d.l, &d.l.state.Shards[number]
 	gone := func(id NodeID) bool { return l.gone[id] }
 	dead := func(id NodeID) bool {
-		return gone(id) || d.standing(id).Bars() && (d.whys[id] != "" || !l.returning(id))
+		return gone(id) || d.standing(id).Fenced() && (d.whys[id] != "" || !l.returning(id))
 	}
 	complete := d.complete(number)
-	good := slices.DeleteFunc(slices.Clone(complete), func(id NodeID) bool { return d.standing(id).Bars() || gone(id) })
+	good := slices.DeleteFunc(slices.Clone(complete), func(id NodeID) bool { return d.standing(id).Fenced() || gone(id) })
 	if len(good) == 0 {
 		dead = gone
 	}
-	returns := slices.ContainsFunc(s.Members, func(id NodeID) bool { return d.standing(id).Bars() && !dead(id) })
+	returns := slices.ContainsFunc(s.Members, func(id NodeID) bool { return d.standing(id).Fenced() && !dead(id) })
 	if len(s.Members) == 0 || !slices.ContainsFunc(s.Members, dead) && !(s.Hold != 0 && dead(s.Hold)) {
 		return len(good) == 0 || !returns
 	}
@@ -206,7 +206,7 @@ func (l *Leader) checkCopies() {
 		run := &l.shards[number]
 		switch {
 		case run.complete || l.given[number] != "" || l.inChange(number):
-		case !run.active || l.state.Nodes[run.source].Standing.Bars() || l.state.Nodes[run.learner].Standing.Bars():
+		case !run.active || l.state.Nodes[run.source].Standing.Fenced() || l.state.Nodes[run.learner].Standing.Fenced():
 			run.moved = l.time
 		case l.time-run.moved > l.options.StallAfter:
 			l.given[number], l.dirty = "it does not go on", true

@@ -15,7 +15,7 @@ type draft struct {
 	times    Times
 	leaving  map[uint16]NodeID // who shall leave when the copies that the change begins are complete
 	joining  map[NodeID]bool   // who begins to copy with the change
-	whys     map[NodeID]string // nodes that it bars
+	whys     map[NodeID]string // nodes that it fences
 }
 
 // node is what the change makes of a node so far, and may be written to.
@@ -76,7 +76,7 @@ func (l *Leader) propose() {
 		l: l, number: l.state.Change + 1, nodes: make(map[NodeID]*Node), shards: make(map[uint16]*Shard),
 		leaving: make(map[uint16]NodeID), joining: make(map[NodeID]bool), whys: make(map[NodeID]string),
 	}
-	d.bar()
+	d.fence()
 	d.readmit()
 	d.comeback()
 	d.register()
@@ -104,19 +104,19 @@ func (l *Leader) propose() {
 	l.emit(Store{c})
 }
 
-// bar bars those who are suspected, and looks at their shards.
-func (d *draft) bar() {
+// fence fences the nodes that are suspected, and looks at their shards.
+func (d *draft) fence() {
 	l := d.l
 	for _, id := range sorted(l.suspects) {
-		if d.standing(id).Bars() {
-			continue // suspected again while the change that bars it was under way
+		if d.standing(id).Fenced() {
+			continue // suspected again while the change that fences it was under way
 		}
 		d.whys[id] = l.suspects[id]
 		n := d.node(id)
-		if n.Barred = d.number; n.Standing == Draining {
-			n.Standing = BarredDraining
+		if n.FencedBy = d.number; n.Standing == Draining {
+			n.Standing = FencedDraining
 		} else {
-			n.Standing = Barred
+			n.Standing = Fenced
 		}
 	}
 	clear(l.suspects)
@@ -129,13 +129,13 @@ func (d *draft) bar() {
 	}
 }
 
-// readmit takes back who was barred, has left all chains that it was removed from, and is there; and who lost its state,
+// readmit takes back who was fenced, has left all chains that it was removed from, and is there; and who lost its state,
 // once nothing of what it was before can be in the way.
 func (d *draft) readmit() {
 	l := d.l
 	for _, id := range sorted(l.gone) {
 		n, r := l.nodes[id], l.state.Nodes[id]
-		if d.whys[id] != "" || !n.fenced || len(n.shards) > 0 || n.registration == nil {
+		if d.whys[id] != "" || !n.leaseOver || len(n.shards) > 0 || n.registration == nil {
 			continue
 		}
 		up := d.node(id)
@@ -144,7 +144,7 @@ func (d *draft) readmit() {
 	}
 	for _, id := range sorted(l.back) {
 		n, r := l.nodes[id], l.state.Nodes[id]
-		if r.Standing.Bars() && r.Standing != Removed && l.returning(id) && n.known && len(n.orders) == 0 {
+		if r.Standing.Fenced() && r.Standing != Removed && l.returning(id) && n.known && len(n.orders) == 0 {
 			d.node(id).Standing = readmittedAs(r.Standing)
 			for number := range n.shards {
 				l.trims[number] = true
@@ -155,7 +155,7 @@ func (d *draft) readmit() {
 }
 
 func readmittedAs(s Standing) Standing {
-	if s == BarredDraining {
+	if s == FencedDraining {
 		return Draining
 	}
 	return Up
@@ -220,7 +220,7 @@ func (l *Leader) stored(number uint64, ok bool) {
 
 // standings follows the nodes of a change.
 func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
-	var barred []NodeID
+	var fenced []NodeID
 	for _, id := range sorted(d.nodes) {
 		n, before, now := l.nodes[id], was[id], l.state.Nodes[id]
 		switch {
@@ -231,8 +231,8 @@ func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 			l.emit(Event{fmt.Sprintf("node %s joins", now.Name)})
 			l.replan(0)
 		case d.whys[id] != "":
-			barred = append(barred, id)
-			l.barred(n, d.whys[id])
+			fenced = append(fenced, id)
+			l.fenced(n, d.whys[id])
 		case before.Incarnation != now.Incarnation:
 			n.registration, n.done = nil, 0
 			n.former[before.Incarnation] = true
@@ -241,7 +241,7 @@ func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 			n.failures, n.wipes = 0, false
 			l.hail(n)
 			l.readmitted(n)
-		case before.Standing.Bars() && !now.Standing.Bars():
+		case before.Standing.Fenced() && !now.Standing.Fenced():
 			l.readmitted(n)
 		case now.Standing == Removed:
 			l.unwatch(n)
@@ -252,7 +252,7 @@ func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 			l.replan(0)
 		}
 	}
-	l.fence(d.number, barred)
+	l.awaitLeases(d.number, fenced)
 }
 
 // follow follows a shard from what it was to what is durable now.

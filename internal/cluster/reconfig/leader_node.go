@@ -27,7 +27,7 @@ type node struct {
 	reached   time.Duration // when one of them said so; 0: never
 	known     bool          // its inventory of this term is here: has is complete
 	counted   bool          // in Leader.unaccounted no more
-	fenced    bool          // barred, and no lease of it lasts
+	leaseOver bool          // fenced, and no lease of it lasts
 
 	has    map[uint16]held     // as it confirmed
 	orders map[uint16]*ordered // not confirmed
@@ -51,8 +51,8 @@ type node struct {
 	refused      string
 	failures     int           // copies that it could not complete
 	failure      string        // why, the last time; empty: it completed one since
-	bars         int           // how often it was suspected of late
-	barred       time.Duration // when, the last time
+	fences       int           // how often it was suspected of late
+	fencedAt     time.Duration // when, the last time
 	why          string        // and why
 	convicted    bool          // it was suspected for more than its silence
 	rests        time.Duration // it joins no chain until then
@@ -143,7 +143,7 @@ func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 			l.progress(n, &b.Copies[i])
 		}
 	}
-	if l.state.Nodes[n.id].Standing.Bars() && n.known && len(n.orders) == 0 && !l.back[n.id] {
+	if l.state.Nodes[n.id].Standing.Fenced() && n.known && len(n.orders) == 0 && !l.back[n.id] {
 		l.back[n.id], l.dirty = true, true
 	}
 	if behind := b.Term != l.term || !n.known || len(n.orders) > 0; behind && l.unsent[n.id] == nil && l.time-n.sent >= l.options.Resend {

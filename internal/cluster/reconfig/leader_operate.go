@@ -19,7 +19,7 @@ func (l *Leader) check(c Command) error {
 		return l.checkDrain(c.Node)
 	case Undrain:
 		r, err := l.named(c.Node)
-		if err == nil && r.Standing != Draining && r.Standing != BarredDraining {
+		if err == nil && r.Standing != Draining && r.Standing != FencedDraining {
 			err = fmt.Errorf("node %s is not being drained", c.Node)
 		}
 		return err
@@ -32,7 +32,7 @@ func (l *Leader) check(c Command) error {
 			return err
 		case l.silence(l.nodes[r.ID]) <= l.patience(l.nodes[r.ID]):
 			return fmt.Errorf("node %s is heard: it has not failed; to take it out of its chains, drain it", c.Node)
-		case r.Standing.Bars() && len(l.nodes[r.ID].shards) == 0:
+		case r.Standing.Fenced() && len(l.nodes[r.ID].shards) == 0:
 			return fmt.Errorf("node %s is in no chain any more", c.Node)
 		}
 		return nil
@@ -99,7 +99,7 @@ func (l *Leader) checkDrain(name string) error {
 	if err != nil {
 		return err
 	}
-	if r.Standing == Draining || r.Standing == BarredDraining {
+	if r.Standing == Draining || r.Standing == FencedDraining {
 		return fmt.Errorf("node %s is being drained already", name)
 	}
 	if left, want := len(l.usable(r.ID)), l.state.Settings.Replicas; left < want {
@@ -116,13 +116,13 @@ func (l *Leader) checkRemove(name string) error {
 	switch n := l.nodes[r.ID]; {
 	case r.Standing == Up:
 		return fmt.Errorf("node %s is in use: drain it first", name)
-	case len(n.shards) > 0 && r.Standing.Bars():
+	case len(n.shards) > 0 && r.Standing.Fenced():
 		return fmt.Errorf("node %s has the only copy of %d shards: start it again", name, len(n.shards))
 	case len(n.shards) > 0:
 		return fmt.Errorf("node %s is still in the chains of %d shards: wait until it is drained", name, len(n.shards))
-	case r.Standing.Bars() && !n.fenced:
+	case r.Standing.Fenced() && !n.leaseOver:
 		return fmt.Errorf("node %s was suspected just now: try again", name)
-	case !r.Standing.Bars() && (!n.known || len(n.has)+len(n.orders) > 0):
+	case !r.Standing.Fenced() && (!n.known || len(n.has)+len(n.orders) > 0):
 		return fmt.Errorf("node %s has not confirmed yet that it left all chains: try again", name)
 	}
 	return nil
@@ -165,9 +165,9 @@ func (d *draft) operate() {
 		}
 		switch c := c.(type) {
 		case Drain:
-			d.restand(c.Node, Draining, BarredDraining)
+			d.restand(c.Node, Draining, FencedDraining)
 		case Undrain:
-			d.restand(c.Node, Up, Barred)
+			d.restand(c.Node, Up, Fenced)
 		case Remove:
 			d.node(l.names[c.Node]).Standing = Removed
 		case Replicas:
@@ -196,10 +196,10 @@ func (d *draft) operate() {
 const byOperator = "an operator said that it has failed"
 
 // restand gives a node one standing if it is in good standing, and else another.
-func (d *draft) restand(name string, good, barred Standing) {
+func (d *draft) restand(name string, good, fenced Standing) {
 	n := d.node(d.l.names[name])
-	if n.Standing.Bars() {
-		n.Standing = barred
+	if n.Standing.Fenced() {
+		n.Standing = fenced
 	} else {
 		n.Standing = good
 	}

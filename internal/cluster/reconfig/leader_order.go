@@ -142,7 +142,7 @@ func (l *Leader) activate(number uint16) {
 // leave notes that a node that is no member any more may serve an older epoch of the shard.
 func (l *Leader) leave(n *node, number uint16) {
 	run := &l.shards[number]
-	if !run.active && !n.fenced && !slices.Contains(run.outside, n.id) {
+	if !run.active && !n.leaseOver && !slices.Contains(run.outside, n.id) {
 		run.outside = append(run.outside, n.id)
 		n.left[number] = true
 	}

@@ -114,7 +114,7 @@ func (l *Leader) chains() []topology.Chain {
 
 // reachable reports whether a shard has a complete copy on a node in good standing.
 func (l *Leader) reachable(s *Shard) bool {
-	return slices.ContainsFunc(s.Members, func(id NodeID) bool { return id != s.Learner && !l.state.Nodes[id].Standing.Bars() })
+	return slices.ContainsFunc(s.Members, func(id NodeID) bool { return id != s.Learner && !l.state.Nodes[id].Standing.Fenced() })
 }
 
 // members is how many members a shard's chain should have.
@@ -131,7 +131,7 @@ func (l *Leader) rests(number uint16) bool {
 	return !slices.ContainsFunc(s.Members, func(id NodeID) bool {
 		n := l.nodes[id]
 		h := n.has[number]
-		return h.epoch != s.Epoch || h.state != chain.Active || h.learner || l.state.Nodes[id].Standing.Bars()
+		return h.epoch != s.Epoch || h.state != chain.Active || h.learner || l.state.Nodes[id].Standing.Fenced()
 	})
 }
 

@@ -47,7 +47,7 @@ func (l *Leader) mayReturn(n *node, number uint16) bool {
 	switch {
 	case !n.kept[number] && (!isHeld || has.nothing() || has.learner):
 		return false
-	case r.Standing != Up && r.Standing != Barred, l.gone[n.id], n.failures >= hopelessReturns:
+	case r.Standing != Up && r.Standing != Fenced, l.gone[n.id], n.failures >= hopelessReturns:
 		return false
 	}
 	return s.Born != 0 && len(s.Members) > 0 && fullMembers(s) < l.members(s)
@@ -104,6 +104,6 @@ func (l *Leader) confirmed(number uint16, members []NodeID) bool {
 	s := &l.state.Shards[number]
 	return !slices.ContainsFunc(members, func(id NodeID) bool {
 		has := l.nodes[id].has[number]
-		return has != l.wanted(id, number) || has.epoch != s.Epoch || l.state.Nodes[id].Standing.Bars()
+		return has != l.wanted(id, number) || has.epoch != s.Epoch || l.state.Nodes[id].Standing.Fenced()
 	})
 }

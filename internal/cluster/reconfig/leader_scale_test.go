@@ -99,22 +99,22 @@ func TestLeaderAtScale(t *testing.T) {
 		t.Fatalf("%d shards and %d nodes change, the node had %d", len(c.Shards), len(c.Nodes), had)
 	}
 	l.Stored(l.now, c.Number, true)
-	orders, configs, fences := 0, 0, 0
+	orders, configs, leaseWaits := 0, 0, 0
 	for _, e := range l.Effects() {
 		switch e := e.(type) {
 		case Send:
 			orders++
 			configs += len(e.Order.Configs)
-		case Fence:
-			fences += len(e.Nodes)
+		case LeaseWait:
+			leaseWaits += len(e.Nodes)
 		}
 	}
-	if orders >= manyNodes/2 || configs != 3*had || fences != 1 { // two survivors freeze; the victim, if it lives, leaves
-		t.Errorf("%d orders for %d configurations, %d fences; the node was in %d chains", orders, configs, fences, had)
+	if orders >= manyNodes/2 || configs != 3*had || leaseWaits != 1 { // two survivors freeze; the victim, if it lives, leaves
+		t.Errorf("%d orders for %d configurations, %d lease waits; the node was in %d chains", orders, configs, leaseWaits, had)
 	}
 	l.heartbeats(victim)
 	for controller := range 2 {
-		l.Fenced(l.now, fmt.Sprint(controller), c.Number, 0)
+		l.LeaseLeft(l.now, fmt.Sprint(controller), c.Number, 0)
 	}
 	configs = 0
 	for _, e := range l.Effects() {

@@ -13,11 +13,11 @@ func (s Standing) String() string {
 		return "up"
 	case Draining:
 		return "draining"
-	case Barred:
+	case Fenced:
 		return "suspected"
 	case Removed:
 		return "removed"
-	case BarredDraining:
+	case FencedDraining:
 		return "suspected while draining"
 	}
 	return fmt.Sprintf("standing %d", uint8(s))
@@ -69,7 +69,7 @@ func (l *Leader) countShard(status *Status, number uint16) {
 	for _, id := range s.Members {
 		if id != s.Learner {
 			complete++
-			if !l.state.Nodes[id].Standing.Bars() {
+			if !l.state.Nodes[id].Standing.Fenced() {
 				up++
 			}
 		}
@@ -91,13 +91,13 @@ func (l *Leader) trouble(n *node, r *Node) string {
 	switch {
 	case l.claims[n.id] != nil:
 		return "another process says that it is this node: is it started twice?"
-	case r.Standing.Bars() && n.refused != "" && l.returning(n.id):
+	case r.Standing.Fenced() && n.refused != "" && l.returning(n.id):
 		return n.refused
-	case r.Standing.Bars() && l.doubt(n) != "":
+	case r.Standing.Fenced() && l.doubt(n) != "":
 		return l.doubt(n)
-	case r.Standing.Bars() && len(n.shards) > 0:
+	case r.Standing.Fenced() && len(n.shards) > 0:
 		return fmt.Sprintf("it is silent, and has the only copy of %d shards: start it again", len(n.shards))
-	case r.Standing.Bars():
+	case r.Standing.Fenced():
 		return "it is silent, or has not left its chains yet"
 	}
 	if away := l.away(n); l.direct(n) && away > l.state.Settings.outage() {

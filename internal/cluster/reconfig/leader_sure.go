@@ -65,13 +65,13 @@ func (l *Leader) checkReach() {
 	}
 	for _, id := range sorted(l.nodes) {
 		n := l.nodes[id]
-		if !l.state.Nodes[id].Standing.Bars() || l.state.Nodes[id].Standing == Removed || len(n.shards) == 0 || l.gone[id] ||
+		if !l.state.Nodes[id].Standing.Fenced() || l.state.Nodes[id].Standing == Removed || len(n.shards) == 0 || l.gone[id] ||
 			l.silence(n) <= l.state.Settings.Suspect || n.asked != 0 && l.time-n.asked < l.probeEvery() {
 			continue
 		}
 		n.asked, l.probed = l.time, l.time
 		through := slices.DeleteFunc(sorted(l.nodes), func(other NodeID) bool {
-			return other == id || l.state.Nodes[other].Standing.Bars() || l.silence(l.nodes[other]) > l.state.Settings.Suspect
+			return other == id || l.state.Nodes[other].Standing.Fenced() || l.silence(l.nodes[other]) > l.state.Settings.Suspect
 		})
 		if len(through) > 0 {
 			l.emit(Probe{Node: id, Addr: l.state.Nodes[id].Addr, Through: through})
@@ -108,15 +108,15 @@ const (
 
 // noteSuspicion counts a suspicion of a node, and says how long it is not planned with.
 func (l *Leader) noteSuspicion(n *node, why string) {
-	if n.bars > 0 && l.time-n.barred > calmAfter*l.options.Retry {
-		n.bars = 0
+	if n.fences > 0 && l.time-n.fencedAt > calmAfter*l.options.Retry {
+		n.fences = 0
 	}
-	n.bars++
-	n.barred, n.why = l.time, why
+	n.fences++
+	n.fencedAt, n.why = l.time, why
 	n.convicted = why != silence && why != agentAway
 	n.distrust = l.time
-	if n.bars > 1 {
-		n.distrust += l.options.Retry << min(n.bars-2, mostDistrust)
+	if n.fences > 1 {
+		n.distrust += l.options.Retry << min(n.fences-2, mostDistrust)
 	}
 }
 
@@ -126,5 +126,5 @@ func (l *Leader) distrusted(n *node) string {
 	if left <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("it takes no new shards for %v: it was suspected %d times of late, last because %s", left.Round(100*time.Millisecond), n.bars, n.why)
+	return fmt.Sprintf("it takes no new shards for %v: it was suspected %d times of late, last because %s", left.Round(100*time.Millisecond), n.fences, n.why)
 }

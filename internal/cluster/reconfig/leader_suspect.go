@@ -84,48 +84,48 @@ func (l *Leader) checkOrders() {
 }
 
 func (l *Leader) suspect(n *node, why string) {
-	if l.suspects[n.id] == "" && !l.state.Nodes[n.id].Standing.Bars() {
+	if l.suspects[n.id] == "" && !l.state.Nodes[n.id].Standing.Fenced() {
 		l.suspects[n.id], l.dirty = why, true
 	}
 }
 
-// returning reports whether a barred node is on its way back with what it has.
+// returning reports whether a fenced node is on its way back with what it has.
 func (l *Leader) returning(id NodeID) bool {
 	n := l.nodes[id]
 	applies := n.known && len(n.orders) == 0 || l.time-n.waiting <= l.options.ApplyWithin
 	return !l.gone[id] && l.time-n.lastSeen <= l.patience(n) && applies
 }
 
-// fence is a wait for the end of the leases of nodes that a change has barred.
-type fence struct {
+// leaseWait is a wait until the leases of nodes that a change has fenced are over.
+type leaseWait struct {
 	change uint64
 	nodes  []NodeID
 	over   map[string]time.Duration // by controller that knows the change: when its grants are over
 }
 
-// fence begins to wait for the end of nodes' leases.
-func (l *Leader) fence(change uint64, nodes []NodeID) {
+// awaitLeases begins to wait until the leases of nodes are over.
+func (l *Leader) awaitLeases(change uint64, nodes []NodeID) {
 	if len(nodes) == 0 {
 		return
 	}
-	l.fences = append(l.fences, &fence{change: change, nodes: nodes, over: make(map[string]time.Duration)})
-	l.emit(Fence{change, slices.Clone(nodes)})
+	l.leaseWaits = append(l.leaseWaits, &leaseWait{change: change, nodes: nodes, over: make(map[string]time.Duration)})
+	l.emit(LeaseWait{change, slices.Clone(nodes)})
 }
 
 // answered takes a controller's answer. A later one of the same controller cannot say more.
 func (l *Leader) answered(controller string, change uint64, left time.Duration) {
-	for _, f := range l.fences {
+	for _, f := range l.leaseWaits {
 		if _, known := f.over[controller]; f.change == change && !known {
 			f.over[controller] = l.time + max(0, left)
 		}
 	}
-	l.checkFences()
+	l.checkLeaseWaits()
 }
 
-// checkFences ends the waits that are over: a majority of the controllers grants nothing any more, and without it there is no
+// checkLeaseWaits ends the waits that are over: a majority of the controllers grants nothing any more, and without it there is no
 // lease.
-func (l *Leader) checkFences() {
-	l.fences = slices.DeleteFunc(l.fences, func(f *fence) bool {
+func (l *Leader) checkLeaseWaits() {
+	l.leaseWaits = slices.DeleteFunc(l.leaseWaits, func(f *leaseWait) bool {
 		over := make([]time.Duration, 0, len(f.over))
 		for _, at := range f.over {
 			over = append(over, at)
@@ -135,34 +135,34 @@ func (l *Leader) checkFences() {
 			return false
 		}
 		for _, id := range f.nodes {
-			l.isFenced(l.nodes[id], f.change)
+			l.leaseEnded(l.nodes[id], f.change)
 		}
 		return true
 	})
 }
 
-// isFenced notes that a node that was barred in a change, and is still, holds no lease.
-func (l *Leader) isFenced(n *node, change uint64) {
-	if r := l.state.Nodes[n.id]; !r.Standing.Bars() || r.Barred > change {
+// leaseEnded notes that a node that was fenced in a change, and is still, holds no lease.
+func (l *Leader) leaseEnded(n *node, change uint64) {
+	if r := l.state.Nodes[n.id]; !r.Standing.Fenced() || r.FencedBy > change {
 		return
 	}
-	n.fenced, l.dirty = true, true
+	n.leaseOver, l.dirty = true, true
 	l.isOut(n, sorted(n.left))
 	l.account(n)
 }
 
-// bar tells what becomes of a node that a change has barred.
-func (l *Leader) barred(n *node, why string) {
-	n.fenced = false
+// fenced updates a node that a change has fenced.
+func (l *Leader) fenced(n *node, why string) {
+	n.leaseOver = false
 	l.noteSuspicion(n, why)
 	l.unwatch(n)
 	l.emit(Event{fmt.Sprintf("node %s is suspected: %s", l.name(n.id), why)})
 	l.replan(l.options.RepairAfter)
 }
 
-// readmitted tells what becomes of a node that is in good standing again.
+// readmitted updates a node that is in good standing again.
 func (l *Leader) readmitted(n *node) {
-	n.fenced, n.convicted = false, false
+	n.leaseOver, n.convicted = false, false
 	l.watch(n)
 	l.emit(Event{fmt.Sprintf("node %s is back", l.name(n.id))})
 	l.replan(max(0, n.distrust-l.time))

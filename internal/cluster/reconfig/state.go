@@ -14,13 +14,13 @@ type Standing uint8
 const (
 	Up             Standing = iota + 1
 	Draining                // up, but to be in no chain
-	Barred                  // suspected: gets no grants until it has confirmed that it left every chain it was removed from
+	Fenced                  // suspected: gets no grants until it has confirmed that it left every chain it was removed from
 	Removed                 // has left the cluster; kept so that its name and ID are not used again
-	BarredDraining          // barred, and drains again when it is back
+	FencedDraining          // fenced, and drains again when it is back
 )
 
-// Bars reports whether a node of this standing gets no grants.
-func (s Standing) Bars() bool { return s != Up && s != Draining }
+// Fenced reports whether a node of this standing gets no grants.
+func (s Standing) Fenced() bool { return s != Up && s != Draining }
 
 // Node is one node as the cluster remembers it.
 type Node struct {
@@ -32,7 +32,7 @@ type Node struct {
 	Capacity    uint32            // share of the shards, relative to other nodes
 	Incarnation uint64            // chosen at random by a node that starts without state; another one means that the state is gone
 	Standing    Standing
-	Barred      uint64 // the [Change] that barred it last, so that controllers can say whether they know
+	FencedBy    uint64 // the [Change] that fenced it last, so that controllers can say whether they know
 }
 
 // Shard is one shard's chain as the cluster remembers it.

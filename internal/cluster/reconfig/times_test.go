@@ -17,13 +17,13 @@ func TestChangedTimes(t *testing.T) {
 	heartbeat := Heartbeat{Node: 1, Incarnation: 1, Stamp: 5}
 	given, _ := g.Heartbeat(now, heartbeat)
 	g.Apply(Change{Number: 8, Times: short})
-	if left, applied := g.Fence(now, 8, []NodeID{1}); !applied || left != lasts(given.Lease) {
+	if left, applied := g.LeaseLeft(now, 8, []NodeID{1}); !applied || left != lasts(given.Lease) {
 		t.Errorf("%v left of a grant of %v", left, given.Lease)
 	}
 	if grant, _ := g.Heartbeat(now+lasts(given.Lease), heartbeat); grant.Lease != short.Lease {
 		t.Errorf("a grant of %v after the change", grant.Lease)
 	}
-	if left, _ := g.Fence(now+lasts(given.Lease), 8, []NodeID{1}); left != lasts(short.Lease) {
+	if left, _ := g.LeaseLeft(now+lasts(given.Lease), 8, []NodeID{1}); left != lasts(short.Lease) {
 		t.Errorf("%v left of a grant of %v", left, short.Lease)
 	}
 
@@ -32,14 +32,14 @@ func TestChangedTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	state.Apply(change)
-	if left, _ := NewGrantor(state, 3, now).Fence(now, 8, []NodeID{1}); left != lasts(long.LeaseMax) {
+	if left, _ := NewGrantor(state, 3, now).LeaseLeft(now, 8, []NodeID{1}); left != lasts(long.LeaseMax) {
 		t.Errorf("after a restart %v are left of what may have been granted for %v", left, long.LeaseMax)
 	}
 	change = Change{Number: 9, Times: long}
 	change.Times.LeaseMax = 800 * ms
 	state.Apply(change)
 	state.Apply(Change{Number: 10, Times: short})
-	if left, _ := NewGrantor(state, 3, now).Fence(now, 10, nil); left != lasts(800*ms) {
+	if left, _ := NewGrantor(state, 3, now).LeaseLeft(now, 10, nil); left != lasts(800*ms) {
 		t.Errorf("%v left of what may have been granted for %v", left, 800*ms)
 	}
 	change.Times.Lease = time.Microsecond

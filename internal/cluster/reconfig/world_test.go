@@ -216,7 +216,7 @@ func (w *world) settled() bool {
 		if n.running && n.id() == 0 {
 			return false
 		}
-		if n.running && !n.cut && (r.Standing.Bars() || len(l.nodes[id].orders) > 0) || (!n.running || n.cut) != r.Standing.Bars() {
+		if n.running && !n.cut && (r.Standing.Fenced() || len(l.nodes[id].orders) > 0) || (!n.running || n.cut) != r.Standing.Fenced() {
 			return false
 		}
 	}
@@ -227,7 +227,7 @@ func (w *world) settled() bool {
 // settleWithout settles while a node is away.
 func (w *world) settleWithout(n *testNode) {
 	w.t.Helper()
-	if r := w.state.Nodes[w.leader.names[n.reg.Name]]; !r.Standing.Bars() {
+	if r := w.state.Nodes[w.leader.names[n.reg.Name]]; !r.Standing.Fenced() {
 		w.fatalf("node %s is %v", r.Name, r.Standing)
 	}
 	w.settle()
@@ -295,9 +295,9 @@ func (w *world) do(l *Leader) {
 			if n := w.node(e.Node); n != nil {
 				w.send(func() { n.order(e.Order) })
 			}
-		case Fence:
+		case LeaseWait:
 			for i := range w.grantors {
-				w.askFence(l, i, e)
+				w.askLeaseLeft(l, i, e)
 			}
 		case Place:
 			w.after(w.delay(10*ms), func() {
@@ -366,20 +366,20 @@ func (c Change) text() string {
 	return text
 }
 
-func (w *world) askFence(l *Leader, i int, f Fence) {
+func (w *world) askLeaseLeft(l *Leader, i int, f LeaseWait) {
 	w.send(func() {
-		left, applied := w.grantors[i].Fence(w.now, f.Change, f.Nodes)
+		left, applied := w.grantors[i].LeaseLeft(w.now, f.Change, f.Nodes)
 		if !applied {
-			w.after(ms, func() { w.askFence(l, i, f) })
+			w.after(ms, func() { w.askLeaseLeft(l, i, f) })
 			return
 		}
 		w.after(w.delay(ms), func() {
-			l.Fenced(w.now, fmt.Sprint("c", i), f.Change, left)
+			l.LeaseLeft(w.now, fmt.Sprint("c", i), f.Change, left)
 			w.do(l)
 		})
 	})
 	if w.lossy {
-		w.after(50*ms, func() { w.askFence(l, i, f) })
+		w.after(50*ms, func() { w.askLeaseLeft(l, i, f) })
 	}
 }
 

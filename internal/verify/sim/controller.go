@@ -9,7 +9,7 @@ import (
 
 const (
 	ticksPerHeartbeat = 3
-	repeatFence       = 10 * time.Millisecond
+	repeatLeaseWait   = 10 * time.Millisecond
 	longestPlan       = 5 * time.Millisecond
 	longestLoad       = 5 * time.Millisecond
 )
@@ -182,9 +182,9 @@ func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
 		})
 	case reconfig.Send:
 		c.order(e)
-	case reconfig.Fence:
+	case reconfig.LeaseWait:
 		for _, other := range c.w.controllers {
-			c.fence(l, e, other, new(bool))
+			c.askLeaseLeft(l, e, other, new(bool))
 		}
 	case reconfig.Place:
 		c.w.after(c.w.store.within(longestPlan), func() {
@@ -231,8 +231,8 @@ func (c *controller) probe(l *reconfig.Leader, p reconfig.Probe) {
 	}
 }
 
-// fence asks a controller until it has answered.
-func (c *controller) fence(l *reconfig.Leader, f reconfig.Fence, other *controller, answered *bool) {
+// askLeaseLeft asks a controller until it has answered.
+func (c *controller) askLeaseLeft(l *reconfig.Leader, f reconfig.LeaseWait, other *controller, answered *bool) {
 	if *answered || c.leader != l {
 		return
 	}
@@ -240,13 +240,13 @@ func (c *controller) fence(l *reconfig.Leader, f reconfig.Fence, other *controll
 		c.leading(l, func(now time.Duration) {
 			if !*answered {
 				*answered = true
-				l.Fenced(now, other.name(), f.Change, left)
+				l.LeaseLeft(now, other.name(), f.Change, left)
 			}
 		})
 	}
 	ask := func(bool) {
 		other.soon(func() {
-			left, ok := other.grantor.Fence(other.time(), f.Change, f.Nodes)
+			left, ok := other.grantor.LeaseLeft(other.time(), f.Change, f.Nodes)
 			if ok {
 				c.w.net.carry(control, other.endpoint(), c.endpoint(), func(bool) { answer(left) })
 			}
@@ -257,7 +257,7 @@ func (c *controller) fence(l *reconfig.Leader, f reconfig.Fence, other *controll
 	} else {
 		c.w.net.carry(control, c.endpoint(), other.endpoint(), ask)
 	}
-	c.w.after(c.clock.takes(repeatFence), func() { c.soon(func() { c.fence(l, f, other, answered) }) })
+	c.w.after(c.clock.takes(repeatLeaseWait), func() { c.soon(func() { c.askLeaseLeft(l, f, other, answered) }) })
 }
 
 // What nodes say.

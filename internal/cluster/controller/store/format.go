@@ -138,14 +138,14 @@ func microseconds(n int64) time.Duration { return time.Duration(n) * time.Micros
 func recordOfNode(n *reconfig.Node) nodeRecord {
 	return nodeRecord{
 		Version: formatVersion, ID: n.ID, Name: n.Name, Addr: n.Addr, API: n.API, Labels: n.Labels, Capacity: n.Capacity,
-		Incarnation: n.Incarnation, Standing: n.Standing, Barred: n.Barred,
+		Incarnation: n.Incarnation, Standing: n.Standing, Barred: n.FencedBy,
 	}
 }
 
 func (r *nodeRecord) node() *reconfig.Node {
 	return &reconfig.Node{
 		ID: r.ID, Name: r.Name, Addr: r.Addr, API: r.API, Labels: r.Labels, Capacity: r.Capacity,
-		Incarnation: r.Incarnation, Standing: r.Standing, Barred: r.Barred,
+		Incarnation: r.Incarnation, Standing: r.Standing, FencedBy: r.Barred,
 	}
 }
 

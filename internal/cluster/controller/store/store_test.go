@@ -137,7 +137,7 @@ func next[T any](t *testing.T, from chan T) T {
 func node(id reconfig.NodeID) reconfig.Node {
 	return reconfig.Node{
 		ID: id, Name: "n", Addr: netip.MustParseAddrPort("192.0.2.1:4411"), API: "192.0.2.1:4412", Labels: map[string]string{"zone": "a"},
-		Capacity: 100, Incarnation: 1<<63 + 7, Standing: reconfig.Barred, Barred: 9,
+		Capacity: 100, Incarnation: 1<<63 + 7, Standing: reconfig.Fenced, FencedBy: 9,
 	}
 }
 
