@@ -712,7 +712,7 @@ type NodeShards struct {
 	Members       []string               `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"` // data plane addresses, head first
 	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`   // in orders: agent to copy from
 	Fresh         bool                   `protobuf:"varint,7,opt,name=fresh,proto3" json:"fresh,omitempty"`    // in orders: nobody has anything of the shards yet
-	Base          uint32                 `protobuf:"varint,8,opt,name=base,proto3" json:"base,omitempty"`      // in inventories: the epoch from which the node keeps shards that it left or learns again; 0: it does not
+	Base          uint32                 `protobuf:"varint,8,opt,name=base,proto3" json:"base,omitempty"`      // in inventories: the epoch from which the node keeps shards that it left or copies again; 0: it does not
 	Keep          bool                   `protobuf:"varint,9,opt,name=keep,proto3" json:"keep,omitempty"`      // in orders to leave: what is stored stays
 	Born          uint32                 `protobuf:"varint,10,opt,name=born,proto3" json:"born,omitempty"`     // in orders to copy: the epoch since which what a node keeps is of use; 0: it is not
 	unknownFields protoimpl.UnknownFields

@@ -351,7 +351,7 @@ func TestLeavingThatIsNotConfirmed(t *testing.T) {
 		from := w.chain(0)[w.rng.IntN(3)]
 		w.ready()
 		w.operate(Drain{from.reg.Name})
-		w.until(time.Second, w.learns)
+		w.until(time.Second, w.copying)
 		from.mute = true
 		w.until(10*time.Second, func() bool { return w.state.Nodes[from.id()].Standing.Fenced() })
 		w.run(100 * ms)
@@ -418,17 +418,17 @@ func TestCopiesAreThrottled(t *testing.T) {
 	most := 0
 	w.hook = func() {
 		learning := 0
-		learns, teaches := map[NodeID]int{}, map[NodeID]int{}
+		targets, sources := map[NodeID]int{}, map[NodeID]int{}
 		for _, s := range w.state.Shards {
 			if s.Learner != 0 || s.Hold != 0 {
 				learning++
-				learns[max(s.Learner, s.Hold)]++
-				teaches[s.Members[len(s.Members)-1]]++
+				targets[max(s.Learner, s.Hold)]++
+				sources[s.Members[len(s.Members)-1]]++
 			}
 		}
 		for _, n := range w.nodes {
-			if id := n.id(); learns[id]+teaches[id] > 3 {
-				w.fatalf("%s learns %d and teaches %d", n.reg.Name, learns[id], teaches[id])
+			if id := n.id(); targets[id]+sources[id] > 3 {
+				w.fatalf("%s is the target of %d copies and the source of %d", n.reg.Name, targets[id], sources[id])
 			}
 		}
 		most = max(most, learning)

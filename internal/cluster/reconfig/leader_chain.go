@@ -178,7 +178,7 @@ func (l *Leader) refusal(n *node, why string) {
 // giveUpAll ends what a node copies. It is left in peace for a while.
 func (l *Leader) giveUpAll(n *node, why string) {
 	any := false
-	for number := range n.learns {
+	for number := range n.copyTarget {
 		if l.given[number] == "" && !l.shards[number].complete && !l.inChange(number) {
 			l.given[number], any = why, true
 		}

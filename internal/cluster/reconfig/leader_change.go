@@ -307,16 +307,16 @@ func (l *Leader) index(number uint16, before, s *Shard) {
 		}
 	}
 	if run.learner != 0 {
-		delete(l.nodes[run.learner].learns, number)
-		delete(l.nodes[run.source].teaches, number)
+		delete(l.nodes[run.learner].copyTarget, number)
+		delete(l.nodes[run.source].copySource, number)
 	}
 	delete(l.copying, number)
 	if run.learner, run.source = max(s.Learner, s.Hold), 0; run.learner == 0 {
 		return
 	}
 	run.source = sourceOf(s.Members, slices.Index(s.Members, run.learner))
-	l.nodes[run.learner].learns[number] = true
-	l.nodes[run.source].teaches[number] = true
+	l.nodes[run.learner].copyTarget[number] = true
+	l.nodes[run.source].copySource[number] = true
 	l.copying[number] = true
 	run.moved = l.time
 }

@@ -37,13 +37,13 @@ type node struct {
 	// waiting: since when it has had something to confirm and confirmed nothing.
 	waiting time.Duration
 
-	shards  map[uint16]bool // whose chain it is in, or that are held for it
-	left    map[uint16]bool // whose outside it is in
-	learns  map[uint16]bool
-	teaches map[uint16]bool
-	wiping  map[uint16]bool // left, and maybe not deleted or looked through yet
-	wipes   bool            // deletes, and did so before this leader
-	kept    map[uint16]bool // left, or learns again, and keeps from before (C7)
+	shards     map[uint16]bool // whose chain it is in, or that are held for it
+	left       map[uint16]bool // whose outside it is in
+	copyTarget map[uint16]bool // shards that are copied to it
+	copySource map[uint16]bool // shards that are copied from it
+	wiping     map[uint16]bool // left, and maybe not deleted or looked through yet
+	wipes      bool            // deletes, and did so before this leader
+	kept       map[uint16]bool // left, or copies again, and keeps from before (C7)
 
 	registration *Registration // with another incarnation: its state is gone
 	claimed      time.Duration
@@ -62,7 +62,7 @@ type node struct {
 func (l *Leader) newNode(id NodeID) *node {
 	n := &node{
 		id: id, lastSeen: l.time, has: make(map[uint16]held), orders: make(map[uint16]*ordered), shards: make(map[uint16]bool),
-		left: make(map[uint16]bool), learns: make(map[uint16]bool), teaches: make(map[uint16]bool), wiping: make(map[uint16]bool), former: make(map[uint64]bool),
+		left: make(map[uint16]bool), copyTarget: make(map[uint16]bool), copySource: make(map[uint16]bool), wiping: make(map[uint16]bool), former: make(map[uint64]bool),
 		kept: make(map[uint16]bool),
 	}
 	l.nodes[id] = n
@@ -155,7 +155,7 @@ func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 func (l *Leader) inventory(n *node, configs map[uint16]chain.ShardConfig) {
 	l.received(n)
 	if n.known {
-		for _, number := range sorted(n.learns) {
+		for _, number := range sorted(n.copyTarget) {
 			if _, has := configs[number]; !has && l.shards[number].active && !l.shards[number].complete {
 				l.give(n, number, l.wanted(n.id, number))
 			}

@@ -16,7 +16,7 @@ type shard struct {
 	clear   bool
 	outside []NodeID
 
-	learner, source NodeID        // as counted in node.learns and node.teaches
+	learner, source NodeID        // as counted in node.copyTarget and node.copySource
 	copied          Copied        // of this epoch
 	moved           time.Duration // when the copy last went on
 	complete        bool

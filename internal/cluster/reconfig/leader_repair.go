@@ -234,7 +234,7 @@ func (d *draft) beginMove(m topology.Move) verdict {
 		d.chain(m.Shard, slices.Insert(slices.Clone(s.Members), at, join), join, 0)
 	}
 	d.leaving[m.Shard] = leave
-	l.nodes[join].learns[m.Shard], l.nodes[source].teaches[m.Shard] = true, true // as it will be
+	l.nodes[join].copyTarget[m.Shard], l.nodes[source].copySource[m.Shard] = true, true // as it will be
 	d.joining[join] = true
 	return begun
 }
@@ -254,11 +254,11 @@ func (d *draft) dismiss(number uint16, leave NodeID) verdict {
 func (d *draft) mayJoin(join, source NodeID, number uint16) bool {
 	l := d.l
 	n, limit := l.nodes[join], l.options.LearnNode
-	if len(n.learns) > 0 && !d.joining[join] {
+	if len(n.copyTarget) > 0 && !d.joining[join] {
 		return false
 	}
 	return l.time-n.lastSeen <= l.state.Settings.Suspect && l.away(n) <= l.patience(n) && l.time >= n.rests && !n.mayHave(number) &&
-		len(n.learns)+len(n.teaches) < limit && len(l.nodes[source].learns)+len(l.nodes[source].teaches) < limit
+		len(n.copyTarget)+len(n.copySource) < limit && len(l.nodes[source].copyTarget)+len(l.nodes[source].copySource) < limit
 }
 
 // form gives shards that have no chain one.

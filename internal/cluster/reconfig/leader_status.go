@@ -55,7 +55,7 @@ func (l *Leader) Status() Status {
 			troubles = append(troubles, fmt.Sprintf("node %s: %s", r.Name, trouble))
 		}
 		status.Nodes = append(status.Nodes, NodeStatus{
-			ID: id, Heads: heads[id], Shards: len(n.shards), Learning: len(n.learns), Silent: max(0, l.time-n.lastSeen), Trouble: trouble,
+			ID: id, Heads: heads[id], Shards: len(n.shards), Learning: len(n.copyTarget), Silent: max(0, l.time-n.lastSeen), Trouble: trouble,
 		})
 	}
 	status.Notes = append(l.notes(&status, lost), troubles...)

@@ -68,7 +68,7 @@ func (l *Leader) checkOrders() {
 		}
 		joins := len(n.orders) > 0
 		for number := range n.orders {
-			joins = joins && n.learns[number]
+			joins = joins && n.copyTarget[number]
 		}
 		if joins {
 			l.giveUpAll(n, "it does not join")

@@ -105,8 +105,8 @@ func TestHeadFails(t *testing.T)   { failureAt(t, 0) }
 func TestMiddleFails(t *testing.T) { failureAt(t, 1) }
 func TestTailFails(t *testing.T)   { failureAt(t, 2) }
 
-// learns reports whether a learner's copy has begun.
-func (w *world) learns() bool {
+// copying reports whether a learner's copy has begun.
+func (w *world) copying() bool {
 	return w.leader.state.Shards[0].Learner != 0 && w.leader.shards[0].active
 }
 
@@ -117,7 +117,7 @@ func whileCopying(t *testing.T, seed uint64) (w *world, learner *testNode) {
 	w = formed(t, seed, 4, 1, 3)
 	w.slowCopy = 2 * sureIn
 	w.chain(0)[w.rng.IntN(3)].kill()
-	if !w.until(10*time.Second, w.learns) {
+	if !w.until(10*time.Second, w.copying) {
 		w.fatalf("nobody copies")
 	}
 	w.run(w.delay(30 * ms))
@@ -173,7 +173,7 @@ func TestSourceOfACopyFailsAndAnotherIsThere(t *testing.T) {
 		w := formed(t, seed, 5, 1, 4)
 		w.slowCopy = 2 * sureIn
 		w.chain(0)[1].kill()
-		w.until(10*time.Second, w.learns)
+		w.until(10*time.Second, w.copying)
 		learner := w.state.Shards[0].Learner
 		w.run(w.delay(30 * ms))
 		w.ready()

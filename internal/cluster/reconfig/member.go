@@ -193,7 +193,7 @@ func (m *Member) clears(shard uint16) bool {
 	return wiping || doubting
 }
 
-// base is the epoch from which the node keeps a shard that it is out of, or learns again, after an order; 0: it keeps nothing.
+// base is the epoch from which the node keeps a shard that it is out of, or copies again, after an order; 0: it keeps nothing.
 func (m *Member) base(old chain.ShardConfig, next ShardOrder) uint32 {
 	base := old.Base
 	if old.Readable() {
