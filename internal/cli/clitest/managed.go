@@ -85,8 +85,8 @@ func (m *Managed) Await(what string, is func(*topology.Map) bool) {
 	}
 }
 
-// Whole reports whether every chain has so many complete members.
-func Whole(members int) func(*topology.Map) bool {
+// FullyReplicated reports whether every chain has so many complete members.
+func FullyReplicated(members int) func(*topology.Map) bool {
 	return func(m *topology.Map) bool {
 		return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(c topology.MapChain) bool { return len(c.Members) != members || c.Learner >= 0 })
 	}

@@ -58,7 +58,7 @@ func TestSecureCluster(t *testing.T) {
 			"--identity", of(security.Node))
 	}
 	m.Follower = followAs(m, dir, security.Admin)
-	m.Await("whole chains", clitest.Whole(3))
+	m.Await("fully replicated chains", clitest.FullyReplicated(3))
 	operator := m.Client()
 	ctx := t.Context()
 	if _, err := operator.Put(ctx, "k", []byte("right")); err != nil {
@@ -122,7 +122,7 @@ func TestSecureControllers(t *testing.T) {
 			"--identity", of(security.Node))
 	}
 	m.Follower = followAs(m, dir, security.Admin)
-	m.Await("whole chains", clitest.Whole(3))
+	m.Await("fully replicated chains", clitest.FullyReplicated(3))
 	operator := m.Client()
 	ctx := t.Context()
 	if _, err := operator.Put(ctx, "k", []byte("before")); err != nil {

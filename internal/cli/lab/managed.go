@@ -178,7 +178,7 @@ func LeaderOf(ctx context.Context, l *lab.Lab) (chaos.Leading, error) {
 	}
 	for _, h := range l.Plan.With(lab.RoleController) {
 		if strings.HasPrefix(s.Leader, h.Addr.String()+":") {
-			return chaos.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes, Whole: int(s.Shards.Whole)}, nil
+			return chaos.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes, Whole: int(s.Shards.FullyReplicated)}, nil
 		}
 	}
 	return chaos.Leading{}, fmt.Errorf("the leader, %s, is no controller of the lab", s.Leader)

@@ -30,7 +30,7 @@ func TestJoinUnderLoad(t *testing.T) {
 	for i, name := range names {
 		m.StartNode(name, addr(i))
 	}
-	m.Await("the first chains", clitest.Whole(3))
+	m.Await("the first chains", clitest.FullyReplicated(3))
 	stores := make([]history.Store, 4)
 	for i := range stores {
 		stores[i] = chaos.Store{Client: m.Client()}
@@ -45,9 +45,9 @@ func TestJoinUnderLoad(t *testing.T) {
 	m.StartNode("n2", addr(1))
 	m.Await("n2 is copied to", func(now *topology.Map) bool { return clitest.Serves(now, "n2") })
 	clitest.Kill(m.Nodes["n3"]) // from which n2 may still copy
-	m.Await("the chains are whole without n3", func(now *topology.Map) bool { return clitest.Whole(3)(now) && !clitest.Serves(now, "n3") })
+	m.Await("the chains are fully replicated without n3", func(now *topology.Map) bool { return clitest.FullyReplicated(3)(now) && !clitest.Serves(now, "n3") })
 	m.StartNode("n3", addr(2))
-	m.Await("n3 is a member again", func(now *topology.Map) bool { return clitest.Whole(3)(now) && clitest.Serves(now, "n3") })
+	m.Await("n3 is a member again", func(now *topology.Map) bool { return clitest.FullyReplicated(3)(now) && clitest.Serves(now, "n3") })
 	stop()
 	history := checkHistory(t, <-operations)
 	if history < 100 {
@@ -94,18 +94,18 @@ func TestAgentComesBackInTime(t *testing.T) {
 			m.StartNode("n1", c.host+":4411")
 			outliving := newOutliving(t, m, c.host)
 			outliving.start()
-			m.Await("the first chains", clitest.Whole(2))
+			m.Await("the first chains", clitest.FullyReplicated(2))
 			put := m.Client()
 			if _, err := put.Put(t.Context(), "key", []byte("v")); err != nil {
 				t.Fatal(err)
 			}
 			outliving.stop()
 			if c.suspected {
-				m.Await("it is suspected", clitest.Whole(1))
+				m.Await("it is suspected", clitest.FullyReplicated(1))
 			}
 			before := m.Follower.Map().Version
 			outliving.start()
-			m.Await("the chains are whole", clitest.Whole(2))
+			m.Await("the chains are fully replicated", clitest.FullyReplicated(2))
 			outliving.leased()
 			if after := m.Follower.Map().Version; (after != before) != c.suspected {
 				t.Errorf("the map had version %d, and has %d", before, after)

@@ -22,7 +22,7 @@ func TestOperators(t *testing.T) {
 	for i := range 4 {
 		m.StartNode(fmt.Sprintf("n%d", i+1), fmt.Sprintf("127.3.7.%d:4411", 11+i))
 	}
-	m.Await("the first chains", clitest.Whole(3))
+	m.Await("the first chains", clitest.FullyReplicated(3))
 
 	plan := clitest.Object[admin.Plan](m, "plan", "drain", "n2")
 	at := slices.IndexFunc(plan.Nodes, func(n admin.NodePlan) bool { return n.Name == "n2" })
@@ -31,17 +31,17 @@ func TestOperators(t *testing.T) {
 	}
 	clitest.Object[map[string]any](m, "drain", "n2", "--wait")
 	if clitest.Serves(m.Follower.Map(), "n2") {
-		m.Await("n2 is in no chain", clitest.Whole(3))
+		m.Await("n2 is in no chain", clitest.FullyReplicated(3))
 	}
 	status := clitest.Object[admin.Snapshot](m, "status")
 	n2, ok := status.Node("n2")
-	if !ok || n2.Standing != "draining" || n2.Shards != 0 || status.Shards.Whole != 16 || status.Leader != m.Controller {
+	if !ok || n2.Standing != "draining" || n2.Shards != 0 || status.Shards.FullyReplicated != 16 || status.Leader != m.Controller {
 		t.Errorf("after the drain: %+v", status)
 	}
 
 	clitest.Object[map[string]any](m, "undrain", "n2", "--wait")
 	clitest.Object[map[string]any](m, "replicas", "2", "--wait")
-	m.Await("chains of two", clitest.Whole(2))
+	m.Await("chains of two", clitest.FullyReplicated(2))
 	now := m.Follower.Map()
 	chain := now.Names(now.Chain(0))
 	to := slices.IndexFunc(now.Nodes, func(n topology.Node) bool { return !slices.Contains(chain, n.Name) })
@@ -51,7 +51,7 @@ func TestOperators(t *testing.T) {
 	}
 
 	clitest.Kill(m.Nodes["n1"])
-	m.Await("the chains are whole without n1", func(now *topology.Map) bool { return clitest.Whole(2)(now) && !clitest.Serves(now, "n1") })
+	m.Await("the chains are fully replicated without n1", func(now *topology.Map) bool { return clitest.FullyReplicated(2)(now) && !clitest.Serves(now, "n1") })
 	if _, complained, status := m.Ask("drain", "n1"); status != 0 {
 		t.Errorf("draining a dead node: %s", complained)
 	}
@@ -66,7 +66,7 @@ func TestOperators(t *testing.T) {
 func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
 	m := clitest.StartManaged(t, "127.3.8.1", "--shards", "4", "--replicas", "1")
 	m.StartNode("n1", "127.3.8.11:4411")
-	m.Await("the first chains", clitest.Whole(1))
+	m.Await("the first chains", clitest.FullyReplicated(1))
 	for _, c := range []struct {
 		args   string
 		status int
@@ -118,7 +118,7 @@ func TestSimulatedPlan(t *testing.T) {
 func TestSettings(t *testing.T) {
 	m := clitest.StartManaged(t, "127.3.10.1", "--shards", "4", "--replicas", "1", "--suspect", "400ms", "--lease", "600ms")
 	m.StartNode("n1", "127.3.10.11:4411")
-	m.Await("the first chains", clitest.Whole(1))
+	m.Await("the first chains", clitest.FullyReplicated(1))
 	before := clitest.Object[map[string]any](m, "settings")
 	if before["shards"] != 4.0 || before["times"].(map[string]any)["suspect_ms"] != 400.0 {
 		t.Errorf("%+v", before)

@@ -48,7 +48,7 @@ func TestTopOnATerminal(t *testing.T) {
 func testTopOnATerminal(t *testing.T, end string) {
 	m := clitest.StartManaged(t, "127.3.9.1", "--shards", "4", "--replicas", "1")
 	m.StartNode("n1", "127.3.9.11:4411")
-	m.Await("the first chains", clitest.Whole(1))
+	m.Await("the first chains", clitest.FullyReplicated(1))
 	screen, program := terminal(t, 80, 24)
 	top := exec.Command(os.Args[0], "top", "--controllers", m.Controller)
 	top.Env = append(os.Environ(), clitest.AsCommand+"=1")

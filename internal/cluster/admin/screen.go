@@ -84,7 +84,7 @@ func (s Screen) shards(snap *Snapshot) string {
 		count uint32
 		what  string
 		paint string
-	}{{c.Down, "down", red}, {c.Changing, "changing", yellow}, {c.Short, "short", yellow}, {c.Whole, "whole", green},
+	}{{c.Down, "down", red}, {c.Changing, "changing", yellow}, {c.UnderReplicated, "short", yellow}, {c.FullyReplicated, "whole", green},
 		{c.Copying - min(c.Catching, c.Copying), "copying", yellow}, {c.Catching, "catching up", yellow}, {c.Moves, "to move", yellow}} {
 		if part.count > 0 || part.what == "whole" {
 			parts = append(parts, s.paint(part.paint, Grouped(uint64(part.count))+" "+part.what))

@@ -10,7 +10,7 @@ import (
 // crowd makes a snapshot of a cluster with troubles.
 func crowd(nodes int) *Snapshot {
 	s := &Snapshot{Cluster: "0123456789abcdef", Leader: "192.0.2.1:4413", Term: 1234, Change: 56789, Replicas: 3,
-		Shards:      ShardCounts{Total: 65536, Whole: 65000, Short: 500, Copying: 30, Moves: 470, Changing: 3, Down: 3},
+		Shards:      ShardCounts{Total: 65536, FullyReplicated: 65000, UnderReplicated: 500, Copying: 30, Moves: 470, Changing: 3, Down: 3},
 		Controllers: []Controller{{"192.0.2.1:4413", true, true, 56789}, {"192.0.2.2:4413", false, true, 56780}, {"192.0.2.3:4413", false, false, 0}},
 		Notes:       []string{"3 shards cannot be reached: no node with a complete copy is there"}}
 	for i := range nodes {

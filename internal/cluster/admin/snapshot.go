@@ -41,14 +41,14 @@ func timesOf(t *controllerv1.Times) Times {
 
 // ShardCounts are how many shards there are, and in what state.
 type ShardCounts struct {
-	Total    uint32 `json:"total"`
-	Whole    uint32 `json:"whole"`    // active with all the members wanted
-	Short    uint32 `json:"short"`    // active with fewer
-	Changing uint32 `json:"changing"` // taking no writes at this moment
-	Down     uint32 `json:"down"`     // no complete copy within reach
-	Copying  uint32 `json:"copying"`
-	Catching uint32 `json:"catching_up"` // of Copying: to a node that kept its state and copies only what changed
-	Moves    uint32 `json:"moves"`       // planned and not begun
+	Total           uint32 `json:"total"`
+	FullyReplicated uint32 `json:"whole"`    // active with all the members wanted
+	UnderReplicated uint32 `json:"short"`    // active with fewer
+	Changing        uint32 `json:"changing"` // taking no writes at this moment
+	Down            uint32 `json:"down"`     // no complete copy within reach
+	Copying         uint32 `json:"copying"`
+	Catching        uint32 `json:"catching_up"` // of Copying: to a node that kept its state and copies only what changed
+	Moves           uint32 `json:"moves"`       // planned and not begun
 }
 
 // Node is one node of a [Snapshot].
@@ -97,7 +97,7 @@ func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 		Cluster: in.GetCluster(), Leader: in.GetLeader(), Term: in.GetTerm(), Change: in.GetChange(), Replicas: in.GetReplicas(),
 		Times: timesOf(in.GetTimes()), Tags: in.GetTags(), Spread: in.GetSpread(),
 		CellBytes: in.GetCellBytes(), CopiedBytes: in.GetCopiedBytes(), Notes: append([]string{}, in.GetNotes()...),
-		Shards: ShardCounts{Total: in.GetShards(), Whole: in.GetShardsWhole(), Short: in.GetShardsShort(), Changing: in.GetShardsChanging(),
+		Shards: ShardCounts{Total: in.GetShards(), FullyReplicated: in.GetShardsWhole(), UnderReplicated: in.GetShardsShort(), Changing: in.GetShardsChanging(),
 			Down: in.GetShardsDown(), Copying: in.GetShardsCopying(), Catching: in.GetShardsCatchingUp(), Moves: in.GetMoves()},
 		Nodes: []Node{}, Controllers: []Controller{}, Hot: []HotShard{},
 	}

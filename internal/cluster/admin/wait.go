@@ -14,8 +14,8 @@ import (
 // A plan is made beside everything else: the first snapshots after a change may not know of it yet. So several in a row must have nothing
 // left to do; and more of them if chains are short of members, which may be for want of nodes.
 const (
-	settledAfter      = 4
-	settledShortAfter = 20
+	settledAfter         = 4
+	underReplicatedAfter = 20
 )
 
 // wait watches until done says so, and shows what it says meanwhile.
@@ -56,11 +56,11 @@ func (l *Leader) WaitSettled(ctx context.Context, show func(string)) error {
 		if idle++; s.Shards.remaining() > 0 || s.Shards.Changing > 0 {
 			idle = 0
 		}
-		short := s.Shards.Short + s.Shards.Down
-		if short > 0 && idle >= settledShortAfter {
-			return "", false, fmt.Errorf("%s chains stay short of members: see `netcraq status`", Grouped(uint64(short)))
+		under := s.Shards.UnderReplicated + s.Shards.Down
+		if under > 0 && idle >= underReplicatedAfter {
+			return "", false, fmt.Errorf("%s chains stay short of members: see `netcraq status`", Grouped(uint64(under)))
 		}
-		return progress.Line(time.Now(), s), short == 0 && idle >= settledAfter, nil
+		return progress.Line(time.Now(), s), under == 0 && idle >= settledAfter, nil
 	})
 }
 

@@ -48,7 +48,7 @@ func TestEtcdAway(t *testing.T) {
 		controllers: make([]*Controller, 1), serving: make([]*running, 1)}
 	c.startController(0)
 	c.startNodes("n1", "n2", "n3")
-	c.whole(3)
+	c.fullyReplicated(3)
 	kv := c.client()
 	c.fill(kv, 20, "before")
 	etcd.stop()
@@ -72,7 +72,7 @@ func TestEtcdAway(t *testing.T) {
 	}
 	c.check(kv, 20, "before")
 	etcd.start()
-	c.whole(2)
+	c.fullyReplicated(2)
 	c.check(kv, 20, "before")
 	c.fill(kv, 20, "after")
 	c.eventually("all is well again", func() bool {

@@ -233,8 +233,8 @@ func (c *cluster) status() *controllerv1.StatusResponse {
 	return out
 }
 
-// whole waits until all shards have chains of so many members.
-func (c *cluster) whole(members int) {
+// fullyReplicated waits until all shards have chains of so many members.
+func (c *cluster) fullyReplicated(members int) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("all shards have %d members", members), func() bool {
 		s := c.status()

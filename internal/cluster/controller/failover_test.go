@@ -46,15 +46,15 @@ func (c *cluster) check(kv *client.Client, keys int, value string) {
 func TestClusterFormsAndSurvivesANode(t *testing.T) {
 	c := newCluster(t, 1, slack())
 	c.startNodes("n1", "n2", "n3")
-	c.whole(3)
+	c.fullyReplicated(3)
 	kv := c.client()
 	c.fill(kv, 100, "old")
 	c.nodes["n2"].serving.end()
-	c.whole(2)
+	c.fullyReplicated(2)
 	c.check(kv, 100, "old")
 	c.fill(kv, 100, "new")
 	c.startNode("n4")
-	c.whole(3)
+	c.fullyReplicated(3)
 	c.check(kv, 100, "new")
 }
 
@@ -62,7 +62,7 @@ func TestClusterFormsAndSurvivesANode(t *testing.T) {
 func TestLeadersEnd(t *testing.T) {
 	c := newCluster(t, 3, slack())
 	c.startNodes("n1", "n2", "n3", "n4")
-	c.whole(3)
+	c.fullyReplicated(3)
 	kv := c.client()
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
@@ -96,7 +96,7 @@ func TestLeadersEnd(t *testing.T) {
 			})
 		})
 		c.startNode(victim) // without its state
-		c.whole(3)
+		c.fullyReplicated(3)
 		c.startController(i)
 		c.eventually("the controller is up to date", func() bool {
 			return c.controllers[i].view.change() == c.controllers[next].view.change()
@@ -110,13 +110,13 @@ func TestLeadersEnd(t *testing.T) {
 func TestAllControllersAwayAndBack(t *testing.T) {
 	c := newCluster(t, 1, slack())
 	c.startNodes("n1", "n2", "n3")
-	c.whole(3)
+	c.fullyReplicated(3)
 	kv := c.client()
 	c.fill(kv, 50, "kept")
 	cluster := c.status().GetCluster()
 	c.stopController(0)
 	c.startController(0)
-	c.whole(3)
+	c.fullyReplicated(3)
 	if s := c.status(); s.GetCluster() != cluster {
 		t.Errorf("the cluster is %s, not %s", s.GetCluster(), cluster)
 	}
@@ -126,7 +126,7 @@ func TestAllControllersAwayAndBack(t *testing.T) {
 func TestMapFollowsOnEveryController(t *testing.T) {
 	c := newCluster(t, 3, slack())
 	c.startNodes("n1", "n2", "n3")
-	c.whole(3)
+	c.fullyReplicated(3)
 	var streams []controllerv1.Controller_MapClient
 	for i := range c.controllers {
 		stream, err := c.dial(i).Map(c.soon(), &controllerv1.MapRequest{})
@@ -185,7 +185,7 @@ func TestOthersSendToTheLeader(t *testing.T) {
 func TestPlanAndOperate(t *testing.T) {
 	c := newCluster(t, 1, slack())
 	c.startNodes("n1", "n2", "n3", "n4")
-	c.whole(3)
+	c.fullyReplicated(3)
 	api, ctx := c.dial(c.leader()), c.soon()
 	drain := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: "n1"}}
 	plan, err := api.Plan(ctx, drain)

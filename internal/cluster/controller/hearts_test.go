@@ -12,7 +12,7 @@ import (
 func TestAgentAwayDataPlaneServes(t *testing.T) {
 	c := newCluster(t, 3, slack())
 	c.startNodes("n1", "n2", "n3")
-	c.whole(3)
+	c.fullyReplicated(3)
 	kv := c.client()
 	c.fill(kv, 20, "before")
 	plane := c.nodes["n2"].plane

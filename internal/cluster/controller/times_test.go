@@ -15,7 +15,7 @@ func TestTimesChangeWhileItRuns(t *testing.T) {
 	s.Suspect, s.SuspectMax, s.Sure = time.Hour, time.Hour, time.Hour
 	c := newCluster(t, 3, s)
 	c.startNodes("n1", "n2", "n3", "n4")
-	c.whole(3)
+	c.fullyReplicated(3)
 	times := &controllerv1.Times{
 		BeatUs: 20_000, SuspectUs: 500_000, SuspectMaxUs: 500_000, SureUs: 600_000, LeaseUs: 800_000, LeaseMaxUs: 900_000,
 	}
@@ -55,5 +55,5 @@ func TestTimesChangeWhileItRuns(t *testing.T) {
 		}
 		return true
 	})
-	c.whole(3)
+	c.fullyReplicated(3)
 }

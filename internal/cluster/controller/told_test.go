@@ -38,7 +38,7 @@ func TestRemovedNodeIsTold(t *testing.T) {
 	s.Replicas = 1
 	c := newCluster(t, 1, s)
 	c.startNode("n1")
-	c.whole(1)
+	c.fullyReplicated(1)
 	said := &book{}
 	c.log = slog.New(slog.NewTextHandler(said, nil))
 	c.startNode("n2")
@@ -61,7 +61,7 @@ func TestSecondNodeOfAName(t *testing.T) {
 	s.Replicas = 1
 	c := newCluster(t, 1, s)
 	first := c.startNode("n1")
-	c.whole(1)
+	c.fullyReplicated(1)
 	join := agent.Join{Controllers: c.addresses, Capacity: 100, Identity: agent.NewIdentity()}
 	ask := func() error {
 		_, err := join.Ask(c.soon(), "n1", netip.MustParseAddrPort("127.1.8.9:4411").String(), "", logOf("second"))
@@ -70,7 +70,7 @@ func TestSecondNodeOfAName(t *testing.T) {
 	if err := ask(); err == nil || !strings.Contains(err.Error(), "a node named n1 lives already, at "+first.plane.Addr().String()) {
 		t.Errorf("beside the first: %v", err)
 	}
-	c.whole(1)
+	c.fullyReplicated(1)
 	first.serving.end()
 	if err := ask(); err != nil {
 		t.Errorf("after the first: %v", err)
@@ -97,7 +97,7 @@ func TestSilentNodeDoesNotKeepItsName(t *testing.T) {
 func TestStatusKnowsWhatControllersHave(t *testing.T) {
 	c := newCluster(t, 3, slack())
 	c.startNodes("n1", "n2", "n3")
-	c.whole(3)
+	c.fullyReplicated(3)
 	c.eventually("all controllers have the newest change", func() bool {
 		s := c.status()
 		for _, one := range s.GetControllers() {

@@ -94,16 +94,16 @@ func (Fail) command()       {}
 
 // Status is what a leader knows, for people.
 type Status struct {
-	Whole    int          // shards active with all the members wanted
-	Short    int          // active with fewer
-	Changing int          // taking no writes now
-	Down     int          // no complete copy within reach, or lost
-	Copying  int          // with a copy under way
-	Catching int          // of these, to a node that has the shard from before, and needs only what changed
-	Copied   uint64       // bytes copied since the leader began, of shards whose copy is complete or under way
-	Moves    int          // planned and not begun
-	Notes    []string     // what an operator should know, most urgent first
-	Nodes    []NodeStatus // by ID
+	FullyReplicated int          // shards active with all the members wanted
+	UnderReplicated int          // active with fewer
+	Changing        int          // taking no writes now
+	Down            int          // no complete copy within reach, or lost
+	Copying         int          // with a copy under way
+	Catching        int          // of these, to a node that has the shard from before, and needs only what changed
+	Copied          uint64       // bytes copied since the leader began, of shards whose copy is complete or under way
+	Moves           int          // planned and not begun
+	Notes           []string     // what an operator should know, most urgent first
+	Nodes           []NodeStatus // by ID
 }
 
 // NodeStatus is one node's part of [Status].

@@ -403,7 +403,7 @@ func TestTooFewNodesAndDomains(t *testing.T) {
 	}
 	w.nodes[0].kill()
 	w.run(3 * time.Second)
-	if !strings.Contains(notes(), "2 nodes can take shards") || w.leader.Status().Short != 4 {
+	if !strings.Contains(notes(), "2 nodes can take shards") || w.leader.Status().UnderReplicated != 4 {
 		t.Errorf("two nodes for chains of 3: %q", notes())
 	}
 	w.checkNothingLost()

@@ -25,7 +25,7 @@ type repair struct {
 
 	next time.Duration // when copies may begin again
 
-	short, huddled int
+	underReplicated, coLocated int
 }
 
 // planned takes a plan. One that leaves shards alone is not the last.
@@ -36,7 +36,7 @@ func (l *Leader) planned(number uint64, p *topology.Plan) {
 	}
 	w.placing, l.dirty = false, true
 	w.moves, w.fresh, w.after = p.Moves, p.New, p.After
-	w.short, w.huddled, w.began = p.Short, p.Huddled, false
+	w.underReplicated, w.coLocated, w.began = p.UnderReplicated, p.CoLocated, false
 	if w.again && len(p.Moves) == 0 {
 		l.replan(20 * l.state.Settings.Heartbeat)
 	}

@@ -83,7 +83,7 @@ func (l *large) fail(id NodeID) Change {
 // as there is. A heartbeat and a tick cost nothing.
 func TestLeaderAtScale(t *testing.T) {
 	l := newLarge(t)
-	if s := l.Status(); s.Whole != manyShards {
+	if s := l.Status(); s.FullyReplicated != manyShards {
 		t.Fatalf("%+v", s)
 	}
 	if allocated := testing.AllocsPerRun(3, func() { l.heartbeats(0) }); allocated > 0 {

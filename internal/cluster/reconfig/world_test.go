@@ -221,7 +221,7 @@ func (w *world) settled() bool {
 		}
 	}
 	status := l.Status()
-	return status.Whole == len(l.shards)
+	return status.FullyReplicated == len(l.shards)
 }
 
 // settleWithout settles while a node is away.

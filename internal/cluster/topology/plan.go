@@ -41,11 +41,11 @@ type Move struct {
 
 // Plan is how to come from the chains there are to those there should be.
 type Plan struct {
-	Moves   []Move     // most urgent first; those of one shard are done in this order, one after the other
-	New     []uint16   // shards that had no chain
-	After   [][]uint32 // every shard's chain when all is done
-	Short   int        // shards that even then have fewer members than wanted, for want of candidates
-	Huddled int        // shards that even then have members that fail together, those for the load not counted
+	Moves           []Move     // most urgent first; those of one shard are done in this order, one after the other
+	New             []uint16   // shards that had no chain
+	After           [][]uint32 // every shard's chain when all is done
+	UnderReplicated int        // shards that even then have fewer members than wanted, for want of candidates
+	CoLocated       int        // shards that even then have members that fail together, those for the load not counted
 }
 
 // Plan says what to change so that every chain has the members it wants, they fail apart as far as possible, and every
@@ -206,10 +206,10 @@ func (p *planner) result() *Plan {
 	plan.Moves = moves
 	for s, c := range p.chains {
 		if len(p.slots[s]) < c.Want {
-			plan.Short++
+			plan.UnderReplicated++
 		}
 		if p.domainsOf(p.slots[s]) < min(len(p.slots[s]), c.Want-c.Extra) {
-			plan.Huddled++
+			plan.CoLocated++
 		}
 	}
 	return plan

@@ -172,8 +172,8 @@ func TestNewChainsAreBalanced(t *testing.T) {
 		if heads > 1.05+1/role || tails > 1.05+1/role {
 			t.Errorf("heads to %.3f, tails to %.3f of a fair share", heads, tails)
 		}
-		if p.Short > 0 || len(p.Moves) > 0 || len(p.New) != c.shards {
-			t.Errorf("%d short, %d moves, %d new", p.Short, len(p.Moves), len(p.New))
+		if p.UnderReplicated > 0 || len(p.Moves) > 0 || len(p.New) != c.shards {
+			t.Errorf("%d under-replicated, %d moves, %d new", p.UnderReplicated, len(p.Moves), len(p.New))
 		}
 	}
 }
@@ -282,12 +282,12 @@ func TestManyChangesLeaveTheChainsBalanced(t *testing.T) {
 }
 
 func TestTooFewNodesOrDomainsAreSaid(t *testing.T) {
-	for _, c := range []struct{ nodes, zones, want, short, huddled int }{
+	for _, c := range []struct{ nodes, zones, want, underReplicated, coLocated int }{
 		{3, 3, 3, 0, 0}, {2, 2, 3, 16, 0}, {4, 2, 3, 0, 16}, {1, 1, 2, 16, 0}, {0, 1, 1, 16, 0}, {3, 1, 2, 0, 16},
 	} {
 		p := NewRing(candidates(c.nodes, c.zones), "zone").Plan(empty(16, c.want))
-		if p.Short != c.short || p.Huddled != c.huddled {
-			t.Errorf("%+v: %d short, %d huddled", c, p.Short, p.Huddled)
+		if p.UnderReplicated != c.underReplicated || p.CoLocated != c.coLocated {
+			t.Errorf("%+v: %d under-replicated, %d co-located", c, p.UnderReplicated, p.CoLocated)
 		}
 	}
 }
@@ -297,11 +297,11 @@ func TestMembersForTheLoadMayFailTogether(t *testing.T) {
 	for s := range chains {
 		chains[s].Extra = 2
 	}
-	if p := NewRing(candidates(9, 3), "zone").Plan(chains); p.Huddled != 0 {
-		t.Errorf("%d shards of 3 and 2 members in 3 zones huddle", p.Huddled)
+	if p := NewRing(candidates(9, 3), "zone").Plan(chains); p.CoLocated != 0 {
+		t.Errorf("%d shards of 3 and 2 members in 3 zones are co-located", p.CoLocated)
 	}
-	if p := NewRing(candidates(9, 2), "zone").Plan(chains); p.Huddled != 16 {
-		t.Errorf("%d of 16 shards of 3 and 2 members in 2 zones huddle", p.Huddled)
+	if p := NewRing(candidates(9, 2), "zone").Plan(chains); p.CoLocated != 16 {
+		t.Errorf("%d of 16 shards of 3 and 2 members in 2 zones are co-located", p.CoLocated)
 	}
 }
 
@@ -310,12 +310,12 @@ func TestWithoutLabelsEachFailsAlone(t *testing.T) {
 	for i := range nodes {
 		nodes[i].Labels = map[string]string{"rack": "r1"}
 	}
-	if p := NewRing(nodes, "zone").Plan(empty(16, 3)); p.Huddled != 0 {
-		t.Errorf("%d shards huddle in a zone that nobody named", p.Huddled)
+	if p := NewRing(nodes, "zone").Plan(empty(16, 3)); p.CoLocated != 0 {
+		t.Errorf("%d shards are co-located in a zone without a name", p.CoLocated)
 	}
 	nodes[0].Labels = map[string]string{"zone": "a"} // from now on, the others' zone is one that is not known
-	if p := NewRing(nodes, "zone").Plan(empty(16, 3)); p.Huddled != 16 {
-		t.Errorf("%d of 16 shards have two members in an unknown zone", p.Huddled)
+	if p := NewRing(nodes, "zone").Plan(empty(16, 3)); p.CoLocated != 16 {
+		t.Errorf("%d of 16 shards have two members in an unknown zone", p.CoLocated)
 	}
 }
 

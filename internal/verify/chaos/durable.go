@@ -85,7 +85,7 @@ func (d *durable) Changed(c reconfig.Change) {
 		return
 	}
 	for i := range c.Nodes {
-		if n := &c.Nodes[i]; n.Standing.Bars() && n.Barred == c.Number {
+		if n := &c.Nodes[i]; n.Standing.Fenced() && n.FencedBy == c.Number {
 			d.suspected++
 		}
 	}
