@@ -33,7 +33,7 @@ func TestDurableStateIsCountedAtEveryChange(t *testing.T) {
 	d := observer(nil)
 	d.Loaded(store.Formation{}, stateOf(4, 1, 2, 3))
 	bar := changeTo(5, 0, 1, 3)
-	bar.Nodes = []reconfig.Node{{ID: 2, Name: "b", Standing: reconfig.Barred, Barred: 5}}
+	bar.Nodes = []reconfig.Node{{ID: 2, Name: "b", Standing: reconfig.Fenced, FencedBy: 5}}
 	d.Changed(bar)
 	d.Changed(bar)
 	if suspected, least, _ := d.seen(); suspected != 1 || least != 2 {
