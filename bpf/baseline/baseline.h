@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the papers' protocols need around the headers that they share with NetCRAQ: constants, counts, and packets that
- * keep their client as source while nodes pass them on. Included first.
+ * Shared by the papers' protocols, in addition to NetCRAQ's headers: constants, counts, and packets that
+ * keep the client's address as source on every hop. Include it first.
  */
 #ifndef NQ_BASELINE_H
 #define NQ_BASELINE_H
@@ -16,7 +16,7 @@ volatile const __u32 nq_test_ifindex = 0; /* tests run the egress program as a p
 
 #define BL_OUTCOMES 16
 
-/* What became of packets, by the protocol's own outcomes. What is only passed on is not counted, as in NetCRAQ. */
+/* Packets by the protocol's own outcomes. Forwarded packets are not counted, as in NetCRAQ. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, BL_OUTCOMES);
@@ -38,7 +38,7 @@ static __always_inline int bl_drop(__u32 outcome)
 	return XDP_DROP;
 }
 
-/* For the shared headers: these protocols do not count what has no way out. */
+/* For the shared headers: these protocols do not count packets without a route. */
 static __always_inline int drop(__u8 op, __u32 outcome)
 {
 	return XDP_DROP;

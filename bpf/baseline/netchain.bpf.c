@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One switch of NetChain as its paper describes it, as an XDP program: chain replication whose chain stands in the packet.
- * It is held to internal/eval/baseline/netchain: the same packets out, the same registers, the same counts. spec/baselines.md
- * says what it does.
+ * One switch of NetChain as its paper describes it, as an XDP program: chain replication with the chain's addresses in the packet.
+ * Tests compare its packets, registers and counts with internal/eval/baseline/netchain. spec/baselines.md has the rules.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -55,7 +54,7 @@ volatile const __u32 nc_groups = 1;	 /* virtual groups */
 /* How many failure rules there are: none, and packets in transit are not looked at. */
 __u32 nc_rule_count = 0;
 
-/* What stands before the value. */
+/* The message before the value. */
 struct nc_head {
 	__u8 op;
 	__u8 sc;
@@ -95,7 +94,7 @@ struct {
 	__uint(value_size, sizeof(struct nc_cell) + 16);
 } nc_cells SEC(".maps");
 
-/* What a failure rule is about: packets of a virtual group to an address. */
+/* The packets of a failure rule: those of a virtual group to an address. */
 struct nc_target {
 	__be32 to;
 	__u32 group;
@@ -214,7 +213,7 @@ static __always_inline int nc_answer_write(struct xdp_md *ctx, struct nc_message
 	return f ? answer_client(ctx, f, nc_message_bytes(m)) : XDP_DROP;
 }
 
-/* What comes of looking for failure rules. */
+/* Result of a lookup of failure rules. */
 enum nc_way { NC_NO_RULE, NC_GO, NC_STOP, NC_ANSWER };
 
 /* A message on its way along failure rules. */
@@ -248,7 +247,7 @@ static long nc_follow_rule(__u32 i, struct nc_path *p)
 	return p->way != NC_GO;
 }
 
-/* Follows the failure rules of *dst for a key that ends like this: what to do, and where the message goes instead. */
+/* Follows the failure rules of *dst for a key with this end. Returns the action; *dst becomes the new destination. */
 static __always_inline enum nc_way nc_follow_rules(struct xdp_md *ctx, struct nc_message *m, __be32 *dst, __u32 key_end)
 {
 	struct nc_path p = {.ctx = ctx, .m = *m, .dst = *dst, .group = key_end % nc_groups, .way = NC_NO_RULE};
@@ -328,7 +327,7 @@ static __always_inline int nc_take(const struct nc_cell *cell, struct nc_snapsho
 	return !(s->lock & 1) && s->value_bytes <= nc_cell_bytes && nc_undisturbed(cell, s);
 }
 
-/* What an answer takes over from the request. */
+/* Fields of the request that the answer repeats. */
 struct nc_request {
 	__be64 key[2];
 	__be32 client;

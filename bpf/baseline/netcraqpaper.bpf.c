@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * One node of a chain of NetCRAQ as its papers describe it, as an XDP program. It is held to internal/eval/baseline/netcraqpaper:
- * the same packets out, the same registers, the same counts. spec/baselines.md says what it does.
+ * the same packets out, the same registers, the same counts. spec/baselines.md has the rules.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -45,7 +45,7 @@ enum np_outcome {
 	NP_ACKNOWLEDGED,
 };
 
-/* What the control plane installs. */
+/* Set by the control plane. */
 volatile const __be32 np_tail = 0;
 volatile const __be32 np_next = 0; /* where a WRITE goes on; 0 at the tail */
 volatile const __u32 np_keys = 1;
@@ -250,7 +250,7 @@ static __always_inline int np_handle(struct xdp_md *ctx)
 	__u32 head, key;
 	__u8 last;
 
-	if (resize(ctx, NP_MESSAGE_BYTES)) /* what pads a frame */
+	if (resize(ctx, NP_MESSAGE_BYTES)) /* remove the padding */
 		return XDP_DROP;
 	f = data_of(ctx);
 	m = np_message_of(f);

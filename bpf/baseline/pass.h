@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Packets of the papers' protocols that are turned round or passed on. */
+/* Answers to requests, and requests forwarded to other nodes. */
 #ifndef NQ_PASS_H
 #define NQ_PASS_H
 
@@ -9,7 +9,7 @@ static __always_inline __u32 swapped_ports(struct frame *f)
 	return pair(udp_of(f)->dest, udp_of(f)->source);
 }
 
-/* Turns a request that came to this node into an answer of so many bytes that leaves where it came in. */
+/* Swaps the addresses of a request to this node, so that it leaves as an answer with a message of this length. */
 static __always_inline int turn_back(struct frame *f, __u32 message_bytes)
 {
 	__be32 client = ip_of(f)->saddr;
@@ -27,8 +27,8 @@ static __always_inline int answer_client(struct xdp_md *ctx, struct frame *f, __
 }
 
 /*
- * Sends a request of so many bytes on to another node; the client stays its source. The UDP checksum, which covers what has
- * changed, is given up.
+ * Forwards a request with a message of this length to another node. The source stays the client. The UDP checksum is
+ * set to 0, because the addresses that it covers change.
  */
 static __always_inline int pass_on(struct xdp_md *ctx, struct frame *f, __be32 dst, __u32 message_bytes)
 {

@@ -10,7 +10,9 @@ import (
 )
 
 func TestHost(t *testing.T) {
-	for name, want := range map[string]string{"n1": "10.88.0.1:8888", "n12": "10.88.0.12:8888", "c2": "10.88.1.2:50000", "n2:53": "10.88.0.2:53"} {
+	for name, want := range map[string]string{
+		"n1": "10.88.0.1:8888", "n12": "10.88.0.12:8888", "c2": "10.88.1.2:50000", "n2:53": "10.88.0.2:53",
+	} {
 		if got, err := baseline.Host(name, 8888); err != nil || got != netip.MustParseAddrPort(want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
@@ -28,7 +30,8 @@ func TestPacketsKeepAddresses(t *testing.T) {
 	if r := p.Reply(nil); r.From != node || r.To != client {
 		t.Errorf("a reply goes from %v to %v", r.From, r.To)
 	}
-	if r := p.Redirect(netip.MustParseAddr("10.88.0.9"), nil); r.From != client || r.To != netip.MustParseAddrPort("10.88.0.9:8888") {
+	if r := p.Redirect(netip.MustParseAddr("10.88.0.9"), nil); r.From != client ||
+		r.To != netip.MustParseAddrPort("10.88.0.9:8888") {
 		t.Errorf("redirected, it goes from %v to %v", r.From, r.To)
 	}
 }
@@ -48,7 +51,9 @@ func TestFormatsThatCannotBeRead(t *testing.T) {
 		return []baseline.WrittenFormat[string]{{Name: "an odd one", Message: message, Hex: hex}}
 	}
 	number := func(text *string) (int, error) { return strconv.Atoi(*text) }
-	if got, err := baseline.ReadFormats(written("7", "07"), number); err != nil || len(got) != 1 || got[0].Message != 7 || string(got[0].Bytes) != "\a" {
+	if got, err := baseline.ReadFormats(written("7", "07"), number); err != nil || len(got) != 1 ||
+		got[0].Message != 7 ||
+		string(got[0].Bytes) != "\a" {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range [][]baseline.WrittenFormat[string]{written("seven", "07"), written("7", "0")} {

@@ -15,14 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Case is a written case: a state, and what comes of packets.
+// Case is a written test case: a state, and steps with their expected results.
 type Case[S any] struct {
 	Name  string
 	State S
 	Steps []Step[S]
 }
 
-// Step is one packet with what has to come of it.
+// Step is one packet with its expected results.
 type Step[S any] struct {
 	In   Packet
 	Sent []Packet
@@ -32,10 +32,10 @@ type Step[S any] struct {
 // ErrUnsupported is wrapped by the errors with which a [Remote] target declines a packet.
 var ErrUnsupported = errors.New("the target cannot do this")
 
-// Remote is a target that others see through a network alone: not every packet gets to it, not everything that a switch may
-// send can come from it, and nobody sees in which order it sends to several hosts.
+// Remote is a target behind a network. Some packets can't reach it, it can't send all packets that
+// a switch can, and the order of packets to different hosts is unknown.
 type Remote interface {
-	// Expect is called before each Step with the packet and with what has to leave because of it.
+	// Expect is called before each Step with the packet and the expected output.
 	Expect(in Packet, sent []Packet) error
 }
 
@@ -48,10 +48,11 @@ type Mismatch struct {
 // Error says both.
 func (m *Mismatch) Error() string { return m.Packet + ": " + m.Why }
 
-// same is how packets and states are compared: what is empty is the same as what is not there.
+// same compares packets and states. Empty equals absent.
 var same = gocmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})}
 
-// difference explains how two values differ; it is empty if they don't. Explaining is slow, so the usual case is tried first.
+// difference explains how two values differ; it is empty if they don't. Explaining is slow, so the
+// usual case is tried first.
 func difference(want, got any) string {
 	if reflect.DeepEqual(want, got) {
 		return ""
@@ -116,10 +117,16 @@ type Draw[S any] struct {
 	Packet func(*rand.Rand, *S) Packet // for a node with about this state
 }
 
-// Compare gives random packets to a reference and to a target, so many to each of so many states, and returns the first
-// difference. Every state has a seed, counted from first, which the error names and which alone repeats it. Packets that the
-// target declines are passed over.
-func Compare[S any](ctx context.Context, reference, target Target[S], draw Draw[S], first uint64, states, packets int) error {
+// Compare gives random packets to a reference and to a target, so many to each of so many states,
+// and returns the first difference. Every state has a seed, counted from first, which the error
+// names and which alone repeats it. Packets that the target declines are passed over.
+func Compare[S any](
+	ctx context.Context,
+	reference, target Target[S],
+	draw Draw[S],
+	first uint64,
+	states, packets int,
+) error {
 	for seed := first; seed < first+uint64(states); seed++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -134,9 +141,16 @@ func Compare[S any](ctx context.Context, reference, target Target[S], draw Draw[
 // packetsPerState are few enough for a difference to have a short past.
 const packetsPerState = 1000
 
-// CompareMany is [Compare] with so many packets in all, of as many states as that takes. It tells report, unless that is nil,
-// how many are done.
-func CompareMany[S any](ctx context.Context, reference, target Target[S], draw Draw[S], first uint64, packets int, report func(done int)) error {
+// CompareMany is [Compare] with so many packets in all, of as many states as that takes. It tells
+// report, unless that is nil, how many are done.
+func CompareMany[S any](
+	ctx context.Context,
+	reference, target Target[S],
+	draw Draw[S],
+	first uint64,
+	packets int,
+	report func(done int),
+) error {
 	for done := 0; done < packets; first++ {
 		n := min(packetsPerState, packets-done)
 		if err := Compare(ctx, reference, target, draw, first, 1, n); err != nil {

@@ -1,7 +1,8 @@
-// Package baseline is what the protocols of the papers have in common: packets as their nodes see them, and what a program
-// that claims to be such a node is held to.
+// Package baseline has the parts that the papers' protocols share: packets as their nodes see
+// them, and the checks that every implementation of such a node must pass.
 //
-// The protocols themselves are below: netchain (chain replication in switches) and netcraqpaper (NetCRAQ as its papers describe
-// it), pure state machines like internal/node/chain. spec/baselines.md says what they do and where the papers leave it open. They
-// exist to be compared with, so they are built to the letter and lose what the papers' protocols lose.
+// The protocols are in netchain (chain replication in switches) and netcraqpaper (NetCRAQ as its
+// papers describe it). Both are pure state machines like internal/node/chain. spec/baselines.md
+// has their rules and the questions that the papers leave open. They are built to the letter for
+// comparison, so they lose the same writes as the papers' protocols.
 package baseline

@@ -73,8 +73,8 @@ func ReadFormats[W, M any](written []WrittenFormat[W], read func(*W) (M, error))
 	return formats, nil
 }
 
-// Host is the address of a host by its name in the vectors: n1 is 10.88.0.1 with the port of nodes, c1 is 10.88.1.1, a client,
-// with its own; "n1:53" is another port.
+// Host is the address of a host by its name in the vectors: n1 is 10.88.0.1 with the port of nodes,
+// c1 is 10.88.1.1, a client, with its own; "n1:53" is another port.
 func Host(name string, nodePort uint16) (netip.AddrPort, error) {
 	name, port, other := strings.Cut(name, ":")
 	if len(name) < 2 || !strings.Contains("nc", name[:1]) {

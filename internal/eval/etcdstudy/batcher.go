@@ -9,8 +9,9 @@ import (
 // Pair is a key with its new value.
 type Pair struct{ Key, Value string }
 
-// Batcher puts several writes of one client machine into one transaction, as the study proposes. A batch goes when it is full, or has waited long
-// enough. Writes are answered when their transaction is: nothing is promised before it is durable.
+// Batcher puts several writes of one client machine into one transaction, as the study proposes. A
+// batch goes when it is full, or has waited long enough. Writes are answered when their transaction
+// is: nothing is promised before it is durable.
 type Batcher struct {
 	Size   int                // keys of a batch, 1 or more
 	Delay  time.Duration      // the longest that a write waits for others
@@ -27,13 +28,14 @@ type batch struct {
 	pairs []Pair
 	at    map[string]int // of keys in pairs
 	timer *time.Timer
-	gone  bool          // nobody may join any more
+	gone  bool          // closed to further puts
 	done  chan struct{} // closed when err is set
 	err   error
 }
 
-// Put writes a pair and waits until it is durable. A write that was left out is answered with the one that replaced it: both were under way
-// at the same time, and it counts as done just before. Batches may overtake each other for the same reason.
+// Put writes a pair and waits until it is durable. A write that was left out is answered with the
+// one that replaced it: both were under way at the same time, and it counts as done just before.
+// Batches may overtake each other for the same reason.
 //
 // The context ends waiting; the write may still be carried out.
 func (b *Batcher) Put(ctx context.Context, p Pair) error {
@@ -110,5 +112,5 @@ func (b *Batcher) send(full *batch) {
 	}()
 }
 
-// Wait waits until all batches are answered. Nobody puts any more.
+// Wait waits until all batches are answered. No put may follow.
 func (b *Batcher) Wait() { b.under.Wait() }

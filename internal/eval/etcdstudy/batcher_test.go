@@ -46,7 +46,13 @@ func putAll(t *testing.T, b *Batcher, pairs ...Pair) []time.Duration {
 func TestBatchesGoWhenTheyAreFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
-		took := putAll(t, &Batcher{Size: 2, Delay: time.Second, Commit: l.commit}, Pair{"a", "1"}, Pair{"b", "2"}, Pair{"c", "3"})
+		took := putAll(
+			t,
+			&Batcher{Size: 2, Delay: time.Second, Commit: l.commit},
+			Pair{"a", "1"},
+			Pair{"b", "2"},
+			Pair{"c", "3"},
+		)
 		if len(l.txns) != 2 || len(l.txns[0]) != 2 || len(l.txns[1]) != 1 {
 			t.Errorf("%v", l.txns)
 		}
@@ -59,7 +65,12 @@ func TestBatchesGoWhenTheyAreFull(t *testing.T) {
 func TestBatchesOfOneDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
-		took := putAll(t, &Batcher{Size: 1, Delay: time.Second, Merge: true, Commit: l.commit}, Pair{"a", "1"}, Pair{"a", "2"})
+		took := putAll(
+			t,
+			&Batcher{Size: 1, Delay: time.Second, Merge: true, Commit: l.commit},
+			Pair{"a", "1"},
+			Pair{"a", "2"},
+		)
 		if len(l.txns) != 2 || took[0] != 0 || took[1] != 0 {
 			t.Errorf("%v after %v", l.txns, took)
 		}
@@ -70,7 +81,14 @@ func TestBatchesOfOneDoNotWait(t *testing.T) {
 func TestAKeyIsInATransactionOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
-		putAll(t, &Batcher{Size: 8, Delay: time.Second, Commit: l.commit}, Pair{"a", "1"}, Pair{"b", "1"}, Pair{"a", "2"}, Pair{"c", "1"})
+		putAll(
+			t,
+			&Batcher{Size: 8, Delay: time.Second, Commit: l.commit},
+			Pair{"a", "1"},
+			Pair{"b", "1"},
+			Pair{"a", "2"},
+			Pair{"c", "1"},
+		)
 		if len(l.txns) != 2 || len(l.txns[0]) != 2 || len(l.txns[1]) != 2 || l.txns[1][0] != (Pair{"a", "2"}) {
 			t.Errorf("%v", l.txns)
 		}
@@ -80,7 +98,14 @@ func TestAKeyIsInATransactionOnce(t *testing.T) {
 func TestOverwritesAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
-		took := putAll(t, &Batcher{Size: 8, Delay: time.Second, Merge: true, Commit: l.commit}, Pair{"a", "1"}, Pair{"b", "1"}, Pair{"a", "2"}, Pair{"a", "3"})
+		took := putAll(
+			t,
+			&Batcher{Size: 8, Delay: time.Second, Merge: true, Commit: l.commit},
+			Pair{"a", "1"},
+			Pair{"b", "1"},
+			Pair{"a", "2"},
+			Pair{"a", "3"},
+		)
 		if len(l.txns) != 1 || !slices.Equal(l.txns[0], []Pair{{"a", "3"}, {"b", "1"}}) {
 			t.Errorf("%v", l.txns)
 		}
@@ -108,14 +133,14 @@ func TestAFailureIsEverybodys(t *testing.T) {
 		if err := b.Put(ctx, Pair{"c", ""}); !errors.Is(err, context.Canceled) {
 			t.Errorf("waited on: %v", err)
 		}
-		b.Wait() // the batch that nobody waits for goes all the same
+		b.Wait() // the batch without a waiting put is sent all the same
 		if len(l.txns) != 2 {
 			t.Errorf("%v", l.txns)
 		}
 	})
 }
 
-// Whoever puts at the same time, every put is answered after a transaction had it or its successor.
+// Under concurrent puts, every put is answered after a transaction with it or its successor.
 func TestManyPutters(t *testing.T) {
 	l := new(log)
 	b := &Batcher{Size: 4, Delay: time.Millisecond, Merge: true, Commit: l.commit}
@@ -146,7 +171,11 @@ func TestManyPutters(t *testing.T) {
 func TestBatchingOfARealCluster(t *testing.T) {
 	needServer(t)
 	result, err := Batching(t.Context(), BatchingOptions{
-		Harness: HarnessOptions{Unlimited: true, Members: 1, Conns: 2}, Load: smallLoad, Sizes: []int{1, 4}, Delays: []time.Duration{5 * time.Millisecond},
+		Harness: HarnessOptions{
+			Unlimited: true,
+			Members:   1,
+			Conns:     2,
+		}, Load: smallLoad, Sizes: []int{1, 4}, Delays: []time.Duration{5 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +184,8 @@ func TestBatchingOfARealCluster(t *testing.T) {
 		t.Errorf("%d cells", len(result.Cells))
 	}
 	for _, c := range result.Cells {
-		if c.PerSecond <= 0 || c.Errors != 0 || c.Size == 1 && c.Replaced != 0 || c.Series == SeriesDally && c.Replaced <= 0 {
+		if c.PerSecond <= 0 || c.Errors != 0 || c.Size == 1 && c.Replaced != 0 ||
+			c.Series == SeriesDally && c.Replaced <= 0 {
 			t.Errorf("%+v", c)
 		}
 	}

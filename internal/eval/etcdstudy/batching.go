@@ -24,7 +24,13 @@ type Batch struct {
 
 func (b Batch) validate() error {
 	if b.Size < 1 || b.Size > MaxBatch || b.Delay < 0 || b.Zipf < 0 {
-		return wrongOption("batches of %d keys after %v with exponent %g: want 1 to %d keys, and nothing below 0", b.Size, b.Delay, b.Zipf, MaxBatch)
+		return wrongOption(
+			"batches of %d keys after %v with exponent %g: want 1 to %d keys, and nothing below 0",
+			b.Size,
+			b.Delay,
+			b.Zipf,
+			MaxBatch,
+		)
 	}
 	return nil
 }
@@ -37,7 +43,8 @@ const batchDelay = 5 * time.Millisecond
 // BatchSizes are those that are compared.
 var BatchSizes = []int{1, 2, 4, 8, 16, 32}
 
-// Delays are how long puts are held back, of keys with Zipf's distribution, in the hope that others will replace them.
+// Delays are how long puts are held back, of keys with Zipf's distribution, in the hope that others
+// will replace them.
 var Delays = []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond}
 
 // ZipfExponent is that of the hot keys.
@@ -45,7 +52,7 @@ const ZipfExponent = 0.99
 
 // BatchCell is one measurement of puts in batches.
 type BatchCell struct {
-	Series     string  `json:"series"` // what the cell is compared with: see [Batching]
+	Series     string  `json:"series"` // the cells that this one is compared with: see [Batching]
 	Size       int     `json:"size"`
 	DelayMs    float64 `json:"delay_ms"`
 	Merge      bool    `json:"merge"`
@@ -96,7 +103,9 @@ func (r *Harness) PutBatches(ctx context.Context, b Batch, l Load) (*BatchCell, 
 	}
 	cell := &BatchCell{
 		Size: b.Size, DelayMs: float64(b.Delay) / float64(time.Millisecond), Merge: b.Merge, Zipf: b.Zipf, Clients: l.Clients,
-		PerSecond: loop.perSecond(0), Txns: float64(txns.counted()) / loop.seconds, Sent: float64(sent.counted()) / loop.seconds,
+		PerSecond: loop.perSecond(
+			0,
+		), Txns: float64(txns.counted()) / loop.seconds, Sent: float64(sent.counted()) / loop.seconds,
 		Errors: loop.errors, ClientCPUs: loop.cpus, Latency: loop.Latency,
 	}
 	if b.Merge && cell.PerSecond > 0 {
@@ -144,7 +153,7 @@ func batchClients(batchers []*Batcher, b Batch, l Load) []operation {
 	return clients
 }
 
-// BatchingOptions say what is compared.
+// BatchingOptions are the options of [Batching].
 type BatchingOptions struct {
 	Harness  HarnessOptions // Members 0: 3; Conns 0: 10, so that a machine has enough clients to fill a batch
 	Load     Load
@@ -153,7 +162,7 @@ type BatchingOptions struct {
 	Progress Progress        // may be nil
 }
 
-// BatchingResult is what batches gain and cost.
+// BatchingResult has the gain and the cost of batches.
 type BatchingResult struct {
 	Settings []string    `json:"settings"`
 	Seed     uint64      `json:"seed"`
@@ -162,15 +171,15 @@ type BatchingResult struct {
 
 // Series of [Batching].
 const (
-	SeriesFull   = "full"   // uniform keys, all clients: what batches gain
-	SeriesLight  = "light"  // uniform keys, one client for each connection, which waits in vain: what they cost
+	SeriesFull   = "full"   // uniform keys, all clients: the gain of batches
+	SeriesLight  = "light"  // uniform keys, one client for each connection: the cost of waiting in vain
 	SeriesMerged = "merged" // hot keys, overwrites merged
 	SeriesDally  = "dally"  // hot keys, batches as large as etcd takes them, held back for longer and longer
 )
 
 const batchingConns = 10
 
-// Series lists what [Batching] measures.
+// Series lists the series that [Batching] measures.
 func (o *BatchingOptions) series() (names []string, batches []Batch) {
 	add := func(name string, b Batch) { names, batches = append(names, name), append(batches, b) }
 	for _, size := range o.Sizes {

@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/cpushare"
 )
 
-// HarnessOptions say what cluster is studied.
+// HarnessOptions describe the cluster of a harness.
 type HarnessOptions struct {
 	Binary    string // the etcd server; empty: [etcd.Find]
 	Members   int
@@ -27,10 +27,15 @@ type Harness struct {
 	conns    []*clientv3.Client
 }
 
-// OpenHarness starts a cluster and connects to it. Whoever opens a harness closes it.
+// OpenHarness starts a cluster and connects to it. The caller closes the harness.
 func OpenHarness(ctx context.Context, o HarnessOptions) (*Harness, error) {
 	if o.Members < 1 || o.Share < 0 || o.Conns < 0 {
-		return nil, wrongOption("%d members with %g CPUs each and %d connections: want a member, and nothing below 0", o.Members, o.Share, o.Conns)
+		return nil, wrongOption(
+			"%d members with %g CPUs each and %d connections: want a member, and nothing below 0",
+			o.Members,
+			o.Share,
+			o.Conns,
+		)
 	}
 	binary := o.Binary
 	if binary == "" {
@@ -50,7 +55,10 @@ func OpenHarness(ctx context.Context, o HarnessOptions) (*Harness, error) {
 	if count == 0 {
 		count = conns
 	}
-	cluster, err := etcd.Start(ctx, etcd.Options{Binary: binary, Members: o.Members, Share: share, Profiles: o.Profiles})
+	cluster, err := etcd.Start(
+		ctx,
+		etcd.Options{Binary: binary, Members: o.Members, Share: share, Profiles: o.Profiles},
+	)
 	if err != nil {
 		return nil, err
 	}

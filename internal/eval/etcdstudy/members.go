@@ -24,7 +24,7 @@ type MembersOptions struct {
 	Progress Progress // may be nil
 }
 
-// Progress is told what is being done.
+// Progress receives progress messages.
 type Progress func(text string)
 
 func (p Progress) say(format string, args ...any) {
@@ -41,7 +41,7 @@ type MembersResult struct {
 	Laws     []Law    `json:"laws"`
 }
 
-// Law is what was fitted to the cells of one kind of reads, beside what the study found.
+// Law is the fit to the cells of one kind of reads, beside the study's.
 type Law struct {
 	Consistency Consistency `json:"consistency"`
 	Fitted      *usl.Fitted `json:"fitted"`        // nil: fewer than three sizes
@@ -51,7 +51,8 @@ type Law struct {
 	TheirPeak   float64     `json:"published_peak_nodes"`
 }
 
-// Members measures clusters of several sizes, both kinds of reads on each. In every other round their order is reversed.
+// Members measures clusters of several sizes, both kinds of reads on each. In every other round
+// their order is reversed.
 func Members(ctx context.Context, o MembersOptions) (*MembersResult, error) {
 	if err := o.Load.withDefaults().validate(); err != nil {
 		return nil, err
@@ -82,7 +83,11 @@ func Members(ctx context.Context, o MembersOptions) (*MembersResult, error) {
 }
 
 // measure opens a cluster of one size for its cells.
-func (o *MembersOptions) measure(ctx context.Context, size int, order []Consistency) (cells []Cell, settings []string, err error) {
+func (o *MembersOptions) measure(
+	ctx context.Context,
+	size int,
+	order []Consistency,
+) (cells []Cell, settings []string, err error) {
 	harness := o.Harness
 	harness.Members = size
 	r, err := OpenHarness(ctx, harness)

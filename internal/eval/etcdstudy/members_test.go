@@ -51,7 +51,8 @@ func TestMixedTransactionsAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if cell.Members != 3 || cell.Errors != 0 || cell.Reads <= 0 || cell.Writes <= 0 || cell.PerSecond != cell.Reads+cell.Writes ||
-			cell.P50 <= 0 || cell.P50 > cell.P99 || cell.Throttled != 0 {
+			cell.P50 <= 0 || cell.P50 > cell.P99 ||
+			cell.Throttled != 0 {
 			t.Errorf("%+v", cell)
 		}
 	}
@@ -61,7 +62,10 @@ func TestMembersAreComparedInRounds(t *testing.T) {
 	needServer(t)
 	var said int
 	result, err := Members(t.Context(), MembersOptions{
-		Harness: HarnessOptions{Unlimited: true, Conns: 4}, Load: smallLoad, Sizes: []int{1, 2, 3}, Rounds: 2, Progress: func(string) { said++ },
+		Harness: HarnessOptions{
+			Unlimited: true,
+			Conns:     4,
+		}, Load: smallLoad, Sizes: []int{1, 2, 3}, Rounds: 2, Progress: func(string) { said++ },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +74,8 @@ func TestMembersAreComparedInRounds(t *testing.T) {
 		t.Errorf("%d cells, said %d: %+v", len(result.Cells), said, result.Cells)
 	}
 	for _, law := range result.Laws {
-		if law.Fitted == nil || law.Fitted.Points != 6 || law.Fitted.Intervals == nil || law.TheirPeak < 3 || law.TheirPeak > 3.2 {
+		if law.Fitted == nil || law.Fitted.Points != 6 || law.Fitted.Intervals == nil || law.TheirPeak < 3 ||
+			law.TheirPeak > 3.2 {
 			t.Errorf("%+v", law)
 		}
 	}

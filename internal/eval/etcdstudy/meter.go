@@ -35,7 +35,7 @@ func newLatency(samples []time.Duration) Latency {
 // operation is one request of a client; kind counts it.
 type operation func(ctx context.Context) (kind int, err error)
 
-// closedLoop is what a closed loop of clients measured.
+// closedLoop is the result of a closed loop of clients.
 type closedLoop struct {
 	counts  []int // by kind
 	errors  int
@@ -49,9 +49,15 @@ func (l *closedLoop) perSecond(kind int) float64 { return float64(l.counts[kind]
 // warmWithin is how long clients may take until the last has its first answer.
 const warmWithin = 20 * time.Second
 
-// runClosed lets every client do one operation after the other. Counting begins when as many have ended as there are clients, and
-// lasts for the time given. begin and end are called at its ends.
-func runClosed(ctx context.Context, clients []operation, kinds int, d time.Duration, begin, end func() error) (*closedLoop, error) {
+// runClosed lets every client do one operation after the other. Counting begins when as many have
+// ended as there are clients, and lasts for the time given. begin and end are called at its ends.
+func runClosed(
+	ctx context.Context,
+	clients []operation,
+	kinds int,
+	d time.Duration,
+	begin, end func() error,
+) (*closedLoop, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var counting atomic.Bool
@@ -97,7 +103,7 @@ func runClosed(ctx context.Context, clients []operation, kinds int, d time.Durat
 	return l, nil
 }
 
-// worker is what one client saw.
+// worker has the results of one client.
 type worker struct {
 	counts []int
 	errors int

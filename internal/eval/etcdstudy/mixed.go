@@ -11,8 +11,8 @@ import (
 // Consistency of reads.
 type Consistency string
 
-// Consistencies. A serializable read is answered by the member asked, as it knows things; before a linearizable one, that
-// member asks the leader how far it has to be.
+// Consistencies. A serializable read is answered by the member asked, as it knows things; before a
+// linearizable one, that member asks the leader how far it has to be.
 const (
 	Linearizable Consistency = "linearizable"
 	Serializable Consistency = "serializable"
@@ -41,8 +41,8 @@ const (
 // rangeLimit is how many pairs a read asks for, as in etcd's benchmark.
 const rangeLimit = 1000
 
-// TxnMixed measures transactions of which each is a read of all keys or a put: what etcd's benchmark calls txn-mixed. As there by default,
-// all puts are of one key, so a read returns one pair.
+// TxnMixed measures transactions that each read all keys or put one, as txn-mixed of etcd's
+// benchmark. As by that benchmark's default, all puts are of one key, so a read returns one pair.
 func (r *Harness) TxnMixed(ctx context.Context, consistency Consistency, l Load) (*Cell, error) {
 	l = l.withDefaults()
 	if err := l.validate(); err != nil {
@@ -72,7 +72,11 @@ func (r *Harness) TxnMixed(ctx context.Context, consistency Consistency, l Load)
 	}
 	return &Cell{
 		Members: len(r.cluster.Endpoints()), Consistency: consistency,
-		PerSecond: loop.perSecond(kindRead) + loop.perSecond(kindWrite), Reads: loop.perSecond(kindRead), Writes: loop.perSecond(kindWrite),
+		PerSecond: loop.perSecond(
+			kindRead,
+		) + loop.perSecond(
+			kindWrite,
+		), Reads: loop.perSecond(kindRead), Writes: loop.perSecond(kindWrite),
 		Errors: loop.errors, Throttled: throttled, ClientCPUs: loop.cpus, Latency: loop.Latency,
 	}, nil
 }

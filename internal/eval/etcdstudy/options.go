@@ -15,27 +15,29 @@ var (
 // LargestCluster is the number of members that everything has to fit the machine with.
 const LargestCluster = 11
 
-// forMembers is the part of the machine that the largest cluster gets; the rest is for the clients and the kernel.
+// forMembers is the part of the machine that the largest cluster gets; the rest is for the clients
+// and the kernel.
 const forMembers = 0.55
 
-// Share is the part of a CPU, 0 to 1, that each member gets in clusters of every size: what a member of the largest has.
-// The study gave each one core.
+// Share is the part of a CPU, 0 to 1, that each member gets in clusters of every size. It is the
+// share of a member of the largest cluster. The study gave each member one core.
 func Share() float64 {
 	return min(1, float64(runtime.NumCPU())*forMembers/LargestCluster)
 }
 
-// Load is what clients do. The zero value becomes the study's.
+// Load is the load of clients. The zero value becomes the study's.
 type Load struct {
 	Clients    int // that have one request under way, each
 	KeyBytes   int
 	ValueBytes int
 	ReadShare  float64 // of transactions; negative: 0
-	Seed       uint64  // of what each client does next
+	Seed       uint64  // of each client's sequence of operations
 
 	Duration time.Duration // of a measurement, after all clients have had an answer
 }
 
-// The study's load: what it says, and the defaults of etcd's own benchmark, which it used, for what it does not say.
+// The study's load. For values that the study does not state, these are the defaults of etcd's own
+// benchmark, which it used.
 const (
 	clients    = 1000
 	conns      = 100

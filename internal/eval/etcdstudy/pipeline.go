@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// PipelineOptions say what is measured.
+// PipelineOptions are the options of [Pipeline].
 type PipelineOptions struct {
 	Harness  HarnessOptions // Members and Profiles are not used. Shares of a CPU are not limited: profiles need samples
 	Load     Load           // of puts
@@ -38,7 +38,7 @@ type PipelineCell struct {
 	Latency
 }
 
-// StageCost is what a stage costs, on all members together, by their CPU profiles.
+// StageCost is the CPU cost of a stage, summed over all members, by their CPU profiles.
 type StageCost struct {
 	Stage  Stage   `json:"stage"`
 	Micros float64 `json:"cpu_us_per_put"`
@@ -130,11 +130,20 @@ func (r *Harness) profilePuts(ctx context.Context, l Load) (*PipelineCell, error
 	if err != nil {
 		return nil, err
 	}
-	cell := &PipelineCell{Members: len(endpoints), PerSecond: loop.perSecond(0), Errors: loop.errors, ClientCPUs: loop.cpus, Latency: loop.Latency}
+	cell := &PipelineCell{
+		Members:    len(endpoints),
+		PerSecond:  loop.perSecond(0),
+		Errors:     loop.errors,
+		ClientCPUs: loop.cpus,
+		Latency:    loop.Latency,
+	}
 	cell.Stages = stageCosts(costs, cell.PerSecond*float64(profileSeconds(l.Duration)))
 	puts := after.since(before, putMetric).sum / float64(len(endpoints))
 	for _, t := range timers {
-		cell.Timers = append(cell.Timers, newTimer(t.name, t.metric, after.since(before, t.metric), puts, cell.PerSecond))
+		cell.Timers = append(
+			cell.Timers,
+			newTimer(t.name, t.metric, after.since(before, t.metric), puts, cell.PerSecond),
+		)
 	}
 	return cell, nil
 }
@@ -155,12 +164,18 @@ func stageCosts(costs map[Stage]time.Duration, puts float64) []StageCost {
 	return all
 }
 
-// newTimer relates a histogram to the puts that members counted between the same two looks, which may be further apart than
-// the measurement is long.
+// newTimer relates a histogram to the puts that members counted between the same two looks, which
+// may be further apart than the measurement is long.
 func newTimer(name, of string, m metric, puts, perSecond float64) Timer {
 	puts = max(1, puts)
-	return Timer{Name: name, Metric: of, PerPut: m.count / puts, MeanMs: 1000 * m.sum / max(1, m.count), MsPerPut: 1000 * m.sum / puts,
-		PerSecond: m.count / puts * perSecond}
+	return Timer{
+		Name:      name,
+		Metric:    of,
+		PerPut:    m.count / puts,
+		MeanMs:    1000 * m.sum / max(1, m.count),
+		MsPerPut:  1000 * m.sum / puts,
+		PerSecond: m.count / puts * perSecond,
+	}
 }
 
 // keys makes the names of a key space, all of one length.

@@ -14,7 +14,8 @@ func TestStacksBelongToTheInnermostStage(t *testing.T) {
 	const etcd = "go.etcd.io/etcd/server/v3/"
 	for want, stacks := range map[Stage][]string{
 		StageWAL: {
-			"syscall.Syscall,os.(*File).Write," + etcd + "storage/wal.(*WAL).Save," + etcd + "storage.(*storage).Save," + etcd + "etcdserver.(*raftNode).start.func1",
+			"syscall.Syscall,os.(*File).Write," + etcd + "storage/wal.(*WAL).Save," + etcd + "storage.(*storage).Save," +
+				etcd + "etcdserver.(*raftNode).start.func1",
 		},
 		StageRaft: {
 			"runtime.mallocgc,go.etcd.io/raft/v3.(*raft).Step,go.etcd.io/raft/v3.(*node).run",
@@ -45,18 +46,26 @@ func TestSamplesAreAddedUpByStage(t *testing.T) {
 	sample := func(ms int64, names ...string) *profile.Sample {
 		s := &profile.Sample{Value: []int64{1, ms * 1e6}}
 		for _, name := range names {
-			s.Location = append(s.Location, &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: name}}}})
+			s.Location = append(
+				s.Location,
+				&profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: name}}}},
+			)
 		}
 		return s
 	}
 	got := byStage(&profile.Profile{Sample: []*profile.Sample{
-		sample(10, "runtime.mallocgc", "go.etcd.io/raft/v3.(*raft).Step"), sample(20, "go.etcd.io/raft/v3.(*node).run"), sample(40, "runtime.mcall"),
+		sample(
+			10,
+			"runtime.mallocgc",
+			"go.etcd.io/raft/v3.(*raft).Step",
+		), sample(20, "go.etcd.io/raft/v3.(*node).run"), sample(40, "runtime.mcall"),
 	}})
 	if got[StageRaft] != 30*time.Millisecond || got[StageRuntime] != 40*time.Millisecond || len(got) != 2 {
 		t.Errorf("%v", got)
 	}
 	costs := stageCosts(got, 10)
-	if costs[1].Micros != 3000 || math.Abs(costs[1].Part-3.0/7) > 1e-9 || costs[0].Micros != 0 || len(costs) != len(Stages) {
+	if costs[1].Micros != 3000 || math.Abs(costs[1].Part-3.0/7) > 1e-9 || costs[0].Micros != 0 ||
+		len(costs) != len(Stages) {
 		t.Errorf("%+v", costs)
 	}
 }
@@ -65,7 +74,9 @@ func TestMetricsAreAddedUp(t *testing.T) {
 	all := make(metrics)
 	count, sum, value := uint64(3), 0.5, 7.0
 	family := &dto.MetricFamily{Metric: []*dto.Metric{
-		{Histogram: &dto.Histogram{SampleCount: &count, SampleSum: &sum}}, {Histogram: &dto.Histogram{SampleCount: &count, SampleSum: &sum}}, {Counter: &dto.Counter{Value: &value}},
+		{
+			Histogram: &dto.Histogram{SampleCount: &count, SampleSum: &sum},
+		}, {Histogram: &dto.Histogram{SampleCount: &count, SampleSum: &sum}}, {Counter: &dto.Counter{Value: &value}},
 	}}
 	all.add("a", family)
 	if got := all.since(metrics{"a": {2, 1}}, "a"); got != (metric{4, 7}) {

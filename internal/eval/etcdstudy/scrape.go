@@ -74,7 +74,8 @@ func byStage(p *profile.Profile) map[Stage]time.Duration {
 	return sum
 }
 
-// metrics are what the members count, added up: histograms as their number and sum, counters as their value in sum.
+// metrics are the members' metrics, summed: histograms as count and sum, counters as the sum of
+// their values.
 type metrics map[string]metric
 
 type metric struct {
@@ -100,7 +101,7 @@ func scrape(ctx context.Context, endpoints []string) (metrics, error) {
 	return all, nil
 }
 
-// add adds all of a family, whatever their labels.
+// add adds all metrics of a family, for all labels.
 func (m metrics) add(name string, family *dto.MetricFamily) {
 	sum := m[name]
 	for _, one := range family.Metric {
@@ -115,7 +116,7 @@ func (m metrics) add(name string, family *dto.MetricFamily) {
 	m[name] = sum
 }
 
-// since is what was counted since an earlier time.
+// since returns the change since an earlier reading.
 func (m metrics) since(before metrics, name string) metric {
 	return metric{m[name].count - before[name].count, m[name].sum - before[name].sum}
 }

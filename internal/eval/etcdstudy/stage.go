@@ -5,8 +5,8 @@ import "strings"
 // Stage is a part of the way that a put takes through etcd.
 type Stage string
 
-// Stages, in the order in which a put meets them. [StageRuntime] is Go's own work that belongs to none, such as collecting garbage and
-// choosing what runs next.
+// Stages, in the order in which a put passes them. [StageRuntime] is work of the Go runtime
+// outside all stages, such as garbage collection and scheduling.
 const (
 	StageAPI     Stage = "API"
 	StageRaft    Stage = "Raft"
@@ -19,8 +19,8 @@ const (
 // Stages lists all.
 var Stages = []Stage{StageAPI, StageRaft, StageWAL, StageMVCC, StageBackend, StageRuntime}
 
-// belongs says which code is of which stage, by how the names of its functions begin. The first that fits counts, so what is special
-// stands before what is general.
+// belongs maps prefixes of function names to stages. The first match counts, so special prefixes
+// precede general ones.
 var belongs = []struct {
 	prefix string
 	stage  Stage
@@ -30,7 +30,7 @@ var belongs = []struct {
 	{server + "storage/backend", StageBackend},
 	{server + "storage/schema", StageBackend},
 	{"go.etcd.io/bbolt", StageBackend},
-	{server + "storage", StageRaft}, // what keeps log and snapshots; only the log itself is the WAL
+	{server + "storage", StageRaft}, // log and snapshots above the WAL
 	{server + "lease", StageMVCC},
 	{server + "etcdserver/apply", StageMVCC},
 	{server + "etcdserver/txn", StageMVCC},
@@ -47,12 +47,21 @@ var belongs = []struct {
 
 const server = "go.etcd.io/etcd/server/v3/"
 
-// libraries count as the API where nothing of etcd is on the stack: they read requests and write answers in goroutines of their own. What
-// Raft sends goes through others of the same, with Raft's functions on the stack.
-var libraries = []string{"google.golang.org/grpc", "golang.org/x/net/", "net/http", "github.com/soheilhy/cmux", "internal/poll", "net."}
+// libraries count as the API where no function of etcd is on the stack: they read requests and
+// write answers in goroutines of their own. Raft's messages use them with Raft's functions on the
+// stack.
+var libraries = []string{
+	"google.golang.org/grpc",
+	"golang.org/x/net/",
+	"net/http",
+	"github.com/soheilhy/cmux",
+	"internal/poll",
+	"net.",
+}
 
-// stageOf says to which stage a stack belongs, given innermost first: to that of the innermost function that is etcd's own. So time that
-// Raft spends in the memory allocator, the network or the kernel is Raft's.
+// stageOf says to which stage a stack belongs, given innermost first: to that of the innermost
+// function that is etcd's own. So time that Raft spends in the memory allocator, the network or the
+// kernel is Raft's.
 func stageOf(stack []string) Stage {
 	for _, function := range stack {
 		for _, b := range belongs {

@@ -16,8 +16,8 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/owned"
 )
 
-// storeAlone measures puts into etcd's store in this process, as many at a time: what is left of a put without API, Raft and WAL. The
-// study compared with the same.
+// storeAlone measures puts into etcd's store in this process, with the same concurrency: a put
+// without API, Raft and WAL. The study compares with the same.
 func storeAlone(ctx context.Context, l Load) (perSecond float64, err error) {
 	dir, err := owned.Dir("/dev/shm", "netcraq-study-", os.RemoveAll)
 	if err != nil {

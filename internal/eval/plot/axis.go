@@ -22,8 +22,8 @@ func (a Axis) scale() func(float64) float64 {
 	return func(v float64) float64 { return v }
 }
 
-// ticker places ticks where people expect them, and labels them with thousands as letters. On a logarithmic axis it is asked in
-// logarithms.
+// ticker places ticks where people expect them, and labels them with thousands as letters. On a
+// logarithmic axis it is asked in logarithms.
 type ticker struct {
 	log bool
 	at  []float64 // values to label; nil: round numbers
@@ -131,7 +131,8 @@ func roundUp(v float64) float64 {
 	return 10 * power
 }
 
-// logBounds are the limits of a logarithmic axis around values: the next of 1, 2 or 5 times a power of ten on both sides.
+// logBounds are the limits of a logarithmic axis around values: the next of 1, 2 or 5 times a power
+// of ten on both sides.
 func logBounds(least, most float64) (float64, float64) {
 	down := func(v float64) float64 {
 		power := math.Pow(10, math.Floor(math.Log10(v)+1e-9))

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Chart is a picture of what was measured. Its diagrams share the series, which one legend above them explains.
+// Chart is a picture of measurements. Its diagrams share the series and one legend above them.
 type Chart struct {
 	Series   []Style
 	Diagrams []Diagram
@@ -40,7 +40,7 @@ type Diagram struct {
 	Spans      []Span // behind lines
 }
 
-// Data are what is drawn of one series.
+// Data are the points of one series.
 type Data struct {
 	Series int // which of the chart's
 	Points []Range
@@ -123,7 +123,7 @@ func (c *Chart) grid() (rows, columns int) {
 	return rows, max((len(c.Diagrams)+rows-1)/rows, 1)
 }
 
-// extent is the span of what a scaled diagram shows upwards; stacks are as high as their sum.
+// extent is the vertical range of a scaled diagram. Stacks are as high as their sum.
 func (d *Diagram) extent() (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	sums := make(map[float64]float64)

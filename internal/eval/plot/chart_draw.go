@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Of the legend: the length of a sample, and what stands between two entries.
+// Of the legend: the length of a sample, and the space between two entries.
 const (
 	sampleWidth = 24 * vg.Length(1)
 	sampleGap   = 4 * vg.Length(1)
@@ -30,8 +30,16 @@ func (c *Chart) draw(canvas draw.Canvas) error {
 	}
 	below := draw.Crop(canvas, 0, 0, 0, top-canvas.Max.Y)
 	rows, columns := c.grid()
-	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: 5 * vg.Millimeter, PadY: 4 * vg.Millimeter, PadTop: vg.Millimeter,
-		PadBottom: vg.Millimeter, PadLeft: vg.Millimeter, PadRight: 4 * vg.Millimeter}
+	tiles := draw.Tiles{
+		Rows:      rows,
+		Cols:      columns,
+		PadX:      5 * vg.Millimeter,
+		PadY:      4 * vg.Millimeter,
+		PadTop:    vg.Millimeter,
+		PadBottom: vg.Millimeter,
+		PadLeft:   vg.Millimeter,
+		PadRight:  4 * vg.Millimeter,
+	}
 	for i := range c.Diagrams {
 		p, err := c.Diagrams[i].plot(c.Series)
 		if err != nil {
@@ -95,7 +103,14 @@ func (c *Chart) drawLegend(canvas draw.Canvas, entries []int, top vg.Length) {
 	for _, i := range entries {
 		l := c.Series[i].look()
 		if c.bars() {
-			drawBox(&canvas, l, vg.Rectangle{Min: vg.Point{X: x, Y: middle - vg.Points(4)}, Max: vg.Point{X: x + sampleWidth, Y: middle + vg.Points(4)}})
+			drawBox(
+				&canvas,
+				l,
+				vg.Rectangle{
+					Min: vg.Point{X: x, Y: middle - vg.Points(4)},
+					Max: vg.Point{X: x + sampleWidth, Y: middle + vg.Points(4)},
+				},
+			)
 		} else {
 			canvas.StrokeLine2(l.stroke(), x, middle, x+sampleWidth, middle)
 			if !c.smooth(i) {
@@ -152,8 +167,9 @@ func (d *Diagram) plot(styles []Style) (*plot.Plot, error) {
 	return p, nil
 }
 
-// scaled is the diagram with logarithms in place of values on logarithmic axes; values that have none are left out. The library
-// has logarithmic axes too, but leaves room at their sides as if their labels stood elsewhere.
+// scaled is the diagram with logarithms in place of values on logarithmic axes; values that have
+// none are left out. The library has logarithmic axes too, but leaves room at their sides as if
+// their labels stood elsewhere.
 func (d *Diagram) scaled() *Diagram {
 	x, y := d.X.scale(), d.Y.scale()
 	copied := *d
@@ -196,7 +212,7 @@ func (d *Diagram) scaleY(p *plot.Plot) {
 	p.Y.Tick.Marker = ticker{log: d.Y.Log}
 }
 
-// scaleX leaves a little room at both sides of what lines show.
+// scaleX leaves a margin at both ends of the X axis.
 func (d *Diagram) scaleX(p *plot.Plot) {
 	const margin = 0.04
 	least, most := math.Inf(1), math.Inf(-1)

@@ -74,7 +74,14 @@ func (b barDrawing) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 			drawBox(&c, l, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(base)}, Max: vg.Point{X: x(right), Y: y(top)}})
 			if b.diagram.Kind == Bars {
-				errorBar(&c, color.Black, x((left+right)/2), y(max(point.Low, p.Y.Min)), y(max(point.High, p.Y.Min)), point)
+				errorBar(
+					&c,
+					color.Black,
+					x((left+right)/2),
+					y(max(point.Low, p.Y.Min)),
+					y(max(point.High, p.Y.Min)),
+					point,
+				)
 			}
 		}
 	}
@@ -121,7 +128,13 @@ func slanted(c *draw.Canvas, style draw.LineStyle, r vg.Rectangle, falling bool)
 		if length <= 0 {
 			continue
 		}
-		a, b := vg.Point{X: r.Min.X + fromX, Y: r.Min.Y + fromY}, vg.Point{X: r.Min.X + fromX + length, Y: r.Min.Y + fromY + length}
+		a, b := vg.Point{
+			X: r.Min.X + fromX,
+			Y: r.Min.Y + fromY,
+		}, vg.Point{
+			X: r.Min.X + fromX + length,
+			Y: r.Min.Y + fromY + length,
+		}
 		if falling {
 			a.Y, b.Y = r.Max.Y-fromY, r.Max.Y-fromY-length
 		}

@@ -22,9 +22,19 @@ func exampleChart() *Chart {
 		}
 		return points
 	}
-	styles := []Style{{Name: "NetCRAQ", Role: Ours}, {Name: "NetCRAQ, dirty", Role: Ours, Variant: 1}, {Name: "NetChain", Role: NetChain},
-		{Name: "NetCRAQ as published", Role: NetCRAQPaper}, {Name: "etcd", Role: Peer}, {Name: "ZooKeeper", Role: Peer, Variant: 1},
-		{Name: "Redis", Role: Peer, Variant: 2}, {Name: "nothing of this", Role: Reference}}
+	styles := []Style{
+		{Name: "NetCRAQ", Role: Ours},
+		{Name: "NetCRAQ, dirty", Role: Ours, Variant: 1},
+		{Name: "NetChain", Role: NetChain},
+		{
+			Name: "NetCRAQ as published",
+			Role: NetCRAQPaper,
+		},
+		{Name: "etcd", Role: Peer},
+		{Name: "ZooKeeper", Role: Peer, Variant: 1},
+		{Name: "Redis", Role: Peer, Variant: 2},
+		{Name: "nothing of this", Role: Reference},
+	}
 	var data []Data
 	for i := range styles[:7] {
 		data = append(data, Data{Series: i, Points: measured(1e6 / float64(int(1)<<i))})
@@ -32,7 +42,12 @@ func exampleChart() *Chart {
 	names := []string{"get", "put", "cas", "lock", "unlock"}
 	return &Chart{Rows: 2, Series: styles, Diagrams: []Diagram{
 		{Title: "lines", X: Axis{Label: "links"}, Y: Axis{Label: "reads/s"}, Data: data, At: []float64{0, 1, 2, 3, 4}},
-		{Title: "logarithmic", X: Axis{Label: "links"}, Y: Axis{Label: "reads/s", Log: true}, Data: append(data, Data{Series: 0, Points: []Range{{X: 2}}})},
+		{
+			Title: "logarithmic",
+			X:     Axis{Label: "links"},
+			Y:     Axis{Label: "reads/s", Log: true},
+			Data:  append(data, Data{Series: 0, Points: []Range{{X: 2}}}),
+		},
 		{Title: "bars", Kind: Bars, Y: Axis{Label: "reads/s"}, Categories: names, Data: data},
 		{Title: "stacks", Kind: Stacks, Y: Axis{Label: "time, s"}, Categories: names, Data: data[:4]},
 	}}
@@ -82,7 +97,9 @@ func TestChartOfNothing(t *testing.T) {
 }
 
 func TestNumbersAreShort(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", math.Copysign(0, -1): "0", 0.25: "0.25", 7: "7", 999.6: "1 k", 1500: "1.5 k", 2e6: "2 M", 3.14159e9: "3.14 G", -2000: "-2 k"} {
+	for v, want := range map[float64]string{
+		0: "0", math.Copysign(0, -1): "0", 0.25: "0.25", 7: "7", 999.6: "1 k", 1500: "1.5 k", 2e6: "2 M", 3.14159e9: "3.14 G", -2000: "-2 k",
+	} {
 		if got := Short(v); got != want {
 			t.Errorf("Short(%v) is %q, want %q", v, got, want)
 		}

@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Colours of lines, in the order in which they come, that people who see few colours can tell apart; and of what lies behind.
+// Colours of lines, in the order of use, that colour-blind people can tell apart; and of the
+// background.
 var (
 	lineColours = []color.Color{
 		color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
@@ -29,7 +30,14 @@ const lineHeight = 0.07
 // draw lays the panels out, row by row.
 func (f *Figure) draw(canvas draw.Canvas) error {
 	rows, columns := f.grid()
-	tiles := draw.Tiles{Rows: rows, Cols: columns, PadY: 4 * vg.Millimeter, PadX: 4 * vg.Millimeter, PadTop: vg.Millimeter, PadRight: 2 * vg.Millimeter}
+	tiles := draw.Tiles{
+		Rows:     rows,
+		Cols:     columns,
+		PadY:     4 * vg.Millimeter,
+		PadX:     4 * vg.Millimeter,
+		PadTop:   vg.Millimeter,
+		PadRight: 2 * vg.Millimeter,
+	}
 	top := f.top() * headroom
 	for i, panel := range f.Panels {
 		p, err := panel.plot(top)
@@ -46,7 +54,10 @@ func (f *Figure) draw(canvas draw.Canvas) error {
 func (panel *Panel) plot(top float64) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text = panel.Title
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+	for _, style := range []*text.Style{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
+		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
 		style.Font.Variant = "Sans"
 	}
 	p.Legend.Top, p.Legend.Left = true, false
@@ -78,7 +89,7 @@ type points []Point
 func (p points) Len() int                { return len(p) }
 func (p points) XY(i int) (x, y float64) { return p[i].X, p[i].Y }
 
-// add draws a span behind what is added later, with its name at its left.
+// add draws a span behind later elements, with its name at its left.
 func (s Span) add(p *plot.Plot, bottom, top, nameAt float64) error {
 	if s.To <= s.From {
 		stroke, err := plotter.NewLine(plotter.XYs{{X: s.From, Y: bottom}, {X: s.From, Y: top}})
@@ -95,7 +106,9 @@ func (s Span) add(p *plot.Plot, bottom, top, nameAt float64) error {
 		field.Color, field.LineStyle.Width = spanColour, 0
 		p.Add(field)
 	}
-	name, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: s.From, Y: nameAt}}, Labels: []string{" " + s.Name}})
+	name, err := plotter.NewLabels(
+		plotter.XYLabels{XYs: plotter.XYs{{X: s.From, Y: nameAt}}, Labels: []string{" " + s.Name}},
+	)
 	if err != nil {
 		return err
 	}

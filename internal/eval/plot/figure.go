@@ -16,7 +16,7 @@ import (
 
 // Figure is one picture.
 type Figure struct {
-	X, Y   string // what the axes show, with the unit
+	X, Y   string // titles of the axes, with the unit
 	Rows   int    // in which the panels stand, one after the other; 0: one
 	Panels []Panel
 }
@@ -37,7 +37,8 @@ type Line struct {
 // Point is one value.
 type Point struct{ X, Y float64 }
 
-// Span is a stretch of time that has a name, drawn behind the lines. One without length is a moment, drawn as a stroke.
+// Span is a stretch of time that has a name, drawn behind the lines. One without length is a moment,
+// drawn as a stroke.
 type Span struct {
 	Name     string
 	From, To float64
@@ -128,7 +129,7 @@ func (f *Figure) WriteCSV(w io.Writer) error {
 	return nil
 }
 
-// cell quotes what stands in a table of commas.
+// cell quotes a field of a CSV file.
 func cell(text string) string {
 	if !strings.ContainsAny(text, ",\"\n") {
 		return text

@@ -20,7 +20,11 @@ func example() *Figure {
 		after = append(after, Point{float64(i) / 10, float64(i % 3)})
 	}
 	return &Figure{X: "time, s", Y: "operations/s", Panels: []Panel{
-		{Title: "1 shard", Lines: []Line{{"reads", before}, {"writes, acknowledged", after}}, Spans: []Span{{"repair", 4, 7}, {"failure", 3, 3}}},
+		{
+			Title: "1 shard",
+			Lines: []Line{{"reads", before}, {"writes, acknowledged", after}},
+			Spans: []Span{{"repair", 4, 7}, {"failure", 3, 3}},
+		},
 		{Title: "256 shards", Lines: []Line{{"reads", after}}},
 	}}
 }

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Role is what a series is in a comparison. It decides its colour.
+// Role is the part of a series in a comparison. It decides its colour.
 type Role string
 
 // The roles.
@@ -16,10 +16,10 @@ const (
 	NetChain     Role = "netchain"
 	NetCRAQPaper Role = "netcraq_published"
 	Peer         Role = "peer"
-	Reference    Role = "reference" // what a law or a paper says, not a measurement
+	Reference    Role = "reference" // a law or a paper's value, not a measurement
 )
 
-// Style is how a series looks, and what the legend calls it.
+// Style is the look of a series and its name in the legend.
 type Style struct {
 	Name    string
 	Role    Role
@@ -46,14 +46,31 @@ type look struct {
 	hatch  hatch
 }
 
-// Colours that people who see few colours can tell apart. Peers have one each, since they are different systems.
+// Colours that colour-blind people can tell apart. Each peer has its own, since peers are
+// different systems.
 var (
 	roleColours = map[Role]color.RGBA{
 		Ours: {0x00, 0x5f, 0xa3, 0xff}, NetChain: {0xd5, 0x5e, 0x00, 0xff}, NetCRAQPaper: {0x00, 0x8e, 0x68, 0xff},
 		Reference: {0x40, 0x40, 0x40, 0xff},
 	}
-	peerColours = []color.RGBA{{0xb0, 0x50, 0x88, 0xff}, {0x6b, 0x6b, 0x6b, 0xff}, {0xc9, 0x92, 0x00, 0xff}, {0x4a, 0x9f, 0xd8, 0xff}, {0x7a, 0x55, 0x2d, 0xff}, {0x9b, 0x8b, 0xd0, 0xff}, {0x2f, 0x3b, 0x52, 0xff}}
-	peerGlyphs  = []draw.GlyphDrawer{draw.SquareGlyph{}, draw.PlusGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
+	peerColours = []color.RGBA{
+		{0xb0, 0x50, 0x88, 0xff},
+		{0x6b, 0x6b, 0x6b, 0xff},
+		{0xc9, 0x92, 0x00, 0xff},
+		{0x4a, 0x9f, 0xd8, 0xff},
+		{0x7a, 0x55, 0x2d, 0xff},
+		{0x9b, 0x8b, 0xd0, 0xff},
+		{0x2f, 0x3b, 0x52, 0xff},
+	}
+	peerGlyphs = []draw.GlyphDrawer{
+		draw.SquareGlyph{},
+		draw.PlusGlyph{},
+		draw.CrossGlyph{},
+		draw.RingGlyph{},
+		draw.TriangleGlyph{},
+		draw.BoxGlyph{},
+		draw.PyramidGlyph{},
+	}
 	peerHatches = []hatch{level, upright, crossed, rising, falling, plain, level}
 )
 
@@ -68,16 +85,32 @@ var roleGlyphs = map[Role][]draw.GlyphDrawer{
 var roleHatches = map[Role]hatch{Ours: plain, NetChain: rising, NetCRAQPaper: falling, Reference: level}
 
 // dashes of a role's variants: whole, long, short, mixed.
-var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(2.5)}, {vg.Points(1.5), vg.Points(2)}, {vg.Points(6), vg.Points(2), vg.Points(1.5), vg.Points(2)}}
+var dashes = [][]vg.Length{
+	nil,
+	{vg.Points(6), vg.Points(2.5)},
+	{vg.Points(1.5), vg.Points(2)},
+	{vg.Points(6), vg.Points(2), vg.Points(1.5), vg.Points(2)},
+}
 
-// look decides how a style is drawn. Variants of a role grow paler, as bars, and have markers and dashes of their own.
+// look decides how a style is drawn. Variants of a role grow paler, as bars, and have markers and
+// dashes of their own.
 func (s Style) look() look {
 	if s.Role == Peer {
 		i := s.Variant % len(peerColours)
-		return look{colour: peerColours[i], dashes: dashes[s.Variant%len(dashes)], glyph: peerGlyphs[i], hatch: peerHatches[i]}
+		return look{
+			colour: peerColours[i],
+			dashes: dashes[s.Variant%len(dashes)],
+			glyph:  peerGlyphs[i],
+			hatch:  peerHatches[i],
+		}
 	}
 	glyphs := roleGlyphs[s.Role]
-	l := look{colour: roleColours[s.Role], dashes: dashes[s.Variant%len(dashes)], glyph: glyphs[s.Variant%len(glyphs)], hatch: roleHatches[s.Role]}
+	l := look{
+		colour: roleColours[s.Role],
+		dashes: dashes[s.Variant%len(dashes)],
+		glyph:  glyphs[s.Variant%len(glyphs)],
+		hatch:  roleHatches[s.Role],
+	}
 	if s.Variant > 0 {
 		l.colour = paler(l.colour, 0.25*float64(min(s.Variant, 2)))
 	}

@@ -19,7 +19,8 @@ type shard struct {
 // tail is the last node.
 func (s *shard) tail() int { return s.chain[len(s.chain)-1] }
 
-// place gives every shard its chain. Published protocols take what the ring gives; ours evens out what each node has.
+// place assigns a chain to every shard. The papers' protocols use the ring's chain; ours also
+// balances the load of the nodes.
 func (f *Fabric) place(p Protocol) []shard {
 	candidates := make([]topology.Candidate, f.holders())
 	for i := range candidates {

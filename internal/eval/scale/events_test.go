@@ -7,14 +7,15 @@ import (
 	"testing"
 )
 
-// A simulation of single packets: switches with one server and a queue each, links that take time, objects that are dirty because a write was
-// here and its ACK was not. It knows nothing of expected values.
+// A simulation of single packets: switches with one server and a queue each, links that take time,
+// objects that are dirty because a write was here and its ACK was not. It knows nothing of expected
+// values.
 
 type packet struct {
 	op     byte // 'r' read, 'R' read passed on to the tail, 'w' write, 'a' ACK, 'd' done: an answer on its way to the client
 	key    int
 	client int // leaf
-	place  int // in the chain, of who takes it next
+	place  int // in the chain, of the next node
 	to     int // switch; for answers, the client's leaf
 }
 
@@ -42,7 +43,7 @@ type simulation struct {
 	*model
 	random  *rand.Rand
 	queue   events
-	free    []float64 // when each switch has done what came so far
+	free    []float64 // time at which each switch has finished its work so far
 	busy    []float64 // how long it worked
 	pending map[[2]int]int
 	chainOf []*shard
@@ -51,10 +52,16 @@ type simulation struct {
 	visits  int
 }
 
-// simulate lets so many operations come at random, and returns what each switch did.
+// simulate runs operations with random arrival times, and returns the work of each switch.
 func simulate(m *model, perSecond float64, count int, seed uint64) (s *simulation, seconds float64) {
 	nodes := m.fabric.Leaves + m.fabric.Spines
-	s = &simulation{model: m, random: rand.New(rand.NewPCG(seed, 1)), free: make([]float64, nodes), busy: make([]float64, nodes), pending: make(map[[2]int]int)}
+	s = &simulation{
+		model:   m,
+		random:  rand.New(rand.NewPCG(seed, 1)),
+		free:    make([]float64, nodes),
+		busy:    make([]float64, nodes),
+		pending: make(map[[2]int]int),
+	}
 	places := hash(m.work.Seed)
 	for range m.parts {
 		s.chainOf = append(s.chainOf, &m.shards[places.IntN(len(m.shards))])
@@ -104,7 +111,7 @@ func (s *simulation) step(e event) {
 	heap.Push(&s.queue, event{s.free[e.node], e.node, e.packet, true})
 }
 
-// take is what a switch does with a packet for itself.
+// take is the work of a switch for a packet addressed to it.
 func (s *simulation) take(e *event) float64 {
 	chain := s.chainOf[e.key].chain
 	at, tail := [2]int{e.key, e.node}, e.place == len(chain)-1
@@ -170,7 +177,7 @@ func (s *simulation) forward(at float64, node int, p packet) {
 	heap.Push(&s.queue, event{at + s.rates.HopSeconds, next, p, false})
 }
 
-// What is calculated for each switch is what the simulation's switches do, below saturation.
+// Below saturation, the calculated work of each switch equals the simulated work.
 func TestTheSimulationAgrees(t *testing.T) {
 	const seed, operations = 11, 50_000
 	rates := Rates{Transit: 5e6, Read: 4e6, Forward: 3e6, Write: 2e6, Commit: 1e6, Ack: 4.5e6, HopSeconds: 20e-6}
@@ -193,7 +200,15 @@ func TestTheSimulationAgrees(t *testing.T) {
 			for node := range s.busy {
 				want, got := perSecond*l.of(node), s.busy[node]/seconds
 				if math.Abs(got-want) > 0.04*want+0.003 {
-					t.Errorf("%s, %s, seed %d: %s is busy for %.4f of the time, calculated %.4f", protocol, name, seed, m.fabric.name(node), got, want)
+					t.Errorf(
+						"%s, %s, seed %d: %s is busy for %.4f of the time, calculated %.4f",
+						protocol,
+						name,
+						seed,
+						m.fabric.name(node),
+						got,
+						want,
+					)
 				}
 			}
 			if got := float64(s.visits) / operations; math.Abs(got-l.packets) > 0.03*l.packets {

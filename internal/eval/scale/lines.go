@@ -2,9 +2,9 @@ package scale
 
 import "fmt"
 
-// Lines are operations per second of chains of nodes that stand in a line and share one CPU with the load generator, so that the times of all
-// packets of an operation add up: lines of two and of three nodes of a protocol, and how costly it is to pass packets on, which every node
-// does alike.
+// Lines are operations per second of chains of nodes that stand in a line and share one CPU with the
+// load generator, so that the times of all packets of an operation add up: lines of two and of three
+// nodes of a protocol, and how costly it is to pass packets on, which every node does alike.
 type Lines struct {
 	Read       float64 // clean reads, the client beside the node that answers
 	DirtyHead  float64 // reads of dirty objects at the head of three nodes, the client beside it; not of NetChain
@@ -13,8 +13,9 @@ type Lines struct {
 	Transit    float64 // packets passed on: see [TransitRate]
 }
 
-// TransitRate is the rate at which a node passes packets on, by what reads lose if the client is beside the head of a line of three
-// nodes instead of beside the tail, which answers: four packets more are passed on.
+// TransitRate returns the rate at which a node forwards packets. It compares reads from a client
+// beside the head of a line of three nodes with reads from one beside the tail, which answers: the
+// former forward four more packets.
 func TransitRate(readsNear, readsFar float64) (float64, error) {
 	const more = 4
 	if !(readsFar > 0) || !(readsNear > readsFar) {
@@ -23,8 +24,9 @@ func TransitRate(readsNear, readsFar float64) (float64, error) {
 	return more / (1/readsFar - 1/readsNear), nil
 }
 
-// Rates takes the lines' times apart. What the generator itself needs for a request counts as the node's that answers, with every
-// protocol. ACKs count as packets passed on; what they take beyond that is with the write that they are for, which costs the same node.
+// Rates derives rates of single steps from the lines' times. The generator's own time counts as
+// the answering node's, for every protocol. ACKs count as forwarded packets; their remaining cost
+// is part of the write's, which the same node bears.
 func (l Lines) Rates(p Protocol) (Rates, error) {
 	for _, rate := range []float64{l.Read, l.WriteTwo, l.WriteThree, l.Transit} {
 		if !(rate > 0) {
@@ -41,7 +43,10 @@ func (l Lines) Rates(p Protocol) (Rates, error) {
 		return rates, nil
 	}
 	rates.Write = 1 / max(node-2*transit, transit)
-	rates.Commit = 1 / max(1/l.WriteTwo-1/rates.Write-2*transit, transit) // the head has passed the answer on and taken the ACK
+	rates.Commit = 1 / max(
+		1/l.WriteTwo-1/rates.Write-2*transit,
+		transit,
+	) // the head has passed the answer on and taken the ACK
 	rates.Forward = l.Transit
 	if l.DirtyHead > 0 { // passed on by the node between, read by the tail, and the answer passed on by two
 		rates.Forward = 1 / max(1/l.DirtyHead-read-3*transit, transit)

@@ -13,8 +13,16 @@ func TestLinesAreTakenApart(t *testing.T) {
 	if err != nil || math.Abs(rate*transit-1) > 1e-9 {
 		t.Errorf("%g, %v", rate, err)
 	}
-	theirs, err := Lines{Read: near, WriteTwo: 1 / (write + commit + transit), WriteThree: 1 / (2*write + commit + 2*transit), Transit: rate}.Rates(NetChain)
-	if err != nil || math.Abs(theirs.Write*write-1) > 1e-9 || math.Abs(theirs.Commit*commit-1) > 1e-9 || theirs.Read != near {
+	theirs, err := Lines{
+		Read:       near,
+		WriteTwo:   1 / (write + commit + transit),
+		WriteThree: 1 / (2*write + commit + 2*transit),
+		Transit:    rate,
+	}.Rates(
+		NetChain,
+	)
+	if err != nil || math.Abs(theirs.Write*write-1) > 1e-9 || math.Abs(theirs.Commit*commit-1) > 1e-9 ||
+		theirs.Read != near {
 		t.Errorf("%+v, %v", theirs, err)
 	}
 	ours, err := Lines{
@@ -22,12 +30,14 @@ func TestLinesAreTakenApart(t *testing.T) {
 		WriteTwo:   1 / (write + commit + ack + transit),
 		WriteThree: 1 / (2*write + commit + 2*ack + 3*transit), // two pass the answer on, one the head's ACK
 	}.Rates(Ours)
-	if err != nil || math.Abs(ours.Write*write-1) > 1e-9 || math.Abs(ours.Commit*commit-1) > 1e-9 || math.Abs(ours.Forward*forward-1) > 1e-9 || ours.Ack != rate {
+	if err != nil || math.Abs(ours.Write*write-1) > 1e-9 || math.Abs(ours.Commit*commit-1) > 1e-9 ||
+		math.Abs(ours.Forward*forward-1) > 1e-9 ||
+		ours.Ack != rate {
 		t.Errorf("%+v, %v", ours, err)
 	}
 }
 
-// What noise makes impossible becomes as cheap as passing a packet on, and no cheaper.
+// A rate that noise makes impossible becomes the rate of forwarding a packet, and no higher.
 func TestNoiseMakesNothingFree(t *testing.T) {
 	rates, err := Lines{Read: 4e6, DirtyHead: 5e6, WriteTwo: 1e6, WriteThree: 1.1e6, Transit: 5e6}.Rates(Ours)
 	if err != nil || rates.Write != 5e6 || rates.Forward != 5e6 || !(rates.Commit > 0) {

@@ -1,13 +1,13 @@
 package scale
 
-// load is the time that every switch spends on one operation, on average over all operations, in seconds; and packets, counted
-// likewise.
+// load is the time that every switch spends on one operation, on average over all operations, in
+// seconds; and packets, counted likewise.
 type load struct {
 	fabric  *Fabric
 	rates   *Rates
-	busy    []float64 // of each switch, without what follows
-	leaf    float64   // that every leaf spends, too
-	spine   float64   // that every spine spends, too
+	busy    []float64 // of each switch, without leaf and spine
+	leaf    float64   // added to every leaf
+	spine   float64   // added to every spine
 	packets float64
 }
 
@@ -21,7 +21,8 @@ func (l *load) at(node int, packets, rate float64) {
 	l.packets += packets
 }
 
-// between adds what passes packets on from one switch to another: a spine between leaves, a leaf between spines, each as likely as any other.
+// between adds the forwarding work between two switches: by a spine between leaves, by a leaf
+// between spines, each with equal probability.
 func (l *load) between(from, to int, packets float64) {
 	if from == to {
 		return
@@ -38,8 +39,9 @@ func (l *load) between(from, to int, packets float64) {
 	l.packets += packets
 }
 
-// client adds what passes packets on between clients, one of which is as likely as any other, and a switch, in either direction: the
-// client's leaf, unless it is that switch, and between leaves a spine.
+// client adds the forwarding work between a uniformly chosen client and a switch, in either
+// direction: that of the client's leaf, unless it is the switch, and between leaves that of a
+// spine.
 func (l *load) client(node int, packets float64) {
 	leaves, spines := float64(l.fabric.Leaves), float64(l.fabric.Spines)
 	one := packets / leaves / l.rates.Transit

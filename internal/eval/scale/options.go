@@ -13,7 +13,8 @@ type Fabric struct {
 	Shards         int  // of the keys, 2 to 65,536; 0: so many that hashing evens out
 }
 
-// SpineLeaf is the fabric of so many switches that NetChain's authors calculate with: one spine for two leaves.
+// SpineLeaf is the fabric of so many switches that NetChain's authors calculate with: one spine for
+// two leaves.
 func SpineLeaf(switches int) Fabric {
 	spines := max(1, switches/3)
 	return Fabric{Leaves: switches - spines, Spines: spines}
@@ -29,8 +30,8 @@ const (
 	Ours         Protocol = "netcraq"           // the same, and chains are levelled among nodes
 )
 
-// Rates are packets per second that one node can do if it does nothing else. They are to be measured, for each protocol with its own
-// packets.
+// Rates are packets per second that one node can do if it does nothing else. They are to be
+// measured, for each protocol with its own packets.
 type Rates struct {
 	Transit float64 // packets for others passed on
 	Read    float64 // reads answered
@@ -39,7 +40,8 @@ type Rates struct {
 	Commit  float64 // writes applied and answered by the tail, with all ACKs that it sends; 0: as Write
 	Ack     float64 // ACKs taken; 0: as Transit
 
-	// HopSeconds is how long a packet takes from one switch into the next. It decides how long objects stay dirty. 0: 10 microseconds.
+	// HopSeconds is how long a packet takes from one switch into the next. It decides how long
+	// objects stay dirty. 0: 10 microseconds.
 	HopSeconds float64
 }
 
@@ -54,7 +56,7 @@ const (
 	Level Spread = "level" // so that the busiest node has as little to do as possible: a bound, since no client knows how busy all nodes are
 )
 
-// Work is what clients ask for.
+// Work is the mix of the clients' requests.
 type Work struct {
 	WriteShare float64 // 0 to 1
 	Zipf       float64 // exponent of the keys' popularity; 0: uniform
@@ -69,7 +71,7 @@ const (
 	defaultDraws = 5
 )
 
-// Result is what a fabric carries: all but the extremes is of the draw that has the median.
+// Result is the throughput of a fabric. All fields but the extremes are of the median draw.
 type Result struct {
 	Switches   int     `json:"switches"`
 	PerSecond  float64 `json:"per_second"`
@@ -94,14 +96,19 @@ func (f *Fabric) withDefaults() error {
 	case f.Leaves < 1 || f.Spines < 1:
 		return fmt.Errorf("a fabric of %d leaves and %d spines: want at least one of each", f.Leaves, f.Spines)
 	case f.Chain < 1 || f.Chain > holders:
-		return fmt.Errorf("chains of %d nodes with %d switches that hold objects: want 1 to %d", f.Chain, holders, holders)
+		return fmt.Errorf(
+			"chains of %d nodes with %d switches that hold objects: want 1 to %d",
+			f.Chain,
+			holders,
+			holders,
+		)
 	case f.Shards < 2 || f.Shards > maxShards:
 		return fmt.Errorf("%d shards: want 2 to %d", f.Shards, maxShards)
 	}
 	return nil
 }
 
-// maxShards is what a number of 16 bits can tell apart.
+// maxShards is the number of shards that 16 bits can tell apart.
 const maxShards = 1 << 16
 
 func (f *Fabric) holders() int {
@@ -139,8 +146,14 @@ func (w *Work) withDefaults() error {
 	if w.Draws == 0 {
 		w.Draws = defaultDraws
 	}
-	if w.Keys < 1 || w.Draws < 1 || !(w.WriteShare >= 0 && w.WriteShare <= 1) || !(w.Zipf >= 0) || w.Spread != Level && w.Spread != Even {
-		return fmt.Errorf("work %+v: want keys and draws, a write share from 0 to 1, an exponent of at least 0, and a spread %q or %q", *w, Even, Level)
+	if w.Keys < 1 || w.Draws < 1 || !(w.WriteShare >= 0 && w.WriteShare <= 1) || !(w.Zipf >= 0) ||
+		w.Spread != Level && w.Spread != Even {
+		return fmt.Errorf(
+			"work %+v: want keys and draws, a write share from 0 to 1, an exponent of at least 0, and a spread %q or %q",
+			*w,
+			Even,
+			Level,
+		)
 	}
 	return nil
 }

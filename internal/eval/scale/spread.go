@@ -2,7 +2,8 @@ package scale
 
 import "slices"
 
-// spread shares reads out evenly among the nodes that may answer them, and returns the throughput that this allows.
+// spread shares reads out evenly among the nodes that may answer them, and returns the throughput
+// that this allows.
 func (m *model) spread() float64 {
 	for i := range m.shards {
 		s := &m.shards[i]
@@ -18,16 +19,17 @@ func (m *model) spread() float64 {
 	return m.solve()
 }
 
-// Levelling goes in rounds, with several sweeps over all shards in each. Throughput, which decides how much is dirty, and the time spent on passing
-// packets on are fixed during a round.
+// Levelling goes in rounds, with several sweeps over all shards in each. Throughput, which decides
+// how much is dirty, and the time spent on passing packets on are fixed during a round.
 const (
 	levelRounds = 6
 	levelSweeps = 8
 	levelGain   = 0.002 // a round that gains less, relative to the one before, is the last
 )
 
-// level shares reads out so that the busiest node has as little to do as possible, for a throughput to begin with, and returns what that
-// allows. What is dirty costs the tail the same wherever it is asked, so clients ask the tail for what is mostly dirty.
+// level distributes reads so that the busiest node does as little as possible, starting from a
+// throughput, and returns the throughput that this allows. A dirty read costs the tail the same at
+// every node, so clients send reads of mostly dirty keys to the tail.
 func (m *model) level(perSecond float64) float64 {
 	for range levelRounds {
 		kept := make([][]float64, len(m.shards))
@@ -73,7 +75,8 @@ func (m *model) sweep(perSecond float64) {
 	}
 }
 
-// effects says how busy it makes each node of a chain, in the second index, to ask one node, in the first, for all of the shard's reads.
+// effects says how busy it makes each node of a chain, in the second index, to ask one node, in the
+// first, for all of the shard's reads.
 func (m *model) effects(s *shard, perSecond, unit float64) [][]float64 {
 	reads := s.part * (1 - m.work.WriteShare) / unit
 	all, tail := make([][]float64, len(s.chain)), len(s.chain)-1
@@ -86,9 +89,9 @@ func (m *model) effects(s *shard, perSecond, unit float64) [][]float64 {
 	return all
 }
 
-// shift moves reads from one node to another, for each two nodes of a chain, as far as that makes the sum of the nodes' busy times to the power of
-// [steepness] smaller, in which the busiest counts most. It takes one step of Newton's method in each direction; sweeps do the
-// rest.
+// shift moves reads from one node to another, for each two nodes of a chain, as far as that makes
+// the sum of the nodes' busy times to the power of [steepness] smaller, in which the busiest counts
+// most. It takes one step of Newton's method in each direction; sweeps do the rest.
 func (s *shard) shift(busy []float64, effects [][]float64) {
 	for to := 1; to < len(s.chain); to++ {
 		for from := range to {
@@ -112,7 +115,8 @@ func (s *shard) shift(busy []float64, effects [][]float64) {
 	}
 }
 
-// steepness is large enough for the busiest node to be nearly all that counts, and small enough for steps to find their way.
+// steepness is large enough for the busiest node to be nearly all that counts, and small enough for
+// steps to find their way.
 const steepness = 10
 
 // power is x to the power of steepness-2.

@@ -17,7 +17,7 @@ type model struct {
 	shards   []shard
 }
 
-// Throughput is what the fabric carries before the first switch is busy all the time.
+// Throughput returns the load at which the first switch is busy all the time.
 func Throughput(f Fabric, p Protocol, r Rates, w Work) (*Result, error) {
 	m, err := newModel(f, p, r, w)
 	if err != nil {
@@ -63,11 +63,18 @@ func (m *model) saturate() Result {
 	}
 	l, dirty := m.count(perSecond)
 	node, most, mean := l.greatest()
-	return Result{Switches: len(l.busy), PerSecond: perSecond, Bottleneck: m.fabric.name(node), MeanBusy: mean / most, Packets: l.packets, Dirty: dirty}
+	return Result{
+		Switches:   len(l.busy),
+		PerSecond:  perSecond,
+		Bottleneck: m.fabric.name(node),
+		MeanBusy:   mean / most,
+		Packets:    l.packets,
+		Dirty:      dirty,
+	}
 }
 
-// solve finds the throughput at which the busiest switch has no time left. More operations mean more dirty objects, so time per
-// operation depends on it, where there are writes and reads.
+// solve finds the throughput at which the busiest switch has no time left. More operations mean more
+// dirty objects, so time per operation depends on it, where there are writes and reads.
 func (m *model) solve() float64 {
 	busy := func(perSecond float64) float64 {
 		l, _ := m.count(perSecond)
@@ -108,7 +115,8 @@ func (m *model) solve() float64 {
 	return low
 }
 
-// count adds up the time of all operations at so many per second, and the part of the reads that meets dirty objects.
+// count adds up the time of all operations at so many per second, and the part of the reads that
+// meets dirty objects.
 func (m *model) count(perSecond float64) (*load, float64) {
 	l, dirty := newLoad(&m.fabric, &m.rates), 0.0
 	for i := range m.shards {
@@ -130,8 +138,8 @@ func (m *model) count(perSecond float64) (*load, float64) {
 	return l, dirty
 }
 
-// countWrites follows writes: from a client to the head, down the chain, and from the tail back. Where all nodes answer reads, the
-// tail sends each an ACK.
+// countWrites follows writes: from a client to the head, down the chain, and from the tail back.
+// Where all nodes answer reads, the tail sends each an ACK.
 func (m *model) countWrites(l *load, s *shard, packets float64) {
 	if packets == 0 {
 		return
@@ -152,8 +160,8 @@ func (m *model) countWrites(l *load, s *shard, packets float64) {
 	l.client(tail, packets)
 }
 
-// countReads follows reads that ask node k of a chain, a part of which meets a dirty object and goes on to the tail, which answers the client
-// itself.
+// countReads follows reads that ask node k of a chain, a part of which meets a dirty object and goes
+// on to the tail, which answers the client itself.
 func (m *model) countReads(l *load, s *shard, k int, packets, dirty float64) {
 	node, tail := s.chain[k], s.tail()
 	l.client(node, packets)

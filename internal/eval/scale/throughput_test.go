@@ -15,13 +15,17 @@ func throughput(t *testing.T, switches int, p Protocol, w Work) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Switches != switches || !(r.PerSecond > 0) || r.Least > r.PerSecond || r.Most < r.PerSecond || r.MeanBusy <= 0 || r.MeanBusy > 1 || r.Dirty < 0 || r.Dirty > 1 {
+	if r.Switches != switches || !(r.PerSecond > 0) || r.Least > r.PerSecond || r.Most < r.PerSecond ||
+		r.MeanBusy <= 0 ||
+		r.MeanBusy > 1 ||
+		r.Dirty < 0 ||
+		r.Dirty > 1 {
 		t.Fatalf("%+v", r)
 	}
 	return r
 }
 
-// A leaf and a spine with a key on both: what is counted by hand.
+// A leaf and a spine share one key. The expected counts are calculated by hand.
 func TestASmallFabricByHand(t *testing.T) {
 	f := Fabric{Leaves: 1, Spines: 1, Chain: 2}
 	// The only leaf has half of the chains' tails or so; a read at the spine passes the leaf twice.
@@ -55,8 +59,10 @@ func TestASmallFabricByHand(t *testing.T) {
 			down += s.part
 		}
 	}
-	// head leaf: leaf writes, spine commits, leaf passes the answer on and takes the ACK. Head spine: leaf passes on, spine writes, leaf commits, spine takes the ACK.
-	if leaf, spine := l.of(0), l.of(1); math.Abs(leaf-(3*down+2*(1-down))) > 1e-9 || math.Abs(spine-(down+2*(1-down))) > 1e-9 {
+	// head leaf: leaf writes, spine commits, leaf passes the answer on and takes the ACK. Head
+	// spine: leaf passes on, spine writes, leaf commits, spine takes the ACK.
+	if leaf, spine := l.of(0), l.of(1); math.Abs(leaf-(3*down+2*(1-down))) > 1e-9 ||
+		math.Abs(spine-(down+2*(1-down))) > 1e-9 {
 		t.Errorf("leaf %v, spine %v, %v of the chains begin at the leaf", leaf, spine, down)
 	}
 }
@@ -72,13 +78,34 @@ func TestThroughputGrowsWithSwitches(t *testing.T) {
 	}
 }
 
-// Popular keys stop what has one node to answer for each; with three, and their reads levelled, about three times as much goes.
+// Popular keys limit protocols with one answering node for each key. With three answering nodes
+// and levelled reads, throughput is about three times as high.
 func TestPopularKeys(t *testing.T) {
 	w := Work{Zipf: 0.99, Spread: Level}
-	theirs, netcraqPaper, ours := throughput(t, 99, NetChain, w), throughput(t, 99, NetCRAQPaper, w), throughput(t, 99, Ours, w)
+	theirs, netcraqPaper, ours := throughput(
+		t,
+		99,
+		NetChain,
+		w,
+	), throughput(
+		t,
+		99,
+		NetCRAQPaper,
+		w,
+	), throughput(
+		t,
+		99,
+		Ours,
+		w,
+	)
 	hottest := Zipf(defaultKeys, 0.99)[0]
 	if limit := rates.Read / hottest; theirs.PerSecond > limit || ours.PerSecond > 3*limit {
-		t.Errorf("%g and %g reads, and the most popular key alone allows %g for each node", theirs.PerSecond, ours.PerSecond, limit)
+		t.Errorf(
+			"%g and %g reads, and the most popular key alone allows %g for each node",
+			theirs.PerSecond,
+			ours.PerSecond,
+			limit,
+		)
 	}
 	for _, r := range []*Result{netcraqPaper, ours} {
 		if r.PerSecond < 1.8*theirs.PerSecond {
@@ -87,7 +114,8 @@ func TestPopularKeys(t *testing.T) {
 	}
 }
 
-// Levelling knows how busy every switch is: it is a bound, above what clients reach that don't know, and had by its name alone.
+// Levelling uses the load of every switch. It is an upper bound that clients without this
+// knowledge don't reach, and applies only if selected by name.
 func TestLevellingIsABoundAndNotTheDefault(t *testing.T) {
 	for _, p := range []Protocol{NetCRAQPaper, Ours} {
 		w := Work{Zipf: 0.99}
@@ -97,7 +125,13 @@ func TestLevellingIsABoundAndNotTheDefault(t *testing.T) {
 		w.Spread = Level
 		bound := throughput(t, 99, p, w)
 		if otherwise.PerSecond != even.PerSecond || bound.PerSecond < 1.05*even.PerSecond {
-			t.Errorf("%s: %g reads by default, %g shared evenly, %g levelled", p, otherwise.PerSecond, even.PerSecond, bound.PerSecond)
+			t.Errorf(
+				"%s: %g reads by default, %g shared evenly, %g levelled",
+				p,
+				otherwise.PerSecond,
+				even.PerSecond,
+				bound.PerSecond,
+			)
 		}
 	}
 }
@@ -124,8 +158,8 @@ func TestAThousandSwitchesTakeNoTime(t *testing.T) {
 	}
 }
 
-// Sweeps bring busy times to one level where that is possible, whatever the start; a node that is busier anyway gets nothing, and what is
-// dirty goes to the tail.
+// Sweeps level busy times where possible, from any start. A node that is busier for other reasons
+// gets no reads, and dirty reads go to the tail.
 func TestLevelling(t *testing.T) {
 	clean := [][]float64{{3, 0, 0}, {0, 3, 0}, {0, 0, 3}}
 	for name, c := range map[string]struct {

@@ -18,7 +18,7 @@ type Options struct {
 // Interval holds a parameter with the confidence asked for.
 type Interval struct {
 	Low  float64  `json:"low"`
-	High *float64 `json:"high"` // nil: unbounded, as the peak of what does not level off
+	High *float64 `json:"high"` // nil: unbounded, as the peak of a curve that does not level off
 }
 
 // Intervals are those of a fitted law, and of its peak.
@@ -31,12 +31,14 @@ type Intervals struct {
 	Peak       Interval `json:"peak_nodes"`
 }
 
-// bootstrap fits the law again and again to itself with its own residuals, drawn anew, and takes quantiles of what comes out.
+// bootstrap refits the law to itself plus its resampled residuals, many times, and returns
+// quantiles of the parameters.
 //
-// The Jacobian would be quicker, but its intervals are symmetric: they leave the bounds (sigma and kappa below 0) and say nothing
-// of the peak where kappa is near 0. Residuals are drawn rather than points because numbers of nodes are chosen, not found, and
-// are so few that a draw of points often misses those that fix a parameter. They are relative to the law's throughput, because
-// fast points vary more, and made larger by what three parameters took out of them.
+// The Jacobian would be faster, but its intervals are symmetric: they exceed the bounds (sigma and
+// kappa below 0) and give no interval of the peak where kappa is near 0. Residuals are resampled
+// rather than points because the numbers of nodes are chosen, and are so few that resampled points
+// often miss those that fix a parameter. Residuals are relative to the law's throughput, because
+// the variance grows with it, and are scaled up for the three fitted parameters.
 func (o Options) bootstrap(points []Point, law Law) *Intervals {
 	confidence, resamples := o.Confidence, o.Resamples
 	if confidence == 0 {
@@ -63,8 +65,14 @@ func (o Options) bootstrap(points []Point, law Law) *Intervals {
 		lambda, sigma, kappa = append(lambda, again.Lambda), append(sigma, again.Sigma), append(kappa, again.Kappa)
 		peak = append(peak, peakOrInfinity(again))
 	}
-	return &Intervals{Confidence: confidence, Seed: o.Seed, Lambda: interval(lambda, confidence), Sigma: interval(sigma, confidence),
-		Kappa: interval(kappa, confidence), Peak: interval(peak, confidence)}
+	return &Intervals{
+		Confidence: confidence,
+		Seed:       o.Seed,
+		Lambda:     interval(lambda, confidence),
+		Sigma:      interval(sigma, confidence),
+		Kappa:      interval(kappa, confidence),
+		Peak:       interval(peak, confidence),
+	}
 }
 
 // level is so little kappa that no number of nodes that exists would show the peak.

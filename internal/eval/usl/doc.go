@@ -2,6 +2,7 @@
 //
 //	C(n) = lambda n / (1 + sigma (n-1) + kappa n (n-1))
 //
-// Lambda is what one node does, sigma the part of the work that nodes do one after the other, kappa what each
-// pair of them costs in talk. With kappa throughput has a peak, and nodes beyond it make the system slower.
+// Lambda is the rate of one node, sigma the part of the work that nodes do one after the other,
+// kappa the cost of coordination of each pair. With kappa throughput has a peak, and nodes beyond it
+// make the system slower.
 package usl

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// study is what the study of etcd found for serializable reads.
+// study is the study's law for serializable reads of etcd.
 var study = Law{Lambda: 9215.75, Sigma: 0.54, Kappa: 0.047}
 
 // measured gives rounds of a law at 1 to 11 nodes with relative noise.
@@ -46,13 +46,15 @@ func TestKnownLawsAreFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !near(f.Lambda/law.Lambda, 1, 1e-3) || !near(f.Sigma, law.Sigma, 1e-3) || !near(f.Kappa, law.Kappa, 1e-3) || f.RSquared < 0.999 {
+		if !near(f.Lambda/law.Lambda, 1, 1e-3) || !near(f.Sigma, law.Sigma, 1e-3) || !near(f.Kappa, law.Kappa, 1e-3) ||
+			f.RSquared < 0.999 {
 			t.Errorf("%+v became %+v", law, f)
 		}
 	}
 }
 
-// With noise the truth is within intervals of 95 % about that often, and the peak of the study's law stays near 3.
+// With noise the truth is within intervals of 95 % about that often, and the peak of the study's law
+// stays near 3.
 func TestIntervalsHoldTheTruth(t *testing.T) {
 	const seed, trials = 7, 60
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -100,7 +102,7 @@ func TestTheSeedDecidesIntervals(t *testing.T) {
 	}
 }
 
-// What never levels off has a peak without an upper bound, and still makes valid JSON.
+// A curve that never levels off has a peak without an upper bound, and is still valid JSON.
 func TestALinearSystemHasNoPeak(t *testing.T) {
 	f, err := Fit(measured(Law{Lambda: 10}, 3, 0.02, rand.New(rand.NewPCG(5, 6))), Options{Seed: 1})
 	if err != nil {

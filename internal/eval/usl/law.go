@@ -14,8 +14,8 @@ func (l Law) At(n float64) float64 {
 	return l.Lambda * n / (1 + l.Sigma*(n-1) + l.Kappa*n*(n-1))
 }
 
-// Peak is the number of nodes at which throughput is greatest, not rounded; false if more nodes always give more. Below 1, one
-// node is best.
+// Peak is the number of nodes at which throughput is greatest, not rounded; false if more nodes
+// always give more. Below 1, one node is best.
 func (l Law) Peak() (nodes float64, ok bool) {
 	if l.Kappa <= 0 {
 		return 0, false

@@ -2,8 +2,9 @@ package usl
 
 import "gonum.org/v1/gonum/mat"
 
-// leastSquares goes down from the law that is linear in its parameters, by the steps of Levenberg and Marquardt: those of Gauss and Newton,
-// shortened until they help. Steps end at the bounds of the law; a parameter that wants to leave them stands still.
+// leastSquares goes down from the law that is linear in its parameters, by the steps of Levenberg
+// and Marquardt: those of Gauss and Newton, shortened until they help. Steps end at the bounds of
+// the law; a parameter that wants to leave them stands still.
 func leastSquares(points []Point) Law {
 	scale := 0.0 // brings throughput near 1, so that tolerances mean the same for every system
 	for _, p := range points {
@@ -96,8 +97,8 @@ func (l Law) slope(n float64) [parameters]float64 {
 	return [parameters]float64{c / l.Lambda, by * (n - 1), by * n * (n - 1)}
 }
 
-// linear solves n/C(n) = 1/lambda + sigma/lambda (n-1) + kappa/lambda n(n-1), brought into bounds. It weighs slow points too
-// much for an answer, and is near enough for a start.
+// linear solves n/C(n) = 1/lambda + sigma/lambda (n-1) + kappa/lambda n(n-1), brought into bounds.
+// It weighs slow points too much for an answer, and is near enough for a start.
 func linear(points []Point) Law {
 	a, b := mat.NewDense(len(points), parameters, nil), mat.NewVecDense(len(points), nil)
 	for i, p := range points {

@@ -13,7 +13,8 @@ import (
 // DefaultTimeout bounds a query whose context has no deadline.
 const DefaultTimeout = time.Second
 
-// ErrTimeout: no attempt was answered in time. What the query was to change may have changed, or may yet.
+// ErrTimeout reports that no attempt was answered in time. A write may have been applied, or may
+// be applied later.
 var ErrTimeout = errors.New("no answer")
 
 // Options configure a client. The zero value of every field is its default.
@@ -125,7 +126,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Limits of how long a client that learns how long answers take waits for one, and how long it does when it knows nothing.
+// Limits of how long a client that learns how long answers take waits for one, and how long it does
+// when it knows nothing.
 const (
 	leastWait = time.Millisecond
 	mostWait  = 50 * time.Millisecond
@@ -145,7 +147,8 @@ func (e *estimate) sample(d time.Duration) {
 	e.mean += (d - e.mean) / 8
 }
 
-// wait before the next attempt: longer after each one, so that what is slow is not flooded.
+// wait returns the delay before the next attempt. It grows with each attempt, so that retries do
+// not flood a slow node.
 func (e *estimate) wait(attempt int) time.Duration {
 	wait := firstWait
 	if e.mean > 0 {

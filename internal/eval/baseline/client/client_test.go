@@ -41,7 +41,15 @@ func startNetChain(t *testing.T, f *fabric.Fabric, wide bool) *client.NetChain {
 	t.Helper()
 	var chain []netip.Addr
 	for i := range chainLength {
-		n, err := netchain.New(netchain.Config{Self: fabric.NodeAddr(i), Wide: wide, Slots: 1, ValueBytes: netchain.CompareBytes, Groups: 1})
+		n, err := netchain.New(
+			netchain.Config{
+				Self:       fabric.NodeAddr(i),
+				Wide:       wide,
+				Slots:      1,
+				ValueBytes: netchain.CompareBytes,
+				Groups:     1,
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,16 +70,20 @@ func startNetChain(t *testing.T, f *fabric.Fabric, wide bool) *client.NetChain {
 func TestNetChain(t *testing.T) {
 	for _, wide := range []bool{false, true} {
 		c := startNetChain(t, open(t, 1), wide)
-		if a, err := c.Write(t.Context(), key, value[:]); err != nil || a.Seq != 1 || a.Node != fabric.NodeAddr(chainLength-1) {
+		if a, err := c.Write(t.Context(), key, value[:]); err != nil || a.Seq != 1 ||
+			a.Node != fabric.NodeAddr(chainLength-1) {
 			t.Fatalf("write: %+v, %v", a, err)
 		}
 		if a, err := c.Read(t.Context(), key); err != nil || !bytes.Equal(a.Value, value[:]) || a.Attempts != 1 {
 			t.Fatalf("read: %+v, %v", a, err)
 		}
-		if a, swapped, err := c.CompareAndSwap(t.Context(), key, client.Value{}, client.Value{9}); err != nil || swapped || !bytes.Equal(a.Value, value[:]) {
+		if a, swapped, err := c.CompareAndSwap(t.Context(), key, client.Value{}, client.Value{9}); err != nil ||
+			swapped ||
+			!bytes.Equal(a.Value, value[:]) {
 			t.Fatalf("swap of something else: %+v, %v, %v", a, swapped, err)
 		}
-		if a, swapped, err := c.CompareAndSwap(t.Context(), key, value, client.Value{9}); err != nil || !swapped || a.Seq != 2 {
+		if a, swapped, err := c.CompareAndSwap(t.Context(), key, value, client.Value{9}); err != nil || !swapped ||
+			a.Seq != 2 {
 			t.Fatalf("swap: %+v, %v, %v", a, swapped, err)
 		}
 		if _, err := c.Read(t.Context(), netchain.Key{2}); !errors.Is(err, client.ErrNotFound) {
@@ -80,7 +92,8 @@ func TestNetChain(t *testing.T) {
 	}
 }
 
-// Queries get through a network that loses much, and answers to earlier attempts are not taken for later ones.
+// Queries get through a network that loses much, and answers to earlier attempts are not taken for
+// later ones.
 func TestNetChainUnderLoss(t *testing.T) {
 	const seed = 5
 	f := open(t, seed)
@@ -107,7 +120,11 @@ func TestNetChainUnderLoss(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	f := open(t, 1)
 	startNetChain(t, f, false)
-	c, err := client.NewNetChain([]netip.Addr{fabric.NodeAddr(0)}, false, client.Options{Listen: f.Listen, Timeout: 20 * time.Millisecond})
+	c, err := client.NewNetChain(
+		[]netip.Addr{fabric.NodeAddr(0)},
+		false,
+		client.Options{Listen: f.Listen, Timeout: 20 * time.Millisecond},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +146,12 @@ func TestNetCRAQPaperAsksNextNode(t *testing.T) {
 		chain = append(chain, fabric.NodeAddr(i))
 	}
 	for i, at := range chain {
-		config := netcraqpaper.Config{Self: at, Tail: chain[chainLength-1], Keys: 4, Versions: netcraqpaper.DefaultVersions}
+		config := netcraqpaper.Config{
+			Self:     at,
+			Tail:     chain[chainLength-1],
+			Keys:     4,
+			Versions: netcraqpaper.DefaultVersions,
+		}
 		if !config.IsTail() {
 			config.Next = chain[i+1]
 		} else {

@@ -7,12 +7,13 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
 )
 
-// Lock takes a lock as NetChain's paper has it, if nobody holds it: a lock is a key that holds its owner's id, or zeros. An owner has
-// one query about a lock at a time.
+// Lock takes a free lock as NetChain's paper does: a lock is a key that holds its owner's id, or
+// zeros. An owner has one outstanding query for each lock.
 //
-// If a query is repeated, its answer may be that to any attempt. A lock that has the owner's id already was taken by an earlier attempt. If
-// the answer is a refusal, an attempt that is not answered yet may have taken the lock meanwhile, which is undone: nobody
-// else could. What a network may still deliver after that takes the lock for nobody, and for ever; the protocol can't tell it from a new query.
+// An answer may belong to any attempt of the query. A lock that holds the owner's id was taken by
+// an earlier attempt. After a refusal, an unanswered attempt may still have taken the lock; Lock
+// undoes that, since no other client can. An attempt that the network delivers even later takes
+// the lock forever: the protocol can't tell it from a new query.
 func (c *NetChain) Lock(ctx context.Context, key netchain.Key, owner Value) (taken bool, err error) {
 	a, taken, err := c.CompareAndSwap(ctx, key, Value{}, owner)
 	if err != nil || taken || a.Attempts == 1 {

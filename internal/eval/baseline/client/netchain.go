@@ -17,8 +17,8 @@ var ErrNotFound = errors.New("the key has no place at this node")
 // Value is a value that NetChain's compare-and-swap works on.
 type Value [netchain.CompareBytes]byte
 
-// NetChain is a client of one NetChain chain, for one goroutine. Clients know the chain and put it into each query; if a node
-// fails, it is the network that leads queries around it, or nobody.
+// NetChain is a client of one NetChain chain, for one goroutine. It puts the addresses of the
+// chain into each query. If a node fails, only the network can route queries around it.
 type NetChain struct {
 	caller
 	wide     bool
@@ -34,12 +34,17 @@ func NewNetChain(chain []netip.Addr, wide bool, o Options) (*NetChain, error) {
 		return nil, fmt.Errorf("a chain has 1 to %d nodes, not %d", netchain.MaxList+1, len(chain))
 	}
 	o.complete()
-	c := &NetChain{caller: caller{options: o, in: make([]byte, netchain.MaxMessageBytes)}, wide: wide, down: slices.Clone(chain), up: slices.Clone(chain)}
+	c := &NetChain{
+		caller: caller{options: o, in: make([]byte, netchain.MaxMessageBytes)},
+		wide:   wide,
+		down:   slices.Clone(chain),
+		up:     slices.Clone(chain),
+	}
 	slices.Reverse(c.up)
 	return c, nil
 }
 
-// Answer is what a query came to.
+// Answer is the outcome of a query.
 type Answer struct {
 	Seq      uint32
 	Value    []byte // valid until the client's next query
@@ -49,31 +54,56 @@ type Answer struct {
 
 // Read reads a key, at the tail.
 func (c *NetChain) Read(ctx context.Context, key netchain.Key) (Answer, error) {
-	a, _, err := c.ask(ctx, &netchain.Message{Op: netchain.Read, Key: key}, c.up, &c.reads, func(m *netchain.Message) bool {
-		return m.Op == netchain.ReadReply
-	})
+	a, _, err := c.ask(
+		ctx,
+		&netchain.Message{Op: netchain.Read, Key: key},
+		c.up,
+		&c.reads,
+		func(m *netchain.Message) bool {
+			return m.Op == netchain.ReadReply
+		},
+	)
 	return a, err
 }
 
 // Write writes a key, from the head on. An attempt that was answered too late may be carried out too.
 func (c *NetChain) Write(ctx context.Context, key netchain.Key, value []byte) (Answer, error) {
-	a, _, err := c.ask(ctx, &netchain.Message{Op: netchain.Write, Key: key, Value: value}, c.down, &c.writes, func(m *netchain.Message) bool {
-		return m.Op == netchain.WriteReply && bytes.Equal(m.Value, value)
-	})
+	a, _, err := c.ask(
+		ctx,
+		&netchain.Message{Op: netchain.Write, Key: key, Value: value},
+		c.down,
+		&c.writes,
+		func(m *netchain.Message) bool {
+			return m.Op == netchain.WriteReply && bytes.Equal(m.Value, value)
+		},
+	)
 	return a, err
 }
 
-// CompareAndSwap writes a key if it holds the value expected, and returns whether it did; if not, the answer has what is there. After more
-// than one attempt that may be what an earlier attempt wrote.
+// CompareAndSwap writes a key if it holds the expected value, and returns whether it did.
+// Otherwise the answer has the current value. After more than one attempt this may be the value
+// that an earlier attempt wrote.
 func (c *NetChain) CompareAndSwap(ctx context.Context, key netchain.Key, expected, value Value) (Answer, bool, error) {
-	a, op, err := c.ask(ctx, &netchain.Message{Op: netchain.CAS, Key: key, Value: append(expected[:], value[:]...)}, c.down, &c.writes, func(m *netchain.Message) bool {
-		return m.Op == netchain.CASFail || m.Op == netchain.WriteReply && bytes.Equal(m.Value, value[:])
-	})
+	a, op, err := c.ask(
+		ctx,
+		&netchain.Message{Op: netchain.CAS, Key: key, Value: append(expected[:], value[:]...)},
+		c.down,
+		&c.writes,
+		func(m *netchain.Message) bool {
+			return m.Op == netchain.CASFail || m.Op == netchain.WriteReply && bytes.Equal(m.Value, value[:])
+		},
+	)
 	return a, err == nil && op == netchain.WriteReply, err
 }
 
 // ask sends a message along a chain.
-func (c *NetChain) ask(ctx context.Context, m *netchain.Message, chain []netip.Addr, times *estimate, is func(*netchain.Message) bool) (Answer, netchain.Op, error) {
+func (c *NetChain) ask(
+	ctx context.Context,
+	m *netchain.Message,
+	chain []netip.Addr,
+	times *estimate,
+	is func(*netchain.Message) bool,
+) (Answer, netchain.Op, error) {
 	m.Wide, m.List = c.wide, chain[1:]
 	c.out = m.Append(c.out[:0])
 	var a Answer

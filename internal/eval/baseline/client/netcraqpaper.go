@@ -10,11 +10,13 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 )
 
-// RetryAfter is how long a client of NetCRAQ as published waits for an answer before it turns to another node.
+// RetryAfter is how long a client of NetCRAQ as published waits for an answer before it turns to
+// another node.
 const RetryAfter = 50 * time.Millisecond
 
-// NetCRAQPaper is a client of one chain of NetCRAQ as published, for one goroutine. Reads go to any node, writes to the first one;
-// a node that does not answer in time loses the client to the next one of the chain.
+// NetCRAQPaper is a client of one chain of NetCRAQ as published, for one goroutine. Reads go to any
+// node, writes to the first one; a node that does not answer in time loses the client to the next
+// one of the chain.
 type NetCRAQPaper struct {
 	caller
 	nodes  []netip.Addr // head first
@@ -29,7 +31,11 @@ func NewNetCRAQPaper(chain []netip.Addr, reader int, o Options) (*NetCRAQPaper, 
 		return nil, fmt.Errorf("there is no node %d in a chain of %d", reader, len(chain))
 	}
 	o.complete()
-	return &NetCRAQPaper{caller: caller{options: o, in: make([]byte, netcraqpaper.MessageBytes+1)}, nodes: slices.Clone(chain), reader: reader}, nil
+	return &NetCRAQPaper{
+		caller: caller{options: o, in: make([]byte, netcraqpaper.MessageBytes+1)},
+		nodes:  slices.Clone(chain),
+		reader: reader,
+	}, nil
 }
 
 // Read reads an object.
@@ -41,13 +47,23 @@ func (c *NetCRAQPaper) Read(ctx context.Context, key uint32) (netcraqpaper.Value
 // Write writes an object. An attempt that was answered too late may be carried out too.
 func (c *NetCRAQPaper) Write(ctx context.Context, key uint32, value netcraqpaper.Value) error {
 	m := netcraqpaper.Message{Op: netcraqpaper.Write, Key: key, Value: value}
-	_, err := c.ask(ctx, &m, &c.writer, func(r *netcraqpaper.Message) bool { return r.Op == netcraqpaper.Acknowledge && r.Value == value })
+	_, err := c.ask(
+		ctx,
+		&m,
+		&c.writer,
+		func(r *netcraqpaper.Message) bool { return r.Op == netcraqpaper.Acknowledge && r.Value == value },
+	)
 	return err
 }
 
-// ask sends a message to the node of a place, and turns to the next one after each attempt that stays without an answer. It stays with the
-// node that has answered.
-func (c *NetCRAQPaper) ask(ctx context.Context, m *netcraqpaper.Message, place *int, is func(*netcraqpaper.Message) bool) (netcraqpaper.Value, error) {
+// ask sends a message to the node of a place, and turns to the next one after each attempt that
+// stays without an answer. It stays with the node that has answered.
+func (c *NetCRAQPaper) ask(
+	ctx context.Context,
+	m *netcraqpaper.Message,
+	place *int,
+	is func(*netcraqpaper.Message) bool,
+) (netcraqpaper.Value, error) {
 	c.out = m.Append(c.out[:0])
 	var answer netcraqpaper.Value
 	first := *place

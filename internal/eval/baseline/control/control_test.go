@@ -16,7 +16,7 @@ import (
 
 func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 88, 0, byte(i)}) }
 
-// chainNode keeps what is done to a machine, in order.
+// chainNode records the calls of a machine in order.
 type chainNode struct {
 	*netchain.Node
 	log *[]string
@@ -44,7 +44,8 @@ func (n chainNode) Import(entries []Entry) (err error) {
 	return err
 }
 
-// A group is stopped, copied and moved before the next one is touched, and the new node has what the chain has.
+// Each group is stopped, copied and moved before the next one begins, and the new node has the
+// chain's objects.
 func TestNetChainRecoversGroupByGroup(t *testing.T) {
 	keys := []netchain.Key{{15: 0}, {15: 1}, {15: 2}}
 	var log []string
@@ -68,7 +69,11 @@ func TestNetChainRecoversGroupByGroup(t *testing.T) {
 	reserve := chainNode{nodes[addr(4)].(chainNode).Node, &log}
 	nodes[addr(1)], nodes[addr(4)] = head, reserve
 	c := &NetChain{
-		Chain: []netip.Addr{addr(1), addr(2), addr(3)}, Groups: 2, Switches: nodes, Neighbours: []NetChainSwitch{head, nodes[addr(3)]},
+		Chain: []netip.Addr{
+			addr(1),
+			addr(2),
+			addr(3),
+		}, Groups: 2, Switches: nodes, Neighbours: []NetChainSwitch{head, nodes[addr(3)]},
 		Keys: func(group uint16) []netchain.Key {
 			return slices.DeleteFunc(slices.Clone(keys), func(k netchain.Key) bool { return k.Group(2) != group })
 		},
@@ -79,7 +84,17 @@ func TestNetChainRecoversGroupByGroup(t *testing.T) {
 	if err := c.Recover(t.Context(), addr(2), addr(4), nil); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"skip 0", "skip 1", "block 0", "import 0", "import 0", "replace 0", "block 1", "import 1", "replace 1"}
+	want := []string{
+		"skip 0",
+		"skip 1",
+		"block 0",
+		"import 0",
+		"import 0",
+		"replace 0",
+		"block 1",
+		"import 1",
+		"replace 1",
+	}
 	if !slices.Equal(log, want) {
 		t.Errorf("%v, not %v", log, want)
 	}
@@ -125,11 +140,17 @@ func TestNetCRAQPaperForbidsWritesWhileItCopies(t *testing.T) {
 	}
 	nodes[addr(1)].values[keys-1] = netcraqpaper.Value{5}
 	var writes []bool
-	c := &NetCRAQPaper{Chain: []netip.Addr{addr(1), addr(2), addr(3)}, Keys: keys, Switches: switches, Disable: func(disabled bool) error {
-		writes = append(writes, !disabled)
-		return nil
-	}}
-	if err := c.Failover(addr(2)); err != nil || nodes[addr(1)].next != addr(3) || !slices.Equal(nodes[addr(3)].group, []netip.Addr{addr(1)}) {
+	c := &NetCRAQPaper{
+		Chain:    []netip.Addr{addr(1), addr(2), addr(3)},
+		Keys:     keys,
+		Switches: switches,
+		Disable: func(disabled bool) error {
+			writes = append(writes, !disabled)
+			return nil
+		},
+	}
+	if err := c.Failover(addr(2)); err != nil || nodes[addr(1)].next != addr(3) ||
+		!slices.Equal(nodes[addr(3)].group, []netip.Addr{addr(1)}) {
 		t.Fatalf("%v: %+v, %+v", err, nodes[addr(1)], nodes[addr(3)])
 	}
 	nodes[addr(1)].fails = errors.New("out of order")
@@ -140,7 +161,9 @@ func TestNetCRAQPaperForbidsWritesWhileItCopies(t *testing.T) {
 	if err := c.Recover(t.Context(), addr(4), 1); err != nil {
 		t.Fatal(err)
 	}
-	if n := nodes[addr(4)]; n.values[keys-1] != (netcraqpaper.Value{5}) || n.next != addr(3) || nodes[addr(1)].next != addr(4) || len(nodes[addr(3)].group) != 2 {
+	if n := nodes[addr(4)]; n.values[keys-1] != (netcraqpaper.Value{5}) || n.next != addr(3) ||
+		nodes[addr(1)].next != addr(4) ||
+		len(nodes[addr(3)].group) != 2 {
 		t.Errorf("%+v", n)
 	}
 	if !slices.Equal(writes, []bool{false, true, false, true}) {

@@ -10,14 +10,14 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
 )
 
-// Entry is a key with what belongs to it, as one node gives it to another.
+// Entry is a key with its value and state, as one node copies it to another.
 type Entry struct {
 	Key   netchain.Key
 	Seq   uint32
 	Value []byte
 }
 
-// NetChainSwitch is what the control plane can do at one NetChain node.
+// NetChainSwitch is the control plane's interface to one NetChain node.
 type NetChainSwitch interface {
 	SetRule(netchain.Target, netchain.Rule) error
 	// Export reads the registers of keys; keys that have no place are left out.
@@ -31,7 +31,7 @@ type NetChain struct {
 	Groups     int
 	Keys       func(group uint16) []netchain.Key // that were inserted: places of keys are the control plane's business
 	Switches   map[netip.Addr]NetChainSwitch
-	Neighbours []NetChainSwitch // of every node: what passes queries on, the nodes of the chain among them
+	Neighbours []NetChainSwitch // of every node: the hosts that forward its queries, including nodes of the chain
 	PerSecond  float64          // entries copied a second; 0: as fast as it goes
 }
 
@@ -56,7 +56,8 @@ func (c *NetChain) Failover(failed netip.Addr) error {
 	return nil
 }
 
-// Recover puts a new node into a failed one's place, group by group. Moved is called when queries of a group go there; it may be nil.
+// Recover puts a new node into a failed one's place, group by group. Moved is called when queries of
+// a group go there; it may be nil.
 func (c *NetChain) Recover(ctx context.Context, failed, by netip.Addr, moved func(group int)) error {
 	from, err := c.source(failed)
 	if err != nil {
@@ -81,8 +82,8 @@ func (c *NetChain) Recover(ctx context.Context, failed, by netip.Addr, moved fun
 	return nil
 }
 
-// source is the node that a new one copies from: the one after the failed one, whose writes it has all seen or never answered; of the
-// tail the one before.
+// source is the node that a new one copies from: the one after the failed one, whose writes it has
+// all seen or never answered; of the tail the one before.
 func (c *NetChain) source(failed netip.Addr) (NetChainSwitch, error) {
 	place := slices.Index(c.Chain, failed)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 )
 
-// NetCRAQPaperSwitch is what the control plane can do at one node of NetCRAQ as published.
+// NetCRAQPaperSwitch is the control plane's interface to one node of NetCRAQ as published.
 type NetCRAQPaperSwitch interface {
 	// Configure changes forwarding and the multicast group; objects stay.
 	Configure(next, tail netip.Addr, group []netip.Addr) error
@@ -56,8 +56,9 @@ func (c *NetCRAQPaper) configure() error {
 	return errors.Join(failed...)
 }
 
-// Recover puts a new node into the chain, at a place. It gets all objects from the node that it will stand behind, of the head the one that it will
-// stand before, while writes are disabled. What is dirty there gets clean on the way: the papers do not say how it could stay dirty.
+// Recover inserts a new node into the chain at a place. The node copies all objects from its
+// predecessor, or from its successor if it becomes the head, while writes are disabled. Dirty
+// objects become clean: the papers do not say how they could stay dirty.
 func (c *NetCRAQPaper) Recover(ctx context.Context, by netip.Addr, place int) error {
 	if place < 0 || place > len(c.Chain) {
 		return fmt.Errorf("there is no place %d in a chain of %d", place, len(c.Chain))

@@ -18,7 +18,7 @@ const (
 // Port is where the controller listens for beats, and nodes' agents send them from.
 const Port = 8890
 
-// BeatBytes is what an agent sends: the place of its node.
+// BeatBytes is the length of an agent's heartbeat, which holds the place of its node.
 func BeatBytes(place int) []byte { return binary.BigEndian.AppendUint16(nil, uint16(place)) }
 
 // Watch listens for the beats of so many nodes until one of them is silent, and returns its place.
@@ -61,7 +61,8 @@ func Watch(ctx context.Context, conn *net.UDPConn, nodes int) (int, error) {
 	}
 }
 
-// drain notes what has arrived already: a controller that was late itself accuses nobody.
+// drain records the heartbeats that have already arrived, so that a late controller reports no
+// live node as failed.
 func drain(conn *net.UDPConn, heard []time.Time, b []byte) error {
 	for {
 		if err := conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {

@@ -39,13 +39,19 @@ type node struct {
 	off     bool
 }
 
-// Open makes a network without nodes whose middle passes everything on. The seed is that of what gets lost.
+// Open makes a network without nodes. Its middle switch forwards everything. The seed decides
+// which packets are lost.
 func Open(seed uint64) (*Fabric, error) {
 	d, err := openDevice()
 	if err != nil {
 		return nil, err
 	}
-	f := &Fabric{device: d, ended: make(chan struct{}), nodes: make(map[netip.Addr]*node), rng: rand.New(rand.NewPCG(seed, 0))}
+	f := &Fabric{
+		device: d,
+		ended:  make(chan struct{}),
+		nodes:  make(map[netip.Addr]*node),
+		rng:    rand.New(rand.NewPCG(seed, 0)),
+	}
 	go f.serve()
 	return f, nil
 }
@@ -60,7 +66,7 @@ func (f *Fabric) SetMiddle(m Machine) {
 	f.With(func() { f.middle = m })
 }
 
-// With runs what changes or looks at machines, while no packet is carried.
+// With runs f, which may read or change machines, while no packet is in flight.
 func (f *Fabric) With(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,10 +117,10 @@ func (f *Fabric) Close() error {
 // maxPacketBytes is more than the device's packets have.
 const maxPacketBytes = 2048
 
-// ipv4 stands where a frame says what it carries; packets of the device begin behind it.
+// ipv4 is the EtherType of frames. Packets of the device begin after it.
 var ipv4 = [2]byte{0x08, 0x00}
 
-// serve carries what hosts send.
+// serve forwards the packets that hosts send.
 func (f *Fabric) serve() {
 	defer close(f.ended)
 	b := make([]byte, maxPacketBytes)
@@ -137,10 +143,11 @@ func (f *Fabric) serve() {
 	}
 }
 
-// maxCarried bounds what becomes of one packet, for rules that send packets in a circle: as a time to live does.
+// maxCarried bounds the packets that one packet can cause, like a time to live: failure rules may
+// form a loop.
 const maxCarried = 8 * wire.MaxChain
 
-// carry takes a packet to where it goes, and what comes of it. The caller holds the lock.
+// carry delivers a packet and all packets that it causes. The caller holds the lock.
 func (f *Fabric) carry(p baseline.Packet) {
 	f.queue = append(f.queue[:0], p)
 	for done := 0; done < len(f.queue) && done < maxCarried; done++ {
@@ -179,5 +186,7 @@ func (f *Fabric) lost() bool { return f.loss > 0 && f.rng.Float64() < f.loss }
 // deliver hands a packet to the hosts' side.
 func (f *Fabric) deliver(p baseline.Packet) {
 	f.out = frame.Append(f.out[:0], &frame.Packet{From: p.From, To: p.To, Message: p.Payload})
-	_, _ = f.device.file.Write(f.out[frame.EthernetBytes:]) // what the device has no room for is lost, as on any link
+	_, _ = f.device.file.Write(
+		f.out[frame.EthernetBytes:],
+	) // packets that the device can't buffer are lost, as on any link
 }

@@ -1,7 +1,9 @@
-// Package failover measures what the loss of a node, and putting a new one into its place, cost clients of the papers' protocols: NetChain's
-// figure of throughput over time, with 1 or 100 virtual groups, and the same for NetCRAQ as published. It does for them what
-// internal/verify/chaos does for this project's own clusters, with as many clients that do the same, and gives figures of the same names.
+// Package failover measures the cost of a node's failure and replacement to clients of the papers'
+// protocols. It repeats NetChain's figure of throughput over time, with 1 or 100 virtual groups,
+// and does the same for NetCRAQ as published. Clients, load and names of figures are those of
+// internal/verify/chaos, which measures this project's own clusters.
 //
-// The nodes are the pure machines in a network of software switches (internal/eval/baseline/fabric); clients, beats and the controller
+// The nodes are the pure machines in a network of software switches
+// (internal/eval/baseline/fabric). Clients, heartbeats and the controller
 // (internal/eval/baseline/control) are real.
 package failover

@@ -13,7 +13,8 @@ func quick(o Options) Options {
 	return o
 }
 
-// All that wait for the failed node go on when it is led around; during the recovery only writes of the group wait that is copied.
+// All that wait for the failed node go on when it is led around; during the recovery only writes of
+// the group wait that is copied.
 func TestFailover(t *testing.T) {
 	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
 		t.Skip("needs root")

@@ -18,7 +18,7 @@ type harness interface {
 	// writer and reader are clients of an object.
 	writer(object int) (*probe, error)
 	reader(object int) (*probe, error)
-	// failover and recovery are what the control plane does about a failed node.
+	// failover and recovery are the control plane's reactions to a failed node.
 	failover(failed netip.Addr) error
 	recover(ctx context.Context, failed, by netip.Addr) error
 }
@@ -41,7 +41,11 @@ func agents(f *fabric.Fabric, controller netip.AddrPort) (stop func()) {
 	var done sync.WaitGroup
 	for place := range chainNodes {
 		at := fabric.NodeAddr(place)
-		beat := baseline.Packet{From: netip.AddrPortFrom(at, control.Port), To: controller, Payload: control.BeatBytes(place)}
+		beat := baseline.Packet{
+			From:    netip.AddrPortFrom(at, control.Port),
+			To:      controller,
+			Payload: control.BeatBytes(place),
+		}
 		done.Go(func() {
 			ticks := time.NewTicker(control.Beat)
 			defer ticks.Stop()

@@ -13,8 +13,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
 )
 
-// chainHarness is a NetChain chain. Every node stands at the switch in the middle, which is its neighbour and has the rules; so does
-// every node, for what it sends itself.
+// chainHarness is a NetChain chain. The switch in the middle is the neighbour of every node and
+// holds the failure rules. Every node holds them too, for the packets that it sends itself.
 type chainHarness struct {
 	fabric  *fabric.Fabric
 	control control.NetChain
@@ -53,7 +53,15 @@ func openChain(o *Options) (harness, error) {
 		f.Add(at, n)
 		r.control.Switches[at] = &chainSwitch{f, n}
 	}
-	middle, err := netchain.New(netchain.Config{Self: fabric.NodeAddr(chainNodes + 1), Wide: true, Slots: 1, ValueBytes: netchain.CompareBytes, Groups: o.Groups})
+	middle, err := netchain.New(
+		netchain.Config{
+			Self:       fabric.NodeAddr(chainNodes + 1),
+			Wide:       true,
+			Slots:      1,
+			ValueBytes: netchain.CompareBytes,
+			Groups:     o.Groups,
+		},
+	)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -65,11 +73,18 @@ func openChain(o *Options) (harness, error) {
 	return r, nil
 }
 
-// filled is the state of a node that has all objects. The one in reserve has places for them, and values that nobody wrote.
+// filled returns the state of a node that has all objects. The spare node has room for them, and
+// values that no client wrote.
 func filled(at netip.Addr, o *Options) netchain.State {
 	s := netchain.State{
-		Config: netchain.Config{Self: at, Wide: true, Slots: o.Objects, ValueBytes: netchain.CompareBytes, Groups: o.Groups},
-		Index:  make(map[netchain.Key]uint32, o.Objects), Cells: make([]netchain.Cell, o.Objects),
+		Config: netchain.Config{
+			Self:       at,
+			Wide:       true,
+			Slots:      o.Objects,
+			ValueBytes: netchain.CompareBytes,
+			Groups:     o.Groups,
+		},
+		Index: make(map[netchain.Key]uint32, o.Objects), Cells: make([]netchain.Cell, o.Objects),
 	}
 	for i := range o.Objects {
 		s.Index[objectKey(i)] = uint32(i)

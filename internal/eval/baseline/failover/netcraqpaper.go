@@ -36,7 +36,12 @@ func openNetCRAQPaper(o *Options) (harness, error) {
 	}}
 	tail := chainAddrs()[chainNodes-1]
 	for i, at := range append(chainAddrs(), reserve()) {
-		config := netcraqpaper.Config{Self: at, Tail: tail, Keys: uint32(o.Objects), Versions: netcraqpaper.DefaultVersions}
+		config := netcraqpaper.Config{
+			Self:     at,
+			Tail:     tail,
+			Keys:     uint32(o.Objects),
+			Versions: netcraqpaper.DefaultVersions,
+		}
 		switch {
 		case at == tail:
 			config.Group = chainAddrs()[:i]

@@ -14,7 +14,7 @@ import (
 // probe is a client that does one thing over and over, and keeps when it succeeded, since the probes' start.
 type probe struct {
 	do    func(ctx context.Context) error
-	kept  func(ctx context.Context) (bool, error) // of writers: whether the last acknowledged write, or a later one, is what is read
+	kept  func(ctx context.Context) (bool, error) // of writers: whether a read returns the last acknowledged write or a later one
 	close func() error
 	seen  []time.Duration
 	err   error
@@ -63,7 +63,7 @@ func (one *probe) run(ctx context.Context, begin time.Time, rest, pause time.Dur
 // now is the time since the start.
 func (p *probes) now() time.Duration { return time.Since(p.begin) }
 
-// halt ends them and says what went wrong for any of them.
+// halt stops the probes and returns their first error.
 func (p *probes) halt() error {
 	p.stop()
 	p.done.Wait()
@@ -74,7 +74,8 @@ func (p *probes) halt() error {
 	return errors.Join(failed...)
 }
 
-// lost counts the writers whose last acknowledged write is gone. Nobody else writes any more.
+// lost counts the writers whose last acknowledged write is gone. It runs after all writes have
+// ended.
 func lost(ctx context.Context, writers []*probe) (n int, err error) {
 	for _, one := range writers {
 		kept, err := one.kept(ctx)
@@ -95,8 +96,8 @@ func closeAll(all []*probe) (err error) {
 	return err
 }
 
-// longestGap is the longest time without a success of any one probe, of gaps that begin between two times; at the first one begins in
-// any case, at the end one ends.
+// longestGap is the longest time without a success of any one probe, of gaps that begin between two
+// times; at the first one begins in any case, at the end one ends.
 func longestGap(all []*probe, from, until, end time.Duration) (longest time.Duration) {
 	for _, one := range all {
 		last := from

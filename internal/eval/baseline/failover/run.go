@@ -13,7 +13,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
-// Result is what the loss of a node cost. Figures that internal/verify/chaos has too have the same names there.
+// Result is the cost of a node's failure. Figures that internal/verify/chaos measures too have the
+// same names.
 type Result struct {
 	Protocol  string  `json:"protocol"`
 	Groups    int     `json:"groups"`
@@ -25,12 +26,12 @@ type Result struct {
 	PauseMs   float64 `json:"pause_ms"` // of a client between two operations: part of every gap
 	Seed      uint64  `json:"seed"`
 
-	WriteGapMs    float64 `json:"write_gap_ms"`          // longest time without an acknowledged write of one client, from the failure until queries were led around it
+	WriteGapMs    float64 `json:"write_gap_ms"`          // longest gap of one client between acknowledged writes, until failover
 	ReadGapMs     float64 `json:"read_gap_ms"`           // the same of reads, until the end
 	RepairPauseMs float64 `json:"repair_write_pause_ms"` // longest pause of writes of one client after that
 	NoticedMs     float64 `json:"noticed_ms"`            // until queries were led around the failed node
 	RecoveryAtS   float64 `json:"recovery_at_s"`         // when the recovery began, since the failure
-	RepairS       float64 `json:"repair_s"`              // until the new node was in the failed one's place, since the failure
+	RepairS       float64 `json:"repair_s"`              // from the failure until the new node has taken over
 
 	LostWrites int `json:"lost_writes"` // writers whose last acknowledged write is gone in the end
 
@@ -54,7 +55,8 @@ var errFalseAlarm = errors.New("a live node was silent for too long: the machine
 // tries are how often a course of events that began with a false alarm is begun again.
 const tries = 5
 
-// Run takes a node's power while clients work, lets the control plane put another into its place, and measures what they saw.
+// Run cuts a node's power while clients work, lets the control plane replace it, and reports the
+// clients' measurements.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -155,8 +157,16 @@ func (o *Options) result(t times, writers, readers []*probe) *Result {
 		RepairPauseMs: milliseconds(longestGap(writers, t.recovering, t.ended, t.ended)),
 		NoticedMs:     milliseconds(t.noticed - t.failed),
 		RecoveryAtS:   (t.recovering - t.failed).Seconds(), RepairS: (t.repaired - t.failed).Seconds(),
-		WritesBefore: perSecond(writers, t.failed-o.Quiet, t.failed), WritesDuring: perSecond(writers, t.recovering, t.repaired),
-		ReadsBefore: perSecond(readers, t.failed-o.Quiet, t.failed), ReadsDuring: perSecond(readers, t.recovering, t.repaired),
+		WritesBefore: perSecond(
+			writers,
+			t.failed-o.Quiet,
+			t.failed,
+		), WritesDuring: perSecond(writers, t.recovering, t.repaired),
+		ReadsBefore: perSecond(
+			readers,
+			t.failed-o.Quiet,
+			t.failed,
+		), ReadsDuring: perSecond(readers, t.recovering, t.repaired),
 	}
 	r.Panel = plot.Panel{
 		Title: o.title(),

@@ -17,17 +17,17 @@ const (
 	KeyBytes      = 16
 	AddressBytes  = 4
 	CompareBytes  = 16 // CAS compares and stores values of this length
-	HeaderBytes   = 8  // what stands before the key
+	HeaderBytes   = 8  // bytes before the key
 	MaxList       = wire.MaxChain - 1
 	MaxValueBytes = wire.MaxValueBytes
 	// MaxMessageBytes is the longest message: a full list behind the longest value.
 	MaxMessageBytes = HeaderBytes + KeyBytes + MaxValueBytes + MaxList*AddressBytes
 )
 
-// wideOps is what is added to the number of an op where SEQ has 32 bits.
+// wideOps is added to the number of an op where SEQ has 32 bits.
 const wideOps = 16
 
-// Op is what a message asks or answers.
+// Op is the operation of a request or an answer.
 type Op uint8
 
 // Ops, as numbered where SEQ has 16 bits.
@@ -43,7 +43,15 @@ const (
 
 // String is the op's name.
 func (o Op) String() string {
-	names := [...]string{Read: "read", Write: "write", CAS: "cas", ReadReply: "read-reply", WriteReply: "write-reply", CASFail: "cas-fail", NotFound: "not-found"}
+	names := [...]string{
+		Read:       "read",
+		Write:      "write",
+		CAS:        "cas",
+		ReadReply:  "read-reply",
+		WriteReply: "write-reply",
+		CASFail:    "cas-fail",
+		NotFound:   "not-found",
+	}
 	if o < Read || int(o) >= len(names) {
 		return fmt.Sprintf("op %d", uint8(o))
 	}
@@ -61,7 +69,7 @@ func (k Key) Group(groups int) uint16 {
 	return uint16(int(binary.BigEndian.Uint16(k[KeyBytes-2:])) % groups)
 }
 
-// Message is what a UDP datagram says.
+// Message is the content of a UDP datagram.
 type Message struct {
 	Op    Op
 	Wide  bool // SEQ has 32 bits, not 16

@@ -22,7 +22,8 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s: %x, want %x", f.Name, b, f.Bytes)
 		}
 		m, err := netchain.Decode(f.Bytes)
-		if diff := cmp.Diff(f.Message, m, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); err != nil || diff != "" {
+		if diff := cmp.Diff(f.Message, m, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); err != nil ||
+			diff != "" {
 			t.Errorf("%s: %v\n%s", f.Name, err, diff)
 		}
 	}
@@ -40,7 +41,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestRandomPackets: random nodes are valid, random packets have every outcome, and a node does the same twice.
+// TestRandomPackets: random nodes are valid, random packets have every outcome, and a node does the
+// same twice.
 func TestRandomPackets(t *testing.T) {
 	for _, wide := range []bool{false, true} {
 		var first, second netchain.Node
@@ -65,7 +67,7 @@ func TestRandomPackets(t *testing.T) {
 	}
 }
 
-// FuzzReceive: what a node takes for a message it can write again, byte for byte, and so is what it sends.
+// FuzzReceive checks that messages that a node accepts or sends are encoded again byte for byte.
 func FuzzReceive(f *testing.F) {
 	formats, err := netchain.Formats()
 	if err != nil {

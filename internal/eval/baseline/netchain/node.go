@@ -17,8 +17,8 @@ func New(c Config) (*Node, error) {
 	return n, n.Load(State{Config: c, Cells: make([]Cell, c.Slots)})
 }
 
-// Insert is the control plane's insert: it gives a key the first free place, with a value and the number that its last write
-// had elsewhere.
+// Insert is the control plane's insert: it gives a key the first free place, with a value and the
+// number that its last write had elsewhere.
 func (n *Node) Insert(k Key, seq uint32, value []byte) error {
 	slot, ok := n.state.Index[k]
 	if !ok {
@@ -87,13 +87,14 @@ func (n *Node) mask() uint32 {
 // Clone is a node in the same state that shares nothing with this one.
 func (n *Node) Clone() *Node { return &Node{n.state.Clone()} }
 
-// Receive takes a packet and appends to out what leaves the node. The node keeps no part of either.
+// Receive handles a packet and appends the packets that leave the node to out. The node keeps no
+// reference to either.
 func (n *Node) Receive(p baseline.Packet, out []baseline.Packet) []baseline.Packet {
 	out, _ = n.Handle(p, out)
 	return out
 }
 
-// Handle is Receive that also says what became of the packet.
+// Handle is like Receive and also returns the packet's outcome.
 func (n *Node) Handle(p baseline.Packet, out []baseline.Packet) ([]baseline.Packet, Outcome) {
 	sent, outcome := n.receive(p)
 	n.state.Counts[outcome]++
@@ -103,8 +104,8 @@ func (n *Node) Handle(p baseline.Packet, out []baseline.Packet) ([]baseline.Pack
 	return append(out, sent), outcome
 }
 
-// receive returns what leaves the node; the zero packet is nothing. A failure rule of a packet's destination comes first: the
-// node that it leads to may be this one.
+// receive returns the packet that leaves the node; the zero packet means none. Failure rules for
+// the packet's destination apply first: they may redirect it to this node.
 func (n *Node) receive(p baseline.Packet) (baseline.Packet, Outcome) {
 	if p.To.Port() != Port {
 		return p, Transit
@@ -145,7 +146,7 @@ func answer(p baseline.Packet, m *Message, op Op, seq uint32, value []byte) base
 	return p.Reply(reply.Append(nil))
 }
 
-// compare decides a CAS, at the head. What passes goes on as a WRITE of the new value.
+// compare decides a CAS at the head. A CAS that succeeds continues as a WRITE of the new value.
 func (n *Node) compare(p baseline.Packet, m *Message, cell *Cell) (baseline.Packet, Outcome) {
 	if len(m.Value) != 2*CompareBytes || m.Seq != 0 {
 		return baseline.Packet{}, Malformed
@@ -157,7 +158,8 @@ func (n *Node) compare(p baseline.Packet, m *Message, cell *Cell) (baseline.Pack
 	return n.write(p, m, cell)
 }
 
-// write numbers a write that comes from a client, accepts a newer one, drops any other, and sends it on or answers.
+// write numbers a write that comes from a client, accepts a newer one, drops any other, and sends it
+// on or answers.
 func (n *Node) write(p baseline.Packet, m *Message, cell *Cell) (baseline.Packet, Outcome) {
 	if len(m.Value) > n.state.ValueBytes {
 		return baseline.Packet{}, Malformed
@@ -178,8 +180,8 @@ func (n *Node) write(p baseline.Packet, m *Message, cell *Cell) (baseline.Packet
 	return n.route(p.Redirect(next, m.Append(nil)), m, outcome)
 }
 
-// route sends a packet where it is addressed to, or where failure rules say. m is what the packet says; a packet that no rule
-// is about has the outcome given.
+// route sends a packet to its destination, or as failure rules demand. m is the packet's message.
+// A packet without a matching rule has the given outcome.
 func (n *Node) route(p baseline.Packet, m *Message, outcome Outcome) (baseline.Packet, Outcome) {
 	for {
 		rule, ok := n.state.Rules[Target{p.To.Addr(), m.Key.Group(n.state.Groups)}]

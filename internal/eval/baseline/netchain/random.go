@@ -7,15 +7,22 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 )
 
-// Random makes nodes and packets at random, for [baseline.Compare]. Hosts are 10.88.0.1 and following, of which the node is
-// one; keys, numbers and addresses are few, so that packets meet what earlier ones left.
+// Random returns random nodes and packets for [baseline.Compare]. Hosts are 10.88.0.1 and
+// following, including the node. Keys, numbers and addresses are few, so that packets meet the
+// state that earlier ones left.
 func Random(wide bool) baseline.Draw[State] {
-	return baseline.Draw[State]{State: func(rng *rand.Rand) State { return randomState(rng, wide) }, Packet: randomPacket}
+	return baseline.Draw[State]{
+		State:  func(rng *rand.Rand) State { return randomState(rng, wide) },
+		Packet: randomPacket,
+	}
 }
 
 // RandomWidths is Random with nodes of both widths.
 func RandomWidths() baseline.Draw[State] {
-	return baseline.Draw[State]{State: func(rng *rand.Rand) State { return randomState(rng, rng.IntN(2) == 0) }, Packet: randomPacket}
+	return baseline.Draw[State]{
+		State:  func(rng *rand.Rand) State { return randomState(rng, rng.IntN(2) == 0) },
+		Packet: randomPacket,
+	}
 }
 
 const (
@@ -58,8 +65,14 @@ func randomValue(rng *rand.Rand, most int) []byte {
 
 func randomState(rng *rand.Rand, wide bool) State {
 	s := State{
-		Config: Config{Self: randomHost(rng), Wide: wide, Slots: 4, ValueBytes: CompareBytes + rng.IntN(80), Groups: 1 + rng.IntN(3)},
-		Index:  make(map[Key]uint32), Rules: make(map[Target]Rule),
+		Config: Config{
+			Self:       randomHost(rng),
+			Wide:       wide,
+			Slots:      4,
+			ValueBytes: CompareBytes + rng.IntN(80),
+			Groups:     1 + rng.IntN(3),
+		},
+		Index: make(map[Key]uint32), Rules: make(map[Target]Rule),
 	}
 	for range s.Slots {
 		s.Cells = append(s.Cells, Cell{randomSeq(rng, wide), randomValue(rng, s.ValueBytes)})

@@ -38,13 +38,13 @@ type Cell struct {
 	Value []byte
 }
 
-// Target is what a failure rule is about: packets of a virtual group to an address.
+// Target selects the packets of a failure rule: those of a virtual group to an address.
 type Target struct {
 	To    netip.Addr
 	Group uint16
 }
 
-// Action is what a failure rule does with such packets.
+// Action is the effect of a failure rule.
 type Action uint8
 
 const (
@@ -71,7 +71,7 @@ type Rule struct {
 	By     netip.Addr
 }
 
-// Outcome is what became of a packet. Every packet counts once.
+// Outcome is the result of handling a packet. Every packet counts once.
 type Outcome uint8
 
 // Outcomes.
@@ -91,7 +91,10 @@ const (
 
 // String is the outcome's name.
 func (o Outcome) String() string {
-	return [Outcomes]string{"malformed", "transit", "redirected", "blocked", "answered", "missing", "ordered", "accepted", "stale", "refused"}[o]
+	return [Outcomes]string{
+		"malformed", "transit", "redirected", "blocked", "answered",
+		"missing", "ordered", "accepted", "stale", "refused",
+	}[o]
 }
 
 // State is all that a node knows.
@@ -133,7 +136,10 @@ func (s *State) Validate() error {
 		}
 	}
 	for t, r := range s.Rules {
-		if !t.To.Is4() || t.To == s.Self || r.By == s.Self || int(t.Group) >= s.Groups || (r.Action == Replace) != r.By.Is4() || r.Action < Skip || r.Action > Replace {
+		if !t.To.Is4() || t.To == s.Self || r.By == s.Self || int(t.Group) >= s.Groups ||
+			(r.Action == Replace) != r.By.Is4() ||
+			r.Action < Skip ||
+			r.Action > Replace {
 			return fmt.Errorf("failure rule %v for %v is not valid", r, t)
 		}
 	}

@@ -83,8 +83,14 @@ func (c *vectorCase) read() (baseline.Case[State], error) {
 		return one, err
 	}
 	state := State{
-		Config: Config{Self: self.Addr(), Wide: c.Wide, Slots: cmp.Or(c.Slots, 2), ValueBytes: cmp.Or(c.ValueBytes, 64), Groups: cmp.Or(c.Groups, 1)},
-		Index:  make(map[Key]uint32), Rules: make(map[Target]Rule),
+		Config: Config{
+			Self:       self.Addr(),
+			Wide:       c.Wide,
+			Slots:      cmp.Or(c.Slots, 2),
+			ValueBytes: cmp.Or(c.ValueBytes, 64),
+			Groups:     cmp.Or(c.Groups, 1),
+		},
+		Index: make(map[Key]uint32), Rules: make(map[Target]Rule),
 	}
 	state.Cells = make([]Cell, state.Slots)
 	for slot, name := range slices.Sorted(maps.Keys(c.Cells)) {

@@ -48,7 +48,7 @@ func (v Value) String() string {
 	return fmt.Sprintf("%q", v[:end])
 }
 
-// Message is what a UDP datagram says.
+// Message is the content of a UDP datagram.
 type Message struct {
 	Op    Op
 	Key   uint32

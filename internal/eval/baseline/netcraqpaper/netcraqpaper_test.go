@@ -38,7 +38,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestRandomPackets: random nodes are valid, random packets have every outcome, and a node does the same twice.
+// TestRandomPackets: random nodes are valid, random packets have every outcome, and a node does the
+// same twice.
 func TestRandomPackets(t *testing.T) {
 	var seen [netcraqpaper.Outcomes]uint64
 	var first, second netcraqpaper.Node
@@ -51,7 +52,7 @@ func TestRandomPackets(t *testing.T) {
 		}
 	}
 	for o, count := range seen {
-		if count == 0 && netcraqpaper.Outcome(o) != netcraqpaper.DirtyRead { // a tail commits what it writes at once
+		if count == 0 && netcraqpaper.Outcome(o) != netcraqpaper.DirtyRead { // a tail commits its writes at once
 			t.Errorf("no random packet is a %v", netcraqpaper.Outcome(o))
 		}
 	}
@@ -77,8 +78,8 @@ func (f *forgetful) Step(p baseline.Packet) ([]baseline.Packet, error) {
 	return sent, err
 }
 
-// TestRemoteTargets: what a target declines counts for neither side, and the order in which it sends is not compared; what it
-// does not send is missed all the same.
+// TestRemoteTargets checks that packets that a target declines count for neither side and that the
+// order of sends is not compared, but that missing packets are reported.
 func TestRemoteTargets(t *testing.T) {
 	var reference netcraqpaper.Node
 	if err := baseline.Compare(t.Context(), &reference, &remote{}, netcraqpaper.Random(), 1, 100, 30); err != nil {
@@ -114,7 +115,8 @@ func (r *remote) Step(p baseline.Packet) ([]baseline.Packet, error) {
 	return sent, err
 }
 
-// FuzzReceive: what a node takes for a message it can write again, byte for byte, and its registers stay within bounds.
+// FuzzReceive checks that messages that a node accepts are encoded again byte for byte, and that
+// its registers stay within bounds.
 func FuzzReceive(f *testing.F) {
 	formats, err := netcraqpaper.Formats()
 	if err != nil {

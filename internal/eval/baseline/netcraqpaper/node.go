@@ -28,7 +28,8 @@ func Empty(c Config) State {
 	return s
 }
 
-// Install is what the control plane does to give an object a value: as if the chain had acknowledged it.
+// Install sets the value of an object on behalf of the control plane, as if the chain had
+// acknowledged it.
 func (n *Node) Install(key uint32, v Value) error {
 	if key >= n.state.Keys {
 		return fmt.Errorf("object %d: there are %d", key, n.state.Keys)
@@ -46,13 +47,14 @@ func (n *Node) Counts() [Outcomes]uint64 { return n.state.Counts }
 // Clone is a node in the same state that shares nothing with this one.
 func (n *Node) Clone() *Node { return &Node{n.state.Clone()} }
 
-// Receive takes a packet and appends to out what leaves the node, in order. The node keeps no part of either.
+// Receive handles a packet and appends the packets that leave the node to out, in order. The node
+// keeps no reference to either.
 func (n *Node) Receive(p baseline.Packet, out []baseline.Packet) []baseline.Packet {
 	out, _ = n.Handle(p, out)
 	return out
 }
 
-// Handle is Receive that also says what became of the packet.
+// Handle is like Receive and also returns the packet's outcome.
 func (n *Node) Handle(p baseline.Packet, out []baseline.Packet) ([]baseline.Packet, Outcome) {
 	out, outcome := n.receive(p, out)
 	n.state.Counts[outcome]++

@@ -7,8 +7,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 )
 
-// Random makes nodes and packets at random, for [baseline.Compare]. Hosts are 10.88.0.1 and following: a chain of two to six
-// of which the node is one, and the others are clients.
+// Random makes nodes and packets at random, for [baseline.Compare]. Hosts are 10.88.0.1 and
+// following: a chain of two to six of which the node is one, and the others are clients.
 func Random() baseline.Draw[State] {
 	return baseline.Draw[State]{State: randomState, Packet: randomPacket}
 }
@@ -61,7 +61,10 @@ func randomPacket(rng *rand.Rand, s *State) baseline.Packet {
 	if rng.IntN(16) == 0 {
 		m.Key = rng.Uint32()
 	}
-	p := baseline.Packet{From: netip.AddrPortFrom(host(rng.IntN(randomHosts)), clientPort), To: netip.AddrPortFrom(s.Self, Port)}
+	p := baseline.Packet{
+		From: netip.AddrPortFrom(host(rng.IntN(randomHosts)), clientPort),
+		To:   netip.AddrPortFrom(s.Self, Port),
+	}
 	if rng.IntN(8) == 0 {
 		p.To = netip.AddrPortFrom(host(rng.IntN(randomHosts)), Port)
 	}

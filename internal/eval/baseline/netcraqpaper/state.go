@@ -12,7 +12,7 @@ import (
 // DefaultVersions is n where nothing else is said.
 const DefaultVersions = 8
 
-// Config is what the control plane installs at a node.
+// Config is the node's configuration, set by the control plane.
 type Config struct {
 	Self     netip.Addr
 	Next     netip.Addr   // where a WRITE goes on towards the tail; the tail has none
@@ -52,7 +52,7 @@ type Object struct {
 	Cells      []Value // n of them
 }
 
-// Outcome is what became of a packet. Every packet counts once.
+// Outcome is the result of handling a packet. Every packet counts once.
 type Outcome uint8
 
 // Outcomes.
@@ -104,7 +104,14 @@ func (s *State) Validate() error {
 	}
 	for i, o := range s.Objects {
 		if len(o.Cells) != int(s.Versions) || o.ReadIndex >= s.Versions || o.WriteIndex > s.Versions {
-			return fmt.Errorf("object %d: %d cells and indices %d and %d for n = %d", i, len(o.Cells), o.ReadIndex, o.WriteIndex, s.Versions)
+			return fmt.Errorf(
+				"object %d: %d cells and indices %d and %d for n = %d",
+				i,
+				len(o.Cells),
+				o.ReadIndex,
+				o.WriteIndex,
+				s.Versions,
+			)
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 )
 
-// Record is an operation with what became of it.
+// Record is an operation with its result.
 type Record struct {
 	Op
 	Number       int // among all operations of the run
@@ -102,7 +102,10 @@ func (c *client) attempt() {
 		}
 	})
 	c.w.net.send(c.endpoint(), r.ID, baseline.Packet{
-		From: netip.AddrPortFrom(clientAddr(c.number), c.port()), To: nodeAddrPort(node, c.w.speaker.port()), Payload: payload,
+		From: netip.AddrPortFrom(
+			clientAddr(c.number),
+			c.port(),
+		), To: nodeAddrPort(node, c.w.speaker.port()), Payload: payload,
 	})
 }
 

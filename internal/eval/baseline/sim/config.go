@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Protocol is what the nodes and clients of a run speak.
+// Protocol is the protocol of a run's nodes and clients.
 type Protocol string
 
 // Protocols.
@@ -38,7 +38,8 @@ const (
 	hop        = 100 * time.Microsecond // of a packet from one machine to another
 	retryAfter = 50 * time.Millisecond  // silence after which a client tries again: the papers' figure
 	attempts   = 6                      // after which it gives up
-	// lastAttempts are those of the client that looks at what is left: without faults the first gets an answer.
+	// lastAttempts bounds the attempts of the last client, which reads the final state. Without faults
+	// the first one is answered.
 	lastAttempts = 3
 	settleFor    = 500 * time.Millisecond // after the last packet, until the last client begins
 	mostLate     = 300 * time.Millisecond // that a packet may be late
@@ -96,7 +97,7 @@ func (e Endpoint) String() string {
 	return fmt.Sprintf("n%d", e+1)
 }
 
-// FaultKind is what happens to a packet.
+// FaultKind is the effect of a fault on a packet.
 type FaultKind string
 
 // Kinds of faults.
@@ -106,10 +107,11 @@ const (
 	Delay  FaultKind = "late"
 )
 
-// Fault is what happens to the n-th packet, counted from 1, of those that a link carries because of one operation.
+// Fault affects the n-th packet, counted from 1, of those that a link carries because of one
+// operation.
 type Fault struct {
 	Link
-	Op   int // its ID; 0: of what agents do on their own
+	Op   int // its ID; 0: packets that agents send on their own
 	Nth  int
 	Kind FaultKind
 	By   time.Duration // Delay: so much later; Repeat: the copy is so much later
@@ -138,7 +140,9 @@ func Draw(p Protocol, seed uint64) Config {
 	for client := range clients {
 		for range ops {
 			c.Ops = append(c.Ops, Op{
-				ID: len(c.Ops) + 1, Client: client, Key: rng.IntN(c.Keys), Write: rng.Float64() < writes, Node: rng.IntN(c.Nodes),
+				ID: len(
+					c.Ops,
+				) + 1, Client: client, Key: rng.IntN(c.Keys), Write: rng.Float64() < writes, Node: rng.IntN(c.Nodes),
 				Think: time.Duration(rng.IntN(2*think*1000)) * time.Microsecond,
 			})
 		}
@@ -147,7 +151,10 @@ func Draw(p Protocol, seed uint64) Config {
 		from, to := rng.IntN(c.Nodes), 1+rng.IntN(c.Nodes-1)
 		begin := time.Duration(rng.Int64N(int64(mostBurst / 4)))
 		c.Weather.Bursts = append(c.Weather.Bursts, Burst{
-			Link{Endpoint(from), Endpoint((from + to) % c.Nodes)}, begin, begin + time.Duration(rng.Int64N(int64(mostBurst))),
+			Link{
+				Endpoint(from),
+				Endpoint((from + to) % c.Nodes),
+			}, begin, begin + time.Duration(rng.Int64N(int64(mostBurst))),
 		})
 	}
 	return c

@@ -16,8 +16,8 @@ type Counterexample struct {
 	Ops       int    // of the seed's run
 	Faults    int
 	Trace     []Line
-	// What this project's protocol shows in the whole run of the seed, and with the operations and faults of the short one;
-	// nil: nothing is wrong.
+	// The violations of this project's protocol in the whole run of the seed, and with the operations
+	// and faults of the short one; nil: none.
 	OursWhole, OursShort *Violation
 }
 
@@ -62,7 +62,7 @@ func (r *Runner) judged(c Config) (*Result, *Verdict, error) {
 	return result, verdict, err
 }
 
-// ours is what this project's protocol shows where another was tried; nil: nothing is wrong.
+// ours returns the violation of this project's protocol in the same run; nil: none.
 func (r *Runner) ours(c Config) (*Violation, error) {
 	c.Protocol = Ours
 	_, verdict, err := r.judged(c)
@@ -72,7 +72,8 @@ func (r *Runner) ours(c Config) (*Violation, error) {
 	return &verdict.Violations[0], nil
 }
 
-// Ours says how this project's protocol fares, in the whole run of the seed and with the operations and faults of the short one.
+// Ours says how this project's protocol fares, in the whole run of the seed and with the operations
+// and faults of the short one.
 func (e *Counterexample) Ours() string {
 	for _, v := range []*Violation{e.OursWhole, e.OursShort} {
 		if v != nil {
@@ -104,8 +105,16 @@ func (e *Counterexample) Write(out io.Writer) error {
 	var b bytes.Buffer
 	c := &e.Config
 	fmt.Fprintf(&b, "%s: %s (seed %d)\n%s\n\n", e.Protocol, e.Kind.Title(), e.Seed, e.Violation.Why)
-	fmt.Fprintf(&b, "Chain of %d: n1 is the head, n%d the tail. Left of the seed's %d operations: %d; of its %d faults: %d.\n", c.Nodes, c.Nodes,
-		e.Ops, len(c.Ops), e.Faults, len(c.Faults))
+	fmt.Fprintf(
+		&b,
+		"Chain of %d: n1 is the head, n%d the tail. Left of the seed's %d operations: %d; of its %d faults: %d.\n",
+		c.Nodes,
+		c.Nodes,
+		e.Ops,
+		len(c.Ops),
+		e.Faults,
+		len(c.Faults),
+	)
 	if c.Before > 0 {
 		fmt.Fprintf(&b, "Before this, k0 was written %d times, without faults.\n", c.Before)
 	}
@@ -113,7 +122,13 @@ func (e *Counterexample) Write(out io.Writer) error {
 	if err := WriteTrace(&b, e.Trace); err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "\nThis project's protocol, same seed: %s. With these operations and faults: %s.\nAgain: %s\n", passes(e.OursWhole), passes(e.OursShort), e.Command())
+	fmt.Fprintf(
+		&b,
+		"\nThis project's protocol, same seed: %s. With these operations and faults: %s.\nAgain: %s\n",
+		passes(e.OursWhole),
+		passes(e.OursShort),
+		e.Command(),
+	)
 	_, err := out.Write(b.Bytes())
 	return err
 }

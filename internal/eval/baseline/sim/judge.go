@@ -15,17 +15,20 @@ type Kind string
 
 // Kinds, the worse first. One run may show several.
 const (
-	// LostWrite: after everything has settled, every read shows a value that is older than an acknowledged write.
+	// LostWrite: after everything has settled, every read shows a value that is older than an
+	// acknowledged write.
 	LostWrite Kind = "lost-write"
-	// AppliedTwice: a lost write, because an older one took effect again when its client repeated it. The network repeated nothing.
+	// AppliedTwice: a lost write, because an older one took effect again when its client repeated
+	// it. The network repeated nothing.
 	AppliedTwice Kind = "applied-twice"
 	// StaleRead: a read shows a value that is older than a write acknowledged before the read began.
 	StaleRead Kind = "stale-read"
 	// Stuck: with nothing under way and without faults, a node drops a write for want of cells.
 	Stuck Kind = "stuck-dirty"
-	// Wrap: any violation that 32 bits of SEQ don't show, or a write that no attempt gets through without faults.
+	// Wrap: any violation that 32 bits of SEQ don't show, or a write that no attempt gets through
+	// without faults.
 	Wrap Kind = "seq-wrap"
-	// Disorder: no order of the operations explains what was read, in another way than those above.
+	// Disorder: no order of the operations explains the reads, and no kind above applies.
 	Disorder Kind = "out-of-order"
 )
 
@@ -61,7 +64,7 @@ type Violation struct {
 	lines int // of the trace, until then
 }
 
-// Verdict is what is wrong with a run: at most one of each kind.
+// Verdict lists the violations of a run, at most one of each kind.
 type Verdict struct {
 	Violations []Violation
 	Undecided  int // keys whose history took too long to check
@@ -82,8 +85,8 @@ func (v *Verdict) add(k Kind, when *Record, format string, args ...any) {
 	}
 }
 
-// Judge says what is wrong with a run. A violation of NetChain with 16 bits that 32 bits don't show in the same run is one of
-// the wrap.
+// Judge returns the violations of a run. A violation of NetChain with 16 bits that does not occur
+// with 32 bits in the same run is one of the wrap.
 func (r *Runner) Judge(c Config, result *Result) (*Verdict, error) {
 	v := judge(&c, result)
 	if c.Protocol != NetChain || len(v.Violations) == 0 || c.Before == 0 {
@@ -130,11 +133,14 @@ func judge(c *Config, result *Result) *Verdict {
 			h.check(v)
 		}
 	}
-	slices.SortFunc(v.Violations, func(a, b Violation) int { return slices.Index(Kinds(), a.Kind) - slices.Index(Kinds(), b.Kind) })
+	slices.SortFunc(
+		v.Violations,
+		func(a, b Violation) int { return slices.Index(Kinds(), a.Kind) - slices.Index(Kinds(), b.Kind) },
+	)
 	return v
 }
 
-// keyHistory is what happened to one key. Every value but the first is written once.
+// keyHistory is the history of one key. Every value but the first is written once.
 type keyHistory struct {
 	records []*Record
 	writers map[string]*Record
@@ -150,8 +156,8 @@ func newKeyHistory(records []*Record) *keyHistory {
 	return h
 }
 
-// olderThan is an acknowledged write that ended before the read began, and began when what was read had taken effect already;
-// nil: there is none.
+// olderThan returns an acknowledged write that ended before the read began, and began after the
+// value read had taken effect; nil: there is none.
 func (h *keyHistory) olderThan(read *Record) *Record {
 	since, ok := h.effective(read.Value)
 	if !ok {
@@ -179,8 +185,8 @@ func (h *keyHistory) effective(value string) (time.Duration, bool) {
 	return at, ok
 }
 
-// old looks for reads of values that are older than an acknowledged write, and whether nobody has that write any more when all
-// has settled.
+// old looks for reads of values that are older than an acknowledged write, and reports whether no
+// node has that write at the end.
 func (h *keyHistory) old(v *Verdict, repeats bool) {
 	var seen, newer *Record
 	settled := true
@@ -210,17 +216,30 @@ func (h *keyHistory) old(v *Verdict, repeats bool) {
 	}
 }
 
-// lost tells that an acknowledged write is gone: all nodes have what was seen, which is older.
+// lost reports that an acknowledged write is gone: at the end all nodes have an older value.
 func (h *keyHistory) lost(v *Verdict, seen, newer *Record, repeats bool) {
-	v.add(LostWrite, seen, "%s = %q was acknowledged, and in the end every node answers %q, which is older", keyName(newer.Key), newer.Value, seen.Value)
+	v.add(
+		LostWrite,
+		seen,
+		"%s = %q was acknowledged, and in the end every node answers %q, which is older",
+		keyName(newer.Key),
+		newer.Value,
+		seen.Value,
+	)
 	if h.writers[seen.Value] != nil && !repeats {
-		v.add(AppliedTwice, seen, "%s = %q took effect, then %q was acknowledged, and then a retry of the first took effect again",
-			keyName(newer.Key), seen.Value, newer.Value)
+		v.add(
+			AppliedTwice,
+			seen,
+			"%s = %q took effect, then %q was acknowledged, and then a retry of the first took effect again",
+			keyName(newer.Key),
+			seen.Value,
+			newer.Value,
+		)
 	}
 }
 
-// blocked looks whether a write without faults and with nothing else under way is answered: at once where cells may be missing,
-// at all where a number may be too low, as the next may be high enough.
+// blocked looks whether a write without faults and with nothing else under way is answered: at once
+// where cells may be missing, at all where a number may be too low, as the next may be high enough.
 func (h *keyHistory) blocked(c *Config, v *Verdict) {
 	for _, r := range h.records {
 		if !r.Last || !r.Write || r.Attempts == 1 {
@@ -257,7 +276,7 @@ func (h *keyHistory) check(v *Verdict) {
 	}
 }
 
-// until checks what clients knew at a time.
+// until checks the history as clients knew it at a time.
 func (h *keyHistory) until(t time.Duration) porcupine.CheckResult {
 	var list []porcupine.Operation
 	for _, r := range h.records {

@@ -12,8 +12,8 @@ type Loss struct {
 	Example  *Counterexample // nil: none was seen
 }
 
-// Losses runs seeds of NetChain, with 16 and 32 bits, and of NetCRAQ as published, and of this project's protocol beside each,
-// and returns a row for each protocol and kind.
+// Losses runs seeds of NetChain, with 16 and 32 bits, and of NetCRAQ as published, and of this
+// project's protocol beside each, and returns a row for each protocol and kind.
 func Losses(ctx context.Context, first, seeds uint64, jobs int) ([]Loss, error) {
 	var rows []Loss
 	runner := NewRunner()
@@ -30,7 +30,13 @@ func Losses(ctx context.Context, first, seeds uint64, jobs int) ([]Loss, error) 
 			return rows, err
 		}
 		for _, kind := range Kinds() {
-			row := Loss{Protocol: p, Kind: kind, Seeds: total.Seeds, Shown: len(total.Kinds[kind]), Ours: len(total.Ours)}
+			row := Loss{
+				Protocol: p,
+				Kind:     kind,
+				Seeds:    total.Seeds,
+				Shown:    len(total.Kinds[kind]),
+				Ours:     len(total.Ours),
+			}
 			for _, e := range examples {
 				if e.Kind == kind {
 					row.Example = e

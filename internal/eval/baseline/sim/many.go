@@ -15,7 +15,7 @@ type Options struct {
 	Report       func(*Total) // called now and then, by one goroutine at a time; nil: never
 }
 
-// Total is what runs with many seeds showed.
+// Total is the result of runs with many seeds.
 type Total struct {
 	Protocol   Protocol
 	Seeds      uint64
@@ -29,16 +29,22 @@ type Total struct {
 	First      uint64            // the lowest of them
 	Why        string            // of that seed
 	Kinds      map[Kind][]uint64 // seeds that show a kind, ascending
-	Ours       map[uint64]string // what this project's protocol showed in the same runs, by seed: it should be empty
+	Ours       map[uint64]string // violations of this project's protocol in the same runs, by seed: expected to be empty
 }
 
 // reportEvery is how often progress is reported.
 const reportEvery = 2 * time.Second
 
-// Many runs seeds that follow each other, of a protocol and of this project's, until all are done or ctx ends.
+// Many runs seeds that follow each other, of a protocol and of this project's, until all are done or
+// ctx ends.
 func (r *Runner) Many(ctx context.Context, o Options) (*Total, error) {
 	var (
-		total = Total{Protocol: o.Protocol, Faults: make(map[FaultKind]int), Kinds: make(map[Kind][]uint64), Ours: make(map[uint64]string)}
+		total = Total{
+			Protocol: o.Protocol,
+			Faults:   make(map[FaultKind]int),
+			Kinds:    make(map[Kind][]uint64),
+			Ours:     make(map[uint64]string),
+		}
 		mu    sync.Mutex
 		group sync.WaitGroup
 		fails error
@@ -79,7 +85,8 @@ func (r *Runner) Many(ctx context.Context, o Options) (*Total, error) {
 	return &total, fails
 }
 
-// pair is a run of a protocol with its verdict, and what is wrong with this project's in the same run.
+// pair is a run of a protocol with its verdict, and the verdict on this project's protocol in the
+// same run.
 type pair struct {
 	result  *Result
 	verdict *Verdict
@@ -126,7 +133,8 @@ func (t *Total) add(seed uint64, p pair) {
 // candidates is how many seeds of a kind are made short, to show the shortest.
 const candidates = 6
 
-// Counterexamples makes one for each kind that was found: the shortest of the first few seeds. One seed alone gives its own.
+// Counterexamples makes one for each kind that was found: the shortest of the first few seeds. One
+// seed alone gives its own.
 func (r *Runner) Counterexamples(ctx context.Context, t *Total) ([]*Counterexample, error) {
 	var list []*Counterexample
 	for _, kind := range Kinds() {

@@ -8,8 +8,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 )
 
-// firstClientPort is the port of the first operation; every operation has one of its own, so that answers are matched where
-// messages have no request id.
+// firstClientPort is the port of the first operation; every operation has one of its own, so that
+// answers are matched where messages have no request id.
 const firstClientPort = 20000
 
 func nodeAddr(node int) netip.Addr     { return netip.AddrFrom4([4]byte{10, 77, 0, byte(1 + node)}) }
@@ -27,14 +27,15 @@ func endpointOf(a netip.Addr) Endpoint {
 	return Endpoint(b[3]) - 1
 }
 
-// stream is what a link carries because of one operation.
+// stream identifies the packets that a link carries because of one operation.
 type stream struct {
 	link Link
 	op   int
 }
 
-// place is a packet's among those of its stream, from 1. A fault is tied to it, so that it stays where it is when other
-// operations are left out, and hits what stands in its place in another protocol.
+// place is the number of a packet in its stream, from 1. A fault refers to it, so it keeps its
+// place when other operations are removed, and hits the packet in the same place of another
+// protocol.
 type place struct {
 	stream
 	nth int
@@ -58,7 +59,7 @@ func newNetwork(w *world) network {
 	return n
 }
 
-// fate lists what happens to a packet.
+// fate lists the faults of a packet.
 func (n *network) fate(at place) []Fault {
 	w := n.w
 	if w.calm {
@@ -72,7 +73,9 @@ func (n *network) fate(at place) []Fault {
 			return []Fault{at.fault(Lose, 0)}
 		}
 	}
-	rng := rand.New(rand.NewPCG(w.Seed, uint64(at.link.From)<<48|uint64(at.link.To)<<40|uint64(at.op)<<20|uint64(at.nth)))
+	rng := rand.New(
+		rand.NewPCG(w.Seed, uint64(at.link.From)<<48|uint64(at.link.To)<<40|uint64(at.op)<<20|uint64(at.nth)),
+	)
 	late := func() time.Duration { // in whole milliseconds, which are easier to read
 		return time.Duration(1+rng.Int64N(int64(mostLate/time.Millisecond))) * time.Millisecond
 	}
@@ -93,8 +96,8 @@ func (p place) fault(kind FaultKind, by time.Duration) Fault {
 	return Fault{p.link, p.op, p.nth, kind, by}
 }
 
-// send carries a packet, which there is because of an operation, from a machine to where it is addressed to: once, twice, late
-// or never.
+// send carries a packet, which there is because of an operation, from a machine to where it is
+// addressed to: once, twice, late or never.
 func (n *network) send(from Endpoint, op int, p baseline.Packet) {
 	link := Link{from, endpointOf(p.To.Addr())}
 	one := stream{link, op}

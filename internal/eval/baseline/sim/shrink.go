@@ -9,8 +9,9 @@ import (
 // shrinkRuns bounds the search for a smaller run.
 const shrinkRuns = 3000
 
-// Shrink makes a run smaller that shows a kind of violation, as long as it shows it: it leaves out operations and faults one
-// after the other, then nodes, keys and pauses. What is returned says its faults, and always gives the same.
+// Shrink makes a run with a violation smaller while the violation stays: it removes operations and
+// faults one after the other, then nodes, keys and pauses. The result lists its faults explicitly
+// and is deterministic.
 func (r *Runner) Shrink(c Config, kind Kind) (Config, error) {
 	result, err := r.Run(c)
 	if err != nil {
@@ -30,7 +31,7 @@ func (r *Runner) Shrink(c Config, kind Kind) (Config, error) {
 	return s.best, s.err
 }
 
-// size is what a smaller run has less of.
+// size measures a run; shrinking reduces it.
 func (c *Config) size() int {
 	size := len(c.Ops) + len(c.Faults) + c.Nodes + c.Keys + c.clients()
 	if c.Before > 0 {
@@ -83,7 +84,8 @@ func (s *shrinker) dropOps() {
 		if s.try(c) {
 			return true
 		}
-		if c.Before += until - from; c.Before > until-from && c.Before < 1<<16 { // what they wrote was written before
+		if c.Before += until - from; c.Before > until-from &&
+			c.Before < 1<<16 { // count the removed writes as written before the run
 			return s.try(c)
 		}
 		return false
@@ -98,7 +100,8 @@ func (s *shrinker) dropFaults() {
 	})
 }
 
-// drop leaves out parts of a list, the large ones first. without tries to leave out a part, which then is gone.
+// drop leaves out parts of a list, the large ones first. without tries to leave out a part, which
+// then is gone.
 func drop(length func() int, without func(from, until int) bool) {
 	for size := max(1, length()/2); ; size /= 2 {
 		for from := 0; from < length(); {
@@ -112,7 +115,7 @@ func drop(length func() int, without func(from, until int) bool) {
 	}
 }
 
-// simplify makes what is left easier to read.
+// simplify makes the remaining run easier to read.
 func (s *shrinker) simplify() {
 	for _, change := range []func(*Config){
 		func(c *Config) { c.Before = 0 },
@@ -130,7 +133,12 @@ func (s *shrinker) simplify() {
 		s.round(func(c *Config) *time.Duration { return &c.Ops[i].Think }, 0, time.Millisecond, 2*retryAfter)
 	}
 	for i := range s.best.Faults {
-		s.round(func(c *Config) *time.Duration { return &c.Faults[i].By }, time.Millisecond, retryAfter+10*time.Millisecond, 2*retryAfter)
+		s.round(
+			func(c *Config) *time.Duration { return &c.Faults[i].By },
+			time.Millisecond,
+			retryAfter+10*time.Millisecond,
+			2*retryAfter,
+		)
 	}
 }
 
@@ -166,7 +174,7 @@ func (c *Config) oneKey() {
 // leastNodes are those of the shortest chain that has a head and a tail.
 const leastNodes = 2
 
-// dropNode leaves out the second node of the chain; what happened on its links happens no more.
+// dropNode removes the second node of the chain and the faults on its links.
 func (c *Config) dropNode() {
 	if c.Nodes == leastNodes {
 		return

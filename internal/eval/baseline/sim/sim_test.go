@@ -26,8 +26,8 @@ var known = []struct {
 	{NetCRAQPaper, Disorder, 18, 3, 2},
 }
 
-// TestKnownSeeds: each seed shows its kind, shrinks to a few operations and faults, and this project's protocol has nothing
-// wrong with it, neither in the whole run nor in the short one.
+// TestKnownSeeds: each seed shows its kind, shrinks to a few operations and faults, and this
+// project's protocol has nothing wrong with it, neither in the whole run nor in the short one.
 func TestKnownSeeds(t *testing.T) {
 	r := NewRunner()
 	for _, k := range known {
@@ -41,7 +41,13 @@ func TestKnownSeeds(t *testing.T) {
 		case e.OursWhole != nil || e.OursShort != nil:
 			t.Errorf("seed %d: this project's protocol: %s", k.seed, e.Ours())
 		case len(e.Config.Ops) > k.ops || len(e.Config.Faults) > k.faults:
-			t.Errorf("seed %d: %d operations and %d faults are left:\n%v", k.seed, len(e.Config.Ops), len(e.Config.Faults), e)
+			t.Errorf(
+				"seed %d: %d operations and %d faults are left:\n%v",
+				k.seed,
+				len(e.Config.Ops),
+				len(e.Config.Faults),
+				e,
+			)
 		}
 		if text := e.String(); !strings.Contains(text, e.Command()) || !strings.Contains(text, e.Violation.Why) {
 			t.Errorf("seed %d: the counterexample says neither why nor how to see it again:\n%s", k.seed, text)
@@ -49,7 +55,8 @@ func TestKnownSeeds(t *testing.T) {
 	}
 }
 
-// TestSeedsRepeat: a seed is one run, and one counterexample, whatever a runner did before.
+// TestSeedsRepeat checks that a seed gives one run and one counterexample, independent of earlier
+// runs.
 func TestSeedsRepeat(t *testing.T) {
 	used := NewRunner()
 	for _, k := range known {
@@ -82,7 +89,8 @@ func TestSeedsRepeat(t *testing.T) {
 	}
 }
 
-// TestWideNumbersDoNotWrap: what 16 bits lose at their end, 32 bits keep with the same operations and faults.
+// TestWideNumbersDoNotWrap checks that writes lost at the wrap of 16 bits survive with 32 bits
+// under the same operations and faults.
 func TestWideNumbersDoNotWrap(t *testing.T) {
 	r := NewRunner()
 	e, err := r.Counterexample(Draw(NetChain, 16), Wrap)
@@ -96,7 +104,8 @@ func TestWideNumbersDoNotWrap(t *testing.T) {
 	}
 }
 
-// TestWeatherIsTheSame: a seed's workload and the fate of the packets that clients send first are the same for all protocols.
+// TestWeatherIsTheSame: a seed's workload and the fate of the packets that clients send first are
+// the same for all protocols.
 func TestWeatherIsTheSame(t *testing.T) {
 	for seed := range uint64(20) {
 		var ops [][]Op
@@ -110,7 +119,8 @@ func TestWeatherIsTheSame(t *testing.T) {
 	}
 }
 
-// TestWithoutFaults: the papers' protocols work as long as nothing is lost, late or repeated, and 16 bits wrap unnoticed then.
+// TestWithoutFaults: the papers' protocols work as long as nothing is lost, late or repeated, and 16
+// bits wrap unnoticed then.
 func TestWithoutFaults(t *testing.T) {
 	r := NewRunner()
 	for _, p := range Protocols() {
@@ -128,7 +138,9 @@ func TestWithoutFaults(t *testing.T) {
 // TestOursPasses: this project's protocol in the weather of many seeds.
 func TestOursPasses(t *testing.T) {
 	total, err := NewRunner().Many(t.Context(), Options{Protocol: Ours, First: 1, Seeds: 300, Jobs: 2})
-	if err != nil || total.Violations != 0 || total.Undecided != 0 || total.Seeds != 300 || total.Faults[Lose] == 0 || total.Faults[Repeat] == 0 || total.Faults[Delay] == 0 {
+	if err != nil || total.Violations != 0 || total.Undecided != 0 || total.Seeds != 300 || total.Faults[Lose] == 0 ||
+		total.Faults[Repeat] == 0 ||
+		total.Faults[Delay] == 0 {
 		t.Errorf("%+v, %v", total, err)
 	}
 }
@@ -153,7 +165,8 @@ func TestLosses(t *testing.T) {
 
 func TestWriteTrace(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteTrace(&out, []Line{{At: 1_500_000, Text: "here"}}); err != nil || out.String() != "      1.5 ms  here\n" {
+	if err := WriteTrace(&out, []Line{{At: 1_500_000, Text: "here"}}); err != nil ||
+		out.String() != "      1.5 ms  here\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// ours is a chain of this project's nodes, their agents' settling (W9), and clients that repeat a write under its number (W2).
+// ours is a chain of this project's nodes, their agents' settling (W9), and clients that repeat a
+// write under its number (W2).
 type ours struct {
 	nodes  []*chain.Node
 	keys   []wire.Key
@@ -56,7 +57,9 @@ func (s *ours) form(nodes int) error {
 		members = append(members, nodeAddrPort(node, wire.Port))
 	}
 	for node := range nodes {
-		n := chain.New(chain.Options{Shards: 1, CellBytes: valueBytes, MaxObjects: len(s.keys), MaxSessions: ourSessions})
+		n := chain.New(
+			chain.Options{Shards: 1, CellBytes: valueBytes, MaxObjects: len(s.keys), MaxSessions: ourSessions},
+		)
 		if err := n.Configure(0, chain.ShardConfig{Epoch: ourEpoch, State: chain.Active, Self: node, Members: members}); err != nil {
 			return err
 		}
@@ -105,7 +108,14 @@ func (s *ours) receive(node int, now time.Duration, p baseline.Packet) ([]baseli
 func (s *ours) packets(node int, sends []chain.Send) []baseline.Packet {
 	var out []baseline.Packet
 	for i := range sends {
-		out = append(out, baseline.Packet{From: nodeAddrPort(node, wire.Port), To: sends[i].To, Payload: sends[i].Message.Append(nil)})
+		out = append(
+			out,
+			baseline.Packet{
+				From:    nodeAddrPort(node, wire.Port),
+				To:      sends[i].To,
+				Payload: sends[i].Message.Append(nil),
+			},
+		)
 	}
 	return out
 }
@@ -134,7 +144,7 @@ func (s *ours) answer(_ *Record, payload []byte) (string, bool) {
 	return string(m.Value), true
 }
 
-// tick is what the agent does about objects that are dirty in the same version as at its last look.
+// tick acts for the agent on objects that are dirty in the same version as at its last tick.
 func (s *ours) tick(node int) []baseline.Packet {
 	n := s.nodes[node]
 	var sends []chain.Send

@@ -8,13 +8,14 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 )
 
-// Runner makes runs, any number at a time. It keeps nodes that many writes came before, which take long to make.
+// Runner makes runs, any number at a time. It keeps nodes that many writes came before, which take
+// long to make.
 type Runner struct {
 	mu   sync.Mutex
 	warm map[warmKey]speaker
 }
 
-// warmKey names nodes by what came before a run.
+// warmKey identifies the state of nodes after a number of writes.
 type warmKey struct {
 	protocol            Protocol
 	nodes, keys, before int
@@ -23,8 +24,8 @@ type warmKey struct {
 // NewRunner makes a runner.
 func NewRunner() *Runner { return &Runner{warm: make(map[warmKey]speaker)} }
 
-// speaker makes the nodes of a run, with every key at its initial value and the writes made that come before. The remarks of
-// a traced one cost time.
+// speaker makes the nodes of a run, with every key at its initial value and the writes made that
+// come before. The remarks of a traced one cost time.
 func (r *Runner) speaker(c *Config, traced bool) (speaker, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,8 +72,8 @@ func newSpeaker(c *Config) (speaker, error) {
 	return nil, fmt.Errorf("protocol %q cannot be simulated", c.Protocol)
 }
 
-// before makes the writes of the first key that come before a run: one after the other, on a network without faults, until
-// each is answered. So many are done already.
+// before makes the writes of the first key that come before a run: one after the other, on a network
+// without faults, until each is answered. So many are done already.
 func before(s speaker, done, writes int) error {
 	for i := done; i < writes; i++ {
 		r := &Record{Op: Op{Write: true}, Number: -1 - i, Value: initial}

@@ -30,7 +30,7 @@ func (e *events) Pop() any {
 	return x
 }
 
-// speaker is a protocol's side of a run: its nodes, and what its clients say and understand.
+// speaker is a protocol's side of a run: its nodes, and the messages of its clients.
 type speaker interface {
 	// port is that of the nodes.
 	port() uint16
@@ -40,11 +40,11 @@ type speaker interface {
 	receive(node int, now time.Duration, p baseline.Packet) (sent []baseline.Packet, remark string)
 	// readers is how many nodes may answer a read.
 	readers() int
-	// ask says which node an attempt of an operation goes to, and what it says.
+	// ask returns the message of an attempt of an operation, and its node.
 	ask(op *Record, attempt int) (node int, payload []byte)
 	// answer reads an answer to the operation; not done means that it isn't one.
 	answer(op *Record, payload []byte) (value string, done bool)
-	// tick is what a node's agent sends from time to time.
+	// tick returns the packets that a node's agent sends periodically.
 	tick(node int) []baseline.Packet
 	// describe is a payload for people.
 	describe(payload []byte) string
@@ -68,7 +68,7 @@ type world struct {
 	trace   []Line
 }
 
-// Result is what a run showed.
+// Result is the outcome of a run.
 type Result struct {
 	Records   []*Record
 	Faults    []Fault // that happened
@@ -94,7 +94,13 @@ func (r *Runner) run(c Config, traced bool) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{Config: c, speaker: speaker, clients: make(map[int]*client), waiting: make(map[Endpoint]map[uint16]*client), traced: traced}
+	w := &world{
+		Config:  c,
+		speaker: speaker,
+		clients: make(map[int]*client),
+		waiting: make(map[Endpoint]map[uint16]*client),
+		traced:  traced,
+	}
 	w.net = newNetwork(w)
 	for _, op := range c.Ops {
 		w.client(op.Client).todo = append(w.client(op.Client).todo, op)

@@ -31,7 +31,7 @@ func moveNetChain(s netchain.State, change func(netip.Addr) netip.Addr) netchain
 	return moved
 }
 
-// moveList changes the chain in a message. What is no message stays as it is.
+// moveList changes the chain in a message. Other payloads stay unchanged.
 func moveList(payload []byte, change func(netip.Addr) netip.Addr) []byte {
 	m, err := netchain.Decode(payload)
 	if err != nil {

@@ -82,7 +82,7 @@ func (n *Node[M]) relayed(_ netip.AddrPort, b []byte) (baseline.Packet, bool) {
 	return baseline.Packet{From: from, To: n.self, Payload: payload}, true
 }
 
-// serve gives the machine what a socket receives, until the socket is closed.
+// serve gives received packets to the machine until the socket is closed.
 func (n *Node[M]) serve(socket *net.UDPConn, read func(netip.AddrPort, []byte) (baseline.Packet, bool)) {
 	buffer := make([]byte, maxBytes)
 	var out []baseline.Packet
@@ -128,14 +128,15 @@ func relayed(b []byte) (source netip.AddrPort, payload []byte) {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b)), binary.BigEndian.Uint16(b[4:])), b[sourceBytes:]
 }
 
-// Do gives the machine to the control plane, between two packets: what came of the one before has left.
+// Do gives the machine to the control plane between two packets. All output of the previous packet
+// has left.
 func (n *Node[M]) Do(act func(M)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	act(n.machine)
 }
 
-// Close ends the node. What is on its way to it gets lost.
+// Close stops the node. Packets in flight to it are lost.
 func (n *Node[M]) Close() error {
 	err := errors.Join(n.clients.Close(), n.nodes.Close())
 	n.readers.Wait()

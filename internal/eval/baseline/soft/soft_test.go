@@ -28,7 +28,7 @@ func address(network byte, node int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, network, 88, byte(1 + node)})
 }
 
-// machine is what both protocols' nodes have.
+// machine is the interface of both protocols' nodes.
 type machine[S any] interface {
 	soft.Machine
 	State() (S, error)
@@ -41,8 +41,12 @@ type chain[S any, M machine[S]] struct {
 	twins map[netip.Addr]M
 }
 
-// open makes both, in the first network that nobody uses.
-func open[S any, M machine[S]](t *testing.T, port uint16, newNode func(network byte, node int) (M, error)) *chain[S, M] {
+// open makes both chains in the first unused network.
+func open[S any, M machine[S]](
+	t *testing.T,
+	port uint16,
+	newNode func(network byte, node int) (M, error),
+) *chain[S, M] {
 	t.Helper()
 	for network := byte(60); network < 250; network++ {
 		c := &chain[S, M]{port: port, twins: make(map[netip.Addr]M)}
@@ -114,7 +118,7 @@ func exchange(t *testing.T, to netip.AddrPort, payload []byte) (from netip.AddrP
 	return from, buffer[:n]
 }
 
-// inMemory gives a payload to the twin of a node and returns what comes back to the client.
+// inMemory gives a payload to the twin of a node and returns the answer to the client.
 func (c *chain[S, M]) inMemory(from, to netip.AddrPort, payload []byte) (answer []byte) {
 	for flying := []baseline.Packet{{From: from, To: to, Payload: payload}}; len(flying) > 0; flying = flying[1:] {
 		if p := flying[0]; p.To == from {
@@ -126,7 +130,7 @@ func (c *chain[S, M]) inMemory(from, to netip.AddrPort, payload []byte) (answer 
 	return answer
 }
 
-// check does the same to both chains and compares answers and what the nodes know afterwards.
+// check sends the same packet to both chains and compares answers and states.
 func (c *chain[S, M]) check(t *testing.T, to netip.AddrPort, payload []byte) {
 	t.Helper()
 	from, answer := exchange(t, to, payload)
@@ -182,7 +186,11 @@ func TestNetChain(t *testing.T) {
 	network := c.network(t)
 	head, tail := address(network, 0), address(network, chainLength-1)
 	for range 200 {
-		m := netchain.Message{Op: netchain.Read, Key: netchain.Key{byte(rng.IntN(keys + 1))}, List: []netip.Addr{address(network, 1), head}}
+		m := netchain.Message{
+			Op:   netchain.Read,
+			Key:  netchain.Key{byte(rng.IntN(keys + 1))},
+			List: []netip.Addr{address(network, 1), head},
+		}
 		to := tail
 		switch rng.IntN(3) {
 		case 0:
@@ -210,7 +218,12 @@ func (c *chain[S, M]) network(t *testing.T) byte {
 func TestNetCRAQPaper(t *testing.T) {
 	const keys = 3
 	c := open[netcraqpaper.State](t, netcraqpaper.Port, func(network byte, node int) (*netcraqpaper.Node, error) {
-		config := netcraqpaper.Config{Self: address(network, node), Tail: address(network, chainLength-1), Keys: keys, Versions: netcraqpaper.DefaultVersions}
+		config := netcraqpaper.Config{
+			Self:     address(network, node),
+			Tail:     address(network, chainLength-1),
+			Keys:     keys,
+			Versions: netcraqpaper.DefaultVersions,
+		}
 		for other := range chainLength {
 			if other != node {
 				config.Group = append(config.Group, address(network, other))
@@ -254,7 +267,8 @@ func TestWhatIsNoMessage(t *testing.T) {
 	}
 	m := netcraqpaper.Message{Op: netcraqpaper.Write, Value: netcraqpaper.Value{7}}
 	_, answer := exchange(t, netip.AddrPortFrom(address(network, 0), netcraqpaper.Port), m.Append(nil))
-	if got, err := netcraqpaper.Decode(answer); err != nil || got.Op != netcraqpaper.Acknowledge || got.Value != m.Value {
+	if got, err := netcraqpaper.Decode(answer); err != nil || got.Op != netcraqpaper.Acknowledge ||
+		got.Value != m.Value {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

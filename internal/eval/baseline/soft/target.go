@@ -14,12 +14,13 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 )
 
-// Target is a [Node] as a [baseline.Target]: a machine on its own sockets, and a socket for every host around it. The hosts'
-// addresses on loopback stand for those of the cases. Every other packet comes as clients send it, the rest as nodes do.
+// Target is a [Node] as a [baseline.Target]: a machine on its own sockets, and a socket for every
+// host around it. The hosts' addresses on loopback stand for those of the cases. Every other packet
+// comes as clients send it, the rest as nodes do.
 type Target[S any, M machine[S]] struct {
 	protocol protocol[S, M]
 	network  byte         // 127.network.0.0/16 stands for the network of the cases
-	courier  *net.UDPConn // of no host; whoever has its address has the network
+	courier  *net.UDPConn // of no host; binding its address claims the network
 
 	node     *Node[*watched[M]]
 	handled  chan struct{}                   // a packet was
@@ -35,12 +36,12 @@ type machine[S any] interface {
 	baseline.Target[S]
 }
 
-// protocol is what a target has to know of one.
+// protocol has the parts of a target that depend on the protocol.
 type protocol[S any, M machine[S]] struct {
 	port uint16
 	make func() M
 	self func(S) netip.Addr
-	// moveState and movePayload return what they are given with all addresses changed.
+	// moveState and movePayload return their argument with all addresses changed.
 	moveState   func(S, func(netip.Addr) netip.Addr) S
 	movePayload func([]byte, func(netip.Addr) netip.Addr) []byte
 }
@@ -56,13 +57,13 @@ func (w *watched[M]) Receive(p baseline.Packet, out []baseline.Packet) []baselin
 	out = w.machine.Receive(p, out)
 	select {
 	case w.handled <- struct{}{}:
-	default: // a packet that nobody sent to it: what comes of it is seen
+	default: // an unsolicited packet; its effects are compared
 	}
 	return out
 }
 
-// Targets of several processes may run at once, each in a network of its own, whatever their protocols: all claim it by
-// the same port.
+// Targets of several processes may run at once, each in a network of its own, independent of the
+// protocol: all claim a network by binding the same port.
 const (
 	firstNetwork = 77
 	lastNetwork  = 254
@@ -79,7 +80,10 @@ func newTarget[S any, M machine[S]](p protocol[S, M]) (*Target[S, M], error) {
 	t := &Target[S, M]{protocol: p, handled: make(chan struct{}, 1), network: firstNetwork}
 	for {
 		var err error
-		t.courier, err = listen(context.Background(), netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, t.network, 255, 1}), claimPort))
+		t.courier, err = listen(
+			context.Background(),
+			netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, t.network, 255, 1}), claimPort),
+		)
 		if err == nil {
 			return t, nil
 		}
@@ -147,7 +151,7 @@ func (t *Target[S, M]) Expect(in baseline.Packet, sent []baseline.Packet) error 
 // Step implements [baseline.Target].
 func (t *Target[S, M]) Step(in baseline.Packet) ([]baseline.Packet, error) {
 	select {
-	case <-t.handled: // of a packet that nobody sent
+	case <-t.handled: // of an unsolicited packet
 	default:
 	}
 	from, to := t.hosts[in.From], t.outside(t.self)
@@ -164,7 +168,7 @@ func (t *Target[S, M]) Step(in baseline.Packet) ([]baseline.Packet, error) {
 	case <-time.After(patience):
 		return nil, fmt.Errorf("the node at %v did not get a packet within %v", to, patience)
 	}
-	t.node.Do(func(*watched[M]) {}) // returns when what came of it has left
+	t.node.Do(func(*watched[M]) {}) // returns after all output has left
 	var all []baseline.Packet
 	for at := range t.hosts {
 		got, err := t.collect(at)
@@ -176,7 +180,8 @@ func (t *Target[S, M]) Step(in baseline.Packet) ([]baseline.Packet, error) {
 	return all, nil
 }
 
-// collect returns what a host has got. What it awaits may be late, anything else comes before a packet that the courier sends.
+// collect returns the packets that a host has received. Expected packets may be late; any other
+// arrives before a packet that the courier sends.
 func (t *Target[S, M]) collect(at netip.AddrPort) (all []baseline.Packet, err error) {
 	socket := t.hosts[at]
 	end := t.courier.LocalAddr().(*net.UDPAddr).AddrPort()
@@ -191,7 +196,7 @@ func (t *Target[S, M]) collect(at netip.AddrPort) (all []baseline.Packet, err er
 		n, from, err := socket.ReadFromUDPAddrPort(buffer[:])
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return all, nil // the comparison says what is missing
+			return all, nil // the comparison reports the missing packet
 		case err != nil:
 			return nil, err
 		case from == end:
@@ -212,12 +217,23 @@ func (t *Target[S, M]) received(at, from netip.AddrPort, b []byte) (baseline.Pac
 	p := baseline.Packet{From: from, To: at, Payload: b}
 	if at.Port() == t.protocol.port+relayOffset {
 		if len(b) < sourceBytes {
-			return p, fmt.Errorf("%x from %v to the node %v: packets between nodes begin with their source", b, from, at)
+			return p, fmt.Errorf(
+				"%x from %v to the node %v: packets between nodes begin with their source",
+				b,
+				from,
+				at,
+			)
 		}
 		p.From, p.Payload = relayed(b)
 		p.To = netip.AddrPortFrom(at.Addr(), t.protocol.port)
 	}
-	p.From, p.Payload = netip.AddrPortFrom(t.inside(p.From.Addr()), p.From.Port()), t.protocol.movePayload(p.Payload, t.inside)
+	p.From, p.Payload = netip.AddrPortFrom(
+		t.inside(p.From.Addr()),
+		p.From.Port(),
+	), t.protocol.movePayload(
+		p.Payload,
+		t.inside,
+	)
 	return p, nil
 }
 
@@ -247,7 +263,7 @@ func (t *Target[S, M]) drop() error {
 	return errors.Join(errs...)
 }
 
-// admitNodes makes sure that somebody listens where nodes do, at each address but the node's own.
+// admitNodes opens a socket at each node address but the node's own.
 func (t *Target[S, M]) admitNodes(addresses []netip.Addr) error {
 	for _, a := range addresses {
 		if a == t.self.Addr() {
@@ -261,10 +277,10 @@ func (t *Target[S, M]) admitNodes(addresses []netip.Addr) error {
 	return nil
 }
 
-// admit makes sure that somebody listens at an address.
+// admit opens a socket at an address if there is none.
 func (t *Target[S, M]) admit(at netip.AddrPort) error {
 	if !inCases.Contains(at.Addr()) {
-		return fmt.Errorf("%w: nobody is at %v: hosts are in %v", baseline.ErrUnsupported, at, inCases)
+		return fmt.Errorf("%w: no host is at %v: hosts are in %v", baseline.ErrUnsupported, at, inCases)
 	}
 	if t.hosts[at] != nil {
 		return nil
@@ -276,7 +292,7 @@ func (t *Target[S, M]) admit(at netip.AddrPort) error {
 	return err
 }
 
-// noting is outsideAddr that takes down what it is asked for.
+// noting is outsideAddr that records its arguments.
 func (t *Target[S, M]) noting(named *[]netip.Addr) func(netip.Addr) netip.Addr {
 	return func(a netip.Addr) netip.Addr {
 		*named = append(*named, a)

@@ -10,8 +10,16 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/soft"
 )
 
-// hold holds a node on sockets to the written cases, all but some about what a socket has no say in, and to random packets.
-func hold[S any, T baseline.Target[S]](t *testing.T, newTarget func() (T, error), vectors func() ([]baseline.Case[S], error), skipped int, reference baseline.Target[S], draw baseline.Draw[S]) {
+// hold checks a node on sockets against the written cases that apply to sockets, and against
+// random packets.
+func hold[S any, T baseline.Target[S]](
+	t *testing.T,
+	newTarget func() (T, error),
+	vectors func() ([]baseline.Case[S], error),
+	skipped int,
+	reference baseline.Target[S],
+	draw baseline.Draw[S],
+) {
 	t.Helper()
 	target, err := newTarget()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 )
 
-// What an XDP program returns.
+// Return codes of an XDP program.
 const (
 	xdpDrop     = 1
 	xdpPass     = 2
@@ -25,7 +25,8 @@ const (
 	xdpRedirect = 4
 )
 
-// Hosts of the vectors and of random packets: nodes are 10.88.0.1 and following, clients 10.88.1.1 and following.
+// Hosts of the vectors and of random packets: nodes are 10.88.0.1 and following, clients 10.88.1.1
+// and following.
 const hosts = 20
 
 var (
@@ -33,10 +34,10 @@ var (
 	otherMAC = frame.MAC{2, 0, 0, 0, 0, 2}
 )
 
-// bench is a namespace of its own whose device leads to all hosts. It is what targets
-// of both protocols have in common: a program in the kernel that is given one packet at a time.
+// bench is a network namespace whose device leads to all hosts. Targets of both protocols share
+// it: it gives a program in the kernel one packet at a time.
 type bench struct {
-	ingress, egress string // names of programs; what makes copies of a multicast may be ""
+	ingress, egress string // names of programs; egress makes the copies of a multicast and may be ""
 	outcomes        int    // that the program counts
 
 	bed     *xdp.Bed
@@ -119,7 +120,10 @@ func (b *bench) run(p *ebpf.Program, in []byte) (action uint32, out []byte, err 
 
 // frameOf is a packet on its way to the node, padded as Ethernet does.
 func frameOf(p baseline.Packet) []byte {
-	b := frame.Append(nil, &frame.Packet{SourceMAC: otherMAC, DestMAC: nodeMAC, From: p.From, To: p.To, Message: p.Payload})
+	b := frame.Append(
+		nil,
+		&frame.Packet{SourceMAC: otherMAC, DestMAC: nodeMAC, From: p.From, To: p.To, Message: p.Payload},
+	)
 	for len(b) < 60 {
 		b = append(b, 0)
 	}
@@ -145,7 +149,7 @@ func (b *bench) Step(p baseline.Packet) (sent []baseline.Packet, err error) {
 	return sent, err
 }
 
-// give is step that notes what passes without being counted.
+// give is like step and records packets that pass without being counted.
 func (b *bench) give(p baseline.Packet) ([]baseline.Packet, error) {
 	before, after := make([]uint64, b.outcomes), make([]uint64, b.outcomes)
 	if err := b.counts(before); err != nil {

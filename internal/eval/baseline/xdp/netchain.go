@@ -18,7 +18,8 @@ var netchainObject []byte
 // cellHeaderBytes is the length of struct nc_cell.
 const cellHeaderBytes = 16
 
-// NetChain is a switch of NetChain. Its register arrays and its index are those of internal/eval/baseline/netchain.
+// NetChain is a switch of NetChain. Its register arrays and its index are those of
+// internal/eval/baseline/netchain.
 type NetChain struct {
 	*program
 	config netchain.Config
@@ -81,13 +82,21 @@ func (n *NetChain) cell(c netchain.Cell) []byte {
 // which are cut to the length that the node has room for.
 func (n *NetChain) Insert(keys []netchain.Key, seq uint32, value func(netchain.Key) []byte) error {
 	if len(keys) > n.config.Slots-int(n.taken) {
-		return fmt.Errorf("%d places are left for %d keys: make the arrays larger", n.config.Slots-int(n.taken), len(keys))
+		return fmt.Errorf(
+			"%d places are left for %d keys: make the arrays larger",
+			n.config.Slots-int(n.taken),
+			len(keys),
+		)
 	}
 	slots := make([]uint32, len(keys))
 	for i := range slots {
 		slots[i] = n.taken + uint32(i)
 	}
-	cells := rows(len(keys), n.cellBytes(), func(i int) []byte { return n.cell(netchain.Cell{Seq: seq, Value: value(keys[i])}) })
+	cells := rows(
+		len(keys),
+		n.cellBytes(),
+		func(i int) []byte { return n.cell(netchain.Cell{Seq: seq, Value: value(keys[i])}) },
+	)
 	if _, err := n.collection.Maps["nc_cells"].BatchUpdate(slots, cells, nil); err != nil {
 		return fmt.Errorf("fill the register arrays: %w", err)
 	}
@@ -130,12 +139,12 @@ func targetBytes(t netchain.Target) []byte {
 	return binary.NativeEndian.AppendUint32(to[:], uint32(t.Group))
 }
 
-// Counts are how many packets had which outcome; what the node only passes on is not counted.
+// Counts returns the number of packets of each outcome. Forwarded packets are not counted.
 func (n *NetChain) Counts() (counts [netchain.Outcomes]uint64, err error) {
 	return counts, n.counts(counts[:])
 }
 
-// Config is what the node was opened with.
+// Config returns the node's configuration.
 func (n *NetChain) Config() netchain.Config { return n.config }
 
 // Addr is the node's own address.

@@ -6,7 +6,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
 )
 
-// NetChainTarget is the bytecode of NetChain as a [baseline.Target]: executed by the kernel, one packet at a time.
+// NetChainTarget is the bytecode of NetChain as a [baseline.Target]: executed by the kernel, one
+// packet at a time.
 type NetChainTarget struct {
 	*bench
 	node  *NetChain
@@ -71,7 +72,10 @@ func (t *NetChainTarget) State() (netchain.State, error) {
 			return s, err
 		}
 		n := binary.NativeEndian.Uint32(b[8:])
-		s.Cells[slot] = netchain.Cell{Seq: binary.NativeEndian.Uint32(b[4:]), Value: b[cellHeaderBytes : cellHeaderBytes+n]}
+		s.Cells[slot] = netchain.Cell{
+			Seq:   binary.NativeEndian.Uint32(b[4:]),
+			Value: b[cellHeaderBytes : cellHeaderBytes+n],
+		}
 	}
 	return s, nil
 }

@@ -24,14 +24,16 @@ func TestNetChainRandomPackets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			target := open[netchain.State](t, NewNetChainTarget)
 			t.Logf("seeds from %d", *randomSeed)
-			if err := baseline.CompareMany[netchain.State](t.Context(), new(netchain.Node), target, netchain.Random(wide), *randomSeed, *randomPackets, nil); err != nil {
+			err := baseline.CompareMany[netchain.State](
+				t.Context(), new(netchain.Node), target, netchain.Random(wide), *randomSeed, *randomPackets, nil)
+			if err != nil {
 				t.Fatal(err)
 			}
 		})
 	}
 }
 
-// TestNetChainInsert reads back what the control plane installs.
+// TestNetChainInsert reads the installed entries back.
 func TestNetChainInsert(t *testing.T) {
 	needRoot(t)
 	c := netchain.Config{Self: netip.AddrFrom4([4]byte{10, 88, 0, 1}), Slots: 3, ValueBytes: 20, Groups: 1}

@@ -19,7 +19,8 @@ var netcraqPaperObject []byte
 // objectHeaderBytes is the length of struct pb_object without its cells.
 const objectHeaderBytes = 16
 
-// NetCRAQPaper is a node of NetCRAQ as its papers describe it. Its registers are those of internal/eval/baseline/netcraqpaper.
+// NetCRAQPaper is a node of NetCRAQ as its papers describe it. Its registers are those of
+// internal/eval/baseline/netcraqpaper.
 type NetCRAQPaper struct {
 	*program
 	config netcraqpaper.Config
@@ -40,7 +41,10 @@ func OpenNetCRAQPaper(c netcraqpaper.Config, ports []string) (*NetCRAQPaper, err
 
 func (n *NetCRAQPaper) outputs(egress string) xdp.Outputs {
 	maps := n.collection.Maps
-	return xdp.Outputs{Ports: maps["nq_ports"], Cells: maps["nq_port_cells"], Groups: maps["nq_groups"], Egress: n.collection.Programs[egress]}
+	return xdp.Outputs{
+		Ports: maps["nq_ports"], Cells: maps["nq_port_cells"], Groups: maps["nq_groups"],
+		Egress: n.collection.Programs[egress],
+	}
 }
 
 // loadNetCRAQPaper loads the program without attaching it; more are constants besides the configuration's.
@@ -91,7 +95,8 @@ func (n *NetCRAQPaper) object(o *netcraqpaper.Object) []byte {
 	return b[:n.objectBytes()]
 }
 
-// Install is what the control plane does to give all objects values: as if the chain had acknowledged them.
+// Install sets the values of all objects on behalf of the control plane, as if the chain had
+// acknowledged them.
 func (n *NetCRAQPaper) Install(value func(key uint32) netcraqpaper.Value) error {
 	numbers := make([]uint32, n.config.Keys)
 	for i := range numbers {
@@ -108,7 +113,7 @@ func (n *NetCRAQPaper) Install(value func(key uint32) netcraqpaper.Value) error 
 	return nil
 }
 
-// Counts are how many packets had which outcome; what the node only passes on is not counted.
+// Counts returns the number of packets of each outcome. Forwarded packets are not counted.
 func (n *NetCRAQPaper) Counts() (counts [netcraqpaper.Outcomes]uint64, err error) {
 	return counts, n.counts(counts[:])
 }

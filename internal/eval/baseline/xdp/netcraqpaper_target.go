@@ -6,7 +6,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 )
 
-// NetCRAQPaperTarget is the bytecode of NetCRAQ as published as a [baseline.Target]: executed by the kernel, one packet at a time.
+// NetCRAQPaperTarget is the bytecode of NetCRAQ as published as a [baseline.Target]: executed by the
+// kernel, one packet at a time.
 type NetCRAQPaperTarget struct {
 	*bench
 	node  *NetCRAQPaper
@@ -32,7 +33,10 @@ func (t *NetCRAQPaperTarget) load(s netcraqpaper.State) error {
 		return err
 	}
 	var err error
-	t.node, err = loadNetCRAQPaper(s.Config, map[string]any{"nq_transit": uint8(0), "nq_test_ifindex": uint32(t.ifindex)})
+	t.node, err = loadNetCRAQPaper(
+		s.Config,
+		map[string]any{"nq_transit": uint8(0), "nq_test_ifindex": uint32(t.ifindex)},
+	)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,9 @@ func TestVectors(t *testing.T) {
 func TestNetCRAQPaperRandomPackets(t *testing.T) {
 	target := open[netcraqpaper.State](t, NewNetCRAQPaperTarget)
 	t.Logf("seeds from %d", *randomSeed)
-	if err := baseline.CompareMany[netcraqpaper.State](t.Context(), new(netcraqpaper.Node), target, netcraqpaper.Random(), *randomSeed, *randomPackets, nil); err != nil {
+	err := baseline.CompareMany[netcraqpaper.State](
+		t.Context(), new(netcraqpaper.Node), target, netcraqpaper.Random(), *randomSeed, *randomPackets, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 }

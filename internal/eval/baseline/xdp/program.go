@@ -64,8 +64,8 @@ func be16(port uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, port))
 }
 
-// attach puts the program on ports of the calling thread's namespace and tells it to send by them. The kernel has to look
-// up ways on behalf of the loopback device.
+// attach puts the program on ports of the calling thread's namespace and tells it to send by them.
+// The kernel has to look up ways on behalf of the loopback device.
 func (p *program) attach(ingress string, out xdp.Outputs, names []string) error {
 	if len(names) == 0 {
 		return errors.New("a node has at least one port: name them")
@@ -92,7 +92,7 @@ func (p *program) attach(ingress string, out xdp.Outputs, names []string) error 
 	return nil
 }
 
-// counts sums what all CPUs have counted.
+// counts sums the counters of all CPUs.
 func (p *program) counts(sums []uint64) error {
 	for i := range sums {
 		var cpus []uint64
