@@ -46,13 +46,8 @@ func putAll(t *testing.T, b *Batcher, pairs ...Pair) []time.Duration {
 func TestBatchesGoWhenTheyAreFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
-		took := putAll(
-			t,
-			&Batcher{Size: 2, Delay: time.Second, Commit: l.commit},
-			Pair{"a", "1"},
-			Pair{"b", "2"},
-			Pair{"c", "3"},
-		)
+		took := putAll(t, &Batcher{Size: 2, Delay: time.Second, Commit: l.commit}, Pair{"a", "1"}, Pair{"b", "2"},
+			Pair{"c", "3"})
 		if len(l.txns) != 2 || len(l.txns[0]) != 2 || len(l.txns[1]) != 1 {
 			t.Errorf("%v", l.txns)
 		}
@@ -65,12 +60,8 @@ func TestBatchesGoWhenTheyAreFull(t *testing.T) {
 func TestBatchesOfOneDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
-		took := putAll(
-			t,
-			&Batcher{Size: 1, Delay: time.Second, Merge: true, Commit: l.commit},
-			Pair{"a", "1"},
-			Pair{"a", "2"},
-		)
+		took := putAll(t, &Batcher{Size: 1, Delay: time.Second, Merge: true, Commit: l.commit}, Pair{"a", "1"},
+			Pair{"a", "2"})
 		if len(l.txns) != 2 || took[0] != 0 || took[1] != 0 {
 			t.Errorf("%v after %v", l.txns, took)
 		}
@@ -81,14 +72,8 @@ func TestBatchesOfOneDoNotWait(t *testing.T) {
 func TestAKeyIsInATransactionOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
-		putAll(
-			t,
-			&Batcher{Size: 8, Delay: time.Second, Commit: l.commit},
-			Pair{"a", "1"},
-			Pair{"b", "1"},
-			Pair{"a", "2"},
-			Pair{"c", "1"},
-		)
+		putAll(t, &Batcher{Size: 8, Delay: time.Second, Commit: l.commit}, Pair{"a", "1"}, Pair{"b", "1"},
+			Pair{"a", "2"}, Pair{"c", "1"})
 		if len(l.txns) != 2 || len(l.txns[0]) != 2 || len(l.txns[1]) != 2 || l.txns[1][0] != (Pair{"a", "2"}) {
 			t.Errorf("%v", l.txns)
 		}
@@ -98,14 +83,8 @@ func TestAKeyIsInATransactionOnce(t *testing.T) {
 func TestOverwritesAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(log)
-		took := putAll(
-			t,
-			&Batcher{Size: 8, Delay: time.Second, Merge: true, Commit: l.commit},
-			Pair{"a", "1"},
-			Pair{"b", "1"},
-			Pair{"a", "2"},
-			Pair{"a", "3"},
-		)
+		took := putAll(t, &Batcher{Size: 8, Delay: time.Second, Merge: true, Commit: l.commit}, Pair{"a", "1"},
+			Pair{"b", "1"}, Pair{"a", "2"}, Pair{"a", "3"})
 		if len(l.txns) != 1 || !slices.Equal(l.txns[0], []Pair{{"a", "3"}, {"b", "1"}}) {
 			t.Errorf("%v", l.txns)
 		}

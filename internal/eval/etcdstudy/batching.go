@@ -24,13 +24,8 @@ type Batch struct {
 
 func (b Batch) validate() error {
 	if b.Size < 1 || b.Size > MaxBatch || b.Delay < 0 || b.Zipf < 0 {
-		return wrongOption(
-			"batches of %d keys after %v with exponent %g: want 1 to %d keys, and nothing below 0",
-			b.Size,
-			b.Delay,
-			b.Zipf,
-			MaxBatch,
-		)
+		return wrongOption("batches of %d keys after %v with exponent %g: want 1 to %d keys, and nothing below 0",
+			b.Size, b.Delay, b.Zipf, MaxBatch)
 	}
 	return nil
 }
@@ -104,8 +99,7 @@ func (r *Harness) PutBatches(ctx context.Context, b Batch, l Load) (*BatchCell, 
 	cell := &BatchCell{
 		Size: b.Size, DelayMs: float64(b.Delay) / float64(time.Millisecond), Merge: b.Merge, Zipf: b.Zipf, Clients: l.Clients,
 		PerSecond: loop.perSecond(
-			0,
-		), Txns: float64(txns.counted()) / loop.seconds, Sent: float64(sent.counted()) / loop.seconds,
+			0), Txns: float64(txns.counted()) / loop.seconds, Sent: float64(sent.counted()) / loop.seconds,
 		Errors: loop.errors, ClientCPUs: loop.cpus, Latency: loop.Latency,
 	}
 	if b.Merge && cell.PerSecond > 0 {

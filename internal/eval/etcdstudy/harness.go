@@ -31,11 +31,8 @@ type Harness struct {
 func OpenHarness(ctx context.Context, o HarnessOptions) (*Harness, error) {
 	if o.Members < 1 || o.Share < 0 || o.Conns < 0 {
 		return nil, wrongOption(
-			"%d members with %g CPUs each and %d connections: want a member, and nothing below 0",
-			o.Members,
-			o.Share,
-			o.Conns,
-		)
+			"%d members with %g CPUs each and %d connections: want a member, and nothing below 0", o.Members,
+			o.Share, o.Conns)
 	}
 	binary := o.Binary
 	if binary == "" {
@@ -55,10 +52,8 @@ func OpenHarness(ctx context.Context, o HarnessOptions) (*Harness, error) {
 	if count == 0 {
 		count = conns
 	}
-	cluster, err := etcd.Start(
-		ctx,
-		etcd.Options{Binary: binary, Members: o.Members, Share: share, Profiles: o.Profiles},
-	)
+	cluster, err := etcd.Start(ctx,
+		etcd.Options{Binary: binary, Members: o.Members, Share: share, Profiles: o.Profiles})
 	if err != nil {
 		return nil, err
 	}

@@ -72,11 +72,8 @@ func (r *Harness) TxnMixed(ctx context.Context, consistency Consistency, l Load)
 	}
 	return &Cell{
 		Members: len(r.cluster.Endpoints()), Consistency: consistency,
-		PerSecond: loop.perSecond(
-			kindRead,
-		) + loop.perSecond(
-			kindWrite,
-		), Reads: loop.perSecond(kindRead), Writes: loop.perSecond(kindWrite),
+		PerSecond: loop.perSecond(kindRead) + loop.perSecond(
+			kindWrite), Reads: loop.perSecond(kindRead), Writes: loop.perSecond(kindWrite),
 		Errors: loop.errors, Throttled: throttled, ClientCPUs: loop.cpus, Latency: loop.Latency,
 	}, nil
 }

@@ -140,10 +140,8 @@ func (r *Harness) profilePuts(ctx context.Context, l Load) (*PipelineCell, error
 	cell.Stages = stageCosts(costs, cell.PerSecond*float64(profileSeconds(l.Duration)))
 	puts := after.since(before, putMetric).sum / float64(len(endpoints))
 	for _, t := range timers {
-		cell.Timers = append(
-			cell.Timers,
-			newTimer(t.name, t.metric, after.since(before, t.metric), puts, cell.PerSecond),
-		)
+		cell.Timers = append(cell.Timers,
+			newTimer(t.name, t.metric, after.since(before, t.metric), puts, cell.PerSecond))
 	}
 	return cell, nil
 }

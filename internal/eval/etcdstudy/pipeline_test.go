@@ -46,19 +46,14 @@ func TestSamplesAreAddedUpByStage(t *testing.T) {
 	sample := func(ms int64, names ...string) *profile.Sample {
 		s := &profile.Sample{Value: []int64{1, ms * 1e6}}
 		for _, name := range names {
-			s.Location = append(
-				s.Location,
-				&profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: name}}}},
-			)
+			s.Location = append(s.Location,
+				&profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: name}}}})
 		}
 		return s
 	}
 	got := byStage(&profile.Profile{Sample: []*profile.Sample{
-		sample(
-			10,
-			"runtime.mallocgc",
-			"go.etcd.io/raft/v3.(*raft).Step",
-		), sample(20, "go.etcd.io/raft/v3.(*node).run"), sample(40, "runtime.mcall"),
+		sample(10, "runtime.mallocgc",
+			"go.etcd.io/raft/v3.(*raft).Step"), sample(20, "go.etcd.io/raft/v3.(*node).run"), sample(40, "runtime.mcall"),
 	}})
 	if got[StageRaft] != 30*time.Millisecond || got[StageRuntime] != 40*time.Millisecond || len(got) != 2 {
 		t.Errorf("%v", got)

@@ -51,11 +51,7 @@ const server = "go.etcd.io/etcd/server/v3/"
 // write answers in goroutines of their own. Raft's messages use them with Raft's functions on the
 // stack.
 var libraries = []string{
-	"google.golang.org/grpc",
-	"golang.org/x/net/",
-	"net/http",
-	"github.com/soheilhy/cmux",
-	"internal/poll",
+	"google.golang.org/grpc", "golang.org/x/net/", "net/http", "github.com/soheilhy/cmux", "internal/poll",
 	"net.",
 }
 

@@ -22,8 +22,9 @@ type BatchResult struct {
 	Elapsed time.Duration `json:"-"`
 }
 
-// RunAll makes figures one after the other, and goes on with a run of the same kind that was interrupted; figures that it had
-// made are kept, what failed in it or was not possible is tried again. A figure that fails does not stop the others. The error is that of an interruption, or of a disk.
+// RunAll makes figures one after the other. It continues an interrupted run of the same kind: it
+// keeps the figures that the run had made, and repeats cells that failed or were not possible. A
+// figure that fails does not stop the others. The error is that of an interruption or of a disk.
 func RunAll(ctx context.Context, specs []*Spec, o Options) (*BatchResult, error) {
 	began, result := time.Now(), new(BatchResult)
 	defer func() { result.Elapsed = time.Since(began) }()
@@ -84,7 +85,8 @@ func batchPath(dir string) string { return filepath.Join(dir, "raw", "unfinished
 // completePath is the same file from then on.
 func completePath(dir string) string { return filepath.Join(dir, "raw", "complete.json") }
 
-// startBatch reports whether an interrupted run is gone on with. Else it sets aside what was measured before, and says why.
+// startBatch reports whether an interrupted run continues. Otherwise it moves earlier results
+// aside and reports the reason.
 func startBatch(specs []*Spec, o Options) (resumed bool, err error) {
 	built, err := binary()
 	if err != nil {
@@ -110,7 +112,7 @@ func startBatch(specs []*Spec, o Options) (resumed bool, err error) {
 	return false, writeWhole(batchPath(o.Dir), func(w io.Writer) error { return json.NewEncoder(w).Encode(now) })
 }
 
-// whyAnew says why a run can't go on with what is there; "": it can.
+// whyAnew returns the reason why a run can't continue from the earlier results; "": it can.
 func whyAnew(now *Header, o Options) (string, error) {
 	text, err := os.ReadFile(batchPath(o.Dir))
 	var before Header

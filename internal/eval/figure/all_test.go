@@ -61,7 +61,8 @@ func TestManyFiguresGoOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(result.Kept, []string{"a"}) || !slices.Equal(result.Made, []string{"b"}) || len(b.measured) != 15-6 {
+	if !slices.Equal(result.Kept, []string{"a"}) || !slices.Equal(result.Made, []string{"b"}) ||
+		len(b.measured) != 15-6 {
 		t.Errorf("%+v; %d cells measured again", result, len(b.measured))
 	}
 	result, err = RunAll(t.Context(), specs, o)
@@ -70,10 +71,13 @@ func TestManyFiguresGoOn(t *testing.T) {
 	}
 }
 
-// A run that goes on tries again what failed or was not possible in figures that had their end, and counts what fails again.
+// A continued run repeats cells that failed or were not possible, also in finished figures, and
+// counts those that fail again.
 func TestWhatFailedIsTriedAgain(t *testing.T) {
 	o := Options{Dir: t.TempDir(), Quick: true}
-	once, always, missing, last := &hashing{fail: failAt(2, errors.New("broken"))}, new(hashing), new(hashing), new(hashing)
+	once, always, missing, last := &hashing{
+		fail: failAt(2, errors.New("broken")),
+	}, new(hashing), new(hashing), new(hashing)
 	always.fail = func(_ int, cell Cell) error {
 		if cell == (Cell{"first", 16}) {
 			return errors.New("broken for good")
@@ -93,7 +97,9 @@ func TestWhatFailedIsTriedAgain(t *testing.T) {
 	}
 	once.fail, missing.fail = nil, nil // as installed since
 	result, err := RunAll(t.Context(), specs, o)
-	if err != nil || !slices.Equal(result.Made, []string{"a", "c", "d"}) || len(result.Kept) != 0 || len(result.Failed) != 1 || !strings.HasPrefix(result.Failed[0], "b: ") {
+	if err != nil || !slices.Equal(result.Made, []string{"a", "c", "d"}) || len(result.Kept) != 0 ||
+		len(result.Failed) != 1 ||
+		!strings.HasPrefix(result.Failed[0], "b: ") {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if len(once.measured) != 1 || len(always.measured) != 3 || len(missing.measured) != 2*3 {
@@ -121,10 +127,18 @@ func TestFiguresOfAnotherKindAreNotKept(t *testing.T) {
 	}
 }
 
-// A run that begins anew says why, and takes nothing away: complete runs are kept by mode, and no part of one takes their place.
+// A run that begins anew says why, and takes nothing away: complete runs are kept by mode, and no
+// part of one takes their place.
 func TestWhatWasMeasuredIsSetAside(t *testing.T) {
 	dir, said := t.TempDir(), ""
-	full, quick := Options{Dir: dir, Say: func(text string) { said = text }}, Options{Dir: dir, Quick: true, Say: func(text string) { said = text }}
+	full, quick := Options{
+		Dir: dir,
+		Say: func(text string) { said = text },
+	}, Options{
+		Dir:   dir,
+		Quick: true,
+		Say:   func(text string) { said = text },
+	}
 	harness := new(hashing)
 	specs := hashSpecs(new(hashing), harness)
 	all := func(o Options, why, to string) {
@@ -147,7 +161,8 @@ func TestWhatWasMeasuredIsSetAside(t *testing.T) {
 	again.Again = true
 	all(again, "as asked", "before-part")
 	interruptAt(t, harness, 7, specs, quick)
-	if err := os.WriteFile(batchPath(dir), []byte(strings.Replace(read(t, batchPath(dir)), `"binary":"`, `"binary":"other`, 1)), 0o644); err != nil {
+	changed := strings.Replace(read(t, batchPath(dir)), `"binary":"`, `"binary":"other`, 1)
+	if err := os.WriteFile(batchPath(dir), []byte(changed), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	all(quick, "another build measured it", "before-part")
@@ -155,7 +170,8 @@ func TestWhatWasMeasuredIsSetAside(t *testing.T) {
 		t.Error("the complete run in full mode is gone")
 	}
 	for _, mode := range []string{"before-full", "before-quick"} {
-		if outcomes, err := Publish(filepath.Join(dir, mode), specs); err != nil || len(outcomes) != 2 || outcomes[1].End == nil {
+		if outcomes, err := Publish(filepath.Join(dir, mode), specs); err != nil || len(outcomes) != 2 ||
+			outcomes[1].End == nil {
 			t.Errorf("%s is no directory of results: %v", mode, err)
 		}
 	}

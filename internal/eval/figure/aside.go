@@ -10,36 +10,40 @@ import (
 	"path/filepath"
 )
 
-// A move of results gathers all of them in one directory, which then takes the place of what was moved before: that must not go
-// while a part of what replaces it is still missing.
+// A move of results gathers them in one directory, which then replaces the results that were moved
+// before: these must stay until their replacement is complete.
 const (
 	movingDir = "before.moving"
-	moveName  = "move.json" // in it: what moves, written before anything does
+	moveName  = "move.json" // in it: the names that move, written before the first one does
 )
 
-// move is what makes an interrupted move possible to finish. Names are within the directory of results.
+// move records a move, so that an interrupted one can be finished. Names are relative to the
+// results directory.
 type move struct {
 	To    string   `json:"to"`
 	Names []string `json:"names"`
 }
 
-// setAside moves all results out of the way of a run that begins anew: those of a complete run to before-full or before-quick,
-// anything else to before-part, so that no part of a run takes the place of a complete one. Each keeps only the last. It is a
-// directory of results like any other. It returns where they are; "": there were none.
+// setAside moves all results out of the way of a run that begins anew: those of a complete run to
+// before-full or before-quick, anything else to before-part, so that no part of a run takes the
+// place of a complete one. Each keeps only the last. It is a directory of results like any other. It
+// returns where they are; "": there were none.
 func setAside(dir string, specs []*Spec) (string, error) {
 	names, err := existing(dir, movable(specs))
 	if len(names) == 0 || err != nil {
 		return "", err
 	}
 	m := move{To: "before-" + kindOfResults(dir), Names: names}
-	if err := writeWhole(filepath.Join(dir, movingDir, moveName), func(w io.Writer) error { return json.NewEncoder(w).Encode(m) }); err != nil {
+	encode := func(w io.Writer) error { return json.NewEncoder(w).Encode(m) }
+	if err := writeWhole(filepath.Join(dir, movingDir, moveName), encode); err != nil {
 		return "", err
 	}
 	return finishMove(dir)
 }
 
-// finishMove finishes a move that has begun, if by a process that died in the middle of it. Until then a directory of results
-// is not used. It returns where the results are; "": none was to be moved.
+// finishMove finishes a move that has begun, if by a process that died in the middle of it. Until
+// then a directory of results is not used. It returns where the results are; "": none was to be
+// moved.
 func finishMove(dir string) (string, error) {
 	moving := filepath.Join(dir, movingDir)
 	text, err := os.ReadFile(filepath.Join(moving, moveName))
@@ -51,7 +55,8 @@ func finishMove(dir string) (string, error) {
 	}
 	var m move
 	if err := json.Unmarshal(text, &m); err != nil {
-		return "", fmt.Errorf("%s is damaged: move what is in that directory back, and remove it: %w", filepath.Join(moving, moveName), err)
+		return "", fmt.Errorf("%s is damaged: move what is in that directory back, and remove it: %w",
+			filepath.Join(moving, moveName), err)
 	}
 	left, err := existing(dir, m.Names)
 	if err != nil {
@@ -80,7 +85,8 @@ func rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// movable are the names that results may have, within their directory. What says how far a run of all figures came is the last.
+// movable are the names of results within their directory. The record of a run of all figures
+// comes last.
 func movable(specs []*Spec) []string {
 	var names []string
 	for _, s := range specs {

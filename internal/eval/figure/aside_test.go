@@ -24,7 +24,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// A move that stops at any of its files takes nothing away, and whoever uses the directory next finishes it.
+// An interrupted move loses no file, and the next user of the directory finishes it.
 func TestInterruptedMoveIsFinished(t *testing.T) {
 	measured := t.TempDir()
 	specs := hashSpecs(&hashing{texts: []Text{{Name: "example", Title: "Example", Text: "n1 <- n2\n"}}}, new(hashing))
@@ -121,7 +121,8 @@ func writeAll(names ...string) error {
 	return nil
 }
 
-// A complete run is one to a build that knows more figures, too, and after one of its figures was made again in another mode.
+// A complete run is one to a build that knows more figures, too, and after one of its figures was
+// made again in another mode.
 func TestCompleteRunStaysOne(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := RunAll(t.Context(), hashSpecs(new(hashing), new(hashing)), Options{Dir: dir}); err != nil {

@@ -10,18 +10,28 @@ import (
 	"time"
 )
 
-// writeCSV writes every value of every measurement on a line of its own; of a curve, every point. Behind them stands what was
-// fitted to all of them, with the bounds of its interval of confidence.
+// writeCSV writes one line for each value of every measurement, and one for each point of a curve.
+// Fits to all of them follow, with the bounds of their confidence intervals.
 func (o *Outcome) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"figure", "mode", "series", "role", "x", "place", "round", "metric", "unit", "t", "value", "at", "low", "high"}) // kept for Error
+	_ = out.Write(
+		[]string{
+			"figure", "mode", "series", "role", "x", "place", "round", "metric", "unit", "t", "value", "at",
+			"low", "high",
+		},
+	) // kept for Error
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	for _, x := range o.Xs {
 		for _, s := range o.Spec.Series {
 			for _, m := range o.Samples(s.Name, x) {
 				row := func(metric, t string, value float64) {
-					_ = out.Write([]string{o.Spec.Name, mode(o.Header.Quick), s.Name, string(s.Role), number(x), o.Spec.X.Place(x), strconv.Itoa(m.Round), metric,
-						o.Spec.unit(metric), t, number(value), m.At.Format(time.RFC3339), "", ""})
+					_ = out.Write(
+						[]string{
+							o.Spec.Name, mode(o.Header.Quick), s.Name, string(s.Role), number(x),
+							o.Spec.X.Place(x), strconv.Itoa(m.Round), metric, o.Spec.unit(metric), t,
+							number(value), m.At.Format(time.RFC3339), "", "",
+						},
+					)
 				}
 				for _, metric := range slices.Sorted(maps.Keys(m.Values)) {
 					row(metric, "", m.Values[metric])
@@ -42,7 +52,12 @@ func (o *Outcome) writeCSV(w io.Writer) error {
 		if r.High != nil {
 			high = number(*r.High)
 		}
-		_ = out.Write([]string{o.Spec.Name, mode(o.Header.Quick), "", "", "", "", "", r.Metric, r.Unit, "", number(*r.Peer), o.At().Format(time.RFC3339), number(*r.Low), high})
+		_ = out.Write(
+			[]string{
+				o.Spec.Name, mode(o.Header.Quick), "", "", "", "", "", r.Metric, r.Unit, "", number(*r.Peer),
+				o.At().Format(time.RFC3339), number(*r.Low), high,
+			},
+		)
 	}
 	out.Flush()
 	return out.Error()
@@ -58,7 +73,8 @@ func (s *Spec) panel(metric string) *Panel {
 	return nil
 }
 
-// draws reports whether a metric is one of those that matter most: drawn, or, where only curves are drawn, any.
+// draws reports whether a metric is one of those that matter most: drawn, or, where only curves are
+// drawn, any.
 func (s *Spec) draws(metric string) bool {
 	onlyCurves := !slices.ContainsFunc(s.Panels, func(p Panel) bool { return !p.Curve })
 	return onlyCurves || s.panel(metric) != nil

@@ -1,4 +1,5 @@
-// Package figure makes figures of measurements: a [Spec] says what is measured, [Run] measures it in rounds in which all
-// that is compared takes turns, and writes every sample to a file at once ([Journal]), so that a run that is interrupted goes
-// on where it was. Everything shown is made from those files alone: pictures, tables of numbers, the report, the summary.
+// Package figure makes figures of measurements. A [Spec] describes a figure. [Run] measures it in
+// rounds, in which all series take turns, and writes every sample to a file at once ([Journal]),
+// so that an interrupted run can continue. Pictures, tables, the report and the summary are made
+// from these files alone.
 package figure

@@ -12,17 +12,19 @@ import (
 	"time"
 )
 
-// Header is the first line of a journal: what may be continued, and under which circumstances it was begun.
+// Header is the first line of a journal: the identity of the figure, and the conditions at its
+// beginning.
 type Header struct {
 	Figure  string    `json:"figure"`
 	Quick   bool      `json:"quick"`
-	Spec    string    `json:"spec"`   // fingerprint of what is measured
-	Binary  string    `json:"binary"` // fingerprint of what measures
+	Spec    string    `json:"spec"`   // fingerprint of the figure's definition
+	Binary  string    `json:"binary"` // fingerprint of the measuring program
 	Machine Machine   `json:"machine"`
 	Began   time.Time `json:"began"`
 }
 
-// continues reports whether samples of a run with this header may be added to those of the other, and if not, why.
+// continues reports whether samples of a run with this header may be added to those of the other,
+// and if not, why.
 func (h *Header) continues(other *Header) (bool, string) {
 	switch {
 	case h.Quick != other.Quick:
@@ -62,7 +64,7 @@ type Measured struct {
 	Sample
 }
 
-// Failure is what went wrong with a cell; with no cell, with the figure.
+// Failure is an error of a cell; without a cell, of the figure.
 type Failure struct {
 	Cell
 	Round int    `json:"round"`
@@ -88,11 +90,11 @@ type Journal struct {
 	spares  bool // a journal with samples has the name: this one takes it with a sample of its own
 }
 
-// from says what a run begins from.
+// from is the origin of a run's samples.
 type from int
 
 const (
-	scratch     from = iota // forget what there is
+	scratch     from = iota // ignore the earlier journal
 	interrupted             // go on with a run that has no end
 	incomplete              // go on, too, with one that ended without all of its parts: these are tried again
 )
@@ -100,8 +102,8 @@ const (
 // path is where a figure's journal is, in a directory of results.
 func path(dir, figure string) string { return filepath.Join(dir, "raw", figure+".jsonl") }
 
-// Read reads a figure's journal. A last line that was cut off, as by the death of who wrote it, is left out. Without a journal the
-// error is fs.ErrNotExist.
+// Read reads a figure's journal. It ignores a last line that was cut off, as by the death of the
+// writer. Without a journal the error is fs.ErrNotExist.
 func Read(dir, figure string) (*Journal, error) {
 	file, err := os.Open(path(dir, figure))
 	if err != nil {
@@ -132,7 +134,7 @@ func (j *Journal) Ended() *End {
 	return nil
 }
 
-// done lists what needs no further measurement.
+// done lists the cells that need no further measurement.
 func (j *Journal) done() map[Failure]bool {
 	done := make(map[Failure]bool)
 	for _, e := range j.Entries {
@@ -143,18 +145,20 @@ func (j *Journal) done() map[Failure]bool {
 	return done
 }
 
-// complete reports whether a run has its end and nothing is missing for a failure, or because it was not possible then.
+// complete reports whether a run has its end and nothing is missing for a failure, or because it was
+// not possible then.
 func (j *Journal) complete() bool {
-	return j.Ended() != nil && !slices.ContainsFunc(j.Entries, func(e Entry) bool { return e.Failure != nil || e.Unable != nil })
+	return j.Ended() != nil &&
+		!slices.ContainsFunc(j.Entries, func(e Entry) bool { return e.Failure != nil || e.Unable != nil })
 }
 
-// goesOn reports whether a run that begins from what there is continues this journal.
+// goesOn reports whether a run continues this journal.
 func (j *Journal) goesOn(begin from) bool {
 	return begin >= interrupted && j.Ended() == nil || begin == incomplete && !j.complete()
 }
 
-// open starts to write a journal: on from another, if that is wanted and fits, else anew. It returns what it says about it. Of the
-// other only samples are taken over, since all else is tried again.
+// open starts to write a journal. It continues another one if that is wanted and fits, and returns
+// a text about it. Only samples are taken over, since everything else is tried again.
 func open(dir string, header Header, begin from) (*Journal, string, error) {
 	j, said := &Journal{Header: header, name: path(dir, header.Figure)}, ""
 	old, err := Read(dir, header.Figure)
@@ -181,7 +185,7 @@ func (j *Journal) samples() []Entry {
 	return slices.DeleteFunc(slices.Clone(j.Entries), func(e Entry) bool { return e.Sample == nil })
 }
 
-// begin writes what is known into a new file and keeps that open.
+// begin writes the header and samples into a new file and keeps it open.
 func (j *Journal) begin() error {
 	if err := os.MkdirAll(filepath.Dir(j.name), 0o755); err != nil {
 		return err
@@ -202,8 +206,8 @@ func (j *Journal) begin() error {
 	return j.takeName()
 }
 
-// takeName makes this the figure's journal. What it replaces may hold the only safe copy of what was measured, so it is on the
-// disk before.
+// takeName makes this the figure's journal. The journal that it replaces may hold the only safe
+// copy of samples, so this one is synced to the disk before.
 func (j *Journal) takeName() error {
 	if err := j.file.Sync(); err != nil {
 		return err
@@ -222,7 +226,8 @@ func (j *Journal) add(e Entry) error {
 	return err
 }
 
-// close ends writing. It reports whether the journal that was there before stays, because this one has no samples.
+// close ends writing. It reports whether the journal that was there before stays, because this one
+// has no samples.
 func (j *Journal) close() (stays bool, err error) {
 	err = j.file.Close()
 	if j.spares {

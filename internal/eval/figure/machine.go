@@ -44,7 +44,7 @@ func thisMachine() Machine {
 	return m
 }
 
-// identity is what has to be the same for two runs to be on the same machine.
+// identity lists the properties that identify a machine.
 func (m *Machine) identity() string { return fmt.Sprint(m.CPU, m.CPUs, m.Kernel, m.JIT) }
 
 // String describes the machine in one line.
@@ -53,7 +53,8 @@ func (m Machine) String() string {
 	if governor == "" {
 		governor = "not told"
 	}
-	return fmt.Sprintf("%d × %s, %.1f GiB, Linux %s, %s, %s, governor %s", m.CPUs, m.CPU, m.MemoryGiB, m.Kernel, m.System, m.Go, governor)
+	return fmt.Sprintf("%d × %s, %.1f GiB, Linux %s, %s, %s, governor %s", m.CPUs, m.CPU, m.MemoryGiB, m.Kernel,
+		m.System, m.Go, governor)
 }
 
 func lines(path string) []string {
@@ -114,7 +115,7 @@ func binary() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
-// fingerprint changes with whatever a figure measures.
+// fingerprint changes with a figure's definition.
 func (s *Spec) fingerprint(plan Plan) (string, error) {
 	text, err := json.Marshal(struct {
 		Name   string

@@ -32,7 +32,7 @@ type Row struct {
 	Drawn bool `json:"-"` // in a panel
 }
 
-// MadeMark is what a result was to reach, and whether it did.
+// MadeMark is the target of a result, and whether it was reached.
 type MadeMark struct {
 	Metric string   `json:"metric"`
 	Wanted string   `json:"wanted"`
@@ -43,8 +43,10 @@ type MadeMark struct {
 // Made puts an outcome into numbers; the files are in the directory.
 func (o *Outcome) Made(dir string) *Made {
 	m := &Made{
-		Figure: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source.Paper, Reports: o.Spec.Source.Reports, Command: Command(o.Spec, o.Header.Quick),
-		Mode: mode(o.Header.Quick), Rounds: o.Rounds(), Complete: o.End != nil && !o.End.TimeUp, Machine: o.Header.Machine,
+		Figure: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source.Paper,
+		Reports: o.Spec.Source.Reports, Command: Command(o.Spec, o.Header.Quick),
+		Mode: mode(
+			o.Header.Quick), Rounds: o.Rounds(), Complete: o.End != nil && !o.End.TimeUp, Machine: o.Header.Machine,
 		Results: o.results(), Notes: o.notes(), Unable: o.Unable, Failed: o.Failed, Files: o.files(dir), Rows: o.table(),
 	}
 	if o.End != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
-// What a panel omits is neither drawn nor in tables; the numbers of all rounds keep it.
+// Values that a panel omits are neither drawn nor in tables; the numbers of all rounds keep them.
 func TestOmittedIsNotShown(t *testing.T) {
 	dir, spec := t.TempDir(), hashSpec(new(hashing))
 	spec.Panels[0].Omit = func(_ *Outcome, series string, x float64) bool { return series == "first" && x == 256 }
@@ -21,7 +21,8 @@ func TestOmittedIsNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, data := range outcomes[0].Chart().Diagrams[0].Data {
-		if shown := slices.ContainsFunc(data.Points, func(p plot.Range) bool { return p.X == 256 }); shown != (spec.Series[data.Series].Name == "second") {
+		shown := slices.ContainsFunc(data.Points, func(p plot.Range) bool { return p.X == 256 })
+		if shown != (spec.Series[data.Series].Name == "second") {
 			t.Errorf("%s at 256 is drawn: %v", spec.Series[data.Series].Name, shown)
 		}
 	}

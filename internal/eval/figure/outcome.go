@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
-// Outcome is what a run found, read from its journal.
+// Outcome is the result of a run, read from its journal.
 type Outcome struct {
 	Spec    *Spec
 	Header  Header
@@ -20,7 +20,7 @@ type Outcome struct {
 	Xs      []float64 // places at which something was measured, in order
 }
 
-// Spread is what the rounds of a cell say about a metric.
+// Spread summarizes a metric over the rounds of a cell.
 type Spread struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`  // a quarter of the rounds were lower; with fewer than four, the lowest
@@ -28,7 +28,7 @@ type Spread struct {
 	Rounds int     `json:"rounds"`
 }
 
-// Load reads what was found for a figure. Without a journal the error is fs.ErrNotExist.
+// Load reads the outcome of a figure. Without a journal the error is fs.ErrNotExist.
 func Load(dir string, spec *Spec) (*Outcome, error) {
 	j, err := Read(dir, spec.Name)
 	if err != nil {
@@ -124,7 +124,8 @@ func spreadOf(values []float64) Spread {
 	return s
 }
 
-// quantile is a value that the share q of the sorted values does not exceed; between two values it lies between them.
+// quantile is a value that the share q of the sorted values does not exceed; between two values it
+// lies between them.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	low := int(at)

@@ -9,7 +9,7 @@ import (
 // manyPlaces is the number of places from which on an axis gets round numbers instead of a label for each.
 const manyPlaces = 9
 
-// Chart is the picture of what was found.
+// Chart is the picture of an outcome.
 func (o *Outcome) Chart() *plot.Chart {
 	c := &plot.Chart{Rows: o.Spec.Rows}
 	for _, s := range o.Spec.Series {
@@ -39,7 +39,11 @@ func (p *Panel) shows(series string) bool {
 
 // diagram shows medians over the axis, with their spread.
 func (o *Outcome) diagram(panel *Panel) plot.Diagram {
-	d := plot.Diagram{Title: panel.Title, X: plot.Axis{Label: o.Spec.X.Label, Log: o.Spec.X.Log}, Y: plot.Axis{Label: panel.Label, Log: panel.Log}}
+	d := plot.Diagram{
+		Title: panel.Title,
+		X:     plot.Axis{Label: o.Spec.X.Label, Log: o.Spec.X.Log},
+		Y:     plot.Axis{Label: panel.Label, Log: panel.Log},
+	}
 	if panel.Bars {
 		d.Kind, d.Categories, d.X.Log = plot.Bars, o.Spec.X.Names, false
 	} else if len(o.Xs) < manyPlaces {
@@ -64,7 +68,13 @@ func (o *Outcome) diagram(panel *Panel) plot.Diagram {
 
 // stacks shows parts of a whole: each metric of Only is a part, with a style of its own.
 func (o *Outcome) stacks(panel *Panel, c *plot.Chart) plot.Diagram {
-	d := plot.Diagram{Title: panel.Title, Kind: plot.Stacks, X: plot.Axis{Label: o.Spec.X.Label}, Y: plot.Axis{Label: panel.Label}, Categories: o.Spec.X.Names}
+	d := plot.Diagram{
+		Title:      panel.Title,
+		Kind:       plot.Stacks,
+		X:          plot.Axis{Label: o.Spec.X.Label},
+		Y:          plot.Axis{Label: panel.Label},
+		Categories: o.Spec.X.Names,
+	}
 	for i, metric := range panel.Only {
 		style := plot.Style{Name: metric, Role: plot.Peer, Variant: i + 1} // the first is the whole's
 		at := slices.IndexFunc(c.Series, func(s plot.Style) bool { return s.Name == metric })
@@ -86,7 +96,11 @@ func (o *Outcome) stacks(panel *Panel, c *plot.Chart) plot.Diagram {
 
 // curves shows the first measurement of each series, over the time within it.
 func (o *Outcome) curves(panel *Panel) plot.Diagram {
-	d := plot.Diagram{Title: panel.Title, X: plot.Axis{Label: panel.Across}, Y: plot.Axis{Label: panel.Label, Log: panel.Log}}
+	d := plot.Diagram{
+		Title: panel.Title,
+		X:     plot.Axis{Label: panel.Across},
+		Y:     plot.Axis{Label: panel.Label, Log: panel.Log},
+	}
 	for i, s := range o.Spec.Series {
 		if !panel.shows(s.Name) {
 			continue
@@ -116,13 +130,14 @@ func ranges(points []plot.Point) []plot.Range {
 	return all
 }
 
-// addExtras draws what was not measured.
+// addExtras draws values that were not measured.
 func (o *Outcome) addExtras(c *plot.Chart) {
 	for _, extra := range o.Spec.Extra(o) {
 		for i := range o.Spec.Panels {
 			if o.Spec.Panels[i].Metric == extra.Panel {
 				c.Series = append(c.Series, extra.Style)
-				c.Diagrams[i].Data = append(c.Diagrams[i].Data, plot.Data{Series: len(c.Series) - 1, Points: ranges(extra.Points), Smooth: true})
+				c.Diagrams[i].Data = append(c.Diagrams[i].Data,
+					plot.Data{Series: len(c.Series) - 1, Points: ranges(extra.Points), Smooth: true})
 			}
 		}
 	}

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 )
 
-// Names of what is published in a directory of results.
+// Names of files in a results directory.
 const (
 	ReportName  = "report.html"
 	SummaryName = "summary.json"
 )
 
-// Publish writes pictures and numbers of every figure of which something was measured, the report of all and the summary. It
-// returns what it found.
+// Publish writes pictures and numbers of every figure with samples, the report of all and the
+// summary. It returns their outcomes.
 func Publish(dir string, specs []*Spec) ([]*Outcome, error) {
 	if _, err := finishMove(dir); err != nil {
 		return nil, err
@@ -32,11 +32,12 @@ func Publish(dir string, specs []*Spec) ([]*Outcome, error) {
 	}
 	return outcomes, errors.Join(
 		writeWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return writeSummary(w, outcomes) }),
-		writeWhole(filepath.Join(dir, ReportName), func(w io.Writer) error { return writeReport(w, dir, specs, outcomes) }),
+		writeWhole(filepath.Join(dir, ReportName),
+			func(w io.Writer) error { return writeReport(w, dir, specs, outcomes) }),
 	)
 }
 
-// loadAll reads what was found for those figures of which something was tried.
+// loadAll reads the outcomes of all figures with a journal.
 func loadAll(dir string, specs []*Spec) ([]*Outcome, error) {
 	var outcomes []*Outcome
 	for _, spec := range specs {
@@ -58,7 +59,7 @@ func Summary(dir string, specs []*Spec) ([]Result, error) {
 	return summary(outcomes), err
 }
 
-// publish writes the files of one figure, unless they are newer than what was measured and than what draws.
+// publish writes the files of one figure, unless they are newer than its journal and this program.
 func (o *Outcome) publish(dir string) error {
 	if o.Empty() || current(filepath.Join(dir, o.Spec.Name+".csv"), path(dir, o.Spec.Name), "/proc/self/exe") {
 		return nil
@@ -90,13 +91,13 @@ func (o *Outcome) writeTexts(dir string) error {
 	return nil
 }
 
-// textsOf is the directory of a figure's texts, in which nobody else writes.
+// textsOf is the directory of a figure's texts. It holds no other files.
 func textsOf(dir string, s *Spec) string { return filepath.Join(dir, "texts", s.Name) }
 
 // textFile is the name of a text's file, within a directory of results.
 func textFile(s *Spec, text Text) string { return filepath.Join(textsOf("", s), text.Name+".txt") }
 
-// current reports whether a file is there and newer than what it is made from.
+// current reports whether a file exists and is newer than its sources.
 func current(name string, sources ...string) bool {
 	made, err := os.Stat(name)
 	if err != nil {

@@ -27,7 +27,7 @@ var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap
 	"code": code,
 }).Parse(reportText))
 
-// report is what the page shows.
+// report is the data of the page's template.
 type report struct {
 	Sections []section
 	Missing  []*Spec // of which nothing was tried
@@ -133,7 +133,8 @@ func (s score) String() string {
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// code makes a text part of a page, what stands between backquotes as code.
+// code makes HTML of a text; backquotes become code elements.
 func code(text string) template.HTML {
-	return template.HTML(quoted.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>")) //nolint:gosec // escaped
+	return template.HTML(
+		quoted.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>")) //nolint:gosec // escaped
 }

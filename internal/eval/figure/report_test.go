@@ -24,7 +24,9 @@ func pageOf(t *testing.T) string {
 	whole := spec.Results
 	spec.Results = func(o *Outcome) []Result {
 		ours := o.Median("first", 256, "hashes_per_s")
-		return append(whole(o), Result{Metric: "against itself", Ours: ours, Mark: AtLeast(1, "itself", ours, ours)}, Result{Metric: "alone", Ours: ours})
+		return append(whole(o),
+			Result{Metric: "against itself", Ours: ours, Mark: AtLeast(1, "itself", ours, ours)},
+			Result{Metric: "alone", Ours: ours})
 	}
 	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
 		t.Fatal(err)
@@ -50,7 +52,10 @@ func TestReportLeadsToItsFigures(t *testing.T) {
 
 func TestReportSaysWhatIsMissing(t *testing.T) {
 	page := pageOf(t)
-	for _, want := range []string{"<li>second: not installed: run <code>install &lt;it&gt;</code></li>", "1 of 1 met, 1 not measured.", `<td class="n">–</td><td>at least 0.001 × second</td><td class="unknown">not measured</td>`} {
+	for _, want := range []string{
+		"<li>second: not installed: run <code>install &lt;it&gt;</code></li>", "1 of 1 met, 1 not measured.",
+		`<td class="n">–</td><td>at least 0.001 × second</td><td class="unknown">not measured</td>`,
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the report has no %q", want)
 		}
@@ -79,7 +84,8 @@ func TestTablesAreWhole(t *testing.T) {
 	}
 }
 
-// Texts stand in files of their own and, collapsed, in the report; those of an earlier run go, and nobody else's.
+// Texts have files of their own and are, collapsed, in the report; those of an earlier run are
+// removed, other files stay.
 func TestTextsAreShown(t *testing.T) {
 	dir, spec := t.TempDir(), hashSpec(&hashing{texts: []Text{{Name: "old", Title: "Old", Text: "old"}}})
 	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
@@ -101,7 +107,8 @@ func TestTextsAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if files := contents(t, filepath.Join(dir, "texts")); !maps.Equal(files, map[string]string{"hashing/new.txt": "n1 <- n2\n"}) {
+	if files := contents(t, filepath.Join(dir, "texts")); !maps.Equal(files,
+		map[string]string{"hashing/new.txt": "n1 <- n2\n"}) {
 		t.Errorf("files with texts: %v", files)
 	}
 	if files := outcomes[0].Made(dir).Files; !slices.Contains(files, filepath.Join(dir, "texts/hashing/new.txt")) {
@@ -117,11 +124,16 @@ func TestTextsAreShown(t *testing.T) {
 	}
 }
 
-// What was fitted stands with its bounds in the report, the summary and the numbers; what has no unit has null there.
+// Fits have their bounds in the report, the summary and the numbers; results without a unit have
+// null there.
 func TestFittedValuesHaveBounds(t *testing.T) {
 	dir, spec := t.TempDir(), hashSpec(new(hashing))
 	spec.Results = func(*Outcome) []Result {
-		return []Result{{Metric: "fitted", Peer: Value(2), Low: Value(1.5), High: Value(2.5)}, {Metric: "open", Peer: Value(3), Unit: "members", Low: Value(2)}, {Metric: "measured", Peer: Value(4)}}
+		return []Result{
+			{Metric: "fitted", Peer: Value(2), Low: Value(1.5), High: Value(2.5)},
+			{Metric: "open", Peer: Value(3), Unit: "members", Low: Value(2)},
+			{Metric: "measured", Peer: Value(4)},
+		}
 	}
 	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
 		t.Fatal(err)
@@ -135,21 +147,34 @@ func TestFittedValuesHaveBounds(t *testing.T) {
 			t.Errorf("the report has no %q", want)
 		}
 	}
-	if !strings.Contains(numbers, "hashing,quick,,,,,,fitted,,,2,") || !strings.Contains(numbers, "Z,1.5,2.5\n") || !strings.Contains(numbers, "Z,2,\n") || strings.Contains(numbers, "measured") {
+	if !strings.Contains(numbers, "hashing,quick,,,,,,fitted,,,2,") || !strings.Contains(numbers, "Z,1.5,2.5\n") ||
+		!strings.Contains(numbers, "Z,2,\n") ||
+		strings.Contains(numbers, "measured") {
 		t.Errorf("numbers:\n%s", numbers)
 	}
 	var summary []map[string]any
 	if err := json.Unmarshal([]byte(read(t, filepath.Join(dir, SummaryName))), &summary); err != nil {
 		t.Fatal(err)
 	}
-	if unit, there := summary[0]["unit"]; unit != nil || !there || summary[0]["low"] != 1.5 || summary[0]["high"] != 2.5 || summary[1]["unit"] != "members" || len(summary[1]) != 9 || len(summary[2]) != 8 {
+	if unit, there := summary[0]["unit"]; unit != nil || !there || summary[0]["low"] != 1.5 ||
+		summary[0]["high"] != 2.5 ||
+		summary[1]["unit"] != "members" ||
+		len(summary[1]) != 9 ||
+		len(summary[2]) != 8 {
 		t.Errorf("summary: %v", summary)
 	}
 }
 
 func TestReasonsAreGivenOnce(t *testing.T) {
 	away := "redis is not installed"
-	got := byReason([]Failure{{Cell: Cell{Series: "Redis"}, Why: away}, {Cell: Cell{Series: "Redis", X: 1}, Why: away}, {Why: "no root"}, {Cell: Cell{Series: "Redis, alone"}, Why: away}})
+	got := byReason(
+		[]Failure{
+			{Cell: Cell{Series: "Redis"}, Why: away},
+			{Cell: Cell{Series: "Redis", X: 1}, Why: away},
+			{Why: "no root"},
+			{Cell: Cell{Series: "Redis, alone"}, Why: away},
+		},
+	)
 	if want := []string{"Redis; Redis, alone: " + away, "no root"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -169,7 +194,10 @@ func TestLegendIsOfWhatIsDrawn(t *testing.T) {
 }
 
 func TestScoreInWords(t *testing.T) {
-	for want, s := range map[string]score{"–": {}, "1 of 2 met": {Met: 1, Of: 2}, "3 not measured": {Unknown: 3}, "0 of 2 met, 1 not measured": {Of: 2, Unknown: 1}} {
+	for want, s := range map[string]score{
+		"–": {}, "1 of 2 met": {Met: 1, Of: 2}, "3 not measured": {Unknown: 3},
+		"0 of 2 met, 1 not measured": {Of: 2, Unknown: 1},
+	} {
 		if got := s.String(); got != want {
 			t.Errorf("%+v: %q, want %q", s, got, want)
 		}
@@ -177,7 +205,9 @@ func TestScoreInWords(t *testing.T) {
 }
 
 func TestCodeInText(t *testing.T) {
-	for text, want := range map[string]template.HTML{"a < b": "a &lt; b", "run `a & b`, `c`": "run <code>a &amp; b</code>, <code>c</code>", "5` long": "5` long"} {
+	for text, want := range map[string]template.HTML{
+		"a < b": "a &lt; b", "run `a & b`, `c`": "run <code>a &amp; b</code>, <code>c</code>", "5` long": "5` long",
+	} {
 		if got := code(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
-// Result is a line of the summary. What does not apply is nil.
+// Result is a line of the summary. Fields that do not apply are nil.
 type Result struct {
 	Figure       string   `json:"figure"`
 	Metric       string   `json:"metric"`
@@ -19,13 +19,14 @@ type Result struct {
 	Ours         *float64 `json:"ours"`
 	Peer         *float64 `json:"peer"`
 	Unit         string   `json:"unit"` // "", in JSON null: a number without one
-	// Bounds of Peer where it was fitted, with the confidence that the figure's notes name. Low alone: there is no upper bound.
+	// Bounds of Peer where it was fitted, with the confidence that the figure's notes name. Low
+	// alone: there is no upper bound.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	Mark *Mark    `json:"-"`
 }
 
-// MarshalJSON writes null for what there is not.
+// MarshalJSON writes null for empty fields.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type fields Result
 	with := struct {
@@ -53,9 +54,9 @@ func (r *Result) Interval() string {
 	return fmt.Sprintf(" (%s to %s)", plot.Short(*r.Low), plot.Short(*r.High))
 }
 
-// Mark is what a result was to reach: a ratio of ours to another.
+// Mark is the target of a result: a ratio of ours to another.
 type Mark struct {
-	Against string   // whom
+	Against string   // name of the other
 	Ratio   *float64 // as measured; nil: one of both is missing
 	AtLeast float64  // 0: there is no such bound
 	AtMost  float64  // 0: there is no such bound
@@ -72,7 +73,7 @@ func (m *Mark) Met() bool {
 	return *m.Ratio >= m.AtLeast
 }
 
-// Wanted says what the mark asks for.
+// Wanted describes the target of the mark.
 func (m *Mark) Wanted() string {
 	if m.AtMost > 0 {
 		return fmt.Sprintf("at most %.3g × %s", m.AtMost, m.Against)
@@ -90,7 +91,7 @@ func AtMost(n float64, against string, a, b *float64) *Mark {
 	return &Mark{Against: against, Ratio: Ratio(a, b), AtMost: n}
 }
 
-// results are the lines of a figure, or of what was measured of it.
+// results are the lines of a figure, or of its measured part.
 func (o *Outcome) results() []Result {
 	if o.Spec.Results == nil || o.Empty() {
 		return nil
@@ -102,7 +103,7 @@ func (o *Outcome) results() []Result {
 	return all
 }
 
-// notes are what there is to say about a figure.
+// notes are the notes about a figure.
 func (o *Outcome) notes() []Note {
 	if o.Spec.Notes == nil || o.Empty() {
 		return nil

@@ -43,8 +43,8 @@ type runner struct {
 	done    int // in this run
 }
 
-// Run measures a figure, or what is missing of it. It returns an error if nothing at all could be measured, or if it was
-// interrupted; cells that failed are in the journal, and counted.
+// Run measures a figure, or its missing cells. It returns an error if no cell could be measured,
+// or if it was interrupted. Cells that failed are in the journal, and counted.
 func Run(ctx context.Context, spec *Spec, o Options) (failed int, err error) {
 	if _, err := finishMove(o.Dir); err != nil {
 		return 0, err
@@ -80,20 +80,24 @@ func runFrom(ctx context.Context, spec *Spec, o Options, begin from) (failed int
 	return r.failed, err
 }
 
-// unmet says what is missing, or nothing.
+// unmet describes an unmet need, or is empty.
 func (n Needs) unmet() string {
 	switch {
 	case n.Root && os.Geteuid() != 0:
 		return "needs root, for network namespaces and XDP programs: run it with sudo"
 	case runtime.NumCPU() < n.CPUs:
-		return fmt.Sprintf("needs %d CPUs, and this process may use %d: with fewer, those compared would take each other's time", n.CPUs, runtime.NumCPU())
+		return fmt.Sprintf(
+			"needs %d CPUs, and this process may use %d: with fewer, those compared would take each other's time",
+			n.CPUs, runtime.NumCPU())
 	}
 	return ""
 }
 
 // refuse writes down why a figure can't be made, so that the report can say it.
 func (r *runner) refuse(why string) error {
-	if err := errors.Join(r.journal.add(Entry{Unable: &Failure{Why: why}}), r.journal.add(Entry{End: &End{At: time.Now(), Load: loadAverage()}})); err != nil {
+	err := errors.Join(r.journal.add(Entry{Unable: &Failure{Why: why}}),
+		r.journal.add(Entry{End: &End{At: time.Now(), Load: loadAverage()}}))
+	if err != nil {
 		return err
 	}
 	return &Unable{Why: why}
@@ -114,7 +118,14 @@ func newHeader(s *Spec, quick bool) (Header, error) {
 		return Header{}, err
 	}
 	built, err := binary()
-	return Header{Figure: s.Name, Quick: quick, Spec: print, Binary: built, Machine: thisMachine(), Began: time.Now().UTC()}, err
+	return Header{
+		Figure:  s.Name,
+		Quick:   quick,
+		Spec:    print,
+		Binary:  built,
+		Machine: thisMachine(),
+		Began:   time.Now().UTC(),
+	}, err
 }
 
 func (r *runner) say(text string) {
@@ -132,7 +143,8 @@ func (r *runner) measure(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	r.progress("setting up")
-	r.harness, err = r.spec.Open(ctx, Env{Quick: r.Quick, Plan: r.plan, Dir: dir, Say: func(text string) { r.progress(text) }})
+	r.harness, err = r.spec.Open(ctx,
+		Env{Quick: r.Quick, Plan: r.plan, Dir: dir, Say: func(text string) { r.progress(text) }})
 	if err != nil {
 		return r.couldNotOpen(ctx, err)
 	}
@@ -141,7 +153,13 @@ func (r *runner) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end := &End{Settings: r.harness.Settings(), Load: loadAverage(), Seconds: time.Since(r.began).Seconds(), TimeUp: timeUp, At: time.Now().UTC()}
+	end := &End{
+		Settings: r.harness.Settings(),
+		Load:     loadAverage(),
+		Seconds:  time.Since(r.began).Seconds(),
+		TimeUp:   timeUp,
+		At:       time.Now().UTC(),
+	}
 	if s, a := stolen(); a > all {
 		end.StealPct = 100 * (s - steal) / (a - all)
 	}
@@ -176,7 +194,12 @@ func (r *runner) couldNotOpen(ctx context.Context, err error) error {
 	} else {
 		r.failed++
 	}
-	return errors.Join(err, r.journal.add(entry), r.journal.add(Entry{End: &End{Load: loadAverage(), Seconds: time.Since(r.began).Seconds(), At: time.Now().UTC()}}))
+	return errors.Join(
+		err,
+		r.journal.add(entry),
+		r.journal.add(
+			Entry{End: &End{Load: loadAverage(), Seconds: time.Since(r.began).Seconds(), At: time.Now().UTC()}}),
+	)
 }
 
 // rounds measures until all rounds are done, or another one would not fit into the budget.
@@ -193,7 +216,8 @@ func (r *runner) rounds(ctx context.Context) (timeUp bool, err error) {
 			if done[Failure{Cell: cell, Round: round}] || r.unable[cell.Series] {
 				continue
 			}
-			if round > 0 && measured == 0 && time.Since(r.began)+longest > r.plan.Budget || time.Since(r.began) > overdue*r.plan.Budget {
+			if round > 0 && measured == 0 && time.Since(r.began)+longest > r.plan.Budget ||
+				time.Since(r.began) > overdue*r.plan.Budget {
 				return true, nil
 			}
 			if err := r.cell(ctx, cell, round); err != nil {
@@ -206,7 +230,7 @@ func (r *runner) rounds(ctx context.Context) (timeUp bool, err error) {
 	return false, nil
 }
 
-// cell measures one cell and writes down what came of it. Its error ends the run.
+// cell measures one cell and records the result. Its error ends the run.
 func (r *runner) cell(ctx context.Context, cell Cell, round int) error {
 	r.progress(fmt.Sprintf("round %d of %d: %s at %s", round+1, r.plan.Rounds, cell.Series, r.spec.X.Place(cell.X)))
 	began := time.Now()
@@ -227,10 +251,21 @@ func (r *runner) cell(ctx context.Context, cell Cell, round int) error {
 		return r.journal.add(Entry{Failure: &Failure{Cell: cell, Round: round, Why: err.Error()}})
 	}
 	r.done++
-	return r.journal.add(Entry{Sample: &Measured{Cell: cell, Round: round, Seconds: time.Since(began).Seconds(), At: time.Now().UTC(), Sample: sample}})
+	return r.journal.add(
+		Entry{
+			Sample: &Measured{
+				Cell:    cell,
+				Round:   round,
+				Seconds: time.Since(began).Seconds(),
+				At:      time.Now().UTC(),
+				Sample:  sample,
+			},
+		},
+	)
 }
 
-// progress tells how far the run is. The time left is what the budget leaves, or less if the pace so far promises it.
+// progress reports the progress of the run. The time left is that of the budget, or less if the
+// pace so far allows it.
 func (r *runner) progress(text string) {
 	if r.Progress == nil {
 		return

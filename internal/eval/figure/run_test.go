@@ -23,7 +23,7 @@ type hashing struct {
 	rounds   []int // of each measurement
 	round    int
 	texts    []Text                       // that every measurement finds
-	fail     func(n int, cell Cell) error // what the n-th measurement fails with
+	fail     func(n int, cell Cell) error // the error of the n-th measurement
 	closed   bool
 }
 
@@ -55,14 +55,28 @@ func hashSpec(harness *hashing) *Spec {
 	plan := Plan{Xs: []float64{16, 256, 4096}, Rounds: 3, Window: time.Millisecond, Budget: time.Minute}
 	return &Spec{
 		Name: "hashing", Title: "Hashes by the size of the block", Source: Source{Paper: "no paper", Reports: "Nothing."},
-		X:      Axis{Label: "size, bytes", Log: true},
-		Panels: []Panel{{Title: "speed", Metric: "hashes_per_s", Label: "hashes/s", Unit: "hashes/s", Log: true}, {Metric: "progress", Curve: true, Label: "hashes", Across: "time, s"}},
-		Series: []Series{{Name: "first", Role: plot.Ours}, {Name: "second", Role: plot.NetChain, Has: func(x float64) bool { return x > 16 }}},
-		Quick:  plan, Full: plan,
+		X: Axis{Label: "size, bytes", Log: true},
+		Panels: []Panel{
+			{Title: "speed", Metric: "hashes_per_s", Label: "hashes/s", Unit: "hashes/s", Log: true},
+			{Metric: "progress", Curve: true, Label: "hashes", Across: "time, s"},
+		},
+		Series: []Series{
+			{Name: "first", Role: plot.Ours},
+			{Name: "second", Role: plot.NetChain, Has: func(x float64) bool { return x > 16 }},
+		},
+		Quick: plan, Full: plan,
 		Open: func(context.Context, Env) (Harness, error) { return harness, nil },
 		Results: func(o *Outcome) []Result {
 			ours, other := o.Median("first", 256, "hashes_per_s"), o.Median("second", 256, "hashes_per_s")
-			return []Result{{Metric: "hashes of 256 bytes", NetChain: other, Ours: ours, Unit: "hashes/s", Mark: AtLeast(0.001, "second", ours, other)}}
+			return []Result{
+				{
+					Metric:   "hashes of 256 bytes",
+					NetChain: other,
+					Ours:     ours,
+					Unit:     "hashes/s",
+					Mark:     AtLeast(0.001, "second", ours, other),
+				},
+			}
 		},
 		Notes: func(o *Outcome) []Note {
 			return []Note{{Agrees, "a < b & c"}, {Differs, fmt.Sprintf("%d rounds", o.Rounds())}}
@@ -237,7 +251,8 @@ func TestNeedsAreSaid(t *testing.T) {
 	}
 }
 
-// A run that measures nothing, since it is refused, has no harness, or finds nothing possible, takes nothing away from an earlier one.
+// A run that measures nothing, since it is refused, has no harness, or finds nothing possible, takes
+// nothing away from an earlier one.
 func TestRefusalLeavesWhatWasMeasured(t *testing.T) {
 	for name, spoil := range map[string]func(*Spec, *hashing){
 		"too few CPUs": func(s *Spec, _ *hashing) { s.Needs.CPUs = 1 << 20 },
@@ -256,7 +271,8 @@ func TestRefusalLeavesWhatWasMeasured(t *testing.T) {
 		spoil(spec, harness)
 		_, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true, Say: func(text string) { said += text }})
 		if err == nil || !strings.Contains(said, "stays as it is") || read(t, path(dir, "hashing")) != before {
-			t.Errorf("%s: %v, said %q; the journal is the same: %v", name, err, said, read(t, path(dir, "hashing")) == before)
+			t.Errorf("%s: %v, said %q; the journal is the same: %v", name, err, said,
+				read(t, path(dir, "hashing")) == before)
 		}
 		if left, err := os.ReadDir(filepath.Join(dir, "raw")); err != nil || len(left) != 1 {
 			t.Errorf("%s: left %v, %v", name, left, err)
@@ -291,7 +307,8 @@ func TestPublished(t *testing.T) {
 		t.Errorf("%d lines of numbers, %v", len(rows), err)
 	}
 	var summary []map[string]any
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(dir, SummaryName))), &summary); err != nil || len(summary) != 1 {
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(dir, SummaryName))), &summary); err != nil ||
+		len(summary) != 1 {
 		t.Fatal(summary, err)
 	}
 	for _, key := range []string{"figure", "metric", "paper", "netchain", "netcraq_published", "ours", "peer", "unit"} {
@@ -303,7 +320,10 @@ func TestPublished(t *testing.T) {
 		t.Errorf("summary %v", summary[0])
 	}
 	page := read(t, filepath.Join(dir, ReportName))
-	for _, want := range []string{"<svg role=\"img\"", "a &lt; b &amp; c", "3 rounds", "bench figure hashing --quick", "1 of 1 met", "SHA-256 of the standard library", "hashing.csv", "Not made yet"} {
+	for _, want := range []string{
+		"<svg role=\"img\"", "a &lt; b &amp; c", "3 rounds", "bench figure hashing --quick", "1 of 1 met",
+		"SHA-256 of the standard library", "hashing.csv", "Not made yet",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the report has no %q", want)
 		}
@@ -313,7 +333,8 @@ func TestPublished(t *testing.T) {
 			t.Errorf("the report has %q", never)
 		}
 	}
-	if made := outcomes[0].Made(dir); !made.Complete || len(made.Rows) != 10 || len(made.Marks) != 1 || !made.Marks[0].Met {
+	if made := outcomes[0].Made(dir); !made.Complete || len(made.Rows) != 10 || len(made.Marks) != 1 ||
+		!made.Marks[0].Met {
 		t.Errorf("made: %+v", made)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// section is what the report shows of one figure.
+// section is the report's section of one figure.
 type section struct {
 	*Outcome
 	Name, Title, Command, Mode string
@@ -34,7 +34,15 @@ type sectionText struct {
 }
 
 func newSection(dir string, o *Outcome) (section, error) {
-	s := section{Outcome: o, Name: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source, Mode: mode(o.Header.Quick), Command: Command(o.Spec, o.Header.Quick), Legend: o.Spec.legend()}
+	s := section{
+		Outcome: o,
+		Name:    o.Spec.Name,
+		Title:   o.Spec.Title,
+		Source:  o.Spec.Source,
+		Mode:    mode(o.Header.Quick),
+		Command: Command(o.Spec, o.Header.Quick),
+		Legend:  o.Spec.legend(),
+	}
 	if !o.Empty() {
 		picture, err := os.ReadFile(filepath.Join(dir, o.Spec.Name+".svg"))
 		if err != nil {
@@ -72,7 +80,7 @@ func newSection(dir string, o *Outcome) (section, error) {
 	return s, nil
 }
 
-// Command is what makes a figure again.
+// Command is the command that makes a figure again.
 func Command(s *Spec, quick bool) string {
 	command := "bin/netcraq bench figure " + s.Name
 	if quick {
@@ -84,8 +92,8 @@ func Command(s *Spec, quick bool) string {
 	return command
 }
 
-// inline makes a picture part of a page: without the declarations of a file, as wide as there is room, with a name for those
-// who cannot see it.
+// inline makes a picture part of a page: without the declarations of a file, as wide as the page,
+// with a text for screen readers.
 func inline(svg, name string) template.HTML {
 	if at := strings.Index(svg, "<svg"); at > 0 {
 		svg = svg[at:]
@@ -98,7 +106,9 @@ func inline(svg, name string) template.HTML {
 func (s *Spec) legend() string {
 	var parts []string
 	if slices.ContainsFunc(s.Panels, func(p Panel) bool { return !p.Curve }) {
-		parts = append(parts, "Markers and bars are medians; bars of error span the middle half of the rounds, or all if there are fewer than four.")
+		parts = append(parts,
+			"Markers and bars are medians. Error bars span the middle half of the rounds, or all rounds "+
+				"if there are fewer than four.")
 	}
 	if slices.ContainsFunc(s.Panels, func(p Panel) bool { return p.Curve }) {
 		parts = append(parts, "Curves over time are those of the first round.")
@@ -138,7 +148,8 @@ func (o *Outcome) table() []Row {
 		for _, x := range o.Xs {
 			for _, metric := range o.metrics(Cell{s.Name, x}) {
 				if spread, ok := o.shown(s.Name, x, metric); ok {
-					rows = append(rows, Row{s.Name, x, o.Spec.X.Place(x), metric, o.Spec.unit(metric), spread, o.Spec.draws(metric)})
+					rows = append(rows,
+						Row{s.Name, x, o.Spec.X.Place(x), metric, o.Spec.unit(metric), spread, o.Spec.draws(metric)})
 				}
 			}
 		}
@@ -146,7 +157,7 @@ func (o *Outcome) table() []Row {
 	return rows
 }
 
-// metrics lists what was measured at a cell, that of the panels first.
+// metrics lists the metrics of a cell, those of the panels first.
 func (o *Outcome) metrics(cell Cell) []string {
 	var names []string
 	for _, m := range o.samples[cell] {
@@ -172,7 +183,9 @@ func (o *Outcome) circumstances() string {
 	if o.End == nil {
 		return text + "; interrupted."
 	}
-	text += fmt.Sprintf(", after: %.2f; %.1f %% of the CPUs' time went to other guests. Rounds: %d, each measurement %v, all in %.0f s", o.End.Load[0], o.End.StealPct, o.Rounds(), o.Spec.plan(h.Quick).Window, o.End.Seconds)
+	text += fmt.Sprintf(
+		", after: %.2f; %.1f %% of the CPUs' time went to other guests. Rounds: %d, each measurement %v, all in %.0f s",
+		o.End.Load[0], o.End.StealPct, o.Rounds(), o.Spec.plan(h.Quick).Window, o.End.Seconds)
 	if o.End.TimeUp {
 		text += fmt.Sprintf("; the time was up before all %d rounds", o.Spec.plan(h.Quick).Rounds)
 	}

@@ -21,23 +21,23 @@ type Spec struct {
 	Quick  Plan
 	Full   Plan
 
-	// Open makes what is measured. It may leave parts to the first measurement that needs them.
+	// Open makes the harness. It may leave parts to the first measurement that needs them.
 	Open func(context.Context, Env) (Harness, error)
-	// Extra is drawn beside what was measured, as a law that was fitted; nil: nothing.
+	// Extra is drawn beside the measurements, as a fitted law; nil: nothing.
 	Extra func(*Outcome) []Extra
 	// Results are the lines for the summary.
 	Results func(*Outcome) []Result
-	// Notes say what agrees with the source, what does not, and why, from what was measured.
+	// Notes report agreement with the source, differences, and their reasons, from the measurements.
 	Notes func(*Outcome) []Note
 }
 
 // Source says where a figure comes from.
 type Source struct {
 	Paper   string // which, and which of its figures
-	Reports string // what it says there
+	Reports string // the source's result
 }
 
-// Axis is what is varied.
+// Axis is the varied parameter.
 type Axis struct {
 	Label string // with the unit
 	Log   bool
@@ -57,8 +57,9 @@ type Panel struct {
 	Only   []string  // series that it shows, or of a stack metrics; empty: all
 	Across string    // label of a curve's own axis
 	At     []float64 // places that a curve is shown of; empty: all
-	// Omit reports where pictures and tables leave the metric out, though rounds measured it; nil: nowhere. It is for medians,
-	// neither for curves nor stacks, and changes nothing that is measured.
+	// Omit reports where pictures and tables leave the metric out, though rounds measured it; nil:
+	// nowhere. It is for medians, neither for curves nor stacks, and changes nothing that is
+	// measured.
 	Omit func(o *Outcome, series string, x float64) bool `json:"-"`
 }
 
@@ -78,18 +79,18 @@ type Plan struct {
 	Budget time.Duration // for all of it, with set-up; rounds that don't fit are left out
 }
 
-// Needs are what a figure can't be made without.
+// Needs are the preconditions of a figure.
 type Needs struct {
 	Root bool
 	CPUs int // that must be there; 0: one
 }
 
-// Env is what a harness may use.
+// Env is the environment of a harness.
 type Env struct {
 	Quick bool
 	Plan  Plan
 	Dir   string       // for temporary files, removed afterwards
-	Say   func(string) // tells the user what is going on
+	Say   func(string) // reports progress to the user
 }
 
 // Cell is one thing to measure.
@@ -98,7 +99,7 @@ type Cell struct {
 	X      float64 `json:"x"`
 }
 
-// Sample is what one measurement found.
+// Sample is the result of one measurement.
 type Sample struct {
 	Values map[string]float64      `json:"values,omitempty"` // by metric
 	Curves map[string][]plot.Point `json:"curves,omitempty"` // by metric
@@ -114,7 +115,7 @@ type Text struct {
 	Text  string `json:"text"`
 }
 
-// Harness is what is measured: everything that a figure compares, ready for load.
+// Harness holds the subjects of a figure's measurements, ready for load.
 type Harness interface {
 	// Measure puts one cell under load for a time.
 	Measure(ctx context.Context, cell Cell, window time.Duration) (Sample, error)
@@ -123,14 +124,15 @@ type Harness interface {
 	Close()
 }
 
-// Rounds is what a harness is as well if what it measures depends on the round, as by seeds. It can't count them: a run that goes on
-// begins with a new harness.
+// Rounds is implemented by a harness whose measurements depend on the round, as by seeds. It can't
+// count rounds itself: a continued run begins with a new harness.
 type Rounds interface {
 	// Round says of which round the measurements are that follow.
 	Round(n int)
 }
 
-// Unable is the error of a cell that can't be measured here, which is no failure: a peer is missing, a right, a CPU.
+// Unable is the error of a cell that can't be measured here, which is no failure: a peer is missing,
+// a right, a CPU.
 type Unable struct{ Why string }
 
 func (e *Unable) Error() string { return e.Why }
@@ -166,8 +168,8 @@ func (s *Spec) plan(quick bool) Plan {
 	return s.Full
 }
 
-// cells are what one round measures, in the order of even rounds: all series at the first place, then at the next, so that
-// those compared are measured close to each other.
+// cells are the cells of one round, in the order of even rounds: all series at the first place,
+// then at the next, so that those compared are measured close to each other.
 func (s *Spec) cells(plan Plan) []Cell {
 	var cells []Cell
 	for _, x := range plan.Xs {
@@ -180,7 +182,8 @@ func (s *Spec) cells(plan Plan) []Cell {
 	return cells
 }
 
-// order is the order of a round: every other one goes backwards, so that a machine that grows slower or faster favours nobody.
+// order is the order of a round. Every other round goes backwards, so that a drift of the
+// machine's speed favours no series.
 func order(cells []Cell, round int) []Cell {
 	turned := slices.Clone(cells)
 	if round%2 == 1 {

@@ -74,14 +74,8 @@ func (b barDrawing) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 			drawBox(&c, l, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(base)}, Max: vg.Point{X: x(right), Y: y(top)}})
 			if b.diagram.Kind == Bars {
-				errorBar(
-					&c,
-					color.Black,
-					x((left+right)/2),
-					y(max(point.Low, p.Y.Min)),
-					y(max(point.High, p.Y.Min)),
-					point,
-				)
+				errorBar(&c, color.Black, x((left+right)/2), y(max(point.Low, p.Y.Min)),
+					y(max(point.High, p.Y.Min)), point)
 			}
 		}
 	}

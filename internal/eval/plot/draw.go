@@ -107,8 +107,7 @@ func (s Span) add(p *plot.Plot, bottom, top, nameAt float64) error {
 		p.Add(field)
 	}
 	name, err := plotter.NewLabels(
-		plotter.XYLabels{XYs: plotter.XYs{{X: s.From, Y: nameAt}}, Labels: []string{" " + s.Name}},
-	)
+		plotter.XYLabels{XYs: plotter.XYs{{X: s.From, Y: nameAt}}, Labels: []string{" " + s.Name}})
 	if err != nil {
 		return err
 	}

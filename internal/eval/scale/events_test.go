@@ -200,15 +200,8 @@ func TestTheSimulationAgrees(t *testing.T) {
 			for node := range s.busy {
 				want, got := perSecond*l.of(node), s.busy[node]/seconds
 				if math.Abs(got-want) > 0.04*want+0.003 {
-					t.Errorf(
-						"%s, %s, seed %d: %s is busy for %.4f of the time, calculated %.4f",
-						protocol,
-						name,
-						seed,
-						m.fabric.name(node),
-						got,
-						want,
-					)
+					t.Errorf("%s, %s, seed %d: %s is busy for %.4f of the time, calculated %.4f", protocol, name,
+						seed, m.fabric.name(node), got, want)
 				}
 			}
 			if got := float64(s.visits) / operations; math.Abs(got-l.packets) > 0.03*l.packets {

@@ -43,10 +43,8 @@ func (l Lines) Rates(p Protocol) (Rates, error) {
 		return rates, nil
 	}
 	rates.Write = 1 / max(node-2*transit, transit)
-	rates.Commit = 1 / max(
-		1/l.WriteTwo-1/rates.Write-2*transit,
-		transit,
-	) // the head has passed the answer on and taken the ACK
+	rates.Commit = 1 / max(1/l.WriteTwo-1/rates.Write-2*transit,
+		transit) // the head has passed the answer on and taken the ACK
 	rates.Forward = l.Transit
 	if l.DirtyHead > 0 { // passed on by the node between, read by the tail, and the answer passed on by two
 		rates.Forward = 1 / max(1/l.DirtyHead-read-3*transit, transit)

@@ -18,9 +18,7 @@ func TestLinesAreTakenApart(t *testing.T) {
 		WriteTwo:   1 / (write + commit + transit),
 		WriteThree: 1 / (2*write + commit + 2*transit),
 		Transit:    rate,
-	}.Rates(
-		NetChain,
-	)
+	}.Rates(NetChain)
 	if err != nil || math.Abs(theirs.Write*write-1) > 1e-9 || math.Abs(theirs.Commit*commit-1) > 1e-9 ||
 		theirs.Read != near {
 		t.Errorf("%+v, %v", theirs, err)

@@ -96,12 +96,8 @@ func (f *Fabric) withDefaults() error {
 	case f.Leaves < 1 || f.Spines < 1:
 		return fmt.Errorf("a fabric of %d leaves and %d spines: want at least one of each", f.Leaves, f.Spines)
 	case f.Chain < 1 || f.Chain > holders:
-		return fmt.Errorf(
-			"chains of %d nodes with %d switches that hold objects: want 1 to %d",
-			f.Chain,
-			holders,
-			holders,
-		)
+		return fmt.Errorf("chains of %d nodes with %d switches that hold objects: want 1 to %d", f.Chain, holders,
+			holders)
 	case f.Shards < 2 || f.Shards > maxShards:
 		return fmt.Errorf("%d shards: want 2 to %d", f.Shards, maxShards)
 	}
@@ -149,11 +145,9 @@ func (w *Work) withDefaults() error {
 	if w.Keys < 1 || w.Draws < 1 || !(w.WriteShare >= 0 && w.WriteShare <= 1) || !(w.Zipf >= 0) ||
 		w.Spread != Level && w.Spread != Even {
 		return fmt.Errorf(
-			"work %+v: want keys and draws, a write share from 0 to 1, an exponent of at least 0, and a spread %q or %q",
-			*w,
-			Even,
-			Level,
-		)
+			"work %+v: want keys and draws, a write share from 0 to 1, an exponent of at least 0, and a "+
+				"spread %q or %q",
+			*w, Even, Level)
 	}
 	return nil
 }

@@ -82,30 +82,12 @@ func TestThroughputGrowsWithSwitches(t *testing.T) {
 // and levelled reads, throughput is about three times as high.
 func TestPopularKeys(t *testing.T) {
 	w := Work{Zipf: 0.99, Spread: Level}
-	theirs, netcraqPaper, ours := throughput(
-		t,
-		99,
-		NetChain,
-		w,
-	), throughput(
-		t,
-		99,
-		NetCRAQPaper,
-		w,
-	), throughput(
-		t,
-		99,
-		Ours,
-		w,
-	)
+	theirs, netcraqPaper, ours := throughput(t, 99, NetChain, w), throughput(t, 99, NetCRAQPaper,
+		w), throughput(t, 99, Ours, w)
 	hottest := Zipf(defaultKeys, 0.99)[0]
 	if limit := rates.Read / hottest; theirs.PerSecond > limit || ours.PerSecond > 3*limit {
-		t.Errorf(
-			"%g and %g reads, and the most popular key alone allows %g for each node",
-			theirs.PerSecond,
-			ours.PerSecond,
-			limit,
-		)
+		t.Errorf("%g and %g reads, and the most popular key alone allows %g for each node", theirs.PerSecond,
+			ours.PerSecond, limit)
 	}
 	for _, r := range []*Result{netcraqPaper, ours} {
 		if r.PerSecond < 1.8*theirs.PerSecond {
@@ -125,13 +107,8 @@ func TestLevellingIsABoundAndNotTheDefault(t *testing.T) {
 		w.Spread = Level
 		bound := throughput(t, 99, p, w)
 		if otherwise.PerSecond != even.PerSecond || bound.PerSecond < 1.05*even.PerSecond {
-			t.Errorf(
-				"%s: %g reads by default, %g shared evenly, %g levelled",
-				p,
-				otherwise.PerSecond,
-				even.PerSecond,
-				bound.PerSecond,
-			)
+			t.Errorf("%s: %g reads by default, %g shared evenly, %g levelled", p, otherwise.PerSecond,
+				even.PerSecond, bound.PerSecond)
 		}
 	}
 }

@@ -56,20 +56,14 @@ func check(points []Point) error {
 	distinct := make(map[float64]bool)
 	for _, p := range points {
 		if !(p.Nodes >= 1) || !(p.PerSecond > 0) || math.IsInf(p.Nodes+p.PerSecond, 0) {
-			return fmt.Errorf(
-				"%g nodes with %g operations/s: want at least one node, and throughput above 0",
-				p.Nodes,
-				p.PerSecond,
-			)
+			return fmt.Errorf("%g nodes with %g operations/s: want at least one node, and throughput above 0",
+				p.Nodes, p.PerSecond)
 		}
 		distinct[p.Nodes] = true
 	}
 	if len(distinct) < parameters {
-		return fmt.Errorf(
-			"%d different numbers of nodes: the law has %d parameters and needs as many",
-			len(distinct),
-			parameters,
-		)
+		return fmt.Errorf("%d different numbers of nodes: the law has %d parameters and needs as many",
+			len(distinct), parameters)
 	}
 	return nil
 }

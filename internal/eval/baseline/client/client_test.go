@@ -120,11 +120,8 @@ func TestNetChainUnderLoss(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	f := open(t, 1)
 	startNetChain(t, f, false)
-	c, err := client.NewNetChain(
-		[]netip.Addr{fabric.NodeAddr(0)},
-		false,
-		client.Options{Listen: f.Listen, Timeout: 20 * time.Millisecond},
-	)
+	c, err := client.NewNetChain([]netip.Addr{fabric.NodeAddr(0)}, false,
+		client.Options{Listen: f.Listen, Timeout: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

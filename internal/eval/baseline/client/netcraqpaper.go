@@ -47,12 +47,8 @@ func (c *NetCRAQPaper) Read(ctx context.Context, key uint32) (netcraqpaper.Value
 // Write writes an object. An attempt that was answered too late may be carried out too.
 func (c *NetCRAQPaper) Write(ctx context.Context, key uint32, value netcraqpaper.Value) error {
 	m := netcraqpaper.Message{Op: netcraqpaper.Write, Key: key, Value: value}
-	_, err := c.ask(
-		ctx,
-		&m,
-		&c.writer,
-		func(r *netcraqpaper.Message) bool { return r.Op == netcraqpaper.Acknowledge && r.Value == value },
-	)
+	_, err := c.ask(ctx, &m, &c.writer,
+		func(r *netcraqpaper.Message) bool { return r.Op == netcraqpaper.Acknowledge && r.Value == value })
 	return err
 }
 

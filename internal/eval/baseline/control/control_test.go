@@ -85,15 +85,7 @@ func TestNetChainRecoversGroupByGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"skip 0",
-		"skip 1",
-		"block 0",
-		"import 0",
-		"import 0",
-		"replace 0",
-		"block 1",
-		"import 1",
-		"replace 1",
+		"skip 0", "skip 1", "block 0", "import 0", "import 0", "replace 0", "block 1", "import 1", "replace 1",
 	}
 	if !slices.Equal(log, want) {
 		t.Errorf("%v, not %v", log, want)

@@ -187,6 +187,5 @@ func (f *Fabric) lost() bool { return f.loss > 0 && f.rng.Float64() < f.loss }
 func (f *Fabric) deliver(p baseline.Packet) {
 	f.out = frame.Append(f.out[:0], &frame.Packet{From: p.From, To: p.To, Message: p.Payload})
 	_, _ = f.device.file.Write(
-		f.out[frame.EthernetBytes:],
-	) // packets that the device can't buffer are lost, as on any link
+		f.out[frame.EthernetBytes:]) // packets that the device can't buffer are lost, as on any link
 }

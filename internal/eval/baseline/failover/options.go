@@ -63,20 +63,14 @@ func (o *Options) complete() error {
 		return fmt.Errorf("NetCRAQ as published has no virtual groups: %d make no sense", o.Groups)
 	case o.Groups < 1 || o.Objects < o.Groups || o.Objects > maxObjects:
 		return fmt.Errorf(
-			"%d objects in %d groups: want at least one group, at least as many objects, and at most %d",
-			o.Objects,
-			o.Groups,
-			maxObjects,
-		)
+			"%d objects in %d groups: want at least one group, at least as many objects, and at most %d", o.Objects,
+			o.Groups, maxObjects)
 	case !slices.Contains(places, o.Victim):
 		return fmt.Errorf("no place %q in a chain: want %s", o.Victim, strings.Join(places, ", "))
 	case o.Writers < 1 || o.Readers < 1 || o.Writers+o.Readers > o.Objects:
 		return fmt.Errorf(
-			"%d writers and %d readers of %d objects: want at least one of both, and an object for each",
-			o.Writers,
-			o.Readers,
-			o.Objects,
-		)
+			"%d writers and %d readers of %d objects: want at least one of both, and an object for each", o.Writers,
+			o.Readers, o.Objects)
 	case o.PerSecond <= 0 || o.Pause <= 0 || o.Quiet <= 0:
 		return fmt.Errorf("rates and times must be positive")
 	}

@@ -157,16 +157,10 @@ func (o *Options) result(t times, writers, readers []*probe) *Result {
 		RepairPauseMs: milliseconds(longestGap(writers, t.recovering, t.ended, t.ended)),
 		NoticedMs:     milliseconds(t.noticed - t.failed),
 		RecoveryAtS:   (t.recovering - t.failed).Seconds(), RepairS: (t.repaired - t.failed).Seconds(),
-		WritesBefore: perSecond(
-			writers,
-			t.failed-o.Quiet,
-			t.failed,
-		), WritesDuring: perSecond(writers, t.recovering, t.repaired),
-		ReadsBefore: perSecond(
-			readers,
-			t.failed-o.Quiet,
-			t.failed,
-		), ReadsDuring: perSecond(readers, t.recovering, t.repaired),
+		WritesBefore: perSecond(writers, t.failed-o.Quiet,
+			t.failed), WritesDuring: perSecond(writers, t.recovering, t.repaired),
+		ReadsBefore: perSecond(readers, t.failed-o.Quiet,
+			t.failed), ReadsDuring: perSecond(readers, t.recovering, t.repaired),
 	}
 	r.Panel = plot.Panel{
 		Title: o.title(),

@@ -104,14 +104,8 @@ func (s *State) Validate() error {
 	}
 	for i, o := range s.Objects {
 		if len(o.Cells) != int(s.Versions) || o.ReadIndex >= s.Versions || o.WriteIndex > s.Versions {
-			return fmt.Errorf(
-				"object %d: %d cells and indices %d and %d for n = %d",
-				i,
-				len(o.Cells),
-				o.ReadIndex,
-				o.WriteIndex,
-				s.Versions,
-			)
+			return fmt.Errorf("object %d: %d cells and indices %d and %d for n = %d", i, len(o.Cells), o.ReadIndex,
+				o.WriteIndex, s.Versions)
 		}
 	}
 	return nil

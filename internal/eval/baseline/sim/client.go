@@ -102,10 +102,8 @@ func (c *client) attempt() {
 		}
 	})
 	c.w.net.send(c.endpoint(), r.ID, baseline.Packet{
-		From: netip.AddrPortFrom(
-			clientAddr(c.number),
-			c.port(),
-		), To: nodeAddrPort(node, c.w.speaker.port()), Payload: payload,
+		From: netip.AddrPortFrom(clientAddr(c.number),
+			c.port()), To: nodeAddrPort(node, c.w.speaker.port()), Payload: payload,
 	})
 }
 

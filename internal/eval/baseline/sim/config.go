@@ -141,8 +141,7 @@ func Draw(p Protocol, seed uint64) Config {
 		for range ops {
 			c.Ops = append(c.Ops, Op{
 				ID: len(
-					c.Ops,
-				) + 1, Client: client, Key: rng.IntN(c.Keys), Write: rng.Float64() < writes, Node: rng.IntN(c.Nodes),
+					c.Ops) + 1, Client: client, Key: rng.IntN(c.Keys), Write: rng.Float64() < writes, Node: rng.IntN(c.Nodes),
 				Think: time.Duration(rng.IntN(2*think*1000)) * time.Microsecond,
 			})
 		}

@@ -105,16 +105,9 @@ func (e *Counterexample) Write(out io.Writer) error {
 	var b bytes.Buffer
 	c := &e.Config
 	fmt.Fprintf(&b, "%s: %s (seed %d)\n%s\n\n", e.Protocol, e.Kind.Title(), e.Seed, e.Violation.Why)
-	fmt.Fprintf(
-		&b,
+	fmt.Fprintf(&b,
 		"Chain of %d: n1 is the head, n%d the tail. Left of the seed's %d operations: %d; of its %d faults: %d.\n",
-		c.Nodes,
-		c.Nodes,
-		e.Ops,
-		len(c.Ops),
-		e.Faults,
-		len(c.Faults),
-	)
+		c.Nodes, c.Nodes, e.Ops, len(c.Ops), e.Faults, len(c.Faults))
 	if c.Before > 0 {
 		fmt.Fprintf(&b, "Before this, k0 was written %d times, without faults.\n", c.Before)
 	}
@@ -122,13 +115,8 @@ func (e *Counterexample) Write(out io.Writer) error {
 	if err := WriteTrace(&b, e.Trace); err != nil {
 		return err
 	}
-	fmt.Fprintf(
-		&b,
-		"\nThis project's protocol, same seed: %s. With these operations and faults: %s.\nAgain: %s\n",
-		passes(e.OursWhole),
-		passes(e.OursShort),
-		e.Command(),
-	)
+	fmt.Fprintf(&b, "\nThis project's protocol, same seed: %s. With these operations and faults: %s.\nAgain: %s\n",
+		passes(e.OursWhole), passes(e.OursShort), e.Command())
 	_, err := out.Write(b.Bytes())
 	return err
 }

@@ -133,10 +133,8 @@ func judge(c *Config, result *Result) *Verdict {
 			h.check(v)
 		}
 	}
-	slices.SortFunc(
-		v.Violations,
-		func(a, b Violation) int { return slices.Index(Kinds(), a.Kind) - slices.Index(Kinds(), b.Kind) },
-	)
+	slices.SortFunc(v.Violations,
+		func(a, b Violation) int { return slices.Index(Kinds(), a.Kind) - slices.Index(Kinds(), b.Kind) })
 	return v
 }
 
@@ -218,23 +216,12 @@ func (h *keyHistory) old(v *Verdict, repeats bool) {
 
 // lost reports that an acknowledged write is gone: at the end all nodes have an older value.
 func (h *keyHistory) lost(v *Verdict, seen, newer *Record, repeats bool) {
-	v.add(
-		LostWrite,
-		seen,
-		"%s = %q was acknowledged, and in the end every node answers %q, which is older",
-		keyName(newer.Key),
-		newer.Value,
-		seen.Value,
-	)
+	v.add(LostWrite, seen, "%s = %q was acknowledged, and in the end every node answers %q, which is older",
+		keyName(newer.Key), newer.Value, seen.Value)
 	if h.writers[seen.Value] != nil && !repeats {
-		v.add(
-			AppliedTwice,
-			seen,
+		v.add(AppliedTwice, seen,
 			"%s = %q took effect, then %q was acknowledged, and then a retry of the first took effect again",
-			keyName(newer.Key),
-			seen.Value,
-			newer.Value,
-		)
+			keyName(newer.Key), seen.Value, newer.Value)
 	}
 }
 

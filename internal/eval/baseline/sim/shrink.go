@@ -133,12 +133,8 @@ func (s *shrinker) simplify() {
 		s.round(func(c *Config) *time.Duration { return &c.Ops[i].Think }, 0, time.Millisecond, 2*retryAfter)
 	}
 	for i := range s.best.Faults {
-		s.round(
-			func(c *Config) *time.Duration { return &c.Faults[i].By },
-			time.Millisecond,
-			retryAfter+10*time.Millisecond,
-			2*retryAfter,
-		)
+		s.round(func(c *Config) *time.Duration { return &c.Faults[i].By }, time.Millisecond,
+			retryAfter+10*time.Millisecond, 2*retryAfter)
 	}
 }
 

@@ -41,13 +41,8 @@ func TestKnownSeeds(t *testing.T) {
 		case e.OursWhole != nil || e.OursShort != nil:
 			t.Errorf("seed %d: this project's protocol: %s", k.seed, e.Ours())
 		case len(e.Config.Ops) > k.ops || len(e.Config.Faults) > k.faults:
-			t.Errorf(
-				"seed %d: %d operations and %d faults are left:\n%v",
-				k.seed,
-				len(e.Config.Ops),
-				len(e.Config.Faults),
-				e,
-			)
+			t.Errorf("seed %d: %d operations and %d faults are left:\n%v", k.seed, len(e.Config.Ops),
+				len(e.Config.Faults), e)
 		}
 		if text := e.String(); !strings.Contains(text, e.Command()) || !strings.Contains(text, e.Violation.Why) {
 			t.Errorf("seed %d: the counterexample says neither why nor how to see it again:\n%s", k.seed, text)

@@ -40,8 +40,7 @@ func (s *netchainSpeaker) clone(traced bool) (speaker, error) {
 
 func newNetChainNode(c *Config, node int, wide bool) (*netchain.Node, error) {
 	n, err := netchain.New(
-		netchain.Config{Self: nodeAddr(node), Wide: wide, Slots: c.Keys, ValueBytes: valueBytes, Groups: 1},
-	)
+		netchain.Config{Self: nodeAddr(node), Wide: wide, Slots: c.Keys, ValueBytes: valueBytes, Groups: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,7 @@ func newNetCRAQPaper(c *Config) (speaker, error) {
 	for node := range c.Nodes {
 		config := netcraqpaper.Config{
 			Self: nodeAddr(
-				node,
-			), Tail: nodeAddr(c.Nodes - 1), Keys: uint32(c.Keys), Versions: netcraqpaper.DefaultVersions,
+				node), Tail: nodeAddr(c.Nodes - 1), Keys: uint32(c.Keys), Versions: netcraqpaper.DefaultVersions,
 		}
 		for other := range c.Nodes {
 			if other != node {

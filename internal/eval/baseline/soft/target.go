@@ -80,10 +80,8 @@ func newTarget[S any, M machine[S]](p protocol[S, M]) (*Target[S, M], error) {
 	t := &Target[S, M]{protocol: p, handled: make(chan struct{}, 1), network: firstNetwork}
 	for {
 		var err error
-		t.courier, err = listen(
-			context.Background(),
-			netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, t.network, 255, 1}), claimPort),
-		)
+		t.courier, err = listen(context.Background(),
+			netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, t.network, 255, 1}), claimPort))
 		if err == nil {
 			return t, nil
 		}
@@ -217,23 +215,14 @@ func (t *Target[S, M]) received(at, from netip.AddrPort, b []byte) (baseline.Pac
 	p := baseline.Packet{From: from, To: at, Payload: b}
 	if at.Port() == t.protocol.port+relayOffset {
 		if len(b) < sourceBytes {
-			return p, fmt.Errorf(
-				"%x from %v to the node %v: packets between nodes begin with their source",
-				b,
-				from,
-				at,
-			)
+			return p, fmt.Errorf("%x from %v to the node %v: packets between nodes begin with their source", b,
+				from, at)
 		}
 		p.From, p.Payload = relayed(b)
 		p.To = netip.AddrPortFrom(at.Addr(), t.protocol.port)
 	}
-	p.From, p.Payload = netip.AddrPortFrom(
-		t.inside(p.From.Addr()),
-		p.From.Port(),
-	), t.protocol.movePayload(
-		p.Payload,
-		t.inside,
-	)
+	p.From, p.Payload = netip.AddrPortFrom(t.inside(p.From.Addr()), p.From.Port()), t.protocol.movePayload(
+		p.Payload, t.inside)
 	return p, nil
 }
 

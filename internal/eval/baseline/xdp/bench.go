@@ -120,10 +120,8 @@ func (b *bench) run(p *ebpf.Program, in []byte) (action uint32, out []byte, err 
 
 // frameOf is a packet on its way to the node, padded as Ethernet does.
 func frameOf(p baseline.Packet) []byte {
-	b := frame.Append(
-		nil,
-		&frame.Packet{SourceMAC: otherMAC, DestMAC: nodeMAC, From: p.From, To: p.To, Message: p.Payload},
-	)
+	b := frame.Append(nil,
+		&frame.Packet{SourceMAC: otherMAC, DestMAC: nodeMAC, From: p.From, To: p.To, Message: p.Payload})
 	for len(b) < 60 {
 		b = append(b, 0)
 	}

@@ -82,21 +82,15 @@ func (n *NetChain) cell(c netchain.Cell) []byte {
 // which are cut to the length that the node has room for.
 func (n *NetChain) Insert(keys []netchain.Key, seq uint32, value func(netchain.Key) []byte) error {
 	if len(keys) > n.config.Slots-int(n.taken) {
-		return fmt.Errorf(
-			"%d places are left for %d keys: make the arrays larger",
-			n.config.Slots-int(n.taken),
-			len(keys),
-		)
+		return fmt.Errorf("%d places are left for %d keys: make the arrays larger", n.config.Slots-int(n.taken),
+			len(keys))
 	}
 	slots := make([]uint32, len(keys))
 	for i := range slots {
 		slots[i] = n.taken + uint32(i)
 	}
-	cells := rows(
-		len(keys),
-		n.cellBytes(),
-		func(i int) []byte { return n.cell(netchain.Cell{Seq: seq, Value: value(keys[i])}) },
-	)
+	cells := rows(len(keys), n.cellBytes(),
+		func(i int) []byte { return n.cell(netchain.Cell{Seq: seq, Value: value(keys[i])}) })
 	if _, err := n.collection.Maps["nc_cells"].BatchUpdate(slots, cells, nil); err != nil {
 		return fmt.Errorf("fill the register arrays: %w", err)
 	}

@@ -33,10 +33,8 @@ func (t *NetCRAQPaperTarget) load(s netcraqpaper.State) error {
 		return err
 	}
 	var err error
-	t.node, err = loadNetCRAQPaper(
-		s.Config,
-		map[string]any{"nq_transit": uint8(0), "nq_test_ifindex": uint32(t.ifindex)},
-	)
+	t.node, err = loadNetCRAQPaper(s.Config,
+		map[string]any{"nq_transit": uint8(0), "nq_test_ifindex": uint32(t.ifindex)})
 	if err != nil {
 		return err
 	}

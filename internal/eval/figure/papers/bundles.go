@@ -9,8 +9,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
-// bundles are our series with several requests in each frame. They stand beside what the figures compare: what is
-// netcraqPaper of NetChain and of NetCRAQ has nothing of this kind.
+// bundles are our series with several requests in each frame. They are shown beside the
+// comparisons: the published NetChain and NetCRAQ have no such mode.
 type bundles struct {
 	name    string
 	of      string // the series with one request a frame
@@ -24,14 +24,21 @@ const bundleVariant = 1
 
 // bundlesOf has the same number of requests in all frames of a figure.
 func bundlesOf(n int) bundles {
-	return bundles{fmt.Sprintf("%s, %d requests a frame", ours, n), ours, netcraqPaper, bundleVariant, func(float64) int { return n }}
+	return bundles{
+		fmt.Sprintf("%s, %d requests a frame", ours, n),
+		ours,
+		netcraqPaper,
+		bundleVariant,
+		func(float64) int { return n },
+	}
 }
 
 func (b bundles) series() figure.Series {
 	return figure.Series{Name: b.name, Role: plot.Ours, Variant: b.variant}
 }
 
-// resolve makes a cell of bundles that of the series with one request a frame, and says how many requests a frame is to have.
+// resolve makes a cell of bundles that of the series with one request a frame, and says how many
+// requests a frame is to have.
 func (b bundles) resolve(c figure.Cell) (figure.Cell, int) {
 	if c.Series != b.name {
 		return c, 1
@@ -40,14 +47,22 @@ func (b bundles) resolve(c figure.Cell) (figure.Cell, int) {
 }
 
 // bundleSetting says how requests travel in bundles.
-const bundleSetting = "NetCRAQ with several requests a frame: independent requests, each of a key of its own, in one datagram (a bundle), which the chain passes on as one; rates are of requests. All other series have one request a frame"
+const bundleSetting = "NetCRAQ with several requests a frame: one datagram (a bundle) holds independent requests " +
+	"for different keys, and the chain forwards it as one packet. Rates count requests. All other series " +
+	"have one request a frame"
 
-// results are those of bundles, under names that say so, beside what the papers' protocols do with one request a frame.
+// results returns the results of bundles under names of their own, beside the papers' protocols
+// with one request a frame.
 func (b bundles) results(o *figure.Outcome, metric, unit, text string) []figure.Result {
 	var all []figure.Result
 	for _, p := range o.Medians(b.name, metric) {
-		all = append(all, figure.Result{Metric: fmt.Sprintf("%s (bundles of %d)", fmt.Sprintf(text, p.X), b.most(p.X)), NetChain: o.Median(netChain, p.X, metric),
-			NetCRAQPaper: o.Median(b.beside, p.X, metric), Ours: &p.Y, Unit: unit})
+		all = append(all, figure.Result{
+			Metric:       fmt.Sprintf("%s (bundles of %d)", fmt.Sprintf(text, p.X), b.most(p.X)),
+			NetChain:     o.Median(netChain, p.X, metric),
+			NetCRAQPaper: o.Median(b.beside, p.X, metric),
+			Ours:         &p.Y,
+			Unit:         unit,
+		})
 	}
 	return all
 }
@@ -59,7 +74,7 @@ type gain struct {
 	what   string
 }
 
-// gainNotes say what bundles gain, and that this compares nothing with the papers.
+// gainNotes report the gain of bundles, and that it is no comparison with the papers.
 func gainNotes(o *figure.Outcome, gains ...gain) []figure.Note {
 	var notes []figure.Note
 	for _, g := range gains {
@@ -77,7 +92,10 @@ func gainNotes(o *figure.Outcome, gains ...gain) []figure.Note {
 	if len(notes) == 0 {
 		return nil
 	}
-	return append(notes, say(figure.Remark, "NetChain and NetCRAQ as published have one request a packet, and nothing like bundles is published of them: with one request a frame like is compared with like, and marks and ratios are of that. Results of bundles say so in their names."))
+	return append(notes, say(figure.Remark,
+		"NetChain and NetCRAQ as published send one request a packet and describe no bundles. Marks and "+
+			"ratios use one request a frame, so that like is compared with like. Results of bundles are "+
+			"named as such."))
 }
 
 // withoutBundles are the series that have one request a frame, as all in the papers.

@@ -1,4 +1,5 @@
-// Package papers is the list of figures: what the papers on NetChain and NetCRAQ and the study of etcd report, measured again
-// here. One file is one figure: what it measures, what the source says, and how both are compared. Sentences about an outcome
-// are chosen by what was measured; none is fixed in advance.
+// Package papers lists the figures: results of the papers on NetChain and NetCRAQ and of the study
+// of etcd, measured again here. One file defines one figure: its measurements, the source's
+// values, and the comparison of both. Sentences about an outcome are chosen by the measurements;
+// none is fixed in advance.
 package papers

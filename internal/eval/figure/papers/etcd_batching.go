@@ -24,26 +24,47 @@ const batchConns = 10
 func etcdBatching() *figure.Spec {
 	return &figure.Spec{
 		Name: "etcd-batching", Title: "etcd: what batching gains",
-		Source: figure.Source{Paper: "Study of etcd's scalability, section 5.3 (batching)", Reports: "Proposes to put requests together in the API or in Raft, to merge overwrites, and to delay writes that a later one may replace. " +
-			"It was not built, and there are no figures."},
+		Source: figure.Source{
+			Paper: "Study of etcd's scalability, section 5.3 (batching)",
+			Reports: "Proposes to put requests together in the API or in Raft, to merge overwrites, and to delay " +
+				"writes that a later one may replace. " +
+				"It was not built, and there are no figures.",
+		},
 		X: figure.Axis{Label: "puts of one transaction, at most", Log: true},
 		Panels: []figure.Panel{
 			{Title: "throughput", Metric: putsPerS, Label: "puts/s", Unit: "puts/s"},
 			{Title: "p99 of a put", Metric: "p99_ms", Label: "ms", Unit: "ms", Log: true},
 		},
-		Series: []figure.Series{{Name: "uniform keys", Role: plot.Peer}, {Name: "hot keys", Role: plot.Peer, Variant: 1},
-			{Name: "hot keys, overwrites merged", Role: plot.Peer, Variant: 2}, {Name: "hot keys, merged, held back to 20 ms", Role: plot.Peer, Variant: 3}},
+		Series: []figure.Series{
+			{Name: "uniform keys", Role: plot.Peer},
+			{Name: "hot keys", Role: plot.Peer, Variant: 1},
+			{
+				Name:    "hot keys, overwrites merged",
+				Role:    plot.Peer,
+				Variant: 2,
+			},
+			{Name: "hot keys, merged, held back to 20 ms", Role: plot.Peer, Variant: 3},
+		},
 		Needs: figure.Needs{Root: true, CPUs: 2},
 		Quick: figure.Plan{Xs: []float64{1, 4, 16}, Rounds: 1, Window: time.Second, Budget: 25 * time.Second},
-		Full:  figure.Plan{Xs: numbers(etcdstudy.BatchSizes), Rounds: 3, Window: 2 * time.Second, Budget: 180 * time.Second},
-		Open:  openEtcdBatching, Results: etcdBatchingResults, Notes: etcdBatchingNotes,
+		Full: figure.Plan{
+			Xs:     numbers(etcdstudy.BatchSizes),
+			Rounds: 3,
+			Window: 2 * time.Second,
+			Budget: 180 * time.Second,
+		},
+		Open: openEtcdBatching, Results: etcdBatchingResults, Notes: etcdBatchingNotes,
 	}
 }
 
 func openEtcdBatching(context.Context, figure.Env) (figure.Harness, error) {
-	clusters := &keep[int, *etcdstudy.Harness]{most: 1, open: func(ctx context.Context, members int) (*etcdstudy.Harness, error) {
-		return etcdstudy.OpenHarness(ctx, etcdstudy.HarnessOptions{Members: members, Conns: batchConns})
-	}, close: func(r *etcdstudy.Harness) { _ = r.Close() }} // of processes that end with this one
+	clusters := &keep[int, *etcdstudy.Harness]{
+		most: 1,
+		open: func(ctx context.Context, members int) (*etcdstudy.Harness, error) {
+			return etcdstudy.OpenHarness(ctx, etcdstudy.HarnessOptions{Members: members, Conns: batchConns})
+		},
+		close: func(r *etcdstudy.Harness) { _ = r.Close() },
+	} // of processes that end with this one
 	r := &harness{close: clusters.all}
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		const members = 3
@@ -59,8 +80,18 @@ func openEtcdBatching(context.Context, figure.Env) (figure.Harness, error) {
 			clusters.drop(members)
 			return figure.Sample{}, err
 		}
-		return values(map[string]float64{putsPerS: c.PerSecond, "p50_ms": c.P50, "p99_ms": c.P99, "transactions_per_s": c.Txns, "sent_per_s": c.Sent,
-			"replaced": c.Replaced, "errors": float64(c.Errors), "client_cpus": c.ClientCPUs}), nil
+		return values(
+			map[string]float64{
+				putsPerS:             c.PerSecond,
+				"p50_ms":             c.P50,
+				"p99_ms":             c.P99,
+				"transactions_per_s": c.Txns,
+				"sent_per_s":         c.Sent,
+				"replaced":           c.Replaced,
+				"errors":             float64(c.Errors),
+				"client_cpus":        c.ClientCPUs,
+			},
+		), nil
 	}
 	return r, nil
 }
@@ -70,7 +101,11 @@ func etcdBatchingResults(o *figure.Outcome) []figure.Result {
 	for _, s := range o.Spec.Series {
 		points := o.Medians(s.Name, putsPerS)
 		if most := figure.Most(points); most != nil && points[0].X == 1 {
-			all = append(all, figure.Result{Metric: fmt.Sprintf("puts at the best length of a batch against no batching, %s", s.Name), Peer: figure.Value(most.Y / points[0].Y), Unit: "×"})
+			all = append(all, figure.Result{
+				Metric: fmt.Sprintf("puts at the best length of a batch against no batching, %s", s.Name),
+				Peer:   figure.Value(most.Y / points[0].Y),
+				Unit:   "×",
+			})
 		}
 	}
 	return all
@@ -85,18 +120,31 @@ func etcdBatchingNotes(o *figure.Outcome) []figure.Note {
 			continue
 		}
 		gain := most.Y / points[0].Y
-		notes = append(notes, say(verdict(gain > 1.1), "%s: batches of %g do %s times the puts of batches of 1 (the study expects a gain).", s.Name, most.X, number(gain)))
+		notes = append(notes, say(verdict(gain > 1.1),
+			"%s: batches of %g do %s times the puts of batches of 1 (the study expects a gain).", s.Name,
+			most.X, number(gain)))
 	}
 	last := o.Xs[len(o.Xs)-1]
-	if merged := figure.Ratio(o.Median("hot keys, overwrites merged", last, putsPerS), o.Median("hot keys", last, putsPerS)); merged != nil {
-		notes = append(notes, say(verdict(*merged > 1.05), "Merging overwrites changes throughput by %+.0f %% with batches of %g, where %.0f %% of the puts are replaced.", 100*(*merged-1), last,
-			100*value(o.Median("hot keys, overwrites merged", last, "replaced"))))
+	if merged := figure.Ratio(
+		o.Median("hot keys, overwrites merged", last, putsPerS),
+		o.Median("hot keys", last, putsPerS)); merged != nil {
+		notes = append(notes, say(verdict(*merged > 1.05),
+			"Merging overwrites changes throughput by %+.0f %% with batches of %g, where %.0f %% of the "+
+				"puts are replaced.",
+			100*(*merged-1), last, 100*value(o.Median("hot keys, overwrites merged", last, "replaced"))))
 	}
-	if dally := figure.Ratio(o.Median("hot keys, merged, held back to 20 ms", last, putsPerS), o.Median("hot keys, overwrites merged", last, putsPerS)); dally != nil {
-		notes = append(notes, say(verdict(*dally > 1.05), "Holding writes back for 20 ms instead of 5 changes that by %+.0f %%, and its p99 from %s to %s ms.", 100*(*dally-1),
-			number(value(o.Median("hot keys, overwrites merged", last, "p99_ms"))), number(value(o.Median("hot keys, merged, held back to 20 ms", last, "p99_ms")))))
+	if dally := figure.Ratio(
+		o.Median("hot keys, merged, held back to 20 ms", last, putsPerS),
+		o.Median("hot keys, overwrites merged", last, putsPerS)); dally != nil {
+		notes = append(notes, say(verdict(*dally > 1.05),
+			"Holding writes back for 20 ms instead of 5 changes that by %+.0f %%, and its p99 from %s to %s ms.",
+			100*(*dally-1), number(value(o.Median("hot keys, overwrites merged", last, "p99_ms"))),
+			number(value(o.Median("hot keys, merged, held back to 20 ms", last, "p99_ms")))))
 	}
-	return append(notes, say(figure.Remark, "Batches are made in the client, in front of etcd's API, for clients that share a connection: a put waits until its batch is full or its time is up, and is answered when the batch is committed, so nothing acknowledged is lost if the client dies."))
+	return append(notes, say(figure.Remark,
+		"The client makes batches, before etcd's API, for callers that share a connection. A put waits "+
+			"until its batch is full or its time is up. It is answered when the batch is committed, so a "+
+			"client's death loses no acknowledged put."))
 }
 
 // value is a number, or 0 if it is not there.

@@ -15,24 +15,45 @@ import (
 )
 
 // consistencies are the series of etcd's figures, as they are called there.
-var consistencies = map[string]etcdstudy.Consistency{"linearizable reads": etcdstudy.Linearizable, "serializable reads": etcdstudy.Serializable}
+var consistencies = map[string]etcdstudy.Consistency{
+	"linearizable reads": etcdstudy.Linearizable,
+	"serializable reads": etcdstudy.Serializable,
+}
 
-// txnPerS is what etcd's figures measure.
+// txnPerS is the metric of etcd's figures.
 const txnPerS = "transactions_per_s"
 
 func etcdMembers() *figure.Spec {
 	const paper = "Study of etcd's scalability, figures 2 and 3"
 	return &figure.Spec{
 		Name: "etcd-members", Title: "etcd: mixed transactions by the number of members",
-		Source: figure.Source{Paper: paper, Reports: "Throughput of txn-mixed (keys of 256 bytes, 1,000 clients on 100 connections, one core for each member) is highest with 3 members " +
-			"and falls up to 11. Universal Scalability Law: λ 9,215.75, σ 0.54, κ 0.047 and λ 8,546.83, σ 0.56, κ 0.044 for the two kinds of reads; peaks at 3.13 and 3.17 members."},
+		Source: figure.Source{
+			Paper: paper,
+			Reports: "Throughput of txn-mixed (keys of 256 bytes, 1,000 clients on 100 connections, one core for " +
+				"each member) is highest with 3 members " +
+				"and falls up to 11. Universal Scalability Law: λ 9,215.75, σ 0.54, κ 0.047 and λ " +
+				"8,546.83, σ 0.56, κ 0.044 for the two kinds of reads; peaks at 3.13 and 3.17 members.",
+		},
 		X:      figure.Axis{Label: "members"},
 		Panels: []figure.Panel{{Title: "txn-mixed", Metric: txnPerS, Label: "transactions/s", Unit: "transactions/s"}},
-		Series: []figure.Series{{Name: "linearizable reads", Role: plot.Peer}, {Name: "serializable reads", Role: plot.Peer, Variant: 2}},
-		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: numbers(etcdstudy.QuickMembers), Rounds: 1, Window: 2 * time.Second, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: numbers(etcdstudy.FullMembers), Rounds: 3, Window: 2 * time.Second, Budget: 270 * time.Second},
-		Open:   openEtcdMembers, Extra: etcdLaws, Results: etcdMembersResults, Notes: etcdMembersNotes,
+		Series: []figure.Series{
+			{Name: "linearizable reads", Role: plot.Peer},
+			{Name: "serializable reads", Role: plot.Peer, Variant: 2},
+		},
+		Needs: figure.Needs{Root: true, CPUs: 2},
+		Quick: figure.Plan{
+			Xs:     numbers(etcdstudy.QuickMembers),
+			Rounds: 1,
+			Window: 2 * time.Second,
+			Budget: 40 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     numbers(etcdstudy.FullMembers),
+			Rounds: 3,
+			Window: 2 * time.Second,
+			Budget: 270 * time.Second,
+		},
+		Open: openEtcdMembers, Extra: etcdLaws, Results: etcdMembersResults, Notes: etcdMembersNotes,
 	}
 }
 
@@ -46,11 +67,22 @@ func numbers(all []int) []float64 {
 }
 
 func openEtcdMembers(_ context.Context, _ figure.Env) (figure.Harness, error) {
-	clusters := &keep[int, *etcdstudy.Harness]{most: 1, open: func(ctx context.Context, members int) (*etcdstudy.Harness, error) {
-		return etcdstudy.OpenHarness(ctx, etcdstudy.HarnessOptions{Members: members})
-	}, close: func(r *etcdstudy.Harness) { _ = r.Close() }} // of processes that end with this one
+	clusters := &keep[int, *etcdstudy.Harness]{
+		most: 1,
+		open: func(ctx context.Context, members int) (*etcdstudy.Harness, error) {
+			return etcdstudy.OpenHarness(ctx, etcdstudy.HarnessOptions{Members: members})
+		},
+		close: func(r *etcdstudy.Harness) { _ = r.Close() },
+	} // of processes that end with this one
 	r := &harness{close: clusters.all}
-	r.note([]string{fmt.Sprintf("every member: a process with %.2f of a CPU, in clusters of every size; 1,000 clients on 100 connections, keys of 256 bytes, half of the transactions reads", etcdstudy.Share())})
+	r.note(
+		[]string{
+			fmt.Sprintf(
+				"every member: a process with %.2f of a CPU, in clusters of every size; 1,000 clients on "+
+					"100 connections, keys of 256 bytes, half of the transactions reads",
+				etcdstudy.Share()),
+		},
+	)
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		cluster, err := clusters.get(ctx, int(cell.X))
 		if err != nil {
@@ -62,13 +94,23 @@ func openEtcdMembers(_ context.Context, _ figure.Env) (figure.Harness, error) {
 			clusters.drop(int(cell.X))
 			return figure.Sample{}, err
 		}
-		return values(map[string]float64{txnPerS: c.PerSecond, "reads_per_s": c.Reads, "writes_per_s": c.Writes, "p50_ms": c.P50, "p99_ms": c.P99,
-			"errors": float64(c.Errors), "throttled": c.Throttled, "client_cpus": c.ClientCPUs}), nil
+		return values(
+			map[string]float64{
+				txnPerS:        c.PerSecond,
+				"reads_per_s":  c.Reads,
+				"writes_per_s": c.Writes,
+				"p50_ms":       c.P50,
+				"p99_ms":       c.P99,
+				"errors":       float64(c.Errors),
+				"throttled":    c.Throttled,
+				"client_cpus":  c.ClientCPUs,
+			},
+		), nil
 	}
 	return r, nil
 }
 
-// etcdError says what can't be done without etcd.
+// etcdError explains an error of a missing etcd.
 func etcdError(err error) error {
 	if errors.Is(err, etcd.ErrMissing) {
 		return &figure.Unable{Why: err.Error()}
@@ -81,7 +123,8 @@ func etcdLaw(o *figure.Outcome, series string) *usl.Fitted {
 	var cells []etcdstudy.Cell
 	for _, x := range o.Xs {
 		for _, m := range o.Samples(series, x) {
-			cells = append(cells, etcdstudy.Cell{Members: int(x), Consistency: consistencies[series], PerSecond: m.Values[txnPerS]})
+			cells = append(cells,
+				etcdstudy.Cell{Members: int(x), Consistency: consistencies[series], PerSecond: m.Values[txnPerS]})
 		}
 	}
 	return etcdstudy.FitMembers(cells, consistencies[series], 1).Fitted
@@ -94,7 +137,10 @@ func etcdLaws(o *figure.Outcome) []figure.Extra {
 		if law == nil {
 			continue
 		}
-		extra := figure.Extra{Panel: txnPerS, Style: plot.Style{Name: "law fitted, " + series, Role: plot.Reference, Variant: i}}
+		extra := figure.Extra{
+			Panel: txnPerS,
+			Style: plot.Style{Name: "law fitted, " + series, Role: plot.Reference, Variant: i},
+		}
 		for n := o.Xs[0]; n <= o.Xs[len(o.Xs)-1]; n += 0.1 {
 			extra.Points = append(extra.Points, plot.Point{X: n, Y: law.At(n)})
 		}
@@ -109,15 +155,27 @@ func etcdMembersResults(o *figure.Outcome) []figure.Result {
 		paper := etcdstudy.Published[consistencies[series]]
 		peak, _ := paper.Peak()
 		if most := figure.Most(o.Medians(series, txnPerS)); most != nil {
-			all = append(all, figure.Result{Metric: "members with the highest throughput measured, " + series, Paper: figure.Value(3), Peer: &most.X, Unit: "members"})
+			all = append(all, figure.Result{
+				Metric: "members with the highest throughput measured, " + series,
+				Paper:  figure.Value(3),
+				Peer:   &most.X,
+				Unit:   "members",
+			})
 		}
 		law := etcdLaw(o, series)
 		if law == nil {
 			continue
 		}
-		fitted := []figure.Result{{Metric: "peak of the law, " + series, Paper: &peak, Peer: lawPeak(law), Unit: "members"},
+		fitted := []figure.Result{
+			{Metric: "peak of the law, " + series, Paper: &peak, Peer: lawPeak(law), Unit: "members"},
 			{Metric: "λ, " + series, Paper: &paper.Lambda, Peer: &law.Lambda, Unit: "transactions/s"},
-			{Metric: "σ, " + series, Paper: &paper.Sigma, Peer: &law.Sigma}, {Metric: "κ, " + series, Paper: &paper.Kappa, Peer: &law.Kappa}}
+			{
+				Metric: "σ, " + series,
+				Paper:  &paper.Sigma,
+				Peer:   &law.Sigma,
+			},
+			{Metric: "κ, " + series, Paper: &paper.Kappa, Peer: &law.Kappa},
+		}
 		if i := law.Intervals; i != nil {
 			for at, bounds := range []usl.Interval{i.Peak, i.Lambda, i.Sigma, i.Kappa} {
 				fitted[at].Low, fitted[at].High = &bounds.Low, bounds.High
@@ -144,38 +202,51 @@ func etcdMembersNotes(o *figure.Outcome) []figure.Note {
 			continue
 		}
 		last := points[len(points)-1]
-		notes = append(notes, say(verdict(most.X == 3), "%s: most with %.0f of the sizes measured (the study: 3).", series, most.X))
+		notes = append(notes,
+			say(verdict(most.X == 3), "%s: most with %.0f of the sizes measured (the study: 3).", series, most.X))
 		if last.X > most.X {
-			notes = append(notes, say(figure.Agrees, "%s: from there to %.0f members throughput changes by %+.0f %% (the study: it falls).", series, last.X, 100*(last.Y/most.Y-1)))
+			notes = append(notes, say(figure.Agrees,
+				"%s: from there to %.0f members throughput changes by %+.0f %% (the study: it falls).", series,
+				last.X, 100*(last.Y/most.Y-1)))
 		} else {
-			notes = append(notes, say(figure.Differs, "%s: it has not fallen with %.0f members, the most measured.", series, last.X))
+			notes = append(notes, say(figure.Differs, "%s: throughput does not fall up to %.0f members, the most "+
+				"measured.", series, last.X))
 		}
 		if law := etcdLaw(o, series); law != nil {
 			notes = append(notes, say(figure.Remark, "%s: %s", series, lawText(law)))
 		}
 	}
 	if slices.ContainsFunc(notes, func(n figure.Note) bool { return n.Verdict == figure.Differs }) {
-		notes = append(notes, say(figure.Remark, "Where it differs: the study's client sent to the members in turn, each with a core of its own, so a member's gRPC server was what the smallest clusters lacked. "+
-			"Here a member has a small share of a CPU, which the kernel gives and takes in slices, and everything runs on one machine without a network's delay. %s", whySizesDiffer(o)))
+		notes = append(notes, say(
+			figure.Remark,
+			"Why: the study's client sent to the members in turn, and each member had one core, so gRPC "+
+				"servers limited the smallest clusters. "+
+				"Here a member has a small share of a CPU, which the kernel grants in slices, and all "+
+				"members run on one machine without network delay. %s",
+			whySizesDiffer(o),
+		))
 	}
 	return notes
 }
 
-// whySizesDiffer says what a small share of a CPU does to the size that is fastest.
+// whySizesDiffer explains the effect of a small CPU share on the fastest size.
 func whySizesDiffer(o *figure.Outcome) string {
 	if most := figure.Most(o.Medians("linearizable reads", txnPerS)); most != nil && most.X > 3 {
-		return "A member is throttled nearly all the time, so each further one adds what is lacking most; the study's were full of Raft's messages sooner."
+		return "Members are throttled nearly all the time, so each further one adds the scarcest resource. In the " +
+			"study, Raft's messages limited throughput sooner."
 	}
 	return "What Raft costs each member then weighs more than what another gRPC server gains."
 }
 
-// lawText says what was fitted, and how certain it is.
+// lawText describes a fit and its uncertainty.
 func lawText(law *usl.Fitted) string {
-	text := fmt.Sprintf("law with λ %.0f, σ %.3f, κ %.4f, R² %.2f from %d measurements", law.Lambda, law.Sigma, law.Kappa, law.RSquared, law.Points)
+	text := fmt.Sprintf("law with λ %.0f, σ %.3f, κ %.4f, R² %.2f from %d measurements", law.Lambda, law.Sigma,
+		law.Kappa, law.RSquared, law.Points)
 	if i := law.Intervals; i == nil {
 		text += "; these are too few to say how certain it is"
 	} else {
-		text += fmt.Sprintf("; with %.0f %% confidence λ %s, σ %s, κ %s, peak %s members", 100*i.Confidence, intervalText(i.Lambda, "%.0f"), intervalText(i.Sigma, "%.3f"),
+		text += fmt.Sprintf("; with %.0f %% confidence λ %s, σ %s, κ %s, peak %s members",
+			100*i.Confidence, intervalText(i.Lambda, "%.0f"), intervalText(i.Sigma, "%.3f"),
 			intervalText(i.Kappa, "%.4f"), intervalText(i.Peak, "%.2f"))
 	}
 	return text + "."

@@ -31,8 +31,9 @@ func TestLawHasBounds(t *testing.T) {
 	}
 }
 
-// TestEveryClusterOfTheStudy: the study had 1 to 11 members. All rounds have to fit, though each starts all clusters anew and every cell
-// waits for the first answers: that takes 60 s on a quiet machine of two cores, and a third of the budget is kept for it.
+// TestEveryClusterOfTheStudy: the study had 1 to 11 members. All rounds have to fit, though each
+// starts all clusters anew and every cell waits for the first answers: that takes 60 s on a quiet
+// machine of two cores, and a third of the budget is kept for it.
 func TestEveryClusterOfTheStudy(t *testing.T) {
 	spec := etcdMembers()
 	if want := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}; !slices.Equal(spec.Full.Xs, want) {

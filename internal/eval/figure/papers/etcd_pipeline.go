@@ -13,10 +13,10 @@ import (
 // pipelineSizes are the clusters that are looked into.
 var pipelineSizes = []int{1, 3}
 
-// storeAlone is what etcd's store does without everything before it.
+// storeAlone is the throughput of etcd's store without the stages before it.
 const storeAlone = "store_alone_per_s"
 
-// putsPerS is what a cluster does.
+// putsPerS is the throughput of a cluster.
 const putsPerS = "puts_per_s"
 
 func etcdPipeline() *figure.Spec {
@@ -26,11 +26,22 @@ func etcdPipeline() *figure.Spec {
 	}
 	return &figure.Spec{
 		Name: "etcd-pipeline", Title: "etcd: where the time of a put goes",
-		Source: figure.Source{Paper: "Study of etcd's scalability, section 4 (pipeline analysis)", Reports: "Puts that go to the MVCC store directly are notably faster than those through the whole server, " +
-			"from which the study concludes that Raft costs most. It gives no figures."},
+		Source: figure.Source{
+			Paper: "Study of etcd's scalability, section 4 (pipeline analysis)",
+			Reports: "Puts that go to the MVCC store directly are notably faster than those through the whole " +
+				"server, " +
+				"from which the study concludes that Raft costs most. It gives no figures.",
+		},
 		X: figure.Axis{Label: "cluster", Names: []string{"1 member", "3 members"}},
 		Panels: []figure.Panel{
-			{Title: "CPU time of all members for a put", Metric: "cpu_us", Stack: true, Only: stages, Label: "µs of CPU", Unit: "µs"},
+			{
+				Title:  "CPU time of all members for a put",
+				Metric: "cpu_us",
+				Stack:  true,
+				Only:   stages,
+				Label:  "µs of CPU",
+				Unit:   "µs",
+			},
 			{Title: "puts", Metric: putsPerS, Bars: true, Label: "puts/s", Unit: "puts/s"},
 		},
 		Series: []figure.Series{{Name: "etcd", Role: plot.Peer}},
@@ -44,13 +55,26 @@ func etcdPipeline() *figure.Spec {
 func openEtcdPipeline(context.Context, figure.Env) (figure.Harness, error) {
 	r := &harness{close: func() {}}
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
-		found, err := etcdstudy.Pipeline(ctx, etcdstudy.PipelineOptions{Load: etcdstudy.Load{Duration: window, Seed: 1}, Sizes: pipelineSizes[int(cell.X):][:1]})
+		found, err := etcdstudy.Pipeline(
+			ctx,
+			etcdstudy.PipelineOptions{
+				Load:  etcdstudy.Load{Duration: window, Seed: 1},
+				Sizes: pipelineSizes[int(cell.X):][:1],
+			},
+		)
 		if err != nil {
 			return figure.Sample{}, etcdError(err)
 		}
 		r.note(found.Settings)
 		c := found.Clusters[0]
-		v := map[string]float64{putsPerS: c.PerSecond, storeAlone: found.Store, "p50_ms": c.P50, "p99_ms": c.P99, "errors": float64(c.Errors), "client_cpus": c.ClientCPUs}
+		v := map[string]float64{
+			putsPerS:      c.PerSecond,
+			storeAlone:    found.Store,
+			"p50_ms":      c.P50,
+			"p99_ms":      c.P99,
+			"errors":      float64(c.Errors),
+			"client_cpus": c.ClientCPUs,
+		}
 		for _, s := range c.Stages {
 			v[string(s.Stage)] = s.Micros
 		}
@@ -84,10 +108,15 @@ func etcdPipelineResults(o *figure.Outcome) []figure.Result {
 		place := o.Spec.X.Place(x)
 		all = append(all, figure.Result{Metric: "puts, " + place, Peer: o.Median("etcd", x, putsPerS), Unit: "puts/s"})
 		for _, s := range etcdstudy.Stages {
-			all = append(all, figure.Result{Metric: fmt.Sprintf("CPU for a put, %s, %s", s, place), Peer: o.Median("etcd", x, string(s)), Unit: "µs"})
+			all = append(all, figure.Result{
+				Metric: fmt.Sprintf("CPU for a put, %s, %s", s, place),
+				Peer:   o.Median("etcd", x, string(s)),
+				Unit:   "µs",
+			})
 		}
 	}
-	return append(all, figure.Result{Metric: "puts of the store alone", Peer: o.Median("etcd", o.Xs[0], storeAlone), Unit: "puts/s"})
+	return append(all,
+		figure.Result{Metric: "puts of the store alone", Peer: o.Median("etcd", o.Xs[0], storeAlone), Unit: "puts/s"})
 }
 
 func etcdPipelineNotes(o *figure.Outcome) []figure.Note {
@@ -95,14 +124,27 @@ func etcdPipelineNotes(o *figure.Outcome) []figure.Note {
 	for _, x := range o.Xs {
 		place := o.Spec.X.Place(x)
 		if ratio := figure.Ratio(o.Median("etcd", x, storeAlone), o.Median("etcd", x, putsPerS)); ratio != nil {
-			notes = append(notes, say(verdict(*ratio > 1), "%s: the store alone does %s times the puts (the study: notably more).", place, number(*ratio)))
+			notes = append(
+				notes,
+				say(verdict(*ratio > 1), "%s: the store alone does %s times the puts (the study: notably more).",
+					place, number(*ratio)),
+			)
 		}
 		stage, part := costliest(o, x)
-		notes = append(notes, say(verdict(stage == etcdstudy.StageRaft), "%s: of etcd's own stages %s takes most CPU, %.0f %% of all (the study: Raft).", place, stage, 100*part))
+		notes = append(notes, say(verdict(stage == etcdstudy.StageRaft),
+			"%s: of etcd's own stages %s takes most CPU, %.0f %% of all (the study: Raft).", place, stage,
+			100*part))
 		if stage != etcdstudy.StageRaft {
-			notes = append(notes, say(figure.Remark, "%s: the study measured two of the stages together and called the difference Raft; it holds the API and the WAL, too. "+
-				"Here every stage's CPU time is taken from profiles of the members.", place))
+			notes = append(notes, say(
+				figure.Remark,
+				"%s: the study took the difference of two measurements for Raft's time; it includes the "+
+					"API and the WAL. "+
+					"Here every stage's CPU time is taken from profiles of the members.",
+				place,
+			))
 		}
 	}
-	return append(notes, say(figure.Remark, "Members have no limit of CPU here, since profiles need samples; data are in memory, so an fsync costs little: on disks the WAL weighs more."))
+	return append(notes, say(figure.Remark,
+		"Members have no CPU limit here, because profiles need samples. Data are in memory, so an fsync "+
+			"is cheap; on disks the WAL costs more."))
 }

@@ -9,16 +9,17 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/figure"
 )
 
-// keep holds what measurements need: opened when it is first asked for, closed when too many are open, or with the harness.
+// keep caches the resources of measurements. It opens one at its first use, and closes one when
+// too many are open, or with the harness.
 type keep[K comparable, T any] struct {
 	most  int // that are open at once
 	open  func(context.Context, K) (T, error)
 	close func(T)
-	keys  []K // of what is open, the one used last at the end
+	keys  []K // of open resources, the one used last at the end
 	items map[K]T
 }
 
-// get returns what belongs to a key.
+// get returns the resource of a key.
 func (k *keep[K, T]) get(ctx context.Context, key K) (T, error) {
 	if item, ok := k.items[key]; ok {
 		k.keys = append(slices.DeleteFunc(k.keys, func(other K) bool { return other == key }), key)
@@ -47,7 +48,7 @@ func (k *keep[K, T]) drop(key K) {
 	}
 }
 
-// all closes what is open.
+// all closes all open resources.
 func (k *keep[K, T]) all() {
 	for len(k.keys) > 0 {
 		k.drop(k.keys[0])

@@ -18,15 +18,23 @@ const (
 	netcraqPaper = "NetCRAQ as published"
 )
 
-// protocols are what the nodes of a line speak, by the name of the series.
-var protocols = map[string]bench.Protocol{ours: bench.NetCRAQ, netChain: bench.NetChain, netcraqPaper: bench.NetCRAQPaper}
+// protocols maps names of series to the protocol of a line's nodes.
+var protocols = map[string]bench.Protocol{
+	ours:         bench.NetCRAQ,
+	netChain:     bench.NetChain,
+	netcraqPaper: bench.NetCRAQPaper,
+}
 
 // compared are the three protocols, published NetCRAQ only where it can be measured.
 func compared(has func(x float64) bool) []figure.Series {
-	return []figure.Series{{Name: ours, Role: plot.Ours}, {Name: netChain, Role: plot.NetChain}, {Name: netcraqPaper, Role: plot.NetCRAQPaper, Has: has}}
+	return []figure.Series{
+		{Name: ours, Role: plot.Ours},
+		{Name: netChain, Role: plot.NetChain},
+		{Name: netcraqPaper, Role: plot.NetCRAQPaper, Has: has},
+	}
 }
 
-// What is measured of a line.
+// Metrics of a line.
 const (
 	readsPerS  = "reads_per_s"
 	writesPerS = "writes_per_s"
@@ -55,29 +63,46 @@ const mostLines = 24
 
 // newLines keeps lines open.
 func newLines(env figure.Env) *keep[lineKey, *bench.Line] {
-	return &keep[lineKey, *bench.Line]{most: mostLines, open: func(ctx context.Context, k lineKey) (*bench.Line, error) {
-		return bench.OpenLine(ctx, bench.LineOptions{
-			Protocol: k.protocol, Nodes: k.nodes, Keys: k.keys, ValueBytes: k.valueBytes, Wires: k.wires, Seq32: true,
-			Relay: !k.clones && !k.dirty, Progress: bench.Progress(env.Say), // dirty objects are those whose ACKs get lost
-		})
-	}, close: func(l *bench.Line) { l.Close() }}
+	return &keep[lineKey, *bench.Line]{
+		most: mostLines,
+		open: func(ctx context.Context, k lineKey) (*bench.Line, error) {
+			return bench.OpenLine(ctx, bench.LineOptions{
+				Protocol: k.protocol, Nodes: k.nodes, Keys: k.keys, ValueBytes: k.valueBytes, Wires: k.wires, Seq32: true,
+				Relay: !k.clones &&
+					!k.dirty, Progress: bench.Progress(env.Say), // dirty objects are those whose ACKs get lost
+			})
+		},
+		close: func(l *bench.Line) { l.Close() },
+	}
 }
 
-// lineSettings is what all figures made of lines have in common.
+// lineSettings are the settings of all figures made of lines.
 func lineSettings(nodes string) []string {
 	return []string{
-		fmt.Sprintf("chain of %s XDP nodes in network namespaces, in a line: head, replicas, tail; a client at the node asked; every packet passes through the nodes between", nodes),
-		"requests are made, and every answer is checked, by XDP programs of the client's; generator and nodes share one CPU, so that a packet costs throughput at every node it passes",
-		"NetCRAQ: ACKs travel up the chain one by one (--relay), which in a line is the answers' own way, but where objects are kept dirty or a figure says otherwise; published NetCRAQ: by multicast, as published",
-		"NetChain: SEQ of 32 bits, so that it does not end at 65,535 writes. NetCRAQ as published: 8 versions of an object, values of 16 bytes",
+		fmt.Sprintf(
+			"chain of %s XDP nodes in network namespaces, in a line: head, replicas, tail. The client is "+
+				"at the node that it asks. Every packet passes through the nodes between",
+			nodes),
+		"XDP programs of the client make requests and check every answer. Generator and nodes share one " +
+			"CPU, so a packet costs throughput at every node on its way",
+		"NetCRAQ: ACKs travel up the chain hop by hop (--relay), which in a line is the path of answers, " +
+			"except for dirty objects or where a figure says otherwise. Published NetCRAQ: ACKs by " +
+			"multicast, as published",
+		"NetChain: SEQ of 32 bits, to allow more than 65,535 writes. NetCRAQ as published: 8 versions of " +
+			"an object, values of 16 bytes",
 	}
 }
 
 // paceSetting says how fast requests are offered where throughput is measured.
-const paceSetting = "how many frames the client sends before the nodes may work (batch_frames, beside every rate): 64, 32, 16, 8 or 4, whatever is fastest in short probes for a protocol and its work; where all of them lose requests, only so many may be under way (window_requests, else 0)"
+const paceSetting = "batch_frames, beside every rate, is the number of frames that the client sends before the " +
+	"nodes may work: 64, 32, 16, 8 or 4, the fastest in short probes for a protocol and its work. Where " +
+	"all of them lose requests, window_requests bounds the requests in flight (else 0)"
 
 // lineFigure opens a figure whose cells are the throughput of a line under some work.
-func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) func(context.Context, figure.Env) (figure.Harness, error) {
+func lineFigure(
+	nodes string,
+	what func(figure.Cell) (lineKey, []bench.Work),
+) func(context.Context, figure.Env) (figure.Harness, error) {
 	return func(_ context.Context, env figure.Env) (figure.Harness, error) {
 		lines := newLines(env)
 		r := &harness{close: lines.all, settings: append(lineSettings(nodes), paceSetting)}
@@ -108,7 +133,8 @@ func lineFigure(nodes string, what func(figure.Cell) (lineKey, []bench.Work)) fu
 	}
 }
 
-// addFound adds what was found with one work. With several works, each measures something else; of what was lost, the most counts.
+// addFound adds the results of one work. Each of several works measures another metric; of their
+// losses, the largest counts.
 func addFound(v map[string]float64, w bench.Work, found bench.LineFigure) {
 	kind := "mixed"
 	switch w.WriteShare {
@@ -133,13 +159,26 @@ func percent(part, all uint64) float64 { return 100 * float64(part) / max(float6
 
 // versus is a result of all three protocols.
 func versus(o *figure.Outcome, metric, text, unit string, x float64, mark *figure.Mark) figure.Result {
-	return figure.Result{Metric: text, NetChain: o.Median(netChain, x, metric), NetCRAQPaper: o.Median(netcraqPaper, x, metric), Ours: o.Median(ours, x, metric), Unit: unit, Mark: mark}
+	return figure.Result{
+		Metric:       text,
+		NetChain:     o.Median(netChain, x, metric),
+		NetCRAQPaper: o.Median(netcraqPaper, x, metric),
+		Ours:         o.Median(ours, x, metric),
+		Unit:         unit,
+		Mark:         mark,
+	}
 }
 
 // ratioTo is a result of how many times NetChain the others do.
 func ratioTo(o *figure.Outcome, metric, text string, x, paper, mark float64) figure.Result {
 	chain := o.Median(netChain, x, metric)
-	r := figure.Result{Metric: text, NetChain: figure.Ratio(chain, chain), NetCRAQPaper: figure.Ratio(o.Median(netcraqPaper, x, metric), chain), Ours: figure.Ratio(o.Median(ours, x, metric), chain), Unit: "× NetChain"}
+	r := figure.Result{
+		Metric:       text,
+		NetChain:     figure.Ratio(chain, chain),
+		NetCRAQPaper: figure.Ratio(o.Median(netcraqPaper, x, metric), chain),
+		Ours:         figure.Ratio(o.Median(ours, x, metric), chain),
+		Unit:         "× NetChain",
+	}
 	if paper > 0 {
 		r.Paper = &paper
 	}
@@ -149,15 +188,25 @@ func ratioTo(o *figure.Outcome, metric, text string, x, paper, mark float64) fig
 	return r
 }
 
-// neverBehind is the worst place of ours beside the published NetCRAQ, as a result with the mark never to be behind.
+// neverBehind is the worst place of ours beside the published NetCRAQ, as a result with the mark
+// never to be behind.
 func neverBehind(o *figure.Outcome, metric, text string) []figure.Result {
 	least := figure.Least(o.Ratios(ours, netcraqPaper, metric))
 	if least == nil {
 		return nil
 	}
 	mine, theirs := o.Median(ours, least.X, metric), o.Median(netcraqPaper, least.X, metric)
-	return []figure.Result{{Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s)", text, o.Spec.X.Place(least.X)), NetChain: o.Median(netChain, least.X, metric),
-		NetCRAQPaper: theirs, Ours: mine, Unit: unitOf(o, metric), Mark: figure.AtLeast(1, "NetCRAQ as published", mine, theirs)}}
+	return []figure.Result{
+		{
+			Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s)", text,
+				o.Spec.X.Place(least.X)),
+			NetChain:     o.Median(netChain, least.X, metric),
+			NetCRAQPaper: theirs,
+			Ours:         mine,
+			Unit:         unitOf(o, metric),
+			Mark:         figure.AtLeast(1, "NetCRAQ as published", mine, theirs),
+		},
+	}
 }
 
 // unitOf is that of a metric that a panel shows.
@@ -179,23 +228,33 @@ func againstPaper(what string, ratio *float64, paper float64, whose string) []fi
 	case *ratio > paper:
 		how = "more than"
 	}
-	return []figure.Note{say(verdict(agrees), "%s: %s does %s times what NetChain does, %s the paper's %g.", what, whose, number(*ratio), how, paper)}
+	return []figure.Note{
+		say(verdict(agrees), "%s: %s does %s times what NetChain does, %s the paper's %g.", what, whose,
+			number(*ratio), how, paper),
+	}
 }
 
-// whyRatiosDiffer says where ratios come from that are not the papers': from what it costs here to pass a packet on, beside a read.
-// It is found from NetChain's reads at two places between which packets are passed on so many times more.
+// whyRatiosDiffer explains why ratios differ from the papers': by the cost of forwarding a packet
+// here, relative to a read. It compares NetChain's reads at two places whose paths differ by this
+// number of forwarded packets.
 func whyRatiosDiffer(near, far, read *float64, more float64) string {
-	const always = "Why: all nodes and the client share one CPU, so that a ratio of rates is one of the CPU time of whole requests."
+	const always = "Why: all nodes and the client share one CPU, so a ratio of rates is a ratio of CPU times of " +
+		"whole requests."
 	if near == nil || far == nil || read == nil || *far >= *near {
 		return always
 	}
 	pass := (1 / *far - 1 / *near) / more
-	return fmt.Sprintf("%s Here to pass a packet on, once, costs %.2f of what a clean read by NetCRAQ costs in all, request and answer made and checked included (%.2f µs and %.2f µs). On the papers' BMv2 switches the proportion was another: the more passing on costs, the more is gained by not doing it.",
+	return fmt.Sprintf(
+		"%s Forwarding a packet once costs %.2f of a whole clean read by NetCRAQ, including the client's "+
+			"work (%.2f µs and %.2f µs). The papers' BMv2 switches had another ratio. The more forwarding "+
+			"costs, the more NetCRAQ gains by avoiding it.",
 		always, pass**read, pass*1e6, 1e6 / *read)
 }
 
-// lighterPaper says what published NetCRAQ saves at every node.
-const lighterPaper = "its message has 21 bytes and an index into an array; ours has keys of 128 bits in a hash table, a request id that keeps answers apart, an epoch, a lease and a checksum, and of a write the client's session, so that a repeated one is recognised"
+// lighterPaper explains why a node of published NetCRAQ does less work.
+const lighterPaper = "its message has 21 bytes and an index into an array. Ours has keys of 128 bits in a hash " +
+	"table, a request id, an epoch, a lease and a checksum, and for writes the client's session, which " +
+	"detects repeated writes"
 
 // explain adds a remark if any note says that something differs.
 func explain(notes []figure.Note, why string) []figure.Note {

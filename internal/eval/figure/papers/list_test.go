@@ -16,7 +16,10 @@ import (
 func TestFiguresAreWhole(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range All(Tools{}) {
-		if s.Name == "" || s.Title == "" || s.Source.Paper == "" || s.Source.Reports == "" || seen[s.Name] || s.Open == nil || s.Results == nil || s.Notes == nil {
+		if s.Name == "" || s.Title == "" || s.Source.Paper == "" || s.Source.Reports == "" || seen[s.Name] ||
+			s.Open == nil ||
+			s.Results == nil ||
+			s.Notes == nil {
 			t.Errorf("%s: something is missing, or there are two of that name", s.Name)
 		}
 		seen[s.Name] = true
@@ -41,7 +44,8 @@ func TestFiguresAreWhole(t *testing.T) {
 	}
 }
 
-// What is said about a figure is computed from whatever was measured: everything, or one series, or one place alone.
+// The texts of a figure can be computed from any measurements: all, one series, or one place
+// alone.
 func TestAnyOutcomeIsPublished(t *testing.T) {
 	for _, s := range All(Tools{}) {
 		subsets := []func(figure.Cell) bool{
@@ -64,7 +68,8 @@ func TestAnyOutcomeIsPublished(t *testing.T) {
 				t.Errorf("%s: nothing is said about it", s.Name)
 			}
 			for _, n := range made.Notes {
-				if strings.Contains(n.Text, "%!") || strings.Contains(n.Text, "NaN") || strings.Contains(n.Text, "Inf") {
+				if strings.Contains(n.Text, "%!") || strings.Contains(n.Text, "NaN") ||
+					strings.Contains(n.Text, "Inf") {
 					t.Errorf("%s: %s", s.Name, n.Text)
 				}
 			}
@@ -81,7 +86,10 @@ func TestAnyOutcomeIsPublished(t *testing.T) {
 }
 
 // besides are metrics that figures look at without drawing them.
-var besides = []string{"overflows_percent", headP50us, tailP50us, storeAlone, "replaced", writeGap, readGap, writesKept, repairPause, repairTime, copyTime, writeP50us, "first_seed"}
+var besides = []string{
+	"overflows_percent", headP50us, tailP50us, storeAlone, "replaced", writeGap, readGap, writesKept,
+	repairPause, repairTime, copyTime, writeP50us, "first_seed",
+}
 
 // invent writes a journal with numbers for some cells of a figure.
 func invent(t *testing.T, dir string, s *figure.Spec, subset func(figure.Cell) bool) {
@@ -100,8 +108,14 @@ func invent(t *testing.T, dir string, s *figure.Spec, subset func(figure.Cell) b
 	})
 }
 
-// record writes a journal with what some cells of a figure are to have been measured to be, in two rounds.
-func record(t *testing.T, dir string, s *figure.Spec, subset func(figure.Cell) bool, measured func(figure.Cell) figure.Sample) {
+// record writes a journal with given samples of some cells of a figure, in two rounds.
+func record(
+	t *testing.T,
+	dir string,
+	s *figure.Spec,
+	subset func(figure.Cell) bool,
+	measured func(figure.Cell) figure.Sample,
+) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(mkdir(t, dir, "raw"), s.Name+".jsonl"))
 	if err != nil {
@@ -140,7 +154,10 @@ func mkdir(t *testing.T, parts ...string) string {
 
 // Bundles have rows of their own, which compare nothing with the papers: no mark, and a note that says so.
 func TestBundlesAreNamed(t *testing.T) {
-	figures := map[string]int{"netcraq-length": 0, "netcraq-mixed": 0, "netchain-write-share": 0, "netchain-value-size": 0, "netcraq-distance": 0}
+	figures := map[string]int{
+		"netcraq-length": 0, "netcraq-mixed": 0, "netchain-write-share": 0,
+		"netchain-value-size": 0, "netcraq-distance": 0,
+	}
 	for _, s := range All(Tools{}) {
 		if _, has := figures[s.Name]; !has {
 			continue
@@ -161,7 +178,8 @@ func TestBundlesAreNamed(t *testing.T) {
 				t.Errorf("%s: %+v", s.Name, r)
 			}
 		}
-		if !slices.ContainsFunc(made.Notes, func(n figure.Note) bool { return strings.Contains(n.Text, "like is compared with like") }) {
+		if !slices.ContainsFunc(made.Notes,
+			func(n figure.Note) bool { return strings.Contains(n.Text, "like is compared with like") }) {
 			t.Errorf("%s: nothing says that bundles are not in the papers", s.Name)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/chaos"
 )
 
-// Parts into which objects are divided, that a repair goes through one after the other: the places of the axis.
+// Parts into which objects are divided, that a repair goes through one after the other: the places
+// of the axis.
 const (
 	onePart   = 0.0
 	manyParts = 1.0
@@ -36,36 +37,67 @@ const (
 
 func netchainFailover(tools Tools) *figure.Spec {
 	curve := func(title, metric string, at float64) figure.Panel {
-		return figure.Panel{Title: title, Metric: metric, Curve: true, At: []float64{at}, Label: metric + "/s", Unit: metric + "/s", Across: "time since the failure, s"}
+		return figure.Panel{
+			Title:  title,
+			Metric: metric,
+			Curve:  true,
+			At:     []float64{at},
+			Label:  metric + "/s",
+			Unit:   metric + "/s",
+			Across: "time since the failure, s",
+		}
 	}
 	return &figure.Spec{
 		Name: "netchain-failover", Title: "A node is lost and replaced",
-		Source: figure.Source{Paper: "NetChain (NSDI'18), figure 10, as summarised", Reports: "Failover leads queries around the failed switch at once. While a new one is filled, writes of a virtual group wait: of all objects with 1 group, " +
-			"of 1 % at a time with 100 groups, so that throughput hardly falls. NetCRAQ's paper lets clients turn to another node after 50 ms and forbids writes until the new node has its copy."},
+		Source: figure.Source{
+			Paper: "NetChain (NSDI'18), figure 10, as summarised",
+			Reports: "Failover routes queries around the failed switch at once. While a new switch is filled, " +
+				"writes of a virtual group wait: of all objects with 1 group, " +
+				"of 1 % at a time with 100 groups, which hardly reduces throughput. In NetCRAQ's paper " +
+				"clients try another node after 50 ms, and writes are forbidden until the new node has " +
+				"its copy.",
+		},
 		X: figure.Axis{Label: "parts", Names: []string{"1 group or shard", "100 groups, 256 shards"}},
 		Panels: []figure.Panel{
-			curve("writes, 1 group (its copy rate is assumed) or shard", "writes", onePart), curve("writes, 100 groups or 256 shards", "writes", manyParts),
-			curve("reads, 1 group or shard", "reads", onePart), curve("reads, 100 groups or 256 shards", "reads", manyParts),
+			curve("writes, 1 group (its copy rate is assumed) or shard", "writes",
+				onePart), curve("writes, 100 groups or 256 shards", "writes", manyParts),
+			curve("reads, 1 group or shard", "reads",
+				onePart), curve("reads, 100 groups or 256 shards", "reads", manyParts),
 		},
 		Rows: 2,
 		Series: []figure.Series{{Name: ours, Role: plot.Ours}, {Name: netChain, Role: plot.NetChain},
 			{Name: netcraqPaper, Role: plot.NetCRAQPaper, Has: func(x float64) bool { return x == onePart }}},
-		Needs: figure.Needs{Root: true, CPUs: 2},
-		Quick: figure.Plan{Xs: figure.Counting(2), Rounds: 1, Window: time.Second, Budget: 50 * time.Second},
-		Full:  figure.Plan{Xs: figure.Counting(2), Rounds: 3, Window: 2 * time.Second, Budget: 160 * time.Second},
-		Open:  func(_ context.Context, env figure.Env) (figure.Harness, error) { return openFailover(tools, env), nil }, Results: failoverResults, Notes: failoverNotes,
+		Needs:   figure.Needs{Root: true, CPUs: 2},
+		Quick:   figure.Plan{Xs: figure.Counting(2), Rounds: 1, Window: time.Second, Budget: 50 * time.Second},
+		Full:    figure.Plan{Xs: figure.Counting(2), Rounds: 3, Window: 2 * time.Second, Budget: 160 * time.Second},
+		Open:    func(_ context.Context, env figure.Env) (figure.Harness, error) { return openFailover(tools, env), nil },
+		Results: failoverResults, Notes: failoverNotes,
 	}
 }
 
 func openFailover(tools Tools, env figure.Env) figure.Harness {
 	r := &harness{close: func() {}}
 	r.note([]string{
-		fmt.Sprintf("the middle node of a chain of 3 loses its power; %d clients write and %d read, each a key of its own, with a pause of %v between two operations", failover.DefaultClients, failover.DefaultClients, failover.DefaultPause),
-		fmt.Sprintf("%d objects of 16 bytes are stored in all cases, of which the new node gets those that the lost one had", failover.DefaultObjects),
-		fmt.Sprintf("NetChain and NetCRAQ as published: pure machines in a network of software switches; beats, controller and clients are real. Assumed, since the papers say nothing of it: "+
-			"that their control plane copies %d objects a second, and that the recovery begins a window after the failover", failover.DefaultPerSecond),
-		"NetCRAQ: XDP nodes and processes of their own for agents and controllers, in a lab (bench failover --objects); nothing of the repair is assumed, it begins and copies as fast as it does; a copy of less than 50 ms is too short to count writes in",
-		"readers: of NetCRAQ as published begin at each node of the chain in turn and turn to the next after 50 ms; NetCRAQ's ask a random node each time; NetChain's ask the tail, which alone answers reads",
+		fmt.Sprintf(
+			"the middle node of a chain of 3 loses its power; %d clients write and %d read, each one "+
+				"key, with a pause of %v between two operations",
+			failover.DefaultClients, failover.DefaultClients, failover.DefaultPause),
+		fmt.Sprintf(
+			"%d objects of 16 bytes are stored in all cases, of which the new node gets those that the lost one had",
+			failover.DefaultObjects),
+		fmt.Sprintf(
+			"NetChain and NetCRAQ as published: pure state machines in a network of software switches, "+
+				"with real heartbeats, controller and clients. The papers do not state the copy rate. "+
+				"Assumed: "+
+				"that their control plane copies %d objects a second, and that the recovery begins a "+
+				"window after the failover",
+			failover.DefaultPerSecond,
+		),
+		"NetCRAQ: XDP nodes, agents and controllers in a lab (bench failover --objects). Nothing about " +
+			"the repair is assumed. A copy shorter than 50 ms is too short to count writes",
+		"readers: those of NetCRAQ as published start at different nodes of the chain and try the next " +
+			"after 50 ms. NetCRAQ's ask a random node each time. NetChain's ask the tail, which answers all " +
+			"reads",
 	})
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		if cell.Series == ours {
@@ -79,8 +111,15 @@ func openFailover(tools Tools, env figure.Env) figure.Harness {
 		if err != nil {
 			return figure.Sample{}, err
 		}
-		s := values(map[string]float64{writeGap: found.WriteGapMs, readGap: found.ReadGapMs, repairPause: found.RepairPauseMs, repairTime: found.RepairS,
-			"noticed_ms": found.NoticedMs})
+		s := values(
+			map[string]float64{
+				writeGap:     found.WriteGapMs,
+				readGap:      found.ReadGapMs,
+				repairPause:  found.RepairPauseMs,
+				repairTime:   found.RepairS,
+				"noticed_ms": found.NoticedMs,
+			},
+		)
 		countKept(s.Values, found.RepairS-found.RecoveryAtS, found.WritesDuring, found.WritesBefore)
 		s.Curves, s.Spans = make(map[string][]plot.Point), found.Panel.Spans
 		for _, line := range found.Panel.Lines {
@@ -100,20 +139,33 @@ func ourFailover(ctx context.Context, tools Tools, env figure.Env, shards int) (
 	if err != nil {
 		return figure.Sample{}, err
 	}
-	found, err := chaos.Failover(ctx, chaos.FailoverOptions{Setup: setup, Shards: []int{shards}, Objects: failover.DefaultObjects, Victim: chaos.Middle, Rounds: 1})
+	found, err := chaos.Failover(ctx, chaos.FailoverOptions{
+		Setup: setup, Shards: []int{shards}, Objects: failover.DefaultObjects, Victim: chaos.Middle, Rounds: 1,
+	})
 	if err != nil {
 		return figure.Sample{}, err
 	}
 	one := found.Rounds[0]
-	s := values(map[string]float64{writeGap: one.ClientWriteGapMs, readGap: one.ClientReadGapMs, repairPause: one.ClientPauseMs, repairTime: one.RepairS,
-		"noticed_ms": one.NoticedMs, "copied_mb": one.CopiedMB, "survivors_read_gap_ms": one.ReadGapMs, "survivors_read_gap_before_ms": one.QuietGapMs})
+	s := values(
+		map[string]float64{
+			writeGap:                       one.ClientWriteGapMs,
+			readGap:                        one.ClientReadGapMs,
+			repairPause:                    one.ClientPauseMs,
+			repairTime:                     one.RepairS,
+			"noticed_ms":                   one.NoticedMs,
+			"copied_mb":                    one.CopiedMB,
+			"survivors_read_gap_ms":        one.ReadGapMs,
+			"survivors_read_gap_before_ms": one.QuietGapMs,
+		},
+	)
 	countKept(s.Values, one.CopyS, one.WritesDuringPerS, one.WritesBeforePerS)
 	s.Curves, s.Spans = curvesOf(&found.Curves[0]), []plot.Span{{Name: "failure"}}
 	return s, nil
 }
 
-// countKept compares the rate of writes during a copy with that before, unless the copy was too short to count in: each client had begun
-// some five writes at most, or a busy machine had the whole of it told late.
+// countKept compares the rate of writes during a copy with that before, unless the copy was too
+// short to count in: each client had begun some five writes at most, or a busy machine had the whole
+// of it told late.
 func countKept(v map[string]float64, copyS, during, before float64) {
 	const shortest = 5 * failover.DefaultPause
 	if v[copyTime] = copyS; copyS >= shortest.Seconds() && before > 0 {
@@ -132,8 +184,9 @@ func curvesOf(c *chaos.Curves) map[string][]plot.Point {
 	return curves
 }
 
-// failoverResults leave out what is assumed of the published protocols: how long a repair takes, and what waits for it, is their number of
-// objects by a rate that was chosen.
+// failoverResults omit values that depend on assumptions about the published protocols: the time
+// of a repair, and of operations that wait for it, is their number of objects divided by an
+// assumed rate.
 func failoverResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
@@ -142,12 +195,18 @@ func failoverResults(o *figure.Outcome) []figure.Result {
 			assumed            bool
 		}{
 			{writeGap, "longest time of a client without a write after the failure", "ms", false},
-			{readGap, "longest time of a client without a read after the failure (NetChain's ask the tail, which is not lost)", "ms", false},
+			{readGap, "longest gap of a client between reads after the failure (NetChain's ask the tail, which " +
+				"does not fail)", "ms", false},
 			{writesKept, "writes while the repair copies, of those before", "%", false},
-			{repairPause, "longest pause of a client's writes during the repair (the others' is assumed: see the notes)", "ms", true},
+			{repairPause, "longest pause of a client's writes during the repair (the others' is assumed: see the " +
+				"notes)", "ms", true},
 			{repairTime, "until the chain is whole again (the others' is assumed: see the notes)", "s", true},
 		} {
-			r := figure.Result{Metric: m.text + ", " + o.Spec.X.Place(x), Ours: o.Median(ours, x, m.metric), Unit: m.unit}
+			r := figure.Result{
+				Metric: m.text + ", " + o.Spec.X.Place(x),
+				Ours:   o.Median(ours, x, m.metric),
+				Unit:   m.unit,
+			}
 			if !m.assumed {
 				r.NetChain, r.NetCRAQPaper = o.Median(netChain, x, m.metric), o.Median(netcraqPaper, x, m.metric)
 			}
@@ -161,47 +220,75 @@ func failoverNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	kept := func(series string, x float64) *float64 { return o.Median(series, x, writesKept) }
 	if one, many := kept(netChain, onePart), kept(netChain, manyParts); one != nil && many != nil {
-		notes = append(notes, say(verdict(*one < 10 && *many > 90), "NetChain: while the repair copies, %.0f %% of the writes go on with 1 group, %.0f %% with 100 (the paper: none, and nearly all).", *one, *many))
+		notes = append(notes, say(verdict(*one < 10 && *many > 90),
+			"NetChain: while the repair copies, %.0f %% of the writes succeed with 1 group, %.0f %% with "+
+				"100 (the paper: none, and nearly all).",
+			*one, *many))
 	}
 	if theirs := kept(netcraqPaper, onePart); theirs != nil {
-		notes = append(notes, say(verdict(*theirs < 10), "NetCRAQ as published: while the repair copies, %.0f %% of the writes go on (the paper: they are disabled).", *theirs))
+		notes = append(notes, say(verdict(*theirs < 10),
+			"NetCRAQ as published: while the repair copies, %.0f %% of the writes go on (the paper: they "+
+				"are disabled).",
+			*theirs))
 	}
 	for _, x := range o.Xs {
 		if mine, long := kept(ours, x), o.Median(ours, x, copyTime); mine != nil && long != nil {
-			notes = append(notes, say(figure.Remark, "NetCRAQ, %s: while the repair copies, for %.2f s, %.0f %% of the writes go on (the shorter the copy, the more chance is in this).", o.Spec.X.Place(x), *long, *mine))
+			notes = append(notes, say(figure.Remark,
+				"NetCRAQ, %s: while the repair copies, for %.2f s, %.0f %% of the writes succeed (a "+
+					"short copy makes this value noisy).",
+				o.Spec.X.Place(x), *long, *mine))
 		}
 	}
 	notes = append(notes, soonerNotes(o)...)
-	return append(append(notes, assumedNotes(o)...),
-		say(figure.Remark, "The papers leave open how a failure is noticed. Here a controller listens to beats in all three cases, and a machine that is too busy to deliver them makes it take longer."),
-		say(figure.Remark, "The published protocols run as pure machines in one process, NetCRAQ as XDP programs, agents, controllers and an etcd of its own: rates before the failure are those of clients with a pause, and the same for all."))
+	return append(
+		append(notes, assumedNotes(o)...),
+		say(figure.Remark,
+			"The papers do not describe failure detection. Here a controller receives heartbeats in all "+
+				"three cases. A busy machine that delays heartbeats makes detection slower."),
+		say(figure.Remark,
+			"The published protocols run as pure state machines in one process. NetCRAQ runs as XDP "+
+				"programs, agents, controllers and its own etcd. Rates before the failure are set by the "+
+				"clients' pauses and are the same for all."),
+	)
 }
 
 // soonerNotes say whose clients go on sooner than ours, and why.
 func soonerNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, m := range []struct{ metric, series, what, why string }{
-		{writeGap, netChain, "writes", "its controller leads queries around a silent switch at once. NetCRAQ first waits until the node's read leases have certainly ended, because a node that only seemed dead must not answer reads any more."},
-		{writeGap, netcraqPaper, "writes", "nothing waits there for read leases to end, as NetCRAQ does, because a node that only seemed dead must not answer reads any more."},
-		{readGap, netChain, "reads", "they are all answered by the tail, which is not the node that is lost here; NetCRAQ's clients ask every node, and a third of them wait for the lost one first."},
-		{readGap, netcraqPaper, "reads", "a client turns to the next node once and stays there, where one of NetCRAQ's may ask the lost one again until it is known as lost."},
+		{writeGap, netChain, "writes", "its controller routes queries around a failed switch at once. NetCRAQ " +
+			"first waits until the node's read leases have expired, because a node that only seemed dead " +
+			"must not answer reads."},
+		{writeGap, netcraqPaper, "writes", "it does not wait for read leases to expire. NetCRAQ waits, because a " +
+			"node that only seemed dead must not answer reads."},
+		{readGap, netChain, "reads", "the tail answers all of them, and the tail does not fail here. NetCRAQ's " +
+			"clients ask every node, so a third of them first wait for the failed one."},
+		{readGap, netcraqPaper, "reads", "a client tries the next node once and stays there. A client of NetCRAQ " +
+			"may ask the failed node again until the failure is known."},
 	} {
 		if most := figure.Most(o.Ratios(ours, m.series, m.metric)); most != nil && most.Y > 1 {
-			notes = append(notes, say(figure.Remark, "With %s, the %s of %s go on sooner after the failure, after %.0f ms beside %.0f: %s", o.Spec.X.Place(most.X), m.what, m.series,
-				*o.Median(m.series, most.X, m.metric), *o.Median(ours, most.X, m.metric), m.why))
+			notes = append(notes, say(figure.Remark,
+				"With %s, the %s of %s go on sooner after the failure, after %.0f ms beside %.0f: %s",
+				o.Spec.X.Place(most.X), m.what, m.series, *o.Median(m.series, most.X, m.metric),
+				*o.Median(ours, most.X, m.metric), m.why))
 		}
 	}
 	return notes
 }
 
-// assumedNotes tell what was measured of that which the table leaves out, and what was assumed for it.
+// assumedNotes report the measurements that the table omits, and the assumptions behind them.
 func assumedNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, x := range o.Xs {
 		for _, series := range []string{netChain, netcraqPaper} {
-			if pause, whole := o.Median(series, x, repairPause), o.Median(series, x, repairTime); pause != nil && whole != nil {
-				notes = append(notes, say(figure.Remark, "%s, %s: a writer waits for up to %.0f ms during the repair, and the chain is whole after %.1f s. Behind both is what is assumed, %d objects copied with %d a second, so they stand in no line of the table.",
-					series, o.Spec.X.Place(x), *pause, *whole, failover.DefaultObjects, failover.DefaultPerSecond))
+			if pause, whole := o.Median(series, x, repairPause), o.Median(series, x, repairTime); pause != nil &&
+				whole != nil {
+				notes = append(notes, say(figure.Remark,
+					"%s, %s: a writer waits up to %.0f ms during the repair, and the chain is complete "+
+						"after %.1f s. Both depend on the assumption of %d objects copied at %d a second, so "+
+						"the table omits them.",
+					series, o.Spec.X.Place(x), *pause, *whole, failover.DefaultObjects,
+					failover.DefaultPerSecond))
 			}
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/figure"
 )
 
-// What was assumed of the published protocols' repair is in no cell of the table; what was measured of it is, for all alike.
+// No cell of the table depends on the assumed repair of the published protocols; the measured
+// values of all systems are there.
 func TestFailoverComparesWhatWasMeasured(t *testing.T) {
 	s, dir := netchainFailover(Tools{}), t.TempDir()
 	invent(t, dir, s, func(figure.Cell) bool { return true })
@@ -35,7 +36,8 @@ func TestFailoverComparesWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// In a copy that is hardly longer than a client's pause no writes can be counted: none are no evidence that they were stopped.
+// In a copy that is hardly longer than a client's pause no writes can be counted: none are no
+// evidence that they were stopped.
 func TestAShortCopyCountsNothing(t *testing.T) {
 	for copyS, counted := range map[float64]bool{0: false, 0.049: false, 0.05: true, 2: true} {
 		v := make(map[string]float64)

@@ -18,36 +18,95 @@ const (
 
 // Reads and writes are measured one after the other.
 var (
-	readAlone  = timed{text: "read", p50: readP50us, p99: readP99us, unanswered: "reads_unanswered_percent", lighter: lighterPaper}
-	writeAlone = timed{text: "write", p50: writeP50us, p99: writeP99us, unanswered: "writes_unanswered_percent", lighter: "it remembers no sessions, compares no epochs, and its tail answers the client itself, where our acknowledgement goes up the chain first"}
+	readAlone = timed{
+		text:       "read",
+		p50:        readP50us,
+		p99:        readP99us,
+		unanswered: "reads_unanswered_percent",
+		lighter:    lighterPaper,
+	}
+	writeAlone = timed{
+		text:       "write",
+		p50:        writeP50us,
+		p99:        writeP99us,
+		unanswered: "writes_unanswered_percent",
+		lighter: "it has no sessions and no epochs, and its tail answers the client directly, while our " +
+			"acknowledgement first travels up the chain",
+	}
 )
 
 func netchainLatency() *figure.Spec {
 	return &figure.Spec{
 		Name: "netchain-latency", Title: "Time of reads and writes by throughput",
-		Source: figure.Source{Paper: "NetChain (NSDI'18), figure 9e, as summarised", Reports: "NetChain: 9.7 µs for reads and writes alike, up to all that its clients can send. ZooKeeper: 170 µs for reads and 2,350 µs for writes at low load; it saturates at 230,000 reads/s and 27,000 writes/s."},
-		X:      figure.Axis{Label: "requests/s offered", Log: true},
+		Source: figure.Source{
+			Paper: "NetChain (NSDI'18), figure 9e, as summarised",
+			Reports: "NetChain: 9.7 µs for reads and writes, up to the clients' maximum rate. ZooKeeper: 170 µs " +
+				"for reads and 2,350 µs for writes at low load; it saturates at 230,000 reads/s and " +
+				"27,000 writes/s.",
+		},
+		X: figure.Axis{Label: "requests/s offered", Log: true},
 		Panels: []figure.Panel{
-			{Title: "median of a read", Metric: readP50us, Label: "µs", Unit: "µs", Log: true, Omit: readAlone.overloaded},
-			{Title: "median of a write", Metric: writeP50us, Label: "µs", Unit: "µs", Log: true, Omit: writeAlone.overloaded},
+			{
+				Title:  "median of a read",
+				Metric: readP50us,
+				Label:  "µs",
+				Unit:   "µs",
+				Log:    true,
+				Omit:   readAlone.overloaded,
+			},
+			{
+				Title:  "median of a write",
+				Metric: writeP50us,
+				Label:  "µs",
+				Unit:   "µs",
+				Log:    true,
+				Omit:   writeAlone.overloaded,
+			},
 			{Title: "p99 of a read", Metric: readP99us, Label: "µs", Unit: "µs", Log: true, Omit: readAlone.overloaded},
-			{Title: "p99 of a write", Metric: writeP99us, Label: "µs", Unit: "µs", Log: true, Omit: writeAlone.overloaded},
+			{
+				Title:  "p99 of a write",
+				Metric: writeP99us,
+				Label:  "µs",
+				Unit:   "µs",
+				Log:    true,
+				Omit:   writeAlone.overloaded,
+			},
 		},
 		Rows:   2,
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{10_000, 100_000}, Rounds: 2, Window: 300 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{1000, 10_000, 50_000, 100_000, 200_000, 400_000}, Rounds: 9, Window: 600 * time.Millisecond, Budget: 140 * time.Second},
-		Open:   openNetchainLatency, Results: netchainLatencyResults, Notes: netchainLatencyNotes,
+		Quick: figure.Plan{
+			Xs:     []float64{10_000, 100_000},
+			Rounds: 2,
+			Window: 300 * time.Millisecond,
+			Budget: 15 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     []float64{1000, 10_000, 50_000, 100_000, 200_000, 400_000},
+			Rounds: 9,
+			Window: 600 * time.Millisecond,
+			Budget: 140 * time.Second,
+		},
+		Open: openNetchainLatency, Results: netchainLatencyResults, Notes: netchainLatencyNotes,
 	}
 }
 
 func openNetchainLatency(_ context.Context, env figure.Env) (figure.Harness, error) {
 	lines := newLines(env)
 	r := &harness{close: lines.all, settings: lineSettings("3")}
-	r.note([]string{"the client is at the head; times are from the moment a request's packet is made until its answer is judged, both in the kernel"})
+	r.note(
+		[]string{
+			"the client is at the head; a time begins when a request's packet is made and ends when its " +
+				"answer is checked, both in the kernel",
+		},
+	)
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
-		key := lineKey{protocol: protocols[cell.Series], nodes: netChainChain, keys: lineKeys, valueBytes: lineValueBytes}
+		key := lineKey{
+			protocol:   protocols[cell.Series],
+			nodes:      netChainChain,
+			keys:       lineKeys,
+			valueBytes: lineValueBytes,
+		}
 		line, err := lines.get(ctx, key)
 		if err != nil {
 			return figure.Sample{}, err
@@ -72,7 +131,7 @@ func openNetchainLatency(_ context.Context, env figure.Env) (figure.Harness, err
 	return r, nil
 }
 
-// paperTime is what NetChain's paper measured, in microseconds, for reads and writes.
+// paperTime is the measurement of NetChain's paper, in microseconds, for reads and writes.
 const paperTime = 9.7
 
 func netchainLatencyResults(o *figure.Outcome) []figure.Result {
@@ -82,18 +141,33 @@ func netchainLatencyResults(o *figure.Outcome) []figure.Result {
 func netchainLatencyNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	first, last := o.Xs[0], o.Xs[len(o.Xs)-1]
-	if read, write := readAlone.at(o, netChain, first, readP50us), writeAlone.at(o, netChain, first, writeP50us); read != nil && write != nil {
+	if read, write := readAlone.at(o, netChain, first, readP50us), writeAlone.at(o, netChain, first, writeP50us); read != nil &&
+		write != nil {
 		ratio := *write / *read
-		notes = append(notes, say(verdict(ratio > 0.7 && ratio < 1.4), "NetChain: %s µs for a read, %s µs for a write at %s requests/s (the paper: 9.7 µs for both).", number(*read), number(*write), number(first)))
+		notes = append(notes, say(verdict(ratio > 0.7 && ratio < 1.4),
+			"NetChain: %s µs for a read, %s µs for a write at %s requests/s (the paper: 9.7 µs for both).",
+			number(*read), number(*write), number(first)))
 	}
 	for _, series := range []string{netChain, ours} {
 		if growth := figure.Ratio(readAlone.at(o, series, last, readP50us), readAlone.at(o, series, first, readP50us)); growth != nil {
-			notes = append(notes, say(figure.Remark, "%s: at %s reads/s a read takes %s times as long as at %s (the paper, of NetChain: as long).", series, number(last), number(*growth), number(first)))
+			notes = append(notes, say(figure.Remark,
+				"%s: at %s reads/s a read takes %s times as long as at %s (the paper, of NetChain: as long).",
+				series, number(last), number(*growth), number(first)))
 		}
 	}
 	if most := figure.Most(writeAlone.ratios(o, ours, netChain, writeP50us)); most != nil && most.Y > 1 {
-		notes = append(notes, say(figure.Remark, "NetCRAQ's writes take up to %s times as long as NetChain's: every node looks up the client's session and records the result there, so that a repeated write is recognised, and compares epochs; the acknowledgement goes up the chain before the head answers, so that every node commits within the time of the write.", number(most.Y)))
+		notes = append(notes, say(figure.Remark,
+			"NetCRAQ's writes take up to %s times as long as NetChain's. Every node looks up the "+
+				"client's session, records the result to detect a repeated write, and compares epochs. The "+
+				"acknowledgement travels up the chain before the head answers, so that every node commits "+
+				"within the time of the write.",
+			number(most.Y)))
 	}
 	notes = append(append(notes, readAlone.notes(o)...), writeAlone.notes(o)...)
-	return append(explain(notes, "Why: the paper's clients are servers with network cards, which make up most of its 9.7 µs. Here requests are made in the kernel."), say(figure.Remark, sentTogether))
+	return append(
+		explain(notes,
+			"Why: the network cards of the paper's clients account for most of its 9.7 µs. Here requests "+
+				"are made in the kernel."),
+		say(figure.Remark, sentTogether),
+	)
 }

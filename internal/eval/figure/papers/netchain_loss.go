@@ -12,11 +12,13 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
-// lossPercents are what every link loses, at the places of the axis.
+// lossPercents are the losses of every link, at the places of the axis.
 var lossPercents = []float64{0, 0.1, 1, 5, 10}
 
 // lossySystems are the systems by the name of their series.
-var lossySystems = map[string]string{"NetCRAQ": peer.NetCRAQ, "NetChain": peer.NetChain, "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper}
+var lossySystems = map[string]string{
+	"NetCRAQ": peer.NetCRAQ, "NetChain": peer.NetChain, "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper,
+}
 
 // lossClients have one operation at a time each: the same work for all.
 const lossClients = 16
@@ -29,44 +31,104 @@ func netchainLoss() *figure.Spec {
 	xs := figure.Counting(len(names))
 	return &figure.Spec{
 		Name: "netchain-loss", Title: "Links that lose packets",
-		Source: figure.Source{Paper: "NetChain (NSDI'18), throughput against loss rate, as summarised", Reports: "NetChain is more tolerant of packet loss than ZooKeeper."},
-		X:      figure.Axis{Label: "packets lost on every link", Names: names},
+		Source: figure.Source{
+			Paper:   "NetChain (NSDI'18), throughput against loss rate, as summarised",
+			Reports: "NetChain is more tolerant of packet loss than ZooKeeper.",
+		},
+		X: figure.Axis{Label: "packets lost on every link", Names: names},
 		Panels: []figure.Panel{
-			{Title: "reads answered, saturated", Metric: saturatedReads, Bars: true, Log: true, Label: "reads/s", Unit: "reads/s", Only: []string{ours, netChain, netcraqPaper}},
-			{Title: "writes answered, saturated", Metric: saturatedWrites, Bars: true, Log: true, Label: "writes/s", Unit: "writes/s", Only: []string{ours, netChain, netcraqPaper}},
-			{Title: fmt.Sprintf("reads, %d clients that wait", lossClients), Metric: "get_per_s", Bars: true, Log: true, Label: "reads/s", Unit: "reads/s"},
-			{Title: fmt.Sprintf("writes, %d clients that wait", lossClients), Metric: "put_per_s", Bars: true, Log: true, Label: "writes/s", Unit: "writes/s"},
+			{
+				Title:  "reads answered, saturated",
+				Metric: saturatedReads,
+				Bars:   true,
+				Log:    true,
+				Label:  "reads/s",
+				Unit:   "reads/s",
+				Only:   []string{ours, netChain, netcraqPaper},
+			},
+			{
+				Title:  "writes answered, saturated",
+				Metric: saturatedWrites,
+				Bars:   true,
+				Log:    true,
+				Label:  "writes/s",
+				Unit:   "writes/s",
+				Only:   []string{ours, netChain, netcraqPaper},
+			},
+			{
+				Title:  fmt.Sprintf("reads, %d clients that wait", lossClients),
+				Metric: "get_per_s",
+				Bars:   true,
+				Log:    true,
+				Label:  "reads/s",
+				Unit:   "reads/s",
+			},
+			{
+				Title:  fmt.Sprintf("writes, %d clients that wait", lossClients),
+				Metric: "put_per_s",
+				Bars:   true,
+				Log:    true,
+				Label:  "writes/s",
+				Unit:   "writes/s",
+			},
 			{Title: "p99 of a read", Metric: "get_p99_us", Bars: true, Log: true, Label: "µs", Unit: "µs"},
 			{Title: "p99 of a write", Metric: "put_p99_us", Bars: true, Log: true, Label: "µs", Unit: "µs"},
 		},
-		Rows:   3,
-		Series: []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "NetChain", Role: plot.NetChain}, {Name: netcraqPaper, Role: plot.NetCRAQPaper, Has: saturatedLoss}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1}},
-		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: xs, Rounds: 1, Window: time.Second, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: xs, Rounds: 3, Window: 4 * time.Second, Budget: 310 * time.Second},
-		Open:   openLinkLoss, Results: linkLossResults, Notes: linkLossNotes,
+		Rows: 3,
+		Series: []figure.Series{
+			{Name: "NetCRAQ", Role: plot.Ours},
+			{Name: "NetChain", Role: plot.NetChain},
+			{Name: netcraqPaper, Role: plot.NetCRAQPaper, Has: saturatedLoss},
+			{Name: "etcd", Role: plot.Peer},
+			{Name: "ZooKeeper", Role: plot.Peer, Variant: 1},
+		},
+		Needs: figure.Needs{Root: true, CPUs: 2},
+		Quick: figure.Plan{Xs: xs, Rounds: 1, Window: time.Second, Budget: 40 * time.Second},
+		Full:  figure.Plan{Xs: xs, Rounds: 3, Window: 4 * time.Second, Budget: 310 * time.Second},
+		Open:  openLinkLoss, Results: linkLossResults, Notes: linkLossNotes,
 	}
 }
 
 func openLinkLoss(_ context.Context, env figure.Env) (figure.Harness, error) {
-	stores := &keep[string, peer.Store]{most: len(lossySystems), open: func(ctx context.Context, series string) (peer.Store, error) {
-		s, err := peer.Open(ctx, lossySystems[series], peer.Options{Lossy: true, Progress: env.Say})
-		return s, peerError(err)
-	}, close: func(s peer.Store) { _ = s.Close() }}
+	stores := &keep[string, peer.Store]{
+		most: len(lossySystems),
+		open: func(ctx context.Context, series string) (peer.Store, error) {
+			s, err := peer.Open(ctx, lossySystems[series], peer.Options{Lossy: true, Progress: env.Say})
+			return s, peerError(err)
+		},
+		close: func(s peer.Store) { _ = s.Close() },
+	}
 	lines := newLines(env)
 	r := &harness{close: func() { stores.all(); lines.all() }, settings: []string{
-		"saturated: " + lineSettings(fmt.Sprint(netChainChain))[0] + "; requests are made by XDP programs, as many as nodes and generator on one CPU can handle, and none is repeated; every link loses packets in both directions",
+		"saturated: " + lineSettings(fmt.Sprint(netChainChain))[0] + "; XDP programs make as many requests as " +
+			"nodes and generator on one CPU can handle, without retries; every link loses packets in " +
+			"both directions",
 		paceSetting,
 	}}
-	r.note([]string{fmt.Sprintf("clients that wait: %d with one operation at a time, 1,000 keys, values of %d bytes; half of the time reads, half writes; packets are lost at random in XDP programs on every link, in both directions, those between servers included", lossClients, peerValueBytes)})
+	r.note(
+		[]string{
+			fmt.Sprintf(
+				"clients that wait: %d with one operation at a time, 1,000 keys, values of %d bytes; "+
+					"half of the time reads, half writes. XDP programs drop packets at random on every link, "+
+					"in both directions, also between servers",
+				lossClients, peerValueBytes),
+		},
+	)
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		return measureLoss(ctx, r, stores, lines, cell, window)
 	}
 	return r, nil
 }
 
-// measureLoss saturates the chain of a series that is one, and asks by clients what they can ask.
-func measureLoss(ctx context.Context, r *harness, stores *keep[string, peer.Store], lines *keep[lineKey, *bench.Line], cell figure.Cell, window time.Duration) (figure.Sample, error) {
+// measureLoss saturates the chain, if the series is one, and measures the client's operations.
+func measureLoss(
+	ctx context.Context,
+	r *harness,
+	stores *keep[string, peer.Store],
+	lines *keep[lineKey, *bench.Line],
+	cell figure.Cell,
+	window time.Duration,
+) (figure.Sample, error) {
 	percent, v := lossPercents[int(cell.X)], make(map[string]float64)
 	saturated := time.Duration(saturationWindow * float64(window))
 	if protocol, ok := protocols[cell.Series]; ok && saturatedLoss(cell.X) {
@@ -94,8 +156,19 @@ func measureLoss(ctx context.Context, r *harness, stores *keep[string, peer.Stor
 }
 
 // measureLinkLoss measures reads and writes of a store whose keys are there before packets get lost.
-func measureLinkLoss(ctx context.Context, s peer.Store, percent float64, window time.Duration) (map[string]float64, error) {
-	load := peer.Load{Clients: lossClients, ValueBytes: peerValueBytes, Duration: window / 2, Timeout: peerPatience, Seed: 1}
+func measureLinkLoss(
+	ctx context.Context,
+	s peer.Store,
+	percent float64,
+	window time.Duration,
+) (map[string]float64, error) {
+	load := peer.Load{
+		Clients:    lossClients,
+		ValueBytes: peerValueBytes,
+		Duration:   window / 2,
+		Timeout:    peerPatience,
+		Seed:       1,
+	}
 	v := make(map[string]float64)
 	for _, op := range []peer.Op{peer.Get, peer.Put} {
 		load.Op = op
@@ -113,7 +186,8 @@ func measureLinkLoss(ctx context.Context, s peer.Store, percent float64, window 
 			return nil, err
 		}
 		name := string(op)
-		v[name+"_per_s"], v[name+"_p50_us"], v[name+"_p99_us"], v[name+"_errors"] = found.PerSecond, found.P50us, found.P99us, float64(found.Errors)
+		v[name+"_per_s"], v[name+"_p50_us"], v[name+"_p99_us"], v[name+"_errors"] = found.PerSecond, found.P50us, found.P99us, float64(
+			found.Errors)
 	}
 	return v, s.SetLoss(0)
 }
@@ -125,10 +199,15 @@ func linkLossResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
 		for _, m := range []struct{ metric, text, unit string }{
-			{"get_per_s", "reads", "reads/s"}, {"get_p99_us", "p99 of a read", "µs"}, {"put_per_s", "writes", "writes/s"}, {"put_p99_us", "p99 of a write", "µs"},
+			{"get_per_s", "reads", "reads/s"}, {"get_p99_us", "p99 of a read", "µs"},
+			{"put_per_s", "writes", "writes/s"}, {"put_p99_us", "p99 of a write", "µs"},
 		} {
-			all = append(all, figure.Result{Metric: fmt.Sprintf("%s at %s loss, beside etcd", m.text, o.Spec.X.Place(x)),
-				NetChain: o.Median("NetChain", x, m.metric), Ours: o.Median("NetCRAQ", x, m.metric), Peer: o.Median("etcd", x, m.metric), Unit: m.unit})
+			all = append(
+				all,
+				figure.Result{Metric: fmt.Sprintf("%s at %s loss, beside etcd", m.text, o.Spec.X.Place(x)),
+					NetChain: o.Median("NetChain", x,
+						m.metric), Ours: o.Median("NetCRAQ", x, m.metric), Peer: o.Median("etcd", x, m.metric), Unit: m.unit},
+			)
 		}
 	}
 	return append(all, saturationResults(o)...)
@@ -141,22 +220,43 @@ func linkLossNotes(o *figure.Outcome) []figure.Note {
 	}
 	chain, zookeeper := kept("NetChain"), kept("ZooKeeper")
 	if chain != nil && zookeeper != nil {
-		notes = append(notes, say(verdict(*chain > *zookeeper), "At 5 %% loss NetChain keeps %.0f %% of its writes, ZooKeeper %.0f %% (the paper: NetChain is more tolerant).", 100**chain, 100**zookeeper))
+		notes = append(notes, say(verdict(*chain > *zookeeper),
+			"At 5 %% loss NetChain keeps %.0f %% of its writes, ZooKeeper %.0f %% (the paper: NetChain "+
+				"is more tolerant).",
+			100**chain, 100**zookeeper))
 	}
 	for _, other := range []string{"NetChain", "etcd", "ZooKeeper"} {
 		reads := figure.Ratio(o.Median("NetCRAQ", lossAsked, "get_per_s"), o.Median(other, lossAsked, "get_per_s"))
 		writes := figure.Ratio(o.Median("NetCRAQ", lossAsked, "put_per_s"), o.Median(other, lossAsked, "put_per_s"))
 		if reads != nil && writes != nil {
-			notes = append(notes, say(figure.Remark, "At 5 %% loss NetCRAQ does %s times the reads and %s times the writes of %s.", number(*reads), number(*writes), other))
+			notes = append(
+				notes,
+				say(figure.Remark, "At 5 %% loss NetCRAQ does %s times the reads and %s times the writes of %s.",
+					number(*reads), number(*writes), other),
+			)
 		}
 	}
 	for _, m := range []struct{ metric, what string }{{"get_per_s", "reads"}, {"put_per_s", "writes"}} {
 		if least := figure.Least(o.Ratios("NetCRAQ", "NetChain", m.metric)); least != nil && least.Y < 1 {
-			notes = append(notes, say(figure.Remark, "NetCRAQ does least beside NetChain at %s loss: %s times its %s.", o.Spec.X.Place(least.X), number(least.Y), m.what))
+			notes = append(
+				notes,
+				say(figure.Remark, "NetCRAQ does least beside NetChain at %s loss: %s times its %s.",
+					o.Spec.X.Place(least.X), number(least.Y), m.what),
+			)
 		}
 	}
-	return append(append(notes, saturationNotes(o)...),
-		say(figure.Remark, "With few clients that wait, what loss costs is how long a client waits before it asks again, and that takes the larger share from whoever was faster. NetChain's and NetCRAQ's ask again after 1 ms at least, later where answers take longer; TCP waits 200 ms at least when it has nothing else to go by."),
-		say(figure.Remark, "Our client library puts requests that several callers make at one moment into one datagram, a bundle, which is lost as one; NetChain's has one request a packet, as published. So rates and times here are those of systems with their clients, not of the protocols alone."),
-		say(figure.Remark, "NetChain as published repeats writes without knowing what became of them: what that breaks is in the figure of losses, not in these rates."))
+	return append(
+		append(notes, saturationNotes(o)...),
+		say(figure.Remark,
+			"With few clients that wait, the retry timeout decides the cost of loss, and costs a faster "+
+				"system a larger share. NetChain's and NetCRAQ's clients retry after 1 ms at least, later "+
+				"where answers take longer. TCP waits at least 200 ms without other hints."),
+		say(figure.Remark,
+			"Our client library puts concurrent requests of several callers into one datagram, a bundle, "+
+				"which is lost as one. NetChain has one request a packet, as published. So these are rates "+
+				"and times of systems with their clients, not of the protocols alone."),
+		say(figure.Remark,
+			"NetChain as published repeats writes whose fate is unknown. The figure of losses shows the "+
+				"consequences; these rates do not."),
+	)
 }

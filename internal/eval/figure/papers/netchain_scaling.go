@@ -11,20 +11,37 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/scale"
 )
 
-// zipfBound is the series of what no client reaches: reads of every object shared out by somebody who knows how busy all switches are.
+// zipfBound is the series of an upper bound that no client reaches: reads of every object are
+// distributed with knowledge of the load of all switches.
 const zipfBound = ours + ", Zipf, upper bound"
 
-// scaled are the protocols of a series, whether its keys are popular by Zipf's law, and how reads are shared among the members of a chain.
+// scaled are the protocols of a series, whether its keys are popular by Zipf's law, and how reads
+// are shared among the members of a chain.
 var scaled = map[string]struct {
 	line     bench.Protocol
 	protocol scale.Protocol
 	zipf     float64
 	spread   scale.Spread
 }{
-	ours: {bench.NetCRAQ, scale.Ours, 0, scale.Even}, ours + ", Zipf": {bench.NetCRAQ, scale.Ours, zipfExponent, scale.Even},
+	ours: {
+		bench.NetCRAQ,
+		scale.Ours,
+		0,
+		scale.Even,
+	}, ours + ", Zipf": {bench.NetCRAQ, scale.Ours, zipfExponent, scale.Even},
 	zipfBound: {bench.NetCRAQ, scale.Ours, zipfExponent, scale.Level},
-	netChain:  {bench.NetChain, scale.NetChain, 0, scale.Even}, netChain + ", Zipf": {bench.NetChain, scale.NetChain, zipfExponent, scale.Even},
-	netcraqPaper: {bench.NetCRAQPaper, scale.NetCRAQPaper, 0, scale.Even}, netcraqPaper + ", Zipf": {bench.NetCRAQPaper, scale.NetCRAQPaper, zipfExponent, scale.Even},
+	netChain: {
+		bench.NetChain,
+		scale.NetChain,
+		0,
+		scale.Even,
+	}, netChain + ", Zipf": {bench.NetChain, scale.NetChain, zipfExponent, scale.Even},
+	netcraqPaper: {
+		bench.NetCRAQPaper,
+		scale.NetCRAQPaper,
+		0,
+		scale.Even,
+	}, netcraqPaper + ", Zipf": {bench.NetCRAQPaper, scale.NetCRAQPaper, zipfExponent, scale.Even},
 }
 
 // Work of the figure.
@@ -36,19 +53,42 @@ const (
 func netchainScaling() *figure.Spec {
 	return &figure.Spec{
 		Name: "netchain-scaling", Title: "Throughput by the number of switches, calculated from rates measured here",
-		Source: figure.Source{Paper: "NetChain (NSDI'18), figure 9f, as summarised", Reports: "By simulation of spine-leaf networks: throughput grows linearly with the number of switches."},
-		X:      figure.Axis{Label: "switches, spine-leaf", Log: true},
+		Source: figure.Source{
+			Paper:   "NetChain (NSDI'18), figure 9f, as summarised",
+			Reports: "By simulation of spine-leaf networks: throughput grows linearly with the number of switches.",
+		},
+		X: figure.Axis{Label: "switches, spine-leaf", Log: true},
 		Panels: []figure.Panel{
 			{Title: "reads", Metric: readsPerS, Label: "reads/s", Unit: "reads/s", Log: true},
 			{Title: "5 % writes", Metric: mixedPerS, Label: "operations/s", Unit: "operations/s", Log: true},
 		},
-		Series: []figure.Series{{Name: ours, Role: plot.Ours}, {Name: ours + ", Zipf", Role: plot.Ours, Variant: 1}, {Name: netChain, Role: plot.NetChain},
-			{Name: netChain + ", Zipf", Role: plot.NetChain, Variant: 1}, {Name: netcraqPaper, Role: plot.NetCRAQPaper}, {Name: netcraqPaper + ", Zipf", Role: plot.NetCRAQPaper, Variant: 1},
-			{Name: zipfBound, Role: plot.Ours, Variant: 2}},
+		Series: []figure.Series{
+			{Name: ours, Role: plot.Ours},
+			{Name: ours + ", Zipf", Role: plot.Ours, Variant: 1},
+			{Name: netChain, Role: plot.NetChain},
+			{
+				Name:    netChain + ", Zipf",
+				Role:    plot.NetChain,
+				Variant: 1,
+			},
+			{Name: netcraqPaper, Role: plot.NetCRAQPaper},
+			{Name: netcraqPaper + ", Zipf", Role: plot.NetCRAQPaper, Variant: 1},
+			{Name: zipfBound, Role: plot.Ours, Variant: 2},
+		},
 		Needs: figure.Needs{Root: true},
-		Quick: figure.Plan{Xs: []float64{6, 24, 96}, Rounds: 1, Window: 150 * time.Millisecond, Budget: 20 * time.Second},
-		Full:  figure.Plan{Xs: []float64{6, 12, 24, 48, 96, 192, 384, 768}, Rounds: 3, Window: 400 * time.Millisecond, Budget: 80 * time.Second},
-		Open:  openScaling, Results: scalingResults, Notes: scalingNotes,
+		Quick: figure.Plan{
+			Xs:     []float64{6, 24, 96},
+			Rounds: 1,
+			Window: 150 * time.Millisecond,
+			Budget: 20 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     []float64{6, 12, 24, 48, 96, 192, 384, 768},
+			Rounds: 3,
+			Window: 400 * time.Millisecond,
+			Budget: 80 * time.Second,
+		},
+		Open: openScaling, Results: scalingResults, Notes: scalingNotes,
 	}
 }
 
@@ -63,15 +103,27 @@ type scalingHarness struct {
 }
 
 func openScaling(_ context.Context, env figure.Env) (figure.Harness, error) {
-	r := &scalingHarness{lines: newLines(env), rates: make(map[bench.Protocol]scale.Rates), asked: make(map[figure.Cell]bool)}
+	r := &scalingHarness{
+		lines: newLines(env),
+		rates: make(map[bench.Protocol]scale.Rates),
+		asked: make(map[figure.Cell]bool),
+	}
 	r.close = r.lines.all
 	if env.Quick {
 		r.draws = 1
 	}
-	r.settings = append(lineSettings("2 and 3"), "NetCRAQ: the tail sends every member an ACK, as it does by default", "times of lines of 2 and 3 nodes are taken apart into those of passing a packet on, reading, writing, committing; a switch is busy for the sum of these",
-		"spine-leaf fabrics with one spine for two leaves, clients under leaves, equal paths used alike; chains of 3 by consistent hashing; 100,000 keys, uniform or by Zipf 0.99",
-		"reads of both NetCRAQs: clients ask a random member of the chain, each as likely as any other (the client library's Spread, not its default, the member that answers fastest, whose choice depends on load). "+
-			"Upper bound: reads shared out so that the busiest switch has as little to do as possible, which takes knowledge of all switches that no client has; in no line of the table")
+	r.settings = append(
+		lineSettings("2 and 3"),
+		"NetCRAQ: the tail sends every member an ACK, as it does by default",
+		"the costs of forwarding, reading, writing and committing are derived from lines of 2 and 3 "+
+			"nodes; a switch is busy for their sum",
+		"spine-leaf fabrics with one spine for two leaves, clients under leaves, equal use of equal "+
+			"paths; chains of 3 by consistent hashing; 100,000 keys, uniform or by Zipf 0.99",
+		"reads of both NetCRAQs: clients ask a uniformly random member of the chain (Spread in the "+
+			"client library; its default is the fastest member, which depends on load). "+
+			"Upper bound: reads are distributed so that the busiest switch does as little as possible. "+
+			"No client has the necessary knowledge of all switches, so no line of the table uses it",
+	)
 	return r, nil
 }
 
@@ -93,21 +145,40 @@ func (r *scalingHarness) Measure(ctx context.Context, cell figure.Cell, window t
 		r.rates[s.line] = rates
 	}
 	fabric := scale.SpineLeaf(int(cell.X))
-	reads, err := scale.Throughput(fabric, s.protocol, rates, scale.Work{Zipf: s.zipf, Spread: s.spread, Seed: 1, Draws: r.draws})
+	reads, err := scale.Throughput(fabric, s.protocol, rates,
+		scale.Work{Zipf: s.zipf, Spread: s.spread, Seed: 1, Draws: r.draws})
 	if err != nil {
 		return figure.Sample{}, err
 	}
-	mixed, err := scale.Throughput(fabric, s.protocol, rates, scale.Work{Zipf: s.zipf, Spread: s.spread, WriteShare: mixedShare, Seed: 1, Draws: r.draws})
+	mixed, err := scale.Throughput(fabric, s.protocol, rates,
+		scale.Work{Zipf: s.zipf, Spread: s.spread, WriteShare: mixedShare, Seed: 1, Draws: r.draws})
 	if err != nil {
 		return figure.Sample{}, err
 	}
-	return values(map[string]float64{readsPerS: reads.PerSecond, mixedPerS: mixed.PerSecond, "busy_on_average": reads.MeanBusy, "packets_per_read": reads.Packets,
-		"rate_transit_per_s": rates.Transit, "rate_read_per_s": rates.Read, "rate_write_per_s": rates.Write, "rate_commit_per_s": rates.Commit}), nil
+	return values(
+		map[string]float64{
+			readsPerS:            reads.PerSecond,
+			mixedPerS:            mixed.PerSecond,
+			"busy_on_average":    reads.MeanBusy,
+			"packets_per_read":   reads.Packets,
+			"rate_transit_per_s": rates.Transit,
+			"rate_read_per_s":    rates.Read,
+			"rate_write_per_s":   rates.Write,
+			"rate_commit_per_s":  rates.Commit,
+		},
+	), nil
 }
 
 // throughput measures a line of some nodes.
-func (r *scalingHarness) throughput(ctx context.Context, p bench.Protocol, nodes int, w bench.Work, window time.Duration) (float64, error) {
-	l, err := r.lines.get(ctx, lineKey{protocol: p, nodes: nodes, keys: lineKeys, valueBytes: lineValueBytes, dirty: w.Dirty, clones: true})
+func (r *scalingHarness) throughput(
+	ctx context.Context,
+	p bench.Protocol,
+	nodes int,
+	w bench.Work,
+	window time.Duration,
+) (float64, error) {
+	l, err := r.lines.get(ctx,
+		lineKey{protocol: p, nodes: nodes, keys: lineKeys, valueBytes: lineValueBytes, dirty: w.Dirty, clones: true})
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +186,8 @@ func (r *scalingHarness) throughput(ctx context.Context, p bench.Protocol, nodes
 	return found.ReadsPerS + found.WritesPerS, err
 }
 
-// measureTransit measures how fast packets are passed on, by reads of NetChain that enter at the tail, and at the head.
+// measureTransit measures how fast packets are passed on, by reads of NetChain that enter at the
+// tail, and at the head.
 func (r *scalingHarness) measureTransit(ctx context.Context, window time.Duration) error {
 	near, err := r.throughput(ctx, bench.NetChain, netChainChain, bench.Work{Target: netChainChain - 1}, window)
 	if err != nil {
@@ -130,7 +202,12 @@ func (r *scalingHarness) measureTransit(ctx context.Context, window time.Duratio
 }
 
 // measureRates measures lines and takes their times apart.
-func (r *scalingHarness) measureRates(ctx context.Context, line bench.Protocol, protocol scale.Protocol, window time.Duration) (scale.Rates, error) {
+func (r *scalingHarness) measureRates(
+	ctx context.Context,
+	line bench.Protocol,
+	protocol scale.Protocol,
+	window time.Duration,
+) (scale.Rates, error) {
 	if r.transit == 0 {
 		if err := r.measureTransit(ctx, window); err != nil {
 			return scale.Rates{}, err
@@ -142,7 +219,10 @@ func (r *scalingHarness) measureRates(ctx context.Context, line bench.Protocol, 
 		rate  *float64
 		nodes int
 		work  bench.Work
-	}{{&found.Read, 3, bench.Work{Target: 2}}, {&found.WriteTwo, 2, bench.Work{WriteShare: 1}}, {&found.WriteThree, 3, bench.Work{WriteShare: 1}}, {&found.DirtyHead, 3, bench.Work{Dirty: true}}} {
+	}{
+		{&found.Read, 3, bench.Work{Target: 2}}, {&found.WriteTwo, 2, bench.Work{WriteShare: 1}},
+		{&found.WriteThree, 3, bench.Work{WriteShare: 1}}, {&found.DirtyHead, 3, bench.Work{Dirty: true}},
+	} {
 		if m.work.Dirty && line == bench.NetChain {
 			continue
 		}
@@ -157,9 +237,18 @@ func scalingResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
 		for _, keys := range []string{"", ", Zipf"} {
-			for _, m := range []struct{ metric, text, unit string }{{readsPerS, "reads", "reads/s"}, {mixedPerS, "operations with 5 % writes", "operations/s"}} {
-				chain, theirs, mine := o.Median(netChain+keys, x, m.metric), o.Median(netcraqPaper+keys, x, m.metric), o.Median(ours+keys, x, m.metric)
-				all = append(all, figure.Result{Metric: fmt.Sprintf("%s on %g switches%s", m.text, x, keys), NetChain: chain, NetCRAQPaper: theirs, Ours: mine, Unit: m.unit})
+			for _, m := range []struct{ metric, text, unit string }{
+				{readsPerS, "reads", "reads/s"}, {mixedPerS, "operations with 5 % writes", "operations/s"},
+			} {
+				chain, theirs, mine := o.Median(netChain+keys, x, m.metric), o.Median(netcraqPaper+keys, x,
+					m.metric), o.Median(ours+keys, x, m.metric)
+				all = append(all, figure.Result{
+					Metric:       fmt.Sprintf("%s on %g switches%s", m.text, x, keys),
+					NetChain:     chain,
+					NetCRAQPaper: theirs,
+					Ours:         mine,
+					Unit:         m.unit,
+				})
 			}
 		}
 	}
@@ -179,24 +268,40 @@ func scalingNotes(o *figure.Outcome) []figure.Note {
 		if scaled[s.Name].zipf > 0 { // the paper says nothing of popular keys
 			how = figure.Remark
 		}
-		notes = append(notes, say(how, "%s: from %g to %g switches reads grow by %s times, %.0f %% of linear (the paper: linear).", s.Name, first.X, last.X, number(last.Y/first.Y), 100*linear))
+		notes = append(
+			notes,
+			say(how, "%s: from %g to %g switches reads grow by %s times, %.0f %% of linear (the paper: linear).",
+				s.Name, first.X, last.X, number(last.Y/first.Y), 100*linear),
+		)
 	}
-	notes = explain(notes, "Why: with popular keys the switches that hold them are full while others have time left. NetChain reads a key at one switch; NetCRAQ shares its reads among the members of its chain, and no further.")
+	notes = explain(notes,
+		"Why: the switches of popular keys are saturated while others are idle. NetChain reads a key at "+
+			"one switch; NetCRAQ distributes its reads among the members of one chain only.")
 	notes = append(notes, boundNotes(o)...)
-	return append(notes, say(figure.Remark, "These are rates of software nodes, the making of requests included in a read; a Tofino's are about a thousand times higher and cost the same for every packet, so that its curves may bend elsewhere. In a fabric all members of a chain are about equally far from a client: NetCRAQ saves no hops there, and what is left is what a read costs."))
+	return append(notes, say(figure.Remark,
+		"These are rates of software nodes; a read includes the making of its request. A Tofino is about "+
+			"a thousand times faster and takes the same time for every packet, so its curves may bend "+
+			"elsewhere. In a fabric all members of a chain are about equally far from a client, so NetCRAQ "+
+			"saves no hops; only the cost of reads matters."))
 }
 
-// boundNotes say how far clients that ask any member stay below the bound, and where a published protocol carries more than ours does.
+// boundNotes say how far clients that ask any member stay below the bound, and where a published
+// protocol carries more than ours does.
 func boundNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	if least := figure.Least(o.Ratios(ours+", Zipf", zipfBound, readsPerS)); least != nil {
-		notes = append(notes, say(figure.Remark, "NetCRAQ with popular keys reaches %.0f %% of the upper bound on %g switches, where it is furthest from it: clients that ask any member meet the busiest one as often as the others.", 100*least.Y, least.X))
+		notes = append(notes, say(figure.Remark,
+			"NetCRAQ with popular keys reaches %.0f %% of the upper bound on %g switches, its lowest "+
+				"share: clients that ask any member ask the busiest one as often as the others.",
+			100*least.Y, least.X))
 	}
 	for _, keys := range []string{"", ", Zipf"} {
 		for _, m := range []struct{ metric, text string }{{readsPerS, "reads"}, {mixedPerS, "operations with 5 % writes"}} {
 			for _, theirs := range []string{netChain, netcraqPaper} {
 				if least := figure.Least(o.Ratios(ours+keys, theirs+keys, m.metric)); least != nil && least.Y < 0.95 {
-					notes = append(notes, say(figure.Remark, "%s%s carries more %s than NetCRAQ, which has %.2f of that on %g switches.", theirs, keys, m.text, least.Y, least.X))
+					notes = append(notes, say(figure.Remark,
+						"%s%s carries more %s than NetCRAQ, which has %.2f of that on %g switches.", theirs,
+						keys, m.text, least.Y, least.X))
 				}
 			}
 		}

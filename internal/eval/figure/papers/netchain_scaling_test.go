@@ -6,7 +6,8 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/scale"
 )
 
-// No protocol is compared by what clients would do that know how busy all switches are: that is the bound, a series of its own.
+// No protocol is compared by clients that know the load of all switches: that is the bound, a
+// series of its own.
 func TestScalingSharesReadsAsClientsDo(t *testing.T) {
 	for _, s := range netchainScaling().Series {
 		if want := s.Name == zipfBound; (scaled[s.Name].spread == scale.Level) != want {

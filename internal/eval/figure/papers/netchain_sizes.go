@@ -21,29 +21,60 @@ func readWritePanels() []figure.Panel {
 func netchainValueSize() *figure.Spec {
 	return &figure.Spec{
 		Name: "netchain-value-size", Title: "Throughput by the size of the value",
-		Source: figure.Source{Paper: "NetChain (NSDI'18), figure 9a, as summarised", Reports: "Values of 0 to 128 bytes make no difference, to NetChain on switches (82 million queries/s) nor to ZooKeeper."},
+		Source: figure.Source{
+			Paper: "NetChain (NSDI'18), figure 9a, as summarised",
+			Reports: "Values of 0 to 128 bytes make no difference, to NetChain on switches (82 million queries/s) " +
+				"nor to ZooKeeper.",
+		},
 		X:      figure.Axis{Label: "value, bytes"},
 		Panels: readWritePanels(),
 		Series: append(compared(func(x float64) bool { return x == lineValueBytes }), sizedReads.series()),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{16, 128}, Rounds: 2, Window: 250 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{16, 32, 64, 96, 128}, Rounds: 11, Window: 500 * time.Millisecond, Budget: 120 * time.Second},
-		Open:   lineFigure("3", valueSizeWork),
+		Quick: figure.Plan{
+			Xs:     []float64{16, 128},
+			Rounds: 2,
+			Window: 250 * time.Millisecond,
+			Budget: 15 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     []float64{16, 32, 64, 96, 128},
+			Rounds: 11,
+			Window: 500 * time.Millisecond,
+			Budget: 120 * time.Second,
+		},
+		Open: lineFigure("3", valueSizeWork),
 		Results: func(o *figure.Outcome) []figure.Result {
-			all := append(sizeResults("values of %g bytes")(o), sizedReads.results(o, readsPerS, "reads/s", "reads, values of %g bytes")...)
+			all := append(
+				sizeResults("values of %g bytes")(o),
+				sizedReads.results(o, readsPerS, "reads/s", "reads, values of %g bytes")...)
 			return append(all, sizedWrites.results(o, writesPerS, "writes/s", "writes, values of %g bytes")...)
 		},
 		Notes: func(o *figure.Outcome) []figure.Note {
 			notes := sizeNotes("size of the value", "Published NetCRAQ has values of 16 bytes and no others.")(o)
-			return append(notes, gainNotes(o, gain{sizedReads, readsPerS, "reads"}, gain{sizedWrites, writesPerS, "writes"})...)
+			return append(
+				notes,
+				gainNotes(o, gain{sizedReads, readsPerS, "reads"}, gain{sizedWrites, writesPerS, "writes"})...)
 		},
 	}
 }
 
-// Bundles of objects whose size varies: the fewer requests fit a frame, the longer their values are. One series has both.
+// Bundles of objects whose size varies: the fewer requests fit a frame, the longer their values are.
+// One series has both.
 var (
-	sizedReads  = bundles{ours + ", as many requests a frame as fit", ours, netcraqPaper, bundleVariant, func(x float64) int { return bench.MostReads(int(x)) }}
-	sizedWrites = bundles{sizedReads.name, ours, netcraqPaper, bundleVariant, func(x float64) int { return bench.MostWrites(int(x)) }}
+	sizedReads = bundles{
+		ours + ", as many requests a frame as fit",
+		ours,
+		netcraqPaper,
+		bundleVariant,
+		func(x float64) int { return bench.MostReads(int(x)) },
+	}
+	sizedWrites = bundles{
+		sizedReads.name,
+		ours,
+		netcraqPaper,
+		bundleVariant,
+		func(x float64) int { return bench.MostWrites(int(x)) },
+	}
 )
 
 func valueSizeWork(c figure.Cell) (lineKey, []bench.Work) {
@@ -51,34 +82,64 @@ func valueSizeWork(c figure.Cell) (lineKey, []bench.Work) {
 	_, writes := sizedWrites.resolve(c)
 	works := readsAndWrites()
 	works[0].Slots, works[1].Slots = reads, writes
-	return lineKey{protocol: protocols[alone.Series], nodes: netChainChain, keys: lineKeys, valueBytes: int(c.X), slots: reads}, works
+	return lineKey{
+		protocol:   protocols[alone.Series],
+		nodes:      netChainChain,
+		keys:       lineKeys,
+		valueBytes: int(c.X),
+		slots:      reads,
+	}, works
 }
 
 func netchainStoreSize() *figure.Spec {
 	return &figure.Spec{
 		Name: "netchain-store-size", Title: "Throughput by the number of objects",
-		Source: figure.Source{Paper: "NetChain (NSDI'18), figure 9b, as summarised", Reports: "The size of the store, up to 100,000 objects, makes no difference, to NetChain nor to ZooKeeper."},
+		Source: figure.Source{
+			Paper:   "NetChain (NSDI'18), figure 9b, as summarised",
+			Reports: "The size of the store, up to 100,000 objects, makes no difference, to NetChain nor to ZooKeeper.",
+		},
 		X:      figure.Axis{Label: "objects", Log: true},
 		Panels: readWritePanels(),
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{1000, 30_000}, Rounds: 2, Window: 250 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{1000, 10_000, 30_000, 100_000}, Rounds: 11, Window: 500 * time.Millisecond, Budget: 100 * time.Second},
+		Quick: figure.Plan{
+			Xs:     []float64{1000, 30_000},
+			Rounds: 2,
+			Window: 250 * time.Millisecond,
+			Budget: 15 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     []float64{1000, 10_000, 30_000, 100_000},
+			Rounds: 11,
+			Window: 500 * time.Millisecond,
+			Budget: 100 * time.Second,
+		},
 		Open: lineFigure("3", func(c figure.Cell) (lineKey, []bench.Work) {
-			return lineKey{protocol: protocols[c.Series], nodes: netChainChain, keys: int(c.X), valueBytes: lineValueBytes}, readsAndWrites()
+			return lineKey{
+				protocol:   protocols[c.Series],
+				nodes:      netChainChain,
+				keys:       int(c.X),
+				valueBytes: lineValueBytes,
+			}, readsAndWrites()
 		}),
-		Results: sizeResults("%g objects"), Notes: sizeNotes("number of objects", "A switch reads a register in one cycle, wherever it is. Here keys of NetChain and of ours are looked up in memory in no order, and with many of them wait for it. Those of published NetCRAQ are the numbers 0, 1, 2 ... of an array and are asked for in that order, which suits the cache: that it hardly loses holds for this order."),
+		Results: sizeResults(
+			"%g objects"), Notes: sizeNotes("number of objects", "A switch reads any register in one cycle. Here "+
+			"NetChain and ours look keys up in memory in random order, and wait for memory with many "+
+			"keys. Published NetCRAQ's keys are the indices 0, 1, 2 ... of an array, asked for in "+
+			"this order, which suits the cache. Its small loss holds for this order only."),
 	}
 }
 
-// sizeResults are those of reads and writes at every place. The paper's rate is that of NetChain's switches, whatever the size.
+// sizeResults are those of reads and writes at every place. The paper's rate is that of NetChain's
+// switches, independent of the size.
 func sizeResults(place string) func(*figure.Outcome) []figure.Result {
 	return func(o *figure.Outcome) []figure.Result {
 		var all []figure.Result
 		for _, x := range o.Xs {
 			at := fmt.Sprintf(place, x)
 			for _, m := range []struct{ metric, text string }{{readsPerS, "reads"}, {writesPerS, "writes"}} {
-				r := versus(o, m.metric, m.text+", "+at, m.text+"/s", x, figure.AtLeast(1, netChain, o.Median(ours, x, m.metric), o.Median(netChain, x, m.metric)))
+				r := versus(o, m.metric, m.text+", "+at, m.text+"/s", x,
+					figure.AtLeast(1, netChain, o.Median(ours, x, m.metric), o.Median(netChain, x, m.metric)))
 				r.Paper = figure.Value(paperNetChainPerS)
 				all = append(all, r)
 			}
@@ -100,14 +161,25 @@ func sizeNotes(what, why string) func(*figure.Outcome) []figure.Note {
 				}
 				change := points[len(points)-1].Y/points[0].Y - 1
 				kind := map[string]string{readsPerS: "reads", writesPerS: "writes"}[metric]
-				notes = append(notes, say(verdict(change > -0.1 && change < 0.1), "%s, %s: the %s changes them by %+.0f %% from %s to %s (the paper: not at all).", s.Name, kind, what, 100*change,
-					o.Spec.X.Place(points[0].X), o.Spec.X.Place(points[len(points)-1].X)))
+				notes = append(notes, say(verdict(change > -0.1 && change < 0.1),
+					"%s, %s: the %s changes them by %+.0f %% from %s to %s (the paper: not at all).", s.Name,
+					kind, what, 100*change, o.Spec.X.Place(points[0].X),
+					o.Spec.X.Place(points[len(points)-1].X)))
 			}
 		}
 		if slower := figure.Least(o.Ratios(ours, netcraqPaper, readsPerS)); slower != nil && slower.Y < 1 {
-			notes = append(notes, say(figure.Remark, "Published NetCRAQ does up to %s times our reads: %s.", number(1/slower.Y), lighterPaper))
+			notes = append(
+				notes,
+				say(figure.Remark, "Published NetCRAQ does up to %s times our reads: %s.", number(1/slower.Y),
+					lighterPaper),
+			)
 		}
-		return append(explain(notes, "Why: the paper's switches work at line rate whatever they do, until it is full; a CPU takes longer for more bytes and for memory farther away."), say(figure.Remark, "%s", why),
-			say(figure.Remark, "The paper also shows ZooKeeper: here it is in the figure peers-operations."))
+		return append(
+			explain(notes,
+				"Why: the paper's switches work at line rate at any size. A CPU takes longer for more "+
+					"bytes and for memory outside its caches."),
+			say(figure.Remark, "%s", why),
+			say(figure.Remark, "The paper also shows ZooKeeper: here it is in the figure peers-operations."),
+		)
 	}
 }

@@ -13,7 +13,9 @@ import (
 )
 
 // txnSystems are the lock services by the name of their series.
-var txnSystems = map[string]string{"NetCRAQ": "netcraq", "NetChain": "netchain", "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper}
+var txnSystems = map[string]string{
+	"NetCRAQ": "netcraq", "NetChain": "netchain", "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper,
+}
 
 // txnPlane is the data plane of those that have one: the same for both.
 const txnPlane = "xdp"
@@ -24,18 +26,32 @@ const txnClients = 10
 func netchainTransactions() *figure.Spec {
 	return &figure.Spec{
 		Name: "netchain-transactions", Title: "New-order transactions with locks, by contention",
-		Source: figure.Source{Paper: "NetChain (NSDI'18), figure 11, as summarised", Reports: "With NetChain as the lock service, TPC-C new-order transactions are done orders of magnitude faster than with ZooKeeper, " +
-			"at every level of contention; contention costs throughput."},
+		Source: figure.Source{
+			Paper: "NetChain (NSDI'18), figure 11, as summarised",
+			Reports: "With NetChain as the lock service, TPC-C new-order transactions are orders of magnitude " +
+				"faster than with ZooKeeper, " +
+				"at every level of contention; contention costs throughput.",
+		},
 		X: figure.Axis{Label: "contention index (1 / number of hot items)", Log: true},
 		Panels: []figure.Panel{
 			{Title: "throughput", Metric: txnPerS, Label: "transactions/s", Unit: "transactions/s", Log: true},
 			{Title: "p99 of a transaction", Metric: "p99_us", Label: "µs", Unit: "µs", Log: true},
 		},
-		Series: []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "NetChain", Role: plot.NetChain}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1}},
-		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: []float64{0.001, 0.1, 1}, Rounds: 1, Window: time.Second, Budget: 30 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0.001, 0.01, 0.1, 1}, Rounds: 5, Window: 2 * time.Second, Budget: 180 * time.Second},
-		Open:   openTransactions, Results: transactionResults, Notes: transactionNotes,
+		Series: []figure.Series{
+			{Name: "NetCRAQ", Role: plot.Ours},
+			{Name: "NetChain", Role: plot.NetChain},
+			{Name: "etcd", Role: plot.Peer},
+			{Name: "ZooKeeper", Role: plot.Peer, Variant: 1},
+		},
+		Needs: figure.Needs{Root: true, CPUs: 2},
+		Quick: figure.Plan{Xs: []float64{0.001, 0.1, 1}, Rounds: 1, Window: time.Second, Budget: 30 * time.Second},
+		Full: figure.Plan{
+			Xs:     []float64{0.001, 0.01, 0.1, 1},
+			Rounds: 5,
+			Window: 2 * time.Second,
+			Budget: 180 * time.Second,
+		},
+		Open: openTransactions, Results: transactionResults, Notes: transactionNotes,
 	}
 }
 
@@ -48,11 +64,22 @@ func openTransactions(_ context.Context, env figure.Env) (figure.Harness, error)
 		}
 		items = max(items, o.AllItems())
 	}
-	systems := &keep[string, txn.System]{most: len(txnSystems), open: func(ctx context.Context, name string) (txn.System, error) {
-		return txn.Open(ctx, name, txn.OpenOptions{Items: items, Plane: txnPlane, Progress: env.Say})
-	}, close: func(s txn.System) { _ = s.Close() }}
+	systems := &keep[string, txn.System]{
+		most: len(txnSystems),
+		open: func(ctx context.Context, name string) (txn.System, error) {
+			return txn.Open(ctx, name, txn.OpenOptions{Items: items, Plane: txnPlane, Progress: env.Say})
+		},
+		close: func(s txn.System) { _ = s.Close() },
+	}
 	r := &harness{close: systems.all}
-	r.note([]string{fmt.Sprintf("%d clients in a closed loop; ten locks each, one of a hot item, taken one after the other in order; given back and tried again after a pause if one is held", txnClients)})
+	r.note(
+		[]string{
+			fmt.Sprintf(
+				"%d clients in a closed loop; each takes ten locks in order, one of them of a hot item. "+
+					"If a lock is held, the client releases its locks and retries after a pause",
+				txnClients),
+		},
+	)
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		name := txnSystems[cell.Series]
 		system, err := systems.get(ctx, name)
@@ -62,7 +89,8 @@ func openTransactions(_ context.Context, env figure.Env) (figure.Harness, error)
 		for _, s := range system.Settings() {
 			r.note([]string{cell.Series + ": " + s})
 		}
-		res, err := txn.Run(ctx, system, txn.Options{Contention: cell.X, Clients: txnClients, Duration: window, Seed: 1})
+		res, err := txn.Run(ctx, system,
+			txn.Options{Contention: cell.X, Clients: txnClients, Duration: window, Seed: 1})
 		if err != nil {
 			systems.drop(name)
 			return figure.Sample{}, err
@@ -70,12 +98,19 @@ func openTransactions(_ context.Context, env figure.Env) (figure.Harness, error)
 		if err := res.Check(); err != nil {
 			return figure.Sample{}, err
 		}
-		return values(map[string]float64{txnPerS: res.PerSecond, "p50_us": res.P50us, "p99_us": res.P99us, "abort_rate": res.AbortRate}), nil
+		return values(
+			map[string]float64{
+				txnPerS:      res.PerSecond,
+				"p50_us":     res.P50us,
+				"p99_us":     res.P99us,
+				"abort_rate": res.AbortRate,
+			},
+		), nil
 	}
 	return r, nil
 }
 
-// peerError says what can't be done without a system that is not installed.
+// peerError explains an error of a system that is not installed.
 func peerError(err error) error {
 	if missing := new(peer.MissingError); errors.As(err, &missing) {
 		return &figure.Unable{Why: missing.Error()}
@@ -88,9 +123,20 @@ func transactionResults(o *figure.Outcome) []figure.Result {
 	for _, x := range o.Xs {
 		ours, chain := o.Median("NetCRAQ", x, txnPerS), o.Median("NetChain", x, txnPerS)
 		line := func(peer string) figure.Result {
-			return figure.Result{Metric: fmt.Sprintf("transactions/s at contention %g, beside %s", x, peer), Ours: ours, Peer: o.Median(peer, x, txnPerS), Unit: "transactions/s"}
+			return figure.Result{
+				Metric: fmt.Sprintf("transactions/s at contention %g, beside %s", x, peer),
+				Ours:   ours,
+				Peer:   o.Median(peer, x, txnPerS),
+				Unit:   "transactions/s",
+			}
 		}
-		against := figure.Result{Metric: fmt.Sprintf("transactions/s at contention %g, against NetChain", x), NetChain: chain, Ours: ours, Unit: "transactions/s", Mark: figure.AtLeast(1, "NetChain", ours, chain)}
+		against := figure.Result{
+			Metric:   fmt.Sprintf("transactions/s at contention %g, against NetChain", x),
+			NetChain: chain,
+			Ours:     ours,
+			Unit:     "transactions/s",
+			Mark:     figure.AtLeast(1, "NetChain", ours, chain),
+		}
 		all = append(all, against, line("etcd"), line("ZooKeeper"))
 	}
 	return all
@@ -101,20 +147,35 @@ func transactionNotes(o *figure.Outcome) []figure.Note {
 	for _, other := range []string{"ZooKeeper", "etcd"} {
 		for _, series := range []string{"NetChain", "NetCRAQ"} {
 			if least := figure.Least(o.Ratios(series, other, txnPerS)); least != nil {
-				notes = append(notes, say(verdict(least.Y >= 10), "%s does at least %s times the transactions of %s, at contention %g (the paper, of NetChain and ZooKeeper: orders of magnitude).", series, number(least.Y), other, least.X))
+				notes = append(notes, say(verdict(least.Y >= 10),
+					"%s runs at least %s times the transactions of %s, at contention %g (the paper, of "+
+						"NetChain and ZooKeeper: orders of magnitude).",
+					series, number(least.Y), other, least.X))
 			}
 		}
 	}
 	if points := o.Medians("NetChain", txnPerS); len(points) > 1 {
 		first, last := points[0], points[len(points)-1]
-		notes = append(notes, say(verdict(last.Y < first.Y), "NetChain: from contention %g to %g throughput changes by %+.0f %% (the paper: it falls).", first.X, last.X, 100*(last.Y/first.Y-1)))
+		notes = append(notes, say(verdict(last.Y < first.Y),
+			"NetChain: from contention %g to %g throughput changes by %+.0f %% (the paper: it falls).", first.X,
+			last.X, 100*(last.Y/first.Y-1)))
 	}
 	if least := figure.Least(o.Ratios("NetCRAQ", "NetChain", txnPerS)); least != nil && least.Y < 1 {
-		notes = append(notes, say(figure.Remark, "NetChain is faster, up to %s times: its nodes keep no sessions and send no acknowledgements up the chain, so a compare-and-swap costs less. For that a repeated query may be carried out twice, and its locks have no fencing tokens; NetCRAQ's have.", number(1/least.Y)))
+		notes = append(notes, say(figure.Remark,
+			"NetChain is up to %s times as fast: its nodes have no sessions and send no acknowledgements "+
+				"up the chain, so a compare-and-swap costs less. In return, a repeated query may be applied "+
+				"twice, and its locks have no fencing tokens; NetCRAQ's have.",
+			number(1/least.Y)))
 	}
-	return append(notes,
-		say(figure.Remark, "Every run is checked: orders are written to a ledger that only the locks protect; a lock held by two would make the measurement fail."),
-		say(figure.Remark, "The paper's clients and switches are machines of their own. Here clients, nodes and servers share this machine's CPUs, so what a lock costs in CPU time is what decides."))
+	return append(
+		notes,
+		say(figure.Remark,
+			"Every run is checked: clients write orders to a ledger that only the locks protect. A lock "+
+				"with two holders would fail the measurement."),
+		say(figure.Remark,
+			"The paper's clients and switches are separate machines. Here clients, nodes and servers "+
+				"share one machine's CPUs, so the CPU time of a lock decides."),
+	)
 }
 
 // number is a number for a sentence.

@@ -9,12 +9,12 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
-// oursCloned is ours as it is set up by default, for chains whose nodes are all as far from each other: the tail sends an ACK to
-// each member itself.
+// oursCloned is ours as it is set up by default, for chains whose nodes are all as far from each
+// other: the tail sends an ACK to each member itself.
 const oursCloned = "NetCRAQ, cloned ACKs"
 
-// What NetChain's paper reports, of operations a second: NetChain at any share of writes and any size, as much as its clients
-// send, and ZooKeeper with reads alone and writes alone.
+// Operations a second in NetChain's paper: NetChain at any share of writes and any size, limited
+// by its clients, and ZooKeeper with reads alone and writes alone.
 const (
 	paperNetChainPerS        = 82e6
 	paperZooKeeperReadsPerS  = 230e3
@@ -24,20 +24,44 @@ const (
 func netchainWriteShare() *figure.Spec {
 	return &figure.Spec{
 		Name: "netchain-write-share", Title: "Throughput by the share of writes",
-		Source: figure.Source{Paper: "NetChain (NSDI'18), figure 9c, as summarised", Reports: "NetChain does 82 million queries/s at every share of writes, which is what four clients can send; ZooKeeper falls from 230,000 to 27,000."},
+		Source: figure.Source{
+			Paper: "NetChain (NSDI'18), figure 9c, as summarised",
+			Reports: "NetChain answers 82 million queries/s at every share of writes, the limit of four clients; " +
+				"ZooKeeper falls from 230,000 to 27,000.",
+		},
 		X:      figure.Axis{Label: "share of writes, %"},
 		Panels: []figure.Panel{{Metric: opsPerS, Label: "operations/s", Unit: "operations/s", Log: true}},
-		Series: append(compared(nil), bundledWrites.series(), figure.Series{Name: oursCloned, Role: plot.Ours, Variant: 2, Has: func(x float64) bool { return x > 0 }}),
-		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{0, 50, 100}, Rounds: 3, Window: 125 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0, 1, 20, 40, 60, 80, 100}, Rounds: 9, Window: 400 * time.Millisecond, Budget: 160 * time.Second},
+		Series: append(compared(nil), bundledWrites.series(),
+			figure.Series{Name: oursCloned, Role: plot.Ours, Variant: 2, Has: func(x float64) bool { return x > 0 }}),
+		Needs: figure.Needs{Root: true},
+		Quick: figure.Plan{
+			Xs:     []float64{0, 50, 100},
+			Rounds: 3,
+			Window: 125 * time.Millisecond,
+			Budget: 15 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     []float64{0, 1, 20, 40, 60, 80, 100},
+			Rounds: 9,
+			Window: 400 * time.Millisecond,
+			Budget: 160 * time.Second,
+		},
 		Open: lineFigure("3", func(c figure.Cell) (lineKey, []bench.Work) {
 			c, slots := bundledWrites.resolve(c)
 			clones := c.Series == oursCloned
 			if clones {
 				c.Series = ours
 			}
-			return lineKey{protocol: protocols[c.Series], nodes: netChainChain, keys: lineKeys, valueBytes: lineValueBytes, slots: slots, clones: clones}, []bench.Work{{WriteShare: c.X / 100, Slots: slots}}
+			return lineKey{
+					protocol:   protocols[c.Series],
+					nodes:      netChainChain,
+					keys:       lineKeys,
+					valueBytes: lineValueBytes,
+					slots:      slots,
+					clones:     clones,
+				}, []bench.Work{
+					{WriteShare: c.X / 100, Slots: slots},
+				}
 		}),
 		Results: writeShareResults, Notes: writeShareNotes,
 	}
@@ -46,16 +70,29 @@ func netchainWriteShare() *figure.Spec {
 func writeShareResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
-		r := versus(o, opsPerS, fmt.Sprintf("operations at %g %% writes", x), "operations/s", x, figure.AtLeast(1, netChain, o.Median(ours, x, opsPerS), o.Median(netChain, x, opsPerS)))
+		r := versus(o, opsPerS, fmt.Sprintf("operations at %g %% writes", x), "operations/s", x,
+			figure.AtLeast(1, netChain, o.Median(ours, x, opsPerS), o.Median(netChain, x, opsPerS)))
 		r.Paper = figure.Value(paperNetChainPerS)
 		all = append(all, r)
 		if zookeeper, ok := map[float64]float64{0: paperZooKeeperReadsPerS, 100: paperZooKeeperWritesPerS}[x]; ok {
-			all = append(all, figure.Result{Metric: fmt.Sprintf("operations of ZooKeeper at %g %% writes, as the paper has them (here: peers-operations)", x), Paper: &zookeeper, Unit: "operations/s"})
+			all = append(all, figure.Result{
+				Metric: fmt.Sprintf(
+					"operations of ZooKeeper at %g %% writes, as the paper has them (here: peers-operations)",
+					x),
+				Paper: &zookeeper,
+				Unit:  "operations/s",
+			})
 		}
 	}
 	all = append(all, neverBehind(o, opsPerS, "operations")...)
 	for _, p := range o.Medians(oursCloned, opsPerS) {
-		all = append(all, figure.Result{Metric: fmt.Sprintf("operations at %g %% writes, cloned ACKs", p.X), NetChain: o.Median(netChain, p.X, opsPerS), NetCRAQPaper: o.Median(netcraqPaper, p.X, opsPerS), Ours: &p.Y, Unit: "operations/s"})
+		all = append(all, figure.Result{
+			Metric:       fmt.Sprintf("operations at %g %% writes, cloned ACKs", p.X),
+			NetChain:     o.Median(netChain, p.X, opsPerS),
+			NetCRAQPaper: o.Median(netcraqPaper, p.X, opsPerS),
+			Ours:         &p.Y,
+			Unit:         "operations/s",
+		})
 	}
 	return append(all, bundledWrites.results(o, opsPerS, "operations/s", "operations at %g %% writes")...)
 }
@@ -68,15 +105,32 @@ func writeShareNotes(o *figure.Outcome) []figure.Note {
 			if s.Name == netChain {
 				how = verdict(*rest > 0.9)
 			}
-			notes = append(notes, say(how, "%s: writes alone are %s times the rate of reads alone (the paper, of NetChain: the same, as its clients could not send more).", s.Name, number(*rest)))
+			notes = append(notes, say(how,
+				"%s: writes alone have %s times the rate of reads alone (the paper, of NetChain: the "+
+					"same, limited by its clients).",
+				s.Name, number(*rest)))
 		}
 	}
-	if ratio := figure.Ratio(o.Median(ours, 100, opsPerS), o.Median(netChain, 100, opsPerS)); ratio != nil && *ratio < 1 {
-		notes = append(notes, say(figure.Remark, "NetChain writes %s times as fast as NetCRAQ: it sends no acknowledgements up the chain, remembers no sessions and so cannot tell a repeated write from a new one, and compares no epochs. What it saves by this is what it loses in the figure published-losses.", number(1 / *ratio)))
+	if ratio := figure.Ratio(o.Median(ours, 100, opsPerS), o.Median(netChain, 100, opsPerS)); ratio != nil &&
+		*ratio < 1 {
+		notes = append(notes, say(figure.Remark,
+			"NetChain writes %s times as fast as NetCRAQ: it has no acknowledgements up the chain, no "+
+				"epochs and no sessions, so it can't detect repeated writes. The figure published-losses "+
+				"shows the writes that it loses for this.",
+			number(1 / *ratio)))
 	}
-	if least, against := figure.Least(o.Ratios(oursCloned, ours, opsPerS)), figure.Least(o.Ratios(oursCloned, netChain, opsPerS)); least != nil && against != nil {
-		notes = append(notes, say(figure.Remark, "With cloned ACKs, which is the default and suits nodes that are all as far from each other, NetCRAQ does at least %s times what it does with ACKs that travel up the chain, and %s times what NetChain does: in a line the tail's copies pass one after the other through the nodes between.", number(least.Y), number(against.Y)))
+	least := figure.Least(o.Ratios(oursCloned, ours, opsPerS))
+	against := figure.Least(o.Ratios(oursCloned, netChain, opsPerS))
+	if least != nil &&
+		against != nil {
+		notes = append(notes, say(figure.Remark,
+			"With cloned ACKs, the default, which suits nodes at equal distances, NetCRAQ reaches at "+
+				"least %s times its rate with ACKs that travel up the chain, and %s times NetChain's. In a "+
+				"line, the tail's copies pass through the same nodes one after the other.",
+			number(least.Y), number(against.Y)))
 	}
 	notes = append(notes, gainNotes(o, gain{bundledWrites, opsPerS, "operations"})...)
-	return explain(notes, "Why: on the paper's testbed the clients were the limit, not the switches. Here nodes and client share a CPU, and a write is work at every node of the chain.")
+	return explain(notes,
+		"Why: the clients limited the paper's testbed, not the switches. Here nodes and client share a "+
+			"CPU, and a write costs time at every node of the chain.")
 }

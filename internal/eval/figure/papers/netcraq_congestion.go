@@ -13,14 +13,29 @@ import (
 func netcraqCongestion() *figure.Spec {
 	return &figure.Spec{
 		Name: "netcraq-congestion", Title: "Reads while switches of the chain are congested",
-		Source: figure.Source{Paper: "NetCRAQ for Kubernetes, figure 3", Reports: "Over all combinations of clients, NetCRAQ reads 2.25 times what NetChain reads with 25 % of the chain congested, 2.8 times with 50 %, 4.73 times with 100 %. Both introductions: average read throughput about 130 % higher, over what is not said."},
+		Source: figure.Source{
+			Paper: "NetCRAQ for Kubernetes, figure 3",
+			Reports: "Over all combinations of clients, NetCRAQ reads 2.25 times as much as NetChain with 25 % of " +
+				"the chain congested, 2.8 times with 50 %, 4.73 times with 100 %. Both introductions " +
+				"state an average gain of about 130 % without its base.",
+		},
 		X:      figure.Axis{Label: "congested switches of the chain, %"},
 		Panels: []figure.Panel{{Metric: readsPerS, Label: "reads/s, mean over clients", Unit: "reads/s"}},
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{0, 50, 100}, Rounds: 1, Window: 400 * time.Millisecond, Budget: 30 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75, 100}, Rounds: 5, Window: 1200 * time.Millisecond, Budget: 320 * time.Second},
-		Open:   openCongestion, Results: congestionResults, Notes: congestionNotes,
+		Quick: figure.Plan{
+			Xs:     []float64{0, 50, 100},
+			Rounds: 1,
+			Window: 400 * time.Millisecond,
+			Budget: 30 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     []float64{0, 25, 50, 75, 100},
+			Rounds: 5,
+			Window: 1200 * time.Millisecond,
+			Budget: 320 * time.Second,
+		},
+		Open: openCongestion, Results: congestionResults, Notes: congestionNotes,
 	}
 }
 
@@ -42,15 +57,29 @@ func openCongestion(_ context.Context, env figure.Env) (figure.Harness, error) {
 	}
 	r.close, r.settings = r.lines.all, lineSettings("4")
 	r.note([]string{
-		"every node takes 5,000 frames/s, as a software switch does; through congested ones 3,750 frames/s of others pass. The papers don't say how they made congestion",
-		"the rate is the highest, found to within 4.5 %, at which at most 2 % of the requests are lost; every node has a queue of 64 frames, empty at first, so that in this short time it takes some more than in a long one, in all protocols alike; a client asks one node after the other, and which nodes are congested changes from one to the next, in the same order for all protocols",
+		"every node takes 5,000 frames/s, as a software switch does; 3,750 frames/s of other traffic " +
+			"pass through a congested one. The papers don't describe their congestion",
+		"the rate is the highest, to within 4.5 %, at which at most 2 % of the requests are lost. Every " +
+			"node has a queue of 64 frames, empty at first, which raises rates of short measurements equally " +
+			"in all protocols. A client asks the nodes one after the other. The set of congested nodes " +
+			"changes from node to node, in the same order for all protocols",
 	})
 	return r, nil
 }
 
 // Measure measures with clients at several nodes in turn.
-func (r *congestionHarness) Measure(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
-	key := lineKey{protocol: protocols[cell.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, wires: true}
+func (r *congestionHarness) Measure(
+	ctx context.Context,
+	cell figure.Cell,
+	window time.Duration,
+) (figure.Sample, error) {
+	key := lineKey{
+		protocol:   protocols[cell.Series],
+		nodes:      paperChain,
+		keys:       lineKeys,
+		valueBytes: lineValueBytes,
+		wires:      true,
+	}
 	line, err := r.lines.get(ctx, key)
 	if err != nil {
 		return figure.Sample{}, err
@@ -93,12 +122,21 @@ func meanAgainstNetChain(o *figure.Outcome, series string) *float64 {
 func congestionResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
-		all = append(all, versus(o, readsPerS, fmt.Sprintf("reads with %g %% of the chain congested", x), "reads/s", x, nil),
-			ratioTo(o, readsPerS, fmt.Sprintf("reads with %g %% of the chain congested, against NetChain", x), x, congestionPapers[x], 0))
+		all = append(
+			all,
+			versus(o, readsPerS, fmt.Sprintf("reads with %g %% of the chain congested", x), "reads/s", x, nil),
+			ratioTo(o, readsPerS, fmt.Sprintf("reads with %g %% of the chain congested, against NetChain", x), x,
+				congestionPapers[x], 0),
+		)
 	}
 	all = append(all, neverBehind(o, readsPerS, "reads under congestion")...)
-	return append(all, figure.Result{Metric: "reads, mean over the shares, against NetChain", NetChain: meanAgainstNetChain(o, netChain),
-		NetCRAQPaper: meanAgainstNetChain(o, netcraqPaper), Ours: meanAgainstNetChain(o, ours), Unit: "× NetChain"})
+	return append(all, figure.Result{
+		Metric:       "reads, mean over the shares, against NetChain",
+		NetChain:     meanAgainstNetChain(o, netChain),
+		NetCRAQPaper: meanAgainstNetChain(o, netcraqPaper),
+		Ours:         meanAgainstNetChain(o, ours),
+		Unit:         "× NetChain",
+	})
 }
 
 func congestionNotes(o *figure.Outcome) []figure.Note {
@@ -109,8 +147,15 @@ func congestionNotes(o *figure.Outcome) []figure.Note {
 			continue
 		}
 		for _, series := range []string{netcraqPaper, ours} {
-			notes = append(notes, againstPaper(fmt.Sprintf("%g %% congested", x), figure.Ratio(o.Median(series, x, readsPerS), o.Median(netChain, x, readsPerS)), paper, series)...)
+			notes = append(notes, againstPaper(fmt.Sprintf("%g %% congested", x),
+				figure.Ratio(o.Median(series, x, readsPerS), o.Median(netChain, x, readsPerS)), paper,
+				series)...)
 		}
 	}
-	return explain(notes, "Why: here a node's limit is on frames that come to it, whatever their length. A read of NetChain comes twice, as request and as answer, to every node before the tail and once to the tail; a clean read of NetCRAQ comes once, to one node; the slowest node decides. The papers also name longer headers, which take longer to parse and which this limit does not model; how their switches shared the machine they do not say.")
+	return explain(notes,
+		"Why: here a node's limit counts frames of any length. A read of NetChain passes every node "+
+			"before the tail twice, as request and as answer, and the tail once. A clean read of NetCRAQ "+
+			"reaches one node once. The slowest node decides. The papers also name longer headers, which "+
+			"take longer to parse; this limit does not model them. They do not say how their switches shared "+
+			"the machine.")
 }

@@ -18,10 +18,17 @@ const (
 // bundledClean are reads of clean objects in bundles, beside the series of dirty ones.
 var bundledClean = bundles{bundledReads.name, ours, netcraqPaper, 2, bundledReads.most}
 
-// bundledDirty are reads of dirty objects in bundles: fewer fit, because one on its way to the tail is longer.
+// bundledDirty are reads of dirty objects in bundles: fewer fit, because one on its way to the tail
+// is longer.
 var bundledDirty = func() bundles {
 	n := bench.MostDirtyReads(lineValueBytes)
-	return bundles{fmt.Sprintf("%s, %d requests a frame", oursDirty, n), oursDirty, netcraqPaperDirty, 3, func(float64) int { return n }}
+	return bundles{
+		fmt.Sprintf("%s, %d requests a frame", oursDirty, n),
+		oursDirty,
+		netcraqPaperDirty,
+		3,
+		func(float64) int { return n },
+	}
 }()
 
 // netcraqPapers is how both papers are cited; the figure's number differs.
@@ -29,12 +36,17 @@ const netcraqPapers = "NetCRAQ, in-network coordination"
 
 func netcraqDistance() *figure.Spec {
 	xs := figure.Counting(paperChain)
-	series := append(compared(nil), figure.Series{Name: oursDirty, Role: plot.Ours, Variant: 1}, figure.Series{Name: netcraqPaperDirty, Role: plot.NetCRAQPaper, Variant: 1},
-		bundledClean.series(), bundledDirty.series())
+	series := append(compared(nil), figure.Series{Name: oursDirty, Role: plot.Ours, Variant: 1},
+		figure.Series{Name: netcraqPaperDirty, Role: plot.NetCRAQPaper, Variant: 1}, bundledClean.series(),
+		bundledDirty.series())
 	return &figure.Spec{
 		Name: "netcraq-distance", Title: "Reads by the distance from the tail",
-		Source: figure.Source{Paper: netcraqPapers + ", figure 3 (Kubernetes paper: figure 2)", Reports: "Clean reads do not depend on the distance and are 4.08 times NetChain's at the head of a chain of 4. " +
-			"Reads of dirty objects: 22 % above NetChain at the tail, 10.5 % at the head."},
+		Source: figure.Source{
+			Paper: netcraqPapers + ", figure 3 (Kubernetes paper: figure 2)",
+			Reports: "Clean reads do not depend on the distance and are 4.08 times NetChain's at the head of a " +
+				"chain of 4. " +
+				"Reads of dirty objects: 22 % above NetChain at the tail, 10.5 % at the head.",
+		},
 		X:      figure.Axis{Label: "links between the node asked and the tail"},
 		Panels: []figure.Panel{{Metric: readsPerS, Label: "reads/s", Unit: "reads/s"}},
 		Series: series,
@@ -54,7 +66,16 @@ func netcraqDistance() *figure.Spec {
 			case netcraqPaperDirty:
 				c.Series, w.Dirty = netcraqPaper, true
 			}
-			return lineKey{protocol: protocols[c.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, dirty: w.Dirty, slots: w.Slots}, []bench.Work{w}
+			return lineKey{
+					protocol:   protocols[c.Series],
+					nodes:      paperChain,
+					keys:       lineKeys,
+					valueBytes: lineValueBytes,
+					dirty:      w.Dirty,
+					slots:      w.Slots,
+				}, []bench.Work{
+					w,
+				}
 		}),
 		Results: distanceResults, Notes: distanceNotes,
 	}
@@ -67,9 +88,17 @@ const (
 
 func distanceResults(o *figure.Outcome) []figure.Result {
 	dirty := func(x float64, text string, paper float64) figure.Result {
-		chain, mine, theirs := o.Median(netChain, x, readsPerS), o.Median(oursDirty, x, readsPerS), o.Median(netcraqPaperDirty, x, readsPerS)
-		return figure.Result{Metric: text, Paper: &paper, NetChain: figure.Ratio(chain, chain), NetCRAQPaper: figure.Ratio(theirs, chain), Ours: figure.Ratio(mine, chain), Unit: "× NetChain",
-			Mark: figure.AtLeast(1, "NetCRAQ as published", mine, theirs)}
+		chain, mine, theirs := o.Median(netChain, x, readsPerS), o.Median(oursDirty, x,
+			readsPerS), o.Median(netcraqPaperDirty, x, readsPerS)
+		return figure.Result{
+			Metric:       text,
+			Paper:        &paper,
+			NetChain:     figure.Ratio(chain, chain),
+			NetCRAQPaper: figure.Ratio(theirs, chain),
+			Ours:         figure.Ratio(mine, chain),
+			Unit:         "× NetChain",
+			Mark:         figure.AtLeast(1, "NetCRAQ as published", mine, theirs),
+		}
 	}
 	all := []figure.Result{
 		versus(o, readsPerS, "clean reads at the head of 4", "reads/s", atHead, nil),
@@ -79,25 +108,47 @@ func distanceResults(o *figure.Outcome) []figure.Result {
 	}
 	all = append(all, neverBehind(o, readsPerS, "clean reads")...)
 	all = append(all, bundledClean.results(o, readsPerS, "reads/s", "clean reads %g links from the tail")...)
-	return append(all, bundledDirty.results(o, readsPerS, "reads/s", "reads of dirty objects %g links from the tail")...)
+	return append(
+		all,
+		bundledDirty.results(o, readsPerS, "reads/s", "reads of dirty objects %g links from the tail")...)
 }
 
 func distanceNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	if points := o.Medians(ours, readsPerS); len(points) > 1 {
 		spread := 1 - figure.Least(points).Y/figure.Most(points).Y
-		notes = append(notes, say(verdict(spread < 0.1), "NetCRAQ: clean reads differ by %.1f %% between distances (the paper: not at all).", 100*spread))
+		notes = append(notes, say(verdict(spread < 0.1),
+			"NetCRAQ: clean reads differ by %.1f %% between distances (the paper: not at all).", 100*spread))
 	}
-	notes = append(notes, againstPaper("Clean reads at the head", figure.Ratio(o.Median(netcraqPaper, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 4.08, netcraqPaper)...)
-	notes = append(notes, againstPaper("Clean reads at the head", figure.Ratio(o.Median(ours, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 4.08, ours)...)
-	notes = append(notes, againstPaper("Dirty reads at the head", figure.Ratio(o.Median(netcraqPaperDirty, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 1.105, netcraqPaper)...)
-	notes = append(notes, againstPaper("Dirty reads at the tail", figure.Ratio(o.Median(netcraqPaperDirty, atTail, readsPerS), o.Median(netChain, atTail, readsPerS)), 1.22, netcraqPaper)...)
+	notes = append(notes, againstPaper("Clean reads at the head",
+		figure.Ratio(o.Median(netcraqPaper, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 4.08,
+		netcraqPaper)...)
+	notes = append(notes, againstPaper("Clean reads at the head",
+		figure.Ratio(o.Median(ours, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 4.08, ours)...)
+	notes = append(notes, againstPaper("Dirty reads at the head",
+		figure.Ratio(o.Median(netcraqPaperDirty, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)),
+		1.105, netcraqPaper)...)
+	notes = append(notes, againstPaper("Dirty reads at the tail",
+		figure.Ratio(o.Median(netcraqPaperDirty, atTail, readsPerS), o.Median(netChain, atTail, readsPerS)),
+		1.22, netcraqPaper)...)
 	const more = 2 * (paperChain - 1) // packets passed on, of a read at the head
-	notes = explain(notes, whyRatiosDiffer(o.Median(netChain, atTail, readsPerS), o.Median(netChain, atHead, readsPerS), o.Median(ours, atTail, readsPerS), more))
-	notes = append(notes, say(figure.Remark, "That does not explain reads of dirty objects at the tail, where nothing is passed on; the paper puts its 22 %% down to shorter headers, which BMv2 parses faster."))
+	notes = explain(
+		notes,
+		whyRatiosDiffer(o.Median(netChain, atTail, readsPerS), o.Median(netChain, atHead, readsPerS),
+			o.Median(ours, atTail, readsPerS), more),
+	)
+	notes = append(notes, say(figure.Remark,
+		"That does not explain reads of dirty objects at the tail, which are not forwarded. The paper "+
+			"attributes its 22 %% to shorter headers, which BMv2 parses faster."))
 	if slower := figure.Least(o.Ratios(ours, netcraqPaper, readsPerS)); slower != nil && slower.Y < 1 {
-		notes = append(notes, say(figure.Remark, "Published NetCRAQ reads clean objects up to %.0f %% faster than ours: %s.", 100*(1/slower.Y-1), lighterPaper))
+		notes = append(
+			notes,
+			say(figure.Remark, "Published NetCRAQ reads clean objects up to %.0f %% faster than ours: %s.",
+				100*(1/slower.Y-1), lighterPaper),
+		)
 	}
-	notes = append(notes, gainNotes(o, gain{bundledClean, readsPerS, "clean reads"}, gain{bundledDirty, readsPerS, "reads of dirty objects"})...)
-	return append(notes, say(figure.Remark, "NetChain reads at the tail in all cases: it has no clean and dirty objects."))
+	notes = append(notes, gainNotes(o, gain{bundledClean, readsPerS, "clean reads"},
+		gain{bundledDirty, readsPerS, "reads of dirty objects"})...)
+	return append(notes,
+		say(figure.Remark, "NetChain reads at the tail in all cases: it has no clean and dirty objects."))
 }

@@ -15,30 +15,65 @@ const (
 	tailP50us = "tail_p50_us"
 )
 
-// readTime is the time of a read over all nodes asked; of what they do not answer, the most counts.
+// readTime is the time of a read over all nodes asked. Of their shares of unanswered reads, the
+// largest counts.
 var readTime = timed{text: "read", p50: p50us, p99: p99us, unanswered: "unanswered_percent", lighter: lighterPaper}
 
 func netcraqLatency() *figure.Spec {
 	return &figure.Spec{
 		Name: "netcraq-latency", Title: "Time of a read by offered load",
-		Source: figure.Source{Paper: netcraqPapers + ", figure 4", Reports: "Over all nodes of a chain of 4. NetCRAQ's time hardly grows with the load; it is two orders of magnitude below NetChain's at 5,000 and 10,000 reads/s, three at 20,000, and NetChain's varies with the distance from the tail."},
-		X:      figure.Axis{Label: "reads/s offered", Log: true},
+		Source: figure.Source{
+			Paper: netcraqPapers + ", figure 4",
+			Reports: "Over all nodes of a chain of 4. NetCRAQ's time hardly grows with the load. It is two orders " +
+				"of magnitude below NetChain's at 5,000 and 10,000 reads/s, three at 20,000. NetChain's " +
+				"varies with the distance from the tail.",
+		},
+		X: figure.Axis{Label: "reads/s offered", Log: true},
 		Panels: []figure.Panel{
-			{Title: "median, mean of all nodes asked", Metric: p50us, Label: "µs", Unit: "µs", Log: true, Omit: readTime.overloaded},
-			{Title: "p99, mean of all nodes asked", Metric: p99us, Label: "µs", Unit: "µs", Log: true, Omit: readTime.overloaded},
+			{
+				Title:  "median, mean of all nodes asked",
+				Metric: p50us,
+				Label:  "µs",
+				Unit:   "µs",
+				Log:    true,
+				Omit:   readTime.overloaded,
+			},
+			{
+				Title:  "p99, mean of all nodes asked",
+				Metric: p99us,
+				Label:  "µs",
+				Unit:   "µs",
+				Log:    true,
+				Omit:   readTime.overloaded,
+			},
 		},
 		Series: compared(nil),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{5000, 20_000, 100_000}, Rounds: 2, Window: 400 * time.Millisecond, Budget: 20 * time.Second},
-		Full:   figure.Plan{Xs: []float64{1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000}, Rounds: 9, Window: 600 * time.Millisecond, Budget: 130 * time.Second},
-		Open:   openNetcraqLatency, Results: latencyResults, Notes: latencyNotes,
+		Quick: figure.Plan{
+			Xs:     []float64{5000, 20_000, 100_000},
+			Rounds: 2,
+			Window: 400 * time.Millisecond,
+			Budget: 20 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     []float64{1000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000},
+			Rounds: 9,
+			Window: 600 * time.Millisecond,
+			Budget: 130 * time.Second,
+		},
+		Open: openNetcraqLatency, Results: latencyResults, Notes: latencyNotes,
 	}
 }
 
 func openNetcraqLatency(_ context.Context, env figure.Env) (figure.Harness, error) {
 	lines := newLines(env)
 	r := &harness{close: lines.all, settings: lineSettings("4")}
-	r.note([]string{"a client asks one node after the other, each for a quarter of the time; times are from the moment a request's packet is made until its answer is judged, both in the kernel"})
+	r.note(
+		[]string{
+			"a client asks the nodes one after the other, each for a quarter of the time; a time begins " +
+				"when a request's packet is made and ends when its answer is checked, both in the kernel",
+		},
+	)
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		key := lineKey{protocol: protocols[cell.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes}
 		line, err := lines.get(ctx, key)
@@ -76,8 +111,14 @@ func latencyResults(o *figure.Outcome) []figure.Result {
 	for _, x := range o.Xs {
 		if paper, ok := paperLatency[x]; ok {
 			chain := readTime.at(o, netChain, x, p50us)
-			all = append(all, figure.Result{Metric: fmt.Sprintf("median time at %s reads/s, against NetChain", number(x)), Paper: &paper, NetChain: figure.Ratio(chain, chain),
-				NetCRAQPaper: figure.Ratio(readTime.at(o, netcraqPaper, x, p50us), chain), Ours: figure.Ratio(readTime.at(o, ours, x, p50us), chain), Unit: "× NetChain"})
+			all = append(all, figure.Result{
+				Metric:       fmt.Sprintf("median time at %s reads/s, against NetChain", number(x)),
+				Paper:        &paper,
+				NetChain:     figure.Ratio(chain, chain),
+				NetCRAQPaper: figure.Ratio(readTime.at(o, netcraqPaper, x, p50us), chain),
+				Ours:         figure.Ratio(readTime.at(o, ours, x, p50us), chain),
+				Unit:         "× NetChain",
+			})
 		}
 	}
 	return all
@@ -91,16 +132,28 @@ func latencyNotes(o *figure.Outcome) []figure.Note {
 		if !ok || ratio == nil {
 			continue
 		}
-		notes = append(notes, say(verdict(*ratio <= paper*3), "At %s reads/s NetCRAQ takes %s of NetChain's time (the paper: about %g).", number(x), number(*ratio), paper))
+		notes = append(notes, say(verdict(*ratio <= paper*3),
+			"At %s reads/s NetCRAQ takes %s of NetChain's time (the paper: about %g).", number(x),
+			number(*ratio), paper))
 	}
 	if points := o.Medians(ours, p50us); len(points) > 1 {
 		first, last := points[0], points[len(points)-1]
-		notes = append(notes, say(figure.Remark, "NetCRAQ: the median goes from %s µs at %s reads/s to %s µs at %s (the paper: it hardly grows).", number(first.Y), number(first.X), number(last.Y), number(last.X)))
+		notes = append(notes, say(figure.Remark,
+			"NetCRAQ: the median goes from %s µs at %s reads/s to %s µs at %s (the paper: it hardly grows).",
+			number(first.Y), number(first.X), number(last.Y), number(last.X)))
 	}
 	head, tail := o.Median(netChain, o.Xs[0], headP50us), o.Median(netChain, o.Xs[0], tailP50us)
 	if ratio := figure.Ratio(head, tail); ratio != nil {
-		notes = append(notes, say(verdict(*ratio > 1.2), "NetChain: a read at the head takes %s times as long as at the tail (the paper: it varies with the distance).", number(*ratio)))
+		notes = append(notes, say(verdict(*ratio > 1.2),
+			"NetChain: a read at the head takes %s times as long as at the tail (the paper: it varies "+
+				"with the distance).",
+			number(*ratio)))
 	}
-	return explain(append(notes, readTime.notes(o)...), "Probably: with 20,000 reads/s the papers' BMv2 switches had more to pass on for NetChain's chain than they could, so that times are those of full queues. XDP nodes are far from full at such loads: what is left is the time of the hops. "+
-		"Where the load is more than a chain can do, queues fill here, too. "+sentTogether)
+	return explain(
+		append(notes, readTime.notes(o)...),
+		"Probable reason: at 20,000 reads/s NetChain's forwarding overloaded the papers' BMv2 switches, "+
+			"so their times are those of full queues. XDP nodes are far from saturated at such loads, so "+
+			"only the hops differ. "+
+			"Where the load is more than a chain can do, queues fill here, too. "+sentTogether,
+	)
 }

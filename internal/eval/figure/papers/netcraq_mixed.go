@@ -13,19 +13,48 @@ const dirtyCommits = "dirty_commits_per_s"
 func netcraqMixed() *figure.Spec {
 	return &figure.Spec{
 		Name: "netcraq-mixed", Title: "Reads among writes, and objects made dirty",
-		Source: figure.Source{Paper: netcraqPapers + ", figure 5 (Kubernetes paper: figure 4)", Reports: "NetCRAQ reads more than twice what NetChain reads at every share of writes from 0 to 75 %; with 75 % writes both lose about 85 % of their reads. Dirty commits grow with the share of writes."},
-		X:      figure.Axis{Label: "share of writes, %"},
+		Source: figure.Source{
+			Paper: netcraqPapers + ", figure 5 (Kubernetes paper: figure 4)",
+			Reports: "NetCRAQ reads more than twice as much as NetChain at every share of writes from 0 to 75 %. " +
+				"With 75 % writes both lose about 85 % of their reads. Dirty commits grow with the share " +
+				"of writes.",
+		},
+		X: figure.Axis{Label: "share of writes, %"},
 		Panels: []figure.Panel{
 			{Title: "reads", Metric: readsPerS, Label: "reads/s", Unit: "reads/s", Log: true},
-			{Title: "writes applied before the tail (dirty commits)", Metric: dirtyCommits, Label: "commits/s", Unit: "commits/s", Only: []string{ours, netcraqPaper, bundledWrites.name}},
+			{
+				Title:  "writes applied before the tail (dirty commits)",
+				Metric: dirtyCommits,
+				Label:  "commits/s",
+				Unit:   "commits/s",
+				Only:   []string{ours, netcraqPaper, bundledWrites.name},
+			},
 		},
 		Series: append(compared(nil), bundledWrites.series()),
 		Needs:  figure.Needs{Root: true},
-		Quick:  figure.Plan{Xs: []float64{0, 25, 75}, Rounds: 3, Window: 150 * time.Millisecond, Budget: 15 * time.Second},
-		Full:   figure.Plan{Xs: []float64{0, 25, 50, 75}, Rounds: 15, Window: 400 * time.Millisecond, Budget: 120 * time.Second},
+		Quick: figure.Plan{
+			Xs:     []float64{0, 25, 75},
+			Rounds: 3,
+			Window: 150 * time.Millisecond,
+			Budget: 15 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     []float64{0, 25, 50, 75},
+			Rounds: 15,
+			Window: 400 * time.Millisecond,
+			Budget: 120 * time.Second,
+		},
 		Open: lineFigure("4", func(c figure.Cell) (lineKey, []bench.Work) {
 			c, slots := bundledWrites.resolve(c)
-			return lineKey{protocol: protocols[c.Series], nodes: paperChain, keys: lineKeys, valueBytes: lineValueBytes, slots: slots}, []bench.Work{{WriteShare: c.X / 100, Slots: slots}}
+			return lineKey{
+					protocol:   protocols[c.Series],
+					nodes:      paperChain,
+					keys:       lineKeys,
+					valueBytes: lineValueBytes,
+					slots:      slots,
+				}, []bench.Work{
+					{WriteShare: c.X / 100, Slots: slots},
+				}
 		}),
 		Results: mixedResults, Notes: mixedNotes,
 	}
@@ -45,24 +74,36 @@ func mixedNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, series := range []string{netcraqPaper, ours} {
 		if least := figure.Least(o.Ratios(series, netChain, readsPerS)); least != nil {
-			notes = append(notes, say(verdict(least.Y >= 2), "%s reads at least %s times what NetChain reads, at %g %% writes (the paper: more than twice at every share).", series, number(least.Y), least.X))
+			notes = append(notes, say(verdict(least.Y >= 2),
+				"%s reads at least %s times what NetChain reads, at %g %% writes (the paper: more than "+
+					"twice at every share).",
+				series, number(least.Y), least.X))
 		}
 	}
 	for _, s := range withoutBundles(o) {
 		if rest := figure.Ratio(o.Median(s.Name, 75, readsPerS), o.Median(s.Name, 0, readsPerS)); rest != nil {
 			loss := 100 * (1 - *rest)
-			notes = append(notes, say(verdict(loss > 75 && loss < 95), "%s loses %.0f %% of its reads with 75 %% writes (the paper: about 85 %%).", s.Name, loss))
+			notes = append(notes, say(verdict(loss > 75 && loss < 95),
+				"%s loses %.0f %% of its reads with 75 %% writes (the paper: about 85 %%).", s.Name, loss))
 		}
 	}
 	for _, series := range []string{netcraqPaper, ours} {
 		if points := o.Medians(series, dirtyCommits); len(points) > 1 {
 			first, last := points[0], points[len(points)-1]
-			notes = append(notes, say(verdict(last.Y > first.Y), "%s: dirty commits, three for each write on a chain of 4, go from %s/s at %g %% writes to %s/s at %g %% (the paper: they grow).", series, number(first.Y), first.X, number(last.Y), last.X))
+			notes = append(notes, say(verdict(last.Y > first.Y),
+				"%s: dirty commits, three for each write on a chain of 4, go from %s/s at %g %% writes "+
+					"to %s/s at %g %% (the paper: they grow).",
+				series, number(first.Y), first.X, number(last.Y), last.X))
 		}
 	}
 	if over := o.Median(netcraqPaper, o.Xs[len(o.Xs)-1], "overflows_percent"); over != nil && *over > 0 {
-		notes = append(notes, say(figure.Remark, "NetCRAQ as published drops %.2g %% of the requests there because an object has no cell left.", *over))
+		notes = append(notes, say(figure.Remark,
+			"NetCRAQ as published drops %.2g %% of the requests there because an object has no cell left.",
+			*over))
 	}
 	notes = append(notes, gainNotes(o, gain{bundledWrites, readsPerS, "reads among writes"})...)
-	return explain(notes, "Why: requests are answered as fast as reads and writes together allow, with the client at the head. A write costs CPU time at every node of the chain, and acknowledgements besides, which NetChain does without; the more writes, the less it matters what a read costs.")
+	return explain(notes,
+		"Why: the client is at the head, and the mix of reads and writes sets the rate. A write costs "+
+			"CPU time at every node of the chain, and acknowledgements, which NetChain does not have. With "+
+			"more writes the cost of a read matters less.")
 }

@@ -9,15 +9,17 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/plot"
 )
 
-// overloadPercent is the share of requests without an answer from which on there is no time to report: those that were
-// lost waited longest, and a median or p99 of the others would flatter who loses them.
+// overloadPercent is the share of unanswered requests from which on no time is reported: lost
+// requests waited longest, so a median or p99 of the others would favour the system that loses
+// them.
 const overloadPercent = 1.0
 
 // startS is how long it may take until requests are sent at their rate.
 const startS = 0.002
 
-// unansweredPercent is the share of the requests that were due and not answered. Where generator and nodes share a CPU a chain
-// that can't follow keeps requests from being sent, instead of losing them.
+// unansweredPercent is the share of the requests that were due and not answered. Where generator and
+// nodes share a CPU a chain that can't follow keeps requests from being sent, instead of losing
+// them.
 func unansweredPercent(found bench.LineLatency) float64 {
 	due := max(float64(found.Sent), found.OfferedPerS*(found.LoadS-startS))
 	return 100 * max(0, 1-float64(found.Answered)/max(due, 1))
@@ -28,7 +30,7 @@ type timed struct {
 	text       string // one of it
 	p50, p99   string // metrics of its time
 	unanswered string // metric of the requests that were due and not answered, in percent
-	lighter    string // what published NetCRAQ saves
+	lighter    string // reason why published NetCRAQ does less work
 }
 
 // add adds times to a sample, unless too little was answered in its window.
@@ -64,7 +66,8 @@ func (t timed) ratios(o *figure.Outcome, series, to, metric string) []plot.Point
 	return points
 }
 
-// overloadedAt names the series that are overloaded at a load, as an addition to a metric's name; nothing if none is.
+// overloadedAt names the series that are overloaded at a load, as an addition to a metric's name;
+// nothing if none is.
 func (t timed) overloadedAt(o *figure.Outcome, x float64) string {
 	var names []string
 	for _, s := range o.Spec.Series {
@@ -78,14 +81,20 @@ func (t timed) overloadedAt(o *figure.Outcome, x float64) string {
 	return fmt.Sprintf(" (overloaded: %s)", strings.Join(names, ", "))
 }
 
-// results are times at every load: no longer than NetChain's, and never longer than published NetCRAQ's. Where somebody is
-// overloaded, what is compared is how much was answered. The paper's time, of NetChain, is 0 if there is none.
+// results are times at every load, marked against NetChain's and published NetCRAQ's. Where a
+// system is overloaded, the shares of answered requests are compared instead. The paper's time, of
+// NetChain, is 0 if there is none.
 func (t timed) results(o *figure.Outcome, paperUs float64) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
 		for _, m := range t.metrics() {
-			r := figure.Result{Metric: fmt.Sprintf("%s at %s requests/s%s", m.text, number(x), t.overloadedAt(o, x)), NetChain: t.at(o, netChain, x, m.metric),
-				NetCRAQPaper: t.at(o, netcraqPaper, x, m.metric), Ours: t.at(o, ours, x, m.metric), Unit: "µs"}
+			r := figure.Result{
+				Metric:       fmt.Sprintf("%s at %s requests/s%s", m.text, number(x), t.overloadedAt(o, x)),
+				NetChain:     t.at(o, netChain, x, m.metric),
+				NetCRAQPaper: t.at(o, netcraqPaper, x, m.metric),
+				Ours:         t.at(o, ours, x, m.metric),
+				Unit:         "µs",
+			}
 			if !t.overloaded(o, ours, x) && !t.overloaded(o, netChain, x) {
 				r.Mark = figure.AtMost(1, netChain, r.Ours, r.NetChain)
 			}
@@ -101,14 +110,17 @@ func (t timed) results(o *figure.Outcome, paperUs float64) []figure.Result {
 	return append(all, t.neverBehind(o)...)
 }
 
-// metrics are those of the time, with what they are.
+// metrics are those of the time, with their names.
 func (t timed) metrics() []struct{ metric, text string } {
 	return []struct{ metric, text string }{{t.p50, "median time of a " + t.text}, {t.p99, "p99 of a " + t.text}}
 }
 
-// answered is how much is answered of what is offered, at a load that somebody cannot follow.
+// answered is the share of answered requests, at a load that overloads some system.
 func (t timed) answered(o *figure.Outcome, x float64, against string) figure.Result {
-	r := figure.Result{Metric: fmt.Sprintf("%ss answered of %s/s%s, against %s", t.text, number(x), t.overloadedAt(o, x), against), Unit: "%"}
+	r := figure.Result{
+		Metric: fmt.Sprintf("%ss answered of %s/s%s, against %s", t.text, number(x), t.overloadedAt(o, x), against),
+		Unit:   "%",
+	}
 	of := map[string]**float64{netChain: &r.NetChain, netcraqPaper: &r.NetCRAQPaper, ours: &r.Ours}
 	for series, to := range of {
 		if unanswered := o.Median(series, x, t.unanswered); unanswered != nil {
@@ -121,8 +133,8 @@ func (t timed) answered(o *figure.Outcome, x float64, against string) figure.Res
 	return r
 }
 
-// neverBehind compares with the published NetCRAQ where ours is least ahead of it: in both times, and in what is answered
-// where one of both is overloaded.
+// neverBehind compares with published NetCRAQ at the load where ours leads least: in both times,
+// and in answered requests where one of both is overloaded.
 func (t timed) neverBehind(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, m := range t.metrics() {
@@ -131,8 +143,15 @@ func (t timed) neverBehind(o *figure.Outcome) []figure.Result {
 			continue
 		}
 		mine, theirs := t.at(o, ours, most.X, m.metric), t.at(o, netcraqPaper, most.X, m.metric)
-		all = append(all, figure.Result{Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s requests/s)", m.text, number(most.X)),
-			NetChain: t.at(o, netChain, most.X, m.metric), NetCRAQPaper: theirs, Ours: mine, Unit: "µs", Mark: figure.AtMost(1, netcraqPaper, mine, theirs)})
+		all = append(all, figure.Result{
+			Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s requests/s)", m.text,
+				number(most.X)),
+			NetChain:     t.at(o, netChain, most.X, m.metric),
+			NetCRAQPaper: theirs,
+			Ours:         mine,
+			Unit:         "µs",
+			Mark:         figure.AtMost(1, netcraqPaper, mine, theirs),
+		})
 	}
 	for _, x := range o.Xs {
 		if t.overloaded(o, ours, x) || t.overloaded(o, netcraqPaper, x) {
@@ -142,25 +161,37 @@ func (t timed) neverBehind(o *figure.Outcome) []figure.Result {
 	return all
 }
 
-// sentTogether says what grows with the load before anything is full.
-const sentTogether = "From 40,000 requests/s on the generator sends several at a time (5 at 100,000/s), which wait for each other: growth from there on is the generator's, not an overload's."
+// sentTogether explains the growth of times with the load below saturation.
+const sentTogether = "From 40,000 requests/s on, the generator sends several requests at a time (5 at 100,000/s), " +
+	"which wait for each other. This growth is the generator's, not an overload's."
 
-// notes say where published NetCRAQ takes less time, who is overloaded, and what that means for times.
+// notes report where published NetCRAQ takes less time, which systems are overloaded, and the
+// consequence for times.
 func (t timed) notes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	if most := figure.Most(t.ratios(o, ours, netcraqPaper, t.p50)); most != nil && most.Y > 1 {
-		notes = append(notes, say(figure.Remark, "A %s of ours takes up to %s times as long as one of published NetCRAQ: %s.", t.text, number(most.Y), t.lighter))
+		notes = append(
+			notes,
+			say(figure.Remark, "A %s of ours takes up to %s times as long as one of published NetCRAQ: %s.", t.text,
+				number(most.Y), t.lighter),
+		)
 	}
 	before := len(notes)
 	for _, s := range o.Spec.Series {
 		for _, x := range o.Xs {
 			if t.overloaded(o, s.Name, x) {
-				notes = append(notes, say(figure.Remark, "%s is overloaded at %s %ss/s: %s %% of what is due is not answered, and no time is given.", s.Name, number(x), t.text, number(*o.Median(s.Name, x, t.unanswered))))
+				notes = append(notes, say(figure.Remark,
+					"%s is overloaded at %s %ss/s: %s %% of what is due is not answered, and no time is given.",
+					s.Name, number(x), t.text, number(*o.Median(s.Name, x, t.unanswered))))
 			}
 		}
 	}
 	if len(notes) == before {
 		return notes
 	}
-	return append(notes, say(figure.Remark, "Times of %ss are those of windows in which at most %g %% of the requests due were lost or could not be sent, as generator and nodes share a CPU: of an overloaded chain only those that were lucky have one.", t.text, overloadPercent))
+	return append(notes, say(figure.Remark,
+		"Times of %ss are from windows in which at most %g %% of the requests due were lost or could not "+
+			"be sent, as generator and nodes share a CPU. An overloaded chain has times of its best windows "+
+			"only.",
+		t.text, overloadPercent))
 }

@@ -36,11 +36,13 @@ func resultOf(t *testing.T, m *figure.Made, beginning string) figure.Result {
 	return figure.Result{}
 }
 
-// A chain that loses requests has no times: those that it answers are no slower than those of a chain that answers all.
+// A chain that loses requests has no times: those that it answers are no slower than those of a
+// chain that answers all.
 func TestOverloadedHasNoTime(t *testing.T) {
 	m := measuredTimes(t, map[string]float64{ours: 1, netChain: 10, netcraqPaper: 10}, map[string]float64{ours: 30})
 	for _, text := range []string{"median time of a read at " + number(5000), "p99 of a read at " + number(5000)} {
-		if r := resultOf(t, m, text); r.Ours != nil || r.NetChain == nil || r.Mark != nil || !strings.Contains(r.Metric, "overloaded: "+ours) {
+		if r := resultOf(t, m, text); r.Ours != nil || r.NetChain == nil || r.Mark != nil ||
+			!strings.Contains(r.Metric, "overloaded: "+ours) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -52,23 +54,31 @@ func TestOverloadedHasNoTime(t *testing.T) {
 	}
 }
 
-// Who is not overloaded where another is has no time to compare, but answers more.
+// A system that keeps up where another is overloaded has no time to compare, but answers more.
 func TestOnlyOtherIsOverloaded(t *testing.T) {
-	m := measuredTimes(t, map[string]float64{ours: 10, netChain: 1, netcraqPaper: 9}, map[string]float64{netChain: 2, netcraqPaper: 1})
-	if r := resultOf(t, m, "median time of a read at "+number(5000)); r.NetChain != nil || r.Ours == nil || r.NetCRAQPaper == nil || r.Mark != nil {
+	m := measuredTimes(t, map[string]float64{ours: 10, netChain: 1, netcraqPaper: 9},
+		map[string]float64{netChain: 2, netcraqPaper: 1})
+	if r := resultOf(t, m, "median time of a read at "+number(5000)); r.NetChain != nil || r.Ours == nil ||
+		r.NetCRAQPaper == nil ||
+		r.Mark != nil {
 		t.Errorf("%+v", r)
 	}
 	if r := resultOf(t, m, "reads answered of "+number(5000)); r.Mark == nil || !r.Mark.Met() {
 		t.Errorf("%+v", r)
 	}
-	if r := resultOf(t, m, "p99 of a read, where NetCRAQ is least ahead of the published one"); r.Mark == nil || r.Mark.Met() || *r.Ours != 20 {
+	if r := resultOf(t, m, "p99 of a read, where NetCRAQ is least ahead of the published one"); r.Mark == nil ||
+		r.Mark.Met() ||
+		*r.Ours != 20 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// NetCRAQPaper NetCRAQ is what no figure of lines may leave out of its marks.
+// All figures of lines judge ours against NetCRAQ as published.
 func TestNeverBehindNetCRAQPaperIsJudged(t *testing.T) {
-	for _, s := range []*figure.Spec{netcraqLatency(), netchainLatency(), netchainStoreSize(), netchainValueSize(), netchainWriteShare(), netcraqDistance(), netcraqMixed(), netcraqLength(), netcraqCongestion()} {
+	for _, s := range []*figure.Spec{
+		netcraqLatency(), netchainLatency(), netchainStoreSize(), netchainValueSize(), netchainWriteShare(),
+		netcraqDistance(), netcraqMixed(), netcraqLength(), netcraqCongestion(),
+	} {
 		dir := t.TempDir()
 		invent(t, dir, s, func(figure.Cell) bool { return true })
 		o, err := figure.Load(dir, s)
@@ -87,13 +97,17 @@ func TestNeverBehindNetCRAQPaperIsJudged(t *testing.T) {
 	}
 }
 
-// What could not be sent because the chain took all of the CPU counts like what was lost; the first moments do not.
+// Requests that could not be sent because the chain used all of the CPU count as lost; the first
+// moments do not.
 func TestUnansweredIsOfWhatWasDue(t *testing.T) {
 	for _, c := range []struct {
 		sent, answered uint64
 		percent        float64
 	}{{10_000, 10_000, 0}, {9_900, 9_900, 0}, {10_000, 9_000, 10}, {4_900, 4_900, 50}, {4_900, 0, 100}} {
-		found := bench.LineLatency{LineFigure: bench.LineFigure{Sent: c.sent, Answered: c.answered, LoadS: 0.1}, OfferedPerS: 100_000}
+		found := bench.LineLatency{
+			LineFigure:  bench.LineFigure{Sent: c.sent, Answered: c.answered, LoadS: 0.1},
+			OfferedPerS: 100_000,
+		}
 		if got := unansweredPercent(found); math.Abs(got-c.percent) > 0.01 {
 			t.Errorf("%d sent, %d answered: %v %%", c.sent, c.answered, got)
 		}

@@ -11,27 +11,40 @@ import (
 )
 
 // peerNames are the systems by the name of their series.
-var peerNames = map[string]string{"NetCRAQ": peer.NetCRAQ, "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper, "Redis": peer.Redis, "memcached": peer.Memcached}
+var peerNames = map[string]string{
+	"NetCRAQ": peer.NetCRAQ, "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper, "Redis": peer.Redis,
+	"memcached": peer.Memcached,
+}
 
 // otherPeers are the series that NetCRAQ is compared with.
 var otherPeers = []string{"etcd", "ZooKeeper", "Redis", "memcached"}
 
 // peerSeries are the systems through their client libraries.
 func peerSeries() []figure.Series {
-	return []figure.Series{{Name: "NetCRAQ", Role: plot.Ours}, {Name: "etcd", Role: plot.Peer}, {Name: "ZooKeeper", Role: plot.Peer, Variant: 1},
-		{Name: "Redis", Role: plot.Peer, Variant: 2}, {Name: "memcached", Role: plot.Peer, Variant: 3}}
+	return []figure.Series{
+		{Name: "NetCRAQ", Role: plot.Ours},
+		{Name: "etcd", Role: plot.Peer},
+		{Name: "ZooKeeper", Role: plot.Peer, Variant: 1},
+		{Name: "Redis", Role: plot.Peer, Variant: 2},
+		{Name: "memcached", Role: plot.Peer, Variant: 3},
+	}
 }
 
 // openPeers are systems that stay open, all of them: starting one takes longer than measuring it.
 func openPeers(env figure.Env, o peer.Options) *keep[string, peer.Store] {
 	o.Progress = env.Say
-	return &keep[string, peer.Store]{most: len(peerNames), open: func(ctx context.Context, series string) (peer.Store, error) {
-		s, err := peer.Open(ctx, peerNames[series], o)
-		return s, peerError(err)
-	}, close: func(s peer.Store) { _ = s.Close() }} // of processes that end with this one
+	return &keep[string, peer.Store]{
+		most: len(peerNames),
+		open: func(ctx context.Context, series string) (peer.Store, error) {
+			s, err := peer.Open(ctx, peerNames[series], o)
+			return s, peerError(err)
+		},
+		close: func(s peer.Store) { _ = s.Close() },
+	} // of processes that end with this one
 }
 
-// Clients of a measurement of throughput. Those whose client library can have many requests under way at once get as many.
+// Clients of a measurement of throughput. Those whose client library can have many requests under
+// way at once get as many.
 const (
 	peerClients    = 64
 	manyClients    = 8
@@ -42,7 +55,15 @@ const (
 
 // busy is a load that keeps a store busy, and lone one of a single client.
 func busy(s peer.Store, op peer.Op, zipf float64, d time.Duration) peer.Load {
-	l := peer.Load{Op: op, Clients: peerClients, Zipf: zipf, ValueBytes: peerValueBytes, Duration: d, Timeout: peerPatience, Seed: 1}
+	l := peer.Load{
+		Op:         op,
+		Clients:    peerClients,
+		Zipf:       zipf,
+		ValueBytes: peerValueBytes,
+		Duration:   d,
+		Timeout:    peerPatience,
+		Seed:       1,
+	}
 	if _, many := s.(peer.Many); many && (op == peer.Get || op == peer.Put) {
 		l.Clients, l.Pipeline = manyClients, manyPipeline
 	}
@@ -50,10 +71,18 @@ func busy(s peer.Store, op peer.Op, zipf float64, d time.Duration) peer.Load {
 }
 
 func lone(op peer.Op, zipf float64, d time.Duration) peer.Load {
-	return peer.Load{Op: op, Clients: 1, Zipf: zipf, ValueBytes: peerValueBytes, Duration: d, Timeout: peerPatience, Seed: 1}
+	return peer.Load{
+		Op:         op,
+		Clients:    1,
+		Zipf:       zipf,
+		ValueBytes: peerValueBytes,
+		Duration:   d,
+		Timeout:    peerPatience,
+		Seed:       1,
+	}
 }
 
-// What is measured of a system: throughput with many clients, times with one.
+// Metrics of a system: throughput with many clients, times with one.
 const (
 	opsPerS = "operations_per_s"
 	p50us   = "p50_us"
@@ -63,8 +92,8 @@ const (
 	operationsTimed = "operations_timed" // of the single client
 )
 
-// measurePeer spends half of the time on the most that a system does through its client library, the rest on the times of a single
-// client.
+// measurePeer spends half of the time on the most that a system does through its client library, the
+// rest on the times of a single client.
 func measurePeer(ctx context.Context, s peer.Store, op peer.Op, window time.Duration) (figure.Sample, error) {
 	load := lone(op, 0, window/2)
 	if _, many := s.(peer.Many); many && (op == peer.Get || op == peer.Put) {
@@ -82,7 +111,8 @@ func measurePeer(ctx context.Context, s peer.Store, op peer.Op, window time.Dura
 	v := sample.Values
 	v[p50us], v[p99us], v[operationsTimed] = one.P50us, one.P99us, float64(one.Operations)
 	addP999(v, p999us, one)
-	v["clients"], v["pipeline"], v["errors"] = float64(most.Clients), float64(most.Pipeline), float64(most.Errors+one.Errors)
+	v["clients"], v["pipeline"], v["errors"] = float64(most.Clients), float64(
+		most.Pipeline), float64(most.Errors+one.Errors)
 	return sample, nil
 }
 

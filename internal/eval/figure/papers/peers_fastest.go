@@ -25,7 +25,8 @@ type otherway struct {
 	measure func(ctx context.Context, s peer.Store, op peer.Op, window time.Duration) (figure.Sample, error)
 }
 
-// otherways say what generators do that cost less than a client library, with one request a packet and, of NetCRAQ and Redis, with many.
+// otherways are load generators that cost less than a client library, with one request a packet
+// and, for NetCRAQ and Redis, with many.
 func otherways() []otherway {
 	is := func(ops ...peer.Op) func(x float64) bool {
 		return func(x float64) bool {
@@ -39,9 +40,21 @@ func otherways() []otherway {
 	}
 	return []otherway{
 		{figure.Series{Name: oursOwn, Role: plot.Ours, Variant: 1, Has: is(peer.Get, peer.Put)}, ours, fastest(1)},
-		{figure.Series{Name: oursBundled, Role: plot.Ours, Variant: 2, Has: is(peer.Get, peer.Put)}, ours, fastest(manyPipeline)},
-		{figure.Series{Name: redisAlone, Role: plot.Peer, Variant: 4, Has: is(peer.Get, peer.Put)}, "Redis", fastest(1)},
-		{figure.Series{Name: redisOwn, Role: plot.Peer, Variant: 5, Has: is(peer.Get, peer.Put)}, "Redis", fastest(manyPipeline)},
+		{
+			figure.Series{Name: oursBundled, Role: plot.Ours, Variant: 2, Has: is(peer.Get, peer.Put)},
+			ours,
+			fastest(manyPipeline),
+		},
+		{
+			figure.Series{Name: redisAlone, Role: plot.Peer, Variant: 4, Has: is(peer.Get, peer.Put)},
+			"Redis",
+			fastest(1),
+		},
+		{
+			figure.Series{Name: redisOwn, Role: plot.Peer, Variant: 5, Has: is(peer.Get, peer.Put)},
+			"Redis",
+			fastest(manyPipeline),
+		},
 		{figure.Series{Name: memcachedOwn, Role: plot.Peer, Variant: 6, Has: is(peer.Get)}, "memcached", fastest(1)},
 	}
 }
@@ -63,7 +76,13 @@ func throughput(r peer.Result) figure.Sample {
 }
 
 // measureOther measures a series that is another way to ask a system; ok says whether it is one.
-func measureOther(ctx context.Context, stores *keep[string, peer.Store], cell figure.Cell, op peer.Op, window time.Duration) (sample figure.Sample, ok bool, err error) {
+func measureOther(
+	ctx context.Context,
+	stores *keep[string, peer.Store],
+	cell figure.Cell,
+	op peer.Op,
+	window time.Duration,
+) (sample figure.Sample, ok bool, err error) {
 	for _, way := range otherways() {
 		if way.series.Name != cell.Series {
 			continue

@@ -22,14 +22,33 @@ func peersOperations() *figure.Spec {
 	}
 	return &figure.Spec{
 		Name: "peers-operations", Title: "NetCRAQ beside etcd, ZooKeeper, Redis and memcached",
-		Source: figure.Source{Paper: "NetChain (NSDI'18), section 8, as summarised", Reports: "ZooKeeper: 170 µs for a read and 2,350 µs for a write, 230,000 reads/s and 27,000 writes/s on three servers; " +
-			"NetChain on four Tofino switches: 9.7 µs for both, 82 million queries/s. etcd, Redis and memcached are not in the papers."},
+		Source: figure.Source{
+			Paper: "NetChain (NSDI'18), section 8, as summarised",
+			Reports: "ZooKeeper: 170 µs for a read and 2,350 µs for a write, 230,000 reads/s and 27,000 writes/s " +
+				"on three servers; " +
+				"NetChain on four Tofino switches: 9.7 µs for both, 82 million queries/s. etcd, Redis " +
+				"and memcached are not in the papers.",
+		},
 		X: figure.Axis{Label: "operation", Names: names},
 		Panels: []figure.Panel{
-			{Title: "throughput, many clients", Metric: opsPerS, Bars: true, Log: true, Label: "operations/s", Unit: "operations/s"},
+			{
+				Title:  "throughput, many clients",
+				Metric: opsPerS,
+				Bars:   true,
+				Log:    true,
+				Label:  "operations/s",
+				Unit:   "operations/s",
+			},
 			{Title: "median time, one client", Metric: p50us, Bars: true, Log: true, Label: "µs", Unit: "µs"},
 			{Title: "p99, one client", Metric: p99us, Bars: true, Log: true, Label: "µs", Unit: "µs"},
-			{Title: "p99.9, one client, of 10,000 at least", Metric: p999us, Bars: true, Log: true, Label: "µs", Unit: "µs"},
+			{
+				Title:  "p99.9, one client, of 10,000 at least",
+				Metric: p999us,
+				Bars:   true,
+				Log:    true,
+				Label:  "µs",
+				Unit:   "µs",
+			},
 		},
 		Rows:   2,
 		Series: series,
@@ -44,9 +63,16 @@ func openPeersOperations(_ context.Context, env figure.Env) (figure.Harness, err
 	stores := openPeers(env, peer.Options{})
 	r := &harness{close: stores.all}
 	r.note([]string{
-		"throughput through client libraries: with as many clients, and requests under way where the library can have several, as give most, which is looked for each time. Times: one client, one operation at a time",
-		"generators: requests made in the kernel, of NetCRAQ and memcached, each with servers of its own; NetCRAQ's a chain as long as the clients', reads at its head, with one request a frame, and with as many independent ones as fit (bundles); redis-benchmark, on sockets, without pipelines, each request a packet of its own, and with. etcd and ZooKeeper have none",
-		fmt.Sprintf("1,000 keys, all alike, values of %d bytes; reads are linearizable where the system can do that", peerValueBytes),
+		"throughput through client libraries: at the fastest number of clients, and of requests in " +
+			"flight where the library allows several, searched for each time. Times: one client, one " +
+			"operation at a time",
+		"generators: NetCRAQ's and memcached's make requests in the kernel, each with its own servers. " +
+			"NetCRAQ's chain is as long as the clients'. Reads at its head have one request a frame, or as " +
+			"many independent ones as fit (bundles). redis-benchmark uses sockets, with one request a packet " +
+			"or pipelines. etcd and ZooKeeper have no generators",
+		fmt.Sprintf(
+			"1,000 keys, all alike, values of %d bytes; reads are linearizable where the system can do that",
+			peerValueBytes),
 	})
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		op := peer.Ops()[int(cell.X)]
@@ -63,10 +89,10 @@ func openPeersOperations(_ context.Context, env figure.Env) (figure.Harness, err
 	return r, nil
 }
 
-// paperZooKeeper is what NetChain's paper measured of ZooKeeper, by operation.
+// paperZooKeeper has the measurements of ZooKeeper in NetChain's paper, by operation.
 var paperZooKeeper = map[peer.Op]struct{ perS, us float64 }{peer.Get: {230e3, 170}, peer.Put: {27e3, 2350}}
 
-// peersResults has the same lines whatever was measured: who reads them looks for their names.
+// peersResults has the same lines for all measurements, so that programs can look for their names.
 func peersResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for x, op := range peer.Ops() {
@@ -74,7 +100,12 @@ func peersResults(o *figure.Outcome) []figure.Result {
 			all = append(all, againstPeer(o, float64(x), other)...)
 		}
 		for _, c := range otherComparisons(op) {
-			r := figure.Result{Metric: fmt.Sprintf("%s against %s, %s", op, c.other, c.text), Ours: o.Median(c.ours, float64(x), opsPerS), Peer: o.Median(c.peer, float64(x), opsPerS), Unit: "operations/s"}
+			r := figure.Result{
+				Metric: fmt.Sprintf("%s against %s, %s", op, c.other, c.text),
+				Ours:   o.Median(c.ours, float64(x), opsPerS),
+				Peer:   o.Median(c.peer, float64(x), opsPerS),
+				Unit:   "operations/s",
+			}
 			if c.like {
 				r.Mark, _ = peerMarks(op, c.other, r.Ours, r.Peer, nil, nil)
 			}
@@ -87,9 +118,24 @@ func peersResults(o *figure.Outcome) []figure.Result {
 // againstPeer compares one operation with one system, through client libraries.
 func againstPeer(o *figure.Outcome, x float64, other string) []figure.Result {
 	op := peer.Ops()[int(x)]
-	mine, theirs, myTime, theirTime := o.Median(ours, x, opsPerS), o.Median(other, x, opsPerS), o.Median(ours, x, p50us), o.Median(other, x, p50us)
-	rate := figure.Result{Metric: fmt.Sprintf("%s against %s, client libraries on both sides", op, other), Ours: mine, Peer: theirs, Unit: "operations/s"}
-	times := figure.Result{Metric: fmt.Sprintf("median time of a %s against %s, client libraries on both sides", op, other), Ours: myTime, Peer: theirTime, Unit: "µs"}
+	mine, theirs, myTime, theirTime := o.Median(ours, x, opsPerS), o.Median(other, x,
+		opsPerS), o.Median(ours, x, p50us), o.Median(
+		other,
+		x,
+		p50us,
+	)
+	rate := figure.Result{
+		Metric: fmt.Sprintf("%s against %s, client libraries on both sides", op, other),
+		Ours:   mine,
+		Peer:   theirs,
+		Unit:   "operations/s",
+	}
+	times := figure.Result{
+		Metric: fmt.Sprintf("median time of a %s against %s, client libraries on both sides", op, other),
+		Ours:   myTime,
+		Peer:   theirTime,
+		Unit:   "µs",
+	}
 	rate.Mark, times.Mark = peerMarks(op, other, mine, theirs, myTime, theirTime)
 	if paper, ok := paperZooKeeper[op]; ok && other == "ZooKeeper" {
 		rate.Paper, times.Paper = figure.Value(paper.perS), figure.Value(paper.us)
@@ -104,31 +150,73 @@ type comparison struct {
 	like        bool   // as many requests in a packet on both sides, or the nearest there is: a mark counts
 }
 
-// otherComparisons are those of an operation. Their texts say which side pays for what.
+// otherComparisons are those of an operation. Their texts name the costs of each side.
 func otherComparisons(op peer.Op) []comparison {
 	if op != peer.Get && op != peer.Put {
 		return nil
 	}
 	bundles := fmt.Sprintf("bundles of %d", peer.BundleOf(op, peerValueBytes))
 	all := []comparison{
-		{"Redis", "one request a packet: ours from the kernel, redis-benchmark on sockets without pipelines", oursOwn, redisAlone, true},
-		{"Redis", "many requests a packet: ours from the kernel in " + bundles + ", redis-benchmark on sockets with pipelines", oursBundled, redisOwn, true},
-		{"Redis", "unlike: ours from the kernel with one request a packet, redis-benchmark with pipelines", oursOwn, redisOwn, false},
+		{
+			"Redis",
+			"one request a packet: ours from the kernel, redis-benchmark on sockets without pipelines",
+			oursOwn,
+			redisAlone,
+			true,
+		},
+		{
+			"Redis",
+			"many requests a packet: ours from the kernel in " + bundles + ", redis-benchmark on sockets with " +
+				"pipelines",
+			oursBundled,
+			redisOwn,
+			true,
+		},
+		{
+			"Redis",
+			"unlike: ours from the kernel with one request a packet, redis-benchmark with pipelines",
+			oursOwn,
+			redisOwn,
+			false,
+		},
 	}
 	for _, other := range []string{"etcd", "ZooKeeper"} {
-		all = append(all,
-			comparison{other, "only it pays for a client: ours from the kernel with one request a packet, its client library", oursOwn, other, false},
-			comparison{other, "only it pays for a client: ours from the kernel in " + bundles + ", its client library", oursBundled, other, false})
+		all = append(
+			all,
+			comparison{
+				other,
+				"only it pays for a client: ours from the kernel with one request a packet, its client library",
+				oursOwn,
+				other,
+				false,
+			},
+			comparison{
+				other,
+				"only it pays for a client: ours from the kernel in " + bundles + ", its client library",
+				oursBundled,
+				other,
+				false,
+			},
+		)
 	}
 	if op == peer.Get { // there is no generator for memcached's writes
-		all = append(all,
+		all = append(
+			all,
 			comparison{"memcached", "one request a packet, both from the kernel", oursOwn, memcachedOwn, true},
-			comparison{"memcached", "unlike: ours from the kernel in " + bundles + ", memcached's from the kernel with one request a packet", oursBundled, memcachedOwn, false})
+			comparison{
+				"memcached",
+				"unlike: ours from the kernel in " + bundles + ", memcached's from the kernel with one request a " +
+					"packet",
+				oursBundled,
+				memcachedOwn,
+				false,
+			},
+		)
 	}
 	return all
 }
 
-// peerMarks are what reads are to reach; other operations have no marks.
+// peerMarks are the targets of reads; other operations have none.
 func peerMarks(op peer.Op, other string, ours, theirs, ourTime, theirTime *float64) (rate, times *figure.Mark) {
 	switch {
 	case op != peer.Get:
@@ -145,22 +233,46 @@ func peersNotes(o *figure.Outcome) []figure.Note {
 		op := peer.Ops()[int(x)]
 		if paper, ok := paperZooKeeper[op]; ok {
 			if mine := o.Median("ZooKeeper", x, opsPerS); mine != nil {
-				notes = append(notes, say(figure.Remark, "%s: ZooKeeper does %s a second here, %s in the paper, with three servers of 16 cores. Here servers and clients share %d CPUs, its log is in memory, and a sync goes before each read, of which the paper says nothing.", op, number(*mine), number(paper.perS), o.Header.Machine.CPUs))
+				notes = append(notes, say(figure.Remark,
+					"%s: ZooKeeper does %s a second here, %s in the paper, with three servers of 16 "+
+						"cores. Here servers and clients share %d CPUs, its log is in memory, and a sync "+
+						"precedes each read. The paper does not mention a sync.",
+					op, number(*mine), number(paper.perS), o.Header.Machine.CPUs))
 			}
 		}
 		for _, other := range otherPeers {
 			ratio := figure.Ratio(o.Median("NetCRAQ", x, opsPerS), o.Median(other, x, opsPerS))
 			if ratio != nil && *ratio < 1 {
-				notes = append(notes, say(figure.Differs, "%s: %s is faster, %s times as many a second as NetCRAQ through client libraries.", op, other, number(1 / *ratio)))
+				notes = append(notes, say(figure.Differs,
+					"%s: %s is faster, %s times as many a second as NetCRAQ through client libraries.", op,
+					other, number(1 / *ratio)))
 			}
 		}
 	}
 	notes = append(notes, withoutP999(o)...)
-	return append(notes,
-		say(figure.Remark, "Two kinds of comparison are shown. Through client libraries, both sides pay for a client on sockets, which shares the CPUs with the servers and often is what limits. With generators a client costs as little as it can: ours and memcached's requests are made in the kernel, Redis's by redis-benchmark, a process on sockets. etcd and ZooKeeper can be asked through their libraries only. Lines that say \"only it pays for a client\" compare all that they and their clients cost with what a chain of ours costs alone: their ratio holds the cost of a client, and is none of servers. Client libraries on both sides are like for like."),
-		say(figure.Remark, "Ours from the kernel asks the head of a chain as long as the one with clients; a clean read is answered there, without the other nodes, and a write passes through all."),
-		say(figure.Remark, "Many requests in a packet: through client libraries NetCRAQ's go in bundles, Redis's in pipelines, and memcached's reads with many keys in a datagram, as soon as there are several at a moment; memcached answers each key in a datagram of its own. With generators, one request a packet is compared with one request a packet, and bundles with redis-benchmark's pipelines. Lines that begin with \"unlike\" mix the two, and have no mark; the kernel's generator for memcached asks for one key in a datagram."),
-		say(figure.Remark, "Redis and memcached are single servers and keep no copies: they answer without asking anybody. memcached is asked over UDP, Redis over TCP."))
+	return append(
+		notes,
+		say(figure.Remark,
+			"There are two kinds of comparison. Through client libraries, both sides pay for a client on "+
+				"sockets, which shares the CPUs with the servers and often is the limit. Generators make a "+
+				"client as cheap as possible: the kernel makes ours and memcached's requests, and "+
+				"redis-benchmark, a process on sockets, makes Redis's. etcd and ZooKeeper have client "+
+				"libraries only. Lines that say \"only it pays for a client\" compare the whole cost of a "+
+				"peer and its clients with our chain alone. Their ratio includes a client and does not "+
+				"compare servers. Client libraries on both sides are like for like."),
+		say(figure.Remark,
+			"Our generator asks the head of a chain of the same length as with clients. The head answers "+
+				"a clean read alone; a write passes through all nodes."),
+		say(figure.Remark,
+			"Many requests in a packet: client libraries use bundles (NetCRAQ), pipelines (Redis) and "+
+				"reads of many keys in a datagram (memcached) for concurrent requests. memcached answers "+
+				"each key in its own datagram. Generators compare one request a packet with one request a "+
+				"packet, and bundles with redis-benchmark's pipelines. Lines that begin with \"unlike\" mix "+
+				"the two and have no mark. The kernel's generator for memcached asks for one key in a "+
+				"datagram."),
+		say(figure.Remark,
+			"Redis and memcached are single servers without replicas. memcached is asked over UDP, Redis over TCP."),
+	)
 }
 
 // withoutP999 says of which systems p99.9 can't be told.
@@ -176,5 +288,10 @@ func withoutP999(o *figure.Outcome) []figure.Note {
 	if len(few) == 0 {
 		return nil
 	}
-	return []figure.Note{say(figure.Remark, "p99.9 is told of rounds with at least %d operations of the single client, of which ten are slower. Fewer were made in a round, in brackets, by %s.", peer.TailTimes, strings.Join(few, "; "))}
+	return []figure.Note{
+		say(figure.Remark,
+			"p99.9 is reported for rounds with at least %d operations of the single client, of which ten "+
+				"are slower. Series with fewer operations in a round, in brackets: %s.",
+			peer.TailTimes, strings.Join(few, "; ")),
+	}
 }

@@ -20,7 +20,8 @@ func resultsOf(t *testing.T, s *figure.Spec, subset func(figure.Cell) bool) []fi
 	return o.Made(dir).Results
 }
 
-// Lines of the summary were missing, or had other names, where a system was not installed or a place not measured.
+// Lines of the summary were missing, or had other names, where a system was not installed or a place
+// not measured.
 func TestPeersLinesHaveTheSameNames(t *testing.T) {
 	for _, s := range []*figure.Spec{peersOperations(), peersZipf(), peersLoss()} {
 		var want []string
@@ -45,7 +46,8 @@ func TestPeersLinesHaveTheSameNames(t *testing.T) {
 	}
 }
 
-// Ours with one request a packet has no mark against pipelines, and bundles have none against one request a packet.
+// Ours with one request a packet has no mark against pipelines, and bundles have none against one
+// request a packet.
 func TestPeersMarksCompareLikeWithLike(t *testing.T) {
 	marked := make(map[string]bool)
 	for _, r := range resultsOf(t, peersOperations(), func(figure.Cell) bool { return true }) {

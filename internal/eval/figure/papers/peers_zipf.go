@@ -31,25 +31,54 @@ func peersZipf() *figure.Spec {
 	}
 	return &figure.Spec{
 		Name: "peers-zipf", Title: "Hot keys: Zipf 0.99 beside keys that are all alike",
-		Source: figure.Source{Paper: "no figure of the papers", Reports: "The Kubernetes paper sees 55 % of the reads on 25 keys; NetChain is meant for small hot keys in front of a store for the rest."},
-		X:      figure.Axis{Label: "operation and keys: all alike, each client's own, by Zipf's law", Names: names},
+		Source: figure.Source{
+			Paper: "no figure of the papers",
+			Reports: "The Kubernetes paper sees 55 % of the reads on 25 keys; NetChain is meant for small hot keys " +
+				"in front of a store for the rest.",
+		},
+		X: figure.Axis{Label: "operation and keys: all alike, each client's own, by Zipf's law", Names: names},
 		Panels: []figure.Panel{
-			{Title: "throughput, many clients", Metric: opsPerS, Bars: true, Log: true, Label: "operations/s", Unit: "operations/s"},
+			{
+				Title:  "throughput, many clients",
+				Metric: opsPerS,
+				Bars:   true,
+				Log:    true,
+				Label:  "operations/s",
+				Unit:   "operations/s",
+			},
 			{Title: "p99 with many clients", Metric: "loaded_p99_us", Bars: true, Log: true, Label: "µs", Unit: "µs"},
 		},
 		Rows:   2,
 		Series: peerSeries(),
 		Needs:  figure.Needs{Root: true, CPUs: 2},
-		Quick:  figure.Plan{Xs: figure.Counting(len(names)), Rounds: 1, Window: 375 * time.Millisecond, Budget: 40 * time.Second},
-		Full:   figure.Plan{Xs: figure.Counting(len(names)), Rounds: 3, Window: 1500 * time.Millisecond, Budget: 230 * time.Second},
-		Open:   openPeersZipf, Results: peersZipfResults, Notes: peersZipfNotes,
+		Quick: figure.Plan{
+			Xs:     figure.Counting(len(names)),
+			Rounds: 1,
+			Window: 375 * time.Millisecond,
+			Budget: 40 * time.Second,
+		},
+		Full: figure.Plan{
+			Xs:     figure.Counting(len(names)),
+			Rounds: 3,
+			Window: 1500 * time.Millisecond,
+			Budget: 230 * time.Second,
+		},
+		Open: openPeersZipf, Results: peersZipfResults, Notes: peersZipfNotes,
 	}
 }
 
 func openPeersZipf(_ context.Context, env figure.Env) (figure.Harness, error) {
 	stores := openPeers(env, peer.Options{})
 	r := &harness{close: stores.all}
-	r.note([]string{fmt.Sprintf("1,000 keys, values of %d bytes; %d clients; compare-and-swap is tried again until it swaps; a client that finds a lock taken tries another, drawn likewise", peerValueBytes, peerClients)})
+	r.note(
+		[]string{
+			fmt.Sprintf(
+				"1,000 keys, values of %d bytes; %d clients. A compare-and-swap is retried until it "+
+					"succeeds. A client that finds a lock held tries another, drawn from the same "+
+					"distribution",
+				peerValueBytes, peerClients),
+		},
+	)
 	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
 		s, err := stores.get(ctx, cell.Series)
 		if err != nil {
@@ -61,7 +90,13 @@ func openPeersZipf(_ context.Context, env figure.Env) (figure.Harness, error) {
 		if err != nil {
 			return figure.Sample{}, err
 		}
-		v := map[string]float64{opsPerS: found.PerSecond, "loaded_p50_us": found.P50us, "loaded_p99_us": found.P99us, "errors": float64(found.Errors), "conflicts": float64(found.Conflicts)}
+		v := map[string]float64{
+			opsPerS:         found.PerSecond,
+			"loaded_p50_us": found.P50us,
+			"loaded_p99_us": found.P99us,
+			"errors":        float64(found.Errors),
+			"conflicts":     float64(found.Conflicts),
+		}
 		addP999(v, "loaded_p999_us", found)
 		return values(v), nil
 	}
@@ -72,7 +107,12 @@ func peersZipfResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Spec.Full.Xs {
 		for _, other := range otherPeers {
-			all = append(all, figure.Result{Metric: fmt.Sprintf("%s, against %s", zipfCases[int(x)].text, other), Ours: o.Median("NetCRAQ", x, opsPerS), Peer: o.Median(other, x, opsPerS), Unit: "operations/s"})
+			all = append(all, figure.Result{
+				Metric: fmt.Sprintf("%s, against %s", zipfCases[int(x)].text, other),
+				Ours:   o.Median("NetCRAQ", x, opsPerS),
+				Peer:   o.Median(other, x, opsPerS),
+				Unit:   "operations/s",
+			})
 		}
 	}
 	return all
@@ -84,12 +124,20 @@ func peersZipfNotes(o *figure.Outcome) []figure.Note {
 		for x := 0.0; int(x)+1 < len(zipfCases); x += 2 {
 			ratio := figure.Ratio(o.Median(s.Name, x+1, opsPerS), o.Median(s.Name, x, opsPerS))
 			if ratio != nil && (*ratio < 0.8 || *ratio > 1.25) {
-				notes = append(notes, say(figure.Remark, "%s: hot keys change the throughput of %s by %+.0f %%.", s.Name, zipfCases[int(x)].op, 100*(*ratio-1)))
+				notes = append(
+					notes,
+					say(figure.Remark, "%s: hot keys change the throughput of %s by %+.0f %%.", s.Name,
+						zipfCases[int(x)].op, 100*(*ratio-1)),
+				)
 			}
 		}
 	}
 	if len(notes) == 0 {
-		notes = append(notes, say(figure.Remark, "No system's throughput changes by more than a quarter with hot keys."))
+		notes = append(notes,
+			say(figure.Remark, "No system's throughput changes by more than a quarter with hot keys."))
 	}
-	return append(notes, say(figure.Remark, "Writes of one key are put in order by every system; compare-and-swap of a hot key fails when another client was first, and is tried again. A hot lock is often taken: what is counted is locks that were taken and given back."))
+	return append(notes, say(figure.Remark,
+		"Every system orders the writes of a key. A compare-and-swap of a hot key fails and is retried "+
+			"if another client was first. A hot lock is often held. Completed pairs of lock and unlock are "+
+			"counted."))
 }

@@ -13,7 +13,8 @@ import (
 
 // lossProtocols are the simulated protocols by the name of their series.
 var lossProtocols = map[string]sim.Protocol{
-	"NetChain, 16-bit SEQ": sim.NetChain, "NetChain, 32-bit SEQ": sim.NetChain32, "NetCRAQ as published": sim.NetCRAQPaper, "NetCRAQ": sim.Ours,
+	"NetChain, 16-bit SEQ": sim.NetChain, "NetChain, 32-bit SEQ": sim.NetChain32,
+	"NetCRAQ as published": sim.NetCRAQPaper, "NetCRAQ": sim.Ours,
 }
 
 // violations is the part of the seeds that show one.
@@ -28,11 +29,19 @@ func publishedLosses() *figure.Spec {
 	xs := figure.Counting(len(kinds))
 	return &figure.Spec{
 		Name: "published-losses", Title: "What the published protocols lose, in simulation",
-		Source: figure.Source{Paper: "no figure; the protocols of NetChain and of both NetCRAQ papers", Reports: "All three papers promise strong consistency. None shows what lost, repeated or late packets do to consistency; NetCRAQ's papers name the 16 bits of NetChain's SEQ a limit."},
+		Source: figure.Source{
+			Paper: "no figure; the protocols of NetChain and of both NetCRAQ papers",
+			Reports: "All three papers promise strong consistency. None shows what lost, repeated or late packets " +
+				"do to consistency; NetCRAQ's papers name the 16 bits of NetChain's SEQ a limit.",
+		},
 		X:      figure.Axis{Label: "kind of violation", Names: names},
 		Panels: []figure.Panel{{Metric: violations, Bars: true, Label: "seeds that show it, %", Unit: "%"}},
-		Series: []figure.Series{{Name: "NetChain, 16-bit SEQ", Role: plot.NetChain}, {Name: "NetChain, 32-bit SEQ", Role: plot.NetChain, Variant: 1},
-			{Name: "NetCRAQ as published", Role: plot.NetCRAQPaper}, {Name: "NetCRAQ", Role: plot.Ours}},
+		Series: []figure.Series{
+			{Name: "NetChain, 16-bit SEQ", Role: plot.NetChain},
+			{Name: "NetChain, 32-bit SEQ", Role: plot.NetChain, Variant: 1},
+			{Name: "NetCRAQ as published", Role: plot.NetCRAQPaper},
+			{Name: "NetCRAQ", Role: plot.Ours},
+		},
 		Quick: figure.Plan{Xs: xs, Rounds: 1, Window: time.Second, Budget: 20 * time.Second},
 		Full:  figure.Plan{Xs: xs, Rounds: 5, Window: 4 * time.Second, Budget: 40 * time.Second},
 		Open:  openLosses, Results: lossResults, Notes: lossNotes,
@@ -41,20 +50,26 @@ func publishedLosses() *figure.Spec {
 
 // lossNames are the kinds in few words.
 var lossNames = map[sim.Kind]string{
-	sim.LostWrite: "lost write", sim.AppliedTwice: "applied twice", sim.StaleRead: "stale read", sim.Stuck: "stuck dirty", sim.Wrap: "SEQ wrap", sim.Disorder: "no order",
+	sim.LostWrite: "lost write", sim.AppliedTwice: "applied twice", sim.StaleRead: "stale read",
+	sim.Stuck: "stuck dirty", sim.Wrap: "SEQ wrap", sim.Disorder: "no order",
 }
 
 // lossReasons say how such a thing comes about where the published protocols let it.
 var lossReasons = map[sim.Kind]string{
-	sim.LostWrite:    "An older value replaces a newer one on all nodes, because a repeated request is ordered like a new one.",
+	sim.LostWrite: "An older value replaces a newer one on all nodes, because a repeated request is ordered " +
+		"like a new one.",
 	sim.AppliedTwice: "Requests have no identity: a client's second attempt, or a late copy, counts as another write.",
-	sim.StaleRead:    "A node answers with a value that a later acknowledged write had replaced: an older message was taken after a newer one.",
-	sim.Stuck:        "Nothing repeats an acknowledgement that is lost, so the cells of the object fill and further writes are dropped.",
-	sim.Wrap:         "Numbers of 16 bits are compared as they are, so after 65,535 writes of a key new ones look old.",
-	sim.Disorder:     "Reads return values that no order of the operations explains: a value comes back after a newer one was read.",
+	sim.StaleRead: "A node answers with a value that a later acknowledged write has replaced: it accepted an " +
+		"older message after a newer one.",
+	sim.Stuck: "A lost acknowledgement is not repeated, so the cells of the object fill and further writes " +
+		"are dropped.",
+	sim.Wrap: "Numbers of 16 bits are compared as they are, so after 65,535 writes of a key new ones look old.",
+	sim.Disorder: "Reads return values that no order of the operations explains: a value comes back after a " +
+		"newer one was read.",
 }
 
-// lossHarness runs seeds. One run shows violations of all kinds, so what it found is kept for the round.
+// lossHarness runs seeds. One run shows violations of all kinds, so its result is kept for the
+// round.
 type lossHarness struct {
 	seeds  int // of one round
 	round  int
@@ -63,7 +78,7 @@ type lossHarness struct {
 	runner *sim.Runner
 }
 
-// lossRound is what one round of seeds found with one protocol.
+// lossRound is the result of one round of seeds with one protocol.
 type lossRound struct {
 	seeds map[sim.Kind][]uint64 // that show it
 	tried int
@@ -93,7 +108,8 @@ func (r *lossHarness) Measure(ctx context.Context, cell figure.Cell, _ time.Dura
 		r.found[protocol] = found
 	}
 	seeds := found.seeds[kind]
-	s := values(map[string]float64{violations: 100 * float64(len(seeds)) / float64(found.tried), "seeds": float64(found.tried)})
+	s := values(
+		map[string]float64{violations: 100 * float64(len(seeds)) / float64(found.tried), "seeds": float64(found.tried)})
 	if len(seeds) == 0 {
 		return s, nil
 	}
@@ -101,7 +117,8 @@ func (r *lossHarness) Measure(ctx context.Context, cell figure.Cell, _ time.Dura
 	if r.shown[cell] {
 		return s, nil
 	}
-	examples, err := r.runner.Counterexamples(ctx, &sim.Total{Protocol: protocol, Kinds: map[sim.Kind][]uint64{kind: seeds}})
+	examples, err := r.runner.Counterexamples(ctx,
+		&sim.Total{Protocol: protocol, Kinds: map[sim.Kind][]uint64{kind: seeds}})
 	if err != nil {
 		return figure.Sample{}, err
 	}
@@ -112,9 +129,14 @@ func (r *lossHarness) Measure(ctx context.Context, cell figure.Cell, _ time.Dura
 	return s, nil
 }
 
-// lossText is a counterexample to read. Its title names protocol, kind and seed, and what ours does with the same seed.
+// lossText is a counterexample as text. Its title names protocol, kind and seed, and the result of
+// ours with the same seed.
 func lossText(series string, e *sim.Counterexample) figure.Text {
-	return figure.Text{Name: strings.TrimSuffix(e.Name(), ".txt"), Title: fmt.Sprintf("%s: %s (seed %d); NetCRAQ, same seed: %s.", series, e.Kind.Title(), e.Seed, e.Ours()), Text: e.String()}
+	return figure.Text{
+		Name:  strings.TrimSuffix(e.Name(), ".txt"),
+		Title: fmt.Sprintf("%s: %s (seed %d); NetCRAQ, same seed: %s.", series, e.Kind.Title(), e.Seed, e.Ours()),
+		Text:  e.String(),
+	}
 }
 
 func (r *lossHarness) run(ctx context.Context, protocol sim.Protocol) (*lossRound, error) {
@@ -142,8 +164,14 @@ func (r *lossHarness) run(ctx context.Context, protocol sim.Protocol) (*lossRoun
 }
 
 func (r *lossHarness) Settings() []string {
-	return []string{fmt.Sprintf("%d seeds a round; each gives a workload of 2 to 4 clients on 1 or 2 keys, a chain of 3 or 4, and the same fate to the n-th packet of every link, for all protocols", r.seeds),
-		"up to 15 % of the packets lost, 10 % repeated, 10 % late, and bursts in which a link loses everything; one seed in eight begins shortly before 16 bits of SEQ end"}
+	return []string{
+		fmt.Sprintf(
+			"%d seeds a round. A seed defines a workload of 2 to 4 clients on 1 or 2 keys, a chain of 3 "+
+				"or 4 nodes, and the fate of the n-th packet of every link, the same for all protocols",
+			r.seeds),
+		"up to 15 % of the packets lost, 10 % repeated, 10 % late, and bursts in which a link loses all " +
+			"packets. One seed in eight begins shortly before the wrap of a 16-bit SEQ",
+	}
 }
 
 func (r *lossHarness) Close() {}
@@ -151,8 +179,13 @@ func (r *lossHarness) Close() {}
 func lossResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
-		all = append(all, figure.Result{Metric: "seeds with: " + string(sim.Kinds()[int(x)]), NetChain: o.Median("NetChain, 16-bit SEQ", x, violations),
-			NetCRAQPaper: o.Median("NetCRAQ as published", x, violations), Ours: o.Median("NetCRAQ", x, violations), Unit: "%"})
+		all = append(all, figure.Result{
+			Metric:       "seeds with: " + string(sim.Kinds()[int(x)]),
+			NetChain:     o.Median("NetChain, 16-bit SEQ", x, violations),
+			NetCRAQPaper: o.Median("NetCRAQ as published", x, violations),
+			Ours:         o.Median("NetCRAQ", x, violations),
+			Unit:         "%",
+		})
 	}
 	return all
 }
@@ -165,15 +198,35 @@ func lossNotes(o *figure.Outcome) []figure.Note {
 			if seed := firstSeed(o, s.Name, x); seed > 0 {
 				shown++
 				kind := sim.Kinds()[int(x)]
-				notes = append(notes, say(figure.Differs, "%s: %s. %s First with seed %d: `bin/netcraq sim --protocol %s --first-seed %d --seeds 1 --trace`.", s.Name, kind, lossReasons[kind], seed, lossProtocols[s.Name], seed))
+				notes = append(
+					notes,
+					say(
+						figure.Differs,
+						"%s: %s. %s First with seed %d: `bin/netcraq sim --protocol %s --first-seed %d --seeds 1 --trace`.",
+						s.Name,
+						kind,
+						lossReasons[kind],
+						seed,
+						lossProtocols[s.Name],
+						seed,
+					),
+				)
 			}
 		}
 		if shown == 0 {
 			notes = append(notes, say(figure.Agrees, "%s: no seed shows a violation.", s.Name))
 		}
 	}
-	return append(notes, say(figure.Remark, "Examples are the shortest of a few seeds, cut to the operations and faults that they need. NetCRAQ ran with the same seed, in whole and cut, in the same measurement: each says what came of it."),
-		say(figure.Remark, "A violation of NetChain with 16 bits that does not show with 32 bits and the same seed is counted as one of the wrap."))
+	return append(
+		notes,
+		say(figure.Remark,
+			"Examples are the shortest of a few seeds, reduced to the necessary operations and faults. "+
+				"NetCRAQ ran with the same seed in the same measurement, whole and reduced. Each example has "+
+				"its result."),
+		say(figure.Remark,
+			"A violation of NetChain with 16 bits that does not occur with 32 bits and the same seed "+
+				"counts as one of the wrap."),
+	)
 }
 
 // firstSeed is the lowest seed that shows a violation; 0: none does.

@@ -27,7 +27,8 @@ func losses(t *testing.T, series string, kind sim.Kind, round int) figure.Sample
 	return s
 }
 
-// Seeds follow the round, not the harness: a run that goes on has no seeds twice, and none others than one that was not interrupted.
+// Seeds follow the round, not the harness: a run that goes on has no seeds twice, and none others
+// than one that was not interrupted.
 func TestSeedsFollowTheRound(t *testing.T) {
 	for round := range 3 {
 		first := int(losses(t, netcraqPaper, sim.LostWrite, round).Values["first_seed"])
@@ -50,7 +51,8 @@ func TestCongestedNodesFollowTheRound(t *testing.T) {
 	}
 }
 
-// A counterexample says of what protocol and kind it is, with which seed, and that ours passes with the same.
+// A counterexample names its protocol, kind and seed, and reports that ours passes with the same
+// seed.
 func TestCounterexamplesAreRecorded(t *testing.T) {
 	s := losses(t, netcraqPaper, sim.StaleRead, 0)
 	if len(s.Texts) != 1 {
@@ -62,7 +64,8 @@ func TestCounterexamplesAreRecorded(t *testing.T) {
 			t.Errorf("%q has no %q", text.Title, want)
 		}
 	}
-	if !strings.Contains(text.Text, "This project's protocol, same seed: nothing is wrong.") || strings.Contains(text.Name, ".txt") {
+	if !strings.Contains(text.Text, "This project's protocol, same seed: nothing is wrong.") ||
+		strings.Contains(text.Name, ".txt") {
 		t.Errorf("%s:\n%s", text.Name, text.Text)
 	}
 	if s := losses(t, ours, sim.StaleRead, 0); len(s.Texts) != 0 || s.Values["seeds"] != 60 {

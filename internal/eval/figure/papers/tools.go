@@ -2,9 +2,9 @@ package papers
 
 import "github.com/netcraq/netcraq/internal/verify/chaos"
 
-// Tools are what some figures need of those who run them.
+// Tools are functions that some figures need from their caller.
 type Tools struct {
-	// Cluster says how a managed cluster of our own is made; it is told whom to tell what happens. Without it figures that need one
-	// fail.
+	// Cluster makes a managed cluster of our own; its argument receives progress messages. Without it,
+	// figures that need one fail.
 	Cluster func(say func(string)) (chaos.Setup, error)
 }
