@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The lab's wire. A link between two hosts is made of two veth pairs, whose near ends are in the hosts and whose far ends
- * are both in the namespace "wires". This program runs on the far ends: what comes in at one leaves at the other, unless
- * a fault is due. All traffic of a link passes here, in both directions, whether sockets, the kernel's
- * forwarding or XDP sent it.
+ * The lab's wire. A link between two hosts is two veth pairs. Their near ends are in the hosts and their far ends in the
+ * namespace "wires". This program runs on the far ends: it sends frames that arrive at one out of the other, unless it
+ * injects a fault. All traffic of a link passes here, in both directions, from sockets, the kernel's forwarding and XDP.
  *
  * Maps are indexed by the interface at which a frame arrives, so every direction of a link has its own rule and counters.
- * Random numbers are the kernel's: they have no seed.
+ * Random numbers come from the kernel, without a seed.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -18,25 +17,25 @@
 #define MAX_INTERFACES 1024
 #define MILLION 1000000
 
-/* Kinds of traffic that a fault may leave alone: requests and what nodes tell each other are data, all else is control. */
+/* Kinds of traffic that a fault may spare: requests and messages between nodes are data, all else is control. */
 #define TRAFFIC_DATA 1
 #define TRAFFIC_CONTROL 2
 
-/* Chances of each fault, in frames per million, and whom they leave alone. */
+/* Rates of faults in frames per million, and the traffic that they spare. */
 struct rule {
 	__u32 loss;
 	__u32 duplicate;
 	__u32 corrupt;
 	__u32 spared; /* kinds of traffic */
-	__u32 off;    /* nothing passes: the host that sends or receives has no power */
+	__u32 off;    /* drop everything: the sending or receiving host is powered off */
 };
 
 struct injected {
-	__u64 frames; /* that arrived */
+	__u64 frames; /* frames that arrived */
 	__u64 lost;
 	__u64 duplicated;
 	__u64 corrupted;
-	__u64 cut; /* lost to a partition, or to a host without power */
+	__u64 cut; /* lost to a partition or to a powered-off host */
 };
 
 struct {
@@ -58,7 +57,7 @@ struct pair {
 	__be32 to;
 };
 
-/* Hosts that are cut off from one another, in this direction -> the kinds of traffic that don't pass. */
+/* Partitioned pairs of hosts, by direction -> the kinds of traffic to drop. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -66,7 +65,7 @@ struct {
 	__type(value, __u32);
 } cuts SEC(".maps");
 
-/* Where frames leave: both slots hold the same interface, so that a broadcast over them is a duplicate. */
+/* The exit of frames: both slots hold the same interface, so that a broadcast over them sends a duplicate. */
 struct exit_map {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
 	__uint(max_entries, 2);
@@ -101,7 +100,7 @@ static __always_inline __u32 traffic(const struct iphdr *ip)
 	return ip && ip->protocol == IPPROTO_UDP ? TRAFFIC_DATA : TRAFFIC_CONTROL;
 }
 
-/* Whether a partition separates the sender from the receiver. */
+/* Returns whether a partition separates the sender from the receiver. */
 static __always_inline int cut(const struct iphdr *ip)
 {
 	struct pair pair;
@@ -115,7 +114,7 @@ static __always_inline int cut(const struct iphdr *ip)
 	return kinds && (*kinds & traffic(ip));
 }
 
-/* Turns over one bit behind the Ethernet header. Returns whether it did. */
+/* Flips one bit behind the Ethernet header. Returns whether it did. */
 static __always_inline int corrupt(struct xdp_md *ctx)
 {
 	__u32 length = ctx->data_end - ctx->data;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The wires of a benchmark's line of nodes: what comes in at one end leaves at the other, unless the wire loses it or the
- * switch that it leads to has no capacity left. Frames that XDP redirects pass no queueing discipline, so a limit has to be
- * kept here. Random numbers are the kernel's: they have no seed.
+ * The wires of a benchmark's line of nodes: frames that arrive at one end leave at the other, unless the wire loses them or
+ * the switch behind it has no capacity left. Frames that XDP redirects bypass queueing disciplines, so this program enforces
+ * the limit. Random numbers come from the kernel, without a seed.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -12,8 +12,8 @@
 
 /* The end of a wire, by the interface at which frames arrive. */
 struct end {
-	__u32 exit; /* the interface where they leave */
-	__u32 to;   /* the switch that they lead to, of `switches`; 0: to none */
+	__u32 exit; /* the interface at which they leave */
+	__u32 to;   /* the switch behind the exit, an index of `switches`; 0: none */
 };
 
 struct {
@@ -23,10 +23,10 @@ struct {
 	__type(value, struct end);
 } ends SEC(".maps");
 
-/* How many frames a switch takes from all its wires. */
+/* The limit of a switch for frames from all its wires. */
 struct limit {
-	__u64 frame_ns; /* time that it needs for one; 0: none */
-	__u64 burst_ns; /* so far it may fall behind */
+	__u64 frame_ns; /* time per frame; 0: no limit */
+	__u64 burst_ns; /* largest backlog */
 	__u64 busy_until_ns;
 	__u64 refused;
 };
@@ -38,10 +38,10 @@ struct {
 	__type(value, struct limit);
 } switches SEC(".maps");
 
-__u32 loss; /* of a million frames on every wire */
+__u32 loss; /* lost frames per million on every wire */
 __u64 lost;
 
-/* Whether the switch takes another frame now. CPUs that ask at the same time may both be told yes. */
+/* Returns whether the switch accepts a frame now. Concurrent CPUs may both get the last slot. */
 static __always_inline int takes(struct limit *l)
 {
 	__u64 now = bpf_ktime_get_ns(), until = l->busy_until_ns;
@@ -77,7 +77,7 @@ int wire(struct xdp_md *ctx)
 	return bpf_redirect(end->exit, 0);
 }
 
-/* Background traffic: frames by the interface that they leave by. Run by BPF_PROG_RUN with live frames, as `generate` is. */
+/* Background traffic: frames by their exit interface. BPF_PROG_RUN runs it with live frames, as it runs `generate`. */
 #define FRAME_WORDS 8
 #define FRAME_BYTES 60
 

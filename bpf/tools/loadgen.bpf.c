@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Load made in the kernel: `generate` writes requests, `count` judges every answer, `swap` is the limit to compare with. It
- * speaks NetCRAQ and the papers' protocols, which take the same turns.
+ * Load made in the kernel: `generate` writes requests, `count` checks every answer, `swap` is the limit for comparison.
+ * They support NetCRAQ and the papers' protocols.
  *
- * All constants in .rodata are set when the object is loaded, so the verifier drops what a run does not need. The
- * host is little-endian: checksums are summed in host order, as RFC 1071 allows.
+ * All constants in .rodata are set when the object is loaded, so the verifier removes the code that a run does not need.
+ * The host is little-endian: checksums are summed in host order, as RFC 1071 allows.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -26,9 +26,9 @@
 
 #include "loadgen_netcraqpaper.h"
 
-/* Run by BPF_PROG_RUN with live frames, whose buffers come back as the last reader left them. So every byte that means
- * something is written here; and the frame, given at least one byte too long, is cut to its length, because only of a frame that this program
- * has changed does the kernel take the length from here, else from what the last reader made of it.
+/* BPF_PROG_RUN runs this program with live frames. Their buffers return as the last reader left them, so the program
+ * writes every significant byte. It also truncates the frame, which is given at least one byte too long: the kernel takes
+ * the length from this program only if the program has changed it, and from the last reader otherwise.
  */
 SEC("xdp")
 int generate(struct xdp_md *ctx)
@@ -77,7 +77,7 @@ int count(struct xdp_md *ctx)
 	return count_netcraq(own_counters(), udp, data, data_end);
 }
 
-/* The limit of this machine: addresses change places and a packet of the answer's size goes back. */
+/* The limit of this machine: swaps the addresses and returns a packet of the answer's size. */
 SEC("xdp")
 int swap(struct xdp_md *ctx)
 {
@@ -112,7 +112,7 @@ int swap(struct xdp_md *ctx)
 	return XDP_TX;
 }
 
-/* For a port whose peer answers with XDP_TX: veth wakes only a receiver that has an XDP program of its own. */
+/* For a port whose peer answers with XDP_TX: veth wakes a receiver only if it has an XDP program. */
 SEC("xdp")
 int pass(struct xdp_md *ctx)
 {

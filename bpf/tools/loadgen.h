@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the load generator is told, what it counts, and what its dialects share.
+ * Constants and counters of the load generator, and functions shared by its dialects.
  *
- * The value that belongs to a key follows from the key alone: 64-bit words key_hi, key_hi + key_lo, key_hi + 2 key_lo,
- * ... of the key as it lies in the packet. So an answer is checked without a table.
+ * The value of a key follows from the key: 64-bit words key_hi, key_hi + key_lo, key_hi + 2 key_lo, ... of the key in
+ * packet order. So answers are checked without a table.
  */
 #ifndef LOADGEN_H
 #define LOADGEN_H
@@ -14,33 +14,33 @@
 #define ALL_WRITES (1ull << 32)
 #define LIST_MAX 8 /* addresses in a request of NetChain */
 #define WINDOW_BITS 14
-#define WINDOW (1u << WINDOW_BITS) /* requests that can be under way: UDP ports, and times of sending */
+#define WINDOW (1u << WINDOW_BITS) /* limit of outstanding requests: UDP ports and send times */
 
-/* What the other side speaks. */
+/* The protocol of the other side. */
 enum dialect { NETCRAQ, NETCHAIN, NETCRAQPAPER };
 
 volatile const __u8 dialect;   /* of enum dialect */
-volatile const _Bool wide_seq; /* of NETCHAIN: SEQ has 32 bits */
-volatile const _Bool timing;   /* note how long each answer takes */
-/* A READ and a write, complete but for what differs from packet to packet; their checksums hold for what is here. */
+volatile const _Bool wide_seq; /* NETCHAIN only: SEQ has 32 bits */
+volatile const _Bool timing;   /* record latencies */
+/* A READ and a write without the fields that differ between packets; the checksums cover the templates as they are. */
 volatile const __u64 templates[2][TEMPLATE_WORDS];
-volatile const __u32 lists[2][LIST_MAX]; /* of NETCHAIN: addresses behind the value of a READ and of a WRITE */
+volatile const __u32 lists[2][LIST_MAX]; /* NETCHAIN only: addresses behind the value of a READ and of a WRITE */
 volatile const __u32 list_counts[2];
 volatile const __u32 value_bytes;    /* of a write and of the answer to a READ */
-volatile const __u32 given_bytes;    /* length of the frames that the generator is given */
+volatile const __u32 given_bytes;    /* length of the frames given to the generator */
 volatile const __u32 key_count;	     /* number of keys */
 volatile const __u32 sessions_shift; /* log2 of the number of sessions per CPU */
-volatile const __u64 session_base;   /* big-endian session ids grow from here */
-volatile const __u64 version_max;    /* newest version that an answer may carry; 0: any */
-volatile const __u32 tag;	     /* of this load, part of every request id */
+volatile const __u64 session_base;   /* first session id, big-endian */
+volatile const __u64 version_max;    /* highest version allowed in an answer; 0: any */
+volatile const __u32 tag;	     /* tag of this load in every request id */
 volatile const __u16
-    client_port; /* network order: the generator's own port; where there are no request ids, the first of WINDOW */
-volatile const __u64 write_share; /* of the requests, that are writes; out of ALL_WRITES */
-volatile const __u32 slots;	  /* of NETCRAQ: requests of a frame, in a bundle; 0: each frame is one request */
-volatile const __u32 slot_bytes;  /* length of the slots of such a bundle */
-volatile const _Bool only_sizes;  /* count: do the same work, but judge the packet's size only */
+    client_port; /* network order: the generator's port; without request ids, the first of WINDOW ports */
+volatile const __u64 write_share; /* share of writes among the requests, out of ALL_WRITES */
+volatile const __u32 slots; /* NETCRAQ only: requests per frame, in a bundle; 0: one request per frame, no bundle */
+volatile const __u32 slot_bytes; /* length of the slots of such a bundle */
+volatile const _Bool only_sizes; /* count: do the same work, but check the packet's size only */
 
-/* Why an answer is wrong; keep in step with the names in counters.go. */
+/* Reasons why an answer is wrong; keep in step with the names in counters.go. */
 enum why {
 	WHY_SIZE = 1 << 0,
 	WHY_HEADER = 1 << 1,
@@ -50,7 +50,7 @@ enum why {
 	WHY_CHECKSUM = 1 << 5,
 };
 
-/* What one CPU has sent and received. Only that CPU writes it. */
+/* Counters of one CPU, written by that CPU only. */
 struct counters {
 	__u64 sent;
 	__u64 position; /* of the next key */
@@ -70,7 +70,7 @@ struct counters {
 struct counters all_counters[MAX_CPUS];
 
 struct wire_key {
-	__u64 hi, lo; /* as they lie in a packet */
+	__u64 hi, lo; /* in packet order */
 };
 
 struct {
@@ -85,7 +85,7 @@ static __always_inline struct counters *own_counters(void)
 	return &all_counters[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
-/* The key of the next request. */
+/* Returns the key of the next request. */
 static __always_inline struct wire_key *next_key(struct counters *counters)
 {
 	__u32 position = counters->position;
@@ -129,13 +129,13 @@ static __always_inline __u64 write_value(__u8 *p, const struct wire_key *key, __
 	return sum;
 }
 
-/* Spreads writes evenly among the requests, without a pattern that a walk through the keys could fall in step with. */
+/* Spreads writes evenly over the requests, without a pattern that could coincide with the order of the keys. */
 static __always_inline _Bool writes_next(__u64 nth)
 {
 	return write_share && (write_share == ALL_WRITES || (__u32)nth * 2654435761u < write_share);
 }
 
-/* Reads the value behind p; differing bits are collected, not branched on, so that right and wrong cost the same. */
+/* Reads the value behind p. It collects differing bits without branches, so that the cost does not depend on the value. */
 static __always_inline __u64 read_value(__u8 *p, __u64 key_hi, __u64 key_lo, __u64 *sum)
 {
 	__u64 word = key_hi, differ = 0;
@@ -156,19 +156,19 @@ static __always_inline __u64 read_value(__u8 *p, __u64 key_hi, __u64 key_lo, __u
 	return differ;
 }
 
-/* The first UDP port of requests and the one of this request, in a protocol without request ids. */
+/* Returns the UDP source port of the nth request in a protocol without request ids. */
 static __always_inline __be16 port_of(__u64 nth)
 {
 	return bpf_htons(bpf_ntohs(client_port) + (nth & (WINDOW - 1)));
 }
 
-/* The place in the window of the request that an answer to this port belongs to; WINDOW or more: to none. */
+/* Returns the place in the window of the request answered at this port; WINDOW or more: none. */
 static __always_inline __u32 place_of(__be16 port)
 {
 	return (__u32)bpf_ntohs(port) - bpf_ntohs(client_port);
 }
 
-/* Counts an answer that says OK, and is wrong for these reasons. */
+/* Counts an answer with status OK, which is wrong for the given reasons. */
 static __always_inline void count_ok(struct counters *counters, __u32 why, _Bool writing)
 {
 	counters->differences |= why;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The load generator speaks NetCRAQ in bundles: `slots` requests travel in a frame, each with its own key, request id, session
- * and checksum, and each answer is judged by itself. All slots of a run have one length, enough for what any message in
- * them becomes. What stands behind a message in its slot means nothing (B), so it stays as the last reader left it.
+ * NetCRAQ in bundles: a frame carries `slots` requests, each with its own key, request id, session and checksum. Each answer
+ * is checked separately. All slots of a run have one length, which fits the longest message that a request turns into. The
+ * bytes behind a message in its slot are not significant (B), so the generator does not write them.
  */
 #ifndef LOADGEN_BUNDLE_H
 #define LOADGEN_BUNDLE_H
@@ -14,7 +14,7 @@ static __always_inline __u32 bundle_frame_bytes(void)
 	return FIRST_SLOT_AT + slots * slot_bytes;
 }
 
-/* The header of every bundle of a run. */
+/* Returns the header of every bundle of a run. */
 static __always_inline __u64 bundle_head(void)
 {
 	struct nq_bundle head = {
@@ -29,7 +29,7 @@ static __always_inline __u64 bundle_head(void)
 }
 _Static_assert(sizeof(struct nq_bundle) == sizeof(__u64), "the header of a bundle is a word");
 
-/* A word of a template's message. */
+/* Returns a word of a template's message. */
 static __always_inline __u64 message_word(_Bool writing, __u32 i)
 {
 	return *(volatile const __u64 *)((volatile const __u8 *)templates[writing] + HEADERS_BYTES + 8 * i);
@@ -102,7 +102,7 @@ static __always_inline int generate_bundle(struct xdp_md *ctx, struct counters *
 	return XDP_TX;
 }
 
-/* Counts the answer in a slot, if there is one. Where only sizes count, that of the frame has told. */
+/* Counts the answer in a slot, if any. With only_sizes, the size of the frame has already been checked. */
 static __always_inline void count_slot(struct counters *counters, struct nq_slot *slot, __u8 *data_end)
 {
 	__u32 bytes = only_sizes ? reply_bytes(write_share == ALL_WRITES) - HEADERS_BYTES : bpf_ntohs(slot->length);
@@ -118,7 +118,7 @@ static __always_inline void count_slot(struct counters *counters, struct nq_slot
 	count_reply(counters, (void *)(slot + 1), bytes, data_end);
 }
 
-/* Answers travel in the bundle of their requests, whose shape stays as it is. */
+/* Answers come back in the bundle of their requests, which keeps its slots. */
 static __always_inline int count_bundle(struct counters *counters, struct udphdr *udp, __u8 *data, __u8 *data_end)
 {
 	__u32 bytes = bundle_frame_bytes();

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How long answers take: from the moment a request is written until its answer is judged, in a histogram whose buckets are
- * a 64th of a power of two wide. All of it is folded away unless `timing` is set.
+ * Latencies from writing a request until checking its answer, in a histogram whose buckets are a 64th of a power of two
+ * wide. The verifier removes all of this unless `timing` is set.
  */
 #ifndef LOADGEN_CLOCK_H
 #define LOADGEN_CLOCK_H
 
-#define STEP_BITS 6 /* log2 of the buckets of a power of two */
+#define STEP_BITS 6 /* log2 of the buckets per power of two */
 #define BUCKETS (36 << STEP_BITS)
 
-__u64 sent_at[WINDOW];	     /* ns; by place in the window; 0: nothing is under way */
-__u64 histogram[2][BUCKETS]; /* answers by time: to READs, to writes */
+__u64 sent_at[WINDOW];	     /* ns, by place in the window; 0: no outstanding request */
+__u64 histogram[2][BUCKETS]; /* answers to READs and to writes, by latency */
 
-/* Position of the highest bit that is set. */
+/* Returns the position of the highest set bit. */
 static __always_inline __u32 log2_of(__u64 n)
 {
 	__u32 log = 0;
@@ -27,7 +27,7 @@ static __always_inline __u32 log2_of(__u64 n)
 	return log;
 }
 
-/* Times below 2^STEP_BITS ns have a bucket each. */
+/* Each time below 2^STEP_BITS ns has its own bucket. */
 static __always_inline __u32 bucket_of(__u64 ns)
 {
 	__u32 log = log2_of(ns | 1);

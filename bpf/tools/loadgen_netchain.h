@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The load generator speaks NetChain. */
+/* The load generator's NetChain dialect. */
 #ifndef LOADGEN_NETCHAIN_H
 #define LOADGEN_NETCHAIN_H
 
@@ -37,7 +37,7 @@ static __always_inline int generate_netchain(struct xdp_md *ctx, const struct wi
 }
 _Static_assert(NC_KEY_AT % 8 == 2, "a template ends with two bytes");
 
-/* Judges an answer with a value. */
+/* Checks an answer with a value. */
 static __always_inline __u32 judge_netchain(__u8 *data, __u8 *data_end)
 {
 	__u16 length = *(__u16 *)(data + HEADERS_BYTES + (wide_seq ? 2 : 4));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The load generator speaks NetCRAQ. */
+/* The load generator's NetCRAQ dialect. */
 #ifndef LOADGEN_NETCRAQ_H
 #define LOADGEN_NETCRAQ_H
 
@@ -15,15 +15,15 @@ _Static_assert((WRITE_PACKET_BYTES + 7) / 8 == TEMPLATE_WORDS, "a template holds
 #define SEQ_MASK ((1u << SEQ_BITS) - 1)
 #define OUTSTANDING_MAX (1u << 22) /* an answer to an older request is not plausible */
 
-/* The sum of a template's message without its checksum: the complement of that. */
+/* Returns the sum of a template's message without its checksum, which is the checksum's complement. */
 static __always_inline __u16 template_sum(_Bool writing)
 {
 	return ~*(volatile const __u16 *)((volatile const __u8 *)templates[writing] + HEADERS_BYTES +
 					  __builtin_offsetof(struct nq_base, checksum));
 }
 
-/* The request id binds key and sequence number together, so that an answer proves which request it belongs to:
- * high half: CPU, kind and sequence number; low half: those, the key and the tag mixed.
+/* Returns a request id that identifies the request of an answer. The high half holds CPU, kind and sequence number; the
+ * low half mixes these with the key and the tag.
  */
 static __always_inline __u64 request_id(__u32 seq, __u64 key_lo)
 {
@@ -40,7 +40,7 @@ static __always_inline __u64 write_session(struct nq_chain *chain, __u64 nth, __
 	return add_word(add_word(sum, session), seq);
 }
 
-/* Fills in what the key and the request id add to a message with this sum. */
+/* Fills in the key, the request id and the checksum of a message with this sum. */
 static __always_inline void finish(struct nq_base *base, const struct wire_key *key, __u64 request, __u64 sum)
 {
 	base->request = request;
@@ -110,7 +110,7 @@ static __always_inline _Bool plausible(__u64 request, __u64 key_lo)
 	return request == request_id(seq, key_lo) && (((__u32)sent - 1 - seq) & SEQ_MASK) < OUTSTANDING_MAX;
 }
 
-/* Length of the packet that answers a PUT or a READ. */
+/* Returns the length of the packet that answers a PUT or a READ. */
 static __always_inline __u32 reply_bytes(_Bool writing)
 {
 	return REPLY_PACKET_BYTES + (writing ? 0 : value_bytes);
@@ -121,7 +121,7 @@ static __always_inline _Bool answers_write(const struct nq_base *base)
 	return write_share && (write_share == ALL_WRITES || base->request >> 32 & WRITE_BIT);
 }
 
-/* Judges a REPLY with status OK: 0, or the reasons why it is wrong. */
+/* Checks a REPLY with status OK. Returns 0, or the reasons why it is wrong. */
 static __always_inline __u32 judge(struct nq_base *base, _Bool writing, __u8 *data_end)
 {
 	struct nq_version *version = (void *)(base + 1);
@@ -146,7 +146,7 @@ static __always_inline __u32 judge(struct nq_base *base, _Bool writing, __u8 *da
 	return why;
 }
 
-/* Judges by what the other side is expected to do: keeping all differences makes the work the same for both. */
+/* Checks only the size if only_sizes is set, but always computes all differences, so that the work is the same. */
 static __always_inline __u32 judge_fairly(struct counters *counters, struct nq_base *base, __u32 bytes, __u8 *data_end,
 					  _Bool writing)
 {
@@ -160,7 +160,7 @@ static __always_inline __u32 judge_fairly(struct counters *counters, struct nq_b
 	return why;
 }
 
-/* Counts an answer of so many bytes. What is no REPLY is judged, and found wrong. */
+/* Counts an answer of the given size. A message other than a REPLY counts as wrong. */
 static __always_inline void count_reply(struct counters *counters, struct nq_base *base, __u32 bytes, __u8 *data_end)
 {
 	__u32 why;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The load generator speaks NetCRAQ as published: 162 bits, of which the first two are KV_OP, the next 32 KEY_ID, the rest
- * VALUE. KEY_ID are the last 32 bits of a key. A value follows from it.
+ * The load generator's dialect of NetCRAQ as published. A message has 162 bits: KV_OP (2), KEY_ID (32), VALUE (128). KEY_ID
+ * is the last 32 bits of a key, and the value follows from it.
  */
 #ifndef LOADGEN_NETCRAQPAPER_H
 #define LOADGEN_NETCRAQPAPER_H
@@ -17,7 +17,7 @@ struct np_message {
 	__u8 last;
 } __attribute__((packed));
 
-/* The value of an object. */
+/* Computes the value of an object. */
 static __always_inline void np_words(__u32 id, __u64 *high, __u64 *low)
 {
 	*high = id * 0x9e3779b97f4a7c15ull;

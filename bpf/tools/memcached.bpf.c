@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Load for memcached over UDP, made in the kernel: `generate` writes requests "get", `count` judges every answer. Keys are 16
- * characters; the value that belongs to a key follows from it as in loadgen.h.
+ * Load for memcached over UDP, made in the kernel: `generate` writes "get" requests, `count` checks every answer. Keys have
+ * 16 characters; the value of a key follows from it as in loadgen.h.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -13,7 +13,7 @@
 
 #include "loadgen.h"
 
-/* What memcached wants before a request, and writes before an answer: number of the request, of this datagram, of datagrams. */
+/* memcached's header of requests and answers: the numbers of the request and of this datagram, the datagram count. */
 struct mc_header {
 	__be16 request, datagram, datagrams, reserved;
 };
@@ -25,7 +25,7 @@ struct mc_header {
 #define MC_ANSWER_KEY (MC_MESSAGE + 6)			     /* behind "VALUE " */
 #define MC_ANSWER_MIN (MC_MESSAGE + 5)			     /* "END\r\n": no value */
 
-volatile const __u32 value_at;	   /* where the value of an answer begins */
+volatile const __u32 value_at;	   /* offset of the value in an answer */
 volatile const __u32 answer_bytes; /* length of an answer */
 
 SEC("xdp")

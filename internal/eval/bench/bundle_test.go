@@ -144,7 +144,9 @@ func TestCounterJudgesSlots(t *testing.T) {
 		{"not found", put(func(m *wire.Message) {
 			m.Detail, m.Value = uint16(wire.StatusNotFound), nil
 		}), func(x Counters) bool { return x.NotFound == 1 }},
-		{"refused", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusFull), nil }), func(x Counters) bool { return x.Other == 1 }},
+		{"refused", put(func(m *wire.Message) {
+			m.Detail, m.Value = uint16(wire.StatusFull), nil
+		}), func(x Counters) bool { return x.Other == 1 }},
 		{"no reply", put(func(m *wire.Message) {
 			m.Op, m.Detail = wire.OpUpdate, uint16(wire.StatusBusy)
 		}), func(x Counters) bool { return x.Wrong == 1 }},

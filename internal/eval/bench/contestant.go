@@ -45,11 +45,11 @@ func (c *contestant) measureWindow(ctx context.Context, d time.Duration) (Figure
 	return f, fmt.Errorf("%s loses requests even at the slowest pace: %v", c.name, f.Counters)
 }
 
-// Windows say for how long each of those compared is under load. They take turns because the speed of a machine changes
-// from one second to the next.
+// Windows sets the measuring time of each contestant. The windows of the contestants alternate because
+// the speed of a machine changes from one second to the next.
 type Windows struct {
-	Seconds float64 // under load for each
-	Rounds  int     // in which that time is spent
+	Seconds float64 // time under load per contestant
+	Rounds  int     // rounds over which the time is divided
 }
 
 func (t *Windows) validate() error {
@@ -69,7 +69,7 @@ func validate(parts ...interface{ validate() error }) error {
 	return nil
 }
 
-// shortestWindow is long enough for the time of a window to be that of its load.
+// shortestWindow is so long that the start and end of a load do not affect its rate.
 const shortestWindow = 20 * time.Millisecond
 
 // length returns the length of one window.
@@ -77,8 +77,8 @@ func (t *Windows) length() time.Duration {
 	return time.Duration(t.Seconds / float64(t.Rounds) * float64(time.Second))
 }
 
-// take gives each contestant its window, round after round, and returns each one's rates. Every other round goes backwards,
-// so that a machine that grows slower or faster favours nobody.
+// take measures one window per contestant in each round and returns the rates by contestant. Every other
+// round has the reverse order, so that a change of the machine's speed favours none.
 func (t *Windows) take(ctx context.Context, runners []contestant, progress Progress) ([][]float64, error) {
 	rates := make([][]float64, len(runners))
 	for n := range t.Rounds {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Counters holds what the kernel counted of one load.
+// Counters holds the kernel's counters of one load.
 type Counters struct {
 	Sent     uint64
 	OK       uint64 // correct answers, checked to the last byte
@@ -30,7 +30,7 @@ func (t Counters) Lost() uint64 {
 	return t.Sent - t.Answers()
 }
 
-// plus returns the sum of both.
+// plus returns the sum of both counters.
 func (t Counters) plus(other Counters) Counters {
 	t.Sent += other.Sent
 	t.OK += other.OK
@@ -61,7 +61,7 @@ func (t Counters) String() string {
 	return text
 }
 
-// minus returns what was added since an earlier reading.
+// minus returns the increase since an earlier reading.
 func (t Counters) minus(earlier Counters) Counters {
 	t.Sent -= earlier.Sent
 	t.OK -= earlier.OK

@@ -91,7 +91,8 @@ func (n netcraqPaperNode) close() { n.Close() }
 
 func (n netcraqPaperNode) writes() (applied, dropped uint64, err error) {
 	counts, err := n.Counts()
-	return counts[netcraqpaper.CleanWrite] + counts[netcraqpaper.DirtyWrite] + counts[netcraqpaper.Committed], counts[netcraqpaper.Overflow], err
+	applied = counts[netcraqpaper.CleanWrite] + counts[netcraqpaper.DirtyWrite] + counts[netcraqpaper.Committed]
+	return applied, counts[netcraqpaper.Overflow], err
 }
 
 // addrOf returns the address of a node with the port of its protocol.

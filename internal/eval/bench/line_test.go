@@ -145,7 +145,7 @@ func TestLineCongestion(t *testing.T) {
 }
 
 // TestLineRenewsWhatLossWoreOut expects no dropped writes after work under loss. Objects of
-// netcraqpaper NetCRAQ whose acknowledgements were lost would otherwise drop writes for good.
+// published NetCRAQ would otherwise drop writes for good after their acknowledgements were lost.
 func TestLineRenewsWhatLossWoreOut(t *testing.T) {
 	l := openLineForTest(t, LineOptions{Protocol: NetCRAQPaper, Nodes: 3, Keys: 20, Wires: true})
 	for _, w := range []Work{{LossPercent: 40, WriteShare: 1}, {WriteShare: 1}} {

@@ -29,7 +29,8 @@ func TestWrite(t *testing.T) {
 		packets     float64 // per write
 	}{{0, nodes + 1, 2 * nodes}, {5, 2 * nodes, 2. * nodes / 5}} {
 		r, err := Write(t.Context(), WriteOptions{
-			NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: nodes, Windows: Windows{Seconds: 0.2, Rounds: 1}, Slots: c.slots,
+			NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: nodes,
+			Windows: Windows{Seconds: 0.2, Rounds: 1}, Slots: c.slots,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -37,11 +37,12 @@ type FailoverResult struct {
 
 // FailoverRound is one power failure.
 type FailoverRound struct {
-	Shards           int     `json:"shards"`
-	Node             string  `json:"node"`
-	Affected         int     `json:"shards_affected"`
-	WriteGapMs       float64 `json:"write_gap_ms"`
-	ClientWriteGapMs float64 `json:"client_write_gap_ms"`          // the same for a single client, where several clients write objects of a shard
+	Shards     int     `json:"shards"`
+	Node       string  `json:"node"`
+	Affected   int     `json:"shards_affected"`
+	WriteGapMs float64 `json:"write_gap_ms"`
+	// ClientWriteGapMs is the same for a single client, where several clients write objects of a shard.
+	ClientWriteGapMs float64 `json:"client_write_gap_ms"`
 	RepairPauseMs    float64 `json:"repair_write_pause_ms"`        // longest gap of writes after that, during the repair
 	ClientPauseMs    float64 `json:"client_repair_write_pause_ms"` // the same for a single client
 	ReadGapMs        float64 `json:"read_gap_ms"`

@@ -25,7 +25,7 @@ var _ conformance.Target = (*P4)(nil)
 // NewP4 makes a target without a node.
 func NewP4() *P4 { return new(P4) }
 
-// P4Within makes of a node's options some that a P4 node can have.
+// P4Within restricts a node's options to those that a P4 node supports.
 func P4Within(o chain.Options) chain.Options {
 	o.CellBytes, o.Relay, o.Without = min(o.CellBytes, p4.CellBytes), true, 0
 	return o
@@ -55,7 +55,7 @@ func (m *P4) Reset(o chain.Options) error {
 	return err
 }
 
-// p4Now is the time of a case: later than every lease that is long over.
+// p4Now is the time of a case. It is later than the end of every expired lease.
 const p4Now = uint64(24 * time.Hour)
 
 // Load implements [conformance.Target].
@@ -112,7 +112,7 @@ func (m *P4) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 	case len(passed) > 0:
 		return conformance.Pass, passed, nil
 	case len(sent) > 0:
-		for i, f := range sent { // Ethernet padding stays behind what was in front of it
+		for i, f := range sent { // Ethernet padding follows the message
 			if whole := frame.EthernetBytes + int(binary.BigEndian.Uint16(f[frame.EthernetBytes+2:])); whole < len(f) {
 				sent[i] = f[:whole]
 			}

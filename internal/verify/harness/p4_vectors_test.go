@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 )
 
-// needEngine skips a test where the engine has not been built; in CI it has to be there.
+// needEngine skips a test if the engine has not been built. In CI it fails instead.
 func needEngine(t *testing.T) {
 	t.Helper()
 	engine, err := filepath.Abs(filepath.Join("../../..", "bin", p4.EngineName))
@@ -80,7 +80,7 @@ func TestP4Random(t *testing.T) {
 	}
 }
 
-// What TestP4Random compares: rounds of several seeds, each with options of its own.
+// Parameters of TestP4Random: rounds of several seeds, each with its own options.
 const (
 	p4Seeds   = 4
 	p4Packets = 6000

@@ -77,7 +77,9 @@ func TestReportNamesWhatCannotBeExplained(t *testing.T) {
 	if err := v.Write(&report); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"key k: NOT linearizable", `client 3  put("new") -> done at version 2`, `client 4  get -> "old" at version 1`} {
+	for _, want := range []string{
+		"key k: NOT linearizable", `client 3  put("new") -> done at version 2`, `client 4  get -> "old" at version 1`,
+	} {
 		if !strings.Contains(report.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, report.String())
 		}
