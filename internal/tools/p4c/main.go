@@ -45,7 +45,7 @@ type Manifest struct {
 	Artefacts []File   `json:"artefacts"`
 }
 
-// File is a file and what is in it.
+// File is a file and what is in it, of a source without its comments.
 type File struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256"`
@@ -156,14 +156,14 @@ func sum(b []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-func hashes(dir string, names []string) ([]File, error) {
+func hashes(dir string, names []string, of func([]byte) []byte) ([]File, error) {
 	var files []File
 	for _, name := range names {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, File{name, sum(b)})
+		files = append(files, File{name, sum(of(b))})
 	}
 	return files, nil
 }
@@ -177,7 +177,19 @@ func sources(dir string) ([]File, error) {
 	for _, path := range paths {
 		names = append(names, filepath.Base(path))
 	}
-	return hashes(dir, names)
+	return hashes(dir, names, withoutComments)
+}
+
+// withoutComments is what a compiler reads of a source: a comment may change without it.
+func withoutComments(b []byte) []byte {
+	var code []byte
+	for line := range bytes.Lines(b) {
+		text, _, _ := bytes.Cut(line, []byte("//"))
+		if text = bytes.TrimRight(text, " \n"); len(text) > 0 {
+			code = append(append(code, text...), '\n')
+		}
+	}
+	return code
 }
 
 func load(dir string) (*Manifest, error) {
@@ -205,7 +217,7 @@ func verify(dir string) error {
 	for _, a := range m.Artefacts {
 		names = append(names, a.File)
 	}
-	artefacts, err := hashes(dir, names)
+	artefacts, err := hashes(dir, names, func(b []byte) []byte { return b })
 	if err != nil {
 		return err
 	}

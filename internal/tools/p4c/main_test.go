@@ -44,7 +44,7 @@ func TestChangesAreNoticed(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(path, append(b, '\n'), 0o644)
+		return os.WriteFile(path, append(b, "x\n"...), 0o644)
 	}
 	add := func(path string) error { return os.WriteFile(path, nil, 0o644) }
 	for _, c := range []struct {
@@ -54,6 +54,15 @@ func TestChangesAreNoticed(t *testing.T) {
 		if err := change(c.name, c.edit); err == nil {
 			t.Errorf("a change of %s is not noticed", c.name)
 		}
+	}
+	if err := change("state.p4", func(path string) error {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, append(b, "// another word\n"...), 0o644)
+	}); err != nil {
+		t.Errorf("a comment changed, but: %v", err)
 	}
 	if err := change("state.p4", func(string) error { return nil }); err != nil {
 		t.Errorf("nothing changed, but: %v", err)
