@@ -6,28 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
-
-// isolated says that this process has networks, pins and /run of its own.
-const isolated = "NETCRAQ_TEST_GUIDES"
-
-// isolate gives the rest of the program a network and file systems that no other has.
-const isolate = `mount -t tmpfs tmpfs /run && mkdir -p /run/netns && mount -t sysfs sysfs /sys && mount -t bpf bpf /sys/fs/bpf &&
-ip link set lo up && exec "$@"`
-
-func TestMain(m *testing.M) {
-	if os.Geteuid() != 0 || os.Getenv(isolated) != "" {
-		os.Exit(m.Run())
-	}
-	args := append([]string{"unshare", "--mount", "--net", "--propagation", "private", "--", "sh", "-c", isolate, "guides"}, os.Args...)
-	path, err := exec.LookPath(args[0])
-	if err == nil {
-		err = syscall.Exec(path, args, append(os.Environ(), isolated+"=1"))
-	}
-	panic(err)
-}
 
 const top = "../../.."
 

@@ -22,7 +22,7 @@ const patience = time.Minute
 const endsWithin = 5 * time.Second
 
 // nobody is the user without rights.
-const nobody = 65534
+const nobody = "65534"
 
 // preamble begins every session: sudo is not needed, nor is make, since the programs are built. Every command in the background is
 // a group of its own, so that Ctrl-C reaches it and no other.
@@ -34,22 +34,30 @@ type session struct {
 	shell *exec.Cmd
 	in    io.WriteCloser
 	lines chan string
-	hangs bool // a command is not done
+	hangs bool   // a command is not done
 	kept  string // log of the command that goes on
 }
 
 // endMark ends the output of a command; its exit status follows.
 const endMark = "\x01end "
 
+// isolate gives a session a network and file systems that no other has, as root can.
+const isolate = `mount -t tmpfs tmpfs /run && mkdir -p /run/netns && mount -t sysfs sysfs /sys && mount -t bpf bpf /sys/fs/bpf &&
+ip link set lo up && exec "$@"`
+
 // begin starts a shell in a directory, where the programs are below bin.
 func begin(dir string, user bool) (*session, error) {
-	s := &session{shell: exec.Command("bash"), lines: make(chan string, 1<<16)}
+	argv := []string{"bash"}
+	if user {
+		argv = []string{"setpriv", "--reuid=" + nobody, "--regid=" + nobody, "--clear-groups", "bash"}
+	}
+	if os.Geteuid() == 0 {
+		argv = append([]string{"unshare", "--mount", "--net", "--propagation", "private", "--", "sh", "-c", isolate, "guide"}, argv...)
+	}
+	s := &session{shell: exec.Command(argv[0], argv[1:]...), lines: make(chan string, 1<<16)}
 	s.shell.Dir = dir
 	s.shell.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "XDG_RUNTIME_DIR="+filepath.Join(dir, "run"))
 	s.shell.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if user {
-		s.shell.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
-	}
 	var err error
 	if s.in, err = s.shell.StdinPipe(); err != nil {
 		return nil, err
