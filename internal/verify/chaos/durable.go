@@ -25,6 +25,7 @@ type durable struct {
 
 	// live reports whether no known fault affects a node. If nil, all shards count.
 	live func(*reconfig.Node) bool
+	tell func(format string, arguments ...any) // takes events; nil: nothing is told
 
 	mu        sync.Mutex
 	now       *reconfig.State
@@ -36,7 +37,7 @@ type durable struct {
 // observe starts to read the etcd of every controller and returns after the first state.
 func (c *cluster) observe(ctx context.Context, live func(*reconfig.Node) bool) (*durable, error) {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
-	d := &durable{state: make(chan struct{}), stop: stop, live: live}
+	d := &durable{state: make(chan struct{}), stop: stop, live: live, tell: c.setup.event}
 	for _, h := range c.lab.Plan.With(lab.RoleController) {
 		d.group.Go(func() error { return store.Observe(following, storeName, c.setup.Etcd(h), d) })
 	}
@@ -92,10 +93,20 @@ func (d *durable) Changed(c reconfig.Change) {
 	for number := range c.Shards {
 		after := c.Shards[number]
 		if d.counts(&d.now.Shards[number]) {
-			d.least = min(d.least, complete(&after))
+			d.note(number, &after, c.Nodes)
 		}
 	}
 	d.now.Apply(c)
+}
+
+// note takes the copies that a shard has after a change that counts. It tells of the first change that leaves fewer than two, and
+// of each that leaves fewer still.
+func (d *durable) note(number uint16, after *reconfig.Shard, nodes []reconfig.Node) {
+	copies := complete(after)
+	if copies < min(d.least, 2) && d.tell != nil {
+		d.tell("shard %d was %+v and is %+v, with the nodes %+v", number, d.now.Shards[number], *after, nodes)
+	}
+	d.least = min(d.least, copies)
 }
 
 // counts reports whether a shard's copies count: at least two of its complete members are live.
