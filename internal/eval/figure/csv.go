@@ -63,7 +63,7 @@ func (o *Outcome) writeCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// panel is the one that shows a metric, or nil.
+// panel returns the panel that shows a metric, or nil.
 func (s *Spec) panel(metric string) *Panel {
 	for i := range s.Panels {
 		if p := &s.Panels[i]; p.Metric == metric || p.Stack && slices.Contains(p.Only, metric) {

@@ -74,7 +74,7 @@ func (o *Outcome) publish(dir string) error {
 	return writeWhole(base+".csv", o.writeCSV)
 }
 
-// writeTexts writes each text into a file, in place of those of an earlier run.
+// writeTexts writes each text into a file and removes the texts of an earlier run.
 func (o *Outcome) writeTexts(dir string) error {
 	if err := os.RemoveAll(textsOf(dir, o.Spec)); err != nil {
 		return err

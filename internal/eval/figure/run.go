@@ -23,7 +23,7 @@ type Progress struct {
 	Figure      string
 	Done, Cells int // measurements, of all rounds
 	Text        string
-	Left        time.Duration // until the figure is done, as far as can be told
+	Left        time.Duration // estimated time until the figure is done
 }
 
 // overdue is how many times its budget a figure may take before a round is left unfinished.

@@ -47,7 +47,7 @@ type Axis struct {
 // Panel is one diagram: one thing that was measured, over the axis.
 type Panel struct {
 	Title  string
-	Metric string // one of those that the harness returns
+	Metric string // a metric that the harness returns
 	Label  string // of the upright axis, with the unit
 	Unit   string // alone, for tables
 	Log    bool
@@ -63,7 +63,7 @@ type Panel struct {
 	Omit func(o *Outcome, series string, x float64) bool `json:"-"`
 }
 
-// Series is one of those compared.
+// Series is one of the compared systems.
 type Series struct {
 	Name    string
 	Role    plot.Role

@@ -123,7 +123,7 @@ func (c *Chart) drawLegend(canvas draw.Canvas, entries []int, top vg.Length) {
 	}
 }
 
-// plainText is the style of everything that is no title.
+// plainText is the style of all text but titles.
 func plainText() text.Style {
 	style := plot.New().Legend.TextStyle
 	style.Font.Variant, style.Font.Size = "Sans", vg.Points(10)

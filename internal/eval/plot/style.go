@@ -26,7 +26,7 @@ type Style struct {
 	Variant int // tells apart the series of one role: 0, 1...
 }
 
-// hatch is the pattern of lines over a bar, by which it is told apart without colours.
+// hatch is the pattern of lines over a bar, which identifies it without colours.
 type hatch int
 
 const (

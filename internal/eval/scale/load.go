@@ -15,7 +15,7 @@ func newLoad(f *Fabric, r *Rates) *load {
 	return &load{fabric: f, rates: r, busy: make([]float64, f.Leaves+f.Spines)}
 }
 
-// at adds so many packets at one switch, each at a rate.
+// at adds packets to one switch, which handles them at a rate.
 func (l *load) at(node int, packets, rate float64) {
 	l.busy[node] += packets / rate
 	l.packets += packets

@@ -10,7 +10,7 @@ type Fabric struct {
 	Leaves, Spines int
 	LeavesOnly     bool // spines hold nothing
 	Chain          int  // nodes of a chain; 0: 3
-	Shards         int  // of the keys, 2 to 65,536; 0: so many that hashing evens out
+	Shards         int  // of the keys, 2 to 65,536; 0: enough for hashing to balance them
 }
 
 // SpineLeaf is the fabric of so many switches that NetChain's authors calculate with: one spine for
@@ -47,13 +47,16 @@ type Rates struct {
 
 const hopSeconds = 10e-6
 
-// Spread is how reads are shared out among the nodes that may answer them.
+// Spread is the distribution of reads among the nodes that may answer them.
 type Spread string
 
 // Spreads.
 const (
-	Even  Spread = "even"  // every node of a chain has the same part of its reads, as when clients ask a random one; the default
-	Level Spread = "level" // so that the busiest node has as little to do as possible: a bound, since no client knows how busy all nodes are
+	// Even gives every node of a chain the same share of its reads, as by clients that ask a random one. It
+	// is the default.
+	Even Spread = "even"
+	// Level minimizes the work of the busiest node. It is a bound: no client knows the load of all nodes.
+	Level Spread = "level"
 )
 
 // Work is the mix of the clients' requests.

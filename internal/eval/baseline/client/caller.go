@@ -46,7 +46,7 @@ type query struct {
 	payload []byte
 	to      func(attempt int) netip.AddrPort     // attempt counts from 0
 	wait    func(attempt int) time.Duration      // for an answer, before the next attempt
-	took    func(d time.Duration)                // told of the time of an answer to the only attempt
+	took    func(d time.Duration)                // called with the time of an answer to the only attempt
 	judge   func(from netip.Addr, b []byte) bool // whether a datagram is the answer
 }
 
@@ -127,7 +127,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // Limits of how long a client that learns how long answers take waits for one, and how long it does
-// when it knows nothing.
+// when it has no measurements.
 const (
 	leastWait = time.Millisecond
 	mostWait  = 50 * time.Millisecond

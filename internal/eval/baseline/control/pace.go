@@ -14,10 +14,10 @@ type pace struct {
 
 func newPace(perSecond float64) *pace { return &pace{perSecond: perSecond, begin: time.Now()} }
 
-// chunk is how many entries are copied in one step.
+// chunk is the number of entries copied in one step.
 const chunk = 64
 
-// step notes that so many were copied and waits until more may be.
+// step counts n copied objects and waits until the rate allows more.
 func (p *pace) step(ctx context.Context, n int) error {
 	p.done += n
 	if p.perSecond <= 0 {

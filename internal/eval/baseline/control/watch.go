@@ -15,13 +15,13 @@ const (
 	Suspect = 40 * time.Millisecond // of silence, after which a node counts as failed
 )
 
-// Port is where the controller listens for beats, and nodes' agents send them from.
+// Port is the controller's port for heartbeats, and the source port of the nodes' agents.
 const Port = 8890
 
 // BeatBytes is the length of an agent's heartbeat, which holds the place of its node.
 func BeatBytes(place int) []byte { return binary.BigEndian.AppendUint16(nil, uint16(place)) }
 
-// Watch listens for the beats of so many nodes until one of them is silent, and returns its place.
+// Watch receives heartbeats of nodes until one times out, and returns its place.
 func Watch(ctx context.Context, conn *net.UDPConn, nodes int) (int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	defer stop()

@@ -67,7 +67,7 @@ func agents(f *fabric.Fabric, controller netip.AddrPort) (stop func()) {
 	})
 }
 
-// gather makes the probes: writers of the first objects, readers of those behind them.
+// gather makes the probes: writers of the first objects, readers of the next ones.
 func gather(r harness, o *Options) (writers, readers []*probe, err error) {
 	defer func() {
 		if err != nil {

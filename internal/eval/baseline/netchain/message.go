@@ -64,7 +64,7 @@ func (o Op) request() bool { return o >= Read && o <= CAS }
 // Key names an object.
 type Key [KeyBytes]byte
 
-// Group is the virtual group of the key, of so many.
+// Group returns the virtual group of the key among groups.
 func (k Key) Group(groups int) uint16 {
 	return uint16(int(binary.BigEndian.Uint16(k[KeyBytes-2:])) % groups)
 }

@@ -97,7 +97,7 @@ func (o Outcome) String() string {
 	}[o]
 }
 
-// State is all that a node knows.
+// State is the complete state of a node.
 type State struct {
 	Config
 	Index  map[Key]uint32 // places of keys, written by the control plane alone

@@ -77,7 +77,7 @@ func (o Outcome) String() string {
 		"overflow", "committed", "acknowledged"}[o]
 }
 
-// State is all that a node knows.
+// State is the complete state of a node.
 type State struct {
 	Config
 	Objects []Object // k of them

@@ -101,7 +101,7 @@ func (r *Runner) Judge(c Config, result *Result) (*Verdict, error) {
 	return v, nil
 }
 
-// wraps makes one violation of the wrap of those that 32 bits don't show.
+// wraps merges the violations that do not occur with 32 bits into one of the wrap.
 func (v *Verdict) wraps(wide *Verdict) {
 	var kept []Violation
 	var wrap *Violation

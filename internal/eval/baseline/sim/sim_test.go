@@ -12,7 +12,7 @@ var known = []struct {
 	protocol    Protocol
 	kind        Kind
 	seed        uint64
-	ops, faults int // at most so many are left
+	ops, faults int // upper bounds after shrinking
 }{
 	{NetChain, LostWrite, 3, 2, 1},
 	{NetChain, AppliedTwice, 6, 2, 1},

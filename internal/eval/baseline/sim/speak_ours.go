@@ -165,7 +165,7 @@ func (s *ours) tick(node int) []baseline.Packet {
 	return s.packets(node, sends)
 }
 
-// writerOf is the session whose write gave an object its version, if the node knows it.
+// writerOf returns the session that wrote an object's version, if the node has it.
 func writerOf(n *chain.Node, key wire.Key, version uint64) (uint64, chain.Session) {
 	for k, session := range n.Sessions() {
 		if session.WriterOf(key, version) {

@@ -14,7 +14,7 @@ import (
 type bundles struct {
 	name    string
 	of      string // the series with one request a frame
-	beside  string // netcraqPaper NetCRAQ doing the same
+	beside  string // the published NetCRAQ's series of the same work
 	variant int
 	most    func(x float64) int // requests of a frame
 }

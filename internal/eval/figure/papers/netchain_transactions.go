@@ -17,7 +17,7 @@ var txnSystems = map[string]string{
 	"NetCRAQ": "netcraq", "NetChain": "netchain", "etcd": peer.Etcd, "ZooKeeper": peer.ZooKeeper,
 }
 
-// txnPlane is the data plane of those that have one: the same for both.
+// txnPlane is the data plane of both chains.
 const txnPlane = "xdp"
 
 // txnClients work in a closed loop.

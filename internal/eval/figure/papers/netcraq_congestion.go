@@ -99,7 +99,7 @@ func (r *congestionHarness) Measure(
 	return values(map[string]float64{readsPerS: sum / float64(len(r.targets))}), nil
 }
 
-// congestedNodes draws which nodes are congested in a round, so many at a time: the same for all protocols.
+// congestedNodes draws the congested nodes of a round, the same for all protocols.
 func congestedNodes(round, count int) func() []int {
 	order := rand.New(rand.NewPCG(uint64(round), uint64(count)))
 	return func() []int { return order.Perm(paperChain)[:count] }

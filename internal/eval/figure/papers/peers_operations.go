@@ -275,7 +275,7 @@ func peersNotes(o *figure.Outcome) []figure.Note {
 	)
 }
 
-// withoutP999 says of which systems p99.9 can't be told.
+// withoutP999 lists the systems with too few operations for a p99.9.
 func withoutP999(o *figure.Outcome) []figure.Note {
 	var few []string
 	for _, s := range peerSeries() {
