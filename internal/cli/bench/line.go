@@ -15,11 +15,10 @@ func newBenchLineCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "line",
 		Short: "Chains in a line, of this project's protocol and of the papers' two, under the same load",
-		Long: "Chains of nodes in a line, as in the testbed of NetCRAQ's papers: each node has a link to the next, the client one to\n" +
-			"the node where it is attached, and all packets pass through the nodes between. NetChain reads at the tail, NetCRAQ at\n" +
-			"the node where the client is; writes go to the head. With --rate the time that answers take is measured. With --slots\n" +
-			"netcraq's client has several requests in each frame; the papers' protocols have nothing of this kind, so that the\n" +
-			"comparison of like with like is the one without.",
+		Long: "Chains of nodes in a line, as in the testbed of NetCRAQ's papers: each node has a link to the next, the client has\n" +
+			"one to the node where it is attached, and all packets pass through the nodes between. NetChain reads at the tail,\n" +
+			"NetCRAQ at the client's node; writes go to the head. --rate measures latencies at that rate. With --slots netcraq's\n" +
+			"client sends several requests per frame. The papers' protocols have no bundles, so compare protocols without --slots.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Progress = out.progress()

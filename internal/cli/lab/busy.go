@@ -33,15 +33,15 @@ func newLabBusyCommand(name *string) *cobra.Command {
 	flags := busyFlags{ManagedFlags: ManagedDefaults()}
 	c := &cobra.Command{
 		Use:   "busy",
-		Short: "Stop the processes of a managed cluster again and again on a busy machine, and count what that costs",
+		Short: "Pause the processes of a managed cluster on a busy machine, and measure the effect",
 		Long: `Brings up a managed lab of its own and takes CPU time away from it, as a hypervisor and other processes do.
 Every agent and every controller is stopped for a share of the time, in pauses of 20 to 200 ms, each on its own
 schedule, and busy loops compete for every CPU. There is no other fault: no node needs to be suspected, and no shard
 needs to lose a copy.
 
 Meanwhile clients write and read. Every change of the cluster's durable state is read from the controllers' etcd:
-suspected counts the nodes that were taken out of their chains, least_copies is the least number of complete copies
-that any shard ever had. Then the noise ends, and the command measures how long the cluster needs to be whole again.
+suspected counts the nodes that were removed from their chains; least_copies is the smallest number of complete copies
+of any shard at any time. Then the noise ends, and the command measures the time until the cluster is whole again.
 The history of the clients is checked for linearizability. The lab is removed at the end.`,
 		Example: `  netcraq lab busy --seconds 60 --stopped 0.3 --burners-per-cpu 3 --json
   netcraq lab busy --seconds 60 --fair`,

@@ -38,7 +38,7 @@ func newLabChaosCommand(name *string) *cobra.Command {
 	flags.Nodes = 5
 	c := &cobra.Command{
 		Use:   "chaos",
-		Short: "Let faults strike a managed cluster while clients work, and check that nothing acknowledged is lost",
+		Short: "Inject faults into a managed cluster under load, and check that no acknowledged write is lost",
 		Long: `Brings up a managed lab and injects faults, chosen by the seed: nodes lose power, agents and controllers are killed or
 paused, links go down, networks are partitioned, in one direction too, and all links lose frames during the whole trial. There
 are never more faults at once than the chains can survive, and a majority of the controllers stays up. In addition every

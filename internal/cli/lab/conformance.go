@@ -47,12 +47,12 @@ func newConformanceCommand() *cobra.Command {
 With --random, gives the plane and the executable specification the same random packets (valid, damaged, cut, garbage)
 and compares them byte for byte; the same seed gives the same packets.
 
-soft is a node on loopback sockets; what is below a message is not its business, and such cases are skipped and random
-packets of that kind passed over. xdp is the bytecode that nodes run, executed by the kernel (as root). p4 is the P4
-program on a software switch; what a switch leaves out (docs/p4.md) is skipped and passed over, and its ACKs are relayed.
+soft is a node on loopback sockets. Cases and random packets about the layers below a message are skipped. xdp is the
+bytecode that nodes run, executed by the kernel (as root). p4 is the P4 program on a software switch. Features that a
+switch lacks (docs/p4.md) are skipped, and its ACKs are relayed.
 
-With --protocol netchain or netcraq-published a node of the papers' protocols is held to spec/baselines instead; half of
-NetChain's random nodes have a SEQ of 32 bits. There, what is on its way to others is not a socket's business.`,
+With --protocol netchain or netcraq-published the command checks a node of the papers' protocols against spec/baselines.
+Half of NetChain's random nodes have a SEQ of 32 bits. Sockets skip packets in transit to other nodes.`,
 		Example: `  netcraq conformance --plane soft
   netcraq conformance --plane xdp --random 1000000 --seed 7
   netcraq conformance --plane xdp --protocol netchain --random 100000`,
@@ -163,11 +163,11 @@ func conformanceTarget(plane string) (conformance.Target, error) {
 	case cli.PlaneP4:
 		return harness.NewP4(), nil
 	}
-	return nil, wrongPlane(plane)
+	return nil, wrongPlane(plane, "soft, xdp or p4")
 }
 
-func wrongPlane(plane string) error {
-	return cli.UsageError(fmt.Errorf("--plane %s: want soft, xdp or p4", plane))
+func wrongPlane(plane, known string) error {
+	return cli.UsageError(fmt.Errorf("--plane %s: want %s", plane, known))
 }
 
 // progressSteps is the number of progress lines of a run.

@@ -40,7 +40,7 @@ func baselineTarget[S any, Soft, XDP baseline.Target[S]](
 	case "xdp":
 		return inKernel()
 	}
-	return nil, wrongPlane(plane)
+	return nil, wrongPlane(plane, "soft or xdp")
 }
 
 // conformBaseline is a [conformer] for a protocol of the papers; reference is its state machine. It

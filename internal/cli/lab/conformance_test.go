@@ -103,10 +103,14 @@ func TestConformanceRefusesUnknownProtocols(t *testing.T) {
 
 func TestConformanceRefusesUnknownPlanes(t *testing.T) {
 	var out bytes.Buffer
-	for _, protocol := range []string{"netcraq", "netchain", "netcraq-published"} {
-		err := runConformance(t.Context(), &out, io.Discard, &conformanceFlags{protocol: protocol, plane: "p4"})
-		if cli.ExitStatus(err, true) != cli.ExitUsage || out.Len() != 0 || !strings.Contains(err.Error(), "soft or xdp") {
-			t.Errorf("%s: %v, %q", protocol, err, out.String())
+	for _, c := range []struct{ protocol, plane, known string }{
+		{"netcraq", "dpdk", "want soft, xdp or p4"},
+		{"netchain", "p4", "want soft or xdp"},
+		{"netcraq-published", "p4", "want soft or xdp"},
+	} {
+		err := runConformance(t.Context(), &out, io.Discard, &conformanceFlags{protocol: c.protocol, plane: c.plane})
+		if cli.ExitStatus(err, true) != cli.ExitUsage || out.Len() != 0 || !strings.Contains(err.Error(), c.known) {
+			t.Errorf("%s: %v, %q", c.protocol, err, out.String())
 		}
 	}
 }

@@ -69,26 +69,26 @@ func newSimCommand() *cobra.Command {
 		Use:   "sim",
 		Short: cli.ShortOf("sim"),
 		Long: `Each seed is a small cluster: nodes that run the real chain code or, with --plane xdp, the real bytecode (as root), the real
-logic of agents and controllers, and clients. The network loses, repeats, reorders, delays and damages messages; machines crash,
-sleep and come back; agents and controllers pause and restart; links are cut, one way too; clocks drift; nodes join, leave and
-move. After every step the invariants of spec/protocol.md are checked, and at the end what clients saw is
-checked for linearizability. One seed is one run, always the same.
+logic of agents and controllers, and clients. The network loses, duplicates, reorders, delays and damages messages. Machines
+crash, pause and come back. Agents and controllers pause and restart. Links are cut, also in one direction. Clocks drift. Nodes
+join, leave and move. The invariants of spec/protocol.md are checked after every step, and the clients' history is
+checked for linearizability at the end. A seed always gives the same run.
 
-With --protocol netchain, netchain-32 (SEQ of 32 bits) or netcraq-published, the protocols of the papers run instead: one chain, a
-network that loses, repeats and delays, and this project's protocol beside them in the same runs. For each kind of
-violation a short counterexample is shown and written to a file, with its seed.
+With --protocol netchain, netchain-32 (SEQ of 32 bits) or netcraq-published, the papers' protocols run instead: one chain, a
+network that loses, duplicates and delays messages, and this project's protocol in the same runs. For each kind of
+violation a short counterexample is shown and written to a file with its seed.
 
-The two are different simulations: seed 17 of --protocol netcraq, a cluster with its control plane, has nothing to do with seed 17 of
---protocol netchain. How this project's protocol fares with the same seeds in the same world as a paper's is in the latter's output:
+The two are different simulations. Seed 17 of --protocol netcraq, a cluster with its control plane, is unrelated to seed 17 of
+--protocol netchain. The output for a paper's protocol also has the result of this project's protocol with the same seeds:
 the line of netcraq, or the field "ours" with --json.
 
 With --gateway, gateways run with a model of etcd and of the chain's cached objects. Every answer is checked against etcd's history: a
-reply with revision R shows the newest write up to R, and no revision goes back. --without takes the name of a rule of
-docs/gateway.md then: intent, fence, guard, stamp, joining, push, read-order, drain, generation, session-first,
+reply with revision R must show the newest write up to R, and revisions must not decrease. --without then takes a rule of
+docs/gateway.md: intent, fence, guard, stamp, joining, push, read-order, drain, generation, session-first,
 absent-revision or push-before-watch.
 
-A seed of --protocol netcraq that fails is run again with fewer faults and operations as long as it still fails. Its last steps are
-printed and written to a file, with the command that shows them again.`,
+A failing seed of --protocol netcraq is run again with fewer faults and operations as long as it still fails. Its last steps
+are printed and written to a file with the command that shows them again.`,
 		Example: `  netcraq sim --seeds 1000
   netcraq sim --seeds 200 --plane xdp
   netcraq sim --first-seed 17 --seeds 1 --trace
