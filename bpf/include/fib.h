@@ -5,7 +5,7 @@
 
 /* Numbers that the agent needs too: an enum, so that Go finds them in the object's BTF. */
 enum nq_group {
-	NQ_GROUP_ALL = 0,	   /* row of nq_groups that holds every port */
+	NQ_GROUP_ALL = 0,    /* row of nq_groups that holds every port */
 	NQ_GROUP_PORTS = 16, /* most ports of a node */
 	NQ_GROUP_COLUMNS = NQ_MAX_CHAIN + 1,
 	NQ_FRAME_TAG_MAGIC = 0x4e515031,

@@ -64,7 +64,7 @@ static __always_inline int lock(__u32 *word)
 	return try_lock(word) || lock_contended(word);
 }
 
-/* While it is odd nobody else writes the word, so where stores keep their order a store is enough. */
+/* While the word is odd no other CPU writes it, so where stores keep their order a store is enough. */
 static __always_inline void unlock(__u32 *word)
 {
 	if (nq_weak_memory) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bundles: B1 to B5. Every message stays in its slot and becomes there what the node would send for a single message; then
- * the whole frame goes where its messages have to go, at its old length.
+ * Bundles: B1 to B5. Each message is replaced in its slot by the message that the node would send for a single
+ * message. Then the whole frame goes on, at its old length.
  */
 #ifndef NQ_BUNDLE_H
 #define NQ_BUNDLE_H
@@ -10,14 +10,14 @@
 
 /* A bundle on its way through the slots. Numbers only: the verifier checks handle_slot() by itself. */
 struct bundle {
-	__u64 now_ns; /* 0 until somebody asks */
+	__u64 now_ns; /* 0 until it is first needed */
 	__u32 slot_bytes;
 	__u32 at;	    /* where the message in hand begins in the frame */
-	__u32 bytes;	    /* its length, in the end that of what it became */
+	__u32 bytes;	    /* its length; at the end, that of the outgoing message */
 	__u32 ways;	    /* where messages so far go, a bit each of enum way */
 	__u32 chain;	    /* number + 1 in nq_chains of the bundle's chain (B4); 0 before the first message */
 	__be32 from_addr;   /* sender of the frame */
-	__be32 client_addr; /* who gets the replies */
+	__be32 client_addr; /* receiver of the replies */
 	__be16 from_port;
 	__be16 client_port;
 };
@@ -175,7 +175,7 @@ static __always_inline void note_client(struct bundle *b, __be32 addr, __be16 po
 	b->client_port = port;
 }
 
-/* What is accepted but does not travel in a bundle, and what is not accepted at all (B3). */
+/* Messages that are accepted but do not travel in a bundle, and messages that are not accepted (B3). */
 static __noinline enum way refuse_slot(struct slotted *m)
 {
 	__u32 zero = 0, outcome, *words = words_of(&m->p, NQ_BASE_BYTES);

@@ -31,7 +31,7 @@ struct nq_record {
 	__u32 value_sum;
 	__u16 value_bytes;
 	__u8 tombstone;
-	__u8 state;  /* what nq_export says; of NQ_RECORD_* */
+	__u8 state;  /* result of nq_export: NQ_RECORD_* */
 	__u32 epoch; /* in which it became clean; 0: it is dirty */
 	__u32 reserved;
 };
@@ -173,7 +173,7 @@ static long import_session_next(__u32 i, struct copying *c)
 	return 0;
 }
 
-/* Fills in the session whose key the record holds; lock then says what became of it, of NQ_RECORD_*. */
+/* Fills in the session entry whose key the record holds; its lock is set to the result, NQ_RECORD_*. */
 static long export_session_next(__u32 i, struct copying *c)
 {
 	struct nq_session_record r;
@@ -214,7 +214,7 @@ static __always_inline int begin_batch(struct xdp_md *ctx, struct copying *c, __
 	return 1;
 }
 
-/* What the programs return: how many records are done, and why the next one is not. */
+/* Result of the programs: the number of records done, and why the next one is not. */
 static __always_inline int end_batch(const struct copying *c)
 {
 	return c->done << NQ_RECORD_STATE_BITS | (c->state & ((1 << NQ_RECORD_STATE_BITS) - 1));
@@ -271,7 +271,7 @@ int nq_import_sessions(struct xdp_md *ctx)
 	return end_batch(&c);
 }
 
-/* What the agent asks of nq_drop_session, in place of a packet: forget this session if its last write is still seq. */
+/* Input of nq_drop_session, in place of a packet: drop the session entry if its last write is still seq. */
 struct nq_drop_request {
 	struct nq_session_key key;
 	__u64 seq;
@@ -296,7 +296,7 @@ int nq_drop_session(struct xdp_md *ctx)
 		unlock(&entry->lock);
 		return XDP_DROP;
 	}
-	/* The entry stays locked: a packet that waits for it gives up instead of writing into what the entry becomes. */
+	/* The entry stays locked: a packet that waits for it gives up instead of writing into a reused entry. */
 	if (!bpf_map_delete_elem(&nq_sessions, &key))
 		count_entries(NQ_TABLE_SESSIONS, -1);
 	return XDP_PASS;

@@ -8,7 +8,7 @@
 #ifndef NQ_FAST_H
 #define NQ_FAST_H
 
-/* Where what has become of a message goes. */
+/* Where the outgoing message goes. */
 enum way {
 	WAY_NONE, /* nowhere: it was dropped, and counted */
 	WAY_CLIENT,
@@ -27,7 +27,7 @@ struct fast {
 	__u64 total;	 /* sum of its words, those of the value included; it folds to ones */
 	__u64 value_sum; /* of the value */
 	__u32 at;	 /* where it begins in the frame */
-	__u32 bytes;	 /* its length, in the end that of what it became */
+	__u32 bytes;	 /* its length; at the end, that of the outgoing message */
 	__u32 value_bytes;
 	__u32 chain;	  /* number of c in nq_chains */
 	__be32 from_addr; /* sender of the frame */
@@ -35,7 +35,7 @@ struct fast {
 	__be16 from_port;
 	__be16 client_port;
 	__u8 op;	/* as received */
-	__u8 client_op; /* what the client asked */
+	__u8 client_op; /* the client's operation */
 };
 
 /* Words of a message of the chain layout. */
@@ -185,7 +185,7 @@ static __always_inline void set_word(struct fast *p, __u32 *w, enum word i, __u3
 	w[i] = value;
 }
 
-/* What every message that follows from another has: one hop more, its op, its epoch. */
+/* Sets the words of every message that follows from another: one hop more, its op, its epoch. */
 static __always_inline void follow_on(struct fast *p, __u32 *w, __u8 op)
 {
 	set_word(p, w, WORD_OP, bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | op));
@@ -203,7 +203,7 @@ static __always_inline void seal_chain(struct fast *p, __u32 *w, __u32 value_byt
 	p->bytes = NQ_CHAIN_BYTES + value_bytes;
 }
 
-/* Makes a REPLY without a value of the message, whatever its layout; the frame or slot has room for it. */
+/* Turns the message, of any layout, into a REPLY without a value; the frame or slot has room for it. */
 static __always_inline enum way reply_fast(struct fast *p, __u32 *w, __u16 status, __u64 version)
 {
 	__u32 detail = pair(0, bpf_htons(status));

@@ -204,7 +204,7 @@ static __always_inline enum way relay_fast(struct fast *p, __u32 *w)
 	return WAY_BEFORE;
 }
 
-/* A10 for UPDATE and RELAY, then what they do. */
+/* A10 for UPDATE and RELAY, then W6 to W8. */
 static __always_inline enum way from_chain_fast(struct fast *p, __u32 *w)
 {
 	if (w[WORD_EPOCH] != epoch_of(p))

@@ -2,7 +2,7 @@
 /*
  * Answers that have no room in their packet. A packet that a socket sent over veth reaches XDP with a few bytes to spare,
  * and XDP cannot find more. So a plain READ of a longer value passes, meets this program at the next hook, tc
- * ingress, where a packet may grow, and still needs no process. What this program leaves goes on to the agent's socket.
+ * ingress, where a packet may grow, and still needs no process. Packets that this program leaves go on to the agent's socket.
  */
 #ifndef NQ_GROW_H
 #define NQ_GROW_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Heartbeats: H1 to H3 of spec/protocol.md. The node's agent says by what to know them, and has no other part in them.
+ * Heartbeats: H1 to H3 of spec/protocol.md. The node's agent sets their key, and has no other part in them.
  */
 #ifndef NQ_HEARTBEAT_H
 #define NQ_HEARTBEAT_H

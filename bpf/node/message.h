@@ -47,7 +47,7 @@ struct nq_work {
 	__be16 from_port;
 	__be16 client_port;
 	__u8 op;	/* of the received message */
-	__u8 client_op; /* what the client asked */
+	__u8 client_op; /* the client's operation */
 	__u8 is_tail;
 };
 
@@ -66,11 +66,11 @@ static __always_inline struct nq_session *own_session(struct nq_work *w)
 	return find_session(&w->session_key);
 }
 
-/* What decode() says; the other results are outcomes under which the message is dropped. */
+/* Result of decode() for a sound message; other results are outcomes under which it is dropped. */
 #define ACCEPTED 0xff
 
 /*
- * What handlers return besides XDP actions: they compose, slow_path() sends. That keeps calls shallow (the verifier
+ * Results of handlers besides XDP actions: handlers compose, slow_path() sends. That keeps calls shallow (the verifier
  * allows 8 frames) and the FIB out of the locks.
  */
 #define THEN_BACK 16  /* send the frame back to where it came from */
@@ -269,7 +269,7 @@ static __always_inline int to_node(struct nq_work *w, __be32 addr, __be16 port, 
 	return THEN_ROUTE;
 }
 
-/* The message in the frame goes to the client, who may have reached this node through others. */
+/* Sends the message in the frame to the client, whose request may have come through other nodes. */
 static __always_inline int to_client(struct nq_work *w, __u32 message_bytes)
 {
 	to_node(w, w->client_addr, w->client_port, message_bytes);

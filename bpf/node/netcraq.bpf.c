@@ -4,7 +4,7 @@
  * state, the same counts for every packet.
  *
  *   packet.h   frames and sums            message.h  messages: checks, answers
- *   state.h    what a node remembers      tables.h   where: tables        lock.h  their locks
+ *   state.h    state of a node            tables.h   where: tables        lock.h  their locks
  *   fib.h      the FIB, TTL, redirects    route.h    messages that leave
  *   multicast.h  multicast                clone.h    of ACKs
  *   read.h     R1 to R5                   write.h    W1 to W5, the head

@@ -32,7 +32,7 @@ static __always_inline int permitted(const struct nq_live *live)
 }
 
 /*
- * No write of the object is under way. What an active tail holds is committed, whatever mark it carries: a replica that
+ * No write of the object is under way. An active tail holds committed versions only, whatever their mark: a replica that
  * became the tail did not hear of it (C2).
  */
 static __always_inline int is_clean(const struct nq_work *w, const struct nq_chain_config *c, const struct nq_object *o)
@@ -92,8 +92,8 @@ static __always_inline int is_young(__u32 hops_word, __u32 check_word)
 _Static_assert((NQ_MAX_HOPS & (NQ_MAX_HOPS - 1)) == 0, "is_young compares hops by a mask");
 
 /*
- * Says in few comparisons whether the frame is a sound READ without flags to this node. Whatever it refuses takes the
- * slow path, which finds out what is wrong with it, if anything.
+ * Says in few comparisons whether the frame is a sound READ without flags to this node. Other frames take the
+ * slow path, which finds the error, if there is one.
  */
 static __always_inline int is_fast_read(const struct frame *f, const void *end, __u64 *rest_sum)
 {
@@ -111,7 +111,7 @@ static __always_inline int is_fast_read(const struct frame *f, const void *end, 
 	return word[0] == NQ_READ_WORD && is_young(word[1], word[3]) &&
 	       folds_to_ones((__u64)NQ_READ_WORD + word[1] + word[2] + word[3] + *rest_sum);
 }
-/* What a reply says that does not depend on the object. */
+/* The fields of a reply that do not depend on the object. */
 struct reply {
 	__be32 addr;
 	__be16 port;
@@ -120,7 +120,7 @@ struct reply {
 	__u64 rest_sum; /* of the request id and the key, which stay where they are */
 };
 
-/* Turns the request in the frame round and says what the reply to it is. */
+/* Turns the request in the frame into its reply. */
 static __always_inline struct reply reply_to(struct frame *f, const struct nq_live *live, __u64 rest_sum)
 {
 	__u32 hops = word_at(f, NQ_L4_END + 4) + bpf_htonl(0x00010000);

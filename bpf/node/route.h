@@ -8,7 +8,7 @@
  * this machine.
  */
 struct nq_punt {
-	__u64 at_ns; /* boot clock: an agent that was away drops what is old */
+	__u64 at_ns; /* boot clock: an agent that was away drops old messages */
 	__be32 addr;
 	__be16 port;
 	__u16 message_bytes;

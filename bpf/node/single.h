@@ -53,7 +53,7 @@ static __always_inline enum way chain_single(struct fast *p)
 	return from_chain_fast(p, w);
 }
 
-/* Sends what the message has become. */
+/* Sends the outgoing message. */
 static __noinline int send_single(struct fast *p, enum way way)
 {
 	struct xdp_md *ctx = p->ctx;

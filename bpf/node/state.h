@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The shape of what a node remembers. Every struct is mirrored in internal/node/dataplane/xdp and compared there with the
+ * The layout of a node's state. Every struct is mirrored in internal/node/dataplane/xdp and compared there with the
  * BTF of the compiled program.
  */
 #ifndef NQ_STATE_H
@@ -39,8 +39,7 @@ struct nq_chain_config {
 	__u8 self;   /* own place in members */
 	__u8 length; /* members in use */
 	struct nq_member members[NQ_MAX_CHAIN];
-	__u32
-	    base; /* for the agent: the epoch from which it keeps what it has of a shard that it left or learns again */
+	__u32 base; /* for the agent: the epoch from which it keeps the objects of a shard that it left or rejoins */
 	__u32 reserved;
 };
 
@@ -86,7 +85,7 @@ struct nq_session {
 	__u64 session; /* the key again: shows that the entry was reused while a packet waited for its lock */
 };
 
-/* What a shard did on one CPU. */
+/* Load of a shard on one CPU. */
 struct nq_load {
 	__u64 fast_reads; /* answered by answer_fast or nq_grow, which count nothing else: READ, ANSWERED_CLEAN */
 	__u64 other_reads;

@@ -6,7 +6,7 @@
 #ifndef NQ_TABLES_H
 #define NQ_TABLES_H
 
-/* Set at load time; the verifier treats them as constants and drops what they switch off. */
+/* Set at load time; the verifier treats them as constants and removes the code that they switch off. */
 volatile const __be32 nq_self_addr = 0;
 volatile const __be16 nq_self_port = 0;
 volatile const __u32 nq_shard_mask = 0;	  /* number of shards - 1 */
@@ -43,7 +43,7 @@ struct {
 	__type(value, struct nq_chain_config);
 } nq_chains SEC(".maps");
 
-/* By what heartbeats are known that are meant for this node, and what they granted (H1, H2). */
+/* The key of heartbeats for this node, and their grants (H1, H2). */
 struct nq_heart {
 	__u64 key[2];
 	__be64 incarnation;
@@ -78,7 +78,7 @@ struct {
 	__uint(value_size, sizeof(struct nq_object) + 16);
 } nq_objects SEC(".maps");
 
-/* One object of zeros: what a new entry of nq_objects starts as. */
+/* One object of zeros: the initial value of an entry of nq_objects. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who may say something: a tag behind every message (T1 to T4 of spec/protocol.md), and how often a client may ask. A
+ * Authentication: a tag behind every message (T1 to T4 of spec/protocol.md), and rate limits of clients. A
  * program that is loaded without tags and rates has nothing of this file.
  */
 #ifndef NQ_TAG_H
@@ -21,7 +21,7 @@ struct nq_key_set {
 enum nq_key { NQ_KEY_READ, NQ_KEY_WRITE, NQ_KEY_CHAIN };
 
 struct nq_keyring {
-	__u32 sign; /* generation of what this node sends */
+	__u32 sign; /* generation of the messages that this node sends */
 	__u32 reserved;
 	struct nq_key_set sets[NQ_KEY_SETS];
 };
@@ -33,7 +33,7 @@ struct {
 	__type(value, struct nq_keyring);
 } nq_keys SEC(".maps");
 
-/* What one client may still ask. */
+/* The rate limit of one client. */
 struct nq_client {
 	__u64 last_ns;
 	__u64 credit_ns; /* one message costs 1 s / rate */

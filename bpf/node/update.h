@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What members of a chain tell each other: W6 to W9. */
+/* Messages between members of a chain: W6 to W9. */
 #ifndef NQ_UPDATE_H
 #define NQ_UPDATE_H
 
@@ -56,7 +56,7 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 	return action;
 }
 
-/* W8: what an ACK of version does to the object; an outcome. */
+/* W8: applies an ACK of version to the object; an outcome. */
 static __always_inline __u32 acknowledge(const void *key, __u64 version, __u32 epoch)
 {
 	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, key);
@@ -135,7 +135,7 @@ static __always_inline int is_from(struct nq_work *w, const struct nq_member *m)
 	return w->from_addr == m->addr && w->from_port == m->port;
 }
 
-/* Is the sender another member of the chain? Who claims to be this node is not. */
+/* Reports whether the sender is another member of the chain. A sender with this node's address is not. */
 static __always_inline int is_other(struct nq_work *w, const struct nq_chain_config *c)
 {
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
@@ -144,7 +144,7 @@ static __always_inline int is_other(struct nq_work *w, const struct nq_chain_con
 	return 0;
 }
 
-/* Checks what every message of the chain must satisfy and hands it on. */
+/* Checks the conditions of every chain message and calls its handler. */
 static __noinline int from_chain(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c)
 {
 	__u32 before = (c->self - 1) & (NQ_MAX_CHAIN - 1), after = (c->self + 1) & (NQ_MAX_CHAIN - 1);
