@@ -7,8 +7,9 @@ import (
 )
 
 // overslept reports whether a write began so long ago that it must not be sent again (W10), which call.until does not
-// say if the machine slept: nodes that were awake meanwhile may have forgotten the write's session, and would take the next
-// attempt for a new write. A machine that falls asleep between this look and the system call that sends is not noticed.
+// say if the machine slept: nodes that were awake meanwhile may have forgotten the write's session, and would take
+// the next attempt for a new write. A machine that falls asleep between this look and the system call that sends is
+// not noticed.
 func (k *call) overslept() bool {
 	return k.client.bootTime()-k.booted > wire.MaxRetryS*time.Second
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// lostInARow is how many bundles in a row may stay without any answer before their way is taken for one that does not
-	// carry them: an older node on it, or a network that drops packets of that length.
+	// lostInARow is the number of bundles in a row without any answer after which their path is assumed not to carry
+	// bundles: an older node, or a network that drops packets of that length.
 	lostInARow = 3
-	// minBundleRest is how long such a way gets none, then a single one to try it again; twice as long after each that
-	// stays without an answer.
+	// minBundleRest is how long no bundle is sent on such a path. Then one is tried again; the time doubles after each
+	// without an answer.
 	minBundleRest, maxBundleRest = time.Second, time.Minute
 )
 
-// batching is what is known about bundles on one way: of reads to a node, of writes to a chain. One bundle is tried before
+// batching is the state of bundles on one path: reads to a node, or writes to a chain. One bundle is tried before
 // others follow. The pipeline's lock guards it.
 type batching struct {
 	proven  bool          // an answer came in a bundle
@@ -39,8 +39,8 @@ func (w *batching) opened(now time.Time) {
 // answered notes that an answer came in a bundle.
 func (w *batching) answered() { *w = batching{proven: true} }
 
-// missed notes that a message in the bundle that was sent then stayed without an answer. Bundles that were under way together
-// count as one: if this machine stood still for a moment, all of them are late.
+// missed notes that a message in the bundle that was sent then stayed without an answer. Bundles that were under way
+// together count as one: if this machine stood still for a moment, all of them are late.
 func (w *batching) missed(sent, now time.Time) {
 	if !w.proven || !sent.After(w.noticed) {
 		return
@@ -51,8 +51,8 @@ func (w *batching) missed(sent, now time.Time) {
 	}
 }
 
-// single reports whether the next attempt must not share a datagram (B3): retries, because what cannot be done in a bundle is
-// answered BUSY there; whatever is always answered so; and in a cluster with tags everything.
+// single reports whether the next attempt must be a single message (B3): a retry, because the last answer may have
+// been the BUSY of a bundle; an operation that bundles do not carry; and all operations in a cluster with tags.
 func (k *call) single() bool {
 	return k.recent.n > 0 || k.op == wire.OpAdd || k.flags != 0 || k.keys != nil
 }

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootTime is the time since some moment in the past, sleep included. Go's own clock stands still while the machine sleeps.
+// bootTime is the time since some moment in the past, sleep included. Go's own clock stands still while the machine
+// sleeps.
 func bootTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

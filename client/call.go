@@ -12,14 +12,14 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// call is one operation while it runs: which message to send next, and (in judge.go) what an answer means. It does no
-// I/O, does not lock, and leaves waiting to whoever runs it.
+// call is the state machine of one operation: it chooses the next message and (in judge.go) interprets answers. It
+// does no I/O, takes no lock and does not wait; its runner does.
 type call struct {
 	task
 	recent history // the attempts whose answers are taken
 }
 
-// task is a call without its attempts: what every call begins anew.
+// task is the part of a call that is reset for every operation.
 type task struct {
 	client  *Client
 	name    string // the user's key
@@ -87,7 +87,7 @@ func (k *call) clear() {
 	k.recent.n = 0 // which is all that tells of the attempts
 }
 
-// start is what calls that begin together have in common.
+// start is the common state of calls that begin together.
 type start struct {
 	now    time.Time
 	until  time.Time // as their context wants it
@@ -95,7 +95,8 @@ type start struct {
 	booted time.Duration
 }
 
-// start looks at the clocks and the context, once for operations that begin together. The boot time matters if there is a write.
+// start looks at the clocks and the context, once for operations that begin together. The boot time matters if there
+// is a write.
 func (c *Client) start(ctx context.Context, write bool) start {
 	s := start{now: time.Now()}
 	s.until = s.now.Add(c.options.Timeout)
@@ -161,7 +162,8 @@ func (k *call) option(o *ReadOption) error {
 	return nil
 }
 
-// next encodes the next attempt, which goes alone, behind b. It returns false if there must be none; the call has ended then.
+// next encodes the next attempt, which goes alone, behind b. It returns false if there must be none; the call has
+// ended then.
 func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) {
 	place, ok := k.aim()
 	if !ok {
@@ -170,7 +172,8 @@ func (k *call) next(now time.Time, id uint64, b []byte) ([]byte, *member, bool) 
 	return k.encode(now, id, place, b), k.route.members[place], true
 }
 
-// aim chooses the place in the chain that the next attempt asks. It returns false if there must be none; the call has ended then.
+// aim chooses the place in the chain that the next attempt asks. It returns false if there must be none; the call has
+// ended then.
 func (k *call) aim() (place int, ok bool) {
 	if k.op.IsWrite() && k.recent.n > 0 && k.overslept() {
 		k.expire(ErrTimeout)
@@ -245,7 +248,7 @@ func (k *call) choosePlace() (int, error) {
 }
 
 // patience is how long the latest attempt waits for its answer: as long as the node's answers are known to take, and
-// twice as long after every round without one, so that what is slow is not flooded. A write's first attempt without one
+// twice as long after every round without one, so that a slow node is not flooded. A write's first attempt without one
 // does not count: a lost packet is more likely than a slow chain.
 func (k *call) patience() time.Duration {
 	limit := k.client.options.Attempt
@@ -310,7 +313,7 @@ func (k *call) expire(reason error) {
 	k.abandon(reason)
 }
 
-// askedNames lists who was asked.
+// askedNames lists the nodes asked.
 func (k *call) askedNames() string {
 	var names []string
 	for i, m := range k.route.members {
@@ -344,18 +347,18 @@ func (k *call) unsent(err error) {
 	}
 }
 
-// Pauses before the next attempt after BUSY: the first is about what a write takes to pass a chain, the longest adds
+// Pauses before the next attempt after BUSY: the first is about the time of a write through a chain, the longest adds
 // little to the time for which a repair stops writes.
 const (
 	firstPause = 100 * time.Microsecond
 	maxPause   = 4 * time.Millisecond
-	// After so many, which take about as long as a repair, it is others who keep the key busy: pauses grow on, up to eight
+	// After so many, which take about as long as a repair, other clients keep the key busy: pauses grow on, up to eight
 	// times as long.
 	manyPauses = 32
 )
 
-// pause is how long to wait before the next attempt: longer each time, and random, so that clients who met
-// on one key do not meet again.
+// pause is how long to wait before the next attempt: longer each time, and random, so that clients that
+// collided on a key do not collide again.
 func (k *call) pause() time.Duration {
 	limit := min(firstPause<<min(k.pauses, 20), maxPause)
 	limit <<= min(max(k.pauses-manyPauses, 0)/8, 3)

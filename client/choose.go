@@ -29,8 +29,8 @@ func (k *call) choose() (int, error) {
 	return k.chooseRandom(), nil
 }
 
-// chooseWriter asks the head, which orders writes (W1). Every second retry goes to another node, which passes it on: the
-// client's own way to the head may be what is broken.
+// chooseWriter asks the head, which orders writes (W1). Every second retry goes to another node, which passes it on:
+// the client's own path to the head may be broken.
 func (k *call) chooseWriter() int {
 	if k.misses > 0 && k.misses%2 == 0 {
 		return (k.misses / 2) % len(k.route.members)
@@ -50,7 +50,7 @@ func (k *call) chooseNamed() (int, error) {
 	return 0, fmt.Errorf("%w: node %s is not in the chain of this key's shard %d", ErrBadRequest, k.from.name, k.shard)
 }
 
-// chooseNearest starts to look at a random place, so that clients who have not measured yet spread over the chain.
+// chooseNearest starts to look at a random place, so that clients without measurements spread over the chain.
 func (k *call) chooseNearest() int {
 	best, bestRTT := -1, int64(0)
 	chain := k.route.members

@@ -78,8 +78,8 @@ func (c *Client) Delete(ctx context.Context, key string) (Result, error) {
 	return c.run(ctx, &Op{Key: key, kind: wire.OpDelete})
 }
 
-// CAS stores a value iff the key's version is the expected one; 0 stands for a key that does not exist. Else the error is
-// a CASFailedError with what is there.
+// CAS stores a value iff the key's version is the expected one; 0 stands for a key that does not exist. Else the
+// error is a CASFailedError with the present version and value.
 func (c *Client) CAS(ctx context.Context, key string, expected uint64, value []byte) (Result, error) {
 	return c.run(ctx, &Op{Key: key, kind: wire.OpCAS, operand: expected, value: value})
 }
@@ -105,7 +105,7 @@ func (c *Client) Locate(key string) (Location, error) {
 // Map is the client's present map. It must not be changed.
 func (c *Client) Map() *Map { return c.view.Load().source }
 
-// Traffic is what a client has sent and received.
+// Traffic counts a client's bundles.
 type Traffic struct {
 	Bundles uint64 // datagrams sent with several requests in them
 	Bundled uint64 // answers to such requests
@@ -119,7 +119,7 @@ func (c *Client) Traffic() Traffic { return Traffic{c.bundles.Load(), c.bundled.
 func (c *Client) requestID(slot uint16) uint64 { return c.ids.Add(1)<<16 | uint64(slot) }
 
 // take makes a newer map the client's, and has operations whose chain it changes tried again at once. A map that cannot
-// come after the present one is not taken: operations that need another end with what nodes said.
+// come after the present one is not taken: operations that need another map end with the error of a node.
 func (c *Client) take(m *Map) {
 	c.taking.Lock()
 	defer c.taking.Unlock()

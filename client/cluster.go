@@ -11,8 +11,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Cluster is what a cluster file says: the nodes, shards and chains of a static cluster, or the controllers of one that
-// runs itself.
+// Cluster is the content of a cluster file: the nodes, shards and chains of a static cluster, or the controllers of
+// one that runs itself.
 type Cluster = topology.Cluster
 
 // Node is one member of a cluster.
@@ -82,7 +82,7 @@ type member struct {
 	addr   netip.AddrPort
 	udp    *net.UDPAddr // the same, for system calls on many messages
 	near   nearness
-	reads  estimate // of answers to reads that it was asked, whoever answered
+	reads  estimate // of answers to reads sent to it, from any node
 	writes estimate
 
 	batching batching // of reads
@@ -123,7 +123,7 @@ func newView(m *Map, before *view) (*view, error) {
 	return v, nil
 }
 
-// follows reports what keeps a view from coming after another one. Epochs that went back would break what judge
+// follows returns an error if a view cannot follow another one. Epochs that went back would break what judge
 // believes about refusals.
 func (v *view) follows(before *view) error {
 	old, now := before.source, v.source

@@ -5,14 +5,15 @@ import "time"
 const (
 	// minInFlight is how many attempts a pipeline has under way in any case.
 	minInFlight = 8
-	// cutTo is what a time without answers leaves of the attempts allowed.
+	// cutTo is the share of allowed attempts that is left after a time without answers.
 	cutTo = 0.7
-	// growth is what each answer adds.
+	// growth is the increase with each answer.
 	growth = 1.0 / 16
 )
 
-// congestion limits the attempts that a pipeline has under way, so that nodes that are overloaded do not spend their time on
-// the repetitions of what waits in their queues already: fewer when answers stay out, more with every answer.
+// congestion limits the attempts that a pipeline has under way, so that nodes that are overloaded do not spend their
+// time on repetitions of requests that wait in their queues already: fewer when answers stay out, more with every
+// answer.
 type congestion struct {
 	limit   float64
 	allowed float64

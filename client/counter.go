@@ -42,9 +42,9 @@ func (n *Counter) Value(ctx context.Context) (int64, error) {
 	return value, nil
 }
 
-// Sequencer hands out numbers from 1 on, each once in the whole cluster. Those of one sequencer grow; with a batch of 1,
-// those that are asked for one after the other grow across all clients too. Numbers may be left out: the rest of a
-// batch that was not used, or what a write of unknown outcome took.
+// Sequencer hands out numbers from 1 on, each once in the whole cluster. Those of one sequencer grow; with a batch of
+// 1, those that are asked for one after the other grow across all clients too. Numbers may be left out: the rest of a
+// batch that was not used, or the numbers of a write with an unknown outcome.
 type Sequencer struct {
 	counter *Counter
 	batch   int64
@@ -53,8 +53,8 @@ type Sequencer struct {
 	next, last int64
 }
 
-// Sequencer makes a sequencer of a key, which it shares with all others of that key. It takes so many numbers at a time, 1 to
-// a million: one write for all of them.
+// Sequencer makes a sequencer of a key, which it shares with all others of that key. It takes so many numbers at a
+// time, 1 to a million: one write for all of them.
 func (c *Client) Sequencer(key string, batch int) (*Sequencer, error) {
 	if batch < 1 || batch > 1_000_000 {
 		return nil, fmt.Errorf("%w: a sequencer takes 1 to 1,000,000 numbers at a time, not %d", ErrBadRequest, batch)
@@ -69,7 +69,7 @@ func (s *Sequencer) Next(ctx context.Context) (int64, error) {
 	for s.next > s.last {
 		last, err := s.counter.Add(ctx, s.batch)
 		if errors.Is(err, ErrOutcomeUnknown) && passing(err) && ctx.Err() == nil {
-			continue // what it took, if anything, is left out
+			continue // numbers that it took are skipped
 		}
 		if err != nil {
 			return 0, err

@@ -14,7 +14,7 @@ type outgoing struct {
 	datagrams [batchMessages]datagram
 	messages  [batchMessages]ipv4.Message
 	n         int
-	open      []*datagram // the ones that more may join, one for each way
+	open      []*datagram // datagrams that may grow, one for each path
 	ends      []finished
 }
 
@@ -22,7 +22,7 @@ type outgoing struct {
 type datagram struct {
 	to        *member
 	chain     *route    // of writes
-	way       *batching // what is known about bundles there; nil: nothing may join
+	way       *batching // state of bundles there; nil: no other attempt may join
 	items     []item
 	slotBytes int
 	buffer    []byte
@@ -84,7 +84,8 @@ func (o *outgoing) add(i item, k *call, readBytes int, now time.Time) bool {
 	return true
 }
 
-// goes reports whether a call's first attempt may be in one bundle with those in the datagram: reads of one node, and writes of one chain (B4).
+// goes reports whether a call's first attempt may join those in the datagram: reads to one node, or writes to one chain
+// (B4).
 func (d *datagram) goes(to *member, k *call) bool {
 	if d.to != to || (d.chain != nil) != k.op.IsWrite() {
 		return false

@@ -12,12 +12,12 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// maxSockets is how many operations may run each on a socket of its own, however many CPUs there are: more at once gain from
-// sharing datagrams.
+// maxSockets is how many operations may run each on a socket of its own, however many CPUs there are: more at once
+// gain from sharing datagrams.
 const maxSockets = 4
 
-// sockets are the client's own, for one operation at a time each. The socket is not connected, because the tail may answer
-// what another node was asked.
+// sockets are the client's own, for one operation at a time each. The socket is not connected, because the tail may
+// answer what another node was asked.
 type sockets struct {
 	most    int64        // operations under way for one to run on a socket of its own
 	running atomic.Int64 // operations under way, those without a socket of their own included
@@ -28,10 +28,10 @@ type sockets struct {
 	closed bool
 }
 
-// socket runs one operation at a time on its caller's goroutine: one system call to send, one or two to receive, and no
-// other goroutine to wake. It waits in Go's poller. A socket that blocks its thread instead answered an echo on loopback 3
-// of 18 microseconds sooner, but would keep other goroutines from their processor meanwhile; and where a kernel answers,
-// the reply is there before the call that sent the request returns, so that nobody waits.
+// socket runs one operation at a time on its caller's goroutine: one system call to send, one or two to receive, and
+// no other goroutine to wake. It waits in Go's poller. A socket that blocks its thread instead answered an echo on
+// loopback 3 of 18 microseconds sooner, but would keep other goroutines from their processor meanwhile; and where a
+// kernel answers, the reply is there before the call that sent the request returns, so that no goroutine waits.
 type socket struct {
 	conn     *net.UDPConn
 	call     call
@@ -86,8 +86,8 @@ func listen(o *Options) (*net.UDPConn, error) {
 	return net.ListenUDP("udp4", address)
 }
 
-// run does one operation: on a socket of its own while there are few, which is soonest done; else in the pipeline, where those of one moment
-// share datagrams and system calls.
+// run does one operation: on a socket of its own while there are few, which is fastest; else in the pipeline, where
+// those of one moment share datagrams and system calls.
 func (c *Client) run(ctx context.Context, op *Op) (Result, error) {
 	if c.options.Observe == nil {
 		return c.runUnobserved(ctx, op)
@@ -116,8 +116,8 @@ func (c *Client) runUnobserved(ctx context.Context, op *Op) (Result, error) {
 	return s.call.result, s.call.err
 }
 
-// cancelCheck is how often a waiting operation looks whether its context was cancelled. To be told instead would cost every
-// operation a registration with its context.
+// cancelCheck is how often a waiting operation looks whether its context was cancelled. To be told instead would cost
+// every operation a registration with its context.
 const cancelCheck = 10 * time.Millisecond
 
 // mapCheck is how often a waiting operation looks whether a newer map makes waiting useless.
@@ -131,7 +131,7 @@ func (s *socket) run(ctx context.Context) {
 	}
 }
 
-// attempt sends once and waits for what follows. It returns whether the call has ended.
+// attempt sends once and waits for the answer or the timeout. It returns whether the call has ended.
 func (s *socket) attempt(ctx context.Context, now time.Time) bool {
 	k := &s.call
 	message, to, ok := k.next(now, k.client.requestID(0), s.out[:0])
@@ -188,11 +188,11 @@ func (s *socket) wakeAt(ctx context.Context, now, until time.Time) time.Time {
 	return until
 }
 
-// slack is how much later than asked a wait may end: little against what a lost packet costs, much against the time of an
-// operation.
+// slack is how much later than asked a wait may end: little against what a lost packet costs, much against the time
+// of an operation.
 const slack = 250 * time.Microsecond
 
-// receive waits for the next reply, whoever sent it, until the given time and at most the slack longer: setting the
+// receive waits for the next reply, from any sender, until the given time and at most the slack longer: setting the
 // socket's deadline costs half a microsecond, and most operations can use the one set for an earlier one.
 func (s *socket) receive(until time.Time) (netip.AddrPort, error) {
 	if s.deadline.Before(until) || s.deadline.After(until.Add(slack)) {

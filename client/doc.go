@@ -1,14 +1,15 @@
 // Package client talks to a NetCRAQ cluster: Get, Put, Delete, CAS and Add on keys, each linearizable, over UDP.
 //
-// A [Client] is made from a cluster file, or from a [Follower] of a cluster that changes, and is safe for concurrent use.
-// An operation ends within its context's deadline or, without one, within [Options].Timeout. An attempt that stays without
-// an answer for longer than the node's answers are known to take, at most [Options].Attempt, is repeated, a read at another
-// node of the chain. While a chain is being repaired, writes of its keys wait and reads go on at the nodes that are left.
+// A [Client] is made from a cluster file, or from a [Follower] of a cluster that changes, and is safe for concurrent
+// use. An operation ends within its context's deadline or, without one, within [Options].Timeout. An attempt that
+// stays without an answer for longer than the node's answers are known to take, at most [Options].Attempt, is
+// repeated, a read at another node of the chain. While a chain is being repaired, writes of its keys wait and reads
+// go on at the nodes that are left.
 //
 // # Writes happen once
 //
-// A write is retried under one session and sequence number, which the chain orders at most once, whatever the
-// network loses, repeats or delays. If the client cannot learn what became of a write, it says so with an
+// A write is retried under one session and sequence number, which the chain orders at most once, even if the
+// network loses, repeats or delays messages. If the client cannot learn the outcome of a write, it returns an
 // [OutcomeUnknownError] instead of guessing: the write may have happened, may happen later, or never.
 //
 // # Where reads go
@@ -18,10 +19,11 @@
 //
 // # Many operations at once
 //
-// A single operation runs on the caller's goroutine over a socket of its own, for latency. When more callers than CPUs ask at once,
-// and in [Client.Do] and [Client.Start], operations share one socket, for throughput: what waits at the same moment for the same node
-// travels in one datagram, a bundle, and answers come back in bundles. Nothing waits for others to come. To get most, give Do
-// hundreds of operations at a time, or call from many goroutines. The order of operations is not kept.
+// A single operation runs on the caller's goroutine over a socket of its own, for latency. When more callers than
+// CPUs ask at once, and in [Client.Do] and [Client.Start], operations share one socket, for throughput: what waits at
+// the same moment for the same node travels in one datagram, a bundle, and answers come back in bundles. Nothing
+// waits for others to come. To get most, give Do hundreds of operations at a time, or call from many goroutines. The
+// order of operations is not kept.
 //
 // # Built from these
 //
@@ -30,6 +32,7 @@
 //
 // # Around it
 //
-// Package client/connect opens the cluster that flags or the NETCRAQ_* environment name, as the commands do; client/follow
-// follows a cluster with controllers; client/telemetry makes OpenTelemetry spans and metrics of [Options].Observe.
+// Package client/connect opens the cluster that flags or the NETCRAQ_* environment name, as the commands do;
+// client/follow follows a cluster with controllers; client/telemetry makes OpenTelemetry spans and metrics of
+// [Options].Observe.
 package client

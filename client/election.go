@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Leader is who leads, as an election's record says. The leader may be gone: then it stands there until another one
+// Leader is the leader in an election's record. A leader that is gone stays there until another one
 // has taken over.
 type Leader struct {
-	Value string // what it campaigned with; empty with a token of 0: nobody leads
+	Value string // the value of its campaign; empty with a token of 0: there is no leader
 	Token uint64 // its fencing token: another leader has a greater one
 }
 
-// Leadership is won in an election. It is a lock: it has to be watched, by Done, and its token fences the leaders before it.
+// Leadership is won in an election. It is a lock: it has to be watched, by Done, and its token fences the leaders
+// before it.
 type Leadership struct{ *Lock }
 
 // Campaign waits until this candidate is elected. Others see value, such as an address, of at most 256 bytes. The
@@ -30,7 +31,7 @@ func (c *Client) Campaign(ctx context.Context, election, value string, o LockOpt
 // Resign gives the leadership back.
 func (l *Leadership) Resign(ctx context.Context) error { return l.Unlock(ctx) }
 
-// Leader says who leads.
+// Leader returns the present leader.
 func (c *Client) Leader(ctx context.Context, election string) (Leader, error) {
 	found, err := c.lookAt(ctx, election)
 	if err != nil || found.record.Owner == "" {

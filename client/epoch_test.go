@@ -178,7 +178,8 @@ func TestNewerEpoch(t *testing.T) {
 	}
 }
 
-// Writes in bundles that meet a later epoch are asked again alone, which tells of it, and are done once in the next map.
+// Writes in bundles that meet a later epoch are asked again alone, which tells of it, and are done once in the next
+// map.
 func TestBundleMeetsNewerEpoch(t *testing.T) {
 	nodes := startCluster(t, 2, 1)
 	f := newFollower(t, nodes.cluster)

@@ -28,7 +28,7 @@ var (
 	ErrTooLarge = errors.New("value too large")
 	// ErrNotCounter: Add of a key whose value is not 8 bytes.
 	ErrNotCounter = errors.New("the value is no counter: it has not 8 bytes")
-	// ErrBadRequest: the arguments, or what the node made of the message, break a rule.
+	// ErrBadRequest: the arguments, or the message as the node received it, break a rule.
 	ErrBadRequest = errors.New("invalid request")
 	// ErrNotMine: the node does not serve the key in the client's map; see NotMineError.
 	ErrNotMine = errors.New("the cluster file does not match the cluster")
@@ -55,7 +55,7 @@ type OpError struct {
 	Err      error
 }
 
-// Error says what failed, and after how much trying if that matters.
+// Error describes the failure, and the attempts made if they matter.
 func (e *OpError) Error() string {
 	text := fmt.Sprintf("%s %s: %v", opName(e.Op), quoteKey(e.Key), e.Err)
 	if e.Attempts > 1 {
@@ -83,7 +83,7 @@ func quoteKey(key string) string {
 	return strconv.Quote(key)
 }
 
-// CASFailedError is what a compare-and-set found instead of the expected version.
+// CASFailedError has the version and value that a compare-and-set found instead of the expected version.
 type CASFailedError struct {
 	Expected uint64
 	Version  uint64 // the key's version; 0: never written

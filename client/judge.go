@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// verdict is what an answer means for the call that it reached.
+// verdict is the meaning of an answer for its call.
 type verdict uint8
 
 const (
@@ -20,19 +20,18 @@ const (
 	again                 // send the next attempt at once
 )
 
-// judge decides what an answer means. It takes an answer only by an attempt's id, that no other attempt of this client
+// judge interprets an answer. It takes an answer only by an attempt's id, that no other attempt of this client
 // ever has, and only from who may answer that attempt (see answerer); an answer counts for the attempt that it names.
 //
-// Of a read, any attempt may give the result: whichever node and time it was answered at lie between the call and
-// its return. Of a write, all attempts carry one session and seq, which the chain orders at most once (W2) and answers with
-// the version and result recorded then. So an OK is the truth about the write whichever attempt it names: the tail gives
-// it only when every node of the chain holds the write and its session, so that later epochs hold it too.
-// A refusal is less: it is recorded at the head alone and lost with it. It counts only if no attempt was sent in a later
-// epoch of the shard than the one refused, for a later head could have taken that attempt. Attempts of older epochs than the
-// refused one are harmless: a head takes only its own epoch.
-// BUSY and NOT_MINE are not recorded at all: another copy of the same message may have been taken before, or may be after.
-// They only say what to do next, and only if they answer the latest attempt; a write that ends with one of them has an
-// unknown outcome.
+// Of a read, any attempt may give the result: whichever node and time it was answered at lie between the call and its
+// return. Of a write, all attempts carry one session and seq, which the chain orders at most once (W2) and answers
+// with the version and result recorded then. So an OK is the truth about the write whichever attempt it names: the
+// tail gives it only when every node of the chain holds the write and its session, so that later epochs hold it too.
+// A refusal is less: it is recorded at the head alone and lost with it. It counts only if no attempt was sent in a
+// later epoch of the shard than the one refused, for a later head could have taken that attempt. Attempts of older
+// epochs than the refused one are harmless: a head takes only its own epoch. BUSY and NOT_MINE are not recorded at
+// all: another copy of the same message may have been taken before, or may be after. They decide the next step, and
+// only if they answer the latest attempt; a write that ends with one of them has an unknown outcome.
 func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdict {
 	a := k.recent.find(m.Request)
 	if a == nil || m.Key != k.key || m.Shard != k.shard {
@@ -81,8 +80,9 @@ func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdic
 	return ignore
 }
 
-// answerer is the node that an answer came from if it may answer the attempt: a member of the chain asked. A bundle comes from the node that it
-// went to last, which may be the tail of another chain if there are reads of several in it.
+// answerer is the node that an answer came from if it may answer the attempt: a member of the chain asked. A bundle
+// comes from the node that it went to last, which may be the tail of another chain if there are reads of several in
+// it.
 func (k *call) answerer(a *attempt, from netip.AddrPort) *member {
 	if at := a.route.place(from); at >= 0 {
 		return a.route.members[at]

@@ -18,12 +18,12 @@ const (
 	maxLockTTL = 24 * time.Hour
 )
 
-// maxNoteBytes bounds what a holder says of itself.
+// maxNoteBytes is the maximum length of a holder's note.
 const maxNoteBytes = 256
 
 // Errors of locks, to compare with errors.Is.
 var (
-	// ErrLocked: somebody else holds the lock; see LockedError.
+	// ErrLocked: another owner holds the lock; see LockedError.
 	ErrLocked = errors.New("the lock is taken")
 	// ErrLockLost: the lock ended before it was unlocked. Somebody else may hold it.
 	ErrLockLost = errors.New("the lock is lost")
@@ -33,7 +33,7 @@ var (
 	ErrNotLock = errors.New("the key holds something other than a lock")
 )
 
-// LockedError says who holds a lock.
+// LockedError names the holder of a lock.
 type LockedError struct {
 	Name, Note string
 	// Alive: this client has seen the holder take or renew the lock since it first found it taken.
@@ -58,7 +58,7 @@ type LockOptions struct {
 	TTL time.Duration
 	// Grace is how long before the lock can go to others Done tells of its loss, at most half of TTL.
 	Grace time.Duration
-	// Note is shown to others who want the lock.
+	// Note is shown to other clients that want the lock.
 	Note string
 }
 
@@ -80,14 +80,15 @@ func (o *LockOptions) complete() error {
 
 // Lock is a lock that is held.
 //
-// The store has no clocks, so a lock is a record that its holder renews: whoever wants it watches the record, and takes it
-// over only after it stayed the same for its whole time to live on the watcher's own clock. The holder counts from before
-// its last renewal that succeeded, and gives up after nine tenths of the time. So at no moment do two hold the lock, if
-// the clocks of two machines run at the same rate to within a tenth; they need not show the same time, and may be set
-// at any time. Time in which a machine sleeps counts.
+// The store has no clocks, so a lock is a record that its holder renews: whoever wants it watches the record, and
+// takes it over only after it stayed the same for its whole time to live on the watcher's own clock. The holder
+// counts from before its last renewal that succeeded, and gives up after nine tenths of the time. So at no moment do
+// two hold the lock, if the clocks of two machines run at the same rate to within a tenth; they need not show the
+// same time, and may be set at any time. Time in which a machine sleeps counts.
 //
-// A holder that stands still (a paused process, a long collection of garbage) does not notice that its time is up. Whoever
-// must be certain has the protected resource refuse tokens below the highest one that it has seen: see [Lock.Token].
+// A holder that stands still (a paused process, a long collection of garbage) does not notice that its time is up.
+// Whoever must be certain has the protected resource refuse tokens below the highest one that it has seen: see
+// [Lock.Token].
 type Lock struct {
 	client  *Client
 	name    string
@@ -106,14 +107,14 @@ type Lock struct {
 	err      error
 }
 
-// Lock waits for a lock. If ctx ends before, the error says who held it. If ctx has no deadline and no node answers
+// Lock waits for a lock. If ctx ends before, the error names the holder. If ctx has no deadline and no node answers
 // within [Options].Timeout, or for ten times as long once the lock was found taken, it gives up too.
 func (c *Client) Lock(ctx context.Context, name string, o LockOptions) (*Lock, error) {
 	return c.acquire(ctx, name, o, true)
 }
 
-// TryLock takes a lock that is free, else the error is a LockedError. It does not wait. A holder that is gone is told from
-// one that lives by its silence, which the client measures from call to call: a call takes the lock over if the
+// TryLock takes a lock that is free, else the error is a LockedError. It does not wait. A holder that is gone is told
+// from one that lives by its silence, which the client measures from call to call: a call takes the lock over if the
 // holder's record has stayed the same for its whole time to live since an earlier call of the same client.
 func (c *Client) TryLock(ctx context.Context, name string, o LockOptions) (*Lock, error) {
 	return c.acquire(ctx, name, o, false)
@@ -142,7 +143,8 @@ func (l *Lock) Left() time.Duration {
 	return l.until - l.client.bootTime()
 }
 
-// Unlock gives the lock back. If it returns another error than ErrLockLost, others may have to wait for the time to live.
+// Unlock gives the lock back. If it returns another error than ErrLockLost, others may have to wait for the time to
+// live.
 func (l *Lock) Unlock(ctx context.Context) error {
 	l.stop()
 	<-l.kept

@@ -14,7 +14,7 @@ import (
 // lockFormat marks a lock's record.
 const lockFormat = 1
 
-// lockRecord is what stands under a lock's key, as JSON, so that people can read it.
+// lockRecord is the value of a lock's key, as JSON, so that people can read it.
 type lockRecord struct {
 	Lock     int    `json:"lock"`            // lockFormat
 	Owner    string `json:"owner,omitempty"` // empty: it is free
@@ -27,7 +27,7 @@ type lockRecord struct {
 // lockKey is the key of a lock's record. Keys are hashed, so that a longer one costs nothing.
 func lockKey(name string) string { return "lock:" + name }
 
-// randomOwner names a lock's owner, and nobody else.
+// randomOwner returns a unique name for a lock's owner.
 func randomOwner() string { return strconv.FormatUint(randomID(), 16) }
 
 func (r lockRecord) encode() []byte {
@@ -38,7 +38,7 @@ func (r lockRecord) encode() []byte {
 	return text
 }
 
-// lockFound is what stands under a lock's key.
+// lockFound is a lock's record as it was read.
 type lockFound struct {
 	record  lockRecord
 	version uint64
@@ -69,7 +69,7 @@ func (f *lockFound) token() uint64 {
 	return f.record.Token
 }
 
-// whose says who has it now.
+// whose names the present holder.
 func (f *lockFound) whose() string {
 	switch {
 	case f.record.Owner == "":
@@ -80,7 +80,7 @@ func (f *lockFound) whose() string {
 	return f.record.Note + " took it over"
 }
 
-// watch is how long a record has stayed the same before the eyes of one who wants the lock.
+// watch is how long a record has stayed the same as seen by a client that wants the lock.
 type watch struct {
 	clock  func() time.Duration
 	seen   lockFound     // the record that was found last
@@ -113,13 +113,13 @@ func (w *watch) ripe(f *lockFound) bool {
 	return false
 }
 
-// locked is the error of one who does not wait.
+// locked returns the error for a client that does not wait.
 func (w *watch) locked(name string) error {
 	return &LockedError{Name: name, Note: w.seen.record.Note, Alive: w.alive, Left: max(w.since+w.ttl-w.clock(), 0)}
 }
 
-// How many of a client's timeouts may pass without an answer before it gives a lock up: that was found taken; and in whose
-// record the client may stand already, after a write of unknown outcome, so that another look is worth it.
+// How many of a client's timeouts may pass without an answer before it gives a lock up: that was found taken; and in
+// whose record the client may stand already, after a write of unknown outcome, so that another look is worth it.
 const (
 	patience       = 10
 	patienceToTake = 3
@@ -148,14 +148,14 @@ func (w *watch) hopeless(ctx context.Context, err error, timeout time.Duration) 
 	return now-w.lost >= rounds*timeout
 }
 
-// Pauses between two looks at what others hold or have yet to do: the first is about a lock held shortly, the longest adds little to a
-// time to live.
+// Pauses between two looks at what others hold or have yet to do: the first is about a lock held shortly, the longest
+// adds little to a time to live.
 const (
 	firstLook = time.Millisecond
 	maxLook   = 50 * time.Millisecond
 )
 
-// lookPause is the pause after so many looks: random, so that those who wait for the same do not meet.
+// lookPause is the pause after so many looks: random, so that clients that wait for the same lock do not collide.
 func lookPause(looks int) time.Duration {
 	limit := min(firstLook<<min(looks/2, 10), maxLook)
 	return limit/2 + rand.N(limit)
@@ -170,7 +170,7 @@ func (w *watch) pause() time.Duration {
 	return pause
 }
 
-// describe adds to the end of waiting who was waited for, or why the cluster could not be asked.
+// describe adds to the error the holder of the lock, or why the cluster could not be asked.
 func (w *watch) describe(name string, err error) error {
 	if w.refuse != nil && !errors.Is(err, w.refuse) {
 		err = fmt.Errorf("%w; before: %w", err, w.refuse)
@@ -184,7 +184,7 @@ func (w *watch) describe(name string, err error) error {
 	return fmt.Errorf("lock %s: %w", quoteKey(name), err)
 }
 
-// maxWatches bounds what a client remembers of locks that it did not get.
+// maxWatches is the maximum number of watched locks that a client remembers.
 const maxWatches = 1024
 
 // watches remember the locks that a client found taken, so that [Client.TryLock] can tell holders that are gone.
@@ -202,7 +202,7 @@ func (w *watches) begin(name string, clock func() time.Duration) *watch {
 	return &found
 }
 
-// end keeps what was seen, or forgets a lock that is not known to be held by others.
+// end keeps the watch, or forgets a lock that is not known to be held by others.
 func (w *watches) end(name string, seen *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

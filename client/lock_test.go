@@ -87,8 +87,8 @@ func TestLockExpires(t *testing.T) {
 	}
 }
 
-// TryLock takes the lock of a holder that is gone, once the client has seen its record unchanged for its time to live, and
-// never that of one that lives.
+// TryLock takes the lock of a holder that is gone, once the client has seen its record unchanged for its time to
+// live, and never that of one that lives.
 func TestTryLockTakesOver(t *testing.T) {
 	nodes := startCluster(t, 1, 1)
 	gone, c, ctx := newClient(t, Options{Cluster: nodes.cluster}), newClient(t, Options{Cluster: nodes.cluster}), soon(t)
@@ -231,8 +231,8 @@ type held struct {
 	token       uint64
 }
 
-// However many want the lock, whatever the network does and whoever hangs: never do two hold it at once, and tokens grow
-// in the order of the holders.
+// However many want the lock, whatever the network does and whoever hangs: never do two hold it at once, and tokens
+// grow in the order of the holders.
 func TestMutualExclusion(t *testing.T) {
 	const contenders, turns = 6, 4
 	w := newNetwork(t, 3, testNodeOptions(1))

@@ -2,7 +2,7 @@ package client
 
 import "context"
 
-// observeOne tells the client's observer of an operation, and returns what to call at its end.
+// observeOne tells the client's observer of an operation, and returns the function to call at its end.
 func (c *Client) observeOne(ctx context.Context, op *Op) func(Result, error) {
 	if c.options.Observe != nil {
 		if ended := c.options.Observe(ctx, op); ended != nil {

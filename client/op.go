@@ -38,13 +38,13 @@ func AddOp(key string, delta int64) Op { return Op{Key: key, kind: wire.OpAdd, o
 // GetHashedOp is a [Client.Get] of a key of which only the hash is known, as nodes store it.
 func GetHashedOp(key wire.Key) Op { return Op{Key: key.String(), kind: wire.OpRead, hash: &key} }
 
-// PutHashedOp is a [Client.Put] of a key of which only the hash is known. The value must not change until the operation has
-// ended.
+// PutHashedOp is a [Client.Put] of a key of which only the hash is known. The value must not change until the
+// operation has ended.
 func PutHashedOp(key wire.Key, value []byte) Op {
 	return Op{Key: key.String(), kind: wire.OpPut, value: value, hash: &key}
 }
 
-// Kind is what the operation does.
+// Kind is the operation's kind.
 func (o *Op) Kind() wire.Op { return o.kind }
 
 // Name is that of the client's method for it, in lower case.

@@ -16,7 +16,8 @@ const (
 	DefaultWindow  = 256 // as many answers as a socket's buffer holds by Linux's default
 )
 
-// Options configure a [Client]. One of Cluster and Follow is needed; the zero value of every other field is its default.
+// Options configure a [Client]. One of Cluster and Follow is needed; the zero value of every other field is its
+// default.
 type Options struct {
 	// Cluster is a cluster that does not change. A node that is of another epoch ends an operation with a NotMineError,
 	// but a write goes on if the node's epoch is the older one.
@@ -31,14 +32,14 @@ type Options struct {
 	Timeout time.Duration
 	// ReadFrom chooses the node that a read asks first. The default is Nearest.
 	ReadFrom ReadFrom
-	// Window is the most operations that share a socket and are under way at once, 1 to 32768: those of Do and Start, and of
-	// callers when there are more than CPUs.
+	// Window is the most operations that share a socket and are under way at once, 1 to 32768: those of Do and Start,
+	// and of callers when there are more than CPUs.
 	Window int
 	// Local is the address to send from; unset: the kernel chooses.
 	Local netip.Addr
-	// Observe is called when an operation begins, before its first attempt, with the caller's context; what it returns, if not nil, is
-	// called once when the operation has ended. Neither waits: the end of operations of Do and Start is told on a goroutine that
-	// serves others. Package client/telemetry makes spans and metrics of them.
+	// Observe is called when an operation begins, before its first attempt, with the caller's context; what it returns,
+	// if not nil, is called once when the operation has ended. Neither waits: the end of operations of Do and Start is
+	// told on a goroutine that serves others. Package client/telemetry makes spans and metrics of them.
 	Observe Observer
 }
 
@@ -140,8 +141,8 @@ const (
 // From overrides [Options].ReadFrom for one read.
 func From(f ReadFrom) ReadOption { return ReadOption{set: setFrom, from: f} }
 
-// Any makes a read relaxed: it returns the newest version that the asked node knows, even one not yet committed, and even
-// while the node may be out of touch with the chain. The same client may read an older version afterwards.
+// Any makes a read relaxed: it returns the newest version that the asked node knows, even one not yet committed, and
+// even while the node may be out of touch with the chain. The same client may read an older version afterwards.
 func Any() ReadOption { return ReadOption{set: setAny} }
 
 // Bounded is [Any] at a node whose lease ran out less than d ago; a linearizable read elsewhere. d is rounded up to a

@@ -29,8 +29,8 @@ func TestOverloadedNodes(t *testing.T) {
 	}
 }
 
-// slow lets every node take no more than a few messages a millisecond; what a queue of the given length does not hold is
-// lost.
+// slow lets every node take no more than a few messages a millisecond; what a queue of the given length does not hold
+// is lost.
 func (w *network) slow(t *testing.T, each, length int) {
 	queues := make([]chan packet, len(w.planes))
 	for i := range queues {

@@ -16,20 +16,20 @@ const batchMessages = 64
 // receiveBytes is the buffer asked for; the kernel may grant less.
 const receiveBytes = 4 << 20
 
-// pipeline runs many operations over one socket, for throughput. Each has a slot, whose number stands in the low bits of
-// its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. Nobody is
+// pipeline runs many operations over one socket, for throughput. Each has a slot, whose number stands in the low bits
+// of its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. Nobody is
 // told of an operation's end under the lock.
 type pipeline struct {
 	client  *Client
 	conn    *net.UDPConn
 	packets *ipv4.PacketConn
-	room    chan struct{} // wakes one who waits for a free slot, and passes it on if there are more
+	room    chan struct{} // wakes a goroutine that waits for a free slot, which wakes the next if there are more
 	toSend  chan struct{} // wakes the sender
 	toWatch chan struct{} // wakes the clock
 	closing chan struct{}
 
 	sending sync.Mutex // the sender's place; taken before mu
-	out     *outgoing  // of whoever has it
+	out     *outgoing  // owned by the present sender
 
 	mu         sync.Mutex
 	slots      []slot
@@ -108,7 +108,7 @@ func (s *pipes) close() {
 	s.closed = true
 }
 
-// reroute has what waits for a chain that is another one now sent again.
+// reroute sends again the attempts that wait for a chain that has changed.
 func (s *pipes) reroute() {
 	s.mu.Lock()
 	p := s.pipe
@@ -153,8 +153,8 @@ func newPipeline(c *Client, conn *net.UDPConn) *pipeline {
 // together is how many operations begin with one look at the clocks, and are ready to be sent at one moment.
 const together = 256
 
-// submit starts operations when there is room for them; the caller sees to it that they are sent. The sink is told of every end,
-// errors here included.
+// submit starts operations when there is room for them; the caller sees to it that they are sent. The sink is told of
+// every end, errors here included.
 func (p *pipeline) submit(ctx context.Context, ops []Op, to sink) {
 	var slots [together]uint16
 	for first := 0; first < len(ops); {
@@ -199,7 +199,7 @@ func (p *pipeline) reserve(ctx context.Context, slots []uint16) (int, error) {
 // launch begins operations in slots that were reserved for them.
 func (p *pipeline) launch(ctx context.Context, ops []Op, slots []uint16, to sink, first int) {
 	at := p.client.start(ctx, slices.ContainsFunc(ops, func(o Op) bool { return o.kind.IsWrite() }))
-	for n, i := range slots { // unused until queued: nobody else looks at them
+	for n, i := range slots { // unused until queued: no other goroutine looks at them
 		s := &p.slots[i]
 		if err := s.call.begin(p.client, &ops[n], &at); err != nil {
 			s.call.err = err

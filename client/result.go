@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Result is what an operation returned, and how. It is also filled in, as far as an answer told, when the
+// Result is the result of an operation, with its statistics. It is also filled in, as far as an answer told, when the
 // operation's error is ErrNotFound or a CASFailedError.
 type Result struct {
 	// Value is the value read, or the counter that Add left, as 8 bytes. The caller owns it.
@@ -13,8 +13,8 @@ type Result struct {
 	// Version is that of the value read or written; with ErrNotFound that of the deletion, or 0.
 	Version uint64
 
-	Node  string // who answered; of answers that came in one bundle, its last node
-	Asked string // whom the answered attempt asked
+	Node  string // the node that answered; of a bundle, its last node
+	Asked string // the node that the answered attempt asked
 	Shard uint16
 	Epoch uint32 // the answering node's
 	// Hops is the number of links from the client to the answering node and back, those in the chain included.

@@ -2,8 +2,8 @@ package client
 
 import "github.com/netcraq/netcraq/wire"
 
-// room is how long the message may become that a call's message turns into on its way: an UPDATE with its value; or what a read turns into,
-// for which there is the given room.
+// room returns the maximum encoded size of any message that this call can produce on its way: an UPDATE with its
+// value, or the given size for a read.
 func (k *call) room(read int) int {
 	if k.op.IsWrite() {
 		return wire.ChainBytes + len(k.value)
@@ -11,9 +11,9 @@ func (k *call) room(read int) int {
 	return read
 }
 
-// readRoom finds how much room reads should have in bundles, for their replies and for the FORWARDs that they may turn into before. With
-// too little, more of them come as BUSY and cost a datagram of their own; with too much, bundles carry fewer. It goes by the reads of late,
-// so that what is rare does not decide.
+// readRoom chooses the slot size for reads in bundles, which their replies and FORWARDs have to fit. With small
+// slots, more reads are answered BUSY and need a datagram of their own; with large slots, bundles carry fewer. Recent
+// reads decide, so that rare ones do not.
 type readRoom struct {
 	longest [wire.MaxSlots + 1]int // reads that became so long that a bundle carries so many of them
 	seen    int                    // since the room was chosen
@@ -24,7 +24,7 @@ type readRoom struct {
 // The room is chosen after few reads first, then after twice as many each time; earlier ones count half.
 const minReadPeriod, maxReadPeriod = 16, 1024
 
-// note counts the reply to a read.
+// note counts a read's reply.
 func (r *readRoom) note(reply *wire.Message) {
 	n := wire.VersionBytes + len(reply.Value)
 	if reply.Hops > 1 { // it was forwarded
@@ -37,10 +37,10 @@ func (r *readRoom) note(reply *wire.Message) {
 	}
 }
 
-// bundled is how many messages that become so long one bundle carries.
+// bundled returns how many messages of this size one bundle carries.
 func bundled(messageBytes int) int { return wire.SlotsOf(wire.SlotFor(messageBytes)) }
 
-// choose takes the number that needs the fewest datagrams for a read.
+// choose takes the number with the fewest datagrams per read.
 func (r *readRoom) choose() {
 	total, tooLong, fewest := 0, 0, 0.0
 	for _, n := range r.longest {
@@ -59,7 +59,7 @@ func (r *readRoom) choose() {
 	}
 }
 
-// bytes is the room for a read.
+// bytes returns the slot size for a read.
 func (r *readRoom) bytes() int {
 	if r.reads == 0 {
 		return wire.ChainBytes

@@ -7,8 +7,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// sender sends for those who do not do it themselves. It lets goroutines that are ready to run go first: perhaps they have
-// something to send too.
+// sender sends for goroutines that do not send themselves. It lets goroutines that are ready to run go first: perhaps
+// they have something to send too.
 func (p *pipeline) sender() {
 	for {
 		select {
@@ -24,9 +24,9 @@ func (p *pipeline) sender() {
 // inOneGo is how many system calls one caller makes for others at most.
 const inOneGo = 8
 
-// send sends what is ready, as many datagrams as there are with one system call, unless somebody is doing it: who finds the
-// sender's place taken leaves its messages to the one who has it. Messages that are ready at the same moment and go the
-// same way share a datagram; none waits for another.
+// send sends all ready messages, as many datagrams as possible in one system call. If another goroutine is sending,
+// it sends these messages too. Messages that are ready at the same moment and go the same way share a datagram; none
+// waits for another.
 func (p *pipeline) send() {
 	for range inOneGo {
 		if !p.waiting() || !p.sending.TryLock() {

@@ -12,8 +12,8 @@ type session struct {
 	seq uint64 // of its last write
 }
 
-// sessions holds the idle sessions of a client. The last one used is taken first, so a client never has more sessions at
-// the nodes than it had concurrent writes.
+// sessions holds the idle sessions of a client. The last one used is taken first, so a client never has more sessions
+// at the nodes than it had concurrent writes.
 type sessions struct {
 	mu   sync.Mutex
 	rest []*session

@@ -2,7 +2,7 @@ package client
 
 import "github.com/netcraq/netcraq/wire"
 
-// keys are those of a cluster with tags; nil in one without. What they are not for is refused with [ErrDenied].
+// keys are those of a cluster with tags; nil in one without. Other operations are refused with [ErrDenied].
 func (c *Client) keys() *wire.Keyring {
 	if c.options.Follow == nil || !c.view.Load().source.Tags {
 		return nil

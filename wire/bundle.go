@@ -50,7 +50,7 @@ func IsBundle(datagram []byte) bool {
 		datagram[offBundleVersion] == WireVersion && Op(datagram[offBundleOp]) == OpBundle
 }
 
-// Sound is B1: whether the header of what [IsBundle] agrees with the datagram's length.
+// Sound is B1: it reports whether the header of a bundle agrees with the datagram's length.
 func (b Bundle) Sound() bool {
 	slot := b.slotBytes()
 	return b.Count() >= 1 && b.Count() <= MaxSlots && b[offBundleReserved] == 0 && slot >= MinSlotBytes &&

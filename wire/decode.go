@@ -12,8 +12,8 @@ const MaxMessageBytes = ChainBytes + MaxValueBytes
 // MaxDatagramBytes is the length of the longest message with a trailer.
 const MaxDatagramBytes = MaxMessageBytes + TrailerBytes
 
-// Accepted is what [Decode] returns for a message that a node may act on. It is no [Outcome] of its own: the node
-// counts what becomes of the message.
+// Accepted is the result of [Decode] for a message that a node may act on. It is no [Outcome] of its own: the node
+// counts the outcome of the message.
 const Accepted Outcome = 0xff
 
 // Readable reports whether a node would look at a message's op: whether rules A1 to A5 let it.

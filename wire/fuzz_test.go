@@ -30,8 +30,8 @@ func corpus() [][]byte {
 	return list
 }
 
-// FuzzDecode checks that whatever arrives is judged without harm, and that what is accepted says all that it says in the
-// fields: encoded again it is the same, byte for byte.
+// FuzzDecode checks that whatever arrives is judged without harm, and that what is accepted says all that it says in
+// the fields: encoded again it is the same, byte for byte.
 func FuzzDecode(f *testing.F) {
 	for _, b := range corpus() {
 		f.Add(b, false)

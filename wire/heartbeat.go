@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Heartbeat is what a controller and the data plane of a node say to each other (H1 to H3 of spec/protocol.md).
+// Heartbeat is a message between a controller and the data plane of a node (H1 to H3 of spec/protocol.md).
 type Heartbeat struct {
 	Answer      bool
 	Granter     uint8 // the controller's place among all of them
@@ -45,7 +45,8 @@ func (h *Heartbeat) Append(b []byte, s *Secret) []byte {
 	return b
 }
 
-// ReadHeartbeat reads what [IsHeartbeat] agrees to: the outcome is [Accepted], [OutcomeMalformed], or [OutcomeBadTag].
+// ReadHeartbeat decodes a datagram for which [IsHeartbeat] is true: the outcome is [Accepted], [OutcomeMalformed], or
+// [OutcomeBadTag].
 func ReadHeartbeat(d []byte, s *Secret, h *Heartbeat) Outcome {
 	if len(d) != HeartbeatBytes || d[offHeartbeatKind] > 1 || d[offHeartbeatReserved] != 0 {
 		return OutcomeMalformed

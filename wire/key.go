@@ -31,7 +31,7 @@ func (k Key) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// ParseKey reads what [Key.String] writes.
+// ParseKey parses the output of [Key.String].
 func ParseKey(s string) (Key, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != 16 {

@@ -21,8 +21,8 @@ type Message struct {
 	Session  uint64
 	Seq      uint64
 	Operand  uint64         // CAS: expected version; ADD: delta
-	Client   netip.AddrPort // FORWARD, UPDATE, RELAY: who asked
-	ClientOp Op             // FORWARD, UPDATE, RELAY: what was asked
+	Client   netip.AddrPort // FORWARD, UPDATE, RELAY: the client
+	ClientOp Op             // FORWARD, UPDATE, RELAY: the client's operation
 
 	Value []byte
 }

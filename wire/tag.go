@@ -19,7 +19,7 @@ func SecretOf(b []byte) *Secret {
 	return &s
 }
 
-// Bytes is what [SecretOf] reads.
+// Bytes returns the input of [SecretOf].
 func (s *Secret) Bytes() []byte {
 	if s == nil {
 		return nil
@@ -27,20 +27,20 @@ func (s *Secret) Bytes() []byte {
 	return s[:]
 }
 
-// Keys are the secrets of one generation. Who may not do something does not have its key: a reader has Read alone, a
+// Keys are the secrets of one generation. A party has only the keys of its permissions: a reader has Read alone, a
 // writer has Read and Write, nodes have all. A nil one is one that its holder does not have.
 type Keys struct {
 	Generation uint32
 	Read       *Secret // of READ and REPLY
 	Write      *Secret // of a client's writes
-	Chain      *Secret // of what nodes say to each other
+	Chain      *Secret // of messages between nodes
 }
 
 // KeyGenerations is how many generations a node can hold at the same time; they follow each other.
 const KeyGenerations = 4
 
-// Keyring is what a party to a cluster with tags (T1 to T4 of spec/protocol.md) knows. It does not change: new keys come with a
-// new one.
+// Keyring is the set of keys of a party to a cluster with tags (T1 to T4 of spec/protocol.md). It does not change:
+// new keys come with a new one.
 type Keyring struct {
 	Sign uint32 // generation to tag with
 	Keys []Keys // generations that are accepted, at most [KeyGenerations]
@@ -102,7 +102,7 @@ func (k *Keyring) Append(message []byte) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(message, 0), nil
 }
 
-// Open returns the message of a datagram and whether its tag is right. What is too short to hold both has no message.
+// Open returns the message of a datagram and whether its tag is right. A datagram too short for both has no message.
 func (k *Keyring) Open(datagram []byte) (message []byte, ok bool) {
 	if k == nil {
 		return datagram, true

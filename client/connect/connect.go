@@ -1,5 +1,5 @@
-// Package connect opens a cluster as the commands do: by its file or its controllers, with the user's identity, and by the
-// NETCRAQ_* environment for what is not given.
+// Package connect opens a cluster as the commands do: by its file or its controllers, with the user's identity, and
+// by the NETCRAQ_* environment for what is not given.
 package connect
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// Environment variables that stand for what [Options] leave out.
+// Environment variables that stand for empty fields of [Options].
 const (
 	ClusterVariable     = topology.PathVariable // Options.File
 	ControllersVariable = "NETCRAQ_CONTROLLERS" // Options.Controllers, with commas
 	IdentityVariable    = "NETCRAQ_IDENTITY"    // Options.Identity
 )
 
-// ErrArguments: the options contradict each other, or name what cannot be.
+// ErrArguments: the options contradict each other, or are not valid.
 var ErrArguments = errors.New("wrong arguments")
 
-// Options name a cluster, and say who asks. The zero value takes all of it from the environment, and looks for the file of
+// Options name a cluster and the client. The zero value takes all of it from the environment, and looks for the file of
 // `netcraq up` where that says nothing.
 type Options struct {
 	// File is the cluster file.
@@ -40,7 +40,7 @@ type Options struct {
 	Client client.Options
 }
 
-// Client is a client of a cluster, and what follows the cluster's changes for it.
+// Client is a client of a cluster, with the follower of its map.
 type Client struct {
 	*client.Client
 	follower *follow.Follower // nil: the cluster does not change
@@ -68,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the client and what follows the cluster for it.
+// Close ends the client and its follower.
 func (c *Client) Close() error { return errors.Join(c.Client.Close(), c.closeFollower()) }
 
 func (c *Client) closeFollower() error {

@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// decode makes a map of what a controller or a node sent, and checks it.
+// decode decodes and checks a map from a controller or a node.
 func decode(in *controllerv1.MapResponse) (*topology.Map, error) {
 	if in.GetShards() > wire.MaxShards {
 		return nil, fmt.Errorf("%d shards, and there are at most %d", in.GetShards(), wire.MaxShards)

@@ -66,8 +66,8 @@ func LoadIdentity(dir string) (*Identity, error) { return security.Load(dir) }
 const openWithin = 5 * time.Second
 
 // Open returns when the first map is there. It fails at once where waiting is of no use: an address that is none, or
-// sources that all refuse the caller or are of another cluster. Else it tries until ctx ends, or for five seconds if ctx has no
-// deadline.
+// sources that all refuse the caller or are of another cluster. Else it tries until ctx ends, or for five seconds if
+// ctx has no deadline.
 func Open(ctx context.Context, o Options) (*Follower, error) {
 	if len(o.Addrs) == 0 {
 		return nil, errors.New("follow: the address of a controller is needed")

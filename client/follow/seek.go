@@ -39,7 +39,8 @@ func (f *Follower) run(source string) {
 	}
 }
 
-// listenInDoubt takes maps from one source until it fails or another one has a newer map, which is the next source then.
+// listenInDoubt takes maps from one source until it fails or another one has a newer map, which is the next source
+// then.
 func (f *Follower) listenInDoubt(source string) (next string, failed bool) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	ended := make(chan struct{})

@@ -39,8 +39,8 @@ const (
 	attrAttempts = attribute.Key("netcraq.attempts")
 )
 
-// New makes an observer for [client.Options]: a span for each operation, as a child of that in the caller's context, and
-// the histograms db.client.operation.duration (seconds) and netcraq.client.attempts.
+// New makes an observer for [client.Options]: a span for each operation, as a child of that in the caller's context,
+// and the histograms db.client.operation.duration (seconds) and netcraq.client.attempts.
 func New(o Options) (client.Observer, error) {
 	if o.Tracer == nil {
 		o.Tracer = otel.GetTracerProvider()
@@ -104,7 +104,7 @@ func (t *telemetry) observe(ctx context.Context, op *client.Op) func(client.Resu
 	}
 }
 
-// errorType is a short name of what went wrong; empty: nothing. A key that is not there is an answer.
+// errorType returns a short name of the failure; empty: there is none. A key that is not there is an answer.
 func errorType(err error) string {
 	if err == nil || errors.Is(err, client.ErrNotFound) {
 		return ""

@@ -14,14 +14,14 @@ type bundle struct {
 	from   netip.AddrPort
 	slots  wire.Bundle
 	chain  *ShardConfig   // of the first message whose shard is served here (B4); nil before that one
-	client netip.AddrPort // who gets replies
+	client netip.AddrPort // receiver of the replies
 	fresh  bool           // a slot's message became a reply here
-	most   wire.Op        // what in the slots decides where they go; 0 if nothing does yet
+	most   wire.Op        // op of the slot that decides where the bundle goes (B5); 0: none yet
 	member netip.AddrPort // where it goes if most is not a reply
 }
 
-// ReceiveBundle takes a datagram for which [wire.IsBundle] is true and makes of it, in place, what the node wants sent to
-// the address returned; sends is false if that is nothing. now is that of [Node.Receive].
+// ReceiveBundle takes a datagram for which [wire.IsBundle] is true and makes of it, in place, what the node wants
+// sent to the address returned; sends is false if that is nothing. now is that of [Node.Receive].
 func (n *Node) ReceiveBundle(now uint64, from netip.AddrPort, datagram wire.Bundle) (to netip.AddrPort, sends bool) {
 	if !datagram.Sound() {
 		n.counters[Counter{wire.OpBundle, wire.OutcomeMalformed}]++
@@ -40,7 +40,7 @@ func (n *Node) ReceiveBundle(now uint64, from netip.AddrPort, datagram wire.Bund
 	return b.member, true
 }
 
-// handle is B2: the slot gets what becomes of its message.
+// handle is B2: the slot gets the outgoing message.
 func (b *bundle) handle(i int) {
 	encoded, sound := b.slots.Message(i)
 	var m wire.Message
@@ -57,7 +57,7 @@ func (b *bundle) handle(i int) {
 	}
 	r := &request{
 		node: b.node, now: b.now, from: b.from, client: b.from, message: &m,
-		// W2 and W5 hold in bundles even where a test does without them: what they concern does not travel so.
+		// W2 and W5 hold in bundles even where a test switches them off.
 		without: b.node.options.Without &^ (W2 | W5), climb: true,
 	}
 	outcome := wire.Decode(encoded, &m)
@@ -73,7 +73,7 @@ func (b *bundle) handle(i int) {
 	b.note(&r.out[0])
 }
 
-// admit is A9 and A10 for a message in a slot, with what B3 and B4 say before anything changes.
+// admit is A9 and A10 for a message in a slot, with B3 and B4, before any state changes.
 func (b *bundle) admit(r *request) wire.Outcome {
 	m := r.message
 	outcome := r.locate()
@@ -118,7 +118,7 @@ func (b *bundle) single(r *request) bool {
 	return b.writeSingle(r)
 }
 
-// readSingle: the answer or the FORWARD does not fit the slot, or the FORWARD another chain's bundle.
+// readSingle reports whether the answer or the FORWARD does not fit the slot, or the FORWARD is of another chain (B4).
 func (b *bundle) readSingle(r *request) bool {
 	c := &r.shard.config
 	object := b.node.objects[r.message.Key]
@@ -131,7 +131,8 @@ func (b *bundle) readSingle(r *request) bool {
 	return b.slots.Room() < wire.ChainBytes || !b.fits(c)
 }
 
-// writeSingle: the write is not a new one that the head can order at once. It makes the entry of the write's session.
+// writeSingle reports whether the write is not a new one that the head can order at once. It makes the entry of the
+// write's session.
 func (b *bundle) writeSingle(r *request) bool {
 	n, m, c := b.node, r.message, &r.shard.config
 	if !b.fits(c) || len(m.Value) > n.options.CellBytes || m.Epoch != c.Epoch || c.State != Active || !c.Head() {
@@ -148,12 +149,12 @@ func (b *bundle) writeSingle(r *request) bool {
 	return object == nil && len(n.objects) >= n.options.MaxObjects
 }
 
-// fits is B4: has a shard the same chain as the bundle?
+// fits is B4: it reports whether a shard has the chain of the bundle.
 func (b *bundle) fits(c *ShardConfig) bool {
 	return b.chain != nil && c.Self == b.chain.Self && slices.Equal(c.Members, b.chain.Members)
 }
 
-// rank orders what may stand in the slots by how it decides where they go (B5).
+// rank orders the ops in slots by their precedence in B5.
 func rank(op wire.Op) int {
 	return slices.Index([]wire.Op{wire.OpReply, wire.OpRelay, wire.OpForward, wire.OpUpdate}, op)
 }

@@ -80,7 +80,8 @@ func FuzzReceiveBundle(f *testing.F) {
 	})
 }
 
-// compareSlot gives the message of a slot to a node as a single message, unless a bundle refuses it, and compares the messages sent.
+// compareSlot gives the message of a slot to a node as a single message, unless a bundle refuses it, and compares the
+// messages sent.
 func compareSlot(t *testing.T, single *chain.Node, from netip.AddrPort, came, b wire.Bundle, i int) {
 	t.Helper()
 	encoded, _ := came.Message(i)

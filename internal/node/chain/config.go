@@ -34,18 +34,18 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
-// Forever is the expiry of a lease in a static configuration, where nobody can be removed from the chain.
+// Forever is the expiry of a lease in a static configuration, where no member can be removed from the chain.
 const Forever = uint64(math.MaxUint64)
 
-// ShardConfig is what a node knows of one shard's chain.
+// ShardConfig is a node's configuration of one shard's chain.
 type ShardConfig struct {
 	Epoch   uint32
 	State   State
 	Learner bool             // receives writes but has no read permission (C3)
 	Self    int              // this node's place in Members
 	Members []netip.AddrPort // head first, tail last; at most wire.MaxChain; IPv4
-	// Base is, while the node is out of the chain or a learner, the epoch in which it was last a full member and from which it
-	// keeps what it stores (C7); 0: it keeps nothing.
+	// Base is, while the node is out of the chain or a learner, the epoch in which it was last a full member and from
+	// which it keeps its objects (C7); 0: it keeps none.
 	Base uint32
 }
 
@@ -61,7 +61,7 @@ func (c *ShardConfig) Tail() bool { return c.Self == len(c.Members)-1 }
 func (c *ShardConfig) next() netip.AddrPort { return c.Members[c.Self+1] }
 func (c *ShardConfig) tail() netip.AddrPort { return c.Members[len(c.Members)-1] }
 
-// other reports whether a is another member of the chain; who claims to be this node is not.
+// other reports whether a is the address of another member of the chain.
 func (c *ShardConfig) other(a netip.AddrPort) bool {
 	for i, m := range c.Members {
 		if m == a && i != c.Self {

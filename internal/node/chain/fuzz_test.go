@@ -40,8 +40,8 @@ func join(messages ...wire.Message) []byte {
 	return b
 }
 
-// FuzzReceive gives a node messages that anybody may have sent, from every member and from a client, in any place of its
-// chain. Nothing may break I1 or I2, and what the node sends must be readable.
+// FuzzReceive gives a node messages that anybody may have sent, from every member and from a client, in any place of
+// its chain. Nothing may break I1 or I2, and what the node sends must be readable.
 func FuzzReceive(f *testing.F) {
 	key, err := wire.HashKey([]byte("k"))
 	if err != nil {

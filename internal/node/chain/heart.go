@@ -6,7 +6,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Heart is by what a node knows heartbeats that are meant for it (H1).
+// Heart identifies the heartbeats for a node (H1).
 type Heart struct {
 	Key         wire.Secret
 	Node        uint32
@@ -14,14 +14,14 @@ type Heart struct {
 	Incarnation uint64
 }
 
-// heart is what a node keeps of heartbeats.
+// heart is a node's state of heartbeats.
 type heart struct {
 	Heart
 	ends  [wire.MaxGranters]uint64 // of the newest grant of each controller
 	until uint64                   // end of the lease
 }
 
-// SetHeart replaces by what the node knows heartbeats. Earlier grants count no more; a lease that a majority gave stays.
+// SetHeart replaces the identification of heartbeats. Earlier grants count no more; a lease that a majority gave stays.
 func (n *Node) SetHeart(h Heart) {
 	until := uint64(0)
 	if n.heart != nil {
@@ -38,7 +38,8 @@ func (n *Node) HeartLease() uint64 {
 	return n.heart.until
 }
 
-// ReceiveHeartbeat takes a datagram for which [wire.IsHeartbeat] is true, and appends the answer to out; nothing if there is none.
+// ReceiveHeartbeat takes a datagram for which [wire.IsHeartbeat] is true, and appends the answer to out; nothing if
+// there is none.
 func (n *Node) ReceiveHeartbeat(now uint64, datagram, out []byte) []byte {
 	var h wire.Heartbeat
 	outcome := n.heartbeat(now, datagram, &h)
@@ -80,7 +81,8 @@ func (t *heart) grant(now uint64, h *wire.Heartbeat) {
 	t.until = max(t.until, ends[len(ends)-int(h.Majority)])
 }
 
-// leaseEnd is when a shard's lease ends: as it was set for the shard, or as heartbeats granted it to all that are readable.
+// leaseEnd is when a shard's lease ends: as it was set for the shard, or as heartbeats granted it to all that are
+// readable.
 func (n *Node) leaseEnd(s *shard) uint64 {
 	if n.heart == nil || !s.config.Readable() {
 		return s.leaseUntil

@@ -32,7 +32,7 @@ func (o *Object) commit(version uint64, epoch uint32) {
 	}
 }
 
-// absent reports whether a reader finds nothing.
+// absent reports whether the key does not exist for a reader.
 func (o *Object) absent() bool { return o.Version == 0 || o.Tombstone }
 
 // SessionKey names the entry of a session in one shard.
@@ -74,7 +74,7 @@ type Node struct {
 	sessions map[SessionKey]Session
 	counters Counters
 	renewed  uint64 // the last [Node.Renew]
-	heart    *heart // nil: nobody told how to know heartbeats
+	heart    *heart // nil: no heartbeats are taken
 }
 
 type shard struct {
@@ -83,7 +83,7 @@ type shard struct {
 	load       Load
 }
 
-// Load counts what a shard did at a node.
+// Load counts the reads and writes of a shard at a node.
 type Load struct {
 	Reads  uint64 // answered here, those of absent keys too
 	Writes uint64 // versions applied here
@@ -100,7 +100,7 @@ func New(o Options) *Node {
 	}
 }
 
-// Configure replaces what the node knows of a shard. A shard that becomes readable has the lease of the last
+// Configure replaces the configuration of a shard. A shard that becomes readable has the lease of the last
 // [Node.Renew], if there was one; one that ceases to be readable has none.
 func (n *Node) Configure(number uint16, c ShardConfig) error {
 	if err := n.check(number); err != nil {
@@ -141,7 +141,7 @@ func (n *Node) check(number uint16) error {
 	return nil
 }
 
-// Config returns what the node knows of a shard.
+// Config returns the configuration of a shard.
 func (n *Node) Config(number uint16) ShardConfig { return n.shards[number].config }
 
 // Grant sets the expiry of the shard's read lease, in nanoseconds on the clock whose time is passed to [Node.Receive].
@@ -163,7 +163,7 @@ func (n *Node) Renew(until uint64) {
 	}
 }
 
-// Load returns what a shard did here.
+// Load returns the load of a shard.
 func (n *Node) Load(number uint16) Load { return n.shards[number].load }
 
 // Lease returns the expiry that was set last.

@@ -34,7 +34,7 @@ func (r *request) cleanOutcome() wire.Outcome {
 	return wire.OutcomeAnsweredClean
 }
 
-// relaxed is R5: may the node answer with whatever it has?
+// relaxed is R5: it reports whether the node may answer with any version it has.
 func (r *request) relaxed() bool {
 	switch r.message.Flags {
 	case wire.FlagAny:

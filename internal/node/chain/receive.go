@@ -11,8 +11,8 @@ type request struct {
 	node    *Node
 	now     uint64
 	from    netip.AddrPort
-	client  netip.AddrPort // who gets the answer
-	op      wire.Op        // what the client asked
+	client  netip.AddrPort // receiver of the answer
+	op      wire.Op        // the client's operation
 	message *wire.Message
 	shard   *shard // nil until the shard is known
 	without Rule   // rules switched off
@@ -20,7 +20,7 @@ type request struct {
 	out     []Send
 }
 
-// Receive takes one datagram and appends to out what the node wants sent, in order. now is in nanoseconds on the clock
+// Receive takes one datagram and appends to out the messages to send, in order. now is in nanoseconds on the clock
 // of [Node.Grant]. Values in the result alias the datagram or the node's state: encode them before the next call. A
 // datagram for which [wire.IsBundle] is true goes to [Node.ReceiveBundle] instead.
 func (n *Node) Receive(now uint64, from netip.AddrPort, datagram []byte, out []Send) []Send {
@@ -63,7 +63,7 @@ func (r *request) locate() wire.Outcome {
 	return wire.Accepted
 }
 
-// serve applies the rest of A9, and A10: is the shard served here, and may the sender say this?
+// serve applies the rest of A9 (is the shard served here?) and A10 (may the sender send this message?).
 func (r *request) serve() wire.Outcome {
 	c, m := &r.shard.config, r.message
 	if c.State == None {
@@ -85,7 +85,7 @@ func (r *request) serve() wire.Outcome {
 	}
 }
 
-// fromChain checks what every message of the chain must satisfy (W6, W8) and hands it on.
+// fromChain checks the conditions of every chain message (W6, W8) and calls its handler.
 func (r *request) fromChain() wire.Outcome {
 	c := &r.shard.config
 	if r.message.Epoch != c.Epoch {
@@ -117,14 +117,14 @@ func (r *request) fromChain() wire.Outcome {
 	return r.probe()
 }
 
-// clean reports whether no write of the object is under way. What an active tail holds is committed, whatever mark it
-// carries: a replica that became the tail did not hear of it (C2).
+// clean reports whether no write of the object is under way. An active tail holds committed versions only, whatever
+// their mark: a replica that became the tail did not receive the ACK (C2).
 func (r *request) clean(object *Object) bool {
 	c := &r.shard.config
 	return object == nil || object.Clean() || c.Tail() && c.State == Active
 }
 
-// permitted is R4: may this node reveal state?
+// permitted is R4: it reports whether this node may reveal state.
 func (r *request) permitted() bool {
 	return r.shard.config.Readable() && (r.now < r.node.leaseEnd(r.shard) || r.without&R4 != 0)
 }

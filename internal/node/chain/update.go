@@ -78,7 +78,7 @@ func (r *request) probe() wire.Outcome {
 	return wire.OutcomeProbed
 }
 
-// Probe returns what a member sends to learn whether what it holds of an object is committed (W9): if only the ACK
+// Probe returns the message of a member that asks whether its version of an object is committed (W9): if only the ACK
 // was lost, the tail's answer makes the object clean.
 func Probe(c ShardConfig, shard uint16, key wire.Key, o Object) (Send, bool) {
 	if c.State != Active || c.Tail() || o.Clean() {
@@ -87,9 +87,9 @@ func Probe(c ShardConfig, shard uint16, key wire.Key, o Object) (Send, bool) {
 	return Send{c.tail(), wire.Message{Op: wire.OpProbe, Shard: shard, Epoch: c.Epoch, Key: key, Version: o.Version}}, true
 }
 
-// Resync returns what a node sends for an object that has stayed dirty (W9): an inner node a PROBE to the tail; the
-// head the object's UPDATE once more, because a client that gave up would otherwise leave it dirty, and CAS and ADD
-// busy, for ever. own is a session of the node itself, used if the entry of the writer is gone.
+// Resync returns the message of a node about an object that has stayed dirty (W9): an inner node a PROBE to the tail;
+// the head the object's UPDATE once more, because a client that gave up would otherwise leave it dirty, and CAS and
+// ADD busy, for ever. own is a session of the node itself, used if the entry of the writer is gone.
 func Resync(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session, session, own uint64) (Send, bool) {
 	send, due := Probe(c, shard, key, o)
 	if !due || !c.Head() {

@@ -17,9 +17,9 @@ import (
 // Forever is the lease of a static configuration.
 const Forever = time.Duration(1<<63 - 1)
 
-// ContendedAfter is how long a version of an object has to stay dirty, from the first CAS or ADD refused for it, until a
-// refusal makes its key a contended one ([Plane].Contended); and the least time between two reports of the key. It is longer
-// than a write takes to pass a chain, so a key is reported only after a loss.
+// ContendedAfter is how long a version of an object has to stay dirty, from the first CAS or ADD refused for it,
+// until a refusal makes its key a contended one ([Plane].Contended); and the least time between two reports of the
+// key. It is longer than a write takes to pass a chain, so a key is reported only after a loss.
 const ContendedAfter = time.Millisecond
 
 // ContendedRoom is how many keys [Plane].Contended buffers. Further keys are lost; the next refusal reports them again.
@@ -35,8 +35,8 @@ type Plane interface {
 	ConfigureAll(configs map[uint16]chain.ShardConfig) error
 	// Config returns what the plane knows of a shard.
 	Config(shard uint16) (chain.ShardConfig, error)
-	// ForgetCounts makes all of Counters zero. It is for a plane that serves nothing yet: what was counted until then are others
-	// who asked whether it does.
+	// ForgetCounts makes all of Counters zero. It is for a plane that serves nothing yet: what was counted until then
+	// are others who asked whether it does.
 	ForgetCounts()
 	// Grant lets the shard be read here for d from now, on the plane's own clock; zero withdraws the permission.
 	Grant(shard uint16, d time.Duration) error
@@ -53,8 +53,8 @@ type Plane interface {
 	Usage() (Usage, error)
 	// Object returns a copy of one object.
 	Object(key wire.Key) (chain.Object, bool, error)
-	// Dirty returns up to limit objects that are not clean, but for those of shards whose active tail this node is: what that
-	// holds is committed, and nobody has to be asked about it (C2).
+	// Dirty returns up to limit objects that are not clean, but for those of shards whose active tail this node is: what
+	// that holds is committed, and nobody has to be asked about it (C2).
 	Dirty(limit int) ([]KeyedObject, error)
 	// Contended returns the channel of contended keys: keys of objects that stay dirty in one version for [ContendedAfter]
 	// while this node refuses CAS and ADD for them as busy (W5). It is never closed.
@@ -63,16 +63,17 @@ type Plane interface {
 	Sessions(visit func(chain.SessionKey, chain.Session) bool) error
 	// DropSession forgets a session if its last write is still seq.
 	DropSession(k chain.SessionKey, seq uint64) error
-	// Export visits, while the plane serves, every wanted object and every session of some shards that is there during all of the
-	// call, in no order: each as it was at some moment of the call, and possibly twice. It ends at a visit's first error.
+	// Export visits, while the plane serves, every wanted object and every session of some shards that is there during
+	// all of the call, in no order: each as it was at some moment of the call, and possibly twice. It ends at a visit's
+	// first error.
 	Export(w Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error
 	// Import puts in copies from another node's Export, while the plane serves: an object's version and a session's write
 	// take effect iff they are newer than what is here, and nothing is marked less committed than it was. What does not
 	// fit is [ErrFull]; what stands before it is in then.
 	Import(objects []KeyedObject, sessions []KeyedSession) error
-	// Doubt makes the objects of some shards that are not known to be committed empty ones, without a version, and deletes
-	// all sessions of the shards (C8), while the plane serves others. It lists all objects that are empty then. A shard whose
-	// state is not None is an error.
+	// Doubt makes the objects of some shards that are not known to be committed empty ones, without a version, and
+	// deletes all sessions of the shards (C8), while the plane serves others. It lists all objects that are empty then.
+	// A shard whose state is not None is an error.
 	Doubt(shards []uint16) ([]wire.Key, error)
 	// Empty lists the objects of some shards that have no version, while the plane serves.
 	Empty(shards []uint16) ([]wire.Key, error)
@@ -82,8 +83,8 @@ type Plane interface {
 	// SetKeys replaces the keys of a plane with tags. Before the first ones it takes and sends nothing. A plane without
 	// tags has no use for keys.
 	SetKeys(k *wire.Keyring) error
-	// SetHeart tells the plane by what to know heartbeats that are meant for it (H1). It answers them from then on, and takes grants by
-	// them, without this process. Earlier grants count no more.
+	// SetHeart tells the plane by what to know heartbeats that are meant for it (H1). It answers them from then on, and
+	// takes grants by them, without this process. Earlier grants count no more.
 	SetHeart(h chain.Heart) error
 	// HeartLease is the end of the lease that heartbeats granted; 0: none was.
 	HeartLease() (until uint64, err error)
@@ -117,8 +118,8 @@ type ShardLoad struct {
 
 // Wanted is what a node needs of some shards.
 type Wanted struct {
-	// Since are the shards. Of each, the objects that are dirty and those that became clean after an epoch (W13) are wanted, all if
-	// it is 0; and all sessions.
+	// Since are the shards. Of each, the objects that are dirty and those that became clean after an epoch (W13) are
+	// wanted, all if it is 0; and all sessions.
 	Since map[uint16]uint32
 	Keys  []wire.Key // objects of the shards that are wanted in any case
 }

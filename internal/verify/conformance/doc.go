@@ -1,5 +1,5 @@
-// Package conformance holds every data plane to internal/node/chain: cases in readable text (spec/vectors) and streams of
-// random packets, run on any [Target] and compared byte for byte.
+// Package conformance holds every data plane to internal/node/chain: cases in readable text (spec/vectors) and
+// streams of random packets, run on any [Target] and compared byte for byte.
 //
 // # What a Target does
 //
@@ -11,10 +11,11 @@
 //
 // # What is compared
 //
-// Of the frames a node sends: every byte from the IPv4 header on, in any order, and the Ethernet addresses too if it is a
-// reply that goes straight back to the sender, but not the Ethernet padding that a bundle may keep. The verdict. One count
-// for each frame of the node's, of a bundle one for each message. Objects and sessions, all fields. Leases are given
-// relative to the present, and are long over or far from over, so that a target may use the machine's clock.
+// Of the frames a node sends: every byte from the IPv4 header on, in any order, and the Ethernet addresses too if it
+// is a reply that goes straight back to the sender, but not the Ethernet padding that a bundle may keep. The verdict.
+// One count for each frame of the node's, of a bundle one for each message. Objects and sessions, all fields. Leases
+// are given relative to the present, and are long over or far from over, so that a target may use the machine's
+// clock.
 //
 // # Who may write expected results
 //

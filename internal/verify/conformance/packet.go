@@ -108,7 +108,8 @@ next:
 	return flags
 }
 
-// bytes applies the changes below the fields of a message or bundle: byteN=X sets one byte, cut and grow change the length.
+// bytes applies the changes below the fields of a message or bundle: byteN=X sets one byte, cut and grow change the
+// length.
 func (w *words) bytes(b []byte) []byte {
 	for i := range b {
 		b[i] = byte(w.number("byte"+strconv.Itoa(i), 8, uint64(b[i])))

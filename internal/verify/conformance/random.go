@@ -22,7 +22,8 @@ type RandomOptions struct {
 	Within func(chain.Options) chain.Options
 }
 
-// Random packets come in rounds. Each round begins with new nodes in a new state, so that a difference has a short past.
+// Random packets come in rounds. Each round begins with new nodes in a new state, so that a difference has a short
+// past.
 const (
 	packetsPerRound = 2000
 	statesPerRound  = 4 // how often in a round the whole states are compared
@@ -50,8 +51,8 @@ func (d *Difference) Write(w io.Writer) error {
 	return nil
 }
 
-// Compare gives the same random packets to the reference and to t and returns the first difference, nil if there is none.
-// Packets that t declines with [ErrUnsupported] are passed over.
+// Compare gives the same random packets to the reference and to t and returns the first difference, nil if there is
+// none. Packets that t declines with [ErrUnsupported] are passed over.
 func Compare(ctx context.Context, t Target, o RandomOptions) (*Difference, error) {
 	reference := NewReference()
 	for done := 0; done < o.Packets; {

@@ -107,7 +107,8 @@ func (t *Reference) stepBundle(p *frame.Packet) (Verdict, [][]byte, error) {
 	return Sent, [][]byte{sent}, err
 }
 
-// wrap builds the frame of what the node sends; what goes back to the sender goes by the Ethernet addresses it came with.
+// wrap builds the frame of what the node sends; what goes back to the sender goes by the Ethernet addresses it came
+// with.
 func wrap(to netip.AddrPort, message []byte, received *frame.Packet) ([]byte, error) {
 	if !to.Addr().Is4() {
 		return nil, fmt.Errorf("the chain sent to %v, which is not an IPv4 address", to)

@@ -2,8 +2,9 @@ package conformance
 
 import "fmt"
 
-// Relayed returns the cases for a plane whose tails cannot clone packets: where a tail would send ACKs of their own, they
-// travel up the chain instead (W7). The results that follow from that are the reference's; changed counts such cases.
+// Relayed returns the cases for a plane whose tails cannot clone packets: where a tail would send ACKs of their own,
+// they travel up the chain instead (W7). The results that follow from that are the reference's; changed counts such
+// cases.
 func Relayed(cases []Case) (relayed []Case, changed int, err error) {
 	for _, c := range cases {
 		c.Options.Relay = true

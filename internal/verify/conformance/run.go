@@ -42,8 +42,8 @@ func (r *Report) Reasons() map[string]int {
 	return reasons
 }
 
-// byOptions returns the cases in an order in which options change as seldom as possible: a target may have to be loaded anew
-// for them, which takes seconds on a slow machine.
+// byOptions returns the cases in an order in which options change as seldom as possible: a target may have to be
+// loaded anew for them, which takes seconds on a slow machine.
 func byOptions(cases []Case) []*Case {
 	first := make(map[chain.Options]int)
 	var ordered []*Case

@@ -107,7 +107,8 @@ func (a *agent) resyncObject(number int) {
 	}
 }
 
-// busy does what is due for an object when a write was refused as busy, which the plane tells of the second time in a version (W9).
+// busy does what is due for an object when a write was refused as busy, which the plane tells of the second time in a
+// version (W9).
 func (a *agent) busy(key wire.Key) {
 	number := a.n.w.keyNumber(key)
 	if number < 0 {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Clocks run at rates of their own. Leases allow for a tenth between any two (C1); the fastest and the slowest clock here
-// use most of that.
+// Clocks run at rates of their own. Leases allow for a tenth between any two (C1); the fastest and the slowest clock
+// here use most of that.
 const (
 	fullRate  = 1_000_000
 	mostDrift = 45_000

@@ -198,8 +198,8 @@ func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
 	}
 }
 
-// order tells a node by the connection that it has to this controller, so a machine that started again does not hear what was
-// meant for itself before.
+// order tells a node by the connection that it has to this controller, so a machine that started again does not hear
+// what was meant for itself before.
 func (c *controller) order(e reconfig.Send) {
 	if a := c.connected[e.Node]; a != nil {
 		c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.order(e.Order) }) })

@@ -75,8 +75,8 @@ func (c *copyJob) start(source string) {
 	c.breaks()
 }
 
-// mayExport reports whether the source is one to copy from, now. Asked before each chunk, the last too: what is said to be complete
-// must have been whole.
+// mayExport reports whether the source is one to copy from, now. Asked before each chunk, the last too: what is said
+// to be complete must have been whole.
 func (c *copyJob) mayExport() bool {
 	source, w := c.source, c.a.n.w
 	if source.n.agent != source || !w.net.open(control, source.n.endpoint(), c.a.n.endpoint()) || source.lease.Left(source.n.time()) <= 0 {

@@ -104,7 +104,8 @@ type nemesis struct {
 	rng *rand.Rand
 }
 
-// deed is a fault with how often it happens among the others, and what makes it so. It returns false if it is impossible now.
+// deed is a fault with how often it happens among the others, and what makes it so. It returns false if it is
+// impossible now.
 type deed struct {
 	fault  Fault
 	weight int

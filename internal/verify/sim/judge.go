@@ -78,7 +78,8 @@ func (v *Violation) kind() string {
 	return kind
 }
 
-// Smaller tries to keep a run wrong in the same way with fewer kinds of faults and fewer operations, in at most so many runs.
+// Smaller tries to keep a run wrong in the same way with fewer kinds of faults and fewer operations, in at most so
+// many runs.
 func Smaller(c Config, planes *Planes, runs int) (Config, error) {
 	kind := ""
 	wrong := func(c Config) (bool, error) {

@@ -65,8 +65,8 @@ func (w *world) well(n *node) bool {
 // tense reports whether some node is precious.
 func (w *world) tense() bool { return slices.ContainsFunc(w.nodes, w.precious) }
 
-// precious reports whether a node holds the only copy of a shard. Chains of f+1 survive f failures and no more, so nothing
-// may happen to it.
+// precious reports whether a node holds the only copy of a shard. Chains of f+1 survive f failures and no more, so
+// nothing may happen to it.
 func (w *world) precious(n *node) bool {
 	for shard := range uint16(w.Shards) {
 		if holders := w.holders(shard); len(holders) == 1 && holders[0] == n {

@@ -115,9 +115,9 @@ func TestProperty(t *testing.T) {
 	})
 }
 
-// TestRulesAreNeeded switches one rule off and finds a history that no linearizable store can have produced. Only without C1 and C5 none is
-// found, because epochs protect nodes from leaders of the past too: there the invariant has to notice. Each rule has a seed that
-// shows it; when the code changes how that run goes, one of the next has to.
+// TestRulesAreNeeded switches one rule off and finds a history that no linearizable store can have produced. Only
+// without C1 and C5 none is found, because epochs protect nodes from leaders of the past too: there the invariant has
+// to notice. Each rule has a seed that shows it; when the code changes how that run goes, one of the next has to.
 func TestRulesAreNeeded(t *testing.T) {
 	const tries = 400
 	for _, c := range []struct {
@@ -177,7 +177,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestSeedsOnBytecode also compares: the executable specification and the bytecode make the same of the same world, step by step.
+// TestSeedsOnBytecode also compares: the executable specification and the bytecode make the same of the same world,
+// step by step.
 func TestSeedsOnBytecode(t *testing.T) {
 	needRoot(t)
 	ops, reconfigurations := 0, 0

@@ -78,8 +78,8 @@ func (w *world) nameOf(a netip.AddrPort) string {
 	}
 }
 
-// Relevant are the last lines of a trace, up to the given time, that concern a shard and a key; of no key in particular, those
-// that concern none.
+// Relevant are the last lines of a trace, up to the given time, that concern a shard and a key; of no key in
+// particular, those that concern none.
 func Relevant(trace []Line, shard, key int, until time.Duration, most int) []Line {
 	var list []Line
 	for _, l := range trace {

@@ -181,7 +181,8 @@ func (v *watch) checkShard(shard uint16) {
 	}
 }
 
-// proposed checks C6 in what a leader makes durable: it takes nobody out of a chain of two that it heard in the last Sure.
+// proposed checks C6 in what a leader makes durable: it takes nobody out of a chain of two that it heard in the last
+// Sure.
 func (v *watch) proposed(c *controller, change *reconfig.Change) {
 	state := c.leader.State()
 	s := &state.Settings

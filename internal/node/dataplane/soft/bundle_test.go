@@ -54,8 +54,8 @@ func (l *testClient) expectSlot(b wire.Bundle, i int, status wire.Status, versio
 	l.expect(&m, status, version, value)
 }
 
-// TestBundle: writes go down a chain and come back up in one datagram, with their ACKs; then no node has a dirty object,
-// and another bundle reads them at any node.
+// TestBundle: writes go down a chain and come back up in one datagram, with their ACKs; then no node has a dirty
+// object, and another bundle reads them at any node.
 func TestBundle(t *testing.T) {
 	nodes := startChain(t, 3, testOptions)
 	l := newTestClient(t, 1)

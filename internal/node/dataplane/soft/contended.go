@@ -12,8 +12,8 @@ type refusal struct{ version, at uint64 }
 // Contended implements [dataplane.Plane].
 func (p *Plane) Contended() <-chan wire.Key { return p.contended }
 
-// noteContended notes a write that was refused as busy because its object is dirty. A version refused once may be on its way;
-// one that is still refused later may be stuck, and its key is reported. The caller holds the lock.
+// noteContended notes a write that was refused as busy because its object is dirty. A version refused once may be on
+// its way; one that is still refused later may be stuck, and its key is reported. The caller holds the lock.
 func (p *Plane) noteContended(now uint64, sends []chain.Send) {
 	if len(sends) != 1 {
 		return

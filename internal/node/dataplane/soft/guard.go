@@ -8,8 +8,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// admit returns the message of a datagram that the node may be shown: its tag is right (T1), and its client is within its
-// rate (T4). What is refused is counted. The caller holds the lock.
+// admit returns the message of a datagram that the node may be shown: its tag is right (T1), and its client is within
+// its rate (T4). What is refused is counted. The caller holds the lock.
 func (p *Plane) admit(from netip.AddrPort, datagram []byte) (message []byte, ok bool) {
 	message = datagram
 	if p.options.Tags {

@@ -48,8 +48,8 @@ func Listen(addr netip.AddrPort, o chain.Options) (*Plane, error) {
 	return ListenWith(addr, o, min(runtime.GOMAXPROCS(0), maxReaders), dataplane.BootTime)
 }
 
-// ListenWith is [Listen] with a number of readers and a clock for leases. With one reader, messages are handled one after
-// the other.
+// ListenWith is [Listen] with a number of readers and a clock for leases. With one reader, messages are handled one
+// after the other.
 func ListenWith(addr netip.AddrPort, o chain.Options, readers int, clock func() uint64) (*Plane, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -206,7 +206,8 @@ func (p *Plane) Close() error {
 	return err
 }
 
-// Visit calls f with the node that the plane wraps, while no message is handled. Tests set a node up and look into it this way.
+// Visit calls f with the node that the plane wraps, while no message is handled. Tests set a node up and look into it
+// this way.
 func (p *Plane) Visit(f func(*chain.Node) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// visitBatch is how many sessions or objects are copied out at a time, so that a walk over many never holds up packets.
+	// visitBatch is how many sessions or objects are copied out at a time, so that a walk over many never holds up
+	// packets.
 	visitBatch = 256
 	// sampled is how many objects Usage looks at; it takes the mean of their values for all.
 	sampled = 1024

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bed is where programs are tried out: a thread in a network namespace of its own, on one CPU, because a program and its egress
-// program share per-CPU memory. Its devices are lo and a veth pair, near and far, all up.
+// Bed is where programs are tried out: a thread in a network namespace of its own, on one CPU, because a program and
+// its egress program share per-CPU memory. Its devices are lo and a veth pair, near and far, all up.
 type Bed struct {
 	work  chan func()
 	ended chan struct{}

@@ -97,7 +97,8 @@ func TestNoLostUpdate(t *testing.T) {
 	}
 }
 
-// TestNoTornRead reads a long value on some CPUs while others overwrite it: a value read is one that was written, whole.
+// TestNoTornRead reads a long value on some CPUs while others overwrite it: a value read is one that was written,
+// whole.
 func TestNoTornRead(t *testing.T) {
 	const writers, readers, rounds = 2, 2, 20000
 	l := newLone(t, chain.Options{Shards: 1, CellBytes: wire.MaxValueBytes, MaxObjects: 4, MaxSessions: writers})

@@ -14,8 +14,9 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// TestContended sets the clock and checks when the program reports a key for which it refuses CAS or ADD: not at the first
-// refusal of a version, not sooner than ContendedAfter after that refusal or the last report, and not if versions change.
+// TestContended sets the clock and checks when the program reports a key for which it refuses CAS or ADD: not at the
+// first refusal of a version, not sooner than ContendedAfter after that refusal or the last report, and not if
+// versions change.
 func TestContended(t *testing.T) {
 	needRoot(t)
 	m, ring := newContendedHead(t)

@@ -1,5 +1,5 @@
-// Package xdp is the data plane in the kernel: it loads the XDP program of bpf/node/netcraq.bpf.c, fills the tables that
-// configure it and reads those that packets change.
+// Package xdp is the data plane in the kernel: it loads the XDP program of bpf/node/netcraq.bpf.c, fills the tables
+// that configure it and reads those that packets change.
 //
 // Everything is pinned below one directory of the BPF file system, the attachments to ports included. So the data
 // plane outlives the process that made it: [Open] finds the pins of a predecessor, takes over its tables, and swaps in

@@ -18,13 +18,14 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
-// In native mode an answer leaves by the driver's own way for XDP_TX, past the network stack, and a driver that cannot do that
-// takes requests and answers none. On veth the other end has to have a native XDP program too, which is not this node's to
-// attach. So ports are looked at before they are attached, and watched as long as the agent runs.
+// In native mode an answer leaves by the driver's own way for XDP_TX, past the network stack, and a driver that
+// cannot do that takes requests and answers none. On veth the other end has to have a native XDP program too, which
+// is not this node's to attach. So ports are looked at before they are attached, and watched as long as the agent
+// runs.
 const (
 	watchPorts = 100 * time.Millisecond
-	// peersWithin is how long after its start a node's neighbours over veth may take to attach programs of their own: those
-	// of a chain are started one after the other.
+	// peersWithin is how long after its start a node's neighbours over veth may take to attach programs of their own:
+	// those of a chain are started one after the other.
 	peersWithin = 10 * time.Second
 )
 
@@ -58,8 +59,8 @@ func (p *port) veth() *netlink.LinkAttrs {
 	return other.Attrs()
 }
 
-// mute says why answers cannot leave a port natively; empty: no reason is known. Before its neighbours have had their time a node
-// counts only what is certain: the end of a link in a bridge gets no program from another node.
+// mute says why answers cannot leave a port natively; empty: no reason is known. Before its neighbours have had their
+// time a node counts only what is certain: the end of a link in a bridge gets no program from another node.
 func (p *port) mute(inTime bool) string {
 	other := p.veth()
 	switch {
@@ -99,8 +100,8 @@ func fitting(ports []port, mode Mode) (Mode, string, error) {
 	return mode, why, nil
 }
 
-// WatchPorts notices ports out of which native answers do not come, until ctx ends. It falls back to generic mode, or, where
-// the user insists on native, says so.
+// WatchPorts notices ports out of which native answers do not come, until ctx ends. It falls back to generic mode,
+// or, where the user insists on native, says so.
 func (p *Plane) WatchPorts(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(watchPorts)
 	defer tick.Stop()
@@ -176,8 +177,8 @@ func (p *Plane) setInfo(mode Mode, why string) {
 // sent counts what XDP_TX has done at a port, as far as its driver tells.
 type sent struct{ done, failed uint64 }
 
-// sent asks the driver. Drivers have their own names: of veth "rx_queue_0_xdp_tx" and "rx_queue_0_xdp_tx_errors", of others
-// the like with drops, err or full.
+// sent asks the driver. Drivers have their own names: of veth "rx_queue_0_xdp_tx" and "rx_queue_0_xdp_tx_errors", of
+// others the like with drops, err or full.
 func (p *port) sent() sent {
 	var s sent
 	names, values := ethtoolStats(p.name)

@@ -35,7 +35,8 @@ func (o *objects) heart() (h nqHeart, err error) {
 	return h, nil
 }
 
-// setHeart keeps the lease, which a majority gave. A grant that is taken while this is written may be lost, and the next one is not.
+// setHeart keeps the lease, which a majority gave. A grant that is taken while this is written may be lost, and the
+// next one is not.
 func (o *objects) setHeart(h chain.Heart) error {
 	before, err := o.heart()
 	if err != nil {

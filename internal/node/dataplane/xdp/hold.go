@@ -24,8 +24,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s looks after the data plane pinned at %s: end it first", by, e.Pin)
 }
 
-// Hold makes this process the one that looks after the data plane pinned in the directory, until release is called or the
-// process is gone. If another one does, the error is a HeldError.
+// Hold makes this process the one that looks after the data plane pinned in the directory, until release is called or
+// the process is gone. If another one does, the error is a HeldError.
 func Hold(pin string) (release func() error, err error) {
 	dir, err := os.Open(pin)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// The structs of bpf/node/state.h, bpf/node/route.h and bpf/node/clone.h, with their fields in the same order; TestLayout compares them
-// with the BTF of the compiled program. Fields that stand in network order are byte arrays.
+// The structs of bpf/node/state.h, bpf/node/route.h and bpf/node/clone.h, with their fields in the same order;
+// TestLayout compares them with the BTF of the compiled program. Fields that stand in network order are byte arrays.
 
 type nqLive struct {
 	LeaseUntilNS uint64

@@ -139,8 +139,8 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 // ErrStalePins says that the pins found belong to a data plane of another shape.
 var ErrStalePins = errors.New("a data plane with other options, or of another version, is pinned there")
 
-// load puts the program into the kernel; with a pin directory, on top of the tables that are pinned there. hashFlags are of
-// the tables of objects and sessions.
+// load puts the program into the kernel; with a pin directory, on top of the tables that are pinned there. hashFlags
+// are of the tables of objects and sessions.
 func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects, error) {
 	spec, err := prepare(o, c)
 	if err != nil {

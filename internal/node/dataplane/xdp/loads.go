@@ -21,7 +21,8 @@ const (
 	countedTables
 )
 
-// loadStep is the number of shards of which a row of nq_loads has a multiple, and counterRow how long one of nq_counters is.
+// loadStep is the number of shards of which a row of nq_loads has a multiple, and counterRow how long one of
+// nq_counters is.
 const (
 	loadStep   = 8
 	counterRow = 256 << outcomeBits

@@ -13,7 +13,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// BenchmarkMillion reports how long 1,000,000 objects of 128 bytes take to be put in, copied out, walked over and dropped.
+// BenchmarkMillion reports how long 1,000,000 objects of 128 bytes take to be put in, copied out, walked over and
+// dropped.
 func BenchmarkMillion(b *testing.B) {
 	const count, shards = 1_000_000, 256
 	o := testOptions(b)

@@ -18,14 +18,15 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Offline is the XDP program without a network: the bytecode that nodes run, executed by the kernel one frame at a time with
-// BPF_PROG_RUN, in a network namespace whose only device is a veth with the addresses of a network of the caller's.
+// Offline is the XDP program without a network: the bytecode that nodes run, executed by the kernel one frame at a
+// time with BPF_PROG_RUN, in a network namespace whose only device is a veth with the addresses of a network of the
+// caller's.
 //
-// Tests and simulations use it. [Offline.SetClock] gives it a time, [Offline.Run] one frame after the other. Between them it
-// has, from the first [Offline.Reset] on, these methods of [dataplane.Plane]: ConfigureAll, Config, Renew, Object, Dirty,
-// Sessions, DropSession, Export, Import, Drop, Loads and Usage. [Offline.Clear] is the fast way to a node without state. What
-// it does depends on nothing but the calls: walks over tables visit in the same order each time. Loads go on counting over a
-// Clear. It is used by one goroutine.
+// Tests and simulations use it. [Offline.SetClock] gives it a time, [Offline.Run] one frame after the other. Between
+// them it has, from the first [Offline.Reset] on, these methods of [dataplane.Plane]: ConfigureAll, Config, Renew,
+// Object, Dirty, Sessions, DropSession, Export, Import, Drop, Loads and Usage. [Offline.Clear] is the fast way to a
+// node without state. What it does depends on nothing but the calls: walks over tables visit in the same order each
+// time. Loads go on counting over a Clear. It is used by one goroutine.
 type Offline struct {
 	*tables // nil before the first Reset
 
@@ -200,8 +201,8 @@ const (
 	maxClones     = wire.MaxChain
 )
 
-// Run hands the node one frame and returns what became of it and the frames that the node sent. If it passed, the one frame
-// returned is the one that the kernel got.
+// Run hands the node one frame and returns what became of it and the frames that the node sent. If it passed, the one
+// frame returned is the one that the kernel got.
 func (m *Offline) Run(frame []byte) (action Action, sent [][]byte, err error) {
 	if len(frame) < etherBytes {
 		return Passed, [][]byte{frame}, nil // no device delivers it

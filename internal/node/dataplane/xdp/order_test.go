@@ -8,8 +8,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// On arm64 an atomic instruction is a barrier only if it returns the old value. No CPU on which tests run shows the difference:
-// x86 keeps the order of loads and of stores whatever the program says, and so does QEMU on it.
+// On arm64 an atomic instruction is a barrier only if it returns the old value. No CPU on which tests run shows the
+// difference: x86 keeps the order of loads and of stores whatever the program says, and so does QEMU on it.
 func TestBarriersAreBarriers(t *testing.T) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
 	if err != nil {

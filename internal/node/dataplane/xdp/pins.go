@@ -49,8 +49,8 @@ func Pinned(pin string) bool {
 	return err == nil
 }
 
-// Remove ends the data plane pinned in the directory: ports are detached, all its objects are lost. Nothing pinned there
-// is no error; a directory with anything else in it is left alone and is one.
+// Remove ends the data plane pinned in the directory: ports are detached, all its objects are lost. Nothing pinned
+// there is no error; a directory with anything else in it is left alone and is one.
 func Remove(pin string) error {
 	entries, err := os.ReadDir(pin)
 	if errors.Is(err, os.ErrNotExist) {

@@ -13,10 +13,10 @@ import (
 
 // waitForPackets waits until all programs that run have ended.
 //
-// The kernel runs XDP and tc programs with softirqs disabled, so that a thread can only run on a CPU when no program is under
-// way there. A thread that has run once on every CPU has outlasted all programs that were under way when it set out,
-// after some 10 us a CPU. To wait for the kernel's own grace period, the alternative, takes a hundred times as long
-// (BenchmarkQuiesce): a good part of the whole pause for writes in a change of chains.
+// The kernel runs XDP and tc programs with softirqs disabled, so that a thread can only run on a CPU when no program
+// is under way there. A thread that has run once on every CPU has outlasted all programs that were under way when it
+// set out, after some 10 us a CPU. To wait for the kernel's own grace period, the alternative, takes a hundred times
+// as long (BenchmarkQuiesce): a good part of the whole pause for writes in a change of chains.
 func (p *Plane) waitForPackets() error {
 	p.running.Lock() // the one program that runs at a system call, whatever the kernel does about softirqs there
 	p.running.Unlock()
@@ -64,8 +64,9 @@ func visitCPUs() error {
 
 // visit moves the calling thread from CPU to CPU.
 func visit(cpus []int) error {
-	// Ahead of all that computes there, if that is allowed: then it waits for softirqs only. Never behind the other threads of
-	// the process: Go's collector spins until this one reaches a safe point, and from ahead, on the same CPU, it would spin for ever.
+	// Ahead of all that computes there, if that is allowed: then it waits for softirqs only. Never behind the other
+	// threads of the process: Go's collector spins until this one reaches a safe point, and from ahead, on the same CPU,
+	// it would spin for ever.
 	if now, err := unix.SchedGetAttr(0, 0); err == nil && now.Policy != unix.SCHED_FIFO && now.Policy != unix.SCHED_RR {
 		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 	}

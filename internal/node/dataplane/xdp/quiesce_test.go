@@ -28,8 +28,8 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// TestVisitorIsNotOvertaken: a thread that waits for packets comes before ordinary ones, and is never put behind the rest of
-// a process that is more urgent.
+// TestVisitorIsNotOvertaken: a thread that waits for packets comes before ordinary ones, and is never put behind the
+// rest of a process that is more urgent.
 func TestVisitorIsNotOvertaken(t *testing.T) {
 	ordinary := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
 	urgent := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 2}

@@ -13,8 +13,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
-// shardTable is the memory of nq_live and nq_chains, shared with the program. Fields that a program reads while they change
-// are aligned words, so that it sees each of them as it was or as it is.
+// shardTable is the memory of nq_live and nq_chains, shared with the program. Fields that a program reads while they
+// change are aligned words, so that it sees each of them as it was or as it is.
 type shardTable struct {
 	live   []nqLive        // one a shard
 	chains []nqChainConfig // two a shard: the one in force, and the one to come, which no program reads

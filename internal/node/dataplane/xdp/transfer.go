@@ -68,8 +68,8 @@ func (t *tables) Import(objects []dataplane.KeyedObject, sessions []dataplane.Ke
 // forgetPiece is how many entries Drop and Doubt change at a time, while ConfigureAll and walks wait.
 const forgetPiece = 1024
 
-// Drop implements [dataplane.Plane]. No packet looks at entries of a shard that is not served, so that they can be deleted
-// without their locks.
+// Drop implements [dataplane.Plane]. No packet looks at entries of a shard that is not served, so that they can be
+// deleted without their locks.
 func (t *tables) Drop(shards []uint16) error {
 	set, err := t.setOf(shards)
 	if err != nil {

@@ -40,8 +40,8 @@ const (
 // sinceSet says of each shard after which epoch its objects are wanted; 0: all are.
 type sinceSet [wire.MaxShards]uint32
 
-// walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table; nq_walk_objects needs since. An entry that is there during all
-// of the walk is met at least once: nothing is deleted meanwhile.
+// walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table; nq_walk_objects needs since. An entry
+// that is there during all of the walk is met at least once: nothing is deleted meanwhile.
 func (t *tables) walk(program string, table *ebpf.Map, set *shardSet, since *sinceSet, rest func(time.Duration) time.Duration) (keys [][keyBytesInTables]byte, err error) {
 	t.walking.Lock()
 	defer t.walking.Unlock()
