@@ -18,7 +18,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Options say what an agent looks after.
+// Options are the options of an agent.
 type Options struct {
 	Name    string            // of the node in its cluster
 	Cluster *topology.Cluster // static configuration; nil if the shards will come by the API, or from controllers
@@ -36,7 +36,8 @@ type Options struct {
 const (
 	// DefaultResyncEvery is the time between two looks for dirty objects.
 	DefaultResyncEvery = 50 * time.Millisecond
-	// DefaultSweepEvery is how long a session lives at least without a write: many times as long as clients repeat one (W12).
+	// DefaultSweepEvery is how long a session lives at least without a write: many times as long as clients repeat one
+	// (W12).
 	DefaultSweepEvery = 10 * wire.MaxRetryS * time.Second
 )
 
@@ -138,7 +139,7 @@ func (a *Agent) closeListener() {
 	}
 }
 
-// explainListen says what a user can do about an API address that cannot be had.
+// explainListen adds to an error of opening the API what a user can do about it.
 func explainListen(addr string, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// importAtOnce is how many objects or sessions go to the plane in one step: an order that comes meanwhile waits for it.
+	// importAtOnce is how many objects or sessions go to the plane in one step: an order that comes meanwhile waits for
+	// it.
 	importAtOnce = 256
 	// copyPause is the pause after a copy that failed, before it begins again.
 	copyPause = 200 * time.Millisecond
@@ -54,7 +55,7 @@ func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 	m.work()
 }
 
-// pull copies what a job wants, and returns when the source says that this was all.
+// pull copies the objects and sessions of a job, and returns when the source says that these were all.
 func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -92,7 +93,7 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 	}
 }
 
-// take hands what was copied to the member, in small steps.
+// take imports copied objects and sessions, in small steps.
 func (m *membership) take(ctx context.Context, job *reconfig.Copy, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
 	pace := newPace(0, restOf(job.Since))
 	step := func(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
@@ -167,7 +168,7 @@ func bytesOf(k wire.Key) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(make([]byte, 0, keyBytes), k.Hi), k.Lo)
 }
 
-// ParseExport reads what a node exported.
+// ParseExport decodes a part of a node's export.
 func ParseExport(in *agentv1.ExportResponse) (objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession, err error) {
 	for _, o := range in.GetObjects() {
 		if len(o.GetKey()) != keyBytes || len(o.GetValue()) > wire.MaxValueBytes {

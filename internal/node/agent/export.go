@@ -19,7 +19,7 @@ import (
 // exportBytes is how much goes into one message, about.
 const exportBytes = 64 << 10
 
-// Export streams what the node stores of some shards. A receiver that is slow slows it down, not the data plane.
+// Export streams the objects and sessions of some shards. A receiver that is slow slows it down, not the data plane.
 func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingServer[agentv1.ExportResponse]) error {
 	epochs, wanted := make(map[uint16]uint32), dataplane.Wanted{Since: make(map[uint16]uint32)}
 	for _, group := range in.GetShards() {

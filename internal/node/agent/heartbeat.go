@@ -56,10 +56,10 @@ func (m *membership) leaseLeft() time.Duration {
 	return m.lease.Left(m.plane.Clock())
 }
 
-// tellLoadEvery is the time between two messages about what the node does.
+// tellLoadEvery is the time between two reports of the node's load.
 const tellLoadEvery = time.Second
 
-// tellLoad tells the controllers what the node does, and looks whether they are there at all.
+// tellLoad reports the node's load to the controllers, and checks whether they are there at all.
 func (m *membership) tellLoad(ctx context.Context) {
 	report := reporter{log: m.log, what: "cannot tell the node's load"}
 	var before []dataplane.ShardLoad

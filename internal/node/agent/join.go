@@ -50,7 +50,7 @@ type Identity struct {
 // NewIdentity is that of a node that starts with nothing.
 func NewIdentity() Identity { return Identity{Incarnation: rand.Uint64() | 1} }
 
-// ParseIdentity reads what [Join.Remember] kept.
+// ParseIdentity parses the identity that [Join.Remember] kept.
 func ParseIdentity(note []byte) (Identity, error) {
 	var id Identity
 	if err := json.Unmarshal(note, &id); err != nil {
@@ -122,7 +122,7 @@ func newMembership(o *Options, log *slog.Logger, api func() string) (*membership
 	return m, m.remember(id)
 }
 
-// checkUnclaimed refuses a data plane that serves somebody else: who joins a cluster begins with nothing.
+// checkUnclaimed refuses a data plane of another cluster: a node that joins begins without state.
 func (a *Agent) checkUnclaimed(id Identity) error {
 	if id.Kept {
 		return nil

@@ -229,7 +229,7 @@ func (l *link) sendHeartbeat(b *controllerv1.Beat) {
 	poke(l.wake)
 }
 
-// poke wakes who waits for a channel of one, unless somebody has already.
+// poke wakes the receiver of a channel with room for one, unless it is already woken.
 func poke(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -237,7 +237,7 @@ func poke(wake chan struct{}) {
 	}
 }
 
-// sendAll sends what is queued; a controller that takes nothing holds up nobody else.
+// sendAll sends what is queued; a controller that takes nothing does not hold up the others.
 func (l *link) sendAll(ctx context.Context, stream membershipStream) {
 	for {
 		select {

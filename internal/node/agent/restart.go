@@ -21,7 +21,7 @@ const askWithin = 500 * time.Millisecond
 const startWithin = 10 * time.Second
 
 // checkRestart keeps a node whose state is gone out of a chain that it has already committed writes in (C4): it would
-// answer for keys that it has lost. In a static cluster nobody can make it join as new. The other nodes' counters
+// answer for keys that it has lost. In a static cluster it cannot join as new. The other nodes' counters
 // tell; one that serves other chains too proves nothing.
 func (a *Agent) checkRestart(c *topology.Cluster) error {
 	kept, err := a.hasState()

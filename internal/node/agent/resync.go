@@ -28,7 +28,7 @@ const (
 	drowsiness  = 5
 )
 
-// resyncer finds objects that stay dirty and sends what gets them clean (W9).
+// resyncer finds objects that stay dirty and sends the messages that make them clean (W9).
 type resyncer struct {
 	plane   dataplane.Plane
 	log     *slog.Logger
@@ -70,7 +70,7 @@ func (a *Agent) resync(ctx context.Context) {
 	})
 }
 
-// look sends what is due for the objects that are dirty now and were so, in the same version, at earlier looks.
+// look sends the due messages for the objects that are dirty now and were so, in the same version, at earlier looks.
 func (s *resyncer) look() error {
 	idle, err := s.idle()
 	if err != nil || idle {

@@ -17,7 +17,7 @@ const (
 	probeWithin = 50 * time.Millisecond
 )
 
-// serves reports whether a data plane answers for a shard at addr, whatever its agent does. One that is not configured
+// serves reports whether a data plane answers for a shard at addr, independent of its agent. One that is not configured
 // does not: its node has just begun to start.
 func serves(addr netip.AddrPort, shard uint16) bool {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(addr))
@@ -25,7 +25,7 @@ func serves(addr netip.AddrPort, shard uint16) bool {
 		return false
 	}
 	defer conn.Close()
-	// A relaxed read is answered without the rest of the chain, and in any epoch. Nobody's key has this hash.
+	// A relaxed read is answered without the rest of the chain, and in any epoch. No key has this hash.
 	read := wire.Message{Op: wire.OpRead, Flags: wire.FlagAny, Shard: shard, Key: wire.Key{Lo: uint64(shard)}}
 	reply := make([]byte, wire.MaxMessageBytes)
 	for read.Request = 1; read.Request <= probes; read.Request++ {

@@ -1,4 +1,4 @@
-// Package dataplane says what every data plane of a node must do. Below it, soft is the one in Go on UDP sockets
+// Package dataplane is the interface of a node's data planes. Below it, soft is the one in Go on UDP sockets
 // and xdp the one in the kernel; internal/node/chain says how both must behave.
 package dataplane
 
@@ -29,11 +29,11 @@ const ContendedRoom = 256
 type Plane interface {
 	// Info describes the plane for people and tools.
 	Info() Info
-	// ConfigureAll replaces what the plane knows of some shards: of all that are named, or of none. When it returns, no
+	// ConfigureAll replaces the configurations of all named shards, or of none. When it returns, no
 	// packet is handled by an old configuration. A shard that becomes readable here (a full member of its chain) has the
 	// lease of the last Renew at once; one that ceases to be has none.
 	ConfigureAll(configs map[uint16]chain.ShardConfig) error
-	// Config returns what the plane knows of a shard.
+	// Config returns the configuration of a shard.
 	Config(shard uint16) (chain.ShardConfig, error)
 	// ForgetCounts makes all of Counters zero. It is for a plane that serves nothing yet: what was counted until then
 	// are others who asked whether it does.
@@ -43,11 +43,11 @@ type Plane interface {
 	// Clock returns the time that leases are measured on, in nanoseconds. It goes on while the machine sleeps.
 	Clock() uint64
 	// Renew sets the end of the lease of every shard that is readable here. It takes a store a shard, and never waits
-	// for a ConfigureAll. In a static cluster, where Grant gives leases, nobody calls it.
+	// for a ConfigureAll. It is not called in a static cluster, where Grant gives leases.
 	Renew(until uint64) error
-	// Counters returns what became of the messages received so far.
+	// Counters returns the outcomes of the messages received so far.
 	Counters() (chain.Counters, error)
-	// Loads returns what every shard did here since the plane was made; the index is the shard.
+	// Loads returns the load of every shard since the plane was made; the index is the shard.
 	Loads() ([]ShardLoad, error)
 	// Usage returns how much of the tables is taken.
 	Usage() (Usage, error)
@@ -83,7 +83,7 @@ type Plane interface {
 	// SetKeys replaces the keys of a plane with tags. Before the first ones it takes and sends nothing. A plane without
 	// tags has no use for keys.
 	SetKeys(k *wire.Keyring) error
-	// SetHeart tells the plane by what to know heartbeats that are meant for it (H1). It answers them from then on, and
+	// SetHeart tells the plane how to recognise its heartbeats (H1). It answers them from then on, and
 	// takes grants by them, without this process. Earlier grants count no more.
 	SetHeart(h chain.Heart) error
 	// HeartLease is the end of the lease that heartbeats granted; 0: none was.
@@ -110,13 +110,13 @@ type Usage struct {
 	MemoryBytes       uint64 // of the tables, as allocated
 }
 
-// ShardLoad counts what a shard did at a node.
+// ShardLoad counts the reads and writes of a shard at a node.
 type ShardLoad struct {
 	Reads  uint64 // answered here, those of absent keys too
 	Writes uint64 // versions applied here, of the node's own ordering or of another's
 }
 
-// Wanted is what a node needs of some shards.
+// Wanted selects objects and sessions of some shards.
 type Wanted struct {
 	// Since are the shards. Of each, the objects that are dirty and those that became clean after an epoch (W13) are
 	// wanted, all if it is 0; and all sessions.

@@ -17,7 +17,7 @@ const (
 	defaultSlotBytes = wire.SlotBytes + wire.ChainBytes + 16
 )
 
-// bundle reads what follows the word that names it.
+// bundle reads the words of a bundle behind its name.
 func (c *Case) bundle(w *words) []byte {
 	parts := w.split(slotMark)
 	slotBytes := int(w.number("slot", 16, defaultSlotBytes))
@@ -67,7 +67,7 @@ func rawSlot(b wire.Bundle, i int) []byte {
 	return b[wire.BundleBytes+i*n:][:n]
 }
 
-// showBundle shows what a bundle became. Every byte can be told from the text and from the bundle that came.
+// showBundle shows an outgoing bundle. Every byte can be told from the text and from the bundle that came.
 func (c *Case) showBundle(came, b wire.Bundle) (string, error) {
 	if !b.Sound() || !bytes.Equal(came[:wire.BundleBytes], b[:wire.BundleBytes]) {
 		return "", fmt.Errorf("a bundle was sent that is not sound or has another header: %x", b)

@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
-// Case is one vector: a state, and packets with what has to come of them.
+// Case is one vector: a state, and packets with their expected results.
 type Case struct {
 	Name    string
 	Options chain.Options
@@ -21,8 +21,8 @@ type Case struct {
 // Step is one packet and its results.
 type Step struct {
 	Line  string   // as it stands in the file
-	Frame []byte   // what the node gets
-	Plain bool     // nothing below the message is out of the ordinary, so it can be sent through a socket
+	Frame []byte   // received by the node
+	Plain bool     // the layers below the message are ordinary, so it can be sent through a socket
 	Want  []string // lines of results, without the mark
 }
 

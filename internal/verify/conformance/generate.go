@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// message is a packet as clients and nodes send it, from whom it may well come.
+// message is a packet as clients and nodes send it, with a sender that fits it.
 func (r *round) message() (netip.AddrPort, *wire.Message) {
 	if len(r.past) > 0 && r.chance(10) {
 		again := pick(r.rng, r.past...)
@@ -77,7 +77,7 @@ func nobodySends(n int, c *chain.ShardConfig) bool {
 	return false
 }
 
-// fill makes a message of a random op and returns who sends such a message in this chain.
+// fill makes a message of a random op and returns a sender of such messages in this chain.
 func (r *round) fill(m *wire.Message, c *chain.ShardConfig) netip.AddrPort {
 	n := r.rng.IntN(100)
 	if nobodySends(n, c) && r.chance(80) {

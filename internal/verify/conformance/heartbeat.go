@@ -12,7 +12,7 @@ import (
 // heartbeatWord is how vectors call heartbeats.
 const heartbeatWord = "heartbeat"
 
-// testHeart is by what nodes know heartbeats in tests.
+// testHeart identifies the heartbeats for nodes in tests.
 func testHeart() chain.Heart {
 	return chain.Heart{Key: wire.Secret(bytes.Repeat([]byte{7, 11}, len(wire.Secret{})/2)), Node: 3, Generation: 1, Incarnation: 99}
 }

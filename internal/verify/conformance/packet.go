@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// What a message in a vector is unless it says otherwise.
+// Defaults of a message in a vector.
 const (
 	defaultEpoch   = 7
 	defaultRequest = 1

@@ -14,7 +14,7 @@ import (
 // Now is the clock of all targets, which stands still: any time later than every lease that is long over.
 const Now = uint64(24 * time.Hour)
 
-// Reference is the target that defines what is right: internal/node/chain behind the frame layer.
+// Reference is the target that defines the right results: internal/node/chain behind the frame layer.
 type Reference struct {
 	node   *chain.Node
 	counts chain.Counters // of frames dropped before a message was read
@@ -107,8 +107,8 @@ func (t *Reference) stepBundle(p *frame.Packet) (Verdict, [][]byte, error) {
 	return Sent, [][]byte{sent}, err
 }
 
-// wrap builds the frame of what the node sends; what goes back to the sender goes by the Ethernet addresses it came
-// with.
+// wrap builds the frame of a message that the node sends; a message to the sender goes by the Ethernet addresses it
+// came with.
 func wrap(to netip.AddrPort, message []byte, received *frame.Packet) ([]byte, error) {
 	if !to.Addr().Is4() {
 		return nil, fmt.Errorf("the chain sent to %v, which is not an IPv4 address", to)

@@ -61,7 +61,7 @@ func (c *Case) sent(in, b []byte) (string, error) {
 	return "to " + hostName(p.To) + " " + shown, nil
 }
 
-// showBytes shows an encoded message, which must be what the text says and nothing more.
+// showBytes shows an encoded message, which must have exactly the fields of the text.
 func (c *Case) showBytes(b []byte, m *wire.Message) (string, error) {
 	if len(b) > wire.MaxMessageBytes || !wire.Peek(b, m) || !bytes.Equal(m.Append(nil), b) {
 		return "", fmt.Errorf("the message sent is not in its canonical form: %x", b)
@@ -151,7 +151,7 @@ func (c *Case) showSession(k chain.SessionKey, s chain.Session) string {
 	return l.String()
 }
 
-// changes lists what differs between two states: counts first, then objects and sessions as they are afterwards.
+// changes lists the differences between two states: counts first, then objects and sessions as they are afterwards.
 func (c *Case) changes(before, after State) (counts, rest []string) {
 	for counter, n := range after.Counters {
 		if n -= before.Counters[counter]; n != 0 {

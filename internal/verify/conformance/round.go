@@ -12,7 +12,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// What a round is made of.
+// Parts of a round.
 const (
 	roundKeys     = 6
 	roundSessions = 5
@@ -30,7 +30,7 @@ type round struct {
 	options chain.Options
 	state   State
 	keys    []wire.Key
-	// What the packets so far make likely: versions of keys and seqs of sessions.
+	// Likely values after the packets so far: versions of keys and seqs of sessions.
 	versions map[wire.Key]uint64
 	seqs     map[uint64]uint64
 	past     []past
@@ -139,7 +139,7 @@ func (r *round) value(most int) []byte {
 	return b
 }
 
-// learn looks at what the reference sent, so that later packets fit the node's state.
+// learn looks at the messages that the reference sent, so that later packets fit the node's state.
 func (r *round) learn(frames [][]byte) {
 	for _, f := range frames {
 		for _, m := range MessagesOf(f[min(len(f), frame.HeaderBytes):]) {
@@ -168,7 +168,7 @@ func (r *round) next() []byte {
 	return f
 }
 
-// datagram is a message or a bundle, with its sender and with what damages it.
+// datagram is a message or a bundle, with its sender and its damage.
 func (r *round) datagram() (from netip.AddrPort, b []byte, damage func([]byte) []byte) {
 	if r.chance(bundlePercent) {
 		from, b = r.bundle()
@@ -236,7 +236,7 @@ func (r *round) damageFrame(f []byte) []byte {
 	case 2: // lengths
 		at := pick(r.rng, offIP+2, offUDP+4)
 		binary.BigEndian.PutUint16(f[at:], binary.BigEndian.Uint16(f[at:])+uint16(r.rng.IntN(9))-4)
-	case 3: // the IPv4 checksum, or what it covers
+	case 3: // the IPv4 checksum, or the bytes that it covers
 		f[pick(r.rng, offIP, offIP+1, offIP+5, offIP+8, offIP+10, offIP+11)] ^= byte(1 << r.rng.IntN(8))
 		return f
 	default:

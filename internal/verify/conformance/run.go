@@ -32,7 +32,7 @@ type Report struct {
 	Relayed int
 }
 
-// Reasons counts what was skipped by its reason.
+// Reasons counts skipped cases by reason.
 func (r *Report) Reasons() map[string]int {
 	reasons := make(map[string]int)
 	for _, why := range r.SkippedWhy {

@@ -15,7 +15,7 @@ type Keyed interface {
 	SetKeys(k *wire.Keyring) error
 }
 
-// Tagged is a node of a cluster with tags (T1), seen through the eyes of one who has all keys: every message gets its
+// Tagged is a node of a cluster with tags (T1), as seen by a party with all keys: every message gets its
 // trailer on the way in and loses it on the way out, so that each case holds as it stands.
 type Tagged struct{ Keyed }
 

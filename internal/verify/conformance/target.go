@@ -29,12 +29,12 @@ type Target interface {
 	Reset(chain.Options) error
 	// Load adds configurations, leases, objects and sessions; it ignores counters.
 	Load(State) error
-	// Step hands the node one frame and returns what became of it and the frames that the node sent. If it passed, the
+	// Step hands the node one frame and returns its verdict and the frames that the node sent. If it passed, the
 	// one frame returned is the one that the kernel got.
 	Step(frame []byte) (Verdict, [][]byte, error)
 	// State returns objects, sessions and the counts since Reset that are not zero. It leaves out configurations.
 	State() (State, error)
-	// Close frees what the target holds.
+	// Close frees the target's resources.
 	Close() error
 }
 
@@ -44,16 +44,16 @@ type State struct {
 	Objects  map[wire.Key]chain.Object
 	Sessions map[chain.SessionKey]chain.Session
 	Counters chain.Counters
-	Heart    *chain.Heart // nil: nobody told how to know heartbeats; loaded only
+	Heart    *chain.Heart // nil: no heartbeats are taken; loaded only
 }
 
-// Shard is what a node knows of a shard.
+// Shard is a node's configuration of a shard.
 type Shard struct {
 	Config chain.ShardConfig
 	Lease  time.Duration // from now: dataplane.Forever, over if negative, never granted if zero
 }
 
-// Verdict is what became of a frame.
+// Verdict is the result of a frame.
 type Verdict uint8
 
 const (

@@ -113,7 +113,7 @@ func (w *words) change(name string) int {
 	return n
 }
 
-// done reports the first error, or a word that nobody took.
+// done reports the first error, or a word that was not used.
 func (w *words) done() error {
 	if w.err == nil && len(w.pairs) > 0 {
 		w.err = fmt.Errorf("nobody knows the word %q", w.pairs[0].name)

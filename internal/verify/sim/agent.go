@@ -13,7 +13,7 @@ const (
 	longestWipe = 3 * time.Millisecond
 )
 
-// agent is what internal/node/agent does around a reconfig.Member.
+// agent does the work of internal/node/agent around a reconfig.Member.
 type agent struct {
 	n         *node
 	member    *reconfig.Member
@@ -145,7 +145,7 @@ func (n *node) writer(key wire.Key, version uint64) (session uint64, writer chai
 	return session, writer
 }
 
-// work does what the member wants done beside its orders.
+// work does the member's work besides its orders.
 func (a *agent) work() {
 	work := a.member.Work()
 	if len(work.Wipe)+len(work.Doubt) > 0 && !a.wiping {

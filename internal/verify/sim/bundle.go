@@ -11,7 +11,7 @@ const clientsPerMachine = 3
 
 const (
 	chanceJoin  = 0.75 // that a client which is idle joins in with its next operation
-	mostFillers = 3    // reads that nobody waits for, to fill a bundle
+	mostFillers = 3    // reads without a waiting client, to fill a bundle
 )
 
 // machine is the machine of a client.
@@ -22,7 +22,7 @@ func (w *world) machine(client int) endpoint {
 	return firstClient + endpoint(client)
 }
 
-// hand gives what a machine of clients received to all of them: they know their own answers.
+// hand gives the messages received by a host of clients to all of them: they recognise their own answers.
 func (w *world) hand(to endpoint, datagram []byte) {
 	for _, message := range parts(datagram) {
 		for _, c := range w.clients {

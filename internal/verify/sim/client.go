@@ -19,7 +19,7 @@ const (
 	longestPause = 30 * time.Millisecond
 )
 
-// view is what a client knows of a shard.
+// view is a client's knowledge of a shard.
 type view struct {
 	epoch   uint32
 	members []netip.AddrPort
@@ -39,7 +39,7 @@ type client struct {
 	seq     uint64
 	known   []uint64 // by key: the version it saw last
 	reads   float64  // share of its operations
-	near    int      // place of the member that is nearest, whoever that is
+	near    int      // place of the nearest member
 
 	op       *history.Op // nil while it thinks
 	key      int

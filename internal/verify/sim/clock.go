@@ -26,7 +26,7 @@ func (w *world) newClock(rng *rand.Rand) clock {
 	return c
 }
 
-// show is what the clock shows at a moment of the simulation.
+// show returns the time of the clock at a moment of the simulation.
 func (c *clock) show(now uint64) uint64 {
 	return c.start + now/fullRate*c.rate + now%fullRate*c.rate/fullRate
 }

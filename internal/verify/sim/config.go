@@ -11,7 +11,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Plane says what the nodes of a simulation run.
+// Plane is the data plane of the nodes of a simulation.
 type Plane string
 
 // Planes.
@@ -20,7 +20,7 @@ const (
 	XDP   Plane = "xdp"   // the bytecode, executed by the kernel with BPF_PROG_RUN
 )
 
-// Config says what is simulated. Equal configurations give equal runs.
+// Config is the configuration of a simulation. Equal configurations give equal runs.
 type Config struct {
 	Seed  uint64
 	Plane Plane

@@ -14,7 +14,8 @@ const (
 	longestLoad       = 5 * time.Millisecond
 )
 
-// controller is what internal/cluster/controller does around a reconfig.Grantor and, if it leads, a reconfig.Leader.
+// controller does the work of internal/cluster/controller around a reconfig.Grantor and, if it leads, a
+// reconfig.Leader.
 type controller struct {
 	w       *world
 	number  int
@@ -107,7 +108,7 @@ func (c *controller) apply(process uint64, until int) {
 	})
 }
 
-// views is what the controller tells clients.
+// views returns the controller's maps for clients.
 func (c *controller) views() []view {
 	if c.state == nil {
 		return nil
@@ -141,7 +142,7 @@ func (c *controller) lead(term uint64) {
 	})
 }
 
-// resign ends a leadership that somebody else has taken.
+// resign ends a leadership that another controller has taken.
 func (c *controller) resign(l *reconfig.Leader) {
 	if l != nil && c.leader == l {
 		c.w.note(every, every, "%s finds out that its term %d is over", c.name(), l.Term())
@@ -260,7 +261,7 @@ func (c *controller) askLeaseLeft(l *reconfig.Leader, f reconfig.LeaseWait, othe
 	c.w.after(c.clock.takes(repeatLeaseWait), func() { c.soon(func() { c.askLeaseLeft(l, f, other, answered) }) })
 }
 
-// What nodes say.
+// Messages of nodes.
 
 func (c *controller) register(a *agent, h reconfig.Registration) {
 	c.leading(c.leader, func(now time.Duration) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Fault is a kind of what goes wrong, or of what operators do.
+// Fault is a kind of failure, or of an operator's action.
 type Fault uint8
 
 // Faults of messages, each message on its own.
@@ -24,7 +24,7 @@ const (
 	Sleep   // a machine does nothing for a while, but its clock goes on
 	Drift   // clocks run at different rates
 	// Faults of links.
-	Partition  // a machine hears and reaches nobody
+	Partition  // a host receives nothing and reaches no other host
 	OneWay     // messages from one machine to another get lost
 	ControlCut // controllers and a node do not hear each other, in one direction or both
 	CopyBreak  // a copy ends half-way
@@ -33,7 +33,7 @@ const (
 	ControllerCrash // a controller starts again and knows nothing
 	ControllerPause // a controller does nothing for a while
 	StoreAway       // a controller does not reach the store, or late
-	// What operators do.
+	// Actions of operators.
 	Join
 	Drain
 	Move

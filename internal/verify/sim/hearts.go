@@ -16,7 +16,7 @@ import (
 // generation names the set of controllers, which stays as it is.
 const generation = 1
 
-// heart is what a controller knows of a node's data plane.
+// heart is a controller's state of a node's data plane.
 type heart struct {
 	n           *node
 	key         wire.Secret

@@ -14,7 +14,7 @@ import (
 // checkTime is how long the history of one key may take to check.
 const checkTime = 5 * time.Second
 
-// Violation is what is wrong with a run.
+// Violation is a broken promise in a run.
 type Violation struct {
 	At         time.Duration
 	Shard, Key int
@@ -55,7 +55,7 @@ func keyOf(name string) int {
 	return n
 }
 
-// Write tells people what is wrong, with the last lines of a trace that concern it.
+// Write describes the violation, with the last lines of a trace that concern it.
 func (v *Violation) Write(out io.Writer, trace []Line, most int) error {
 	fmt.Fprintf(out, "at %.3f ms: %s\n", float64(v.At)/float64(time.Millisecond), v.Why)
 	if lines := Relevant(trace, v.Shard, v.Key, v.At, most); len(lines) > 0 {
@@ -69,7 +69,7 @@ func (v *Violation) Write(out io.Writer, trace []Line, most int) error {
 	return v.History.Write(out)
 }
 
-// kind is what sort of violation it is; nil is none.
+// kind returns the kind of a violation; nil is none.
 func (v *Violation) kind() string {
 	if v == nil {
 		return ""

@@ -18,7 +18,7 @@ type Options struct {
 	Found        func(seed uint64, v *Violation) // called for each; nil: never. Both by one goroutine at a time
 }
 
-// Total is what runs with many seeds showed.
+// Total is the sum of the results of many seeds.
 type Total struct {
 	Seeds            uint64
 	Ops              int

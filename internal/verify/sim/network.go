@@ -31,7 +31,7 @@ func (e endpoint) addr() netip.AddrPort {
 
 func endpointOf(a netip.AddrPort) endpoint { b := a.Addr().As4(); return endpoint(b[3]) }
 
-// class says what a message is for. Control links can be cut while data passes.
+// class is the purpose of a message. Control links can be cut while data passes.
 type class uint8
 
 const (

@@ -119,7 +119,7 @@ func (n *node) receive(p packet, damaged bool) {
 	}
 }
 
-// read returns what can be read of the messages in a datagram, one for each slot of a bundle; the op of others is 0.
+// read returns the readable messages of a datagram, one for each slot of a bundle; the op of others is 0.
 func (n *node) read(p packet, damaged bool) []wire.Message {
 	encoded := parts(p.bytes)
 	requests := make([]wire.Message, len(encoded))
@@ -224,7 +224,7 @@ func (n *node) doubt(shards []uint16) error {
 	})
 }
 
-// forget does what takes versions away, which nothing else may.
+// forget removes versions; nothing else may.
 func (n *node) forget(shards []uint16, do func([]uint16) error) error {
 	if err := do(shards); err != nil {
 		return err

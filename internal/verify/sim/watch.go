@@ -34,7 +34,7 @@ func (v *watch) fail(err error) {
 	}
 }
 
-// received checks what a datagram did to a node.
+// received checks the effect of a datagram on a node.
 func (v *watch) received(n *node, m *wire.Message) {
 	key := v.w.keyNumber(m.Key)
 	if key == every {
@@ -209,7 +209,7 @@ func complete(s *reconfig.Shard) []reconfig.NodeID {
 	return slices.DeleteFunc(slices.Clone(s.Members), func(id reconfig.NodeID) bool { return id == s.Learner })
 }
 
-// checkReader is C1 as an invariant: once a chain is active, nobody may read by an older one.
+// checkReader is C1 as an invariant: once a chain is active, no client may read by an older one.
 func (v *watch) checkReader(n *node, shard uint16) {
 	if c := &n.configs[shard]; n.mayRead(shard) && c.Epoch < v.active[shard] {
 		v.w.broken(int(shard), every, "C1: %s may read by epoch %d, but epoch %d is active", n.name, c.Epoch, v.active[shard])

@@ -39,7 +39,7 @@ type world struct {
 	result      *Result
 }
 
-// Result is what a run showed.
+// Result is the result of a run.
 type Result struct {
 	History          []history.Op
 	Steps            int // events

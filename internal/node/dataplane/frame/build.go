@@ -57,7 +57,7 @@ func ReadSent(b []byte) (Packet, error) {
 	return p, nil
 }
 
-// Content returns what a plain UDP packet over IPv4 carries, if its lengths agree, whoever it is for.
+// Content returns the payload of a UDP packet over IPv4 to any address, if its lengths agree.
 func Content(b []byte) ([]byte, bool) {
 	p, ok := Datagram(b)
 	return p.Message, ok

@@ -9,7 +9,7 @@ import (
 )
 
 // admit returns the message of a datagram that the node may be shown: its tag is right (T1), and its client is within
-// its rate (T4). What is refused is counted. The caller holds the lock.
+// its rate (T4). Refused datagrams are counted. The caller holds the lock.
 func (p *Plane) admit(from netip.AddrPort, datagram []byte) (message []byte, ok bool) {
 	message = datagram
 	if p.options.Tags {
@@ -22,7 +22,7 @@ func (p *Plane) admit(from netip.AddrPort, datagram []byte) (message []byte, ok 
 			return nil, false
 		}
 	}
-	if p.clients.table == nil { // nobody is limited: the message is not read twice
+	if p.clients.table == nil { // no client is limited: the message is not read twice
 		return message, true
 	}
 	if op, readable := opOf(message); readable && op < wire.OpForward && !p.clients.within(from.Addr(), p.clock()) {
@@ -54,10 +54,10 @@ func opOf(message []byte) (wire.Op, bool) {
 	return m.Op, true
 }
 
-// mostClients bounds the table; who is forgotten begins anew.
+// mostClients bounds the table; a client that is dropped from it begins anew.
 const mostClients = 1 << 16
 
-// clients is what every client may still send (T4).
+// clients has the rate limit of every client (T4).
 type clients struct {
 	cost, most uint64 // of one message; of credit, in nanoseconds
 	table      map[netip.Addr]client
@@ -65,7 +65,7 @@ type clients struct {
 
 type client struct{ last, credit uint64 }
 
-// newClients takes messages a second; 0 limits nobody.
+// newClients takes messages a second; 0 is no limit.
 func newClients(rate int) clients {
 	if rate == 0 {
 		return clients{}

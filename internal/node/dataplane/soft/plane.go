@@ -29,8 +29,8 @@ type Plane struct {
 	mu         sync.Mutex // guards the rest
 	node       *chain.Node
 	dirty      map[wire.Key]refusal // keys of the node's objects that are not clean
-	unroutable uint64               // what the socket refused to send
-	refused    chain.Counters       // what the node was not shown
+	unroutable uint64               // messages that the socket refused to send
+	refused    chain.Counters       // messages that were not given to the node
 	clients    clients
 
 	contended chan wire.Key
@@ -63,7 +63,7 @@ func ListenWith(addr netip.AddrPort, o chain.Options, readers int, clock func() 
 		return nil, explain(addr, err)
 	}
 	socket := packets.(*net.UDPConn)
-	// The kernel grants what its limit allows; less only means that bursts are lost sooner.
+	// The kernel grants at most its limit; less only means that bursts are lost sooner.
 	_ = socket.SetReadBuffer(socketBytes)
 	_ = socket.SetWriteBuffer(socketBytes)
 	p := &Plane{
@@ -91,14 +91,14 @@ func (p *Plane) Info() dataplane.Info {
 	return dataplane.Info{Plane: "soft", Mode: "sockets", Addr: p.addr, Options: p.options, Clones: !p.options.Relay}
 }
 
-// ConfigureAll replaces what the node knows of some shards.
+// ConfigureAll implements [dataplane.Plane].
 func (p *Plane) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.node.ConfigureAll(configs)
 }
 
-// Config returns what the node knows of a shard.
+// Config returns the configuration of a shard.
 func (p *Plane) Config(shard uint16) (chain.ShardConfig, error) {
 	if int(shard) >= p.options.Shards {
 		return chain.ShardConfig{}, fmt.Errorf("shard %d: there are %d", shard, p.options.Shards)
@@ -126,7 +126,7 @@ func (p *Plane) Renew(until uint64) error {
 	return nil
 }
 
-// Loads returns what every shard did here.
+// Loads returns the load of every shard.
 func (p *Plane) Loads() ([]dataplane.ShardLoad, error) {
 	loads := make([]dataplane.ShardLoad, p.options.Shards)
 	p.mu.Lock()
@@ -137,8 +137,8 @@ func (p *Plane) Loads() ([]dataplane.ShardLoad, error) {
 	return loads, nil
 }
 
-// Counters returns what became of the messages received so far. A message whose answer the socket refused counts twice:
-// as what it did to the node, and as unroutable.
+// Counters returns the outcomes of the messages received so far. A message whose answer the socket refused counts
+// twice: by its outcome at the node, and as unroutable.
 func (p *Plane) Counters() (chain.Counters, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func (p *Plane) Object(key wire.Key) (chain.Object, bool, error) {
 	return copyOf(object), true, nil
 }
 
-// SetHeart tells the node by what to know heartbeats that are meant for it.
+// SetHeart implements [dataplane.Plane].
 func (p *Plane) SetHeart(h chain.Heart) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ func (p *Plane) Send(s chain.Send) error {
 	return nil
 }
 
-// Close stops the node; what it stored is gone.
+// Close stops the node; its objects are lost.
 func (p *Plane) Close() error {
 	err := p.socket.Close()
 	p.readers.Wait()

@@ -19,7 +19,7 @@ type packet struct {
 	start, end int
 }
 
-// batch is what one reader uses again for every message.
+// batch holds the buffers of one reader, used again for every message.
 type batch struct {
 	sends   []chain.Send
 	packets []packet
@@ -46,7 +46,7 @@ func (p *Plane) serve() {
 	}
 }
 
-// receive runs one message through the node. What the node wants sent refers to its state, so it is encoded before
+// receive runs one message through the node. The messages to send refer to the node's state, so they are encoded before
 // the next message may come.
 func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 	b.sends, b.packets, b.buffer = b.sends[:0], b.packets[:0], b.buffer[:0]
@@ -80,7 +80,7 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 	p.noteContended(now, b.sends)
 }
 
-// receiveBundle is [Plane.receive] for a bundle, which becomes what is sent. The caller holds the lock.
+// receiveBundle is [Plane.receive] for a bundle, which is answered in place. The caller holds the lock.
 func (p *Plane) receiveBundle(from netip.AddrPort, bundle wire.Bundle, b *batch) {
 	if !p.admitBundle() {
 		return

@@ -16,7 +16,7 @@ type Bed struct {
 	ended chan struct{}
 }
 
-// NewBed makes a namespace, in which near has a link address, and has wire do what else it needs there. It needs root.
+// NewBed makes a namespace, in which near has a link address, and calls wire for the rest of its set-up. It needs root.
 func NewBed(mac net.HardwareAddr, wire func(near netlink.Link) error) (*Bed, error) {
 	b := &Bed{work: make(chan func()), ended: make(chan struct{})}
 	made := make(chan error)

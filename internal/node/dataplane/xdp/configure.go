@@ -13,7 +13,7 @@ func (t *tables) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 	}
 	t.configuring.Lock()
 	defer t.configuring.Unlock()
-	if t.unquiet { // a packet may still read what will be written
+	if t.unquiet { // a packet may still read the entries that will be written
 		if err := t.outlast(); err != nil {
 			return err
 		}

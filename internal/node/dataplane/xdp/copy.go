@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// batchBytes is the most that one run of a program takes: a page, less what the kernel puts around a packet.
+	// batchBytes is the most that one run of a program takes: a page, less the kernel's own part of a packet.
 	batchBytes  = 3072
 	batchHeader = 16 // of nqBatch
 
@@ -21,7 +21,7 @@ const (
 	sessionRecordBytes = 64 // of nqSessionRecord
 )
 
-// What the programs say of a record: NQ_RECORD_*.
+// Results of the programs for a record: NQ_RECORD_*.
 const (
 	recordAbsent = iota
 	recordWhole
@@ -31,7 +31,7 @@ const (
 	recordStateBits = 2
 )
 
-// batch is what a program of bpf/node/copy.h gets in place of a packet: records of one length.
+// batch is the input of a program of bpf/node/copy.h in place of a packet: records of one length.
 type batch struct {
 	stride int
 	count  int
@@ -59,7 +59,7 @@ func (b *batch) add() []byte {
 
 func (b *batch) record(i int) []byte { return b.data[batchHeader+i*b.stride:][:b.stride] }
 
-// run has a program work on the batch, and returns how many records it did and what it says of the next one.
+// run has a program work on the batch, and returns how many records it did and its result for the next one.
 func (b *batch) run(program *ebpf.Program) (done, state int, err error) {
 	native.PutUint32(b.data, uint32(b.count))
 	run := ebpf.RunOptions{Data: b.data, DataOut: b.data[:len(b.data):len(b.data)]}

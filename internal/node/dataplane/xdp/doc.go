@@ -3,7 +3,7 @@
 //
 // Everything is pinned below one directory of the BPF file system, the attachments to ports included. So the data
 // plane outlives the process that made it: [Open] finds the pins of a predecessor, takes over its tables, and swaps in
-// its own program without a packet lost. [Remove] is what ends a node.
+// its own program without a packet lost. [Remove] ends a node.
 //
 // # Whose memory is it
 //

@@ -60,7 +60,7 @@ func (p *port) veth() *netlink.LinkAttrs {
 }
 
 // mute says why answers cannot leave a port natively; empty: no reason is known. Before its neighbours have had their
-// time a node counts only what is certain: the end of a link in a bridge gets no program from another node.
+// time a node reports only certain failures: the end of a link in a bridge gets no program from another node.
 func (p *port) mute(inTime bool) string {
 	other := p.veth()
 	switch {
@@ -174,7 +174,7 @@ func (p *Plane) setInfo(mode Mode, why string) {
 	})
 }
 
-// sent counts what XDP_TX has done at a port, as far as its driver tells.
+// sent counts the frames that XDP_TX sent and dropped at a port, as far as its driver tells.
 type sent struct{ done, failed uint64 }
 
 // sent asks the driver. Drivers have their own names: of veth "rx_queue_0_xdp_tx" and "rx_queue_0_xdp_tx_errors", of

@@ -19,7 +19,7 @@ const identityPin = "identity"
 // them counts it up; any other change of the program leaves it, so that a node can be upgraded under load.
 const tableVersion = 4
 
-// identity is what the programs that follow each other on one set of pinned tables must have in common. The sizes of
+// identity is the common part of all programs that run on one set of pinned tables, one after the other. The sizes of
 // tables are not here: the kernel knows them.
 type identity struct {
 	TableVersion uint32

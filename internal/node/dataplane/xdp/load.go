@@ -30,7 +30,7 @@ var pinned = []string{
 // programBundle is the entry of nq_programs that nq_ingress goes on with for bundles.
 const programBundle = uint32(0)
 
-// objects is what netcraq.o holds once it is in the kernel.
+// objects holds the programs and maps of netcraq.o in the kernel.
 type objects struct {
 	Ingress     *ebpf.Program `ebpf:"nq_ingress"`
 	Bundle      *ebpf.Program `ebpf:"nq_bundle"`

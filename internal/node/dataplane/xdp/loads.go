@@ -30,7 +30,7 @@ const (
 
 func loadRow(shards int) int { return max(shards, loadStep) }
 
-// countTable is the memory of what the program counts: a row for each CPU.
+// countTable is the memory of the program's counters: a row for each CPU.
 type countTable struct {
 	counters []uint64 // nq_counters
 	loads    []nqLoad // nq_loads

@@ -46,7 +46,7 @@ func (s *localServer) run() {
 	}
 }
 
-// serve runs one message through the program and sends what comes of it. A failure is a lost packet.
+// serve runs one message through the program and sends the resulting messages. A failure is a lost packet.
 func (s *localServer) serve(message []byte, from netip.AddrPort) {
 	p := s.plane
 	p.running.RLock()

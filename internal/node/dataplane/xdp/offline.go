@@ -25,7 +25,7 @@ import (
 // Tests and simulations use it. [Offline.SetClock] gives it a time, [Offline.Run] one frame after the other. Between
 // them it has, from the first [Offline.Reset] on, these methods of [dataplane.Plane]: ConfigureAll, Config, Renew,
 // Object, Dirty, Sessions, DropSession, Export, Import, Drop, Loads and Usage. [Offline.Clear] is the fast way to a
-// node without state. What it does depends on nothing but the calls: walks over tables visit in the same order each
+// node without state. Its behaviour depends on nothing but the calls: walks over tables visit in the same order each
 // time. Loads go on counting over a Clear. It is used by one goroutine.
 type Offline struct {
 	*tables // nil before the first Reset
@@ -40,7 +40,7 @@ type Offline struct {
 	link    link.Link
 }
 
-// Action is what the program did with a frame.
+// Action is the program's decision on a frame.
 type Action uint8
 
 const (
@@ -201,7 +201,7 @@ const (
 	maxClones     = wire.MaxChain
 )
 
-// Run hands the node one frame and returns what became of it and the frames that the node sent. If it passed, the one
+// Run hands the node one frame and returns the action and the frames that the node sent. If it passed, the one
 // frame returned is the one that the kernel got.
 func (m *Offline) Run(frame []byte) (action Action, sent [][]byte, err error) {
 	if len(frame) < etherBytes {
@@ -270,7 +270,7 @@ func (m *Offline) Counts() chain.Counters {
 	return counts
 }
 
-// AllObjects returns what the node stores.
+// AllObjects returns all objects of the node.
 func (m *Offline) AllObjects() (map[wire.Key]chain.Object, error) {
 	all := make(map[wire.Key]chain.Object)
 	var key, entry []byte
@@ -300,7 +300,7 @@ func (m *Offline) AllSessions() (map[chain.SessionKey]chain.Session, error) {
 // SetKeys gives a node with tags its keys; they stay until the options change.
 func (m *Offline) SetKeys(k *wire.Keyring) error { return m.objects.setKeys(k) }
 
-// SetHeart tells the node by what to know heartbeats.
+// SetHeart tells the node how to recognise its heartbeats (H1).
 func (m *Offline) SetHeart(h chain.Heart) error { return m.objects.setHeart(h) }
 
 // HeartLease is the end of the lease that heartbeats granted.
@@ -309,7 +309,7 @@ func (m *Offline) HeartLease() (uint64, error) {
 	return h.Until, err
 }
 
-// Close frees what the node holds.
+// Close frees the node's resources.
 func (m *Offline) Close() error {
 	err := m.do(func() error {
 		if m.link != nil {

@@ -26,7 +26,7 @@ const (
 	growPin = "grow-"
 )
 
-// makePinDirectory makes the directory, and mounts the BPF file system if nobody has.
+// makePinDirectory makes the directory, and mounts the BPF file system if it is not mounted.
 func makePinDirectory(pin string) error {
 	var fs unix.Statfs_t
 	if err := eintr.Retry(func() error { return unix.Statfs(bpfFS, &fs) }); err != nil {
@@ -119,7 +119,7 @@ func attachments(pin string) ([]string, error) {
 	return names, nil
 }
 
-// detach ends a pinned attachment at once, whoever else still holds it open.
+// detach ends a pinned attachment at once, even if other processes hold it open.
 func detach(path string) error {
 	l, err := link.LoadPinnedLink(path, nil)
 	if err == nil {

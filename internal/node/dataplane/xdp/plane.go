@@ -68,9 +68,9 @@ func Open(o Options) (*Plane, error) {
 		return nil, err
 	}
 	p := &Plane{ports: ports, pin: o.Pin, node: o.Node, chain: o.Chain, wanted: o.Mode}
-	p.unquiet = true // who knows what a predecessor did last
+	p.unquiet = true // the last action of a predecessor is unknown
 	fresh := o.Pin != "" && !Pinned(o.Pin)
-	if fresh { // what a start that was killed left, before it answered anything
+	if fresh { // left by a start that was killed before it answered anything
 		if err := Remove(o.Pin); err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ import (
 // set out, after some 10 us a CPU. To wait for the kernel's own grace period, the alternative, takes a hundred times
 // as long (BenchmarkQuiesce): a good part of the whole pause for writes in a change of chains.
 func (p *Plane) waitForPackets() error {
-	p.running.Lock() // the one program that runs at a system call, whatever the kernel does about softirqs there
+	p.running.Lock() // the one program that runs at a system call, whether or not the kernel disables softirqs there
 	p.running.Unlock()
 	err := visitCPUs()
 	if errors.Is(err, errNoVisit) {

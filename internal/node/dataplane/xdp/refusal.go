@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// explainLoad says what to do about the usual reasons for which the kernel refuses.
+// explainLoad adds what to do about the usual reasons for a refusal of the kernel.
 func explainLoad(err error, pin string) error {
 	var verifier *ebpf.VerifierError
 	switch {
@@ -29,7 +29,7 @@ func explainLoad(err error, pin string) error {
 	return err
 }
 
-// verdictLines is how much of the verifier's log is shown: the last instructions and what it says of them.
+// verdictLines is how much of the verifier's log is shown: the last instructions with its remarks.
 const verdictLines = 12
 
 // programName finds in an error of the library which program was loaded.
@@ -46,7 +46,7 @@ func refusal(err error, verifier *ebpf.VerifierError) error {
 		kernelRelease(), program, verifier.Cause, strings.Join(log[max(0, len(log)-verdictLines):], "\n  "))
 }
 
-// kernelRelease is what uname -r prints.
+// kernelRelease returns the output of uname -r.
 func kernelRelease() string {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {

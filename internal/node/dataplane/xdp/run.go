@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// What an XDP program returns.
+// Results of an XDP program.
 const (
 	xdpDrop     = 1
 	xdpPass     = 2

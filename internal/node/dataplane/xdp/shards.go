@@ -19,8 +19,8 @@ type shardTable struct {
 	live   []nqLive        // one a shard
 	chains []nqChainConfig // two a shard: the one in force, and the one to come, which no program reads
 
-	mu      sync.Mutex // held to write live, and to read of chains what is in force
-	renewed uint64     // what renew was called with last
+	mu      sync.Mutex // held to write live, and to read the configurations in force from chains
+	renewed uint64     // the last argument of renew
 }
 
 func mapShards(o *objects, shards int) (*shardTable, error) {
@@ -93,7 +93,7 @@ func (t *shardTable) serves(shards map[uint16]chain.ShardConfig) bool {
 	return false
 }
 
-// commits reports whether this node is a shard's active tail: what it holds is committed.
+// commits reports whether this node is a shard's active tail: all versions it holds are committed.
 func (t *shardTable) commits(shard uint16) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +107,8 @@ func (t *shardTable) prepare(configs map[uint16]chain.ShardConfig) {
 	}
 }
 
-// commit puts what was prepared in force, with the leases that follow from it. It is short: renew waits for it.
+// commit puts the prepared configurations in force, with the leases that follow from it. It is short: renew waits for
+// it.
 func (t *shardTable) commit(configs map[uint16]chain.ShardConfig) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// tables are what a node remembers, with all that needs no network. [Plane] and [Machine] have them.
+// tables are a node's state, with all methods that need no network. [Plane] and [Offline] have them.
 type tables struct {
 	objects *objects
 	shards  *shardTable
@@ -26,7 +26,7 @@ type tables struct {
 
 	configuring sync.Mutex // held while configurations change
 	unquiet     bool       // packets may be under way that began before the last change; guarded by configuring
-	walking     sync.Mutex // held by a walk over a table, and by whoever deletes entries; before configuring
+	walking     sync.Mutex // held by a walk over a table, and while entries are deleted; before configuring
 }
 
 // open maps the memory of tables that have been loaded.

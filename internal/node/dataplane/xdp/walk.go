@@ -84,7 +84,7 @@ func (t *tables) walk(program string, table *ebpf.Map, set *shardSet, since *sin
 	}
 }
 
-// filler is what a program writes for keys that are not wanted.
+// filler is the key that a program writes for keys that are not wanted.
 var filler [keyBytesInTables]byte
 
 func keysOf(found [][keyBytesInTables]byte) []wire.Key {
