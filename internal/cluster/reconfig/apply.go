@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Apply makes the state what it is after a change. It checks nothing: see [State.Check].
+// Apply applies a change to the state. It checks nothing: see [State.Check].
 func (s *State) Apply(c Change) {
 	for i := range c.Nodes {
 		n := c.Nodes[i]
@@ -26,7 +26,7 @@ func (s *State) Apply(c Change) {
 	s.Change = c.Number
 }
 
-// Check reports what is wrong with a change, as the next one of this state.
+// Check returns an error if a change is not valid as the next one of this state.
 func (s *State) Check(c Change) error {
 	if c.Number != s.Change+1 {
 		return fmt.Errorf("it has number %d, after %d", c.Number, s.Change)
@@ -85,7 +85,7 @@ func (s *State) checkNode(n *Node) error {
 	return nil
 }
 
-// follows checks that a shard may become this after what it was.
+// follows checks that a shard's new state may come after the old one.
 func (s *Shard) follows(old *Shard) error {
 	same := slices.Equal(s.Members, old.Members) && s.Hold == old.Hold && s.Lost == old.Lost && s.Fresh == old.Fresh
 	if s.Epoch == old.Epoch && same && (s.Learner == old.Learner || s.Learner == 0) {

@@ -10,28 +10,28 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// BalanceOptions say when load is worth a change. The zero value of each means its default.
+// BalanceOptions set the loads that cause a change. A zero value means the default.
 type BalanceOptions struct {
 	HotReads float64       // reads a second at each member that make a shard hot; default 50,000
 	HotNode  float64       // operations a second below which no node is too busy; default 50,000
-	After    time.Duration // what makes a chain longer, or a shard move, has to last so long; default 5 s
-	CoolDown time.Duration // after a change of a shard, and before it is shortened, so long; default 1 min
+	After    time.Duration // time for which a load has to last before it causes a change; default 5 s
+	CoolDown time.Duration // time after a change of a shard, and before its chain is shortened; default 1 min
 	AtOnce   int           // changes in one decision; default 4
 }
 
 const (
-	// relief is how much less a shard has to be read than makes it hot, at each of the members that would be left, before its chain is
-	// shortened: far from what lengthens it.
+	// relief is the share of HotReads that the remaining members would serve at most after the chain is shortened. It is
+	// far below the load that makes the chain longer.
 	relief = 0.4
 	// busier is how much more than the mean a node has to do before shards move away from it.
 	busier = 1.5
-	// minReads is how many reads a write has to have before a longer chain is worth what writes pay for it.
+	// minReads is the number of reads for each write from which a longer chain pays, since each member slows writes.
 	minReads = 4
 )
 
-// Balancer decides what load makes worth changing: chains that are read much become longer, and short again afterwards; shards move from
-// nodes that do much more than others. What it wants must last, what it did rests, and the load that a decision leaves behind is well
-// away from the one that would undo it; so a steady load is left alone, however it lies.
+// Balancer changes chains by load: it lengthens chains with many reads, shortens them afterwards, and moves shards away
+// from nodes with much more load than others. A load has to last, and a changed shard rests. The load after a decision is
+// well away from the load that would undo it, so a steady load causes no further change.
 type Balancer struct {
 	options BalanceOptions
 	hot     map[uint16]time.Duration // shards that one more member would help: since when
@@ -42,7 +42,7 @@ type Balancer struct {
 	moved   map[NodeID]time.Duration // nodes: when a shard came or went last
 }
 
-// NewBalancer has seen nothing yet.
+// NewBalancer returns a balancer without observations.
 func NewBalancer(o BalanceOptions) *Balancer {
 	o.HotReads = cmp.Or(o.HotReads, 50_000)
 	o.HotNode = cmp.Or(o.HotNode, 50_000)
@@ -53,8 +53,8 @@ func NewBalancer(o BalanceOptions) *Balancer {
 		changed: make(map[uint16]time.Duration), busy: make(map[NodeID]time.Duration), moved: make(map[NodeID]time.Duration)}
 }
 
-// Decide returns what to ask of the leader now: [Resize] and [MoveShard]. It is asked about once a second. While a shard is copied
-// anywhere it wants nothing: what is under way comes first, and shifts the load.
+// Decide returns commands for the leader: [Resize] and [MoveShard]. The caller asks about once a second. It returns none
+// while any shard is copied, because that shifts the load.
 func (b *Balancer) Decide(now time.Duration, s *State, l *Loads) []Command {
 	if slices.ContainsFunc(s.Shards, func(shard Shard) bool { return shard.Learner != 0 || shard.Hold != 0 }) {
 		return nil
@@ -71,7 +71,7 @@ func rested[K comparable](last map[K]time.Duration, key K, now, coolDown time.Du
 	return !known || now-at >= coolDown
 }
 
-// lasting notes since when something is so, and reports whether that is long enough.
+// lasting records since when a condition holds, and reports whether it has lasted long enough.
 func lasting[K comparable](since map[K]time.Duration, key K, is bool, now, after time.Duration) bool {
 	if !is {
 		delete(since, key)
@@ -118,7 +118,7 @@ func (b *Balancer) isHot(s *State, shard *Shard, r Rate) bool {
 	return r.Reads > b.options.HotReads*float64(len(shard.Members)) && r.Reads >= minReads*r.Writes && s.canGrow(shard)
 }
 
-// tooLong is for how many members of a shard there are no nodes any more.
+// tooLong returns the number of a shard's members for which there are no nodes any more.
 func (s *State) tooLong(shard *Shard) uint8 {
 	return uint8(min(int(shard.Extra), max(0, s.Settings.Replicas+int(shard.Extra)-s.up())))
 }
@@ -148,7 +148,7 @@ func (s *State) up() (n int) {
 	return n
 }
 
-// busyness is what a node does, beside what it should do.
+// busyness compares the load of a node with its fair share.
 type busyness struct {
 	id     NodeID
 	work   float64
@@ -158,8 +158,8 @@ type busyness struct {
 	most   float64
 }
 
-// move takes a shard from the node that is busiest for its capacity to the one that is least so. Where placement would undo that,
-// an idle one goes the other way.
+// move moves a shard from the node with the most load for its capacity to the one with the least. Where placement would
+// undo that, an idle shard moves the other way.
 func (b *Balancer) move(now time.Duration, s *State, l *Loads) []Command {
 	nodes := s.busyness(now, l)
 	slices.SortFunc(nodes, func(x, y busyness) int {
@@ -185,8 +185,8 @@ func (b *Balancer) move(now time.Duration, s *State, l *Loads) []Command {
 	return nil
 }
 
-// exchange moves the shard that makes two nodes most alike. The node that gets it stays less busy than the other is then, so that
-// it does not come back.
+// exchange moves the shard that makes the loads of two nodes most alike. The target stays less busy than the source, so
+// that the shard does not come back.
 func (b *Balancer) exchange(now time.Duration, s *State, l *Loads, from, to *busyness) []Command {
 	hot, work := b.best(now, s, from, to, func(shard uint16) (float64, bool) {
 		work := l.at(from.id, shard)
@@ -215,7 +215,7 @@ func (b *Balancer) moveShard(now time.Duration, s *State, shard int, from, to No
 	return MoveShard{Shard: uint16(shard), From: s.Nodes[from].Name, To: s.Nodes[to].Name}
 }
 
-// best finds the shard that may move and that is worth most; -1: none is worth anything.
+// best returns the shard that may move and has the highest worth; -1: none has any.
 func (b *Balancer) best(now time.Duration, s *State, from, to *busyness, worth func(shard uint16) (float64, bool)) (best int, most float64) {
 	best, most = -1, math.Inf(-1)
 	for i := range s.Shards {

@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
-// copying is what a member knows of a shard that it copies.
+// copying is a member's state of a shard that it copies.
 type copying struct {
 	epoch    uint32
 	source   string
@@ -17,28 +17,28 @@ type copying struct {
 	objects  uint64
 	bytes    uint64
 	complete bool
-	hopeless string // why trying again is of no use
+	hopeless string // reason not to try again; empty: there is none
 }
 
-// Work is what a member wants done beside its orders.
+// Work lists the tasks of a member's caller.
 type Work struct {
 	Wipe   []uint16 // shards to [dataplane.Plane.Drop]; tell [Member.Wiped]
 	Doubt  []uint16 // shards to [dataplane.Plane.Doubt]; tell [Member.Doubted]
-	Copies []Copy   // that shall run: what is missing is to be started, what runs and is not here to be stopped
+	Copies []Copy   // the copies that should run: the caller starts those that are missing, and stops all others
 }
 
-// Copy is a copy of some shards from one node. What comes of it goes to [Member.CopyChunk], in order, then to
-// [Member.CopyDone] or [Member.CopyFailed].
+// Copy is a copy of some shards from one node. The caller passes its chunks to [Member.CopyChunk], in order, and its end
+// to [Member.CopyDone] or [Member.CopyFailed].
 type Copy struct {
 	Job    uint64            // names it for ever
 	Source string            // API address of the node to copy from
 	Shards map[uint16]uint32 // the epochs of their chains
-	// Since is not empty if the node has the shards from an earlier time: only what changed after these epochs is to be copied, and
-	// what is empty here: [dataplane.Wanted]. There is one for every shard then.
+	// Since is not empty if the node kept the shards. Then it has an epoch for every shard: objects that changed after that
+	// epoch are copied, and those without a version here ([dataplane.Wanted]).
 	Since map[uint16]uint32
 }
 
-// Work returns what there is to do now. It is worth asking after every other call.
+// Work returns the present tasks. The caller asks after every other call.
 func (m *Member) Work() Work {
 	work := Work{Wipe: slices.Sorted(maps.Keys(m.wiping)), Doubt: slices.Sorted(maps.Keys(m.doubting))}
 	at := make(map[uint64]int)
@@ -64,7 +64,7 @@ func (m *Member) Work() Work {
 	return work
 }
 
-// since is the epoch after which a shard has to be copied to the node; 0: all of it has to be.
+// since returns the epoch after which a shard has to be copied; 0: all of it has to be.
 func (m *Member) since(shard uint16) uint32 {
 	base := m.configs[shard].Base
 	if base != 0 && m.options.Without&C7 != 0 {
@@ -73,7 +73,7 @@ func (m *Member) since(shard uint16) uint32 {
 	return base
 }
 
-// Doubted says that of these shards nothing is stored any more that C8 gives up.
+// Doubted reports that the node has given up the objects and sessions of C8 in these shards.
 func (m *Member) Doubted(shards []uint16) error {
 	for _, shard := range shards {
 		delete(m.doubting, shard)
@@ -84,8 +84,8 @@ func (m *Member) Doubted(shards []uint16) error {
 	return m.applyOrder()
 }
 
-// Wiped says that nothing is stored of these shards any more. A shard that the node is still, or again, out of was not
-// written to meanwhile: it is joined only after this.
+// Wiped reports that these shards are deleted. The node was not a member of them meanwhile, so nothing was written: it
+// joins a shard only after this.
 func (m *Member) Wiped(shards []uint16) error {
 	for _, shard := range shards {
 		delete(m.wiping, shard)
@@ -113,10 +113,10 @@ func (m *Member) copy(shards []uint16) {
 	}
 }
 
-// kind is what the shards of a job have in common.
+// kind identifies the shards that may share a job.
 type kind struct {
 	source string
-	again  bool // the node has them from an earlier time
+	again  bool // the node kept them
 }
 
 func (m *Member) jobFor(jobs map[kind]uint64, source string, shard uint16) uint64 {
@@ -130,8 +130,8 @@ func (m *Member) jobFor(jobs map[kind]uint64, source string, shard uint16) uint6
 
 func (m *Member) forget(shard uint16) { delete(m.copies, shard) }
 
-// CopyChunk stores a part of what a job copies, and forgets what the job is no longer wanted for. An error is the plane's;
-// the job will not be asked for again if the error says that the tables are full.
+// CopyChunk stores a part of a job, except for shards that are no longer wanted. An error comes from the plane. If it says
+// that the tables are full, the job is not repeated.
 func (m *Member) CopyChunk(job uint64, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
 	wanted := func(shard uint16) *copying {
 		if c := m.copies[shard]; c != nil && c.job == job {
@@ -162,7 +162,7 @@ func (m *Member) CopyChunk(job uint64, objects []dataplane.KeyedObject, sessions
 	return nil
 }
 
-// What an object takes on its way beside its value, and a session, about.
+// Approximate sizes in transit of an object without its value, and of a session.
 const (
 	ObjectBytes  = 40
 	SessionBytes = 48
@@ -177,7 +177,7 @@ func (m *Member) giveUp(job uint64, err error) {
 	}
 }
 
-// CopyDone says that all of a job's shards came whole.
+// CopyDone reports that all shards of a job are complete.
 func (m *Member) CopyDone(job uint64) {
 	for _, c := range m.copies {
 		if c.job == job {
@@ -186,7 +186,7 @@ func (m *Member) CopyDone(job uint64) {
 	}
 }
 
-// CopyFailed says that a job ended before its time. What is still wanted of it becomes another job.
+// CopyFailed reports that a job ended early. The shards that are still wanted go to another job.
 func (m *Member) CopyFailed(job uint64) {
 	jobs := make(map[kind]uint64)
 	for _, shard := range slices.Sorted(maps.Keys(m.copies)) {

@@ -88,7 +88,7 @@ func TestPausesAreLearned(t *testing.T) {
 		}
 		suspicions := 0
 		for _, e := range w.events {
-			if strings.Contains(e, "is suspected: "+silence) {
+			if strings.Contains(e, "is suspected: "+heartbeatTimeout) {
 				suspicions++
 			}
 		}
@@ -199,27 +199,27 @@ func TestTrustComesBack(t *testing.T) {
 	l := w.leader
 	n := l.nodes[1]
 	for range 30 {
-		l.noteSuspicion(n, silence)
+		l.noteSuspicion(n, heartbeatTimeout)
 		l.time += 100 * ms
 	}
 	if left := n.distrust - l.time; left > 4*l.options.Retry || left <= 0 {
 		t.Errorf("after 30 suspicions it is not trusted for %v", left)
 	}
-	if text := l.distrusted(n); !strings.Contains(text, silence) || !strings.Contains(text, "30 times") {
+	if text := l.distrusted(n); !strings.Contains(text, heartbeatTimeout) || !strings.Contains(text, "30 times") {
 		t.Errorf("%q", text)
 	}
 	l.time += calmAfter * l.options.Retry
 	if text := l.distrusted(n); text != "" {
 		t.Errorf("%q", text)
 	}
-	l.noteSuspicion(n, silence)
+	l.noteSuspicion(n, heartbeatTimeout)
 	if n.distrust > l.time || n.fences != 1 {
 		t.Errorf("earlier suspicions are remembered: %d, %v", n.fences, n.distrust-l.time)
 	}
 }
 
-// TestDataPlaneThatAnswersIsNotSilent: neither is one that was not asked; one that was asked in vain is.
-func TestDataPlaneThatAnswersIsNotSilent(t *testing.T) {
+// TestDataPlaneThatAnswersDoesNotTimeOut: neither is one that was not asked; one that was asked in vain is.
+func TestDataPlaneThatAnswersDoesNotTimeOut(t *testing.T) {
 	w := formed(t, 1, 4, 8, 3)
 	n := w.nodes[0]
 	id, change := n.id(), w.state.Change

@@ -1,21 +1,21 @@
 // Package reconfig is the control plane's two sides as pure step functions: no I/O, clock, goroutine or randomness, so
 // that internal/verify/sim runs the very code that internal/cluster/controller and internal/node/agent run.
 //
-//   - [Leader] decides: who is in which chain, in which order a change happens (C1 to C9). One exists in the cluster: the
-//     elected controller has it.
-//   - [Grantor] gives leases. Every controller has one, leader or not.
+//   - [Leader] decides which nodes are in which chain, and the order of steps in a change (C1 to C9). Only the elected
+//     controller runs one.
+//   - [Grantor] grants leases. Every controller has one, leader or not.
 //   - [Member] is a node's part: it applies orders, and holds a lease while a majority of the controllers grant it.
 //
 // # Leases
 //
 // A node sends every controller a [Heartbeat] with a stamp of its own clock; a controller that finds the node in good standing
 // (its incarnation is the recorded one, it is not fenced) answers with a [Grant] of that stamp. The node may read until
-// stamp + Settings.Lease for a majority of the controllers. So the death of a controller, the leading one too, takes
-// nothing from anybody, and neither does an etcd that is away.
+// stamp + Settings.Lease for a majority of the controllers. So no node loses its lease when a controller fails, not even
+// the leading one, or when etcd is not available.
 //
-// To end a node's lease for certain, the leader makes it fenced (durable, in the same change as the new epochs of its
-// shards), and waits until a majority of the controllers say that they have applied that revision, and how long the
-// grants they gave before may last. A majority that grants and a majority that fences have a controller in common.
+// To end a node's lease for certain, the leader fences the node (durable, in the same change as the new epochs of its
+// shards). Then it waits until a majority of the controllers have applied that change and reported how long their earlier
+// grants may last. A majority that grants and a majority that fences have a controller in common.
 //
 // # A change of a shard's chain
 //
@@ -29,15 +29,15 @@
 //
 // # What always holds
 //
-// The tests of this package check it after every event, with real leaders, grantors, leases and members, whatever messages are lost
-// and whoever stops, is cut off or comes back:
+// The tests of this package check these invariants after every event, with real leaders, grantors, leases and members,
+// while messages are lost, and processes stop, are cut off and come back:
 //
 //   - S1: nothing is active in an epoch that is not durable.
-//   - S2: when a chain is active in an epoch, nobody who has an older one may answer: all members of the chain have frozen, and who is
-//     not a member any more has left or holds no lease.
-//   - S3: whoever may answer (a full member, active or frozen, with a lease) has every write that was acknowledged.
-//   - S4: a node is made a full member in the state only when it has said that it is complete in the shard's present epoch, or the chain
-//     is the shard's first (Fresh). The last member that is known to be complete is never taken out of a chain but for an operator's word.
+//   - S2: when a chain is active in an epoch, no node with an older epoch may answer: all members of the chain have
+//     frozen, and every former member has left or holds no lease.
+//   - S3: every node that may answer (a full member, active or frozen, with a lease) has every acknowledged write.
+//   - S4: a node becomes a full member in the state only after it reported a complete copy in the shard's present epoch,
+//     or if the chain is the shard's first (Fresh). The last complete member leaves a chain only if an operator says so.
 //
-// and that, when nothing fails any more, every shard is soon active with all the members that it wants.
+// They also check that every shard is soon fully replicated once nothing fails any more.
 package reconfig

@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// Effect is something that a [Leader] wants done.
+// Effect is an action that a [Leader] asks of its caller.
 type Effect interface{ effect() }
 
 // Store asks for a change to be made durable, guarded by the leadership. [Leader.Stored] takes the outcome; until then the
@@ -21,15 +21,16 @@ type Send struct {
 	Order Order
 }
 
-// LeaseWait asks every controller (this one too) how long its grants to some nodes may last, counted from the answer, once it has applied a
-// change: [Grantor.LeaseLeft]. [Leader.LeaseLeft] takes each answer. It is to be repeated until all have answered or the leader ended.
+// LeaseWait asks every controller, this one included, how long its grants to some nodes may last after it has applied a
+// change: [Grantor.LeaseLeft]. The answers go to [Leader.LeaseLeft]. The caller repeats the question until all have
+// answered or the leader ended.
 type LeaseWait struct {
 	Change uint64
 	Nodes  []NodeID
 }
 
-// Place asks for a plan to be made, beside everything else: it takes long in a large cluster. [Leader.Planned] takes what
-// [Place.Plan] returns.
+// Place asks for a plan, made in the background because it takes long in a large cluster. The result of [Place.Plan] goes
+// to [Leader.Planned].
 type Place struct {
 	Number uint64
 	nodes  []topology.Candidate
@@ -37,8 +38,8 @@ type Place struct {
 	chains []topology.Chain
 }
 
-// Probe asks other nodes whether they reach the data plane of one that is silent. [Leader.Reached] takes word of one that does; from
-// others nothing need come.
+// Probe asks other nodes whether they reach the data plane of a suspected one. If one does, its report goes to
+// [Leader.Reached].
 type Probe struct {
 	Node    NodeID
 	Addr    netip.AddrPort
@@ -60,10 +61,10 @@ func (p Place) Plan() *topology.Plan {
 	return topology.NewRing(p.nodes, p.spread).Plan(p.chains)
 }
 
-// Command is what an operator, or the load policy, may ask of a leader.
+// Command is a request of an operator or of the load policy.
 type Command interface{ command() }
 
-// The commands. Nodes are named as people name them.
+// The commands. They use the names of nodes.
 type (
 	Drain     struct{ Node string } // take the node out of all chains, with others in its place
 	Undrain   struct{ Node string }
@@ -92,7 +93,7 @@ func (AcceptLoss) command() {}
 func (SetTimes) command()   {}
 func (Fail) command()       {}
 
-// Status is what a leader knows, for people.
+// Status is a leader's report for operators.
 type Status struct {
 	FullyReplicated int          // shards active with all the members wanted
 	UnderReplicated int          // active with fewer
@@ -102,7 +103,7 @@ type Status struct {
 	Catching        int          // of these, to a node that has the shard from before, and needs only what changed
 	Copied          uint64       // bytes copied since the leader began, of shards whose copy is complete or under way
 	Moves           int          // planned and not begun
-	Notes           []string     // what an operator should know, most urgent first
+	Notes           []string     // messages for operators, the most urgent first
 	Nodes           []NodeStatus // by ID
 }
 
@@ -112,14 +113,14 @@ type NodeStatus struct {
 	Heads    int
 	Shards   int
 	Learning int
-	Silent   time.Duration // since its last heartbeat; negative: none was heard
-	Trouble  string        // why it does not do what it should; empty: it does
+	Silent   time.Duration // since its last heartbeat; negative: there was none
+	Trouble  string        // reason why it does not work as it should; empty: it does
 }
 
 // emit queues an effect.
 func (l *Leader) emit(e Effect) { l.effects = append(l.effects, e) }
 
-// Effects returns what the leader wants done, in order, and forgets it. It is worth asking after every other call.
+// Effects returns and clears the queued effects, in order. The caller asks after every other call.
 func (l *Leader) Effects() []Effect {
 	effects := slices.Clip(l.effects)
 	l.effects = nil

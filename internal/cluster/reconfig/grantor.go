@@ -18,12 +18,12 @@ type Grantor struct {
 	majority int
 	applied  uint64
 	nodes    map[NodeID]standing
-	floor    time.Duration // what an earlier process of this controller granted is over by then
+	floor    time.Duration // end of all grants of an earlier process of this controller
 	until    map[NodeID]time.Duration
 	contacts map[NodeID]*contact
 }
 
-// contact is what a grantor knows of a node's signs of life: how long a grant has to be to bridge their pauses, its own among them.
+// contact holds the pauses between a node's heartbeats, the grantor's own pauses included. A grant has to bridge them.
 type contact struct {
 	incarnation uint64
 	last        time.Duration
@@ -35,17 +35,17 @@ type standing struct {
 	standing    Standing
 }
 
-// NewGrantor makes the grantor of one of so many controllers, from the state as it is stored now.
+// NewGrantor returns the grantor of one controller, from the stored state.
 func NewGrantor(s *State, controllers int, now time.Duration) *Grantor {
 	g := &Grantor{settings: s.Settings, majority: Majority(controllers), floor: now + lasts(s.Settings.longest()), until: make(map[NodeID]time.Duration), contacts: make(map[NodeID]*contact)}
 	g.Load(s)
 	return g
 }
 
-// Majority is how many of the controllers any two majorities have one in common of.
+// Majority returns the size of a majority of the controllers.
 func Majority(controllers int) int { return controllers/2 + 1 }
 
-// GenerationOf names a set of controllers.
+// GenerationOf returns a number that identifies a set of controllers.
 func GenerationOf(controllers []string) uint32 {
 	h := fnv.New32a()
 	for _, address := range slices.Sorted(slices.Values(controllers)) {
@@ -54,10 +54,10 @@ func GenerationOf(controllers []string) uint32 {
 	return h.Sum32()
 }
 
-// lasts is how long a grant may last on another clock.
+// lasts returns the longest time that a grant may last on another clock.
 func lasts(lease time.Duration) time.Duration { return lease + lease/driftMargin }
 
-// Load takes the whole state anew, which is not older than what was applied.
+// Load replaces the state by a complete one, which is not older than the last change applied.
 func (g *Grantor) Load(s *State) {
 	g.applied, g.settings = s.Change, s.Settings
 	g.nodes = make(map[NodeID]standing, len(s.Nodes))
@@ -66,7 +66,7 @@ func (g *Grantor) Load(s *State) {
 	}
 }
 
-// Apply takes the next change.
+// Apply applies the next change.
 func (g *Grantor) Apply(c Change) {
 	for i := range c.Nodes {
 		g.nodes[c.Nodes[i].ID] = standing{c.Nodes[i].Incarnation, c.Nodes[i].Standing}
@@ -99,7 +99,7 @@ func (g *Grantor) Knows(id NodeID, incarnation uint64) bool {
 	return ok && n.standing != Removed && n.incarnation == incarnation
 }
 
-// lease is how long a grant to a node lasts that it asks for now.
+// lease returns the duration of a grant to a node that asks now.
 func (g *Grantor) lease(now time.Duration, id NodeID, incarnation uint64) time.Duration {
 	h := g.contacts[id]
 	if h == nil || h.incarnation != incarnation {
@@ -111,8 +111,8 @@ func (g *Grantor) lease(now time.Duration, id NodeID, incarnation uint64) time.D
 	return bridge(h.pauses.left(now), g.settings.Lease, g.settings.LeaseMax)
 }
 
-// LeaseLeft reports how long from now the grants to some nodes may last, and whether that can be said: only once the change is applied.
-// It says nothing of nodes that get grants still.
+// LeaseLeft returns how long from now the grants to some nodes may last. applied is false until the change is applied.
+// The answer does not hold for nodes that still get grants.
 func (g *Grantor) LeaseLeft(now time.Duration, change uint64, nodes []NodeID) (left time.Duration, applied bool) {
 	if change > g.applied {
 		return 0, false

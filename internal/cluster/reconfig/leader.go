@@ -10,17 +10,17 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// Options are a leader's. The zero value of each means its default.
+// Options configure a leader. A zero value means the default.
 type Options struct {
 	FormWith    int           // nodes that have to join before chains are made; default Settings.Replicas
 	RepairAfter time.Duration // a node that is suspected for so long is replaced; default 1 s
 	ApplyWithin time.Duration // a node that sends heartbeats, but does not apply its orders, is suspected; default 2 s
 	Resend      time.Duration // an order that is not confirmed is sent again; default 50 ms
 	StallAfter  time.Duration // a copy that does not go on is given up; default 10 s
-	Retry       time.Duration // a node that could not complete a copy, or was suspected again, joins no chain for so long, twice as long each time; default 1 s
-	LearnNode   int           // copies to or from one node at a time; default 32: each begins with a walk over all that its source stores
+	Retry       time.Duration // first pause after a failed copy or a repeated suspicion, doubled each time; default 1 s
+	LearnNode   int           // copies to or from one node at a time; default 32: each begins with a scan of its source
 	LearnAll    int           // copies in the cluster at a time; default 16 for each node
-	Pace        time.Duration // between two times that copies begin, so that repairs leave the machines to their clients; default 200 ms
+	Pace        time.Duration // between two starts of copies, so that repairs leave capacity to clients; default 200 ms
 	Without     Rule          // rules switched off; zero outside tests
 }
 
@@ -39,12 +39,12 @@ func (o Options) withDefaults(s *Settings) Options {
 	}
 }
 
-// Leader decides who is in which chain, and brings the nodes there. Its caller
+// Leader decides which nodes are in which chain, and configures them. Its caller
 //
-//   - makes one when it was elected, from the state as it was stored then, and throws it away when [Leader.Ended];
-//   - tells it what arrives, with the time since any moment on a clock that does not go back, and calls [Leader.Tick] several times in each
+//   - makes one when it was elected, from the state that was stored then, and drops it when [Leader.Ended];
+//   - passes it every message, with the time of a monotonic clock, and calls [Leader.Tick] several times in each
 //     Settings.Heartbeat;
-//   - does, after each call, what [Leader.Effects] says, in order. Messages may be lost, repeated and reordered.
+//   - carries out [Leader.Effects] in order after each call. Messages may be lost, repeated and reordered.
 type Leader struct {
 	term     uint64
 	state    *State
@@ -53,32 +53,32 @@ type Leader struct {
 	effects  []Effect
 	ended    bool
 
-	// Time. A step of the caller's clock that is too long is no time: the leader was paused, or the clock jumped.
+	// Time. A long step of the caller's clock does not count in full: the leader was paused, or the clock jumped.
 	last, time time.Duration
 	woke       time.Duration // in listened: when this leader was late last
 	noise      pauses        // of this leader, and of nodes that were suspected and lived
 	rounds     uint64        // of heartbeats that were sent
 	probed     time.Duration // when other nodes were last asked for a silent one
 	lastSeen   time.Duration // when any node was
-	listened   time.Duration // time in which some node was heard
+	listened   time.Duration // time in which some node sent heartbeats
 
 	nodes       map[NodeID]*node
 	names       map[string]NodeID
 	shards      []shard
-	unaccounted int        // nodes that may have, from an earlier term, what this leader does not know of
-	silent      *list.List // of *node: those that are suspected when they are silent, longest silent first
+	unaccounted int        // nodes that may have shards from an earlier term that this leader does not know of
+	byHeartbeat *list.List // of *node: those with a heartbeat timeout, the oldest heartbeat first
 	busy        map[NodeID]*node
 	unsent      map[NodeID]*node
 	leaseWaits  []*leaseWait
 
-	// What the next change shall have.
+	// Contents of the next change.
 	storing       bool // a change is under way
 	dirty         bool
-	registrations map[string]Registration // of names that are new, or say something new of themselves
+	registrations map[string]Registration // by name; of nodes that are new or changed
 	commands      []Command
 	suspects      map[NodeID]string // and why
-	claims        map[NodeID]*node  // of whom another incarnation says it is them
-	gone          map[NodeID]bool   // those whose state is gone
+	claims        map[NodeID]*node  // nodes with a registration of another incarnation
+	gone          map[NodeID]bool   // nodes whose state is gone
 	back          map[NodeID]bool
 	trims         map[uint16]bool
 	completed     map[uint16]bool
@@ -98,7 +98,7 @@ func NewLeader(term uint64, s *State, controllers int, o Options, now time.Durat
 	l := &Leader{
 		term: term, state: s, options: o.withDefaults(&s.Settings), majority: Majority(controllers), last: now,
 		nodes: make(map[NodeID]*node, len(s.Nodes)), names: make(map[string]NodeID, len(s.Nodes)), shards: make([]shard, len(s.Shards)),
-		silent: list.New(), busy: make(map[NodeID]*node), unsent: make(map[NodeID]*node),
+		byHeartbeat: list.New(), busy: make(map[NodeID]*node), unsent: make(map[NodeID]*node),
 		registrations: make(map[string]Registration), suspects: make(map[NodeID]string), claims: make(map[NodeID]*node), gone: make(map[NodeID]bool), back: make(map[NodeID]bool),
 		trims: make(map[uint16]bool), completed: make(map[uint16]bool), given: make(map[uint16]string),
 		copying: make(map[uint16]bool), keepers: make(map[NodeID]bool), leaving: make(map[uint16]NodeID),
@@ -128,19 +128,19 @@ func NewLeader(term uint64, s *State, controllers int, o Options, now time.Durat
 	return l
 }
 
-// Term is the leader's.
+// Term returns the leader's term.
 func (l *Leader) Term() uint64 { return l.term }
 
-// State is what is durable. It changes in [Leader.Stored] only and must not be written to.
+// State returns the durable state. It changes in [Leader.Stored] only. The caller must not write to it.
 func (l *Leader) State() *State { return l.state }
 
 // Ended reports whether a change was refused: another leads.
 func (l *Leader) Ended() bool { return l.ended }
 
-// Tick lets time pass.
+// Tick advances the time.
 func (l *Leader) Tick(now time.Duration) {
 	if l.begin(now) {
-		l.checkSilence()
+		l.checkHeartbeats()
 		l.checkReach()
 		l.checkOrders()
 		l.checkLeaseWaits()
@@ -150,8 +150,8 @@ func (l *Leader) Tick(now time.Duration) {
 	}
 }
 
-// Register takes a node's registration or return. An error says what its operator has to do; otherwise the node is welcome as soon as the
-// state has it by that name, with that incarnation.
+// Register handles a node's registration. An error tells the operator how to correct it. Otherwise the node is welcome
+// as soon as the state has it by that name, with that incarnation.
 func (l *Leader) Register(now time.Duration, h Registration) error {
 	if !l.begin(now) {
 		return nil
@@ -161,7 +161,7 @@ func (l *Leader) Register(now time.Duration, h Registration) error {
 	return err
 }
 
-// Inventory takes what a node has.
+// Inventory handles a node's inventory.
 func (l *Leader) Inventory(now time.Duration, i Inventory) {
 	if n := l.nodes[i.Node]; l.begin(now) && n != nil && i.Term == l.term && l.lives(n, i.Incarnation) {
 		l.inventory(n, i.Configs)
@@ -169,7 +169,7 @@ func (l *Leader) Inventory(now time.Duration, i Inventory) {
 	}
 }
 
-// Heartbeat takes a node's heartbeat; also one that gets no grant for it.
+// Heartbeat handles a node's heartbeat, also of a node that gets no grant.
 func (l *Leader) Heartbeat(now time.Duration, b Heartbeat) {
 	if n := l.nodes[b.Node]; l.begin(now) && n != nil && l.lives(n, b.Incarnation) {
 		l.heartbeat(n, &b)
@@ -177,14 +177,14 @@ func (l *Leader) Heartbeat(now time.Duration, b Heartbeat) {
 	}
 }
 
-// Asked takes note that the data planes of all nodes were sent a heartbeat.
+// Asked records that a heartbeat was sent to the data planes of all nodes.
 func (l *Leader) Asked(now time.Duration) {
 	if l.begin(now) {
 		l.rounds++
 	}
 }
 
-// Alive takes a node's answer to a heartbeat, which its data plane gives without its agent.
+// Alive handles the answer of a node's data plane to a heartbeat. It does not depend on the node's agent.
 func (l *Leader) Alive(now time.Duration, id NodeID, incarnation uint64) {
 	if n := l.nodes[id]; l.begin(now) && n != nil && l.lives(n, incarnation) {
 		l.received(n)
@@ -193,7 +193,7 @@ func (l *Leader) Alive(now time.Duration, id NodeID, incarnation uint64) {
 	}
 }
 
-// Stored takes the outcome of a [Store]: not ok means that this leader no longer is one.
+// Stored handles the outcome of a [Store]: not ok means that this leader has lost the leadership.
 func (l *Leader) Stored(now time.Duration, change uint64, ok bool) {
 	if l.begin(now) {
 		l.stored(change, ok)
@@ -201,7 +201,7 @@ func (l *Leader) Stored(now time.Duration, change uint64, ok bool) {
 	}
 }
 
-// LeaseLeft takes a controller's answer to a [LeaseWait].
+// LeaseLeft handles a controller's answer to a [LeaseWait].
 func (l *Leader) LeaseLeft(now time.Duration, controller string, change uint64, left time.Duration) {
 	if l.begin(now) {
 		l.answered(controller, change, left)
@@ -209,7 +209,7 @@ func (l *Leader) LeaseLeft(now time.Duration, controller string, change uint64, 
 	}
 }
 
-// Planned takes the outcome of a [Place].
+// Planned handles the outcome of a [Place].
 func (l *Leader) Planned(now time.Duration, number uint64, p *topology.Plan) {
 	if l.begin(now) {
 		l.planned(number, p)
@@ -217,7 +217,7 @@ func (l *Leader) Planned(now time.Duration, number uint64, p *topology.Plan) {
 	}
 }
 
-// Operate takes a command, and returns the number of the change that will have it. An error says why it cannot be, and
+// Operate accepts a command, and returns the number of the change that will contain it. If it returns an error,
 // nothing changes.
 func (l *Leader) Operate(now time.Duration, c Command) (change uint64, err error) {
 	if !l.begin(now) {
@@ -236,7 +236,7 @@ func (l *Leader) Operate(now time.Duration, c Command) (change uint64, err error
 	return change, nil
 }
 
-// begin counts the time, and reports whether there is anything left to lead.
+// begin counts the time, and reports whether this leader still leads.
 func (l *Leader) begin(now time.Duration) bool {
 	passed := max(0, now-l.last)
 	step := min(passed, l.state.Settings.Suspect/2)
@@ -253,7 +253,7 @@ func (l *Leader) begin(now time.Duration) bool {
 	return !l.ended
 }
 
-// step does what the last call made possible.
+// step proposes the next change, if one is due, and sends orders.
 func (l *Leader) step() {
 	if l.dirty && !l.storing {
 		l.dirty = false
@@ -262,7 +262,7 @@ func (l *Leader) step() {
 	l.send()
 }
 
-// sorted is the order in which a set is worked through.
+// sorted returns the keys of a set in ascending order, so that runs are deterministic.
 func sorted[K cmp.Ordered, V any](set map[K]V) []K {
 	if len(set) == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
-// trim takes those out of chains who cannot be in them any more. The last complete copy of a shard stays where it is, in the
-// hope that its node comes back.
+// trim removes nodes from chains that they can no longer be in. The last complete copy of a shard stays in its chain,
+// because its node may come back.
 func (d *draft) trim() {
 	for _, number := range sorted(d.l.trims) {
 		if !d.touched(number) && d.trimShard(number) {
@@ -18,8 +18,8 @@ func (d *draft) trim() {
 	}
 }
 
-// trimShard reports whether there is nothing to wait for. If all who could go on are silent too, they may be dead as well, and only not suspected
-// yet; and who is on its way back may not arrive.
+// trimShard reports whether the shard is done. It is not if no remaining member has sent a heartbeat lately, because they
+// may have failed too, or if a returning node may not arrive.
 func (d *draft) trimShard(number uint16) bool {
 	l, s := d.l, &d.l.state.Shards[number]
 	gone := func(id NodeID) bool { return l.gone[id] }
@@ -79,8 +79,8 @@ func (d *draft) trimShard(number uint16) bool {
 	return true
 }
 
-// certain reports whether a shard's chain can do with a member alone: it is there, and has confirmed that it has the shard. Who was made a
-// member because of its copy may have lost that since.
+// certain reports whether a member can be a shard's only one: it is alive, and has confirmed that it has the shard. A
+// node that became a member by its copy may have lost that copy since.
 func (l *Leader) certain(number uint16, id NodeID) bool {
 	n := l.nodes[id]
 	has := l.state.Shards[number].Fresh || n.has[number].state != chain.None
@@ -102,8 +102,8 @@ func (d *draft) complete(number uint16) []NodeID {
 	return complete
 }
 
-// finish makes members of those whose copies are complete, and lets those leave that were to leave then; and ends copies that are given
-// up.
+// finish makes nodes with complete copies members, removes the members that they replace, and ends copies that were
+// given up.
 func (d *draft) finish() {
 	l, later := d.l, make(map[uint16]bool)
 	for _, number := range sorted(l.completed) {
@@ -117,7 +117,7 @@ func (d *draft) finish() {
 		leaver := l.leaving[number]
 		members := d.complete(number)
 		if s.Hold != 0 {
-			// Nobody else has the shard before the new member has confirmed that it is one.
+			// No other node has the shard before the new member has confirmed its configuration.
 			if leaver != 0 {
 				l.work.asked = append(l.work.asked, topology.Move{Shard: number, Leave: uint32(leaver), Why: topology.Level})
 			}
@@ -140,7 +140,7 @@ func (d *draft) finish() {
 	clear(l.given)
 }
 
-// progress takes how far a copy is.
+// progress handles a copy's progress.
 func (l *Leader) progress(n *node, c *Copied) {
 	if int(c.Shard) >= len(l.shards) {
 		return
@@ -164,7 +164,7 @@ func (l *Leader) complete(number uint16) {
 	l.completed[number], l.dirty = true, true
 }
 
-// refusal takes why a node cannot do what it shall: what it copies is given up.
+// refusal handles the reason why a node cannot apply its orders: its copies are given up.
 func (l *Leader) refusal(n *node, why string) {
 	if why != "" && why != n.refused {
 		l.emit(Event{fmt.Sprintf("node %s refuses: %s", l.name(n.id), why)})
@@ -175,7 +175,7 @@ func (l *Leader) refusal(n *node, why string) {
 	}
 }
 
-// giveUpAll ends what a node copies. It is left in peace for a while.
+// giveUpAll ends all copies to a node. It joins no chain for a while.
 func (l *Leader) giveUpAll(n *node, why string) {
 	any := false
 	for number := range n.copyTarget {
@@ -189,7 +189,7 @@ func (l *Leader) giveUpAll(n *node, why string) {
 	}
 }
 
-// failed notes that a node could not complete a copy.
+// failed counts a copy that a node could not complete.
 func (l *Leader) failed(n *node, why string) {
 	n.failures++
 	n.failure = why
@@ -197,10 +197,10 @@ func (l *Leader) failed(n *node, why string) {
 	l.replan(l.backOff(n.failures))
 }
 
-// inChange reports whether the change under way has something for a shard.
+// inChange reports whether the change under way contains a shard.
 func (l *Leader) inChange(number uint16) bool { return l.storing && l.draft.touched(number) }
 
-// checkCopies gives up copies that do not go on.
+// checkCopies gives up copies that make no progress.
 func (l *Leader) checkCopies() {
 	for _, number := range sorted(l.copying) {
 		run := &l.shards[number]

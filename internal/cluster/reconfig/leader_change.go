@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// draft is a change in the making, on top of the state.
+// draft is the next change, while it is made.
 type draft struct {
 	l        *Leader
 	number   uint64
@@ -13,12 +13,12 @@ type draft struct {
 	shards   map[uint16]*Shard
 	replicas int
 	times    Times
-	leaving  map[uint16]NodeID // who shall leave when the copies that the change begins are complete
-	joining  map[NodeID]bool   // who begins to copy with the change
+	leaving  map[uint16]NodeID // nodes that leave when the copies that the change begins are complete
+	joining  map[NodeID]bool   // nodes that begin to copy with the change
 	whys     map[NodeID]string // nodes that it fences
 }
 
-// node is what the change makes of a node so far, and may be written to.
+// node returns the draft's record of a node. The caller may write to it.
 func (d *draft) node(id NodeID) *Node {
 	n := d.nodes[id]
 	if n == nil {
@@ -31,7 +31,7 @@ func (d *draft) node(id NodeID) *Node {
 	return n
 }
 
-// shard is what the change makes of a shard so far, and may be written to but for the members' array.
+// shard returns the draft's record of a shard. The caller may write to it, except to the members' array.
 func (d *draft) shard(number uint16) *Shard {
 	s := d.shards[number]
 	if s == nil {
@@ -70,7 +70,7 @@ func (d *draft) standing(id NodeID) Standing {
 	return d.l.state.Nodes[id].Standing
 }
 
-// propose makes the next change of all that has come together, if anything has.
+// propose makes the next change from everything that waits for one, if anything does.
 func (l *Leader) propose() {
 	d := &draft{
 		l: l, number: l.state.Change + 1, nodes: make(map[NodeID]*Node), shards: make(map[uint16]*Shard),
@@ -129,8 +129,8 @@ func (d *draft) fence() {
 	}
 }
 
-// readmit takes back who was fenced, has left all chains that it was removed from, and is there; and who lost its state,
-// once nothing of what it was before can be in the way.
+// readmit takes back fenced nodes that answer and have left all chains that they were removed from. It takes back nodes
+// without their state once nothing from before can interfere.
 func (d *draft) readmit() {
 	l := d.l
 	for _, id := range sorted(l.gone) {
@@ -184,7 +184,7 @@ func (d *draft) register() {
 	clear(l.registrations)
 }
 
-// stored takes note that the change under way is durable.
+// stored records that the change under way is durable, or was refused.
 func (l *Leader) stored(number uint64, ok bool) {
 	if !l.storing || number != l.change.Number {
 		return
@@ -210,7 +210,7 @@ func (l *Leader) stored(number uint64, ok bool) {
 	}
 	for _, shard := range sorted(c.Shards) {
 		s := before[shard]
-		l.follow(shard, &s, d.leaving[shard])
+		l.update(shard, &s, d.leaving[shard])
 	}
 	l.standings(d, was)
 	for _, shard := range sorted(c.Shards) {
@@ -218,7 +218,7 @@ func (l *Leader) stored(number uint64, ok bool) {
 	}
 }
 
-// standings follows the nodes of a change.
+// standings updates the leader's nodes after a change.
 func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 	var fenced []NodeID
 	for _, id := range sorted(d.nodes) {
@@ -255,8 +255,8 @@ func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 	l.awaitLeases(d.number, fenced)
 }
 
-// follow follows a shard from what it was to what is durable now.
-func (l *Leader) follow(number uint16, before *Shard, leave NodeID) {
+// update updates a shard from its state before to the durable one.
+func (l *Leader) update(number uint16, before *Shard, leave NodeID) {
 	s, run := &l.state.Shards[number], &l.shards[number]
 	l.index(number, before, s)
 	for _, id := range slices.Clone(run.keepers) {
@@ -285,7 +285,7 @@ func (l *Leader) follow(number uint16, before *Shard, leave NodeID) {
 			continue
 		}
 		n := l.nodes[id]
-		// Who is not complete answers nobody, whatever it believes.
+		// A node that is not complete answers no reads.
 		if id != before.Learner && id != before.Hold && n.mayHave(number) {
 			l.leave(n, number)
 		}

@@ -10,18 +10,18 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
-// node is what a leader knows of a node beyond what is durable.
+// node is a leader's volatile state of a node.
 type node struct {
 	id       NodeID
 	lastSeen time.Duration // in Leader.time
 	// listened: the same in Leader.listened, for suspicions.
 	listened  time.Duration
-	silence   *list.Element // in Leader.silent; nil: nobody waits for it
-	pauses    pauses        // between its signs of life
+	timeout   *list.Element // in Leader.byHeartbeat; nil: it has no heartbeat timeout
+	pauses    pauses        // between its heartbeats
 	direct    bool          // its data plane answers heartbeats
-	answered  time.Duration // when it did last, in Leader.listened
-	round     uint64        // of heartbeats that was sent last before that
-	agentSeen time.Duration // when its agent was last heard, in Leader.listened
+	answered  time.Duration // when it last did, in Leader.listened
+	round     uint64        // the last round of heartbeats before that
+	agentSeen time.Duration // time of its agent's last heartbeat, in Leader.listened
 	welcomed  time.Duration // when this leader began to wait for it
 	asked     time.Duration // when other nodes were last asked whether they reach it
 	reached   time.Duration // when one of them said so; 0: never
@@ -29,16 +29,16 @@ type node struct {
 	counted   bool          // in Leader.unaccounted no more
 	leaseOver bool          // fenced, and no lease of it lasts
 
-	has    map[uint16]held     // as it confirmed
+	has    map[uint16]held     // configurations that it confirmed
 	orders map[uint16]*ordered // not confirmed
 	number uint64              // of the last order
 	done   uint64              // of the last that it confirmed
 	sent   time.Duration
-	// waiting: since when it has had something to confirm and confirmed nothing.
+	// waiting is the time since which it has had orders and confirmed none.
 	waiting time.Duration
 
 	shards     map[uint16]bool // whose chain it is in, or that are held for it
-	left       map[uint16]bool // whose outside it is in
+	left       map[uint16]bool // that it left, and may still serve in an older epoch
 	copyTarget map[uint16]bool // shards that are copied to it
 	copySource map[uint16]bool // shards that are copied from it
 	wiping     map[uint16]bool // left, and maybe not deleted or looked through yet
@@ -51,12 +51,12 @@ type node struct {
 	refused      string
 	failures     int           // copies that it could not complete
 	failure      string        // why, the last time; empty: it completed one since
-	fences       int           // how often it was suspected of late
-	fencedAt     time.Duration // when, the last time
+	fences       int           // recent suspicions
+	fencedAt     time.Duration // time of the last
 	why          string        // and why
-	convicted    bool          // it was suspected for more than its silence
+	convicted    bool          // it was suspected for another reason than a heartbeat timeout
 	rests        time.Duration // it joins no chain until then
-	distrust     time.Duration // nor is it planned with
+	distrust     time.Duration // placement does not use it until then
 }
 
 func (l *Leader) newNode(id NodeID) *node {
@@ -71,7 +71,7 @@ func (l *Leader) newNode(id NodeID) *node {
 	return n
 }
 
-// hail makes the term known to a node, which answers with its inventory.
+// hail sends a node the term. It answers with its inventory.
 func (l *Leader) hail(n *node) {
 	if l.state.Nodes[n.id].Standing != Removed {
 		n.known, n.waiting = false, l.time
@@ -91,7 +91,7 @@ func (l *Leader) lives(n *node, incarnation uint64) bool {
 	return r.Incarnation == incarnation && r.Standing != Removed && !l.gone[n.id]
 }
 
-// account notes that nothing from an earlier term is unknown of a node any more.
+// account records that this leader knows everything that a node may have from an earlier term.
 func (l *Leader) account(n *node) {
 	if n.counted {
 		return
@@ -118,11 +118,11 @@ func (l *Leader) received(n *node) {
 	}
 	l.notePause(n)
 	n.lastSeen, n.listened, l.lastSeen = l.time, l.listened, l.time
-	if l.suspects[n.id] == silence {
+	if l.suspects[n.id] == heartbeatTimeout {
 		delete(l.suspects, n.id)
 	}
-	if n.silence != nil {
-		l.silent.MoveToBack(n.silence)
+	if n.timeout != nil {
+		l.byHeartbeat.MoveToBack(n.timeout)
 	}
 }
 
@@ -151,7 +151,7 @@ func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 	}
 }
 
-// inventory takes what a node has. Later ones of the term say only what an agent that was restarted does not copy any more.
+// inventory handles a node's inventory. Later ones of a term come from a restarted agent, and show which copies it lost.
 func (l *Leader) inventory(n *node, configs map[uint16]chain.ShardConfig) {
 	l.received(n)
 	if n.known {
@@ -218,8 +218,8 @@ func (l *Leader) name(id NodeID) string {
 	return fmt.Sprint("number ", id)
 }
 
-// register takes a registration. What is to become durable waits for the next change. A node without its state is another one under the same name, so
-// the one before has to be silent first: else somebody has started a node twice.
+// register handles a registration. New facts wait for the next change. A node without its state is another node under
+// the same name: it waits for the heartbeat timeout of the one before, because a node may have been started twice.
 func (l *Leader) register(h Registration) error {
 	if err := l.admits(&h); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (l *Leader) register(h Registration) error {
 	return nil
 }
 
-// admits says what is wrong with a registration.
+// admits returns an error if a registration is invalid.
 func (l *Leader) admits(h *Registration) error {
 	s := &l.state.Settings
 	switch {

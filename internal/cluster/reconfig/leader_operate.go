@@ -30,7 +30,7 @@ func (l *Leader) check(c Command) error {
 		switch {
 		case err != nil:
 			return err
-		case l.silence(l.nodes[r.ID]) <= l.patience(l.nodes[r.ID]):
+		case l.sinceHeartbeat(l.nodes[r.ID]) <= l.patience(l.nodes[r.ID]):
 			return fmt.Errorf("node %s is heard: it has not failed; to take it out of its chains, drain it", c.Node)
 		case r.Standing.Fenced() && len(l.nodes[r.ID].shards) == 0:
 			return fmt.Errorf("node %s is in no chain any more", c.Node)
@@ -87,7 +87,7 @@ func (l *Leader) named(name string) (*Node, error) {
 	return r, nil
 }
 
-// usable are the nodes that chains can be made of without one of them.
+// usable returns the nodes that chains can be made of, except one.
 func (l *Leader) usable(without NodeID) []NodeID {
 	return slices.DeleteFunc(sorted(l.state.Nodes), func(id NodeID) bool {
 		return id == without || l.state.Nodes[id].Standing != Up
@@ -154,8 +154,8 @@ func (l *Leader) checkMove(c *MoveShard) error {
 	return nil
 }
 
-// operate carries out the commands that came since the last change. Each was checked against the state when it came, and is again:
-// it may not fit with those before it.
+// operate carries out the commands that arrived since the last change. It checks each again, because an earlier one may
+// have made it invalid.
 func (d *draft) operate() {
 	l := d.l
 	for _, c := range l.commands {
@@ -192,7 +192,7 @@ func (d *draft) operate() {
 	l.commands = nil
 }
 
-// byOperator is why a node is suspected that an operator knows to have failed.
+// byOperator is the reason to suspect a node that an operator declared failed.
 const byOperator = "an operator said that it has failed"
 
 // restand gives a node one standing if it is in good standing, and else another.

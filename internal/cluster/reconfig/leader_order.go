@@ -8,11 +8,11 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
-// shard is what a leader knows of a shard beyond what is durable.
+// shard is a leader's volatile state of a shard.
 type shard struct {
 	// active: the chain of this epoch may be active. On hold, which has no active chain: it is frozen and can be copied.
 	active bool
-	// clear: whoever is outside the chain and may serve an older epoch is in outside.
+	// clear: outside holds all nodes outside the chain that may serve an older epoch.
 	clear   bool
 	outside []NodeID
 
@@ -23,25 +23,25 @@ type shard struct {
 	keepers         []NodeID // nodes that have it in node.kept
 }
 
-// held is what a node has, or shall have, of a shard; the members follow from the epoch. The zero value: nothing.
+// held is a node's present or wanted configuration of a shard. The epoch determines the members. The zero value: none.
 type held struct {
 	epoch   uint32
 	state   chain.State
 	learner bool
 	source  string
-	keep    bool // with nothing else: what it stores
+	keep    bool // the node is out, and keeps what it stores
 }
 
-// nothing reports whether the node is out and has no part in the shard, in whatever epoch it left. It may keep what it stores.
+// nothing reports whether the node has no part in the shard. It may keep what it stores.
 func (h held) nothing() bool { return h.state == chain.None && h.source == "" }
 
-// ordered is an order for one shard that is not confirmed.
+// ordered is an unconfirmed order for one shard.
 type ordered struct {
 	held
 	number uint64 // of the [Order] that had it first; 0: it is not sent
 }
 
-// wanted is what a node shall have of a shard.
+// wanted returns the configuration of a shard that a node should have.
 func (l *Leader) wanted(id NodeID, number uint16) held {
 	s, run := &l.state.Shards[number], &l.shards[number]
 	h := held{epoch: s.Epoch}
@@ -68,7 +68,7 @@ func (l *Leader) api(id NodeID) string {
 	return ""
 }
 
-// order sees to it that a node gets what it shall have of a shard.
+// order orders a node to take its wanted configuration of a shard, unless it has that.
 func (l *Leader) order(n *node, number uint16) {
 	if !n.known {
 		return // its inventory comes first
@@ -91,8 +91,8 @@ func (l *Leader) give(n *node, number uint16, want held) {
 	l.busy[n.id], l.unsent[n.id] = n, n
 }
 
-// drive does the next thing for a shard: freeze its members, and once nobody is left who could serve an older epoch, activate
-// them (C1).
+// drive does the next step for a shard: it freezes the members, and activates them once no node can serve an older
+// epoch (C1).
 func (l *Leader) drive(number uint16) {
 	s, run := &l.state.Shards[number], &l.shards[number]
 	if s.Epoch == 0 {
@@ -112,8 +112,8 @@ func (l *Leader) drive(number uint16) {
 	}
 }
 
-// mayActivate is C1: all members of the chain are frozen in its epoch, and whoever is not a member any more has confirmed
-// that, or is fenced.
+// mayActivate is C1: all members of the chain are frozen in its epoch, and every former member has confirmed that it
+// left, or its lease is over.
 func (l *Leader) mayActivate(number uint16) bool {
 	s, run := &l.state.Shards[number], &l.shards[number]
 	for _, id := range s.Members {
@@ -127,7 +127,7 @@ func (l *Leader) mayActivate(number uint16) bool {
 	return len(s.Members) > 0 && len(run.outside) == 0 && (run.clear || l.unaccounted == 0)
 }
 
-// activate notes that the chain of the present epoch may be active.
+// activate records that the chain of the present epoch may be active.
 func (l *Leader) activate(number uint16) {
 	run := &l.shards[number]
 	for _, id := range run.outside {
@@ -139,7 +139,7 @@ func (l *Leader) activate(number uint16) {
 	}
 }
 
-// leave notes that a node that is no member any more may serve an older epoch of the shard.
+// leave records that a former member may serve an older epoch of the shard.
 func (l *Leader) leave(n *node, number uint16) {
 	run := &l.shards[number]
 	if !run.active && !n.leaseOver && !slices.Contains(run.outside, n.id) {
@@ -148,7 +148,7 @@ func (l *Leader) leave(n *node, number uint16) {
 	}
 }
 
-// isOut notes that a node certainly serves no older epoch of these shards.
+// isOut records that a node serves no older epoch of these shards.
 func (l *Leader) isOut(n *node, numbers []uint16) {
 	for _, number := range numbers {
 		if !n.left[number] {
@@ -161,7 +161,7 @@ func (l *Leader) isOut(n *node, numbers []uint16) {
 	}
 }
 
-// confirm takes note that a node applied all orders up to a number.
+// confirm records that a node applied all orders up to a number.
 func (l *Leader) confirm(n *node, done uint64) {
 	n.done = done
 	var now, out []uint16
@@ -195,12 +195,12 @@ func (l *Leader) confirm(n *node, done uint64) {
 	l.dirty = true // its shards may be ready for more
 }
 
-// send sends each node what is new for it, if it is there to hear it.
+// send sends each reachable node its new orders.
 func (l *Leader) send() {
 	for _, id := range sorted(l.unsent) {
 		n := l.unsent[id]
 		if l.time-n.lastSeen > 2*l.state.Settings.Suspect || l.gone[id] {
-			continue // until it is heard
+			continue // until a heartbeat arrives
 		}
 		delete(l.unsent, id)
 		n.number++
@@ -213,7 +213,7 @@ func (l *Leader) send() {
 	}
 }
 
-// sendOrder sends a node all that it has not confirmed.
+// sendOrder sends a node all its unconfirmed orders.
 func (l *Leader) sendOrder(n *node) {
 	n.sent = l.time
 	order := Order{Term: l.term, Number: n.number, Configs: make(map[uint16]ShardOrder, len(n.orders))}

@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// repair is what is still to be done of the last plan.
+// repair is the rest of the last plan.
 type repair struct {
 	due     []time.Duration // when other plans are wanted, soonest first
 	placing bool            // one is being made
@@ -28,7 +28,7 @@ type repair struct {
 	underReplicated, coLocated int
 }
 
-// planned takes a plan. One that leaves shards alone is not the last.
+// planned handles a plan. If it left shards out, another plan follows.
 func (l *Leader) planned(number uint64, p *topology.Plan) {
 	w := &l.work
 	if !w.placing || number != w.number {
@@ -42,18 +42,18 @@ func (l *Leader) planned(number uint64, p *topology.Plan) {
 	}
 }
 
-// replan asks for another plan, in so much time.
+// replan asks for another plan after some time.
 func (l *Leader) replan(in time.Duration) {
 	if at, planned := slices.BinarySearch(l.work.due, l.time+in); !planned {
 		l.work.due = slices.Insert(l.work.due, at, l.time+in)
 	}
 }
 
-// window is how many moves are looked at in a step: those that can't begin now must not hide the others, nor cost more than
-// what they are.
+// window is the number of moves that one step looks at. It bounds the cost of moves that cannot begin now, and is large
+// enough to find others behind them.
 const window = 256
 
-// checkPlacement asks for a plan when it is time, and for another look at what could not begin.
+// checkPlacement asks for a plan when it is time, and tries moves again that could not begin.
 func (l *Leader) checkPlacement() {
 	w := &l.work
 	if len(w.moves)+len(w.asked)+len(w.fresh)+len(l.trims)+len(l.keepers) > 0 {
@@ -78,7 +78,7 @@ func (l *Leader) forming() bool {
 	return !slices.ContainsFunc(l.state.Shards, func(s Shard) bool { return s.Epoch != 0 })
 }
 
-// candidates are the nodes that chains may be made of. Who could not complete copies counts for less.
+// candidates returns the nodes that chains may be made of. Nodes with failed copies have less weight.
 func (l *Leader) candidates() []topology.Candidate {
 	const unit = 16
 	var candidates []topology.Candidate
@@ -92,7 +92,7 @@ func (l *Leader) candidates() []topology.Candidate {
 	return candidates
 }
 
-// chains is what the plan starts from. What is changing now stays as it is.
+// chains returns the chains that the plan starts from. Chains that are changing now stay as they are.
 func (l *Leader) chains() []topology.Chain {
 	chains := make([]topology.Chain, len(l.state.Shards))
 	l.work.again = false
@@ -117,12 +117,12 @@ func (l *Leader) reachable(s *Shard) bool {
 	return slices.ContainsFunc(s.Members, func(id NodeID) bool { return id != s.Learner && !l.state.Nodes[id].Standing.Fenced() })
 }
 
-// members is how many members a shard's chain should have.
+// members returns the number of members that a shard's chain should have.
 func (l *Leader) members(s *Shard) int {
 	return min(l.state.Settings.Replicas+int(s.Extra), wire.MaxChain)
 }
 
-// rests reports whether a shard's chain is active, and nothing is under way.
+// rests reports whether a shard's chain is active and no change of it is under way.
 func (l *Leader) rests(number uint16) bool {
 	s, run := &l.state.Shards[number], &l.shards[number]
 	if !run.active || s.Learner != 0 || s.Hold != 0 {
@@ -153,10 +153,10 @@ func (d *draft) begin() {
 	d.l.replan(d.l.backOff(min(w.vain, mostVain)))
 }
 
-// mostVain bounds how long to wait after plans of which nothing could begin, as if there had been only so many.
+// mostVain bounds the number of plans in a row without a move that count for the pause before the next plan.
 const mostVain = 4
 
-// verdict is what becomes of a move.
+// verdict is the outcome of an attempt to begin a move.
 type verdict uint8
 
 const (
@@ -197,7 +197,7 @@ func (d *draft) beginSome(moves []topology.Move, busy int) ([]topology.Move, int
 	return append(rest, moves[seen:]...), busy
 }
 
-// beginMove does the first half of a move: somebody joins; or all of it: somebody leaves.
+// beginMove does the first half of a move, in which a node joins, or all of it if a node only leaves.
 func (d *draft) beginMove(m topology.Move) verdict {
 	l := d.l
 	if int(m.Shard) >= len(l.shards) || len(l.state.Shards[m.Shard].Members) == 0 {
@@ -239,7 +239,7 @@ func (d *draft) beginMove(m topology.Move) verdict {
 	return begun
 }
 
-// dismiss lets a member leave whom the chain can do without.
+// dismiss removes a member that the chain does not need.
 func (d *draft) dismiss(number uint16, leave NodeID) verdict {
 	s := &d.l.state.Shards[number]
 	if leave == 0 || len(s.Members)-1 < max(1, d.l.members(s)) {
@@ -249,8 +249,8 @@ func (d *draft) dismiss(number uint16, leave NodeID) verdict {
 	return begun
 }
 
-// mayJoin reports whether a node may begin to copy a shard from another now. It begins with many at a time, and with the next when
-// all of them are complete: each source walks over everything that it stores, for however few.
+// mayJoin reports whether a node may begin to copy a shard from another now. A node begins many copies at a time, and the
+// next ones when all are complete, because a source scans its whole store for each batch.
 func (d *draft) mayJoin(join, source NodeID, number uint16) bool {
 	l := d.l
 	n, limit := l.nodes[join], l.options.LearnNode
@@ -261,7 +261,7 @@ func (d *draft) mayJoin(join, source NodeID, number uint16) bool {
 		len(n.copyTarget)+len(n.copySource) < limit && len(l.nodes[source].copyTarget)+len(l.nodes[source].copySource) < limit
 }
 
-// form gives shards that have no chain one.
+// form makes the first chains of shards.
 func (d *draft) form() {
 	l, w := d.l, &d.l.work
 	var rest []uint16

@@ -6,10 +6,10 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// hopelessReturns is how many copies a node may fail to complete before it begins with nothing.
+// hopelessReturns is the number of failed copies after which a node starts again without what it kept.
 const hopelessReturns = 3
 
-// keep notes that a node keeps a shard that it is not, or not yet again, a full member of.
+// keep records that a node keeps data of a shard without being a full member of its chain.
 func (l *Leader) keep(n *node, number uint16) {
 	if n.kept[number] {
 		return
@@ -29,7 +29,7 @@ func (l *Leader) unkeep(n *node, number uint16) {
 	}
 }
 
-// orderKeepers tells those who keep a shard, and are not in its chain, whether they still shall.
+// orderKeepers orders nodes that keep a shard outside its chain to go on keeping it, or to delete it.
 func (l *Leader) orderKeepers(number uint16) {
 	s := &l.state.Shards[number]
 	for _, id := range slices.Clone(l.shards[number].keepers) {
@@ -39,8 +39,8 @@ func (l *Leader) orderKeepers(number uint16) {
 	}
 }
 
-// mayReturn reports whether a node that is not in a shard's chain shall keep what it has of it: it was a full member, and the shard is
-// short of members without it.
+// mayReturn reports whether a node outside a shard's chain should keep its copy: it was a full member, and the shard is
+// under-replicated without it.
 func (l *Leader) mayReturn(n *node, number uint16) bool {
 	s, r := &l.state.Shards[number], l.state.Nodes[n.id]
 	has, isHeld := n.has[number]
@@ -53,7 +53,7 @@ func (l *Leader) mayReturn(n *node, number uint16) bool {
 	return s.Born != 0 && len(s.Members) > 0 && fullMembers(s) < l.members(s)
 }
 
-// fullMembers is how many members hold all of a shard.
+// fullMembers returns the number of members that hold all of a shard.
 func fullMembers(s *Shard) int {
 	if s.Learner != 0 {
 		return len(s.Members) - 1
@@ -61,8 +61,8 @@ func fullMembers(s *Shard) int {
 	return len(s.Members)
 }
 
-// comeback puts nodes back into chains of which they keep what they stored. That costs little, so all begin at once, and it goes before copies to
-// others, also those that are under way.
+// comeback puts nodes back into chains whose data they kept. That is cheap, so all begin at once, and it takes precedence
+// over copies to other nodes, also over those under way.
 func (d *draft) comeback() {
 	l := d.l
 	for _, id := range sorted(l.keepers) {
@@ -77,7 +77,7 @@ func (d *draft) comeback() {
 	}
 }
 
-// putBack puts a node back into one chain, if that is at rest but for a copy to a node that began with nothing.
+// putBack puts a node back into one chain, if no change of it is under way except a copy to a new node.
 func (d *draft) putBack(n *node, number uint16) {
 	l := d.l
 	s, run := &l.state.Shards[number], &l.shards[number]

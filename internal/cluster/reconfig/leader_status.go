@@ -23,7 +23,7 @@ func (s Standing) String() string {
 	return fmt.Sprintf("standing %d", uint8(s))
 }
 
-// Status is what the leader knows now. It looks at every shard.
+// Status returns the state of nodes and shards. Its cost grows with the number of shards.
 func (l *Leader) Status() Status {
 	status := Status{Copied: l.copied, Moves: len(l.work.moves) + len(l.work.asked)}
 	heads := make(map[NodeID]int)
@@ -62,7 +62,7 @@ func (l *Leader) Status() Status {
 	return status
 }
 
-// countShard counts a shard as what clients find it to be.
+// countShard counts a shard by its availability to clients.
 func (l *Leader) countShard(status *Status, number uint16) {
 	s, run := &l.state.Shards[number], &l.shards[number]
 	complete, up := 0, 0
@@ -86,7 +86,7 @@ func (l *Leader) countShard(status *Status, number uint16) {
 	}
 }
 
-// trouble says why a node does not do what it should.
+// trouble returns the reason why a node does not work as it should, for operators; empty: it does.
 func (l *Leader) trouble(n *node, r *Node) string {
 	switch {
 	case l.claims[n.id] != nil:
@@ -106,7 +106,7 @@ func (l *Leader) trouble(n *node, r *Node) string {
 	return cmp.Or(n.refused, l.failing(n), l.distrusted(n))
 }
 
-// failing says of a node that could not complete a copy why, and when it gets another one.
+// failing returns why a node could not complete a copy, and when it gets another one.
 func (l *Leader) failing(n *node) string {
 	if left := n.rests - l.time; n.failure != "" && left > 0 {
 		return fmt.Sprintf("%s (failed %d times); it gets the next copy in %v", n.failure, n.failures, left.Round(100*time.Millisecond))
@@ -114,7 +114,7 @@ func (l *Leader) failing(n *node) string {
 	return n.failure
 }
 
-// notes says what an operator should know, most urgent first.
+// notes returns messages for operators, the most urgent first.
 func (l *Leader) notes(status *Status, lost int) []string {
 	var notes []string
 	note := func(when bool, format string, args ...any) {

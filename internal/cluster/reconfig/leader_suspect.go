@@ -6,40 +6,40 @@ import (
 	"time"
 )
 
-// silence is the reason for a suspicion that ends if the node is heard in time.
-const silence = "it is silent"
+// heartbeatTimeout is the reason of a suspicion that ends if a heartbeat arrives in time.
+const heartbeatTimeout = "it is silent"
 
-// watch makes a node one that is suspected when it is silent. It has twice the usual time at first.
+// watch starts a node's heartbeat timeout, which is twice as long at first.
 func (l *Leader) watch(n *node) {
 	n.lastSeen, n.listened = l.time, l.listened+l.state.Settings.Suspect
 	n.welcomed = l.listened
-	n.silence = l.silent.PushBack(n)
+	n.timeout = l.byHeartbeat.PushBack(n)
 }
 
 func (l *Leader) unwatch(n *node) {
-	if n.silence != nil {
-		l.silent.Remove(n.silence)
-		n.silence = nil
+	if n.timeout != nil {
+		l.byHeartbeat.Remove(n.timeout)
+		n.timeout = nil
 	}
 }
 
-// checkSilence suspects nodes that were not heard for too long. A leader that hears nobody is itself cut off, or there is nobody to go on with:
-// that time does not count.
-func (l *Leader) checkSilence() {
+// checkHeartbeats suspects nodes whose heartbeat timed out. Time in which no node sent a heartbeat does not count: the
+// leader is cut off then, or no node is left.
+func (l *Leader) checkHeartbeats() {
 	l.checkClaims()
-	for e := l.silent.Front(); e != nil; e = e.Next() {
+	for e := l.byHeartbeat.Front(); e != nil; e = e.Next() {
 		n := e.Value.(*node)
-		if l.silence(n) <= l.state.Settings.Suspect {
+		if l.sinceHeartbeat(n) <= l.state.Settings.Suspect {
 			return
 		}
-		if l.isSilent(n) {
-			l.suspect(n, silence)
+		if l.timedOut(n) {
+			l.suspect(n, heartbeatTimeout)
 		}
 	}
 }
 
-// checkClaims believes who says to be a node without its state, once the one before is silent. If that takes long, it is
-// believed no more.
+// checkClaims accepts registrations of nodes without their state once the heartbeat of the node before timed out. It
+// drops a registration if that takes too long.
 func (l *Leader) checkClaims() {
 	for _, id := range sorted(l.claims) {
 		n := l.claims[id]
@@ -89,7 +89,7 @@ func (l *Leader) suspect(n *node, why string) {
 	}
 }
 
-// returning reports whether a fenced node is on its way back with what it has.
+// returning reports whether a fenced node is about to return with its state.
 func (l *Leader) returning(id NodeID) bool {
 	n := l.nodes[id]
 	applies := n.known && len(n.orders) == 0 || l.time-n.waiting <= l.options.ApplyWithin
@@ -112,7 +112,7 @@ func (l *Leader) awaitLeases(change uint64, nodes []NodeID) {
 	l.emit(LeaseWait{change, slices.Clone(nodes)})
 }
 
-// answered takes a controller's answer. A later one of the same controller cannot say more.
+// answered handles a controller's answer. Only the first one of each controller counts.
 func (l *Leader) answered(controller string, change uint64, left time.Duration) {
 	for _, f := range l.leaseWaits {
 		if _, known := f.over[controller]; f.change == change && !known {
@@ -160,7 +160,7 @@ func (l *Leader) fenced(n *node, why string) {
 	l.replan(l.options.RepairAfter)
 }
 
-// readmitted updates a node that is in good standing again.
+// readmitted updates a node that is in good standing again, and restarts its heartbeat timeout.
 func (l *Leader) readmitted(n *node) {
 	n.leaseOver, n.convicted = false, false
 	l.watch(n)
@@ -168,7 +168,7 @@ func (l *Leader) readmitted(n *node) {
 	l.replan(max(0, n.distrust-l.time))
 }
 
-// backOff is how long not to try again after so many failures: nothing after none.
+// backOff returns the pause after a number of failures; 0 after none.
 func (l *Leader) backOff(failures int) time.Duration {
 	if failures <= 0 {
 		return 0

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Lease is a node's permission to answer reads, as the controllers grant it: it lasts until the end of the grants of a
-// majority. The zero value holds none. Its time is the clock of the node's plane.
+// Lease is a node's permission to answer reads. It lasts as long as the grants of a majority of the controllers. The
+// zero value is no lease. Times are those of the node's plane.
 type Lease struct {
 	grants map[string]granted // the newest of each controller
 	sent   uint64             // stamp of the last heartbeat
@@ -18,7 +18,7 @@ type granted struct {
 	majority     int
 }
 
-// Stamp completes a heartbeat that is sent now.
+// Stamp adds the time and the lease to a heartbeat that is sent now.
 func (l *Lease) Stamp(b Heartbeat, now uint64) Heartbeat {
 	l.sent = max(l.sent, now)
 	b.Stamp, b.LeaseLeft = now, l.Left(now)

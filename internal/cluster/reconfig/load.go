@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Load is what a node did since its last report.
+// Load counts a node's operations since its last report.
 type Load struct {
 	Node                 NodeID
 	Interval             time.Duration
@@ -24,11 +24,11 @@ func (r Rate) sum() float64 { return r.Reads + r.Writes }
 
 const (
 	smoothing   = 5 * time.Second // a load that changes is believed by two thirds after so long
-	silentAfter = 5 * time.Second // the last report of a node says nothing any more
+	silentAfter = 5 * time.Second // age from which a node's last report no longer counts
 	idle        = 0.5             // operations a second that are not worth remembering
 )
 
-// Loads are what nodes report, smoothed.
+// Loads are the smoothed reports of all nodes.
 type Loads struct {
 	nodes map[NodeID]*nodeLoad
 }
@@ -39,10 +39,10 @@ type nodeLoad struct {
 	shards map[uint16]Rate // a second
 }
 
-// NewLoads has heard nothing yet.
+// NewLoads returns loads without reports.
 func NewLoads() *Loads { return &Loads{nodes: make(map[NodeID]*nodeLoad)} }
 
-// Report takes what a node says. A report without an interval is ignored.
+// Report adds a node's report. A report without an interval is ignored.
 func (l *Loads) Report(now time.Duration, r Load) {
 	if r.Interval <= 0 {
 		return
@@ -74,7 +74,7 @@ func (l *Loads) Report(now time.Duration, r Load) {
 	n.last.Shards = nil
 }
 
-// Node returns what a node does in a second, and its last report; not ok if it is silent.
+// Node returns a node's operations per second, and its last report; not ok if that is too old.
 func (l *Loads) Node(now time.Duration, id NodeID) (rate Rate, last Load, ok bool) {
 	n := l.nodes[id]
 	if n == nil || now-n.at > silentAfter {
@@ -87,7 +87,7 @@ func (l *Loads) Node(now time.Duration, id NodeID) (rate Rate, last Load, ok boo
 	return rate, n.last, true
 }
 
-// at is what a node does for a shard in a second.
+// at returns a node's operations per second in a shard.
 func (l *Loads) at(node NodeID, shard uint16) float64 { return l.nodes[node].shards[shard].sum() }
 
 // ShardRate is how busy a shard is.

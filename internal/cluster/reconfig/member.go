@@ -10,48 +10,48 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
-// Plane is what a member needs of the node's data plane.
+// Plane is the part of a data plane that a member uses.
 type Plane interface {
 	Config(shard uint16) (chain.ShardConfig, error)
 	ConfigureAll(configs map[uint16]chain.ShardConfig) error
 	Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error
 }
 
-// MemberOptions say whose part a member plays.
+// MemberOptions configure a member.
 type MemberOptions struct {
 	Self    netip.AddrPort // of the data plane
 	Shards  int            // of the cluster
-	Kept    bool           // the plane outlived an earlier member: it may store what no chain needs
+	Kept    bool           // the plane served an earlier member: it may store data that no chain needs
 	Term    uint64         // the highest of any order that an earlier member on the same plane applied
 	Without Rule           // rules switched off; zero outside tests
 }
 
-// Member is a node's part of a change. It applies the newest order of the newest leader: all of it or, if it is wrong,
-// nothing. What takes long it leaves to its caller, who does what [Member.Work] says until it says otherwise: copy shards
-// to this node, and delete those that it left. A shard that is still to be deleted here is not joined before that is done.
+// Member is a node's part of a change. It applies the newest order of the newest leader completely or, if any part of it
+// is wrong, not at all. Its caller does the long tasks of [Member.Work]: it copies shards to this node, and deletes shards
+// that the node left. A node joins a shard again only after the shard is deleted.
 //
-// What a node may keep when its chain changes: a full member of a shard, and a learner from one epoch to the next,
-// everything. A full member that leaves keeps, if the order says so, what is certainly committed, and the epoch as base: what changed
-// after it is all that it needs to join again (C7). What may never have been committed it gives up first (C8): that
-// version may be another write's by now. Everybody else begins with nothing (C4).
+// A node keeps its data when its chain changes in these cases. A full member of a shard, and a learner that stays one in
+// the next epoch, keep everything. A full member that leaves keeps committed data if the order says so, with the epoch as
+// base: it needs only later changes to join again (C7). It first gives up versions that may not be committed (C8), because
+// such a version number may belong to another write by now. All other nodes begin empty (C4).
 type Member struct {
 	options MemberOptions
 	plane   Plane
-	configs []chain.ShardConfig // as the plane has them: nobody else changes them
+	configs []chain.ShardConfig // as the plane has them: only the member changes them
 
 	term    uint64
 	seen    uint64 // number of the newest order of the term
 	done    uint64 // number of the newest that was applied
 	order   *Order // the newest, until it is applied completely
-	refused string // why it cannot be
+	refused string // reason why it cannot be
 
 	wiping   map[uint16]struct{} // shards that the node is not in, to be deleted
-	doubting map[uint16]struct{} // shards that the node left and keeps, and of which it still has what C8 gives up
+	doubting map[uint16]struct{} // shards that the node left and keeps, and that it has not scanned as C8 demands
 	copies   map[uint16]*copying
 	jobs     uint64 // number of the last
 }
 
-// NewMember makes the member of a node whose plane goes on as it is.
+// NewMember returns the member of a node, with the present configuration of its plane.
 func NewMember(plane Plane, o MemberOptions) (*Member, error) {
 	m := &Member{
 		options: o, plane: plane, term: o.Term, wiping: make(map[uint16]struct{}), doubting: make(map[uint16]struct{}),
@@ -74,7 +74,7 @@ func NewMember(plane Plane, o MemberOptions) (*Member, error) {
 	return m, nil
 }
 
-// Heartbeat is what the controllers shall know; [Lease.Stamp] completes it.
+// Heartbeat returns the node's report to the controllers; [Lease.Stamp] completes it.
 func (m *Member) Heartbeat() Heartbeat {
 	b := Heartbeat{Term: m.term, Done: m.done, Refused: m.refused, Wiping: len(m.wiping) + len(m.doubting)}
 	for _, shard := range slices.Sorted(maps.Keys(m.copies)) {
@@ -87,8 +87,8 @@ func (m *Member) Heartbeat() Heartbeat {
 	return b
 }
 
-// Inventory is what the node has; whose it is the caller adds. It is to be told to the leader after its registration, and when an
-// order made [Member.Term] another one.
+// Inventory returns the node's shards; the caller adds the node's identity. It is sent to the leader after the
+// registration, and when an order changed [Member.Term].
 func (m *Member) Inventory() Inventory {
 	i := Inventory{Term: m.term, Configs: make(map[uint16]chain.ShardConfig)}
 	for shard, config := range m.configs {
@@ -100,8 +100,8 @@ func (m *Member) Inventory() Inventory {
 	return i
 }
 
-// Order applies as much of an order as it can at once. An order that is older than one seen before is none. An error is the
-// plane's: the order can be given again.
+// Order applies as much of an order as it can at once. It ignores an order that is older than one seen before. An error
+// comes from the plane: the order can be repeated.
 func (m *Member) Order(o Order) error {
 	switch {
 	case o.Term < m.term && m.options.Without&C5 == 0: // a leader that does not know that it is none (C5)
@@ -120,7 +120,7 @@ func (m *Member) Order(o Order) error {
 	return m.applyOrder()
 }
 
-// check refuses an order that is wrong in any part.
+// check returns an error if any part of an order is wrong.
 func (m *Member) check(o Order) error {
 	for _, shard := range slices.Sorted(maps.Keys(o.Configs)) {
 		if int(shard) >= m.options.Shards {
@@ -186,14 +186,14 @@ func (m *Member) applyOrder() error {
 	return nil
 }
 
-// clears reports whether something of a shard that the node is not in is still to be deleted.
+// clears reports whether data of a shard that the node is not in is still to be deleted.
 func (m *Member) clears(shard uint16) bool {
 	_, wiping := m.wiping[shard]
 	_, doubting := m.doubting[shard]
 	return wiping || doubting
 }
 
-// base is the epoch from which the node keeps a shard that it is out of, or copies again, after an order; 0: it keeps nothing.
+// base returns the base of the data that the node keeps after an order, outside the chain or as a learner; 0: it keeps none.
 func (m *Member) base(old chain.ShardConfig, next ShardOrder) uint32 {
 	base := old.Base
 	if old.Readable() {
@@ -209,7 +209,7 @@ func (m *Member) base(old chain.ShardConfig, next ShardOrder) uint32 {
 	return 0
 }
 
-// keeps reports whether what is stored of a shard here is of use in its next configuration.
+// keeps reports whether the node keeps the data of a shard in its next configuration.
 func (m *Member) keeps(shard uint16, old chain.ShardConfig, next ShardOrder) bool {
 	c, config := m.copies[shard], next.Config
 	switch {
@@ -229,8 +229,8 @@ func (m *Member) keeps(shard uint16, old chain.ShardConfig, next ShardOrder) boo
 	return true
 }
 
-// leftIn is the epoch of a node that leaves a shard. It may join again in a later one only, so it does not leave in the
-// one that it is about to join.
+// leftIn returns the epoch in which a node leaves a shard. The node may join again only in a later epoch, so this is not
+// the epoch that it is about to join.
 func (m *Member) leftIn(old chain.ShardConfig, next ShardOrder) uint32 {
 	if next.Config.State == chain.None {
 		return next.Config.Epoch
@@ -243,14 +243,14 @@ func (m *Member) wipe(shard uint16) {
 	m.wiping[shard] = struct{}{}
 }
 
-// doubt has the node give up what C8 says, unless all of the shard is to be deleted anyway.
+// doubt makes the node give up data as C8 demands, unless the whole shard is to be deleted.
 func (m *Member) doubt(shard uint16) {
 	if _, wiping := m.wiping[shard]; !wiping && m.options.Without&C8 == 0 {
 		m.doubting[shard] = struct{}{}
 	}
 }
 
-// MayExport reports why another node must not copy a shard from here for its chain of some epoch.
+// MayExport returns an error if another node must not copy a shard from this one for the chain of an epoch.
 func (m *Member) MayExport(shard uint16, epoch uint32) error {
 	if int(shard) >= m.options.Shards {
 		return Invalid{fmt.Errorf("shard %d: there are %d", shard, m.options.Shards)}
@@ -258,7 +258,7 @@ func (m *Member) MayExport(shard uint16, epoch uint32) error {
 	return MayExport(shard, m.configs[shard], epoch)
 }
 
-// MayExport is [Member.MayExport] for a node of which no more is known than how it is configured.
+// MayExport is [Member.MayExport] of a node with a given configuration.
 func MayExport(shard uint16, config chain.ShardConfig, epoch uint32) error {
 	switch {
 	case config.State == chain.None || config.Learner:

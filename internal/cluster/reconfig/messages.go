@@ -7,7 +7,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
-// Registration is how a node registers, or says that it is back.
+// Registration is a node's first message, of a new node or of one that is back.
 type Registration struct {
 	Name        string
 	Addr        netip.AddrPort
@@ -20,7 +20,7 @@ type Registration struct {
 	Shards      int    // as its plane was opened with; 0: not yet
 }
 
-// Heartbeat is what a node says to every controller, every Settings.Heartbeat and whenever it has news.
+// Heartbeat is a node's report to every controller, sent every Settings.Heartbeat and when it changes.
 type Heartbeat struct {
 	Node        NodeID
 	Incarnation uint64
@@ -29,8 +29,8 @@ type Heartbeat struct {
 	Done        uint64        // number of the last [Order] of this term that was applied
 	Term        uint64        // of that order
 	Refused     string        // why the newest order cannot be applied, or a copy not be completed; empty: they can
-	Copies      []Copied      // learners' and holders' progress; a complete one is told until the shard's epoch changes
-	Wiping      int           // shards that it left and still deletes, or looks through (C8): it applies no order to join them again before that is done
+	Copies      []Copied      // progress of copies; a complete one is reported until the shard's epoch changes
+	Wiping      int           // shards that it left and still deletes or scans (C8); until then it cannot join them
 }
 
 // Grant is a controller's answer to a [Heartbeat] of a node in good standing.
@@ -40,26 +40,26 @@ type Grant struct {
 	Majority int // how many controllers' grants a lease needs
 }
 
-// Order is what the leader tells a node. It holds everything that the node has not confirmed yet, so the newest alone
-// counts. One without shards asks for the node's [Inventory].
+// Order is the leader's instruction to a node. It contains everything that the node has not confirmed, so only the newest
+// counts. An order without shards asks for the node's [Inventory].
 type Order struct {
 	Term    uint64 // of the leader: the revision of its election
 	Number  uint64 // grows within a term
 	Configs map[uint16]ShardOrder
 }
 
-// ShardOrder is what a node shall know of a shard. State None: leave, and delete what is stored of it, or keep it.
+// ShardOrder is the configuration of a shard that a node should have. State None: it leaves, and deletes or keeps the data.
 type ShardOrder struct {
 	Config chain.ShardConfig
 	Source string // API address to copy the shard from: a learner, or a node that a shard is held for; empty: no copy
-	// Fresh: the chain is the shard's first, and its members begin with nothing. A node that is to be a full member otherwise, and has no
-	// part in the shard, must have a complete copy: it refuses if that is gone.
+	// Fresh: the chain is the shard's first, and its members begin empty. Otherwise a node refuses to become a full member
+	// without a complete copy.
 	Fresh bool
-	Keep  bool   // with State None: who is, or was last, a full member keeps what it stores (C7)
-	Born  uint32 // with a source: since which epoch what the node keeps is of use (C9); 0: nothing is
+	Keep  bool   // with State None: a node that is or was a full member keeps what it stores (C7)
+	Born  uint32 // with a source: epoch since which kept data is valid (C9); 0: none is
 }
 
-// Copied is how far a copy of a shard has come.
+// Copied is the progress of a shard's copy.
 type Copied struct {
 	Shard    uint16
 	Epoch    uint32 // of the chain it is copied for
@@ -68,13 +68,13 @@ type Copied struct {
 	Complete bool
 }
 
-// Inventory is what a node has. It tells the leader when it is back (after Registration), and when it has seen a new term: after the first
-// order of the term, which is empty. The leader gives no orders to a node whose inventory it does not have. A shard whose copy an agent's end
-// interrupted is not in it, so that the order to copy it is given again.
+// Inventory lists a node's shards. The node sends it after its registration, and after the first order of a new term,
+// which is empty. The leader sends no other orders before it has the inventory. A shard whose copy was interrupted by the
+// end of the agent is not in it, so that the leader orders the copy again.
 type Inventory struct {
 	Node        NodeID
 	Incarnation uint64
-	Term        uint64 // the node applies no order of a lower one any more; an inventory of another term than the leader's says nothing
+	Term        uint64 // the node refuses orders of a lower term; the leader ignores inventories of other terms
 	// Configs are those of shards that the node is in, and of those that it left and keeps: State None, with a Base.
 	Configs map[uint16]chain.ShardConfig
 }

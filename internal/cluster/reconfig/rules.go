@@ -7,14 +7,14 @@ type Rule uint16
 
 // Rules that can be switched off.
 const (
-	C1 Rule = 1 << iota // a chain is active only after the leases of those that left it; without it nobody waits
+	C1 Rule = 1 << iota // a chain is active only after the leases of nodes that left it; without it there is no wait
 	C2                  // the new head is the first complete survivor; without it any survivor is
 	C3                  // a learner is no full member before its copy is complete; without it, it is at once
-	C4                  // who left a chain, or lost its state, joins as new; without it, with what it still has
+	C4                  // a node that left a chain, or lost its state, joins as new; without it, with its old data
 	C5                  // orders carry the term of their leader; without it any order is applied
-	C6                  // silence leaves a chain two complete members; without it, the first suspicion takes a node out
-	C7                  // who comes back gets all that changed since it left; without it, only what it asks for
-	C8                  // who comes back gives up what may never have been committed; without it, it keeps that too
+	C6                  // a heartbeat timeout leaves a chain two complete members; without it, any suspicion removes a node
+	C7                  // a returning node gets all that changed since it left; without it, only what it asks for
+	C8                  // a returning node gives up versions that may not be committed; without it, it keeps them
 	C9                  // only copies of a shard's present lineage are of use; without it, older ones are
 )
 

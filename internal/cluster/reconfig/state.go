@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// NodeID names a node for ever. It is given when the node first joins; 0 is no node.
+// NodeID identifies a node. It is assigned when the node first joins, and never used again; 0 is no node.
 type NodeID uint32
 
-// Standing is what the cluster thinks of a node.
+// Standing is a node's place in the cluster.
 type Standing uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 // Fenced reports whether a node of this standing gets no grants.
 func (s Standing) Fenced() bool { return s != Up && s != Draining }
 
-// Node is one node as the cluster remembers it.
+// Node is the durable record of a node.
 type Node struct {
 	ID          NodeID
 	Name        string
@@ -30,12 +30,12 @@ type Node struct {
 	API         string            // agent, TCP
 	Labels      map[string]string // such as zone, rack
 	Capacity    uint32            // share of the shards, relative to other nodes
-	Incarnation uint64            // chosen at random by a node that starts without state; another one means that the state is gone
+	Incarnation uint64            // drawn by a node that starts without state; another one means that the state is gone
 	Standing    Standing
-	FencedBy    uint64 // the [Change] that fenced it last, so that controllers can say whether they know
+	FencedBy    uint64 // number of the [Change] that fenced it last
 }
 
-// Shard is one shard's chain as the cluster remembers it.
+// Shard is the durable record of a shard's chain.
 type Shard struct {
 	Epoch   uint32   // 0: no chain yet
 	Members []NodeID // head first
@@ -47,7 +47,7 @@ type Shard struct {
 	Born    uint32   // the epoch since which no complete copy was lost: what is older is of another lineage (C9)
 }
 
-// Settings are the cluster's. Replicas and the times may change while it runs (L5), the rest is fixed when it is formed.
+// Settings configure a cluster. Replicas and the times may change while it runs (L5), the rest is fixed.
 type Settings struct {
 	Cluster   string        // a random name: nodes and controllers of another cluster are refused
 	Shards    int           // a power of two, at most wire.MaxShards
@@ -56,22 +56,22 @@ type Settings struct {
 	CellBytes int           // every node's longest value
 	Heartbeat time.Duration // between two heartbeats of a node
 	Lease     time.Duration // that a grant lasts, from the heartbeat's stamp
-	Suspect   time.Duration // silence after which a node is suspected
-	// What Lease and Suspect grow to at most where processes pause.
+	Suspect   time.Duration // heartbeat timeout after which a node is suspected
+	// Upper bounds of Lease and Suspect, which grow where processes pause.
 	LeaseMax, SuspectMax time.Duration
-	Sure                 time.Duration // silence after which a node is taken out of a chain of two (C6)
+	Sure                 time.Duration // heartbeat timeout after which a node is taken out of a chain of two (C6)
 	Longest              time.Duration // that any grant was ever allowed to last; zero: as the present times say (L5)
 	Tags                 bool          // messages of the data plane carry tags
 }
 
-// What clusters have that were formed before these settings were, or that chose nothing else.
+// Defaults, also of clusters that an older release formed without these settings.
 const (
 	DefaultLeaseMax   = 500 * time.Millisecond
 	DefaultSuspectMax = 500 * time.Millisecond
 	DefaultSure       = 2 * time.Second
 )
 
-// State is all that is durable. Controllers keep it in etcd; everything else is found out again.
+// State is the durable state, which controllers keep in etcd. A new leader learns everything else from the nodes.
 type State struct {
 	Settings Settings
 	Nodes    map[NodeID]*Node
