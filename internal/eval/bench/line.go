@@ -16,7 +16,7 @@ type LineOptions struct {
 	Keys       int     // objects; OpenLine stores all of them
 	ValueBytes int     // length of every value; NetCRAQPaper supports 16 only
 	Seq32      bool    // NetChain only: SEQ has 32 bits
-	Versions   int     // NetCRAQPaper only: cells per object; 0: published.DefaultVersions
+	Versions   int     // NetCRAQPaper only: cells per object; 0: netcraqpaper.DefaultVersions
 	Zipf       float64 // exponent of the keys' popularity; 0: uniform, in a fixed order
 	Relay      bool    // NetCRAQ only: ACKs travel up the chain one by one instead of being cloned
 	Wires      bool    // enables Work.LossPercent and Work.Congestion
