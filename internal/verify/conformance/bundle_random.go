@@ -41,7 +41,10 @@ func (r *round) fillSlot(b wire.Bundle, i int, m *wire.Message) {
 	case n < 8:
 		return
 	case n < 12:
-		m = &wire.Message{Op: wire.OpReply, Key: m.Key, Shard: m.Shard, Version: r.version(m.Key), Value: r.value(max(1, b.Room()-wire.VersionBytes))}
+		m = &wire.Message{
+			Op: wire.OpReply, Key: m.Key, Shard: m.Shard, Version: r.version(m.Key),
+			Value: r.value(max(1, b.Room()-wire.VersionBytes)),
+		}
 	}
 	if !b.Put(i, m) {
 		return

@@ -150,7 +150,8 @@ func (c *copyJob) list() {
 		return !c.asked[w.keys[i]] && !dataplane.Changed(&o, c.since[w.keys[i].Shard(w.Shards)])
 	})
 	w.result.Returns++
-	w.note(every, every, "%s: job %d needs %d objects after %v, of which it asks for %d", c.a.n.name, c.job, len(c.keys), c.since, len(c.asked))
+	w.note(every, every, "%s: job %d needs %d objects after %v, of which it asks for %d",
+		c.a.n.name, c.job, len(c.keys), c.since, len(c.asked))
 }
 
 // send lets the receiver do something, after all that was sent before.

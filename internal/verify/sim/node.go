@@ -170,7 +170,8 @@ func (n *node) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 		if c, ok := configs[shard]; ok {
 			n.configs[shard] = c
 			shards = append(shards, shard)
-			n.w.note(int(shard), every, "%s is %v in epoch %d, place %d of %s%s", n.name, c.State, c.Epoch, c.Self, n.w.namesOf(c.Members), learnerMark(c.Learner))
+			n.w.note(int(shard), every, "%s is %v in epoch %d, place %d of %s%s",
+				n.name, c.State, c.Epoch, c.Self, n.w.namesOf(c.Members), learnerMark(c.Learner))
 		}
 	}
 	n.w.watch.configured(n, shards)

@@ -222,7 +222,8 @@ func (v *watch) agree() bool { return v.disagreement(nil) }
 // checkAgreement is I7: once all messages have arrived and the agents had time, the members agree.
 func (v *watch) checkAgreement() {
 	v.disagreement(func(shard, key int, n *node, o, tail *chain.Object) {
-		v.w.broken(shard, key, "I7: after all has arrived %s has version %d (committed %d), the tail %d", n.name, o.Version, o.Committed, tail.Version)
+		v.w.broken(shard, key, "I7: after all has arrived %s has version %d (committed %d), the tail %d",
+			n.name, o.Version, o.Committed, tail.Version)
 	})
 }
 

@@ -30,7 +30,9 @@ func (s shardSet) has(shard uint16) bool {
 }
 
 // Export visits the objects that are wanted, and every session of their shards. Packets are answered between the calls.
-func (p *Plane) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
+func (p *Plane) Export(
+	w dataplane.Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error,
+) error {
 	set, err := p.setOf(w.Shards())
 	if err != nil {
 		return err
@@ -65,7 +67,9 @@ func (p *Plane) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) e
 }
 
 // nextObjects looks at some objects and copies those out that are wanted.
-func (p *Plane) nextObjects(next func() (wire.Key, *chain.Object, bool), wanted func(wire.Key, *chain.Object) bool) (batch []dataplane.KeyedObject, more bool) {
+func (p *Plane) nextObjects(
+	next func() (wire.Key, *chain.Object, bool), wanted func(wire.Key, *chain.Object) bool,
+) (batch []dataplane.KeyedObject, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for range visitBatch {

@@ -168,7 +168,8 @@ func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects,
 }
 
 func staleError(pin string) error {
-	return fmt.Errorf("%s: %w: remove it with `netcraq node --remove --pin %s` (its objects are lost), or start with the options it was made with",
+	return fmt.Errorf("%s: %w: remove it with `netcraq node --remove --pin %s` (its objects are lost), "+
+		"or start with the options it was made with",
 		pin, ErrStalePins, pin)
 }
 

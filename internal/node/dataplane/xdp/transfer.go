@@ -26,7 +26,9 @@ func (t *tables) setOf(shards []uint16) (*shardSet, error) {
 }
 
 // Export implements [dataplane.Plane]. It first lists the keys: so a slow visitor holds up no other walk.
-func (t *tables) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
+func (t *tables) Export(
+	w dataplane.Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error,
+) error {
 	set, err := t.setOf(w.Shards())
 	if err != nil {
 		return err
@@ -79,7 +81,8 @@ func (t *tables) Drop(shards []uint16) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(forget(t, shards, keys, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects])), t.dropSessions(shards, set, scheduling.Rest))
+	err = forget(t, shards, keys, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects]))
+	return errors.Join(err, t.dropSessions(shards, set, scheduling.Rest))
 }
 
 // Doubt implements [dataplane.Plane], without locks as Drop does.

@@ -42,7 +42,9 @@ type sinceSet [wire.MaxShards]uint32
 
 // walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table; nq_walk_objects needs since. An entry
 // that is there during all of the walk is met at least once: nothing is deleted meanwhile.
-func (t *tables) walk(program string, table *ebpf.Map, set *shardSet, since *sinceSet, rest func(time.Duration) time.Duration) (keys [][keyBytesInTables]byte, err error) {
+func (t *tables) walk(
+	program string, table *ebpf.Map, set *shardSet, since *sinceSet, rest func(time.Duration) time.Duration,
+) (keys [][keyBytesInTables]byte, err error) {
 	t.walking.Lock()
 	defer t.walking.Unlock()
 	if err := t.scanner.Variables["nq_wanted"].Set(set); err != nil {
