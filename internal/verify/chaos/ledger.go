@@ -119,12 +119,26 @@ func (l *ledger) audit(ctx context.Context, c *client.Client) (lost int, losses 
 	return lost, losses, err
 }
 
+// auditKey reads a key from every member of its chain. If the chain changes meanwhile, as it does when shards are moved, it
+// begins again.
 func auditKey(ctx context.Context, c *client.Client, key string, a *account) (worst loss, err error) {
 	where, err := c.Locate(key)
-	if err != nil {
-		return worst, err
+	for err == nil {
+		worst, err = auditAt(ctx, c, key, a, where.Chain)
+		if err == nil {
+			return worst, nil
+		}
+		before, failed := where.Chain, err
+		if where, err = c.Locate(key); err == nil && slices.Equal(where.Chain, before) {
+			err = failed
+		}
 	}
-	for _, node := range where.Chain {
+	return worst, err
+}
+
+// auditAt reads a key from some nodes and returns the loss of the one that lacks most.
+func auditAt(ctx context.Context, c *client.Client, key string, a *account, nodes []string) (worst loss, err error) {
+	for _, node := range nodes {
 		r, err := c.Get(ctx, key, client.From(client.Named(node)))
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
 			return worst, fmt.Errorf("read %s at %s after the trial: %w", key, node, err)
