@@ -49,7 +49,8 @@ func NewBalancer(o BalanceOptions) *Balancer {
 	o.After = cmp.Or(o.After, 5*time.Second)
 	o.CoolDown = cmp.Or(o.CoolDown, time.Minute)
 	o.AtOnce = cmp.Or(o.AtOnce, 4)
-	return &Balancer{options: o, hot: make(map[uint16]time.Duration), calm: make(map[uint16]time.Duration), over: make(map[uint16]time.Duration),
+	return &Balancer{options: o, hot: make(map[uint16]time.Duration), calm: make(map[uint16]time.Duration),
+		over:    make(map[uint16]time.Duration),
 		changed: make(map[uint16]time.Duration), busy: make(map[NodeID]time.Duration), moved: make(map[NodeID]time.Duration)}
 }
 

@@ -42,7 +42,7 @@ func newLoaded(nodes, shards, replicas int) *loaded {
 	return &loaded{state: s, loads: NewLoads(), balancer: NewBalancer(BalanceOptions{}), rates: make([]Rate, shards)}
 }
 
-// second lets everybody report, and does at once what the balancer wants.
+// second lets all nodes report, and carries out the balancer's commands at once.
 func (l *loaded) second(t interface{ Fatalf(string, ...any) }) (commands []Command) {
 	l.now += time.Second
 	for id := range NodeID(len(l.state.Nodes) + 1) {

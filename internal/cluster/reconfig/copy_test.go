@@ -14,7 +14,8 @@ import (
 func objectsOf(shard uint16, keys ...uint64) []dataplane.KeyedObject {
 	var objects []dataplane.KeyedObject
 	for _, n := range keys {
-		objects = append(objects, dataplane.KeyedObject{Key: keyIn(shard, n), Object: chain.Object{Version: 1, Committed: 1, Value: []byte("four")}})
+		object := chain.Object{Version: 1, Committed: 1, Value: []byte("four")}
+		objects = append(objects, dataplane.KeyedObject{Key: keyIn(shard, n), Object: object})
 	}
 	return objects
 }
@@ -96,7 +97,7 @@ func TestHeldCopyIsLostWithTheAgent(t *testing.T) {
 	b.is(0, none(0))
 }
 
-// TestCopyEnds: chunks of what is no longer wanted are not stored.
+// TestCopyEnds: chunks of shards that are no longer wanted are not stored.
 func TestCopyEnds(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	b.give(map[uint16]ShardOrder{0: learner(1, "s"), 1: learner(1, "s")})
@@ -113,7 +114,7 @@ func TestCopyEnds(t *testing.T) {
 	b.stored(2)
 }
 
-// TestSourceFails: what failed is another job, which nothing late of the first one reaches; another source too.
+// TestSourceFails: a failed copy becomes another job, also from another source. Late chunks of the first job are dropped.
 func TestSourceFails(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	b.give(only(0, learner(1, "s")))

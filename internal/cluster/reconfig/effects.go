@@ -79,7 +79,7 @@ type (
 		Extra uint8
 	} // members beyond Replicas
 	AcceptLoss struct{ Shard uint16 } // a lost shard starts anew, empty
-	SetTimes   struct{ Times Times }  // what is zero stays (L5)
+	SetTimes   struct{ Times Times }  // zero times stay (L5)
 	Fail       struct{ Node string }  // it is certain that the node has failed (C6)
 )
 
@@ -100,7 +100,7 @@ type Status struct {
 	Changing        int          // taking no writes now
 	Down            int          // no complete copy within reach, or lost
 	Copying         int          // with a copy under way
-	Catching        int          // of these, to a node that has the shard from before, and needs only what changed
+	Catching        int          // of these, to a node that kept the shard, and needs only the changes
 	Copied          uint64       // bytes copied since the leader began, of shards whose copy is complete or under way
 	Moves           int          // planned and not begun
 	Notes           []string     // messages for operators, the most urgent first

@@ -37,7 +37,10 @@ type standing struct {
 
 // NewGrantor returns the grantor of one controller, from the stored state.
 func NewGrantor(s *State, controllers int, now time.Duration) *Grantor {
-	g := &Grantor{settings: s.Settings, majority: Majority(controllers), floor: now + lasts(s.Settings.longest()), until: make(map[NodeID]time.Duration), contacts: make(map[NodeID]*contact)}
+	g := &Grantor{
+		settings: s.Settings, majority: Majority(controllers), floor: now + lasts(s.Settings.longest()),
+		until: make(map[NodeID]time.Duration), contacts: make(map[NodeID]*contact),
+	}
 	g.Load(s)
 	return g
 }

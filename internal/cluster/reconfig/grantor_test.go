@@ -33,7 +33,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestLeaseLeft: the question is answered once its change is known, with the time that what was granted before may last on a clock that is slow.
+// TestLeaseLeft: the answer comes once the change is known, and is the time that earlier grants may last on a slow clock.
 func TestLeaseLeft(t *testing.T) {
 	g := NewGrantor(grantorState(), 3, 0)
 	const now = time.Second
@@ -64,7 +64,7 @@ func TestLeaseLeft(t *testing.T) {
 	}
 }
 
-// TestRestartedControllerRemembersNothing: what it granted before may last still.
+// TestRestartedControllerRemembersNothing: its earlier grants may last still.
 func TestRestartedControllerRemembersNothing(t *testing.T) {
 	g := NewGrantor(grantorState(), 3, time.Hour)
 	if left, applied := g.LeaseLeft(time.Hour+6*ms, 7, []NodeID{1}); !applied || left != lasts(grantorState().Settings.LeaseMax)-6*ms {

@@ -99,7 +99,8 @@ func NewLeader(term uint64, s *State, controllers int, o Options, now time.Durat
 		term: term, state: s, options: o.withDefaults(&s.Settings), majority: Majority(controllers), last: now,
 		nodes: make(map[NodeID]*node, len(s.Nodes)), names: make(map[string]NodeID, len(s.Nodes)), shards: make([]shard, len(s.Shards)),
 		byHeartbeat: list.New(), busy: make(map[NodeID]*node), unsent: make(map[NodeID]*node),
-		registrations: make(map[string]Registration), suspects: make(map[NodeID]string), claims: make(map[NodeID]*node), gone: make(map[NodeID]bool), back: make(map[NodeID]bool),
+		registrations: make(map[string]Registration), suspects: make(map[NodeID]string),
+		claims: make(map[NodeID]*node), gone: make(map[NodeID]bool), back: make(map[NodeID]bool),
 		trims: make(map[uint16]bool), completed: make(map[uint16]bool), given: make(map[uint16]string),
 		copying: make(map[uint16]bool), keepers: make(map[NodeID]bool), leaving: make(map[uint16]NodeID),
 	}

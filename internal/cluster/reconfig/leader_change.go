@@ -139,7 +139,8 @@ func (d *draft) readmit() {
 			continue
 		}
 		up := d.node(id)
-		up.Incarnation, up.Addr, up.API, up.Labels, up.Capacity = n.registration.Incarnation, n.registration.Addr, n.registration.API, n.registration.Labels, n.registration.Capacity
+		h := n.registration
+		up.Incarnation, up.Addr, up.API, up.Labels, up.Capacity = h.Incarnation, h.Addr, h.API, h.Labels, h.Capacity
 		up.Standing = readmittedAs(r.Standing)
 	}
 	for _, id := range sorted(l.back) {
@@ -321,6 +322,6 @@ func (l *Leader) index(number uint16, before, s *Shard) {
 	run.moved = l.time
 }
 
-// sourceOf is the member that the one at a place copies from, or that one on hold (-1): its successor. That holds whatever any member after it
-// holds, also what is not committed yet, and so must the learner (I4): the tail's copy would not do.
+// sourceOf returns the successor of the member at a place, or of the node on hold (-1): it copies from there. The
+// successor holds every write that a member after it holds, committed or not, and so must the learner (I4).
 func sourceOf(members []NodeID, place int) NodeID { return members[min(place+1, len(members)-1)] }

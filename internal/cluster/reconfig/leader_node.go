@@ -62,7 +62,8 @@ type node struct {
 func (l *Leader) newNode(id NodeID) *node {
 	n := &node{
 		id: id, lastSeen: l.time, has: make(map[uint16]held), orders: make(map[uint16]*ordered), shards: make(map[uint16]bool),
-		left: make(map[uint16]bool), copyTarget: make(map[uint16]bool), copySource: make(map[uint16]bool), wiping: make(map[uint16]bool), former: make(map[uint64]bool),
+		left: make(map[uint16]bool), copyTarget: make(map[uint16]bool), copySource: make(map[uint16]bool),
+		wiping: make(map[uint16]bool), former: make(map[uint64]bool),
 		kept: make(map[uint16]bool),
 	}
 	l.nodes[id] = n
@@ -195,7 +196,7 @@ func (l *Leader) inventory(n *node, configs map[uint16]chain.ShardConfig) {
 	}
 }
 
-// found compares what a node has of a shard with what is durable.
+// found compares a node's configuration of a shard with the durable one.
 func (l *Leader) found(n *node, number uint16) {
 	s, h := &l.state.Shards[number], n.has[number]
 	switch {
@@ -260,11 +261,13 @@ func (l *Leader) admits(h *Registration) error {
 	case h.Incarnation == 0:
 		return fmt.Errorf("node %s has no incarnation", h.Name)
 	case h.Cluster != "" && h.Cluster != s.Cluster:
-		return fmt.Errorf("node %s belongs to cluster %s, and this is %s: join that one, or start the node without its state", h.Name, h.Cluster, s.Cluster)
+		return fmt.Errorf("node %s belongs to cluster %s, and this is %s: join that one, or start the node without its state",
+			h.Name, h.Cluster, s.Cluster)
 	case h.Shards != 0 && h.Shards != s.Shards:
 		return fmt.Errorf("node %s was made for %d shards, and the cluster has %d: start it without its state", h.Name, h.Shards, s.Shards)
 	case h.CellBytes < s.CellBytes:
-		return fmt.Errorf("node %s stores values of %d bytes, and the cluster's have up to %d: start it with cells of that size", h.Name, h.CellBytes, s.CellBytes)
+		return fmt.Errorf("node %s stores values of %d bytes, and the cluster's have up to %d: start it with cells of that size",
+			h.Name, h.CellBytes, s.CellBytes)
 	case !h.Addr.Addr().Is4() || h.Addr.Port() == 0:
 		return fmt.Errorf("node %s has the address %v: an IPv4 address and port are needed", h.Name, h.Addr)
 	}

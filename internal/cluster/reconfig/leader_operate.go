@@ -103,7 +103,8 @@ func (l *Leader) checkDrain(name string) error {
 		return fmt.Errorf("node %s is being drained already", name)
 	}
 	if left, want := len(l.usable(r.ID)), l.state.Settings.Replicas; left < want {
-		return fmt.Errorf("without node %s there are %d nodes, and chains have %d members: let another join first, or want fewer replicas", name, left, want)
+		return fmt.Errorf("without node %s there are %d nodes, and chains have %d members: let another join first, or want fewer replicas",
+			name, left, want)
 	}
 	return nil
 }

@@ -129,8 +129,11 @@ func (l *Leader) notes(status *Status, lost int) []string {
 	}
 	note(lost > 0, "%d shards are lost: every complete copy is gone; `accept-loss` lets them start anew, empty", lost)
 	note(status.Down > lost, "%d shards cannot be reached: no node with a complete copy is there", status.Down-lost)
-	note(up < l.state.Settings.Replicas, "chains should have %d members, and %d nodes can take shards: let others join", l.state.Settings.Replicas, up)
-	note(l.work.underReplicated > 0 && up >= l.state.Settings.Replicas, "%d shards would be short of members even after all moves", l.work.underReplicated)
-	note(l.work.coLocated > 0, "%d shards have members with the same %s: too few of those differ", l.work.coLocated, cmp.Or(l.state.Settings.Spread, "label"))
+	note(up < l.state.Settings.Replicas, "chains should have %d members, and %d nodes can take shards: let others join",
+		l.state.Settings.Replicas, up)
+	note(l.work.underReplicated > 0 && up >= l.state.Settings.Replicas,
+		"%d shards would be short of members even after all moves", l.work.underReplicated)
+	note(l.work.coLocated > 0, "%d shards have members with the same %s: too few of those differ",
+		l.work.coLocated, cmp.Or(l.state.Settings.Spread, "label"))
 	return notes
 }

@@ -89,7 +89,8 @@ func (l *Leader) doubt(n *node) string {
 	if l.isReached(n) {
 		return fmt.Sprintf("its agent is silent, but other nodes reach its data plane: it stays in the chains of %d shards", len(n.shards))
 	}
-	return fmt.Sprintf("it is silent, and stays in the chains of %d shards until that is certain (%v; or netcraq fail-node)", len(n.shards), l.state.Settings.Sure)
+	return fmt.Sprintf("it is silent, and stays in the chains of %d shards until that is certain (%v; or netcraq fail-node)",
+		len(n.shards), l.state.Settings.Sure)
 }
 
 // Limits of the distrust of nodes that are suspected repeatedly.
@@ -121,5 +122,6 @@ func (l *Leader) distrusted(n *node) string {
 	if left <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("it takes no new shards for %v: it was suspected %d times of late, last because %s", left.Round(100*time.Millisecond), n.fences, n.why)
+	return fmt.Sprintf("it takes no new shards for %v: it was suspected %d times of late, last because %s",
+		left.Round(100*time.Millisecond), n.fences, n.why)
 }

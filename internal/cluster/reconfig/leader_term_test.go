@@ -268,7 +268,7 @@ func (w *world) precious(n *testNode) bool {
 	return false
 }
 
-// mend ends all faults, and takes back what cannot be had with the nodes there are.
+// mend ends all faults, and withdraws commands that the present nodes cannot satisfy.
 func (w *world) mend() {
 	w.lossy, w.paused, w.store = false, 0, true
 	for shard := range w.acked {

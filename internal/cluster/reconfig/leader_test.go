@@ -52,7 +52,7 @@ const sureIn = 600 * ms
 
 func (w *world) isMember(n *testNode, shard uint16) bool { return slices.Contains(w.chain(shard), n) }
 
-// quickly checks how long writes of a shard, and reads of what is clean, stood still.
+// quickly bounds the pause of a shard's writes, and of its clean reads.
 func (w *world) quickly(shard uint16, most time.Duration) {
 	w.t.Helper()
 	if gap := max(w.writeGap[shard], w.now-w.wroteAt[shard]); gap > most {

@@ -2,7 +2,7 @@ package reconfig
 
 import "testing"
 
-// TestLease: what a majority granted counts, one controller once, and it never becomes less.
+// TestLease: the grants of a majority count, each controller once, and the lease never gets shorter.
 func TestLease(t *testing.T) {
 	type grant struct {
 		controller string

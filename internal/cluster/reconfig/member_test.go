@@ -21,7 +21,7 @@ var (
 
 const shards = 4
 
-// nodePlane is a node of the chain in a plane's place: it stores what it is given.
+// nodePlane is a plane that consists of a node of the chain.
 type nodePlane struct {
 	*chain.Node
 	room  int   // for objects; 0: enough
@@ -240,7 +240,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestStaleLearner: whoever was out of a chain for an epoch, or may have been, begins with nothing (C4).
+// TestStaleLearner: a node that was, or may have been, out of a chain for an epoch begins empty (C4).
 func TestStaleLearner(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -272,7 +272,7 @@ func TestStaleLearner(t *testing.T) {
 	}
 }
 
-// TestKeptPlane: a plane that outlived an agent may hold what its shards left; a learner's copy begins again.
+// TestKeptPlane: a plane that outlived an agent may hold data of former shards; a learner's copy begins again.
 func TestKeptPlane(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	b.give(map[uint16]ShardOrder{0: full(1, chain.Active), 1: learner(1, "s")})

@@ -18,7 +18,7 @@ func again(epoch, born uint32) ShardOrder {
 	return o
 }
 
-// doubted has the bench give up what may not be committed.
+// doubted makes the bench give up versions that may not be committed.
 func (b *bench) doubted() {
 	b.t.Helper()
 	if err := b.Doubted(b.Work().Doubt); err != nil {

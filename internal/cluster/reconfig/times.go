@@ -47,9 +47,11 @@ func (t Times) Check() error {
 	case t.Heartbeat < minHeartbeat:
 		return fmt.Errorf("--beat %v: at least %v is wanted", t.Heartbeat, minHeartbeat)
 	case t.Suspect < 2*t.Heartbeat:
-		return fmt.Errorf("--suspect %v: a node that sends a heartbeat every %v is not silent before two heartbeats are missing", t.Suspect, t.Heartbeat)
+		return fmt.Errorf("--suspect %v: a node that sends a heartbeat every %v is not silent before two heartbeats are missing",
+			t.Suspect, t.Heartbeat)
 	case t.Lease < 2*t.Heartbeat:
-		return fmt.Errorf("--lease %v: a node that sends a heartbeat every %v would lose its lease when one heartbeat is late", t.Lease, t.Heartbeat)
+		return fmt.Errorf("--lease %v: a node that sends a heartbeat every %v would lose its lease when one heartbeat is late",
+			t.Lease, t.Heartbeat)
 	case t.LeaseMax < t.Lease:
 		return fmt.Errorf("--lease-max %v: below --lease, %v", t.LeaseMax, t.Lease)
 	case t.SuspectMax < t.Suspect:

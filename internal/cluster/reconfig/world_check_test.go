@@ -41,7 +41,7 @@ func (w *world) write(shard uint16) {
 	}
 }
 
-// check checks S1 to S3, of what each node could do at this moment.
+// check checks S1 to S3 for every answer that a node could give at this moment.
 func (w *world) check() {
 	for shard := range w.acked {
 		w.checkShard(uint16(shard))

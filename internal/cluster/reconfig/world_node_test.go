@@ -128,7 +128,7 @@ func (n *testNode) order(o Order) {
 	n.work()
 }
 
-// work does what takes long.
+// work does the long tasks.
 func (n *testNode) work() {
 	work, life := n.member.Work(), n.life
 	if len(work.Wipe)+len(work.Doubt) > 0 {

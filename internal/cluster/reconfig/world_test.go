@@ -245,7 +245,7 @@ func (w *world) logf(format string, args ...any) {
 	w.events = append(w.events, fmt.Sprintf("%v ", w.now)+fmt.Sprintf(format, args...))
 }
 
-// elect makes another leader, whatever becomes of the one before.
+// elect makes another leader; the one before may go on.
 func (w *world) elect() {
 	w.term++
 	w.state.Change++ // as the store does, to end what is half written
@@ -285,7 +285,7 @@ func (w *world) tell(do func(l *Leader)) {
 	w.do(l)
 }
 
-// do does what a leader wants done.
+// do carries out a leader's effects.
 func (w *world) do(l *Leader) {
 	for _, e := range l.Effects() {
 		switch e := e.(type) {

@@ -48,7 +48,7 @@ func FuzzOrder(f *testing.F) {
 	})
 }
 
-// FuzzFromNode does the same with what nodes say to controllers.
+// FuzzFromNode does the same with messages from nodes to controllers.
 func FuzzFromNode(f *testing.F) {
 	for _, m := range []*controllerv1.NodeMessage{
 		{Kind: &controllerv1.NodeMessage_Hello{Hello: &controllerv1.Hello{Name: "n1", Addr: self.String(), Api: "192.0.2.1:4412", Incarnation: 1}}},

@@ -1,5 +1,5 @@
-// Package message turns what controllers and nodes tell each other, as [reconfig] has it, into the messages of
-// api/controller.proto, and back. What comes from outside is checked completely.
+// Package message converts the messages of [reconfig] between controllers and nodes to those of api/controller.proto, and
+// back. It checks every message from outside completely.
 package message
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// FromHeartbeat is a heartbeat for a controller that knows by the connection which node it comes from.
+// FromHeartbeat converts a heartbeat. The controller knows the node by its membership stream.
 func FromHeartbeat(b *reconfig.Heartbeat) *controllerv1.Beat {
 	out := &controllerv1.Beat{
 		StampNs: b.Stamp, LeaseLeftUs: b.LeaseLeft.Microseconds(), Term: b.Term, Done: b.Done, Refused: b.Refused, Wiping: uint32(b.Wiping),
@@ -26,7 +26,7 @@ func FromHeartbeat(b *reconfig.Heartbeat) *controllerv1.Beat {
 	return out
 }
 
-// Heartbeat is what a node said.
+// Heartbeat converts a node's heartbeat.
 func Heartbeat(node reconfig.NodeID, incarnation uint64, in *controllerv1.Beat) reconfig.Heartbeat {
 	b := reconfig.Heartbeat{
 		Node: node, Incarnation: incarnation, Stamp: in.GetStampNs(), LeaseLeft: time.Duration(in.GetLeaseLeftUs()) * time.Microsecond,
@@ -45,7 +45,7 @@ func FromGrant(g reconfig.Grant) *controllerv1.Grant {
 	return &controllerv1.Grant{StampNs: g.Stamp, LeaseUs: uint32(g.Lease.Microseconds()), Majority: uint32(g.Majority)}
 }
 
-// Grant is what a controller granted.
+// Grant converts a controller's grant.
 func Grant(in *controllerv1.Grant) reconfig.Grant {
 	return reconfig.Grant{
 		Stamp: in.GetStampNs(), Lease: time.Duration(in.GetLeaseUs()) * time.Microsecond, Majority: int(in.GetMajority()),
@@ -61,7 +61,7 @@ func FromOrder(o *reconfig.Order) *controllerv1.Order {
 	return &controllerv1.Order{Term: o.Term, Number: o.Number, Configs: all.list}
 }
 
-// Order is what the leader orders the node at self.
+// Order converts the leader's order to the node at self.
 func Order(self netip.AddrPort, in *controllerv1.Order) (reconfig.Order, error) {
 	o := reconfig.Order{Term: in.GetTerm(), Number: in.GetNumber(), Configs: make(map[uint16]reconfig.ShardOrder)}
 	err := each(self, in.GetConfigs(), func(shard uint16, order reconfig.ShardOrder) bool {
@@ -72,7 +72,7 @@ func Order(self netip.AddrPort, in *controllerv1.Order) (reconfig.Order, error) 
 	return o, err
 }
 
-// FromInventory is what a node has, for a controller that knows by the connection which node it comes from.
+// FromInventory converts an inventory. The controller knows the node by its membership stream.
 func FromInventory(i *reconfig.Inventory) *controllerv1.Inventory {
 	var all groups
 	for shard, config := range i.Configs {
@@ -81,7 +81,7 @@ func FromInventory(i *reconfig.Inventory) *controllerv1.Inventory {
 	return &controllerv1.Inventory{Term: i.Term, Configs: all.list}
 }
 
-// Inventory is what a node, whose data plane is at self, says that it has.
+// Inventory converts the inventory of the node whose data plane is at self.
 func Inventory(node reconfig.NodeID, incarnation uint64, self netip.AddrPort, in *controllerv1.Inventory) (reconfig.Inventory, error) {
 	i := reconfig.Inventory{Node: node, Incarnation: incarnation, Term: in.GetTerm(), Configs: make(map[uint16]chain.ShardConfig)}
 	err := each(self, in.GetConfigs(), func(shard uint16, has reconfig.ShardOrder) bool {
@@ -92,7 +92,7 @@ func Inventory(node reconfig.NodeID, incarnation uint64, self netip.AddrPort, in
 	return i, err
 }
 
-// FromRegistration is a node's registration.
+// FromRegistration converts a node's registration.
 func FromRegistration(h *reconfig.Registration) *controllerv1.Hello {
 	return &controllerv1.Hello{
 		Name: h.Name, Addr: h.Addr.String(), Api: h.API, Labels: h.Labels, Capacity: h.Capacity, Incarnation: h.Incarnation,
@@ -100,7 +100,7 @@ func FromRegistration(h *reconfig.Registration) *controllerv1.Hello {
 	}
 }
 
-// Registration is how a node registers. What it says is not judged here.
+// Registration converts a node's registration. The leader judges it.
 func Registration(in *controllerv1.Hello) (reconfig.Registration, error) {
 	addr, err := netip.ParseAddrPort(in.GetAddr())
 	if err != nil {
@@ -153,7 +153,7 @@ func (g *groups) add(shard uint16, o *reconfig.ShardOrder) {
 	group.Shards = append(group.Shards, uint32(shard))
 }
 
-// each visits what the node at self has, or shall have, shard by shard. visit returns false for a shard that it knows.
+// each visits the configurations of the node at self, shard by shard. visit returns false for a shard seen before.
 func each(self netip.AddrPort, list []*controllerv1.NodeShards, visit func(uint16, reconfig.ShardOrder) bool) error {
 	for _, group := range list {
 		config, err := configOf(self, group)
