@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// tryAgainAfter is how long nobody is asked after all were asked in vain: an election takes as long.
+	// tryAgainAfter is the pause after no controller led: an election takes as long.
 	tryAgainAfter = 100 * time.Millisecond
 	// answerWithin is how long one controller has for its first answer.
 	answerWithin = 2 * time.Second
@@ -94,7 +94,7 @@ func (l *Leader) conn(address string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// next says whom to ask after an answer, and whether to ask anybody.
+// next returns the controller to ask after an answer, and whether to ask one.
 func (l *Leader) next(ctx context.Context, conn *grpc.ClientConn, err error) (next []string, again bool) {
 	s := status.Convert(err)
 	switch s.Code() {
@@ -146,7 +146,7 @@ func nobody(ctx context.Context, reasons map[string]string) error {
 	return fmt.Errorf("no controller that leads was found (%s): %w", strings.Join(parts, "; "), context.Cause(ctx))
 }
 
-// plainError is what a controller says without the words of gRPC around it.
+// plainError returns a controller's message without the text that gRPC adds.
 func plainError(err error) error {
 	if s, ok := status.FromError(err); ok && err != nil {
 		return errors.New(s.Message())

@@ -21,7 +21,7 @@ import (
 type server struct {
 	controllerv1.UnimplementedControllerServer
 	address string
-	leader  *atomic.Pointer[string] // who leads; empty: nobody
+	leader  *atomic.Pointer[string] // the leader's address; empty: none
 	agent   bool
 	refuse  error
 	asked   atomic.Int64

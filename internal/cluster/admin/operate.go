@@ -22,13 +22,13 @@ func (l *Leader) Operate(ctx context.Context, request *controllerv1.OperateReque
 	return change, err
 }
 
-// Snapshot asks what the leader knows now.
+// Snapshot asks the leader for the present status.
 func (l *Leader) Snapshot(ctx context.Context) (s *Snapshot, err error) {
 	err = l.Watch(ctx, false, func(now *Snapshot) bool { s = now; return false }, nil)
 	return s, err
 }
 
-// Plan asks what a change would move.
+// Plan asks for the moves that a change would cause.
 func (l *Leader) Plan(ctx context.Context, request *controllerv1.OperateRequest) (*Plan, error) {
 	before, err := l.Snapshot(ctx)
 	if err != nil {

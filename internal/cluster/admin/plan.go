@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 )
 
-// Plan is what a change would move.
+// Plan lists the moves that a change would cause.
 type Plan struct {
 	Shards      uint32     `json:"shards"`
 	ShardsMoved uint32     `json:"shards_moved"` // whose members become others, or stand in another order
@@ -22,7 +22,7 @@ type Plan struct {
 	Moves       []Move     `json:"moves"`
 }
 
-// NodePlan is what a plan means for a node.
+// NodePlan is a node's part of a plan.
 type NodePlan struct {
 	Name         string `json:"name"`
 	ShardsBefore int    `json:"shards_before"`
@@ -31,7 +31,7 @@ type NodePlan struct {
 	HeadsAfter   int    `json:"heads_after"`
 }
 
-// Move is what a plan means for a shard.
+// Move is a shard's part of a plan.
 type Move struct {
 	Shard  uint32   `json:"shard"`
 	Before []string `json:"before"`

@@ -42,7 +42,7 @@ func (p *Progress) see(now time.Time, remaining uint32, copied uint64) {
 // barColumns is how wide a bar is.
 const barColumns = 24
 
-// Line is a bar with what is known of the time left; empty if there is nothing to do.
+// Line returns a progress bar with an estimate of the time left; empty if there is nothing to do.
 func (p *Progress) Line(now time.Time, s *Snapshot) string { return p.line(now, s.Shards.remaining()) }
 
 func (p *Progress) line(now time.Time, remaining uint32) string {

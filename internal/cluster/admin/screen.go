@@ -33,7 +33,7 @@ const (
 	busyFrom   = 10 // operations a second that make a shard worth a line
 )
 
-// Draw draws a snapshot in whole lines. What matters most stands first: what is wrong, then who does what.
+// Draw draws a snapshot in whole lines: problems first, then the nodes and their loads.
 func (s Screen) Draw(now time.Time, snap *Snapshot, progress *Progress) string {
 	var head strings.Builder
 	title := fmt.Sprintf("cluster %s  leader %s  term %s  change %s", snap.Cluster, cmp.Or(snap.Leader, "none"),
@@ -93,7 +93,7 @@ func (s Screen) shards(snap *Snapshot) string {
 	return strings.Join(parts, "  ")
 }
 
-// standingPaint colours what a node is.
+// standingPaint colours a node's standing.
 var standingPaint = map[string]string{"up": green, "draining": yellow, "suspected": red, "suspected while draining": red, "removed": dim}
 
 func (s Screen) nodes(snap *Snapshot, room int) string {

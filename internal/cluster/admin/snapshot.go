@@ -2,7 +2,7 @@ package admin
 
 import "github.com/netcraq/netcraq/api/controllerv1"
 
-// Snapshot is what the leader knows at a moment.
+// Snapshot is the leader's status at a moment.
 type Snapshot struct {
 	Cluster     string       `json:"cluster"`
 	Leader      string       `json:"leader"`
@@ -39,7 +39,7 @@ func timesOf(t *controllerv1.Times) Times {
 	}
 }
 
-// ShardCounts are how many shards there are, and in what state.
+// ShardCounts counts shards by state.
 type ShardCounts struct {
 	Total           uint32 `json:"total"`
 	FullyReplicated uint32 `json:"whole"`    // active with all the members wanted

@@ -18,7 +18,7 @@ const (
 	underReplicatedAfter = 20
 )
 
-// wait watches until done says so, and shows what it says meanwhile.
+// wait watches the status until done returns true, and shows the texts that it returns meanwhile.
 func (l *Leader) wait(ctx context.Context, show func(string), done func(*Snapshot) (string, bool, error)) error {
 	var failed error
 	err := l.Watch(ctx, true, func(s *Snapshot) bool {

@@ -57,7 +57,7 @@ func TestEtcdAway(t *testing.T) {
 			return strings.Contains(note, "etcd") && strings.Contains(note, "last good state")
 		})
 	})
-	for end := time.Now().Add(3 * c.settings.Lease); time.Now().Before(end); { // longer than a lease that nobody renews
+	for end := time.Now().Add(3 * c.settings.Lease); time.Now().Before(end); { // longer than a lease that is not renewed
 		c.check(kv, 20, "before")
 		c.fill(kv, 20, "before")
 	}

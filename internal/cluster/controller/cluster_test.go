@@ -27,7 +27,7 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 )
 
-// patience is how long a test waits for what must come.
+// patience bounds each wait of a test.
 const patience = 30 * time.Second
 
 // TestMain lets the cluster keep its time on a busy machine, as the commands do.
@@ -100,7 +100,7 @@ type node struct {
 	serving *running // both
 }
 
-// freeAddresses are TCP addresses of loopback that nobody uses.
+// freeAddresses returns unused TCP addresses of loopback.
 func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	var all []string
@@ -220,7 +220,7 @@ func (c *cluster) stopController(i int) {
 	c.controllers[i] = nil
 }
 
-// status asks whoever leads.
+// status asks the leader.
 func (c *cluster) status() *controllerv1.StatusResponse {
 	c.t.Helper()
 	var out *controllerv1.StatusResponse
@@ -246,7 +246,7 @@ func (c *cluster) fullyReplicated(members int) {
 	})
 }
 
-// eventually waits for what others are about to do.
+// eventually waits until a condition holds.
 func (c *cluster) eventually(what string, condition func() bool) {
 	c.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

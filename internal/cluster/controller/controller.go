@@ -25,9 +25,9 @@ import (
 
 // Options say how one controller runs.
 type Options struct {
-	Address string          // where it serves, and what it is known by: host and port
+	Address string          // where it serves, and its name: host and port
 	Store   store.Options   // where the state is kept; its Log is set here
-	Form    store.Formation // what to form the cluster with; what is zero does not matter
+	Form    store.Formation // settings to form the cluster with; zero means any
 	Leader  reconfig.Options
 	Balance reconfig.BalanceOptions
 	Metrics string // TCP address for Prometheus; empty: none
@@ -36,7 +36,7 @@ type Options struct {
 	Identity *security.Identity // nil: no encryption
 }
 
-// maxMessageBytes holds what a node has of every shard, even if each is different.
+// maxMessageBytes bounds a message. An inventory fits even if every shard has another configuration.
 const maxMessageBytes = 64 << 20
 
 // Controller is one of a cluster's controllers.
@@ -62,7 +62,7 @@ type Controller struct {
 	loads   *reconfig.Loads
 }
 
-// New takes the addresses, and opens the store. Close or Serve ends what it begins.
+// New listens at the addresses and opens the store. Close or Serve releases both.
 func New(o Options) (*Controller, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -101,7 +101,7 @@ func (c *Controller) Close() error {
 	return err
 }
 
-// now is the time since this controller began, on a clock that nobody can set.
+// now returns the monotonic time since this controller began.
 func (c *Controller) now() time.Duration { return time.Since(c.began) }
 
 func (c *Controller) leaderOptions() reconfig.Options {
@@ -134,7 +134,7 @@ func (c *Controller) Serve(ctx context.Context) (err error) {
 	return group.Wait()
 }
 
-// form finds what the cluster was formed with, or forms it.
+// form loads the cluster's formation, or forms the cluster.
 func (c *Controller) form(ctx context.Context) error {
 	c.log.Info("controller is up; waiting for etcd", "address", c.options.Address)
 	formed, err := c.store.Form(ctx, c.options.Form, c.defaults())
@@ -193,7 +193,7 @@ func (c *Controller) Fence(ctx context.Context, in *controllerv1.FenceRequest) (
 	return &controllerv1.FenceResponse{LeftUs: uint32((left + time.Microsecond - 1).Microseconds())}, nil // rounded up
 }
 
-// explainListen says what a user can do about an address that cannot be had.
+// explainListen tells the user how to deal with an address that cannot be used.
 func explainListen(flag, addr string, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):

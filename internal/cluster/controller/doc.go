@@ -4,7 +4,7 @@
 // Every controller follows the state in etcd and grants leases from it. The one that leads runs a Leader besides, in one
 // goroutine, to which everything comes by an inbox: nothing that arrives waits for etcd, and etcd does not wait for it.
 //
-// # Who leads
+// # Leadership
 //
 // Leadership is a key in etcd. A controller takes it when nobody has it, and when the process that has it is certainly gone:
 // the connection to it broke, and its address refuses another. That is a hint only: a leader that is replaced though it lives writes nothing

@@ -106,7 +106,7 @@ func TestLeadersEnd(t *testing.T) {
 	writing.Wait()
 }
 
-// TestAllControllersAwayAndBack: without controllers nobody may answer, and nothing is lost.
+// TestAllControllersAwayAndBack: without controllers no node may answer, and nothing is lost.
 func TestAllControllersAwayAndBack(t *testing.T) {
 	c := newCluster(t, 1, slack())
 	c.startNodes("n1", "n2", "n3")
@@ -159,7 +159,7 @@ func TestMapFollowsOnEveryController(t *testing.T) {
 	}
 }
 
-// TestOthersSendToTheLeader: who does not lead says who does.
+// TestOthersSendToTheLeader: a controller that does not lead names the leader.
 func TestOthersSendToTheLeader(t *testing.T) {
 	c := newCluster(t, 3, slack())
 	leads := c.leader()
@@ -219,7 +219,7 @@ func TestPlanAndOperate(t *testing.T) {
 	}
 }
 
-// TestNodesOfAnotherCluster are refused, and told what to do.
+// TestNodesOfAnotherCluster: they are refused, with advice.
 func TestNodesOfAnotherCluster(t *testing.T) {
 	c := newCluster(t, 1, slack())
 	c.leader()

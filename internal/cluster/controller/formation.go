@@ -12,7 +12,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Defaults are the settings of a cluster that nobody chose others for.
+// Defaults are the default settings of a cluster.
 func Defaults() reconfig.Settings {
 	return reconfig.Settings{
 		Shards: 256, Replicas: 3, Spread: "zone", CellBytes: wire.MaxValueBytes,
@@ -21,14 +21,14 @@ func Defaults() reconfig.Settings {
 	}
 }
 
-// defaults are what a cluster is formed with where nothing else was asked for.
+// defaults replaces zero settings by their defaults.
 func (c *Controller) defaults() store.Formation {
 	s := Defaults()
 	s.Cluster = fmt.Sprintf("%016x", rand.Uint64())
 	return store.Formation{Settings: s, Controllers: []string{c.options.Address}, FormWith: cmp.Or(c.options.Form.Settings.Replicas, s.Replicas)}
 }
 
-// Check reports the first thing wrong with what a cluster is to be formed with. What is zero is not judged.
+// Check returns the first error in the settings of a new cluster. It ignores zero settings.
 func Check(f *store.Formation) error {
 	s, d := f.Settings, Defaults()
 	options := chain.Options{Shards: cmp.Or(s.Shards, d.Shards), CellBytes: cmp.Or(s.CellBytes, d.CellBytes), MaxObjects: 1, MaxSessions: 1}

@@ -30,7 +30,7 @@ type hearts struct {
 	nodes map[reconfig.NodeID]*heart
 }
 
-// heart is what is known of one node's data plane.
+// heart is the heartbeat state of one node's data plane.
 type heart struct {
 	key         wire.Secret
 	incarnation uint64
@@ -56,7 +56,7 @@ func (c *Controller) newHearts(formed *store.Formation) (*hearts, error) {
 	return h, nil
 }
 
-// learn takes by what a node's data plane knows heartbeats.
+// learn records the key of a node's heartbeats.
 func (h *hearts) learn(node reconfig.NodeID, registration *reconfig.Registration, key *wire.Secret) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 )
 
-// inbox is what has come for a leader and was not given to it yet. Whoever puts something in never waits.
+// inbox holds messages that wait for the leader. Adding one never blocks.
 type inbox struct {
 	ready chan struct{} // has an element if there may be something
 
@@ -58,7 +58,7 @@ func (i *inbox) wake() {
 	}
 }
 
-// arrivals is what an inbox holds.
+// arrivals are the messages of an inbox.
 type arrivals struct {
 	heartbeats map[reconfig.NodeID]reconfig.Heartbeat
 	lives      map[reconfig.NodeID]uint64

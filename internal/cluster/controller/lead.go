@@ -26,7 +26,7 @@ type leading struct {
 	known      bool // the news that this controller leads has come from etcd
 
 	ctx     context.Context // ends with the term
-	running sync.WaitGroup  // what was started for effects
+	running sync.WaitGroup  // goroutines of effects
 }
 
 // lead does a leader's work until the leadership is over or ctx ends.
@@ -50,7 +50,7 @@ func (c *Controller) lead(ctx context.Context, l *store.Leadership) {
 	c.log.Info("this controller leads no more", "term", l.Term)
 }
 
-// setTerm notes whether this controller leads, and wakes who waits for that.
+// setTerm records whether this controller leads, and wakes all waiters.
 func (c *Controller) setTerm(t *leading) {
 	c.term.Store(t)
 	c.view.mu.Lock()
@@ -83,7 +83,7 @@ func (t *leading) run() {
 		for _, call := range in.calls {
 			call(t.leader)
 		}
-		// What has arrived is heard before time passes: a controller that was held up suspects nobody for it.
+		// Messages go before the time, so that a controller that was held up does not suspect nodes for its own delay.
 		t.leader.Tick(t.c.now())
 		t.carryOut()
 		t.c.metrics.step.Observe((t.c.now() - begun).Seconds())
@@ -98,7 +98,7 @@ func (t *leading) over() bool {
 	return t.leader.Ended() || led.Term > t.leadership.Term || t.known && led.Term == 0
 }
 
-// carryOut begins what the leader wants done. None of it waits here.
+// carryOut starts the leader's effects. It does not block.
 func (t *leading) carryOut() {
 	for _, effect := range t.leader.Effects() {
 		switch e := effect.(type) {

@@ -83,7 +83,7 @@ func (m *metrics) stored(c *reconfig.Change, took time.Duration) {
 	}
 }
 
-// cluster takes what the leader knows.
+// cluster updates the metrics of the cluster from the leader's status.
 func (m *metrics) cluster(s *controllerv1.StatusResponse) {
 	for state, n := range map[string]uint32{
 		"whole": s.GetShardsWhole(), "short": s.GetShardsShort(), "changing": s.GetShardsChanging(), "down": s.GetShardsDown(),

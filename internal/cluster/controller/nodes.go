@@ -99,7 +99,7 @@ type membershipStream struct {
 	ready   chan struct{} // has an element if there may be something to tell
 	mu      sync.Mutex
 	ended   bool
-	refusal string // what the node is told last
+	refusal string // the last message to the node
 	greet   *controllerv1.Welcome
 	granted *reconfig.Grant
 	ordered *reconfig.Order
@@ -169,7 +169,7 @@ func (a *membershipStream) wake() {
 	}
 }
 
-// send tells the node what there is to tell, until the stream ends. It is the only writer.
+// send sends waiting messages until the stream ends. It is the stream's only writer.
 func (a *membershipStream) send(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
 	for range a.ready {
 		a.mu.Lock()

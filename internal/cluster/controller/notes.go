@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// lookEvery is the time between two looks at what an operator should know.
+	// lookEvery is the interval at which the notes are renewed.
 	lookEvery = time.Second
 	// fullAt is how full, in percent, a table may be before it is remarked on.
 	fullAt = 90
@@ -26,7 +26,7 @@ const (
 // slowness is how long it took to store a change.
 type slowness struct{ took, at time.Duration }
 
-// notes are what an operator should know, besides what the leader says, most urgent first.
+// notes are messages for operators besides those of the leader, the most urgent first.
 func (c *Controller) notes(s *reconfig.State) []string {
 	var notes []string
 	if trouble := c.store.Trouble(); trouble != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// Operate is of the API. It returns when the change is durable; what follows from it takes longer.
+// Operate implements the API. It returns when the change is durable; its consequences take longer.
 func (c *Controller) Operate(ctx context.Context, in *controllerv1.OperateRequest) (*controllerv1.OperateResponse, error) {
 	command, err := commandOf(in)
 	if err != nil {
@@ -139,7 +139,7 @@ func suppose(s *reconfig.State, in *controllerv1.OperateRequest) error {
 		return fmt.Errorf("there is no node %q", name)
 	}
 	switch kind := in.GetKind().(type) {
-	case nil: // what is to be done as things are
+	case nil: // the present state
 		return nil
 	case *controllerv1.OperateRequest_Drain:
 		return stand(kind.Drain, reconfig.Draining)

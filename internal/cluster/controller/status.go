@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// statusEvery is the time between two messages to those who follow.
+	// statusEvery is the time between two messages of a status stream.
 	statusEvery = 500 * time.Millisecond
 	// askPeersWithin is how long a status waits for another controller to apply the newest change.
 	askPeersWithin = 50 * time.Millisecond
@@ -89,7 +89,7 @@ func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, 
 	return out, nil
 }
 
-// statusOfView is what a controller knows that does not lead, when there can be no leader: the last good state, and why.
+// statusOfView returns the status without a leader: the last known state, and the reason.
 func (c *Controller) statusOfView(state *reconfig.State) *controllerv1.StatusResponse {
 	out := &controllerv1.StatusResponse{
 		Cluster: state.Settings.Cluster, Change: state.Change, Shards: uint32(state.Settings.Shards), Replicas: uint32(state.Settings.Replicas),
@@ -153,7 +153,7 @@ func (c *Controller) hot(state *reconfig.State) []*controllerv1.HotShard {
 	return out
 }
 
-// load takes what a node did.
+// load handles a node's load report.
 func (c *Controller) load(node reconfig.NodeID, in *controllerv1.Load) {
 	load := reconfig.Load{
 		Node: node, Interval: time.Duration(in.GetIntervalMs()) * time.Millisecond, Shards: make(map[uint16]reconfig.Rate, len(in.GetShards())),

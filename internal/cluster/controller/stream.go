@@ -40,7 +40,7 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	if err != nil {
 		return refuse(stream, err)
 	}
-	if registration.Shards == 0 { // the node only asks what its data plane is to be made for
+	if registration.Shards == 0 { // the node only asks for the settings of its data plane
 		return stream.Send(welcomeMessage(c.welcome(0)))
 	}
 	if c.term.Load() == nil { // the leader has to know the node first, and the node may not know the leader
@@ -107,7 +107,7 @@ func (c *Controller) namesake(ctx context.Context, h *reconfig.Registration) err
 	return nil
 }
 
-// refusal is what a node's operator has to deal with.
+// refusal is an error that a node's operator has to correct.
 type refusal struct{ error }
 
 func refuse(stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage], err error) error {
@@ -141,7 +141,7 @@ func (c *Controller) welcomeAll() {
 	}
 }
 
-// listen takes what a node says.
+// listen handles a node's messages.
 func (c *Controller) listen(a *membershipStream, stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
 	for {
 		in, err := stream.Recv()

@@ -96,7 +96,7 @@ func (v *view) Led(l store.Leader) {
 	v.tell()
 }
 
-// tell wakes who waits for news. The caller holds the lock.
+// tell wakes all waiters. The caller holds the lock.
 func (v *view) tell() {
 	v.clusters = nil
 	close(v.news)
@@ -138,7 +138,7 @@ func (v *view) node(name string) *reconfig.Node {
 	return v.state.Nodes[v.byName[name]]
 }
 
-// led returns who leads, and a channel that is closed when anything changes.
+// led returns the leader, and a channel that is closed when anything changes.
 func (v *view) led() (store.Leader, <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -196,7 +196,7 @@ func (v *view) leaseLeft(ctx context.Context, change uint64, nodes []reconfig.No
 	return left, err
 }
 
-// clone copies the state: what it consists of is replaced, never written to.
+// clone copies the state. Its parts are replaced, never written to.
 func (v *view) clone() *reconfig.State {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 	authorityFile = "ca.pem"
 )
 
-// Identity is who this process is. The nil Identity is that of a cluster without security: connections are open and
+// Identity is the identity of this process. The nil Identity is that of a cluster without security: connections are open and
 // everybody may do everything.
 type Identity struct {
 	dir      string
@@ -30,7 +30,7 @@ type Identity struct {
 	loaded   *loaded
 }
 
-// loaded is what an identity's files held when they were last read.
+// loaded is the content of an identity's files when they were last read.
 type loaded struct {
 	pair  tls.Certificate
 	roots *x509.CertPool
@@ -49,7 +49,7 @@ func Load(dir string) (*Identity, error) {
 	return i, nil
 }
 
-// Refusals counts what this identity has refused.
+// Refusals counts the connections and calls that this identity has refused.
 func (i *Identity) Refusals() *Refusals {
 	if i == nil {
 		return new(Refusals)

@@ -177,7 +177,7 @@ func store(dir string, der []byte, key *ecdsa.PrivateKey, authority []byte) erro
 	return writePEM(filepath.Join(dir, certFile), "CERTIFICATE", der)
 }
 
-// writePEM replaces a file at once, so that nobody reads half of it.
+// writePEM replaces a file atomically.
 func writePEM(path, kind string, der []byte) error {
 	text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {

@@ -13,7 +13,7 @@ var (
 	operators = []Role{Admin, Operator}
 )
 
-// allowed says who may make which call. A call that is not here is nobody's.
+// allowed lists the roles that may make each call. A call that is not listed is forbidden.
 var allowed = map[string][]Role{
 	agentv1.Agent_Info_FullMethodName:      anybody,
 	agentv1.Agent_Shards_FullMethodName:    anybody,

@@ -2,7 +2,7 @@ package security
 
 import "sync/atomic"
 
-// Refusals counts what was refused, by reason.
+// Refusals counts refusals by reason.
 type Refusals struct {
 	Stranger atomic.Uint64 // no certificate, or one of another authority
 	Expired  atomic.Uint64 // a certificate out of its time

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Role is what the owner of a certificate is in the cluster.
+// Role is the role of a certificate's owner in the cluster.
 type Role string
 
 // The roles.
@@ -13,7 +13,7 @@ const (
 	Controller Role = "controller"
 	Node       Role = "node"
 	Admin      Role = "admin"    // everything that people may do
-	Operator   Role = "operator" // what runs the cluster and loses nothing: drain, move, backup
+	Operator   Role = "operator" // runs the cluster without losing data: drain, move, backup
 	Reader     Role = "reader"   // look, change nothing
 )
 

@@ -42,7 +42,7 @@ func identity(t *testing.T, dir string, role Role) *Identity {
 	return i
 }
 
-// serve runs both APIs with nothing behind them: what gets through is answered UNIMPLEMENTED.
+// serve runs both APIs without an implementation: a call that is allowed is answered UNIMPLEMENTED.
 func serve(t *testing.T, i *Identity) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

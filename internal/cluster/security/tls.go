@@ -28,7 +28,7 @@ func (i *Identity) DialOption() grpc.DialOption {
 	}))
 }
 
-// ServerOptions secure a server, and check the role of everybody who calls it.
+// ServerOptions secure a server, and check the role of each caller.
 func (i *Identity) ServerOptions() []grpc.ServerOption {
 	if i == nil {
 		return nil
@@ -71,7 +71,7 @@ func (i *Identity) verifyClient(state tls.ConnectionState) error {
 	return err
 }
 
-// clientRole is the role of who connects, and counts who is refused.
+// clientRole returns the role of a client that connects, and counts refusals.
 func (i *Identity) clientRole(state tls.ConnectionState) (Role, error) {
 	role, err := i.roleOf(state)
 	var invalid x509.CertificateInvalidError
@@ -117,7 +117,7 @@ func (i *Identity) check(ctx context.Context, method string, request any) error 
 	return nil
 }
 
-// RoleOf is the role of who makes a call that an [Identity] has checked; empty without security.
+// RoleOf returns the role of the caller that an [Identity] has checked; empty without security.
 func RoleOf(ctx context.Context) Role {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -28,13 +28,13 @@ type Agents func(api string) (agentv1.AgentClient, func() error, error)
 
 // Progress is how far a backup or a restore has come.
 type Progress struct {
-	Stage       string // what is being done
+	Stage       string // the present step
 	Done, Total uint64 // shards while backing up, else objects; a total of 0: not known yet
 	Objects     uint64
 	Bytes       uint64 // of values
 }
 
-// BackupOptions say what to back up. Client and Agents are needed.
+// BackupOptions configure a backup. Client and Agents are required.
 type BackupOptions struct {
 	Client   *client.Client
 	Agents   Agents
@@ -43,7 +43,7 @@ type BackupOptions struct {
 	Progress func(Progress)
 }
 
-// BackupReport is what a backup did.
+// BackupReport is the result of a backup.
 type BackupReport struct {
 	Header
 	Totals

@@ -146,7 +146,7 @@ func TestDamagedFileChangesNothing(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file, reading it ends with an error or with what the writer wrote.
+// Reading any file ends with an error or with the data that the writer wrote.
 func FuzzVerify(f *testing.F) {
 	text := sample(f, 12)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -26,7 +26,7 @@ type export struct {
 	seen   map[wire.Key]struct{}
 }
 
-// run writes what a node has. An error leaves a part of it in the file.
+// run writes a node's objects. An error leaves a part of them in the file.
 func (e *export) run(ctx context.Context, node client.Node) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

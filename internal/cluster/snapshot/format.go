@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// magic begins every snapshot. Its end is what a transfer that meddles with line ends or high bits would spoil.
+// magic begins every snapshot. A transfer that changes line ends or high bits would damage its end.
 const magic = "NQSNAP\x93\r\n\x1a"
 
 // formatVersion is the only one so far.
@@ -56,7 +56,7 @@ type Object struct {
 	Value   []byte
 }
 
-// Totals are what a snapshot holds.
+// Totals count the contents of a snapshot.
 type Totals struct {
 	Objects    uint64 `json:"objects"`
 	ValueBytes uint64 `json:"value_bytes"`

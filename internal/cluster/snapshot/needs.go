@@ -12,10 +12,10 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// ErrNoRoom says that the cluster cannot hold what a snapshot holds.
+// ErrNoRoom says that the cluster has no room for the objects of a snapshot.
 var ErrNoRoom = errors.New("the cluster has no room for this snapshot")
 
-// needs is what a snapshot asks of a cluster.
+// needs is the room that a snapshot needs in a cluster.
 type needs struct {
 	options *RestoreOptions
 	cluster *client.Map

@@ -18,7 +18,7 @@ import (
 // reader reads a snapshot and believes nothing of it: lengths are bounded before memory is taken.
 type reader struct {
 	in     *bufio.Reader
-	sum    hash.Hash // SHA-256 of what was read before the present part
+	sum    hash.Hash // SHA-256 of the bytes before the present part
 	header Header
 	totals Totals
 	buffer []byte
@@ -115,7 +115,7 @@ func (r *reader) next(visit func(*Object) error) (bool, error) {
 	return true, r.objects(part[blockHeaderBytes:], count, visit)
 }
 
-// room is the buffer with the given length; what was in its beginning stays.
+// room returns the buffer with the given length, and keeps its beginning.
 func (r *reader) room(n int) []byte {
 	if n > cap(r.buffer) {
 		r.buffer = append(make([]byte, 0, max(n, maxBlockBytes+blockHeaderBytes+crcBytes)), r.buffer[:min(len(r.buffer), n)]...)

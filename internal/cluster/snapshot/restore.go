@@ -24,7 +24,7 @@ type RestoreOptions struct {
 	Progress func(Progress)
 }
 
-// RestoreReport is what a restore did, or would do.
+// RestoreReport is the result of a restore, or of a dry run.
 type RestoreReport struct {
 	Header
 	Totals

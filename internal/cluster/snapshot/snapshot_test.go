@@ -49,7 +49,7 @@ func compare(t *testing.T, c *client.Client, keys int, deleted func(i int) bool)
 	}
 }
 
-// What a cluster has while it serves, another one with other shards has after a restore.
+// A cluster with other shards has the same data after a restore of a backup that was made under load.
 func TestBackupAndRestore(t *testing.T) {
 	const keys = 5000
 	from := startCluster(t, 3, chain.Options{Shards: 8, CellBytes: 256, MaxObjects: 10_000})

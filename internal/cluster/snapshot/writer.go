@@ -12,10 +12,10 @@ import (
 	"os"
 )
 
-// writer writes a snapshot. What was written since a mark can be taken back.
+// writer writes a snapshot. It can take back everything since a mark.
 type writer struct {
 	file   *os.File
-	sum    hash.Hash // SHA-256 of what is in the file
+	sum    hash.Hash // SHA-256 of the file
 	offset int64
 	totals Totals
 	block  []byte // payload of the next one
@@ -40,7 +40,7 @@ func newWriter(file *os.File, h *Header) (*writer, error) {
 	return w, w.write(withCRC(append(b, text...)))
 }
 
-// withCRC appends the checksum of what is there.
+// withCRC appends the checksum of the bytes before it.
 func withCRC(b []byte) []byte { return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)) }
 
 func (w *writer) write(b []byte) error {
@@ -94,7 +94,7 @@ func (w *writer) mark() (mark, error) {
 	return mark{w.offset, w.totals, sum}, err
 }
 
-// back removes what was written since a mark.
+// back removes everything since a mark.
 func (w *writer) back(m mark) error {
 	if err := w.file.Truncate(m.offset); err != nil {
 		return err

@@ -24,7 +24,7 @@ func (n Node) APIAddr() string {
 	return DefaultAPI(n.Addr)
 }
 
-// DefaultAPI is where the agent of a node at addr listens if nobody says otherwise.
+// DefaultAPI returns the default address of the agent of a node at addr.
 func DefaultAPI(addr netip.AddrPort) string {
 	return netip.AddrPortFrom(addr.Addr(), APIPort).String()
 }

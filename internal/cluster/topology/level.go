@@ -8,7 +8,7 @@ import (
 // reach is how many points of the ring are tried for a node with room before all nodes are compared.
 const reach = 64
 
-// vacate replaces members that are no candidates, where there is somebody to replace them.
+// vacate replaces members that are not candidates, where another node can take their place.
 func (p *planner) vacate() {
 	for s, c := range p.chains {
 		for at := len(p.slots[s]) - 1; at >= 0 && !c.Fixed; at-- {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Chain is what a shard has, and what it should have.
+// Chain is a shard's present chain and its wanted length.
 type Chain struct {
 	Members []uint32 // head first. Those that are not candidates leave. None: the shard gets a new chain
 	Want    int      // members wanted; fewer only where there are fewer candidates
-	Extra   int      // how many of these only share the load: nobody minds if they fail together with others
+	Extra   int      // how many of these only share the load: they may fail together with others
 	Fixed   bool     // its load counts, but it is not changed now
 }
 
-// Reason says what a [Move] is good for. The most urgent comes first.
+// Reason is the purpose of a [Move]. The most urgent comes first.
 type Reason uint8
 
 // Reasons to move.
@@ -22,7 +22,7 @@ const (
 	Vacate               // Leave is no candidate any more
 	Spread               // two members would fail together
 	Shrink               // the chain has more members than wanted
-	Level                // nodes differ too much in what they have
+	Level                // nodes differ too much in their load
 )
 
 var reasons = [...]string{"repair", "vacate", "spread", "shrink", "level"}
@@ -30,7 +30,7 @@ var reasons = [...]string{"repair", "vacate", "spread", "shrink", "level"}
 // String is the reason in one word.
 func (r Reason) String() string { return reasons[r] }
 
-// Move is one step for one chain: Join joins, and when it is complete Leave leaves. Either may be 0, for nobody.
+// Move is one step for one chain: node Join joins, and when it is complete node Leave leaves. Either may be 0, for none.
 type Move struct {
 	Shard uint16
 	Join  uint32
@@ -71,7 +71,7 @@ func (r *Ring) Plan(chains []Chain) *Plan {
 // slot is one place in a chain while a plan is made.
 type slot struct {
 	node int32  // index in Ring.nodes; -1: a node that is no candidate
-	was  uint32 // who has the place now; 0: nobody
+	was  uint32 // the node that has the place now; 0: none
 	why  Reason
 }
 
@@ -123,14 +123,14 @@ func (r *Ring) newPlanner(chains []Chain) *planner {
 	return p
 }
 
-// count adds what a place is worth to its node's load.
+// count adds the weight of a place to its node's load.
 func (p *planner) count(shard, at, by int) {
 	if n := p.slots[shard][at].node; n >= 0 {
 		p.load[n] += by
 	}
 }
 
-// countEnds adds a chain that exists to what its head and tail have of such roles.
+// countEnds counts the head and tail of an existing chain.
 func (p *planner) countEnds(shard, by int) {
 	slots := p.slots[shard]
 	if len(slots) == 0 || len(p.chains[shard].Members) == 0 {
@@ -165,7 +165,7 @@ func (p *planner) ID(node int32) uint32 {
 	return p.nodes[node].ID
 }
 
-// inside is where a node joins a chain of that length if it takes nobody's place.
+// inside returns the place at which a node joins a chain of that length without replacing a member.
 func inside(length int) int {
 	if length < 2 {
 		return length

@@ -79,7 +79,7 @@ func spreadOf(chains [][]uint32, nodes []Candidate) (least, most, heads, tails f
 	return least, most, heads, tails
 }
 
-// checkPlan checks what holds for every plan, and that nothing is left to do after so many.
+// checkPlan checks the invariants of every plan, and that nothing is left to do after a number of plans.
 func checkPlan(t interface{ Fatalf(string, ...any) }, r *Ring, chains []Chain, p *Plan, rounds int) {
 	now := make([][]uint32, len(chains))
 	for s := range chains {

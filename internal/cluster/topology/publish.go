@@ -67,7 +67,7 @@ func Published(path, file string) bool {
 	return err == nil && target == file
 }
 
-// makeFree removes what a cluster that is gone has left at path.
+// makeFree removes a stale map of an earlier cluster at path.
 func makeFree(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -40,7 +40,7 @@ func TestPublishedClusterIsFoundAndWithdrawn(t *testing.T) {
 func TestWhatDeadClustersLeftIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path, target := filepath.Join(dir, "cluster.yaml"), filepath.Join(dir, "target.yaml")
-	// A file that nobody holds, as after SIGKILL.
+	// A file without a holder, as after SIGKILL.
 	if err := os.WriteFile(path, []byte(publishedMark+"epoch: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

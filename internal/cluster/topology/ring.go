@@ -23,7 +23,7 @@ const pointsPerNode = 128
 // moves only what that one gains or loses. It is immutable.
 type Ring struct {
 	nodes   []Candidate // by ID
-	domain  []int       // of each node: what it fails together with
+	domain  []int       // of each node: its failure domain
 	domains int
 	points  []point
 }
@@ -129,7 +129,7 @@ func (r *Ring) walk(shard uint16, limit int, visit func(node int) bool) {
 	}
 }
 
-// The hash must be the same in every process for ever: chains are compared with what it gives.
+// The hash must stay the same in every release: chains are compared with its result.
 const (
 	golden    = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: multiples of it are far apart
 	shardSalt = 0x5348415244530000 // keeps shards from starting where points are

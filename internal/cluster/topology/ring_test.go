@@ -78,7 +78,7 @@ func TestPlacesStayTheSameForEver(t *testing.T) {
 	}
 }
 
-// What a ring alone moves: nothing between two nodes that stay, but where failure domains say so.
+// A ring alone moves nothing between two nodes that stay, except for failure domains.
 func TestRingMovesOnlyTheShareOfTheNodeThatComes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := drawCandidates(t, 4, 40)

@@ -15,7 +15,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Cluster is what a cluster file says: either a static configuration, or the controllers that know the present one.
+// Cluster is the content of a cluster file: a static configuration, or the controllers that know the present one.
 type Cluster struct {
 	Name        string   `yaml:"name,omitempty" json:"name,omitempty"`               // with controllers: their cluster's; empty: any
 	Controllers []string `yaml:"controllers,omitempty" json:"controllers,omitempty"` // TCP addresses; nothing else may be given then
@@ -155,7 +155,7 @@ func (c *Cluster) Members(shard uint16) []netip.AddrPort {
 	return members
 }
 
-// ShardConfig is what the named node has to know of a shard; its state is None if the node is not in the chain.
+// ShardConfig returns the named node's configuration of a shard; its state is None if the node is not in the chain.
 func (c *Cluster) ShardConfig(name string, shard uint16) chain.ShardConfig {
 	for i, member := range c.Chain(shard) {
 		if member == name {

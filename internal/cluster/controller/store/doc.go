@@ -3,15 +3,15 @@
 //
 // Under /netcraq/CLUSTER/ stand
 //
-//	settings    what the cluster was formed with
+//	settings    the cluster's formation
 //	change      the number of the last change
 //	node/ID     one key a node
 //	page/N      the chains of 64 shards
-//	leader      who leads; bound to an etcd lease
+//	leader      the leader's address; bound to an etcd lease
 //
 // Every value is JSON and carries the version of its format. A newer one is refused, not guessed at.
 //
-// # Who may write
+// # Writers
 //
 // A leader's term is the revision that its last claim gave to the key leader. Every transaction compares that revision and
 // the number of the change before: so a leader that another has replaced writes nothing any more, a transaction that was

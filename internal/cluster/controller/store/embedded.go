@@ -115,7 +115,7 @@ func (e *Embedded) url(addr string) []url.URL {
 	return []url.URL{{Scheme: "http", Host: addr}}
 }
 
-// explain says what can be done about an etcd that does not start.
+// explain adds advice to the error of an etcd that does not start.
 func (e *Embedded) explain(err error) error {
 	var refused *net.OpError
 	switch {

@@ -10,9 +10,9 @@ import (
 var (
 	// ErrDeposed says that this controller does not lead any more, so nothing was written.
 	ErrDeposed = errors.New("another controller leads now")
-	// ErrTaken says that somebody else has become leader first.
+	// ErrTaken says that another controller became leader first.
 	ErrTaken = errors.New("another controller became leader first")
-	// ErrForeign says that the place in etcd belongs to somebody else.
+	// ErrForeign says that the keys in etcd belong to another program or cluster.
 	ErrForeign = errors.New("this place in etcd belongs to somebody else")
 
 	errFormsNow = errors.New("another controller forms the cluster at this moment")
@@ -41,7 +41,7 @@ func passes(err error) bool {
 	return false
 }
 
-// explain says what people can do about an error of etcd.
+// explain adds advice to an error of etcd.
 func explain(err error) string {
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrGRPCNoSpace):

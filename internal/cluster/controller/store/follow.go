@@ -13,7 +13,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Follower is told what becomes durable, in order, from one goroutine. What it is given is its own.
+// Follower receives durable changes in order, from one goroutine. It owns its arguments.
 type Follower interface {
 	// Loaded brings the whole state: at first, and again whenever changes may have been missed.
 	Loaded(Formation, *reconfig.State)
@@ -21,7 +21,7 @@ type Follower interface {
 	Changed(reconfig.Change)
 	// Keyed brings the keys of a cluster with tags.
 	Keyed(*wire.Keyring)
-	// Led says who leads now.
+	// Led reports the present leader.
 	Led(Leader)
 }
 
@@ -38,7 +38,7 @@ func (s *Store) Follow(ctx context.Context, f Follower) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil: // what stands there cannot be read: the last state stays in force
+		case err != nil: // the keys cannot be read: the last state stays in force
 			s.report(partFollow, err)
 		default:
 			f.Loaded(m.formation, &m.state)

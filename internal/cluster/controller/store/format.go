@@ -17,7 +17,7 @@ const (
 	timesVersion  = 2
 )
 
-// ErrNewer says that what is stored was written by a newer release.
+// ErrNewer says that a newer release wrote the stored data.
 var ErrNewer = errors.New("this was written by a newer release of netcraq: upgrade this controller")
 
 type settingsRecord struct {

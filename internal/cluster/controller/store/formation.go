@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 )
 
-// Formation is what a cluster is formed with. All controllers must be started with the same.
+// Formation holds the settings that a cluster is formed with. All controllers must be started with the same.
 type Formation struct {
 	Settings    reconfig.Settings
 	Controllers []string // where all controllers serve; a lease needs the grants of a majority of them
@@ -34,7 +34,7 @@ func (f *Formation) or(defaults *Formation) Formation {
 	return out
 }
 
-// agrees checks that what a controller was started with, where it is not zero, is what the cluster was formed with.
+// agrees returns an error if a controller's settings that are not zero differ from the cluster's.
 // The number of replicas may have changed since then, and the times have if they are known to.
 func (f *Formation) agrees(formed *Formation, cluster string) error {
 	want, is := &f.Settings, &formed.Settings

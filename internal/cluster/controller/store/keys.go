@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// keysRecord holds secrets: who may read the controllers' etcd may do everything. Secrets are in base 64, as JSON does it.
+// keysRecord holds secrets: read access to the controllers' etcd allows everything. Secrets are in base 64, as in JSON.
 type keysRecord struct {
 	Version int         `json:"version"`
 	Sign    uint32      `json:"sign"`

@@ -96,7 +96,7 @@ func (l *Leadership) Apply(ctx context.Context, c reconfig.Change) error {
 	return nil
 }
 
-// operations lists what to write, and notes it.
+// operations returns the writes of a change, and records them.
 func (l *Leadership) operations(c *reconfig.Change) []clientv3.Op {
 	pages := map[int]bool{}
 	for number, shard := range c.Shards {

@@ -14,13 +14,13 @@ import (
 // pageShards is how many shards stand in one key. It is part of the format.
 const pageShards = 64
 
-// Leader is who leads.
+// Leader identifies the leading controller.
 type Leader struct {
-	Term    uint64 // 0: nobody
+	Term    uint64 // 0: none
 	Address string
 }
 
-// image is what etcd holds of a cluster, at one revision.
+// image is a cluster's data in etcd, at one revision.
 type image struct {
 	formation Formation
 	state     reconfig.State

@@ -20,13 +20,13 @@ import (
 type Options struct {
 	Cluster   string      // name of the cluster in etcd, which may hold several
 	Embedded  *Embedded   // run an etcd in this process; nil: use Endpoints
-	Endpoints []string    // of somebody's etcd
+	Endpoints []string    // of an external etcd
 	TLS       *tls.Config // towards Endpoints; nil: none
 	TTL       int         // seconds that a leadership lasts without etcd; 0: a default
 	Log       *slog.Logger
 }
 
-// root is what all keys begin with.
+// root is the prefix of all keys.
 const root = "/netcraq/"
 
 const (
@@ -49,7 +49,7 @@ type Store struct {
 	cluster string
 	log     *slog.Logger
 	client  *clientv3.Client
-	server  *server // nil for somebody's etcd
+	server  *server // nil for an external etcd
 
 	session *session
 	stop    context.CancelFunc
@@ -60,7 +60,7 @@ type Store struct {
 	trouble map[string]string // by part: why it does not work at present
 }
 
-// Open begins to use an etcd. It does not wait for it, but for what is wrong on this machine.
+// Open begins to use an etcd. It does not wait for the etcd, but reports errors of this machine.
 func Open(o Options) (*Store, error) {
 	if !clusterName.MatchString(o.Cluster) {
 		return nil, fmt.Errorf("cluster name %q: letters, digits, dots, dashes and underscores are wanted, at most 63", o.Cluster)
@@ -112,7 +112,7 @@ func (s *Store) Close() (err error) {
 
 func (s *Store) key(name string) string { return s.prefix + name }
 
-// Trouble says what about etcd does not work at present, for people; empty: all is well.
+// Trouble returns the present problem with etcd, for operators; empty: there is none.
 func (s *Store) Trouble() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *Store) retry(ctx context.Context, part string, attempt func(context.Con
 	}
 }
 
-// splitKey returns what a key is called inside the cluster.
+// splitKey returns a key without the cluster's prefix.
 func (s *Store) splitKey(key []byte) (kind, rest string) {
 	kind, rest, _ = strings.Cut(strings.TrimPrefix(string(key), s.prefix), "/")
 	return kind, rest

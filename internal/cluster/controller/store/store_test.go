@@ -18,12 +18,12 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// patience is how long a test waits for what must come.
+// patience bounds each wait of a test.
 const patience = 20 * time.Second
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// freePort returns a TCP address of loopback that nobody uses.
+// freePort returns an unused TCP address of loopback.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.1.9.1:0")
@@ -86,7 +86,7 @@ func lead(t *testing.T, s *Store, over uint64) *Leadership {
 	return l
 }
 
-// recorder is a follower that hands on what it is told.
+// recorder is a follower that passes on its calls.
 type recorder struct {
 	loaded  chan *reconfig.State
 	changed chan reconfig.Change

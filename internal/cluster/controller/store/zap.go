@@ -12,7 +12,7 @@ import (
 // zapToSlog hands etcd's log on. etcd warns of much that is no trouble of the cluster's, so all but its errors are details.
 type zapToSlog struct {
 	log  *slog.Logger
-	hush *atomic.Bool // it is being ended: what fails now is meant to
+	hush *atomic.Bool // it is being ended: errors are expected
 }
 
 func newZap(log *slog.Logger, hush *atomic.Bool) *zap.Logger {
