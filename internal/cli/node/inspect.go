@@ -170,7 +170,7 @@ func printMemberships(out io.Writer, reports []*agent.Report) {
 	fmt.Fprintln(out)
 }
 
-// printChains lists what each node believes its chains to be: differences are worth seeing.
+// printChains lists each node's view of its chains, so that differences show.
 func printChains(out io.Writer, reports []*agent.Report) {
 	names := make(map[string]string)
 	for _, r := range reports {

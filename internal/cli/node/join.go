@@ -15,7 +15,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 )
 
-// defaultCapacity is that of a node that nobody chose one for.
+// defaultCapacity is the default of --capacity.
 const defaultCapacity = 100
 
 // joinFlags say which cluster a node is to be in.
@@ -35,7 +35,7 @@ func (f *joinFlags) add(flags *pflag.FlagSet) {
 	flags.Uint32Var(&f.copyKiBs, "copy-kib-s", 64<<10, "with --join: how fast the node copies shards from another, in KiB a second; 0: as fast as it goes")
 }
 
-// check reports what contradicts itself on the command line.
+// check returns an error if flags contradict each other.
 func (f *joinFlags) check(flags *nodeFlags) error {
 	switch {
 	case len(f.controllers) == 0 && len(f.labels) > 0:

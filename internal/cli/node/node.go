@@ -269,7 +269,7 @@ func (flags *nodeFlags) resolve() (agent.Options, error) {
 	return options, nil
 }
 
-// logEnd says what is left of the node.
+// logEnd logs the state that the node leaves behind.
 func logEnd(log *slog.Logger, flags *nodeFlags, plane string) {
 	switch {
 	case plane == cli.PlaneXDP && PrivatePins(flags.plane.pin):

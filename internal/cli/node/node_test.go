@@ -20,7 +20,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/agent"
 )
 
-// freeAddr returns a loopback address with a UDP and a TCP port that nobody uses.
+// freeAddr returns a loopback address whose UDP and TCP port are unused.
 func freeAddr(t *testing.T) (netip.AddrPort, string) {
 	t.Helper()
 	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 1, 3, 1)})

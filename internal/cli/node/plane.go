@@ -19,7 +19,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 )
 
-// PlaneRequest is what a user wants a node to run on.
+// PlaneRequest is a user's choice of the data plane.
 type PlaneRequest struct {
 	kind  string
 	Addr  netip.AddrPort

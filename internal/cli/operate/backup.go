@@ -75,7 +75,7 @@ A node that fails is replaced by another one of its chain, and its shards begin 
 	return cmd
 }
 
-// backupObject is what `netcraq backup --json` prints.
+// backupObject is the output of `netcraq backup --json`.
 type backupObject struct {
 	File    string  `json:"file"`
 	Seconds float64 `json:"seconds"`
@@ -132,7 +132,7 @@ therefore may be lower than before.`,
 	return cmd
 }
 
-// restoreObject is what `netcraq restore --json` prints.
+// restoreObject is the output of `netcraq restore --json`.
 type restoreObject struct {
 	File    string  `json:"file"`
 	Seconds float64 `json:"seconds"`

@@ -56,7 +56,7 @@ type operation struct {
 	leaderFlags
 	wait    bool
 	request *controllerv1.OperateRequest
-	done    string                                                // what to say in the end
+	done    string                                                // the text printed at the end
 	until   func(context.Context, *admin.Leader, io.Writer) error // waits for what follows
 }
 

@@ -114,7 +114,7 @@ func TestSimulatedPlan(t *testing.T) {
 	}
 }
 
-// TestSettings: the times change while the cluster runs, and what cannot be is refused.
+// TestSettings: the times change while the cluster runs, and invalid ones are refused.
 func TestSettings(t *testing.T) {
 	m := clitest.StartManaged(t, "127.3.10.1", "--shards", "4", "--replicas", "1", "--suspect", "400ms", "--lease", "600ms")
 	m.StartNode("n1", "127.3.10.11:4411")

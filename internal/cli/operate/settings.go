@@ -91,7 +91,7 @@ func runSettings(c *cobra.Command, flags *leaderFlags, given []time.Duration) er
 	return printSettings(c.OutOrStdout(), snapshot)
 }
 
-// settingsObject is what `netcraq settings --json` prints.
+// settingsObject is the output of `netcraq settings --json`.
 type settingsObject struct {
 	Cluster   string      `json:"cluster"`
 	Shards    uint32      `json:"shards"`

@@ -26,7 +26,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// stored is what a copy test copies: more than one message.
+// stored is the data of a copy test: more than one message.
 const stored = 900
 
 // holder is a node in no cluster that is alone in all chains, with objects and sessions.

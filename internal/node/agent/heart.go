@@ -20,7 +20,7 @@ func newHeartKey() (s wire.Secret) {
 	return s
 }
 
-// tellHeart tells the plane, and the controller that welcomed the node, by what to know heartbeats.
+// tellHeart gives the key of heartbeats to the plane, and to the controller that welcomed the node.
 func (m *membership) tellHeart(l *link, w *controllerv1.Welcome) {
 	if w.GetNode() == 0 || len(w.GetControllers()) == 0 {
 		return
@@ -40,8 +40,8 @@ func (m *membership) tellHeart(l *link, w *controllerv1.Welcome) {
 	l.send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Heart{Heart: &controllerv1.Heart{Key: heart.Key[:]}}})
 }
 
-// followHeart brings the shards' own leases up to what heartbeats granted. The caller holds leasing.
-func (m *membership) followHeart() {
+// renewFromHeartbeats extends the leases of shards to the end that heartbeats granted. The caller holds leasing.
+func (m *membership) renewFromHeartbeats() {
 	until, err := m.plane.HeartLease()
 	if err == nil && m.lease.Extend(until) {
 		err = m.plane.Renew(until)

@@ -27,7 +27,7 @@ func (m *membership) heartbeat(ctx context.Context) {
 			ticker.Reset(every)
 		}
 		m.leasing.Lock()
-		m.followHeart()
+		m.renewFromHeartbeats()
 		b := m.lease.Stamp(*m.status.Load(), m.plane.Clock())
 		m.leasing.Unlock()
 		out := message.FromHeartbeat(&b)

@@ -14,7 +14,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Report is what a node's agent says of it, for people and scripts. Error alone is set if the agent did not answer.
+// Report describes a node, as its agent reports it. Error alone is set if the agent did not answer.
 type Report struct {
 	Name        string       `json:"name"`
 	API         string       `json:"api"`

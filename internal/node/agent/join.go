@@ -23,7 +23,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Join says which cluster a node is to be in, and what it says of itself there.
+// Join holds the cluster that a node joins, and the node's registration there.
 type Join struct {
 	Controllers []string // TCP addresses of some; the others are learned from them
 	Labels      map[string]string
@@ -35,7 +35,7 @@ type Join struct {
 	Remember func(note []byte) error
 }
 
-// Identity is what makes a node the same one again when its agent comes back to a plane that lived on.
+// Identity identifies a node again when its agent restarts and its plane lived on.
 type Identity struct {
 	Cluster     string `json:"cluster"`
 	Node        uint32 `json:"node"`
@@ -86,7 +86,7 @@ type membership struct {
 	newest    *reconfig.Order // not yet applied
 	links     map[string]*link
 
-	applying sync.Mutex // what is below may wait for the plane
+	applying sync.Mutex // guards the fields below; its holder may wait for the plane
 	identity Identity
 	member   *reconfig.Member
 	wiping   bool
@@ -233,7 +233,7 @@ func (m *membership) tell(message *controllerv1.NodeMessage) {
 	}
 }
 
-// welcomed takes what a controller said of the cluster.
+// welcomed handles a controller's welcome.
 func (m *membership) welcomed(w *controllerv1.Welcome) {
 	if every := time.Duration(w.GetBeatUs()) * time.Microsecond; every > 0 {
 		m.every.Store(int64(every))

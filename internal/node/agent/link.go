@@ -237,7 +237,7 @@ func poke(wake chan struct{}) {
 	}
 }
 
-// sendAll sends what is queued; a controller that takes nothing does not hold up the others.
+// sendAll sends the queued messages. A controller that does not receive does not hold up the others.
 func (l *link) sendAll(ctx context.Context, stream membershipStream) {
 	for {
 		select {
@@ -260,7 +260,7 @@ func (l *link) sendAll(ctx context.Context, stream membershipStream) {
 	}
 }
 
-// receive takes what the controller says until the connection ends. Nothing in it waits for the plane.
+// receive handles the controller's messages until the stream ends. It never waits for the plane.
 func (l *link) receive(stream membershipStream) error {
 	name, m := l.welcomedBy(), l.membership
 	for {

@@ -18,7 +18,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// patience is how long a test waits for what must come.
+// patience bounds each wait of a test.
 const patience = 10 * time.Second
 
 const shards = 4
@@ -84,7 +84,7 @@ func serve(t *testing.T, a *Agent) {
 	})
 }
 
-// tail is a socket in a node's place: the test says what the tail does.
+// tail is a socket in a node's place: the test plays the tail.
 type tail struct {
 	t      *testing.T
 	socket *net.UDPConn

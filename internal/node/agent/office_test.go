@@ -19,7 +19,7 @@ const (
 	testLease   = time.Minute // tests that need an end stop to grant, and shorten it
 )
 
-// office is a server in a controller's place: the test says what it orders.
+// office is a server in a controller's place: the test gives its orders.
 type office struct {
 	controllerv1.UnimplementedControllerServer
 	t        *testing.T
@@ -158,7 +158,7 @@ func (c *call) order(o reconfig.Order) {
 	c.send(&controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Order{Order: message.FromOrder(&o)}})
 }
 
-// until waits for a heartbeat that says what the test waits for.
+// until waits for a heartbeat with the state that the test waits for.
 func (c *call) until(what string, is func(*controllerv1.Beat) bool) *controllerv1.Beat {
 	c.t.Helper()
 	late := time.After(patience)

@@ -45,14 +45,15 @@ func (m *membership) applyOrders(ctx context.Context) {
 		if o == nil {
 			continue
 		}
-		err := m.follow(o)
+		err := m.apply(o)
 		if report.result(err); err != nil {
 			m.again(o)
 		}
 	}
 }
 
-func (m *membership) follow(o *reconfig.Order) error {
+// apply applies one order. It sends the inventory if the term is new or the order is empty.
+func (m *membership) apply(o *reconfig.Order) error {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	if id := m.identity; o.Term > id.Term {
@@ -100,7 +101,7 @@ func (m *membership) publish() {
 	m.status.Store(&b)
 }
 
-// work starts and stops what the member wants done. The caller holds applying.
+// work starts and stops the member's tasks. The caller holds applying.
 func (m *membership) work() {
 	m.publish()
 	poke(m.news)
@@ -184,7 +185,7 @@ func (m *membership) emptyOf(shards []uint16) ([]wire.Key, error) {
 	return m.plane.Empty(shards)
 }
 
-// tellInventory tells a controller what the node has. It may have to wait for the plane.
+// tellInventory sends a controller the node's inventory. It may have to wait for the plane.
 func (m *membership) tellInventory(l *link) {
 	m.start(func(context.Context) {
 		m.applying.Lock()

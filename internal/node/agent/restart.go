@@ -13,7 +13,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// askWithin is how long another node may take to say what it knows; one that does not run refuses at once.
+// askWithin bounds the wait for another node's answer; one that does not run refuses at once.
 const askWithin = 500 * time.Millisecond
 
 // startWithin is how long an agent may take from its first connection, which comes before its plane is configured, to
