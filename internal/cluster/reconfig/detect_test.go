@@ -179,6 +179,28 @@ func TestChainOfTwoKeepsNodeThatIsBack(t *testing.T) {
 	}
 }
 
+// TestSilentAgentKeepsItsData: a node whose agent is away for seconds, and whose data plane other nodes reach, is not taken out
+// of a chain of two, though orders wait for it.
+func TestSilentAgentKeepsItsData(t *testing.T) {
+	w := formed(t, 1, 2, 4, 2)
+	l := w.leader
+	n := l.nodes[1]
+	l.state.Settings.Sure = 2 * time.Second
+	n.known = false // an order waits for it
+	silent := func(d time.Duration) bool {
+		l.time += d
+		l.listened += d
+		n.reached = l.time
+		return l.isSure(n.id)
+	}
+	if silent(l.state.Settings.Sure + time.Second) {
+		t.Error("an agent that is restarted costs its chain a copy")
+	}
+	if !silent(agentSure * l.state.Settings.Sure) {
+		t.Error("an agent that stays away holds up its chain for ever")
+	}
+}
+
 func TestOperatorIsSure(t *testing.T) {
 	w := formed(t, 1, 2, 4, 2)
 	n := w.chain(0)[1]

@@ -9,6 +9,10 @@ import (
 // C6: a heartbeat timeout alone leaves a chain two complete members. A suspected node gets no grants, but to remove it
 // from a chain that would have fewer than two members without it, the leader must be certain that it failed.
 
+// agentSure is how many times Settings.Sure an agent may be silent while orders wait for it and its data plane answers:
+// an agent that was killed comes back within seconds, and its node has lost nothing.
+const agentSure = 5
+
 // isSure reports whether a suspected node may be taken out of a chain of two: its state is gone, it did not apply its
 // orders, an operator declared it failed, or it sent no heartbeat for Settings.Sure and no other node reached its data
 // plane in that time. A node that is reachable but does not apply orders that the cluster waits for also counts.
@@ -17,7 +21,7 @@ func (l *Leader) isSure(id NodeID) bool {
 	if l.gone[id] || n.convicted {
 		return true
 	}
-	if waits := len(n.orders) > 0 || !n.known; waits && l.away(n) > max(l.state.Settings.Sure, l.options.ApplyWithin) {
+	if waits := len(n.orders) > 0 || !n.known; waits && l.away(n) > max(agentSure*l.state.Settings.Sure, l.options.ApplyWithin) {
 		return true
 	}
 	return l.sinceHeartbeat(n) > l.state.Settings.Sure && !l.isReached(n)
