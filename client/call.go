@@ -255,10 +255,10 @@ func (k *call) patience() time.Duration {
 	to, rounds := k.recent.latest().to, k.misses
 	var wait time.Duration
 	if k.op.IsWrite() {
-		wait = to.writes.timeout(limit)
+		wait = to.writes.timeout(k.client.options.least, limit)
 		rounds--
 	} else {
-		wait = to.reads.timeout(limit)
+		wait = to.reads.timeout(k.client.options.least, limit)
 		rounds /= max(bits.OnesCount8(k.route.serving), 1)
 	}
 	for ; rounds > 0 && wait < limit; rounds-- {

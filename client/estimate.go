@@ -29,13 +29,13 @@ func (e *estimate) sample(d time.Duration) {
 	e.mean.Store(max(mean+off/8, 1))
 }
 
-// timeout is how long an answer may take before it is taken for lost.
-func (e *estimate) timeout(limit time.Duration) time.Duration {
+// timeout returns how long to wait for an answer before it counts as lost: least to limit.
+func (e *estimate) timeout(least, limit time.Duration) time.Duration {
 	mean := e.mean.Load()
 	if mean == 0 {
 		return limit
 	}
-	return min(max(time.Duration(mean+4*e.deviation.Load()), minAttempt), limit)
+	return min(max(time.Duration(mean+4*e.deviation.Load()), least), limit)
 }
 
 // nearness orders nodes by how fast they answer reads themselves.

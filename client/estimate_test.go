@@ -8,32 +8,32 @@ import (
 func TestEstimate(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	var e estimate
-	if got := e.timeout(limit); got != limit {
+	if got := e.timeout(minAttempt, limit); got != limit {
 		t.Errorf("never measured: %v", got)
 	}
 	for range 100 {
 		e.sample(20 * time.Microsecond)
 	}
-	if got := e.timeout(limit); got != minAttempt {
+	if got := e.timeout(minAttempt, limit); got != minAttempt {
 		t.Errorf("always 20 us: %v", got)
 	}
-	if got := e.timeout(time.Millisecond); got != time.Millisecond {
+	if got := e.timeout(minAttempt, time.Millisecond); got != time.Millisecond {
 		t.Errorf("the user wants less: %v", got)
 	}
 	for range 100 {
 		e.sample(10 * time.Millisecond)
 	}
-	if got := e.timeout(limit); got < 10*time.Millisecond || got > 11*time.Millisecond {
+	if got := e.timeout(minAttempt, limit); got < 10*time.Millisecond || got > 11*time.Millisecond {
 		t.Errorf("always 10 ms: %v", got)
 	}
 	for i := range 100 {
 		e.sample(time.Duration(5+10*(i%2)) * time.Millisecond)
 	}
-	if got := e.timeout(limit); got < 25*time.Millisecond || got > 40*time.Millisecond {
+	if got := e.timeout(minAttempt, limit); got < 25*time.Millisecond || got > 40*time.Millisecond {
 		t.Errorf("5 and 15 ms: %v", got)
 	}
 	e.sample(time.Hour)
-	if got := e.timeout(limit); got != limit {
+	if got := e.timeout(minAttempt, limit); got != limit {
 		t.Errorf("after an hour: %v", got)
 	}
 }

@@ -41,6 +41,8 @@ type Options struct {
 	// if not nil, is called once when the operation has ended. Neither waits: the end of operations of Do and Start is
 	// told on a goroutine that serves others. Package client/telemetry makes spans and metrics of them.
 	Observe Observer
+
+	least time.Duration // that an attempt waits where answers come soon; 0: minAttempt
 }
 
 // Observer is told of operations; see [Options]. The operation must not be changed.
@@ -52,6 +54,9 @@ const maxWindow = 1 << 15
 func (o *Options) complete() error {
 	if o.Attempt == 0 {
 		o.Attempt = DefaultAttempt
+	}
+	if o.least == 0 {
+		o.least = minAttempt
 	}
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
