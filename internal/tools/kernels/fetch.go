@@ -20,9 +20,9 @@ type archive struct {
 	options  []string // of apt, once its lists are there
 }
 
-// sources are where all of the kernels are. A mirror may take the place of Debian's.
-const sources = `deb [arch=amd64,arm64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %[1]s/debian bookworm main
-deb [arch=amd64,arm64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %[1]s/debian-security bookworm-security main
+// sources lists the archives that have all of the kernels.
+const sources = `deb [arch=amd64,arm64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %[1]s bookworm main
+deb [arch=amd64,arm64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %[2]s bookworm-security main
 `
 
 // linux returns a kernel's package: of its series the newest, or one that was fetched before.
@@ -84,6 +84,37 @@ func compareVersions(a, b string) int {
 	return slices.Compare(numbers(a), numbers(b))
 }
 
+// mirrors returns the addresses of Debian's main and security archives: those below DEBIAN_MIRROR if it is set, else those
+// that this machine's apt uses.
+func mirrors(ctx context.Context) (main, security string, err error) {
+	if m := strings.TrimSuffix(os.Getenv("DEBIAN_MIRROR"), "/"); m != "" {
+		return m + "/debian", m + "/debian-security", nil
+	}
+	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("apt-get indextargets: %w", err)
+	}
+	return archives(string(out))
+}
+
+// archives finds the main and the security archive among the addresses of repositories, one a line.
+func archives(addresses string) (main, security string, err error) {
+	for _, address := range strings.Fields(addresses) {
+		address = strings.TrimSuffix(address, "/")
+		switch {
+		case strings.HasSuffix(address, "/debian"):
+			main = address
+		case strings.HasSuffix(address, "/debian-security"):
+			security = address
+		}
+	}
+	if main == "" || security == "" {
+		return "", "", errors.New("apt's sources name no archives /debian and /debian-security: set DEBIAN_MIRROR to the " +
+			"address of a mirror that has both")
+	}
+	return main, security, nil
+}
+
 // update fetches the lists of packages, once.
 func (a *archive) update(ctx context.Context) error {
 	if a.options != nil {
@@ -99,12 +130,12 @@ func (a *archive) update(ctx context.Context) error {
 			return err
 		}
 	}
-	mirror := "http://deb.debian.org"
-	if m := os.Getenv("DEBIAN_MIRROR"); m != "" {
-		mirror = strings.TrimSuffix(m, "/")
+	main, security, err := mirrors(ctx)
+	if err != nil {
+		return err
 	}
 	list := filepath.Join(root, "sources.list")
-	if err := os.WriteFile(list, fmt.Appendf(nil, sources, mirror), 0o644); err != nil {
+	if err := os.WriteFile(list, fmt.Appendf(nil, sources, main, security), 0o644); err != nil {
 		return err
 	}
 	for _, o := range []string{

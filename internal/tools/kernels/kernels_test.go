@@ -100,3 +100,15 @@ func TestArchive(t *testing.T) {
 		t.Errorf("cpio reads %q, %v", text, err)
 	}
 }
+
+// TestArchives: the archives are those of the machine's own sources; without them the error says what to set.
+func TestArchives(t *testing.T) {
+	const mirror = "http://mirror.example"
+	main, security, err := archives(mirror + "/other/\n" + mirror + "/debian/\n" + mirror + "/debian-security/\n")
+	if err != nil || main != mirror+"/debian" || security != mirror+"/debian-security" {
+		t.Errorf("%q, %q, %v", main, security, err)
+	}
+	if _, _, err := archives(mirror + "/debian/"); err == nil || !strings.Contains(err.Error(), "DEBIAN_MIRROR") {
+		t.Errorf("without a security archive: %v", err)
+	}
+}
