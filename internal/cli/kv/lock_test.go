@@ -31,9 +31,25 @@ func lockCommand(ctx context.Context, args ...string) (string, string, error) {
 	return out.String(), errs.String(), err
 }
 
-func TestLockCommand(t *testing.T) {
+// chainClient starts a chain that commands find through the environment, and returns a client of it.
+func chainClient(t *testing.T) *client.Client {
+	t.Helper()
 	path := startChain(t)
 	t.Setenv(topology.PathVariable, path)
+	cluster, err := client.LoadCluster(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(client.Options{Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestLockCommand(t *testing.T) {
+	c := chainClient(t)
 	tokens := []uint64{0}
 	for range 3 {
 		out, _, err := lockCommand(t.Context(), "l", "--", "sh", "-c", "echo $NETCRAQ_FENCING_TOKEN $NETCRAQ_LOCK")
@@ -47,15 +63,6 @@ func TestLockCommand(t *testing.T) {
 		}
 		tokens = append(tokens, token)
 	}
-	cluster, err := client.LoadCluster(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(client.Options{Cluster: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
 	held, err := c.Lock(t.Context(), "taken", client.LockOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -86,17 +93,7 @@ func TestLockCommand(t *testing.T) {
 
 // TestLockCommandRenews: the lock is renewed for as long as the command runs.
 func TestLockCommandRenews(t *testing.T) {
-	path := startChain(t)
-	t.Setenv(topology.PathVariable, path)
-	cluster, err := client.LoadCluster(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(client.Options{Cluster: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := chainClient(t)
 	renewed := filepath.Join(t.TempDir(), "renewed")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -177,17 +174,7 @@ func statusAfter(err error) int {
 
 // A command whose lock is lost is ended, whether it wants to or not, with its children, before others can hold the lock.
 func TestLockCommandLosesLock(t *testing.T) {
-	path := startChain(t)
-	t.Setenv(topology.PathVariable, path)
-	cluster, err := client.LoadCluster(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(client.Options{Cluster: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := chainClient(t)
 	for _, script := range []string{
 		"touch $READY; exec sleep 60",
 		"trap '' TERM; touch $READY; sleep 60; sleep 60",
