@@ -23,9 +23,12 @@ type ClusterFlags struct {
 }
 
 func (f *ClusterFlags) Add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.File, "cluster", "", "cluster `file` (default $"+connect.ClusterVariable+", else "+topology.DefaultPath()+")")
-	flags.StringSliceVar(&f.Controllers, "controllers", nil, fmt.Sprintf("TCP `addresses` of controllers or nodes' agents, instead of a cluster file (port %d unless given; default $%s)", topology.ControllerPort, connect.ControllersVariable))
-	flags.StringVar(&f.identity, "identity", "", "`directory` of your certificate, as netcraq certs makes it (default $"+connect.IdentityVariable+", else no encryption)")
+	flags.StringVar(&f.File, "cluster", "", "cluster `file` (default $"+connect.ClusterVariable+", else "+
+		topology.DefaultPath()+")")
+	flags.StringSliceVar(&f.Controllers, "controllers", nil,
+		fmt.Sprintf("TCP `addresses` of controllers or nodes' agents, instead of a cluster file (port %d unless given; default $%s)", topology.ControllerPort, connect.ControllersVariable))
+	flags.StringVar(&f.identity, "identity", "", "`directory` of your certificate, as netcraq certs makes it (default $"+
+		connect.IdentityVariable+", else no encryption)")
 }
 
 // options are what the flags say, for package connect.

@@ -30,7 +30,8 @@ func completeAll(c *cobra.Command) {
 			return known, cobra.ShellCompDirectiveNoFileComp
 		})
 	}
-	if c.Flags().Lookup("controllers") == nil || c.Flags().Lookup("cluster") == nil { // its nodes are nobody's whom it could ask
+	// its nodes are nobody's whom it could ask
+	if c.Flags().Lookup("controllers") == nil || c.Flags().Lookup("cluster") == nil {
 		return
 	}
 	for _, name := range nodeFlags {

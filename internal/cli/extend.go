@@ -41,7 +41,8 @@ func findProgram(name string) (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("the program %s is neither beside %s nor on PATH: `make build` makes it in bin, and it belongs beside netcraq", name, self)
+		return "",
+			fmt.Errorf("the program %s is neither beside %s nor on PATH: `make build` makes it in bin, and it belongs beside netcraq", name, self)
 	}
 	return filepath.Abs(path)
 }

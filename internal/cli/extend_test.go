@@ -59,7 +59,8 @@ func TestExtensionsTakeOver(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"lab", "exec", "c1", "--", "netcraq", "get", "a b"}, "called netcraq-lab\n<lab>\n<exec>\n<c1>\n<-->\n<netcraq>\n<get>\n<a b>\ninput\n"},
+		{[]string{"lab", "exec", "c1", "--", "netcraq", "get", "a b"},
+			"called netcraq-lab\n<lab>\n<exec>\n<c1>\n<-->\n<netcraq>\n<get>\n<a b>\ninput\n"},
 		{[]string{"bench", "read", "--json"}, "called netcraq-bench\n<bench>\n<read>\n<--json>\ninput\n"},
 		{[]string{"sim", "--help"}, "called netcraq-lab\n<sim>\n<--help>\ninput\n"},
 		{[]string{"help", "lab", "up"}, "called netcraq-lab\n<lab>\n<up>\n<--help>\ninput\n"},
@@ -82,7 +83,9 @@ func TestMissingExtensionsAreNamed(t *testing.T) {
 		}
 	}
 	out, _, status := run(t, t.TempDir(), "", "--help")
-	if status != 0 || slices.ContainsFunc(extensions, func(e extension) bool { return !strings.Contains(out, e.name+" ") }) {
+	if status != 0 || slices.ContainsFunc(extensions, func(e extension) bool {
+		return !strings.Contains(out, e.name+" ")
+	}) {
 		t.Errorf("help, with status %d, lists not all: %s", status, out)
 	}
 }

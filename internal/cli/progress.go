@@ -42,7 +42,8 @@ func (p *Progress) Show(s snapshot.Progress) {
 	if s.Total > 0 {
 		share = fmt.Sprintf("%3d %%, ", 100*s.Done/s.Total)
 	}
-	fmt.Fprintf(p.out, "\r\x1b[K%s: %s%s objects, %v", s.Stage, share, Grouped(s.Objects), time.Since(p.begun).Round(100*time.Millisecond))
+	fmt.Fprintf(p.out, "\r\x1b[K%s: %s%s objects, %v", s.Stage, share, Grouped(s.Objects),
+		time.Since(p.begun).Round(100*time.Millisecond))
 }
 
 // end clears the line.

@@ -22,7 +22,8 @@ type Build struct {
 
 // ReadBuild returns what is known of this program.
 func ReadBuild() Build {
-	b := Build{Version: "(devel)", Revision: revision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := Build{Version: "(devel)", Revision: revision, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

@@ -53,7 +53,8 @@ func TestBenchRefusesWrongOptions(t *testing.T) {
 // installed.
 func TestBenchPeersComparesWithOurs(t *testing.T) {
 	clitest.NeedRoot(t)
-	out, code, err := clitest.Netcraq("bench", "peers", "netcraq", "--op", "cas", "--clients", "2", "--seconds", "0.3", "--json")
+	out, code, err := clitest.Netcraq("bench", "peers", "netcraq", "--op", "cas", "--clients", "2",
+		"--seconds", "0.3", "--json")
 	var report struct {
 		Results []struct {
 			System      string  `json:"system"`
@@ -67,7 +68,8 @@ func TestBenchPeersComparesWithOurs(t *testing.T) {
 		t.Fatalf("exit status %d, %v, %q", code, err, out)
 	}
 	r := report.Results[0]
-	if r.System != "netcraq" || r.PerSecond <= 0 || r.P99us <= 0 || r.RatioToOurs != 1 || len(report.Settings["netcraq"]) == 0 {
+	if r.System != "netcraq" || r.PerSecond <= 0 || r.P99us <= 0 || r.RatioToOurs != 1 ||
+		len(report.Settings["netcraq"]) == 0 {
 		t.Errorf("%+v", report)
 	}
 }

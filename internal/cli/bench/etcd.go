@@ -181,7 +181,8 @@ func (e *etcdMembers) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, cell := range e.Cells {
 		rows = append(rows, []string{
-			fmt.Sprint(cell.Members), string(cell.Consistency), fmt.Sprintf("%.0f", cell.PerSecond), fmt.Sprintf("%.0f", cell.P50),
+			fmt.Sprint(cell.Members), string(cell.Consistency), fmt.Sprintf("%.0f", cell.PerSecond),
+			fmt.Sprintf("%.0f", cell.P50),
 			fmt.Sprintf("%.0f", cell.P99), fmt.Sprintf("%.0f", 100*cell.Throttled), fmt.Sprint(cell.Errors),
 		})
 	}
@@ -215,7 +216,8 @@ func (e *etcdPipeline) Table() ([]string, [][]string) {
 		n := fmt.Sprint(cell.Members)
 		rows = append(rows, []string{n, "all", "", "", fmt.Sprintf("%.0f", cell.PerSecond)})
 		for _, s := range cell.Stages {
-			rows = append(rows, []string{n, "CPU: " + string(s.Stage), fmt.Sprintf("%.1f", s.Micros), fmt.Sprintf("%.1f %%", 100*s.Part), ""})
+			rows = append(rows, []string{n, "CPU: " + string(s.Stage), fmt.Sprintf("%.1f", s.Micros),
+				fmt.Sprintf("%.1f %%", 100*s.Part), ""})
 		}
 		for _, t := range cell.Timers {
 			rows = append(rows, []string{
@@ -229,7 +231,8 @@ func (e *etcdPipeline) Table() ([]string, [][]string) {
 
 // Summary states the settings and the machine.
 func (e *etcdPipeline) Summary() string {
-	return fmt.Sprintf("CPU time and timers are of all members together. %s; seed %d.\n%v", strings.Join(e.Settings, "; "), e.Seed, e.Machine)
+	return fmt.Sprintf("CPU time and timers are of all members together. %s; seed %d.\n%v",
+		strings.Join(e.Settings, "; "), e.Seed, e.Machine)
 }
 
 // Table returns one row per cell.
@@ -237,12 +240,14 @@ func (e *etcdBatching) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, cell := range e.Cells {
 		rows = append(rows, []string{
-			cell.Series, fmt.Sprint(cell.Size), fmt.Sprintf("%g", cell.DelayMs), fmt.Sprint(cell.Clients), fmt.Sprintf("%.0f", cell.PerSecond),
+			cell.Series, fmt.Sprint(cell.Size), fmt.Sprintf("%g", cell.DelayMs), fmt.Sprint(cell.Clients),
+			fmt.Sprintf("%.0f", cell.PerSecond),
 			fmt.Sprintf("%.0f", cell.Txns), fmt.Sprintf("%.0f", 100*cell.Replaced), fmt.Sprintf("%.1f", cell.P50),
 			fmt.Sprintf("%.1f", cell.P99), fmt.Sprint(cell.Errors),
 		})
 	}
-	return []string{"series", "keys", "delay ms", "clients", "puts/s", "transactions/s", "replaced, %", "p50 ms", "p99 ms", "errors"}, rows
+	return []string{"series", "keys", "delay ms", "clients", "puts/s", "transactions/s", "replaced, %", "p50 ms",
+		"p99 ms", "errors"}, rows
 }
 
 // Summary states the settings and the machine.

@@ -34,7 +34,8 @@ func TestBenchEtcdRefusesWrongOptions(t *testing.T) {
 		{"batching", "--sizes", "1000"},
 		{"batching", "--members", "-1"},
 	} {
-		if out, code, err := clitest.Netcraq(append([]string{"bench", "etcd"}, args...)...); code != cli.ExitUsage || out != "" {
+		if out, code, err := clitest.Netcraq(append([]string{"bench", "etcd"}, args...)...); code != cli.ExitUsage ||
+			out != "" {
 			t.Errorf("%v: exit status %d, %v, %q", args, code, err, out)
 		}
 	}

@@ -58,7 +58,8 @@ between two operations. A figure over time, with numbers, is written for each nu
 	f.IntVar(&o.Objects, "objects", 0, "objects stored beforehand, beside the clients' own, for the repair to copy")
 	f.StringVar(&o.Victim, "victim", chaos.Head, "its place in the chain of the first shard: head, middle or tail")
 	f.IntVar(&o.Rounds, "rounds", 1, "nodes lost, one after the other, with each number of shards")
-	f.StringVar(&figure, "figure", "out/failover", "where to write the figure and its numbers, as .svg, .png and .csv; empty: nowhere")
+	f.StringVar(&figure, "figure", "out/failover",
+		"where to write the figure and its numbers, as .svg, .png and .csv; empty: nowhere")
 	f.StringVar(&name, "name", name, "name of the lab")
 	m.Add(f)
 	return c

@@ -76,7 +76,8 @@ func runFigure(c *cobra.Command, out *benchOutput, flags *figureFlags, spec *fig
 	failed, err := figure.Run(c.Context(), spec, flags.options(show))
 	show.end()
 	if c.Context().Err() != nil {
-		return errors.Join(publishOnly(flags.dir), errors.New("interrupted; the measurements are kept, and the same command continues"))
+		return errors.Join(publishOnly(flags.dir),
+			errors.New("interrupted; the measurements are kept, and the same command continues"))
 	}
 	if err != nil {
 		return errors.Join(publishOnly(flags.dir), fmt.Errorf("figure %s: %w", spec.Name, err))
@@ -94,7 +95,8 @@ func runFigure(c *cobra.Command, out *benchOutput, flags *figureFlags, spec *fig
 		printFigure(c.OutOrStdout(), outcome.Made(flags.dir))
 	}
 	if failed > 0 {
-		return errors.Join(err, fmt.Errorf("%d measurements failed, the last: %s", failed, outcome.Failed[len(outcome.Failed)-1].Why))
+		return errors.Join(err, fmt.Errorf("%d measurements failed, the last: %s", failed,
+			outcome.Failed[len(outcome.Failed)-1].Why))
 	}
 	return err
 }
@@ -117,7 +119,8 @@ func printFigure(w io.Writer, m *figure.Made) {
 		if !r.Drawn {
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%.4g\t%.4g\t%.4g\t%s\t%d\n", r.Series, r.Place, r.Metric, r.Median, r.Low, r.High, r.Unit, r.Rounds)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.4g\t%.4g\t%.4g\t%s\t%d\n", r.Series, r.Place, r.Metric, r.Median, r.Low,
+			r.High, r.Unit, r.Rounds)
 	}
 	for _, mark := range m.Marks {
 		verdict, ratio := "missed", ""

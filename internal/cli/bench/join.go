@@ -55,8 +55,10 @@ share of the shards from the others. The pauses hold the time that a client wait
 func printJoin(w io.Writer, r *chaos.JoinResult) {
 	table := cli.NewTable(w)
 	defer table.Flush()
-	fmt.Fprintf(table, "objects\t%s of %d bytes, filled in %.1f s\n", cli.Grouped(uint64(r.Objects)), r.ValueBytes, r.FillS)
-	fmt.Fprintf(table, "copied\t%d of %d shards, %.1f MB in %.2f s: %.1f MB/s\n", r.ShardsCopied, r.Shards, r.CopiedMB, r.CopyS, r.MBPerS)
+	fmt.Fprintf(table, "objects\t%s of %d bytes, filled in %.1f s\n", cli.Grouped(uint64(r.Objects)),
+		r.ValueBytes, r.FillS)
+	fmt.Fprintf(table, "copied\t%d of %d shards, %.1f MB in %.2f s: %.1f MB/s\n", r.ShardsCopied, r.Shards,
+		r.CopiedMB, r.CopyS, r.MBPerS)
 	fmt.Fprintf(table, "meanwhile\t%.0f writes/s and %.0f reads/s\n", r.WritesPerS, r.ReadsPerS)
 	fmt.Fprintf(table, "writes of a shard paused\t%.1f ms at most, %.1f ms in the median of %d shards\n",
 		r.WritePauseMs, r.WritePauseMedianMs, r.ShardsWatched)

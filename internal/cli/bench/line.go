@@ -34,7 +34,8 @@ func newBenchLineCommand(out *benchOutput) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&protocols, "protocol", []string{string(bench.NetCRAQ), string(bench.NetChain), string(bench.NetCRAQPaper)},
+	f.StringSliceVar(&protocols, "protocol", []string{string(bench.NetCRAQ), string(bench.NetChain),
+		string(bench.NetCRAQPaper)},
 		"protocols, which take turns")
 	f.IntVar(&o.Nodes, "nodes", o.Nodes, "length of the chain")
 	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "length of every value; 16 for netcraq-published")
@@ -51,7 +52,8 @@ func newBenchLineCommand(out *benchOutput) *cobra.Command {
 	f.Float64Var(&o.LossPercent, "loss", 0, "percent of the frames that every link loses")
 	f.IntSliceVar(&congested, "congested", nil,
 		"nodes with background traffic of three quarters of their capacity; limits every node to 5,000 frames a second")
-	f.Float64Var(&o.Rate, "rate", 0, "requests offered a second, to measure how long answers take; 0: as many as are answered")
+	f.Float64Var(&o.Rate, "rate", 0,
+		"requests offered a second, to measure how long answers take; 0: as many as are answered")
 	f.Float64Var(&o.Seconds, "seconds", 1, "time under load for each protocol")
 	f.IntVar(&o.Rounds, "rounds", 5, "measurement windows in which that time is spent")
 	return c

@@ -32,7 +32,8 @@ func newBenchPeersCommand(out *benchOutput) *cobra.Command {
 		Use:   "peers [NAME...]",
 		Short: "The same work for NetCRAQ, etcd, ZooKeeper, Redis and memcached",
 		Long: `Starts one system after the other, each in private network namespaces with its data in memory, and drives it through
-its Go client library. Systems: ` + strings.Join(peer.Names(), ", ") + ` (default: all that are installed; scripts/peers.sh installs them).
+its Go client library. Systems: ` + strings.Join(peer.Names(), ", ") +
+			` (default: all that are installed; scripts/peers.sh installs them).
 
 Operations: get (linearizable where the system can), put, cas (compare-and-swap), lock (lock and unlock). With --peak the number of
 clients, and of requests that each has under way, is what gives most, and what generators do that are not client libraries
@@ -211,7 +212,8 @@ func (r *peersReport) compare() {
 	for i := range r.Results {
 		row := &r.Results[i]
 		for _, ours := range r.Results {
-			if ours.System == peer.NetCRAQ && (ours.Generator == "") == (row.Generator == "") && ours.Pipeline > 1 == (row.Pipeline > 1) {
+			if ours.System == peer.NetCRAQ && (ours.Generator == "") == (row.Generator == "") &&
+				ours.Pipeline > 1 == (row.Pipeline > 1) {
 				row.RatioToOurs = row.PerSecond / ours.PerSecond
 			}
 		}
@@ -236,14 +238,16 @@ func (r *peersReport) Table() ([]string, [][]string) {
 		if x.KnowsP999() {
 			tail = us(x.P999us)
 		}
-		row := []string{x.System, x.How, cli.Grouped(uint64(x.PerSecond)), us(x.P50us), us(x.P99us), tail, fmt.Sprint(x.Errors), ratio}
+		row := []string{x.System, x.How, cli.Grouped(uint64(x.PerSecond)), us(x.P50us), us(x.P99us), tail,
+			fmt.Sprint(x.Errors), ratio}
 		if x.Generator == "" {
 			clients = append(clients, row)
 		} else {
 			generators = append(generators, row)
 		}
 	}
-	return []string{"system", "with", string(r.Op) + "/s", "p50 µs", "p99 µs", "p99.9 µs", "errors", "of ours"}, append(clients, generators...)
+	return []string{"system", "with", string(r.Op) + "/s", "p50 µs", "p99 µs", "p99.9 µs", "errors", "of ours"},
+		append(clients, generators...)
 }
 
 // Summary describes the systems' setup.
@@ -270,8 +274,9 @@ func (r *peersReport) Summary() string {
 		lines = append(lines, "With several requests at once the times are those of a whole batch.")
 	}
 	if slices.ContainsFunc(r.Results, func(x peersRow) bool { return x.System == peer.NetCRAQ && x.Generator != "" }) {
-		lines = append(lines, "NetCRAQ's load from the kernel goes to a chain of its own, as long as the one described above; "+
-			"a clean read is answered by its head alone.")
+		lines = append(lines,
+			"NetCRAQ's load from the kernel goes to a chain of its own, as long as the one described above; "+
+				"a clean read is answered by its head alone.")
 	}
 	return strings.Join(append(lines, r.Machine.String()), "\n")
 }

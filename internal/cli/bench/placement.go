@@ -93,8 +93,10 @@ func runPlacement(out io.Writer, flags *placementFlags) error {
 		return cli.PrintJSON(out, &result)
 	}
 	table := cli.NewTable(out)
-	fmt.Fprintf(table, "reads\thit share\tbest fixed\tratio\tof all reads\tadapts in s\tplacements\tremovals\tmost bytes\n")
-	fmt.Fprintf(table, "%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%d\t%d\t%d\n", r.Reads, r.HitShare, r.BestFixed, result.Ratio, r.AllShare, r.Adapt,
+	fmt.Fprintf(table,
+		"reads\thit share\tbest fixed\tratio\tof all reads\tadapts in s\tplacements\tremovals\tmost bytes\n")
+	fmt.Fprintf(table, "%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%d\t%d\t%d\n", r.Reads, r.HitShare, r.BestFixed,
+		result.Ratio, r.AllShare, r.Adapt,
 		r.Placements, r.Removals, r.MostBytes)
 	if r.Why != "" {
 		fmt.Fprintf(table, "\n%s\t%s\n", flags.Explain, r.Why)

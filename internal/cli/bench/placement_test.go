@@ -20,7 +20,8 @@ func TestPlacement(t *testing.T) {
 	}
 	out, _, err := clitest.Execute(t.Context(), newPlacementCommand(), "--replay", file, "--json", "--explain", "a")
 	var r placementResult
-	if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Reads != 4 || r.HitShare != 0.75 || r.BestFixed != 1 || r.Why == "" {
+	if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Reads != 4 || r.HitShare != 0.75 ||
+		r.BestFixed != 1 || r.Why == "" {
 		t.Errorf("%s %+v %v", out, r, err)
 	}
 	for _, args := range [][]string{{}, {"--replay", "missing.csv"}, {"--replay", file, "--capacity", "0"}} {

@@ -29,9 +29,11 @@ the node copies and the time until all chains are whole, and the same for the no
   netcraq bench rejoin --objects 20000 --shards 16 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.Objects < 1 || o.ValueBytes < 1 || o.ValueBytes > wire.MaxValueBytes || o.Changed < 0 || o.Changed > 1 || m.Replicas < 3 {
-				return cli.UsageError(fmt.Errorf("--objects %d --value-bytes %d --changed %v --replicas %d: at least one object, 1 to %d bytes, "+
-					"a share of 0 to 1 and chains of three are wanted: silence takes no node out of shorter ones",
+			if o.Objects < 1 || o.ValueBytes < 1 || o.ValueBytes > wire.MaxValueBytes || o.Changed < 0 ||
+				o.Changed > 1 || m.Replicas < 3 {
+				return cli.UsageError(fmt.Errorf(
+					"--objects %d --value-bytes %d --changed %v --replicas %d: at least one object, 1 to %d bytes, "+
+						"a share of 0 to 1 and chains of three are wanted: silence takes no node out of shorter ones",
 					o.Objects, o.ValueBytes, o.Changed, m.Replicas, wire.MaxValueBytes))
 			}
 			m.Objects, m.CellBytes = o.Objects+probeRoom, o.ValueBytes
@@ -57,7 +59,10 @@ func printRejoin(w io.Writer, r *chaos.RejoinResult) {
 	defer table.Flush()
 	fmt.Fprintf(table, "objects\t%s of %d bytes in %d shards, filled in %.1f s\n",
 		cli.Grouped(uint64(r.Objects)), r.ValueBytes, r.Shards, r.FillS)
-	fmt.Fprintf(table, "away\t%.2f s, from %d shards; %s objects were written\n", r.AwayS, r.ShardsLeft, cli.Grouped(uint64(r.Changed)))
-	fmt.Fprintf(table, "came back with its state\twhole after %.2f s, %s bytes copied\n", r.WholeAgainS, cli.Grouped(r.BytesCopied))
-	fmt.Fprintf(table, "came back without\twhole after %.2f s, %s bytes copied\n", r.FullCopyS, cli.Grouped(r.FullCopyBytes))
+	fmt.Fprintf(table, "away\t%.2f s, from %d shards; %s objects were written\n", r.AwayS, r.ShardsLeft,
+		cli.Grouped(uint64(r.Changed)))
+	fmt.Fprintf(table, "came back with its state\twhole after %.2f s, %s bytes copied\n", r.WholeAgainS,
+		cli.Grouped(r.BytesCopied))
+	fmt.Fprintf(table, "came back without\twhole after %.2f s, %s bytes copied\n", r.FullCopyS,
+		cli.Grouped(r.FullCopyBytes))
 }

@@ -36,7 +36,8 @@ func TestRestartUnderLoad(t *testing.T) {
 			most = uint64(row.Sent) / 100
 		}
 		if row.Sent == 0 || uint64(row.Lost) > most || row.Wrong != 0 {
-			t.Errorf("agent of %s killed under %ss: %d requests, %d lost, %d wrong", row.Node, row.Load, row.Sent, row.Lost, row.Wrong)
+			t.Errorf("agent of %s killed under %ss: %d requests, %d lost, %d wrong", row.Node, row.Load,
+				row.Sent, row.Lost, row.Wrong)
 		}
 	}
 }

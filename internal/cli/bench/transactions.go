@@ -54,7 +54,8 @@ Every order is written to a ledger that only the locks protect. The command fail
 	}
 	f := c.Flags()
 	f.StringVar(&system, "system", "netcraq", "the lock service: "+strings.Join(txn.Systems(), ", "))
-	f.Float64SliceVar(&contention, "contention", []float64{0.001, 0.01, 0.1, 1}, "contention indexes, measured one after the other")
+	f.Float64SliceVar(&contention, "contention", []float64{0.001, 0.01, 0.1, 1},
+		"contention indexes, measured one after the other")
 	f.IntVar(&o.Clients, "clients", 10, "number of clients, each with one transaction at a time")
 	f.Float64Var(&seconds, "seconds", 2, "time of each measurement, after a tenth of it to warm up")
 	f.IntVar(&o.Items, "items", txn.DefaultItems, "number of items that are not hot")
@@ -74,7 +75,8 @@ func aboutSystems() string {
 	return strings.TrimRight(text.String(), "\n")
 }
 
-func runTransactions(c *cobra.Command, out *benchOutput, name string, open txn.OpenOptions, o txn.Options, contention []float64) error {
+func runTransactions(c *cobra.Command, out *benchOutput, name string, open txn.OpenOptions, o txn.Options,
+	contention []float64) error {
 	report := &transactions{System: name, Plane: open.Plane}
 	err := runBench(c, out, func(ctx context.Context) (*transactions, error) {
 		for _, index := range contention {
@@ -126,7 +128,8 @@ func (t *transactions) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, r := range t.Runs {
 		rows = append(rows, []string{
-			fmt.Sprint(r.Contention), cli.Grouped(uint64(r.PerSecond)), fmt.Sprintf("%.1f", 100*r.AbortRate), fmt.Sprintf("%.0f", r.P50us),
+			fmt.Sprint(r.Contention), cli.Grouped(uint64(r.PerSecond)), fmt.Sprintf("%.1f", 100*r.AbortRate),
+			fmt.Sprintf("%.0f", r.P50us),
 			fmt.Sprintf("%.0f", r.P99us), fmt.Sprint(r.Violations), fmt.Sprint(r.LostUpdates),
 		})
 	}
@@ -136,6 +139,7 @@ func (t *transactions) Table() ([]string, [][]string) {
 // Summary describes the workload.
 func (t *transactions) Summary() string {
 	r := t.Runs[0]
-	return fmt.Sprintf("%s: %d clients, %d locks a transaction, %d at once; one of a hot item, the rest of %d others; seed %d.\n%s.\n%v",
+	return fmt.Sprintf(
+		"%s: %d clients, %d locks a transaction, %d at once; one of a hot item, the rest of %d others; seed %d.\n%s.\n%v",
 		t.System, r.Clients, r.Locks, r.AtOnce, r.Items, r.Seed, strings.Join(r.Settings, "; "), t.Machine)
 }

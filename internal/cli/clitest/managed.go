@@ -65,7 +65,8 @@ func Kill(cmd *exec.Cmd) {
 
 func (m *Managed) StartNode(name, addr string) {
 	m.T.Helper()
-	m.Nodes[name] = m.Run(name, "node", "--name", name, "--addr", addr, "--join", m.Controller, "--plane", "soft", "--labels", "zone="+name)
+	m.Nodes[name] = m.Run(name, "node", "--name", name, "--addr", addr, "--join", m.Controller, "--plane", "soft",
+		"--labels", "zone="+name)
 }
 
 // await waits until the map of the cluster is as it should be.
@@ -88,7 +89,9 @@ func (m *Managed) Await(what string, is func(*topology.Map) bool) {
 // FullyReplicated reports whether every chain has so many complete members.
 func FullyReplicated(members int) func(*topology.Map) bool {
 	return func(m *topology.Map) bool {
-		return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(c topology.MapChain) bool { return len(c.Members) != members || c.Learner >= 0 })
+		return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(c topology.MapChain) bool {
+			return len(c.Members) != members || c.Learner >= 0
+		})
 	}
 }
 

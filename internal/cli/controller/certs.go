@@ -47,8 +47,9 @@ func certsCommand(name, short string, do func(dir string, hosts []string, valid 
 				return err
 			}
 			if len(hosts) == 0 {
-				fmt.Fprintln(c.ErrOrStderr(), "netcraq: the controllers' certificate names no address: controllers that run etcd themselves "+
-					"need their addresses in it: netcraq certs renew", args[0], "--controllers ADDRESSES")
+				fmt.Fprintln(c.ErrOrStderr(),
+					"netcraq: the controllers' certificate names no address: controllers that run etcd themselves "+
+						"need their addresses in it: netcraq certs renew", args[0], "--controllers ADDRESSES")
 			}
 			names := make([]string, len(security.Roles))
 			for i, role := range security.Roles {
@@ -59,7 +60,8 @@ func certsCommand(name, short string, do func(dir string, hosts []string, valid 
 			return err
 		},
 	}
-	c.Flags().StringSliceVar(&controllers, "controllers", nil, "addresses or names at which controllers serve; needed where they run etcd themselves (renew: default those of the present certificate)")
+	c.Flags().StringSliceVar(&controllers, "controllers", nil,
+		"addresses or names at which controllers serve; needed where they run etcd themselves (renew: default those of the present certificate)")
 	c.Flags().IntVar(&days, "days", 365, "how long the certificates are valid; the authority ten times as long")
 	return c
 }

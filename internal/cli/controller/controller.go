@@ -61,29 +61,46 @@ netcraq node --join, clients follow with --controllers.`,
 	}
 	f, s, d := c.Flags(), &flags.form.Settings, controller.Defaults()
 	f.StringVar(&flags.name, "name", "c1", "this controller's name in --initial-cluster")
-	f.StringVar(&flags.listen, "listen", "", fmt.Sprintf("address to serve on (port %d unless given; default: from --initial-cluster, or 127.0.0.1)", topology.ControllerPort))
-	f.StringSliceVar(&flags.members, "initial-cluster", nil, "all controllers, as name=address; the same for each (default: this one alone)")
+	f.StringVar(&flags.listen, "listen", "",
+		fmt.Sprintf("address to serve on (port %d unless given; default: from --initial-cluster, or 127.0.0.1)",
+			topology.ControllerPort))
+	f.StringSliceVar(&flags.members, "initial-cluster", nil,
+		"all controllers, as name=address; the same for each (default: this one alone)")
 	f.StringVar(&flags.dir, "data-dir", "", "directory of the embedded etcd")
-	f.StringVar(&flags.etcdClient, "etcd-client", "", "address at which the embedded etcd serves etcdctl and others (default: none)")
+	f.StringVar(&flags.etcdClient, "etcd-client", "",
+		"address at which the embedded etcd serves etcdctl and others (default: none)")
 	f.StringSliceVar(&flags.endpoints, "etcd-endpoints", nil, "use this etcd instead of an embedded one")
 	f.StringVar(&flags.cluster, "cluster", "default", "the cluster's name in etcd, which can hold several")
 	cli.PriorityFlag(f, &flags.priority)
-	f.StringVar(&flags.identity, "identity", "", "directory of this controller's certificate, as netcraq certs makes it (default: no encryption)")
+	f.StringVar(&flags.identity, "identity", "",
+		"directory of this controller's certificate, as netcraq certs makes it (default: no encryption)")
 	f.StringVar(&flags.metrics, "metrics", "", "TCP address to serve metrics for Prometheus on (default: none)")
 	f.IntVar(&s.Shards, "shards", 0, fmt.Sprintf("number of shards, a power of two (default %d)", d.Shards))
 	f.IntVar(&s.Replicas, "replicas", 0, fmt.Sprintf("members of a chain (default %d)", d.Replicas))
-	f.StringVar(&s.Spread, "spread", "", fmt.Sprintf("label of nodes in which the members of a chain should differ (default %q)", d.Spread))
+	f.StringVar(&s.Spread, "spread", "",
+		fmt.Sprintf("label of nodes in which the members of a chain should differ (default %q)", d.Spread))
 	f.IntVar(&s.CellBytes, "cell-bytes", 0, fmt.Sprintf("longest value that nodes store (default %d)", d.CellBytes))
-	f.DurationVar(&s.Heartbeat, "beat", 0, fmt.Sprintf("interval between two heartbeats of a node (default %v)", d.Heartbeat))
-	f.DurationVar(&s.Lease, "lease", 0, fmt.Sprintf("how long a node may answer reads without hearing of most controllers (default %v)", d.Lease))
-	f.DurationVar(&s.Suspect, "suspect", 0, fmt.Sprintf("silence after which a node is taken out of its chains (default %v)", d.Suspect))
-	f.DurationVar(&s.LeaseMax, "lease-max", 0, fmt.Sprintf("what --lease grows to at most where processes pause (default %v)", d.LeaseMax))
-	f.DurationVar(&s.SuspectMax, "suspect-max", 0, fmt.Sprintf("what --suspect grows to at most where processes pause (default %v)", d.SuspectMax))
-	f.DurationVar(&s.Sure, "sure", 0, fmt.Sprintf("silence after which a node is taken out of a chain of two; a longer chain loses it at once (default %v)", d.Sure))
-	f.BoolVar(&s.Tags, "tags", false, "let every message of the data plane carry a tag, with keys that change every two minutes; needs --identity")
-	f.IntVar(&flags.form.FormWith, "form-with", 0, "nodes that join before the first chains are made (default: --replicas)")
-	f.Float64Var(&flags.balance.HotReads, "hot-reads", 0, "reads a second at each member from which on a chain gets another member (default 50000)")
-	f.Float64Var(&flags.balance.HotNode, "hot-node", 0, "operations a second from which on shards move off a node that does much more than others (default 50000)")
+	f.DurationVar(&s.Heartbeat, "beat", 0,
+		fmt.Sprintf("interval between two heartbeats of a node (default %v)", d.Heartbeat))
+	f.DurationVar(&s.Lease, "lease", 0,
+		fmt.Sprintf("how long a node may answer reads without hearing of most controllers (default %v)", d.Lease))
+	f.DurationVar(&s.Suspect, "suspect", 0,
+		fmt.Sprintf("silence after which a node is taken out of its chains (default %v)", d.Suspect))
+	f.DurationVar(&s.LeaseMax, "lease-max", 0,
+		fmt.Sprintf("what --lease grows to at most where processes pause (default %v)", d.LeaseMax))
+	f.DurationVar(&s.SuspectMax, "suspect-max", 0,
+		fmt.Sprintf("what --suspect grows to at most where processes pause (default %v)", d.SuspectMax))
+	f.DurationVar(&s.Sure, "sure", 0,
+		fmt.Sprintf("silence after which a node is taken out of a chain of two; a longer chain loses it at once (default %v)",
+			d.Sure))
+	f.BoolVar(&s.Tags, "tags", false,
+		"let every message of the data plane carry a tag, with keys that change every two minutes; needs --identity")
+	f.IntVar(&flags.form.FormWith, "form-with", 0,
+		"nodes that join before the first chains are made (default: --replicas)")
+	f.Float64Var(&flags.balance.HotReads, "hot-reads", 0,
+		"reads a second at each member from which on a chain gets another member (default 50000)")
+	f.Float64Var(&flags.balance.HotNode, "hot-node", 0,
+		"operations a second from which on shards move off a node that does much more than others (default 50000)")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
 	return c
@@ -111,7 +128,8 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 
 // resolve makes options of the command line.
 func (flags *controllerFlags) resolve() (controller.Options, error) {
-	o := controller.Options{Form: flags.form, Balance: flags.balance, Metrics: flags.metrics, Store: store.Options{Cluster: flags.cluster}}
+	o := controller.Options{Form: flags.form, Balance: flags.balance, Metrics: flags.metrics,
+		Store: store.Options{Cluster: flags.cluster}}
 	if err := controller.Check(&flags.form); err != nil {
 		return o, err
 	}
@@ -165,7 +183,9 @@ func (flags *controllerFlags) addresses() (map[string]string, error) {
 	for _, member := range flags.members {
 		name, address, ok := strings.Cut(member, "=")
 		if !ok || name == "" || addresses[name] != "" {
-			return nil, fmt.Errorf("--initial-cluster %q: each controller stands there once as name=address, such as c1=192.0.2.1", strings.Join(flags.members, ","))
+			return nil,
+				fmt.Errorf("--initial-cluster %q: each controller stands there once as name=address, such as c1=192.0.2.1",
+					strings.Join(flags.members, ","))
 		}
 		address, err := reachable(address)
 		if err != nil {

@@ -34,7 +34,8 @@ func followAs(m *clitest.Managed, dir string, role security.Role) *follow.Follow
 	}
 	ctx, cancel := context.WithTimeout(m.T.Context(), clitest.Formed)
 	defer cancel()
-	f, err := follow.Open(ctx, follow.Options{Addrs: []string{m.Controller}, Dial: []grpc.DialOption{identity.DialOption()}})
+	f, err := follow.Open(ctx, follow.Options{Addrs: []string{m.Controller},
+		Dial: []grpc.DialOption{identity.DialOption()}})
 	if err != nil {
 		m.T.Fatal(err)
 	}
@@ -50,7 +51,8 @@ func TestSecureCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(role security.Role) string { return filepath.Join(dir, string(role)) }
-	m := clitest.StartManaged(t, host, "--shards", "4", "--tags", "--metrics", host+":4499", "--identity", of(security.Controller))
+	m := clitest.StartManaged(t, host, "--shards", "4", "--tags", "--metrics", host+":4499", "--identity",
+		of(security.Controller))
 	var node string
 	for i := range 3 {
 		node = fmt.Sprintf("127.77.9.%d:4411", i+2)
@@ -113,12 +115,14 @@ func TestSecureControllers(t *testing.T) {
 	m := &clitest.Managed{T: t, Controller: hosts[0] + ":4413", Nodes: make(map[string]*exec.Cmd)}
 	controllers := make([]*exec.Cmd, len(hosts))
 	for i, name := range names {
-		controllers[i] = m.Run(name, "controller", "--name", name, "--listen", hosts[i], "--data-dir", t.TempDir(), "--initial-cluster", strings.Join(initial, ","),
+		controllers[i] = m.Run(name, "controller", "--name", name, "--listen", hosts[i], "--data-dir", t.TempDir(),
+			"--initial-cluster", strings.Join(initial, ","),
 			"--shards", "4", "--tags", "--identity", of(security.Controller))
 	}
 	for i := range 3 {
 		node := fmt.Sprintf("127.77.10.%d:4411", i+10)
-		m.Nodes[node] = m.Run(node, "node", "--name", node, "--addr", node, "--join", strings.Join(hosts, ","), "--plane", "soft",
+		m.Nodes[node] = m.Run(node, "node", "--name", node, "--addr", node, "--join",
+			strings.Join(hosts, ","), "--plane", "soft",
 			"--identity", of(security.Node))
 	}
 	m.Follower = followAs(m, dir, security.Admin)
@@ -168,7 +172,8 @@ func taken(t *testing.T, address, dir string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := tls.Dial("tcp", address, &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}) // who serves does not matter here
+	// who serves does not matter here
+	conn, err := tls.Dial("tcp", address, &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +198,8 @@ func forge(m *clitest.Managed, node string) {
 	}
 	defer conn.Close()
 	shard := key.Shard(m.Follower.Map().Shards())
-	put := wire.Message{Op: wire.OpPut, Shard: shard, Epoch: m.Follower.Map().Chain(shard).Epoch, Key: key, Session: 1, Seq: 1, Value: []byte("forged")}
+	put := wire.Message{Op: wire.OpPut, Shard: shard, Epoch: m.Follower.Map().Chain(shard).Epoch, Key: key, Session: 1,
+		Seq: 1, Value: []byte("forged")}
 	if _, err := conn.Write(put.Append(nil)); err != nil {
 		m.T.Fatal(err)
 	}

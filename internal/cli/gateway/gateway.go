@@ -39,7 +39,8 @@ are. The flags are those of etcd grpc-proxy start, so that the gateway can stand
 	f, o := c.Flags(), &flags.options
 	f.StringVar(&o.Listen, "listen", gatewayListen, "address to serve on")
 	f.StringVar(&o.Listen, "listen-addr", gatewayListen, "the same")
-	f.StringSliceVar(&o.Endpoints, "etcd-endpoints", []string{"127.0.0.1:2379"}, "etcd's members: host:port, http://, https:// or unix://")
+	f.StringSliceVar(&o.Endpoints, "etcd-endpoints", []string{"127.0.0.1:2379"},
+		"etcd's members: host:port, http://, https:// or unix://")
 	f.StringSliceVar(&o.Endpoints, "endpoints", []string{"127.0.0.1:2379"}, "the same")
 	f.StringVar(&o.Advertise, "advertise-client-url", "", "address that the member list shows (default: etcd's own list)")
 	f.StringVar(&o.Clients.Dir, "data-dir", "default.proxy", "directory for the certificate of --auto-tls")
@@ -53,14 +54,17 @@ are. The flags are those of etcd grpc-proxy start, so that the gateway can stand
 	f.StringVar(&o.Clients.Most, "tls-max-version", "", "newest version of TLS towards clients (default: Go's)")
 	f.BoolVar(&o.Clients.Auto, "auto-tls", false, "make a certificate towards clients")
 	f.UintVar(&o.Clients.Years, "self-signed-cert-validity", 1, "years for which it is valid")
-	f.StringVar(&o.Etcd.Cert, "cert", "", "certificate towards etcd; its common name must be empty, or etcd would take every client for the gateway")
+	f.StringVar(&o.Etcd.Cert, "cert", "",
+		"certificate towards etcd; its common name must be empty, or etcd would take every client for the gateway")
 	f.StringVar(&o.Etcd.Key, "key", "", "its key")
 	f.StringVar(&o.Etcd.CA, "cacert", "", "certificates of those who sign for etcd")
 	f.BoolVar(&o.Etcd.SkipVerify, "insecure-skip-tls-verify", false, "take any certificate of etcd: for tests only")
-	f.DurationVar(&o.KeepAlive.Time, "dial-keepalive-time", 0, "silence after which a connection to etcd is tried (default: never)")
+	f.DurationVar(&o.KeepAlive.Time, "dial-keepalive-time", 0,
+		"silence after which a connection to etcd is tried (default: never)")
 	f.DurationVar(&o.KeepAlive.Timeout, "dial-keepalive-timeout", 20*time.Second, "how long that may take")
 	f.BoolVar(&o.KeepAlive.Idle, "permit-without-stream", false, "try connections without calls too")
-	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0, "how often the endpoints are taken from etcd's member list (default: never)")
+	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0,
+		"how often the endpoints are taken from etcd's member list (default: never)")
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
 	f.BoolVar(&flags.json, "json", false, "log as JSON")
 	return c

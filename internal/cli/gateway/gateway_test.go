@@ -38,7 +38,8 @@ func TestGatewaySaysThatItServes(t *testing.T) {
 	go func() {
 		c := newGatewayCommand()
 		c.SetArgs([]string{
-			"--listen-addr", "127.0.0.1:0", "--endpoints", "http://127.0.0.1:1", "--advertise-client-url", "", "--data-dir", t.TempDir(),
+			"--listen-addr", "127.0.0.1:0", "--endpoints", "http://127.0.0.1:1", "--advertise-client-url", "",
+			"--data-dir", t.TempDir(),
 			"--auto-tls", "--insecure-skip-tls-verify", "--metrics-addr", "http://127.0.0.1:0",
 		})
 		c.SetErr(log)

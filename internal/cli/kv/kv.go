@@ -38,7 +38,8 @@ write may or may not take effect: read the key).`
 
 // Commands are the commands of this group.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{newGetCommand(), NewPutCommand(), newDeleteCommand(), newCASCommand(), newAddCommand(), newLockCommand()}
+	return []*cobra.Command{newGetCommand(), NewPutCommand(), newDeleteCommand(), newCASCommand(),
+		newAddCommand(), newLockCommand()}
 }
 
 // kvRun is one command's work on one key.
@@ -81,7 +82,8 @@ func valueArgument(cmd *cobra.Command, argument string) ([]byte, error) {
 		return nil, fmt.Errorf("reading the value from standard input: %w", err)
 	}
 	if len(value) > wire.MaxValueBytes {
-		return nil, fmt.Errorf("the value on standard input is longer than the %d bytes that one packet holds", wire.MaxValueBytes)
+		return nil, fmt.Errorf("the value on standard input is longer than the %d bytes that one packet holds",
+			wire.MaxValueBytes)
 	}
 	return value, nil
 }

@@ -42,7 +42,8 @@ func startChain(t *testing.T) string {
 	}
 	for i, p := range planes {
 		for shard := range uint16(cluster.Shards) {
-			if err := p.ConfigureAll(map[uint16]chain.ShardConfig{shard: cluster.ShardConfig(cluster.Nodes[i].Name, shard)}); err != nil {
+			if err := p.ConfigureAll(map[uint16]chain.ShardConfig{shard: cluster.ShardConfig(cluster.Nodes[i].Name,
+				shard)}); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.Grant(shard, dataplane.Forever); err != nil {
@@ -173,7 +174,8 @@ func TestNoClusterFile(t *testing.T) {
 // TestTrace compares whole drawings: they are for people, who see every blank.
 func TestTrace(t *testing.T) {
 	where := client.Location{Shard: 3, Epoch: 1, Chain: []string{"n1", "n2", "n3"}}
-	result := client.Result{Asked: "n2", Node: "n2", Shard: 3, Epoch: 1, Hops: 2, Version: 7, Attempts: 1, Elapsed: 23400 * time.Nanosecond}
+	result := client.Result{Asked: "n2", Node: "n2", Shard: 3, Epoch: 1, Hops: 2, Version: 7, Attempts: 1,
+		Elapsed: 23400 * time.Nanosecond}
 	forwarded, write, relayed := result, result, result
 	forwarded.Node, forwarded.Hops = "n3", 3
 	write.Asked, write.Node = "n1", "n3"
@@ -212,7 +214,8 @@ func TestTrace(t *testing.T) {
              refused`},
 	} {
 		got := drawTrace(test.op, test.r, where, test.err, false)
-		want := test.want[1:] + fmt.Sprintf("\n\n  %d hops, 23.4 µs, 1 attempt\n  version 7, shard 3, epoch 1, chain n1 > n2 > n3\n", test.r.Hops)
+		want := test.want[1:] + fmt.Sprintf(
+			"\n\n  %d hops, 23.4 µs, 1 attempt\n  version 7, shard 3, epoch 1, chain n1 > n2 > n3\n", test.r.Hops)
 		if got != want {
 			t.Errorf("%s:\n%s\nwant:\n%s", test.name, got, want)
 		}

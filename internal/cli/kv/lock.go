@@ -54,8 +54,10 @@ taken, 7 the lock was lost.`,
 	}
 	f := cmd.Flags()
 	flags.cluster.Add(f)
-	f.DurationVar(&flags.ttl, "ttl", client.DefaultLockTTL, "time after which others may take the lock from a holder that is gone")
-	f.DurationVar(&flags.wait, "wait", 0, "give up waiting for the lock after this time (default: never, while the cluster answers)")
+	f.DurationVar(&flags.ttl, "ttl", client.DefaultLockTTL,
+		"time after which others may take the lock from a holder that is gone")
+	f.DurationVar(&flags.wait, "wait", 0,
+		"give up waiting for the lock after this time (default: never, while the cluster answers)")
 	f.BoolVar(&flags.try, "try", false, "give up if the lock is taken by a holder that lives")
 	return cmd
 }
@@ -92,7 +94,8 @@ func runLock(ctx context.Context, cmd *cobra.Command, flags *lockFlags, name str
 	case ended != nil:
 		return ended
 	case err != nil:
-		return fmt.Errorf("the command is done, but unlocking failed, so that the lock stays taken for up to %v: %w", flags.ttl, err)
+		return fmt.Errorf("the command is done, but unlocking failed, so that the lock stays taken for up to %v: %w",
+			flags.ttl, err)
 	}
 	return nil
 }
@@ -117,7 +120,8 @@ const (
 )
 
 // tryLock takes a lock that is free or whose holder is gone.
-func tryLock(ctx context.Context, c *client.Client, name string, o client.LockOptions, log io.Writer) (*client.Lock, error) {
+func tryLock(ctx context.Context, c *client.Client, name string, o client.LockOptions,
+	log io.Writer) (*client.Lock, error) {
 	began, said := time.Now(), false
 	for {
 		l, err := c.TryLock(ctx, name, o)

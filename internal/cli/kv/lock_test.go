@@ -208,7 +208,8 @@ func TestLockCommandIsInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		_, _, err := lockCommand(ctx, "l", "--ttl", "1h", "--", "sh", "-c", "trap 'exit 5' TERM; touch $READY; while :; do sleep 0.01; done")
+		_, _, err := lockCommand(ctx, "l", "--ttl", "1h", "--", "sh", "-c",
+			"trap 'exit 5' TERM; touch $READY; while :; do sleep 0.01; done")
 		ended <- err
 	}()
 	for ticker := time.NewTicker(time.Millisecond); ; <-ticker.C {

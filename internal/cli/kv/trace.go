@@ -21,7 +21,8 @@ func drawTrace(op wire.Op, r client.Result, where client.Location, err error, co
 	if op.IsWrite() {
 		way = writeWay(r, where, err)
 	}
-	figures := fmt.Sprintf("version %d, shard %d, epoch %d, chain %s", r.Version, r.Shard, r.Epoch, strings.Join(where.Chain, " > "))
+	figures := fmt.Sprintf("version %d, shard %d, epoch %d, chain %s", r.Version, r.Shard, r.Epoch,
+		strings.Join(where.Chain, " > "))
 	cost := fmt.Sprintf("%d hops, %s, %s", r.Hops, microseconds(r.Elapsed), cli.Plural(r.Attempts, "attempt"))
 	return drawWay(way, colour) + "\n  " + cost + "\n  " + figures + "\n"
 }

@@ -64,7 +64,8 @@ func newCASCommand() *cobra.Command {
 		Args:    cli.Arguments(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("expect") {
-				return cli.UsageError(errors.New("--expect VERSION is missing: `netcraq get KEY --json` shows a key's version, 0 stands for no such key"))
+				return cli.UsageError(errors.New(
+					"--expect VERSION is missing: `netcraq get KEY --json` shows a key's version, 0 stands for no such key"))
 			}
 			expected, err := strconv.ParseUint(expect, 10, 64)
 			if err != nil {

@@ -59,7 +59,8 @@ The history of the clients is checked for linearizability. The lab is removed at
 	}
 	f := c.Flags()
 	f.Float64Var(&flags.seconds, "seconds", 60, "how long the noise lasts")
-	f.Float64Var(&flags.stopped, "stopped", 0.3, "share of the time during which every agent and controller is stopped, below 1")
+	f.Float64Var(&flags.stopped, "stopped", 0.3,
+		"share of the time during which every agent and controller is stopped, below 1")
 	f.IntVar(&flags.burners, "burners-per-cpu", 3, "busy loops for each CPU")
 	f.BoolVar(&flags.fair, "fair", false, "agents and controllers do without the real-time class")
 	f.IntVar(&flags.stored, "objects", 10_000, "objects stored before the trial, which clients write and read")
@@ -109,7 +110,8 @@ func runBusy(ctx context.Context, out, stderr io.Writer, name string, flags *bus
 	trialOptions := chaos.BusyOptions{
 		Setup: flags.setup(o, show, TrialLogs(name, flags.seed)),
 		For:   time.Duration(flags.seconds * float64(time.Second)), Seed: flags.seed, Stopped: flags.stopped,
-		Burners: flags.burners * runtime.NumCPU(), Writers: flags.writers, Readers: flags.readers, Objects: flags.stored, Progress: show.busy,
+		Burners: flags.burners * runtime.NumCPU(), Writers: flags.writers, Readers: flags.readers,
+		Objects: flags.stored, Progress: show.busy,
 	}
 	trialOptions.Burner = []string{self, "lab", burnCommand, "--for", trialOptions.BurnFor().String()}
 	result, err := chaos.Busy(ctx, trialOptions)

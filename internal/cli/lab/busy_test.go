@@ -39,7 +39,8 @@ func burnersAlive(t *testing.T, mark string) (pids []string) {
 // outcome does not depend on the machine.
 func busyCommand(name, mark string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "lab", "busy", "--name", name, "--seconds", "2", "--stopped", "0.3",
-		"--burners-per-cpu", "1", "--objects", "500", "--shards", "16", "--writers", "4", "--readers", "2", "--seed", "1", "--json",
+		"--burners-per-cpu", "1", "--objects", "500", "--shards", "16", "--writers", "4", "--readers", "2",
+		"--seed", "1", "--json",
 		"--beat", "50ms", "--suspect", "5s", "--lease", "6s")
 	cmd.Env = append(os.Environ(), clitest.AsCommand+"=1", mark+"=1")
 	return cmd

@@ -104,7 +104,8 @@ func TestNodeByHandInALab(t *testing.T) {
 	pin := xdp.DefaultPin(name)
 	t.Cleanup(func() { xdp.Remove(pin) })
 	host := hostOf(t, lab, "n1")
-	start := []string{"lab", "--name", lab, "exec", "n1", "--", os.Args[0], "node", "--name", name, "--addr", host + ":4411", "--plane", "xdp",
+	start := []string{"lab", "--name", lab, "exec", "n1", "--", os.Args[0], "node", "--name", name, "--addr",
+		host + ":4411", "--plane", "xdp",
 		"--objects", "1000", "--sessions", "1000"}
 	agent := startByHand(t, append([]string{"netcraq"}, start...)...)
 	agent.await("node is up")
@@ -115,7 +116,8 @@ func TestNodeByHandInALab(t *testing.T) {
 	if !xdp.Pinned(pin) {
 		t.Error("it is removed")
 	}
-	if _, code, err := clitest.Netcraq(start...); code != cli.ExitError || !strings.Contains(fmt.Sprint(err), "looks after the data plane") {
+	if _, code, err := clitest.Netcraq(start...); code != cli.ExitError ||
+		!strings.Contains(fmt.Sprint(err), "looks after the data plane") {
 		t.Errorf("a second agent: status %d: %v", code, err)
 	}
 	agent.end(syscall.SIGTERM)

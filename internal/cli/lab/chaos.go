@@ -139,7 +139,8 @@ func printChaosTable(out io.Writer, r *chaos.ChaosResult) {
 	table := cli.NewTable(out)
 	defer table.Flush()
 	fmt.Fprintf(table, "\nacknowledged writes\t%s\tlost\t%d\n", cli.Grouped(uint64(r.Acknowledged)), r.LostAcknowledged)
-	fmt.Fprintf(table, "longest time without a write\t%.0f ms\twithout a read\t%.0f ms\n", r.LongestWriteGapMs, r.LongestReadGapMs)
+	fmt.Fprintf(table, "longest time without a write\t%.0f ms\twithout a read\t%.0f ms\n",
+		r.LongestWriteGapMs, r.LongestReadGapMs)
 	fmt.Fprintf(table, "changes of the cluster's state\t%s\ttimes made whole\t%d\n", cli.Grouped(r.Changes), r.Repairs)
 	fmt.Fprintf(table, "least copies while two members lived\t%d\tnodes suspected\t%d\n", r.LeastCopies, r.Suspected)
 	fmt.Fprintf(table, "short pauses\t%s\n", cli.Grouped(uint64(r.Pauses)))
@@ -195,7 +196,8 @@ func (s *Show) chaos(p chaos.ChaosProgress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if since := time.Since(s.at); since >= time.Second {
-		s.rates = [2]float64{float64(p.Writes-s.last.Writes) / since.Seconds(), float64(p.Reads-s.last.Reads) / since.Seconds()}
+		s.rates = [2]float64{float64(p.Writes-s.last.Writes) / since.Seconds(),
+			float64(p.Reads-s.last.Reads) / since.Seconds()}
 		s.last, s.at = p, time.Now()
 	}
 	state := "whole"

@@ -30,12 +30,14 @@ func TestChaos(t *testing.T) {
 	if !r.Linearizable || r.LostAcknowledged != 0 || r.Acknowledged == 0 || faults == 0 {
 		t.Errorf("%+v", r)
 	}
-	t.Logf("%d operations, %d acknowledged writes, %d faults, %d changes of the cluster", r.Ops, r.Acknowledged, faults, r.Changes)
+	t.Logf("%d operations, %d acknowledged writes, %d faults, %d changes of the cluster", r.Ops,
+		r.Acknowledged, faults, r.Changes)
 }
 
 func TestImpossibleTrialsAreRefused(t *testing.T) {
 	for _, args := range []string{
-		"lab chaos --minutes 0", "lab chaos --clients 0", "lab chaos --loss 101", "lab chaos --controllers 0", "lab chaos --nodes 2",
+		"lab chaos --minutes 0", "lab chaos --clients 0", "lab chaos --loss 101", "lab chaos --controllers 0",
+		"lab chaos --nodes 2",
 		"lab busy --stopped 1", "lab busy --objects 0", "lab busy --burners-per-cpu -1", "lab chaos --plane none",
 		"lab chaos --shards 3", "bench failover --rounds 0", "bench join --objects 0", "bench join --nodes 1",
 		"lab up --controllers 3", "lab fault partition n1|n2>n3",

@@ -93,8 +93,10 @@ in a simulation with crashes and repairs, from the seed that is printed (see als
 	f.Float64Var(&flags.duplicate, "dup", 2, "percentage of frames that each link duplicates")
 	f.Float64Var(&flags.corrupt, "corrupt", 0,
 		"percentage of frames in which the link "+checkCorruptLink+" flips a bit; not in a simulation")
-	f.Uint64Var(&flags.seed, "seed", 0, "seed of the clients' operations, and of everything in a simulation (default: random, printed)")
-	f.StringVar(&flags.plane, "plane", cli.PlaneXDP, "what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp")
+	f.Uint64Var(&flags.seed, "seed", 0,
+		"seed of the clients' operations, and of everything in a simulation (default: random, printed)")
+	f.StringVar(&flags.plane, "plane", cli.PlaneXDP,
+		"what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp")
 	f.StringVar(&flags.without, "without", "", "disable a rule of the protocol: W2, W5, W8 or R4")
 	f.BoolVar(&flags.relay, "relay", false, "send ACKs up the chain node by node, as planes that cannot clone packets do")
 	f.BoolVar(&flags.simulate, "simulate", false, "simulate the chain in this process, with crashes and repairs")
@@ -113,7 +115,8 @@ func runCheck(ctx context.Context, out, progress io.Writer, flags *checkFlags) e
 	if flags.seconds < 1 {
 		return cli.UsageError(fmt.Errorf("--seconds %d: want at least 1", flags.seconds))
 	}
-	err = cmp.Or(lab.Loss.CheckPercent(flags.loss), lab.Duplicate.CheckPercent(flags.duplicate), lab.Corrupt.CheckPercent(flags.corrupt))
+	err = cmp.Or(lab.Loss.CheckPercent(flags.loss), lab.Duplicate.CheckPercent(flags.duplicate),
+		lab.Corrupt.CheckPercent(flags.corrupt))
 	if err != nil {
 		return cli.UsageError(err)
 	}
@@ -143,7 +146,8 @@ func runCheck(ctx context.Context, out, progress io.Writer, flags *checkFlags) e
 // checkInLab runs the workload on a private lab.
 func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (result *checkResult, err error) {
 	o := lab.Options{
-		Name: flags.name, Topology: lab.Line, Nodes: checkNodes, Clients: 0, Shards: 1, Owned: true, Progress: progressTo(progress),
+		Name: flags.name, Topology: lab.Line, Nodes: checkNodes, Clients: 0, Shards: 1, Owned: true,
+		Progress: progressTo(progress),
 	}
 	if err := setAgent(&o, flags.plane); err != nil {
 		return nil, err
@@ -175,7 +179,8 @@ func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (res
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(progress, "checking %s operations; %s answers came in bundles\n", cli.Grouped(uint64(len(ops))), cli.Grouped(bundled))
+	fmt.Fprintf(progress, "checking %s operations; %s answers came in bundles\n",
+		cli.Grouped(uint64(len(ops))), cli.Grouped(bundled))
 	result = newCheckResult(flags, "lab", flags.seed, history.Check(ops, checkPerKey))
 	result.Bundled = bundled
 	return result, nil
@@ -183,7 +188,8 @@ func checkInLab(ctx context.Context, progress io.Writer, flags *checkFlags) (res
 
 // competingClients runs the workload from this machine. It also returns the number of answers that
 // came in bundles.
-func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags *checkFlags) ([]history.Op, uint64, error) {
+func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab,
+	flags *checkFlags) ([]history.Op, uint64, error) {
 	var stores []history.Store
 	var shared *client.Client
 	for i := range checkClients {
@@ -208,7 +214,8 @@ func competingClients(ctx context.Context, progress io.Writer, l *lab.Lab, flags
 }
 
 // checkSimulation runs simulations with consecutive seeds until the time is up or one fails.
-func checkSimulation(ctx context.Context, progress io.Writer, flags *checkFlags, rule chain.Rule) (*checkResult, error) {
+func checkSimulation(ctx context.Context, progress io.Writer, flags *checkFlags,
+	rule chain.Rule) (*checkResult, error) {
 	planes := sim.NewPlanes()
 	defer planes.Close()
 	total := &history.Verdict{}

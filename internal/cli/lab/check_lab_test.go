@@ -22,7 +22,8 @@ func TestCheckInLab(t *testing.T) {
 		{cli.PlaneXDP, "W8", false},
 	} {
 		args := []string{
-			"lab", "check", "--name", "tcheck", "--seconds", "4", "--loss", "2", "--dup", "2", "--seed", "1", "--plane", c.plane, "--json",
+			"lab", "check", "--name", "tcheck", "--seconds", "4", "--loss", "2", "--dup", "2", "--seed", "1",
+			"--plane", c.plane, "--json",
 		}
 		status := 0
 		if c.without != "" {

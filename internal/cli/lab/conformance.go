@@ -104,7 +104,8 @@ func runConformance(ctx context.Context, out, progress io.Writer, flags *conform
 
 // conformer runs all cases of a protocol on a plane, then random packets. It returns the difference
 // between them, or "".
-type conformer func(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error)
+type conformer func(ctx context.Context, progress io.Writer,
+	flags *conformanceFlags) (*conformance.Report, string, error)
 
 func conformanceOf(protocol string) (conformer, error) {
 	switch protocols.Protocol(protocol) {
@@ -192,7 +193,8 @@ func printConformance(out io.Writer, result *conformanceResult, report *conforma
 	}
 	table := cli.NewTable(out)
 	fmt.Fprintf(table, "protocol\tplane\tpassed\tfailed\tskipped\trandom packets\tseed\n")
-	fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%s\t%d\n", result.Protocol, result.Plane, result.Passed, result.Failed, result.Skipped,
+	fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%s\t%d\n", result.Protocol, result.Plane, result.Passed,
+		result.Failed, result.Skipped,
 		cli.Grouped(uint64(result.RandomPackets)), result.Seed)
 	return table.Flush()
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 )
 
-func conformNetChain(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error) {
+func conformNetChain(ctx context.Context, progress io.Writer,
+	flags *conformanceFlags) (*conformance.Report, string, error) {
 	target, err := baselineTarget[netchain.State](flags.plane, soft.NewNetChainTarget, xdp.NewNetChainTarget)
 	if err != nil {
 		return nil, "", err
@@ -22,12 +23,14 @@ func conformNetChain(ctx context.Context, progress io.Writer, flags *conformance
 	return conformBaseline(ctx, progress, flags, target, netchain.Vectors, new(netchain.Node), netchain.RandomWidths())
 }
 
-func conformNetCRAQPaper(ctx context.Context, progress io.Writer, flags *conformanceFlags) (*conformance.Report, string, error) {
+func conformNetCRAQPaper(ctx context.Context, progress io.Writer,
+	flags *conformanceFlags) (*conformance.Report, string, error) {
 	target, err := baselineTarget[netcraqpaper.State](flags.plane, soft.NewNetCRAQPaperTarget, xdp.NewNetCRAQPaperTarget)
 	if err != nil {
 		return nil, "", err
 	}
-	return conformBaseline(ctx, progress, flags, target, netcraqpaper.Vectors, new(netcraqpaper.Node), netcraqpaper.Random())
+	return conformBaseline(ctx, progress, flags, target, netcraqpaper.Vectors, new(netcraqpaper.Node),
+		netcraqpaper.Random())
 }
 
 // baselineTarget opens the plane's node of a protocol with states of type S.
@@ -56,14 +59,16 @@ func conformBaseline[S any](ctx context.Context, progress io.Writer, flags *conf
 	if report, err = runBaselineCases(ctx, target, cases); err != nil {
 		return nil, "", err
 	}
-	err = baseline.CompareMany(ctx, reference, target, draw, flags.seed, flags.packets, showRandomProgress(progress, flags.packets))
+	err = baseline.CompareMany(ctx, reference, target, draw, flags.seed, flags.packets,
+		showRandomProgress(progress, flags.packets))
 	if mismatch := (*baseline.Mismatch)(nil); errors.As(err, &mismatch) {
 		return report, err.Error() + "\n", nil
 	}
 	return report, "", err
 }
 
-func runBaselineCases[S any](ctx context.Context, target baseline.Target[S], cases []baseline.Case[S]) (*conformance.Report, error) {
+func runBaselineCases[S any](ctx context.Context, target baseline.Target[S],
+	cases []baseline.Case[S]) (*conformance.Report, error) {
 	report := new(conformance.Report)
 	for i := range cases {
 		if err := ctx.Err(); err != nil {
@@ -77,7 +82,8 @@ func runBaselineCases[S any](ctx context.Context, target baseline.Target[S], cas
 			report.SkippedWhy = append(report.SkippedWhy, err.Error())
 		case errors.As(err, &mismatch):
 			report.Failed++
-			report.Failures = append(report.Failures, conformance.Failure{Case: cases[i].Name, Packet: mismatch.Packet, Why: mismatch.Why})
+			report.Failures = append(report.Failures, conformance.Failure{Case: cases[i].Name,
+				Packet: mismatch.Packet, Why: mismatch.Why})
 		case err != nil:
 			return nil, fmt.Errorf("%s plane: %w", target.Name(), err)
 		default:

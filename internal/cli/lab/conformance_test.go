@@ -36,7 +36,8 @@ func TestConformanceOfThePapersProtocols(t *testing.T) {
 				if plane == "xdp" {
 					clitest.NeedRoot(t)
 				}
-				out, code, err := clitest.Netcraq("conformance", "--protocol", protocol, "--plane", plane, "--random", "1500", "--seed", "3", "--json")
+				out, code, err := clitest.Netcraq("conformance", "--protocol", protocol, "--plane", plane, "--random", "1500",
+					"--seed", "3", "--json")
 				if code != 0 || err != nil {
 					t.Fatal(out, code, err)
 				}
@@ -56,10 +57,12 @@ func TestConformanceOfThePapersProtocols(t *testing.T) {
 // TestConformanceShowsCases expects the same table for every protocol, with the skipped cases.
 func TestConformanceShowsCases(t *testing.T) {
 	var out bytes.Buffer
-	if err := runConformance(t.Context(), &out, io.Discard, &conformanceFlags{protocol: "netchain", plane: "soft"}); err != nil {
+	if err := runConformance(t.Context(), &out, io.Discard,
+		&conformanceFlags{protocol: "netchain", plane: "soft"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"skipped what is not for the node goes on as it is", "protocol  plane  passed  failed", "netchain  soft "} {
+	for _, want := range []string{"skipped what is not for the node goes on as it is",
+		"protocol  plane  passed  failed", "netchain  soft "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -117,7 +120,8 @@ func TestConformanceRefusesUnknownPlanes(t *testing.T) {
 
 func TestConformanceRefusesNegativeCounts(t *testing.T) {
 	var out bytes.Buffer
-	err := runConformance(t.Context(), &out, io.Discard, &conformanceFlags{protocol: "netcraq", plane: "soft", packets: -5})
+	err := runConformance(t.Context(), &out, io.Discard,
+		&conformanceFlags{protocol: "netcraq", plane: "soft", packets: -5})
 	if cli.ExitStatus(err, true) != cli.ExitUsage || out.Len() != 0 {
 		t.Errorf("%v, %q", err, out.String())
 	}

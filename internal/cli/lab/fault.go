@@ -36,9 +36,10 @@ the random numbers come from the kernel, without a seed.`,
 			func(ctx context.Context, l *lab.Lab, link string) error {
 				return l.SetLink(ctx, link, false)
 			}),
-		newBreakCommand(name, "link-up LINK", "bring a link up again", func(ctx context.Context, l *lab.Lab, link string) error {
-			return l.SetLink(ctx, link, true)
-		}),
+		newBreakCommand(name, "link-up LINK", "bring a link up again",
+			func(ctx context.Context, l *lab.Lab, link string) error {
+				return l.SetLink(ctx, link, true)
+			}),
 		newBreakCommand(name, "node-kill NODE", "kill a node's agent and remove its data plane; its host still routes",
 			func(ctx context.Context, l *lab.Lab, node string) error { return l.KillNode(ctx, node) }),
 		newBreakCommand(name, "node-off NODE", "power a node off: it stops sending and loses everything that it stored",

@@ -118,15 +118,18 @@ func newLabUpCommand(name *string) *cobra.Command {
 	m.addTimes(f)
 	f.StringVar(&o.Topology, "topology", lab.Line, "how the nodes are linked: "+lab.Line+", "+lab.LeafSpine+
 		" or "+lab.Fabric+" (every host at both spines; the default with --managed)")
-	f.IntVar(&o.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, the chain in this order (--managed: %d unless given)", m.Nodes))
+	f.IntVar(&o.Nodes, "nodes", 3,
+		fmt.Sprintf("number of nodes, the chain in this order (--managed: %d unless given)", m.Nodes))
 	f.IntVar(&o.Clients, "clients", 1, "number of client hosts")
 	f.StringVar(&o.ClientAt, "client-at", "",
 		"the node that clients attach to (default: the first on a line, one after the other on leaf-spine)")
-	f.IntVar(&o.Shards, "shards", 1, fmt.Sprintf("number of shards, a power of two (--managed: %d unless given)", m.Shards))
+	f.IntVar(&o.Shards, "shards", 1,
+		fmt.Sprintf("number of shards, a power of two (--managed: %d unless given)", m.Shards))
 	f.StringVar(&plane, "plane", cli.PlaneXDP,
 		"what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp; none for the network alone")
 	f.BoolVar(&relay, "relay", false, "send ACKs up the chain node by node, as planes that cannot clone packets do")
-	f.BoolVar(&wires, "wires", true, "run links through a program that can inject faults; without it links are slightly faster")
+	f.BoolVar(&wires, "wires", true,
+		"run links through a program that can inject faults; without it links are slightly faster")
 	return c
 }
 
@@ -187,14 +190,16 @@ func printExamples(w io.Writer, l *lab.Lab) {
 		cluster = " --cluster " + l.ClusterFile()
 	}
 	if cluster != "" && !l.Options().NoRoot {
-		fmt.Fprintf(table, "\nAnother cluster is the default of this machine, so commands on it have to be told which one is meant.\n")
+		fmt.Fprintf(table,
+			"\nAnother cluster is the default of this machine, so commands on it have to be told which one is meant.\n")
 	}
 	fmt.Fprintln(table, "\nTry:")
 	self := cli.CalledAs() // the path by which the user called it, for pasting
 	fmt.Fprintf(table, "  %s put%s greeting hello\twrite, from this machine\n", self, cluster)
 	fmt.Fprintf(table, "  %s get%s greeting --trace\tread, and see who answered\n", self, cluster)
 	if clients := l.Plan.With(lab.RoleClient); len(clients) > 0 {
-		fmt.Fprintf(table, "  %s lab exec%s %s -- netcraq get greeting\tthe same from a client host\n", self, nameFlag(l), clients[0].Name)
+		fmt.Fprintf(table, "  %s lab exec%s %s -- netcraq get greeting\tthe same from a client host\n", self,
+			nameFlag(l), clients[0].Name)
 	}
 	fmt.Fprintf(table, "  %s lab status%s\twhat the nodes did\n", self, nameFlag(l))
 	fmt.Fprintf(table, "  %s lab fault%s loss 2\tlose 2 %% of all frames\n", self, nameFlag(l))

@@ -36,7 +36,8 @@ func testLabRoundTrip(t *testing.T, plane string) {
 		t.Helper()
 		return clitest.MustRun(t, append([]string{"lab", "--name", name, "exec", host, "--"}, argv...)...)
 	}
-	clitest.MustRun(t, "lab", "--name", name, "up", "--plane", plane, "--topology", lab.LeafSpine, "--nodes", "3", "--clients", "2")
+	clitest.MustRun(t, "lab", "--name", name, "up", "--plane", plane, "--topology", lab.LeafSpine, "--nodes",
+		"3", "--clients", "2")
 	in("c1", "netcraq", "put", "k", "from c1")
 	if got := strings.TrimSpace(in("c2", "netcraq", "get", "k")); got != "from c1" {
 		t.Errorf("c2 reads %q", got)
@@ -111,7 +112,8 @@ func TestANodeThatIsRefusedLeavesNothing(t *testing.T) {
 	name := clitest.LabName(t, "x")
 	clitest.MustRun(t, "lab", "--name", name, "up", "--plane", "none", "--nodes", "1")
 	pin := filepath.Join("/sys/fs/bpf/netcraq", name)
-	node := []string{"lab", "--name", name, "exec", "n1", "--", "netcraq", "node", "--name", "n1", "--plane", cli.PlaneXDP, "--pin", pin}
+	node := []string{"lab", "--name", name, "exec", "n1", "--", "netcraq", "node", "--name", "n1", "--plane",
+		cli.PlaneXDP, "--pin", pin}
 	node = append(node, "--cluster", filepath.Join("/run/netcraq/labs", name, "cluster.yaml"), "--api", "192.0.2.1:1")
 	out, code, err := clitest.Netcraq(node...)
 	if code != cli.ExitError || !strings.Contains(fmt.Sprint(err), "192.0.2.1:1 is not on an address of this machine") {

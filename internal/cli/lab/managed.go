@@ -34,7 +34,8 @@ type ManagedFlags struct {
 // ManagedDefaults returns the smallest lab that survives the loss of any part and can repair
 // itself.
 func ManagedDefaults() ManagedFlags {
-	return ManagedFlags{controllers: 3, Nodes: 4, Shards: 256, Replicas: 3, CellBytes: 128, Objects: 100_000, plane: cli.PlaneXDP}
+	return ManagedFlags{controllers: 3, Nodes: 4, Shards: 256, Replicas: 3, CellBytes: 128,
+		Objects: 100_000, plane: cli.PlaneXDP}
 }
 
 func (m *ManagedFlags) Add(f *pflag.FlagSet) {
@@ -48,9 +49,12 @@ func (m *ManagedFlags) Add(f *pflag.FlagSet) {
 // addTimes adds the timer flags, for machines on which one core does the work of many machines.
 func (m *ManagedFlags) addTimes(f *pflag.FlagSet) {
 	f.DurationVar(&m.beat, "beat", 0, "time between two signs of life of a node (default: the controllers')")
-	f.DurationVar(&m.lease, "lease", 0, "how long a node may answer without hearing of most controllers (default: the controllers')")
-	f.DurationVar(&m.sure, "sure", 0, "silence after which a node is taken out of a chain of two (default: the controllers')")
-	f.DurationVar(&m.suspect, "suspect", 0, "silence after which a node is taken out of its chains (default: the controllers')")
+	f.DurationVar(&m.lease, "lease", 0,
+		"how long a node may answer without hearing of most controllers (default: the controllers')")
+	f.DurationVar(&m.sure, "sure", 0,
+		"silence after which a node is taken out of a chain of two (default: the controllers')")
+	f.DurationVar(&m.suspect, "suspect", 0,
+		"silence after which a node is taken out of its chains (default: the controllers')")
 }
 
 // times returns the timers as arguments of a controller.
@@ -74,7 +78,8 @@ func (m *ManagedFlags) Options(name string) (lab.Options, error) {
 		return o, cli.UsageError(fmt.Errorf("--controllers %d: want at least 1", m.controllers))
 	}
 	if m.Replicas < 1 || m.Replicas > min(m.Nodes, wire.MaxChain) {
-		return o, cli.UsageError(fmt.Errorf("--replicas %d: with %d nodes a chain has 1 to %d", m.Replicas, m.Nodes, min(m.Nodes, wire.MaxChain)))
+		return o, cli.UsageError(fmt.Errorf("--replicas %d: with %d nodes a chain has 1 to %d", m.Replicas, m.Nodes,
+			min(m.Nodes, wire.MaxChain)))
 	}
 	if err := m.setCommands(&o); err != nil {
 		return o, err
@@ -104,7 +109,8 @@ func (m *ManagedFlags) setCommands(o *lab.Options) error {
 		for _, other := range l.Plan.With(lab.RoleController) {
 			members = append(members, other.Name+"="+other.Addr.String())
 		}
-		argv := []string{self, "controller", "--name", h.Name, "--initial-cluster", strings.Join(members, ","), "--data-dir", l.DataDir(h.Name)}
+		argv := []string{self, "controller", "--name", h.Name, "--initial-cluster", strings.Join(members, ","),
+			"--data-dir", l.DataDir(h.Name)}
 		options := l.Options()
 		argv = append(argv, "--shards", strconv.Itoa(options.Shards), "--replicas", strconv.Itoa(flags.Replicas))
 		if flags.CellBytes > 0 {
@@ -178,7 +184,8 @@ func LeaderOf(ctx context.Context, l *lab.Lab) (chaos.Leading, error) {
 	}
 	for _, h := range l.Plan.With(lab.RoleController) {
 		if strings.HasPrefix(s.Leader, h.Addr.String()+":") {
-			return chaos.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes, Whole: int(s.Shards.FullyReplicated)}, nil
+			return chaos.Leading{Host: h.Name, Change: s.Change, Copied: s.CopiedBytes,
+				Whole: int(s.Shards.FullyReplicated)}, nil
 		}
 	}
 	return chaos.Leading{}, fmt.Errorf("the leader, %s, is no controller of the lab", s.Leader)

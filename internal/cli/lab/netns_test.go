@@ -25,7 +25,8 @@ type hosts struct {
 
 func makeHosts(t *testing.T, wire string) *hosts {
 	t.Helper()
-	h := &hosts{t: t, prefix: fmt.Sprintf("nqh%d", os.Getpid()%100_000), wire: wire, file: filepath.Join(t.TempDir(), "cluster.yaml")}
+	h := &hosts{t: t, prefix: fmt.Sprintf("nqh%d", os.Getpid()%100_000), wire: wire,
+		file: filepath.Join(t.TempDir(), "cluster.yaml")}
 	text := "epoch: 1\nshards: 1\nnodes:\n"
 	for i := 1; i <= 3; i++ {
 		text += fmt.Sprintf("  - {name: %s, addr: 192.0.2.%d:4411}\n", h.name(i), i)
@@ -180,9 +181,11 @@ func TestNativeIsRefusedInABridge(t *testing.T) {
 	clitest.NeedRoot(t)
 	h := makeHosts(t, "bridge")
 	a := startByHand(t, append(h.enter("nsenter", 1),
-		"netcraq", "node", "--name", h.name(1), "--cluster", h.file, "--objects", "1000", "--sessions", "1000", "--mode", "native")...)
+		"netcraq", "node", "--name", h.name(1), "--cluster", h.file, "--objects", "1000", "--sessions", "1000",
+		"--mode", "native")...)
 	<-a.ended
-	if said := a.said.String(); a.err == nil || !strings.Contains(said, "in a bridge") || !strings.Contains(said, "--mode generic") {
+	if said := a.said.String(); a.err == nil || !strings.Contains(said, "in a bridge") ||
+		!strings.Contains(said, "--mode generic") {
 		t.Errorf("%v: %s", a.err, said)
 	}
 	if xdp.Pinned(xdp.DefaultPin(h.name(1))) {

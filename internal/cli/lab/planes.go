@@ -20,7 +20,9 @@ func planesOf(list string, nodes int) (planes, error) {
 		switch plane {
 		case cli.PlaneXDP, cli.PlaneSoft, cli.PlaneP4:
 		default:
-			return nil, cli.UsageError(fmt.Errorf("--plane %q: want xdp, soft or p4, or one of them for each node, with commas between", list))
+			return nil,
+				cli.UsageError(fmt.Errorf("--plane %q: want xdp, soft or p4, or one of them for each node, with commas between",
+					list))
 		}
 	}
 	if len(all) != 1 && len(all) != nodes {
@@ -46,6 +48,7 @@ func (p planes) sizes() []string {
 		return nil
 	}
 	return []string{
-		"--cell-bytes", strconv.Itoa(p4.CellBytes), "--objects", strconv.Itoa(p4.MaxObjects), "--sessions", strconv.Itoa(p4.MaxSessions),
+		"--cell-bytes", strconv.Itoa(p4.CellBytes), "--objects", strconv.Itoa(p4.MaxObjects), "--sessions",
+		strconv.Itoa(p4.MaxSessions),
 	}
 }

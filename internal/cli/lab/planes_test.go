@@ -34,7 +34,8 @@ func TestMixedChain(t *testing.T) {
 	clitest.NeedEngine(t)
 	for _, plane := range []string{"p4,xdp,xdp", "xdp,p4,xdp", "xdp,xdp,p4", "p4"} {
 		out, _, err := clitest.Netcraq(
-			"lab", "check", "--name", "tmixed", "--seconds", "3", "--loss", "2", "--dup", "2", "--seed", "1", "--plane", plane, "--json",
+			"lab", "check", "--name", "tmixed", "--seconds", "3", "--loss", "2", "--dup", "2", "--seed", "1",
+			"--plane", plane, "--json",
 		)
 		if err != nil {
 			t.Fatal(err)

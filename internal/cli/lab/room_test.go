@@ -39,7 +39,8 @@ func TestMessagesGrow(t *testing.T) {
 	}
 	clitest.MustRun(t, "lab", "--name", name, "fault", "agent-start", "n2")
 	clitest.MustRun(t, "lab", "--name", name, "fault", "partition", "n3|n1,n2,c1")
-	if _, code, err := clitest.Netcraq(client("put", "grow", "dirty", "--timeout", "100ms")...); code != cli.ExitOutcomeUnknown {
+	if _, code, err := clitest.Netcraq(client("put", "grow", "dirty", "--timeout",
+		"100ms")...); code != cli.ExitOutcomeUnknown {
 		t.Errorf("exit status %d of a write that cannot reach the tail: %v", code, err)
 	}
 	clitest.MustRun(t, "lab", "--name", name, "fault", "clear")
@@ -58,7 +59,8 @@ func expectDirtyRead(t *testing.T, name string, client func(...string) []string)
 	clitest.MustRun(t, "lab", "--name", name, "fault", "agent-kill", "n1")
 	clitest.MustRun(t, "lab", "--name", name, "fault", "agent-kill", "n2")
 	clitest.MustRun(t, "lab", "--name", name, "fault", "partition", "n3|n1,n2,c1")
-	if _, code, err := clitest.Netcraq(client("put", "grow", "dirty", "--timeout", "100ms")...); code != cli.ExitOutcomeUnknown {
+	if _, code, err := clitest.Netcraq(client("put", "grow", "dirty", "--timeout",
+		"100ms")...); code != cli.ExitOutcomeUnknown {
 		t.Errorf("exit status %d of a write that cannot reach the tail: %v", code, err)
 	}
 	clitest.MustRun(t, "lab", "--name", name, "fault", "clear")
@@ -68,7 +70,8 @@ func expectDirtyRead(t *testing.T, name string, client func(...string) []string)
 			From     string
 			Attempts int
 		}
-		if err := json.Unmarshal([]byte(clitest.MustRun(t, client("get", "grow", "--node", node, "--json")...)), &got); err != nil {
+		if err := json.Unmarshal([]byte(clitest.MustRun(t, client("get", "grow", "--node", node, "--json")...)),
+			&got); err != nil {
 			t.Fatal(err)
 		}
 		if got.Value != "clean" || got.Attempts != 1 || got.From != "committed copy" {

@@ -111,7 +111,8 @@ are printed and written to a file with the command that shows them again.`,
 		"the simulated protocol: netcraq, or netchain, netchain-32 or netcraq-published")
 	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "what the nodes run: chain or xdp")
-	f.StringVar(&flags.without, "without", "", "disable a rule of the protocol: R4, W2, W5, W8 or C1 to C9; with --gateway one of its own")
+	f.StringVar(&flags.without, "without", "",
+		"disable a rule of the protocol: R4, W2, W5, W8 or C1 to C9; with --gateway one of its own")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults that shall not happen, with commas between them")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
 	f.IntVar(&flags.clients, "clients", 0, "number of clients (default: drawn from the seed)")
@@ -206,9 +207,12 @@ func keepExample(progress io.Writer, flags *simFlags, c sim.Config) (*string, er
 
 func newSimResult(flags *simFlags, t *sim.Total, took time.Duration) *simResult {
 	r := &simResult{
-		Protocol: flags.protocol, Plane: flags.plane, Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops, Reconfigurations: t.Reconfigurations,
-		Violations: t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown, Undecided: t.Undecided,
-		Lost: t.Lost, Steps: t.Steps, SimulatedSeconds: t.Simulated.Seconds(), Seconds: took.Seconds(), Faults: t.FaultCounts(),
+		Protocol: flags.protocol, Plane: flags.plane, Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops,
+		Reconfigurations: t.Reconfigurations,
+		Violations:       t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown,
+		Undecided: t.Undecided,
+		Lost:      t.Lost, Steps: t.Steps, SimulatedSeconds: t.Simulated.Seconds(), Seconds: took.Seconds(),
+		Faults: t.FaultCounts(),
 	}
 	if t.Violations > 0 {
 		r.SeedOfFirst = &t.First
@@ -247,7 +251,8 @@ func explainSim(out io.Writer, flags *simFlags, c sim.Config) error {
 	}
 	v := sim.Judge(&small, r)
 	if v == nil {
-		return fmt.Errorf("seed %d failed once and not again: the simulation is not deterministic, which is a bug of its own", c.Seed)
+		return fmt.Errorf("seed %d failed once and not again: the simulation is not deterministic, which is a bug of its own",
+			c.Seed)
 	}
 	if err := v.Write(out, r.Trace, simTraceLines); err != nil {
 		return err
@@ -258,7 +263,8 @@ func explainSim(out io.Writer, flags *simFlags, c sim.Config) error {
 
 // simCommand returns the command that shows a run again.
 func simCommand(flags *simFlags, c *sim.Config) string {
-	text := fmt.Sprintf("netcraq sim --first-seed %d --seeds 1 --trace --plane %s --ops %d --clients %d --keys %d --shards %d",
+	text := fmt.Sprintf(
+		"netcraq sim --first-seed %d --seeds 1 --trace --plane %s --ops %d --clients %d --keys %d --shards %d",
 		c.Seed, c.Plane, c.Ops, c.Clients, c.Keys, c.Shards)
 	if c.Quiet != 0 {
 		text += " --quiet " + c.Quiet.String()

@@ -33,7 +33,9 @@ func (f *simFlags) drawGateway() (func(seed uint64) gatewaysim.Config, error) {
 	case f.seeds < 1 || f.jobs < 1:
 		return nil, errors.New("numbers of seeds and jobs are positive")
 	case f.plane != "chain" || f.quiet != "" || f.ops != 0 || f.clients != 0 || f.keys != 0 || f.shards != 0:
-		return nil, errors.New("--plane, --quiet, --ops, --clients, --keys and --shards are not for --gateway: a seed says everything else")
+		return nil,
+			errors.New(
+				"--plane, --quiet, --ops, --clients, --keys and --shards are not for --gateway: a seed says everything else")
 	}
 	return func(seed uint64) gatewaysim.Config {
 		c := gatewaysim.Draw(seed)
@@ -56,13 +58,15 @@ func runGatewaySim(ctx context.Context, out, progress io.Writer, flags *simFlags
 	total := gatewaysim.Many(ctx, gatewaysim.Options{
 		First: flags.first, Seeds: flags.seeds, Jobs: flags.jobs, Draw: draw,
 		Report: func(t *gatewaysim.Total) {
-			fmt.Fprintf(progress, "%s of %s seeds, %s operations, %d violations\n", cli.Grouped(t.Seeds), cli.Grouped(flags.seeds),
+			fmt.Fprintf(progress, "%s of %s seeds, %s operations, %d violations\n", cli.Grouped(t.Seeds),
+				cli.Grouped(flags.seeds),
 				cli.Grouped(uint64(t.Ops)), t.Violations)
 		},
 	})
 	r := newGatewaySimResult(flags, total, time.Since(began))
 	if total.Violations > 0 {
-		err = fmt.Errorf("%d of %d seeds show a violation, the first %d: %s", total.Violations, total.Seeds, total.First, total.Why)
+		err = fmt.Errorf("%d of %d seeds show a violation, the first %d: %s", total.Violations, total.Seeds,
+			total.First, total.Why)
 		var kept error
 		r.Counterexample, kept = keepGatewayExample(flags, draw(total.First))
 		err = errors.Join(err, kept)
@@ -76,8 +80,9 @@ func runGatewaySim(ctx context.Context, out, progress io.Writer, flags *simFlags
 func newGatewaySimResult(flags *simFlags, t *gatewaysim.Total, took time.Duration) *gatewaySimResult {
 	r := &gatewaySimResult{
 		simResult: simResult{
-			Protocol: "gateway", Plane: "model", Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops, Reconfigurations: t.Reconfigurations,
-			Violations: t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown, Steps: t.Steps,
+			Protocol: "gateway", Plane: "model", Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops,
+			Reconfigurations: t.Reconfigurations,
+			Violations:       t.Violations, Violation: t.Why, Without: flags.without, UnknownOutcomes: t.Unknown, Steps: t.Steps,
 			SimulatedSeconds: t.Simulated.Seconds(), Seconds: took.Seconds(), Faults: t.FaultCounts(),
 		},
 		Hits: t.Hits, Events: t.Delivered, Placed: t.Placed, Kinds: t.Kinds,
@@ -91,7 +96,8 @@ func newGatewaySimResult(flags *simFlags, t *gatewaysim.Total, took time.Duratio
 func printGatewaySim(out io.Writer, r *gatewaySimResult) error {
 	table := cli.NewTable(out)
 	fmt.Fprintf(table, "seeds\toperations\thits\twatch events\tkeys placed\tsteps\tseconds\tviolations\n")
-	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\n\n", cli.Grouped(r.Seeds), cli.Grouped(uint64(r.Ops)), cli.Grouped(uint64(r.Hits)),
+	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\n\n", cli.Grouped(r.Seeds), cli.Grouped(uint64(r.Ops)),
+		cli.Grouped(uint64(r.Hits)),
 		cli.Grouped(uint64(r.Events)), cli.Grouped(uint64(r.Placed)), cli.Grouped(uint64(r.Steps)), r.Seconds, r.Violations)
 	for f := range gatewaysim.AllFaults() {
 		fmt.Fprintf(table, "%v\t%s\n", f, cli.Grouped(uint64(r.Faults[f.String()])))

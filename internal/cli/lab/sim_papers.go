@@ -51,7 +51,8 @@ func (f *simFlags) checkPapers() error {
 	switch {
 	case f.seeds < 1 || f.jobs < 1:
 		return errors.New("numbers of seeds and jobs are positive")
-	case f.plane != "chain" || f.without != "" || f.quiet != "" || f.ops != 0 || f.clients != 0 || f.keys != 0 || f.shards != 0:
+	case f.plane != "chain" || f.without != "" || f.quiet != "" || f.ops != 0 || f.clients != 0 ||
+		f.keys != 0 || f.shards != 0:
 		return errors.New("--plane, --without, --quiet, --ops, --clients, --keys and --shards are for --protocol netcraq: " +
 			"a seed says everything else")
 	}
@@ -80,7 +81,8 @@ func runPapers(ctx context.Context, out, progress io.Writer, flags *simFlags, pr
 	if err != nil {
 		return err
 	}
-	examples, err := runner.Counterexamples(context.WithoutCancel(ctx), total) // quick, so that an interrupted run keeps its results
+	// quick, so that an interrupted run keeps its results
+	examples, err := runner.Counterexamples(context.WithoutCancel(ctx), total)
 	if err != nil {
 		return err
 	}
@@ -112,11 +114,14 @@ func runPapers(ctx context.Context, out, progress io.Writer, flags *simFlags, pr
 func newPapersResult(flags *simFlags, t *baseline.Total, examples []*baseline.Counterexample) (*papersResult, error) {
 	r := &papersResult{
 		simResult: simResult{
-			Protocol: string(t.Protocol), Plane: "machine", Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops, Violations: t.Violations,
-			Violation: t.Why, UnknownOutcomes: t.Unknown, Undecided: t.Undecided, Steps: t.Steps, SimulatedSeconds: t.Simulated.Seconds(),
-			Faults: make(map[string]int),
+			Protocol: string(t.Protocol), Plane: "machine", Seeds: t.Seeds, FirstSeed: flags.first, Ops: t.Ops,
+			Violations: t.Violations,
+			Violation:  t.Why, UnknownOutcomes: t.Unknown, Undecided: t.Undecided, Steps: t.Steps,
+			SimulatedSeconds: t.Simulated.Seconds(),
+			Faults:           make(map[string]int),
 		},
-		Kinds: make(map[baseline.Kind]kindResult), Counterexamples: []exampleResult{}, Ours: oursResult{Violations: len(t.Ours)},
+		Kinds: make(map[baseline.Kind]kindResult), Counterexamples: []exampleResult{},
+		Ours: oursResult{Violations: len(t.Ours)},
 	}
 	if t.Violations > 0 {
 		r.SeedOfFirst = &t.First
@@ -138,7 +143,8 @@ func newPapersResult(flags *simFlags, t *baseline.Total, examples []*baseline.Co
 			return nil, err
 		}
 		r.Counterexamples = append(r.Counterexamples, exampleResult{
-			e.Kind, e.Seed, file, e.Violation.Why, len(e.Config.Ops), len(e.Config.Faults), e.Config.Before, len(e.Trace), e.Ours(),
+			e.Kind, e.Seed, file, e.Violation.Why, len(e.Config.Ops), len(e.Config.Faults), e.Config.Before,
+			len(e.Trace), e.Ours(),
 		})
 	}
 	if len(r.Counterexamples) > 0 {
@@ -161,13 +167,15 @@ func writeExample(file string, text []byte) error {
 func printPapers(out io.Writer, r *papersResult) error {
 	table := cli.NewTable(out)
 	fmt.Fprintf(table, "protocol\tseeds\toperations\tlost\trepeated\tlate\tsteps\tseconds\tseeds with a violation\n")
-	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\n", r.Protocol, cli.Grouped(r.Seeds), cli.Grouped(uint64(r.Ops)),
+	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\n", r.Protocol, cli.Grouped(r.Seeds),
+		cli.Grouped(uint64(r.Ops)),
 		cli.Grouped(uint64(r.Faults[string(baseline.Lose)])), cli.Grouped(uint64(r.Faults[string(baseline.Repeat)])),
 		cli.Grouped(uint64(r.Faults[string(baseline.Delay)])),
 		cli.Grouped(uint64(r.Steps)), r.Seconds, r.Violations)
 	fmt.Fprintf(table, "%s\tthe same\tthe same\t\t\t\t\t\t%d\n", baseline.Ours, r.Ours.Violations)
 	if len(r.Counterexamples) > 0 {
-		fmt.Fprintf(table, "\nviolation\tseeds\tshortest\toperations\tfaults\t%s in that run\tcounterexample\n", baseline.Ours)
+		fmt.Fprintf(table, "\nviolation\tseeds\tshortest\toperations\tfaults\t%s in that run\tcounterexample\n",
+			baseline.Ours)
 	}
 	for _, e := range r.Counterexamples {
 		fmt.Fprintf(table, "%s\t%d\tseed %d\t%d\t%d\t%s\t%s\n",
@@ -190,7 +198,8 @@ func writeExamples(out io.Writer, examples []*baseline.Counterexample) error {
 }
 
 // tracePapers shows the counterexamples of one seed, or the end of its run.
-func tracePapers(out io.Writer, runner *baseline.Runner, seed uint64, t *baseline.Total, examples []*baseline.Counterexample) error {
+func tracePapers(out io.Writer, runner *baseline.Runner, seed uint64, t *baseline.Total,
+	examples []*baseline.Counterexample) error {
 	if err := writeExamples(out, examples); err != nil {
 		return err
 	}

@@ -31,7 +31,8 @@ func TestSimOfThePapers(t *testing.T) {
 		if err := decoder.Decode(&r); err != nil || decoder.More() {
 			t.Fatal(err)
 		}
-		if r.Protocol != protocol || r.Seeds != 10 || r.Violations == 0 || r.SeedOfFirst == nil || r.Ours.Violations != 0 || len(r.Kinds) == 0 ||
+		if r.Protocol != protocol || r.Seeds != 10 || r.Violations == 0 || r.SeedOfFirst == nil ||
+			r.Ours.Violations != 0 || len(r.Kinds) == 0 ||
 			len(r.Kinds) != len(r.Counterexamples) || r.Counterexample == nil || *r.Counterexample != r.Counterexamples[0].File {
 			t.Errorf("%s: %+v", protocol, r)
 		}
@@ -83,7 +84,8 @@ func TestSimOfThePapersRefuses(t *testing.T) {
 		flags := papersFlags(t, "netchain", 1, 1)
 		change(&flags)
 		var out bytes.Buffer
-		if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err, true) != cli.ExitUsage || out.Len() != 0 {
+		if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err,
+			true) != cli.ExitUsage || out.Len() != 0 {
 			t.Errorf("%s: %v, %q", name, err, out.String())
 		}
 	}
@@ -93,7 +95,8 @@ func TestSimOfThePapersRefuses(t *testing.T) {
 func TestSimKeepsNothingItCannot(t *testing.T) {
 	flags := papersFlags(t, "netcraq-published", 4, 1)
 	flags.examples = "/dev/null/here"
-	if err := runSim(t.Context(), io.Discard, io.Discard, &flags); err == nil || !strings.Contains(err.Error(), "--counterexamples") {
+	if err := runSim(t.Context(), io.Discard, io.Discard, &flags); err == nil ||
+		!strings.Contains(err.Error(), "--counterexamples") {
 		t.Error(err)
 	}
 }

@@ -84,7 +84,8 @@ func TestSimRefuses(t *testing.T) {
 		flags := simFor(1)
 		change(&flags)
 		var out bytes.Buffer
-		if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err, true) != cli.ExitUsage || out.Len() != 0 {
+		if err := runSim(t.Context(), &out, io.Discard, &flags); cli.ExitStatus(err,
+			true) != cli.ExitUsage || out.Len() != 0 {
 			t.Errorf("%s: %v, %q", name, err, out.String())
 		}
 	}

@@ -103,13 +103,14 @@ func askAgent(ctx context.Context, l *lab.Lab, host string, n *lab.NodeStatus) e
 	ctx, cancel := context.WithTimeout(ctx, agentAnswerWithin)
 	defer cancel()
 	node, _ := l.Cluster().Node(host)
-	api, conn, err := agent.Dial(node.APIAddr(), grpc.WithContextDialer(func(ctx context.Context, addr string) (conn net.Conn, err error) {
-		err = l.Do(host, func() error {
-			conn, err = new(net.Dialer).DialContext(ctx, "tcp4", addr)
-			return err
-		})
-		return conn, err
-	}))
+	api, conn, err := agent.Dial(node.APIAddr(),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (conn net.Conn, err error) {
+			err = l.Do(host, func() error {
+				conn, err = new(net.Dialer).DialContext(ctx, "tcp4", addr)
+				return err
+			})
+			return conn, err
+		}))
 	if err != nil {
 		return err
 	}
@@ -153,11 +154,13 @@ var nodeColumns = []struct {
 	title    string
 	outcomes []wire.Outcome
 }{
-	{"reads", []wire.Outcome{wire.OutcomeAnsweredClean, wire.OutcomeAnsweredTail, wire.OutcomeAnsweredRelaxed, wire.OutcomeAnsweredAbsent}},
+	{"reads", []wire.Outcome{wire.OutcomeAnsweredClean, wire.OutcomeAnsweredTail, wire.OutcomeAnsweredRelaxed,
+		wire.OutcomeAnsweredAbsent}},
 	{"forwarded", []wire.Outcome{wire.OutcomeForwarded}},
 	{"writes", []wire.Outcome{wire.OutcomeOrdered, wire.OutcomeApplied, wire.OutcomeCommitted}},
 	{"repeated", []wire.Outcome{wire.OutcomeRepeated, wire.OutcomeStale}},
-	{"damaged", []wire.Outcome{wire.OutcomeBadChecksum, wire.OutcomeTruncated, wire.OutcomeBadMagic, wire.OutcomeBadVersion}},
+	{"damaged", []wire.Outcome{wire.OutcomeBadChecksum, wire.OutcomeTruncated, wire.OutcomeBadMagic,
+		wire.OutcomeBadVersion}},
 }
 
 func printNodes(w io.Writer, s *lab.Status) {
@@ -192,7 +195,8 @@ const red = "\x1b[31m"
 
 var paints = strings.NewReplacer(
 	"╳", red+"╳"+cli.Plain, "≈", cli.Yellow+"≈"+cli.Plain, " (down)", red+" (down)"+cli.Plain,
-	" "+lab.HealthOK+" ", cli.Green+" "+lab.HealthOK+" "+cli.Plain, " "+lab.HealthDead+" ", red+" "+lab.HealthDead+" "+cli.Plain,
+	" "+lab.HealthOK+" ", cli.Green+" "+lab.HealthOK+" "+cli.Plain, " "+lab.HealthDead+" ",
+	red+" "+lab.HealthDead+" "+cli.Plain,
 	" "+lab.HealthNoAgent+" ", cli.Yellow+" "+lab.HealthNoAgent+" "+cli.Plain,
 	" "+lab.HealthMute+" ", cli.Yellow+" "+lab.HealthMute+" "+cli.Plain)
 
@@ -221,7 +225,8 @@ func printFaults(w io.Writer, s *lab.Status) {
 			down = "  (down)"
 		}
 		fmt.Fprintf(table, "  %s → %s%s\t%s\t%s\t%s\t%s\t%s\n", d.From, d.To, down, cli.Grouped(d.Frames),
-			faultCell(d.Lost, d.Loss), faultCell(d.Duplicated, d.Duplicate), faultCell(d.Corrupted, d.Corrupt), cli.Grouped(d.Cut))
+			faultCell(d.Lost, d.Loss), faultCell(d.Duplicated, d.Duplicate),
+			faultCell(d.Corrupted, d.Corrupt), cli.Grouped(d.Cut))
 	}
 }
 

@@ -161,7 +161,8 @@ func keep(ctx context.Context, stderr io.Writer, l *lab.Lab) error {
 }
 
 // upOnLoopback runs the chain in this process on sockets of loopback addresses.
-func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topology.Cluster, verbose bool, why string) error {
+func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topology.Cluster,
+	verbose bool, why string) error {
 	group, running := errgroup.WithContext(ctx)
 	running, stop := context.WithCancel(running)
 	defer stop()
@@ -229,7 +230,8 @@ func loopbackCluster(net byte, nodes, shards int) (*topology.Cluster, error) {
 	c := &topology.Cluster{Epoch: 1, Shards: shards, Chains: [][]string{nil}}
 	for i := 1; i <= nodes; i++ {
 		name := fmt.Sprintf("n%d", i)
-		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, net, byte(i)}), wire.Port)})
+		c.Nodes = append(c.Nodes, topology.Node{Name: name,
+			Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, net, byte(i)}), wire.Port)})
 		c.Chains[0] = append(c.Chains[0], name)
 	}
 	return c, c.Validate()

@@ -107,7 +107,8 @@ func testSecondUp(t *testing.T, l *lab.Lab, dir string) {
 	said := readUntil(output, "Ctrl-C")
 	_, file, _ := strings.Cut(said, "--cluster ")
 	file, _, _ = strings.Cut(file, " ")
-	if out, err := outputIn(t, l, asNobody(t, dir, "get", "k", "--cluster", file)); err == nil || !strings.Contains(out, "not found") {
+	if out, err := outputIn(t, l, asNobody(t, dir, "get", "k", "--cluster", file)); err == nil ||
+		!strings.Contains(out, "not found") {
 		t.Errorf("the second chain has the first one's key: %v, %s\n%s", err, out, said)
 	}
 	if out, err := outputIn(t, l, asNobody(t, dir, "get", "k")); err != nil || out != "v\n" {

@@ -38,7 +38,8 @@ func newInspectCommand() *cobra.Command {
 		},
 	}
 	flags.cluster.Add(c.Flags())
-	c.Flags().StringArrayVar(&flags.api, "api", nil, "TCP address of an agent, instead of a cluster file; may be given several times")
+	c.Flags().StringArrayVar(&flags.api, "api", nil,
+		"TCP address of an agent, instead of a cluster file; may be given several times")
 	c.Flags().StringVar(&flags.key, "key", "", "show this object")
 	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
 	c.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Second, "wait this long for the agents")
@@ -70,7 +71,8 @@ func runInspect(ctx context.Context, out io.Writer, flags *inspectFlags, names [
 	}
 	silent := slices.DeleteFunc(slices.Clone(reports), func(r *agent.Report) bool { return r.Error == "" })
 	if len(silent) > 0 {
-		return fmt.Errorf("%d of %d agents did not answer; at %s: %s", len(silent), len(reports), silent[0].API, silent[0].Error)
+		return fmt.Errorf("%d of %d agents did not answer; at %s: %s", len(silent), len(reports),
+			silent[0].API, silent[0].Error)
 	}
 	return nil
 }
@@ -190,7 +192,8 @@ func printChains(out io.Writer, reports []*agent.Report) {
 			if c.Learner {
 				state += ", learner"
 			}
-			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", r.Name, c.Epoch, state, cli.Grouped(uint64(len(c.Shards))), strings.Join(members, " > "))
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", r.Name, c.Epoch, state, cli.Grouped(uint64(len(c.Shards))),
+				strings.Join(members, " > "))
 		}
 	}
 	table.Flush()
@@ -247,7 +250,8 @@ func printObjects(out io.Writer, reports []*agent.Report) error {
 		if o.Tombstone || !o.Found {
 			value = "-"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", r.Name, state, o.Version, o.Committed, cli.Grouped(o.Reads), cli.Grouped(o.Writes), value)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", r.Name, state, o.Version, o.Committed, cli.Grouped(o.Reads),
+			cli.Grouped(o.Writes), value)
 	}
 	return table.Flush()
 }

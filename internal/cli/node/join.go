@@ -29,10 +29,14 @@ type joinFlags struct {
 
 func (f *joinFlags) add(flags *pflag.FlagSet) {
 	f.given = flags.Changed
-	flags.StringSliceVar(&f.controllers, "join", nil, fmt.Sprintf("TCP addresses of controllers: be a node of their cluster (port %d unless given)", topology.ControllerPort))
+	flags.StringSliceVar(&f.controllers, "join", nil,
+		fmt.Sprintf("TCP addresses of controllers: be a node of their cluster (port %d unless given)",
+			topology.ControllerPort))
 	flags.StringToStringVar(&f.labels, "labels", nil, "with --join: where the node is, such as zone=a,rack=3")
-	flags.Uint32Var(&f.capacity, "capacity", defaultCapacity, "with --join: share of the shards that the node takes, relative to others")
-	flags.Uint32Var(&f.copyKiBs, "copy-kib-s", 64<<10, "with --join: how fast the node copies shards from another, in KiB a second; 0: as fast as it goes")
+	flags.Uint32Var(&f.capacity, "capacity", defaultCapacity,
+		"with --join: share of the shards that the node takes, relative to others")
+	flags.Uint32Var(&f.copyKiBs, "copy-kib-s", 64<<10,
+		"with --join: how fast the node copies shards from another, in KiB a second; 0: as fast as it goes")
 }
 
 // check returns an error if flags contradict each other.
@@ -41,7 +45,8 @@ func (f *joinFlags) check(flags *nodeFlags) error {
 	case len(f.controllers) == 0 && len(f.labels) > 0:
 		return errors.New("--labels are for a node that joins a cluster: give --join")
 	case len(f.controllers) > 0 && flags.cluster != "":
-		return errors.New("--cluster and --join: a node gets its chains from a cluster file or from controllers, not from both")
+		return errors.New(
+			"--cluster and --join: a node gets its chains from a cluster file or from controllers, not from both")
 	case len(f.controllers) > 0 && (f.given("shards") || f.given("cell-bytes")):
 		return errors.New("--shards and --cell-bytes: a node that joins a cluster has those of the cluster")
 	case len(f.controllers) > 0 && f.capacity == 0:
@@ -52,8 +57,10 @@ func (f *joinFlags) check(flags *nodeFlags) error {
 
 // resolve finds out which node this is, and what its cluster needs of its data plane: from what an earlier agent left,
 // or from a controller.
-func (f *joinFlags) resolve(ctx context.Context, log *slog.Logger, flags *nodeFlags, api string, dial grpc.DialOption) (*agent.Join, error) {
-	join := &agent.Join{DialOptions: []grpc.DialOption{dial}, Labels: f.labels, Capacity: f.capacity, CopyKiBs: f.copyKiBs, Identity: agent.NewIdentity()}
+func (f *joinFlags) resolve(ctx context.Context, log *slog.Logger, flags *nodeFlags, api string,
+	dial grpc.DialOption) (*agent.Join, error) {
+	join := &agent.Join{DialOptions: []grpc.DialOption{dial}, Labels: f.labels, Capacity: f.capacity, CopyKiBs: f.copyKiBs,
+		Identity: agent.NewIdentity()}
 	for _, address := range f.controllers {
 		address, err := topology.ControllerAddr(address)
 		if err != nil {

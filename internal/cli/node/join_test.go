@@ -40,16 +40,21 @@ func TestJoinUnderLoad(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	operations := make(chan []history.Op, 1)
-	load := history.Workload{Clients: len(stores), Keys: 4, KeyOps: 300, For: 2 * clitest.Formed, Seed: 1, Prefix: "join-", Pause: time.Millisecond}
+	load := history.Workload{Clients: len(stores), Keys: 4, KeyOps: 300, For: 2 * clitest.Formed, Seed: 1, Prefix: "join-",
+		Pause: time.Millisecond}
 	go func() { operations <- load.Run(ctx, stores) }()
 	clitest.Kill(m.Nodes["n2"])
 	m.Await("the chains go on without n2", func(now *topology.Map) bool { return !clitest.Serves(now, "n2") })
 	m.StartNode("n2", addr(1))
 	m.Await("n2 is copied to", func(now *topology.Map) bool { return clitest.Serves(now, "n2") })
 	clitest.Kill(m.Nodes["n3"]) // from which n2 may still copy
-	m.Await("the chains are fully replicated without n3", func(now *topology.Map) bool { return clitest.FullyReplicated(3)(now) && !clitest.Serves(now, "n3") })
+	m.Await("the chains are fully replicated without n3", func(now *topology.Map) bool {
+		return clitest.FullyReplicated(3)(now) && !clitest.Serves(now, "n3")
+	})
 	m.StartNode("n3", addr(2))
-	m.Await("n3 is a member again", func(now *topology.Map) bool { return clitest.FullyReplicated(3)(now) && clitest.Serves(now, "n3") })
+	m.Await("n3 is a member again", func(now *topology.Map) bool {
+		return clitest.FullyReplicated(3)(now) && clitest.Serves(now, "n3")
+	})
 	stop()
 	history := checkHistory(t, <-operations)
 	if history < 100 {
@@ -62,7 +67,8 @@ func TestJoinUnderLoad(t *testing.T) {
 func TestFirstWriteWaits(t *testing.T) {
 	m := clitest.StartManaged(t, "127.2.6.2", "--shards", "4", "--form-with", "1", "--replicas", "1")
 	put := func(timeout string) error {
-		_, _, err := clitest.Execute(t.Context(), kv.NewPutCommand(), "--controllers", m.Controller, "--timeout", timeout, "key", "value")
+		_, _, err := clitest.Execute(t.Context(), kv.NewPutCommand(), "--controllers", m.Controller, "--timeout",
+			timeout, "key", "value")
 		return err
 	}
 	if err := put("3s"); err == nil || !strings.Contains(err.Error(), "waits for nodes") {
@@ -105,7 +111,9 @@ func TestAgentComesBack(t *testing.T) {
 			outliving.stop()
 			for noticed := !c.noticed; !noticed; {
 				status := clitest.Object[admin.Snapshot](m, "status")
-				noticed = slices.ContainsFunc(status.Notes, func(n string) bool { return strings.Contains(n, "its agent is silent") })
+				noticed = slices.ContainsFunc(status.Notes, func(n string) bool {
+					return strings.Contains(n, "its agent is silent")
+				})
 			}
 			outliving.start()
 			m.Await("the chains are fully replicated", clitest.FullyReplicated(2))
@@ -147,11 +155,13 @@ func (o *outliving) start() {
 		join.Identity, err = join.Ask(o.t.Context(), "n2", o.addr.String(), "", log)
 	}
 	if err == nil && o.plane == nil {
-		o.plane, err = soft.Listen(o.addr, chain.Options{Shards: join.Identity.Shards, CellBytes: join.Identity.CellBytes, MaxObjects: 100, MaxSessions: 100})
+		o.plane, err = soft.Listen(o.addr, chain.Options{Shards: join.Identity.Shards, CellBytes: join.Identity.CellBytes,
+			MaxObjects: 100, MaxSessions: 100})
 		o.t.Cleanup(func() { o.plane.Close() })
 	}
 	if err == nil {
-		o.agent, err = agent.New(agent.Options{Name: "n2", Plane: o.plane, Join: join, API: o.addr.Addr().String() + ":4422", Log: log})
+		o.agent, err = agent.New(agent.Options{Name: "n2", Plane: o.plane, Join: join,
+			API: o.addr.Addr().String() + ":4422", Log: log})
 	}
 	if err != nil {
 		o.t.Fatal(err)

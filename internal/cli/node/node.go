@@ -65,29 +65,38 @@ pause, drain it first.`,
 	f.StringVar(&flags.name, "name", "", "the node's name in the cluster")
 	f.StringVar(&flags.cluster, "cluster", "", "cluster file")
 	f.StringVar(&flags.addr, "addr", "", "IPv4 address and UDP port of the data plane (default: from the cluster file)")
-	f.StringVar(&flags.api, "api", "", fmt.Sprintf("TCP address of the agent (default: from the cluster file, or port %d of the node's address)", topology.APIPort))
+	f.StringVar(&flags.api, "api", "",
+		fmt.Sprintf("TCP address of the agent (default: from the cluster file, or port %d of the node's address)",
+			topology.APIPort))
 	f.StringVar(&flags.plane.kind, "plane", cli.PlaneAuto, "data plane: auto, soft, xdp or p4 (a software switch)")
-	f.StringArrayVar(&flags.plane.ports, "port-if", nil, "xdp, p4: network interface to answer on; may be given several times (default: all Ethernet interfaces that are up)")
-	f.StringVar(&flags.plane.pin, "pin", "", "xdp: directory on the BPF file system for what outlives this command (default: "+xdp.DefaultPin("NAME")+")")
-	f.StringVar(&flags.plane.mode, "mode", string(xdp.Auto), "xdp: native (in the driver), generic (any driver, slower), or auto: native if the driver can")
+	f.StringArrayVar(&flags.plane.ports, "port-if", nil,
+		"xdp, p4: network interface to answer on; may be given several times (default: all Ethernet interfaces that are up)")
+	f.StringVar(&flags.plane.pin, "pin", "",
+		"xdp: directory on the BPF file system for what outlives this command (default: "+xdp.DefaultPin("NAME")+")")
+	f.StringVar(&flags.plane.mode, "mode", string(xdp.Auto),
+		"xdp: native (in the driver), generic (any driver, slower), or auto: native if the driver can")
 	f.IntVar(&size.Shards, "shards", size.Shards, "number of shards, without a cluster file")
 	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "most objects the node stores")
 	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "most client sessions the node remembers")
 	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "longest value the node stores")
 	f.IntVar(&size.ClientRate, "client-rate", 0, "messages a second that the node takes from one client; 0: any number")
-	f.BoolVar(&size.Relay, "relay", false, "as a tail, send ACKs up the chain one by one: for networks or drivers where packets cannot be cloned")
-	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5, W8 or R4", func(name string) error {
-		rule, err := chain.ParseRule(name)
-		size.Without |= rule
-		return err
-	})
+	f.BoolVar(&size.Relay, "relay", false,
+		"as a tail, send ACKs up the chain one by one: for networks or drivers where packets cannot be cloned")
+	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5, W8 or R4",
+		func(name string) error {
+			rule, err := chain.ParseRule(name)
+			size.Without |= rule
+			return err
+		})
 	if err := f.MarkHidden("without"); err != nil {
 		panic(err) // the flag was defined just above
 	}
 	flags.join.add(f)
 	cli.PriorityFlag(f, &flags.priority)
-	f.StringVar(&flags.identity, "identity", "", "directory of this node's certificate, as netcraq certs makes it (default: no encryption)")
-	f.BoolVar(&flags.remove, "remove", false, "xdp: end the data plane that an earlier command left running, and delete what it stored")
+	f.StringVar(&flags.identity, "identity", "",
+		"directory of this node's certificate, as netcraq certs makes it (default: no encryption)")
+	f.BoolVar(&flags.remove, "remove", false,
+		"xdp: end the data plane that an earlier command left running, and delete what it stored")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
 	return c
@@ -134,7 +143,8 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	options.Plane, options.Log = plane, log
 	if options.Join != nil { // not before: loading programs takes long, and nobody waits for it
 		if err := scheduling.Raise(flags.priority); err != nil {
-			log.Debug("signs of life may be late on a busy machine: this process may not raise its priority", "node", flags.name, "because", err)
+			log.Debug("signs of life may be late on a busy machine: this process may not raise its priority", "node",
+				flags.name, "because", err)
 		}
 	}
 	if keeper, ok := plane.(*xdp.Plane); ok && options.Join != nil {
@@ -215,12 +225,14 @@ func (flags *nodeFlags) open(log *slog.Logger) (plane dataplane.Plane, release f
 
 // enlist finds out what a node that joins a cluster has to be there. A data plane that is in a cluster already is in no
 // other.
-func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *agent.Options, dial grpc.DialOption) (err error) {
+func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *agent.Options,
+	dial grpc.DialOption) (err error) {
 	if len(flags.join.controllers) == 0 {
 		kept, err := recall(flags.plane.pin)
 		if err == nil && kept != nil {
-			return fmt.Errorf("the data plane pinned at %s is a node of cluster %s: give --join with its controllers, or end it with "+
-				"`netcraq node --remove --pin %s`", flags.plane.pin, kept.Cluster, flags.plane.pin)
+			return fmt.Errorf(
+				"the data plane pinned at %s is a node of cluster %s: give --join with its controllers, or end it with "+
+					"`netcraq node --remove --pin %s`", flags.plane.pin, kept.Cluster, flags.plane.pin)
 		}
 		return err
 	}
@@ -273,7 +285,8 @@ func (flags *nodeFlags) resolve() (agent.Options, error) {
 func logEnd(log *slog.Logger, flags *nodeFlags, plane string) {
 	switch {
 	case plane == cli.PlaneXDP && PrivatePins(flags.plane.pin):
-		log.Warn("agent stopped; the data plane ends too, unless another process sees its pins", "node", flags.name, "pin", flags.plane.pin)
+		log.Warn("agent stopped; the data plane ends too, unless another process sees its pins", "node", flags.name,
+			"pin", flags.plane.pin)
 		return
 	case plane == cli.PlaneXDP:
 		log.Info("agent stopped; the data plane goes on answering in the kernel", "node", flags.name,

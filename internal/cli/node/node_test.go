@@ -132,7 +132,8 @@ func TestNoFallbackFromXDP(t *testing.T) {
 			c.wants = []string{"xdp needs root"}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		args := append([]string{"--name", "n1", "--addr", addr.String(), "--api", api, "--pin", "/sys/fs/bpf/nq-test-none"}, c.args...)
+		args := append([]string{"--name", "n1", "--addr", addr.String(), "--api", api, "--pin",
+			"/sys/fs/bpf/nq-test-none"}, c.args...)
 		_, _, err := clitest.Execute(ctx, newNodeCommand(), args...)
 		cancel()
 		if err == nil || cli.ExitStatus(err, true) != cli.ExitError {
@@ -157,7 +158,8 @@ func TestRemove(t *testing.T) {
 		os.WriteFile(filepath.Join(half, "nq_objects"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for pin, want := range map[string]string{filepath.Join(file, "x"): "not a directory", foreign: "holds letter", half: "", half + "2": ""} {
+	for pin, want := range map[string]string{filepath.Join(file, "x"): "not a directory", foreign: "holds letter",
+		half: "", half + "2": ""} {
 		_, _, err := clitest.Execute(t.Context(), newNodeCommand(), "--remove", "--pin", pin)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", pin, err, want)
@@ -188,7 +190,8 @@ func TestNodeErrors(t *testing.T) {
 		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "soft", "--cell-bytes", "4"}, "8 to 1352 bytes"},
 		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "soft", "--shards", "3"}, "power of two"},
 		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "soft", "--cluster", path}, "but its data plane is at"},
-		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "soft", "--api", "203.0.113.9:1"}, "choose another with --api"},
+		{[]string{"--name", "n1", "--addr", "127.2.3.1:0", "--plane", "soft", "--api", "203.0.113.9:1"},
+			"choose another with --api"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		_, _, err := clitest.Execute(ctx, newNodeCommand(), c.args...)

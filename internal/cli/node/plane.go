@@ -54,7 +54,8 @@ func openPlane(r PlaneRequest) (plane dataplane.Plane, why string, err error) {
 	case cli.PlaneAuto:
 		return openAuto(r)
 	}
-	return nil, "", cli.UsageError(fmt.Errorf("--plane %q: want %s, %s, %s or %s", r.kind, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP, cli.PlaneP4))
+	return nil, "", cli.UsageError(fmt.Errorf("--plane %q: want %s, %s, %s or %s", r.kind, cli.PlaneAuto, cli.PlaneSoft,
+		cli.PlaneXDP, cli.PlaneP4))
 }
 
 func openAuto(r PlaneRequest) (dataplane.Plane, string, error) {

@@ -70,7 +70,8 @@ A node that fails is replaced by another one of its chain, and its shards begin 
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().Uint32Var(&rate, "max-kib-s", 0, "take at most so many KiB a second from a node (default: as fast as it goes)")
+	cmd.Flags().Uint32Var(&rate, "max-kib-s", 0,
+		"take at most so many KiB a second from a node (default: as fast as it goes)")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a file that is there")
 	return cmd
 }
@@ -104,7 +105,8 @@ func runBackup(cmd *cobra.Command, flags *snapshotFlags, o snapshot.BackupOption
 	if flags.json {
 		return cli.PrintJSON(cmd.OutOrStdout(), backupObject{path, took.Seconds(), report})
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s objects of %d shards, %s, in %v\n", path, cli.Grouped(report.Objects), report.Shards,
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s objects of %d shards, %s, in %v\n", path,
+		cli.Grouped(report.Objects), report.Shards,
 		cli.Sized(uint64(report.FileBytes)), took.Round(time.Millisecond))
 	return err
 }
@@ -160,9 +162,11 @@ func runRestore(cmd *cobra.Command, flags *snapshotFlags, dry bool, path string)
 	if flags.json {
 		return cli.PrintJSON(cmd.OutOrStdout(), restoreObject{path, report.Took.Seconds(), report})
 	}
-	text := fmt.Sprintf("%s: %s objects restored in %v\n", path, cli.Grouped(report.Restored), report.Took.Round(time.Millisecond))
+	text := fmt.Sprintf("%s: %s objects restored in %v\n", path, cli.Grouped(report.Restored),
+		report.Took.Round(time.Millisecond))
 	if dry {
-		text = fmt.Sprintf("%s is whole, of %s: %s objects, the longest value has %d bytes; there is room for it; nothing was changed\n", path,
+		text = fmt.Sprintf(
+			"%s is whole, of %s: %s objects, the longest value has %d bytes; there is room for it; nothing was changed\n", path,
 			report.Begun.Format(time.RFC3339), cli.Grouped(report.Objects), report.LongestValue)
 	}
 	_, err = io.WriteString(cmd.OutOrStdout(), text)

@@ -41,7 +41,8 @@ func startAgents(t *testing.T, o chain.Options) string {
 	}
 	for i, p := range planes {
 		a, err := agent.New(agent.Options{
-			Name: c.Nodes[i].Name, Cluster: c, Plane: p, API: "127.66.6.1:0", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Name: c.Nodes[i].Name, Cluster: c, Plane: p, API: "127.66.6.1:0",
+			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -93,19 +94,23 @@ func TestBackupCommands(t *testing.T) {
 		Objects int
 		Shards  int
 	}
-	if err != nil || json.Unmarshal([]byte(out), &saved) != nil || saved.File != file || saved.Objects != 1 || saved.Shards != 4 {
+	if err != nil || json.Unmarshal([]byte(out), &saved) != nil || saved.File != file ||
+		saved.Objects != 1 || saved.Shards != 4 {
 		t.Fatalf("%s, %v", out, err)
 	}
 	if _, err := snapshotCommand("backup", file, "--cluster", from); err == nil {
 		t.Error("a file was replaced")
 	}
-	if out, err := snapshotCommand("backup", file, "--cluster", from, "--replace"); err != nil || !strings.Contains(out, "1 objects of 4 shards") {
+	if out, err := snapshotCommand("backup", file, "--cluster", from, "--replace"); err != nil ||
+		!strings.Contains(out, "1 objects of 4 shards") {
 		t.Errorf("%s, %v", out, err)
 	}
-	if out, err := snapshotCommand("restore", file, "--cluster", to, "--dry-run"); err != nil || !strings.Contains(out, "nothing was changed") {
+	if out, err := snapshotCommand("restore", file, "--cluster", to, "--dry-run"); err != nil ||
+		!strings.Contains(out, "nothing was changed") {
 		t.Errorf("%s, %v", out, err)
 	}
-	if _, err := kvCommand("get", "greeting", "--cluster", to); cli.ExitStatus(cli.WithStatus("", err), true) != cli.ExitNotFound {
+	if _, err := kvCommand("get", "greeting", "--cluster", to); cli.ExitStatus(cli.WithStatus("", err),
+		true) != cli.ExitNotFound {
 		t.Errorf("after a dry run: %v", err)
 	}
 	out, err = snapshotCommand("restore", file, "--cluster", to, "--json")
@@ -120,7 +125,8 @@ func TestBackupCommands(t *testing.T) {
 		t.Errorf("%q, %v", out, err)
 	}
 	for _, args := range [][]string{
-		{"backup"}, {"restore", "/nowhere/file", "--cluster", to}, {"restore", to, "--cluster", to}, {"backup", file, "--timeout", "0s", "--cluster", from},
+		{"backup"}, {"restore", "/nowhere/file", "--cluster", to}, {"restore", to, "--cluster", to},
+		{"backup", file, "--timeout", "0s", "--cluster", from},
 	} {
 		if out, err := snapshotCommand(args...); err == nil || out != "" {
 			t.Errorf("%v: %q, %v", args, out, err)

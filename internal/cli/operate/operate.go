@@ -42,7 +42,8 @@ func (f *leaderFlags) leader() (*admin.Leader, error) {
 		return nil, err
 	}
 	if !cluster.Managed() {
-		return nil, errors.New("this cluster's chains are fixed in its file, and no controller looks after it: name a managed one with --controllers")
+		return nil,
+			errors.New("this cluster's chains are fixed in its file, and no controller looks after it: name a managed one with --controllers")
 	}
 	dial, err := f.cluster.Dial()
 	if err != nil {
@@ -62,17 +63,19 @@ type operation struct {
 
 // newOperateCommands are the commands that change a cluster.
 func newOperateCommands() []*cobra.Command {
-	return []*cobra.Command{newDrainCommand(), newUndrainCommand(), newRemoveNodeCommand(), newFailNodeCommand(), newReplicasCommand(), newMoveCommand(), newAcceptLossCommand()}
+	return []*cobra.Command{newDrainCommand(), newUndrainCommand(), newRemoveNodeCommand(), newFailNodeCommand(),
+		newReplicasCommand(), newMoveCommand(), newAcceptLossCommand()}
 }
 
 // command makes a command of an operation, which prepare completes from the arguments.
 func (o *operation) command(use, short, long string, args int, prepare func(args []string) error) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(args), RunE: func(c *cobra.Command, args []string) error {
-		if err := prepare(args); err != nil {
-			return err
-		}
-		return o.run(c)
-	}}
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(args),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := prepare(args); err != nil {
+				return err
+			}
+			return o.run(c)
+		}}
 	o.add(c)
 	return c
 }
@@ -103,7 +106,8 @@ func (o *operation) run(c *cobra.Command) error {
 
 // waitFlag adds --wait.
 func (o *operation) waitFlag(c *cobra.Command, until func(context.Context, *admin.Leader, func(string)) error) {
-	c.Flags().BoolVar(&o.wait, "wait", false, "return only when everything that follows is done; shows progress on a terminal")
+	c.Flags().BoolVar(&o.wait, "wait", false,
+		"return only when everything that follows is done; shows progress on a terminal")
 	o.until = func(ctx context.Context, leader *admin.Leader, w io.Writer) error {
 		file, ok := w.(*os.File)
 		if !ok || !cli.IsTerminal(file) {

@@ -35,7 +35,8 @@ func TestOperators(t *testing.T) {
 	}
 	status := clitest.Object[admin.Snapshot](m, "status")
 	n2, ok := status.Node("n2")
-	if !ok || n2.Standing != "draining" || n2.Shards != 0 || status.Shards.FullyReplicated != 16 || status.Leader != m.Controller {
+	if !ok || n2.Standing != "draining" || n2.Shards != 0 || status.Shards.FullyReplicated != 16 ||
+		status.Leader != m.Controller {
 		t.Errorf("after the drain: %+v", status)
 	}
 
@@ -46,12 +47,15 @@ func TestOperators(t *testing.T) {
 	chain := now.Names(now.Chain(0))
 	to := slices.IndexFunc(now.Nodes, func(n topology.Node) bool { return !slices.Contains(chain, n.Name) })
 	clitest.Object[map[string]any](m, "move", "--shard", "0", "--from", chain[0], "--to", now.Nodes[to].Name, "--wait")
-	if said, complained, status := m.Ask("top"); status != 0 || strings.Count(said, "\n") < 8 || !strings.Contains(said, "16 whole") {
+	if said, complained, status := m.Ask("top"); status != 0 || strings.Count(said, "\n") < 8 ||
+		!strings.Contains(said, "16 whole") {
 		t.Errorf("top without a terminal: status %d: %s%s", status, said, complained)
 	}
 
 	clitest.Kill(m.Nodes["n1"])
-	m.Await("the chains are fully replicated without n1", func(now *topology.Map) bool { return clitest.FullyReplicated(2)(now) && !clitest.Serves(now, "n1") })
+	m.Await("the chains are fully replicated without n1", func(now *topology.Map) bool {
+		return clitest.FullyReplicated(2)(now) && !clitest.Serves(now, "n1")
+	})
 	if _, complained, status := m.Ask("drain", "n1"); status != 0 {
 		t.Errorf("draining a dead node: %s", complained)
 	}
@@ -87,7 +91,8 @@ func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
 		{"plan replicas 9", cli.ExitUsage, "1 to 8 members"},
 		{"status --timeout 0s", cli.ExitUsage, "--timeout must be positive"},
 	} {
-		if _, complained, status := m.Ask(strings.Fields(c.args)...); status != c.status || !strings.Contains(complained, c.says) {
+		if _, complained, status := m.Ask(strings.Fields(c.args)...); status != c.status ||
+			!strings.Contains(complained, c.says) {
 			t.Errorf("netcraq %s: status %d, not %d with %q: %s", c.args, status, c.status, c.says, complained)
 		}
 	}
@@ -116,7 +121,8 @@ func TestSimulatedPlan(t *testing.T) {
 
 // TestSettings: the times change while the cluster runs, and invalid ones are refused.
 func TestSettings(t *testing.T) {
-	m := clitest.StartManaged(t, "127.3.10.1", "--shards", "4", "--replicas", "1", "--suspect", "400ms", "--lease", "600ms")
+	m := clitest.StartManaged(t, "127.3.10.1", "--shards", "4", "--replicas", "1", "--suspect",
+		"400ms", "--lease", "600ms")
 	m.StartNode("n1", "127.3.10.11:4411")
 	m.Await("the first chains", clitest.FullyReplicated(1))
 	before := clitest.Object[map[string]any](m, "settings")
@@ -124,20 +130,24 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%+v", before)
 	}
 	after := clitest.Object[map[string]any](m, "settings", "--suspect", "450ms", "--beat", "20ms")
-	if times := after["times"].(map[string]any); times["suspect_ms"] != 450.0 || times["beat_ms"] != 20.0 || times["lease_ms"] != 600.0 {
+	if times := after["times"].(map[string]any); times["suspect_ms"] != 450.0 || times["beat_ms"] != 20.0 ||
+		times["lease_ms"] != 600.0 {
 		t.Errorf("%+v", after)
 	}
-	if said, _, status := m.Ask("settings"); status != 0 || !strings.Contains(said, "450ms") || !strings.Contains(said, "fixed when the cluster is formed") {
+	if said, _, status := m.Ask("settings"); status != 0 || !strings.Contains(said, "450ms") ||
+		!strings.Contains(said, "fixed when the cluster is formed") {
 		t.Errorf("status %d: %s", status, said)
 	}
 	for args, want := range map[string]struct {
 		status int
 		says   string
 	}{
-		"settings --lease 1ms": {cli.ExitError, "when one heartbeat is late"}, "settings --lease 0s": {cli.ExitUsage, "positive"},
+		"settings --lease 1ms":       {cli.ExitError, "when one heartbeat is late"},
+		"settings --lease 0s":        {cli.ExitUsage, "positive"},
 		"settings --suspect-max 1ms": {cli.ExitError, "below --suspect"},
 	} {
-		if _, complained, status := m.Ask(strings.Fields(args)...); status != want.status || !strings.Contains(complained, want.says) {
+		if _, complained, status := m.Ask(strings.Fields(args)...); status != want.status ||
+			!strings.Contains(complained, want.says) {
 			t.Errorf("%s: status %d: %s", args, status, complained)
 		}
 	}

@@ -16,7 +16,8 @@ func TestErrorsAreObjects(t *testing.T) {
 	t.Setenv("NETCRAQ_CONTROLLERS", "")
 	t.Setenv("NETCRAQ_CLUSTER", "/nowhere/cluster.yaml")
 	for _, line := range []string{
-		"get k", "put k v", "status", "settings", "top", "inspect", "plan drain n1", "plan add", "drain n1", "backup b", "restore b", "status --timeout 0s",
+		"get k", "put k v", "status", "settings", "top", "inspect", "plan drain n1", "plan add", "drain n1", "backup b",
+		"restore b", "status --timeout 0s",
 		"lab status",
 	} {
 		args := append(strings.Fields(line), "--json")

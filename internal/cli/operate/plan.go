@@ -35,7 +35,8 @@ With --simulate no cluster is needed: the controller's own code forms one of any
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !o.simulate {
-				return cli.UsageError(errors.New("say what change is meant (add, remove, drain, undrain or replicas), or --simulate"))
+				return cli.UsageError(errors.New(
+					"say what change is meant (add, remove, drain, undrain or replicas), or --simulate"))
 			}
 			return runSimulatedPlan(c.OutOrStdout(), &o)
 		},
@@ -50,7 +51,8 @@ With --simulate no cluster is needed: the controller's own code forms one of any
 		func(name string) *controllerv1.OperateRequest {
 			return &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: name}}
 		}))
-	c.AddCommand(newPlanNodeCommand("undrain NODE", "What it means to let a drained node have shards again", "Undraining node %s",
+	c.AddCommand(newPlanNodeCommand("undrain NODE",
+		"What it means to let a drained node have shards again", "Undraining node %s",
 		func(name string) *controllerv1.OperateRequest {
 			return &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Undrain{Undrain: name}}
 		}))
@@ -82,7 +84,8 @@ func newPlanAddCommand() *cobra.Command {
 	return c
 }
 
-func newPlanNodeCommand(use, short, what string, request func(name string) *controllerv1.OperateRequest) *cobra.Command {
+func newPlanNodeCommand(use, short, what string,
+	request func(name string) *controllerv1.OperateRequest) *cobra.Command {
 	var flags planFlags
 	c := &cobra.Command{
 		Use:   use,

@@ -19,7 +19,8 @@ type simulateFlags struct {
 
 func (f *simulateFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.BoolVar(&f.simulate, "simulate", false, "form a cluster without nodes, have one fail, and time the controller's code")
+	flags.BoolVar(&f.simulate, "simulate", false,
+		"form a cluster without nodes, have one fail, and time the controller's code")
 	flags.IntVar(&f.options.Nodes, "nodes", 100, "with --simulate: nodes")
 	flags.IntVar(&f.options.Shards, "shards", 4096, "with --simulate: shards, a power of two")
 	flags.IntVar(&f.options.Replicas, "replicas", 3, "with --simulate: members of a chain")
@@ -38,13 +39,16 @@ func runSimulatedPlan(out io.Writer, f *simulateFlags) error {
 	if f.json {
 		return cli.PrintJSON(out, r)
 	}
-	fmt.Fprintf(out, "%s shards, chains of %d, %s nodes in %d zones: all chains are planned in %.3f s.\n\n", cli.Grouped(uint64(r.Shards)),
+	fmt.Fprintf(out, "%s shards, chains of %d, %s nodes in %d zones: all chains are planned in %.3f s.\n\n",
+		cli.Grouped(uint64(r.Shards)),
 		r.Replicas, cli.Grouped(uint64(r.Nodes)), r.Zones, r.FormS)
 	fmt.Fprintf(out, "One node fails. The controller computes %.3f s in all:\n\n", r.PlanS)
 	table := cli.NewTable(out)
-	fmt.Fprintf(table, "  failover\t%.3f s\t%s chains go on without it; %s orders, %s\n", r.FailoverS, cli.Grouped(uint64(r.ShardsChanged)),
+	fmt.Fprintf(table, "  failover\t%.3f s\t%s chains go on without it; %s orders, %s\n", r.FailoverS,
+		cli.Grouped(uint64(r.ShardsChanged)),
 		cli.Grouped(uint64(r.OrdersSent)), admin.Bytes(uint64(r.OrderBytes)))
-	fmt.Fprintf(table, "  repair\t%.3f s\t%.3f %% of all copies are made anew (a node has %.3f %%), %d at once\n", r.PlacementS,
+	fmt.Fprintf(table, "  repair\t%.3f s\t%.3f %% of all copies are made anew (a node has %.3f %%), %d at once\n",
+		r.PlacementS,
 		100*r.MovedFraction, 100*r.FairFraction, r.CopiesAtOnce)
 	fmt.Fprintf(table, "  afterwards\t\tnodes have %.3f to %.3f of a fair share\n", r.SmallestShare, r.LargestShare)
 	fmt.Fprintf(table, "  memory\t\tthe controller holds %s\n", admin.Bytes(r.HeldBytes))

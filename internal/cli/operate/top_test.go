@@ -84,7 +84,8 @@ func testTopOnATerminal(t *testing.T, end string) {
 	if err := top.Wait(); err != nil || !interrupted {
 		t.Fatalf("%v: %q", err, seen)
 	}
-	if !bytes.HasPrefix(seen, []byte(enterScreen)) || !bytes.HasSuffix(seen, []byte(leaveScreen)) || !bytes.Contains(seen, []byte("n1")) {
+	if !bytes.HasPrefix(seen, []byte(enterScreen)) || !bytes.HasSuffix(seen, []byte(leaveScreen)) ||
+		!bytes.Contains(seen, []byte("n1")) {
 		t.Errorf("the screen: %q", seen)
 	}
 }

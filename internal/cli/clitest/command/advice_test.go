@@ -40,7 +40,8 @@ var (
 // Advice names only flags and commands that there are.
 func TestAdviceExists(t *testing.T) {
 	root := &cobra.Command{Use: "netcraq"}
-	root.AddCommand(slices.Concat(kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(), operate.Commands(),
+	root.AddCommand(slices.Concat(kv.Commands(), node.Commands(), controller.Commands(),
+		gateway.Commands(), operate.Commands(),
 		lab.Commands(), bench.Commands())...)
 	flags, commands := make(map[string]bool), make(map[string]bool)
 	for _, name := range foreign {
