@@ -33,12 +33,35 @@ static __always_inline int apply_fast(struct fast *p, const __u32 *w, struct nq_
 	return 1;
 }
 
+/* The digest of a value that is not short. */
+static __noinline __u64 digest_long(struct xdp_md *ctx, __u32 at, __be64 operand, __u32 n)
+{
+	__u32 zero = 0;
+	struct nq_work *w = bpf_map_lookup_elem(&nq_works, &zero);
+
+	if (!w || (n && load_bytes(ctx, at, w->in_bytes + NQ_CHAIN_BYTES, n, NQ_MAX_VALUE_BYTES)))
+		return 0;
+	return digest_value(w, operand, n);
+}
+
+static __always_inline __u64 digest_fast(struct fast *p, const __u32 *w)
+{
+	__be64 operand = long_at(w + WORD_OPERAND);
+	__u64 h = mix(SHORT_VALUE_BYTES, bpf_be64_to_cpu(operand));
+
+	if (p->value_bytes != SHORT_VALUE_BYTES ||
+	    (void *)(w + CHAIN_WORDS + SHORT_VALUE_BYTES / 4) > end_of(p->ctx))
+		return digest_long(p->ctx, p->at + NQ_CHAIN_BYTES, operand, p->value_bytes);
+	h = mix(h, little(long_at(w + CHAIN_WORDS)));
+	return mix(h, little(long_at(w + CHAIN_WORDS + 2))) ?: 1;
+}
+
 static __always_inline void record_fast(struct fast *p, const __u32 *w, struct nq_session *entry, __u64 seq,
 					__u64 version)
 {
 	entry->seq = seq;
 	entry->version = version;
-	entry->result = 0;
+	entry->result = digest_fast(p, w);
 	entry->key_lo = long_at(w + WORD_KEY + 2);
 	entry->op = p->client_op;
 	entry->status = NQ_STATUS_OK;

@@ -32,6 +32,7 @@ struct nq_work {
 	struct nq_session_key session_key; /* the stack is short */
 	__u64 counter;			   /* new value of an ADD, host order */
 	__u64 number;			   /* version the write got */
+	__u64 digest;			   /* of the received message, if it has the chain layout (W2) */
 	__u32 value_bytes;		   /* of the received message */
 	__u32 value_sum;		   /* of the received value */
 	__u32 out_value_sum;		   /* of the value that goes out */
@@ -103,6 +104,39 @@ static __noinline __u32 sum_value(struct nq_work *w, __u32 n)
 	return fold(sum);
 }
 
+static __always_inline __u64 little(__u64 word)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return word;
+#else
+	return __builtin_bswap64(word);
+#endif
+}
+
+#define NQ_DIGEST_FACTOR 0x9e3779b97f4a7c15ULL
+
+static __always_inline __u64 mix(__u64 h, __u64 word)
+{
+	h = (h ^ word) * NQ_DIGEST_FACTOR;
+	return h ^ h >> 32;
+}
+
+/* chain.Digest, of the n bytes of the value in w. */
+static __noinline __u64 digest_value(struct nq_work *w, __be64 operand, __u32 n)
+{
+	__u64 h = mix(n, bpf_be64_to_cpu(operand));
+
+	if (n > NQ_MAX_VALUE_BYTES)
+		return 0;
+	*(__u64 *)(w->in_bytes + NQ_CHAIN_BYTES + n) = 0;
+	for (__u32 i = 0; i < (NQ_MAX_VALUE_BYTES + 7) / 8; i++) {
+		if (i * 8 >= n)
+			break;
+		h = mix(h, little(*(__u64 *)(w->in_bytes + NQ_CHAIN_BYTES + i * 8)));
+	}
+	return h ?: 1;
+}
+
 /* Copies the message that stands `at` bytes into the frame into w and sums it; an outcome, or ACCEPTED. */
 static __noinline __u32 load_message(struct xdp_md *ctx, __u32 at, struct nq_work *w, __u32 n)
 {
@@ -126,6 +160,8 @@ static __noinline __u32 load_message(struct xdp_md *ctx, __u32 at, struct nq_wor
 	sum = sum_words(&w->in, NQ_CHAIN_BYTES / 4);
 	if (fold(sum + w->value_sum) != 0xffff)
 		return NQ_OUTCOME_BAD_CHECKSUM;
+	if (n >= NQ_CHAIN_BYTES)
+		w->digest = digest_value(w, w->in.chain.operand, n - NQ_CHAIN_BYTES);
 	return ACCEPTED;
 }
 

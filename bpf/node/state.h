@@ -80,7 +80,7 @@ struct nq_session {
 	__u16 reserved;
 	__u64 seq;
 	__u64 version;
-	__u64 result;
+	__u64 result; /* ADD: the new value; else digest_value(), 0 if it is not known */
 	__u64 key_lo;
 	__u64 session; /* the key again: shows that the entry was reused while a packet waited for its lock */
 };

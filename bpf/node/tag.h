@@ -78,15 +78,6 @@ static __always_inline void sip_word(struct sip *s, __u64 word)
 	s->v0 ^= word;
 }
 
-static __always_inline __u64 little(__u64 word)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	return word;
-#else
-	return __builtin_bswap64(word);
-#endif
-}
-
 static long sip_next(__u32 i, struct sip *s)
 {
 	if (i >= NQ_TAG_WORDS)

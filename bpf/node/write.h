@@ -42,12 +42,13 @@ static __always_inline void apply_locked(struct xdp_md *ctx, struct nq_work *w, 
 		load->writes++;
 }
 
-static __always_inline void record(struct nq_work *w, struct nq_session *entry, __u64 version, __u64 result,
+/* counter is the new value of an ADD. */
+static __always_inline void record(struct nq_work *w, struct nq_session *entry, __u64 version, __u64 counter,
 				   __u8 status)
 {
 	entry->seq = bpf_be64_to_cpu(w->in.chain.seq);
 	entry->version = version;
-	entry->result = result;
+	entry->result = w->client_op == NQ_OP_ADD ? counter : w->digest;
 	entry->key_lo = w->in.base.key_lo;
 	entry->op = w->client_op;
 	entry->status = status;
@@ -168,6 +169,14 @@ static __always_inline int bad_request(struct xdp_md *ctx, struct nq_work *w, __
 	return answer(ctx, w, NQ_STATUS_BAD_REQUEST, 0, epoch);
 }
 
+/* Whether the write is the one that the session recorded. */
+static __always_inline int is_retry(struct nq_work *w, struct nq_session *entry)
+{
+	if (entry->key_lo != w->in.base.key_lo || entry->op != w->client_op)
+		return 0;
+	return w->client_op == NQ_OP_ADD || !entry->result || entry->result == w->digest;
+}
+
 /* W2 for an equal seq: the version and result of the first copy, never new ones. o may be 0. */
 static __noinline int repeat(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c, struct nq_session *entry,
 			     struct nq_object *o)
@@ -177,7 +186,7 @@ static __noinline int repeat(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 
 	if (!live)
 		return XDP_DROP;
-	if (entry->key_lo != w->in.base.key_lo || entry->op != w->client_op || (!o && entry->status == NQ_STATUS_OK))
+	if (!is_retry(w, entry) || (!o && entry->status == NQ_STATUS_OK))
 		return bad_request(ctx, w, live->epoch);
 	if (entry->status != NQ_STATUS_OK || !o)
 		return repeat_refusal(ctx, w, live, entry, o);

@@ -136,7 +136,7 @@ func conformOurs(
 	relayed := 0
 	if flags.plane == cli.PlaneP4 {
 		within = harness.P4Within
-		if cases, relayed, err = conformance.Relayed(cases); err != nil {
+		if cases, relayed, err = conformance.Relayed(cases, true); err != nil {
 			return nil, "", err
 		}
 	}

@@ -146,6 +146,7 @@ type Options struct {
 	Tags        bool // every message has a trailer with a tag (T1); planes see to it
 	ClientRate  int  // messages a second that one client may send, 0 for any number (T4); planes see to it
 	Relay       bool // as a tail, send the ACK up the chain instead of cloning it (W7)
+	NoDigest    bool // sessions keep no digests: a plane that cannot compute them (W2)
 	Without     Rule // rules switched off; zero outside tests
 }
 

@@ -45,7 +45,7 @@ type SessionKey struct {
 type Session struct {
 	Seq     uint64
 	Version uint64 // that the write got; of a refused write: the version that refused it
-	Result  uint64 // ADD: the new value
+	Result  uint64 // ADD: the new value; else the write's [Digest], 0 if it is not known
 	KeyLo   uint64 // of the key written, so that a session cannot be misused for another
 	Op      wire.Op
 	Status  wire.Status // OK, or the refusal that is repeated to a retry

@@ -97,9 +97,9 @@ func Resync(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session,
 	}
 	m := send.Message
 	m.Op, m.Client, m.Value = wire.OpUpdate, c.Members[c.Self], o.Value
-	m.Session, m.Seq, m.ClientOp = session, writer.Seq, writer.Op
+	m.Session, m.Seq, m.ClientOp, m.Operand = session, writer.Seq, writer.Op, writer.operandOf(o.Value)
 	if writer.Seq == 0 {
-		m.Session, m.Seq, m.ClientOp = own, o.Version, wire.OpPut
+		m.Session, m.Seq, m.ClientOp, m.Operand = own, o.Version, wire.OpPut, 0
 		if o.Tombstone {
 			m.ClientOp = wire.OpDelete
 		}

@@ -105,7 +105,11 @@ func (r *request) refuse(object *Object, status wire.Status) wire.Outcome {
 		version = object.Version
 	}
 	m := r.message
-	r.node.sessions[r.sessionKey()] = Session{Seq: m.Seq, Version: version, KeyLo: m.Key.Lo, Op: r.op, Status: status}
+	s := Session{Seq: m.Seq, Version: version, KeyLo: m.Key.Lo, Op: r.op, Status: status}
+	if r.op != wire.OpAdd {
+		s.Result = r.result(m.Value)
+	}
+	r.node.sessions[r.sessionKey()] = s
 	r.answerRefusal(object, version, status)
 	if status == wire.StatusFull {
 		return wire.OutcomeFull
@@ -132,7 +136,7 @@ func (r *request) answerRefusal(object *Object, version uint64, status wire.Stat
 func (r *request) repeat(last Session) wire.Outcome {
 	m := r.message
 	object := r.node.objects[m.Key]
-	if last.KeyLo != m.Key.Lo || last.Op != r.op || (object == nil && last.Status == wire.StatusOk) {
+	if !r.isRetry(last) || (object == nil && last.Status == wire.StatusOk) {
 		return r.badRequest()
 	}
 	if last.Status != wire.StatusOk {
@@ -156,11 +160,9 @@ func (r *request) repeat(last Session) wire.Outcome {
 // record remembers an applied write in its session.
 func (r *request) record(version uint64, value []byte) {
 	m := r.message
-	s := Session{Seq: m.Seq, Version: version, KeyLo: m.Key.Lo, Op: r.op, Status: wire.StatusOk}
-	if r.op == wire.OpAdd {
-		s.Result = binary.BigEndian.Uint64(value)
+	r.node.sessions[r.sessionKey()] = Session{
+		Seq: m.Seq, Version: version, Result: r.result(value), KeyLo: m.Key.Lo, Op: r.op, Status: wire.StatusOk,
 	}
-	r.node.sessions[r.sessionKey()] = s
 }
 
 // hand gives an ordered write to the next node, or ends it here if this node is also the tail.

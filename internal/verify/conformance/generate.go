@@ -172,6 +172,19 @@ func (r *round) fillWrite(m *wire.Message, op wire.Op) {
 	case wire.OpAdd:
 		m.Operand = pick(r.rng, 1, 1<<32, ^uint64(0), r.rng.Uint64())
 	}
+	r.repeatWrite(m, op)
+}
+
+// repeatWrite makes most writes under the number of an earlier one a true retry (W2).
+func (r *round) repeatWrite(m *wire.Message, op wire.Op) {
+	last := r.writes[m.Session]
+	if m.Seq != last.Seq {
+		r.writes[m.Session] = wire.Message{Seq: m.Seq, Key: m.Key, ClientOp: op, Operand: m.Operand, Value: m.Value}
+		return
+	}
+	if m.Key == last.Key && op == last.ClientOp && r.chance(80) {
+		m.Operand, m.Value = last.Operand, last.Value
+	}
 }
 
 // fillPassed makes a FORWARD, UPDATE or RELAY.

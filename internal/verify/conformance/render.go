@@ -144,7 +144,12 @@ func (c *Case) showSession(k chain.SessionKey, s chain.Session) string {
 	l.number("shard", uint64(k.Shard))
 	l.number("seq", s.Seq)
 	l.number("version", s.Version)
-	l.number("result", s.Result)
+	switch {
+	case s.Op == wire.OpAdd:
+		l.number("result", s.Result)
+	case s.Result != 0:
+		l.word(fmt.Sprintf("result=%#016x", s.Result))
+	}
 	if s.Op != 0 {
 		l.word("key=" + c.keys.nameOfLow(s.KeyLo) + " op=" + opName(s.Op) + " status=" + s.Status.String())
 	}

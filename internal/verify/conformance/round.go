@@ -33,13 +33,14 @@ type round struct {
 	// Likely values after the packets so far: versions of keys and seqs of sessions.
 	versions map[wire.Key]uint64
 	seqs     map[uint64]uint64
+	writes   map[uint64]wire.Message // the newest of each session
 	past     []past
 }
 
 func newRound(seed uint64, first int, within func(chain.Options) chain.Options) *round {
 	r := &round{
 		seed: seed, first: first, rng: rand.New(rand.NewPCG(seed, uint64(first))),
-		versions: make(map[wire.Key]uint64), seqs: make(map[uint64]uint64),
+		versions: make(map[wire.Key]uint64), seqs: make(map[uint64]uint64), writes: make(map[uint64]wire.Message),
 	}
 	r.options = randomOptions(rand.New(rand.NewPCG(seed, uint64(first/packetsPerOptions)<<32|1)))
 	if within != nil {

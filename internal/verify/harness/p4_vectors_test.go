@@ -34,7 +34,7 @@ func TestP4Vectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases, changed, err := conformance.Relayed(cases)
+	cases, changed, err := conformance.Relayed(cases, true)
 	if err != nil {
 		t.Fatal(err)
 	}

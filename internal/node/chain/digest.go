@@ -1,0 +1,59 @@
+package chain
+
+import (
+	"encoding/binary"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// digestFactor spreads the bits of a word; it is odd, so no two words become one.
+const digestFactor = 0x9e3779b97f4a7c15
+
+// Digest is what a session keeps of a PUT, DELETE or CAS, to tell a retry from another write under the same number
+// (W2). It is never zero, which stands for no digest. Writes that differ in one word of 8 bytes have different digests.
+func Digest(operand uint64, value []byte) uint64 {
+	h := mix(uint64(len(value)), operand)
+	for len(value) > 0 {
+		var word [8]byte
+		value = value[copy(word[:], value):]
+		h = mix(h, binary.LittleEndian.Uint64(word[:]))
+	}
+	return max(h, 1)
+}
+
+func mix(h, word uint64) uint64 {
+	h = (h ^ word) * digestFactor
+	return h ^ h>>32
+}
+
+// result is what the session of a write keeps in [Session.Result]. value is what was stored.
+func (r *request) result(value []byte) uint64 {
+	switch {
+	case r.op == wire.OpAdd:
+		return binary.BigEndian.Uint64(value)
+	case r.node.options.NoDigest:
+		return 0
+	}
+	return Digest(r.message.Operand, value)
+}
+
+// isRetry reports whether the write is the one that the session recorded. An ADD is known by its key alone: its result
+// says nothing of the delta.
+func (r *request) isRetry(last Session) bool {
+	if last.KeyLo != r.message.Key.Lo || last.Op != r.op {
+		return false
+	}
+	if r.op == wire.OpAdd || last.Result == 0 || r.node.options.NoDigest {
+		return true
+	}
+	return last.Result == Digest(r.message.Operand, r.message.Value)
+}
+
+// operandOf is the operand of the CAS that wrote an object's version. It expected the version before, or, on a
+// tombstone, possibly none.
+func (s Session) operandOf(value []byte) uint64 {
+	if before := s.Version - 1; s.Op == wire.OpCAS && s.Result == Digest(before, value) {
+		return before
+	}
+	return 0
+}
