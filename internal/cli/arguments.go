@@ -9,7 +9,7 @@ import (
 	"github.com/netcraq/netcraq/client"
 )
 
-// Arguments wants exactly n arguments.
+// Arguments requires exactly n arguments.
 func Arguments(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == n {
@@ -32,7 +32,7 @@ func WithStatus(key string, err error) error {
 	return err
 }
 
-// Plural is a number of things.
+// Plural formats a number with its noun.
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -15,7 +15,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// ClusterFlags name a cluster, by its file or by its controllers, and say who asks.
+// ClusterFlags name a cluster, by its file or by its controllers, and the client's certificate.
 type ClusterFlags struct {
 	File        string
 	Controllers []string
@@ -26,17 +26,18 @@ func (f *ClusterFlags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.File, "cluster", "", "cluster `file` (default $"+connect.ClusterVariable+", else "+
 		topology.DefaultPath()+")")
 	flags.StringSliceVar(&f.Controllers, "controllers", nil,
-		fmt.Sprintf("TCP `addresses` of controllers or nodes' agents, instead of a cluster file (port %d unless given; default $%s)", topology.ControllerPort, connect.ControllersVariable))
+		fmt.Sprintf("TCP `addresses` of controllers or agents, instead of a cluster file (default port %d; default $%s)",
+			topology.ControllerPort, connect.ControllersVariable))
 	flags.StringVar(&f.identity, "identity", "", "`directory` of your certificate, as netcraq certs makes it (default $"+
 		connect.IdentityVariable+", else no encryption)")
 }
 
-// options are what the flags say, for package connect.
+// options returns the flags as options of package connect.
 func (f *ClusterFlags) options() connect.Options {
 	return connect.Options{File: f.File, Controllers: f.Controllers, Identity: f.identity}
 }
 
-// dial is how to reach controllers and agents.
+// Dial returns the option with which to dial controllers and agents.
 func (f *ClusterFlags) Dial() (grpc.DialOption, error) {
 	o := f.options()
 	identity, err := o.LoadIdentity()
@@ -46,14 +47,14 @@ func (f *ClusterFlags) Dial() (grpc.DialOption, error) {
 	return identity.DialOption(), nil
 }
 
-// read finds out which cluster is meant.
+// Read returns the cluster that the flags name.
 func (f *ClusterFlags) Read() (*topology.Cluster, error) {
 	o := f.options()
 	cluster, err := o.Cluster()
 	return cluster, usageOfCluster(err)
 }
 
-// usageOfCluster gives wrong arguments the status of wrong usage.
+// usageOfCluster gives errors of the arguments the exit status of wrong usage.
 func usageOfCluster(err error) error {
 	if errors.Is(err, connect.ErrArguments) {
 		return UsageError(err)
@@ -61,7 +62,7 @@ func usageOfCluster(err error) error {
 	return err
 }
 
-// connect makes a client. A managed cluster has as long for its first answer as the options give an operation.
+// Connect returns a client. It waits for a managed cluster's first map as long as the settings allow for an operation.
 func (f *ClusterFlags) Connect(ctx context.Context, settings client.Options) (*connect.Client, error) {
 	o := f.options()
 	o.Client = settings
@@ -69,7 +70,7 @@ func (f *ClusterFlags) Connect(ctx context.Context, settings client.Options) (*c
 	return c, usageOfCluster(err)
 }
 
-// present is the cluster's map at this moment.
+// Present returns the current map of the cluster.
 func (f *ClusterFlags) Present(ctx context.Context, within time.Duration) (*topology.Map, error) {
 	cluster, err := f.Read()
 	if err != nil {
@@ -86,7 +87,7 @@ func (f *ClusterFlags) Present(ctx context.Context, within time.Duration) (*topo
 	return follower.Map(), follower.Close()
 }
 
-// LoadIdentity reads the certificate that a command is to use; nil: none.
+// LoadIdentity reads the certificate in dir. Without a directory it returns nil.
 func LoadIdentity(dir string) (*security.Identity, error) {
 	if dir == "" {
 		return nil, nil

@@ -10,16 +10,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeWithin is how long a shell waits for names from a cluster.
+// completeWithin limits the time that a shell waits for names from a cluster.
 const completeWithin = time.Second
 
-// planeNames are the words that say what nodes run on, in the descriptions of flags.
+// planeNames matches the names of data planes in the descriptions of flags.
 var planeNames = regexp.MustCompile(`\b(auto|chain|soft|xdp|none)\b`)
 
 // nodeFlags take the name of a node.
 var nodeFlags = []string{"node", "from", "to"}
 
-// completeAll lets shells complete names of nodes and planes, in all commands that take some.
+// completeAll lets shells complete names of nodes and data planes in all commands.
 func completeAll(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		completeAll(sub)
@@ -30,7 +30,7 @@ func completeAll(c *cobra.Command) {
 			return known, cobra.ShellCompDirectiveNoFileComp
 		})
 	}
-	// its nodes are nobody's whom it could ask
+	// the command names no cluster
 	if c.Flags().Lookup("controllers") == nil || c.Flags().Lookup("cluster") == nil {
 		return
 	}
@@ -50,7 +50,7 @@ func complete(c *cobra.Command, flag string, names cobra.CompletionFunc) {
 	}
 }
 
-// nodeNames are the nodes of the cluster that the command line names so far.
+// nodeNames returns the nodes of the cluster that the command line names so far.
 func nodeNames(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var cluster ClusterFlags
 	cluster.File, _ = c.Flags().GetString("cluster")

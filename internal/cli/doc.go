@@ -1,4 +1,4 @@
-// Package cli has what the commands of all programs share: exit statuses, flags that name a cluster, output for people and for
-// programs, and the way from the product's program to those that extend it. The commands themselves are in the packages
-// below, one for each group.
+// Package cli is shared by the commands of all programs. It has the exit statuses, the flags that name a cluster, output
+// for people and for programs, and the calls of the programs that extend netcraq. The subpackages have the commands, one
+// package for each group.
 package cli

@@ -22,7 +22,7 @@ type StatusError struct {
 func (e *StatusError) Error() string { return e.err.Error() }
 func (e *StatusError) Unwrap() error { return e.err }
 
-// ErrSaid stands for an error of which the user knows already.
+// ErrSaid stands for an error that was already reported to the user.
 var ErrSaid = errors.New("")
 
 // ExitWith gives an error an exit status.
@@ -31,7 +31,7 @@ func ExitWith(status int, err error) error { return &StatusError{status, err} }
 // UsageError marks an error of the command line.
 func UsageError(err error) error { return ExitWith(ExitUsage, err) }
 
-// ExitStatus is the status that the process ends with. An error that came before any command started is one of usage.
+// ExitStatus returns the status that the process ends with. An error before any command started is one of usage.
 func ExitStatus(err error, started bool) int {
 	var status *StatusError
 	switch {

@@ -15,13 +15,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ProductName is the program that production needs. Others extend it: it finds them by their names.
+// ProductName is the name of the program for production. It finds the programs that extend it by their names.
 const ProductName = "netcraq"
 
-// isProduct says that this process is the product's program.
+// isProduct reports whether this process is the product's program.
 var isProduct bool
 
-// ProductPath is the file of the product's program, which labs and benchmarks start as nodes and controllers.
+// ProductPath returns the path of the product's program. Labs and benchmarks start nodes and controllers from it.
 func ProductPath() (string, error) {
 	if isProduct {
 		return os.Executable()
@@ -42,12 +42,13 @@ func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "",
-			fmt.Errorf("the program %s is neither beside %s nor on PATH: `make build` makes it in bin, and it belongs beside netcraq", name, self)
+			fmt.Errorf("the program %s is neither beside %s nor on PATH: build it with `make build` and install it beside netcraq",
+				name, self)
 	}
 	return filepath.Abs(path)
 }
 
-// CalledAs is how to call the product's program from the shell that called this one.
+// CalledAs returns the command that calls the product's program from the shell that called this one.
 func CalledAs() string {
 	dir, _ := filepath.Split(os.Args[0])
 	switch {
@@ -59,26 +60,26 @@ func CalledAs() string {
 	return ProductName
 }
 
-// extension is a command that another program has.
+// extension is a command of another program.
 type extension struct{ name, program, short string }
 
 var extensions = []extension{
 	{"up", "netcraq-lab", "Start a chain on this machine and keep it until Ctrl-C"},
-	{"lab", "netcraq-lab", "A network of hosts on this machine, to try a chain in (root)"},
-	{"sim", "netcraq-lab", "Run whole clusters on a simulated network and clock, from seeds"},
-	{"conformance", "netcraq-lab", "Hold a data plane to the specification: all vectors, then random packets"},
-	{"bench", "netcraq-bench", "Measure nodes with load made in the kernel (root)"},
-	{"placement", "netcraq-bench", "Try the placement of cached keys on recorded traffic of etcd"},
+	{"lab", "netcraq-lab", "Run a test network of hosts and nodes on this machine (root)"},
+	{"sim", "netcraq-lab", "Simulate clusters with faults, deterministically from seeds"},
+	{"conformance", "netcraq-lab", "Check a data plane against the specification: all vectors, then random packets"},
+	{"bench", "netcraq-bench", "Measure nodes with load generated in the kernel (root)"},
+	{"placement", "netcraq-bench", "Replay recorded etcd traffic to evaluate the placement of cached keys"},
 }
 
-// ShortOf describes a command of an extension in one line.
+// ShortOf returns the one-line description of an extension's command.
 func ShortOf(name string) string {
 	i := slices.IndexFunc(extensions, func(e extension) bool { return e.name == name })
 	return extensions[i].short
 }
 
-// Extensions are the commands of the other programs, for the product's. As with git and kubectl, arguments, input, output,
-// exit status and signals are those of the program that does the work.
+// Extensions returns the commands that other programs implement. The other program replaces this process, as with git:
+// it gets the arguments, input, output and signals, and its exit status is the command's.
 func Extensions() []*cobra.Command {
 	var all []*cobra.Command
 	for _, e := range extensions {

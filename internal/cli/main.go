@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main is the main function of a program with these commands. All programs are shown under the product's name, because its
+// Main is the main function of a program with these commands. All programs call themselves by the product's name, because
 // users call the others through it.
 func Main(short string, commands ...[]*cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -29,7 +29,7 @@ func Main(short string, commands ...[]*cobra.Command) {
 	os.Exit(ExitStatus(err, *started))
 }
 
-// newRoot makes the command above all others. It sets started once one of them runs.
+// newRoot returns the root command. It sets started once any command runs.
 func newRoot(short string, commands []*cobra.Command) (root *cobra.Command, started *bool) {
 	started = new(bool)
 	root = &cobra.Command{

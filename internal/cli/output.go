@@ -12,10 +12,10 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 )
 
-// printed says that this process has printed its one object of JSON.
+// printed is set once this process has printed its one JSON object.
 var printed atomic.Bool
 
-// PrintJSON writes the one object that a command with --json prints.
+// PrintJSON writes the one JSON object of a command with --json.
 func PrintJSON(w io.Writer, v any) error {
 	printed.Store(true)
 	encoder := json.NewEncoder(w)
@@ -24,24 +24,24 @@ func PrintJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-// errorObject is what a command with --json prints that fails before it has anything else to print.
+// errorObject is the output with --json of a command that fails before it has a result.
 type errorObject struct {
 	Error string `json:"error"`
 	Exit  int    `json:"exit_status"`
 }
 
-// printError prints a failed command's object, if it was to print one and has not.
+// printError prints the object of a failed command, if --json is given and nothing was printed yet.
 func printError(c *cobra.Command, err error, status int) {
 	if c == nil || printed.Load() || errors.Is(err, ErrSaid) {
 		return
 	}
 	if flag := c.Flags().Lookup("json"); flag != nil && flag.Value.String() == "true" {
-		_ = PrintJSON(c.OutOrStdout(), errorObject{err.Error(), status}) // the error is said on standard error too
+		_ = PrintJSON(c.OutOrStdout(), errorObject{err.Error(), status}) // standard error has the error too
 	}
 }
 
-// NewTable aligns tab-separated cells to the left; the caller flushes it.
+// NewTable returns a writer that aligns tab-separated cells to the left. The caller flushes it.
 func NewTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// Grouped writes a number with a comma between thousands.
+// Grouped formats a number with commas between thousands.
 func Grouped(n uint64) string { return admin.Grouped(n) }

@@ -6,8 +6,8 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 )
 
-// PriorityFlag adds the flag that says how a controller or a node's agent comes before other processes of its machine.
+// PriorityFlag adds the flag for the scheduling class of a controller or an agent.
 func PriorityFlag(f *pflag.FlagSet, class *scheduling.Class) {
 	*class = scheduling.RealTime
-	f.Var(class, "priority", "before other processes of this machine: realtime, or fair where many nodes share one")
+	f.Var(class, "priority", "scheduling `class` of this process: realtime, or fair where many nodes share a machine")
 }

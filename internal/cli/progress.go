@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/snapshot"
 )
 
-// Progress shows on a terminal how far long work has come, on one line, and elsewhere nothing.
+// Progress shows the progress of long work in one line of a terminal. It shows nothing if the output is no terminal.
 type Progress struct {
 	out io.Writer
 
@@ -19,10 +19,10 @@ type Progress struct {
 	begun time.Time
 }
 
-// progressEvery is the least time between two updates.
+// progressEvery is the minimum time between two updates.
 const progressEvery = 100 * time.Millisecond
 
-// NewProgress shows on w.
+// NewProgress returns a Progress that writes to w.
 func NewProgress(w io.Writer) *Progress {
 	p := &Progress{begun: time.Now()}
 	if file, ok := w.(*os.File); ok && IsTerminal(file) {
@@ -46,7 +46,7 @@ func (p *Progress) Show(s snapshot.Progress) {
 		time.Since(p.begun).Round(100*time.Millisecond))
 }
 
-// end clears the line.
+// End clears the line.
 func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func (p *Progress) End() {
 	}
 }
 
-// Sized is a number of bytes for people.
+// Sized formats a number of bytes for people.
 func Sized(bytes uint64) string {
 	switch {
 	case bytes < 1<<10:

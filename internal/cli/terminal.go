@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Codes of terminals.
+// Escape sequences of terminals.
 const (
 	Green  = "\x1b[32m"
 	Yellow = "\x1b[33m"
@@ -15,10 +15,10 @@ const (
 	Plain  = "\x1b[0m"
 )
 
-// ClearLine takes back a line of progress.
+// ClearLine erases a line of progress.
 const ClearLine = "\r\033[K"
 
-// IsTerminal reports whether a person may look at f.
+// IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // Colours reports whether to use colour on w.

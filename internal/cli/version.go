@@ -11,7 +11,7 @@ import (
 // revision is the commit that a program was built from. The Makefile sets it.
 var revision string
 
-// Build says what a program was made from. It is what `netcraq version --json` prints.
+// Build describes the source and the compiler of a program. `netcraq version --json` prints it.
 type Build struct {
 	Version  string `json:"version"`            // of the module; "(devel)" if it was built from a work tree
 	Revision string `json:"revision,omitempty"` // of the commit, if known
@@ -20,7 +20,7 @@ type Build struct {
 	Platform string `json:"platform"`
 }
 
-// ReadBuild returns what is known of this program.
+// ReadBuild returns the description of this program.
 func ReadBuild() Build {
 	b := Build{Version: "(devel)", Revision: revision, Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH}
@@ -42,7 +42,7 @@ func ReadBuild() Build {
 	return b
 }
 
-// String is the build on one line.
+// String formats the build in one line.
 func (b Build) String() string {
 	text := ProductName + " " + b.Version
 	if b.Revision != "" {
@@ -58,7 +58,7 @@ func newVersionCommand() *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print which build this is",
+		Short: "Print the version and the build of this program",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON {

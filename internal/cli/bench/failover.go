@@ -26,9 +26,9 @@ func newBenchFailoverCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "failover",
 		Short: "Take a node's power: how long writes and reads stop, and how long the repair takes",
-		Long: `Brings up a managed cluster in a lab, with one node more than a chain has members, and takes a node's power while clients write and
-read all the time, each a key of its own. The figures are the worst of all rounds, and hold the pause that a client makes
-between two operations. A figure over time, with numbers, is written for each number of shards.`,
+		Long: `Brings up a managed cluster in a lab, with one node more than a chain has members, and powers a node off while each
+client writes and reads a key of its own. The results are the worst of all rounds. They include the time that a client
+waits between two operations. For each number of shards a plot over time is written with its data.`,
 		Example: `  netcraq bench failover
   netcraq bench failover --shards 256 --victim tail --rounds 5 --json`,
 		Args: cobra.NoArgs,

@@ -26,8 +26,8 @@ type figureFlags struct {
 
 func (flags *figureFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVar(&flags.quick, "quick", false, "few places, short rounds: seconds for each figure")
-	f.BoolVar(&flags.again, "again", false, "begin anew, though a run that was interrupted could be gone on with")
+	f.BoolVar(&flags.quick, "quick", false, "few points and short rounds: seconds per figure")
+	f.BoolVar(&flags.again, "again", false, "start over instead of continuing an interrupted run")
 	f.StringVar(&flags.dir, "dir", "out/figures", "where results are written")
 }
 

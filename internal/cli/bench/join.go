@@ -24,9 +24,10 @@ func newBenchJoinCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "join",
 		Short: "Let a node join chains that have many objects: how long writes pause, how long the copy takes",
-		Long: `Brings up a managed cluster in a lab, without its last node, fills it, and lets that node join while clients write and read all the
-time. With as many nodes as a chain has members it completes all chains and copies every object; with more it takes its
-share of the shards from the others. The pauses hold the time that a client waits between two operations.`,
+		Long: `Brings up a managed cluster in a lab without its last node, fills it, and lets that node join while clients write and
+read. If the cluster has as many nodes as a chain has members, the node joins all chains and copies every object. With
+more nodes it takes its share of the shards from the others. The pauses include the time that a client waits between two
+operations.`,
 		Example: `  netcraq bench join --objects 1000000
   netcraq bench join --objects 100000 --nodes 4 --json`,
 		Args: cobra.NoArgs,

@@ -31,15 +31,16 @@ func newBenchPeersCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "peers [NAME...]",
 		Short: "The same work for NetCRAQ, etcd, ZooKeeper, Redis and memcached",
-		Long: `Starts one system after the other, each in private network namespaces with its data in memory, and drives it through
+		Long: `Starts one system after the other, each in private network namespaces with its data in memory, and measures it through
 its Go client library. Systems: ` + strings.Join(peer.Names(), ", ") +
 			` (default: all that are installed; scripts/peers.sh installs them).
 
-Operations: get (linearizable where the system can), put, cas (compare-and-swap), lock (lock and unlock). With --peak the number of
-clients, and of requests that each has under way, is what gives most, and what generators do that are not client libraries
-(NetCRAQ's in the kernel, redis-benchmark, the kernel's for memcached) is shown in rows of its own, compared with each other only: with
-one request a packet, and with several, which are pipelines of redis-benchmark and bundles of NetCRAQ. etcd and ZooKeeper have no such
-generator. p99.9 is shown of at least 10,000 operations.`,
+Operations: get (linearizable if the system supports it), put, cas (compare-and-swap), lock (lock and unlock).
+
+--peak finds the number of clients, and of outstanding requests per client, with the highest throughput. It also measures
+load generators that are not client libraries: NetCRAQ's and memcached's in the kernel, and redis-benchmark. Their rows
+are compared only with each other, for one request per packet and for several (pipelines of redis-benchmark, bundles of
+NetCRAQ). etcd and ZooKeeper have no such generator. p99.9 is shown if there are at least 10,000 operations.`,
 		Example: `  netcraq bench peers --op get --clients 4
   netcraq bench peers netcraq etcd --op put --loss 5
   netcraq bench peers --op get --peak --json`,

@@ -39,33 +39,33 @@ func newPlacementCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "placement --replay FILE",
 		Short: cli.ShortOf("placement"),
-		Long: `Try the placement of cached keys on recorded traffic of etcd.
+		Long: `Replay recorded etcd traffic to evaluate the placement of cached keys.
 
 The trace is CSV, possibly compressed, with the columns t_s, method, op, key, range, lease, succ and vlen. The result has
-the share of reads of single keys that placed keys answer; the share of the best fixed set of the same size, chosen
-afterwards; and the longest time from the second read of a hot key until it was placed. docs/gateway.md describes the
-choice.`,
+three figures: the share of single-key reads that placed keys answer; the same share for the best fixed set of the same
+size, chosen afterwards; and the longest time from the second read of a hot key until it was placed. docs/gateway.md
+describes how keys are chosen.`,
 		Example: `  netcraq placement --replay trace.csv.gz
   netcraq placement --replay trace.csv.gz --explain /registry/namespaces/kube-system`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runPlacement(c.OutOrStdout(), &flags) },
 	}
 	f, p := c.Flags(), &flags.Placement
-	f.StringVar(&flags.file, "replay", "", "the trace")
-	f.StringVar(&flags.Explain, "explain", "", "say why a key has a place at the end, or none")
-	f.IntVar(&p.Capacity, "capacity", p.Capacity, "bytes of all objects")
-	f.IntVar(&p.Overhead, "overhead", p.Overhead, "bytes of an object beside its value")
-	f.IntVar(&p.Largest, "largest", p.Largest, "longest value that fits")
-	f.Float64Var(&p.WriteCost, "write-cost", p.WriteCost, "what a write of a placed key costs, in reads")
-	f.Float64Var(&p.Least, "least", p.Least, "least benefit for which a key is placed, in reads")
-	f.Float64Var(&p.Stay, "stay", p.Stay, "factor by which a placed key is preferred to one that is not")
-	f.Float64Var(&p.Residence, "residence", p.Residence, "seconds for which a key stays at least")
-	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are placed whatever they bring")
-	f.StringSliceVar(&p.Excluded, "exclude", nil, "prefixes of keys that never are")
-	f.IntVar(&flags.Keys, "keys", 1024, "number of keys whose use is counted")
+	f.StringVar(&flags.file, "replay", "", "file with the trace")
+	f.StringVar(&flags.Explain, "explain", "", "explain why this key is placed at the end or not")
+	f.IntVar(&p.Capacity, "capacity", p.Capacity, "memory for all objects in bytes")
+	f.IntVar(&p.Overhead, "overhead", p.Overhead, "memory of an object without its value in bytes")
+	f.IntVar(&p.Largest, "largest", p.Largest, "maximum length of a value in bytes")
+	f.Float64Var(&p.WriteCost, "write-cost", p.WriteCost, "cost of a write of a placed key, in reads")
+	f.Float64Var(&p.Least, "least", p.Least, "minimum benefit for which a key is placed, in reads")
+	f.Float64Var(&p.Stay, "stay", p.Stay, "factor by which placed keys are preferred to others")
+	f.Float64Var(&p.Residence, "residence", p.Residence, "minimum time in seconds for which a key stays placed")
+	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are always placed")
+	f.StringSliceVar(&p.Excluded, "exclude", nil, "prefixes of keys that are never placed")
+	f.IntVar(&flags.Keys, "keys", 1024, "number of keys whose requests are counted")
 	f.Float64Var(&flags.HalfLife, "half-life", 7, "seconds after which a read counts half")
 	f.Float64Var(&flags.Every, "every", 0.1, "seconds between two decisions")
-	f.Float64Var(&flags.Delay, "delay", 0.05, "seconds from a decision until all gateways know it")
+	f.Float64Var(&flags.Delay, "delay", 0.05, "seconds from a decision until all gateways apply it")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	return c
 }

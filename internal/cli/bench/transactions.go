@@ -33,7 +33,7 @@ func newBenchTransactionsCommand(out *benchOutput) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "transactions",
 		Short: "New-order transactions that take ten locks each, at several levels of contention",
-		Long: `Runs new-order transactions as in TPC-C, in a closed loop, with a system as the lock service. Each transaction acquires
+		Long: `Runs new-order transactions as in TPC-C in a closed loop, with a system as the lock service. Each transaction acquires
 exclusive locks of a hot item and of nine others, one after the other, executes its order and releases the locks. If another
 client holds a lock, the transaction releases its locks, pauses and starts again. The contention index is one divided by
 the number of hot items.

@@ -18,10 +18,10 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// Formed is how long a cluster may take to do what it has to.
+// Formed limits the time that a cluster may take for a step.
 const Formed = time.Minute
 
-// Managed is a cluster that a controller of the test runs, in processes of their own.
+// Managed is a cluster of processes: a controller and its nodes.
 type Managed struct {
 	T          *testing.T
 	Controller string
@@ -29,7 +29,7 @@ type Managed struct {
 	Follower   *follow.Follower
 }
 
-// StartManaged starts a controller on an address that is this test's, and waits for nothing.
+// StartManaged starts a controller at an address of this test. It does not wait for the controller.
 func StartManaged(t *testing.T, host string, flags ...string) *Managed {
 	t.Helper()
 	m := &Managed{T: t, Controller: host + ":4413", Nodes: make(map[string]*exec.Cmd)}
@@ -37,7 +37,7 @@ func StartManaged(t *testing.T, host string, flags ...string) *Managed {
 	return m
 }
 
-// run starts the command in a process of its own, which ends with the test.
+// Run starts the command in a process of its own, which ends with the test.
 func (m *Managed) Run(name string, args ...string) *exec.Cmd {
 	m.T.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -60,7 +60,7 @@ func (m *Managed) Run(name string, args ...string) *exec.Cmd {
 // Kill ends a process as kill -9 does, and waits until it is gone.
 func Kill(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill() // it may be gone
-	_ = cmd.Wait()         // that it was killed is no news
+	_ = cmd.Wait()         // it reports the kill
 }
 
 func (m *Managed) StartNode(name, addr string) {
@@ -69,7 +69,7 @@ func (m *Managed) StartNode(name, addr string) {
 		"--labels", "zone="+name)
 }
 
-// await waits until the map of the cluster is as it should be.
+// Await waits until is holds for the map of the cluster.
 func (m *Managed) Await(what string, is func(*topology.Map) bool) {
 	m.T.Helper()
 	ctx, cancel := context.WithTimeout(m.T.Context(), Formed)
@@ -86,7 +86,7 @@ func (m *Managed) Await(what string, is func(*topology.Map) bool) {
 	}
 }
 
-// FullyReplicated reports whether every chain has so many complete members.
+// FullyReplicated returns a function that reports whether every chain has this number of complete members.
 func FullyReplicated(members int) func(*topology.Map) bool {
 	return func(m *topology.Map) bool {
 		return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(c topology.MapChain) bool {
@@ -110,7 +110,7 @@ func (m *Managed) Client() *client.Client {
 	return c
 }
 
-// ask runs a command to its end and returns what it says and its exit status.
+// Ask runs a command and returns its output and its exit status.
 func (m *Managed) Ask(args ...string) (said, complained string, status int) {
 	m.T.Helper()
 	ctx, cancel := context.WithTimeout(m.T.Context(), Formed)
@@ -126,7 +126,7 @@ func (m *Managed) Ask(args ...string) (said, complained string, status int) {
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()
 }
 
-// Object runs a command with --json and reads what it prints.
+// Object runs a command with --json and decodes its output.
 func Object[T any](m *Managed, args ...string) (v T) {
 	m.T.Helper()
 	said, complained, status := m.Ask(append(args, "--json")...)

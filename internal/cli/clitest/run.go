@@ -1,4 +1,4 @@
-// Package clitest has what tests of commands share: commands in processes of their own, labs, clusters.
+// Package clitest helps tests of commands: it runs commands in processes of their own, labs and clusters.
 package clitest
 
 import (
@@ -69,7 +69,7 @@ func MustRun(t *testing.T, args ...string) string {
 	return out
 }
 
-// LabName is a lab of this test process alone; the test removes it.
+// LabName returns the name of a lab that only this process uses. The end of the test removes the lab.
 func LabName(t *testing.T, prefix string) string {
 	t.Helper()
 	NeedRoot(t)
@@ -82,8 +82,7 @@ func LabName(t *testing.T, prefix string) string {
 	return name
 }
 
-// Execute runs a command in this process.
-// execute runs one command as main does.
+// Execute runs a command in this process, as main does.
 func Execute(ctx context.Context, c *cobra.Command, args ...string) (stdout, stderr string, err error) {
 	var out, log bytes.Buffer
 	c.SilenceUsage, c.SilenceErrors = true, true

@@ -15,15 +15,16 @@ import (
 func newCertsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "certs",
-		Short: "Make the certificates of a cluster's controllers, nodes and people",
-		Long: `Make the certificates of a cluster's controllers, nodes and people.
+		Short: "Make the certificates of a cluster's controllers, nodes and users",
+		Long: `Make the certificates of a cluster's controllers, nodes and users.
 
-One command makes an authority and, below the same directory, an identity of each role: controller, node, admin, operator
-and reader. Give each program the directory of its role with --identity. A reader may look; an operator may drain, move
-and back up; an admin may do everything. Keep the directory named "authority" to yourself: whoever has it can make more.`,
+One command makes an authority and, below the same directory, an identity for each role: controller, node, admin,
+operator and reader. Give each program the directory of its role with --identity. A reader may read the cluster's state,
+an operator may also drain, move and back up, and an admin may do everything. Keep the directory "authority" secret: with
+it anyone can make certificates.`,
 	}
-	c.AddCommand(certsCommand("make", "Make an authority and an identity of every role", security.Make))
-	c.AddCommand(certsCommand("renew", "Make new certificates of all roles with the same authority", security.Renew))
+	c.AddCommand(certsCommand("make", "Make an authority and an identity for every role", security.Make))
+	c.AddCommand(certsCommand("renew", "Make new certificates for all roles with the same authority", security.Renew))
 	return c
 }
 
@@ -37,7 +38,7 @@ func certsCommand(name, short string, do func(dir string, hosts []string, valid 
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if days < 1 {
-				return cli.UsageError(fmt.Errorf("--days is 1 or more, not %d", days))
+				return cli.UsageError(fmt.Errorf("--days must be at least 1, not %d", days))
 			}
 			if err := do(args[0], controllers, time.Duration(days)*24*time.Hour); err != nil {
 				return err
@@ -61,7 +62,7 @@ func certsCommand(name, short string, do func(dir string, hosts []string, valid 
 		},
 	}
 	c.Flags().StringSliceVar(&controllers, "controllers", nil,
-		"addresses or names at which controllers serve; needed where they run etcd themselves (renew: default those of the present certificate)")
-	c.Flags().IntVar(&days, "days", 365, "how long the certificates are valid; the authority ten times as long")
+		"addresses or names of the controllers; required if they embed etcd (renew: default those of the current certificate)")
+	c.Flags().IntVar(&days, "days", 365, "validity of the certificates in days; the authority's is ten times as long")
 	return c
 }

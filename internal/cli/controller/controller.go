@@ -21,7 +21,7 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 )
 
-// etcdPortAbove is how far the port of an embedded etcd's peers is above the controller's.
+// etcdPortAbove is the distance from the controller's port to the peer port of its embedded etcd.
 const etcdPortAbove = 1
 
 // controllerFlags are the command line of `netcraq controller`.
@@ -42,15 +42,15 @@ func newControllerCommand() *cobra.Command {
 	var flags controllerFlags
 	c := &cobra.Command{
 		Use:   "controller",
-		Short: "Run a controller: it keeps a cluster's chains whole",
-		Long: `Run a controller: it keeps a cluster's chains whole.
+		Short: "Run a controller, which forms and repairs a cluster's chains",
+		Long: `Run a controller, which forms and repairs a cluster's chains.
 
-The cluster's state is in etcd. Unless --etcd-endpoints names one, the controllers run it themselves, with
-its data below --data-dir. Start one controller, or an odd number of them, with the same --initial-cluster each:
-the cluster goes on as long as most of them live.
+The cluster's state is in etcd. Unless --etcd-endpoints names an etcd, the controllers run one themselves, with
+its data below --data-dir. Start one controller or an odd number of controllers, all with the same
+--initial-cluster. The cluster can change as long as a majority of them runs.
 
-The first start forms the cluster with the settings given; later starts need none. Nodes join with
-netcraq node --join, clients follow with --controllers.`,
+The first start forms the cluster with the given settings; later starts need none. Nodes join with
+netcraq node --join, and clients find the cluster with --controllers.`,
 		Example: `  netcraq controller --data-dir /var/lib/netcraq
   netcraq controller --data-dir /var/lib/netcraq --name c1 --initial-cluster c1=192.0.2.1,c2=192.0.2.2,c3=192.0.2.3
   netcraq controller --etcd-endpoints 192.0.2.7:2379 --listen 192.0.2.1`,
@@ -62,13 +62,13 @@ netcraq node --join, clients follow with --controllers.`,
 	f, s, d := c.Flags(), &flags.form.Settings, controller.Defaults()
 	f.StringVar(&flags.name, "name", "c1", "this controller's name in --initial-cluster")
 	f.StringVar(&flags.listen, "listen", "",
-		fmt.Sprintf("address to serve on (port %d unless given; default: from --initial-cluster, or 127.0.0.1)",
+		fmt.Sprintf("address to serve on (default port %d; default: from --initial-cluster, or 127.0.0.1)",
 			topology.ControllerPort))
 	f.StringSliceVar(&flags.members, "initial-cluster", nil,
-		"all controllers, as name=address; the same for each (default: this one alone)")
+		"all controllers, as name=address; the same list for each (default: only this one)")
 	f.StringVar(&flags.dir, "data-dir", "", "directory of the embedded etcd")
 	f.StringVar(&flags.etcdClient, "etcd-client", "",
-		"address at which the embedded etcd serves etcdctl and others (default: none)")
+		"address at which the embedded etcd serves clients such as etcdctl (default: none)")
 	f.StringSliceVar(&flags.endpoints, "etcd-endpoints", nil, "use this etcd instead of an embedded one")
 	f.StringVar(&flags.cluster, "cluster", "default", "the cluster's name in etcd, which can hold several")
 	cli.PriorityFlag(f, &flags.priority)
@@ -78,29 +78,30 @@ netcraq node --join, clients follow with --controllers.`,
 	f.IntVar(&s.Shards, "shards", 0, fmt.Sprintf("number of shards, a power of two (default %d)", d.Shards))
 	f.IntVar(&s.Replicas, "replicas", 0, fmt.Sprintf("members of a chain (default %d)", d.Replicas))
 	f.StringVar(&s.Spread, "spread", "",
-		fmt.Sprintf("label of nodes in which the members of a chain should differ (default %q)", d.Spread))
-	f.IntVar(&s.CellBytes, "cell-bytes", 0, fmt.Sprintf("longest value that nodes store (default %d)", d.CellBytes))
+		fmt.Sprintf("label of nodes that should differ between the members of a chain (default %q)", d.Spread))
+	f.IntVar(&s.CellBytes, "cell-bytes", 0, fmt.Sprintf("maximum length of a value in bytes (default %d)", d.CellBytes))
 	f.DurationVar(&s.Heartbeat, "beat", 0,
 		fmt.Sprintf("interval between two heartbeats of a node (default %v)", d.Heartbeat))
 	f.DurationVar(&s.Lease, "lease", 0,
-		fmt.Sprintf("how long a node may answer reads without hearing of most controllers (default %v)", d.Lease))
+		fmt.Sprintf("read lease: time for which a node may answer reads after an answer of a majority of controllers (default %v)",
+			d.Lease))
 	f.DurationVar(&s.Suspect, "suspect", 0,
-		fmt.Sprintf("silence after which a node is taken out of its chains (default %v)", d.Suspect))
+		fmt.Sprintf("heartbeat timeout after which a node is removed from its chains (default %v)", d.Suspect))
 	f.DurationVar(&s.LeaseMax, "lease-max", 0,
-		fmt.Sprintf("what --lease grows to at most where processes pause (default %v)", d.LeaseMax))
+		fmt.Sprintf("maximum to which --lease grows on machines whose processes pause (default %v)", d.LeaseMax))
 	f.DurationVar(&s.SuspectMax, "suspect-max", 0,
-		fmt.Sprintf("what --suspect grows to at most where processes pause (default %v)", d.SuspectMax))
+		fmt.Sprintf("maximum to which --suspect grows on machines whose processes pause (default %v)", d.SuspectMax))
 	f.DurationVar(&s.Sure, "sure", 0,
-		fmt.Sprintf("silence after which a node is taken out of a chain of two; a longer chain loses it at once (default %v)",
+		fmt.Sprintf("heartbeat timeout after which a node is removed from a chain of two, which leaves one copy (default %v)",
 			d.Sure))
 	f.BoolVar(&s.Tags, "tags", false,
-		"let every message of the data plane carry a tag, with keys that change every two minutes; needs --identity")
+		"authenticate every message of the data plane with a tag, whose keys change every two minutes; needs --identity")
 	f.IntVar(&flags.form.FormWith, "form-with", 0,
-		"nodes that join before the first chains are made (default: --replicas)")
+		"number of nodes that must join before the first chains are formed (default: --replicas)")
 	f.Float64Var(&flags.balance.HotReads, "hot-reads", 0,
-		"reads a second at each member from which on a chain gets another member (default 50000)")
+		"reads per second at each member above which a chain gets another member (default 50000)")
 	f.Float64Var(&flags.balance.HotNode, "hot-node", 0,
-		"operations a second from which on shards move off a node that does much more than others (default 50000)")
+		"operations per second above which shards move off a node with much more load than others (default 50000)")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
 	return c
@@ -113,7 +114,8 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 	}
 	o.Log = cli.NewLog(stderr, flags.verbose, flags.json)
 	if err := scheduling.Raise(flags.priority); err != nil {
-		o.Log.Warn("on a busy machine nodes may look as if they had failed: this process may not raise its priority (CAP_SYS_NICE)", "because", err)
+		o.Log.Warn("this process may not raise its priority (CAP_SYS_NICE): on a busy machine it may suspect live nodes",
+			"because", err)
 	}
 	c, err := controller.New(o)
 	if err != nil {
@@ -126,7 +128,7 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 	return nil
 }
 
-// resolve makes options of the command line.
+// resolve converts the command line to options.
 func (flags *controllerFlags) resolve() (controller.Options, error) {
 	o := controller.Options{Form: flags.form, Balance: flags.balance, Metrics: flags.metrics,
 		Store: store.Options{Cluster: flags.cluster}}
@@ -134,10 +136,10 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 		return o, err
 	}
 	if flags.balance.HotReads < 0 || flags.balance.HotNode < 0 {
-		return o, errors.New("--hot-reads and --hot-node are rates, which are not negative")
+		return o, errors.New("--hot-reads and --hot-node are rates and cannot be negative")
 	}
 	if flags.form.Settings.Tags && flags.identity == "" {
-		return o, errors.New("--tags needs --identity: whoever may ask for keys without a certificate may do everything")
+		return o, errors.New("--tags needs --identity: without certificates any host could request the keys")
 	}
 	identity, err := cli.LoadIdentity(flags.identity)
 	if err != nil {
@@ -157,11 +159,11 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 	}
 	switch {
 	case len(flags.endpoints) > 0 && flags.dir != "":
-		return o, errors.New("--data-dir is for an embedded etcd, and --etcd-endpoints for another: give one of them")
+		return o, errors.New("--data-dir is for the embedded etcd, --etcd-endpoints for another one: give only one of them")
 	case len(flags.endpoints) > 0:
 		o.Store.Endpoints = flags.endpoints
 	case flags.dir == "":
-		return o, errors.New("where is the cluster's state to be kept? Give --data-dir, or --etcd-endpoints")
+		return o, errors.New("give --data-dir or --etcd-endpoints: the cluster's state needs a place")
 	default:
 		e := &store.Embedded{Name: flags.name, Dir: flags.dir, Client: flags.etcdClient, Peers: make(map[string]string)}
 		for name, address := range addresses {
@@ -177,14 +179,14 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 	return o, nil
 }
 
-// addresses returns where each controller serves, by name.
+// addresses returns the address of each controller by name.
 func (flags *controllerFlags) addresses() (map[string]string, error) {
 	addresses := make(map[string]string)
 	for _, member := range flags.members {
 		name, address, ok := strings.Cut(member, "=")
 		if !ok || name == "" || addresses[name] != "" {
 			return nil,
-				fmt.Errorf("--initial-cluster %q: each controller stands there once as name=address, such as c1=192.0.2.1",
+				fmt.Errorf("--initial-cluster %q: list each controller once as name=address, such as c1=192.0.2.1",
 					strings.Join(flags.members, ","))
 		}
 		address, err := reachable(address)
@@ -213,19 +215,19 @@ func (flags *controllerFlags) addresses() (map[string]string, error) {
 	return addresses, nil
 }
 
-// reachable completes the address of a controller, and checks that it can be that of one machine.
+// reachable completes the address of a controller and refuses addresses that name no single machine.
 func reachable(address string) (string, error) {
 	address, err := topology.ControllerAddr(address)
 	if err != nil {
 		return "", err
 	}
 	if host, err := netip.ParseAddrPort(address); err == nil && host.Addr().IsUnspecified() {
-		return "", fmt.Errorf("%s is no address at which others can reach this controller", address)
+		return "", fmt.Errorf("%s cannot be used: other machines need an address at which they can reach this controller", address)
 	}
 	return address, nil
 }
 
-// portAbove is the address of a port that many above another.
+// portAbove returns the address with a port that is higher by above.
 func portAbove(address string, above int) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -233,7 +235,7 @@ func portAbove(address string, above int) (string, error) {
 	}
 	n, err := strconv.Atoi(port)
 	if err != nil || n+above > 65535 {
-		return "", fmt.Errorf("port %s: one is needed above it for the embedded etcd", port)
+		return "", fmt.Errorf("port %s is too high: the embedded etcd uses the next one", port)
 	}
 	return net.JoinHostPort(host, strconv.Itoa(n+above)), nil
 }

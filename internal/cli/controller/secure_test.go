@@ -172,7 +172,7 @@ func taken(t *testing.T, address, dir string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// who serves does not matter here
+	// the server's identity does not matter here
 	conn, err := tls.Dial("tcp", address, &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)

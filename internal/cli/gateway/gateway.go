@@ -27,9 +27,10 @@ func newGatewayCommand() *cobra.Command {
 		Short: "Serve etcd's clients in front of an etcd cluster",
 		Long: `Serve etcd's clients in front of an etcd cluster of version 3.5 or later.
 
-The whole API is served: KV, Watch, Lease, Cluster, Maintenance, Auth, locks, elections, health, reflection, and on the same port
-/version, /health, /metrics (etcd's), /proxy/metrics (the gateway's) and JSON below /v3/. Calls, tokens and errors are passed on as they
-are. The flags are those of etcd grpc-proxy start, so that the gateway can stand in for it; docs/gateway.md compares them.`,
+The gateway serves the whole API: KV, Watch, Lease, Cluster, Maintenance, Auth, locks, elections, health and reflection.
+The same port has /version, /health, /metrics (etcd's), /proxy/metrics (the gateway's) and JSON below /v3/. Calls, tokens
+and errors are forwarded unchanged. The flags are those of "etcd grpc-proxy start", which the gateway can replace;
+docs/gateway.md compares the two.`,
 		Example: `  netcraq gateway --etcd-endpoints http://192.0.2.1:2379,http://192.0.2.2:2379 --listen 127.0.0.1:23790
   netcraq gateway --etcd-endpoints https://192.0.2.1:2379 --cacert ca.crt --cert etcd.crt --key etcd.key --auto-tls
   etcdctl --endpoints 127.0.0.1:23790 get greeting`,
@@ -38,33 +39,33 @@ are. The flags are those of etcd grpc-proxy start, so that the gateway can stand
 	}
 	f, o := c.Flags(), &flags.options
 	f.StringVar(&o.Listen, "listen", gatewayListen, "address to serve on")
-	f.StringVar(&o.Listen, "listen-addr", gatewayListen, "the same")
+	f.StringVar(&o.Listen, "listen-addr", gatewayListen, "same as --listen")
 	f.StringSliceVar(&o.Endpoints, "etcd-endpoints", []string{"127.0.0.1:2379"},
 		"etcd's members: host:port, http://, https:// or unix://")
-	f.StringSliceVar(&o.Endpoints, "endpoints", []string{"127.0.0.1:2379"}, "the same")
+	f.StringSliceVar(&o.Endpoints, "endpoints", []string{"127.0.0.1:2379"}, "same as --etcd-endpoints")
 	f.StringVar(&o.Advertise, "advertise-client-url", "", "address that the member list shows (default: etcd's own list)")
 	f.StringVar(&o.Clients.Dir, "data-dir", "default.proxy", "directory for the certificate of --auto-tls")
-	f.StringSliceVar(&o.Metrics, "metrics-addr", nil, "more URLs to serve /metrics and the other pages on")
-	f.StringVar(&o.Clients.Cert, "cert-file", "", "certificate towards clients")
-	f.StringVar(&o.Clients.Key, "key-file", "", "its key")
-	f.StringVar(&o.Clients.CA, "trusted-ca-file", "", "certificates of those who sign for clients")
-	f.StringVar(&o.Clients.Revoked, "client-crl-file", "", "list of clients' certificates that were revoked")
-	f.StringSliceVar(&o.Clients.Ciphers, "listen-cipher-suites", nil, "cipher suites towards clients (default: Go's)")
-	f.StringVar(&o.Clients.Least, "tls-min-version", "TLS1.2", "least version of TLS towards clients: TLS1.2 or TLS1.3")
-	f.StringVar(&o.Clients.Most, "tls-max-version", "", "newest version of TLS towards clients (default: Go's)")
-	f.BoolVar(&o.Clients.Auto, "auto-tls", false, "make a certificate towards clients")
-	f.UintVar(&o.Clients.Years, "self-signed-cert-validity", 1, "years for which it is valid")
+	f.StringSliceVar(&o.Metrics, "metrics-addr", nil, "additional URLs that serve /metrics and the other pages")
+	f.StringVar(&o.Clients.Cert, "cert-file", "", "certificate presented to clients")
+	f.StringVar(&o.Clients.Key, "key-file", "", "key of --cert-file")
+	f.StringVar(&o.Clients.CA, "trusted-ca-file", "", "authorities that sign clients' certificates")
+	f.StringVar(&o.Clients.Revoked, "client-crl-file", "", "list of revoked client certificates")
+	f.StringSliceVar(&o.Clients.Ciphers, "listen-cipher-suites", nil, "cipher suites for clients (default: Go's)")
+	f.StringVar(&o.Clients.Least, "tls-min-version", "TLS1.2", "oldest TLS version for clients: TLS1.2 or TLS1.3")
+	f.StringVar(&o.Clients.Most, "tls-max-version", "", "newest TLS version for clients (default: Go's)")
+	f.BoolVar(&o.Clients.Auto, "auto-tls", false, "generate a certificate to present to clients")
+	f.UintVar(&o.Clients.Years, "self-signed-cert-validity", 1, "validity in years of the certificate of --auto-tls")
 	f.StringVar(&o.Etcd.Cert, "cert", "",
-		"certificate towards etcd; its common name must be empty, or etcd would take every client for the gateway")
-	f.StringVar(&o.Etcd.Key, "key", "", "its key")
-	f.StringVar(&o.Etcd.CA, "cacert", "", "certificates of those who sign for etcd")
-	f.BoolVar(&o.Etcd.SkipVerify, "insecure-skip-tls-verify", false, "take any certificate of etcd: for tests only")
+		"certificate presented to etcd; its common name must be empty, or etcd would authenticate all clients as the gateway")
+	f.StringVar(&o.Etcd.Key, "key", "", "key of --cert")
+	f.StringVar(&o.Etcd.CA, "cacert", "", "authorities that sign etcd's certificates")
+	f.BoolVar(&o.Etcd.SkipVerify, "insecure-skip-tls-verify", false, "accept any certificate of etcd: for tests only")
 	f.DurationVar(&o.KeepAlive.Time, "dial-keepalive-time", 0,
-		"silence after which a connection to etcd is tried (default: never)")
-	f.DurationVar(&o.KeepAlive.Timeout, "dial-keepalive-timeout", 20*time.Second, "how long that may take")
-	f.BoolVar(&o.KeepAlive.Idle, "permit-without-stream", false, "try connections without calls too")
+		"idle time after which a connection to etcd is probed (default: never)")
+	f.DurationVar(&o.KeepAlive.Timeout, "dial-keepalive-timeout", 20*time.Second, "time to wait for the answer to a probe")
+	f.BoolVar(&o.KeepAlive.Idle, "permit-without-stream", false, "probe connections without calls too")
 	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0,
-		"how often the endpoints are taken from etcd's member list (default: never)")
+		"interval at which the endpoints are updated from etcd's member list (default: never)")
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
 	f.BoolVar(&flags.json, "json", false, "log as JSON")
 	return c

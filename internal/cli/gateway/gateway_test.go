@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 )
 
-// lines collects what a command logs.
+// lines collects the log lines of a command.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

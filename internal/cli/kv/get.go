@@ -25,7 +25,7 @@ func newGetCommand() *cobra.Command {
 		Short: "Read a key",
 		Long: `Read a key. The read is linearizable whichever node answers it, unless --any or --bounded relax it.
 
-A value that is not printable text is shown in quotes or as hexadecimal digits; --raw writes its bytes as they are.` + kvHelp,
+A value that is not printable text is shown in quotes or in hexadecimal; --raw writes its bytes unchanged.` + kvHelp,
 		Example: "  netcraq get greeting\n  netcraq get greeting --node n2 --trace\n  netcraq get image --raw > image.png",
 		Args:    cli.Arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,9 +54,9 @@ A value that is not printable text is shown in quotes or as hexadecimal digits; 
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&node, "node", "", "ask the node of this `name` (default: the one that answers fastest)")
-	cmd.Flags().BoolVar(&relaxed, "any", false, "accept the newest version that the node knows, even if not committed")
-	cmd.Flags().DurationVar(&bound, "bounded", 0, "as --any, at a node whose lease ran out less than this `time` ago")
+	cmd.Flags().StringVar(&node, "node", "", "read from the node of this `name` (default: the node that answers fastest)")
+	cmd.Flags().BoolVar(&relaxed, "any", false, "accept the newest version at the node, even if it is not committed")
+	cmd.Flags().DurationVar(&bound, "bounded", 0, "as --any, but only from a node whose lease expired less than this `time` ago")
 	cmd.Flags().BoolVar(&raw, "raw", false, "write the value's bytes and nothing else")
 	return cmd
 }

@@ -27,14 +27,14 @@ func (f *kvFlags) add(cmd *cobra.Command) {
 	f.cluster.Add(flags)
 	flags.DurationVar(&f.timeout, "timeout", client.DefaultTimeout, "give up after this time")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
-	flags.BoolVar(&f.trace, "trace", false, "draw the way of the request through the chain")
+	flags.BoolVar(&f.trace, "trace", false, "draw the path of the request through the chain")
 }
 
 // kvHelp ends the help of every command that works on keys.
 const kvHelp = `
 
-Exit status: 0 done, 1 error, 2 wrong usage, 3 no such key, 4 another version than expected, 5 outcome unknown (the
-write may or may not take effect: read the key).`
+Exit status: 0 success, 1 error, 2 wrong usage, 3 no such key, 4 the version was not the expected one, 5 outcome unknown
+(the write may or may not take effect: read the key).`
 
 // Commands are the commands of this group.
 func Commands() []*cobra.Command {
@@ -42,16 +42,16 @@ func Commands() []*cobra.Command {
 		newAddCommand(), newLockCommand()}
 }
 
-// kvRun is one command's work on one key.
+// kvRun is one operation on one key.
 type kvRun struct {
 	flags *kvFlags
 	op    wire.Op
 	key   string
-	raw   bool // get: the bytes as they are
+	raw   bool // get: write the value unchanged
 	do    func(context.Context, *client.Client) (client.Result, error)
 }
 
-// run connects, does the work and shows its result.
+// run connects, performs the operation and shows its result.
 func (r *kvRun) run(cmd *cobra.Command) error {
 	if r.flags.timeout <= 0 {
 		return cli.UsageError(fmt.Errorf("--timeout must be positive, not %v", r.flags.timeout))
@@ -72,7 +72,7 @@ func (r *kvRun) run(cmd *cobra.Command) error {
 	return cli.WithStatus(r.key, err)
 }
 
-// valueArgument is a value from the command line, or with "-" from standard input.
+// valueArgument returns the value from the command line, or for "-" from standard input.
 func valueArgument(cmd *cobra.Command, argument string) ([]byte, error) {
 	if argument != "-" {
 		return []byte(argument), nil

@@ -171,7 +171,7 @@ func TestNoClusterFile(t *testing.T) {
 	}
 }
 
-// TestTrace compares whole drawings: they are for people, who see every blank.
+// TestTrace compares whole drawings, with their blanks: users read them.
 func TestTrace(t *testing.T) {
 	where := client.Location{Shard: 3, Epoch: 1, Chain: []string{"n1", "n2", "n3"}}
 	result := client.Result{Asked: "n2", Node: "n2", Shard: 3, Epoch: 1, Hops: 2, Version: 7, Attempts: 1,

@@ -32,22 +32,24 @@ func newLockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock NAME -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a lock",
-		Long: `Run a command while holding a lock: one command in the whole cluster at a time for each name.
+		Long: `Run a command while holding a lock: in the whole cluster, one command at a time for each name.
 
-The command finds the lock's fencing token in $` + tokenVariable + `: a number greater than that of every earlier
-holder. What the command works on can refuse lower ones, and is then safe from commands that hang and go on later.
+The command finds the lock's fencing token in $` + tokenVariable + `. The token is greater than that of every earlier
+holder. A resource that refuses lower tokens is safe from commands that hang and continue after they lost the lock.
 
-The lock is renewed while the command runs. If that fails for too long, or the cluster is out of reach, the command gets
-SIGTERM, and SIGKILL before another one can get the lock. So it does if this process is killed; processes that
-the command started itself get the signals only where standard input is no terminal. Signals to this process are passed on.
+The lock is renewed while the command runs. If renewal fails for too long, or the cluster is unreachable, the command
+gets SIGTERM, and SIGKILL before another command can get the lock. The command also gets SIGKILL if this process is
+killed. Processes that the command started get these signals only if standard input is no terminal. Signals to this
+process are forwarded to the command.
 
-With --try nothing waits for a holder that lives. Holders renew their locks, so that one that lives is noticed within a third
-of its lock's time to live. One that stays silent for the whole time is gone, and the command gets its lock.
+With --try the command does not wait for a live holder. A live holder renews its lock and is detected within a third of
+the lock's time to live. A holder that does not renew its lock for the whole time is gone, and the command gets the lock.
 
-Exit status: that of the command, 128 more than the signal's number if one ended it; 1 error, 2 wrong usage, 6 the lock is
-taken, 7 the lock was lost.`,
-		Example: "  netcraq lock backup -- pg_dump --file=backup.sql\n  netcraq lock deploy --try -- make deploy\n  netcraq lock cron --wait 10s --ttl 30s -- sh -c 'echo token $" + tokenVariable + "'",
-		Args:    lockArguments,
+Exit status: that of the command, or 128 plus the number of the signal that ended it; 1 error, 2 wrong usage, 6 the lock
+is taken, 7 the lock was lost.`,
+		Example: "  netcraq lock backup -- pg_dump --file=backup.sql\n  netcraq lock deploy --try -- make deploy\n" +
+			"  netcraq lock cron --wait 10s --ttl 30s -- sh -c 'echo token $" + tokenVariable + "'",
+		Args: lockArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runLock(cmd.Context(), cmd, &flags, args[0], args[1:])
 		},
@@ -55,10 +57,10 @@ taken, 7 the lock was lost.`,
 	f := cmd.Flags()
 	flags.cluster.Add(f)
 	f.DurationVar(&flags.ttl, "ttl", client.DefaultLockTTL,
-		"time after which others may take the lock from a holder that is gone")
+		"time to live: others may take the lock if its holder does not renew it for this time")
 	f.DurationVar(&flags.wait, "wait", 0,
 		"give up waiting for the lock after this time (default: never, while the cluster answers)")
-	f.BoolVar(&flags.try, "try", false, "give up if the lock is taken by a holder that lives")
+	f.BoolVar(&flags.try, "try", false, "give up if a live holder has the lock")
 	return cmd
 }
 
@@ -94,7 +96,7 @@ func runLock(ctx context.Context, cmd *cobra.Command, flags *lockFlags, name str
 	case ended != nil:
 		return ended
 	case err != nil:
-		return fmt.Errorf("the command is done, but unlocking failed, so that the lock stays taken for up to %v: %w",
+		return fmt.Errorf("the command ended, but unlocking failed, so the lock stays taken for up to %v: %w",
 			flags.ttl, err)
 	}
 	return nil
@@ -113,7 +115,8 @@ func (f *lockFlags) acquire(ctx context.Context, c *client.Client, name string, 
 	return c.Lock(ctx, name, o)
 }
 
-// Of a lock that is taken: how often to look whether its holder lives, and after which time to say that this is awaited.
+// lookForLife is the interval of checks whether the holder of a taken lock is live. sayAfter is the time until the user is
+// told about the wait.
 const (
 	lookForLife = 50 * time.Millisecond
 	sayAfter    = time.Second
@@ -131,7 +134,7 @@ func tryLock(ctx context.Context, c *client.Client, name string, o client.LockOp
 		}
 		if !said && time.Since(began) > sayAfter {
 			said = true
-			fmt.Fprintf(log, "netcraq: %v: it gets %v more to show that it lives\n", err, locked.Left.Round(time.Second/10))
+			fmt.Fprintf(log, "netcraq: %v: waiting up to %v for the holder to renew it\n", err, locked.Left.Round(time.Second/10))
 		}
 		select {
 		case <-time.After(min(lookForLife, locked.Left)):
@@ -141,7 +144,7 @@ func tryLock(ctx context.Context, c *client.Client, name string, o client.LockOp
 	}
 }
 
-// holderNote says who holds the lock: whoever finds it taken can look there.
+// holderNote describes this process to users that find the lock taken.
 func holderNote() string {
 	host, err := os.Hostname()
 	if err != nil {

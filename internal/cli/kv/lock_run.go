@@ -22,13 +22,14 @@ type guarded struct {
 	environment    []string
 }
 
-// run returns when the command has ended, which it does for certain before others can hold the lock.
+// run returns when the command has ended. It ends the command before others can hold the lock.
 func (g *guarded) run(ctx context.Context, l *client.Lock, command []string) error {
 	runtime.LockOSThread() // the command dies with the thread that started it
 	defer runtime.UnlockOSThread()
 	c := exec.Command(command[0], command[1:]...)
 	c.Stdin, c.Stdout, c.Stderr, c.Env = g.stdin, g.stdout, g.stderr, g.environment
-	// In the terminal's own group it can use the terminal; else it gets one, so that its children can be reached.
+	// In the terminal's process group the command can use the terminal. Without a terminal it gets a group of its own, so
+	// that signals reach its children too.
 	grouped := !cli.IsTerminal(os.Stdin)
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: grouped}
 	if err := c.Start(); err != nil {
@@ -39,7 +40,7 @@ func (g *guarded) run(ctx context.Context, l *client.Lock, command []string) err
 		if grouped {
 			pid = -pid
 		}
-		_ = syscall.Kill(pid, s) // one that is gone needs none
+		_ = syscall.Kill(pid, s) // it may be gone
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
@@ -47,7 +48,7 @@ func (g *guarded) run(ctx context.Context, l *client.Lock, command []string) err
 	return commandStatus(err)
 }
 
-// guard waits for the command's end, and hastens it when the lock is lost or this process shall end.
+// guard waits for the command's end. It ends the command when the lock is lost or ctx ends.
 func (g *guarded) guard(ctx context.Context, l *client.Lock, ended <-chan error, signal func(syscall.Signal)) error {
 	select {
 	case err := <-ended:
@@ -57,7 +58,7 @@ func (g *guarded) guard(ctx context.Context, l *client.Lock, ended <-chan error,
 	case <-l.Done():
 	}
 	select {
-	case err := <-ended: // the signal was enough, and the lock held
+	case err := <-ended: // the command obeyed the signal while it held the lock
 		return err
 	case <-l.Done():
 		fmt.Fprintf(g.stderr, "netcraq: %v: the command is ended\n", l.Err())
@@ -72,7 +73,7 @@ func (g *guarded) guard(ctx context.Context, l *client.Lock, ended <-chan error,
 	}
 }
 
-// commandStatus passes the command's exit status on. What there is to say of it the command has said itself.
+// commandStatus returns the command's exit status as an error without a message: the command has reported its error.
 func commandStatus(err error) error {
 	exit := new(exec.ExitError)
 	if !errors.As(err, &exit) {

@@ -16,7 +16,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// show prints a result, and with --json also an error's details; the error itself is main's to print.
+// show prints a result, and with --json also the details of an error. main prints the error itself.
 func (r *kvRun) show(w io.Writer, result client.Result, where client.Location, err error) error {
 	if r.flags.json {
 		return cli.PrintJSON(w, r.object(result, where, err))
@@ -46,7 +46,7 @@ func (r *kvRun) show(w io.Writer, result client.Result, where client.Location, e
 
 var done = map[wire.Op]string{wire.OpPut: "stored", wire.OpDelete: "deleted", wire.OpCAS: "stored"}
 
-// readable shows a value as text: as it is if it is printable, in quotes if it is text otherwise, else in hexadecimal digits.
+// readable formats a value: printable text unchanged, other text in quotes, all else in hexadecimal.
 func readable(value []byte) string {
 	switch {
 	case printable(value):
@@ -73,7 +73,7 @@ func printable(value []byte) bool {
 	return true
 }
 
-// kvObject is what --json prints.
+// kvObject is the output with --json.
 type kvObject struct {
 	Op      string `json:"op"`
 	Key     string `json:"key"`

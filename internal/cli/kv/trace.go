@@ -12,10 +12,10 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// station is a place on a request's way, drawn as a column.
-type station [3]string // name, role, what it did
+// station is a place on a request's path, drawn as a column.
+type station [3]string // name, role, action
 
-// drawTrace draws the way of a request and its answer, with lines of figures below. err is the operation's.
+// drawTrace draws the path of a request and its answer, with lines of figures below. err is the operation's error.
 func drawTrace(op wire.Op, r client.Result, where client.Location, err error, colour bool) string {
 	way := readWay(r, where, err)
 	if op.IsWrite() {
@@ -27,7 +27,7 @@ func drawTrace(op wire.Op, r client.Result, where client.Location, err error, co
 	return drawWay(way, colour) + "\n  " + cost + "\n  " + figures + "\n"
 }
 
-// readWay is the way of a read: to the node asked, perhaps on to the tail, and back.
+// readWay returns the path of a read: to the node asked, to the tail if that node cannot answer, and back.
 func readWay(r client.Result, where client.Location, err error) []station {
 	way := []station{{"client"}}
 	if r.Asked != r.Node {
@@ -36,8 +36,8 @@ func readWay(r client.Result, where client.Location, err error) []station {
 	return append(way, station{r.Node, roleOf(where.Chain, r.Node), stateOf(wire.OpRead, r, err)}, station{"client"})
 }
 
-// writeWay is the way of a write: down the whole chain and back from the tail, or up again where the tail cannot
-// clone its ACK and the head answers. A refused write gets no further than the head.
+// writeWay returns the path of a write: down the whole chain and back from the tail. If the tail cannot clone its ACK, the
+// ACK goes up the chain and the head answers. A refused write ends at the head.
 func writeWay(r client.Result, where client.Location, err error) []station {
 	chain := where.Chain
 	at := func(i int, what string) station { return station{chain[i], roleOf(chain, chain[i]), what} }
@@ -73,7 +73,7 @@ func roleOf(chain []string, node string) string {
 	return "replica"
 }
 
-// stateOf says what the answer was made of.
+// stateOf describes the state from which the answer was made.
 func stateOf(op wire.Op, r client.Result, err error) string {
 	switch {
 	case op.IsWrite() && err != nil:

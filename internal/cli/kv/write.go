@@ -57,19 +57,20 @@ func newCASCommand() *cobra.Command {
 	var flags kvFlags
 	var expect string
 	cmd := &cobra.Command{
-		Use:     "cas KEY --expect VERSION VALUE",
-		Short:   "Store a value if the key's version is the expected one",
-		Long:    "Store a value if the key's version is the expected one; version 0 stands for a key that does not exist. `-` reads the value from standard input." + kvHelp,
+		Use:   "cas KEY --expect VERSION VALUE",
+		Short: "Store a value if the key's version is the expected one",
+		Long: "Store a value if the key's version is the expected one; version 0 stands for a key that does not exist.\n" +
+			"`-` reads the value from standard input." + kvHelp,
 		Example: "  netcraq cas greeting --expect 3 'hello, world'\n  netcraq cas lock --expect 0 mine",
 		Args:    cli.Arguments(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("expect") {
 				return cli.UsageError(errors.New(
-					"--expect VERSION is missing: `netcraq get KEY --json` shows a key's version, 0 stands for no such key"))
+					"--expect VERSION is missing: `netcraq get KEY --json` shows a key's version; 0 stands for a missing key"))
 			}
 			expected, err := strconv.ParseUint(expect, 10, 64)
 			if err != nil {
-				return cli.UsageError(fmt.Errorf("--expect %q: a version is a whole number from 0 on", expect))
+				return cli.UsageError(fmt.Errorf("--expect %q is not a version, which is a whole number of at least 0", expect))
 			}
 			value, err := valueArgument(cmd, args[1])
 			if err != nil {
@@ -90,11 +91,12 @@ func newCASCommand() *cobra.Command {
 func newAddCommand() *cobra.Command {
 	var flags kvFlags
 	cmd := &cobra.Command{
-		Use:     "add KEY DELTA",
-		Short:   "Add to a counter and print it",
-		Long:    "Add a whole number, which may be negative, to a counter and print the sum. A key that does not exist counts as 0." + kvHelp,
+		Use:   "add KEY DELTA",
+		Short: "Add to a counter and print it",
+		Long: "Add a whole number, which may be negative, to a counter and print the sum. A key that does not exist counts as 0." +
+			kvHelp,
 		Example: "  netcraq add visits 1\n  netcraq add stock -5",
-		// A negative number would be taken for a flag.
+		// The flag parser would take a negative number for a flag.
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			args, help, err := parseNegative(cmd, args)
@@ -119,8 +121,8 @@ func newAddCommand() *cobra.Command {
 
 var negative = regexp.MustCompile(`^-[0-9]+$`)
 
-// parseNegative parses flags and returns the two arguments, the second of which may be a negative number, or that help
-// is wanted.
+// parseNegative parses flags and returns the two arguments. The second one may be a negative number. help reports whether
+// the user asked for help.
 func parseNegative(cmd *cobra.Command, all []string) (args []string, help bool, err error) {
 	var rest, numbers []string
 	for _, argument := range all {

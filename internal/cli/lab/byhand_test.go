@@ -110,7 +110,7 @@ func TestNodeByHandInALab(t *testing.T) {
 	agent := startByHand(t, append([]string{"netcraq"}, start...)...)
 	agent.await("node is up")
 	_, code, err := clitest.Netcraq("node", "--name", name, "--remove")
-	if code != cli.ExitError || !strings.Contains(fmt.Sprint(err), "nothing is removed: an agent (process ") {
+	if code != cli.ExitError || !strings.Contains(fmt.Sprint(err), "nothing was removed: an agent (process ") {
 		t.Errorf("--remove beside the agent: status %d: %v", code, err)
 	}
 	if !xdp.Pinned(pin) {

@@ -20,8 +20,9 @@ func newLabCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
 		Short: cli.ShortOf("lab"),
-		Long: `A network of hosts on this machine: network namespaces joined by veth, routed by the kernel, with a node of the chain
-or a client in each. Links can lose, duplicate and damage packets, and nodes can be killed.`,
+		Long: `A lab is a network of hosts on this machine. Each host is a network namespace with a node of the chain or a client. The
+hosts are joined by veth links and routed by the kernel. Links can lose, duplicate and damage packets, and nodes can be
+killed.`,
 		Example: `  netcraq lab up --topology line --nodes 3 --clients 1
   netcraq lab status
   netcraq lab exec c1 -- netcraq put greeting hello
@@ -126,7 +127,7 @@ func newLabUpCommand(name *string) *cobra.Command {
 	f.IntVar(&o.Shards, "shards", 1,
 		fmt.Sprintf("number of shards, a power of two (--managed: %d unless given)", m.Shards))
 	f.StringVar(&plane, "plane", cli.PlaneXDP,
-		"what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp; none for the network alone")
+		"data plane of the nodes: xdp, soft or p4, or a list with one for each node; none for a network without nodes")
 	f.BoolVar(&relay, "relay", false, "send ACKs up the chain node by node, as planes that cannot clone packets do")
 	f.BoolVar(&wires, "wires", true,
 		"run links through a program that can inject faults; without it links are slightly faster")
@@ -196,12 +197,12 @@ func printExamples(w io.Writer, l *lab.Lab) {
 	fmt.Fprintln(table, "\nTry:")
 	self := cli.CalledAs() // the path by which the user called it, for pasting
 	fmt.Fprintf(table, "  %s put%s greeting hello\twrite, from this machine\n", self, cluster)
-	fmt.Fprintf(table, "  %s get%s greeting --trace\tread, and see who answered\n", self, cluster)
+	fmt.Fprintf(table, "  %s get%s greeting --trace\tread, and show the path of the request\n", self, cluster)
 	if clients := l.Plan.With(lab.RoleClient); len(clients) > 0 {
 		fmt.Fprintf(table, "  %s lab exec%s %s -- netcraq get greeting\tthe same from a client host\n", self,
 			nameFlag(l), clients[0].Name)
 	}
-	fmt.Fprintf(table, "  %s lab status%s\twhat the nodes did\n", self, nameFlag(l))
+	fmt.Fprintf(table, "  %s lab status%s\tstate and counters of the nodes\n", self, nameFlag(l))
 	fmt.Fprintf(table, "  %s lab fault%s loss 2\tlose 2 %% of all frames\n", self, nameFlag(l))
 }
 

@@ -42,19 +42,19 @@ func (m *ManagedFlags) Add(f *pflag.FlagSet) {
 	f.IntVar(&m.controllers, "controllers", m.controllers, "number of controllers")
 	f.IntVar(&m.Nodes, "nodes", m.Nodes, "number of nodes")
 	f.IntVar(&m.Replicas, "replicas", m.Replicas, "members of a chain")
-	f.StringVar(&m.plane, "plane", m.plane, "what the nodes run: xdp, soft or p4, or one for each as in xdp,p4,xdp")
+	f.StringVar(&m.plane, "plane", m.plane, "data plane of the nodes: xdp, soft or p4, or a list with one for each node, such as xdp,p4,xdp")
 	m.addTimes(f)
 }
 
 // addTimes adds the timer flags, for machines on which one core does the work of many machines.
 func (m *ManagedFlags) addTimes(f *pflag.FlagSet) {
-	f.DurationVar(&m.beat, "beat", 0, "time between two signs of life of a node (default: the controllers')")
+	f.DurationVar(&m.beat, "beat", 0, "interval between two heartbeats of a node (default: the controllers')")
 	f.DurationVar(&m.lease, "lease", 0,
-		"how long a node may answer without hearing of most controllers (default: the controllers')")
+		"read lease: time for which a node may answer reads after a heartbeat (default: the controllers')")
 	f.DurationVar(&m.sure, "sure", 0,
-		"silence after which a node is taken out of a chain of two (default: the controllers')")
+		"heartbeat timeout after which a node is removed from a chain of two (default: the controllers')")
 	f.DurationVar(&m.suspect, "suspect", 0,
-		"silence after which a node is taken out of its chains (default: the controllers')")
+		"heartbeat timeout after which a node is removed from its chains (default: the controllers')")
 }
 
 // times returns the timers as arguments of a controller.

@@ -68,27 +68,28 @@ func newSimCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim",
 		Short: cli.ShortOf("sim"),
-		Long: `Each seed is a small cluster: nodes that run the real chain code or, with --plane xdp, the real bytecode (as root), the real
-logic of agents and controllers, and clients. The network loses, duplicates, reorders, delays and damages messages. Machines
-crash, pause and come back. Agents and controllers pause and restart. Links are cut, also in one direction. Clocks drift. Nodes
-join, leave and move. The invariants of spec/protocol.md are checked after every step, and the clients' history is
-checked for linearizability at the end. A seed always gives the same run.
+		Long: `Each seed is a small cluster of nodes, agents, controllers and clients. Nodes run the real chain code, or with
+--plane xdp the real bytecode (as root). Agents and controllers run their real logic. The network loses, duplicates,
+reorders, delays and damages messages. Machines crash, pause and come back. Agents and controllers pause and restart.
+Links are cut, also in one direction. Clocks drift. Nodes join, leave and move. The invariants of spec/protocol.md are
+checked after every step, and the clients' history is checked for linearizability at the end. The same seed always gives
+the same run.
 
-With --protocol netchain, netchain-32 (SEQ of 32 bits) or netcraq-published, the papers' protocols run instead: one chain, a
-network that loses, duplicates and delays messages, and this project's protocol in the same runs. For each kind of
-violation a short counterexample is shown and written to a file with its seed.
+With --protocol netchain, netchain-32 (SEQ of 32 bits) or netcraq-published, the papers' protocols run instead: one
+chain, a network that loses, duplicates and delays messages, and this project's protocol in the same runs. For each kind
+of violation a short counterexample is shown and written to a file with its seed.
 
-The two are different simulations. Seed 17 of --protocol netcraq, a cluster with its control plane, is unrelated to seed 17 of
---protocol netchain. The output for a paper's protocol also has the result of this project's protocol with the same seeds:
-the line of netcraq, or the field "ours" with --json.
+The two are different simulations. Seed 17 of --protocol netcraq, a cluster with its control plane, is unrelated to seed
+17 of --protocol netchain. The output for a paper's protocol also has the result of this project's protocol with the same
+seeds: the line of netcraq, or the field "ours" with --json.
 
-With --gateway, gateways run with a model of etcd and of the chain's cached objects. Every answer is checked against etcd's history: a
-reply with revision R must show the newest write up to R, and revisions must not decrease. --without then takes a rule of
-docs/gateway.md: intent, fence, guard, stamp, joining, push, read-order, drain, generation, session-first,
-absent-revision or push-before-watch.
+With --gateway, gateways run with a model of etcd and of the chain's cached objects. Every answer is checked against
+etcd's history: a reply with revision R must show the newest write up to R, and revisions must not decrease. --without
+then takes a rule of docs/gateway.md: intent, fence, guard, stamp, joining, push, read-order, drain, generation,
+session-first, absent-revision or push-before-watch.
 
-A failing seed of --protocol netcraq is run again with fewer faults and operations as long as it still fails. Its last steps
-are printed and written to a file with the command that shows them again.`,
+A failing seed of --protocol netcraq is run again with fewer faults and operations as long as it still fails. Its last
+steps are printed and written to a file, with the command that repeats the run.`,
 		Example: `  netcraq sim --seeds 1000
   netcraq sim --seeds 200 --plane xdp
   netcraq sim --first-seed 17 --seeds 1 --trace
@@ -105,20 +106,20 @@ are printed and written to a file with the command that shows them again.`,
 		},
 	}
 	f := c.Flags()
-	f.Uint64Var(&flags.seeds, "seeds", 100, "how many seeds to run")
-	f.Uint64Var(&flags.first, "first-seed", 1, "the first of them")
+	f.Uint64Var(&flags.seeds, "seeds", 100, "number of seeds to run")
+	f.Uint64Var(&flags.first, "first-seed", 1, "first seed")
 	f.StringVar(&flags.protocol, "protocol", string(baseline.Ours),
 		"the simulated protocol: netcraq, or netchain, netchain-32 or netcraq-published")
 	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
-	f.StringVar(&flags.plane, "plane", string(sim.Chain), "what the nodes run: chain or xdp")
+	f.StringVar(&flags.plane, "plane", string(sim.Chain), "code of the nodes: chain or xdp")
 	f.StringVar(&flags.without, "without", "",
 		"disable a rule of the protocol: R4, W2, W5, W8 or C1 to C9; with --gateway one of its own")
-	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults that shall not happen, with commas between them")
+	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults to leave out, separated by commas")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
 	f.IntVar(&flags.clients, "clients", 0, "number of clients (default: drawn from the seed)")
 	f.IntVar(&flags.keys, "keys", 0, "number of keys (default: drawn from the seed)")
 	f.IntVar(&flags.shards, "shards", 0, "number of shards (default: drawn from the seed)")
-	f.IntVar(&flags.jobs, "jobs", runtime.GOMAXPROCS(0), "how many runs at a time")
+	f.IntVar(&flags.jobs, "jobs", runtime.GOMAXPROCS(0), "number of runs in parallel")
 	f.BoolVar(&flags.gateway, "gateway", false, "simulate gateways in front of etcd")
 	f.BoolVar(&flags.trace, "trace", false, "show the last steps of the first seed, whether it fails or not")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")

@@ -39,12 +39,12 @@ func newUpCommand() *cobra.Command {
 		Short: cli.ShortOf("up"),
 		Long: `Start a chain on this machine and keep it until Ctrl-C.
 
-As root the nodes are XDP programs in a lab: a network of hosts made of network namespaces; with --plane p4 they are P4
-programs on software switches there. Otherwise they are sockets on loopback addresses. In both cases commands such as
-netcraq put and netcraq get find the chain.
+As root the nodes are XDP programs in a lab, which is a network of hosts made of network namespaces. With --plane p4
+they are P4 programs on software switches in the lab. Otherwise they are sockets on loopback addresses. In all cases
+commands such as netcraq put and netcraq get find the chain.
 
-With --etcd, an etcd of one member and a gateway in front of it are up as well, for etcdctl to try. Their data goes when the command
-ends.`,
+--etcd also starts an etcd with one member and a gateway in front of it, for use with etcdctl. Their data is removed when
+the command ends.`,
 		Example: `  netcraq up
   netcraq up --plane soft --nodes 4
   netcraq up --etcd`,
@@ -63,8 +63,8 @@ ends.`,
 	f.StringVar(&flags.name, "name", defaultLab, "xdp: name of the lab")
 	f.IntVar(&flags.nodes, "nodes", 3, "number of nodes in the chain")
 	f.IntVar(&flags.shards, "shards", 1, "number of shards, a power of two")
-	f.BoolVar(&flags.etcd, "etcd", false, "bring up an etcd behind a gateway, too")
-	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen, "address of that gateway")
+	f.BoolVar(&flags.etcd, "etcd", false, "also start an etcd behind a gateway")
+	f.StringVar(&flags.etcdListen, "etcd-listen", etcdListen, "address of the gateway of --etcd")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "soft: show the nodes' log")
 	return c
 }
@@ -269,5 +269,5 @@ func printLoopback(w io.Writer, c *topology.Cluster, path string, published bool
 	}
 	fmt.Fprintf(table, "\nTheir cluster file is %s. Try:\n", path)
 	fmt.Fprintf(table, "  %s put%s greeting hello\twrite\n", cli.CalledAs(), cluster)
-	fmt.Fprintf(table, "  %s get%s greeting --trace\tread, and see who answered\n", cli.CalledAs(), cluster)
+	fmt.Fprintf(table, "  %s get%s greeting --trace\tread, and show the path of the request\n", cli.CalledAs(), cluster)
 }

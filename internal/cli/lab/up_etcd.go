@@ -11,7 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/local"
 )
 
-// etcdListen is where etcdctl looks for etcd.
+// etcdListen is the address at which etcdctl looks for etcd.
 const etcdListen = "127.0.0.1:2379"
 
 // withEtcd keeps an etcd and its gateway as long as a chain is up.

@@ -1,4 +1,4 @@
-// Package node has the commands for nodes: one that runs, and what it says of itself.
+// Package node has the commands that run a node and inspect nodes.
 package node
 
 import "github.com/spf13/cobra"

@@ -28,7 +28,7 @@ func newInspectCommand() *cobra.Command {
 	var flags inspectFlags
 	c := &cobra.Command{
 		Use:   "inspect [NODE...]",
-		Short: "Show nodes from inside: planes, chains, tables, and what became of every message",
+		Short: "Show the state of nodes: data planes, chains, tables, and counts of messages by outcome",
 		Example: `  netcraq inspect                        every node of the cluster, side by side
   netcraq inspect n1 --json
   netcraq inspect --key fruit            one object as each node has it
@@ -40,7 +40,7 @@ func newInspectCommand() *cobra.Command {
 	flags.cluster.Add(c.Flags())
 	c.Flags().StringArrayVar(&flags.api, "api", nil,
 		"TCP address of an agent, instead of a cluster file; may be given several times")
-	c.Flags().StringVar(&flags.key, "key", "", "show this object")
+	c.Flags().StringVar(&flags.key, "key", "", "show this key's object on every node")
 	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
 	c.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Second, "wait this long for the agents")
 	return c

@@ -18,7 +18,7 @@ import (
 // defaultCapacity is the default of --capacity.
 const defaultCapacity = 100
 
-// joinFlags say which cluster a node is to be in.
+// joinFlags name the cluster that a node joins.
 type joinFlags struct {
 	controllers []string
 	labels      map[string]string
@@ -30,33 +30,33 @@ type joinFlags struct {
 func (f *joinFlags) add(flags *pflag.FlagSet) {
 	f.given = flags.Changed
 	flags.StringSliceVar(&f.controllers, "join", nil,
-		fmt.Sprintf("TCP addresses of controllers: be a node of their cluster (port %d unless given)",
+		fmt.Sprintf("TCP addresses of the controllers of the cluster to join (default port %d)",
 			topology.ControllerPort))
 	flags.StringToStringVar(&f.labels, "labels", nil, "with --join: where the node is, such as zone=a,rack=3")
 	flags.Uint32Var(&f.capacity, "capacity", defaultCapacity,
 		"with --join: share of the shards that the node takes, relative to others")
 	flags.Uint32Var(&f.copyKiBs, "copy-kib-s", 64<<10,
-		"with --join: how fast the node copies shards from another, in KiB a second; 0: as fast as it goes")
+		"with --join: limit of the rate at which the node copies shards from others, in KiB/s; 0: no limit")
 }
 
 // check returns an error if flags contradict each other.
 func (f *joinFlags) check(flags *nodeFlags) error {
 	switch {
 	case len(f.controllers) == 0 && len(f.labels) > 0:
-		return errors.New("--labels are for a node that joins a cluster: give --join")
+		return errors.New("--labels needs --join: only a node that joins a cluster has labels")
 	case len(f.controllers) > 0 && flags.cluster != "":
 		return errors.New(
-			"--cluster and --join: a node gets its chains from a cluster file or from controllers, not from both")
+			"--cluster and --join exclude each other: a node gets its chains from a file or from controllers")
 	case len(f.controllers) > 0 && (f.given("shards") || f.given("cell-bytes")):
-		return errors.New("--shards and --cell-bytes: a node that joins a cluster has those of the cluster")
+		return errors.New("--shards and --cell-bytes exclude --join: a node that joins a cluster uses the cluster's values")
 	case len(f.controllers) > 0 && f.capacity == 0:
-		return errors.New("--capacity 0: a node that shall take no shards is one that is drained")
+		return errors.New("--capacity must be at least 1; to keep shards off a node, use `netcraq drain`")
 	}
 	return nil
 }
 
-// resolve finds out which node this is, and what its cluster needs of its data plane: from what an earlier agent left,
-// or from a controller.
+// resolve returns the node's identity and the settings that the cluster prescribes for its data plane. It takes them from
+// the pinned data plane of an earlier agent, or else from a controller.
 func (f *joinFlags) resolve(ctx context.Context, log *slog.Logger, flags *nodeFlags, api string,
 	dial grpc.DialOption) (*agent.Join, error) {
 	join := &agent.Join{DialOptions: []grpc.DialOption{dial}, Labels: f.labels, Capacity: f.capacity, CopyKiBs: f.copyKiBs,
@@ -80,7 +80,7 @@ func (f *joinFlags) resolve(ctx context.Context, log *slog.Logger, flags *nodeFl
 	return join, err
 }
 
-// recall returns what a data plane that lives on remembers of its cluster; nil if there is none, or if it is in none.
+// recall returns the identity that a pinned data plane stores. It returns nil if no plane is pinned or it is in no cluster.
 func recall(pin string) (*agent.Identity, error) {
 	if !xdp.Pinned(pin) {
 		return nil, nil

@@ -62,8 +62,8 @@ func TestJoinUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFirstWriteWaits: a write that comes before the nodes is made once they have formed chains, and one that no nodes ever
-// come for says what is missing.
+// TestFirstWriteWaits: a write before any node has joined waits until the nodes have formed chains. If no node joins, its
+// error says that the cluster waits for nodes.
 func TestFirstWriteWaits(t *testing.T) {
 	m := clitest.StartManaged(t, "127.2.6.2", "--shards", "4", "--form-with", "1", "--replicas", "1")
 	put := func(timeout string) error {
@@ -200,12 +200,12 @@ func TestJoinErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--join", "127.2.7.9", "--cluster", path}, "not from both"},
+		{[]string{"--join", "127.2.7.9", "--cluster", path}, "exclude each other"},
 		{[]string{"--join", "127.2.7.9:x", "--addr", "127.2.7.9:4411"}, "is not a host and port"},
-		{[]string{"--join", "127.2.7.9", "--addr", "127.2.7.9:4411", "--capacity", "0"}, "drained"},
-		{[]string{"--join", "127.2.7.9", "--addr", "127.2.7.9:4411", "--shards", "4"}, "those of the cluster"},
+		{[]string{"--join", "127.2.7.9", "--addr", "127.2.7.9:4411", "--capacity", "0"}, "netcraq drain"},
+		{[]string{"--join", "127.2.7.9", "--addr", "127.2.7.9:4411", "--shards", "4"}, "uses the cluster's values"},
 		{[]string{"--join", "127.2.7.9"}, "Give --cluster, or --addr"},
-		{[]string{"--labels", "zone=a", "--addr", "127.2.7.9:4411"}, "give --join"},
+		{[]string{"--labels", "zone=a", "--addr", "127.2.7.9:4411"}, "needs --join"},
 	} {
 		_, _, err := clitest.Execute(t.Context(), newNodeCommand(), append(c.args, "--name", "n1", "--plane", "soft")...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

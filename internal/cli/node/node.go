@@ -23,7 +23,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// DefaultChainOptions is the size of a node that nobody chose one for: room for 100,000 objects of the longest values.
+// DefaultChainOptions returns the default size of a node: room for 100,000 objects of the longest values.
 func DefaultChainOptions(shards int) chain.Options {
 	return chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: 100_000, MaxSessions: 100_000}
 }
@@ -42,18 +42,16 @@ func newNodeCommand() *cobra.Command {
 	flags := nodeFlags{plane: PlaneRequest{Chain: DefaultChainOptions(1)}}
 	c := &cobra.Command{
 		Use:   "node",
-		Short: "Run one node: a data plane and the agent beside it",
-		Long: `Run one node: a data plane and the agent beside it.
+		Short: "Run a node: a data plane and its agent",
+		Long: `Run a node: a data plane and its agent.
 
-With a cluster file the node takes its address and its chains from there. With --join it gets its chains from
-controllers, and holds what it stores only as long as they let it. Without either it needs --addr, and its
-chains come through the agent's API.
+With --cluster the node takes its address and its chains from the cluster file. With --join it gets its chains
+from controllers. Without either it needs --addr and gets its chains through the agent's API.
 
-On xdp the data plane lives in the kernel. It goes on answering when this command ends, and a command that
-starts again picks it up without losing a packet; --remove ends it. A node that joined needs its agent: its read
-lease ends within tens of milliseconds without one, and soon afterwards its chains go on without it. When the
-agent comes back the node takes part again, as a new one if its chains had to. To stop a node without a
-pause, drain it first.`,
+The xdp data plane is in the kernel. It keeps answering when this command ends, and the next start takes it over
+without losing a packet; --remove ends it. A node that joined a cluster needs its agent: without it the node's
+read lease ends within tens of milliseconds, and soon afterwards the controllers remove the node from its
+chains. When the agent is back, the node joins again. To stop a node without an interruption, drain it first.`,
 		Example: `  netcraq node --name n1 --cluster cluster.yaml
   netcraq node --name n1 --addr 192.0.2.1:4411 --join 192.0.2.7,192.0.2.8,192.0.2.9 --labels zone=a
   netcraq node --name n1 --cluster cluster.yaml --plane xdp --port-if eth0
@@ -70,18 +68,18 @@ pause, drain it first.`,
 			topology.APIPort))
 	f.StringVar(&flags.plane.kind, "plane", cli.PlaneAuto, "data plane: auto, soft, xdp or p4 (a software switch)")
 	f.StringArrayVar(&flags.plane.ports, "port-if", nil,
-		"xdp, p4: network interface to answer on; may be given several times (default: all Ethernet interfaces that are up)")
+		"xdp, p4: network interface to answer on; may be repeated (default: all Ethernet interfaces that are up)")
 	f.StringVar(&flags.plane.pin, "pin", "",
-		"xdp: directory on the BPF file system for what outlives this command (default: "+xdp.DefaultPin("NAME")+")")
+		"xdp: directory on the BPF file system where the data plane is pinned (default: "+xdp.DefaultPin("NAME")+")")
 	f.StringVar(&flags.plane.mode, "mode", string(xdp.Auto),
 		"xdp: native (in the driver), generic (any driver, slower), or auto: native if the driver can")
 	f.IntVar(&size.Shards, "shards", size.Shards, "number of shards, without a cluster file")
-	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "most objects the node stores")
-	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "most client sessions the node remembers")
-	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "longest value the node stores")
-	f.IntVar(&size.ClientRate, "client-rate", 0, "messages a second that the node takes from one client; 0: any number")
+	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "maximum number of objects")
+	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "maximum number of client sessions")
+	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "maximum length of a value in bytes")
+	f.IntVar(&size.ClientRate, "client-rate", 0, "maximum messages per second from one client; 0: no limit")
 	f.BoolVar(&size.Relay, "relay", false,
-		"as a tail, send ACKs up the chain one by one: for networks or drivers where packets cannot be cloned")
+		"as a tail, send ACKs up the chain node by node: for networks or drivers that cannot clone packets")
 	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5, W8 or R4",
 		func(name string) error {
 			rule, err := chain.ParseRule(name)
@@ -141,9 +139,9 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	defer func() { _ = release() }()
 	info := plane.Info()
 	options.Plane, options.Log = plane, log
-	if options.Join != nil { // not before: loading programs takes long, and nobody waits for it
+	if options.Join != nil { // only now: loading programs takes long and needs no priority
 		if err := scheduling.Raise(flags.priority); err != nil {
-			log.Debug("signs of life may be late on a busy machine: this process may not raise its priority", "node",
+			log.Debug("heartbeats may be late on a busy machine: this process may not raise its priority", "node",
 				flags.name, "because", err)
 		}
 	}
@@ -153,7 +151,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	a, err := agent.New(options)
 	if err != nil {
 		err = errors.Join(err, plane.Close())
-		if info.Plane == cli.PlaneXDP && !adopted { // a node that never was leaves nothing in the kernel
+		if info.Plane == cli.PlaneXDP && !adopted { // a node that did not start leaves nothing in the kernel
 			err = errors.Join(err, release(), removePlane(log, flags.plane.pin))
 		}
 		return err
@@ -165,7 +163,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	return nil
 }
 
-// serveNode looks after a node until ctx ends, then ends this process's part of its plane.
+// serveNode serves a node until ctx ends, then closes this process's part of the plane.
 func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, log *slog.Logger) error {
 	watched, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -174,7 +172,7 @@ func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, log *
 	}
 	serving, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	if sw, ok := plane.(*p4.Plane); ok { // a node without its switch has lost what it stored, and must not stay in a chain
+	if sw, ok := plane.(*p4.Plane); ok { // a node whose switch ended has lost its objects and must leave its chains
 		watching.Go(func() {
 			select {
 			case <-watched.Done():
@@ -192,11 +190,11 @@ func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, log *
 	return errors.Join(err, plane.Close())
 }
 
-// open opens the plane, and makes this process the only one that looks after it until release is called.
+// open opens the plane and locks it for this process until release is called.
 func (flags *nodeFlags) open(log *slog.Logger) (plane dataplane.Plane, release func() error, err error) {
 	release = func() error { return nil }
 	adopted := xdp.Pinned(flags.plane.pin)
-	if adopted { // before anything of it is changed
+	if adopted { // lock before any change
 		if release, err = xdp.Hold(flags.plane.pin); err != nil {
 			return nil, nil, err
 		}
@@ -216,22 +214,22 @@ func (flags *nodeFlags) open(log *slog.Logger) (plane dataplane.Plane, release f
 		}
 	}
 	if PrivatePins(flags.plane.pin) {
-		log.Warn("the data plane will end with this command, or with the last process that sees its pins: they are in a mount namespace of their own, "+
-			"as `ip netns exec` makes one; to have it outlive its agent, enter the network namespace with `nsenter --net=/run/netns/NAME` instead",
+		log.Warn("the data plane ends with the last process that can see its pins, such as this command: they are in a private "+
+			"mount namespace, as `ip netns exec` makes one; to let the data plane outlive its agent, enter the network namespace "+
+			"with `nsenter --net=/run/netns/NAME` instead",
 			"node", flags.name, "pin", flags.plane.pin)
 	}
 	return plane, release, nil
 }
 
-// enlist finds out what a node that joins a cluster has to be there. A data plane that is in a cluster already is in no
-// other.
+// enlist prepares a node that joins a cluster. A data plane that is already in a cluster cannot join another one.
 func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *agent.Options,
 	dial grpc.DialOption) (err error) {
 	if len(flags.join.controllers) == 0 {
 		kept, err := recall(flags.plane.pin)
 		if err == nil && kept != nil {
 			return fmt.Errorf(
-				"the data plane pinned at %s is a node of cluster %s: give --join with its controllers, or end it with "+
+				"the data plane pinned at %s belongs to cluster %s: give --join with its controllers, or remove it with "+
 					"`netcraq node --remove --pin %s`", flags.plane.pin, kept.Cluster, flags.plane.pin)
 		}
 		return err
@@ -244,7 +242,7 @@ func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *a
 	return nil
 }
 
-// resolve fills in what the command line left to the cluster file.
+// resolve completes the flags from the cluster file.
 func (flags *nodeFlags) resolve() (agent.Options, error) {
 	options := agent.Options{Name: flags.name, API: flags.api}
 	if flags.addr != "" {
@@ -285,11 +283,11 @@ func (flags *nodeFlags) resolve() (agent.Options, error) {
 func logEnd(log *slog.Logger, flags *nodeFlags, plane string) {
 	switch {
 	case plane == cli.PlaneXDP && PrivatePins(flags.plane.pin):
-		log.Warn("agent stopped; the data plane ends too, unless another process sees its pins", "node", flags.name,
+		log.Warn("agent stopped; the data plane ends too, unless another process can see its pins", "node", flags.name,
 			"pin", flags.plane.pin)
 		return
 	case plane == cli.PlaneXDP:
-		log.Info("agent stopped; the data plane goes on answering in the kernel", "node", flags.name,
+		log.Info("agent stopped; the data plane in the kernel keeps answering", "node", flags.name,
 			"to_remove", "netcraq node --remove --pin "+flags.plane.pin)
 		return
 	}

@@ -148,8 +148,8 @@ func TestNoFallbackFromXDP(t *testing.T) {
 	}
 }
 
-// TestRemove: what cannot be examined is not nothing, what a start left that was killed goes, and what is not a node's
-// stays.
+// TestRemove: --remove reports a pin that it cannot examine, removes the pins of an interrupted start, and refuses a
+// directory with foreign files.
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	half, foreign := filepath.Join(dir, "half"), filepath.Join(dir, "foreign")

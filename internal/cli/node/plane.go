@@ -29,12 +29,13 @@ type PlaneRequest struct {
 	Chain chain.Options
 }
 
-// needsXDP reports whether the user asked for something that no other plane has.
+// needsXDP reports whether the user asked for a feature that only xdp has.
 func (r *PlaneRequest) needsXDP() bool {
 	return len(r.ports) > 0 || xdp.Mode(r.mode) == xdp.Native || xdp.Mode(r.mode) == xdp.Generic
 }
 
-// openPlane opens the plane, or for "auto" the fastest that can be had and does what was asked for. why says in a few words why it is this one.
+// openPlane opens the requested plane. For "auto" it opens the fastest plane that works here and has the requested
+// features. why is the reason of the choice, for the log.
 func openPlane(r PlaneRequest) (plane dataplane.Plane, why string, err error) {
 	switch xdp.Mode(r.mode) {
 	case "", xdp.Auto, xdp.Native, xdp.Generic:
@@ -82,11 +83,11 @@ func openAuto(r PlaneRequest) (dataplane.Plane, string, error) {
 	return plane, reason, err
 }
 
-// The constructors below keep a nil *Plane from becoming an interface that is not nil.
+// The constructors below prevent that a nil *Plane becomes an interface that is not nil.
 
 func OpenSoft(r PlaneRequest) (dataplane.Plane, error) {
 	if r.pin != "" && xdp.Pinned(r.pin) {
-		return nil, fmt.Errorf("the node lives in the kernel, pinned at %s, and would answer before any socket: "+
+		return nil, fmt.Errorf("a data plane of this node is in the kernel, pinned at %s, and would answer before any socket: "+
 			"run it with --plane xdp, or end it with `netcraq node --remove --pin %s`", r.pin, r.pin)
 	}
 	plane, err := soft.Listen(r.Addr, r.Chain)
@@ -113,15 +114,15 @@ func openXDP(r PlaneRequest) (dataplane.Plane, error) {
 	return plane, nil
 }
 
-// PrivatePins reports whether the machine's first process, or the container's, has no mount of the file system that holds the
-// directory: what is pinned there is gone with the last process that has one.
+// PrivatePins reports whether process 1 of the machine or container has no mount of the file system that holds the
+// directory. Objects pinned there end with the last process that has such a mount.
 func PrivatePins(pin string) bool {
 	var own unix.Stat_t
 	if err := unix.Stat(pin, &own); err != nil {
 		return false
 	}
 	mounts, err := os.ReadFile("/proc/1/mountinfo")
-	if err != nil { // which says nothing
+	if err != nil { // unknown: assume a mount
 		return false
 	}
 	device := fmt.Sprintf("%d:%d", unix.Major(own.Dev), unix.Minor(own.Dev))
@@ -143,13 +144,13 @@ func removePlane(log *slog.Logger, pin string) error {
 		log.Info("nothing to remove", "pin", pin)
 		return nil
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("nobody but root can tell whether a data plane is pinned: run it as root (sudo): %w", err)
+		return fmt.Errorf("only root can see whether a data plane is pinned: run it as root (sudo): %w", err)
 	case err != nil:
 		return fmt.Errorf("looking for a data plane to remove: %w", err)
 	}
 	release, err := xdp.Hold(pin)
 	if held := new(xdp.HeldError); errors.As(err, &held) {
-		return fmt.Errorf("nothing is removed: %w", held)
+		return fmt.Errorf("nothing was removed: %w", held)
 	} else if err != nil {
 		return err
 	}

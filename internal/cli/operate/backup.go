@@ -16,7 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/agent"
 )
 
-// snapshotFlags are those that backup and restore share.
+// snapshotFlags are the common flags of backup and restore.
 type snapshotFlags struct {
 	cluster cli.ClusterFlags
 	timeout time.Duration
@@ -25,11 +25,11 @@ type snapshotFlags struct {
 
 func (f *snapshotFlags) add(cmd *cobra.Command) {
 	f.cluster.Add(cmd.Flags())
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "give up after an operation on one key took so long")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "give up if an operation on one key takes longer")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 }
 
-// connect makes a client with a window that suits many operations.
+// connect returns a client for the cluster.
 func (f *snapshotFlags) connect(ctx context.Context) (*connect.Client, error) {
 	if f.timeout <= 0 {
 		return nil, cli.UsageError(fmt.Errorf("--timeout must be positive, not %v", f.timeout))
@@ -37,7 +37,7 @@ func (f *snapshotFlags) connect(ctx context.Context) (*connect.Client, error) {
 	return f.cluster.Connect(ctx, client.Options{Timeout: f.timeout})
 }
 
-// agents reaches nodes' agents.
+// agents returns the function that dials nodes' agents.
 func (f *snapshotFlags) agents() (snapshot.Agents, error) {
 	dial, err := f.cluster.Dial()
 	return func(api string) (agentv1.AgentClient, func() error, error) {
@@ -55,14 +55,15 @@ func newBackupCommand() *cobra.Command {
 	var replace bool
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write what the cluster stores to a file, while it serves",
-		Long: `Write what the cluster stores to a file, while it serves. The file appears when it is complete.
+		Short: "Write all objects of a running cluster to a file",
+		Long: `Write all objects of a running cluster to a file. The file appears when it is complete.
 
-Of every key it holds a value that was current at some moment of the backup: it is consistent for each key, not across keys. Keys are
-stored as 128-bit hashes, so the file does not have their names; versions are in it for people, and sessions and deleted
-keys are not in it.
+For every key the file has a value that was current at some time during the backup. The backup is consistent for each
+key, but not across keys. Nodes store 128-bit hashes of keys, so the file has no key names. Versions are in the file for
+information only. Sessions and deleted keys are not in it.
 
-A node that fails is replaced by another one of its chain, and its shards begin again; a chain that changes is followed.`,
+If a node fails, the backup repeats that node's shards from another member of their chains. It also adapts to chains that
+change while it runs.`,
 		Example: "  netcraq backup cluster.nqs\n  netcraq backup cluster.nqs --replace --max-kib-s 10000 --json",
 		Args:    cli.Arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,8 +72,8 @@ A node that fails is replaced by another one of its chain, and its shards begin 
 	}
 	flags.add(cmd)
 	cmd.Flags().Uint32Var(&rate, "max-kib-s", 0,
-		"take at most so many KiB a second from a node (default: as fast as it goes)")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace a file that is there")
+		"maximum rate at which a node is read, in KiB/s (default: no limit)")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace an existing file")
 	return cmd
 }
 
@@ -119,12 +120,12 @@ func newRestoreCommand() *cobra.Command {
 		Short: "Write the objects of a backup to the cluster",
 		Long: `Write the objects of a backup to the cluster, which may have other nodes and another number of shards.
 
-The whole file is verified first, and every node is asked whether it has the room: if something is wrong, nothing changes. Then each key
-of the backup gets its value by an ordinary write, so that clients may go on; other keys stay. If that
-breaks off it can be done again.
+The command first verifies the whole file and checks that the nodes have room. If a check fails, nothing changes. Then it
+writes the value of each key with an ordinary write. Clients can use the cluster meanwhile, and keys that are not in the
+backup stay. An interrupted restore can be repeated.
 
-What is restored is values. Versions go on from those of the cluster, and begin anew in an empty one, where fencing tokens of locks
-therefore may be lower than before.`,
+Only values are restored. Versions continue from those of the cluster. In an empty cluster they start again, so fencing
+tokens of locks may be lower than before.`,
 		Example: "  netcraq restore cluster.nqs --dry-run\n  netcraq restore cluster.nqs --controllers 192.0.2.1:4413",
 		Args:    cli.Arguments(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runRestore(cmd, &flags, dry, args[0]) },
@@ -166,7 +167,7 @@ func runRestore(cmd *cobra.Command, flags *snapshotFlags, dry bool, path string)
 		report.Took.Round(time.Millisecond))
 	if dry {
 		text = fmt.Sprintf(
-			"%s is whole, of %s: %s objects, the longest value has %d bytes; there is room for it; nothing was changed\n", path,
+			"%s is complete, from %s: %s objects, the longest value has %d bytes; the cluster has room; nothing was changed\n", path,
 			report.Begun.Format(time.RFC3339), cli.Grouped(report.Objects), report.LongestValue)
 	}
 	_, err = io.WriteString(cmd.OutOrStdout(), text)

@@ -1,4 +1,4 @@
-// Package operate has the commands for operators of a managed cluster: what it does, what a change would do, changes, backups.
+// Package operate has the commands for operators of a managed cluster: status, plans, changes and backups.
 package operate
 
 import "github.com/spf13/cobra"

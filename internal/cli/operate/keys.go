@@ -8,8 +8,8 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 )
 
-// onKey calls pressed for every key pressed on a terminal, until restore gives the terminal back as it was. Ctrl-C stays a signal. What
-// is no terminal has no keys.
+// onKey calls pressed for every key pressed on a terminal, until restore resets the terminal. Ctrl-C still sends a signal.
+// If in is no terminal, onKey does nothing.
 func onKey(in *os.File, pressed func(key byte)) (restore func()) {
 	if !cli.IsTerminal(in) {
 		return func() {}
@@ -19,7 +19,7 @@ func onKey(in *os.File, pressed func(key byte)) (restore func()) {
 		return func() {}
 	}
 	now := *before
-	now.Lflag &^= unix.ICANON | unix.ECHO // no line is waited for, nor shown
+	now.Lflag &^= unix.ICANON | unix.ECHO // no line buffering, no echo
 	now.Cc[unix.VMIN], now.Cc[unix.VTIME] = 1, 0
 	if err := unix.IoctlSetTermios(int(in.Fd()), unix.TCSETS, &now); err != nil {
 		return func() {}

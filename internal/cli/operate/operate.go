@@ -28,11 +28,11 @@ type leaderFlags struct {
 
 func (f *leaderFlags) add(c *cobra.Command) {
 	f.cluster.Add(c.Flags())
-	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "look so long for the controller that leads")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "give up if the leading controller is not found in this time")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 }
 
-// leader prepares to talk to the controller that leads.
+// leader returns a client of the leading controller.
 func (f *leaderFlags) leader() (*admin.Leader, error) {
 	if f.timeout <= 0 {
 		return nil, cli.UsageError(fmt.Errorf("--timeout must be positive, not %v", f.timeout))
@@ -43,7 +43,7 @@ func (f *leaderFlags) leader() (*admin.Leader, error) {
 	}
 	if !cluster.Managed() {
 		return nil,
-			errors.New("this cluster's chains are fixed in its file, and no controller looks after it: name a managed one with --controllers")
+			errors.New("this cluster has no controllers, its chains are fixed in its file: name a managed cluster with --controllers")
 	}
 	dial, err := f.cluster.Dial()
 	if err != nil {
@@ -52,23 +52,28 @@ func (f *leaderFlags) leader() (*admin.Leader, error) {
 	return admin.NewLeader(cluster.Controllers, dial), nil
 }
 
-// operation is one command that asks the leader for a change.
+// operation is a command that requests a change from the leader.
 type operation struct {
 	leaderFlags
 	wait    bool
 	request *controllerv1.OperateRequest
 	done    string                                                // the text printed at the end
-	until   func(context.Context, *admin.Leader, io.Writer) error // waits for what follows
+	until   func(context.Context, *admin.Leader, io.Writer) error // waits for the consequences of the change
 }
 
-// newOperateCommands are the commands that change a cluster.
+// newOperateCommands returns the commands that change a cluster.
 func newOperateCommands() []*cobra.Command {
 	return []*cobra.Command{newDrainCommand(), newUndrainCommand(), newRemoveNodeCommand(), newFailNodeCommand(),
 		newReplicasCommand(), newMoveCommand(), newAcceptLossCommand()}
 }
 
-// command makes a command of an operation, which prepare completes from the arguments.
-func (o *operation) command(use, short, long string, args int, prepare func(args []string) error) *cobra.Command {
+// command returns the command of an operation. details is the help text below the line short. prepare completes the
+// operation from the arguments.
+func (o *operation) command(use, short, details string, args int, prepare func(args []string) error) *cobra.Command {
+	long := ""
+	if details != "" {
+		long = short + ".\n\n" + details
+	}
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(args),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := prepare(args); err != nil {
@@ -94,7 +99,7 @@ func (o *operation) run(c *cobra.Command) error {
 	}
 	if o.wait {
 		if err := o.until(c.Context(), leader, c.ErrOrStderr()); err != nil {
-			return fmt.Errorf("the change %d is made, but what follows from it is not done yet: %w", change, err)
+			return fmt.Errorf("change %d is made, but its consequences are not complete: %w", change, err)
 		}
 	}
 	if o.json {
@@ -107,7 +112,7 @@ func (o *operation) run(c *cobra.Command) error {
 // waitFlag adds --wait.
 func (o *operation) waitFlag(c *cobra.Command, until func(context.Context, *admin.Leader, func(string)) error) {
 	c.Flags().BoolVar(&o.wait, "wait", false,
-		"return only when everything that follows is done; shows progress on a terminal")
+		"wait until all shards have been copied and moved; shows progress on a terminal")
 	o.until = func(ctx context.Context, leader *admin.Leader, w io.Writer) error {
 		file, ok := w.(*os.File)
 		if !ok || !cli.IsTerminal(file) {
@@ -121,16 +126,16 @@ func (o *operation) waitFlag(c *cobra.Command, until func(context.Context, *admi
 func newDrainCommand() *cobra.Command {
 	o := new(operation)
 	var node string
-	c := o.command("drain NODE", "Take a node out of all chains, with others in its place", `Take a node out of all chains, with others in its place.
-
-Clients notice nothing. When it is done the node can be stopped; after undrain it gets shards again.`, 1, func(args []string) error {
-		node = args[0]
-		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: node}}
-		if o.done = "node " + node + " is being drained; watch it with `netcraq top`"; o.wait {
-			o.done = "node " + node + " is in no chain any more"
-		}
-		return nil
-	})
+	c := o.command("drain NODE", "Replace a node in all its chains",
+		`Clients are not interrupted. Then the node can be stopped. After undrain it gets shards again.`,
+		1, func(args []string) error {
+			node = args[0]
+			o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: node}}
+			if o.done = "node " + node + " is being drained; watch it with `netcraq top`"; o.wait {
+				o.done = "node " + node + " is in no chain"
+			}
+			return nil
+		})
 	o.waitFlag(c, func(ctx context.Context, l *admin.Leader, show func(string)) error {
 		return l.WaitDrained(ctx, node, show)
 	})
@@ -139,19 +144,20 @@ Clients notice nothing. When it is done the node can be stopped; after undrain i
 
 func newFailNodeCommand() *cobra.Command {
 	o := new(operation)
-	return o.command("fail-node NODE", "Say that a silent node has certainly failed", `Say that a silent node has certainly failed.
-
-Silence alone takes a node out of a chain at once if that leaves two members, and else after the time --sure of the
-controllers. This says that there is nothing to wait for. A node that is heard is refused; if it comes back, it joins again.`, 1, func(args []string) error {
-		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Fail{Fail: args[0]}}
-		o.done = "the chains of node " + args[0] + " go on without it"
-		return nil
-	})
+	return o.command("fail-node NODE", "Confirm that an unreachable node has failed",
+		`After a heartbeat timeout the controllers remove a node at once from chains that keep two members. From shorter chains
+they remove it only after the time --sure. This command removes the node without that wait. It is refused while the node
+sends heartbeats. A node that comes back joins again.`,
+		1, func(args []string) error {
+			o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Fail{Fail: args[0]}}
+			o.done = "node " + args[0] + " is removed from its chains"
+			return nil
+		})
 }
 
 func newUndrainCommand() *cobra.Command {
 	o := new(operation)
-	c := o.command("undrain NODE", "Let a drained node have shards again", "", 1, func(args []string) error {
+	c := o.command("undrain NODE", "Let a drained node get shards again", "", 1, func(args []string) error {
 		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Undrain{Undrain: args[0]}}
 		o.done = "node " + args[0] + " gets shards again"
 		return nil
@@ -166,18 +172,18 @@ func waitSettled(ctx context.Context, l *admin.Leader, show func(string)) error 
 
 func newRemoveNodeCommand() *cobra.Command {
 	o := new(operation)
-	return o.command("remove-node NODE", "Forget a drained or dead node for ever", `Forget a drained or dead node for ever.
-
-Its name cannot be used again. A node that lives has to be drained first.`, 1, func(args []string) error {
-		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Remove{Remove: args[0]}}
-		o.done = "node " + args[0] + " is removed"
-		return nil
-	})
+	return o.command("remove-node NODE", "Remove a drained or dead node from the cluster for ever",
+		`Its name cannot be used again. A live node must be drained first.`,
+		1, func(args []string) error {
+			o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Remove{Remove: args[0]}}
+			o.done = "node " + args[0] + " is removed"
+			return nil
+		})
 }
 
 func newReplicasCommand() *cobra.Command {
 	o := new(operation)
-	c := o.command("replicas N", "Change how many members every chain has", "", 1, func(args []string) error {
+	c := o.command("replicas N", "Change the number of members of all chains", "", 1, func(args []string) error {
 		n, err := replicasArgument(args[0])
 		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Replicas{Replicas: n}}
 		o.done = fmt.Sprintf("chains get %d members", n)
@@ -200,7 +206,7 @@ func newMoveCommand() *cobra.Command {
 	move := new(controllerv1.Move)
 	c := o.command("move --shard S --from A --to B", "Move one shard from a node to another", "", 0, func([]string) error {
 		if move.From == "" || move.To == "" {
-			return cli.UsageError(errors.New("--from and --to name two nodes"))
+			return cli.UsageError(errors.New("give --from and --to, the names of two nodes"))
 		}
 		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Move{Move: move}}
 		if o.done = fmt.Sprintf("shard %d is moving from %s to %s", move.Shard, move.From, move.To); o.wait {
@@ -209,10 +215,10 @@ func newMoveCommand() *cobra.Command {
 		return nil
 	})
 	c.Flags().Uint32Var(&move.Shard, "shard", 0, "number of the shard")
-	c.Flags().StringVar(&move.From, "from", "", "node that has it")
-	c.Flags().StringVar(&move.To, "to", "", "node that gets it")
+	c.Flags().StringVar(&move.From, "from", "", "node that has the shard")
+	c.Flags().StringVar(&move.To, "to", "", "node that gets the shard")
 	if err := c.MarkFlagRequired("shard"); err != nil {
-		panic(err) // the flag stands three lines above
+		panic(err) // the flag was defined just above
 	}
 	o.waitFlag(c, func(ctx context.Context, l *admin.Leader, show func(string)) error {
 		return l.WaitMoved(ctx, move, show)
@@ -224,31 +230,31 @@ func newAcceptLossCommand() *cobra.Command {
 	o := new(operation)
 	var yes bool
 	var command *cobra.Command
-	command = o.command("accept-loss SHARD", "Let a lost shard start anew, empty", `Let a lost shard start anew, empty.
-
-A shard is lost when every node with a complete copy of it lost its state. Everything that was in it is gone. If one
-of these nodes can still be started with its state, do that instead.`, 1, func(args []string) error {
-		shard, err := strconv.ParseUint(args[0], 10, 16)
-		if err != nil {
-			return cli.UsageError(fmt.Errorf("a shard is a number below %d, not %q", wire.MaxShards, args[0]))
-		}
-		o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: uint32(shard)}}
-		o.done = fmt.Sprintf("shard %d starts anew, empty", shard)
-		if yes {
-			return nil
-		}
-		return confirm(command.InOrStdin(), command.ErrOrStderr(),
-			fmt.Sprintf("Everything in shard %d is given up for ever. Type the shard's number to go on: ", shard), args[0])
-	})
-	command.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	command = o.command("accept-loss SHARD", "Give up the data of a lost shard and start it empty",
+		`A shard is lost when all nodes with a complete copy of it are gone or have lost their state. If one of them can still be
+started with its state, do that instead.`,
+		1, func(args []string) error {
+			shard, err := strconv.ParseUint(args[0], 10, 16)
+			if err != nil {
+				return cli.UsageError(fmt.Errorf("a shard is a number below %d, not %q", wire.MaxShards, args[0]))
+			}
+			o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: uint32(shard)}}
+			o.done = fmt.Sprintf("shard %d starts empty", shard)
+			if yes {
+				return nil
+			}
+			return confirm(command.InOrStdin(), command.ErrOrStderr(),
+				fmt.Sprintf("All data of shard %d will be lost for ever. Type the shard's number to continue: ", shard), args[0])
+		})
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return command
 }
 
-// confirm asks a person on a terminal to type something.
+// confirm asks the user on a terminal to type the answer.
 func confirm(in io.Reader, out io.Writer, question, answer string) error {
 	file, ok := in.(*os.File)
 	if !ok || !cli.IsTerminal(file) {
-		return cli.UsageError(errors.New("nobody is there to confirm it: repeat the command with --yes"))
+		return cli.UsageError(errors.New("standard input is no terminal: confirm the command with --yes"))
 	}
 	fmt.Fprint(out, question)
 	line, err := bufio.NewReader(in).ReadString('\n')

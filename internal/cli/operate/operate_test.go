@@ -16,7 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
-// TestOperators: everything that an operator can ask for, on a cluster that lives, and what the plans for it say before.
+// TestOperators makes every change that an operator can request on a live cluster, and compares each with its plan.
 func TestOperators(t *testing.T) {
 	m := clitest.StartManaged(t, "127.3.7.1", "--shards", "16", "--form-with", "4")
 	for i := range 4 {

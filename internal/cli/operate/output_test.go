@@ -11,7 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 )
 
-// With --json a command prints one object, whatever happens.
+// With --json a command prints exactly one object, also when it fails.
 func TestErrorsAreObjects(t *testing.T) {
 	t.Setenv("NETCRAQ_CONTROLLERS", "")
 	t.Setenv("NETCRAQ_CLUSTER", "/nowhere/cluster.yaml")

@@ -12,7 +12,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 )
 
-// shownMoves is how many moves are listed unless all are asked for.
+// shownMoves is the number of moves that are listed without --moves.
 const shownMoves = 10
 
 // planFlags are the flags of all plans.
@@ -25,34 +25,35 @@ func newPlanCommand() *cobra.Command {
 	var o simulateFlags
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Show what a change would move, and change nothing",
-		Long: `Show what a change would move, and change nothing.
+		Short: "Show the shards that a change would move, without making it",
+		Long: `Show the shards that a change would move, without making it.
 
-With --simulate no cluster is needed: the controller's own code forms one of any size, loses a node, and is timed.`,
-		Example: `  netcraq plan add --name n9 --label zone=b    what a ninth node would get
+With --simulate no cluster is needed: the command forms a cluster of any size with the controller's code, fails a node,
+and measures the time that the code takes.`,
+		Example: `  netcraq plan add --name n9 --label zone=b    the shards that a ninth node would get
   netcraq plan drain n2
   netcraq plan --simulate --nodes 1000 --shards 65536 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !o.simulate {
 				return cli.UsageError(errors.New(
-					"say what change is meant (add, remove, drain, undrain or replicas), or --simulate"))
+					"name a change (add, remove, drain, undrain or replicas), or give --simulate"))
 			}
 			return runSimulatedPlan(c.OutOrStdout(), &o)
 		},
 	}
 	o.add(c)
 	c.AddCommand(newPlanAddCommand())
-	c.AddCommand(newPlanNodeCommand("remove NODE", "What it means to lose a node for ever", "Removing node %s",
+	c.AddCommand(newPlanNodeCommand("remove NODE", "Show the effect of losing a node for ever", "Removing node %s",
 		func(name string) *controllerv1.OperateRequest {
 			return &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Remove{Remove: name}}
 		}))
-	c.AddCommand(newPlanNodeCommand("drain NODE", "What it means to take a node out of all chains", "Draining node %s",
+	c.AddCommand(newPlanNodeCommand("drain NODE", "Show the effect of replacing a node in all its chains", "Draining node %s",
 		func(name string) *controllerv1.OperateRequest {
 			return &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: name}}
 		}))
 	c.AddCommand(newPlanNodeCommand("undrain NODE",
-		"What it means to let a drained node have shards again", "Undraining node %s",
+		"Show the effect of giving shards to a drained node again", "Undraining node %s",
 		func(name string) *controllerv1.OperateRequest {
 			return &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Undrain{Undrain: name}}
 		}))
@@ -62,7 +63,7 @@ With --simulate no cluster is needed: the controller's own code forms one of any
 
 func (f *planFlags) add(c *cobra.Command) {
 	f.leaderFlags.add(c)
-	c.Flags().BoolVar(&f.moves, "moves", false, fmt.Sprintf("list every shard that moves, not the first %d", shownMoves))
+	c.Flags().BoolVar(&f.moves, "moves", false, fmt.Sprintf("list all shards that move, not only the first %d", shownMoves))
 }
 
 func newPlanAddCommand() *cobra.Command {
@@ -70,7 +71,7 @@ func newPlanAddCommand() *cobra.Command {
 	node := new(controllerv1.NodeSpec)
 	c := &cobra.Command{
 		Use:   "add",
-		Short: "What another node would get",
+		Short: "Show the shards that a new node would get",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return flags.run(c, fmt.Sprintf("Adding node %s", node.Name),
@@ -78,7 +79,7 @@ func newPlanAddCommand() *cobra.Command {
 		},
 	}
 	flags.add(c)
-	c.Flags().StringVar(&node.Name, "name", "new", "name that it will have: where it stands on the ring depends on that")
+	c.Flags().StringVar(&node.Name, "name", "new", "name of the new node, which determines its place on the ring")
 	c.Flags().Uint32Var(&node.Capacity, "capacity", 100, "share of the shards, relative to other nodes")
 	c.Flags().StringToStringVar(&node.Labels, "label", nil, "labels, such as zone=a")
 	return c
@@ -103,7 +104,7 @@ func newPlanReplicasCommand() *cobra.Command {
 	var flags planFlags
 	c := &cobra.Command{
 		Use:   "replicas N",
-		Short: "What another number of members would mean",
+		Short: "Show the effect of another number of members",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := replicasArgument(args[0])

@@ -20,11 +20,11 @@ type simulateFlags struct {
 func (f *simulateFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.simulate, "simulate", false,
-		"form a cluster without nodes, have one fail, and time the controller's code")
-	flags.IntVar(&f.options.Nodes, "nodes", 100, "with --simulate: nodes")
-	flags.IntVar(&f.options.Shards, "shards", 4096, "with --simulate: shards, a power of two")
+		"form a simulated cluster, fail a node, and time the controller's code")
+	flags.IntVar(&f.options.Nodes, "nodes", 100, "with --simulate: number of nodes")
+	flags.IntVar(&f.options.Shards, "shards", 4096, "with --simulate: number of shards, a power of two")
 	flags.IntVar(&f.options.Replicas, "replicas", 3, "with --simulate: members of a chain")
-	flags.IntVar(&f.options.Zones, "zones", 1, "with --simulate: failure domains that the nodes stand in")
+	flags.IntVar(&f.options.Zones, "zones", 1, "with --simulate: number of failure domains of the nodes")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 )
 
-// timeFlag is one of a cluster's times on the command line.
+// timeFlag is the flag of one of a cluster's times.
 type timeFlag struct {
 	name, use string
 	shown     func(*admin.Times) float64
@@ -23,15 +23,15 @@ type timeFlag struct {
 var timeFlags = []timeFlag{
 	{"beat", "time between two heartbeats of a node",
 		func(t *admin.Times) float64 { return t.Heartbeat }, func(t *controllerv1.Times) *uint64 { return &t.BeatUs }},
-	{"suspect", "silence after which a node is suspected",
+	{"suspect", "heartbeat timeout after which a node is suspected",
 		func(t *admin.Times) float64 { return t.Suspect }, func(t *controllerv1.Times) *uint64 { return &t.SuspectUs }},
-	{"suspect-max", "what that grows to at most where processes pause",
+	{"suspect-max", "maximum to which --suspect grows on machines whose processes pause",
 		func(t *admin.Times) float64 { return t.SuspectMax }, func(t *controllerv1.Times) *uint64 { return &t.SuspectMaxUs }},
-	{"lease", "how long a node may answer reads after it was heard",
+	{"lease", "read lease: time for which a node may answer reads after a heartbeat",
 		func(t *admin.Times) float64 { return t.Lease }, func(t *controllerv1.Times) *uint64 { return &t.LeaseUs }},
-	{"lease-max", "what that grows to at most where processes pause",
+	{"lease-max", "maximum to which --lease grows on machines whose processes pause",
 		func(t *admin.Times) float64 { return t.LeaseMax }, func(t *controllerv1.Times) *uint64 { return &t.LeaseMaxUs }},
-	{"sure", "silence after which a node is taken out of a chain of two",
+	{"sure", "heartbeat timeout after which a node is removed from a chain of two",
 		func(t *admin.Times) float64 { return t.Sure }, func(t *controllerv1.Times) *uint64 { return &t.SureUs }},
 }
 
@@ -43,16 +43,16 @@ func newSettingsCommand() *cobra.Command {
 		Short: "Show a cluster's settings, or change its times while it runs",
 		Long: `Show a cluster's settings, or change its times while it runs.
 
-A change is durable when the command returns. Grants that were given before last as long as they said, so reads stay
-linearizable; after a shorter --lease, a controller that is started again waits once for as long as the longest that was ever set.
-The number of shards, the longest value and --tags are fixed when a cluster is formed.`,
+A change is durable when the command returns. Leases that were granted before keep their length, so reads stay
+linearizable. A controller that restarts waits once for the longest lease that was ever set. The number of shards, the
+maximum length of a value and --tags are fixed when a cluster is formed.`,
 		Example: "  netcraq settings\n  netcraq settings --suspect 400ms --lease 600ms",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return runSettings(c, &flags, given) },
 	}
 	flags.add(c)
 	for i, f := range timeFlags {
-		c.Flags().DurationVar(&given[i], f.name, 0, f.use+" (default: as it is)")
+		c.Flags().DurationVar(&given[i], f.name, 0, f.use+" (default: unchanged)")
 	}
 	return c
 }
@@ -64,7 +64,7 @@ func runSettings(c *cobra.Command, flags *leaderFlags, given []time.Duration) er
 			continue
 		}
 		if given[i] < time.Microsecond {
-			return cli.UsageError(fmt.Errorf("--%s %v: a positive time is wanted", f.name, given[i]))
+			return cli.UsageError(fmt.Errorf("--%s must be positive, not %v", f.name, given[i]))
 		}
 		*f.asked(times), any = uint64(given[i].Microseconds()), true
 	}

@@ -23,7 +23,7 @@ func newTopCommand() *cobra.Command {
 		Short: "Watch a cluster: nodes, loads, hot shards, repairs",
 		Long: `Watch a cluster: nodes, loads, hot shards, repairs.
 
-On a terminal the screen is drawn anew twice a second, until q or Ctrl-C; elsewhere, and with --json, it is shown once.`,
+On a terminal the screen is updated twice a second until q or Ctrl-C. Otherwise, and with --json, it is printed once.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			file, ok := c.OutOrStdout().(*os.File)
@@ -73,7 +73,7 @@ func runStatus(c *cobra.Command, flags *leaderFlags) error {
 	return err
 }
 
-// screenOf is how to draw on w.
+// screenOf returns the colours and the size of w.
 func screenOf(w io.Writer) admin.Screen {
 	screen := admin.Screen{Colour: cli.Colours(w)}
 	if file, ok := w.(*os.File); ok {
@@ -84,7 +84,7 @@ func screenOf(w io.Writer) admin.Screen {
 	return screen
 }
 
-// What makes a terminal a screen that is drawn over and over, and what it was again.
+// Escape sequences that draw repeatedly on the alternate screen of a terminal.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -93,7 +93,7 @@ const (
 	nextLine    = "\x1b[K\r\n"
 )
 
-// runTop draws until ctx ends. A leader that is not found in time is looked for on.
+// runTop draws until ctx ends. If the leader is lost after the first drawing, it keeps looking for a leader.
 func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
 	leader, err := flags.leader()
 	if err != nil {
@@ -126,7 +126,7 @@ func runTop(ctx context.Context, out *os.File, flags *leaderFlags) error {
 	}
 	err = leader.Watch(ctx, true, show, func(err error) {
 		if found {
-			draw("looking for the controller that leads: " + err.Error() + "\n" + last)
+			draw("looking for the leading controller: " + err.Error() + "\n" + last)
 		}
 	})
 	if found {

@@ -13,7 +13,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 )
 
-// terminal opens a terminal of so many columns and rows: the side of who looks at it, and the side of the program.
+// terminal opens a pseudo-terminal of this size. It returns the user's side and the program's side.
 func terminal(t *testing.T, columns, rows uint16) (screen, program *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

@@ -16,7 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/operate"
 )
 
-// Main runs a package's tests, or where a test asked for it one of the commands.
+// Main runs a package's tests. In a process that a test started as a command, it runs the command.
 func Main(m *testing.M) {
 	if os.Getenv(clitest.AsCommand) == "" {
 		os.Exit(m.Run())
