@@ -195,7 +195,7 @@ func (k *call) aim() (place int, ok bool) {
 func (k *call) encode(now time.Time, id uint64, place int, b []byte) []byte {
 	var m wire.Message
 	k.fire(now, id, place, nil, &m)
-	b, _ = k.keys.Append(m.Append(b)) // aim asked the keys
+	b, _ = k.keys.Append(m.Append(b), wire.Ends{To: k.route.members[place].addr}) // aim asked the keys
 	return b
 }
 

@@ -206,7 +206,7 @@ func (s *socket) receive(until time.Time) (netip.AddrPort, error) {
 		if err != nil {
 			return from, err
 		}
-		if s.call.client.read(s.in[:n], &s.answer) {
+		if s.call.client.read(s.in[:n], from, &s.answer) {
 			return from, nil
 		}
 	}

@@ -70,7 +70,7 @@ func decode(c *Client, m *ipv4.Message, answers []answer) []answer {
 
 func decodeReply(c *Client, message []byte, from netip.AddrPort, answers []answer) []answer {
 	answers = append(answers, answer{from: from})
-	if !c.read(message, &answers[len(answers)-1].message) {
+	if !c.read(message, from, &answers[len(answers)-1].message) {
 		return answers[:len(answers)-1]
 	}
 	return answers

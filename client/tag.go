@@ -1,6 +1,10 @@
 package client
 
-import "github.com/netcraq/netcraq/wire"
+import (
+	"net/netip"
+
+	"github.com/netcraq/netcraq/wire"
+)
 
 // keys are those of a cluster with tags; nil in one without. Other operations are refused with [ErrDenied].
 func (c *Client) keys() *wire.Keyring {
@@ -14,7 +18,7 @@ func (c *Client) keys() *wire.Keyring {
 }
 
 // read reads a reply, if the datagram is one whose tag is right.
-func (c *Client) read(datagram []byte, m *wire.Message) bool {
-	message, ok := c.keys().Open(datagram)
+func (c *Client) read(datagram []byte, from netip.AddrPort, m *wire.Message) bool {
+	message, ok := c.keys().Open(datagram, wire.Ends{From: from})
 	return ok && wire.DecodeReply(message, m) == nil
 }

@@ -15,6 +15,7 @@ const bit<32> NQ_REPLY_TTL = 0x40; // IP time to live of every packet a node sen
 const bit<32> NQ_CLIENT_BURST_NS = 0x5f5e100; // a client whose rate is limited may send at once what it may send in this time, in ns
 const bit<32> NQ_MAX_SLOTS = 0x20; // most messages in one bundle; the longest datagram has room for 27
 const bit<32> NQ_MAX_GRANTERS = 0x8; // most controllers that grant leases
+const bit<32> NQ_TRAILER_VERSION = 0x1; // form of the trailer; 0 was one whose tag did not cover sender and receiver
 const bit<32> NQ_MAX_RETRY_S = 0x3c; // seconds after which a client no longer repeats a write: nodes forget a session that rests much longer
 
 const bit<8> NQ_OP_READ = 0x1; // value and version of a key
@@ -132,9 +133,10 @@ header nq_chain_h {
 
 // behind every message, value included, in clusters with tags (T1); not part of the message, its offsets are its own
 header nq_trailer_h {
-    bit<64> tag; // SipHash-2-4 of the message, big-endian
+    bit<64> tag; // SipHash-2-4 of sender, receiver (T5) and message, big-endian
     bit<32> generation; // of the key
-    bit<32> reserved; // zero
+    bit<16> version; // limits.trailer_version
+    bit<16> reserved; // zero
 }
 
 // in front of several messages that travel together (B1); slots of equal length follow it

@@ -41,7 +41,7 @@ func (h *Heartbeat) Append(b []byte, s *Secret) []byte {
 	binary.BigEndian.PutUint64(d[offHeartbeatRequest:], h.Request)
 	binary.BigEndian.PutUint64(d[offHeartbeatStamp:], h.Stamp)
 	binary.BigEndian.PutUint64(d[offHeartbeatLease:], h.Lease)
-	binary.BigEndian.PutUint64(d[offHeartbeatTag:], sum(s, d[:offHeartbeatTag]))
+	binary.BigEndian.PutUint64(d[offHeartbeatTag:], siphash24(s, d[:offHeartbeatTag]))
 	return b
 }
 
@@ -51,7 +51,7 @@ func ReadHeartbeat(d []byte, s *Secret, h *Heartbeat) Outcome {
 	if len(d) != HeartbeatBytes || d[offHeartbeatKind] > 1 || d[offHeartbeatReserved] != 0 {
 		return OutcomeMalformed
 	}
-	if s == nil || sum(s, d[:offHeartbeatTag]) != binary.BigEndian.Uint64(d[offHeartbeatTag:]) {
+	if s == nil || siphash24(s, d[:offHeartbeatTag]) != binary.BigEndian.Uint64(d[offHeartbeatTag:]) {
 		return OutcomeBadTag
 	}
 	*h = Heartbeat{

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
+	"net/netip"
 
 	"github.com/dchest/siphash"
 )
@@ -39,7 +40,7 @@ type Keys struct {
 // KeyGenerations is how many generations a node can hold at the same time; they follow each other.
 const KeyGenerations = 4
 
-// Keyring is the set of keys of a party to a cluster with tags (T1 to T4 of spec/protocol.md). It does not change:
+// Keyring is the set of keys of a party to a cluster with tags (T1 to T5 of spec/protocol.md). It does not change:
 // new keys come with a new one.
 type Keyring struct {
 	Sign uint32 // generation to tag with
@@ -78,13 +79,46 @@ func (k *Keyring) find(generation uint32) *Keys {
 	return nil
 }
 
-// sum is the tag of a whole message.
-func sum(s *Secret, message []byte) uint64 {
-	return siphash.Hash(binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:]), message)
+// Ends are the sender and the receiver of a message, which its tag covers (T5). A client's end is ignored: it may be
+// the zero value.
+type Ends struct{ From, To netip.AddrPort }
+
+// endBytes is the length of one end as the tag covers it: IPv4 address, port, two zero bytes.
+const endBytes = 8
+
+// append puts both ends of a message with this op behind b, zeros for a client's.
+func (e Ends) append(b []byte, op Op) []byte {
+	if op < OpForward {
+		e.From = netip.AddrPort{}
+	}
+	if op == OpReply {
+		e.To = netip.AddrPort{}
+	}
+	for _, end := range []netip.AddrPort{e.From, e.To} {
+		var p [endBytes]byte
+		if addr := end.Addr().Unmap(); addr.Is4() {
+			ip := addr.As4()
+			copy(p[:], ip[:])
+			binary.BigEndian.PutUint16(p[len(ip):], end.Port())
+		}
+		b = append(b, p[:]...)
+	}
+	return b
 }
 
-// Append puts the trailer behind an encoded message. A nil keyring is that of a cluster without tags, and puts none.
-func (k *Keyring) Append(message []byte) ([]byte, error) {
+func siphash24(s *Secret, b []byte) uint64 {
+	return siphash.Hash(binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:]), b)
+}
+
+// sum is the tag of a whole message.
+func sum(s *Secret, e Ends, message []byte) uint64 {
+	covered := e.append(make([]byte, 0, 2*endBytes+MaxMessageBytes), Op(message[offBaseOp]))
+	return siphash24(s, append(covered, message...))
+}
+
+// Append puts the trailer behind an encoded message between these ends. A nil keyring is that of a cluster without
+// tags, and puts none.
+func (k *Keyring) Append(message []byte, e Ends) ([]byte, error) {
 	if k == nil {
 		return message, nil
 	}
@@ -96,14 +130,16 @@ func (k *Keyring) Append(message []byte) ([]byte, error) {
 	if secret == nil {
 		return nil, ErrNoKey
 	}
-	tag := sum(secret, message)
+	tag := sum(secret, e, message)
 	message = binary.BigEndian.AppendUint64(message, tag)
 	message = binary.BigEndian.AppendUint32(message, keys.Generation)
-	return binary.BigEndian.AppendUint32(message, 0), nil
+	message = binary.BigEndian.AppendUint16(message, TrailerVersion)
+	return binary.BigEndian.AppendUint16(message, 0), nil
 }
 
-// Open returns the message of a datagram and whether its tag is right. A datagram too short for both has no message.
-func (k *Keyring) Open(datagram []byte) (message []byte, ok bool) {
+// Open returns the message of a datagram between these ends and whether its tag is right. A datagram too short for both
+// has no message.
+func (k *Keyring) Open(datagram []byte, e Ends) (message []byte, ok bool) {
 	if k == nil {
 		return datagram, true
 	}
@@ -113,9 +149,10 @@ func (k *Keyring) Open(datagram []byte) (message []byte, ok bool) {
 	n := len(datagram) - TrailerBytes
 	message, trailer := datagram[:n], datagram[n:]
 	keys := k.find(binary.BigEndian.Uint32(trailer[offTrailerGeneration:]))
-	if keys == nil || binary.BigEndian.Uint32(trailer[offTrailerReserved:]) != 0 {
+	if keys == nil || binary.BigEndian.Uint16(trailer[offTrailerVersion:]) != TrailerVersion ||
+		binary.BigEndian.Uint16(trailer[offTrailerReserved:]) != 0 {
 		return message, false
 	}
 	secret := keys.of(Op(message[offBaseOp]))
-	return message, secret != nil && sum(secret, message) == binary.BigEndian.Uint64(trailer[offTrailerTag:])
+	return message, secret != nil && sum(secret, e, message) == binary.BigEndian.Uint64(trailer[offTrailerTag:])
 }

@@ -30,6 +30,8 @@ const (
 	MaxSlots = 0x20
 	// MaxGranters: most controllers that grant leases.
 	MaxGranters = 0x8
+	// TrailerVersion: form of the trailer; 0 was one whose tag did not cover sender and receiver.
+	TrailerVersion = 0x1
 	// MaxRetryS: seconds after which a client no longer repeats a write: nodes forget a session that rests much longer.
 	MaxRetryS = 0x3c
 )
@@ -67,7 +69,8 @@ const (
 	ChainBytes           = 96
 	offTrailerTag        = 0  // 8 bytes
 	offTrailerGeneration = 8  // 4 bytes
-	offTrailerReserved   = 12 // 4 bytes
+	offTrailerVersion    = 12 // 2 bytes
+	offTrailerReserved   = 14 // 2 bytes
 	// TrailerBytes: length of a message without a value: behind every message, value included, in clusters with tags (T1); not part of the message, its offsets are its own.
 	TrailerBytes       = 16
 	offBundleMagic     = 0 // 2 bytes

@@ -18,6 +18,7 @@ struct nq_clone {
 	__u8 reserved;
 	__u8 dmac[ETH_ALEN];
 	__u8 smac[ETH_ALEN];
+	struct nq_trailer trailer; /* of nodes with tags: each receiver's is another */
 };
 
 /* The ingress program puts it in place of the Ethernet addresses of a frame it broadcasts. */

@@ -16,6 +16,7 @@
 #define NQ_CLIENT_BURST_NS           0x5f5e100 /* a client whose rate is limited may send at once what it may send in this time, in ns */
 #define NQ_MAX_SLOTS                 0x20     /* most messages in one bundle; the longest datagram has room for 27 */
 #define NQ_MAX_GRANTERS              0x8      /* most controllers that grant leases */
+#define NQ_TRAILER_VERSION           0x1      /* form of the trailer; 0 was one whose tag did not cover sender and receiver */
 #define NQ_MAX_RETRY_S               0x3c     /* seconds after which a client no longer repeats a write: nodes forget a session that rests much longer */
 
 /* ops */
@@ -158,14 +159,16 @@ _Static_assert(__builtin_offsetof(struct nq_chain, reserved_32) == 52, "chain.re
 
 /* behind every message, value included, in clusters with tags (T1); not part of the message, its offsets are its own */
 struct nq_trailer {
-	__be64 tag; /* SipHash-2-4 of the message, big-endian */
+	__be64 tag; /* SipHash-2-4 of sender, receiver (T5) and message, big-endian */
 	__be32 generation; /* of the key */
-	__be32 reserved; /* zero */
+	__be16 version; /* limits.trailer_version */
+	__be16 reserved; /* zero */
 };
 _Static_assert(sizeof(struct nq_trailer) == 16, "size of trailer");
 _Static_assert(__builtin_offsetof(struct nq_trailer, tag) == 0, "trailer.tag");
 _Static_assert(__builtin_offsetof(struct nq_trailer, generation) == 8, "trailer.generation");
-_Static_assert(__builtin_offsetof(struct nq_trailer, reserved) == 12, "trailer.reserved");
+_Static_assert(__builtin_offsetof(struct nq_trailer, version) == 12, "trailer.version");
+_Static_assert(__builtin_offsetof(struct nq_trailer, reserved) == 14, "trailer.reserved");
 #define NQ_TRAILER_BYTES 16 /* message of this layout, without a value */
 
 /* in front of several messages that travel together (B1); slots of equal length follow it */

@@ -11,7 +11,6 @@ struct nq_descriptor {
 	struct nq_clone clones[NQ_MAX_CHAIN];
 	__u8 answer[NQ_ANSWER_BYTES];
 	__u8 ack[NQ_VERSION_BYTES];
-	struct nq_trailer answer_trailer, ack_trailer;
 };
 
 struct {
@@ -47,8 +46,8 @@ static __always_inline void compose_messages(struct nq_work *w, struct nq_descri
 	__builtin_memcpy(p->ack, &w->out, NQ_VERSION_BYTES);
 }
 
-/* Signs a message of the descriptor, of at most NQ_ANSWER_BYTES bytes; overwrites w's copy of the received message. */
-static __noinline void tag_clone(struct nq_work *w, const __u8 *message, struct nq_trailer *t, __u32 n)
+/* Makes the trailer of a clone, whose message has at most NQ_ANSWER_BYTES bytes; overwrites w's copy of the received message. */
+static __noinline void tag_clone(struct nq_work *w, const __u8 *message, struct nq_clone *clone, __u32 n)
 {
 	struct nq_keyring *ring = keyring();
 
@@ -57,7 +56,7 @@ static __noinline void tag_clone(struct nq_work *w, const __u8 *message, struct 
 	__builtin_memcpy(w->in_bytes, message, NQ_VERSION_BYTES);
 	if (n == NQ_ANSWER_BYTES)
 		__builtin_memcpy(w->in_bytes + NQ_VERSION_BYTES, message + NQ_VERSION_BYTES, 8);
-	*t = trailer_of(w, ring, n);
+	clone->trailer = trailer_of(w, ring, n, end_word(clone->addr, clone->port));
 }
 
 /* Gives the agent a clone that it has to send itself; else counts it as unroutable. */
@@ -95,10 +94,6 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	if (!p || !c)
 		return XDP_DROP;
 	compose_messages(w, p, bpf_htonl(c->epoch));
-	if (nq_tags) {
-		tag_clone(w, p->answer, &p->answer_trailer, p->answer_bytes);
-		tag_clone(w, p->ack, &p->ack_trailer, NQ_VERSION_BYTES);
-	}
 	for (int i = 0; i < NQ_MAX_CHAIN; i++)
 		p->clones[i].ifindex = 0;
 	rc = add_clone(ctx, &p->clones[0], w->client_addr, w->client_port | NQ_IS_ANSWER);
@@ -106,6 +101,8 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 		punt_clone(p, w->client_addr, w->client_port | NQ_IS_ANSWER, rc);
 	else
 		n = 1;
+	if (nq_tags)
+		tag_clone(w, p->answer, &p->clones[0], p->answer_bytes);
 	ifindex = p->clones[0].ifindex;
 	for (int i = 0; i < NQ_MAX_CHAIN - 1; i++) {
 		struct nq_clone *clone = &p->clones[i + 1];
@@ -117,6 +114,8 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 			punt_clone(p, c->members[i].addr, c->members[i].port, rc);
 			continue;
 		}
+		if (nq_tags)
+			tag_clone(w, p->ack, clone, NQ_VERSION_BYTES);
 		if (!ifindex)
 			ifindex = clone->ifindex;
 		same &= ifindex == clone->ifindex;
@@ -154,15 +153,15 @@ static __always_inline int write_clone(struct xdp_md *ctx, struct nq_descriptor 
 	write_headers(f, clone, n + trailer_bytes());
 	if (!clone->answer) {
 		__builtin_memcpy(f + 1, p->ack, NQ_VERSION_BYTES);
-		return put_trailer(ctx, NQ_VERSION_BYTES, &p->ack_trailer);
+		return put_trailer(ctx, NQ_VERSION_BYTES, &clone->trailer);
 	}
 	__builtin_memcpy(f + 1, p->answer, NQ_VERSION_BYTES);
 	if (n != NQ_ANSWER_BYTES)
-		return put_trailer(ctx, NQ_VERSION_BYTES, &p->answer_trailer);
+		return put_trailer(ctx, NQ_VERSION_BYTES, &clone->trailer);
 	if ((void *)(f + 1) + NQ_ANSWER_BYTES > end_of(ctx))
 		return XDP_DROP;
 	__builtin_memcpy((void *)(f + 1) + NQ_VERSION_BYTES, p->answer + NQ_VERSION_BYTES, 8);
-	return put_trailer(ctx, NQ_ANSWER_BYTES, &p->answer_trailer);
+	return put_trailer(ctx, NQ_ANSWER_BYTES, &clone->trailer);
 }
 
 /* Turns the frame into the descriptor's next clone for this device; frames without a frame tag pass. */

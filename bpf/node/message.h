@@ -33,6 +33,7 @@ struct nq_work {
 	__u64 counter;			   /* new value of an ADD, host order */
 	__u64 number;			   /* version the write got */
 	__u64 digest;			   /* of the received message, if it has the chain layout (W2) */
+	__u64 ends[2];			   /* sender and receiver of the message that is tagged (tag.h) */
 	__u32 value_bytes;		   /* of the received message */
 	__u32 value_sum;		   /* of the received value */
 	__u32 out_value_sum;		   /* of the value that goes out */

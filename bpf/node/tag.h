@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Authentication: a tag behind every message (T1 to T4 of spec/protocol.md), and rate limits of clients. A
+ * Authentication: a tag behind every message (T1 to T5 of spec/protocol.md), and rate limits of clients. A
  * program that is loaded without tags and rates has nothing of this file.
  */
 #ifndef NQ_TAG_H
@@ -86,7 +86,33 @@ static long sip_next(__u32 i, struct sip *s)
 	return 0;
 }
 
-/* SipHash-2-4 of the first n bytes of the message in w, which has zeros or anything else behind it. */
+/* One end of a message as the tag covers it (T5), as a word in memory: address, port, two zero bytes. */
+static __always_inline __u64 end_word(__be32 addr, __be16 port)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return (__u64)port << 32 | addr;
+#else
+	return (__u64)addr << 32 | (__u64)port << 16;
+#endif
+}
+
+static __always_inline __u64 own_end(void)
+{
+	return end_word(nq_self_addr, nq_self_port);
+}
+
+/* T5: notes the ends of the message in w; that of a client is not covered. */
+static __always_inline void set_ends(struct nq_work *w, __u64 from, __u64 to)
+{
+	__u8 op = w->in.base.op;
+
+	w->ends[0] = op < NQ_OP_FORWARD ? 0 : from;
+	w->ends[1] = op == NQ_OP_REPLY ? 0 : to;
+}
+
+/*
+ * SipHash-2-4 of the ends of the message in w and of its first n bytes; behind them stand zeros or anything else.
+ */
 static __noinline __u64 siphash(struct nq_work *w, const struct nq_key_set *set, __u32 which, __u32 n)
 {
 	__u64 k0, k1, last;
@@ -101,10 +127,12 @@ static __noinline __u64 siphash(struct nq_work *w, const struct nq_key_set *set,
 	s.v2 = k0 ^ 0x6c7967656e657261ULL;
 	s.v3 = k1 ^ 0x7465646279746573ULL;
 	s.message = w->in_bytes;
+	sip_word(&s, little(w->ends[0]));
+	sip_word(&s, little(w->ends[1]));
 	bpf_loop(n / 8, sip_next, &s, 0);
 	last = little(*(const __u64 *)(w->in_bytes + (n & ~7u)));
 	last &= (1ULL << (n & 7) * 8) - 1;
-	sip_word(&s, last | (__u64)n << 56);
+	sip_word(&s, last | (__u64)(n + sizeof(w->ends)) << 56);
 	s.v2 ^= 0xff;
 	for (int i = 0; i < 4; i++)
 		sip_round(&s);
@@ -126,14 +154,16 @@ static __always_inline struct nq_keyring *keyring(void)
 	return bpf_map_lookup_elem(&nq_keys, &zero);
 }
 
-/* The trailer of the message of n bytes that stands in w. */
-static __always_inline struct nq_trailer trailer_of(struct nq_work *w, const struct nq_keyring *ring, __u32 n)
+/* The trailer of the message of n bytes that stands in w and goes to another node or a client. */
+static __always_inline struct nq_trailer trailer_of(struct nq_work *w, const struct nq_keyring *ring, __u32 n, __u64 to)
 {
 	const struct nq_key_set *set = &ring->sets[ring->sign & (NQ_KEY_SETS - 1)];
 
+	set_ends(w, own_end(), to);
 	return (struct nq_trailer){
 		.tag = bpf_cpu_to_be64(siphash(w, set, key_of(w->in.base.op), n)),
 		.generation = bpf_htonl(set->generation),
+		.version = bpf_htons(NQ_TRAILER_VERSION),
 	};
 }
 
@@ -149,12 +179,13 @@ static __noinline int tag_holds(struct xdp_md *ctx, struct nq_work *w, __u32 n)
 		return 0;
 	generation = bpf_ntohl(t.generation);
 	set = &ring->sets[generation & (NQ_KEY_SETS - 1)];
-	if (!set->valid || set->generation != generation || t.reserved)
+	if (!set->valid || set->generation != generation || t.version != bpf_htons(NQ_TRAILER_VERSION) || t.reserved)
 		return 0;
+	set_ends(w, end_word(w->from_addr, w->from_port), own_end());
 	return siphash(w, set, key_of(w->in.base.op), n) == bpf_be64_to_cpu(t.tag);
 }
 
-/* Puts the trailer behind the message of n bytes in the frame, which has room for it; 0 on success. */
+/* Puts the trailer behind the message of n bytes in the frame, which has room for it and goes to send_addr; 0 on success. */
 static __noinline int tag_message(struct xdp_md *ctx, struct nq_work *w, __u32 n)
 {
 	struct nq_keyring *ring = keyring();
@@ -162,7 +193,7 @@ static __noinline int tag_message(struct xdp_md *ctx, struct nq_work *w, __u32 n
 
 	if (!ring || n < NQ_BASE_BYTES || load_bytes(ctx, NQ_L4_END, w->in_bytes, n, NQ_MAX_MESSAGE_BYTES))
 		return -1;
-	t = trailer_of(w, ring, n);
+	t = trailer_of(w, ring, n, end_word(w->send_addr, w->send_port));
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END + n, &t, sizeof(t));
 }
 

@@ -60,8 +60,8 @@ func (t Tagged) Step(b []byte) (Verdict, [][]byte, error) {
 		return verdict, [][]byte{b}, nil
 	}
 	for i := range sent {
-		sent[i], err = change(sent[i], func(datagram []byte) ([]byte, error) {
-			message, ok := TestKeys().Open(datagram)
+		sent[i], err = change(sent[i], func(datagram []byte, e wire.Ends) ([]byte, error) {
+			message, ok := TestKeys().Open(datagram, e)
 			if !ok {
 				return nil, fmt.Errorf("%x has no tag or a wrong one", datagram)
 			}
@@ -75,12 +75,12 @@ func (t Tagged) Step(b []byte) (Verdict, [][]byte, error) {
 }
 
 // change puts another datagram into a UDP packet whose lengths agree; other frames stay as they are.
-func change(b []byte, f func([]byte) ([]byte, error)) ([]byte, error) {
-	message, ok := frame.Content(b)
-	if !ok || len(message) < wire.BaseBytes {
+func change(b []byte, f func([]byte, wire.Ends) ([]byte, error)) ([]byte, error) {
+	p, ok := frame.Datagram(b)
+	if !ok || len(p.Message) < wire.BaseBytes {
 		return b, nil
 	}
-	next, err := f(bytes.Clone(message))
+	next, err := f(bytes.Clone(p.Message), wire.Ends{From: p.From, To: p.To})
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ type guarded struct {
 var (
 	guardedHead   = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 77, 0, 3}), wire.Port)
 	guardedClient = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 77, 0, 9}), wire.Port)
+	guardedEnds   = wire.Ends{From: guardedHead, To: conformance.Me}
 )
 
 func newGuarded(t *testing.T, tags bool, rate int) guarded {
@@ -91,7 +92,7 @@ func TestForgeriesChangeNothing(t *testing.T) {
 	stranger.Sign, stranger.Keys[0].Generation = 5, 5
 	forged := uint64(0)
 	for _, m := range []wire.Message{update, put, ack} {
-		tagged, err := conformance.TestKeys().Append(m.Append(nil))
+		tagged, err := conformance.TestKeys().Append(m.Append(nil), guardedEnds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +100,7 @@ func TestForgeriesChangeNothing(t *testing.T) {
 		wire.Seal(tagged[:len(tagged)-wire.TrailerBytes])
 		datagrams := [][]byte{tagged, append(m.Append(nil), make([]byte, wire.TrailerBytes)...)}
 		for _, ring := range []*wire.Keyring{reader, stranger} {
-			d, err := ring.Append(m.Append(nil))
+			d, err := ring.Append(m.Append(nil), guardedEnds)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +117,7 @@ func TestForgeriesChangeNothing(t *testing.T) {
 	if got := s.Counters[chain.Counter{Outcome: wire.OutcomeBadTag}]; got != forged || len(s.Objects) != 0 || len(s.Sessions) != 0 {
 		t.Errorf("%d of %d forgeries are counted; the node has %v and %v", got, forged, s.Objects, s.Sessions)
 	}
-	honest, err := conformance.TestKeys().Append(update.Append(nil))
+	honest, err := conformance.TestKeys().Append(update.Append(nil), guardedEnds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +130,51 @@ func TestForgeriesChangeNothing(t *testing.T) {
 	}
 	if after := g.state().Objects[key]; after.Version != before.Version || after.Writes != before.Writes {
 		t.Errorf("a replay changed %+v into %+v", before, after)
+	}
+}
+
+// TestReplaysToOtherNodesChangeNothing checks T5: messages recorded on their way between two other nodes, or from a
+// client to another node, or back to their sender, are refused.
+func TestReplaysToOtherNodesChangeNothing(t *testing.T) {
+	g := newGuarded(t, true, 0)
+	other := conformance.Node(9)
+	key := wire.Key{Lo: 2}
+	update := wire.Message{
+		Op: wire.OpUpdate, Epoch: 1, Key: key, Session: 1, Seq: 1, Version: 1,
+		Client: guardedClient, ClientOp: wire.OpPut, Value: []byte("recorded"),
+	}
+	read := wire.Message{Op: wire.OpRead, Epoch: 1, Key: key}
+	forward := wire.Message{Op: wire.OpForward, Epoch: 1, Key: key, Client: guardedClient, ClientOp: wire.OpRead}
+	replays := []struct {
+		message wire.Message
+		from    netip.AddrPort // of the packet
+		ends    wire.Ends      // of the tag
+	}{
+		{update, guardedHead, wire.Ends{From: guardedHead, To: other}},
+		{update, guardedHead, wire.Ends{From: other, To: conformance.Me}},
+		{update, guardedHead, wire.Ends{From: conformance.Me, To: guardedHead}},
+		{forward, guardedHead, wire.Ends{From: guardedHead, To: other}},
+		{read, guardedClient, wire.Ends{From: guardedClient, To: other}},
+	}
+	for i, r := range replays {
+		tagged, err := conformance.TestKeys().Append(r.message.Append(nil), r.ends)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.send(r.from, tagged) {
+			t.Errorf("replay %d, %v, is taken", i, r.message.Op)
+		}
+	}
+	s := g.state()
+	if got := s.Counters[chain.Counter{Outcome: wire.OutcomeBadTag}]; int(got) != len(replays) || len(s.Objects) != 0 {
+		t.Errorf("%d of %d replays are counted; the node has %v", got, len(replays), s.Objects)
+	}
+	moved, err := conformance.TestKeys().Append(read.Append(nil), wire.Ends{To: conformance.Me})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !g.send(guardedClient, moved) { // the client need not know under what address the node sees it
+		t.Error("an honest READ is refused")
 	}
 }
 

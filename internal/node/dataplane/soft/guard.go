@@ -17,7 +17,7 @@ func (p *Plane) admit(from netip.AddrPort, datagram []byte) (message []byte, ok 
 		if ring == nil {
 			ring = new(wire.Keyring) // takes nothing
 		}
-		if message, ok = ring.Open(datagram); !ok && wire.Readable(message) {
+		if message, ok = ring.Open(datagram, wire.Ends{From: from, To: p.addr}); !ok && wire.Readable(message) {
 			p.refused[chain.Counter{Outcome: wire.OutcomeBadTag}]++
 			return nil, false
 		}
@@ -100,8 +100,8 @@ func (p *Plane) SetKeys(k *wire.Keyring) error {
 	return nil
 }
 
-// tag puts the trailer behind a message of the node's own, where messages have one.
-func (p *Plane) tag(message []byte) ([]byte, error) {
+// tag puts the trailer behind a message of the node's own to this address, where messages have one.
+func (p *Plane) tag(message []byte, to netip.AddrPort) ([]byte, error) {
 	if !p.options.Tags {
 		return message, nil
 	}
@@ -109,5 +109,5 @@ func (p *Plane) tag(message []byte) ([]byte, error) {
 	if ring == nil {
 		return nil, wire.ErrNoKey
 	}
-	return ring.Append(message)
+	return ring.Append(message, wire.Ends{From: p.addr, To: to})
 }

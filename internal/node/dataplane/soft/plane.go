@@ -189,7 +189,7 @@ func (p *Plane) HeartLease() (uint64, error) {
 
 // Send sends a message from the node's own address.
 func (p *Plane) Send(s chain.Send) error {
-	message, err := p.tag(s.Message.Append(nil))
+	message, err := p.tag(s.Message.Append(nil), s.To)
 	if err == nil {
 		_, err = p.socket.WriteToUDPAddrPort(message, s.To)
 	}

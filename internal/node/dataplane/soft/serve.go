@@ -71,7 +71,7 @@ func (p *Plane) receive(from netip.AddrPort, datagram []byte, b *batch) {
 	for _, s := range b.sends {
 		start := len(b.buffer)
 		b.buffer = s.Message.Append(b.buffer)
-		if tagged, err := p.tag(b.buffer[start:]); err == nil {
+		if tagged, err := p.tag(b.buffer[start:], s.To); err == nil {
 			b.buffer = append(b.buffer[:start], tagged...)
 			b.packets = append(b.packets, packet{s.To, start, len(b.buffer)})
 		}

@@ -69,7 +69,7 @@ func keyringOf(k *wire.Keyring) (nqKeyring, error) {
 
 // openOutlet begins with the keys that a predecessor left in the pinned table.
 func (p *Plane) openOutlet(tags bool) error {
-	p.outlet = &outlet{socket: p.socket, tags: tags}
+	p.outlet = &outlet{socket: p.socket, node: p.node, tags: tags}
 	if !tags {
 		return nil
 	}

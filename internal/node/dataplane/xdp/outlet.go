@@ -12,6 +12,7 @@ import (
 // messages are (T1).
 type outlet struct {
 	socket *net.UDPConn
+	node   netip.AddrPort
 	tags   bool
 	keys   atomic.Pointer[wire.Keyring]
 }
@@ -23,7 +24,7 @@ func (o *outlet) send(message []byte, to netip.AddrPort) error {
 		if ring == nil {
 			return wire.ErrNoKey
 		}
-		tagged, err := ring.Append(message)
+		tagged, err := ring.Append(message, wire.Ends{From: o.node, To: to})
 		if err != nil {
 			return err
 		}
