@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/security"
@@ -247,7 +249,8 @@ func (f *Follower) listen(ctx context.Context, addr string, took func(news bool)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ctx.Err() == nil {
+	late := status.Code(err) == codes.DeadlineExceeded // gRPC's timer may fire before ctx ends
+	if ctx.Err() == nil && (!late || f.failures[addr] == nil) {
 		f.failures[addr] = err
 	}
 	return err

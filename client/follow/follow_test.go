@@ -27,6 +27,17 @@ type source struct {
 	mu      sync.Mutex
 	newest  *controllerv1.MapResponse
 	changed chan struct{} // closed by the next map
+	calls   chan struct{} // an entry for every call, up to its capacity
+}
+
+// awaitCalls returns after n calls of Map, or when ctx ends.
+func (s *source) awaitCalls(ctx context.Context, n int) {
+	for range n {
+		select {
+		case <-s.calls:
+		case <-ctx.Done():
+		}
+	}
 }
 
 func newSource(t *testing.T, first *controllerv1.MapResponse) *source {
@@ -35,7 +46,10 @@ func newSource(t *testing.T, first *controllerv1.MapResponse) *source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &source{addr: listener.Addr().String(), server: grpc.NewServer(), newest: first, changed: make(chan struct{})}
+	s := &source{
+		addr: listener.Addr().String(), server: grpc.NewServer(), newest: first,
+		changed: make(chan struct{}), calls: make(chan struct{}, 100),
+	}
 	controllerv1.RegisterControllerServer(s.server, s)
 	go s.server.Serve(listener)
 	t.Cleanup(s.server.Stop)
@@ -43,6 +57,10 @@ func newSource(t *testing.T, first *controllerv1.MapResponse) *source {
 }
 
 func (s *source) Map(in *controllerv1.MapRequest, out grpc.ServerStreamingServer[controllerv1.MapResponse]) error {
+	select {
+	case s.calls <- struct{}{}:
+	default:
+	}
 	known := in.GetKnown()
 	for {
 		s.mu.Lock()
@@ -78,8 +96,7 @@ func mapOf(version uint64, controllers ...string) *controllerv1.MapResponse {
 	return &controllerv1.MapResponse{
 		Version: version, Cluster: "c", Shards: 2, Controllers: controllers,
 		Nodes: []*controllerv1.MapNode{
-			{Id: 7, Name: "a", Addr: "127.66.4.2:1", Api: "127.66.4.2:1"},
-			{Id: 3, Name: "b", Addr: "127.66.4.2:2", Api: "127.66.4.2:2"},
+			{Id: 7, Name: "a", Addr: "127.66.4.2:1", Api: "127.66.4.2:1"}, {Id: 3, Name: "b", Addr: "127.66.4.2:2", Api: "127.66.4.2:2"},
 		},
 		Chains: []*controllerv1.MapChain{
 			{Epoch: uint32(version), Members: []uint32{3, 7}, Shards: shards(0)},
@@ -136,8 +153,7 @@ func TestMapsArePushed(t *testing.T) {
 	s := newSource(t, mapOf(1))
 	f := open(t, s.addr)
 	m := f.Map()
-	if m.Version != 1 || m.Cluster != "c" || m.Shards() != 2 || strings.Join(m.Names(m.Chain(0)), " ") != "b a" ||
-		m.Chain(1).Epoch != 1 {
+	if m.Version != 1 || m.Cluster != "c" || m.Shards() != 2 || strings.Join(m.Names(m.Chain(0)), " ") != "b a" || m.Chain(1).Epoch != 1 {
 		t.Fatalf("%+v", m)
 	}
 	heard := versions(t, f)
@@ -219,8 +235,7 @@ func TestOtherCluster(t *testing.T) {
 	third.set(mapOf(3))
 	await(t, heard, 3)
 	ctx := soon(t)
-	if _, err := Open(ctx, Options{Addrs: []string{other.addr}, Cluster: "c"}); err == nil ||
-		!strings.Contains(err.Error(), `cluster "d"`) {
+	if _, err := Open(ctx, Options{Addrs: []string{other.addr}, Cluster: "c"}); err == nil || !strings.Contains(err.Error(), `cluster "d"`) {
 		t.Error(err)
 	}
 	if ctx.Err() != nil {
@@ -228,11 +243,25 @@ func TestOtherCluster(t *testing.T) {
 	}
 }
 
+// deadlineContext reports its end as that of a deadline.
+type deadlineContext struct{ context.Context }
+
+func (c deadlineContext) Err() error {
+	if c.Context.Err() == nil {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
 func TestNobodyAnswers(t *testing.T) {
 	s := newSource(t, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	_, err := Open(ctx, Options{Addrs: []string{"127.66.4.3:1", s.addr}})
+	go func() { // both addresses have failed once when the second attempt reaches the source
+		s.awaitCalls(ctx, 2)
+		cancel()
+	}()
+	_, err := Open(deadlineContext{ctx}, Options{Addrs: []string{"127.66.4.3:1", s.addr}})
 	if err == nil || !strings.Contains(err.Error(), "not formed yet") || !strings.Contains(err.Error(), "127.66.4.3:1") {
 		t.Fatal(err)
 	}
@@ -256,8 +285,7 @@ func TestAddresses(t *testing.T) {
 	}
 	ctx := soon(t)
 	for _, wrong := range []string{"", ":4413", "127.66.4.9:port", "127.66.4.9:0", "a,b", "http://127.66.4.9"} {
-		if _, err := Open(ctx, Options{Addrs: []string{wrong}}); err == nil ||
-			!strings.Contains(err.Error(), "not a host and port") {
+		if _, err := Open(ctx, Options{Addrs: []string{wrong}}); err == nil || !strings.Contains(err.Error(), "not a host and port") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}

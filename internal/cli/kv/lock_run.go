@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,6 +27,9 @@ type guarded struct {
 func (g *guarded) run(ctx context.Context, l *client.Lock, command []string) error {
 	runtime.LockOSThread() // the command dies with the thread that started it
 	defer runtime.UnlockOSThread()
+	if _, shared := g.stderr.(*os.File); !shared {
+		g.stderr = &serialWriter{to: g.stderr} // [exec.Cmd] copies the command's output from another goroutine
+	}
 	c := exec.Command(command[0], command[1:]...)
 	c.Stdin, c.Stdout, c.Stderr, c.Env = g.stdin, g.stdout, g.stderr, g.environment
 	// In the terminal's process group the command can use the terminal. Without a terminal it gets a group of its own, so
@@ -46,6 +50,18 @@ func (g *guarded) run(ctx context.Context, l *client.Lock, command []string) err
 	go func() { ended <- c.Wait() }()
 	err := g.guard(ctx, l, ended, signal)
 	return commandStatus(err)
+}
+
+// serialWriter passes one write on at a time.
+type serialWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *serialWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(b)
 }
 
 // guard waits for the command's end. It ends the command when the lock is lost or ctx ends.

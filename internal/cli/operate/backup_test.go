@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,8 +41,10 @@ func startAgents(t *testing.T, o chain.Options) string {
 		planes = append(planes, p)
 	}
 	for i, p := range planes {
+		known := *c // its own: agents read it while the addresses of later ones are written
+		known.Nodes = slices.Clone(c.Nodes)
 		a, err := agent.New(agent.Options{
-			Name: c.Nodes[i].Name, Cluster: c, Plane: p, API: "127.66.6.1:0",
+			Name: c.Nodes[i].Name, Cluster: &known, Plane: p, API: "127.66.6.1:0",
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		if err != nil {

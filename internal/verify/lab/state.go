@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -101,7 +102,7 @@ func lock(ctx context.Context) (unlock func(), err error) {
 		select {
 		case err = <-locked:
 		case <-ctx.Done():
-			go func() { <-locked; _ = unix.Close(fd) }()
+			go func() { _ = errors.Join(<-locked, unix.Close(fd)) }()
 			return nil, ctx.Err()
 		}
 		if err == nil && isAt(fd, runDir) {
