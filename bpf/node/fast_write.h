@@ -49,8 +49,7 @@ static __always_inline __u64 digest_fast(struct fast *p, const __u32 *w)
 	__be64 operand = long_at(w + WORD_OPERAND);
 	__u64 h = mix(SHORT_VALUE_BYTES, bpf_be64_to_cpu(operand));
 
-	if (p->value_bytes != SHORT_VALUE_BYTES ||
-	    (void *)(w + CHAIN_WORDS + SHORT_VALUE_BYTES / 4) > end_of(p->ctx))
+	if (p->value_bytes != SHORT_VALUE_BYTES || (void *)(w + CHAIN_WORDS + SHORT_VALUE_BYTES / 4) > end_of(p->ctx))
 		return digest_long(p->ctx, p->at + NQ_CHAIN_BYTES, operand, p->value_bytes);
 	h = mix(h, little(long_at(w + CHAIN_WORDS)));
 	return mix(h, little(long_at(w + CHAIN_WORDS + 2))) ?: 1;
@@ -76,9 +75,9 @@ static __always_inline enum way order_fast_locked(struct fast *p, __u32 *w, stru
 	if (p->op == NQ_OP_CAS) {
 		__u64 expected = bpf_be64_to_cpu(long_at(w + WORD_OPERAND));
 
-		if (o->version != o->committed && !is_tail(p->c))
+		if (!is_committed(o) && !is_tail(p->c))
 			return ask_single(p, slotted);
-		if (expected != o->version && (expected || (o->version && !o->tombstone)))
+		if (!cas_matches(o, expected))
 			return ask_single(p, slotted);
 	}
 	if (!apply_fast(p, w, o, version))

@@ -31,15 +31,6 @@ static __always_inline int permitted(const struct nq_live *live)
 	return permitted_at(live, &now);
 }
 
-/*
- * No write of the object is under way. An active tail holds committed versions only, whatever their mark: a replica that
- * became the tail did not hear of it (C2).
- */
-static __always_inline int is_clean(const struct nq_work *w, const struct nq_chain_config *c, const struct nq_object *o)
-{
-	return o->version == o->committed || (w->is_tail && c->state == NQ_STATE_ACTIVE);
-}
-
 /* R5: within its lease or less than the message's bound behind it. */
 static __always_inline int within_bound(const struct nq_live *live, __u32 bound_ms)
 {
@@ -238,7 +229,7 @@ static __always_inline int answer_fast(struct xdp_md *ctx, const struct nq_live 
 	struct reply r;
 	int result;
 
-	if (o->version != o->committed || value_bytes > nq_cell_bytes || resize(ctx, NQ_VERSION_BYTES + value_bytes) ||
+	if (!is_committed(o) || value_bytes > nq_cell_bytes || resize(ctx, NQ_VERSION_BYTES + value_bytes) ||
 	    !take_snapshot(o, &s) || s.value_bytes != value_bytes)
 		return -1;
 	f = data_of(ctx);
@@ -289,7 +280,7 @@ static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, st
 	__u32 status = NQ_STATUS_OK;
 	int action;
 
-	if (!o->version || o->tombstone) {
+	if (is_absent(o)) {
 		status = NQ_STATUS_NOT_FOUND;
 		outcome = NQ_OUTCOME_ANSWERED_ABSENT;
 	}
@@ -334,7 +325,7 @@ static __noinline int read(struct xdp_md *ctx, struct nq_work *w, struct nq_live
 			return answer(ctx, w, NQ_STATUS_NOT_FOUND, 0, epoch);
 		}
 	} else if (lock(&o->seq)) {
-		int clean = is_clean(w, c, o);
+		int clean = is_clean(c, o);
 
 		outcome = NQ_OUTCOME_ANSWERED_CLEAN;
 		if (relaxed)

@@ -73,7 +73,7 @@ static __always_inline int changed(const struct nq_object *o, __u32 since)
 	if (!since)
 		return 1;
 	load_fence();
-	changed = o->version != o->committed || o->mark > since;
+	changed = !is_committed(o) || o->mark > since;
 	load_fence();
 	return changed || (seq & 1) || *(volatile __u32 *)&o->seq != seq;
 }
@@ -85,7 +85,7 @@ int nq_walk_dirty(struct bpf_iter__bpf_map_elem *ctx)
 	struct nq_object *o = ctx->value;
 	void *key = ctx->key;
 
-	return o && key ? visit(ctx, key, o->version != o->committed) : 0;
+	return o && key ? visit(ctx, key, !is_committed(o)) : 0;
 }
 
 /* Objects of the wanted shards that changed. */
@@ -109,7 +109,7 @@ int nq_walk_doubtful(struct bpf_iter__bpf_map_elem *ctx)
 	struct nq_object *o = ctx->value;
 	__be64 *key = ctx->key;
 
-	return o && key ? visit(ctx, key, wants(shard_of(key)) && (!o->version || o->version != o->committed)) : 0;
+	return o && key ? visit(ctx, key, wants(shard_of(key)) && (!o->version || !is_committed(o))) : 0;
 }
 
 /* Objects of the wanted shards that have no version. */

@@ -13,7 +13,7 @@ static __always_inline enum way read_single(struct fast *p)
 	    !find_chain(p, w) || is_tail(p->c))
 		return WAY_SLOW;
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
-	if (!o || o->version == o->committed)
+	if (!o || is_committed(o))
 		return WAY_SLOW;
 	if (resize(p->ctx, NQ_CHAIN_BYTES)) /* room in front is of no use: the READ stays where it is */
 		return WAY_SLOW;

@@ -66,6 +66,33 @@ struct nq_object {
 	__u8 value[];	 /* nq_cell_bytes */
 };
 
+/* The object was never written, or was deleted. */
+static __always_inline int is_absent(const struct nq_object *o)
+{
+	return !o->version || o->tombstone;
+}
+
+/* The newest version is known to be committed. */
+static __always_inline int is_committed(const struct nq_object *o)
+{
+	return o->version == o->committed;
+}
+
+/*
+ * No write of the object is under way. An active tail holds committed versions only, whatever their mark: a replica
+ * that became the tail received no ACK for them (C2).
+ */
+static __always_inline int is_clean(const struct nq_chain_config *c, const struct nq_object *o)
+{
+	return is_committed(o) || (is_tail(c) && c->state == NQ_STATE_ACTIVE);
+}
+
+/* W5: CAS expects the object's version, or 0 for an absent object. */
+static __always_inline int cas_matches(const struct nq_object *o, __u64 expected)
+{
+	return expected == o->version || (!expected && is_absent(o));
+}
+
 /* The entry of a session in one shard. */
 struct nq_session_key {
 	__u64 session;

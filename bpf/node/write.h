@@ -206,18 +206,18 @@ static __noinline int order_locked(struct xdp_md *ctx, struct nq_work *w, struct
 {
 	struct nq_live *live = bpf_map_lookup_elem(&nq_live, &w->shard);
 	__u64 operand = bpf_be64_to_cpu(w->in.chain.operand);
-	int absent = !o->version || o->tombstone;
+	int absent = is_absent(o);
 	int add = w->client_op == NQ_OP_ADD;
 
 	if (!live)
 		return XDP_DROP;
 	if (add || w->client_op == NQ_OP_CAS) {
-		if (!is_clean(w, c, o) && !(nq_without & NQ_RULE_W5)) {
+		if (!is_clean(c, o) && !(nq_without & NQ_RULE_W5)) {
 			count(w->op, NQ_OUTCOME_BUSY);
 			note_contended_locked(w, o);
 			return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
 		}
-		if (!add && operand != o->version && (operand || !absent))
+		if (!add && !cas_matches(o, operand))
 			return refuse(ctx, w, entry, o, NQ_STATUS_CAS_FAILED);
 		if (add && !absent && o->value_bytes != NQ_COUNTER_BYTES)
 			return refuse(ctx, w, entry, o, NQ_STATUS_BAD_REQUEST);
