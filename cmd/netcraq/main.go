@@ -12,6 +12,5 @@ import (
 )
 
 func main() {
-	cli.ProductMain(kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(),
-		operate.Commands(), cli.Extensions())
+	cli.ProductMain(kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(), operate.Commands(), cli.Extensions())
 }

@@ -12,8 +12,7 @@ import (
 // values.
 
 type packet struct {
-	// 'r' read, 'R' read passed on to the tail, 'w' write, 'a' ACK, 'd' done: an answer on its way to the client
-	op     byte
+	op     byte // 'r' read, 'R' read passed on to the tail, 'w' write, 'a' ACK, 'd' done: an answer on its way to the client
 	key    int
 	client int // leaf
 	place  int // in the chain, of the next node

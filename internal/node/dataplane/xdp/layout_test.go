@@ -1,13 +1,11 @@
 package xdp
 
 import (
-	"bytes"
 	"maps"
 	"reflect"
 	"testing"
 	"unsafe"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -16,7 +14,7 @@ import (
 
 // TestLayout compares every struct that Go and the XDP program share: names are for readers, sizes and offsets count.
 func TestLayout(t *testing.T) {
-	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	spec, err := readObject(netcraqObject)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +43,7 @@ func TestLayout(t *testing.T) {
 
 // TestNumbers compares the numbers that Go and the XDP program share.
 func TestNumbers(t *testing.T) {
-	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	spec, err := readObject(netcraqObject)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package xdp
 
 import (
-	"bytes"
-	_ "embed" // the compiled programs
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,12 +12,6 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
-
-//go:embed netcraq.o
-var netcraqObject []byte
-
-//go:embed scan.o
-var scanObject []byte
 
 // pinned are the maps that outlive the process. The others hold nothing between two packets.
 var pinned = []string{
@@ -107,7 +99,7 @@ func flag(b bool) uint8 {
 
 // prepare reads the compiled program and sizes its tables.
 func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
-	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	spec, err := readObject(netcraqObject)
 	if err != nil {
 		return nil, fmt.Errorf("the XDP program in this binary: %w", err)
 	}
@@ -175,7 +167,7 @@ func staleError(pin string) error {
 
 // scanner loads the programs that walk over tables.
 func scanner(shards int) (*ebpf.Collection, error) {
-	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(scanObject))
+	spec, err := readObject(scanObject)
 	if err != nil {
 		return nil, fmt.Errorf("the scan program in this binary: %w", err)
 	}

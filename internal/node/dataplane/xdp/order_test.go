@@ -1,17 +1,15 @@
 package xdp
 
 import (
-	"bytes"
 	"testing"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
 
 // On arm64 an atomic instruction is a barrier only if it returns the old value. No CPU on which tests run shows the
 // difference: x86 keeps the order of loads and of stores whatever the program says, and so does QEMU on it.
 func TestBarriersAreBarriers(t *testing.T) {
-	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(netcraqObject))
+	spec, err := readObject(netcraqObject)
 	if err != nil {
 		t.Fatal(err)
 	}

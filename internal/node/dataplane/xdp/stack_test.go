@@ -1,12 +1,10 @@
 package xdp
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 )
 
@@ -69,7 +67,7 @@ func deepest(functions map[string]*function, name string, frames int) (bytes int
 // Programs that fit the stack of the running kernel may not fit that of Linux 6.1, whose verifier alone says so.
 func TestStackFitsOldestKernel(t *testing.T) {
 	for _, object := range [][]byte{netcraqObject, scanObject} {
-		spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
+		spec, err := readObject(object)
 		if err != nil {
 			t.Fatal(err)
 		}
