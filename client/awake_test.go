@@ -22,7 +22,8 @@ func TestSleepEndsWrites(t *testing.T) {
 		attempts int
 	}{
 		{"a write after a long sleep", PutOp("k", nil), []time.Duration{time.Hour, time.Hour + limit + 1}, 1},
-		{"a write after a short sleep", PutOp("k", nil), []time.Duration{time.Hour, time.Hour + limit, time.Hour + limit + 1}, 2},
+		{"a write after a short sleep", PutOp("k", nil), []time.Duration{time.Hour, time.Hour + limit,
+			time.Hour + limit + 1}, 2},
 	} {
 		for where, do := range map[string]func(*Client) error{
 			"alone":      func(c *Client) error { _, err := c.run(t.Context(), &test.op); return err },
@@ -33,7 +34,8 @@ func TestSleepEndsWrites(t *testing.T) {
 			c.bootTime = func() time.Duration { return test.looks[min(int(looks.Add(1)), len(test.looks))-1] }
 			err := do(c)
 			failed := new(OpError)
-			if !errors.As(err, &failed) || failed.Attempts != test.attempts || !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, ErrTimeout) {
+			if !errors.As(err, &failed) || failed.Attempts != test.attempts || !errors.Is(err, ErrOutcomeUnknown) ||
+				!errors.Is(err, ErrTimeout) {
 				t.Errorf("%s, %s: %v; want the end after %d attempts", test.name, where, err, test.attempts)
 			}
 			if len(c.sessions.rest) != 0 {

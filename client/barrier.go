@@ -31,7 +31,8 @@ func (b *Barrier) Wait(ctx context.Context) (round int64, err error) {
 	full := (round + 1) * b.parties
 	for looks := 0; arrived < full; looks++ {
 		if !rest(ctx, lookPause(looks)) {
-			return round, fmt.Errorf("barrier %s: %d of %d have arrived: %w", quoteKey(b.counter.key), arrived-round*b.parties, b.parties,
+			return round, fmt.Errorf("barrier %s: %d of %d have arrived: %w", quoteKey(b.counter.key),
+				arrived-round*b.parties, b.parties,
 				contextError(ctx.Err()))
 		}
 		now, err := b.counter.Value(ctx)

@@ -54,7 +54,8 @@ func configure(t testing.TB, planes []*soft.Plane, c *Cluster) {
 	t.Helper()
 	for i, p := range planes {
 		for shard := range c.Shards {
-			if err := p.ConfigureAll(map[uint16]chain.ShardConfig{uint16(shard): c.ShardConfig(c.Nodes[i].Name, uint16(shard))}); err != nil {
+			if err := p.ConfigureAll(map[uint16]chain.ShardConfig{uint16(shard): c.ShardConfig(c.Nodes[i].Name,
+				uint16(shard))}); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.Grant(uint16(shard), dataplane.Forever); err != nil {

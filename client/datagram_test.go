@@ -98,12 +98,15 @@ func TestDatagrams(t *testing.T) {
 		{"deletions", ops(keys, DeleteOp), nothing, []int{14, 6}},
 		{"writes of two chains", append(ops(keys[:3], put(16)), ops(others[:4], put(16))...), nothing, []int{3, 4}},
 		{"reads and writes", append(ops(keys[:3], put(16)), GetOp(keys[0], From(Named("n1")))), nothing, []int{3, 1}},
-		{"a longer value among others", append(ops(keys[:4], put(16)), PutOp(keys[4], make([]byte, 300))), nothing, []int{4, 1}},
+		{"a longer value among others", append(ops(keys[:4], put(16)), PutOp(keys[4], make([]byte, 300))),
+			nothing, []int{4, 1}},
 		{"long values", ops(keys, put(1000)), nothing, ones},
 		{"additions", ops(keys, func(key string) Op { return AddOp(key, 1) }), nothing, ones},
 		{"relaxed reads", ops(keys, func(key string) Op { return GetOp(key, Any()) }), nothing, ones},
 		{"retries", ops(keys, get), func(k *call) { k.recent.add(attempt{}) }, ones},
-		{"not yet proven", ops(keys[:16], get), func(k *call) { c.view.Load().nodes["n2"].batching.proven = false }, []int{14, 1, 1}},
+		{"not yet proven", ops(keys[:16], get), func(k *call) {
+			c.view.Load().nodes["n2"].batching.proven = false
+		}, []int{14, 1, 1}},
 	} {
 		if got := pack(t, c, test.ops, test.change); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
@@ -129,7 +132,8 @@ func TestDatagramLength(t *testing.T) {
 	}
 	for i := range out.n {
 		d := &out.datagrams[i]
-		if n := len(wire.NewBundle(nil, len(d.items), d.slotBytes)); n > wire.MaxMessageBytes || len(d.items) > wire.MaxSlots {
+		if n := len(wire.NewBundle(nil, len(d.items), d.slotBytes)); n > wire.MaxMessageBytes ||
+			len(d.items) > wire.MaxSlots {
 			t.Errorf("%d messages in %d bytes", len(d.items), n)
 		}
 	}

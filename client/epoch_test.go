@@ -49,8 +49,11 @@ func TestWriteWaitsForStart(t *testing.T) {
 			}
 		}
 		for where, put := range map[string]func(*Client) (Result, error){
-			"alone":      func(c *Client) (Result, error) { return c.Put(soon(t), "k", nil) },
-			"in a batch": func(c *Client) (Result, error) { o := c.Do(soon(t), []Op{PutOp("k", nil)})[0]; return o.Result, o.Err },
+			"alone": func(c *Client) (Result, error) { return c.Put(soon(t), "k", nil) },
+			"in a batch": func(c *Client) (Result, error) {
+				o := c.Do(soon(t), []Op{PutOp("k", nil)})[0]
+				return o.Result, o.Err
+			},
 		} {
 			configureHead(config(older))
 			c := newClient(t, Options{Cluster: newer, Timeout: 30 * time.Millisecond})

@@ -190,7 +190,8 @@ func (c *Client) acquire(ctx context.Context, name string, o LockOptions, wait b
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	l := &Lock{client: c, name: name, options: o, owner: randomOwner(), kept: make(chan struct{}), done: make(chan struct{})}
+	l := &Lock{client: c, name: name, options: o, owner: randomOwner(), kept: make(chan struct{}),
+		done: make(chan struct{})}
 	watch := c.watches.begin(name, c.bootTime)
 	defer func() { c.watches.end(name, watch) }()
 	for {
@@ -240,7 +241,8 @@ func (l *Lock) renewed(began time.Duration, version uint64) {
 func (l *Lock) record() lockRecord {
 	l.renewals++
 	return lockRecord{
-		Lock: lockFormat, Owner: l.owner, TTLms: l.options.TTL.Milliseconds(), Renewals: l.renewals, Token: l.token, Note: l.options.Note,
+		Lock: lockFormat, Owner: l.owner, TTLms: l.options.TTL.Milliseconds(), Renewals: l.renewals,
+		Token: l.token, Note: l.options.Note,
 	}
 }
 

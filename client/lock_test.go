@@ -22,7 +22,8 @@ func TestLock(t *testing.T) {
 		t.Errorf("just taken: %v left, %v", held.Left(), held.Err())
 	}
 	locked := new(LockedError)
-	if _, err := other.TryLock(ctx, "l", LockOptions{}); !errors.As(err, &locked) || locked.Note != "one" || !errors.Is(err, ErrLocked) {
+	if _, err := other.TryLock(ctx, "l", LockOptions{}); !errors.As(err, &locked) || locked.Note != "one" ||
+		!errors.Is(err, ErrLocked) {
 		t.Errorf("the second: %v", err)
 	}
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -49,7 +50,8 @@ func TestLock(t *testing.T) {
 func TestLockArguments(t *testing.T) {
 	nodes := startCluster(t, 1, 1)
 	c, ctx := newClient(t, Options{Cluster: nodes.cluster}), soon(t)
-	for _, o := range []LockOptions{{TTL: time.Microsecond}, {TTL: time.Second, Grace: time.Second}, {Grace: -1}, {Note: string(make([]byte, 257))}} {
+	for _, o := range []LockOptions{{TTL: time.Microsecond}, {TTL: time.Second, Grace: time.Second}, {Grace: -1},
+		{Note: string(make([]byte, 257))}} {
 		if _, err := c.Lock(ctx, "l", o); !errors.Is(err, ErrBadRequest) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -112,7 +114,8 @@ func TestTryLockTakesOver(t *testing.T) {
 		defer mu.Unlock()
 		return bootTime() + ahead
 	}
-	if l, locked := try(); l != nil || locked.Note != "gone" || locked.Alive || locked.Left > time.Second || locked.Left <= 0 {
+	if l, locked := try(); l != nil || locked.Note != "gone" || locked.Alive ||
+		locked.Left > time.Second || locked.Left <= 0 {
 		t.Fatalf("the first look: %+v", locked)
 	}
 	for {
@@ -255,7 +258,8 @@ func TestMutualExclusion(t *testing.T) {
 	slices.SortFunc(history, func(a, b held) int { return cmp.Compare(a.from, b.from) })
 	for i, h := range history[1:] {
 		if before := history[i]; h.from < before.until || h.token <= before.token {
-			t.Errorf("one held it until %v with token %d, the next from %v with token %d", before.until, before.token, h.from, h.token)
+			t.Errorf("one held it until %v with token %d, the next from %v with token %d", before.until,
+				before.token, h.from, h.token)
 		}
 	}
 	if len(history) != contenders*turns {

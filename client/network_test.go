@@ -207,7 +207,8 @@ func TestForgedAnswers(t *testing.T) {
 		if wire.Decode(message, &m) != wire.Accepted {
 			t.Error("a client sent a message that no node takes")
 		}
-		reply := wire.Message{Op: wire.OpReply, Shard: m.Shard, Epoch: 1, Request: m.Request, Key: m.Key, Version: 9, Value: []byte("false")}
+		reply := wire.Message{Op: wire.OpReply, Shard: m.Shard, Epoch: 1, Request: m.Request, Key: m.Key, Version: 9,
+			Value: []byte("false")}
 		send := func(from *net.UDPConn, m wire.Message) {
 			if _, err := from.WriteToUDPAddrPort(m.Append(nil), client); err != nil {
 				t.Error(err)
@@ -307,7 +308,8 @@ func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Se
 // Nothing is sent after the deadline, so that the outcome of a write is not in doubt.
 func TestPastDeadline(t *testing.T) {
 	c := newClient(t, Options{Cluster: startCluster(t, 1, 1).cluster})
-	if _, err := c.Put(lateContext{context.Background()}, "k", nil); !errors.Is(err, ErrTimeout) || errors.Is(err, ErrOutcomeUnknown) {
+	if _, err := c.Put(lateContext{context.Background()}, "k", nil); !errors.Is(err, ErrTimeout) ||
+		errors.Is(err, ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
 }

@@ -17,7 +17,9 @@ func (w *network) repair(t *testing.T, now *Cluster, leaving string) *Cluster {
 	t.Helper()
 	next := *now
 	next.Epoch++
-	next.Chains = [][]string{slices.DeleteFunc(slices.Clone(now.Chains[0]), func(name string) bool { return name == leaving })}
+	next.Chains = [][]string{slices.DeleteFunc(slices.Clone(now.Chains[0]), func(name string) bool {
+		return name == leaving
+	})}
 	set := func(state chain.State) {
 		for i, node := range next.Nodes {
 			config := next.ShardConfig(node.Name, 0)

@@ -23,7 +23,8 @@ func TestSmallWindow(t *testing.T) {
 		key := fmt.Sprint("key ", i)
 		group.Go(func() {
 			for range 10 {
-				for _, o := range c.Do(ctx, []Op{PutOp(key, nil), GetOp(key), GetOp(""), DeleteOp(key), GetOp(key), CASOp(key, 1, nil), GetOp(key)}) {
+				for _, o := range c.Do(ctx, []Op{PutOp(key, nil), GetOp(key), GetOp(""), DeleteOp(key), GetOp(key),
+					CASOp(key, 1, nil), GetOp(key)}) {
 					if errors.Is(o.Err, ErrTimeout) || errors.Is(o.Err, ErrClosed) {
 						t.Errorf("do: %v", o.Err)
 					}
@@ -47,7 +48,8 @@ func TestSmallWindow(t *testing.T) {
 	}
 	group.Wait()
 	for range 20 * 20 {
-		if err := <-ended; err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTimeout) && !errors.Is(err, context.Canceled) {
+		if err := <-ended; err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTimeout) &&
+			!errors.Is(err, context.Canceled) {
 			t.Errorf("start: %v", err)
 		}
 	}

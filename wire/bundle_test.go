@@ -116,7 +116,8 @@ func TestPutNeedsRoom(t *testing.T) {
 	before := bytes.Clone(b)
 	for _, m := range []Message{{Op: OpPut}, {Op: OpReply, Value: []byte("1")}} {
 		if b.Put(0, &m) || !bytes.Equal(b, before) {
-			t.Errorf("%v of %d bytes went into a room of %d, or left something there", m.Op, headerBytes(m.Op)+len(m.Value), b.Room())
+			t.Errorf("%v of %d bytes went into a room of %d, or left something there", m.Op,
+				headerBytes(m.Op)+len(m.Value), b.Room())
 		}
 	}
 	if !b.Put(0, &Message{Op: OpReply}) {

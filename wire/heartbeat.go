@@ -57,8 +57,9 @@ func ReadHeartbeat(d []byte, s *Secret, h *Heartbeat) Outcome {
 	*h = Heartbeat{
 		Answer: d[offHeartbeatKind] == 1, Granter: d[offHeartbeatGranter], Majority: d[offHeartbeatMajority],
 		Node: binary.BigEndian.Uint32(d[offHeartbeatNode:]), Generation: binary.BigEndian.Uint32(d[offHeartbeatGeneration:]),
-		Incarnation: binary.BigEndian.Uint64(d[offHeartbeatIncarnation:]), Request: binary.BigEndian.Uint64(d[offHeartbeatRequest:]),
-		Stamp: binary.BigEndian.Uint64(d[offHeartbeatStamp:]), Lease: binary.BigEndian.Uint64(d[offHeartbeatLease:]),
+		Incarnation: binary.BigEndian.Uint64(d[offHeartbeatIncarnation:]),
+		Request:     binary.BigEndian.Uint64(d[offHeartbeatRequest:]),
+		Stamp:       binary.BigEndian.Uint64(d[offHeartbeatStamp:]), Lease: binary.BigEndian.Uint64(d[offHeartbeatLease:]),
 	}
 	return Accepted
 }

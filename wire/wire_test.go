@@ -13,7 +13,8 @@ import (
 // message draws a message that nodes accept.
 func message(t *rapid.T) *Message {
 	m := &Message{
-		Op:      rapid.SampledFrom([]Op{OpRead, OpPut, OpDelete, OpCAS, OpAdd, OpForward, OpUpdate, OpRelay, OpAck, OpProbe}).Draw(t, "op"),
+		Op: rapid.SampledFrom([]Op{OpRead, OpPut, OpDelete, OpCAS, OpAdd, OpForward, OpUpdate, OpRelay, OpAck,
+			OpProbe}).Draw(t, "op"),
 		Hops:    uint8(rapid.IntRange(0, MaxHops-1).Draw(t, "hops")),
 		Shard:   rapid.Uint16().Draw(t, "shard"),
 		Epoch:   rapid.Uint32().Draw(t, "epoch"),

@@ -175,6 +175,16 @@ static __always_inline void note_client(struct bundle *b, __be32 addr, __be16 po
 	b->client_port = port;
 }
 
+/*
+ * B5: notes the client that the message in hand names, whose chain is found, if a member of that chain sent it. Most bundles name
+ * one client, so most messages need no look at the members.
+ */
+static __always_inline void note_named(struct slotted *m, __be32 addr, __be16 port)
+{
+	if ((m->b->client_addr != addr || m->b->client_port != port) && is_member(&m->p))
+		note_client(m->b, addr, port);
+}
+
 /* Messages that are accepted but do not travel in a bundle, and messages that are not accepted (B3). */
 static __noinline enum way refuse_slot(struct slotted *m)
 {
@@ -198,8 +208,6 @@ static __noinline enum way refuse_slot(struct slotted *m)
 	if (outcome != ACCEPTED)
 		return drop_fast(&m->p, outcome);
 	chain_op = w->op >= NQ_OP_FORWARD;
-	if (w->op == NQ_OP_FORWARD || w->op == NQ_OP_UPDATE || w->op == NQ_OP_RELAY)
-		note_client(m->b, w->in.chain.client_lo >> 32, w->in.chain.client_port);
 	if (bpf_ntohs(w->in.base.shard) > nq_shard_mask)
 		return drop_fast(&m->p, NQ_OUTCOME_NOT_MINE);
 	if (((__u32)bpf_be64_to_cpu(w->in.base.key_lo) & nq_shard_mask) != bpf_ntohs(w->in.base.shard))
@@ -213,6 +221,8 @@ static __noinline enum way refuse_slot(struct slotted *m)
 	} else if (chain_op) {
 		int passed = w->op != NQ_OP_ACK && w->op != NQ_OP_PROBE;
 
+		if (passed)
+			note_named(m, w->in.chain.client_lo >> 32, w->in.chain.client_port);
 		return drop_fast(&m->p, passed && !in_chain(m) ? NQ_OUTCOME_STRANGER : NQ_OUTCOME_MALFORMED);
 	}
 	return m->p.c ? ask_single(&m->p, 1) : WAY_NONE;
@@ -232,9 +242,9 @@ static __always_inline enum way chain_slot(struct slotted *m, __u32 *w)
 	if (p->op == NQ_OP_FORWARD ? !is_forwarded_read(p, w)
 				   : (p->op != NQ_OP_UPDATE && p->op != NQ_OP_RELAY) || !is_fast_passed(p, w))
 		return WAY_SLOW;
-	note_client(m->b, p->client_addr, p->client_port);
 	if (!find_own_chain(m, w))
 		return WAY_SLOW;
+	note_named(m, p->client_addr, p->client_port);
 	if (!in_chain(m))
 		return drop_fast(p, NQ_OUTCOME_STRANGER);
 	if (p->op != NQ_OP_FORWARD)

@@ -96,8 +96,9 @@ func (o *Options) Cluster() (*client.Cluster, error) {
 	}
 	cluster, err := topology.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no cluster file %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
-			path, ClusterVariable)
+		return nil,
+			fmt.Errorf("there is no cluster file %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
+				path, ClusterVariable)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster file: %w", err)
@@ -148,7 +149,8 @@ func (o *Options) formed(ctx context.Context, c *client.Cluster) (*follow.Follow
 		return nil, err
 	}
 	if err := follower.Await(ctx, (*client.Map).Formed); err != nil {
-		err = fmt.Errorf("the cluster still waits for nodes, so nothing can be read or written; `netcraq status` says for how many: %w", err)
+		err = fmt.Errorf(
+			"the cluster still waits for nodes, so nothing can be read or written; `netcraq status` says for how many: %w", err)
 		return nil, errors.Join(err, follower.Close())
 	}
 	return follower, nil

@@ -96,7 +96,8 @@ func mapOf(version uint64, controllers ...string) *controllerv1.MapResponse {
 	return &controllerv1.MapResponse{
 		Version: version, Cluster: "c", Shards: 2, Controllers: controllers,
 		Nodes: []*controllerv1.MapNode{
-			{Id: 7, Name: "a", Addr: "127.66.4.2:1", Api: "127.66.4.2:1"}, {Id: 3, Name: "b", Addr: "127.66.4.2:2", Api: "127.66.4.2:2"},
+			{Id: 7, Name: "a", Addr: "127.66.4.2:1", Api: "127.66.4.2:1"},
+			{Id: 3, Name: "b", Addr: "127.66.4.2:2", Api: "127.66.4.2:2"},
 		},
 		Chains: []*controllerv1.MapChain{
 			{Epoch: uint32(version), Members: []uint32{3, 7}, Shards: shards(0)},
@@ -153,7 +154,8 @@ func TestMapsArePushed(t *testing.T) {
 	s := newSource(t, mapOf(1))
 	f := open(t, s.addr)
 	m := f.Map()
-	if m.Version != 1 || m.Cluster != "c" || m.Shards() != 2 || strings.Join(m.Names(m.Chain(0)), " ") != "b a" || m.Chain(1).Epoch != 1 {
+	if m.Version != 1 || m.Cluster != "c" || m.Shards() != 2 || strings.Join(m.Names(m.Chain(0)), " ") != "b a" ||
+		m.Chain(1).Epoch != 1 {
 		t.Fatalf("%+v", m)
 	}
 	heard := versions(t, f)
@@ -235,7 +237,8 @@ func TestOtherCluster(t *testing.T) {
 	third.set(mapOf(3))
 	await(t, heard, 3)
 	ctx := soon(t)
-	if _, err := Open(ctx, Options{Addrs: []string{other.addr}, Cluster: "c"}); err == nil || !strings.Contains(err.Error(), `cluster "d"`) {
+	if _, err := Open(ctx, Options{Addrs: []string{other.addr}, Cluster: "c"}); err == nil ||
+		!strings.Contains(err.Error(), `cluster "d"`) {
 		t.Error(err)
 	}
 	if ctx.Err() != nil {
@@ -285,7 +288,8 @@ func TestAddresses(t *testing.T) {
 	}
 	ctx := soon(t)
 	for _, wrong := range []string{"", ":4413", "127.66.4.9:port", "127.66.4.9:0", "a,b", "http://127.66.4.9"} {
-		if _, err := Open(ctx, Options{Addrs: []string{wrong}}); err == nil || !strings.Contains(err.Error(), "not a host and port") {
+		if _, err := Open(ctx, Options{Addrs: []string{wrong}}); err == nil ||
+			!strings.Contains(err.Error(), "not a host and port") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}

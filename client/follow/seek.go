@@ -17,11 +17,12 @@ import (
 const (
 	connectWithin = 500 * time.Millisecond
 	retryAfter    = 20 * time.Millisecond
-	retryAtLeast  = time.Second            // however often it failed
-	stagger       = 10 * time.Millisecond  // from asking one source to asking another as well
-	seekFor       = time.Second            // in doubt: that long a source may have no news before the map counts as the newest
-	doubtEvery    = 200 * time.Millisecond // at most
-	askedNodes    = 3                      // besides all controllers
+	retryAtLeast  = time.Second           // however often it failed
+	stagger       = 10 * time.Millisecond // from asking one source to asking another as well
+	// in doubt: that long a source may have no news before the map counts as the newest
+	seekFor    = time.Second
+	doubtEvery = 200 * time.Millisecond // at most
+	askedNodes = 3                      // besides all controllers
 )
 
 // run keeps a source until Close.
@@ -165,7 +166,8 @@ func (f *Follower) firstError(ctx context.Context) error {
 	case cause == nil:
 		return fmt.Errorf("no map of the cluster from any controller or node (%s)", strings.Join(reasons, "; "))
 	case errors.Is(cause, context.DeadlineExceeded):
-		return fmt.Errorf("no map of the cluster from any controller or node in time (%s): %w", strings.Join(reasons, "; "), cause)
+		return fmt.Errorf("no map of the cluster from any controller or node in time (%s): %w",
+			strings.Join(reasons, "; "), cause)
 	default:
 		return cause
 	}

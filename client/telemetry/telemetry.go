@@ -51,12 +51,14 @@ func New(o Options) (client.Observer, error) {
 	meter := o.Meter.Meter(scope)
 	duration, err := meter.Float64Histogram("db.client.operation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time of an operation, its retries included."),
-		metric.WithExplicitBucketBoundaries(1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5))
+		metric.WithExplicitBucketBoundaries(1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02,
+			0.05, 0.1, 0.2, 0.5, 1, 5))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	attempts, err := meter.Int64Histogram("netcraq.client.attempts", metric.WithUnit("{attempt}"),
-		metric.WithDescription("Messages sent for an operation."), metric.WithExplicitBucketBoundaries(1, 2, 3, 5, 10, 20, 50))
+		metric.WithDescription("Messages sent for an operation."),
+		metric.WithExplicitBucketBoundaries(1, 2, 3, 5, 10, 20, 50))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}

@@ -44,7 +44,8 @@ func startChain(t *testing.T) *client.Cluster {
 func TestSpansAndMetrics(t *testing.T) {
 	spans, reader := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
-	observe, err := New(Options{Tracer: tracer, Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Keys: true})
+	observe, err := New(Options{Tracer: tracer,
+		Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Keys: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,5 +12,6 @@ import (
 )
 
 func main() {
-	cli.ProductMain(kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(), operate.Commands(), cli.Extensions())
+	cli.ProductMain(kv.Commands(), node.Commands(), controller.Commands(), gateway.Commands(),
+		operate.Commands(), cli.Extensions())
 }

@@ -91,7 +91,8 @@ func Run(o Options) (*Result, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r := &Result{Nodes: o.Nodes, Shards: o.Shards, Replicas: o.Replicas, Zones: o.Zones, FairFraction: 1 / float64(o.Nodes)}
+	r := &Result{Nodes: o.Nodes, Shards: o.Shards, Replicas: o.Replicas, Zones: o.Zones,
+		FairFraction: 1 / float64(o.Nodes)}
 	d := &drill{o: o, done: make([]uint64, o.Nodes+1), inboxes: make(map[reconfig.NodeID]bool)}
 	before := heap()
 	state, formed := d.form()
@@ -118,14 +119,16 @@ func heap() uint64 {
 // form is a cluster that has been running for long.
 func (d *drill) form() (*reconfig.State, time.Duration) {
 	s := &reconfig.State{
-		Settings: reconfig.Settings{Cluster: "drill", Shards: d.o.Shards, Replicas: d.o.Replicas, Spread: "zone", CellBytes: wire.MaxValueBytes,
+		Settings: reconfig.Settings{Cluster: "drill", Shards: d.o.Shards, Replicas: d.o.Replicas, Spread: "zone",
+			CellBytes: wire.MaxValueBytes,
 			Heartbeat: heartbeat, Lease: 6 * heartbeat, Suspect: 4 * heartbeat},
 		Nodes: make(map[reconfig.NodeID]*reconfig.Node, d.o.Nodes), Shards: make([]reconfig.Shard, d.o.Shards), Change: 1,
 	}
 	var candidates []topology.Candidate
 	for i := 1; i <= d.o.Nodes; i++ {
 		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), wire.Port)
-		n := &reconfig.Node{ID: reconfig.NodeID(i), Name: "n" + strconv.Itoa(i), Addr: addr, API: topology.DefaultAPI(addr), Capacity: 1,
+		n := &reconfig.Node{ID: reconfig.NodeID(i), Name: "n" + strconv.Itoa(i), Addr: addr,
+			API: topology.DefaultAPI(addr), Capacity: 1,
 			Labels: map[string]string{"zone": "z" + strconv.Itoa(i%d.o.Zones)}, Incarnation: uint64(i), Standing: reconfig.Up}
 		s.Nodes[n.ID] = n
 		candidates = append(candidates, topology.Candidate{ID: uint32(i), Name: n.Name, Labels: n.Labels, Capacity: 1})

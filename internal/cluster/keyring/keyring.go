@@ -57,7 +57,8 @@ func ringOf(in *controllerv1.KeysResponse) *wire.Keyring {
 	k := &wire.Keyring{Sign: in.GetSign()}
 	for _, keys := range in.GetKeys() {
 		k.Keys = append(k.Keys, wire.Keys{
-			Generation: keys.GetGeneration(), Read: wire.SecretOf(keys.GetRead()), Write: wire.SecretOf(keys.GetWrite()), Chain: wire.SecretOf(keys.GetChain()),
+			Generation: keys.GetGeneration(), Read: wire.SecretOf(keys.GetRead()), Write: wire.SecretOf(keys.GetWrite()),
+			Chain: wire.SecretOf(keys.GetChain()),
 		})
 	}
 	return k

@@ -140,7 +140,8 @@ func TestCounterJudgesSlots(t *testing.T) {
 		want   func(Counters) bool
 	}{
 		{"lost", func(b wire.Bundle, _ wire.Message) { b.Clear(changed) }, func(x Counters) bool { return x.Lost() == 1 }},
-		{"busy", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusBusy), nil }), func(x Counters) bool { return x.Busy == 1 }},
+		{"busy", put(func(m *wire.Message) { m.Detail, m.Value = uint16(wire.StatusBusy), nil }),
+			func(x Counters) bool { return x.Busy == 1 }},
 		{"not found", put(func(m *wire.Message) {
 			m.Detail, m.Value = uint16(wire.StatusNotFound), nil
 		}), func(x Counters) bool { return x.NotFound == 1 }},
@@ -152,9 +153,13 @@ func TestCounterJudgesSlots(t *testing.T) {
 		}), func(x Counters) bool { return x.Wrong == 1 }},
 		{"wrong value", put(func(m *wire.Message) { m.Value = bytes.Repeat([]byte{1}, valueBytes) }), wrong("value")},
 		{"never asked", put(func(m *wire.Message) { m.Request ^= 1 }), wrong("request")},
-		{"short", put(func(m *wire.Message) { m.Value = nil }), func(x Counters) bool { return x.Wrong == 1 && x.Why&1 != 0 }},
+		{"short", put(func(m *wire.Message) { m.Value = nil }), func(x Counters) bool {
+			return x.Wrong == 1 && x.Why&1 != 0
+		}},
 		{"damaged length", func(b wire.Bundle, _ wire.Message) { bytesOf(b)[2] ^= 1 }, wrong("header")},
-		{"impossible length", func(b wire.Bundle, _ wire.Message) { bytesOf(b)[1], bytesOf(b)[3] = 8, ^byte(8) }, wrong("size")},
+		{"impossible length", func(b wire.Bundle, _ wire.Message) {
+			bytesOf(b)[1], bytesOf(b)[3] = 8, ^byte(8)
+		}, wrong("size")},
 		{"damaged", func(b wire.Bundle, _ wire.Message) { bytesOf(b)[wire.SlotBytes+9] ^= 1 }, wrong("checksum")},
 	}
 	for _, test := range tests {
@@ -196,7 +201,8 @@ func writesAmong(messages []wire.Message) (n int) {
 func TestCounterWantsTheBundleItSent(t *testing.T) {
 	r := &request{op: wire.OpRead, valueBytes: 16, keys: randomKeys(1)}
 	l := bundleForTest(t, r)
-	if got := countFrame(t, l, wire.NewBundle(nil, r.bundle.slots, r.bundle.slotBytes+4)); got.Wrong != 1 || got.Why.String() != "size" {
+	if got := countFrame(t, l, wire.NewBundle(nil, r.bundle.slots, r.bundle.slotBytes+4)); got.Wrong != 1 ||
+		got.Why.String() != "size" {
 		t.Errorf("a longer bundle: %+v", got)
 	}
 	other := wire.NewBundle(nil, r.bundle.slots, r.bundle.slotBytes)

@@ -54,7 +54,8 @@ type Windows struct {
 
 func (t *Windows) validate() error {
 	if t.Rounds < 1 || t.Seconds <= 0 || t.Seconds/float64(t.Rounds) < shortestWindow.Seconds() {
-		return wrongOption("--seconds %v in --rounds %d: each window must be at least %v", t.Seconds, t.Rounds, shortestWindow)
+		return wrongOption("--seconds %v in --rounds %d: each window must be at least %v", t.Seconds,
+			t.Rounds, shortestWindow)
 	}
 	return nil
 }

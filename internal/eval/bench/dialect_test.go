@@ -93,7 +93,8 @@ func TestNetChainDialect(t *testing.T) {
 func TestNetCRAQPaperDialect(t *testing.T) {
 	keys := netcraqPaperKeys(70000) // more than 16 bits of KEY_ID
 	l := loadForTest(t, &request{
-		op: wire.OpRead, writeShare: 0.5, valueBytes: netcraqpaper.ValueBytes, keys: keys[69990:], dialect: dialect{protocol: NetCRAQPaper},
+		op: wire.OpRead, writeShare: 0.5, valueBytes: netcraqpaper.ValueBytes, keys: keys[69990:],
+		dialect: dialect{protocol: NetCRAQPaper},
 	})
 	for nth := range 40 {
 		p := received(t, generateOnce(t, l))

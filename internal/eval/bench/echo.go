@@ -108,7 +108,8 @@ func (s *echoServer) transfer(call uintptr, messages []multiMessage, flags uintp
 		if s.stopped.Load() {
 			return 0, net.ErrClosed
 		}
-		n, _, errno := unix.Syscall6(call, uintptr(s.fd), uintptr(unsafe.Pointer(&messages[0])), uintptr(len(messages)), flags, 0, 0)
+		n, _, errno := unix.Syscall6(call, uintptr(s.fd), uintptr(unsafe.Pointer(&messages[0])),
+			uintptr(len(messages)), flags, 0, 0)
 		if errno != 0 {
 			return 0, errno
 		}

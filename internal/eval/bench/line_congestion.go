@@ -124,7 +124,8 @@ func (f LineFigure) sustained() bool {
 }
 
 // underCongestion offers a load for d while the background runs.
-func (l *Line) underCongestion(ctx context.Context, c Congestion, offered float64, d time.Duration) (f LineFigure, err error) {
+func (l *Line) underCongestion(ctx context.Context, c Congestion, offered float64,
+	d time.Duration) (f LineFigure, err error) {
 	if err := l.net.wires.setLimits(l.options.Nodes, c.FramesPerS); err != nil {
 		return f, err
 	}

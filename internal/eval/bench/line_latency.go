@@ -63,7 +63,8 @@ func (l *Line) Latency(ctx context.Context, w Work, perSecond float64, d time.Du
 			after[kind][i] -= before[kind][i]
 		}
 	}
-	return LineLatency{LineFigure: f, OfferedPerS: perSecond, Read: quantilesOf(&after[0]), Write: quantilesOf(&after[1])}, nil
+	return LineLatency{LineFigure: f, OfferedPerS: perSecond, Read: quantilesOf(&after[0]),
+		Write: quantilesOf(&after[1])}, nil
 }
 
 func (l *Line) readHistogram(h *histogram) error {

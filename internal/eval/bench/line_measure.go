@@ -116,7 +116,8 @@ func (l *Line) use(ctx context.Context, w Work, timing bool) error {
 	if l.load == nil || l.loaded != kind {
 		l.unload()
 		r := &request{
-			op: wire.OpRead, writeShare: w.WriteShare, valueBytes: l.options.ValueBytes, keys: l.asked, dialect: l.dialect(), timing: timing,
+			op: wire.OpRead, writeShare: w.WriteShare, valueBytes: l.options.ValueBytes, keys: l.asked,
+			dialect: l.dialect(), timing: timing,
 			bundle: bundle,
 		}
 		load, err := newLoad(r, l.way(w.Target), l.net.near[w.Target])

@@ -113,7 +113,8 @@ func (l *lineNetwork) route(i int) error {
 				continue
 			}
 			route := &netlink.Route{
-				LinkIndex: by.index, Dst: single(dst), Gw: lineAddr(next).AsSlice(), Src: lineAddr(i).AsSlice(), Flags: int(netlink.FLAG_ONLINK),
+				LinkIndex: by.index, Dst: single(dst), Gw: lineAddr(next).AsSlice(), Src: lineAddr(i).AsSlice(),
+				Flags: int(netlink.FLAG_ONLINK),
 			}
 			if err := by.host.handle.RouteReplace(route); err != nil {
 				return fmt.Errorf("route from node %d to %v: %w", i, dst, err)

@@ -37,7 +37,8 @@ func (l *Line) openNode(i int) (lineNode, error) {
 		}
 		return netChainNode{n}, nil
 	case NetCRAQPaper:
-		c := netcraqpaper.Config{Self: lineAddr(i), Tail: lineAddr(o.Nodes - 1), Keys: uint32(o.Keys), Versions: uint32(o.Versions)}
+		c := netcraqpaper.Config{Self: lineAddr(i), Tail: lineAddr(o.Nodes - 1), Keys: uint32(o.Keys),
+			Versions: uint32(o.Versions)}
 		if i < o.Nodes-1 {
 			c.Next = lineAddr(i + 1)
 		}

@@ -161,7 +161,8 @@ func lineRow(protocol Protocol, rounds []LineLatency) LineRow {
 
 // Table returns one row per protocol.
 func (r *LinesResult) Table() ([]string, [][]string) {
-	header := []string{"protocol", "a frame", "reads/s", "writes/s", "slowest", "fastest", "lost %", "dirty commits", "overflows"}
+	header := []string{"protocol", "a frame", "reads/s", "writes/s", "slowest", "fastest", "lost %",
+		"dirty commits", "overflows"}
 	timed := r.Lines[0].OfferedPerS > 0
 	if timed {
 		header = append(header, "read p50 µs", "p99", "p99.9", "write p50 µs", "p99", "p99.9")
@@ -177,7 +178,8 @@ func (r *LinesResult) Table() ([]string, [][]string) {
 			fmt.Sprintf("%.2f", lost), fmt.Sprint(x.DirtyCommits), fmt.Sprint(x.Overflows),
 		}
 		if timed {
-			for _, v := range []float64{x.Read.P50us, x.Read.P99us, x.Read.P999us, x.Write.P50us, x.Write.P99us, x.Write.P999us} {
+			for _, v := range []float64{x.Read.P50us, x.Read.P99us, x.Read.P999us, x.Write.P50us,
+				x.Write.P99us, x.Write.P999us} {
 				row = append(row, fmt.Sprintf("%.1f", v))
 			}
 		}
@@ -196,6 +198,7 @@ func (r *LinesResult) Summary() string {
 		bundles = "Rates count requests; the column \"a frame\" is the number of requests per frame, " +
 			"1 for the papers' protocols.\n"
 	}
-	return fmt.Sprintf("lines of %d nodes, the client at node %d, %.0f %% writes, %d keys of %d bytes%s; medians of %d rounds.\n%s%v",
+	return fmt.Sprintf(
+		"lines of %d nodes, the client at node %d, %.0f %% writes, %d keys of %d bytes%s; medians of %d rounds.\n%s%v",
 		r.Nodes, r.Target, 100*r.WriteShare, r.Keys, r.ValueBytes, dirty, r.Rounds, bundles, r.Machine)
 }

@@ -33,14 +33,16 @@ func TestLineAnswers(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", protocol, nodes), func(t *testing.T) {
 				l := openLineForTest(t, LineOptions{Protocol: protocol, Nodes: nodes, Keys: 100})
 				for _, w := range []Work{
-					{}, {Target: nodes - 1}, {WriteShare: 1}, {WriteShare: 0.25}, {Dirty: true}, {Dirty: true, Target: nodes - 1}, {Target: nodes / 2},
+					{}, {Target: nodes - 1}, {WriteShare: 1}, {WriteShare: 0.25}, {Dirty: true},
+					{Dirty: true, Target: nodes - 1}, {Target: nodes / 2},
 				} {
 					f, err := l.Throughput(t.Context(), w, lineWindow)
 					if err != nil {
 						t.Fatalf("%+v: %v", w, err)
 					}
 					t.Logf("%+v: %+v", w, f)
-					if f.Answered == 0 || f.Lost > f.Sent/100 || f.ReadsPerS > 0 != (w.WriteShare < 1) || f.WritesPerS > 0 != (w.WriteShare > 0) {
+					if f.Answered == 0 || f.Lost > f.Sent/100 || f.ReadsPerS > 0 != (w.WriteShare < 1) ||
+						f.WritesPerS > 0 != (w.WriteShare > 0) {
 						t.Errorf("%+v: %+v", w, f)
 					}
 				}
@@ -55,7 +57,8 @@ func TestLineAnswersBundles(t *testing.T) {
 	for _, nodes := range []int{1, 4} {
 		l := openLineForTest(t, LineOptions{Protocol: NetCRAQ, Nodes: nodes, Keys: 100})
 		for _, w := range []Work{
-			{Slots: MostReads(16)}, {Target: nodes - 1, Slots: 2}, {WriteShare: 1, Slots: MostWrites(16)}, {WriteShare: 0.25, Slots: 5},
+			{Slots: MostReads(16)}, {Target: nodes - 1, Slots: 2}, {WriteShare: 1, Slots: MostWrites(16)},
+			{WriteShare: 0.25, Slots: 5},
 			{Dirty: true, Slots: 14}, {Dirty: true, Target: nodes - 1, Slots: 14}, {},
 		} {
 			f, err := l.Throughput(t.Context(), w, lineWindow)
@@ -63,7 +66,8 @@ func TestLineAnswersBundles(t *testing.T) {
 				t.Fatalf("%+v: %v", w, err)
 			}
 			t.Logf("%+v: %+v", w, f)
-			if f.Answered == 0 || f.Lost > f.Sent/100 || f.Sent%uint64(max(w.Slots, 1)) != 0 || f.WritesPerS > 0 != (w.WriteShare > 0) {
+			if f.Answered == 0 || f.Lost > f.Sent/100 || f.Sent%uint64(max(w.Slots, 1)) != 0 ||
+				f.WritesPerS > 0 != (w.WriteShare > 0) {
 				t.Errorf("%+v: %+v", w, f)
 			}
 		}

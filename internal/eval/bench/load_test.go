@@ -173,9 +173,14 @@ func TestCounterJudgesAnswers(t *testing.T) {
 		want   func(Counters) bool
 	}{
 		{"right", nil, 0, func(x Counters) bool { return x.OK == 1 && x.HopsMax == 2 }},
-		{"not found", func(m *wire.Message) { m.Detail = uint16(wire.StatusNotFound) }, 0, func(x Counters) bool { return x.NotFound == 1 }},
-		{"busy", func(m *wire.Message) { m.Detail = uint16(wire.StatusBusy) }, 0, func(x Counters) bool { return x.Busy == 1 }},
-		{"refused", func(m *wire.Message) { m.Detail = uint16(wire.StatusFull) }, 0, func(x Counters) bool { return x.Other == 1 }},
+		{"not found", func(m *wire.Message) { m.Detail = uint16(wire.StatusNotFound) }, 0,
+			func(x Counters) bool { return x.NotFound == 1 }},
+		{"busy", func(m *wire.Message) {
+			m.Detail = uint16(wire.StatusBusy)
+		}, 0, func(x Counters) bool { return x.Busy == 1 }},
+		{"refused", func(m *wire.Message) {
+			m.Detail = uint16(wire.StatusFull)
+		}, 0, func(x Counters) bool { return x.Other == 1 }},
 		{"wrong first byte", func(m *wire.Message) { m.Value[0]++ }, 0, wrong("value")},
 		{"wrong last byte", func(m *wire.Message) { m.Value[valueBytes-1]++ }, 0, wrong("value")},
 		{"short value", func(m *wire.Message) { m.Value = m.Value[1:] }, 0, wrong("size")},

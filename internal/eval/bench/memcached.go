@@ -184,7 +184,8 @@ func (s *memcachedStage) fill(ctx context.Context, keys []wire.Key, valueBytes i
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if _, err := conn.Write(memcachedSet(uint16(i), keys[i], valueOf(keys[i], valueBytes))); err != nil && time.Now().After(until) {
+		if _, err := conn.Write(memcachedSet(uint16(i), keys[i], valueOf(keys[i], valueBytes))); err != nil &&
+			time.Now().After(until) {
 			return fmt.Errorf("store a key in memcached: %w", err)
 		}
 		if err := conn.SetReadDeadline(time.Now().Add(memcachedRetry)); err != nil {

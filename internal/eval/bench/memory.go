@@ -71,11 +71,12 @@ func emptyBytes(o NodeOptions) (uint64, error) {
 
 // Table returns one row.
 func (r *MemoryResult) Table() ([]string, [][]string) {
-	return []string{"objects", "value bytes", "tables, MB", "bytes/object", "fill, s", "reads/s", "swap/s", "ratio"}, [][]string{{
-		fmt.Sprint(r.Objects), fmt.Sprint(r.ValueBytes), fmt.Sprintf("%.1f", float64(r.MemoryBytes)/1e6),
-		fmt.Sprintf("%.1f", r.BytesPerObject), fmt.Sprintf("%.1f", r.FillS), count(r.ReadsPerS), count(r.EchoPerS),
-		fmt.Sprintf("%.2f", r.Ratio),
-	}}
+	return []string{"objects", "value bytes", "tables, MB", "bytes/object", "fill, s", "reads/s", "swap/s",
+			"ratio"}, [][]string{{
+			fmt.Sprint(r.Objects), fmt.Sprint(r.ValueBytes), fmt.Sprintf("%.1f", float64(r.MemoryBytes)/1e6),
+			fmt.Sprintf("%.1f", r.BytesPerObject), fmt.Sprintf("%.1f", r.FillS), count(r.ReadsPerS), count(r.EchoPerS),
+			fmt.Sprintf("%.2f", r.Ratio),
+		}}
 }
 
 // Summary states the plane, the session count and the memory of an empty node.

@@ -8,7 +8,8 @@ import (
 func TestDistance(t *testing.T) {
 	needRoot(t)
 	r, err := Distance(t.Context(), DistanceOptions{
-		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: 2, Windows: Windows{Seconds: 0.2, Rounds: 1},
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 10, ValueBytes: 16}, Nodes: 2,
+		Windows: Windows{Seconds: 0.2, Rounds: 1},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,8 @@ func (o *NodeOptions) chainOptions() chain.Options {
 	if objects == 0 {
 		objects = 2 * o.Keys
 	}
-	return chain.Options{Shards: 1, CellBytes: max(o.ValueBytes, 8), MaxObjects: objects, MaxSessions: sessions, Relay: o.Relay}
+	return chain.Options{Shards: 1, CellBytes: max(o.ValueBytes, 8), MaxObjects: objects,
+		MaxSessions: sessions, Relay: o.Relay}
 }
 
 // node is a node under load.
@@ -76,7 +77,8 @@ func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Pl
 	switch o.Plane {
 	case "p4":
 		options := o.chainOptions()
-		options.MaxObjects, options.MaxSessions = min(options.MaxObjects, p4.MaxObjects), min(options.MaxSessions, p4.MaxSessions)
+		options.MaxObjects, options.MaxSessions = min(options.MaxObjects, p4.MaxObjects),
+			min(options.MaxSessions, p4.MaxSessions)
 		return p4.Open(p4.Options{Node: addr, Ports: names, Chain: options})
 	case "xdp":
 		return xdp.Open(xdp.Options{Node: addr, Ports: names, Chain: o.chainOptions(), Mode: xdp.Mode(o.Mode)})
@@ -90,7 +92,8 @@ func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Pl
 func join(nodes []*node, addrs []netip.AddrPort) error {
 	for i := len(nodes) - 1; i >= 0; i-- {
 		config := chain.ShardConfig{Epoch: epoch, State: chain.Active, Self: i, Members: addrs}
-		err := errors.Join(nodes[i].plane.ConfigureAll(map[uint16]chain.ShardConfig{0: config}), nodes[i].plane.Grant(0, dataplane.Forever))
+		err := errors.Join(nodes[i].plane.ConfigureAll(map[uint16]chain.ShardConfig{0: config}),
+			nodes[i].plane.Grant(0, dataplane.Forever))
 		if err != nil {
 			return fmt.Errorf("configure node %d: %w", i, err)
 		}

@@ -16,7 +16,8 @@ func Preflight() error {
 		return errors.New("the load generator runs on little-endian machines only")
 	}
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
-		return errors.New("this kernel has no BTF (/sys/kernel/btf/vmlinux): Linux 5.18 or later with CONFIG_DEBUG_INFO_BTF is needed")
+		return errors.New(
+			"this kernel has no BTF (/sys/kernel/btf/vmlinux): Linux 5.18 or later with CONFIG_DEBUG_INFO_BTF is needed")
 	}
 	return nil
 }

@@ -177,7 +177,8 @@ func (s *readStage) prepare(ctx context.Context, valueBytes int, progress Progre
 	s.undo.add(server.close)
 	for i := range s.runners {
 		r := &request{
-			op: wire.OpRead, valueBytes: valueBytes, versionMax: fillPasses, onlySizes: i != theNode, keys: s.keys, bundle: s.bundle,
+			op: wire.OpRead, valueBytes: valueBytes, versionMax: fillPasses, onlySizes: i != theNode,
+			keys: s.keys, bundle: s.bundle,
 		}
 		l, err := newLoad(r, s.ways[i], s.ways[i].from)
 		if err != nil {

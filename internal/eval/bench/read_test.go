@@ -17,7 +17,8 @@ func TestRead(t *testing.T) {
 func readOnSockets(t *testing.T, slots int) {
 	needRoot(t)
 	r, err := Read(t.Context(), ReadOptions{
-		NodeOptions: NodeOptions{Plane: "soft", Keys: 100, ValueBytes: 16}, Windows: Windows{Seconds: 0.4, Rounds: 2}, Slots: slots,
+		NodeOptions: NodeOptions{Plane: "soft", Keys: 100, ValueBytes: 16},
+		Windows:     Windows{Seconds: 0.4, Rounds: 2}, Slots: slots,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,8 @@ func TestReadStopsWhenTold(t *testing.T) {
 	needRoot(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	_, err := Read(ctx, ReadOptions{NodeOptions: NodeOptions{Plane: "soft", Keys: 1, ValueBytes: 16}, Windows: Windows{Seconds: 1, Rounds: 1}})
+	_, err := Read(ctx, ReadOptions{NodeOptions: NodeOptions{Plane: "soft", Keys: 1, ValueBytes: 16},
+		Windows: Windows{Seconds: 1, Rounds: 1}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

@@ -64,7 +64,8 @@ func (r *ReadResult) Table() ([]string, [][]string) {
 
 func readRow(name string, reads, swaps, sockets float64) []string {
 	return []string{
-		name, count(reads), count(swaps), fmt.Sprintf("%.2f", reads/swaps), count(sockets), fmt.Sprintf("%.1f", reads/sockets),
+		name, count(reads), count(swaps), fmt.Sprintf("%.2f", reads/swaps), count(sockets),
+		fmt.Sprintf("%.1f", reads/sockets),
 	}
 }
 

@@ -213,7 +213,8 @@ func (f *fleet) restartUnder(ctx context.Context, l *load, victim int, op wire.O
 const slice = 500 * time.Millisecond
 
 // keepUp keeps the load up until one slice after the agent has been replaced.
-func (f *fleet) keepUp(ctx context.Context, l *load, replaced <-chan replacement) (sum Figure, r replacement, err error) {
+func (f *fleet) keepUp(ctx context.Context, l *load, replaced <-chan replacement) (sum Figure,
+	r replacement, err error) {
 	before, err := l.counters()
 	if err != nil {
 		return sum, r, err
@@ -291,7 +292,8 @@ func (r *RestartResult) Table() ([]string, [][]string) {
 	var rows [][]string
 	for _, x := range r.Rows {
 		rows = append(rows, []string{
-			x.Node, x.Load, count(x.PerSecond), fmt.Sprint(x.Sent), fmt.Sprint(x.Lost), fmt.Sprint(x.Wrong), fmt.Sprintf("%.0f", x.DownMs),
+			x.Node, x.Load, count(x.PerSecond), fmt.Sprint(x.Sent), fmt.Sprint(x.Lost), fmt.Sprint(x.Wrong),
+			fmt.Sprintf("%.0f", x.DownMs),
 		})
 	}
 	return []string{"agent killed", "load", "answers/s", "requests", "lost", "wrong", "without agent, ms"}, rows
@@ -299,6 +301,7 @@ func (r *RestartResult) Table() ([]string, [][]string) {
 
 // Summary sums up all kills.
 func (r *RestartResult) Summary() string {
-	return fmt.Sprintf("chain of %d, %d keys of %d bytes, plane %s: %d agents killed and restarted, %d requests, %d lost, %d wrong.\n%v",
+	return fmt.Sprintf(
+		"chain of %d, %d keys of %d bytes, plane %s: %d agents killed and restarted, %d requests, %d lost, %d wrong.\n%v",
 		r.Nodes, r.Keys, r.ValueBytes, r.Plane, len(r.Rows), r.Sent, r.Lost, r.Wrong, r.Machine)
 }

@@ -41,7 +41,8 @@ func OpenNetChainSockets(_ context.Context, nodes int, keys []netchain.Key, valu
 
 // startNetChain starts a node on all ports of a host.
 func (m *mesh) startNetChain(h *host, at netip.Addr, keys []netchain.Key, value []byte) error {
-	config := netchain.Config{Self: at, Wide: true, Slots: len(keys), ValueBytes: max(len(value), netchain.CompareBytes), Groups: 1}
+	config := netchain.Config{Self: at, Wide: true, Slots: len(keys),
+		ValueBytes: max(len(value), netchain.CompareBytes), Groups: 1}
 	var names []string
 	for _, p := range m.portsOf(h) {
 		names = append(names, p.name)

@@ -63,7 +63,8 @@ func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 		return nil, err
 	}
 	r := &WriteResult{
-		Nodes: o.Nodes, Slots: max(o.Slots, 1), Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine(),
+		Nodes: o.Nodes, Slots: max(o.Slots, 1), Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes,
+		Machine: ThisMachine(),
 	}
 	o.Progress.say("writing each of %d keys once", o.Keys)
 	if err := m.countPackets(ctx, runners[0].load, max(o.Keys, packetSample), r); err != nil {
@@ -165,5 +166,6 @@ func (r *WriteResult) Summary() string {
 	return fmt.Sprintf("chain of %d, %d keys of %d bytes%s, plane %s: "+
 		"%.2f packets per write on all links (at most %d), answer after %d hops;\n"+
 		"%d writes, %d wrong, %d lost. swap: one node that only sends a packet of the answer's size back.\n%v",
-		r.Nodes, r.Keys, r.ValueBytes, inFrames(r.Slots), r.describe(), r.PacketsPerWrite, 2*r.Nodes, r.Hops, r.Sent, r.Wrong, r.Lost, r.Machine)
+		r.Nodes, r.Keys, r.ValueBytes, inFrames(r.Slots), r.describe(), r.PacketsPerWrite, 2*r.Nodes, r.Hops, r.Sent,
+		r.Wrong, r.Lost, r.Machine)
 }

@@ -50,7 +50,8 @@ func TestMixedTransactionsAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cell.Members != 3 || cell.Errors != 0 || cell.Reads <= 0 || cell.Writes <= 0 || cell.PerSecond != cell.Reads+cell.Writes ||
+		if cell.Members != 3 || cell.Errors != 0 || cell.Reads <= 0 || cell.Writes <= 0 ||
+			cell.PerSecond != cell.Reads+cell.Writes ||
 			cell.P50 <= 0 || cell.P50 > cell.P99 ||
 			cell.Throttled != 0 {
 			t.Errorf("%+v", cell)

@@ -26,8 +26,9 @@ type Cell struct {
 	Reads       float64     `json:"reads_per_second"`
 	Writes      float64     `json:"writes_per_second"`
 	Errors      int         `json:"errors"`
-	Throttled   float64     `json:"throttled"`   // part of the time in which members had used up their CPU share, on average
-	ClientCPUs  float64     `json:"client_cpus"` // that the clients used
+	// part of the time in which members had used up their CPU share, on average
+	Throttled  float64 `json:"throttled"`
+	ClientCPUs float64 `json:"client_cpus"` // that the clients used
 	Latency
 }
 

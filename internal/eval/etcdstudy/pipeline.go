@@ -21,9 +21,10 @@ type PipelineOptions struct {
 
 // PipelineResult says where the time of puts goes.
 type PipelineResult struct {
-	Settings []string       `json:"settings"`
-	Seed     uint64         `json:"seed"`
-	Store    float64        `json:"store_per_second"` // puts of the store alone, in this process: MVCC and backend, without API, Raft and WAL
+	Settings []string `json:"settings"`
+	Seed     uint64   `json:"seed"`
+	// puts of the store alone, in this process: MVCC and backend, without API, Raft and WAL
+	Store    float64        `json:"store_per_second"`
 	Clusters []PipelineCell `json:"clusters"`
 }
 

@@ -27,9 +27,11 @@ func TestStacksBelongToTheInnermostStage(t *testing.T) {
 			"runtime.memmove," + etcd + "storage/mvcc.(*storeTxnWrite).put," + etcd + "etcdserver/apply.(*applierV3backend).Put",
 			"runtime.chanrecv," + etcd + "etcdserver.(*EtcdServer).applyEntryNormal",
 		},
-		StageBackend: {"go.etcd.io/bbolt.(*node).spill," + etcd + "storage/backend.(*batchTx).commit," + etcd + "storage/mvcc.(*store).Put"},
+		StageBackend: {"go.etcd.io/bbolt.(*node).spill," + etcd + "storage/backend.(*batchTx).commit," + etcd +
+			"storage/mvcc.(*store).Put"},
 		StageAPI: {
-			etcd + "etcdserver.(*EtcdServer).Put," + etcd + "etcdserver/api/v3rpc.(*kvServer).Put,google.golang.org/grpc.(*Server).processUnaryRPC",
+			etcd + "etcdserver.(*EtcdServer).Put," + etcd +
+				"etcdserver/api/v3rpc.(*kvServer).Put,google.golang.org/grpc.(*Server).processUnaryRPC",
 			"syscall.Syscall,internal/poll.(*FD).Write,google.golang.org/grpc/internal/transport.(*loopyWriter).run",
 		},
 		StageRuntime: {"runtime.findRunnable,runtime.schedule,runtime.mcall", "runtime.gcDrain,runtime.gcBgMarkWorker", ""},

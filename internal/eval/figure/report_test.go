@@ -118,7 +118,8 @@ func TestTextsAreShown(t *testing.T) {
 		t.Errorf("a file that is not the figure's says %q", text)
 	}
 	page := read(t, filepath.Join(dir, ReportName))
-	want := `<details class="text"><summary>A &lt; B <a href="texts/hashing/new.txt">file</a></summary><pre>n1 &lt;- n2` + "\n</pre></details>"
+	want := `<details class="text"><summary>A &lt; B <a href="texts/hashing/new.txt">file</a></summary><pre>n1 &lt;- n2` +
+		"\n</pre></details>"
 	if strings.Count(page, want) != 1 {
 		t.Errorf("the report has %q %d times", want, strings.Count(page, want))
 	}
@@ -142,7 +143,8 @@ func TestFittedValuesHaveBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, numbers := read(t, filepath.Join(dir, ReportName)), read(t, filepath.Join(dir, "hashing.csv"))
-	for _, want := range []string{`<td class="n">2 (1.5 to 2.5)</td>`, `<td class="n">3 (2 or more)</td>`, `<td class="n">4</td>`} {
+	for _, want := range []string{`<td class="n">2 (1.5 to 2.5)</td>`, `<td class="n">3 (2 or more)</td>`,
+		`<td class="n">4</td>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the report has no %q", want)
 		}
@@ -185,7 +187,8 @@ func TestLegendIsOfWhatIsDrawn(t *testing.T) {
 	for _, test := range []struct {
 		panels        []Panel
 		median, curve bool
-	}{{[]Panel{{}}, true, false}, {[]Panel{{Curve: true}}, false, true}, {[]Panel{{Curve: true}, {Bars: true}}, true, true}} {
+	}{{[]Panel{{}}, true, false}, {[]Panel{{Curve: true}}, false, true},
+		{[]Panel{{Curve: true}, {Bars: true}}, true, true}} {
 		text := (&Spec{Panels: test.panels}).legend()
 		if strings.Contains(text, medians) != test.median || strings.Contains(text, curves) != test.curve {
 			t.Errorf("%+v: %q", test.panels, text)

@@ -282,7 +282,8 @@ func TestRefusalLeavesWhatWasMeasured(t *testing.T) {
 
 func TestProgressTellsTheTimeLeft(t *testing.T) {
 	var all []Progress
-	if _, err := run(t, new(hashing), t.TempDir(), Options{Progress: func(p Progress) { all = append(all, p) }}); err != nil {
+	if _, err := run(t, new(hashing), t.TempDir(),
+		Options{Progress: func(p Progress) { all = append(all, p) }}); err != nil {
 		t.Fatal(err)
 	}
 	last := all[len(all)-1]

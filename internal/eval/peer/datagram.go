@@ -83,7 +83,8 @@ type answered func(i int, answer []byte) (answers int)
 
 // exchange sends requests with one answer each and repeats them until all are answered or ctx ends.
 // It calls got once per request and returns the number of attempts.
-func (p *datagramPool) exchange(ctx context.Context, requests [][]byte, got func(i int, answer []byte, err error)) (attempts int) {
+func (p *datagramPool) exchange(ctx context.Context, requests [][]byte,
+	got func(i int, answer []byte, err error)) (attempts int) {
 	l, err := p.take()
 	if err != nil {
 		for i := range requests {

@@ -64,7 +64,8 @@ func openEtcd(ctx context.Context, n *network, o *Options) (Store, error) {
 }
 
 func (s *etcdStore) describe(o *Options) {
-	s.detail("etcd: %d members, each a process, data in memory (tmpfs): fsync costs next to nothing; etcd's own defaults", s.hosts())
+	s.detail("etcd: %d members, each a process, data in memory (tmpfs): fsync costs next to nothing; etcd's own defaults",
+		s.hosts())
 	s.detail("clients: clientv3, %d gRPC connections to the leader, which is next to the clients", len(s.clients))
 	if o.Stale {
 		s.detail("get: serializable Range: NOT linearizable, may be old")
@@ -169,7 +170,8 @@ func (s *etcdStore) Put(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-func (s *etcdStore) CompareAndSwap(ctx context.Context, key string, version Version, value []byte) (Version, bool, error) {
+func (s *etcdStore) CompareAndSwap(ctx context.Context, key string, version Version,
+	value []byte) (Version, bool, error) {
 	r, err := s.client().Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(version))).
 		Then(clientv3.OpPut(key, string(value))).Else(clientv3.OpGet(key)).Commit()
 	if err != nil {
@@ -207,7 +209,8 @@ func (s *etcdStore) Lock(ctx context.Context, name string) (Lock, error) {
 var errLockLost = errors.New("the lock was lost before it was released")
 
 func (l *etcdLock) Unlock(ctx context.Context) error {
-	r, err := l.store.client().Txn(ctx).If(clientv3.Compare(clientv3.Value(l.key), "=", l.token)).Then(clientv3.OpDelete(l.key)).Commit()
+	r, err := l.store.client().Txn(ctx).If(clientv3.Compare(clientv3.Value(l.key), "=",
+		l.token)).Then(clientv3.OpDelete(l.key)).Commit()
 	if err == nil && !r.Succeeded {
 		return fmt.Errorf("%s: %w", l.key, errLockLost)
 	}

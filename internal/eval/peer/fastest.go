@@ -73,7 +73,8 @@ func (s *netcraq) generate(ctx context.Context, l *Load) (Result, error) {
 
 // readLine measures clean reads at the head of a line.
 func (s *netcraq) readLine(ctx context.Context, l *Load, slots int) (perSecond float64, err error) {
-	line, err := bench.OpenLine(ctx, bench.LineOptions{Protocol: bench.NetCRAQ, Nodes: s.hosts(), Keys: l.Keys, ValueBytes: l.ValueBytes})
+	line, err := bench.OpenLine(ctx, bench.LineOptions{Protocol: bench.NetCRAQ, Nodes: s.hosts(), Keys: l.Keys,
+		ValueBytes: l.ValueBytes})
 	if err != nil {
 		return 0, err
 	}
@@ -101,14 +102,16 @@ func (s *memcached) generate(ctx context.Context, l *Load) (Result, error) {
 	counts := []int{1, runtime.NumCPU()}
 	for _, threads := range counts {
 		r, err := bench.Memcached(ctx, bench.MemcachedOptions{
-			Windows: bench.Windows{Seconds: l.Duration.Seconds() / float64(len(counts)), Rounds: 2}, Keys: l.Keys, ValueBytes: l.ValueBytes,
-			Server: func(addr netip.AddrPort) []string { return memcachedCommand(addr, threads) },
+			Windows: bench.Windows{Seconds: l.Duration.Seconds() / float64(len(counts)), Rounds: 2}, Keys: l.Keys,
+			ValueBytes: l.ValueBytes,
+			Server:     func(addr netip.AddrPort) []string { return memcachedCommand(addr, threads) },
 		})
 		if err != nil {
 			return best, err
 		}
 		if r.ReadsPerS > best.PerSecond {
-			best = Result{PerSecond: r.ReadsPerS, Generator: fmt.Sprintf("load made in the kernel, over UDP, server with %d threads", threads)}
+			best = Result{PerSecond: r.ReadsPerS,
+				Generator: fmt.Sprintf("load made in the kernel, over UDP, server with %d threads", threads)}
 		}
 	}
 	return best, nil
@@ -166,8 +169,10 @@ func benchmarkCommand(l *Load) []string {
 // second.
 func (s *redis) benchmark(ctx context.Context, l *Load, r rung, requests int) (float64, error) {
 	addr := s.address()
-	arguments := append([]string{"-h", addr.Addr().String(), "-p", strconv.Itoa(int(addr.Port())), "-c", strconv.Itoa(r.clients),
-		"-P", strconv.Itoa(r.pipeline), "-n", strconv.Itoa(max(requests, 1)), "-r", strconv.Itoa(l.Keys), "--csv"}, benchmarkCommand(l)...)
+	arguments := append([]string{"-h", addr.Addr().String(), "-p", strconv.Itoa(int(addr.Port())), "-c",
+		strconv.Itoa(r.clients),
+		"-P", strconv.Itoa(r.pipeline), "-n", strconv.Itoa(max(requests, 1)), "-r", strconv.Itoa(l.Keys), "--csv"},
+		benchmarkCommand(l)...)
 	run := exec.CommandContext(ctx, "redis-benchmark", arguments...)
 	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	output, err := run.Output()

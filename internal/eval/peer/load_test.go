@@ -99,7 +99,8 @@ func TestLateOperationsCountFromWhenTheyWereDue(t *testing.T) { synctest.Test(t,
 func lateOperations(t *testing.T) {
 	const takes = 20 * time.Millisecond
 	s := &slow{takes: takes}
-	r, err := Run(t.Context(), s, Load{Op: Get, PerSecond: 200, Duration: 300 * time.Millisecond, WarmUp: time.Millisecond})
+	r, err := Run(t.Context(), s, Load{Op: Get, PerSecond: 200, Duration: 300 * time.Millisecond,
+		WarmUp: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,11 +118,13 @@ func lateOperations(t *testing.T) {
 func TestPausesAreWaitedFor(t *testing.T) { synctest.Test(t, pausesAreWaitedFor) }
 
 func pausesAreWaitedFor(t *testing.T) {
-	r, err := Run(t.Context(), &slow{takes: 60 * time.Millisecond}, Load{Op: Get, Duration: 40 * time.Millisecond, WarmUp: time.Millisecond})
+	r, err := Run(t.Context(), &slow{takes: 60 * time.Millisecond}, Load{Op: Get, Duration: 40 * time.Millisecond,
+		WarmUp: time.Millisecond})
 	if err != nil || r.Operations == 0 || r.PerSecond > 20 {
 		t.Errorf("operations of 60 ms in 40 ms: %+v, %v", r, err)
 	}
-	if _, err := Run(t.Context(), &slow{takes: time.Second}, Load{Op: Get, Duration: 10 * time.Millisecond}); !errors.Is(err, errTooShort) {
+	if _, err := Run(t.Context(), &slow{takes: time.Second},
+		Load{Op: Get, Duration: 10 * time.Millisecond}); !errors.Is(err, errTooShort) {
 		t.Errorf("operations of a second in 10 ms: %v", err)
 	}
 }

@@ -58,7 +58,8 @@ func openMemcached(ctx context.Context, n *network, _ *Options) (Store, error) {
 // memcachedCommand returns the command line of a server.
 func memcachedCommand(addr netip.AddrPort, threads int) []string {
 	port := strconv.Itoa(int(addr.Port()))
-	return []string{"memcached", "-u", "nobody", "-l", addr.Addr().String(), "-p", port, "-U", port, "-t", strconv.Itoa(threads), "-m", "1024"}
+	return []string{"memcached", "-u", "nobody", "-l", addr.Addr().String(), "-p", port, "-U", port, "-t",
+		strconv.Itoa(threads), "-m", "1024"}
 }
 
 // Parts of the protocol.
@@ -148,7 +149,8 @@ func (s *memcached) meta(ctx context.Context, request []byte) (code string, cas 
 	return code, cas, attempts, err
 }
 
-func (s *memcached) CompareAndSwap(ctx context.Context, key string, version Version, value []byte) (Version, bool, error) {
+func (s *memcached) CompareAndSwap(ctx context.Context, key string, version Version,
+	value []byte) (Version, bool, error) {
 	flags := fmt.Sprintf("c C%d", version)
 	if version == 0 {
 		flags = "c ME" // add

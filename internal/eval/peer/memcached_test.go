@@ -29,7 +29,8 @@ func TestMemcachedAnswersManyKeys(t *testing.T) {
 			answers := make([]int, len(keys))
 			s.(Many).GetMany(ctx, keys, func(i int, got []byte, err error) {
 				answers[i]++
-				if keys[i] == "there" && (err != nil || string(got) != value) || keys[i] != "there" && !errors.Is(err, ErrNotFound) {
+				if keys[i] == "there" && (err != nil || string(got) != value) || keys[i] != "there" &&
+					!errors.Is(err, ErrNotFound) {
 					t.Errorf("key %d, %q: %q, %v", i, keys[i], got, err)
 				}
 			})
@@ -54,7 +55,8 @@ func TestKeysFillDatagrams(t *testing.T) {
 		if want := "get " + strings.Join(keys[g.first:g.end], " ") + lineEnd; string(requests[i]) != want || g.first != next {
 			t.Errorf("request %d for keys %d to %d: %q", i, g.first, g.end, requests[i])
 		}
-		if size := datagramHeader + len(requests[i]); size > multiGetBytes || i+1 < len(requests) && size+len(" ")+len(keys[0]) <= multiGetBytes {
+		if size := datagramHeader + len(requests[i]); size > multiGetBytes || i+1 < len(requests) &&
+			size+len(" ")+len(keys[0]) <= multiGetBytes {
 			t.Errorf("request %d has %d bytes", i, size)
 		}
 		next = g.end

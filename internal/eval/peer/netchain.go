@@ -159,7 +159,8 @@ func versioned(v Version) (stored client.Value) {
 
 // CompareAndSwap ignores the value. NetChain has no versions: it compares values of 16 bytes. So
 // CompareAndSwap stores the version itself, in an object of the name that Get and Put do not use.
-func (s *netChain) CompareAndSwap(ctx context.Context, name string, version Version, _ []byte) (now Version, swapped bool, err error) {
+func (s *netChain) CompareAndSwap(ctx context.Context, name string, version Version, _ []byte) (now Version,
+	swapped bool, err error) {
 	wanted := Version(s.numbers.Add(1))
 	stored := versioned(wanted)
 	err = s.ask("swap/"+name, make([]byte, netchain.CompareBytes), func(c *client.NetChain, key netchain.Key) error {
@@ -207,5 +208,7 @@ func (s *netChain) Lock(ctx context.Context, name string) (Lock, error) {
 }
 
 func (l *netchainLock) Unlock(ctx context.Context) error {
-	return l.store.ask(l.name, nil, func(c *client.NetChain, key netchain.Key) error { return c.Unlock(ctx, key, l.owner) })
+	return l.store.ask(l.name, nil, func(c *client.NetChain, key netchain.Key) error {
+		return c.Unlock(ctx, key, l.owner)
+	})
 }

@@ -44,7 +44,8 @@ func openNetCRAQ(ctx context.Context, n *network, o *Options) (Store, error) {
 		return nil, err
 	}
 	n.onClose(s.client.Close)
-	n.detail("netcraq: a chain of %d nodes on XDP with agents, room for %d objects of up to %d bytes; head next to the client",
+	n.detail(
+		"netcraq: a chain of %d nodes on XDP with agents, room for %d objects of up to %d bytes; head next to the client",
 		n.hosts(), netcraqObjects, wire.MaxValueBytes)
 	n.detail("reads and writes: linearizable; the Go client of this repository, which asks the nearest node; one "+
 		"for all clients, with at most %d requests under way, and those of one moment together in datagrams, up to %d "+
@@ -108,7 +109,8 @@ func (s *netcraq) Put(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-func (s *netcraq) CompareAndSwap(ctx context.Context, key string, version Version, value []byte) (Version, bool, error) {
+func (s *netcraq) CompareAndSwap(ctx context.Context, key string, version Version,
+	value []byte) (Version, bool, error) {
 	r, err := s.client.CAS(ctx, key, uint64(version), value)
 	var failed *client.CASFailedError
 	if errors.As(err, &failed) {

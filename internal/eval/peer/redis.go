@@ -35,7 +35,8 @@ type redis struct {
 
 func openRedis(ctx context.Context, n *network, o *Options) (Store, error) {
 	addr, _ := n.host(0)
-	server, err := n.run(0, "redis-server", "--bind", addr.String(), "--port", strconv.Itoa(redisPort), "--protected-mode", "no",
+	server, err := n.run(0, "redis-server", "--bind", addr.String(), "--port", strconv.Itoa(redisPort),
+		"--protected-mode", "no",
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning")
 	if err != nil {
 		return nil, err
@@ -63,7 +64,8 @@ func openRedis(ctx context.Context, n *network, o *Options) (Store, error) {
 		n.detail("clients: rueidis, %d connections on which requests of all clients are pipelined", o.Connections)
 	}
 	n.detail("get: GET; put: SET; compare-and-swap: a Lua script (EVALSHA) that compares 8 bytes before the value, a number of each write")
-	n.detail("lock: SET NX PX %d with a token; unlock: a Lua script that compares the token, then DEL", lockTTL.Milliseconds())
+	n.detail("lock: SET NX PX %d with a token; unlock: a Lua script that compares the token, then DEL",
+		lockTTL.Milliseconds())
 	return s, nil
 }
 
@@ -141,7 +143,8 @@ type redisLock struct {
 
 func (s *redis) Lock(ctx context.Context, name string) (Lock, error) {
 	l := redisLock{s, "lock:" + name, strconv.FormatUint(s.tag.Add(1), 16)}
-	err := s.client.Do(ctx, s.client.B().Set().Key(l.key).Value(l.token).Nx().PxMilliseconds(lockTTL.Milliseconds()).Build()).Error()
+	err := s.client.Do(ctx, s.client.B().Set().Key(l.key).Value(l.token).Nx().PxMilliseconds(
+		lockTTL.Milliseconds()).Build()).Error()
 	if rueidis.IsRedisNil(err) {
 		return nil, ErrLocked
 	}

@@ -146,7 +146,8 @@ func newWorker(s Store, l *Load, number int, keys *drawer) *worker {
 	if l.Op != CAS && keys.ranks == nil {
 		keys.from, keys.step = 0, 1
 	}
-	return &worker{store: s, load: l, number: number, keys: keys, value: valueOf(l.ValueBytes), known: make(map[int]Version),
+	return &worker{store: s, load: l, number: number, keys: keys, value: valueOf(l.ValueBytes),
+		known: make(map[int]Version),
 		times: hdrhistogram.New(1, int64(longest/timeUnit), timeDigits)}
 }
 

@@ -114,7 +114,8 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%s is not installed (%s): run `scripts/peers.sh %s`, on Debian as root", e.System, e.What, e.System)
+	return fmt.Sprintf("%s is not installed (%s): run `scripts/peers.sh %s`, on Debian as root",
+		e.System, e.What, e.System)
 }
 
 // openers start the systems in a network.

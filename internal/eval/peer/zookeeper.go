@@ -129,7 +129,8 @@ func (s *zookeeper) startServer(i int) (*process, error) {
 // configuration returns zoo.cfg.
 func (s *zookeeper) configuration(i int, dir string) string {
 	own, _ := s.host(i)
-	lines := []string{"tickTime=2000", "initLimit=10", "syncLimit=5", "dataDir=" + dir, fmt.Sprintf("clientPort=%d", zookeeperPort),
+	lines := []string{"tickTime=2000", "initLimit=10", "syncLimit=5", "dataDir=" + dir,
+		fmt.Sprintf("clientPort=%d", zookeeperPort),
 		"clientPortAddress=" + own.String(), "maxClientCnxns=0", "admin.enableServer=false", "4lw.commands.whitelist=srvr",
 		"standaloneEnabled=" + strconv.FormatBool(s.hosts() == 1)}
 	for j := range s.hosts() {
@@ -236,7 +237,8 @@ func (s *zookeeper) Put(ctx context.Context, key string, value []byte) error {
 // versionOf converts a znode's version to a store's: an existing znode has at least 1.
 func versionOf(stat *zk.Stat) Version { return Version(stat.Version) + 1 }
 
-func (s *zookeeper) CompareAndSwap(_ context.Context, key string, version Version, value []byte) (Version, bool, error) {
+func (s *zookeeper) CompareAndSwap(_ context.Context, key string, version Version,
+	value []byte) (Version, bool, error) {
 	session, node := s.session(), nodeOf(key)
 	if version == 0 {
 		switch _, err := session.Create(node, value, 0, zk.WorldACL(zk.PermAll)); {

@@ -134,7 +134,8 @@ func plainText() text.Style {
 func (d *Diagram) plot(styles []Style) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = d.Title, d.X.Label, d.Y.Label
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
+		&p.X.Tick.Label, &p.Y.Tick.Label} {
 		style.Font.Variant, style.Font.Size = "Sans", vg.Points(10)
 	}
 	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(11), vg.Points(4)

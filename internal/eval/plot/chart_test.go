@@ -98,7 +98,8 @@ func TestChartOfNothing(t *testing.T) {
 
 func TestNumbersAreShort(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", math.Copysign(0, -1): "0", 0.25: "0.25", 7: "7", 999.6: "1 k", 1500: "1.5 k", 2e6: "2 M", 3.14159e9: "3.14 G", -2000: "-2 k",
+		0: "0", math.Copysign(0, -1): "0", 0.25: "0.25", 7: "7", 999.6: "1 k", 1500: "1.5 k", 2e6: "2 M",
+		3.14159e9: "3.14 G", -2000: "-2 k",
 	} {
 		if got := Short(v); got != want {
 			t.Errorf("Short(%v) is %q, want %q", v, got, want)

@@ -99,7 +99,8 @@ func (s Span) add(p *plot.Plot, bottom, top, nameAt float64) error {
 		stroke.Color, stroke.Dashes = momentColour, []vg.Length{vg.Points(3), vg.Points(2)}
 		p.Add(stroke)
 	} else {
-		field, err := plotter.NewPolygon(plotter.XYs{{X: s.From, Y: bottom}, {X: s.To, Y: bottom}, {X: s.To, Y: top}, {X: s.From, Y: top}})
+		field, err := plotter.NewPolygon(plotter.XYs{{X: s.From, Y: bottom}, {X: s.To, Y: bottom},
+			{X: s.To, Y: top}, {X: s.From, Y: top}})
 		if err != nil {
 			return err
 		}

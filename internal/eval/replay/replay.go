@@ -163,7 +163,8 @@ type state struct {
 // Run replays a trace.
 func Run(t *Trace, o *Options) *Result {
 	s := &state{
-		o: o, monitor: placement.NewMonitor(o.Keys, o.HalfLife), placed: make(placement.Placed), ready: make(map[string]float64),
+		o: o, monitor: placement.NewMonitor(o.Keys, o.HalfLife), placed: make(placement.Placed),
+		ready:  make(map[string]float64),
 		leased: make(map[string]bool), sizes: make(map[string]int),
 	}
 	watch := newShifts(o, t)

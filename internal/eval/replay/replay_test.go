@@ -32,7 +32,8 @@ func TestParse(t *testing.T) {
 	if got := fmt.Sprint(trace.Events); got != want || trace.Other != 1 {
 		t.Errorf("%v, %d others; want %v", got, trace.Other, want)
 	}
-	for _, bad := range []string{"", "t_s,key\n1,a\n", header + "x,1,KV/Range,get,a,single,,,5\n", header + "1,1,KV/Range,get,a,single,,,?\n"} {
+	for _, bad := range []string{"", "t_s,key\n1,a\n", header + "x,1,KV/Range,get,a,single,,,5\n",
+		header + "1,1,KV/Range,get,a,single,,,?\n"} {
 		if _, err := parse(strings.NewReader(bad)); err == nil {
 			t.Errorf("no trace: %q", bad)
 		}

@@ -12,7 +12,8 @@ import (
 // values.
 
 type packet struct {
-	op     byte // 'r' read, 'R' read passed on to the tail, 'w' write, 'a' ACK, 'd' done: an answer on its way to the client
+	// 'r' read, 'R' read passed on to the tail, 'w' write, 'a' ACK, 'd' done: an answer on its way to the client
+	op     byte
 	key    int
 	client int // leaf
 	place  int // in the chain, of the next node

@@ -66,7 +66,8 @@ type Work struct {
 	Keys       int     // 0: 100,000
 	Spread     Spread  // of reads; of no effect in NetChain's protocol
 	Seed       uint64  // of the hash of keys to shards
-	Draws      int     // hashes that are tried, with seeds one after the other, because it matters where popular keys meet; 0: 5
+	// hashes that are tried, with seeds one after the other, because it matters where popular keys meet; 0: 5
+	Draws int
 }
 
 const (
@@ -80,10 +81,11 @@ type Result struct {
 	PerSecond  float64 `json:"per_second"`
 	Least      float64 `json:"least_per_second"` // of all draws
 	Most       float64 `json:"most_per_second"`
-	Bottleneck string  `json:"bottleneck"`            // the switch that is busy all the time
-	MeanBusy   float64 `json:"mean_busy"`             // part of the time in which a switch is busy then, on average, 0 to 1
-	Packets    float64 `json:"packets_per_operation"` // that switches handle
-	Dirty      float64 `json:"dirty"`                 // part of the reads that meet a dirty object and go on to the tail
+	Bottleneck string  `json:"bottleneck"` // the switch that is busy all the time
+	// part of the time in which a switch is busy then, on average, 0 to 1
+	MeanBusy float64 `json:"mean_busy"`
+	Packets  float64 `json:"packets_per_operation"` // that switches handle
+	Dirty    float64 `json:"dirty"`                 // part of the reads that meet a dirty object and go on to the tail
 }
 
 func (f *Fabric) withDefaults() error {

@@ -113,7 +113,8 @@ func openNetChainXDP(ctx context.Context, o *OpenOptions) (System, error) {
 		return nil, err
 	}
 	return &netChain{chain: harness.Chain, listen: harness.Listen, close: harness.Close, settings: []string{
-		fmt.Sprintf("a chain of %d nodes as published, on XDP, linked by veth pairs; each client has a UDP socket of its own", chainNodes),
+		fmt.Sprintf("a chain of %d nodes as published, on XDP, linked by veth pairs; each client has a UDP socket of its own",
+			chainNodes),
 		howNetChainLocks,
 	}}, nil
 }

@@ -29,12 +29,14 @@ var openers = []opener{
 	{"netcraq", "locks made of NetCRAQ's compare-and-swap and delete, with fencing tokens", func(
 		ctx context.Context, o *OpenOptions,
 	) (System, error) {
-		return openNetCRAQ(ctx, o, "lock: CAS of an absent key, token: its version; unlock: DELETE; no time to live", 16, Direct)
+		return openNetCRAQ(ctx, o, "lock: CAS of an absent key, token: its version; unlock: DELETE; no time to live", 16,
+			Direct)
 	}},
-	{"netcraq-lock", "the locks of NetCRAQ's Go client, with a time to live", func(ctx context.Context, o *OpenOptions) (System, error) {
-		return openNetCRAQ(ctx, o, "client.TryLock and Unlock, time to live "+client.DefaultLockTTL.String(), recordBytes,
-			func(c *client.Client, _ int) Session { return Recipe(c) })
-	}},
+	{"netcraq-lock", "the locks of NetCRAQ's Go client, with a time to live",
+		func(ctx context.Context, o *OpenOptions) (System, error) {
+			return openNetCRAQ(ctx, o, "client.TryLock and Unlock, time to live "+client.DefaultLockTTL.String(), recordBytes,
+				func(c *client.Client, _ int) Session { return Recipe(c) })
+		}},
 	{"netchain", "NetChain as published: locks by compare-and-swap of the owner's id", openNetChain},
 	{peer.Etcd, "etcd: a transaction that puts a key with a lease if it does not exist", openPeer(peer.Etcd)},
 	{peer.ZooKeeper, "ZooKeeper: ephemeral znodes", openPeer(peer.ZooKeeper)},

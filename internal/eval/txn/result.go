@@ -58,7 +58,8 @@ type worker struct {
 
 func (o *Options) result(all []worker, l *ledger, measured time.Duration) *Result {
 	r := &Result{
-		Clients: o.Clients, Contention: o.Contention, HotItems: o.HotItems(), Items: o.Items, Locks: o.Locks, AtOnce: o.AtOnce,
+		Clients: o.Clients, Contention: o.Contention, HotItems: o.HotItems(), Items: o.Items,
+		Locks: o.Locks, AtOnce: o.AtOnce,
 		Seed: o.Seed, Seconds: measured.Seconds(), Violations: l.overlaps.Load(), StaleTokens: l.staleToken.Load(),
 	}
 	var times []time.Duration

@@ -38,7 +38,8 @@ func Run(ctx context.Context, system System, o Options) (*Result, error) {
 	for i := range all {
 		c := &customer{
 			options: &o, ledger: l, session: sessions[i], number: i, begin: begin, end: end,
-			rng: rand.New(rand.NewPCG(o.Seed, uint64(i))), locks: make([]Lock, o.Locks), was: make([]seen, o.Locks), worker: &all[i],
+			rng: rand.New(rand.NewPCG(o.Seed, uint64(i))), locks: make([]Lock, o.Locks),
+			was: make([]seen, o.Locks), worker: &all[i],
 		}
 		done.Go(func() {
 			if c.err = c.run(ctx); c.err != nil {

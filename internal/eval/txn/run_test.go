@@ -126,7 +126,8 @@ func TestTheLedgerTells(t *testing.T) {
 	for _, leaks := range []bool{true, false} {
 		held, mu := make(map[Item]bool), new(sync.Mutex)
 		system := testSystem(func(int) (Session, error) { return &leaky{mu, held, leaks}, nil })
-		r, err := Run(t.Context(), system, Options{Contention: 1, Clients: 8, Items: 10, Duration: 200 * time.Millisecond, Seed: 3})
+		r, err := Run(t.Context(), system, Options{Contention: 1, Clients: 8, Items: 10,
+			Duration: 200 * time.Millisecond, Seed: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,8 +16,9 @@ type Point struct {
 // Fitted is the law that measurements follow best.
 type Fitted struct {
 	Law
-	Points    int        `json:"points"`
-	RSquared  float64    `json:"r_squared"` // part of the variance that the law explains; below 0 it is worse than their mean
+	Points int `json:"points"`
+	// part of the variance that the law explains; below 0 it is worse than their mean
+	RSquared  float64    `json:"r_squared"`
 	Error     float64    `json:"error"`     // root of the mean square of the residuals, relative to the mean throughput
 	Intervals *Intervals `json:"intervals"` // nil where there are no more points than parameters
 }

@@ -77,9 +77,6 @@ func (b *bundle) handle(i int) {
 func (b *bundle) admit(r *request) wire.Outcome {
 	m := r.message
 	outcome := r.locate()
-	if r.op != m.Op { // it names its client
-		b.client = r.client
-	}
 	if outcome != wire.Accepted {
 		r.out = nil
 		return outcome
@@ -87,6 +84,9 @@ func (b *bundle) admit(r *request) wire.Outcome {
 	c := &r.shard.config
 	if c.State != None && b.chain == nil {
 		b.chain = c
+	}
+	if r.op != m.Op && c.State != None && c.other(b.from) { // a member names its client
+		b.client = r.client
 	}
 	switch {
 	case c.State == None && m.Op.IsChain():

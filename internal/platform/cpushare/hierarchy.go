@@ -14,8 +14,9 @@ import (
 const procMountInfo = "/proc/self/mountinfo"
 
 // ErrUnsupported says that this machine has no way to limit CPU time.
-var ErrUnsupported = errors.New("no control groups with the cpu controller: mount cgroup version 2 with `cpu` in cgroup.controllers, " +
-	"or version 1 with `mount -t cgroup -o cpu cgroup /sys/fs/cgroup/cpu`, as root")
+var ErrUnsupported = errors.New(
+	"no control groups with the cpu controller: mount cgroup version 2 with `cpu` in cgroup.controllers, " +
+		"or version 1 with `mount -t cgroup -o cpu cgroup /sys/fs/cgroup/cpu`, as root")
 
 // hierarchy is where groups are made.
 type hierarchy struct {
@@ -62,7 +63,8 @@ func (h hierarchy) prepare() error {
 		return nil
 	}
 	if err := writeFile(h.root, control, "+cpu"); err != nil {
-		return fmt.Errorf("give the cpu controller to groups below %s: %w (run as root, outside of containers that keep it)", h.root, err)
+		return fmt.Errorf("give the cpu controller to groups below %s: %w (run as root, outside of containers that keep it)",
+			h.root, err)
 	}
 	return nil
 }

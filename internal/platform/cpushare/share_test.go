@@ -89,10 +89,11 @@ func TestHierarchyIsFound(t *testing.T) {
 		want   hierarchy
 		err    error
 	}{
-		"version 1":                {one, hierarchy{"/sys/fs/cgroup/cpu", 1}, nil},
-		"version 2":                {"31 25 0:27 / " + two + " rw - cgroup2 cgroup2 rw\n", hierarchy{two, 2}, nil},
-		"version 2 without cpu":    {"31 25 0:27 / " + none + " rw - cgroup2 cgroup2 rw\n", hierarchy{}, ErrUnsupported},
-		"both, cpu in version 1":   {"31 25 0:27 / " + none + " rw - cgroup2 cgroup2 rw\n" + one, hierarchy{"/sys/fs/cgroup/cpu", 1}, nil},
+		"version 1":             {one, hierarchy{"/sys/fs/cgroup/cpu", 1}, nil},
+		"version 2":             {"31 25 0:27 / " + two + " rw - cgroup2 cgroup2 rw\n", hierarchy{two, 2}, nil},
+		"version 2 without cpu": {"31 25 0:27 / " + none + " rw - cgroup2 cgroup2 rw\n", hierarchy{}, ErrUnsupported},
+		"both, cpu in version 1": {"31 25 0:27 / " + none + " rw - cgroup2 cgroup2 rw\n" + one,
+			hierarchy{"/sys/fs/cgroup/cpu", 1}, nil},
 		"version 1 with cpuacct":   {"30 25 0:26 / /x rw - cgroup cgroup rw,cpuacct\n", hierarchy{}, ErrUnsupported},
 		"no control groups at all": {"22 1 8:1 / / rw - ext4 /dev/vda rw\n", hierarchy{}, ErrUnsupported},
 	} {

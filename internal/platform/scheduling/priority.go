@@ -70,13 +70,15 @@ func raise(class Class, thread int) error {
 	if err != nil || now.Policy == unix.SCHED_RR || now.Policy == unix.SCHED_FIFO {
 		return err
 	}
-	if class == RealTime { // round robin: the kernel takes turns among equals, and leaves a part of the time to everybody else
+	// round robin: the kernel takes turns among equals, and leaves a part of the time to everybody else
+	if class == RealTime {
 		attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: realTime}
 		if err := unix.SchedSetAttr(thread, &attributes, 0); err == nil || errors.Is(err, unix.ESRCH) {
 			return err
 		}
 	}
-	return unix.SchedSetAttr(thread, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: niceness, Runtime: sliceNs}, 0)
+	return unix.SchedSetAttr(thread, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL,
+		Nice: niceness, Runtime: sliceNs}, 0)
 }
 
 // Ordinary gives this process the priority that most have, whatever it has inherited.

@@ -63,11 +63,15 @@ var reserved = []struct {
 	by     []string
 	why    string
 }{
-	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"}, "BPF belongs to the XDP plane, the baselines, the load generator and the fault injector"},
-	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", node + "/dataplane/p4", verify, eval + "/baseline/xdp", eval + "/bench"}, "links and network namespaces belong to the planes below sockets, the benchmarks and the lab"},
-	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect", commands}, "the data plane's own protocol needs no RPC"},
+	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"},
+		"BPF belongs to the XDP plane, the baselines, the load generator and the fault injector"},
+	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", node + "/dataplane/p4", verify, eval + "/baseline/xdp",
+		eval + "/bench"}, "links and network namespaces belong to the planes below sockets, the benchmarks and the lab"},
+	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect",
+		commands}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
-	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/proxy", gateway + "/local", eval + "/etcdstudy", eval + "/peer"}, "etcd belongs to the controller's store, to the gateway, and to the systems compared with it"},
+	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/proxy", gateway + "/local", eval + "/etcdstudy",
+		eval + "/peer"}, "etcd belongs to the controller's store, to the gateway, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
 }
@@ -95,7 +99,8 @@ func TestImportsStayInTheirWings(t *testing.T) {
 	for _, s := range sources(t) {
 		here, ok := wingOf(s.dir())
 		if !ok {
-			t.Errorf("%s: no wing holds package %s: move it, or add its folder to this test and to ARCHITECTURE.md", s.path, s.dir())
+			t.Errorf("%s: no wing holds package %s: move it, or add its folder to this test and to ARCHITECTURE.md", s.path,
+				s.dir())
 			continue
 		}
 		may := append([]string{here.dir}, here.may...)
@@ -156,8 +161,9 @@ func TestImportsOfOthersStayWhereTheyBelong(t *testing.T) {
 
 // Pure packages compute: time, sender and everything random are arguments.
 var (
-	pure       = []string{node + "/chain", cluster + "/reconfig", gateway + "/core", gateway + "/placement"}
-	impure     = []string{"net", "os", "os/exec", "io", "io/fs", "sync", "sync/atomic", "syscall", "log", "log/slog", "context", "math/rand", "math/rand/v2", "crypto/rand"}
+	pure   = []string{node + "/chain", cluster + "/reconfig", gateway + "/core", gateway + "/placement"}
+	impure = []string{"net", "os", "os/exec", "io", "io/fs", "sync", "sync/atomic", "syscall", "log", "log/slog",
+		"context", "math/rand", "math/rand/v2", "crypto/rand"}
 	fromClocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 )
 

@@ -12,7 +12,8 @@ import (
 const top = "../../.."
 
 // documents are run, and how many commands of each there are at least.
-var documents = map[string]int{"README.md": 20, "docs/tutorial.md": 20, "docs/hosts.md": 3, "docs/cluster.md": 10, "docs/lab.md": 5}
+var documents = map[string]int{"README.md": 20, "docs/tutorial.md": 20, "docs/hosts.md": 3,
+	"docs/cluster.md": 10, "docs/lab.md": 5}
 
 // build makes the programs, in the bin of a new directory that every user may enter.
 func build(t *testing.T) (dir string) {
@@ -83,9 +84,12 @@ func TestComparison(t *testing.T) {
 		want, got string
 		same      bool
 	}{
-		{"a\nb", "a\n\nb\n", true}, {"a\nb", "a", false}, {"a", "a\nb", false}, {"a\n...\nd", "a\nb\nc\nd", true}, {"...", "", true},
-		{"a\n...\nd", "a\nb\nc", false}, {"4 hops, 215 µs", "4 hops,   3.1 ms", true}, {"5 hops, 215 µs", "4 hops, 3.1 ms", false},
-		{"error: ...", "error: of some kind", true}, {"a   b", "a b", true}, {"· step\na", "a", true}, {"version 1", "version 2", false},
+		{"a\nb", "a\n\nb\n", true}, {"a\nb", "a", false}, {"a", "a\nb", false},
+		{"a\n...\nd", "a\nb\nc\nd", true}, {"...", "", true},
+		{"a\n...\nd", "a\nb\nc", false}, {"4 hops, 215 µs", "4 hops,   3.1 ms", true},
+		{"5 hops, 215 µs", "4 hops, 3.1 ms", false},
+		{"error: ...", "error: of some kind", true}, {"a   b", "a b", true}, {"· step\na", "a", true},
+		{"version 1", "version 2", false},
 	} {
 		want, got := Clean(strings.Split(c.want, "\n"), nil), Clean(strings.Split(c.got, "\n"), nil)
 		if Matches(want, got) != c.same {

@@ -52,11 +52,13 @@ func begin(dir string, user bool) (*session, error) {
 		argv = []string{"setpriv", "--reuid=" + nobody, "--regid=" + nobody, "--clear-groups", "bash"}
 	}
 	if os.Geteuid() == 0 {
-		argv = append([]string{"unshare", "--mount", "--net", "--propagation", "private", "--", "sh", "-c", isolate, "guide"}, argv...)
+		argv = append([]string{"unshare", "--mount", "--net", "--propagation", "private", "--", "sh", "-c",
+			isolate, "guide"}, argv...)
 	}
 	s := &session{shell: exec.Command(argv[0], argv[1:]...), lines: make(chan string, 1<<16)}
 	s.shell.Dir = dir
-	s.shell.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "XDG_RUNTIME_DIR="+filepath.Join(dir, "run"))
+	s.shell.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"),
+		"XDG_RUNTIME_DIR="+filepath.Join(dir, "run"))
 	s.shell.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
 	if s.in, err = s.shell.StdinPipe(); err != nil {

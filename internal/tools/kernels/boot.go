@@ -75,7 +75,9 @@ func boot(ctx context.Context, k kernel, i *image, limit time.Duration, progress
 		r.err = fmt.Errorf("%w: scripts/setup.sh kernels installs it", err)
 		return r
 	}
-	r.read(io.TeeReader(output, log), func(line string) { progress.say("%s: %s, %.0f s", k.name(), line, time.Since(start).Seconds()) })
+	r.read(io.TeeReader(output, log), func(line string) {
+		progress.say("%s: %s, %.0f s", k.name(), line, time.Since(start).Seconds())
+	})
 	err = command.Wait()
 	switch {
 	case r.err != nil: // a step failed

@@ -139,9 +139,12 @@ func (a *archive) update(ctx context.Context) error {
 		return err
 	}
 	for _, o := range []string{
-		"Dir::State=" + filepath.Join(root, "state"), "Dir::State::Status=/dev/null", "Dir::Cache=" + filepath.Join(root, "cache"),
-		"Dir::Etc::SourceList=" + list, "Dir::Etc::SourceParts=/dev/null", "Dir::Etc::Preferences=/dev/null", "Dir::Etc::PreferencesParts=/dev/null",
-		"APT::Architecture=amd64", "APT::Architectures::=amd64", "APT::Architectures::=arm64", "APT::Sandbox::User=", "Acquire::Languages=none",
+		"Dir::State=" + filepath.Join(root, "state"), "Dir::State::Status=/dev/null",
+		"Dir::Cache=" + filepath.Join(root, "cache"),
+		"Dir::Etc::SourceList=" + list, "Dir::Etc::SourceParts=/dev/null", "Dir::Etc::Preferences=/dev/null",
+		"Dir::Etc::PreferencesParts=/dev/null",
+		"APT::Architecture=amd64", "APT::Architectures::=amd64", "APT::Architectures::=arm64", "APT::Sandbox::User=",
+		"Acquire::Languages=none",
 	} {
 		a.options = append(a.options, "-o", o)
 	}
@@ -167,7 +170,8 @@ func (a *archive) apt(ctx context.Context, command string, args ...string) (stri
 	text, err := c.Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
-		return "", fmt.Errorf("%s %s: %w: %s", command, strings.Join(args, " "), err, strings.TrimSpace(string(failed.Stderr)))
+		return "", fmt.Errorf("%s %s: %w: %s", command, strings.Join(args, " "), err,
+			strings.TrimSpace(string(failed.Stderr)))
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %s is part of Debian", err, command)

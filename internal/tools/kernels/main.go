@@ -179,7 +179,8 @@ func summarize(out io.Writer, wanted []kernel, results []*result) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KERNEL\tARCH\tRELEASE\tVECTORS\tRANDOM\tSEVERAL CPUS\tLAB CHECK\tMINUTES")
 	for i, r := range results {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\n", wanted[i].release, wanted[i].arch, orDash(r.release), orDash(r.vectors),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\n", wanted[i].release, wanted[i].arch,
+			orDash(r.release), orDash(r.vectors),
 			orDash(r.random), orDash(r.threads), orDash(r.check), r.took.Minutes())
 	}
 	if err := table.Flush(); err != nil {

@@ -114,7 +114,8 @@ func find() (string, error) {
 	}
 	path, err := exec.LookPath(compiler)
 	if err != nil {
-		return "", fmt.Errorf("%s is not installed: put it into PATH or name it in P4C_DPDK, and its p4include in P4C_INCLUDE (docs/p4.md)", compiler)
+		return "",
+			fmt.Errorf("%s is not installed: put it into PATH or name it in P4C_DPDK, and its p4include in P4C_INCLUDE (docs/p4.md)", compiler)
 	}
 	return path, nil
 }
@@ -228,7 +229,8 @@ func differ(kind string, want, have []File) error {
 	var errs []error
 	for _, h := range have {
 		if !slices.Contains(want, h) {
-			errs = append(errs, fmt.Errorf("%s %s is not the one of the manifest: compile with `make p4-write` and commit what it makes", kind, h.File))
+			errs = append(errs, fmt.Errorf(
+				"%s %s is not the one of the manifest: compile with `make p4-write` and commit what it makes", kind, h.File))
 		}
 	}
 	if len(want) != len(have) {

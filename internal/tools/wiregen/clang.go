@@ -22,7 +22,8 @@ func cEnum(b *bytes.Buffer, group, doc string, constants []Constant) {
 // renderC writes the constants, one struct per header, and the assertions that hold the compiler to the specification.
 func renderC(s *Spec) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "/* SPDX-License-Identifier: GPL-2.0 */\n/* %s */\n#ifndef NQ_WIRE_GEN_H\n#define NQ_WIRE_GEN_H\n\n", notice)
+	fmt.Fprintf(&b, "/* SPDX-License-Identifier: GPL-2.0 */\n/* %s */\n#ifndef NQ_WIRE_GEN_H\n#define NQ_WIRE_GEN_H\n\n",
+		notice)
 	cEnum(&b, "", "limits", s.Limits)
 	cEnum(&b, "op", "ops", constantsOf(s.Ops, func(o Op) Constant { return o.Constant }))
 	cEnum(&b, "flag", "bits of the flags field", constantsOf(s.Flags, func(f Flag) Constant { return f.Constant }))
@@ -39,10 +40,13 @@ func renderC(s *Spec) ([]byte, error) {
 		b.WriteString("};\n")
 		fmt.Fprintf(&b, "_Static_assert(sizeof(struct nq_%s) == %d, \"size of %s\");\n", l.Name, l.End()-start, l.Name)
 		for _, f := range l.Fields {
-			fmt.Fprintf(&b, "_Static_assert(__builtin_offsetof(struct nq_%s, %s) == %d, \"%s.%s\");\n", l.Name, f.Name, f.Offset-start, l.Name, f.Name)
+			fmt.Fprintf(&b, "_Static_assert(__builtin_offsetof(struct nq_%s, %s) == %d, \"%s.%s\");\n", l.Name, f.Name,
+				f.Offset-start, l.Name, f.Name)
 		}
-		fmt.Fprintf(&b, "#define NQ_%s_BYTES %d /* message of this layout, without a value */\n\n", strings.ToUpper(l.Name), l.End())
+		fmt.Fprintf(&b, "#define NQ_%s_BYTES %d /* message of this layout, without a value */\n\n",
+			strings.ToUpper(l.Name), l.End())
 	}
-	fmt.Fprintf(&b, "_Static_assert(NQ_BASE_BYTES == %d, \"a read request has at most 40 bytes of header\");\n\n#endif\n", base.End())
+	fmt.Fprintf(&b, "_Static_assert(NQ_BASE_BYTES == %d, \"a read request has at most 40 bytes of header\");\n\n#endif\n",
+		base.End())
 	return bytes.ReplaceAll(b.Bytes(), []byte("__be8 "), []byte("__u8 ")), nil
 }

@@ -62,7 +62,9 @@ func renderMarkdown(s *Spec) ([]byte, error) {
 	fmt.Fprintf(&b, "<!-- %s -->\n\n# The wire format\n\n", notice)
 	b.WriteString("One message in one UDP datagram, or several in a bundle; big-endian, every field aligned to its size. What nodes do with\nmessages is in [protocol.md](protocol.md).\n\n")
 	for _, l := range s.Layouts {
-		fmt.Fprintf(&b, "## Header `%s`\n\n%s. %s has %d bytes.\n\n```\n%s```\n\n| field | offset | bytes | meaning |\n|---|---|---|---|\n", l.Name, strings.ToUpper(l.Doc[:1])+l.Doc[1:], extent(l), l.End(), diagram(l))
+		fmt.Fprintf(&b,
+			"## Header `%s`\n\n%s. %s has %d bytes.\n\n```\n%s```\n\n| field | offset | bytes | meaning |\n|---|---|---|---|\n",
+			l.Name, strings.ToUpper(l.Doc[:1])+l.Doc[1:], extent(l), l.End(), diagram(l))
 		for _, f := range l.Fields {
 			fmt.Fprintf(&b, "| `%s` | %d | %d | %s |\n", f.Name, f.Offset, f.Bytes, f.Doc)
 		}

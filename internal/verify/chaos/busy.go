@@ -33,17 +33,19 @@ type BusyResult struct {
 	LeastCopies       int     `json:"least_copies"`         // fewest complete copies of a shard in any durable state
 	FailedWrites      int     `json:"failed_writes"`        // writes without a known outcome within the client's timeout
 	LongestWriteGapMs float64 `json:"longest_write_gap_ms"` // longest time without a success of any one writer
-	WholeAgainS       float64 `json:"whole_again_s"`        // from the end of the noise until all chains were whole, or the bound of the wait
-	Whole             bool    `json:"whole"`
-	Writes            int     `json:"writes"`
-	Reads             int     `json:"reads"`
-	FailedReads       int     `json:"failed_reads"`
-	LongestReadGapMs  float64 `json:"longest_read_gap_ms"`
-	Linearizable      bool    `json:"linearizable"`
+	// from the end of the noise until all chains were whole, or the bound of the wait
+	WholeAgainS      float64 `json:"whole_again_s"`
+	Whole            bool    `json:"whole"`
+	Writes           int     `json:"writes"`
+	Reads            int     `json:"reads"`
+	FailedReads      int     `json:"failed_reads"`
+	LongestReadGapMs float64 `json:"longest_read_gap_ms"`
+	Linearizable     bool    `json:"linearizable"`
 
-	Pauses        int     `json:"pauses"`         // pauses of all processes
-	StoppedShare  float64 `json:"stopped_share"`  // measured share
-	MissedChanges uint64  `json:"missed_changes"` // changes of the durable state that least_copies and suspected do not cover
+	Pauses       int     `json:"pauses"`        // pauses of all processes
+	StoppedShare float64 `json:"stopped_share"` // measured share
+	// changes of the durable state that least_copies and suspected do not cover
+	MissedChanges uint64 `json:"missed_changes"`
 
 	Seconds     float64  `json:"seconds"`
 	Stopped     float64  `json:"stopped"`

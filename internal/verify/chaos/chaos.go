@@ -24,7 +24,8 @@ type ChaosOptions struct {
 	Seed    uint64  // of faults and of clients' operations; it does not cover the kernel's loss and scheduling
 	Clients int     // concurrent clients, which write and read
 	Loss    float64 // loss on all links in percent, during the whole trial
-	Stopped float64 // share of the time during which every agent and controller is stopped in short pauses, besides the faults
+	// share of the time during which every agent and controller is stopped in short pauses, besides the faults
+	Stopped float64
 	// Progress, if set, receives the state of the trial a few times a second.
 	Progress func(ChaosProgress)
 }
@@ -48,13 +49,15 @@ type ChaosResult struct {
 	Keys              int            `json:"keys"`
 	Acknowledged      int            `json:"acknowledged_writes"`
 	Unknown           int            `json:"unknown_outcomes"`
-	Bundled           uint64         `json:"bundled"`           // answers that came in bundles
-	LeastCopies       int            `json:"least_copies"`      // fewest complete copies of a shard while two members of its chain were live
-	Suspected         int            `json:"suspected"`         // nodes fenced, rightly or wrongly
-	Pauses            int            `json:"pauses"`            // short pauses of all processes
-	MissedChanges     uint64         `json:"missed_changes"`    // changes of the durable state that least_copies and suspected do not cover
-	Crashes           []string       `json:"crashes,omitempty"` // agents and controllers that ended unexpectedly
-	Undecided         []string       `json:"undecided,omitempty"`
+	Bundled           uint64         `json:"bundled"` // answers that came in bundles
+	// fewest complete copies of a shard while two members of its chain were live
+	LeastCopies int `json:"least_copies"`
+	Suspected   int `json:"suspected"` // nodes fenced, rightly or wrongly
+	Pauses      int `json:"pauses"`    // short pauses of all processes
+	// changes of the durable state that least_copies and suspected do not cover
+	MissedChanges uint64   `json:"missed_changes"`
+	Crashes       []string `json:"crashes,omitempty"` // agents and controllers that ended unexpectedly
+	Undecided     []string `json:"undecided,omitempty"`
 
 	violations []history.Violation
 	losses     []loss
@@ -95,7 +98,8 @@ func (r *ChaosResult) TooFewCopies() bool { return r.LeastCopies < min(2, r.Repl
 // Explain lists the violations.
 func (r *ChaosResult) Explain() string {
 	var text strings.Builder
-	verdict := history.Verdict{Ops: r.Ops, Keys: r.Keys, Unknown: r.Unknown, Violations: r.violations, Undecided: r.Undecided}
+	verdict := history.Verdict{Ops: r.Ops, Keys: r.Keys, Unknown: r.Unknown, Violations: r.violations,
+		Undecided: r.Undecided}
 	_ = verdict.Write(&text) // a builder never fails
 	const shown = 10
 	for i, l := range r.losses {
@@ -106,7 +110,8 @@ func (r *ChaosResult) Explain() string {
 		fmt.Fprintln(&text, l)
 	}
 	if r.TooFewCopies() {
-		fmt.Fprintf(&text, "a shard was left with %d complete copies while two members of its chain were live\n", r.LeastCopies)
+		fmt.Fprintf(&text, "a shard was left with %d complete copies while two members of its chain were live\n",
+			r.LeastCopies)
 	}
 	if len(r.Crashes) > 0 {
 		fmt.Fprintf(&text, "these ended unexpectedly: %s\n", strings.Join(r.Crashes, ", "))
@@ -314,7 +319,8 @@ func (t *chaos) report(ctx context.Context) {
 }
 
 func (t *chaos) progress() ChaosProgress {
-	p := ChaosProgress{Elapsed: time.Since(t.began), Ops: int(t.ops.Load()), Reads: t.reads.successes(), Writes: t.writes.successes()}
+	p := ChaosProgress{Elapsed: time.Since(t.began), Ops: int(t.ops.Load()), Reads: t.reads.successes(),
+		Writes: t.writes.successes()}
 	p.Gaps = [2]time.Duration{t.writes.soFar(), t.reads.soFar()}
 	if m := t.c.follower.Map(); !t.c.whole(m) {
 		p.State = t.c.describe(m)

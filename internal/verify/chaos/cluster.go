@@ -124,7 +124,9 @@ func (c *cluster) await(ctx context.Context, what string, ok func(*topology.Map)
 
 // whole reports whether every chain has all its members and all of them are complete.
 func (c *cluster) whole(m *topology.Map) bool {
-	return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return c.missing(&chain) > 0 })
+	return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool {
+		return c.missing(&chain) > 0
+	})
 }
 
 // formed reports whether every chain has its initial number of members.
@@ -133,7 +135,9 @@ func (c *cluster) formed(m *topology.Map) bool {
 	if c.setup.Formed > 0 {
 		wanted = c.setup.Formed
 	}
-	return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return len(m.Complete(&chain)) < wanted })
+	return len(m.Chains) > 0 && !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool {
+		return len(m.Complete(&chain)) < wanted
+	})
 }
 
 // missing returns the number of complete members that a chain lacks.

@@ -20,11 +20,14 @@ type FailoverOptions struct {
 
 // FailoverResult is the outcome of a failover trial. The figures are the worst of all rounds.
 type FailoverResult struct {
-	WriteGapMs      float64         `json:"write_gap_ms"`       // longest time without an acknowledged write of a shard that the victim served
-	ReadGapMs       float64         `json:"read_gap_ms"`        // longest time without an answer to reads of clean keys at a surviving node
-	ClientReadGapMs float64         `json:"client_read_gap_ms"` // the same for clients that ask any node of the chain, including the victim
-	RepairS         float64         `json:"repair_s"`           // time until every chain had all its members again
-	PauseMs         float64         `json:"pause_ms"`           // pause of each client between two operations, included in every gap
+	// longest time without an acknowledged write of a shard that the victim served
+	WriteGapMs float64 `json:"write_gap_ms"`
+	// longest time without an answer to reads of clean keys at a surviving node
+	ReadGapMs float64 `json:"read_gap_ms"`
+	// the same for clients that ask any node of the chain, including the victim
+	ClientReadGapMs float64         `json:"client_read_gap_ms"`
+	RepairS         float64         `json:"repair_s"` // time until every chain had all its members again
+	PauseMs         float64         `json:"pause_ms"` // pause of each client between two operations, included in every gap
 	Victim          string          `json:"victim"`
 	Objects         int             `json:"objects"` // stored before the trial, besides the clients' own
 	Nodes           int             `json:"nodes"`
@@ -113,7 +116,8 @@ func failoverOf(ctx context.Context, o FailoverOptions, shards int, r *FailoverR
 			first = f
 		}
 		round := f.judge()
-		o.event("%d shards, round %d: without %s no writes for %.0f ms, no reads at survivors for %.0f ms; whole again after %.1f s",
+		o.event(
+			"%d shards, round %d: without %s no writes for %.0f ms, no reads at survivors for %.0f ms; whole again after %.1f s",
 			shards, number+1, round.Node, round.WriteGapMs, round.ReadGapMs, round.RepairS)
 		r.Rounds = append(r.Rounds, round)
 		if number < o.Rounds-1 {
@@ -194,7 +198,9 @@ func (f *failover) observe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, repairPatience)
 	defer cancel()
 	without := func(m *topology.Map) bool {
-		return !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return slices.Contains(m.Names(&chain), f.victim) })
+		return !slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool {
+			return slices.Contains(m.Names(&chain), f.victim)
+		})
 	}
 	if err := f.c.await(ctx, "chains without "+f.victim, without); err != nil {
 		return err
@@ -215,7 +221,9 @@ func (f *failover) station(ctx context.Context) error {
 		f.writers = append(f.writers, one)
 	}
 	for i, shard := range spreadShards(f.before, failoverReaders) {
-		survivors := slices.DeleteFunc(f.before.Names(f.before.Chain(shard)), func(name string) bool { return name == f.victim })
+		survivors := slices.DeleteFunc(f.before.Names(f.before.Chain(shard)), func(name string) bool {
+			return name == f.victim
+		})
 		steady, err := f.probes.reader(ctx, shard, client.Named(survivors[i%len(survivors)]))
 		if err != nil {
 			return err
@@ -253,7 +261,8 @@ func (f *failover) judge() FailoverRound {
 	f.tell("write", f.writers)
 	r.ReadGapMs, r.QuietGapMs = worst(f.steady, f.failed, f.ended, f.ended), worst(f.steady, quiet/2, f.failed, f.failed)
 	r.ClientReadGapMs = worst(f.anyNode, f.failed, f.ended, f.ended)
-	r.ClientWriteGapMs, r.ClientPauseMs = worst(f.writers, f.failed, f.noticed, f.ended), worst(f.writers, f.noticed, f.ended, f.ended)
+	r.ClientWriteGapMs, r.ClientPauseMs = worst(f.writers, f.failed, f.noticed, f.ended),
+		worst(f.writers, f.noticed, f.ended, f.ended)
 	f.judgeCopy(&r)
 	return r
 }

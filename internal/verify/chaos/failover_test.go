@@ -49,7 +49,8 @@ func TestJudgeCountsClientsAndTheCopy(t *testing.T) {
 		"shard's gap of writes": {r.WriteGapMs, 40}, "client's": {r.ClientWriteGapMs, 100},
 		"shard's pause": {r.RepairPauseMs, 10}, "client's pause": {r.ClientPauseMs, 510},
 		"gap of reads at survivors": {r.ReadGapMs, 10}, "at any node": {r.ClientReadGapMs, 100},
-		"copy, s": {r.CopyS, 0.5}, "copied, MB": {r.CopiedMB, 2}, "writes before": {r.WritesBeforePerS, 200}, "during": {r.WritesDuringPerS, 100},
+		"copy, s": {r.CopyS, 0.5}, "copied, MB": {r.CopiedMB, 2}, "writes before": {r.WritesBeforePerS, 200},
+		"during": {r.WritesDuringPerS, 100},
 	} {
 		if v[0] != v[1] {
 			t.Errorf("%s: %v, want %v", what, v[0], v[1])

@@ -207,7 +207,8 @@ func (d *driver) partitionController() *fault {
 	if oneWay && d.rng.IntN(2) == 0 {
 		slices.Reverse(groups)
 	}
-	return d.parted(&fault{hosts: []string{controller}, silent: controller, cut: &lab.Partition{Groups: groups, OneWay: oneWay}})
+	return d.parted(&fault{hosts: []string{controller}, silent: controller,
+		cut: &lab.Partition{Groups: groups, OneWay: oneWay}})
 }
 
 // others returns all hosts with agents or controllers except one.

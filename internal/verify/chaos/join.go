@@ -139,7 +139,9 @@ func (j *join) complete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
 	err := j.c.await(ctx, "the new node to be in a chain", func(m *topology.Map) bool {
-		return slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool { return slices.Contains(m.Names(&chain), j.newcomer) })
+		return slices.ContainsFunc(m.Chains, func(chain topology.MapChain) bool {
+			return slices.Contains(m.Names(&chain), j.newcomer)
+		})
 	})
 	if err == nil {
 		err = j.c.settle(ctx)
@@ -155,8 +157,10 @@ func (j *join) complete(ctx context.Context) error {
 func (j *join) judge() *JoinResult {
 	first, last, shards := j.copying.seen()
 	r := &JoinResult{
-		PauseMs: milliseconds(joinPause), CopyS: (last - first).Seconds(), CopiedMB: float64(j.copied) / 1e6, Objects: j.o.Objects,
-		ValueBytes: j.o.ValueBytes, Shards: j.c.follower.Map().Shards(), ShardsCopied: shards, FillS: j.filled.Seconds(), Nodes: j.o.Lab.Nodes,
+		PauseMs: milliseconds(joinPause), CopyS: (last - first).Seconds(),
+		CopiedMB: float64(j.copied) / 1e6, Objects: j.o.Objects,
+		ValueBytes: j.o.ValueBytes, Shards: j.c.follower.Map().Shards(), ShardsCopied: shards,
+		FillS: j.filled.Seconds(), Nodes: j.o.Lab.Nodes,
 	}
 	r.MBPerS = r.CopiedMB / r.CopyS
 	var pauses []time.Duration

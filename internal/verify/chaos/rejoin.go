@@ -167,7 +167,8 @@ func (r *rejoin) lose(ctx context.Context) error {
 }
 
 // copied runs begin and returns the time until all chains are whole, and the bytes copied.
-func (r *rejoin) copied(ctx context.Context, begin func(context.Context) error) (seconds float64, bytes uint64, err error) {
+func (r *rejoin) copied(ctx context.Context, begin func(context.Context) error) (seconds float64,
+	bytes uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rejoinPatience)
 	defer cancel()
 	before, err := r.o.Leader(ctx, r.c.lab)

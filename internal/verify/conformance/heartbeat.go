@@ -14,7 +14,8 @@ const heartbeatWord = "heartbeat"
 
 // testHeart identifies the heartbeats for nodes in tests.
 func testHeart() chain.Heart {
-	return chain.Heart{Key: wire.Secret(bytes.Repeat([]byte{7, 11}, len(wire.Secret{})/2)), Node: 3, Generation: 1, Incarnation: 99}
+	return chain.Heart{Key: wire.Secret(bytes.Repeat([]byte{7, 11}, len(wire.Secret{})/2)), Node: 3,
+		Generation: 1, Incarnation: 99}
 }
 
 // addHeart reads a line "heart node=... generation=... incarnation=...".
@@ -31,7 +32,8 @@ func (c *Case) heartbeat(w *words) []byte {
 	t := testHeart()
 	h := wire.Heartbeat{
 		Answer: w.flag("answer"), Granter: uint8(w.number("granter", 8, 0)), Majority: uint8(w.number("majority", 8, 1)),
-		Node: uint32(w.number("node", 32, uint64(t.Node))), Generation: uint32(w.number("generation", 32, uint64(t.Generation))),
+		Node:        uint32(w.number("node", 32, uint64(t.Node))),
+		Generation:  uint32(w.number("generation", 32, uint64(t.Generation))),
 		Incarnation: w.number("incarnation", 64, t.Incarnation), Request: w.number("request", 64, defaultRequest),
 		Stamp: Now + uint64(w.duration("stamp")), Lease: uint64(w.duration("lease")),
 	}
@@ -86,8 +88,10 @@ func showHeartbeat(b []byte) (string, error) {
 func (r *round) heartbeat() []byte {
 	t := testHeart()
 	h := wire.Heartbeat{
-		Granter: uint8(r.rng.IntN(4)), Majority: uint8(1 + r.rng.IntN(3)), Node: t.Node, Generation: t.Generation, Incarnation: t.Incarnation,
-		Request: r.rng.Uint64N(1000), Stamp: Now - r.rng.Uint64N(uint64(time.Second)), Lease: r.rng.Uint64N(uint64(time.Second)),
+		Granter: uint8(r.rng.IntN(4)), Majority: uint8(1 + r.rng.IntN(3)), Node: t.Node, Generation: t.Generation,
+		Incarnation: t.Incarnation,
+		Request:     r.rng.Uint64N(1000), Stamp: Now - r.rng.Uint64N(uint64(time.Second)),
+		Lease: r.rng.Uint64N(uint64(time.Second)),
 	}
 	switch r.rng.IntN(20) {
 	case 0:

@@ -46,7 +46,8 @@ func parseHost(name string) (netip.AddrPort, error) {
 	if a, err := netip.ParseAddrPort(name); err == nil {
 		return a, nil
 	}
-	return netip.AddrPort{}, fmt.Errorf("%q is no host: want me, n1 to n%d, c1 to c%d or an address and port", name, mostNodes, mostClients)
+	return netip.AddrPort{}, fmt.Errorf("%q is no host: want me, n1 to n%d, c1 to c%d or an address and port", name,
+		mostNodes, mostClients)
 }
 
 func hostName(a netip.AddrPort) string {

@@ -104,7 +104,8 @@ func (x *expectation) end() {
 // answered checks a reply.
 func (x *expectation) answered(r *core.Reply) {
 	w := x.w
-	w.note("%s is answered: failure %d, header %d, %v %q at %d, hit %v", x.name, r.Failure, r.Rev, r.Entry.State, r.Entry.Value, r.Entry.Rev, r.Hit)
+	w.note("%s is answered: failure %d, header %d, %v %q at %d, hit %v", x.name, r.Failure, r.Rev, r.Entry.State,
+		r.Entry.Value, r.Entry.Rev, r.Hit)
 	if r.Failure != core.None {
 		w.result.Unknown++
 		x.end()
@@ -135,7 +136,8 @@ func (x *expectation) check(r *core.Reply) {
 		w.broken("header: %s has header %d, and etcd is at %d", x.name, r.Rev, w.etcd.rev)
 	case is.exists != (e.State == core.Value):
 		w.broken("exact: %s shows at %d that the key is %v; it was written at %d", x.name, r.Rev, e.State, is.rev)
-	case is.exists && (e.Value != is.kv.Value || e.Rev != is.kv.Mod || e.Create != is.kv.Create || e.Version != is.kv.Version):
+	case is.exists && (e.Value != is.kv.Value || e.Rev != is.kv.Mod || e.Create != is.kv.Create ||
+		e.Version != is.kv.Version):
 		w.broken("exact: %s shows at %d the version of %d; the newest is of %d", x.name, r.Rev, e.Rev, is.rev)
 	case x.tries == 1 && !r.Hit && !is.kv.Leased:
 		w.broken("slow: %s is not read from the chain after all faults", x.key)

@@ -51,7 +51,8 @@ const (
 
 func (f Fault) String() string {
 	return [...]string{
-		"crash", "pause", "cut-etcd", "cut-chain", "reconfiguration", "lost-shard", "leader-lost", "end-session", "loss", "duplicate", "late",
+		"crash", "pause", "cut-etcd", "cut-chain", "reconfiguration", "lost-shard", "leader-lost", "end-session",
+		"loss", "duplicate", "late",
 	}[f]
 }
 
@@ -72,10 +73,12 @@ func Draw(seed uint64) Config {
 	between := func(least, most int) int { return least + rng.IntN(most-least+1) }
 	often := func(most float64) float64 { return max(0, rng.Float64()*1.5-0.5) * most } // never, one time in three
 	c := Config{
-		Seed: seed, Gateways: between(2, 4), Keys: between(1, 3), Shards: between(1, 2), Clients: between(2, 6), Ops: between(40, 160),
+		Seed: seed, Gateways: between(2, 4), Keys: between(1, 3), Shards: between(1, 2), Clients: between(2, 6),
+		Ops:     between(40, 160),
 		Latency: time.Duration(between(20, 200)) * time.Microsecond,
 		Loss:    often(0.05), Duplicate: often(0.08), Late: often(0.05), Stop: often(0.002),
-		Think: time.Duration(between(100, 3000)) * time.Microsecond, Every: time.Duration(between(10, 120)) * time.Millisecond,
+		Think:   time.Duration(between(100, 3000)) * time.Microsecond,
+		Every:   time.Duration(between(10, 120)) * time.Millisecond,
 		Placing: time.Duration(between(5, 120)) * time.Millisecond, Lease: time.Duration(between(40, 150)) * time.Millisecond,
 	}
 	c.Lag = time.Duration(often(float64(60 * time.Millisecond)))

@@ -27,7 +27,8 @@ func wrong(t *testing.T, c Config) string {
 
 func TestSeeds(t *testing.T) {
 	total := Many(t.Context(), Options{First: 1, Seeds: *seeds, Jobs: 2, Draw: Draw})
-	t.Logf("%d seeds: %d operations, %d hits, %d unknown, %d events, %d placed, %v", total.Seeds, total.Ops, total.Hits, total.Unknown,
+	t.Logf("%d seeds: %d operations, %d hits, %d unknown, %d events, %d placed, %v", total.Seeds, total.Ops,
+		total.Hits, total.Unknown,
 		total.Delivered, total.Placed, total.FaultCounts())
 	if total.Violations > 0 {
 		t.Errorf("%d violations %v, first %d\n%s", total.Violations, total.Kinds, total.First, wrong(t, Draw(total.First)))

@@ -59,7 +59,8 @@ func Run(c Config) *Result { return run(c, false) }
 func Trace(c Config) *Result { return run(c, true) }
 
 func run(c Config, traced bool) *Result {
-	w := &world{Config: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), now: uint64(time.Second), traced: traced, result: new(Result)}
+	w := &world{Config: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), now: uint64(time.Second),
+		traced: traced, result: new(Result)}
 	w.etcd = newEtcd(w)
 	for range c.Shards {
 		w.shards = append(w.shards, w.newShard())

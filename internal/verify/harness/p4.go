@@ -102,7 +102,8 @@ func (m *P4) Step(b []byte) (conformance.Verdict, [][]byte, error) {
 	if outcome, ours := frame.Judge(b, conformance.Me, &p); ours && outcome == wire.Accepted && wire.IsBundle(p.Message) {
 		return 0, nil, fmt.Errorf("%w: bundles", conformance.ErrUnsupported)
 	}
-	if wire.Decode(p.Message, new(wire.Message)) == wire.OutcomeBadChecksum && len(p.Message) > wire.BaseBytes+p4.CellBytes {
+	if wire.Decode(p.Message, new(wire.Message)) == wire.OutcomeBadChecksum &&
+		len(p.Message) > wire.BaseBytes+p4.CellBytes {
 		return 0, nil, fmt.Errorf("%w: the checksum of a value that no cell has room for", conformance.ErrUnsupported)
 	}
 	sent, passed, err := m.Run(b)

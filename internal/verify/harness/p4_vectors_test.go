@@ -51,7 +51,8 @@ func TestP4Vectors(t *testing.T) {
 	for _, f := range r.Failures {
 		t.Errorf("%s\n  %s\n%s", f.Case, f.Packet, f.Why)
 	}
-	t.Logf("%d cases passed, %d of them with relayed ACKs instead of clones, %d skipped: %v", r.Passed, changed, r.Skipped, r.SkippedWhy)
+	t.Logf("%d cases passed, %d of them with relayed ACKs instead of clones, %d skipped: %v", r.Passed, changed,
+		r.Skipped, r.SkippedWhy)
 }
 
 // TestP4Random compares the P4 program with the specification on random packets.

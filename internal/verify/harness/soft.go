@@ -338,7 +338,8 @@ func restoreSlots(sent, before, outside []byte) {
 // wrong checksum, reserved bits): no node reads such a message that far.
 func translate(b []byte, change func(netip.AddrPort) netip.AddrPort) []byte {
 	var m wire.Message
-	if len(b) > wire.MaxMessageBytes || !wire.Peek(b, &m) || !m.Client.IsValid() || !m.Client.Addr().Is4() || !bytes.Equal(m.Append(nil), b) {
+	if len(b) > wire.MaxMessageBytes || !wire.Peek(b, &m) || !m.Client.IsValid() || !m.Client.Addr().Is4() ||
+		!bytes.Equal(m.Append(nil), b) {
 		return b
 	}
 	m.Client = change(m.Client)

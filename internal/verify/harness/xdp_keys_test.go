@@ -35,7 +35,8 @@ func newGuarded(t *testing.T, tags bool, rate int) guarded {
 			t.Error(err)
 		}
 	})
-	if err := m.Reset(chain.Options{Shards: 1, CellBytes: 64, MaxObjects: 8, MaxSessions: 8, Tags: tags, ClientRate: rate}); err != nil {
+	if err := m.Reset(chain.Options{Shards: 1, CellBytes: 64, MaxObjects: 8, MaxSessions: 8, Tags: tags,
+		ClientRate: rate}); err != nil {
 		t.Fatal(err)
 	}
 	if tags {
@@ -43,8 +44,10 @@ func newGuarded(t *testing.T, tags bool, rate int) guarded {
 			t.Fatal(err)
 		}
 	}
-	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Self: 1, Members: []netip.AddrPort{guardedHead, conformance.Me}}
-	if err := m.Load(conformance.State{Shards: map[uint16]conformance.Shard{0: {Config: config, Lease: dataplane.Forever}}}); err != nil {
+	config := chain.ShardConfig{Epoch: 1, State: chain.Active, Self: 1,
+		Members: []netip.AddrPort{guardedHead, conformance.Me}}
+	if err := m.Load(conformance.State{Shards: map[uint16]conformance.Shard{0: {Config: config,
+		Lease: dataplane.Forever}}}); err != nil {
 		t.Fatal(err)
 	}
 	return guarded{m, t}
@@ -114,7 +117,8 @@ func TestForgeriesChangeNothing(t *testing.T) {
 		}
 	}
 	s := g.state()
-	if got := s.Counters[chain.Counter{Outcome: wire.OutcomeBadTag}]; got != forged || len(s.Objects) != 0 || len(s.Sessions) != 0 {
+	if got := s.Counters[chain.Counter{Outcome: wire.OutcomeBadTag}]; got != forged || len(s.Objects) != 0 ||
+		len(s.Sessions) != 0 {
 		t.Errorf("%d of %d forgeries are counted; the node has %v and %v", got, forged, s.Objects, s.Sessions)
 	}
 	honest, err := conformance.TestKeys().Append(update.Append(nil), guardedEnds)
@@ -193,7 +197,8 @@ func TestClientsAreLimited(t *testing.T) {
 	if most := rate*seconds + rate*wire.ClientBurstNs/1e9 + 1; taken == 0 || float64(taken) > most {
 		t.Errorf("%d of %d messages in %.3f s are taken, at most %.1f may be", taken, sent, seconds, most)
 	}
-	if limited := g.state().Counters[chain.Counter{Op: wire.OpRead, Outcome: wire.OutcomeLimited}]; int(limited) != sent-taken {
+	if limited := g.state().Counters[chain.Counter{Op: wire.OpRead,
+		Outcome: wire.OutcomeLimited}]; int(limited) != sent-taken {
 		t.Errorf("%d are counted as limited, %d were dropped", limited, sent-taken)
 	}
 	if !g.send(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 77, 0, 10}), wire.Port), read) {

@@ -35,7 +35,8 @@ func runRandom(t *testing.T, target func(*XDP) conformance.Target) {
 		}
 	}()
 	t.Logf("seed %d", *randomSeed)
-	difference, err := conformance.Compare(t.Context(), target(m), conformance.RandomOptions{Packets: *randomPackets, Seed: *randomSeed})
+	difference, err := conformance.Compare(t.Context(), target(m),
+		conformance.RandomOptions{Packets: *randomPackets, Seed: *randomSeed})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,8 @@ func TestMachineClock(t *testing.T) {
 	if err := m.Renew(1000); err != nil {
 		t.Fatal(err)
 	}
-	for now, want := range map[uint64]wire.Status{0: wire.StatusOk, 999: wire.StatusOk, 1000: wire.StatusBusy, 5000: wire.StatusBusy} {
+	for now, want := range map[uint64]wire.Status{0: wire.StatusOk, 999: wire.StatusOk, 1000: wire.StatusBusy,
+		5000: wire.StatusBusy} {
 		if got := status(now, wire.OpRead, 0); got != want {
 			t.Errorf("read at %d: %v, want %v", now, got, want)
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-const one, two, eleven = "\x00\x00\x00\x00\x00\x00\x00\x01", "\x00\x00\x00\x00\x00\x00\x00\x02", "\x00\x00\x00\x00\x00\x00\x00\x0b"
+const one, two, eleven = "\x00\x00\x00\x00\x00\x00\x00\x01", "\x00\x00\x00\x00\x00\x00\x00\x02",
+	"\x00\x00\x00\x00\x00\x00\x00\x0b"
 
 func op(call, end int64, kind Kind, o Op, outcome Outcome, version uint64) Op {
 	o.Key, o.Kind, o.Call, o.Return, o.Outcome, o.Version = "k", kind, call, end, outcome, version

@@ -19,12 +19,13 @@ type Store interface {
 // Workload describes the clients' operations: all kinds, on few keys at a time.
 type Workload struct {
 	Clients int
-	Keys    int           // keys in use at the same time
-	KeyOps  int           // approximate operations per key before another key replaces it: long histories are slow to check
-	For     time.Duration // time during which new operations start
-	Seed    uint64        // of each client's choices; it does not determine their interleaving
-	Prefix  string        // of all keys, which have to be new to the store
-	Report  func(ops int) // called about once a second; may be nil
+	Keys    int // keys in use at the same time
+	// approximate operations per key before another key replaces it: long histories are slow to check
+	KeyOps int
+	For    time.Duration // time during which new operations start
+	Seed   uint64        // of each client's choices; it does not determine their interleaving
+	Prefix string        // of all keys, which have to be new to the store
+	Report func(ops int) // called about once a second; may be nil
 	// Pause is a client's mean rest before its next operation.
 	Pause time.Duration
 	// Closed, if set, receives the growing history: all operations on some keys once no client

@@ -70,7 +70,8 @@ func TestWorkload(t *testing.T) {
 func TestWorkloadClosesKeys(t *testing.T) {
 	seen := map[string]int{}
 	var pieces, ops int
-	w := Workload{Clients: 4, Keys: 3, KeyOps: 20, For: 50 * time.Millisecond, Seed: 1, Prefix: "k", Pause: time.Microsecond}
+	w := Workload{Clients: 4, Keys: 3, KeyOps: 20, For: 50 * time.Millisecond, Seed: 1, Prefix: "k",
+		Pause: time.Microsecond}
 	w.Closed = func(piece []Op) {
 		pieces++
 		ops += len(piece)

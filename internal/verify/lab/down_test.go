@@ -184,7 +184,8 @@ func killUp(t *testing.T, name string, count int, owned bool) {
 			t.Errorf("up says %q, %v", line, err)
 		}
 	} else {
-		for late := time.Now().Add(patience); unix.Access(stateFile(name), unix.F_OK) != nil || len(namespaces(name)) < count; {
+		for late := time.Now().Add(patience); unix.Access(stateFile(name), unix.F_OK) != nil ||
+			len(namespaces(name)) < count; {
 			if runtime.Gosched(); time.Now().After(late) {
 				t.Fatalf("there never were %d namespaces", count)
 			}

@@ -229,7 +229,8 @@ func (d *Direction) read(w *wires) error {
 	if err != nil {
 		return err
 	}
-	d.Loss, d.Duplicate, d.Corrupt = float64(r.Loss)/perPercent, float64(r.Duplicate)/perPercent, float64(r.Corrupt)/perPercent
+	d.Loss, d.Duplicate, d.Corrupt = float64(r.Loss)/perPercent, float64(r.Duplicate)/perPercent,
+		float64(r.Corrupt)/perPercent
 	d.Traffic, d.Off = trafficOf((dataBit|controlBit)&^r.Spared), r.Off != 0
 	d.Frames, d.Lost, d.Duplicated, d.Corrupted, d.Cut = c.Frames, c.Lost, c.Duplicated, c.Corrupted, c.Cut
 	return nil

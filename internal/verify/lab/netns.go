@@ -69,7 +69,8 @@ func onThreadToSpare(f func() error) error {
 // removeNamespace removes the name. The kernel removes the namespace when the last process has left
 // it.
 func removeNamespace(path string) error {
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
+		!errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("network namespace %s: %w", filepath.Base(path), err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -87,7 +87,8 @@ func alreadyUp(l *Lab) error {
 		return fmt.Errorf("lab %q %w, owned by process %d: stop it first, or choose another name",
 			l.Name, ErrExists, owner.PID)
 	}
-	return fmt.Errorf("lab %q %w: use it, remove it with `netcraq lab down --name %s`, or choose another name", l.Name, ErrExists, l.Name)
+	return fmt.Errorf("lab %q %w: use it, remove it with `netcraq lab down --name %s`, or choose another name",
+		l.Name, ErrExists, l.Name)
 }
 
 func build(ctx context.Context, o Options) (*Lab, error) {
@@ -99,7 +100,8 @@ func build(ctx context.Context, o Options) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &state{Options: o, Octet: octet, Maker: maker, Owned: o.Owned, Commands: map[string][]string{}, Agents: map[string]Process{}}
+	s := &state{Options: o, Octet: octet, Maker: maker, Owned: o.Owned, Commands: map[string][]string{},
+		Agents: map[string]Process{}}
 	l, err := newLab(s)
 	if err != nil {
 		return nil, err

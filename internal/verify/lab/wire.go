@@ -90,7 +90,8 @@ type wires struct {
 	index                 map[string]uint32 // device in the wires' namespace -> interface index
 }
 
-var errNoWires = errors.New("this lab's links are direct, without wires: bring it up with wires to inject faults on links")
+var errNoWires = errors.New(
+	"this lab's links are direct, without wires: bring it up with wires to inject faults on links")
 
 func (l *Lab) openWires() (*wires, error) {
 	if l.options.Direct {

@@ -34,7 +34,8 @@ func testComeBack(t *testing.T, open func(*testing.T) Node) {
 		shards = append(shards, shardOf(k))
 		objects = append(objects, dataplane.KeyedObject{Key: k, Object: kept[name]})
 		sessions = append(sessions, dataplane.KeyedSession{
-			Key: chain.SessionKey{Session: 7, Shard: shardOf(k)}, Session: chain.Session{Seq: 1, Version: 1, KeyLo: k.Lo, Op: wire.OpPut},
+			Key: chain.SessionKey{Session: 7, Shard: shardOf(k)}, Session: chain.Session{Seq: 1, Version: 1,
+				KeyLo: k.Lo, Op: wire.OpPut},
 		})
 	}
 	check(t, p.Import(objects, sessions))
@@ -45,7 +46,8 @@ func testComeBack(t *testing.T, open func(*testing.T) Node) {
 	}{
 		{since: 0, want: []string{"deleted", "dirty", "never", "new", "old", "same"}},
 		{since: 4, want: []string{"deleted", "dirty", "never", "new"}},
-		{since: 4, keys: []wire.Key{keyOf("old"), keyOf("absent")}, want: []string{"deleted", "dirty", "never", "new", "old"}},
+		{since: 4, keys: []wire.Key{keyOf("old"), keyOf("absent")},
+			want: []string{"deleted", "dirty", "never", "new", "old"}},
 		{since: 9, want: []string{"dirty", "never"}},
 	} {
 		w := dataplane.Wanted{Since: make(map[uint16]uint32), Keys: c.keys}

@@ -104,7 +104,8 @@ func testLeases(t *testing.T, open func(*testing.T) Node) {
 	active := chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{self}}
 	other := netip.AddrPortFrom(self.Addr().Next(), self.Port())
 	third := netip.AddrPortFrom(other.Addr().Next(), self.Port())
-	learner := chain.ShardConfig{Epoch: 1, State: chain.Active, Self: 1, Learner: true, Members: []netip.AddrPort{other, self, third}}
+	learner := chain.ShardConfig{Epoch: 1, State: chain.Active, Self: 1, Learner: true,
+		Members: []netip.AddrPort{other, self, third}}
 
 	want("not configured", wire.StatusNotMine)
 	set(active)

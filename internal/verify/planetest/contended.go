@@ -15,7 +15,8 @@ import (
 func testContended(t *testing.T, open func(*testing.T) Node) {
 	n := open(t)
 	silent := netip.AddrPortFrom(n.Plane.Info().Addr.Addr(), n.Plane.Info().Addr.Port()+1)
-	configure(t, n, chain.ShardConfig{Epoch: 1, State: chain.Active, Members: []netip.AddrPort{n.Plane.Info().Addr, silent}})
+	configure(t, n, chain.ShardConfig{Epoch: 1, State: chain.Active,
+		Members: []netip.AddrPort{n.Plane.Info().Addr, silent}})
 	wanted, other := keyOf("wanted"), keyOf("other")
 	dirty := chain.Object{Version: 1, Value: wholeValue(1)}
 	check(t, n.Plane.Import([]dataplane.KeyedObject{{Key: wanted, Object: dirty}, {Key: other, Object: dirty}}, nil))

@@ -27,13 +27,15 @@ func testNewer(t *testing.T, open func(*testing.T) Node) {
 			wantSession: chain.Session{Seq: 2, Version: 5, KeyLo: k.Lo, Op: wire.OpPut}},
 		{object: chain.Object{Version: 4, Committed: 4, Value: []byte("four")},
 			wantObject: chain.Object{Version: 5, Committed: 4, Value: []byte("five")},
-			session:    chain.Session{Seq: 1, Version: 4}, wantSession: chain.Session{Seq: 2, Version: 5, KeyLo: k.Lo, Op: wire.OpPut}},
+			session:    chain.Session{Seq: 1, Version: 4}, wantSession: chain.Session{Seq: 2, Version: 5,
+				KeyLo: k.Lo, Op: wire.OpPut}},
 		{object: chain.Object{Version: 5, Committed: 5, Value: []byte("fake")},
 			wantObject:  chain.Object{Version: 5, Committed: 5, Value: []byte("five")},
 			session:     chain.Session{Seq: 3, Version: 6, Result: 9, Op: wire.OpAdd},
 			wantSession: chain.Session{Seq: 3, Version: 6, Result: 9, Op: wire.OpAdd}},
-		{object: chain.Object{Version: 6, Committed: 2, Tombstone: true}, wantObject: chain.Object{Version: 6, Committed: 5, Tombstone: true},
-			session: chain.Session{}, wantSession: chain.Session{Seq: 3, Version: 6, Result: 9, Op: wire.OpAdd}},
+		{object: chain.Object{Version: 6, Committed: 2, Tombstone: true},
+			wantObject: chain.Object{Version: 6, Committed: 5, Tombstone: true},
+			session:    chain.Session{}, wantSession: chain.Session{Seq: 3, Version: 6, Result: 9, Op: wire.OpAdd}},
 	} {
 		check(t, p.Import([]dataplane.KeyedObject{{Key: k, Object: step.object}},
 			[]dataplane.KeyedSession{{Key: session, Session: step.session}}))
@@ -162,7 +164,8 @@ func copyUntil(done <-chan struct{}, from, to Node) error {
 			}
 			for k, o := range seen[i].objects {
 				if now.objects[k].Version < o.Version || now.objects[k].Committed < o.Committed {
-					return fmt.Errorf("node %d: %v went from version %d, %d committed, to %+v", i, k, o.Version, o.Committed, now.objects[k])
+					return fmt.Errorf("node %d: %v went from version %d, %d committed, to %+v", i, k, o.Version,
+						o.Committed, now.objects[k])
 				}
 			}
 			seen[i] = now
@@ -252,7 +255,8 @@ func testFull(t *testing.T, open func(*testing.T) Node) {
 	p := open(t).Plane
 	var objects []dataplane.KeyedObject
 	for i := range Options.MaxObjects + 1 {
-		objects = append(objects, dataplane.KeyedObject{Key: name(i), Object: chain.Object{Version: 1, Value: wholeValue(uint64(i))}})
+		objects = append(objects, dataplane.KeyedObject{Key: name(i),
+			Object: chain.Object{Version: 1, Value: wholeValue(uint64(i))}})
 	}
 	if err := p.Import(objects, nil); !errors.Is(err, dataplane.ErrFull) {
 		t.Errorf("one object too many: %v", err)
@@ -260,7 +264,8 @@ func testFull(t *testing.T, open func(*testing.T) Node) {
 	check(t, p.Import(objects[:Options.MaxObjects], nil))
 	var sessions []dataplane.KeyedSession
 	for i := range Options.MaxSessions + 1 {
-		sessions = append(sessions, dataplane.KeyedSession{Key: chain.SessionKey{Session: uint64(i + 1)}, Session: chain.Session{Seq: 1}})
+		sessions = append(sessions, dataplane.KeyedSession{Key: chain.SessionKey{Session: uint64(i + 1)},
+			Session: chain.Session{Seq: 1}})
 	}
 	if err := p.Import(nil, sessions); !errors.Is(err, dataplane.ErrFull) {
 		t.Errorf("one session too many: %v", err)

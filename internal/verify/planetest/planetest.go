@@ -201,7 +201,8 @@ func (c contents) differs(other contents) error {
 	var errs []error
 	for k, a := range c.objects {
 		b := other.objects[k]
-		if a.Version != b.Version || a.Committed != b.Committed || a.Tombstone != b.Tombstone || string(a.Value) != string(b.Value) {
+		if a.Version != b.Version || a.Committed != b.Committed || a.Tombstone != b.Tombstone ||
+			string(a.Value) != string(b.Value) {
 			errs = append(errs, fmt.Errorf("%v: %+v became %+v", k, a, b))
 		}
 	}

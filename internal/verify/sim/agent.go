@@ -192,8 +192,9 @@ func (a *agent) order(o reconfig.Order) {
 func (a *agent) register() {
 	n := a.n
 	h := reconfig.Registration{
-		Name: n.name, Addr: n.endpoint().addr(), API: n.name, Capacity: 1, Incarnation: n.incarnation, CellBytes: n.w.options().CellBytes,
-		Cluster: n.w.store.state.Settings.Cluster, Shards: n.w.Shards,
+		Name: n.name, Addr: n.endpoint().addr(), API: n.name, Capacity: 1, Incarnation: n.incarnation,
+		CellBytes: n.w.options().CellBytes,
+		Cluster:   n.w.store.state.Settings.Cluster, Shards: n.w.Shards,
 	}
 	for i, c := range n.w.controllers {
 		if !a.connected[i] {

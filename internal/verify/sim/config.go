@@ -40,13 +40,15 @@ type Config struct {
 	Think                          time.Duration // mean pause of a client between two operations
 	Retry                          time.Duration // first timeout of a client; it doubles
 	GiveUp                         time.Duration // after which a client reports an unknown outcome
-	Reload                         float64       // probability that a client whose attempt was not answered asks for the map
-	Bundles                        float64       // probability that an operation begins in a bundle, with those of clients beside it
-	Every                          time.Duration // mean time between two faults
+	// probability that a client whose attempt was not answered asks for the map
+	Reload  float64
+	Bundles float64       // probability that an operation begins in a bundle, with those of clients beside it
+	Every   time.Duration // mean time between two faults
 
 	Beat, Lease, Suspect, LeaseMax, SuspectMax, Sure time.Duration // reconfig.Settings
 	RepairAfter                                      time.Duration // reconfig.Options
-	Retime                                           time.Duration // mean time between two changes of these settings (L5); 0: none
+	// mean time between two changes of these settings (L5); 0: none
+	Retime time.Duration
 
 	Quiet   Faults // kinds of faults that do not happen
 	Without Rules
@@ -79,10 +81,12 @@ func Draw(seed uint64) Config {
 	often := func(most float64) float64 { return max(0, rng.Float64()*1.5-0.5) * most } // never, one time in three
 	c := Config{
 		Seed: seed, Plane: Chain, Relay: rng.IntN(4) == 0,
-		Nodes: between(3, 6), Controllers: 3, Shards: 1 << rng.IntN(3), Clients: between(3, 5), Keys: between(1, 6), Ops: between(25, 100),
+		Nodes: between(3, 6), Controllers: 3, Shards: 1 << rng.IntN(3), Clients: between(3, 5), Keys: between(1, 6),
+		Ops:     between(25, 100),
 		Latency: time.Duration(between(20, 150)) * time.Microsecond,
 		Loss:    often(0.08), Duplicate: often(0.08), Corrupt: often(0.02), Late: often(0.01),
-		Think: time.Duration(between(500, 6000)) * time.Microsecond, Retry: time.Duration(between(1500, 6000)) * time.Microsecond,
+		Think:  time.Duration(between(500, 6000)) * time.Microsecond,
+		Retry:  time.Duration(between(1500, 6000)) * time.Microsecond,
 		GiveUp: time.Duration(between(300, 1500)) * time.Millisecond,
 		Every:  time.Duration(between(30, 200)) * time.Millisecond,
 		Beat:   10 * time.Millisecond, Lease: 60 * time.Millisecond, Suspect: 40 * time.Millisecond,
@@ -141,7 +145,8 @@ func (c *Config) shardOf(key int) int {
 
 func (c *Config) options() chain.Options {
 	return chain.Options{
-		Shards: c.Shards, CellBytes: 64, MaxObjects: tableSize, MaxSessions: tableSize, Relay: c.Relay, Without: c.Without.Chain,
+		Shards: c.Shards, CellBytes: 64, MaxObjects: tableSize, MaxSessions: tableSize, Relay: c.Relay,
+		Without: c.Without.Chain,
 	}
 }
 

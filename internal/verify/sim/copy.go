@@ -41,9 +41,11 @@ func (a *agent) copy(wanted []reconfig.Copy) {
 	}
 	for _, w := range wanted {
 		if a.copies[w.Job] == nil {
-			c := &copyJob{a: a, job: w.Job, shards: maps.Clone(w.Shards), since: maps.Clone(w.Since), asked: make(map[wire.Key]bool)}
+			c := &copyJob{a: a, job: w.Job, shards: maps.Clone(w.Shards), since: maps.Clone(w.Since),
+				asked: make(map[wire.Key]bool)}
 			a.copies[w.Job] = c
-			a.n.w.note(every, every, "%s copies shards %v from %s, job %d", a.n.name, slices.Sorted(maps.Keys(w.Shards)), w.Source, w.Job)
+			a.n.w.note(every, every, "%s copies shards %v from %s, job %d", a.n.name,
+				slices.Sorted(maps.Keys(w.Shards)), w.Source, w.Job)
 			c.start(w.Source)
 		}
 	}
@@ -79,7 +81,8 @@ func (c *copyJob) start(source string) {
 // to be complete must have been whole.
 func (c *copyJob) mayExport() bool {
 	source, w := c.source, c.a.n.w
-	if source.n.agent != source || !w.net.open(control, source.n.endpoint(), c.a.n.endpoint()) || source.lease.Left(source.n.time()) <= 0 {
+	if source.n.agent != source || !w.net.open(control, source.n.endpoint(), c.a.n.endpoint()) ||
+		source.lease.Left(source.n.time()) <= 0 {
 		return false
 	}
 	for _, shard := range slices.Sorted(maps.Keys(c.shards)) {

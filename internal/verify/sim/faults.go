@@ -42,7 +42,8 @@ const (
 )
 
 var faultNames = [faults]string{
-	"loss", "duplicate", "late", "corrupt", "crash", "restart", "pause", "sleep", "drift", "partition", "one-way", "control-cut",
+	"loss", "duplicate", "late", "corrupt", "crash", "restart", "pause", "sleep", "drift", "partition",
+	"one-way", "control-cut",
 	"copy-break", "election", "controller-crash", "controller-pause", "store-away", "join", "drain", "move", "resize",
 }
 

@@ -67,7 +67,8 @@ func (c *controller) ask(id reconfig.NodeID, h *heart) {
 	}
 	h.request++
 	b := wire.Heartbeat{
-		Granter: uint8(c.number), Majority: uint8(reconfig.Majority(c.w.Controllers)), Node: uint32(id), Generation: generation,
+		Granter: uint8(c.number), Majority: uint8(reconfig.Majority(c.w.Controllers)), Node: uint32(id),
+		Generation:  generation,
 		Incarnation: h.incarnation, Request: h.request,
 	}
 	if c.grantor.Grants(id, h.incarnation) {
@@ -85,7 +86,8 @@ func (c *controller) receive(datagram []byte) {
 		id := reconfig.NodeID(wire.HeartbeatNode(datagram))
 		h := c.hearts[id]
 		var b wire.Heartbeat
-		if h == nil || wire.ReadHeartbeat(datagram, &h.key, &b) != wire.Accepted || !b.Answer || b.Incarnation != h.incarnation ||
+		if h == nil || wire.ReadHeartbeat(datagram, &h.key, &b) != wire.Accepted || !b.Answer ||
+			b.Incarnation != h.incarnation ||
 			b.Request <= h.answered || b.Request > h.request {
 			return
 		}

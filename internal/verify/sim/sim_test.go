@@ -74,7 +74,8 @@ func TestSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations, %d returns", total.Seeds, total.Ops, total.Steps, total.Reconfigurations, total.Returns)
+	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations, %d returns", total.Seeds, total.Ops, total.Steps,
+		total.Reconfigurations, total.Returns)
 	if total.Violations > 0 {
 		t.Errorf("%d violations, first %s", total.Violations, wrong(t, Draw(total.First)))
 	}
@@ -124,7 +125,8 @@ func TestRulesAreNeeded(t *testing.T) {
 		rule string
 		seed uint64
 	}{
-		{"R4", 3564}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 10}, {"C2", 1}, {"C3", 30}, {"C4", 814}, {"C5", 1}, {"C6", 6}, {"C7", 119}, {"C8", 51},
+		{"R4", 3564}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 10}, {"C2", 1}, {"C3", 30}, {"C4", 814}, {"C5", 1}, {"C6", 6},
+		{"C7", 119}, {"C8", 51},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			without, err := ParseRule(c.rule)
@@ -135,7 +137,8 @@ func TestRulesAreNeeded(t *testing.T) {
 				config := Draw(seed)
 				config.Without = without
 				r := mustRun(t, config)
-				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 || slices.Contains([]string{"C1", "C5", "C6", "C8"}, c.rule) && r.Broken != nil
+				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 ||
+					slices.Contains([]string{"C1", "C5", "C6", "C8"}, c.rule) && r.Broken != nil
 				if !noticed {
 					continue
 				}

@@ -129,7 +129,8 @@ func (s *store) noteChange(change *reconfig.Change) {
 	}
 	for i := range change.Nodes {
 		n := &change.Nodes[i]
-		s.w.note(every, every, "stored, change %d: %s has standing %d, incarnation %x", change.Number, n.Name, n.Standing, n.Incarnation>>48)
+		s.w.note(every, every, "stored, change %d: %s has standing %d, incarnation %x", change.Number, n.Name,
+			n.Standing, n.Incarnation>>48)
 	}
 	for _, shard := range slices.Sorted(maps.Keys(change.Shards)) {
 		n := change.Shards[shard]

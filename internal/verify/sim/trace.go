@@ -54,7 +54,8 @@ func (w *world) noteOrder(n *node, o *reconfig.Order) {
 	}
 	for _, shard := range slices.Sorted(maps.Keys(o.Configs)) {
 		c := o.Configs[shard]
-		w.note(int(shard), every, "%s is ordered (%d/%d): %v in epoch %d, %s%s, copy from %q", n.name, o.Term, o.Number, c.Config.State,
+		w.note(int(shard), every, "%s is ordered (%d/%d): %v in epoch %d, %s%s, copy from %q", n.name, o.Term,
+			o.Number, c.Config.State,
 			c.Config.Epoch, w.namesOf(c.Config.Members), learnerMark(c.Config.Learner), c.Source)
 	}
 }

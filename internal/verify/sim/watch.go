@@ -47,7 +47,8 @@ func (v *watch) received(n *node, m *wire.Message) {
 // answered remembers that a write was answered with OK.
 func (v *watch) answered(request, reply *wire.Message) {
 	old := request.Op == wire.OpReply // in a bundle that goes on
-	if old || reply.Op != wire.OpReply || reply.Status() != wire.StatusOk || request.Op == wire.OpRead || request.ClientOp == wire.OpRead {
+	if old || reply.Op != wire.OpReply || reply.Status() != wire.StatusOk || request.Op == wire.OpRead ||
+		request.ClientOp == wire.OpRead {
 		return
 	}
 	if key := v.w.keyNumber(reply.Key); key != every {
@@ -123,7 +124,8 @@ func (v *watch) checkChain(number uint16, key int) {
 		case o.Committed > tail.Committed:
 			v.w.broken(shard, key, "I3: %s has committed %d, the tail %d", n.name, o.Committed, tail.Committed)
 		case o.Clean() && (o.Version != tail.Version || !sameValue(o, &tail)):
-			v.w.broken(shard, key, "I5: %s has a clean version %d, the tail version %d, or their values differ", n.name, o.Version, tail.Version)
+			v.w.broken(shard, key, "I5: %s has a clean version %d, the tail version %d, or their values differ", n.name,
+				o.Version, tail.Version)
 		}
 		above = o.Version
 	}
@@ -188,7 +190,8 @@ func (v *watch) proposed(c *controller, change *reconfig.Change) {
 	s := &state.Settings
 	for number, after := range change.Shards {
 		before := &state.Shards[number]
-		if wanted := v.w.store.state.Settings.Replicas + int(min(before.Extra, after.Extra)); wanted < 2 || change.Replicas == 1 || len(complete(before)) < 2 || len(complete(&after)) >= 2 {
+		if wanted := v.w.store.state.Settings.Replicas + int(min(before.Extra, after.Extra)); wanted < 2 ||
+			change.Replicas == 1 || len(complete(before)) < 2 || len(complete(&after)) >= 2 {
 			continue
 		}
 		for _, id := range complete(before) {
@@ -197,7 +200,8 @@ func (v *watch) proposed(c *controller, change *reconfig.Change) {
 				continue
 			}
 			// Clocks drift apart by a tenth at most. A node that is heard may not apply its orders.
-			if silent := time.Duration(v.w.now - max(c.leads, c.lastSeen[id])); silent > s.Suspect/2 && silent < s.Sure-s.Sure/10 {
+			if silent := time.Duration(v.w.now - max(c.leads, c.lastSeen[id])); silent > s.Suspect/2 &&
+				silent < s.Sure-s.Sure/10 {
 				v.w.broken(int(number), every, "C6: %s, silent for %v, is taken out of a chain of two", n.name, silent)
 			}
 		}

@@ -49,7 +49,8 @@ func (c *NetChain) rules(t netchain.Target, r netchain.Rule) error {
 // Failover leads queries around a failed node.
 func (c *NetChain) Failover(failed netip.Addr) error {
 	for group := range c.Groups {
-		if err := c.rules(netchain.Target{To: failed, Group: uint16(group)}, netchain.Rule{Action: netchain.Skip}); err != nil {
+		if err := c.rules(netchain.Target{To: failed, Group: uint16(group)},
+			netchain.Rule{Action: netchain.Skip}); err != nil {
 			return fmt.Errorf("lead group %d around %v: %w", group, failed, err)
 		}
 	}

@@ -20,7 +20,8 @@ func TestFailover(t *testing.T) {
 		t.Skip("needs root")
 	}
 	for _, o := range []Options{
-		{Protocol: NetChain}, {Protocol: NetChain, Groups: 40, Victim: "head"}, {Protocol: NetChain, Groups: 40, Victim: "tail"},
+		{Protocol: NetChain}, {Protocol: NetChain, Groups: 40, Victim: "head"},
+		{Protocol: NetChain, Groups: 40, Victim: "tail"},
 		{Protocol: NetCRAQPaper, Victim: "head"}, {Protocol: NetCRAQPaper}, {Protocol: NetCRAQPaper, Victim: "tail"},
 	} {
 		o = quick(o)
@@ -46,7 +47,8 @@ func TestFailover(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, o := range []Options{
-		{}, {Protocol: "paxos"}, {Protocol: NetCRAQPaper, Groups: 2}, {Protocol: NetChain, Victim: "nobody"}, {Protocol: NetChain, Objects: 3},
+		{}, {Protocol: "paxos"}, {Protocol: NetCRAQPaper, Groups: 2}, {Protocol: NetChain, Victim: "nobody"},
+		{Protocol: NetChain, Objects: 3},
 		{Protocol: NetChain, Groups: 100, Objects: 50}, {Protocol: NetChain, PerSecond: -1},
 	} {
 		if _, err := Run(t.Context(), o); err == nil {

@@ -43,7 +43,8 @@ func openChain(o *Options) (harness, error) {
 		return nil, err
 	}
 	r := &chainHarness{fabric: f, control: control.NetChain{
-		Chain: chainAddrs(), Groups: o.Groups, Keys: o.keys, Switches: make(map[netip.Addr]control.NetChainSwitch), PerSecond: o.PerSecond,
+		Chain: chainAddrs(), Groups: o.Groups, Keys: o.keys, Switches: make(map[netip.Addr]control.NetChainSwitch),
+		PerSecond: o.PerSecond,
 	}}
 	for _, at := range append(chainAddrs(), reserve()) {
 		n := new(netchain.Node)

@@ -28,7 +28,8 @@ func openNetCRAQPaper(o *Options) (harness, error) {
 	gate := new(writeGate)
 	f.SetMiddle(gate)
 	r := &netcraqPaperHarness{fabric: f, control: control.NetCRAQPaper{
-		Chain: chainAddrs(), Keys: uint32(o.Objects), Switches: make(map[netip.Addr]control.NetCRAQPaperSwitch), PerSecond: o.PerSecond,
+		Chain: chainAddrs(), Keys: uint32(o.Objects), Switches: make(map[netip.Addr]control.NetCRAQPaperSwitch),
+		PerSecond: o.PerSecond,
 		Disable: func(disabled bool) error {
 			f.With(func() { gate.disabled = disabled })
 			return nil

@@ -13,8 +13,9 @@ import (
 
 // probe is a client that does one thing over and over, and keeps when it succeeded, since the probes' start.
 type probe struct {
-	do    func(ctx context.Context) error
-	kept  func(ctx context.Context) (bool, error) // of writers: whether a read returns the last acknowledged write or a later one
+	do func(ctx context.Context) error
+	// of writers: whether a read returns the last acknowledged write or a later one
+	kept  func(ctx context.Context) (bool, error)
 	close func() error
 	seen  []time.Duration
 	err   error

@@ -26,7 +26,8 @@ type Result struct {
 	PauseMs   float64 `json:"pause_ms"` // of a client between two operations: part of every gap
 	Seed      uint64  `json:"seed"`
 
-	WriteGapMs    float64 `json:"write_gap_ms"`          // longest gap of one client between acknowledged writes, until failover
+	// longest gap of one client between acknowledged writes, until failover
+	WriteGapMs    float64 `json:"write_gap_ms"`
 	ReadGapMs     float64 `json:"read_gap_ms"`           // the same of reads, until the end
 	RepairPauseMs float64 `json:"repair_write_pause_ms"` // longest pause of writes of one client after that
 	NoticedMs     float64 `json:"noticed_ms"`            // until queries were led around the failed node

@@ -73,7 +73,8 @@ const (
 
 // String is the outcome's name.
 func (o Outcome) String() string {
-	return [Outcomes]string{"malformed", "transit", "out-of-range", "clean-read", "dirty-read", "forwarded", "clean-write", "dirty-write",
+	return [Outcomes]string{"malformed", "transit", "out-of-range", "clean-read", "dirty-read", "forwarded",
+		"clean-write", "dirty-write",
 		"overflow", "committed", "acknowledged"}[o]
 }
 

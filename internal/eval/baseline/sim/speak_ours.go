@@ -59,7 +59,8 @@ func (s *ours) form(nodes int) error {
 	for node := range nodes {
 		n := chain.New(
 			chain.Options{Shards: 1, CellBytes: valueBytes, MaxObjects: len(s.keys), MaxSessions: ourSessions})
-		if err := n.Configure(0, chain.ShardConfig{Epoch: ourEpoch, State: chain.Active, Self: node, Members: members}); err != nil {
+		if err := n.Configure(0, chain.ShardConfig{Epoch: ourEpoch, State: chain.Active, Self: node,
+			Members: members}); err != nil {
 			return err
 		}
 		if err := n.Grant(0, chain.Forever); err != nil {

@@ -34,7 +34,8 @@ func OpenNetChain(c netchain.Config, ports []string) (*NetChain, error) {
 		return nil, err
 	}
 	maps := n.collection.Maps
-	if err := n.attach("nc_ingress", xdp.Outputs{Ports: maps["nq_ports"], Cells: maps["nq_port_cells"]}, ports); err != nil {
+	if err := n.attach("nc_ingress",
+		xdp.Outputs{Ports: maps["nq_ports"], Cells: maps["nq_port_cells"]}, ports); err != nil {
 		n.Close()
 		return nil, err
 	}

@@ -141,7 +141,8 @@ func netchainLatencyResults(o *figure.Outcome) []figure.Result {
 func netchainLatencyNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	first, last := o.Xs[0], o.Xs[len(o.Xs)-1]
-	if read, write := readAlone.at(o, netChain, first, readP50us), writeAlone.at(o, netChain, first, writeP50us); read != nil &&
+	if read, write := readAlone.at(o, netChain, first, readP50us),
+		writeAlone.at(o, netChain, first, writeP50us); read != nil &&
 		write != nil {
 		ratio := *write / *read
 		notes = append(notes, say(verdict(ratio > 0.7 && ratio < 1.4),
@@ -149,7 +150,8 @@ func netchainLatencyNotes(o *figure.Outcome) []figure.Note {
 			number(*read), number(*write), number(first)))
 	}
 	for _, series := range []string{netChain, ours} {
-		if growth := figure.Ratio(readAlone.at(o, series, last, readP50us), readAlone.at(o, series, first, readP50us)); growth != nil {
+		if growth := figure.Ratio(readAlone.at(o, series, last, readP50us),
+			readAlone.at(o, series, first, readP50us)); growth != nil {
 			notes = append(notes, say(figure.Remark,
 				"%s: at %s reads/s a read takes %s times as long as at %s (the paper, of NetChain: as long).",
 				series, number(last), number(*growth), number(first)))

@@ -186,8 +186,9 @@ func measureLinkLoss(
 			return nil, err
 		}
 		name := string(op)
-		v[name+"_per_s"], v[name+"_p50_us"], v[name+"_p99_us"], v[name+"_errors"] = found.PerSecond, found.P50us, found.P99us, float64(
-			found.Errors)
+		v[name+"_per_s"], v[name+"_p50_us"], v[name+"_p99_us"], v[name+"_errors"] = found.PerSecond,
+			found.P50us, found.P99us, float64(
+				found.Errors)
 	}
 	return v, s.SetLoss(0)
 }

@@ -54,7 +54,8 @@ func measureSaturation(
 // saturationResults are the answers of chains at every loss.
 func saturationResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
-	for _, m := range []struct{ metric, text, unit string }{{saturatedReads, "reads", "reads/s"}, {saturatedWrites, "writes", "writes/s"}} {
+	for _, m := range []struct{ metric, text, unit string }{{saturatedReads, "reads", "reads/s"},
+		{saturatedWrites, "writes", "writes/s"}} {
 		for _, x := range o.Xs {
 			if saturatedLoss(x) {
 				all = append(

@@ -33,7 +33,9 @@ func TestPeersLinesHaveTheSameNames(t *testing.T) {
 		}
 		for _, series := range s.Series {
 			var got []string
-			for _, r := range resultsOf(t, s, func(c figure.Cell) bool { return c.Series == series.Name && c.X == s.Full.Xs[0] }) {
+			for _, r := range resultsOf(t, s, func(c figure.Cell) bool {
+				return c.Series == series.Name && c.X == s.Full.Xs[0]
+			}) {
 				got = append(got, r.Metric)
 				if series.Name != ours && !strings.Contains(series.Name, "NetCRAQ") && r.Ours != nil {
 					t.Errorf("%s: only %s was measured, and %q has %v for ours", s.Name, series.Name, r.Metric, *r.Ours)
@@ -55,7 +57,8 @@ func TestPeersMarksCompareLikeWithLike(t *testing.T) {
 		if unlike && r.Mark != nil {
 			t.Errorf("%q has a mark", r.Metric)
 		}
-		for _, way := range []string{"get against Redis, one request", "get against Redis, many requests", "get against memcached, one request"} {
+		for _, way := range []string{"get against Redis, one request", "get against Redis, many requests",
+			"get against memcached, one request"} {
 			marked[way] = marked[way] || strings.HasPrefix(r.Metric, way) && r.Mark != nil
 		}
 	}

@@ -129,7 +129,8 @@ func (c *Cluster) Settings() []string {
 	o := c.options
 	settings := []string{fmt.Sprintf("%d members, each a process", o.Members)}
 	if o.Share > 0 {
-		settings = append(settings, fmt.Sprintf("%g %% of a CPU and one Go thread at a time for each (GOMAXPROCS=1)", 100*o.Share))
+		settings = append(settings, fmt.Sprintf("%g %% of a CPU and one Go thread at a time for each (GOMAXPROCS=1)",
+			100*o.Share))
 	} else {
 		settings = append(settings, "CPU time not limited")
 	}

@@ -80,7 +80,8 @@ func TestAServerThatEndsIsExplained(t *testing.T) {
 	if err := os.WriteFile(binary, []byte("#!/bin/sh\necho no such flag >&2\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(t.Context(), Options{Binary: binary, Members: 1}); err == nil || !strings.Contains(err.Error(), "no such flag") {
+	if _, err := Start(t.Context(), Options{Binary: binary, Members: 1}); err == nil ||
+		!strings.Contains(err.Error(), "no such flag") {
 		t.Errorf("got %v", err)
 	}
 	for name, o := range map[string]Options{

@@ -11,7 +11,8 @@ import (
 const BinaryVariable = "NETCRAQ_ETCD"
 
 // ErrMissing reports that no etcd server was found.
-var ErrMissing = errors.New("no etcd server: build it with `scripts/peers.sh etcd`, put one on PATH, or name it with $" + BinaryVariable)
+var ErrMissing = errors.New(
+	"no etcd server: build it with `scripts/peers.sh etcd`, put one on PATH, or name it with $" + BinaryVariable)
 
 // built is the directory in which scripts/peers.sh builds the server, below the project's root.
 const built = ".tools/etcd"
