@@ -63,6 +63,9 @@ func Open(o Options) (*Plane, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("BPF needs privileges: run as root, or use --plane soft: %w", err)
 	}
+	if err := checkClock(); err != nil {
+		return nil, err
+	}
 	ports, err := findPorts(o.Ports, o.Chain)
 	if err != nil {
 		return nil, err
