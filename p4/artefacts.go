@@ -1,4 +1,4 @@
-// Package p4 holds what p4c made of the P4 programs beside it, and says of what.
+// Package p4 has the P4 programs, the artefacts that p4c compiled from them, and a manifest of both.
 package p4
 
 import _ "embed"

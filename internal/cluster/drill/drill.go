@@ -1,5 +1,5 @@
-// Package drill has the real leader handle the failure of a node in a cluster of any size, without nodes: it plays their part, in
-// time that it makes itself, and measures what the leader computes, holds and sends.
+// Package drill measures the real leader while it handles the failure of a node in a cluster of any size. The package
+// simulates the nodes and the clock. It measures the leader's CPU time, its memory and the orders that it sends.
 package drill
 
 import (
@@ -20,35 +20,35 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Options are the cluster's size.
+// Options is the size of the cluster.
 type Options struct {
 	Nodes, Shards, Replicas, Zones int
 }
 
-// Result is what the failure of one node means for the leader.
+// Result is the leader's work for the failure of one node.
 type Result struct {
 	Nodes    int `json:"nodes"`
 	Shards   int `json:"shards"`
 	Replicas int `json:"replicas"`
 	Zones    int `json:"zones"`
 
-	PlanS float64 `json:"plan_s"` // all that the leader computes for the failure: FailoverS + PlacementS
+	PlanS float64 `json:"plan_s"` // the leader's CPU time for the failure: FailoverS + PlacementS
 
-	FailoverS     float64 `json:"failover_s"`     // the change that removes the node, orders to freeze, orders to go on
-	PlacementS    float64 `json:"placement_s"`    // who copies what, and the first orders for that
-	FormS         float64 `json:"form_s"`         // all chains, once
-	MovedFraction float64 `json:"moved_fraction"` // of all copies in the cluster, those that move
-	FairFraction  float64 `json:"fair_fraction"`  // what one node has on average
-	ShardsChanged int     `json:"shards_changed"` // that lose a member
-	HeldBytes     uint64  `json:"held_bytes"`     // in the leader's memory, before the failure
-	SmallestShare float64 `json:"smallest_share"` // of any node after the repair, relative to the fair one
+	FailoverS     float64 `json:"failover_s"`     // the change that removes the node, orders to freeze, orders to continue
+	PlacementS    float64 `json:"placement_s"`    // the plan of the copies, and the first orders for them
+	FormS         float64 `json:"form_s"`         // planning all chains once
+	MovedFraction float64 `json:"moved_fraction"` // share of all copies in the cluster that move
+	FairFraction  float64 `json:"fair_fraction"`  // average share of one node
+	ShardsChanged int     `json:"shards_changed"` // shards that lose a member
+	HeldBytes     uint64  `json:"held_bytes"`     // the leader's memory before the failure
+	SmallestShare float64 `json:"smallest_share"` // of any node after the repair, relative to the fair share
 	LargestShare  float64 `json:"largest_share"`  // likewise
-	OrdersSent    int     `json:"orders_sent"`    // to freeze and to go on
-	OrderBytes    int     `json:"order_bytes"`    // of these
-	CopiesAtOnce  int     `json:"copies_at_once"` // with which the repair begins
+	OrdersSent    int     `json:"orders_sent"`    // to freeze and to continue
+	OrderBytes    int     `json:"order_bytes"`    // size of these orders
+	CopiesAtOnce  int     `json:"copies_at_once"` // copies that the repair begins with
 }
 
-// Validate reports what cannot be.
+// Validate returns an error for impossible options.
 func (o *Options) Validate() error {
 	switch {
 	case o.Nodes < 2 || o.Nodes > 60_000:
@@ -56,7 +56,7 @@ func (o *Options) Validate() error {
 	case o.Shards < 1 || o.Shards > wire.MaxShards || o.Shards&(o.Shards-1) != 0:
 		return fmt.Errorf("the number of shards is a power of two from 1 to %d, not %d", wire.MaxShards, o.Shards)
 	case o.Replicas < 2 || o.Replicas > wire.MaxChain:
-		return fmt.Errorf("a chain that a failure leaves something of has 2 to %d members, not %d", wire.MaxChain, o.Replicas)
+		return fmt.Errorf("chains must have 2 to %d members to survive a failure, not %d", wire.MaxChain, o.Replicas)
 	case o.Nodes <= o.Replicas:
 		return fmt.Errorf("chains of %d members need more than %d nodes, so that one can fail", o.Replicas, o.Nodes)
 	case o.Zones < 1 || o.Zones > o.Nodes:
@@ -69,10 +69,10 @@ const (
 	term        = 1
 	controllers = 3
 	heartbeat   = 10 * time.Millisecond
-	patience    = 10_000 // heartbeats until the leader must have come to rest
+	patience    = 10_000 // heartbeats until the leader must have finished all changes
 )
 
-// drill is a leader and the nodes that are played.
+// drill is a leader and the simulated nodes.
 type drill struct {
 	o        Options
 	leader   *reconfig.Leader
@@ -80,13 +80,13 @@ type drill struct {
 	dead     reconfig.NodeID
 	done     []uint64 // per node: the last order that it applied
 	inboxes  map[reconfig.NodeID]bool
-	computed time.Duration // by the leader, since it was last set to 0
+	computed time.Duration // CPU time of the leader since it was last set to 0
 	sent     []reconfig.Order
 	changes  []reconfig.Change
 	places   []reconfig.Place
 }
 
-// Run lets a node fail.
+// Run forms a cluster, fails a node and measures the leader.
 func Run(o Options) (*Result, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func Run(o Options) (*Result, error) {
 	return r, d.repair(r)
 }
 
-// heap is how much memory is in use.
+// heap returns the memory in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -116,7 +116,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// form is a cluster that has been running for long.
+// form returns the state of a cluster that has been running for long, and the time that planning it took.
 func (d *drill) form() (*reconfig.State, time.Duration) {
 	s := &reconfig.State{
 		Settings: reconfig.Settings{Cluster: "drill", Shards: d.o.Shards, Replicas: d.o.Replicas, Spread: "zone",
@@ -149,7 +149,7 @@ func (d *drill) form() (*reconfig.State, time.Duration) {
 	return s, took
 }
 
-// settle lets all nodes say what they have, until the leader knows that nothing is to be done.
+// settle sends the inventories of all nodes and runs rounds until the leader has nothing to do.
 func (d *drill) settle() error {
 	configs := make(map[reconfig.NodeID]map[uint16]chain.ShardConfig)
 	state := d.leader.State()
@@ -181,10 +181,10 @@ func (d *drill) settle() error {
 			}
 		}
 	}
-	return errors.New("the leader does not come to rest")
+	return errors.New("the leader does not finish its changes")
 }
 
-// call has the leader do something, and carries its effects out. Its time is counted.
+// call runs do on the leader, counts the time, and performs the leader's effects.
 func (d *drill) call(do func(*reconfig.Leader)) {
 	start := time.Now()
 	do(d.leader)
@@ -211,7 +211,7 @@ func (d *drill) call(do func(*reconfig.Leader)) {
 	}
 }
 
-// round is one heartbeat of all nodes.
+// round sends one heartbeat of every node.
 func (d *drill) round() {
 	d.now += heartbeat / 2
 	for id := reconfig.NodeID(1); int(id) <= d.o.Nodes; id++ {
@@ -228,14 +228,14 @@ func (d *drill) heartbeat(id reconfig.NodeID) {
 	d.call(func(l *reconfig.Leader) { l.Heartbeat(d.now, b) })
 }
 
-// take returns the plans that are asked for, and forgets them.
+// take returns the requested plans and clears the list.
 func (d *drill) take() []reconfig.Place {
 	places := d.places
 	d.places = nil
 	return places
 }
 
-// fail silences a node, until all its chains are active again without it.
+// fail stops the heartbeats of a node and runs until all its chains are active without it.
 func (d *drill) fail(r *Result) error {
 	d.dead = d.leader.State().Shards[0].Members[0]
 	d.changes = nil
@@ -247,10 +247,10 @@ func (d *drill) fail(r *Result) error {
 		}
 	}
 	if len(d.changes) == 0 {
-		return errors.New("the leader does not notice that a node is silent")
+		return errors.New("the leader does not detect the failed node")
 	}
 	r.ShardsChanged = len(d.changes[0].Shards)
-	for len(d.inboxes) > 0 { // what is left is what the change led to
+	for len(d.inboxes) > 0 { // deliver the orders that follow from the change
 		ids := make([]reconfig.NodeID, 0, len(d.inboxes))
 		for id := range d.inboxes {
 			ids = append(ids, id)
@@ -271,7 +271,7 @@ func (d *drill) fail(r *Result) error {
 	return nil
 }
 
-// repair waits until the leader wants the chains filled up again, and has it begin.
+// repair runs until the leader begins to fill the chains up.
 func (d *drill) repair(r *Result) error {
 	for range patience {
 		d.computed = 0
@@ -297,7 +297,7 @@ func (d *drill) repair(r *Result) error {
 	return errors.New("the leader does not repair the chains")
 }
 
-// judge looks at where everything will be.
+// judge computes the shares of the nodes after the plan.
 func (d *drill) judge(r *Result, plan *topology.Plan) {
 	load, moved := make(map[uint32]int), 0
 	for _, m := range plan.Moves {

@@ -1,4 +1,4 @@
-// Package keyring keeps the keys of a cluster with tags as its controllers give them, for nodes and for clients.
+// Package keyring receives the keys of a cluster with tags from its controllers, for nodes and clients.
 package keyring
 
 import (
@@ -10,16 +10,16 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Time between two controllers that are asked; it doubles while none answers.
+// Time between two attempts to reach a controller. It doubles while none answers.
 const (
 	pauseMin = 20 * time.Millisecond
 	pauseMax = time.Second
 )
 
-// Dial returns a client of some controller, another one at each call, and what ends its use.
+// Dial returns a client of a controller, each time of another one, and the function that closes it.
 type Dial func() (controllerv1.ControllerClient, func(), error)
 
-// Follow calls take with the keys that the caller may have, and with new ones whenever there are some, until ctx ends.
+// Follow calls take with the keys that the caller may have, and again after each change, until ctx ends.
 func Follow(ctx context.Context, dial Dial, take func(*wire.Keyring)) {
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		if listen(ctx, dial, take) {
@@ -33,7 +33,7 @@ func Follow(ctx context.Context, dial Dial, take func(*wire.Keyring)) {
 	}
 }
 
-// listen takes keys from one controller as long as that works, and reports whether it did at all.
+// listen receives keys from one controller until the connection fails. It reports whether it received any.
 func listen(ctx context.Context, dial Dial, take func(*wire.Keyring)) (worked bool) {
 	client, done, err := dial()
 	if err != nil {

@@ -117,7 +117,7 @@ func (t *Trace) add(column func(string) string) error {
 	e := Event{At: seconds, Key: column("key"), Bytes: bytes}
 	if method != "KV/Range" {
 		if column("succ") == "false" {
-			return nil // a failed compare writes nothing, and what it reads is etcd's answer
+			return nil // a failed compare writes nothing, and etcd answers its reads
 		}
 		e.Write, e.Leased = true, column("lease") != ""
 		e.Deleted = method == "KV/DeleteRange" || strings.HasSuffix(column("op"), "delete")
@@ -132,15 +132,15 @@ type Options struct {
 	Keys      int     // that the monitor knows
 	HalfLife  float64 // of its counts, in seconds
 	Every     float64 // seconds between two decisions
-	Delay     float64 // seconds from a decision until all gateways know it
+	Delay     float64 // seconds from a decision until all gateways apply it
 	Explain   string  // a key
 }
 
-// Result is what a replay showed.
+// Result is the result of a replay.
 type Result struct {
 	Reads      int     // of single keys
 	HitShare   float64 // of these, answered by placed keys
-	BestFixed  float64 // what no fixed set of the same size does better, chosen afterwards
+	BestFixed  float64 // share of the best fixed set of the same size, chosen afterwards
 	AllShare   float64 // hits among all reads, of several keys too
 	Adapt      float64 // longest time until a new hot set was in place: see shifts
 	Placements int

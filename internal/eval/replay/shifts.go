@@ -15,8 +15,8 @@ const (
 	inPlace = 0.9
 )
 
-// shifts follows hot sets: the best set of keys for each window, as far as the capacity goes. What is new in a set was not in the one
-// before.
+// shifts collects the hot sets: for each window the best set of keys within the capacity. The new
+// keys of a set are those that were not in the set of the window before.
 type shifts struct{ sets [][]hot }
 
 // hot is a key that is new in a set.

@@ -1,3 +1,3 @@
-// Package cpushare limits processes to a share of the machine's CPU time with control groups, of version 1 or 2, whichever
-// has the cpu controller. It lets many members of a cluster run on one machine as if each had a small machine of its own.
+// Package cpushare limits the CPU time of processes with control groups, of version 1 or 2, depending on which of them has
+// the cpu controller. With it many members of a cluster run on one machine as if each had a small machine of its own.
 package cpushare

@@ -13,21 +13,21 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/owned"
 )
 
-// period is how often a share is refilled. The kernel's own default, 100 ms, would stop a process with a tenth of a CPU for 90 ms at
-// a time, as long as etcd's heartbeats; a tenth of this is still twice what the kernel takes as the least.
+// period is the interval at which a share is refilled. The kernel's default, 100 ms, would stop a process with a tenth of a
+// CPU for 90 ms at a time, about as long as etcd's heartbeat interval. A tenth of this period is twice the kernel's minimum.
 const period = 20 * time.Millisecond
 
 // least is the shortest time per period that the kernel accepts.
 const least = time.Millisecond
 
-// Share is a group of processes that use at most so much CPU time together.
+// Share is a group of processes with a common limit of their CPU time.
 type Share struct{ dir string }
 
-// New makes a share of so many CPUs (0.1: a tenth of one), which needs root. Whoever makes it closes it.
+// New makes a share of this number of CPUs (0.1: a tenth of one). It needs root. The caller closes the share.
 func New(cpus float64) (*Share, error) {
 	quota := time.Duration(math.Round(cpus * float64(period)))
 	if quota < least {
-		return nil, fmt.Errorf("a share of %g CPUs is too small: the least is %g", cpus, float64(least)/float64(period))
+		return nil, fmt.Errorf("a share of %g CPUs is too small: the minimum is %g", cpus, float64(least)/float64(period))
 	}
 	h, err := findHierarchy(procMountInfo)
 	if err != nil {
@@ -55,14 +55,14 @@ func (s *Share) Add(pid int) error {
 	return nil
 }
 
-// Stat counts periods in which the group ran, since it was made.
+// Stat counts the periods in which the group ran since it was made.
 type Stat struct {
 	Periods   uint64
 	Throttled uint64 // those in which it used up its share and was stopped
 }
 
-// ThrottledSince is the part of the periods since an earlier count in which the group was stopped, 0 to 1: near 1, CPU time is what
-// its processes lack.
+// ThrottledSince returns the share of the periods since an earlier count in which the group was stopped, 0 to 1. Near 1 its
+// processes lack CPU time.
 func (s Stat) ThrottledSince(before Stat) float64 {
 	if s.Periods <= before.Periods {
 		return 0
@@ -90,7 +90,7 @@ func (s *Share) Stat() (Stat, error) {
 	return stat, nil
 }
 
-// Close removes the group. Its processes have ended before.
+// Close removes the group. Its processes must have ended.
 func (s *Share) Close() error { return os.Remove(s.dir) }
 
 func writeFile(dir, name, text string) error {

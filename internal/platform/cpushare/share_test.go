@@ -30,7 +30,7 @@ func TestAShareIsAllThatAProcessGets(t *testing.T) {
 		_ = spin.Process.Kill()
 		_ = spin.Wait()
 		used := spin.ProcessState.UserTime() + spin.ProcessState.SystemTime()
-		if used > 500*time.Millisecond { // 50 periods of 2 ms, and what it had before it was limited
+		if used > 500*time.Millisecond { // 50 periods of 2 ms, and the time before the limit
 			t.Errorf("used %v", used)
 		}
 		if err := share.Close(); err != nil {

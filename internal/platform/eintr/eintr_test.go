@@ -45,7 +45,7 @@ func TestSignalsDoNotEndACall(t *testing.T) {
 	target := <-thread
 	<-calls
 	for again := false; !again; {
-		// What Go's runtime sends to threads that are to give way: it has a handler.
+		// Go's runtime sends this signal to preempt threads, and handles it.
 		if err := unix.Tgkill(os.Getpid(), target, unix.SIGURG); err != nil {
 			t.Fatal(err)
 		}

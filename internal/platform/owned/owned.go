@@ -1,5 +1,5 @@
-// Package owned makes directories, of files or of kernel objects, that are cleared away even if the process that made them is killed before it
-// can: by the next one that makes such.
+// Package owned makes directories of files or kernel objects that belong to one process. If a process is killed before it
+// removes its directories, the next process that makes such a directory removes them.
 package owned
 
 import (
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Dir makes a directory below parent whose name says that it is this process's, after a prefix that ends with a hyphen. Directories of the
-// same prefix whose processes were killed before they could remove them are given to discard first, which may fail.
+// Dir makes a directory below parent. Its name is the prefix, which ends with a hyphen, and the number of this process.
+// Before that, Dir calls discard for each directory with the prefix whose process is gone, and ignores its errors.
 func Dir(parent, prefix string, discard func(dir string) error) (string, error) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -23,13 +23,13 @@ func Dir(parent, prefix string, discard func(dir string) error) (string, error) 
 	for _, entry := range entries {
 		rest, ok := strings.CutPrefix(entry.Name(), prefix)
 		if owner, _, found := strings.Cut(rest, "-"); ok && found && dead(owner) {
-			_ = discard(filepath.Join(parent, entry.Name())) // what is left now is tried again the next time
+			_ = discard(filepath.Join(parent, entry.Name())) // the next call tries it again
 		}
 	}
 	return os.MkdirTemp(parent, fmt.Sprintf("%s%d-", prefix, os.Getpid()))
 }
 
-// dead reports whether a process, by its number, is no more, or does nothing any more but wait for its parent to notice.
+// dead reports whether the process with this number does not exist or is a zombie.
 func dead(pid string) bool {
 	if n, err := strconv.Atoi(pid); err != nil || n < 1 {
 		return false
@@ -38,6 +38,6 @@ func dead(pid string) bool {
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	state := stat[bytes.LastIndexByte(stat, ')')+1:] // after the name, which may hold anything
+	state := stat[bytes.LastIndexByte(stat, ')')+1:] // after the name, which may contain any character
 	return bytes.HasPrefix(state, []byte(" Z"))
 }

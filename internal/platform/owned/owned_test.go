@@ -13,7 +13,7 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
-// What a killed process left is cleared away, and nothing else.
+// Directories of dead processes are removed, and no others.
 func TestLeftoversOfTheDeadAreCleared(t *testing.T) {
 	parent := t.TempDir()
 	gone, zombie := exec.Command("true"), exec.Command("cat")

@@ -1,6 +1,6 @@
-// Package scheduling lets a process run before others that share its machine. Controllers and agents need little time, but need it at
-// once: while one does not run, nodes look silent, and leases run out. On a busy machine an ordinary thread that wakes up
-// every 10 ms was seen to wait up to 77 ms for its turn, one of the real-time class 1.4 ms.
+// Package scheduling raises the priority of a process. Controllers and agents need little CPU time, but they need it at
+// once: while one of them does not run, heartbeats time out and leases expire. On a busy machine, an ordinary thread that
+// wakes up every 10 ms waited up to 77 ms for a CPU, a thread of the real-time class 1.4 ms.
 package scheduling
 
 import (
@@ -13,22 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Class says how a process comes before others.
+// Class is a scheduling class of a process.
 type Class string
 
 // The classes.
 const (
-	// RealTime is before everything that is not of the real-time class itself, for as long as the process has to do something:
-	// right for a host that runs little else of importance. Copies and other long work of a process then go before
-	// everything else, too.
+	// RealTime runs the process before all ordinary processes, for as long as it has work. It suits a host that runs little
+	// else. Long work of the process, such as copying shards, then also runs before all ordinary processes.
 	RealTime Class = "realtime"
-	// Fair is soon, but not for long: the kernel lets a thread that asks for short slices run before others whose share is
-	// not smaller (Linux 6.12 and later; sched(7), sched_setattr(2)), and takes its turn from it once it has had its own share. Right where
-	// many nodes share a machine.
+	// Fair runs the process soon, but only for its share of the time. The kernel prefers threads that ask for short slices,
+	// until they have used their share (Linux 6.12 and later; sched(7), sched_setattr(2)). It suits many nodes on one
+	// machine.
 	Fair Class = "fair"
 )
 
-// Set takes the name of a class: a Class is a flag of the command line.
+// Set sets the class by its name. With String and Type it makes Class a flag of the command line.
 func (c *Class) Set(name string) error {
 	if Class(name) != RealTime && Class(name) != Fair {
 		return fmt.Errorf("a priority is %s or %s", RealTime, Fair)
@@ -37,26 +36,27 @@ func (c *Class) Set(name string) error {
 	return nil
 }
 
-// String is the class's name.
+// String returns the name of the class.
 func (c *Class) String() string { return string(*c) }
 
-// Type is what a value is called in help texts.
+// Type returns the name of the flag's value in help texts.
 func (c *Class) Type() string { return "class" }
 
 const (
-	realTime = 1       // the lowest of the real-time class
-	niceness = -10     // of the ordinary class
-	sliceNs  = 100_000 // the shortest that the kernel gives
+	realTime = 1       // the lowest priority of the real-time class
+	niceness = -10     // in the ordinary class
+	sliceNs  = 100_000 // the shortest slice that the kernel gives
 )
 
-// collectAt lets a process's memory grow to five times of what is in use before it is collected: these processes use little, and
-// what the collector takes in the real-time class, clients on the same machine wait for. With Go's own
-// setting a node was seen to take four times as long to join as with 1000.
+// collectAt is the percentage by which the heap may grow before a garbage collection. These processes use little memory,
+// and in the real-time class clients on the same machine wait for the collector. With Go's default, 100, a node took four
+// times as long to join as with 1000.
 const collectAt = 400
 
-// Raise puts this process into a class; if it may not be of the real-time class, it gets more than its share. Linux has a priority for each
-// thread; those that are started later inherit it. All have to have the same: Go's collector spins until other threads come to
-// a safe point, which one that is less urgent may not reach meanwhile. The error is the kernel's refusal.
+// Raise puts all threads of this process into a class. If the kernel refuses the real-time class, the threads get a lower
+// nice value. Threads that start later inherit the class. All threads need the same class: Go's collector spins until the
+// other threads reach a safe point, and a thread of lower priority may not get there meanwhile. The error is the kernel's
+// refusal.
 func Raise(class Class) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
@@ -64,13 +64,13 @@ func Raise(class Class) error {
 	return EachThread(func(thread int) error { return raise(class, thread) })
 }
 
-// raise raises a thread. Who was given a place in the real-time class keeps it.
+// raise raises one thread. A thread that is already in the real-time class keeps its priority.
 func raise(class Class, thread int) error {
 	now, err := unix.SchedGetAttr(thread, 0)
 	if err != nil || now.Policy == unix.SCHED_RR || now.Policy == unix.SCHED_FIFO {
 		return err
 	}
-	// round robin: the kernel takes turns among equals, and leaves a part of the time to everybody else
+	// Round robin: threads of equal priority alternate. The kernel reserves a part of the time for ordinary threads.
 	if class == RealTime {
 		attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: realTime}
 		if err := unix.SchedSetAttr(thread, &attributes, 0); err == nil || errors.Is(err, unix.ESRCH) {
@@ -81,15 +81,15 @@ func raise(class Class, thread int) error {
 		Nice: niceness, Runtime: sliceNs}, 0)
 }
 
-// Ordinary gives this process the priority that most have, whatever it has inherited.
+// Ordinary gives this process the default priority, whatever it has inherited.
 func Ordinary() error {
 	return EachThread(func(thread int) error { return unix.Setpriority(unix.PRIO_PROCESS, thread, 0) })
 }
 
-// Rest is how long work that can wait, such as a copy, is to rest after it went on for so long. A process of the real-time class takes a
-// CPU from everybody while it works, and the kernel moves those who wait for that CPU to another one late: with rests
-// as long as the work, clients on a machine of two CPUs with three nodes that copied waited up to 180 ms, with these 25 ms.
+// Rest returns the pause that deferrable work, such as a copy, makes after it ran for worked. A process of the real-time
+// class blocks a CPU while it runs, and the kernel is slow to move the threads that wait for that CPU. On a machine of two
+// CPUs with three nodes that copied, clients waited up to 180 ms with pauses as long as the work, and 25 ms with these.
 func Rest(worked time.Duration) time.Duration { return 4 * worked }
 
-// ShortRest is the same for work that is short as a whole and that a cluster waits for: a node's return with its state.
+// ShortRest is Rest for short work that the cluster waits for: the return of a node that kept its state.
 func ShortRest(worked time.Duration) time.Duration { return worked }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAllThreadsAreAlike: also those that were started while the process was raised. The real-time class comes last, because who is in
-// it stays.
+// TestAllThreadsAreAlike: all threads get the class, also those that start during Raise. The real-time class comes last,
+// because its threads keep it.
 func TestAllThreadsAreAlike(t *testing.T) {
 	for _, class := range []Class{Fair, RealTime} {
 		t.Run(string(class), func(t *testing.T) { threadsAreAlike(t, class) })
@@ -57,7 +57,8 @@ func threadsAreAlike(t *testing.T, class Class) {
 	}
 }
 
-// TestThreadsOfAWalk: each is visited once, one that is started on the way too; one that ended does not matter, and another error does.
+// TestThreadsOfAWalk: each thread is visited once, also one that starts during the walk. ESRCH is ignored, any other error
+// is returned.
 func TestThreadsOfAWalk(t *testing.T) {
 	visited, stop := make(map[int]int), make(chan struct{})
 	defer close(stop)
@@ -90,6 +91,6 @@ func lockedThread(stop <-chan struct{}) int {
 func TestUnknownClass(t *testing.T) {
 	class := RealTime
 	if err := class.Set("urgent"); err == nil || class != RealTime {
-		t.Errorf("a class that there is not is taken: %v, %s", err, class)
+		t.Errorf("an unknown class is accepted: %v, %s", err, class)
 	}
 }

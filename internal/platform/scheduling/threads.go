@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EachThread calls f once for each thread of this process, until none is left that a thread started before f had seen to it.
-// A thread may end meanwhile: the error that it does not exist is none. Any other ends the walk.
+// EachThread calls f once for each thread of this process. It repeats the walk until it finds no new threads, because a
+// thread may start others before its own call. ESRCH is no error, since threads may end meanwhile. Any other error ends the
+// walk.
 func EachThread(f func(id int) error) error {
 	seen := make(map[int]bool)
 	for {
@@ -20,7 +21,7 @@ func EachThread(f func(id int) error) error {
 	}
 }
 
-// eachNew calls f for the threads that there are and have not been seen.
+// eachNew calls f for the current threads that are not in seen.
 func eachNew(seen map[int]bool, f func(id int) error) error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {

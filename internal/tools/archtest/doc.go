@@ -1,4 +1,3 @@
-// Package archtest holds the rules of the house as tests: which package may import which, how long files and functions may
-// be, that packages say what they are for, that tests don't sleep, that links in documents lead somewhere. ARCHITECTURE.md
-// gives the reasons.
+// Package archtest tests the rules of the repository: allowed imports, the length of files and functions, a doc comment for
+// each package, no sleeps in tests, and valid links in documents. ARCHITECTURE.md gives the reasons.
 package archtest

@@ -116,7 +116,7 @@ func TestImportsStayInTheirWings(t *testing.T) {
 	}
 }
 
-// TestProductNeedsNeitherProofNorEvaluation follows what the product's program imports, directly and indirectly.
+// TestProductNeedsNeitherProofNorEvaluation checks the direct and indirect imports of the product's program.
 func TestProductNeedsNeitherProofNorEvaluation(t *testing.T) {
 	imports := make(map[string][]string)
 	for _, s := range sources(t) {

@@ -64,7 +64,7 @@ func TestLinksLeadToHeadings(t *testing.T) {
 	}, ".md")
 }
 
-// What is compiled is made where it is needed: in the history it would stay for ever.
+// Compiled files are built locally: once committed, they would stay in the history for ever.
 func TestNothingCompiledIsCommitted(t *testing.T) {
 	listed, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
 	if err != nil {

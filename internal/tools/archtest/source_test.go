@@ -33,7 +33,7 @@ func (s source) line(p token.Pos) int {
 	return s.tokens.Position(p).Line
 }
 
-// imports lists what the file imports.
+// imports returns the import paths of the file.
 func (s source) imports() []string {
 	var paths []string
 	for _, spec := range s.syntax.Imports {
@@ -42,8 +42,8 @@ func (s source) imports() []string {
 	return paths
 }
 
-// files calls visit with every file of the project that has one of the extensions. Directories of tools and of what
-// was built are left out.
+// files calls visit with every file of the project that has one of the extensions. It skips directories of tools and of
+// build results.
 func files(t *testing.T, visit func(path string, text []byte), extensions ...string) {
 	t.Helper()
 	found := 0

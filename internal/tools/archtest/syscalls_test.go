@@ -14,8 +14,8 @@ var interruptible = strings.Fields(`Accept Accept4 ClockNanosleep Connect EpollP
 	RawSyscall RawSyscall6 Read Readv Recvfrom Recvmsg RecvmsgBuffers Select Sendfile Sendmsg SendmsgBuffers SendmsgN
 	Sendto Splice Statfs Syscall Syscall6 Tee Truncate Wait4 Waitid Write Writev`)
 
-// A signal to a thread, such as Go's runtime sends all the time, must not end a system call for good: what may be
-// interrupted is called inside a function that package eintr repeats. A lock that is not waited for is none of these.
+// Go's runtime sends signals to threads all the time, and these must not make a system call fail. So calls that a signal
+// can interrupt run inside a function that package eintr repeats. Locks that do not wait are exempt.
 func TestInterruptedCallsAreRepeated(t *testing.T) {
 	met := 0
 	for _, s := range sources(t) {

@@ -1,18 +1,18 @@
-// Package guides runs the commands of the documents, and compares what they print with what the documents show.
+// Package guides runs the commands of the documents and compares their output with the output in the documents.
 //
-// A document is a session of a shell, from its first block of commands to its last. In a fenced block without a language, a line
-// that begins with "$ " or "# " is a command; what follows it, up to the next, is its output, of which "..." stands for any.
-// HTML comments in front of a block say what the page cannot:
+// A document is one shell session, from its first block of commands to its last. In a fenced block without a language, a
+// line that begins with "$ " or "# " is a command. The lines up to the next command are its output, in which "..." stands
+// for any lines. HTML comments in front of a block have the instructions that the page does not show:
 //
 //	<!-- guide: skip REASON -->    the block is not run
 //	<!-- guide: run -->            every line is a command, without output
-//	<!-- guide: background -->     every line is a command that goes on until the end
-//	<!-- guide: keep -->           the block's command goes on, until "end", and prints what the block shows
+//	<!-- guide: background -->     every line is a command that runs until the end of the session
+//	<!-- guide: keep -->           the block's command runs until "end" and prints the output in the block
 //	<!-- guide: file NAME -->      the block is a file
-//	<!-- guide: vary REGEXP -->    what matches may be anything else that matches
+//	<!-- guide: vary REGEXP -->    text that matches may be any other text that matches
 //	<!-- guide: not REGEXP -->     commands that match are not run
 //	<!-- guide: do COMMAND -->     a command that the reader need not see
-//	<!-- guide: end -->            the command that was kept gets Ctrl-C
+//	<!-- guide: end -->            the command of "keep" gets Ctrl-C
 //	<!-- guide: user -->           a new session, of a user without rights
 package guides
 
@@ -60,7 +60,7 @@ func Parse(text string) ([]Step, error) {
 	return steps, nil
 }
 
-// command is one command of a block, with what it is to print.
+// command is one command of a block with its expected output.
 type command struct {
 	line int
 	text string
@@ -103,7 +103,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\s+`), " "},
 }
 
-// Clean leaves of an output what has to be the same each time.
+// Clean removes the parts of an output that may differ between runs.
 func Clean(lines []string, vary *regexp.Regexp) []string {
 	var out []string
 	for _, line := range lines {

@@ -40,7 +40,7 @@ func build(t *testing.T) (dir string) {
 	return dir
 }
 
-// The documents' commands do what the documents say.
+// The commands of the documents print the output in the documents.
 func TestDocuments(t *testing.T) {
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") == "true" {
@@ -99,8 +99,10 @@ func TestComparison(t *testing.T) {
 }
 
 func TestDocumentsAreRead(t *testing.T) {
-	text := "x\n<!-- guide: vary n[12] -->\n```\n$ echo n1\nn2\n# false\n```\n```\nno prompt\n```\n<!-- guide: skip because -->\n```\nskipped\n```\n" +
-		"<!-- guide: run -->\n```\ntrue\n\necho a # b\n```\n<!-- guide: file f -->\n```yaml\nin: f\n```\n```\n$ cat f ; echo $?\nin: f\n0\n$ echo c\nd\n```\n"
+	text := "x\n<!-- guide: vary n[12] -->\n```\n$ echo n1\nn2\n# false\n```\n```\nno prompt\n```\n" +
+		"<!-- guide: skip because -->\n```\nskipped\n```\n" +
+		"<!-- guide: run -->\n```\ntrue\n\necho a # b\n```\n<!-- guide: file f -->\n```yaml\nin: f\n```\n" +
+		"```\n$ cat f ; echo $?\nin: f\n0\n$ echo c\nd\n```\n"
 	wrong, ran := Run(text, t.TempDir())
 	var said []string
 	for _, err := range wrong {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// annotations are what directives say of the next block.
+// annotations are the directives for the next block.
 type annotations struct {
 	mode string // run, background, keep, file, skip
 	name string
@@ -17,7 +17,7 @@ type annotations struct {
 	not  *regexp.Regexp
 }
 
-// Run runs a document's commands in a directory where the programs are below bin. It returns everything that is not as shown.
+// Run runs a document's commands in a directory with the programs below bin. It returns all differences from the document.
 func Run(text, dir string) (wrong []error, ran int) {
 	steps, err := Parse(text)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 // patience is how long a command of a document may take.
 const patience = time.Minute
 
-// endsWithin is how long a session may take to end what it left running.
+// endsWithin limits the time that the background commands of a session may take to end.
 const endsWithin = 5 * time.Second
 
-// nobody is the user without rights.
+// nobody is the id of the user without rights.
 const nobody = "65534"
 
 // preamble begins every session: sudo is not needed, nor is make, since the programs are built. Every command in the background is
@@ -81,7 +81,7 @@ func begin(dir string, user bool) (*session, error) {
 	return s, err
 }
 
-// run runs a command and returns what it printed, and its exit status.
+// run runs a command and returns its output and its exit status.
 func (s *session) run(text string) (out []string, status int, err error) {
 	if _, err := fmt.Fprintf(s.in, "{ %s\n} </dev/null\nprintf '\\n\\001end %%d\\n' $?\n", text); err != nil {
 		return nil, 0, err
@@ -105,7 +105,7 @@ func (s *session) run(text string) (out []string, status int, err error) {
 	}
 }
 
-// keep starts a command that goes on, and returns when it has printed what is wanted.
+// keep starts a command that stays running, and returns when it has printed the wanted output.
 func (s *session) keep(text string, want []string, vary *regexp.Regexp) error {
 	log, err := os.CreateTemp("", "guide-")
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *session) keep(text string, want []string, vary *regexp.Regexp) error {
 	}
 }
 
-// interrupt ends what was kept, as Ctrl-C does.
+// interrupt ends the command of keep, as Ctrl-C does.
 func (s *session) interrupt() error {
 	if s.kept == "" {
 		return errors.New("nothing was kept")
@@ -155,7 +155,7 @@ func (s *session) close() {
 	s.in.Close()
 	late := time.AfterFunc(endsWithin, func() { _ = s.shell.Process.Kill() }) // a command that is not done
 	defer late.Stop()
-	_ = s.shell.Wait() // whatever its last command was
+	_ = s.shell.Wait() // its status is that of the last command, which was checked
 }
 
 func differs(want, got []string) error {

@@ -19,10 +19,10 @@ const (
 	machineMB   = 1536
 	tailLines   = 40 // of the console, for a failure
 
-	traceTime = 5 * time.Second // for what a kernel says after a panic; some then stand still
+	traceTime = 5 * time.Second // for the output of a kernel after a panic; some kernels then stop
 )
 
-// result is what a machine said.
+// result is the outcome of a machine.
 type result struct {
 	release                         string
 	vectors, random, threads, check string
@@ -146,7 +146,7 @@ func (r *result) take(said string, report func(line string)) {
 	}
 }
 
-// note keeps what a step found, for the table.
+// note stores the findings of a step for the table.
 func (r *result) note(step string, output []byte) error {
 	switch step {
 	case "conformance":

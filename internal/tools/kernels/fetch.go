@@ -179,7 +179,7 @@ func (a *archive) apt(ctx context.Context, command string, args ...string) (stri
 	return string(text), nil
 }
 
-// build compiles what runs in the machine: the product, and the plane's own tests, as programs without libraries.
+// build compiles the product and the plane's tests as static programs for the machine.
 func build(ctx context.Context, arch string) (map[string]string, error) {
 	programs := make(map[string]string)
 	for name, args := range map[string][]string{

@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed" // what the machine does
+	_ "embed" // the script of the machine
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +22,7 @@ var guest []byte
 // modules are those that the lab and the plane need, without dependencies in any of the kernels.
 var modules = []string{"drivers/net/veth.ko"}
 
-// image is what a machine boots.
+// image is the boot image of a machine.
 type image struct {
 	kernel, initramfs string
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// whole is what a machine prints that ends well, between lines of its kernel.
+// whole is the output of a machine without failures, between lines of its kernel.
 const whole = `SeaBIOS
 ` + "\x1b[2J" + `@@ release 6.1.0-56-cloud-amd64
 @@ begin conformance
@@ -24,7 +24,7 @@ const whole = `SeaBIOS
 @@ done
 `
 
-// outcome is what boot makes of a console.
+// outcome returns the result that boot derives from a console.
 func outcome(text string) *result {
 	r := &result{ended: make(map[string]bool), dead: func() {}}
 	r.read(strings.NewReader(text), func(string) {})
@@ -101,7 +101,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestArchives: the archives are those of the machine's own sources; without them the error says what to set.
+// TestArchives: the archives are those of the machine's own sources. Without sources the error names the variable to set.
 func TestArchives(t *testing.T) {
 	const mirror = "http://mirror.example"
 	main, security, err := archives(mirror + "/other/\n" + mirror + "/debian/\n" + mirror + "/debian-security/\n")

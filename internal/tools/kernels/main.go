@@ -1,10 +1,10 @@
-// Command kernels runs the XDP plane on the kernels that people have, which its verifiers and CPUs alone can judge: Debian's Linux 6.1
-// and 6.12 for x86-64, and 6.12 for arm64. It fetches them as packages, boots each in QEMU without KVM with an initramfs of
-// busybox and this project's programs, and runs there every case of spec/vectors, random packets, the tests of several CPUs
-// at one object, and a lab under loss.
+// Command kernels tests the XDP plane on common kernels: Debian's Linux 6.1 and 6.12 for x86-64, and 6.12 for arm64. Only
+// a kernel's own verifier and CPU can show that the programs load and work. The command fetches the kernels as packages and
+// boots each in QEMU without KVM, with an initramfs of busybox and this project's programs. There it runs every case of
+// spec/vectors, random packets, the tests with several CPUs at one object, and a lab under loss.
 //
-// It is run by `make test-kernels` from the project's root. ONLY=6.1-amd64 runs one kernel, JOBS=2 two at a time, MINUTES=40 gives
-// each more time. What is fetched and built stays in out/kernels. The exit status is 1 if anything failed.
+// `make test-kernels` runs it from the project's root. ONLY=6.1-amd64 runs one kernel, JOBS=2 runs two at a time, and
+// MINUTES=40 gives each more time. Fetched and built files stay in out/kernels. The exit status is 1 if anything failed.
 package main
 
 import (
@@ -43,7 +43,7 @@ var kernels = []kernel{
 // cache is where packages and programs stay.
 const cache = "out/kernels"
 
-// defaultMinutes bounds the time of one machine: several times of what it needs where nothing else runs.
+// defaultMinutes limits the time of one machine: several times the time that it needs on an idle host.
 const defaultMinutes = 40
 
 func main() {
@@ -165,7 +165,7 @@ func prepare(ctx context.Context, wanted []kernel, progress *console) ([]*image,
 	return images, nil
 }
 
-// summarize writes the table, and what the machines of failed kernels said last.
+// summarize writes the table, and the last output of the machines of failed kernels.
 func summarize(out io.Writer, wanted []kernel, results []*result) error {
 	var failed []string
 	for i, r := range results {

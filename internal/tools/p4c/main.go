@@ -1,8 +1,8 @@
-// Command p4c compiles the programs in p4/ with p4c's DPDK backend, or checks that what is committed was made of the sources
-// beside it. p4/manifest.json says of what files, with what compiler.
+// Command p4c compiles the programs in p4/ with p4c's DPDK backend, or checks that the committed artefacts were compiled
+// from the sources beside them. p4/manifest.json lists the files and the compiler.
 //
-//	p4c -check    hashes of sources and artefacts are those of the manifest; needs no compiler
-//	p4c           compiles again, and fails if the result is not what is committed
+//	p4c -check    checks the hashes of sources and artefacts in the manifest; needs no compiler
+//	p4c           compiles again, and fails if the result differs from the committed artefacts
 //	p4c -write    compiles, and writes artefacts and manifest
 package main
 
@@ -45,7 +45,7 @@ type Manifest struct {
 	Artefacts []File   `json:"artefacts"`
 }
 
-// File is a file and what is in it, of a source without its comments.
+// File is a file and its hash. The hash of a source leaves out comments.
 type File struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256"`
@@ -102,7 +102,8 @@ func run(check, write bool) error {
 		return err
 	}
 	if !reflect.DeepEqual(committed.Artefacts, m.Artefacts) {
-		return fmt.Errorf("%s %s makes of the sources something else than what is committed (compiled with %s): run `make p4-write` and look at the difference",
+		return fmt.Errorf("the output of %s %s differs from the committed artefacts, which %s compiled: "+
+			"run `make p4-write` and review the difference",
 			compiler, version, committed.Version)
 	}
 	return verify(folder)
@@ -181,7 +182,7 @@ func sources(dir string) ([]File, error) {
 	return hashes(dir, names, withoutComments)
 }
 
-// withoutComments is what a compiler reads of a source: a comment may change without it.
+// withoutComments removes the comments of a source, so that changing a comment does not change the hash.
 func withoutComments(b []byte) []byte {
 	var code []byte
 	for line := range bytes.Lines(b) {

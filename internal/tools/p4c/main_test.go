@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestManifest: what is committed was made of the sources that are committed.
+// TestManifest: the committed artefacts were compiled from the committed sources.
 func TestManifest(t *testing.T) {
 	if err := verify(filepath.Join("../../..", folder)); err != nil {
 		t.Fatal(err)

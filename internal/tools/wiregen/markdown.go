@@ -48,7 +48,7 @@ func markdownTable(b *bytes.Buffer, title string, constants []Constant) {
 	b.WriteString("\n")
 }
 
-// extent says what the size of a layout is the size of.
+// extent names the part that the size of a layout covers.
 func extent(l Layout) string {
 	if l.Apart {
 		return "It"
@@ -60,7 +60,8 @@ func extent(l Layout) string {
 func renderMarkdown(s *Spec) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!-- %s -->\n\n# The wire format\n\n", notice)
-	b.WriteString("One message in one UDP datagram, or several in a bundle; big-endian, every field aligned to its size. What nodes do with\nmessages is in [protocol.md](protocol.md).\n\n")
+	b.WriteString("One message in one UDP datagram, or several in a bundle; big-endian, every field aligned to its size. What nodes do with\n" +
+		"messages is in [protocol.md](protocol.md).\n\n")
 	for _, l := range s.Layouts {
 		fmt.Fprintf(&b,
 			"## Header `%s`\n\n%s. %s has %d bytes.\n\n```\n%s```\n\n| field | offset | bytes | meaning |\n|---|---|---|---|\n",

@@ -155,8 +155,8 @@ func differ(in []byte, wantVerdict, gotVerdict Verdict, want, got [][]byte) stri
 	return ""
 }
 
-// comparable sorts frames and blanks the Ethernet addresses of those that don't go straight back: they are the business
-// of whoever resolves routes. Padding behind a bundle, which a node need not cut off, goes too.
+// comparable sorts frames and clears the Ethernet addresses of those that are not sent back to their sender, because they
+// depend on the routes. It also removes padding behind a bundle, which nodes may keep.
 func comparable(in []byte, frames [][]byte) [][]byte {
 	for i, f := range frames {
 		if datagram, ok := frame.Content(f); ok && wire.IsBundle(datagram) {

@@ -49,7 +49,8 @@ func TestEveryRuleHasAVector(t *testing.T) {
 	}
 }
 
-// TestEveryStatusAndOutcomeHasAVector: what a reply may say and a node may count occurs in the expected results.
+// TestEveryStatusAndOutcomeHasAVector: every status of replies and every outcome that nodes count occurs in the expected
+// results.
 func TestEveryStatusAndOutcomeHasAVector(t *testing.T) {
 	cases, err := Vectors()
 	if err != nil {
@@ -68,8 +69,8 @@ func TestEveryStatusAndOutcomeHasAVector(t *testing.T) {
 	}
 }
 
-// expressible lists what vectors can show: all but DENIED, which is reserved, what only several CPUs or missing
-// routes bring about, and what planes see to before any rule (T1 to T4).
+// expressible lists the statuses and outcomes that vectors can show: all but DENIED, which is reserved, those that need
+// several CPUs or missing routes, and those that planes handle before any rule (T1 to T4).
 func expressible() (texts []string) {
 	for _, s := range wire.Statuss {
 		if s != wire.StatusDenied {

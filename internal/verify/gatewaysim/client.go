@@ -15,7 +15,7 @@ type client struct {
 	known        map[string]int64 // mod_revisions that it saw
 }
 
-// expectation is what is known of a request when it begins.
+// expectation is the state known at the beginning of a request.
 type expectation struct {
 	w       *world
 	client  *client // nil: the last reads of a run

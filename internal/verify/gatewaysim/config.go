@@ -8,7 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
-// Config says what is simulated. Equal configurations give equal runs.
+// Config describes a simulated run. Equal configurations give equal runs.
 type Config struct {
 	Seed     uint64
 	Gateways int
@@ -20,7 +20,7 @@ type Config struct {
 	Latency, Jitter       time.Duration
 	Loss, Duplicate, Late float64       // probabilities, for each message
 	Stop                  float64       // probability that a gateway crashes at an effect
-	Lag                   time.Duration // of watches: mean of what is added
+	Lag                   time.Duration // mean additional delay of watches
 	Think                 time.Duration // mean pause of a client
 	Every                 time.Duration // mean time between two faults
 	Placing               time.Duration // mean time between two changes of the directory

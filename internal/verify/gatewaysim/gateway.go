@@ -47,7 +47,7 @@ func (g *gateway) boot() {
 	g.keepAlive(p)
 }
 
-// tick lets whatever process there is do its periodic work.
+// tick runs the periodic work of the current process, if there is one.
 func (g *gateway) tick() {
 	g.w.after(tick, func() {
 		if p := g.process; p != nil {
@@ -99,13 +99,13 @@ func (g *gateway) crash() {
 	})
 }
 
-// enter lets a process do something as soon as it may, and performs what it wants done.
+// enter runs do on a process as soon as the process is not paused, and performs its effects.
 func (w *world) enter(p *process, do func()) {
 	g := p.g
 	switch {
 	case p.dead || w.result.Broken != "":
 		return
-	case w.now < g.paused || len(p.inbox) > 0: // what waits keeps its order
+	case w.now < g.paused || len(p.inbox) > 0: // waiting work keeps its order
 		if p.inbox = append(p.inbox, do); len(p.inbox) == 1 {
 			p.wake()
 		}
@@ -114,7 +114,7 @@ func (w *world) enter(p *process, do func()) {
 	w.run(p, do)
 }
 
-// wake handles what arrived in a pause.
+// wake handles the inbox that filled during a pause.
 func (p *process) wake() {
 	w := p.g.w
 	w.after(max(p.g.paused, w.now)-w.now, func() {

@@ -15,7 +15,7 @@ type Options struct {
 	Report       func(*Total) // called now and then; nil: never
 }
 
-// Total is what runs with many seeds showed.
+// Total is the result of runs with many seeds.
 type Total struct {
 	Result
 	Seeds      uint64

@@ -11,7 +11,7 @@ import (
 
 var seeds = flag.Uint64("seeds", 300, "how many seeds TestSeeds runs")
 
-// wrong says what is wrong with a run, with the end of its trace, or nothing.
+// wrong describes the violation of a run with the end of its trace. It returns "" if there is none.
 func wrong(t *testing.T, c Config) string {
 	t.Helper()
 	r := Trace(c)

@@ -38,7 +38,7 @@ type world struct {
 	result      *Result
 }
 
-// Result is what a run showed.
+// Result is the result of a run.
 type Result struct {
 	Ops, Hits, Unknown int
 	Steps              int

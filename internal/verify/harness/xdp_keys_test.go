@@ -177,7 +177,7 @@ func TestReplaysToOtherNodesChangeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !g.send(guardedClient, moved) { // the client need not know under what address the node sees it
+	if !g.send(guardedClient, moved) { // the client need not know the address at which the node sees it
 		t.Error("an honest READ is refused")
 	}
 }

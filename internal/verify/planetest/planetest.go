@@ -25,8 +25,8 @@ type Node struct {
 	Ask func(*wire.Message) (wire.Message, bool, error)
 }
 
-// Run runs all tests except those named in without, for what a plane does not do. Each test opens its own
-// nodes, at most two at a time, and a node is closed at the end of its test.
+// Run runs all tests except those in without, which need features that the plane lacks. Each test opens its own nodes, at
+// most two at a time, and closes them at its end.
 func Run(t *testing.T, open func(t *testing.T) Node, without ...string) {
 	for _, one := range []struct {
 		name string

@@ -18,7 +18,7 @@ type agent struct {
 	n         *node
 	member    *reconfig.Member
 	lease     reconfig.Lease
-	id        reconfig.NodeID // 0: nobody has welcomed it yet
+	id        reconfig.NodeID // 0: no controller has registered it yet
 	connected []bool          // by controller: whether it has
 	wiping    bool
 	copies    map[uint64]*copyJob
@@ -88,7 +88,7 @@ func (a *agent) resync() {
 	a.after(resyncEvery, a.resync)
 }
 
-// resyncObject does what is due for an object that has been dirty since the last look (W9).
+// resyncObject resyncs an object that has been dirty since the last check (W9).
 func (a *agent) resyncObject(number int) {
 	n, key := a.n, a.n.w.keys[number]
 	o := n.seen[number]
@@ -107,8 +107,7 @@ func (a *agent) resyncObject(number int) {
 	}
 }
 
-// busy does what is due for an object when a write was refused as busy, which the plane tells of the second time in a
-// version (W9).
+// busy resyncs an object after a write was refused as busy. The plane reports the second such refusal of a version (W9).
 func (a *agent) busy(key wire.Key) {
 	number := a.n.w.keyNumber(key)
 	if number < 0 {
@@ -212,7 +211,7 @@ func (a *agent) welcome(c *controller, id reconfig.NodeID) {
 	}
 }
 
-// inventory tells a controller what the node has. It repeats until the controller has received it.
+// inventory sends a controller the inventory of the node, and repeats it until the controller has received it.
 func (a *agent) inventory(c *controller) {
 	if a.id == 0 {
 		return

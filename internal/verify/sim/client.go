@@ -25,7 +25,7 @@ type view struct {
 	members []netip.AddrPort
 }
 
-// shares of reads that clients have. Who does little else is late to notice that the chain changed.
+// shares are the clients' shares of reads. Clients that mostly read detect late that the chain changed.
 var shares = [...]float64{0.2, 0.45, 0.45, 0.95}
 
 // client is one client with one operation at a time (W10).

@@ -35,7 +35,7 @@ type Config struct {
 	Keys        int // few keys make conflicts
 	Ops         int // of each client
 
-	Latency, Jitter                time.Duration // of the network: least, and mean of what is added
+	Latency, Jitter                time.Duration // of the network: minimum, and mean of the additional delay
 	Loss, Duplicate, Corrupt, Late float64       // probabilities, for each message
 	Think                          time.Duration // mean pause of a client between two operations
 	Retry                          time.Duration // first timeout of a client; it doubles

@@ -29,7 +29,7 @@ type controller struct {
 	applied   int // changes of the store that are in state
 	grantor   *reconfig.Grantor
 	leader    *reconfig.Leader
-	connected map[reconfig.NodeID]*agent // by whom, since they were welcomed
+	connected map[reconfig.NodeID]*agent // agents of registered nodes
 	hearts    map[reconfig.NodeID]*heart
 	lastSeen  map[reconfig.NodeID]uint64 // when the leader last received a node's heartbeat
 	leads     uint64                     // since when
@@ -128,7 +128,7 @@ func (c *controller) views() []view {
 func (c *controller) lead(term uint64) {
 	c.leader = nil
 	state := c.w.store.copy()
-	first := reconfig.Change{Number: state.Change + 1} // what a leader before this one wrote last counts from here
+	first := reconfig.Change{Number: state.Change + 1} // the last write of an earlier leader counts from here
 	c.w.store.write(c, term, first, func(ok bool) {
 		c.soon(func() {
 			if !ok || c.leader != nil && c.leader.Term() > term {
@@ -150,7 +150,7 @@ func (c *controller) resign(l *reconfig.Leader) {
 	}
 }
 
-// leading does something with a leader as long as it is the controller's, and then what the leader wants.
+// leading runs do if l is still this controller's leader, and then performs the leader's effects.
 func (c *controller) leading(l *reconfig.Leader, do func(now time.Duration)) {
 	c.soon(func() {
 		if l == nil || c.leader != l {
@@ -199,8 +199,8 @@ func (c *controller) effect(l *reconfig.Leader, e reconfig.Effect) {
 	}
 }
 
-// order tells a node by the connection that it has to this controller, so a machine that started again does not hear
-// what was meant for itself before.
+// order sends an order on the node's connection to this controller, so a machine that restarted does not receive orders
+// from before the restart.
 func (c *controller) order(e reconfig.Send) {
 	if a := c.connected[e.Node]; a != nil {
 		c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.order(e.Order) }) })

@@ -77,8 +77,8 @@ func (c *copyJob) start(source string) {
 	c.breaks()
 }
 
-// mayExport reports whether the source is one to copy from, now. Asked before each chunk, the last too: what is said
-// to be complete must have been whole.
+// mayExport reports whether the source may be copied from now. It is checked before each chunk, also the last one, because
+// a copy may be called complete only if its source was complete.
 func (c *copyJob) mayExport() bool {
 	source, w := c.source, c.a.n.w
 	if source.n.agent != source || !w.net.open(control, source.n.endpoint(), c.a.n.endpoint()) ||

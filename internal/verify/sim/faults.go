@@ -105,7 +105,7 @@ type nemesis struct {
 	rng *rand.Rand
 }
 
-// deed is a fault with how often it happens among the others, and what makes it so. It returns false if it is
+// deed is a fault with its relative frequency and the function that injects it. The function returns false if the fault is
 // impossible now.
 type deed struct {
 	fault  Fault

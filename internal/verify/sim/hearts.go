@@ -26,7 +26,7 @@ type heart struct {
 	grant       reconfig.Grant
 }
 
-// tellHeart tells the plane, and a controller that welcomed the node, by what to know heartbeats.
+// tellHeart gives the plane, and a controller that registered the node, the identification of its heartbeats.
 func (a *agent) tellHeart(c *controller) {
 	n := a.n
 	h := chain.Heart{Key: n.heartKey, Node: uint32(a.id), Generation: generation, Incarnation: n.incarnation}
@@ -102,7 +102,7 @@ func (c *controller) receive(datagram []byte) {
 	})
 }
 
-// heartbeat takes what a plane made of a heartbeat: its lease may be longer.
+// heartbeat takes over the result of a heartbeat in the plane: the lease may be longer.
 func (n *node) heartbeat() {
 	until, err := n.plane.HeartLease()
 	n.w.watch.fail(err)

@@ -60,8 +60,8 @@ func (n *network) open(c class, from, to endpoint) bool {
 	return from == to || n.w.now >= n.cut[c][from][to]
 }
 
-// carry delivers a message once, more often or never. What it calls learns whether the message was damaged on the
-// way; only data is, because control streams are protected by their transport.
+// carry delivers a message once, several times or never. deliver gets whether the message was damaged on the way. Only data
+// is damaged, because their transport protects control streams.
 func (n *network) carry(c class, from, to endpoint, deliver func(damaged bool)) {
 	w := n.w
 	if !n.open(c, from, to) {

@@ -25,7 +25,7 @@ type node struct {
 	paused uint64 // until when its agent does nothing
 
 	agent       *agent // nil: it does not run
-	incarnation uint64 // of what the machine holds
+	incarnation uint64 // of the state that the machine holds
 	term        uint64 // kept beside the plane, as is the incarnation
 	kept        bool   // the plane outlived an agent
 
@@ -33,7 +33,7 @@ type node struct {
 	heartKey wire.Secret
 	heart    chain.Heart    // as the plane was told
 	renewed  uint64         // end of its lease
-	seen     []chain.Object // by key: at the last check, for what may not go down
+	seen     []chain.Object // by key: at the last check, for values that may not decrease
 	out      []packet
 }
 
@@ -107,7 +107,7 @@ func (n *node) receive(p packet, damaged bool) {
 	}
 	for _, sent := range n.out {
 		if sent.to == sent.from {
-			continue // the answer to its own agent (W9), which the bytecode cannot send and nobody needs
+			continue // the answer to its own agent (W9), which the bytecode cannot send and no agent needs
 		}
 		n.sent(requests, sent)
 		n.w.send(sent)
@@ -131,7 +131,7 @@ func (n *node) read(p packet, damaged bool) []wire.Message {
 	return requests
 }
 
-// sent looks at what follows from requests: each slot of a bundle from the same slot.
+// sent checks the messages that follow from requests. Each slot of a bundle follows from the same slot of the request.
 func (n *node) sent(requests []wire.Message, p packet) {
 	bundle := wire.IsBundle(p.bytes)
 	for i, encoded := range parts(p.bytes) {
@@ -155,7 +155,7 @@ func (n *node) sent(requests []wire.Message, p packet) {
 	}
 }
 
-// The methods of reconfig.Plane and what else an agent calls, so that the world sees what changes.
+// The methods of reconfig.Plane and others that an agent calls. They report each change to the world.
 
 // Config implements reconfig.Plane.
 func (n *node) Config(shard uint16) (chain.ShardConfig, error) { return n.plane.Config(shard) }

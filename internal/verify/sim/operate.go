@@ -35,7 +35,7 @@ func (w *world) holders(shard uint16) []*node {
 	return list
 }
 
-// spare reports whether a node may crash: whether, of all it holds, somebody else has a copy, and is well.
+// spare reports whether a node may crash: whether another node that is well has a copy of everything that it holds.
 func (w *world) spare(n *node) bool {
 	if w.store.writing > 0 {
 		return false // perhaps just a change that relies on this node
@@ -49,7 +49,7 @@ func (w *world) spare(n *node) bool {
 	return true
 }
 
-// well reports whether nothing is wrong with a node or its links to controllers, so that nobody will suspect it.
+// well reports whether a node and its links to controllers have no fault, so that no leader will suspect it.
 func (w *world) well(n *node) bool {
 	if n.agent == nil || w.now < max(n.asleep, n.paused) {
 		return false

@@ -16,7 +16,7 @@ import (
 type plane interface {
 	// reset makes it new, without state.
 	reset() error
-	// receive takes a datagram at a time of the node's clock, and appends what the node sends.
+	// receive handles a datagram at a time of the node's clock, and appends the packets that the node sends.
 	receive(now uint64, p packet, out []packet) ([]packet, error)
 
 	// As in dataplane.Plane.

@@ -48,7 +48,7 @@ func mustRun(t failer, c Config) *Result {
 	return r
 }
 
-// wrong says what is wrong with a run, with the end of its trace, or nothing.
+// wrong describes the violation of a run with the end of its trace. It returns "" if there is none.
 func wrong(t failer, c Config) string {
 	t.Helper()
 	if Judge(&c, mustRun(t, c)) == nil {
@@ -98,7 +98,7 @@ func needRoot(t *testing.T) {
 	t.Skip("needs root to load BPF programs")
 }
 
-// TestProperty lets rapid choose, and make smaller, what is simulated.
+// TestProperty lets rapid choose and shrink the configurations.
 func TestProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Draw(rapid.Uint64Range(1, 1<<32).Draw(t, "seed"))
@@ -164,7 +164,7 @@ func TestFoundBugs(t *testing.T) {
 		22511, 24037, 24917, // a frozen tail answered dirty reads
 		19,            // two nodes sent a bundle of old replies to each other for ever
 		3143,          // a late registration of an earlier process took a node for one without its state
-		30, 312, 2311, // a learner copied from the tail, and became a member without what its successor held
+		30, 312, 2311, // a learner copied from the tail, and became a member without the writes that its successor held
 	} {
 		if why := wrong(t, Draw(seed)); why != "" {
 			t.Error(why)

@@ -14,7 +14,7 @@ const (
 	storeDelay = 4 * time.Millisecond
 	// watchDelay is how much later, at most, a controller hears of it.
 	watchDelay = 10 * time.Millisecond
-	// sessionEnds is how long it takes, at most, until somebody else leads in place of a leader that is gone.
+	// sessionEnds is the maximum time until another controller replaces a leader that is gone.
 	sessionEnds = 150 * time.Millisecond
 )
 
@@ -27,7 +27,7 @@ type store struct {
 	revision uint64
 	term     uint64
 	writing  int         // writes under way
-	leader   *controller // who was elected last, whether it knows or not
+	leader   *controller // the controller elected last, whether it knows or not
 }
 
 func newStore(w *world) *store {

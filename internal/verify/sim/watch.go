@@ -135,7 +135,7 @@ func sameValue(a, b *chain.Object) bool {
 	return a.Tombstone == b.Tombstone && bytes.Equal(a.Value, b.Value)
 }
 
-// configured checks what new configurations may have touched.
+// configured checks the shards that new configurations affect.
 func (v *watch) configured(n *node, shards []uint16) {
 	for _, shard := range shards {
 		c := &n.configs[shard]
@@ -150,10 +150,10 @@ func (v *watch) configured(n *node, shards []uint16) {
 	}
 }
 
-// stored checks what a change of the durable state may have touched.
+// stored checks the shard that a change of the durable state affects.
 func (v *watch) stored(shard uint16) { v.checkShard(shard) }
 
-// lose notes that a shard's last copy was lost. What its clients saw then proves nothing.
+// lose notes that a shard's last copy was lost. The history of its keys is not checked then.
 func (v *watch) lose(shard uint16) {
 	if !v.lost[shard] {
 		v.lost[shard] = true
@@ -183,8 +183,8 @@ func (v *watch) checkShard(shard uint16) {
 	}
 }
 
-// proposed checks C6 in what a leader makes durable: it takes nobody out of a chain of two that it heard in the last
-// Sure.
+// proposed checks C6 in the changes that a leader makes durable: it removes no node from a chain of two whose heartbeat it
+// received within the last Sure.
 func (v *watch) proposed(c *controller, change *reconfig.Change) {
 	state := c.leader.State()
 	s := &state.Settings
@@ -231,7 +231,7 @@ func (v *watch) checkAgreement() {
 	})
 }
 
-// disagreement tells what differs, and reports whether nothing does.
+// disagreement calls tell for each difference, and reports whether there is none.
 func (v *watch) disagreement(tell func(shard, key int, n *node, o, tail *chain.Object)) bool {
 	same := true
 	for key := range v.w.keys {
