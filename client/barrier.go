@@ -19,9 +19,9 @@ func (c *Client) Barrier(key string, parties int) (*Barrier, error) {
 	return &Barrier{c.Counter(key), int64(parties)}, nil
 }
 
-// Wait arrives at the barrier and returns when all parties have arrived; round counts from 0 how often they had
-// before. A party that arrived counts, even if it has given up waiting since. If the outcome of arriving is unknown,
-// nobody can tell whether it counts: begin again with another key.
+// Wait arrives at the barrier and returns when all parties have arrived. round is the number of times that they had all
+// arrived before. A party that arrived counts even if it stopped waiting. If the outcome of the arrival is unknown, it may
+// or may not count: all parties must start again with another key.
 func (b *Barrier) Wait(ctx context.Context) (round int64, err error) {
 	arrived, err := b.counter.Add(ctx, 1)
 	if err != nil {

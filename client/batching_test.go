@@ -51,7 +51,7 @@ func TestBatching(t *testing.T) {
 	expect("after the longest rest", now.Add(maxBundleRest), true)
 }
 
-// The room of reads is what most of them need, not what a rare one does.
+// The room of reads covers most replies, but not rare long ones.
 func TestReadRoom(t *testing.T) {
 	var r readRoom
 	if got := r.bytes(); got != wire.ChainBytes {
@@ -107,7 +107,7 @@ func TestBundlesThatDoNotLeave(t *testing.T) {
 	}
 }
 
-// What is known about a way lasts until its members change.
+// The estimates of a way last until its members change.
 func TestWaysLastFromMapToMap(t *testing.T) {
 	c := twoChains(t)
 	before := c.view.Load()

@@ -28,7 +28,7 @@ func prove(t *testing.T, c *Client) {
 	}
 }
 
-// Most of what is asked at one moment travels in bundles, and gets what it would have got alone.
+// Most operations that start at the same time travel in bundles, and get the same results as single ones.
 func TestBundles(t *testing.T) {
 	nodes := startCluster(t, 3, 4)
 	// Answers that a busy machine delays do not count as lost: a client that loses bundles sends fewer.
@@ -71,7 +71,8 @@ func TestBundles(t *testing.T) {
 	}
 }
 
-// What a bundle cannot carry is answered BUSY there and asked again alone: replies longer than expected, and refusals.
+// Replies longer than expected, and refusals, do not fit into a bundle: the node answers BUSY, and the client asks again
+// with a single message.
 func TestAloneAfterBundle(t *testing.T) {
 	o := testNodeOptions(1)
 	o.CellBytes, o.MaxObjects = 400, 100
@@ -163,7 +164,7 @@ func TestNodesWithoutBundles(t *testing.T) {
 	}
 }
 
-// Every write in a bundle happens exactly once, whatever happens to bundles.
+// Every write in a bundle happens exactly once, also if bundles are lost, repeated or reordered.
 func TestBundlesOnBadNetwork(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
 	resync(t, w.planes)

@@ -120,7 +120,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A dirty object is read at the tail, unless the reader accepts what there is.
+// A dirty object is read at the tail, unless the reader accepts uncommitted versions.
 func TestDirtyRead(t *testing.T) {
 	nodes := startCluster(t, 3, 1)
 	c, ctx := newClient(t, Options{Cluster: nodes.cluster}), soon(t)

@@ -123,8 +123,7 @@ func newView(m *Map, before *view) (*view, error) {
 	return v, nil
 }
 
-// follows returns an error if a view cannot follow another one. Epochs that went back would break what judge
-// believes about refusals.
+// follows returns an error if a view cannot follow another one. If epochs went back, judge could misinterpret refusals.
 func (v *view) follows(before *view) error {
 	old, now := before.source, v.source
 	switch {

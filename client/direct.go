@@ -16,8 +16,8 @@ import (
 // gain from sharing datagrams.
 const maxSockets = 4
 
-// sockets are the client's own, for one operation at a time each. The socket is not connected, because the tail may
-// answer what another node was asked.
+// sockets are the client's sockets, each for one operation at a time. They are not connected, because the tail may answer
+// a request to another node.
 type sockets struct {
 	most    int64        // operations under way for one to run on a socket of its own
 	running atomic.Int64 // operations under way, those without a socket of their own included
@@ -188,8 +188,8 @@ func (s *socket) wakeAt(ctx context.Context, now, until time.Time) time.Time {
 	return until
 }
 
-// slack is how much later than asked a wait may end: little against what a lost packet costs, much against the time
-// of an operation.
+// slack is the acceptable delay of the end of a wait. It is small compared with the cost of a lost packet, and large
+// compared with the time of an operation.
 const slack = 250 * time.Microsecond
 
 // receive waits for the next reply, from any sender, until the given time and at most the slack longer: setting the

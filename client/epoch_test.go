@@ -257,7 +257,7 @@ func TestMapsOfOthers(t *testing.T) {
 	}
 }
 
-// Nobody serves a shard: a read and a write of it end at once, and other shards are not touched.
+// If no node serves a shard, its reads and writes fail at once, and other shards are not affected.
 func TestNoChain(t *testing.T) {
 	nodes := startCluster(t, 2, 2)
 	m, err := nodes.cluster.Map()

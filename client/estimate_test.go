@@ -38,7 +38,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// Once a node's answers were measured, nobody waits for the longest time when it is gone, nor when the head is.
+// Once a node's answers were measured, a client does not wait for the longest time if the node or the head fails.
 func TestAttemptsAdapt(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
 	c := newClient(t, Options{Cluster: w.cluster, Attempt: time.Hour})
@@ -71,7 +71,7 @@ func TestAttemptsAdapt(t *testing.T) {
 	}
 }
 
-// Answers that stay out lessen what may be under way; answers bring it back.
+// Missing answers shrink the window of outstanding operations; answers enlarge it again.
 func TestCongestion(t *testing.T) {
 	now := time.Now()
 	g := newCongestion(256)

@@ -10,7 +10,7 @@ import (
 )
 
 func Example() {
-	cluster, err := client.LoadCluster("/run/netcraq/cluster.yaml") // what `netcraq up` writes
+	cluster, err := client.LoadCluster("/run/netcraq/cluster.yaml") // the file of `netcraq up`
 	if err != nil {
 		log.Fatal(err)
 	}

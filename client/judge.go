@@ -20,18 +20,20 @@ const (
 	again                 // send the next attempt at once
 )
 
-// judge interprets an answer. It takes an answer only by an attempt's id, that no other attempt of this client
-// ever has, and only from who may answer that attempt (see answerer); an answer counts for the attempt that it names.
+// judge interprets an answer. It accepts an answer only by the id of an attempt, which no other attempt of this client
+// ever has, and only from a node that may answer that attempt (see answerer). An answer counts for the attempt that it
+// names.
 //
-// Of a read, any attempt may give the result: whichever node and time it was answered at lie between the call and its
-// return. Of a write, all attempts carry one session and seq, which the chain orders at most once (W2) and answers
-// with the version and result recorded then. So an OK is the truth about the write whichever attempt it names: the
-// tail gives it only when every node of the chain holds the write and its session, so that later epochs hold it too.
-// A refusal is less: it is recorded at the head alone and lost with it. It counts only if no attempt was sent in a
-// later epoch of the shard than the one refused, for a later head could have taken that attempt. Attempts of older
-// epochs than the refused one are harmless: a head takes only its own epoch. BUSY and NOT_MINE are not recorded at
-// all: another copy of the same message may have been taken before, or may be after. They decide the next step, and
-// only if they answer the latest attempt; a write that ends with one of them has an unknown outcome.
+// For a read, any attempt may give the result: it was read between the call and its return. For a write, all attempts
+// carry the same session and seq, which the chain orders at most once (W2) and answers with the version and result
+// recorded then. So an OK is final whichever attempt it names: the tail sends it only when every node of the chain holds
+// the write and its session, so later epochs hold it too.
+//
+// A refusal is weaker: only the head records it, and it is lost with the head. It counts only if no attempt was sent in a
+// later epoch of the shard than the refused one, because a later head could have accepted that attempt. Attempts of older
+// epochs than the refused one are harmless: a head accepts only its own epoch. BUSY and NOT_MINE are not recorded:
+// another copy of the same message may have been accepted before, or may be accepted later. They decide the next step,
+// and only if they answer the latest attempt. A write that ends with one of them has an unknown outcome.
 func (k *call) judge(now time.Time, from netip.AddrPort, m *wire.Message) verdict {
 	a := k.recent.find(m.Request)
 	if a == nil || m.Key != k.key || m.Shard != k.shard {

@@ -25,7 +25,7 @@ const maxNoteBytes = 256
 var (
 	// ErrLocked: another owner holds the lock; see LockedError.
 	ErrLocked = errors.New("the lock is taken")
-	// ErrLockLost: the lock ended before it was unlocked. Somebody else may hold it.
+	// ErrLockLost: the lock ended before it was unlocked. Another client may hold it.
 	ErrLockLost = errors.New("the lock is lost")
 	// ErrUnlocked: the lock was unlocked by its holder.
 	ErrUnlocked = errors.New("the lock was unlocked")
@@ -54,7 +54,7 @@ func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // LockOptions configure a lock. The zero value of every field is its default.
 type LockOptions struct {
-	// TTL is how long the lock lasts if its holder is gone: at most that long, and what it takes to notice, others wait.
+	// TTL is the time to live of the lock. If the holder is gone, others wait for at most this time after they detect it.
 	TTL time.Duration
 	// Grace is how long before the lock can go to others Done tells of its loss, at most half of TTL.
 	Grace time.Duration
@@ -78,17 +78,16 @@ func (o *LockOptions) complete() error {
 	return nil
 }
 
-// Lock is a lock that is held.
+// Lock is a lock that this client holds.
 //
-// The store has no clocks, so a lock is a record that its holder renews: whoever wants it watches the record, and
-// takes it over only after it stayed the same for its whole time to live on the watcher's own clock. The holder
-// counts from before its last renewal that succeeded, and gives up after nine tenths of the time. So at no moment do
-// two hold the lock, if the clocks of two machines run at the same rate to within a tenth; they need not show the
-// same time, and may be set at any time. Time in which a machine sleeps counts.
+// The store has no clocks, so a lock is a record that its holder renews. A client that wants the lock watches the record,
+// and takes it over only after it stayed the same for its whole time to live on the watcher's own clock. The holder
+// counts from the beginning of its last successful renewal, and gives up after nine tenths of the time. So two clients
+// never hold the lock at once, if the clocks of their machines run at the same rate to within a tenth. The clocks need
+// not show the same time, and may be set at any time. Time in which a machine sleeps counts.
 //
-// A holder that stands still (a paused process, a long collection of garbage) does not notice that its time is up.
-// Whoever must be certain has the protected resource refuse tokens below the highest one that it has seen: see
-// [Lock.Token].
+// A holder that is stopped (a paused process, a long garbage collection) does not notice that its time is up. For full
+// safety, the protected resource must refuse tokens below the highest one that it has seen: see [Lock.Token].
 type Lock struct {
 	client  *Client
 	name    string

@@ -148,8 +148,8 @@ func (w *watch) hopeless(ctx context.Context, err error, timeout time.Duration) 
 	return now-w.lost >= rounds*timeout
 }
 
-// Pauses between two looks at what others hold or have yet to do: the first is about a lock held shortly, the longest
-// adds little to a time to live.
+// Pauses between two reads of a record that others change. The first pause is about the time of a briefly held lock. The
+// longest one adds little to a time to live.
 const (
 	firstLook = time.Millisecond
 	maxLook   = 50 * time.Millisecond

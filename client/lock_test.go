@@ -143,7 +143,7 @@ func TestTryLockTakesOver(t *testing.T) {
 	}
 }
 
-// Who wants a lock of a cluster that does not answer is told so: at once, or as long as the deadline allows.
+// Locking in a cluster that does not answer fails: at once, or when the deadline is reached.
 func TestLockOutOfReach(t *testing.T) {
 	nodes := startCluster(t, 1, 1)
 	c := newClient(t, Options{Cluster: nodes.cluster, Timeout: 50 * time.Millisecond})
@@ -191,7 +191,7 @@ func TestLockIsRenewed(t *testing.T) {
 	}
 }
 
-// Who slept, or whose record somebody took away, has lost the lock.
+// A holder that slept, or whose record another client removed, has lost the lock.
 func TestLockIsLost(t *testing.T) {
 	nodes := startCluster(t, 1, 1)
 	for name, lose := range map[string]func(c *Client, slept func()){
@@ -234,8 +234,8 @@ type held struct {
 	token       uint64
 }
 
-// However many want the lock, whatever the network does and whoever hangs: never do two hold it at once, and tokens
-// grow in the order of the holders.
+// With many clients, a bad network and holders that hang, two clients never hold the lock at once, and tokens grow in the
+// order of the holders.
 func TestMutualExclusion(t *testing.T) {
 	const contenders, turns = 6, 4
 	w := newNetwork(t, 3, testNodeOptions(1))

@@ -17,7 +17,7 @@ import (
 // badNetwork loses a fifth of all messages and repeats a fifth, at any moment of the next 20 ms; delays reorder.
 var badNetwork = faults{loss: 0.2, duplicate: 0.2, delay: 0.2, longest: 20 * time.Millisecond}
 
-// Every ADD counts exactly once, whatever happens to its messages.
+// Every ADD counts exactly once, also if its messages are lost, repeated or delayed.
 func TestExactlyOnce(t *testing.T) {
 	const workers, each = 4, 25
 	w := newNetwork(t, 3, testNodeOptions(1))

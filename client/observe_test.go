@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The observer is told of every operation once at its beginning and once at its end, whatever way it takes.
+// The observer is called once at the beginning and once at the end of every operation, on all paths.
 func TestObserver(t *testing.T) {
 	nodes := startCluster(t, 3, 4)
 	type entry struct{ begun, ended, failed int }

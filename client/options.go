@@ -37,9 +37,9 @@ type Options struct {
 	Window int
 	// Local is the address to send from; unset: the kernel chooses.
 	Local netip.Addr
-	// Observe is called when an operation begins, before its first attempt, with the caller's context; what it returns,
-	// if not nil, is called once when the operation has ended. Neither waits: the end of operations of Do and Start is
-	// told on a goroutine that serves others. Package client/telemetry makes spans and metrics of them.
+	// Observe is called when an operation begins, before its first attempt, with the caller's context. The function that it
+	// returns, if not nil, is called once when the operation has ended. Neither may block: for operations of Do and Start
+	// the latter runs on a goroutine that serves all operations. Package client/telemetry makes spans and metrics of them.
 	Observe Observer
 
 	least time.Duration // that an attempt waits where answers come soon; 0: minAttempt

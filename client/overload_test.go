@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Nodes that cannot keep up are not kept busy with repetitions: what a batch asks of them gets done.
+// Overloaded nodes are not flooded with repetitions: all operations of a batch succeed.
 func TestOverloadedNodes(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
 	resync(t, w.planes)
@@ -29,8 +29,8 @@ func TestOverloadedNodes(t *testing.T) {
 	}
 }
 
-// slow lets every node take no more than a few messages a millisecond; what a queue of the given length does not hold
-// is lost.
+// slow limits every node to a few messages per millisecond. Messages that do not fit into a queue of the given length are
+// lost.
 func (w *network) slow(t *testing.T, each, length int) {
 	queues := make([]chan packet, len(w.planes))
 	for i := range queues {
@@ -48,7 +48,7 @@ func (w *network) slow(t *testing.T, each, length int) {
 				}
 				for range min(each, len(queue)) {
 					d := <-queue
-					_, _ = d.via.WriteToUDPAddrPort(d.data, d.to) // what a closed socket does not take is lost
+					_, _ = d.via.WriteToUDPAddrPort(d.data, d.to) // a closed socket loses the message
 				}
 			}
 		}()

@@ -16,9 +16,9 @@ const batchMessages = 64
 // receiveBytes is the buffer asked for; the kernel may grant less.
 const receiveBytes = 4 << 20
 
-// pipeline runs many operations over one socket, for throughput. Each has a slot, whose number stands in the low bits
-// of its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. Nobody is
-// told of an operation's end under the lock.
+// pipeline runs many operations over one socket, for throughput. Each operation has a slot, whose number is in the low bits
+// of its request ids. Three goroutines work on the slots under one lock: send.go, receive.go and clock.go. Callbacks at the
+// end of an operation run without the lock.
 type pipeline struct {
 	client  *Client
 	conn    *net.UDPConn

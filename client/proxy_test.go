@@ -27,13 +27,13 @@ type network struct {
 	mu sync.Mutex
 	faults
 	random *rand.Rand
-	backs  map[netip.AddrPort]*net.UDPConn // for each client, what the nodes take for it
+	backs  map[netip.AddrPort]*net.UDPConn // the sockets that nodes see as the clients
 	closed bool
 	kept   []packet      // of clients, if keep is set
 	queues []chan packet // in front of slow nodes
 }
 
-// faults are what the network does to each message.
+// faults are the faults of the network.
 type faults struct {
 	loss, duplicate, delay float64       // probabilities
 	longest                time.Duration // of a delay; also of a duplicate's
@@ -111,8 +111,8 @@ func (w *network) set(f faults) {
 	w.faults = f
 }
 
-// relay passes on what arrives in front of a node: from a node by way of that one's own front, from a client by way of
-// the client's back.
+// relay forwards the messages that arrive at a node's front. Those of a node leave by that node's front, those of a client
+// by the client's back.
 func (w *network) relay(t *testing.T, conn *net.UDPConn, node int) {
 	for {
 		data, from, ok := receive(conn)
@@ -196,7 +196,7 @@ func (w *network) pass(d packet) {
 		}
 		return
 	}
-	_, _ = d.via.WriteToUDPAddrPort(d.data, d.to) // what a closed socket does not take is lost
+	_, _ = d.via.WriteToUDPAddrPort(d.data, d.to) // a closed socket loses the message
 }
 
 func (w *network) sendLater(d packet) {

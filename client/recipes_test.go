@@ -73,7 +73,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// Numbers are unique and grow at each who asks, on a bad network too.
+// Numbers are unique and grow at each caller, on a bad network too.
 func TestSequencer(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
 	w.set(badNetwork)

@@ -11,8 +11,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
-// repair is what a controller does to a chain: a later epoch without one node, or with the same members. The nodes that
-// stay are frozen, the one that goes leaves, the nodes that stay are activated.
+// repair reconfigures a chain as a controller does: a later epoch without one node, or with the same members. It freezes
+// the remaining nodes, removes the leaving one, and activates the remaining ones.
 func (w *network) repair(t *testing.T, now *Cluster, leaving string) *Cluster {
 	t.Helper()
 	next := *now
@@ -42,8 +42,8 @@ func (w *network) repair(t *testing.T, now *Cluster, leaving string) *Cluster {
 	return &next
 }
 
-// Every ADD counts exactly once, whatever happens to its messages and to the chain meanwhile: heads, tails and others
-// leave, and the client learns of it early or late.
+// Every ADD counts exactly once while messages are lost and the chain changes: heads, tails and others leave, and the
+// client gets the new map early or late.
 func TestExactlyOnceThroughRepairs(t *testing.T) {
 	const workers = 4
 	w := newNetwork(t, 5, testNodeOptions(1))
@@ -52,7 +52,7 @@ func TestExactlyOnceThroughRepairs(t *testing.T) {
 	f := newFollower(t, w.cluster)
 	c, ctx := newClient(t, Options{Follow: f, Timeout: time.Minute}), soon(t)
 
-	var counts tally
+	var counts additions
 	count := func(r Result, err error) { counts.add(t, r, err) }
 	done := make(chan struct{})
 	var group sync.WaitGroup
@@ -99,15 +99,15 @@ func TestExactlyOnceThroughRepairs(t *testing.T) {
 	}
 }
 
-// tally collects what additions of 1 to one counter returned.
-type tally struct {
+// additions collects the results of additions of 1 to one counter.
+type additions struct {
 	mu   sync.Mutex
 	seen map[int64]bool
 	most int64
 	more chan struct{} // filled by every addition, if it waits for one
 }
 
-func (y *tally) add(t *testing.T, r Result, err error) {
+func (y *additions) add(t *testing.T, r Result, err error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	n, ok := r.Counter()
@@ -124,7 +124,7 @@ func (y *tally) add(t *testing.T, r Result, err error) {
 }
 
 // await waits for n more additions.
-func (y *tally) await(n int) {
+func (y *additions) await(n int) {
 	more := make(chan struct{}, 1000)
 	y.set(more)
 	for range n {
@@ -133,7 +133,7 @@ func (y *tally) await(n int) {
 	y.set(nil)
 }
 
-func (y *tally) set(more chan struct{}) {
+func (y *additions) set(more chan struct{}) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.more = more

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Calls of all kinds share a window that is too small for them: each ends, whatever others do, and none keeps a slot.
+// Calls of all kinds share a window that is too small for them: each ends, and none keeps a slot.
 func TestSmallWindow(t *testing.T) {
 	const window = 5
 	w := newNetwork(t, 2, testNodeOptions(1))

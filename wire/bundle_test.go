@@ -61,7 +61,7 @@ func TestIsBundle(t *testing.T) {
 	}
 }
 
-// TestSlotsAreSeparate: what is put into one slot leaves the others, and in its own what stands behind the message.
+// TestSlotsAreSeparate: writing into a slot changes neither other slots nor the bytes behind the message in its own.
 func TestSlotsAreSeparate(t *testing.T) {
 	b := NewBundle(nil, 3, SlotFor(ChainBytes+8))
 	put := Message{Op: OpPut, Session: 1, Seq: 1, Key: Key{1, 2}, Value: []byte("12345678")}
@@ -156,7 +156,7 @@ func TestNewBundleUsesItsBuffer(t *testing.T) {
 	}
 }
 
-// FuzzBundle: whatever comes, what is sound can be read and written slot by slot, and stays sound.
+// FuzzBundle: any valid bundle can be read and written slot by slot, and stays valid.
 func FuzzBundle(f *testing.F) {
 	full := NewBundle(nil, 6, SlotFor(MaxMessageBytes/8))
 	for i, m := range corpus()[:full.Count()] {

@@ -32,7 +32,7 @@ func Fold(sum uint64) uint16 {
 // checksumOK reports whether a whole message, its checksum field included, sums to all ones.
 func checksumOK(message []byte) bool { return Fold(Sum(message)) == 0xffff }
 
-// Seal fills in the checksum of an encoded message whose other bytes are final, whatever they say. The message has at
+// Seal fills in the checksum of an encoded message whose other bytes are final. It does not check them. The message has at
 // least [BaseBytes] bytes.
 func Seal(message []byte) {
 	binary.BigEndian.PutUint16(message[offBaseChecksum:], 0)

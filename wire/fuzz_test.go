@@ -31,8 +31,8 @@ func corpus() [][]byte {
 	return list
 }
 
-// FuzzDecode checks that whatever arrives is judged without harm, and that what is accepted says all that it says in
-// the fields: encoded again it is the same, byte for byte.
+// FuzzDecode checks that decoding any bytes is safe, and that the fields of an accepted message are complete: encoding them
+// again gives the same bytes.
 func FuzzDecode(f *testing.F) {
 	for _, b := range corpus() {
 		f.Add(b, false)

@@ -1,3 +1,3 @@
-// Package controllerv1 is generated from api/controller.proto: what controllers do for nodes, clients, operators and each
-// other.
+// Package controllerv1 is generated from api/controller.proto, the API of controllers for nodes, clients, operators and
+// other controllers.
 package controllerv1

@@ -1,5 +1,5 @@
-// Package connect opens a cluster as the commands do: by its file or its controllers, with the user's identity, and
-// by the NETCRAQ_* environment for what is not given.
+// Package connect opens a cluster as the commands do: by its file or its controllers, with the user's identity. The
+// NETCRAQ_* environment variables are the defaults.
 package connect
 
 import (

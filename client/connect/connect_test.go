@@ -71,14 +71,14 @@ func serve(t *testing.T, addr string, m maps, options ...grpc.ServerOption) stri
 	return listener.Addr().String()
 }
 
-// noEnvironment hides what the user of this machine has set.
+// noEnvironment hides the NETCRAQ_* variables of this machine's user.
 func noEnvironment(t *testing.T) {
 	for _, name := range []string{ClusterVariable, ControllersVariable, IdentityVariable} {
 		t.Setenv(name, "")
 	}
 }
 
-// use writes and reads through what Open finds.
+// use opens the cluster, writes and reads.
 func use(t *testing.T, o Options) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

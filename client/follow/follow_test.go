@@ -129,7 +129,7 @@ func open(t *testing.T, addrs ...string) *Follower {
 	return f
 }
 
-// versions passes on what a watcher hears.
+// versions returns a channel with the versions of the maps that a watcher receives.
 func versions(t *testing.T, f *Follower) chan uint64 {
 	heard := make(chan uint64, 100)
 	t.Cleanup(f.Watch(func(m *topology.Map) { heard <- m.Version }))

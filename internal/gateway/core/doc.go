@@ -11,7 +11,7 @@
 //
 // # The caller's duties
 //
-//   - A [ChainCall] that changes something is repeated, in one lane of the chain's protocol, until it is answered, so
+//   - A [ChainCall] that changes something is repeated, in one session of the chain's protocol, until it is answered, so
 //     that a shard executes it at most once while it keeps its state. A read may be answered with [Away] instead.
 //   - An [EtcdCall] is sent once. If its outcome is not known, the result says so.
 //   - The session's lease is kept alive while the gateway lives, and dies with it.

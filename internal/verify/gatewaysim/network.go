@@ -85,12 +85,12 @@ func (w *world) callEtcd(g *gateway, c core.EtcdCall) {
 // shard is one shard of the chain. It executes an operation once while it keeps its state, however often that arrives.
 type shard struct {
 	*core.Shard
-	done map[lane]core.Answer
+	done map[session]core.Answer
 	away uint64
 }
 
-// lane names an operation of a process.
-type lane struct {
+// session identifies an operation of a process.
+type session struct {
 	process string
 	id      uint64
 }
@@ -104,7 +104,7 @@ func (w *world) shardOf(op *core.Op) *shard {
 
 func (w *world) newShard() *shard {
 	w.generations++
-	return &shard{Shard: core.NewShard(w.generations, 64, w.Without), done: make(map[lane]core.Answer)}
+	return &shard{Shard: core.NewShard(w.generations, 64, w.Without), done: make(map[session]core.Answer)}
 }
 
 // callChain sends an operation, again and again if it changes something.
@@ -124,10 +124,10 @@ func (w *world) callChain(g *gateway, c core.ChainCall) {
 		if w.now < s.away {
 			return
 		}
-		a, repeated := s.done[lane{p.String(), c.ID}]
+		a, repeated := s.done[session{p.String(), c.ID}]
 		if !repeated {
 			a = s.Do(&c.Op)
-			s.done[lane{p.String(), c.ID}] = a
+			s.done[session{p.String(), c.ID}] = a
 			w.note("chain executes %d of %s: %s", c.ID, p, describeOp(&c.Op, &a))
 		}
 		if w.now >= g.cutChain {
