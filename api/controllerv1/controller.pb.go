@@ -78,6 +78,7 @@ type NodeMessage struct {
 	//	*NodeMessage_Load
 	//	*NodeMessage_Heart
 	//	*NodeMessage_Reached
+	//	*NodeMessage_Sweep
 	Kind          isNodeMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -174,6 +175,15 @@ func (x *NodeMessage) GetReached() *Reached {
 	return nil
 }
 
+func (x *NodeMessage) GetSweep() *Sweep {
+	if x != nil {
+		if x, ok := x.Kind.(*NodeMessage_Sweep); ok {
+			return x.Sweep
+		}
+	}
+	return nil
+}
+
 type isNodeMessage_Kind interface {
 	isNodeMessage_Kind()
 }
@@ -202,6 +212,10 @@ type NodeMessage_Reached struct {
 	Reached *Reached `protobuf:"bytes,6,opt,name=reached,proto3,oneof"` // it reached the data plane that it was asked to probe
 }
 
+type NodeMessage_Sweep struct {
+	Sweep *Sweep `protobuf:"bytes,7,opt,name=sweep,proto3,oneof"` // after it looked for tombstones
+}
+
 func (*NodeMessage_Hello) isNodeMessage_Kind() {}
 
 func (*NodeMessage_Beat) isNodeMessage_Kind() {}
@@ -213,6 +227,8 @@ func (*NodeMessage_Load) isNodeMessage_Kind() {}
 func (*NodeMessage_Heart) isNodeMessage_Kind() {}
 
 func (*NodeMessage_Reached) isNodeMessage_Kind() {}
+
+func (*NodeMessage_Sweep) isNodeMessage_Kind() {}
 
 // Heart is by what the node's data plane knows heartbeats (H1).
 type Heart struct {
@@ -259,6 +275,136 @@ func (x *Heart) GetKey() []byte {
 	return nil
 }
 
+// Sweep reports the tombstones of the shards whose chain a node is in. A node that sends none collects none.
+type Sweep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shards        []*Tombstones          `protobuf:"bytes,1,rep,name=shards,proto3" json:"shards,omitempty"`
+	Pressing      bool                   `protobuf:"varint,2,opt,name=pressing,proto3" json:"pressing,omitempty"` // the table of objects is half full
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sweep) Reset() {
+	*x = Sweep{}
+	mi := &file_controller_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sweep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sweep) ProtoMessage() {}
+
+func (x *Sweep) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
+func (*Sweep) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Sweep) GetShards() []*Tombstones {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *Sweep) GetPressing() bool {
+	if x != nil {
+		return x.Pressing
+	}
+	return false
+}
+
+// Tombstones reports those of one shard.
+type Tombstones struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shard         uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`     // committed ones above the bar
+	Highest       uint64                 `protobuf:"varint,4,opt,name=highest,proto3" json:"highest,omitempty"` // the highest version of these
+	Drained       uint64                 `protobuf:"varint,5,opt,name=drained,proto3" json:"drained,omitempty"` // at the head: all versions up to this floor are committed on the whole chain
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tombstones) Reset() {
+	*x = Tombstones{}
+	mi := &file_controller_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tombstones) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tombstones) ProtoMessage() {}
+
+func (x *Tombstones) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tombstones.ProtoReflect.Descriptor instead.
+func (*Tombstones) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Tombstones) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *Tombstones) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Tombstones) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Tombstones) GetHighest() uint64 {
+	if x != nil {
+		return x.Highest
+	}
+	return 0
+}
+
+func (x *Tombstones) GetDrained() uint64 {
+	if x != nil {
+		return x.Drained
+	}
+	return 0
+}
+
 // Reached says that another node's data plane answers this one.
 type Reached struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -269,7 +415,7 @@ type Reached struct {
 
 func (x *Reached) Reset() {
 	*x = Reached{}
-	mi := &file_controller_proto_msgTypes[3]
+	mi := &file_controller_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -281,7 +427,7 @@ func (x *Reached) String() string {
 func (*Reached) ProtoMessage() {}
 
 func (x *Reached) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[3]
+	mi := &file_controller_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -294,7 +440,7 @@ func (x *Reached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reached.ProtoReflect.Descriptor instead.
 func (*Reached) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{3}
+	return file_controller_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Reached) GetNode() uint32 {
@@ -315,7 +461,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_controller_proto_msgTypes[4]
+	mi := &file_controller_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -327,7 +473,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[4]
+	mi := &file_controller_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -340,7 +486,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{4}
+	return file_controller_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Probe) GetNode() uint32 {
@@ -377,7 +523,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_controller_proto_msgTypes[5]
+	mi := &file_controller_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -389,7 +535,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[5]
+	mi := &file_controller_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -402,7 +548,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{5}
+	return file_controller_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Hello) GetName() string {
@@ -497,7 +643,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_controller_proto_msgTypes[6]
+	mi := &file_controller_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +655,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[6]
+	mi := &file_controller_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +668,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{6}
+	return file_controller_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Beat) GetStampNs() uint64 {
@@ -587,7 +733,7 @@ type Copied struct {
 
 func (x *Copied) Reset() {
 	*x = Copied{}
-	mi := &file_controller_proto_msgTypes[7]
+	mi := &file_controller_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +745,7 @@ func (x *Copied) String() string {
 func (*Copied) ProtoMessage() {}
 
 func (x *Copied) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[7]
+	mi := &file_controller_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +758,7 @@ func (x *Copied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copied.ProtoReflect.Descriptor instead.
 func (*Copied) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{7}
+	return file_controller_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Copied) GetShard() uint32 {
@@ -660,7 +806,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_controller_proto_msgTypes[8]
+	mi := &file_controller_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +818,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[8]
+	mi := &file_controller_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +831,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{8}
+	return file_controller_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Inventory) GetConfigs() []*NodeShards {
@@ -715,13 +861,15 @@ type NodeShards struct {
 	Base          uint32                 `protobuf:"varint,8,opt,name=base,proto3" json:"base,omitempty"`      // in inventories: the epoch from which the node keeps shards that it left or copies again; 0: it does not
 	Keep          bool                   `protobuf:"varint,9,opt,name=keep,proto3" json:"keep,omitempty"`      // in orders to leave: what is stored stays
 	Born          uint32                 `protobuf:"varint,10,opt,name=born,proto3" json:"born,omitempty"`     // in orders to copy: the epoch since which what a node keeps is of use; 0: it is not
+	Floor         uint64                 `protobuf:"varint,11,opt,name=floor,proto3" json:"floor,omitempty"`   // new versions are above it
+	Bar           uint64                 `protobuf:"varint,12,opt,name=bar,proto3" json:"bar,omitempty"`       // all versions up to it are committed on the whole chain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeShards) Reset() {
 	*x = NodeShards{}
-	mi := &file_controller_proto_msgTypes[9]
+	mi := &file_controller_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +881,7 @@ func (x *NodeShards) String() string {
 func (*NodeShards) ProtoMessage() {}
 
 func (x *NodeShards) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[9]
+	mi := &file_controller_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +894,7 @@ func (x *NodeShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeShards.ProtoReflect.Descriptor instead.
 func (*NodeShards) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{9}
+	return file_controller_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NodeShards) GetShards() []uint32 {
@@ -819,6 +967,20 @@ func (x *NodeShards) GetBorn() uint32 {
 	return 0
 }
 
+func (x *NodeShards) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *NodeShards) GetBar() uint64 {
+	if x != nil {
+		return x.Bar
+	}
+	return 0
+}
+
 // Load is what a node did since the last one.
 type Load struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -834,7 +996,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controller_proto_msgTypes[10]
+	mi := &file_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1008,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[10]
+	mi := &file_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1021,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{10}
+	return file_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Load) GetIntervalMs() uint32 {
@@ -915,7 +1077,7 @@ type ShardLoad struct {
 
 func (x *ShardLoad) Reset() {
 	*x = ShardLoad{}
-	mi := &file_controller_proto_msgTypes[11]
+	mi := &file_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1089,7 @@ func (x *ShardLoad) String() string {
 func (*ShardLoad) ProtoMessage() {}
 
 func (x *ShardLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[11]
+	mi := &file_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1102,7 @@ func (x *ShardLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardLoad.ProtoReflect.Descriptor instead.
 func (*ShardLoad) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{11}
+	return file_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ShardLoad) GetShard() uint32 {
@@ -981,7 +1143,7 @@ type ControllerMessage struct {
 
 func (x *ControllerMessage) Reset() {
 	*x = ControllerMessage{}
-	mi := &file_controller_proto_msgTypes[12]
+	mi := &file_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1155,7 @@ func (x *ControllerMessage) String() string {
 func (*ControllerMessage) ProtoMessage() {}
 
 func (x *ControllerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[12]
+	mi := &file_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1168,7 @@ func (x *ControllerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerMessage.ProtoReflect.Descriptor instead.
 func (*ControllerMessage) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{12}
+	return file_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ControllerMessage) GetKind() isControllerMessage_Kind {
@@ -1126,7 +1288,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controller_proto_msgTypes[13]
+	mi := &file_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1300,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[13]
+	mi := &file_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1313,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{13}
+	return file_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Welcome) GetNode() uint32 {
@@ -1221,7 +1383,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_controller_proto_msgTypes[14]
+	mi := &file_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1233,7 +1395,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[14]
+	mi := &file_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1246,7 +1408,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{14}
+	return file_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Grant) GetStampNs() uint64 {
@@ -1281,7 +1443,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_controller_proto_msgTypes[15]
+	mi := &file_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1455,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[15]
+	mi := &file_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1468,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{15}
+	return file_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Order) GetTerm() uint64 {
@@ -1339,7 +1501,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_controller_proto_msgTypes[16]
+	mi := &file_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1513,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[16]
+	mi := &file_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1526,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{16}
+	return file_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MapRequest) GetKnown() uint64 {
@@ -1389,7 +1551,7 @@ type MapResponse struct {
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1563,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1576,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{17}
+	return file_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MapResponse) GetVersion() uint64 {
@@ -1479,7 +1641,7 @@ type MapNode struct {
 
 func (x *MapNode) Reset() {
 	*x = MapNode{}
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1653,7 @@ func (x *MapNode) String() string {
 func (*MapNode) ProtoMessage() {}
 
 func (x *MapNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1666,7 @@ func (x *MapNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapNode.ProtoReflect.Descriptor instead.
 func (*MapNode) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{18}
+	return file_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MapNode) GetId() uint32 {
@@ -1555,7 +1717,7 @@ type MapChain struct {
 
 func (x *MapChain) Reset() {
 	*x = MapChain{}
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1729,7 @@ func (x *MapChain) String() string {
 func (*MapChain) ProtoMessage() {}
 
 func (x *MapChain) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1742,7 @@ func (x *MapChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapChain.ProtoReflect.Descriptor instead.
 func (*MapChain) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{19}
+	return file_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MapChain) GetEpoch() uint32 {
@@ -1626,7 +1788,7 @@ type KeysRequest struct {
 
 func (x *KeysRequest) Reset() {
 	*x = KeysRequest{}
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1800,7 @@ func (x *KeysRequest) String() string {
 func (*KeysRequest) ProtoMessage() {}
 
 func (x *KeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1813,7 @@ func (x *KeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysRequest.ProtoReflect.Descriptor instead.
 func (*KeysRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{20}
+	return file_controller_proto_rawDescGZIP(), []int{22}
 }
 
 type KeysResponse struct {
@@ -1664,7 +1826,7 @@ type KeysResponse struct {
 
 func (x *KeysResponse) Reset() {
 	*x = KeysResponse{}
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1838,7 @@ func (x *KeysResponse) String() string {
 func (*KeysResponse) ProtoMessage() {}
 
 func (x *KeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +1851,7 @@ func (x *KeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysResponse.ProtoReflect.Descriptor instead.
 func (*KeysResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{21}
+	return file_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KeysResponse) GetSign() uint32 {
@@ -1719,7 +1881,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1893,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1906,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{22}
+	return file_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KeySet) GetGeneration() uint32 {
@@ -1785,7 +1947,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1959,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1972,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{23}
+	return file_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FenceRequest) GetChange() uint64 {
@@ -1836,7 +1998,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +2010,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +2023,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{24}
+	return file_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FenceResponse) GetLeftUs() uint32 {
@@ -1880,7 +2042,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2054,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2067,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{25}
+	return file_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StatusRequest) GetFollow() bool {
@@ -1945,7 +2107,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +2119,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +2132,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{26}
+	return file_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StatusResponse) GetCluster() string {
@@ -2151,7 +2313,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2325,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2338,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{27}
+	return file_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeStatus) GetId() uint32 {
@@ -2303,7 +2465,7 @@ type ControllerStatus struct {
 
 func (x *ControllerStatus) Reset() {
 	*x = ControllerStatus{}
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2315,7 +2477,7 @@ func (x *ControllerStatus) String() string {
 func (*ControllerStatus) ProtoMessage() {}
 
 func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2328,7 +2490,7 @@ func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerStatus.ProtoReflect.Descriptor instead.
 func (*ControllerStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{28}
+	return file_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ControllerStatus) GetAddress() string {
@@ -2373,7 +2535,7 @@ type HotShard struct {
 
 func (x *HotShard) Reset() {
 	*x = HotShard{}
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2385,7 +2547,7 @@ func (x *HotShard) String() string {
 func (*HotShard) ProtoMessage() {}
 
 func (x *HotShard) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2398,7 +2560,7 @@ func (x *HotShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HotShard.ProtoReflect.Descriptor instead.
 func (*HotShard) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{29}
+	return file_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HotShard) GetShard() uint32 {
@@ -2463,7 +2625,7 @@ type OperateRequest struct {
 
 func (x *OperateRequest) Reset() {
 	*x = OperateRequest{}
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2637,7 @@ func (x *OperateRequest) String() string {
 func (*OperateRequest) ProtoMessage() {}
 
 func (x *OperateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2650,7 @@ func (x *OperateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
 func (*OperateRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{30}
+	return file_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *OperateRequest) GetKind() isOperateRequest_Kind {
@@ -2652,7 +2814,7 @@ type Times struct {
 
 func (x *Times) Reset() {
 	*x = Times{}
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2826,7 @@ func (x *Times) String() string {
 func (*Times) ProtoMessage() {}
 
 func (x *Times) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2839,7 @@ func (x *Times) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Times.ProtoReflect.Descriptor instead.
 func (*Times) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{31}
+	return file_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Times) GetBeatUs() uint64 {
@@ -2733,7 +2895,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +2907,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +2920,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{32}
+	return file_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Move) GetShard() uint32 {
@@ -2793,7 +2955,7 @@ type NodeSpec struct {
 
 func (x *NodeSpec) Reset() {
 	*x = NodeSpec{}
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2967,7 @@ func (x *NodeSpec) String() string {
 func (*NodeSpec) ProtoMessage() {}
 
 func (x *NodeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2980,7 @@ func (x *NodeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpec.ProtoReflect.Descriptor instead.
 func (*NodeSpec) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{33}
+	return file_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NodeSpec) GetName() string {
@@ -2851,7 +3013,7 @@ type OperateResponse struct {
 
 func (x *OperateResponse) Reset() {
 	*x = OperateResponse{}
-	mi := &file_controller_proto_msgTypes[34]
+	mi := &file_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +3025,7 @@ func (x *OperateResponse) String() string {
 func (*OperateResponse) ProtoMessage() {}
 
 func (x *OperateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[34]
+	mi := &file_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +3038,7 @@ func (x *OperateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateResponse.ProtoReflect.Descriptor instead.
 func (*OperateResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{34}
+	return file_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OperateResponse) GetChange() uint64 {
@@ -2897,7 +3059,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_controller_proto_msgTypes[35]
+	mi := &file_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3071,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[35]
+	mi := &file_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3084,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{35}
+	return file_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PlanResponse) GetShards() uint32 {
@@ -2957,7 +3119,7 @@ type PlanMove struct {
 
 func (x *PlanMove) Reset() {
 	*x = PlanMove{}
-	mi := &file_controller_proto_msgTypes[36]
+	mi := &file_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3131,7 @@ func (x *PlanMove) String() string {
 func (*PlanMove) ProtoMessage() {}
 
 func (x *PlanMove) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[36]
+	mi := &file_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3144,7 @@ func (x *PlanMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanMove.ProtoReflect.Descriptor instead.
 func (*PlanMove) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{36}
+	return file_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PlanMove) GetShard() uint32 {
@@ -3012,17 +3174,28 @@ const file_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x10controller.proto\x12\x15netcraq.controller.v1\"\"\n" +
 	"\x06Leader\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\"\xe5\x02\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x9b\x03\n" +
 	"\vNodeMessage\x124\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1c.netcraq.controller.v1.HelloH\x00R\x05hello\x121\n" +
 	"\x04beat\x18\x02 \x01(\v2\x1b.netcraq.controller.v1.BeatH\x00R\x04beat\x12@\n" +
 	"\tinventory\x18\x03 \x01(\v2 .netcraq.controller.v1.InventoryH\x00R\tinventory\x121\n" +
 	"\x04load\x18\x04 \x01(\v2\x1b.netcraq.controller.v1.LoadH\x00R\x04load\x124\n" +
 	"\x05heart\x18\x05 \x01(\v2\x1c.netcraq.controller.v1.HeartH\x00R\x05heart\x12:\n" +
-	"\areached\x18\x06 \x01(\v2\x1e.netcraq.controller.v1.ReachedH\x00R\areachedB\x06\n" +
+	"\areached\x18\x06 \x01(\v2\x1e.netcraq.controller.v1.ReachedH\x00R\areached\x124\n" +
+	"\x05sweep\x18\a \x01(\v2\x1c.netcraq.controller.v1.SweepH\x00R\x05sweepB\x06\n" +
 	"\x04kind\"\x19\n" +
 	"\x05Heart\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\fR\x03key\"\x1d\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\"^\n" +
+	"\x05Sweep\x129\n" +
+	"\x06shards\x18\x01 \x03(\v2!.netcraq.controller.v1.TombstonesR\x06shards\x12\x1a\n" +
+	"\bpressing\x18\x02 \x01(\bR\bpressing\"\x82\x01\n" +
+	"\n" +
+	"Tombstones\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x18\n" +
+	"\ahighest\x18\x04 \x01(\x04R\ahighest\x12\x18\n" +
+	"\adrained\x18\x05 \x01(\x04R\adrained\"\x1d\n" +
 	"\aReached\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\"/\n" +
 	"\x05Probe\x12\x12\n" +
@@ -3062,7 +3235,7 @@ const file_controller_proto_rawDesc = "" +
 	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"\\\n" +
 	"\tInventory\x12;\n" +
 	"\aconfigs\x18\x01 \x03(\v2!.netcraq.controller.v1.NodeShardsR\aconfigs\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\xee\x01\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"\x96\x02\n" +
 	"\n" +
 	"NodeShards\x12\x16\n" +
 	"\x06shards\x18\x01 \x03(\rR\x06shards\x12\x14\n" +
@@ -3075,7 +3248,9 @@ const file_controller_proto_rawDesc = "" +
 	"\x04base\x18\b \x01(\rR\x04base\x12\x12\n" +
 	"\x04keep\x18\t \x01(\bR\x04keep\x12\x12\n" +
 	"\x04born\x18\n" +
-	" \x01(\rR\x04born\"\xdb\x01\n" +
+	" \x01(\rR\x04born\x12\x14\n" +
+	"\x05floor\x18\v \x01(\x04R\x05floor\x12\x10\n" +
+	"\x03bar\x18\f \x01(\x04R\x03bar\"\xdb\x01\n" +
 	"\x04Load\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x128\n" +
@@ -3286,99 +3461,103 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_controller_proto_goTypes = []any{
 	(*Leader)(nil),            // 0: netcraq.controller.v1.Leader
 	(*NodeMessage)(nil),       // 1: netcraq.controller.v1.NodeMessage
 	(*Heart)(nil),             // 2: netcraq.controller.v1.Heart
-	(*Reached)(nil),           // 3: netcraq.controller.v1.Reached
-	(*Probe)(nil),             // 4: netcraq.controller.v1.Probe
-	(*Hello)(nil),             // 5: netcraq.controller.v1.Hello
-	(*Beat)(nil),              // 6: netcraq.controller.v1.Beat
-	(*Copied)(nil),            // 7: netcraq.controller.v1.Copied
-	(*Inventory)(nil),         // 8: netcraq.controller.v1.Inventory
-	(*NodeShards)(nil),        // 9: netcraq.controller.v1.NodeShards
-	(*Load)(nil),              // 10: netcraq.controller.v1.Load
-	(*ShardLoad)(nil),         // 11: netcraq.controller.v1.ShardLoad
-	(*ControllerMessage)(nil), // 12: netcraq.controller.v1.ControllerMessage
-	(*Welcome)(nil),           // 13: netcraq.controller.v1.Welcome
-	(*Grant)(nil),             // 14: netcraq.controller.v1.Grant
-	(*Order)(nil),             // 15: netcraq.controller.v1.Order
-	(*MapRequest)(nil),        // 16: netcraq.controller.v1.MapRequest
-	(*MapResponse)(nil),       // 17: netcraq.controller.v1.MapResponse
-	(*MapNode)(nil),           // 18: netcraq.controller.v1.MapNode
-	(*MapChain)(nil),          // 19: netcraq.controller.v1.MapChain
-	(*KeysRequest)(nil),       // 20: netcraq.controller.v1.KeysRequest
-	(*KeysResponse)(nil),      // 21: netcraq.controller.v1.KeysResponse
-	(*KeySet)(nil),            // 22: netcraq.controller.v1.KeySet
-	(*FenceRequest)(nil),      // 23: netcraq.controller.v1.FenceRequest
-	(*FenceResponse)(nil),     // 24: netcraq.controller.v1.FenceResponse
-	(*StatusRequest)(nil),     // 25: netcraq.controller.v1.StatusRequest
-	(*StatusResponse)(nil),    // 26: netcraq.controller.v1.StatusResponse
-	(*NodeStatus)(nil),        // 27: netcraq.controller.v1.NodeStatus
-	(*ControllerStatus)(nil),  // 28: netcraq.controller.v1.ControllerStatus
-	(*HotShard)(nil),          // 29: netcraq.controller.v1.HotShard
-	(*OperateRequest)(nil),    // 30: netcraq.controller.v1.OperateRequest
-	(*Times)(nil),             // 31: netcraq.controller.v1.Times
-	(*Move)(nil),              // 32: netcraq.controller.v1.Move
-	(*NodeSpec)(nil),          // 33: netcraq.controller.v1.NodeSpec
-	(*OperateResponse)(nil),   // 34: netcraq.controller.v1.OperateResponse
-	(*PlanResponse)(nil),      // 35: netcraq.controller.v1.PlanResponse
-	(*PlanMove)(nil),          // 36: netcraq.controller.v1.PlanMove
-	nil,                       // 37: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                       // 38: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                       // 39: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                       // 40: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*Sweep)(nil),             // 3: netcraq.controller.v1.Sweep
+	(*Tombstones)(nil),        // 4: netcraq.controller.v1.Tombstones
+	(*Reached)(nil),           // 5: netcraq.controller.v1.Reached
+	(*Probe)(nil),             // 6: netcraq.controller.v1.Probe
+	(*Hello)(nil),             // 7: netcraq.controller.v1.Hello
+	(*Beat)(nil),              // 8: netcraq.controller.v1.Beat
+	(*Copied)(nil),            // 9: netcraq.controller.v1.Copied
+	(*Inventory)(nil),         // 10: netcraq.controller.v1.Inventory
+	(*NodeShards)(nil),        // 11: netcraq.controller.v1.NodeShards
+	(*Load)(nil),              // 12: netcraq.controller.v1.Load
+	(*ShardLoad)(nil),         // 13: netcraq.controller.v1.ShardLoad
+	(*ControllerMessage)(nil), // 14: netcraq.controller.v1.ControllerMessage
+	(*Welcome)(nil),           // 15: netcraq.controller.v1.Welcome
+	(*Grant)(nil),             // 16: netcraq.controller.v1.Grant
+	(*Order)(nil),             // 17: netcraq.controller.v1.Order
+	(*MapRequest)(nil),        // 18: netcraq.controller.v1.MapRequest
+	(*MapResponse)(nil),       // 19: netcraq.controller.v1.MapResponse
+	(*MapNode)(nil),           // 20: netcraq.controller.v1.MapNode
+	(*MapChain)(nil),          // 21: netcraq.controller.v1.MapChain
+	(*KeysRequest)(nil),       // 22: netcraq.controller.v1.KeysRequest
+	(*KeysResponse)(nil),      // 23: netcraq.controller.v1.KeysResponse
+	(*KeySet)(nil),            // 24: netcraq.controller.v1.KeySet
+	(*FenceRequest)(nil),      // 25: netcraq.controller.v1.FenceRequest
+	(*FenceResponse)(nil),     // 26: netcraq.controller.v1.FenceResponse
+	(*StatusRequest)(nil),     // 27: netcraq.controller.v1.StatusRequest
+	(*StatusResponse)(nil),    // 28: netcraq.controller.v1.StatusResponse
+	(*NodeStatus)(nil),        // 29: netcraq.controller.v1.NodeStatus
+	(*ControllerStatus)(nil),  // 30: netcraq.controller.v1.ControllerStatus
+	(*HotShard)(nil),          // 31: netcraq.controller.v1.HotShard
+	(*OperateRequest)(nil),    // 32: netcraq.controller.v1.OperateRequest
+	(*Times)(nil),             // 33: netcraq.controller.v1.Times
+	(*Move)(nil),              // 34: netcraq.controller.v1.Move
+	(*NodeSpec)(nil),          // 35: netcraq.controller.v1.NodeSpec
+	(*OperateResponse)(nil),   // 36: netcraq.controller.v1.OperateResponse
+	(*PlanResponse)(nil),      // 37: netcraq.controller.v1.PlanResponse
+	(*PlanMove)(nil),          // 38: netcraq.controller.v1.PlanMove
+	nil,                       // 39: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                       // 40: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                       // 41: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                       // 42: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
-	5,  // 0: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
-	6,  // 1: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
-	8,  // 2: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
-	10, // 3: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
+	7,  // 0: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
+	8,  // 1: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
+	10, // 2: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
+	12, // 3: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
 	2,  // 4: netcraq.controller.v1.NodeMessage.heart:type_name -> netcraq.controller.v1.Heart
-	3,  // 5: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
-	37, // 6: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
-	7,  // 7: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
-	9,  // 8: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
-	11, // 9: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
-	13, // 10: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
-	14, // 11: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
-	15, // 12: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
-	4,  // 13: netcraq.controller.v1.ControllerMessage.probe:type_name -> netcraq.controller.v1.Probe
-	9,  // 14: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
-	18, // 15: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
-	19, // 16: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	38, // 17: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
-	22, // 18: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
-	27, // 19: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
-	28, // 20: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
-	29, // 21: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
-	31, // 22: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
-	39, // 23: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
-	32, // 24: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
-	33, // 25: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
-	31, // 26: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
-	40, // 27: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
-	36, // 28: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
-	1,  // 29: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
-	16, // 30: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
-	20, // 31: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
-	23, // 32: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
-	25, // 33: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
-	30, // 34: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
-	30, // 35: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
-	12, // 36: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	17, // 37: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	21, // 38: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
-	24, // 39: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	26, // 40: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	34, // 41: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	35, // 42: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	36, // [36:43] is the sub-list for method output_type
-	29, // [29:36] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	5,  // 5: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
+	3,  // 6: netcraq.controller.v1.NodeMessage.sweep:type_name -> netcraq.controller.v1.Sweep
+	4,  // 7: netcraq.controller.v1.Sweep.shards:type_name -> netcraq.controller.v1.Tombstones
+	39, // 8: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	9,  // 9: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
+	11, // 10: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
+	13, // 11: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
+	15, // 12: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
+	16, // 13: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
+	17, // 14: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
+	6,  // 15: netcraq.controller.v1.ControllerMessage.probe:type_name -> netcraq.controller.v1.Probe
+	11, // 16: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
+	20, // 17: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
+	21, // 18: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
+	40, // 19: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	24, // 20: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
+	29, // 21: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
+	30, // 22: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
+	31, // 23: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
+	33, // 24: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
+	41, // 25: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	34, // 26: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
+	35, // 27: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
+	33, // 28: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
+	42, // 29: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	38, // 30: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
+	1,  // 31: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
+	18, // 32: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
+	22, // 33: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
+	25, // 34: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
+	27, // 35: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
+	32, // 36: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
+	32, // 37: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
+	14, // 38: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	19, // 39: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	23, // 40: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	26, // 41: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	28, // 42: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	36, // 43: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	37, // 44: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	38, // [38:45] is the sub-list for method output_type
+	31, // [31:38] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_controller_proto_init() }
@@ -3393,8 +3572,9 @@ func file_controller_proto_init() {
 		(*NodeMessage_Load)(nil),
 		(*NodeMessage_Heart)(nil),
 		(*NodeMessage_Reached)(nil),
+		(*NodeMessage_Sweep)(nil),
 	}
-	file_controller_proto_msgTypes[12].OneofWrappers = []any{
+	file_controller_proto_msgTypes[14].OneofWrappers = []any{
 		(*ControllerMessage_Welcome)(nil),
 		(*ControllerMessage_Grant)(nil),
 		(*ControllerMessage_Order)(nil),
@@ -3402,7 +3582,7 @@ func file_controller_proto_init() {
 		(*ControllerMessage_Refusal)(nil),
 		(*ControllerMessage_Probe)(nil),
 	}
-	file_controller_proto_msgTypes[30].OneofWrappers = []any{
+	file_controller_proto_msgTypes[32].OneofWrappers = []any{
 		(*OperateRequest_Drain)(nil),
 		(*OperateRequest_Undrain)(nil),
 		(*OperateRequest_Remove)(nil),
@@ -3419,7 +3599,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

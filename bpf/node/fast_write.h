@@ -70,7 +70,7 @@ static __always_inline void record_fast(struct fast *p, const __u32 *w, struct n
 static __always_inline enum way order_fast_locked(struct fast *p, __u32 *w, struct nq_session *entry,
 						  struct nq_object *o, __u64 seq, int slotted)
 {
-	__u64 version = o->version + 1;
+	__u64 version = next_version(p->c, o);
 
 	if (p->op == NQ_OP_CAS) {
 		__u64 expected = bpf_be64_to_cpu(long_at(w + WORD_OPERAND));
@@ -154,14 +154,14 @@ static __always_inline enum way write_fast(struct fast *p, __u32 *w, int slotted
 	return way;
 }
 
-/* W6 and W7 with session and object locked. */
+/* W6 and W7 with session and object locked. o may be 0 (G3). */
 static __always_inline enum way update_fast_locked(struct fast *p, __u32 *w, struct nq_session *entry,
 						   struct nq_object *o)
 {
 	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION)), seq = bpf_be64_to_cpu(long_at(w + WORD_SEQ));
 	__u32 outcome = NQ_OUTCOME_STALE;
 
-	if (version > o->version) {
+	if (o && version > o->version && !is_late(p->c, version)) {
 		if (!apply_fast(p, w, o, version))
 			return WAY_NONE;
 		outcome = is_tail(p->c) ? NQ_OUTCOME_COMMITTED : NQ_OUTCOME_APPLIED;
@@ -174,7 +174,8 @@ static __always_inline enum way update_fast_locked(struct fast *p, __u32 *w, str
 		seal_chain(p, w, p->value_bytes);
 		return WAY_AFTER;
 	}
-	commit_locked(o, o->version, p->c->epoch);
+	if (o)
+		commit_locked(o, o->version, p->c->epoch);
 	follow_on(p, w, NQ_OP_RELAY);
 	seal_chain(p, w, 0);
 	return WAY_BEFORE;
@@ -192,17 +193,19 @@ static __always_inline enum way update_fast(struct fast *p, __u32 *w)
 	if (!entry)
 		return drop_fast(p, NQ_OUTCOME_FULL);
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
-	if (!o)
+	if (!o && !is_late(p->c, bpf_be64_to_cpu(long_at(w + WORD_VERSION)))) {
 		o = new_object(w + WORD_KEY);
-	if (!o)
-		return drop_fast(p, NQ_OUTCOME_FULL);
+		if (!o)
+			return drop_fast(p, NQ_OUTCOME_FULL);
+	}
 	if (!lock(&entry->lock))
 		return drop_fast(p, NQ_OUTCOME_CONTENDED);
 	if (entry->session != long_at(w + WORD_SESSION)) {
 		way = drop_fast(p, NQ_OUTCOME_CONTENDED);
-	} else if (lock(&o->seq)) {
+	} else if (!o || lock(&o->seq)) {
 		way = update_fast_locked(p, w, entry, o);
-		unlock(&o->seq);
+		if (o)
+			unlock(&o->seq);
 	} else {
 		way = drop_fast(p, NQ_OUTCOME_CONTENDED);
 	}
@@ -214,7 +217,7 @@ static __always_inline enum way update_fast(struct fast *p, __u32 *w)
 static __always_inline enum way relay_fast(struct fast *p, __u32 *w)
 {
 	__u64 version = bpf_be64_to_cpu(long_at(w + WORD_VERSION));
-	__u32 outcome = acknowledge(w + WORD_KEY, version, p->c->epoch);
+	__u32 outcome = acknowledge(w + WORD_KEY, version, p->c);
 
 	count(p->op, outcome);
 	if (outcome == NQ_OUTCOME_AHEAD || outcome == NQ_OUTCOME_CONTENDED)

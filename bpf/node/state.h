@@ -7,7 +7,14 @@
 #define NQ_STATE_H
 
 /* Rules that tests switch off: bits of nq_without. */
-enum nq_rule { NQ_RULE_W2 = 1, NQ_RULE_W5 = 2, NQ_RULE_W8 = 4, NQ_RULE_R4 = 8 };
+enum nq_rule {
+	NQ_RULE_W2 = 1,
+	NQ_RULE_W5 = 2,
+	NQ_RULE_W8 = 4,
+	NQ_RULE_R4 = 8,
+	NQ_RULE_G1 = 16,
+	NQ_RULE_G3 = 32
+};
 
 enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
 
@@ -41,6 +48,8 @@ struct nq_chain_config {
 	struct nq_member members[NQ_MAX_CHAIN];
 	__u32 base; /* for the agent: the epoch from which it keeps the objects of a shard that it left or rejoins */
 	__u32 reserved;
+	__u64 floor; /* new versions are above it (G1) */
+	__u64 bar;   /* all versions up to it are committed on the whole chain (G2); 0: none */
 };
 
 static __always_inline int is_tail(const struct nq_chain_config *c)

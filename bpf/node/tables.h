@@ -179,6 +179,22 @@ static __always_inline void commit_locked(struct nq_object *o, __u64 version, __
 	o->committed = version;
 }
 
+/* G1: the version of a new write is above the object's own and above the floor. */
+static __always_inline __u64 next_version(const struct nq_chain_config *c, const struct nq_object *o)
+{
+	__u64 last = o->version;
+
+	if (!(nq_without & NQ_RULE_G1) && c->floor > last)
+		last = c->floor;
+	return last + 1;
+}
+
+/* G3: a version at or below the bar is committed on the whole chain, and its object may be collected. */
+static __always_inline int is_late(const struct nq_chain_config *c, __u64 version)
+{
+	return c->bar && version <= c->bar && !(nq_without & NQ_RULE_G3);
+}
+
 static __always_inline struct nq_object *new_object(const void *key)
 {
 	__u32 zero = 0;

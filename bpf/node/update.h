@@ -3,7 +3,7 @@
 #ifndef NQ_UPDATE_H
 #define NQ_UPDATE_H
 
-/* W6 and W7 with session and object locked: apply iff newer, record iff newer, pass on in every case. */
+/* W6 and W7 with session and object locked: apply iff newer, record iff newer, pass on in every case. o may be 0 (G3). */
 static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
 				    struct nq_session *entry, struct nq_object *o)
 {
@@ -11,7 +11,7 @@ static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struc
 	__u32 outcome = NQ_OUTCOME_STALE;
 
 	w->number = bpf_be64_to_cpu(w->in.chain.version);
-	if (w->number > o->version) {
+	if (o && w->number > o->version && !is_late(c, w->number)) {
 		apply_locked(ctx, w, o, w->number, 0);
 		outcome = w->is_tail ? NQ_OUTCOME_COMMITTED : NQ_OUTCOME_APPLIED;
 	}
@@ -22,15 +22,19 @@ static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struc
 	count(w->op, outcome);
 	if (!w->is_tail)
 		return send_update(ctx, w, c, o, VALUE_PACKET);
-	commit_locked(o, o->version, c->epoch);
-	return commit_in_chain(ctx, w, c, o);
+	w->committed = w->number;
+	if (o) {
+		commit_locked(o, o->version, c->epoch);
+		w->committed = o->committed;
+	}
+	return commit_in_chain(ctx, w, c);
 }
 
 static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c)
 {
 	struct nq_object *o;
 	struct nq_session *entry;
-	int action;
+	int action, late = is_late(c, bpf_be64_to_cpu(w->in.chain.version));
 
 	if (w->value_bytes > nq_cell_bytes)
 		return drop(w->op, NQ_OUTCOME_TOO_LARGE);
@@ -38,14 +42,17 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 	if (!entry)
 		return drop(w->op, NQ_OUTCOME_FULL);
 	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
-	if (!o)
+	if (!o && !late) {
 		o = new_object(&w->in.base.key_hi);
-	if (!o)
-		return drop(w->op, NQ_OUTCOME_FULL);
+		if (!o)
+			return drop(w->op, NQ_OUTCOME_FULL);
+	}
 	if (!lock(&entry->lock))
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
 	if (entry->session != w->in.chain.session) {
 		action = drop(w->op, NQ_OUTCOME_CONTENDED);
+	} else if (!o) {
+		action = update_locked(ctx, w, c, entry, 0);
 	} else if (lock(&o->seq)) {
 		action = update_locked(ctx, w, c, entry, o);
 		unlock(&o->seq);
@@ -57,22 +64,22 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 }
 
 /* W8: applies an ACK of version to the object; an outcome. */
-static __always_inline __u32 acknowledge(const void *key, __u64 version, __u32 epoch)
+static __always_inline __u32 acknowledge(const void *key, __u64 version, const struct nq_chain_config *c)
 {
 	struct nq_object *o = bpf_map_lookup_elem(&nq_objects, key);
 	__u32 outcome = NQ_OUTCOME_STALE;
 
 	if (!o)
-		return NQ_OUTCOME_AHEAD;
+		return is_late(c, version) ? NQ_OUTCOME_STALE : NQ_OUTCOME_AHEAD;
 	if (!lock(&o->seq))
 		return NQ_OUTCOME_CONTENDED;
 	if (nq_without & NQ_RULE_W8) {
-		commit_locked(o, o->version, epoch);
+		commit_locked(o, o->version, c->epoch);
 		outcome = NQ_OUTCOME_ACKED;
 	} else if (version > o->version) {
 		outcome = NQ_OUTCOME_AHEAD;
 	} else if (version > o->committed) {
-		commit_locked(o, version, epoch);
+		commit_locked(o, version, c->epoch);
 		outcome = NQ_OUTCOME_ACKED;
 	}
 	unlock(&o->seq);
@@ -84,7 +91,7 @@ static __noinline int relay(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 {
 	struct nq_member *to = &c->members[(c->self - 1) & (NQ_MAX_CHAIN - 1)];
 	__u64 version = bpf_be64_to_cpu(w->in.chain.version);
-	__u32 outcome = acknowledge(&w->in.base.key_hi, version, c->epoch);
+	__u32 outcome = acknowledge(&w->in.base.key_hi, version, c);
 	__be32 addr = to->addr;
 	__be16 port = to->port;
 
@@ -120,6 +127,8 @@ static __noinline int probe(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 		committed = o->version;
 		commit_locked(o, committed, c->epoch);
 		unlock(&o->seq);
+	} else if (is_late(c, bpf_be64_to_cpu(w->in_short.version.version))) { /* collected here */
+		committed = bpf_be64_to_cpu(w->in_short.version.version);
 	}
 	count(w->op, NQ_OUTCOME_PROBED);
 	begin(w, NQ_OP_ACK, 0, 0, bpf_htonl(c->epoch));
@@ -163,7 +172,7 @@ static __noinline int from_chain(struct xdp_md *ctx, struct nq_work *w, struct n
 	case NQ_OP_ACK:
 		if (w->is_tail || !is_from(w, &c->members[last]))
 			return drop(w->op, NQ_OUTCOME_STRANGER);
-		outcome = acknowledge(&w->in.base.key_hi, bpf_be64_to_cpu(w->in_short.version.version), c->epoch);
+		outcome = acknowledge(&w->in.base.key_hi, bpf_be64_to_cpu(w->in_short.version.version), c);
 		return drop(w->op, outcome);
 	case NQ_OP_RELAY:
 		if (w->is_tail || !is_from(w, &c->members[after]))

@@ -85,13 +85,11 @@ static __noinline int send_update(struct xdp_md *ctx, struct nq_work *w, struct 
 	return to_node(w, addr, port, NQ_CHAIN_BYTES + n);
 }
 
-/* W7 at a tail with others before it: answer and ACKs leave as clones, or a RELAY goes up. */
-static __always_inline int commit_in_chain(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
-					   struct nq_object *o)
+/* W7 at a tail with others before it: answer and ACKs leave as clones, or a RELAY goes up. committed is set. */
+static __always_inline int commit_in_chain(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c)
 {
 	__u32 n = w->client_op == NQ_OP_ADD ? NQ_COUNTER_BYTES : 0;
 
-	w->committed = o->committed;
 	if (!nq_relay)
 		return THEN_CLONE;
 	begin(w, NQ_OP_RELAY, 0, 0, bpf_htonl(c->epoch));
@@ -177,6 +175,17 @@ static __always_inline int is_retry(struct nq_work *w, struct nq_session *entry)
 	return w->client_op == NQ_OP_ADD || !entry->result || entry->result == w->digest;
 }
 
+/* Answers a retry of a write whose version is at or below the bar: it is committed (G3). */
+static __always_inline int repeat_late(struct xdp_md *ctx, struct nq_work *w, const struct nq_session *entry,
+				       __be32 epoch)
+{
+	count(w->op, NQ_OUTCOME_REPEATED);
+	w->counter = entry->result;
+	if (w->client_op == NQ_OP_ADD)
+		return answer_counter(ctx, w, entry->version, epoch);
+	return answer(ctx, w, NQ_STATUS_OK, entry->version, epoch);
+}
+
 /* W2 for an equal seq: the version and result of the first copy, never new ones. o may be 0. */
 static __noinline int repeat(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c, struct nq_session *entry,
 			     struct nq_object *o)
@@ -186,7 +195,11 @@ static __noinline int repeat(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 
 	if (!live)
 		return XDP_DROP;
-	if (!is_retry(w, entry) || (!o && entry->status == NQ_STATUS_OK))
+	if (!is_retry(w, entry))
+		return bad_request(ctx, w, live->epoch);
+	if (entry->status == NQ_STATUS_OK && is_late(c, entry->version))
+		return repeat_late(ctx, w, entry, live->epoch);
+	if (!o && entry->status == NQ_STATUS_OK)
 		return bad_request(ctx, w, live->epoch);
 	if (entry->status != NQ_STATUS_OK || !o)
 		return repeat_refusal(ctx, w, live, entry, o);
@@ -225,7 +238,7 @@ static __noinline int order_locked(struct xdp_md *ctx, struct nq_work *w, struct
 		if (!absent)
 			w->counter += bpf_be64_to_cpu(*(__be64 *)o->value);
 	}
-	w->number = o->version + 1;
+	w->number = next_version(c, o);
 	apply_locked(ctx, w, o, w->number, add);
 	record(w, entry, w->number, add ? w->counter : 0, NQ_STATUS_OK);
 	count(w->op, NQ_OUTCOME_ORDERED);

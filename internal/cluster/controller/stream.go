@@ -178,6 +178,11 @@ func (c *Controller) listen(a *membershipStream, stream grpc.BidiStreamingServer
 				id := reconfig.NodeID(kind.Reached.GetNode())
 				t.inbox.call(func(l *reconfig.Leader) { l.Reached(c.now(), id) })
 			}
+		case *controllerv1.NodeMessage_Sweep:
+			if t := c.term.Load(); t != nil {
+				sweep := message.Sweep(a.node, a.registration.Incarnation, kind.Sweep)
+				t.inbox.call(func(l *reconfig.Leader) { l.Swept(c.now(), sweep) })
+			}
 		case *controllerv1.NodeMessage_Load:
 			c.load(a.node, kind.Load)
 		default:

@@ -87,6 +87,9 @@ func (s *State) checkNode(n *Node) error {
 
 // follows checks that a shard's new state may come after the old one.
 func (s *Shard) follows(old *Shard) error {
+	if s.Floor < old.Floor || s.Bar < old.Bar || s.Bar > s.Floor || s.Swept < old.Swept || s.Swept > s.Epoch {
+		return fmt.Errorf("floor %d, bar %d, after %d and %d", s.Floor, s.Bar, old.Floor, old.Bar)
+	}
 	same := slices.Equal(s.Members, old.Members) && s.Hold == old.Hold && s.Lost == old.Lost && s.Fresh == old.Fresh
 	if s.Epoch == old.Epoch && same && (s.Learner == old.Learner || s.Learner == 0) {
 		return nil

@@ -84,8 +84,10 @@ type Leader struct {
 	completed     map[uint16]bool
 	given         map[uint16]string // copies that are given up, and why
 
-	copying map[uint16]bool // shards with a learner or on hold
-	keepers map[NodeID]bool // nodes that left shards and keep them
+	floors  map[uint16]uint64 // to be raised to
+	bars    map[uint16]bool   // to be raised to the floor
+	copying map[uint16]bool   // shards with a learner or on hold
+	keepers map[NodeID]bool   // nodes that left shards and keep them
 	leaving map[uint16]NodeID
 	work    repair
 	copied  uint64
@@ -102,6 +104,7 @@ func NewLeader(term uint64, s *State, controllers int, o Options, now time.Durat
 		registrations: make(map[string]Registration), suspects: make(map[NodeID]string),
 		claims: make(map[NodeID]*node), gone: make(map[NodeID]bool), back: make(map[NodeID]bool),
 		trims: make(map[uint16]bool), completed: make(map[uint16]bool), given: make(map[uint16]string),
+		floors: make(map[uint16]uint64), bars: make(map[uint16]bool),
 		copying: make(map[uint16]bool), keepers: make(map[NodeID]bool), leaving: make(map[uint16]NodeID),
 	}
 	var fenced []NodeID

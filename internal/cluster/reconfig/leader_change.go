@@ -85,6 +85,7 @@ func (l *Leader) propose() {
 	d.finish()
 	d.begin()
 	d.form()
+	d.raise()
 	if len(d.nodes)+len(d.shards) == 0 && d.replicas == 0 && d.times == (Times{}) {
 		return
 	}

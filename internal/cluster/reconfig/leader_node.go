@@ -45,6 +45,8 @@ type node struct {
 	wipes      bool            // deletes, and did so before this leader
 	kept       map[uint16]bool // left, or copies again, and keeps from before (C7)
 
+	sweeps bool // it takes floors, and collects tombstones
+
 	registration *Registration // with another incarnation: its state is gone
 	claimed      time.Duration
 	former       map[uint64]bool // incarnations that it had in this term
@@ -179,7 +181,7 @@ func (l *Leader) inventory(n *node, configs map[uint16]chain.ShardConfig) {
 		if c.State == chain.None {
 			continue
 		}
-		n.has[number] = held{epoch: c.Epoch, state: c.State, learner: c.Learner}
+		n.has[number] = held{epoch: c.Epoch, state: c.State, learner: c.Learner, floor: c.Floor, bar: c.Bar}
 		l.found(n, number)
 	}
 	var out []uint16

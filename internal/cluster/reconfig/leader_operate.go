@@ -186,7 +186,8 @@ func (d *draft) operate() {
 			l.replan(0)
 		case AcceptLoss:
 			d.chain(c.Shard, nil, 0, 0)
-			d.shard(c.Shard).Lost = false
+			s := d.shard(c.Shard)
+			s.Lost, s.Floor = false, NextEra(s.Floor)
 			l.replan(0)
 		}
 	}

@@ -30,6 +30,8 @@ type held struct {
 	learner bool
 	source  string
 	keep    bool // the node is out, and keeps what it stores
+	floor   uint64
+	bar     uint64
 }
 
 // nothing reports whether the node has no part in the shard. It may keep what it stores.
@@ -57,6 +59,9 @@ func (l *Leader) wanted(id NodeID, number uint16) held {
 		if h.learner {
 			h.source = l.api(run.source)
 		}
+	}
+	if h.state != chain.None {
+		h.floor, h.bar = s.Floor, s.Bar
 	}
 	return h
 }
@@ -224,10 +229,12 @@ func (l *Leader) sendOrder(n *node) {
 }
 
 func (l *Leader) shardOrder(id NodeID, number uint16, h held) ShardOrder {
-	o := ShardOrder{Config: chain.ShardConfig{Epoch: h.epoch, State: h.state, Learner: h.learner}, Source: h.source}
+	o := ShardOrder{
+		Config: chain.ShardConfig{Epoch: h.epoch, State: h.state, Learner: h.learner, Floor: h.floor, Bar: h.bar}, Source: h.source,
+	}
 	o.Keep = h.keep
 	if h.learner || h.source != "" {
-		o.Born = l.state.Shards[number].Born
+		o.Born = l.usefulSince(number)
 	}
 	if h.state == chain.None {
 		return o

@@ -68,6 +68,24 @@ type Copied struct {
 	Complete bool
 }
 
+// Sweep is a node's report of the tombstones in the shards whose chain it is in, sent after it looked for them. A node
+// that never sent one takes no floors: chains with it get none.
+type Sweep struct {
+	Node        NodeID
+	Incarnation uint64
+	Shards      []Tombstones
+	Pressing    bool // the node's table of objects is half full
+}
+
+// Tombstones is the part of one shard.
+type Tombstones struct {
+	Shard   uint16
+	Epoch   uint32 // of the configuration in which the node looked
+	Count   uint64 // committed ones above the bar
+	Highest uint64 // version of these
+	Drained uint64 // at the head: a floor that it uses, below which everything is committed on the whole chain
+}
+
 // Inventory lists a node's shards. The node sends it after its registration, and after the first order of a new term,
 // which is empty. The leader sends no other orders before it has the inventory. A shard whose copy was interrupted by the
 // end of the agent is not in it, so that the leader orders the copy again.

@@ -16,10 +16,12 @@ const (
 	C7                  // a returning node gets all that changed since it left; without it, only what it asks for
 	C8                  // a returning node gives up versions that may not be committed; without it, it keeps them
 	C9                  // only copies of a shard's present lineage are of use; without it, older ones are
+	G2                  // the bar follows the floor when all below is committed; without it, at once
+	G5                  // what a node keeps from before the bar was raised is of no use; without it, it is
 )
 
 // rules are the names of the rules, in the order of their bits.
-var rules = []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9"}
+var rules = []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "G2", "G5"}
 
 // ParseRule reads a rule's name.
 func ParseRule(s string) (Rule, error) {

@@ -45,6 +45,9 @@ type Shard struct {
 	Fresh   bool     // the members may have nothing: the chain is the first, or nobody has joined since
 	Lost    bool     // every complete copy is gone with its node's state: an operator has to decide
 	Born    uint32   // the epoch since which no complete copy was lost: what is older is of another lineage (C9)
+	Floor   uint64   // new versions are above it (G1)
+	Bar     uint64   // all versions up to it are committed on the whole chain (G2); at most Floor
+	Swept   uint32   // the epoch in which the bar was raised last: what was left before is of no use (G5)
 }
 
 // Settings configure a cluster. Replicas and the times may change while it runs (L5), the rest is fixed.

@@ -27,6 +27,9 @@ func CheckStep(self netip.AddrPort, old, next chain.ShardConfig) error {
 		return Invalid{fmt.Errorf("this node is %v, not %v", self, next.Members[next.Self])}
 	case next.Epoch < old.Epoch:
 		return Refusal{fmt.Errorf("epoch %d is older than the node's %d", next.Epoch, old.Epoch)}
+	case next.State != chain.None && (next.Floor < old.Floor || next.Bar < old.Bar):
+		return Refusal{fmt.Errorf("floor %d and bar %d are below the node's, %d and %d: was an old state restored?",
+			next.Floor, next.Bar, old.Floor, old.Bar)}
 	case next.Epoch == old.Epoch && !sameChain(old, next):
 		return Refusal{fmt.Errorf("the chain of epoch %d is %v here: another chain needs a higher epoch", old.Epoch, old.Members)}
 	}
@@ -44,5 +47,5 @@ func SameConfig(a, b chain.ShardConfig) bool {
 		return a.Epoch == b.Epoch && a.Base == b.Base
 	}
 	return a.Epoch == b.Epoch && a.State == b.State && a.Learner == b.Learner && a.Base == b.Base && a.Self == b.Self &&
-		slices.Equal(a.Members, b.Members)
+		a.Floor == b.Floor && a.Bar == b.Bar && slices.Equal(a.Members, b.Members)
 }

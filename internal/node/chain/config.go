@@ -47,6 +47,9 @@ type ShardConfig struct {
 	// Base is, while the node is out of the chain or a learner, the epoch in which it was last a full member and from
 	// which it keeps its objects (C7); 0: it keeps none.
 	Base uint32
+	// Floor: the head gives new versions above it (G1). Bar, at most the floor: all versions up to it are committed on
+	// the whole chain (G2), so that tombstones up to it can be collected (G4).
+	Floor, Bar uint64
 }
 
 // Readable reports whether this node is a full member of the chain: one that answers reads while its lease lasts.
@@ -85,6 +88,9 @@ func (c *ShardConfig) Validate() error {
 	if c.Learner && (c.Head() || c.Tail()) {
 		return errors.New("a learner stands strictly inside the chain")
 	}
+	if c.Bar > c.Floor {
+		return fmt.Errorf("bar %d is above the floor, %d", c.Bar, c.Floor)
+	}
 	for i, m := range c.Members {
 		if !m.Addr().Is4() || m.Port() == 0 {
 			return fmt.Errorf("member %v is not an IPv4 address and port", m)
@@ -120,21 +126,21 @@ const (
 	W5                  // ADD and CAS on clean objects only
 	W8                  // ACKs raise the committed version only; without it any ACK marks the object clean
 	R4                  // read permission is a lease; without it a full member answers for ever
+	G1                  // new versions are above the floor
+	G3                  // an UPDATE at or below the bar is late; without it, it is applied where the object is absent
 )
+
+// rules are the names of the rules, in the order of their bits.
+var rules = []string{"W2", "W5", "W8", "R4", "G1", "G3"}
 
 // ParseRule reads a rule's name.
 func ParseRule(s string) (Rule, error) {
-	switch s {
-	case "W2":
-		return W2, nil
-	case "W5":
-		return W5, nil
-	case "W8":
-		return W8, nil
-	case "R4":
-		return R4, nil
+	for i, name := range rules {
+		if s == name {
+			return 1 << i, nil
+		}
 	}
-	return 0, fmt.Errorf("rule %q cannot be switched off: want W2, W5, W8 or R4", s)
+	return 0, fmt.Errorf("rule %q cannot be switched off: want one of %v", s, rules)
 }
 
 // Options are fixed for a node's life.

@@ -2,7 +2,8 @@ package chain
 
 import "github.com/netcraq/netcraq/wire"
 
-// update is W6 and W7: apply iff newer, record iff newer, pass on in every case.
+// update is W6 and W7: apply iff newer, record iff newer, pass on in every case. What is late (G3) is not applied, and
+// needs no object: a collected one stays collected.
 func (r *request) update() wire.Outcome {
 	n, m := r.node, r.message
 	if len(m.Value) > n.options.CellBytes {
@@ -12,12 +13,15 @@ func (r *request) update() wire.Outcome {
 	if !ok {
 		return wire.OutcomeFull
 	}
-	object := n.object(m.Key)
-	if object == nil {
-		return wire.OutcomeFull
+	object := n.objects[m.Key]
+	late := r.late(m.Version)
+	if object == nil && !late {
+		if object = n.object(m.Key); object == nil {
+			return wire.OutcomeFull
+		}
 	}
 	outcome := wire.OutcomeStale
-	if m.Version > object.Version {
+	if !late && m.Version > object.Version {
 		r.shard.apply(object, m.Version, m.Value, r.op == wire.OpDelete)
 		outcome = wire.OutcomeApplied
 		if r.shard.config.Tail() {
@@ -35,6 +39,8 @@ func (r *request) update() wire.Outcome {
 func (r *request) ack() wire.Outcome {
 	object := r.node.objects[r.message.Key]
 	switch {
+	case object == nil && r.late(r.message.Version):
+		return wire.OutcomeStale
 	case object == nil:
 		return wire.OutcomeAhead
 	case r.without&W8 != 0:
@@ -73,6 +79,8 @@ func (r *request) probe() wire.Outcome {
 	if object := r.node.objects[r.message.Key]; object != nil {
 		object.commit(object.Version, r.shard.config.Epoch)
 		committed = object.Committed
+	} else if r.late(r.message.Version) { // collected here
+		committed = r.message.Version
 	}
 	r.sendAck(r.from, committed)
 	return wire.OutcomeProbed
@@ -92,7 +100,7 @@ func Probe(c ShardConfig, shard uint16, key wire.Key, o Object) (Send, bool) {
 // ADD busy, for ever. own is a session of the node itself, used if the entry of the writer is gone.
 func Resync(c ShardConfig, shard uint16, key wire.Key, o Object, writer Session, session, own uint64) (Send, bool) {
 	send, due := Probe(c, shard, key, o)
-	if !due || !c.Head() {
+	if !due || !c.Head() || o.Version <= c.Bar { // a late UPDATE would settle nothing (G3)
 		return send, due
 	}
 	m := send.Message

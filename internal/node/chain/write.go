@@ -68,10 +68,18 @@ func (r *request) order() wire.Outcome {
 	if object = r.node.object(m.Key); object == nil {
 		return r.refuse(nil, wire.StatusFull)
 	}
-	r.shard.apply(object, object.Version+1, value, r.op == wire.OpDelete)
+	r.shard.apply(object, r.nextVersion(object), value, r.op == wire.OpDelete)
 	r.record(object.Version, value)
 	r.hand(object, object.Version, value)
 	return wire.OutcomeOrdered
+}
+
+// nextVersion is G1: the version of a new write is above the object's own and above the floor.
+func (r *request) nextVersion(object *Object) uint64 {
+	if r.without&G1 != 0 {
+		return object.Version + 1
+	}
+	return max(object.Version, r.shard.config.Floor) + 1
 }
 
 // unsettled is W5: an object with a write under way, on whose outcome this one would depend.
@@ -132,11 +140,13 @@ func (r *request) answerRefusal(object *Object, version uint64, status wire.Stat
 	r.answer(status, version, value, flags)
 }
 
-// repeat is W2 for an equal seq: the same version and result as before, never new ones.
+// repeat is W2 for an equal seq: the same version and result as before, never new ones. A version at or below the bar
+// is committed, and its object may be collected: the head answers itself (G3).
 func (r *request) repeat(last Session) wire.Outcome {
 	m := r.message
 	object := r.node.objects[m.Key]
-	if !r.isRetry(last) || (object == nil && last.Status == wire.StatusOk) {
+	late := last.Status == wire.StatusOk && r.late(last.Version)
+	if !r.isRetry(last) || (object == nil && last.Status == wire.StatusOk && !late) {
 		return r.badRequest()
 	}
 	if last.Status != wire.StatusOk {
@@ -146,15 +156,33 @@ func (r *request) repeat(last Session) wire.Outcome {
 		r.answerRefusal(object, last.Version, last.Status)
 		return wire.OutcomeRepeated
 	}
+	if late {
+		r.answer(wire.StatusOk, last.Version, r.result(last), 0)
+		return wire.OutcomeRepeated
+	}
 	value := m.Value
 	switch {
 	case object.Version == last.Version:
 		value = object.Value
 	case r.op == wire.OpAdd:
-		value = binary.BigEndian.AppendUint64(nil, last.Result)
+		value = r.result(last)
 	}
 	r.hand(object, last.Version, value)
 	return wire.OutcomeRepeated
+}
+
+// result is what the answer to a recorded write contains: the counter after an ADD.
+func (r *request) result(last Session) []byte {
+	if r.op != wire.OpAdd {
+		return nil
+	}
+	return binary.BigEndian.AppendUint64(nil, last.Result)
+}
+
+// late is G3: a version that is at or below the bar is committed on the whole chain.
+func (r *request) late(version uint64) bool {
+	bar := r.shard.config.Bar
+	return bar != 0 && version <= bar && r.without&G3 == 0
 }
 
 // record remembers an applied write in its session.
@@ -180,7 +208,11 @@ func (r *request) hand(object *Object, version uint64, value []byte) {
 // commit is W7: the tail answers the client and tells the others. version is that of the write answered, which may be
 // older than the object's.
 func (r *request) commit(object *Object, version uint64, value []byte) {
-	object.commit(object.Version, r.shard.config.Epoch)
+	committed := version // of an object that is collected (G3)
+	if object != nil {
+		object.commit(object.Version, r.shard.config.Epoch)
+		committed = object.Committed
+	}
 	if r.op != wire.OpAdd {
 		value = nil
 	}
@@ -193,7 +225,7 @@ func (r *request) commit(object *Object, version uint64, value []byte) {
 	}
 	r.answer(wire.StatusOk, version, value, 0)
 	for _, member := range c.Members[:c.Self] {
-		r.sendAck(member, object.Committed)
+		r.sendAck(member, committed)
 	}
 }
 

@@ -52,7 +52,7 @@ func (d *Difference) Write(w io.Writer) error {
 }
 
 // Compare gives the same random packets to the reference and to t and returns the first difference, nil if there is
-// none. Packets that t declines with [ErrUnsupported] are passed over.
+// none. States and packets that t declines with [ErrUnsupported] are passed over.
 func Compare(ctx context.Context, t Target, o RandomOptions) (*Difference, error) {
 	reference := NewReference()
 	for done := 0; done < o.Packets; {
@@ -61,14 +61,18 @@ func Compare(ctx context.Context, t Target, o RandomOptions) (*Difference, error
 		}
 		r := newRound(o.Seed, done, o.Within)
 		n := min(packetsPerRound, o.Packets-done)
-		for _, target := range []Target{reference, t} {
-			if err := r.begin(target); err != nil {
-				return nil, err
+		err := r.begin(reference)
+		if err == nil {
+			err = r.begin(t)
+		}
+		if err == nil {
+			var d *Difference
+			if d, err = r.compare(reference, t, n); d != nil {
+				return d, nil
 			}
 		}
-		d, err := r.compare(reference, t, n)
-		if d != nil || err != nil {
-			return d, err
+		if err != nil && !errors.Is(err, ErrUnsupported) {
+			return nil, err
 		}
 		if done += n; o.Report != nil {
 			o.Report(done)

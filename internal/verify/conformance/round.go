@@ -35,6 +35,7 @@ type round struct {
 	seqs     map[uint64]uint64
 	writes   map[uint64]wire.Message // the newest of each session
 	past     []past
+	floors   bool // shards have floors and bars
 }
 
 func newRound(seed uint64, first int, within func(chain.Options) chain.Options) *round {
@@ -49,6 +50,7 @@ func newRound(seed uint64, first int, within func(chain.Options) chain.Options) 
 	for i := range roundKeys {
 		r.keys = append(r.keys, wire.Key{Hi: r.rng.Uint64(), Lo: r.rng.Uint64()&^0xff | uint64(i)})
 	}
+	r.floors = r.chance(40)
 	h := testHeart()
 	r.state = State{
 		Heart:  &h,
@@ -72,7 +74,7 @@ func randomOptions(rng *rand.Rand) chain.Options {
 		Relay:       rng.IntN(4) == 0,
 	}
 	if rng.IntN(4) == 0 {
-		o.Without = pick(rng, chain.W2, chain.W5, chain.W8, chain.R4)
+		o.Without = pick(rng, chain.W2, chain.W5, chain.W8, chain.R4, chain.G1, chain.G3)
 	}
 	return o
 }
@@ -103,6 +105,10 @@ func (r *round) shard() Shard {
 		c.Members = append(c.Members, node)
 	}
 	c.Learner = c.Self > 0 && c.Self < length-1 && r.chance(15)
+	if r.floors {
+		c.Floor = r.rng.Uint64N(6)
+		c.Bar = r.rng.Uint64N(c.Floor + 1)
+	}
 	return Shard{c, pick(r.rng, dataplane.Forever, dataplane.Forever, dataplane.Forever, time.Hour, -time.Hour, 0)}
 }
 

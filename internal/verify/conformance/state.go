@@ -44,6 +44,7 @@ func (c *Case) addShard(w *words) {
 		config.State = chain.Frozen
 	}
 	config.Learner = w.flag("learner")
+	config.Floor, config.Bar = w.number("floor", 64, 0), w.number("bar", 64, 0)
 	if list, ok := w.take("members"); ok {
 		config.Members, config.Self = parseMembers(w, list)
 	}

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -64,7 +65,9 @@ func (m *P4) Load(s conformance.State) error {
 	for number, shard := range s.Shards {
 		configs[number] = shard.Config
 	}
-	if err := m.ConfigureAll(configs); err != nil {
+	if err := m.ConfigureAll(configs); errors.Is(err, p4.ErrFloor) {
+		return fmt.Errorf("%w: %w", conformance.ErrUnsupported, err)
+	} else if err != nil {
 		return err
 	}
 	if err := m.SetClock(p4Now); err != nil {

@@ -11,10 +11,12 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 )
 
-// formatVersion is of everything stored, but for settings whose times were changed. A reader takes these and lower ones.
+// formatVersion is of everything stored, but for settings whose times were changed, and for pages of shards with floors.
+// A reader takes these and lower ones.
 const (
 	formatVersion = 1
 	timesVersion  = 2
+	floorsVersion = 3
 )
 
 // ErrNewer says that a newer release wrote the stored data.
@@ -78,6 +80,9 @@ type shardRecord struct {
 	Fresh   bool              `json:"fresh,omitempty"`
 	Lost    bool              `json:"lost,omitempty"`
 	Born    uint32            `json:"born,omitempty"`
+	Floor   uint64            `json:"floor,omitempty,string"`
+	Bar     uint64            `json:"bar,omitempty,string"`
+	Swept   uint32            `json:"swept,omitempty"`
 }
 
 // encode writes a record; none of them can fail.
@@ -97,8 +102,8 @@ func decode(key string, text []byte, record any) error {
 	if err := json.Unmarshal(text, &stamp); err != nil || stamp.Version < 1 {
 		return fmt.Errorf("etcd key %s holds %.40q, which netcraq did not write", key, text)
 	}
-	if stamp.Version > timesVersion {
-		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, timesVersion, ErrNewer)
+	if stamp.Version > floorsVersion {
+		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, floorsVersion, ErrNewer)
 	}
 	if err := json.Unmarshal(text, record); err != nil {
 		return fmt.Errorf("etcd key %s: %w", key, err)
@@ -153,6 +158,9 @@ func recordOfPage(shards []reconfig.Shard) pageRecord {
 	page := pageRecord{Version: formatVersion, Shards: make([]shardRecord, len(shards))}
 	for i, s := range shards {
 		page.Shards[i] = shardRecord(s)
+		if s.Floor != 0 { // a controller that does not know of floors would order versions below them
+			page.Version = floorsVersion
+		}
 	}
 	return page
 }

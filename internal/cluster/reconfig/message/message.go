@@ -112,6 +112,28 @@ func Registration(in *controllerv1.Hello) (reconfig.Registration, error) {
 	}, nil
 }
 
+// FromSweep converts a node's report of its tombstones. The controller knows the node by its membership stream.
+func FromSweep(s *reconfig.Sweep) *controllerv1.Sweep {
+	out := &controllerv1.Sweep{Pressing: s.Pressing}
+	for _, t := range s.Shards {
+		out.Shards = append(out.Shards, &controllerv1.Tombstones{
+			Shard: uint32(t.Shard), Epoch: t.Epoch, Count: t.Count, Highest: t.Highest, Drained: t.Drained,
+		})
+	}
+	return out
+}
+
+// Sweep converts a node's report of its tombstones.
+func Sweep(node reconfig.NodeID, incarnation uint64, in *controllerv1.Sweep) reconfig.Sweep {
+	s := reconfig.Sweep{Node: node, Incarnation: incarnation, Pressing: in.GetPressing()}
+	for _, t := range in.GetShards() {
+		s.Shards = append(s.Shards, reconfig.Tombstones{
+			Shard: uint16(t.GetShard()), Epoch: t.GetEpoch(), Count: t.GetCount(), Highest: t.GetHighest(), Drained: t.GetDrained(),
+		})
+	}
+	return s
+}
+
 // alike are shards with the same configuration. It is comparable, as a list of members is not.
 type alike struct {
 	epoch   uint32
@@ -123,6 +145,8 @@ type alike struct {
 	keep    bool
 	base    uint32
 	born    uint32
+	floor   uint64
+	bar     uint64
 }
 
 // groups gathers shards that are configured alike.
@@ -133,13 +157,16 @@ type groups struct {
 
 func (g *groups) add(shard uint16, o *reconfig.ShardOrder) {
 	c := &o.Config
-	id := alike{epoch: c.Epoch, state: c.State, learner: c.Learner, source: o.Source, fresh: o.Fresh, keep: o.Keep, base: c.Base, born: o.Born}
+	id := alike{
+		epoch: c.Epoch, state: c.State, learner: c.Learner, source: o.Source, fresh: o.Fresh, keep: o.Keep, base: c.Base,
+		born: o.Born, floor: c.Floor, bar: c.Bar,
+	}
 	copy(id.members[:], c.Members)
 	group := g.index[id]
 	if group == nil {
 		group = &controllerv1.NodeShards{
 			Epoch: c.Epoch, State: uint32(c.State), Learner: c.Learner, Source: o.Source, Fresh: o.Fresh,
-			Keep: o.Keep, Base: c.Base, Born: o.Born,
+			Keep: o.Keep, Base: c.Base, Born: o.Born, Floor: c.Floor, Bar: c.Bar,
 		}
 		for _, member := range c.Members {
 			group.Members = append(group.Members, member.String())
@@ -176,7 +203,10 @@ func each(self netip.AddrPort, list []*controllerv1.NodeShards, visit func(uint1
 }
 
 func configOf(self netip.AddrPort, in *controllerv1.NodeShards) (chain.ShardConfig, error) {
-	config := chain.ShardConfig{Epoch: in.GetEpoch(), Learner: in.GetLearner(), State: chain.State(in.GetState()), Base: in.GetBase()}
+	config := chain.ShardConfig{
+		Epoch: in.GetEpoch(), Learner: in.GetLearner(), State: chain.State(in.GetState()), Base: in.GetBase(),
+		Floor: in.GetFloor(), Bar: in.GetBar(),
+	}
 	switch {
 	case in.GetState() > uint32(chain.Frozen):
 		return config, fmt.Errorf("state %d is unknown", in.GetState())

@@ -197,10 +197,18 @@ func (n *Node) again(port int, frame []byte) error {
 // offKeyHi is where a message's key begins.
 const offKeyHi = 24
 
+// ErrFloor says that a configuration has a floor (G1), which the switch does not count from.
+var ErrFloor = errors.New("a P4 node gives versions from 1 on: it takes no shard with a floor, as after an accepted loss or a restore")
+
 // ConfigureAll is [dataplane.Plane].ConfigureAll.
 func (n *Node) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 	if err := chain.ValidateAll(configs, n.options.Shards); err != nil {
 		return err
+	}
+	for number, c := range configs {
+		if c.Floor != 0 {
+			return fmt.Errorf("shard %d: %w", number, ErrFloor)
+		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

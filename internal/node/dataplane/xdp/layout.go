@@ -36,6 +36,8 @@ type nqChainConfig struct {
 
 	Base     uint32
 	Reserved uint32
+	Floor    uint64
+	Bar      uint64
 }
 
 // nqObject is the header of an object; the cell with its value follows.
@@ -169,7 +171,10 @@ func (m nqMember) addrPort() netip.AddrPort {
 }
 
 func chainConfigOf(c chain.ShardConfig) nqChainConfig {
-	out := nqChainConfig{Epoch: c.Epoch, State: uint8(c.State), Self: uint8(c.Self), Length: uint8(len(c.Members)), Base: c.Base}
+	out := nqChainConfig{
+		Epoch: c.Epoch, State: uint8(c.State), Self: uint8(c.Self), Length: uint8(len(c.Members)), Base: c.Base,
+		Floor: c.Floor, Bar: c.Bar,
+	}
 	if c.Learner {
 		out.Learner = 1
 	}
@@ -180,7 +185,10 @@ func chainConfigOf(c chain.ShardConfig) nqChainConfig {
 }
 
 func (c *nqChainConfig) shardConfig() chain.ShardConfig {
-	out := chain.ShardConfig{Epoch: c.Epoch, State: chain.State(c.State), Learner: c.Learner != 0, Self: int(c.Self), Base: c.Base}
+	out := chain.ShardConfig{
+		Epoch: c.Epoch, State: chain.State(c.State), Learner: c.Learner != 0, Self: int(c.Self), Base: c.Base,
+		Floor: c.Floor, Bar: c.Bar,
+	}
 	for _, m := range c.Members[:c.Length] {
 		out.Members = append(out.Members, m.addrPort())
 	}

@@ -1,0 +1,97 @@
+package reconfig
+
+import "time"
+
+// Two steps make tombstones collectable without a pause (G2). First the floor rises: heads give new versions above it.
+// When the head reports that everything below is committed on the whole chain, the bar rises to the floor: members
+// collect tombstones up to it, and take UPDATEs up to it for late ones.
+
+// raiseFrom is the number of tombstones in a shard from which the floor rises, unless tables fill up.
+const raiseFrom = 64
+
+// era is the distance of two lineages' versions: no object gets that many versions in one lineage.
+const era = 1 << 40
+
+// NextEra returns the floor of the lineage after one with the given floor. It is above every version of that lineage,
+// which may be known to clients though all copies are gone.
+func NextEra(floor uint64) uint64 { return (floor/era + 1) * era }
+
+// Swept handles a node's report of its tombstones.
+func (l *Leader) Swept(now time.Duration, s Sweep) {
+	n := l.nodes[s.Node]
+	if !l.begin(now) || n == nil || !l.lives(n, s.Incarnation) {
+		return
+	}
+	n.sweeps = true
+	for i := range s.Shards {
+		l.tombstones(n, &s.Shards[i], s.Pressing)
+	}
+	l.step()
+}
+
+// tombstones decides by the report of a shard's head whether its floor or its bar has to rise.
+func (l *Leader) tombstones(n *node, t *Tombstones, pressing bool) {
+	if int(t.Shard) >= len(l.shards) {
+		return
+	}
+	s := &l.state.Shards[t.Shard]
+	if t.Epoch != s.Epoch || len(s.Members) == 0 || s.Members[0] != n.id {
+		return
+	}
+	switch {
+	case s.Floor > s.Bar && t.Drained == s.Floor && l.mayRaise(t.Shard):
+		l.bars[t.Shard], l.dirty = true, true
+	case t.Highest > s.Floor && (pressing || t.Count >= raiseFrom && l.whole(s)) && s.Floor == s.Bar && l.mayRaise(t.Shard):
+		l.floors[t.Shard], l.dirty = t.Highest, true
+	}
+}
+
+// whole reports whether a shard has all members. Otherwise one may come back that kept its copy: that copy is of no use
+// after the bar has risen (G5), so it rises only if tables fill up.
+func (l *Leader) whole(s *Shard) bool { return fullMembers(s) >= l.members(s) }
+
+// mayRaise reports whether no change of a shard's chain is under way, and all members know the present floor.
+func (l *Leader) mayRaise(number uint16) bool {
+	s := &l.state.Shards[number]
+	for _, id := range s.Members {
+		if !l.nodes[id].sweeps {
+			return false
+		}
+	}
+	return l.rests(number) && l.confirmed(number, s.Members)
+}
+
+// raise makes floors and bars durable that are to rise. A report holds for the epoch in which it was made: a shard that
+// changes now waits for other reports.
+func (d *draft) raise() {
+	l := d.l
+	for _, number := range sorted(l.floors) {
+		if s := &l.state.Shards[number]; !d.touched(number) && s.Floor < l.floors[number] && l.mayRaise(number) {
+			d.shard(number).Floor = l.floors[number]
+			if l.options.Without&G2 != 0 {
+				d.raiseBar(number)
+			}
+		}
+	}
+	for _, number := range sorted(l.bars) {
+		if !d.touched(number) && l.mayRaise(number) {
+			d.raiseBar(number)
+		}
+	}
+	clear(l.floors)
+	clear(l.bars)
+}
+
+func (d *draft) raiseBar(number uint16) {
+	s := d.shard(number)
+	s.Bar, s.Swept = s.Floor, s.Epoch
+}
+
+// usefulSince returns the epoch since which a node's kept copy of a shard is of use (C9, G5); 0: none is.
+func (l *Leader) usefulSince(number uint16) uint32 {
+	s := &l.state.Shards[number]
+	if s.Born == 0 || l.options.Without&G5 != 0 {
+		return s.Born
+	}
+	return max(s.Born, s.Swept)
+}
