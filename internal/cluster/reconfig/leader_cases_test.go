@@ -58,6 +58,12 @@ func TestOnlyNodeOfAChainComesBackWithoutItsState(t *testing.T) {
 			}
 		}
 		w.settle()
+		if s := w.state.Shards[0]; s.Floor != NextEra(0) || s.Bar != 0 {
+			w.fatalf("after a loss the floor is %d, the bar %d (G6)", s.Floor, s.Bar)
+		}
+		if c := w.chain(0)[0].configs[0]; c.Floor != NextEra(0) {
+			w.fatalf("the head of the new chain has floor %d (G6)", c.Floor)
+		}
 		w.ready()
 		w.run(50 * ms)
 		w.quickly(0, 50*ms)

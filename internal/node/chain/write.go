@@ -157,7 +157,7 @@ func (r *request) repeat(last Session) wire.Outcome {
 		return wire.OutcomeRepeated
 	}
 	if late {
-		r.answer(wire.StatusOk, last.Version, r.result(last), 0)
+		r.answer(wire.StatusOk, last.Version, r.counterResult(last), 0)
 		return wire.OutcomeRepeated
 	}
 	value := m.Value
@@ -165,14 +165,14 @@ func (r *request) repeat(last Session) wire.Outcome {
 	case object.Version == last.Version:
 		value = object.Value
 	case r.op == wire.OpAdd:
-		value = r.result(last)
+		value = r.counterResult(last)
 	}
 	r.hand(object, last.Version, value)
 	return wire.OutcomeRepeated
 }
 
-// result is what the answer to a recorded write contains: the counter after an ADD.
-func (r *request) result(last Session) []byte {
+// counterResult is what the answer to a recorded write contains: the counter after an ADD.
+func (r *request) counterResult(last Session) []byte {
 	if r.op != wire.OpAdd {
 		return nil
 	}

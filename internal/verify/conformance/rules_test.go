@@ -17,6 +17,7 @@ var notOfOneNode = map[string]string{
 	"C6": "internal/verify/sim", "C7": "internal/verify/sim", "C8": "internal/verify/sim",
 	"C9": "internal/cluster/reconfig",
 	"G2": "internal/cluster/reconfig", "G4": "internal/verify/planetest", "G5": "internal/verify/sim",
+	"G6": "internal/cluster/reconfig",
 }
 
 // TestEveryRuleHasAVector: the rules of spec/protocol.md and the names of the cases speak of the same things.
