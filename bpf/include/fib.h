@@ -96,7 +96,7 @@ static __always_inline int send_back(struct xdp_md *ctx, __be32 addr, __be16 por
 }
 
 /*
- * Routes a packet that is not for this node. The kernel gets packets that the FIB can't route, that leave by an interface
+ * Routes a packet that is not for this node, past the filters of the kernel. The kernel gets packets that the FIB can't route, that leave by an interface
  * that is no port, or whose TTL runs out.
  */
 static __noinline int transit(struct xdp_md *ctx)

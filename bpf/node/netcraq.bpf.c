@@ -191,7 +191,7 @@ static __always_inline int ingress(struct xdp_md *ctx)
 	case PARSED_PASS:
 		return XDP_PASS;
 	case PARSED_TRANSIT:
-		return transit(ctx);
+		return may_pass(ctx) ? transit(ctx) : XDP_PASS;
 	case PARSED_BAD_CHECKSUM:
 		return drop(0, NQ_OUTCOME_BAD_CHECKSUM);
 	case PARSED_TRUNCATED:

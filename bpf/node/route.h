@@ -68,4 +68,60 @@ static __noinline int route(struct xdp_md *ctx, __be32 dst, __be16 dport, __u32 
 	return bpf_redirect(fib.ifindex, 0);
 }
 
+#define NQ_TRANSIT_NETS 4
+
+/* A network whose nodes' messages this node may route. */
+struct nq_net {
+	__be32 addr;
+	__be32 mask;
+};
+
+volatile const struct nq_net nq_transit_nets[NQ_TRANSIT_NETS] = {};
+
+static __always_inline int in_transit_nets(__be32 addr)
+{
+	int in = 0;
+
+	for (int i = 0; i < NQ_TRANSIT_NETS; i++)
+		in |= i < nq_transit && (addr & nq_transit_nets[i].mask) == nq_transit_nets[i].addr;
+	return in;
+}
+
+/* Whether such an op is sent to a node, by a client or a node. */
+static __always_inline int is_request(__u8 op)
+{
+	return (op >= NQ_OP_READ && op <= NQ_OP_ADD) || (op >= NQ_OP_FORWARD && op <= NQ_OP_RELAY) ||
+	       op == NQ_OP_BUNDLE || op == NQ_OP_HEARTBEAT;
+}
+
+static __always_inline int is_answer(__u8 op)
+{
+	return op == NQ_OP_REPLY || op == NQ_OP_BUNDLE || op == NQ_OP_HEARTBEAT;
+}
+
+/*
+ * Whether a packet to another host may be routed here (A0), where no filter of the kernel sees it: a sound packet with
+ * a message of this format to a node of one of the networks, or an answer from one. An end with the nodes' port is a
+ * node.
+ */
+static __always_inline int may_pass(struct xdp_md *ctx)
+{
+	struct frame *f = data_of(ctx);
+	struct nq_base *base = (void *)(f + 1);
+	__u32 message_bytes;
+	int to_node;
+
+	if (!nq_transit || (void *)(base + 1) > end_of(ctx) || measure(ctx, f, &message_bytes) != PARSED_OURS)
+		return 0;
+	if (message_bytes < NQ_BASE_BYTES || message_bytes > NQ_MAX_MESSAGE_BYTES + NQ_TRAILER_BYTES ||
+	    base->magic != bpf_htons(NQ_MAGIC) || base->version != NQ_WIRE_VERSION)
+		return 0;
+	to_node = udp_of(f)->dest == nq_self_port;
+	if (to_node && !in_transit_nets(ip_of(f)->daddr))
+		return 0;
+	if (udp_of(f)->source == nq_self_port && !in_transit_nets(ip_of(f)->saddr))
+		return 0;
+	return (to_node && is_request(base->op)) || (udp_of(f)->source == nq_self_port && is_answer(base->op));
+}
+
 #endif

@@ -163,7 +163,7 @@ func planeArguments(l *lab.Lab, h lab.Host, plane string) []string {
 	var argv []string
 	switch plane {
 	case cli.PlaneXDP:
-		argv = []string{"--pin", l.PinDir(h.Name)}
+		argv = []string{"--pin", l.PinDir(h.Name), "--transit", l.Plan.Subnet.String()}
 	case cli.PlaneP4:
 	default:
 		return nil

@@ -73,6 +73,8 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 		"xdp: directory on the BPF file system where the data plane is pinned (default: "+xdp.DefaultPin("NAME")+")")
 	f.StringVar(&flags.plane.mode, "mode", string(xdp.Auto),
 		"xdp: native (in the driver), generic (any driver, slower), or auto: native if the driver can")
+	f.Func("transit", "xdp: `networks` of nodes, such as 192.0.2.0/24, whose messages this node routes, past the kernel's "+
+		"packet filters, where it stands between them (default: leave them to the kernel)", flags.plane.addTransit)
 	f.IntVar(&size.Shards, "shards", size.Shards, "number of shards, without a cluster file")
 	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "maximum number of objects")
 	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "maximum number of client sessions")

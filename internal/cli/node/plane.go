@@ -23,15 +23,16 @@ import (
 type PlaneRequest struct {
 	kind  string
 	Addr  netip.AddrPort
-	ports []string // xdp: interfaces; none: all that are up
-	pin   string   // xdp: directory on the BPF file system
-	mode  string   // xdp: auto, native or generic
+	ports []string       // xdp: interfaces; none: all that are up
+	pin   string         // xdp: directory on the BPF file system
+	mode  string         // xdp: auto, native or generic
+	nets  []netip.Prefix // xdp: whose messages to route
 	Chain chain.Options
 }
 
 // needsXDP reports whether the user asked for a feature that only xdp has.
 func (r *PlaneRequest) needsXDP() bool {
-	return len(r.ports) > 0 || xdp.Mode(r.mode) == xdp.Native || xdp.Mode(r.mode) == xdp.Generic
+	return len(r.ports) > 0 || len(r.nets) > 0 || xdp.Mode(r.mode) == xdp.Native || xdp.Mode(r.mode) == xdp.Generic
 }
 
 // openPlane opens the requested plane. For "auto" it opens the fastest plane that works here and has the requested
@@ -77,7 +78,7 @@ func openAuto(r PlaneRequest) (dataplane.Plane, string, error) {
 		reason = "xdp failed: " + err.Error()
 	}
 	if r.needsXDP() {
-		return nil, "", fmt.Errorf("--port-if and --mode %s or %s are for xdp, but %s", xdp.Native, xdp.Generic, reason)
+		return nil, "", fmt.Errorf("--port-if, --transit and --mode %s or %s are for xdp, but %s", xdp.Native, xdp.Generic, reason)
 	}
 	plane, err := OpenSoft(r)
 	return plane, reason, err
@@ -106,7 +107,9 @@ func openP4(r PlaneRequest) (dataplane.Plane, error) {
 }
 
 func openXDP(r PlaneRequest) (dataplane.Plane, error) {
-	plane, err := xdp.Open(xdp.Options{Node: r.Addr, Ports: r.ports, Chain: r.Chain, Pin: r.pin, Mode: xdp.Mode(r.mode)})
+	plane, err := xdp.Open(xdp.Options{
+		Node: r.Addr, Ports: r.ports, Chain: r.Chain, Pin: r.pin, Mode: xdp.Mode(r.mode), Transit: r.nets,
+	})
 	if err != nil {
 		removeEmptyPinRoot()
 		return nil, err
@@ -160,5 +163,17 @@ func removePlane(log *slog.Logger, pin string) error {
 	}
 	removeEmptyPinRoot()
 	log.Info("data plane removed, with all that it stored", "pin", pin)
+	return nil
+}
+
+// addTransit adds networks, separated by commas, to those whose messages the plane routes.
+func (r *PlaneRequest) addTransit(list string) error {
+	for name := range strings.SplitSeq(list, ",") {
+		net, err := netip.ParsePrefix(name)
+		if err != nil {
+			return fmt.Errorf("%q is no network, such as 192.0.2.0/24", name)
+		}
+		r.nets = append(r.nets, net)
+	}
 	return nil
 }

@@ -69,6 +69,9 @@ func openNode(h *host, addr netip.AddrPort, ports []*port, o *NodeOptions) (*nod
 	return n, nil
 }
 
+// transit are the networks of all hosts: nodes of a line route for each other.
+var transit = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+
 func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Plane, error) {
 	names := make([]string, len(ports))
 	for i, p := range ports {
@@ -81,7 +84,9 @@ func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Pl
 			min(options.MaxSessions, p4.MaxSessions)
 		return p4.Open(p4.Options{Node: addr, Ports: names, Chain: options})
 	case "xdp":
-		return xdp.Open(xdp.Options{Node: addr, Ports: names, Chain: o.chainOptions(), Mode: xdp.Mode(o.Mode)})
+		return xdp.Open(xdp.Options{
+			Node: addr, Ports: names, Chain: o.chainOptions(), Mode: xdp.Mode(o.Mode), Transit: transit,
+		})
 	case "soft":
 		return soft.Listen(addr, o.chainOptions())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -69,7 +70,8 @@ func (s *netcraq) startNodes(cluster *topology.Cluster) error {
 		var plane dataplane.Plane
 		var a *agent.Agent
 		err := s.lab.Do(host, func() error {
-			opened, err := xdp.Open(xdp.Options{Node: node.Addr, Ports: s.lab.Ports(host), Chain: chain.Options{
+			subnet := []netip.Prefix{s.lab.Plan.Subnet}
+			opened, err := xdp.Open(xdp.Options{Node: node.Addr, Ports: s.lab.Ports(host), Transit: subnet, Chain: chain.Options{
 				Shards: cluster.Shards, CellBytes: wire.MaxValueBytes, MaxObjects: netcraqObjects, MaxSessions: netcraqSessions}})
 			if err != nil {
 				return err

@@ -30,7 +30,7 @@ import (
 type Offline struct {
 	*tables // nil before the first Reset
 
-	Transit bool // from the next Reset on: route messages to other nodes, instead of passing them to the kernel
+	Transit []netip.Prefix // from the next Reset on, as in Options
 
 	self    netip.AddrPort
 	network netip.Prefix
@@ -146,7 +146,7 @@ func deleteAll(table *ebpf.Map) error {
 
 func (m *Offline) load(o chain.Options) error {
 	c := constantsOf(m.self, o)
-	c["nq_transit"] = flag(m.Transit)
+	c.transit(m.Transit)
 	c["nq_test_ifindex"] = uint32(m.ifindex)
 	c["nq_test_clock"] = flag(true)
 	objects, err := load(o, c, "", unix.BPF_F_ZERO_SEED)

@@ -23,6 +23,10 @@ type Options struct {
 	Chain chain.Options
 	Pin   string // directory below the BPF file system; empty: the data plane ends with the process
 	Mode  Mode   // empty: Auto
+
+	// Transit are networks of nodes whose messages the program routes, past the kernel's filters, where this node stands
+	// between them; none: the kernel routes, if it is a router. At most [MaxTransit].
+	Transit []netip.Prefix
 }
 
 // Plane is the data plane in the kernel. It implements [dataplane.Plane].
@@ -52,6 +56,9 @@ func Open(o Options) (*Plane, error) {
 	}
 	if !o.Node.Addr().Is4() {
 		return nil, fmt.Errorf("%v: the XDP plane speaks IPv4 only", o.Node)
+	}
+	if err := checkTransit(o.Transit); err != nil {
+		return nil, err
 	}
 	switch o.Mode {
 	case "":
@@ -102,7 +109,9 @@ func (p *Plane) start(o Options) error {
 			return err
 		}
 	}
-	if p.objects, err = load(o.Chain, constantsOf(o.Node, o.Chain), o.Pin, 0); err != nil {
+	c := constantsOf(o.Node, o.Chain)
+	c.transit(o.Transit)
+	if p.objects, err = load(o.Chain, c, o.Pin, 0); err != nil {
 		return err
 	}
 	if o.Pin != "" {
