@@ -107,6 +107,10 @@ func failoverOf(ctx context.Context, o FailoverOptions, shards int, r *FailoverR
 	if _, err := c.fill(ctx, o.Objects, ProbeValue, nil); err != nil {
 		return nil, err
 	}
+	// A node that registered late still takes shards over from others: a reader's node could leave its chain.
+	if err := c.settle(ctx); err != nil {
+		return nil, err
+	}
 	for number := range o.Rounds {
 		f := &failover{c: c, place: o.Victim}
 		if err := f.run(ctx); err != nil {
