@@ -17,10 +17,11 @@
 #define NQ_KEY_BYTES 16
 
 /*
- * For one key in so many zeros are written, if it is not wanted: a reader with a small buffer then gets it back after a short time on the
- * CPU, though no key is wanted. (And the kernel gives up with EAGAIN after a million entries without output.)
+ * Zeros are written for one in so many keys that are not wanted. A reader's buffer of 256 keys is then full after 2048
+ * entries, some 0.7 ms: for so long a read keeps the CPU, which the kernel may not preempt. (And the kernel gives up with
+ * EAGAIN after a million entries without output.)
  */
-#define NQ_WALK_STEP 64
+#define NQ_WALK_STEP 8
 
 /* The parts of the kernel's types that are used; offsets are those of the running kernel. */
 struct seq_file;

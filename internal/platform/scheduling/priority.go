@@ -92,4 +92,4 @@ func Ordinary() error {
 func Rest(worked time.Duration) time.Duration { return 4 * worked }
 
 // ShortRest is Rest for short work that the cluster waits for: the return of a node that kept its state.
-func ShortRest(worked time.Duration) time.Duration { return worked }
+func ShortRest(worked time.Duration) time.Duration { return worked / 3 }

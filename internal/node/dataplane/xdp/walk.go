@@ -37,6 +37,22 @@ const (
 	walkStretch = 500 * time.Microsecond
 )
 
+// stretch is long work in parts, which rests between them.
+type stretch struct {
+	rest  func(worked time.Duration) time.Duration
+	began time.Time
+}
+
+func newStretch(rest func(time.Duration) time.Duration) *stretch { return &stretch{rest, time.Now()} }
+
+// part is called between two parts.
+func (s *stretch) part() {
+	if worked := time.Since(s.began); worked > walkStretch {
+		time.Sleep(s.rest(worked))
+		s.began = time.Now()
+	}
+}
+
 // sinceSet says of each shard after which epoch its objects are wanted; 0: all are.
 type sinceSet [wire.MaxShards]uint32
 
@@ -66,11 +82,8 @@ func (t *tables) walk(
 	}
 	defer reader.Close()
 	var piece [walkBytes]byte
-	for began := time.Now(); ; {
-		if worked := time.Since(began); worked > walkStretch {
-			time.Sleep(rest(worked))
-			began = time.Now()
-		}
+	for work := newStretch(rest); ; {
+		work.part()
 		n, err := reader.Read(piece[:])
 		if errors.Is(err, io.EOF) {
 			return keys, nil
