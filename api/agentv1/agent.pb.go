@@ -1173,6 +1173,7 @@ type ExportRequest struct {
 	Shards        []*ExportShards        `protobuf:"bytes,1,rep,name=shards,proto3" json:"shards,omitempty"`
 	MaxKibS       uint32                 `protobuf:"varint,2,opt,name=max_kib_s,json=maxKibS,proto3" json:"max_kib_s,omitempty"` // 0: as fast as it goes
 	Keys          [][]byte               `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`                         // objects of these shards that are wanted in any case, 16 bytes each
+	Sessions      []*SessionDigest       `protobuf:"bytes,4,rep,name=sessions,proto3" json:"sessions,omitempty"`                 // that the caller has in these shards already
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1228,6 +1229,67 @@ func (x *ExportRequest) GetKeys() [][]byte {
 	return nil
 }
 
+func (x *ExportRequest) GetSessions() []*SessionDigest {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+// SessionDigest identifies all entries of a session in some shards: the first 16 bytes of the SHA-256 of an ExportResponse
+// with nothing but them, in the order of the shards, as this version encodes it.
+type SessionDigest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionDigest) Reset() {
+	*x = SessionDigest{}
+	mi := &file_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionDigest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionDigest) ProtoMessage() {}
+
+func (x *SessionDigest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionDigest.ProtoReflect.Descriptor instead.
+func (*SessionDigest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SessionDigest) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *SessionDigest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 type ExportShards struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -1239,7 +1301,7 @@ type ExportShards struct {
 
 func (x *ExportShards) Reset() {
 	*x = ExportShards{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1313,7 @@ func (x *ExportShards) String() string {
 func (*ExportShards) ProtoMessage() {}
 
 func (x *ExportShards) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1326,7 @@ func (x *ExportShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportShards.ProtoReflect.Descriptor instead.
 func (*ExportShards) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExportShards) GetEpoch() uint32 {
@@ -1292,15 +1354,16 @@ type ExportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Objects       []*ExportedObject      `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
 	Sessions      []*ExportedSession     `protobuf:"bytes,2,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	Complete      bool                   `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"` // the last message
-	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`       // objects stored here of all shards: a bound for progress
+	Complete      bool                   `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`                                     // the last message
+	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`                                           // objects stored here of all shards: a bound for progress
+	SameSessions  []uint64               `protobuf:"fixed64,5,rep,packed,name=same_sessions,json=sameSessions,proto3" json:"same_sessions,omitempty"` // whose digests the caller named: their entries are not sent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1375,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1388,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{21}
+	return file_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExportResponse) GetObjects() []*ExportedObject {
@@ -1356,6 +1419,13 @@ func (x *ExportResponse) GetTotal() uint64 {
 	return 0
 }
 
+func (x *ExportResponse) GetSameSessions() []uint64 {
+	if x != nil {
+		return x.SameSessions
+	}
+	return nil
+}
+
 type ExportedObject struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // 16 bytes, as on the wire
@@ -1370,7 +1440,7 @@ type ExportedObject struct {
 
 func (x *ExportedObject) Reset() {
 	*x = ExportedObject{}
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1452,7 @@ func (x *ExportedObject) String() string {
 func (*ExportedObject) ProtoMessage() {}
 
 func (x *ExportedObject) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1465,7 @@ func (x *ExportedObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportedObject.ProtoReflect.Descriptor instead.
 func (*ExportedObject) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{22}
+	return file_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExportedObject) GetKey() []byte {
@@ -1456,7 +1526,7 @@ type ExportedSession struct {
 
 func (x *ExportedSession) Reset() {
 	*x = ExportedSession{}
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1538,7 @@ func (x *ExportedSession) String() string {
 func (*ExportedSession) ProtoMessage() {}
 
 func (x *ExportedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1551,7 @@ func (x *ExportedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportedSession.ProtoReflect.Descriptor instead.
 func (*ExportedSession) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{23}
+	return file_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExportedSession) GetSession() uint64 {
@@ -1622,20 +1692,25 @@ const file_agent_proto_rawDesc = "" +
 	"\ttombstone\x18\x04 \x01(\bR\ttombstone\x12\x14\n" +
 	"\x05value\x18\x05 \x01(\fR\x05value\x12\x14\n" +
 	"\x05reads\x18\x06 \x01(\x04R\x05reads\x12\x16\n" +
-	"\x06writes\x18\a \x01(\x04R\x06writes\"w\n" +
+	"\x06writes\x18\a \x01(\x04R\x06writes\"\xb4\x01\n" +
 	"\rExportRequest\x126\n" +
 	"\x06shards\x18\x01 \x03(\v2\x1e.netcraq.agent.v1.ExportShardsR\x06shards\x12\x1a\n" +
 	"\tmax_kib_s\x18\x02 \x01(\rR\amaxKibS\x12\x12\n" +
-	"\x04keys\x18\x03 \x03(\fR\x04keys\"R\n" +
+	"\x04keys\x18\x03 \x03(\fR\x04keys\x12;\n" +
+	"\bsessions\x18\x04 \x03(\v2\x1f.netcraq.agent.v1.SessionDigestR\bsessions\"A\n" +
+	"\rSessionDigest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x06R\asession\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"R\n" +
 	"\fExportShards\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x14\n" +
-	"\x05since\x18\x03 \x01(\rR\x05since\"\xbd\x01\n" +
+	"\x05since\x18\x03 \x01(\rR\x05since\"\xe2\x01\n" +
 	"\x0eExportResponse\x12:\n" +
 	"\aobjects\x18\x01 \x03(\v2 .netcraq.agent.v1.ExportedObjectR\aobjects\x12=\n" +
 	"\bsessions\x18\x02 \x03(\v2!.netcraq.agent.v1.ExportedSessionR\bsessions\x12\x1a\n" +
 	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12\x14\n" +
-	"\x05total\x18\x04 \x01(\x04R\x05total\"\xa4\x01\n" +
+	"\x05total\x18\x04 \x01(\x04R\x05total\x12#\n" +
+	"\rsame_sessions\x18\x05 \x03(\x06R\fsameSessions\"\xa4\x01\n" +
 	"\x0eExportedObject\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1c\n" +
@@ -1680,7 +1755,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_agent_proto_goTypes = []any{
 	(State)(0),                // 0: netcraq.agent.v1.State
 	(*InfoRequest)(nil),       // 1: netcraq.agent.v1.InfoRequest
@@ -1703,10 +1778,11 @@ var file_agent_proto_goTypes = []any{
 	(*ObjectRequest)(nil),     // 18: netcraq.agent.v1.ObjectRequest
 	(*ObjectResponse)(nil),    // 19: netcraq.agent.v1.ObjectResponse
 	(*ExportRequest)(nil),     // 20: netcraq.agent.v1.ExportRequest
-	(*ExportShards)(nil),      // 21: netcraq.agent.v1.ExportShards
-	(*ExportResponse)(nil),    // 22: netcraq.agent.v1.ExportResponse
-	(*ExportedObject)(nil),    // 23: netcraq.agent.v1.ExportedObject
-	(*ExportedSession)(nil),   // 24: netcraq.agent.v1.ExportedSession
+	(*SessionDigest)(nil),     // 21: netcraq.agent.v1.SessionDigest
+	(*ExportShards)(nil),      // 22: netcraq.agent.v1.ExportShards
+	(*ExportResponse)(nil),    // 23: netcraq.agent.v1.ExportResponse
+	(*ExportedObject)(nil),    // 24: netcraq.agent.v1.ExportedObject
+	(*ExportedSession)(nil),   // 25: netcraq.agent.v1.ExportedSession
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: netcraq.agent.v1.InfoResponse.membership:type_name -> netcraq.agent.v1.Membership
@@ -1716,30 +1792,31 @@ var file_agent_proto_depIdxs = []int32{
 	6,  // 4: netcraq.agent.v1.ConfigureRequest.configs:type_name -> netcraq.agent.v1.ShardConfig
 	6,  // 5: netcraq.agent.v1.ShardsResponse.configs:type_name -> netcraq.agent.v1.ShardConfig
 	15, // 6: netcraq.agent.v1.CountersResponse.counters:type_name -> netcraq.agent.v1.Counter
-	21, // 7: netcraq.agent.v1.ExportRequest.shards:type_name -> netcraq.agent.v1.ExportShards
-	23, // 8: netcraq.agent.v1.ExportResponse.objects:type_name -> netcraq.agent.v1.ExportedObject
-	24, // 9: netcraq.agent.v1.ExportResponse.sessions:type_name -> netcraq.agent.v1.ExportedSession
-	1,  // 10: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
-	7,  // 11: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
-	9,  // 12: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
-	11, // 13: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
-	13, // 14: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
-	16, // 15: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
-	18, // 16: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
-	20, // 17: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
-	2,  // 18: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
-	8,  // 19: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
-	10, // 20: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
-	12, // 21: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
-	14, // 22: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
-	17, // 23: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
-	19, // 24: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
-	22, // 25: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
-	18, // [18:26] is the sub-list for method output_type
-	10, // [10:18] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	22, // 7: netcraq.agent.v1.ExportRequest.shards:type_name -> netcraq.agent.v1.ExportShards
+	21, // 8: netcraq.agent.v1.ExportRequest.sessions:type_name -> netcraq.agent.v1.SessionDigest
+	24, // 9: netcraq.agent.v1.ExportResponse.objects:type_name -> netcraq.agent.v1.ExportedObject
+	25, // 10: netcraq.agent.v1.ExportResponse.sessions:type_name -> netcraq.agent.v1.ExportedSession
+	1,  // 11: netcraq.agent.v1.Agent.Info:input_type -> netcraq.agent.v1.InfoRequest
+	7,  // 12: netcraq.agent.v1.Agent.Configure:input_type -> netcraq.agent.v1.ConfigureRequest
+	9,  // 13: netcraq.agent.v1.Agent.Grant:input_type -> netcraq.agent.v1.GrantRequest
+	11, // 14: netcraq.agent.v1.Agent.Shards:input_type -> netcraq.agent.v1.ShardsRequest
+	13, // 15: netcraq.agent.v1.Agent.Counters:input_type -> netcraq.agent.v1.CountersRequest
+	16, // 16: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
+	18, // 17: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
+	20, // 18: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
+	2,  // 19: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
+	8,  // 20: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
+	10, // 21: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
+	12, // 22: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
+	14, // 23: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
+	17, // 24: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
+	19, // 25: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
+	23, // 26: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
+	19, // [19:27] is the sub-list for method output_type
+	11, // [11:19] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1753,7 +1830,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,18 +24,18 @@ func TestAgentAwayDataPlaneServes(t *testing.T) {
 		return counters[chain.Counter{Op: wire.OpHeartbeat, Outcome: wire.OutcomeAlive}]
 	}
 	c.eventually("heartbeats grant a lease", func() bool {
-		until, err := plane.HeartLease()
-		return err == nil && until > plane.Clock()
+		granted, err := plane.Granted()
+		return err == nil && granted.Until > plane.Clock()
 	})
 	change := c.controllers[0].view.change()
 	c.nodes["n2"].agent.end()
 	ended, before := plane.Clock(), alive()
 	c.eventually("a lease goes on for ten times as long as one lasts", func() bool {
-		until, err := plane.HeartLease()
-		if err != nil || until < plane.Clock() {
+		granted, err := plane.Granted()
+		if err != nil || granted.Until < plane.Clock() {
 			t.Fatalf("the lease is over: %v", err)
 		}
-		return until > ended+10*uint64(c.settings.Lease)
+		return granted.Until > ended+10*uint64(c.settings.Lease)
 	})
 	if alive() <= before {
 		t.Error("no heartbeat was answered")

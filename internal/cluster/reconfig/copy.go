@@ -133,33 +133,44 @@ func (m *Member) forget(shard uint16) { delete(m.copies, shard) }
 // CopyChunk stores a part of a job, except for shards that are no longer wanted. An error comes from the plane. If it says
 // that the tables are full, the job is not repeated.
 func (m *Member) CopyChunk(job uint64, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
-	wanted := func(shard uint16) *copying {
-		if c := m.copies[shard]; c != nil && c.job == job {
-			return c
-		}
-		return nil
-	}
-	of := func(o *dataplane.KeyedObject) *copying { return wanted(o.Key.Shard(m.options.Shards)) }
-	objects = slices.DeleteFunc(slices.Clone(objects), func(o dataplane.KeyedObject) bool { return of(&o) == nil })
-	sessions = slices.DeleteFunc(slices.Clone(sessions), func(s dataplane.KeyedSession) bool { return wanted(s.Key.Shard) == nil })
-	if len(objects)+len(sessions) == 0 {
-		return nil
-	}
-	if err := m.plane.Import(objects, sessions); err != nil {
-		if errors.Is(err, dataplane.ErrFull) {
-			m.giveUp(job, err)
-		}
+	objects, sessions, err := m.importWanted(job, objects, sessions)
+	if err != nil {
 		return err
 	}
 	for i := range objects {
-		c := of(&objects[i])
+		c := m.copies[objects[i].Key.Shard(m.options.Shards)]
 		c.objects++
 		c.bytes += uint64(ObjectBytes + len(objects[i].Object.Value))
 	}
 	for i := range sessions {
-		wanted(sessions[i].Key.Shard).bytes += SessionBytes
+		m.copies[sessions[i].Key.Shard].bytes += SessionBytes
 	}
 	return nil
+}
+
+// CopySame is [Member.CopyChunk] for sessions that the source has as they were here: they were not sent.
+func (m *Member) CopySame(job uint64, sessions []dataplane.KeyedSession) error {
+	_, _, err := m.importWanted(job, nil, sessions)
+	return err
+}
+
+// importWanted stores what belongs to shards that the job still copies, and returns it.
+func (m *Member) importWanted(job uint64, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) (
+	[]dataplane.KeyedObject, []dataplane.KeyedSession, error,
+) {
+	unwanted := func(shard uint16) bool { return m.copies[shard] == nil || m.copies[shard].job != job }
+	objects = slices.DeleteFunc(slices.Clone(objects), func(o dataplane.KeyedObject) bool {
+		return unwanted(o.Key.Shard(m.options.Shards))
+	})
+	sessions = slices.DeleteFunc(slices.Clone(sessions), func(s dataplane.KeyedSession) bool { return unwanted(s.Key.Shard) })
+	if len(objects)+len(sessions) == 0 {
+		return nil, nil, nil
+	}
+	err := m.plane.Import(objects, sessions)
+	if errors.Is(err, dataplane.ErrFull) {
+		m.giveUp(job, err)
+	}
+	return objects, sessions, err
 }
 
 // Approximate sizes in transit of an object without its value, and of a session.

@@ -49,6 +49,7 @@ func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 	defer m.applying.Unlock()
 	if err == nil {
 		m.member.CopyDone(job.Job)
+		m.sessions.forget(slices.Collect(maps.Keys(job.Since)))
 	} else {
 		m.member.CopyFailed(job.Job)
 	}
@@ -64,7 +65,7 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 		return 0, err
 	}
 	defer conn.Close()
-	request, err := m.exportRequest(&job)
+	request, known, err := m.exportRequest(&job)
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +85,11 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 		if err != nil {
 			return objects, err
 		}
-		if err := m.take(ctx, &job, part, sessions); err != nil {
+		var same []dataplane.KeyedSession
+		for _, session := range in.GetSameSessions() {
+			same = append(same, known[session]...)
+		}
+		if err := m.take(ctx, &job, part, sessions, same); err != nil {
 			return objects, err
 		}
 		if objects += len(part); in.GetComplete() {
@@ -93,25 +98,32 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 	}
 }
 
-// take imports copied objects and sessions, in small steps.
-func (m *membership) take(ctx context.Context, job *reconfig.Copy, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+// take imports copied objects and sessions, and sessions that are here already, in small steps.
+func (m *membership) take(
+	ctx context.Context, job *reconfig.Copy, objects []dataplane.KeyedObject, sessions, same []dataplane.KeyedSession,
+) error {
 	pace := newPace(0, restOf(job.Since))
-	step := func(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
+	step := func(chunk func() error) error {
 		if err := pace.wait(ctx, 0); err != nil {
 			return err
 		}
 		m.applying.Lock()
 		defer m.applying.Unlock()
 		defer m.publish()
-		return m.member.CopyChunk(job.Job, objects, sessions)
+		return chunk()
 	}
 	for part := range slices.Chunk(objects, importAtOnce) {
-		if err := step(part, nil); err != nil {
+		if err := step(func() error { return m.member.CopyChunk(job.Job, part, nil) }); err != nil {
 			return err
 		}
 	}
 	for part := range slices.Chunk(sessions, importAtOnce) {
-		if err := step(nil, part); err != nil {
+		if err := step(func() error { return m.member.CopyChunk(job.Job, nil, part) }); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(same, importAtOnce) {
+		if err := step(func() error { return m.member.CopySame(job.Job, part) }); err != nil {
 			return err
 		}
 	}
@@ -122,13 +134,17 @@ func (m *membership) take(ctx context.Context, job *reconfig.Copy, objects []dat
 const mostKeys = 1 << 16
 
 // exportRequest asks for what a job wants: of shards that the node has from before, what changed and what it gave up.
-func (m *membership) exportRequest(job *reconfig.Copy) (*agentv1.ExportRequest, error) {
-	out := &agentv1.ExportRequest{MaxKibS: m.join.CopyKiBs}
+// It also returns the sessions of which the request names digests.
+func (m *membership) exportRequest(job *reconfig.Copy) (
+	out *agentv1.ExportRequest, known map[uint64][]dataplane.KeyedSession, err error,
+) {
+	out = &agentv1.ExportRequest{MaxKibS: m.join.CopyKiBs}
 	since := job.Since
 	if len(since) > 0 {
-		empty, err := m.emptyOf(slices.Sorted(maps.Keys(since)))
+		shards := slices.Sorted(maps.Keys(since))
+		empty, err := m.emptyOf(shards)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(empty) > mostKeys {
 			since, empty = nil, nil
@@ -136,9 +152,22 @@ func (m *membership) exportRequest(job *reconfig.Copy) (*agentv1.ExportRequest, 
 		for _, k := range empty {
 			out.Keys = append(out.Keys, bytesOf(k))
 		}
+		m.applying.Lock()
+		entries := m.sessions.of(shards)
+		m.applying.Unlock()
+		known = make(map[uint64][]dataplane.KeyedSession)
+		err = eachSession(entries, func(entries []dataplane.KeyedSession) error {
+			digest, err := digestOf(entries)
+			out.Sessions = append(out.Sessions, digest)
+			known[digest.GetSession()] = entries
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
 	}
 	out.Shards = exportShards(job.Shards, since)
-	return out, nil
+	return out, known, nil
 }
 
 // exportShards groups shards by their epochs and since when their objects are wanted.

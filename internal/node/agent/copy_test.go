@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"strings"
@@ -125,6 +126,66 @@ func TestCopy(t *testing.T) {
 	if usage, err := plane.Usage(); err != nil || usage.Objects != stored/4 || usage.Sessions != stored/4 {
 		t.Errorf("%+v, %v", usage, err)
 	}
+}
+
+// TestSameSessionsAreNotSent: of the sessions that a node gave up when it left, only those that its source has otherwise
+// are sent; afterwards it has all those of the source, and no others.
+func TestSameSessionsAreNotSent(t *testing.T) {
+	const shard = 1
+	source, api := holder(t, chain.Active)
+	plane, c := learner(t, newOffice(t))
+	order := func(number uint64, o reconfig.ShardOrder) {
+		c.order(reconfig.Order{Term: 1, Number: number, Configs: map[uint16]reconfig.ShardOrder{shard: o}})
+	}
+	order(1, alone(plane, 1, chain.Active))
+	c.done(1, 1)
+	want := sessionsOf(t, source, shard)
+	var here []dataplane.KeyedSession
+	for k, s := range want {
+		here = append(here, dataplane.KeyedSession{Key: k, Session: s})
+	}
+	here[0].Session.Seq++ // a write that only this node knows of
+	here[0].Session.Status = wire.StatusCASFailed
+	here[1].Key.Session += 1 << 32
+	if err := plane.Import(nil, here); err != nil {
+		t.Fatal(err)
+	}
+	order(2, reconfig.ShardOrder{Config: chain.ShardConfig{Epoch: 2}, Keep: true})
+	c.done(1, 2)
+	c.until("it has given up its sessions", func(b *controllerv1.Beat) bool { return b.GetWiping() == 0 })
+	if got := sessionsOf(t, plane, shard); len(got) != 0 {
+		t.Fatalf("%d sessions are left", len(got))
+	}
+	order(3, reconfig.ShardOrder{Config: chain.ShardConfig{Epoch: 2}, Source: api, Born: 1})
+	bytes := uint64(0)
+	c.until("the copy is complete", func(b *controllerv1.Beat) bool {
+		complete := len(b.GetCopies()) == 1 && b.GetCopies()[0].GetComplete()
+		if complete {
+			bytes = b.GetCopies()[0].GetBytes()
+		}
+		return complete
+	})
+	if got := sessionsOf(t, plane, shard); !maps.Equal(got, want) {
+		t.Errorf("%d sessions, want the %d of the source", len(got), len(want))
+	}
+	if bytes != 2*reconfig.SessionBytes {
+		t.Errorf("%d bytes were copied, want those of 2 sessions of %d", bytes, len(want))
+	}
+}
+
+func sessionsOf(t *testing.T, plane dataplane.Plane, shard uint16) map[chain.SessionKey]chain.Session {
+	t.Helper()
+	sessions := make(map[chain.SessionKey]chain.Session)
+	err := plane.Sessions(func(k chain.SessionKey, s chain.Session) bool {
+		if k.Shard == shard {
+			sessions[k] = s
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sessions
 }
 
 // breaking is an agent that exports through another, and dies in the middle the first times.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -36,6 +37,13 @@ func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingS
 		}
 		wanted.Keys = append(wanted.Keys, keyOf(key))
 	}
+	known := make(map[uint64][]byte, len(in.GetSessions()))
+	for _, d := range in.GetSessions() {
+		if len(d.GetDigest()) != digestBytes {
+			return status.Error(codes.InvalidArgument, errDigest.Error())
+		}
+		known[d.GetSession()] = d.GetDigest()
+	}
 	if err := s.mayExport(epochs); err != nil {
 		return err
 	}
@@ -43,9 +51,15 @@ func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingS
 	if err != nil {
 		return statusOf(err)
 	}
-	x := &exporter{stream: stream, check: func() error { return s.mayExport(epochs) }, pace: newPace(in.GetMaxKibS(), restOf(wanted.Since))}
+	x := &exporter{
+		stream: stream, check: func() error { return s.mayExport(epochs) }, known: known,
+		pace: newPace(in.GetMaxKibS(), restOf(wanted.Since)),
+	}
 	x.part.Total = uint64(usage.Objects)
 	if err := s.plane.Export(wanted, x.object, x.session); err != nil {
+		return statusOf(err)
+	}
+	if err := x.compare(); err != nil {
 		return statusOf(err)
 	}
 	x.part.Complete = true
@@ -76,6 +90,9 @@ type exporter struct {
 	pace   pace
 	part   agentv1.ExportResponse
 	bytes  int
+
+	known    map[uint64][]byte // digests of sessions that the receiver has, by session
+	compared []dataplane.KeyedSession
 }
 
 func (x *exporter) object(k wire.Key, o chain.Object) error {
@@ -86,13 +103,51 @@ func (x *exporter) object(k wire.Key, o chain.Object) error {
 	return x.add(reconfig.ObjectBytes + len(o.Value))
 }
 
-func (x *exporter) session(k chain.SessionKey, s chain.Session) error {
-	x.part.Sessions = append(x.part.Sessions, &agentv1.ExportedSession{
+func exportedSession(k chain.SessionKey, s *chain.Session) *agentv1.ExportedSession {
+	return &agentv1.ExportedSession{
 		Session: k.Session, Shard: uint32(k.Shard), Seq: s.Seq, Version: s.Version, Result: s.Result, KeyLo: s.KeyLo,
 		Op: uint32(s.Op), Status: uint32(s.Status),
-	})
+	}
+}
+
+// session keeps an entry of a session that the receiver may have until all its entries can be compared.
+func (x *exporter) session(k chain.SessionKey, s chain.Session) error {
+	if x.known[k.Session] == nil {
+		return x.sendSession(k, &s)
+	}
+	if x.compared = append(x.compared, dataplane.KeyedSession{Key: k, Session: s}); len(x.compared)%importAtOnce != 0 {
+		return nil
+	}
+	return x.pace.wait(x.stream.Context(), 0)
+}
+
+func (x *exporter) sendSession(k chain.SessionKey, s *chain.Session) error {
+	x.part.Sessions = append(x.part.Sessions, exportedSession(k, s))
 	return x.add(reconfig.SessionBytes)
 }
+
+// compare sends the sessions that the receiver has not as they are here, and names the others.
+func (x *exporter) compare() error {
+	return eachSession(x.compared, func(entries []dataplane.KeyedSession) error {
+		here, err := digestOf(entries)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(here.GetDigest(), x.known[here.GetSession()]) {
+			x.part.SameSessions = append(x.part.SameSessions, here.GetSession())
+			return x.add(sessionNumberBytes)
+		}
+		for i := range entries {
+			if err := x.sendSession(entries[i].Key, &entries[i].Session); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// sessionNumberBytes is the length of a session's number in a message.
+const sessionNumberBytes = 8
 
 func (x *exporter) add(bytes int) error {
 	if x.bytes += bytes; x.bytes < exportBytes {

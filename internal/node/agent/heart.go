@@ -42,9 +42,9 @@ func (m *membership) tellHeart(l *link, w *controllerv1.Welcome) {
 
 // renewFromHeartbeats extends the leases of shards to the end that heartbeats granted. The caller holds leasing.
 func (m *membership) renewFromHeartbeats() {
-	until, err := m.plane.HeartLease()
-	if err == nil && m.lease.Extend(until) {
-		err = m.plane.Renew(until)
+	granted, err := m.plane.Granted()
+	if err == nil && m.lease.Extend(granted.Until) {
+		err = m.plane.Renew(granted.Until)
 	}
 	if err != nil {
 		m.log.Error("cannot renew the lease", "error", err)

@@ -91,6 +91,7 @@ type membership struct {
 	member   *reconfig.Member
 	wiping   bool
 	copies   map[uint64]context.CancelFunc
+	sessions remembered
 	empty    map[uint16][]wire.Key                          // objects without a version of shards that the node left and keeps, where it has looked
 	start    func(func(context.Context)) context.CancelFunc // runs something until it is stopped, or the agent is
 }
@@ -114,7 +115,7 @@ func newMembership(o *Options, log *slog.Logger, api func() string) (*membership
 	m := &membership{
 		join: *o.Join, name: o.Name, plane: o.Plane, log: log, api: api, identity: id, member: member,
 		heartKey: newHeartKey(), news: make(chan struct{}, 1), ordered: make(chan struct{}, 1),
-		links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc), empty: make(map[uint16][]wire.Key),
+		links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc), empty: make(map[uint16][]wire.Key), sessions: newRemembered(),
 	}
 	m.every.Store(int64(defaultHeartbeat))
 	m.relay.over, m.relay.changed = make(chan struct{}), make(chan struct{})

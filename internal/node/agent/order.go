@@ -132,8 +132,9 @@ func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
 		err = m.plane.Drop(shards)
 	}
 	var empty []wire.Key
+	gone := newRemembered()
 	if err == nil && len(doubted) > 0 {
-		empty, err = m.plane.Doubt(doubted)
+		empty, err = m.plane.Doubt(doubted, gone.add)
 	}
 	m.applying.Lock()
 	if err == nil {
@@ -141,6 +142,8 @@ func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
 	}
 	if err == nil {
 		m.noteEmpty(doubted, empty)
+		m.sessions.forget(shards)
+		m.sessions.replace(doubted, &gone)
 		m.wiping = false
 		m.log.Info("deleted what the node stored of shards that it left", "shards", len(shards), "kept", len(doubted))
 		m.work()

@@ -14,28 +14,29 @@ type Heart struct {
 	Incarnation uint64
 }
 
+// Granted is what heartbeats granted a node (H2).
+type Granted struct {
+	Until uint64                   // end of the lease; 0: none was granted
+	Ends  [wire.MaxGranters]uint64 // of the newest grant of each controller, by its place among all
+}
+
 // heart is a node's state of heartbeats.
 type heart struct {
 	Heart
-	ends  [wire.MaxGranters]uint64 // of the newest grant of each controller
-	until uint64                   // end of the lease
+	Granted
 }
 
 // SetHeart replaces the identification of heartbeats. Earlier grants count no more; a lease that a majority gave stays.
 func (n *Node) SetHeart(h Heart) {
-	until := uint64(0)
-	if n.heart != nil {
-		until = n.heart.until
-	}
-	n.heart = &heart{Heart: h, until: until}
+	n.heart = &heart{Heart: h, Granted: Granted{Until: n.Granted().Until}}
 }
 
-// HeartLease is the end of the lease that heartbeats granted; 0: none was.
-func (n *Node) HeartLease() uint64 {
+// Granted returns what heartbeats granted.
+func (n *Node) Granted() Granted {
 	if n.heart == nil {
-		return 0
+		return Granted{}
 	}
-	return n.heart.until
+	return n.heart.Granted
 }
 
 // ReceiveHeartbeat takes a datagram for which [wire.IsHeartbeat] is true, and appends the answer to out; nothing if
@@ -47,7 +48,7 @@ func (n *Node) ReceiveHeartbeat(now uint64, datagram, out []byte) []byte {
 	if outcome != wire.OutcomeAlive {
 		return out
 	}
-	h.Answer, h.Stamp, h.Lease = true, now, n.heart.until
+	h.Answer, h.Stamp, h.Lease = true, now, n.heart.Until
 	return h.Append(out, &n.heart.Key)
 }
 
@@ -72,13 +73,13 @@ func (n *Node) heartbeat(now uint64, datagram []byte, h *wire.Heartbeat) wire.Ou
 // grant is H2: L1 in the data plane.
 func (t *heart) grant(now uint64, h *wire.Heartbeat) {
 	end := h.Stamp + h.Lease
-	if h.Lease == 0 || end < h.Stamp || h.Stamp > now || int(h.Granter) >= len(t.ends) || h.Majority < 1 || int(h.Majority) > len(t.ends) {
+	if h.Lease == 0 || end < h.Stamp || h.Stamp > now || int(h.Granter) >= len(t.Ends) || h.Majority < 1 || int(h.Majority) > len(t.Ends) {
 		return
 	}
-	t.ends[h.Granter] = max(t.ends[h.Granter], end)
-	ends := t.ends
+	t.Ends[h.Granter] = max(t.Ends[h.Granter], end)
+	ends := t.Ends
 	slices.Sort(ends[:])
-	t.until = max(t.until, ends[len(ends)-int(h.Majority)])
+	t.Until = max(t.Until, ends[len(ends)-int(h.Majority)])
 }
 
 // leaseEnd is when a shard's lease ends: as it was set for the shard, or as heartbeats granted it to all that are
@@ -87,5 +88,5 @@ func (n *Node) leaseEnd(s *shard) uint64 {
 	if n.heart == nil || !s.config.Readable() {
 		return s.leaseUntil
 	}
-	return max(s.leaseUntil, n.heart.until)
+	return max(s.leaseUntil, n.heart.Until)
 }

@@ -72,9 +72,10 @@ type Plane interface {
 	// fit is [ErrFull]; what stands before it is in then.
 	Import(objects []KeyedObject, sessions []KeyedSession) error
 	// Doubt makes the objects of some shards that are not known to be committed empty ones, without a version, and
-	// deletes all sessions of the shards (C8), while the plane serves others. It lists all objects that are empty then.
-	// A shard whose state is not None is an error.
-	Doubt(shards []uint16) ([]wire.Key, error)
+	// deletes all sessions of the shards (C8), while the plane serves others. It lists all objects that are empty then,
+	// and calls gone, if it is not nil, with each session before it is deleted. A shard whose state is not None is an
+	// error.
+	Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error)
 	// Empty lists the objects of some shards that have no version, while the plane serves.
 	Empty(shards []uint16) ([]wire.Key, error)
 	// Drop deletes all objects and sessions of some shards, while the plane serves others. A shard whose state is not None
@@ -86,8 +87,8 @@ type Plane interface {
 	// SetHeart tells the plane how to recognise its heartbeats (H1). It answers them from then on, and
 	// takes grants by them, without this process. Earlier grants count no more.
 	SetHeart(h chain.Heart) error
-	// HeartLease is the end of the lease that heartbeats granted; 0: none was.
-	HeartLease() (until uint64, err error)
+	// Granted returns what heartbeats granted.
+	Granted() (chain.Granted, error)
 	// Send sends a message from the node's own address, routed by the kernel.
 	Send(s chain.Send) error
 	// Close ends this process's use of the plane. State that outlives the process (pinned maps) stays.

@@ -58,7 +58,9 @@ func testComeBack(t *testing.T, open func(*testing.T) Node) {
 			t.Errorf("after epoch %d: %v, want %v", c.since, got, c.want)
 		}
 	}
-	doubted, err := p.Doubt(shards)
+	gone := make(map[chain.SessionKey]chain.Session)
+	note := func(k chain.SessionKey, s chain.Session) { gone[k] = s }
+	doubted, err := p.Doubt(shards, note)
 	check(t, err)
 	for name, want := range kept {
 		if !want.Clean() {
@@ -71,8 +73,17 @@ func testComeBack(t *testing.T, open func(*testing.T) Node) {
 			t.Errorf("%s is %+v, want %+v", name, o, want)
 		}
 	}
-	again, err := p.Doubt(shards)
+	for _, s := range sessions {
+		if gone[s.Key] != s.Session {
+			t.Errorf("session %v was %+v before it was deleted, want %+v", s.Key, gone[s.Key], s.Session)
+		}
+	}
+	clear(gone)
+	again, err := p.Doubt(shards, note)
 	check(t, err)
+	if len(gone) != 0 {
+		t.Errorf("sessions were deleted twice: %v", gone)
+	}
 	empty, err := p.Empty(shards)
 	check(t, err)
 	want := inOrder([]wire.Key{keyOf("dirty"), keyOf("never")})

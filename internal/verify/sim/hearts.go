@@ -104,10 +104,10 @@ func (c *controller) receive(datagram []byte) {
 
 // heartbeat takes over the result of a heartbeat in the plane: the lease may be longer.
 func (n *node) heartbeat() {
-	until, err := n.plane.HeartLease()
+	granted, err := n.plane.Granted()
 	n.w.watch.fail(err)
-	if until > n.renewed {
-		n.renewed = until
+	if granted.Until > n.renewed {
+		n.renewed = granted.Until
 		for shard := range uint16(n.w.Shards) {
 			n.w.watch.checkReader(n, shard)
 		}

@@ -220,7 +220,7 @@ func (n *node) doubt(shards []uint16) error {
 	}
 	n.w.note(every, every, "%s gives up what it is not sure of in shards %v", n.name, shards)
 	return n.forget(shards, func(shards []uint16) error {
-		_, err := n.plane.Doubt(shards)
+		_, err := n.plane.Doubt(shards, nil)
 		return err
 	})
 }

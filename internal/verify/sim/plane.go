@@ -24,11 +24,11 @@ type plane interface {
 	Config(shard uint16) (chain.ShardConfig, error)
 	Renew(until uint64) error
 	SetHeart(h chain.Heart) error
-	HeartLease() (uint64, error)
+	Granted() (chain.Granted, error)
 	Object(key wire.Key) (chain.Object, bool, error)
 	Sessions(visit func(chain.SessionKey, chain.Session) bool) error
 	Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error
-	Doubt(shards []uint16) ([]wire.Key, error)
+	Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error)
 	Empty(shards []uint16) ([]wire.Key, error)
 	Drop(shards []uint16) error
 
@@ -80,7 +80,7 @@ func (p *chainPlane) Config(shard uint16) (chain.ShardConfig, error) {
 
 func (p *chainPlane) SetHeart(h chain.Heart) error { p.node.SetHeart(h); return nil }
 
-func (p *chainPlane) HeartLease() (uint64, error) { return p.node.HeartLease(), nil }
+func (p *chainPlane) Granted() (chain.Granted, error) { return p.node.Granted(), nil }
 
 func (p *chainPlane) Renew(until uint64) error { p.node.Renew(until); return nil }
 
@@ -133,7 +133,7 @@ func (p *chainPlane) Drop(shards []uint16) error {
 	return nil
 }
 
-func (p *chainPlane) Doubt(shards []uint16) ([]wire.Key, error) {
+func (p *chainPlane) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error) {
 	for _, shard := range shards {
 		if p.node.Config(shard).State != chain.None {
 			return nil, dataplane.ServedError(shard)
@@ -146,6 +146,9 @@ func (p *chainPlane) Doubt(shards []uint16) ([]wire.Key, error) {
 	}
 	for k, s := range p.node.Sessions() {
 		if slices.Contains(shards, k.Shard) {
+			if gone != nil {
+				gone(k, s)
+			}
 			p.node.DropSession(k, s.Seq)
 		}
 	}

@@ -118,8 +118,11 @@ func (n *Node) unserved(shards []uint16) (map[uint16]bool, error) {
 	return set, nil
 }
 
-// forget changes the objects of some shards, which are not served, and deletes their sessions.
-func (n *Node) forget(shards []uint16, change func(r *Request, k wire.Key, place uint32, c *cell)) error {
+// forget changes the objects of some shards, which are not served, and deletes their sessions; it calls gone, if it is
+// not nil, with each of them.
+func (n *Node) forget(
+	shards []uint16, change func(r *Request, k wire.Key, place uint32, c *cell), gone func(chain.SessionKey, chain.Session),
+) error {
 	n.mu.Lock()
 	set, err := n.unserved(shards)
 	n.mu.Unlock()
@@ -142,31 +145,36 @@ func (n *Node) forget(shards []uint16, change func(r *Request, k wire.Key, place
 	if err != nil {
 		return err
 	}
-	var gone []chain.SessionKey
+	var sessions []chain.SessionKey
 	err = n.visitLanes(func(l *lane) (bool, error) {
 		if set[l.key.Shard] {
-			gone = append(gone, l.key)
+			sessions = append(sessions, l.key)
 		}
 		return true, nil
 	})
-	for _, k := range gone {
+	for _, k := range sessions {
 		if err != nil {
 			break
 		}
 		n.mu.Lock()
-		err = n.dropLane(k, func(*chain.Session) bool { return true })
+		err = n.dropLane(k, func(s *chain.Session) bool {
+			if gone != nil {
+				gone(k, *s)
+			}
+			return true
+		})
 		n.mu.Unlock()
 	}
 	return err
 }
 
 // Doubt is [dataplane.Plane].Doubt.
-func (n *Node) Doubt(shards []uint16) ([]wire.Key, error) {
+func (n *Node) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error) {
 	err := n.forget(shards, func(r *Request, _ wire.Key, place uint32, c *cell) {
 		if c.version != c.committed {
 			writeCell(r, place, new(cell))
 		}
-	})
+	}, gone)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +202,7 @@ func (n *Node) Empty(shards []uint16) ([]wire.Key, error) {
 
 // Drop is [dataplane.Plane].Drop.
 func (n *Node) Drop(shards []uint16) error {
-	return n.forget(shards, func(r *Request, k wire.Key, _ uint32, _ *cell) { n.take(r, k) })
+	return n.forget(shards, func(r *Request, k wire.Key, _ uint32, _ *cell) { n.take(r, k) }, nil)
 }
 
 // Usage is [dataplane.Plane].Usage. The memory is that of the registers, which are there from the beginning.

@@ -319,7 +319,7 @@ func (n *Node) check(shard uint16) error {
 func (n *Node) lease(r *Request, shard uint16, until uint64, readable bool) {
 	n.leases[shard] = until
 	if readable {
-		until = max(until, n.hearts.HeartLease())
+		until = max(until, n.hearts.Granted().Until)
 	}
 	r.Write(regLease, int(shard), until)
 }
@@ -332,11 +332,11 @@ func (n *Node) SetHeart(h chain.Heart) error {
 	return nil
 }
 
-// HeartLease is [dataplane.Plane].HeartLease.
-func (n *Node) HeartLease() (uint64, error) {
+// Granted is [dataplane.Plane].Granted.
+func (n *Node) Granted() (chain.Granted, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.hearts.HeartLease(), nil
+	return n.hearts.Granted(), nil
 }
 
 // beats handles the frame of a heartbeat, and returns the answer's; nil if there is none.
@@ -347,9 +347,9 @@ func (n *Node) beats(now uint64, f []byte) (answer []byte, err error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	before := n.hearts.HeartLease()
+	before := n.hearts.Granted().Until
 	message := n.hearts.ReceiveHeartbeat(now, p.Message, nil)
-	if n.hearts.HeartLease() != before {
+	if n.hearts.Granted().Until != before {
 		var r Request
 		for shard, c := range n.configs {
 			if c.Readable() {

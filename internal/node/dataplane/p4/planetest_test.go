@@ -32,11 +32,13 @@ func (p onMachine) Counters() (chain.Counters, error)         { return p.Machine
 func (p onMachine) Loads() ([]dataplane.ShardLoad, error)     { return p.Machine.Loads() }
 func (p onMachine) Usage() (dataplane.Usage, error)           { return p.Machine.Usage() }
 func (p onMachine) SetHeart(h chain.Heart) error              { return p.Machine.SetHeart(h) }
-func (p onMachine) HeartLease() (uint64, error)               { return p.Machine.HeartLease() }
+func (p onMachine) Granted() (chain.Granted, error)           { return p.Machine.Granted() }
 func (p onMachine) Drop(shards []uint16) error                { return p.Machine.Drop(shards) }
-func (p onMachine) Doubt(shards []uint16) ([]wire.Key, error) { return p.Machine.Doubt(shards) }
 func (p onMachine) Empty(shards []uint16) ([]wire.Key, error) { return p.Machine.Empty(shards) }
 func (p onMachine) Close() error                              { return p.Machine.Close() }
+func (p onMachine) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error) {
+	return p.Machine.Doubt(shards, gone)
+}
 func (p onMachine) Object(k wire.Key) (chain.Object, bool, error) {
 	return p.Machine.Object(k)
 }

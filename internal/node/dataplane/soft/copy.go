@@ -107,16 +107,16 @@ func (p *Plane) Import(objects []dataplane.KeyedObject, sessions []dataplane.Key
 
 // Drop deletes all objects and sessions of some shards, a few at a time.
 func (p *Plane) Drop(shards []uint16) error {
-	return p.forget(shards, func(k wire.Key, _ *chain.Object) { p.node.DropObject(k) })
+	return p.forget(shards, func(k wire.Key, _ *chain.Object) { p.node.DropObject(k) }, nil)
 }
 
 // Doubt makes objects that are not clean empty ones, and deletes all sessions, a few at a time.
-func (p *Plane) Doubt(shards []uint16) ([]wire.Key, error) {
+func (p *Plane) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error) {
 	err := p.forget(shards, func(k wire.Key, o *chain.Object) {
 		if !o.Clean() {
 			p.node.PutObject(k, chain.Object{})
 		}
-	})
+	}, gone)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,9 @@ func (p *Plane) Empty(shards []uint16) ([]wire.Key, error) {
 }
 
 // forget does something to the objects of some shards, and deletes their sessions.
-func (p *Plane) forget(shards []uint16, object func(wire.Key, *chain.Object)) error {
+func (p *Plane) forget(
+	shards []uint16, object func(wire.Key, *chain.Object), gone func(chain.SessionKey, chain.Session),
+) error {
 	set, err := p.setOf(shards)
 	if err != nil {
 		return err
@@ -145,14 +147,16 @@ func (p *Plane) forget(shards []uint16, object func(wire.Key, *chain.Object)) er
 	nextSession, stopSessions := iter.Pull2(maps.All(p.node.Sessions()))
 	defer stopSessions()
 	for {
-		if more, err := p.forgetSome(set, object, nextObject, nextSession); err != nil || !more {
+		if more, err := p.forgetSome(set, object, gone, nextObject, nextSession); err != nil || !more {
 			return err
 		}
 	}
 }
 
-func (p *Plane) forgetSome(set shardSet, object func(wire.Key, *chain.Object), nextObject func() (wire.Key, *chain.Object, bool),
-	nextSession func() (chain.SessionKey, chain.Session, bool)) (more bool, err error) {
+func (p *Plane) forgetSome(
+	set shardSet, object func(wire.Key, *chain.Object), gone func(chain.SessionKey, chain.Session),
+	nextObject func() (wire.Key, *chain.Object, bool), nextSession func() (chain.SessionKey, chain.Session, bool),
+) (more bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for shard := range set {
@@ -168,6 +172,9 @@ func (p *Plane) forgetSome(set shardSet, object func(wire.Key, *chain.Object), n
 		}
 		key, session, isSession := nextSession()
 		if isSession && set.has(key.Shard) {
+			if gone != nil {
+				gone(key, session)
+			}
 			p.node.DropSession(key, session.Seq)
 		}
 		if !isObject && !isSession {

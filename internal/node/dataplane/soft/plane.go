@@ -180,11 +180,11 @@ func (p *Plane) SetHeart(h chain.Heart) error {
 	return nil
 }
 
-// HeartLease is the end of the lease that heartbeats granted.
-func (p *Plane) HeartLease() (uint64, error) {
+// Granted returns what heartbeats granted.
+func (p *Plane) Granted() (chain.Granted, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.node.HeartLease(), nil
+	return p.node.Granted(), nil
 }
 
 // Send sends a message from the node's own address.

@@ -22,10 +22,12 @@ type nqHeart struct {
 // SetHeart implements [dataplane.Plane].
 func (p *Plane) SetHeart(h chain.Heart) error { return p.objects.setHeart(h) }
 
-// HeartLease implements [dataplane.Plane].
-func (p *Plane) HeartLease() (uint64, error) {
-	h, err := p.objects.heart()
-	return h.Until, err
+// Granted implements [dataplane.Plane].
+func (p *Plane) Granted() (chain.Granted, error) { return p.objects.granted() }
+
+func (o *objects) granted() (chain.Granted, error) {
+	h, err := o.heart()
+	return chain.Granted{Until: h.Until, Ends: h.Ends}, err
 }
 
 func (o *objects) heart() (h nqHeart, err error) {

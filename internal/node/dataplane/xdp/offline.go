@@ -303,11 +303,8 @@ func (m *Offline) SetKeys(k *wire.Keyring) error { return m.objects.setKeys(k) }
 // SetHeart tells the node how to recognise its heartbeats (H1).
 func (m *Offline) SetHeart(h chain.Heart) error { return m.objects.setHeart(h) }
 
-// HeartLease is the end of the lease that heartbeats granted.
-func (m *Offline) HeartLease() (uint64, error) {
-	h, err := m.objects.heart()
-	return h.Until, err
-}
+// Granted is [dataplane.Plane].Granted.
+func (m *Offline) Granted() (chain.Granted, error) { return m.objects.granted() }
 
 // Close frees the node's resources.
 func (m *Offline) Close() error {

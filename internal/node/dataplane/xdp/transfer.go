@@ -82,11 +82,11 @@ func (t *tables) Drop(shards []uint16) error {
 		return err
 	}
 	err = forget(t, shards, keys, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects]))
-	return errors.Join(err, t.dropSessions(shards, set, scheduling.Rest))
+	return errors.Join(err, t.dropSessions(shards, set, nil, scheduling.Rest))
 }
 
 // Doubt implements [dataplane.Plane], without locks as Drop does.
-func (t *tables) Doubt(shards []uint16) ([]wire.Key, error) {
+func (t *tables) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error) {
 	set, err := t.setOf(shards)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (t *tables) Doubt(shards []uint16) ([]wire.Key, error) {
 		}
 		return nil
 	})
-	return keysOf(keys), errors.Join(err, t.dropSessions(shards, set, scheduling.ShortRest))
+	return keysOf(keys), errors.Join(err, t.dropSessions(shards, set, gone, scheduling.ShortRest))
 }
 
 // Empty implements [dataplane.Plane].
@@ -117,8 +117,19 @@ func (t *tables) Empty(shards []uint16) ([]wire.Key, error) {
 	return keysOf(found), err
 }
 
-func (t *tables) dropSessions(shards []uint16, set *shardSet, rest func(time.Duration) time.Duration) error {
+// dropSessions deletes the sessions of shards that are not served, and calls gone, if it is not nil, with each before.
+func (t *tables) dropSessions(
+	shards []uint16, set *shardSet, gone func(chain.SessionKey, chain.Session), rest func(time.Duration) time.Duration,
+) error {
 	sessions, err := t.sessionKeys(set, rest)
+	if err == nil && gone != nil {
+		work := newStretch(rest)
+		err = t.objects.eachSession(sessions, func(k chain.SessionKey, s chain.Session) error {
+			gone(k, s)
+			work.part()
+			return nil
+		})
+	}
 	if err != nil {
 		return err
 	}
