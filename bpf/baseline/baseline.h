@@ -6,6 +6,10 @@
 #ifndef NQ_BASELINE_H
 #define NQ_BASELINE_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
 /* Set at load time. */
 volatile const __be32 nq_self_addr = 0;
 volatile const __be16 nq_self_port = 0;

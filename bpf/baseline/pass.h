@@ -3,6 +3,17 @@
 #ifndef NQ_PASS_H
 #define NQ_PASS_H
 
+#include <linux/bpf.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "fib.h"
+#include "packet.h"
+#include "program.h"
+
 /* Both ports of the frame, in exchanged places. */
 static __always_inline __u32 swapped_ports(struct frame *f)
 {

@@ -3,6 +3,16 @@
 #ifndef NQ_FIB_H
 #define NQ_FIB_H
 
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "packet.h"
+#include "program.h"
+#include "wire.gen.h"
+
 /* Numbers that the agent needs too: an enum, so that Go finds them in the object's BTF. */
 enum nq_group {
 	NQ_GROUP_ALL = 0,    /* row of nq_groups that holds every port */

@@ -3,6 +3,10 @@
 #ifndef NQ_LOCK_H
 #define NQ_LOCK_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
 volatile const __u8 nq_weak_memory = 0; /* set at load time: the CPU reorders loads, fence readers */
 
 /*

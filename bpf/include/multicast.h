@@ -8,6 +8,16 @@
 #ifndef NQ_MULTICAST_H
 #define NQ_MULTICAST_H
 
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "fib.h"
+#include "packet.h"
+#include "program.h"
+#include "wire.gen.h"
+
 #define NQ_DESCRIPTORS 256 /* more than one NAPI poll can leave unsent */
 
 struct nq_clone {

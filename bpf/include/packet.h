@@ -6,6 +6,18 @@
 #ifndef NQ_PACKET_H
 #define NQ_PACKET_H
 
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "program.h"
+#include "wire.gen.h"
+
 #define NQ_L4_END 42 /* bytes before the message */
 #define NQ_MAX_MESSAGE_BYTES (NQ_CHAIN_BYTES + NQ_MAX_VALUE_BYTES)
 

@@ -3,6 +3,8 @@
 #ifndef NQ_WIRE_GEN_H
 #define NQ_WIRE_GEN_H
 
+#include <linux/types.h>
+
 /* limits */
 #define NQ_PORT                      0x113b   /* UDP port of a node, unless configured otherwise */
 #define NQ_MAGIC                     0x4e51   /* first two bytes of every message, 'NQ' */

@@ -6,6 +6,24 @@
 #ifndef NQ_BUNDLE_H
 #define NQ_BUNDLE_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "fast.h"
+#include "fast_read.h"
+#include "fast_write.h"
+#include "fib.h"
+#include "lock.h"
+#include "message.h"
+#include "packet.h"
+#include "read.h"
+#include "route.h"
+#include "state.h"
+#include "tables.h"
+#include "wire.gen.h"
+
 #define NQ_MIN_SLOT_BYTES (NQ_SLOT_BYTES + NQ_VERSION_BYTES)
 
 /* A bundle on its way through the slots. Numbers only: the verifier checks handle_slot() by itself. */

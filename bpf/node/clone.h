@@ -3,6 +3,20 @@
 #ifndef NQ_CLONE_H
 #define NQ_CLONE_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "message.h"
+#include "multicast.h"
+#include "packet.h"
+#include "route.h"
+#include "state.h"
+#include "tables.h"
+#include "tag.h"
+#include "wire.gen.h"
+
 #define NQ_ANSWER_BYTES (NQ_VERSION_BYTES + 8)
 
 struct nq_descriptor {

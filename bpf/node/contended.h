@@ -3,6 +3,14 @@
 #ifndef NQ_CONTENDED_H
 #define NQ_CONTENDED_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "message.h"
+#include "state.h"
+#include "tables.h"
+
 volatile const __u32 nq_contended_ns = 0; /* set at load time: least time between two reports of a key */
 
 /* Keys for the agent. A key that finds no room is lost; the next refusal reports it again. */

@@ -7,6 +7,16 @@
 #ifndef NQ_COPY_H
 #define NQ_COPY_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "lock.h"
+#include "packet.h"
+#include "read.h"
+#include "state.h"
+#include "tables.h"
+
 struct nq_batch {
 	__u32 count;
 	__u32 stride; /* bytes from one record to the next */

@@ -8,6 +8,18 @@
 #ifndef NQ_FAST_H
 #define NQ_FAST_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "message.h"
+#include "packet.h"
+#include "read.h"
+#include "state.h"
+#include "tables.h"
+#include "wire.gen.h"
+
 /* Where the outgoing message goes. */
 enum way {
 	WAY_NONE, /* nowhere: it was dropped, and counted */

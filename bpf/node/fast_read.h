@@ -3,6 +3,18 @@
 #ifndef NQ_FAST_READ_H
 #define NQ_FAST_READ_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "fast.h"
+#include "packet.h"
+#include "read.h"
+#include "state.h"
+#include "tables.h"
+#include "wire.gen.h"
+
 /* A reply to a READ that has been answered, with a value of this sum behind it. */
 static __always_inline void seal_reply(struct fast *p, __u32 *w, __u32 value_bytes, __u32 value_sum)
 {

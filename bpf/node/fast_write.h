@@ -3,6 +3,21 @@
 #ifndef NQ_FAST_WRITE_H
 #define NQ_FAST_WRITE_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "fast.h"
+#include "lock.h"
+#include "message.h"
+#include "packet.h"
+#include "state.h"
+#include "tables.h"
+#include "update.h"
+#include "wire.gen.h"
+#include "write.h"
+
 /* Stores a value that is not short; 0 if it is longer than a cell. */
 static __noinline int store_long_value(struct xdp_md *ctx, __u32 at, struct nq_object *o, __u32 n)
 {

@@ -7,6 +7,17 @@
 #ifndef NQ_GROW_H
 #define NQ_GROW_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "lock.h"
+#include "packet.h"
+#include "read.h"
+#include "state.h"
+#include "tables.h"
+#include "wire.gen.h"
+
 #define NQ_TC_NEXT (-1) /* TCX_NEXT: not ours */
 #define NQ_TC_DROP 2	/* TC_ACT_SHOT */
 

@@ -5,6 +5,17 @@
 #ifndef NQ_HEARTBEAT_H
 #define NQ_HEARTBEAT_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "message.h"
+#include "packet.h"
+#include "tables.h"
+#include "tag.h"
+#include "wire.gen.h"
+
 static __always_inline __u64 sip_heartbeat(const struct nq_heart *h, const struct nq_heartbeat *b)
 {
 	const __u64 *words = (const __u64 *)b;

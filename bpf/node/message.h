@@ -7,6 +7,16 @@
 #ifndef NQ_MESSAGE_H
 #define NQ_MESSAGE_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "packet.h"
+#include "state.h"
+#include "tables.h"
+#include "wire.gen.h"
+
 #define NQ_SUM_CHUNK 512 /* older kernels sum at most this much in one call */
 
 struct nq_message {

@@ -3,6 +3,18 @@
 #ifndef NQ_READ_H
 #define NQ_READ_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "lock.h"
+#include "message.h"
+#include "packet.h"
+#include "state.h"
+#include "tables.h"
+#include "wire.gen.h"
+
 /* First words of messages: magic, version, op. */
 #define NQ_READ_WORD bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | NQ_OP_READ)
 #define NQ_REPLY_WORD bpf_htonl((__u32)NQ_MAGIC << 16 | NQ_WIRE_VERSION << 8 | NQ_OP_REPLY)

@@ -3,6 +3,17 @@
 #ifndef NQ_ROUTE_H
 #define NQ_ROUTE_H
 
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "fib.h"
+#include "packet.h"
+#include "tables.h"
+#include "wire.gen.h"
+
 /*
  * A message that the agent sends through its socket: its next hop's link address is not known yet, or the client is on
  * this machine.

@@ -3,6 +3,21 @@
 #ifndef NQ_SINGLE_H
 #define NQ_SINGLE_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "fast.h"
+#include "fast_read.h"
+#include "fast_write.h"
+#include "fib.h"
+#include "packet.h"
+#include "read.h"
+#include "route.h"
+#include "state.h"
+#include "tables.h"
+#include "wire.gen.h"
+
 /* A READ of a dirty object goes to the tail; WAY_SLOW, with the packet as it came, if it is another read. */
 static __always_inline enum way read_single(struct fast *p)
 {

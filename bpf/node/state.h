@@ -6,6 +6,12 @@
 #ifndef NQ_STATE_H
 #define NQ_STATE_H
 
+#include <linux/types.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "wire.gen.h"
+
 /* Rules that tests switch off: bits of nq_without. */
 enum nq_rule {
 	NQ_RULE_W2 = 1,

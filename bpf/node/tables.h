@@ -6,6 +6,13 @@
 #ifndef NQ_TABLES_H
 #define NQ_TABLES_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "state.h"
+#include "wire.gen.h"
+
 /* Set at load time; the verifier treats them as constants and removes the code that they switch off. */
 volatile const __be32 nq_self_addr = 0;
 volatile const __be16 nq_self_port = 0;

@@ -6,6 +6,16 @@
 #ifndef NQ_TAG_H
 #define NQ_TAG_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "message.h"
+#include "packet.h"
+#include "tables.h"
+#include "wire.gen.h"
+
 /* Generations that are kept, by their low bits. */
 enum nq_key_sets { NQ_KEY_SETS = 4 };
 

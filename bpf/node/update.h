@@ -3,6 +3,18 @@
 #ifndef NQ_UPDATE_H
 #define NQ_UPDATE_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "lock.h"
+#include "message.h"
+#include "state.h"
+#include "tables.h"
+#include "wire.gen.h"
+#include "write.h"
+
 /* W6 and W7 with session and object locked: apply iff newer, record iff newer, pass on in every case. o may be 0 (G3). */
 static __noinline int update_locked(struct xdp_md *ctx, struct nq_work *w, struct nq_chain_config *c,
 				    struct nq_session *entry, struct nq_object *o)

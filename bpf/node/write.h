@@ -6,7 +6,19 @@
 #ifndef NQ_WRITE_H
 #define NQ_WRITE_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
 #include "contended.h"
+#include "lock.h"
+#include "message.h"
+#include "packet.h"
+#include "read.h"
+#include "state.h"
+#include "tables.h"
+#include "wire.gen.h"
 
 #define NQ_COUNTER_BYTES 8
 

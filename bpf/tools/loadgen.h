@@ -8,6 +8,14 @@
 #ifndef LOADGEN_H
 #define LOADGEN_H
 
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
 #define HEADERS_BYTES (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
 #define TEMPLATE_WORDS 18
 #define MAX_CPUS 16
@@ -108,8 +116,6 @@ static __always_inline __u16 fold(__u64 sum)
 	sum = (sum >> 16) + (__u16)sum;
 	return sum;
 }
-
-#include "loadgen_clock.h"
 
 static __always_inline __u64 write_value(__u8 *p, const struct wire_key *key, __u64 sum)
 {

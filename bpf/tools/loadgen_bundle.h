@@ -7,6 +7,16 @@
 #ifndef LOADGEN_BUNDLE_H
 #define LOADGEN_BUNDLE_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "loadgen.h"
+#include "loadgen_clock.h"
+#include "loadgen_netcraq.h"
+#include "wire.gen.h"
+
 #define FIRST_SLOT_AT (HEADERS_BYTES + NQ_BUNDLE_BYTES)
 
 static __always_inline __u32 bundle_frame_bytes(void)

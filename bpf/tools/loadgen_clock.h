@@ -6,6 +6,12 @@
 #ifndef LOADGEN_CLOCK_H
 #define LOADGEN_CLOCK_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "loadgen.h"
+
 #define STEP_BITS 6 /* log2 of the buckets per power of two */
 #define BUCKETS (36 << STEP_BITS)
 

@@ -3,6 +3,14 @@
 #ifndef LOADGEN_NETCHAIN_H
 #define LOADGEN_NETCHAIN_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "loadgen.h"
+#include "loadgen_clock.h"
+
 #define NC_KEY_AT (HEADERS_BYTES + 8)
 #define NC_VALUE_AT (NC_KEY_AT + 16)
 #define NC_READ_REPLY 4

@@ -3,6 +3,15 @@
 #ifndef LOADGEN_NETCRAQ_H
 #define LOADGEN_NETCRAQ_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "loadgen.h"
+#include "loadgen_clock.h"
+#include "wire.gen.h"
+
 #define READ_PACKET_BYTES (HEADERS_BYTES + NQ_BASE_BYTES)
 #define WRITE_PACKET_BYTES (HEADERS_BYTES + NQ_CHAIN_BYTES)
 #define REPLY_PACKET_BYTES (HEADERS_BYTES + NQ_VERSION_BYTES)

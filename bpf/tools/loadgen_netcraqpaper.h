@@ -6,6 +6,14 @@
 #ifndef LOADGEN_NETCRAQPAPER_H
 #define LOADGEN_NETCRAQPAPER_H
 
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "loadgen.h"
+#include "loadgen_clock.h"
+
 #define NP_READ_REPLY 1
 #define NP_WRITE 2
 #define NP_ACKNOWLEDGE 3

@@ -13,6 +13,8 @@
 
 #include "loadgen.h"
 
+#include "loadgen_clock.h"
+
 /* memcached's header of requests and answers: the numbers of the request and of this datagram, the datagram count. */
 struct mc_header {
 	__be16 request, datagram, datagrams, reserved;
