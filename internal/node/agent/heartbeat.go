@@ -30,6 +30,7 @@ func (m *membership) heartbeat(ctx context.Context) {
 		m.renewFromHeartbeats()
 		b := m.lease.Stamp(*m.status.Load(), m.plane.Clock())
 		m.leasing.Unlock()
+		m.tags.report(&b)
 		out := message.FromHeartbeat(&b)
 		for _, l := range m.allLinks() {
 			l.sendHeartbeat(out)

@@ -61,8 +61,8 @@ func CheckOptions(o chain.Options) error {
 		return fmt.Errorf("a p4 node has places for %d keys, not %d: lower --objects", MaxObjects, o.MaxObjects)
 	case o.MaxSessions > MaxSessions:
 		return fmt.Errorf("a p4 node has %d lanes, not %d: lower --sessions", MaxSessions, o.MaxSessions)
-	case o.Tags:
-		return errors.New("a p4 node cannot check tags: run the cluster without them")
+	case o.Tags != wire.TagsOff:
+		return fmt.Errorf("%w: run the cluster without them", errNoTags)
 	case o.ClientRate > 0:
 		return errors.New("a p4 node does not limit rates: set none")
 	case o.Without != 0:

@@ -25,6 +25,7 @@ type Plane struct {
 	readers sync.WaitGroup
 
 	keys atomic.Pointer[wire.Keyring]
+	tags atomic.Uint32 // a [wire.Tags]; changed with mu held
 
 	mu         sync.Mutex // guards the rest
 	node       *chain.Node
@@ -77,6 +78,7 @@ func ListenWith(addr netip.AddrPort, o chain.Options, readers int, clock func() 
 		clients:   newClients(o.ClientRate),
 		contended: make(chan wire.Key, dataplane.ContendedRoom),
 	}
+	p.tags.Store(uint32(o.Tags))
 	for range readers {
 		p.readers.Go(p.serve)
 	}
