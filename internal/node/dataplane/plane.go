@@ -35,9 +35,6 @@ type Plane interface {
 	ConfigureAll(configs map[uint16]chain.ShardConfig) error
 	// Config returns the configuration of a shard.
 	Config(shard uint16) (chain.ShardConfig, error)
-	// ForgetCounts makes all of Counters zero. It is for a plane that serves nothing yet: what was counted until then
-	// are others who asked whether it does.
-	ForgetCounts()
 	// Grant lets the shard be read here for d from now, on the plane's own clock; zero withdraws the permission.
 	Grant(shard uint16, d time.Duration) error
 	// Clock returns the time that leases are measured on, in nanoseconds. It goes on while the machine sleeps.

@@ -22,7 +22,6 @@ func (p onMachine) ConfigureAll(c map[uint16]chain.ShardConfig) error {
 	return p.Machine.ConfigureAll(c)
 }
 func (p onMachine) Config(shard uint16) (chain.ShardConfig, error) { return p.Machine.Config(shard) }
-func (p onMachine) ForgetCounts()                                  { p.Machine.ForgetCounts() }
 func (p onMachine) Grant(shard uint16, d time.Duration) error {
 	return p.GrantUntil(shard, dataplane.LeaseUntil(p.Clock(), d))
 }

@@ -154,15 +154,6 @@ func (p *Plane) Counters() (chain.Counters, error) {
 	return counters, nil
 }
 
-// ForgetCounts implements [dataplane.Plane].
-func (p *Plane) ForgetCounts() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	clear(p.node.Counters())
-	clear(p.refused)
-	p.unroutable = 0
-}
-
 // Object returns a copy of one object.
 func (p *Plane) Object(key wire.Key) (chain.Object, bool, error) {
 	p.mu.Lock()
