@@ -257,7 +257,7 @@ func (d *draft) mayJoin(join, source NodeID, number uint16) bool {
 	if len(n.copyTarget) > 0 && !d.joining[join] {
 		return false
 	}
-	return l.time-n.lastSeen <= l.state.Settings.Suspect && l.away(n) <= l.patience(n) && l.time >= n.rests && !n.mayHave(number) &&
+	return l.time-n.lastSeen <= l.state.Settings.Suspect && l.away(n) <= agentBeats*l.patience(n) && l.time >= n.rests && !n.mayHave(number) &&
 		len(n.copyTarget)+len(n.copySource) < limit && len(l.nodes[source].copyTarget)+len(l.nodes[source].copySource) < limit
 }
 

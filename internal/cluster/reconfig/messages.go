@@ -20,7 +20,8 @@ type Registration struct {
 	Shards      int    // as its plane was opened with; 0: not yet
 }
 
-// Heartbeat is a node's report to every controller, sent every Settings.Heartbeat and when it changes.
+// Heartbeat is a node's report to every controller, sent every Settings.Heartbeat and when it changes; less often to a
+// controller that hears the node's data plane ([Beats]).
 type Heartbeat struct {
 	Node        NodeID
 	Incarnation uint64

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
@@ -37,11 +38,15 @@ func (m *membership) tellHeart(l *link, w *controllerv1.Welcome) {
 		}
 		m.heart = heart
 	}
+	l.mu.Lock()
+	l.granter = slices.Index(slices.Sorted(slices.Values(w.GetControllers())), w.GetController())
+	l.mu.Unlock()
 	l.send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Heart{Heart: &controllerv1.Heart{Key: heart.Key[:]}}})
 }
 
-// renewFromHeartbeats extends the leases of shards to the end that heartbeats granted. The caller holds leasing.
-func (m *membership) renewFromHeartbeats() {
+// renewFromHeartbeats extends the leases of shards to the end that heartbeats granted, and returns what they granted. The
+// caller holds leasing.
+func (m *membership) renewFromHeartbeats() chain.Granted {
 	granted, err := m.plane.Granted()
 	if err == nil && m.lease.Extend(granted.Until) {
 		err = m.plane.Renew(granted.Until)
@@ -49,6 +54,7 @@ func (m *membership) renewFromHeartbeats() {
 	if err != nil {
 		m.log.Error("cannot renew the lease", "error", err)
 	}
+	return granted
 }
 
 const (

@@ -26,14 +26,17 @@ func (m *membership) heartbeat(ctx context.Context) {
 			every = now
 			ticker.Reset(every)
 		}
+		status := m.status.Load()
 		m.leasing.Lock()
-		m.renewFromHeartbeats()
-		b := m.lease.Stamp(*m.status.Load(), m.plane.Clock())
+		granted := m.renewFromHeartbeats()
+		b := m.lease.Stamp(*status, m.plane.Clock())
 		m.leasing.Unlock()
 		m.tags.report(&b)
 		out := message.FromHeartbeat(&b)
 		for _, l := range m.allLinks() {
-			l.sendHeartbeat(out)
+			if l.needsHeartbeat(b.Stamp, every, &granted, status) {
+				l.sendHeartbeat(out)
+			}
 		}
 	}
 }

@@ -192,7 +192,7 @@ func (m *membership) call(controllers []string) {
 	}
 	for _, address := range controllers {
 		if m.links[address] == nil {
-			l := &link{membership: m, address: address, wake: make(chan struct{}, 1)}
+			l := &link{membership: m, address: address, wake: make(chan struct{}, 1), granter: -1}
 			l.end = m.start(l.run)
 			m.links[address] = l
 		}

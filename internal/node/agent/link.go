@@ -14,7 +14,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
 const (
@@ -62,6 +64,9 @@ type link struct {
 	heartbeat *controllerv1.Beat // the newest, if it was not sent
 	queue     []*controllerv1.NodeMessage
 	trouble   string
+	granter   int                 // the controller's place among all, by which the plane knows it; -1: not known
+	beats     reconfig.Beats      // which heartbeats it needs
+	reported  *reconfig.Heartbeat // what the last heartbeat for it said
 }
 
 // run keeps a membership stream to the controller until ctx ends.
@@ -97,6 +102,7 @@ func (l *link) lost(err error) bool {
 	trouble := explainCall(err)
 	news := l.trouble != trouble
 	l.name, l.heartbeat, l.queue, l.trouble = "", nil, nil, trouble
+	l.granter, l.beats, l.reported = -1, reconfig.Beats{}, nil
 	return news
 }
 
@@ -217,6 +223,22 @@ func (l *link) send(m *controllerv1.NodeMessage) {
 	}
 	l.mu.Unlock()
 	poke(l.wake)
+}
+
+// needsHeartbeat reports whether the controller is to get a heartbeat with this status now, a time of the plane's clock.
+func (l *link) needsHeartbeat(now uint64, every time.Duration, granted *chain.Granted, status *reconfig.Heartbeat) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.name == "" {
+		return false
+	}
+	end := uint64(0)
+	if l.granter >= 0 && l.granter < len(granted.Ends) {
+		end = granted.Ends[l.granter]
+	}
+	news := status != l.reported
+	l.reported = status
+	return l.beats.Due(now, every, end, news)
 }
 
 // sendHeartbeat replaces a heartbeat that waits: only the newest counts.

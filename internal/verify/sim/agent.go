@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
@@ -20,6 +21,8 @@ type agent struct {
 	lease     reconfig.Lease
 	id        reconfig.NodeID // 0: no controller has registered it yet
 	connected []bool          // by controller: whether it has
+	beats     []reconfig.Beats
+	reported  reconfig.Heartbeat
 	wiping    bool
 	copies    map[uint64]*copyJob
 	dirty     []uint64 // by key: the version in which it was dirty at the last look
@@ -43,7 +46,7 @@ func (n *node) startAgent() {
 		n.heartKey[2+i] = byte(n.rng.Uint32())
 	}
 	n.agent = &agent{
-		n: n, member: member, connected: make([]bool, n.w.Controllers), copies: make(map[uint64]*copyJob),
+		n: n, member: member, connected: make([]bool, n.w.Controllers), beats: make([]reconfig.Beats, n.w.Controllers), copies: make(map[uint64]*copyJob),
 		dirty: make([]uint64, len(n.w.keys)), refused: make([]uint64, len(n.w.keys)),
 	}
 	n.w.note(every, every, "%s: its agent starts", n.name)
@@ -205,6 +208,7 @@ func (a *agent) register() {
 
 // welcome opens the membership stream to a controller.
 func (a *agent) welcome(c *controller, id reconfig.NodeID) {
+	a.beats[c.number] = reconfig.Beats{}
 	if a.id, a.connected[c.number] = id, true; a.id != 0 {
 		a.tellHeart(c)
 		a.inventory(c)
@@ -235,10 +239,15 @@ func (a *agent) heartbeat() {
 	if a.id == 0 {
 		return
 	}
-	b := a.lease.Stamp(a.member.Heartbeat(), n.time())
+	status := a.member.Heartbeat()
+	granted, err := n.plane.Granted()
+	n.w.watch.fail(err)
+	b := a.lease.Stamp(status, n.time())
 	b.Node, b.Incarnation = a.id, n.incarnation
+	news := !reflect.DeepEqual(status, a.reported)
+	a.reported = status
 	for i, c := range n.w.controllers {
-		if a.connected[i] {
+		if a.connected[i] && a.beats[i].Due(b.Stamp, n.w.Beat, granted.Ends[i], news) {
 			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.heartbeat(a, b) })
 		}
 	}
