@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"time"
@@ -47,13 +46,7 @@ The history of the clients is checked for linearizability. The lab is removed at
   netcraq lab busy --seconds 60 --fair`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !c.Flags().Changed("seed") {
-				flags.seed = rand.Uint64N(1 << 32)
-			}
-			lab := busyLab
-			if c.Flags().Changed("name") {
-				lab = *name
-			}
+			lab := privateLab(c, busyLab, *name, &flags.seed)
 			return runBusy(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), lab, &flags)
 		},
 	}

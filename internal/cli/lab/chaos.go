@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,13 +50,7 @@ every acknowledged write is read from every node that must have it. The lab is r
   netcraq lab chaos --minutes 0.5 --seed 7 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !c.Flags().Changed("seed") {
-				flags.seed = rand.Uint64N(1 << 32)
-			}
-			lab := chaosLab
-			if c.Flags().Changed("name") {
-				lab = *name
-			}
+			lab := privateLab(c, chaosLab, *name, &flags.seed)
 			return runChaos(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), lab, &flags)
 		},
 	}

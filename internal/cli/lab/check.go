@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,13 +76,7 @@ in a simulation with crashes and repairs, from the seed that is printed (see als
   netcraq lab check --simulate --seconds 5 --loss 5 --dup 5 --seed 1`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			flags.name = checkLab
-			if c.Flags().Changed("name") {
-				flags.name = *name
-			}
-			if !c.Flags().Changed("seed") {
-				flags.seed = rand.Uint64N(1 << 32)
-			}
+			flags.name = privateLab(c, checkLab, *name, &flags.seed)
 			return runCheck(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &flags)
 		},
 	}

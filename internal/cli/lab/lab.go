@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -204,6 +205,18 @@ func printExamples(w io.Writer, l *lab.Lab) {
 	}
 	fmt.Fprintf(table, "  %s lab status%s\tstate and counters of the nodes\n", self, nameFlag(l))
 	fmt.Fprintf(table, "  %s lab fault%s loss 2\tlose 2 %% of all frames\n", self, nameFlag(l))
+}
+
+// privateLab returns the name of the lab that a command brings up for itself: own unless --name is given. It draws the
+// seed unless --seed is given.
+func privateLab(c *cobra.Command, own, name string, seed *uint64) string {
+	if !c.Flags().Changed("seed") {
+		*seed = rand.Uint64N(1 << 32)
+	}
+	if c.Flags().Changed("name") {
+		return name
+	}
+	return own
 }
 
 // nameFlag returns the flag that commands need to select this lab.
