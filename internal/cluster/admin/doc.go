@@ -1,3 +1,3 @@
-// Package admin is what operators see of a cluster and ask of it: it finds the controller that leads, turns what that says into
-// snapshots for people and scripts, and draws them.
+// Package admin is the operators' view of a cluster. It finds the leading controller, converts its answers to snapshots for
+// people and scripts, and draws them.
 package admin

@@ -47,8 +47,8 @@ func (l *Leader) Close() error {
 	return errors.Join(all...)
 }
 
-// Ask calls the leader. While none is found, or it goes, it looks for one until ctx ends. What the leader refuses is an error at
-// once.
+// Ask calls the leader. If there is no leader, or the leader changes, Ask looks for one until ctx ends. A refusal of the
+// leader is returned at once.
 func (l *Leader) Ask(ctx context.Context, call func(context.Context, controllerv1.ControllerClient) error) error {
 	reasons := make(map[string]string)
 	for {
@@ -154,8 +154,8 @@ func plainError(err error) error {
 	return err
 }
 
-// Watch gives show what the leader knows, again and again if follow, until show returns false or ctx ends. When the leader is
-// lost, another one is looked for, within ctx; lost is told.
+// Watch calls show with a snapshot of the leader's state, repeatedly if follow is set, until show returns false or ctx ends.
+// If the leader is lost, Watch calls lost and looks for another one until ctx ends.
 func (l *Leader) Watch(ctx context.Context, follow bool, show func(*Snapshot) bool, lost func(error)) error {
 	return l.Ask(ctx, func(ctx context.Context, c controllerv1.ControllerClient) error {
 		ctx, cancel := context.WithCancel(ctx)

@@ -11,9 +11,7 @@ type Snapshot struct {
 	Replicas    uint32       `json:"replicas"`
 	CellBytes   uint32       `json:"cell_bytes"`
 	Times       Times        `json:"times"`
-	Tags        bool         `json:"tags"`      // the aim
-	TagPhase    string       `json:"tag_phase"` // how far the cluster is
-	TagsAwait   []string     `json:"tags_await,omitempty"`
+	Tags        bool         `json:"tags"`
 	Spread      string       `json:"spread"`
 	Shards      ShardCounts  `json:"shards"`
 	CopiedBytes uint64       `json:"copied_bytes"` // since the leader's election
@@ -49,7 +47,7 @@ type ShardCounts struct {
 	Changing        uint32 `json:"changing"` // taking no writes at this moment
 	Down            uint32 `json:"down"`     // no complete copy within reach
 	Copying         uint32 `json:"copying"`
-	Catching        uint32 `json:"catching_up"` // of Copying: to a node that kept its state and copies only what changed
+	Catching        uint32 `json:"catching_up"` // of Copying: to a node that kept its state and copies only the changes
 	Moves           uint32 `json:"moves"`       // planned and not begun
 }
 
@@ -97,7 +95,7 @@ func (s *ShardCounts) remaining() uint32 { return s.Copying + s.Moves }
 func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 	s := &Snapshot{
 		Cluster: in.GetCluster(), Leader: in.GetLeader(), Term: in.GetTerm(), Change: in.GetChange(), Replicas: in.GetReplicas(),
-		Times: timesOf(in.GetTimes()), Tags: in.GetTags(), TagPhase: in.GetTagPhase(), TagsAwait: in.GetTagsAwait(), Spread: in.GetSpread(),
+		Times: timesOf(in.GetTimes()), Tags: in.GetTags(), Spread: in.GetSpread(),
 		CellBytes: in.GetCellBytes(), CopiedBytes: in.GetCopiedBytes(), Notes: append([]string{}, in.GetNotes()...),
 		Shards: ShardCounts{Total: in.GetShards(), FullyReplicated: in.GetShardsWhole(), UnderReplicated: in.GetShardsShort(), Changing: in.GetShardsChanging(),
 			Down: in.GetShardsDown(), Copying: in.GetShardsCopying(), Catching: in.GetShardsCatchingUp(), Moves: in.GetMoves()},

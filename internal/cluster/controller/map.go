@@ -52,8 +52,7 @@ type chainID struct {
 
 func mapOf(s *reconfig.State, controllers []string) *controllerv1.MapResponse {
 	m := &controllerv1.MapResponse{
-		Version: s.Change, Cluster: s.Settings.Cluster, Shards: uint32(s.Settings.Shards), Controllers: controllers,
-		Tags: s.Settings.Tags.Phase.Sends(), TagPhase: uint32(s.Settings.Tags.Phase),
+		Version: s.Change, Cluster: s.Settings.Cluster, Shards: uint32(s.Settings.Shards), Controllers: controllers, Tags: s.Settings.Tags,
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Nodes)) {
 		n := s.Nodes[id]

@@ -19,8 +19,8 @@ const (
 // Dial returns a client of a controller, each time of another one, and the function that closes it.
 type Dial func() (controllerv1.ControllerClient, func(), error)
 
-// Follow calls take with the keys that the caller may have, and again after each change, until ctx ends.
-func Follow(ctx context.Context, dial Dial, take func(*wire.Keyring)) {
+// Receive calls take with the keys that the caller may have, and again after each change, until ctx ends.
+func Receive(ctx context.Context, dial Dial, take func(*wire.Keyring)) {
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		if listen(ctx, dial, take) {
 			pause = pauseMin

@@ -62,7 +62,7 @@ func (i *Identity) Files() (cert, key, authority string) {
 	return filepath.Join(i.dir, certFile), filepath.Join(i.dir, keyFile), filepath.Join(i.dir, authorityFile)
 }
 
-// current returns what the files hold now. If they can't be read any more, what they held before goes on.
+// current returns the identity in the files. If they cannot be read, it returns the previous one.
 func (i *Identity) current() (*loaded, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()

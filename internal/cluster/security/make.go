@@ -157,7 +157,7 @@ func templateOf(name pkix.Name, valid time.Duration) (*x509.Certificate, error) 
 	return &x509.Certificate{Subject: name, SerialNumber: serial, NotBefore: now.Add(-early), NotAfter: now.Add(valid)}, nil
 }
 
-// store writes an identity. The certificate comes last: whoever sees a new one finds the key that belongs to it.
+// store writes an identity. It writes the certificate last, so that a reader of a new certificate finds its key.
 func store(dir string, der []byte, key *ecdsa.PrivateKey, authority []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

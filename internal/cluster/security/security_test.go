@@ -175,7 +175,7 @@ func TestExpiredCertificates(t *testing.T) {
 	}
 }
 
-// expiredIdentity presents what lies in the files although it has expired.
+// expiredIdentity presents the certificate in the files although it has expired.
 func expiredIdentity(t *testing.T, dir string) *Identity {
 	t.Helper()
 	i := identity(t, makeIn(t, t.TempDir()), Admin)

@@ -167,8 +167,8 @@ func (r *reader) trailer(payload []byte) error {
 	return nil
 }
 
-// Verify reads a whole snapshot, calls visit for every object, and returns what it holds. An object is valid only during the call;
-// it is known to be right only when Verify has returned without an error.
+// Verify reads a whole snapshot, calls visit for every object, and returns the header and the totals. An object may be used
+// only during the call. It is known to be correct only when Verify has returned without an error.
 func Verify(in io.Reader, visit func(*Object) error) (Header, Totals, error) {
 	r, err := newReader(in)
 	for more := err == nil; more; {

@@ -34,9 +34,9 @@ type RestoreReport struct {
 	Took         time.Duration `json:"-"`
 }
 
-// Restore writes the objects of a snapshot with their values, over whatever is there; keys that are not in the
-// snapshot stay. It first reads the whole file, and asks every node whether it has the room, before it changes anything. If it fails
-// after that, some objects are restored: it can be done again.
+// Restore writes the values of a snapshot to the cluster, and replaces those of existing keys. Keys that are not in the
+// snapshot stay. It first verifies the whole file and checks that every node has room. If it fails after that, some objects
+// are restored, and it can be repeated.
 func Restore(ctx context.Context, path string, o RestoreOptions) (*RestoreReport, error) {
 	began := time.Now()
 	file, err := os.Open(path)

@@ -107,8 +107,8 @@ func (p *planner) company(slots []slot) int {
 	return len(slots) / p.domains
 }
 
-// stranger reports whether a node is not in a shard's chain, and was not when the plan began: nobody leaves and joins at
-// once.
+// stranger reports whether a node is not in a shard's chain, and was not when the plan began: no node leaves and joins in
+// one plan.
 func (p *planner) stranger(shard int, node int32) bool {
 	return !slices.ContainsFunc(p.slots[shard], func(s slot) bool { return s.node == node }) &&
 		!slices.Contains(p.chains[shard].Members, p.nodes[node].ID)
@@ -139,7 +139,7 @@ func (p *planner) choose(shard int) (chosen int32, found bool) {
 	return chosen, found
 }
 
-// spread replaces members that fail together with others where somebody fails apart from all.
+// spread replaces members that share a failure domain, where a node of another domain is available.
 func (p *planner) spread() {
 	for s, c := range p.chains {
 		slots := p.slots[s]
@@ -210,8 +210,8 @@ func (p *planner) taker(shard int, y int32) (taker int32, found bool) {
 	return taker, found
 }
 
-// feed gives shards to nodes that have too few, up to their share, from those that have more than theirs, and reports
-// whether it moved any. What the ring gives them comes first.
+// feed moves shards from nodes above their share to nodes below their share, and reports whether it moved any. It prefers
+// shards that the ring assigns to the node.
 func (p *planner) feed() (moved bool) {
 	under := p.which(func(n int) bool { return p.load[n] < p.share[n].least })
 	var order []int32

@@ -8,8 +8,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Map is what clients know of a cluster: which chain serves each shard, and who is in it. A map is not changed once it
-// is made: the next state of the cluster is another map.
+// Map is the clients' view of a cluster: the chain of each shard and its members. A map is immutable: each new state of the
+// cluster is another map.
 type Map struct {
 	Version     uint64 // a newer map has a greater one
 	Cluster     string // name; may be empty
@@ -17,13 +17,13 @@ type Map struct {
 	Chains      []MapChain
 	ByShard     []uint32 // for each shard the index of its chain; its length is the number of shards
 	Controllers []string
-	Tags        wire.Tags
+	Tags        bool // messages carry tags
 }
 
 // MapChain is the chain of some shards.
 type MapChain struct {
 	Epoch   uint32
-	Members []int // indices into [Map.Nodes], head first; empty: nobody serves these shards
+	Members []int // indices into [Map.Nodes], head first; empty: no node serves these shards
 	Learner int   // place in Members of one that is not complete yet and answers no reads; -1: none
 	Lost    bool  // every copy is gone
 }

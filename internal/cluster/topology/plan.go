@@ -48,12 +48,13 @@ type Plan struct {
 	CoLocated       int        // shards that even then have members that fail together, those for the load not counted
 }
 
-// Plan says what to change so that every chain has the members it wants, they fail apart as far as possible, and every
-// candidate has its fair share of all places within [Slack] and one shard, as far as failure domains allow. It is
-// deterministic, and moves no more than that needs: a new node gets its share and nothing else moves. Once a plan is carried
-// out, the next has nothing to add, but that a node which it removed from a chain may join that again where it is needed.
+// Plan returns the changes after which every chain has the number of members it wants, in different failure domains as far
+// as possible. Every candidate then has its fair share of all places, within [Slack] and one shard, as far as failure
+// domains allow. Plan is deterministic and makes only necessary moves: if a node is added, it gets its share and nothing
+// else moves. After a plan is carried out, the next plan is empty, except that a removed member may join its chain again if
+// it is needed.
 //
-// A node that joins in another's place has its role afterwards. New chains have heads and tails in proportion to shares.
+// A node that replaces another one takes its role. New chains distribute heads and tails in proportion to shares.
 func (r *Ring) Plan(chains []Chain) *Plan {
 	p := r.newPlanner(chains)
 	if len(r.nodes) > 0 {

@@ -178,7 +178,7 @@ func TestNewChainsAreBalanced(t *testing.T) {
 	}
 }
 
-// A node more or less moves what it gains or loses, and nothing else, but for the little that evens out rounding.
+// Adding or removing a node moves only the shards that it gains or loses, and a few that even out rounding.
 func TestOneNodeMovesItsShareAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := drawCandidates(t, 4, 24)
@@ -219,7 +219,7 @@ func TestOneNodeMovesItsShareAlone(t *testing.T) {
 	})
 }
 
-// excess is what nodes may have too many of once another has come, beyond what it takes.
+// excess returns the number of places above their shares that nodes may have after another one has joined.
 func excess(chains [][]uint32, nodes []Candidate) float64 {
 	load, total, capacity := make(map[uint32]int), 0, 0.0
 	for _, c := range chains {

@@ -15,12 +15,12 @@ type Candidate struct {
 	Capacity uint32            // share of the shards, relative to the others'; 0 counts as 1
 }
 
-// pointsPerNode is how many virtual nodes one of average capacity has at least. The shares that a ring alone gives differ by about
-// 1/sqrt(pointsPerNode), 9 %; [Ring.Plan] evens out what is left. More points cost more to sort, and gain little.
+// pointsPerNode is the minimum number of virtual nodes of a node of average capacity. The shares on the ring differ by about
+// 1/sqrt(pointsPerNode), 9 %, and [Ring.Plan] evens them out. More points take longer to sort and gain little.
 const pointsPerNode = 128
 
-// Ring is a consistent hash of shards to nodes: it depends on the set of candidates alone, and adding or removing one
-// moves only what that one gains or loses. It is immutable.
+// Ring is a consistent hash of shards to nodes. It depends only on the set of candidates. Adding or removing a candidate
+// moves only the shards that it gains or loses. A ring is immutable.
 type Ring struct {
 	nodes   []Candidate // by ID
 	domain  []int       // of each node: its failure domain

@@ -38,8 +38,8 @@ func (r *Ring) shares(total, shards, domainLimit int) []share {
 	return shares
 }
 
-// divide gives each its part of total in proportion to its weight, at most its limit. What one cannot take goes to the
-// others; what nobody can take is left over.
+// divide distributes total in proportion to the weights, and gives none more than its limit. The rest goes to those below
+// their limits. If all are at their limits, a remainder is left.
 func divide(total float64, weight, limit []float64) []float64 {
 	parts := make([]float64, len(weight))
 	full := make([]bool, len(weight))

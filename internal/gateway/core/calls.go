@@ -15,7 +15,7 @@ type Cond struct {
 	Negate bool
 }
 
-// CondKind is what a [Cond] compares.
+// CondKind names the field that a [Cond] compares.
 type CondKind uint8
 
 // The conditions. A key that does not exist has the revisions 0 and the value "".
@@ -54,7 +54,7 @@ func (t *Txn) Keys() []string {
 	return keys
 }
 
-// Request is one request to etcd. All conditions hold, or nothing is done. What is read is read last, linearizably.
+// Request is one request to etcd. It is executed only if all conditions hold. Its reads come last and are linearizable.
 type Request struct {
 	If     []Cond
 	Txn    *Txn // of a client, nested
@@ -72,9 +72,9 @@ type KV struct {
 	TooLarge             bool // for a cell of the chain
 }
 
-// Result is what came of a [Request].
+// Result is the result of a [Request].
 type Result struct {
-	Unknown   bool // nobody knows whether it was, or will be, executed
+	Unknown   bool // the request may or may not be executed, now or later
 	Held      bool // the conditions held
 	Succeeded bool // those of the client's transaction
 	Rev       int64
@@ -108,7 +108,7 @@ type (
 		Lease   string
 		Request Request
 	}
-	// WatchDirectory asks for changes of the directory from a revision on, in place of what was watched before:
+	// WatchDirectory requests changes of the directory from a revision on, instead of an earlier watch. They arrive by
 	// [Gateway.DirectoryChanged].
 	WatchDirectory struct{ From int64 }
 	// EndLease says that a session is over: its lease is not kept alive any more.
@@ -118,7 +118,7 @@ type (
 		ID        uint64
 		Failure   Failure
 		Rev       int64 // header.revision
-		Entry     Entry // of a read; with State NotCacheable, Value is what etcd answered
+		Entry     Entry // of a read; with State NotCacheable, Value is etcd's answer
 		Succeeded bool  // of a transaction
 		Hit       bool
 	}
@@ -128,7 +128,7 @@ type (
 		Events []Event
 		Rev    int64 // all up to this revision
 	}
-	// Placed says what came of a [Gateway.Place] or [Gateway.Unplace].
+	// Placed is the result of a [Gateway.Place] or [Gateway.Unplace].
 	Placed struct {
 		Key string
 		Err error

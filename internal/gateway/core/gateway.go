@@ -26,7 +26,7 @@ type Gateway struct {
 	push    pushing
 }
 
-// life is what a gateway has while one session lasts.
+// life is the state of a gateway during one session.
 type life struct {
 	lease       string // the session's, and its name
 	create, mod int64  // revisions of the session key
@@ -42,7 +42,7 @@ type life struct {
 	suspects    map[string]bool // keys with bits that may need a clean-up
 	cleaning    map[string]bool
 	placing     map[string]bool
-	polls       []func() // what waits for acknowledgements
+	polls       []func() // checks for acknowledgements
 	unknown     []*write // of unknown outcome, to be fenced
 	fencing     bool
 }
@@ -70,7 +70,7 @@ func New(o Options) *Gateway {
 
 func (g *Gateway) on(r Rule) bool { return g.options.Without&r == 0 }
 
-// Effects returns what the gateway wants done and forgets it. It is worth asking after every other call.
+// Effects returns the pending effects and clears them. Call it after every other call.
 func (g *Gateway) Effects() []Effect {
 	effects := g.effects
 	g.effects = nil
@@ -133,8 +133,8 @@ func (g *Gateway) Lease() string {
 // Serving reports whether writes are taken now. Others wait.
 func (g *Gateway) Serving() bool { return g.life != nil && g.life.serving }
 
-// Start begins a life: a session first, then the directory, then a bit. Whoever places a key lists the sessions after the
-// directory has changed, so a gateway that is not in the list reads a directory that names the key.
+// Start begins a life: a session first, then the directory, then a bit. A gateway that places a key lists the sessions after
+// the directory has changed, so a gateway that is not in the list reads a directory that names the key.
 func (g *Gateway) Start() {
 	g.lives++
 	l := &life{
@@ -250,7 +250,7 @@ func (g *Gateway) lost(l *life) {
 	l.polls = nil
 }
 
-// Tick lets the gateway do what it does now and then: clean up, and see who has acknowledged.
+// Tick does the periodic work of the gateway: it cleans up and checks for acknowledgements.
 func (g *Gateway) Tick() {
 	l := g.life
 	if l == nil || !l.serving {

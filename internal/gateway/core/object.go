@@ -1,6 +1,6 @@
 package core
 
-// State says what a cached object knows of its key.
+// State is the state of a cached object.
 type State uint8
 
 const (
@@ -50,7 +50,7 @@ func (o *Object) store(e Entry) {
 	}
 }
 
-// OpKind is what an operation on the chain does.
+// OpKind is the kind of an operation on the chain.
 type OpKind uint8
 
 // The operations. The first two are reads.
@@ -83,7 +83,7 @@ type Op struct {
 	Entry Entry
 }
 
-// Status says what came of an operation.
+// Status is the result of an operation.
 type Status uint8
 
 // The statuses.
@@ -106,7 +106,7 @@ type Answer struct {
 	Object Object
 }
 
-// Shard is what the chain of one shard does with cached objects: the operations, executed one at a time.
+// Shard executes the operations on the cached objects of one shard, one at a time.
 type Shard struct {
 	generation uint64
 	revision   int64 // 0: there is no revision object
@@ -176,7 +176,7 @@ func (s *Shard) create(op *Op) Status {
 	return OK
 }
 
-// change is what needs an object of the generation named.
+// change executes an operation that needs an object of the named generation.
 func (s *Shard) change(op *Op, a *Answer) {
 	o := s.objects[op.Key]
 	if s.without&Generation != 0 {

@@ -79,7 +79,7 @@ func (g *Gateway) create(p *placement) {
 	})
 }
 
-// enter changes the directory, if it is still what was read.
+// enter changes the directory if it has not changed since it was read.
 func (g *Gateway) enter(p *placement) {
 	key, value := p.directoryKey(), strconv.FormatInt(p.gen, 10)
 	g.surely(p.life, Request{

@@ -13,7 +13,7 @@ type waiter struct {
 	then func()
 }
 
-// pushed calls then when the chain has a revision of at least rev. What reveals a revision waits for it.
+// pushed calls then when the chain has a revision of at least rev. Replies that reveal a revision wait for it.
 func (g *Gateway) pushed(rev int64, then func()) {
 	if rev <= g.push.done {
 		then()

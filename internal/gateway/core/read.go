@@ -35,8 +35,8 @@ func (g *Gateway) read(id uint64, key string, revision, object Answer) {
 	g.emit(Reply{ID: id, Rev: rev, Entry: object.Object.Entry, Hit: true})
 }
 
-// Hit decides whether a read may be answered from the chain, and with which header. The revision was read first: whoever wrote
-// at a later one has its bit in the object, or has resolved it with that write.
+// Hit decides whether a read may be answered from the chain, and with which header. The revision was read first. So a
+// gateway that wrote at a later revision has its bit in the object, or has resolved it with that write.
 func (g *Gateway) Hit(revision, object Answer) (header int64, hit bool) {
 	if revision.Status != OK || object.Status != OK || !object.Object.Readable() {
 		return 0, false

@@ -12,7 +12,7 @@ type write struct {
 	asked int              // INTENTs without an answer
 }
 
-// own is what a gateway knows of its writes of a key.
+// own is the state of a gateway's own writes of a key.
 type own struct {
 	under   map[*write]bool // under way
 	gen     int64           // of the object in which the bit was set last

@@ -27,8 +27,8 @@ type Etcd struct {
 // dirPrefix begins the names of directories for data.
 const dirPrefix = "netcraq-etcd-"
 
-// Start brings both up. The gateway listens on an address; etcd itself on a port of loopback that is free. Whoever starts it calls
-// [Etcd.Serve].
+// Start starts etcd and the gateway. The gateway listens at the given address, etcd at a free port of a loopback address.
+// The caller then calls [Etcd.Serve].
 func Start(ctx context.Context, listen string, log *slog.Logger) (_ *Etcd, err error) {
 	e := new(Etcd)
 	if e.dir, err = owned.Dir(os.TempDir(), dirPrefix, os.RemoveAll); err != nil {

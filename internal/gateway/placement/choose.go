@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Options say what is worth a place.
+// Options are the rules for the choice of keys.
 type Options struct {
 	Capacity  int      // bytes of all objects
 	Overhead  int      // bytes of an object beside its value
 	Largest   int      // longest value that fits
-	WriteCost float64  // what a write of a placed key costs, in reads
+	WriteCost float64  // cost of a write of a placed key, in reads
 	Least     float64  // least benefit for which a key is placed, in reads
 	Stay      float64  // factor by which a placed key is preferred to one that is not
 	Residence float64  // seconds for which a key stays at least
-	Pinned    []string // prefixes of keys that are placed whatever they bring
-	Excluded  []string // prefixes of keys that never are
+	Pinned    []string // prefixes of keys that are always placed
+	Excluded  []string // prefixes of keys that are never placed
 }
 
 // Defaults are options for a small cluster.
@@ -30,13 +30,13 @@ func Defaults() Options {
 // Placed is a key that has a place, and since when.
 type Placed map[string]float64
 
-// Decision is what should change.
+// Decision is the set of keys to place and to remove.
 type Decision struct{ Place, Remove []string }
 
-// Size is what an object of a value takes.
+// Size returns the memory of an object with a value of this length.
 func (o *Options) Size(bytes int) int { return o.Overhead + bytes }
 
-// Benefit is what a key brings, in reads. Writes count as cost.
+// Benefit returns the benefit of placing a key, in reads. Writes count as cost.
 func (o *Options) Benefit(u *Usage) float64 { return u.Reads - o.WriteCost*u.Writes }
 
 func hasPrefix(key string, prefixes []string) bool {
@@ -48,7 +48,7 @@ func (o *Options) fits(u *Usage) bool {
 	return !u.Unfit && u.Bytes <= o.Largest && !hasPrefix(u.Key, o.Excluded)
 }
 
-// worth is what a key brings for each byte, and whether that is enough for a place.
+// worth returns the benefit of a key for each byte, and whether the benefit is enough to place the key.
 func (o *Options) worth(u *Usage, placed bool) (perByte float64, enough bool) {
 	benefit, least := o.Benefit(u), o.Least
 	if placed { // it stays while nothing better needs the room, unless its writes cost more than its reads bring
@@ -72,7 +72,7 @@ const (
 	other
 )
 
-// before orders candidates: by rank, then what brings most for each byte.
+// before orders candidates by rank, then by benefit for each byte.
 func before(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.perByte, a.perByte), cmp.Compare(a.Key, b.Key))
 }

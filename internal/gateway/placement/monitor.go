@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// Usage is what a monitor knows of a key. Counts fade: a read counts half after each half-life.
+// Usage has the counts of a key. Counts decay: a read counts half after each half-life.
 type Usage struct {
 	Key           string
 	Reads, Writes float64
@@ -17,8 +17,8 @@ type Usage struct {
 	Unfit         bool // it cannot be cached now: it has a lease, or does not fit
 }
 
-// Monitor counts by Space-Saving: when its table is full, the key that is used least makes room, and the new key's counts are known to be
-// too high by what that key had; they are given without it.
+// Monitor counts with the Space-Saving algorithm. When its table is full, a new key replaces the least used one and starts
+// from its counts. These are subtracted from the reported counts.
 type Monitor struct {
 	most     int
 	halfLife float64
@@ -44,7 +44,7 @@ func NewMonitor(most int, halfLife float64) *Monitor {
 // heaviest is the weight of an event at which all weights are scaled down.
 const heaviest = 1 << 40
 
-// weigh is what an event counts now. Later events weigh more, so that nothing has to be changed as time goes by.
+// weigh returns the weight of an event at this time. Later events weigh more, so that old counts need no update.
 func (m *Monitor) weigh(now float64) float64 {
 	w := math.Exp2((now - m.start) / m.halfLife)
 	if w < heaviest {

@@ -21,7 +21,7 @@ type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
-// Marshal hands over the frame's bytes. The transport frees what it is given; the frame keeps its own reference.
+// Marshal returns the frame's bytes. The transport frees its reference; the frame keeps its own.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if f, ok := v.(*frame); ok {
 		f.data.Ref()

@@ -95,14 +95,14 @@ func (f *forwarder) one(ctx context.Context, method string, down grpc.ServerStre
 	if err != nil {
 		return err
 	}
-	if err := down.SetHeader(pass(header)); err != nil {
+	if err := down.SetHeader(endToEnd(header)); err != nil {
 		return err
 	}
 	return down.SendMsg(&out)
 }
 
-// pass leaves out what the server's own transport says.
-func pass(md metadata.MD) metadata.MD {
+// endToEnd returns the metadata without the headers that the server's transport adds itself.
+func endToEnd(md metadata.MD) metadata.MD {
 	md.Delete("content-type")
 	return md
 }
@@ -164,14 +164,14 @@ func (f *forwarder) both(ctx context.Context, method string, down grpc.ServerStr
 	return answers(up, down)
 }
 
-// answers passes on what etcd says, until the status.
+// answers forwards etcd's messages, up to the status.
 func answers(up grpc.ClientStream, down grpc.ServerStream) error {
 	for first := true; ; first = false {
 		var out frame
 		err := up.RecvMsg(&out)
 		if first {
 			if header, herr := up.Header(); herr == nil {
-				if serr := down.SetHeader(pass(header)); serr != nil {
+				if serr := down.SetHeader(endToEnd(header)); serr != nil {
 					return serr
 				}
 			}

@@ -34,7 +34,7 @@ const (
 	mostPage = 64 << 20
 )
 
-// pages serves what etcd serves on HTTP.
+// pages serves etcd's HTTP pages.
 func (s *Server) pages(ctx context.Context) (http.Handler, error) {
 	json, err := s.jsonGateway(ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ type TowardsClients struct {
 	Years       uint   // for which it is valid
 }
 
-// wrap encrypts what a listener accepts, if certificates are named.
+// wrap encrypts the connections of a listener, if certificates are configured.
 func (c *TowardsClients) wrap(l net.Listener) (net.Listener, error) {
 	var info transport.TLSInfo
 	switch {

@@ -66,7 +66,8 @@ func TestEncryptedClients(t *testing.T) {
 	}
 }
 
-// TestTokens: with etcd's authentication on, a client's name and password count, and what it may not do fails with etcd's code.
+// TestTokens: with etcd's authentication enabled, a client's name and password count, and forbidden calls fail with etcd's
+// code.
 func TestTokens(t *testing.T) {
 	address := startGateway(t, Options{Endpoints: []string{startEtcd(t)}})
 	c, ctx := open(t, address), t.Context()

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 )
 
-// Options say what is served, and to which etcd calls are passed on.
+// Options configure the server and the etcd that it forwards calls to.
 type Options struct {
 	Listen    string // host:port
 	Clients   TowardsClients
@@ -199,7 +199,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if s.options.Follow > 0 {
 		following, stop := context.WithCancel(ctx)
 		defer stop()
-		go s.conn.follow(following, s.options.Follow, s.options.Log)
+		go s.conn.track(following, s.options.Follow, s.options.Log)
 	}
 	mux := cmux.New(s.listener)
 	grpcListener, httpListener := mux.Match(cmux.HTTP2()), mux.Match(cmux.Any())

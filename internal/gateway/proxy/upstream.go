@@ -32,7 +32,7 @@ type endpoint struct {
 	url              string // of its pages on HTTP; empty on a Unix socket
 }
 
-// encryption says what an endpoint's URL wants, as etcd's own clients read it.
+// encryption is the encryption that an endpoint's URL requests, as etcd's own clients interpret it.
 type encryption uint8
 
 const (
@@ -106,7 +106,7 @@ type upstream struct {
 	endpoints []endpoint
 }
 
-// addresses are what the resolver says of members.
+// addresses returns the members as a state of the resolver.
 func addresses(endpoints []endpoint) resolver.State {
 	var state resolver.State
 	for _, e := range endpoints {
@@ -154,8 +154,8 @@ func (u *upstream) members() []endpoint {
 	return u.endpoints
 }
 
-// follow keeps the members what etcd says they are.
-func (u *upstream) follow(ctx context.Context, every time.Duration, log *slog.Logger) {
+// track updates the members from etcd's member list.
+func (u *upstream) track(ctx context.Context, every time.Duration, log *slog.Logger) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {

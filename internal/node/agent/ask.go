@@ -68,8 +68,6 @@ func (j *Join) askOne(ctx context.Context, controller string, registration *cont
 		return id, fmt.Errorf("the controller speaks of %d shards: is it of another version?", welcome.GetShards())
 	}
 	id.Cluster, id.Shards, id.CellBytes = welcome.GetCluster(), int(welcome.GetShards()), int(welcome.GetCellBytes())
-	if !id.Kept || welcome.GetTagsSince() >= id.TagsSince {
-		id.Tags, id.TagsSince = wire.Tags(welcome.GetTagPhase()), welcome.GetTagsSince()
-	}
+	id.Tags = welcome.GetTags()
 	return id, nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// keepKeys gives the plane of a cluster with tags its keys (T3). Until the first ones it takes no tag.
+// keepKeys gives the plane of a cluster with tags its keys (T3). Until the first ones it takes no message.
 func (m *membership) keepKeys(ctx context.Context) {
-	keyring.Follow(ctx, m.someController, func(k *wire.Keyring) {
+	keyring.Receive(ctx, m.someController, func(k *wire.Keyring) {
 		if err := m.plane.SetKeys(k); err != nil {
 			m.log.Error("new keys cannot be used; those before stay in force", "error", err)
 			return
