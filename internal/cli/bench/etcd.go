@@ -81,7 +81,7 @@ with 95 % intervals from 400 resamples of the residuals.`,
 			o.Harness, o.Load, o.Progress = flags.harness, flags.load, etcdstudy.Progress(out.progress())
 			return runStudy(c, out, func(ctx context.Context) (*etcdMembers, error) {
 				result, err := etcdstudy.Members(ctx, o)
-				return &etcdMembers{result, bench.ThisMachine()}, err
+				return &etcdMembers{result, bench.ThisHost()}, err
 			})
 		},
 	}
@@ -107,7 +107,7 @@ profiles need samples.`,
 			o.Harness, o.Load, o.Progress = flags.harness, flags.load, etcdstudy.Progress(out.progress())
 			return runStudy(c, out, func(ctx context.Context) (*etcdPipeline, error) {
 				result, err := etcdstudy.Pipeline(ctx, o)
-				return &etcdPipeline{result, bench.ThisMachine()}, err
+				return &etcdPipeline{result, bench.ThisHost()}, err
 			})
 		},
 	}
@@ -138,7 +138,7 @@ transaction is durable.`,
 			o.Harness.Members = members
 			return runStudy(c, out, func(ctx context.Context) (*etcdBatching, error) {
 				result, err := etcdstudy.Batching(ctx, o)
-				return &etcdBatching{result, bench.ThisMachine()}, err
+				return &etcdBatching{result, bench.ThisHost()}, err
 			})
 		},
 	}
@@ -164,15 +164,15 @@ func runStudy[R bench.Report](c *cobra.Command, out *benchOutput, run func(conte
 type (
 	etcdMembers struct {
 		*etcdstudy.MembersResult
-		bench.Machine
+		bench.Host
 	}
 	etcdPipeline struct {
 		*etcdstudy.PipelineResult
-		bench.Machine
+		bench.Host
 	}
 	etcdBatching struct {
 		*etcdstudy.BatchingResult
-		bench.Machine
+		bench.Host
 	}
 )
 
@@ -206,7 +206,7 @@ func (e *etcdMembers) Summary() string {
 		fmt.Fprintf(&text, "; the study: %.0f, %.2f, %.3f, peak at %.2f\n",
 			law.Published.Lambda, law.Published.Sigma, law.Published.Kappa, law.TheirPeak)
 	}
-	return text.String() + strings.Join(e.Settings, "; ") + "; seed " + fmt.Sprint(e.Seed) + ".\n" + e.Machine.String()
+	return text.String() + strings.Join(e.Settings, "; ") + "; seed " + fmt.Sprint(e.Seed) + ".\n" + e.Host.String()
 }
 
 // Table returns one row per stage and timer.
@@ -232,7 +232,7 @@ func (e *etcdPipeline) Table() ([]string, [][]string) {
 // Summary states the settings and the machine.
 func (e *etcdPipeline) Summary() string {
 	return fmt.Sprintf("CPU time and timers are of all members together. %s; seed %d.\n%v",
-		strings.Join(e.Settings, "; "), e.Seed, e.Machine)
+		strings.Join(e.Settings, "; "), e.Seed, e.Host)
 }
 
 // Table returns one row per cell.
@@ -252,5 +252,5 @@ func (e *etcdBatching) Table() ([]string, [][]string) {
 
 // Summary states the settings and the machine.
 func (e *etcdBatching) Summary() string {
-	return fmt.Sprintf("%s; seed %d.\n%v", strings.Join(e.Settings, "; "), e.Seed, e.Machine)
+	return fmt.Sprintf("%s; seed %d.\n%v", strings.Join(e.Settings, "; "), e.Seed, e.Host)
 }

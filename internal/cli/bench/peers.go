@@ -103,7 +103,7 @@ func (f *peersFlags) run(ctx context.Context, progress bench.Progress) (*peersRe
 	if len(names) == 0 {
 		names = peer.Names()
 	}
-	report := &peersReport{Op: f.load.Op, Settings: make(map[string][]string), Machine: bench.ThisMachine()}
+	report := &peersReport{Op: f.load.Op, Settings: make(map[string][]string), Host: bench.ThisHost()}
 	for _, name := range names {
 		progress(name)
 		err := f.measure(ctx, name, report)
@@ -200,7 +200,7 @@ type peersReport struct {
 	Results  []peersRow          `json:"results"`
 	Settings map[string][]string `json:"settings"`
 	Missing  []string            `json:"missing,omitempty"`
-	Machine  bench.Machine       `json:"machine"`
+	Host     bench.Host          `json:"machine"`
 }
 
 func (r *peersReport) add(result peer.Result) {
@@ -279,5 +279,5 @@ func (r *peersReport) Summary() string {
 			"NetCRAQ's load from the kernel goes to a chain of its own, as long as the one described above; "+
 				"a clean read is answered by its head alone.")
 	}
-	return strings.Join(append(lines, r.Machine.String()), "\n")
+	return strings.Join(append(lines, r.Host.String()), "\n")
 }

@@ -19,7 +19,7 @@ type transactions struct {
 	System string        `json:"system"`
 	Plane  string        `json:"plane,omitempty"`
 	Runs   []*txn.Result `json:"runs"`
-	bench.Machine
+	bench.Host
 }
 
 func newBenchTransactionsCommand(out *benchOutput) *cobra.Command {
@@ -94,7 +94,7 @@ func runTransactions(c *cobra.Command, out *benchOutput, name string, open txn.O
 			return nil, transactionError(err)
 		}
 		defer system.Close()
-		report.Machine = bench.ThisMachine()
+		report.Host = bench.ThisHost()
 		for _, index := range contention {
 			o.Contention = index
 			r, err := txn.Run(ctx, system, o)
@@ -141,5 +141,5 @@ func (t *transactions) Summary() string {
 	r := t.Runs[0]
 	return fmt.Sprintf(
 		"%s: %d clients, %d locks a transaction, %d at once; one of a hot item, the rest of %d others; seed %d.\n%s.\n%v",
-		t.System, r.Clients, r.Locks, r.AtOnce, r.Items, r.Seed, strings.Join(r.Settings, "; "), t.Machine)
+		t.System, r.Clients, r.Locks, r.AtOnce, r.Items, r.Seed, strings.Join(r.Settings, "; "), t.Host)
 }

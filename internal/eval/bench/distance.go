@@ -25,7 +25,7 @@ type DistanceResult struct {
 	Wrong      uint64        `json:"wrong"`
 	Keys       int           `json:"keys"`
 	ValueBytes int           `json:"value_bytes"`
-	Machine    Machine       `json:"machine"`
+	Host       Host          `json:"machine"`
 }
 
 // DistanceRow is one node of the chain.
@@ -66,7 +66,7 @@ func Distance(ctx context.Context, o DistanceOptions) (*DistanceResult, error) {
 }
 
 func distanceResult(o *DistanceOptions, subject Subject, runners []contestant, rates [][]float64) *DistanceResult {
-	r := &DistanceResult{Subject: subject, Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine()}
+	r := &DistanceResult{Subject: subject, Keys: o.Keys, ValueBytes: o.ValueBytes, Host: ThisHost()}
 	slowest, fastest := 0.0, 0.0
 	for i := len(runners) - 1; i >= 0; i-- {
 		rate := median(rates[i])
@@ -94,5 +94,5 @@ func (r *DistanceResult) Table() ([]string, [][]string) {
 // Summary states the difference between the slowest and the fastest node.
 func (r *DistanceResult) Summary() string {
 	return fmt.Sprintf("%d keys of %d bytes on plane %s: slowest and fastest differ by %.1f %%; %d wrong, %d lost.\n%v",
-		r.Keys, r.ValueBytes, r.describe(), 100*r.Spread, r.Wrong, r.Lost, r.Machine)
+		r.Keys, r.ValueBytes, r.describe(), 100*r.Spread, r.Wrong, r.Lost, r.Host)
 }

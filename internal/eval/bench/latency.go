@@ -34,7 +34,7 @@ type LatencyResult struct {
 	Count      int     `json:"count"`
 	Nodes      int     `json:"nodes"`
 	ValueBytes int     `json:"value_bytes"`
-	Machine    Machine `json:"machine"`
+	Host       Host    `json:"machine"`
 }
 
 // The kinds of request. A benchmark sends one of each in rotation.
@@ -70,7 +70,7 @@ func Latency(ctx context.Context, o LatencyOptions) (*LatencyResult, error) {
 		return nil, err
 	}
 	r := &LatencyResult{
-		Count: o.Count, Nodes: o.Nodes, ValueBytes: o.ValueBytes, Subject: m.nodes[0].subject(), Machine: ThisMachine(),
+		Count: o.Count, Nodes: o.Nodes, ValueBytes: o.ValueBytes, Subject: m.nodes[0].subject(), Host: ThisHost(),
 	}
 	err = m.gen.do(func() error {
 		c, err := newCaller(m.ways[0].dest, echo, o.ValueBytes)
@@ -238,5 +238,5 @@ func (r *LatencyResult) Table() ([]string, [][]string) {
 func (r *LatencyResult) Summary() string {
 	return fmt.Sprintf("%d of each, one request at a time through a socket, values of %d bytes; "+
 		"plane %s, chain of %d, asked at its head.\n"+
-		"The echo is another socket's, over a link without XDP.\n%v", r.Count, r.ValueBytes, r.describe(), r.Nodes, r.Machine)
+		"The echo is another socket's, over a link without XDP.\n%v", r.Count, r.ValueBytes, r.describe(), r.Nodes, r.Host)
 }

@@ -25,7 +25,7 @@ type LinesResult struct {
 	Keys       int       `json:"keys"`
 	ValueBytes int       `json:"value_bytes"`
 	Rounds     int       `json:"rounds"`
-	Machine    Machine   `json:"machine"`
+	Host       Host      `json:"machine"`
 }
 
 // LineRow is the result of one protocol: medians of rates and times over the rounds, and sums of
@@ -45,7 +45,7 @@ func Lines(ctx context.Context, o LinesOptions) (*LinesResult, error) {
 	}
 	r := &LinesResult{
 		Nodes: o.Nodes, Target: o.Target, WriteShare: o.WriteShare, Dirty: o.Dirty, Keys: o.Keys, ValueBytes: o.ValueBytes,
-		Rounds: o.Rounds, Machine: ThisMachine(),
+		Rounds: o.Rounds, Host: ThisHost(),
 	}
 	lines := make([]*Line, len(o.Protocols))
 	for i, protocol := range o.Protocols {
@@ -200,5 +200,5 @@ func (r *LinesResult) Summary() string {
 	}
 	return fmt.Sprintf(
 		"lines of %d nodes, the client at node %d, %.0f %% writes, %d keys of %d bytes%s; medians of %d rounds.\n%s%v",
-		r.Nodes, r.Target, 100*r.WriteShare, r.Keys, r.ValueBytes, dirty, r.Rounds, bundles, r.Machine)
+		r.Nodes, r.Target, 100*r.WriteShare, r.Keys, r.ValueBytes, dirty, r.Rounds, bundles, r.Host)
 }

@@ -26,7 +26,7 @@ type MemoryResult struct {
 	Ratio          float64 `json:"ratio"`
 	Lost           uint64  `json:"lost"`
 	Wrong          uint64  `json:"wrong"`
-	Machine        Machine `json:"machine"`
+	Host           Host    `json:"machine"`
 }
 
 // Memory fills a node with objects, measures its memory, and reads all objects in order.
@@ -53,7 +53,7 @@ func Memory(ctx context.Context, o MemoryOptions) (*MemoryResult, error) {
 		MemoryBytes: usage.MemoryBytes, EmptyBytes: empty,
 		BytesPerObject: float64(usage.MemoryBytes-empty) / float64(usage.Objects),
 		FillS:          read.FillS, ReadsPerS: read.ReadsPerS, EchoPerS: read.EchoPerS, Ratio: read.Ratio,
-		Lost: read.Lost, Wrong: read.Wrong, Subject: read.Subject, Machine: read.Machine,
+		Lost: read.Lost, Wrong: read.Wrong, Subject: read.Subject, Host: read.Host,
 	}, nil
 }
 
@@ -83,5 +83,5 @@ func (r *MemoryResult) Table() ([]string, [][]string) {
 func (r *MemoryResult) Summary() string {
 	return fmt.Sprintf("plane %s with %d sessions; a node for one object has tables of %.1f MB. "+
 		"All objects read in turn: %d wrong, %d lost.\n%v",
-		r.describe(), sessions, float64(r.EmptyBytes)/1e6, r.Wrong, r.Lost, r.Machine)
+		r.describe(), sessions, float64(r.EmptyBytes)/1e6, r.Wrong, r.Lost, r.Host)
 }

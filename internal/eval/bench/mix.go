@@ -32,7 +32,7 @@ type MixResult struct {
 	Keys              int       `json:"keys"`
 	ValueBytes        int       `json:"value_bytes"`
 	Rounds            []float64 `json:"rounds"` // requests per second
-	Machine           Machine   `json:"machine"`
+	Host              Host      `json:"machine"`
 }
 
 func (o *MixOptions) check() error {
@@ -87,7 +87,7 @@ func Mix(ctx context.Context, o MixOptions) (*MixResult, error) {
 		RequestsPerS: median(rates[0]), PacketsPerRequest: float64(after-before) / float64(total.OK), HopsMax: total.HopsMax,
 		WriteShare: o.WriteShare, Target: o.Target, Nodes: o.Nodes,
 		Sent: total.Sent, Lost: total.Lost(), Wrong: total.Wrong,
-		Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: rates[0], Machine: ThisMachine(),
+		Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: rates[0], Host: ThisHost(),
 	}, nil
 }
 
@@ -105,5 +105,5 @@ func (r *MixResult) Summary() string {
 	return fmt.Sprintf("%.1f %% writes to node %d of a chain of %d, %d keys of %d bytes, plane %s:\n"+
 		"%.2f packets per request on all links, at most %d hops until an answer; %d requests, %d wrong, %d lost.\n%v",
 		100*r.WriteShare, r.Target, r.Nodes, r.Keys, r.ValueBytes, r.describe(), r.PacketsPerRequest, r.HopsMax,
-		r.Sent, r.Wrong, r.Lost, r.Machine)
+		r.Sent, r.Wrong, r.Lost, r.Host)
 }

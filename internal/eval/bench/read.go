@@ -33,7 +33,7 @@ type ReadResult struct {
 	Slots             int     `json:"slots"` // requests per frame
 	FillS             float64 `json:"fill_s"`
 	Rounds            []Round `json:"rounds"`
-	Machine           Machine `json:"machine"`
+	Host              Host    `json:"machine"`
 }
 
 // Round is one window of the three.
@@ -105,7 +105,7 @@ func (s *readStage) read(ctx context.Context, o *ReadOptions) (*ReadResult, erro
 	}
 	r := &ReadResult{
 		Subject: s.plane.subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Slots: max(o.Slots, 1),
-		FillS: time.Since(start).Seconds(), Machine: ThisMachine(),
+		FillS: time.Since(start).Seconds(), Host: ThisHost(),
 	}
 	if err := s.prepare(ctx, o.ValueBytes, o.Progress); err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func WriteCSV(w io.Writer, r Report) error {
 func count(perSecond float64) string { return fmt.Sprintf("%.0f", perSecond) }
 
 // String describes the machine in one line.
-func (m Machine) String() string {
+func (m Host) String() string {
 	jit := "BPF JIT on"
 	if !m.JIT {
 		jit = "BPF JIT off"
@@ -73,5 +73,5 @@ func readRow(name string, reads, swaps, sockets float64) []string {
 func (r *ReadResult) Summary() string {
 	return fmt.Sprintf("%d keys of %d bytes%s, on plane %s: %d answers checked, %d wrong, %d lost.\n"+
 		"swap: an XDP program that sends the same sizes back; socket echo: recvmmsg and sendmmsg on %d threads.\n%v",
-		r.Keys, r.ValueBytes, inFrames(r.Slots), r.describe(), r.Sent-r.Lost, r.Wrong, r.Lost, r.Machine.CPUs, r.Machine)
+		r.Keys, r.ValueBytes, inFrames(r.Slots), r.describe(), r.Sent-r.Lost, r.Wrong, r.Lost, r.Host.CPUs, r.Host)
 }

@@ -53,7 +53,7 @@ type RestartResult struct {
 	Nodes      int          `json:"nodes"`
 	Keys       int          `json:"keys"`
 	ValueBytes int          `json:"value_bytes"`
-	Machine    Machine      `json:"machine"`
+	Host       Host         `json:"machine"`
 }
 
 // RestartRow is the result of one kill and restart.
@@ -86,7 +86,7 @@ func Restart(ctx context.Context, o RestartOptions) (*RestartResult, error) {
 	if err := fill(ctx, keys, o.ValueBytes, m.ways[0], m.genPorts()...); err != nil {
 		return nil, err
 	}
-	r := &RestartResult{Plane: "xdp", Nodes: o.Nodes, Keys: o.Keys, ValueBytes: o.ValueBytes, Machine: ThisMachine()}
+	r := &RestartResult{Plane: "xdp", Nodes: o.Nodes, Keys: o.Keys, ValueBytes: o.ValueBytes, Host: ThisHost()}
 	for _, op := range []wire.Op{wire.OpRead, wire.OpPut} {
 		for victim := range hosts {
 			asked := m.ways[0]
@@ -303,5 +303,5 @@ func (r *RestartResult) Table() ([]string, [][]string) {
 func (r *RestartResult) Summary() string {
 	return fmt.Sprintf(
 		"chain of %d, %d keys of %d bytes, plane %s: %d agents killed and restarted, %d requests, %d lost, %d wrong.\n%v",
-		r.Nodes, r.Keys, r.ValueBytes, r.Plane, len(r.Rows), r.Sent, r.Lost, r.Wrong, r.Machine)
+		r.Nodes, r.Keys, r.ValueBytes, r.Plane, len(r.Rows), r.Sent, r.Lost, r.Wrong, r.Host)
 }

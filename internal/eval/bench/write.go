@@ -33,7 +33,7 @@ type WriteResult struct {
 	Keys            int          `json:"keys"`
 	ValueBytes      int          `json:"value_bytes"`
 	Rounds          []WriteRound `json:"rounds"`
-	Machine         Machine      `json:"machine"`
+	Host            Host         `json:"machine"`
 }
 
 // WriteRound is one window of the chain and of the limit.
@@ -64,7 +64,7 @@ func Write(ctx context.Context, o WriteOptions) (*WriteResult, error) {
 	}
 	r := &WriteResult{
 		Nodes: o.Nodes, Slots: max(o.Slots, 1), Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes,
-		Machine: ThisMachine(),
+		Host: ThisHost(),
 	}
 	o.Progress.say("writing each of %d keys once", o.Keys)
 	if err := m.countPackets(ctx, runners[0].load, max(o.Keys, packetSample), r); err != nil {
@@ -167,5 +167,5 @@ func (r *WriteResult) Summary() string {
 		"%.2f packets per write on all links (at most %d), answer after %d hops;\n"+
 		"%d writes, %d wrong, %d lost. swap: one node that only sends a packet of the answer's size back.\n%v",
 		r.Nodes, r.Keys, r.ValueBytes, inFrames(r.Slots), r.describe(), r.PacketsPerWrite, 2*r.Nodes, r.Hops, r.Sent,
-		r.Wrong, r.Lost, r.Machine)
+		r.Wrong, r.Lost, r.Host)
 }

@@ -96,7 +96,7 @@ func startBatch(specs []*Spec, o Options) (resumed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	now := Header{Quick: o.Quick, Binary: built, Machine: thisMachine(), Began: time.Now().UTC()}
+	now := Header{Quick: o.Quick, Binary: built, Host: thisHost(), Began: time.Now().UTC()}
 	why, err := whyAnew(&now, o)
 	if why == "" || err != nil {
 		return err == nil, err

@@ -15,12 +15,12 @@ import (
 // Header is the first line of a journal: the identity of the figure, and the conditions at its
 // beginning.
 type Header struct {
-	Figure  string    `json:"figure"`
-	Quick   bool      `json:"quick"`
-	Spec    string    `json:"spec"`   // fingerprint of the figure's definition
-	Binary  string    `json:"binary"` // fingerprint of the measuring program
-	Machine Machine   `json:"machine"`
-	Began   time.Time `json:"began"`
+	Figure string    `json:"figure"`
+	Quick  bool      `json:"quick"`
+	Spec   string    `json:"spec"`   // fingerprint of the figure's definition
+	Binary string    `json:"binary"` // fingerprint of the measuring program
+	Host   Host      `json:"machine"`
+	Began  time.Time `json:"began"`
 }
 
 // continues reports whether samples of a run with this header may be added to those of the other,
@@ -33,7 +33,7 @@ func (h *Header) continues(other *Header) (bool, string) {
 		return false, "something else was measured"
 	case h.Binary != other.Binary:
 		return false, "another build measured it"
-	case h.Machine.identity() != other.Machine.identity():
+	case h.Host.identity() != other.Host.identity():
 		return false, "it was measured on another machine"
 	}
 	return true, ""

@@ -17,7 +17,7 @@ type Made struct {
 	Unable   []Failure  `json:"unable"`
 	Failed   []Failure  `json:"failed"`
 	Settings []string   `json:"settings"`
-	Machine  Machine    `json:"machine"`
+	Host     Host       `json:"machine"`
 	Files    []string   `json:"files"`
 }
 
@@ -46,7 +46,7 @@ func (o *Outcome) Made(dir string) *Made {
 		Figure: o.Spec.Name, Title: o.Spec.Title, Source: o.Spec.Source.Paper,
 		Reports: o.Spec.Source.Reports, Command: Command(o.Spec, o.Header.Quick),
 		Mode: mode(
-			o.Header.Quick), Rounds: o.Rounds(), Complete: o.End != nil && !o.End.TimeUp, Machine: o.Header.Machine,
+			o.Header.Quick), Rounds: o.Rounds(), Complete: o.End != nil && !o.End.TimeUp, Host: o.Header.Host,
 		Results: o.results(), Notes: o.notes(), Unable: o.Unable, Failed: o.Failed, Files: o.files(dir), Rows: o.table(),
 	}
 	if o.End != nil {

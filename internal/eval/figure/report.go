@@ -65,7 +65,7 @@ func writeReport(w io.Writer, dir string, specs []*Spec, outcomes []*Outcome) er
 		r.Score.add(s.Score)
 		r.Quick = r.Quick || o.Header.Quick
 		builds[o.Header.Binary] = true
-		if machine := o.Header.Machine.String(); !slices.Contains(r.Machines, machine) {
+		if machine := o.Header.Host.String(); !slices.Contains(r.Machines, machine) {
 			r.Machines = append(r.Machines, machine)
 		}
 	}

@@ -119,12 +119,12 @@ func newHeader(s *Spec, quick bool) (Header, error) {
 	}
 	built, err := binary()
 	return Header{
-		Figure:  s.Name,
-		Quick:   quick,
-		Spec:    print,
-		Binary:  built,
-		Machine: thisMachine(),
-		Began:   time.Now().UTC(),
+		Figure: s.Name,
+		Quick:  quick,
+		Spec:   print,
+		Binary: built,
+		Host:   thisHost(),
+		Began:  time.Now().UTC(),
 	}, err
 }
 

@@ -169,7 +169,7 @@ func TestInterruptedRunGoesOn(t *testing.T) {
 func TestRunOfSomethingElseBeginsAnew(t *testing.T) {
 	for what, change := range map[string]func(*Header){
 		"another build":   func(h *Header) { h.Binary = "other" },
-		"another machine": func(h *Header) { h.Machine.CPUs++ },
+		"another machine": func(h *Header) { h.Host.CPUs++ },
 		"something else":  func(h *Header) { h.Spec = "other" },
 	} {
 		dir := t.TempDir()

@@ -179,7 +179,7 @@ func (o *Outcome) metrics(cell Cell) []string {
 // circumstances say when and where it was measured, and how quiet it was there.
 func (o *Outcome) circumstances() string {
 	h := o.Header
-	text := fmt.Sprintf("%s. Load before: %.2f", h.Machine, h.Machine.Load[0])
+	text := fmt.Sprintf("%s. Load before: %.2f", h.Host, h.Host.Load[0])
 	if o.End == nil {
 		return text + "; interrupted."
 	}

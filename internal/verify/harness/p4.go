@@ -17,7 +17,7 @@ import (
 
 // P4 is the P4 program as a [conformance.Target], on the software switch.
 type P4 struct {
-	*p4.Machine
+	*p4.Harness
 	options chain.Options
 }
 
@@ -40,7 +40,7 @@ func (m *P4) Reset(o chain.Options) error {
 	if err := p4.CheckOptions(o); err != nil {
 		return fmt.Errorf("%w: %w", conformance.ErrUnsupported, err)
 	}
-	if m.Machine != nil && m.options == o {
+	if m.Harness != nil && m.options == o {
 		return m.Clear()
 	}
 	if err := m.Close(); err != nil {
@@ -51,7 +51,7 @@ func (m *P4) Reset(o chain.Options) error {
 		hosts = append(hosts, host)
 	}
 	var err error
-	m.Machine, err = p4.NewMachine(conformance.Me, o, hosts, func(a netip.Addr) [6]byte { return conformance.MACOf(a) })
+	m.Harness, err = p4.NewHarness(conformance.Me, o, hosts, func(a netip.Addr) [6]byte { return conformance.MACOf(a) })
 	m.options = o
 	return err
 }
@@ -144,10 +144,10 @@ func (m *P4) State() (s conformance.State, err error) {
 
 // Close implements [conformance.Target].
 func (m *P4) Close() error {
-	if m.Machine == nil {
+	if m.Harness == nil {
 		return nil
 	}
-	err := m.Machine.Close()
-	m.Machine = nil
+	err := m.Harness.Close()
+	m.Harness = nil
 	return err
 }

@@ -18,13 +18,9 @@ func TestRandomPackets(t *testing.T) {
 	runRandom(t, func(m *XDP) conformance.Target { return m })
 }
 
-// TestTaggedRandomPackets is TestRandomPackets with tags, in each phase.
+// TestTaggedRandomPackets is TestRandomPackets with tags.
 func TestTaggedRandomPackets(t *testing.T) {
-	for _, phase := range taggedPhases {
-		t.Run(phase.String(), func(t *testing.T) {
-			runRandom(t, func(m *XDP) conformance.Target { return &conformance.Tagged{Keyed: m, Phase: phase} })
-		})
-	}
+	runRandom(t, func(m *XDP) conformance.Target { return conformance.Tagged{Keyed: m} })
 }
 
 func runRandom(t *testing.T, target func(*XDP) conformance.Target) {

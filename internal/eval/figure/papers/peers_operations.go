@@ -237,7 +237,7 @@ func peersNotes(o *figure.Outcome) []figure.Note {
 					"%s: ZooKeeper does %s a second here, %s in the paper, with three servers of 16 "+
 						"cores. Here servers and clients share %d CPUs, its log is in memory, and a sync "+
 						"precedes each read. The paper does not mention a sync.",
-					op, number(*mine), number(paper.perS), o.Header.Machine.CPUs))
+					op, number(*mine), number(paper.perS), o.Header.Host.CPUs))
 			}
 		}
 		for _, other := range otherPeers {

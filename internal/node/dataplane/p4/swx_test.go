@@ -29,11 +29,11 @@ func needEngine(t *testing.T) {
 	}
 }
 
-func machine(t *testing.T, o chain.Options) *Machine {
+func machine(t *testing.T, o chain.Options) *Harness {
 	t.Helper()
 	needEngine(t)
 	self := netip.MustParseAddrPort("10.77.0.2:4411")
-	m, err := NewMachine(self, o, nil, func(netip.Addr) [6]byte { return [6]byte{2} })
+	m, err := NewHarness(self, o, nil, func(netip.Addr) [6]byte { return [6]byte{2} })
 	if err != nil {
 		t.Fatal(err)
 	}

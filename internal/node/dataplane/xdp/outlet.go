@@ -13,16 +13,23 @@ import (
 type outlet struct {
 	socket *net.UDPConn
 	node   netip.AddrPort
-	tags   atomic.Uint32 // a [wire.Tags]
+	tags   bool
 	keys   atomic.Pointer[wire.Keyring]
 }
 
 // send sends an encoded message.
 func (o *outlet) send(message []byte, to netip.AddrPort) error {
-	message, err := wire.Tags(o.tags.Load()).Sending(o.keys.Load()).Append(message, wire.Ends{From: o.node, To: to})
-	if err != nil {
-		return err
+	if o.tags {
+		ring := o.keys.Load()
+		if ring == nil {
+			return wire.ErrNoKey
+		}
+		tagged, err := ring.Append(message, wire.Ends{From: o.node, To: to})
+		if err != nil {
+			return err
+		}
+		message = tagged
 	}
-	_, err = o.socket.WriteToUDPAddrPort(message, to)
+	_, err := o.socket.WriteToUDPAddrPort(message, to)
 	return err
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/bench"
 )
 
-// Machine says where, and on how busy a machine, a figure was made.
-type Machine struct {
-	bench.Machine
+// Host describes the machine on which a figure was made, and its load.
+type Host struct {
+	bench.Host
 	MemoryGiB float64    `json:"memory_gib"`
 	Governor  string     `json:"governor"` // of the clock's frequency; "" where the kernel does not say
 	Load      [3]float64 `json:"load"`     // before: average number of processes that ran, over 1, 5 and 15 minutes
@@ -24,9 +24,9 @@ type Machine struct {
 	System    string     `json:"system"` // distribution
 }
 
-// thisMachine describes the machine now.
-func thisMachine() Machine {
-	m := Machine{Machine: bench.ThisMachine(), Load: loadAverage(), Go: runtime.Version()}
+// thisHost describes the machine now.
+func thisHost() Host {
+	m := Host{Host: bench.ThisHost(), Load: loadAverage(), Go: runtime.Version()}
 	m.Governor = firstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 	for _, line := range lines("/proc/meminfo") {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemTotal:" {
@@ -45,10 +45,10 @@ func thisMachine() Machine {
 }
 
 // identity lists the properties that identify a machine.
-func (m *Machine) identity() string { return fmt.Sprint(m.CPU, m.CPUs, m.Kernel, m.JIT) }
+func (m *Host) identity() string { return fmt.Sprint(m.CPU, m.CPUs, m.Kernel, m.JIT) }
 
 // String describes the machine in one line.
-func (m Machine) String() string {
+func (m Host) String() string {
 	governor := m.Governor
 	if governor == "" {
 		governor = "not told"

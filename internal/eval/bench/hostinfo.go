@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes the machine of a measurement.
-type Machine struct {
+// Host describes the machine of a measurement.
+type Host struct {
 	CPU    string `json:"cpu"`
 	CPUs   int    `json:"cpus"`
 	Kernel string `json:"kernel"`
 	JIT    bool   `json:"jit"`
 }
 
-// ThisMachine describes the machine the process runs on.
-func ThisMachine() Machine {
-	m := Machine{CPU: "unknown", CPUs: runtime.NumCPU()}
+// ThisHost describes the machine the process runs on.
+func ThisHost() Host {
+	m := Host{CPU: "unknown", CPUs: runtime.NumCPU()}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
 			name, value, _ := strings.Cut(line, ":")

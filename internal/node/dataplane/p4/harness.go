@@ -11,21 +11,21 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Machine is a node on a switch without interfaces, handed one frame after the other: for tests and simulations.
-type Machine struct {
+// Harness is a node on a switch without interfaces, for tests and simulations. It gets one frame at a time.
+type Harness struct {
 	*Node
 	sw  Switch
 	now uint64
 }
 
-// NewMachine makes a node without state, whose switch knows a way to each of the hosts.
-func NewMachine(self netip.AddrPort, o chain.Options, hosts []netip.Addr,
-	macOf func(netip.Addr) [6]byte) (*Machine, error) {
+// NewHarness makes a node without state, whose switch knows a way to each of the hosts.
+func NewHarness(self netip.AddrPort, o chain.Options, hosts []netip.Addr,
+	macOf func(netip.Addr) [6]byte) (*Harness, error) {
 	sw, err := StartSWX(artefacts.Program, engineMegabytes)
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{sw: sw}
+	m := &Harness{sw: sw}
 	if m.Node, err = NewNode(sw, self, o); err == nil {
 		var r Request
 		for _, h := range hosts {
@@ -40,7 +40,7 @@ func NewMachine(self netip.AddrPort, o chain.Options, hosts []netip.Addr,
 }
 
 // Clear makes the node one without state, configuration or counts.
-func (m *Machine) Clear() error {
+func (m *Harness) Clear() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var r Request
@@ -76,20 +76,20 @@ func (m *Machine) Clear() error {
 	for _, i := range counted {
 		r.Write(regOutcomes, i, 0)
 	}
-	m.hearts = chain.New(m.options)
+	m.hearts, m.before = chain.New(m.options), nil
 	m.configs, m.leases, m.renewed = make(map[uint16]chain.ShardConfig), make(map[uint16]uint64), 0
 	m.keys, m.used, m.free = m.keys[:0], m.used[:0], m.free[:0]
 	return m.sw.Do(&r)
 }
 
 // SetClock stops the clock of the leases at a time.
-func (m *Machine) SetClock(now uint64) error {
+func (m *Harness) SetClock(now uint64) error {
 	m.now = now
 	return m.sw.SetClock(now)
 }
 
 // Run hands in one frame, and returns what the node sent and, if it left the frame to the host, that.
-func (m *Machine) Run(frame []byte) (sent, passed [][]byte, err error) {
+func (m *Harness) Run(frame []byte) (sent, passed [][]byte, err error) {
 	left, err := m.try(0, frame)
 	if err != nil {
 		return nil, nil, err
@@ -129,14 +129,14 @@ func (m *Machine) Run(frame []byte) (sent, passed [][]byte, err error) {
 	return sent, passed, nil
 }
 
-func (m *Machine) try(port int, frame []byte) ([]Left, error) {
+func (m *Harness) try(port int, frame []byte) ([]Left, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.sw.Try(port, frame)
 }
 
 // PutObject stores an object as it is.
-func (m *Machine) PutObject(k wire.Key, o chain.Object) error {
+func (m *Harness) PutObject(k wire.Key, o chain.Object) error {
 	if len(o.Value) > m.options.CellBytes {
 		return fmt.Errorf("object %v has %d bytes, this node's cells have %d", k, len(o.Value), m.options.CellBytes)
 	}
@@ -155,7 +155,7 @@ func (m *Machine) PutObject(k wire.Key, o chain.Object) error {
 }
 
 // PutSession stores a session as it is.
-func (m *Machine) PutSession(k chain.SessionKey, s chain.Session) error {
+func (m *Harness) PutSession(k chain.SessionKey, s chain.Session) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ok, err := m.putLane(k, &s, false)
@@ -166,7 +166,7 @@ func (m *Machine) PutSession(k chain.SessionKey, s chain.Session) error {
 }
 
 // AllObjects returns all objects.
-func (m *Machine) AllObjects() (map[wire.Key]chain.Object, error) {
+func (m *Harness) AllObjects() (map[wire.Key]chain.Object, error) {
 	objects := make(map[wire.Key]chain.Object)
 	err := m.walk(func(k wire.Key, _ uint32, c *cell) (bool, error) {
 		objects[k] = c.object()
@@ -176,4 +176,4 @@ func (m *Machine) AllObjects() (map[wire.Key]chain.Object, error) {
 }
 
 // Close ends the switch.
-func (m *Machine) Close() error { return m.sw.Close() }
+func (m *Harness) Close() error { return m.sw.Close() }
