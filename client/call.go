@@ -38,6 +38,7 @@ type task struct {
 	view    *view         // of the latest attempt
 	route   *route        // to the shard's chain, in that view
 	keys    *wire.Keyring // for the next attempt
+	alone   bool          // it must be no part of a bundle, because the cluster has tags or is about to (T6)
 	session *session      // writes: from the first attempt to the end
 	seq     uint64        // in the session, fixed for this write
 	tried   uint8         // members asked since all had been: one bit for each place in the chain
@@ -181,7 +182,9 @@ func (k *call) aim() (place int, ok bool) {
 	}
 	k.follow()
 	place, err := k.choosePlace()
-	if k.keys = k.client.keys(); err == nil && !k.keys.May(k.op) { // it might when the call began
+	phase, ring := k.client.tags()
+	k.alone = phase != wire.TagsOff
+	if k.keys = phase.Asking(ring); err == nil && !k.keys.May(k.op) { // it might when the call began
 		err = ErrDenied
 	}
 	if err != nil {

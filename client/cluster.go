@@ -29,7 +29,7 @@ func LoadCluster(path string) (*Cluster, error) { return topology.Read(path) }
 
 // Follower knows the map of a cluster that changes. Package client/follow has one.
 type Follower interface {
-	// Keys are the present keys of a cluster whose map says that it has tags; nil: there are none yet.
+	// Keys are the present keys of a cluster whose map says that it has tags or is about to; nil: there are none yet.
 	Keys() *wire.Keyring
 	// Map returns the newest map known.
 	Map() *Map

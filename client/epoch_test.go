@@ -195,7 +195,8 @@ func TestBundleMeetsNewerEpoch(t *testing.T) {
 		puts = append(puts, PutOp(fmt.Sprint("key ", i), nil))
 	}
 	for i, o := range c.Do(ctx, puts) {
-		if o.Err != nil || o.Version != 1 || o.Epoch != 2 || o.Attempts < 3 {
+		// Under load a later bundle may leave when the client already knows the next epoch.
+		if o.Err != nil || o.Version != 1 || o.Epoch != 2 || i == 0 && o.Attempts < 3 {
 			t.Fatalf("put %d: %+v", i, o)
 		}
 	}

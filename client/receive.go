@@ -55,7 +55,7 @@ func decode(c *Client, m *ipv4.Message, answers []answer) []answer {
 	at := udp.AddrPort()
 	from := netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	datagram := m.Buffers[0][:m.N]
-	if !wire.IsBundle(datagram) || c.keys() != nil { // in clusters with tags there are none
+	if !wire.IsBundle(datagram) || c.guarded() {
 		return decodeReply(c, datagram, from, answers)
 	}
 	if b := wire.Bundle(datagram); b.Sound() {

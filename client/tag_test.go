@@ -18,7 +18,7 @@ func (h *keyHolder) Keys() *wire.Keyring { return h.ring }
 // A write that was begun, but whose key is gone before it was sent, is denied, and certainly did not happen.
 func TestKeysTakenAway(t *testing.T) {
 	f := newFollower(t, startCluster(t, 1, 1).cluster)
-	f.newest.Tags = true
+	f.newest.Tags = wire.TagsRequired
 	secret := new(wire.Secret)
 	holder := &keyHolder{f, &wire.Keyring{Sign: 1, Keys: []wire.Keys{{Generation: 1, Read: secret, Write: secret}}}}
 	c := newClient(t, Options{Follow: holder})

@@ -79,6 +79,22 @@ func (k *Keyring) find(generation uint32) *Keys {
 	return nil
 }
 
+// Tagged reports whether a datagram has the mark of a message that a trailer follows.
+func Tagged(datagram []byte) bool {
+	return len(datagram) >= BaseBytes && binary.BigEndian.Uint16(datagram[offBaseMagic:]) == Magic &&
+		datagram[offBaseVersion] == WireVersion|TaggedMark
+}
+
+// Untag splits a datagram with the mark, which it takes out. A datagram too short for message and trailer has neither.
+func Untag(datagram []byte) (message, trailer []byte) {
+	if len(datagram) < BaseBytes+TrailerBytes {
+		return nil, nil
+	}
+	datagram[offBaseVersion] &^= TaggedMark
+	n := len(datagram) - TrailerBytes
+	return datagram[:n], datagram[n:]
+}
+
 // Ends are the sender and the receiver of a message, which its tag covers (T5). A client's end is ignored: it may be
 // the zero value.
 type Ends struct{ From, To netip.AddrPort }
@@ -116,8 +132,8 @@ func sum(s *Secret, e Ends, message []byte) uint64 {
 	return siphash24(s, append(covered, message...))
 }
 
-// Append puts the trailer behind an encoded message between these ends. A nil keyring is that of a cluster without
-// tags, and puts none.
+// Append puts the trailer behind an encoded message between these ends, and the mark into it. A nil keyring is that of a
+// party that sends without tags, and puts none.
 func (k *Keyring) Append(message []byte, e Ends) ([]byte, error) {
 	if k == nil {
 		return message, nil
@@ -131,23 +147,23 @@ func (k *Keyring) Append(message []byte, e Ends) ([]byte, error) {
 		return nil, ErrNoKey
 	}
 	tag := sum(secret, e, message)
+	message[offBaseVersion] |= TaggedMark
 	message = binary.BigEndian.AppendUint64(message, tag)
 	message = binary.BigEndian.AppendUint32(message, keys.Generation)
 	message = binary.BigEndian.AppendUint16(message, TrailerVersion)
 	return binary.BigEndian.AppendUint16(message, 0), nil
 }
 
-// Open returns the message of a datagram between these ends and whether its tag is right. A datagram too short for both
-// has no message.
+// Open returns the message of a datagram between these ends and whether its tag is right; it takes the mark out. A
+// datagram too short for message and trailer has no message. One without the mark is a message without a tag.
 func (k *Keyring) Open(datagram []byte, e Ends) (message []byte, ok bool) {
-	if k == nil {
-		return datagram, true
+	if k == nil || !Tagged(datagram) {
+		return datagram, k == nil
 	}
-	if len(datagram) < BaseBytes+TrailerBytes {
+	message, trailer := Untag(datagram)
+	if message == nil {
 		return nil, false
 	}
-	n := len(datagram) - TrailerBytes
-	message, trailer := datagram[:n], datagram[n:]
 	keys := k.find(binary.BigEndian.Uint32(trailer[offTrailerGeneration:]))
 	if keys == nil || binary.BigEndian.Uint16(trailer[offTrailerVersion:]) != TrailerVersion ||
 		binary.BigEndian.Uint16(trailer[offTrailerReserved:]) != 0 {

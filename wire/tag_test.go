@@ -31,13 +31,13 @@ func TestTags(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok := keyring(1).Open(tagged, testEnds)
+			got, ok := keyring(1).Open(bytes.Clone(tagged), testEnds)
 			if !ok || !bytes.Equal(got, message) {
 				t.Errorf("%x comes back as %x, %v", message, got, ok)
 			}
 			for i := range tagged {
 				tagged[i] ^= 0x10
-				if _, ok := keyring(1).Open(tagged, testEnds); ok {
+				if _, ok := keyring(1).Open(bytes.Clone(tagged), testEnds); ok {
 					t.Errorf("byte %d of %x may be changed", i, tagged)
 				}
 				tagged[i] ^= 0x10
@@ -58,11 +58,11 @@ func TestTagsCoverBothEnds(t *testing.T) {
 		for _, other := range []string{"192.0.2.1:4412", "192.0.2.3:4411", "192.0.2.2:4412"} {
 			end := netip.MustParseAddrPort(other)
 			if end != testEnds.To {
-				if _, ok := keyring(1).Open(tagged, Ends{testEnds.From, end}); ok != (op == OpReply) {
+				if _, ok := keyring(1).Open(bytes.Clone(tagged), Ends{testEnds.From, end}); ok != (op == OpReply) {
 					t.Errorf("%v: a tag for %v is taken at %v: %v", op, testEnds.To, end, ok)
 				}
 			}
-			if _, ok := keyring(1).Open(tagged, Ends{end, testEnds.To}); ok != (op < OpForward) {
+			if _, ok := keyring(1).Open(bytes.Clone(tagged), Ends{end, testEnds.To}); ok != (op < OpForward) {
 				t.Errorf("%v: a tag from %v is taken from %v: %v", op, testEnds.From, end, ok)
 			}
 		}
@@ -116,7 +116,7 @@ func TestKeysAreApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := all.Open(forged, testEnds); ok != (op == OpRead || op == OpReply) {
+		if _, ok := all.Open(bytes.Clone(forged), testEnds); ok != (op == OpRead || op == OpReply) {
 			t.Errorf("%v with the key for reads is taken: %v", op, ok)
 		}
 	}
@@ -130,7 +130,7 @@ func TestUnknownGenerationsAreRefused(t *testing.T) {
 	}
 	old := keyring(1)
 	old.Keys = old.Keys[:1]
-	if _, ok := old.Open(tagged, testEnds); ok {
+	if _, ok := old.Open(bytes.Clone(tagged), testEnds); ok {
 		t.Error("a generation that is not known is taken")
 	}
 	if _, ok := old.Open(tagged[:BaseBytes], testEnds); ok {

@@ -12,6 +12,8 @@ const (
 	Magic = 0x4e51
 	// WireVersion: version of this format.
 	WireVersion = 0x1
+	// TaggedMark: bit in the version of a message that a trailer follows (T1).
+	TaggedMark = 0x80
 	// MaxValueBytes: longest value: an UPDATE with it fits one 1,500-byte packet over IPv4 and IPv6.
 	MaxValueBytes = 0x548
 	// MaxKeyBytes: longest key before it is hashed; checked by clients.

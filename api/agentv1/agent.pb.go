@@ -120,7 +120,8 @@ type InfoResponse struct {
 	CellBytes     uint32                 `protobuf:"varint,8,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"` // longest value the node stores
 	MaxObjects    uint64                 `protobuf:"varint,9,opt,name=max_objects,json=maxObjects,proto3" json:"max_objects,omitempty"`
 	MaxSessions   uint64                 `protobuf:"varint,10,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
-	Membership    *Membership            `protobuf:"bytes,11,opt,name=membership,proto3" json:"membership,omitempty"` // of a node that controllers configure
+	Membership    *Membership            `protobuf:"bytes,11,opt,name=membership,proto3" json:"membership,omitempty"`                   // of a node that controllers configure
+	WaitingFor    []string               `protobuf:"bytes,12,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"` // nodes that have to answer before this one serves (C10)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -228,6 +229,13 @@ func (x *InfoResponse) GetMaxSessions() uint64 {
 func (x *InfoResponse) GetMembership() *Membership {
 	if x != nil {
 		return x.Membership
+	}
+	return nil
+}
+
+func (x *InfoResponse) GetWaitingFor() []string {
+	if x != nil {
+		return x.WaitingFor
 	}
 	return nil
 }
@@ -1610,12 +1618,132 @@ func (x *ExportedSession) GetStatus() uint32 {
 	return 0
 }
 
+type StandingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                 // of the node that asks
+	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // drawn when its agent started
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StandingRequest) Reset() {
+	*x = StandingRequest{}
+	mi := &file_agent_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StandingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StandingRequest) ProtoMessage() {}
+
+func (x *StandingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StandingRequest.ProtoReflect.Descriptor instead.
+func (*StandingRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *StandingRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StandingRequest) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+type StandingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Waiting       bool                   `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"` // this node has no state and does not serve yet
+	Stores        bool                   `protobuf:"varint,3,opt,name=stores,proto3" json:"stores,omitempty"`   // this node applied writes of shards of both
+	Met           uint64                 `protobuf:"fixed64,4,opt,name=met,proto3" json:"met,omitempty"`        // the incarnation of the asking node that was without state when this one began to serve; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StandingResponse) Reset() {
+	*x = StandingResponse{}
+	mi := &file_agent_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StandingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StandingResponse) ProtoMessage() {}
+
+func (x *StandingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StandingResponse.ProtoReflect.Descriptor instead.
+func (*StandingResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *StandingResponse) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *StandingResponse) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
+func (x *StandingResponse) GetStores() bool {
+	if x != nil {
+		return x.Stores
+	}
+	return false
+}
+
+func (x *StandingResponse) GetMet() uint64 {
+	if x != nil {
+		return x.Met
+	}
+	return 0
+}
+
 var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"\vagent.proto\x12\x10netcraq.agent.v1\"\r\n" +
-	"\vInfoRequest\"\xc3\x02\n" +
+	"\vInfoRequest\"\xe4\x02\n" +
 	"\fInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04addr\x18\x02 \x01(\tR\x04addr\x12\x14\n" +
@@ -1632,7 +1760,9 @@ const file_agent_proto_rawDesc = "" +
 	" \x01(\x04R\vmaxSessions\x12<\n" +
 	"\n" +
 	"membership\x18\v \x01(\v2\x1c.netcraq.agent.v1.MembershipR\n" +
-	"membership\"\x9b\x02\n" +
+	"membership\x12\x1f\n" +
+	"\vwaiting_for\x18\f \x03(\tR\n" +
+	"waitingFor\"\x9b\x02\n" +
 	"\n" +
 	"Membership\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
@@ -1726,12 +1856,20 @@ const file_agent_proto_rawDesc = "" +
 	"\x06result\x18\x05 \x01(\x04R\x06result\x12\x15\n" +
 	"\x06key_lo\x18\x06 \x01(\x06R\x05keyLo\x12\x0e\n" +
 	"\x02op\x18\a \x01(\rR\x02op\x12\x16\n" +
-	"\x06status\x18\b \x01(\rR\x06status*;\n" +
+	"\x06status\x18\b \x01(\rR\x06status\"G\n" +
+	"\x0fStandingRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"x\n" +
+	"\x10StandingResponse\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x18\n" +
+	"\awaiting\x18\x02 \x01(\bR\awaiting\x12\x16\n" +
+	"\x06stores\x18\x03 \x01(\bR\x06stores\x12\x10\n" +
+	"\x03met\x18\x04 \x01(\x06R\x03met*;\n" +
 	"\x05State\x12\x0e\n" +
 	"\n" +
 	"STATE_NONE\x10\x00\x12\x10\n" +
 	"\fSTATE_ACTIVE\x10\x01\x12\x10\n" +
-	"\fSTATE_FROZEN\x10\x022\xf4\x04\n" +
+	"\fSTATE_FROZEN\x10\x022\xc7\x05\n" +
 	"\x05Agent\x12E\n" +
 	"\x04Info\x12\x1d.netcraq.agent.v1.InfoRequest\x1a\x1e.netcraq.agent.v1.InfoResponse\x12T\n" +
 	"\tConfigure\x12\".netcraq.agent.v1.ConfigureRequest\x1a#.netcraq.agent.v1.ConfigureResponse\x12H\n" +
@@ -1740,7 +1878,8 @@ const file_agent_proto_rawDesc = "" +
 	"\bCounters\x12!.netcraq.agent.v1.CountersRequest\x1a\".netcraq.agent.v1.CountersResponse\x12H\n" +
 	"\x05Usage\x12\x1e.netcraq.agent.v1.UsageRequest\x1a\x1f.netcraq.agent.v1.UsageResponse\x12K\n" +
 	"\x06Object\x12\x1f.netcraq.agent.v1.ObjectRequest\x1a .netcraq.agent.v1.ObjectResponse\x12M\n" +
-	"\x06Export\x12\x1f.netcraq.agent.v1.ExportRequest\x1a .netcraq.agent.v1.ExportResponse0\x01B(Z&github.com/netcraq/netcraq/api/agentv1b\x06proto3"
+	"\x06Export\x12\x1f.netcraq.agent.v1.ExportRequest\x1a .netcraq.agent.v1.ExportResponse0\x01\x12Q\n" +
+	"\bStanding\x12!.netcraq.agent.v1.StandingRequest\x1a\".netcraq.agent.v1.StandingResponseB(Z&github.com/netcraq/netcraq/api/agentv1b\x06proto3"
 
 var (
 	file_agent_proto_rawDescOnce sync.Once
@@ -1755,7 +1894,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_agent_proto_goTypes = []any{
 	(State)(0),                // 0: netcraq.agent.v1.State
 	(*InfoRequest)(nil),       // 1: netcraq.agent.v1.InfoRequest
@@ -1783,6 +1922,8 @@ var file_agent_proto_goTypes = []any{
 	(*ExportResponse)(nil),    // 23: netcraq.agent.v1.ExportResponse
 	(*ExportedObject)(nil),    // 24: netcraq.agent.v1.ExportedObject
 	(*ExportedSession)(nil),   // 25: netcraq.agent.v1.ExportedSession
+	(*StandingRequest)(nil),   // 26: netcraq.agent.v1.StandingRequest
+	(*StandingResponse)(nil),  // 27: netcraq.agent.v1.StandingResponse
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: netcraq.agent.v1.InfoResponse.membership:type_name -> netcraq.agent.v1.Membership
@@ -1804,16 +1945,18 @@ var file_agent_proto_depIdxs = []int32{
 	16, // 16: netcraq.agent.v1.Agent.Usage:input_type -> netcraq.agent.v1.UsageRequest
 	18, // 17: netcraq.agent.v1.Agent.Object:input_type -> netcraq.agent.v1.ObjectRequest
 	20, // 18: netcraq.agent.v1.Agent.Export:input_type -> netcraq.agent.v1.ExportRequest
-	2,  // 19: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
-	8,  // 20: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
-	10, // 21: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
-	12, // 22: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
-	14, // 23: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
-	17, // 24: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
-	19, // 25: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
-	23, // 26: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
-	19, // [19:27] is the sub-list for method output_type
-	11, // [11:19] is the sub-list for method input_type
+	26, // 19: netcraq.agent.v1.Agent.Standing:input_type -> netcraq.agent.v1.StandingRequest
+	2,  // 20: netcraq.agent.v1.Agent.Info:output_type -> netcraq.agent.v1.InfoResponse
+	8,  // 21: netcraq.agent.v1.Agent.Configure:output_type -> netcraq.agent.v1.ConfigureResponse
+	10, // 22: netcraq.agent.v1.Agent.Grant:output_type -> netcraq.agent.v1.GrantResponse
+	12, // 23: netcraq.agent.v1.Agent.Shards:output_type -> netcraq.agent.v1.ShardsResponse
+	14, // 24: netcraq.agent.v1.Agent.Counters:output_type -> netcraq.agent.v1.CountersResponse
+	17, // 25: netcraq.agent.v1.Agent.Usage:output_type -> netcraq.agent.v1.UsageResponse
+	19, // 26: netcraq.agent.v1.Agent.Object:output_type -> netcraq.agent.v1.ObjectResponse
+	23, // 27: netcraq.agent.v1.Agent.Export:output_type -> netcraq.agent.v1.ExportResponse
+	27, // 28: netcraq.agent.v1.Agent.Standing:output_type -> netcraq.agent.v1.StandingResponse
+	20, // [20:29] is the sub-list for method output_type
+	11, // [11:20] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -1830,7 +1973,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

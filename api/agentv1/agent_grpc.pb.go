@@ -29,6 +29,7 @@ const (
 	Agent_Usage_FullMethodName     = "/netcraq.agent.v1.Agent/Usage"
 	Agent_Object_FullMethodName    = "/netcraq.agent.v1.Agent/Object"
 	Agent_Export_FullMethodName    = "/netcraq.agent.v1.Agent/Export"
+	Agent_Standing_FullMethodName  = "/netcraq.agent.v1.Agent/Standing"
 )
 
 // AgentClient is the client API for Agent service.
@@ -56,6 +57,9 @@ type AgentClient interface {
 	// Export streams what this node stores of some shards, while it serves: each object and session as it was at some moment
 	// after the call. A node that is not a complete member of all, and not fenced, of them in the epoch named refuses.
 	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
+	// Standing tells another node of a static cluster, which has no state, whether this one stores anything of the chains
+	// of both. A node that no cluster file configures refuses.
+	Standing(ctx context.Context, in *StandingRequest, opts ...grpc.CallOption) (*StandingResponse, error)
 }
 
 type agentClient struct {
@@ -155,6 +159,16 @@ func (c *agentClient) Export(ctx context.Context, in *ExportRequest, opts ...grp
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Agent_ExportClient = grpc.ServerStreamingClient[ExportResponse]
 
+func (c *agentClient) Standing(ctx context.Context, in *StandingRequest, opts ...grpc.CallOption) (*StandingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StandingResponse)
+	err := c.cc.Invoke(ctx, Agent_Standing_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -180,6 +194,9 @@ type AgentServer interface {
 	// Export streams what this node stores of some shards, while it serves: each object and session as it was at some moment
 	// after the call. A node that is not a complete member of all, and not fenced, of them in the epoch named refuses.
 	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
+	// Standing tells another node of a static cluster, which has no state, whether this one stores anything of the chains
+	// of both. A node that no cluster file configures refuses.
+	Standing(context.Context, *StandingRequest) (*StandingResponse, error)
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -213,6 +230,9 @@ func (UnimplementedAgentServer) Object(context.Context, *ObjectRequest) (*Object
 }
 func (UnimplementedAgentServer) Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Export not implemented")
+}
+func (UnimplementedAgentServer) Standing(context.Context, *StandingRequest) (*StandingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Standing not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -372,6 +392,24 @@ func _Agent_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Agent_ExportServer = grpc.ServerStreamingServer[ExportResponse]
 
+func _Agent_Standing_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StandingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Standing(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Standing_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Standing(ctx, req.(*StandingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -406,6 +444,10 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Object",
 			Handler:    _Agent_Object_Handler,
+		},
+		{
+			MethodName: "Standing",
+			Handler:    _Agent_Standing_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -637,6 +637,8 @@ type Beat struct {
 	Refused       string                 `protobuf:"bytes,5,opt,name=refused,proto3" json:"refused,omitempty"`
 	Copies        []*Copied              `protobuf:"bytes,6,rep,name=copies,proto3" json:"copies,omitempty"`
 	Wiping        uint32                 `protobuf:"varint,7,opt,name=wiping,proto3" json:"wiping,omitempty"`
+	TagsSince     uint64                 `protobuf:"varint,8,opt,name=tags_since,json=tagsSince,proto3" json:"tags_since,omitempty"` // of the phase of tags that the data plane is in, from the welcome
+	NoTags        string                 `protobuf:"bytes,9,opt,name=no_tags,json=noTags,proto3" json:"no_tags,omitempty"`           // why it cannot go to the newest phase, or to none with tags; empty: it can
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -718,6 +720,20 @@ func (x *Beat) GetWiping() uint32 {
 		return x.Wiping
 	}
 	return 0
+}
+
+func (x *Beat) GetTagsSince() uint64 {
+	if x != nil {
+		return x.TagsSince
+	}
+	return 0
+}
+
+func (x *Beat) GetNoTags() string {
+	if x != nil {
+		return x.NoTags
+	}
+	return ""
 }
 
 type Copied struct {
@@ -1279,9 +1295,11 @@ type Welcome struct {
 	Shards        uint32                 `protobuf:"varint,3,opt,name=shards,proto3" json:"shards,omitempty"`
 	BeatUs        uint32                 `protobuf:"varint,4,opt,name=beat_us,json=beatUs,proto3" json:"beat_us,omitempty"`
 	CellBytes     uint32                 `protobuf:"varint,5,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`
-	Controllers   []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"` // all of them: a node keeps a membership stream to each
-	Controller    string                 `protobuf:"bytes,7,opt,name=controller,proto3" json:"controller,omitempty"`   // which of them this is: a lease counts controllers, not connections
-	Tags          bool                   `protobuf:"varint,8,opt,name=tags,proto3" json:"tags,omitempty"`              // messages of the data plane carry tags
+	Controllers   []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"`                // all of them: a node keeps a membership stream to each
+	Controller    string                 `protobuf:"bytes,7,opt,name=controller,proto3" json:"controller,omitempty"`                  // which of them this is: a lease counts controllers, not connections
+	Tags          bool                   `protobuf:"varint,8,opt,name=tags,proto3" json:"tags,omitempty"`                             // messages of the data plane carry tags, and none without is taken
+	TagPhase      uint32                 `protobuf:"varint,9,opt,name=tag_phase,json=tagPhase,proto3" json:"tag_phase,omitempty"`     // how far they do, as wire.Tags
+	TagsSince     uint64                 `protobuf:"varint,10,opt,name=tags_since,json=tagsSince,proto3" json:"tags_since,omitempty"` // number of the change that began the phase; 0: the cluster was formed with it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1370,6 +1388,20 @@ func (x *Welcome) GetTags() bool {
 		return x.Tags
 	}
 	return false
+}
+
+func (x *Welcome) GetTagPhase() uint32 {
+	if x != nil {
+		return x.TagPhase
+	}
+	return 0
+}
+
+func (x *Welcome) GetTagsSince() uint64 {
+	if x != nil {
+		return x.TagsSince
+	}
+	return 0
 }
 
 type Grant struct {
@@ -1544,7 +1576,8 @@ type MapResponse struct {
 	Nodes         []*MapNode             `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	Chains        []*MapChain            `protobuf:"bytes,5,rep,name=chains,proto3" json:"chains,omitempty"` // every shard stands in one of them
 	Controllers   []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"`
-	Tags          bool                   `protobuf:"varint,7,opt,name=tags,proto3" json:"tags,omitempty"` // messages of the data plane carry tags: the keys come from controllers
+	Tags          bool                   `protobuf:"varint,7,opt,name=tags,proto3" json:"tags,omitempty"`                         // messages of the data plane carry tags: the keys come from controllers
+	TagPhase      uint32                 `protobuf:"varint,8,opt,name=tag_phase,json=tagPhase,proto3" json:"tag_phase,omitempty"` // how far they do, as wire.Tags
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1626,6 +1659,13 @@ func (x *MapResponse) GetTags() bool {
 		return x.Tags
 	}
 	return false
+}
+
+func (x *MapResponse) GetTagPhase() uint32 {
+	if x != nil {
+		return x.TagPhase
+	}
+	return 0
 }
 
 type MapNode struct {
@@ -2099,8 +2139,10 @@ type StatusResponse struct {
 	CellBytes        uint32                 `protobuf:"varint,18,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`                        // every node's longest value
 	ShardsCatchingUp uint32                 `protobuf:"varint,19,opt,name=shards_catching_up,json=shardsCatchingUp,proto3" json:"shards_catching_up,omitempty"` // of shards_copying: to a node that kept its state and copies only what changed
 	Times            *Times                 `protobuf:"bytes,30,opt,name=times,proto3" json:"times,omitempty"`
-	Tags             bool                   `protobuf:"varint,31,opt,name=tags,proto3" json:"tags,omitempty"`
+	Tags             bool                   `protobuf:"varint,31,opt,name=tags,proto3" json:"tags,omitempty"` // the aim: with tags
 	Spread           string                 `protobuf:"bytes,32,opt,name=spread,proto3" json:"spread,omitempty"`
+	TagPhase         string                 `protobuf:"bytes,33,opt,name=tag_phase,json=tagPhase,proto3" json:"tag_phase,omitempty"`    // off, accepted, sent or required
+	TagsAwait        []string               `protobuf:"bytes,34,rep,name=tags_await,json=tagsAwait,proto3" json:"tags_await,omitempty"` // nodes that are not in that phase yet, and why
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2287,6 +2329,20 @@ func (x *StatusResponse) GetSpread() string {
 		return x.Spread
 	}
 	return ""
+}
+
+func (x *StatusResponse) GetTagPhase() string {
+	if x != nil {
+		return x.TagPhase
+	}
+	return ""
+}
+
+func (x *StatusResponse) GetTagsAwait() []string {
+	if x != nil {
+		return x.TagsAwait
+	}
+	return nil
 }
 
 type NodeStatus struct {
@@ -2618,6 +2674,7 @@ type OperateRequest struct {
 	//	*OperateRequest_Add
 	//	*OperateRequest_Fail
 	//	*OperateRequest_Times
+	//	*OperateRequest_Tags
 	Kind          isOperateRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2741,6 +2798,15 @@ func (x *OperateRequest) GetTimes() *Times {
 	return nil
 }
 
+func (x *OperateRequest) GetTags() bool {
+	if x != nil {
+		if x, ok := x.Kind.(*OperateRequest_Tags); ok {
+			return x.Tags
+		}
+	}
+	return false
+}
+
 type isOperateRequest_Kind interface {
 	isOperateRequest_Kind()
 }
@@ -2781,6 +2847,10 @@ type OperateRequest_Times struct {
 	Times *Times `protobuf:"bytes,9,opt,name=times,proto3,oneof"`
 }
 
+type OperateRequest_Tags struct {
+	Tags bool `protobuf:"varint,10,opt,name=tags,proto3,oneof"` // whether messages of the data plane carry tags
+}
+
 func (*OperateRequest_Drain) isOperateRequest_Kind() {}
 
 func (*OperateRequest_Undrain) isOperateRequest_Kind() {}
@@ -2798,6 +2868,8 @@ func (*OperateRequest_Add) isOperateRequest_Kind() {}
 func (*OperateRequest_Fail) isOperateRequest_Kind() {}
 
 func (*OperateRequest_Times) isOperateRequest_Kind() {}
+
+func (*OperateRequest_Tags) isOperateRequest_Kind() {}
 
 // Times of a cluster; in a request 0 leaves one as it is.
 type Times struct {
@@ -3218,7 +3290,7 @@ const file_controller_proto_rawDesc = "" +
 	"\x06shards\x18\v \x01(\rR\x06shards\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd6\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8e\x02\n" +
 	"\x04Beat\x12\x19\n" +
 	"\bstamp_ns\x18\x01 \x01(\x06R\astampNs\x12\"\n" +
 	"\rlease_left_us\x18\x02 \x01(\x12R\vleaseLeftUs\x12\x12\n" +
@@ -3226,7 +3298,10 @@ const file_controller_proto_rawDesc = "" +
 	"\x04done\x18\x04 \x01(\x04R\x04done\x12\x18\n" +
 	"\arefused\x18\x05 \x01(\tR\arefused\x125\n" +
 	"\x06copies\x18\x06 \x03(\v2\x1d.netcraq.controller.v1.CopiedR\x06copies\x12\x16\n" +
-	"\x06wiping\x18\a \x01(\rR\x06wiping\"\x80\x01\n" +
+	"\x06wiping\x18\a \x01(\rR\x06wiping\x12\x1d\n" +
+	"\n" +
+	"tags_since\x18\b \x01(\x04R\ttagsSince\x12\x17\n" +
+	"\ano_tags\x18\t \x01(\tR\x06noTags\"\x80\x01\n" +
 	"\x06Copied\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x18\n" +
@@ -3271,7 +3346,7 @@ const file_controller_proto_rawDesc = "" +
 	"\x0ewant_inventory\x18\x04 \x01(\bH\x00R\rwantInventory\x12\x1a\n" +
 	"\arefusal\x18\x05 \x01(\tH\x00R\arefusal\x124\n" +
 	"\x05probe\x18\x06 \x01(\v2\x1c.netcraq.controller.v1.ProbeH\x00R\x05probeB\x06\n" +
-	"\x04kind\"\xdd\x01\n" +
+	"\x04kind\"\x99\x02\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x16\n" +
@@ -3283,7 +3358,11 @@ const file_controller_proto_rawDesc = "" +
 	"\n" +
 	"controller\x18\a \x01(\tR\n" +
 	"controller\x12\x12\n" +
-	"\x04tags\x18\b \x01(\bR\x04tags\"Y\n" +
+	"\x04tags\x18\b \x01(\bR\x04tags\x12\x1b\n" +
+	"\ttag_phase\x18\t \x01(\rR\btagPhase\x12\x1d\n" +
+	"\n" +
+	"tags_since\x18\n" +
+	" \x01(\x04R\ttagsSince\"Y\n" +
 	"\x05Grant\x12\x19\n" +
 	"\bstamp_ns\x18\x01 \x01(\x06R\astampNs\x12\x19\n" +
 	"\blease_us\x18\x02 \x01(\rR\aleaseUs\x12\x1a\n" +
@@ -3294,7 +3373,7 @@ const file_controller_proto_rawDesc = "" +
 	"\aconfigs\x18\x03 \x03(\v2!.netcraq.controller.v1.NodeShardsR\aconfigs\"\"\n" +
 	"\n" +
 	"MapRequest\x12\x14\n" +
-	"\x05known\x18\x01 \x01(\x04R\x05known\"\xfe\x01\n" +
+	"\x05known\x18\x01 \x01(\x04R\x05known\"\x9b\x02\n" +
 	"\vMapResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x16\n" +
@@ -3302,7 +3381,8 @@ const file_controller_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\v2\x1e.netcraq.controller.v1.MapNodeR\x05nodes\x127\n" +
 	"\x06chains\x18\x05 \x03(\v2\x1f.netcraq.controller.v1.MapChainR\x06chains\x12 \n" +
 	"\vcontrollers\x18\x06 \x03(\tR\vcontrollers\x12\x12\n" +
-	"\x04tags\x18\a \x01(\bR\x04tags\"\xd2\x01\n" +
+	"\x04tags\x18\a \x01(\bR\x04tags\x12\x1b\n" +
+	"\ttag_phase\x18\b \x01(\rR\btagPhase\"\xd2\x01\n" +
 	"\aMapNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -3335,7 +3415,7 @@ const file_controller_proto_rawDesc = "" +
 	"\rFenceResponse\x12\x17\n" +
 	"\aleft_us\x18\x01 \x01(\rR\x06leftUs\"'\n" +
 	"\rStatusRequest\x12\x16\n" +
-	"\x06follow\x18\x01 \x01(\bR\x06follow\"\x8c\x06\n" +
+	"\x06follow\x18\x01 \x01(\bR\x06follow\"\xc8\x06\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
@@ -3361,7 +3441,10 @@ const file_controller_proto_rawDesc = "" +
 	"\x12shards_catching_up\x18\x13 \x01(\rR\x10shardsCatchingUp\x122\n" +
 	"\x05times\x18\x1e \x01(\v2\x1c.netcraq.controller.v1.TimesR\x05times\x12\x12\n" +
 	"\x04tags\x18\x1f \x01(\bR\x04tags\x12\x16\n" +
-	"\x06spread\x18  \x01(\tR\x06spread\"\xfa\x03\n" +
+	"\x06spread\x18  \x01(\tR\x06spread\x12\x1b\n" +
+	"\ttag_phase\x18! \x01(\tR\btagPhase\x12\x1d\n" +
+	"\n" +
+	"tags_await\x18\" \x03(\tR\ttagsAwait\"\xfa\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
@@ -3396,7 +3479,7 @@ const file_controller_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\tR\amembers\x12\x14\n" +
 	"\x05reads\x18\x04 \x01(\x04R\x05reads\x12\x16\n" +
 	"\x06writes\x18\x05 \x01(\x04R\x06writes\x12\x14\n" +
-	"\x05extra\x18\x06 \x01(\rR\x05extra\"\xdb\x02\n" +
+	"\x05extra\x18\x06 \x01(\rR\x05extra\"\xf1\x02\n" +
 	"\x0eOperateRequest\x12\x16\n" +
 	"\x05drain\x18\x01 \x01(\tH\x00R\x05drain\x12\x1a\n" +
 	"\aundrain\x18\x02 \x01(\tH\x00R\aundrain\x12\x18\n" +
@@ -3407,7 +3490,9 @@ const file_controller_proto_rawDesc = "" +
 	"acceptLoss\x123\n" +
 	"\x03add\x18\a \x01(\v2\x1f.netcraq.controller.v1.NodeSpecH\x00R\x03add\x12\x14\n" +
 	"\x04fail\x18\b \x01(\tH\x00R\x04fail\x124\n" +
-	"\x05times\x18\t \x01(\v2\x1c.netcraq.controller.v1.TimesH\x00R\x05timesB\x06\n" +
+	"\x05times\x18\t \x01(\v2\x1c.netcraq.controller.v1.TimesH\x00R\x05times\x12\x14\n" +
+	"\x04tags\x18\n" +
+	" \x01(\bH\x00R\x04tagsB\x06\n" +
 	"\x04kind\"\xbb\x01\n" +
 	"\x05Times\x12\x17\n" +
 	"\abeat_us\x18\x01 \x01(\x04R\x06beatUs\x12\x19\n" +
@@ -3592,6 +3677,7 @@ func file_controller_proto_init() {
 		(*OperateRequest_Add)(nil),
 		(*OperateRequest_Fail)(nil),
 		(*OperateRequest_Times)(nil),
+		(*OperateRequest_Tags)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

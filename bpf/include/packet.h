@@ -205,10 +205,13 @@ static __always_inline void store_macs(struct ethhdr *eth, struct macs m)
 	*(__u32 *)(p + 8) = m.source_tail;
 }
 
-/* Bytes behind each message. */
+/* How far messages carry tags (T6). */
+enum nq_tag_phase { NQ_TAGS_OFF, NQ_TAGS_ACCEPTED, NQ_TAGS_SENT, NQ_TAGS_REQUIRED };
+
+/* Bytes behind each message that leaves. */
 static __always_inline __u32 trailer_bytes(void)
 {
-	return nq_tags ? NQ_TRAILER_BYTES : 0;
+	return nq_tags >= NQ_TAGS_SENT ? NQ_TRAILER_BYTES : 0;
 }
 
 /* Makes the frame as long as a message of that length needs; 0 on success. */

@@ -9,6 +9,7 @@
 #define NQ_PORT                      0x113b   /* UDP port of a node, unless configured otherwise */
 #define NQ_MAGIC                     0x4e51   /* first two bytes of every message, 'NQ' */
 #define NQ_WIRE_VERSION              0x1      /* version of this format */
+#define NQ_TAGGED_MARK               0x80     /* bit in the version of a message that a trailer follows (T1) */
 #define NQ_MAX_VALUE_BYTES           0x548    /* longest value: an UPDATE with it fits one 1,500-byte packet over IPv4 and IPv6 */
 #define NQ_MAX_KEY_BYTES             0x400    /* longest key before it is hashed; checked by clients */
 #define NQ_MAX_HOPS                  0x10     /* a message that has travelled this many hops is dropped */

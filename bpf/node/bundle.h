@@ -218,7 +218,7 @@ static __noinline enum way refuse_slot(struct slotted *m)
 		return drop_fast(&m->p, NQ_OUTCOME_BAD_MAGIC);
 	if (base->version != NQ_WIRE_VERSION)
 		return drop_fast(&m->p, NQ_OUTCOME_BAD_VERSION);
-	outcome = load_message(m->p.ctx, m->p.at, w, m->p.bytes);
+	outcome = load_message(m->p.ctx, m->p.at, w, m->p.bytes, 0);
 	if (outcome != ACCEPTED)
 		return drop_fast(&m->p, outcome);
 	m->p.op = w->op = w->in.base.op;

@@ -115,7 +115,7 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 		punt_clone(p, w->client_addr, w->client_port | NQ_IS_ANSWER, rc);
 	else
 		n = 1;
-	if (nq_tags)
+	if (trailer_bytes())
 		tag_clone(w, p->answer, &p->clones[0], p->answer_bytes);
 	ifindex = p->clones[0].ifindex;
 	for (int i = 0; i < NQ_MAX_CHAIN - 1; i++) {
@@ -128,7 +128,7 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 			punt_clone(p, c->members[i].addr, c->members[i].port, rc);
 			continue;
 		}
-		if (nq_tags)
+		if (trailer_bytes())
 			tag_clone(w, p->ack, clone, NQ_VERSION_BYTES);
 		if (!ifindex)
 			ifindex = clone->ifindex;
@@ -140,15 +140,17 @@ static __noinline int clone_out(struct xdp_md *ctx, struct nq_work *w)
 	return multicast(ctx, number, n, same ? ifindex : 0);
 }
 
-/* Puts the trailer behind a clone of n bytes; n is a constant. */
+/* Puts the trailer behind a clone of n bytes, and the mark into it; n is a constant. */
 static __always_inline int put_trailer(struct xdp_md *ctx, __u32 n, const struct nq_trailer *t)
 {
-	struct nq_trailer *out = data_of(ctx) + NQ_L4_END + n;
+	struct nq_base *base = data_of(ctx) + NQ_L4_END;
+	struct nq_trailer *out = (void *)base + n;
 
-	if (!nq_tags)
+	if (!trailer_bytes())
 		return XDP_PASS;
 	if ((void *)(out + 1) > end_of(ctx))
 		return XDP_DROP;
+	base->version = NQ_WIRE_VERSION | NQ_TAGGED_MARK;
 	*out = *t;
 	return XDP_PASS;
 }

@@ -84,7 +84,7 @@ static __always_inline int grow(struct __sk_buff *skb)
 	struct nq_object *o;
 	__u64 rest_sum;
 
-	if (nq_tags || skb->vlan_present || !is_fast_read(skb_data(skb), skb_end(skb), &rest_sum))
+	if (nq_tags != NQ_TAGS_OFF || skb->vlan_present || !is_fast_read(skb_data(skb), skb_end(skb), &rest_sum))
 		return NQ_TC_NEXT;
 	o = find_fast(skb_data(skb), &live);
 	return o ? grow_answer(skb, live, o, rest_sum) : NQ_TC_NEXT;

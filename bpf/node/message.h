@@ -148,8 +148,11 @@ static __noinline __u64 digest_value(struct nq_work *w, __be64 operand, __u32 n)
 	return h ?: 1;
 }
 
-/* Copies the message that stands `at` bytes into the frame into w and sums it; an outcome, or ACCEPTED. */
-static __noinline __u32 load_message(struct xdp_md *ctx, __u32 at, struct nq_work *w, __u32 n)
+/*
+ * Copies the message that stands `at` bytes into the frame into w and sums it; an outcome, or ACCEPTED. A tagged message
+ * loses its mark.
+ */
+static __noinline __u32 load_message(struct xdp_md *ctx, __u32 at, struct nq_work *w, __u32 n, int tagged)
 {
 	__u64 sum;
 
@@ -161,6 +164,8 @@ static __noinline __u32 load_message(struct xdp_md *ctx, __u32 at, struct nq_wor
 		__builtin_memset(w->in_bytes + NQ_BASE_BYTES, 0, NQ_CHAIN_BYTES - NQ_BASE_BYTES);
 	if (bpf_xdp_load_bytes(ctx, at, w->in_bytes, n))
 		return NQ_OUTCOME_TRUNCATED;
+	if (tagged)
+		w->in.base.version = NQ_WIRE_VERSION;
 	w->in_bytes[n] = w->in_bytes[n + 1] = w->in_bytes[n + 2] = 0;
 	w->value_bytes = 0;
 	w->value_sum = 0;

@@ -113,7 +113,7 @@ static __noinline int admit(struct xdp_md *ctx, struct nq_work *w)
 }
 
 /* Copies, checks and handles one message. */
-static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 message_bytes)
+static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 message_bytes, int tagged)
 {
 	struct frame *f = data_of(ctx);
 	__u32 outcome;
@@ -123,10 +123,10 @@ static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 messag
 	w->from_addr = w->client_addr = ip_of(f)->saddr;
 	w->from_port = w->client_port = udp_of(f)->source;
 	w->is_tail = 0;
-	outcome = load_message(ctx, NQ_L4_END, w, message_bytes);
+	outcome = load_message(ctx, NQ_L4_END, w, message_bytes, tagged);
 	if (outcome != ACCEPTED)
 		return drop(0, outcome);
-	if (nq_tags && !tag_holds(ctx, w, message_bytes))
+	if (tagged ? !tag_holds(ctx, w, message_bytes) : nq_tags == NQ_TAGS_REQUIRED)
 		return drop(0, NQ_OUTCOME_BAD_TAG);
 	w->op = w->in.base.op;
 	if (nq_client_rate && w->op < NQ_OP_FORWARD && !within_rate(w->from_addr))
@@ -140,7 +140,7 @@ static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 messag
 }
 
 /* The slow path: every message but the fast read of a clean object. */
-static __always_inline int slow_path(struct xdp_md *ctx, __u32 message_bytes)
+static __always_inline int slow_path(struct xdp_md *ctx, __u32 message_bytes, int tagged)
 {
 	__u32 zero = 0;
 	struct nq_work *w = bpf_map_lookup_elem(&nq_works, &zero);
@@ -148,8 +148,8 @@ static __always_inline int slow_path(struct xdp_md *ctx, __u32 message_bytes)
 
 	if (!w)
 		return XDP_DROP;
-	action = handle(ctx, w, message_bytes);
-	if (nq_tags && (action == THEN_BACK || action == THEN_ROUTE) && tag_message(ctx, w, w->send_bytes))
+	action = handle(ctx, w, message_bytes, tagged);
+	if (trailer_bytes() && (action == THEN_BACK || action == THEN_ROUTE) && tag_message(ctx, w, w->send_bytes))
 		return drop(0, NQ_OUTCOME_UNROUTABLE);
 	switch (action) {
 	case THEN_BACK:
@@ -163,12 +163,12 @@ static __always_inline int slow_path(struct xdp_md *ctx, __u32 message_bytes)
 }
 
 /*
- * Bundles are for clusters without tags and nodes that don't limit clients' rates. Their program starts with an empty stack:
+ * Bundles are for nodes that send no tags and don't limit clients' rates. Their program starts with an empty stack:
  * together with the calls below it, that of nq_ingress would be more than Linux 6.1 allows.
  */
 static __always_inline int several(struct xdp_md *ctx)
 {
-	if (nq_tags)
+	if (trailer_bytes())
 		return drop(0, NQ_OUTCOME_BAD_TAG);
 	if (nq_client_rate)
 		return drop(NQ_OP_BUNDLE, NQ_OUTCOME_LIMITED);
@@ -180,7 +180,7 @@ static __always_inline int ingress(struct xdp_md *ctx)
 {
 	__u32 message_bytes = 0;
 	struct nq_base *base;
-	int action;
+	int action, tagged;
 
 	if (!nq_tags && !nq_client_rate) {
 		action = read_clean(ctx);
@@ -203,20 +203,25 @@ static __always_inline int ingress(struct xdp_md *ctx)
 	if (message_bytes >= NQ_BASE_BYTES && (void *)(base + 1) <= end_of(ctx) && base->op == NQ_OP_HEARTBEAT &&
 	    base->magic == bpf_htons(NQ_MAGIC) && base->version == NQ_WIRE_VERSION)
 		return heartbeat(ctx, message_bytes); /* without a trailer */
-	if (message_bytes < NQ_BASE_BYTES + trailer_bytes() || (void *)(base + 1) > end_of(ctx))
+	if (message_bytes < NQ_BASE_BYTES || (void *)(base + 1) > end_of(ctx))
 		return drop(0, NQ_OUTCOME_TRUNCATED);
 	if (base->magic != bpf_htons(NQ_MAGIC))
 		return drop(0, NQ_OUTCOME_BAD_MAGIC);
-	if (base->version != NQ_WIRE_VERSION)
+	tagged = nq_tags && base->version == (NQ_WIRE_VERSION | NQ_TAGGED_MARK);
+	if (base->version != NQ_WIRE_VERSION && !tagged)
 		return drop(0, NQ_OUTCOME_BAD_VERSION);
-	if (base->op == NQ_OP_BUNDLE)
+	if (tagged) {
+		if (message_bytes < NQ_BASE_BYTES + NQ_TRAILER_BYTES)
+			return drop(0, NQ_OUTCOME_TRUNCATED);
+		message_bytes -= NQ_TRAILER_BYTES;
+	} else if (base->op == NQ_OP_BUNDLE)
 		return several(ctx);
 	if (!nq_tags && !nq_client_rate && !nq_without) {
 		action = fast_single(ctx, message_bytes);
 		if (action >= 0)
 			return action;
 	}
-	return slow_path(ctx, message_bytes - trailer_bytes());
+	return slow_path(ctx, message_bytes, tagged);
 }
 
 SEC("xdp")
@@ -256,6 +261,7 @@ const struct nq_port_cell *keep_port_cell __attribute__((unused));
 const enum nq_group keep_group __attribute__((unused)) = NQ_GROUP_ALL;
 const enum nq_counter_index keep_counter_index __attribute__((unused)) = NQ_OUTCOME_BITS;
 const enum nq_key_sets keep_key_sets __attribute__((unused)) = NQ_KEY_SETS;
+const enum nq_tag_phase keep_tag_phase __attribute__((unused)) = NQ_TAGS_OFF;
 const enum nq_rule keep_rule __attribute__((unused)) = NQ_RULE_W2;
 const enum nq_state keep_state __attribute__((unused)) = NQ_STATE_NONE;
 const struct nq_drop_request *keep_drop_request __attribute__((unused));

@@ -195,15 +195,21 @@ static __noinline int tag_holds(struct xdp_md *ctx, struct nq_work *w, __u32 n)
 	return siphash(w, set, key_of(w->in.base.op), n) == bpf_be64_to_cpu(t.tag);
 }
 
-/* Puts the trailer behind the message of n bytes in the frame, which has room for it and goes to send_addr; 0 on success. */
+/*
+ * Puts the trailer behind the message of n bytes in the frame, which has room for it and goes to send_addr, and the mark
+ * into it; 0 on success.
+ */
 static __noinline int tag_message(struct xdp_md *ctx, struct nq_work *w, __u32 n)
 {
+	__u8 version = NQ_WIRE_VERSION | NQ_TAGGED_MARK;
 	struct nq_keyring *ring = keyring();
 	struct nq_trailer t;
 
 	if (!ring || n < NQ_BASE_BYTES || load_bytes(ctx, NQ_L4_END, w->in_bytes, n, NQ_MAX_MESSAGE_BYTES))
 		return -1;
 	t = trailer_of(w, ring, n, end_word(w->send_addr, w->send_port));
+	if (bpf_xdp_store_bytes(ctx, NQ_L4_END + __builtin_offsetof(struct nq_base, version), &version, 1))
+		return -1;
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END + n, &t, sizeof(t));
 }
 

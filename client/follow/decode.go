@@ -16,7 +16,7 @@ func decode(in *controllerv1.MapResponse) (*topology.Map, error) {
 		return nil, fmt.Errorf("%d shards, and there are at most %d", in.GetShards(), wire.MaxShards)
 	}
 	m := &topology.Map{
-		Version: in.GetVersion(), Cluster: in.GetCluster(), Controllers: in.GetControllers(), Tags: in.GetTags(),
+		Version: in.GetVersion(), Cluster: in.GetCluster(), Controllers: in.GetControllers(), Tags: tagsOf(in),
 		Nodes:  make([]topology.Node, 0, len(in.GetNodes())),
 		Chains: make([]topology.MapChain, 0, len(in.GetChains())), ByShard: make([]uint32, in.GetShards()),
 	}
@@ -49,6 +49,17 @@ func decode(in *controllerv1.MapResponse) (*topology.Map, error) {
 		}
 	}
 	return m, m.Validate()
+}
+
+// tagsOf is the phase of the tags. A controller that knows of no phases says only whether there are some.
+func tagsOf(in *controllerv1.MapResponse) wire.Tags {
+	if phase := wire.Tags(min(in.GetTagPhase(), 0xff)); phase.Valid() && phase != wire.TagsOff {
+		return phase
+	}
+	if in.GetTags() {
+		return wire.TagsRequired
+	}
+	return wire.TagsOff
 }
 
 func decodeChain(c *controllerv1.MapChain, places map[uint32]int) (topology.MapChain, error) {

@@ -55,6 +55,9 @@ type Follower struct {
 	conns    map[string]*grpc.ClientConn
 	failures map[string]error // of each address, its last
 	closed   bool
+	keyed    bool // keys are followed
+
+	firstKeys chan struct{} // closed when the first keys are there
 }
 
 // Identity is a certificate and its role. LoadIdentity reads it.
@@ -89,7 +92,7 @@ func Open(ctx context.Context, o Options) (*Follower, error) {
 	}
 	f := &Follower{
 		options: o, doubt: make(chan struct{}, 1), watchers: make(map[int]func(*topology.Map)),
-		conns: make(map[string]*grpc.ClientConn), failures: make(map[string]error),
+		conns: make(map[string]*grpc.ClientConn), failures: make(map[string]error), firstKeys: make(chan struct{}),
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	for {
@@ -168,6 +171,7 @@ func (f *Follower) offer(m *topology.Map) (bool, error) {
 		return false, nil
 	}
 	f.newest.Store(m)
+	f.followKeys(m)
 	f.mu.Lock()
 	watchers := slices.Collect(maps.Values(f.watchers))
 	f.mu.Unlock()

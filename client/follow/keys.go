@@ -6,27 +6,37 @@ import (
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/keyring"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/wire"
 )
 
-// Keys are the present keys of a cluster with tags; nil in one without.
+// Keys are the newest keys of a cluster that has tags or had some; nil: there are none, or none yet.
 func (f *Follower) Keys() *wire.Keyring { return f.keys.Load() }
 
-// awaitKeys returns when the keys are there, if the cluster has some, and keeps them.
-func (f *Follower) awaitKeys(ctx context.Context) error {
-	if !f.Map().Tags {
-		return nil
+// followKeys keeps the keys from the first map on that needs some.
+func (f *Follower) followKeys(m *topology.Map) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.keyed || m.Tags == wire.TagsOff {
+		return
 	}
-	first := make(chan struct{})
+	f.keyed = true
 	f.running.Go(func() {
 		keyring.Receive(f.ctx, f.someController, func(k *wire.Keyring) {
 			if f.keys.Swap(k) == nil {
-				close(first)
+				close(f.firstKeys)
 			}
 		})
 	})
+}
+
+// awaitKeys returns when the keys are there, if the cluster sends nothing without.
+func (f *Follower) awaitKeys(ctx context.Context) error {
+	if f.Map().Tags != wire.TagsRequired {
+		return nil
+	}
 	select {
-	case <-first:
+	case <-f.firstKeys:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

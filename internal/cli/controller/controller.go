@@ -34,6 +34,7 @@ type controllerFlags struct {
 	priority                   scheduling.Class
 	metrics                    string
 	form                       store.Formation
+	tags                       bool
 	balance                    reconfig.BalanceOptions
 	verbose, json              bool
 }
@@ -94,7 +95,7 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 	f.DurationVar(&s.Sure, "sure", 0,
 		fmt.Sprintf("heartbeat timeout after which a node is removed from a chain of two, which leaves one copy (default %v)",
 			d.Sure))
-	f.BoolVar(&s.Tags, "tags", false,
+	f.BoolVar(&flags.tags, "tags", false,
 		"authenticate every message of the data plane with a tag, whose keys change every two minutes; needs --identity")
 	f.IntVar(&flags.form.FormWith, "form-with", 0,
 		"number of nodes that must join before the first chains are formed (default: --replicas)")
@@ -138,9 +139,10 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 	if flags.balance.HotReads < 0 || flags.balance.HotNode < 0 {
 		return o, errors.New("--hot-reads and --hot-node are rates and cannot be negative")
 	}
-	if flags.form.Settings.Tags && flags.identity == "" {
+	if flags.tags && flags.identity == "" {
 		return o, errors.New("--tags needs --identity: without certificates any host could request the keys")
 	}
+	o.Form.Settings.Tags = reconfig.FormedTags(flags.tags)
 	identity, err := cli.LoadIdentity(flags.identity)
 	if err != nil {
 		return o, err

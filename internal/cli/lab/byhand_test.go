@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 )
 
@@ -127,6 +129,47 @@ func TestNodeByHandInALab(t *testing.T) {
 	clitest.MustRun(t, "lab", "--name", lab, "down")
 	if _, err := os.Stat(pin); err == nil {
 		t.Error("its pins are left")
+	}
+}
+
+// TestNodeWithoutItsState (C10) kills a node of a static chain with all that it stored, and the agents of the others.
+// It expects that the node waits while no agent answers, that an agent whose data plane is in the kernel takes it up
+// without asking, and that the node then ends and leaves nothing in the kernel.
+func TestNodeWithoutItsState(t *testing.T) {
+	lab := clitest.LabName(t, "lost")
+	clitest.MustRun(t, "lab", "--name", lab, "up", "--plane", "none", "--nodes", "3", "--clients", "1")
+	file := filepath.Join("/run/netcraq/labs", lab, "cluster.yaml")
+	start := func(node string) *byHand {
+		pin := xdp.DefaultPin(lab + node)
+		t.Cleanup(func() { xdp.Remove(pin) })
+		return startByHand(t, "netcraq", "lab", "--name", lab, "exec", node, "--", os.Args[0], "node", "--name", node,
+			"--cluster", file, "--plane", "xdp", "--pin", pin, "--objects", "1000", "--sessions", "1000")
+	}
+	first := start("n1")
+	first.await(agent.WaitMessage)
+	second := start("n2")
+	second.await(agent.WaitMessage)
+	third := start("n3")
+	for _, node := range []*byHand{first, second, third} {
+		node.await(agent.UpMessage)
+	}
+	clitest.MustRun(t, "lab", "--name", lab, "exec", "c1", "--", "netcraq", "put", "k", "v")
+	for _, node := range []*byHand{first, second, third} {
+		node.end(syscall.SIGKILL)
+	}
+	pin := xdp.DefaultPin(lab + "n1")
+	clitest.MustRun(t, "lab", "--name", lab, "exec", "n1", "--", "netcraq", "node", "--remove", "--pin", pin)
+	first = start("n1")
+	first.await(agent.WaitMessage)
+	start("n2").await(agent.UpMessage)
+	first.await("has lost its state")
+	<-first.ended
+	if _, err := os.Stat(pin); err == nil {
+		t.Error("the data plane of the node that lost its state is left")
+	}
+	if out, code, err := clitest.Netcraq("lab", "--name", lab, "exec", "c1", "--", "netcraq", "get", "k"); code != 0 ||
+		strings.TrimSpace(out) != "v" {
+		t.Errorf("the write is gone: %q, status %d: %v", out, code, err)
 	}
 }
 

@@ -153,7 +153,7 @@ func testThreeNodesByHand(t *testing.T, wire, way string) {
 		if lasts := xdp.Pinned(xdp.DefaultPin(h.name(i + 1))); lasts == private {
 			t.Errorf("%s: its pins are there after the agent: %v", h.name(i+1), lasts)
 		}
-		if said := a.said.String(); strings.Contains(said, "goes on answering") != (!private && !own) {
+		if said := a.said.String(); strings.Contains(said, "keeps answering") != (!private && !own) {
 			t.Errorf("%s after its end: %s", h.name(i+1), said)
 		}
 	}

@@ -116,9 +116,13 @@ func printReports(out io.Writer, reports []*agent.Report) error {
 			fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\tno answer\n", r.Name, r.API)
 			continue
 		}
+		note := r.Why
+		if len(r.WaitingFor) > 0 {
+			note = "waits for " + strings.Join(r.WaitingFor, ", ")
+		}
 		fmt.Fprintf(table, "%s\t%s\t%s, %s\t%s of %s\t%s of %s\t%.1f MiB\t%s\n", r.Name, r.Addr, r.Plane, r.Mode,
 			cli.Grouped(r.Objects), cli.Grouped(r.MaxObjects), cli.Grouped(r.Sessions), cli.Grouped(r.MaxSessions),
-			float64(r.MemoryBytes)/(1<<20), r.Why)
+			float64(r.MemoryBytes)/(1<<20), note)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -36,6 +36,7 @@ type nodeFlags struct {
 	plane                    PlaneRequest
 	join                     joinFlags
 	remove, verbose, json    bool
+	acceptDataLoss           bool
 }
 
 func newNodeCommand() *cobra.Command {
@@ -97,6 +98,8 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 		"directory of this node's certificate, as netcraq certs makes it (default: no encryption)")
 	f.BoolVar(&flags.remove, "remove", false,
 		"xdp: end the data plane that an earlier command left running, and delete what it stored")
+	f.BoolVar(&flags.acceptDataLoss, "accept-data-loss", false,
+		"with a cluster file: serve without state although nodes of the same chains do not answer, and may store writes")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
 	return c
@@ -126,7 +129,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	if err != nil {
 		return err
 	}
-	options.ServerOptions = identity.ServerOptions()
+	options.ServerOptions, options.DialOptions = identity.ServerOptions(), []grpc.DialOption{identity.DialOption()}
 	if err := flags.enlist(ctx, log, &options, identity.DialOption()); err != nil {
 		if ctx.Err() != nil { // ended while it waited for a controller
 			return nil
@@ -158,7 +161,12 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 		}
 		return err
 	}
-	if err := serveNode(ctx, a, plane, log.With("node", flags.name)); err != nil {
+	err = serveNode(ctx, a, plane, log.With("node", flags.name))
+	var lost *agent.StateLostError
+	if info.Plane == cli.PlaneXDP && (!a.Configured() || errors.As(err, &lost)) { // what it has is of no use, and must not answer
+		return errors.Join(err, release(), removePlane(log, flags.plane.pin))
+	}
+	if err != nil {
 		return err
 	}
 	logEnd(log, flags, info.Plane)
@@ -246,7 +254,7 @@ func (flags *nodeFlags) enlist(ctx context.Context, log *slog.Logger, options *a
 
 // resolve completes the flags from the cluster file.
 func (flags *nodeFlags) resolve() (agent.Options, error) {
-	options := agent.Options{Name: flags.name, API: flags.api}
+	options := agent.Options{Name: flags.name, API: flags.api, AcceptDataLoss: flags.acceptDataLoss}
 	if flags.addr != "" {
 		addr, err := netip.ParseAddrPort(flags.addr)
 		if err != nil {

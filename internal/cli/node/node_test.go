@@ -93,12 +93,13 @@ func inspectAll(t *testing.T, args ...string) ([]agent.Report, error) {
 func TestNodeAndInspect(t *testing.T) {
 	path := clusterFile(t, "n1", "n2", "n3")
 	for _, name := range []string{"n1", "n2"} {
-		startNode(t, "--name", name, "--cluster", path, "--plane", "soft")
+		startNode(t, "--name", name, "--cluster", path, "--plane", "soft", "--accept-data-loss")
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
-		if _, err := inspectAll(t, "n1", "n2", "--cluster", path); err == nil {
+		nodes, err := inspectAll(t, "n1", "n2", "--cluster", path)
+		if err == nil && len(nodes[0].Chains) == 1 && len(nodes[1].Chains) == 1 {
 			break
 		}
 	}
@@ -117,6 +118,23 @@ func TestNodeAndInspect(t *testing.T) {
 		if err != nil || !strings.Contains(out, "n1") || !strings.Contains(out, "n2") {
 			t.Errorf("%v: %s (%v)", args, out, err)
 		}
+	}
+}
+
+// TestInspectShowsWaiting: a node without state says for which others it waits (C10).
+func TestInspectShowsWaiting(t *testing.T) {
+	path := clusterFile(t, "n1", "n2", "n3")
+	startNode(t, "--name", "n1", "--cluster", path, "--plane", "soft")
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
+		if _, err := inspectAll(t, "n1", "--cluster", path); err == nil {
+			break
+		}
+	}
+	out, _, err := clitest.Execute(t.Context(), newInspectCommand(), "--cluster", path, "n1")
+	if err != nil || !strings.Contains(out, "waits for n2, n3") {
+		t.Errorf("%s (%v)", out, err)
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -36,15 +36,13 @@ func startAgents(t *testing.T, o chain.Options) string {
 		}
 		t.Cleanup(func() { p.Close() })
 		name := fmt.Sprintf("n%d", i+1)
-		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: p.Addr()})
+		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: p.Addr(), API: freeAPI(t, "127.66.6.1")})
 		c.Chains[0] = append(c.Chains[0], name)
 		planes = append(planes, p)
 	}
 	for i, p := range planes {
-		known := *c // its own: agents read it while the addresses of later ones are written
-		known.Nodes = slices.Clone(c.Nodes)
 		a, err := agent.New(agent.Options{
-			Name: c.Nodes[i].Name, Cluster: &known, Plane: p, API: "127.66.6.1:0",
+			Name: c.Nodes[i].Name, Cluster: c, Plane: p, API: c.Nodes[i].API,
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		if err != nil {
@@ -59,7 +57,6 @@ func startAgents(t *testing.T, o chain.Options) string {
 				t.Error(err)
 			}
 		})
-		c.Nodes[i].API = a.API()
 	}
 	text, err := c.Marshal()
 	if err != nil {
@@ -70,6 +67,17 @@ func startAgents(t *testing.T, o chain.Options) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// freeAPI returns an address for an agent that is free.
+func freeAPI(t *testing.T, ip string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", ip+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }
 
 // snapshotCommand runs backup or restore.

@@ -11,7 +11,9 @@ type Snapshot struct {
 	Replicas    uint32       `json:"replicas"`
 	CellBytes   uint32       `json:"cell_bytes"`
 	Times       Times        `json:"times"`
-	Tags        bool         `json:"tags"`
+	Tags        bool         `json:"tags"`      // the aim
+	TagPhase    string       `json:"tag_phase"` // how far the cluster is
+	TagsAwait   []string     `json:"tags_await,omitempty"`
 	Spread      string       `json:"spread"`
 	Shards      ShardCounts  `json:"shards"`
 	CopiedBytes uint64       `json:"copied_bytes"` // since the leader's election
@@ -95,7 +97,7 @@ func (s *ShardCounts) remaining() uint32 { return s.Copying + s.Moves }
 func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 	s := &Snapshot{
 		Cluster: in.GetCluster(), Leader: in.GetLeader(), Term: in.GetTerm(), Change: in.GetChange(), Replicas: in.GetReplicas(),
-		Times: timesOf(in.GetTimes()), Tags: in.GetTags(), Spread: in.GetSpread(),
+		Times: timesOf(in.GetTimes()), Tags: in.GetTags(), TagPhase: in.GetTagPhase(), TagsAwait: in.GetTagsAwait(), Spread: in.GetSpread(),
 		CellBytes: in.GetCellBytes(), CopiedBytes: in.GetCopiedBytes(), Notes: append([]string{}, in.GetNotes()...),
 		Shards: ShardCounts{Total: in.GetShards(), FullyReplicated: in.GetShardsWhole(), UnderReplicated: in.GetShardsShort(), Changing: in.GetShardsChanging(),
 			Down: in.GetShardsDown(), Copying: in.GetShardsCopying(), Catching: in.GetShardsCatchingUp(), Moves: in.GetMoves()},

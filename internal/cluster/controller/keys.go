@@ -14,13 +14,14 @@ import (
 // rotateEvery is the time in which one generation of keys is in force (T3).
 const rotateEvery = 2 * time.Minute
 
-// keepKeys makes the keys of a cluster with tags, and new ones again and again, while this controller leads.
+// keepKeys makes the keys of a cluster with tags, and new ones again and again, while this controller leads. A cluster that
+// had tags goes on with new ones: none is in force for longer than others when it has tags again.
 func (t *leading) keepKeys() {
-	if !t.c.view.formed().Settings.Tags {
+	ring := t.leadership.Keys
+	err := t.c.view.until(t.ctx, func() bool { return ring != nil || t.c.view.formation.Settings.Tags.Phase != wire.TagsOff })
+	if err != nil {
 		return
 	}
-	var err error
-	ring := t.leadership.Keys
 	if ring == nil {
 		first := newKeys(1)
 		ring = &wire.Keyring{Sign: first.Generation, Keys: []wire.Keys{first, newKeys(2)}}

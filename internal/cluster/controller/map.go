@@ -52,7 +52,8 @@ type chainID struct {
 
 func mapOf(s *reconfig.State, controllers []string) *controllerv1.MapResponse {
 	m := &controllerv1.MapResponse{
-		Version: s.Change, Cluster: s.Settings.Cluster, Shards: uint32(s.Settings.Shards), Controllers: controllers, Tags: s.Settings.Tags,
+		Version: s.Change, Cluster: s.Settings.Cluster, Shards: uint32(s.Settings.Shards), Controllers: controllers,
+		Tags: s.Settings.Tags.Phase.Sends(), TagPhase: uint32(s.Settings.Tags.Phase),
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Nodes)) {
 		n := s.Nodes[id]

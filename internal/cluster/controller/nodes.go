@@ -106,12 +106,10 @@ type membershipStream struct {
 	probes  map[uint32]*controllerv1.Probe // by node
 }
 
-func newMembershipStream(node reconfig.NodeID, h reconfig.Registration, w *controllerv1.Welcome) *membershipStream {
-	a := &membershipStream{
-		node: node, registration: h, replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1), greet: w,
+func newMembershipStream(node reconfig.NodeID, h reconfig.Registration) *membershipStream {
+	return &membershipStream{
+		node: node, registration: h, replaced: make(chan struct{}), over: make(chan struct{}), ready: make(chan struct{}, 1),
 	}
-	a.wake()
-	return a
 }
 
 func (a *membershipStream) welcome(w *controllerv1.Welcome) {

@@ -21,6 +21,9 @@ func (c *Controller) Operate(ctx context.Context, in *controllerv1.OperateReques
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	if tags, ok := command.(reconfig.SetTags); ok && tags.On && c.options.Identity == nil {
+		return nil, status.Error(codes.Aborted, "tags need controllers with --identity: whoever may ask for keys without a certificate may do everything")
+	}
 	var change uint64
 	var refused error
 	if _, err := c.ask(ctx, func(l *reconfig.Leader) { change, refused = l.Operate(c.now(), command) }); err != nil {
@@ -57,6 +60,8 @@ func commandOf(in *controllerv1.OperateRequest) (reconfig.Command, error) {
 		return reconfig.Replicas{Members: int(kind.Replicas)}, nil
 	case *controllerv1.OperateRequest_Times:
 		return reconfig.SetTimes{Times: timesOf(kind.Times)}, nil
+	case *controllerv1.OperateRequest_Tags:
+		return reconfig.SetTags{On: kind.Tags}, nil
 	case *controllerv1.OperateRequest_Move:
 		shard, err := shardOf(kind.Move.GetShard())
 		return reconfig.MoveShard{Shard: shard, From: kind.Move.GetFrom(), To: kind.Move.GetTo()}, err

@@ -74,7 +74,8 @@ func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, 
 		ShardsWhole: uint32(s.FullyReplicated), ShardsShort: uint32(s.UnderReplicated), ShardsChanging: uint32(s.Changing), ShardsDown: uint32(s.Down),
 		ShardsCopying: uint32(s.Copying), ShardsCatchingUp: uint32(s.Catching), CopiedBytes: s.Copied, Notes: append(c.notes(state), s.Notes...),
 		Moves: uint32(s.Moves), CellBytes: uint32(state.Settings.CellBytes),
-		Times: fromTimes(state.Settings.Times()), Tags: state.Settings.Tags, Spread: state.Settings.Spread,
+		Times: fromTimes(state.Settings.Times()), Spread: state.Settings.Spread,
+		Tags: state.Settings.Tags.On, TagPhase: state.Settings.Tags.Phase.String(), TagsAwait: s.TagsAwaited,
 	}
 	for i := range s.Nodes {
 		if n := state.Nodes[s.Nodes[i].ID]; n != nil && n.Standing != reconfig.Removed {
@@ -93,7 +94,8 @@ func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, 
 func (c *Controller) statusOfView(state *reconfig.State) *controllerv1.StatusResponse {
 	out := &controllerv1.StatusResponse{
 		Cluster: state.Settings.Cluster, Change: state.Change, Shards: uint32(state.Settings.Shards), Replicas: uint32(state.Settings.Replicas),
-		Times: fromTimes(state.Settings.Times()), Tags: state.Settings.Tags, Spread: state.Settings.Spread,
+		Times: fromTimes(state.Settings.Times()), Spread: state.Settings.Spread,
+		Tags: state.Settings.Tags.On, TagPhase: state.Settings.Tags.Phase.String(),
 		CellBytes: uint32(state.Settings.CellBytes), Notes: append([]string{"no controller leads that this one knows of"}, c.notes(state)...),
 	}
 	for _, n := range sortedNodes(state) {

@@ -56,8 +56,9 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	case err != nil:
 		return gone(err)
 	}
-	a := newMembershipStream(node, registration, c.welcome(node))
+	a := newMembershipStream(node, registration)
 	c.nodes.add(a)
+	a.welcome(c.welcome(node)) // from now on it is told of other settings
 	defer c.nodes.remove(a)
 	if c.view.removed(node) { // since it was registered, perhaps before it was one of the nodes that are told
 		c.nodes.refuse(node)
@@ -130,11 +131,12 @@ func (c *Controller) welcome(node reconfig.NodeID) *controllerv1.Welcome {
 	f := c.view.formed()
 	return &controllerv1.Welcome{
 		Node: uint32(node), Cluster: f.Settings.Cluster, Shards: uint32(f.Settings.Shards), BeatUs: uint32(f.Settings.Heartbeat.Microseconds()),
-		CellBytes: uint32(f.Settings.CellBytes), Controllers: f.Controllers, Controller: c.options.Address, Tags: f.Settings.Tags,
+		CellBytes: uint32(f.Settings.CellBytes), Controllers: f.Controllers, Controller: c.options.Address,
+		Tags: f.Settings.Tags.Phase == wire.TagsRequired, TagPhase: uint32(f.Settings.Tags.Phase), TagsSince: f.Settings.Tags.Since,
 	}
 }
 
-// welcomeAll tells every connected node how often to send heartbeats from now on.
+// welcomeAll tells every connected node how often to send heartbeats from now on, and how far messages carry tags.
 func (c *Controller) welcomeAll() {
 	for _, a := range c.nodes.all() {
 		a.welcome(c.welcome(a.node))

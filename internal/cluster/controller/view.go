@@ -15,9 +15,9 @@ import (
 // view is what this controller knows to be durable: the state as etcd tells it, change by change. While etcd is away it
 // stays as it is, and leases are granted from it.
 type view struct {
-	now       func() time.Duration
-	onRemoved func(reconfig.NodeID) // told of nodes that were removed
-	onTimes   func()                // told of other times
+	now        func() time.Duration
+	onRemoved  func(reconfig.NodeID) // told of nodes that were removed
+	onSettings func()                // told of other times or tags
 
 	mu        sync.Mutex
 	formation store.Formation
@@ -33,8 +33,8 @@ type view struct {
 	grantor  *reconfig.Grantor
 }
 
-func newView(now func() time.Duration, onRemoved func(reconfig.NodeID), onTimes func()) *view {
-	return &view{now: now, onRemoved: onRemoved, onTimes: onTimes, news: make(chan struct{})}
+func newView(now func() time.Duration, onRemoved func(reconfig.NodeID), onSettings func()) *view {
+	return &view{now: now, onRemoved: onRemoved, onSettings: onSettings, news: make(chan struct{})}
 }
 
 // Loaded is of [store.Follower].
@@ -75,8 +75,8 @@ func (v *view) Changed(c reconfig.Change) {
 			defer v.onRemoved(c.Nodes[i].ID) // once it is applied
 		}
 	}
-	if c.Times != (reconfig.Times{}) {
-		defer v.onTimes()
+	if c.Times != (reconfig.Times{}) || c.Tags != (reconfig.TagStep{}) {
+		defer v.onSettings()
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -23,6 +23,9 @@ func (s *State) Apply(c Change) {
 	if c.Times != (Times{}) {
 		s.Settings.SetTimes(c.Times)
 	}
+	if c.Tags != (TagStep{}) {
+		s.Settings.Tags = c.Tags
+	}
 	s.Change = c.Number
 }
 
@@ -38,6 +41,9 @@ func (s *State) Check(c Change) error {
 		if err := c.Times.Check(); err != nil {
 			return err
 		}
+	}
+	if err := c.Tags.follows(s.Settings.Tags, c.Number); err != nil {
+		return err
 	}
 	known := make(map[NodeID]bool, len(c.Nodes))
 	for i := range c.Nodes {

@@ -80,6 +80,7 @@ type (
 	} // members beyond Replicas
 	AcceptLoss struct{ Shard uint16 } // a lost shard starts anew, empty
 	SetTimes   struct{ Times Times }  // zero times stay (L5)
+	SetTags    struct{ On bool }      // messages carry tags, or none (T6)
 	Fail       struct{ Node string }  // it is certain that the node has failed (C6)
 )
 
@@ -91,6 +92,7 @@ func (MoveShard) command()  {}
 func (Resize) command()     {}
 func (AcceptLoss) command() {}
 func (SetTimes) command()   {}
+func (SetTags) command()    {}
 func (Fail) command()       {}
 
 // Status is a leader's report for operators.
@@ -98,6 +100,7 @@ type Status struct {
 	FullyReplicated int          // shards active with all the members wanted
 	UnderReplicated int          // active with fewer
 	Changing        int          // taking no writes now
+	TagsAwaited     []string     // nodes that are not in the present phase of tags yet, and why
 	Down            int          // no complete copy within reach, or lost
 	Copying         int          // with a copy under way
 	Catching        int          // of these, to a node that kept the shard, and needs only the changes

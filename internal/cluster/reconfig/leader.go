@@ -21,6 +21,7 @@ type Options struct {
 	LearnNode   int           // copies to or from one node at a time; default 32: each begins with a scan of its source
 	LearnAll    int           // copies in the cluster at a time; default 16 for each node
 	Pace        time.Duration // between two starts of copies, so that repairs leave capacity to clients; default 200 ms
+	TagsRest    time.Duration // least time in a phase of tags: clients learn of it, but confirm nothing; default 1 s
 	Without     Rule          // rules switched off; zero outside tests
 }
 
@@ -35,6 +36,7 @@ func (o Options) withDefaults(s *Settings) Options {
 		LearnNode:   cmp.Or(o.LearnNode, 32),
 		LearnAll:    o.LearnAll,
 		Pace:        cmp.Or(o.Pace, 200*time.Millisecond),
+		TagsRest:    cmp.Or(o.TagsRest, time.Second),
 		Without:     o.Without,
 	}
 }
@@ -60,6 +62,7 @@ type Leader struct {
 	rounds     uint64        // of heartbeats that were sent
 	probed     time.Duration // when other nodes were last asked for a silent one
 	lastSeen   time.Duration // when any node was
+	retagged   time.Duration // when the present phase of tags began, as far as this leader knows
 	listened   time.Duration // time in which some node sent heartbeats
 
 	nodes       map[NodeID]*node
@@ -150,6 +153,7 @@ func (l *Leader) Tick(now time.Duration) {
 		l.checkLeaseWaits()
 		l.checkCopies()
 		l.checkPlacement()
+		l.checkTags()
 		l.step()
 	}
 }

@@ -13,6 +13,7 @@ type draft struct {
 	shards   map[uint16]*Shard
 	replicas int
 	times    Times
+	tags     TagStep
 	leaving  map[uint16]NodeID // nodes that leave when the copies that the change begins are complete
 	joining  map[NodeID]bool   // nodes that begin to copy with the change
 	whys     map[NodeID]string // nodes that it fences
@@ -81,15 +82,16 @@ func (l *Leader) propose() {
 	d.comeback()
 	d.register()
 	d.operate()
+	d.retag()
 	d.trim()
 	d.finish()
 	d.begin()
 	d.form()
 	d.raise()
-	if len(d.nodes)+len(d.shards) == 0 && d.replicas == 0 && d.times == (Times{}) {
+	if len(d.nodes)+len(d.shards) == 0 && d.replicas == 0 && d.times == (Times{}) && d.tags == (TagStep{}) {
 		return
 	}
-	c := Change{Number: d.number, Shards: make(map[uint16]Shard, len(d.shards)), Replicas: d.replicas, Times: d.times}
+	c := Change{Number: d.number, Shards: make(map[uint16]Shard, len(d.shards)), Replicas: d.replicas, Times: d.times, Tags: d.tags}
 	for _, id := range sorted(d.nodes) {
 		c.Nodes = append(c.Nodes, *d.nodes[id])
 	}
@@ -146,7 +148,7 @@ func (d *draft) readmit() {
 	}
 	for _, id := range sorted(l.back) {
 		n, r := l.nodes[id], l.state.Nodes[id]
-		if r.Standing.Fenced() && r.Standing != Removed && l.returning(id) && n.known && len(n.orders) == 0 {
+		if r.Standing.Fenced() && r.Standing != Removed && l.returning(id) && n.known && len(n.orders) == 0 && l.inPhase(n) {
 			d.node(id).Standing = readmittedAs(r.Standing)
 			for number := range n.shards {
 				l.trims[number] = true
@@ -206,9 +208,13 @@ func (l *Leader) stored(number uint64, ok bool) {
 	for i := range c.Nodes {
 		was[c.Nodes[i].ID] = l.state.Nodes[c.Nodes[i].ID]
 	}
+	phase := l.state.Settings.Tags.Phase
 	l.state.Apply(c)
 	if c.Replicas != 0 {
 		l.replan(0)
+	}
+	if c.Tags != (TagStep{}) {
+		l.noteTags(phase)
 	}
 	for _, shard := range sorted(c.Shards) {
 		s := before[shard]

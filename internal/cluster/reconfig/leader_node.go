@@ -53,6 +53,8 @@ type node struct {
 	refused      string
 	failures     int           // copies that it could not complete
 	failure      string        // why, the last time; empty: it completed one since
+	tagsSince    uint64        // the phase of tags that it confirmed (T6)
+	noTags       string        // why it cannot go to the newest, or to none with tags
 	fences       int           // recent suspicions
 	fencedAt     time.Duration // time of the last
 	why          string        // and why
@@ -132,6 +134,7 @@ func (l *Leader) received(n *node) {
 func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 	l.received(n)
 	n.agentSeen = l.listened
+	l.tagsConfirmed(n, b)
 	if b.Term == l.term {
 		if b.Done > n.done {
 			l.confirm(n, b.Done)

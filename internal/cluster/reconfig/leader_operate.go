@@ -46,6 +46,8 @@ func (l *Leader) check(c Command) error {
 		return nil
 	case SetTimes:
 		return c.Times.or(l.state.Settings.Times()).Check()
+	case SetTags:
+		return l.checkTagged(c.On)
 	case MoveShard:
 		return l.checkMove(&c)
 	case Resize:
@@ -175,6 +177,8 @@ func (d *draft) operate() {
 			d.replicas = c.Members
 		case SetTimes:
 			d.times = c.Times.or(cmp.Or(d.times, l.state.Settings.Times()))
+		case SetTags:
+			d.tags = TagStep{Phase: l.state.Settings.Tags.Phase, On: c.On, Since: d.number}
 		case Fail:
 			id := l.names[c.Node]
 			l.suspect(l.nodes[id], byOperator)

@@ -84,7 +84,7 @@ func (l *Leader) candidates() []topology.Candidate {
 	var candidates []topology.Candidate
 	for _, id := range sorted(l.state.Nodes) {
 		n, r := l.nodes[id], l.state.Nodes[id]
-		if r.Standing == Up && l.time >= n.distrust {
+		if r.Standing == Up && l.time >= n.distrust && (len(n.shards) > 0 || l.inPhase(n)) {
 			capacity := max(1, r.Capacity) * unit >> min(n.failures, 4)
 			candidates = append(candidates, topology.Candidate{ID: uint32(id), Name: r.Name, Labels: r.Labels, Capacity: capacity})
 		}

@@ -32,6 +32,8 @@ type Heartbeat struct {
 	Refused     string        // why the newest order cannot be applied, or a copy not be completed; empty: they can
 	Copies      []Copied      // progress of copies; a complete one is reported until the shard's epoch changes
 	Wiping      int           // shards that it left and still deletes or scans (C8); until then it cannot join them
+	TagsSince   uint64        // [TagStep.Since] of the phase that its data plane is in
+	NoTags      string        // why it cannot go to the newest phase, or to none with tags; empty: it can
 }
 
 // Grant is a controller's answer to a [Heartbeat] of a node in good standing.

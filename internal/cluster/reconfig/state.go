@@ -50,7 +50,7 @@ type Shard struct {
 	Swept   uint32   // the epoch in which the bar was raised last: what was left before is of no use (G5)
 }
 
-// Settings configure a cluster. Replicas and the times may change while it runs (L5), the rest is fixed.
+// Settings configure a cluster. Replicas, the times (L5) and the tags (T6) may change while it runs, the rest is fixed.
 type Settings struct {
 	Cluster   string        // a random name: nodes and controllers of another cluster are refused
 	Shards    int           // a power of two, at most wire.MaxShards
@@ -64,7 +64,7 @@ type Settings struct {
 	LeaseMax, SuspectMax time.Duration
 	Sure                 time.Duration // heartbeat timeout after which a node is taken out of a chain of two (C6)
 	Longest              time.Duration // that any grant was ever allowed to last; zero: as the present times say (L5)
-	Tags                 bool          // messages of the data plane carry tags
+	Tags                 TagStep
 }
 
 // Defaults, also of clusters that an older release formed without these settings.
@@ -87,6 +87,7 @@ type Change struct {
 	Number   uint64 // State.Change after it
 	Nodes    []Node // by ID
 	Shards   map[uint16]Shard
-	Replicas int   // Settings.Replicas from now on; 0: as before
-	Times    Times // from now on; zero: as before
+	Replicas int     // Settings.Replicas from now on; 0: as before
+	Times    Times   // from now on; zero: as before
+	Tags     TagStep // from now on; zero: as before
 }

@@ -28,7 +28,11 @@ func (n *testNode) start(kept bool) {
 	n.member, n.lease, n.copies = member, Lease{}, make(map[uint64]bool)
 	n.running, n.powered, n.cut = true, true, false
 	n.work()
+	if !kept {
+		n.tags = n.state.Settings.Tags // it asks before it opens its plane
+	}
 	n.greet(n.life)
+	n.welcome(n.state.Settings.Tags)
 }
 
 // greet registers until the leader has heard it.
@@ -90,7 +94,7 @@ func (n *testNode) heartbeat() {
 		return
 	}
 	b := n.lease.Stamp(n.member.Heartbeat(), uint64(n.now))
-	b.Node, b.Incarnation = id, n.reg.Incarnation
+	b.Node, b.Incarnation, b.TagsSince = id, n.reg.Incarnation, n.tags.Since
 	n.tellLeader(func(l *Leader) { l.Heartbeat(n.now, b) })
 	life := n.life
 	for i, g := range n.grantors {

@@ -26,7 +26,8 @@ type world struct {
 	lossy bool
 	// slowCopy: how much longer a copy takes.
 	slowCopy time.Duration
-	events   []string // the leaders' log
+	slowTags time.Duration // how long a node takes at most to go to another phase of tags
+	events   []string      // the leaders' log
 
 	state   *State // as stored
 	term    uint64
@@ -85,6 +86,7 @@ type testNode struct {
 	verified []int
 	copies   map[uint64]bool
 	life     int
+	tags     TagStep // of its plane, as far as a node knows it: phase and since
 }
 
 func (n *testNode) Config(shard uint16) (chain.ShardConfig, error) { return n.configs[shard], nil }
@@ -107,7 +109,7 @@ func testSettings(shards, replicas int) Settings {
 
 func newWorld(t testing.TB, seed uint64, nodes, shards, replicas int) *world {
 	w := &world{
-		t: t, rng: rand.New(rand.NewPCG(seed, 0)), store: true, applyAt: make(map[*Grantor]time.Duration),
+		t: t, rng: rand.New(rand.NewPCG(seed, 0)), store: true, slowTags: 50 * ms, applyAt: make(map[*Grantor]time.Duration),
 		state: &State{Settings: testSettings(shards, replicas), Nodes: map[NodeID]*Node{}, Shards: make([]Shard, shards)},
 		acked: make([][]int, shards), writeGap: make([]time.Duration, shards), wroteAt: make([]time.Duration, shards),
 	}
@@ -338,6 +340,7 @@ func (w *world) makeDurable(l *Leader, c Change) {
 		w.fatalf("change %d: %v", c.Number, err)
 	}
 	w.state.Apply(c)
+	w.welcomeAll(c)
 	w.logf("change %d: %s", c.Number, c.text())
 	for _, g := range w.grantors {
 		w.apply(g, c)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -38,7 +38,7 @@ func startCluster(t *testing.T, nodes int, o chain.Options) *testCluster {
 		t.Cleanup(func() { plane.Close() })
 		name := fmt.Sprintf("n%d", i+1)
 		c.planes = append(c.planes, plane)
-		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: plane.Addr()})
+		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: plane.Addr(), API: freeAPI(t, "127.66.5.1")})
 		c.Chains[0] = append(c.Chains[0], name)
 	}
 	for i, plane := range c.planes {
@@ -52,12 +52,21 @@ func startCluster(t *testing.T, nodes int, o chain.Options) *testCluster {
 	return c
 }
 
+// freeAPI returns an address for an agent that is free.
+func freeAPI(t *testing.T, ip string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", ip+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
 func (c *testCluster) startAgent(t *testing.T, i int, plane *soft.Plane) {
 	t.Helper()
-	known := *c.Cluster // its own: agents read it while the addresses of later ones are written
-	known.Nodes = slices.Clone(c.Nodes)
 	a, err := agent.New(agent.Options{
-		Name: c.Nodes[i].Name, Cluster: &known, Plane: plane, API: "127.66.5.1:0",
+		Name: c.Nodes[i].Name, Cluster: c.Cluster, Plane: plane, API: c.Nodes[i].API,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -72,7 +81,6 @@ func (c *testCluster) startAgent(t *testing.T, i int, plane *soft.Plane) {
 			t.Error(err)
 		}
 	})
-	c.Nodes[i].API = a.API()
 	c.stop = append(c.stop, cancel)
 }
 

@@ -17,7 +17,7 @@ type Map struct {
 	Chains      []MapChain
 	ByShard     []uint32 // for each shard the index of its chain; its length is the number of shards
 	Controllers []string
-	Tags        bool // messages carry tags
+	Tags        wire.Tags
 }
 
 // MapChain is the chain of some shards.

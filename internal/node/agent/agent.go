@@ -28,6 +28,11 @@ type Options struct {
 	Log     *slog.Logger      // nil: slog.Default()
 
 	ServerOptions []grpc.ServerOption // of the API, such as credentials
+	DialOptions   []grpc.DialOption   // for calls of other nodes' agents, such as credentials
+
+	// AcceptDataLoss lets a node of a static cluster that has no state serve although nodes of its chains that do not
+	// answer may store writes (C10).
+	AcceptDataLoss bool
 
 	ResyncEvery time.Duration // 0: DefaultResyncEvery
 	SweepEvery  time.Duration // 0: DefaultSweepEvery
@@ -51,11 +56,13 @@ type Agent struct {
 	listener net.Listener // nil without an API
 	// membership is nil for a node that no controllers configure.
 	membership *membership
+	formation  formation // of a node that a cluster file configures
 
 	mu sync.Mutex // serialises changes of the configuration
 }
 
-// New configures the plane from the cluster file, if there is one, and takes the address of the API.
+// New takes the address of the API and configures the plane from the cluster file, if there is one. A plane without
+// state whose chains have other members is configured by [Agent.Serve], as soon as they answer.
 func New(o Options) (*Agent, error) {
 	if o.ResyncEvery == 0 {
 		o.ResyncEvery = DefaultResyncEvery
@@ -68,11 +75,13 @@ func New(o Options) (*Agent, error) {
 	}
 	a := &Agent{options: o, log: o.Log.With("node", o.Name)}
 	if o.Cluster != nil {
-		// Before this node's own API can be connected to: nodes that start together must not wait for each other.
-		if err := a.checkRestart(o.Cluster); err != nil {
+		if err := a.checkCluster(o.Cluster); err != nil {
 			return nil, err
 		}
 		if err := a.checkCells(o.Cluster); err != nil {
+			return nil, err
+		}
+		if err := a.newFormation(o.Cluster); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +102,7 @@ func New(o Options) (*Agent, error) {
 		}
 		a.listener = listener
 	}
-	if o.Cluster != nil {
+	if o.Cluster != nil && a.Configured() {
 		if err := a.applyCluster(o.Cluster); err != nil {
 			a.closeListener()
 			return nil, err
@@ -110,19 +119,39 @@ func (a *Agent) API() string {
 	return a.listener.Addr().String()
 }
 
-// Serve looks after the node until ctx ends, which is no error. It may be called once.
+// Serve looks after the node until ctx ends, which is no error. It may be called once. A node of a static cluster that
+// has lost its state ends with a [StateLostError].
 func (a *Agent) Serve(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if a.listener != nil {
+		group.Go(func() error { return a.serveAPI(ctx) })
+	}
+	group.Go(func() error {
+		if !a.Configured() {
+			if err := a.form(ctx, a.options.Cluster); ctx.Err() != nil {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+		a.lookAfter(ctx, group)
+		return nil
+	})
+	return group.Wait()
+}
+
+// lookAfter starts what a node needs that is configured, or that controllers will configure.
+func (a *Agent) lookAfter(ctx context.Context, group *errgroup.Group) {
 	info := a.options.Plane.Info()
 	a.log.Info(UpMessage, "plane", info.Plane, "mode", info.Mode, "addr", info.Addr, "api", a.API())
 	if info.Why != "" {
 		a.log.Warn("the data plane could be faster", "mode", info.Mode, "because", info.Why)
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	if a.listener != nil {
-		group.Go(func() error { return a.serveAPI(ctx) })
-	}
-	if a.options.Cluster != nil {
-		group.Go(func() error { a.watchCells(ctx, a.options.Cluster); return nil })
+	if c := a.options.Cluster; c != nil {
+		group.Go(func() error { a.watchCells(ctx, c); return nil })
+		if a.options.AcceptDataLoss {
+			group.Go(func() error { return a.watchSilent(ctx, c) })
+		}
 	}
 	if a.membership != nil {
 		group.Go(func() error { return a.membership.serve(ctx) })
@@ -130,7 +159,6 @@ func (a *Agent) Serve(ctx context.Context) error {
 	group.Go(func() error { a.resync(ctx); return nil })
 	group.Go(func() error { a.probeContended(ctx); return nil })
 	group.Go(func() error { a.sweep(ctx); return nil })
-	return group.Wait()
 }
 
 func (a *Agent) closeListener() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -76,8 +77,8 @@ type service struct {
 func (s *service) Info(context.Context, *agentv1.InfoRequest) (*agentv1.InfoResponse, error) {
 	info := s.plane.Info()
 	return &agentv1.InfoResponse{
-		Membership: s.agent.membership.info(),
-		Name:       s.agent.options.Name, Addr: info.Addr.String(), Plane: info.Plane, Mode: info.Mode, Why: info.Why,
+		Membership: s.agent.membership.info(), WaitingFor: s.agent.formation.names(),
+		Name: s.agent.options.Name, Addr: info.Addr.String(), Plane: info.Plane, Mode: info.Mode, Why: info.Why,
 		Clones: info.Clones, Shards: uint32(info.Options.Shards), CellBytes: uint32(info.Options.CellBytes),
 		MaxObjects: uint64(info.Options.MaxObjects), MaxSessions: uint64(info.Options.MaxSessions),
 	}, nil
@@ -114,6 +115,9 @@ func (s *service) Configure(_ context.Context, in *agentv1.ConfigureRequest) (*a
 func (s *service) free() error {
 	if m := s.agent.membership; m != nil {
 		return status.Errorf(codes.FailedPrecondition, "this node belongs to cluster %s: its controllers configure it", m.join.Identity.Cluster)
+	}
+	if names := s.agent.formation.names(); names != nil {
+		return status.Errorf(codes.FailedPrecondition, "this node has no state and waits for %s", strings.Join(names, ", "))
 	}
 	return nil
 }

@@ -68,6 +68,8 @@ func (j *Join) askOne(ctx context.Context, controller string, registration *cont
 		return id, fmt.Errorf("the controller speaks of %d shards: is it of another version?", welcome.GetShards())
 	}
 	id.Cluster, id.Shards, id.CellBytes = welcome.GetCluster(), int(welcome.GetShards()), int(welcome.GetCellBytes())
-	id.Tags = welcome.GetTags()
+	if !id.Kept || welcome.GetTagsSince() >= id.TagsSince {
+		id.Tags, id.TagsSince = wire.Tags(welcome.GetTagPhase()), welcome.GetTagsSince()
+	}
 	return id, nil
 }

@@ -62,7 +62,7 @@ func (a *Agent) watchCells(ctx context.Context, c *topology.Cluster) {
 
 // compareCells asks another node for its longest value. It is an error if that is not this node's.
 func (a *Agent) compareCells(ctx context.Context, node topology.Node) (answered bool, err error) {
-	client, conn, err := Dial(node.APIAddr())
+	client, conn, err := Dial(node.APIAddr(), a.options.DialOptions...)
 	if err != nil {
 		return false, nil // an address that cannot be called is one that does not answer
 	}

@@ -31,6 +31,9 @@ func TestDifferentCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := first.begin(cluster); err != nil {
+		t.Fatal(err)
+	}
 	startAt(t, cluster.Nodes[1].API, Options{Name: "b", Plane: other}) // as if it had asked before a could answer
 	const want = "a stores values of up to 64 bytes, but b up to 128"
 	if first.watchCells(t.Context(), cluster); !strings.Contains(log.String(), want) {

@@ -11,9 +11,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 )
 
-// applyCluster configures every shard from a cluster file and lets the node answer reads for ever: nobody can be removed
-// from a static chain. A shard that is configured so already, in a plane that outlived its agent, is left alone.
-func (a *Agent) applyCluster(c *topology.Cluster) error {
+// checkCluster compares the cluster file with the plane.
+func (a *Agent) checkCluster(c *topology.Cluster) error {
 	info := a.options.Plane.Info()
 	node, ok := c.Node(a.options.Name)
 	switch {
@@ -24,16 +23,15 @@ func (a *Agent) applyCluster(c *topology.Cluster) error {
 	case c.Shards != info.Options.Shards:
 		return fmt.Errorf("the cluster has %d shards, but the data plane was made for %d", c.Shards, info.Options.Shards)
 	}
+	return nil
+}
+
+// applyCluster configures every shard from a cluster file and lets the node answer reads for ever: nobody can be removed
+// from a static chain. A shard that is configured so already, in a plane that outlived its agent, is left alone.
+func (a *Agent) applyCluster(c *topology.Cluster) error {
 	configs := make(map[uint16]chain.ShardConfig, c.Shards)
 	for shard := range c.Shards {
 		configs[uint16(shard)] = c.ShardConfig(a.options.Name, uint16(shard))
-	}
-	kept, err := a.hasState()
-	if err != nil {
-		return err
-	}
-	if !kept {
-		a.options.Plane.ForgetCounts()
 	}
 	if err := a.configure(configs); err != nil {
 		return err

@@ -10,7 +10,10 @@ import (
 // TestLostACKOfHead (W9): a head whose ACK was lost asks the tail as soon as a CAS waits, before the resyncer, and the CAS goes on.
 func TestLostACKOfHead(t *testing.T) {
 	head, last, client := listen(t), newTail(t), newTail(t)
-	start(t, Options{Name: "a", Cluster: clusterOf(head.Addr(), last.addr()), Plane: head, ResyncEvery: time.Hour})
+	start(t, Options{
+		Name: "a", Cluster: clusterOf(head.Addr(), last.addr()), Plane: head, ResyncEvery: time.Hour, AcceptDataLoss: true,
+	})
+	serving(t, head)
 	client.send(head.Addr(), put(t, "k", "v", 7, 1))
 	if m, ok := last.receive(patience); !ok || m.Op != wire.OpUpdate {
 		t.Fatalf("the tail got %+v", m)
@@ -58,10 +61,7 @@ func TestLostACKOfHead(t *testing.T) {
 // TestAskedInTotal: however many objects writers wait for, only so many are asked about at a time.
 func TestAskedInTotal(t *testing.T) {
 	head, last, client := listen(t), newTail(t), newTail(t)
-	a, err := New(Options{Name: "a", Cluster: clusterOf(head.Addr(), last.addr()), Plane: head, Log: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := configured(t, Options{Name: "a", Cluster: clusterOf(head.Addr(), last.addr()), Plane: head})
 	client.send(head.Addr(), put(t, "k", "v", 7, 1))
 	if m, ok := last.receive(patience); !ok || m.Op != wire.OpUpdate {
 		t.Fatalf("the tail got %+v", m)

@@ -91,7 +91,7 @@ func (m *membership) reaches(ctx context.Context, addr netip.AddrPort) bool {
 	question := wire.Message{
 		Op: wire.OpRead, Key: key, Shard: key.Shard(m.plane.Info().Options.Shards), Request: binary.BigEndian.Uint64(random[16:]),
 	}
-	out, err := m.keys.Load().Append(question.Append(nil), wire.Ends{To: addr})
+	out, err := m.tags.phase().Asking(m.keys.Load()).Append(question.Append(nil), wire.Ends{To: addr})
 	if err != nil {
 		return false
 	}
@@ -106,7 +106,7 @@ func (m *membership) reaches(ctx context.Context, addr netip.AddrPort) bool {
 			continue
 		}
 		var answer wire.Message
-		message, ok := m.keys.Load().Open(in[:n], wire.Ends{From: addr})
+		message, ok := m.tags.phase().OpenAnswer(m.keys.Load(), in[:n], wire.Ends{From: addr})
 		if ok && wire.Peek(message, &answer) && answer.Op == wire.OpReply && answer.Request == question.Request {
 			return true
 		}

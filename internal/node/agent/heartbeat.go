@@ -31,6 +31,7 @@ func (m *membership) heartbeat(ctx context.Context) {
 		granted := m.renewFromHeartbeats()
 		b := m.lease.Stamp(*status, m.plane.Clock())
 		m.leasing.Unlock()
+		m.tags.report(&b)
 		out := message.FromHeartbeat(&b)
 		for _, l := range m.allLinks() {
 			if l.needsHeartbeat(b.Stamp, every, &granted, status) {

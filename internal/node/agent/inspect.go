@@ -34,6 +34,7 @@ type Report struct {
 	Counters    []Count      `json:"counters"`
 	Object      *ObjectState `json:"object,omitempty"`
 	Membership  *Membership  `json:"membership,omitempty"`
+	WaitingFor  []string     `json:"waiting_for,omitempty"` // nodes that have to answer before this one serves
 }
 
 // Membership is the node's part in a cluster that controllers run.
@@ -157,6 +158,7 @@ func inspect(ctx context.Context, target Target, key []byte, dial []grpc.DialOpt
 		CellBytes: info.CellBytes, MaxObjects: info.MaxObjects, MaxSessions: info.MaxSessions,
 		Objects: usage.Objects, Sessions: usage.Sessions, MemoryBytes: usage.MemoryBytes,
 		Chains: chainsOf(shards), Counters: countsOf(counters), Membership: membershipOf(info.GetMembership()),
+		WaitingFor: info.GetWaitingFor(),
 	}
 	if len(key) == 0 {
 		return r, nil

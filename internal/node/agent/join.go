@@ -43,8 +43,10 @@ type Identity struct {
 	Term        uint64 `json:"term"` // of the newest leader whose orders were applied (C5)
 	Shards      int    `json:"shards"`
 	CellBytes   int    `json:"cell_bytes"`
-	Tags        bool   `json:"tags,omitempty"`
-	Kept        bool   `json:"-"` // it was remembered: the plane has state of that time
+	// Tags is the phase that the plane is in, and TagsSince when it began (T6).
+	Tags      wire.Tags `json:"tag_phase,omitempty"`
+	TagsSince uint64    `json:"tags_since,omitempty"`
+	Kept      bool      `json:"-"` // it was remembered: the plane has state of that time
 }
 
 // NewIdentity is that of a node that starts with nothing.
@@ -78,6 +80,7 @@ type membership struct {
 	hearting sync.Mutex
 	heart    chain.Heart                  // as the plane was told
 	keys     atomic.Pointer[wire.Keyring] // of a cluster with tags
+	tags     tagging
 
 	leasing sync.Mutex
 	lease   reconfig.Lease
@@ -118,6 +121,7 @@ func newMembership(o *Options, log *slog.Logger, api func() string) (*membership
 		links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc), empty: make(map[uint16][]wire.Key), sessions: newRemembered(),
 	}
 	m.every.Store(int64(defaultHeartbeat))
+	m.tags.begin(&id, info.NoTags)
 	m.relay.over, m.relay.changed = make(chan struct{}), make(chan struct{})
 	m.publish()
 	return m, m.remember(id)
@@ -164,9 +168,7 @@ func (m *membership) serve(ctx context.Context) error {
 	m.start(m.heartbeat)
 	m.start(m.applyOrders)
 	m.start(m.tellLoad)
-	if m.plane.Info().Options.Tags {
-		m.start(m.keepKeys)
-	}
+	m.start(m.keepTags)
 	m.start(func(ctx context.Context) { m.relay.run(ctx, m) })
 	m.start(func(ctx context.Context) { // so that the group does not end before ctx does
 		m.applying.Lock()
@@ -239,6 +241,7 @@ func (m *membership) welcomed(w *controllerv1.Welcome) {
 	if every := time.Duration(w.GetBeatUs()) * time.Microsecond; every > 0 {
 		m.every.Store(int64(every))
 	}
+	m.tags.tell(wire.Tags(w.GetTagPhase()), w.GetTagsSince())
 	m.applying.Lock()
 	if id := m.identity; w.GetNode() != 0 && id.Node != w.GetNode() {
 		id.Node = w.GetNode()

@@ -10,7 +10,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// keepKeys gives the plane of a cluster with tags its keys (T3). Until the first ones it takes no message.
+// keepKeys gives the plane of a cluster with tags its keys (T3). Until the first ones it takes no tag.
 func (m *membership) keepKeys(ctx context.Context) {
 	keyring.Receive(ctx, m.someController, func(k *wire.Keyring) {
 		if err := m.plane.SetKeys(k); err != nil {

@@ -23,6 +23,7 @@ func TestLostUpdate(t *testing.T) {
 			}
 			startAt(t, cluster.Nodes[0].API, Options{Name: "a", Cluster: cluster, Plane: head})
 			lastAPI := startAt(t, cluster.Nodes[1].API, Options{Name: "b", Cluster: cluster, Plane: last})
+			serving(t, head, last)
 			setState(t, lastAPI, agentv1.State_STATE_FROZEN)
 			client := newTail(t)
 			client.send(head.Addr(), put(t, "k", "v", 7, 1))
@@ -80,7 +81,8 @@ func sessionOf(t *testing.T, plane dataplane.Plane, key chain.SessionKey) (found
 // TestLostACK (W9): an inner node whose ACK was lost asks the tail.
 func TestLostACK(t *testing.T) {
 	head, inner, last := newTail(t), listen(t), newTail(t)
-	start(t, Options{Name: "b", Cluster: clusterOf(head.addr(), inner.Addr(), last.addr()), Plane: inner})
+	start(t, Options{Name: "b", Cluster: clusterOf(head.addr(), inner.Addr(), last.addr()), Plane: inner, AcceptDataLoss: true})
+	serving(t, inner)
 	update := put(t, "k", "v", 7, 1)
 	update.Op, update.ClientOp, update.Client, update.Version = wire.OpUpdate, wire.OpPut, head.addr(), 1
 	head.send(inner.Addr(), update)
@@ -109,9 +111,7 @@ func (s *scans) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 // TestLooks: tries for one object grow rarer, and a plane in which nothing was written is not scanned at all.
 func TestLooks(t *testing.T) {
 	head, inner, last := newTail(t), listen(t), newTail(t)
-	if _, err := New(Options{Name: "b", Cluster: clusterOf(head.addr(), inner.Addr(), last.addr()), Plane: inner}); err != nil {
-		t.Fatal(err)
-	}
+	configured(t, Options{Name: "b", Cluster: clusterOf(head.addr(), inner.Addr(), last.addr()), Plane: inner})
 	plane := &scans{Plane: inner}
 	s := newResyncer(plane, quiet)
 	look := func(times int) {

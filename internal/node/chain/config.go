@@ -145,15 +145,15 @@ func ParseRule(s string) (Rule, error) {
 
 // Options are fixed for a node's life.
 type Options struct {
-	Shards      int  // of the cluster: a power of two, 1 to wire.MaxShards
-	CellBytes   int  // longest value the node stores, 8 to wire.MaxValueBytes
-	MaxObjects  int  // most objects, tombstones included
-	MaxSessions int  // most sessions over all shards
-	Tags        bool // every message has a trailer with a tag (T1); planes see to it
-	ClientRate  int  // messages a second that one client may send, 0 for any number (T4); planes see to it
-	Relay       bool // as a tail, send the ACK up the chain instead of cloning it (W7)
-	NoDigest    bool // sessions keep no digests: a plane that cannot compute them (W2)
-	Without     Rule // rules switched off; zero outside tests
+	Shards      int       // of the cluster: a power of two, 1 to wire.MaxShards
+	CellBytes   int       // longest value the node stores, 8 to wire.MaxValueBytes
+	MaxObjects  int       // most objects, tombstones included
+	MaxSessions int       // most sessions over all shards
+	Tags        wire.Tags // how far messages have a trailer with a tag (T1, T6) at first; planes see to it
+	ClientRate  int       // messages a second that one client may send, 0 for any number (T4); planes see to it
+	Relay       bool      // as a tail, send the ACK up the chain instead of cloning it (W7)
+	NoDigest    bool      // sessions keep no digests: a plane that cannot compute them (W2)
+	Without     Rule      // rules switched off; zero outside tests
 }
 
 // maxClientRate is a message each 100 ns.

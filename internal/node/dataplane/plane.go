@@ -35,9 +35,6 @@ type Plane interface {
 	ConfigureAll(configs map[uint16]chain.ShardConfig) error
 	// Config returns the configuration of a shard.
 	Config(shard uint16) (chain.ShardConfig, error)
-	// ForgetCounts makes all of Counters zero. It is for a plane that serves nothing yet: what was counted until then
-	// are others who asked whether it does.
-	ForgetCounts()
 	// Grant lets the shard be read here for d from now, on the plane's own clock; zero withdraws the permission.
 	Grant(shard uint16, d time.Duration) error
 	// Clock returns the time that leases are measured on, in nanoseconds. It goes on while the machine sleeps.
@@ -81,9 +78,11 @@ type Plane interface {
 	// Drop deletes all objects and sessions of some shards, while the plane serves others. A shard whose state is not None
 	// is an error.
 	Drop(shards []uint16) error
-	// SetKeys replaces the keys of a plane with tags. Before the first ones it takes and sends nothing. A plane without
-	// tags has no use for keys.
+	// SetKeys replaces the keys of a plane with tags. Before the first ones it takes and sends nothing with a tag. A plane
+	// without tags keeps them for later.
 	SetKeys(k *wire.Keyring) error
+	// SetTags goes to another phase of tags (T6). When it returns, no message is handled as in the one before.
+	SetTags(t wire.Tags) error
 	// SetHeart tells the plane how to recognise its heartbeats (H1). It answers them from then on, and
 	// takes grants by them, without this process. Earlier grants count no more.
 	SetHeart(h chain.Heart) error
@@ -102,7 +101,8 @@ type Info struct {
 	Why     string // why this mode and no better one; empty for the best
 	Addr    netip.AddrPort
 	Options chain.Options
-	Clones  bool // ACKs leave by cloning in the data plane (soft: always true)
+	Clones  bool   // ACKs leave by cloning in the data plane (soft: always true)
+	NoTags  string // why the plane cannot have tags; empty: it can
 }
 
 // Usage is how much of a plane's tables is taken.

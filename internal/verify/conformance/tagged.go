@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -16,8 +17,13 @@ type Keyed interface {
 }
 
 // Tagged is a node of a cluster with tags (T1), as seen by a party with all keys: every message gets its
-// trailer on the way in and loses it on the way out, so that each case holds as it stands.
-type Tagged struct{ Keyed }
+// trailer on the way in and loses it on the way out, so that each case holds as it stands. In the phases in which messages
+// without a tag are taken too (T6), every other one comes without.
+type Tagged struct {
+	Keyed
+	Phase wire.Tags // zero: they are required
+	steps int
+}
 
 // TestKeys are the keys of Tagged nodes: two generations, and the older one is in force.
 func TestKeys() *wire.Keyring {
@@ -32,8 +38,8 @@ func TestKeys() *wire.Keyring {
 }
 
 // Reset implements [Target].
-func (t Tagged) Reset(o chain.Options) error {
-	o.Tags = true
+func (t *Tagged) Reset(o chain.Options) error {
+	o.Tags = cmp.Or(t.Phase, wire.TagsRequired)
 	if err := t.Keyed.Reset(o); err != nil {
 		return err
 	}
@@ -41,23 +47,40 @@ func (t Tagged) Reset(o chain.Options) error {
 }
 
 // Step implements [Target].
-func (t Tagged) Step(b []byte) (Verdict, [][]byte, error) {
-	if datagram, ok := frame.Content(b); ok && wire.IsBundle(datagram) {
+func (t *Tagged) Step(b []byte) (Verdict, [][]byte, error) {
+	phase := cmp.Or(t.Phase, wire.TagsRequired)
+	switch datagram, ok := frame.Content(b); {
+	case ok && wire.IsBundle(datagram) && phase.Sends():
 		return 0, nil, fmt.Errorf("%w: bundles have no tags", ErrUnsupported)
-	}
-	if datagram, ok := frame.Content(b); ok && wire.IsHeartbeat(datagram) { // with a tag of its own
+	case ok && wire.IsHeartbeat(datagram): // with a tag of its own
 		return t.Keyed.Step(b)
+	case ok && wire.Tagged(datagram):
+		return 0, nil, fmt.Errorf("%w: the mark is no version where there are tags", ErrUnsupported)
+	}
+	if t.steps++; phase != wire.TagsRequired && t.steps%2 == 0 {
+		return t.step(b, b, phase)
+	}
+	if datagram, ok := frame.Content(b); ok && wire.IsBundle(datagram) {
+		return t.step(b, b, phase)
 	}
 	tagged, err := change(b, TestKeys().Append)
 	if err != nil {
 		return 0, nil, err
 	}
-	verdict, sent, err := t.Keyed.Step(tagged)
+	return t.step(b, tagged, phase)
+}
+
+// step passes a frame to the node in the form given, and takes the tags from what it sends.
+func (t *Tagged) step(b, given []byte, phase wire.Tags) (Verdict, [][]byte, error) {
+	verdict, sent, err := t.Keyed.Step(given)
 	if err != nil || verdict == Drop {
 		return verdict, sent, err
 	}
-	if verdict == Pass && bytes.Equal(sent[0], tagged) {
+	if verdict == Pass && bytes.Equal(sent[0], given) {
 		return verdict, [][]byte{b}, nil
+	}
+	if !phase.Sends() {
+		return verdict, sent, nil
 	}
 	for i := range sent {
 		sent[i], err = change(sent[i], func(datagram []byte, e wire.Ends) ([]byte, error) {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"net/netip"
 	"testing"
 
@@ -23,7 +24,10 @@ var (
 	guardedEnds   = wire.Ends{From: guardedHead, To: conformance.Me}
 )
 
-func newGuarded(t *testing.T, tags bool, rate int) guarded {
+// versionAt is where the version, with its mark, stands in a message.
+const versionAt = 2
+
+func newGuarded(t *testing.T, tags wire.Tags, rate int) guarded {
 	t.Helper()
 	needRoot(t)
 	m, err := NewXDP()
@@ -39,7 +43,7 @@ func newGuarded(t *testing.T, tags bool, rate int) guarded {
 		ClientRate: rate}); err != nil {
 		t.Fatal(err)
 	}
-	if tags {
+	if tags != wire.TagsOff {
 		if err := m.SetKeys(conformance.TestKeys()); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +83,7 @@ func (g guarded) state() conformance.State {
 // TestForgeriesChangeNothing checks T1 to T3: a message without a tag, with the tag of another key
 // or generation, or changed in transit is counted and has no effect.
 func TestForgeriesChangeNothing(t *testing.T) {
-	g := newGuarded(t, true, 0)
+	g := newGuarded(t, wire.TagsRequired, 0)
 	key := wire.Key{Lo: 2}
 	update := wire.Message{
 		Op: wire.OpUpdate, Epoch: 1, Key: key, Session: 1, Seq: 1, Version: 1, Client: guardedClient, ClientOp: wire.OpPut,
@@ -99,8 +103,11 @@ func TestForgeriesChangeNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tagged[len(tagged)-wire.TrailerBytes-1] ^= 1 // with a corrected checksum, as an attacker would send it
-		wire.Seal(tagged[:len(tagged)-wire.TrailerBytes])
+		marked := bytes.Clone(tagged[:wire.BaseBytes])
+		message, _ := wire.Untag(tagged)
+		message[len(message)-1] ^= 1 // with a corrected checksum, as an attacker would send it
+		wire.Seal(message)
+		tagged[versionAt] = marked[versionAt]
 		datagrams := [][]byte{tagged, append(m.Append(nil), make([]byte, wire.TrailerBytes)...)}
 		for _, ring := range []*wire.Keyring{reader, stranger} {
 			d, err := ring.Append(m.Append(nil), guardedEnds)
@@ -140,7 +147,7 @@ func TestForgeriesChangeNothing(t *testing.T) {
 // TestReplaysToOtherNodesChangeNothing checks T5: messages recorded on their way between two other nodes, or from a
 // client to another node, or back to their sender, are refused.
 func TestReplaysToOtherNodesChangeNothing(t *testing.T) {
-	g := newGuarded(t, true, 0)
+	g := newGuarded(t, wire.TagsRequired, 0)
 	other := conformance.Node(9)
 	key := wire.Key{Lo: 2}
 	update := wire.Message{
@@ -184,7 +191,7 @@ func TestReplaysToOtherNodesChangeNothing(t *testing.T) {
 
 func TestClientsAreLimited(t *testing.T) {
 	const rate, sent = 20, 200
-	g := newGuarded(t, false, rate)
+	g := newGuarded(t, wire.TagsOff, rate)
 	read := (&wire.Message{Op: wire.OpRead}).Append(nil)
 	taken := 0
 	start := dataplane.BootTime()

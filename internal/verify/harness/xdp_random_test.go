@@ -18,9 +18,13 @@ func TestRandomPackets(t *testing.T) {
 	runRandom(t, func(m *XDP) conformance.Target { return m })
 }
 
-// TestTaggedRandomPackets is TestRandomPackets with tags.
+// TestTaggedRandomPackets is TestRandomPackets with tags, in each phase.
 func TestTaggedRandomPackets(t *testing.T) {
-	runRandom(t, func(m *XDP) conformance.Target { return conformance.Tagged{Keyed: m} })
+	for _, phase := range taggedPhases {
+		t.Run(phase.String(), func(t *testing.T) {
+			runRandom(t, func(m *XDP) conformance.Target { return &conformance.Tagged{Keyed: m, Phase: phase} })
+		})
+	}
 }
 
 func runRandom(t *testing.T, target func(*XDP) conformance.Target) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/verify/conformance"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // TestVectors runs spec/vectors on the bytecode.
@@ -11,10 +12,16 @@ func TestVectors(t *testing.T) {
 	runVectors(t, func(m *XDP) conformance.Target { return m })
 }
 
-// TestTaggedVectors runs spec/vectors on a node with tags. Every case must pass behind a valid tag.
+// TestTaggedVectors runs spec/vectors on a node with tags, in each phase (T6). Every case must pass behind a valid tag.
 func TestTaggedVectors(t *testing.T) {
-	runVectors(t, func(m *XDP) conformance.Target { return conformance.Tagged{Keyed: m} })
+	for _, phase := range taggedPhases {
+		t.Run(phase.String(), func(t *testing.T) {
+			runVectors(t, func(m *XDP) conformance.Target { return &conformance.Tagged{Keyed: m, Phase: phase} })
+		})
+	}
 }
+
+var taggedPhases = []wire.Tags{wire.TagsAccepted, wire.TagsSent, wire.TagsRequired}
 
 func runVectors(t *testing.T, target func(*XDP) conformance.Target) {
 	needRoot(t)

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"slices"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/node/agent"
 )
 
 // agentPatience bounds the wait for an agent's API: the agent first loads and verifies BPF
@@ -54,6 +56,10 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 	if len(argv) == 0 {
 		return nil, fmt.Errorf("nothing runs on %s in this lab", host)
 	}
+	var logged int64
+	if info, err := os.Stat(logFile(l.Name, host)); err == nil {
+		logged = info.Size()
+	}
 	cmd, err := start(nsPath(l.Name, host), argv, logFile(l.Name, host))
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", l.serviceOf(host), err)
@@ -71,12 +77,13 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 		return nil, l.agentFailed(host, err)
 	}
 	l.running.Lock()
-	s.Agents[host] = p
+	s.Agents[host], l.logged[host] = p, logged
 	l.running.Unlock()
 	return exited, s.write()
 }
 
-// awaitAgent waits until an agent serves its API, which it does after it has configured its plane.
+// awaitAgent waits until an agent serves its API and looks after its node, or says that it waits for nodes that do not
+// run.
 func (l *Lab) awaitAgent(ctx context.Context, host string, exited <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, agentPatience)
 	defer cancel()
@@ -84,17 +91,39 @@ func (l *Lab) awaitAgent(ctx context.Context, host string, exited <-chan error) 
 	defer retry.Stop()
 	for {
 		served := l.Do(host, func() error { return l.greet(ctx, host) })
-		if served == nil {
+		if served == nil && l.settled(host) {
 			return nil
 		}
 		select {
 		case err := <-exited:
 			return l.agentFailed(host, err)
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer (%w): %w", l.serviceOf(host), served, ctx.Err())
+			return fmt.Errorf("%s does not serve (%w):\n  %s", l.serviceOf(host), errors.Join(served, ctx.Err()),
+				l.LastWords(host))
 		case <-retry.C:
 		}
 	}
+}
+
+// settled reports whether a process that serves its API has nothing more to wait for: a controller, a node that is up,
+// and one without state while another node does not run (C10).
+func (l *Lab) settled(host string) bool {
+	if h, ok := l.Plan.Host(host); ok && h.Role == RoleController {
+		return true
+	}
+	l.running.Lock()
+	from := l.logged[host]
+	l.running.Unlock()
+	text, err := os.ReadFile(logFile(l.Name, host))
+	if err != nil || int64(len(text)) < from {
+		return false
+	}
+	text = text[from:]
+	if bytes.Contains(text, []byte(agent.UpMessage)) {
+		return true
+	}
+	return bytes.Contains(text, []byte(agent.WaitMessage)) &&
+		slices.ContainsFunc(l.Plan.With(RoleNode), func(h Host) bool { return !l.AgentAlive(h.Name) })
 }
 
 // greet connects to an agent and waits for its first byte: an HTTP/2 server sends its settings

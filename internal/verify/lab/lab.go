@@ -23,7 +23,8 @@ type Lab struct {
 	Plan    *Plan
 	options Options
 	state   *state
-	running sync.Mutex // guards state.Agents for the methods that may run concurrently
+	running sync.Mutex       // guards state.Agents and logged for the methods that may run concurrently
+	logged  map[string]int64 // length of a host's log when its process was started
 	down    map[Link]bool
 	exits   chan string // names of nodes whose agents, started by this process, have ended
 }
@@ -82,7 +83,7 @@ func newLab(s *state) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lab{Name: s.Options.Name, Plan: plan, options: s.Options, state: s, down: downLinks(s),
+	return &Lab{Name: s.Options.Name, Plan: plan, options: s.Options, state: s, down: downLinks(s), logged: make(map[string]int64),
 		exits: make(chan string, s.Options.Nodes)}, nil
 }
 

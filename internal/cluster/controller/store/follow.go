@@ -86,6 +86,7 @@ type gathering struct {
 	revision  int64 // of the last event
 	replicas  int
 	times     reconfig.Times
+	tags      reconfig.TagStep
 	nodes     map[reconfig.NodeID]*reconfig.Node
 	pages     map[int][]reconfig.Shard
 }
@@ -123,7 +124,7 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 	if kind != "change" {
 		return nil
 	}
-	c := reconfig.Change{Number: part.Change, Shards: map[uint16]reconfig.Shard{}, Replicas: g.replicas, Times: g.times}
+	c := reconfig.Change{Number: part.Change, Shards: map[uint16]reconfig.Shard{}, Replicas: g.replicas, Times: g.times, Tags: g.tags}
 	for _, node := range g.nodes {
 		c.Nodes = append(c.Nodes, *node)
 	}
@@ -132,12 +133,12 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 			c.Shards[uint16(page*pageShards+i)] = shard
 		}
 	}
-	g.nodes, g.pages, g.replicas, g.times = nil, nil, 0, reconfig.Times{}
+	g.nodes, g.pages, g.replicas, g.times, g.tags = nil, nil, 0, reconfig.Times{}, reconfig.TagStep{}
 	f.Changed(c)
 	return nil
 }
 
-// settings change in the number of replicas and in the times only.
+// settings change in the number of replicas, in the times and in the tags only.
 func (g *gathering) settings(event *clientv3.Event) error {
 	var r settingsRecord
 	if err := decode(string(event.Kv.Key), event.Kv.Value, &r); err != nil {
@@ -149,6 +150,10 @@ func (g *gathering) settings(event *clientv3.Event) error {
 	if times := now.Settings.Times(); times != g.formation.Settings.Times() {
 		g.times = times
 		g.formation.Settings.SetTimes(times)
+	}
+	if now.Settings.Tags != g.formation.Settings.Tags {
+		g.tags = now.Settings.Tags
+		g.formation.Settings.Tags = g.tags
 	}
 	if now.Settings != g.formation.Settings {
 		return errors.New("the settings changed")

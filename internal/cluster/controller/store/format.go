@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/wire"
 )
 
-// formatVersion is of everything stored, but for settings whose times were changed, and for pages of shards with floors.
-// A reader takes these and lower ones.
+// formatVersion is of everything stored, but for settings whose times or tags were changed, and for pages of shards with
+// floors. A reader takes these and lower ones.
 const (
 	formatVersion = 1
 	timesVersion  = 2
 	floorsVersion = 3
+	tagsVersion   = 4
 )
 
 // ErrNewer says that a newer release wrote the stored data.
@@ -39,7 +41,10 @@ type settingsRecord struct {
 	LongestUs    int64    `json:"longest_us,omitempty"`
 	Controllers  []string `json:"controllers"`
 	FormWith     int      `json:"form_with"`
-	Tags         bool     `json:"tags,omitempty"`
+	Tags         bool     `json:"tags,omitempty"` // the aim
+	// Missing where the tags are as the cluster was formed with.
+	TagPhase  wire.Tags `json:"tag_phase,omitempty"`
+	TagsSince uint64    `json:"tags_since,omitempty"`
 }
 
 type changeRecord struct {
@@ -102,8 +107,8 @@ func decode(key string, text []byte, record any) error {
 	if err := json.Unmarshal(text, &stamp); err != nil || stamp.Version < 1 {
 		return fmt.Errorf("etcd key %s holds %.40q, which netcraq did not write", key, text)
 	}
-	if stamp.Version > floorsVersion {
-		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, floorsVersion, ErrNewer)
+	if stamp.Version > tagsVersion {
+		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, tagsVersion, ErrNewer)
 	}
 	if err := json.Unmarshal(text, record); err != nil {
 		return fmt.Errorf("etcd key %s: %w", key, err)
@@ -117,19 +122,31 @@ func recordOfFormation(f *Formation) settingsRecord {
 	if s.Longest != 0 { // controllers that do not know of it would take leases for over that are not (L5)
 		version = timesVersion
 	}
+	tags := settingsRecord{Tags: s.Tags.On}
+	if s.Tags.Since != 0 { // controllers that know of no phases would tell nodes to be in another one
+		version, tags.TagPhase, tags.TagsSince = tagsVersion, s.Tags.Phase, s.Tags.Since
+	}
 	return settingsRecord{
 		Version: version, Cluster: s.Cluster, Shards: s.Shards, Replicas: s.Replicas, Spread: s.Spread, CellBytes: s.CellBytes,
 		BeatUs: s.Heartbeat.Microseconds(), LeaseUs: s.Lease.Microseconds(), SuspectUs: s.Suspect.Microseconds(),
 		LeaseMaxUs: s.LeaseMax.Microseconds(), SuspectMaxUs: s.SuspectMax.Microseconds(), SureUs: s.Sure.Microseconds(),
-		LongestUs: s.Longest.Microseconds(), Controllers: f.Controllers, FormWith: f.FormWith, Tags: s.Tags,
+		LongestUs: s.Longest.Microseconds(), Controllers: f.Controllers, FormWith: f.FormWith,
+		Tags: tags.Tags, TagPhase: tags.TagPhase, TagsSince: tags.TagsSince,
 	}
+}
+
+func (r *settingsRecord) tags() reconfig.TagStep {
+	if r.TagsSince == 0 {
+		return reconfig.FormedTags(r.Tags)
+	}
+	return reconfig.TagStep{Phase: r.TagPhase, On: r.Tags, Since: r.TagsSince}
 }
 
 func (r *settingsRecord) formation() Formation {
 	return Formation{
 		Settings: reconfig.Settings{
 			Cluster: r.Cluster, Shards: r.Shards, Replicas: r.Replicas, Spread: r.Spread, CellBytes: r.CellBytes,
-			Heartbeat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs), Tags: r.Tags,
+			Heartbeat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs), Tags: r.tags(),
 			LeaseMax: cmp.Or(microseconds(r.LeaseMaxUs), reconfig.DefaultLeaseMax), SuspectMax: cmp.Or(microseconds(r.SuspectMaxUs), reconfig.DefaultSuspectMax),
 			Sure:    cmp.Or(microseconds(r.SureUs), reconfig.DefaultSure),
 			Longest: microseconds(r.LongestUs),

@@ -23,7 +23,7 @@ func (f *Formation) or(defaults *Formation) Formation {
 		Settings: reconfig.Settings{
 			Cluster: cmp.Or(s.Cluster, d.Cluster), Shards: cmp.Or(s.Shards, d.Shards), Replicas: cmp.Or(s.Replicas, d.Replicas),
 			Spread: cmp.Or(s.Spread, d.Spread), CellBytes: cmp.Or(s.CellBytes, d.CellBytes),
-			Heartbeat: cmp.Or(s.Heartbeat, d.Heartbeat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect), Tags: s.Tags || d.Tags,
+			Heartbeat: cmp.Or(s.Heartbeat, d.Heartbeat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect), Tags: cmp.Or(s.Tags, d.Tags),
 			LeaseMax: cmp.Or(s.LeaseMax, d.LeaseMax), SuspectMax: cmp.Or(s.SuspectMax, d.SuspectMax), Sure: cmp.Or(s.Sure, d.Sure),
 		},
 		Controllers: f.Controllers, FormWith: cmp.Or(f.FormWith, defaults.FormWith),
@@ -47,7 +47,7 @@ func (f *Formation) agrees(formed *Formation, cluster string) error {
 	differs("--shards", want.Shards, is.Shards, want.Shards == 0)
 	differs("--spread", want.Spread, is.Spread, want.Spread == "")
 	differs("--cell-bytes", want.CellBytes, is.CellBytes, want.CellBytes == 0)
-	differs("--tags", want.Tags, is.Tags, !want.Tags)
+	differs("--tags", want.Tags.On, is.Tags.On, is.Tags.Since != 0 || !want.Tags.On)
 	timesChanged := is.Longest != 0
 	differs("--beat", want.Heartbeat, is.Heartbeat, timesChanged || want.Heartbeat == 0)
 	differs("--lease", want.Lease, is.Lease, timesChanged || want.Lease == 0)

@@ -112,10 +112,13 @@ func (l *Leadership) operations(c *reconfig.Change) []clientv3.Op {
 	for i := range c.Nodes {
 		ops = append(ops, clientv3.OpPut(l.store.nodeKey(c.Nodes[i].ID), encode(recordOfNode(&c.Nodes[i]))))
 	}
-	if c.Replicas != 0 || c.Times != (reconfig.Times{}) {
+	if c.Replicas != 0 || c.Times != (reconfig.Times{}) || c.Tags != (reconfig.TagStep{}) {
 		l.formed.Settings.Replicas = cmp.Or(c.Replicas, l.formed.Settings.Replicas)
 		if c.Times != (reconfig.Times{}) {
 			l.formed.Settings.SetTimes(c.Times)
+		}
+		if c.Tags != (reconfig.TagStep{}) {
+			l.formed.Settings.Tags = c.Tags
 		}
 		ops = append(ops, clientv3.OpPut(l.store.key("settings"), encode(recordOfFormation(&l.formed))))
 	}

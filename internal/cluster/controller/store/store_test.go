@@ -289,7 +289,7 @@ func TestForeignAndNewerData(t *testing.T) {
 		want       error
 	}{
 		{"/netcraq/a/page/0", `{"version":1,"shards":[]}`, ErrForeign},
-		{"/netcraq/b/settings", `{"version":4}`, ErrNewer},
+		{"/netcraq/b/settings", `{"version":5}`, ErrNewer},
 		{"/netcraq/c/else", `{"version":1}`, ErrForeign},
 	} {
 		if _, err := s.client.Put(within(t), bad.key, bad.value); err != nil {

@@ -17,6 +17,7 @@ import (
 func FromHeartbeat(b *reconfig.Heartbeat) *controllerv1.Beat {
 	out := &controllerv1.Beat{
 		StampNs: b.Stamp, LeaseLeftUs: b.LeaseLeft.Microseconds(), Term: b.Term, Done: b.Done, Refused: b.Refused, Wiping: uint32(b.Wiping),
+		TagsSince: b.TagsSince, NoTags: b.NoTags,
 	}
 	for _, c := range b.Copies {
 		out.Copies = append(out.Copies, &controllerv1.Copied{
@@ -31,6 +32,7 @@ func Heartbeat(node reconfig.NodeID, incarnation uint64, in *controllerv1.Beat) 
 	b := reconfig.Heartbeat{
 		Node: node, Incarnation: incarnation, Stamp: in.GetStampNs(), LeaseLeft: time.Duration(in.GetLeaseLeftUs()) * time.Microsecond,
 		Term: in.GetTerm(), Done: in.GetDone(), Refused: in.GetRefused(), Wiping: int(in.GetWiping()),
+		TagsSince: in.GetTagsSince(), NoTags: in.GetNoTags(),
 	}
 	for _, c := range in.GetCopies() {
 		b.Copies = append(b.Copies, reconfig.Copied{

@@ -76,7 +76,7 @@ func (m *Harness) Clear() error {
 	for _, i := range counted {
 		r.Write(regOutcomes, i, 0)
 	}
-	m.hearts, m.before = chain.New(m.options), nil
+	m.hearts = chain.New(m.options)
 	m.configs, m.leases, m.renewed = make(map[uint16]chain.ShardConfig), make(map[uint16]uint64), 0
 	m.keys, m.used, m.free = m.keys[:0], m.used[:0], m.free[:0]
 	return m.sw.Do(&r)

@@ -61,8 +61,8 @@ func CheckOptions(o chain.Options) error {
 		return fmt.Errorf("a p4 node has places for %d keys, not %d: lower --objects", MaxObjects, o.MaxObjects)
 	case o.MaxSessions > MaxSessions:
 		return fmt.Errorf("a p4 node has %d lanes, not %d: lower --sessions", MaxSessions, o.MaxSessions)
-	case o.Tags:
-		return errors.New("a p4 node cannot check tags: run the cluster without them")
+	case o.Tags != wire.TagsOff:
+		return fmt.Errorf("%w: run the cluster without them", errNoTags)
 	case o.ClientRate > 0:
 		return errors.New("a p4 node does not limit rates: set none")
 	case o.Without != 0:
@@ -86,8 +86,7 @@ type Node struct {
 	leases  map[uint16]uint64
 	renewed uint64
 	full    bool
-	hearts  *chain.Node    // handles heartbeats, and nothing else
-	before  chain.Counters // counted when counts were forgotten
+	hearts  *chain.Node // handles heartbeats, and nothing else
 }
 
 // NewNode makes a node without state of a switch that has none.
@@ -397,22 +396,6 @@ func (n *Node) Renew(until uint64) error {
 
 // Counters is [dataplane.Plane].Counters.
 func (n *Node) Counters() (chain.Counters, error) {
-	counters, err := n.counted()
-	if err != nil {
-		return nil, err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for c, v := range n.before {
-		if counters[c] -= v; counters[c] == 0 {
-			delete(counters, c)
-		}
-	}
-	return counters, nil
-}
-
-// counted is what was counted since the switch was made.
-func (n *Node) counted() (chain.Counters, error) {
 	counters := make(chain.Counters)
 	var r Request
 	r.Scan(regOutcomes, 0, counterArray, func(i int, v uint64) {
@@ -427,17 +410,6 @@ func (n *Node) counted() (chain.Counters, error) {
 		counters[c] += v
 	}
 	return counters, nil
-}
-
-// ForgetCounts is [dataplane.Plane].ForgetCounts.
-func (n *Node) ForgetCounts() {
-	counters, err := n.counted()
-	if err != nil { // whoever asks for counts next is told
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.before = counters
 }
 
 // Loads is [dataplane.Plane].Loads.

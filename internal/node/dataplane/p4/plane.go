@@ -200,7 +200,7 @@ func (p *Plane) Err() error { return p.sw.Err() }
 
 // Info describes the plane.
 func (p *Plane) Info() dataplane.Info {
-	return dataplane.Info{Plane: "p4", Mode: "swx", Addr: p.self, Options: p.options, Clones: false}
+	return dataplane.Info{Plane: "p4", Mode: "swx", Addr: p.self, Options: p.options, Clones: false, NoTags: errNoTags.Error()}
 }
 
 // Grant implements [dataplane.Plane].
@@ -230,6 +230,17 @@ func (p *Plane) Contended() <-chan wire.Key { return p.contended }
 
 // SetKeys implements [dataplane.Plane]: the program has no tags, and so no use for keys.
 func (p *Plane) SetKeys(*wire.Keyring) error { return nil }
+
+// SetTags implements [dataplane.Plane].
+func (p *Plane) SetTags(t wire.Tags) error {
+	if t != wire.TagsOff {
+		return errNoTags
+	}
+	return nil
+}
+
+// errNoTags says that the program has no tags: SipHash is beyond a switch.
+var errNoTags = errors.New("a p4 node cannot check tags")
 
 // Send implements [dataplane.Plane].
 func (p *Plane) Send(s chain.Send) error {

@@ -22,7 +22,6 @@ func (p onHarness) ConfigureAll(c map[uint16]chain.ShardConfig) error {
 	return p.Harness.ConfigureAll(c)
 }
 func (p onHarness) Config(shard uint16) (chain.ShardConfig, error) { return p.Harness.Config(shard) }
-func (p onHarness) ForgetCounts()                                  { p.Harness.ForgetCounts() }
 func (p onHarness) Grant(shard uint16, d time.Duration) error {
 	return p.GrantUntil(shard, dataplane.LeaseUntil(p.Clock(), d))
 }

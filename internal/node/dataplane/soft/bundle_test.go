@@ -108,7 +108,7 @@ func TestBundleLeavesObjectsDirty(t *testing.T) {
 // TestBundleIsRefused: B1 where there are tags or rates.
 func TestBundleIsRefused(t *testing.T) {
 	tagged, limited := testOptions, testOptions
-	tagged.Tags, limited.ClientRate = true, 1000
+	tagged.Tags, limited.ClientRate = wire.TagsRequired, 1000
 	for _, c := range []struct {
 		options chain.Options
 		want    chain.Counter

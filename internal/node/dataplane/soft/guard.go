@@ -11,16 +11,9 @@ import (
 // admit returns the message of a datagram that the node may be shown: its tag is right (T1), and its client is within
 // its rate (T4). Refused datagrams are counted. The caller holds the lock.
 func (p *Plane) admit(from netip.AddrPort, datagram []byte) (message []byte, ok bool) {
-	message = datagram
-	if p.options.Tags {
-		ring := p.keys.Load()
-		if ring == nil {
-			ring = new(wire.Keyring) // takes nothing
-		}
-		if message, ok = ring.Open(datagram, wire.Ends{From: from, To: p.addr}); !ok && wire.Readable(message) {
-			p.refused[chain.Counter{Outcome: wire.OutcomeBadTag}]++
-			return nil, false
-		}
+	if message, ok = p.phase().Open(p.keys.Load(), datagram, wire.Ends{From: from, To: p.addr}); !ok && wire.Readable(message) {
+		p.refused[chain.Counter{Outcome: wire.OutcomeBadTag}]++
+		return nil, false
 	}
 	if p.clients.table == nil { // no client is limited: the message is not read twice
 		return message, true
@@ -32,10 +25,10 @@ func (p *Plane) admit(from netip.AddrPort, datagram []byte) (message []byte, ok 
 	return message, true
 }
 
-// admitBundle is [Plane.admit] for bundles, which have no tags and no rates (B1).
+// admitBundle is [Plane.admit] for bundles, which have no tags and no rates (B1). A node that sends tags takes none.
 func (p *Plane) admitBundle() bool {
 	switch {
-	case p.options.Tags:
+	case p.phase().Sends():
 		p.refused[chain.Counter{Outcome: wire.OutcomeBadTag}]++
 	case p.clients.table != nil:
 		p.refused[chain.Counter{Op: wire.OpBundle, Outcome: wire.OutcomeLimited}]++
@@ -100,14 +93,17 @@ func (p *Plane) SetKeys(k *wire.Keyring) error {
 	return nil
 }
 
+// SetTags implements [dataplane.Plane].
+func (p *Plane) SetTags(t wire.Tags) error {
+	p.mu.Lock() // a message is handled and answered in one phase
+	defer p.mu.Unlock()
+	p.tags.Store(uint32(t))
+	return nil
+}
+
+func (p *Plane) phase() wire.Tags { return wire.Tags(p.tags.Load()) }
+
 // tag puts the trailer behind a message of the node's own to this address, where messages have one.
 func (p *Plane) tag(message []byte, to netip.AddrPort) ([]byte, error) {
-	if !p.options.Tags {
-		return message, nil
-	}
-	ring := p.keys.Load()
-	if ring == nil {
-		return nil, wire.ErrNoKey
-	}
-	return ring.Append(message, wire.Ends{From: p.addr, To: to})
+	return p.phase().Sending(p.keys.Load()).Append(message, wire.Ends{From: p.addr, To: to})
 }

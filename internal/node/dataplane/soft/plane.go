@@ -25,6 +25,7 @@ type Plane struct {
 	readers sync.WaitGroup
 
 	keys atomic.Pointer[wire.Keyring]
+	tags atomic.Uint32 // a [wire.Tags]; changed with mu held
 
 	mu         sync.Mutex // guards the rest
 	node       *chain.Node
@@ -77,6 +78,7 @@ func ListenWith(addr netip.AddrPort, o chain.Options, readers int, clock func() 
 		clients:   newClients(o.ClientRate),
 		contended: make(chan wire.Key, dataplane.ContendedRoom),
 	}
+	p.tags.Store(uint32(o.Tags))
 	for range readers {
 		p.readers.Go(p.serve)
 	}
@@ -150,15 +152,6 @@ func (p *Plane) Counters() (chain.Counters, error) {
 		counters[chain.Counter{Outcome: wire.OutcomeUnroutable}] += p.unroutable
 	}
 	return counters, nil
-}
-
-// ForgetCounts implements [dataplane.Plane].
-func (p *Plane) ForgetCounts() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	clear(p.node.Counters())
-	clear(p.refused)
-	p.unroutable = 0
 }
 
 // Object returns a copy of one object.

@@ -14,7 +14,7 @@ import (
 // address, changes nothing.
 func TestReplayToAnotherNode(t *testing.T) {
 	options := testOptions
-	options.Tags = true
+	options.Tags = wire.TagsRequired
 	node, err := Listen(netip.MustParseAddrPort("127.1.0.1:0"), options)
 	if err != nil {
 		t.Fatal(err)

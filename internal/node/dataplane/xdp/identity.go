@@ -29,14 +29,14 @@ type identity struct {
 	Port         [2]byte
 	Relay        uint8
 	Without      uint8
-	Tags         uint8
+	Tags         uint8 // of data planes before tags could change; not compared
 	Reserved     [11]byte
 }
 
 func identityOf(node netip.AddrPort, o chain.Options) identity {
 	return identity{
 		TableVersion: tableVersion, ShardMask: uint32(o.Shards - 1), CellBytes: uint32(o.CellBytes),
-		Addr: node.Addr().As4(), Port: be16(node.Port()), Relay: flag(o.Relay), Without: uint8(o.Without), Tags: flag(o.Tags),
+		Addr: node.Addr().As4(), Port: be16(node.Port()), Relay: flag(o.Relay), Without: uint8(o.Without),
 	}
 }
 
@@ -67,7 +67,8 @@ func (id identity) compare(directory string) error {
 	}
 	defer m.Close()
 	var have identity
-	if err := m.Lookup(uint32(0), &have); err != nil || have != id {
+	err = m.Lookup(uint32(0), &have)
+	if have.Tags = id.Tags; err != nil || have != id {
 		return errors.Join(staleError(directory), err)
 	}
 	return nil

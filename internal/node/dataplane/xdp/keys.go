@@ -68,11 +68,9 @@ func keyringOf(k *wire.Keyring) (nqKeyring, error) {
 }
 
 // openOutlet begins with the keys that a predecessor left in the pinned table.
-func (p *Plane) openOutlet(tags bool) error {
-	p.outlet = &outlet{socket: p.socket, node: p.node, tags: tags}
-	if !tags {
-		return nil
-	}
+func (p *Plane) openOutlet(tags wire.Tags) error {
+	p.outlet = &outlet{socket: p.socket, node: p.node}
+	p.outlet.tags.Store(uint32(tags))
 	var ring nqKeyring
 	if err := p.objects.Keys.Lookup(uint32(0), &ring); err != nil {
 		return fmt.Errorf("keys: %w", err)

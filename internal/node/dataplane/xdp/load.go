@@ -61,11 +61,18 @@ func (o *objects) close() {
 	} {
 		p.Close()
 	}
-	for _, m := range []*ebpf.Map{
-		o.Live, o.Chains, o.Objects, o.Sessions, o.Counters, o.Loads, o.Usage, o.Punts, o.Contended, o.Ports, o.Cells, o.Groups, o.Keys, o.Heart,
-		o.Programs,
-	} {
+	for _, m := range o.maps() {
 		m.Close()
+	}
+}
+
+// maps are the tables by name.
+func (o *objects) maps() map[string]*ebpf.Map {
+	return map[string]*ebpf.Map{
+		"nq_live": o.Live, "nq_chains": o.Chains, "nq_objects": o.Objects, "nq_sessions": o.Sessions,
+		"nq_counters": o.Counters, "nq_loads": o.Loads, "nq_usage": o.Usage, "nq_punts": o.Punts,
+		"nq_contended": o.Contended, "nq_ports": o.Ports, "nq_port_cells": o.Cells, "nq_groups": o.Groups,
+		"nq_keys": o.Keys, "nq_heart": o.Heart, "nq_programs": o.Programs,
 	}
 }
 
@@ -80,7 +87,7 @@ func constantsOf(node netip.AddrPort, o chain.Options) constants {
 		"nq_cell_bytes":   uint32(o.CellBytes),
 		"nq_without":      uint8(o.Without),
 		"nq_relay":        flag(o.Relay),
-		"nq_tags":         flag(o.Tags),
+		"nq_tags":         uint8(o.Tags),
 		"nq_client_rate":  uint32(o.ClientRate),
 		"nq_contended_ns": uint32(dataplane.ContendedAfter),
 		"nq_weak_memory":  weakMemory(),

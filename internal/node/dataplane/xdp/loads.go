@@ -56,9 +56,6 @@ func (t *countTable) close() error { return errors.Join(unmapArray(t.counters), 
 // Counters implements [dataplane.Plane].
 func (t *tables) Counters() (chain.Counters, error) { return t.counts.read(), nil }
 
-// ForgetCounts implements [dataplane.Plane].
-func (t *tables) ForgetCounts() { clear(t.counts.counters) }
-
 func (t *countTable) read() chain.Counters {
 	out := make(chain.Counters)
 	for i, n := range t.counters {

@@ -13,23 +13,16 @@ import (
 type outlet struct {
 	socket *net.UDPConn
 	node   netip.AddrPort
-	tags   bool
+	tags   atomic.Uint32 // a [wire.Tags]
 	keys   atomic.Pointer[wire.Keyring]
 }
 
 // send sends an encoded message.
 func (o *outlet) send(message []byte, to netip.AddrPort) error {
-	if o.tags {
-		ring := o.keys.Load()
-		if ring == nil {
-			return wire.ErrNoKey
-		}
-		tagged, err := ring.Append(message, wire.Ends{From: o.node, To: to})
-		if err != nil {
-			return err
-		}
-		message = tagged
+	message, err := wire.Tags(o.tags.Load()).Sending(o.keys.Load()).Append(message, wire.Ends{From: o.node, To: to})
+	if err != nil {
+		return err
 	}
-	_, err := o.socket.WriteToUDPAddrPort(message, to)
+	_, err = o.socket.WriteToUDPAddrPort(message, to)
 	return err
 }
