@@ -69,6 +69,7 @@ test: build check
 	$(MAKE) --no-print-directory model QUICK=1
 	-@[ "$(CI)" != true ] || scripts/peers.sh redis memcached etcd
 	go test -count=1 -timeout 20m ./...
+	[ "$(CI)" != true ] || $(MAKE) --no-print-directory race QUICK=1
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-kernels
 endif
 
@@ -80,7 +81,8 @@ bpf-headers: ## Check that each header in bpf/ compiles alone
 			-fsyntax-only -x c - || { echo "$$header does not compile alone"; exit 1; }; \
 	done
 
-# Everything that can be checked without running the product: generated files, headers, and vet.
+# Everything that can be checked without running the product: generated files, headers and vet; in CI also the linters,
+# the format and the API.
 .PHONY: check
 check: bpf bpf-headers ## Check that generated files are current, and run go vet
 	@mkdir -p out
@@ -88,6 +90,7 @@ check: bpf bpf-headers ## Check that generated files are current, and run go vet
 	go run ./internal/tools/p4c -check
 	if command -v protoc >/dev/null; then $(MAKE) --no-print-directory proto-check; fi
 	go vet ./...
+	[ "$(CI)" != true ] || $(MAKE) --no-print-directory lint format-check api-check
 
 # All that a small chain can do, tried out with Spin: spec/model. One core, three to four minutes; QUICK=1, as in CI, leaves out the
 # largest worlds: about one and a half.
@@ -153,12 +156,14 @@ BASE ?= main
 lint-new: bpf $(TOOLS)/golangci-lint ## Run all linters on the lines that changed since BASE (main)
 	$(TOOLS)/golangci-lint run --new-from-rev=$(BASE) ./...
 
-# Packages that run without BPF, under the race detector, which needs cgo.
-RACE := ./wire ./client/... ./internal/node/chain ./internal/node/dataplane ./internal/node/dataplane/frame ./internal/node/dataplane/soft \
-	./internal/node/agent ./internal/cluster/... ./internal/gateway/... ./internal/verify/history ./internal/verify/harness \
-	./internal/cli/kv ./internal/cli/operate
+# Every package with tests that run without BPF, under the race detector, which needs cgo. QUICK=1, as in CI, leaves out those
+# that compute in one goroutine for minutes.
+RACE_BPF := dataplane/xdp|baseline/xdp|cli/lab|cli/bench|eval/bench|verify/lab|tools/guides|tools/kernels
+RACE_SLOW := cluster/reconfig|verify/sim|verify/gatewaysim|verify/conformance|baseline/sim|eval/figure|eval/scale|eval/plot
+RACE = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... \
+	| grep -vE '/($(RACE_BPF)$(if $(QUICK),|$(RACE_SLOW)))(/|$$)')
 .PHONY: race
-race: bpf ## Run the tests that need no BPF under the race detector
+race: bpf ## Run the tests that need no BPF under the race detector; QUICK=1 leaves out the slowest
 	@scripts/setup.sh race
 	CGO_ENABLED=1 go test -race -short -count=1 -timeout 30m -skip '$(RACE_SKIP)' $(RACE)
 # Tests of the bytecode, which the race detector cannot see.
