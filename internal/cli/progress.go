@@ -54,16 +54,3 @@ func (p *Progress) End() {
 		fmt.Fprint(p.out, "\r\x1b[K")
 	}
 }
-
-// Sized formats a number of bytes for people.
-func Sized(bytes uint64) string {
-	switch {
-	case bytes < 1<<10:
-		return fmt.Sprintf("%d bytes", bytes)
-	case bytes < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
-	case bytes < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
-}

@@ -6,11 +6,12 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // TestBenchRefusesWrongOptions expects usage errors before the benchmark makes anything.
 func TestBenchRefusesWrongOptions(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	for _, args := range [][]string{
 		{"read", "--keys", "0"},
 		{"read", "--seconds", "0"},
@@ -52,7 +53,7 @@ func TestBenchRefusesWrongOptions(t *testing.T) {
 // TestBenchPeersComparesWithOurs compares NetCRAQ with itself, so that no other system has to be
 // installed.
 func TestBenchPeersComparesWithOurs(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	out, code, err := clitest.Netcraq("bench", "peers", "netcraq", "--op", "cas", "--clients", "2",
 		"--seconds", "0.3", "--json")
 	var report struct {
@@ -76,7 +77,7 @@ func TestBenchPeersComparesWithOurs(t *testing.T) {
 
 // TestBenchTransactions runs NetCRAQ's locks and NetChain's locks briefly.
 func TestBenchTransactions(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	for _, system := range []string{"netcraq", "netchain"} {
 		out, code, err := clitest.Netcraq("bench", "transactions", "--system", system, "--contention", "0.1,1",
 			"--clients", "3", "--items", "1000", "--seconds", "2", "--json")

@@ -10,6 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // needEtcd skips a test if there is no etcd server.
@@ -53,7 +54,7 @@ func TestBenchEtcdSaysHowToGetAServer(t *testing.T) {
 
 func TestBenchEtcdMembersFitsALaw(t *testing.T) {
 	needEtcd(t)
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	out, code, err := clitest.Netcraq("bench", "etcd", "members", "--sizes", "1,2,3", "--clients", "20",
 		"--conns", "6", "--seconds", "0.3", "--share", "0.3", "--json")
 	var report struct {

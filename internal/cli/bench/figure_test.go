@@ -9,6 +9,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 func TestFiguresAreListed(t *testing.T) {
@@ -43,7 +44,7 @@ func TestUnknownFigureIsRefused(t *testing.T) {
 
 // TestFigureIsMade makes a short figure, from the measurement to the report.
 func TestFigureIsMade(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	dir := t.TempDir()
 	out, code, err := clitest.Netcraq("bench", "figure", "netcraq-distance", "--quick", "--json", "--dir", dir)
 	if code != 0 || err != nil {

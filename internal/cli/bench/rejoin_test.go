@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // TestBenchRejoin: a node that kept its state copies less than the same node without it. Long time limits keep the other
 // nodes of a loaded machine in their chains.
 func TestBenchRejoin(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	out := clitest.MustRun(t, "bench", "rejoin", "--name", clitest.LabName(t, "r"), "--objects", "3000", "--shards", "16",
 		"--beat", "20ms", "--suspect", "500ms", "--lease", "600ms", "--json")
 	var r struct {

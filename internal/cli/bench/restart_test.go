@@ -8,12 +8,13 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/eval/bench"
 	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // TestRestartUnderLoad kills agents of a chain on the XDP plane with SIGKILL and starts them again
 // under load. It expects a correct answer to every request, so that the objects have survived.
 func TestRestartUnderLoad(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -11,24 +11,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
-	"github.com/netcraq/netcraq/internal/verify/lab"
 	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
+	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 // AsCommand makes the test binary the real command: labs start it as their nodes' agents.
 const AsCommand = "NETCRAQ_TEST_AS_COMMAND"
-
-func NeedRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("labs have to be tested as root")
-	}
-	t.Skip("labs have to be tested as root")
-}
 
 // NeedEngine skips a test where the software switch of the P4 plane has not been built; in CI it has to be there.
 func NeedEngine(t *testing.T) {
@@ -72,7 +63,7 @@ func MustRun(t *testing.T, args ...string) string {
 // LabName returns the name of a lab that only this process uses. The end of the test removes the lab.
 func LabName(t *testing.T, prefix string) string {
 	t.Helper()
-	NeedRoot(t)
+	roottest.Need(t)
 	name := fmt.Sprintf("%s%d", prefix, os.Getpid()%1_000_000)
 	t.Cleanup(func() {
 		if _, err := lab.Down(context.Background(), name); err != nil {

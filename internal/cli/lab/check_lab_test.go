@@ -6,12 +6,13 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // TestCheckInLab runs competing clients in a real lab on a bad network, and expects the check to
 // fail once a rule is disabled.
 func TestCheckInLab(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	for _, c := range []struct {
 		plane, without string
 		linearizable   bool

@@ -11,6 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 func TestConformanceOnSockets(t *testing.T) {
@@ -34,7 +35,7 @@ func TestConformanceOfThePapersProtocols(t *testing.T) {
 		for _, protocol := range []string{"netchain", "netcraq-published"} {
 			t.Run(plane+" "+protocol, func(t *testing.T) {
 				if plane == "xdp" {
-					clitest.NeedRoot(t)
+					roottest.Need(t)
 				}
 				out, code, err := clitest.Netcraq("conformance", "--protocol", protocol, "--plane", plane, "--random", "1500",
 					"--seed", "3", "--json")

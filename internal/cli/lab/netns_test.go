@@ -12,6 +12,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cli/node"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // hosts are network namespaces as a user makes them by hand: a middle, and nodes with one link each
@@ -113,7 +114,7 @@ func (h *hosts) client(args ...string) (string, error) {
 // outlive agents entered by `nsenter`. They cannot outlive agents entered by `ip netns exec`, which
 // makes private mounts, and the agents say so.
 func TestThreeNodesByHand(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	for _, wire := range []string{"veth", "bridge"} {
 		for _, way := range []string{"nsenter", "ip netns exec"} {
 			t.Run(wire+", "+way, func(t *testing.T) { testThreeNodesByHand(t, wire, way) })
@@ -178,7 +179,7 @@ func ownMounts(t *testing.T) bool {
 
 // TestNativeIsRefusedInABridge expects native mode to be refused where it cannot answer.
 func TestNativeIsRefusedInABridge(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	h := makeHosts(t, "bridge")
 	a := startByHand(t, append(h.enter("nsenter", 1),
 		"netcraq", "node", "--name", h.name(1), "--cluster", h.file, "--objects", "1000", "--sessions", "1000",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 func TestPlanesOf(t *testing.T) {
@@ -30,7 +31,7 @@ func TestPlanesOf(t *testing.T) {
 // TestMixedChain runs chains of kernels and a switch, in every order, under loss and duplication,
 // and checks the guarantees to clients.
 func TestMixedChain(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	clitest.NeedEngine(t)
 	for _, plane := range []string{"p4,xdp,xdp", "xdp,p4,xdp", "xdp,xdp,p4", "p4"} {
 		out, _, err := clitest.Netcraq(

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/internal/cli"
@@ -120,9 +121,9 @@ func printReports(out io.Writer, reports []*agent.Report) error {
 		if len(r.WaitingFor) > 0 {
 			note = "waits for " + strings.Join(r.WaitingFor, ", ")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s, %s\t%s of %s\t%s of %s\t%.1f MiB\t%s\n", r.Name, r.Addr, r.Plane, r.Mode,
+		fmt.Fprintf(table, "%s\t%s\t%s, %s\t%s of %s\t%s of %s\t%s\t%s\n", r.Name, r.Addr, r.Plane, r.Mode,
 			cli.Grouped(r.Objects), cli.Grouped(r.MaxObjects), cli.Grouped(r.Sessions), cli.Grouped(r.MaxSessions),
-			float64(r.MemoryBytes)/(1<<20), note)
+			humanize.IBytes(r.MemoryBytes), note)
 	}
 	if err := table.Flush(); err != nil {
 		return err

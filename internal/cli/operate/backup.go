@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/api/agentv1"
@@ -108,7 +109,7 @@ func runBackup(cmd *cobra.Command, flags *snapshotFlags, o snapshot.BackupOption
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s objects of %d shards, %s, in %v\n", path,
 		cli.Grouped(report.Objects), report.Shards,
-		cli.Sized(uint64(report.FileBytes)), took.Round(time.Millisecond))
+		humanize.IBytes(uint64(report.FileBytes)), took.Round(time.Millisecond))
 	return err
 }
 

@@ -2,9 +2,10 @@ package admin
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Colours of terminals.
@@ -104,13 +105,7 @@ func clip(line string, width int) string {
 }
 
 // Grouped writes a number with a comma between thousands.
-func Grouped(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+func Grouped(n uint64) string { return humanize.Comma(int64(n)) }
 
 func signed(n int) string {
 	switch {

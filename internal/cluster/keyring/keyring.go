@@ -3,10 +3,10 @@ package keyring
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -21,14 +21,12 @@ type Dial func() (controllerv1.ControllerClient, func(), error)
 
 // Receive calls take with the keys that the caller may have, and again after each change, until ctx ends.
 func Receive(ctx context.Context, dial Dial, take func(*wire.Keyring)) {
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+	for pauses := retry.Between(pauseMin, pauseMax); ; {
 		if listen(ctx, dial, take) {
-			pause = pauseMin
+			pauses.Reset()
 		}
-		select {
-		case <-ctx.Done():
+		if !pauses.Wait(ctx) {
 			return
-		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
 }

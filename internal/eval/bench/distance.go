@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -69,7 +70,7 @@ func distanceResult(o *DistanceOptions, subject Subject, runners []contestant, r
 	r := &DistanceResult{Subject: subject, Keys: o.Keys, ValueBytes: o.ValueBytes, Host: ThisHost()}
 	slowest, fastest := 0.0, 0.0
 	for i := len(runners) - 1; i >= 0; i-- {
-		rate := median(rates[i])
+		rate := statistics.Median(rates[i])
 		r.Rows = append(r.Rows, DistanceRow{Distance: len(runners) - 1 - i, ReadsPerS: rate})
 		if slowest == 0 || rate < slowest {
 			slowest = rate

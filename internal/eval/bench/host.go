@@ -12,6 +12,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/ethtool"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 // host is a network namespace of the benchmark.
@@ -24,7 +27,7 @@ type host struct {
 // newHost makes a namespace with the loopback interface up and forwarding enabled.
 func newHost() (*host, error) {
 	h := &host{ns: netns.None()}
-	err := onOwnThread(func() error {
+	err := thread.Do(func() error {
 		var err error
 		if h.ns, err = netns.New(); err != nil {
 			return fmt.Errorf("make a network namespace: %w", err)
@@ -71,22 +74,12 @@ func (h *host) close() {
 
 // do runs f on a thread inside the namespace.
 func (h *host) do(f func() error) error {
-	return onOwnThread(func() error {
+	return thread.Do(func() error {
 		if err := netns.Set(h.ns); err != nil {
 			return fmt.Errorf("enter a network namespace: %w", err)
 		}
 		return f()
 	})
-}
-
-// onOwnThread runs f on a thread of its own, which ends with it.
-func onOwnThread(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread, which may be in another namespace, ends with the goroutine
-		done <- f()
-	}()
-	return <-done
 }
 
 // port is one end of a link.
@@ -140,7 +133,12 @@ func openPort(h *host, name string, addr netip.Addr) (*port, error) {
 	if err := h.handle.LinkSetUp(link); err != nil {
 		return nil, err
 	}
-	return p, h.do(func() error { return setGRO(name) })
+	return p, h.do(func() error {
+		if err := ethtool.SetGRO(name, true); err != nil {
+			return fmt.Errorf("enable GRO on %s: %w", name, err)
+		}
+		return nil
+	})
 }
 
 // knows adds the route and the neighbour entry for the other end.

@@ -2,37 +2,21 @@ package bench
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 // bpfFS is where the BPF file system is mounted.
 const bpfFS = "/sys/fs/bpf"
 
-// keeper is a thread in a host's namespace with its own mount namespace. It lives until close.
+// newKeeper returns a thread in a host's namespace with its own mount namespace. It lives until Close.
 // Processes that it starts share a private BPF file system. Their pins live as long as the keeper,
 // and disappear when this process ends.
-type keeper struct {
-	work chan func()
-}
-
-func newKeeper(h *host) (*keeper, error) {
-	k := &keeper{work: make(chan func())}
-	ready := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		err := enterKept(h)
-		ready <- err
-		if err != nil {
-			return
-		}
-		for f := range k.work {
-			f()
-		}
-	}()
-	return k, <-ready
+func newKeeper(h *host) (*thread.Thread, error) {
+	return thread.Start(func() error { return enterKept(h) })
 }
 
 // enterKept moves the calling thread into the namespace and gives it its own mounts.
@@ -51,12 +35,3 @@ func enterKept(h *host) error {
 	}
 	return nil
 }
-
-// do runs f on the keeper's thread.
-func (k *keeper) do(f func() error) error {
-	done := make(chan error)
-	k.work <- func() { done <- f() }
-	return <-done
-}
-
-func (k *keeper) close() { close(k.work) }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -112,9 +113,9 @@ func (r *LatencyResult) fill(times [kinds][]float64) {
 	for kind := range times {
 		slices.Sort(times[kind])
 	}
-	r.ReadP50us, r.ReadP99us = quantile(times[aRead], 0.5), quantile(times[aRead], 0.99)
-	r.WriteP50us, r.WriteP99us = quantile(times[aWrite], 0.5), quantile(times[aWrite], 0.99)
-	r.EchoP50us, r.EchoP99us = quantile(times[anEcho], 0.5), quantile(times[anEcho], 0.99)
+	r.ReadP50us, r.ReadP99us = statistics.Quantile(0.5, times[aRead]), statistics.Quantile(0.99, times[aRead])
+	r.WriteP50us, r.WriteP99us = statistics.Quantile(0.5, times[aWrite]), statistics.Quantile(0.99, times[aWrite])
+	r.EchoP50us, r.EchoP99us = statistics.Quantile(0.5, times[anEcho]), statistics.Quantile(0.99, times[anEcho])
 }
 
 // caller is a client with one socket and one outstanding request. It uses the same blocking system

@@ -28,18 +28,6 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-func TestQuantile(t *testing.T) {
-	sorted := []float64{1, 2, 3, 4}
-	for q, want := range map[float64]float64{0.25: 1, 0.5: 2, 0.51: 3, 0.99: 4, 1: 4} {
-		if got := quantile(sorted, q); got != want {
-			t.Errorf("quantile %v is %v, not %v", q, got, want)
-		}
-	}
-	if median([]float64{3, 1, 2}) != 2 || median([]float64{4, 1, 2, 3}) != 2.5 || median(nil) != 0 {
-		t.Error("median")
-	}
-}
-
 // TestSignalsDoNotEndARequest sends signals to the thread of a client that waits for an answer, as
 // Go's runtime does to preempt threads. The client still receives the answer.
 func TestSignalsDoNotEndARequest(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
 	baseline "github.com/netcraq/netcraq/internal/eval/baseline/xdp"
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -222,10 +223,10 @@ const zipfSample = 1 << 18
 // zipfKeys draws keys by popularity: the k-th key with a probability proportional to 1/k^exponent.
 func zipfKeys(keys []wire.Key, exponent float64) []wire.Key {
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 1))
-	weights := newZipf(len(keys), exponent)
+	weights := statistics.NewZipf(len(keys), exponent)
 	asked := make([]wire.Key, zipfSample)
 	for i := range asked {
-		asked[i] = keys[weights.draw(rng.Float64())]
+		asked[i] = keys[weights.Draw(rng.Float64())]
 	}
 	return asked
 }

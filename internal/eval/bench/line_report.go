@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 )
 
 // LinesOptions select the lines to compare and their work.
@@ -123,7 +125,7 @@ func lineRow(protocol Protocol, rounds []LineLatency) LineRow {
 		for i, r := range rounds {
 			values[i] = of(r)
 		}
-		return median(values)
+		return statistics.Median(values)
 	}
 	for i, r := range rounds {
 		rate := r.ReadsPerS + r.WritesPerS

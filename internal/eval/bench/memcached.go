@@ -16,6 +16,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -92,7 +93,7 @@ func Memcached(ctx context.Context, o MemcachedOptions) (*MemcachedResult, error
 	}
 	total := &runners[0].total
 	return &MemcachedResult{
-		ReadsPerS: median(rates[0]), Sent: total.Sent, Lost: total.Lost(), Wrong: total.Wrong,
+		ReadsPerS: statistics.Median(rates[0]), Sent: total.Sent, Lost: total.Lost(), Wrong: total.Wrong,
 		Window: runners[0].pace.window,
 	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -84,7 +85,7 @@ func Mix(ctx context.Context, o MixOptions) (*MixResult, error) {
 	}
 	total := runners[0].total
 	return &MixResult{
-		RequestsPerS: median(rates[0]), PacketsPerRequest: float64(after-before) / float64(total.OK), HopsMax: total.HopsMax,
+		RequestsPerS: statistics.Median(rates[0]), PacketsPerRequest: float64(after-before) / float64(total.OK), HopsMax: total.HopsMax,
 		WriteShare: o.WriteShare, Target: o.Target, Nodes: o.Nodes,
 		Sent: total.Sent, Lost: total.Lost(), Wrong: total.Wrong,
 		Subject: m.nodes[0].subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: rates[0], Host: ThisHost(),

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 // startWithin bounds an agent's start.
@@ -25,7 +27,7 @@ type process struct {
 
 // startProcess runs a command line on the keeper's thread. The process is up when its log contains
 // ready. The kernel ends it with the keeper.
-func startProcess(k *keeper, argv []string, cluster *os.File, ready string) (*process, error) {
+func startProcess(k *thread.Thread, argv []string, cluster *os.File, ready string) (*process, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -34,7 +36,7 @@ func startProcess(k *keeper, argv []string, cluster *os.File, ready string) (*pr
 	p.command.Stderr = write
 	p.command.ExtraFiles = []*os.File{cluster}
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	err = k.do(p.command.Start)
+	err = k.Do(p.command.Start)
 	write.Close()
 	if err != nil {
 		read.Close()

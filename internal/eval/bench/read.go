@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -210,7 +211,7 @@ func (r *ReadResult) summarise(total *Counters) {
 		ratios = append(ratios, round.ReadsPerS/round.EchoPerS)
 		socketRatios = append(socketRatios, round.ReadsPerS/round.SocketEchoPerS)
 	}
-	r.ReadsPerS, r.EchoPerS, r.SocketEchoPerS = median(reads), median(echoes), median(sockets)
-	r.Ratio, r.RatioToSocketEcho = median(ratios), median(socketRatios)
+	r.ReadsPerS, r.EchoPerS, r.SocketEchoPerS = statistics.Median(reads), statistics.Median(echoes), statistics.Median(sockets)
+	r.Ratio, r.RatioToSocketEcho = statistics.Median(ratios), statistics.Median(socketRatios)
 	r.Sent, r.Lost, r.Wrong = total.Sent, total.Lost(), total.Wrong
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -110,7 +111,7 @@ func Restart(ctx context.Context, o RestartOptions) (*RestartResult, error) {
 // fleet holds the agents of a mesh.
 type fleet struct {
 	options *RestartOptions
-	keepers []*keeper
+	keepers []*thread.Thread
 	argv    [][]string
 	agents  []*process
 	cluster *os.File
@@ -182,7 +183,7 @@ func (f *fleet) close() {
 		}
 	}
 	for _, k := range f.keepers {
-		k.close()
+		k.Close()
 	}
 	if f.cluster != nil {
 		f.cluster.Close()

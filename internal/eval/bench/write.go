@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -144,7 +145,7 @@ func (r *WriteResult) summarise(rates [][]float64, total *Counters) {
 		r.Rounds = append(r.Rounds, WriteRound{rates[0][i], rates[1][i]})
 		ratios = append(ratios, rates[0][i]/rates[1][i])
 	}
-	r.WritesPerS, r.EchoPerS, r.Ratio = median(rates[0]), median(rates[1]), median(ratios)
+	r.WritesPerS, r.EchoPerS, r.Ratio = statistics.Median(rates[0]), statistics.Median(rates[1]), statistics.Median(ratios)
 	r.Sent, r.Lost, r.Wrong = total.Sent, total.Lost(), total.Wrong
 }
 

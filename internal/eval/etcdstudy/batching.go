@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/netcraq/netcraq/internal/eval/scale"
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 )
 
 // Batch says how puts are put together.
@@ -136,7 +136,7 @@ func commit(ctx context.Context, conn *clientv3.Client, pairs []Pair) error {
 // batchClients put keys at random, each through a batcher of its own or shared with others.
 func batchClients(batchers []*Batcher, b Batch, l Load) []operation {
 	names, value := keys(keySpace, l.KeyBytes), strings.Repeat("v", l.ValueBytes)
-	weights := scale.Zipf(keySpace, b.Zipf)
+	weights := statistics.ZipfParts(keySpace, b.Zipf)
 	clients := make([]operation, l.Clients)
 	for i := range clients {
 		batcher, draw := batchers[i%len(batchers)], distuv.NewCategorical(weights, rand.NewPCG(l.Seed, uint64(i)))

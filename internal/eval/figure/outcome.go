@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/eval/plot"
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 )
 
 // Outcome is the result of a run, read from its journal.
@@ -117,22 +118,11 @@ func (o *Outcome) shown(series string, x float64, metric string) (Spread, bool) 
 func spreadOf(values []float64) Spread {
 	slices.Sort(values)
 	n := len(values)
-	s := Spread{Median: quantile(values, 0.5), Low: values[0], High: values[n-1], Rounds: n}
+	s := Spread{Median: statistics.Median(values), Low: values[0], High: values[n-1], Rounds: n}
 	if n >= 4 {
-		s.Low, s.High = quantile(values, 0.25), quantile(values, 0.75)
+		s.Low, s.High = statistics.Quantile(0.25, values), statistics.Quantile(0.75, values)
 	}
 	return s
-}
-
-// quantile is a value that the share q of the sorted values does not exceed; between two values it
-// lies between them.
-func quantile(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
-	low := int(at)
-	if low+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
 }
 
 // Median is that of a metric at a cell, or nil.

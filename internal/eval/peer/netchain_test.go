@@ -2,16 +2,15 @@ package peer
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // TestNetChain runs the peers' workloads on NetChain as published, also over lossy links.
 func TestNetChain(t *testing.T) {
-	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
-		t.Skip("needs root")
-	}
+	roottest.Need(t)
 	s, err := Open(t.Context(), NetChain, Options{Lossy: true})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 )
 
 // Unit and digits of recorded latencies.
@@ -48,7 +50,10 @@ func drive(ctx context.Context, s Store, l Load) (Result, error) {
 	names := l.names()
 	begin := time.Now().Add(l.WarmUp)
 	end := begin.Add(l.Duration)
-	ranks := zipf(l.Keys, l.Zipf)
+	var ranks statistics.Zipf
+	if l.Zipf != 0 {
+		ranks = statistics.NewZipf(l.Keys, l.Zipf)
+	}
 	workers := make([]*worker, l.Clients)
 	var group sync.WaitGroup
 	for i := range workers {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 )
 
 // model is a fabric under work.
@@ -49,7 +51,7 @@ func newModel(f Fabric, p Protocol, r Rates, w Work) (*model, error) {
 	if err := m.work.withDefaults(); err != nil {
 		return nil, err
 	}
-	m.parts = Zipf(m.work.Keys, m.work.Zipf)
+	m.parts = statistics.ZipfParts(m.work.Keys, m.work.Zipf)
 	m.shards = m.fabric.place(p)
 	m.fabric.setWindows(m.shards, m.rates.HopSeconds)
 	return m, nil

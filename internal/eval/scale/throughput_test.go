@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 )
 
 // rates are like those of one machine's nodes.
@@ -84,7 +86,7 @@ func TestPopularKeys(t *testing.T) {
 	w := Work{Zipf: 0.99, Spread: Level}
 	theirs, netcraqPaper, ours := throughput(t, 99, NetChain, w), throughput(t, 99, NetCRAQPaper,
 		w), throughput(t, 99, Ours, w)
-	hottest := Zipf(defaultKeys, 0.99)[0]
+	hottest := statistics.ZipfParts(defaultKeys, 0.99)[0]
 	if limit := rates.Read / hottest; theirs.PerSecond > limit || ours.PerSecond > 3*limit {
 		t.Errorf("%g and %g reads, and the most popular key alone allows %g for each node", theirs.PerSecond,
 			ours.PerSecond, limit)
@@ -165,18 +167,6 @@ func TestLevelling(t *testing.T) {
 				break
 			}
 		}
-	}
-}
-
-func TestZipfsParts(t *testing.T) {
-	parts := Zipf(3, 1)
-	for i, want := range []float64{6.0 / 11, 3.0 / 11, 2.0 / 11} {
-		if math.Abs(parts[i]-want) > 1e-12 {
-			t.Errorf("%v", parts)
-		}
-	}
-	if even := Zipf(4, 0); even[0] != 0.25 || even[3] != 0.25 {
-		t.Errorf("%v", even)
 	}
 }
 

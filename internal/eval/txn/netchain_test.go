@@ -2,17 +2,16 @@ package txn
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // TestNetChainLocks expects that locks of a real chain are never held twice while its network loses
 // no packets.
 func TestNetChainLocks(t *testing.T) {
-	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
-		t.Skip("needs root")
-	}
+	roottest.Need(t)
 	for _, o := range []struct {
 		Options
 		plane string

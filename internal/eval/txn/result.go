@@ -2,9 +2,10 @@ package txn
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/eval/statistics"
 )
 
 // Result is the outcome of a run. Transactions count if they ended within the measurement. The
@@ -72,21 +73,15 @@ func (o *Options) result(all []worker, l *ledger, measured time.Duration) *Resul
 	}
 	found := l.sum()
 	r.LostUpdates, r.LostUnits = done.orders-found.orders, int64(done.units-found.units)
-	slices.Sort(times)
+	micros := make([]float64, len(times))
+	for i, t := range times {
+		micros[i] = float64(t.Nanoseconds()) / 1e3
+	}
+	slices.Sort(micros)
 	r.PerSecond = float64(r.Commits) / r.Seconds
-	r.P50us, r.P99us = quantile(times, 0.5), quantile(times, 0.99)
+	r.P50us, r.P99us = statistics.Quantile(0.5, micros), statistics.Quantile(0.99, micros)
 	if attempts := r.Commits + r.Aborts; attempts > 0 {
 		r.AbortRate = float64(r.Aborts) / float64(attempts)
 	}
 	return r
-}
-
-// quantile returns the smallest sorted time, in microseconds, that is not exceeded by at least the
-// share q of them; 0 without samples.
-func quantile(sorted []time.Duration, q float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	at := int(math.Ceil(q*float64(len(sorted)))) - 1
-	return float64(sorted[max(at, 0)].Nanoseconds()) / 1e3
 }

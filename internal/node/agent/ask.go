@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -21,7 +22,7 @@ func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger
 	registration := j.registration(j.Identity, name, addr, api)
 	var before string
 	var said time.Time
-	for pause := redialMin; ; pause = min(2*pause, redialMax) {
+	for pauses := retry.Between(redialMin, redialMax); ; {
 		var troubles []string
 		for _, controller := range j.Controllers {
 			id, err := j.askOne(ctx, controller, registration)
@@ -40,10 +41,8 @@ func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger
 			before, said = text, time.Now()
 			log.Warn("waiting for a controller", "node", name, "error", text)
 		}
-		select {
-		case <-ctx.Done():
+		if !pauses.Wait(ctx) {
 			return Identity{}, ctx.Err()
-		case <-time.After(pause):
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 const (
@@ -41,7 +42,7 @@ func (a *Agent) checkCells(c *topology.Cluster) error {
 // cannot ask each other before.
 func (a *Agent) watchCells(ctx context.Context, c *topology.Cluster) {
 	waiting := a.neighbours(c)
-	for pause := compareAgain; ; pause = min(2*pause, comparePause) {
+	for pauses := retry.Between(compareAgain, comparePause); ; {
 		waiting = slices.DeleteFunc(waiting, func(node topology.Node) bool {
 			answered, err := a.compareCells(ctx, node)
 			if err != nil {
@@ -49,13 +50,8 @@ func (a *Agent) watchCells(ctx context.Context, c *topology.Cluster) {
 			}
 			return answered
 		})
-		if len(waiting) == 0 {
+		if len(waiting) == 0 || !pauses.Wait(ctx) {
 			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
 		}
 	}
 }

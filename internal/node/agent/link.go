@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 const (
@@ -71,26 +72,29 @@ type link struct {
 
 // run keeps a membership stream to the controller until ctx ends.
 func (l *link) run(ctx context.Context) {
-	for pause := redialMin; ctx.Err() == nil; pause = min(2*pause, redialMax) {
+	pauses := retry.Between(redialMin, redialMax)
+	for ctx.Err() == nil {
 		welcomed, err := l.connect(ctx)
-		var refused refusedError
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case errors.As(err, &refused):
-			pause = refusedPause
-		case welcomed:
-			pause = redialMin
 		}
+		if welcomed {
+			pauses.Reset()
+		}
+		var reason refusedError
+		refused := errors.As(err, &reason)
 		switch news := l.lost(err); {
-		case news && errors.As(err, &refused):
-			l.membership.log.Error("a controller refuses this node; it takes no part in the cluster", "controller", l.address, "reason", err)
+		case news && refused:
+			l.membership.log.Error("a controller refuses this node; it takes no part in the cluster",
+				"controller", l.address, "reason", err)
 		case news:
-			l.membership.log.Warn("cannot connect to a controller; trying again", "controller", l.address, "error", explainCall(err))
+			l.membership.log.Warn("cannot connect to a controller; trying again",
+				"controller", l.address, "error", explainCall(err))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
+		if refused {
+			retry.Sleep(ctx, refusedPause)
+		} else {
+			pauses.Wait(ctx)
 		}
 	}
 }

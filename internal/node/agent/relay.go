@@ -3,13 +3,13 @@ package agent
 import (
 	"context"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // mapRelay hands on the map of the cluster, so that clients can learn it from any node: also while no controller is
@@ -26,7 +26,7 @@ type mapRelay struct {
 
 // run receives from one controller at a time.
 func (r *mapRelay) run(ctx context.Context, m *membership) {
-	pause := redialMin
+	pauses := retry.Between(redialMin, redialMax)
 	for ctx.Err() == nil {
 		for _, l := range m.allLinks() {
 			received, err := r.receive(ctx, l.address, m.join.DialOptions)
@@ -34,15 +34,11 @@ func (r *mapRelay) run(ctx context.Context, m *membership) {
 				return
 			}
 			if received {
-				pause = redialMin
+				pauses.Reset()
 			}
 			m.log.Debug("the map comes from this controller no more", "controller", l.address, "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, redialMax)
+		pauses.Wait(ctx)
 	}
 }
 

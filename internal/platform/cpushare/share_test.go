@@ -8,16 +8,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // A process that wants a whole CPU gets its share, and the group says that it was stopped.
 func TestAShareIsAllThatAProcessGets(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("needs root")
-		}
-		t.Skip("needs root")
-	}
+	roottest.Need(t)
 	share, err := New(0.1)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 const top = "../../.."
@@ -42,12 +44,7 @@ func build(t *testing.T) (dir string) {
 
 // The commands of the documents print the output in the documents.
 func TestDocuments(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("the documents have to be run as root")
-		}
-		t.Skip("the documents have to be run as root")
-	}
+	roottest.Need(t)
 	bin := filepath.Join(build(t), "bin")
 	for name, least := range documents {
 		t.Run(filepath.Base(name), func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -29,7 +30,7 @@ const versionAt = 2
 
 func newGuarded(t *testing.T, tags wire.Tags, rate int) guarded {
 	t.Helper()
-	needRoot(t)
+	roottest.Need(t)
 	m, err := NewXDP()
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"sort"
 	"testing"
 
@@ -14,21 +13,10 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
-
-// needRoot skips a test that must load BPF programs. In CI, which runs as root, it fails instead.
-func needRoot(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("this test needs root, which CI has")
-	}
-	t.Skip("needs root to load BPF programs")
-}
 
 func at(last byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 77, 0, last}), wire.Port)
@@ -36,7 +24,7 @@ func at(last byte) netip.AddrPort {
 
 // TestMachineSmall runs reference and bytecode on one stream of writes and reads in each role.
 func TestMachineSmall(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	m, err := NewXDP()
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 )
 
@@ -28,7 +29,7 @@ func TestTaggedRandomPackets(t *testing.T) {
 }
 
 func runRandom(t *testing.T, target func(*XDP) conformance.Target) {
-	needRoot(t)
+	roottest.Need(t)
 	m, err := NewXDP()
 	if err != nil {
 		t.Fatal(err)

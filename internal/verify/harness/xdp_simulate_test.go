@@ -6,6 +6,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -14,7 +15,7 @@ var simulated = chain.Options{Shards: 4, CellBytes: 64, MaxObjects: 64, MaxSessi
 
 // newNode makes a node that is the only member of all its shards' chains.
 func newNode(t testing.TB, self netip.AddrPort) *XDP {
-	needRoot(t)
+	roottest.Need(t)
 	m, err := NewXDPAt(self)
 	if err != nil {
 		t.Fatal(err)

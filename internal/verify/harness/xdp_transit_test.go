@@ -7,6 +7,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -20,7 +21,7 @@ const (
 // TestTransit routes a message to another node and another node's answer by the FIB: to the next
 // hop's address, with a decremented TTL and a correct checksum.
 func TestTransit(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	m, err := NewXDP()
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package harness
 import (
 	"testing"
 
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -24,7 +25,7 @@ func TestTaggedVectors(t *testing.T) {
 var taggedPhases = []wire.Tags{wire.TagsAccepted, wire.TagsSent, wire.TagsRequired}
 
 func runVectors(t *testing.T, target func(*XDP) conformance.Target) {
-	needRoot(t)
+	roottest.Need(t)
 	cases, err := conformance.Vectors()
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // upVariable makes the test binary bring up the lab of that name and wait to be killed.
@@ -61,7 +63,7 @@ func TestTwoLabsSideBySide(t *testing.T) {
 }
 
 func TestCancelledUpLeavesNothing(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	o := lineOf3(testName("c"), false)
 	o.Progress = func(string) { cancel() } // the state file is written, the network is about to be made
@@ -72,7 +74,7 @@ func TestCancelledUpLeavesNothing(t *testing.T) {
 }
 
 func TestFailedAgentIsQuotedAndLeavesNothing(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	o := lineOf3(testName("g"), false)
 	o.Agent = func(*Lab, Host) []string { return []string{"sh", "-c", "echo out of luck; exit 3"} }
 	_, err := Up(t.Context(), o)
@@ -134,7 +136,7 @@ func TestDownEndsAgentsOutOfReach(t *testing.T) {
 
 // TestDownAfterKill kills `up` when count namespaces exist, or when it has finished (-1).
 func TestDownAfterKill(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	for _, count := range []int{0, 1, 3, 5, -1} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			name := testName("k")
@@ -154,7 +156,7 @@ func TestDownAfterKill(t *testing.T) {
 
 // TestUpAfterOwnerWasKilled expects Up to clear the remains of a lab whose owner was killed.
 func TestUpAfterOwnerWasKilled(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	for _, count := range []int{2, -1} {
 		name := testName("o")
 		killUp(t, name, count, true)

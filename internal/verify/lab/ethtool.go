@@ -2,18 +2,8 @@ package lab
 
 import (
 	"fmt"
-	"runtime"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/netcraq/netcraq/internal/platform/eintr"
-)
-
-// Numbers of linux/ethtool.h that x/sys lacks.
-const (
-	ethtoolSetTxChecksum = 0x17
-	ethtoolSetGRO        = 0x2c
+	"github.com/netcraq/netcraq/internal/platform/ethtool"
 )
 
 // setOffloads prepares an end of a link for XDP. Two settings are needed:
@@ -26,37 +16,13 @@ const (
 // knows that the checksum was left to the hardware. The calling thread must be in the device's
 // namespace.
 func setOffloads(device string) error {
-	for _, on := range []uint32{0, 1} {
-		if err := ethtool(device, ethtoolSetGRO, on); err != nil {
+	for _, on := range []bool{false, true} {
+		if err := ethtool.SetGRO(device, on); err != nil {
 			return fmt.Errorf("%s: set GRO: %w", device, err)
 		}
 	}
-	if err := ethtool(device, ethtoolSetTxChecksum, 0); err != nil {
+	if err := ethtool.SetTxChecksum(device, false); err != nil {
 		return fmt.Errorf("%s: transmit checksums in software: %w", device, err)
 	}
 	return nil
-}
-
-func ethtool(device string, command, data uint32) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	value := struct{ command, data uint32 }{command, data}
-	request := struct {
-		name [unix.IFNAMSIZ]byte
-		data unsafe.Pointer
-		_    [16]byte // the kernel copies a whole struct ifreq
-	}{data: unsafe.Pointer(&value)}
-	copy(request.name[:unix.IFNAMSIZ-1], device)
-	err = eintr.Retry(func() error {
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-		if errno != 0 {
-			return errno
-		}
-		return nil
-	})
-	runtime.KeepAlive(&value)
-	return err
 }

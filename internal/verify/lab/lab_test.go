@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // patience bounds waits for packets that must arrive; silence bounds waits for packets that must
@@ -22,23 +24,12 @@ const (
 	silence  = 100 * time.Millisecond
 )
 
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("labs have to be tested as root")
-	}
-	t.Skip("labs have to be tested as root")
-}
-
 // testName makes lab names unique per test process.
 func testName(suffix string) string { return fmt.Sprintf("t%d%s", os.Getpid()%1_000_000, suffix) }
 
 func mustUp(t *testing.T, o Options) *Lab {
 	t.Helper()
-	needRoot(t)
+	roottest.Need(t)
 	l, err := Up(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 // nsDir is the directory of `ip netns` for named namespaces.
@@ -37,7 +38,7 @@ func makeNamespace(path string) error {
 		return err
 	}
 	file.Close()
-	err = onThreadToSpare(func() error {
+	err = thread.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
@@ -48,22 +49,6 @@ func makeNamespace(path string) error {
 		return fmt.Errorf("network namespace %s: %w", filepath.Base(path), err)
 	}
 	return nil
-}
-
-// onThreadToSpare runs f on a thread that ends with it. It never uses the process's first thread:
-// that one does not end, and its namespace is reported as the namespace of the process.
-func onThreadToSpare(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread must not run anything else
-		if unix.Gettid() != unix.Getpid() {
-			done <- f()
-			return
-		}
-		done <- onThreadToSpare(f) // this goroutine holds the first thread, so another one runs f
-		runtime.UnlockOSThread()
-	}()
-	return <-done
 }
 
 // removeNamespace removes the name. The kernel removes the namespace when the last process has left
@@ -97,29 +82,5 @@ func inNamespace(path string, f func() error) error {
 	if path == "" {
 		return f()
 	}
-	target, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer target.Close()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		own, err := os.Open("/proc/thread-self/ns/net")
-		if err != nil {
-			done <- err
-			return
-		}
-		defer own.Close()
-		if err := unix.Setns(int(target.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- err
-			return
-		}
-		err = f()
-		if unix.Setns(int(own.Fd()), unix.CLONE_NEWNET) == nil {
-			runtime.UnlockOSThread() // on failure the thread ends with the goroutine
-		}
-		done <- err
-	}()
-	return <-done
+	return thread.In(path, f)
 }

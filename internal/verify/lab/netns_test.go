@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // TestMakingNamespacesLeavesTheProcessWhereItIs expects that the process does not appear to move
 // into a namespace that it made: down would then spare the processes in it.
 func TestMakingNamespacesLeavesTheProcessWhereItIs(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	before, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		t.Fatal(err)
@@ -27,20 +27,6 @@ func TestMakingNamespacesLeavesTheProcessWhereItIs(t *testing.T) {
 		}
 		if after, err := os.Readlink("/proc/self/ns/net"); err != nil || after != before {
 			t.Fatalf("after %d namespaces the process is in %s, was in %s: %v", i+1, after, before, err)
-		}
-	}
-}
-
-func TestThreadsToSpareAreNotTheFirst(t *testing.T) {
-	for range 1000 {
-		err := onThreadToSpare(func() error {
-			if unix.Gettid() == unix.Getpid() {
-				return fmt.Errorf("on the first thread")
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/history"
 )
 
@@ -84,18 +85,6 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("no %v in %d seeds", Fault(f), *seeds)
 		}
 	}
-}
-
-// needRoot skips a test that must load BPF programs; CI has the right to, so there it fails.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("this test needs root, which CI has")
-	}
-	t.Skip("needs root to load BPF programs")
 }
 
 // TestProperty lets rapid choose and shrink the configurations.
@@ -183,7 +172,7 @@ func TestSameSeedSameRun(t *testing.T) {
 // TestSeedsOnBytecode also compares: the executable specification and the bytecode make the same of the same world,
 // step by step.
 func TestSeedsOnBytecode(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	ops, reconfigurations := 0, 0
 	for seed := uint64(1); seed <= *xdpSeeds; seed++ {
 		c := Draw(seed)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // Options say where the state is kept.
@@ -151,7 +153,7 @@ func (s *Store) report(part string, err error) {
 
 // retry repeats an attempt until it succeeds, final says that no repetition can help, or ctx ends.
 func (s *Store) retry(ctx context.Context, part string, attempt func(context.Context) error) error {
-	begun, pause := time.Now(), pauseMin
+	begun, pauses := time.Now(), retry.Between(pauseMin, pauseMax)
 	for limit := tryMin; ; limit = min(2*limit, tryMax) {
 		try, cancel := context.WithTimeout(ctx, limit)
 		err := attempt(try)
@@ -165,12 +167,9 @@ func (s *Store) retry(ctx context.Context, part string, attempt func(context.Con
 		case time.Since(begun) > calm || !passes(err):
 			s.report(part, err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pauses.Wait(ctx) {
 			return ctx.Err()
-		case <-time.After(pause):
 		}
-		pause = min(2*pause, pauseMax)
 	}
 }
 

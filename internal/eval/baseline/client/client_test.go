@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/fabric"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // chainLength of all tests.
@@ -25,9 +25,7 @@ var (
 // open makes a network.
 func open(t *testing.T, seed uint64) *fabric.Fabric {
 	t.Helper()
-	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
-		t.Skip("needs root")
-	}
+	roottest.Need(t)
 	f, err := fabric.Open(seed)
 	if err != nil {
 		t.Fatal(err)

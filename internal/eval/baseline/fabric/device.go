@@ -6,11 +6,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/platform/eintr"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 // deviceName is the TUN device's, which is alone in its namespace.
@@ -29,25 +29,14 @@ func NodeAddr(place int) netip.Addr {
 
 // device is a TUN device in a namespace of its own, and a thread that stays there.
 type device struct {
-	file *os.File
-	work chan func()
+	file   *os.File
+	thread *thread.Thread
 }
 
 func openDevice() (*device, error) {
-	d := &device{work: make(chan func())}
-	ready := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and the namespace with its last user
-		err := d.open()
-		ready <- err
-		if err != nil {
-			return
-		}
-		for f := range d.work {
-			f()
-		}
-	}()
-	if err := <-ready; err != nil {
+	d := new(device)
+	var err error
+	if d.thread, err = thread.Start(d.open); err != nil {
 		return nil, fmt.Errorf("make a TUN device: %w", err)
 	}
 	return d, nil
@@ -103,16 +92,14 @@ func configure() error {
 
 // listen makes a host's socket.
 func (d *device) listen() (conn *net.UDPConn, err error) {
-	done := make(chan struct{})
-	d.work <- func() {
+	err = d.thread.Do(func() (err error) {
 		conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: hostAddr.AsSlice()})
-		close(done)
-	}
-	<-done
+		return err
+	})
 	return conn, err
 }
 
 func (d *device) close() error {
-	close(d.work)
+	d.thread.Close()
 	return d.file.Close()
 }

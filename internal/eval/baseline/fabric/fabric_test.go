@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // port of the nodes of these tests.
@@ -31,9 +32,7 @@ func echo(count *int) Machine {
 
 func open(t *testing.T) (*Fabric, *net.UDPConn) {
 	t.Helper()
-	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
-		t.Skip("needs root")
-	}
+	roottest.Need(t)
 	f, err := Open(2)
 	if err != nil {
 		t.Fatal(err)

@@ -2,9 +2,10 @@ package failover
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 // quick is a course of events that a test has time for.
@@ -16,9 +17,7 @@ func quick(o Options) Options {
 // All that wait for the failed node go on when it is led around; during the recovery only writes of
 // the group wait that is copied.
 func TestFailover(t *testing.T) {
-	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
-		t.Skip("needs root")
-	}
+	roottest.Need(t)
 	for _, o := range []Options{
 		{Protocol: NetChain}, {Protocol: NetChain, Groups: 40, Victim: "head"},
 		{Protocol: NetChain, Groups: 40, Victim: "tail"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
 
 var (
@@ -35,7 +36,7 @@ func TestNetChainRandomPackets(t *testing.T) {
 
 // TestNetChainInsert reads the installed entries back.
 func TestNetChainInsert(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	c := netchain.Config{Self: netip.AddrFrom4([4]byte{10, 88, 0, 1}), Slots: 3, ValueBytes: 20, Groups: 1}
 	n, err := loadNetChain(c, nil)
 	if err != nil {

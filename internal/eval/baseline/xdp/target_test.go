@@ -1,28 +1,16 @@
 package xdp
 
 import (
-	"os"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
-
-// needRoot skips a test that loads BPF programs; CI has the right to, so there it fails.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("needs root")
-	}
-	t.Skip("needs root")
-}
 
 // open makes a target that the test closes.
 func open[S any, T baseline.Target[S]](t *testing.T, newTarget func() (T, error)) T {
 	t.Helper()
-	needRoot(t)
+	roottest.Need(t)
 	target, err := newTarget()
 	if err != nil {
 		t.Fatal(err)

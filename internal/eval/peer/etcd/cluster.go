@@ -11,6 +11,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/platform/cpushare"
 	"github.com/netcraq/netcraq/internal/platform/owned"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 // Options describe the cluster.
@@ -37,8 +38,8 @@ type Site struct {
 type Cluster struct {
 	options Options
 	dir     string
-	own     bool // Stop removes the directory
-	keeper  *keeper
+	own     bool           // Stop removes the directory
+	keeper  *thread.Thread // parent of the members, which the kernel ends with it
 	members []*member
 }
 
@@ -67,7 +68,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		}
 		c.dir, c.own = dir, true
 	}
-	c.keeper = newKeeper()
+	var err error
+	if c.keeper, err = thread.Start(func() error { return nil }); err != nil {
+		return nil, err
+	}
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -154,7 +158,7 @@ func (c *Cluster) Stop() error {
 		errs = append(errs, m.kill())
 	}
 	c.members = nil
-	c.keeper.close()
+	c.keeper.Close()
 	if c.own {
 		errs = append(errs, os.RemoveAll(c.dir))
 	}

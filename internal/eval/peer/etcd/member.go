@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/platform/cpushare"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 const (
@@ -49,7 +50,12 @@ func (c *Cluster) startMember(i int) (*member, error) {
 			return nil, errors.Join(err, read.Close(), write.Close())
 		}
 	}
-	err = c.keeper.do(c.options.Sites[i].Namespace, m.command.Start)
+	err = c.keeper.Do(func() error {
+		if err := thread.Enter(c.options.Sites[i].Namespace); err != nil {
+			return err
+		}
+		return m.command.Start()
+	})
 	write.Close()
 	if err != nil {
 		read.Close()

@@ -3,49 +3,24 @@ package xdp
 import (
 	"fmt"
 	"net"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 // Bed is where programs are tried out: a thread in a network namespace of its own, on one CPU, because a program and
 // its egress program share per-CPU memory. Its devices are lo and a veth pair, near and far, all up.
-type Bed struct {
-	work  chan func()
-	ended chan struct{}
-}
+type Bed struct{ *thread.Thread }
 
 // NewBed makes a namespace, in which near has a link address, and calls wire for the rest of its set-up. It needs root.
 func NewBed(mac net.HardwareAddr, wire func(near netlink.Link) error) (*Bed, error) {
-	b := &Bed{work: make(chan func()), ended: make(chan struct{})}
-	made := make(chan error)
-	go func() {
-		defer close(b.ended)
-		runtime.LockOSThread() // never unlocked: the thread and the namespace end with the goroutine
-		made <- enterBed(mac, wire)
-		for f := range b.work {
-			f()
-		}
-	}()
-	if err := <-made; err != nil {
-		b.Close()
+	t, err := thread.Start(func() error { return enterBed(mac, wire) })
+	if err != nil {
 		return nil, err
 	}
-	return b, nil
-}
-
-// Do runs f on the thread.
-func (b *Bed) Do(f func() error) error {
-	result := make(chan error)
-	b.work <- func() { result <- f() }
-	return <-result
-}
-
-// Close ends the thread, and the namespace with it.
-func (b *Bed) Close() {
-	close(b.work)
-	<-b.ended
+	return &Bed{t}, nil
 }
 
 func enterBed(mac net.HardwareAddr, wire func(near netlink.Link) error) error {

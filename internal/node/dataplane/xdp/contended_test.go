@@ -10,6 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -18,7 +19,7 @@ import (
 // first refusal of a version, not sooner than ContendedAfter after that refusal or the last report, and not if
 // versions change.
 func TestContended(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	m, ring := newContendedHead(t)
 	key := wire.Key{Hi: 1, Lo: 2}
 	now, request, seq := testNow, uint64(0), uint64(0)

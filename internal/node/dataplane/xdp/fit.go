@@ -8,14 +8,13 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/dataplane"
-	"github.com/netcraq/netcraq/internal/platform/eintr"
+	"github.com/netcraq/netcraq/internal/platform/ethtool"
 )
 
 // In native mode an answer leaves by the driver's own way for XDP_TX, past the network stack, and a driver that
@@ -181,7 +180,7 @@ type sent struct{ done, failed uint64 }
 // others the like with drops, err or full.
 func (p *port) sent() sent {
 	var s sent
-	names, values := ethtoolStats(p.name)
+	names, values := ethtool.Stats(p.name)
 	for i, name := range names {
 		switch _, kind, found := strings.Cut(name, "xdp_tx"); {
 		case !found:
@@ -192,62 +191,4 @@ func (p *port) sent() sent {
 		}
 	}
 	return s
-}
-
-// Numbers of linux/ethtool.h.
-const (
-	ethtoolGetStrings  = 0x1b
-	ethtoolGetStats    = 0x1d
-	ethtoolGetSetCount = 0x37
-	ethtoolStatSet     = 1
-	ethtoolNameBytes   = 32
-	maxEthtoolStats    = 1 << 14
-)
-
-// ethtoolStats are the counters of a device's driver; none where it has none.
-func ethtoolStats(device string) (names []string, values []uint64) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil
-	}
-	defer unix.Close(fd)
-	var count struct {
-		command, _ uint32
-		mask       uint64
-		n          uint32
-		_          uint32
-	}
-	count.command, count.mask = ethtoolGetSetCount, 1<<ethtoolStatSet
-	if !ethtool(fd, device, unsafe.Pointer(&count)) || count.n == 0 || count.n > maxEthtoolStats {
-		return nil, nil
-	}
-	texts := make([]uint32, 3+count.n*ethtoolNameBytes/4)
-	texts[0], texts[1], texts[2] = ethtoolGetStrings, ethtoolStatSet, count.n
-	numbers := make([]uint64, 1+count.n)
-	*(*[2]uint32)(unsafe.Pointer(&numbers[0])) = [2]uint32{ethtoolGetStats, count.n}
-	if !ethtool(fd, device, unsafe.Pointer(&texts[0])) || !ethtool(fd, device, unsafe.Pointer(&numbers[0])) {
-		return nil, nil
-	}
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&texts[3])), int(count.n)*ethtoolNameBytes)
-	for i := range int(count.n) {
-		names = append(names, unix.ByteSliceToString(raw[i*ethtoolNameBytes:(i+1)*ethtoolNameBytes]))
-	}
-	return names, numbers[1:]
-}
-
-// ethtool asks a device's driver; the answer is where the question was.
-func ethtool(fd int, device string, data unsafe.Pointer) bool {
-	request := struct {
-		name [unix.IFNAMSIZ]byte
-		data unsafe.Pointer
-		_    [16]byte // the kernel copies a whole struct ifreq
-	}{data: data}
-	copy(request.name[:unix.IFNAMSIZ-1], device)
-	return eintr.Retry(func() error {
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-		if errno != 0 {
-			return errno
-		}
-		return nil
-	}) == nil
 }

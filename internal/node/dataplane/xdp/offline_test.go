@@ -2,25 +2,12 @@ package xdp
 
 import (
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/wire"
 )
-
-// needRoot skips a test that must load BPF programs; CI has the right to, so there it fails.
-func needRoot(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("this test needs root, which CI has")
-	}
-	t.Skip("needs root to load BPF programs")
-}
 
 func at(last byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 77, 0, last}), wire.Port)

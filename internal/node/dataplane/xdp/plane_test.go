@@ -16,6 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -23,7 +24,7 @@ import (
 // inNamespace runs f on a thread in a new network namespace with the veth pair of [Offline] and a second one, "near2".
 func inNamespace(t testing.TB, f func() error) {
 	t.Helper()
-	needRoot(t)
+	roottest.Need(t)
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends here, and the namespace with it

@@ -12,6 +12,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -52,7 +53,7 @@ func TestOldPunt(t *testing.T) {
 
 // TestAckIsPunted hands the agent an ACK whose next hop has no link address, so that the kernel finds it.
 func TestAckIsPunted(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	m, err := NewOffline(conformance.Me, conformance.Net)
 	if err != nil {
 		t.Fatal(err)

@@ -10,12 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 )
 
 // A refusal by the verifier has the error number of a missing privilege, and another reason.
 func TestVerifierRefusalIsExplained(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	spec := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{
 		"nq_wrong": {Name: "nq_wrong", Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{asm.Return()}},
 	}}
@@ -35,7 +36,7 @@ func TestVerifierRefusalIsExplained(t *testing.T) {
 }
 
 func TestMissingPrivilegeIsExplained(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	o := chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 4, MaxSessions: 4}
 	result := make(chan error)
 	go func() {
