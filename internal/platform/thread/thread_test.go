@@ -25,7 +25,7 @@ func TestThreadStaysTheSame(t *testing.T) {
 	}
 	kept.Close()
 	want := errors.New("refused")
-	if _, err := Start(func() error { return want }); err != want {
+	if _, err := Start(func() error { return want }); !errors.Is(err, want) {
 		t.Errorf("Start returned %v", err)
 	}
 }

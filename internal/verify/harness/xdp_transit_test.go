@@ -50,7 +50,7 @@ func passing(from, to netip.AddrPort, message []byte) []byte {
 // TestTransitIsForNodesMessages: what is no message, or not to or from a node of the networks for transit, is left to the
 // kernel, whose filters see it; without such networks everything is.
 func TestTransitIsForNodesMessages(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	read := (&wire.Message{Op: wire.OpRead, Key: wire.Key{Hi: 1}}).Append(nil)
 	reply := (&wire.Message{Op: wire.OpReply, Key: wire.Key{Hi: 1}}).Append(nil)
 	update := (&wire.Message{Op: wire.OpUpdate, Key: wire.Key{Hi: 1}}).Append(nil)

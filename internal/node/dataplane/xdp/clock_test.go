@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -17,7 +18,7 @@ const inTimeNamespace = "NETCRAQ_TEST_TIME_NAMESPACE"
 
 // TestClocksAgree: where there is no time namespace a process reads the clock that the data plane reads.
 func TestClocksAgree(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	if err := checkClock(); err != nil {
 		t.Error(err)
 	}
@@ -25,7 +26,7 @@ func TestClocksAgree(t *testing.T) {
 
 // TestTimeNamespaceIsRefused: a process whose boot clock is a day ahead would grant leases that last a day too long.
 func TestTimeNamespaceIsRefused(t *testing.T) {
-	needRoot(t)
+	roottest.Need(t)
 	if os.Getenv(inTimeNamespace) != "" {
 		loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), wire.Port)
 		_, err := Open(Options{Node: loopback, Chain: chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 1, MaxSessions: 1}})
