@@ -13,14 +13,7 @@
 #include "wire.gen.h"
 
 /* Rules that tests switch off: bits of nq_without. */
-enum nq_rule {
-	NQ_RULE_W2 = 1,
-	NQ_RULE_W5 = 2,
-	NQ_RULE_W8 = 4,
-	NQ_RULE_R4 = 8,
-	NQ_RULE_G1 = 16,
-	NQ_RULE_G3 = 32
-};
+enum nq_rule { NQ_RULE_W2 = 1, NQ_RULE_W5 = 2, NQ_RULE_W8 = 4, NQ_RULE_R4 = 8, NQ_RULE_G1 = 16, NQ_RULE_G3 = 32 };
 
 enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
 
