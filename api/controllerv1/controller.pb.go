@@ -23,6 +23,162 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ControllersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replace       string                 `protobuf:"bytes,1,opt,name=replace,proto3" json:"replace,omitempty"` // name of a controller whose data is lost; empty: only list
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControllersRequest) Reset() {
+	*x = ControllersRequest{}
+	mi := &file_controller_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControllersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControllersRequest) ProtoMessage() {}
+
+func (x *ControllersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControllersRequest.ProtoReflect.Descriptor instead.
+func (*ControllersRequest) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ControllersRequest) GetReplace() string {
+	if x != nil {
+		return x.Replace
+	}
+	return ""
+}
+
+type ControllersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Members       []*EtcdMember          `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControllersResponse) Reset() {
+	*x = ControllersResponse{}
+	mi := &file_controller_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControllersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControllersResponse) ProtoMessage() {}
+
+func (x *ControllersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControllersResponse.ProtoReflect.Descriptor instead.
+func (*ControllersResponse) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ControllersResponse) GetMembers() []*EtcdMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+type EtcdMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Peer          string                 `protobuf:"bytes,2,opt,name=peer,proto3" json:"peer,omitempty"`        // address for other members
+	Started       bool                   `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"` // it has been started since it was added
+	Learner       bool                   `protobuf:"varint,4,opt,name=learner,proto3" json:"learner,omitempty"` // it still copies the state and has no vote
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EtcdMember) Reset() {
+	*x = EtcdMember{}
+	mi := &file_controller_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EtcdMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EtcdMember) ProtoMessage() {}
+
+func (x *EtcdMember) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EtcdMember.ProtoReflect.Descriptor instead.
+func (*EtcdMember) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *EtcdMember) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EtcdMember) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *EtcdMember) GetStarted() bool {
+	if x != nil {
+		return x.Started
+	}
+	return false
+}
+
+func (x *EtcdMember) GetLearner() bool {
+	if x != nil {
+		return x.Learner
+	}
+	return false
+}
+
 // Leader is in the details of FAILED_PRECONDITION from a controller that does not lead.
 type Leader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -33,7 +189,7 @@ type Leader struct {
 
 func (x *Leader) Reset() {
 	*x = Leader{}
-	mi := &file_controller_proto_msgTypes[0]
+	mi := &file_controller_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +201,7 @@ func (x *Leader) String() string {
 func (*Leader) ProtoMessage() {}
 
 func (x *Leader) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[0]
+	mi := &file_controller_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +214,7 @@ func (x *Leader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leader.ProtoReflect.Descriptor instead.
 func (*Leader) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{0}
+	return file_controller_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Leader) GetAddress() string {
@@ -86,7 +242,7 @@ type NodeMessage struct {
 
 func (x *NodeMessage) Reset() {
 	*x = NodeMessage{}
-	mi := &file_controller_proto_msgTypes[1]
+	mi := &file_controller_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -98,7 +254,7 @@ func (x *NodeMessage) String() string {
 func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[1]
+	mi := &file_controller_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -111,7 +267,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{1}
+	return file_controller_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *NodeMessage) GetKind() isNodeMessage_Kind {
@@ -240,7 +396,7 @@ type Heart struct {
 
 func (x *Heart) Reset() {
 	*x = Heart{}
-	mi := &file_controller_proto_msgTypes[2]
+	mi := &file_controller_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -252,7 +408,7 @@ func (x *Heart) String() string {
 func (*Heart) ProtoMessage() {}
 
 func (x *Heart) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[2]
+	mi := &file_controller_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -265,7 +421,7 @@ func (x *Heart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heart.ProtoReflect.Descriptor instead.
 func (*Heart) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{2}
+	return file_controller_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Heart) GetKey() []byte {
@@ -286,7 +442,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_controller_proto_msgTypes[3]
+	mi := &file_controller_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -298,7 +454,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[3]
+	mi := &file_controller_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -311,7 +467,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{3}
+	return file_controller_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Sweep) GetShards() []*Tombstones {
@@ -342,7 +498,7 @@ type Tombstones struct {
 
 func (x *Tombstones) Reset() {
 	*x = Tombstones{}
-	mi := &file_controller_proto_msgTypes[4]
+	mi := &file_controller_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +510,7 @@ func (x *Tombstones) String() string {
 func (*Tombstones) ProtoMessage() {}
 
 func (x *Tombstones) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[4]
+	mi := &file_controller_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +523,7 @@ func (x *Tombstones) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tombstones.ProtoReflect.Descriptor instead.
 func (*Tombstones) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{4}
+	return file_controller_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Tombstones) GetShard() uint32 {
@@ -415,7 +571,7 @@ type Reached struct {
 
 func (x *Reached) Reset() {
 	*x = Reached{}
-	mi := &file_controller_proto_msgTypes[5]
+	mi := &file_controller_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +583,7 @@ func (x *Reached) String() string {
 func (*Reached) ProtoMessage() {}
 
 func (x *Reached) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[5]
+	mi := &file_controller_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +596,7 @@ func (x *Reached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reached.ProtoReflect.Descriptor instead.
 func (*Reached) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{5}
+	return file_controller_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Reached) GetNode() uint32 {
@@ -461,7 +617,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_controller_proto_msgTypes[6]
+	mi := &file_controller_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +629,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[6]
+	mi := &file_controller_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +642,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{6}
+	return file_controller_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Probe) GetNode() uint32 {
@@ -523,7 +679,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_controller_proto_msgTypes[7]
+	mi := &file_controller_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +691,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[7]
+	mi := &file_controller_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +704,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{7}
+	return file_controller_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Hello) GetName() string {
@@ -645,7 +801,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_controller_proto_msgTypes[8]
+	mi := &file_controller_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +813,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[8]
+	mi := &file_controller_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +826,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{8}
+	return file_controller_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Beat) GetStampNs() uint64 {
@@ -749,7 +905,7 @@ type Copied struct {
 
 func (x *Copied) Reset() {
 	*x = Copied{}
-	mi := &file_controller_proto_msgTypes[9]
+	mi := &file_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +917,7 @@ func (x *Copied) String() string {
 func (*Copied) ProtoMessage() {}
 
 func (x *Copied) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[9]
+	mi := &file_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +930,7 @@ func (x *Copied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copied.ProtoReflect.Descriptor instead.
 func (*Copied) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{9}
+	return file_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Copied) GetShard() uint32 {
@@ -822,7 +978,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_controller_proto_msgTypes[10]
+	mi := &file_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +990,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[10]
+	mi := &file_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +1003,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{10}
+	return file_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Inventory) GetConfigs() []*NodeShards {
@@ -885,7 +1041,7 @@ type NodeShards struct {
 
 func (x *NodeShards) Reset() {
 	*x = NodeShards{}
-	mi := &file_controller_proto_msgTypes[11]
+	mi := &file_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1053,7 @@ func (x *NodeShards) String() string {
 func (*NodeShards) ProtoMessage() {}
 
 func (x *NodeShards) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[11]
+	mi := &file_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1066,7 @@ func (x *NodeShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeShards.ProtoReflect.Descriptor instead.
 func (*NodeShards) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{11}
+	return file_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodeShards) GetShards() []uint32 {
@@ -1012,7 +1168,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controller_proto_msgTypes[12]
+	mi := &file_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1180,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[12]
+	mi := &file_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1193,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{12}
+	return file_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Load) GetIntervalMs() uint32 {
@@ -1093,7 +1249,7 @@ type ShardLoad struct {
 
 func (x *ShardLoad) Reset() {
 	*x = ShardLoad{}
-	mi := &file_controller_proto_msgTypes[13]
+	mi := &file_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1261,7 @@ func (x *ShardLoad) String() string {
 func (*ShardLoad) ProtoMessage() {}
 
 func (x *ShardLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[13]
+	mi := &file_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1274,7 @@ func (x *ShardLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardLoad.ProtoReflect.Descriptor instead.
 func (*ShardLoad) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{13}
+	return file_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ShardLoad) GetShard() uint32 {
@@ -1159,7 +1315,7 @@ type ControllerMessage struct {
 
 func (x *ControllerMessage) Reset() {
 	*x = ControllerMessage{}
-	mi := &file_controller_proto_msgTypes[14]
+	mi := &file_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1327,7 @@ func (x *ControllerMessage) String() string {
 func (*ControllerMessage) ProtoMessage() {}
 
 func (x *ControllerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[14]
+	mi := &file_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1340,7 @@ func (x *ControllerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerMessage.ProtoReflect.Descriptor instead.
 func (*ControllerMessage) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{14}
+	return file_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ControllerMessage) GetKind() isControllerMessage_Kind {
@@ -1306,7 +1462,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controller_proto_msgTypes[15]
+	mi := &file_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1474,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[15]
+	mi := &file_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1487,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{15}
+	return file_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Welcome) GetNode() uint32 {
@@ -1415,7 +1571,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_controller_proto_msgTypes[16]
+	mi := &file_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1583,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[16]
+	mi := &file_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1596,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{16}
+	return file_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Grant) GetStampNs() uint64 {
@@ -1475,7 +1631,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1643,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1656,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{17}
+	return file_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Order) GetTerm() uint64 {
@@ -1533,7 +1689,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1701,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1714,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{18}
+	return file_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MapRequest) GetKnown() uint64 {
@@ -1584,7 +1740,7 @@ type MapResponse struct {
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1752,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1765,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{19}
+	return file_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MapResponse) GetVersion() uint64 {
@@ -1681,7 +1837,7 @@ type MapNode struct {
 
 func (x *MapNode) Reset() {
 	*x = MapNode{}
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1849,7 @@ func (x *MapNode) String() string {
 func (*MapNode) ProtoMessage() {}
 
 func (x *MapNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1862,7 @@ func (x *MapNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapNode.ProtoReflect.Descriptor instead.
 func (*MapNode) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{20}
+	return file_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MapNode) GetId() uint32 {
@@ -1757,7 +1913,7 @@ type MapChain struct {
 
 func (x *MapChain) Reset() {
 	*x = MapChain{}
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1925,7 @@ func (x *MapChain) String() string {
 func (*MapChain) ProtoMessage() {}
 
 func (x *MapChain) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1938,7 @@ func (x *MapChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapChain.ProtoReflect.Descriptor instead.
 func (*MapChain) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{21}
+	return file_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MapChain) GetEpoch() uint32 {
@@ -1828,7 +1984,7 @@ type KeysRequest struct {
 
 func (x *KeysRequest) Reset() {
 	*x = KeysRequest{}
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +1996,7 @@ func (x *KeysRequest) String() string {
 func (*KeysRequest) ProtoMessage() {}
 
 func (x *KeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2009,7 @@ func (x *KeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysRequest.ProtoReflect.Descriptor instead.
 func (*KeysRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{22}
+	return file_controller_proto_rawDescGZIP(), []int{25}
 }
 
 type KeysResponse struct {
@@ -1866,7 +2022,7 @@ type KeysResponse struct {
 
 func (x *KeysResponse) Reset() {
 	*x = KeysResponse{}
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +2034,7 @@ func (x *KeysResponse) String() string {
 func (*KeysResponse) ProtoMessage() {}
 
 func (x *KeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +2047,7 @@ func (x *KeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysResponse.ProtoReflect.Descriptor instead.
 func (*KeysResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{23}
+	return file_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KeysResponse) GetSign() uint32 {
@@ -1921,7 +2077,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2089,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2102,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{24}
+	return file_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KeySet) GetGeneration() uint32 {
@@ -1987,7 +2143,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2155,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2168,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{25}
+	return file_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FenceRequest) GetChange() uint64 {
@@ -2038,7 +2194,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2206,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2219,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{26}
+	return file_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FenceResponse) GetLeftUs() uint32 {
@@ -2082,7 +2238,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2250,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2263,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{27}
+	return file_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StatusRequest) GetFollow() bool {
@@ -2149,7 +2305,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2317,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2330,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{28}
+	return file_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StatusResponse) GetCluster() string {
@@ -2369,7 +2525,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2537,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2550,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{29}
+	return file_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NodeStatus) GetId() uint32 {
@@ -2521,7 +2677,7 @@ type ControllerStatus struct {
 
 func (x *ControllerStatus) Reset() {
 	*x = ControllerStatus{}
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2689,7 @@ func (x *ControllerStatus) String() string {
 func (*ControllerStatus) ProtoMessage() {}
 
 func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2702,7 @@ func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerStatus.ProtoReflect.Descriptor instead.
 func (*ControllerStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{30}
+	return file_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ControllerStatus) GetAddress() string {
@@ -2591,7 +2747,7 @@ type HotShard struct {
 
 func (x *HotShard) Reset() {
 	*x = HotShard{}
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2603,7 +2759,7 @@ func (x *HotShard) String() string {
 func (*HotShard) ProtoMessage() {}
 
 func (x *HotShard) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2616,7 +2772,7 @@ func (x *HotShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HotShard.ProtoReflect.Descriptor instead.
 func (*HotShard) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{31}
+	return file_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *HotShard) GetShard() uint32 {
@@ -2682,7 +2838,7 @@ type OperateRequest struct {
 
 func (x *OperateRequest) Reset() {
 	*x = OperateRequest{}
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2850,7 @@ func (x *OperateRequest) String() string {
 func (*OperateRequest) ProtoMessage() {}
 
 func (x *OperateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2863,7 @@ func (x *OperateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
 func (*OperateRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{32}
+	return file_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *OperateRequest) GetKind() isOperateRequest_Kind {
@@ -2886,7 +3042,7 @@ type Times struct {
 
 func (x *Times) Reset() {
 	*x = Times{}
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3054,7 @@ func (x *Times) String() string {
 func (*Times) ProtoMessage() {}
 
 func (x *Times) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3067,7 @@ func (x *Times) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Times.ProtoReflect.Descriptor instead.
 func (*Times) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{33}
+	return file_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Times) GetBeatUs() uint64 {
@@ -2967,7 +3123,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_controller_proto_msgTypes[34]
+	mi := &file_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2979,7 +3135,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[34]
+	mi := &file_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2992,7 +3148,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{34}
+	return file_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Move) GetShard() uint32 {
@@ -3027,7 +3183,7 @@ type NodeSpec struct {
 
 func (x *NodeSpec) Reset() {
 	*x = NodeSpec{}
-	mi := &file_controller_proto_msgTypes[35]
+	mi := &file_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3195,7 @@ func (x *NodeSpec) String() string {
 func (*NodeSpec) ProtoMessage() {}
 
 func (x *NodeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[35]
+	mi := &file_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3208,7 @@ func (x *NodeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpec.ProtoReflect.Descriptor instead.
 func (*NodeSpec) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{35}
+	return file_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NodeSpec) GetName() string {
@@ -3085,7 +3241,7 @@ type OperateResponse struct {
 
 func (x *OperateResponse) Reset() {
 	*x = OperateResponse{}
-	mi := &file_controller_proto_msgTypes[36]
+	mi := &file_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3253,7 @@ func (x *OperateResponse) String() string {
 func (*OperateResponse) ProtoMessage() {}
 
 func (x *OperateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[36]
+	mi := &file_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3266,7 @@ func (x *OperateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateResponse.ProtoReflect.Descriptor instead.
 func (*OperateResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{36}
+	return file_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *OperateResponse) GetChange() uint64 {
@@ -3131,7 +3287,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_controller_proto_msgTypes[37]
+	mi := &file_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +3299,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[37]
+	mi := &file_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +3312,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{37}
+	return file_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PlanResponse) GetShards() uint32 {
@@ -3191,7 +3347,7 @@ type PlanMove struct {
 
 func (x *PlanMove) Reset() {
 	*x = PlanMove{}
-	mi := &file_controller_proto_msgTypes[38]
+	mi := &file_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3203,7 +3359,7 @@ func (x *PlanMove) String() string {
 func (*PlanMove) ProtoMessage() {}
 
 func (x *PlanMove) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[38]
+	mi := &file_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3216,7 +3372,7 @@ func (x *PlanMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanMove.ProtoReflect.Descriptor instead.
 func (*PlanMove) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{38}
+	return file_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PlanMove) GetShard() uint32 {
@@ -3244,7 +3400,17 @@ var File_controller_proto protoreflect.FileDescriptor
 
 const file_controller_proto_rawDesc = "" +
 	"\n" +
-	"\x10controller.proto\x12\x15netcraq.controller.v1\"\"\n" +
+	"\x10controller.proto\x12\x15netcraq.controller.v1\".\n" +
+	"\x12ControllersRequest\x12\x18\n" +
+	"\areplace\x18\x01 \x01(\tR\areplace\"R\n" +
+	"\x13ControllersResponse\x12;\n" +
+	"\amembers\x18\x01 \x03(\v2!.netcraq.controller.v1.EtcdMemberR\amembers\"h\n" +
+	"\n" +
+	"EtcdMember\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x18\n" +
+	"\astarted\x18\x03 \x01(\bR\astarted\x12\x18\n" +
+	"\alearner\x18\x04 \x01(\bR\alearner\"\"\n" +
 	"\x06Leader\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x9b\x03\n" +
 	"\vNodeMessage\x124\n" +
@@ -3523,7 +3689,7 @@ const file_controller_proto_rawDesc = "" +
 	"\bPlanMove\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x16\n" +
 	"\x06before\x18\x02 \x03(\tR\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x03(\tR\x05after2\xe6\x04\n" +
+	"\x05after\x18\x03 \x03(\tR\x05after2\xcc\x05\n" +
 	"\n" +
 	"Controller\x12Z\n" +
 	"\x06Attend\x12\".netcraq.controller.v1.NodeMessage\x1a(.netcraq.controller.v1.ControllerMessage(\x010\x01\x12N\n" +
@@ -3532,7 +3698,8 @@ const file_controller_proto_rawDesc = "" +
 	"\x05Fence\x12#.netcraq.controller.v1.FenceRequest\x1a$.netcraq.controller.v1.FenceResponse\x12W\n" +
 	"\x06Status\x12$.netcraq.controller.v1.StatusRequest\x1a%.netcraq.controller.v1.StatusResponse0\x01\x12X\n" +
 	"\aOperate\x12%.netcraq.controller.v1.OperateRequest\x1a&.netcraq.controller.v1.OperateResponse\x12R\n" +
-	"\x04Plan\x12%.netcraq.controller.v1.OperateRequest\x1a#.netcraq.controller.v1.PlanResponseB-Z+github.com/netcraq/netcraq/api/controllerv1b\x06proto3"
+	"\x04Plan\x12%.netcraq.controller.v1.OperateRequest\x1a#.netcraq.controller.v1.PlanResponse\x12d\n" +
+	"\vControllers\x12).netcraq.controller.v1.ControllersRequest\x1a*.netcraq.controller.v1.ControllersResponseB-Z+github.com/netcraq/netcraq/api/controllerv1b\x06proto3"
 
 var (
 	file_controller_proto_rawDescOnce sync.Once
@@ -3546,103 +3713,109 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_controller_proto_goTypes = []any{
-	(*Leader)(nil),            // 0: netcraq.controller.v1.Leader
-	(*NodeMessage)(nil),       // 1: netcraq.controller.v1.NodeMessage
-	(*Heart)(nil),             // 2: netcraq.controller.v1.Heart
-	(*Sweep)(nil),             // 3: netcraq.controller.v1.Sweep
-	(*Tombstones)(nil),        // 4: netcraq.controller.v1.Tombstones
-	(*Reached)(nil),           // 5: netcraq.controller.v1.Reached
-	(*Probe)(nil),             // 6: netcraq.controller.v1.Probe
-	(*Hello)(nil),             // 7: netcraq.controller.v1.Hello
-	(*Beat)(nil),              // 8: netcraq.controller.v1.Beat
-	(*Copied)(nil),            // 9: netcraq.controller.v1.Copied
-	(*Inventory)(nil),         // 10: netcraq.controller.v1.Inventory
-	(*NodeShards)(nil),        // 11: netcraq.controller.v1.NodeShards
-	(*Load)(nil),              // 12: netcraq.controller.v1.Load
-	(*ShardLoad)(nil),         // 13: netcraq.controller.v1.ShardLoad
-	(*ControllerMessage)(nil), // 14: netcraq.controller.v1.ControllerMessage
-	(*Welcome)(nil),           // 15: netcraq.controller.v1.Welcome
-	(*Grant)(nil),             // 16: netcraq.controller.v1.Grant
-	(*Order)(nil),             // 17: netcraq.controller.v1.Order
-	(*MapRequest)(nil),        // 18: netcraq.controller.v1.MapRequest
-	(*MapResponse)(nil),       // 19: netcraq.controller.v1.MapResponse
-	(*MapNode)(nil),           // 20: netcraq.controller.v1.MapNode
-	(*MapChain)(nil),          // 21: netcraq.controller.v1.MapChain
-	(*KeysRequest)(nil),       // 22: netcraq.controller.v1.KeysRequest
-	(*KeysResponse)(nil),      // 23: netcraq.controller.v1.KeysResponse
-	(*KeySet)(nil),            // 24: netcraq.controller.v1.KeySet
-	(*FenceRequest)(nil),      // 25: netcraq.controller.v1.FenceRequest
-	(*FenceResponse)(nil),     // 26: netcraq.controller.v1.FenceResponse
-	(*StatusRequest)(nil),     // 27: netcraq.controller.v1.StatusRequest
-	(*StatusResponse)(nil),    // 28: netcraq.controller.v1.StatusResponse
-	(*NodeStatus)(nil),        // 29: netcraq.controller.v1.NodeStatus
-	(*ControllerStatus)(nil),  // 30: netcraq.controller.v1.ControllerStatus
-	(*HotShard)(nil),          // 31: netcraq.controller.v1.HotShard
-	(*OperateRequest)(nil),    // 32: netcraq.controller.v1.OperateRequest
-	(*Times)(nil),             // 33: netcraq.controller.v1.Times
-	(*Move)(nil),              // 34: netcraq.controller.v1.Move
-	(*NodeSpec)(nil),          // 35: netcraq.controller.v1.NodeSpec
-	(*OperateResponse)(nil),   // 36: netcraq.controller.v1.OperateResponse
-	(*PlanResponse)(nil),      // 37: netcraq.controller.v1.PlanResponse
-	(*PlanMove)(nil),          // 38: netcraq.controller.v1.PlanMove
-	nil,                       // 39: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                       // 40: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                       // 41: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                       // 42: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*ControllersRequest)(nil),  // 0: netcraq.controller.v1.ControllersRequest
+	(*ControllersResponse)(nil), // 1: netcraq.controller.v1.ControllersResponse
+	(*EtcdMember)(nil),          // 2: netcraq.controller.v1.EtcdMember
+	(*Leader)(nil),              // 3: netcraq.controller.v1.Leader
+	(*NodeMessage)(nil),         // 4: netcraq.controller.v1.NodeMessage
+	(*Heart)(nil),               // 5: netcraq.controller.v1.Heart
+	(*Sweep)(nil),               // 6: netcraq.controller.v1.Sweep
+	(*Tombstones)(nil),          // 7: netcraq.controller.v1.Tombstones
+	(*Reached)(nil),             // 8: netcraq.controller.v1.Reached
+	(*Probe)(nil),               // 9: netcraq.controller.v1.Probe
+	(*Hello)(nil),               // 10: netcraq.controller.v1.Hello
+	(*Beat)(nil),                // 11: netcraq.controller.v1.Beat
+	(*Copied)(nil),              // 12: netcraq.controller.v1.Copied
+	(*Inventory)(nil),           // 13: netcraq.controller.v1.Inventory
+	(*NodeShards)(nil),          // 14: netcraq.controller.v1.NodeShards
+	(*Load)(nil),                // 15: netcraq.controller.v1.Load
+	(*ShardLoad)(nil),           // 16: netcraq.controller.v1.ShardLoad
+	(*ControllerMessage)(nil),   // 17: netcraq.controller.v1.ControllerMessage
+	(*Welcome)(nil),             // 18: netcraq.controller.v1.Welcome
+	(*Grant)(nil),               // 19: netcraq.controller.v1.Grant
+	(*Order)(nil),               // 20: netcraq.controller.v1.Order
+	(*MapRequest)(nil),          // 21: netcraq.controller.v1.MapRequest
+	(*MapResponse)(nil),         // 22: netcraq.controller.v1.MapResponse
+	(*MapNode)(nil),             // 23: netcraq.controller.v1.MapNode
+	(*MapChain)(nil),            // 24: netcraq.controller.v1.MapChain
+	(*KeysRequest)(nil),         // 25: netcraq.controller.v1.KeysRequest
+	(*KeysResponse)(nil),        // 26: netcraq.controller.v1.KeysResponse
+	(*KeySet)(nil),              // 27: netcraq.controller.v1.KeySet
+	(*FenceRequest)(nil),        // 28: netcraq.controller.v1.FenceRequest
+	(*FenceResponse)(nil),       // 29: netcraq.controller.v1.FenceResponse
+	(*StatusRequest)(nil),       // 30: netcraq.controller.v1.StatusRequest
+	(*StatusResponse)(nil),      // 31: netcraq.controller.v1.StatusResponse
+	(*NodeStatus)(nil),          // 32: netcraq.controller.v1.NodeStatus
+	(*ControllerStatus)(nil),    // 33: netcraq.controller.v1.ControllerStatus
+	(*HotShard)(nil),            // 34: netcraq.controller.v1.HotShard
+	(*OperateRequest)(nil),      // 35: netcraq.controller.v1.OperateRequest
+	(*Times)(nil),               // 36: netcraq.controller.v1.Times
+	(*Move)(nil),                // 37: netcraq.controller.v1.Move
+	(*NodeSpec)(nil),            // 38: netcraq.controller.v1.NodeSpec
+	(*OperateResponse)(nil),     // 39: netcraq.controller.v1.OperateResponse
+	(*PlanResponse)(nil),        // 40: netcraq.controller.v1.PlanResponse
+	(*PlanMove)(nil),            // 41: netcraq.controller.v1.PlanMove
+	nil,                         // 42: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                         // 43: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                         // 44: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                         // 45: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
-	7,  // 0: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
-	8,  // 1: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
-	10, // 2: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
-	12, // 3: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
-	2,  // 4: netcraq.controller.v1.NodeMessage.heart:type_name -> netcraq.controller.v1.Heart
-	5,  // 5: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
-	3,  // 6: netcraq.controller.v1.NodeMessage.sweep:type_name -> netcraq.controller.v1.Sweep
-	4,  // 7: netcraq.controller.v1.Sweep.shards:type_name -> netcraq.controller.v1.Tombstones
-	39, // 8: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
-	9,  // 9: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
-	11, // 10: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
-	13, // 11: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
-	15, // 12: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
-	16, // 13: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
-	17, // 14: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
-	6,  // 15: netcraq.controller.v1.ControllerMessage.probe:type_name -> netcraq.controller.v1.Probe
-	11, // 16: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
-	20, // 17: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
-	21, // 18: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	40, // 19: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
-	24, // 20: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
-	29, // 21: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
-	30, // 22: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
-	31, // 23: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
-	33, // 24: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
-	41, // 25: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
-	34, // 26: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
-	35, // 27: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
-	33, // 28: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
-	42, // 29: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
-	38, // 30: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
-	1,  // 31: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
-	18, // 32: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
-	22, // 33: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
-	25, // 34: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
-	27, // 35: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
-	32, // 36: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
-	32, // 37: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
-	14, // 38: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	19, // 39: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	23, // 40: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
-	26, // 41: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	28, // 42: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	36, // 43: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	37, // 44: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	38, // [38:45] is the sub-list for method output_type
-	31, // [31:38] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	2,  // 0: netcraq.controller.v1.ControllersResponse.members:type_name -> netcraq.controller.v1.EtcdMember
+	10, // 1: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
+	11, // 2: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
+	13, // 3: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
+	15, // 4: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
+	5,  // 5: netcraq.controller.v1.NodeMessage.heart:type_name -> netcraq.controller.v1.Heart
+	8,  // 6: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
+	6,  // 7: netcraq.controller.v1.NodeMessage.sweep:type_name -> netcraq.controller.v1.Sweep
+	7,  // 8: netcraq.controller.v1.Sweep.shards:type_name -> netcraq.controller.v1.Tombstones
+	42, // 9: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	12, // 10: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
+	14, // 11: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
+	16, // 12: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
+	18, // 13: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
+	19, // 14: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
+	20, // 15: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
+	9,  // 16: netcraq.controller.v1.ControllerMessage.probe:type_name -> netcraq.controller.v1.Probe
+	14, // 17: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
+	23, // 18: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
+	24, // 19: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
+	43, // 20: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	27, // 21: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
+	32, // 22: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
+	33, // 23: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
+	34, // 24: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
+	36, // 25: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
+	44, // 26: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	37, // 27: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
+	38, // 28: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
+	36, // 29: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
+	45, // 30: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	41, // 31: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
+	4,  // 32: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
+	21, // 33: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
+	25, // 34: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
+	28, // 35: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
+	30, // 36: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
+	35, // 37: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
+	35, // 38: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
+	0,  // 39: netcraq.controller.v1.Controller.Controllers:input_type -> netcraq.controller.v1.ControllersRequest
+	17, // 40: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	22, // 41: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	26, // 42: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	29, // 43: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	31, // 44: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	39, // 45: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	40, // 46: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	1,  // 47: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
+	40, // [40:48] is the sub-list for method output_type
+	32, // [32:40] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_controller_proto_init() }
@@ -3650,7 +3823,7 @@ func file_controller_proto_init() {
 	if File_controller_proto != nil {
 		return
 	}
-	file_controller_proto_msgTypes[1].OneofWrappers = []any{
+	file_controller_proto_msgTypes[4].OneofWrappers = []any{
 		(*NodeMessage_Hello)(nil),
 		(*NodeMessage_Beat)(nil),
 		(*NodeMessage_Inventory)(nil),
@@ -3659,7 +3832,7 @@ func file_controller_proto_init() {
 		(*NodeMessage_Reached)(nil),
 		(*NodeMessage_Sweep)(nil),
 	}
-	file_controller_proto_msgTypes[14].OneofWrappers = []any{
+	file_controller_proto_msgTypes[17].OneofWrappers = []any{
 		(*ControllerMessage_Welcome)(nil),
 		(*ControllerMessage_Grant)(nil),
 		(*ControllerMessage_Order)(nil),
@@ -3667,7 +3840,7 @@ func file_controller_proto_init() {
 		(*ControllerMessage_Refusal)(nil),
 		(*ControllerMessage_Probe)(nil),
 	}
-	file_controller_proto_msgTypes[32].OneofWrappers = []any{
+	file_controller_proto_msgTypes[35].OneofWrappers = []any{
 		(*OperateRequest_Drain)(nil),
 		(*OperateRequest_Undrain)(nil),
 		(*OperateRequest_Remove)(nil),
@@ -3685,7 +3858,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,13 +21,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Controller_Attend_FullMethodName  = "/netcraq.controller.v1.Controller/Attend"
-	Controller_Map_FullMethodName     = "/netcraq.controller.v1.Controller/Map"
-	Controller_Keys_FullMethodName    = "/netcraq.controller.v1.Controller/Keys"
-	Controller_Fence_FullMethodName   = "/netcraq.controller.v1.Controller/Fence"
-	Controller_Status_FullMethodName  = "/netcraq.controller.v1.Controller/Status"
-	Controller_Operate_FullMethodName = "/netcraq.controller.v1.Controller/Operate"
-	Controller_Plan_FullMethodName    = "/netcraq.controller.v1.Controller/Plan"
+	Controller_Attend_FullMethodName      = "/netcraq.controller.v1.Controller/Attend"
+	Controller_Map_FullMethodName         = "/netcraq.controller.v1.Controller/Map"
+	Controller_Keys_FullMethodName        = "/netcraq.controller.v1.Controller/Keys"
+	Controller_Fence_FullMethodName       = "/netcraq.controller.v1.Controller/Fence"
+	Controller_Status_FullMethodName      = "/netcraq.controller.v1.Controller/Status"
+	Controller_Operate_FullMethodName     = "/netcraq.controller.v1.Controller/Operate"
+	Controller_Plan_FullMethodName        = "/netcraq.controller.v1.Controller/Plan"
+	Controller_Controllers_FullMethodName = "/netcraq.controller.v1.Controller/Controllers"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -48,6 +49,9 @@ type ControllerClient interface {
 	Operate(ctx context.Context, in *OperateRequest, opts ...grpc.CallOption) (*OperateResponse, error)
 	// Plan says what a change would move, and changes nothing.
 	Plan(ctx context.Context, in *OperateRequest, opts ...grpc.CallOption) (*PlanResponse, error)
+	// Controllers lists the members of the controllers' etcd. If one is to be replaced, because its disk is lost, its place
+	// is first made free for a new member. The leader answers.
+	Controllers(ctx context.Context, in *ControllersRequest, opts ...grpc.CallOption) (*ControllersResponse, error)
 }
 
 type controllerClient struct {
@@ -158,6 +162,16 @@ func (c *controllerClient) Plan(ctx context.Context, in *OperateRequest, opts ..
 	return out, nil
 }
 
+func (c *controllerClient) Controllers(ctx context.Context, in *ControllersRequest, opts ...grpc.CallOption) (*ControllersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ControllersResponse)
+	err := c.cc.Invoke(ctx, Controller_Controllers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -176,6 +190,9 @@ type ControllerServer interface {
 	Operate(context.Context, *OperateRequest) (*OperateResponse, error)
 	// Plan says what a change would move, and changes nothing.
 	Plan(context.Context, *OperateRequest) (*PlanResponse, error)
+	// Controllers lists the members of the controllers' etcd. If one is to be replaced, because its disk is lost, its place
+	// is first made free for a new member. The leader answers.
+	Controllers(context.Context, *ControllersRequest) (*ControllersResponse, error)
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -206,6 +223,9 @@ func (UnimplementedControllerServer) Operate(context.Context, *OperateRequest) (
 }
 func (UnimplementedControllerServer) Plan(context.Context, *OperateRequest) (*PlanResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Plan not implemented")
+}
+func (UnimplementedControllerServer) Controllers(context.Context, *ControllersRequest) (*ControllersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Controllers not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -322,6 +342,24 @@ func _Controller_Plan_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Controller_Controllers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ControllersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).Controllers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_Controllers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).Controllers(ctx, req.(*ControllersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -340,6 +378,10 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Plan",
 			Handler:    _Controller_Plan_Handler,
+		},
+		{
+			MethodName: "Controllers",
+			Handler:    _Controller_Controllers_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -36,6 +36,7 @@ type controllerFlags struct {
 	form                       store.Formation
 	tags                       bool
 	balance                    reconfig.BalanceOptions
+	replacement                bool
 	verbose, json              bool
 }
 
@@ -68,6 +69,8 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 	f.StringSliceVar(&flags.members, "initial-cluster", nil,
 		"all controllers, as name=address; the same list for each (default: only this one)")
 	f.StringVar(&flags.dir, "data-dir", "", "directory of the embedded etcd")
+	f.BoolVar(&flags.replacement, "replacement", false,
+		"start without data in the place of a controller that lost its disk, after `netcraq controllers replace`")
 	f.StringVar(&flags.etcdClient, "etcd-client", "",
 		"address at which the embedded etcd serves clients such as etcdctl (default: none)")
 	f.StringSliceVar(&flags.endpoints, "etcd-endpoints", nil, "use this etcd instead of an embedded one")
@@ -167,7 +170,9 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 	case flags.dir == "":
 		return o, errors.New("give --data-dir or --etcd-endpoints: the cluster's state needs a place")
 	default:
-		e := &store.Embedded{Name: flags.name, Dir: flags.dir, Client: flags.etcdClient, Peers: make(map[string]string)}
+		e := &store.Embedded{
+			Name: flags.name, Dir: flags.dir, Client: flags.etcdClient, Joins: flags.replacement, Peers: make(map[string]string),
+		}
 		for name, address := range addresses {
 			if e.Peers[name], err = portAbove(address, etcdPortAbove); err != nil {
 				return o, err

@@ -28,6 +28,7 @@ type chaosFlags struct {
 	minutes, loss float64
 	stopped       float64
 	clients       int
+	kinds         []string
 	seed          uint64
 	json          bool
 }
@@ -38,8 +39,8 @@ func newLabChaosCommand(name *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "chaos",
 		Short: "Inject faults into a managed cluster under load, and check that no acknowledged write is lost",
-		Long: `Brings up a managed lab and injects faults, chosen by the seed: nodes lose power, agents and controllers are killed
-or paused, links go down, networks are partitioned, in one direction too, and all links lose frames during the whole
+		Long: `Brings up a managed lab and injects faults, chosen by the seed: nodes lose power, or only what they stored,
+controllers lose their disks and are replaced, agents and controllers are killed or paused, links go down, networks are partitioned, in one direction too, and all links lose frames during the whole
 trial. There are never more faults at once than the chains can survive, and a majority of the controllers stays up. In
 addition every agent and controller is paused briefly again and again: these pauses must not leave a shard with fewer
 than two copies while two members of its chain are live.
@@ -61,6 +62,8 @@ every acknowledged write is read from every node that must have it. The lab is r
 	f.Float64Var(&flags.stopped, "stopped", 0.05,
 		"share of the time during which every agent and controller is stopped, in pauses of 20 to 200 ms")
 	f.IntVar(&flags.clients, "clients", 8, "number of clients at work")
+	f.StringSliceVar(&flags.kinds, "faults", nil,
+		"kinds of faults to inject, of "+strings.Join(chaos.Kinds(), ", ")+" (default: all)")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	flags.ManagedFlags.Add(f)
@@ -73,6 +76,11 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	}
 	if flags.stopped < 0 || flags.stopped >= 1 {
 		return cli.UsageError(fmt.Errorf("--stopped %v: want a share from 0 to below 1", flags.stopped))
+	}
+	for _, kind := range flags.kinds {
+		if !slices.Contains(chaos.Kinds(), kind) {
+			return cli.UsageError(fmt.Errorf("--faults %s: want some of %s", kind, strings.Join(chaos.Kinds(), ", ")))
+		}
 	}
 	if err := lab.Loss.CheckPercent(flags.loss); err != nil {
 		return cli.UsageError(err)
@@ -88,7 +96,7 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	result, err := chaos.Chaos(ctx, chaos.ChaosOptions{
 		Setup: flags.setup(o, show, TrialLogs(name, flags.seed)),
 		For:   time.Duration(flags.minutes * float64(time.Minute)), Seed: flags.seed, Clients: flags.clients,
-		Loss: flags.loss, Stopped: flags.stopped, Progress: show.chaos,
+		Kinds: flags.kinds, Loss: flags.loss, Stopped: flags.stopped, Progress: show.chaos,
 	})
 	show.End()
 	if ctx.Err() != nil {

@@ -12,13 +12,26 @@ import (
 
 // TestChaos is the short form of `netcraq lab chaos`: it expects no acknowledged write to be lost
 // under any fault. Nodes are suspected later than by default, because the test machine may be busy.
-func TestChaos(t *testing.T) {
+func TestChaos(t *testing.T) { trial(t) }
+
+// TestChaosWithLostState restarts nodes without their state, before their silence is noticed, and replaces controllers
+// that lost their disks.
+func TestChaosWithLostState(t *testing.T) {
+	r := trial(t, "--faults", "node_emptied,controller_replaced")
+	if r.Faults["node_emptied"] == 0 || r.Faults["controller_replaced"] == 0 {
+		t.Errorf("the faults were %v", r.Faults)
+	}
+}
+
+// trial runs `netcraq lab chaos` for a short time.
+func trial(t *testing.T, args ...string) chaos.ChaosResult {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
 	name := clitest.LabName(t, "h")
-	out, code, err := clitest.Netcraq("lab", "chaos", "--name", name, "--minutes", "0.6", "--seed", "1", "--json",
-		"--beat", "20ms", "--suspect", "200ms", "--lease", "300ms")
+	out, code, err := clitest.Netcraq(append([]string{"lab", "chaos", "--name", name, "--minutes", "0.6", "--seed", "1",
+		"--json", "--beat", "20ms", "--suspect", "200ms", "--lease", "300ms"}, args...)...)
 	var r chaos.ChaosResult
 	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil || code != 0 {
 		t.Fatalf("exit status %d, %v, %v", code, jsonErr, err)
@@ -32,6 +45,7 @@ func TestChaos(t *testing.T) {
 	}
 	t.Logf("%d operations, %d acknowledged writes, %d faults, %d changes of the cluster", r.Ops,
 		r.Acknowledged, faults, r.Changes)
+	return r
 }
 
 func TestImpossibleTrialsAreRefused(t *testing.T) {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/security"
@@ -155,7 +157,39 @@ func etcdOf(h lab.Host) string {
 
 // setup returns the setup of a trial on an observed lab.
 func (m *ManagedFlags) setup(o lab.Options, show *Show, logs string) chaos.Setup {
-	return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: LeaderOf, Etcd: etcdOf, Event: show.Event, Logs: logs}
+	return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: LeaderOf, Etcd: etcdOf, Replace: replaceController, Votes: allVote,
+		Event: show.Event, Logs: logs}
+}
+
+// replaceController makes the place of a lab's controller free. etcd refuses for a few seconds after other members were
+// away.
+func replaceController(ctx context.Context, l *lab.Lab, name string) error {
+	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
+	defer leader.Close()
+	for {
+		_, err := leader.Controllers(ctx, name)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+// askAgain is the pause after a leader refused to replace a controller.
+const askAgain = 200 * time.Millisecond
+
+// allVote reports whether all controllers of a lab vote.
+func allVote(ctx context.Context, l *lab.Lab) (bool, error) {
+	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
+	defer leader.Close()
+	members, err := leader.Controllers(ctx, "")
+	return err == nil && !slices.ContainsFunc(members, func(m *controllerv1.EtcdMember) bool {
+		return m.GetLearner() || !m.GetStarted()
+	}), err
 }
 
 // planeArguments returns the arguments for the data plane of a node in a lab.

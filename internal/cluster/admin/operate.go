@@ -22,6 +22,19 @@ func (l *Leader) Operate(ctx context.Context, request *controllerv1.OperateReque
 	return change, err
 }
 
+// Controllers lists the members of the controllers' etcd. If replace is not empty, the place of that controller, whose data
+// is lost, is made free before.
+func (l *Leader) Controllers(ctx context.Context, replace string) (members []*controllerv1.EtcdMember, err error) {
+	err = l.Ask(ctx, func(ctx context.Context, c controllerv1.ControllerClient) error {
+		ctx, cancel := context.WithTimeout(ctx, operateWithin)
+		defer cancel()
+		out, err := c.Controllers(ctx, &controllerv1.ControllersRequest{Replace: replace})
+		members = out.GetMembers()
+		return err
+	})
+	return members, err
+}
+
 // Snapshot asks the leader for the present status.
 func (l *Leader) Snapshot(ctx context.Context) (s *Snapshot, err error) {
 	err = l.Watch(ctx, false, func(now *Snapshot) bool { s = now; return false }, nil)

@@ -146,20 +146,27 @@ func memoryDir(t *testing.T) string {
 
 func nameOf(i int) string { return fmt.Sprintf("c%d", i+1) }
 
-func (c *cluster) startController(i int) {
+func (c *cluster) startController(i int) { c.startReplacement(i, false) }
+
+// startReplacement starts a controller; joins: in the place of one that lost its data.
+func (c *cluster) startReplacement(i int, joins bool) {
 	c.t.Helper()
-	where := store.Options{Cluster: "test", Endpoints: c.endpoints, TTL: 10}
-	if len(c.endpoints) == 0 {
-		where.Embedded = &store.Embedded{Name: nameOf(i), Dir: c.dirs[i], Peers: c.peers}
-	}
 	var err error
-	c.controllers[i], err = New(Options{
-		Address: c.addresses[i], Log: logOf(nameOf(i)), Form: store.Formation{Settings: c.settings, Controllers: c.addresses}, Store: where,
-	})
-	if err != nil {
+	if c.controllers[i], err = c.newController(i, joins); err != nil {
 		c.t.Fatal(err)
 	}
 	c.serving[i] = run(c.t, c.controllers[i].Serve)
+}
+
+func (c *cluster) newController(i int, joins bool) (*Controller, error) {
+	where := store.Options{Cluster: "test", Endpoints: c.endpoints, TTL: 10}
+	if len(c.endpoints) == 0 {
+		where.Embedded = &store.Embedded{Name: nameOf(i), Dir: c.dirs[i], Peers: c.peers, Joins: joins}
+	}
+	return New(Options{
+		Address: c.addresses[i], Log: logOf(nameOf(i)), Form: store.Formation{Settings: c.settings, Controllers: c.addresses},
+		Store: where,
+	})
 }
 
 // startNode starts a node that has nothing, with an agent beside it.

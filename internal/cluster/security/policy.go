@@ -25,17 +25,21 @@ var allowed = map[string][]Role{
 	agentv1.Agent_Grant_FullMethodName:     {Controller, Admin},
 	agentv1.Agent_Export_FullMethodName:    {Node, Admin, Operator},
 
-	controllerv1.Controller_Attend_FullMethodName:  {Node},
-	controllerv1.Controller_Map_FullMethodName:     anybody,
-	controllerv1.Controller_Keys_FullMethodName:    {Node, Admin, Operator, Reader},
-	controllerv1.Controller_Fence_FullMethodName:   {Controller},
-	controllerv1.Controller_Status_FullMethodName:  anybody,
-	controllerv1.Controller_Plan_FullMethodName:    anybody,
-	controllerv1.Controller_Operate_FullMethodName: operators,
+	controllerv1.Controller_Attend_FullMethodName:      {Node},
+	controllerv1.Controller_Map_FullMethodName:         anybody,
+	controllerv1.Controller_Keys_FullMethodName:        {Node, Admin, Operator, Reader},
+	controllerv1.Controller_Fence_FullMethodName:       {Controller},
+	controllerv1.Controller_Status_FullMethodName:      anybody,
+	controllerv1.Controller_Plan_FullMethodName:        anybody,
+	controllerv1.Controller_Controllers_FullMethodName: anybody,
+	controllerv1.Controller_Operate_FullMethodName:     operators,
 }
 
 // adminOnly reports whether a request to operate may lose something: copies, or data.
 func adminOnly(request any) bool {
+	if members, ok := request.(*controllerv1.ControllersRequest); ok {
+		return members.GetReplace() != ""
+	}
 	r, ok := request.(*controllerv1.OperateRequest)
 	if !ok {
 		return false

@@ -26,6 +26,8 @@ type ChaosOptions struct {
 	Loss    float64 // loss on all links in percent, during the whole trial
 	// share of the time during which every agent and controller is stopped in short pauses, besides the faults
 	Stopped float64
+	// Kinds are the kinds of faults to inject; empty: all.
+	Kinds []string
 	// Progress, if set, receives the state of the trial a few times a second.
 	Progress func(ChaosProgress)
 }
@@ -135,7 +137,7 @@ func Chaos(ctx context.Context, o ChaosOptions) (result *ChaosResult, err error)
 	if err := c.lab.SetFault(lab.Loss, o.Loss, lab.Where{}); err != nil {
 		return nil, err
 	}
-	t := &chaos{o: &o, c: c, driver: newDriver(c, o.Seed), ledger: newLedger(), began: time.Now()}
+	t := &chaos{o: &o, c: c, driver: newDriver(c, o.Seed, o.Kinds), ledger: newLedger(), began: time.Now()}
 	if t.durable, err = c.observe(ctx, t.driver.lives); err != nil {
 		return nil, err
 	}

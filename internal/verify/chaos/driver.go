@@ -26,6 +26,7 @@ type driver struct {
 	setup       *Setup
 	rng         *rand.Rand
 	guard       *guard
+	recipes     []recipe
 	nodes       []string
 	controllers []string
 	leading     Leading
@@ -42,10 +43,13 @@ type driver struct {
 	crashes []string
 }
 
-func newDriver(c *cluster, seed uint64) *driver {
+func newDriver(c *cluster, seed uint64, kinds []string) *driver {
 	d := &driver{lab: c.lab, setup: c.setup, rng: rand.New(rand.NewPCG(seed, 0)), count: make(map[string]int),
 		restarted: make(map[string]time.Time), costly: make(map[string]time.Time),
 		emptied: make(map[string]uint64), stops: newStops(c.lab)}
+	d.recipes = slices.DeleteFunc(slices.Clone(recipes), func(r recipe) bool {
+		return len(kinds) > 0 && !slices.Contains(kinds, r.kind)
+	})
 	d.guard = &guard{c: c, impaired: make(map[string]bool)}
 	for _, h := range c.lab.Plan.With(lab.RoleNode) {
 		d.nodes = append(d.nodes, h.Name)

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,13 @@ func (f *fault) String() string {
 	return text
 }
 
+const (
+	// minReplaced controllers are needed for the others to be a majority.
+	minReplaced = 3
+	// replacePatience bounds the replacement of a controller: on a busy machine etcd copies slowly.
+	replacePatience = time.Minute
+)
+
 // recipe makes faults of one kind, or none if there is no suitable host.
 type recipe struct {
 	kind     string
@@ -45,9 +53,11 @@ type recipe struct {
 // frequent.
 var recipes = []recipe{
 	{"node_kill", 6, time.Second, 8 * time.Second, (*driver).nodeKill},
+	{"node_emptied", 4, 10 * time.Millisecond, 300 * time.Millisecond, (*driver).nodeEmptied},
 	{"agent_kill", 4, 100 * time.Millisecond, 4 * time.Second, (*driver).agentKill},
 	{"agent_pause", 3, 20 * time.Millisecond, 2 * time.Second, (*driver).agentPause},
 	{"controller_kill", 2, 200 * time.Millisecond, 6 * time.Second, (*driver).controllerKill},
+	{"controller_replaced", 2, 200 * time.Millisecond, 3 * time.Second, (*driver).controllerReplaced},
 	{"leader_kill", 4, 200 * time.Millisecond, 6 * time.Second, (*driver).leaderKill},
 	{"leader_pause", 2, 50 * time.Millisecond, 3 * time.Second, (*driver).leaderPause},
 	{"link_down", 3, 500 * time.Millisecond, 5 * time.Second, (*driver).linkDown},
@@ -58,18 +68,27 @@ var recipes = []recipe{
 	{"partition_controller", 3, 200 * time.Millisecond, 5 * time.Second, (*driver).partitionController},
 }
 
+// Kinds lists the kinds of faults.
+func Kinds() []string {
+	kinds := make([]string, len(recipes))
+	for i, r := range recipes {
+		kinds[i] = r.kind
+	}
+	return kinds
+}
+
 // invent returns the next fault, or nil.
 func (d *driver) invent() *fault {
 	total := 0
-	for _, r := range recipes {
+	for _, r := range d.recipes {
 		total += r.weight
 	}
 	at := d.rng.IntN(total)
-	i := slices.IndexFunc(recipes, func(r recipe) bool {
+	i := slices.IndexFunc(d.recipes, func(r recipe) bool {
 		at -= r.weight
 		return at < 0
 	})
-	r := recipes[i]
+	r := d.recipes[i]
 	lasts := r.shortest + time.Duration(d.rng.Float64()*float64(r.longest-r.shortest))
 	f := r.make(d)
 	if f != nil {
@@ -93,6 +112,49 @@ func (d *driver) nodeKill() *fault {
 		hosts: []string{node}, costs: node, empties: true,
 		begin: func(ctx context.Context) error { return d.lab.PowerOff(ctx, node) },
 		end:   func(ctx context.Context) error { return d.lab.SwitchOn(ctx, node) },
+	}
+}
+
+// nodeEmptied restarts a node without its state: sooner, most often, than its silence is noticed. Its host stays up.
+func (d *driver) nodeEmptied() *fault {
+	node := d.pick(d.nodes)
+	return &fault{
+		hosts: []string{node}, costs: node, empties: true,
+		begin: func(ctx context.Context) error { return d.lab.KillNode(ctx, node) },
+		end:   func(ctx context.Context) error { return d.lab.SwitchOn(ctx, node) },
+	}
+}
+
+// controllerReplaced takes the disk of a controller, which is then replaced. The fault ends when the new one votes.
+func (d *driver) controllerReplaced() *fault {
+	controller := d.pick(d.controllers)
+	if d.setup.Replace == nil || len(d.controllers) < minReplaced || controller == "" {
+		return nil
+	}
+	return &fault{
+		hosts: []string{controller}, silent: controller,
+		begin: func(ctx context.Context) error { return d.lab.LoseDisk(ctx, controller, "--replacement") },
+		end: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, replacePatience)
+			defer cancel()
+			if err := d.setup.Replace(ctx, d.lab, controller); err != nil {
+				return err
+			}
+			if err := d.lab.SwitchOn(ctx, controller); err != nil {
+				return err
+			}
+			for {
+				votes, err := d.setup.Votes(ctx, d.lab)
+				if votes {
+					return nil
+				}
+				select {
+				case <-ctx.Done():
+					return errors.Join(ctx.Err(), err)
+				case <-time.After(look):
+				}
+			}
+		},
 	}
 }
 

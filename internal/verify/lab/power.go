@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -94,4 +96,29 @@ func (l *Lab) signal(host string, signal unix.Signal) error {
 		return fmt.Errorf("%s is not running", l.serviceOf(host))
 	}
 	return l.Agent(host).signal(signal)
+}
+
+// LoseDisk kills a controller and deletes its data. Its later starts get these arguments too.
+func (l *Lab) LoseDisk(ctx context.Context, host string, arguments ...string) error {
+	h, err := l.Host(host)
+	if err != nil {
+		return err
+	}
+	if h.Role != RoleController {
+		return fmt.Errorf("%s is not a controller but a %s", host, h.Role)
+	}
+	if err := l.KillAgent(ctx, host); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(l.DataDir(host)); err != nil {
+		return err
+	}
+	return l.change(ctx, func(s *state) error {
+		for _, argument := range arguments {
+			if !slices.Contains(s.Commands[host], argument) {
+				s.Commands[host] = append(s.Commands[host], argument)
+			}
+		}
+		return s.write()
+	})
 }

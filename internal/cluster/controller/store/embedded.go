@@ -27,6 +27,7 @@ type Embedded struct {
 	Dir    string            // where it keeps its data
 	Peers  map[string]string // address (host:port) for peers of every member, by name; this one is among them
 	Client string            // address for etcdctl and others; empty: none
+	Joins  bool              // Replace made its place free: it copies what the others have
 
 	Cert, Key, Authority string // files for mutual TLS with peers and others; empty: none
 }
@@ -90,6 +91,9 @@ func (e *Embedded) config(cluster string, log *zap.Logger) (*embed.Config, error
 	for name, peer := range e.Peers {
 		members = append(members, name+"="+e.url(peer)[0].String())
 	}
+	if e.Joins {
+		c.ClusterState = embed.ClusterStateFlagExisting
+	}
 	slices.Sort(members)
 	c.InitialCluster = strings.Join(members, ",")
 	return c, nil
@@ -123,6 +127,9 @@ func (e *Embedded) explain(err error) error {
 		return fmt.Errorf("a port of the embedded etcd is taken, probably by another controller: %w", err)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return fmt.Errorf("the embedded etcd: %s is not an address of this machine: %w", e.Peers[e.Name], err)
+	case strings.Contains(err.Error(), "has already been bootstrapped"):
+		return fmt.Errorf("the other controllers know %s, but %s has no data: if it was lost, run `netcraq controllers replace %s`, "+
+			"and start this one with --replacement", e.Name, e.Dir, e.Name)
 	case errors.As(err, &refused):
 		return fmt.Errorf("the embedded etcd: %w", err)
 	}

@@ -52,6 +52,9 @@ type Store struct {
 	log     *slog.Logger
 	client  *clientv3.Client
 	server  *server // nil for an external etcd
+	// embedded is how the member in this process was started.
+	embedded *Embedded
+	members  sync.WaitGroup // promote
 
 	session *session
 	stop    context.CancelFunc
@@ -67,7 +70,7 @@ func Open(o Options) (*Store, error) {
 	if !clusterName.MatchString(o.Cluster) {
 		return nil, fmt.Errorf("cluster name %q: letters, digits, dots, dashes and underscores are wanted, at most 63", o.Cluster)
 	}
-	s := &Store{prefix: root + o.Cluster + "/", cluster: o.Cluster, log: o.Log, trouble: map[string]string{}, stopped: make(chan struct{})}
+	s := &Store{embedded: o.Embedded, prefix: root + o.Cluster + "/", cluster: o.Cluster, log: o.Log, trouble: map[string]string{}, stopped: make(chan struct{})}
 	var err error
 	if o.Embedded != nil {
 		s.server, err = startServer(o.Embedded, o.Cluster, o.Log)
@@ -82,6 +85,9 @@ func Open(o Options) (*Store, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.session = stop, &session{store: s, ttl: int64(cmp.Or(o.TTL, defaultTTL))}
+	if s.server != nil {
+		s.members.Go(func() { s.promote(ctx) })
+	}
 	go func() {
 		defer close(s.stopped)
 		s.session.keep(ctx)
@@ -102,6 +108,7 @@ func (s *Store) Close() (err error) {
 	s.closing.Do(func() {
 		s.stop()
 		<-s.stopped
+		s.members.Wait()
 		if err = s.client.Close(); errors.Is(err, context.Canceled) {
 			err = nil
 		}
