@@ -8,7 +8,8 @@ import (
 // TestTagPhases (T6): parties that are at most one phase apart understand each other, and from off on nothing with a tag, and
 // from required on nothing without one, is taken.
 func TestTagPhases(t *testing.T) {
-	message := (&Message{Op: OpUpdate, Epoch: 1, Session: 1, Seq: 1, Version: 1, ClientOp: OpPut, Value: []byte("v"), Client: testEnds.From}).Append(nil)
+	message := (&Message{Op: OpUpdate, Epoch: 1, Session: 1, Seq: 1, Version: 1, ClientOp: OpPut, Value: []byte("v"),
+		Client: testEnds.From}).Append(nil)
 	ring := keyring(1)
 	for from := TagsOff; from.Valid(); from++ {
 		for to := TagsOff; to.Valid(); to++ {

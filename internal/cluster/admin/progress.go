@@ -54,7 +54,8 @@ func (p *Progress) line(now time.Time, remaining uint32) string {
 		done := p.total - remaining
 		part := float64(done) / float64(p.total)
 		left := time.Duration(float64(now.Sub(p.began)) * float64(remaining) / float64(done))
-		line = fmt.Sprintf("%s %3.0f %%  %s of %s shards, about %s left", bar(part), 100*part, Grouped(uint64(done)), Grouped(uint64(p.total)), clock(left))
+		line = fmt.Sprintf("%s %3.0f %%  %s of %s shards, about %s left", bar(part), 100*part, Grouped(uint64(done)),
+			Grouped(uint64(p.total)), clock(left))
 	}
 	if p.bytesPerS >= 1 {
 		line += ", " + Bytes(uint64(p.bytesPerS)) + "/s"

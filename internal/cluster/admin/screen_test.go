@@ -10,9 +10,10 @@ import (
 // crowd makes a snapshot of a cluster with troubles.
 func crowd(nodes int) *Snapshot {
 	s := &Snapshot{Cluster: "0123456789abcdef", Leader: "192.0.2.1:4413", Term: 1234, Change: 56789, Replicas: 3,
-		Shards:      ShardCounts{Total: 65536, FullyReplicated: 65000, UnderReplicated: 500, Copying: 30, Moves: 470, Changing: 3, Down: 3},
-		Controllers: []Controller{{"192.0.2.1:4413", true, true, 56789}, {"192.0.2.2:4413", false, true, 56780}, {"192.0.2.3:4413", false, false, 0}},
-		Notes:       []string{"3 shards cannot be reached: no node with a complete copy is there"}}
+		Shards: ShardCounts{Total: 65536, FullyReplicated: 65000, UnderReplicated: 500, Copying: 30, Moves: 470, Changing: 3, Down: 3},
+		Controllers: []Controller{{"192.0.2.1:4413", true, true, 56789}, {"192.0.2.2:4413", false, true, 56780},
+			{"192.0.2.3:4413", false, false, 0}},
+		Notes: []string{"3 shards cannot be reached: no node with a complete copy is there"}}
 	for i := range nodes {
 		n := Node{Name: fmt.Sprintf("node-%d", i), Standing: "up", Heads: 65, Shards: 197, Reads: 1_234_567, Writes: 45_678,
 			Objects: 1_000_000, MaxObjects: 4_000_000, SilentMS: 7, Labels: map[string]string{"zone": "a", "rack": "r17"}}
@@ -22,7 +23,8 @@ func crowd(nodes int) *Snapshot {
 		s.Nodes = append(s.Nodes, n)
 	}
 	for i := range 16 {
-		s.Hot = append(s.Hot, HotShard{Shard: uint32(i), Members: []string{"node-1", "node-2", "node-3", "node-4"}, Reads: uint64(100_000 >> i), Extra: 1})
+		s.Hot = append(s.Hot, HotShard{Shard: uint32(i), Members: []string{"node-1", "node-2", "node-3", "node-4"},
+			Reads: uint64(100_000 >> i), Extra: 1})
 	}
 	return s
 }
@@ -78,8 +80,10 @@ func TestProgressKnowsHowLongItTakes(t *testing.T) {
 	}{
 		{1, 0, 0, ""},
 		{2, 100, 0, "100 shards to go"},
-		{12, 50, 10 << 20, "████████████░░░░░░░░░░░░  50 %  50 of 100 shards, about 0:10 left, 1.0 MiB/s"},
-		{14, 50, 0, "████████████░░░░░░░░░░░░  50 %  50 of 100 shards, about 0:12 left, 1.0 MiB/s"},
+		{12, 50, 10 << 20,
+			"████████████░░░░░░░░░░░░  50 %  50 of 100 shards, about 0:10 left, 1.0 MiB/s"},
+		{14, 50, 0,
+			"████████████░░░░░░░░░░░░  50 %  50 of 100 shards, about 0:12 left, 1.0 MiB/s"},
 		{15, 0, 0, ""},
 		{16, 10, 0, "10 shards to go"},
 	} {

@@ -99,8 +99,9 @@ func snapshot(in *controllerv1.StatusResponse) *Snapshot {
 		Cluster: in.GetCluster(), Leader: in.GetLeader(), Term: in.GetTerm(), Change: in.GetChange(), Replicas: in.GetReplicas(),
 		Times: timesOf(in.GetTimes()), Tags: in.GetTags(), TagPhase: in.GetTagPhase(), TagsAwait: in.GetTagsAwait(), Spread: in.GetSpread(),
 		CellBytes: in.GetCellBytes(), CopiedBytes: in.GetCopiedBytes(), Notes: append([]string{}, in.GetNotes()...),
-		Shards: ShardCounts{Total: in.GetShards(), FullyReplicated: in.GetShardsWhole(), UnderReplicated: in.GetShardsShort(), Changing: in.GetShardsChanging(),
-			Down: in.GetShardsDown(), Copying: in.GetShardsCopying(), Catching: in.GetShardsCatchingUp(), Moves: in.GetMoves()},
+		Shards: ShardCounts{Total: in.GetShards(), FullyReplicated: in.GetShardsWhole(), UnderReplicated: in.GetShardsShort(),
+			Changing: in.GetShardsChanging(),
+			Down:     in.GetShardsDown(), Copying: in.GetShardsCopying(), Catching: in.GetShardsCatchingUp(), Moves: in.GetMoves()},
 		Nodes: []Node{}, Controllers: []Controller{}, Hot: []HotShard{},
 	}
 	for _, n := range in.GetNodes() {

@@ -65,7 +65,9 @@ func TestEtcdAway(t *testing.T) {
 	c.nodes["n3"].serving.end()
 	long := uint32(2 * c.settings.Suspect.Milliseconds())
 	c.eventually("the silence is noticed", func() bool {
-		return slices.ContainsFunc(c.status().GetNodes(), func(n *controllerv1.NodeStatus) bool { return n.GetName() == "n3" && n.GetSilentMs() > long })
+		return slices.ContainsFunc(c.status().GetNodes(), func(n *controllerv1.NodeStatus) bool {
+			return n.GetName() == "n3" && n.GetSilentMs() > long
+		})
 	})
 	if now := c.controllers[0].view.change(); now != change {
 		t.Errorf("change %d became %d without etcd", change, now)

@@ -249,7 +249,9 @@ func (c *cluster) fullyReplicated(members int) {
 			return false
 		}
 		state := c.controllers[c.leader()].view.clone()
-		return !slices.ContainsFunc(state.Shards, func(s reconfig.Shard) bool { return len(s.Members) != members || s.Learner != 0 || s.Hold != 0 })
+		return !slices.ContainsFunc(state.Shards, func(s reconfig.Shard) bool {
+			return len(s.Members) != members || s.Learner != 0 || s.Hold != 0
+		})
 	})
 }
 

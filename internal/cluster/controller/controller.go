@@ -68,7 +68,8 @@ func New(o Options) (*Controller, error) {
 		o.Log = slog.Default()
 	}
 	o.Store.Log = o.Log
-	c := &Controller{options: o, log: o.Log, began: time.Now(), loads: reconfig.NewLoads(), nodes: nodes{byID: map[reconfig.NodeID]*membershipStream{}}}
+	c := &Controller{options: o, log: o.Log, began: time.Now(), loads: reconfig.NewLoads(),
+		nodes: nodes{byID: map[reconfig.NodeID]*membershipStream{}}}
 	c.view = newView(c.now, c.nodes.refuse, c.welcomeAll)
 	c.metrics = newMetrics(func() bool { return c.term.Load() != nil }, o.Identity.Refusals())
 	var err error

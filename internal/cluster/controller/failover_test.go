@@ -210,7 +210,8 @@ func TestPlanAndOperate(t *testing.T) {
 	})
 	for _, bad := range []*controllerv1.OperateRequest{
 		{}, {Kind: &controllerv1.OperateRequest_Drain{Drain: "n9"}}, {Kind: &controllerv1.OperateRequest_Replicas{Replicas: 9}},
-		{Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: 1 << 20}}, {Kind: &controllerv1.OperateRequest_Add{Add: &controllerv1.NodeSpec{Name: "n5"}}},
+		{Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: 1 << 20}},
+		{Kind: &controllerv1.OperateRequest_Add{Add: &controllerv1.NodeSpec{Name: "n5"}}},
 	} {
 		before := c.controllers[0].view.change()
 		if _, err := api.Operate(ctx, bad); err == nil || c.controllers[0].view.change() != before {
@@ -227,7 +228,8 @@ func TestNodesOfAnotherCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registration := &controllerv1.Hello{Name: "n1", Addr: "127.1.8.1:1", Incarnation: rand.Uint64() | 1, Shards: 16, CellBytes: 64, Cluster: "other"}
+	registration := &controllerv1.Hello{Name: "n1", Addr: "127.1.8.1:1", Incarnation: rand.Uint64() | 1, Shards: 16,
+		CellBytes: 64, Cluster: "other"}
 	if err := stream.Send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Hello{Hello: registration}}); err != nil {
 		t.Fatal(err)
 	}

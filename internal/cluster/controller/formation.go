@@ -25,7 +25,8 @@ func Defaults() reconfig.Settings {
 func (c *Controller) defaults() store.Formation {
 	s := Defaults()
 	s.Cluster = fmt.Sprintf("%016x", rand.Uint64())
-	return store.Formation{Settings: s, Controllers: []string{c.options.Address}, FormWith: cmp.Or(c.options.Form.Settings.Replicas, s.Replicas)}
+	return store.Formation{Settings: s, Controllers: []string{c.options.Address},
+		FormWith: cmp.Or(c.options.Form.Settings.Replicas, s.Replicas)}
 }
 
 // Check returns the first error in the settings of a new cluster. It ignores zero settings.

@@ -18,7 +18,8 @@ type inbox struct {
 }
 
 func newInbox() *inbox {
-	return &inbox{ready: make(chan struct{}, 1), heartbeats: make(map[reconfig.NodeID]reconfig.Heartbeat), lives: make(map[reconfig.NodeID]uint64)}
+	return &inbox{ready: make(chan struct{}, 1), heartbeats: make(map[reconfig.NodeID]reconfig.Heartbeat),
+		lives: make(map[reconfig.NodeID]uint64)}
 }
 
 func (i *inbox) heartbeat(b reconfig.Heartbeat) {

@@ -52,8 +52,10 @@ func newMetrics(leads func() bool, refusals *security.Refusals) *metrics {
 		step:      histogram("step_seconds", "Time that the leader needed for what had arrived."),
 		shards: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "netcraq", Name: "shards",
 			Help: "Shards by what they are, as the leader sees them."}, []string{"state"}),
-		nodes:  prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "netcraq", Name: "nodes", Help: "Nodes of the cluster, as the leader sees them."}),
-		copied: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "netcraq", Name: "repair_copied_bytes", Help: "Copied since the leader's election."}),
+		nodes: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "netcraq", Name: "nodes",
+			Help: "Nodes of the cluster, as the leader sees them."}),
+		copied: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "netcraq", Name: "repair_copied_bytes",
+			Help: "Copied since the leader's election."}),
 		leads: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "netcraq", Subsystem: "controller", Name: "leads",
 			Help: "1 if this controller leads."}, func() float64 {
 			if leads() {

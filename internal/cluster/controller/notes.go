@@ -59,7 +59,8 @@ func fullness(node, what string, used, most uint64) []string {
 	if most == 0 || 100*used < fullAt*most {
 		return nil
 	}
-	return []string{fmt.Sprintf("node %s has room for %d %s and stores %d: add a node, or start this one with more room", node, most, what, used)}
+	return []string{fmt.Sprintf("node %s has room for %d %s and stores %d: add a node, or start this one with more room",
+		node, most, what, used)}
 }
 
 // look logs each note once when it comes up, and watches the clock.

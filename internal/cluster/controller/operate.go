@@ -22,7 +22,8 @@ func (c *Controller) Operate(ctx context.Context, in *controllerv1.OperateReques
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if tags, ok := command.(reconfig.SetTags); ok && tags.On && c.options.Identity == nil {
-		return nil, status.Error(codes.Aborted, "tags need controllers with --identity: whoever may ask for keys without a certificate may do everything")
+		return nil, status.Error(codes.Aborted,
+			"tags need controllers with --identity: whoever may ask for keys without a certificate may do everything")
 	}
 	var change uint64
 	var refused error
@@ -85,7 +86,8 @@ func timesOf(t *controllerv1.Times) reconfig.Times {
 func fromTimes(t reconfig.Times) *controllerv1.Times {
 	us := func(d time.Duration) uint64 { return uint64(d.Microseconds()) }
 	return &controllerv1.Times{
-		BeatUs: us(t.Heartbeat), LeaseUs: us(t.Lease), SuspectUs: us(t.Suspect), LeaseMaxUs: us(t.LeaseMax), SuspectMaxUs: us(t.SuspectMax), SureUs: us(t.Sure),
+		BeatUs: us(t.Heartbeat), LeaseUs: us(t.Lease), SuspectUs: us(t.Suspect), LeaseMaxUs: us(t.LeaseMax),
+		SuspectMaxUs: us(t.SuspectMax), SureUs: us(t.Sure),
 	}
 }
 
@@ -160,7 +162,8 @@ func suppose(s *reconfig.State, in *controllerv1.OperateRequest) error {
 		for known := range s.Nodes {
 			id = max(id, known+1)
 		}
-		s.Nodes[id] = &reconfig.Node{ID: id, Name: kind.Add.GetName(), Labels: kind.Add.GetLabels(), Capacity: kind.Add.GetCapacity(), Standing: reconfig.Up}
+		s.Nodes[id] = &reconfig.Node{ID: id, Name: kind.Add.GetName(), Labels: kind.Add.GetLabels(),
+			Capacity: kind.Add.GetCapacity(), Standing: reconfig.Up}
 		return nil
 	}
 	return errors.New("there is no plan for this: it is one step")

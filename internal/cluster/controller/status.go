@@ -71,7 +71,8 @@ func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, 
 	out := &controllerv1.StatusResponse{
 		Cluster: state.Settings.Cluster, Leader: c.options.Address, Term: t.leadership.Term, Change: state.Change,
 		Shards: uint32(state.Settings.Shards), Replicas: uint32(state.Settings.Replicas),
-		ShardsWhole: uint32(s.FullyReplicated), ShardsShort: uint32(s.UnderReplicated), ShardsChanging: uint32(s.Changing), ShardsDown: uint32(s.Down),
+		ShardsWhole: uint32(s.FullyReplicated), ShardsShort: uint32(s.UnderReplicated), ShardsChanging: uint32(s.Changing),
+		ShardsDown:    uint32(s.Down),
 		ShardsCopying: uint32(s.Copying), ShardsCatchingUp: uint32(s.Catching), CopiedBytes: s.Copied, Notes: append(c.notes(state), s.Notes...),
 		Moves: uint32(s.Moves), CellBytes: uint32(state.Settings.CellBytes),
 		Times: fromTimes(state.Settings.Times()), Spread: state.Settings.Spread,
@@ -149,7 +150,8 @@ func (c *Controller) hot(state *reconfig.State) []*controllerv1.HotShard {
 	for _, r := range rates {
 		s := &state.Shards[r.Shard]
 		out = append(out, &controllerv1.HotShard{
-			Shard: uint32(r.Shard), Epoch: s.Epoch, Members: namesOf(state, s.Members), Reads: uint64(r.Reads), Writes: uint64(r.Writes), Extra: uint32(s.Extra),
+			Shard: uint32(r.Shard), Epoch: s.Epoch, Members: namesOf(state, s.Members), Reads: uint64(r.Reads),
+			Writes: uint64(r.Writes), Extra: uint32(s.Extra),
 		})
 	}
 	return out

@@ -95,7 +95,8 @@ func (c *Controller) namesake(ctx context.Context, h *reconfig.Registration) err
 	defer tick.Stop()
 	for c.now()-began < goneAfter {
 		if time.Duration(other.lastSeen.Load()) > began+livesAfter {
-			return fmt.Errorf("a node named %s lives already, at %v: end that one first, or give this one another --name", h.Name, other.registration.Addr)
+			return fmt.Errorf("a node named %s lives already, at %v: end that one first, or give this one another --name",
+				h.Name, other.registration.Addr)
 		}
 		select {
 		case <-tick.C:
@@ -144,7 +145,8 @@ func (c *Controller) welcomeAll() {
 }
 
 // listen handles a node's messages.
-func (c *Controller) listen(a *membershipStream, stream grpc.BidiStreamingServer[controllerv1.NodeMessage, controllerv1.ControllerMessage]) error {
+func (c *Controller) listen(a *membershipStream, stream grpc.BidiStreamingServer[controllerv1.NodeMessage,
+	controllerv1.ControllerMessage]) error {
 	for {
 		in, err := stream.Recv()
 		if err != nil {

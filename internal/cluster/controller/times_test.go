@@ -19,7 +19,8 @@ func TestTimesChangeWhileItRuns(t *testing.T) {
 	times := &controllerv1.Times{
 		BeatUs: 20_000, SuspectUs: 500_000, SuspectMaxUs: 500_000, SureUs: 600_000, LeaseUs: 800_000, LeaseMaxUs: 900_000,
 	}
-	if _, err := c.dial(c.leader()).Operate(c.soon(), &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Times{Times: times}}); err != nil {
+	if _, err := c.dial(c.leader()).Operate(c.soon(),
+		&controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Times{Times: times}}); err != nil {
 		t.Fatal(err)
 	}
 	c.eventually("the status has the new times", func() bool {
@@ -36,7 +37,8 @@ func TestTimesChangeWhileItRuns(t *testing.T) {
 		return false
 	})
 	wrong := &controllerv1.Times{LeaseUs: 1}
-	if _, err := c.dial(c.leader()).Operate(c.soon(), &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Times{Times: wrong}}); err == nil {
+	if _, err := c.dial(c.leader()).Operate(c.soon(),
+		&controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Times{Times: wrong}}); err == nil {
 		t.Error("a lease shorter than two heartbeats was taken")
 	}
 	for i := range c.controllers {

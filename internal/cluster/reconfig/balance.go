@@ -217,7 +217,8 @@ func (b *Balancer) moveShard(now time.Duration, s *State, shard int, from, to No
 }
 
 // best returns the shard that may move and has the highest worth; -1: none has any.
-func (b *Balancer) best(now time.Duration, s *State, from, to *busyness, worth func(shard uint16) (float64, bool)) (best int, most float64) {
+func (b *Balancer) best(now time.Duration, s *State, from, to *busyness,
+	worth func(shard uint16) (float64, bool)) (best int, most float64) {
 	best, most = -1, math.Inf(-1)
 	for i := range s.Shards {
 		shard := &s.Shards[i]

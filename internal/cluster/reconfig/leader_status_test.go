@@ -10,7 +10,8 @@ import (
 func TestBackOffIsExplained(t *testing.T) {
 	l := &Leader{time: 10 * time.Second}
 	n := &node{failure: "a copy does not go on", failures: 3, rests: 14 * time.Second}
-	if said := l.failing(n); !strings.Contains(said, "a copy does not go on") || !strings.Contains(said, "3 times") || !strings.Contains(said, "in 4s") {
+	if said := l.failing(n); !strings.Contains(said, "a copy does not go on") || !strings.Contains(said, "3 times") ||
+		!strings.Contains(said, "in 4s") {
 		t.Error(said)
 	}
 	l.time = n.rests

@@ -109,7 +109,8 @@ func full(epoch uint32, state chain.State) ShardOrder {
 }
 
 func learner(epoch uint32, source string) ShardOrder {
-	return ShardOrder{Config: chain.ShardConfig{Epoch: epoch, State: chain.Active, Learner: true, Self: 1, Members: []netip.AddrPort{before, self, after}}, Source: source}
+	return ShardOrder{Config: chain.ShardConfig{Epoch: epoch, State: chain.Active, Learner: true, Self: 1,
+		Members: []netip.AddrPort{before, self, after}}, Source: source}
 }
 
 func hold(epoch uint32, source string) ShardOrder {
@@ -182,11 +183,14 @@ func TestWrongOrderChangesNothing(t *testing.T) {
 	}{
 		{"older epoch", full(4, chain.Active), 0, "epoch 4 is older"},
 		{"leaves in an older epoch", none(4), 0, "epoch 4 is older"},
-		{"other chain", ShardOrder{Config: chain.ShardConfig{Epoch: 5, State: chain.Active, Members: []netip.AddrPort{self}}}, 0, "needs a higher epoch"},
-		{"not this node", ShardOrder{Config: chain.ShardConfig{Epoch: 6, State: chain.Active, Members: []netip.AddrPort{after}}}, 0, "not 192.0.2.3"},
+		{"other chain", ShardOrder{Config: chain.ShardConfig{Epoch: 5, State: chain.Active, Members: []netip.AddrPort{self}}},
+			0, "needs a higher epoch"},
+		{"not this node", ShardOrder{Config: chain.ShardConfig{Epoch: 6, State: chain.Active,
+			Members: []netip.AddrPort{after}}}, 0, "not 192.0.2.3"},
 		{"no epoch", none(0), 2, "first epoch is 1"},
 		{"no such shard", full(6, chain.Active), shards, "there are 4"},
-		{"learner at an end", ShardOrder{Config: chain.ShardConfig{Epoch: 6, State: chain.Active, Learner: true, Members: []netip.AddrPort{self, after}}}, 0, "strictly inside"},
+		{"learner at an end", ShardOrder{Config: chain.ShardConfig{Epoch: 6, State: chain.Active, Learner: true,
+			Members: []netip.AddrPort{self, after}}}, 0, "strictly inside"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, MemberOptions{})

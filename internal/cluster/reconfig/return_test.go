@@ -48,7 +48,8 @@ func TestComeBack(t *testing.T) {
 		{"broke off", 0, []ShardOrder{full(3, chain.Active), keep(4), again(5, 1), keep(6)}, again(8, 1), 3, true},
 		{"learnt only", 0, []ShardOrder{again(3, 1), keep(4)}, again(5, 1), 0, false},
 		{"goes on", 0, []ShardOrder{full(3, chain.Active), keep(4), again(5, 1)}, again(6, 1), 3, false},
-		{"is held for it", 0, []ShardOrder{full(3, chain.Active), keep(4)}, ShardOrder{Config: chain.ShardConfig{Epoch: 5}, Source: "s", Born: 1}, 3, true},
+		{"is held for it", 0, []ShardOrder{full(3, chain.Active), keep(4)}, ShardOrder{Config: chain.ShardConfig{Epoch: 5},
+			Source: "s", Born: 1}, 3, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, MemberOptions{Without: c.without})

@@ -53,7 +53,8 @@ func (w *world) checkTags() {
 				serve := a.configs[shard].State == chain.Active && b.configs[shard].State == chain.Active
 				fenced := w.state.Nodes[id].Standing.Fenced() || w.state.Nodes[other].Standing.Fenced()
 				if serve && !fenced && a.running && b.running && !a.understands(b) {
-					w.fatalf("shard %d: %s, in phase %v, sends %s, in phase %v, what it does not take", shard, a.reg.Name, a.tags.Phase, b.reg.Name, b.tags.Phase)
+					w.fatalf("shard %d: %s, in phase %v, sends %s, in phase %v, what it does not take", shard, a.reg.Name,
+						a.tags.Phase, b.reg.Name, b.tags.Phase)
 				}
 			}
 		}

@@ -206,7 +206,8 @@ func (w *world) settle() {
 
 func (w *world) settled() bool {
 	l := w.leader
-	if l.storing || l.work.placing || len(l.work.due) > 0 || len(l.copying)+len(l.work.moves)+len(l.work.fresh)+len(l.suspects)+len(l.back)+len(l.claims)+len(l.gone) > 0 {
+	if l.storing || l.work.placing || len(l.work.due) > 0 || len(l.copying)+len(l.work.moves)+len(l.work.fresh)+
+		len(l.suspects)+len(l.back)+len(l.claims)+len(l.gone) > 0 {
 		return false
 	}
 	for _, n := range w.nodes {

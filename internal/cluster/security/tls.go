@@ -112,7 +112,8 @@ func (i *Identity) check(ctx context.Context, method string, request any) error 
 	}
 	if !may(role, method, request) {
 		i.refusals.Role.Add(1)
-		return status.Errorf(codes.PermissionDenied, "a certificate with the role %s may not do this (%s): use one with another role", role, method)
+		return status.Errorf(codes.PermissionDenied,
+			"a certificate with the role %s may not do this (%s): use one with another role", role, method)
 	}
 	return nil
 }

@@ -85,7 +85,8 @@ func (n *needs) short(ctx context.Context, objects []uint64) (short, err error) 
 			return nil, fmt.Errorf("asking for room: %w", err)
 		}
 		if n.longest > int(info.GetCellBytes()) {
-			return nil, fmt.Errorf("%w: its longest value has %d bytes, and node %s stores at most %d", ErrNoRoom, n.longest, node.Name, info.GetCellBytes())
+			return nil, fmt.Errorf("%w: its longest value has %d bytes, and node %s stores at most %d", ErrNoRoom, n.longest,
+				node.Name, info.GetCellBytes())
 		}
 		if free := info.GetMaxObjects() - min(usage.GetObjects(), info.GetMaxObjects()); wanted[i] > free {
 			short = fmt.Errorf("%w: node %s would get %d more objects, and has room for %d", ErrNoRoom, node.Name, wanted[i], free)

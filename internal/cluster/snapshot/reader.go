@@ -72,7 +72,8 @@ func (r *reader) readHeader() error {
 
 func (h *Header) validate() error {
 	if len(h.Cluster) > maxHeaderString || h.Shards < 1 || h.Shards > wire.MaxShards || h.CellBytes < 0 || h.CellBytes > wire.MaxValueBytes {
-		return fmt.Errorf("%w: its header is impossible: cluster %.40q, %d shards, values of %d bytes", ErrDamaged, h.Cluster, h.Shards, h.CellBytes)
+		return fmt.Errorf("%w: its header is impossible: cluster %.40q, %d shards, values of %d bytes", ErrDamaged, h.Cluster,
+			h.Shards, h.CellBytes)
 	}
 	return nil
 }

@@ -89,7 +89,8 @@ func checkPlan(t interface{ Fatalf(string, ...any) }, r *Ring, chains []Chain, p
 	}
 	for _, m := range p.Moves {
 		before := now[m.Shard]
-		if m.Join != 0 && (slices.Contains(before, m.Join) || len(before) > 1 && (m.At < 1 || m.At >= len(before)) || len(before) == 1 && m.At != 1) {
+		if m.Join != 0 && (slices.Contains(before, m.Join) || len(before) > 1 && (m.At < 1 || m.At >= len(before)) ||
+			len(before) == 1 && m.At != 1) {
 			t.Fatalf("%+v cannot join %v", m, before)
 		}
 		if m.Leave != 0 && !slices.Contains(before, m.Leave) {
@@ -147,7 +148,8 @@ func TestPlansLeadWhereTheySayAndRest(t *testing.T) {
 			for _, id := range p.After[s] {
 				zones[zone[id]] = true
 			}
-			if spread == "zone" && len(p.After[s]) == c.Want && len(zones) < min(c.Want, ring.Domains()) && !slices.ContainsFunc(p.After[s], func(id uint32) bool { return id >= 100 }) {
+			if spread == "zone" && len(p.After[s]) == c.Want && len(zones) < min(c.Want, ring.Domains()) &&
+				!slices.ContainsFunc(p.After[s], func(id uint32) bool { return id >= 100 }) {
 				t.Fatalf("shard %d: %v of %d zones stands in %d", s, p.After[s], ring.Domains(), len(zones))
 			}
 			if len(p.After[s]) != c.Want && len(nodes) >= c.Want+len(c.Members) {
@@ -164,7 +166,8 @@ func TestNewChainsAreBalanced(t *testing.T) {
 		nodes := candidates(c.nodes, c.zones)
 		p := NewRing(nodes, "zone").Plan(empty(c.shards, c.replicas))
 		least, most, heads, tails := spreadOf(p.After, nodes)
-		t.Logf("%4d nodes, %5d shards of %d: shares %.3f to %.3f, heads to %.3f, tails to %.3f of the fair one", c.nodes, c.shards, c.replicas, least, most, heads, tails)
+		t.Logf("%4d nodes, %5d shards of %d: shares %.3f to %.3f, heads to %.3f, tails to %.3f of the fair one", c.nodes,
+			c.shards, c.replicas, least, most, heads, tails)
 		share, role := float64(c.shards*c.replicas)/float64(c.nodes), float64(c.shards)/float64(c.nodes)
 		if least < 1-Slack-1/share || most > 1+Slack+1/share {
 			t.Errorf("shares from %.3f to %.3f of the fair one", least, most)

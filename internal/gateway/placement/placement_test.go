@@ -122,7 +122,8 @@ func TestChoice(t *testing.T) {
 		t.Errorf("a key that is hardly better takes no place: %+v", d)
 	}
 	cool.Reads = 5
-	if d := Choose(o, placed, append(usages, cool), 100); !slices.Equal(d.Place, []string{"warm"}) || !slices.Equal(d.Remove, []string{"cool", "leased"}) {
+	if d := Choose(o, placed, append(usages, cool), 100); !slices.Equal(d.Place, []string{"warm"}) ||
+		!slices.Equal(d.Remove, []string{"cool", "leased"}) {
 		t.Errorf("a key that is much better does: %+v", d)
 	}
 	placed["cool"] = 99

@@ -277,7 +277,8 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: %s, without %q", path, r.Status, want)
 		}
 	}
-	request := fmt.Sprintf(`{"key":%q,"value":%q}`, base64.StdEncoding.EncodeToString([]byte("j")), base64.StdEncoding.EncodeToString([]byte("son")))
+	request := fmt.Sprintf(`{"key":%q,"value":%q}`, base64.StdEncoding.EncodeToString([]byte("j")),
+		base64.StdEncoding.EncodeToString([]byte("son")))
 	r := must(http.Post("http://"+address+"/v3/kv/put", "application/json", bytes.NewBufferString(request)))(t)
 	defer r.Body.Close()
 	var answer struct {

@@ -48,7 +48,8 @@ func holder(t *testing.T, state chain.State) (*soft.Plane, string) {
 			Version: n + 1, Committed: n + 1, Tombstone: n%7 == 0, Value: fmt.Append(nil, n),
 		}})
 		sessions = append(sessions, dataplane.KeyedSession{
-			Key: chain.SessionKey{Session: n + 1, Shard: uint16(n % shards)}, Session: chain.Session{Seq: n + 1, Version: n, Op: wire.OpPut, KeyLo: n},
+			Key: chain.SessionKey{Session: n + 1, Shard: uint16(n % shards)}, Session: chain.Session{Seq: n + 1, Version: n,
+				Op: wire.OpPut, KeyLo: n},
 		})
 	}
 	if err := plane.Import(objects, sessions); err != nil {
@@ -108,7 +109,8 @@ func TestCopy(t *testing.T) {
 		if err != nil || found != (n%2 == 1) {
 			t.Fatalf("object %d: %v, %v", n, found, err)
 		}
-		if found && (got.Version != want.Version || got.Committed != want.Committed || got.Tombstone != want.Tombstone || string(got.Value) != string(want.Value)) {
+		if found && (got.Version != want.Version || got.Committed != want.Committed || got.Tombstone != want.Tombstone ||
+			string(got.Value) != string(want.Value)) {
 			t.Errorf("object %d is %+v, want %+v", n, got, want)
 		}
 	}
@@ -291,7 +293,8 @@ func TestExportIsRefused(t *testing.T) {
 	defer conn.Close()
 	check := func(client agentv1.AgentClient, epoch, shard uint32, want string) {
 		t.Helper()
-		stream, err := client.Export(t.Context(), &agentv1.ExportRequest{Shards: []*agentv1.ExportShards{{Epoch: epoch, Shards: []uint32{shard}}}})
+		stream, err := client.Export(t.Context(),
+			&agentv1.ExportRequest{Shards: []*agentv1.ExportShards{{Epoch: epoch, Shards: []uint32{shard}}}})
 		if err == nil {
 			_, err = stream.Recv()
 		}

@@ -95,8 +95,9 @@ type membership struct {
 	wiping   bool
 	copies   map[uint64]context.CancelFunc
 	sessions remembered
-	empty    map[uint16][]wire.Key                          // objects without a version of shards that the node left and keeps, where it has looked
-	start    func(func(context.Context)) context.CancelFunc // runs something until it is stopped, or the agent is
+	// objects without a version of shards that the node left and keeps, where it has looked
+	empty map[uint16][]wire.Key
+	start func(func(context.Context)) context.CancelFunc // runs something until it is stopped, or the agent is
 }
 
 // defaultHeartbeat is the time between two heartbeats until a controller says another.

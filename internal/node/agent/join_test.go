@@ -73,7 +73,8 @@ func TestOrders(t *testing.T) {
 	}
 	api := start(t, Options{Name: "a", Plane: plane, Join: join})
 	c := o.next()
-	if h := c.registration; h.GetName() != "a" || h.GetAddr() != plane.Addr().String() || h.GetIncarnation() != join.Identity.Incarnation || h.GetCluster() != testCluster {
+	if h := c.registration; h.GetName() != "a" || h.GetAddr() != plane.Addr().String() ||
+		h.GetIncarnation() != join.Identity.Incarnation || h.GetCluster() != testCluster {
 		t.Errorf("registration is %v", h)
 	}
 	if i := c.inventory(); i.GetTerm() != 0 || len(i.GetConfigs()) > 0 {
@@ -103,7 +104,8 @@ func TestOrders(t *testing.T) {
 	if config, err := plane.Config(1); err != nil || config.Epoch != 3 {
 		t.Errorf("shard 1 is %+v, %v", config, err)
 	}
-	if id := kept.Load(); id.Term != 5 || id.Node != 7 || id.Cluster != testCluster || id.Incarnation != join.Identity.Incarnation || !id.Kept {
+	if id := kept.Load(); id.Term != 5 || id.Node != 7 || id.Cluster != testCluster ||
+		id.Incarnation != join.Identity.Incarnation || !id.Kept {
 		t.Errorf("the node remembers %+v", id)
 	}
 	for _, err := range []error{
@@ -179,7 +181,8 @@ func TestClaimedPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	join := joining(t, o)
-	if _, err := New(Options{Name: "a", Plane: plane, Join: join, Log: quiet}); err == nil || !strings.Contains(err.Error(), "from another cluster") {
+	if _, err := New(Options{Name: "a", Plane: plane, Join: join, Log: quiet}); err == nil ||
+		!strings.Contains(err.Error(), "from another cluster") {
 		t.Error(err)
 	}
 	note, err := json.Marshal(join.Identity)

@@ -141,7 +141,8 @@ func (l *link) connect(ctx context.Context) (welcomed bool, err error) {
 type membershipStream = grpc.BidiStreamingClient[controllerv1.NodeMessage, controllerv1.ControllerMessage]
 
 // greet opens a membership stream with a registration and returns the welcome.
-func greet(ctx context.Context, client controllerv1.ControllerClient, registration *controllerv1.Hello) (membershipStream, *controllerv1.Welcome, error) {
+func greet(ctx context.Context, client controllerv1.ControllerClient,
+	registration *controllerv1.Hello) (membershipStream, *controllerv1.Welcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(welcomeWithin, func() { cancel(errors.New("no welcome in time")) })
 	defer late.Stop()

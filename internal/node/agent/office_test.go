@@ -86,7 +86,8 @@ func (o *office) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMessage
 	if first.GetHello().GetShards() > 0 {
 		welcome.Node = 7
 	}
-	if err := stream.Send(&controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Welcome{Welcome: welcome}}); err != nil || welcome.Node == 0 {
+	if err := stream.Send(&controllerv1.ControllerMessage{Kind: &controllerv1.ControllerMessage_Welcome{
+		Welcome: welcome}}); err != nil || welcome.Node == 0 {
 		return err
 	}
 	c := &call{

@@ -152,7 +152,8 @@ func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
 	if err == nil {
 		return
 	}
-	m.log.Error("cannot delete what the node stored of shards that it left; trying again", "shards", len(shards), "kept", len(doubted), "error", err)
+	m.log.Error("cannot delete what the node stored of shards that it left; trying again", "shards", len(shards), "kept",
+		len(doubted), "error", err)
 	select {
 	case <-ctx.Done():
 	case <-time.After(applyAgain):

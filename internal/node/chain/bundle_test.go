@@ -36,7 +36,8 @@ func FuzzReceiveBundle(f *testing.F) {
 	put := wire.Message{Op: wire.OpPut, Epoch: 1, Key: key, Session: 1, Seq: 1, Value: []byte("12345678")}
 	again := put
 	cas := wire.Message{Op: wire.OpCAS, Epoch: 1, Key: key, Session: 3, Seq: 1, Operand: 2, Value: []byte("other")}
-	update := wire.Message{Op: wire.OpUpdate, Epoch: 1, Key: key, Session: 2, Seq: 1, Version: 2, Client: fuzzClient, ClientOp: wire.OpPut, Value: make([]byte, 8)}
+	update := wire.Message{Op: wire.OpUpdate, Epoch: 1, Key: key, Session: 2, Seq: 1, Version: 2, Client: fuzzClient,
+		ClientOp: wire.OpPut, Value: make([]byte, 8)}
 	relay := wire.Message{Op: wire.OpRelay, Epoch: 1, Key: key, Session: 2, Seq: 1, Version: 2, Client: fuzzClient, ClientOp: wire.OpPut}
 	forward := wire.Message{Op: wire.OpForward, Epoch: 1, Key: key, Client: fuzzClient, ClientOp: wire.OpRead}
 	read := wire.Message{Op: wire.OpRead, Epoch: 1, Key: key}

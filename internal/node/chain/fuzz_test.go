@@ -48,7 +48,8 @@ func FuzzReceive(f *testing.F) {
 		f.Fatal(err)
 	}
 	put := wire.Message{Op: wire.OpPut, Epoch: 1, Key: key, Session: 1, Seq: 1, Value: []byte("12345678")}
-	update := wire.Message{Op: wire.OpUpdate, Epoch: 1, Key: key, Session: 2, Seq: 1, Version: 2, Client: fuzzClient, ClientOp: wire.OpAdd, Value: make([]byte, 8)}
+	update := wire.Message{Op: wire.OpUpdate, Epoch: 1, Key: key, Session: 2, Seq: 1, Version: 2, Client: fuzzClient,
+		ClientOp: wire.OpAdd, Value: make([]byte, 8)}
 	ack := wire.Message{Op: wire.OpAck, Epoch: 1, Key: key, Version: 1}
 	read := wire.Message{Op: wire.OpRead, Epoch: 1, Key: key}
 	for place := range uint8(3) {

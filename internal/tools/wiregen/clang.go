@@ -22,7 +22,8 @@ func cEnum(b *bytes.Buffer, group, doc string, constants []Constant) {
 // renderC writes the constants, one struct per header, and the assertions that hold the compiler to the specification.
 func renderC(s *Spec) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "/* SPDX-License-Identifier: GPL-2.0 */\n/* %s */\n#ifndef NQ_WIRE_GEN_H\n#define NQ_WIRE_GEN_H\n\n#include <linux/types.h>\n\n",
+	fmt.Fprintf(&b,
+		"/* SPDX-License-Identifier: GPL-2.0 */\n/* %s */\n#ifndef NQ_WIRE_GEN_H\n#define NQ_WIRE_GEN_H\n\n#include <linux/types.h>\n\n",
 		notice)
 	cEnum(&b, "", "limits", s.Limits)
 	cEnum(&b, "op", "ops", constantsOf(s.Ops, func(o Op) Constant { return o.Constant }))

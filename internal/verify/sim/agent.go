@@ -46,8 +46,9 @@ func (n *node) startAgent() {
 		n.heartKey[2+i] = byte(n.rng.Uint32())
 	}
 	n.agent = &agent{
-		n: n, member: member, connected: make([]bool, n.w.Controllers), beats: make([]reconfig.Beats, n.w.Controllers), copies: make(map[uint64]*copyJob),
-		dirty: make([]uint64, len(n.w.keys)), refused: make([]uint64, len(n.w.keys)),
+		n: n, member: member, connected: make([]bool, n.w.Controllers), beats: make([]reconfig.Beats, n.w.Controllers),
+		copies: make(map[uint64]*copyJob),
+		dirty:  make([]uint64, len(n.w.keys)), refused: make([]uint64, len(n.w.keys)),
 	}
 	n.w.note(every, every, "%s: its agent starts", n.name)
 	n.agent.register()

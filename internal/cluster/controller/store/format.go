@@ -147,9 +147,10 @@ func (r *settingsRecord) formation() Formation {
 		Settings: reconfig.Settings{
 			Cluster: r.Cluster, Shards: r.Shards, Replicas: r.Replicas, Spread: r.Spread, CellBytes: r.CellBytes,
 			Heartbeat: microseconds(r.BeatUs), Lease: microseconds(r.LeaseUs), Suspect: microseconds(r.SuspectUs), Tags: r.tags(),
-			LeaseMax: cmp.Or(microseconds(r.LeaseMaxUs), reconfig.DefaultLeaseMax), SuspectMax: cmp.Or(microseconds(r.SuspectMaxUs), reconfig.DefaultSuspectMax),
-			Sure:    cmp.Or(microseconds(r.SureUs), reconfig.DefaultSure),
-			Longest: microseconds(r.LongestUs),
+			LeaseMax:   cmp.Or(microseconds(r.LeaseMaxUs), reconfig.DefaultLeaseMax),
+			SuspectMax: cmp.Or(microseconds(r.SuspectMaxUs), reconfig.DefaultSuspectMax),
+			Sure:       cmp.Or(microseconds(r.SureUs), reconfig.DefaultSure),
+			Longest:    microseconds(r.LongestUs),
 		},
 		Controllers: r.Controllers, FormWith: r.FormWith,
 	}

@@ -23,7 +23,8 @@ func (f *Formation) or(defaults *Formation) Formation {
 		Settings: reconfig.Settings{
 			Cluster: cmp.Or(s.Cluster, d.Cluster), Shards: cmp.Or(s.Shards, d.Shards), Replicas: cmp.Or(s.Replicas, d.Replicas),
 			Spread: cmp.Or(s.Spread, d.Spread), CellBytes: cmp.Or(s.CellBytes, d.CellBytes),
-			Heartbeat: cmp.Or(s.Heartbeat, d.Heartbeat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect), Tags: cmp.Or(s.Tags, d.Tags),
+			Heartbeat: cmp.Or(s.Heartbeat, d.Heartbeat), Lease: cmp.Or(s.Lease, d.Lease), Suspect: cmp.Or(s.Suspect, d.Suspect),
+			Tags:     cmp.Or(s.Tags, d.Tags),
 			LeaseMax: cmp.Or(s.LeaseMax, d.LeaseMax), SuspectMax: cmp.Or(s.SuspectMax, d.SuspectMax), Sure: cmp.Or(s.Sure, d.Sure),
 		},
 		Controllers: f.Controllers, FormWith: cmp.Or(f.FormWith, defaults.FormWith),

@@ -70,7 +70,8 @@ func Open(o Options) (*Store, error) {
 	if !clusterName.MatchString(o.Cluster) {
 		return nil, fmt.Errorf("cluster name %q: letters, digits, dots, dashes and underscores are wanted, at most 63", o.Cluster)
 	}
-	s := &Store{embedded: o.Embedded, prefix: root + o.Cluster + "/", cluster: o.Cluster, log: o.Log, trouble: map[string]string{}, stopped: make(chan struct{})}
+	s := &Store{embedded: o.Embedded, prefix: root + o.Cluster + "/", cluster: o.Cluster, log: o.Log,
+		trouble: map[string]string{}, stopped: make(chan struct{})}
 	var err error
 	if o.Embedded != nil {
 		s.server, err = startServer(o.Embedded, o.Cluster, o.Log)

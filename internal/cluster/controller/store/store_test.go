@@ -150,7 +150,8 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	l := lead(t, s, 0)
 	change := reconfig.Change{
 		Number: l.State.Change + 1, Nodes: []reconfig.Node{node(1), node(2)}, Replicas: 2,
-		Shards: map[uint16]reconfig.Shard{0: {Epoch: 3, Members: []reconfig.NodeID{1, 2}, Learner: 2}, 255: {Epoch: 1, Members: []reconfig.NodeID{2}, Hold: 1, Extra: 2, Lost: true, Born: 1}},
+		Shards: map[uint16]reconfig.Shard{0: {Epoch: 3, Members: []reconfig.NodeID{1, 2}, Learner: 2},
+			255: {Epoch: 1, Members: []reconfig.NodeID{2}, Hold: 1, Extra: 2, Lost: true, Born: 1}},
 	}
 	if err := l.Apply(within(t), change); err != nil {
 		t.Fatal(err)
@@ -159,7 +160,8 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 		t.Errorf("the first change of a leader is empty: %v", c)
 	}
 	told := next(t, r.changed)
-	if told.Number != change.Number || told.Replicas != 2 || len(told.Nodes) != 2 || !cmp.Equal(told.Shards[0], change.Shards[0]) || !cmp.Equal(told.Shards[255], change.Shards[255]) {
+	if told.Number != change.Number || told.Replicas != 2 || len(told.Nodes) != 2 ||
+		!cmp.Equal(told.Shards[0], change.Shards[0]) || !cmp.Equal(told.Shards[255], change.Shards[255]) {
 		t.Errorf("followers are told %v, not %v", told, change)
 	}
 	if err := s.Close(); err != nil {
@@ -167,7 +169,8 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	}
 	again := open(t, Options{Embedded: e})
 	state := lead(t, again, 0).State
-	want := reconfig.State{Settings: defaults.Settings, Nodes: map[reconfig.NodeID]*reconfig.Node{}, Shards: make([]reconfig.Shard, 256), Change: change.Number + 1}
+	want := reconfig.State{Settings: defaults.Settings, Nodes: map[reconfig.NodeID]*reconfig.Node{},
+		Shards: make([]reconfig.Shard, 256), Change: change.Number + 1}
 	for _, n := range change.Nodes {
 		want.Nodes[n.ID] = &n
 	}
@@ -296,7 +299,8 @@ func TestForeignAndNewerData(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := strings.Split(bad.key, "/")[2]
-		if _, err := open(t, Options{Cluster: name, Endpoints: []string{e.Client}}).Form(within(t), Formation{}, defaults); !errors.Is(err, bad.want) {
+		if _, err := open(t, Options{Cluster: name, Endpoints: []string{e.Client}}).Form(within(t), Formation{},
+			defaults); !errors.Is(err, bad.want) {
 			t.Errorf("%s: %v, want %v", bad.key, err, bad.want)
 		}
 	}
@@ -334,7 +338,8 @@ func TestFullEtcd(t *testing.T) {
 func TestDirectoryInUse(t *testing.T) {
 	e := alone(t)
 	open(t, Options{Embedded: e})
-	_, err := Open(Options{Cluster: "test", Embedded: &Embedded{Name: "c1", Dir: e.Dir, Peers: map[string]string{"c1": freePort(t)}}, Log: quiet})
+	_, err := Open(Options{Cluster: "test", Embedded: &Embedded{Name: "c1", Dir: e.Dir,
+		Peers: map[string]string{"c1": freePort(t)}}, Log: quiet})
 	if err == nil || !strings.Contains(err.Error(), "--data-dir") {
 		t.Errorf("two controllers in one directory: %v", err)
 	}

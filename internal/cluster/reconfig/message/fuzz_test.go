@@ -15,9 +15,11 @@ import (
 // same when it is sent on, and only configurations that planes take get through.
 func FuzzOrder(f *testing.F) {
 	for _, o := range []*controllerv1.Order{
-		{Term: 1, Number: 1, Configs: []*controllerv1.NodeShards{{Shards: []uint32{0, 65535}, Epoch: 3, State: 1, Members: []string{self.String(), other.String()}}}},
+		{Term: 1, Number: 1, Configs: []*controllerv1.NodeShards{{Shards: []uint32{0, 65535}, Epoch: 3, State: 1,
+			Members: []string{self.String(), other.String()}}}},
 		{Term: 1, Number: 2, Configs: []*controllerv1.NodeShards{{Shards: []uint32{7}, Epoch: 4}}},
-		{Configs: []*controllerv1.NodeShards{{Shards: []uint32{7, 7}, State: 2, Learner: true, Members: []string{other.String(), self.String(), "x"}, Source: "y"}}},
+		{Configs: []*controllerv1.NodeShards{{Shards: []uint32{7, 7}, State: 2, Learner: true,
+			Members: []string{other.String(), self.String(), "x"}, Source: "y"}}},
 	} {
 		b, err := proto.Marshal(o)
 		if err != nil {
@@ -51,7 +53,8 @@ func FuzzOrder(f *testing.F) {
 // FuzzFromNode does the same with messages from nodes to controllers.
 func FuzzFromNode(f *testing.F) {
 	for _, m := range []*controllerv1.NodeMessage{
-		{Kind: &controllerv1.NodeMessage_Hello{Hello: &controllerv1.Hello{Name: "n1", Addr: self.String(), Api: "192.0.2.1:4412", Incarnation: 1}}},
+		{Kind: &controllerv1.NodeMessage_Hello{Hello: &controllerv1.Hello{Name: "n1", Addr: self.String(),
+			Api: "192.0.2.1:4412", Incarnation: 1}}},
 		{Kind: &controllerv1.NodeMessage_Beat{Beat: &controllerv1.Beat{StampNs: 1, Copies: []*controllerv1.Copied{{Shard: 1, Epoch: 1}}}}},
 		{Kind: &controllerv1.NodeMessage_Inventory{Inventory: &controllerv1.Inventory{
 			Configs: []*controllerv1.NodeShards{{Shards: []uint32{0}, Epoch: 3, State: 1, Members: []string{self.String()}}}}}},

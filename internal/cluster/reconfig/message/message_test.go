@@ -22,7 +22,8 @@ func TestMessagesComeThrough(t *testing.T) {
 	active := chain.ShardConfig{Epoch: 7, State: chain.Active, Self: 1, Members: []netip.AddrPort{other, self}}
 	frozen := chain.ShardConfig{Epoch: 8, State: chain.Frozen, Self: 0, Members: []netip.AddrPort{self, other}}
 	order := reconfig.Order{Term: 5, Number: 6, Configs: map[uint16]reconfig.ShardOrder{
-		0: {Config: active}, 9: {Config: active}, 65535: {Config: frozen}, 3: {Config: chain.ShardConfig{Epoch: 2}, Source: "192.0.2.3:4412", Born: 1}, 4: {Config: chain.ShardConfig{Epoch: 9}, Keep: true},
+		0: {Config: active}, 9: {Config: active}, 65535: {Config: frozen}, 3: {Config: chain.ShardConfig{Epoch: 2},
+			Source: "192.0.2.3:4412", Born: 1}, 4: {Config: chain.ShardConfig{Epoch: 9}, Keep: true},
 	}}
 	message := FromOrder(&order)
 	if len(message.Configs) != 4 {
@@ -32,7 +33,8 @@ func TestMessagesComeThrough(t *testing.T) {
 	if diff := cmp.Diff(order, got, byValue); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	inventory := reconfig.Inventory{Node: 3, Incarnation: 4, Term: 5, Configs: map[uint16]chain.ShardConfig{0: active, 9: active, 65535: frozen, 7: {Epoch: 9, Base: 8}}}
+	inventory := reconfig.Inventory{Node: 3, Incarnation: 4, Term: 5, Configs: map[uint16]chain.ShardConfig{0: active,
+		9: active, 65535: frozen, 7: {Epoch: 9, Base: 8}}}
 	if got, err := Inventory(3, 4, self, FromInventory(&inventory)); err != nil || !cmp.Equal(inventory, got, byValue) {
 		t.Error(err, got)
 	}

@@ -64,7 +64,8 @@ func TestReadSentFindsEveryChangedByte(t *testing.T) {
 	if got, err := ReadSent(sent); err != nil || got.To != p.To || !bytes.Equal(got.Message, p.Message) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, at := range []int{offEtherType, offVersionIHL, offVersionIHL + 1, offTotalLength + 1, offFragment, offTTL, offProtocol, offIPChecksum, offSource, offUDPLength + 1, offUDPLength + 3} {
+	for _, at := range []int{offEtherType, offVersionIHL, offVersionIHL + 1, offTotalLength + 1, offFragment, offTTL,
+		offProtocol, offIPChecksum, offSource, offUDPLength + 1, offUDPLength + 3} {
 		b := bytes.Clone(sent)
 		b[at] ^= 4
 		if _, err := ReadSent(b); err == nil {

@@ -9,7 +9,8 @@ import (
 )
 
 // Export is [dataplane.Plane].Export.
-func (n *Node) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error {
+func (n *Node) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) error,
+	session func(chain.SessionKey, chain.Session) error) error {
 	for shard := range w.Since {
 		if err := n.check(shard); err != nil {
 			return err

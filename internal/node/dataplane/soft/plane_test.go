@@ -229,7 +229,8 @@ func TestUnroutable(t *testing.T) {
 	node := startChain(t, 1, testOptions)[0]
 	l := newTestClient(t, 1)
 	m := l.message(wire.OpPut, "a", 0, "x")
-	config := chain.ShardConfig{Epoch: 2, State: chain.Active, Members: []netip.AddrPort{node.Addr(), netip.MustParseAddrPort("203.0.113.9:1")}}
+	config := chain.ShardConfig{Epoch: 2, State: chain.Active,
+		Members: []netip.AddrPort{node.Addr(), netip.MustParseAddrPort("203.0.113.9:1")}}
 	if err := node.ConfigureAll(map[uint16]chain.ShardConfig{m.Shard: config}); err != nil {
 		t.Fatal(err)
 	}
