@@ -26,8 +26,10 @@ const (
 	MaxShards = 0x10000
 	// ReplyTTL: IP time to live of every packet a node sends.
 	ReplyTTL = 0x40
-	// ClientBurstNs: a client whose rate is limited may send at once what it may send in this time, in ns.
+	// ClientBurstNs: a client whose rate is limited may have at once what it may have in this time, in ns.
 	ClientBurstNs = 0x5f5e100
+	// FreeAnswerBytes: a reply of at most this length is sent to anyone: its packet is no longer than three READs (T7).
+	FreeAnswerBytes = 0xb0
 	// MaxSlots: most messages in one bundle; the longest datagram has room for 27.
 	MaxSlots = 0x20
 	// MaxGranters: most controllers that grant leases.

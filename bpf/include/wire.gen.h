@@ -16,7 +16,8 @@
 #define NQ_MAX_CHAIN                 0x8      /* most nodes in one chain */
 #define NQ_MAX_SHARDS                0x10000  /* most shards; their number is a power of two */
 #define NQ_REPLY_TTL                 0x40     /* IP time to live of every packet a node sends */
-#define NQ_CLIENT_BURST_NS           0x5f5e100 /* a client whose rate is limited may send at once what it may send in this time, in ns */
+#define NQ_CLIENT_BURST_NS           0x5f5e100 /* a client whose rate is limited may have at once what it may have in this time, in ns */
+#define NQ_FREE_ANSWER_BYTES         0xb0     /* a reply of at most this length is sent to anyone: its packet is no longer than three READs (T7) */
 #define NQ_MAX_SLOTS                 0x20     /* most messages in one bundle; the longest datagram has room for 27 */
 #define NQ_MAX_GRANTERS              0x8      /* most controllers that grant leases */
 #define NQ_TRAILER_VERSION           0x1      /* form of the trailer; 0 was one whose tag did not cover sender and receiver */

@@ -13,6 +13,7 @@
 
 #include "lock.h"
 #include "packet.h"
+#include "rate.h"
 #include "read.h"
 #include "state.h"
 #include "tables.h"
@@ -65,6 +66,8 @@ static __always_inline int grow_answer(struct __sk_buff *skb, const struct nq_li
 		f = skb_data(skb);
 		if ((void *)(f + 1) + NQ_VERSION_BYTES > skb_end(skb))
 			return grow_drop(NQ_OUTCOME_UNROUTABLE);
+		if (!i && is_costly(s.value_bytes) && !afford(ip_of(f)->saddr, s.value_bytes))
+			return NQ_TC_NEXT;
 		r = i ? reply_again(f) : reply_to(f, live, rest_sum);
 		write_reply(f, &r, &s);
 		if (grow_value(skb, o, s.value_bytes))

@@ -13,6 +13,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "packet.h"
+#include "rate.h"
 #include "state.h"
 #include "tables.h"
 #include "wire.gen.h"
@@ -61,6 +62,8 @@ struct nq_work {
 	__u8 op;	/* of the received message */
 	__u8 client_op; /* the client's operation */
 	__u8 is_tail;
+	__u8 has_credit;    /* of the client's address, for an answer that is costly (T7) */
+	__u32 costly_bytes; /* of the value in such an answer, which goes out; 0: there is none */
 };
 
 struct {
@@ -88,6 +91,7 @@ static __always_inline struct nq_session *own_session(struct nq_work *w)
 #define THEN_BACK 16  /* send the frame back to where it came from */
 #define THEN_ROUTE 17 /* send it to send_addr */
 #define THEN_CLONE 18 /* answer the client and send ACKs to all other members */
+#define THEN_LESS 19  /* of answer_object alone: the client may not have the value (T7) */
 
 static __always_inline int is_write(__u8 op)
 {
@@ -351,7 +355,7 @@ static __noinline int answer(struct xdp_md *ctx, struct nq_work *w, __u16 status
 /*
  * Answers with the object's value, whose lock the caller holds; without it if the object is absent. XDP_PASS if the
  * frame has no room for it: the message goes up to nq_grow, or to the agent's socket, and the agent runs the program
- * on it again.
+ * on it again. THEN_LESS if the client's address has no credit for it.
  */
 static __noinline int answer_object(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u32 status_flags,
 				    __be32 epoch)
@@ -363,8 +367,12 @@ static __noinline int answer_object(struct xdp_md *ctx, struct nq_work *w, struc
 		n = 0;
 	if (n)
 		w->out_value_sum = o->value_sum;
+	if (is_costly(n) && !w->has_credit)
+		return THEN_LESS;
 	if (put_short(ctx, w, n))
 		return XDP_PASS;
+	if (is_costly(n))
+		w->costly_bytes = n;
 	if (store_bytes(ctx, NQ_L4_END + NQ_VERSION_BYTES, o->value, n, nq_cell_bytes))
 		return XDP_DROP;
 	return to_client(w, NQ_VERSION_BYTES + n);

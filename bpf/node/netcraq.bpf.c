@@ -12,7 +12,7 @@
  *   fast.h    the fast path, in place: fast_write.h, fast_read.h, single.h
  *   bundle.h   B1 to B5
  *   heartbeat.h H1 to H3
- *   copy.h     copies between nodes    tag.h     T1 to T4: tags, rates of clients
+ *   copy.h     copies between nodes    tag.h     T1 to T5: tags      rate.h    T4, T6: rates
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -36,6 +36,8 @@
 #include "fib.h"
 
 #include "route.h"
+
+#include "rate.h"
 
 #include "message.h"
 
@@ -103,6 +105,8 @@ static __noinline int admit(struct xdp_md *ctx, struct nq_work *w)
 	if (c->state == NQ_STATE_NONE)
 		return not_mine(ctx, w, chain_op, live->epoch);
 	w->is_tail = is_tail(c);
+	if (is_costly(nq_cell_bytes) && (w->client_op == NQ_OP_READ || w->client_op == NQ_OP_CAS))
+		w->has_credit = has_credit(w->client_addr);
 	if (w->op == NQ_OP_FORWARD && !is_other(w, c))
 		return drop(w->op, NQ_OUTCOME_STRANGER);
 	if (chain_op && w->op != NQ_OP_FORWARD)
@@ -123,6 +127,7 @@ static __noinline int handle(struct xdp_md *ctx, struct nq_work *w, __u32 messag
 	w->from_addr = w->client_addr = ip_of(f)->saddr;
 	w->from_port = w->client_port = udp_of(f)->source;
 	w->is_tail = 0;
+	w->costly_bytes = 0;
 	outcome = load_message(ctx, NQ_L4_END, w, message_bytes, tagged);
 	if (outcome != ACCEPTED)
 		return drop(0, outcome);
@@ -149,6 +154,8 @@ static __always_inline int slow_path(struct xdp_md *ctx, __u32 message_bytes, in
 	if (!w)
 		return XDP_DROP;
 	action = handle(ctx, w, message_bytes, tagged);
+	if (w->costly_bytes)
+		afford(w->client_addr, w->costly_bytes);
 	if (trailer_bytes() && (action == THEN_BACK || action == THEN_ROUTE) && tag_message(ctx, w, w->send_bytes))
 		return drop(0, NQ_OUTCOME_UNROUTABLE);
 	switch (action) {

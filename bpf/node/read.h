@@ -11,6 +11,7 @@
 #include "lock.h"
 #include "message.h"
 #include "packet.h"
+#include "rate.h"
 #include "state.h"
 #include "tables.h"
 #include "wire.gen.h"
@@ -247,6 +248,8 @@ static __always_inline int answer_fast(struct xdp_md *ctx, const struct nq_live 
 	f = data_of(ctx);
 	if ((void *)(f + 1) + NQ_VERSION_BYTES > end_of(ctx))
 		return XDP_DROP;
+	if (is_costly(value_bytes) && !afford(ip_of(f)->saddr, value_bytes))
+		return -1;
 	r = reply_to(f, live, rest_sum);
 	write_reply(f, &r, &s);
 	result = write_value(ctx, o, &s);
@@ -299,6 +302,10 @@ static __always_inline int answer_read(struct xdp_md *ctx, struct nq_work *w, st
 	action = answer_object(ctx, w, o, flags << 8 | status, epoch);
 	if (action == XDP_PASS) /* counted when the agent answers */
 		return action;
+	if (action == THEN_LESS) {
+		count(w->op, NQ_OUTCOME_LIMITED);
+		return answer(ctx, w, NQ_STATUS_BUSY, 0, epoch);
+	}
 	o->reads++;
 	count_read(w, outcome);
 	return action;

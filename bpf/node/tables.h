@@ -22,6 +22,7 @@ volatile const __u8 nq_without = 0;	  /* rules switched off, for tests: bits of 
 volatile const __u8 nq_relay = 0;	  /* as a tail, relay ACKs up the chain instead of cloning them */
 volatile const __u8 nq_transit = 0;	  /* networks of nodes whose messages are routed here, not in the kernel */
 volatile const __u8 nq_tags = 0;	  /* enum nq_tag_phase */
+volatile const __u32 nq_answer_rate = 0;  /* bytes a second of long answers that one address may get; 0: any number */
 volatile const __u32 nq_client_rate = 0;  /* messages a second that one client may send; 0: any number */
 volatile const __u32 nq_test_ifindex = 0; /* tests run the egress program as a plain one, outside a device */
 volatile const __u8 nq_test_clock = 0;	  /* tests set the clock */

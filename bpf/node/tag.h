@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Authentication: a tag behind every message (T1 to T5 of spec/protocol.md), and rate limits of clients. A
- * program that is loaded without tags and rates has nothing of this file.
+ * Authentication: a tag behind every message (T1 to T5 of spec/protocol.md). A program that is
+ * loaded without tags has nothing of this file.
  */
 #ifndef NQ_TAG_H
 #define NQ_TAG_H
@@ -42,19 +42,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct nq_keyring);
 } nq_keys SEC(".maps");
-
-/* The rate limit of one client. */
-struct nq_client {
-	__u64 last_ns;
-	__u64 credit_ns; /* one message costs 1 s / rate */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, __be32);
-	__type(value, struct nq_client);
-} nq_clients SEC(".maps");
 
 struct sip {
 	__u64 v0, v1, v2, v3;
@@ -211,30 +198,6 @@ static __noinline int tag_message(struct xdp_md *ctx, struct nq_work *w, __u32 n
 	if (bpf_xdp_store_bytes(ctx, NQ_L4_END + __builtin_offsetof(struct nq_base, version), &version, 1))
 		return -1;
 	return bpf_xdp_store_bytes(ctx, NQ_L4_END + n, &t, sizeof(t));
-}
-
-/* T4: takes one message out of a client's credit; false if there is none left. */
-static __noinline int within_rate(__be32 addr)
-{
-	__u64 now = bpf_ktime_get_ns(), cost = 1000000000ULL / (nq_client_rate ?: 1);
-	__u64 most = cost > NQ_CLIENT_BURST_NS ? cost : NQ_CLIENT_BURST_NS;
-	struct nq_client first = {.last_ns = now, .credit_ns = most - cost};
-	struct nq_client *c = bpf_map_lookup_elem(&nq_clients, &addr);
-
-	if (!c) {
-		bpf_map_update_elem(&nq_clients, &addr, &first, BPF_NOEXIST);
-		return 1;
-	}
-	if (now > c->last_ns) { /* CPUs that do this at the same time may give a little too much */
-		c->credit_ns += now - c->last_ns;
-		c->last_ns = now;
-		if (c->credit_ns > most)
-			c->credit_ns = most;
-	}
-	if (c->credit_ns < cost)
-		return 0;
-	c->credit_ns -= cost;
-	return 1;
 }
 
 #endif

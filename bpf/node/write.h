@@ -124,7 +124,7 @@ static __always_inline int hand_locked(struct xdp_md *ctx, struct nq_work *w, st
 	return answer(ctx, w, NQ_STATUS_OK, w->number, bpf_htonl(c->epoch));
 }
 
-/* Tells why a CAS failed: version, and its value if the object still has it and the frame has room. */
+/* Tells why a CAS failed: version, and its value if the object still has it, the frame has room, and T7 lets it go. */
 static __always_inline int answer_cas_failed(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u64 version,
 					     __be32 epoch)
 {
@@ -132,7 +132,7 @@ static __always_inline int answer_cas_failed(struct xdp_md *ctx, struct nq_work 
 
 	if (o->version == version)
 		action = answer_object(ctx, w, o, NQ_STATUS_CAS_FAILED, epoch);
-	if (action != XDP_PASS)
+	if (action != XDP_PASS && action != THEN_LESS)
 		return action;
 	begin_reply(w, NQ_STATUS_CAS_FAILED, version, NQ_FLAG_NO_VALUE, epoch);
 	if (put_short(ctx, w, 0))

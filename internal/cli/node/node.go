@@ -23,9 +23,13 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
+// DefaultAnswerKiB is how much of long answers a node sends to one address in a second, in KiB: 24,000 of the longest.
+const DefaultAnswerKiB = 32 << 10
+
 // DefaultChainOptions returns the default size of a node: room for 100,000 objects of the longest values.
 func DefaultChainOptions(shards int) chain.Options {
-	return chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: 100_000, MaxSessions: 100_000}
+	return chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: 100_000, MaxSessions: 100_000,
+		AnswerRate: DefaultAnswerKiB << 10}
 }
 
 // nodeFlags are the command line of `netcraq node`.
@@ -37,6 +41,7 @@ type nodeFlags struct {
 	join                     joinFlags
 	remove, verbose, json    bool
 	acceptDataLoss           bool
+	answerKiB                int // a second of long answers to one address
 }
 
 func newNodeCommand() *cobra.Command {
@@ -81,6 +86,9 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "maximum number of client sessions")
 	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "maximum length of a value in bytes")
 	f.IntVar(&size.ClientRate, "client-rate", 0, "maximum messages per second from one client; 0: no limit")
+	f.IntVar(&flags.answerKiB, "answer-kib-s", DefaultAnswerKiB, fmt.Sprintf(
+		"maximum KiB per second of answers longer than %d bytes to one address, which may be forged; 0: no limit",
+		wire.FreeAnswerBytes))
 	f.BoolVar(&size.Relay, "relay", false,
 		"as a tail, send ACKs up the chain node by node: for networks or drivers that cannot clone packets")
 	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5, W8 or R4",
@@ -107,6 +115,7 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 
 func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	log := cli.NewLog(stderr, flags.verbose, flags.json)
+	flags.plane.Chain.AnswerRate = flags.answerKiB << 10
 	if flags.plane.pin == "" && flags.name != "" {
 		flags.plane.pin = xdp.DefaultPin(flags.name)
 	}

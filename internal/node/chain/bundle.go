@@ -58,7 +58,7 @@ func (b *bundle) handle(i int) {
 	r := &request{
 		node: b.node, now: b.now, from: b.from, client: b.from, message: &m,
 		// W2 and W5 hold in bundles even where a test switches them off.
-		without: b.node.options.Without &^ (W2 | W5), climb: true,
+		without: b.node.options.Without &^ (W2 | W5), climb: true, slotted: true,
 	}
 	outcome := wire.Decode(encoded, &m)
 	if outcome == wire.Accepted {

@@ -151,13 +151,17 @@ type Options struct {
 	MaxSessions int       // most sessions over all shards
 	Tags        wire.Tags // how far messages have a trailer with a tag (T1, T6) at first; planes see to it
 	ClientRate  int       // messages a second that one client may send, 0 for any number (T4); planes see to it
+	AnswerRate  int       // bytes a second of long answers that one address may get, 0 for any number (T7)
 	Relay       bool      // as a tail, send the ACK up the chain instead of cloning it (W7)
 	NoDigest    bool      // sessions keep no digests: a plane that cannot compute them (W2)
 	Without     Rule      // rules switched off; zero outside tests
 }
 
-// maxClientRate is a message each 100 ns.
-const maxClientRate = 10_000_000
+// maxClientRate is a message each 100 ns; maxAnswerRate costs a byte a nanosecond and more.
+const (
+	maxClientRate = 10_000_000
+	maxAnswerRate = 1_000_000_000
+)
 
 // Validate checks the options before a plane is made of them.
 func (o *Options) Validate() error {
@@ -168,6 +172,9 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("a cell has 8 to %d bytes, not %d", wire.MaxValueBytes, o.CellBytes)
 	case o.ClientRate < 0 || o.ClientRate > maxClientRate:
 		return fmt.Errorf("a client may send 1 to %d messages a second, or 0 for any number, not %d", maxClientRate, o.ClientRate)
+	case o.AnswerRate < 0 || o.AnswerRate > maxAnswerRate:
+		return fmt.Errorf("an address may get 1 to %d bytes a second of long answers, or 0 for any number, not %d",
+			maxAnswerRate, o.AnswerRate)
 	case o.MaxObjects < 1 || o.MaxSessions < 1:
 		return errors.New("room for at least one object and one session is needed")
 	}

@@ -75,6 +75,7 @@ type Node struct {
 	counters Counters
 	renewed  uint64 // the last [Node.Renew]
 	heart    *heart // nil: no heartbeats are taken
+	answered Credits
 }
 
 type shard struct {

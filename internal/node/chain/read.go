@@ -51,6 +51,9 @@ func (r *request) relaxed() bool {
 }
 
 func (r *request) answerRead(object *Object, outcome wire.Outcome) wire.Outcome {
+	if object != nil && !object.absent() && !r.affords(object.Value) {
+		return r.busy(wire.OutcomeLimited)
+	}
 	r.shard.load.Reads++
 	if object == nil {
 		r.answer(wire.StatusNotFound, 0, nil, 0)

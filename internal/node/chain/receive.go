@@ -17,6 +17,7 @@ type request struct {
 	shard   *shard // nil until the shard is known
 	without Rule   // rules switched off
 	climb   bool   // a tail's ACK travels up the chain (W7)
+	slotted bool   // in a bundle
 	out     []Send
 }
 

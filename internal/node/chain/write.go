@@ -133,8 +133,11 @@ func (r *request) answerRefusal(object *Object, version uint64, status wire.Stat
 		switch {
 		case object.Version != version:
 			flags = wire.FlagNoValue
-		case !object.absent():
+		case object.absent():
+		case r.affords(object.Value):
 			value = object.Value
+		default:
+			flags = wire.FlagNoValue
 		}
 	}
 	r.answer(status, version, value, flags)

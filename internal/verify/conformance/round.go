@@ -76,6 +76,9 @@ func randomOptions(rng *rand.Rand) chain.Options {
 	if rng.IntN(4) == 0 {
 		o.Without = pick(rng, chain.W2, chain.W5, chain.W8, chain.R4, chain.G1, chain.G3)
 	}
+	if rng.IntN(4) == 0 {
+		o.AnswerRate = pick(rng, 1, 20_000) // for one long answer, or a few
+	}
 	return o
 }
 

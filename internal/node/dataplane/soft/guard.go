@@ -15,10 +15,10 @@ func (p *Plane) admit(from netip.AddrPort, datagram []byte) (message []byte, ok 
 		p.refused[chain.Counter{Outcome: wire.OutcomeBadTag}]++
 		return nil, false
 	}
-	if p.clients.table == nil { // no client is limited: the message is not read twice
+	if p.options.ClientRate == 0 { // the message is not read twice
 		return message, true
 	}
-	if op, readable := opOf(message); readable && op < wire.OpForward && !p.clients.within(from.Addr(), p.clock()) {
+	if op, readable := opOf(message); readable && op < wire.OpForward && !p.within(from.Addr()) {
 		p.refused[chain.Counter{Op: op, Outcome: wire.OutcomeLimited}]++
 		return nil, false
 	}
@@ -30,12 +30,17 @@ func (p *Plane) admitBundle() bool {
 	switch {
 	case p.phase().Sends():
 		p.refused[chain.Counter{Outcome: wire.OutcomeBadTag}]++
-	case p.clients.table != nil:
+	case p.options.ClientRate > 0:
 		p.refused[chain.Counter{Op: wire.OpBundle, Outcome: wire.OutcomeLimited}]++
 	default:
 		return true
 	}
 	return false
+}
+
+// within is T4: it takes one message out of a client's credit.
+func (p *Plane) within(client netip.Addr) bool {
+	return p.clients.Take(client, uint64(time.Second)/uint64(p.options.ClientRate), p.clock())
 }
 
 // opOf is the op of a message that a node can read at all; the node counts the others.
@@ -45,46 +50,6 @@ func opOf(message []byte) (wire.Op, bool) {
 		return 0, false
 	}
 	return m.Op, true
-}
-
-// mostClients bounds the table; a client that is dropped from it begins anew.
-const mostClients = 1 << 16
-
-// clients has the rate limit of every client (T4).
-type clients struct {
-	cost, most uint64 // of one message; of credit, in nanoseconds
-	table      map[netip.Addr]client
-}
-
-type client struct{ last, credit uint64 }
-
-// newClients takes messages a second; 0 is no limit.
-func newClients(rate int) clients {
-	if rate == 0 {
-		return clients{}
-	}
-	cost := uint64(time.Second) / uint64(rate)
-	return clients{cost: cost, most: max(cost, wire.ClientBurstNs), table: make(map[netip.Addr]client)}
-}
-
-// within takes one message out of a client's credit; false if there is none left. now is in nanoseconds.
-func (c *clients) within(addr netip.Addr, now uint64) bool {
-	one, known := c.table[addr]
-	if !known {
-		if len(c.table) >= mostClients {
-			clear(c.table)
-		}
-		one = client{now, c.most}
-	}
-	if now > one.last {
-		one.credit, one.last = min(c.most, one.credit+now-one.last), now
-	}
-	ok := one.credit >= c.cost
-	if ok {
-		one.credit -= c.cost
-	}
-	c.table[addr] = one
-	return ok
 }
 
 // SetKeys replaces the node's keys.

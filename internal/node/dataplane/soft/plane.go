@@ -32,7 +32,7 @@ type Plane struct {
 	dirty      map[wire.Key]refusal // keys of the node's objects that are not clean
 	unroutable uint64               // messages that the socket refused to send
 	refused    chain.Counters       // messages that were not given to the node
-	clients    clients
+	clients    chain.Credits        // of those whose rate is limited
 
 	contended chan wire.Key
 }
@@ -75,7 +75,6 @@ func ListenWith(addr netip.AddrPort, o chain.Options, readers int, clock func() 
 		node:      chain.New(o),
 		dirty:     make(map[wire.Key]refusal),
 		refused:   make(chain.Counters),
-		clients:   newClients(o.ClientRate),
 		contended: make(chan wire.Key, dataplane.ContendedRoom),
 	}
 	p.tags.Store(uint32(o.Tags))

@@ -53,6 +53,7 @@ type objects struct {
 	Keys      *ebpf.Map `ebpf:"nq_keys"`
 	Heart     *ebpf.Map `ebpf:"nq_heart"`
 	Programs  *ebpf.Map `ebpf:"nq_programs"`
+	Answered  *ebpf.Map `ebpf:"nq_answered"`
 }
 
 func (o *objects) close() {
@@ -72,7 +73,7 @@ func (o *objects) maps() map[string]*ebpf.Map {
 		"nq_live": o.Live, "nq_chains": o.Chains, "nq_objects": o.Objects, "nq_sessions": o.Sessions,
 		"nq_counters": o.Counters, "nq_loads": o.Loads, "nq_usage": o.Usage, "nq_punts": o.Punts,
 		"nq_contended": o.Contended, "nq_ports": o.Ports, "nq_port_cells": o.Cells, "nq_groups": o.Groups,
-		"nq_keys": o.Keys, "nq_heart": o.Heart, "nq_programs": o.Programs,
+		"nq_keys": o.Keys, "nq_heart": o.Heart, "nq_programs": o.Programs, "nq_answered": o.Answered,
 	}
 }
 
@@ -89,6 +90,7 @@ func constantsOf(node netip.AddrPort, o chain.Options) constants {
 		"nq_relay":        flag(o.Relay),
 		"nq_tags":         uint8(o.Tags),
 		"nq_client_rate":  uint32(o.ClientRate),
+		"nq_answer_rate":  uint32(o.AnswerRate),
 		"nq_contended_ns": uint32(dataplane.ContendedAfter),
 		"nq_weak_memory":  weakMemory(),
 	}

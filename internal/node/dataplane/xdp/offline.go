@@ -124,7 +124,11 @@ func (m *Offline) Clear() error {
 	if err := m.objects.Heart.Put(uint32(0), nqHeart{}); err != nil {
 		return err
 	}
-	for _, table := range []*ebpf.Map{m.objects.Objects, m.objects.Sessions} {
+	emptied := []*ebpf.Map{m.objects.Objects, m.objects.Sessions}
+	if m.options.AnswerRate > 0 {
+		emptied = append(emptied, m.objects.Answered)
+	}
+	for _, table := range emptied {
 		if err := deleteAll(table); err != nil {
 			return err
 		}
