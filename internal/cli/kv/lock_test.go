@@ -15,6 +15,7 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
@@ -34,7 +35,7 @@ func lockCommand(ctx context.Context, args ...string) (string, string, error) {
 // chainClient starts a chain that commands find through the environment, and returns a client of it.
 func chainClient(t *testing.T) *client.Client {
 	t.Helper()
-	path := startChain(t)
+	path := clitest.StartChain(t)
 	t.Setenv(topology.PathVariable, path)
 	cluster, err := client.LoadCluster(path)
 	if err != nil {
@@ -125,7 +126,7 @@ func TestLockCommandRenews(t *testing.T) {
 
 // A dead holder's lock goes to the next that tries, after its time to live; a cluster out of reach is an error at once.
 func TestLockCommandOfTheDead(t *testing.T) {
-	path := startChain(t)
+	path := clitest.StartChain(t)
 	t.Setenv(topology.PathVariable, path)
 	cluster, err := client.LoadCluster(path)
 	if err != nil {
@@ -202,7 +203,7 @@ func TestLockCommandLosesLock(t *testing.T) {
 
 // A signal to the command that holds the lock is passed on, and the lock is free at once.
 func TestLockCommandIsInterrupted(t *testing.T) {
-	t.Setenv(topology.PathVariable, startChain(t))
+	t.Setenv(topology.PathVariable, clitest.StartChain(t))
 	ready := filepath.Join(t.TempDir(), "ready")
 	t.Setenv("READY", ready)
 	ctx, interrupt := context.WithCancel(context.Background())
