@@ -40,6 +40,7 @@ var wings = []wing{
 	{cluster + "/topology", []string{"wire", node + "/chain"}},
 	{cluster + "/reconfig", []string{"wire", "api", node + "/chain", node + "/dataplane", cluster + "/topology"}},
 	{"client", []string{"wire", "api", cluster + "/topology", cluster + "/keyring", cluster + "/security"}},
+	{"examples", []string{"client", commands + "/clitest"}},
 	{gateway + "/core", nil},
 	{gateway + "/placement", nil},
 	{gateway, product},
