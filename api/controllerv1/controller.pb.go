@@ -435,7 +435,7 @@ func (x *Heart) GetKey() []byte {
 type Sweep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Shards        []*Tombstones          `protobuf:"bytes,1,rep,name=shards,proto3" json:"shards,omitempty"`
-	Pressing      bool                   `protobuf:"varint,2,opt,name=pressing,proto3" json:"pressing,omitempty"` // the table of objects is half full
+	Pressing      bool                   `protobuf:"varint,2,opt,name=pressing,proto3" json:"pressing,omitempty"` // tombstones fill the table of objects
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -170,7 +170,7 @@ static __noinline enum way read_slot(struct slotted *m)
 	if (o && m->p.op == NQ_OP_READ && !is_tail(m->p.c) && !is_committed(o))
 		return forward_slot(m); /* if it has become clean meanwhile, the tail answers as well */
 	if (o) {
-		if (!lock(&o->seq))
+		if (!lock_object(o, w + WORD_KEY))
 			return drop_fast(&m->p, NQ_OUTCOME_CONTENDED);
 		clean = is_clean(m->p.c, o);
 		way = may && clean ? answer_locked(m, w, o, outcome) : WAY_SLOW;

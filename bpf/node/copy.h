@@ -135,7 +135,7 @@ static long import_next(__u32 i, struct copying *c)
 	if (!o)
 		return 1;
 	c->state = NQ_RECORD_CONTENDED;
-	if (!lock(&o->seq))
+	if (!lock_object(o, r.key))
 		return 1;
 	import_locked(c, &r, o);
 	unlock(&o->seq);
@@ -278,6 +278,67 @@ int nq_import_sessions(struct xdp_md *ctx)
 	if (!begin_batch(ctx, &c, &count))
 		return 0;
 	bpf_loop(count, import_session_next, &c, 0);
+	return end_batch(&c);
+}
+
+/* G4: may the object, which is locked, be deleted? */
+static __always_inline int is_collectable(const struct nq_chain_config *c, const struct nq_object *o)
+{
+	if (c->state != NQ_STATE_ACTIVE || c->learner)
+		return 0;
+	return !o->version || (o->tombstone && (o->version <= c->bar || (nq_without & NQ_RULE_G4)));
+}
+
+/*
+ * Deletes the object whose key the record holds, if that may be. Else the record gets the version of a committed
+ * tombstone. A deleted entry stays locked: who waits for it gives up instead of writing into an entry that is used again.
+ */
+static long collect_next(__u32 i, struct copying *c)
+{
+	struct nq_chain_config *config;
+	struct nq_record r;
+	struct nq_object *o;
+	struct nq_live *live;
+	__u32 index;
+
+	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
+		return 1;
+	r.version = 0;
+	index = bpf_be64_to_cpu(*(__be64 *)(r.key + 8)) & nq_shard_mask;
+	live = bpf_map_lookup_elem(&nq_live, &index);
+	if (!live)
+		return 1;
+	index = index * 2 + (live->slot & 1);
+	config = bpf_map_lookup_elem(&nq_chains, &index);
+	o = bpf_map_lookup_elem(&nq_objects, r.key);
+	if (!config)
+		return 1;
+	if (o && lock(&o->seq)) {
+		if (is_collectable(config, o) && !bpf_map_delete_elem(&nq_objects, r.key)) {
+			count_entries(NQ_TABLE_OBJECTS, -1);
+		} else {
+			if (o->tombstone && is_clean(config, o))
+				r.version = o->version;
+			unlock(&o->seq);
+		}
+	}
+	if (bpf_xdp_store_bytes(c->ctx, c->at, &r, sizeof(r)))
+		return 1;
+	c->at += c->stride;
+	c->done++;
+	return 0;
+}
+
+/* Deletes the objects whose keys stand in the batch, as far as that may be. */
+SEC("xdp")
+int nq_collect(struct xdp_md *ctx)
+{
+	struct copying c;
+	__u32 count;
+
+	if (!begin_batch(ctx, &c, &count))
+		return 0;
+	bpf_loop(count, collect_next, &c, 0);
 	return end_batch(&c);
 }
 

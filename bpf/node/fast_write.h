@@ -133,7 +133,7 @@ static __always_inline enum way order_fast(struct fast *p, __u32 *w, struct nq_s
 		o = new_object(w + WORD_KEY);
 	if (!o)
 		return ask_single(p, slotted);
-	if (!lock(&o->seq))
+	if (!lock_object(o, w + WORD_KEY))
 		return drop_fast(p, NQ_OUTCOME_CONTENDED);
 	way = order_fast_locked(p, w, entry, o, seq, slotted);
 	unlock(&o->seq);
@@ -217,7 +217,7 @@ static __always_inline enum way update_fast(struct fast *p, __u32 *w)
 		return drop_fast(p, NQ_OUTCOME_CONTENDED);
 	if (entry->session != long_at(w + WORD_SESSION)) {
 		way = drop_fast(p, NQ_OUTCOME_CONTENDED);
-	} else if (!o || lock(&o->seq)) {
+	} else if (!o || lock_object(o, w + WORD_KEY)) {
 		way = update_fast_locked(p, w, entry, o);
 		if (o)
 			unlock(&o->seq);

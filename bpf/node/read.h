@@ -343,7 +343,7 @@ static __noinline int read(struct xdp_md *ctx, struct nq_work *w, struct nq_live
 			count_read(w, NQ_OUTCOME_ANSWERED_ABSENT);
 			return answer(ctx, w, NQ_STATUS_NOT_FOUND, 0, epoch);
 		}
-	} else if (lock(&o->seq)) {
+	} else if (lock_object(o, &w->in.base.key_hi)) {
 		int clean = is_clean(c, o);
 
 		outcome = NQ_OUTCOME_ANSWERED_CLEAN;

@@ -113,6 +113,16 @@ int nq_walk_doubtful(struct bpf_iter__bpf_map_elem *ctx)
 	return o && key ? visit(ctx, key, wants(shard_of(key)) && (!o->version || !is_committed(o))) : 0;
 }
 
+/* Objects of the wanted shards that are tombstones, or have no version. */
+SEC("iter/bpf_map_elem")
+int nq_walk_tombstones(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct nq_object *o = ctx->value;
+	__be64 *key = ctx->key;
+
+	return o && key ? visit(ctx, key, wants(shard_of(key)) && (o->tombstone || !o->version)) : 0;
+}
+
 /* Objects of the wanted shards that have no version. */
 SEC("iter/bpf_map_elem")
 int nq_walk_empty(struct bpf_iter__bpf_map_elem *ctx)

@@ -13,7 +13,15 @@
 #include "wire.gen.h"
 
 /* Rules that tests switch off: bits of nq_without. */
-enum nq_rule { NQ_RULE_W2 = 1, NQ_RULE_W5 = 2, NQ_RULE_W8 = 4, NQ_RULE_R4 = 8, NQ_RULE_G1 = 16, NQ_RULE_G3 = 32 };
+enum nq_rule {
+	NQ_RULE_W2 = 1,
+	NQ_RULE_W5 = 2,
+	NQ_RULE_W8 = 4,
+	NQ_RULE_R4 = 8,
+	NQ_RULE_G1 = 16,
+	NQ_RULE_G3 = 32,
+	NQ_RULE_G4 = 64
+};
 
 enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
 
@@ -127,7 +135,7 @@ struct nq_load {
 	__u64 writes; /* versions applied */
 };
 
-/* Tables whose entries are counted in nq_usage. */
-enum nq_table { NQ_TABLE_OBJECTS, NQ_TABLE_SESSIONS, NQ_TABLES };
+/* Tables whose entries are counted in nq_usage; behind them stands whether the agent deletes objects at present. */
+enum nq_table { NQ_TABLE_OBJECTS, NQ_TABLE_SESSIONS, NQ_TABLES, NQ_COLLECTING = NQ_TABLES };
 
 #endif

@@ -86,7 +86,11 @@ struct {
 	__uint(value_size, sizeof(struct nq_object) + 16);
 } nq_objects SEC(".maps");
 
-/* One object of zeros: the initial value of an entry of nq_objects. */
+/*
+ * The initial value of an entry of nq_objects: zeros, but for the sequence number. The agent changes that before it
+ * deletes objects: so a reader that looked up an entry before it was deleted, and used again for another key, finds
+ * another number.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -148,7 +152,7 @@ static __always_inline struct nq_load *load_of(__u32 shard)
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, NQ_TABLES);
+	__uint(max_entries, NQ_TABLES + 1);
 	__type(key, __u32);
 	__type(value, __u64);
 } nq_usage SEC(".maps");
@@ -211,6 +215,24 @@ static __always_inline struct nq_object *new_object(const void *key)
 	if (blank && !bpf_map_update_elem(&nq_objects, key, blank, BPF_NOEXIST))
 		count_entries(NQ_TABLE_OBJECTS, 1);
 	return bpf_map_lookup_elem(&nq_objects, key);
+}
+
+/*
+ * Locks the object of a key, as a writer. While the agent deletes objects, the entry may have become that of another key
+ * after it was looked up: 0 then, as if another CPU held the lock for too long. A deleted entry stays locked.
+ */
+static __always_inline int lock_object(struct nq_object *o, const void *key)
+{
+	__u32 index = NQ_COLLECTING;
+	__u64 *collecting;
+
+	if (!lock(&o->seq))
+		return 0;
+	collecting = bpf_map_lookup_elem(&nq_usage, &index);
+	if (!collecting || !*(volatile __u64 *)collecting || bpf_map_lookup_elem(&nq_objects, key) == o)
+		return 1;
+	unlock(&o->seq);
+	return 0;
 }
 
 /* The entry of the session, made if need be; 0 if the table is full. */

@@ -65,7 +65,7 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 		action = drop(w->op, NQ_OUTCOME_CONTENDED);
 	} else if (!o) {
 		action = update_locked(ctx, w, c, entry, 0);
-	} else if (lock(&o->seq)) {
+	} else if (lock_object(o, &w->in.base.key_hi)) {
 		action = update_locked(ctx, w, c, entry, o);
 		unlock(&o->seq);
 	} else {
@@ -83,7 +83,7 @@ static __always_inline __u32 acknowledge(const void *key, __u64 version, const s
 
 	if (!o)
 		return is_late(c, version) ? NQ_OUTCOME_STALE : NQ_OUTCOME_AHEAD;
-	if (!lock(&o->seq))
+	if (!lock_object(o, key))
 		return NQ_OUTCOME_CONTENDED;
 	if (nq_without & NQ_RULE_W8) {
 		commit_locked(o, o->version, c->epoch);
@@ -134,7 +134,7 @@ static __noinline int probe(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 		return drop(w->op, NQ_OUTCOME_MALFORMED);
 	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
 	if (o) {
-		if (!lock(&o->seq))
+		if (!lock_object(o, &w->in.base.key_hi))
 			return drop(w->op, NQ_OUTCOME_CONTENDED);
 		committed = o->version;
 		commit_locked(o, committed, c->epoch);

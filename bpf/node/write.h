@@ -276,7 +276,7 @@ static __noinline int order(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 		o = new_object(&w->in.base.key_hi);
 	if (!o)
 		return refuse(ctx, w, entry, 0, NQ_STATUS_FULL);
-	if (!lock(&o->seq))
+	if (!lock_object(o, &w->in.base.key_hi))
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
 	if (again)
 		action = repeat(ctx, w, c, entry, o);

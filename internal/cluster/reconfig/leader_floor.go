@@ -1,6 +1,9 @@
 package reconfig
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Two steps make tombstones collectable without a pause (G2). First the floor rises: heads give new versions above it.
 // When the head reports that everything below is committed on the whole chain, the bar rises to the floor: members
@@ -22,15 +25,15 @@ func (l *Leader) Swept(now time.Duration, s Sweep) {
 	if !l.begin(now) || n == nil || !l.lives(n, s.Incarnation) {
 		return
 	}
-	n.sweeps = true
+	n.sweeps, n.pressing = true, s.Pressing
 	for i := range s.Shards {
-		l.tombstones(n, &s.Shards[i], s.Pressing)
+		l.tombstones(n, &s.Shards[i])
 	}
 	l.step()
 }
 
 // tombstones decides by the report of a shard's head whether its floor or its bar has to rise.
-func (l *Leader) tombstones(n *node, t *Tombstones, pressing bool) {
+func (l *Leader) tombstones(n *node, t *Tombstones) {
 	if int(t.Shard) >= len(l.shards) {
 		return
 	}
@@ -41,9 +44,14 @@ func (l *Leader) tombstones(n *node, t *Tombstones, pressing bool) {
 	switch {
 	case s.Floor > s.Bar && t.Drained == s.Floor && l.mayRaise(t.Shard):
 		l.bars[t.Shard], l.dirty = true, true
-	case t.Highest > s.Floor && (pressing || t.Count >= raiseFrom && l.whole(s)) && s.Floor == s.Bar && l.mayRaise(t.Shard):
+	case t.Highest > s.Floor && (l.pressing(s) || t.Count >= raiseFrom && l.whole(s)) && s.Floor == s.Bar && l.mayRaise(t.Shard):
 		l.floors[t.Shard], l.dirty = t.Highest, true
 	}
+}
+
+// pressing reports whether tombstones fill the table of a member.
+func (l *Leader) pressing(s *Shard) bool {
+	return slices.ContainsFunc(s.Members, func(id NodeID) bool { return l.nodes[id].pressing })
 }
 
 // whole reports whether a shard has all members. Otherwise one may come back that kept its copy: that copy is of no use

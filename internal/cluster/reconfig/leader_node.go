@@ -45,7 +45,8 @@ type node struct {
 	wipes      bool            // deletes, and did so before this leader
 	kept       map[uint16]bool // left, or copies again, and keeps from before (C7)
 
-	sweeps bool // it takes floors, and collects tombstones
+	sweeps   bool // it takes floors, and collects tombstones
+	pressing bool // and these fill its table
 
 	registration *Registration // with another incarnation: its state is gone
 	claimed      time.Duration

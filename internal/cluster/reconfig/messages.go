@@ -77,7 +77,7 @@ type Sweep struct {
 	Node        NodeID
 	Incarnation uint64
 	Shards      []Tombstones
-	Pressing    bool // the node's table of objects is half full
+	Pressing    bool // tombstones fill the node's table of objects
 }
 
 // Tombstones is the part of one shard.

@@ -170,6 +170,7 @@ func (m *membership) serve(ctx context.Context) error {
 	m.start(m.applyOrders)
 	m.start(m.tellLoad)
 	m.start(m.keepTags)
+	m.start(m.collect)
 	m.start(func(ctx context.Context) { m.relay.run(ctx, m) })
 	m.start(func(ctx context.Context) { // so that the group does not end before ctx does
 		m.applying.Lock()

@@ -121,8 +121,7 @@ func (r *request) fromChain() wire.Outcome {
 // clean reports whether no write of the object is under way. An active tail holds committed versions only, whatever
 // their mark: a replica that became the tail did not receive the ACK (C2).
 func (r *request) clean(object *Object) bool {
-	c := &r.shard.config
-	return object == nil || object.Clean() || c.Tail() && c.State == Active
+	return object == nil || r.shard.config.Settled(object)
 }
 
 // permitted is R4: it reports whether this node may reveal state.

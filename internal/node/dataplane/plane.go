@@ -78,6 +78,11 @@ type Plane interface {
 	// Drop deletes all objects and sessions of some shards, while the plane serves others. A shard whose state is not None
 	// is an error.
 	Drop(shards []uint16) error
+	// Collect deletes, while the plane serves, what may be deleted of the shards in which this node is an active full member
+	// (G4). It reports the committed tombstones that remain there, by shard; a shard without any may be missing. When it
+	// returns, no packet is handled by a configuration that was replaced before the call. It is ErrNoFloors of a plane
+	// that takes no floors (G1).
+	Collect() (map[uint16]Tombstones, error)
 	// SetKeys replaces the keys of a plane with tags. Before the first ones it takes and sends nothing with a tag. A plane
 	// without tags keeps them for later.
 	SetKeys(k *wire.Keyring) error
@@ -117,6 +122,15 @@ type ShardLoad struct {
 	Writes uint64 // versions applied here, of the node's own ordering or of another's
 }
 
+// Tombstones are committed tombstones of a shard.
+type Tombstones struct {
+	Count   uint64
+	Highest uint64 // version
+}
+
+// Add counts a tombstone.
+func (t *Tombstones) Add(version uint64) { t.Count, t.Highest = t.Count+1, max(t.Highest, version) }
+
 // Wanted selects objects and sessions of some shards.
 type Wanted struct {
 	// Since are the shards. Of each, the objects that are dirty and those that became clean after an epoch (W13) are
@@ -154,6 +168,9 @@ type KeyedSession struct {
 
 // ErrFull says that a table has no room for more.
 var ErrFull = errors.New("the table is full")
+
+// ErrNoFloors says that a plane takes no floors, and so collects no tombstones.
+var ErrNoFloors = errors.New("this plane has no floors: it collects no tombstones")
 
 // ServedError says that a shard whose state was to be dropped is still served.
 func ServedError(shard uint16) error {

@@ -19,7 +19,8 @@ type state struct {
 }
 
 // model is a register with versions. Every write increases the version, possibly by more than one:
-// a write that was ordered and then overtaken leaves a gap.
+// a write that was ordered and then overtaken leaves a gap. A deleted key may be forgotten at any time: then answers
+// have version 0, but the next write's is above all before.
 var model = porcupine.Model{
 	Init: func() any { return state{} },
 	Step: func(s, input, _ any) (bool, any) {
@@ -61,6 +62,9 @@ func (s state) get(op *Op) (state, bool) {
 	if op.Outcome == Unknown {
 		return s, true
 	}
+	if op.Outcome == NotFound && op.Version == 0 && !s.present {
+		return s, true
+	}
 	s, ok := s.observe(op.Version)
 	if op.Outcome == NotFound {
 		return s, ok && !s.present
@@ -86,6 +90,9 @@ func (s state) write(op *Op, value string, present bool) (state, bool) {
 }
 
 func (s state) cas(op *Op) (state, bool) {
+	if op.Outcome == Failed && op.Version == 0 && !s.present {
+		return s, op.Expected != 0
+	}
 	if op.Outcome == Failed {
 		s, ok := s.observe(op.Version)
 		told := op.NoValue || s.value == op.Read

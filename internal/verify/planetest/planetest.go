@@ -43,6 +43,8 @@ func Run(t *testing.T, open func(t *testing.T) Node, without ...string) {
 		{"full", testFull},
 		{"loads", testLoads},
 		{"contended", testContended},
+		{"collect", testCollect},
+		{"collect beside writes", testCollectBeside},
 	} {
 		if !slices.Contains(without, one.name) {
 			t.Run(one.name, func(t *testing.T) { one.run(t, open) })

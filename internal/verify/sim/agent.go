@@ -55,6 +55,9 @@ func (n *node) startAgent() {
 	n.agent.tick()
 	n.agent.resync()
 	n.agent.work()
+	if n.w.Sweep > 0 {
+		n.agent.sweep(reconfig.NewSweeper(n.w.Shards))
+	}
 }
 
 func (n *node) endAgent() {
@@ -83,6 +86,20 @@ func (a *agent) after(d time.Duration, do func()) {
 func (a *agent) tick() {
 	a.heartbeat()
 	a.after(a.n.w.Beat, a.tick)
+}
+
+// sweep looks for tombstones, again and again, and tells the controllers. Tables always count as full: few are enough.
+func (a *agent) sweep(s *reconfig.Sweeper) {
+	n := a.n
+	tombstones, err := s.Sweep(n)
+	n.w.watch.fail(err)
+	report := reconfig.Sweep{Node: a.id, Incarnation: n.incarnation, Shards: tombstones, Pressing: true}
+	for i, c := range n.w.controllers {
+		if a.connected[i] && a.id != 0 {
+			n.w.net.carry(control, n.endpoint(), c.endpoint(), func(bool) { c.swept(report) })
+		}
+	}
+	a.after(n.w.Sweep, func() { a.sweep(s) })
 }
 
 func (a *agent) resync() {

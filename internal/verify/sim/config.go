@@ -49,6 +49,8 @@ type Config struct {
 	RepairAfter                                      time.Duration // reconfig.Options
 	// mean time between two changes of these settings (L5); 0: none
 	Retime time.Duration
+	// between two looks of a node for tombstones (G4); 0: it does not look
+	Sweep time.Duration
 
 	Quiet   Faults // kinds of faults that do not happen
 	Without Rules
@@ -71,7 +73,7 @@ func ParseRule(name string) (Rules, error) {
 	if rule, err := reconfig.ParseRule(name); err == nil {
 		return Rules{Control: rule}, nil
 	}
-	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8 or C1 to C9", name)
+	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8, G1 to G5 or C1 to C9", name)
 }
 
 // Draw makes a world from a seed: quiet or rough, small or less small.
@@ -112,6 +114,9 @@ func Draw(seed uint64) Config {
 	c.Sure = time.Duration(between(40, 400)) * time.Millisecond
 	if seed%11 == 7 { // without a draw, so that other seeds stay the worlds that they are
 		c.Retime = 200 * time.Millisecond
+	}
+	if seed%6 == 2 || seed%6 == 3 { // likewise
+		c.Sweep = 25 * time.Millisecond
 	}
 	return c
 }

@@ -294,3 +294,7 @@ func (c *controller) heartbeat(a *agent, b reconfig.Heartbeat) {
 func (c *controller) inventory(i reconfig.Inventory) {
 	c.leading(c.leader, func(now time.Duration) { c.leader.Inventory(now, i) })
 }
+
+func (c *controller) swept(s reconfig.Sweep) {
+	c.leading(c.leader, func(now time.Duration) { c.leader.Swept(now, s) })
+}

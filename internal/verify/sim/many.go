@@ -27,6 +27,7 @@ type Total struct {
 	Steps            int
 	Reconfigurations int
 	Returns          int
+	Collected        int
 	Simulated        time.Duration
 	Lost             int
 	Faults           [faults]int
@@ -96,6 +97,7 @@ func (t *Total) add(seed uint64, r *Result, v *Violation) {
 	t.Steps += r.Steps
 	t.Reconfigurations += r.Reconfigurations
 	t.Returns += r.Returns
+	t.Collected += r.Collected
 	t.Simulated += r.Simulated
 	t.Lost += r.Lost
 	t.Undecided += r.Undecided

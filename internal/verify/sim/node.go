@@ -170,8 +170,8 @@ func (n *node) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 		if c, ok := configs[shard]; ok {
 			n.configs[shard] = c
 			shards = append(shards, shard)
-			n.w.note(int(shard), every, "%s is %v in epoch %d, place %d of %s%s",
-				n.name, c.State, c.Epoch, c.Self, n.w.namesOf(c.Members), learnerMark(c.Learner))
+			n.w.note(int(shard), every, "%s is %v in epoch %d, place %d of %s%s, floor %d, bar %d",
+				n.name, c.State, c.Epoch, c.Self, n.w.namesOf(c.Members), learnerMark(c.Learner), c.Floor, c.Bar)
 		}
 	}
 	n.w.watch.configured(n, shards)
@@ -213,6 +213,25 @@ func (n *node) drop(shards []uint16) error {
 	n.w.note(every, every, "%s wipes shards %v", n.name, shards)
 	return n.forget(shards, n.plane.Drop)
 }
+
+// Collect implements reconfig.SweptPlane. Nothing but G4 removes versions of a shard that is served.
+func (n *node) Collect() (map[uint16]dataplane.Tombstones, error) {
+	left, err := n.plane.Collect()
+	for i := range n.w.keys {
+		if o := &n.seen[i]; o.Version != 0 && n.w.watch.object(n, i).Version == 0 {
+			n.w.note(int(n.w.keys[i].Shard(n.w.Shards)), i, "%s collects version %d", n.name, o.Version)
+			n.w.result.Collected++
+			*o = chain.Object{}
+		}
+	}
+	return left, err
+}
+
+// Dirty implements reconfig.SweptPlane.
+func (n *node) Dirty(limit int) ([]dataplane.KeyedObject, error) { return n.plane.Dirty(limit) }
+
+// Object implements reconfig.SweptPlane.
+func (n *node) Object(key wire.Key) (chain.Object, bool, error) { return n.plane.Object(key) }
 
 func (n *node) doubt(shards []uint16) error {
 	if len(shards) == 0 {

@@ -31,6 +31,8 @@ type plane interface {
 	Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error)
 	Empty(shards []uint16) ([]wire.Key, error)
 	Drop(shards []uint16) error
+	Dirty(limit int) ([]dataplane.KeyedObject, error)
+	Collect() (map[uint16]dataplane.Tombstones, error)
 
 	Close() error
 }
@@ -157,6 +159,32 @@ func (p *chainPlane) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Se
 
 func (p *chainPlane) Empty(shards []uint16) ([]wire.Key, error) {
 	return p.node.Empty(func(shard uint16) bool { return slices.Contains(shards, shard) }), nil
+}
+
+func (p *chainPlane) Dirty(limit int) ([]dataplane.KeyedObject, error) {
+	var dirty []dataplane.KeyedObject
+	for key, o := range p.node.Objects() {
+		if c := p.node.Config(key.Shard(p.options.Shards)); len(dirty) < limit && !c.Settled(o) {
+			dirty = append(dirty, dataplane.KeyedObject{Key: key, Object: *o})
+		}
+	}
+	return dirty, nil
+}
+
+func (p *chainPlane) Collect() (map[uint16]dataplane.Tombstones, error) {
+	left := make(map[uint16]dataplane.Tombstones)
+	for key, o := range p.node.Objects() {
+		shard := key.Shard(p.options.Shards)
+		switch c := p.node.Config(shard); {
+		case c.Collectable(o, p.options.Without):
+			p.node.DropObject(key)
+		case c.State == chain.Active && !c.Learner && o.Tombstone && c.Settled(o):
+			t := left[shard]
+			t.Add(o.Version)
+			left[shard] = t
+		}
+	}
+	return left, nil
 }
 
 func (p *chainPlane) Close() error { return nil }

@@ -75,10 +75,13 @@ func TestSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations, %d returns", total.Seeds, total.Ops, total.Steps,
-		total.Reconfigurations, total.Returns)
+	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations, %d returns, %d tombstones collected", total.Seeds, total.Ops, total.Steps,
+		total.Reconfigurations, total.Returns, total.Collected)
 	if total.Violations > 0 {
 		t.Errorf("%d violations, first %s", total.Violations, wrong(t, Draw(total.First)))
+	}
+	if total.Collected == 0 {
+		t.Error("no tombstone was collected")
 	}
 	for f, count := range total.Faults {
 		if count == 0 && *seeds >= 100 {
@@ -116,6 +119,7 @@ func TestRulesAreNeeded(t *testing.T) {
 	}{
 		{"R4", 1016}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 10}, {"C2", 1}, {"C3", 30}, {"C4", 675}, {"C5", 1}, {"C6", 6},
 		{"C7", 119}, {"C8", 51},
+		{"G1", 9}, {"G2", 9}, {"G3", 284}, {"G4", 2},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			without, err := ParseRule(c.rule)

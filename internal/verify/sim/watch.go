@@ -110,18 +110,20 @@ func (v *watch) checkChain(number uint16, key int) {
 		return
 	}
 	shard := int(number)
-	tail := members[len(members)-1].seen[key]
+	bar := v.w.store.state.Shards[number].Bar
+	tail := uncollected(members[len(members)-1].seen[key], bar)
 	tail.Committed = tail.Version // all of it is committed (C2)
-	if acked := v.acked[key]; tail.Committed < acked {
+	if acked := v.acked[key]; tail.Committed < acked && (acked > bar || tail.Version != 0) {
 		v.w.broken(shard, key, "I6: version %d was answered with OK, but the tail has committed %d", acked, tail.Committed)
 	}
 	above := ^uint64(0)
 	for _, n := range members {
-		o := &n.seen[key] // as it was checked when it changed last
+		held := uncollected(n.seen[key], bar) // as it was checked when it changed last
+		o := &held
 		switch {
 		case o.Version > above:
 			v.w.broken(shard, key, "I4: %s has version %d, its predecessor %d", n.name, o.Version, above)
-		case o.Committed > tail.Committed:
+		case o.Committed > tail.Committed && (o.Committed > bar || tail.Version != 0):
 			v.w.broken(shard, key, "I3: %s has committed %d, the tail %d", n.name, o.Committed, tail.Committed)
 		case o.Clean() && (o.Version != tail.Version || !sameValue(o, &tail)):
 			v.w.broken(shard, key, "I5: %s has a clean version %d, the tail version %d, or their values differ", n.name,
@@ -129,6 +131,15 @@ func (v *watch) checkChain(number uint16, key int) {
 		}
 		above = o.Version
 	}
+}
+
+// uncollected is what stands for an object in comparisons: nothing for a tombstone that may be collected (G4), which
+// others have collected, or not.
+func uncollected(o chain.Object, bar uint64) chain.Object {
+	if o.Tombstone && o.Version <= bar {
+		return chain.Object{}
+	}
+	return o
 }
 
 func sameValue(a, b *chain.Object) bool {
@@ -240,10 +251,11 @@ func (v *watch) disagreement(tell func(shard, key int, n *node, o, tail *chain.O
 		if len(members) == 0 {
 			continue // which is told elsewhere
 		}
-		tail := v.object(members[len(members)-1], key)
+		bar := v.w.store.state.Shards[shard].Bar
+		tail := uncollected(v.object(members[len(members)-1], key), bar)
 		tail.Committed = tail.Version
 		for i, n := range members {
-			o := v.object(n, key)
+			o := uncollected(v.object(n, key), bar)
 			if i == len(members)-1 {
 				o = tail
 			}

@@ -45,6 +45,7 @@ type Result struct {
 	Steps            int // events
 	Reconfigurations int // epochs of a shard in which its chain became active, but the first
 	Returns          int // copies to nodes that needed only the changes
+	Collected        int // tombstones that a node deleted (G4)
 	Simulated        time.Duration
 	Bundled          int // operations whose first attempt travelled in a bundle
 	Lost             int // shards whose last copy was lost, as their number of members allows

@@ -218,3 +218,6 @@ func (n *Node) Usage() (dataplane.Usage, error) {
 	memory := uint64(MaxObjects*len(objectArrays)*8 + MaxSessions*8*8)
 	return dataplane.Usage{Objects: objects, Sessions: int(used[0]), MemoryBytes: memory}, err
 }
+
+// Collect implements [dataplane.Plane]: versions of a switch begin at 1, so it keeps its tombstones.
+func (n *Node) Collect() (map[uint16]dataplane.Tombstones, error) { return nil, dataplane.ErrNoFloors }

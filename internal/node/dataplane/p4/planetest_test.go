@@ -34,7 +34,10 @@ func (p onHarness) SetHeart(h chain.Heart) error              { return p.Harness
 func (p onHarness) Granted() (chain.Granted, error)           { return p.Harness.Granted() }
 func (p onHarness) Drop(shards []uint16) error                { return p.Harness.Drop(shards) }
 func (p onHarness) Empty(shards []uint16) ([]wire.Key, error) { return p.Harness.Empty(shards) }
-func (p onHarness) Close() error                              { return p.Harness.Close() }
+func (p onHarness) Collect() (map[uint16]dataplane.Tombstones, error) {
+	return p.Harness.Collect()
+}
+func (p onHarness) Close() error { return p.Harness.Close() }
 func (p onHarness) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error) {
 	return p.Harness.Doubt(shards, gone)
 }
@@ -76,5 +79,6 @@ func TestPlane(t *testing.T) {
 			}
 			return reply, true, wire.DecodeReply(p.Message, &reply)
 		}}
-	}, "contended") // nobody tells of refused writes here
+	}, "contended", // nobody tells of refused writes here
+		"collect", "collect beside writes") // there are no floors
 }

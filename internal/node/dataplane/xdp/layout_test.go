@@ -56,6 +56,7 @@ func TestNumbers(t *testing.T) {
 		"nq_rule": {
 			"NQ_RULE_W2": uint64(chain.W2), "NQ_RULE_W5": uint64(chain.W5), "NQ_RULE_W8": uint64(chain.W8),
 			"NQ_RULE_R4": uint64(chain.R4), "NQ_RULE_G1": uint64(chain.G1), "NQ_RULE_G3": uint64(chain.G3),
+			"NQ_RULE_G4": uint64(chain.G4),
 		},
 		"nq_state": {
 			"NQ_STATE_NONE": uint64(chain.None), "NQ_STATE_ACTIVE": uint64(chain.Active), "NQ_STATE_FROZEN": uint64(chain.Frozen),
@@ -64,7 +65,7 @@ func TestNumbers(t *testing.T) {
 			"NQ_RECORD_ABSENT": recordAbsent, "NQ_RECORD_WHOLE": recordWhole, "NQ_RECORD_CONTENDED": recordContended,
 			"NQ_RECORD_FULL": recordFull, "NQ_RECORD_STATE_BITS": recordStateBits,
 		},
-		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_SESSIONS": tableSessions, "NQ_TABLES": countedTables},
+		"nq_table":         {"NQ_TABLE_OBJECTS": tableObjects, "NQ_TABLE_SESSIONS": tableSessions, "NQ_TABLES": countedTables, "NQ_COLLECTING": collecting},
 		"nq_program":       {"NQ_PROGRAM_BUNDLE": uint64(programBundle), "NQ_PROGRAMS": 1},
 		"nq_key_sets":      {"NQ_KEY_SETS": wire.KeyGenerations},
 		"nq_counter_index": {"NQ_OUTCOME_BITS": outcomeBits, "NQ_COUNTERS": counterRow, "NQ_LOAD_STEP": loadStep},

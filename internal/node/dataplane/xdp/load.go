@@ -33,6 +33,7 @@ type objects struct {
 
 	Export         *ebpf.Program `ebpf:"nq_export"`
 	Import         *ebpf.Program `ebpf:"nq_import"`
+	Collect        *ebpf.Program `ebpf:"nq_collect"`
 	ExportSessions *ebpf.Program `ebpf:"nq_export_sessions"`
 	ImportSessions *ebpf.Program `ebpf:"nq_import_sessions"`
 
@@ -41,6 +42,7 @@ type objects struct {
 	Live      *ebpf.Map `ebpf:"nq_live"`
 	Chains    *ebpf.Map `ebpf:"nq_chains"`
 	Objects   *ebpf.Map `ebpf:"nq_objects"`
+	Blank     *ebpf.Map `ebpf:"nq_blank"`
 	Sessions  *ebpf.Map `ebpf:"nq_sessions"`
 	Counters  *ebpf.Map `ebpf:"nq_counters"`
 	Loads     *ebpf.Map `ebpf:"nq_loads"`
@@ -59,6 +61,7 @@ type objects struct {
 func (o *objects) close() {
 	for _, p := range []*ebpf.Program{
 		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropSession, o.Export, o.Import, o.ExportSessions, o.ImportSessions,
+		o.Collect,
 	} {
 		p.Close()
 	}
@@ -74,6 +77,7 @@ func (o *objects) maps() map[string]*ebpf.Map {
 		"nq_counters": o.Counters, "nq_loads": o.Loads, "nq_usage": o.Usage, "nq_punts": o.Punts,
 		"nq_contended": o.Contended, "nq_ports": o.Ports, "nq_port_cells": o.Cells, "nq_groups": o.Groups,
 		"nq_keys": o.Keys, "nq_heart": o.Heart, "nq_programs": o.Programs, "nq_answered": o.Answered,
+		"nq_blank": o.Blank,
 	}
 }
 

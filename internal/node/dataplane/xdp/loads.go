@@ -19,6 +19,8 @@ const (
 	tableObjects = iota
 	tableSessions
 	countedTables
+	collecting   = countedTables
+	usageEntries = countedTables + 1
 )
 
 // loadStep is the number of shards of which a row of nq_loads has a multiple, and counterRow how long one of

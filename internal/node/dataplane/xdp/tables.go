@@ -26,6 +26,7 @@ type tables struct {
 
 	configuring sync.Mutex // held while configurations change
 	unquiet     bool       // packets may be under way that began before the last change; guarded by configuring
+	collecting  sync.Mutex // held while Collect runs
 	walking     sync.Mutex // held by a walk over a table, and while entries are deleted; before configuring
 }
 
@@ -39,7 +40,7 @@ func (t *tables) open(o chain.Options, quiesce func() error) error {
 	if t.counts, err = mapCounts(t.objects, o.Shards); err != nil {
 		return err
 	}
-	if t.usage, err = mapArray[uint64](t.objects.Usage, countedTables); err != nil {
+	if t.usage, err = mapArray[uint64](t.objects.Usage, usageEntries); err != nil {
 		return fmt.Errorf("mapping the table of usage: %w", err)
 	}
 	t.scanner, err = scanner(o.Shards)

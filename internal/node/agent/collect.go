@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/netcraq/netcraq/api/controllerv1"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/wire"
+)
+
+const (
+	// collectEvery is the time between two looks for tombstones.
+	collectEvery = time.Second
+	// collectSoon is the time between two looks while a floor rises, or tombstones fill the table.
+	collectSoon = 20 * time.Millisecond
+	// quietSweeps is how many looks without a change make the next one needless. One is not enough, as for quietLooks.
+	quietSweeps = 2
+)
+
+// collector looks for tombstones again and again, and tells the controllers.
+type collector struct {
+	*membership
+	sweeper *reconfig.Sweeper
+	changes uint64         // that packets made, at the last look
+	quiet   int            // looks since they grew
+	last    reconfig.Sweep // the last report
+}
+
+// collect collects tombstones (G4).
+func (m *membership) collect(ctx context.Context) {
+	c := &collector{membership: m, sweeper: reconfig.NewSweeper(m.plane.Info().Options.Shards)}
+	report := reporter{log: m.log, what: "cannot collect tombstones"}
+	periodically(ctx, collectSoon, func() time.Duration {
+		next, err := c.look()
+		if errors.Is(err, dataplane.ErrNoFloors) {
+			<-ctx.Done() // a chain with this node gets no floors
+			return collectEvery
+		}
+		report.result(err)
+		return next
+	})
+}
+
+// look reports tombstones, and returns when to look again.
+func (c *collector) look() (time.Duration, error) {
+	rising, err := c.rising()
+	if err != nil {
+		return collectEvery, err
+	}
+	idle, err := c.idle()
+	if err != nil {
+		return collectEvery, err
+	}
+	if idle && !rising { // a new leader may not have the report
+		c.report()
+		return collectEvery, nil
+	}
+	c.last.Shards, err = c.sweeper.Sweep(c.plane)
+	if err != nil {
+		return collectEvery, err
+	}
+	usage, err := c.plane.Usage()
+	if err != nil {
+		return collectEvery, err
+	}
+	c.last.Pressing = pressing(usage.Objects, c.plane.Info().Options.MaxObjects, c.last.Shards)
+	c.report()
+	if c.last.Pressing || rising {
+		return collectSoon, nil
+	}
+	return collectEvery, nil
+}
+
+func (c *collector) report() {
+	c.tell(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Sweep{Sweep: message.FromSweep(&c.last)}})
+}
+
+// pressing reports whether collecting tombstones would give back a good part of the room that is left.
+func pressing(objects, most int, shards []reconfig.Tombstones) bool {
+	tombstones := uint64(0)
+	for _, t := range shards {
+		tombstones += t.Count
+	}
+	return 2*objects > most && 8*tombstones > uint64(max(0, most-objects))
+}
+
+// rising reports whether the floor of a shard is above its bar: the bar will follow, and then there is something to
+// collect.
+func (c *collector) rising() (bool, error) {
+	for shard := range uint16(c.plane.Info().Options.Shards) {
+		config, err := c.plane.Config(shard)
+		if err != nil || config.Floor > config.Bar {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// idle reports that packets can have changed nothing since the last look but one.
+func (c *collector) idle() (bool, error) {
+	counters, err := c.plane.Counters()
+	if err != nil {
+		return false, err
+	}
+	changes := uint64(0)
+	for counter, n := range counters {
+		switch counter.Outcome {
+		case wire.OutcomeOrdered, wire.OutcomeApplied, wire.OutcomeCommitted, wire.OutcomeAcked:
+			changes += n
+		}
+	}
+	if changes != c.changes {
+		c.changes, c.quiet = changes, 0
+		return false, nil
+	}
+	c.quiet++
+	return c.quiet > quietSweeps, nil
+}
