@@ -36,16 +36,6 @@ func NewSweeper(shards int) *Sweeper {
 	return &Sweeper{shards: shards, drains: make(map[uint16]*drain)}
 }
 
-// Draining reports whether a floor waits for objects to be committed.
-func (s *Sweeper) Draining() bool {
-	for _, d := range s.drains {
-		if len(d.left) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // Sweep collects what may be collected and returns the node's report, which is empty for shards without tombstones.
 func (s *Sweeper) Sweep(p SweptPlane) ([]Tombstones, error) {
 	configs := make(map[uint16]chain.ShardConfig)

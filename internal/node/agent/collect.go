@@ -15,7 +15,7 @@ import (
 const (
 	// collectEvery is the time between two looks for tombstones.
 	collectEvery = time.Second
-	// collectSoon is the time between two looks while a floor rises, or tombstones fill the table.
+	// collectSoon is the same while a floor rises, or the table is more than half full.
 	collectSoon = 20 * time.Millisecond
 	// quietSweeps is how many looks without a change make the next one needless. One is not enough, as for quietLooks.
 	quietSweeps = 2
@@ -27,6 +27,7 @@ type collector struct {
 	sweeper *reconfig.Sweeper
 	changes uint64         // that packets made, at the last look
 	quiet   int            // looks since they grew
+	looked  time.Time      // when the last look was
 	last    reconfig.Sweep // the last report
 }
 
@@ -35,44 +36,52 @@ func (m *membership) collect(ctx context.Context) {
 	c := &collector{membership: m, sweeper: reconfig.NewSweeper(m.plane.Info().Options.Shards)}
 	report := reporter{log: m.log, what: "cannot collect tombstones"}
 	periodically(ctx, collectSoon, func() time.Duration {
-		next, err := c.look()
+		err := c.lookIfDue()
 		if errors.Is(err, dataplane.ErrNoFloors) {
 			<-ctx.Done() // a chain with this node gets no floors
-			return collectEvery
 		}
 		report.result(err)
-		return next
+		return collectSoon
 	})
 }
 
-// look reports tombstones, and returns when to look again.
-func (c *collector) look() (time.Duration, error) {
+// lookIfDue looks for tombstones if it is time.
+func (c *collector) lookIfDue() error {
 	rising, err := c.rising()
 	if err != nil {
-		return collectEvery, err
-	}
-	idle, err := c.idle()
-	if err != nil {
-		return collectEvery, err
-	}
-	if idle && !rising { // a new leader may not have the report
-		c.report()
-		return collectEvery, nil
-	}
-	c.last.Shards, err = c.sweeper.Sweep(c.plane)
-	if err != nil {
-		return collectEvery, err
+		return err
 	}
 	usage, err := c.plane.Usage()
 	if err != nil {
-		return collectEvery, err
+		return err
 	}
-	c.last.Pressing = pressing(usage.Objects, c.plane.Info().Options.MaxObjects, c.last.Shards)
+	full := 2*usage.Objects > c.plane.Info().Options.MaxObjects
+	if !rising && !full && time.Since(c.looked) < collectEvery {
+		return nil
+	}
+	c.looked = time.Now()
+	return c.look(rising)
+}
+
+// look collects tombstones and reports those that remain. If nothing changed it only repeats the report: there may be
+// another leader.
+func (c *collector) look(rising bool) error {
+	idle, err := c.idle()
+	if err != nil {
+		return err
+	}
+	if !idle || rising {
+		if c.last.Shards, err = c.sweeper.Sweep(c.plane); err != nil {
+			return err
+		}
+		usage, err := c.plane.Usage()
+		if err != nil {
+			return err
+		}
+		c.last.Pressing = pressing(usage.Objects, c.plane.Info().Options.MaxObjects, c.last.Shards)
+	}
 	c.report()
-	if c.last.Pressing || rising {
-		return collectSoon, nil
-	}
-	return collectEvery, nil
+	return nil
 }
 
 func (c *collector) report() {

@@ -131,7 +131,8 @@ func TestRulesAreNeeded(t *testing.T) {
 				config.Without = without
 				r := mustRun(t, config)
 				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 ||
-					slices.Contains([]string{"C1", "C5", "C6", "C8"}, c.rule) && r.Broken != nil
+					slices.Contains([]string{"C1", "C5", "C6", "C8", "G3"}, c.rule) &&
+						r.Broken != nil
 				if !noticed {
 					continue
 				}
