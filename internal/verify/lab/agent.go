@@ -138,6 +138,9 @@ func (l *Lab) greet(ctx context.Context, host string) error {
 		return err
 	}
 	defer conn.Close()
+	if l.options.TLS { // a server sends nothing before its client does
+		return nil
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetReadDeadline(deadline); err != nil {
 			return err

@@ -68,6 +68,9 @@ type Options struct {
 	// Agent returns the command line of a node's agent; nil: a lab without agents. See
 	// [Lab.ClusterFile], [Lab.PinDir] and [Lab.Ports] for its arguments.
 	Agent func(l *Lab, h Host) []string `json:"-"`
+	// TLS says that agents and controllers are started with certificates.
+	TLS bool `json:"tls,omitempty"`
+
 	// Controller returns the command line of a controller. See [Lab.DataDir].
 	Controller func(l *Lab, h Host) []string `json:"-"`
 	// Owned ties the lab to this process: after the process has ended, the next Up of the same name
