@@ -14,7 +14,7 @@ import (
 const completeWithin = time.Second
 
 // planeNames matches the names of data planes in the descriptions of flags.
-var planeNames = regexp.MustCompile(`\b(auto|chain|soft|xdp|none)\b`)
+var planeNames = regexp.MustCompile(`\b(auto|chain|soft|xdp|p4|none)\b`)
 
 // nodeFlags take the name of a node.
 var nodeFlags = []string{"node", "from", "to"}

@@ -59,6 +59,22 @@ func testLabRoundTrip(t *testing.T, plane string) {
 			t.Errorf("no %q in the drawing\n%s", want, drawing)
 		}
 	}
+	for line, want := range map[string][]string{
+		"lab --name " + name + " exec ":         {"n1", "n2", "n3", "c1", "c2", "s1", "s2"},
+		"lab --name " + name + " fault pause ":  {"n1", "n2", "n3"},
+		"lab status --name ":                    {name},
+		"lab --name " + name + " exec c1 echo ": nil,
+	} {
+		said := strings.Fields(clitest.MustRun(t, append([]string{"__completeNoDesc"}, strings.Split(line, " ")...)...))
+		for _, host := range want {
+			if !slices.Contains(said, host) {
+				t.Errorf("%s does not offer %s: %v", line, host, said)
+			}
+		}
+		if want == nil && slices.Contains(said, "n1") {
+			t.Errorf("%s offers hosts: %v", line, said)
+		}
+	}
 	clitest.MustRun(t, "lab", "--name", name, "down")
 	clitest.MustRun(t, "lab", "--name", name, "down")
 	if _, code, _ := clitest.Netcraq("lab", "--name", name, "status"); code == 0 {

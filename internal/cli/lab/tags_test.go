@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -45,7 +46,7 @@ func certified(t *testing.T, o *lab.Options) (of func(security.Role) string) {
 // TestTagsAreSwitchedInALab (T6): XDP nodes behind real wires get tags and lose them under load, and no request stays without
 // its answer.
 func TestTagsAreSwitchedInALab(t *testing.T) {
-	clitest.NeedRoot(t)
+	roottest.Need(t)
 	bin := t.TempDir() // hosts run this binary as the command
 	if err := os.Symlink(os.Args[0], filepath.Join(bin, cli.ProductName)); err != nil {
 		t.Fatal(err)

@@ -162,3 +162,39 @@ func TestUpAndInterrupt(t *testing.T) {
 		t.Errorf("after Ctrl-C the lab: %v", err)
 	}
 }
+
+// TestInterruptedStart interrupts `netcraq up` while the lab is built, at each step of it: that is the way out and no
+// failure, and nothing is left.
+func TestInterruptedStart(t *testing.T) {
+	name := clitest.LabName(t, "c")
+	for steps := range 2 {
+		up := exec.Command(os.Args[0], "up", "--plane", cli.PlaneXDP, "--name", name)
+		up.Env = append(os.Environ(), clitest.AsCommand+"=1")
+		output, err := up.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := up.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said := bufio.NewReader(output)
+		for range steps + 1 {
+			if _, err := said.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := up.Process.Signal(unix.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := up.Wait(); err != nil || !strings.Contains(string(rest), "cleaned up") {
+			t.Errorf("interrupted after %d steps: %v: %s", steps+1, err, rest)
+		}
+		if _, err := lab.Open(name); !errors.Is(err, lab.ErrNotUp) {
+			t.Errorf("interrupted after %d steps, the lab: %v", steps+1, err)
+		}
+	}
+}

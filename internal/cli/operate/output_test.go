@@ -59,8 +59,8 @@ func TestCompletion(t *testing.T) {
 		{"drain --cluster " + file + " ", []string{"n1", "n2"}},
 		{"move --cluster " + file + " --from ", []string{"n1", "n2"}},
 		{"get k --cluster /nowhere --node ", nil},
-		{"node --plane ", []string{"auto", "soft", "xdp"}},
-		{"lab up --plane ", []string{"none", "soft", "xdp"}},
+		{"node --plane ", []string{"auto", "p4", "soft", "xdp"}},
+		{"lab up --plane ", []string{"none", "p4", "soft", "xdp"}},
 	} {
 		said, _, err := clitest.Netcraq(append([]string{"__completeNoDesc"}, strings.Split(c.line, " ")...)...)
 		var got []string

@@ -126,7 +126,7 @@ func (p *Plane) WatchPorts(ctx context.Context, log *slog.Logger) {
 			}
 			last[i] = now
 		}
-		if why == "" && !judged && time.Since(began) > peersWithin {
+		if why == "" && !judged && time.Since(began) > p.peersWithin {
 			judged, why = true, muteAny(p.ports, false)
 		}
 		if why == "" {
@@ -146,6 +146,8 @@ func (p *Plane) WatchPorts(ctx context.Context, log *slog.Logger) {
 
 // fallBack attaches all ports in generic mode instead.
 func (p *Plane) fallBack(why string) error {
+	p.attaching.Lock()
+	defer p.attaching.Unlock()
 	for i := range p.ports {
 		at := &p.ports[i].xdp
 		if at.link == nil {
@@ -159,9 +161,9 @@ func (p *Plane) fallBack(why string) error {
 			return err
 		}
 		*at = attachment{}
-	}
-	if err := attachEach(p.ports, p.objects, Generic, p.pin); err != nil {
-		return err
+		if err := p.ports[i].attachXDP(p.objects, Generic, p.pin); err != nil {
+			return err
+		}
 	}
 	p.setInfo(Generic, why)
 	return nil

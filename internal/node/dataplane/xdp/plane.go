@@ -37,6 +37,7 @@ type Plane struct {
 	wanted Mode
 	tables
 	ports     []port
+	attaching sync.Mutex // held while programs of ports change
 	local     *localServer
 	running   sync.RWMutex // read-held while local runs the program
 	pin       string
@@ -44,6 +45,8 @@ type Plane struct {
 	outlet    *outlet
 	punts     *puntReader
 	contended *contendedReader
+
+	peersWithin time.Duration // [peersWithin], but in tests
 }
 
 var _ dataplane.Plane = (*Plane)(nil)
@@ -77,7 +80,7 @@ func Open(o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{ports: ports, pin: o.Pin, node: o.Node, chain: o.Chain, wanted: o.Mode}
+	p := &Plane{ports: ports, pin: o.Pin, node: o.Node, chain: o.Chain, wanted: o.Mode, peersWithin: peersWithin}
 	p.unquiet = true // the last action of a predecessor is unknown
 	fresh := o.Pin != "" && !Pinned(o.Pin)
 	if fresh { // left by a start that was killed before it answered anything

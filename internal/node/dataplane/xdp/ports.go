@@ -120,6 +120,19 @@ func (a *attachment) set(program *ebpf.Program, pin, name string, attach func() 
 
 // attach puts the programs on a port, in the place of a predecessor's if there are any.
 func (p *port) attach(o *objects, mode Mode, pin string) error {
+	if err := p.attachXDP(o, mode, pin); err != nil {
+		return err
+	}
+	err := p.grow.set(o.Grow, pin, growPin+p.name, func() (link.Link, error) {
+		return link.AttachTCX(link.TCXOptions{Program: o.Grow, Interface: p.index, Attach: ebpf.AttachTCXIngress})
+	})
+	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) { // before Linux 6.6 the agent sends long answers
+		return fmt.Errorf("port %s: %w", p.name, err)
+	}
+	return nil
+}
+
+func (p *port) attachXDP(o *objects, mode Mode, pin string) error {
 	flags := link.XDPDriverMode
 	if mode == Generic {
 		flags = link.XDPGenericMode
@@ -128,12 +141,6 @@ func (p *port) attach(o *objects, mode Mode, pin string) error {
 		return link.AttachXDP(link.XDPOptions{Program: o.Ingress, Interface: p.index, Flags: flags})
 	})
 	if err != nil {
-		return fmt.Errorf("port %s: %w", p.name, err)
-	}
-	err = p.grow.set(o.Grow, pin, growPin+p.name, func() (link.Link, error) {
-		return link.AttachTCX(link.TCXOptions{Program: o.Grow, Interface: p.index, Attach: ebpf.AttachTCXIngress})
-	})
-	if err != nil && !errors.Is(err, ebpf.ErrNotSupported) { // before Linux 6.6 the agent sends long answers
 		return fmt.Errorf("port %s: %w", p.name, err)
 	}
 	return nil

@@ -14,6 +14,8 @@ var packetPrograms = []string{"nq_ingress", "nq_bundle", "nq_egress", "nq_grow"}
 // SetTags implements [dataplane.Plane]. The phase is a constant of the programs, so that a node without tags does not
 // look at it for each packet; others take their place, on the same tables.
 func (p *Plane) SetTags(t wire.Tags) error {
+	p.attaching.Lock()
+	defer p.attaching.Unlock()
 	o := p.chain
 	o.Tags = t
 	next, err := p.packetPrograms(constantsOf(p.node, o))
@@ -38,6 +40,7 @@ func (p *Plane) SetTags(t wire.Tags) error {
 			return err
 		}
 	}
+	p.configuring.Lock() // whose holder may use the old programs, too
 	p.running.Lock()
 	for name, slot := range map[string]**ebpf.Program{
 		"nq_ingress": &p.objects.Ingress, "nq_bundle": &p.objects.Bundle, "nq_egress": &p.objects.Egress, "nq_grow": &p.objects.Grow,
@@ -45,6 +48,7 @@ func (p *Plane) SetTags(t wire.Tags) error {
 		*slot, next[name] = next[name], *slot
 	}
 	p.running.Unlock()
+	p.configuring.Unlock()
 	p.chain = o
 	return p.waitForPackets()
 }
