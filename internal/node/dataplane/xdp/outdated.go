@@ -1,0 +1,60 @@
+package xdp
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/cilium/ebpf"
+)
+
+// parts are the names that this package uses of a compiled object.
+type parts struct{ maps, programs, variables []string }
+
+// partsOfNode are those of netcraq.o, with these constants.
+func partsOfNode(c constants) parts {
+	return parts{
+		maps:      slices.Concat(tagged[ebpf.Map](), pinned, []string{"nq_blank"}),
+		programs:  tagged[ebpf.Program](),
+		variables: append(slices.Sorted(maps.Keys(c)), tagged[ebpf.Variable]()...),
+	}
+}
+
+// tagged lists the names of the fields of objects of type *T.
+func tagged[T any]() (names []string) {
+	fields := reflect.TypeFor[objects]()
+	for i := range fields.NumField() {
+		if f := fields.Field(i); f.Type == reflect.TypeFor[*T]() {
+			names = append(names, f.Tag.Get("ebpf"))
+		}
+	}
+	return names
+}
+
+// partsOfScanner are those of scan.o.
+var partsOfScanner = parts{
+	programs:  []string{"nq_walk_dirty", "nq_walk_objects", "nq_walk_doubtful", "nq_walk_empty", "nq_walk_sessions"},
+	variables: []string{"nq_wanted", "nq_since", "nq_shard_mask", "nq_weak_memory"},
+}
+
+// isCurrent returns an error if a compiled object lacks a part: it was compiled from older sources than this package.
+func isCurrent(spec *ebpf.CollectionSpec, object string, p parts) error {
+	for _, kind := range []struct {
+		name  string
+		names []string
+		has   func(string) bool
+	}{
+		{"map", p.maps, func(name string) bool { return spec.Maps[name] != nil }},
+		{"program", p.programs, func(name string) bool { return spec.Programs[name] != nil }},
+		{"variable", p.variables, func(name string) bool { return spec.Variables[name] != nil }},
+	} {
+		for _, name := range kind.names {
+			if !kind.has(name) {
+				return fmt.Errorf("%s in this binary has no %s %s: it was compiled from other sources than the rest; "+
+					"run `make bpf` and build the binary again", object, kind.name, name)
+			}
+		}
+	}
+	return nil
+}
