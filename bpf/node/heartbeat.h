@@ -51,8 +51,9 @@ static __always_inline __u32 lasting(const struct nq_heart *h, __u64 end)
 }
 
 /*
- * H2. Two CPUs may do this at the same time: the end of one of them may stand then, which a majority has granted in either
- * case.
+ * H2. Several CPUs may do this at the same time. Each end that is stored was granted by that controller, and each until by
+ * a majority, whatever the order of the stores; an earlier one may be the last, which only makes the lease shorter. The
+ * agent does not replace the ends meanwhile: see nq_set_heart.
  */
 static __noinline int take_grant(struct nq_heart *h, const struct nq_heartbeat *b, __u64 now)
 {
@@ -96,7 +97,10 @@ static __noinline int heartbeat(struct xdp_md *ctx, __u32 message_bytes)
 	if (b->kind > 1 || b->reserved)
 		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_MALFORMED);
 	h = bpf_map_lookup_elem(&nq_heart, &zero);
-	if (!h || !h->valid || sip_heartbeat(h, b) != bpf_be64_to_cpu(b->tag))
+	if (!h || !*(volatile __u64 *)&h->valid)
+		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_BAD_TAG);
+	load_fence();
+	if (sip_heartbeat(h, b) != bpf_be64_to_cpu(b->tag))
 		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_BAD_TAG);
 	if (b->kind)
 		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_MALFORMED);
@@ -112,6 +116,45 @@ static __noinline int heartbeat(struct xdp_md *ctx, __u32 message_bytes)
 	store_swapped(&f->eth, load_macs(&f->eth));
 	write_l3(f, ip_of(f)->saddr, udp_of(f)->source, NQ_HEARTBEAT_BYTES);
 	return XDP_TX;
+}
+
+/* Input of nq_set_heart, in place of a packet. */
+struct nq_heart_request {
+	__u64 key[2];
+	__be64 incarnation;
+	__be32 node;
+	__be32 generation;
+	__u64 valid;
+};
+
+/*
+ * Sets by what the node knows its heartbeats. The agent first makes them invalid, and waits until no program runs that
+ * took one before. So no grant of one set of controllers is stored among those of another, whose places differ. The end
+ * of the lease stays: a majority granted it.
+ */
+SEC("xdp")
+int nq_set_heart(struct xdp_md *ctx)
+{
+	struct nq_heart_request *r = data_of(ctx);
+	struct nq_heart *h;
+	__u32 zero = 0;
+
+	h = bpf_map_lookup_elem(&nq_heart, &zero);
+	if (!h || (void *)(r + 1) > end_of(ctx))
+		return XDP_ABORTED;
+	if (r->valid) {
+		h->key[0] = r->key[0];
+		h->key[1] = r->key[1];
+		h->incarnation = r->incarnation;
+		h->node = r->node;
+		h->generation = r->generation;
+#pragma unroll
+		for (int i = 0; i < NQ_MAX_GRANTERS; i++)
+			h->ends[i] = 0;
+		add_ordered(&zero, 0);
+	}
+	*(volatile __u64 *)&h->valid = r->valid;
+	return XDP_PASS;
 }
 
 #endif

@@ -271,6 +271,7 @@ const enum nq_key_sets keep_key_sets __attribute__((unused)) = NQ_KEY_SETS;
 const enum nq_tag_phase keep_tag_phase __attribute__((unused)) = NQ_TAGS_OFF;
 const enum nq_rule keep_rule __attribute__((unused)) = NQ_RULE_W2;
 const enum nq_state keep_state __attribute__((unused)) = NQ_STATE_NONE;
+const struct nq_heart_request *keep_heart_request __attribute__((unused));
 const struct nq_drop_request *keep_drop_request __attribute__((unused));
 const struct nq_batch *keep_batch __attribute__((unused));
 const struct nq_record *keep_record __attribute__((unused));

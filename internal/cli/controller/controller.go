@@ -19,6 +19,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // etcdPortAbove is the distance from the controller's port to the peer port of its embedded etcd.
@@ -67,7 +68,7 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 		fmt.Sprintf("address to serve on (default port %d; default: from --initial-cluster, or 127.0.0.1)",
 			topology.ControllerPort))
 	f.StringSliceVar(&flags.members, "initial-cluster", nil,
-		"all controllers, as name=address; the same list for each (default: only this one)")
+		fmt.Sprintf("all controllers, at most %d, as name=address; the same list for each (default: only this one)", wire.MaxGranters))
 	f.StringVar(&flags.dir, "data-dir", "", "directory of the embedded etcd")
 	f.BoolVar(&flags.replacement, "replacement", false,
 		"start without data in the place of a controller that lost its disk, after `netcraq controllers replace`")
@@ -136,9 +137,6 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 func (flags *controllerFlags) resolve() (controller.Options, error) {
 	o := controller.Options{Form: flags.form, Balance: flags.balance, Metrics: flags.metrics,
 		Store: store.Options{Cluster: flags.cluster}}
-	if err := controller.Check(&flags.form); err != nil {
-		return o, err
-	}
 	if flags.balance.HotReads < 0 || flags.balance.HotNode < 0 {
 		return o, errors.New("--hot-reads and --hot-node are rates and cannot be negative")
 	}
@@ -161,6 +159,9 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 			o.Form.Controllers = append(o.Form.Controllers, address)
 		}
 		slices.Sort(o.Form.Controllers)
+	}
+	if err := controller.Check(&o.Form); err != nil {
+		return o, err
 	}
 	switch {
 	case len(flags.endpoints) > 0 && flags.dir != "":

@@ -50,9 +50,6 @@ func (c *Controller) newHearts(formed *store.Formation) (*hearts, error) {
 		c: c, socket: socket, granter: slices.Index(controllers, c.options.Address), majority: reconfig.Majority(len(controllers)),
 		every: formed.Settings.Heartbeat, generation: reconfig.GenerationOf(controllers), nodes: make(map[reconfig.NodeID]*heart),
 	}
-	if len(controllers) > wire.MaxGranters {
-		h.granter = -1
-	}
 	return h, nil
 }
 

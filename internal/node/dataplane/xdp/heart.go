@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/cilium/ebpf"
+
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -20,7 +22,7 @@ type nqHeart struct {
 }
 
 // SetHeart implements [dataplane.Plane].
-func (p *Plane) SetHeart(h chain.Heart) error { return p.objects.setHeart(h) }
+func (p *Plane) SetHeart(h chain.Heart) error { return p.objects.setHeart(h, p.waitForPackets) }
 
 // Granted implements [dataplane.Plane].
 func (p *Plane) Granted() (chain.Granted, error) { return p.objects.granted() }
@@ -37,22 +39,40 @@ func (o *objects) heart() (h nqHeart, err error) {
 	return h, nil
 }
 
-// setHeart keeps the lease, which a majority gave. A grant that is taken while this is written may be lost, and the
-// next one is not.
-func (o *objects) setHeart(h chain.Heart) error {
-	before, err := o.heart()
-	if err != nil {
-		return err
-	}
-	next := nqHeart{
+// nqHeartRequest mirrors struct nq_heart_request.
+type nqHeartRequest struct {
+	Key         [2]uint64
+	Incarnation [8]byte
+	Node        [4]byte
+	Generation  [4]byte
+	Valid       uint64
+}
+
+// setHeart keeps the lease, which a majority gave. Between its two steps heartbeats are not taken; outlast waits until no
+// program runs that took one before.
+func (o *objects) setHeart(h chain.Heart, outlast func() error) error {
+	next := nqHeartRequest{
 		Key:   [2]uint64{binary.LittleEndian.Uint64(h.Key[:8]), binary.LittleEndian.Uint64(h.Key[8:])},
-		Valid: 1, Until: before.Until,
+		Valid: 1,
 	}
 	binary.BigEndian.PutUint64(next.Incarnation[:], h.Incarnation)
 	binary.BigEndian.PutUint32(next.Node[:], h.Node)
 	binary.BigEndian.PutUint32(next.Generation[:], h.Generation)
-	if err := o.Heart.Put(uint32(0), next); err != nil {
-		return fmt.Errorf("heartbeats: %w", err)
+	for _, step := range []func() error{
+		func() error { return o.runSetHeart(&nqHeartRequest{}) }, outlast, func() error { return o.runSetHeart(&next) },
+	} {
+		if err := step(); err != nil {
+			return fmt.Errorf("heartbeats: %w", err)
+		}
 	}
 	return nil
+}
+
+func (o *objects) runSetHeart(r *nqHeartRequest) error {
+	data, err := appendNative(nil, r)
+	if err != nil {
+		return err
+	}
+	_, err = o.SetHeart.Run(&ebpf.RunOptions{Data: data})
+	return err
 }

@@ -31,7 +31,7 @@ func TestLayout(t *testing.T) {
 	for name, mirror := range map[string]any{
 		"nq_live": nqLive{}, "nq_member": nqMember{}, "nq_chain_config": nqChainConfig{}, "nq_object": nqObject{},
 		"nq_session_key": nqSessionKey{}, "nq_session": nqSession{}, "nq_port": nqPort{}, "nq_port_cell": nqPortCell{},
-		"nq_drop_request": nqDropRequest{}, "nq_punt": nqPunt{},
+		"nq_drop_request": nqDropRequest{}, "nq_heart_request": nqHeartRequest{}, "nq_punt": nqPunt{},
 		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_session_record": nqSessionRecord{}, "nq_load": nqLoad{},
 		"nq_key_set": nqKeySet{}, "nq_keyring": nqKeyring{}, "nq_heart": nqHeart{},
 	} {

@@ -30,6 +30,7 @@ type objects struct {
 	Grow        *ebpf.Program `ebpf:"nq_grow"`
 	EgressTest  *ebpf.Program `ebpf:"nq_egress_test"`
 	DropSession *ebpf.Program `ebpf:"nq_drop_session"`
+	SetHeart    *ebpf.Program `ebpf:"nq_set_heart"`
 
 	Export         *ebpf.Program `ebpf:"nq_export"`
 	Import         *ebpf.Program `ebpf:"nq_import"`
@@ -60,8 +61,8 @@ type objects struct {
 
 func (o *objects) close() {
 	for _, p := range []*ebpf.Program{
-		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropSession, o.Export, o.Import, o.ExportSessions, o.ImportSessions,
-		o.Collect,
+		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropSession, o.SetHeart, o.Export, o.Import, o.ExportSessions,
+		o.ImportSessions, o.Collect,
 	} {
 		p.Close()
 	}
@@ -116,12 +117,11 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the XDP program in this binary: %w", err)
 	}
+	if err := isCurrent(spec, "netcraq.o", partsOfNode(c)); err != nil {
+		return nil, err
+	}
 	for name, value := range c {
-		v, ok := spec.Variables[name]
-		if !ok {
-			return nil, fmt.Errorf("the XDP program in this binary has no constant %s", name)
-		}
-		if err := v.Set(value); err != nil {
+		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -183,6 +183,9 @@ func scanner(shards int) (*ebpf.Collection, error) {
 	spec, err := readObject(scanObject)
 	if err != nil {
 		return nil, fmt.Errorf("the scan program in this binary: %w", err)
+	}
+	if err := isCurrent(spec, "scan.o", partsOfScanner); err != nil {
+		return nil, err
 	}
 	for name, value := range (constants{"nq_shard_mask": uint32(shards - 1), "nq_weak_memory": weakMemory()}) {
 		if err := spec.Variables[name].Set(value); err != nil {

@@ -305,7 +305,9 @@ func (m *Offline) AllSessions() (map[chain.SessionKey]chain.Session, error) {
 func (m *Offline) SetKeys(k *wire.Keyring) error { return m.objects.setKeys(k) }
 
 // SetHeart tells the node how to recognise its heartbeats (H1).
-func (m *Offline) SetHeart(h chain.Heart) error { return m.objects.setHeart(h) }
+func (m *Offline) SetHeart(h chain.Heart) error {
+	return m.objects.setHeart(h, func() error { return nil }) // one program runs at a time
+}
 
 // Granted is [dataplane.Plane].Granted.
 func (m *Offline) Granted() (chain.Granted, error) { return m.objects.granted() }
