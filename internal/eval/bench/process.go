@@ -14,8 +14,8 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
-// startWithin bounds an agent's start.
-const startWithin = 20 * time.Second
+// startWithin bounds an agent's start. The kernel verifies its programs first, which takes long on a loaded machine.
+const startWithin = 3 * time.Minute
 
 // process is a node's agent process.
 type process struct {

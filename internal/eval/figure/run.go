@@ -26,8 +26,13 @@ type Progress struct {
 	Left        time.Duration // estimated time until the figure is done
 }
 
-// overdue is how many times its budget a figure may take before a round is left unfinished.
+// overdue is how many times its budget a figure may take before a round is left unfinished. The first round is finished
+// in any case: without it there is no figure.
 const overdue = 2
+
+// cellPatience is the least time after which a cell counts as stuck. On a loaded machine the set-up of a chain alone takes
+// a minute.
+const cellPatience = 5 * time.Minute
 
 // runner is one run of one figure.
 type runner struct {
@@ -216,8 +221,8 @@ func (r *runner) rounds(ctx context.Context) (timeUp bool, err error) {
 			if done[Failure{Cell: cell, Round: round}] || r.unable[cell.Series] {
 				continue
 			}
-			if round > 0 && measured == 0 && time.Since(r.began)+longest > r.plan.Budget ||
-				time.Since(r.began) > overdue*r.plan.Budget {
+			elapsed := time.Since(r.began)
+			if round > 0 && (measured == 0 && elapsed+longest > r.plan.Budget || elapsed > overdue*r.plan.Budget) {
 				return true, nil
 			}
 			if err := r.cell(ctx, cell, round); err != nil {
@@ -234,7 +239,7 @@ func (r *runner) rounds(ctx context.Context) (timeUp bool, err error) {
 func (r *runner) cell(ctx context.Context, cell Cell, round int) error {
 	r.progress(fmt.Sprintf("round %d of %d: %s at %s", round+1, r.plan.Rounds, cell.Series, r.spec.X.Place(cell.X)))
 	began := time.Now()
-	within, cancel := context.WithTimeout(ctx, r.plan.Window+overdue*r.plan.Budget)
+	within, cancel := context.WithTimeout(ctx, max(cellPatience, r.plan.Window+overdue*r.plan.Budget))
 	defer cancel()
 	sample, err := r.harness.Measure(within, cell, r.plan.Window)
 	unable := new(Unable)

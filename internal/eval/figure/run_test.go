@@ -234,6 +234,19 @@ func TestBudgetEndsRounds(t *testing.T) {
 	}
 }
 
+// TestFirstRoundIsFinished: a machine on which everything takes longer than planned makes the figure all the same.
+func TestFirstRoundIsFinished(t *testing.T) {
+	dir := t.TempDir()
+	spec := hashSpec(new(hashing))
+	spec.Quick.Budget, spec.Quick.Window, spec.Quick.Rounds = 1, time.Millisecond, 3
+	if failed, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil || failed != 0 {
+		t.Fatal(failed, err)
+	}
+	if n := load(t, dir).Rounds(); n != 1 {
+		t.Errorf("%d rounds were finished, want 1", n)
+	}
+}
+
 func TestNeedsAreSaid(t *testing.T) {
 	dir := t.TempDir()
 	spec := hashSpec(new(hashing))

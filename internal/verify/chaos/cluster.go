@@ -16,7 +16,7 @@ import (
 )
 
 // formPatience bounds the wait for the first chains: controllers first elect a leader.
-const formPatience = 30 * time.Second
+const formPatience = 3 * time.Minute
 
 // Setup describes the cluster of a trial.
 type Setup struct {

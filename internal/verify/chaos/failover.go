@@ -66,7 +66,7 @@ const (
 	failoverReaders = 24 // at surviving nodes, and as many at any node
 	failoverPause   = 10 * time.Millisecond
 	quiet           = 2 * time.Second // time before the failure and after the repair
-	repairPatience  = time.Minute
+	repairPatience  = 3 * time.Minute
 	wideBin         = 50 * time.Millisecond // plots of the whole round
 	narrowBin       = 10 * time.Millisecond // plots of the time around the failure
 	around          = 300 * time.Millisecond
