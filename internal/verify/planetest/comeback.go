@@ -58,6 +58,21 @@ func testComeBack(t *testing.T, open func(*testing.T) Node) {
 			t.Errorf("after epoch %d: %v, want %v", c.since, got, c.want)
 		}
 	}
+	testDoubt(t, p, shards, sessions)
+	check(t, p.Sessions(func(k chain.SessionKey, s chain.Session) bool {
+		t.Errorf("session %v is still there: %+v", k, s)
+		return true
+	}))
+	usage, err := p.Usage()
+	check(t, err)
+	if usage.Objects != len(kept) || usage.Sessions != 0 {
+		t.Errorf("usage is %+v", usage)
+	}
+}
+
+// testDoubt expects a node to give up what is not committed in some shards, and all sessions.
+func testDoubt(t *testing.T, p dataplane.Plane, shards []uint16, sessions []dataplane.KeyedSession) {
+	t.Helper()
 	gone := make(map[chain.SessionKey]chain.Session)
 	note := func(k chain.SessionKey, s chain.Session) { gone[k] = s }
 	doubted, err := p.Doubt(shards, note)
@@ -91,15 +106,6 @@ func testComeBack(t *testing.T, open func(*testing.T) Node) {
 		if !slices.Equal(inOrder(got), want) {
 			t.Errorf("%s: %v, want %v", how, got, want)
 		}
-	}
-	check(t, p.Sessions(func(k chain.SessionKey, s chain.Session) bool {
-		t.Errorf("session %v is still there: %+v", k, s)
-		return true
-	}))
-	usage, err := p.Usage()
-	check(t, err)
-	if usage.Objects != len(kept) || usage.Sessions != 0 {
-		t.Errorf("usage is %+v", usage)
 	}
 }
 
