@@ -15,7 +15,7 @@ type parts struct{ maps, programs, variables []string }
 // partsOfNode are those of netcraq.o, with these constants.
 func partsOfNode(c constants) parts {
 	return parts{
-		maps:      slices.Concat(tagged[ebpf.Map](), pinned, []string{"nq_blank"}),
+		maps:      slices.Concat(tagged[ebpf.Map](), pinned),
 		programs:  tagged[ebpf.Program](),
 		variables: append(slices.Sorted(maps.Keys(c)), tagged[ebpf.Variable]()...),
 	}
@@ -34,7 +34,9 @@ func tagged[T any]() (names []string) {
 
 // partsOfScanner are those of scan.o.
 var partsOfScanner = parts{
-	programs:  []string{"nq_walk_dirty", "nq_walk_objects", "nq_walk_doubtful", "nq_walk_empty", "nq_walk_sessions"},
+	programs: []string{
+		"nq_walk_dirty", "nq_walk_objects", "nq_walk_doubtful", "nq_walk_tombstones", "nq_walk_empty", "nq_walk_sessions",
+	},
 	variables: []string{"nq_wanted", "nq_since", "nq_shard_mask", "nq_weak_memory"},
 }
 
