@@ -39,11 +39,11 @@ func newLabChaosCommand(name *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "chaos",
 		Short: "Inject faults into a managed cluster under load, and check that no acknowledged write is lost",
-		Long: `Brings up a managed lab and injects faults, chosen by the seed: nodes lose power, or only what they stored,
-controllers lose their disks and are replaced, agents and controllers are killed or paused, links go down, networks are partitioned, in one direction too, and all links lose frames during the whole
-trial. There are never more faults at once than the chains can survive, and a majority of the controllers stays up. In
-addition every agent and controller is paused briefly again and again: these pauses must not leave a shard with fewer
-than two copies while two members of its chain are live.
+		Long: `Brings up a managed lab and injects faults, chosen by the seed: nodes lose power or only their state, controllers lose
+their disks and are replaced, agents and controllers are killed or paused, links go down, networks are partitioned, in one
+direction too, and all links lose frames during the whole trial. There are never more faults at once than the chains can
+survive, and a majority of the controllers stays up. In addition every agent and controller is paused briefly again and
+again: these pauses must not leave a shard with fewer than two copies while two members of its chain are live.
 
 Meanwhile clients put, get, delete, compare-and-set and add. Their history is checked for linearizability, and at the end
 every acknowledged write is read from every node that must have it. The lab is removed at the end.`,

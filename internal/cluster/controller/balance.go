@@ -9,8 +9,8 @@ import (
 // balanceEvery is the time between two looks at the load.
 const balanceEvery = time.Second
 
-// balance asks the leader for what the load makes worth changing, as an operator would. It looks at copies of state and load, so that
-// nothing waits for it.
+// balance requests changes that suit the load from the leader, as an operator would. It works on copies of the state and the
+// load, so that nothing waits for it.
 func (t *leading) balance() {
 	ticks := time.NewTicker(balanceEvery)
 	defer ticks.Stop()

@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// logOf writes to the test's log if NETCRAQ_TEST_LOG is set: what runs in the background may outlive the test.
+// logOf writes to the test's log if NETCRAQ_TEST_LOG is set. Otherwise it discards lines, because goroutines may outlive the
+// test.
 func logOf(name string) *slog.Logger {
 	if os.Getenv("NETCRAQ_TEST_LOG") == "" {
 		return slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -145,7 +145,8 @@ func (c *Controller) form(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !slices.Contains(formed.Controllers, c.options.Address):
-		return fmt.Errorf("the cluster's controllers are %s, and this one, %s, is none of them: start it with the address that the cluster was formed with",
+		return fmt.Errorf("this controller, %[2]s, is not one of the cluster's, %[1]s: start it with the address with which the "+
+			"cluster was formed",
 			strings.Join(formed.Controllers, ", "), c.options.Address)
 	}
 	c.log.Info("cluster", "id", formed.Settings.Cluster, "shards", formed.Settings.Shards, "replicas", formed.Settings.Replicas,

@@ -1,13 +1,14 @@
-// Package controller is the process around [reconfig.Leader] and [reconfig.Grantor]: it keeps their state in etcd (package
-// store), is elected there, listens to nodes, and answers clients, operators and other controllers by api/controller.proto.
+// Package controller is the process around [reconfig.Leader] and [reconfig.Grantor]. It keeps their state in etcd (package
+// store), takes part in the election there, accepts the connections of nodes, and serves clients, operators and other
+// controllers by api/controller.proto.
 //
-// Every controller follows the state in etcd and grants leases from it. The one that leads runs a Leader besides, in one
-// goroutine, to which everything comes by an inbox: nothing that arrives waits for etcd, and etcd does not wait for it.
+// Every controller watches the state in etcd and grants leases from it. The leading controller also runs a Leader in one
+// goroutine with an inbox, so that incoming messages do not wait for etcd, and etcd does not wait for them.
 //
 // # Leadership
 //
-// Leadership is a key in etcd. A controller takes it when nobody has it, and when the process that has it is certainly gone:
-// the connection to it broke, and its address refuses another. That is a hint only: a leader that is replaced though it lives writes nothing
-// any more (package store), and nodes refuse its orders once they know of a higher term. Where no such sign comes, the
-// leader's lease in etcd has to run out.
+// Leadership is a key in etcd. A controller takes the key if it is absent, or if its owner is gone: the connection to the
+// owner broke, and the owner's address refuses a new one. That is only a hint. A live leader that was replaced can write
+// nothing any more (package store), and nodes refuse its orders once they know a higher term. Without such a hint, the
+// leader's lease in etcd must expire.
 package controller

@@ -29,7 +29,7 @@ func (c *Controller) stand(ctx context.Context) error {
 		if !errors.Is(err, store.ErrTaken) && ctx.Err() == nil {
 			c.log.Debug("no leader yet", "because", err)
 		}
-		select { // the news of who has it may be on its way
+		select { // the name of the new leader may be on its way
 		case <-news:
 		case <-ctx.Done():
 		case <-time.After(claimAgain):

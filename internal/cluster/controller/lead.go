@@ -90,8 +90,8 @@ func (t *leading) run() {
 	}
 }
 
-// over reports whether another leads, or nobody. A leader that is cut off from etcd goes on: what it is told to do it cannot make durable,
-// but who asks is told how things stand.
+// over reports whether this controller has lost leadership. A leader that is cut off from etcd continues: it can make no
+// change durable, but it still answers questions about the state.
 func (t *leading) over() bool {
 	led, _ := t.c.view.led()
 	t.known = t.known || led.Term == t.leadership.Term
@@ -142,7 +142,8 @@ func (t *leading) store(c reconfig.Change) {
 	t.inbox.call(func(l *reconfig.Leader) { l.Stored(t.c.now(), c.Number, err == nil) })
 }
 
-// awaitLeases asks all controllers how long their grants last. Those that do not answer are asked on for a while after a majority did: it is enough.
+// awaitLeases asks all controllers how long their grants last. A majority of answers is enough. The others are asked for a
+// while longer.
 func (t *leading) awaitLeases(f reconfig.LeaseWait) {
 	controllers := t.c.view.formed().Controllers
 	ctx, cancel := context.WithCancel(t.ctx)

@@ -37,7 +37,8 @@ func (n *nodes) refuse(id reconfig.NodeID) {
 	a := n.byID[id]
 	n.mu.Unlock()
 	if a != nil {
-		a.refuse(fmt.Sprintf("node %s was removed from the cluster: end it; to take part again it needs another name, and none of its state", a.registration.Name))
+		a.refuse(fmt.Sprintf("node %s was removed from the cluster: end it; to join again it needs another name and no state",
+			a.registration.Name))
 	}
 }
 

@@ -98,7 +98,7 @@ func (c *Controller) look(ctx context.Context) error {
 	}
 }
 
-// wallAhead is how far the wall clock is ahead of the one that nobody can set.
+// wallAhead returns the difference between the wall clock and the clock that cannot be set.
 func wallAhead() time.Duration {
 	var wall, boot unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {

@@ -23,7 +23,7 @@ func (c *Controller) Operate(ctx context.Context, in *controllerv1.OperateReques
 	}
 	if tags, ok := command.(reconfig.SetTags); ok && tags.On && c.options.Identity == nil {
 		return nil, status.Error(codes.Aborted,
-			"tags need controllers with --identity: whoever may ask for keys without a certificate may do everything")
+			"tags need controllers with --identity: without certificates any host could request the keys")
 	}
 	var change uint64
 	var refused error

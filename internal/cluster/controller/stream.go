@@ -31,7 +31,8 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 		err = c.view.until(stream.Context(), c.view.loaded)
 	}
 	if err == nil && registration.Cluster != "" && registration.Cluster != c.view.formed().Settings.Cluster {
-		err = fmt.Errorf("node %s belongs to another cluster (%s): remove what it stores (netcraq node --name %s --remove) before it joins this one, %s",
+		err = fmt.Errorf("node %s belongs to another cluster (%s): remove its data (netcraq node --name %s --remove) before it joins "+
+			"this one, %s",
 			registration.Name, registration.Cluster, registration.Name, c.view.formed().Settings.Cluster)
 	}
 	if err == nil {
@@ -77,8 +78,9 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 	return gone(err)
 }
 
-// Of two nodes with one name, the one that was there first keeps it if it is heard so long after the other came: what a node
-// that is gone has sent arrives sooner. If it is not heard for the longer time it counts as gone, and suspicion decides.
+// If two nodes have the same name, the earlier one keeps it if its heartbeat arrives this long after the other one
+// registered: messages that a dead node has sent arrive sooner. If no heartbeat arrives for the longer time, the earlier
+// node counts as gone, and suspicion decides.
 const (
 	livesAfter = 250 * time.Millisecond
 	goneAfter  = time.Second // shorter than nodes wait for their welcome

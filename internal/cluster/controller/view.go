@@ -12,8 +12,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// view is what this controller knows to be durable: the state as etcd tells it, change by change. While etcd is away it
-// stays as it is, and leases are granted from it.
+// view is the durable state as this controller received it from etcd, change by change. While etcd is unreachable it stays
+// as it is, and leases are granted from it.
 type view struct {
 	now        func() time.Duration
 	onRemoved  func(reconfig.NodeID) // told of nodes that were removed

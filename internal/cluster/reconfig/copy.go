@@ -154,7 +154,7 @@ func (m *Member) CopySame(job uint64, sessions []dataplane.KeyedSession) error {
 	return err
 }
 
-// importWanted stores what belongs to shards that the job still copies, and returns it.
+// importWanted stores the entries of shards that the job still copies, and returns them.
 func (m *Member) importWanted(job uint64, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) (
 	[]dataplane.KeyedObject, []dataplane.KeyedSession, error,
 ) {

@@ -107,7 +107,7 @@ func TestCopyEnds(t *testing.T) {
 	if got := b.Work().Copies; len(got) != 1 || !maps.Equal(got[0].Shards, map[uint16]uint32{1: 1}) {
 		t.Errorf("copies %+v", got)
 	}
-	b.give(only(1, learner(2, "s"))) // the next epoch: the copy begins again, and keeps what there is
+	b.give(only(1, learner(2, "s"))) // the next epoch: the copy begins again, and keeps the present entries
 	b.chunk(1, objectsOf(1, 2))
 	b.stored(1)
 	b.chunk(b.Work().Copies[0].Job, objectsOf(1, 2))

@@ -22,7 +22,7 @@ func (p *pauses) observe(now, pause, most time.Duration) {
 	}
 }
 
-// left returns what remains of the longest pause.
+// left returns the remaining time of the longest pause.
 func (p *pauses) left(now time.Duration) time.Duration {
 	since := max(0, now-p.at)
 	halves := since / pauseHalfLife

@@ -9,7 +9,7 @@ import (
 func TestPausesAreForgotten(t *testing.T) {
 	var p pauses
 	p.observe(time.Second, 200*ms, time.Second)
-	p.observe(2*time.Second, 100*ms, time.Second) // shorter than what is remembered
+	p.observe(2*time.Second, 100*ms, time.Second) // shorter than the remembered pause
 	p.observe(2*time.Second, 5*time.Second, time.Second)
 	for _, c := range []struct{ at, want time.Duration }{
 		{time.Second, 200 * ms}, {6 * time.Second, 150 * ms}, {11 * time.Second, 100 * ms}, {31 * time.Second, 25 * ms},
@@ -133,8 +133,8 @@ func TestLeaderThatPausesSuspectsOnlyTheDead(t *testing.T) {
 	})
 }
 
-// TestChainOfTwoNeedsCertainty: silence alone takes a node out of it after Settings.Sure, and not before; and not as long as other nodes reach
-// it.
+// TestChainOfTwoNeedsCertainty: a heartbeat timeout removes a node from a chain of two only after Settings.Sure, and only if
+// no other node reaches it.
 func TestChainOfTwoNeedsCertainty(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 2, 4, 2)

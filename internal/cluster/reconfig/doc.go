@@ -23,11 +23,11 @@
 // hold a lease has confirmed that it left, or is fenced and its wait is over; ACTIVATE. Nothing is copied (C2: the new head
 // is the first complete survivor and the order of the survivors stays; an active tail's copy counts as committed).
 //
-// Orders are level-triggered: the leader knows what each node should be configured as and what it has confirmed, and sends
-// the difference until it is confirmed. All orders carry the term; epochs never go back; so a lost, repeated or late
-// order does no harm.
+// Orders are level-triggered: the leader knows the intended and the confirmed configuration of each node, and sends the
+// difference until it is confirmed. All orders carry the term, and epochs never go back, so a lost, repeated or late order
+// does no harm.
 //
-// # What always holds
+// # Invariants
 //
 // The tests of this package check these invariants after every event, with real leaders, grantors, leases and members,
 // while messages are lost, and processes stop, are cut off and come back:

@@ -130,8 +130,9 @@ func TestChainOfOneGoesOnAloneWhenTheOtherFails(t *testing.T) {
 	})
 }
 
-// TestCopyOfAChainOfOneIsLostBeforeItsNodeJoins restarts the agent of the new member when that is stored and the node does not know it:
-// what a node holds that is in no chain does not survive that. It moves, or the chain grows.
+// TestCopyOfAChainOfOneIsLostBeforeItsNodeJoins restarts the agent of the new member after its membership was stored and
+// before the node knows it. The copy of a node that is in no chain does not survive that. The shard moves, or the chain
+// grows.
 func TestCopyOfAChainOfOneIsLostBeforeItsNodeJoins(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 2, 1, 1)
@@ -172,7 +173,7 @@ func TestFalselySuspectedNodeComesBack(t *testing.T) {
 		w := formed(t, seed, 3, 8, 3)
 		n := w.nodes[w.rng.IntN(3)]
 		w.ready()
-		n.cut = true // clients still reach it: it serves what its lease allows
+		n.cut = true // clients still reach it: it serves while its lease lasts
 		w.run(150 * ms)
 		if !w.state.Nodes[w.leader.names[n.reg.Name]].Standing.Fenced() {
 			w.fatalf("not suspected")

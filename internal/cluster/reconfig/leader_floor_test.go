@@ -11,7 +11,7 @@ func (w *world) sweep(n *testNode, t Tombstones, pressing bool) {
 	w.do(w.leader)
 }
 
-// settleFloor lets changes and orders arrive, and checks what is stored and what each member has.
+// settleFloor delivers changes and orders, and checks the stored state and that of each member.
 func (w *world) settleFloor(floor, bar uint64) {
 	w.t.Helper()
 	w.run(200 * ms)
@@ -61,8 +61,8 @@ func TestFloorRisesInTwoSteps(t *testing.T) {
 	})
 }
 
-// TestFloorWaitsForTheChain: a chain that changes, or is short of a member, keeps its bar, unless tables fill up; what
-// was drained before another epoch has to be reported again.
+// TestFloorWaitsForTheChain: a chain that changes or is under-replicated keeps its bar, unless tables fill up. Drained
+// shards must be reported again in the next epoch.
 func TestFloorWaitsForTheChain(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 3, 1, 3)

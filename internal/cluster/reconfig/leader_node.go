@@ -251,7 +251,7 @@ func (l *Leader) register(h Registration) error {
 	delete(l.gone, id)
 	delete(l.claims, id)
 	l.received(n)
-	n.sent = l.time - l.options.Resend // its next heartbeat shows what it does not know
+	n.sent = l.time - l.options.Resend // its next heartbeat shows the orders that it lacks
 	if r.API != h.API || r.Capacity != h.Capacity || !maps.Equal(r.Labels, h.Labels) {
 		l.registrations[h.Name], l.dirty = h, true
 	}

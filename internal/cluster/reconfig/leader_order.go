@@ -29,12 +29,12 @@ type held struct {
 	state   chain.State
 	learner bool
 	source  string
-	keep    bool // the node is out, and keeps what it stores
+	keep    bool // the node is out, and keeps its copy
 	floor   uint64
 	bar     uint64
 }
 
-// nothing reports whether the node has no part in the shard. It may keep what it stores.
+// nothing reports whether the node has no part in the shard. It may keep its copy.
 func (h held) nothing() bool { return h.state == chain.None && h.source == "" }
 
 // ordered is an unconfirmed order for one shard.

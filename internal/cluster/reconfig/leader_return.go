@@ -6,7 +6,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// hopelessReturns is the number of failed copies after which a node starts again without what it kept.
+// hopelessReturns is the number of failed copies after which a node starts again without its kept state.
 const hopelessReturns = 3
 
 // keep records that a node keeps data of a shard without being a full member of its chain.

@@ -79,8 +79,8 @@ func (l *large) fail(id NodeID) Change {
 	return Change{}
 }
 
-// TestLeaderAtScale counts what a failed node costs in a cluster of 1,000 nodes and 65,536 shards: as much as it had, not as much
-// as there is. A heartbeat and a tick cost nothing.
+// TestLeaderAtScale counts the work for a failed node in a cluster of 1,000 nodes and 65,536 shards. It depends on the
+// node's shards, not on the size of the cluster. A heartbeat and a tick cost nothing.
 func TestLeaderAtScale(t *testing.T) {
 	l := newLarge(t)
 	if s := l.Status(); s.FullyReplicated != manyShards {

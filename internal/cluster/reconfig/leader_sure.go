@@ -85,7 +85,7 @@ func (l *Leader) Reached(now time.Duration, id NodeID) {
 	}
 }
 
-// doubt returns a text for operators about what keeps a suspected node in its chains; empty: nothing does.
+// doubt returns the reason, for operators, that keeps a suspected node in its chains. Empty: there is none.
 func (l *Leader) doubt(n *node) string {
 	if len(n.shards) == 0 || l.isSure(n.id) {
 		return ""

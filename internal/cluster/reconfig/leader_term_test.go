@@ -65,7 +65,7 @@ func TestDeadLeaderChangesNothingForClients(t *testing.T) {
 		w := formed(t, seed, 4, 8, 3)
 		epochs := fmt.Sprint(w.state.Shards)
 		w.ready()
-		w.paused = w.now + 5*time.Second // nobody leads
+		w.paused = w.now + 5*time.Second // there is no leader
 		w.run(3 * time.Second)
 		w.paused = 0
 		w.elect()
@@ -227,7 +227,7 @@ func (w *world) anything(r *rapid.T) {
 		} else {
 			n.start(true)
 		}
-	case 4: // the state is gone; where that would lose what is stored nowhere else it is not done
+	case 4: // the state is gone; skipped if it is the only copy
 		if !w.precious(n) {
 			n.kill()
 			n.start(false)

@@ -40,8 +40,8 @@ func (l *Lease) Extend(until uint64) bool {
 	return true
 }
 
-// Grant takes a controller's answer to a heartbeat, and reports whether the lease became longer. One controller counts once,
-// by whatever connection its answers come. What was once granted by a majority holds, also when more controllers join.
+// Grant takes a controller's answer to a heartbeat, and reports whether the lease became longer. Each controller counts
+// once, even if it answers on several connections. A lease of a majority stays valid when more controllers join.
 func (l *Lease) Grant(controller string, g Grant) bool {
 	if g.Majority < 1 || g.Lease <= 0 || g.Stamp > l.sent || g.Stamp < l.grants[controller].stamp {
 		return false

@@ -139,7 +139,7 @@ func (m *Member) check(o Order) error {
 	return nil
 }
 
-// applyOrder applies what it can of the order now. It is called again when a wipe is done.
+// applyOrder applies the parts of the order that it can apply now. It is called again when a wipe is done.
 func (m *Member) applyOrder() error {
 	configs := make(map[uint16]chain.ShardConfig)
 	wait := false

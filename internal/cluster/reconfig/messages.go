@@ -58,7 +58,7 @@ type ShardOrder struct {
 	// Fresh: the chain is the shard's first, and its members begin empty. Otherwise a node refuses to become a full member
 	// without a complete copy.
 	Fresh bool
-	Keep  bool   // with State None: a node that is or was a full member keeps what it stores (C7)
+	Keep  bool   // with State None: a node that is or was a full member keeps its copy (C7)
 	Born  uint32 // with a source: epoch since which kept data is valid (C9); 0: none is
 }
 

@@ -26,8 +26,8 @@ func (b *bench) doubted() {
 	}
 }
 
-// TestComeBack: a full member that left keeps what it has, gives up what may not be committed before it joins again, and copies what changed
-// since it was last a full member (C7, C8); but only within a lineage (C9).
+// TestComeBack: a full member that left keeps its copy. Before it joins again it gives up writes that may not be committed,
+// and it copies the changes since it was last a full member (C7, C8), but only within a lineage (C9).
 func TestComeBack(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -84,7 +84,7 @@ func TestComeBack(t *testing.T) {
 	}
 }
 
-// TestComeBackAfterRestart: what a node keeps, its plane knows; an agent that is new looks through it again.
+// TestComeBackAfterRestart: the plane has the kept state, and a new agent examines it again.
 func TestComeBackAfterRestart(t *testing.T) {
 	b := newBench(t, MemberOptions{})
 	b.give(map[uint16]ShardOrder{0: full(3, chain.Active), 1: full(3, chain.Active)})

@@ -13,11 +13,11 @@ const (
 	C4                  // a node that left a chain, or lost its state, joins as new; without it, with its old data
 	C5                  // orders carry the term of their leader; without it any order is applied
 	C6                  // a heartbeat timeout leaves a chain two complete members; without it, any suspicion removes a node
-	C7                  // a returning node gets all that changed since it left; without it, only what it asks for
+	C7                  // a returning node gets all changes since it left; without it, only those it asks for
 	C8                  // a returning node gives up versions that may not be committed; without it, it keeps them
 	C9                  // only copies of a shard's present lineage are of use; without it, older ones are
 	G2                  // the bar follows the floor when all below is committed; without it, at once
-	G5                  // what a node keeps from before the bar was raised is of no use; without it, it is
+	G5                  // a copy from before the bar was raised is not used; without it, it is
 )
 
 // rules are the names of the rules, in the order of their bits.

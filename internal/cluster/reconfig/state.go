@@ -42,12 +42,12 @@ type Shard struct {
 	Learner NodeID   // the member that is not complete yet; 0: none
 	Hold    NodeID   // a chain of one stays frozen until this node, not yet a member, has copied it; 0: none
 	Extra   uint8    // members wanted beyond Settings.Replicas, because the shard is hot
-	Fresh   bool     // the members may have nothing: the chain is the first, or nobody has joined since
+	Fresh   bool     // the members may have nothing: the chain is the first, or no node has joined since
 	Lost    bool     // every complete copy is gone with its node's state: an operator has to decide
-	Born    uint32   // the epoch since which no complete copy was lost: what is older is of another lineage (C9)
+	Born    uint32   // the epoch since which no complete copy was lost: older copies are of another lineage (C9)
 	Floor   uint64   // new versions are above it (G1)
 	Bar     uint64   // all versions up to it are committed on the whole chain (G2); at most Floor
-	Swept   uint32   // the epoch in which the bar was raised last: what was left before is of no use (G5)
+	Swept   uint32   // the epoch in which the bar was raised last: copies from before are not used (G5)
 }
 
 // Settings configure a cluster. Replicas, the times (L5) and the tags (T6) may change while it runs, the rest is fixed.

@@ -26,7 +26,7 @@ func (s *Settings) SetTimes(t Times) {
 // longest is how long a grant of any controller of this cluster may last, whenever it was given.
 func (s *Settings) longest() time.Duration { return max(s.Longest, s.Lease, s.LeaseMax) }
 
-// or takes what is zero from others. Bounds that nobody asked for are at least what they bound.
+// or fills zero times from o. Maxima that were not requested are at least the times that they limit.
 func (t Times) or(o Times) Times {
 	out := Times{Heartbeat: cmp.Or(t.Heartbeat, o.Heartbeat), Lease: cmp.Or(t.Lease, o.Lease), Suspect: cmp.Or(t.Suspect, o.Suspect)}
 	out.LeaseMax = cmp.Or(t.LeaseMax, max(o.LeaseMax, out.Lease))

@@ -15,8 +15,8 @@ func (w *world) at(addr netip.AddrPort) *testNode {
 	return w.nodes[i]
 }
 
-// write writes to a shard: down the chain of every node that believes to be the head, as far as it goes. What all of a chain
-// have is acknowledged.
+// write writes to a shard: down the chain of every node that is configured as the head, as far as possible. A write that all
+// members of a chain have is acknowledged.
 func (w *world) write(shard uint16) {
 	for _, head := range w.nodes {
 		c := head.configs[shard]

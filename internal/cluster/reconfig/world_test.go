@@ -251,7 +251,7 @@ func (w *world) logf(format string, args ...any) {
 // elect makes another leader; the one before may go on.
 func (w *world) elect() {
 	w.term++
-	w.state.Change++ // as the store does, to end what is half written
+	w.state.Change++ // as the store does, to complete a half-written change
 	term, state := w.term, w.state.clone()
 	for _, g := range w.grantors {
 		w.apply(g, Change{Number: state.Change})

@@ -6,7 +6,8 @@ import (
 
 // A cluster file that is accepted can be used, and reads the same when it was written again.
 func FuzzParse(f *testing.F) {
-	f.Add([]byte("epoch: 1\nshards: 4\nnodes:\n- {name: a, addr: 192.0.2.1:4411}\n- {name: b, addr: 192.0.2.2:4411, api: 192.0.2.2:1}\nchains: [[a, b], [b]]\n"))
+	f.Add([]byte("epoch: 1\nshards: 4\nnodes:\n- {name: a, addr: 192.0.2.1:4411}\n" +
+		"- {name: b, addr: 192.0.2.2:4411, api: 192.0.2.2:1}\nchains: [[a, b], [b]]\n"))
 	f.Add([]byte("controllers: [192.0.2.1:4413, '[2001:db8::1]:4413']\nname: east\n"))
 	f.Add([]byte(`{"epoch": 1, "shards": 1, "nodes": [{"name": "a", "addr": "192.0.2.1:4411"}], "chains": [["a"]]}`))
 	f.Add([]byte("epoch: 1\nshards: 3\n"))

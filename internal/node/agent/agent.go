@@ -140,7 +140,7 @@ func (a *Agent) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// lookAfter starts what a node needs that is configured, or that controllers will configure.
+// lookAfter starts the tasks of a node that is configured, or that controllers will configure.
 func (a *Agent) lookAfter(ctx context.Context, group *errgroup.Group) {
 	info := a.options.Plane.Info()
 	a.log.Info(UpMessage, "plane", info.Plane, "mode", info.Mode, "addr", info.Addr, "api", a.API())
@@ -167,7 +167,7 @@ func (a *Agent) closeListener() {
 	}
 }
 
-// explainListen adds to an error of opening the API what a user can do about it.
+// explainListen adds advice for the user to an error of opening the API.
 func explainListen(addr string, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):

@@ -67,7 +67,7 @@ func (a *Agent) serveAPI(ctx context.Context) error {
 	return nil
 }
 
-// service answers the API. What it is sent is checked completely before anything changes.
+// service serves the API. It checks each request completely before anything changes.
 type service struct {
 	agentv1.UnimplementedAgentServer
 	agent *Agent
@@ -205,7 +205,7 @@ func checkShards(shards int, numbers []uint32) error {
 	return nil
 }
 
-// statusOf tells what the node's state forbids from what went wrong in the node.
+// statusOf distinguishes requests that the node's state forbids from errors of the node.
 func statusOf(err error) error {
 	var refused reconfig.Refusal
 	var wrong reconfig.Invalid

@@ -16,8 +16,8 @@ import (
 // remindEvery is how often a node that waits for its cluster says so.
 const remindEvery = 10 * time.Second
 
-// Ask asks controllers what the data plane of a node of their cluster has to be, until one answers. It is an error if one
-// refuses the node, or if they are those of another cluster than the node belongs to.
+// Ask asks the controllers for the settings of a node's data plane, until one answers. It fails if one refuses the node, or
+// if they belong to another cluster than the node.
 func (j *Join) Ask(ctx context.Context, name, addr, api string, log *slog.Logger) (Identity, error) {
 	registration := j.registration(j.Identity, name, addr, api)
 	var before string

@@ -26,8 +26,9 @@ func (a *Agent) checkCluster(c *topology.Cluster) error {
 	return nil
 }
 
-// applyCluster configures every shard from a cluster file and lets the node answer reads for ever: nobody can be removed
-// from a static chain. A shard that is configured so already, in a plane that outlived its agent, is left alone.
+// applyCluster configures every shard from a cluster file and lets the node answer reads for ever, because no node can be
+// removed from a static chain. A shard that has this configuration already, in a plane that outlived its agent, stays as it
+// is.
 func (a *Agent) applyCluster(c *topology.Cluster) error {
 	configs := make(map[uint16]chain.ShardConfig, c.Shards)
 	for shard := range c.Shards {

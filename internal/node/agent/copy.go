@@ -133,8 +133,8 @@ func (m *membership) take(
 // mostKeys is how many keys a request may name: one that needs more copies everything.
 const mostKeys = 1 << 16
 
-// exportRequest asks for what a job wants: of shards that the node has from before, what changed and what it gave up.
-// It also returns the sessions of which the request names digests.
+// exportRequest returns the request for the shards of a job. For shards that the node kept, it asks only for the changes and
+// for the objects that the node gave up. It also returns the sessions whose digests are in the request.
 func (m *membership) exportRequest(job *reconfig.Copy) (
 	out *agentv1.ExportRequest, known map[uint64][]dataplane.KeyedSession, err error,
 ) {

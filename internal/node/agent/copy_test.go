@@ -118,7 +118,7 @@ func TestCopy(t *testing.T) {
 	if err != nil || usage.Sessions != stored/2 {
 		t.Errorf("%+v, %v", usage, err)
 	}
-	// The chain that it waited for: what was copied stays. Another one: it goes.
+	// The chain that it waited for: the copy stays. Another one: the copy goes.
 	member := chain.ShardConfig{Epoch: 3, State: chain.Frozen, Self: 1, Members: []netip.AddrPort{source.Addr(), plane.Addr()}}
 	c.order(reconfig.Order{Term: 1, Number: 2, Configs: map[uint16]reconfig.ShardOrder{
 		1: {Config: member}, 3: {Config: chain.ShardConfig{Epoch: 3}},
@@ -274,7 +274,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestExportIsRefused: whoever is not a complete member in the epoch exports nothing; nor does a node without a lease.
+// TestExportIsRefused: a node that is not a complete member in the epoch, or has no lease, exports nothing.
 func TestExportIsRefused(t *testing.T) {
 	_, api := holder(t, chain.Active)
 	o := newOffice(t)

@@ -156,7 +156,7 @@ func (x *exporter) add(bytes int) error {
 	return x.flush()
 }
 
-// flush sends what was gathered, if the node is still one to copy from: what it says is complete must have been whole.
+// flush sends the gathered entries, if the node may still be copied from: only a complete source may report a complete copy.
 func (x *exporter) flush() error {
 	if err := x.check(); err != nil {
 		return err
@@ -181,7 +181,7 @@ type pace struct {
 	late  time.Duration // how late the last wait ended
 }
 
-// restOf is how long to rest in a copy of shards: less if only what changed is wanted.
+// restOf returns the function for the pauses of a copy of shards. Pauses are shorter if only changes are copied.
 func restOf(since map[uint16]uint32) func(time.Duration) time.Duration {
 	for _, epoch := range since {
 		if epoch != 0 {

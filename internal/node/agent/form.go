@@ -50,7 +50,7 @@ type formation struct {
 	met        map[string]uint64 // incarnations of the nodes that had nothing against it when this one began to serve
 }
 
-// standing is what one node answered.
+// standing is the answer of one node.
 type standing struct {
 	node   topology.Node
 	answer *agentv1.StandingResponse

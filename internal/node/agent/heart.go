@@ -44,8 +44,8 @@ func (m *membership) tellHeart(l *link, w *controllerv1.Welcome) {
 	l.send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Heart{Heart: &controllerv1.Heart{Key: heart.Key[:]}}})
 }
 
-// renewFromHeartbeats extends the leases of shards to the end that heartbeats granted, and returns what they granted. The
-// caller holds leasing.
+// renewFromHeartbeats extends the leases of shards to the end that heartbeats granted, and returns their grants. The caller
+// holds leasing.
 func (m *membership) renewFromHeartbeats() chain.Granted {
 	granted, err := m.plane.Granted()
 	if err == nil && m.lease.Extend(granted.Until) {
@@ -77,7 +77,7 @@ func (m *membership) probe(p *controllerv1.Probe) {
 	})
 }
 
-// reaches asks a data plane for an object that nobody has: any answer will do.
+// reaches asks a data plane for an object that does not exist: any answer will do.
 func (m *membership) reaches(ctx context.Context, addr netip.AddrPort) bool {
 	socket, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(addr))
 	if err != nil {

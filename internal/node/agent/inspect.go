@@ -43,7 +43,7 @@ type Membership struct {
 	Node        uint32         `json:"node"`
 	LeaseLeftMS float64        `json:"lease_left_ms"` // not positive: it answers no reads
 	Term        uint64         `json:"term"`
-	Refused     string         `json:"refused,omitempty"` // why it cannot do what it was told last
+	Refused     string         `json:"refused,omitempty"` // why it cannot apply the last order
 	Wiping      uint32         `json:"wiping"`            // shards that it left and still deletes
 	Controllers []StreamStatus `json:"controllers"`
 	Copies      []Copy         `json:"copies"`

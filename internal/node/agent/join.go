@@ -28,7 +28,7 @@ type Join struct {
 	Controllers []string // TCP addresses of some; the others are learned from them
 	Labels      map[string]string
 	Capacity    uint32 // share of the shards, relative to other nodes
-	CopyKiBs    uint32 // bound for what it copies from one node, in KiB a second; 0: none
+	CopyKiBs    uint32 // limit of the rate of copies from one node, in KiB/s; 0: none
 	Identity    Identity
 	DialOptions []grpc.DialOption // towards controllers and other agents, such as credentials
 	// Remember keeps a new identity for as long as the plane may outlive this process; nil: it does not.
@@ -70,7 +70,7 @@ type membership struct {
 	log   *slog.Logger
 	api   func() string
 
-	status  atomic.Pointer[reconfig.Heartbeat] // what the next heartbeat says; a heartbeat waits for nothing
+	status  atomic.Pointer[reconfig.Heartbeat] // content of the next heartbeat; sending one waits for nothing
 	every   atomic.Int64                       // time between two heartbeats
 	news    chan struct{}                      // there is something that should not wait for the next heartbeat
 	ordered chan struct{}                      // newest changed

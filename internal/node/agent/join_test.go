@@ -60,7 +60,7 @@ func TestLeaseIsOfTheMajority(t *testing.T) {
 	eventually(t, "the lease is over", func() bool { return leaseLeft(t, api) <= 0 })
 }
 
-// TestOrders: a node applies orders, reports what it has when the term is new, and keeps the term first (C5).
+// TestOrders: a node applies orders, reports its inventory in a new term, and stores the term first (C5).
 func TestOrders(t *testing.T) {
 	o, plane := newOffice(t), listen(t)
 	o.grants.Store(int64(testLease))

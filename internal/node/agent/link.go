@@ -67,7 +67,7 @@ type link struct {
 	trouble   string
 	granter   int                 // the controller's place among all, by which the plane knows it; -1: not known
 	beats     reconfig.Beats      // which heartbeats it needs
-	reported  *reconfig.Heartbeat // what the last heartbeat for it said
+	reported  *reconfig.Heartbeat // content of its last heartbeat
 }
 
 // run keeps a membership stream to the controller until ctx ends.

@@ -64,7 +64,7 @@ func (m *membership) apply(o *reconfig.Order) error {
 	}
 	term := m.member.Term()
 	err := m.member.Order(*o)
-	if m.member.Term() != term || len(o.Configs) == 0 { // the leader does not know what the node has
+	if m.member.Term() != term || len(o.Configs) == 0 { // the leader has no inventory of the node
 		for _, l := range m.allLinks() {
 			m.tellInventory(l)
 		}
@@ -125,7 +125,7 @@ func (m *membership) work() {
 	}
 }
 
-// wipe deletes shards that the node left, and of others what may not be committed.
+// wipe deletes shards that the node left, and writes of doubted shards that may not be committed.
 func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
 	var err error
 	if len(shards) > 0 {

@@ -37,7 +37,7 @@ func (r *remembered) add(k chain.SessionKey, s chain.Session) {
 	}
 }
 
-// forget frees what is remembered of some shards.
+// forget frees the remembered sessions of some shards.
 func (r *remembered) forget(shards []uint16) {
 	for _, shard := range shards {
 		r.count -= len(r.shards[shard])
@@ -45,7 +45,7 @@ func (r *remembered) forget(shards []uint16) {
 	}
 }
 
-// replace replaces what is remembered of some shards.
+// replace replaces the remembered sessions of some shards.
 func (r *remembered) replace(shards []uint16, by *remembered) {
 	r.forget(shards)
 	for _, shard := range shards {
@@ -56,7 +56,7 @@ func (r *remembered) replace(shards []uint16, by *remembered) {
 	}
 }
 
-// of returns what is remembered of some shards.
+// of returns the remembered sessions of some shards.
 func (r *remembered) of(shards []uint16) (all []dataplane.KeyedSession) {
 	for _, shard := range shards {
 		all = append(all, r.shards[shard]...)

@@ -55,7 +55,7 @@ func TestDigestOfASession(t *testing.T) {
 	}
 }
 
-// TestRememberedIsBounded: beyond the bound sessions are forgotten, and what is forgotten makes room.
+// TestRememberedIsBounded: beyond the limit sessions are forgotten, and forgetting makes room.
 func TestRememberedIsBounded(t *testing.T) {
 	r := newRemembered()
 	for session := range uint64(mostRemembered) {

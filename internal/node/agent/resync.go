@@ -115,7 +115,7 @@ func (s *resyncer) idle() (bool, error) {
 	return s.quiet > quietLooks && len(s.seen) == 0, nil
 }
 
-// due notes what is dirty and picks what has been so for 2 to 8, 16, 32, 64 and so on looks.
+// due records the dirty objects and returns those that have been dirty for 2 to 8, 16, 32, 64 and so on checks.
 func (s *resyncer) due(dirty []dataplane.KeyedObject) ([]stuck, error) {
 	shards := s.plane.Info().Options.Shards
 	seen := make(map[wire.Key]sighting, len(dirty))

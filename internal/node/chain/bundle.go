@@ -20,8 +20,8 @@ type bundle struct {
 	member netip.AddrPort // where it goes if most is not a reply
 }
 
-// ReceiveBundle takes a datagram for which [wire.IsBundle] is true and makes of it, in place, what the node wants
-// sent to the address returned; sends is false if that is nothing. now is that of [Node.Receive].
+// ReceiveBundle handles a datagram for which [wire.IsBundle] is true. It overwrites the datagram with the one to send to
+// the returned address. sends is false if there is nothing to send. now is that of [Node.Receive].
 func (n *Node) ReceiveBundle(now uint64, from netip.AddrPort, datagram wire.Bundle) (to netip.AddrPort, sends bool) {
 	if !datagram.Sound() {
 		n.counters[Counter{wire.OpBundle, wire.OutcomeMalformed}]++

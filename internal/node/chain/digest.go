@@ -9,8 +9,9 @@ import (
 // digestFactor spreads the bits of a word; it is odd, so no two words become one.
 const digestFactor = 0x9e3779b97f4a7c15
 
-// Digest is what a session keeps of a PUT, DELETE or CAS, to tell a retry from another write under the same number
-// (W2). It is never zero, which stands for no digest. Writes that differ in one word of 8 bytes have different digests.
+// Digest returns the digest of a PUT, DELETE or CAS. A session stores it to distinguish a retry from another write with the
+// same number (W2). It is never zero, which stands for no digest. Writes that differ in one word of 8 bytes have different
+// digests.
 func Digest(operand uint64, value []byte) uint64 {
 	h := mix(uint64(len(value)), operand)
 	for len(value) > 0 {
@@ -26,7 +27,7 @@ func mix(h, word uint64) uint64 {
 	return h ^ h>>32
 }
 
-// result is what the session of a write keeps in [Session.Result]. value is what was stored.
+// result returns the [Session.Result] of a write. value is the stored value.
 func (r *request) result(value []byte) uint64 {
 	switch {
 	case r.op == wire.OpAdd:

@@ -14,7 +14,7 @@ type Heart struct {
 	Incarnation uint64
 }
 
-// Granted is what heartbeats granted a node (H2).
+// Granted is the lease that heartbeats granted a node (H2).
 type Granted struct {
 	Until uint64                   // end of the lease; 0: none was granted
 	Ends  [wire.MaxGranters]uint64 // of the newest grant of each controller, by its place among all
@@ -31,7 +31,7 @@ func (n *Node) SetHeart(h Heart) {
 	n.heart = &heart{Heart: h, Granted: Granted{Until: n.Granted().Until}}
 }
 
-// Granted returns what heartbeats granted.
+// Granted returns the lease that heartbeats granted.
 func (n *Node) Granted() Granted {
 	if n.heart == nil {
 		return Granted{}

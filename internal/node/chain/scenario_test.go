@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write what happens into testdata/*.txt")
 
-// TestScenarios runs the stories in testdata: a chain, its clients and every message between them, delivered, lost or
-// copied as the story says. The lines that begin with ">" are what happened; -update writes them.
+// TestScenarios runs the scenarios in testdata: a chain, its clients and every message between them, delivered, lost or
+// duplicated. Lines that begin with ">" are the results; -update writes them.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -56,7 +56,7 @@ func (s *stage) check(err error) {
 	}
 }
 
-// do runs one command and returns what happened.
+// do runs one command and returns the results.
 func (s *stage) do(command string) []string {
 	words := strings.Fields(command)
 	switch words[0] {

@@ -2,8 +2,8 @@ package chain
 
 import "github.com/netcraq/netcraq/wire"
 
-// update is W6 and W7: apply iff newer, record iff newer, pass on in every case. What is late (G3) is not applied, and
-// needs no object: a collected one stays collected.
+// update is W6 and W7: apply iff newer, record iff newer, pass on in every case. A late update (G3) is not applied and needs
+// no object: a collected object stays collected.
 func (r *request) update() wire.Outcome {
 	n, m := r.node, r.message
 	if len(m.Value) > n.options.CellBytes {

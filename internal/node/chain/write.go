@@ -174,7 +174,7 @@ func (r *request) repeat(last Session) wire.Outcome {
 	return wire.OutcomeRepeated
 }
 
-// counterResult is what the answer to a recorded write contains: the counter after an ADD.
+// counterResult returns the value in the answer to a recorded write: the counter after an ADD.
 func (r *request) counterResult(last Session) []byte {
 	if r.op != wire.OpAdd {
 		return nil

@@ -50,8 +50,8 @@ type Plane interface {
 	Usage() (Usage, error)
 	// Object returns a copy of one object.
 	Object(key wire.Key) (chain.Object, bool, error)
-	// Dirty returns up to limit objects that are not clean, but for those of shards whose active tail this node is: what
-	// that holds is committed, and nobody has to be asked about it (C2).
+	// Dirty returns up to limit objects that are not clean, except in shards whose active tail is this node: a tail holds
+	// committed versions only (C2).
 	Dirty(limit int) ([]KeyedObject, error)
 	// Contended returns the channel of contended keys: keys of objects that stay dirty in one version for [ContendedAfter]
 	// while this node refuses CAS and ADD for them as busy (W5). It is never closed.
@@ -64,9 +64,9 @@ type Plane interface {
 	// all of the call, in no order: each as it was at some moment of the call, and possibly twice. It ends at a visit's
 	// first error.
 	Export(w Wanted, object func(wire.Key, chain.Object) error, session func(chain.SessionKey, chain.Session) error) error
-	// Import puts in copies from another node's Export, while the plane serves: an object's version and a session's write
-	// take effect iff they are newer than what is here, and nothing is marked less committed than it was. What does not
-	// fit is [ErrFull]; what stands before it is in then.
+	// Import stores entries of another node's Export, while the plane serves. An object's version and a session's write take
+	// effect iff they are newer than the present ones, and no object becomes less committed. If an entry does not fit, Import
+	// returns [ErrFull]; the entries before it are stored.
 	Import(objects []KeyedObject, sessions []KeyedSession) error
 	// Doubt makes the objects of some shards that are not known to be committed empty ones, without a version, and
 	// deletes all sessions of the shards (C8), while the plane serves others. It lists all objects that are empty then,
@@ -91,7 +91,7 @@ type Plane interface {
 	// SetHeart tells the plane how to recognise its heartbeats (H1). It answers them from then on, and
 	// takes grants by them, without this process. Earlier grants count no more.
 	SetHeart(h chain.Heart) error
-	// Granted returns what heartbeats granted.
+	// Granted returns the lease that heartbeats granted.
 	Granted() (chain.Granted, error)
 	// Send sends a message from the node's own address, routed by the kernel.
 	Send(s chain.Send) error

@@ -60,7 +60,8 @@ func extent(l Layout) string {
 func renderMarkdown(s *Spec) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!-- %s -->\n\n# The wire format\n\n", notice)
-	b.WriteString("One message in one UDP datagram, or several in a bundle; big-endian, every field aligned to its size. What nodes do with\n" +
+	b.WriteString("One message in one UDP datagram, or several in a bundle; big-endian, every field aligned to its size. " +
+		"What nodes do with\n" +
 		"messages is in [protocol.md](protocol.md).\n\n")
 	for _, l := range s.Layouts {
 		fmt.Fprintf(&b,

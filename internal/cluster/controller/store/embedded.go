@@ -83,7 +83,7 @@ func (e *Embedded) config(cluster string, log *zap.Logger) (*embed.Config, error
 		c.PeerTLSInfo, c.ClientTLSInfo = tls, tls
 	}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = e.url(self), e.url(self)
-	c.ListenClientUrls, c.AdvertiseClientUrls = nil, e.url(self) // nobody is listened to: what is announced does not matter
+	c.ListenClientUrls, c.AdvertiseClientUrls = nil, e.url(self) // there is no listener, so the advertised address does not matter
 	if e.Client != "" {
 		c.ListenClientUrls, c.AdvertiseClientUrls = e.url(e.Client), e.url(e.Client)
 	}
@@ -99,8 +99,8 @@ func (e *Embedded) config(cluster string, log *zap.Logger) (*embed.Config, error
 	return c, nil
 }
 
-// tls lets in whoever has a certificate of the authority with the common name of this one: a controller. (etcd would
-// take any role's.) Which address it calls from says nothing: a host may have several.
+// tls accepts peers with a certificate of the authority and the common name of this one, that is controllers. (etcd itself
+// would accept any role.) It does not check the peer's address, because a host may have several.
 func (e *Embedded) tls() (transport.TLSInfo, error) {
 	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
 	if err != nil {

@@ -58,7 +58,7 @@ func (s *Store) Follow(ctx context.Context, f Follower) error {
 	}
 }
 
-// watch tells of everything that happens after what next has, as long as nothing is missed.
+// watch reports all changes after those in next, until one may have been missed.
 func (s *Store) watch(ctx context.Context, next *gathering, f Follower) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()

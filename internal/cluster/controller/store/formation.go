@@ -16,7 +16,7 @@ type Formation struct {
 	FormWith    int      // nodes that must have joined before the shards get their chains
 }
 
-// or takes what is zero from defaults.
+// or fills zero fields from defaults.
 func (f *Formation) or(defaults *Formation) Formation {
 	s, d := f.Settings, defaults.Settings
 	out := Formation{
@@ -57,8 +57,8 @@ func (f *Formation) agrees(formed *Formation, cluster string) error {
 	differs("--suspect-max", want.SuspectMax, is.SuspectMax, timesChanged || want.SuspectMax == 0)
 	differs("--sure", want.Sure, is.Sure, timesChanged || want.Sure == 0)
 	if len(f.Controllers) > 0 && !slices.Equal(slices.Sorted(slices.Values(f.Controllers)), slices.Sorted(slices.Values(formed.Controllers))) {
-		return fmt.Errorf("the cluster %q in this etcd has the controllers %s, this one was started with %s: for another cluster choose another name with --cluster, "+
-			"else start it as it was formed: %w", cluster, strings.Join(formed.Controllers, ","), strings.Join(f.Controllers, ","), ErrForeign)
+		return fmt.Errorf("the cluster %q in this etcd has the controllers %s, but this one was started with %s: choose another name "+
+			"with --cluster for another cluster, or use the same controllers: %w", cluster, strings.Join(formed.Controllers, ","), strings.Join(f.Controllers, ","), ErrForeign)
 	}
 	if len(differ) > 0 {
 		return fmt.Errorf("the cluster %q was formed otherwise: %s: leave these flags out, or choose another name with --cluster: %w",

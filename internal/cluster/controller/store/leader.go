@@ -17,8 +17,8 @@ import (
 // maxOps is how many operations one transaction may have; etcd's default limit is 128.
 const maxOps = 100
 
-// Leadership is the right to change the state, until somebody else takes it, or the controller is cut off from etcd for longer
-// than its lease there lasts. Its holder learns of that as a [Follower], or when it writes.
+// Leadership is the right to change the state, until another controller takes it, or this one is cut off from etcd for
+// longer than its lease there. The holder is notified as a [Follower], or when it writes.
 type Leadership struct {
 	Term  uint64         // grows with every leader
 	State reconfig.State // as it was taken over; the caller's
@@ -30,9 +30,9 @@ type Leadership struct {
 	change string // the record of the last change
 }
 
-// Claim makes this controller the leader in place of the one of term over, or of nobody (0). It may always be tried: the
-// caller should have a reason to think that this leader is gone, but nothing depends on its being right. ErrTaken says
-// that another leads meanwhile.
+// Claim makes this controller the leader in place of the leader of term over; 0 if there is none. The caller should have a
+// reason to assume that this leader is gone, but a wrong assumption does no harm. ErrTaken means that another controller
+// leads meanwhile.
 func (s *Store) Claim(ctx context.Context, over uint64, address string) (*Leadership, error) {
 	l := &Leadership{store: s}
 	key, mine := s.key("leader"), encode(leaderRecord{formatVersion, address, rand.Uint64()})
@@ -62,7 +62,7 @@ func (s *Store) Claim(ctx context.Context, over uint64, address string) (*Leader
 	return l, l.takeOver(ctx)
 }
 
-// takeOver loads the state and writes an empty change: what a leader before this one left half written counts from here.
+// takeOver loads the state and writes an empty change, which completes a change that an earlier leader left half written.
 func (l *Leadership) takeOver(ctx context.Context) error {
 	var m *image
 	err := l.store.retry(ctx, partWrite, func(try context.Context) (err error) {

@@ -122,8 +122,8 @@ func place(all []reconfig.Shard, page int, shards []reconfig.Shard) error {
 	return nil
 }
 
-// Form records what the cluster is formed with, unless it was formed before: then it returns what with. Zero fields of want
-// are taken from defaults.
+// Form stores the formation of the cluster, unless it was formed before, and returns the stored one. Zero fields of want are
+// taken from defaults.
 func (s *Store) Form(ctx context.Context, want, defaults Formation) (Formation, error) {
 	var formed Formation
 	err := s.retry(ctx, partFollow, func(try context.Context) error {

@@ -10,10 +10,10 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// Observe tells a follower every change of a cluster's state that becomes durable, until ctx ends, which is no error.
-// It reads the etcd at an address, such as an embedded one that serves others, and writes nothing. Unlike
-// [Store.Follow], it continues after the last change that it told when the connection is lost; Loaded is called again
-// only if etcd has compacted what followed.
+// Observe reports every durable change of a cluster's state to a follower, until ctx ends, which is no error. It reads the
+// etcd at an address, such as an embedded one with a client port, and writes nothing. Unlike [Store.Follow], it continues
+// after the last reported change when the connection is lost. It calls Loaded again only if etcd has compacted the changes
+// after that one.
 func Observe(ctx context.Context, cluster, address string, f Follower) error {
 	client, err := newClient([]string{address}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 // ended is found out sooner. It is longer than a busy machine keeps a process waiting.
 const defaultTTL = 2
 
-// session keeps an etcd lease alive, to which the key of a leadership is bound: whoever is cut off from etcd stops leading.
+// session keeps the etcd lease alive to which the key of a leadership is bound. A controller that is cut off from etcd stops
+// leading.
 type session struct {
 	store *Store
 	ttl   int64

@@ -32,8 +32,8 @@ type Options struct {
 const root = "/netcraq/"
 
 const (
-	// tryMin bounds the first attempt at something in etcd, tryMax the last: each may take twice as long as the one before. What
-	// etcd is asked while it elects a leader is lost; so the first are short. All attempts can be repeated.
+	// tryMin limits the first attempt of a call to etcd, tryMax the last one. Each may take twice as long as the one before.
+	// etcd loses calls while it elects a leader, so the first attempts are short. All attempts can be repeated.
 	tryMin = 200 * time.Millisecond
 	tryMax = 5 * time.Second
 	// calm is how long something may not work before that is trouble: longer than an election in etcd.

@@ -11,8 +11,8 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
-// FuzzOrder gives a node orders as they might come from anybody who can write protocol buffers: each is refused, or says the
-// same when it is sent on, and only configurations that planes take get through.
+// FuzzOrder gives a node arbitrary orders. Each is refused, or is the same when it is encoded again, and only configurations
+// that planes accept get through.
 func FuzzOrder(f *testing.F) {
 	for _, o := range []*controllerv1.Order{
 		{Term: 1, Number: 1, Configs: []*controllerv1.NodeShards{{Shards: []uint32{0, 65535}, Epoch: 3, State: 1,

@@ -2,9 +2,9 @@
 //
 // # Parts
 //
-// [Switch] is what a target offers: tables, registers, frames. SWX, an own process (p4/engine), is the one there is. [Node] is
-// the control plane of one node on a switch: it gives keys their places, configures shards, and reads and writes what
-// registers hold. [Plane] is a node on network interfaces, as agents want it.
+// [Switch] is the interface of a target: tables, registers, frames. The only target is SWX, a separate process (p4/engine).
+// [Node] is the control plane of one node on a switch: it gives keys their places, configures shards, and reads and writes
+// the registers. [Plane] is a node on network interfaces, for agents.
 //
 // # Keys
 //
@@ -12,8 +12,7 @@
 // one goes to the CPU port: the node makes the place and hands the frame in again. Where there is none left, it sets a
 // register, and the program answers FULL.
 //
-// # What stands together
+// # Atomicity
 //
-// The engine does one thing after the other: frames, and what it is asked. A group of requests between Hold and Release sees
-// no frame in between.
+// The engine handles frames and requests one after the other. No frame is handled between Hold and Release.
 package p4

@@ -14,7 +14,7 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// What the program was compiled for: p4/headers.p4.
+// Constants of the program: see p4/headers.p4.
 const (
 	// CellBytes is the longest value that a cell has room for.
 	CellBytes = 64
@@ -34,7 +34,7 @@ const (
 	lengthBits    = 0xff
 )
 
-// What a member of a chain is to this node: p4/headers.p4.
+// Places of a chain's members relative to this node: see p4/headers.p4.
 const (
 	roleMember   = 1
 	rolePrevious = 2
@@ -120,7 +120,7 @@ func (n *Node) place(k wire.Key) (uint32, bool) {
 	return p, ok
 }
 
-// give finds a place for a key that has none, and adds to r what makes it one. The registers of a free place are zero.
+// give finds a place for a key without one, and adds its entry to r. The registers of a free place are zero.
 func (n *Node) give(r *Request, k wire.Key) (uint32, bool) {
 	var p uint32
 	switch {

@@ -127,7 +127,7 @@ func openSink(addr netip.AddrPort) (int, error) {
 	return fd, nil
 }
 
-// attend handles what the program sends to its CPU port.
+// attend handles the frames that the program sends to its CPU port.
 func (p *Plane) attend() {
 	for left := range p.sw.ForCPU() {
 		if len(left.Frame) < platformBytes+frame.HeaderBytes {
@@ -139,7 +139,7 @@ func (p *Plane) attend() {
 			if err == nil {
 				err = p.again(port, again)
 			}
-			if err != nil { // whoever sent it tries again
+			if err != nil { // the sender tries again
 				p.lose()
 			}
 		case cpuHeartbeat:
@@ -192,7 +192,7 @@ func (p *Plane) follow() {
 	}
 }
 
-// Gone is closed when the node's switch has ended, and with it what it stored. Err says why.
+// Gone is closed when the node's switch has ended and its objects are lost. Err returns the reason.
 func (p *Plane) Gone() <-chan struct{} { return p.sw.Gone() }
 
 // Err says why the switch is gone.
@@ -225,7 +225,8 @@ func (p *Plane) Counters() (chain.Counters, error) {
 	return counters, err
 }
 
-// Contended implements [dataplane.Plane]. The program keeps no note of refused writes: what stays dirty is found by [Plane.Dirty].
+// Contended implements [dataplane.Plane]. The program does not record refused writes: [Plane.Dirty] finds objects that stay
+// dirty.
 func (p *Plane) Contended() <-chan wire.Key { return p.contended }
 
 // SetKeys implements [dataplane.Plane]: the program has no tags, and so no use for keys.
@@ -251,7 +252,7 @@ func (p *Plane) Send(s chain.Send) error {
 	return nil
 }
 
-// Close ends the node; what it stored is gone.
+// Close ends the node and deletes its objects.
 func (p *Plane) Close() error {
 	close(p.done)
 	err := p.sw.Close()

@@ -15,7 +15,7 @@ import (
 // onHarness is a node without interfaces as a plane, without the features that need them.
 type onHarness struct {
 	*Harness
-	dataplane.Plane // nil: what is not below is not asked of it
+	dataplane.Plane // nil: the tests call no other methods
 }
 
 func (p onHarness) ConfigureAll(c map[uint16]chain.ShardConfig) error {
@@ -79,6 +79,6 @@ func TestPlane(t *testing.T) {
 			}
 			return reply, true, wire.DecodeReply(p.Message, &reply)
 		}}
-	}, "contended", // nobody tells of refused writes here
+	}, "contended", // this plane does not report refused writes
 		"collect", "collect beside writes") // there are no floors
 }

@@ -14,12 +14,12 @@ import (
 // batch is how many places or slots are read at a time, so that frames are never held up for long.
 const batch = 256
 
-// cell is what the registers of one place hold.
+// cell is the contents of the registers of one place.
 type cell struct {
 	version, committed uint64
 	bytes, epoch       uint64
 	words              [valueWords]uint64
-	four, two, one     uint64 // what no word of its own holds
+	four, two, one     uint64 // fields without a word of their own
 	reads, writes      uint64
 }
 

@@ -120,7 +120,7 @@ func (s *SWX) run() error {
 	return theirs.Close()
 }
 
-// receive takes what the engine says until it ends.
+// receive reads the engine's output until it ends.
 func (s *SWX) receive() {
 	reader := bufio.NewReaderSize(s.conn, lineRoom)
 	var answer []string
@@ -135,7 +135,7 @@ func (s *SWX) receive() {
 			if left, err := parseLeft(line[len("cpu "):]); err == nil {
 				select {
 				case s.forCPU <- left:
-				default: // whoever sent it tries again
+				default: // the sender tries again
 				}
 			}
 		case line == "ok", line == "ready", strings.HasPrefix(line, "error "):

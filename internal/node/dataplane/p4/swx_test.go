@@ -47,7 +47,7 @@ func machine(t *testing.T, o chain.Options) *Harness {
 
 var small = chain.Options{Shards: 2, CellBytes: 64, MaxObjects: 3, MaxSessions: 16}
 
-// TestEngineThatDies: whoever uses the switch is told, and told why.
+// TestEngineThatDies: users of the switch get an error with the reason.
 func TestEngineThatDies(t *testing.T) {
 	m := machine(t, small)
 	engine := m.sw.(*SWX)

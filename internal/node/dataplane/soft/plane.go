@@ -172,7 +172,7 @@ func (p *Plane) SetHeart(h chain.Heart) error {
 	return nil
 }
 
-// Granted returns what heartbeats granted.
+// Granted returns the lease that heartbeats granted.
 func (p *Plane) Granted() (chain.Granted, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

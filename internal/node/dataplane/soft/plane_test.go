@@ -58,7 +58,7 @@ func TestLease(t *testing.T) {
 	eventually(t, "the lease runs out", func() bool { return l.ask(node, read).Status() == wire.StatusBusy })
 }
 
-// TestBadInput: what is not for the node is counted by its reason; long datagrams are seen to be long.
+// TestBadInput: datagrams that are not for the node are counted by reason, also those that are too long.
 func TestBadInput(t *testing.T) {
 	node := startChain(t, 2, testOptions)[0]
 	l := newTestClient(t, 1)
@@ -224,7 +224,7 @@ func TestClosed(t *testing.T) {
 	again.Close()
 }
 
-// What the socket refuses to send is counted under op 0, beside what the message did to the node.
+// Messages that the socket refuses to send are counted under op 0, in addition to the outcome of the message.
 func TestUnroutable(t *testing.T) {
 	node := startChain(t, 1, testOptions)[0]
 	l := newTestClient(t, 1)

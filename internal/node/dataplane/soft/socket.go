@@ -23,7 +23,7 @@ func setTTL(_, _ string, raw syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// explain adds to an error of opening a socket what a user can do about it.
+// explain adds advice for the user to an error of opening a socket.
 func explain(addr netip.AddrPort, err error) error {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):

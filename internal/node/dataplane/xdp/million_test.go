@@ -61,7 +61,7 @@ func BenchmarkMillion(b *testing.B) {
 	})
 }
 
-// cpuTime is what the process has used so far: it says more than a clock on a machine that does other things too.
+// cpuTime returns the CPU time of the process so far. Unlike the clock, it does not depend on other load of the machine.
 func cpuTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -287,7 +287,7 @@ func TestModeIsObeyed(t *testing.T) {
 	})
 }
 
-// TestHalfStart clears what a start left that was killed before it could answer.
+// TestHalfStart removes the remains of a start that was killed before the node could answer.
 func TestHalfStart(t *testing.T) {
 	o := testOptions(t)
 	inNamespace(t, func() error {

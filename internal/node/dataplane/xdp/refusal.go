@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// explainLoad adds what to do about the usual reasons for a refusal of the kernel.
+// explainLoad adds advice about the usual reasons for a refusal of the kernel.
 func explainLoad(err error, pin string) error {
 	var verifier *ebpf.VerifierError
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// What Linux 6.1 allows all functions of a call chain together. Later kernels round frames up to 16 bytes only.
+// Limit of Linux 6.1 for all functions of a call chain together. Later kernels round frames up to 16 bytes only.
 const (
 	stackBytes  = 512
 	frameUnit   = 32
@@ -16,7 +16,7 @@ const (
 	anyFunction = "" // calls from no function yet
 )
 
-// function is what the verifier sees of one: the stack that it uses, and which functions it calls.
+// function is the verifier's view of a function: the stack that it uses, and the functions that it calls.
 type function struct {
 	bytes int
 	calls map[string]bool
