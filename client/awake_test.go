@@ -66,3 +66,44 @@ func TestBootTime(t *testing.T) {
 		t.Errorf("the clock went from %v to %v", before, bootTime())
 	}
 }
+
+// TestPauseEndsWrites: a virtual machine was paused for longer than nodes are sure to remember a write. Its boot clock
+// stood still; its wall clock was corrected.
+func TestPauseEndsWrites(t *testing.T) {
+	w := newNetwork(t, 2, testNodeOptions(1))
+	w.set(faults{down: true})
+	c := newClient(t, Options{Cluster: w.cluster, Attempt: 5 * time.Millisecond, Timeout: time.Minute})
+	began := c.bootTime()
+	c.bootTime = func() time.Duration { return began }
+	c.wallTime = func() time.Duration { return wallTime() + 2*wire.MaxRetryS*time.Second }
+	_, err := c.Put(t.Context(), "k", nil)
+	failed := new(OpError)
+	if !errors.As(err, &failed) || failed.Attempts != 1 || !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("%v; want the end after one attempt", err)
+	}
+}
+
+// TestCloneDrawsSessions: after the clocks of a machine moved apart, neither an idle session is used again nor one whose
+// write is still under way, since a copy of this client may have them too.
+func TestCloneDrawsSessions(t *testing.T) {
+	var s sessions
+	const apart = 20 * 365 * 24 * time.Hour
+	first, second := s.take(apart), s.take(apart+maxApart/2)
+	s.release(first)
+	if again := s.take(apart); again != first || again.seq != 2 {
+		t.Errorf("without a jump session %+v is taken, not %+v", again, first)
+	}
+	s.release(first)
+	for _, jumped := range []time.Duration{apart + time.Hour, apart} {
+		fresh := s.take(jumped)
+		if fresh.id == first.id || fresh.id == second.id {
+			t.Fatalf("session %x of before the jump is used", fresh.id)
+		}
+		s.release(second) // its write ended after the jump
+		if next := s.take(jumped); next.id == second.id {
+			t.Fatalf("session %x of a write during the jump is used", next.id)
+		}
+		first = fresh
+		s.release(fresh)
+	}
+}

@@ -23,6 +23,7 @@ type Client struct {
 	watches  watches
 
 	bootTime func() time.Duration // see the function
+	wallTime func() time.Duration
 
 	taking  sync.Mutex // of a newer map
 	unwatch func()
@@ -45,7 +46,7 @@ func New(o Options) (*Client, error) {
 	if o.ReadFrom.policy == named && v.nodes[o.ReadFrom.name] == nil {
 		return nil, fmt.Errorf("client: there is no node %q in the cluster", o.ReadFrom.name)
 	}
-	c := &Client{options: o, bootTime: bootTime, unwatch: func() {}}
+	c := &Client{options: o, bootTime: bootTime, wallTime: wallTime, unwatch: func() {}}
 	c.sockets.most = int64(min(runtime.GOMAXPROCS(0), maxSockets))
 	c.view.Store(v)
 	c.ids.Store(randomID())
