@@ -237,12 +237,13 @@ func loopbackCluster(net byte, nodes, shards int) (*topology.Cluster, error) {
 	return c, c.Validate()
 }
 
-// startNodes opens all planes before it runs an agent. If one fails, it leaves none open.
+// startNodes starts nodes and waits until they serve. If one fails, it leaves none open.
 func startNodes(ctx context.Context, group *errgroup.Group, c *topology.Cluster, stderr io.Writer, verbose bool) error {
 	if !verbose {
 		stderr = io.Discard
 	}
 	log := cli.NewLog(stderr, verbose, false)
+	var agents []*agent.Agent
 	for _, node := range c.Nodes {
 		plane, err := clinode.OpenSoft(clinode.PlaneRequest{Addr: node.Addr, Chain: clinode.DefaultChainOptions(c.Shards)})
 		if err != nil {
@@ -252,7 +253,11 @@ func startNodes(ctx context.Context, group *errgroup.Group, c *topology.Cluster,
 		if err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", node.Name, err), plane.Close())
 		}
+		agents = append(agents, a)
 		group.Go(func() error { return errors.Join(a.Serve(ctx), plane.Close()) })
+	}
+	for _, a := range agents {
+		_ = a.Await(ctx) // if ctx ends, the group says why
 	}
 	return nil
 }

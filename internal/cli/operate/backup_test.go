@@ -40,6 +40,7 @@ func startAgents(t *testing.T, o chain.Options) string {
 		c.Chains[0] = append(c.Chains[0], name)
 		planes = append(planes, p)
 	}
+	var agents []*agent.Agent
 	for i, p := range planes {
 		a, err := agent.New(agent.Options{
 			Name: c.Nodes[i].Name, Cluster: c, Plane: p, API: c.Nodes[i].API,
@@ -48,6 +49,7 @@ func startAgents(t *testing.T, o chain.Options) string {
 		if err != nil {
 			t.Fatal(err)
 		}
+		agents = append(agents, a)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- a.Serve(ctx) }()
@@ -57,6 +59,11 @@ func startAgents(t *testing.T, o chain.Options) string {
 				t.Error(err)
 			}
 		})
+	}
+	for _, a := range agents {
+		if err := a.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	text, err := c.Marshal()
 	if err != nil {

@@ -41,8 +41,14 @@ func startCluster(t *testing.T, nodes int, o chain.Options) *testCluster {
 		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: plane.Addr(), API: freeAPI(t, "127.66.5.1")})
 		c.Chains[0] = append(c.Chains[0], name)
 	}
+	var agents []*agent.Agent
 	for i, plane := range c.planes {
-		c.startAgent(t, i, plane)
+		agents = append(agents, c.startAgent(t, i, plane))
+	}
+	for _, a := range agents {
+		if err := a.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var err error
 	if c.client, err = client.New(client.Options{Cluster: c.Cluster, Timeout: 30 * time.Second}); err != nil {
@@ -63,7 +69,7 @@ func freeAPI(t *testing.T, ip string) string {
 	return listener.Addr().String()
 }
 
-func (c *testCluster) startAgent(t *testing.T, i int, plane *soft.Plane) {
+func (c *testCluster) startAgent(t *testing.T, i int, plane *soft.Plane) *agent.Agent {
 	t.Helper()
 	a, err := agent.New(agent.Options{
 		Name: c.Nodes[i].Name, Cluster: c.Cluster, Plane: plane, API: c.Nodes[i].API,
@@ -82,6 +88,7 @@ func (c *testCluster) startAgent(t *testing.T, i int, plane *soft.Plane) {
 		}
 	})
 	c.stop = append(c.stop, cancel)
+	return a
 }
 
 func dial(api string) (agentv1.AgentClient, func() error, error) {

@@ -196,6 +196,16 @@ func (a *Agent) begin(c *topology.Cluster) error {
 // Configured reports whether the node serves: not one of a static cluster that still waits for others.
 func (a *Agent) Configured() bool { return !a.formation.isWaiting() }
 
+// Await waits until the node serves: see [Agent.Configured].
+func (a *Agent) Await(ctx context.Context) error {
+	for !a.Configured() {
+		if err := rest(ctx, askFirst); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f *formation) isWaiting() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
