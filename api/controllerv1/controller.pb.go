@@ -2831,6 +2831,7 @@ type OperateRequest struct {
 	//	*OperateRequest_Fail
 	//	*OperateRequest_Times
 	//	*OperateRequest_Tags
+	//	*OperateRequest_Floor
 	Kind          isOperateRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2963,6 +2964,15 @@ func (x *OperateRequest) GetTags() bool {
 	return false
 }
 
+func (x *OperateRequest) GetFloor() uint64 {
+	if x != nil {
+		if x, ok := x.Kind.(*OperateRequest_Floor); ok {
+			return x.Floor
+		}
+	}
+	return 0
+}
+
 type isOperateRequest_Kind interface {
 	isOperateRequest_Kind()
 }
@@ -3007,6 +3017,10 @@ type OperateRequest_Tags struct {
 	Tags bool `protobuf:"varint,10,opt,name=tags,proto3,oneof"` // whether messages of the data plane carry tags
 }
 
+type OperateRequest_Floor struct {
+	Floor uint64 `protobuf:"varint,11,opt,name=floor,proto3,oneof"` // new versions of every shard are above it: before a backup of another lineage is restored
+}
+
 func (*OperateRequest_Drain) isOperateRequest_Kind() {}
 
 func (*OperateRequest_Undrain) isOperateRequest_Kind() {}
@@ -3026,6 +3040,8 @@ func (*OperateRequest_Fail) isOperateRequest_Kind() {}
 func (*OperateRequest_Times) isOperateRequest_Kind() {}
 
 func (*OperateRequest_Tags) isOperateRequest_Kind() {}
+
+func (*OperateRequest_Floor) isOperateRequest_Kind() {}
 
 // Times of a cluster; in a request 0 leaves one as it is.
 type Times struct {
@@ -3645,7 +3661,7 @@ const file_controller_proto_rawDesc = "" +
 	"\amembers\x18\x03 \x03(\tR\amembers\x12\x14\n" +
 	"\x05reads\x18\x04 \x01(\x04R\x05reads\x12\x16\n" +
 	"\x06writes\x18\x05 \x01(\x04R\x06writes\x12\x14\n" +
-	"\x05extra\x18\x06 \x01(\rR\x05extra\"\xf1\x02\n" +
+	"\x05extra\x18\x06 \x01(\rR\x05extra\"\x89\x03\n" +
 	"\x0eOperateRequest\x12\x16\n" +
 	"\x05drain\x18\x01 \x01(\tH\x00R\x05drain\x12\x1a\n" +
 	"\aundrain\x18\x02 \x01(\tH\x00R\aundrain\x12\x18\n" +
@@ -3658,7 +3674,8 @@ const file_controller_proto_rawDesc = "" +
 	"\x04fail\x18\b \x01(\tH\x00R\x04fail\x124\n" +
 	"\x05times\x18\t \x01(\v2\x1c.netcraq.controller.v1.TimesH\x00R\x05times\x12\x14\n" +
 	"\x04tags\x18\n" +
-	" \x01(\bH\x00R\x04tagsB\x06\n" +
+	" \x01(\bH\x00R\x04tags\x12\x16\n" +
+	"\x05floor\x18\v \x01(\x04H\x00R\x05floorB\x06\n" +
 	"\x04kind\"\xbb\x01\n" +
 	"\x05Times\x12\x17\n" +
 	"\abeat_us\x18\x01 \x01(\x04R\x06beatUs\x12\x19\n" +
@@ -3851,6 +3868,7 @@ func file_controller_proto_init() {
 		(*OperateRequest_Fail)(nil),
 		(*OperateRequest_Times)(nil),
 		(*OperateRequest_Tags)(nil),
+		(*OperateRequest_Floor)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -13,6 +13,7 @@ import (
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/client/connect"
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/snapshot"
 	"github.com/netcraq/netcraq/internal/node/agent"
 )
@@ -47,6 +48,22 @@ func (f *snapshotFlags) agents() (snapshot.Agents, error) {
 			return nil, nil, err
 		}
 		return c, conn.Close, nil
+	}, err
+}
+
+// raise returns the function that raises the floor of all versions; nil: the cluster has no controllers.
+func (f *snapshotFlags) raise() (func(context.Context, uint64) error, error) {
+	cluster, err := f.cluster.Read()
+	if err != nil || !cluster.Managed() {
+		return nil, err
+	}
+	dial, err := f.cluster.Dial()
+	return func(ctx context.Context, floor uint64) error {
+		ctx, cancel := context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+		leader := admin.NewLeader(cluster.Controllers, dial)
+		defer leader.Close()
+		return leader.RaiseFloor(ctx, floor)
 	}, err
 }
 
@@ -115,7 +132,7 @@ func runBackup(cmd *cobra.Command, flags *snapshotFlags, o snapshot.BackupOption
 
 func newRestoreCommand() *cobra.Command {
 	var flags snapshotFlags
-	var dry bool
+	var dry, anew bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Write the objects of a backup to the cluster",
@@ -125,13 +142,16 @@ The command first verifies the whole file and checks that the nodes have room. I
 writes the value of each key with an ordinary write. Clients can use the cluster meanwhile, and keys that are not in the
 backup stay. An interrupted restore can be repeated.
 
-Only values are restored. Versions continue from those of the cluster. In an empty cluster they start again, so fencing
-tokens of locks may be lower than before.`,
+Only values are restored. In the cluster of the backup, versions continue. In another cluster that has controllers, all
+versions from now on are above those of the backup and those that were given after it, so fencing tokens of locks never go
+back (rule G7). A cluster without controllers cannot do that.`,
 		Example: "  netcraq restore cluster.nqs --dry-run\n  netcraq restore cluster.nqs --controllers 192.0.2.1:4413",
 		Args:    cli.Arguments(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runRestore(cmd, &flags, dry, args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runRestore(cmd, &flags, dry, anew, args[0]) },
 	}
 	flags.add(cmd)
+	cmd.Flags().BoolVar(&anew, "versions-anew", false,
+		"leave versions as they are, though they, and fencing tokens, may be lower than before: for chains with P4 nodes")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "verify the file and the room for it, and change nothing")
 	return cmd
 }
@@ -143,7 +163,7 @@ type restoreObject struct {
 	*snapshot.RestoreReport
 }
 
-func runRestore(cmd *cobra.Command, flags *snapshotFlags, dry bool, path string) error {
+func runRestore(cmd *cobra.Command, flags *snapshotFlags, dry, anew bool, path string) error {
 	c, err := flags.connect(cmd.Context())
 	if err != nil {
 		return err
@@ -153,9 +173,16 @@ func runRestore(cmd *cobra.Command, flags *snapshotFlags, dry bool, path string)
 	if err != nil {
 		return err
 	}
+	raise, err := flags.raise()
+	if err != nil {
+		return err
+	}
+	if anew {
+		raise = nil
+	}
 	show := cli.NewProgress(cmd.ErrOrStderr())
 	report, err := snapshot.Restore(cmd.Context(), path, snapshot.RestoreOptions{
-		Client: c.Client, Agents: agents, DryRun: dry, Progress: show.Show,
+		Client: c.Client, Agents: agents, DryRun: dry, Raise: raise, Progress: show.Show,
 	})
 	show.End()
 	if err != nil {
@@ -170,6 +197,12 @@ func runRestore(cmd *cobra.Command, flags *snapshotFlags, dry bool, path string)
 		text = fmt.Sprintf(
 			"%s is complete, from %s: %s objects, the longest value has %d bytes; the cluster has room; nothing was changed\n", path,
 			report.Begun.Format(time.RFC3339), cli.Grouped(report.Objects), report.LongestValue)
+	}
+	switch {
+	case report.Anew:
+		text += "versions, and fencing tokens, may be lower than before: no controllers keep them above the backup's\n"
+	case report.Floor > 0:
+		text += fmt.Sprintf("versions, and fencing tokens, go on above %d: this is not the cluster of the backup\n", report.Floor)
 	}
 	_, err = io.WriteString(cmd.OutOrStdout(), text)
 	return err

@@ -22,6 +22,29 @@ func (l *Leader) Operate(ctx context.Context, request *controllerv1.OperateReque
 	return change, err
 }
 
+// raiseAgain is the pause after a leader refused to raise a floor, because a shard changes.
+const raiseAgain = 100 * time.Millisecond
+
+// RaiseFloor lets a cluster give versions above a floor only. It returns when all members know the floor: the leader
+// accepts the request a second time only then.
+func (l *Leader) RaiseFloor(ctx context.Context, floor uint64) error {
+	request := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Floor{Floor: floor}}
+	for accepted := 0; ; {
+		_, err := l.Operate(ctx, request)
+		if err == nil {
+			if accepted++; accepted == 2 {
+				return nil
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(raiseAgain):
+		}
+	}
+}
+
 // Controllers lists the members of the controllers' etcd. If replace is not empty, the place of that controller, whose data
 // is lost, is made free before.
 func (l *Leader) Controllers(ctx context.Context, replace string) (members []*controllerv1.EtcdMember, err error) {

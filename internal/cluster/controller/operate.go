@@ -63,6 +63,8 @@ func commandOf(in *controllerv1.OperateRequest) (reconfig.Command, error) {
 		return reconfig.SetTimes{Times: timesOf(kind.Times)}, nil
 	case *controllerv1.OperateRequest_Tags:
 		return reconfig.SetTags{On: kind.Tags}, nil
+	case *controllerv1.OperateRequest_Floor:
+		return reconfig.RaiseFloor{Floor: kind.Floor}, nil
 	case *controllerv1.OperateRequest_Move:
 		shard, err := shardOf(kind.Move.GetShard())
 		return reconfig.MoveShard{Shard: shard, From: kind.Move.GetFrom(), To: kind.Move.GetTo()}, err

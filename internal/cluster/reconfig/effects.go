@@ -81,6 +81,7 @@ type (
 	AcceptLoss struct{ Shard uint16 } // a lost shard starts anew, empty
 	SetTimes   struct{ Times Times }  // zero times stay (L5)
 	SetTags    struct{ On bool }      // messages carry tags, or none (T6)
+	RaiseFloor struct{ Floor uint64 } // of every shard, if it is lower (G7)
 	Fail       struct{ Node string }  // it is certain that the node has failed (C6)
 )
 
@@ -93,6 +94,7 @@ func (Resize) command()     {}
 func (AcceptLoss) command() {}
 func (SetTimes) command()   {}
 func (SetTags) command()    {}
+func (RaiseFloor) command() {}
 func (Fail) command()       {}
 
 // Status is a leader's report for operators.

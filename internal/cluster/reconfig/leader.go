@@ -234,6 +234,9 @@ func (l *Leader) Operate(now time.Duration, c Command) (change uint64, err error
 	if err := l.check(c); err != nil {
 		return 0, err
 	}
+	if raise, ok := c.(RaiseFloor); ok && !l.storing && l.hasFloor(raise.Floor) {
+		return l.state.Change, nil
+	}
 	change = l.state.Change + 1
 	if l.storing {
 		change++

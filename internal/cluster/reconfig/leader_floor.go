@@ -1,6 +1,8 @@
 package reconfig
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -18,6 +20,48 @@ const era = 1 << 40
 // NextEra returns the floor of the lineage after one with the given floor. It is above every version of that lineage,
 // which may be known to clients though all copies are gone.
 func NextEra(floor uint64) uint64 { return (floor/era + 1) * era }
+
+// mostFloor bounds floors that operators ask for: versions have to grow above it.
+const mostFloor = 1 << 62
+
+// epochOfEras is when the eras of restored clusters begin, and eraEvery how far apart they are: 2^24 eras of 2^40
+// versions last for 31 years.
+var epochOfEras = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+const eraEvery = time.Minute
+
+// RestoredFloor returns the floor for a cluster into which a backup of another lineage is restored (G7). It is above the
+// highest version in the backup and above what that lineage gave later, and so above what any restore gave that began a
+// minute earlier, of whatever backup.
+func RestoredFloor(highest uint64, now time.Time) uint64 {
+	if highest > mostFloor {
+		return math.MaxUint64 // no cluster takes it
+	}
+	return max(NextEra(highest), uint64(max(0, now.Sub(epochOfEras)/eraEvery))*era)
+}
+
+// checkFloor refuses a floor while a shard changes, has members that do not know its present floor, or a member that
+// takes none. So a repetition that is not refused shows that all heads give versions above the floor.
+func (l *Leader) checkFloor(floor uint64) error {
+	if floor > mostFloor {
+		return fmt.Errorf("a floor of %d leaves no room for versions: at most %d", floor, uint64(mostFloor))
+	}
+	for i := range l.state.Shards {
+		switch number := uint16(i); {
+		case len(l.state.Shards[i].Members) == 0:
+			return fmt.Errorf("shard %d has no chain: let nodes join, or accept its loss", number)
+		case !l.mayRaise(number):
+			return fmt.Errorf("shard %d is changing, or a node of it takes no floors (an older release, a P4 switch): "+
+				"try again", number)
+		}
+	}
+	return nil
+}
+
+// hasFloor reports whether no shard has a lower floor.
+func (l *Leader) hasFloor(floor uint64) bool {
+	return !slices.ContainsFunc(l.state.Shards, func(s Shard) bool { return s.Floor < floor })
+}
 
 // Swept handles a node's report of its tombstones.
 func (l *Leader) Swept(now time.Duration, s Sweep) {

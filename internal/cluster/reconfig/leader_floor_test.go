@@ -2,7 +2,9 @@ package reconfig
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 // sweep reports tombstones of shard 0 from one node.
@@ -135,5 +137,58 @@ func TestFloorsNeverGoBack(t *testing.T) {
 		if NextEra(floor) != next {
 			t.Errorf("after floor %d comes %d, want %d (G6)", floor, NextEra(floor), next)
 		}
+	}
+}
+
+// TestRestoredFloor is G7: the leader raises all floors when an operator asks for it, as soon as all members are known to
+// take floors. It accepts a repetition only when the members have it.
+func TestRestoredFloor(t *testing.T) {
+	seeds(t, func(t *testing.T, seed uint64) {
+		w := formed(t, seed, 3, 1, 3)
+		const floor = 5 * era
+		refused := func(want string) {
+			t.Helper()
+			if _, err := w.leader.Operate(w.now, RaiseFloor{floor}); err == nil || !strings.Contains(err.Error(), want) {
+				w.fatalf("the leader says %v, not %q", err, want)
+			}
+		}
+		refused("takes no floors")
+		for _, n := range w.chain(0) {
+			w.sweep(n, Tombstones{Epoch: w.state.Shards[0].Epoch}, false)
+		}
+		w.operate(RaiseFloor{floor})
+		if w.state.Shards[0].Floor == floor {
+			refused("is changing")
+		}
+		w.settleFloor(floor, 0)
+		w.operate(RaiseFloor{floor - 1})
+		w.settleFloor(floor, 0)
+		if _, err := w.leader.Operate(w.now, RaiseFloor{1 << 63}); err == nil {
+			w.fatalf("a floor without room above it is accepted")
+		}
+	})
+}
+
+// TestErasOfRestores: a floor is above the backup's versions and all of its lineage, and above those of an earlier restore
+// of any backup.
+func TestErasOfRestores(t *testing.T) {
+	day := time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
+	first := RestoredFloor(70, day)
+	for _, c := range []struct {
+		highest uint64
+		at      time.Time
+		above   uint64
+	}{
+		{70, day, 1 << 40},
+		{70, time.Time{}, 70},                               // a clock that is wrong: still above the backup
+		{70, day.Add(eraEvery), first + 1<<40 - 1},          // the same backup again, after everything was lost again
+		{first + 9, day.Add(-time.Hour), first + 1<<40 - 1}, // a backup of the restored cluster, on a clock that was set back
+	} {
+		if floor := RestoredFloor(c.highest, c.at); floor <= c.above || floor > mostFloor {
+			t.Errorf("highest %d at %v: floor %d, want above %d", c.highest, c.at, floor, c.above)
+		}
+	}
+	if RestoredFloor(1<<63, day) <= mostFloor {
+		t.Error("a version that cannot be gives a floor")
 	}
 }

@@ -58,6 +58,8 @@ func (l *Leader) check(c Command) error {
 			return fmt.Errorf("shard %d can have %d members more than usual at most, not %d", c.Shard, most, c.Extra)
 		}
 		return nil
+	case RaiseFloor:
+		return l.checkFloor(c.Floor)
 	case AcceptLoss:
 		if err := l.checkShard(c.Shard); err != nil {
 			return err
@@ -188,6 +190,12 @@ func (d *draft) operate() {
 		case Resize:
 			d.shard(c.Shard).Extra = c.Extra
 			l.replan(0)
+		case RaiseFloor:
+			for number := range l.state.Shards {
+				if l.state.Shards[number].Floor < c.Floor && !d.touched(uint16(number)) {
+					d.shard(uint16(number)).Floor = c.Floor
+				}
+			}
 		case AcceptLoss:
 			d.chain(c.Shard, nil, 0, 0)
 			s := d.shard(c.Shard)

@@ -21,6 +21,7 @@ type needs struct {
 	cluster *client.Map
 	objects []uint64 // of each shard
 	longest int      // value
+	highest uint64   // version
 	read    uint64   // objects
 }
 
@@ -32,7 +33,7 @@ func newNeeds(o *RestoreOptions) *needs {
 // add counts an object.
 func (n *needs) add(o *Object) error {
 	n.objects[o.Key.Shard(len(n.objects))]++
-	n.longest = max(n.longest, len(o.Value))
+	n.longest, n.highest = max(n.longest, len(o.Value)), max(n.highest, o.Version)
 	if n.read++; n.read%tellEvery == 0 {
 		n.tell("verifying", n.read)
 	}

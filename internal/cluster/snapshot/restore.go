@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 )
 
 // tellEvery is how many objects lie between two reports of progress.
@@ -18,9 +19,12 @@ const tellEvery = 1000
 
 // RestoreOptions say where to restore to. Client and Agents are needed.
 type RestoreOptions struct {
-	Client   *client.Client
-	Agents   Agents
-	DryRun   bool // check everything, and change nothing
+	Client *client.Client
+	Agents Agents
+	DryRun bool // check everything, and change nothing
+	// Raise lets the cluster give versions above a floor only, and returns when it does. nil: the cluster has no
+	// controllers, and cannot.
+	Raise    func(ctx context.Context, floor uint64) error
 	Progress func(Progress)
 }
 
@@ -28,10 +32,16 @@ type RestoreOptions struct {
 type RestoreReport struct {
 	Header
 	Totals
-	LongestValue int           `json:"longest_value"`
-	DryRun       bool          `json:"dry_run"`
-	Restored     uint64        `json:"restored"` // objects
-	Took         time.Duration `json:"-"`
+	LongestValue   int    `json:"longest_value"`
+	HighestVersion uint64 `json:"highest_version"`
+	// Floor is below all versions that the cluster gives from now on; 0: it is the cluster of the backup, or has no
+	// controllers.
+	Floor uint64 `json:"floor,omitempty"`
+	// Anew: versions may be lower than before the restore.
+	Anew     bool          `json:"versions_anew,omitempty"`
+	DryRun   bool          `json:"dry_run"`
+	Restored uint64        `json:"restored"` // objects
+	Took     time.Duration `json:"-"`
 }
 
 // Restore writes the values of a snapshot to the cluster, and replaces those of existing keys. Keys that are not in the
@@ -49,11 +59,22 @@ func Restore(ctx context.Context, path string, o RestoreOptions) (*RestoreReport
 	if report.Header, report.Totals, err = Verify(contextReader{ctx, file}, needs.add); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	report.LongestValue = needs.longest
+	report.LongestValue, report.HighestVersion = needs.longest, needs.highest
 	if err := needs.check(ctx, file); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	// In the cluster that was backed up, versions have gone on.
+	if from := report.Cluster; from == "" || from != needs.cluster.Cluster {
+		if report.Anew = o.Raise == nil; !report.Anew {
+			report.Floor = reconfig.RestoredFloor(needs.highest, began)
+		}
+	}
 	if !o.DryRun {
+		if report.Floor > 0 {
+			if err := o.Raise(ctx, report.Floor); err != nil {
+				return nil, fmt.Errorf("%s: nothing is restored: versions cannot be kept above those of the backup (--versions-anew does without): %w", path, err)
+			}
+		}
 		r := &restore{options: &o, total: report.Objects}
 		if err := r.run(ctx, file, report.Totals); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
