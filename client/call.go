@@ -27,6 +27,7 @@ type task struct {
 	key     wire.Key
 	value   []byte
 	operand uint64
+	epoch   uint32 // the only one for a write; 0: any
 	flags   wire.Flag
 	bound   uint16
 	from    ReadFrom
@@ -121,7 +122,7 @@ func (k *call) begin(c *Client, op *Op, at *start) error {
 	}
 	k.recent.n = 0
 	k.task = task{
-		client: c, name: op.Key, op: op.kind, key: key, value: op.value, operand: op.operand, from: c.options.ReadFrom,
+		client: c, name: op.Key, op: op.kind, key: key, value: op.value, operand: op.operand, epoch: op.epoch, from: c.options.ReadFrom,
 		started: at.now, until: at.until, booted: at.booted,
 	}
 	if len(op.value) > wire.MaxValueBytes {
@@ -181,6 +182,10 @@ func (k *call) aim() (place int, ok bool) {
 		return 0, false
 	}
 	k.follow()
+	if k.epoch != 0 && k.route.epoch != k.epoch {
+		k.abandon(ErrOtherEpoch)
+		return 0, false
+	}
 	place, err := k.choosePlace()
 	phase, ring := k.client.tags()
 	k.alone = phase != wire.TagsOff

@@ -32,6 +32,8 @@ var (
 	ErrBadRequest = errors.New("invalid request")
 	// ErrNotMine: the node does not serve the key in the client's map; see NotMineError.
 	ErrNotMine = errors.New("the cluster file does not match the cluster")
+	// ErrOtherEpoch: the shard is not in the epoch that the write was restricted to.
+	ErrOtherEpoch = errors.New("the shard is in another epoch")
 	// ErrNoChain: no node serves the key.
 	ErrNoChain = errors.New("no chain serves the key")
 	// ErrDenied: the client's identity may not do this.

@@ -14,6 +14,7 @@ type Op struct {
 	operand uint64
 	read    []ReadOption
 	hash    *wire.Key // instead of that of Key
+	epoch   uint32    // the only one in which the write may happen; 0: any
 }
 
 // GetOp is a [Client.Get].
@@ -30,6 +31,13 @@ func DeleteOp(key string) Op { return Op{Key: key, kind: wire.OpDelete} }
 // CASOp is a [Client.CAS]. The value must not change until the operation has ended.
 func CASOp(key string, expected uint64, value []byte) Op {
 	return Op{Key: key, kind: wire.OpCAS, operand: expected, value: value}
+}
+
+// InEpoch restricts a write to one epoch of its shard, as [Result.Epoch] tells it. In another the error is ErrOtherEpoch. A shard
+// that lost its state is in another epoch, so a write that follows from a read cannot meet the versions of another history.
+func (o Op) InEpoch(epoch uint32) Op {
+	o.epoch = epoch
+	return o
 }
 
 // AddOp is a [Client.Add].

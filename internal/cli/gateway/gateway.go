@@ -2,26 +2,32 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
 )
 
 // gatewayFlags are the command line of `netcraq gateway`.
 type gatewayFlags struct {
 	options       proxy.Options
+	cluster       cli.ClusterFlags
+	placement     placement.Options
 	verbose, json bool
 }
 
 const gatewayListen = "127.0.0.1:23790"
 
 func newGatewayCommand() *cobra.Command {
-	var flags gatewayFlags
+	flags := gatewayFlags{placement: placement.Defaults()}
 	c := &cobra.Command{
 		Use:   "gateway",
 		Short: "Serve etcd's clients in front of an etcd cluster",
@@ -66,6 +72,11 @@ docs/gateway.md compares the two.`,
 	f.BoolVar(&o.KeepAlive.Idle, "permit-without-stream", false, "probe connections without calls too")
 	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0,
 		"interval at which the endpoints are updated from etcd's member list (default: never)")
+	flags.cluster.Add(f)
+	p := &flags.placement
+	f.IntVar(&p.Capacity, "cache-bytes", p.Capacity, "bytes of the chain that this etcd's keys may take")
+	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are cached whenever they are read")
+	f.StringSliceVar(&p.Excluded, "exclude", nil, "prefixes of keys that are never cached")
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
 	f.BoolVar(&flags.json, "json", false, "log as JSON")
 	return c
@@ -75,10 +86,30 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	o := flags.options
 	o.Metrics = slices.DeleteFunc(o.Metrics, func(s string) bool { return s == "" })
 	o.Log = cli.NewLog(log, flags.verbose, flags.json)
+	if flags.cluster.File != "" || len(flags.cluster.Controllers) > 0 {
+		chain, err := flags.cluster.Connect(ctx, client.Options{})
+		if err != nil {
+			return err
+		}
+		defer chain.Close()
+		o.Cache = &proxy.Cache{Chain: chain.Client, ChainName: chainName(chain.Map()), Placement: flags.placement}
+	}
 	s, err := proxy.New(ctx, o)
 	if err != nil {
 		return err
 	}
-	o.Log.Info("started gRPC proxy", "address", s.Addr().String(), "etcd", o.Endpoints)
+	o.Log.Info("started gRPC proxy", "address", s.Addr().String(), "etcd", o.Endpoints, "cache", o.Cache != nil)
 	return s.Serve(ctx)
+}
+
+// chainName is the same for all gateways with this chain.
+func chainName(m *client.Map) string {
+	if len(m.Controllers) > 0 {
+		return "cluster " + m.Cluster
+	}
+	h := sha256.New()
+	for i := range m.Nodes {
+		fmt.Fprintln(h, m.Nodes[i].Name, m.Nodes[i].Addr)
+	}
+	return fmt.Sprintf("chain %x of %d shards", h.Sum(nil)[:8], m.Shards())
 }

@@ -43,19 +43,18 @@ As root the nodes are XDP programs in a lab, which is a network of hosts made of
 they are P4 programs on software switches in the lab. Otherwise they are sockets on loopback addresses. In all cases
 commands such as netcraq put and netcraq get find the chain.
 
---etcd also starts an etcd with one member and a gateway in front of it, for use with etcdctl. Their data is removed when
-the command ends.`,
+--etcd also starts an etcd with one member and a gateway in front of it, for use with etcdctl. The chain answers reads of
+keys that are read often. All data is removed when the command ends.`,
 		Example: `  netcraq up
   netcraq up --plane soft --nodes 4
   netcraq up --etcd`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			stdout, stderr := c.OutOrStdout(), c.ErrOrStderr()
-			up := func(ctx context.Context) error { return runUp(ctx, stdout, stderr, flags) }
-			if flags.etcd {
-				return withEtcd(c.Context(), stdout, stderr, flags, up)
+			if _, err := netip.ParseAddrPort(flags.etcdListen); err != nil {
+				return cli.UsageError(fmt.Errorf("--etcd-listen: %w", err))
 			}
-			return up(c.Context())
+			return runUp(c.Context(), stdout, stderr, flags)
 		},
 	}
 	f := c.Flags()
@@ -78,11 +77,11 @@ func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
 	switch flags.plane {
 	case cli.PlaneAuto:
 		if os.Geteuid() != 0 {
-			return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, "because XDP and network namespaces need root")
+			return upOnLoopback(ctx, stdout, stderr, cluster, flags, "because XDP and network namespaces need root")
 		}
 		why = "because you are root and the kernel takes it"
 	case cli.PlaneSoft:
-		return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, why)
+		return upOnLoopback(ctx, stdout, stderr, cluster, flags, why)
 	case cli.PlaneXDP, cli.PlaneP4:
 	default:
 		return cli.UsageError(fmt.Errorf("--plane %q: want %s, %s, %s or %s",
@@ -94,7 +93,7 @@ func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
 		if flags.plane == cli.PlaneP4 {
 			what = "P4 switches"
 		}
-		return upInLab(ctx, stdout, stderr, l, what, why)
+		return upInLab(ctx, stdout, stderr, l, flags, what, why)
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // Ctrl-C, and nothing is left
 		fmt.Fprintln(stderr, "\n· cleaned up")
@@ -106,7 +105,7 @@ func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
 		return err
 	}
 	fmt.Fprintln(stderr, "· XDP is not possible here:", err)
-	return upOnLoopback(ctx, stdout, stderr, cluster, flags.verbose, "because XDP is not possible here")
+	return upOnLoopback(ctx, stdout, stderr, cluster, flags, "because XDP is not possible here")
 }
 
 // startLab brings up a lab of XDP nodes, or of the chosen plane, that ends with this process.
@@ -127,7 +126,7 @@ func startLab(ctx context.Context, stderr io.Writer, flags upFlags) (*lab.Lab, e
 }
 
 // upInLab prints the examples of a lab, keeps it up, and removes it at the end.
-func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, what, why string) (err error) {
+func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, flags upFlags, what, why string) (err error) {
 	defer func() {
 		_, down := lab.Down(context.WithoutCancel(ctx), l.Name)
 		err = errors.Join(err, down)
@@ -139,8 +138,17 @@ func upInLab(ctx context.Context, stdout, stderr io.Writer, l *lab.Lab, what, wh
 	fmt.Fprintf(stdout, "\nA chain of %d on %s is up, in a lab of network namespaces: %s.\n", l.Options().Nodes, what, why)
 	printStatus(stdout, status)
 	printExamples(stdout, l)
+	cluster, err := topology.Read(l.ClusterFile())
+	if err != nil {
+		return err
+	}
+	ctx, end, err := withEtcd(ctx, stdout, stderr, cluster, flags)
+	if err != nil {
+		return err
+	}
 	fmt.Fprint(stdout, endsBy)
-	return keep(ctx, stderr, l)
+	err = keep(ctx, stderr, l)
+	return errors.Join(err, end())
 }
 
 // keep waits until Ctrl-C or until the lab is taken down, and reports agents that end.
@@ -161,12 +169,13 @@ func keep(ctx context.Context, stderr io.Writer, l *lab.Lab) error {
 }
 
 // upOnLoopback runs the chain in this process on sockets of loopback addresses.
-func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topology.Cluster,
-	verbose bool, why string) error {
+func upOnLoopback(
+	ctx context.Context, stdout, stderr io.Writer, cluster *topology.Cluster, flags upFlags, why string,
+) error {
 	group, running := errgroup.WithContext(ctx)
 	running, stop := context.WithCancel(running)
 	defer stop()
-	if err := startNodes(running, group, cluster, stderr, verbose); err != nil {
+	if err := startNodes(running, group, cluster, stderr, flags.verbose); err != nil {
 		stop()
 		return errors.Join(err, group.Wait())
 	}
@@ -183,10 +192,14 @@ func upOnLoopback(ctx context.Context, stdout, stderr io.Writer, cluster *topolo
 	}
 	fmt.Fprintf(stdout, "\nA chain of %d on sockets is up, on loopback: %s.\n\n", len(cluster.Nodes), why)
 	printLoopback(stdout, cluster, path, published)
-	fmt.Fprint(stdout, endsBy)
-	<-running.Done()
-	fmt.Fprintln(stderr, "\n· cleaning up")
-	err = withdraw()
+	serving, end, err := withEtcd(running, stdout, stderr, cluster, flags)
+	if err == nil {
+		fmt.Fprint(stdout, endsBy)
+		<-serving.Done()
+		fmt.Fprintln(stderr, "\n· cleaning up")
+		err = end()
+	}
+	err = errors.Join(err, withdraw())
 	stop()
 	return errors.Join(err, group.Wait())
 }

@@ -2,26 +2,28 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/local"
 )
 
 // etcdListen is the address at which etcdctl looks for etcd.
 const etcdListen = "127.0.0.1:2379"
 
-// withEtcd keeps an etcd and its gateway as long as a chain is up.
-func withEtcd(ctx context.Context, stdout, stderr io.Writer, flags upFlags, up func(context.Context) error) error {
-	if _, err := netip.ParseAddrPort(flags.etcdListen); err != nil {
-		return cli.UsageError(fmt.Errorf("--etcd-listen: %w", err))
+// withEtcd starts an etcd and its gateway beside a chain, if the flags say so. They serve until the context that it returns ends; end
+// waits until they are gone.
+func withEtcd(ctx context.Context, stdout, stderr io.Writer, c *topology.Cluster, flags upFlags) (
+	serving context.Context, end func() error, err error,
+) {
+	if !flags.etcd {
+		return ctx, func() error { return nil }, nil
 	}
-	e, err := local.Start(ctx, flags.etcdListen, cli.NewLog(stderr, flags.verbose, false))
+	e, err := local.Start(ctx, flags.etcdListen, c, cli.NewLog(stderr, flags.verbose, false))
 	if err != nil {
-		return fmt.Errorf("%w; --etcd-listen names another address", err)
+		return ctx, nil, fmt.Errorf("%w; --etcd-listen names another address", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
@@ -29,10 +31,14 @@ func withEtcd(ctx context.Context, stdout, stderr io.Writer, flags upFlags, up f
 		defer stop() // the chain goes with it
 		served <- e.Serve(ctx)
 	}()
-	fmt.Fprintf(stdout, "\nAn etcd is up, behind a gateway on %v. Try:\n", e.Addr())
-	fmt.Fprintf(stdout, "  etcdctl --endpoints %v put greeting hello\n", e.Addr())
-	fmt.Fprintln(stdout, "Every request goes to etcd: this release does not cache in the chain yet.")
-	err = up(ctx)
-	stop()
-	return errors.Join(err, <-served)
+	table := cli.NewTable(stdout)
+	defer table.Flush()
+	fmt.Fprintf(table, "\nAn etcd is up, behind a gateway on %v that caches in the chain. Try:\n", e.Addr())
+	fmt.Fprintf(table, "  etcdctl --endpoints %v put greeting hello\twrite, to etcd\n", e.Addr())
+	fmt.Fprintf(table, "  etcdctl --endpoints %v get greeting\tread: the second time, the chain answers\n", e.Addr())
+	fmt.Fprintf(table, "  curl -s http://%v/netcraq/keys\tthe keys that are read most, and where they are\n", e.Addr())
+	return ctx, func() error {
+		stop()
+		return <-served
+	}, nil
 }

@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // Put is a key that the gateway itself writes to etcd.
 type Put struct {
 	Key, Value string
@@ -32,11 +34,24 @@ type Write struct {
 	Leased     bool // attached to a lease of the client's
 }
 
+// Span is a range of keys, as etcd's range_end names it: all keys from From if End is "\x00".
+type Span struct{ From, End string }
+
+// Has reports whether a key lies in the span.
+func (s Span) Has(key string) bool { return key >= s.From && (s.End == "\x00" || key < s.End) }
+
 // Txn is a client's transaction.
 type Txn struct {
 	ID         uint64
 	If         []Cond
 	Then, Else []Write
+	Spans      []Span // whose keys it may delete
+	Raw        any    // what the caller executes in place of the fields above
+}
+
+// spans reports whether the transaction may delete a key as one of many.
+func (t *Txn) spans(key string) bool {
+	return slices.ContainsFunc(t.Spans, func(s Span) bool { return s.Has(key) })
 }
 
 // Keys lists the keys that may be written, each once.
@@ -74,11 +89,13 @@ type KV struct {
 
 // Result is the result of a [Request].
 type Result struct {
-	Unknown   bool // the request may or may not be executed, now or later
-	Held      bool // the conditions held
-	Succeeded bool // those of the client's transaction
+	Unknown   bool  // the request may have been executed, or may be yet
+	Err       error // etcd's; unless Unknown, nothing was executed
+	Held      bool  // the conditions held
+	Succeeded bool  // those of the client's transaction
 	Rev       int64
 	KVs       map[string]KV
+	Raw       any // etcd's answer to Txn.Raw
 }
 
 // entry is a key as the result shows it.
@@ -121,7 +138,11 @@ type (
 		Entry     Entry // of a read; with State NotCacheable, Value is etcd's answer
 		Succeeded bool  // of a transaction
 		Hit       bool
+		Err       error // etcd's, with a failure
+		Raw       any   // of a transaction that the caller executes
 	}
+	// Revealed allows an answer that the caller holds back until the chain has its revision: [Gateway.Reveal].
+	Revealed struct{ ID uint64 }
 	// Deliver gives events of a watch to the client.
 	Deliver struct {
 		Watch  uint64
@@ -130,8 +151,9 @@ type (
 	}
 	// Placed is the result of a [Gateway.Place] or [Gateway.Unplace].
 	Placed struct {
-		Key string
-		Err error
+		Key  string
+		Gone bool // it was to be removed
+		Err  error
 	}
 )
 
@@ -160,3 +182,4 @@ func (EndLease) effect()       {}
 func (Reply) effect()          {}
 func (Deliver) effect()        {}
 func (Placed) effect()         {}
+func (Revealed) effect()       {}

@@ -5,17 +5,23 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Options are fixed for a gateway's life.
 type Options struct {
 	Name    string // unique among all gateways that ever used this etcd
+	Prefix  string // of the gateways' own keys in etcd
 	Without Rule   // rules switched off; zero outside tests
+	// Alive reports whether the session's lease lasts for certain. Without it no read is answered from the chain. nil: it
+	// always does.
+	Alive func() bool
 }
 
 // Gateway is one gateway. The zero value is not usable: see [New].
 type Gateway struct {
 	options Options
+	names   names
 	effects []Effect
 	calls   map[uint64]func(Answer)
 	returns map[uint64]func(*Result)
@@ -34,6 +40,7 @@ type life struct {
 	serving     bool
 	bit         uint8
 	placed      map[string]int64 // the directory: generations of placed keys
+	closed      map[string]bool  // placed keys that are not read from the chain any more
 	seen        int64            // revision of the directory
 	changes     []Change         // that are not acknowledged
 	acked       int64
@@ -45,27 +52,55 @@ type life struct {
 	polls       []func() // checks for acknowledgements
 	unknown     []*write // of unknown outcome, to be fenced
 	fencing     bool
+	ranged      map[*write]bool // under way, with spans
+	open        func()          // opens the session, without the rule that it comes first
+	free        bool            // nothing is placed, so nothing has to be pushed
+	freeing     bool
 }
 
 // Change is a change of the directory.
 type Change struct {
-	Rev int64
-	Key string
-	Gen int64 // 0: the key is not placed any more
+	Rev   int64
+	Key   string
+	Value string // of the entry; empty: the key is not placed any more
 }
 
-// Names of the gateway's own keys in etcd.
+// An entry of the directory is the generation and the session that placed the key. closedMark follows if the key is not read from
+// the chain any more.
+const closedMark = " closed"
+
+func entryOf(gen int64, session string) string { return strconv.FormatInt(gen, 10) + " " + session }
+
+// parseEntry reads an entry of the directory.
+func parseEntry(value string) (gen int64, closed bool) {
+	value, closed = strings.CutSuffix(value, closedMark)
+	value, _, _ = strings.Cut(value, " ")
+	gen, _ = strconv.ParseInt(value, 10, 64)
+	return gen, closed
+}
+
+// Owner is the session that placed the key of an entry of the directory.
+func Owner(value string) string {
+	_, owner, _ := strings.Cut(strings.TrimSuffix(value, closedMark), " ")
+	return owner
+}
+
+// names are the gateways' own keys in etcd.
+type names struct{ session, ack, bit, directory, generation, detached string }
+
+// Names of keys begin so, behind [Options.Prefix].
 const (
-	sessionPrefix   = "session/"
-	ackPrefix       = "ack/"
-	bitPrefix       = "bit/"
-	DirectoryPrefix = "directory/"
-	generationKey   = "generation"
+	DirectoryPrefix = "directory/" // the placed key follows
+	SessionPrefix   = "session/"   // the session follows
 )
+
+func namesBelow(prefix string) names {
+	return names{prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + "generation", prefix + "detached"}
+}
 
 // New makes a gateway; [Gateway.Start] lets it begin.
 func New(o Options) *Gateway {
-	return &Gateway{options: o, calls: make(map[uint64]func(Answer)), returns: make(map[uint64]func(*Result))}
+	return &Gateway{options: o, names: namesBelow(o.Prefix), calls: make(map[uint64]func(Answer)), returns: make(map[uint64]func(*Result))}
 }
 
 func (g *Gateway) on(r Rule) bool { return g.options.Without&r == 0 }
@@ -139,7 +174,7 @@ func (g *Gateway) Start() {
 	g.lives++
 	l := &life{
 		lease: fmt.Sprintf("%s.%d", g.options.Name, g.lives), keys: make(map[string]*own), suspects: make(map[string]bool),
-		cleaning: make(map[string]bool), placing: make(map[string]bool),
+		cleaning: make(map[string]bool), placing: make(map[string]bool), ranged: make(map[*write]bool),
 	}
 	g.life = l
 	ready := func() {
@@ -150,12 +185,30 @@ func (g *Gateway) Start() {
 	if g.on(SessionFirst) {
 		g.openSession(l, func() { g.readDirectory(l, ready) })
 	} else {
-		g.readDirectory(l, func() { g.openSession(l, ready) })
+		g.readDirectory(l, func() { // the session comes late, so that tests notice
+			l.open = func() { g.openSession(l, ready) }
+		})
 	}
 }
 
+// enter takes an entry of the directory.
+func (l *life) enter(key, value string) (gen int64) {
+	gen, closed := parseEntry(value)
+	delete(l.closed, key)
+	if gen == 0 {
+		delete(l.placed, key)
+		return 0
+	}
+	l.placed[key] = gen
+	if closed {
+		l.closed[key] = true
+	}
+	l.free = false
+	return gen
+}
+
 func (g *Gateway) openSession(l *life, then func()) {
-	key := sessionPrefix + l.lease
+	key := g.names.session + l.lease
 	r := Request{If: []Cond{{Key: key, Kind: CreateIs}}, Put: []Put{{key, "", true}}, Get: []string{key}}
 	g.surely(l, r, func(r *Result) {
 		kv, ok := r.KVs[key]
@@ -173,9 +226,9 @@ func (g *Gateway) readDirectory(l *life, then func()) {
 		if l.over {
 			return
 		}
-		l.placed, l.seen = make(map[string]int64), r.Rev
+		l.placed, l.closed, l.seen = make(map[string]int64), make(map[string]bool), r.Rev
 		for key, kv := range r.KVs {
-			l.placed[key[len(DirectoryPrefix):]], _ = strconv.ParseInt(kv.Value, 10, 64)
+			l.enter(key[len(g.names.directory):], kv.Value)
 		}
 		then()
 	})
@@ -184,18 +237,18 @@ func (g *Gateway) readDirectory(l *life, then func()) {
 // takeBit takes the first bit that no session has. Bits belong to the session's lease, so a bit is free only if its last owner's
 // session has ended.
 func (g *Gateway) takeBit(l *life) {
-	g.surely(l, Request{List: []string{bitPrefix}}, func(r *Result) {
+	g.surely(l, Request{List: []string{g.names.bit}}, func(r *Result) {
 		if l.over {
 			return
 		}
 		for bit := range uint8(MaxGateways) {
-			key := bitKey(bit)
+			key := g.bitKey(bit)
 			if _, taken := r.KVs[key]; taken && r.KVs[key].Value != l.lease {
 				continue
 			}
 			take := Request{
-				If:  []Cond{{Key: key, Kind: CreateIs}, {Key: sessionPrefix + l.lease, Kind: CreateIs, Rev: l.create}},
-				Put: []Put{{key, l.lease, true}}, Get: []string{key, sessionPrefix + l.lease},
+				If:  []Cond{{Key: key, Kind: CreateIs}, {Key: g.names.session + l.lease, Kind: CreateIs, Rev: l.create}},
+				Put: []Put{{key, l.lease, true}}, Get: []string{key, g.names.session + l.lease},
 			}
 			g.surely(l, take, func(r *Result) { g.tookBit(l, bit, r) })
 			return
@@ -207,9 +260,9 @@ func (g *Gateway) takeBit(l *life) {
 func (g *Gateway) tookBit(l *life, bit uint8, r *Result) {
 	switch {
 	case l.over:
-	case r.KVs[sessionPrefix+l.lease].Create != l.create:
+	case r.KVs[g.names.session+l.lease].Create != l.create:
 		g.lost(l)
-	case r.KVs[bitKey(bit)].Value != l.lease:
+	case r.KVs[g.bitKey(bit)].Value != l.lease:
 		g.takeBit(l)
 	default:
 		l.bit, l.serving = bit, true
@@ -221,7 +274,7 @@ func (g *Gateway) tookBit(l *life, bit uint8, r *Result) {
 	}
 }
 
-func bitKey(bit uint8) string { return fmt.Sprintf("%s%02d", bitPrefix, bit) }
+func (g *Gateway) bitKey(bit uint8) string { return fmt.Sprintf("%s%02d", g.names.bit, bit) }
 
 // SessionLost says that a lease is gone.
 func (g *Gateway) SessionLost(lease string) {
@@ -237,10 +290,7 @@ func (g *Gateway) lost(l *life) {
 	}
 	l.over, l.serving = true, false
 	g.emit(EndLease{l.lease})
-	for _, w := range l.unknown {
-		g.fail(w, Unknown)
-	}
-	l.unknown = nil
+	l.unknown, l.ranged = nil, nil
 	if g.life == l {
 		g.Start()
 	}
@@ -253,6 +303,11 @@ func (g *Gateway) lost(l *life) {
 // Tick does the periodic work of the gateway: it cleans up and checks for acknowledgements.
 func (g *Gateway) Tick() {
 	l := g.life
+	if l != nil && l.open != nil {
+		open := l.open
+		l.open = nil
+		open()
+	}
 	if l == nil || !l.serving {
 		return
 	}
@@ -278,12 +333,9 @@ func (g *Gateway) DirectoryChanged(rev int64, changes []Change) {
 		if c.Rev <= l.seen {
 			continue
 		}
-		if c.Gen == 0 {
-			delete(l.placed, c.Key)
-			continue
+		if gen := l.enter(c.Key, c.Value); gen != 0 {
+			l.changes = append(l.changes, c)
 		}
-		l.placed[c.Key] = c.Gen
-		l.changes = append(l.changes, c)
 	}
 	l.seen = rev
 	g.acknowledge(l)
@@ -294,7 +346,7 @@ func (g *Gateway) DirectoryChanged(rev int64, changes []Change) {
 func (g *Gateway) acknowledge(l *life) {
 	target := l.seen
 	for i, c := range l.changes {
-		if g.on(Drain) && l.older(c.Key, c.Gen) {
+		if gen, _ := parseEntry(c.Value); g.on(Drain) && l.older(c.Key, gen) {
 			target = c.Rev - 1
 			l.changes = l.changes[i:]
 			break
@@ -307,9 +359,9 @@ func (g *Gateway) acknowledge(l *life) {
 		return
 	}
 	l.acking = true
-	key, value := ackPrefix+l.lease, fmt.Sprintf("%020d", target)
+	key, value := g.names.ack+l.lease, fmt.Sprintf("%020d", target)
 	g.surely(l, Request{
-		If:  []Cond{{Key: key, Kind: ValueBelow, Value: value}, {Key: sessionPrefix + l.lease, Kind: CreateIs, Rev: l.create}},
+		If:  []Cond{{Key: key, Kind: ValueBelow, Value: value}, {Key: g.names.session + l.lease, Kind: CreateIs, Rev: l.create}},
 		Put: []Put{{key, value, true}},
 	}, func(r *Result) {
 		l.acking, l.acked = false, target

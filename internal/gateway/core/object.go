@@ -34,7 +34,9 @@ type Object struct {
 	Joining bool  // some gateway may still write without INTENT
 	Bits    uint64
 	Stamps  [MaxGateways]uint32 // of each bit; changes whenever the bit is set
-	counter uint32              // the last stamp given
+	Counter uint32              // the last stamp given
+	// Floor is etcd's revision when the object was loaded. What was revealed without a push, while nothing was placed, is below.
+	Floor int64
 	Entry
 }
 
@@ -188,21 +190,33 @@ func (s *Shard) change(op *Op, a *Answer) {
 		a.Status = Gone
 		return
 	}
+	if op.Kind == Remove {
+		delete(s.objects, op.Key)
+		return
+	}
+	o.take(op, a, s.without)
+}
+
+// Take executes INTENT, RESOLVE or LOAD on an object of the generation that the operation names.
+func (o *Object) Take(op *Op) (a Answer) {
+	o.take(op, &a, 0)
+	return a
+}
+
+func (o *Object) take(op *Op, a *Answer, without Rule) {
 	switch op.Kind {
 	case SetBit:
-		o.counter++
+		o.Counter++
 		o.Bits |= 1 << op.Bit
-		o.Stamps[op.Bit] = o.counter
-		a.Stamp = o.counter
+		o.Stamps[op.Bit] = o.Counter
+		a.Stamp = o.Counter
 	case Resolve:
 		o.store(op.Entry)
-		if op.Clear && (o.Stamps[op.Bit] == op.Stamp || s.without&Stamp != 0) {
+		if op.Clear && (o.Stamps[op.Bit] == op.Stamp || without&Stamp != 0) {
 			o.Bits &^= 1 << op.Bit
 		}
 	case Load:
 		o.store(op.Entry)
-		o.Joining = false
-	case Remove:
-		delete(s.objects, op.Key)
+		o.Joining, o.Floor = false, max(o.Floor, op.Rev)
 	}
 }

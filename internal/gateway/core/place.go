@@ -1,10 +1,6 @@
 package core
 
-import (
-	"errors"
-	"strconv"
-	"strings"
-)
+import "errors"
 
 // Reasons for which a key is not placed.
 var (
@@ -16,34 +12,35 @@ var (
 
 // placement is a key on its way into the chain.
 type placement struct {
-	life  *life
-	key   string
-	mod   int64 // of the directory entry that was read
-	shard uint64
-	gen   int64
-	entry int64 // revision of the new directory entry
+	life         *life
+	key          string
+	gone         bool // it is removed
+	directoryKey string
+	mod          int64 // of the directory entry that was read
+	detached     int64 // revision of the last [Gateway.Detach]: a late entry must not name an object that it left
+	shard        uint64
+	gen          int64
+	entry        int64 // revision of the new directory entry
 }
-
-func (p *placement) directoryKey() string { return DirectoryPrefix + p.key }
 
 // Place puts a key into the chain, or puts it there anew. [Placed] tells the outcome.
 func (g *Gateway) Place(key string) {
 	l := g.life
 	if l == nil || !l.serving || l.placing[key] {
-		g.emit(Placed{key, ErrBusy})
+		g.emit(Placed{Key: key, Err: ErrBusy})
 		return
 	}
 	l.placing[key] = true
-	p := &placement{life: l, key: key}
-	g.surely(l, Request{Get: []string{p.directoryKey()}}, func(r *Result) {
-		p.mod = r.KVs[p.directoryKey()].Mod
+	p := &placement{life: l, key: key, directoryKey: g.names.directory + key}
+	g.surely(l, Request{Get: []string{p.directoryKey, g.names.detached}}, func(r *Result) {
+		p.mod, p.detached = r.KVs[p.directoryKey].Mod, r.KVs[g.names.detached].Mod
 		g.chain(Op{Kind: ReadObject, Key: key}, func(a Answer) {
 			if a.Status == Away || l.over {
 				g.placed(p, ErrChain)
 				return
 			}
 			p.shard = a.Shard
-			g.surely(l, Request{Put: []Put{{generationKey, "", false}}}, func(r *Result) {
+			g.surely(l, Request{Put: []Put{{g.names.generation, "", false}}}, func(r *Result) {
 				p.gen = r.Rev
 				g.create(p)
 			})
@@ -57,7 +54,7 @@ func (g *Gateway) placed(p *placement, err error) {
 	if p.life.over && err != nil {
 		err = ErrSession
 	}
-	g.emit(Placed{p.key, err})
+	g.emit(Placed{p.key, p.gone, err})
 }
 
 // create makes the object before the directory names it: otherwise an INTENT could find nothing, commit after the owner's read
@@ -81,9 +78,10 @@ func (g *Gateway) create(p *placement) {
 
 // enter changes the directory if it has not changed since it was read.
 func (g *Gateway) enter(p *placement) {
-	key, value := p.directoryKey(), strconv.FormatInt(p.gen, 10)
+	key, value := p.directoryKey, entryOf(p.gen, p.life.lease)
 	g.surely(p.life, Request{
-		If: []Cond{{Key: key, Kind: ModIs, Rev: p.mod}}, Put: []Put{{key, value, false}}, Get: []string{key},
+		If:  []Cond{{Key: key, Kind: ModIs, Rev: p.mod}, {Key: g.names.detached, Kind: ModIs, Rev: p.detached}},
+		Put: []Put{{key, value, false}}, Get: []string{key},
 	}, func(r *Result) {
 		kv := r.KVs[key]
 		if p.life.over || kv.Value != value {
@@ -101,22 +99,15 @@ func (g *Gateway) abandon(p *placement) {
 
 // await waits until every session has acknowledged the directory entry or ended.
 func (g *Gateway) await(p *placement) {
-	g.surely(p.life, Request{List: []string{sessionPrefix, ackPrefix}}, func(r *Result) {
-		if p.life.over {
+	g.acknowledged(p.life, p.entry, func(yes bool) {
+		switch {
+		case p.life.over:
 			g.placed(p, ErrSession)
-			return
+		case yes:
+			g.load(p)
+		default:
+			p.life.polls = append(p.life.polls, func() { g.await(p) })
 		}
-		for key := range r.KVs {
-			name, session := strings.CutPrefix(key, sessionPrefix)
-			if !session {
-				continue
-			}
-			if acked, _ := strconv.ParseInt(r.KVs[ackPrefix+name].Value, 10, 64); acked < p.entry {
-				p.life.polls = append(p.life.polls, func() { g.await(p) })
-				return
-			}
-		}
-		g.load(p)
 	})
 }
 
@@ -128,7 +119,7 @@ func (g *Gateway) load(p *placement) {
 			return
 		}
 		g.pushed(r.Rev, func() {
-			g.chain(Op{Kind: Load, Key: p.key, Gen: p.gen, Entry: r.entry(p.key)}, func(a Answer) {
+			g.chain(Op{Kind: Load, Key: p.key, Gen: p.gen, Rev: r.Rev, Entry: r.entry(p.key)}, func(a Answer) {
 				if a.Status != OK {
 					g.placed(p, ErrChain)
 					return
@@ -143,22 +134,22 @@ func (g *Gateway) load(p *placement) {
 func (g *Gateway) Unplace(key string) {
 	l := g.life
 	if l == nil || !l.serving || l.placing[key] {
-		g.emit(Placed{key, ErrBusy})
+		g.emit(Placed{Key: key, Err: ErrBusy})
 		return
 	}
 	l.placing[key] = true
-	p := &placement{life: l, key: key}
-	g.surely(l, Request{Get: []string{p.directoryKey()}}, func(r *Result) {
-		kv, ok := r.KVs[p.directoryKey()]
+	p := &placement{life: l, key: key, gone: true, directoryKey: g.names.directory + key}
+	g.surely(l, Request{Get: []string{p.directoryKey}}, func(r *Result) {
+		kv, ok := r.KVs[p.directoryKey]
 		if !ok || l.over {
 			g.placed(p, nil)
 			return
 		}
-		p.gen, _ = strconv.ParseInt(kv.Value, 10, 64)
+		p.gen, _ = parseEntry(kv.Value)
 		g.chain(Op{Kind: Remove, Key: key, Gen: p.gen}, func(Answer) {
 			g.surely(l, Request{
-				If:     []Cond{{Key: p.directoryKey(), Kind: ModIs, Rev: kv.Mod}},
-				Delete: []string{p.directoryKey()},
+				If:     []Cond{{Key: p.directoryKey, Kind: ModIs, Rev: kv.Mod}},
+				Delete: []string{p.directoryKey},
 			}, func(*Result) { g.placed(p, nil) })
 		})
 	})

@@ -15,6 +15,11 @@ type waiter struct {
 
 // pushed calls then when the chain has a revision of at least rev. Replies that reveal a revision wait for it.
 func (g *Gateway) pushed(rev int64, then func()) {
+	if g.Free() {
+		g.unpushed() // in order, which a watch needs
+		then()
+		return
+	}
 	if rev <= g.push.done {
 		then()
 		return
@@ -26,6 +31,21 @@ func (g *Gateway) pushed(rev int64, then func()) {
 	g.push.waiting = append(g.push.waiting, waiter{rev, then})
 	g.pushNewest()
 }
+
+// unpushed lets go on what waits for a push.
+func (g *Gateway) unpushed() {
+	waiting := g.push.waiting
+	g.push.waiting = nil
+	for _, w := range waiting {
+		w.then()
+	}
+}
+
+// Reveal asks for [Revealed] when the chain has a revision that the caller's answer shows.
+func (g *Gateway) Reveal(id uint64, rev int64) { g.pushed(rev, func() { g.emit(Revealed{id}) }) }
+
+// Pushed is a revision that the chain has.
+func (g *Gateway) Pushed() int64 { return g.push.done }
 
 func (g *Gateway) pushNewest() {
 	p := &g.push

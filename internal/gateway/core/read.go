@@ -2,14 +2,15 @@ package core
 
 // Get takes a client's linearizable read of one key.
 func (g *Gateway) Get(id uint64, key string) {
-	if l := g.life; l == nil || l.placed[key] == 0 {
+	gen := g.Readable(key)
+	if gen == 0 {
 		g.miss(id, key)
 		return
 	}
 	revision, object := Op{Kind: ReadRevision}, Op{Kind: ReadObject, Key: key}
 	if !g.on(ReadOrder) {
 		g.chain(object, func(o Answer) {
-			g.chain(revision, func(r Answer) { g.read(id, key, r, o) })
+			g.chain(revision, func(r Answer) { g.read(id, key, gen, r, o) })
 		})
 		return
 	}
@@ -18,16 +19,36 @@ func (g *Gateway) Get(id uint64, key string) {
 			g.miss(id, key)
 			return
 		}
-		g.chain(object, func(o Answer) { g.read(id, key, r, o) })
+		g.chain(object, func(o Answer) { g.read(id, key, gen, r, o) })
 	})
 }
 
+// Readable is the generation of the object from which a read of a key may be answered now; 0: there is none.
+func (g *Gateway) Readable(key string) (gen int64) {
+	if l := g.life; l != nil && !l.over && !l.closed[key] && !l.free && g.alive() {
+		return l.placed[key]
+	}
+	return 0
+}
+
+// Has reports whether the directory has a key.
+func (g *Gateway) Has(key string) bool { return g.life != nil && g.life.placed[key] != 0 }
+
+func (g *Gateway) alive() bool { return g.options.Alive == nil || g.options.Alive() }
+
+// Suspect says that a read found bits in an object. They may need a clean-up.
+func (g *Gateway) Suspect(key string) {
+	if l := g.life; l != nil {
+		l.suspects[key] = true
+	}
+}
+
 // read decides between a hit and a miss.
-func (g *Gateway) read(id uint64, key string, revision, object Answer) {
-	rev, hit := g.Hit(revision, object)
-	if !hit {
-		if l := g.life; l != nil && object.Status == OK && object.Object.Bits != 0 {
-			l.suspects[key] = true
+func (g *Gateway) read(id uint64, key string, gen int64, revision, object Answer) {
+	rev, hit := g.Hit(gen, revision, object)
+	if !hit || !g.alive() {
+		if object.Status == OK && object.Object.Bits != 0 {
+			g.Suspect(key)
 		}
 		g.miss(id, key)
 		return
@@ -35,17 +56,18 @@ func (g *Gateway) read(id uint64, key string, revision, object Answer) {
 	g.emit(Reply{ID: id, Rev: rev, Entry: object.Object.Entry, Hit: true})
 }
 
-// Hit decides whether a read may be answered from the chain, and with which header. The revision was read first. So a
-// gateway that wrote at a later revision has its bit in the object, or has resolved it with that write.
-func (g *Gateway) Hit(revision, object Answer) (header int64, hit bool) {
-	if revision.Status != OK || object.Status != OK || !object.Object.Readable() {
+// Hit decides whether a read may be answered from the chain, and with which header. The revision was read first: whoever wrote
+// at a later one has its bit in the object, or has resolved it with that write. That is so for the generation that the directory names:
+// an object of another may be a remainder, which no INTENT finds.
+func (g *Gateway) Hit(gen int64, revision, object Answer) (header int64, hit bool) {
+	if revision.Status != OK || object.Status != OK || object.Object.Gen != gen || !object.Object.Readable() {
 		return 0, false
 	}
 	o := &object.Object
 	if o.State == Absent && !g.on(AbsentRevision) {
 		return revision.Rev, true
 	}
-	return max(revision.Rev, o.Rev), true
+	return max(revision.Rev, o.Rev, o.Floor), true
 }
 
 // miss reads from etcd.
@@ -87,8 +109,8 @@ func (g *Gateway) cleanUp(l *life, key string) {
 		if o := l.keys[key]; o != nil {
 			idle, tainted = len(o.under) == 0, o.tainted
 		}
-		session := sessionPrefix + l.lease
-		g.surely(l, Request{Get: []string{session, key}, List: []string{bitPrefix}}, func(r *Result) {
+		session := g.names.session + l.lease
+		g.surely(l, Request{Get: []string{session, key}, List: []string{g.names.bit}}, func(r *Result) {
 			switch {
 			case l.over:
 				return
@@ -108,7 +130,7 @@ func (g *Gateway) clear(l *life, key string, object *Object, r *Result, idle boo
 		if object.Bits&(1<<bit) == 0 {
 			continue
 		}
-		_, owned := r.KVs[bitKey(bit)]
+		_, owned := r.KVs[g.bitKey(bit)]
 		mine := bit == l.bit
 		switch {
 		case mine && !idle:

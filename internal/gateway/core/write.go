@@ -1,5 +1,10 @@
 package core
 
+import (
+	"maps"
+	"slices"
+)
+
 // write is a client's transaction on its way.
 type write struct {
 	id    uint64
@@ -10,6 +15,7 @@ type write struct {
 	gens  map[string]int64 // generation of each key when the write began, 0: not placed
 	bits  map[string]bool  // keys of which the own bit is set
 	asked int              // INTENTs without an answer
+	rid   bool             // INTENTs are not waited for any more
 }
 
 // own is the state of a gateway's own writes of a key.
@@ -24,12 +30,15 @@ type own struct {
 
 // older reports whether a write of the key is under way that began under a generation before gen.
 func (l *life) older(key string, gen int64) bool {
-	o := l.keys[key]
-	if o == nil {
-		return false
+	if o := l.keys[key]; o != nil {
+		for w := range o.under {
+			if w.gens[key] < gen {
+				return true
+			}
+		}
 	}
-	for w := range o.under {
-		if w.gens[key] < gen {
+	for w := range l.ranged {
+		if w.txn.spans(key) && w.gens[key] < gen {
 			return true
 		}
 	}
@@ -38,7 +47,7 @@ func (l *life) older(key string, gen int64) bool {
 
 // Txn takes a client's transaction.
 func (g *Gateway) Txn(id uint64, t *Txn) {
-	begin := func() { g.begin(&write{id: id, txn: t, keys: t.Keys()}) }
+	begin := func() { g.begin(&write{id: id, txn: t}) }
 	if g.Serving() {
 		begin()
 	} else {
@@ -49,7 +58,15 @@ func (g *Gateway) Txn(id uint64, t *Txn) {
 // begin registers a write as under way, then sets the bits.
 func (g *Gateway) begin(w *write) {
 	l := g.life
-	w.life, w.gens, w.bits = l, make(map[string]int64), make(map[string]bool)
+	w.life, w.gens, w.bits, w.keys = l, make(map[string]int64), make(map[string]bool), w.txn.Keys()
+	if len(w.txn.Spans) > 0 {
+		l.ranged[w] = true
+		for _, key := range slices.Sorted(maps.Keys(l.placed)) {
+			if w.txn.spans(key) && !slices.Contains(w.keys, key) {
+				w.keys = append(w.keys, key)
+			}
+		}
+	}
 	for _, key := range w.keys {
 		o := l.keys[key]
 		if o == nil {
@@ -80,29 +97,41 @@ func (g *Gateway) intended(w *write, key string, gen int64, a Answer) {
 			o.stamp, o.set = max(o.stamp, a.Stamp), true
 		}
 	}
-	if w.asked--; w.asked == 0 {
+	if w.asked--; w.asked == 0 && !w.rid {
 		g.commit(w)
 	}
 }
 
 func (g *Gateway) commit(w *write) {
 	l := w.life
-	r := Request{Txn: w.txn, Get: w.keys}
+	r := Request{Txn: w.txn}
+	for _, key := range w.keys { // what is not placed is nobody's business but the client's
+		if w.txn.Raw == nil || w.gens[key] != 0 {
+			r.Get = append(r.Get, key)
+		}
+	}
 	w.guard = l.mod
 	if g.on(Guard) {
-		r.If = []Cond{{Key: sessionPrefix + l.lease, Kind: ModIs, Rev: w.guard}}
+		r.If = []Cond{{Key: g.names.session + l.lease, Kind: ModIs, Rev: w.guard}}
 	}
 	g.etcd(l, r, func(r *Result) {
 		switch {
 		case r.Unknown && l.over:
-			g.fail(w, Unknown) // the session is gone, which fences the write
+			g.fail(w, Unknown, r.Err) // the session is gone, which fences the write
 		case r.Unknown:
-			g.uncertain(w)
+			g.uncertain(w, r.Err)
+		case r.Err != nil:
+			g.fail(w, NotApplied, r.Err)
+			g.ended(w, nil)
 		case !r.Held:
 			g.refused(w)
 		default:
 			g.pushed(r.Rev, func() {
-				g.emit(Reply{ID: w.id, Rev: r.Rev, Entry: shown(r, w.keys[0]), Succeeded: r.Succeeded})
+				reply := Reply{ID: w.id, Rev: r.Rev, Succeeded: r.Succeeded, Raw: r.Raw}
+				if w.txn.Raw == nil {
+					reply.Entry = shown(r, w.keys[0])
+				}
+				g.emit(reply)
 				g.ended(w, r)
 			})
 		}
@@ -111,12 +140,12 @@ func (g *Gateway) commit(w *write) {
 
 // refused handles a write whose guard failed: nothing was applied. Either the session key was rewritten, or the session is gone.
 func (g *Gateway) refused(w *write) {
-	l, key := w.life, sessionPrefix+w.life.lease
+	l, key := w.life, g.names.session+w.life.lease
 	if !l.over && w.guard != l.mod {
 		g.commit(w)
 		return
 	}
-	again := func() { g.begin(&write{id: w.id, txn: w.txn, keys: w.keys}) }
+	again := func() { g.begin(&write{id: w.id, txn: w.txn}) }
 	if l.over {
 		g.later(again)
 		return
@@ -143,10 +172,10 @@ func (g *Gateway) later(begin func()) {
 
 // uncertain handles a write of unknown outcome. It counts as under way until the session key has been rewritten: then its guard can
 // never hold any more.
-func (g *Gateway) uncertain(w *write) {
+func (g *Gateway) uncertain(w *write, err error) {
 	l := w.life
+	g.fail(w, Unknown, err)
 	if !g.on(Fence) {
-		g.fail(w, Unknown)
 		g.taint(w)
 		g.ended(w, nil)
 		return
@@ -160,7 +189,7 @@ func (g *Gateway) fence(l *life) {
 		return
 	}
 	l.fencing = true
-	key := sessionPrefix + l.lease
+	key := g.names.session + l.lease
 	g.surely(l, Request{
 		If:  []Cond{{Key: key, Kind: CreateIs, Rev: l.create}},
 		Put: []Put{{key, "", true}}, Get: []string{key},
@@ -184,7 +213,6 @@ func (g *Gateway) fence(l *life) {
 		}
 		l.unknown = rest
 		for _, w := range done {
-			g.fail(w, Unknown)
 			g.taint(w)
 			g.ended(w, nil)
 		}
@@ -192,7 +220,7 @@ func (g *Gateway) fence(l *life) {
 	})
 }
 
-func (g *Gateway) fail(w *write, f Failure) { g.emit(Reply{ID: w.id, Failure: f}) }
+func (g *Gateway) fail(w *write, f Failure, err error) { g.emit(Reply{ID: w.id, Failure: f, Err: err}) }
 
 // taint leaves the bits of a write to a clean-up.
 func (g *Gateway) taint(w *write) {
@@ -211,13 +239,14 @@ func (g *Gateway) ended(w *write, r *Result) {
 	if l.over {
 		return
 	}
+	delete(l.ranged, w)
 	for _, key := range w.keys {
 		o := l.keys[key]
 		if o == nil {
 			continue
 		}
 		delete(o.under, w)
-		if r != nil {
+		if r != nil && w.gens[key] != 0 {
 			if e := r.entry(key); e.Rev > o.newest.Rev {
 				o.newest = e
 			}

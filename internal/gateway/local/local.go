@@ -13,6 +13,9 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
 	"github.com/netcraq/netcraq/internal/platform/owned"
 )
@@ -21,15 +24,16 @@ import (
 type Etcd struct {
 	dir     string
 	etcd    *embed.Etcd
+	chain   *client.Client // nil: none
 	gateway *proxy.Server
 }
 
 // dirPrefix begins the names of directories for data.
 const dirPrefix = "netcraq-etcd-"
 
-// Start starts etcd and the gateway. The gateway listens at the given address, etcd at a free port of a loopback address.
-// The caller then calls [Etcd.Serve].
-func Start(ctx context.Context, listen string, log *slog.Logger) (_ *Etcd, err error) {
+// Start brings both up. The gateway listens on an address and caches in a chain that does not change, if there is one; etcd itself
+// listens on a port of loopback that is free. Whoever starts it calls [Etcd.Serve].
+func Start(ctx context.Context, listen string, cluster *topology.Cluster, log *slog.Logger) (_ *Etcd, err error) {
 	e := new(Etcd)
 	if e.dir, err = owned.Dir(os.TempDir(), dirPrefix, os.RemoveAll); err != nil {
 		return nil, err
@@ -49,9 +53,16 @@ func Start(ctx context.Context, listen string, log *slog.Logger) (_ *Etcd, err e
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	e.gateway, err = proxy.New(ctx, proxy.Options{
+	o := proxy.Options{
 		Listen: listen, Endpoints: []string{"http://" + e.etcd.Clients[0].Addr().String()}, Advertise: "http://" + listen, Log: log,
-	})
+	}
+	if cluster != nil {
+		if e.chain, err = client.New(client.Options{Cluster: cluster}); err != nil {
+			return nil, err
+		}
+		o.Cache = &proxy.Cache{Chain: e.chain, ChainName: "local", Placement: placement.Defaults()}
+	}
+	e.gateway, err = proxy.New(ctx, o)
 	return e, err
 }
 
@@ -75,6 +86,9 @@ func (e *Etcd) Serve(ctx context.Context) error {
 }
 
 func (e *Etcd) close() error {
+	if e.chain != nil {
+		_ = e.chain.Close() // it is used no more
+	}
 	if e.etcd != nil {
 		e.etcd.Close()
 	}

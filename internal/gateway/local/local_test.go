@@ -13,7 +13,7 @@ import (
 
 func TestLocal(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	e, err := Start(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	e, err := Start(t.Context(), "127.0.0.1:0", nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestLocal(t *testing.T) {
 	if r, err := c.Get(t.Context(), "greeting"); err != nil || len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "hello" {
 		t.Errorf("%v, %v", r, err)
 	}
-	if _, err := Start(t.Context(), e.Addr().String(), slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := Start(t.Context(), e.Addr().String(), nil, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("two gateways listen on one address")
 	}
 	cancel()

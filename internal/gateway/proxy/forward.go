@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/gateway/engine"
 )
 
 // duplex are the RPCs of etcd with more than one request. All others that are known have one.
@@ -38,6 +40,7 @@ var stream = &grpc.StreamDesc{StreamName: "forward", ServerStreams: true, Client
 type forwarder struct {
 	conn  *grpc.ClientConn
 	codec codec
+	cache *engine.Engine // nil: nothing is cached
 }
 
 // handle is a grpc.StreamHandler for every call.
@@ -87,18 +90,36 @@ func (f *forwarder) one(ctx context.Context, method string, down grpc.ServerStre
 	if err := down.RecvMsg(&in); err != nil {
 		return err
 	}
-	var header, trailer metadata.MD
-	err := f.conn.Invoke(ctx, method, &in, &out, grpc.ForceCodecV2(f.codec), grpc.Header(&header), grpc.Trailer(&trailer))
-	in.free()
+	defer in.free()
+	if f.cache != nil {
+		if handled, err := f.cached(ctx, method, &in, down); handled || err != nil {
+			return err
+		}
+	}
 	defer out.free()
+	if err := f.invoke(ctx, method, &in, &out, down); err != nil {
+		return err
+	}
+	return f.answer(ctx, method, &out, down)
+}
+
+// invoke has etcd execute a call.
+func (f *forwarder) invoke(ctx context.Context, method string, in, out *frame, down grpc.ServerStream) error {
+	var header, trailer metadata.MD
+	err := f.conn.Invoke(ctx, method, in, out, grpc.ForceCodecV2(f.codec), grpc.Header(&header), grpc.Trailer(&trailer))
 	down.SetTrailer(trailer)
 	if err != nil {
 		return err
 	}
-	if err := down.SetHeader(endToEnd(header)); err != nil {
+	return down.SetHeader(endToEnd(header))
+}
+
+// answer passes on etcd's answer as soon as it may be shown.
+func (f *forwarder) answer(ctx context.Context, method string, out *frame, down grpc.ServerStream) error {
+	if err := f.reveal(ctx, method, out); err != nil {
 		return err
 	}
-	return down.SendMsg(&out)
+	return down.SendMsg(out)
 }
 
 // endToEnd returns the metadata without the headers that the server's transport adds itself.
@@ -121,7 +142,7 @@ func (f *forwarder) many(ctx context.Context, method string, down grpc.ServerStr
 	if err := up.CloseSend(); err != nil {
 		return err
 	}
-	return answers(up, down)
+	return f.answers(ctx, method, up, down)
 }
 
 // request passes on one message of the client.
@@ -161,11 +182,11 @@ func (f *forwarder) both(ctx context.Context, method string, down grpc.ServerStr
 			return
 		}
 	}()
-	return answers(up, down)
+	return f.answers(ctx, method, up, down)
 }
 
-// answers forwards etcd's messages, up to the status.
-func answers(up grpc.ClientStream, down grpc.ServerStream) error {
+// answers passes on what etcd says, until the status.
+func (f *forwarder) answers(ctx context.Context, method string, up grpc.ClientStream, down grpc.ServerStream) error {
 	for first := true; ; first = false {
 		var out frame
 		err := up.RecvMsg(&out)
@@ -183,7 +204,7 @@ func answers(up grpc.ClientStream, down grpc.ServerStream) error {
 			}
 			return err
 		}
-		err = down.SendMsg(&out)
+		err = f.answer(ctx, method, &out, down)
 		out.free()
 		if err != nil {
 			return err

@@ -65,7 +65,7 @@ func (s *Server) jsonGateway(ctx context.Context) (http.Handler, error) {
 		etcdgw.RegisterKVHandler, etcdgw.RegisterWatchHandler, etcdgw.RegisterLeaseHandler, etcdgw.RegisterClusterHandler,
 		etcdgw.RegisterMaintenanceHandler, etcdgw.RegisterAuthHandler, lockgw.RegisterLockHandler, electiongw.RegisterElectionHandler,
 	} {
-		if err := register(ctx, mux, s.conn.ClientConn); err != nil {
+		if err := register(ctx, mux, s.ownConn); err != nil {
 			return nil, fmt.Errorf("the JSON gateway: %w", err)
 		}
 	}

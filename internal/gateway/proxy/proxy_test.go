@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,7 +66,14 @@ func startEtcd(t *testing.T) string {
 // startGateway serves until the test ends.
 func startGateway(t *testing.T, o Options) string {
 	t.Helper()
-	o.Listen, o.Log = "127.0.0.1:0", slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, _ := serve(t, o)
+	return s.Addr().String()
+}
+
+// serve serves until the test ends, or stop is called.
+func serve(t *testing.T, o Options) (s *Server, stop func()) {
+	t.Helper()
+	o.Listen, o.Log = "127.0.0.1:0", slog.New(slog.NewTextHandler(t.Output(), nil))
 	s, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -73,13 +81,14 @@ func startGateway(t *testing.T, o Options) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return s.Addr().String()
+	t.Cleanup(stop)
+	return s, stop
 }
 
 // open connects etcd's own client.

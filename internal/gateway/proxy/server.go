@@ -16,10 +16,16 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
 )
 
 // Options configure the server and the etcd that it forwards calls to.
@@ -32,7 +38,16 @@ type Options struct {
 	Metrics   []string      // more URLs on which pages are served
 	KeepAlive KeepAlive     // towards etcd
 	Follow    time.Duration // how often the endpoints are taken from etcd's member list; 0: never
+	Cache     *Cache        // nil: nothing is cached
 	Log       *slog.Logger
+}
+
+// Cache says where keys are cached.
+type Cache struct {
+	Chain     *client.Client
+	ChainName string // the same for all gateways with this chain
+	Placement placement.Options
+	Lease     time.Duration // of the gateway's session; 0: the default
 }
 
 // KeepAlive says how a silent connection is noticed.
@@ -69,6 +84,9 @@ type Server struct {
 	http     *http.Server
 	listener net.Listener
 	more     []net.Listener
+	cache    *engine.Engine    // nil: nothing is cached
+	own      *bufconn.Listener // calls of the pages
+	ownConn  *grpc.ClientConn
 }
 
 // New listens and connects. [Server.Serve] serves.
@@ -87,6 +105,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s := &Server{options: o, etcd: etcd, conn: conn}
 	if err := s.checkVersion(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if err := s.startCache(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	s.grpc = s.newGRPC()
@@ -126,8 +147,25 @@ func (s *Server) listen(address string, secure bool) (net.Listener, error) {
 	return wrapped, nil
 }
 
+// startCache brings the cache up, if there is one, and the way that the pages' calls take: through this server, as clients' do.
+func (s *Server) startCache(ctx context.Context) (err error) {
+	s.own = bufconn.Listen(ownBuffer)
+	s.ownConn, err = grpc.NewClient("passthrough:///gateway", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.own.DialContext(ctx) }),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)))
+	if c := s.options.Cache; err == nil && c != nil {
+		s.cache, err = engine.Start(ctx, engine.Options{
+			Etcd: s.conn.ClientConn, Chain: c.Chain, ChainName: c.ChainName, Placement: c.Placement, Lease: c.Lease, Log: s.options.Log,
+		})
+	}
+	return err
+}
+
+// ownBuffer is how much of a page's call may be under way within the process.
+const ownBuffer = 1 << 20
+
 func (s *Server) newGRPC() *grpc.Server {
-	f := &forwarder{s.conn.ClientConn, newCodec()}
+	f := &forwarder{s.conn.ClientConn, newCodec(), s.cache}
 	server := grpc.NewServer(
 		grpc.ForceServerCodecV2(f.codec), grpc.UnknownServiceHandler(f.handle),
 		grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32), grpc.MaxConcurrentStreams(math.MaxUint32),
@@ -185,6 +223,11 @@ func listMembers(srv any, down grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
+	if m.cache != nil {
+		if err := m.cache.Reveal(down.Context(), all.GetHeader().GetRevision()); err != nil {
+			return err
+		}
+	}
 	name, err := os.Hostname()
 	if err != nil {
 		return err
@@ -203,7 +246,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	mux := cmux.New(s.listener)
 	grpcListener, httpListener := mux.Match(cmux.HTTP2()), mux.Match(cmux.Any())
-	failed := make(chan error, 3+len(s.more))
+	failed := make(chan error, 4+len(s.more))
+	go func() { failed <- s.grpc.Serve(s.own) }()
 	go func() { failed <- s.grpc.Serve(grpcListener) }()
 	go func() { failed <- s.http.Serve(httpListener) }()
 	go func() { failed <- mux.Serve() }()
@@ -231,7 +275,10 @@ func (s *Server) end() {
 		s.grpc.Stop()
 		<-done
 	}
-	if err := errors.Join(s.http.Close(), s.conn.Close()); err != nil {
+	if s.cache != nil {
+		s.cache.Close()
+	}
+	if err := errors.Join(s.http.Close(), s.ownConn.Close(), s.conn.Close()); err != nil {
 		s.options.Log.Debug("the gateway's end", "error", err)
 	}
 }

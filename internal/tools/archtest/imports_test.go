@@ -71,8 +71,9 @@ var reserved = []struct {
 	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect",
 		commands}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
-	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/proxy", gateway + "/local", eval + "/etcdstudy",
-		eval + "/peer"}, "etcd belongs to the controller's store, to the gateway, and to the systems compared with it"},
+	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
+		verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/peer"},
+		"etcd belongs to the controller's store, to the gateway and its check, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
 }

@@ -42,7 +42,7 @@ const (
 	Reconfigure // a shard does not answer for a while
 	LoseShard   // a shard loses its state
 	LeaderLost  // etcd does not answer for a while
-	EndSession  // etcd ends a session whose gateway lives
+	EndSession  // etcd hears no more of a session whose gateway lives
 	Lost
 	Repeated
 	LateMessage

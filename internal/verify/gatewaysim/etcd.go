@@ -24,6 +24,7 @@ type etcd struct {
 	dir     []core.Change
 	leases  map[string]uint64 // expiry
 	dead    map[string]bool
+	doomed  map[string]bool     // leases that are not extended any more
 	owned   map[string][]string // keys of a session's lease
 	applied map[uint64]int      // transactions that changed something
 	away    uint64              // until when nothing is executed
@@ -32,7 +33,7 @@ type etcd struct {
 func newEtcd(w *world) *etcd {
 	return &etcd{
 		w: w, rev: 1, keys: make(map[string]core.KV), history: make(map[string][]state), leases: make(map[string]uint64),
-		dead: make(map[string]bool), owned: make(map[string][]string), applied: make(map[uint64]int),
+		dead: make(map[string]bool), doomed: make(map[string]bool), owned: make(map[string][]string), applied: make(map[uint64]int),
 	}
 }
 
@@ -161,7 +162,7 @@ func (e *etcd) record(rev int64, key string, exists bool, kv core.KV) {
 	if placed, ok := strings.CutPrefix(key, core.DirectoryPrefix); ok {
 		change := core.Change{Rev: rev, Key: placed}
 		if exists {
-			change.Gen = number(kv.Value)
+			change.Value = kv.Value
 		}
 		e.dir = append(e.dir, change)
 		return

@@ -40,11 +40,25 @@ func (w *world) strike(f Fault) {
 		w.shards[w.rng.IntN(len(w.shards))] = w.newShard()
 	case EndSession:
 		if p := g.process; p != nil && w.etcd.leases[p.core.Lease()] != 0 {
-			w.etcd.end(p.core.Lease())
+			w.etcd.doomed[p.core.Lease()] = true
+			w.endWhenOver(p, p.core.Lease())
 		}
 	case LeaderLost:
 		w.etcd.away = w.now + w.rng.Uint64N(60*ms)
 	}
+}
+
+// endWhenOver ends a doomed lease as soon as its gateway no longer relies on it.
+func (w *world) endWhenOver(p *process, lease string) {
+	w.after(w.rng.Uint64N(2*ms), func() {
+		switch {
+		case w.etcd.dead[lease] || w.calm:
+		case p.lease == lease && w.now < p.until:
+			w.endWhenOver(p, lease)
+		default:
+			w.etcd.end(lease)
+		}
+	})
 }
 
 // nextPlacing plans the next change of the directory.

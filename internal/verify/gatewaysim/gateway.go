@@ -31,6 +31,9 @@ type process struct {
 	inbox    []func()
 	watches  int // streams of the directory, so that an old one ends
 	watching bool
+	cut      int    // ticks for which the chain was cut off
+	lease    string // that was extended last
+	until    uint64 // it lasts until then at least
 }
 
 func (p *process) String() string { return p.name }
@@ -38,7 +41,8 @@ func (p *process) String() string { return p.name }
 func (g *gateway) boot() {
 	g.starts++
 	name := fmt.Sprintf("g%d.%d", g.number, g.starts)
-	p := &process{core: core.New(core.Options{Name: name, Without: g.w.Without}), g: g, name: name}
+	p := &process{g: g, name: name}
+	p.core = core.New(core.Options{Name: name, Without: g.w.Without, Alive: p.alive})
 	p.next = len(g.w.etcd.events)
 	p.told = p.next
 	g.process, g.asked = p, make(map[uint64]*expectation)
@@ -51,7 +55,10 @@ func (g *gateway) boot() {
 func (g *gateway) tick() {
 	g.w.after(tick, func() {
 		if p := g.process; p != nil {
-			g.w.enter(p, func() { p.core.Tick() })
+			g.w.enter(p, func() {
+				p.core.Tick()
+				p.attach()
+			})
 		}
 		g.tick()
 	})
@@ -63,20 +70,48 @@ func (g *gateway) keepAlive(p *process) {
 		if p.dead {
 			return
 		}
-		lease := p.core.Lease()
+		lease, sent := p.core.Lease(), w.now
 		if w.now >= g.cutEtcd && w.now >= g.paused && lease != "" {
 			w.carry(func() {
 				if w.now < w.etcd.away {
 					return
 				}
-				if _, known := w.etcd.leases[lease]; known && !w.etcd.extend(lease) {
-					w.carry(func() { w.enter(p, func() { p.core.SessionLost(lease) }) })
+				if _, known := w.etcd.leases[lease]; !known || w.etcd.doomed[lease] && !w.etcd.dead[lease] {
+					return
 				}
+				extended := w.etcd.extend(lease)
+				w.carry(func() {
+					w.enter(p, func() {
+						if !extended {
+							p.core.SessionLost(lease)
+						} else if lease == p.core.Lease() {
+							p.until, p.lease = sent+uint64(w.Lease), lease
+						}
+					})
+				})
 			})
 		}
 		g.keepAlive(p)
 	})
 }
+
+// attach leaves the chain if it does not answer for long, and rests if nothing is placed.
+func (p *process) attach() {
+	w := p.g.w
+	if w.now < p.g.cutChain {
+		p.cut++
+	} else {
+		p.cut = 0
+	}
+	if p.cut >= patience {
+		w.result.Detached++
+		p.core.Detach()
+	}
+	p.core.Rest()
+}
+
+// alive reports whether the session's lease lasts for certain: since it was extended last, as the process knows.
+func (p *process) alive() bool { return p.g.w.now < p.until && p.core.Lease() == p.lease }
 
 func (g *gateway) crash() {
 	p := g.process

@@ -14,6 +14,8 @@ const (
 	readTimeout = 8 * ms
 	// repeatAfter is when other operations on the chain are sent again.
 	repeatAfter = 5 * ms
+	// patience is after how many ticks without the chain a gateway tries to do without it.
+	patience = 3
 )
 
 // happens draws a fault of the network.

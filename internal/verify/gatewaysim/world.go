@@ -44,6 +44,7 @@ type Result struct {
 	Steps              int
 	Delivered          int // watch events
 	Placed             int // keys put into the chain
+	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
 	Simulated          time.Duration
 	Faults             [faults]int

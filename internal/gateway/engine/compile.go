@@ -1,0 +1,103 @@
+package engine
+
+import (
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+// compile makes a request a transaction of etcd. What is read is read whether the conditions hold or not.
+func compile(r *core.Request, lease int64) *pb.TxnRequest {
+	t := new(pb.TxnRequest)
+	below := -1
+	for i := range r.If {
+		if r.If[i].Kind == core.ValueBelow {
+			below = i
+		}
+		t.Compare = append(t.Compare, compare(&r.If[i]))
+	}
+	if r.Txn != nil {
+		t.Success = append(t.Success, r.Txn.Raw.(*request).op)
+	}
+	for _, p := range r.Put {
+		put := &pb.PutRequest{Key: []byte(p.Key), Value: []byte(p.Value)}
+		if p.Session {
+			put.Lease = lease
+		}
+		t.Success = append(t.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: put}})
+	}
+	for _, key := range r.Delete {
+		t.Success = append(t.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{
+			RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(key)},
+		}})
+	}
+	if below >= 0 { // etcd compares no value of a key that does not exist: the other branch is for that
+		absent := append([]*pb.Compare(nil), t.Compare...)
+		absent[below] = compare(&core.Cond{Key: r.If[below].Key, Kind: core.CreateIs})
+		t.Failure = append(t.Failure, &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{
+			RequestTxn: &pb.TxnRequest{Compare: absent, Success: t.Success},
+		}})
+	}
+	reads := reads(r)
+	t.Success, t.Failure = append(t.Success, reads...), append(t.Failure, reads...)
+	return t
+}
+
+func reads(r *core.Request) (ops []*pb.RequestOp) {
+	for _, key := range r.Get {
+		ops = append(ops, read(&pb.RangeRequest{Key: []byte(key)}))
+	}
+	for _, prefix := range r.List {
+		ops = append(ops, read(&pb.RangeRequest{Key: []byte(prefix), RangeEnd: behind(prefix)}))
+	}
+	return ops
+}
+
+func read(r *pb.RangeRequest) *pb.RequestOp {
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: r}}
+}
+
+// behind is the first key behind those with a prefix, none of which ends with the highest byte.
+func behind(prefix string) []byte {
+	end := []byte(prefix)
+	end[len(end)-1]++
+	return end
+}
+
+func compare(c *core.Cond) *pb.Compare {
+	p := &pb.Compare{Key: []byte(c.Key)}
+	if c.Negate {
+		p.Result = pb.Compare_NOT_EQUAL
+	}
+	switch c.Kind {
+	case core.ModIs:
+		p.Target, p.TargetUnion = pb.Compare_MOD, &pb.Compare_ModRevision{ModRevision: c.Rev}
+	case core.CreateIs:
+		p.Target, p.TargetUnion = pb.Compare_CREATE, &pb.Compare_CreateRevision{CreateRevision: c.Rev}
+	case core.ValueBelow:
+		p.Result, p.Target, p.TargetUnion = pb.Compare_LESS, pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(c.Value)}
+	}
+	return p
+}
+
+// result reads etcd's answer to a compiled request.
+func (e *Engine) result(r *core.Request, t *pb.TxnResponse) *core.Result {
+	result := &core.Result{Held: t.Succeeded, Rev: t.Header.Revision, KVs: make(map[string]core.KV), Raw: t}
+	for i, op := range t.Responses {
+		if i == 0 && r.Txn != nil && t.Succeeded {
+			result.Succeeded = op.GetResponseTxn().GetSucceeded()
+			continue // what the client reads is its own
+		}
+		if inner := op.GetResponseTxn(); inner != nil {
+			result.Held = inner.Succeeded
+		}
+		for _, kv := range op.GetResponseRange().GetKvs() {
+			key := string(kv.Key)
+			result.KVs[key] = core.KV{
+				Value: string(kv.Value), Create: kv.CreateRevision, Mod: kv.ModRevision, Version: kv.Version, Leased: kv.Lease != 0,
+				TooLarge: !e.store.Fits(key, len(kv.Value)),
+			}
+		}
+	}
+	return result
+}

@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/gateway/objects"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
+)
+
+// Options say where etcd and the chain are.
+type Options struct {
+	Etcd      *grpc.ClientConn
+	Chain     *client.Client
+	ChainName string // the same for all gateways with this chain
+	Placement placement.Options
+	Lease     time.Duration // of a session, in whole seconds; 0: DefaultLease
+	Log       *slog.Logger
+}
+
+// DefaultLease is how long others wait for a gateway that is gone before they place keys again.
+const DefaultLease = 5 * time.Second
+
+const (
+	// ownPrefix begins the gateways' own keys in etcd.
+	ownPrefix = "/netcraq/gateway/"
+	// directoryFormat is that of the gateways' own keys.
+	directoryFormat = "1"
+	// tick is how often a gateway does its periodic work.
+	tick = 50 * time.Millisecond
+	// patience is how long a write may wait for the chain before the gateway does without it.
+	patience = 1500 * time.Millisecond
+)
+
+// Engine is a running gateway.
+type Engine struct {
+	o      Options
+	store  *objects.Store
+	ctx    context.Context // until Close
+	stop   context.CancelFunc
+	tasks  sync.WaitGroup
+	header atomic.Pointer[pb.ResponseHeader] // the last one that etcd sent
+	until  atomic.Int64                      // the session's lease lasts until then at least, on the boot clock
+	reads  readers
+	usage  usage
+	places places
+
+	mu      sync.Mutex // of all below
+	core    *core.Gateway
+	last    uint64
+	replies map[uint64]chan core.Reply
+	reveals map[uint64]chan struct{}
+	calls   map[uint64]time.Time // calls of the chain that clients wait for, and since when
+	leases  map[string]*lease
+	watch   context.CancelFunc // of the directory
+}
+
+// Start brings a gateway up. It serves at once; reads are answered from the chain as keys are placed.
+func Start(ctx context.Context, o Options) (*Engine, error) {
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	id, err := identify(ctx, o.Etcd, o.ChainName)
+	if err != nil {
+		return nil, err
+	}
+	var name [8]byte
+	rand.Read(name[:]) // never fails
+	e := &Engine{
+		o: o, store: objects.New(o.Chain, fmt.Sprintf("etcd/%x/", id)), replies: make(map[uint64]chan core.Reply),
+		reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time), leases: make(map[string]*lease),
+	}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.usage.init()
+	e.places.init()
+	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: ownPrefix, Alive: e.alive})
+	e.do(func(g *core.Gateway) { g.Start() })
+	e.tasks.Go(e.tick)
+	e.tasks.Go(e.choose)
+	e.tasks.Go(e.guard)
+	return e, nil
+}
+
+// Close ends the session, so that others need not wait for it.
+func (e *Engine) Close() {
+	e.stop()
+	e.tasks.Wait()
+	e.mu.Lock()
+	leases := e.leases
+	e.leases = nil
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, l := range leases {
+		if id := l.id.Load(); id != 0 {
+			_, _ = pb.NewLeaseClient(e.o.Etcd).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id}) // else it runs out
+		}
+	}
+}
+
+// do lets the core decide something, and performs what it wants done.
+func (e *Engine) do(decide func(*core.Gateway)) {
+	e.mu.Lock()
+	decide(e.core)
+	var later []func()
+	for effects := e.core.Effects(); len(effects) > 0; effects = e.core.Effects() {
+		for _, effect := range effects {
+			if f := e.perform(effect); f != nil {
+				later = append(later, f)
+			}
+		}
+	}
+	e.mu.Unlock()
+	for _, f := range later {
+		f()
+	}
+}
+
+// perform notes an effect and returns what is to be done without the lock.
+func (e *Engine) perform(effect core.Effect) func() {
+	switch effect := effect.(type) {
+	case core.ChainCall:
+		return e.callChain(effect)
+	case core.EtcdCall:
+		l := e.lease(effect.Lease)
+		return func() { go e.callEtcd(effect, l) }
+	case core.WatchDirectory:
+		if e.watch != nil {
+			e.watch()
+		}
+		ctx, cancel := context.WithCancel(e.ctx)
+		e.watch = cancel
+		return func() { go e.watchDirectory(ctx, effect.From) }
+	case core.EndLease:
+		l := e.leases[effect.Lease]
+		delete(e.leases, effect.Lease)
+		if l == nil {
+			return nil
+		}
+		return func() { go e.endLease(l) }
+	case core.Reply:
+		if c := e.replies[effect.ID]; c != nil {
+			delete(e.replies, effect.ID)
+			c <- effect
+		}
+	case core.Revealed:
+		if c := e.reveals[effect.ID]; c != nil {
+			delete(e.reveals, effect.ID)
+			close(c)
+		}
+	case core.Placed:
+		return func() { e.placed(effect) }
+	}
+	return nil
+}
+
+func (e *Engine) callChain(c core.ChainCall) func() {
+	if c.Op.Kind == core.Max || c.Op.Kind == core.SetBit {
+		e.calls[c.ID] = time.Now()
+	}
+	return func() {
+		e.store.Do(e.ctx, &c.Op, func(a core.Answer) {
+			e.do(func(g *core.Gateway) {
+				delete(e.calls, c.ID)
+				g.Answered(c.ID, a)
+			})
+		})
+	}
+}
+
+// tick does the periodic work.
+func (e *Engine) tick() {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case now := <-ticker.C:
+			e.do(func(g *core.Gateway) {
+				g.Tick()
+				g.Rest()
+				for _, since := range e.calls {
+					if now.Sub(since) > patience && !g.Free() {
+						e.o.Log.Warn("the chain does not answer: this gateway takes all keys out of the directory")
+						g.Detach()
+						break
+					}
+				}
+			})
+		}
+	}
+}
+
+// Reveal waits until an answer with a header may be shown.
+func (e *Engine) Reveal(ctx context.Context, rev int64) error {
+	e.mu.Lock()
+	if rev <= e.core.Pushed() || e.core.Free() {
+		e.mu.Unlock()
+		return nil
+	}
+	e.last++
+	id, done := e.last, make(chan struct{})
+	e.reveals[id] = done
+	e.mu.Unlock()
+	e.do(func(g *core.Gateway) { g.Reveal(id, rev) })
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		e.mu.Lock()
+		delete(e.reveals, id)
+		e.mu.Unlock()
+		return ctx.Err()
+	case <-e.ctx.Done():
+		return errClosed
+	}
+}
+
+// Saw takes the header of an answer of etcd.
+func (e *Engine) Saw(h *pb.ResponseHeader) {
+	if h != nil {
+		e.header.Store(h)
+	}
+}

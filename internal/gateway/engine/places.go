@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
+)
+
+const (
+	// chooseEvery is how often the gateway decides which keys have a place.
+	chooseEvery = 200 * time.Millisecond
+	// tryAgain is how soon a key is placed again after it failed, or after its object was lost.
+	tryAgain = time.Second
+	// survey is how often the gateway looks at the others.
+	survey = 2 * time.Second
+	// excludedPrefix begins, below ownPrefix, the names of keys that are not placed: something writes them past the gateways.
+	excludedPrefix = "excluded/"
+)
+
+// places is what the gateway knows of its decisions.
+type places struct {
+	mu       sync.Mutex
+	mine     placement.Placed     // keys that this gateway placed, and answers for
+	busy     map[string]bool      // under way
+	not      map[string]time.Time // until when a key is not tried
+	missing  map[string]bool      // placed keys without an object
+	excluded map[string]bool
+	gateways int // that live
+}
+
+func (p *places) init() {
+	p.mine, p.busy, p.not = make(placement.Placed), make(map[string]bool), make(map[string]time.Time)
+	p.missing, p.excluded, p.gateways = make(map[string]bool), make(map[string]bool), 1
+}
+
+// lost notes that a placed key has no object that could be read.
+func (p *places) lost(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.missing) < mostCounted {
+		p.missing[key] = true
+	}
+}
+
+// choose decides now and then which keys have a place.
+func (e *Engine) choose() {
+	ticker := time.NewTicker(chooseEvery)
+	defer ticker.Stop()
+	for last := (time.Time{}); ; {
+		select {
+		case <-e.ctx.Done():
+			return
+		case now := <-ticker.C:
+			if now.Sub(last) > survey && e.survey() {
+				last = now
+			}
+			if !last.IsZero() {
+				e.decide(now)
+			}
+		}
+	}
+}
+
+// survey learns how many gateways live, which keys are excluded, and takes over keys of gateways that are gone.
+func (e *Engine) survey() bool {
+	ctx, cancel := context.WithTimeout(e.ctx, ownWithin)
+	defer cancel()
+	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{Key: []byte(ownPrefix), RangeEnd: behind(ownPrefix)})
+	if err != nil {
+		return false
+	}
+	sessions, excluded, directory := make(map[string]bool), make(map[string]bool), make(map[string]string)
+	for _, kv := range answer.Kvs {
+		kind, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), ownPrefix), "/")
+		switch kind + "/" {
+		case core.SessionPrefix:
+			sessions[name] = true
+		case excludedPrefix:
+			excluded[name] = true
+		case core.DirectoryPrefix:
+			directory[name] = core.Owner(string(kv.Value))
+		}
+	}
+	p, now := &e.places, e.usage.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gateways, p.excluded = max(1, len(sessions)), excluded
+	for key, owner := range directory {
+		if _, mine := p.mine[key]; !mine && !sessions[owner] {
+			p.mine[key] = now
+		}
+	}
+	for key := range p.mine {
+		if _, there := directory[key]; !there && !p.busy[key] {
+			delete(p.mine, key)
+		}
+	}
+	return true
+}
+
+// decide places and removes keys.
+func (e *Engine) decide(now time.Time) {
+	usages := e.usage.list()
+	p, o := &e.places, e.o.Placement
+	p.mu.Lock()
+	o.Capacity /= p.gateways
+	usages = slices.DeleteFunc(usages, func(u placement.Usage) bool {
+		return p.excluded[u.Key] || strings.HasPrefix(u.Key, ownPrefix)
+	})
+	d := placement.Choose(&o, p.mine, usages, e.usage.now())
+	missing := p.missing
+	p.missing = make(map[string]bool)
+	var place, remove []string
+	for _, key := range append(d.Place, slices.Sorted(maps.Keys(missing))...) {
+		if !p.busy[key] && now.After(p.not[key]) && !p.excluded[key] {
+			p.not[key] = now.Add(tryAgain)
+			place = append(place, key)
+		}
+	}
+	for _, key := range d.Remove {
+		if !p.busy[key] {
+			p.busy[key] = true
+			remove = append(remove, key)
+		}
+	}
+	for key, until := range p.not {
+		if now.After(until) {
+			delete(p.not, key)
+		}
+	}
+	p.mu.Unlock()
+	e.do(func(g *core.Gateway) {
+		for _, key := range place {
+			if g.Serving() && (!g.Has(key) || missing[key]) {
+				p.mu.Lock()
+				p.busy[key] = true
+				p.mu.Unlock()
+				g.Place(key)
+			}
+		}
+		for _, key := range remove {
+			g.Unplace(key)
+		}
+	})
+}
+
+// placed takes what came of a placement or removal.
+func (e *Engine) placed(effect core.Placed) {
+	p := &e.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.busy, effect.Key)
+	switch {
+	case effect.Err != nil:
+		p.not[effect.Key] = time.Now().Add(tryAgain)
+		e.o.Log.Debug("a key's place did not change", "key", effect.Key, "reason", effect.Err)
+	case effect.Gone:
+		delete(p.mine, effect.Key)
+	default:
+		p.mine[effect.Key] = e.usage.now()
+	}
+}

@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+var errNoLease = errors.New("the session has no lease yet")
+
+// lease is that of a session in etcd.
+type lease struct {
+	name  string
+	id    atomic.Int64 // 0: not granted yet
+	ready chan struct{}
+	ctx   context.Context
+	stop  context.CancelFunc
+}
+
+// granted waits for the lease's number.
+func (l *lease) granted(ctx context.Context) (int64, error) {
+	select {
+	case <-l.ready:
+		return l.id.Load(), nil
+	case <-ctx.Done():
+		return 0, errNoLease
+	}
+}
+
+// gone reports whether an error says that the lease has ended.
+func (l *lease) gone(err error) bool {
+	return status.Code(err) == codes.NotFound && strings.Contains(err.Error(), "lease not found")
+}
+
+// bootTime is time since the machine started, sleep included.
+func bootTime() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return time.Now().UnixNano() // every Linux has the other
+	}
+	return t.Nano()
+}
+
+// alive reports whether the session's lease lasts for certain.
+func (e *Engine) alive() bool { return bootTime() < e.until.Load() }
+
+// lease returns that of a session, and grants and keeps it from the first use on.
+func (e *Engine) lease(name string) *lease {
+	if name == "" || e.leases == nil {
+		return nil
+	}
+	l := e.leases[name]
+	if l == nil {
+		l = &lease{name: name, ready: make(chan struct{})}
+		l.ctx, l.stop = context.WithCancel(e.ctx)
+		e.leases[name] = l
+		e.until.Store(0)
+		go e.keep(l)
+	}
+	return l
+}
+
+// keep grants a lease and keeps it alive until it is gone or not wanted any more.
+func (e *Engine) keep(l *lease) {
+	client := pb.NewLeaseClient(e.o.Etcd)
+	for l.id.Load() == 0 {
+		ctx, cancel := context.WithTimeout(l.ctx, ownWithin)
+		sent := bootTime()
+		answer, err := client.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(e.o.Lease / time.Second)})
+		cancel()
+		switch {
+		case l.ctx.Err() != nil:
+			return
+		case err != nil:
+			e.o.Log.Warn("etcd grants no lease for the gateway's session; it is asked again", "error", err)
+			pause(l.ctx, time.Second)
+			continue
+		}
+		l.id.Store(answer.ID)
+		e.extended(l, sent, answer.TTL)
+		close(l.ready)
+	}
+	for l.ctx.Err() == nil {
+		ttl, sent, err := e.extend(l)
+		switch {
+		case l.ctx.Err() != nil:
+			return
+		case err != nil:
+			e.o.Log.Debug("the session's lease is not extended", "error", err)
+			pause(l.ctx, 100*time.Millisecond)
+			continue
+		case ttl <= 0:
+			e.o.Log.Warn("the gateway's session has ended; it begins another")
+			e.do(func(g *core.Gateway) { g.SessionLost(l.name) })
+			return
+		}
+		e.extended(l, sent, ttl)
+		pause(l.ctx, e.o.Lease/4)
+	}
+}
+
+// extend asks etcd once to extend a lease.
+func (e *Engine) extend(l *lease) (ttl, sent int64, err error) {
+	ctx, cancel := context.WithTimeout(l.ctx, e.o.Lease/2)
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
+	stream, err := pb.NewLeaseClient(e.o.Etcd).LeaseKeepAlive(ctx, grpc.WaitForReady(true))
+	if err != nil {
+		return 0, 0, err
+	}
+	sent = bootTime()
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: l.id.Load()}); err != nil {
+		return 0, 0, err
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		return 0, 0, err
+	}
+	return answer.TTL, sent, nil
+}
+
+// extended notes how long a lease lasts for certain: from when it was asked for. Clocks may run apart by a tenth.
+func (e *Engine) extended(l *lease, sent, ttl int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.leases[l.name] == l {
+		e.until.Store(sent + ttl*int64(time.Second)*9/10)
+	}
+}
+
+// endLease ends a lease that is not wanted any more.
+func (e *Engine) endLease(l *lease) {
+	l.stop()
+	if id := l.id.Load(); id != 0 {
+		ctx, cancel := context.WithTimeout(e.ctx, ownWithin)
+		defer cancel()
+		_, _ = pb.NewLeaseClient(e.o.Etcd).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id}) // it is gone, or runs out
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// identify checks that all gateways of an etcd have the same chain, and returns etcd's identity.
+func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*ownWithin)
+	defer cancel()
+	key, value := []byte(ownPrefix+"chain"), directoryFormat+" "+chain
+	get := read(&pb.RangeRequest{Key: key})
+	put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(value)}}}
+	answer, err := pb.NewKVClient(conn).Txn(ctx, &pb.TxnRequest{
+		Compare: []*pb.Compare{compare(&core.Cond{Key: string(key), Kind: core.CreateIs})},
+		Success: []*pb.RequestOp{put, get}, Failure: []*pb.RequestOp{get},
+	}, grpc.WaitForReady(true))
+	if err != nil {
+		return 0, fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", ownPrefix, err)
+	}
+	kvs := answer.Responses[len(answer.Responses)-1].GetResponseRange().GetKvs()
+	if len(kvs) != 1 || string(kvs[0].Value) != value {
+		found := ""
+		if len(kvs) == 1 {
+			found = string(kvs[0].Value)
+		}
+		return 0, fmt.Errorf("gateways of another chain, or another release, use this etcd: its key %s is %q, this gateway's is %q. "+
+			"End those gateways and delete the keys below %s, or use the same chain", key, found, value, ownPrefix)
+	}
+	return answer.Header.ClusterId, nil
+}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
+)
+
+const (
+	// mostCounted is how many keys the monitor counts.
+	mostCounted = 1024
+	// halfLife is after how many seconds a read counts half.
+	halfLife = 7
+)
+
+// usage counts reads and writes of keys at this gateway.
+type usage struct {
+	mu      sync.Mutex
+	began   time.Time
+	monitor *placement.Monitor
+}
+
+func (u *usage) init() {
+	u.began, u.monitor = time.Now(), placement.NewMonitor(mostCounted, halfLife)
+}
+
+func (u *usage) now() float64 { return time.Since(u.began).Seconds() }
+
+func (u *usage) read(key string, bytes int) {
+	u.mu.Lock()
+	u.monitor.Read(key, bytes, u.now())
+	u.mu.Unlock()
+}
+
+func (u *usage) write(key string, bytes int, unfit bool) {
+	u.mu.Lock()
+	u.monitor.Write(key, bytes, unfit, u.now())
+	u.mu.Unlock()
+}
+
+// wrote counts what a client's request may write.
+func (u *usage) wrote(w *core.Write, fits bool) {
+	u.write(w.Key, len(w.Value), w.Leased || !fits)
+}
+
+func (u *usage) list() []placement.Usage {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.monitor.Usages(u.now())
+}

@@ -1,0 +1,309 @@
+package objects
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/wire"
+)
+
+const (
+	// attempt bounds one try of an operation that changes something. It is repeated until it is answered.
+	attempt = time.Second
+	// readWithin bounds a read.
+	readWithin = 150 * time.Millisecond
+	// firstPause and longestPause bound the pause after a try without an answer.
+	firstPause   = time.Millisecond
+	longestPause = 200 * time.Millisecond
+	// room is kept for stamps behind a value that just fits.
+	room = 64
+)
+
+// Store is the objects of one etcd in a chain.
+type Store struct {
+	chain   *client.Client
+	prefix  string
+	largest atomic.Int64 // bytes of an object
+
+	mu    sync.Mutex
+	lines map[string]*line
+}
+
+// line is the operations on one key that wait, in order.
+type line struct {
+	waiting []pending
+	served  bool  // by a goroutine, which alone uses known
+	known   known // at the end of the last operation
+}
+
+type pending struct {
+	op   *core.Op
+	then func(core.Answer)
+}
+
+// known is a key of the chain as it was last seen.
+type known struct {
+	valid    bool
+	version  uint64 // 0: the key does not exist
+	epoch    uint32
+	object   *core.Object // nil: none
+	revision int64        // of the revision object
+}
+
+// New makes a store; the prefix keeps etcds apart that share a chain.
+func New(chain *client.Client, prefix string) *Store {
+	s := &Store{chain: chain, prefix: prefix, lines: make(map[string]*line)}
+	s.largest.Store(wire.MaxValueBytes)
+	return s
+}
+
+// revisionKey cannot be that of an object.
+const revisionKey = "r"
+
+func (s *Store) key(op *core.Op) string {
+	if op.Kind == core.Max || op.Kind == core.ReadRevision {
+		return s.prefix + revisionKey
+	}
+	return s.prefix + "o/" + op.Key
+}
+
+// Fits reports whether a value can be cached.
+func (s *Store) Fits(key string, value int) bool {
+	return len(s.prefix)+2+len(key) <= wire.MaxKeyBytes && value <= int(s.largest.Load())-room-maxHeader
+}
+
+// maxHeader is the longest object without stamps and value.
+const maxHeader = 3 + 7*binary.MaxVarintLen64
+
+// Revision reads the revision object, and Object an object. They answer Away if the chain does not answer in time.
+func (s *Store) Revision(ctx context.Context) core.Answer {
+	return s.read(ctx, &core.Op{Kind: core.ReadRevision})
+}
+
+// Object reads an object.
+func (s *Store) Object(ctx context.Context, key string) core.Answer {
+	return s.read(ctx, &core.Op{Kind: core.ReadObject, Key: key})
+}
+
+func (s *Store) read(ctx context.Context, op *core.Op) core.Answer {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	k, err := s.look(ctx, op)
+	if err != nil {
+		return core.Answer{Status: core.Away}
+	}
+	a := core.Answer{Shard: uint64(k.epoch), Rev: k.revision}
+	switch {
+	case op.Kind == core.ReadRevision && k.revision == 0, op.Kind == core.ReadObject && k.object == nil:
+		a.Status = core.Miss
+	case op.Kind == core.ReadObject:
+		a.Object = *k.object
+	}
+	return a
+}
+
+// look reads a key of the chain.
+func (s *Store) look(ctx context.Context, op *core.Op) (known, error) {
+	r, err := s.chain.Get(ctx, s.key(op))
+	switch {
+	case errors.Is(err, client.ErrNotFound):
+		return known{valid: true, epoch: r.Epoch}, nil
+	case err != nil:
+		return known{}, err
+	}
+	k := known{valid: true, version: r.Version, epoch: r.Epoch}
+	return k, k.decode(op, r.Value)
+}
+
+func (k *known) decode(op *core.Op, value []byte) (err error) {
+	if op.Kind != core.Max && op.Kind != core.ReadRevision {
+		k.object, err = decode(value)
+		return err
+	}
+	if len(value) != 8 {
+		return errFormat
+	}
+	k.revision = int64(binary.BigEndian.Uint64(value))
+	return nil
+}
+
+// Do executes an operation, as often as it takes, and calls then on another goroutine. It gives up with ctx, without an answer.
+func (s *Store) Do(ctx context.Context, op *core.Op, then func(core.Answer)) {
+	if op.Kind == core.ReadObject || op.Kind == core.ReadRevision {
+		go func() { then(s.read(ctx, op)) }()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := s.key(op)
+	l := s.lines[key]
+	if l == nil {
+		l = new(line)
+		s.lines[key] = l
+	}
+	l.waiting = append(l.waiting, pending{op, then})
+	if !l.served {
+		l.served = true
+		go s.serve(ctx, key, l)
+	}
+}
+
+// serve executes what waits for a key, until nothing does.
+func (s *Store) serve(ctx context.Context, key string, l *line) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		batch := l.waiting
+		if len(batch) == 0 {
+			l.served = false
+			if l.known.version == 0 {
+				delete(s.lines, key)
+			}
+			s.mu.Unlock()
+			return
+		}
+		l.waiting = nil
+		s.mu.Unlock()
+		for {
+			answers, err := s.try(ctx, key, l, batch)
+			if err == nil {
+				pause = firstPause
+				for i, a := range answers {
+					batch[i].then(a)
+				}
+				break
+			}
+			l.known.valid = false
+			if ctx.Err() != nil {
+				return
+			}
+			time.Sleep(pause/2 + rand.N(pause))
+			pause = min(2*pause, longestPause)
+		}
+	}
+}
+
+// try executes a batch once, on what is known of the key or is read now.
+func (s *Store) try(ctx context.Context, key string, l *line, batch []pending) ([]core.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	for fresh := false; ; {
+		if !l.known.valid {
+			k, err := s.look(ctx, batch[0].op)
+			if err != nil {
+				return nil, err
+			}
+			l.known, fresh = k, true
+		}
+		next := l.known
+		if next.object != nil {
+			o := *next.object
+			next.object = &o
+		}
+		answers, changed := make([]core.Answer, len(batch)), false
+		for i, p := range batch {
+			var did bool
+			answers[i], did = next.execute(p.op)
+			changed = changed || did
+		}
+		if !changed {
+			if fresh {
+				return answers, nil
+			}
+			l.known.valid = false // it may be long ago: a stale GONE would let a write pass without a bit
+			continue
+		}
+		err := s.write(ctx, key, l, &next)
+		var failed *client.CASFailedError
+		switch {
+		case err == nil:
+			return answers, nil
+		case errors.As(err, &failed) && failed.Version != 0 && !failed.ValueUnknown && len(failed.Value) > 0:
+			l.known, fresh = known{valid: true, version: failed.Version, epoch: l.known.epoch}, true
+			if err := l.known.decode(batch[0].op, failed.Value); err != nil {
+				return nil, err
+			}
+		case errors.Is(err, client.ErrCASFailed), errors.Is(err, client.ErrOtherEpoch):
+			l.known.valid = false
+		case errors.Is(err, client.ErrFull) && l.known.version == 0:
+			l.known.valid = false
+			for i, p := range batch {
+				if p.op.Kind == core.Create {
+					answers[i].Status = core.Full
+				}
+			}
+			return answers, nil
+		case errors.Is(err, client.ErrTooLarge) && len(next.object.Value) > 0:
+			s.largest.Store(s.largest.Load() / 2)
+		default:
+			return nil, err
+		}
+	}
+}
+
+// write replaces what is known of a key.
+func (s *Store) write(ctx context.Context, key string, l *line, next *known) error {
+	if next.object == nil && next.revision == 0 { // nothing but REMOVE comes to this
+		l.known.valid = false
+		_, err := s.chain.Delete(ctx, key)
+		return err
+	}
+	var value []byte
+	if next.revision != 0 {
+		value = binary.BigEndian.AppendUint64(nil, uint64(next.revision))
+	} else if value = encode(nil, next.object); len(value) > int(s.largest.Load()) {
+		next.object.State, next.object.Value = core.NotCacheable, ""
+		value = encode(value[:0], next.object)
+	}
+	outcome := s.chain.Do(ctx, []client.Op{client.CASOp(key, l.known.version, value).InEpoch(l.known.epoch)})[0]
+	if outcome.Err == nil {
+		next.version, next.epoch = outcome.Version, outcome.Epoch
+		l.known = *next
+	}
+	return outcome.Err
+}
+
+// execute executes an operation on a key as it is known, as core.Shard does. The shard's generation is its epoch: that changes
+// whenever the state is lost, and more often.
+func (k *known) execute(op *core.Op) (a core.Answer, changed bool) {
+	o := k.object
+	switch {
+	case op.Kind == core.Max:
+		a, changed = k.max(op)
+	case op.Kind == core.Create:
+		switch {
+		case op.Shard != uint64(k.epoch), o != nil && o.Gen > op.Gen:
+			a.Status = core.Gone
+		case o == nil || o.Gen < op.Gen:
+			k.object, changed = &core.Object{Gen: op.Gen, Joining: true}, true
+		}
+	case o == nil || o.Gen != op.Gen:
+		a.Status = core.Gone
+	case op.Kind == core.Remove:
+		k.object, changed = nil, true
+	default:
+		a, changed = o.Take(op), true
+	}
+	a.Shard = uint64(k.epoch)
+	return a, changed
+}
+
+func (k *known) max(op *core.Op) (a core.Answer, changed bool) {
+	switch {
+	case op.Shard != uint64(k.epoch):
+		a.Status = core.Gone
+	case k.revision == 0 && !op.Make:
+		a.Status = core.Miss
+	case op.Rev > k.revision:
+		k.revision, changed = op.Rev, true
+	}
+	a.Rev = k.revision
+	return a, changed
+}

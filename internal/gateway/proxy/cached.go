@@ -1,0 +1,155 @@
+package proxy
+
+import (
+	"context"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Methods that the cache takes part in.
+const (
+	methodRange       = "/etcdserverpb.KV/Range"
+	methodPut         = "/etcdserverpb.KV/Put"
+	methodDeleteRange = "/etcdserverpb.KV/DeleteRange"
+	methodTxn         = "/etcdserverpb.KV/Txn"
+	methodRangeStream = "/etcdserverpb.KV/RangeStream"
+)
+
+// cached executes a call with the cache. handled is false if the call is to be passed on as it is.
+func (f *forwarder) cached(ctx context.Context, method string, in *frame, down grpc.ServerStream) (handled bool, err error) {
+	switch method {
+	case methodRange:
+		var r pb.RangeRequest
+		if f.codec.Unmarshal(in.data, &r) != nil {
+			return false, nil // etcd says what is wrong
+		}
+		if answer := f.cache.Range(&r); answer != nil {
+			return true, down.SendMsg(answer)
+		}
+		return f.rangeOnce(ctx, &r, in, down)
+	case methodPut:
+		r := new(pb.PutRequest)
+		return f.write(ctx, in, r, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: r}}, down)
+	case methodDeleteRange:
+		r := new(pb.DeleteRangeRequest)
+		return f.write(ctx, in, r, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: r}}, down)
+	case methodTxn:
+		r := new(pb.TxnRequest)
+		return f.write(ctx, in, r, &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: r}}, down)
+	}
+	return false, nil
+}
+
+// rangeOnce has etcd answer a read that may be worth a place.
+func (f *forwarder) rangeOnce(ctx context.Context, r *pb.RangeRequest, in *frame, down grpc.ServerStream) (bool, error) {
+	if len(r.RangeEnd) > 0 {
+		return false, nil
+	}
+	var out frame
+	defer out.free()
+	if err := f.invoke(ctx, methodRange, in, &out, down); err != nil {
+		return true, err
+	}
+	var answer pb.RangeResponse
+	if err := f.codec.Unmarshal(out.data, &answer); err == nil {
+		f.cache.Read(r, &answer)
+	}
+	return true, f.answer(ctx, methodRange, &out, down)
+}
+
+// write executes a write with the cache.
+func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestOp, down grpc.ServerStream) (bool, error) {
+	if f.codec.Unmarshal(in.data, r) != nil {
+		return false, nil
+	}
+	answer, header, ok, err := f.cache.Write(ctx, op)
+	if !ok || err != nil {
+		return ok, err
+	}
+	switch {
+	case answer.GetResponsePut() != nil:
+		answer.GetResponsePut().Header = header
+		return true, down.SendMsg(answer.GetResponsePut())
+	case answer.GetResponseDeleteRange() != nil:
+		answer.GetResponseDeleteRange().Header = header
+		return true, down.SendMsg(answer.GetResponseDeleteRange())
+	}
+	answer.GetResponseTxn().Header = header
+	return true, down.SendMsg(answer.GetResponseTxn())
+}
+
+// reveal waits until the chain has the revision that an answer shows.
+func (f *forwarder) reveal(ctx context.Context, method string, out *frame) error {
+	if f.cache == nil {
+		return nil
+	}
+	if rev := revision(out.data, method == methodRangeStream); rev > 0 {
+		return f.cache.Reveal(ctx, rev)
+	}
+	return nil
+}
+
+// Fields of etcd's messages.
+const (
+	fieldHeader   = 1 // of every answer; of a RangeStream's the RangeResponse
+	fieldRevision = 3 // of a header
+)
+
+// enoughForHeader is how long the beginning of an answer is that has the whole header.
+const enoughForHeader = 64
+
+// revision is header.revision of an encoded answer; 0: it has none.
+func revision(data mem.BufferSlice, nested bool) int64 {
+	var b []byte
+	switch {
+	case len(data) == 0:
+		return 0
+	case len(data) == 1 || !nested && data[0].Len() >= enoughForHeader:
+		b = data[0].ReadOnlyData()
+	default:
+		b = data.Materialize()
+	}
+	if nested {
+		b = field(b, fieldHeader)
+	}
+	header := field(b, fieldHeader)
+	for len(header) > 0 {
+		number, kind, n := protowire.ConsumeTag(header)
+		if n < 0 {
+			return 0
+		}
+		header = header[n:]
+		if number == fieldRevision && kind == protowire.VarintType {
+			rev, _ := protowire.ConsumeVarint(header)
+			return int64(rev)
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, header); n < 0 {
+			return 0
+		}
+		header = header[n:]
+	}
+	return 0
+}
+
+// field is a message within a message, or nothing.
+func field(b []byte, wanted protowire.Number) []byte {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil
+		}
+		b = b[n:]
+		if number == wanted && kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(b)
+			return value
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+			return nil
+		}
+		b = b[n:]
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package proxy
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+)
+
+// startChain runs a chain on sockets and returns its cluster.
+func startChain(t *testing.T, nodes, shards int) *topology.Cluster {
+	t.Helper()
+	c := &topology.Cluster{Epoch: 1, Shards: shards, Chains: [][]string{nil}}
+	var planes []*soft.Plane
+	for i := range nodes {
+		p, err := soft.Listen(netip.MustParseAddrPort("127.66.17.1:0"),
+			chain.Options{Shards: shards, CellBytes: 1352, MaxObjects: 1000, MaxSessions: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		planes = append(planes, p)
+		name := fmt.Sprintf("n%d", i+1)
+		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: p.Addr()})
+		c.Chains[0] = append(c.Chains[0], name)
+	}
+	for i, p := range planes {
+		for shard := range uint16(shards) {
+			if err := p.ConfigureAll(map[uint16]chain.ShardConfig{shard: c.ShardConfig(c.Nodes[i].Name, shard)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Grant(shard, dataplane.Forever); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return c
+}
+
+// cachedGateway is a gateway with a cache.
+type cachedGateway struct {
+	address string
+	cache   *engine.Engine
+	client  *clientv3.Client
+	stop    func()
+}
+
+// startCached serves with a cache until the test ends.
+func startCached(t *testing.T, etcd string, cluster *topology.Cluster, o Cache) *cachedGateway {
+	t.Helper()
+	c, err := client.New(client.Options{Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	o.Chain, o.ChainName = c, "test"
+	if o.Placement.Capacity == 0 {
+		o.Placement = placement.Defaults()
+	}
+	options := Options{Endpoints: []string{etcd}, Cache: &o}
+	s, stop := serve(t, options)
+	return &cachedGateway{s.Addr().String(), s.cache, open(t, s.Addr().String()), stop}
+}
+
+// hot reads a key until the chain answers.
+func (g *cachedGateway) hot(t *testing.T, key string) *clientv3.GetResponse {
+	t.Helper()
+	for before := g.cache.Stats().Hits; ; {
+		r := must(g.client.Get(t.Context(), key))(t)
+		if g.cache.Stats().Hits > before {
+			return r
+		}
+	}
+}
+
+func TestReadsFromTheChain(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 4)
+	direct := open(t, etcd)
+	a, b := startCached(t, etcd, cluster, Cache{}), startCached(t, etcd, cluster, Cache{})
+	must(a.client.Put(t.Context(), "k", "1"))(t)
+	for i := range 20 {
+		if r := a.hot(t, "k"); len(r.Kvs) != 1 || string(r.Kvs[0].Value) != fmt.Sprint(i+1) {
+			t.Fatalf("round %d: %v", i, r)
+		}
+		if r := b.hot(t, "k"); len(r.Kvs) != 1 || string(r.Kvs[0].Value) != fmt.Sprint(i+1) {
+			t.Fatalf("round %d at the other gateway: %v", i, r)
+		}
+		p := must(b.client.Put(t.Context(), "k", fmt.Sprint(i+2)))(t)
+		r := must(a.client.Get(t.Context(), "k"))(t)
+		if r.Header.Revision < p.Header.Revision || string(r.Kvs[0].Value) != fmt.Sprint(i+2) {
+			t.Fatalf("round %d: a write at %d, then %v", i, p.Header.Revision, r)
+		}
+	}
+	r, want := a.hot(t, "k"), must(direct.Get(t.Context(), "k"))(t)
+	if got := r.Kvs[0]; got.String() != want.Kvs[0].String() || r.Count != 1 {
+		t.Errorf("%v, and etcd says %v", r, want)
+	}
+	if r.Header.ClusterId != want.Header.ClusterId || r.Header.Revision > want.Header.Revision {
+		t.Errorf("header %v, and etcd's is %v", r.Header, want.Header)
+	}
+	must(b.client.Delete(t.Context(), "k"))(t)
+	if r := a.hot(t, "k"); len(r.Kvs) != 0 || r.Count != 0 {
+		t.Errorf("deleted, and still %v", r)
+	}
+}
+
+func TestTransactionsOfPlacedKeys(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	a := startCached(t, etcd, cluster, Cache{})
+	must(a.client.Put(t.Context(), "k/1", "one"))(t)
+	a.hot(t, "k/1")
+	a.hot(t, "k/2")
+	old := a.hot(t, "k/1").Kvs[0].ModRevision
+	txn := func(rev int64, value string) *clientv3.TxnResponse {
+		return must(a.client.Txn(t.Context()).If(clientv3.Compare(clientv3.ModRevision("k/1"), "=", rev)).
+			Then(clientv3.OpPut("k/1", value), clientv3.OpPut("k/2", value)).Else(clientv3.OpGet("k/1")).Commit())(t)
+	}
+	if r := txn(old, "two"); !r.Succeeded || len(r.Responses) != 2 || r.Header.Revision <= old {
+		t.Fatalf("%v", r)
+	}
+	if r := txn(old, "three"); r.Succeeded || string(r.Responses[0].GetResponseRange().Kvs[0].Value) != "two" {
+		t.Fatalf("%v", r)
+	}
+	for _, key := range []string{"k/1", "k/2"} {
+		if r := a.hot(t, key); len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "two" {
+			t.Errorf("%v", r)
+		}
+	}
+	if r := must(a.client.Delete(t.Context(), "k/", clientv3.WithPrefix()))(t); r.Deleted != 2 {
+		t.Fatalf("%v", r)
+	}
+	for _, key := range []string{"k/1", "k/2"} {
+		if r := a.hot(t, key); len(r.Kvs) != 0 {
+			t.Errorf("%v", r)
+		}
+	}
+	lease := must(a.client.Grant(t.Context(), 60))(t)
+	must(a.client.Put(t.Context(), "k/1", "leased", clientv3.WithLease(lease.ID)))(t)
+	hits := a.cache.Stats().Hits
+	if r := must(a.client.Get(t.Context(), "k/1"))(t); len(r.Kvs) != 1 || r.Kvs[0].Lease != int64(lease.ID) || a.cache.Stats().Hits != hits {
+		t.Errorf("a key with a lease: %v", r)
+	}
+	must(a.client.Revoke(t.Context(), lease.ID))(t)
+	if r := must(a.client.Get(t.Context(), "k/1"))(t); len(r.Kvs) != 0 {
+		t.Errorf("its lease ended: %v", r)
+	}
+}
+
+func TestHeaderRevision(t *testing.T) {
+	for _, v := range []any{
+		&pb.RangeResponse{Header: &pb.ResponseHeader{ClusterId: 1 << 63, MemberId: 7, Revision: 42, RaftTerm: 3}, Count: 1},
+		&pb.WatchResponse{Header: &pb.ResponseHeader{Revision: 42}, WatchId: 1},
+	} {
+		data, err := newCodec().Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := revision(data, false); got != 42 {
+			t.Errorf("%v: %d", v, got)
+		}
+		data.Free()
+	}
+}
