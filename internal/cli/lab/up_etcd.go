@@ -36,7 +36,6 @@ func withEtcd(ctx context.Context, stdout, stderr io.Writer, c *topology.Cluster
 	fmt.Fprintf(table, "\nAn etcd is up, behind a gateway on %v that caches in the chain. Try:\n", e.Addr())
 	fmt.Fprintf(table, "  etcdctl --endpoints %v put greeting hello\twrite, to etcd\n", e.Addr())
 	fmt.Fprintf(table, "  etcdctl --endpoints %v get greeting\tread: the second time, the chain answers\n", e.Addr())
-	fmt.Fprintf(table, "  curl -s http://%v/netcraq/keys\tthe keys that are read most, and where they are\n", e.Addr())
 	return ctx, func() error {
 		stop()
 		return <-served
