@@ -25,6 +25,7 @@ it anyone can make certificates.`,
 	}
 	c.AddCommand(certsCommand("make", "Make an authority and an identity for every role", security.Make))
 	c.AddCommand(certsCommand("renew", "Make new certificates for all roles with the same authority", security.Renew))
+	c.AddCommand(newRevokeCommand())
 	return c
 }
 
@@ -65,4 +66,26 @@ func certsCommand(name, short string, do func(dir string, hosts []string, valid 
 		"addresses or names of the controllers; required if they embed etcd (renew: default those of the current certificate)")
 	c.Flags().IntVar(&days, "days", 365, "validity of the certificates in days; the authority's is ten times as long")
 	return c
+}
+
+func newRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke DIRECTORY CERTIFICATE...",
+		Short: "Refuse certificates from now on",
+		Long: `Refuse certificates from now on.
+
+The certificates go on the list revoked.crl, which the authority signs and which is in the directory of each role. Copy it
+to the directories that programs use: they read it again without a restart, and refuse the next connection and the next
+call. To replace the certificate of a role that was stolen, keep the old one, renew, and revoke the old one.`,
+		Example: "  cp certs/reader/cert.pem stolen.pem\n  netcraq certs renew certs\n  netcraq certs revoke certs stolen.pem",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := security.Revoke(args[0], args[1:]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(c.OutOrStdout(), "%d revoked; copy revoked.crl from below %s to where the identities are used\n",
+				len(args)-1, args[0])
+			return err
+		},
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,6 +119,7 @@ func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags
 		return cli.UsageError(err)
 	}
 	o.Log = cli.NewLog(stderr, flags.verbose, flags.json)
+	cli.WarnOpen(o.Log, o.Identity != nil, true) // whether there are tags is not known yet
 	if err := scheduling.Raise(flags.priority); err != nil {
 		o.Log.Warn("this process may not raise its priority (CAP_SYS_NICE): on a busy machine it may suspect live nodes",
 			"because", err)
@@ -181,6 +183,9 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 		}
 		if identity != nil {
 			e.Cert, e.Key, e.Authority = identity.Files()
+			if _, err := os.Stat(identity.Revoked()); err == nil { // etcd wants it to exist, and reads it at every connection
+				e.Revoked = identity.Revoked()
+			}
 		}
 		o.Store.Embedded = e
 	}

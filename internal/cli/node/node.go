@@ -153,6 +153,8 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	defer func() { _ = release() }()
 	info := plane.Info()
 	options.Plane, options.Log = plane, log
+	cli.WarnOpen(log, identity != nil, info.Options.Tags != wire.TagsOff)
+	cli.WarnVolatile(log)
 	if options.Join != nil { // only now: loading programs takes long and needs no priority
 		if err := scheduling.Raise(flags.priority); err != nil {
 			log.Debug("heartbeats may be late on a busy machine: this process may not raise its priority", "node",

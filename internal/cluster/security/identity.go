@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/trust"
 )
 
 // Names of the files in an identity's directory.
@@ -26,14 +28,15 @@ type Identity struct {
 	refusals *Refusals
 
 	mutex    sync.Mutex
-	modified time.Time // of the certificate in use
+	modified [2]time.Time // of the certificate and the list of revoked ones in use
 	loaded   *loaded
 }
 
 // loaded is the content of an identity's files when they were last read.
 type loaded struct {
-	pair  tls.Certificate
-	roots *x509.CertPool
+	pair    tls.Certificate
+	roots   *x509.CertPool
+	revoked *revoked
 }
 
 // Load reads an identity from a directory that [Make] has made. An empty name is the nil Identity. A certificate that
@@ -62,12 +65,32 @@ func (i *Identity) Files() (cert, key, authority string) {
 	return filepath.Join(i.dir, certFile), filepath.Join(i.dir, keyFile), filepath.Join(i.dir, authorityFile)
 }
 
+// Revoked is the path of the list of revoked certificates, which need not exist.
+func (i *Identity) Revoked() string { return filepath.Join(i.dir, revokedFile) }
+
+// times tells when the certificate and the list of revoked ones were changed.
+func (i *Identity) times() (times [2]time.Time, err error) {
+	cert, err := os.Stat(filepath.Join(i.dir, certFile))
+	if err != nil {
+		return times, err
+	}
+	times[0] = cert.ModTime()
+	list, err := os.Stat(i.Revoked())
+	if errors.Is(err, fs.ErrNotExist) {
+		return times, nil
+	}
+	if err == nil {
+		times[1] = list.ModTime()
+	}
+	return times, err
+}
+
 // current returns the identity in the files. If they cannot be read, it returns the previous one.
 func (i *Identity) current() (*loaded, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	info, err := os.Stat(filepath.Join(i.dir, certFile))
-	if err == nil && i.loaded != nil && info.ModTime().Equal(i.modified) {
+	modified, err := i.times()
+	if err == nil && i.loaded != nil && modified == i.modified {
 		return i.loaded, nil
 	}
 	var next *loaded
@@ -76,7 +99,7 @@ func (i *Identity) current() (*loaded, error) {
 	}
 	switch {
 	case err == nil:
-		i.loaded, i.modified = next, info.ModTime()
+		i.loaded, i.modified = next, modified
 	case i.loaded == nil:
 		return nil, explain(i.dir, err)
 	}
@@ -93,9 +116,23 @@ func (i *Identity) read() (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := trust.CheckSecret(key); err != nil {
+		return nil, err
+	}
 	l := &loaded{pair: pair, roots: x509.NewCertPool()}
 	if !l.roots.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("%s holds no certificate", authority)
+	}
+	signer, err := readPEM(authority)
+	if err != nil {
+		return nil, err
+	}
+	root, err := x509.ParseCertificate(signer)
+	if err != nil {
+		return nil, err
+	}
+	if l.revoked, err = readRevoked(i.Revoked(), root); err != nil {
+		return nil, err
 	}
 	if _, err := l.judge(pair.Leaf); err != nil {
 		return nil, err
@@ -108,6 +145,9 @@ func (l *loaded) judge(cert *x509.Certificate) (Role, error) {
 	_, err := cert.Verify(x509.VerifyOptions{Roots: l.roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	if err != nil {
 		return "", err
+	}
+	if l.revoked.has(cert.SerialNumber) {
+		return "", ErrRevoked
 	}
 	return parseRole(cert.Subject.OrganizationalUnit)
 }

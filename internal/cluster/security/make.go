@@ -38,7 +38,8 @@ func Make(dir string, hosts []string, valid time.Duration) error {
 	if err != nil {
 		return err
 	}
-	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return err
@@ -46,7 +47,10 @@ func Make(dir string, hosts []string, valid time.Duration) error {
 	if err := store(filepath.Join(dir, authorityDir), der, key, nil); err != nil {
 		return err
 	}
-	return issueAll(dir, hosts, valid)
+	if err := issueAll(dir, hosts, valid); err != nil {
+		return err
+	}
+	return Revoke(dir, nil) // nothing so far
 }
 
 // Renew makes new certificates of all roles with the authority in dir. Without hosts those of the present certificate stay.
@@ -177,9 +181,12 @@ func store(dir string, der []byte, key *ecdsa.PrivateKey, authority []byte) erro
 	return writePEM(filepath.Join(dir, certFile), "CERTIFICATE", der)
 }
 
-// writePEM replaces a file atomically.
 func writePEM(path, kind string, der []byte) error {
-	text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	return replace(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// replace replaces a file atomically.
+func replace(path string, text []byte) error {
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return err
 	}

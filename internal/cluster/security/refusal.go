@@ -7,4 +7,5 @@ type Refusals struct {
 	Stranger atomic.Uint64 // no certificate, or one of another authority
 	Expired  atomic.Uint64 // a certificate out of its time
 	Role     atomic.Uint64 // a role that may not do this
+	Revoked  atomic.Uint64 // a certificate that was revoked
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -80,17 +81,17 @@ func operate(conn *grpc.ClientConn, r *controllerv1.OperateRequest) codes.Code {
 func attend(t *testing.T, conn *grpc.ClientConn) codes.Code {
 	t.Helper()
 	stream, err := controllerv1.NewControllerClient(conn).Attend(context.Background())
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		_, err = stream.Recv()
 	}
-	_, err = stream.Recv()
 	return status.Code(err)
 }
 
 func TestRolesMayWhatTheyMay(t *testing.T) {
 	dir := makeIn(t, t.TempDir())
-	server := identity(t, dir, Controller)
-	addr := serve(t, server)
+	server, node := identity(t, dir, Controller), identity(t, dir, Node)
+	addr, nodeAddr := serve(t, server), serve(t, node)
+	denials := func() uint64 { return server.Refusals().Role.Load() + node.Refusals().Role.Load() }
 	drain := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: "n1"}}
 	lose := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_AcceptLoss{AcceptLoss: 1}}
 	for _, c := range []struct {
@@ -104,9 +105,10 @@ func TestRolesMayWhatTheyMay(t *testing.T) {
 		{Reader, codes.PermissionDenied, codes.PermissionDenied, codes.PermissionDenied, codes.PermissionDenied},
 	} {
 		conn := dial(t, addr, identity(t, dir, c.role).DialOption())
-		before, want := server.Refusals().Role.Load(), uint64(0)
+		toNode := dial(t, nodeAddr, identity(t, dir, c.role).DialOption())
+		before, want := denials(), uint64(0)
 		for what, pair := range map[string][2]codes.Code{
-			"configure a node": {configure(conn), c.configure}, "drain": {operate(conn, drain), c.drain},
+			"configure a node": {configure(toNode), c.configure}, "drain": {operate(conn, drain), c.drain},
 			"accept a loss": {operate(conn, lose), c.accept}, "attend": {attend(t, conn), c.attend},
 		} {
 			if pair[0] != pair[1] {
@@ -116,7 +118,7 @@ func TestRolesMayWhatTheyMay(t *testing.T) {
 				want++
 			}
 		}
-		if got := server.Refusals().Role.Load() - before; got != want {
+		if got := denials() - before; got != want {
 			t.Errorf("%s: %d refusals are counted, want %d", c.role, got, want)
 		}
 	}
@@ -149,6 +151,136 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 	if code := configure(dial(t, serve(t, identity(t, dir, Admin)), identity(t, dir, Admin).DialOption())); code != codes.Unavailable {
 		t.Errorf("an admin that serves: %v", code)
+	}
+}
+
+// TestServersHaveRolesToo: a node is not believed to be a controller, nor a controller to be a node; but a node passes maps on.
+func TestServersHaveRolesToo(t *testing.T) {
+	dir := makeIn(t, t.TempDir())
+	node, controller := identity(t, dir, Node), identity(t, dir, Controller)
+	drain := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: "n1"}}
+	conn := dial(t, serve(t, node), identity(t, dir, Admin).DialOption())
+	if code := operate(conn, drain); code != codes.PermissionDenied {
+		t.Errorf("an admin drains a node by way of another node: %v", code)
+	}
+	if got := node.Refusals().Role.Load(); got != 0 {
+		t.Error("the call reached the node")
+	}
+	if code := attend(t, dial(t, serve(t, node), identity(t, dir, Node).DialOption())); code != codes.PermissionDenied {
+		t.Errorf("a node attends at a node: %v", code)
+	}
+	stream, err := controllerv1.NewControllerClient(conn).Map(t.Context(), &controllerv1.MapRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("a map from a node: %v", err)
+	}
+	if code := configure(dial(t, serve(t, controller), identity(t, dir, Admin).DialOption())); code != codes.PermissionDenied {
+		t.Errorf("an admin configures a controller: %v", code)
+	}
+}
+
+// TestNamesOfServers: a controller is one of those that its certificate names.
+func TestNamesOfServers(t *testing.T) {
+	dir := t.TempDir()
+	if err := Make(dir, []string{"192.0.2.1"}, hour); err != nil {
+		t.Fatal(err)
+	}
+	drain := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: "n1"}}
+	addr := serve(t, identity(t, dir, Controller))
+	if code := operate(dial(t, addr, identity(t, dir, Admin).DialOption()), drain); code != codes.Unavailable {
+		t.Errorf("a controller at an address that is not its own: %v", code)
+	}
+	if err := Renew(dir, []string{"192.0.2.1", "127.0.0.1"}, hour); err != nil {
+		t.Fatal(err)
+	}
+	if code := operate(dial(t, addr, identity(t, dir, Admin).DialOption()), drain); code != codes.Unimplemented {
+		t.Errorf("a controller at its address: %v", code)
+	}
+}
+
+// TestRevokedCertificates: clients and servers are refused from the next call on, without a restart.
+func TestRevokedCertificates(t *testing.T) {
+	dir := makeIn(t, t.TempDir())
+	server := identity(t, dir, Node)
+	conn := dial(t, serve(t, server), identity(t, dir, Admin).DialOption())
+	if code := configure(conn); code != codes.Unimplemented {
+		t.Fatalf("before: %v", code)
+	}
+	stolen := filepath.Join(t.TempDir(), certFile)
+	text, err := os.ReadFile(filepath.Join(dir, string(Admin), certFile))
+	if err == nil {
+		err = os.WriteFile(stolen, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	thief := copyOf(t, filepath.Join(dir, string(Admin)))
+	if err := Renew(dir, nil, hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := Revoke(dir, []string{stolen}); err != nil {
+		t.Fatal(err)
+	}
+	if code := configure(conn); code != codes.Unauthenticated {
+		t.Errorf("a revoked admin's connection: %v", code)
+	}
+	addr := serve(t, server)
+	if code := configure(dial(t, addr, thief.DialOption())); code != codes.Unavailable {
+		t.Errorf("a revoked admin: %v", code)
+	}
+	if code := configure(dial(t, addr, identity(t, dir, Admin).DialOption())); code != codes.Unimplemented {
+		t.Errorf("the new admin: %v", code)
+	}
+	if server.Refusals().Revoked.Load() < 2 {
+		t.Errorf("%d refusals are counted", server.Refusals().Revoked.Load())
+	}
+	if err := Revoke(dir, []string{filepath.Join(dir, string(Node), certFile)}); err != nil {
+		t.Fatal(err)
+	}
+	if code := configure(dial(t, addr, identity(t, dir, Admin).DialOption())); code == codes.Unimplemented {
+		t.Error("a revoked server is believed")
+	}
+	if _, err := Load(filepath.Join(dir, string(Node))); !errors.Is(err, ErrRevoked) {
+		t.Errorf("loading a revoked identity: %v", err)
+	}
+	forged := filepath.Join(dir, string(Admin), revokedFile)
+	if other := makeIn(t, t.TempDir()); os.Rename(filepath.Join(other, string(Admin), revokedFile), forged) != nil {
+		t.Fatal("no list")
+	}
+	if _, err := Load(filepath.Join(dir, string(Admin))); err == nil {
+		t.Error("a list of another authority is taken")
+	}
+}
+
+// copyOf is an identity in a directory of its own, whose files do not change.
+func copyOf(t *testing.T, dir string) *Identity {
+	t.Helper()
+	to := t.TempDir()
+	for _, name := range []string{certFile, keyFile, authorityFile} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	i, err := Load(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func TestKeysAreSecret(t *testing.T) {
+	dir := makeIn(t, t.TempDir())
+	if err := os.Chmod(filepath.Join(dir, string(Admin), keyFile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(filepath.Join(dir, string(Admin))); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a key that everyone may read: %v", err)
 	}
 }
 
@@ -191,11 +323,11 @@ func expiredIdentity(t *testing.T, dir string) *Identity {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(text)
-	info, err := os.Stat(cert)
+	modified, err := i.times()
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.loaded, i.modified = &loaded{pair, roots}, info.ModTime()
+	i.loaded, i.modified = &loaded{pair, roots, new(revoked)}, modified
 	return i
 }
 

@@ -18,14 +18,15 @@ import (
 // DialOption secures connections to controllers and agents.
 func (i *Identity) DialOption() grpc.DialOption {
 	if i == nil {
-		return grpc.WithTransportCredentials(insecure.NewCredentials())
+		return grpc.WithCredentialsBundle(insecure.NewBundle())
 	}
-	return grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+	transport := credentials.NewTLS(&tls.Config{
 		MinVersion:           tls.VersionTLS13,
-		InsecureSkipVerify:   true, // names are not checked; VerifyConnection checks the rest, and the role
+		InsecureSkipVerify:   true, // VerifyConnection verifies the certificate and its role, checkName its names
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.pair() },
 		VerifyConnection:     i.verifyServer,
-	}))
+	})
+	return grpc.WithCredentialsBundle(&bundle{i, named{transport}})
 }
 
 // ServerOptions secure a server, and check the role of each caller.
@@ -77,6 +78,8 @@ func (i *Identity) clientRole(state tls.ConnectionState) (Role, error) {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case err == nil:
+	case errors.Is(err, ErrRevoked):
+		i.refusals.Revoked.Add(1)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		i.refusals.Expired.Add(1)
 	default:

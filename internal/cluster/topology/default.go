@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/netcraq/netcraq/internal/platform/trust"
 )
 
 // PathVariable is the environment variable that names the cluster file.
@@ -38,9 +40,21 @@ func Find(given string) (string, error) {
 	}
 	for _, path := range []string{DefaultPath(), rootPath} {
 		if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return path, nil
+			return path, believe(path)
 		}
 	}
 	return "", fmt.Errorf("no cluster file at %s: start a cluster with `netcraq up`, or name its file with --cluster or $%s",
 		DefaultPath(), PathVariable)
+}
+
+// believe checks that no other user can have written a file that nobody has named, or the directory it is in: anyone may make
+// the directory of the default in /tmp.
+func believe(path string) error {
+	for _, each := range []string{filepath.Dir(path), path} {
+		if err := trust.CheckOwner(each); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("the cluster file that commands use by default is not to be trusted: %w; name the file to use with "+
+				"--cluster or $%s", err, PathVariable)
+		}
+	}
+	return nil
 }

@@ -33,7 +33,7 @@ const (
 
 // Dial returns a client of the agent at a TCP address. Nothing is sent before the first call.
 func Dial(addr string, options ...grpc.DialOption) (agentv1.AgentClient, *grpc.ClientConn, error) {
-	options = append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
+	options = append([]grpc.DialOption{grpc.WithCredentialsBundle(insecure.NewBundle()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes))}, options...)
 	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
 	if err != nil {

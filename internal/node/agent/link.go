@@ -35,7 +35,7 @@ const (
 // dialController returns a client of a controller. Nothing is sent before the first call.
 func dialController(address string, options []grpc.DialOption) (controllerv1.ControllerClient, *grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithCredentialsBundle(insecure.NewBundle()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: silentAfter, Timeout: silenceWithin}),
 		grpc.WithConnectParams(grpc.ConnectParams{

@@ -30,6 +30,7 @@ type Embedded struct {
 	Joins  bool              // Replace made its place free: it copies what the others have
 
 	Cert, Key, Authority string // files for mutual TLS with peers and others; empty: none
+	Revoked              string // file of revoked certificates, in DER; empty: none
 }
 
 const (
@@ -108,7 +109,7 @@ func (e *Embedded) tls() (transport.TLSInfo, error) {
 	}
 	return transport.TLSInfo{
 		CertFile: e.Cert, KeyFile: e.Key, TrustedCAFile: e.Authority, ClientCertAuth: true,
-		AllowedCNs: []string{pair.Leaf.Subject.CommonName}, SkipClientSANVerify: true,
+		AllowedCNs: []string{pair.Leaf.Subject.CommonName}, SkipClientSANVerify: true, CRLFile: e.Revoked,
 	}, nil
 }
 
