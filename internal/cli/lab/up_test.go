@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -196,5 +197,51 @@ func TestInterruptedStart(t *testing.T) {
 		if _, err := lab.Open(name); !errors.Is(err, lab.ErrNotUp) {
 			t.Errorf("interrupted after %d steps, the lab: %v", steps+1, err)
 		}
+	}
+}
+
+// TestUpOnP4 runs what `netcraq up --plane p4` prints as examples, and ends it with Ctrl-C.
+func TestUpOnP4(t *testing.T) {
+	clitest.NeedEngine(t)
+	name := clitest.LabName(t, "u")
+	up := exec.Command(os.Args[0], "up", "--plane", cli.PlaneP4, "--name", name)
+	up.Env = append(os.Environ(), clitest.AsCommand+"=1")
+	output, err := up.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if said := readUntil(output, "Ctrl-C"); !strings.Contains(said, "P4 switches") {
+		t.Errorf("up: %s", said)
+	}
+	in := func(argv ...string) string {
+		t.Helper()
+		return clitest.MustRun(t, append([]string{"lab", "--name", name, "exec", "c1", "--", "netcraq"}, argv...)...)
+	}
+	in("put", "greeting", "hello")
+	clitest.MustRun(t, "lab", "--name", name, "fault", "loss", "2")
+	for n := range 20 {
+		if got := strings.TrimSpace(in("add", "n", "1")); got != strconv.Itoa(n+1) {
+			t.Fatalf("add %d: %s", n+1, got)
+		}
+	}
+	if got := in("get", "greeting", "--trace"); !strings.Contains(got, "hello") {
+		t.Errorf("get --trace: %s", got)
+	}
+	for _, h := range statusOf(t, name).Hosts {
+		if h.Node != nil && (h.Node.Health != lab.HealthOK || h.Node.Plane != cli.PlaneP4 || h.Node.Objects != 2) {
+			t.Errorf("%s: %+v", h.Name, h.Node)
+		}
+	}
+	if err := up.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := up.Wait(); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+	if _, err := lab.Open(name); !errors.Is(err, lab.ErrNotUp) {
+		t.Errorf("after Ctrl-C the lab: %v", err)
 	}
 }
