@@ -23,6 +23,15 @@ func TestChaosWithLostState(t *testing.T) {
 	}
 }
 
+// TestChaosWithSwitches kills and empties P4 switches in chains with XDP nodes.
+func TestChaosWithSwitches(t *testing.T) {
+	clitest.NeedEngine(t)
+	r := trial(t, "--plane", "xdp,p4,xdp,p4", "--nodes", "4", "--faults", "node_kill,node_emptied")
+	if r.Faults["node_kill"] == 0 {
+		t.Errorf("the faults were %v", r.Faults)
+	}
+}
+
 // trial runs `netcraq lab chaos` for a short time.
 func trial(t *testing.T, args ...string) chaos.ChaosResult {
 	t.Helper()
