@@ -37,7 +37,7 @@ const netcraqObjects, netcraqSessions = 200_000, 100_000
 func openNetCRAQ(ctx context.Context, n *network, o *Options) (Store, error) {
 	s := &netcraq{network: n}
 	cluster := n.lab.Cluster()
-	if err := s.startNodes(cluster); err != nil {
+	if err := s.startNodes(ctx, cluster); err != nil {
 		return nil, err
 	}
 	var err error
@@ -56,14 +56,15 @@ func openNetCRAQ(ctx context.Context, n *network, o *Options) (Store, error) {
 	return s, nil
 }
 
-// startNodes opens the planes and then starts the agents, which configure them.
-func (s *netcraq) startNodes(cluster *topology.Cluster) error {
-	ctx, stop := context.WithCancel(context.Background())
+// startNodes opens the planes and starts the agents, and waits until these have configured the planes.
+func (s *netcraq) startNodes(ctx context.Context, cluster *topology.Cluster) error {
+	running, stop := context.WithCancel(context.Background())
 	var serving errgroup.Group
 	s.onClose(func() error {
 		stop()
 		return serving.Wait()
 	})
+	var agents []*agent.Agent
 	for i := range s.hosts() {
 		_, host := s.host(i)
 		node, _ := cluster.Node(host)
@@ -89,7 +90,13 @@ func (s *netcraq) startNodes(cluster *topology.Cluster) error {
 		if err != nil {
 			return fmt.Errorf("node %s: %w", host, err)
 		}
-		serving.Go(func() error { return errors.Join(a.Serve(ctx), plane.Close()) })
+		agents = append(agents, a)
+		serving.Go(func() error { return errors.Join(a.Serve(running), plane.Close()) })
+	}
+	for _, a := range agents {
+		if err := a.Await(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
