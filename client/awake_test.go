@@ -88,19 +88,19 @@ func TestPauseEndsWrites(t *testing.T) {
 func TestCloneDrawsSessions(t *testing.T) {
 	var s sessions
 	const apart = 20 * 365 * 24 * time.Hour
-	first, second := s.take(apart), s.take(apart+maxApart/2)
+	first, second := s.take(0, apart), s.take(0, apart+maxApart/2)
 	s.release(first)
-	if again := s.take(apart); again != first || again.seq != 2 {
+	if again := s.take(0, apart); again != first || again.seq != 2 {
 		t.Errorf("without a jump session %+v is taken, not %+v", again, first)
 	}
 	s.release(first)
 	for _, jumped := range []time.Duration{apart + time.Hour, apart} {
-		fresh := s.take(jumped)
+		fresh := s.take(0, jumped)
 		if fresh.id == first.id || fresh.id == second.id {
 			t.Fatalf("session %x of before the jump is used", fresh.id)
 		}
 		s.release(second) // its write ended after the jump
-		if next := s.take(jumped); next.id == second.id {
+		if next := s.take(0, jumped); next.id == second.id {
 			t.Fatalf("session %x of a write during the jump is used", next.id)
 		}
 		first = fresh

@@ -214,7 +214,7 @@ func (k *call) fire(now time.Time, id uint64, place int, bundle *batching, m *wi
 	}
 	if k.op.IsWrite() {
 		if k.session == nil {
-			k.session = k.client.sessions.take(time.Duration(k.started.UnixNano()) - k.booted)
+			k.session = k.client.sessions.take(k.shard, time.Duration(k.started.UnixNano())-k.booted)
 			k.seq = k.session.seq
 		}
 		m.Session, m.Seq, m.Operand, m.Value = k.session.id, k.seq, k.operand, k.value

@@ -59,8 +59,10 @@ func TestOperations(t *testing.T) {
 	if _, err = c.Add(ctx, "k", 1); !errors.Is(err, ErrNotCounter) {
 		t.Fatalf("add to a word: %v", err)
 	}
-	if len(c.sessions.rest) != 1 {
-		t.Fatalf("one writer used %d sessions", len(c.sessions.rest))
+	for shard, rest := range c.sessions.rest {
+		if len(rest) != 1 {
+			t.Fatalf("one writer used %d sessions in shard %d", len(rest), shard)
+		}
 	}
 }
 

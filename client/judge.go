@@ -176,9 +176,9 @@ func (k *call) refused(now time.Time, a *attempt, node *member, m *wire.Message)
 	case status == wire.StatusTooLarge:
 		k.alive-- // the node that said so will say so again
 		return k.abandon(fmt.Errorf("%w for the cells of %s: %d bytes", ErrTooLarge, node.name, len(k.value)))
-	case status == wire.StatusFull:
-		// For want of an object the refusal is recorded, for want of a session it cannot be, and a late copy may still
-		// find room. The answers look alike.
+	case status == wire.StatusFull && m.Flags&wire.FlagNoValue != 0:
+		return k.end(fmt.Errorf("%s: %w", node.name, ErrFull))
+	case status == wire.StatusFull: // for want of a session: nothing is recorded, and a late copy may still find room
 		return k.abandon(fmt.Errorf("%s: %w", node.name, ErrFull))
 	default:
 		return k.abandon(fmt.Errorf("%w: %s answered %v", ErrBadRequest, node.name, status))

@@ -287,7 +287,9 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-func TestFull(t *testing.T) {
+// TestFullIsCertain: a refusal for want of an object is recorded, so the outcome is known; one for want of a session is
+// not.
+func TestFullIsCertain(t *testing.T) {
 	o := testNodeOptions(1)
 	o.MaxObjects = 1
 	w := newNetwork(t, 2, o)
@@ -295,7 +297,19 @@ func TestFull(t *testing.T) {
 	if _, err := c.Put(ctx, "one", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Put(ctx, "two", nil); !errors.Is(err, ErrFull) {
+	if _, err := c.Put(ctx, "two", nil); !errors.Is(err, ErrFull) || errors.Is(err, ErrOutcomeUnknown) {
+		t.Fatal(err)
+	}
+	if _, err := c.Put(ctx, "one", nil); err != nil { // in the same session
+		t.Fatal(err)
+	}
+	o.MaxSessions = 1
+	w = newNetwork(t, 2, o)
+	one, other := newClient(t, Options{Cluster: w.cluster}), newClient(t, Options{Cluster: w.cluster})
+	if _, err := one.Put(ctx, "one", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Put(ctx, "one", nil); !errors.Is(err, ErrFull) || !errors.Is(err, ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
 }

@@ -12,17 +12,20 @@ type session struct {
 	id  uint64
 	seq uint64 // of its last write
 	age uint64 // of its client when it was drawn: see [sessions]
+
+	shard uint16
 }
 
-// sessions holds the idle sessions of a client. The last one used is taken first, so a client never has more sessions
-// at the nodes than it had concurrent writes.
+// sessions holds the idle sessions of a client, by shard. A node has an entry for every shard in which a session was
+// used, so each is used in one shard only: a client has as many entries at the nodes as it had concurrent writes in each
+// shard, not that many in every shard. The last one used is taken first.
 //
 // When the wall clock and the boot clock moved apart, the machine may have been paused, or this client may be a copy of
 // another that still runs, such as a virtual machine from a snapshot. Two clients must not share a session, so new ones
 // are drawn then: sessions of an earlier age are not used again.
 type sessions struct {
 	mu    sync.Mutex
-	rest  []*session
+	rest  map[uint16][]*session
 	age   uint64
 	apart time.Duration // of the wall clock from the boot clock, at the last look
 }
@@ -31,9 +34,9 @@ type sessions struct {
 // slewed or set by more costs new sessions, and nothing else.
 const maxApart = time.Second
 
-// take returns a session for one write; its seq is already that of the write. apart is how far the wall clock is from
+// take returns a session for one write in a shard; its seq is already that of the write. apart is how far the wall clock is from
 // the boot clock.
-func (s *sessions) take(apart time.Duration) *session {
+func (s *sessions) take(shard uint16, apart time.Duration) *session {
 	s.mu.Lock()
 	if moved := apart - s.apart; moved > maxApart || moved < -maxApart {
 		s.rest = nil
@@ -42,13 +45,13 @@ func (s *sessions) take(apart time.Duration) *session {
 	s.apart = apart
 	age := s.age
 	var taken *session
-	if n := len(s.rest); n > 0 {
-		taken = s.rest[n-1]
-		s.rest = s.rest[:n-1]
+	if rest := s.rest[shard]; len(rest) > 0 {
+		taken = rest[len(rest)-1]
+		s.rest[shard] = rest[:len(rest)-1]
 	}
 	s.mu.Unlock()
 	if taken == nil {
-		taken = &session{id: randomID(), age: age}
+		taken = &session{id: randomID(), age: age, shard: shard}
 	}
 	taken.seq++
 	return taken
@@ -57,8 +60,11 @@ func (s *sessions) take(apart time.Duration) *session {
 // release returns a session after a write with a certain outcome. A session that is not released is never used again.
 func (s *sessions) release(returned *session) {
 	s.mu.Lock()
+	if s.rest == nil {
+		s.rest = make(map[uint16][]*session)
+	}
 	if returned.age == s.age {
-		s.rest = append(s.rest, returned)
+		s.rest[returned.shard] = append(s.rest[returned.shard], returned)
 	}
 	s.mu.Unlock()
 }

@@ -195,7 +195,7 @@ const (
 	FlagDirty Flag = 0x4
 	// FlagTail: the tail answered.
 	FlagTail Flag = 0x8
-	// FlagNoValue: the value that belongs to this version is not here any more.
+	// FlagNoValue: the value that belongs to this version is not here any more; with FULL: the refusal is recorded.
 	FlagNoValue Flag = 0x10
 )
 

@@ -45,7 +45,7 @@
 #define NQ_FLAG_BOUNDED              0x2      /* relaxed read: as any, if the lease ran out less than `detail` ms ago */
 #define NQ_FLAG_DIRTY                0x4      /* the object was not clean where it was read */
 #define NQ_FLAG_TAIL                 0x8      /* the tail answered */
-#define NQ_FLAG_NO_VALUE             0x10     /* the value that belongs to this version is not here any more */
+#define NQ_FLAG_NO_VALUE             0x10     /* the value that belongs to this version is not here any more; with FULL: the refusal is recorded */
 
 /* statuses of a REPLY */
 #define NQ_STATUS_OK                 0x0      /* done */

@@ -140,6 +140,15 @@ static __always_inline int answer_cas_failed(struct xdp_md *ctx, struct nq_work 
 	return to_client(w, NQ_VERSION_BYTES);
 }
 
+/* FULL for want of an object: recorded, unlike that for want of a session. */
+static __always_inline int answer_final(struct xdp_md *ctx, struct nq_work *w, __be32 epoch)
+{
+	begin_reply(w, NQ_STATUS_FULL, 0, NQ_FLAG_NO_VALUE, epoch);
+	if (put_short(ctx, w, 0))
+		return drop(0, NQ_OUTCOME_UNROUTABLE);
+	return to_client(w, NQ_VERSION_BYTES);
+}
+
 /* A write that has no effect, now or when a late copy of it arrives (W4). o may be 0, else it is locked. */
 static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_session *entry, struct nq_object *o,
 			     __u8 status)
@@ -156,6 +165,8 @@ static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_se
 	count(w->op, status == NQ_STATUS_FULL ? NQ_OUTCOME_FULL : NQ_OUTCOME_REFUSED);
 	if (o && status == NQ_STATUS_CAS_FAILED)
 		return answer_cas_failed(ctx, w, o, o->version, live->epoch);
+	if (status == NQ_STATUS_FULL)
+		return answer_final(ctx, w, live->epoch);
 	return answer(ctx, w, status, o ? o->version : 0, live->epoch);
 }
 
@@ -168,6 +179,8 @@ static __always_inline int repeat_refusal(struct xdp_md *ctx, struct nq_work *w,
 		return answer(ctx, w, NQ_STATUS_BUSY, 0, live->epoch);
 	}
 	count(w->op, NQ_OUTCOME_REPEATED);
+	if (entry->status == NQ_STATUS_FULL)
+		return answer_final(ctx, w, live->epoch);
 	if (entry->status != NQ_STATUS_CAS_FAILED || !o)
 		return answer(ctx, w, entry->status, entry->version, live->epoch);
 	return answer_cas_failed(ctx, w, o, entry->version, live->epoch);

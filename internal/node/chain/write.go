@@ -129,6 +129,9 @@ func (r *request) refuse(object *Object, status wire.Status) wire.Outcome {
 func (r *request) answerRefusal(object *Object, version uint64, status wire.Status) {
 	var value []byte
 	flags := wire.Flag(0)
+	if status == wire.StatusFull {
+		flags = wire.FlagNoValue // no copy of the write will take effect
+	}
 	if status == wire.StatusCASFailed && object != nil {
 		switch {
 		case object.Version != version:

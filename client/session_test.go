@@ -1,0 +1,28 @@
+package client
+
+import "testing"
+
+// TestSessionsBelongToShards: writers take turns in the shards, and none leaves entries in all of them. A node then has
+// as many entries as there were concurrent writes in each shard.
+func TestSessionsBelongToShards(t *testing.T) {
+	const writers, shards = 1000, 256
+	var s sessions
+	lanes := make(map[session]bool)
+	for round := range shards {
+		var taken []*session
+		for w := range writers {
+			one := s.take(uint16((w+round)%shards), 0)
+			if one.shard != uint16((w+round)%shards) {
+				t.Fatalf("a session of shard %d for shard %d", one.shard, (w+round)%shards)
+			}
+			taken = append(taken, one)
+			lanes[session{id: one.id, shard: one.shard}] = true
+		}
+		for _, one := range taken {
+			s.release(one)
+		}
+	}
+	if most := writers + shards; len(lanes) > most {
+		t.Errorf("%d writers left %d entries, want at most %d", writers, len(lanes), most)
+	}
+}
