@@ -58,7 +58,8 @@ func (f *Formation) agrees(formed *Formation, cluster string) error {
 	differs("--sure", want.Sure, is.Sure, timesChanged || want.Sure == 0)
 	if len(f.Controllers) > 0 && !slices.Equal(slices.Sorted(slices.Values(f.Controllers)), slices.Sorted(slices.Values(formed.Controllers))) {
 		return fmt.Errorf("the cluster %q in this etcd has the controllers %s, but this one was started with %s: choose another name "+
-			"with --cluster for another cluster, or use the same controllers: %w", cluster, strings.Join(formed.Controllers, ","), strings.Join(f.Controllers, ","), ErrForeign)
+			"with --cluster for another cluster, or use the same controllers: %w", cluster,
+			strings.Join(formed.Controllers, ","), strings.Join(f.Controllers, ","), ErrForeign)
 	}
 	if len(differ) > 0 {
 		return fmt.Errorf("the cluster %q was formed otherwise: %s: leave these flags out, or choose another name with --cluster: %w",

@@ -42,7 +42,8 @@ func TestOutdatedObjectIsRefused(t *testing.T) {
 	t.Cleanup(func() { netcraqObject, scanObject = current[0], current[1] })
 	netcraqObject, scanObject = scanObject, netcraqObject
 	o := chain.Options{Shards: 1}
-	if _, err := prepare(o, constantsOf(netip.MustParseAddrPort("10.0.0.1:4411"), o)); err == nil || !strings.Contains(err.Error(), "make bpf") {
+	if _, err := prepare(o, constantsOf(netip.MustParseAddrPort("10.0.0.1:4411"), o)); err == nil ||
+		!strings.Contains(err.Error(), "make bpf") {
 		t.Errorf("netcraq.o: %v", err)
 	}
 	if _, err := scanner(o.Shards); err == nil || !strings.Contains(err.Error(), "make bpf") {
