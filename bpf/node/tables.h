@@ -10,6 +10,7 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "lock.h"
 #include "state.h"
 #include "wire.gen.h"
 
