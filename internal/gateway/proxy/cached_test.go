@@ -171,3 +171,32 @@ func TestHeaderRevision(t *testing.T) {
 		data.Free()
 	}
 }
+
+// TestWritePastTheGateways has a client write a cached key in etcd directly: the gateways notice, and cache it no more.
+func TestWritePastTheGateways(t *testing.T) {
+	etcd := startEtcd(t)
+	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
+	direct := open(t, etcd)
+	must(a.client.Put(t.Context(), "k", "1"))(t)
+	a.hot(t, "k")
+	must(direct.Put(t.Context(), "k", "2"))(t)
+	for {
+		if r := must(direct.Get(t.Context(), "/netcraq/gateway/excluded/k"))(t); len(r.Kvs) == 1 {
+			break
+		}
+	}
+	for {
+		if r := must(direct.Get(t.Context(), "/netcraq/gateway/directory/k"))(t); len(r.Kvs) == 0 {
+			break
+		}
+	}
+	hits := a.cache.Stats().Hits
+	for range 100 {
+		if r := must(a.client.Get(t.Context(), "k"))(t); len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "2" {
+			t.Fatalf("etcd has 2, and the gateway answers %v", r)
+		}
+	}
+	if now := a.cache.Stats().Hits; now != hits {
+		t.Errorf("%d reads of an excluded key were answered from the chain", now-hits)
+	}
+}
