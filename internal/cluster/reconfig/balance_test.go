@@ -229,7 +229,7 @@ func TestWaveringLoadChangesLittle(t *testing.T) {
 			return commands
 		}
 		// A fifth up and down, wherever a threshold lies: it settles.
-		waver(900, 0.2)
+		waver(1800, 0.2)
 		if late := waver(300, 0.2); len(late) > 4 {
 			t.Fatalf("a load that wavers by a fifth every %d s still leads to %+v", period, late)
 		}
