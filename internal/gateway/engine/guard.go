@@ -63,7 +63,10 @@ func (e *Engine) guardKey(ctx context.Context, key string) {
 // changed compares a change with the object.
 func (e *Engine) changed(ctx context.Context, key string, rev int64) {
 	a := e.store.Object(ctx, key)
-	if a.Status != core.OK || !a.Object.Readable() || a.Object.Rev >= rev || ctx.Err() != nil {
+	e.mu.Lock()
+	gen := e.core.Readable(key) // writes set no bits in an object that the directory does not name
+	e.mu.Unlock()
+	if a.Status != core.OK || a.Object.Gen != gen || !a.Object.Readable() || a.Object.Rev >= rev || ctx.Err() != nil {
 		return
 	}
 	e.o.Log.Error("a write reached etcd past the gateways: this key is not cached any more, and reads of it may have been stale",

@@ -32,7 +32,7 @@ type lossy struct {
 }
 
 // between puts a lossy network in front of a chain, and returns the cluster as clients see it.
-func between(t *testing.T, c *topology.Cluster, seed uint64, loss float64) *topology.Cluster {
+func between(t *testing.T, c *topology.Cluster, seed uint64, loss float64) (*topology.Cluster, *lossy) {
 	t.Helper()
 	w := &lossy{
 		random: rand.New(rand.NewPCG(seed, 9)), loss: loss, nodes: make(map[netip.AddrPort]int), backs: make(map[netip.AddrPort]*net.UDPConn),
@@ -50,7 +50,14 @@ func between(t *testing.T, c *topology.Cluster, seed uint64, loss float64) *topo
 	for i := range w.fronts {
 		go w.serve(w.fronts[i], func(from netip.AddrPort) (*net.UDPConn, netip.AddrPort) { return w.back(t, from), w.own[i] })
 	}
-	return &seen
+	return &seen, w
+}
+
+// set changes how much is lost.
+func (w *lossy) set(loss float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loss = loss
 }
 
 func (w *lossy) listen(t *testing.T) *net.UDPConn {
@@ -115,7 +122,7 @@ func seedOf(t *testing.T) uint64 {
 // TestLinearizableUnderLoss has clients use few keys over two gateways whose chain loses messages, and whose places change.
 func TestLinearizableUnderLoss(t *testing.T) {
 	etcd, seed := startEtcd(t), seedOf(t)
-	cluster := between(t, startChain(t, 3, 4), seed, 0.03)
+	cluster, _ := between(t, startChain(t, 3, 4), seed, 0.03)
 	o := Cache{Placement: placement.Defaults()}
 	o.Placement.Residence, o.Placement.Capacity = 0.3, 8*o.Placement.Overhead
 	a, b := startCached(t, etcd, cluster, o), startCached(t, etcd, cluster, o)
@@ -147,5 +154,24 @@ func check(t *testing.T, record *gatewaycheck.Record, etcd *clientv3.Client, pre
 	t.Log(fmt.Sprintf("%d answered, %d unknown, %d events", answered, unknown, events))
 	if answered < 100 || events == 0 {
 		t.Error("hardly anything was done")
+	}
+}
+
+// TestChainAway has a gateway lose its chain: it takes its keys out of the directory and serves from etcd, and places keys again when
+// the chain is back.
+func TestChainAway(t *testing.T) {
+	etcd, seed := startEtcd(t), seedOf(t)
+	cluster, network := between(t, startChain(t, 3, 1), seed, 0)
+	a := startCached(t, etcd, cluster, Cache{})
+	must(a.client.Put(t.Context(), "k", "1"))(t)
+	a.hot(t, "k")
+	network.set(1)
+	must(a.client.Put(t.Context(), "k", "2"))(t)
+	if r := must(a.client.Get(t.Context(), "k"))(t); string(r.Kvs[0].Value) != "2" {
+		t.Errorf("without the chain: %v", r)
+	}
+	network.set(0)
+	if r := a.hot(t, "k"); string(r.Kvs[0].Value) != "2" {
+		t.Errorf("with the chain again: %v", r)
 	}
 }
