@@ -37,7 +37,7 @@ var wings = []wing{
 	{node + "/chain", []string{"wire"}},
 	{node + "/dataplane/p4", []string{"wire", "p4", node + "/chain", node + "/dataplane", platform}},
 	{node + "/dataplane", []string{"wire", node + "/chain", platform}},
-	{cluster + "/topology", []string{"wire", node + "/chain"}},
+	{cluster + "/topology", []string{"wire", node + "/chain", platform + "/trust"}},
 	{cluster + "/reconfig", []string{"wire", "api", node + "/chain", node + "/dataplane", cluster + "/topology"}},
 	{"client", []string{"wire", "api", cluster + "/topology", cluster + "/keyring", cluster + "/security"}},
 	{"examples", []string{"client", commands + "/clitest"}},
