@@ -19,10 +19,8 @@ func TestTagsAreSwitchedUnderLoad(t *testing.T) {
 	}
 	of := func(role security.Role) string { return filepath.Join(dir, string(role)) }
 	m := clitest.StartManaged(t, host, "--shards", "4", "--identity", of(security.Controller))
-	var nodes []string
 	for i := range 3 {
 		node := fmt.Sprintf("127.77.11.%d:4411", i+2)
-		nodes = append(nodes, node)
 		m.Nodes[node] = m.Run(node, "node", "--name", node, "--addr", node, "--join", m.Controller, "--plane", "soft",
 			"--identity", of(security.Node))
 	}

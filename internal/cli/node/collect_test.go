@@ -62,7 +62,7 @@ func createAndDelete(t *testing.T, c *client.Client, name string, keys int) erro
 			return err
 		}
 		if _, err := c.Get(t.Context(), key); !errors.Is(err, client.ErrNotFound) {
-			return fmt.Errorf("%s is deleted, and a read says %v", key, err)
+			return fmt.Errorf("%s is deleted, and a read says: %w", key, err)
 		}
 	}
 	return nil

@@ -77,7 +77,7 @@ func (l *Leader) checkOrders() {
 			if l.away(n) > l.options.ApplyWithin/2 {
 				l.suspect(n, agentAway)
 			} else {
-				l.suspect(n, "it does not apply "+n.refused)
+				l.convict(n, "it does not apply "+n.refused)
 			}
 		}
 	}
@@ -87,6 +87,16 @@ func (l *Leader) suspect(n *node, why string) {
 	if l.suspects[n.id] == "" && !l.state.Nodes[n.id].Standing.Fenced() {
 		l.suspects[n.id], l.dirty = why, true
 	}
+}
+
+// convict suspects a node whose heartbeats arrive. An earlier leader may have fenced it: convictions are not durable, and
+// without one C6 keeps the node in its chain for as long as it sends heartbeats.
+func (l *Leader) convict(n *node, why string) {
+	if l.state.Nodes[n.id].Standing.Fenced() && !n.convicted {
+		n.convicted, l.dirty = true, true
+		return
+	}
+	l.suspect(n, why)
 }
 
 // returning reports whether a fenced node is about to return with its state.

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -151,7 +150,7 @@ func check(t *testing.T, record *gatewaycheck.Record, etcd *clientv3.Client, pre
 		t.Error(v)
 	}
 	answered, unknown, events := record.Counts()
-	t.Log(fmt.Sprintf("%d answered, %d unknown, %d events", answered, unknown, events))
+	t.Logf("%d answered, %d unknown, %d events", answered, unknown, events)
 	if answered < 100 || events == 0 {
 		t.Error("hardly anything was done")
 	}

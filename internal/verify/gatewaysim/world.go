@@ -162,11 +162,6 @@ func (w *world) broken(format string, args ...any) {
 
 func keyName(i int) string { return keyPrefix + strconv.Itoa(i) }
 
-func number(s string) int64 {
-	n, _ := strconv.ParseInt(s, 10, 64)
-	return n
-}
-
 // WriteTrace prints the end of a trace.
 func WriteTrace(out io.Writer, trace []string, most int) error {
 	for _, line := range trace[max(0, len(trace)-most):] {

@@ -136,9 +136,10 @@ func createAndDelete(n Node, session uint64, room chan<- struct{}) error {
 	ask := func(op wire.Op, k wire.Key) (wire.Message, error) {
 		seq++
 		m := wire.Message{Op: op, Shard: shardOf(k), Epoch: 1, Key: k, Request: seq, Session: session, Seq: seq}
-		if op == wire.OpRead {
+		switch op {
+		case wire.OpRead:
 			m.Session, m.Seq, m.Epoch = 0, 0, 0
-		} else if op == wire.OpPut {
+		case wire.OpPut:
 			m.Value = wholeValue(seq)
 		}
 		for range math.MaxInt16 {
