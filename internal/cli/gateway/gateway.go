@@ -72,6 +72,7 @@ docs/gateway.md compares the two.`,
 	f.BoolVar(&o.KeepAlive.Idle, "permit-without-stream", false, "probe connections without calls too")
 	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0,
 		"interval at which the endpoints are updated from etcd's member list (default: never)")
+	f.BoolVar(&o.Profiles, "enable-pprof", false, "serve profiles of the gateway below /debug/pprof/")
 	flags.cluster.Add(f)
 	p := &flags.placement
 	f.IntVar(&p.Capacity, "cache-bytes", p.Capacity, "bytes of the chain that this etcd's keys may take")

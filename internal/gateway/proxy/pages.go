@@ -8,11 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/tmc/grpc-websocket-proxy/wsproxy"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -23,6 +25,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/netcraq/netcraq/internal/gateway/engine"
 )
 
 const (
@@ -45,13 +49,40 @@ func (s *Server) pages(ctx context.Context) (http.Handler, error) {
 	mux.HandleFunc("/metrics", s.passPage)
 	mux.HandleFunc("/health", s.health)
 	mux.HandleFunc("/proxy/health", s.health)
-	mux.Handle("/proxy/metrics", promhttp.Handler())
+	mux.Handle("/proxy/metrics", s.metrics())
+	if s.options.Profiles {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
 	mux.Handle("/v3/", json)
 	mux.Handle("/v3beta/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = strings.Replace(r.URL.Path, "/v3beta/", "/v3/", 1)
 		json.ServeHTTP(w, r)
 	}))
 	return mux, nil
+}
+
+// metrics serves the gateway's own metrics.
+func (s *Server) metrics() http.Handler {
+	if s.cache == nil {
+		return promhttp.Handler()
+	}
+	own := prometheus.NewRegistry()
+	for _, c := range []struct {
+		name, help string
+		count      func(engine.Stats) uint64
+	}{
+		{"hits", "Reads answered from the chain.", func(t engine.Stats) uint64 { return t.Hits }},
+		{"misses", "Reads of placed keys that etcd had to answer.", func(t engine.Stats) uint64 { return t.Misses }},
+	} {
+		own.MustRegister(prometheus.NewCounterFunc(
+			prometheus.CounterOpts{Name: "netcraq_gateway_" + c.name + "_total", Help: c.help},
+			func() float64 { return float64(c.count(s.cache.Stats())) },
+		))
+	}
+	return promhttp.HandlerFor(prometheus.Gatherers{prometheus.DefaultGatherer, own}, promhttp.HandlerOpts{})
 }
 
 // jsonGateway translates JSON to calls of etcd.

@@ -39,6 +39,7 @@ type Options struct {
 	KeepAlive KeepAlive     // towards etcd
 	Follow    time.Duration // how often the endpoints are taken from etcd's member list; 0: never
 	Cache     *Cache        // nil: nothing is cached
+	Profiles  bool          // serve profiles of this process below /debug/pprof/
 	Log       *slog.Logger
 }
 

@@ -72,7 +72,7 @@ var reserved = []struct {
 		commands}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
-		verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/peer"},
+		verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/etcdgateway", eval + "/peer"},
 		"etcd belongs to the controller's store, to the gateway and its check, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
 	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},

@@ -1,0 +1,73 @@
+package etcdgateway
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Options describe a comparison.
+type Options struct {
+	Etcd string // path of the etcd server
+	// Gateway returns the command line of a gateway that listens on an address, in front of these endpoints.
+	Gateway func(listen string, endpoints []string) []string
+	Chain   string // description of the chain behind the gateway
+
+	Members, Conns, Clients int
+	HotKeys, ZipfKeys       int
+	ValueBytes              int
+	Seconds                 float64 // of each load in each round, through the gateway and again without it
+	Rounds                  int
+	Seed                    uint64
+
+	Profile  string // file for a CPU profile of the gateway while it answers reads of hot keys; empty: none
+	Progress func(step string)
+}
+
+// Defaults are the options of the project's published figures.
+func Defaults() Options {
+	return Options{
+		Members: 3, Conns: 6, Clients: 64, HotKeys: 25, ZipfKeys: 1000, ValueBytes: 400, Seconds: 1, Rounds: 3, Seed: 1,
+	}
+}
+
+// zipfExponent is the skew of the Zipf load.
+const zipfExponent = 0.99
+
+// OptionError reports an option that is out of range.
+type OptionError struct{ text string }
+
+func (e *OptionError) Error() string { return e.text }
+
+// Validate checks the options.
+func (o *Options) Validate() error {
+	for _, c := range []struct {
+		flag               string
+		value, least, most int
+	}{
+		{"members", o.Members, 1, 9},
+		{"conns", o.Conns, o.Members, 256},
+		{"clients", o.Clients, 1, 10_000},
+		{"hot-keys", o.HotKeys, 1, 100},
+		{"zipf-keys", o.ZipfKeys, 1, 100_000},
+		{"value-bytes", o.ValueBytes, 1, wire.MaxValueBytes},
+		{"rounds", o.Rounds, 1, 1000},
+	} {
+		if c.value < c.least || c.value > c.most {
+			return &OptionError{fmt.Sprintf("--%s %d: want %d to %d", c.flag, c.value, c.least, c.most)}
+		}
+	}
+	if !(o.Seconds > 0 && o.Seconds <= 600) {
+		return &OptionError{fmt.Sprintf("--seconds %v: want more than 0, and at most 600", o.Seconds)}
+	}
+	return nil
+}
+
+func (o *Options) window() time.Duration { return time.Duration(o.Seconds * float64(time.Second)) }
+
+func (o *Options) say(format string, args ...any) {
+	if o.Progress != nil {
+		o.Progress(fmt.Sprintf(format, args...))
+	}
+}

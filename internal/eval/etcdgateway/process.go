@@ -1,0 +1,154 @@
+package etcdgateway
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/thread"
+)
+
+const (
+	// servesMessage is in the line that a gateway logs when it serves.
+	servesMessage = "started gRPC proxy"
+	// startWithin bounds a gateway's start.
+	startWithin = 30 * time.Second
+	// pageWithin bounds the read of a page of the gateway.
+	pageWithin = 5 * time.Second
+)
+
+// gateway is a process that serves etcd's clients.
+type gateway struct {
+	address string
+	command *exec.Cmd
+	keeper  *thread.Thread // parent of the process, which the kernel ends with it
+	serves  chan struct{}  // closed when it does
+	over    chan struct{}  // closed at the end of its log
+	log     []string       // its last lines; valid after over is closed
+}
+
+// startGateway starts a gateway and waits until it serves.
+func startGateway(ctx context.Context, o *Options, endpoints []string) (*gateway, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	argv := o.Gateway(address, endpoints)
+	g := &gateway{
+		address: address, command: exec.Command(argv[0], argv[1:]...), serves: make(chan struct{}), over: make(chan struct{}),
+	}
+	g.command.Stderr = write
+	g.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if g.keeper, err = thread.Start(func() error { return nil }); err == nil {
+		err = g.keeper.Do(g.command.Start)
+	}
+	write.Close()
+	if err != nil {
+		read.Close()
+		return nil, fmt.Errorf("start the gateway: %w", err)
+	}
+	go g.follow(read)
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	select {
+	case <-g.serves:
+		return g, nil
+	case <-g.over:
+		err = fmt.Errorf("the gateway ended: %s", strings.Join(g.log, "; "))
+	case <-ctx.Done():
+		err = fmt.Errorf("the gateway does not serve: %w", ctx.Err())
+	}
+	g.kill()
+	return nil, err
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// follow reads the log.
+func (g *gateway) follow(log io.ReadCloser) {
+	const kept = 5
+	defer close(g.over)
+	defer log.Close()
+	serves := g.serves
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		g.log = append(g.log, lines.Text())
+		g.log = g.log[max(0, len(g.log)-kept):]
+		if serves != nil && strings.Contains(lines.Text(), servesMessage) {
+			close(serves)
+			serves = nil
+		}
+	}
+}
+
+func (g *gateway) kill() {
+	_ = g.command.Process.Kill() // fails only if it has ended
+	_ = g.command.Wait()
+	<-g.over
+	g.keeper.Close()
+}
+
+// hits returns how many reads the chain has answered.
+func (g *gateway) hits(ctx context.Context) (float64, error) {
+	text, err := g.page(ctx, "/proxy/metrics", pageWithin)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, hitsMetric+" "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, errors.New("the gateway's metrics do not contain " + hitsMetric)
+}
+
+// hitsMetric is the gateway's counter of reads that the chain answered.
+const hitsMetric = "netcraq_gateway_hits_total"
+
+// profile writes a CPU profile of the gateway to a file.
+func (g *gateway) profile(ctx context.Context, file string, d time.Duration) error {
+	seconds := max(1, int(d.Seconds()))
+	text, err := g.page(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds), d+startWithin)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+func (g *gateway) page(ctx context.Context, path string, within time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the gateway's page %s: %s", path, answer.Status)
+	}
+	return text, err
+}

@@ -1,0 +1,129 @@
+package etcdgateway
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/netcraq/netcraq/internal/eval/statistics"
+)
+
+// Pair is one load in one round, on both sides.
+type Pair struct {
+	Gateway Window `json:"gateway"`
+	Etcd    Window `json:"etcd"`
+}
+
+// Load is the result of one load: medians over the rounds, and of the rounds' ratios.
+type Load struct {
+	Name     string  `json:"name"`
+	About    string  `json:"about"`
+	Gateway  Window  `json:"gateway"`
+	Etcd     Window  `json:"etcd"`
+	Ratio    float64 `json:"ratio"`     // of the rates, gateway to etcd
+	P50Ratio float64 `json:"p50_ratio"` // of the medians
+	Rounds   []Pair  `json:"rounds"`
+}
+
+// Result compares both sides.
+type Result struct {
+	HotRangeRatio     float64  `json:"hot_range_ratio"`
+	HotP50Ratio       float64  `json:"hot_p50_ratio"`
+	ZipfRangeRatio    float64  `json:"zipf_range_ratio"`
+	ProbeRatio        float64  `json:"probe_ratio"`
+	PutRatio          float64  `json:"put_ratio"`
+	PlacedPutP50Ratio float64  `json:"placed_put_p50_ratio"`
+	WatchAddedMs      float64  `json:"watch_added_ms"`
+	HitShare          float64  `json:"hit_share"` // of the Zipf load
+	Loads             []Load   `json:"loads"`
+	Watch             Watch    `json:"watch"`
+	Clients           int      `json:"clients"`
+	Conns             int      `json:"conns"`
+	ValueBytes        int      `json:"value_bytes"`
+	Seed              uint64   `json:"seed"`
+	Settings          []string `json:"settings"`
+	delays            []float64
+}
+
+func newResult(o *Options, etcd []string) *Result {
+	r := &Result{
+		Clients: o.Clients, Conns: o.Conns, ValueBytes: o.ValueBytes, Seed: o.Seed,
+		Settings: []string{"etcd: " + strings.Join(etcd, ", "), "chain: " + o.Chain, "one gateway, a process"},
+	}
+	for _, l := range o.loads() {
+		r.Loads = append(r.Loads, Load{Name: l.name, About: l.about})
+	}
+	return r
+}
+
+func (r *Result) summarise() {
+	for i := range r.Loads {
+		l := &r.Loads[i]
+		l.Gateway = medians(l.Rounds, func(p *Pair) *Window { return &p.Gateway })
+		l.Etcd = medians(l.Rounds, func(p *Pair) *Window { return &p.Etcd })
+		l.Ratio = median(l.Rounds, func(p *Pair) float64 { return p.Gateway.PerSecond / p.Etcd.PerSecond })
+		l.P50Ratio = median(l.Rounds, func(p *Pair) float64 { return p.Gateway.P50ms / p.Etcd.P50ms })
+		switch l.Name {
+		case hotRange:
+			r.HotRangeRatio, r.HotP50Ratio = l.Ratio, l.P50Ratio
+		case zipfRange:
+			r.ZipfRangeRatio, r.HitShare = l.Ratio, l.Gateway.HitShare
+		case probe:
+			r.ProbeRatio = l.Ratio
+		case coldPut:
+			r.PutRatio = l.Ratio
+		case placedPut:
+			r.PlacedPutP50Ratio = l.P50Ratio
+		}
+	}
+	r.Watch = newWatch(r.delays)
+	r.WatchAddedMs = r.Watch.AddedMs
+}
+
+func median(rounds []Pair, of func(*Pair) float64) float64 {
+	values := make([]float64, len(rounds))
+	for i := range rounds {
+		values[i] = of(&rounds[i])
+	}
+	return statistics.Median(values)
+}
+
+func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
+	w.PerSecond = median(rounds, func(p *Pair) float64 { return side(p).PerSecond })
+	w.P50ms = median(rounds, func(p *Pair) float64 { return side(p).P50ms })
+	w.P99ms = median(rounds, func(p *Pair) float64 { return side(p).P99ms })
+	w.HitShare = median(rounds, func(p *Pair) float64 { return side(p).HitShare })
+	for i := range rounds {
+		w.Errors += side(&rounds[i]).Errors
+	}
+	return w
+}
+
+// Table returns one row per load.
+func (r *Result) Table() ([]string, [][]string) {
+	header := []string{
+		"load", "gateway/s", "etcd/s", "ratio", "gateway p50 ms", "etcd p50 ms", "ratio", "gateway p99 ms", "etcd p99 ms", "hits, %", "errors",
+	}
+	var rows [][]string
+	for i := range r.Loads {
+		l := &r.Loads[i]
+		hits := "-"
+		if l.Gateway.HitShare > 0 {
+			hits = fmt.Sprintf("%.1f", 100*l.Gateway.HitShare)
+		}
+		rows = append(rows, []string{
+			l.Name, fmt.Sprintf("%.0f", l.Gateway.PerSecond), fmt.Sprintf("%.0f", l.Etcd.PerSecond), fmt.Sprintf("%.2f", l.Ratio),
+			fmt.Sprintf("%.2f", l.Gateway.P50ms), fmt.Sprintf("%.2f", l.Etcd.P50ms), fmt.Sprintf("%.2f", l.P50Ratio),
+			fmt.Sprintf("%.2f", l.Gateway.P99ms), fmt.Sprintf("%.2f", l.Etcd.P99ms), hits,
+			fmt.Sprint(l.Gateway.Errors + l.Etcd.Errors),
+		})
+	}
+	return header, rows
+}
+
+// Summary describes watches and settings.
+func (r *Result) Summary() string {
+	return fmt.Sprintf("watch: %d events arrive %.2f ms later through the gateway (p99 %.2f ms).\n"+
+		"%d clients on %d connections to either side, values of %d bytes; medians of %d interleaved rounds; seed %d.\n%s.",
+		r.Watch.Events, r.Watch.AddedMs, r.Watch.P99Ms, r.Clients, r.Conns, r.ValueBytes, len(r.Loads[0].Rounds), r.Seed,
+		strings.Join(r.Settings, "; "))
+}

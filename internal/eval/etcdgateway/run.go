@@ -1,0 +1,221 @@
+package etcdgateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
+)
+
+const (
+	dialWithin = 10 * time.Second
+	// placeWithin is how long the gateway may take to place the keys that are read.
+	placeWithin = 20 * time.Second
+	// learn is how long the Zipf load runs before the first round, so that the gateway chooses its keys.
+	learn = 2 * time.Second
+)
+
+// bench is a running comparison.
+type bench struct {
+	*Options
+	gateway         *gateway
+	through, direct []*clientv3.Client // clients of the gateway, and of etcd's members in turn
+}
+
+// Run starts the members and the gateway, and measures.
+func Run(ctx context.Context, o Options) (_ *Result, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.say("starting %d etcd members and a gateway", o.Members)
+	members, err := etcd.Start(ctx, etcd.Options{Binary: o.Etcd, Members: o.Members})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, members.Stop()) }()
+	b := &bench{Options: &o}
+	if b.gateway, err = startGateway(ctx, &o, members.Endpoints()); err != nil {
+		return nil, err
+	}
+	defer b.gateway.kill()
+	defer b.hangUp()
+	if err := b.connect(members.Endpoints()); err != nil {
+		return nil, err
+	}
+	if err := b.fill(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.warm(ctx); err != nil {
+		return nil, err
+	}
+	result := newResult(&o, members.Settings())
+	loads := o.loads()
+	for round := range o.Rounds {
+		if err := b.round(ctx, result, loads, round); err != nil {
+			return nil, err
+		}
+	}
+	if o.Profile != "" {
+		if err := b.profileHot(ctx, &loads[0]); err != nil {
+			return nil, err
+		}
+	}
+	result.summarise()
+	return result, nil
+}
+
+// connect opens the clients.
+func (b *bench) connect(endpoints []string) error {
+	for i := range b.Conns {
+		for _, side := range []struct {
+			clients  *[]*clientv3.Client
+			endpoint string
+		}{{&b.through, b.gateway.address}, {&b.direct, endpoints[i%len(endpoints)]}} {
+			c, err := clientv3.New(clientv3.Config{
+				Endpoints: []string{side.endpoint}, DialTimeout: dialWithin, Logger: zap.NewNop(), // errors are counted
+			})
+			if err != nil {
+				return fmt.Errorf("connect to %s: %w", side.endpoint, err)
+			}
+			*side.clients = append(*side.clients, c)
+		}
+	}
+	return nil
+}
+
+func (b *bench) hangUp() {
+	for _, c := range append(b.through, b.direct...) {
+		_ = c.Close() // its error only reports that the connection is gone
+	}
+}
+
+// fill writes all keys but the one that probes ask for.
+func (b *bench) fill(ctx context.Context) error {
+	b.say("writing the keys")
+	keys := []string{watchedKey}
+	for i := range b.HotKeys {
+		keys = append(keys, hotKey(i), placedKey(i))
+	}
+	for i := range b.ZipfKeys {
+		keys = append(keys, zipfKey(i), coldKey(i))
+	}
+	value := strings.Repeat("v", b.ValueBytes)
+	return b.all(ctx, keys, func(c *clientv3.Client, key string) error {
+		_, err := c.Put(ctx, key, value)
+		return err
+	})
+}
+
+// all does something for every key through the gateway, several at a time.
+func (b *bench) all(ctx context.Context, keys []string, do func(c *clientv3.Client, key string) error) error {
+	ctx, cancel := context.WithTimeout(ctx, placeWithin)
+	defer cancel()
+	errs := make([]error, b.Clients)
+	var group sync.WaitGroup
+	for w := range b.Clients {
+		group.Go(func() {
+			for i := w; i < len(keys) && errs[w] == nil; i += b.Clients {
+				if errs[w] = ctx.Err(); errs[w] == nil {
+					errs[w] = do(b.through[w%len(b.through)], keys[i])
+				}
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// warm reads until the chain answers every read of a key that a load needs in place.
+func (b *bench) warm(ctx context.Context) error {
+	b.say("waiting until the gateway has placed the keys")
+	keys := []string{probeKey}
+	for i := range b.HotKeys {
+		keys = append(keys, hotKey(i), placedKey(i))
+	}
+	for limit := time.Now().Add(placeWithin); ; {
+		before, err := b.gateway.hits(ctx)
+		if err != nil {
+			return err
+		}
+		err = b.all(ctx, keys, func(c *clientv3.Client, key string) error {
+			_, err := c.Get(ctx, key)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		after, err := b.gateway.hits(ctx)
+		if err != nil {
+			return err
+		}
+		if int(after-before) >= len(keys) {
+			break
+		}
+		if time.Now().After(limit) {
+			return fmt.Errorf("the chain answers %.0f of %d keys %v after the first read: give the gateway more room with --cache-bytes",
+				after-before, len(keys), placeWithin)
+		}
+	}
+	o := *b.Options
+	o.Seconds = learn.Seconds()
+	_, err := o.loads()[1].run(ctx, b.through, &o, -1)
+	return err
+}
+
+// round measures every load on both sides. The side that begins changes.
+func (b *bench) round(ctx context.Context, result *Result, loads []load, round int) error {
+	for i := range loads {
+		l := &loads[i]
+		b.say("round %d of %d: %s", round+1, b.Rounds, l.name)
+		var pair Pair
+		for turn := range 2 {
+			var err error
+			if (turn+round)%2 == 0 {
+				pair.Gateway, err = b.measureGateway(ctx, l, round)
+			} else {
+				pair.Etcd, err = l.run(ctx, b.direct, b.Options, round)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		result.Loads[i].Rounds = append(result.Loads[i].Rounds, pair)
+	}
+	b.say("round %d of %d: watch", round+1, b.Rounds)
+	delays, err := b.watchDelay(ctx)
+	result.delays = append(result.delays, delays...)
+	return err
+}
+
+// measureGateway also learns how many reads the chain answered.
+func (b *bench) measureGateway(ctx context.Context, l *load, round int) (Window, error) {
+	before, err := b.gateway.hits(ctx)
+	if err != nil {
+		return Window{}, err
+	}
+	w, err := l.run(ctx, b.through, b.Options, round)
+	if err != nil || !l.reads {
+		return w, err
+	}
+	after, err := b.gateway.hits(ctx)
+	w.HitShare = min(1, (after-before)/float64(w.begun))
+	return w, err
+}
+
+// profileHot profiles the gateway under a load.
+func (b *bench) profileHot(ctx context.Context, l *load) error {
+	b.say("profiling the gateway")
+	o := *b.Options
+	o.Seconds = max(3, o.Seconds)
+	done := make(chan error, 1)
+	go func() { done <- b.gateway.profile(ctx, b.Profile, o.window()) }()
+	_, err := l.run(ctx, b.through, &o, b.Rounds)
+	return errors.Join(err, <-done)
+}
