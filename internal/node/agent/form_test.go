@@ -10,6 +10,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // statics are the nodes of a static cluster, each with its process: a plane and an agent.
@@ -163,6 +164,27 @@ func TestFirstFormation(t *testing.T) {
 		s.start(order[2], false)
 		serving(t, s.planes...)
 		s.write("k", 1)
+	}
+}
+
+// TestNewChainHasCountedNothing: nodes that start together ask each other's agents before they serve, so that their data
+// planes have refused nothing when they begin to.
+func TestNewChainHasCountedNothing(t *testing.T) {
+	s := newStatics(t, 3)
+	for i := range s.planes {
+		s.start(i, false)
+	}
+	serving(t, s.planes...)
+	for i, plane := range s.planes {
+		counters, err := plane.Counters()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for counter, n := range counters {
+			if counter.Outcome == wire.OutcomeNotMine && n != 0 {
+				t.Errorf("node %d has refused %d of op %v", i, n, counter.Op)
+			}
+		}
 	}
 }
 
