@@ -1,14 +1,22 @@
 package xdp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/verify/conformance"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // TestNeighboursAreLookedAtLater gives a node's neighbour over veth no program in time: the node goes on in generic
@@ -54,4 +62,53 @@ func TestNeighboursAreLookedAtLater(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// TestDriversAreLookedAt has requests arrive at a native node whose driver cannot send the answers, though no neighbour is
+// judged yet: the node goes on in generic mode as soon as the driver has counted one that it did not send.
+func TestDriversAreLookedAt(t *testing.T) {
+	o := testOptions(t)
+	o.Mode, o.Pin = Auto, ""
+	inNamespace(t, func() error {
+		p, err := Open(o)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		if err := configureLone(p); err != nil {
+			return err
+		}
+		p.peersWithin = time.Hour
+		far, err := netlink.LinkByName("far")
+		if err != nil {
+			return err
+		}
+		raw, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(raw)
+		read := wire.Message{Op: wire.OpRead, Epoch: 1, Key: wire.Key{Hi: 1}}
+		request := frame.Append(nil, &frame.Packet{From: at(9), To: conformance.Me, Message: read.Append(nil)})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var sending sync.WaitGroup
+		sending.Go(func() { // until the node has noticed
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				if err := unix.Sendto(raw, request, 0, &unix.SockaddrLinklayer{Ifindex: far.Attrs().Index}); err != nil {
+					t.Error(err)
+				}
+				<-tick.C
+			}
+		})
+		p.WatchPorts(ctx, slog.New(slog.DiscardHandler))
+		cancel()
+		sending.Wait()
+		if info := p.Info(); info.Mode != string(Generic) || !strings.Contains(info.Why, "its driver has sent none of") {
+			return fmt.Errorf("mode %s, because %q", info.Mode, info.Why)
+		}
+		return nil
+	})
 }
