@@ -96,6 +96,19 @@ func (b *byHand) end(s syscall.Signal) {
 	<-b.ended
 }
 
+// TestInterruptedServers ends a controller and its node by Ctrl-C, which is the way out of both and no failure.
+func TestInterruptedServers(t *testing.T) {
+	controller := startByHand(t, "netcraq", "controller", "--listen", "127.3.12.1", "--data-dir", t.TempDir())
+	node := startByHand(t, "netcraq", "node", "--name", "n1", "--addr", "127.3.12.2:4411", "--join", "127.3.12.1",
+		"--plane", "soft")
+	node.await(agent.UpMessage)
+	for name, server := range map[string]*byHand{"node": node, "controller": controller} {
+		if server.end(syscall.SIGINT); server.err != nil {
+			t.Errorf("the %s ends by Ctrl-C: %v: %s", name, server.err, server.said)
+		}
+	}
+}
+
 // TestNodeByHandInALab starts a node by hand in a lab's host. It expects that --remove next to a
 // running agent removes nothing and reports this, that a second agent is refused, and that `lab
 // down` removes the node completely.

@@ -123,6 +123,51 @@ func testSecondUp(t *testing.T, l *lab.Lab, dir string) {
 	}
 }
 
+// TestDemoBesideUp runs scripts/demo.sh next to `netcraq up`. It expects that the demo uses a chain of its own.
+func TestDemoBesideUp(t *testing.T) {
+	name := clitest.LabName(t, "d")
+	l, err := lab.Up(t.Context(), lab.Options{Name: name, Topology: lab.Line, Nodes: 1, Clients: 1, NoRoot: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "netcraq-demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	demo, err := os.ReadFile("../../../scripts/demo.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, program := filepath.Join(dir, "scripts", "demo.sh"), filepath.Join(dir, "bin", cli.ProductName)
+	for path, text := range map[string]string{script: string(demo), program: "#!/bin/sh\nexec /proc/self/fd/3 \"$@\"\n"} {
+		if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	up := asNobody(t, dir, "up")
+	output, err := up.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Start("c1", up); err != nil {
+		t.Fatal(err)
+	}
+	readUntil(output, "Ctrl-C")
+	shown := asNobody(t, dir)
+	shown.Path, shown.Args = "/bin/bash", []string{"bash", script}
+	said, err := outputIn(t, l, shown)
+	if err != nil || !strings.Contains(said, "(exit status 4)") {
+		t.Errorf("the demo: %v: %s", err, said)
+	}
+	if out, err := outputIn(t, l, asNobody(t, dir, "get", "visits")); err == nil || !strings.Contains(out, "not found") {
+		t.Errorf("the demo wrote to the chain that was up: %v: %s", err, out)
+	}
+	if err := errors.Join(up.Process.Signal(unix.SIGINT), up.Wait()); err != nil {
+		t.Error(err)
+	}
+}
+
 // readUntil returns the output up to the line with the given prefix.
 func readUntil(r io.Reader, prefix string) string {
 	var said strings.Builder

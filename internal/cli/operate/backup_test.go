@@ -116,8 +116,9 @@ func TestBackupCommands(t *testing.T) {
 		saved.Objects != 1 || saved.Shards != 4 {
 		t.Fatalf("%s, %v", out, err)
 	}
-	if _, err := snapshotCommand("backup", file, "--cluster", from); err == nil {
-		t.Error("a file was replaced")
+	if _, err := snapshotCommand("backup", file, "--cluster", from); err == nil ||
+		!strings.Contains(err.Error(), "--replace") {
+		t.Errorf("a second backup to the same file: %v", err)
 	}
 	if out, err := snapshotCommand("backup", file, "--cluster", from, "--replace"); err != nil ||
 		!strings.Contains(out, "1 objects of 4 shards") {

@@ -101,6 +101,46 @@ func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestPlanIsTheGuides runs the nodes of docs/cluster.md and expects from `plan add` the numbers that the guide shows.
+func TestPlanIsTheGuides(t *testing.T) {
+	guide, err := os.ReadFile("../../../docs/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, found := strings.Cut(string(guide), "$ netcraq plan add ")
+	flags, shown, _ := strings.Cut(shown, "\n")
+	want, _, _ := strings.Cut(shown, "\n")
+	if !found || want == "" {
+		t.Fatal("the guide shows no plan")
+	}
+	m := clitest.StartManaged(t, "127.3.11.1")
+	nodes := 0
+	for zone := range strings.SplitSeq("a b c d", " ") {
+		nodes++
+		name := fmt.Sprintf("n%d", nodes)
+		m.Nodes[name] = m.Run(name, "node", "--name", name, "--addr", fmt.Sprintf("127.3.11.%d:4411", 10+nodes),
+			"--join", m.Controller, "--plane", "soft", "--labels", "zone="+zone)
+	}
+	m.Await("all nodes have their share", func(now *topology.Map) bool {
+		serves := make(map[string]int)
+		for shard := range now.Shards() {
+			for _, name := range now.Names(now.Chain(uint16(shard))) {
+				serves[name]++
+			}
+		}
+		for _, n := range serves {
+			if n != now.Shards()*3/nodes {
+				return false
+			}
+		}
+		return len(serves) == nodes && clitest.FullyReplicated(3)(now)
+	})
+	said, complained, status := m.Ask(append([]string{"plan", "add"}, strings.Fields(flags)...)...)
+	if got, _, _ := strings.Cut(said, "\n"); status != 0 || got != want {
+		t.Errorf("status %d: %q, and the guide shows %q: %s", status, got, want, complained)
+	}
+}
+
 func TestSimulatedPlan(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "plan", "--simulate", "--nodes", "50", "--shards", "1024", "--json")
 	cmd.Env = append(os.Environ(), clitest.AsCommand+"=1")
