@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"bytes"
+	"go/ast"
 	"os"
 	"os/exec"
 	"path"
@@ -29,6 +30,30 @@ func TestFencesBeginTheirLines(t *testing.T) {
 			t.Errorf("%s: a fence is never closed", name)
 		}
 	}, ".md")
+}
+
+var testNamed = regexp.MustCompile("`(Test[A-Za-z0-9_]+)")
+
+// The track record names tests that exist.
+func TestTrackRecordNamesTests(t *testing.T) {
+	const record = "docs/track-record.md"
+	exists := make(map[string]bool)
+	for _, s := range sources(t) {
+		for _, d := range s.syntax.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.isTest() {
+				exists[f.Name.Name] = true
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root, record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range testNamed.FindAllSubmatch(text, -1) {
+		if name := string(match[1]); !exists[name] {
+			t.Errorf("%s: there is no %s", record, name)
+		}
+	}
 }
 
 var (
