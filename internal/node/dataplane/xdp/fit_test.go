@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -92,12 +93,13 @@ func TestDriversAreLookedAt(t *testing.T) {
 		request := frame.Append(nil, &frame.Packet{From: at(9), To: conformance.Me, Message: read.Append(nil)})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
+		to := &unix.SockaddrLinklayer{Ifindex: far.Attrs().Index}
 		var sending sync.WaitGroup
 		sending.Go(func() { // until the node has noticed
 			tick := time.NewTicker(10 * time.Millisecond)
 			defer tick.Stop()
 			for ctx.Err() == nil {
-				if err := unix.Sendto(raw, request, 0, &unix.SockaddrLinklayer{Ifindex: far.Attrs().Index}); err != nil {
+				if err := eintr.Retry(func() error { return unix.Sendto(raw, request, 0, to) }); err != nil {
 					t.Error(err)
 				}
 				<-tick.C
