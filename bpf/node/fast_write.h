@@ -75,7 +75,7 @@ static __always_inline void record_fast(struct fast *p, const __u32 *w, struct n
 {
 	entry->seq = seq;
 	entry->version = version;
-	entry->result = digest_fast(p, w);
+	entry->result = has_digest(bpf_be64_to_cpu(long_at(w + WORD_OPERAND)), version) ? digest_fast(p, w) : 0;
 	entry->key_lo = long_at(w + WORD_KEY + 2);
 	entry->op = p->client_op;
 	entry->status = NQ_STATUS_OK;

@@ -136,6 +136,15 @@ static __always_inline __u64 mix(__u64 h, __u64 word)
 	return h ^ h >> 32;
 }
 
+/*
+ * Whether the write that got a version is recorded with its digest: with another operand, a member that learns of it by a
+ * resync could not compute the same.
+ */
+static __always_inline int has_digest(__u64 operand, __u64 version)
+{
+	return !operand || operand == version - 1;
+}
+
 /* chain.Digest, of the n bytes of the value in w. */
 static __noinline __u64 digest_value(struct nq_work *w, __be64 operand, __u32 n)
 {

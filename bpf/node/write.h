@@ -60,7 +60,12 @@ static __always_inline void record(struct nq_work *w, struct nq_session *entry, 
 {
 	entry->seq = bpf_be64_to_cpu(w->in.chain.seq);
 	entry->version = version;
-	entry->result = w->client_op == NQ_OP_ADD ? counter : w->digest;
+	if (w->client_op == NQ_OP_ADD)
+		entry->result = counter;
+	else if (status != NQ_STATUS_OK || has_digest(bpf_be64_to_cpu(w->in.chain.operand), version))
+		entry->result = w->digest;
+	else
+		entry->result = 0;
 	entry->key_lo = w->in.base.key_lo;
 	entry->op = w->client_op;
 	entry->status = status;

@@ -27,12 +27,13 @@ func mix(h, word uint64) uint64 {
 	return h ^ h>>32
 }
 
-// result returns the [Session.Result] of a write. value is the stored value.
-func (r *request) result(value []byte) uint64 {
-	switch {
+// result returns the [Session.Result] of a write that got a version. value is the stored value. A write whose operand
+// [Session.operandOf] could not find again has no digest: a member that learned of it by a resync would refuse its retry.
+func (r *request) result(version uint64, value []byte) uint64 {
+	switch operand := r.message.Operand; {
 	case r.op == wire.OpAdd:
 		return binary.BigEndian.Uint64(value)
-	case r.node.options.NoDigest:
+	case r.node.options.NoDigest || operand != 0 && operand != version-1:
 		return 0
 	}
 	return Digest(r.message.Operand, value)
@@ -50,10 +51,15 @@ func (r *request) isRetry(last Session) bool {
 	return last.Result == Digest(r.message.Operand, r.message.Value)
 }
 
-// operandOf is the operand of the CAS that wrote an object's version. It expected the version before, or, on a
-// tombstone, possibly none.
+// operandOf returns an operand with which the write that gave an object its version is recorded as s records it. Without
+// a digest that is the version itself, which no write expects.
 func (s Session) operandOf(value []byte) uint64 {
-	if before := s.Version - 1; s.Op == wire.OpCAS && s.Result == Digest(before, value) {
+	switch before := s.Version - 1; {
+	case s.Op == wire.OpAdd:
+		return 0
+	case s.Result == 0:
+		return s.Version
+	case s.Result == Digest(before, value):
 		return before
 	}
 	return 0

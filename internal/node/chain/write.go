@@ -114,8 +114,8 @@ func (r *request) refuse(object *Object, status wire.Status) wire.Outcome {
 	}
 	m := r.message
 	s := Session{Seq: m.Seq, Version: version, KeyLo: m.Key.Lo, Op: r.op, Status: status}
-	if r.op != wire.OpAdd {
-		s.Result = r.result(m.Value)
+	if r.op != wire.OpAdd && !r.node.options.NoDigest {
+		s.Result = Digest(m.Operand, m.Value)
 	}
 	r.node.sessions[r.sessionKey()] = s
 	r.answerRefusal(object, version, status)
@@ -195,7 +195,7 @@ func (r *request) late(version uint64) bool {
 func (r *request) record(version uint64, value []byte) {
 	m := r.message
 	r.node.sessions[r.sessionKey()] = Session{
-		Seq: m.Seq, Version: version, Result: r.result(value), KeyLo: m.Key.Lo, Op: r.op, Status: wire.StatusOk,
+		Seq: m.Seq, Version: version, Result: r.result(version, value), KeyLo: m.Key.Lo, Op: r.op, Status: wire.StatusOk,
 	}
 }
 
