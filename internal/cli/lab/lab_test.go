@@ -82,6 +82,24 @@ func testLabRoundTrip(t *testing.T, plane string) {
 	}
 }
 
+// TestSecondLab brings a lab up beside another one, which stays the default: the examples name the cluster file.
+func TestSecondLab(t *testing.T) {
+	first, second := clitest.LabName(t, "f"), clitest.LabName(t, "g")
+	up := func(name string) string {
+		return clitest.MustRun(t, "lab", "up", "--name", name, "--plane", cli.PlaneSoft, "--nodes", "1")
+	}
+	up(first)
+	file := "/run/netcraq/labs/" + second + "/cluster.yaml"
+	if said := up(second); !strings.Contains(said, "put --cluster "+file) {
+		t.Errorf("the examples do not name %s: %s", file, said)
+	}
+	clitest.MustRun(t, "lab", "exec", "c1", "--name", second, "--", "netcraq", "put", "k", "v")
+	_, code, err := clitest.Netcraq("lab", "exec", "c1", "--name", first, "--", "netcraq", "get", "k")
+	if code != cli.ExitNotFound {
+		t.Errorf("the first lab has the second one's key: status %d: %v", code, err)
+	}
+}
+
 func TestDataPlaneOutlivesItsAgentButNotItsNode(t *testing.T) {
 	name := clitest.LabName(t, "a")
 	clitest.MustRun(t, "lab", "--name", name, "up", "--nodes", "1", "--clients", "1")
