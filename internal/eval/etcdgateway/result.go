@@ -91,6 +91,7 @@ func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
 	w.PerSecond = median(rounds, func(p *Pair) float64 { return side(p).PerSecond })
 	w.P50ms = median(rounds, func(p *Pair) float64 { return side(p).P50ms })
 	w.P99ms = median(rounds, func(p *Pair) float64 { return side(p).P99ms })
+	w.CPUus = median(rounds, func(p *Pair) float64 { return side(p).CPUus })
 	w.HitShare = median(rounds, func(p *Pair) float64 { return side(p).HitShare })
 	for i := range rounds {
 		w.Errors += side(&rounds[i]).Errors
@@ -101,7 +102,8 @@ func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
 // Table returns one row per load.
 func (r *Result) Table() ([]string, [][]string) {
 	header := []string{
-		"load", "gateway/s", "etcd/s", "ratio", "gateway p50 ms", "etcd p50 ms", "ratio", "gateway p99 ms", "etcd p99 ms", "hits, %", "errors",
+		"load", "gateway/s", "etcd/s", "ratio", "gateway p50 ms", "etcd p50 ms", "ratio", "gateway p99 ms", "etcd p99 ms", "hits, %",
+		"gateway CPU µs", "errors",
 	}
 	var rows [][]string
 	for i := range r.Loads {
@@ -114,7 +116,7 @@ func (r *Result) Table() ([]string, [][]string) {
 			l.Name, fmt.Sprintf("%.0f", l.Gateway.PerSecond), fmt.Sprintf("%.0f", l.Etcd.PerSecond), fmt.Sprintf("%.2f", l.Ratio),
 			fmt.Sprintf("%.2f", l.Gateway.P50ms), fmt.Sprintf("%.2f", l.Etcd.P50ms), fmt.Sprintf("%.2f", l.P50Ratio),
 			fmt.Sprintf("%.2f", l.Gateway.P99ms), fmt.Sprintf("%.2f", l.Etcd.P99ms), hits,
-			fmt.Sprint(l.Gateway.Errors + l.Etcd.Errors),
+			fmt.Sprintf("%.0f", l.Gateway.CPUus), fmt.Sprint(l.Gateway.Errors + l.Etcd.Errors),
 		})
 	}
 	return header, rows

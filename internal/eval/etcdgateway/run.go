@@ -194,13 +194,22 @@ func (b *bench) round(ctx context.Context, result *Result, loads []load, round i
 	return err
 }
 
-// measureGateway also learns how many reads the chain answered.
+// measureGateway also learns how many reads the chain answered, and what CPU time the gateway took.
 func (b *bench) measureGateway(ctx context.Context, l *load, round int) (Window, error) {
 	before, err := b.gateway.hits(ctx)
 	if err != nil {
 		return Window{}, err
 	}
+	used, err := b.gateway.cpu()
+	if err != nil {
+		return Window{}, err
+	}
 	w, err := l.run(ctx, b.through, b.Options, round)
+	if err != nil {
+		return w, err
+	}
+	now, err := b.gateway.cpu()
+	w.CPUus = float64((now - used).Microseconds()) / float64(w.begun)
 	if err != nil || !l.reads {
 		return w, err
 	}

@@ -10,63 +10,79 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
-// readers share reads of the chain: a read takes the answer of any that began after it.
+// readers share reads of the chain. A round reads the revision, and then every object that was asked for before the round began. A
+// round begins when the one before has its revision.
 type readers struct {
-	revision flight
-	keys     sync.Map // of *flight
-	hits     atomic.Uint64
-	misses   atomic.Uint64 // of placed keys
+	mu      sync.Mutex
+	waiting map[string]*sharedRead // for the next round
+	running bool                   // a goroutine begins rounds
+	hits    atomic.Uint64
+	misses  atomic.Uint64 // of placed keys
+}
+
+// sharedRead is the read of a key in one round.
+type sharedRead struct {
+	seen
+	done chan struct{}
 }
 
 // seen is what the chain says of a key: the revision, which was read first, and the object.
 type seen struct{ revision, object core.Answer }
 
-// flight is a read that callers share: at most one is under way, and one waits to begin.
-type flight struct {
-	mu      sync.Mutex
-	running bool
-	next    *round
-}
-
-type round struct {
-	done chan struct{}
-	seen seen
-}
-
-// do returns the result of a read that began after the call.
-func (f *flight) do(read func() seen) seen {
-	f.mu.Lock()
-	if f.running {
-		if f.next == nil {
-			f.next = &round{done: make(chan struct{})}
+// look reads a key of the chain in a round that begins after the call.
+func (e *Engine) look(key string) *seen {
+	r := &e.reads
+	r.mu.Lock()
+	s := r.waiting[key]
+	if s == nil {
+		if r.waiting == nil {
+			r.waiting = make(map[string]*sharedRead)
 		}
-		r := f.next
-		f.mu.Unlock()
-		<-r.done
-		return r.seen
+		s = &sharedRead{done: make(chan struct{})}
+		r.waiting[key] = s
 	}
-	f.running = true
-	f.mu.Unlock()
-	s := read()
-	f.ended(read)
-	return s
+	if !r.running {
+		r.running = true
+		go e.rounds()
+	}
+	r.mu.Unlock()
+	<-s.done
+	return &s.seen
 }
 
-// ended begins the read that waits.
-func (f *flight) ended(read func() seen) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r := f.next
-	f.next = nil
-	if r == nil {
-		f.running = false
-		return
+// rounds begins rounds until no read waits.
+func (e *Engine) rounds() {
+	for {
+		r := &e.reads
+		r.mu.Lock()
+		round := r.waiting
+		r.waiting = nil
+		if len(round) == 0 {
+			r.running = false
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		revision := e.store.Revision(e.ctx)
+		go e.finish(round, revision)
 	}
-	go func() {
-		r.seen = read()
-		close(r.done)
-		f.ended(read)
-	}()
+}
+
+// finish reads the objects of a round.
+func (e *Engine) finish(round map[string]*sharedRead, revision core.Answer) {
+	keys := make([]string, 0, len(round))
+	for key, s := range round {
+		keys = append(keys, key)
+		s.revision, s.object.Status = revision, core.Away
+	}
+	if revision.Status == core.OK {
+		for i, a := range e.store.Objects(e.ctx, keys) {
+			round[keys[i]].object = a
+		}
+	}
+	for _, s := range round {
+		close(s.done)
+	}
 }
 
 // cacheable reports whether a cached object can answer a request: a linearizable read of one key as it is now.
@@ -87,13 +103,12 @@ func (e *Engine) Range(r *pb.RangeRequest) *pb.RangeResponse {
 	if gen == 0 {
 		return nil
 	}
-	found, _ := e.reads.keys.LoadOrStore(key, new(flight))
-	s := found.(*flight).do(func() seen { return e.look(key) })
+	s := e.look(key)
 	rev, hit := e.core.Hit(gen, s.revision, s.object)
 	header := e.header.Load()
 	if !hit || header == nil || !e.alive() {
 		e.reads.misses.Add(1)
-		e.missed(key, &s)
+		e.missed(key, s)
 		return nil
 	}
 	e.reads.hits.Add(1)
@@ -109,17 +124,6 @@ func (e *Engine) Range(r *pb.RangeRequest) *pb.RangeResponse {
 		}}
 	}
 	return answer
-}
-
-// look reads the revision first, then the key.
-func (e *Engine) look(key string) (s seen) {
-	s.revision = e.reads.revision.do(func() seen { return seen{revision: e.store.Revision(e.ctx)} }).revision
-	if s.revision.Status == core.OK {
-		s.object = e.store.Object(e.ctx, key)
-	} else {
-		s.object.Status = core.Away
-	}
-	return s
 }
 
 // Read counts a read that etcd answered.

@@ -92,10 +92,35 @@ func (s *Store) Object(ctx context.Context, key string) core.Answer {
 	return s.read(ctx, &core.Op{Kind: core.ReadObject, Key: key})
 }
 
+// Objects reads several objects side by side. The answers are in the order of the keys.
+func (s *Store) Objects(ctx context.Context, keys []string) []core.Answer {
+	if len(keys) == 1 {
+		return []core.Answer{s.Object(ctx, keys[0])}
+	}
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	names, ops := make([]string, len(keys)), make([]core.Op, len(keys))
+	for i, key := range keys {
+		ops[i] = core.Op{Kind: core.ReadObject, Key: key}
+		names[i] = s.key(&ops[i])
+	}
+	answers := make([]core.Answer, len(keys))
+	for i, o := range s.chain.GetMany(ctx, names) {
+		k, err := seen(&ops[i], o.Result, o.Err)
+		answers[i] = k.answer(&ops[i], err)
+	}
+	return answers
+}
+
 func (s *Store) read(ctx context.Context, op *core.Op) core.Answer {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	k, err := s.look(ctx, op)
+	return k.answer(op, err)
+}
+
+// answer is the answer to a read.
+func (k *known) answer(op *core.Op, err error) core.Answer {
 	if err != nil {
 		return core.Answer{Status: core.Away}
 	}
@@ -112,6 +137,11 @@ func (s *Store) read(ctx context.Context, op *core.Op) core.Answer {
 // look reads a key of the chain.
 func (s *Store) look(ctx context.Context, op *core.Op) (known, error) {
 	r, err := s.chain.Get(ctx, s.key(op))
+	return seen(op, r, err)
+}
+
+// seen is a key of the chain as a read of it found it.
+func seen(op *core.Op, r client.Result, err error) (known, error) {
 	switch {
 	case errors.Is(err, client.ErrNotFound):
 		return known{valid: true, epoch: r.Epoch}, nil
