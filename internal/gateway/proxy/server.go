@@ -170,6 +170,7 @@ func (s *Server) newGRPC() *grpc.Server {
 	server := grpc.NewServer(
 		grpc.ForceServerCodecV2(f.codec), grpc.UnknownServiceHandler(f.handle),
 		grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32), grpc.MaxConcurrentStreams(math.MaxUint32),
+		grpc.NumStreamWorkers(streamWorkers), // their stacks have grown already
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
 	)
@@ -181,6 +182,9 @@ func (s *Server) newGRPC() *grpc.Server {
 	grpc_reflection_v1alpha.RegisterServerReflectionServer(server, reflection.NewServer(r))
 	return server
 }
+
+// streamWorkers is how many goroutines are kept for calls. If all are busy, a call gets a new one.
+const streamWorkers = 64
 
 // services are the services that calls are passed on to, for reflection.
 type services struct{}
