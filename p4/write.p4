@@ -64,6 +64,8 @@ control Repeat(inout headers_t hdr, inout meta_t meta) {
                 meta.outcome = NQ_OUTCOME_NO_LEASE;
                 meta.status = NQ_STATUS_BUSY;
                 hdr.state.answer = 0;
+            } else if (meta.status == NQ_STATUS_FULL) {
+                meta.flags = NQ_FLAG_NO_VALUE;
             } else if (meta.status == NQ_STATUS_CAS_FAILED && meta.found == 1) {
                 if (hdr.state.version != hdr.state.last) {
                     meta.flags = NQ_FLAG_NO_VALUE;
@@ -117,6 +119,9 @@ control Order(inout headers_t hdr, inout meta_t meta) {
         }
         if (meta.outcome == NQ_OUTCOME_REFUSED || meta.outcome == NQ_OUTCOME_FULL) {
             refuse.apply(hdr, meta);
+            if (meta.status == NQ_STATUS_FULL) {
+                meta.flags = NQ_FLAG_NO_VALUE; // no copy of the write will take effect
+            }
         } else if (meta.outcome == OPEN) {
             meta.outcome = NQ_OUTCOME_ORDERED;
             hdr.state.answer = hdr.state.version + 1;

@@ -124,7 +124,7 @@ func TestSpreadOfRounds(t *testing.T) {
 		{[]float64{5}, Spread{5, 5, 5, 1}},
 		{[]float64{3, 1, 2}, Spread{2, 1, 3, 3}},
 		{[]float64{4, 1, 3, 2, 100}, Spread{3, 2, 4, 5}},
-		{[]float64{1, 2, 3, 4}, Spread{2.5, 1.75, 3.25, 4}},
+		{[]float64{1, 2, 3, 4}, Spread{2.5, 1, 3, 4}},
 	} {
 		if got := spreadOf(slices.Clone(test.values)); got != test.want {
 			t.Errorf("%v: %v, want %v", test.values, got, test.want)

@@ -107,7 +107,7 @@ var varying = []struct {
 func Clean(lines []string, vary *regexp.Regexp) []string {
 	var out []string
 	for _, line := range lines {
-		if strings.HasPrefix(line, "· ") { // progress
+		if strings.HasPrefix(line, "· ") || strings.HasPrefix(line, "! etcd took") { // progress; a machine under load
 			continue
 		}
 		if vary != nil {
