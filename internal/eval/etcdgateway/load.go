@@ -56,7 +56,8 @@ func (o *Options) loads() []load {
 		}
 	}
 	return []load{
-		{hotRange, fmt.Sprintf("%d keys", o.HotKeys), true, get(func(r *rand.Rand) string { return hotKey(r.IntN(o.HotKeys)) })},
+		{hotRange, fmt.Sprintf("%d keys", o.HotKeys), true,
+			get(func(r *rand.Rand) string { return hotKey(r.IntN(o.HotKeys)) })},
 		{zipfRange, fmt.Sprintf("exponent %v, %d keys", zipfExponent, o.ZipfKeys), true,
 			get(func(r *rand.Rand) string { return zipfKey(zipf.Draw(r.Float64())) })},
 		{probe, "a key that does not exist, limit 1", true,
@@ -64,8 +65,10 @@ func (o *Options) loads() []load {
 				_, err := c.Get(ctx, probeKey, clientv3.WithLimit(1))
 				return err
 			}},
-		{coldPut, fmt.Sprintf("%d keys", o.ZipfKeys), false, put(func(r *rand.Rand) string { return coldKey(r.IntN(o.ZipfKeys)) })},
-		{placedPut, fmt.Sprintf("%d keys", o.HotKeys), false, put(func(r *rand.Rand) string { return placedKey(r.IntN(o.HotKeys)) })},
+		{coldPut, fmt.Sprintf("%d keys", o.ZipfKeys), false,
+			put(func(r *rand.Rand) string { return coldKey(r.IntN(o.ZipfKeys)) })},
+		{placedPut, fmt.Sprintf("%d keys", o.HotKeys), false,
+			put(func(r *rand.Rand) string { return placedKey(r.IntN(o.HotKeys)) })},
 	}
 }
 

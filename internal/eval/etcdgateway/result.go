@@ -102,8 +102,8 @@ func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
 // Table returns one row per load.
 func (r *Result) Table() ([]string, [][]string) {
 	header := []string{
-		"load", "gateway/s", "etcd/s", "ratio", "gateway p50 ms", "etcd p50 ms", "ratio", "gateway p99 ms", "etcd p99 ms", "hits, %",
-		"gateway CPU µs", "errors",
+		"load", "gateway/s", "etcd/s", "ratio", "gateway p50 ms", "etcd p50 ms", "ratio", "gateway p99 ms",
+		"etcd p99 ms", "hits, %", "gateway CPU µs", "errors",
 	}
 	var rows [][]string
 	for i := range r.Loads {
@@ -113,7 +113,8 @@ func (r *Result) Table() ([]string, [][]string) {
 			hits = fmt.Sprintf("%.1f", 100*l.Gateway.HitShare)
 		}
 		rows = append(rows, []string{
-			l.Name, fmt.Sprintf("%.0f", l.Gateway.PerSecond), fmt.Sprintf("%.0f", l.Etcd.PerSecond), fmt.Sprintf("%.2f", l.Ratio),
+			l.Name, fmt.Sprintf("%.0f", l.Gateway.PerSecond), fmt.Sprintf("%.0f", l.Etcd.PerSecond),
+			fmt.Sprintf("%.2f", l.Ratio),
 			fmt.Sprintf("%.2f", l.Gateway.P50ms), fmt.Sprintf("%.2f", l.Etcd.P50ms), fmt.Sprintf("%.2f", l.P50Ratio),
 			fmt.Sprintf("%.2f", l.Gateway.P99ms), fmt.Sprintf("%.2f", l.Etcd.P99ms), hits,
 			fmt.Sprintf("%.0f", l.Gateway.CPUus), fmt.Sprint(l.Gateway.Errors + l.Etcd.Errors),

@@ -159,7 +159,8 @@ func (b *bench) warm(ctx context.Context) error {
 			break
 		}
 		if time.Now().After(limit) {
-			return fmt.Errorf("the chain answers %.0f of %d keys %v after the first read: give the gateway more room with --cache-bytes",
+			return fmt.Errorf("the chain answers %.0f of %d keys %v after the first read: "+
+				"give the gateway more room with --cache-bytes",
 				after-before, len(keys), placeWithin)
 		}
 	}

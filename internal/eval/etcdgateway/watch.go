@@ -32,8 +32,8 @@ type Watch struct {
 // arrivals are the times of events by revision.
 type arrivals map[int64]time.Time
 
-// watchDelay writes a key through the gateway while as many clients watch it through the gateway as etcd has members, and one at
-// each member. An event's delay is the mean of the first less the mean of the second.
+// watchDelay writes a key through the gateway while as many clients watch it through the gateway as etcd has members,
+// and one at each member. An event's delay is the mean of the first less the mean of the second.
 func (b *bench) watchDelay(ctx context.Context) ([]float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -89,7 +89,8 @@ func (a arrivals) collect(events clientv3.WatchChan, stop <-chan int64) error {
 	return nil
 }
 
-// added returns how many milliseconds later each event arrives through the gateway. The first half of the watchers use it.
+// added returns how many milliseconds later each event arrives through the gateway. The first half of the watchers
+// use it.
 func added(seen []arrivals, half int) []float64 {
 	var all []float64
 	for rev := range seen[0] {
