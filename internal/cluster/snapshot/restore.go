@@ -72,7 +72,8 @@ func Restore(ctx context.Context, path string, o RestoreOptions) (*RestoreReport
 	if !o.DryRun {
 		if report.Floor > 0 {
 			if err := o.Raise(ctx, report.Floor); err != nil {
-				return nil, fmt.Errorf("%s: nothing is restored: versions cannot be kept above those of the backup (--versions-anew does without): %w", path, err)
+				return nil, fmt.Errorf("%s: nothing is restored: versions cannot be kept above those of the backup "+
+					"(--versions-anew does without): %w", path, err)
 			}
 		}
 		r := &restore{options: &o, total: report.Objects}

@@ -95,7 +95,8 @@ const (
 )
 
 func namesBelow(prefix string) names {
-	return names{prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + "generation", prefix + "detached"}
+	return names{prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix,
+		prefix + "generation", prefix + "detached"}
 }
 
 // New makes a gateway; [Gateway.Start] lets it begin.
