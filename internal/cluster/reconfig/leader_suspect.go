@@ -39,11 +39,12 @@ func (l *Leader) checkHeartbeats() {
 }
 
 // checkClaims accepts registrations of nodes without their state once the heartbeat of the node before timed out. It
-// drops a registration if that takes too long.
+// drops a registration if that takes too long. A heartbeat after the registration refutes it: the registration was late,
+// or its node repeats it.
 func (l *Leader) checkClaims() {
 	for _, id := range sorted(l.claims) {
 		n := l.claims[id]
-		if l.time-n.lastSeen > l.state.Settings.Suspect {
+		if l.time-n.lastSeen > l.state.Settings.Suspect && n.claimed >= n.lastSeen {
 			delete(l.claims, id)
 			l.gone[id], l.dirty = true, true
 			l.suspect(n, "it is back without its state")

@@ -159,9 +159,10 @@ func TestFoundBugs(t *testing.T) {
 		19,            // two nodes sent a bundle of old replies to each other for ever
 		3143,          // a late registration of an earlier process took a node for one without its state
 		30, 312, 2311, // a learner copied from the tail, and became a member without the writes that its successor held
-		102610, // a leader kept a node that refused its orders in a chain of two: an earlier leader had fenced it
-		214029, // a resync could not name the operand of a CAS that jumped over the floor: the true retry was refused
-		9460,   // the check of C6 took a node without a copy for a silent one
+		102610,        // a leader kept a node that refused its orders in a chain of two: an earlier leader had fenced it
+		214029,        // a resync could not name the operand of a CAS that jumped over the floor: the true retry was refused
+		310426, 40850, // a late registration of an earlier process, and 40 ms of silence: a live node left a chain of two
+		9460, // the check of C6 took a node without a copy for a silent one
 	} {
 		if why := wrong(t, Draw(seed)); why != "" {
 			t.Error(why)
