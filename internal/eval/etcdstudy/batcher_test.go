@@ -163,7 +163,8 @@ func TestBatchingOfARealCluster(t *testing.T) {
 		t.Errorf("%d cells", len(result.Cells))
 	}
 	for _, c := range result.Cells {
-		if c.PerSecond <= 0 || c.Errors != 0 || c.Size == 1 && c.Replaced != 0 ||
+		// Replaced compares two rates that are read one after the other: none is replaced in batches of one, but for that.
+		if c.PerSecond <= 0 || c.Errors != 0 || c.Size == 1 && c.Replaced > 0.1 ||
 			c.Series == SeriesDally && c.Replaced <= 0 {
 			t.Errorf("%+v", c)
 		}
