@@ -41,6 +41,12 @@ func StartChain(t *testing.T) string {
 			}
 		}
 	}
+	return WriteCluster(t, cluster)
+}
+
+// WriteCluster writes a cluster file, removed when the test ends, and returns its path.
+func WriteCluster(t *testing.T, cluster *topology.Cluster) string {
+	t.Helper()
 	text, err := cluster.Marshal()
 	if err != nil {
 		t.Fatal(err)

@@ -30,13 +30,14 @@ func mix(h, word uint64) uint64 {
 // result returns the [Session.Result] of a write that got a version. value is the stored value. A write whose operand
 // [Session.operandOf] could not find again has no digest: a member that learned of it by a resync would refuse its retry.
 func (r *request) result(version uint64, value []byte) uint64 {
-	switch operand := r.message.Operand; {
+	operand := r.message.Operand
+	switch {
 	case r.op == wire.OpAdd:
 		return binary.BigEndian.Uint64(value)
 	case r.node.options.NoDigest || operand != 0 && operand != version-1:
 		return 0
 	}
-	return Digest(r.message.Operand, value)
+	return Digest(operand, value)
 }
 
 // isRetry reports whether the write is the one that the session recorded. An ADD is known by its key alone: its result
