@@ -68,10 +68,22 @@ test: build check
 	scripts/demo.sh >out/demo.txt 2>&1 || { cat out/demo.txt; exit 1; }
 	$(MAKE) --no-print-directory model QUICK=1
 	-@[ "$(CI)" != true ] || scripts/peers.sh redis memcached etcd
-	go test -count=1 -timeout 20m ./...
+	[ "$(CI)" = true ] || go test -count=1 -timeout 20m ./...
+	[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-twice
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory race QUICK=1
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-kernels
 endif
+
+# CI shares its machine with other load. A failed test runs once more by itself, at most five of them. The run fails if it fails
+# again; a test that passes then is printed as flaky, and is a bug.
+RUN_TWICE = $(TOOLS)/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-run-root-test --rerun-fails-max-failures=5 \
+	--rerun-fails-report=out/flaky.txt
+LIST_FLAKY = [ ! -s out/flaky.txt ] || { echo 'flaky: failed once, then passed alone'; cat out/flaky.txt; }
+.PHONY: test-twice
+test-twice: bpf $(TOOLS)/gotestsum
+	@mkdir -p out && rm -f out/flaky.txt
+	$(RUN_TWICE) --packages=./... -- -count=1 -timeout 20m
+	@$(LIST_FLAKY)
 
 # Each header in bpf/ compiles alone: it includes all that it uses. Functions may be unused, and a program defines drop().
 .PHONY: bpf-headers
@@ -142,9 +154,9 @@ generate: setup ## Write what spec/wire.yaml defines
 
 # Development tools are pinned in tools/go.mod, a module of its own, and compiled into out/tools.
 TOOLS := $(CURDIR)/out/tools
-$(TOOLS)/golangci-lint $(TOOLS)/apidiff &: tools/go.mod | setup
+$(TOOLS)/golangci-lint $(TOOLS)/apidiff $(TOOLS)/gotestsum &: tools/go.mod | setup
 	go build -C tools -o $(TOOLS)/ tool
-	@touch $(TOOLS)/golangci-lint $(TOOLS)/apidiff
+	@touch $(TOOLS)/golangci-lint $(TOOLS)/apidiff $(TOOLS)/gotestsum
 
 .PHONY: lint
 lint: bpf $(TOOLS)/golangci-lint ## Run the linters of .golangci.yml, except for lengths of lines
@@ -163,9 +175,12 @@ RACE_SLOW := cluster/reconfig|verify/sim|verify/gatewaysim|verify/conformance|ba
 RACE = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... \
 	| grep -vE '/($(RACE_BPF)$(if $(QUICK),|$(RACE_SLOW)))(/|$$)')
 .PHONY: race
-race: bpf ## Run the tests that need no BPF under the race detector; QUICK=1 leaves out the slowest
+race: bpf $(TOOLS)/gotestsum ## Run the tests that need no BPF under the race detector; QUICK=1 leaves out the slowest
 	@scripts/setup.sh race
-	CGO_ENABLED=1 go test -race -short -count=1 -timeout 30m -skip '$(RACE_SKIP)' $(RACE)
+	@mkdir -p out && rm -f out/flaky.txt
+	CGO_ENABLED=1 $(RUN_TWICE) --rerun-fails-abort-on-data-race --packages="$(RACE)" -- \
+		-race -short -count=1 -timeout 30m -skip '$(RACE_SKIP)'
+	@$(LIST_FLAKY)
 # Tests of the bytecode, which the race detector cannot see.
 RACE_SKIP := ^(TestRandomPackets|TestTaggedRandomPackets|TestVectors|TestTaggedVectors|TestMachine.*|TestForgeries.*|TestTransit|TestClientsAreLimited)$$
 
