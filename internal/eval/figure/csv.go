@@ -45,19 +45,21 @@ func (o *Outcome) writeCSV(w io.Writer) error {
 		}
 	}
 	for _, r := range o.results() {
-		if r.Low == nil || r.Peer == nil {
-			continue
+		for _, row := range r.Rows() {
+			if row.Interval == nil || row.Value == nil {
+				continue
+			}
+			high := ""
+			if row.Interval.High != nil {
+				high = number(*row.Interval.High)
+			}
+			_ = out.Write(
+				[]string{
+					o.Spec.Name, mode(o.Header.Quick), "", "", "", "", "", r.Metric, r.Unit, "", number(*row.Value),
+					o.At().Format(time.RFC3339), number(row.Interval.Low), high,
+				},
+			)
 		}
-		high := ""
-		if r.High != nil {
-			high = number(*r.High)
-		}
-		_ = out.Write(
-			[]string{
-				o.Spec.Name, mode(o.Header.Quick), "", "", "", "", "", r.Metric, r.Unit, "", number(*r.Peer),
-				o.At().Format(time.RFC3339), number(*r.Low), high,
-			},
-		)
 	}
 	out.Flush()
 	return out.Error()

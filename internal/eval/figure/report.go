@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/eval/plot"
+	"github.com/netcraq/netcraq/internal/eval/usl"
 )
 
 //go:embed report.html.tmpl
@@ -23,8 +24,12 @@ var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap
 		}
 		return plot.Short(*v)
 	},
-	"time": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
-	"code": code,
+	"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+	"code":     code,
+	"interval": interval,
+	"columns":  func() []column { return columns },
+	// ratio, wanted and mark follow the systems and the unit
+	"width": func() int { return 1 + len(columns) + 4 },
 }).Parse(reportText))
 
 // report is the data of the page's template.
@@ -76,6 +81,14 @@ func writeReport(w io.Writer, dir string, specs []*Spec, outcomes []*Outcome) er
 		}
 	}
 	return reportTemplate.Execute(w, r)
+}
+
+// interval is the bounds of a value, or nothing.
+func interval(i *usl.Interval) string {
+	if i == nil {
+		return ""
+	}
+	return " (" + i.Text(plot.Short) + ")"
 }
 
 func newLine(r Result) line {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/netcraq/netcraq/internal/eval/usl"
 )
 
 // pageOf publishes a figure of which one part could not be measured, and one mark neither.
@@ -25,8 +27,12 @@ func pageOf(t *testing.T) string {
 	spec.Results = func(o *Outcome) []Result {
 		ours := o.Median("first", 256, "hashes_per_s")
 		return append(whole(o),
-			Result{Metric: "against itself", Ours: ours, Mark: AtLeast(1, "itself", ours, ours)},
-			Result{Metric: "alone", Ours: ours})
+			Result{
+				Metric: "against itself",
+				Values: Values{Ours: ours},
+				Mark:   AtLeast(1, "itself", ours, ours),
+			},
+			Result{Metric: "alone", Values: Values{Ours: ours}})
 	}
 	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
 		t.Fatal(err)
@@ -125,15 +131,21 @@ func TestTextsAreShown(t *testing.T) {
 	}
 }
 
+// bounds is the interval of one system.
+func bounds(of System, low float64, high *float64) map[System]usl.Interval {
+	return map[System]usl.Interval{of: {Low: low, High: high}}
+}
+
 // Fits have their bounds in the report, the summary and the numbers; results without a unit have
 // null there.
 func TestFittedValuesHaveBounds(t *testing.T) {
 	dir, spec := t.TempDir(), hashSpec(new(hashing))
 	spec.Results = func(*Outcome) []Result {
 		return []Result{
-			{Metric: "fitted", Peer: Value(2), Low: Value(1.5), High: Value(2.5)},
-			{Metric: "open", Peer: Value(3), Unit: "members", Low: Value(2)},
-			{Metric: "measured", Peer: Value(4)},
+			{Metric: "fitted", Values: Values{Peer: Value(2)}, Intervals: bounds(Peer, 1.5, Value(2.5))},
+			{Metric: "open", Unit: "members", Values: Values{Peer: Value(3)}, Intervals: bounds(Peer, 2, nil)},
+			{Metric: "measured", Values: Values{Peer: Value(4)}},
+			{Metric: "ours", Values: Values{Ours: Value(5)}, Intervals: bounds(Ours, 4, Value(6))},
 		}
 	}
 	if _, err := Run(t.Context(), spec, Options{Dir: dir, Quick: true}); err != nil {
@@ -144,7 +156,7 @@ func TestFittedValuesHaveBounds(t *testing.T) {
 	}
 	page, numbers := read(t, filepath.Join(dir, ReportName)), read(t, filepath.Join(dir, "hashing.csv"))
 	for _, want := range []string{`<td class="n">2 (1.5 to 2.5)</td>`, `<td class="n">3 (2 or more)</td>`,
-		`<td class="n">4</td>`} {
+		`<td class="n">4</td>`, `<td class="n ours">5 (4 to 6)</td>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the report has no %q", want)
 		}
@@ -162,7 +174,8 @@ func TestFittedValuesHaveBounds(t *testing.T) {
 		summary[0]["high"] != 2.5 ||
 		summary[1]["unit"] != "members" ||
 		len(summary[1]) != 9 ||
-		len(summary[2]) != 8 {
+		len(summary[2]) != 8 ||
+		summary[3]["ours_low"] != 4.0 || summary[3]["ours_high"] != 6.0 || len(summary[3]) != 10 {
 		t.Errorf("summary: %v", summary)
 	}
 }

@@ -7,51 +7,125 @@ import (
 	"io"
 
 	"github.com/netcraq/netcraq/internal/eval/plot"
+	"github.com/netcraq/netcraq/internal/eval/usl"
 )
 
-// Result is a line of the summary. Fields that do not apply are nil.
-type Result struct {
-	Figure       string   `json:"figure"`
-	Metric       string   `json:"metric"`
-	Paper        *float64 `json:"paper"`
-	NetChain     *float64 `json:"netchain"`
-	NetCRAQPaper *float64 `json:"netcraq_published"`
-	Ours         *float64 `json:"ours"`
-	Peer         *float64 `json:"peer"`
-	Unit         string   `json:"unit"` // "", in JSON null: a number without one
-	// Bounds of Peer where it was fitted, with the confidence that the figure's notes name. Low
-	// alone: there is no upper bound.
-	Low  *float64 `json:"low,omitempty"`
-	High *float64 `json:"high,omitempty"`
-	Mark *Mark    `json:"-"`
+// System is a column of the results: a system that is measured, or a paper.
+type System string
+
+// The systems that every result of the summary has a field for.
+const (
+	Paper        System = "paper"
+	NetChain            = System(plot.NetChain)
+	NetCRAQPaper        = System(plot.NetCRAQPaper)
+	Ours                = System(plot.Ours)
+	Peer                = System(plot.Peer)
+)
+
+// column is a system in the tables of the report.
+type column struct {
+	System System
+	Title  string
 }
 
-// MarshalJSON writes null for empty fields.
-func (r Result) MarshalJSON() ([]byte, error) {
-	type fields Result
-	with := struct {
-		fields
-		Unit *string `json:"unit"`
-	}{fields: fields(r)}
-	if r.Unit != "" {
-		with.Unit = &r.Unit
+// columns are the systems in the order of the summary's fields and of the report's columns. Another
+// system is another line here.
+var columns = []column{
+	{Paper, "paper"},
+	{NetChain, "NetChain"},
+	{NetCRAQPaper, "NetCRAQ as published"},
+	{Ours, "ours"},
+	{Peer, "peer"},
+}
+
+// Values are those of a metric by system. A system without one is missing or has nil.
+type Values map[System]*float64
+
+// Result is a metric of the summary, with a value for each system that has it.
+type Result struct {
+	Figure    string
+	Metric    string
+	Unit      string // "": a number without one
+	Values    Values
+	Intervals map[System]usl.Interval // of values that were fitted, with the confidence that the notes name
+	Mark      *Mark
+}
+
+// ResultRow is the value of one system.
+type ResultRow struct {
+	Metric   string
+	System   System
+	Value    *float64      // nil: there is none
+	Interval *usl.Interval // nil: the value was not fitted
+}
+
+// Rows lists a value for each system, in the order of the summary.
+func (r *Result) Rows() []ResultRow {
+	rows := make([]ResultRow, len(columns))
+	for i, c := range columns {
+		rows[i] = ResultRow{Metric: r.Metric, System: c.System, Value: r.Values[c.System]}
+		if bounds, ok := r.Intervals[c.System]; ok {
+			rows[i].Interval = &bounds
+		}
 	}
+	return rows
+}
+
+// bounds are the names of the fields of the interval in the summary: those of a peer have no prefix.
+func (r *ResultRow) bounds() (low, high string) {
+	if r.System == Peer {
+		return "low", "high"
+	}
+	return string(r.System) + "_low", string(r.System) + "_high"
+}
+
+// MarshalJSON writes one object with a field for each system, null where it has no value.
+func (r Result) MarshalJSON() ([]byte, error) {
+	var unit *string
+	if r.Unit != "" {
+		unit = &r.Unit
+	}
+	fields := object{{"figure", r.Figure}, {"metric", r.Metric}}
+	var intervals object
+	for _, row := range r.Rows() {
+		fields = append(fields, field{string(row.System), row.Value})
+		if row.Interval == nil {
+			continue
+		}
+		low, high := row.bounds()
+		intervals = append(intervals, field{low, row.Interval.Low})
+		if row.Interval.High != nil {
+			intervals = append(intervals, field{high, row.Interval.High})
+		}
+	}
+	return append(append(fields, intervals...), field{"unit", unit}).MarshalJSON()
+}
+
+// object is a JSON object whose fields are known when it is written.
+type object []field
+
+type field struct {
+	name  string
+	value any
+}
+
+// MarshalJSON writes the fields in their order.
+func (o object) MarshalJSON() ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(with)
-	return text.Bytes(), err
-}
-
-// Interval says the bounds of Peer, or nothing.
-func (r *Result) Interval() string {
-	switch {
-	case r.Low == nil:
-		return ""
-	case r.High == nil:
-		return fmt.Sprintf(" (%s or more)", plot.Short(*r.Low))
+	for i, f := range o {
+		text.WriteByte("{,"[min(i, 1)])
+		if err := encoder.Encode(f.name); err != nil {
+			return nil, err
+		}
+		text.WriteByte(':')
+		if err := encoder.Encode(f.value); err != nil {
+			return nil, err
+		}
 	}
-	return fmt.Sprintf(" (%s to %s)", plot.Short(*r.Low), plot.Short(*r.High))
+	text.WriteByte('}')
+	return text.Bytes(), nil
 }
 
 // Mark is the target of a result: a ratio of ours to another.

@@ -21,6 +21,14 @@ type Interval struct {
 	High *float64 `json:"high"` // nil: unbounded, as the peak of a curve that does not level off
 }
 
+// Text is the interval in words, with its numbers as the function writes them.
+func (i Interval) Text(number func(float64) string) string {
+	if i.High == nil {
+		return number(i.Low) + " or more"
+	}
+	return number(i.Low) + " to " + number(*i.High)
+}
+
 // Intervals are those of a fitted law, and of its peak.
 type Intervals struct {
 	Confidence float64  `json:"confidence"`

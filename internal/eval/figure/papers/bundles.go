@@ -57,11 +57,13 @@ func (b bundles) results(o *figure.Outcome, metric, unit, text string) []figure.
 	var all []figure.Result
 	for _, p := range o.Medians(b.name, metric) {
 		all = append(all, figure.Result{
-			Metric:       fmt.Sprintf("%s (bundles of %d)", fmt.Sprintf(text, p.X), b.most(p.X)),
-			NetChain:     o.Median(netChain, p.X, metric),
-			NetCRAQPaper: o.Median(b.beside, p.X, metric),
-			Ours:         &p.Y,
-			Unit:         unit,
+			Metric: fmt.Sprintf("%s (bundles of %d)", fmt.Sprintf(text, p.X), b.most(p.X)),
+			Unit:   unit,
+			Values: figure.Values{
+				figure.NetChain:     o.Median(netChain, p.X, metric),
+				figure.NetCRAQPaper: o.Median(b.beside, p.X, metric),
+				figure.Ours:         &p.Y,
+			},
 		})
 	}
 	return all

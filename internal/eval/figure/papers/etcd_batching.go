@@ -103,8 +103,8 @@ func etcdBatchingResults(o *figure.Outcome) []figure.Result {
 		if most := figure.Most(points); most != nil && points[0].X == 1 {
 			all = append(all, figure.Result{
 				Metric: fmt.Sprintf("puts at the best length of a batch against no batching, %s", s.Name),
-				Peer:   figure.Value(most.Y / points[0].Y),
 				Unit:   "×",
+				Values: figure.Values{figure.Peer: figure.Value(most.Y / points[0].Y)},
 			})
 		}
 	}

@@ -157,9 +157,8 @@ func etcdMembersResults(o *figure.Outcome) []figure.Result {
 		if most := figure.Most(o.Medians(series, txnPerS)); most != nil {
 			all = append(all, figure.Result{
 				Metric: "members with the highest throughput measured, " + series,
-				Paper:  figure.Value(3),
-				Peer:   &most.X,
 				Unit:   "members",
+				Values: figure.Values{figure.Paper: figure.Value(3), figure.Peer: &most.X},
 			})
 		}
 		law := etcdLaw(o, series)
@@ -167,18 +166,28 @@ func etcdMembersResults(o *figure.Outcome) []figure.Result {
 			continue
 		}
 		fitted := []figure.Result{
-			{Metric: "peak of the law, " + series, Paper: &peak, Peer: lawPeak(law), Unit: "members"},
-			{Metric: "λ, " + series, Paper: &paper.Lambda, Peer: &law.Lambda, Unit: "transactions/s"},
+			{
+				Metric: "peak of the law, " + series,
+				Unit:   "members",
+				Values: figure.Values{figure.Paper: &peak, figure.Peer: lawPeak(law)},
+			},
+			{
+				Metric: "λ, " + series,
+				Unit:   "transactions/s",
+				Values: figure.Values{figure.Paper: &paper.Lambda, figure.Peer: &law.Lambda},
+			},
 			{
 				Metric: "σ, " + series,
-				Paper:  &paper.Sigma,
-				Peer:   &law.Sigma,
+				Values: figure.Values{figure.Paper: &paper.Sigma, figure.Peer: &law.Sigma},
 			},
-			{Metric: "κ, " + series, Paper: &paper.Kappa, Peer: &law.Kappa},
+			{
+				Metric: "κ, " + series,
+				Values: figure.Values{figure.Paper: &paper.Kappa, figure.Peer: &law.Kappa},
+			},
 		}
 		if i := law.Intervals; i != nil {
 			for at, bounds := range []usl.Interval{i.Peak, i.Lambda, i.Sigma, i.Kappa} {
-				fitted[at].Low, fitted[at].High = &bounds.Low, bounds.High
+				fitted[at].Intervals = map[figure.System]usl.Interval{figure.Peer: bounds}
 			}
 		}
 		all = append(all, fitted...)
@@ -253,8 +262,5 @@ func lawText(law *usl.Fitted) string {
 }
 
 func intervalText(i usl.Interval, format string) string {
-	if i.High == nil {
-		return fmt.Sprintf(format+" or more", i.Low)
-	}
-	return fmt.Sprintf(format+" to "+format, i.Low, *i.High)
+	return i.Text(func(v float64) string { return fmt.Sprintf(format, v) })
 }

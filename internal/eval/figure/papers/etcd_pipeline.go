@@ -106,17 +106,25 @@ func etcdPipelineResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
 		place := o.Spec.X.Place(x)
-		all = append(all, figure.Result{Metric: "puts, " + place, Peer: o.Median("etcd", x, putsPerS), Unit: "puts/s"})
+		all = append(all, figure.Result{
+			Metric: "puts, " + place,
+			Unit:   "puts/s",
+			Values: figure.Values{figure.Peer: o.Median("etcd", x, putsPerS)},
+		})
 		for _, s := range etcdstudy.Stages {
 			all = append(all, figure.Result{
 				Metric: fmt.Sprintf("CPU for a put, %s, %s", s, place),
-				Peer:   o.Median("etcd", x, string(s)),
 				Unit:   "µs",
+				Values: figure.Values{figure.Peer: o.Median("etcd", x, string(s))},
 			})
 		}
 	}
 	return append(all,
-		figure.Result{Metric: "puts of the store alone", Peer: o.Median("etcd", o.Xs[0], storeAlone), Unit: "puts/s"})
+		figure.Result{
+			Metric: "puts of the store alone",
+			Unit:   "puts/s",
+			Values: figure.Values{figure.Peer: o.Median("etcd", o.Xs[0], storeAlone)},
+		})
 }
 
 func etcdPipelineNotes(o *figure.Outcome) []figure.Note {

@@ -160,12 +160,14 @@ func percent(part, all uint64) float64 { return 100 * float64(part) / max(float6
 // versus is a result of all three protocols.
 func versus(o *figure.Outcome, metric, text, unit string, x float64, mark *figure.Mark) figure.Result {
 	return figure.Result{
-		Metric:       text,
-		NetChain:     o.Median(netChain, x, metric),
-		NetCRAQPaper: o.Median(netcraqPaper, x, metric),
-		Ours:         o.Median(ours, x, metric),
-		Unit:         unit,
-		Mark:         mark,
+		Metric: text,
+		Unit:   unit,
+		Values: figure.Values{
+			figure.NetChain:     o.Median(netChain, x, metric),
+			figure.NetCRAQPaper: o.Median(netcraqPaper, x, metric),
+			figure.Ours:         o.Median(ours, x, metric),
+		},
+		Mark: mark,
 	}
 }
 
@@ -173,14 +175,16 @@ func versus(o *figure.Outcome, metric, text, unit string, x float64, mark *figur
 func ratioTo(o *figure.Outcome, metric, text string, x, paper, mark float64) figure.Result {
 	chain := o.Median(netChain, x, metric)
 	r := figure.Result{
-		Metric:       text,
-		NetChain:     figure.Ratio(chain, chain),
-		NetCRAQPaper: figure.Ratio(o.Median(netcraqPaper, x, metric), chain),
-		Ours:         figure.Ratio(o.Median(ours, x, metric), chain),
-		Unit:         "× NetChain",
+		Metric: text,
+		Unit:   "× NetChain",
+		Values: figure.Values{
+			figure.NetChain:     figure.Ratio(chain, chain),
+			figure.NetCRAQPaper: figure.Ratio(o.Median(netcraqPaper, x, metric), chain),
+			figure.Ours:         figure.Ratio(o.Median(ours, x, metric), chain),
+		},
 	}
 	if paper > 0 {
-		r.Paper = &paper
+		r.Values[figure.Paper] = &paper
 	}
 	if mark > 0 {
 		r.Mark = figure.AtLeast(mark, "NetChain", o.Median(ours, x, metric), chain)
@@ -200,11 +204,13 @@ func neverBehind(o *figure.Outcome, metric, text string) []figure.Result {
 		{
 			Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s)", text,
 				o.Spec.X.Place(least.X)),
-			NetChain:     o.Median(netChain, least.X, metric),
-			NetCRAQPaper: theirs,
-			Ours:         mine,
-			Unit:         unitOf(o, metric),
-			Mark:         figure.AtLeast(1, "NetCRAQ as published", mine, theirs),
+			Unit: unitOf(o, metric),
+			Values: figure.Values{
+				figure.NetChain:     o.Median(netChain, least.X, metric),
+				figure.NetCRAQPaper: theirs,
+				figure.Ours:         mine,
+			},
+			Mark: figure.AtLeast(1, "NetCRAQ as published", mine, theirs),
 		},
 	}
 }

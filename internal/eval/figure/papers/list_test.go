@@ -174,7 +174,7 @@ func TestBundlesAreNamed(t *testing.T) {
 				continue
 			}
 			figures[s.Name]++
-			if r.Ours == nil || r.Mark != nil || r.Paper != nil {
+			if r.Values[figure.Ours] == nil || r.Mark != nil || r.Values[figure.Paper] != nil {
 				t.Errorf("%s: %+v", s.Name, r)
 			}
 		}

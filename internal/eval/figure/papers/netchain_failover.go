@@ -204,11 +204,12 @@ func failoverResults(o *figure.Outcome) []figure.Result {
 		} {
 			r := figure.Result{
 				Metric: m.text + ", " + o.Spec.X.Place(x),
-				Ours:   o.Median(ours, x, m.metric),
 				Unit:   m.unit,
+				Values: figure.Values{figure.Ours: o.Median(ours, x, m.metric)},
 			}
 			if !m.assumed {
-				r.NetChain, r.NetCRAQPaper = o.Median(netChain, x, m.metric), o.Median(netcraqPaper, x, m.metric)
+				r.Values[figure.NetChain] = o.Median(netChain, x, m.metric)
+				r.Values[figure.NetCRAQPaper] = o.Median(netcraqPaper, x, m.metric)
 			}
 			all = append(all, r)
 		}

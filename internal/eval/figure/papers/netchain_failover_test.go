@@ -21,12 +21,12 @@ func TestFailoverComparesWhatWasMeasured(t *testing.T) {
 		switch {
 		case strings.Contains(r.Metric, "assumed"):
 			assumed++
-			if r.NetChain != nil || r.NetCRAQPaper != nil || r.Ours == nil {
+			if r.Values[figure.NetChain] != nil || r.Values[figure.NetCRAQPaper] != nil || r.Values[figure.Ours] == nil {
 				t.Errorf("%+v", r)
 			}
 		default:
 			measured++
-			if r.NetChain == nil || r.Ours == nil {
+			if r.Values[figure.NetChain] == nil || r.Values[figure.Ours] == nil {
 				t.Errorf("%+v", r)
 			}
 		}

@@ -205,9 +205,15 @@ func linkLossResults(o *figure.Outcome) []figure.Result {
 		} {
 			all = append(
 				all,
-				figure.Result{Metric: fmt.Sprintf("%s at %s loss, beside etcd", m.text, o.Spec.X.Place(x)),
-					NetChain: o.Median("NetChain", x,
-						m.metric), Ours: o.Median("NetCRAQ", x, m.metric), Peer: o.Median("etcd", x, m.metric), Unit: m.unit},
+				figure.Result{
+					Metric: fmt.Sprintf("%s at %s loss, beside etcd", m.text, o.Spec.X.Place(x)),
+					Unit:   m.unit,
+					Values: figure.Values{
+						figure.NetChain: o.Median("NetChain", x, m.metric),
+						figure.Ours:     o.Median("NetCRAQ", x, m.metric),
+						figure.Peer:     o.Median("etcd", x, m.metric),
+					},
+				},
 			)
 		}
 	}

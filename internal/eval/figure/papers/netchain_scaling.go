@@ -243,11 +243,13 @@ func scalingResults(o *figure.Outcome) []figure.Result {
 				chain, theirs, mine := o.Median(netChain+keys, x, m.metric), o.Median(netcraqPaper+keys, x,
 					m.metric), o.Median(ours+keys, x, m.metric)
 				all = append(all, figure.Result{
-					Metric:       fmt.Sprintf("%s on %g switches%s", m.text, x, keys),
-					NetChain:     chain,
-					NetCRAQPaper: theirs,
-					Ours:         mine,
-					Unit:         m.unit,
+					Metric: fmt.Sprintf("%s on %g switches%s", m.text, x, keys),
+					Unit:   m.unit,
+					Values: figure.Values{
+						figure.NetChain:     chain,
+						figure.NetCRAQPaper: theirs,
+						figure.Ours:         mine,
+					},
 				})
 			}
 		}

@@ -140,7 +140,7 @@ func sizeResults(place string) func(*figure.Outcome) []figure.Result {
 			for _, m := range []struct{ metric, text string }{{readsPerS, "reads"}, {writesPerS, "writes"}} {
 				r := versus(o, m.metric, m.text+", "+at, m.text+"/s", x,
 					figure.AtLeast(1, netChain, o.Median(ours, x, m.metric), o.Median(netChain, x, m.metric)))
-				r.Paper = figure.Value(paperNetChainPerS)
+				r.Values[figure.Paper] = figure.Value(paperNetChainPerS)
 				all = append(all, r)
 			}
 		}

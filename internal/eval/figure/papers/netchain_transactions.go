@@ -125,17 +125,15 @@ func transactionResults(o *figure.Outcome) []figure.Result {
 		line := func(peer string) figure.Result {
 			return figure.Result{
 				Metric: fmt.Sprintf("transactions/s at contention %g, beside %s", x, peer),
-				Ours:   ours,
-				Peer:   o.Median(peer, x, txnPerS),
 				Unit:   "transactions/s",
+				Values: figure.Values{figure.Ours: ours, figure.Peer: o.Median(peer, x, txnPerS)},
 			}
 		}
 		against := figure.Result{
-			Metric:   fmt.Sprintf("transactions/s at contention %g, against NetChain", x),
-			NetChain: chain,
-			Ours:     ours,
-			Unit:     "transactions/s",
-			Mark:     figure.AtLeast(1, "NetChain", ours, chain),
+			Metric: fmt.Sprintf("transactions/s at contention %g, against NetChain", x),
+			Unit:   "transactions/s",
+			Values: figure.Values{figure.NetChain: chain, figure.Ours: ours},
+			Mark:   figure.AtLeast(1, "NetChain", ours, chain),
 		}
 		all = append(all, against, line("etcd"), line("ZooKeeper"))
 	}

@@ -72,26 +72,28 @@ func writeShareResults(o *figure.Outcome) []figure.Result {
 	for _, x := range o.Xs {
 		r := versus(o, opsPerS, fmt.Sprintf("operations at %g %% writes", x), "operations/s", x,
 			figure.AtLeast(1, netChain, o.Median(ours, x, opsPerS), o.Median(netChain, x, opsPerS)))
-		r.Paper = figure.Value(paperNetChainPerS)
+		r.Values[figure.Paper] = figure.Value(paperNetChainPerS)
 		all = append(all, r)
 		if zookeeper, ok := map[float64]float64{0: paperZooKeeperReadsPerS, 100: paperZooKeeperWritesPerS}[x]; ok {
 			all = append(all, figure.Result{
 				Metric: fmt.Sprintf(
 					"operations of ZooKeeper at %g %% writes, as the paper has them (here: peers-operations)",
 					x),
-				Paper: &zookeeper,
-				Unit:  "operations/s",
+				Unit:   "operations/s",
+				Values: figure.Values{figure.Paper: &zookeeper},
 			})
 		}
 	}
 	all = append(all, neverBehind(o, opsPerS, "operations")...)
 	for _, p := range o.Medians(oursCloned, opsPerS) {
 		all = append(all, figure.Result{
-			Metric:       fmt.Sprintf("operations at %g %% writes, cloned ACKs", p.X),
-			NetChain:     o.Median(netChain, p.X, opsPerS),
-			NetCRAQPaper: o.Median(netcraqPaper, p.X, opsPerS),
-			Ours:         &p.Y,
-			Unit:         "operations/s",
+			Metric: fmt.Sprintf("operations at %g %% writes, cloned ACKs", p.X),
+			Unit:   "operations/s",
+			Values: figure.Values{
+				figure.NetChain:     o.Median(netChain, p.X, opsPerS),
+				figure.NetCRAQPaper: o.Median(netcraqPaper, p.X, opsPerS),
+				figure.Ours:         &p.Y,
+			},
 		})
 	}
 	return append(all, bundledWrites.results(o, opsPerS, "operations/s", "operations at %g %% writes")...)

@@ -131,11 +131,13 @@ func congestionResults(o *figure.Outcome) []figure.Result {
 	}
 	all = append(all, neverBehind(o, readsPerS, "reads under congestion")...)
 	return append(all, figure.Result{
-		Metric:       "reads, mean over the shares, against NetChain",
-		NetChain:     meanAgainstNetChain(o, netChain),
-		NetCRAQPaper: meanAgainstNetChain(o, netcraqPaper),
-		Ours:         meanAgainstNetChain(o, ours),
-		Unit:         "× NetChain",
+		Metric: "reads, mean over the shares, against NetChain",
+		Unit:   "× NetChain",
+		Values: figure.Values{
+			figure.NetChain:     meanAgainstNetChain(o, netChain),
+			figure.NetCRAQPaper: meanAgainstNetChain(o, netcraqPaper),
+			figure.Ours:         meanAgainstNetChain(o, ours),
+		},
 	})
 }
 

@@ -91,13 +91,15 @@ func distanceResults(o *figure.Outcome) []figure.Result {
 		chain, mine, theirs := o.Median(netChain, x, readsPerS), o.Median(oursDirty, x,
 			readsPerS), o.Median(netcraqPaperDirty, x, readsPerS)
 		return figure.Result{
-			Metric:       text,
-			Paper:        &paper,
-			NetChain:     figure.Ratio(chain, chain),
-			NetCRAQPaper: figure.Ratio(theirs, chain),
-			Ours:         figure.Ratio(mine, chain),
-			Unit:         "× NetChain",
-			Mark:         figure.AtLeast(1, "NetCRAQ as published", mine, theirs),
+			Metric: text,
+			Unit:   "× NetChain",
+			Values: figure.Values{
+				figure.Paper:        &paper,
+				figure.NetChain:     figure.Ratio(chain, chain),
+				figure.NetCRAQPaper: figure.Ratio(theirs, chain),
+				figure.Ours:         figure.Ratio(mine, chain),
+			},
+			Mark: figure.AtLeast(1, "NetCRAQ as published", mine, theirs),
 		}
 	}
 	all := []figure.Result{

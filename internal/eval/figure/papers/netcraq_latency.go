@@ -112,12 +112,14 @@ func latencyResults(o *figure.Outcome) []figure.Result {
 		if paper, ok := paperLatency[x]; ok {
 			chain := readTime.at(o, netChain, x, p50us)
 			all = append(all, figure.Result{
-				Metric:       fmt.Sprintf("median time at %s reads/s, against NetChain", number(x)),
-				Paper:        &paper,
-				NetChain:     figure.Ratio(chain, chain),
-				NetCRAQPaper: figure.Ratio(readTime.at(o, netcraqPaper, x, p50us), chain),
-				Ours:         figure.Ratio(readTime.at(o, ours, x, p50us), chain),
-				Unit:         "× NetChain",
+				Metric: fmt.Sprintf("median time at %s reads/s, against NetChain", number(x)),
+				Unit:   "× NetChain",
+				Values: figure.Values{
+					figure.Paper:        &paper,
+					figure.NetChain:     figure.Ratio(chain, chain),
+					figure.NetCRAQPaper: figure.Ratio(readTime.at(o, netcraqPaper, x, p50us), chain),
+					figure.Ours:         figure.Ratio(readTime.at(o, ours, x, p50us), chain),
+				},
 			})
 		}
 	}

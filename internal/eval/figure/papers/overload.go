@@ -89,17 +89,19 @@ func (t timed) results(o *figure.Outcome, paperUs float64) []figure.Result {
 	for _, x := range o.Xs {
 		for _, m := range t.metrics() {
 			r := figure.Result{
-				Metric:       fmt.Sprintf("%s at %s requests/s%s", m.text, number(x), t.overloadedAt(o, x)),
-				NetChain:     t.at(o, netChain, x, m.metric),
-				NetCRAQPaper: t.at(o, netcraqPaper, x, m.metric),
-				Ours:         t.at(o, ours, x, m.metric),
-				Unit:         "µs",
+				Metric: fmt.Sprintf("%s at %s requests/s%s", m.text, number(x), t.overloadedAt(o, x)),
+				Unit:   "µs",
+				Values: figure.Values{
+					figure.NetChain:     t.at(o, netChain, x, m.metric),
+					figure.NetCRAQPaper: t.at(o, netcraqPaper, x, m.metric),
+					figure.Ours:         t.at(o, ours, x, m.metric),
+				},
 			}
 			if !t.overloaded(o, ours, x) && !t.overloaded(o, netChain, x) {
-				r.Mark = figure.AtMost(1, netChain, r.Ours, r.NetChain)
+				r.Mark = figure.AtMost(1, netChain, r.Values[figure.Ours], r.Values[figure.NetChain])
 			}
 			if paperUs > 0 && m.metric == t.p50 {
-				r.Paper = &paperUs
+				r.Values[figure.Paper] = &paperUs
 			}
 			all = append(all, r)
 		}
@@ -120,15 +122,16 @@ func (t timed) answered(o *figure.Outcome, x float64, against string) figure.Res
 	r := figure.Result{
 		Metric: fmt.Sprintf("%ss answered of %s/s%s, against %s", t.text, number(x), t.overloadedAt(o, x), against),
 		Unit:   "%",
+		Values: figure.Values{},
 	}
-	of := map[string]**float64{netChain: &r.NetChain, netcraqPaper: &r.NetCRAQPaper, ours: &r.Ours}
-	for series, to := range of {
+	of := map[string]figure.System{netChain: figure.NetChain, netcraqPaper: figure.NetCRAQPaper, ours: figure.Ours}
+	for series, system := range of {
 		if unanswered := o.Median(series, x, t.unanswered); unanswered != nil {
-			*to = figure.Value(100 - *unanswered)
+			r.Values[system] = figure.Value(100 - *unanswered)
 		}
 	}
 	if t.overloaded(o, ours, x) || t.overloaded(o, against, x) {
-		r.Mark = figure.AtLeast(1, against, r.Ours, *of[against])
+		r.Mark = figure.AtLeast(1, against, r.Values[figure.Ours], r.Values[of[against]])
 	}
 	return r
 }
@@ -146,11 +149,13 @@ func (t timed) neverBehind(o *figure.Outcome) []figure.Result {
 		all = append(all, figure.Result{
 			Metric: fmt.Sprintf("%s, where NetCRAQ is least ahead of the published one (%s requests/s)", m.text,
 				number(most.X)),
-			NetChain:     t.at(o, netChain, most.X, m.metric),
-			NetCRAQPaper: theirs,
-			Ours:         mine,
-			Unit:         "µs",
-			Mark:         figure.AtMost(1, netcraqPaper, mine, theirs),
+			Unit: "µs",
+			Values: figure.Values{
+				figure.NetChain:     t.at(o, netChain, most.X, m.metric),
+				figure.NetCRAQPaper: theirs,
+				figure.Ours:         mine,
+			},
+			Mark: figure.AtMost(1, netcraqPaper, mine, theirs),
 		})
 	}
 	for _, x := range o.Xs {

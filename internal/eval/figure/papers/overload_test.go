@@ -41,14 +41,15 @@ func resultOf(t *testing.T, m *figure.Made, beginning string) figure.Result {
 func TestOverloadedHasNoTime(t *testing.T) {
 	m := measuredTimes(t, map[string]float64{ours: 1, netChain: 10, netcraqPaper: 10}, map[string]float64{ours: 30})
 	for _, text := range []string{"median time of a read at " + number(5000), "p99 of a read at " + number(5000)} {
-		if r := resultOf(t, m, text); r.Ours != nil || r.NetChain == nil || r.Mark != nil ||
-			!strings.Contains(r.Metric, "overloaded: "+ours) {
+		if r := resultOf(t, m, text); r.Values[figure.Ours] != nil ||
+			r.Values[figure.NetChain] == nil || r.Mark != nil || !strings.Contains(r.Metric, "overloaded: "+ours) {
 			t.Errorf("%+v", r)
 		}
 	}
 	for _, against := range []string{netChain, netcraqPaper} {
 		answered := resultOf(t, m, "reads answered of "+number(5000)+"/s (overloaded: NetCRAQ), against "+against)
-		if answered.Ours == nil || *answered.Ours != 70 || answered.Mark == nil || answered.Mark.Met() {
+		mine := answered.Values[figure.Ours]
+		if mine == nil || *mine != 70 || answered.Mark == nil || answered.Mark.Met() {
 			t.Errorf("%+v", answered)
 		}
 	}
@@ -58,9 +59,8 @@ func TestOverloadedHasNoTime(t *testing.T) {
 func TestOnlyOtherIsOverloaded(t *testing.T) {
 	m := measuredTimes(t, map[string]float64{ours: 10, netChain: 1, netcraqPaper: 9},
 		map[string]float64{netChain: 2, netcraqPaper: 1})
-	if r := resultOf(t, m, "median time of a read at "+number(5000)); r.NetChain != nil || r.Ours == nil ||
-		r.NetCRAQPaper == nil ||
-		r.Mark != nil {
+	if r := resultOf(t, m, "median time of a read at "+number(5000)); r.Values[figure.NetChain] != nil ||
+		r.Values[figure.Ours] == nil || r.Values[figure.NetCRAQPaper] == nil || r.Mark != nil {
 		t.Errorf("%+v", r)
 	}
 	if r := resultOf(t, m, "reads answered of "+number(5000)); r.Mark == nil || !r.Mark.Met() {
@@ -68,7 +68,7 @@ func TestOnlyOtherIsOverloaded(t *testing.T) {
 	}
 	if r := resultOf(t, m, "p99 of a read, where NetCRAQ is least ahead of the published one"); r.Mark == nil ||
 		r.Mark.Met() ||
-		*r.Ours != 20 {
+		*r.Values[figure.Ours] != 20 {
 		t.Errorf("%+v", r)
 	}
 }

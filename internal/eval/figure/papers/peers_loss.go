@@ -105,9 +105,11 @@ func peersLossResults(o *figure.Outcome) []figure.Result {
 			} {
 				all = append(all, figure.Result{
 					Metric: fmt.Sprintf(m.text, o.Spec.X.Place(x), other),
-					Ours:   o.Median(ours, x, m.metric),
-					Peer:   o.Median(other, x, m.metric),
 					Unit:   m.unit,
+					Values: figure.Values{
+						figure.Ours: o.Median(ours, x, m.metric),
+						figure.Peer: o.Median(other, x, m.metric),
+					},
 				})
 			}
 		}

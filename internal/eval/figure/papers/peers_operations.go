@@ -102,12 +102,14 @@ func peersResults(o *figure.Outcome) []figure.Result {
 		for _, c := range otherComparisons(op) {
 			r := figure.Result{
 				Metric: fmt.Sprintf("%s against %s, %s", op, c.other, c.text),
-				Ours:   o.Median(c.ours, float64(x), opsPerS),
-				Peer:   o.Median(c.peer, float64(x), opsPerS),
 				Unit:   "operations/s",
+				Values: figure.Values{
+					figure.Ours: o.Median(c.ours, float64(x), opsPerS),
+					figure.Peer: o.Median(c.peer, float64(x), opsPerS),
+				},
 			}
 			if c.like {
-				r.Mark, _ = peerMarks(op, c.other, r.Ours, r.Peer, nil, nil)
+				r.Mark, _ = peerMarks(op, c.other, r.Values[figure.Ours], r.Values[figure.Peer], nil, nil)
 			}
 			all = append(all, r)
 		}
@@ -126,19 +128,17 @@ func againstPeer(o *figure.Outcome, x float64, other string) []figure.Result {
 	)
 	rate := figure.Result{
 		Metric: fmt.Sprintf("%s against %s, client libraries on both sides", op, other),
-		Ours:   mine,
-		Peer:   theirs,
 		Unit:   "operations/s",
+		Values: figure.Values{figure.Ours: mine, figure.Peer: theirs},
 	}
 	times := figure.Result{
 		Metric: fmt.Sprintf("median time of a %s against %s, client libraries on both sides", op, other),
-		Ours:   myTime,
-		Peer:   theirTime,
 		Unit:   "µs",
+		Values: figure.Values{figure.Ours: myTime, figure.Peer: theirTime},
 	}
 	rate.Mark, times.Mark = peerMarks(op, other, mine, theirs, myTime, theirTime)
 	if paper, ok := paperZooKeeper[op]; ok && other == "ZooKeeper" {
-		rate.Paper, times.Paper = figure.Value(paper.perS), figure.Value(paper.us)
+		rate.Values[figure.Paper], times.Values[figure.Paper] = figure.Value(paper.perS), figure.Value(paper.us)
 	}
 	return []figure.Result{rate, times}
 }

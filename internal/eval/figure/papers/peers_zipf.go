@@ -109,9 +109,11 @@ func peersZipfResults(o *figure.Outcome) []figure.Result {
 		for _, other := range otherPeers {
 			all = append(all, figure.Result{
 				Metric: fmt.Sprintf("%s, against %s", zipfCases[int(x)].text, other),
-				Ours:   o.Median("NetCRAQ", x, opsPerS),
-				Peer:   o.Median(other, x, opsPerS),
 				Unit:   "operations/s",
+				Values: figure.Values{
+					figure.Ours: o.Median("NetCRAQ", x, opsPerS),
+					figure.Peer: o.Median(other, x, opsPerS),
+				},
 			})
 		}
 	}

@@ -180,11 +180,13 @@ func lossResults(o *figure.Outcome) []figure.Result {
 	var all []figure.Result
 	for _, x := range o.Xs {
 		all = append(all, figure.Result{
-			Metric:       "seeds with: " + string(sim.Kinds()[int(x)]),
-			NetChain:     o.Median("NetChain, 16-bit SEQ", x, violations),
-			NetCRAQPaper: o.Median("NetCRAQ as published", x, violations),
-			Ours:         o.Median("NetCRAQ", x, violations),
-			Unit:         "%",
+			Metric: "seeds with: " + string(sim.Kinds()[int(x)]),
+			Unit:   "%",
+			Values: figure.Values{
+				figure.NetChain:     o.Median("NetChain, 16-bit SEQ", x, violations),
+				figure.NetCRAQPaper: o.Median("NetCRAQ as published", x, violations),
+				figure.Ours:         o.Median("NetCRAQ", x, violations),
+			},
 		})
 	}
 	return all
