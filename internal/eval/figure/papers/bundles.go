@@ -89,15 +89,16 @@ func gainNotes(o *figure.Outcome, gains ...gain) []figure.Note {
 		if len(ratios) == 1 {
 			times = number(most.Y) + " times"
 		}
-		notes = append(notes, say(figure.Remark, "%s: %s the %s of one request a frame.", g.by.name, times, g.what))
+		notes = append(notes, say(figure.Remark, "bundles-gain", facts{
+			"Series": g.by.name,
+			"Times":  times,
+			"What":   g.what,
+		}))
 	}
 	if len(notes) == 0 {
 		return nil
 	}
-	return append(notes, say(figure.Remark,
-		"NetChain and NetCRAQ as published send one request a packet and describe no bundles. Marks and "+
-			"ratios use one request a frame, so that like is compared with like. Results of bundles are "+
-			"named as such."))
+	return append(notes, say(figure.Remark, "bundles-not-in-papers", nil))
 }
 
 // withoutBundles are the series that have one request a frame, as all in the papers.

@@ -120,31 +120,32 @@ func etcdBatchingNotes(o *figure.Outcome) []figure.Note {
 			continue
 		}
 		gain := most.Y / points[0].Y
-		notes = append(notes, say(verdict(gain > 1.1),
-			"%s: batches of %g do %s times the puts of batches of 1 (the study expects a gain).", s.Name,
-			most.X, number(gain)))
+		notes = append(notes, say(verdict(gain > 1.1), "batching-gain", facts{
+			"Series": s.Name,
+			"Length": most.X,
+			"Times":  gain,
+		}))
 	}
 	last := o.Xs[len(o.Xs)-1]
 	if merged := figure.Ratio(
 		o.Median("hot keys, overwrites merged", last, putsPerS),
 		o.Median("hot keys", last, putsPerS)); merged != nil {
-		notes = append(notes, say(verdict(*merged > 1.05),
-			"Merging overwrites changes throughput by %+.0f %% with batches of %g, where %.0f %% of the "+
-				"puts are replaced.",
-			100*(*merged-1), last, 100*value(o.Median("hot keys, overwrites merged", last, "replaced"))))
+		notes = append(notes, say(verdict(*merged > 1.05), "batching-merges", facts{
+			"Percent":  100 * (*merged - 1),
+			"Length":   last,
+			"Replaced": 100 * value(o.Median("hot keys, overwrites merged", last, "replaced")),
+		}))
 	}
 	if dally := figure.Ratio(
 		o.Median("hot keys, merged, held back to 20 ms", last, putsPerS),
 		o.Median("hot keys, overwrites merged", last, putsPerS)); dally != nil {
-		notes = append(notes, say(verdict(*dally > 1.05),
-			"Holding writes back for 20 ms instead of 5 changes that by %+.0f %%, and its p99 from %s to %s ms.",
-			100*(*dally-1), number(value(o.Median("hot keys, overwrites merged", last, "p99_ms"))),
-			number(value(o.Median("hot keys, merged, held back to 20 ms", last, "p99_ms")))))
+		notes = append(notes, say(verdict(*dally > 1.05), "batching-holds-back", facts{
+			"Percent": 100 * (*dally - 1),
+			"Before":  value(o.Median("hot keys, overwrites merged", last, "p99_ms")),
+			"After":   value(o.Median("hot keys, merged, held back to 20 ms", last, "p99_ms")),
+		}))
 	}
-	return append(notes, say(figure.Remark,
-		"The client makes batches, before etcd's API, for callers that share a connection. A put waits "+
-			"until its batch is full or its time is up. It is answered when the batch is committed, so a "+
-			"client's death loses no acknowledged put."))
+	return append(notes, say(figure.Remark, "batching-client", nil))
 }
 
 // value is a number, or 0 if it is not there.

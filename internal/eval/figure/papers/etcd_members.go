@@ -212,28 +212,24 @@ func etcdMembersNotes(o *figure.Outcome) []figure.Note {
 		}
 		last := points[len(points)-1]
 		notes = append(notes,
-			say(verdict(most.X == 3), "%s: most with %.0f of the sizes measured (the study: 3).", series, most.X))
+			say(verdict(most.X == 3), "members-most", facts{"Series": series, "Members": most.X}))
 		if last.X > most.X {
-			notes = append(notes, say(figure.Agrees,
-				"%s: from there to %.0f members throughput changes by %+.0f %% (the study: it falls).", series,
-				last.X, 100*(last.Y/most.Y-1)))
+			notes = append(notes, say(figure.Agrees, "members-fall", facts{
+				"Series":  series,
+				"Members": last.X,
+				"Percent": 100 * (last.Y/most.Y - 1),
+			}))
 		} else {
-			notes = append(notes, say(figure.Differs, "%s: throughput does not fall up to %.0f members, the most "+
-				"measured.", series, last.X))
+			notes = append(notes, say(figure.Differs, "members-do-not-fall", facts{"Series": series, "Members": last.X}))
 		}
 		if law := etcdLaw(o, series); law != nil {
-			notes = append(notes, say(figure.Remark, "%s: %s", series, lawText(law)))
+			notes = append(notes, lawNote(series, law))
 		}
 	}
 	if slices.ContainsFunc(notes, func(n figure.Note) bool { return n.Verdict == figure.Differs }) {
 		notes = append(notes, say(
 			figure.Remark,
-			"Why: the study's client sent to the members in turn, and each member had one core, so gRPC "+
-				"servers limited the smallest clusters. "+
-				"Here a member has a small share of a CPU, which the kernel grants in slices, and all "+
-				"members run on one machine without network delay. %s",
-			whySizesDiffer(o),
-		))
+			"why-members", facts{"Reason": whySizesDiffer(o)}))
 	}
 	return notes
 }
@@ -241,24 +237,32 @@ func etcdMembersNotes(o *figure.Outcome) []figure.Note {
 // whySizesDiffer explains the effect of a small CPU share on the fastest size.
 func whySizesDiffer(o *figure.Outcome) string {
 	if most := figure.Most(o.Medians("linearizable reads", txnPerS)); most != nil && most.X > 3 {
-		return "Members are throttled nearly all the time, so each further one adds the scarcest resource. In the " +
-			"study, Raft's messages limited throughput sooner."
+		return sentence("why-members-throttled", nil)
 	}
-	return "What Raft costs each member then weighs more than what another gRPC server gains."
+	return sentence("why-members-raft", nil)
 }
 
-// lawText describes a fit and its uncertainty.
-func lawText(law *usl.Fitted) string {
-	text := fmt.Sprintf("law with λ %.0f, σ %.3f, κ %.4f, R² %.2f from %d measurements", law.Lambda, law.Sigma,
-		law.Kappa, law.RSquared, law.Points)
-	if i := law.Intervals; i == nil {
-		text += "; these are too few to say how certain it is"
-	} else {
-		text += fmt.Sprintf("; with %.0f %% confidence λ %s, σ %s, κ %s, peak %s members",
-			100*i.Confidence, intervalText(i.Lambda, "%.0f"), intervalText(i.Sigma, "%.3f"),
-			intervalText(i.Kappa, "%.4f"), intervalText(i.Peak, "%.2f"))
+// lawNote describes a fit and its uncertainty.
+func lawNote(series string, law *usl.Fitted) figure.Note {
+	certainty := sentence("law-uncertain", nil)
+	if i := law.Intervals; i != nil {
+		certainty = sentence("law-intervals", facts{
+			"Percent": 100 * i.Confidence,
+			"Lambda":  intervalText(i.Lambda, "%.0f"),
+			"Sigma":   intervalText(i.Sigma, "%.3f"),
+			"Kappa":   intervalText(i.Kappa, "%.4f"),
+			"Peak":    intervalText(i.Peak, "%.2f"),
+		})
 	}
-	return text + "."
+	return say(figure.Remark, "law", facts{
+		"Series":    series,
+		"Lambda":    law.Lambda,
+		"Sigma":     law.Sigma,
+		"Kappa":     law.Kappa,
+		"RSquared":  law.RSquared,
+		"Points":    law.Points,
+		"Certainty": certainty,
+	})
 }
 
 func intervalText(i usl.Interval, format string) string {

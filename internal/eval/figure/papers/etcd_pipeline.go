@@ -134,25 +134,20 @@ func etcdPipelineNotes(o *figure.Outcome) []figure.Note {
 		if ratio := figure.Ratio(o.Median("etcd", x, storeAlone), o.Median("etcd", x, putsPerS)); ratio != nil {
 			notes = append(
 				notes,
-				say(verdict(*ratio > 1), "%s: the store alone does %s times the puts (the study: notably more).",
-					place, number(*ratio)),
+				say(verdict(*ratio > 1), "pipeline-store-alone", facts{"Place": place, "Times": *ratio}),
 			)
 		}
 		stage, part := costliest(o, x)
-		notes = append(notes, say(verdict(stage == etcdstudy.StageRaft),
-			"%s: of etcd's own stages %s takes most CPU, %.0f %% of all (the study: Raft).", place, stage,
-			100*part))
+		notes = append(notes, say(verdict(stage == etcdstudy.StageRaft), "pipeline-costliest", facts{
+			"Place":   place,
+			"Stage":   stage,
+			"Percent": 100 * part,
+		}))
 		if stage != etcdstudy.StageRaft {
 			notes = append(notes, say(
 				figure.Remark,
-				"%s: the study took the difference of two measurements for Raft's time; it includes the "+
-					"API and the WAL. "+
-					"Here every stage's CPU time is taken from profiles of the members.",
-				place,
-			))
+				"why-pipeline", facts{"Place": place}))
 		}
 	}
-	return append(notes, say(figure.Remark,
-		"Members have no CPU limit here, because profiles need samples. Data are in memory, so an fsync "+
-			"is cheap; on disks the WAL costs more."))
+	return append(notes, say(figure.Remark, "pipeline-limits", nil))
 }

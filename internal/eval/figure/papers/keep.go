@@ -2,7 +2,6 @@ package papers
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -78,11 +77,6 @@ func (r *harness) Close() { r.close() }
 
 // values is a sample of numbers.
 func values(v map[string]float64) figure.Sample { return figure.Sample{Values: v} }
-
-// say writes a note.
-func say(verdict figure.Verdict, format string, args ...any) figure.Note {
-	return figure.Note{Verdict: verdict, Text: fmt.Sprintf(format, args...)}
-}
 
 // verdict is Agrees if so, else Differs.
 func verdict(agrees bool) figure.Verdict {

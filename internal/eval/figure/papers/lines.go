@@ -235,38 +235,36 @@ func againstPaper(what string, ratio *float64, paper float64, whose string) []fi
 		how = "more than"
 	}
 	return []figure.Note{
-		say(verdict(agrees), "%s: %s does %s times what NetChain does, %s the paper's %g.", what, whose,
-			number(*ratio), how, paper),
+		say(verdict(agrees), "against-paper", facts{
+			"What":  what,
+			"Whose": whose,
+			"Times": *ratio,
+			"How":   how,
+			"Paper": paper,
+		}),
 	}
 }
 
 // whyRatiosDiffer explains why ratios differ from the papers': by the cost of forwarding a packet
 // here, relative to a read. It compares NetChain's reads at two places whose paths differ by this
 // number of forwarded packets.
-func whyRatiosDiffer(near, far, read *float64, more float64) string {
-	const always = "Why: all nodes and the client share one CPU, so a ratio of rates is a ratio of CPU times of " +
-		"whole requests."
+func whyRatiosDiffer(near, far, read *float64, more float64) figure.Note {
 	if near == nil || far == nil || read == nil || *far >= *near {
-		return always
+		return say(figure.Remark, "why-one-cpu", nil)
 	}
 	pass := (1 / *far - 1 / *near) / more
-	return fmt.Sprintf(
-		"%s Forwarding a packet once costs %.2f of a whole clean read by NetCRAQ, including the client's "+
-			"work (%.2f µs and %.2f µs). The papers' BMv2 switches had another ratio. The more forwarding "+
-			"costs, the more NetCRAQ gains by avoiding it.",
-		always, pass**read, pass*1e6, 1e6 / *read)
+	return say(figure.Remark, "why-forwarding", facts{
+		"Share":   pass * *read,
+		"Forward": pass * 1e6,
+		"Read":    1e6 / *read,
+	})
 }
 
-// lighterPaper explains why a node of published NetCRAQ does less work.
-const lighterPaper = "its message has 21 bytes and an index into an array. Ours has keys of 128 bits in a hash " +
-	"table, a request id, an epoch, a lease and a checksum, and for writes the client's session, which " +
-	"detects repeated writes"
-
 // explain adds a remark if any note says that something differs.
-func explain(notes []figure.Note, why string) []figure.Note {
+func explain(notes []figure.Note, why figure.Note) []figure.Note {
 	for _, n := range notes {
 		if n.Verdict == figure.Differs {
-			return append(notes, say(figure.Remark, "%s", why))
+			return append(notes, why)
 		}
 	}
 	return notes

@@ -221,35 +221,28 @@ func failoverNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	kept := func(series string, x float64) *float64 { return o.Median(series, x, writesKept) }
 	if one, many := kept(netChain, onePart), kept(netChain, manyParts); one != nil && many != nil {
-		notes = append(notes, say(verdict(*one < 10 && *many > 90),
-			"NetChain: while the repair copies, %.0f %% of the writes succeed with 1 group, %.0f %% with "+
-				"100 (the paper: none, and nearly all).",
-			*one, *many))
+		notes = append(notes, say(verdict(*one < 10 && *many > 90), "failover-netchain", facts{
+			"One":  *one,
+			"Many": *many,
+		}))
 	}
 	if theirs := kept(netcraqPaper, onePart); theirs != nil {
-		notes = append(notes, say(verdict(*theirs < 10),
-			"NetCRAQ as published: while the repair copies, %.0f %% of the writes go on (the paper: they "+
-				"are disabled).",
-			*theirs))
+		notes = append(notes, say(verdict(*theirs < 10), "failover-published", facts{"Percent": *theirs}))
 	}
 	for _, x := range o.Xs {
 		if mine, long := kept(ours, x), o.Median(ours, x, copyTime); mine != nil && long != nil {
-			notes = append(notes, say(figure.Remark,
-				"NetCRAQ, %s: while the repair copies, for %.2f s, %.0f %% of the writes succeed (a "+
-					"short copy makes this value noisy).",
-				o.Spec.X.Place(x), *long, *mine))
+			notes = append(notes, say(figure.Remark, "failover-ours", facts{
+				"Place":   o.Spec.X.Place(x),
+				"Seconds": *long,
+				"Percent": *mine,
+			}))
 		}
 	}
 	notes = append(notes, soonerNotes(o)...)
 	return append(
 		append(notes, assumedNotes(o)...),
-		say(figure.Remark,
-			"The papers do not describe failure detection. Here a controller receives heartbeats in all "+
-				"three cases. A busy machine that delays heartbeats makes detection slower."),
-		say(figure.Remark,
-			"The published protocols run as pure state machines in one process. NetCRAQ runs as XDP "+
-				"programs, agents, controllers and its own etcd. Rates before the failure are set by the "+
-				"clients' pauses and are the same for all."),
+		say(figure.Remark, "failover-detection", nil),
+		say(figure.Remark, "failover-processes", nil),
 	)
 }
 
@@ -257,21 +250,20 @@ func failoverNotes(o *figure.Outcome) []figure.Note {
 func soonerNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, m := range []struct{ metric, series, what, why string }{
-		{writeGap, netChain, "writes", "its controller routes queries around a failed switch at once. NetCRAQ " +
-			"first waits until the node's read leases have expired, because a node that only seemed dead " +
-			"must not answer reads."},
-		{writeGap, netcraqPaper, "writes", "it does not wait for read leases to expire. NetCRAQ waits, because a " +
-			"node that only seemed dead must not answer reads."},
-		{readGap, netChain, "reads", "the tail answers all of them, and the tail does not fail here. NetCRAQ's " +
-			"clients ask every node, so a third of them first wait for the failed one."},
-		{readGap, netcraqPaper, "reads", "a client tries the next node once and stays there. A client of NetCRAQ " +
-			"may ask the failed node again until the failure is known."},
+		{writeGap, netChain, "writes", sentence("sooner-writes-netchain", nil)},
+		{writeGap, netcraqPaper, "writes", sentence("sooner-writes-published", nil)},
+		{readGap, netChain, "reads", sentence("sooner-reads-netchain", nil)},
+		{readGap, netcraqPaper, "reads", sentence("sooner-reads-published", nil)},
 	} {
 		if most := figure.Most(o.Ratios(ours, m.series, m.metric)); most != nil && most.Y > 1 {
-			notes = append(notes, say(figure.Remark,
-				"With %s, the %s of %s go on sooner after the failure, after %.0f ms beside %.0f: %s",
-				o.Spec.X.Place(most.X), m.what, m.series, *o.Median(m.series, most.X, m.metric),
-				*o.Median(ours, most.X, m.metric), m.why))
+			notes = append(notes, say(figure.Remark, "sooner", facts{
+				"Place":  o.Spec.X.Place(most.X),
+				"What":   m.what,
+				"Series": m.series,
+				"Theirs": *o.Median(m.series, most.X, m.metric),
+				"Ours":   *o.Median(ours, most.X, m.metric),
+				"Reason": m.why,
+			}))
 		}
 	}
 	return notes
@@ -284,12 +276,14 @@ func assumedNotes(o *figure.Outcome) []figure.Note {
 		for _, series := range []string{netChain, netcraqPaper} {
 			if pause, whole := o.Median(series, x, repairPause), o.Median(series, x, repairTime); pause != nil &&
 				whole != nil {
-				notes = append(notes, say(figure.Remark,
-					"%s, %s: a writer waits up to %.0f ms during the repair, and the chain is complete "+
-						"after %.1f s. Both depend on the assumption of %d objects copied at %d a second, so "+
-						"the table omits them.",
-					series, o.Spec.X.Place(x), *pause, *whole, failover.DefaultObjects,
-					failover.DefaultPerSecond))
+				notes = append(notes, say(figure.Remark, "failover-assumed", facts{
+					"Series":  series,
+					"Place":   o.Spec.X.Place(x),
+					"Pause":   *pause,
+					"Seconds": *whole,
+					"Objects": failover.DefaultObjects,
+					"Rate":    failover.DefaultPerSecond,
+				}))
 			}
 		}
 	}

@@ -23,15 +23,14 @@ var (
 		p50:        readP50us,
 		p99:        readP99us,
 		unanswered: "reads_unanswered_percent",
-		lighter:    lighterPaper,
+		lighter:    sentence("lighter-paper", nil),
 	}
 	writeAlone = timed{
 		text:       "write",
 		p50:        writeP50us,
 		p99:        writeP99us,
 		unanswered: "writes_unanswered_percent",
-		lighter: "it has no sessions and no epochs, and its tail answers the client directly, while our " +
-			"acknowledgement first travels up the chain",
+		lighter:    sentence("lighter-paper-writes", nil),
 	}
 )
 
@@ -145,31 +144,29 @@ func netchainLatencyNotes(o *figure.Outcome) []figure.Note {
 		writeAlone.at(o, netChain, first, writeP50us); read != nil &&
 		write != nil {
 		ratio := *write / *read
-		notes = append(notes, say(verdict(ratio > 0.7 && ratio < 1.4),
-			"NetChain: %s µs for a read, %s µs for a write at %s requests/s (the paper: 9.7 µs for both).",
-			number(*read), number(*write), number(first)))
+		notes = append(notes, say(verdict(ratio > 0.7 && ratio < 1.4), "latency-netchain", facts{
+			"Read":  *read,
+			"Write": *write,
+			"Rate":  first,
+		}))
 	}
 	for _, series := range []string{netChain, ours} {
 		if growth := figure.Ratio(readAlone.at(o, series, last, readP50us),
 			readAlone.at(o, series, first, readP50us)); growth != nil {
-			notes = append(notes, say(figure.Remark,
-				"%s: at %s reads/s a read takes %s times as long as at %s (the paper, of NetChain: as long).",
-				series, number(last), number(*growth), number(first)))
+			notes = append(notes, say(figure.Remark, "latency-growth", facts{
+				"Series": series,
+				"Rate":   last,
+				"Times":  *growth,
+				"First":  first,
+			}))
 		}
 	}
 	if most := figure.Most(writeAlone.ratios(o, ours, netChain, writeP50us)); most != nil && most.Y > 1 {
-		notes = append(notes, say(figure.Remark,
-			"NetCRAQ's writes take up to %s times as long as NetChain's. Every node looks up the "+
-				"client's session, records the result to detect a repeated write, and compares epochs. The "+
-				"acknowledgement travels up the chain before the head answers, so that every node commits "+
-				"within the time of the write.",
-			number(most.Y)))
+		notes = append(notes, say(figure.Remark, "latency-writes", facts{"Times": most.Y}))
 	}
 	notes = append(append(notes, readAlone.notes(o)...), writeAlone.notes(o)...)
 	return append(
-		explain(notes,
-			"Why: the network cards of the paper's clients account for most of its 9.7 µs. Here requests "+
-				"are made in the kernel."),
-		say(figure.Remark, sentTogether),
+		explain(notes, say(figure.Remark, "why-latency-netchain", nil)),
+		say(figure.Remark, "sent-together", nil),
 	)
 }

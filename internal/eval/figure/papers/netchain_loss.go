@@ -227,10 +227,10 @@ func linkLossNotes(o *figure.Outcome) []figure.Note {
 	}
 	chain, zookeeper := kept("NetChain"), kept("ZooKeeper")
 	if chain != nil && zookeeper != nil {
-		notes = append(notes, say(verdict(*chain > *zookeeper),
-			"At 5 %% loss NetChain keeps %.0f %% of its writes, ZooKeeper %.0f %% (the paper: NetChain "+
-				"is more tolerant).",
-			100**chain, 100**zookeeper))
+		notes = append(notes, say(verdict(*chain > *zookeeper), "loss-kept", facts{
+			"NetChain":  100 * *chain,
+			"ZooKeeper": 100 * *zookeeper,
+		}))
 	}
 	for _, other := range []string{"NetChain", "etcd", "ZooKeeper"} {
 		reads := figure.Ratio(o.Median("NetCRAQ", lossAsked, "get_per_s"), o.Median(other, lossAsked, "get_per_s"))
@@ -238,8 +238,7 @@ func linkLossNotes(o *figure.Outcome) []figure.Note {
 		if reads != nil && writes != nil {
 			notes = append(
 				notes,
-				say(figure.Remark, "At 5 %% loss NetCRAQ does %s times the reads and %s times the writes of %s.",
-					number(*reads), number(*writes), other),
+				say(figure.Remark, "loss-times", facts{"Reads": *reads, "Writes": *writes, "Other": other}),
 			)
 		}
 	}
@@ -247,23 +246,14 @@ func linkLossNotes(o *figure.Outcome) []figure.Note {
 		if least := figure.Least(o.Ratios("NetCRAQ", "NetChain", m.metric)); least != nil && least.Y < 1 {
 			notes = append(
 				notes,
-				say(figure.Remark, "NetCRAQ does least beside NetChain at %s loss: %s times its %s.",
-					o.Spec.X.Place(least.X), number(least.Y), m.what),
+				say(figure.Remark, "loss-least", facts{"Place": o.Spec.X.Place(least.X), "Times": least.Y, "What": m.what}),
 			)
 		}
 	}
 	return append(
 		append(notes, saturationNotes(o)...),
-		say(figure.Remark,
-			"With few clients that wait, the retry timeout decides the cost of loss, and costs a faster "+
-				"system a larger share. NetChain's and NetCRAQ's clients retry after 1 ms at least, later "+
-				"where answers take longer. TCP waits at least 200 ms without other hints."),
-		say(figure.Remark,
-			"Our client library puts concurrent requests of several callers into one datagram, a bundle, "+
-				"which is lost as one. NetChain has one request a packet, as published. So these are rates "+
-				"and times of systems with their clients, not of the protocols alone."),
-		say(figure.Remark,
-			"NetChain as published repeats writes whose fate is unknown. The figure of losses shows the "+
-				"consequences; these rates do not."),
+		say(figure.Remark, "loss-retries", nil),
+		say(figure.Remark, "loss-datagrams", nil),
+		say(figure.Remark, "loss-repeats", nil),
 	)
 }

@@ -77,27 +77,23 @@ func saturationNotes(o *figure.Outcome) []figure.Note {
 		reads := figure.Ratio(o.Median(s, lossAsked, saturatedReads), o.Median(s, 0, saturatedReads))
 		writes := figure.Ratio(o.Median(s, lossAsked, saturatedWrites), o.Median(s, 0, saturatedWrites))
 		if reads != nil && writes != nil {
-			notes = append(notes, say(figure.Remark,
-				"Saturated, at 5 %% loss, %s answers %.0f %% of the reads and %.0f %% of the writes that "+
-					"it answers without loss.",
-				s, 100**reads, 100**writes))
+			notes = append(notes, say(figure.Remark, "saturated-keeps", facts{
+				"Series": s,
+				"Reads":  100 * *reads,
+				"Writes": 100 * *writes,
+			}))
 		}
 	}
 	if last := o.Xs[len(o.Xs)-1]; saturatedLoss(last) {
 		if over := o.Median(netcraqPaper, last, "overflows_percent"); over != nil && *over > 0 {
-			notes = append(notes, say(figure.Remark,
-				"At %s loss published NetCRAQ drops %s %% of the writes because an object has no free "+
-					"cell: lost acknowledgements leave cells occupied. Each measurement begins with free "+
-					"cells; the longer it lasts, the more are occupied.",
-				o.Spec.X.Place(last), number(*over)))
+			notes = append(notes, say(figure.Remark, "saturated-overflows", facts{
+				"Place":   o.Spec.X.Place(last),
+				"Percent": *over,
+			}))
 		}
 	}
 	if len(notes) == 0 {
 		return nil
 	}
-	return append(notes, say(figure.Remark,
-		"On a saturated chain the number of links decides. A read of NetCRAQ crosses one link twice. A "+
-			"read of NetChain crosses all links of the chain in both directions. A write crosses all links "+
-			"in every protocol. A lost request costs the nodes after the loss nothing, so a chain may answer "+
-			"nearly as many requests."))
+	return append(notes, say(figure.Remark, "saturated-links", nil))
 }

@@ -272,19 +272,18 @@ func scalingNotes(o *figure.Outcome) []figure.Note {
 		}
 		notes = append(
 			notes,
-			say(how, "%s: from %g to %g switches reads grow by %s times, %.0f %% of linear (the paper: linear).",
-				s.Name, first.X, last.X, number(last.Y/first.Y), 100*linear),
+			say(how, "scaling-grows", facts{
+				"Series":  s.Name,
+				"First":   first.X,
+				"Last":    last.X,
+				"Times":   last.Y / first.Y,
+				"Percent": 100 * linear,
+			}),
 		)
 	}
-	notes = explain(notes,
-		"Why: the switches of popular keys are saturated while others are idle. NetChain reads a key at "+
-			"one switch; NetCRAQ distributes its reads among the members of one chain only.")
+	notes = explain(notes, say(figure.Remark, "why-scaling", nil))
 	notes = append(notes, boundNotes(o)...)
-	return append(notes, say(figure.Remark,
-		"These are rates of software nodes; a read includes the making of its request. A Tofino is about "+
-			"a thousand times faster and takes the same time for every packet, so its curves may bend "+
-			"elsewhere. In a fabric all members of a chain are about equally far from a client, so NetCRAQ "+
-			"saves no hops; only the cost of reads matters."))
+	return append(notes, say(figure.Remark, "scaling-software", nil))
 }
 
 // boundNotes say how far clients that ask any member stay below the bound, and where a published
@@ -292,18 +291,22 @@ func scalingNotes(o *figure.Outcome) []figure.Note {
 func boundNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	if least := figure.Least(o.Ratios(ours+", Zipf", zipfBound, readsPerS)); least != nil {
-		notes = append(notes, say(figure.Remark,
-			"NetCRAQ with popular keys reaches %.0f %% of the upper bound on %g switches, its lowest "+
-				"share: clients that ask any member ask the busiest one as often as the others.",
-			100*least.Y, least.X))
+		notes = append(notes, say(figure.Remark, "scaling-bound", facts{
+			"Percent":  100 * least.Y,
+			"Switches": least.X,
+		}))
 	}
 	for _, keys := range []string{"", ", Zipf"} {
 		for _, m := range []struct{ metric, text string }{{readsPerS, "reads"}, {mixedPerS, "operations with 5 % writes"}} {
 			for _, theirs := range []string{netChain, netcraqPaper} {
 				if least := figure.Least(o.Ratios(ours+keys, theirs+keys, m.metric)); least != nil && least.Y < 0.95 {
-					notes = append(notes, say(figure.Remark,
-						"%s%s carries more %s than NetCRAQ, which has %.2f of that on %g switches.", theirs,
-						keys, m.text, least.Y, least.X))
+					notes = append(notes, say(figure.Remark, "scaling-behind", facts{
+						"Series":   theirs,
+						"Keys":     keys,
+						"What":     m.text,
+						"Share":    least.Y,
+						"Switches": least.X,
+					}))
 				}
 			}
 		}

@@ -50,7 +50,7 @@ func netchainValueSize() *figure.Spec {
 			return append(all, sizedWrites.results(o, writesPerS, "writes/s", "writes, values of %g bytes")...)
 		},
 		Notes: func(o *figure.Outcome) []figure.Note {
-			notes := sizeNotes("size of the value", "Published NetCRAQ has values of 16 bytes and no others.")(o)
+			notes := sizeNotes("size of the value", say(figure.Remark, "sizes-values", nil))(o)
 			return append(
 				notes,
 				gainNotes(o, gain{sizedReads, readsPerS, "reads"}, gain{sizedWrites, writesPerS, "writes"})...)
@@ -123,10 +123,7 @@ func netchainStoreSize() *figure.Spec {
 			}, readsAndWrites()
 		}),
 		Results: sizeResults(
-			"%g objects"), Notes: sizeNotes("number of objects", "A switch reads any register in one cycle. Here "+
-			"NetChain and ours look keys up in memory in random order, and wait for memory with many "+
-			"keys. Published NetCRAQ's keys are the indices 0, 1, 2 ... of an array, asked for in "+
-			"this order, which suits the cache. Its small loss holds for this order only."),
+			"%g objects"), Notes: sizeNotes("number of objects", say(figure.Remark, "sizes-objects", nil)),
 	}
 }
 
@@ -150,7 +147,7 @@ func sizeResults(place string) func(*figure.Outcome) []figure.Result {
 }
 
 // sizeNotes say how much the size matters.
-func sizeNotes(what, why string) func(*figure.Outcome) []figure.Note {
+func sizeNotes(what string, why figure.Note) func(*figure.Outcome) []figure.Note {
 	return func(o *figure.Outcome) []figure.Note {
 		var notes []figure.Note
 		for _, s := range withoutBundles(o) {
@@ -161,25 +158,26 @@ func sizeNotes(what, why string) func(*figure.Outcome) []figure.Note {
 				}
 				change := points[len(points)-1].Y/points[0].Y - 1
 				kind := map[string]string{readsPerS: "reads", writesPerS: "writes"}[metric]
-				notes = append(notes, say(verdict(change > -0.1 && change < 0.1),
-					"%s, %s: the %s changes them by %+.0f %% from %s to %s (the paper: not at all).", s.Name,
-					kind, what, 100*change, o.Spec.X.Place(points[0].X),
-					o.Spec.X.Place(points[len(points)-1].X)))
+				notes = append(notes, say(verdict(change > -0.1 && change < 0.1), "sizes-change", facts{
+					"Series":  s.Name,
+					"Kind":    kind,
+					"What":    what,
+					"Percent": 100 * change,
+					"First":   o.Spec.X.Place(points[0].X),
+					"Last":    o.Spec.X.Place(points[len(points)-1].X),
+				}))
 			}
 		}
 		if slower := figure.Least(o.Ratios(ours, netcraqPaper, readsPerS)); slower != nil && slower.Y < 1 {
 			notes = append(
 				notes,
-				say(figure.Remark, "Published NetCRAQ does up to %s times our reads: %s.", number(1/slower.Y),
-					lighterPaper),
+				say(figure.Remark, "sizes-published", facts{"Times": 1 / slower.Y}),
 			)
 		}
 		return append(
-			explain(notes,
-				"Why: the paper's switches work at line rate at any size. A CPU takes longer for more "+
-					"bytes and for memory outside its caches."),
-			say(figure.Remark, "%s", why),
-			say(figure.Remark, "The paper also shows ZooKeeper: here it is in the figure peers-operations."),
+			explain(notes, say(figure.Remark, "why-sizes", nil)),
+			why,
+			say(figure.Remark, "sizes-zookeeper", nil),
 		)
 	}
 }

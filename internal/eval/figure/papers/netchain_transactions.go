@@ -145,34 +145,30 @@ func transactionNotes(o *figure.Outcome) []figure.Note {
 	for _, other := range []string{"ZooKeeper", "etcd"} {
 		for _, series := range []string{"NetChain", "NetCRAQ"} {
 			if least := figure.Least(o.Ratios(series, other, txnPerS)); least != nil {
-				notes = append(notes, say(verdict(least.Y >= 10),
-					"%s runs at least %s times the transactions of %s, at contention %g (the paper, of "+
-						"NetChain and ZooKeeper: orders of magnitude).",
-					series, number(least.Y), other, least.X))
+				notes = append(notes, say(verdict(least.Y >= 10), "transactions-times", facts{
+					"Series":     series,
+					"Times":      least.Y,
+					"Other":      other,
+					"Contention": least.X,
+				}))
 			}
 		}
 	}
 	if points := o.Medians("NetChain", txnPerS); len(points) > 1 {
 		first, last := points[0], points[len(points)-1]
-		notes = append(notes, say(verdict(last.Y < first.Y),
-			"NetChain: from contention %g to %g throughput changes by %+.0f %% (the paper: it falls).", first.X,
-			last.X, 100*(last.Y/first.Y-1)))
+		notes = append(notes, say(verdict(last.Y < first.Y), "transactions-change", facts{
+			"First":   first.X,
+			"Last":    last.X,
+			"Percent": 100 * (last.Y/first.Y - 1),
+		}))
 	}
 	if least := figure.Least(o.Ratios("NetCRAQ", "NetChain", txnPerS)); least != nil && least.Y < 1 {
-		notes = append(notes, say(figure.Remark,
-			"NetChain is up to %s times as fast: its nodes have no sessions and send no acknowledgements "+
-				"up the chain, so a compare-and-swap costs less. In return, a repeated query may be applied "+
-				"twice, and its locks have no fencing tokens; NetCRAQ's have.",
-			number(1/least.Y)))
+		notes = append(notes, say(figure.Remark, "transactions-netchain", facts{"Times": 1 / least.Y}))
 	}
 	return append(
 		notes,
-		say(figure.Remark,
-			"Every run is checked: clients write orders to a ledger that only the locks protect. A lock "+
-				"with two holders would fail the measurement."),
-		say(figure.Remark,
-			"The paper's clients and switches are separate machines. Here clients, nodes and servers "+
-				"share one machine's CPUs, so the CPU time of a lock decides."),
+		say(figure.Remark, "transactions-checked", nil),
+		say(figure.Remark, "transactions-machines", nil),
 	)
 }
 

@@ -107,32 +107,19 @@ func writeShareNotes(o *figure.Outcome) []figure.Note {
 			if s.Name == netChain {
 				how = verdict(*rest > 0.9)
 			}
-			notes = append(notes, say(how,
-				"%s: writes alone have %s times the rate of reads alone (the paper, of NetChain: the "+
-					"same, limited by its clients).",
-				s.Name, number(*rest)))
+			notes = append(notes, say(how, "writes-times", facts{"Series": s.Name, "Times": *rest}))
 		}
 	}
 	if ratio := figure.Ratio(o.Median(ours, 100, opsPerS), o.Median(netChain, 100, opsPerS)); ratio != nil &&
 		*ratio < 1 {
-		notes = append(notes, say(figure.Remark,
-			"NetChain writes %s times as fast as NetCRAQ: it has no acknowledgements up the chain, no "+
-				"epochs and no sessions, so it can't detect repeated writes. The figure published-losses "+
-				"shows the writes that it loses for this.",
-			number(1 / *ratio)))
+		notes = append(notes, say(figure.Remark, "writes-netchain", facts{"Times": 1 / *ratio}))
 	}
 	least := figure.Least(o.Ratios(oursCloned, ours, opsPerS))
 	against := figure.Least(o.Ratios(oursCloned, netChain, opsPerS))
 	if least != nil &&
 		against != nil {
-		notes = append(notes, say(figure.Remark,
-			"With cloned ACKs, the default, which suits nodes at equal distances, NetCRAQ reaches at "+
-				"least %s times its rate with ACKs that travel up the chain, and %s times NetChain's. In a "+
-				"line, the tail's copies pass through the same nodes one after the other.",
-			number(least.Y), number(against.Y)))
+		notes = append(notes, say(figure.Remark, "writes-cloned", facts{"Times": least.Y, "NetChain": against.Y}))
 	}
 	notes = append(notes, gainNotes(o, gain{bundledWrites, opsPerS, "operations"})...)
-	return explain(notes,
-		"Why: the clients limited the paper's testbed, not the switches. Here nodes and client share a "+
-			"CPU, and a write costs time at every node of the chain.")
+	return explain(notes, say(figure.Remark, "why-writes", nil))
 }

@@ -154,10 +154,5 @@ func congestionNotes(o *figure.Outcome) []figure.Note {
 				series)...)
 		}
 	}
-	return explain(notes,
-		"Why: here a node's limit counts frames of any length. A read of NetChain passes every node "+
-			"before the tail twice, as request and as answer, and the tail once. A clean read of NetCRAQ "+
-			"reaches one node once. The slowest node decides. The papers also name longer headers, which "+
-			"take longer to parse; this limit does not model them. They do not say how their switches shared "+
-			"the machine.")
+	return explain(notes, say(figure.Remark, "why-congestion", nil))
 }

@@ -119,8 +119,7 @@ func distanceNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	if points := o.Medians(ours, readsPerS); len(points) > 1 {
 		spread := 1 - figure.Least(points).Y/figure.Most(points).Y
-		notes = append(notes, say(verdict(spread < 0.1),
-			"NetCRAQ: clean reads differ by %.1f %% between distances (the paper: not at all).", 100*spread))
+		notes = append(notes, say(verdict(spread < 0.1), "distance-spread", facts{"Percent": 100 * spread}))
 	}
 	notes = append(notes, againstPaper("Clean reads at the head",
 		figure.Ratio(o.Median(netcraqPaper, atHead, readsPerS), o.Median(netChain, atHead, readsPerS)), 4.08,
@@ -139,18 +138,15 @@ func distanceNotes(o *figure.Outcome) []figure.Note {
 		whyRatiosDiffer(o.Median(netChain, atTail, readsPerS), o.Median(netChain, atHead, readsPerS),
 			o.Median(ours, atTail, readsPerS), more),
 	)
-	notes = append(notes, say(figure.Remark,
-		"That does not explain reads of dirty objects at the tail, which are not forwarded. The paper "+
-			"attributes its 22 %% to shorter headers, which BMv2 parses faster."))
+	notes = append(notes, say(figure.Remark, "why-distance-tail", nil))
 	if slower := figure.Least(o.Ratios(ours, netcraqPaper, readsPerS)); slower != nil && slower.Y < 1 {
 		notes = append(
 			notes,
-			say(figure.Remark, "Published NetCRAQ reads clean objects up to %.0f %% faster than ours: %s.",
-				100*(1/slower.Y-1), lighterPaper),
+			say(figure.Remark, "distance-published", facts{"Percent": 100 * (1/slower.Y - 1)}),
 		)
 	}
 	notes = append(notes, gainNotes(o, gain{bundledClean, readsPerS, "clean reads"},
 		gain{bundledDirty, readsPerS, "reads of dirty objects"})...)
 	return append(notes,
-		say(figure.Remark, "NetChain reads at the tail in all cases: it has no clean and dirty objects."))
+		say(figure.Remark, "distance-netchain", nil))
 }

@@ -17,7 +17,13 @@ const (
 
 // readTime is the time of a read over all nodes asked. Of their shares of unanswered reads, the
 // largest counts.
-var readTime = timed{text: "read", p50: p50us, p99: p99us, unanswered: "unanswered_percent", lighter: lighterPaper}
+var readTime = timed{
+	text:       "read",
+	p50:        p50us,
+	p99:        p99us,
+	unanswered: "unanswered_percent",
+	lighter:    sentence("lighter-paper", nil),
+}
 
 func netcraqLatency() *figure.Spec {
 	return &figure.Spec{
@@ -134,28 +140,27 @@ func latencyNotes(o *figure.Outcome) []figure.Note {
 		if !ok || ratio == nil {
 			continue
 		}
-		notes = append(notes, say(verdict(*ratio <= paper*3),
-			"At %s reads/s NetCRAQ takes %s of NetChain's time (the paper: about %g).", number(x),
-			number(*ratio), paper))
+		notes = append(notes, say(verdict(*ratio <= paper*3), "latency-share", facts{
+			"Rate":  x,
+			"Share": *ratio,
+			"Paper": paper,
+		}))
 	}
 	if points := o.Medians(ours, p50us); len(points) > 1 {
 		first, last := points[0], points[len(points)-1]
-		notes = append(notes, say(figure.Remark,
-			"NetCRAQ: the median goes from %s µs at %s reads/s to %s µs at %s (the paper: it hardly grows).",
-			number(first.Y), number(first.X), number(last.Y), number(last.X)))
+		notes = append(notes, say(figure.Remark, "latency-median", facts{
+			"First":     first.Y,
+			"FirstRate": first.X,
+			"Last":      last.Y,
+			"LastRate":  last.X,
+		}))
 	}
 	head, tail := o.Median(netChain, o.Xs[0], headP50us), o.Median(netChain, o.Xs[0], tailP50us)
 	if ratio := figure.Ratio(head, tail); ratio != nil {
-		notes = append(notes, say(verdict(*ratio > 1.2),
-			"NetChain: a read at the head takes %s times as long as at the tail (the paper: it varies "+
-				"with the distance).",
-			number(*ratio)))
+		notes = append(notes, say(verdict(*ratio > 1.2), "latency-head", facts{"Times": *ratio}))
 	}
 	return explain(
 		append(notes, readTime.notes(o)...),
-		"Probable reason: at 20,000 reads/s NetChain's forwarding overloaded the papers' BMv2 switches, "+
-			"so their times are those of full queues. XDP nodes are far from saturated at such loads, so "+
-			"only the hops differ. "+
-			"Where the load is more than a chain can do, queues fill here, too. "+sentTogether,
+		say(figure.Remark, "why-latency", nil),
 	)
 }

@@ -70,15 +70,13 @@ func lengthNotes(o *figure.Outcome) []figure.Note {
 		}
 	}
 	if half := figure.Ratio(o.Median(netChain, 8, readsPerS), o.Median(netChain, 4, readsPerS)); half != nil {
-		notes = append(notes, say(verdict(*half > 0.4 && *half < 0.65),
-			"NetChain: a chain of 8 reads %s times what one of 4 reads (the paper: half).", number(*half)))
+		notes = append(notes, say(verdict(*half > 0.4 && *half < 0.65), "length-half", facts{"Times": *half}))
 	}
 	if points := o.Medians(ours, readsPerS); len(points) > 1 {
 		spread := 1 - figure.Least(points).Y/figure.Most(points).Y
 		notes = append(
 			notes,
-			say(verdict(spread < 0.1), "NetCRAQ: reads differ by %.1f %% between lengths (the paper: not at all).",
-				100*spread),
+			say(verdict(spread < 0.1), "length-spread", facts{"Percent": 100 * spread}),
 		)
 	}
 	const more = 2 * (8 - 4) // packets passed on, of a read in a chain of 8

@@ -74,36 +74,37 @@ func mixedNotes(o *figure.Outcome) []figure.Note {
 	var notes []figure.Note
 	for _, series := range []string{netcraqPaper, ours} {
 		if least := figure.Least(o.Ratios(series, netChain, readsPerS)); least != nil {
-			notes = append(notes, say(verdict(least.Y >= 2),
-				"%s reads at least %s times what NetChain reads, at %g %% writes (the paper: more than "+
-					"twice at every share).",
-				series, number(least.Y), least.X))
+			notes = append(notes, say(verdict(least.Y >= 2), "mixed-times", facts{
+				"Series":  series,
+				"Times":   least.Y,
+				"Percent": least.X,
+			}))
 		}
 	}
 	for _, s := range withoutBundles(o) {
 		if rest := figure.Ratio(o.Median(s.Name, 75, readsPerS), o.Median(s.Name, 0, readsPerS)); rest != nil {
 			loss := 100 * (1 - *rest)
-			notes = append(notes, say(verdict(loss > 75 && loss < 95),
-				"%s loses %.0f %% of its reads with 75 %% writes (the paper: about 85 %%).", s.Name, loss))
+			notes = append(notes, say(verdict(loss > 75 && loss < 95), "mixed-loses", facts{
+				"Series":  s.Name,
+				"Percent": loss,
+			}))
 		}
 	}
 	for _, series := range []string{netcraqPaper, ours} {
 		if points := o.Medians(series, dirtyCommits); len(points) > 1 {
 			first, last := points[0], points[len(points)-1]
-			notes = append(notes, say(verdict(last.Y > first.Y),
-				"%s: dirty commits, three for each write on a chain of 4, go from %s/s at %g %% writes "+
-					"to %s/s at %g %% (the paper: they grow).",
-				series, number(first.Y), first.X, number(last.Y), last.X))
+			notes = append(notes, say(verdict(last.Y > first.Y), "mixed-dirty", facts{
+				"Series":       series,
+				"First":        first.Y,
+				"FirstPercent": first.X,
+				"Last":         last.Y,
+				"LastPercent":  last.X,
+			}))
 		}
 	}
 	if over := o.Median(netcraqPaper, o.Xs[len(o.Xs)-1], "overflows_percent"); over != nil && *over > 0 {
-		notes = append(notes, say(figure.Remark,
-			"NetCRAQ as published drops %.2g %% of the requests there because an object has no cell left.",
-			*over))
+		notes = append(notes, say(figure.Remark, "mixed-overflows", facts{"Percent": *over}))
 	}
 	notes = append(notes, gainNotes(o, gain{bundledWrites, readsPerS, "reads among writes"})...)
-	return explain(notes,
-		"Why: the client is at the head, and the mix of reads and writes sets the rate. A write costs "+
-			"CPU time at every node of the chain, and acknowledgements, which NetChain does not have. With "+
-			"more writes the cost of a read matters less.")
+	return explain(notes, say(figure.Remark, "why-mixed", nil))
 }

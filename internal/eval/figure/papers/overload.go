@@ -166,10 +166,6 @@ func (t timed) neverBehind(o *figure.Outcome) []figure.Result {
 	return all
 }
 
-// sentTogether explains the growth of times with the load below saturation.
-const sentTogether = "From 40,000 requests/s on, the generator sends several requests at a time (5 at 100,000/s), " +
-	"which wait for each other. This growth is the generator's, not an overload's."
-
 // notes report where published NetCRAQ takes less time, which systems are overloaded, and the
 // consequence for times.
 func (t timed) notes(o *figure.Outcome) []figure.Note {
@@ -177,26 +173,24 @@ func (t timed) notes(o *figure.Outcome) []figure.Note {
 	if most := figure.Most(t.ratios(o, ours, netcraqPaper, t.p50)); most != nil && most.Y > 1 {
 		notes = append(
 			notes,
-			say(figure.Remark, "A %s of ours takes up to %s times as long as one of published NetCRAQ: %s.", t.text,
-				number(most.Y), t.lighter),
+			say(figure.Remark, "lighter", facts{"What": t.text, "Times": most.Y, "Reason": t.lighter}),
 		)
 	}
 	before := len(notes)
 	for _, s := range o.Spec.Series {
 		for _, x := range o.Xs {
 			if t.overloaded(o, s.Name, x) {
-				notes = append(notes, say(figure.Remark,
-					"%s is overloaded at %s %ss/s: %s %% of what is due is not answered, and no time is given.",
-					s.Name, number(x), t.text, number(*o.Median(s.Name, x, t.unanswered))))
+				notes = append(notes, say(figure.Remark, "overloaded", facts{
+					"Series":  s.Name,
+					"Rate":    x,
+					"What":    t.text,
+					"Percent": *o.Median(s.Name, x, t.unanswered),
+				}))
 			}
 		}
 	}
 	if len(notes) == before {
 		return notes
 	}
-	return append(notes, say(figure.Remark,
-		"Times of %ss are from windows in which at most %g %% of the requests due were lost or could not "+
-			"be sent, as generator and nodes share a CPU. An overloaded chain has times of its best windows "+
-			"only.",
-		t.text, overloadPercent))
+	return append(notes, say(figure.Remark, "overload-windows", facts{"What": t.text, "Percent": overloadPercent}))
 }

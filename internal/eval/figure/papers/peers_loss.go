@@ -125,13 +125,14 @@ func peersLossNotes(o *figure.Outcome) []figure.Note {
 				*ratio < 1 {
 				notes = append(
 					notes,
-					say(figure.Remark, "%s: %s is faster, %s times as many a second as NetCRAQ.", o.Spec.X.Place(x),
-						other, number(1 / *ratio)),
+					say(figure.Remark, "peers-loss-faster", facts{
+						"Place": o.Spec.X.Place(x),
+						"Other": other,
+						"Times": 1 / *ratio,
+					}),
 				)
 			}
 		}
 	}
-	return append(notes, say(figure.Remark,
-		"The retry timeout decides the cost of loss: NetCRAQ's client waits 1 ms at least, later where "+
-			"answers take longer; memcached's 50 ms; TCP at least 200 ms without other hints."))
+	return append(notes, say(figure.Remark, "peers-loss-retries", nil))
 }

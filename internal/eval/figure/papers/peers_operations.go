@@ -233,45 +233,32 @@ func peersNotes(o *figure.Outcome) []figure.Note {
 		op := peer.Ops()[int(x)]
 		if paper, ok := paperZooKeeper[op]; ok {
 			if mine := o.Median("ZooKeeper", x, opsPerS); mine != nil {
-				notes = append(notes, say(figure.Remark,
-					"%s: ZooKeeper does %s a second here, %s in the paper, with three servers of 16 "+
-						"cores. Here servers and clients share %d CPUs, its log is in memory, and a sync "+
-						"precedes each read. The paper does not mention a sync.",
-					op, number(*mine), number(paper.perS), o.Header.Host.CPUs))
+				notes = append(notes, say(figure.Remark, "peers-zookeeper", facts{
+					"Op":    op,
+					"Here":  *mine,
+					"Paper": paper.perS,
+					"CPUs":  o.Header.Host.CPUs,
+				}))
 			}
 		}
 		for _, other := range otherPeers {
 			ratio := figure.Ratio(o.Median("NetCRAQ", x, opsPerS), o.Median(other, x, opsPerS))
 			if ratio != nil && *ratio < 1 {
-				notes = append(notes, say(figure.Differs,
-					"%s: %s is faster, %s times as many a second as NetCRAQ through client libraries.", op,
-					other, number(1 / *ratio)))
+				notes = append(notes, say(figure.Differs, "peers-faster", facts{
+					"Op":    op,
+					"Other": other,
+					"Times": 1 / *ratio,
+				}))
 			}
 		}
 	}
 	notes = append(notes, withoutP999(o)...)
 	return append(
 		notes,
-		say(figure.Remark,
-			"There are two kinds of comparison. Through client libraries, both sides pay for a client on "+
-				"sockets, which shares the CPUs with the servers and often is the limit. Generators make a "+
-				"client as cheap as possible: the kernel makes ours and memcached's requests, and "+
-				"redis-benchmark, a process on sockets, makes Redis's. etcd and ZooKeeper have client "+
-				"libraries only. Lines that say \"only it pays for a client\" compare the whole cost of a "+
-				"peer and its clients with our chain alone. Their ratio includes a client and does not "+
-				"compare servers. Client libraries on both sides are like for like."),
-		say(figure.Remark,
-			"Our generator asks the head of a chain of the same length as with clients. The head answers "+
-				"a clean read alone; a write passes through all nodes."),
-		say(figure.Remark,
-			"Many requests in a packet: client libraries use bundles (NetCRAQ), pipelines (Redis) and "+
-				"reads of many keys in a datagram (memcached) for concurrent requests. memcached answers "+
-				"each key in its own datagram. Generators compare one request a packet with one request a "+
-				"packet, and bundles with redis-benchmark's pipelines. Lines that begin with \"unlike\" mix "+
-				"the two and have no mark. The kernel's generator for memcached asks for one key in a "+
-				"datagram."),
-		say(figure.Remark,
-			"Redis and memcached are single servers without replicas. memcached is asked over UDP, Redis over TCP."),
+		say(figure.Remark, "peers-comparisons", nil),
+		say(figure.Remark, "peers-generator", nil),
+		say(figure.Remark, "peers-packets", nil),
+		say(figure.Remark, "peers-single", nil),
 	)
 }
 
@@ -289,9 +276,6 @@ func withoutP999(o *figure.Outcome) []figure.Note {
 		return nil
 	}
 	return []figure.Note{
-		say(figure.Remark,
-			"p99.9 is reported for rounds with at least %d operations of the single client, of which ten "+
-				"are slower. Series with fewer operations in a round, in brackets: %s.",
-			peer.TailTimes, strings.Join(few, "; ")),
+		say(figure.Remark, "peers-p999", facts{"Operations": peer.TailTimes, "Series": strings.Join(few, "; ")}),
 	}
 }

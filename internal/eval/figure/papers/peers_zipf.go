@@ -128,18 +128,18 @@ func peersZipfNotes(o *figure.Outcome) []figure.Note {
 			if ratio != nil && (*ratio < 0.8 || *ratio > 1.25) {
 				notes = append(
 					notes,
-					say(figure.Remark, "%s: hot keys change the throughput of %s by %+.0f %%.", s.Name,
-						zipfCases[int(x)].op, 100*(*ratio-1)),
+					say(figure.Remark, "zipf-change", facts{
+						"Series":  s.Name,
+						"Op":      zipfCases[int(x)].op,
+						"Percent": 100 * (*ratio - 1),
+					}),
 				)
 			}
 		}
 	}
 	if len(notes) == 0 {
 		notes = append(notes,
-			say(figure.Remark, "No system's throughput changes by more than a quarter with hot keys."))
+			say(figure.Remark, "zipf-no-change", nil))
 	}
-	return append(notes, say(figure.Remark,
-		"Every system orders the writes of a key. A compare-and-swap of a hot key fails and is retried "+
-			"if another client was first. A hot lock is often held. Completed pairs of lock and unlock are "+
-			"counted."))
+	return append(notes, say(figure.Remark, "zipf-orders", nil))
 }

@@ -56,16 +56,12 @@ var lossNames = map[sim.Kind]string{
 
 // lossReasons say how such a thing comes about where the published protocols let it.
 var lossReasons = map[sim.Kind]string{
-	sim.LostWrite: "An older value replaces a newer one on all nodes, because a repeated request is ordered " +
-		"like a new one.",
-	sim.AppliedTwice: "Requests have no identity: a client's second attempt, or a late copy, counts as another write.",
-	sim.StaleRead: "A node answers with a value that a later acknowledged write has replaced: it accepted an " +
-		"older message after a newer one.",
-	sim.Stuck: "A lost acknowledgement is not repeated, so the cells of the object fill and further writes " +
-		"are dropped.",
-	sim.Wrap: "Numbers of 16 bits are compared as they are, so after 65,535 writes of a key new ones look old.",
-	sim.Disorder: "Reads return values that no order of the operations explains: a value comes back after a " +
-		"newer one was read.",
+	sim.LostWrite:    sentence("loss-reason-lost-write", nil),
+	sim.AppliedTwice: sentence("loss-reason-applied-twice", nil),
+	sim.StaleRead:    sentence("loss-reason-stale-read", nil),
+	sim.Stuck:        sentence("loss-reason-stuck", nil),
+	sim.Wrap:         sentence("loss-reason-wrap", nil),
+	sim.Disorder:     sentence("loss-reason-disorder", nil),
 }
 
 // lossHarness runs seeds. One run shows violations of all kinds, so its result is kept for the
@@ -204,30 +200,24 @@ func lossNotes(o *figure.Outcome) []figure.Note {
 					notes,
 					say(
 						figure.Differs,
-						"%s: %s. %s First with seed %d: `bin/netcraq sim --protocol %s --first-seed %d --seeds 1 --trace`.",
-						s.Name,
-						kind,
-						lossReasons[kind],
-						seed,
-						lossProtocols[s.Name],
-						seed,
-					),
+						"loss-shown", facts{
+							"Series":   s.Name,
+							"Kind":     kind,
+							"Reason":   lossReasons[kind],
+							"Seed":     seed,
+							"Protocol": lossProtocols[s.Name],
+						}),
 				)
 			}
 		}
 		if shown == 0 {
-			notes = append(notes, say(figure.Agrees, "%s: no seed shows a violation.", s.Name))
+			notes = append(notes, say(figure.Agrees, "loss-none", facts{"Series": s.Name}))
 		}
 	}
 	return append(
 		notes,
-		say(figure.Remark,
-			"Examples are the shortest of a few seeds, reduced to the necessary operations and faults. "+
-				"NetCRAQ ran with the same seed in the same measurement, whole and reduced. Each example has "+
-				"its result."),
-		say(figure.Remark,
-			"A violation of NetChain with 16 bits that does not occur with 32 bits and the same seed "+
-				"counts as one of the wrap."),
+		say(figure.Remark, "loss-examples", nil),
+		say(figure.Remark, "loss-wrap", nil),
 	)
 }
 
