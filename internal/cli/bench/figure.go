@@ -28,7 +28,7 @@ func (flags *figureFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&flags.quick, "quick", false, "few points and short rounds: seconds per figure")
 	f.BoolVar(&flags.again, "again", false, "start over instead of continuing an interrupted run")
-	f.StringVar(&flags.dir, "dir", "out/figures", "where results are written")
+	f.StringVar(&flags.dir, "dir", "out/figures", "where the folders of runs are written")
 }
 
 func newBenchFigureCommand(out *benchOutput) *cobra.Command {
@@ -37,8 +37,8 @@ func newBenchFigureCommand(out *benchOutput) *cobra.Command {
 		Use:   "figure NAME",
 		Short: "Make one figure of the papers, from measurements on this machine",
 		Long: `Measures everything that a figure compares, in alternation, and writes NAME.svg, NAME.png, NAME.csv, and the
-report of all figures made so far. Every measurement is written to raw/NAME.jsonl at once. If the run is interrupted, the
-same command continues it. 'bench figures --list' lists the figures.`,
+report of all figures made so far, into the folder of the last run. Every measurement is written to raw/NAME.jsonl at
+once. If the run is interrupted, the same command continues it. 'bench figures --list' lists the figures.`,
 		Example: `  netcraq bench figure netcraq-distance
   netcraq bench figure peers-operations --quick --json`,
 		Args: cobra.ExactArgs(1),
@@ -72,8 +72,12 @@ func figureTools() papers.Tools {
 
 // runFigure makes one figure.
 func runFigure(c *cobra.Command, out *benchOutput, flags *figureFlags, spec *figure.Spec) error {
+	folder, err := figure.FolderOfFigure(flags.dir)
+	if err != nil {
+		return err
+	}
 	show := newFigureShow(c.ErrOrStderr())
-	failed, err := figure.Run(c.Context(), spec, flags.options(show))
+	failed, err := figure.Run(c.Context(), spec, flags.options(folder, show))
 	show.end()
 	if c.Context().Err() != nil {
 		return errors.Join(publishOnly(flags.dir),
@@ -85,14 +89,14 @@ func runFigure(c *cobra.Command, out *benchOutput, flags *figureFlags, spec *fig
 	if err := publishOnly(flags.dir); err != nil {
 		return err
 	}
-	outcome, err := figure.Load(flags.dir, spec)
+	outcome, err := figure.Load(folder, spec)
 	if err != nil {
 		return err
 	}
 	if out.json {
-		err = cli.PrintJSON(c.OutOrStdout(), outcome.Made(flags.dir))
+		err = cli.PrintJSON(c.OutOrStdout(), outcome.Made(folder))
 	} else {
-		printFigure(c.OutOrStdout(), outcome.Made(flags.dir))
+		printFigure(c.OutOrStdout(), outcome.Made(folder))
 	}
 	if failed > 0 {
 		return errors.Join(err, fmt.Errorf("%d measurements failed, the last: %s", failed,
@@ -101,13 +105,19 @@ func runFigure(c *cobra.Command, out *benchOutput, flags *figureFlags, spec *fig
 	return err
 }
 
+// publishOnly draws the last run in a directory again, or the run whose folder it is.
 func publishOnly(dir string) error {
-	_, err := figure.Publish(dir, papers.All(figureTools()))
+	specs := papers.All(figureTools())
+	if figure.IsFolder(dir) {
+		_, err := figure.Publish(dir, specs)
+		return err
+	}
+	_, err := figure.PublishLatest(dir, specs)
 	return err
 }
 
-func (flags *figureFlags) options(show *figureShow) figure.Options {
-	return figure.Options{Dir: flags.dir, Quick: flags.quick, Again: flags.again, Progress: show.progress, Say: show.say}
+func (flags *figureFlags) options(dir string, show *figureShow) figure.Options {
+	return figure.Options{Dir: dir, Quick: flags.quick, Again: flags.again, Progress: show.progress, Say: show.say}
 }
 
 // printFigure prints the measurements of a figure.
@@ -157,10 +167,11 @@ func newBenchFiguresCommand(out *benchOutput) *cobra.Command {
 		Use:   "figures",
 		Short: "Make all figures of the papers, and the report",
 		Long: `Makes all figures, one after the other, and writes report.html, summary.json, and a picture and the data of each.
-An interrupted run keeps its results. The same command continues it, and repeats measurements that failed or were not
-possible. If it cannot continue, as with another build or mode, it says why and moves the old results to before-full,
-before-quick (complete runs) or before-part in the same directory. A figure that cannot be made here does not stop the
-others; the output and the report say why.`,
+Each run has a folder of its own, to which the link 'latest' points; report.html of the last run is beside it, too. An
+interrupted run keeps its results. The same command continues it, and repeats measurements that failed or were not
+possible. If it cannot continue, as with another build or mode, it says why and begins another run. A figure that cannot
+be made here does not stop the others; the output and the report say why. --report draws the last run again; with --dir
+and the folder of a run, that run.`,
 		Example: `  netcraq bench figures --quick
   netcraq bench figures --list`,
 		Args: cobra.NoArgs,
@@ -220,7 +231,7 @@ type figuresMade struct {
 
 func runFigures(c *cobra.Command, out *benchOutput, flags *figureFlags) error {
 	show := newFigureShow(c.ErrOrStderr())
-	result, err := figure.RunAll(c.Context(), papers.All(figureTools()), flags.options(show))
+	result, err := figure.RunAll(c.Context(), papers.All(figureTools()), flags.options(flags.dir, show))
 	show.end()
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -231,7 +242,7 @@ func runFigures(c *cobra.Command, out *benchOutput, flags *figureFlags) error {
 	}
 	report := filepath.Join(flags.dir, figure.ReportName)
 	if out.json {
-		summary, err := figure.Summary(flags.dir, papers.All(figureTools()))
+		summary, err := figure.Summary(result.Folder, papers.All(figureTools()))
 		if err != nil {
 			return err
 		}

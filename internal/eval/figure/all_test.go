@@ -3,7 +3,6 @@ package figure
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,6 +46,16 @@ func interruptAt(t *testing.T, harness *hashing, n int, specs []*Spec, o Options
 		t.Fatalf("an interrupted run ends with %v", err)
 	}
 	harness.fail, harness.measured = nil, nil
+}
+
+// latest is the folder of the last run.
+func latest(t *testing.T, root string) string {
+	t.Helper()
+	folder, err := Latest(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
 }
 
 func TestManyFiguresGoOn(t *testing.T) {
@@ -106,7 +115,7 @@ func TestWhatFailedIsTriedAgain(t *testing.T) {
 		t.Errorf("measured %d, %d and %d cells again", len(once.measured), len(always.measured), len(missing.measured))
 	}
 	for _, s := range specs {
-		outcome, err := Load(o.Dir, s)
+		outcome, err := Load(result.Folder, s)
 		if err != nil || outcome.End == nil || len(outcome.Unable) > 0 || (len(outcome.Failed) > 0) != (s.Name == "b") {
 			t.Errorf("%s: %+v, %v", s.Name, outcome, err)
 		}
@@ -119,60 +128,10 @@ func TestFiguresOfAnotherKindAreNotKept(t *testing.T) {
 	a, b := new(hashing), new(hashing)
 	specs := hashSpecs(a, b)
 	interruptAt(t, b, 7, specs, o)
-	if _, err := Run(t.Context(), specs[0], Options{Dir: o.Dir}); err != nil { // in full mode
+	if _, err := Run(t.Context(), specs[0], Options{Dir: latest(t, o.Dir)}); err != nil { // in full mode
 		t.Fatal(err)
 	}
 	if result, err := RunAll(t.Context(), specs, o); err != nil || !slices.Equal(result.Made, []string{"a", "b"}) {
 		t.Errorf("%+v, %v", result, err)
-	}
-}
-
-// A run that begins anew says why, and takes nothing away: complete runs are kept by mode, and no
-// part of one takes their place.
-func TestWhatWasMeasuredIsSetAside(t *testing.T) {
-	dir, said := t.TempDir(), ""
-	full, quick := Options{
-		Dir: dir,
-		Say: func(text string) { said = text },
-	}, Options{
-		Dir:   dir,
-		Quick: true,
-		Say:   func(text string) { said = text },
-	}
-	harness := new(hashing)
-	specs := hashSpecs(new(hashing), harness)
-	all := func(o Options, why, to string) {
-		t.Helper()
-		said = ""
-		if result, err := RunAll(t.Context(), specs, o); err != nil || len(result.Made) != 2 {
-			t.Errorf("%+v, %v", result, err)
-		}
-		if to != "" && (!strings.Contains(said, why) || !strings.HasSuffix(said, to+" now")) || to == "" && said != "" {
-			t.Errorf("said %q, want %q and %q", said, why, to)
-		}
-	}
-	all(full, "", "")
-	first := read(t, path(dir, "b"))
-	all(quick, "no run of all figures was interrupted", "before-full")
-	interruptAt(t, harness, 7, specs, full)
-	all(quick, "it was measured in full mode", "before-part")
-	interruptAt(t, harness, 7, specs, quick)
-	again := quick
-	again.Again = true
-	all(again, "as asked", "before-part")
-	interruptAt(t, harness, 7, specs, quick)
-	changed := strings.Replace(read(t, batchPath(dir)), `"binary":"`, `"binary":"other`, 1)
-	if err := os.WriteFile(batchPath(dir), []byte(changed), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	all(quick, "another build measured it", "before-part")
-	if read(t, path(filepath.Join(dir, "before-full"), "b")) != first {
-		t.Error("the complete run in full mode is gone")
-	}
-	for _, mode := range []string{"before-full", "before-quick"} {
-		if outcomes, err := Publish(filepath.Join(dir, mode), specs); err != nil || len(outcomes) != 2 ||
-			outcomes[1].End == nil {
-			t.Errorf("%s is no directory of results: %v", mode, err)
-		}
 	}
 }

@@ -9,18 +9,15 @@ import (
 	"path/filepath"
 )
 
-// Names of files in a results directory.
+// Names of files in the folder of a run.
 const (
 	ReportName  = "report.html"
 	SummaryName = "summary.json"
 )
 
-// Publish writes pictures and numbers of every figure with samples, the report of all and the
-// summary. It returns their outcomes.
+// Publish writes pictures and numbers of every figure with samples in the folder of a run, their report
+// and the summary. It returns their outcomes.
 func Publish(dir string, specs []*Spec) ([]*Outcome, error) {
-	if _, err := finishMove(dir); err != nil {
-		return nil, err
-	}
 	outcomes, err := loadAll(dir, specs)
 	if err != nil {
 		return nil, err
@@ -33,7 +30,7 @@ func Publish(dir string, specs []*Spec) ([]*Outcome, error) {
 	return outcomes, errors.Join(
 		writeWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return writeSummary(w, outcomes) }),
 		writeWhole(filepath.Join(dir, ReportName),
-			func(w io.Writer) error { return writeReport(w, dir, specs, outcomes) }),
+			func(w io.Writer) error { return writeReport(w, dir, "", specs, outcomes) }),
 	)
 }
 

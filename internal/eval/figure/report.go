@@ -42,6 +42,7 @@ type report struct {
 	Builds   int // programs that measured
 	Quick    bool
 	At       time.Time
+	Base     string // before the names of files
 }
 
 // line is one of the tables of results.
@@ -57,9 +58,10 @@ type score struct {
 	Unknown int // one side was not measured
 }
 
-// writeReport writes the page of all figures: one file that needs no other.
-func writeReport(w io.Writer, dir string, specs []*Spec, outcomes []*Outcome) error {
-	r := report{At: time.Now()}
+// writeReport writes the page of all figures in a folder: one file that needs no other. The base is the
+// way from the page to the folder.
+func writeReport(w io.Writer, dir, base string, specs []*Spec, outcomes []*Outcome) error {
+	r := report{At: time.Now(), Base: base}
 	builds := make(map[string]bool)
 	for _, o := range outcomes {
 		s, err := newSection(dir, o)

@@ -11,7 +11,7 @@ import (
 
 // Options say how a figure is run.
 type Options struct {
-	Dir      string // of results
+	Dir      string // folder of the run; for RunAll that of all runs
 	Quick    bool
 	Again    bool // don't go on with an interrupted run
 	Progress func(Progress)
@@ -51,9 +51,6 @@ type runner struct {
 // Run measures a figure, or its missing cells. It returns an error if no cell could be measured,
 // or if it was interrupted. Cells that failed are in the journal, and counted.
 func Run(ctx context.Context, spec *Spec, o Options) (failed int, err error) {
-	if _, err := finishMove(o.Dir); err != nil {
-		return 0, err
-	}
 	if o.Again {
 		return runFrom(ctx, spec, o, scratch)
 	}
