@@ -11,6 +11,7 @@ import (
 
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -157,12 +158,7 @@ func (b *backup) run(ctx context.Context) error {
 		case time.Since(since) > patience:
 			return fmt.Errorf("%d shards cannot be had: %w", len(b.left), failed)
 		}
-		timer := time.NewTimer(retryAfter)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		retry.Sleep(ctx, retryAfter)
 	}
 }
 

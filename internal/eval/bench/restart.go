@@ -9,6 +9,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/platform/thread"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -272,11 +273,7 @@ type replacement struct {
 
 // replace kills an agent after a delay and starts another.
 func (f *fleet) replace(ctx context.Context, victim int) replacement {
-	wait := time.NewTimer(slice / 2)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
+	if !retry.Sleep(ctx, slice/2) {
 		return replacement{err: ctx.Err()}
 	}
 	killed := time.Now()

@@ -3,6 +3,8 @@ package peer
 import (
 	"context"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // pace schedules a client's operations.
@@ -38,11 +40,7 @@ func (p *pace) next(ctx context.Context, end time.Time) (time.Time, bool) {
 		return due, false
 	}
 	if due.After(now) {
-		timer := time.NewTimer(due.Sub(now))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, due.Sub(now)) {
 			return due, false
 		}
 		return time.Now(), true

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // Run measures a system under a closed loop of clients. Before it returns, it releases the locks
@@ -123,8 +125,8 @@ func (c *customer) transact(ctx context.Context) (bool, error) {
 		if !now.Before(c.end) {
 			return false, nil
 		}
-		if err := rest(ctx, c.pause(now.Sub(started), failures)); err != nil {
-			return false, err
+		if !retry.Sleep(ctx, c.pause(now.Sub(started), failures)) {
+			return false, ctx.Err()
 		}
 	}
 }
@@ -190,16 +192,4 @@ const maxDoublings = 6
 // reduce contention for a hot lock.
 func (c *customer) pause(took time.Duration, failures int) time.Duration {
 	return time.Duration(c.rng.Int64N(int64(took)<<min(failures, maxDoublings) + 1))
-}
-
-// rest waits for d or returns the error of ctx if that ends first.
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

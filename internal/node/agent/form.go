@@ -15,6 +15,7 @@ import (
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 const (
@@ -107,8 +108,8 @@ func (a *Agent) form(ctx context.Context, c *topology.Cluster) error {
 				"nodes", text, "to_do", "start these nodes; if they are gone for ever, and what they stored may be lost, "+
 					"start this one with --accept-data-loss")
 		}
-		if err := rest(ctx, pause); err != nil {
-			return err
+		if !retry.Sleep(ctx, pause) {
+			return ctx.Err()
 		}
 	}
 }
@@ -121,18 +122,9 @@ func (a *Agent) watchSilent(ctx context.Context, c *topology.Cluster) error {
 		if err != nil || len(silent) == 0 {
 			return err
 		}
-		if rest(ctx, pause) != nil {
+		if !retry.Sleep(ctx, pause) {
 			return nil
 		}
-	}
-}
-
-func rest(ctx context.Context, pause time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(pause):
-		return nil
 	}
 }
 
@@ -199,8 +191,8 @@ func (a *Agent) Configured() bool { return !a.formation.isWaiting() }
 // Await waits until the node serves: see [Agent.Configured].
 func (a *Agent) Await(ctx context.Context) error {
 	for !a.Configured() {
-		if err := rest(ctx, askFirst); err != nil {
-			return err
+		if !retry.Sleep(ctx, askFirst) {
+			return ctx.Err()
 		}
 	}
 	return nil

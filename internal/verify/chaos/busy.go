@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/history"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
@@ -205,7 +206,7 @@ func (b *busy) recover(ctx context.Context) error {
 			b.result.Whole = true
 			return nil
 		}
-		if sleep(waiting, busyLook) != nil {
+		if !retry.Sleep(waiting, busyLook) {
 			b.result.lacking = b.c.describe(b.c.follower.Map())
 			return ctx.Err()
 		}
@@ -238,7 +239,7 @@ func (b *busy) report(ctx context.Context) {
 	if b.o.Progress == nil {
 		return
 	}
-	for sleep(ctx, progressEvery) == nil {
+	for retry.Sleep(ctx, progressEvery) {
 		p := BusyProgress{Elapsed: time.Since(b.began)}
 		p.Suspected, p.LeastCopies, _ = b.durable.seen()
 		writes, reads := b.work.counters(history.Put), b.work.counters(history.Get)

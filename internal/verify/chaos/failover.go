@@ -7,6 +7,7 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // FailoverOptions describe a trial in which one node of a chain loses power.
@@ -165,8 +166,8 @@ func (f *failover) run(ctx context.Context) error {
 	}
 	f.probes.start(ctx, failoverPause)
 	defer f.probes.halt()
-	if err := sleep(ctx, quiet); err != nil {
-		return err
+	if !retry.Sleep(ctx, quiet) {
+		return ctx.Err()
 	}
 	before, err := f.c.setup.Leader(ctx, f.c.lab)
 	if err != nil {
@@ -188,8 +189,8 @@ func (f *failover) run(ctx context.Context) error {
 	if f.copied = after.Copied; after.Host == before.Host {
 		f.copied -= before.Copied
 	}
-	if err := sleep(ctx, quiet); err != nil {
-		return err
+	if !retry.Sleep(ctx, quiet) {
+		return ctx.Err()
 	}
 	f.ended = f.probes.now()
 	f.probes.halt()
@@ -327,23 +328,11 @@ func (c *cluster) settle(ctx context.Context) error {
 			return err
 		}
 		before := c.follower.Map().Version
-		if err := sleep(ctx, quiet); err != nil {
-			return err
+		if !retry.Sleep(ctx, quiet) {
+			return ctx.Err()
 		}
 		if m := c.follower.Map(); m.Version == before && c.whole(m) {
 			return nil
 		}
-	}
-}
-
-// sleep waits for d or returns the error of ctx if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

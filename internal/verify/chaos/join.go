@@ -8,6 +8,7 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // JoinOptions describe a trial in which the last node of the lab joins a cluster with many objects.
@@ -97,8 +98,8 @@ func (j *join) run(ctx context.Context) error {
 	}
 	j.probes.start(ctx, joinPause)
 	defer j.probes.halt()
-	if err := sleep(ctx, quiet); err != nil {
-		return err
+	if !retry.Sleep(ctx, quiet) {
+		return ctx.Err()
 	}
 	j.copying = newCopying(j.probes.now)
 	stop := j.c.follower.Watch(j.copying.note)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -96,14 +97,14 @@ func (s *stops) pauses(ctx context.Context, hosts []string, share float64, seed 
 func (s *stops) follow(ctx context.Context, host string, next *schedule) error {
 	for {
 		run, pause := next.turn()
-		if sleep(ctx, run) != nil {
+		if !retry.Sleep(ctx, run) {
 			return nil
 		}
 		if err := s.hold(host); err != nil {
 			return err
 		}
-		ended := sleep(ctx, pause)
-		if err := s.release(host); err != nil || ended != nil {
+		goesOn := retry.Sleep(ctx, pause)
+		if err := s.release(host); err != nil || !goesOn {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -137,7 +138,8 @@ func (r *rejoin) leave(ctx context.Context, changed int, value []byte) (awayS fl
 			}
 		}
 	}
-	err = sleep(ctx, max(0, r.o.Away-time.Since(began)))
+	retry.Sleep(ctx, max(0, r.o.Away-time.Since(began)))
+	err = ctx.Err()
 	return time.Since(began).Seconds(), err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/internal/verify/history"
 )
 
@@ -63,7 +64,7 @@ func (w *work) start(ctx context.Context, writers, readers int, seed uint64) {
 
 func (w *work) labor(ctx context.Context, l *laborer) {
 	defer l.gap.end()
-	for sleep(ctx, time.Duration(l.rng.ExpFloat64()*float64(w.rest))) == nil {
+	for retry.Sleep(ctx, time.Duration(l.rng.ExpFloat64()*float64(w.rest))) {
 		op := history.Op{Client: l.index, Kind: l.kind, Key: objectKey(l.rng.IntN(w.keys))}
 		if op.Kind == history.Put {
 			op.Value = fmt.Sprintf("%d of client %d", len(l.ops), l.index)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // Store runs one operation. It fills in the result only. If the answer leaves the outcome open, it
@@ -119,14 +121,7 @@ func (c *worker) rest(ctx context.Context) bool {
 	if c.w.Pause == 0 {
 		return ctx.Err() == nil
 	}
-	rest := time.NewTimer(time.Duration(c.rng.ExpFloat64() * float64(c.w.Pause)))
-	defer rest.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-rest.C:
-		return ctx.Err() == nil
-	}
+	return retry.Sleep(ctx, time.Duration(c.rng.ExpFloat64()*float64(c.w.Pause)))
 }
 
 // choose returns the next operation on a key of the current generation: a third are reads, the rest

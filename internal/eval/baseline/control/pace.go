@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // pace keeps a copy below a rate.
@@ -23,12 +25,6 @@ func (p *pace) step(ctx context.Context, n int) error {
 	if p.perSecond <= 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(time.Until(p.begin.Add(time.Duration(float64(p.done) / p.perSecond * float64(time.Second)))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	retry.Sleep(ctx, time.Until(p.begin.Add(time.Duration(float64(p.done)/p.perSecond*float64(time.Second)))))
+	return ctx.Err()
 }

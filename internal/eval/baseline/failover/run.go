@@ -11,6 +11,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/baseline/control"
 	"github.com/netcraq/netcraq/internal/eval/baseline/fabric"
 	"github.com/netcraq/netcraq/internal/eval/plot"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 // Result is the cost of a node's failure. Figures that internal/verify/chaos measures too have the
@@ -104,8 +105,8 @@ func (o *Options) run(ctx context.Context) (*Result, error) {
 // fail is the course of events.
 func (o *Options) fail(ctx context.Context, r harness, ears *net.UDPConn, p *probes) (t times, err error) {
 	place := slices.Index(places, o.Victim)
-	if err := rest(ctx, o.Quiet); err != nil {
-		return t, err
+	if !retry.Sleep(ctx, o.Quiet) {
+		return t, ctx.Err()
 	}
 	silent := make(chan error, 1)
 	listening, stop := context.WithTimeout(ctx, patience)
@@ -116,8 +117,8 @@ func (o *Options) fail(ctx context.Context, r harness, ears *net.UDPConn, p *pro
 		noticed, err = control.Watch(listening, ears, chainNodes)
 		silent <- err
 	}()
-	if err := rest(ctx, o.Quiet/2); err != nil { // the controller is listening
-		return t, err
+	if !retry.Sleep(ctx, o.Quiet/2) { // the controller is listening
+		return t, ctx.Err()
 	}
 	if len(silent) > 0 {
 		return t, errors.Join(errFalseAlarm, <-silent)
@@ -134,16 +135,16 @@ func (o *Options) fail(ctx context.Context, r harness, ears *net.UDPConn, p *pro
 		return t, err
 	}
 	t.noticed = p.now()
-	if err := rest(ctx, o.Quiet); err != nil {
-		return t, err
+	if !retry.Sleep(ctx, o.Quiet) {
+		return t, ctx.Err()
 	}
 	t.recovering = p.now()
 	if err := r.recover(ctx, fabric.NodeAddr(place), reserve()); err != nil {
 		return t, err
 	}
 	t.repaired = p.now()
-	if err := rest(ctx, o.Quiet); err != nil {
-		return t, err
+	if !retry.Sleep(ctx, o.Quiet) {
+		return t, ctx.Err()
 	}
 	t.ended = p.now()
 	return t, nil
@@ -190,16 +191,4 @@ func perSecond(all []*probe, from, until time.Duration) float64 {
 
 func milliseconds(d time.Duration) float64 {
 	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
-}
-
-// rest waits, or returns the error of ctx when that ends first.
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
