@@ -16,18 +16,25 @@ import (
 // clientPort is where clients of the vectors have their sockets.
 const clientPort = 50000
 
-// ReadVectors reads a file of spec/baselines. A field that is not known is an error.
-func ReadVectors(file string, into any) error {
-	text, err := spec.Baselines.ReadFile("baselines/" + file)
+// File is a file of spec/baselines, which writes messages as W and cases as C.
+type File[W, C any] struct {
+	Formats []WrittenFormat[W]
+	Cases   []C
+}
+
+// ReadFile reads a file of spec/baselines. A field that is not known is an error.
+func ReadFile[W, C any](name string) (*File[W, C], error) {
+	text, err := spec.Baselines.ReadFile("baselines/" + name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(into); err != nil {
-		return fmt.Errorf("spec/baselines/%s: %w", file, err)
+	file := new(File[W, C])
+	if err := decoder.Decode(file); err != nil {
+		return nil, fmt.Errorf("spec/baselines/%s: %w", name, err)
 	}
-	return nil
+	return file, nil
 }
 
 // ReadCases reads the written cases of a file. Of one that can't be read, too, read says the name.
@@ -40,6 +47,77 @@ func ReadCases[V, S any](written []V, read func(*V) (Case[S], error)) ([]Case[S]
 		}
 	}
 	return cases, nil
+}
+
+// WrittenPacket is a packet of a case and what follows from it.
+type WrittenPacket[W any] struct {
+	In      W
+	Outcome string
+	Sent    []W
+}
+
+// ReadSteps reads the packets of a case, each for a node in the state after the one before it.
+func ReadSteps[P, S any](state S, packets []P, read func(*P, *S) (Step[S], error)) ([]Step[S], error) {
+	var steps []Step[S]
+	for i := range packets {
+		step, err := read(&packets[i], &state)
+		if err != nil {
+			return nil, fmt.Errorf("packet %d: %w", i+1, err)
+		}
+		steps = append(steps, step)
+		state = step.Then
+	}
+	return steps, nil
+}
+
+// ReadPackets reads the packet of a step and those that are sent for it.
+func ReadPackets[S, W any](step *Step[S], p *WrittenPacket[W], read func(*W) (Packet, error)) (err error) {
+	if step.In, err = read(&p.In); err != nil {
+		return err
+	}
+	for i := range p.Sent {
+		sent, err := read(&p.Sent[i])
+		if err != nil {
+			return err
+		}
+		step.Sent = append(step.Sent, sent)
+	}
+	return nil
+}
+
+// Route is the way of a written message.
+type Route struct {
+	From, To string
+	Hex      string // the payload, instead of a message
+}
+
+// Packet makes a packet of a written message. Nodes have this port.
+func (r *Route) Packet(port uint16, payload func() ([]byte, error)) (p Packet, err error) {
+	if p.From, err = Host(r.From, port); err != nil {
+		return p, err
+	}
+	if p.To, err = Host(r.To, port); err != nil {
+		return p, err
+	}
+	if r.Hex != "" {
+		p.Payload, err = hex.DecodeString(r.Hex)
+		return p, err
+	}
+	p.Payload, err = payload()
+	return p, err
+}
+
+// Named is the value with a name, between two values; what is a word for errors.
+func Named[T interface {
+	~int | ~uint8 | ~uint16 | ~uint32
+	fmt.Stringer
+}](what, name string, first, last T) (T, error) {
+	for v := first; v <= last; v++ {
+		if v.String() == name {
+			return v, nil
+		}
+	}
+	return first, fmt.Errorf("there is no %s %q", what, name)
 }
 
 // Format is a message of a protocol and its bytes.

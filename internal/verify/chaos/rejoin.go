@@ -139,8 +139,7 @@ func (r *rejoin) leave(ctx context.Context, changed int, value []byte) (awayS fl
 		}
 	}
 	retry.Sleep(ctx, max(0, r.o.Away-time.Since(began)))
-	err = ctx.Err()
-	return time.Since(began).Seconds(), err
+	return time.Since(began).Seconds(), ctx.Err()
 }
 
 // awaitOut waits until the node is in no chain.

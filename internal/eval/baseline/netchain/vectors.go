@@ -2,19 +2,11 @@ package netchain
 
 import (
 	"cmp"
-	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 )
-
-// vectorFile is spec/baselines/netchain.yaml.
-type vectorFile struct {
-	Formats []baseline.WrittenFormat[vectorMessage]
-	Cases   []vectorCase
-}
 
 type vectorCase struct {
 	Name       string
@@ -41,27 +33,30 @@ type vectorRule struct {
 }
 
 type vectorMessage struct {
-	From, To string
-	Op       string
-	Wide     bool
-	Seq      uint32
-	Key      string
-	Value    string
-	List     []string
-	Hex      string // instead of the fields
+	baseline.Route `yaml:",inline"`
+
+	Op    string
+	Wide  bool
+	Seq   uint32
+	Key   string
+	Value string
+	List  []string
 }
 
 type vectorPacket struct {
-	In      vectorMessage
-	Outcome string
-	Sent    []vectorMessage
-	Cells   map[string]vectorCell // that change
+	baseline.WrittenPacket[vectorMessage] `yaml:",inline"`
+
+	Cells map[string]vectorCell // that change
+}
+
+func readFile() (*baseline.File[vectorMessage, vectorCase], error) {
+	return baseline.ReadFile[vectorMessage, vectorCase]("netchain.yaml")
 }
 
 // Vectors are the written cases.
 func Vectors() ([]baseline.Case[State], error) {
-	var file vectorFile
-	if err := baseline.ReadVectors("netchain.yaml", &file); err != nil {
+	file, err := readFile()
+	if err != nil {
 		return nil, err
 	}
 	return baseline.ReadCases(file.Cases, (*vectorCase).read)
@@ -69,8 +64,8 @@ func Vectors() ([]baseline.Case[State], error) {
 
 // Formats are the written messages.
 func Formats() ([]baseline.Format[Message], error) {
-	var file vectorFile
-	if err := baseline.ReadVectors("netchain.yaml", &file); err != nil {
+	file, err := readFile()
+	if err != nil {
 		return nil, err
 	}
 	return baseline.ReadFormats(file.Formats, func(m *vectorMessage) (Message, error) { return m.message(m.Wide) })
@@ -103,13 +98,8 @@ func (c *vectorCase) read() (baseline.Case[State], error) {
 		}
 	}
 	one.State = state
-	for i, p := range c.Packets {
-		step, err := p.read(&state)
-		if err != nil {
-			return one, fmt.Errorf("packet %d: %w", i+1, err)
-		}
-		one.Steps = append(one.Steps, step)
-		state = step.Then
+	if one.Steps, err = baseline.ReadSteps(state, c.Packets, (*vectorPacket).read); err != nil {
+		return one, err
 	}
 	return one, one.State.Validate()
 }
@@ -117,25 +107,14 @@ func (c *vectorCase) read() (baseline.Case[State], error) {
 // read makes a step of the packet, for a node in the state given.
 func (p *vectorPacket) read(before *State) (baseline.Step[State], error) {
 	step := baseline.Step[State]{Then: before.Clone()}
-	var err error
-	if step.In, err = p.In.packet(before.Wide); err != nil {
+	packet := func(m *vectorMessage) (baseline.Packet, error) { return m.packet(before.Wide) }
+	if err := baseline.ReadPackets(&step, &p.WrittenPacket, packet); err != nil {
 		return step, err
 	}
-	for _, m := range p.Sent {
-		sent, err := m.packet(before.Wide)
-		if err != nil {
-			return step, err
-		}
-		step.Sent = append(step.Sent, sent)
-	}
 	step.Then.set(p.Cells)
-	for o := range Outcomes {
-		if o.String() == p.Outcome {
-			step.Then.Counts[o]++
-			return step, nil
-		}
-	}
-	return step, fmt.Errorf("there is no outcome %q", p.Outcome)
+	o, err := baseline.Named("outcome", p.Outcome, 0, Outcomes-1)
+	step.Then.Counts[o]++
+	return step, err
 }
 
 func (s *State) set(cells map[string]vectorCell) {
@@ -149,40 +128,26 @@ func (s *State) addRule(r vectorRule) error {
 	if err != nil {
 		return err
 	}
-	for action := Skip; action <= Replace; action++ {
-		if action.String() != r.Action {
-			continue
-		}
-		rule := Rule{Action: action}
-		if r.By != "" {
-			by, err := baseline.Host(r.By, Port)
-			if err != nil {
-				return err
-			}
-			rule.By = by.Addr()
-		}
-		s.Rules[Target{to.Addr(), r.Group}] = rule
-		return nil
+	rule := Rule{}
+	if rule.Action, err = baseline.Named("action", r.Action, Skip, Replace); err != nil {
+		return err
 	}
-	return fmt.Errorf("there is no action %q", r.Action)
+	if r.By != "" {
+		by, err := baseline.Host(r.By, Port)
+		if err != nil {
+			return err
+		}
+		rule.By = by.Addr()
+	}
+	s.Rules[Target{to.Addr(), r.Group}] = rule
+	return nil
 }
 
 func (v *vectorMessage) packet(wide bool) (baseline.Packet, error) {
-	var p baseline.Packet
-	var err error
-	if p.From, err = baseline.Host(v.From, Port); err != nil {
-		return p, err
-	}
-	if p.To, err = baseline.Host(v.To, Port); err != nil {
-		return p, err
-	}
-	if v.Hex != "" {
-		p.Payload, err = hex.DecodeString(v.Hex)
-		return p, err
-	}
-	m, err := v.message(wide)
-	p.Payload = m.Append(nil)
-	return p, err
+	return v.Packet(Port, func() ([]byte, error) {
+		m, err := v.message(wide)
+		return m.Append(nil), err
+	})
 }
 
 func (v *vectorMessage) message(wide bool) (Message, error) {
@@ -194,12 +159,9 @@ func (v *vectorMessage) message(wide bool) (Message, error) {
 		}
 		m.List = append(m.List, a.Addr())
 	}
-	for m.Op = Read; m.Op <= NotFound; m.Op++ {
-		if m.Op.String() == v.Op {
-			return m, nil
-		}
-	}
-	return m, fmt.Errorf("there is no op %q", v.Op)
+	var err error
+	m.Op, err = baseline.Named("op", v.Op, Read, NotFound)
+	return m, err
 }
 
 // keyOf is a key by its name, which stands at its end.

@@ -2,17 +2,10 @@ package netcraqpaper
 
 import (
 	"cmp"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 )
-
-// vectorFile is spec/baselines/netcraqpaper.yaml.
-type vectorFile struct {
-	Formats []baseline.WrittenFormat[vectorMessage]
-	Cases   []vectorCase
-}
 
 type vectorCase struct {
 	Name     string
@@ -31,24 +24,27 @@ type vectorObject struct {
 }
 
 type vectorMessage struct {
-	From, To string
-	Op       string
-	Key      uint32
-	Value    string
-	Hex      string // instead of the fields
+	baseline.Route `yaml:",inline"`
+
+	Op    string
+	Key   uint32
+	Value string
 }
 
 type vectorPacket struct {
-	In      vectorMessage
-	Outcome string
-	Sent    []vectorMessage
-	Object  *vectorObject // that of the packet's key, if it changes
+	baseline.WrittenPacket[vectorMessage] `yaml:",inline"`
+
+	Object *vectorObject // that of the packet's key, if it changes
+}
+
+func readFile() (*baseline.File[vectorMessage, vectorCase], error) {
+	return baseline.ReadFile[vectorMessage, vectorCase]("netcraqpaper.yaml")
 }
 
 // Vectors are the written cases.
 func Vectors() ([]baseline.Case[State], error) {
-	var file vectorFile
-	if err := baseline.ReadVectors("netcraqpaper.yaml", &file); err != nil {
+	file, err := readFile()
+	if err != nil {
 		return nil, err
 	}
 	return baseline.ReadCases(file.Cases, (*vectorCase).read)
@@ -56,8 +52,8 @@ func Vectors() ([]baseline.Case[State], error) {
 
 // Formats are the written messages.
 func Formats() ([]baseline.Format[Message], error) {
-	var file vectorFile
-	if err := baseline.ReadVectors("netcraqpaper.yaml", &file); err != nil {
+	file, err := readFile()
+	if err != nil {
 		return nil, err
 	}
 	return baseline.ReadFormats(file.Formats, (*vectorMessage).message)
@@ -76,13 +72,8 @@ func (c *vectorCase) read() (baseline.Case[State], error) {
 		}
 	}
 	one.State = state
-	for i, p := range c.Packets {
-		step, err := p.read(&state)
-		if err != nil {
-			return one, fmt.Errorf("packet %d: %w", i+1, err)
-		}
-		one.Steps = append(one.Steps, step)
-		state = step.Then
+	if one.Steps, err = baseline.ReadSteps(state, c.Packets, (*vectorPacket).read); err != nil {
+		return one, err
 	}
 	return one, one.State.Validate()
 }
@@ -126,57 +117,31 @@ func (s *State) set(key uint32, v *vectorObject) error {
 
 func (p *vectorPacket) read(before *State) (baseline.Step[State], error) {
 	step := baseline.Step[State]{Then: before.Clone()}
-	var err error
-	if step.In, err = p.In.packet(); err != nil {
+	if err := baseline.ReadPackets(&step, &p.WrittenPacket, (*vectorMessage).packet); err != nil {
 		return step, err
-	}
-	for _, m := range p.Sent {
-		sent, err := m.packet()
-		if err != nil {
-			return step, err
-		}
-		step.Sent = append(step.Sent, sent)
 	}
 	if p.Object != nil {
 		if err := step.Then.set(p.In.Key, p.Object); err != nil {
 			return step, err
 		}
 	}
-	for o := range Outcomes {
-		if o.String() == p.Outcome {
-			step.Then.Counts[o]++
-			return step, nil
-		}
-	}
-	return step, fmt.Errorf("there is no outcome %q", p.Outcome)
+	o, err := baseline.Named("outcome", p.Outcome, 0, Outcomes-1)
+	step.Then.Counts[o]++
+	return step, err
 }
 
 func (v *vectorMessage) packet() (baseline.Packet, error) {
-	var p baseline.Packet
-	var err error
-	if p.From, err = baseline.Host(v.From, Port); err != nil {
-		return p, err
-	}
-	if p.To, err = baseline.Host(v.To, Port); err != nil {
-		return p, err
-	}
-	if v.Hex != "" {
-		p.Payload, err = hex.DecodeString(v.Hex)
-		return p, err
-	}
-	m, err := v.message()
-	p.Payload = m.Append(nil)
-	return p, err
+	return v.Packet(Port, func() ([]byte, error) {
+		m, err := v.message()
+		return m.Append(nil), err
+	})
 }
 
 func (v *vectorMessage) message() (Message, error) {
 	m := Message{Key: v.Key, Value: valueOf(v.Value)}
-	for m.Op = Read; m.Op <= Acknowledge; m.Op++ {
-		if m.Op.String() == v.Op {
-			return m, nil
-		}
-	}
-	return m, fmt.Errorf("there is no op %q", v.Op)
+	var err error
+	m.Op, err = baseline.Named("op", v.Op, Read, Acknowledge)
+	return m, err
 }
 
 // valueOf is a text as a value, zeros behind it.
