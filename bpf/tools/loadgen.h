@@ -93,6 +93,27 @@ static __always_inline struct counters *own_counters(void)
 	return &all_counters[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
+/* Gives the frame this length; returns its beginning, or NULL. */
+static __always_inline __u8 *make_frame(struct xdp_md *ctx, __u32 bytes)
+{
+	__u8 *data;
+
+	if (bpf_xdp_adjust_tail(ctx, (int)bytes - (int)given_bytes))
+		return NULL;
+	data = (void *)(long)ctx->data;
+	return data + bytes > (__u8 *)(long)ctx->data_end ? NULL : data;
+}
+
+/* Writes the words of a template that lie in these bytes whole, and two bytes of the next if they end there. */
+static __always_inline void write_template(__u8 *data, _Bool writing, const __u32 bytes)
+{
+#pragma unroll
+	for (__u32 i = 0; i < bytes / 8; i++)
+		((__u64 *)data)[i] = templates[writing][i];
+	if (bytes % 8 == 2)
+		*(__u16 *)(data + bytes - 2) = templates[writing][bytes / 8];
+}
+
 /* Returns the key of the next request. */
 static __always_inline struct wire_key *next_key(struct counters *counters)
 {

@@ -82,18 +82,11 @@ static __always_inline int generate_bundle(struct xdp_md *ctx, struct counters *
 {
 	__u32 cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1), bytes = bundle_frame_bytes();
 	__u64 nth = counters->sent;
-	__u8 *data, *data_end;
+	__u8 *data = make_frame(ctx, bytes);
 
-	if (bpf_xdp_adjust_tail(ctx, (int)bytes - (int)given_bytes))
+	if (!data)
 		return XDP_ABORTED;
-	data = (void *)(long)ctx->data;
-	data_end = (void *)(long)ctx->data_end;
-	if (data + bytes > data_end)
-		return XDP_ABORTED;
-#pragma unroll
-	for (int i = 0; i < HEADERS_BYTES / 8; i++)
-		((__u64 *)data)[i] = templates[0][i];
-	*(__u16 *)(data + HEADERS_BYTES - 2) = templates[0][HEADERS_BYTES / 8];
+	write_template(data, 0, HEADERS_BYTES);
 	*(__u64 *)(data + HEADERS_BYTES) = bundle_head();
 	for (__u32 i = 0; i < slots && i < NQ_MAX_SLOTS; i++, nth++) {
 		struct nq_slot *slot = (void *)(data + FIRST_SLOT_AT + i * slot_bytes);

@@ -22,18 +22,11 @@ static __always_inline int generate_netchain(struct xdp_md *ctx, const struct wi
 {
 	__u32 list_at = NC_VALUE_AT + (writing ? value_bytes : 0), list_count = list_counts[writing];
 	__u32 bytes = list_at + 4 * list_count;
-	__u8 *data, *data_end;
+	__u8 *data = make_frame(ctx, bytes);
 
-	if (bpf_xdp_adjust_tail(ctx, (int)bytes - (int)given_bytes))
+	if (!data)
 		return XDP_ABORTED;
-	data = (void *)(long)ctx->data;
-	data_end = (void *)(long)ctx->data_end;
-	if (data + bytes > data_end)
-		return XDP_ABORTED;
-#pragma unroll
-	for (int i = 0; i < NC_KEY_AT / 8; i++)
-		((__u64 *)data)[i] = templates[writing][i];
-	*(__u16 *)(data + NC_KEY_AT - 2) = templates[writing][NC_KEY_AT / 8];
+	write_template(data, writing, NC_KEY_AT);
 	*(__be16 *)(data + HEADERS_BYTES - 8) = port_of(nth);
 	*(__u64 *)(data + NC_KEY_AT) = key->hi;
 	*(__u64 *)(data + NC_KEY_AT + 8) = key->lo;

@@ -61,17 +61,11 @@ static __always_inline void finish(struct nq_base *base, const struct wire_key *
 
 static __always_inline int generate_read(struct xdp_md *ctx, const struct wire_key *key, __u64 request)
 {
-	__u8 *data, *data_end;
+	__u8 *data = make_frame(ctx, READ_PACKET_BYTES);
 
-	if (bpf_xdp_adjust_tail(ctx, (int)READ_PACKET_BYTES - (int)given_bytes))
+	if (!data)
 		return XDP_ABORTED;
-	data = (void *)(long)ctx->data;
-	data_end = (void *)(long)ctx->data_end;
-	if (data + READ_PACKET_BYTES > data_end)
-		return XDP_ABORTED;
-#pragma unroll
-	for (int i = 0; i < READ_PACKET_BYTES / 8; i++)
-		((__u64 *)data)[i] = templates[0][i];
+	write_template(data, 0, READ_PACKET_BYTES & ~7u); /* finish writes the rest */
 	finish((void *)(data + HEADERS_BYTES), key, request, template_sum(0));
 	return XDP_TX;
 }
@@ -79,20 +73,13 @@ static __always_inline int generate_read(struct xdp_md *ctx, const struct wire_k
 static __always_inline int generate_write(struct xdp_md *ctx, const struct wire_key *key, __u64 request, __u64 nth,
 					  __u32 cpu)
 {
+	__u8 *data = make_frame(ctx, WRITE_PACKET_BYTES + value_bytes);
+	struct nq_base *base = (void *)(data + HEADERS_BYTES);
 	__u64 sum = template_sum(1);
-	__u8 *data, *data_end;
-	struct nq_base *base;
 
-	if (bpf_xdp_adjust_tail(ctx, (int)(WRITE_PACKET_BYTES + value_bytes) - (int)given_bytes))
+	if (!data)
 		return XDP_ABORTED;
-	data = (void *)(long)ctx->data;
-	data_end = (void *)(long)ctx->data_end;
-	base = (void *)(data + HEADERS_BYTES);
-	if (data + WRITE_PACKET_BYTES + value_bytes > data_end)
-		return XDP_ABORTED;
-#pragma unroll
-	for (int i = 0; i < WRITE_PACKET_BYTES / 8; i++)
-		((__u64 *)data)[i] = templates[1][i];
+	write_template(data, 1, WRITE_PACKET_BYTES & ~7u);
 	*(__u16 *)(data + WRITE_PACKET_BYTES - 2) = 0;
 	sum = write_session((void *)(base + 1), nth, cpu, sum);
 	sum = write_value(data + WRITE_PACKET_BYTES, key, sum);

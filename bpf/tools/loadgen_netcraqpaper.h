@@ -45,18 +45,11 @@ static __always_inline int generate_netcraqpaper(struct xdp_md *ctx, const struc
 {
 	__u32 id = bpf_be64_to_cpu(key->lo);
 	__u64 high = 0, low = 0;
-	__u8 *data, *data_end;
+	__u8 *data = make_frame(ctx, NP_PACKET_BYTES);
 
-	if (bpf_xdp_adjust_tail(ctx, (int)NP_PACKET_BYTES - (int)given_bytes))
+	if (!data)
 		return XDP_ABORTED;
-	data = (void *)(long)ctx->data;
-	data_end = (void *)(long)ctx->data_end;
-	if (data + NP_PACKET_BYTES > data_end)
-		return XDP_ABORTED;
-#pragma unroll
-	for (int i = 0; i < HEADERS_BYTES / 8; i++)
-		((__u64 *)data)[i] = templates[writing][i];
-	*(__u16 *)(data + HEADERS_BYTES - 2) = templates[writing][HEADERS_BYTES / 8];
+	write_template(data, writing, HEADERS_BYTES);
 	*(__be16 *)(data + HEADERS_BYTES - 8) = port_of(nth);
 	if (writing)
 		np_words(id, &high, &low);

@@ -34,22 +34,12 @@ SEC("xdp")
 int generate(struct xdp_md *ctx)
 {
 	struct counters *counters = own_counters();
-	__u32 position = counters->position;
-	struct wire_key *key = bpf_map_lookup_elem(&keys, &position);
-	__u8 *data, *data_end;
+	struct wire_key *key = next_key(counters);
+	__u8 *data = key ? make_frame(ctx, MC_REQUEST_BYTES) : NULL;
 
-	if (!key)
+	if (!data)
 		return XDP_ABORTED;
-	counters->position = position + 1 < key_count ? position + 1 : 0;
-	if (bpf_xdp_adjust_tail(ctx, (int)MC_REQUEST_BYTES - (int)given_bytes))
-		return XDP_ABORTED;
-	data = (void *)(long)ctx->data;
-	data_end = (void *)(long)ctx->data_end;
-	if (data + MC_REQUEST_BYTES > data_end)
-		return XDP_ABORTED;
-#pragma unroll
-	for (int i = 0; i < MC_REQUEST_BYTES / 8; i++)
-		((__u64 *)data)[i] = templates[0][i];
+	write_template(data, 0, MC_REQUEST_BYTES);
 	((struct mc_header *)(data + HEADERS_BYTES))->request = bpf_htons(counters->sent);
 	((__u64 *)(data + MC_REQUEST_KEY))[0] = key->hi;
 	((__u64 *)(data + MC_REQUEST_KEY))[1] = key->lo;
