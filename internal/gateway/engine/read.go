@@ -6,12 +6,23 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 )
 
-// readers share reads of the chain. A round reads the revision, and then every object that was asked for before the round began. A
-// round begins when the one before has its revision.
+// Reader is a read of one key that waits for the chain. One of Answer and Pass is called, once, on any goroutine.
+type Reader interface {
+	// Answer takes an encoded RangeResponse, which other reads share.
+	Answer(message []byte)
+	// Pass has etcd answer.
+	Pass()
+	// Flush follows Answer when other reads of the same moment have been answered too.
+	Flush()
+}
+
+// readers share reads of the chain. A round reads the revision, and then every object that was asked for before the
+// round began. A round begins when the one before has its revision.
 type readers struct {
 	mu      sync.Mutex
 	waiting map[string]*sharedRead // for the next round
@@ -22,33 +33,64 @@ type readers struct {
 
 // sharedRead is the read of a key in one round.
 type sharedRead struct {
-	seen
-	done chan struct{}
+	gen     int64 // of the key when the last of the readers began
+	readers []Reader
 }
 
-// seen is what the chain says of a key: the revision, which was read first, and the object.
-type seen struct{ revision, object core.Answer }
+// cacheable reports whether a cached object can answer a request: a linearizable read of one key as it is now.
+func cacheable(r *pb.RangeRequest) bool {
+	return len(r.Key) > 0 && len(r.RangeEnd) == 0 && r.Revision <= 0 && !r.CountOnly && !r.KeysOnly && r.Limit >= 0 &&
+		r.MinModRevision == 0 && r.MaxModRevision == 0 && r.MinCreateRevision == 0 && r.MaxCreateRevision == 0 &&
+		!r.Serializable
+}
 
-// look reads a key of the chain in a round that begins after the call.
-func (e *Engine) look(key string) *seen {
+// Begin has a linearizable read of a key answered from the chain, in a round that begins after the call. It returns
+// false if etcd has to answer.
+func (e *Engine) Begin(key string, reader Reader) bool {
+	e.mu.Lock()
+	gen := e.core.Readable(key)
+	e.mu.Unlock()
+	if gen == 0 {
+		return false
+	}
 	r := &e.reads
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	s := r.waiting[key]
 	if s == nil {
 		if r.waiting == nil {
 			r.waiting = make(map[string]*sharedRead)
 		}
-		s = &sharedRead{done: make(chan struct{})}
+		s = new(sharedRead)
 		r.waiting[key] = s
 	}
+	s.gen = max(s.gen, gen)
+	s.readers = append(s.readers, reader)
 	if !r.running {
 		r.running = true
 		go e.rounds()
 	}
-	r.mu.Unlock()
-	<-s.done
-	return &s.seen
+	return true
 }
+
+// Range answers a read from the chain with an encoded RangeResponse; nil: etcd has to answer.
+func (e *Engine) Range(r *pb.RangeRequest) []byte {
+	if !cacheable(r) {
+		return nil
+	}
+	answer := make(blocking, 1)
+	if !e.Begin(string(r.Key), answer) {
+		return nil
+	}
+	return <-answer
+}
+
+// blocking is a reader that a goroutine waits for.
+type blocking chan []byte
+
+func (b blocking) Answer(message []byte) { b <- message }
+func (b blocking) Pass()                 { b <- nil }
+func (b blocking) Flush()                {}
 
 // rounds begins rounds until no read waits.
 func (e *Engine) rounds() {
@@ -71,59 +113,65 @@ func (e *Engine) rounds() {
 // finish reads the objects of a round.
 func (e *Engine) finish(round map[string]*sharedRead, revision core.Answer) {
 	keys := make([]string, 0, len(round))
-	for key, s := range round {
+	for key := range round {
 		keys = append(keys, key)
-		s.revision, s.object.Status = revision, core.Away
 	}
+	objects := make([]core.Answer, len(keys))
 	if revision.Status == core.OK {
-		for i, a := range e.store.Objects(e.ctx, keys) {
-			round[keys[i]].object = a
-		}
+		objects = e.store.Objects(e.ctx, keys)
+	}
+	for i, key := range keys {
+		e.end(key, round[key], revision, &objects[i])
 	}
 	for _, s := range round {
-		close(s.done)
+		for _, reader := range s.readers {
+			reader.Flush()
+		}
 	}
 }
 
-// cacheable reports whether a cached object can answer a request: a linearizable read of one key as it is now.
-func cacheable(r *pb.RangeRequest) bool {
-	return len(r.Key) > 0 && len(r.RangeEnd) == 0 && r.Revision <= 0 && !r.CountOnly && !r.KeysOnly && r.Limit >= 0 &&
-		r.MinModRevision == 0 && r.MaxModRevision == 0 && r.MinCreateRevision == 0 && r.MaxCreateRevision == 0 && !r.Serializable
-}
-
-// Range answers a read from the chain; nil: etcd has to.
-func (e *Engine) Range(r *pb.RangeRequest) *pb.RangeResponse {
-	if !cacheable(r) {
-		return nil
-	}
-	key := string(r.Key)
-	e.mu.Lock()
-	gen := e.core.Readable(key)
-	e.mu.Unlock()
-	if gen == 0 {
-		return nil
-	}
-	s := e.look(key)
-	rev, hit := e.core.Hit(gen, s.revision, s.object)
+// end answers the reads of a key in one round. They count before they are answered.
+func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *core.Answer) {
+	n := len(s.readers)
+	rev, hit := e.core.Hit(s.gen, revision, *object)
 	header := e.header.Load()
-	if !hit || header == nil || !e.alive() {
-		e.reads.misses.Add(1)
-		e.missed(key, s)
-		return nil
+	var message []byte
+	if hit && header != nil && e.alive() {
+		message = encode(key, header, rev, &object.Object)
 	}
-	e.reads.hits.Add(1)
-	o := &s.object.Object
-	e.usage.read(key, len(o.Value))
+	if message == nil {
+		e.reads.misses.Add(uint64(n))
+		if revision.Status == core.OK {
+			e.missed(key, object)
+		}
+		for _, reader := range s.readers {
+			reader.Pass()
+		}
+		return
+	}
+	e.reads.hits.Add(uint64(n))
+	e.usage.reads(key, len(object.Object.Value), n)
+	for _, reader := range s.readers {
+		reader.Answer(message)
+	}
+}
+
+// encode makes a hit's answer; nil: it cannot be encoded.
+func encode(key string, header *pb.ResponseHeader, rev int64, o *core.Object) []byte {
 	answer := &pb.RangeResponse{Header: &pb.ResponseHeader{
 		ClusterId: header.ClusterId, MemberId: header.MemberId, RaftTerm: header.RaftTerm, Revision: rev,
 	}}
 	if o.State == core.Value {
 		answer.Count = 1
 		answer.Kvs = []*mvccpb.KeyValue{{
-			Key: r.Key, CreateRevision: o.Create, ModRevision: o.Rev, Version: o.Version, Value: []byte(o.Value),
+			Key: []byte(key), CreateRevision: o.Create, ModRevision: o.Rev, Version: o.Version, Value: []byte(o.Value),
 		}}
 	}
-	return answer
+	message, err := proto.Marshal(answer)
+	if err != nil {
+		return nil
+	}
+	return message
 }
 
 // Read counts a read that etcd answered.
@@ -134,24 +182,24 @@ func (e *Engine) Read(r *pb.RangeRequest, answer *pb.RangeResponse) {
 	if len(answer.Kvs) == 1 {
 		kv := answer.Kvs[0]
 		if kv.Lease == 0 && e.store.Fits(string(kv.Key), len(kv.Value)) {
-			e.usage.read(string(kv.Key), len(kv.Value))
+			e.usage.reads(string(kv.Key), len(kv.Value), 1)
 		}
 		return
 	}
 	if e.store.Fits(string(r.Key), 0) {
-		e.usage.read(string(r.Key), 0)
+		e.usage.reads(string(r.Key), 0, 1)
 	}
 }
 
-func (e *Engine) missed(key string, s *seen) {
-	switch o := &s.object; {
-	case o.Status == core.OK && o.Object.Bits != 0:
+func (e *Engine) missed(key string, object *core.Answer) {
+	switch {
+	case object.Status == core.OK && object.Object.Bits != 0:
 		e.mu.Lock()
 		e.core.Suspect(key)
 		e.mu.Unlock()
-	case o.Status == core.Miss, o.Status == core.OK && o.Object.Joining:
+	case object.Status == core.Miss, object.Status == core.OK && object.Object.Joining:
 		e.places.lost(key)
-	case o.Status == core.OK && o.Object.State == core.NotCacheable:
+	case object.Status == core.OK && object.Object.State == core.NotCacheable:
 		e.usage.write(key, 0, true)
 	}
 }

@@ -28,9 +28,12 @@ func (u *usage) init() {
 
 func (u *usage) now() float64 { return time.Since(u.began).Seconds() }
 
-func (u *usage) read(key string, bytes int) {
+// reads counts n reads of one moment.
+func (u *usage) reads(key string, bytes, n int) {
 	u.mu.Lock()
-	u.monitor.Read(key, bytes, u.now())
+	for now := u.now(); n > 0; n-- {
+		u.monitor.Read(key, bytes, now)
+	}
 	u.mu.Unlock()
 }
 

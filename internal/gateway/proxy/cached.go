@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 )
 
 // Methods that the cache takes part in.
@@ -26,8 +28,10 @@ func (f *forwarder) cached(ctx context.Context, method string, in *frame, down g
 		if f.codec.Unmarshal(in.data, &r) != nil {
 			return false, nil // etcd says what is wrong
 		}
-		if answer := f.cache.Range(&r); answer != nil {
-			return true, down.SendMsg(answer)
+		if c, ok := down.(*grpcserver.Call); !ok || !c.Passed() { // else the chain could not answer
+			if message := f.cache.Range(&r); message != nil {
+				return true, down.SendMsg(&frame{mem.BufferSlice{mem.SliceBuffer(message)}})
+			}
 		}
 		return f.rangeOnce(ctx, &r, in, down)
 	case methodPut:

@@ -6,9 +6,7 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 )
@@ -43,23 +41,20 @@ type forwarder struct {
 	cache *engine.Engine // nil: nothing is cached
 }
 
-// handle is a grpc.StreamHandler for every call.
-func (f *forwarder) handle(_ any, down grpc.ServerStream) error {
-	method, ok := grpc.MethodFromServerStream(down)
-	if !ok {
-		return status.Error(codes.Internal, "gateway: a call without a method")
-	}
+// handle passes on a call.
+func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 	ctx := onward(down.Context())
 	switch {
-	case duplex[method]:
-		return f.both(ctx, method, down)
 	case single[method]:
 		return f.many(ctx, method, down)
-	case unary[service(method)]:
+	case isUnary(method):
 		return f.one(ctx, method, down)
 	}
 	return f.both(ctx, method, down)
 }
+
+// isUnary reports whether a method has one request and one answer.
+func isUnary(method string) bool { return unary[service(method)] && !duplex[method] && !single[method] }
 
 // service is the part of "/service/method" that names the service.
 func service(method string) string {

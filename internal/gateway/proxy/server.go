@@ -9,22 +9,18 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/soheilhy/cmux"
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 )
 
@@ -65,8 +61,6 @@ func (k KeepAlive) client() keepalive.ClientParameters {
 var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
 
 const (
-	// minPing is how often clients may send pings; etcd has the same.
-	minPing = 5 * time.Second
 	// pingEvery and pingTimeout are how the server notices that a client is away; etcd has the same.
 	pingEvery   = 2 * time.Hour
 	pingTimeout = 20 * time.Second
@@ -81,7 +75,7 @@ type Server struct {
 	options  Options
 	etcd     *tls.Config // towards etcd; nil: as the endpoints' URLs say
 	conn     *upstream
-	grpc     *grpc.Server
+	calls    *grpcserver.Server
 	http     *http.Server
 	listener net.Listener
 	more     []net.Listener
@@ -111,7 +105,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err := s.startCache(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	s.grpc = s.newGRPC()
+	s.calls = s.serveCalls()
 	handler, err := s.pages(ctx)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -165,83 +159,6 @@ func (s *Server) startCache(ctx context.Context) (err error) {
 // ownBuffer is how much of a page's call may be under way within the process.
 const ownBuffer = 1 << 20
 
-func (s *Server) newGRPC() *grpc.Server {
-	f := &forwarder{s.conn.ClientConn, newCodec(), s.cache}
-	server := grpc.NewServer(
-		grpc.ForceServerCodecV2(f.codec), grpc.UnknownServiceHandler(f.handle),
-		grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32), grpc.MaxConcurrentStreams(math.MaxUint32),
-		grpc.NumStreamWorkers(streamWorkers), // their stacks have grown already
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
-	)
-	if s.options.Advertise != "" {
-		server.RegisterService(&memberList, &members{s.options.Advertise, f})
-	}
-	r := reflection.ServerOptions{Services: services{}}
-	grpc_reflection_v1.RegisterServerReflectionServer(server, reflection.NewServerV1(r))
-	grpc_reflection_v1alpha.RegisterServerReflectionServer(server, reflection.NewServer(r))
-	return server
-}
-
-// streamWorkers is how many goroutines are kept for calls. If all are busy, a call gets a new one.
-const streamWorkers = 64
-
-// services are the services that calls are passed on to, for reflection.
-type services struct{}
-
-func (services) GetServiceInfo() map[string]grpc.ServiceInfo {
-	info := map[string]grpc.ServiceInfo{"etcdserverpb.Watch": {}}
-	for name := range unary {
-		info[name] = grpc.ServiceInfo{}
-	}
-	return info
-}
-
-// members answers MemberList with the gateway itself, so that clients that look for members do not pass it by.
-type members struct {
-	url string
-	*forwarder
-}
-
-// memberList is the service Cluster, of which only MemberList is answered here.
-var memberList = grpc.ServiceDesc{
-	ServiceName: "etcdserverpb.Cluster", HandlerType: (*any)(nil),
-	Streams: []grpc.StreamDesc{
-		{StreamName: "MemberList", Handler: listMembers, ServerStreams: true, ClientStreams: true},
-		{StreamName: "MemberAdd", Handler: passMember, ServerStreams: true, ClientStreams: true},
-		{StreamName: "MemberRemove", Handler: passMember, ServerStreams: true, ClientStreams: true},
-		{StreamName: "MemberUpdate", Handler: passMember, ServerStreams: true, ClientStreams: true},
-		{StreamName: "MemberPromote", Handler: passMember, ServerStreams: true, ClientStreams: true},
-	},
-}
-
-func passMember(srv any, down grpc.ServerStream) error { return srv.(*members).handle(nil, down) }
-
-// listMembers keeps the header of etcd's answer, and etcd's errors.
-func listMembers(srv any, down grpc.ServerStream) error {
-	m := srv.(*members)
-	var in pb.MemberListRequest
-	if err := down.RecvMsg(&in); err != nil {
-		return err
-	}
-	all, err := pb.NewClusterClient(m.conn).MemberList(onward(down.Context()), &in)
-	if err != nil {
-		return err
-	}
-	if m.cache != nil {
-		if err := m.cache.Reveal(down.Context(), all.GetHeader().GetRevision()); err != nil {
-			return err
-		}
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	return down.SendMsg(&pb.MemberListResponse{
-		Header: all.Header, Members: []*pb.Member{{Name: name, ClientURLs: []string{m.url}}},
-	})
-}
-
 // Serve serves until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.options.Follow > 0 {
@@ -252,8 +169,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	mux := cmux.New(s.listener)
 	grpcListener, httpListener := mux.Match(cmux.HTTP2()), mux.Match(cmux.Any())
 	failed := make(chan error, 4+len(s.more))
-	go func() { failed <- s.grpc.Serve(s.own) }()
-	go func() { failed <- s.grpc.Serve(grpcListener) }()
+	go func() { failed <- s.calls.Serve(s.own) }()
+	go func() { failed <- s.calls.Serve(grpcListener) }()
 	go func() { failed <- s.http.Serve(httpListener) }()
 	go func() { failed <- mux.Serve() }()
 	for _, l := range s.more {
@@ -270,16 +187,9 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // end lets calls under way finish, shortly. Watches would never.
 func (s *Server) end() {
-	done := make(chan struct{})
-	go func() { s.grpc.GracefulStop(); close(done) }()
-	timer := time.NewTimer(endWithin)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		s.grpc.Stop()
-		<-done
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	defer cancel()
+	s.calls.Stop(ctx)
 	if s.cache != nil {
 		s.cache.Close()
 	}

@@ -1,0 +1,454 @@
+package grpcserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// Call is one call. The [grpc.ServerStream] of handlers is a call too.
+type Call struct {
+	conn    *conn
+	id      uint32
+	request *request
+	unary   bool
+	whole   []byte // what was received before the handler began and needs no credit
+	passed  bool
+
+	// The connection's mu guards all below.
+	started  bool   // before all was received: a handler has the call, or gets it
+	body     []byte // received, and not taken yet
+	received bool   // nothing comes after it
+	ours     int    // bytes that the client may send
+	unsaid   int
+	window   int    // bytes that may be sent
+	pending  []byte // messages that wait for a window
+	headed   bool   // the header has been sent
+	trailer  bool   // nothing comes after pending but the trailer
+	status   *status.Status
+	header   metadata.MD
+	trailers metadata.MD
+	queued   bool       // among those that wait for the connection's window
+	over     bool       // all was sent, or the call was reset
+	changed  *sync.Cond // of a call with a handler
+	ctx      context.Context
+	cancel   context.CancelFunc
+}
+
+// Answer ends a call that [Options].Begin took, with one message. [Call.Flush] sends it.
+func (s *Call) Answer(message []byte) {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.over {
+		s.head()
+		if n := prefixBytes + len(message); n <= s.window && n <= c.window && n <= c.maxFrame {
+			s.window, c.window = s.window-n, c.window-n
+			c.out = appendFrame(c.out, http2.FrameData, 0, s.id, n)
+			c.out = append(appendPrefix(c.out, len(message)), message...)
+		} else {
+			s.pending = append(appendPrefix(nil, len(message)), message...)
+			c.held += len(s.pending)
+		}
+		s.trailer = true
+		s.pump()
+	}
+	c.ended()
+}
+
+// Flush sends what is ready to be sent on the call's connection.
+func (s *Call) Flush() { s.conn.work.Signal() }
+
+// Pass gives a call that [Options].Begin took to a handler. The message is what Begin got.
+func (s *Call) Pass(message []byte) {
+	s.passed = true
+	s.whole = append(appendPrefix(make([]byte, 0, prefixBytes+len(message)), len(message)), message...)
+	s.start()
+}
+
+// Passed reports whether [Options].Begin took the call first.
+func (s *Call) Passed() bool { return s.passed }
+
+func appendPrefix(b []byte, n int) []byte {
+	return append(b, 0, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+}
+
+// start has a handler answer the call.
+func (s *Call) start() {
+	go s.handle()
+}
+
+// handle runs the handler.
+func (s *Call) handle() {
+	c := s.conn
+	ctx := metadata.NewIncomingContext(c.ctx, s.request.md)
+	var cancel context.CancelFunc
+	if s.request.timeout >= 0 {
+		ctx, cancel = context.WithTimeout(ctx, s.request.timeout)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	defer cancel()
+	c.mu.Lock()
+	s.ctx, s.cancel, s.changed = ctx, cancel, sync.NewCond(&c.mu)
+	if s.over { // it was reset before
+		cancel()
+	}
+	c.mu.Unlock()
+	err := c.server.o.Handle(s.request.method, s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.over {
+		s.finish(err)
+	}
+	c.ended()
+	c.work.Signal()
+}
+
+// finish ends the call with what came of its handler. The caller holds mu.
+func (s *Call) finish(err error) {
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.FromContextError(err)
+	}
+	s.status, s.trailer = st, true
+	if len(s.body) > 0 { // nothing takes it any more
+		s.conn.credit(len(s.body))
+		s.body = nil
+	}
+	s.pump()
+}
+
+// ended counts a call whose answer needs nothing more from others. The caller holds mu.
+func (c *conn) ended() {
+	if c.active--; c.active > 0 {
+		return
+	}
+	c.room.Broadcast()
+	if c.draining {
+		c.rest()
+	}
+}
+
+// rest lets a connection end that has no calls any more. The caller holds mu.
+func (c *conn) rest() {
+	if c.active == 0 && len(c.calls) == 0 {
+		c.ending = true
+		c.work.Signal()
+	}
+}
+
+// gone ends a call that was reset. The caller holds mu.
+func (s *Call) gone() {
+	if s.over {
+		return
+	}
+	s.over = true
+	if len(s.body) > 0 {
+		s.conn.credit(len(s.body))
+	}
+	s.conn.held -= len(s.pending)
+	s.pending, s.body = nil, nil
+	if s.cancel != nil {
+		s.cancel()
+	} else if s.unary && !s.started && !s.received { // no handler ever takes it
+		s.conn.ended()
+	}
+	s.wake()
+}
+
+// wake lets the handler look again. The caller holds mu.
+func (s *Call) wake() {
+	if s.changed != nil {
+		s.changed.Broadcast()
+	}
+}
+
+// took lets the client send as many bytes as were taken. The caller holds mu.
+func (s *Call) took(n int) {
+	s.conn.credit(n)
+	if s.unsaid += n; s.unsaid >= callWindow/4 && !s.received && !s.over {
+		s.conn.out = appendWindow(s.conn.out, s.id, s.unsaid)
+		s.ours, s.unsaid = s.ours+s.unsaid, 0
+		s.conn.work.Signal()
+	}
+}
+
+// head sends the header, once. The caller holds mu.
+func (s *Call) head() {
+	if s.headed {
+		return
+	}
+	s.headed = true
+	if s.header == nil {
+		block := [64]byte{}
+		s.conn.block(s.id, s.conn.answers.header(block[:0]), 0)
+	} else {
+		s.conn.block(s.id, appendMD(s.conn.answers.header(nil), s.header), 0)
+	}
+}
+
+// block sends a block of fields, in as many frames as it takes. The caller holds mu.
+func (c *conn) block(id uint32, block []byte, flags http2.Flags) {
+	for kind := http2.FrameHeaders; ; kind, flags = http2.FrameContinuation, 0 {
+		n := min(len(block), c.maxFrame)
+		if n == len(block) {
+			flags |= http2.FlagHeadersEndHeaders
+		}
+		c.out = append(appendFrame(c.out, kind, flags, id, n), block[:n]...)
+		if block = block[n:]; len(block) == 0 {
+			return
+		}
+	}
+}
+
+// pump sends what the windows allow. The caller holds mu.
+func (s *Call) pump() {
+	c := s.conn
+	if s.over {
+		return
+	}
+	for len(s.pending) > 0 && s.window > 0 && c.window > 0 {
+		n := min(len(s.pending), s.window, c.window, c.maxFrame)
+		c.out = append(appendFrame(c.out, http2.FrameData, 0, s.id, n), s.pending[:n]...)
+		s.pending, s.window, c.window, c.held = s.pending[n:], s.window-n, c.window-n, c.held-n
+		c.work.Signal()
+	}
+	if len(s.pending) == 0 {
+		s.pending = nil
+	}
+	s.wake()
+	switch {
+	case s.pending == nil && s.trailer:
+		s.last()
+	case s.pending != nil && s.window > 0 && !s.queued: // the connection's window is used up
+		s.queued = true
+		if len(c.waiting) >= 2*mostCalls { // half of them at least were reset
+			c.waiting = slices.DeleteFunc(c.waiting, func(s *Call) bool { return s.over })
+		}
+		c.waiting = append(c.waiting, s)
+	}
+}
+
+// last sends the trailer. The caller holds mu.
+func (s *Call) last() {
+	c := s.conn
+	block := [64]byte{}
+	b := block[:0]
+	if !s.headed { // a call without messages has its status in the header
+		s.headed = true
+		b = appendMD(c.answers.header(b), s.header)
+	}
+	if s.status == nil {
+		b = c.answers.okay(b)
+	} else {
+		b = c.answers.status(b, s.status)
+	}
+	c.block(s.id, appendMD(b, s.trailers), http2.FlagHeadersEndStream)
+	if !s.received {
+		c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
+	}
+	s.over = true
+	delete(c.calls, s.id)
+	if s.cancel != nil {
+		s.cancel()
+	}
+	if c.draining {
+		c.rest()
+	}
+}
+
+// SetHeader, SendHeader and SetTrailer set metadata of the answer.
+func (s *Call) SetHeader(md metadata.MD) error {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.headed || s.over {
+		return status.Error(codes.Internal, "the header has been sent")
+	}
+	if len(md) > 0 {
+		s.header = metadata.Join(s.header, md)
+	}
+	return nil
+}
+
+// SendHeader sends the header now.
+func (s *Call) SendHeader(md metadata.MD) error {
+	if err := s.SetHeader(md); err != nil {
+		return err
+	}
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.head()
+	c.work.Signal()
+	return nil
+}
+
+// SetTrailer adds to what comes with the status.
+func (s *Call) SetTrailer(md metadata.MD) {
+	if len(md) == 0 {
+		return
+	}
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.trailers = metadata.Join(s.trailers, md)
+}
+
+// Context ends with the call.
+func (s *Call) Context() context.Context { return s.ctx }
+
+// SendMsg sends a message. It waits while much waits for the client's window. The message of a unary call leaves with
+// its status.
+func (s *Call) SendMsg(m any) error {
+	data, err := s.conn.server.o.Codec.Marshal(m)
+	if err != nil {
+		return status.Errorf(codes.Internal, "an answer cannot be encoded: %v", err)
+	}
+	defer data.Free()
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.over {
+		return s.lost()
+	}
+	s.head()
+	c.held += prefixBytes + data.Len()
+	s.pending = appendPrefix(s.pending, data.Len())
+	for _, part := range data {
+		s.pending = append(s.pending, part.ReadOnlyData()...)
+	}
+	if s.unary {
+		return nil
+	}
+	s.pump()
+	for (len(s.pending) > sendBuffer || len(c.out) > mostOutput) && !s.over {
+		if len(s.pending) > sendBuffer {
+			s.changed.Wait()
+		} else {
+			c.room.Wait()
+		}
+	}
+	if s.over {
+		return s.lost()
+	}
+	return nil
+}
+
+// lost is the error of a call that was reset.
+func (s *Call) lost() error {
+	if err := s.ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Canceled, "the client has reset the call")
+}
+
+// RecvMsg receives a message. io.EOF: there are no more.
+func (s *Call) RecvMsg(m any) error {
+	var prefix [prefixBytes]byte
+	if n, err := s.receive(prefix[:]); err != nil {
+		if errors.Is(err, io.EOF) && n > 0 {
+			err = errTorn
+		}
+		return err
+	}
+	n := messageBytes(prefix[:])
+	if n > mostMessage {
+		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is larger than the limit of %d", n, mostMessage)
+	}
+	message, err := s.message(n)
+	if err != nil {
+		return err
+	}
+	if prefix[0] != 0 {
+		if message, err = s.decompress(message); err != nil {
+			return err
+		}
+	}
+	if err := s.conn.server.o.Codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, m); err != nil {
+		return status.Errorf(codes.Internal, "a request cannot be decoded: %v", err)
+	}
+	return nil
+}
+
+var errTorn = status.Error(codes.Internal, "a request ends before its length")
+
+// message receives as many bytes. They take memory as they arrive.
+func (s *Call) message(n int) ([]byte, error) {
+	var message []byte
+	for len(message) < n {
+		part := min(n-len(message), max(callWindow, len(message)))
+		message = append(message, make([]byte, part)...)
+		if _, err := s.receive(message[len(message)-part:]); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errTorn
+			}
+			return nil, err
+		}
+	}
+	return message, nil
+}
+
+// receive fills b.
+func (s *Call) receive(b []byte) (n int, err error) {
+	if n = copy(b, s.whole); n > 0 {
+		s.whole = s.whole[n:]
+	}
+	if n == len(b) {
+		return n, nil
+	}
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n < len(b) {
+		switch {
+		case s.over:
+			return n, s.lost()
+		case len(s.body) > 0:
+			part := copy(b[n:], s.body)
+			if s.body, n = s.body[part:], n+part; len(s.body) == 0 {
+				s.body = nil
+			}
+			s.took(part)
+		case s.received:
+			return n, io.EOF
+		default:
+			s.changed.Wait()
+		}
+	}
+	return n, nil
+}
+
+// decompress decodes a message as the call's header says.
+func (s *Call) decompress(message []byte) ([]byte, error) {
+	name := s.request.encoding
+	if name == "" || name == encoding.Identity {
+		return nil, status.Error(codes.Internal, "a request is compressed, and its header names no encoding")
+	}
+	compressor := encoding.GetCompressor(name)
+	if compressor == nil {
+		return nil, status.Errorf(codes.Unimplemented, "encoding %q of requests is not known", name)
+	}
+	reader, err := compressor.Decompress(bytes.NewReader(message))
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
+	}
+	message, err = io.ReadAll(io.LimitReader(reader, mostMessage+1))
+	switch {
+	case err != nil:
+		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
+	case len(message) > mostMessage:
+		return nil, status.Errorf(codes.ResourceExhausted, "a decompressed request is larger than %d bytes", mostMessage)
+	}
+	return message, nil
+}

@@ -1,0 +1,423 @@
+package grpcserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// conn is a connection of a client.
+type conn struct {
+	server *Server
+	net    net.Conn
+	framer *http2.Framer // reads
+	in     headers       // the reader's
+	opened opening       // the reader's: the call whose header is received
+
+	mu       sync.Mutex
+	out      []byte     // frames that wait for the writer
+	writing  int        // bytes that the writer has taken
+	work     *sync.Cond // there is something to write, or nothing will be
+	room     *sync.Cond // output has been written
+	answers  answers
+	calls    map[uint32]*Call
+	active   int    // calls, those included that were reset and have not ended
+	last     uint32 // the newest call
+	window   int    // bytes that may be sent
+	ours     int    // bytes that the client may send
+	unsaid   int    // bytes that it may send beside these, and has not been told of
+	initial  int    // window of new calls
+	maxFrame int
+	waiting  []*Call // that could send if the connection's window let them
+	held     int     // bytes of messages that wait for a window
+	frames   uint64  // received
+	draining bool
+	ending   bool // close when all output is written
+	closed   bool
+	ctx      context.Context // of calls
+	cancel   context.CancelFunc
+}
+
+func newConn(s *Server, n net.Conn) *conn {
+	c := &conn{
+		server: s, net: n, calls: make(map[uint32]*Call),
+		window: firstWindow, ours: firstWindow, initial: firstWindow, maxFrame: firstFrame,
+	}
+	c.work, c.room = sync.NewCond(&c.mu), sync.NewCond(&c.mu)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.in.init()
+	return c
+}
+
+// What HTTP/2 has before any SETTINGS.
+const (
+	firstWindow = 65_535
+	firstFrame  = 16_384
+	maxWindow   = 1<<31 - 1
+)
+
+// readBuffer is how many bytes are read at once.
+const readBuffer = 32 << 10
+
+// run serves the connection until its end, that of its calls included.
+func (c *conn) run() {
+	var writer sync.WaitGroup
+	writer.Go(c.write)
+	err := c.hello()
+	if err == nil {
+		stop := c.watch()
+		err = c.read()
+		stop()
+	}
+	c.fail(err)
+	writer.Wait()
+	c.mu.Lock()
+	for c.active > 0 {
+		c.room.Wait()
+	}
+	c.mu.Unlock()
+}
+
+// hello exchanges the first frames.
+func (c *conn) hello() error {
+	if err := c.net.SetReadDeadline(time.Now().Add(helloWithin)); err != nil {
+		return err
+	}
+	reader := bufio.NewReaderSize(c.net, readBuffer)
+	c.framer = http2.NewFramer(nil, reader)
+	c.framer.SetReuseFrames()
+	c.framer.SetMaxReadFrameSize(firstFrame)
+	c.mu.Lock()
+	c.out = appendSettings(c.out,
+		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: mostCalls},
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: callWindow},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: mostHeader})
+	c.out = appendWindow(c.out, 0, connWindow-firstWindow)
+	c.ours = connWindow
+	c.work.Signal()
+	c.mu.Unlock()
+	preface := make([]byte, len(http2.ClientPreface))
+	if _, err := io.ReadFull(reader, preface); err != nil {
+		return err
+	}
+	if string(preface) != http2.ClientPreface {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	f, err := c.framer.ReadFrame()
+	if err != nil {
+		return err
+	}
+	settings, ok := f.(*http2.SettingsFrame)
+	if !ok || settings.IsAck() {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	if err := c.settings(settings); err != nil {
+		return err
+	}
+	return c.net.SetReadDeadline(time.Time{})
+}
+
+// read takes frames until the connection ends.
+func (c *conn) read() error {
+	for {
+		f, err := c.framer.ReadFrame()
+		if err == nil {
+			err = c.frame(f)
+		}
+		var call http2.StreamError
+		if errors.As(err, &call) && call.StreamID <= c.last { // not a header: its block would be missing from the table
+			c.reset(call.StreamID, call.Code, true)
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.pace(); err != nil {
+			return err
+		}
+	}
+}
+
+// pace waits while too much output waits for the client.
+func (c *conn) pace() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frames++
+	for len(c.out)+c.writing > mostOutput && !c.closed {
+		c.room.Wait()
+	}
+	if c.closed {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+func (c *conn) frame(f http2.Frame) error {
+	switch f := f.(type) {
+	case *http2.HeadersFrame:
+		return c.begin(f)
+	case *http2.ContinuationFrame:
+		if err := c.in.add(f.HeaderBlockFragment()); err != nil || !f.HeadersEnded() {
+			return err
+		}
+		return c.headers()
+	case *http2.DataFrame:
+		return c.data(f)
+	case *http2.WindowUpdateFrame:
+		return c.grant(f)
+	case *http2.SettingsFrame:
+		return c.settings(f)
+	case *http2.PingFrame:
+		if !f.IsAck() {
+			c.mu.Lock()
+			c.out = append(appendFrame(c.out, http2.FramePing, http2.FlagPingAck, 0, len(f.Data)), f.Data[:]...)
+			c.work.Signal()
+			c.mu.Unlock()
+		}
+	case *http2.RSTStreamFrame:
+		if f.StreamID > c.last {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		c.reset(f.StreamID, f.ErrCode, false)
+	case *http2.PushPromiseFrame:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	return nil // GOAWAY: the client closes the connection when its calls have ended
+}
+
+// opening is what is left of a HEADERS frame when its block has ended.
+type opening struct {
+	id  uint32
+	end bool
+}
+
+// settings takes and acknowledges the client's settings.
+func (c *conn) settings(f *http2.SettingsFrame) error {
+	if f.IsAck() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := f.ForeachSetting(func(s http2.Setting) error {
+		if err := s.Valid(); err != nil {
+			return err
+		}
+		switch s.ID {
+		case http2.SettingHeaderTableSize:
+			c.answers.tableSize(s.Val)
+		case http2.SettingMaxFrameSize:
+			c.maxFrame = int(s.Val)
+		case http2.SettingInitialWindowSize:
+			more := int(s.Val) - c.initial
+			c.initial = int(s.Val)
+			for _, call := range c.calls {
+				if call.window += more; call.window > maxWindow {
+					return http2.ConnectionError(http2.ErrCodeFlowControl)
+				}
+				call.pump()
+			}
+		}
+		return nil
+	})
+	c.out = appendFrame(c.out, http2.FrameSettings, http2.FlagSettingsAck, 0, 0)
+	c.work.Signal()
+	return err
+}
+
+// grant takes more room of the client's.
+func (c *conn) grant(f *http2.WindowUpdateFrame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.StreamID != 0 {
+		call := c.calls[f.StreamID]
+		switch {
+		case f.StreamID > c.last:
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		case call == nil:
+			return nil
+		}
+		if call.window += int(f.Increment); call.window > maxWindow {
+			return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl}
+		}
+		call.pump()
+		return nil
+	}
+	if c.window += int(f.Increment); c.window > maxWindow {
+		return http2.ConnectionError(http2.ErrCodeFlowControl)
+	}
+	for len(c.waiting) > 0 && c.window > 0 {
+		call := c.waiting[0]
+		c.waiting[0], c.waiting = nil, c.waiting[1:]
+		call.queued = false
+		call.pump()
+	}
+	return nil
+}
+
+// credit lets the client send as many bytes as were taken. The caller holds mu.
+func (c *conn) credit(n int) {
+	if c.unsaid += n; c.unsaid >= connWindow/4 {
+		c.out = appendWindow(c.out, 0, c.unsaid)
+		c.ours, c.unsaid = c.ours+c.unsaid, 0
+		c.work.Signal()
+	}
+}
+
+// write writes the output.
+func (c *conn) write() {
+	var spare []byte
+	for {
+		c.mu.Lock()
+		for len(c.out) == 0 && !c.closed && !c.ending {
+			c.work.Wait()
+		}
+		c.mu.Unlock()
+		runtime.Gosched() // other answers of this moment go with the same system call
+		c.mu.Lock()
+		out := c.out
+		if len(out) == 0 || c.closed {
+			c.mu.Unlock()
+			break
+		}
+		c.out, c.writing = spare[:0], len(out)
+		c.mu.Unlock()
+		_, err := c.net.Write(out)
+		if spare = out; cap(spare) > 2*mostOutput {
+			spare = nil
+		}
+		c.mu.Lock()
+		c.writing = 0
+		c.room.Broadcast()
+		c.mu.Unlock()
+		if err != nil {
+			break
+		}
+	}
+	c.close()
+}
+
+// fail ends the connection because of what the reader met, and tells the client.
+func (c *conn) fail(err error) {
+	var code http2.ErrCode
+	var known http2.ConnectionError
+	switch {
+	case errors.As(err, &known):
+		code = http2.ErrCode(known)
+	case errors.Is(err, http2.ErrFrameTooLarge):
+		code = http2.ErrCodeFrameSize
+	default: // the client is gone
+		c.close()
+		return
+	}
+	c.mu.Lock()
+	c.out = appendGoAway(c.out, c.last, code)
+	c.ending = true
+	c.work.Signal()
+	c.mu.Unlock()
+	_ = c.net.SetWriteDeadline(time.Now().Add(lastWords)) // an error says that it is closed
+}
+
+// lastWords is how long the client may take to read why its connection ends.
+const lastWords = time.Second
+
+// drain lets the calls under way end, and takes no others.
+func (c *conn) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining || c.closed {
+		return
+	}
+	c.draining = true
+	c.out = appendGoAway(c.out, c.last, http2.ErrCodeNo)
+	c.rest()
+	c.work.Signal()
+}
+
+// close ends the connection at once.
+func (c *conn) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.cancel()
+	c.net.Close()
+	for _, call := range c.calls {
+		call.gone()
+	}
+	c.work.Signal()
+	c.room.Broadcast()
+}
+
+// watch notices a client that is away. The result ends it.
+func (c *conn) watch() (stop func()) {
+	o := &c.server.o
+	if o.PingEvery == 0 {
+		return func() {}
+	}
+	var timer *time.Timer
+	seen, asked := uint64(0), false
+	check := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch {
+		case c.closed:
+			return
+		case c.frames != seen:
+			seen, asked = c.frames, false
+		case asked:
+			go c.close()
+			return
+		default:
+			asked = true
+			c.out = append(appendFrame(c.out, http2.FramePing, 0, 0, 8), make([]byte, 8)...)
+			c.work.Signal()
+		}
+		if asked {
+			timer.Reset(o.PingTimeout)
+		} else {
+			timer.Reset(o.PingEvery)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	timer = time.AfterFunc(o.PingEvery, check)
+	return func() { timer.Stop() }
+}
+
+// appendFrame appends the header of a frame.
+func appendFrame(b []byte, kind http2.FrameType, flags http2.Flags, id uint32, length int) []byte {
+	b = append(b, byte(length>>16), byte(length>>8), byte(length), byte(kind), byte(flags))
+	return binary.BigEndian.AppendUint32(b, id)
+}
+
+func appendSettings(b []byte, settings ...http2.Setting) []byte {
+	const length = 6
+	b = appendFrame(b, http2.FrameSettings, 0, 0, length*len(settings))
+	for _, s := range settings {
+		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(b, uint16(s.ID)), s.Val)
+	}
+	return b
+}
+
+func appendWindow(b []byte, id uint32, more int) []byte {
+	return binary.BigEndian.AppendUint32(appendFrame(b, http2.FrameWindowUpdate, 0, id, 4), uint32(more))
+}
+
+func appendReset(b []byte, id uint32, code http2.ErrCode) []byte {
+	return binary.BigEndian.AppendUint32(appendFrame(b, http2.FrameRSTStream, 0, id, 4), uint32(code))
+}
+
+func appendGoAway(b []byte, last uint32, code http2.ErrCode) []byte {
+	b = appendFrame(b, http2.FrameGoAway, 0, 0, 8)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, last), uint32(code))
+}

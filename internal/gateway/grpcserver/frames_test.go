@@ -1,0 +1,348 @@
+package grpcserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// raw is a client that makes frames itself.
+type raw struct {
+	t *testing.T
+	net.Conn
+	*http2.Framer
+	block   bytes.Buffer
+	encoder *hpack.Encoder
+}
+
+// connect says hello with settings.
+func connect(t *testing.T, address string, settings ...http2.Setting) *raw {
+	t.Helper()
+	n, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	if err := n.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	c := &raw{t: t, Conn: n, Framer: http2.NewFramer(n, n)}
+	c.encoder = hpack.NewEncoder(&c.block)
+	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	io.WriteString(n, http2.ClientPreface)
+	if err := c.WriteSettings(settings...); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// header is the block of a call.
+func (c *raw) header(method string, more ...string) []byte {
+	c.block.Reset()
+	fields := append([]string{
+		":method", "POST", ":scheme", "http", ":path", method, "content-type", grpcType, "te", "trailers",
+	}, more...)
+	for i := 0; i < len(fields); i += 2 {
+		c.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	return c.block.Bytes()
+}
+
+// open sends the header of a call.
+func (c *raw) open(id uint32, method string, end bool) error {
+	return c.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: id, BlockFragment: c.header(method), EndHeaders: true, EndStream: end,
+	})
+}
+
+// call sends a call with one message of a length.
+func (c *raw) call(id uint32, method string, length int) error {
+	if err := c.open(id, method, false); err != nil {
+		return err
+	}
+	return c.WriteData(id, true, append(appendPrefix(nil, length), make([]byte, length)...))
+}
+
+// next is the next frame but SETTINGS and WINDOW_UPDATE.
+func (c *raw) next() (http2.Frame, error) {
+	for {
+		f, err := c.ReadFrame()
+		if err != nil {
+			return nil, err
+		}
+		switch f.(type) {
+		case *http2.SettingsFrame, *http2.WindowUpdateFrame:
+		default:
+			return f, nil
+		}
+	}
+}
+
+// answer reads the answer of a call, which is the only one.
+func (c *raw) answer() (data int, status string) {
+	for {
+		f, err := c.next()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		switch f := f.(type) {
+		case *http2.DataFrame:
+			data += len(f.Data())
+		case *http2.MetaHeadersFrame:
+			for _, field := range f.Fields {
+				if field.Name == statusField || field.Name == ":status" && field.Value != "200" {
+					status = field.Value
+				}
+			}
+			if f.StreamEnded() {
+				return data, status
+			}
+		default:
+			c.t.Fatalf("%v", f)
+		}
+	}
+}
+
+// TestSettings: windows of one byte, a table of no bytes, and changes of both in the middle.
+func TestSettings(t *testing.T) {
+	c := connect(t, startServer(t).address,
+		http2.Setting{ID: http2.SettingHeaderTableSize}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
+	c.ReadMetaHeaders = hpack.NewDecoder(0, nil)
+	const length = 20
+	for id := uint32(1); id < 20; id += 2 {
+		if err := c.call(id, quick, length); err != nil {
+			t.Fatal(err)
+		}
+		for range prefixBytes + length - 1 {
+			c.WriteWindowUpdate(id, 1)
+		}
+		if n, status := c.answer(); n != prefixBytes+length || status != "0" {
+			t.Fatalf("call %d: %d bytes, status %s", id, n, status)
+		}
+	}
+}
+
+// TestTableOfFields: answers use the client's table; errors, which do not, come between.
+func TestTableOfFields(t *testing.T) {
+	c := connect(t, startServer(t).address)
+	for i := range 20 {
+		method, want := quick, "0"
+		if i%3 == 0 {
+			method, want = fails, "15"
+		}
+		if err := c.call(uint32(2*i+1), method, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, status := c.answer(); status != want {
+			t.Fatalf("call %d of %s: status %s", i, method, status)
+		}
+	}
+}
+
+func TestPing(t *testing.T) {
+	c := connect(t, startServer(t).address)
+	if err := c.WritePing(false, [8]byte{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.next()
+	if ping, ok := f.(*http2.PingFrame); err != nil || !ok || !ping.IsAck() || ping.Data[1] != 2 {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
+// TestRefused: requests that are no calls of gRPC.
+func TestRefused(t *testing.T) {
+	c := connect(t, startServer(t).address)
+	for i, r := range []struct{ name, value, status string }{
+		{":method", "GET", notAllowed}, {"content-type", "text/plain", notSupported}, {"grpc-timeout", "1x", badRequest},
+		{"a-bin", "?", badRequest}, {"long", strings.Repeat("x", mostHeader-100), tooLarge},
+	} {
+		id := uint32(2*i + 1)
+		block := c.header(echo, r.name, r.value)
+		if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:min(len(block), firstFrame)],
+			EndHeaders: len(block) <= firstFrame, EndStream: true}); err != nil {
+			t.Fatal(err)
+		}
+		for rest := block[min(len(block), firstFrame):]; len(rest) > 0; {
+			n := min(len(rest), firstFrame)
+			c.WriteContinuation(id, n == len(rest), rest[:n])
+			rest = rest[n:]
+		}
+		if _, status := c.answer(); status != r.status {
+			t.Errorf("%s: status %s, want %s", r.name, status, r.status)
+		}
+	}
+}
+
+// TestBrokenProtocol: each of these ends the connection with a GOAWAY, and no other.
+func TestBrokenProtocol(t *testing.T) {
+	s := startServer(t)
+	for name, broken := range map[string]func(c *raw) error{
+		"even number":      func(c *raw) error { return c.open(2, echo, true) },
+		"data of no call":  func(c *raw) error { return c.WriteData(7, true, nil) },
+		"reset of no call": func(c *raw) error { return c.WriteRSTStream(7, http2.ErrCodeCancel) },
+		"window overflow":  func(c *raw) error { return c.WriteWindowUpdate(0, maxWindow) },
+		"no such index": func(c *raw) error {
+			return c.WriteHeaders(http2.HeadersFrameParam{
+				StreamID: 1, BlockFragment: []byte{0xfe}, EndHeaders: true, EndStream: true,
+			})
+		},
+		"endless header": func(c *raw) error {
+			err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.header(echo)})
+			for range mostHeader/1000 + 1 {
+				err = errors.Join(err, c.WriteContinuation(1, false, make([]byte, 1000)))
+			}
+			return err
+		},
+		"more than the window": func(c *raw) error {
+			err := c.open(1, waits, false)
+			for range callWindow/firstFrame + 1 {
+				err = errors.Join(err, c.WriteData(1, false, make([]byte, firstFrame)))
+			}
+			return errors.Join(err, c.WriteData(0x7ffffff1, true, nil))
+		},
+		"push": func(c *raw) error {
+			return c.WritePushPromise(http2.PushPromiseParam{
+				StreamID: 1, PromiseID: 2, BlockFragment: c.header(echo), EndHeaders: true,
+			})
+		},
+	} {
+		c := connect(t, s.address)
+		c.AllowIllegalWrites = true
+		if err := broken(c); err != nil {
+			t.Logf("%s: %v", name, err) // it may be over before all is written
+		}
+		goAway := false
+		for {
+			f, err := c.next()
+			if err != nil {
+				break
+			}
+			if g, ok := f.(*http2.GoAwayFrame); ok {
+				goAway = g.ErrCode != http2.ErrCodeNo
+			}
+		}
+		if !goAway {
+			t.Errorf("%s: no GOAWAY", name)
+		}
+	}
+	other := connect(t, s.address)
+	other.call(1, quick, 1)
+	if _, status := other.answer(); status != "0" {
+		t.Errorf("another connection: status %s", status)
+	}
+}
+
+// TestRapidReset resets calls as fast as it makes them: no more are under way than a connection may have, and others
+// are served.
+func TestRapidReset(t *testing.T) {
+	s := startServer(t)
+	c := connect(t, s.address)
+	go io.Copy(io.Discard, c.Conn)
+	for i := range 4 * mostCalls {
+		id := uint32(2*i + 1)
+		method := []string{waits, quick, both}[i%3]
+		if err := errors.Join(c.call(id, method, 0), c.WriteRSTStream(id, http2.ErrCodeCancel)); err != nil {
+			t.Fatal(err)
+		}
+		if i%1000 == 0 {
+			if n := runtime.NumGoroutine(); n > mostCalls+1000 {
+				t.Fatalf("%d goroutines", n)
+			}
+		}
+	}
+	other, ctx := dial(t, s.address), within(t)
+	if err := other.Invoke(ctx, quick, &wrapperspb.BytesValue{}, &wrapperspb.BytesValue{}); err != nil {
+		t.Error(err)
+	}
+	c.Conn.Close()
+}
+
+// TestMostCalls: calls beyond the limit are refused, in a way that clients repeat.
+func TestMostCalls(t *testing.T) {
+	s := startServer(t)
+	c := connect(t, s.address)
+	go func() {
+		for i := range mostCalls + 1 {
+			c.call(uint32(2*i+1), waits, 0)
+		}
+	}()
+	f, err := c.next()
+	r, ok := f.(*http2.RSTStreamFrame)
+	if err != nil || !ok || r.StreamID != 2*mostCalls+1 || r.ErrCode != http2.ErrCodeRefusedStream {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
+// TestClientThatDoesNotRead has a client ask without reading: its connection takes no more requests at some time, and
+// others are served.
+func TestClientThatDoesNotRead(t *testing.T) {
+	s := startServer(t)
+	c := connect(t, s.address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+	if err := c.WriteWindowUpdate(0, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	stuck := make(chan struct{})
+	go func() {
+		defer close(stuck)
+		for i := range uint32(1 << 20) { // 16 GB if it were not stopped
+			if c.call(2*i+1, quick, firstFrame-prefixBytes) != nil {
+				return
+			}
+		}
+		t.Error("all requests were taken")
+	}()
+	other, ctx := dial(t, s.address), within(t)
+	for held, same := 0, 0; same < 100 || held < mostOutput; {
+		if err := other.Invoke(ctx, quick, &wrapperspb.BytesValue{}, &wrapperspb.BytesValue{}); err != nil {
+			t.Fatal(err)
+		}
+		now := s.output()
+		if same++; now != held {
+			held, same = now, 0
+		}
+		if held > 2*mostOutput+mostHeld {
+			t.Fatalf("%d bytes wait for the client", held)
+		}
+	}
+	c.Conn.Close()
+	<-stuck
+}
+
+// output is how many bytes wait for all clients.
+func (s *tested) output() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.mu.Lock()
+		n += len(c.out) + c.writing + c.held
+		c.mu.Unlock()
+	}
+	return n
+}
+
+// TestSilentClient: a client that answers no ping is given up.
+func TestSilentClient(t *testing.T) {
+	s := startServer(t, func(o *Options) { o.PingEvery, o.PingTimeout = time.Millisecond, time.Millisecond })
+	c := connect(t, s.address)
+	if err := c.open(1, both, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, c.Conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("not closed: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Stop(ctx)
+}

@@ -1,0 +1,185 @@
+package grpcserver
+
+import (
+	"golang.org/x/net/http2"
+)
+
+// begin takes the first frame of a call.
+func (c *conn) begin(f *http2.HeadersFrame) error {
+	c.opened = opening{f.StreamID, f.StreamEnded()}
+	if err := c.in.add(f.HeaderBlockFragment()); err != nil || !f.HeadersEnded() {
+		return err
+	}
+	return c.headers()
+}
+
+// headers begins a call whose header is complete.
+func (c *conn) headers() error {
+	r, err := c.in.end()
+	if err != nil {
+		return err
+	}
+	id, end := c.opened.id, c.opened.end
+	unary := c.server.o.Unary(r.method)
+	c.mu.Lock()
+	call := c.calls[id]
+	switch {
+	case call != nil && !call.received && end: // trailers
+		call.received = true
+		c.mu.Unlock()
+		return c.received(call, nil)
+	case call != nil:
+		c.mu.Unlock()
+		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
+	case id <= c.last && id%2 == 1:
+		c.mu.Unlock()
+		return nil // trailers of a call that has ended
+	case id%2 == 0:
+		c.mu.Unlock()
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	c.last = id
+	if c.draining || c.closed || max(c.active, len(c.calls)) >= mostCalls || c.held > mostHeld {
+		c.out = appendReset(c.out, id, http2.ErrCodeRefusedStream)
+		c.work.Signal()
+		c.mu.Unlock()
+		return nil
+	}
+	if r.refused != "" {
+		c.refuse(id, r.refused, end)
+		c.mu.Unlock()
+		return nil
+	}
+	call = &Call{
+		conn: c, id: id, request: r, window: c.initial, ours: callWindow, unary: unary,
+		started: !unary && !end, received: end,
+	}
+	c.calls[id] = call
+	c.active++
+	c.mu.Unlock()
+	if end {
+		return c.received(call, nil)
+	}
+	if call.started {
+		call.start()
+	}
+	return nil
+}
+
+// refuse answers a request that is no call. The caller holds mu.
+func (c *conn) refuse(id uint32, status string, ended bool) {
+	block := appendField(c.answers.begin(nil), justLiteral, ":status", status)
+	c.out = appendFrame(c.out, http2.FrameHeaders, http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, id, len(block))
+	c.out = append(c.out, block...)
+	if !ended {
+		c.out = appendReset(c.out, id, http2.ErrCodeNo)
+	}
+	c.work.Signal()
+}
+
+// data takes a part of a call's requests.
+func (c *conn) data(f *http2.DataFrame) error {
+	length, data := int(f.Length), f.Data()
+	c.mu.Lock()
+	call := c.calls[f.StreamID]
+	switch {
+	case length > c.ours:
+		c.mu.Unlock()
+		return http2.ConnectionError(http2.ErrCodeFlowControl)
+	case call == nil && f.StreamID > c.last:
+		c.mu.Unlock()
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	c.ours -= length
+	code := http2.ErrCodeNo
+	switch {
+	case call == nil: // it has ended
+		c.credit(length)
+		c.mu.Unlock()
+		return nil
+	case call.received:
+		code = http2.ErrCodeStreamClosed
+	case length > call.ours:
+		code = http2.ErrCodeFlowControl
+	}
+	if code != http2.ErrCodeNo {
+		c.credit(length)
+		c.mu.Unlock()
+		return http2.StreamError{StreamID: f.StreamID, Code: code}
+	}
+	call.ours -= length
+	call.took(length - len(data)) // padding
+	if call.unary && !call.started && f.StreamEnded() {
+		call.received = true
+		call.took(len(data))
+		c.mu.Unlock()
+		return c.received(call, data)
+	}
+	call.body = append(call.body, data...)
+	start := !call.started && len(call.body) > callWindow/2 // the call takes it in parts
+	call.started = call.started || start
+	call.received = f.StreamEnded()
+	call.wake()
+	c.mu.Unlock()
+	if start {
+		call.start()
+	}
+	return nil
+}
+
+// received begins a call that has been received as a whole, or tells its handler. Data come behind what was received
+// before.
+func (c *conn) received(call *Call, data []byte) error {
+	c.mu.Lock()
+	if call.started {
+		call.wake()
+		c.mu.Unlock()
+		return nil
+	}
+	if len(call.body) > 0 {
+		call.took(len(call.body))
+		data, call.body = append(call.body, data...), nil
+	}
+	c.mu.Unlock()
+	begin := c.server.o.Begin
+	if message, ok := only(data); ok && call.unary && begin != nil && begin(call, call.request.method, message) {
+		return nil
+	}
+	if len(data) > 0 {
+		call.whole = append([]byte(nil), data...)
+	}
+	call.start()
+	return nil
+}
+
+// prefixBytes is the length of what comes before each message: whether it is compressed, and its length.
+const prefixBytes = 5
+
+// only is the message in the data of a call, if there is one that is not compressed, and no other.
+func only(data []byte) (message []byte, ok bool) {
+	if len(data) < prefixBytes || data[0] != 0 || messageBytes(data) != len(data)-prefixBytes {
+		return nil, false
+	}
+	return data[prefixBytes:], true
+}
+
+func messageBytes(prefix []byte) int {
+	return int(prefix[1])<<24 | int(prefix[2])<<16 | int(prefix[3])<<8 | int(prefix[4])
+}
+
+// reset ends a call at once, as the client asked or, if it is to be told, because of an error.
+func (c *conn) reset(id uint32, code http2.ErrCode, tell bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if tell {
+		c.out = appendReset(c.out, id, code)
+		c.work.Signal()
+	}
+	if call := c.calls[id]; call != nil {
+		delete(c.calls, id)
+		call.gone()
+		if c.draining {
+			c.rest()
+		}
+	}
+}

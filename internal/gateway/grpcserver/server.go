@@ -1,0 +1,139 @@
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+)
+
+// Options say how calls are answered.
+type Options struct {
+	Codec encoding.CodecV2
+	// Unary reports whether a method has one request and one answer. Its request is received before the call begins.
+	Unary func(method string) bool
+	// Begin may take a unary call. It must not wait. If it returns true, [Call.Answer] or [Call.Pass] follows, once,
+	// on any goroutine. The message is valid until it returns. nil: no call is taken.
+	Begin func(c *Call, method string, message []byte) bool
+	// Handle answers every other call, on a goroutine of its own.
+	Handle func(method string, s grpc.ServerStream) error
+	// A connection without a frame for PingEvery gets a ping. It ends if none comes for PingTimeout after that.
+	PingEvery, PingTimeout time.Duration
+}
+
+// Limits of one connection.
+const (
+	// mostCalls is how many calls may be under way, those included that the client has reset and that have not ended yet.
+	mostCalls = 10_000
+	// mostOutput is how many bytes of frames may wait for the client before no more of its requests are read.
+	mostOutput = 1 << 20
+	// mostHeader bounds the header of a call, encoded and decoded.
+	mostHeader = 64 << 10
+	// mostMessage bounds a request. etcd's own limit is far below, so that its error is the one that clients see.
+	mostMessage = 256 << 20
+	// connWindow and callWindow are how many bytes of requests may wait here, of all calls and of one.
+	connWindow = 4 << 20
+	callWindow = 256 << 10
+	// sendBuffer is how many bytes of a stream's messages may wait for the client's window before SendMsg waits.
+	sendBuffer = 64 << 10
+	// mostHeld is how many bytes of messages may wait for the client's windows before it gets no more calls.
+	mostHeld = 64 << 20
+	// helloWithin is how long a client may take to send the first frame.
+	helloWithin = 20 * time.Second
+)
+
+// Server serves gRPC calls.
+type Server struct {
+	o Options
+
+	mu        sync.Mutex
+	listeners map[net.Listener]bool
+	conns     map[*conn]bool
+	ending    bool
+	gone      sync.WaitGroup // connections and their calls
+}
+
+// New makes a server; [Server.Serve] serves.
+func New(o Options) *Server {
+	return &Server{o: o, listeners: make(map[net.Listener]bool), conns: make(map[*conn]bool)}
+}
+
+var errEnding = errors.New("the server is ending")
+
+// Serve serves the connections of a listener until that is closed or the server ends.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.ending {
+		s.mu.Unlock()
+		return errors.Join(errEnding, l.Close())
+	}
+	s.listeners[l] = true
+	s.mu.Unlock()
+	for {
+		n, err := l.Accept()
+		if err != nil {
+			var again net.Error
+			if errors.As(err, &again) && again.Timeout() {
+				continue
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.listeners, l)
+			if s.ending {
+				return nil
+			}
+			return err
+		}
+		s.serve(n)
+	}
+}
+
+// serve serves one connection.
+func (s *Server) serve(n net.Conn) {
+	c := newConn(s, n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
+		n.Close()
+		return
+	}
+	s.conns[c] = true
+	s.gone.Go(func() {
+		c.run()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	})
+}
+
+// Stop ends the server. Calls under way may finish until ctx ends; no others begin.
+func (s *Server) Stop(ctx context.Context) {
+	s.mu.Lock()
+	s.ending = true
+	for l := range s.listeners {
+		l.Close()
+	}
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.drain()
+	}
+	done := make(chan struct{})
+	go func() { s.gone.Wait(); close(done) }()
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	for _, c := range conns {
+		c.close()
+	}
+	<-done
+}
