@@ -35,8 +35,9 @@ func newBenchGatewayCommand(out *benchOutput) *cobra.Command {
 		Short: "An etcd behind a gateway that caches in a chain, compared with the same etcd without it",
 		Long: `Starts etcd members with their data in memory, a chain, and one gateway. The same clients send linearizable reads of hot
 keys, reads with Zipf's distribution, revision probes, and writes of keys that are placed and that are not, through
-the gateway and straight to etcd, in turn within each round. Watchers compare when events arrive. Ratios are medians of
-the rounds' ratios. The chain is one of XDP nodes in a lab for root, else of nodes on sockets.`,
+the gateway and straight to etcd, in turn within each round: first etcd's own client, then one that makes its frames itself
+and so takes less of the machine from the servers. Watchers compare when events arrive. Ratios are medians of the rounds'
+ratios. The chain is one of XDP nodes in a lab for root, else of nodes on sockets.`,
 		Example: `  netcraq bench gateway
   netcraq bench gateway --seconds 5 --rounds 5 --json
   netcraq bench gateway --profile gateway.pprof`,
@@ -67,7 +68,8 @@ the rounds' ratios. The chain is one of XDP nodes in a lab for root, else of nod
 	f.Float64Var(&o.Seconds, "seconds", o.Seconds, "time of each load in each round, for each of the two sides")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "number of rounds")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the clients' requests")
-	f.StringVar(&o.Profile, "profile", "", "write a CPU profile of the gateway under reads of hot keys to this file")
+	f.StringVar(&o.Profile, "profile", "", "write a CPU profile of the gateway to this file, under the load of --profile-load")
+	f.StringVar(&o.ProfileLoad, "profile-load", o.ProfileLoad, "name of the load for --profile")
 	return c
 }
 

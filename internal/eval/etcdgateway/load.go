@@ -21,7 +21,20 @@ const PlacedPrefix = "bench/placed/"
 type load struct {
 	name, about string
 	reads       bool
-	do          func(ctx context.Context, c *clientv3.Client, random *rand.Rand) error
+	limit       int64 // of reads; 0: none
+	key         func(random *rand.Rand) string
+	value       string // of writes
+}
+
+// do sends a request through etcd's own client.
+func (l *load) do(ctx context.Context, c *clientv3.Client, random *rand.Rand) (err error) {
+	key := l.key(random)
+	if l.reads {
+		_, err = c.Get(ctx, key, clientv3.WithLimit(l.limit))
+	} else {
+		_, err = c.Put(ctx, key, l.value)
+	}
+	return err
 }
 
 // probeKey does not exist: only the revision of its answer is of use.
@@ -41,34 +54,21 @@ const (
 	placedPut = "put, placed"
 )
 
+var names = []string{hotRange, zipfRange, probe, coldPut, placedPut}
+
 func (o *Options) loads() []load {
 	zipf, value := statistics.NewZipf(o.ZipfKeys, zipfExponent), strings.Repeat("v", o.ValueBytes)
-	get := func(key func(*rand.Rand) string) func(context.Context, *clientv3.Client, *rand.Rand) error {
-		return func(ctx context.Context, c *clientv3.Client, random *rand.Rand) error {
-			_, err := c.Get(ctx, key(random))
-			return err
-		}
-	}
-	put := func(key func(*rand.Rand) string) func(context.Context, *clientv3.Client, *rand.Rand) error {
-		return func(ctx context.Context, c *clientv3.Client, random *rand.Rand) error {
-			_, err := c.Put(ctx, key(random), value)
-			return err
-		}
+	one := func(key func(int) string, n int) func(*rand.Rand) string {
+		return func(random *rand.Rand) string { return key(random.IntN(n)) }
 	}
 	return []load{
-		{hotRange, fmt.Sprintf("%d keys", o.HotKeys), true,
-			get(func(r *rand.Rand) string { return hotKey(r.IntN(o.HotKeys)) })},
-		{zipfRange, fmt.Sprintf("exponent %v, %d keys", zipfExponent, o.ZipfKeys), true,
-			get(func(r *rand.Rand) string { return zipfKey(zipf.Draw(r.Float64())) })},
-		{probe, "a key that does not exist, limit 1", true,
-			func(ctx context.Context, c *clientv3.Client, _ *rand.Rand) error {
-				_, err := c.Get(ctx, probeKey, clientv3.WithLimit(1))
-				return err
-			}},
-		{coldPut, fmt.Sprintf("%d keys", o.ZipfKeys), false,
-			put(func(r *rand.Rand) string { return coldKey(r.IntN(o.ZipfKeys)) })},
-		{placedPut, fmt.Sprintf("%d keys", o.HotKeys), false,
-			put(func(r *rand.Rand) string { return placedKey(r.IntN(o.HotKeys)) })},
+		{name: hotRange, about: fmt.Sprintf("%d keys", o.HotKeys), reads: true, key: one(hotKey, o.HotKeys)},
+		{name: zipfRange, about: fmt.Sprintf("exponent %v, %d keys", zipfExponent, o.ZipfKeys), reads: true,
+			key: func(random *rand.Rand) string { return zipfKey(zipf.Draw(random.Float64())) }},
+		{name: probe, about: "a key that does not exist, limit 1", reads: true, limit: 1,
+			key: func(*rand.Rand) string { return probeKey }},
+		{name: coldPut, about: fmt.Sprintf("%d keys", o.ZipfKeys), key: one(coldKey, o.ZipfKeys), value: value},
+		{name: placedPut, about: fmt.Sprintf("%d keys", o.HotKeys), key: one(placedKey, o.HotKeys), value: value},
 	}
 }
 
@@ -86,29 +86,29 @@ type Window struct {
 // warmPart is the part of a window that passes before answers count.
 const warmPart = 0.1
 
+// bounds are when answers count, in a window that begins then.
+func (o *Options) bounds(begin time.Time) (from, until time.Time) {
+	from = begin.Add(time.Duration(warmPart * float64(o.length())))
+	return from, from.Add(o.length())
+}
+
 // run has every client do one request after the other. Answers count from a while after the beginning.
 func (l *load) run(ctx context.Context, conns []*clientv3.Client, o *Options, round int) (Window, error) {
 	begin := time.Now()
-	from := begin.Add(time.Duration(warmPart * float64(o.window())))
-	until := from.Add(o.window())
+	from, until := o.bounds(begin)
 	bound, cancel := context.WithDeadline(ctx, until.Add(requestWithin))
 	defer cancel()
-	took, failed, begun := make([][]float64, o.Clients), make([]int, o.Clients), make([]int, o.Clients)
-	last := make([]error, o.Clients)
+	seen := make([]tally, o.Clients)
 	var group sync.WaitGroup
 	for i := range o.Clients {
 		random := rand.New(rand.NewPCG(o.Seed, uint64(round*o.Clients+i)))
 		group.Go(func() {
 			for start := time.Now(); start.Before(until) && ctx.Err() == nil; {
-				begun[i]++
+				seen[i].begun++
 				err := l.do(bound, conns[i%len(conns)], random)
 				end := time.Now()
-				switch {
-				case end.Before(from) || end.After(until):
-				case err != nil:
-					failed[i], last[i] = failed[i]+1, err
-				default:
-					took[i] = append(took[i], float64(end.Sub(start))/float64(time.Millisecond))
+				if !end.Before(from) && !end.After(until) {
+					seen[i].note(end.Sub(start), err)
 				}
 				start = end
 			}
@@ -118,22 +118,47 @@ func (l *load) run(ctx context.Context, conns []*clientv3.Client, o *Options, ro
 	if ctx.Err() != nil {
 		return Window{}, ctx.Err()
 	}
-	all := slices.Concat(took...)
-	slices.Sort(all)
-	w := Window{
-		PerSecond: float64(len(all)) / o.Seconds, P50ms: statistics.Quantile(0.5, all), P99ms: statistics.Quantile(0.99, all),
+	return o.window(l, seen)
+}
+
+// tally is what a client saw.
+type tally struct {
+	begun  int
+	took   []float64 // ms
+	failed int
+	last   error
+}
+
+func (t *tally) note(took time.Duration, err error) {
+	if err != nil {
+		t.failed, t.last = t.failed+1, err
+	} else {
+		t.took = append(t.took, float64(took)/float64(time.Millisecond))
 	}
-	for i := range failed {
-		w.Errors, w.begun = w.Errors+failed[i], w.begun+begun[i]
-	}
-	if len(all) == 0 {
-		i := slices.IndexFunc(last, func(err error) bool { return err != nil })
-		if i < 0 {
-			return w, fmt.Errorf("%s: no request was answered within %v s: try a larger --seconds", l.name, o.Seconds)
+}
+
+// window sums up what clients saw.
+func (o *Options) window(l *load, seen []tally) (Window, error) {
+	var w Window
+	var all []float64
+	var last error
+	for i := range seen {
+		all = append(all, seen[i].took...)
+		w.Errors, w.begun = w.Errors+seen[i].failed, w.begun+seen[i].begun
+		if seen[i].last != nil {
+			last = seen[i].last
 		}
-		return w, fmt.Errorf("%s: every request failed, for example: %w", l.name, last[i])
 	}
-	return w, nil
+	slices.Sort(all)
+	w.PerSecond, w.P50ms = float64(len(all))/o.Seconds, statistics.Quantile(0.5, all)
+	w.P99ms = statistics.Quantile(0.99, all)
+	switch {
+	case len(all) > 0:
+		return w, nil
+	case last == nil:
+		return w, fmt.Errorf("%s: no request was answered within %v s: try a larger --seconds", l.name, o.Seconds)
+	}
+	return w, fmt.Errorf("%s: every request failed, for example: %w", l.name, last)
 }
 
 // requestWithin is how long a request may take beyond the end of its window.

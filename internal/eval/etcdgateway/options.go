@@ -2,6 +2,7 @@ package etcdgateway
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/netcraq/netcraq/wire"
@@ -21,14 +22,16 @@ type Options struct {
 	Rounds                  int
 	Seed                    uint64
 
-	Profile  string // file for a CPU profile of the gateway while it answers reads of hot keys; empty: none
-	Progress func(step string)
+	Profile     string // file for a CPU profile of the gateway under a load; empty: none
+	ProfileLoad string // the load's name
+	Progress    func(step string)
 }
 
 // Defaults are the options of the project's published figures.
 func Defaults() Options {
 	return Options{
-		Members: 3, Conns: 6, Clients: 64, HotKeys: 25, ZipfKeys: 1000, ValueBytes: 400, Seconds: 1, Rounds: 3, Seed: 1,
+		Members: 3, Conns: 6, Clients: 64, HotKeys: 25, ZipfKeys: 1000, ValueBytes: 400,
+		Seconds: 1, Rounds: 3, Seed: 1, ProfileLoad: hotRange,
 	}
 }
 
@@ -58,13 +61,16 @@ func (o *Options) Validate() error {
 			return &OptionError{fmt.Sprintf("--%s %d: want %d to %d", c.flag, c.value, c.least, c.most)}
 		}
 	}
+	if !slices.Contains(names, o.ProfileLoad) {
+		return &OptionError{fmt.Sprintf("--profile-load %q: want one of %q", o.ProfileLoad, names)}
+	}
 	if !(o.Seconds > 0 && o.Seconds <= 600) {
 		return &OptionError{fmt.Sprintf("--seconds %v: want more than 0, and at most 600", o.Seconds)}
 	}
 	return nil
 }
 
-func (o *Options) window() time.Duration { return time.Duration(o.Seconds * float64(time.Second)) }
+func (o *Options) length() time.Duration { return time.Duration(o.Seconds * float64(time.Second)) }
 
 func (o *Options) say(format string, args ...any) {
 	if o.Progress != nil {

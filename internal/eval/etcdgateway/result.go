@@ -24,24 +24,30 @@ type Load struct {
 	Rounds   []Pair  `json:"rounds"`
 }
 
+// Ratios compare both sides as one kind of client saw them.
+type Ratios struct {
+	HotRangeRatio     float64 `json:"hot_range_ratio"`
+	HotP50Ratio       float64 `json:"hot_p50_ratio"`
+	ZipfRangeRatio    float64 `json:"zipf_range_ratio"`
+	ProbeRatio        float64 `json:"probe_ratio"`
+	PutRatio          float64 `json:"put_ratio"`
+	PlacedPutP50Ratio float64 `json:"placed_put_p50_ratio"`
+	Loads             []Load  `json:"loads"`
+}
+
 // Result compares both sides.
 type Result struct {
-	HotRangeRatio     float64  `json:"hot_range_ratio"`
-	HotP50Ratio       float64  `json:"hot_p50_ratio"`
-	ZipfRangeRatio    float64  `json:"zipf_range_ratio"`
-	ProbeRatio        float64  `json:"probe_ratio"`
-	PutRatio          float64  `json:"put_ratio"`
-	PlacedPutP50Ratio float64  `json:"placed_put_p50_ratio"`
-	WatchAddedMs      float64  `json:"watch_added_ms"`
-	HitShare          float64  `json:"hit_share"` // of the Zipf load
-	Loads             []Load   `json:"loads"`
-	Watch             Watch    `json:"watch"`
-	Clients           int      `json:"clients"`
-	Conns             int      `json:"conns"`
-	ValueBytes        int      `json:"value_bytes"`
-	Seed              uint64   `json:"seed"`
-	Settings          []string `json:"settings"`
-	delays            []float64
+	Ratios                // with etcd's own client
+	Frames       Ratios   `json:"frames"` // with a client that costs little: see [frameConn]
+	WatchAddedMs float64  `json:"watch_added_ms"`
+	HitShare     float64  `json:"hit_share"` // of the Zipf load
+	Watch        Watch    `json:"watch"`
+	Clients      int      `json:"clients"`
+	Conns        int      `json:"conns"`
+	ValueBytes   int      `json:"value_bytes"`
+	Seed         uint64   `json:"seed"`
+	Settings     []string `json:"settings"`
+	delays       []float64
 }
 
 func newResult(o *Options, etcd []string) *Result {
@@ -51,11 +57,24 @@ func newResult(o *Options, etcd []string) *Result {
 	}
 	for _, l := range o.loads() {
 		r.Loads = append(r.Loads, Load{Name: l.name, About: l.about})
+		r.Frames.Loads = append(r.Frames.Loads, Load{Name: l.name, About: l.about})
 	}
 	return r
 }
 
 func (r *Result) summarise() {
+	r.Ratios.summarise()
+	r.Frames.summarise()
+	for i := range r.Loads {
+		if r.Loads[i].Name == zipfRange {
+			r.HitShare = r.Loads[i].Gateway.HitShare
+		}
+	}
+	r.Watch = newWatch(r.delays)
+	r.WatchAddedMs = r.Watch.AddedMs
+}
+
+func (r *Ratios) summarise() {
 	for i := range r.Loads {
 		l := &r.Loads[i]
 		l.Gateway = medians(l.Rounds, func(p *Pair) *Window { return &p.Gateway })
@@ -66,7 +85,7 @@ func (r *Result) summarise() {
 		case hotRange:
 			r.HotRangeRatio, r.HotP50Ratio = l.Ratio, l.P50Ratio
 		case zipfRange:
-			r.ZipfRangeRatio, r.HitShare = l.Ratio, l.Gateway.HitShare
+			r.ZipfRangeRatio = l.Ratio
 		case probe:
 			r.ProbeRatio = l.Ratio
 		case coldPut:
@@ -75,8 +94,6 @@ func (r *Result) summarise() {
 			r.PlacedPutP50Ratio = l.P50Ratio
 		}
 	}
-	r.Watch = newWatch(r.delays)
-	r.WatchAddedMs = r.Watch.AddedMs
 }
 
 func median(rounds []Pair, of func(*Pair) float64) float64 {
@@ -102,25 +119,28 @@ func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
 // Table returns one row per load.
 func (r *Result) Table() ([]string, [][]string) {
 	header := []string{
-		"load", "gateway/s", "etcd/s", "ratio", "gateway p50 ms", "etcd p50 ms", "ratio", "gateway p99 ms",
+		"load", "client", "gateway/s", "etcd/s", "ratio", "gateway p50 ms", "etcd p50 ms", "ratio", "gateway p99 ms",
 		"etcd p99 ms", "hits, %", "gateway CPU µs", "errors",
 	}
 	var rows [][]string
 	for i := range r.Loads {
-		l := &r.Loads[i]
-		hits := "-"
-		if l.Gateway.HitShare > 0 {
-			hits = fmt.Sprintf("%.1f", 100*l.Gateway.HitShare)
-		}
-		rows = append(rows, []string{
-			l.Name, fmt.Sprintf("%.0f", l.Gateway.PerSecond), fmt.Sprintf("%.0f", l.Etcd.PerSecond),
-			fmt.Sprintf("%.2f", l.Ratio),
-			fmt.Sprintf("%.2f", l.Gateway.P50ms), fmt.Sprintf("%.2f", l.Etcd.P50ms), fmt.Sprintf("%.2f", l.P50Ratio),
-			fmt.Sprintf("%.2f", l.Gateway.P99ms), fmt.Sprintf("%.2f", l.Etcd.P99ms), hits,
-			fmt.Sprintf("%.0f", l.Gateway.CPUus), fmt.Sprint(l.Gateway.Errors + l.Etcd.Errors),
-		})
+		rows = append(rows, r.Loads[i].row("etcd's"), r.Frames.Loads[i].row("frames"))
 	}
 	return header, rows
+}
+
+func (l *Load) row(client string) []string {
+	hits := "-"
+	if l.Gateway.HitShare > 0 {
+		hits = fmt.Sprintf("%.1f", 100*l.Gateway.HitShare)
+	}
+	return []string{
+		l.Name, client,
+		fmt.Sprintf("%.0f", l.Gateway.PerSecond), fmt.Sprintf("%.0f", l.Etcd.PerSecond), fmt.Sprintf("%.2f", l.Ratio),
+		fmt.Sprintf("%.2f", l.Gateway.P50ms), fmt.Sprintf("%.2f", l.Etcd.P50ms), fmt.Sprintf("%.2f", l.P50Ratio),
+		fmt.Sprintf("%.2f", l.Gateway.P99ms), fmt.Sprintf("%.2f", l.Etcd.P99ms), hits,
+		fmt.Sprintf("%.0f", l.Gateway.CPUus), fmt.Sprint(l.Gateway.Errors + l.Etcd.Errors),
+	}
 }
 
 // Summary describes watches and settings.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type bench struct {
 	*Options
 	gateway         *gateway
 	through, direct []*clientv3.Client // clients of the gateway, and of etcd's members in turn
+	frames          [2][]*frameConn    // the same
 }
 
 // Run starts the members and the gateway, and measures.
@@ -63,7 +65,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		}
 	}
 	if o.Profile != "" {
-		if err := b.profileHot(ctx, &loads[0]); err != nil {
+		if err := b.profile(ctx, &loads[slices.Index(names, o.ProfileLoad)]); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +79,8 @@ func (b *bench) connect(endpoints []string) error {
 		for _, side := range []struct {
 			clients  *[]*clientv3.Client
 			endpoint string
-		}{{&b.through, b.gateway.address}, {&b.direct, endpoints[i%len(endpoints)]}} {
+			frames   *[]*frameConn
+		}{{&b.through, b.gateway.address, &b.frames[0]}, {&b.direct, endpoints[i%len(endpoints)], &b.frames[1]}} {
 			c, err := clientv3.New(clientv3.Config{
 				Endpoints: []string{side.endpoint}, DialTimeout: dialWithin, Logger: zap.NewNop(), // errors are counted
 			})
@@ -85,6 +88,11 @@ func (b *bench) connect(endpoints []string) error {
 				return fmt.Errorf("connect to %s: %w", side.endpoint, err)
 			}
 			*side.clients = append(*side.clients, c)
+			f, err := dialFrames(strings.TrimPrefix(side.endpoint, "http://"))
+			if err != nil {
+				return fmt.Errorf("connect to %s: %w", side.endpoint, err)
+			}
+			*side.frames = append(*side.frames, f)
 		}
 	}
 	return nil
@@ -93,6 +101,9 @@ func (b *bench) connect(endpoints []string) error {
 func (b *bench) hangUp() {
 	for _, c := range append(b.through, b.direct...) {
 		_ = c.Close() // its error only reports that the connection is gone
+	}
+	for _, c := range slices.Concat(b.frames[0], b.frames[1]) {
+		_ = c.conn.Close()
 	}
 }
 
@@ -170,24 +181,33 @@ func (b *bench) warm(ctx context.Context) error {
 	return err
 }
 
-// round measures every load on both sides. The side that begins changes.
+// measure measures a load on one side, once.
+type measure func(ctx context.Context, l *load, round int) (Window, error)
+
+// round measures every load on both sides, with both kinds of clients. The side that begins changes.
 func (b *bench) round(ctx context.Context, result *Result, loads []load, round int) error {
+	own := [2]measure{}
+	frames := [2]measure{}
+	for i, conns := range [][]*clientv3.Client{b.through, b.direct} {
+		own[i] = func(ctx context.Context, l *load, round int) (Window, error) {
+			return l.run(ctx, conns, b.Options, round)
+		}
+		frames[i] = func(ctx context.Context, l *load, round int) (Window, error) {
+			return l.runFrames(ctx, b.frames[i], b.Options, round)
+		}
+	}
 	for i := range loads {
-		l := &loads[i]
-		b.say("round %d of %d: %s", round+1, b.Rounds, l.name)
-		var pair Pair
-		for turn := range 2 {
-			var err error
-			if (turn+round)%2 == 0 {
-				pair.Gateway, err = b.measureGateway(ctx, l, round)
-			} else {
-				pair.Etcd, err = l.run(ctx, b.direct, b.Options, round)
-			}
+		b.say("round %d of %d: %s", round+1, b.Rounds, loads[i].name)
+		for _, kind := range []struct {
+			measures [2]measure
+			result   *Ratios
+		}{{own, &result.Ratios}, {frames, &result.Frames}} {
+			pair, err := b.pair(ctx, kind.measures, &loads[i], round)
 			if err != nil {
 				return err
 			}
+			kind.result.Loads[i].Rounds = append(kind.result.Loads[i].Rounds, pair)
 		}
-		result.Loads[i].Rounds = append(result.Loads[i].Rounds, pair)
 	}
 	b.say("round %d of %d: watch", round+1, b.Rounds)
 	delays, err := b.watchDelay(ctx)
@@ -195,8 +215,23 @@ func (b *bench) round(ctx context.Context, result *Result, loads []load, round i
 	return err
 }
 
+// pair measures a load through the gateway, the first measure, and straight to etcd.
+func (b *bench) pair(ctx context.Context, measures [2]measure, l *load, round int) (pair Pair, err error) {
+	for turn := range 2 {
+		if (turn+round)%2 == 0 {
+			pair.Gateway, err = b.measureGateway(ctx, measures[0], l, round)
+		} else {
+			pair.Etcd, err = measures[1](ctx, l, round)
+		}
+		if err != nil {
+			return pair, err
+		}
+	}
+	return pair, nil
+}
+
 // measureGateway also learns how many reads the chain answered, and what CPU time the gateway took.
-func (b *bench) measureGateway(ctx context.Context, l *load, round int) (Window, error) {
+func (b *bench) measureGateway(ctx context.Context, do measure, l *load, round int) (Window, error) {
 	before, err := b.gateway.hits(ctx)
 	if err != nil {
 		return Window{}, err
@@ -205,7 +240,7 @@ func (b *bench) measureGateway(ctx context.Context, l *load, round int) (Window,
 	if err != nil {
 		return Window{}, err
 	}
-	w, err := l.run(ctx, b.through, b.Options, round)
+	w, err := do(ctx, l, round)
 	if err != nil {
 		return w, err
 	}
@@ -219,13 +254,13 @@ func (b *bench) measureGateway(ctx context.Context, l *load, round int) (Window,
 	return w, err
 }
 
-// profileHot profiles the gateway under a load.
-func (b *bench) profileHot(ctx context.Context, l *load) error {
+// profile profiles the gateway under a load.
+func (b *bench) profile(ctx context.Context, l *load) error {
 	b.say("profiling the gateway")
 	o := *b.Options
 	o.Seconds = max(3, o.Seconds)
 	done := make(chan error, 1)
-	go func() { done <- b.gateway.profile(ctx, b.Profile, o.window()) }()
+	go func() { done <- b.gateway.profile(ctx, b.Profile, o.length()) }()
 	_, err := l.run(ctx, b.through, &o, b.Rounds)
 	return errors.Join(err, <-done)
 }

@@ -1,0 +1,219 @@
+package etcdgateway
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// frameConn is a connection on which requests are frames that this package makes itself, and one goroutine serves all
+// of its clients: the cheapest client, with which the servers' own cost shows.
+type frameConn struct {
+	conn    net.Conn
+	reader  *bufio.Reader
+	framer  *http2.Framer
+	encoder *hpack.Encoder
+	decoder *hpack.Decoder
+	block   bytes.Buffer
+	out     bytes.Buffer
+	next    uint32 // number of the next call
+	calls   map[uint32]time.Time
+	status  string // of the answer whose header is decoded
+	taken   int    // bytes since the last WINDOW_UPDATE
+}
+
+// frameWindow is how many bytes of answers may be under way.
+const frameWindow = 1 << 28
+
+func dialFrames(address string) (*frameConn, error) {
+	conn, err := net.DialTimeout("tcp", address, dialWithin)
+	if err != nil {
+		return nil, err
+	}
+	c := &frameConn{conn: conn, reader: bufio.NewReaderSize(conn, 64<<10), next: 1, calls: make(map[uint32]time.Time)}
+	c.framer, c.encoder = http2.NewFramer(&c.out, c.reader), hpack.NewEncoder(&c.block)
+	c.framer.SetReuseFrames()
+	c.decoder = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
+		if f.Name == "grpc-status" {
+			c.status = f.Value
+		}
+	})
+	c.out.WriteString(http2.ClientPreface)
+	err = errors.Join(
+		c.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: frameWindow}),
+		c.framer.WriteWindowUpdate(0, frameWindow), c.flush(),
+	)
+	return c, err
+}
+
+func (c *frameConn) flush() error {
+	_, err := c.conn.Write(c.out.Bytes())
+	c.out.Reset()
+	return err
+}
+
+// Fields of requests: of reads, and of writes.
+const (
+	fieldKey   = 1
+	fieldValue = 2
+	fieldLimit = 3
+)
+
+// message encodes a request.
+func (l *load) message(random *rand.Rand) (method string, message []byte) {
+	message = make([]byte, 5, 64+len(l.value)) // whether it is compressed, and its length
+	message = protowire.AppendString(protowire.AppendTag(message, fieldKey, protowire.BytesType), l.key(random))
+	method = "/etcdserverpb.KV/Range"
+	if !l.reads {
+		method = "/etcdserverpb.KV/Put"
+		message = protowire.AppendString(protowire.AppendTag(message, fieldValue, protowire.BytesType), l.value)
+	}
+	if l.limit != 0 {
+		message = protowire.AppendVarint(protowire.AppendTag(message, fieldLimit, protowire.VarintType), uint64(l.limit))
+	}
+	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-5))
+	return method, message
+}
+
+// begin begins a call.
+func (c *frameConn) begin(l *load, random *rand.Rand) error {
+	method, message := l.message(random)
+	c.block.Reset()
+	for _, f := range []hpack.HeaderField{
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: method},
+		{Name: ":authority", Value: "etcd"}, {Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
+	} {
+		if err := c.encoder.WriteField(f); err != nil {
+			return err
+		}
+	}
+	c.calls[c.next] = time.Now()
+	header := http2.HeadersFrameParam{StreamID: c.next, BlockFragment: c.block.Bytes(), EndHeaders: true}
+	err := errors.Join(c.framer.WriteHeaders(header), c.framer.WriteData(c.next, true, message))
+	c.next += 2
+	return err
+}
+
+// take takes a frame. It returns the call that it ends, and whether that failed.
+func (c *frameConn) take(f http2.Frame) (ended uint32, failed error, err error) {
+	switch f := f.(type) {
+	case *http2.HeadersFrame:
+		c.status = ""
+		if _, err := c.decoder.Write(f.HeaderBlockFragment()); err != nil {
+			return 0, nil, err
+		}
+		if !f.StreamEnded() {
+			return 0, nil, nil
+		}
+		if c.status != "0" {
+			failed = fmt.Errorf("status %s", c.status)
+		}
+		return f.StreamID, failed, nil
+	case *http2.DataFrame:
+		if c.taken += int(f.Length); c.taken > frameWindow/4 {
+			err = c.framer.WriteWindowUpdate(0, uint32(c.taken))
+			c.taken = 0
+		}
+		return 0, nil, err
+	case *http2.RSTStreamFrame:
+		return f.StreamID, fmt.Errorf("reset: %v", f.ErrCode), nil
+	case *http2.SettingsFrame:
+		if !f.IsAck() {
+			return 0, nil, c.framer.WriteSettingsAck()
+		}
+	case *http2.PingFrame:
+		if !f.IsAck() {
+			return 0, nil, c.framer.WritePing(true, f.Data)
+		}
+	case *http2.GoAwayFrame:
+		return 0, nil, fmt.Errorf("the server ends the connection: %v", f.ErrCode)
+	case *http2.ContinuationFrame:
+		return 0, nil, errors.New("a header in several frames")
+	}
+	return 0, nil, nil
+}
+
+// run has as many clients do one request after the other.
+func (c *frameConn) run(l *load, clients int, random *rand.Rand, from, until time.Time, seen *tally) error {
+	for range clients {
+		if err := c.begin(l, random); err != nil {
+			return err
+		}
+		seen.begun++
+	}
+	for len(c.calls) > 0 {
+		if c.reader.Buffered() == 0 && c.out.Len() > 0 {
+			if err := c.flush(); err != nil {
+				return err
+			}
+		}
+		f, err := c.framer.ReadFrame()
+		if err != nil {
+			return err
+		}
+		ended, failed, err := c.take(f)
+		if err != nil {
+			return err
+		}
+		start, there := c.calls[ended]
+		if !there {
+			continue
+		}
+		delete(c.calls, ended)
+		end := time.Now()
+		if !end.Before(from) && !end.After(until) {
+			seen.note(end.Sub(start), failed)
+		}
+		if end.Before(until) {
+			if err := c.begin(l, random); err != nil {
+				return err
+			}
+			seen.begun++
+		}
+	}
+	return c.flush()
+}
+
+// runFrames is run with connections of frames.
+func (l *load) runFrames(ctx context.Context, conns []*frameConn, o *Options, round int) (Window, error) {
+	from, until := o.bounds(time.Now())
+	seen, errs := make([]tally, len(conns)), make([]error, len(conns))
+	stop := context.AfterFunc(ctx, func() {
+		for _, c := range conns {
+			_ = c.conn.SetDeadline(time.Unix(0, 1)) // fails only on a closed connection
+		}
+	})
+	defer stop()
+	var group sync.WaitGroup
+	for i, c := range conns {
+		random := rand.New(rand.NewPCG(o.Seed, uint64(round*len(conns)+i)))
+		clients := o.Clients / len(conns)
+		if i < o.Clients%len(conns) {
+			clients++
+		}
+		group.Go(func() {
+			errs[i] = errors.Join(c.conn.SetDeadline(until.Add(requestWithin)), c.run(l, clients, random, from, until, &seen[i]))
+			if errors.Is(errs[i], io.EOF) {
+				errs[i] = fmt.Errorf("%s: the server closed a connection: %w", l.name, errs[i])
+			}
+		})
+	}
+	group.Wait()
+	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+		return Window{}, err
+	}
+	return o.window(l, seen)
+}
