@@ -41,7 +41,7 @@ func newView(now func() time.Duration, onRemoved func(reconfig.NodeID), onSettin
 func (v *view) Loaded(f store.Formation, s *reconfig.State) {
 	v.granting.Lock()
 	if v.grantor == nil {
-		v.grantor = reconfig.NewGrantor(s, len(f.Controllers), v.now())
+		v.grantor = reconfig.NewGrantor(s, len(f.Controllers), v.now(), 0)
 	} else {
 		v.grantor.Load(s)
 	}

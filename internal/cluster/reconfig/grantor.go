@@ -35,10 +35,14 @@ type standing struct {
 	standing    Standing
 }
 
-// NewGrantor returns the grantor of one controller, from the stored state.
-func NewGrantor(s *State, controllers int, now time.Duration) *Grantor {
+// NewGrantor returns the grantor of one controller, from the stored state. without is zero outside tests.
+func NewGrantor(s *State, controllers int, now time.Duration, without Rule) *Grantor {
+	longest := s.Settings.longest()
+	if without&L5 != 0 {
+		longest = max(s.Settings.Lease, s.Settings.LeaseMax)
+	}
 	g := &Grantor{
-		settings: s.Settings, majority: Majority(controllers), floor: now + lasts(s.Settings.longest()),
+		settings: s.Settings, majority: Majority(controllers), floor: now + lasts(longest),
 		until: make(map[NodeID]time.Duration), contacts: make(map[NodeID]*contact),
 	}
 	g.Load(s)

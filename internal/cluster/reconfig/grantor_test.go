@@ -17,7 +17,7 @@ func TestGrants(t *testing.T) {
 	s := grantorState()
 	s.Nodes[2].Standing = Fenced
 	s.Nodes[3].Standing = Draining
-	g := NewGrantor(s, 3, 0)
+	g := NewGrantor(s, 3, 0, 0)
 	for _, c := range []struct {
 		name        string
 		node        NodeID
@@ -35,7 +35,7 @@ func TestGrants(t *testing.T) {
 
 // TestLeaseLeft: the answer comes once the change is known, and is the time that earlier grants may last on a slow clock.
 func TestLeaseLeft(t *testing.T) {
-	g := NewGrantor(grantorState(), 3, 0)
+	g := NewGrantor(grantorState(), 3, 0, 0)
 	const now = time.Second
 	heartbeat := Heartbeat{Node: 1, Incarnation: 1, Stamp: 5}
 	g.Heartbeat(now, heartbeat)
@@ -66,7 +66,7 @@ func TestLeaseLeft(t *testing.T) {
 
 // TestRestartedControllerRemembersNothing: its earlier grants may last still.
 func TestRestartedControllerRemembersNothing(t *testing.T) {
-	g := NewGrantor(grantorState(), 3, time.Hour)
+	g := NewGrantor(grantorState(), 3, time.Hour, 0)
 	if left, applied := g.LeaseLeft(time.Hour+6*ms, 7, []NodeID{1}); !applied || left != lasts(grantorState().Settings.LeaseMax)-6*ms {
 		t.Errorf("%v, %v", applied, left)
 	}

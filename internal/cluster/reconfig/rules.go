@@ -18,10 +18,11 @@ const (
 	C9                  // only copies of a shard's present lineage are of use; without it, older ones are
 	G2                  // the bar follows the floor when all below is committed; without it, at once
 	G5                  // a copy from before the bar was raised is not used; without it, it is
+	L5                  // a new grantor reckons with the longest grant ever allowed; without it, with the present one
 )
 
 // rules are the names of the rules, in the order of their bits.
-var rules = []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "G2", "G5"}
+var rules = []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "G2", "G5", "L5"}
 
 // ParseRule reads a rule's name.
 func ParseRule(s string) (Rule, error) {

@@ -114,7 +114,7 @@ func newWorld(t testing.TB, seed uint64, nodes, shards, replicas int) *world {
 		acked: make([][]int, shards), writeGap: make([]time.Duration, shards), wroteAt: make([]time.Duration, shards),
 	}
 	for range 3 {
-		w.grantors = append(w.grantors, NewGrantor(w.state, 3, 0))
+		w.grantors = append(w.grantors, NewGrantor(w.state, 3, 0, 0))
 	}
 	for range nodes {
 		w.add()

@@ -73,7 +73,7 @@ func ParseRule(name string) (Rules, error) {
 	if rule, err := reconfig.ParseRule(name); err == nil {
 		return Rules{Control: rule}, nil
 	}
-	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8, G1 to G5 or C1 to C9", name)
+	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8, G1 to G5, L5 or C1 to C9", name)
 }
 
 // Draw makes a world from a seed: quiet or rough, small or less small.

@@ -63,7 +63,7 @@ func (c *controller) start() {
 			return
 		}
 		c.state, c.applied = c.w.store.copy(), len(c.w.store.changes)
-		c.grantor = reconfig.NewGrantor(c.state, c.w.Controllers, c.time())
+		c.grantor = reconfig.NewGrantor(c.state, c.w.Controllers, c.time(), c.w.Without.Control)
 		c.askAll(process)
 	})
 }
