@@ -201,6 +201,46 @@ func TestSilentAgentKeepsItsData(t *testing.T) {
 	}
 }
 
+// TestReturningAgentHasTimeForItsOrders: a node whose agent was away for longer than orders may take, while its data plane
+// answered, stays in its chain of two. The time for its orders begins when the agent is back.
+func TestReturningAgentHasTimeForItsOrders(t *testing.T) {
+	for _, refused := range []string{"", "an earlier order was wrong"} {
+		w := formed(t, 1, 2, 4, 2)
+		n := w.nodes[0]
+		id := n.id()
+		w.leader.state.Settings.Sure = 2 * time.Second
+		w.leader.nodes[id].refused = refused
+		for _, one := range w.nodes {
+			w.sweep(one, Tombstones{}, false) // it takes floors
+		}
+		n.cut = true
+		w.operate(RaiseFloor{1 << 40})
+		for away := time.Duration(0); away < 3*time.Second; away += 10 * ms {
+			w.tell(func(l *Leader) {
+				l.Asked(w.now)
+				l.Alive(w.now, id, n.reg.Incarnation)
+			})
+			w.run(10 * ms)
+		}
+		if r := w.leader.nodes[id]; len(r.orders) == 0 || w.state.Nodes[id].Standing != Fenced {
+			w.fatalf("%d orders wait for the node, and it is %v", len(r.orders), w.state.Nodes[id].Standing)
+		}
+		n.cut = false
+		if !w.until(time.Second, func() bool {
+			for shard := range w.state.Shards {
+				if len(w.state.Shards[shard].Members) < 2 || w.leader.nodes[id].convicted {
+					w.fatalf("shard %d: %+v", shard, w.state.Shards[shard])
+				}
+			}
+			return w.state.Nodes[id].Standing == Up
+		}) {
+			w.fatalf("the node is %v", w.state.Nodes[id].Standing)
+		}
+		w.settle()
+		w.checkNothingLost()
+	}
+}
+
 func TestOperatorIsSure(t *testing.T) {
 	w := formed(t, 1, 2, 4, 2)
 	n := w.chain(0)[1]

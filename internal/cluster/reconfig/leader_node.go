@@ -134,6 +134,9 @@ func (l *Leader) received(n *node) {
 
 func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 	l.received(n)
+	if l.isAway(n) {
+		n.waiting = l.time // it could not apply them before, though its data plane answered
+	}
 	n.agentSeen = l.listened
 	l.tagsConfirmed(n, b)
 	if b.Term == l.term {

@@ -30,6 +30,9 @@ func (l *Leader) isSure(id NodeID) bool {
 // away returns the time since the last heartbeat of a node's agent, as far as this leader listened.
 func (l *Leader) away(n *node) time.Duration { return l.listened - max(n.agentSeen, n.welcomed) }
 
+// isAway reports whether a node's agent was away for so long that its orders may still be unread.
+func (l *Leader) isAway(n *node) bool { return l.away(n) > l.applyWithin(n)/2 }
+
 // agentAway is the reason to suspect a node whose data plane answers and whose agent does not apply orders.
 const agentAway = "its agent is silent, and orders wait for it"
 

@@ -60,11 +60,7 @@ func (l *Leader) checkClaims() {
 func (l *Leader) checkOrders() {
 	for _, id := range sorted(l.busy) {
 		n := l.busy[id]
-		limit := l.options.ApplyWithin
-		if n.refused != "" {
-			limit /= 8 // waiting changes nothing
-		}
-		if l.time-n.waiting <= limit {
+		if l.time-n.waiting <= l.applyWithin(n) {
 			continue
 		}
 		joins := len(n.orders) > 0
@@ -75,13 +71,21 @@ func (l *Leader) checkOrders() {
 			l.giveUpAll(n, "it does not join")
 			n.waiting = l.time
 		} else if l.time-n.lastSeen <= l.state.Settings.Suspect {
-			if l.away(n) > l.options.ApplyWithin/2 {
+			if l.isAway(n) {
 				l.suspect(n, agentAway)
 			} else {
 				l.convict(n, "it does not apply "+n.refused)
 			}
 		}
 	}
+}
+
+// applyWithin returns the time that a node has for its orders. One that refuses them has less: waiting changes nothing.
+func (l *Leader) applyWithin(n *node) time.Duration {
+	if n.refused != "" {
+		return l.options.ApplyWithin / 8
+	}
+	return l.options.ApplyWithin
 }
 
 func (l *Leader) suspect(n *node, why string) {
