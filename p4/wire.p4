@@ -169,7 +169,7 @@ header nq_heartbeat_h {
     bit<32> node; // the node's number in its cluster
     bit<32> generation; // of the set of controllers
     bit<64> incarnation; // the node's
-    bit<64> request; // chosen by the controller, echoed
+    bit<64> request; // the controller's clock (H4): a byte of its process, then ns; echoed
     bit<64> stamp; // a time on the node's clock in ns: one that the node answered this controller before; in the answer, now
     bit<64> lease; // how long after the stamp the grant ends, in ns, 0: no grant; in the answer, when the node's lease ends
     bit<64> tag; // SipHash-2-4 of all before it, with the key that the node's agent gave the controller

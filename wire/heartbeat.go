@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Heartbeat is a message between a controller and the data plane of a node (H1 to H3 of spec/protocol.md).
+// Heartbeat is a message between a controller and the data plane of a node (H1 to H4 of spec/protocol.md).
 type Heartbeat struct {
 	Answer      bool
 	Granter     uint8 // the controller's place among all of them
@@ -10,10 +10,14 @@ type Heartbeat struct {
 	Node        uint32
 	Generation  uint32 // of the set of controllers
 	Incarnation uint64
-	Request     uint64
+	Request     uint64 // [HeartbeatTime]
 	Stamp       uint64 // a time on the node's clock; in an answer: now
 	Lease       uint64 // how long after Stamp the grant ends, in ns; in an answer: when the node's lease ends
 }
+
+// HeartbeatTime is the request of a heartbeat that is sent at a time on a controller's clock, in ns (H4). Another process
+// may have another clock.
+func HeartbeatTime(process uint8, now uint64) uint64 { return uint64(process)<<56 | now&(1<<56-1) }
 
 // IsHeartbeat reports whether a datagram claims to be a heartbeat.
 func IsHeartbeat(datagram []byte) bool {

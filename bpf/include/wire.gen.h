@@ -215,7 +215,7 @@ struct nq_heartbeat {
 	__be32 node; /* the node's number in its cluster */
 	__be32 generation; /* of the set of controllers */
 	__be64 incarnation; /* the node's */
-	__be64 request; /* chosen by the controller, echoed */
+	__be64 request; /* the controller's clock (H4): a byte of its process, then ns; echoed */
 	__be64 stamp; /* a time on the node's clock in ns: one that the node answered this controller before; in the answer, now */
 	__be64 lease; /* how long after the stamp the grant ends, in ns, 0: no grant; in the answer, when the node's lease ends */
 	__be64 tag; /* SipHash-2-4 of all before it, with the key that the node's agent gave the controller */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Heartbeats: H1 to H3 of spec/protocol.md. The node's agent sets their key, and has no other part in them.
+ * Heartbeats: H1 to H4 of spec/protocol.md. The node's agent sets their key, and has no other part in them.
  */
 #ifndef NQ_HEARTBEAT_H
 #define NQ_HEARTBEAT_H
@@ -50,17 +50,64 @@ static __always_inline __u32 lasting(const struct nq_heart *h, __u64 end)
 	return n;
 }
 
+/* No grant for a stamp before `now` counts any more, and no lease that one gave. */
+static __always_inline void void_grants(struct nq_heart *h, __u64 now)
+{
+	__u32 zero = 0, behind = nq_shard_mask + 1;
+	struct nq_live *latest = bpf_map_lookup_elem(&nq_live, &behind);
+	__u64 until = *(volatile __u64 *)&h->until;
+
+	if (latest && until < latest->lease_until_ns)
+		until = latest->lease_until_ns;
+	if (h->void_until < until)
+		h->void_until = until;
+	*(volatile __u64 *)&h->since = now;
+	add_ordered(&zero, 0); /* with that in take_grant: it sees `since`, or the stores below come after its own */
+#pragma unroll
+	for (int i = 0; i < NQ_MAX_GRANTERS; i++)
+		h->ends[i] = 0;
+	*(volatile __u64 *)&h->until = 0;
+}
+
+/* H4. A controller's clock that jumps ahead shows that the node's stood still, and with it the lease. */
+static __noinline int compare_clocks(struct nq_heart *h, const struct nq_heartbeat *b, __u64 now)
+{
+	__u64 request = bpf_be64_to_cpu(b->request), ahead = (request << 8) - (now << 8);
+	__u32 granter = b->granter;
+	struct nq_clock *c;
+
+	if (granter >= NQ_MAX_GRANTERS)
+		return 0;
+	c = &h->clocks[granter];
+	if (c->at && c->process == request >> 56 && !(nq_without & NQ_RULE_H4)) {
+		__u64 elapsed = now > c->at ? now - c->at : 0;
+		__u64 lowered = c->ahead - (elapsed >> 2); /* by 1/1024: a controller's clock may be the slower one */
+		__u64 jump = ahead - lowered;
+
+		if ((__s64)jump < 0)
+			ahead = lowered;
+		else if (jump >> 8 > NQ_CLOCK_JUMP + elapsed / NQ_CLOCK_RATES)
+			void_grants(h, now);
+	}
+	c->process = request >> 56;
+	c->ahead = ahead;
+	c->at = now;
+	return 0;
+}
+
 /*
  * H2. Several CPUs may do this at the same time. Each end that is stored was granted by that controller, and each until by
  * a majority, whatever the order of the stores; an earlier one may be the last, which only makes the lease shorter. The
- * agent does not replace the ends meanwhile: see nq_set_heart.
+ * agent does not replace the ends meanwhile: see nq_set_heart. A CPU that voids the grants meanwhile is noticed (H4).
  */
 static __noinline int take_grant(struct nq_heart *h, const struct nq_heartbeat *b, __u64 now)
 {
 	__u64 stamp = bpf_be64_to_cpu(b->stamp), end = stamp + bpf_be64_to_cpu(b->lease), until;
-	__u32 granter = b->granter, majority = b->majority;
+	__u32 granter = b->granter, majority = b->majority, zero = 0;
+	__u64 since = *(volatile __u64 *)&h->since;
 
-	if (end <= stamp || stamp > now || granter >= NQ_MAX_GRANTERS || majority < 1 || majority > NQ_MAX_GRANTERS)
+	if (end <= stamp || stamp > now || stamp < since || granter >= NQ_MAX_GRANTERS || majority < 1 ||
+	    majority > NQ_MAX_GRANTERS)
 		return 0;
 	if (end > h->ends[granter])
 		h->ends[granter] = end;
@@ -72,6 +119,11 @@ static __noinline int take_grant(struct nq_heart *h, const struct nq_heartbeat *
 			until = end;
 	}
 	h->until = until;
+	add_ordered(&zero, 0);
+	if (*(volatile __u64 *)&h->since != since) {
+		h->ends[granter] = 0;
+		h->until = 0;
+	}
 	return 0;
 }
 
@@ -107,6 +159,7 @@ static __noinline int heartbeat(struct xdp_md *ctx, __u32 message_bytes)
 	if (b->node != h->node || b->generation != h->generation || b->incarnation != h->incarnation)
 		return drop(NQ_OP_HEARTBEAT, NQ_OUTCOME_BAD_TAG);
 	now = now_ns();
+	compare_clocks(h, b, now);
 	take_grant(h, b, now);
 	count(NQ_OP_HEARTBEAT, NQ_OUTCOME_ALIVE);
 	b->kind = 1;
@@ -149,8 +202,10 @@ int nq_set_heart(struct xdp_md *ctx)
 		h->node = r->node;
 		h->generation = r->generation;
 #pragma unroll
-		for (int i = 0; i < NQ_MAX_GRANTERS; i++)
+		for (int i = 0; i < NQ_MAX_GRANTERS; i++) {
 			h->ends[i] = 0;
+			h->clocks[i].at = 0;
+		}
 		add_ordered(&zero, 0);
 	}
 	*(volatile __u64 *)&h->valid = r->valid;

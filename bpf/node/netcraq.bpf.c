@@ -11,7 +11,7 @@
  *   update.h   W6 to W9, the chain        grow.h     long answers to packets from sockets
  *   fast.h    the fast path, in place: fast_write.h, fast_read.h, single.h
  *   bundle.h   B1 to B5
- *   heartbeat.h H1 to H3
+ *   heartbeat.h H1 to H4
  *   copy.h     copies between nodes    tag.h     T1 to T5: tags      rate.h    T4, T6: rates
  */
 #include <linux/bpf.h>
@@ -270,6 +270,7 @@ const enum nq_counter_index keep_counter_index __attribute__((unused)) = NQ_OUTC
 const enum nq_key_sets keep_key_sets __attribute__((unused)) = NQ_KEY_SETS;
 const enum nq_tag_phase keep_tag_phase __attribute__((unused)) = NQ_TAGS_OFF;
 const enum nq_rule keep_rule __attribute__((unused)) = NQ_RULE_W2;
+const enum nq_clock_limit keep_clock_limit __attribute__((unused)) = NQ_CLOCK_JUMP;
 const enum nq_state keep_state __attribute__((unused)) = NQ_STATE_NONE;
 const struct nq_heart_request *keep_heart_request __attribute__((unused));
 const struct nq_drop_request *keep_drop_request __attribute__((unused));

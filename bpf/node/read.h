@@ -34,7 +34,7 @@ static __always_inline int permitted_at(const struct nq_live *live, __u64 *now)
 		return 1;
 	if (!*now)
 		*now = now_ns();
-	return *now < until || *now < heart_until(); /* the agent brings the shards' own leases up to date */
+	return *now < lease_end(until);
 }
 
 static __always_inline int permitted(const struct nq_live *live)
@@ -50,8 +50,8 @@ static __always_inline int within_bound(const struct nq_live *live, __u32 bound_
 	__u64 bound = bound_ms * 1000000ULL;
 	__u64 until = *(volatile __u64 *)&live->lease_until_ns;
 
-	if (live->readable && until < heart_until())
-		until = heart_until();
+	if (live->readable && until != NQ_LEASE_FOREVER)
+		until = lease_end(until);
 	if (!until) /* never granted, or withdrawn */
 		return 0;
 	return until > ~0ULL - bound || now_ns() < until + bound;

@@ -20,7 +20,8 @@ enum nq_rule {
 	NQ_RULE_R4 = 8,
 	NQ_RULE_G1 = 16,
 	NQ_RULE_G3 = 32,
-	NQ_RULE_G4 = 64
+	NQ_RULE_G4 = 64,
+	NQ_RULE_H4 = 128
 };
 
 enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };

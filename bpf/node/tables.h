@@ -39,7 +39,7 @@ static __always_inline __u64 now_ns(void)
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* number of shards */
+	__uint(max_entries, 1); /* number of shards, and a row with the latest end of a lease that the agent set */
 	__type(key, __u32);
 	__type(value, struct nq_live);
 } nq_live SEC(".maps");
@@ -52,7 +52,20 @@ struct {
 	__type(value, struct nq_chain_config);
 } nq_chains SEC(".maps");
 
-/* The key of heartbeats for this node, and their grants (H1, H2). */
+/* How far a controller's clock may get ahead from one heartbeat to the next, in ns, beside a part of the time between them (H4). */
+enum nq_clock_limit { NQ_CLOCK_JUMP = 2000000, NQ_CLOCK_RATES = 16 };
+
+/*
+ * A controller's clock against the node's (H4). Differences are in units of 1/256 ns: so the 56 bits of a controller's
+ * clock wrap as 64 do.
+ */
+struct nq_clock {
+	__u64 process; /* of the controller; another one may have another clock */
+	__u64 ahead;   /* the controller's clock less the node's, as far as it was ahead */
+	__u64 at;      /* of the last comparison, by the node's clock; 0: there was none */
+};
+
+/* The key of heartbeats for this node, their grants and their clocks (H1, H2, H4). */
 struct nq_heart {
 	__u64 key[2];
 	__be64 incarnation;
@@ -61,6 +74,9 @@ struct nq_heart {
 	__u64 valid;
 	__u64 until;		     /* end of the lease: it holds for every shard that is readable */
 	__u64 ends[NQ_MAX_GRANTERS]; /* of the newest grant of each controller */
+	__u64 since;		     /* when a stop of the clock was found last; grants for an earlier stamp are void */
+	__u64 void_until;	     /* shards' leases that end no later are void */
+	struct nq_clock clocks[NQ_MAX_GRANTERS];
 };
 
 struct {
@@ -70,13 +86,19 @@ struct {
 	__type(value, struct nq_heart);
 } nq_heart SEC(".maps");
 
-/* The end of the lease that heartbeats granted. */
-static __always_inline __u64 heart_until(void)
+/* The end of a readable shard's lease, if the agent set it to `own`: heartbeats may have granted more, or show it void. */
+static __always_inline __u64 lease_end(__u64 own)
 {
 	__u32 zero = 0;
 	struct nq_heart *h = bpf_map_lookup_elem(&nq_heart, &zero);
+	__u64 until;
 
-	return h ? *(volatile __u64 *)&h->until : 0;
+	if (!h)
+		return own;
+	if (own <= *(volatile __u64 *)&h->void_until)
+		own = 0;
+	until = *(volatile __u64 *)&h->until;
+	return own > until ? own : until;
 }
 
 /* Value size: sizeof(struct nq_object) + nq_cell_bytes, set at load time. */

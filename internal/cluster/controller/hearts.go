@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,10 +13,11 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
 
-// hearts asks the data planes of nodes whether they live, and grants them leases that way (H1 to H3): neither waits
+// hearts asks the data planes of nodes whether they live, and grants them leases that way (H1 to H4): neither waits
 // for a node's agent. Nodes that
 // do not answer so are heard, and get their grants, by the connections of their agents.
 type hearts struct {
@@ -25,6 +27,7 @@ type hearts struct {
 	majority   int
 	generation uint32
 	every      time.Duration // between two heartbeats
+	process    uint8         // of this controller's clock in heartbeats (H4)
 
 	mu    sync.Mutex
 	nodes map[reconfig.NodeID]*heart
@@ -35,7 +38,7 @@ type heart struct {
 	key         wire.Secret
 	incarnation uint64
 	addr        netip.AddrPort
-	request     uint64         // of the last heartbeat
+	request     uint64         // of the last heartbeat: its time (H4)
 	answered    uint64         // the newest that was answered
 	grant       reconfig.Grant // for the last answer; zero: none
 }
@@ -49,6 +52,7 @@ func (c *Controller) newHearts(formed *store.Formation) (*hearts, error) {
 	h := &hearts{
 		c: c, socket: socket, granter: slices.Index(controllers, c.options.Address), majority: reconfig.Majority(len(controllers)),
 		every: formed.Settings.Heartbeat, generation: reconfig.GenerationOf(controllers), nodes: make(map[reconfig.NodeID]*heart),
+		process: uint8(rand.Uint32()),
 	}
 	return h, nil
 }
@@ -98,7 +102,7 @@ func (h *hearts) serve(ctx context.Context) error {
 
 // next is the next heartbeat of a node. A grant is repeated until the next answer: it ends when it ends.
 func (h *hearts) next(id reconfig.NodeID, n *heart) *wire.Heartbeat {
-	n.request++
+	n.request = max(n.request+1, wire.HeartbeatTime(h.process, dataplane.BootTime()))
 	b := &wire.Heartbeat{
 		Granter: uint8(h.granter), Majority: uint8(h.majority), Node: uint32(id), Generation: h.generation,
 		Incarnation: n.incarnation, Request: n.request,

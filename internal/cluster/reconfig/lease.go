@@ -11,6 +11,7 @@ type Lease struct {
 	grants map[string]granted // the newest of each controller
 	sent   uint64             // stamp of the last heartbeat
 	until  uint64
+	void   uint64 // grants for an earlier stamp are void (H4)
 }
 
 type granted struct {
@@ -28,7 +29,7 @@ func (l *Lease) Stamp(b Heartbeat, now uint64) Heartbeat {
 // Left is how long the lease lasts after now; not positive: it is over.
 func (l *Lease) Left(now uint64) time.Duration { return time.Duration(l.until - now) }
 
-// Until is when the lease ends. It only grows.
+// Until is when the lease ends. It grows until [Lease.Void].
 func (l *Lease) Until() uint64 { return l.until }
 
 // Extend takes the end of a lease that the plane was granted by heartbeats (H2), and reports whether the lease became longer.
@@ -40,10 +41,20 @@ func (l *Lease) Extend(until uint64) bool {
 	return true
 }
 
+// Void ends the lease if its grants are for stamps before since, when the node's clock was found to have stood still (H4).
+// It reports whether it did.
+func (l *Lease) Void(since uint64) bool {
+	if since <= l.void {
+		return false
+	}
+	l.void, l.until, l.grants = since, 0, nil
+	return true
+}
+
 // Grant takes a controller's answer to a heartbeat, and reports whether the lease became longer. Each controller counts
 // once, even if it answers on several connections. A lease of a majority stays valid when more controllers join.
 func (l *Lease) Grant(controller string, g Grant) bool {
-	if g.Majority < 1 || g.Lease <= 0 || g.Stamp > l.sent || g.Stamp < l.grants[controller].stamp {
+	if g.Majority < 1 || g.Lease <= 0 || g.Stamp > l.sent || g.Stamp < l.void || g.Stamp < l.grants[controller].stamp {
 		return false
 	}
 	if l.grants == nil {

@@ -53,3 +53,25 @@ func TestStamp(t *testing.T) {
 		}
 	}
 }
+
+// TestVoid: a stop of the clock ends the lease, and grants for earlier stamps are void.
+func TestVoid(t *testing.T) {
+	var l Lease
+	l.Stamp(Heartbeat{}, 100)
+	l.Grant("a", Grant{90, 60, 1})
+	if l.Void(0) || l.Until() != 150 {
+		t.Errorf("until %d without a stop", l.Until())
+	}
+	if !l.Void(100) || l.Until() != 0 {
+		t.Errorf("until %d after a stop", l.Until())
+	}
+	if l.Void(100) {
+		t.Error("the same stop again")
+	}
+	if l.Grant("a", Grant{95, 60, 1}) {
+		t.Error("a grant for an earlier stamp")
+	}
+	if !l.Grant("a", Grant{100, 60, 1}) || l.Until() != 160 {
+		t.Errorf("until %d after a new grant", l.Until())
+	}
+}

@@ -48,6 +48,10 @@ func (m *membership) tellHeart(l *link, w *controllerv1.Welcome) {
 // holds leasing.
 func (m *membership) renewFromHeartbeats() chain.Granted {
 	granted, err := m.plane.Granted()
+	if err == nil && m.lease.Void(granted.Since) {
+		m.log.Warn("this machine's clock stood still: the lease is void until the controllers grant another one")
+		err = m.plane.Renew(0)
+	}
 	if err == nil && m.lease.Extend(granted.Until) {
 		err = m.plane.Renew(granted.Until)
 	}

@@ -45,12 +45,14 @@ func (m *membership) heartbeat(ctx context.Context) {
 func (m *membership) grant(controller string, g reconfig.Grant) {
 	m.leasing.Lock()
 	defer m.leasing.Unlock()
+	m.renewFromHeartbeats() // the plane may have found that the clock stood still
 	if !m.lease.Grant(controller, g) {
 		return
 	}
 	if err := m.plane.Renew(m.lease.Until()); err != nil {
 		m.log.Error("cannot renew the lease", "error", err)
 	}
+	m.renewFromHeartbeats() // as above: between the two
 }
 
 // leaseLeft is how long the node may answer reads; not positive: it may not.

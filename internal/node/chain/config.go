@@ -129,10 +129,11 @@ const (
 	G1                  // new versions are above the floor
 	G3                  // an UPDATE at or below the bar is late; without it, it is applied where the object is absent
 	G4                  // only tombstones up to the bar are collected; without it, all are
+	H4                  // a node whose clock stood still has no lease
 )
 
 // rules are the names of the rules, in the order of their bits.
-var rules = []string{"W2", "W5", "W8", "R4", "G1", "G3", "G4"}
+var rules = []string{"W2", "W5", "W8", "R4", "G1", "G3", "G4", "H4"}
 
 // ParseRule reads a rule's name.
 func ParseRule(s string) (Rule, error) {

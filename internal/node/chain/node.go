@@ -74,6 +74,7 @@ type Node struct {
 	sessions map[SessionKey]Session
 	counters Counters
 	renewed  uint64 // the last [Node.Renew]
+	latest   uint64 // the latest end of any [Node.Renew]
 	heart    *heart // nil: no heartbeats are taken
 	answered Credits
 }
@@ -156,7 +157,7 @@ func (n *Node) Grant(number uint16, until uint64) error {
 
 // Renew sets the expiry of the leases of all shards that are readable.
 func (n *Node) Renew(until uint64) {
-	n.renewed = until
+	n.renewed, n.latest = until, max(n.latest, until)
 	for i := range n.shards {
 		if s := &n.shards[i]; s.config.Readable() {
 			s.leaseUntil = until

@@ -272,6 +272,11 @@ func (a *agent) heartbeat() {
 }
 
 func (a *agent) granted(c *controller, g reconfig.Grant) {
+	plane, err := a.n.plane.Granted()
+	a.n.w.watch.fail(err)
+	if a.lease.Void(plane.Since) {
+		a.n.renew(0)
+	}
 	if a.lease.Grant(c.name(), g) {
 		a.n.renew(a.lease.Until())
 	}

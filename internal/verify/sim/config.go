@@ -73,7 +73,7 @@ func ParseRule(name string) (Rules, error) {
 	if rule, err := reconfig.ParseRule(name); err == nil {
 		return Rules{Control: rule}, nil
 	}
-	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8, G1 to G5, L5 or C1 to C9", name)
+	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8, H4, G1 to G5, L5 or C1 to C9", name)
 }
 
 // Draw makes a world from a seed: quiet or rough, small or less small.
@@ -104,7 +104,7 @@ func Draw(seed uint64) Config {
 	if rng.IntN(8) == 0 {
 		c.Controllers = 1
 	}
-	for f := range faults { // a world has some kinds of faults only, so that they do not hide each other
+	for f := range Still { // a world has some kinds of faults only, so that they do not hide each other
 		if rng.IntN(3) == 0 {
 			c.Quiet |= 1 << f
 		}

@@ -38,6 +38,9 @@ const (
 	Drain
 	Move
 	Resize // other numbers of replicas, in the cluster or of a hot shard
+	// Still is a Sleep in which the machine's clock stands still too, in worlds without Drift. A seed does not draw it, so that
+	// seeds from before it mean the same worlds.
+	Still
 	faults
 )
 
@@ -45,6 +48,7 @@ var faultNames = [faults]string{
 	"loss", "duplicate", "late", "corrupt", "crash", "restart", "pause", "sleep", "drift", "partition",
 	"one-way", "control-cut",
 	"copy-break", "election", "controller-crash", "controller-pause", "store-away", "join", "drain", "move", "resize",
+	"still",
 }
 
 // AllFaults lists the kinds of faults.
@@ -101,8 +105,9 @@ func (w *world) happens(rng *rand.Rand, f Fault, probability float64) bool {
 
 // nemesis makes faults happen, one after the other, as long as clients have something to do.
 type nemesis struct {
-	w   *world
-	rng *rand.Rand
+	w     *world
+	rng   *rand.Rand
+	still *rand.Rand // for [Still]
 }
 
 // deed is a fault with its relative frequency and the function that injects it. The function returns false if the fault is
@@ -216,7 +221,13 @@ func (e *nemesis) sleep() bool {
 	if n == nil {
 		return false
 	}
+	if e.w.now < n.stopped {
+		return false
+	}
 	e.w.note(every, every, "%s sleeps for %v", n.name, time.Duration(d))
+	if n.alive() && e.still.IntN(2) == 0 && n.stop(d, e.still) {
+		e.w.result.Faults[Still]++
+	}
 	n.asleep = max(n.asleep, e.w.now+d)
 	return true
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Heartbeats go from each controller to the data planes of nodes, which answer while their agents pause or are away
-// (H1 to H3).
+// (H1 to H4).
 
 // generation names the set of controllers, which stays as it is.
 const generation = 1
@@ -65,7 +65,12 @@ func (c *controller) ask(id reconfig.NodeID, h *heart) {
 		delete(c.hearts, id)
 		return
 	}
-	h.request++
+	c.w.send(c.next(id, h))
+}
+
+// next is the next heartbeat of a node.
+func (c *controller) next(id reconfig.NodeID, h *heart) packet {
+	h.request = max(h.request+1, wire.HeartbeatTime(uint8(c.process), uint64(c.time())))
 	b := wire.Heartbeat{
 		Granter: uint8(c.number), Majority: uint8(reconfig.Majority(c.w.Controllers)), Node: uint32(id),
 		Generation:  generation,
@@ -74,7 +79,7 @@ func (c *controller) ask(id reconfig.NodeID, h *heart) {
 	if c.grantor.Grants(id, h.incarnation) {
 		b.Stamp, b.Lease = h.grant.Stamp, uint64(h.grant.Lease)
 	}
-	c.w.send(packet{c.endpoint().addr(), h.n.endpoint().addr(), b.Append(nil, &h.key)})
+	return packet{c.endpoint().addr(), h.n.endpoint().addr(), b.Append(nil, &h.key)}
 }
 
 // receive takes a node's answer to a heartbeat.
@@ -106,6 +111,9 @@ func (c *controller) receive(datagram []byte) {
 func (n *node) heartbeat() {
 	granted, err := n.plane.Granted()
 	n.w.watch.fail(err)
+	if granted.Since != n.since {
+		n.since, n.renewed = granted.Since, 0
+	}
 	if granted.Until > n.renewed {
 		n.renewed = granted.Until
 		for shard := range uint16(n.w.Shards) {

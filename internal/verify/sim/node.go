@@ -23,6 +23,8 @@ type node struct {
 	up     bool   // the machine runs
 	asleep uint64 // until when it does nothing; its clock goes on
 	paused uint64 // until when its agent does nothing
+	// until when its clock stands still
+	stopped uint64
 
 	agent       *agent // nil: it does not run
 	incarnation uint64 // of the state that the machine holds
@@ -33,6 +35,7 @@ type node struct {
 	heartKey wire.Secret
 	heart    chain.Heart    // as the plane was told
 	renewed  uint64         // end of its lease
+	since    uint64         // when its plane found last that the clock had stood still
 	seen     []chain.Object // by key: at the last check, for values that may not decrease
 	out      []packet
 }
@@ -54,7 +57,7 @@ func (n *node) alive() bool { return n.up && n.w.now >= n.asleep }
 
 // mayRead is R4.
 func (n *node) mayRead(shard uint16) bool {
-	return n.up && n.configs[shard].Readable() && n.time() < n.renewed
+	return n.up && n.w.now >= n.stopped && n.configs[shard].Readable() && n.time() < n.renewed
 }
 
 // boot starts a machine, without state.
@@ -75,7 +78,7 @@ func (n *node) boot() {
 // crash loses all that the machine knows.
 func (n *node) crash() {
 	n.w.note(every, every, "%s crashes", n.name)
-	n.up, n.agent, n.renewed, n.asleep, n.paused = false, nil, 0, 0, 0
+	n.up, n.agent, n.renewed, n.since, n.asleep, n.paused, n.stopped = false, nil, 0, 0, 0, 0, 0
 	clear(n.configs)
 	clear(n.seen)
 }

@@ -119,7 +119,7 @@ func TestRulesAreNeeded(t *testing.T) {
 	}{
 		{"R4", 1016}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 10}, {"C2", 1}, {"C3", 30}, {"C4", 675}, {"C5", 1}, {"C6", 6},
 		{"C7", 119}, {"C8", 51},
-		{"G1", 9}, {"G2", 9}, {"G3", 284}, {"G4", 2}, {"G5", 1682},
+		{"G1", 9}, {"G2", 9}, {"G3", 284}, {"G4", 2}, {"G5", 1682}, {"H4", 20},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			without, err := ParseRule(c.rule)
@@ -131,7 +131,7 @@ func TestRulesAreNeeded(t *testing.T) {
 				config.Without = without
 				r := mustRun(t, config)
 				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 ||
-					slices.Contains([]string{"C1", "C5", "C6", "C8", "G3", "G5"}, c.rule) &&
+					slices.Contains([]string{"C1", "C5", "C6", "C8", "G3", "G5", "H4"}, c.rule) &&
 						r.Broken != nil
 				if !noticed {
 					continue

@@ -317,8 +317,11 @@ func (n *Node) check(shard uint16) error {
 // lease sets the end of a shard's lease, which heartbeats may have granted for longer.
 func (n *Node) lease(r *Request, shard uint16, until uint64, readable bool) {
 	n.leases[shard] = until
-	if readable {
-		until = max(until, n.hearts.Granted().Until)
+	if granted := n.hearts.Granted(); readable && until != chain.Forever {
+		if until <= granted.Void {
+			until = 0
+		}
+		until = max(until, granted.Until)
 	}
 	r.Write(regLease, int(shard), until)
 }
@@ -346,9 +349,9 @@ func (n *Node) beats(now uint64, f []byte) (answer []byte, err error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	before := n.hearts.Granted().Until
+	before := n.hearts.Granted()
 	message := n.hearts.ReceiveHeartbeat(now, p.Message, nil)
-	if n.hearts.Granted().Until != before {
+	if after := n.hearts.Granted(); after.Until != before.Until || after.Since != before.Since {
 		var r Request
 		for shard, c := range n.configs {
 			if c.Readable() {
@@ -385,6 +388,7 @@ func (n *Node) Renew(until uint64) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.renewed = until
+	n.hearts.Renew(until)
 	var r Request
 	for shard, c := range n.configs {
 		if c.Readable() {

@@ -19,7 +19,12 @@ type nqHeart struct {
 	Valid       uint64
 	Until       uint64
 	Ends        [wire.MaxGranters]uint64
+	Since, Void uint64
+	Clocks      [wire.MaxGranters]nqClock
 }
+
+// nqClock mirrors struct nq_clock.
+type nqClock struct{ Process, Ahead, At uint64 }
 
 // SetHeart implements [dataplane.Plane].
 func (p *Plane) SetHeart(h chain.Heart) error { return p.objects.setHeart(h, p.waitForPackets) }
@@ -29,7 +34,7 @@ func (p *Plane) Granted() (chain.Granted, error) { return p.objects.granted() }
 
 func (o *objects) granted() (chain.Granted, error) {
 	h, err := o.heart()
-	return chain.Granted{Until: h.Until, Ends: h.Ends}, err
+	return chain.Granted{Until: h.Until, Ends: h.Ends, Since: h.Since, Void: h.Void}, err
 }
 
 func (o *objects) heart() (h nqHeart, err error) {

@@ -56,8 +56,9 @@ func TestNumbers(t *testing.T) {
 		"nq_rule": {
 			"NQ_RULE_W2": uint64(chain.W2), "NQ_RULE_W5": uint64(chain.W5), "NQ_RULE_W8": uint64(chain.W8),
 			"NQ_RULE_R4": uint64(chain.R4), "NQ_RULE_G1": uint64(chain.G1), "NQ_RULE_G3": uint64(chain.G3),
-			"NQ_RULE_G4": uint64(chain.G4),
+			"NQ_RULE_G4": uint64(chain.G4), "NQ_RULE_H4": uint64(chain.H4),
 		},
+		"nq_clock_limit": {"NQ_CLOCK_JUMP": chain.ClockJump, "NQ_CLOCK_RATES": chain.ClockRates},
 		"nq_state": {
 			"NQ_STATE_NONE": uint64(chain.None), "NQ_STATE_ACTIVE": uint64(chain.Active), "NQ_STATE_FROZEN": uint64(chain.Frozen),
 		},

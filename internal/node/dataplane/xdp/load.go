@@ -130,7 +130,7 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 		return nil, err
 	}
 	entry := uint32(objectBytes + cellBytes(o))
-	spec.Maps["nq_live"].MaxEntries = uint32(o.Shards)
+	spec.Maps["nq_live"].MaxEntries = uint32(liveRows(o.Shards))
 	spec.Maps["nq_chains"].MaxEntries = uint32(2 * o.Shards)
 	spec.Maps["nq_objects"].MaxEntries = uint32(o.MaxObjects)
 	spec.Maps["nq_objects"].ValueSize = entry

@@ -16,7 +16,9 @@ import (
 // shardTable is the memory of nq_live and nq_chains, shared with the program. Fields that a program reads while they
 // change are aligned words, so that it sees each of them as it was or as it is.
 type shardTable struct {
+	rows   []nqLive        // all of nq_live
 	live   []nqLive        // one a shard
+	latest *uint64         // the latest end that renew ever set: in the row behind the shards
 	chains []nqChainConfig // two a shard: the one in force, and the one to come, which no program reads
 
 	mu      sync.Mutex // held to write live, and to read the configurations in force from chains
@@ -24,20 +26,23 @@ type shardTable struct {
 }
 
 func mapShards(o *objects, shards int) (*shardTable, error) {
-	live, err := mapArray[nqLive](o.Live, shards)
+	rows, err := mapArray[nqLive](o.Live, liveRows(shards))
 	if err != nil {
 		return nil, fmt.Errorf("mapping the lease table: %w", err)
 	}
 	chains, err := mapArray[nqChainConfig](o.Chains, 2*shards)
 	if err != nil {
-		_ = unmapArray(live)
+		_ = unmapArray(rows)
 		return nil, fmt.Errorf("mapping the table of chains: %w", err)
 	}
-	return &shardTable{live: live, chains: chains}, nil
+	return &shardTable{rows: rows, live: rows[:shards], latest: &rows[shards].LeaseUntilNS, chains: chains}, nil
 }
 
+// liveRows is the length of nq_live: a row for each shard, and one for the latest end of a lease.
+func liveRows(shards int) int { return shards + 1 }
+
 func (t *shardTable) close() error {
-	err := unmapArray(t.live)
+	err := unmapArray(t.rows)
 	if chainsErr := unmapArray(t.chains); err == nil {
 		err = chainsErr
 	}
@@ -128,11 +133,13 @@ func (t *shardTable) commit(configs map[uint16]chain.ShardConfig) {
 // state is the word that one store puts in force.
 func (l *nqLive) state() *uint64 { return (*uint64)(unsafe.Pointer(&l.Epoch)) }
 
-// renew sets the end of the lease of every shard that is readable.
+// renew sets the end of the lease of every shard that is readable. The program learns it first: a stop of the clock voids
+// the leases up to it (H4).
 func (t *shardTable) renew(until uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.renewed = until
+	atomic.StoreUint64(t.latest, max(*t.latest, until))
 	for i := range t.live {
 		if live := &t.live[i]; live.Readable != 0 {
 			live.LeaseUntilNS = until
@@ -151,6 +158,6 @@ func (t *shardTable) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.renewed = 0
-	clear(t.live)
+	clear(t.rows)
 	clear(t.chains)
 }
