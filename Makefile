@@ -68,6 +68,7 @@ test: build check
 	scripts/demo.sh >out/demo.txt 2>&1 || { cat out/demo.txt; exit 1; }
 	$(MAKE) --no-print-directory model QUICK=1
 	-@[ "$(CI)" != true ] || scripts/peers.sh redis memcached etcd
+	@[ "$(CI)" != true ] || scripts/setup.sh cni
 	[ "$(CI)" = true ] || go test -count=1 -timeout 20m ./...
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-twice
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory race QUICK=1

@@ -2,7 +2,7 @@
 # Makes sure that everything the Makefile needs is there, and installs what is missing: Debian packages, which needs
 # root, and the Go that go.mod asks for, which does not. Says nothing when nothing is missing. `setup.sh model` is for what
 # checks the model of the protocol instead, `setup.sh kernels` for what boots other kernels,
-# `setup.sh p4` for the software switch.
+# `setup.sh p4` for the software switch, `setup.sh cni` for the plugins that ours is tested behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -62,6 +62,11 @@ kernel_packages() {
 	[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
 }
 
+# cni_packages names those that tests of the CNI plugin are missing.
+cni_packages() {
+	[ -x /usr/lib/cni/bridge ] || echo containernetworking-plugins
+}
+
 # race_packages names those that `make race` is missing: the race detector needs cgo.
 race_packages() {
 	command -v gcc >/dev/null || echo gcc
@@ -117,9 +122,10 @@ case ${1-} in
 model) mapfile -t missing < <(model_packages) ;;
 kernels) mapfile -t missing < <(kernel_packages) ;;
 p4) mapfile -t missing < <(p4_packages) ;;
+cni) mapfile -t missing < <(cni_packages) ;;
 race) mapfile -t missing < <(race_packages) ;;
 format) mapfile -t missing < <(format_packages) ;;
-*) say "usage: $0 [model|kernels|p4|race|format]" && exit 2 ;;
+*) say "usage: $0 [model|kernels|p4|cni|race|format]" && exit 2 ;;
 esac
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 [ -z "${1-}" ] || exit 0

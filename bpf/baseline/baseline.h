@@ -12,6 +12,7 @@
 
 /* Set at load time. */
 volatile const __be32 nq_self_addr = 0;
+volatile const __be32 nq_pod_addr = 0; /* never set */
 volatile const __be16 nq_self_port = 0;
 volatile const __u8 nq_transit = 1;	  /* route packets to other nodes here, not in the kernel */
 volatile const __u32 nq_test_ifindex = 0; /* tests run the egress program as a plain one, outside a device */

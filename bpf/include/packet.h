@@ -250,6 +250,12 @@ static __always_inline int make_room(struct xdp_md *ctx, __u32 message_bytes)
 	return 0;
 }
 
+/* Is this an address of the node? Answers come from nq_self_addr in any case: clients know nodes by it. */
+static __always_inline int is_own(__be32 addr)
+{
+	return addr == nq_self_addr || (nq_pod_addr && addr == nq_pod_addr);
+}
+
 enum parsed { PARSED_OURS, PARSED_PASS, PARSED_TRANSIT, PARSED_BAD_CHECKSUM, PARSED_TRUNCATED };
 
 /* Says whether a UDP frame is sound, and how many bytes follow the UDP header. */
@@ -284,7 +290,7 @@ static __always_inline enum parsed parse(struct xdp_md *ctx, __u32 *message_byte
 	if (udp_of(f)->dest != nq_self_port) /* another node's answer passes as its request did */
 		return udp_of(f)->source == nq_self_port && ip_of(f)->daddr != nq_self_addr ? PARSED_TRANSIT
 											    : PARSED_PASS;
-	if (ip_of(f)->daddr != nq_self_addr)
+	if (!is_own(ip_of(f)->daddr))
 		return PARSED_TRANSIT;
 	return measure(ctx, f, message_bytes);
 }

@@ -9,6 +9,7 @@
 
 /* Set at load time. */
 extern volatile const __be32 nq_self_addr;
+extern volatile const __be32 nq_pod_addr; /* a second address that messages come to; 0: none */
 extern volatile const __be16 nq_self_port;
 extern volatile const __u8 nq_transit; /* route messages to other nodes here, not in the kernel */
 #ifndef nq_tags

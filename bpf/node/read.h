@@ -106,7 +106,7 @@ static __always_inline int is_fast_read(const struct frame *f, const void *end, 
 	if ((void *)word + NQ_BASE_BYTES > end)
 		return 0;
 	if ((word_at(f, 2 * ETH_ALEN) & bpf_htonl(0xffffff00)) != bpf_htonl(ETH_P_IP << 16 | 0x4500) ||
-	    (word_at(f, 20) & bpf_htonl(0x3fff00ff)) != bpf_htonl(IPPROTO_UDP) || ip[4] != nq_self_addr ||
+	    (word_at(f, 20) & bpf_htonl(0x3fff00ff)) != bpf_htonl(IPPROTO_UDP) || !is_own(ip[4]) ||
 	    word_at(f, 36) != pair(nq_self_port, bpf_htons(sizeof(struct udphdr) + NQ_BASE_BYTES)) ||
 	    (ip[0] & bpf_htonl(0xffff)) != bpf_htonl(NQ_L4_END - sizeof(struct ethhdr) + NQ_BASE_BYTES) ||
 	    !folds_to_ones(sum_words(ip, 5)))

@@ -16,6 +16,7 @@
 
 /* Set at load time; the verifier treats them as constants and removes the code that they switch off. */
 volatile const __be32 nq_self_addr = 0;
+volatile const __be32 nq_pod_addr = 0; /* pods of this machine send here too; 0: no such address */
 volatile const __be16 nq_self_port = 0;
 volatile const __u32 nq_shard_mask = 0;	  /* number of shards - 1 */
 volatile const __u32 nq_cell_bytes = 16;  /* longest value; the value size of nq_objects follows it */

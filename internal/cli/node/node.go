@@ -42,6 +42,7 @@ type nodeFlags struct {
 	remove, verbose, json    bool
 	acceptDataLoss           bool
 	answerKiB                int // a second of long answers to one address
+	podDir                   string
 }
 
 func newNodeCommand() *cobra.Command {
@@ -81,6 +82,7 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 		"xdp: native (in the driver), generic (any driver, slower), or auto: native if the driver can")
 	f.Func("transit", "xdp: `networks` of nodes, such as 192.0.2.0/24, whose messages this node routes, past the kernel's "+
 		"packet filters, where it stands between them (default: leave them to the kernel)", flags.plane.addTransit)
+	flags.addPods(f)
 	f.IntVar(&size.Shards, "shards", size.Shards, "number of shards, without a cluster file")
 	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "maximum number of objects")
 	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "maximum number of client sessions")
@@ -145,24 +147,23 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 		}
 		return err
 	}
-	adopted := xdp.Pinned(flags.plane.pin)
-	plane, release, err := flags.open(log)
+	pods, err := flags.listenPods(log)
 	if err != nil {
 		return err
 	}
+	adopted := xdp.Pinned(flags.plane.pin)
+	plane, release, err := flags.open(log)
+	if err != nil {
+		return errors.Join(err, pods.close())
+	}
+	defer func() { _ = pods.close() }()
 	defer func() { _ = release() }()
 	info := plane.Info()
 	options.Plane, options.Log = plane, log
 	cli.WarnOpen(log, identity != nil, info.Options.Tags != wire.TagsOff)
 	cli.WarnVolatile(log)
-	if options.Join != nil { // only now: loading programs takes long and needs no priority
-		if err := scheduling.Raise(flags.priority); err != nil {
-			log.Debug("heartbeats may be late on a busy machine: this process may not raise its priority", "node",
-				flags.name, "because", err)
-		}
-	}
-	if keeper, ok := plane.(*xdp.Plane); ok && options.Join != nil {
-		options.Join.Remember = keeper.Remember
+	if options.Join != nil {
+		flags.prepareMember(log, plane, options.Join)
 	}
 	a, err := agent.New(options)
 	if err != nil {
@@ -172,7 +173,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 		}
 		return err
 	}
-	err = serveNode(ctx, a, plane, log.With("node", flags.name))
+	err = serveNode(ctx, a, plane, pods, log.With("node", flags.name))
 	var lost *agent.StateLostError
 	if info.Plane == cli.PlaneXDP && (!a.Configured() || errors.As(err, &lost)) { // what it has is of no use, and must not answer
 		return errors.Join(err, release(), removePlane(log, flags.plane.pin))
@@ -184,15 +185,32 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	return nil
 }
 
+// prepareMember prepares a node of a cluster that controllers run, once its plane is open: loading programs takes long
+// and needs no priority.
+func (flags *nodeFlags) prepareMember(log *slog.Logger, plane dataplane.Plane, join *agent.Join) {
+	if err := scheduling.Raise(flags.priority); err != nil {
+		log.Debug("heartbeats may be late on a busy machine: this process may not raise its priority", "node",
+			flags.name, "because", err)
+	}
+	if keeper, ok := plane.(*xdp.Plane); ok {
+		join.Remember = keeper.Remember
+	}
+}
+
 // serveNode serves a node until ctx ends, then closes this process's part of the plane.
-func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, log *slog.Logger) error {
+func serveNode(ctx context.Context, a *agent.Agent, plane dataplane.Plane, pods podServer, log *slog.Logger) error {
 	watched, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	if kernel, ok := plane.(*xdp.Plane); ok {
-		watching.Go(func() { kernel.WatchPorts(watched, log) })
-	}
 	serving, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	if kernel, ok := plane.(*xdp.Plane); ok {
+		watching.Go(func() { kernel.WatchPorts(watched, log) })
+		watching.Go(func() {
+			if err := pods.serve(watched, kernel); err != nil {
+				end(err)
+			}
+		})
+	}
 	if sw, ok := plane.(*p4.Plane); ok { // a node whose switch ended has lost its objects and must leave its chains
 		watching.Go(func() {
 			select {

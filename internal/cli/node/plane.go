@@ -27,12 +27,13 @@ type PlaneRequest struct {
 	pin   string         // xdp: directory on the BPF file system
 	mode  string         // xdp: auto, native or generic
 	nets  []netip.Prefix // xdp: whose messages to route
+	pods  netip.Addr     // xdp: at which pods of this machine reach the node; not valid: none
 	Chain chain.Options
 }
 
 // needsXDP reports whether the user asked for a feature that only xdp has.
 func (r *PlaneRequest) needsXDP() bool {
-	return len(r.ports) > 0 || len(r.nets) > 0 || xdp.Mode(r.mode) == xdp.Native || xdp.Mode(r.mode) == xdp.Generic
+	return len(r.ports) > 0 || len(r.nets) > 0 || r.pods.IsValid() || xdp.Mode(r.mode) == xdp.Native || xdp.Mode(r.mode) == xdp.Generic
 }
 
 // openPlane opens the requested plane. For "auto" it opens the fastest plane that works here and has the requested
@@ -78,7 +79,7 @@ func openAuto(r PlaneRequest) (dataplane.Plane, string, error) {
 		reason = "xdp failed: " + err.Error()
 	}
 	if r.needsXDP() {
-		return nil, "", fmt.Errorf("--port-if, --transit and --mode %s or %s are for xdp, but %s", xdp.Native, xdp.Generic, reason)
+		return nil, "", fmt.Errorf("--port-if, --transit, --pod-addr and --mode %s or %s are for xdp, but %s", xdp.Native, xdp.Generic, reason)
 	}
 	plane, err := OpenSoft(r)
 	return plane, reason, err
@@ -109,6 +110,7 @@ func openP4(r PlaneRequest) (dataplane.Plane, error) {
 func openXDP(r PlaneRequest) (dataplane.Plane, error) {
 	plane, err := xdp.Open(xdp.Options{
 		Node: r.Addr, Ports: r.ports, Chain: r.Chain, Pin: r.pin, Mode: xdp.Mode(r.mode), Transit: r.nets,
+		Pods: r.pods,
 	})
 	if err != nil {
 		removeEmptyPinRoot()

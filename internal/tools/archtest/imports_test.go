@@ -36,13 +36,15 @@ var wings = []wing{
 	{"internal/tools", nil},
 	{node + "/chain", []string{"wire"}},
 	{node + "/dataplane/p4", []string{"wire", "p4", node + "/chain", node + "/dataplane", platform}},
-	{node + "/dataplane", []string{"wire", node + "/chain", platform}},
+	{node + "/dataplane", []string{"wire", node + "/chain", node + "/pods", platform}},
 	{cluster + "/topology", []string{"wire", node + "/chain", platform + "/trust"}},
 	{cluster + "/reconfig", []string{"wire", "api", node + "/chain", node + "/dataplane", cluster + "/topology"}},
 	{"client", []string{"wire", "api", cluster + "/topology", cluster + "/keyring", cluster + "/security"}},
 	{"examples", []string{"client", commands + "/clitest"}},
 	{gateway + "/core", nil},
 	{gateway + "/placement", nil},
+	{node + "/pods", nil},
+	{"internal/cni", []string{node + "/pods", platform}},
 	{gateway, product},
 	{node, product},
 	{cluster, product},
@@ -64,10 +66,12 @@ var reserved = []struct {
 	by     []string
 	why    string
 }{
-	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench"},
-		"BPF belongs to the XDP plane, the baselines, the load generator and the fault injector"},
+	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench",
+		"internal/cni"}, "BPF belongs to the XDP plane, the baselines, the load generator, the fault injector and pods' ends"},
 	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", node + "/dataplane/p4", verify, eval + "/baseline/xdp",
-		eval + "/bench"}, "links and network namespaces belong to the planes below sockets, the benchmarks and the lab"},
+		eval + "/bench", "internal/cni"}, "links and network namespaces belong to the planes below sockets, the CNI plugin, " +
+		"the benchmarks and the lab"},
+	{"github.com/containernetworking/", []string{"internal/cni", "cmd/netcraq-cni"}, "CNI belongs to its plugin"},
 	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect",
 		commands}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},

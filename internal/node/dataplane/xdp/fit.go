@@ -166,7 +166,7 @@ func (p *Plane) fallBack(why string) error {
 		}
 	}
 	p.setInfo(Generic, why)
-	return nil
+	return p.podsFallBack(why)
 }
 
 func (p *Plane) setInfo(mode Mode, why string) {

@@ -88,6 +88,7 @@ type constants map[string]any
 func constantsOf(node netip.AddrPort, o chain.Options) constants {
 	return constants{
 		"nq_self_addr":    node.Addr().As4(),
+		"nq_pod_addr":     [4]byte{},
 		"nq_self_port":    be16(node.Port()),
 		"nq_shard_mask":   uint32(o.Shards - 1),
 		"nq_cell_bytes":   uint32(o.CellBytes),

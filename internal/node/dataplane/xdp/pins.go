@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/netcraq/netcraq/internal/node/pods"
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
@@ -17,13 +18,17 @@ import (
 const bpfFS = "/sys/fs/bpf"
 
 // DefaultPin is the directory of the pins of the node with that name.
-func DefaultPin(name string) string { return filepath.Join(bpfFS, "netcraq", name) }
+func DefaultPin(name string) string { return filepath.Join(pods.PinRoot, name) }
 
 // File names begin with these: of maps, and of the attachments to a port.
 const (
 	mapPin  = "nq_"
 	portPin = "port-"
 	growPin = "grow-"
+
+	// The same of the ends of pods' veth pairs.
+	podPortPin = pods.PortPin
+	podGrowPin = pods.GrowPin
 )
 
 // makePinDirectory makes the directory, and mounts the BPF file system if it is not mounted.
@@ -65,7 +70,7 @@ func Remove(pin string) error {
 		}
 	}
 	for _, e := range entries {
-		if !isAttachment(e.Name()) {
+		if !isAttachment(e.Name()) && !isPodAttachment(e.Name()) {
 			continue
 		}
 		if err := detach(filepath.Join(pin, e.Name())); err != nil {
@@ -82,11 +87,16 @@ func Remove(pin string) error {
 
 // isPin reports whether a data plane of this version or another may have pinned something under that file name.
 func isPin(name string) bool {
-	return name == identityPin || strings.HasPrefix(name, mapPin) || isAttachment(name)
+	return name == identityPin || strings.HasPrefix(name, mapPin) || isAttachment(name) || isPodAttachment(name)
 }
 
+// isAttachment reports whether a file name is that of an attachment to a port.
 func isAttachment(name string) bool {
 	return strings.HasPrefix(name, portPin) || strings.HasPrefix(name, growPin)
+}
+
+func isPodAttachment(name string) bool {
+	return strings.HasPrefix(name, podPortPin) || strings.HasPrefix(name, podGrowPin)
 }
 
 // PortPins are the paths of the pinned attachments to ports in a directory; none if there is no such directory.

@@ -27,6 +27,10 @@ type Options struct {
 	// Transit are networks of nodes whose messages the program routes, past the kernel's filters, where this node stands
 	// between them; none: the kernel routes, if it is a router. At most [MaxTransit].
 	Transit []netip.Prefix
+
+	// Pods is a second address that the program answers at, on the ports of pods above all; not valid: none. Answers come
+	// from the node's own address. See [Plane.AttachPod].
+	Pods netip.Addr
 }
 
 // Plane is the data plane in the kernel. It implements [dataplane.Plane].
@@ -37,7 +41,8 @@ type Plane struct {
 	wanted Mode
 	tables
 	ports     []port
-	attaching sync.Mutex // held while programs of ports change
+	pods      map[string]*podPort // by name of the interface; guarded by attaching
+	attaching sync.Mutex          // held while programs of ports change
 	local     *localServer
 	running   sync.RWMutex // read-held while local runs the program
 	pin       string
@@ -63,6 +68,9 @@ func Open(o Options) (*Plane, error) {
 	if err := checkTransit(o.Transit); err != nil {
 		return nil, err
 	}
+	if err := checkPods(o.Node, o.Pods); err != nil {
+		return nil, err
+	}
 	switch o.Mode {
 	case "":
 		o.Mode = Auto
@@ -80,7 +88,7 @@ func Open(o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{ports: ports, pin: o.Pin, node: o.Node, chain: o.Chain, wanted: o.Mode, peersWithin: peersWithin}
+	p := &Plane{ports: ports, pods: make(map[string]*podPort), pin: o.Pin, node: o.Node, chain: o.Chain, wanted: o.Mode, peersWithin: peersWithin}
 	p.unquiet = true // the last action of a predecessor is unknown
 	fresh := o.Pin != "" && !Pinned(o.Pin)
 	if fresh { // left by a start that was killed before it answered anything
@@ -114,6 +122,7 @@ func (p *Plane) start(o Options) error {
 	}
 	c := constantsOf(o.Node, o.Chain)
 	c.transit(o.Transit)
+	c.pods(o.Pods)
 	if p.objects, err = load(o.Chain, c, o.Pin, 0); err != nil {
 		return err
 	}
@@ -148,6 +157,11 @@ func (p *Plane) start(o Options) error {
 		if err := detachDropped(p.ports, o.Pin); err != nil {
 			return err
 		}
+		if !o.Pods.IsValid() {
+			if err := p.detachPods(); err != nil {
+				return err
+			}
+		}
 	}
 	p.setInfo(mode, why)
 	p.local = serveLocal(p)
@@ -170,12 +184,9 @@ func (p *Plane) Close() error {
 		p.local.wait()
 	}
 	for _, port := range p.ports {
-		for _, a := range []attachment{port.xdp, port.grow} {
-			if a.link != nil {
-				errs = append(errs, a.link.Close())
-			}
-		}
+		errs = append(errs, port.xdp.close(), port.grow.close())
 	}
+	errs = append(errs, p.closePods())
 	errs = append(errs, p.tables.close())
 	return errors.Join(errs...)
 }

@@ -58,9 +58,8 @@ func findPorts(names []string, o chain.Options) ([]port, error) {
 		if err != nil {
 			return nil, fmt.Errorf("port %s: %w", name, err)
 		}
-		if need := headersBytes + wire.ChainBytes + o.CellBytes; i.MTU < need {
-			return nil, fmt.Errorf("port %s: its MTU of %d is too small for values of %d bytes: raise it to %d, or start with --cell-bytes %d",
-				name, i.MTU, o.CellBytes, need, i.MTU-headersBytes-wire.ChainBytes)
+		if err := checkMTU(i, o); err != nil {
+			return nil, err
 		}
 		p := port{name: name, index: i.Index}
 		copy(p.mac[:], i.HardwareAddr)
@@ -70,6 +69,15 @@ func findPorts(names []string, o chain.Options) ([]port, error) {
 		return nil, fmt.Errorf("a node has 1 to %d ports, not %d: name them", maxPorts, len(ports))
 	}
 	return ports, nil
+}
+
+// checkMTU makes sure that the longest message fits an interface.
+func checkMTU(i *net.Interface, o chain.Options) error {
+	if need := headersBytes + wire.ChainBytes + o.CellBytes; i.MTU < need {
+		return fmt.Errorf("port %s: its MTU of %d is too small for values of %d bytes: raise it to %d, or start with --cell-bytes %d",
+			i.Name, i.MTU, o.CellBytes, need, i.MTU-headersBytes-wire.ChainBytes)
+	}
+	return nil
 }
 
 // attachment is a program on a port.
@@ -91,6 +99,14 @@ func (a *attachment) takeOver(program *ebpf.Program, path string) bool {
 	}
 	a.link, a.taken = old, true
 	return true
+}
+
+// close leaves an attachment to its pin.
+func (a *attachment) close() error {
+	if a.link == nil {
+		return nil
+	}
+	return a.link.Close()
 }
 
 // undo ends an attachment, unless it was a predecessor's: that goes on answering.

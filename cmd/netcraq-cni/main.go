@@ -1,0 +1,16 @@
+// Command netcraq-cni is the CNI plugin: a container runtime runs it behind bridge or ptp for every pod, to lead the pod
+// to the chain's node on its machine.
+package main
+
+import (
+	"os"
+
+	"github.com/containernetworking/cni/pkg/skel"
+
+	"github.com/netcraq/netcraq/internal/cni"
+)
+
+func main() {
+	skel.PluginMainFuncs(cni.Plugin{Log: os.Stderr}.Funcs(), cni.Versions, "netcraq-cni: leads pods to the NetCRAQ node of "+
+		"their machine. It reads its command from the environment, as CNI plugins do.")
+}
