@@ -25,7 +25,9 @@ const (
 
 type ControllersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Replace       string                 `protobuf:"bytes,1,opt,name=replace,proto3" json:"replace,omitempty"` // name of a controller whose data is lost; empty: only list
+	Replace       string                 `protobuf:"bytes,1,opt,name=replace,proto3" json:"replace,omitempty"` // name of a controller whose data is lost: its place in etcd is made free for a new member
+	Add           *ControllerSpec        `protobuf:"bytes,2,opt,name=add,proto3" json:"add,omitempty"`
+	Remove        string                 `protobuf:"bytes,3,opt,name=remove,proto3" json:"remove,omitempty"` // name or address
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -67,16 +69,92 @@ func (x *ControllersRequest) GetReplace() string {
 	return ""
 }
 
+func (x *ControllersRequest) GetAdd() *ControllerSpec {
+	if x != nil {
+		return x.Add
+	}
+	return nil
+}
+
+func (x *ControllersRequest) GetRemove() string {
+	if x != nil {
+		return x.Remove
+	}
+	return ""
+}
+
+// ControllerSpec is a controller that is to be added.
+type ControllerSpec struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Peer          string                 `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"` // address of its embedded etcd for the other members; ignored where etcd is external
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControllerSpec) Reset() {
+	*x = ControllerSpec{}
+	mi := &file_controller_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControllerSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControllerSpec) ProtoMessage() {}
+
+func (x *ControllerSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_controller_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControllerSpec.ProtoReflect.Descriptor instead.
+func (*ControllerSpec) Descriptor() ([]byte, []int) {
+	return file_controller_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ControllerSpec) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ControllerSpec) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ControllerSpec) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
 type ControllersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Members       []*EtcdMember          `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	Awaited       []string               `protobuf:"bytes,2,rep,name=awaited,proto3" json:"awaited,omitempty"` // nodes that do not follow the present set of controllers yet; a change waits for them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ControllersResponse) Reset() {
 	*x = ControllersResponse{}
-	mi := &file_controller_proto_msgTypes[1]
+	mi := &file_controller_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -88,7 +166,7 @@ func (x *ControllersResponse) String() string {
 func (*ControllersResponse) ProtoMessage() {}
 
 func (x *ControllersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[1]
+	mi := &file_controller_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -101,7 +179,7 @@ func (x *ControllersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllersResponse.ProtoReflect.Descriptor instead.
 func (*ControllersResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{1}
+	return file_controller_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ControllersResponse) GetMembers() []*EtcdMember {
@@ -111,19 +189,29 @@ func (x *ControllersResponse) GetMembers() []*EtcdMember {
 	return nil
 }
 
+func (x *ControllersResponse) GetAwaited() []string {
+	if x != nil {
+		return x.Awaited
+	}
+	return nil
+}
+
 type EtcdMember struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Peer          string                 `protobuf:"bytes,2,opt,name=peer,proto3" json:"peer,omitempty"`        // address for other members
+	Peer          string                 `protobuf:"bytes,2,opt,name=peer,proto3" json:"peer,omitempty"`        // address for other members; empty: the etcd is external
 	Started       bool                   `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"` // it has been started since it was added
 	Learner       bool                   `protobuf:"varint,4,opt,name=learner,proto3" json:"learner,omitempty"` // it still copies the state and has no vote
+	Address       string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
+	Joining       bool                   `protobuf:"varint,6,opt,name=joining,proto3" json:"joining,omitempty"` // its grants do not count yet
+	Leaving       bool                   `protobuf:"varint,7,opt,name=leaving,proto3" json:"leaving,omitempty"` // its grants do not count any more; its etcd is being removed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EtcdMember) Reset() {
 	*x = EtcdMember{}
-	mi := &file_controller_proto_msgTypes[2]
+	mi := &file_controller_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -135,7 +223,7 @@ func (x *EtcdMember) String() string {
 func (*EtcdMember) ProtoMessage() {}
 
 func (x *EtcdMember) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[2]
+	mi := &file_controller_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -148,7 +236,7 @@ func (x *EtcdMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EtcdMember.ProtoReflect.Descriptor instead.
 func (*EtcdMember) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{2}
+	return file_controller_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *EtcdMember) GetName() string {
@@ -179,6 +267,27 @@ func (x *EtcdMember) GetLearner() bool {
 	return false
 }
 
+func (x *EtcdMember) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *EtcdMember) GetJoining() bool {
+	if x != nil {
+		return x.Joining
+	}
+	return false
+}
+
+func (x *EtcdMember) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
 // Leader is in the details of FAILED_PRECONDITION from a controller that does not lead.
 type Leader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -189,7 +298,7 @@ type Leader struct {
 
 func (x *Leader) Reset() {
 	*x = Leader{}
-	mi := &file_controller_proto_msgTypes[3]
+	mi := &file_controller_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -201,7 +310,7 @@ func (x *Leader) String() string {
 func (*Leader) ProtoMessage() {}
 
 func (x *Leader) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[3]
+	mi := &file_controller_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -214,7 +323,7 @@ func (x *Leader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leader.ProtoReflect.Descriptor instead.
 func (*Leader) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{3}
+	return file_controller_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Leader) GetAddress() string {
@@ -242,7 +351,7 @@ type NodeMessage struct {
 
 func (x *NodeMessage) Reset() {
 	*x = NodeMessage{}
-	mi := &file_controller_proto_msgTypes[4]
+	mi := &file_controller_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -254,7 +363,7 @@ func (x *NodeMessage) String() string {
 func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[4]
+	mi := &file_controller_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -267,7 +376,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{4}
+	return file_controller_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeMessage) GetKind() isNodeMessage_Kind {
@@ -396,7 +505,7 @@ type Heart struct {
 
 func (x *Heart) Reset() {
 	*x = Heart{}
-	mi := &file_controller_proto_msgTypes[5]
+	mi := &file_controller_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -408,7 +517,7 @@ func (x *Heart) String() string {
 func (*Heart) ProtoMessage() {}
 
 func (x *Heart) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[5]
+	mi := &file_controller_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -421,7 +530,7 @@ func (x *Heart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heart.ProtoReflect.Descriptor instead.
 func (*Heart) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{5}
+	return file_controller_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Heart) GetKey() []byte {
@@ -442,7 +551,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_controller_proto_msgTypes[6]
+	mi := &file_controller_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -454,7 +563,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[6]
+	mi := &file_controller_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -467,7 +576,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{6}
+	return file_controller_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Sweep) GetShards() []*Tombstones {
@@ -498,7 +607,7 @@ type Tombstones struct {
 
 func (x *Tombstones) Reset() {
 	*x = Tombstones{}
-	mi := &file_controller_proto_msgTypes[7]
+	mi := &file_controller_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +619,7 @@ func (x *Tombstones) String() string {
 func (*Tombstones) ProtoMessage() {}
 
 func (x *Tombstones) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[7]
+	mi := &file_controller_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +632,7 @@ func (x *Tombstones) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tombstones.ProtoReflect.Descriptor instead.
 func (*Tombstones) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{7}
+	return file_controller_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Tombstones) GetShard() uint32 {
@@ -571,7 +680,7 @@ type Reached struct {
 
 func (x *Reached) Reset() {
 	*x = Reached{}
-	mi := &file_controller_proto_msgTypes[8]
+	mi := &file_controller_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +692,7 @@ func (x *Reached) String() string {
 func (*Reached) ProtoMessage() {}
 
 func (x *Reached) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[8]
+	mi := &file_controller_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +705,7 @@ func (x *Reached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reached.ProtoReflect.Descriptor instead.
 func (*Reached) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{8}
+	return file_controller_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Reached) GetNode() uint32 {
@@ -617,7 +726,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_controller_proto_msgTypes[9]
+	mi := &file_controller_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +738,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[9]
+	mi := &file_controller_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +751,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{9}
+	return file_controller_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Probe) GetNode() uint32 {
@@ -679,7 +788,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_controller_proto_msgTypes[10]
+	mi := &file_controller_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +800,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[10]
+	mi := &file_controller_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +813,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{10}
+	return file_controller_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Hello) GetName() string {
@@ -785,23 +894,24 @@ func (x *Hello) GetShards() uint32 {
 }
 
 type Beat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	StampNs       uint64                 `protobuf:"fixed64,1,opt,name=stamp_ns,json=stampNs,proto3" json:"stamp_ns,omitempty"`
-	LeaseLeftUs   int64                  `protobuf:"zigzag64,2,opt,name=lease_left_us,json=leaseLeftUs,proto3" json:"lease_left_us,omitempty"`
-	Term          uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
-	Done          uint64                 `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
-	Refused       string                 `protobuf:"bytes,5,opt,name=refused,proto3" json:"refused,omitempty"`
-	Copies        []*Copied              `protobuf:"bytes,6,rep,name=copies,proto3" json:"copies,omitempty"`
-	Wiping        uint32                 `protobuf:"varint,7,opt,name=wiping,proto3" json:"wiping,omitempty"`
-	TagsSince     uint64                 `protobuf:"varint,8,opt,name=tags_since,json=tagsSince,proto3" json:"tags_since,omitempty"` // of the phase of tags that the data plane is in, from the welcome
-	NoTags        string                 `protobuf:"bytes,9,opt,name=no_tags,json=noTags,proto3" json:"no_tags,omitempty"`           // why it cannot go to the newest phase, or to none with tags; empty: it can
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	StampNs          uint64                 `protobuf:"fixed64,1,opt,name=stamp_ns,json=stampNs,proto3" json:"stamp_ns,omitempty"`
+	LeaseLeftUs      int64                  `protobuf:"zigzag64,2,opt,name=lease_left_us,json=leaseLeftUs,proto3" json:"lease_left_us,omitempty"`
+	Term             uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
+	Done             uint64                 `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
+	Refused          string                 `protobuf:"bytes,5,opt,name=refused,proto3" json:"refused,omitempty"`
+	Copies           []*Copied              `protobuf:"bytes,6,rep,name=copies,proto3" json:"copies,omitempty"`
+	Wiping           uint32                 `protobuf:"varint,7,opt,name=wiping,proto3" json:"wiping,omitempty"`
+	TagsSince        uint64                 `protobuf:"varint,8,opt,name=tags_since,json=tagsSince,proto3" json:"tags_since,omitempty"`                       // of the phase of tags that the data plane is in, from the welcome
+	NoTags           string                 `protobuf:"bytes,9,opt,name=no_tags,json=noTags,proto3" json:"no_tags,omitempty"`                                 // why it cannot go to the newest phase, or to none with tags; empty: it can
+	ControllersSince uint64                 `protobuf:"varint,10,opt,name=controllers_since,json=controllersSince,proto3" json:"controllers_since,omitempty"` // of the set of controllers that it follows, from the welcome
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_controller_proto_msgTypes[11]
+	mi := &file_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +923,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[11]
+	mi := &file_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +936,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{11}
+	return file_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Beat) GetStampNs() uint64 {
@@ -892,6 +1002,13 @@ func (x *Beat) GetNoTags() string {
 	return ""
 }
 
+func (x *Beat) GetControllersSince() uint64 {
+	if x != nil {
+		return x.ControllersSince
+	}
+	return 0
+}
+
 type Copied struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Shard         uint32                 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
@@ -905,7 +1022,7 @@ type Copied struct {
 
 func (x *Copied) Reset() {
 	*x = Copied{}
-	mi := &file_controller_proto_msgTypes[12]
+	mi := &file_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1034,7 @@ func (x *Copied) String() string {
 func (*Copied) ProtoMessage() {}
 
 func (x *Copied) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[12]
+	mi := &file_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1047,7 @@ func (x *Copied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copied.ProtoReflect.Descriptor instead.
 func (*Copied) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{12}
+	return file_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Copied) GetShard() uint32 {
@@ -978,7 +1095,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_controller_proto_msgTypes[13]
+	mi := &file_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1107,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[13]
+	mi := &file_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1120,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{13}
+	return file_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Inventory) GetConfigs() []*NodeShards {
@@ -1041,7 +1158,7 @@ type NodeShards struct {
 
 func (x *NodeShards) Reset() {
 	*x = NodeShards{}
-	mi := &file_controller_proto_msgTypes[14]
+	mi := &file_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1170,7 @@ func (x *NodeShards) String() string {
 func (*NodeShards) ProtoMessage() {}
 
 func (x *NodeShards) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[14]
+	mi := &file_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1183,7 @@ func (x *NodeShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeShards.ProtoReflect.Descriptor instead.
 func (*NodeShards) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{14}
+	return file_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NodeShards) GetShards() []uint32 {
@@ -1168,7 +1285,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controller_proto_msgTypes[15]
+	mi := &file_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1297,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[15]
+	mi := &file_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1310,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{15}
+	return file_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Load) GetIntervalMs() uint32 {
@@ -1249,7 +1366,7 @@ type ShardLoad struct {
 
 func (x *ShardLoad) Reset() {
 	*x = ShardLoad{}
-	mi := &file_controller_proto_msgTypes[16]
+	mi := &file_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1378,7 @@ func (x *ShardLoad) String() string {
 func (*ShardLoad) ProtoMessage() {}
 
 func (x *ShardLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[16]
+	mi := &file_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1391,7 @@ func (x *ShardLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardLoad.ProtoReflect.Descriptor instead.
 func (*ShardLoad) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{16}
+	return file_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ShardLoad) GetShard() uint32 {
@@ -1315,7 +1432,7 @@ type ControllerMessage struct {
 
 func (x *ControllerMessage) Reset() {
 	*x = ControllerMessage{}
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1444,7 @@ func (x *ControllerMessage) String() string {
 func (*ControllerMessage) ProtoMessage() {}
 
 func (x *ControllerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[17]
+	mi := &file_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1457,7 @@ func (x *ControllerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerMessage.ProtoReflect.Descriptor instead.
 func (*ControllerMessage) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{17}
+	return file_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ControllerMessage) GetKind() isControllerMessage_Kind {
@@ -1445,24 +1562,26 @@ func (*ControllerMessage_Refusal) isControllerMessage_Kind() {}
 func (*ControllerMessage_Probe) isControllerMessage_Kind() {}
 
 type Welcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          uint32                 `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
-	Cluster       string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Shards        uint32                 `protobuf:"varint,3,opt,name=shards,proto3" json:"shards,omitempty"`
-	BeatUs        uint32                 `protobuf:"varint,4,opt,name=beat_us,json=beatUs,proto3" json:"beat_us,omitempty"`
-	CellBytes     uint32                 `protobuf:"varint,5,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`
-	Controllers   []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"`                // all of them: a node keeps a membership stream to each
-	Controller    string                 `protobuf:"bytes,7,opt,name=controller,proto3" json:"controller,omitempty"`                  // which of them this is: a lease counts controllers, not connections
-	Tags          bool                   `protobuf:"varint,8,opt,name=tags,proto3" json:"tags,omitempty"`                             // messages of the data plane carry tags, and none without is taken
-	TagPhase      uint32                 `protobuf:"varint,9,opt,name=tag_phase,json=tagPhase,proto3" json:"tag_phase,omitempty"`     // how far they do, as wire.Tags
-	TagsSince     uint64                 `protobuf:"varint,10,opt,name=tags_since,json=tagsSince,proto3" json:"tags_since,omitempty"` // number of the change that began the phase; 0: the cluster was formed with it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Node             uint32                 `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
+	Cluster          string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Shards           uint32                 `protobuf:"varint,3,opt,name=shards,proto3" json:"shards,omitempty"`
+	BeatUs           uint32                 `protobuf:"varint,4,opt,name=beat_us,json=beatUs,proto3" json:"beat_us,omitempty"`
+	CellBytes        uint32                 `protobuf:"varint,5,opt,name=cell_bytes,json=cellBytes,proto3" json:"cell_bytes,omitempty"`
+	Controllers      []string               `protobuf:"bytes,6,rep,name=controllers,proto3" json:"controllers,omitempty"`                                     // whose grants make a lease: a node keeps a membership stream to each
+	Controller       string                 `protobuf:"bytes,7,opt,name=controller,proto3" json:"controller,omitempty"`                                       // which of them this is: a lease counts controllers, not connections
+	Tags             bool                   `protobuf:"varint,8,opt,name=tags,proto3" json:"tags,omitempty"`                                                  // messages of the data plane carry tags, and none without is taken
+	TagPhase         uint32                 `protobuf:"varint,9,opt,name=tag_phase,json=tagPhase,proto3" json:"tag_phase,omitempty"`                          // how far they do, as wire.Tags
+	TagsSince        uint64                 `protobuf:"varint,10,opt,name=tags_since,json=tagsSince,proto3" json:"tags_since,omitempty"`                      // number of the change that began the phase; 0: the cluster was formed with it
+	ControllersSince uint64                 `protobuf:"varint,11,opt,name=controllers_since,json=controllersSince,proto3" json:"controllers_since,omitempty"` // number of the change that made the controllers these; 0: the cluster was formed with them
+	Joining          string                 `protobuf:"bytes,12,opt,name=joining,proto3" json:"joining,omitempty"`                                            // a controller to keep a stream to, whose grants do not count yet; empty: none
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1593,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[18]
+	mi := &file_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1606,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{18}
+	return file_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Welcome) GetNode() uint32 {
@@ -1560,18 +1679,33 @@ func (x *Welcome) GetTagsSince() uint64 {
 	return 0
 }
 
+func (x *Welcome) GetControllersSince() uint64 {
+	if x != nil {
+		return x.ControllersSince
+	}
+	return 0
+}
+
+func (x *Welcome) GetJoining() string {
+	if x != nil {
+		return x.Joining
+	}
+	return ""
+}
+
 type Grant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	StampNs       uint64                 `protobuf:"fixed64,1,opt,name=stamp_ns,json=stampNs,proto3" json:"stamp_ns,omitempty"`
 	LeaseUs       uint32                 `protobuf:"varint,2,opt,name=lease_us,json=leaseUs,proto3" json:"lease_us,omitempty"`
 	Majority      uint32                 `protobuf:"varint,3,opt,name=majority,proto3" json:"majority,omitempty"`
+	Generation    uint32                 `protobuf:"fixed32,4,opt,name=generation,proto3" json:"generation,omitempty"` // of the set of controllers: grants of several are not counted together
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1717,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[19]
+	mi := &file_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1730,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{19}
+	return file_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Grant) GetStampNs() uint64 {
@@ -1620,6 +1754,13 @@ func (x *Grant) GetMajority() uint32 {
 	return 0
 }
 
+func (x *Grant) GetGeneration() uint32 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 type Order struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
@@ -1631,7 +1772,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1784,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[20]
+	mi := &file_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1797,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{20}
+	return file_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Order) GetTerm() uint64 {
@@ -1689,7 +1830,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1842,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[21]
+	mi := &file_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1855,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{21}
+	return file_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MapRequest) GetKnown() uint64 {
@@ -1740,7 +1881,7 @@ type MapResponse struct {
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1893,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[22]
+	mi := &file_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1906,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{22}
+	return file_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MapResponse) GetVersion() uint64 {
@@ -1837,7 +1978,7 @@ type MapNode struct {
 
 func (x *MapNode) Reset() {
 	*x = MapNode{}
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +1990,7 @@ func (x *MapNode) String() string {
 func (*MapNode) ProtoMessage() {}
 
 func (x *MapNode) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[23]
+	mi := &file_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +2003,7 @@ func (x *MapNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapNode.ProtoReflect.Descriptor instead.
 func (*MapNode) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{23}
+	return file_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MapNode) GetId() uint32 {
@@ -1913,7 +2054,7 @@ type MapChain struct {
 
 func (x *MapChain) Reset() {
 	*x = MapChain{}
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2066,7 @@ func (x *MapChain) String() string {
 func (*MapChain) ProtoMessage() {}
 
 func (x *MapChain) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[24]
+	mi := &file_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2079,7 @@ func (x *MapChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapChain.ProtoReflect.Descriptor instead.
 func (*MapChain) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{24}
+	return file_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MapChain) GetEpoch() uint32 {
@@ -1984,7 +2125,7 @@ type KeysRequest struct {
 
 func (x *KeysRequest) Reset() {
 	*x = KeysRequest{}
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2137,7 @@ func (x *KeysRequest) String() string {
 func (*KeysRequest) ProtoMessage() {}
 
 func (x *KeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[25]
+	mi := &file_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2150,7 @@ func (x *KeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysRequest.ProtoReflect.Descriptor instead.
 func (*KeysRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{25}
+	return file_controller_proto_rawDescGZIP(), []int{26}
 }
 
 type KeysResponse struct {
@@ -2022,7 +2163,7 @@ type KeysResponse struct {
 
 func (x *KeysResponse) Reset() {
 	*x = KeysResponse{}
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2175,7 @@ func (x *KeysResponse) String() string {
 func (*KeysResponse) ProtoMessage() {}
 
 func (x *KeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[26]
+	mi := &file_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2188,7 @@ func (x *KeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysResponse.ProtoReflect.Descriptor instead.
 func (*KeysResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{26}
+	return file_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KeysResponse) GetSign() uint32 {
@@ -2077,7 +2218,7 @@ type KeySet struct {
 
 func (x *KeySet) Reset() {
 	*x = KeySet{}
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2230,7 @@ func (x *KeySet) String() string {
 func (*KeySet) ProtoMessage() {}
 
 func (x *KeySet) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[27]
+	mi := &file_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2243,7 @@ func (x *KeySet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeySet.ProtoReflect.Descriptor instead.
 func (*KeySet) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{27}
+	return file_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KeySet) GetGeneration() uint32 {
@@ -2143,7 +2284,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2296,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[28]
+	mi := &file_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2309,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{28}
+	return file_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FenceRequest) GetChange() uint64 {
@@ -2194,7 +2335,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2347,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[29]
+	mi := &file_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2360,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{29}
+	return file_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FenceResponse) GetLeftUs() uint32 {
@@ -2238,7 +2379,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2391,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[30]
+	mi := &file_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2404,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{30}
+	return file_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StatusRequest) GetFollow() bool {
@@ -2305,7 +2446,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2458,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[31]
+	mi := &file_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2471,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{31}
+	return file_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StatusResponse) GetCluster() string {
@@ -2525,7 +2666,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2678,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[32]
+	mi := &file_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2691,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{32}
+	return file_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NodeStatus) GetId() uint32 {
@@ -2677,7 +2818,7 @@ type ControllerStatus struct {
 
 func (x *ControllerStatus) Reset() {
 	*x = ControllerStatus{}
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2830,7 @@ func (x *ControllerStatus) String() string {
 func (*ControllerStatus) ProtoMessage() {}
 
 func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[33]
+	mi := &file_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2843,7 @@ func (x *ControllerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControllerStatus.ProtoReflect.Descriptor instead.
 func (*ControllerStatus) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{33}
+	return file_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ControllerStatus) GetAddress() string {
@@ -2747,7 +2888,7 @@ type HotShard struct {
 
 func (x *HotShard) Reset() {
 	*x = HotShard{}
-	mi := &file_controller_proto_msgTypes[34]
+	mi := &file_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2900,7 @@ func (x *HotShard) String() string {
 func (*HotShard) ProtoMessage() {}
 
 func (x *HotShard) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[34]
+	mi := &file_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2913,7 @@ func (x *HotShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HotShard.ProtoReflect.Descriptor instead.
 func (*HotShard) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{34}
+	return file_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HotShard) GetShard() uint32 {
@@ -2839,7 +2980,7 @@ type OperateRequest struct {
 
 func (x *OperateRequest) Reset() {
 	*x = OperateRequest{}
-	mi := &file_controller_proto_msgTypes[35]
+	mi := &file_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2851,7 +2992,7 @@ func (x *OperateRequest) String() string {
 func (*OperateRequest) ProtoMessage() {}
 
 func (x *OperateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[35]
+	mi := &file_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2864,7 +3005,7 @@ func (x *OperateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
 func (*OperateRequest) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{35}
+	return file_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OperateRequest) GetKind() isOperateRequest_Kind {
@@ -3058,7 +3199,7 @@ type Times struct {
 
 func (x *Times) Reset() {
 	*x = Times{}
-	mi := &file_controller_proto_msgTypes[36]
+	mi := &file_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3211,7 @@ func (x *Times) String() string {
 func (*Times) ProtoMessage() {}
 
 func (x *Times) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[36]
+	mi := &file_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3224,7 @@ func (x *Times) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Times.ProtoReflect.Descriptor instead.
 func (*Times) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{36}
+	return file_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Times) GetBeatUs() uint64 {
@@ -3139,7 +3280,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_controller_proto_msgTypes[37]
+	mi := &file_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3151,7 +3292,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[37]
+	mi := &file_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3164,7 +3305,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{37}
+	return file_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Move) GetShard() uint32 {
@@ -3199,7 +3340,7 @@ type NodeSpec struct {
 
 func (x *NodeSpec) Reset() {
 	*x = NodeSpec{}
-	mi := &file_controller_proto_msgTypes[38]
+	mi := &file_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3211,7 +3352,7 @@ func (x *NodeSpec) String() string {
 func (*NodeSpec) ProtoMessage() {}
 
 func (x *NodeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[38]
+	mi := &file_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3224,7 +3365,7 @@ func (x *NodeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSpec.ProtoReflect.Descriptor instead.
 func (*NodeSpec) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{38}
+	return file_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NodeSpec) GetName() string {
@@ -3257,7 +3398,7 @@ type OperateResponse struct {
 
 func (x *OperateResponse) Reset() {
 	*x = OperateResponse{}
-	mi := &file_controller_proto_msgTypes[39]
+	mi := &file_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3269,7 +3410,7 @@ func (x *OperateResponse) String() string {
 func (*OperateResponse) ProtoMessage() {}
 
 func (x *OperateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[39]
+	mi := &file_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3282,7 +3423,7 @@ func (x *OperateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateResponse.ProtoReflect.Descriptor instead.
 func (*OperateResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{39}
+	return file_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *OperateResponse) GetChange() uint64 {
@@ -3303,7 +3444,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_controller_proto_msgTypes[40]
+	mi := &file_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3315,7 +3456,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[40]
+	mi := &file_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3328,7 +3469,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{40}
+	return file_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PlanResponse) GetShards() uint32 {
@@ -3363,7 +3504,7 @@ type PlanMove struct {
 
 func (x *PlanMove) Reset() {
 	*x = PlanMove{}
-	mi := &file_controller_proto_msgTypes[41]
+	mi := &file_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3375,7 +3516,7 @@ func (x *PlanMove) String() string {
 func (*PlanMove) ProtoMessage() {}
 
 func (x *PlanMove) ProtoReflect() protoreflect.Message {
-	mi := &file_controller_proto_msgTypes[41]
+	mi := &file_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3388,7 +3529,7 @@ func (x *PlanMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanMove.ProtoReflect.Descriptor instead.
 func (*PlanMove) Descriptor() ([]byte, []int) {
-	return file_controller_proto_rawDescGZIP(), []int{41}
+	return file_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PlanMove) GetShard() uint32 {
@@ -3416,17 +3557,27 @@ var File_controller_proto protoreflect.FileDescriptor
 
 const file_controller_proto_rawDesc = "" +
 	"\n" +
-	"\x10controller.proto\x12\x15netcraq.controller.v1\".\n" +
+	"\x10controller.proto\x12\x15netcraq.controller.v1\"\x7f\n" +
 	"\x12ControllersRequest\x12\x18\n" +
-	"\areplace\x18\x01 \x01(\tR\areplace\"R\n" +
+	"\areplace\x18\x01 \x01(\tR\areplace\x127\n" +
+	"\x03add\x18\x02 \x01(\v2%.netcraq.controller.v1.ControllerSpecR\x03add\x12\x16\n" +
+	"\x06remove\x18\x03 \x01(\tR\x06remove\"R\n" +
+	"\x0eControllerSpec\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04peer\x18\x03 \x01(\tR\x04peer\"l\n" +
 	"\x13ControllersResponse\x12;\n" +
-	"\amembers\x18\x01 \x03(\v2!.netcraq.controller.v1.EtcdMemberR\amembers\"h\n" +
+	"\amembers\x18\x01 \x03(\v2!.netcraq.controller.v1.EtcdMemberR\amembers\x12\x18\n" +
+	"\aawaited\x18\x02 \x03(\tR\aawaited\"\xb6\x01\n" +
 	"\n" +
 	"EtcdMember\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x18\n" +
 	"\astarted\x18\x03 \x01(\bR\astarted\x12\x18\n" +
-	"\alearner\x18\x04 \x01(\bR\alearner\"\"\n" +
+	"\alearner\x18\x04 \x01(\bR\alearner\x12\x18\n" +
+	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x18\n" +
+	"\ajoining\x18\x06 \x01(\bR\ajoining\x12\x18\n" +
+	"\aleaving\x18\a \x01(\bR\aleaving\"\"\n" +
 	"\x06Leader\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x9b\x03\n" +
 	"\vNodeMessage\x124\n" +
@@ -3472,7 +3623,7 @@ const file_controller_proto_rawDesc = "" +
 	"\x06shards\x18\v \x01(\rR\x06shards\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8e\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbb\x02\n" +
 	"\x04Beat\x12\x19\n" +
 	"\bstamp_ns\x18\x01 \x01(\x06R\astampNs\x12\"\n" +
 	"\rlease_left_us\x18\x02 \x01(\x12R\vleaseLeftUs\x12\x12\n" +
@@ -3483,7 +3634,9 @@ const file_controller_proto_rawDesc = "" +
 	"\x06wiping\x18\a \x01(\rR\x06wiping\x12\x1d\n" +
 	"\n" +
 	"tags_since\x18\b \x01(\x04R\ttagsSince\x12\x17\n" +
-	"\ano_tags\x18\t \x01(\tR\x06noTags\"\x80\x01\n" +
+	"\ano_tags\x18\t \x01(\tR\x06noTags\x12+\n" +
+	"\x11controllers_since\x18\n" +
+	" \x01(\x04R\x10controllersSince\"\x80\x01\n" +
 	"\x06Copied\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x18\n" +
@@ -3528,7 +3681,7 @@ const file_controller_proto_rawDesc = "" +
 	"\x0ewant_inventory\x18\x04 \x01(\bH\x00R\rwantInventory\x12\x1a\n" +
 	"\arefusal\x18\x05 \x01(\tH\x00R\arefusal\x124\n" +
 	"\x05probe\x18\x06 \x01(\v2\x1c.netcraq.controller.v1.ProbeH\x00R\x05probeB\x06\n" +
-	"\x04kind\"\x99\x02\n" +
+	"\x04kind\"\xe0\x02\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x16\n" +
@@ -3544,11 +3697,16 @@ const file_controller_proto_rawDesc = "" +
 	"\ttag_phase\x18\t \x01(\rR\btagPhase\x12\x1d\n" +
 	"\n" +
 	"tags_since\x18\n" +
-	" \x01(\x04R\ttagsSince\"Y\n" +
+	" \x01(\x04R\ttagsSince\x12+\n" +
+	"\x11controllers_since\x18\v \x01(\x04R\x10controllersSince\x12\x18\n" +
+	"\ajoining\x18\f \x01(\tR\ajoining\"y\n" +
 	"\x05Grant\x12\x19\n" +
 	"\bstamp_ns\x18\x01 \x01(\x06R\astampNs\x12\x19\n" +
 	"\blease_us\x18\x02 \x01(\rR\aleaseUs\x12\x1a\n" +
-	"\bmajority\x18\x03 \x01(\rR\bmajority\"p\n" +
+	"\bmajority\x18\x03 \x01(\rR\bmajority\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x04 \x01(\aR\n" +
+	"generation\"p\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12;\n" +
@@ -3730,109 +3888,111 @@ func file_controller_proto_rawDescGZIP() []byte {
 	return file_controller_proto_rawDescData
 }
 
-var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_controller_proto_goTypes = []any{
 	(*ControllersRequest)(nil),  // 0: netcraq.controller.v1.ControllersRequest
-	(*ControllersResponse)(nil), // 1: netcraq.controller.v1.ControllersResponse
-	(*EtcdMember)(nil),          // 2: netcraq.controller.v1.EtcdMember
-	(*Leader)(nil),              // 3: netcraq.controller.v1.Leader
-	(*NodeMessage)(nil),         // 4: netcraq.controller.v1.NodeMessage
-	(*Heart)(nil),               // 5: netcraq.controller.v1.Heart
-	(*Sweep)(nil),               // 6: netcraq.controller.v1.Sweep
-	(*Tombstones)(nil),          // 7: netcraq.controller.v1.Tombstones
-	(*Reached)(nil),             // 8: netcraq.controller.v1.Reached
-	(*Probe)(nil),               // 9: netcraq.controller.v1.Probe
-	(*Hello)(nil),               // 10: netcraq.controller.v1.Hello
-	(*Beat)(nil),                // 11: netcraq.controller.v1.Beat
-	(*Copied)(nil),              // 12: netcraq.controller.v1.Copied
-	(*Inventory)(nil),           // 13: netcraq.controller.v1.Inventory
-	(*NodeShards)(nil),          // 14: netcraq.controller.v1.NodeShards
-	(*Load)(nil),                // 15: netcraq.controller.v1.Load
-	(*ShardLoad)(nil),           // 16: netcraq.controller.v1.ShardLoad
-	(*ControllerMessage)(nil),   // 17: netcraq.controller.v1.ControllerMessage
-	(*Welcome)(nil),             // 18: netcraq.controller.v1.Welcome
-	(*Grant)(nil),               // 19: netcraq.controller.v1.Grant
-	(*Order)(nil),               // 20: netcraq.controller.v1.Order
-	(*MapRequest)(nil),          // 21: netcraq.controller.v1.MapRequest
-	(*MapResponse)(nil),         // 22: netcraq.controller.v1.MapResponse
-	(*MapNode)(nil),             // 23: netcraq.controller.v1.MapNode
-	(*MapChain)(nil),            // 24: netcraq.controller.v1.MapChain
-	(*KeysRequest)(nil),         // 25: netcraq.controller.v1.KeysRequest
-	(*KeysResponse)(nil),        // 26: netcraq.controller.v1.KeysResponse
-	(*KeySet)(nil),              // 27: netcraq.controller.v1.KeySet
-	(*FenceRequest)(nil),        // 28: netcraq.controller.v1.FenceRequest
-	(*FenceResponse)(nil),       // 29: netcraq.controller.v1.FenceResponse
-	(*StatusRequest)(nil),       // 30: netcraq.controller.v1.StatusRequest
-	(*StatusResponse)(nil),      // 31: netcraq.controller.v1.StatusResponse
-	(*NodeStatus)(nil),          // 32: netcraq.controller.v1.NodeStatus
-	(*ControllerStatus)(nil),    // 33: netcraq.controller.v1.ControllerStatus
-	(*HotShard)(nil),            // 34: netcraq.controller.v1.HotShard
-	(*OperateRequest)(nil),      // 35: netcraq.controller.v1.OperateRequest
-	(*Times)(nil),               // 36: netcraq.controller.v1.Times
-	(*Move)(nil),                // 37: netcraq.controller.v1.Move
-	(*NodeSpec)(nil),            // 38: netcraq.controller.v1.NodeSpec
-	(*OperateResponse)(nil),     // 39: netcraq.controller.v1.OperateResponse
-	(*PlanResponse)(nil),        // 40: netcraq.controller.v1.PlanResponse
-	(*PlanMove)(nil),            // 41: netcraq.controller.v1.PlanMove
-	nil,                         // 42: netcraq.controller.v1.Hello.LabelsEntry
-	nil,                         // 43: netcraq.controller.v1.MapNode.LabelsEntry
-	nil,                         // 44: netcraq.controller.v1.NodeStatus.LabelsEntry
-	nil,                         // 45: netcraq.controller.v1.NodeSpec.LabelsEntry
+	(*ControllerSpec)(nil),      // 1: netcraq.controller.v1.ControllerSpec
+	(*ControllersResponse)(nil), // 2: netcraq.controller.v1.ControllersResponse
+	(*EtcdMember)(nil),          // 3: netcraq.controller.v1.EtcdMember
+	(*Leader)(nil),              // 4: netcraq.controller.v1.Leader
+	(*NodeMessage)(nil),         // 5: netcraq.controller.v1.NodeMessage
+	(*Heart)(nil),               // 6: netcraq.controller.v1.Heart
+	(*Sweep)(nil),               // 7: netcraq.controller.v1.Sweep
+	(*Tombstones)(nil),          // 8: netcraq.controller.v1.Tombstones
+	(*Reached)(nil),             // 9: netcraq.controller.v1.Reached
+	(*Probe)(nil),               // 10: netcraq.controller.v1.Probe
+	(*Hello)(nil),               // 11: netcraq.controller.v1.Hello
+	(*Beat)(nil),                // 12: netcraq.controller.v1.Beat
+	(*Copied)(nil),              // 13: netcraq.controller.v1.Copied
+	(*Inventory)(nil),           // 14: netcraq.controller.v1.Inventory
+	(*NodeShards)(nil),          // 15: netcraq.controller.v1.NodeShards
+	(*Load)(nil),                // 16: netcraq.controller.v1.Load
+	(*ShardLoad)(nil),           // 17: netcraq.controller.v1.ShardLoad
+	(*ControllerMessage)(nil),   // 18: netcraq.controller.v1.ControllerMessage
+	(*Welcome)(nil),             // 19: netcraq.controller.v1.Welcome
+	(*Grant)(nil),               // 20: netcraq.controller.v1.Grant
+	(*Order)(nil),               // 21: netcraq.controller.v1.Order
+	(*MapRequest)(nil),          // 22: netcraq.controller.v1.MapRequest
+	(*MapResponse)(nil),         // 23: netcraq.controller.v1.MapResponse
+	(*MapNode)(nil),             // 24: netcraq.controller.v1.MapNode
+	(*MapChain)(nil),            // 25: netcraq.controller.v1.MapChain
+	(*KeysRequest)(nil),         // 26: netcraq.controller.v1.KeysRequest
+	(*KeysResponse)(nil),        // 27: netcraq.controller.v1.KeysResponse
+	(*KeySet)(nil),              // 28: netcraq.controller.v1.KeySet
+	(*FenceRequest)(nil),        // 29: netcraq.controller.v1.FenceRequest
+	(*FenceResponse)(nil),       // 30: netcraq.controller.v1.FenceResponse
+	(*StatusRequest)(nil),       // 31: netcraq.controller.v1.StatusRequest
+	(*StatusResponse)(nil),      // 32: netcraq.controller.v1.StatusResponse
+	(*NodeStatus)(nil),          // 33: netcraq.controller.v1.NodeStatus
+	(*ControllerStatus)(nil),    // 34: netcraq.controller.v1.ControllerStatus
+	(*HotShard)(nil),            // 35: netcraq.controller.v1.HotShard
+	(*OperateRequest)(nil),      // 36: netcraq.controller.v1.OperateRequest
+	(*Times)(nil),               // 37: netcraq.controller.v1.Times
+	(*Move)(nil),                // 38: netcraq.controller.v1.Move
+	(*NodeSpec)(nil),            // 39: netcraq.controller.v1.NodeSpec
+	(*OperateResponse)(nil),     // 40: netcraq.controller.v1.OperateResponse
+	(*PlanResponse)(nil),        // 41: netcraq.controller.v1.PlanResponse
+	(*PlanMove)(nil),            // 42: netcraq.controller.v1.PlanMove
+	nil,                         // 43: netcraq.controller.v1.Hello.LabelsEntry
+	nil,                         // 44: netcraq.controller.v1.MapNode.LabelsEntry
+	nil,                         // 45: netcraq.controller.v1.NodeStatus.LabelsEntry
+	nil,                         // 46: netcraq.controller.v1.NodeSpec.LabelsEntry
 }
 var file_controller_proto_depIdxs = []int32{
-	2,  // 0: netcraq.controller.v1.ControllersResponse.members:type_name -> netcraq.controller.v1.EtcdMember
-	10, // 1: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
-	11, // 2: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
-	13, // 3: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
-	15, // 4: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
-	5,  // 5: netcraq.controller.v1.NodeMessage.heart:type_name -> netcraq.controller.v1.Heart
-	8,  // 6: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
-	6,  // 7: netcraq.controller.v1.NodeMessage.sweep:type_name -> netcraq.controller.v1.Sweep
-	7,  // 8: netcraq.controller.v1.Sweep.shards:type_name -> netcraq.controller.v1.Tombstones
-	42, // 9: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
-	12, // 10: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
-	14, // 11: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
-	16, // 12: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
-	18, // 13: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
-	19, // 14: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
-	20, // 15: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
-	9,  // 16: netcraq.controller.v1.ControllerMessage.probe:type_name -> netcraq.controller.v1.Probe
-	14, // 17: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
-	23, // 18: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
-	24, // 19: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
-	43, // 20: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
-	27, // 21: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
-	32, // 22: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
-	33, // 23: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
-	34, // 24: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
-	36, // 25: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
-	44, // 26: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
-	37, // 27: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
-	38, // 28: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
-	36, // 29: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
-	45, // 30: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
-	41, // 31: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
-	4,  // 32: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
-	21, // 33: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
-	25, // 34: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
-	28, // 35: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
-	30, // 36: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
-	35, // 37: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
-	35, // 38: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
-	0,  // 39: netcraq.controller.v1.Controller.Controllers:input_type -> netcraq.controller.v1.ControllersRequest
-	17, // 40: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
-	22, // 41: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
-	26, // 42: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
-	29, // 43: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
-	31, // 44: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
-	39, // 45: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
-	40, // 46: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
-	1,  // 47: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
-	40, // [40:48] is the sub-list for method output_type
-	32, // [32:40] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	1,  // 0: netcraq.controller.v1.ControllersRequest.add:type_name -> netcraq.controller.v1.ControllerSpec
+	3,  // 1: netcraq.controller.v1.ControllersResponse.members:type_name -> netcraq.controller.v1.EtcdMember
+	11, // 2: netcraq.controller.v1.NodeMessage.hello:type_name -> netcraq.controller.v1.Hello
+	12, // 3: netcraq.controller.v1.NodeMessage.beat:type_name -> netcraq.controller.v1.Beat
+	14, // 4: netcraq.controller.v1.NodeMessage.inventory:type_name -> netcraq.controller.v1.Inventory
+	16, // 5: netcraq.controller.v1.NodeMessage.load:type_name -> netcraq.controller.v1.Load
+	6,  // 6: netcraq.controller.v1.NodeMessage.heart:type_name -> netcraq.controller.v1.Heart
+	9,  // 7: netcraq.controller.v1.NodeMessage.reached:type_name -> netcraq.controller.v1.Reached
+	7,  // 8: netcraq.controller.v1.NodeMessage.sweep:type_name -> netcraq.controller.v1.Sweep
+	8,  // 9: netcraq.controller.v1.Sweep.shards:type_name -> netcraq.controller.v1.Tombstones
+	43, // 10: netcraq.controller.v1.Hello.labels:type_name -> netcraq.controller.v1.Hello.LabelsEntry
+	13, // 11: netcraq.controller.v1.Beat.copies:type_name -> netcraq.controller.v1.Copied
+	15, // 12: netcraq.controller.v1.Inventory.configs:type_name -> netcraq.controller.v1.NodeShards
+	17, // 13: netcraq.controller.v1.Load.shards:type_name -> netcraq.controller.v1.ShardLoad
+	19, // 14: netcraq.controller.v1.ControllerMessage.welcome:type_name -> netcraq.controller.v1.Welcome
+	20, // 15: netcraq.controller.v1.ControllerMessage.grant:type_name -> netcraq.controller.v1.Grant
+	21, // 16: netcraq.controller.v1.ControllerMessage.order:type_name -> netcraq.controller.v1.Order
+	10, // 17: netcraq.controller.v1.ControllerMessage.probe:type_name -> netcraq.controller.v1.Probe
+	15, // 18: netcraq.controller.v1.Order.configs:type_name -> netcraq.controller.v1.NodeShards
+	24, // 19: netcraq.controller.v1.MapResponse.nodes:type_name -> netcraq.controller.v1.MapNode
+	25, // 20: netcraq.controller.v1.MapResponse.chains:type_name -> netcraq.controller.v1.MapChain
+	44, // 21: netcraq.controller.v1.MapNode.labels:type_name -> netcraq.controller.v1.MapNode.LabelsEntry
+	28, // 22: netcraq.controller.v1.KeysResponse.keys:type_name -> netcraq.controller.v1.KeySet
+	33, // 23: netcraq.controller.v1.StatusResponse.nodes:type_name -> netcraq.controller.v1.NodeStatus
+	34, // 24: netcraq.controller.v1.StatusResponse.controllers:type_name -> netcraq.controller.v1.ControllerStatus
+	35, // 25: netcraq.controller.v1.StatusResponse.hot:type_name -> netcraq.controller.v1.HotShard
+	37, // 26: netcraq.controller.v1.StatusResponse.times:type_name -> netcraq.controller.v1.Times
+	45, // 27: netcraq.controller.v1.NodeStatus.labels:type_name -> netcraq.controller.v1.NodeStatus.LabelsEntry
+	38, // 28: netcraq.controller.v1.OperateRequest.move:type_name -> netcraq.controller.v1.Move
+	39, // 29: netcraq.controller.v1.OperateRequest.add:type_name -> netcraq.controller.v1.NodeSpec
+	37, // 30: netcraq.controller.v1.OperateRequest.times:type_name -> netcraq.controller.v1.Times
+	46, // 31: netcraq.controller.v1.NodeSpec.labels:type_name -> netcraq.controller.v1.NodeSpec.LabelsEntry
+	42, // 32: netcraq.controller.v1.PlanResponse.moves:type_name -> netcraq.controller.v1.PlanMove
+	5,  // 33: netcraq.controller.v1.Controller.Attend:input_type -> netcraq.controller.v1.NodeMessage
+	22, // 34: netcraq.controller.v1.Controller.Map:input_type -> netcraq.controller.v1.MapRequest
+	26, // 35: netcraq.controller.v1.Controller.Keys:input_type -> netcraq.controller.v1.KeysRequest
+	29, // 36: netcraq.controller.v1.Controller.Fence:input_type -> netcraq.controller.v1.FenceRequest
+	31, // 37: netcraq.controller.v1.Controller.Status:input_type -> netcraq.controller.v1.StatusRequest
+	36, // 38: netcraq.controller.v1.Controller.Operate:input_type -> netcraq.controller.v1.OperateRequest
+	36, // 39: netcraq.controller.v1.Controller.Plan:input_type -> netcraq.controller.v1.OperateRequest
+	0,  // 40: netcraq.controller.v1.Controller.Controllers:input_type -> netcraq.controller.v1.ControllersRequest
+	18, // 41: netcraq.controller.v1.Controller.Attend:output_type -> netcraq.controller.v1.ControllerMessage
+	23, // 42: netcraq.controller.v1.Controller.Map:output_type -> netcraq.controller.v1.MapResponse
+	27, // 43: netcraq.controller.v1.Controller.Keys:output_type -> netcraq.controller.v1.KeysResponse
+	30, // 44: netcraq.controller.v1.Controller.Fence:output_type -> netcraq.controller.v1.FenceResponse
+	32, // 45: netcraq.controller.v1.Controller.Status:output_type -> netcraq.controller.v1.StatusResponse
+	40, // 46: netcraq.controller.v1.Controller.Operate:output_type -> netcraq.controller.v1.OperateResponse
+	41, // 47: netcraq.controller.v1.Controller.Plan:output_type -> netcraq.controller.v1.PlanResponse
+	2,  // 48: netcraq.controller.v1.Controller.Controllers:output_type -> netcraq.controller.v1.ControllersResponse
+	41, // [41:49] is the sub-list for method output_type
+	33, // [33:41] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_controller_proto_init() }
@@ -3840,7 +4000,7 @@ func file_controller_proto_init() {
 	if File_controller_proto != nil {
 		return
 	}
-	file_controller_proto_msgTypes[4].OneofWrappers = []any{
+	file_controller_proto_msgTypes[5].OneofWrappers = []any{
 		(*NodeMessage_Hello)(nil),
 		(*NodeMessage_Beat)(nil),
 		(*NodeMessage_Inventory)(nil),
@@ -3849,7 +4009,7 @@ func file_controller_proto_init() {
 		(*NodeMessage_Reached)(nil),
 		(*NodeMessage_Sweep)(nil),
 	}
-	file_controller_proto_msgTypes[17].OneofWrappers = []any{
+	file_controller_proto_msgTypes[18].OneofWrappers = []any{
 		(*ControllerMessage_Welcome)(nil),
 		(*ControllerMessage_Grant)(nil),
 		(*ControllerMessage_Order)(nil),
@@ -3857,7 +4017,7 @@ func file_controller_proto_init() {
 		(*ControllerMessage_Refusal)(nil),
 		(*ControllerMessage_Probe)(nil),
 	}
-	file_controller_proto_msgTypes[35].OneofWrappers = []any{
+	file_controller_proto_msgTypes[36].OneofWrappers = []any{
 		(*OperateRequest_Drain)(nil),
 		(*OperateRequest_Undrain)(nil),
 		(*OperateRequest_Remove)(nil),
@@ -3876,7 +4036,7 @@ func file_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controller_proto_rawDesc), len(file_controller_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -49,8 +49,8 @@ type ControllerClient interface {
 	Operate(ctx context.Context, in *OperateRequest, opts ...grpc.CallOption) (*OperateResponse, error)
 	// Plan says what a change would move, and changes nothing.
 	Plan(ctx context.Context, in *OperateRequest, opts ...grpc.CallOption) (*PlanResponse, error)
-	// Controllers lists the members of the controllers' etcd. If one is to be replaced, because its disk is lost, its place
-	// is first made free for a new member. The leader answers.
+	// Controllers lists the controllers, after a change if one is asked for. The leader answers. An added controller counts
+	// only when it has been started and has copied the state, a removed one no more when the answer comes.
 	Controllers(ctx context.Context, in *ControllersRequest, opts ...grpc.CallOption) (*ControllersResponse, error)
 }
 
@@ -190,8 +190,8 @@ type ControllerServer interface {
 	Operate(context.Context, *OperateRequest) (*OperateResponse, error)
 	// Plan says what a change would move, and changes nothing.
 	Plan(context.Context, *OperateRequest) (*PlanResponse, error)
-	// Controllers lists the members of the controllers' etcd. If one is to be replaced, because its disk is lost, its place
-	// is first made free for a new member. The leader answers.
+	// Controllers lists the controllers, after a change if one is asked for. The leader answers. An added controller counts
+	// only when it has been started and has copied the state, a removed one no more when the answer comes.
 	Controllers(context.Context, *ControllersRequest) (*ControllersResponse, error)
 	mustEmbedUnimplementedControllerServer()
 }

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,9 +21,6 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
-
-// etcdPortAbove is the distance from the controller's port to the peer port of its embedded etcd.
-const etcdPortAbove = 1
 
 // controllerFlags are the command line of `netcraq controller`.
 type controllerFlags struct {
@@ -69,10 +65,10 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 		fmt.Sprintf("address to serve on (default port %d; default: from --initial-cluster, or 127.0.0.1)",
 			topology.ControllerPort))
 	f.StringSliceVar(&flags.members, "initial-cluster", nil,
-		fmt.Sprintf("all controllers, at most %d, as name=address; the same list for each (default: only this one)", wire.MaxGranters))
+		fmt.Sprintf("all controllers, at most %d, as name=address, when the cluster is formed (default: only this one)", wire.MaxGranters))
 	f.StringVar(&flags.dir, "data-dir", "", "directory of the embedded etcd")
 	f.BoolVar(&flags.replacement, "replacement", false,
-		"start without data in the place of a controller that lost its disk, after `netcraq controllers replace`")
+		"start without data, after `netcraq controllers add` or `netcraq controllers replace`")
 	f.StringVar(&flags.etcdClient, "etcd-client", "",
 		"address at which the embedded etcd serves clients such as etcdctl (default: none)")
 	f.StringSliceVar(&flags.endpoints, "etcd-endpoints", nil, "use this etcd instead of an embedded one")
@@ -157,10 +153,13 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 	}
 	o.Address = addresses[flags.name]
 	if len(flags.members) > 0 {
-		for _, address := range addresses {
-			o.Form.Controllers = append(o.Form.Controllers, address)
+		for _, name := range slices.Sorted(maps.Keys(addresses)) {
+			one, err := cli.NewController(name, addresses[name])
+			if err != nil {
+				return o, err
+			}
+			o.Form.Controllers.Members = append(o.Form.Controllers.Members, one)
 		}
-		slices.Sort(o.Form.Controllers)
 	}
 	if err := controller.Check(&o.Form); err != nil {
 		return o, err
@@ -177,9 +176,11 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 			Name: flags.name, Dir: flags.dir, Client: flags.etcdClient, Joins: flags.replacement, Peers: make(map[string]string),
 		}
 		for name, address := range addresses {
-			if e.Peers[name], err = portAbove(address, etcdPortAbove); err != nil {
+			one, err := cli.NewController(name, address)
+			if err != nil {
 				return o, err
 			}
+			e.Peers[name] = one.Peer
 		}
 		if identity != nil {
 			e.Cert, e.Key, e.Authority = identity.Files()
@@ -238,17 +239,4 @@ func reachable(address string) (string, error) {
 		return "", fmt.Errorf("%s cannot be used: other machines need an address at which they can reach this controller", address)
 	}
 	return address, nil
-}
-
-// portAbove returns the address with a port that is higher by above.
-func portAbove(address string, above int) (string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", err
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil || n+above > 65535 {
-		return "", fmt.Errorf("port %s is too high: the embedded etcd uses the next one", port)
-	}
-	return net.JoinHostPort(host, strconv.Itoa(n+above)), nil
 }

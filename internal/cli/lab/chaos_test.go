@@ -23,6 +23,13 @@ func TestChaosWithLostState(t *testing.T) {
 	}
 }
 
+// TestChaosWithRemovedControllers removes controllers while clients work, and adds them again.
+func TestChaosWithRemovedControllers(t *testing.T) {
+	if r := trial(t, "--faults", "controller_removed"); r.Faults["controller_removed"] == 0 {
+		t.Errorf("the faults were %v", r.Faults)
+	}
+}
+
 // TestChaosWithSwitches kills and empties P4 switches in chains with XDP nodes.
 func TestChaosWithSwitches(t *testing.T) {
 	clitest.NeedEngine(t)

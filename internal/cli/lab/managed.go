@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -157,17 +156,42 @@ func etcdOf(h lab.Host) string {
 
 // setup returns the setup of a trial on an observed lab.
 func (m *ManagedFlags) setup(o lab.Options, show *Show, logs string) chaos.Setup {
-	return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: LeaderOf, Etcd: etcdOf, Replace: replaceController, Votes: allVote,
+	return chaos.Setup{Lab: o, Replicas: m.Replicas, Leader: LeaderOf, Etcd: etcdOf, Replace: replaceController,
+		Remove: removeController, Add: addController, Votes: allVote,
 		Event: show.Event, Logs: logs}
 }
 
-// replaceController makes the place of a lab's controller free. etcd refuses for a few seconds after other members were
-// away.
+// replaceController makes the place of a lab's controller free.
 func replaceController(ctx context.Context, l *lab.Lab, name string) error {
+	return changeControllers(ctx, l, &controllerv1.ControllersRequest{Replace: name})
+}
+
+// removeController removes a lab's controller.
+func removeController(ctx context.Context, l *lab.Lab, name string) error {
+	return changeControllers(ctx, l, &controllerv1.ControllersRequest{Remove: name})
+}
+
+// addController adds a lab's controller.
+func addController(ctx context.Context, l *lab.Lab, name string) error {
+	h, ok := l.Plan.Host(name)
+	if !ok {
+		return fmt.Errorf("the lab has no controller %s", name)
+	}
+	one, err := cli.NewController(name, netip.AddrPortFrom(h.Addr, topology.ControllerPort).String())
+	if err != nil {
+		return err
+	}
+	return changeControllers(ctx, l, &controllerv1.ControllersRequest{
+		Add: &controllerv1.ControllerSpec{Name: one.Name, Address: one.Address, Peer: one.Peer},
+	})
+}
+
+// changeControllers asks until a change is accepted. etcd refuses for a few seconds after other members were away.
+func changeControllers(ctx context.Context, l *lab.Lab, request *controllerv1.ControllersRequest) error {
 	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
 	defer leader.Close()
 	for {
-		_, err := leader.Controllers(ctx, name)
+		_, err := leader.Controllers(ctx, request)
 		if err == nil {
 			return nil
 		}
@@ -179,17 +203,15 @@ func replaceController(ctx context.Context, l *lab.Lab, name string) error {
 	}
 }
 
-// askAgain is the pause after a leader refused to replace a controller.
+// askAgain is the pause after a leader refused to change the controllers.
 const askAgain = 200 * time.Millisecond
 
 // allVote reports whether all controllers of a lab vote.
 func allVote(ctx context.Context, l *lab.Lab) (bool, error) {
 	leader := admin.NewLeader(l.Controllers(), (*security.Identity)(nil).DialOption())
 	defer leader.Close()
-	members, err := leader.Controllers(ctx, "")
-	return err == nil && !slices.ContainsFunc(members, func(m *controllerv1.EtcdMember) bool {
-		return m.GetLearner() || !m.GetStarted()
-	}), err
+	out, err := leader.Controllers(ctx, &controllerv1.ControllersRequest{})
+	return err == nil && len(out.GetMembers()) == len(l.Plan.With(lab.RoleController)) && admin.AllVote(out), err
 }
 
 // planeArguments returns the arguments for the data plane of a node in a lab.

@@ -2,15 +2,18 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/cluster/admin"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
 )
 
 // memberEvery is how often --wait looks at the members.
@@ -18,30 +21,73 @@ const memberEvery = 200 * time.Millisecond
 
 // member is a controller as this command shows it.
 type member struct {
-	Name  string `json:"name"`
-	Peer  string `json:"peer"`  // address for the other controllers' etcd
-	State string `json:"state"` // member, learner, or not started
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Peer    string `json:"peer,omitempty"` // address for the other controllers' etcd
+	State   string `json:"state"`          // member, learner, not started, joining, or leaving
 }
 
 func newControllersCommand() *cobra.Command {
-	var flags leaderFlags
-	var wait bool
-	c := &cobra.Command{
+	c := newMembersCommand(&cobra.Command{
 		Use:   "controllers",
-		Short: "Show the controllers of a cluster, or replace one that lost its disk",
+		Short: "Show the controllers of a cluster, add or remove one, or replace one that lost its disk",
 		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return runControllers(c, &flags, "", wait) },
-	}
-	flags.add(c)
-	addWait(c, &wait)
-	c.AddCommand(newReplaceControllerCommand())
+	}, func([]string) (*controllerv1.ControllersRequest, error) {
+		return &controllerv1.ControllersRequest{}, nil
+	})
+	c.AddCommand(newAddControllerCommand(), newRemoveControllerCommand(), newReplaceControllerCommand())
 	return c
 }
 
+func newAddControllerCommand() *cobra.Command {
+	return newMembersCommand(&cobra.Command{
+		Use:   "add NAME=ADDRESS",
+		Short: "Add a controller to a running cluster",
+		Long: `Add a controller to a running cluster.
+
+A learner is added to the controllers' etcd. Then start the controller, with an empty directory, --replacement and
+all controllers in --initial-cluster (with --etcd-endpoints it needs neither). It copies the state while the others
+serve. It counts as soon as it follows the state and all nodes are connected to it. One controller joins at a time.`,
+		Example: `  netcraq controllers add c4=192.0.2.4
+  netcraq controller --name c4 --data-dir c4 --initial-cluster c1=192.0.2.1,c2=192.0.2.2,c3=192.0.2.3,c4=192.0.2.4 --replacement
+  netcraq controllers --wait`,
+		Args: cobra.ExactArgs(1),
+	}, func(args []string) (*controllerv1.ControllersRequest, error) {
+		name, address, ok := strings.Cut(args[0], "=")
+		if !ok || name == "" {
+			return nil, cli.UsageError(fmt.Errorf("%q: give a controller as NAME=ADDRESS, such as c4=192.0.2.4", args[0]))
+		}
+		address, err := topology.ControllerAddr(address)
+		if err != nil {
+			return nil, cli.UsageError(err)
+		}
+		one, err := cli.NewController(name, address)
+		if err != nil {
+			return nil, cli.UsageError(err)
+		}
+		return &controllerv1.ControllersRequest{
+			Add: &controllerv1.ControllerSpec{Name: one.Name, Address: one.Address, Peer: one.Peer},
+		}, nil
+	})
+}
+
+func newRemoveControllerCommand() *cobra.Command {
+	return newMembersCommand(&cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove a controller from a running cluster, alive or dead",
+		Long: `Remove a controller from a running cluster, alive or dead.
+
+Its grants count no more from then on, its etcd is removed, and its process ends. If it leads, another controller leads
+then. The others have to be enough for a majority of the rest.`,
+		Example: `  netcraq controllers remove c4`,
+		Args:    cobra.ExactArgs(1),
+	}, func(args []string) (*controllerv1.ControllersRequest, error) {
+		return &controllerv1.ControllersRequest{Remove: args[0]}, nil
+	})
+}
+
 func newReplaceControllerCommand() *cobra.Command {
-	var flags leaderFlags
-	var wait bool
-	c := &cobra.Command{
+	return newMembersCommand(&cobra.Command{
 		Use:   "replace NAME",
 		Short: "Make the place of a controller free that lost its disk",
 		Long: `Make the place of a controller free that lost its disk.
@@ -52,76 +98,87 @@ everything. A majority of all controllers has to run meanwhile. Read leases and 
 		Example: `  netcraq controllers replace c2
   netcraq controller --name c2 --data-dir c2 --initial-cluster c1=192.0.2.1,c2=192.0.2.2,c3=192.0.2.3 --replacement`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return runControllers(c, &flags, args[0], wait) },
+	}, func(args []string) (*controllerv1.ControllersRequest, error) {
+		return &controllerv1.ControllersRequest{Replace: args[0]}, nil
+	})
+}
+
+// newMembersCommand completes a command that makes a request and shows the controllers.
+func newMembersCommand(c *cobra.Command, request func(args []string) (*controllerv1.ControllersRequest, error)) *cobra.Command {
+	var flags leaderFlags
+	var wait bool
+	c.RunE = func(c *cobra.Command, args []string) error {
+		in, err := request(args)
+		if err != nil {
+			return err
+		}
+		return runControllers(c, &flags, in, wait)
 	}
 	flags.add(c)
-	addWait(c, &wait)
+	c.Flags().BoolVar(&wait, "wait", false, "return only when the change is complete: all controllers count and vote")
 	return c
 }
 
-func addWait(c *cobra.Command, wait *bool) {
-	c.Flags().BoolVar(wait, "wait", false, "return only when all controllers vote")
-}
-
-// memberLister asks for the members.
-type memberLister func(context.Context) ([]*controllerv1.EtcdMember, error)
-
-// runControllers replaces a controller, if one is named, waits if asked to, and shows all.
-func runControllers(c *cobra.Command, flags *leaderFlags, replace string, wait bool) error {
+// runControllers makes a request, waits if asked to, and shows the controllers.
+func runControllers(c *cobra.Command, flags *leaderFlags, request *controllerv1.ControllersRequest, wait bool) error {
 	leader, err := flags.leader()
 	if err != nil {
 		return err
 	}
 	defer leader.Close()
-	list := func(ctx context.Context) ([]*controllerv1.EtcdMember, error) {
-		ctx, cancel := context.WithTimeout(ctx, flags.timeout)
+	ask := func(request *controllerv1.ControllersRequest) (*controllerv1.ControllersResponse, error) {
+		ctx, cancel := context.WithTimeout(c.Context(), flags.timeout)
 		defer cancel()
-		return leader.Controllers(ctx, "")
+		return leader.Controllers(ctx, request)
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), flags.timeout)
-	defer cancel()
-	if _, err := leader.Controllers(ctx, replace); err != nil {
-		return err
+	out, err := ask(request)
+	list := func() (*controllerv1.ControllersResponse, error) { return ask(&controllerv1.ControllersRequest{}) }
+	if err == nil && (wait || len(out.GetMembers()) == 0) { // a leader that removed itself has no list
+		out, err = list()
 	}
-	if wait {
-		if err := awaitMembers(c.Context(), list); err != nil {
-			return err
-		}
+	if err == nil && wait {
+		out, err = awaitMembers(c.Context(), out, list)
 	}
-	members, err := list(c.Context())
 	if err != nil {
 		return err
 	}
-	return printMembers(c.OutOrStdout(), members, flags.json)
+	return printMembers(c.OutOrStdout(), out.GetMembers(), flags.json)
 }
 
-// awaitMembers waits until all members vote.
-func awaitMembers(ctx context.Context, list memberLister) error {
-	for {
-		members, err := list(ctx)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(members, func(m *controllerv1.EtcdMember) bool { return m.GetLearner() || !m.GetStarted() }) {
-			return nil
-		}
+// awaitMembers waits until all controllers count and vote.
+func awaitMembers(ctx context.Context, out *controllerv1.ControllersResponse, list func() (*controllerv1.ControllersResponse, error),
+) (*controllerv1.ControllersResponse, error) {
+	for !admin.AllVote(out) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the place is free, but the new controller does not vote yet: %w", ctx.Err())
+			why := errors.New("the controller has to be started, and to copy the state")
+			if awaited := out.GetAwaited(); len(awaited) > 0 {
+				why = fmt.Errorf("%s have to connect to the new controllers", strings.Join(awaited, ", "))
+			}
+			return nil, fmt.Errorf("the change is not complete: %w: %w", why, ctx.Err())
 		case <-time.After(memberEvery):
 		}
+		var err error
+		if out, err = list(); err != nil {
+			return nil, err
+		}
 	}
+	return out, nil
 }
 
 func printMembers(out io.Writer, members []*controllerv1.EtcdMember, json bool) error {
 	shown := make([]member, len(members))
 	for i, m := range members {
-		shown[i] = member{Name: m.GetName(), Peer: m.GetPeer(), State: "member"}
+		shown[i] = member{Name: m.GetName(), Address: m.GetAddress(), Peer: m.GetPeer(), State: "member"}
 		switch {
+		case m.GetLeaving():
+			shown[i].State = "leaving"
 		case !m.GetStarted():
 			shown[i].State = "not started"
 		case m.GetLearner():
 			shown[i].State = "learner"
+		case m.GetJoining():
+			shown[i].State = "joining"
 		}
 	}
 	if json {
@@ -130,9 +187,9 @@ func printMembers(out io.Writer, members []*controllerv1.EtcdMember, json bool) 
 		}{shown})
 	}
 	table := cli.NewTable(out)
-	fmt.Fprintln(table, "NAME\tPEER\tSTATE")
+	fmt.Fprintln(table, "NAME\tADDRESS\tSTATE")
 	for _, m := range shown {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", m.Name, m.Peer, m.State)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", m.Name, m.Address, m.State)
 	}
 	return table.Flush()
 }

@@ -2,7 +2,11 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
 )
@@ -45,17 +49,26 @@ func (l *Leader) RaiseFloor(ctx context.Context, floor uint64) error {
 	}
 }
 
-// Controllers lists the members of the controllers' etcd. If replace is not empty, the place of that controller, whose data
-// is lost, is made free before.
-func (l *Leader) Controllers(ctx context.Context, replace string) (members []*controllerv1.EtcdMember, err error) {
+// Controllers lists the controllers, after the change that the request asks for.
+func (l *Leader) Controllers(
+	ctx context.Context, request *controllerv1.ControllersRequest,
+) (out *controllerv1.ControllersResponse, err error) {
+	interrupted := false
 	err = l.Ask(ctx, func(ctx context.Context, c controllerv1.ControllerClient) error {
 		ctx, cancel := context.WithTimeout(ctx, operateWithin)
 		defer cancel()
-		out, err := c.Controllers(ctx, &controllerv1.ControllersRequest{Replace: replace})
-		members = out.GetMembers()
+		var err error
+		out, err = c.Controllers(ctx, request)
+		if interrupted && request.GetRemove() != "" && status.Code(err) == codes.NotFound {
+			out, err = c.Controllers(ctx, &controllerv1.ControllersRequest{}) // a leader that removed itself may not answer
+		}
+		interrupted = interrupted || status.Code(err) == codes.Unavailable
 		return err
 	})
-	return members, err
+	if err != nil && ctx.Err() != nil && request.String() != "" {
+		err = fmt.Errorf("%w; the controllers change only while a majority of them runs", err)
+	}
+	return out, err
 }
 
 // Snapshot asks the leader for the present status.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -86,6 +87,7 @@ type cluster struct {
 	t           *testing.T
 	settings    reconfig.Settings
 	addresses   []string
+	first       int // controllers that form the cluster
 	dirs        []string
 	peers       map[string]string
 	endpoints   []string // of an etcd that is not the controllers' own; empty: it is
@@ -121,7 +123,7 @@ func newCluster(t *testing.T, controllers int, s reconfig.Settings) *cluster {
 	t.Helper()
 	free := freeAddresses(t, 2*controllers)
 	c := &cluster{
-		t: t, settings: s, addresses: free[:controllers], peers: map[string]string{}, nodes: map[string]*node{},
+		t: t, settings: s, first: controllers, addresses: free[:controllers], peers: map[string]string{}, nodes: map[string]*node{},
 		controllers: make([]*Controller, controllers), serving: make([]*running, controllers),
 	}
 	for i := range controllers {
@@ -159,13 +161,21 @@ func (c *cluster) startReplacement(i int, joins bool) {
 	c.serving[i] = run(c.t, c.controllers[i].Serve)
 }
 
+// formed is the set that a controller is started with: the first ones, or with one that is added, all.
+func (c *cluster) formed(i int) (s reconfig.ControllerSet) {
+	for at, address := range c.addresses[:max(c.first, i+1)] {
+		s.Members = append(s.Members, reconfig.Controller{Name: nameOf(at), Address: address, Peer: c.peers[nameOf(at)]})
+	}
+	return s
+}
+
 func (c *cluster) newController(i int, joins bool) (*Controller, error) {
 	where := store.Options{Cluster: "test", Endpoints: c.endpoints, TTL: 10}
 	if len(c.endpoints) == 0 {
-		where.Embedded = &store.Embedded{Name: nameOf(i), Dir: c.dirs[i], Peers: c.peers, Joins: joins}
+		where.Embedded = &store.Embedded{Name: nameOf(i), Dir: c.dirs[i], Peers: maps.Clone(c.peers), Joins: joins}
 	}
 	return New(Options{
-		Address: c.addresses[i], Log: logOf(nameOf(i)), Form: store.Formation{Settings: c.settings, Controllers: c.addresses},
+		Address: c.addresses[i], Log: logOf(nameOf(i)), Form: store.Formation{Settings: c.settings, Controllers: c.formed(i)},
 		Store: where,
 	})
 }

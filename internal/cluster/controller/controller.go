@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,7 +52,7 @@ type Controller struct {
 	view     *view
 	nodes    nodes
 	hearts   *hearts
-	peers    map[string]*peer
+	peers    *peers
 	term     atomic.Pointer[leading] // nil while it does not lead
 	slow     atomic.Pointer[slowness]
 	jumped   atomic.Int64 // when the wall clock was set last; 0: never
@@ -70,7 +69,7 @@ func New(o Options) (*Controller, error) {
 	o.Store.Log = o.Log
 	c := &Controller{options: o, log: o.Log, began: time.Now(), loads: reconfig.NewLoads(),
 		nodes: nodes{byID: map[reconfig.NodeID]*membershipStream{}}}
-	c.view = newView(c.now, c.nodes.refuse, c.welcomeAll)
+	c.view = newView(o.Address, c.now, c.nodes.refuse, c.settingsChanged)
 	c.metrics = newMetrics(func() bool { return c.term.Load() != nil }, o.Identity.Refusals())
 	var err error
 	if c.listener, err = net.Listen("tcp", o.Address); err != nil {
@@ -122,11 +121,12 @@ func (c *Controller) Serve(ctx context.Context) (err error) {
 	if c.scrapes != nil {
 		group.Go(func() error { return c.metrics.serve(ctx, c.scrapes) })
 	}
+	group.Go(func() error { return c.awaitRemoval(ctx) })
 	group.Go(func() error {
 		if err := c.form(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
-		defer closePeers(c.peers)
+		defer c.peers.close()
 		group.Go(func() error { return c.hearts.serve(ctx) })
 		group.Go(func() error { return c.stand(ctx) })
 		group.Go(func() error { return c.look(ctx) })
@@ -144,14 +144,14 @@ func (c *Controller) form(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return err
-	case !slices.Contains(formed.Controllers, c.options.Address):
-		return fmt.Errorf("this controller, %[2]s, is not one of the cluster's, %[1]s: start it with the address with which the "+
-			"cluster was formed",
-			strings.Join(formed.Controllers, ", "), c.options.Address)
+	case !formed.Controllers.Knows(c.options.Address):
+		return fmt.Errorf("this controller, %s, is not one of the cluster's, %s: start it with the address that it has there, "+
+			"or add it with `netcraq controllers add`", c.options.Address, strings.Join(formed.Controllers.Addresses(), ", "))
 	}
 	c.log.Info("cluster", "id", formed.Settings.Cluster, "shards", formed.Settings.Shards, "replicas", formed.Settings.Replicas,
-		"controllers", strings.Join(formed.Controllers, ","))
-	if c.peers, err = dialPeers(formed.Controllers, c.options.Address, c.dialOptions()); err != nil {
+		"controllers", strings.Join(formed.Controllers.Addresses(), ","))
+	c.peers = newPeers(c.options.Address, c.dialOptions())
+	if err := c.peers.follow(formed.Controllers.Connected()); err != nil {
 		return err
 	}
 	c.hearts, err = c.newHearts(&formed)

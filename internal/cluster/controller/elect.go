@@ -13,10 +13,10 @@ const claimAgain = 50 * time.Millisecond
 
 // stand stands for election until ctx ends, and leads whenever elected.
 func (c *Controller) stand(ctx context.Context) error {
-	if err := c.view.until(ctx, c.view.loaded); err != nil {
-		return nil
-	}
 	for ctx.Err() == nil {
+		if err := c.view.until(ctx, c.view.counts); err != nil {
+			return nil
+		}
 		led, news := c.view.led()
 		if !c.vacant(ctx, led, news) {
 			continue
@@ -40,7 +40,7 @@ func (c *Controller) stand(ctx context.Context) error {
 
 // vacant reports whether the place of a leader can be taken. It waits for news, for the leader's process to end, or for ctx.
 func (c *Controller) vacant(ctx context.Context, led store.Leader, news <-chan struct{}) bool {
-	p := c.peers[led.Address]
+	p := c.peers.get(led.Address)
 	switch {
 	case led.Term == 0:
 		return true

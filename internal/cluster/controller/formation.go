@@ -25,7 +25,7 @@ func Defaults() reconfig.Settings {
 func (c *Controller) defaults() store.Formation {
 	s := Defaults()
 	s.Cluster = fmt.Sprintf("%016x", rand.Uint64())
-	return store.Formation{Settings: s, Controllers: []string{c.options.Address},
+	return store.Formation{Settings: s, Controllers: reconfig.ControllerSet{Members: []reconfig.Controller{c.self()}},
 		FormWith: cmp.Or(c.options.Form.Settings.Replicas, s.Replicas)}
 }
 
@@ -47,9 +47,9 @@ func Check(f *store.Formation) error {
 	switch {
 	case s.Replicas < 0 || s.Replicas > wire.MaxChain:
 		return fmt.Errorf("--replicas %d: a chain has 1 to %d", s.Replicas, wire.MaxChain)
-	case len(f.Controllers) > wire.MaxGranters:
+	case len(f.Controllers.Members) > wire.MaxGranters:
 		return fmt.Errorf("%d controllers: a cluster has at most %d, because nodes take leases from no more; 5 survive two failures",
-			len(f.Controllers), wire.MaxGranters)
+			len(f.Controllers.Members), wire.MaxGranters)
 	case f.FormWith < 0:
 		return fmt.Errorf("--form-with %d: a number of nodes is wanted", f.FormWith)
 	}

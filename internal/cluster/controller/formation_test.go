@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -13,12 +14,12 @@ import (
 func TestMostControllers(t *testing.T) {
 	var f store.Formation
 	for i := range wire.MaxGranters {
-		f.Controllers = append(f.Controllers, fmt.Sprintf("10.0.0.%d:4413", i+1))
+		f.Controllers.Members = append(f.Controllers.Members, reconfig.Controller{Address: fmt.Sprintf("10.0.0.%d:4413", i+1)})
 	}
 	if err := Check(&f); err != nil {
 		t.Error(err)
 	}
-	f.Controllers = append(f.Controllers, "10.0.0.99:4413")
+	f.Controllers.Members = append(f.Controllers.Members, reconfig.Controller{Address: "10.0.0.99:4413"})
 	if err := Check(&f); err == nil || !strings.Contains(err.Error(), "at most 8") {
 		t.Errorf("one more: %v", err)
 	}

@@ -21,16 +21,17 @@ import (
 // for a node's agent. Nodes that
 // do not answer so are heard, and get their grants, by the connections of their agents.
 type hearts struct {
-	c          *Controller
-	socket     *net.UDPConn
+	c      *Controller
+	socket *net.UDPConn
+	every  time.Duration // between two heartbeats
+	// process is that of this controller's clock in heartbeats (H4).
+	process uint8
+
+	mu         sync.Mutex
+	nodes      map[reconfig.NodeID]*heart
 	granter    int // this controller's place among all of them; -1: it sends no heartbeats
 	majority   int
 	generation uint32
-	every      time.Duration // between two heartbeats
-	process    uint8         // of this controller's clock in heartbeats (H4)
-
-	mu    sync.Mutex
-	nodes map[reconfig.NodeID]*heart
 }
 
 // heart is the heartbeat state of one node's data plane.
@@ -48,13 +49,18 @@ func (c *Controller) newHearts(formed *store.Formation) (*hearts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a socket for heartbeats: %w", err)
 	}
-	controllers := slices.Sorted(slices.Values(formed.Controllers))
 	h := &hearts{
-		c: c, socket: socket, granter: slices.Index(controllers, c.options.Address), majority: reconfig.Majority(len(controllers)),
-		every: formed.Settings.Heartbeat, generation: reconfig.GenerationOf(controllers), nodes: make(map[reconfig.NodeID]*heart),
-		process: uint8(rand.Uint32()),
+		c: c, socket: socket, every: formed.Settings.Heartbeat, nodes: make(map[reconfig.NodeID]*heart), process: uint8(rand.Uint32()),
 	}
+	h.follow(&formed.Controllers)
 	return h, nil
+}
+
+// follow makes grants those of a set of controllers (H2).
+func (h *hearts) follow(set *reconfig.ControllerSet) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.granter, h.majority, h.generation = slices.Index(set.Addresses(), h.c.options.Address), set.Majority(), set.Generation()
 }
 
 // learn records the key of a node's heartbeats.
@@ -81,9 +87,13 @@ func (h *hearts) serve(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		h.mu.Lock()
+		counts := h.granter >= 0
 		for id, n := range h.nodes {
-			if h.granter < 0 || !h.c.view.knows(id, n.incarnation) {
+			if !h.c.view.knows(id, n.incarnation) {
 				delete(h.nodes, id)
+				continue
+			}
+			if !counts {
 				continue
 			}
 			out = h.next(id, n).Append(out[:0], &n.key)
@@ -94,7 +104,7 @@ func (h *hearts) serve(ctx context.Context) error {
 			h.every = every
 			ticker.Reset(every)
 		}
-		if t := h.c.term.Load(); t != nil && h.granter >= 0 {
+		if t := h.c.term.Load(); t != nil && counts {
 			t.inbox.ask()
 		}
 	}
@@ -107,7 +117,7 @@ func (h *hearts) next(id reconfig.NodeID, n *heart) *wire.Heartbeat {
 		Granter: uint8(h.granter), Majority: uint8(h.majority), Node: uint32(id), Generation: h.generation,
 		Incarnation: n.incarnation, Request: n.request,
 	}
-	if h.c.view.grants(id, n.incarnation) {
+	if h.c.view.grants(id, n.incarnation) && n.grant.Generation == h.generation { // the set may be about to change
 		b.Stamp, b.Lease = n.grant.Stamp, uint64(n.grant.Lease)
 	}
 	return b

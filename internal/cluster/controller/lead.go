@@ -15,6 +15,8 @@ const (
 	tickEvery = 2 * time.Millisecond
 	// askOn is how long controllers that have not answered are asked on after a majority has.
 	askOn = time.Second
+	// resignWithin bounds the attempt to give up leadership.
+	resignWithin = time.Second
 )
 
 // leading is one term of this controller as the leader. The goroutine of run owns the reconfig.Leader.
@@ -33,8 +35,7 @@ type leading struct {
 func (c *Controller) lead(ctx context.Context, l *store.Leadership) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &leading{c: c, inbox: newInbox(), leadership: l, ctx: ctx}
-	controllers := len(c.view.formed().Controllers)
-	t.leader = reconfig.NewLeader(l.Term, &l.State, controllers, c.leaderOptions(), c.now())
+	t.leader = reconfig.NewLeader(l.Term, &l.State, c.leaderOptions(), c.now())
 	c.log.Info("this controller leads", "term", l.Term, "change", l.State.Change)
 	c.metrics.elections.Inc()
 	c.setTerm(t)
@@ -43,10 +44,14 @@ func (c *Controller) lead(ctx context.Context, l *store.Leadership) {
 	}
 	t.begin(t.balance)
 	t.begin(t.keepKeys)
+	t.begin(t.keepControllers)
 	t.run()
 	c.setTerm(nil)
 	cancel()
 	t.running.Wait()
+	if t.excluded() {
+		c.resign(l)
+	}
 	c.log.Info("this controller leads no more", "term", l.Term)
 }
 
@@ -95,7 +100,19 @@ func (t *leading) run() {
 func (t *leading) over() bool {
 	led, _ := t.c.view.led()
 	t.known = t.known || led.Term == t.leadership.Term
-	return t.leader.Ended() || led.Term > t.leadership.Term || t.known && led.Term == 0
+	return t.leader.Ended() || led.Term > t.leadership.Term || t.known && led.Term == 0 || t.excluded()
+}
+
+// excluded reports whether this controller's own change removed it from the controllers. Nodes leave it, so it cannot lead.
+func (t *leading) excluded() bool { return !t.leader.State().Controllers.Has(t.c.options.Address) }
+
+// resign lets another controller lead at once.
+func (c *Controller) resign(l *store.Leadership) {
+	ctx, cancel := context.WithTimeout(context.Background(), resignWithin)
+	defer cancel()
+	if err := l.Resign(ctx); err != nil {
+		c.log.Warn("this controller was removed, and could not tell etcd that it leads no more: another leads a little later", "because", err)
+	}
 }
 
 // carryOut starts the leader's effects. It does not block.
@@ -145,9 +162,11 @@ func (t *leading) store(c reconfig.Change) {
 // awaitLeases asks all controllers how long their grants last. A majority of answers is enough. The others are asked for a
 // while longer.
 func (t *leading) awaitLeases(f reconfig.LeaseWait) {
-	controllers := t.c.view.formed().Controllers
+	set := &t.leader.State().Controllers
+	controllers := set.Addresses()
 	ctx, cancel := context.WithCancel(t.ctx)
 	answered := make(chan struct{}, len(controllers))
+	majority := set.Majority()
 	for _, address := range controllers {
 		t.begin(func() {
 			left, ok := t.c.leaseLeft(ctx, address, f)
@@ -159,7 +178,7 @@ func (t *leading) awaitLeases(f reconfig.LeaseWait) {
 	}
 	t.begin(func() {
 		defer cancel()
-		for range reconfig.Majority(len(controllers)) {
+		for range majority {
 			select {
 			case <-answered:
 			case <-ctx.Done():
@@ -178,7 +197,11 @@ func (c *Controller) leaseLeft(ctx context.Context, address string, f reconfig.L
 		left, err := c.view.leaseLeft(ctx, f.Change, f.Nodes)
 		return left, err == nil
 	}
-	return c.peers[address].leaseLeft(ctx, f)
+	p := c.peers.get(address)
+	if p == nil { // the set has changed meanwhile
+		return 0, false
+	}
+	return p.leaseLeft(ctx, f)
 }
 
 // register tells the leader of a node; its answer is not waited for.

@@ -37,7 +37,7 @@ func (c *Controller) Map(in *controllerv1.MapRequest, stream grpc.ServerStreamin
 // mapOfCluster is the map as it is now; many streams share it. The caller holds the lock.
 func (v *view) mapOfCluster() *controllerv1.MapResponse {
 	if v.clusters == nil {
-		v.clusters = mapOf(v.state, v.formation.Controllers)
+		v.clusters = mapOf(v.state)
 	}
 	return v.clusters
 }
@@ -50,9 +50,9 @@ type chainID struct {
 	lost    bool
 }
 
-func mapOf(s *reconfig.State, controllers []string) *controllerv1.MapResponse {
+func mapOf(s *reconfig.State) *controllerv1.MapResponse {
 	m := &controllerv1.MapResponse{
-		Version: s.Change, Cluster: s.Settings.Cluster, Shards: uint32(s.Settings.Shards), Controllers: controllers,
+		Version: s.Change, Cluster: s.Settings.Cluster, Shards: uint32(s.Settings.Shards), Controllers: s.Controllers.Addresses(),
 		Tags: s.Settings.Tags.Phase.Sends(), TagPhase: uint32(s.Settings.Tags.Phase),
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Nodes)) {

@@ -36,10 +36,14 @@ func (c *Controller) notes(s *reconfig.State) []string {
 		notes = append(notes, fmt.Sprintf("etcd took %v to store a change: writes stop for as long when a node fails; give it a disk of its own",
 			slow.took.Round(time.Millisecond)))
 	}
-	for _, address := range c.view.formed().Controllers {
-		if p := c.peers[address]; p != nil && !p.reachable() {
+	set := c.view.controllers()
+	for _, address := range set.Addresses() {
+		if p := c.peers.get(address); p != nil && !p.reachable() {
 			notes = append(notes, fmt.Sprintf("controller %s cannot be reached", address))
 		}
+	}
+	if joining := set.Joining; joining.Address != "" {
+		notes = append(notes, fmt.Sprintf("controller %s joins at %s, and is not one of the cluster's yet", joining.Name, joining.Address))
 	}
 	c.loading.Lock()
 	for _, n := range sortedNodes(s) {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,11 +40,44 @@ type peer struct {
 	change  atomic.Uint64 // that it is known to have applied
 }
 
-// dialPeers prepares connections to all the other controllers.
-func dialPeers(addresses []string, self string, options []grpc.DialOption) (map[string]*peer, error) {
-	peers := make(map[string]*peer)
+// peers are the other controllers. Their set changes (L7).
+type peers struct {
+	self    string
+	options []grpc.DialOption
+
+	mu        sync.Mutex
+	byAddress map[string]*peer
+}
+
+func newPeers(self string, options []grpc.DialOption) *peers {
+	return &peers{self: self, options: options, byAddress: make(map[string]*peer)}
+}
+
+// get returns the controller at an address; nil: it is none of the others.
+func (p *peers) get(address string) *peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byAddress[address]
+}
+
+func (p *peers) all() []*peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.byAddress))
+}
+
+// follow keeps connections to all controllers at these addresses but this one, and to no others.
+func (p *peers) follow(addresses []string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for address, one := range p.byAddress {
+		if !slices.Contains(addresses, address) {
+			one.conn.Close()
+			delete(p.byAddress, address)
+		}
+	}
 	for _, address := range addresses {
-		if address == self {
+		if address == p.self || p.byAddress[address] != nil {
 			continue
 		}
 		conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
@@ -49,25 +85,27 @@ func dialPeers(addresses []string, self string, options []grpc.DialOption) (map[
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff: backoff.Config{BaseDelay: redial / 10, Multiplier: 1.6, MaxDelay: redial}, MinConnectTimeout: silentAfter,
 			}),
-		}, options...)...)
+		}, p.options...)...)
 		if err != nil {
-			closePeers(peers)
-			return nil, fmt.Errorf("controller %s: %w", address, err)
+			return fmt.Errorf("controller %s: %w", address, err)
 		}
-		peers[address] = &peer{address: address, conn: conn, client: controllerv1.NewControllerClient(conn)}
+		p.byAddress[address] = &peer{address: address, conn: conn, client: controllerv1.NewControllerClient(conn)}
 		conn.Connect()
 	}
-	return peers, nil
+	return nil
 }
 
-func closePeers(peers map[string]*peer) {
-	for _, p := range peers {
-		p.conn.Close()
+func (p *peers) close() { _ = p.follow(nil) } // nothing is dialed
+
+// reachable reports whether there is a connection at this moment. If none is tried, because the one before ended and nothing
+// was sent since, it begins to try.
+func (p *peer) reachable() bool {
+	state := p.conn.GetState()
+	if state == connectivity.Idle {
+		p.conn.Connect()
 	}
+	return state == connectivity.Ready
 }
-
-// reachable reports whether there is a connection at this moment.
-func (p *peer) reachable() bool { return p.conn.GetState() == connectivity.Ready }
 
 // gone waits until the process behind the peer has certainly ended: there is no connection, and its address refuses one.
 // It returns false when ctx ends before.

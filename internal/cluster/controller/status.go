@@ -84,7 +84,8 @@ func (c *Controller) status(ctx context.Context) (*controllerv1.StatusResponse, 
 		}
 	}
 	c.askPeers(ctx, state.Change)
-	for _, address := range c.view.formed().Controllers {
+	set := c.view.controllers()
+	for _, address := range set.Addresses() {
 		out.Controllers = append(out.Controllers, c.controllerStatus(address))
 	}
 	out.Hot = c.hot(state)
@@ -125,7 +126,10 @@ func (c *Controller) controllerStatus(address string) *controllerv1.ControllerSt
 	if address == c.options.Address {
 		return &controllerv1.ControllerStatus{Address: address, Leads: true, Reachable: true, Change: c.view.change()}
 	}
-	p := c.peers[address]
+	p := c.peers.get(address)
+	if p == nil { // the set has changed meanwhile
+		return &controllerv1.ControllerStatus{Address: address}
+	}
 	return &controllerv1.ControllerStatus{Address: address, Reachable: p.reachable(), Change: p.change.Load()}
 }
 
@@ -134,7 +138,7 @@ func (c *Controller) askPeers(ctx context.Context, change uint64) {
 	ctx, cancel := context.WithTimeout(ctx, askPeersWithin)
 	defer cancel()
 	var asking sync.WaitGroup
-	for _, p := range c.peers {
+	for _, p := range c.peers.all() {
 		if p.reachable() && p.change.Load() < change {
 			asking.Go(func() { p.leaseLeft(ctx, reconfig.LeaseWait{Change: change}) })
 		}

@@ -134,12 +134,14 @@ func (c *Controller) welcome(node reconfig.NodeID) *controllerv1.Welcome {
 	f := c.view.formed()
 	return &controllerv1.Welcome{
 		Node: uint32(node), Cluster: f.Settings.Cluster, Shards: uint32(f.Settings.Shards), BeatUs: uint32(f.Settings.Heartbeat.Microseconds()),
-		CellBytes: uint32(f.Settings.CellBytes), Controllers: f.Controllers, Controller: c.options.Address,
+		CellBytes: uint32(f.Settings.CellBytes), Controllers: f.Controllers.Addresses(), Controller: c.options.Address,
+		ControllersSince: f.Controllers.Since, Joining: f.Controllers.Joining.Address,
 		Tags: f.Settings.Tags.Phase == wire.TagsRequired, TagPhase: uint32(f.Settings.Tags.Phase), TagsSince: f.Settings.Tags.Since,
 	}
 }
 
-// welcomeAll tells every connected node how often to send heartbeats from now on, and how far messages carry tags.
+// welcomeAll tells every connected node how often to send heartbeats from now on, how far messages carry tags, and who the
+// controllers are.
 func (c *Controller) welcomeAll() {
 	for _, a := range c.nodes.all() {
 		a.welcome(c.welcome(a.node))

@@ -15,9 +15,10 @@ import (
 // view is the durable state as this controller received it from etcd, change by change. While etcd is unreachable it stays
 // as it is, and leases are granted from it.
 type view struct {
+	self       string // this controller's address
 	now        func() time.Duration
 	onRemoved  func(reconfig.NodeID) // told of nodes that were removed
-	onSettings func()                // told of other times or tags
+	onSettings func()                // told of other times, tags or controllers
 
 	mu        sync.Mutex
 	formation store.Formation
@@ -33,20 +34,21 @@ type view struct {
 	grantor  *reconfig.Grantor
 }
 
-func newView(now func() time.Duration, onRemoved func(reconfig.NodeID), onSettings func()) *view {
-	return &view{now: now, onRemoved: onRemoved, onSettings: onSettings, news: make(chan struct{})}
+func newView(self string, now func() time.Duration, onRemoved func(reconfig.NodeID), onSettings func()) *view {
+	return &view{self: self, now: now, onRemoved: onRemoved, onSettings: onSettings, news: make(chan struct{})}
 }
 
 // Loaded is of [store.Follower].
 func (v *view) Loaded(f store.Formation, s *reconfig.State) {
 	v.granting.Lock()
 	if v.grantor == nil {
-		v.grantor = reconfig.NewGrantor(s, len(f.Controllers), v.now(), 0)
+		v.grantor = reconfig.NewGrantor(s, v.self, v.now(), 0)
 	} else {
 		v.grantor.Load(s)
 	}
 	v.granting.Unlock()
 
+	defer v.onSettings()
 	defer func() {
 		for id := range s.Nodes {
 			if v.removed(id) {
@@ -75,13 +77,13 @@ func (v *view) Changed(c reconfig.Change) {
 			defer v.onRemoved(c.Nodes[i].ID) // once it is applied
 		}
 	}
-	if c.Times != (reconfig.Times{}) || c.Tags != (reconfig.TagStep{}) {
+	if c.Times != (reconfig.Times{}) || c.Tags != (reconfig.TagStep{}) || c.Controllers.Since != 0 {
 		defer v.onSettings()
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.state.Apply(c)
-	v.formation.Settings = v.state.Settings
+	v.formation.Settings, v.formation.Controllers = v.state.Settings, v.state.Controllers
 	for i := range c.Nodes {
 		v.byName[c.Nodes[i].Name] = c.Nodes[i].ID
 	}
@@ -122,6 +124,16 @@ func (v *view) until(ctx context.Context, holds func() bool) error {
 
 // loaded reports whether there is a state at all. The caller holds the lock.
 func (v *view) loaded() bool { return v.state != nil }
+
+// controllers is the set of controllers.
+func (v *view) controllers() reconfig.ControllerSet { return v.formed().Controllers }
+
+// counts reports whether this controller is a member of the set of controllers. The caller holds the lock.
+func (v *view) counts() bool { return v.loaded() && v.state.Controllers.Has(v.self) }
+
+// expelled reports whether this controller is to end: it neither counts nor joins, and its etcd is not needed any more. The
+// caller holds the lock.
+func (v *view) expelled() bool { return v.loaded() && !v.state.Controllers.Knows(v.self) }
 
 // removed reports whether a node was removed.
 func (v *view) removed(id reconfig.NodeID) bool {

@@ -65,11 +65,13 @@ func (o *Options) Validate() error {
 	return nil
 }
 
+// controllers are the addresses of the controllers, which answer at once.
+var controllers = []string{"c0", "c1", "c2"}
+
 const (
-	term        = 1
-	controllers = 3
-	heartbeat   = 10 * time.Millisecond
-	patience    = 10_000 // heartbeats until the leader must have finished all changes
+	term      = 1
+	heartbeat = 10 * time.Millisecond
+	patience  = 10_000 // heartbeats until the leader must have finished all changes
 )
 
 // drill is a leader and the simulated nodes.
@@ -97,7 +99,7 @@ func Run(o Options) (*Result, error) {
 	before := heap()
 	state, formed := d.form()
 	r.FormS = formed.Seconds()
-	d.leader = reconfig.NewLeader(term, state, controllers, reconfig.Options{}, d.now)
+	d.leader = reconfig.NewLeader(term, state, reconfig.Options{}, d.now)
 	if err := d.settle(); err != nil {
 		return nil, err
 	}
@@ -123,6 +125,7 @@ func (d *drill) form() (*reconfig.State, time.Duration) {
 			CellBytes: wire.MaxValueBytes,
 			Heartbeat: heartbeat, Lease: 6 * heartbeat, Suspect: 4 * heartbeat},
 		Nodes: make(map[reconfig.NodeID]*reconfig.Node, d.o.Nodes), Shards: make([]reconfig.Shard, d.o.Shards), Change: 1,
+		Controllers: reconfig.FormedControllers(controllers...),
 	}
 	var candidates []topology.Candidate
 	for i := 1; i <= d.o.Nodes; i++ {
@@ -202,8 +205,8 @@ func (d *drill) call(do func(*reconfig.Leader)) {
 			}
 			d.sent = append(d.sent, e.Order)
 		case reconfig.LeaseWait:
-			for i := range controllers {
-				d.call(func(l *reconfig.Leader) { l.LeaseLeft(d.now, "c"+strconv.Itoa(i), e.Change, 0) })
+			for _, controller := range controllers {
+				d.call(func(l *reconfig.Leader) { l.LeaseLeft(d.now, controller, e.Change, 0) })
 			}
 		case reconfig.Place:
 			d.places = append(d.places, e)

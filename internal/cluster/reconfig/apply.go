@@ -26,6 +26,9 @@ func (s *State) Apply(c Change) {
 	if c.Tags != (TagStep{}) {
 		s.Settings.Tags = c.Tags
 	}
+	if c.Controllers.Since != 0 {
+		s.Controllers = c.Controllers
+	}
 	s.Change = c.Number
 }
 
@@ -43,6 +46,9 @@ func (s *State) Check(c Change) error {
 		}
 	}
 	if err := c.Tags.follows(s.Settings.Tags, c.Number); err != nil {
+		return err
+	}
+	if err := c.Controllers.follows(&s.Controllers, c.Number); err != nil {
 		return err
 	}
 	known := make(map[NodeID]bool, len(c.Nodes))

@@ -37,7 +37,7 @@ func TestBridgeHasBounds(t *testing.T) {
 
 // TestGrantsBridgePauses: a controller or a node that pauses now and then has longer grants, and a lease wait knows of them.
 func TestGrantsBridgePauses(t *testing.T) {
-	g := NewGrantor(grantorState(), 3, 0, 0)
+	g := NewGrantor(grantorState(), "c0", 0, 0)
 	now := time.Hour
 	heartbeat := func() Grant {
 		grant, ok := g.Heartbeat(now, Heartbeat{Node: 1, Incarnation: 1, Stamp: uint64(now)})

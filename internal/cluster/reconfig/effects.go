@@ -103,6 +103,7 @@ type Status struct {
 	UnderReplicated int          // active with fewer
 	Changing        int          // taking no writes now
 	TagsAwaited     []string     // nodes that are not in the present phase of tags yet, and why
+	Awaited         []string     // nodes that do not follow the present set of controllers yet
 	Down            int          // no complete copy within reach, or lost
 	Copying         int          // with a copy under way
 	Catching        int          // of these, to a node that kept the shard, and needs only the changes

@@ -14,13 +14,17 @@ const driftMargin = 10
 // Grantor gives leases on behalf of one controller. It knows no leader; it applies the changes of the state in the order in
 // which they were stored.
 type Grantor struct {
+	self     string // the controller's address
 	settings Settings
-	majority int
 	applied  uint64
-	nodes    map[NodeID]standing
-	floor    time.Duration // end of all grants of an earlier process of this controller
-	until    map[NodeID]time.Duration
-	contacts map[NodeID]*contact
+	// Of the set of controllers.
+	counts     bool // whether it is a member
+	majority   int
+	generation uint32
+	nodes      map[NodeID]standing
+	floor      time.Duration // end of all grants of an earlier process of this controller
+	until      map[NodeID]time.Duration
+	contacts   map[NodeID]*contact
 }
 
 // contact holds the pauses between a node's heartbeats, the grantor's own pauses included. A grant has to bridge them.
@@ -35,22 +39,19 @@ type standing struct {
 	standing    Standing
 }
 
-// NewGrantor returns the grantor of one controller, from the stored state. without is zero outside tests.
-func NewGrantor(s *State, controllers int, now time.Duration, without Rule) *Grantor {
+// NewGrantor returns the grantor of the controller at an address, from the stored state. without is zero outside tests.
+func NewGrantor(s *State, self string, now time.Duration, without Rule) *Grantor {
 	longest := s.Settings.longest()
 	if without&L5 != 0 {
 		longest = max(s.Settings.Lease, s.Settings.LeaseMax)
 	}
 	g := &Grantor{
-		settings: s.Settings, majority: Majority(controllers), floor: now + lasts(longest),
+		self: self, settings: s.Settings, floor: now + lasts(longest),
 		until: make(map[NodeID]time.Duration), contacts: make(map[NodeID]*contact),
 	}
 	g.Load(s)
 	return g
 }
-
-// Majority returns the size of a majority of the controllers.
-func Majority(controllers int) int { return controllers/2 + 1 }
 
 // GenerationOf returns a number that identifies a set of controllers.
 func GenerationOf(controllers []string) uint32 {
@@ -67,6 +68,7 @@ func lasts(lease time.Duration) time.Duration { return lease + lease/driftMargin
 // Load replaces the state by a complete one, which is not older than the last change applied.
 func (g *Grantor) Load(s *State) {
 	g.applied, g.settings = s.Change, s.Settings
+	g.count(&s.Controllers)
 	g.nodes = make(map[NodeID]standing, len(s.Nodes))
 	for id, n := range s.Nodes {
 		g.nodes[id] = standing{n.Incarnation, n.Standing}
@@ -81,7 +83,16 @@ func (g *Grantor) Apply(c Change) {
 	if c.Times != (Times{}) { // grants given before go on as they were given
 		g.settings.SetTimes(c.Times)
 	}
+	if c.Controllers.Since != 0 {
+		g.count(&c.Controllers)
+	}
 	g.applied = c.Number
+}
+
+// count makes grants those of a set of controllers. Grants given before go on as those of the set before. A controller that
+// is no member grants nothing: nodes would count it as one.
+func (g *Grantor) count(s *ControllerSet) {
+	g.counts, g.majority, g.generation = s.Has(g.self), s.Majority(), s.Generation()
 }
 
 // Heartbeat answers a node's heartbeat, and reports whether there is an answer: a node that is not in good standing gets none.
@@ -91,13 +102,13 @@ func (g *Grantor) Heartbeat(now time.Duration, b Heartbeat) (Grant, bool) {
 		return Grant{}, false
 	}
 	g.until[b.Node] = max(g.until[b.Node], now+lasts(lease))
-	return Grant{Stamp: b.Stamp, Lease: lease, Majority: g.majority}, true
+	return Grant{Stamp: b.Stamp, Lease: lease, Majority: g.majority, Generation: g.generation}, true
 }
 
 // Grants reports whether a node gets grants.
 func (g *Grantor) Grants(id NodeID, incarnation uint64) bool {
 	n, ok := g.nodes[id]
-	return ok && !n.standing.Fenced() && n.incarnation == incarnation
+	return ok && g.counts && !n.standing.Fenced() && n.incarnation == incarnation
 }
 
 // Knows reports whether a node is in the cluster, in good standing or not.

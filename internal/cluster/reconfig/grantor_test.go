@@ -6,7 +6,7 @@ import (
 )
 
 func grantorState() *State {
-	s := &State{Settings: testSettings(4, 3), Nodes: map[NodeID]*Node{}, Shards: make([]Shard, 4), Change: 7}
+	s := &State{Settings: testSettings(4, 3), Nodes: map[NodeID]*Node{}, Shards: make([]Shard, 4), Change: 7, Controllers: threeControllers()}
 	for id := NodeID(1); id <= 3; id++ {
 		s.Nodes[id] = &Node{ID: id, Name: string('a' + rune(id)), Incarnation: uint64(id), Standing: Up}
 	}
@@ -17,7 +17,7 @@ func TestGrants(t *testing.T) {
 	s := grantorState()
 	s.Nodes[2].Standing = Fenced
 	s.Nodes[3].Standing = Draining
-	g := NewGrantor(s, 3, 0, 0)
+	g := NewGrantor(s, "c0", 0, 0)
 	for _, c := range []struct {
 		name        string
 		node        NodeID
@@ -27,7 +27,7 @@ func TestGrants(t *testing.T) {
 		{"up", 1, 1, true}, {"fenced", 2, 2, false}, {"draining", 3, 3, true}, {"another incarnation", 1, 9, false}, {"unknown", 8, 8, false},
 	} {
 		grant, granted := g.Heartbeat(time.Second, Heartbeat{Node: c.node, Incarnation: c.incarnation, Stamp: 99})
-		if granted != c.granted || granted && grant != (Grant{Stamp: 99, Lease: s.Settings.Lease, Majority: 2}) {
+		if granted != c.granted || granted && grant != (Grant{Stamp: 99, Lease: s.Settings.Lease, Majority: 2, Generation: s.Controllers.Generation()}) {
 			t.Errorf("%s: %v, %+v", c.name, granted, grant)
 		}
 	}
@@ -35,7 +35,7 @@ func TestGrants(t *testing.T) {
 
 // TestLeaseLeft: the answer comes once the change is known, and is the time that earlier grants may last on a slow clock.
 func TestLeaseLeft(t *testing.T) {
-	g := NewGrantor(grantorState(), 3, 0, 0)
+	g := NewGrantor(grantorState(), "c0", 0, 0)
 	const now = time.Second
 	heartbeat := Heartbeat{Node: 1, Incarnation: 1, Stamp: 5}
 	g.Heartbeat(now, heartbeat)
@@ -66,15 +66,19 @@ func TestLeaseLeft(t *testing.T) {
 
 // TestRestartedControllerRemembersNothing: its earlier grants may last still.
 func TestRestartedControllerRemembersNothing(t *testing.T) {
-	g := NewGrantor(grantorState(), 3, time.Hour, 0)
+	g := NewGrantor(grantorState(), "c0", time.Hour, 0)
 	if left, applied := g.LeaseLeft(time.Hour+6*ms, 7, []NodeID{1}); !applied || left != lasts(grantorState().Settings.LeaseMax)-6*ms {
 		t.Errorf("%v, %v", applied, left)
 	}
 }
 
+// threeControllers are those of most tests.
+func threeControllers() ControllerSet { return FormedControllers("c0", "c1", "c2") }
+
 func TestMajority(t *testing.T) {
 	for controllers, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
-		if got := Majority(controllers); got != want {
+		set := ControllerSet{Members: make([]Controller, controllers)}
+		if got := set.Majority(); got != want {
 			t.Errorf("of %d: %d, want %d", controllers, got, want)
 		}
 	}

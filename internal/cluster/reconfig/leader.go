@@ -48,12 +48,11 @@ func (o Options) withDefaults(s *Settings) Options {
 //     Settings.Heartbeat;
 //   - carries out [Leader.Effects] in order after each call. Messages may be lost, repeated and reordered.
 type Leader struct {
-	term     uint64
-	state    *State
-	options  Options
-	majority int
-	effects  []Effect
-	ended    bool
+	term    uint64
+	state   *State
+	options Options
+	effects []Effect
+	ended   bool
 
 	// Time. A long step of the caller's clock does not count in full: the leader was paused, or the clock jumped.
 	last, time time.Duration
@@ -73,6 +72,7 @@ type Leader struct {
 	busy        map[NodeID]*node
 	unsent      map[NodeID]*node
 	leaseWaits  []*leaseWait
+	settled     bool // no lease is one of an earlier set of controllers (L7)
 
 	// Contents of the next change.
 	storing       bool // a change is under way
@@ -99,9 +99,9 @@ type Leader struct {
 }
 
 // NewLeader makes the leader of a term, which grows with each. It owns the state from now on.
-func NewLeader(term uint64, s *State, controllers int, o Options, now time.Duration) *Leader {
+func NewLeader(term uint64, s *State, o Options, now time.Duration) *Leader {
 	l := &Leader{
-		term: term, state: s, options: o.withDefaults(&s.Settings), majority: Majority(controllers), last: now,
+		term: term, state: s, options: o.withDefaults(&s.Settings), last: now,
 		nodes: make(map[NodeID]*node, len(s.Nodes)), names: make(map[string]NodeID, len(s.Nodes)), shards: make([]shard, len(s.Shards)),
 		byHeartbeat: list.New(), busy: make(map[NodeID]*node), unsent: make(map[NodeID]*node),
 		registrations: make(map[string]Registration), suspects: make(map[NodeID]string),
@@ -129,6 +129,7 @@ func NewLeader(term uint64, s *State, controllers int, o Options, now time.Durat
 		l.trims[uint16(number)] = len(fenced) > 0 && s.Shards[number].Epoch > 0
 	}
 	l.awaitLeases(s.Change, fenced)
+	l.awaitSettled()
 	l.replan(l.options.RepairAfter)
 	l.dirty = true
 	l.step()

@@ -14,6 +14,7 @@ type draft struct {
 	replicas int
 	times    Times
 	tags     TagStep
+	set      ControllerSet     // of controllers; Since 0: as before
 	leaving  map[uint16]NodeID // nodes that leave when the copies that the change begins are complete
 	joining  map[NodeID]bool   // nodes that begin to copy with the change
 	whys     map[NodeID]string // nodes that it fences
@@ -88,10 +89,13 @@ func (l *Leader) propose() {
 	d.begin()
 	d.form()
 	d.raise()
-	if len(d.nodes)+len(d.shards) == 0 && d.replicas == 0 && d.times == (Times{}) && d.tags == (TagStep{}) {
+	if len(d.nodes)+len(d.shards) == 0 && d.replicas == 0 && d.times == (Times{}) && d.tags == (TagStep{}) && d.set.Since == 0 {
 		return
 	}
-	c := Change{Number: d.number, Shards: make(map[uint16]Shard, len(d.shards)), Replicas: d.replicas, Times: d.times, Tags: d.tags}
+	c := Change{
+		Number: d.number, Shards: make(map[uint16]Shard, len(d.shards)), Replicas: d.replicas, Times: d.times, Tags: d.tags,
+		Controllers: d.set,
+	}
 	for _, id := range sorted(d.nodes) {
 		c.Nodes = append(c.Nodes, *d.nodes[id])
 	}
@@ -208,13 +212,16 @@ func (l *Leader) stored(number uint64, ok bool) {
 	for i := range c.Nodes {
 		was[c.Nodes[i].ID] = l.state.Nodes[c.Nodes[i].ID]
 	}
-	phase := l.state.Settings.Tags.Phase
+	phase, controllers := l.state.Settings.Tags.Phase, l.state.Controllers
 	l.state.Apply(c)
 	if c.Replicas != 0 {
 		l.replan(0)
 	}
 	if c.Tags != (TagStep{}) {
 		l.noteTags(phase)
+	}
+	if c.Controllers.Since != 0 {
+		l.noteControllers(&controllers)
 	}
 	for _, shard := range sorted(c.Shards) {
 		s := before[shard]

@@ -48,20 +48,21 @@ type node struct {
 	sweeps   bool // it takes floors, and collects tombstones
 	pressing bool // and these fill its table
 
-	registration *Registration // with another incarnation: its state is gone
-	claimed      time.Duration
-	former       map[uint64]bool // incarnations that it had in this term
-	refused      string
-	failures     int           // copies that it could not complete
-	failure      string        // why, the last time; empty: it completed one since
-	tagsSince    uint64        // the phase of tags that it confirmed (T6)
-	noTags       string        // why it cannot go to the newest, or to none with tags
-	fences       int           // recent suspicions
-	fencedAt     time.Duration // time of the last
-	why          string        // and why
-	convicted    bool          // it was suspected for another reason than a heartbeat timeout
-	rests        time.Duration // it joins no chain until then
-	distrust     time.Duration // placement does not use it until then
+	registration     *Registration // with another incarnation: its state is gone
+	claimed          time.Duration
+	former           map[uint64]bool // incarnations that it had in this term
+	refused          string
+	failures         int           // copies that it could not complete
+	failure          string        // why, the last time; empty: it completed one since
+	tagsSince        uint64        // the phase of tags that it confirmed (T6)
+	controllersSince uint64        // the set of controllers that it follows (L7)
+	noTags           string        // why it cannot go to the newest, or to none with tags
+	fences           int           // recent suspicions
+	fencedAt         time.Duration // time of the last
+	why              string        // and why
+	convicted        bool          // it was suspected for another reason than a heartbeat timeout
+	rests            time.Duration // it joins no chain until then
+	distrust         time.Duration // placement does not use it until then
 }
 
 func (l *Leader) newNode(id NodeID) *node {
@@ -139,6 +140,7 @@ func (l *Leader) heartbeat(n *node, b *Heartbeat) {
 	}
 	n.agentSeen = l.listened
 	l.tagsConfirmed(n, b)
+	n.controllersSince = b.ControllersSince
 	if b.Term == l.term {
 		if b.Done > n.done {
 			l.confirm(n, b.Done)

@@ -48,6 +48,8 @@ func (l *Leader) check(c Command) error {
 		return c.Times.or(l.state.Settings.Times()).Check()
 	case SetTags:
 		return l.checkTagged(c.On)
+	case SetControllers:
+		return l.checkControllers(c.Set)
 	case MoveShard:
 		return l.checkMove(&c)
 	case Resize:
@@ -181,6 +183,8 @@ func (d *draft) operate() {
 			d.times = c.Times.or(cmp.Or(d.times, l.state.Settings.Times()))
 		case SetTags:
 			d.tags = TagStep{Phase: l.state.Settings.Tags.Phase, On: c.On, Since: d.number}
+		case SetControllers:
+			d.setControllers(c.Set)
 		case Fail:
 			id := l.names[c.Node]
 			l.suspect(l.nodes[id], byOperator)

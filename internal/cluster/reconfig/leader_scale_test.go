@@ -23,7 +23,8 @@ type large struct {
 }
 
 func newLarge(t testing.TB) *large {
-	s := &State{Settings: testSettings(manyShards, 3), Nodes: map[NodeID]*Node{}, Shards: make([]Shard, manyShards)}
+	s := &State{Settings: testSettings(manyShards, 3), Nodes: map[NodeID]*Node{}, Shards: make([]Shard, manyShards),
+		Controllers: threeControllers()}
 	var candidates []topology.Candidate
 	for id := NodeID(1); id <= manyNodes; id++ {
 		name := fmt.Sprintf("node-%d", id)
@@ -45,7 +46,7 @@ func newLarge(t testing.TB) *large {
 			inventories[NodeID(id)][uint16(number)] = chain.ShardConfig{Epoch: 1, State: chain.Active}
 		}
 	}
-	l := &large{t, NewLeader(1, s, 3, Options{}, 0), 0}
+	l := &large{t, NewLeader(1, s, Options{}, 0), 0}
 	for id := NodeID(1); id <= manyNodes; id++ {
 		l.Inventory(l.now, Inventory{Node: id, Incarnation: uint64(id), Term: 1, Configs: inventories[id]})
 	}
@@ -114,7 +115,7 @@ func TestLeaderAtScale(t *testing.T) {
 	}
 	l.heartbeats(victim)
 	for controller := range 2 {
-		l.LeaseLeft(l.now, fmt.Sprint(controller), c.Number, 0)
+		l.LeaseLeft(l.now, fmt.Sprint("c", controller), c.Number, 0)
 	}
 	configs = 0
 	for _, e := range l.Effects() {

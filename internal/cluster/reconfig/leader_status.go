@@ -26,6 +26,9 @@ func (s Standing) String() string {
 // Status returns the state of nodes and shards. Its cost grows with the number of shards.
 func (l *Leader) Status() Status {
 	status := Status{Copied: l.copied, Moves: len(l.work.moves) + len(l.work.asked), TagsAwaited: l.awaitedNames()}
+	if l.state.Controllers.Joining.Address != "" || !l.settled {
+		status.Awaited = l.controllersAwaited()
+	}
 	heads := make(map[NodeID]int)
 	lost := 0
 	for number := range l.state.Shards {

@@ -114,8 +114,12 @@ func (l *Leader) returning(id NodeID) bool {
 // leaseWait is a wait until the leases of nodes that a change has fenced are over.
 type leaseWait struct {
 	change uint64
-	nodes  []NodeID
+	nodes  []NodeID                 // none: the wait is for leases of an earlier set of controllers
 	over   map[string]time.Duration // by controller that knows the change: when its grants are over
+}
+
+func newLeaseWait(change uint64, nodes []NodeID) *leaseWait {
+	return &leaseWait{change: change, nodes: nodes, over: make(map[string]time.Duration)}
 }
 
 // awaitLeases begins to wait until the leases of nodes are over.
@@ -123,7 +127,7 @@ func (l *Leader) awaitLeases(change uint64, nodes []NodeID) {
 	if len(nodes) == 0 {
 		return
 	}
-	l.leaseWaits = append(l.leaseWaits, &leaseWait{change: change, nodes: nodes, over: make(map[string]time.Duration)})
+	l.leaseWaits = append(l.leaseWaits, newLeaseWait(change, nodes))
 	l.emit(LeaseWait{change, slices.Clone(nodes)})
 }
 
@@ -131,6 +135,9 @@ func (l *Leader) awaitLeases(change uint64, nodes []NodeID) {
 func (l *Leader) answered(controller string, change uint64, left time.Duration) {
 	for _, f := range l.leaseWaits {
 		if _, known := f.over[controller]; f.change == change && !known {
+			if f.nodes == nil { // it gave the last grant of an earlier set before it answered
+				left = lasts(l.state.Settings.longest())
+			}
 			f.over[controller] = l.time + max(0, left)
 		}
 	}
@@ -142,13 +149,17 @@ func (l *Leader) answered(controller string, change uint64, left time.Duration) 
 func (l *Leader) checkLeaseWaits() {
 	l.leaseWaits = slices.DeleteFunc(l.leaseWaits, func(f *leaseWait) bool {
 		over := make([]time.Duration, 0, len(f.over))
-		for _, at := range f.over {
-			over = append(over, at)
+		for controller, at := range f.over {
+			if l.state.Controllers.Has(controller) {
+				over = append(over, at)
+			}
 		}
 		slices.Sort(over)
-		if len(over) < l.majority || over[l.majority-1] > l.time {
+		majority := l.state.Controllers.Majority()
+		if len(over) < majority || over[majority-1] > l.time {
 			return false
 		}
+		l.settled = l.settled || f.nodes == nil
 		for _, id := range f.nodes {
 			l.leaseEnded(l.nodes[id], f.change)
 		}

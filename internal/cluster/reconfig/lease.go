@@ -17,6 +17,7 @@ type Lease struct {
 type granted struct {
 	stamp, until uint64
 	majority     int
+	generation   uint32 // of the set of controllers
 }
 
 // Stamp adds the time and the lease to a heartbeat that is sent now.
@@ -52,7 +53,8 @@ func (l *Lease) Void(since uint64) bool {
 }
 
 // Grant takes a controller's answer to a heartbeat, and reports whether the lease became longer. Each controller counts
-// once, even if it answers on several connections. A lease of a majority stays valid when more controllers join.
+// once, even if it answers on several connections, and only with others of its set. A lease stays valid when the set
+// changes (L7).
 func (l *Lease) Grant(controller string, g Grant) bool {
 	if g.Majority < 1 || g.Lease <= 0 || g.Stamp > l.sent || g.Stamp < l.void || g.Stamp < l.grants[controller].stamp {
 		return false
@@ -60,9 +62,12 @@ func (l *Lease) Grant(controller string, g Grant) bool {
 	if l.grants == nil {
 		l.grants = make(map[string]granted)
 	}
-	l.grants[controller] = granted{g.Stamp, g.Stamp + uint64(g.Lease), g.Majority}
+	l.grants[controller] = granted{g.Stamp, g.Stamp + uint64(g.Lease), g.Majority, g.Generation}
 	ends, majority := make([]uint64, 0, len(l.grants)), 0
 	for _, grant := range l.grants {
+		if grant.generation != g.Generation {
+			continue
+		}
 		ends, majority = append(ends, grant.until), max(majority, grant.majority)
 	}
 	if len(ends) < majority {

@@ -34,6 +34,9 @@ type Heartbeat struct {
 	Wiping      int           // shards that it left and still deletes or scans (C8); until then it cannot join them
 	TagsSince   uint64        // [TagStep.Since] of the phase that its data plane is in
 	NoTags      string        // why it cannot go to the newest phase, or to none with tags; empty: it can
+	// ControllersSince is [ControllerSet.Since] of the set that it follows: it takes the grants of that set, and is
+	// connected to the controller that joins.
+	ControllersSince uint64
 }
 
 // Grant is a controller's answer to a [Heartbeat] of a node in good standing.
@@ -41,6 +44,8 @@ type Grant struct {
 	Stamp    uint64
 	Lease    time.Duration
 	Majority int // how many controllers' grants a lease needs
+	// Generation of the set of these controllers. Grants of several sets are not counted together (L7).
+	Generation uint32
 }
 
 // Order is the leader's instruction to a node. It contains everything that the node has not confirmed, so only the newest

@@ -80,6 +80,8 @@ type State struct {
 	Nodes    map[NodeID]*Node
 	Shards   []Shard
 	Change   uint64 // number of the last [Change]
+	// Controllers are those whose grants make a lease.
+	Controllers ControllerSet
 }
 
 // Change is one durable step of the state. Entries replace; nothing is deleted.
@@ -90,4 +92,6 @@ type Change struct {
 	Replicas int     // Settings.Replicas from now on; 0: as before
 	Times    Times   // from now on; zero: as before
 	Tags     TagStep // from now on; zero: as before
+	// Controllers from now on; Since 0: as before.
+	Controllers ControllerSet
 }

@@ -13,7 +13,7 @@ func TestChangedTimes(t *testing.T) {
 	state.Settings.LeaseMax = 400 * ms
 	long, short := state.Settings.Times(), state.Settings.Times()
 	short.Lease, short.LeaseMax = 20*ms, 20*ms
-	g := NewGrantor(state, 3, -time.Minute, 0)
+	g := NewGrantor(state, "c0", -time.Minute, 0)
 	heartbeat := Heartbeat{Node: 1, Incarnation: 1, Stamp: 5}
 	given, _ := g.Heartbeat(now, heartbeat)
 	g.Apply(Change{Number: 8, Times: short})
@@ -32,14 +32,14 @@ func TestChangedTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	state.Apply(change)
-	if left, _ := NewGrantor(state, 3, now, 0).LeaseLeft(now, 8, []NodeID{1}); left != lasts(long.LeaseMax) {
+	if left, _ := NewGrantor(state, "c0", now, 0).LeaseLeft(now, 8, []NodeID{1}); left != lasts(long.LeaseMax) {
 		t.Errorf("after a restart %v are left of what may have been granted for %v", left, long.LeaseMax)
 	}
 	change = Change{Number: 9, Times: long}
 	change.Times.LeaseMax = 800 * ms
 	state.Apply(change)
 	state.Apply(Change{Number: 10, Times: short})
-	if left, _ := NewGrantor(state, 3, now, 0).LeaseLeft(now, 10, nil); left != lasts(800*ms) {
+	if left, _ := NewGrantor(state, "c0", now, 0).LeaseLeft(now, 10, nil); left != lasts(800*ms) {
 		t.Errorf("%v left of what may have been granted for %v", left, 800*ms)
 	}
 	change.Times.Lease = time.Microsecond

@@ -110,11 +110,12 @@ func testSettings(shards, replicas int) Settings {
 func newWorld(t testing.TB, seed uint64, nodes, shards, replicas int) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 0)), store: true, slowTags: 50 * ms, applyAt: make(map[*Grantor]time.Duration),
-		state: &State{Settings: testSettings(shards, replicas), Nodes: map[NodeID]*Node{}, Shards: make([]Shard, shards)},
+		state: &State{Settings: testSettings(shards, replicas), Nodes: map[NodeID]*Node{}, Shards: make([]Shard, shards),
+			Controllers: threeControllers()},
 		acked: make([][]int, shards), writeGap: make([]time.Duration, shards), wroteAt: make([]time.Duration, shards),
 	}
-	for range 3 {
-		w.grantors = append(w.grantors, NewGrantor(w.state, 3, 0, 0))
+	for i := range 3 {
+		w.grantors = append(w.grantors, NewGrantor(w.state, fmt.Sprint("c", i), 0, 0))
 	}
 	for range nodes {
 		w.add()
@@ -257,7 +258,7 @@ func (w *world) elect() {
 		w.apply(g, Change{Number: state.Change})
 	}
 	w.logf("leader of term %d", term)
-	l := NewLeader(term, state, 3, w.options, w.now)
+	l := NewLeader(term, state, w.options, w.now)
 	w.leader = l
 	w.do(l)
 	w.every(5*ms, func() {
@@ -269,7 +270,8 @@ func (w *world) elect() {
 }
 
 func (s *State) clone() *State {
-	c := &State{Settings: s.Settings, Nodes: map[NodeID]*Node{}, Shards: slices.Clone(s.Shards), Change: s.Change}
+	c := &State{Settings: s.Settings, Nodes: map[NodeID]*Node{}, Shards: slices.Clone(s.Shards), Change: s.Change,
+		Controllers: s.Controllers}
 	for id, n := range s.Nodes {
 		copied := *n
 		c.Nodes[id] = &copied

@@ -38,7 +38,7 @@ var allowed = map[string][]Role{
 // adminOnly reports whether a request to operate may lose something: copies, or data.
 func adminOnly(request any) bool {
 	if members, ok := request.(*controllerv1.ControllersRequest); ok {
-		return members.GetReplace() != ""
+		return members.GetReplace() != "" || members.GetRemove() != "" || members.GetAdd() != nil
 	}
 	r, ok := request.(*controllerv1.OperateRequest)
 	if !ok {

@@ -6,11 +6,9 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/netcraq/netcraq/api/controllerv1"
-	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -23,12 +21,11 @@ func newHeartKey() (s wire.Secret) {
 
 // tellHeart gives the key of heartbeats to the plane, and to the controller that welcomed the node.
 func (m *membership) tellHeart(l *link, w *controllerv1.Welcome) {
-	if w.GetNode() == 0 || len(w.GetControllers()) == 0 {
+	generation, known := m.set.generation()
+	if w.GetNode() == 0 || !known {
 		return
 	}
-	heart := chain.Heart{
-		Key: m.heartKey, Node: w.GetNode(), Incarnation: m.join.Identity.Incarnation, Generation: reconfig.GenerationOf(w.GetControllers()),
-	}
+	heart := chain.Heart{Key: m.heartKey, Node: w.GetNode(), Incarnation: m.join.Identity.Incarnation, Generation: generation}
 	m.hearting.Lock()
 	defer m.hearting.Unlock()
 	if m.heart != heart {
@@ -38,9 +35,11 @@ func (m *membership) tellHeart(l *link, w *controllerv1.Welcome) {
 		}
 		m.heart = heart
 	}
-	l.mu.Lock()
-	l.granter = slices.Index(slices.Sorted(slices.Values(w.GetControllers())), w.GetController())
-	l.mu.Unlock()
+	for _, each := range m.allLinks() { // the set may be new
+		each.mu.Lock()
+		each.granter = m.set.granter(each.name)
+		each.mu.Unlock()
+	}
 	l.send(&controllerv1.NodeMessage{Kind: &controllerv1.NodeMessage_Heart{Heart: &controllerv1.Heart{Key: heart.Key[:]}}})
 }
 

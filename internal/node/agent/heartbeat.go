@@ -32,6 +32,7 @@ func (m *membership) heartbeat(ctx context.Context) {
 		b := m.lease.Stamp(*status, m.plane.Clock())
 		m.leasing.Unlock()
 		m.tags.report(&b)
+		b.ControllersSince = m.confirmed()
 		out := message.FromHeartbeat(&b)
 		for _, l := range m.allLinks() {
 			if l.needsHeartbeat(b.Stamp, every, &granted, status) {

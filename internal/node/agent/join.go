@@ -81,6 +81,7 @@ type membership struct {
 	heart    chain.Heart                  // as the plane was told
 	keys     atomic.Pointer[wire.Keyring] // of a cluster with tags
 	tags     tagging
+	set      following
 
 	leasing sync.Mutex
 	lease   reconfig.Lease
@@ -252,7 +253,7 @@ func (m *membership) welcomed(w *controllerv1.Welcome) {
 		}
 	}
 	m.applying.Unlock()
-	if len(w.GetControllers()) > 0 {
-		m.call(w.GetControllers())
+	if connected, news := m.set.tell(w); news {
+		m.call(connected)
 	}
 }

@@ -27,10 +27,10 @@ type Setup struct {
 	Leader func(ctx context.Context, l *lab.Lab) (Leading, error)
 	// Etcd returns the client address of a controller's etcd; nil: it serves no clients.
 	Etcd func(controller lab.Host) string
-	// Replace makes the place of a controller free that lost its data, and Votes reports whether all controllers vote.
-	// nil: no controller loses its data.
-	Replace func(ctx context.Context, l *lab.Lab, controller string) error
-	Votes   func(ctx context.Context, l *lab.Lab) (bool, error)
+	// Replace makes the place of a controller free that lost its data, Remove and Add change the set of controllers, and
+	// Votes reports whether all controllers of the lab vote and count. nil: no controller loses its data.
+	Replace, Remove, Add func(ctx context.Context, l *lab.Lab, controller string) error
+	Votes                func(ctx context.Context, l *lab.Lab) (bool, error)
 	// Event, if set, receives a text for each event.
 	Event func(text string)
 	// Logs is the directory for the logs of agents and controllers after a failure, because the

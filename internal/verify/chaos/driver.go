@@ -114,7 +114,7 @@ func (d *driver) strike(ctx context.Context) error {
 		d.leading = leading
 	}
 	f := d.invent()
-	if f == nil || !d.guard.permits(ctx, f, d.active, len(d.controllers)) {
+	if f == nil || d.excludes(f) || !d.guard.permits(ctx, f, d.active, len(d.controllers)) {
 		return nil
 	}
 	d.guard.struck(f)
@@ -122,6 +122,11 @@ func (d *driver) strike(ctx context.Context) error {
 	d.begins(f)
 	f.over = time.Now().Add(f.lasts)
 	return f.must("begin", f.begin(ctx))
+}
+
+// excludes reports whether a fault and the active ones do not go together.
+func (d *driver) excludes(f *fault) bool {
+	return f.alone && len(d.active) > 0 || slices.ContainsFunc(d.active, func(other *fault) bool { return other.alone })
 }
 
 // endDue ends the faults whose time is over.

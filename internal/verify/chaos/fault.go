@@ -18,6 +18,7 @@ type fault struct {
 	costs   string   // the node that may be removed from its chains; empty: none
 	empties bool     // whether that node loses its state
 	silent  string   // the controller that is unavailable meanwhile; empty: none
+	alone   bool     // no other fault is active meanwhile: it waits for nodes, which may be cut off by one
 	cut     *lab.Partition
 	begin   func(ctx context.Context) error
 	end     func(ctx context.Context) error
@@ -36,7 +37,7 @@ func (f *fault) String() string {
 const (
 	// minReplaced controllers are needed for the others to be a majority.
 	minReplaced = 3
-	// replacePatience bounds the replacement of a controller: on a busy machine etcd copies slowly.
+	// replacePatience bounds the replacement and the removal of a controller: on a busy machine etcd copies slowly.
 	replacePatience = time.Minute
 )
 
@@ -58,6 +59,7 @@ var recipes = []recipe{
 	{"agent_pause", 3, 20 * time.Millisecond, 2 * time.Second, (*driver).agentPause},
 	{"controller_kill", 2, 200 * time.Millisecond, 6 * time.Second, (*driver).controllerKill},
 	{"controller_replaced", 2, 200 * time.Millisecond, 3 * time.Second, (*driver).controllerReplaced},
+	{"controller_removed", 2, 200 * time.Millisecond, 2 * time.Second, (*driver).controllerRemoved},
 	{"leader_kill", 4, 200 * time.Millisecond, 6 * time.Second, (*driver).leaderKill},
 	{"leader_pause", 2, 50 * time.Millisecond, 3 * time.Second, (*driver).leaderPause},
 	{"link_down", 3, 500 * time.Millisecond, 5 * time.Second, (*driver).linkDown},
@@ -140,21 +142,54 @@ func (d *driver) controllerReplaced() *fault {
 			if err := d.setup.Replace(ctx, d.lab, controller); err != nil {
 				return err
 			}
-			if err := d.lab.SwitchOn(ctx, controller); err != nil {
+			return d.startAndVote(ctx, controller)
+		},
+	}
+}
+
+// controllerRemoved removes a controller from the cluster, and adds it again, with no data. Both wait until the nodes that are
+// in good standing follow the change. The fault ends when the controller counts again.
+func (d *driver) controllerRemoved() *fault {
+	controller := d.pick(d.controllers)
+	if d.setup.Remove == nil || len(d.controllers) < minReplaced || controller == "" {
+		return nil
+	}
+	return &fault{
+		hosts: []string{controller}, silent: controller, alone: true,
+		begin: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, replacePatience)
+			defer cancel()
+			if err := d.setup.Remove(ctx, d.lab, controller); err != nil {
 				return err
 			}
-			for {
-				votes, err := d.setup.Votes(ctx, d.lab)
-				if votes {
-					return nil
-				}
-				select {
-				case <-ctx.Done():
-					return errors.Join(ctx.Err(), err)
-				case <-time.After(look):
-				}
-			}
+			return d.lab.LoseDisk(ctx, controller, "--replacement")
 		},
+		end: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, replacePatience)
+			defer cancel()
+			if err := d.setup.Add(ctx, d.lab, controller); err != nil {
+				return err
+			}
+			return d.startAndVote(ctx, controller)
+		},
+	}
+}
+
+// startAndVote starts a controller without data, and waits until all controllers vote and count.
+func (d *driver) startAndVote(ctx context.Context, controller string) error {
+	if err := d.lab.SwitchOn(ctx, controller); err != nil {
+		return err
+	}
+	for {
+		votes, err := d.setup.Votes(ctx, d.lab)
+		if votes {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(look):
+		}
 	}
 }
 

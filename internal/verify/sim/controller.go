@@ -39,8 +39,10 @@ func newController(w *world, number int) *controller {
 	return &controller{w: w, number: number, clock: w.newClock(w.stream(uint64(40 + number)))}
 }
 
+func controllerName(number int) string { return fmt.Sprintf("controller %d", number) }
+
 func (c *controller) endpoint() endpoint { return firstController + endpoint(c.number) }
-func (c *controller) name() string       { return fmt.Sprintf("controller %d", c.number) }
+func (c *controller) name() string       { return controllerName(c.number) }
 
 // time is the controller's clock, which does not go back.
 func (c *controller) time() time.Duration { return time.Duration(c.clock.show(c.w.now)) }
@@ -63,7 +65,7 @@ func (c *controller) start() {
 			return
 		}
 		c.state, c.applied = c.w.store.copy(), len(c.w.store.changes)
-		c.grantor = reconfig.NewGrantor(c.state, c.w.Controllers, c.time(), c.w.Without.Control)
+		c.grantor = reconfig.NewGrantor(c.state, c.name(), c.time(), c.w.Without.Control)
 		c.askAll(process)
 	})
 }
@@ -136,7 +138,7 @@ func (c *controller) lead(term uint64) {
 			}
 			state := c.w.store.copy()
 			c.lastSeen, c.leads = make(map[reconfig.NodeID]uint64), c.w.now
-			c.leader = reconfig.NewLeader(term, state, c.w.Controllers, c.w.leaderOptions(), c.time())
+			c.leader = reconfig.NewLeader(term, state, c.w.leaderOptions(), c.time())
 			c.tick(c.leader)
 		})
 	})

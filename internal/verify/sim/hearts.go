@@ -72,7 +72,7 @@ func (c *controller) ask(id reconfig.NodeID, h *heart) {
 func (c *controller) next(id reconfig.NodeID, h *heart) packet {
 	h.request = max(h.request+1, wire.HeartbeatTime(uint8(c.process), uint64(c.time())))
 	b := wire.Heartbeat{
-		Granter: uint8(c.number), Majority: uint8(reconfig.Majority(c.w.Controllers)), Node: uint32(id),
+		Granter: uint8(c.number), Majority: uint8(c.state.Controllers.Majority()), Node: uint32(id),
 		Generation:  generation,
 		Incarnation: h.incarnation, Request: h.request,
 	}

@@ -31,6 +31,10 @@ type store struct {
 }
 
 func newStore(w *world) *store {
+	var controllers []string
+	for i := range w.Controllers {
+		controllers = append(controllers, controllerName(i))
+	}
 	return &store{w: w, rng: w.stream(3), state: reconfig.State{
 		Settings: reconfig.Settings{
 			Cluster: "simulation", Shards: w.Shards, Replicas: w.Replicas, CellBytes: w.options().CellBytes,
@@ -38,7 +42,7 @@ func newStore(w *world) *store {
 			LeaseMax: w.LeaseMax, SuspectMax: w.SuspectMax, Sure: w.Sure,
 		},
 		Nodes:  make(map[reconfig.NodeID]*reconfig.Node),
-		Shards: make([]reconfig.Shard, w.Shards),
+		Shards: make([]reconfig.Shard, w.Shards), Controllers: reconfig.FormedControllers(controllers...),
 	}}
 }
 

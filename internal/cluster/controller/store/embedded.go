@@ -27,7 +27,7 @@ type Embedded struct {
 	Dir    string            // where it keeps its data
 	Peers  map[string]string // address (host:port) for peers of every member, by name; this one is among them
 	Client string            // address for etcdctl and others; empty: none
-	Joins  bool              // Replace made its place free: it copies what the others have
+	Joins  bool              // it was added, or Replace made its place free: it copies what the others have
 
 	Cert, Key, Authority string // files for mutual TLS with peers and others; empty: none
 	Revoked              string // file of revoked certificates, in DER; empty: none
@@ -131,6 +131,9 @@ func (e *Embedded) explain(err error) error {
 	case strings.Contains(err.Error(), "has already been bootstrapped"):
 		return fmt.Errorf("the other controllers know %s, but %s has no data: if it was lost, run `netcraq controllers replace %s`, "+
 			"and start this one with --replacement", e.Name, e.Dir, e.Name)
+	case strings.Contains(err.Error(), "error validating peerURLs") || strings.Contains(err.Error(), "member count is unequal"):
+		return fmt.Errorf("the other controllers do not know %s at %s, or other controllers than --initial-cluster names: run "+
+			"`netcraq controllers add` first, and give the list that it prints: %w", e.Name, e.Peers[e.Name], err)
 	case errors.As(err, &refused):
 		return fmt.Errorf("the embedded etcd: %w", err)
 	}

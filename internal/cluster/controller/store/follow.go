@@ -87,6 +87,7 @@ type gathering struct {
 	replicas  int
 	times     reconfig.Times
 	tags      reconfig.TagStep
+	set       reconfig.ControllerSet
 	nodes     map[reconfig.NodeID]*reconfig.Node
 	pages     map[int][]reconfig.Shard
 }
@@ -124,7 +125,9 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 	if kind != "change" {
 		return nil
 	}
-	c := reconfig.Change{Number: part.Change, Shards: map[uint16]reconfig.Shard{}, Replicas: g.replicas, Times: g.times, Tags: g.tags}
+	c := reconfig.Change{
+		Number: part.Change, Shards: map[uint16]reconfig.Shard{}, Replicas: g.replicas, Times: g.times, Tags: g.tags, Controllers: g.set,
+	}
 	for _, node := range g.nodes {
 		c.Nodes = append(c.Nodes, *node)
 	}
@@ -134,11 +137,12 @@ func (g *gathering) add(event *clientv3.Event, f Follower) error {
 		}
 	}
 	g.nodes, g.pages, g.replicas, g.times, g.tags = nil, nil, 0, reconfig.Times{}, reconfig.TagStep{}
+	g.set = reconfig.ControllerSet{}
 	f.Changed(c)
 	return nil
 }
 
-// settings change in the number of replicas, in the times and in the tags only.
+// settings change in the number of replicas, in the times, in the tags and in the controllers only.
 func (g *gathering) settings(event *clientv3.Event) error {
 	var r settingsRecord
 	if err := decode(string(event.Kv.Key), event.Kv.Value, &r); err != nil {
@@ -154,6 +158,10 @@ func (g *gathering) settings(event *clientv3.Event) error {
 	if now.Settings.Tags != g.formation.Settings.Tags {
 		g.tags = now.Settings.Tags
 		g.formation.Settings.Tags = g.tags
+	}
+	if now.Controllers.Since != g.formation.Controllers.Since {
+		g.set = now.Controllers
+		g.formation.Controllers = now.Controllers
 	}
 	if now.Settings != g.formation.Settings {
 		return errors.New("the settings changed")

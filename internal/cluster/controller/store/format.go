@@ -12,13 +12,14 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// formatVersion is of everything stored, but for settings whose times or tags were changed, and for pages of shards with
-// floors. A reader takes these and lower ones.
+// formatVersion is of everything stored, but for settings whose times, tags or controllers were changed, and for pages of
+// shards with floors. A reader takes these and lower ones.
 const (
 	formatVersion = 1
 	timesVersion  = 2
 	floorsVersion = 3
 	tagsVersion   = 4
+	setVersion    = 5
 )
 
 // ErrNewer says that a newer release wrote the stored data.
@@ -45,6 +46,18 @@ type settingsRecord struct {
 	// Missing where the tags are as the cluster was formed with.
 	TagPhase  wire.Tags `json:"tag_phase,omitempty"`
 	TagsSince uint64    `json:"tags_since,omitempty"`
+	// Members are the controllers with their names; missing in clusters of older versions.
+	Members []controllerRecord `json:"members,omitempty"`
+	// Missing where the controllers are those that the cluster was formed with.
+	Joining          *controllerRecord `json:"joining,omitempty"`
+	Leaving          *controllerRecord `json:"leaving,omitempty"`
+	ControllersSince uint64            `json:"controllers_since,omitempty"`
+}
+
+type controllerRecord struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Peer    string `json:"peer,omitempty"`
 }
 
 type changeRecord struct {
@@ -107,8 +120,8 @@ func decode(key string, text []byte, record any) error {
 	if err := json.Unmarshal(text, &stamp); err != nil || stamp.Version < 1 {
 		return fmt.Errorf("etcd key %s holds %.40q, which netcraq did not write", key, text)
 	}
-	if stamp.Version > tagsVersion {
-		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, tagsVersion, ErrNewer)
+	if stamp.Version > setVersion {
+		return fmt.Errorf("etcd key %s has format %d, this release knows %d: %w", key, stamp.Version, setVersion, ErrNewer)
 	}
 	if err := json.Unmarshal(text, record); err != nil {
 		return fmt.Errorf("etcd key %s: %w", key, err)
@@ -126,13 +139,49 @@ func recordOfFormation(f *Formation) settingsRecord {
 	if s.Tags.Since != 0 { // controllers that know of no phases would tell nodes to be in another one
 		version, tags.TagPhase, tags.TagsSince = tagsVersion, s.Tags.Phase, s.Tags.Since
 	}
-	return settingsRecord{
+	if f.Controllers.Since != 0 { // controllers that do not know of it would grant leases as ones of another set (L7)
+		version = setVersion
+	}
+	r := settingsRecord{
 		Version: version, Cluster: s.Cluster, Shards: s.Shards, Replicas: s.Replicas, Spread: s.Spread, CellBytes: s.CellBytes,
 		BeatUs: s.Heartbeat.Microseconds(), LeaseUs: s.Lease.Microseconds(), SuspectUs: s.Suspect.Microseconds(),
 		LeaseMaxUs: s.LeaseMax.Microseconds(), SuspectMaxUs: s.SuspectMax.Microseconds(), SureUs: s.Sure.Microseconds(),
-		LongestUs: s.Longest.Microseconds(), Controllers: f.Controllers, FormWith: f.FormWith,
+		LongestUs: s.Longest.Microseconds(), Controllers: f.Controllers.Addresses(), FormWith: f.FormWith,
 		Tags: tags.Tags, TagPhase: tags.TagPhase, TagsSince: tags.TagsSince,
 	}
+	r.setControllers(&f.Controllers)
+	return r
+}
+
+func (r *settingsRecord) setControllers(s *reconfig.ControllerSet) {
+	one := func(c reconfig.Controller) *controllerRecord {
+		if c == (reconfig.Controller{}) {
+			return nil
+		}
+		return &controllerRecord{c.Name, c.Address, c.Peer}
+	}
+	for _, m := range s.Members {
+		r.Members = append(r.Members, *one(m))
+	}
+	r.Joining, r.Leaving, r.ControllersSince = one(s.Joining), one(s.Leaving), s.Since
+}
+
+func (r *settingsRecord) controllers() reconfig.ControllerSet {
+	one := func(c *controllerRecord) reconfig.Controller {
+		if c == nil {
+			return reconfig.Controller{}
+		}
+		return reconfig.Controller{Name: c.Name, Address: c.Address, Peer: c.Peer}
+	}
+	s := reconfig.FormedControllers(r.Controllers...)
+	if len(r.Members) > 0 {
+		s.Members = nil
+	}
+	for i := range r.Members {
+		s.Members = append(s.Members, one(&r.Members[i]))
+	}
+	s.Joining, s.Leaving, s.Since = one(r.Joining), one(r.Leaving), r.ControllersSince
+	return s
 }
 
 func (r *settingsRecord) tags() reconfig.TagStep {
@@ -152,7 +201,7 @@ func (r *settingsRecord) formation() Formation {
 			Sure:       cmp.Or(microseconds(r.SureUs), reconfig.DefaultSure),
 			Longest:    microseconds(r.LongestUs),
 		},
-		Controllers: r.Controllers, FormWith: r.FormWith,
+		Controllers: r.controllers(), FormWith: r.FormWith,
 	}
 }
 

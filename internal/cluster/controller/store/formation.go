@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
@@ -12,8 +11,8 @@ import (
 // Formation holds the settings that a cluster is formed with. All controllers must be started with the same.
 type Formation struct {
 	Settings    reconfig.Settings
-	Controllers []string // where all controllers serve; a lease needs the grants of a majority of them
-	FormWith    int      // nodes that must have joined before the shards get their chains
+	Controllers reconfig.ControllerSet
+	FormWith    int // nodes that must have joined before the shards get their chains
 }
 
 // or fills zero fields from defaults.
@@ -29,7 +28,7 @@ func (f *Formation) or(defaults *Formation) Formation {
 		},
 		Controllers: f.Controllers, FormWith: cmp.Or(f.FormWith, defaults.FormWith),
 	}
-	if len(out.Controllers) == 0 {
+	if len(out.Controllers.Members) == 0 {
 		out.Controllers = defaults.Controllers
 	}
 	return out
@@ -56,10 +55,11 @@ func (f *Formation) agrees(formed *Formation, cluster string) error {
 	differs("--lease-max", want.LeaseMax, is.LeaseMax, timesChanged || want.LeaseMax == 0)
 	differs("--suspect-max", want.SuspectMax, is.SuspectMax, timesChanged || want.SuspectMax == 0)
 	differs("--sure", want.Sure, is.Sure, timesChanged || want.Sure == 0)
-	if len(f.Controllers) > 0 && !slices.Equal(slices.Sorted(slices.Values(f.Controllers)), slices.Sorted(slices.Values(formed.Controllers))) {
+	unchanged := formed.Controllers.Since == 0
+	if unchanged && len(f.Controllers.Members) > 0 && f.Controllers.Steps(&formed.Controllers) {
 		return fmt.Errorf("the cluster %q in this etcd has the controllers %s, but this one was started with %s: choose another name "+
 			"with --cluster for another cluster, or use the same controllers: %w", cluster,
-			strings.Join(formed.Controllers, ","), strings.Join(f.Controllers, ","), ErrForeign)
+			strings.Join(formed.Controllers.Addresses(), ","), strings.Join(f.Controllers.Addresses(), ","), ErrForeign)
 	}
 	if len(differ) > 0 {
 		return fmt.Errorf("the cluster %q was formed otherwise: %s: leave these flags out, or choose another name with --cluster: %w",

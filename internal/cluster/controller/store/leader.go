@@ -112,7 +112,7 @@ func (l *Leadership) operations(c *reconfig.Change) []clientv3.Op {
 	for i := range c.Nodes {
 		ops = append(ops, clientv3.OpPut(l.store.nodeKey(c.Nodes[i].ID), encode(recordOfNode(&c.Nodes[i]))))
 	}
-	if c.Replicas != 0 || c.Times != (reconfig.Times{}) || c.Tags != (reconfig.TagStep{}) {
+	if c.Replicas != 0 || c.Times != (reconfig.Times{}) || c.Tags != (reconfig.TagStep{}) || c.Controllers.Since != 0 {
 		l.formed.Settings.Replicas = cmp.Or(c.Replicas, l.formed.Settings.Replicas)
 		if c.Times != (reconfig.Times{}) {
 			l.formed.Settings.SetTimes(c.Times)
@@ -120,9 +120,21 @@ func (l *Leadership) operations(c *reconfig.Change) []clientv3.Op {
 		if c.Tags != (reconfig.TagStep{}) {
 			l.formed.Settings.Tags = c.Tags
 		}
+		if c.Controllers.Since != 0 {
+			l.formed.Controllers = c.Controllers
+		}
 		ops = append(ops, clientv3.OpPut(l.store.key("settings"), encode(recordOfFormation(&l.formed))))
 	}
 	return ops
+}
+
+// Resign ends the leadership, so that another controller can lead at once. If it fails, the controller's lease in etcd
+// has to run out first.
+func (l *Leadership) Resign(ctx context.Context) error {
+	key := l.store.key("leader")
+	_, err := l.store.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(l.Term))).
+		Then(clientv3.OpDelete(key)).Commit()
+	return err
 }
 
 // write is one guarded transaction. It is done too if an earlier attempt at it came through.

@@ -67,7 +67,7 @@ func (s *Store) load(ctx context.Context) (*image, error) {
 		}
 		m.keys++
 	}
-	m.state.Settings = m.formation.Settings
+	m.state.Settings, m.state.Controllers = m.formation.Settings, m.formation.Controllers
 	m.state.Shards = make([]reconfig.Shard, m.state.Settings.Shards)
 	for page, shards := range pages {
 		if err := place(m.state.Shards, page, shards); err != nil {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 )
 
 // promoteEvery is how often a controller looks for a learner that has caught up.
@@ -23,19 +23,19 @@ const dialWithin = 500 * time.Millisecond
 // ErrExternal says that the controllers' etcd is not their own.
 var ErrExternal = errors.New("the controllers use an etcd of their own choice (--etcd-endpoints): change its members with etcdctl")
 
-// ErrUnknown says that no controller has a name.
-var ErrUnknown = errors.New("no such controller")
-
 // Member is a member of the controllers' etcd.
 type Member struct {
-	Name, Peer       string
+	Peer             string // address for other members
 	Started, Learner bool
 }
 
-// Members lists the members of the embedded etcd.
+// Embedded reports whether the controllers run an etcd themselves.
+func (s *Store) Embedded() bool { return s.server != nil }
+
+// Members lists the members of the embedded etcd; none of an external one.
 func (s *Store) Members(ctx context.Context) ([]Member, error) {
 	if s.server == nil {
-		return nil, ErrExternal
+		return nil, nil
 	}
 	list, err := s.client.MemberList(ctx)
 	if err != nil {
@@ -43,29 +43,18 @@ func (s *Store) Members(ctx context.Context) ([]Member, error) {
 	}
 	var members []Member
 	for _, m := range list.Members {
-		one := Member{Name: m.Name, Started: m.Name != "", Learner: m.IsLearner}
-		for name, peer := range s.embedded.Peers {
-			if isAt(m, peer) {
-				one.Name, one.Peer = name, peer
-			}
-		}
-		members = append(members, one)
+		members = append(members, Member{Peer: peerOf(m), Started: m.Name != "", Learner: m.IsLearner})
 	}
-	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	return members, nil
 }
 
 // Replace makes the place of a member free whose data is lost: the old member is removed, and a learner is added at the
 // same address. It has no vote before it has copied everything; then the members promote it. Without the removal etcd
 // would take the new member's empty log for one that has forgotten its votes. A repetition changes nothing.
-func (s *Store) Replace(ctx context.Context, name string) error {
-	if s.server == nil {
-		return ErrExternal
-	}
-	peer, ok := s.embedded.Peers[name]
+func (s *Store) Replace(ctx context.Context, name, peer string) error {
 	switch {
-	case !ok:
-		return fmt.Errorf("%w: %q", ErrUnknown, name)
+	case s.server == nil:
+		return ErrExternal
 	case name == s.embedded.Name:
 		return fmt.Errorf("%s has its data: it leads", name)
 	}
@@ -73,27 +62,80 @@ func (s *Store) Replace(ctx context.Context, name string) error {
 		conn.Close()
 		return fmt.Errorf("%s runs, and has its data: stop it first", name)
 	}
-	list, err := s.client.MemberList(ctx)
-	if err != nil {
-		return errors.New(explain(err))
+	m, err := s.member(ctx, peer)
+	switch {
+	case err != nil:
+		return err
+	case m != nil && m.IsLearner && m.Name == "":
+		return nil
 	}
-	for _, m := range list.Members {
-		switch {
-		case !isAt(m, peer):
-		case m.IsLearner && m.Name == "":
-			return nil
-		default:
-			if _, err := s.client.MemberRemove(ctx, m.ID); err != nil {
-				return fmt.Errorf("%s cannot be removed: %s", name, explainMembers(err))
-			}
-			s.log.Info("removed a controller from etcd", "name", name, "peer", peer)
-		}
+	if err := s.RemoveMember(ctx, name, peer); err != nil {
+		return err
+	}
+	return s.AddLearner(ctx, name, peer)
+}
+
+// AddLearner adds a member that has no vote before it has copied everything; then the members promote it. If there is a
+// member at that address, nothing changes.
+func (s *Store) AddLearner(ctx context.Context, name, peer string) error {
+	if s.server == nil {
+		return nil
+	}
+	if m, err := s.member(ctx, peer); err != nil || m != nil {
+		return err
 	}
 	if _, err := s.client.MemberAddAsLearner(ctx, []string{s.embedded.url(peer)[0].String()}); err != nil {
-		return fmt.Errorf("%s cannot be added: %s; try again", name, explainMembers(err))
+		if rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(rpctypes.ErrMemberNotFound) {
+			// etcd makes the number of a member of its address and the second, and one of that number was removed just now.
+			return fmt.Errorf("%w: %s was removed just now", reconfig.ErrControllersChange, name)
+		}
+		why := explain(err)
+		if rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(rpctypes.ErrUnhealthy) {
+			why = "with it, those that run would not be a majority, or have run for a few seconds only: start the others, or remove those " +
+				"that are gone"
+		}
+		return fmt.Errorf("%s cannot be added: %s; try again", name, why)
 	}
 	s.log.Info("added a learner to etcd", "name", name, "peer", peer)
 	return nil
+}
+
+// RemoveMember removes a member. If there is none at that address, nothing changes.
+func (s *Store) RemoveMember(ctx context.Context, name, peer string) error {
+	if s.server == nil {
+		return nil
+	}
+	m, err := s.member(ctx, peer)
+	if err != nil || m == nil {
+		return err
+	}
+	if _, err := s.client.MemberRemove(ctx, m.ID); err != nil {
+		return fmt.Errorf("%s cannot be removed: %s", name, explainMembers(err))
+	}
+	s.log.Info("removed a controller from etcd", "name", name, "peer", peer)
+	return nil
+}
+
+// member finds a member of the embedded etcd by its address; nil: there is none.
+func (s *Store) member(ctx context.Context, peer string) (*etcdserverpb.Member, error) {
+	list, err := s.client.MemberList(ctx)
+	if err != nil {
+		return nil, errors.New(explain(err))
+	}
+	for _, m := range list.Members {
+		if peerOf(m) == peer {
+			return m, nil
+		}
+	}
+	return nil, nil
+}
+
+// Removed is closed when the embedded etcd has ended, as it does when the others removed it; nil for an external one.
+func (s *Store) Removed() <-chan struct{} {
+	if s.server == nil {
+		return nil
+	}
+	return s.server.etcd.Server.StopNotify()
 }
 
 // explainMembers adds advice to an error of a change of members.
@@ -105,11 +147,16 @@ func explainMembers(err error) string {
 	return explain(err)
 }
 
-func isAt(m *etcdserverpb.Member, peer string) bool {
-	return slices.ContainsFunc(m.PeerURLs, func(text string) bool {
-		u, err := url.Parse(text)
-		return err == nil && u.Host == peer
-	})
+// peerOf is the address of a member for others.
+func peerOf(m *etcdserverpb.Member) string {
+	if len(m.PeerURLs) == 0 {
+		return ""
+	}
+	u, err := url.Parse(m.PeerURLs[0])
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // promote lets learners vote as soon as they have caught up, until ctx ends. Every member tries: etcd does it once.

@@ -67,7 +67,7 @@ var defaults = Formation{
 		Heartbeat: 10 * time.Millisecond, Lease: 60 * time.Millisecond, Suspect: 40 * time.Millisecond,
 		LeaseMax: 600 * time.Millisecond, SuspectMax: 700 * time.Millisecond, Sure: 3 * time.Second,
 	},
-	Controllers: []string{"127.0.0.1:4413"}, FormWith: 3,
+	Controllers: reconfig.FormedControllers("127.0.0.1:4413"), FormWith: 3,
 }
 
 func form(t *testing.T, s *Store) {
@@ -150,6 +150,11 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	l := lead(t, s, 0)
 	change := reconfig.Change{
 		Number: l.State.Change + 1, Nodes: []reconfig.Node{node(1), node(2)}, Replicas: 2,
+		Controllers: reconfig.ControllerSet{
+			Members: []reconfig.Controller{{Name: "c1", Address: "127.0.0.1:4413", Peer: "127.0.0.1:4414"}},
+			Joining: reconfig.Controller{Name: "c2", Address: "127.0.0.2:4413", Peer: "127.0.0.2:4414"},
+			Leaving: reconfig.Controller{Name: "c3", Address: "127.0.0.3:4413"}, Since: l.State.Change + 1,
+		},
 		Shards: map[uint16]reconfig.Shard{0: {Epoch: 3, Members: []reconfig.NodeID{1, 2}, Learner: 2},
 			255: {Epoch: 1, Members: []reconfig.NodeID{2}, Hold: 1, Extra: 2, Lost: true, Born: 1}},
 	}
@@ -160,7 +165,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 		t.Errorf("the first change of a leader is empty: %v", c)
 	}
 	told := next(t, r.changed)
-	if told.Number != change.Number || told.Replicas != 2 || len(told.Nodes) != 2 ||
+	if told.Number != change.Number || told.Replicas != 2 || !cmp.Equal(told.Controllers, change.Controllers) || len(told.Nodes) != 2 ||
 		!cmp.Equal(told.Shards[0], change.Shards[0]) || !cmp.Equal(told.Shards[255], change.Shards[255]) {
 		t.Errorf("followers are told %v, not %v", told, change)
 	}
@@ -170,7 +175,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	again := open(t, Options{Embedded: e})
 	state := lead(t, again, 0).State
 	want := reconfig.State{Settings: defaults.Settings, Nodes: map[reconfig.NodeID]*reconfig.Node{},
-		Shards: make([]reconfig.Shard, 256), Change: change.Number + 1}
+		Shards: make([]reconfig.Shard, 256), Change: change.Number + 1, Controllers: change.Controllers}
 	for _, n := range change.Nodes {
 		want.Nodes[n.ID] = &n
 	}
@@ -268,7 +273,7 @@ func TestTwoClustersOnOneEtcd(t *testing.T) {
 	first := open(t, Options{Embedded: e})
 	form(t, first)
 	same := open(t, Options{Endpoints: []string{e.Client}})
-	_, err := same.Form(within(t), Formation{Controllers: []string{"192.0.2.9:4413"}}, defaults)
+	_, err := same.Form(within(t), Formation{Controllers: reconfig.FormedControllers("192.0.2.9:4413")}, defaults)
 	if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "--cluster") {
 		t.Errorf("another cluster's place: %v", err)
 	}
@@ -277,7 +282,7 @@ func TestTwoClustersOnOneEtcd(t *testing.T) {
 		t.Errorf("other settings: %v", err)
 	}
 	other := open(t, Options{Cluster: "other", Endpoints: []string{e.Client}})
-	if _, err := other.Form(within(t), Formation{Controllers: []string{"192.0.2.9:4413"}}, defaults); err != nil {
+	if _, err := other.Form(within(t), Formation{Controllers: reconfig.FormedControllers("192.0.2.9:4413")}, defaults); err != nil {
 		t.Error(err)
 	}
 	lead(t, first, 0)
@@ -292,7 +297,7 @@ func TestForeignAndNewerData(t *testing.T) {
 		want       error
 	}{
 		{"/netcraq/a/page/0", `{"version":1,"shards":[]}`, ErrForeign},
-		{"/netcraq/b/settings", `{"version":5}`, ErrNewer},
+		{"/netcraq/b/settings", `{"version":6}`, ErrNewer},
 		{"/netcraq/c/else", `{"version":1}`, ErrForeign},
 	} {
 		if _, err := s.client.Put(within(t), bad.key, bad.value); err != nil {

@@ -17,7 +17,7 @@ import (
 func FromHeartbeat(b *reconfig.Heartbeat) *controllerv1.Beat {
 	out := &controllerv1.Beat{
 		StampNs: b.Stamp, LeaseLeftUs: b.LeaseLeft.Microseconds(), Term: b.Term, Done: b.Done, Refused: b.Refused, Wiping: uint32(b.Wiping),
-		TagsSince: b.TagsSince, NoTags: b.NoTags,
+		TagsSince: b.TagsSince, NoTags: b.NoTags, ControllersSince: b.ControllersSince,
 	}
 	for _, c := range b.Copies {
 		out.Copies = append(out.Copies, &controllerv1.Copied{
@@ -32,7 +32,7 @@ func Heartbeat(node reconfig.NodeID, incarnation uint64, in *controllerv1.Beat) 
 	b := reconfig.Heartbeat{
 		Node: node, Incarnation: incarnation, Stamp: in.GetStampNs(), LeaseLeft: time.Duration(in.GetLeaseLeftUs()) * time.Microsecond,
 		Term: in.GetTerm(), Done: in.GetDone(), Refused: in.GetRefused(), Wiping: int(in.GetWiping()),
-		TagsSince: in.GetTagsSince(), NoTags: in.GetNoTags(),
+		TagsSince: in.GetTagsSince(), NoTags: in.GetNoTags(), ControllersSince: in.GetControllersSince(),
 	}
 	for _, c := range in.GetCopies() {
 		b.Copies = append(b.Copies, reconfig.Copied{
@@ -44,13 +44,16 @@ func Heartbeat(node reconfig.NodeID, incarnation uint64, in *controllerv1.Beat) 
 
 // FromGrant is a grant for a node.
 func FromGrant(g reconfig.Grant) *controllerv1.Grant {
-	return &controllerv1.Grant{StampNs: g.Stamp, LeaseUs: uint32(g.Lease.Microseconds()), Majority: uint32(g.Majority)}
+	return &controllerv1.Grant{
+		StampNs: g.Stamp, LeaseUs: uint32(g.Lease.Microseconds()), Majority: uint32(g.Majority), Generation: g.Generation,
+	}
 }
 
 // Grant converts a controller's grant.
 func Grant(in *controllerv1.Grant) reconfig.Grant {
 	return reconfig.Grant{
 		Stamp: in.GetStampNs(), Lease: time.Duration(in.GetLeaseUs()) * time.Microsecond, Majority: int(in.GetMajority()),
+		Generation: in.GetGeneration(),
 	}
 }
 
