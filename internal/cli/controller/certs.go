@@ -24,8 +24,42 @@ an operator may also drain, move and back up, and an admin may do everything. Ke
 it anyone can make certificates.`,
 	}
 	c.AddCommand(certsCommand("make", "Make an authority and an identity for every role", security.Make))
-	c.AddCommand(certsCommand("renew", "Make new certificates for all roles with the same authority", security.Renew))
+	c.AddCommand(certsCommand("renew", "Make new certificates for all roles and nodes with the same authority", security.Renew))
+	c.AddCommand(newNodeCertificateCommand())
 	c.AddCommand(newRevokeCommand())
+	return c
+}
+
+func newNodeCertificateCommand() *cobra.Command {
+	var days int
+	c := &cobra.Command{
+		Use:   "node DIRECTORY NAME...",
+		Short: "Make a certificate for one node, which no other node can use",
+		Long: `Make a certificate for one node, which no other node can use.
+
+The certificate has the node's name. Controllers refuse a registration under another name, and nodes copy shards only
+from and to nodes with their own names. A node with the certificate of the role, which has no name, can take any name:
+once all nodes have their own, revoke it.`,
+		Example: `  netcraq certs node certs n1 n2 n3
+  netcraq node --name n1 --identity certs/nodes/n1 --join 192.0.2.1`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if days < 1 {
+				return cli.UsageError(fmt.Errorf("--days must be at least 1, not %d", days))
+			}
+			for _, name := range args[1:] {
+				if err := security.MakeNode(args[0], name, time.Duration(days)*24*time.Hour); err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s is the identity of node %s, valid for %d days\n",
+					security.NodeDir(args[0], name), name, days); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().IntVar(&days, "days", 365, "validity of the certificates in days")
 	return c
 }
 

@@ -16,12 +16,17 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/client/follow"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/cluster/admin"
 	"github.com/netcraq/netcraq/internal/cluster/security"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -95,6 +100,62 @@ func TestSecureCluster(t *testing.T) {
 	}
 	if v, err := operator.Get(ctx, "k"); err != nil || string(v.Value) != "right" || v.Version != 1 {
 		t.Errorf("after all that the key has %q, version %d, %v", v.Value, v.Version, err)
+	}
+}
+
+// TestNodesHaveTheirNames: each node has a certificate of its own. Another name is refused at the registration, and a node that
+// is in no chain gets no copies.
+func TestNodesHaveTheirNames(t *testing.T) {
+	const host = "127.77.11.1"
+	dir := filepath.Join(t.TempDir(), "certs")
+	if err := security.Make(dir, []string{host}, clitest.Formed); err != nil {
+		t.Fatal(err)
+	}
+	clitest.MustRun(t, "certs", "node", dir, "n1", "n2", "n3", "n4", "n9")
+	m := clitest.StartManaged(t, host, "--shards", "4", "--replicas", "3", "--form-with", "3",
+		"--identity", filepath.Join(dir, string(security.Controller)))
+	start := func(i int) string {
+		name, addr := fmt.Sprintf("n%d", i), fmt.Sprintf("127.77.11.%d:4411", i+1)
+		m.Nodes[name] = m.Run(name, "node", "--name", name, "--addr", addr, "--join", m.Controller, "--plane", "soft",
+			"--identity", security.NodeDir(dir, name))
+		return addr
+	}
+	for i := range 3 {
+		start(i + 1)
+	}
+	m.Follower = followAs(m, dir, security.Admin)
+	m.Await("fully replicated chains", clitest.FullyReplicated(3))
+	start(4)
+	clitest.Kill(m.Nodes["n3"])
+	m.Await("a copy to the new node", func(now *topology.Map) bool {
+		return clitest.FullyReplicated(3)(now) && slices.ContainsFunc(now.Chains, func(c topology.MapChain) bool {
+			return slices.Contains(now.Names(&c), "n4")
+		})
+	})
+	_, _, err := clitest.Netcraq("node", "--name", "n5", "--addr", "127.77.11.99:4411", "--join", m.Controller, "--plane", "soft",
+		"--identity", security.NodeDir(dir, "n9"))
+	if err == nil || !strings.Contains(err.Error(), "node n5 has the certificate of node n9") ||
+		!strings.Contains(err.Error(), "netcraq certs node DIRECTORY n5") {
+		t.Errorf("another node's certificate: %v", err)
+	}
+	identity, err := security.Load(security.NodeDir(dir, "n9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, conn, err := agent.Dial("127.77.11.2:4412", identity.DialOption())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	chain := m.Follower.Map().Chain(0)
+	stream, err := api.Export(t.Context(), &agentv1.ExportRequest{
+		Shards: []*agentv1.ExportShards{{Epoch: chain.Epoch, Shards: []uint32{0}}},
+	})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "node n9, which is in no chain") {
+		t.Errorf("a copy for a stranger: %v", err)
 	}
 }
 

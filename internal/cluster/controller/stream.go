@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/api/controllerv1"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig/message"
+	"github.com/netcraq/netcraq/internal/cluster/security"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -27,6 +28,9 @@ func (c *Controller) Attend(stream grpc.BidiStreamingServer[controllerv1.NodeMes
 		return status.Error(codes.InvalidArgument, "the first message of a node must be its registration")
 	}
 	registration, err := message.Registration(first.GetHello())
+	if err == nil {
+		err = security.CheckNode(stream.Context(), registration.Name)
+	}
 	if err == nil {
 		err = c.view.until(stream.Context(), c.view.loaded)
 	}

@@ -92,6 +92,15 @@ func issueAll(dir string, hosts []string, valid time.Duration) error {
 			return fmt.Errorf("certificate of %s: %w", role, err)
 		}
 	}
+	names, err := namedNodes(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := a.issueNode(dir, name, valid); err != nil {
+			return fmt.Errorf("certificate of node %s: %w", name, err)
+		}
+	}
 	return nil
 }
 
@@ -123,6 +132,21 @@ func openAuthority(dir string) (*authority, error) {
 }
 
 func (a *authority) issue(dir string, role Role, hosts []string, valid time.Duration) error {
+	var names x509.Certificate
+	if role == Controller {
+		for _, host := range hosts {
+			if ip := net.ParseIP(host); ip != nil {
+				names.IPAddresses = append(names.IPAddresses, ip)
+			} else {
+				names.DNSNames = append(names.DNSNames, host)
+			}
+		}
+	}
+	return a.issueTo(filepath.Join(dir, string(role)), role, &names, valid)
+}
+
+// issueTo makes an identity in a directory. Its certificate has the alternative names of another.
+func (a *authority) issueTo(dir string, role Role, names *x509.Certificate, valid time.Duration) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -136,20 +160,12 @@ func (a *authority) issue(dir string, role Role, hosts []string, valid time.Dura
 	if role.serves() {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
-	if role == Controller {
-		for _, host := range hosts {
-			if ip := net.ParseIP(host); ip != nil {
-				template.IPAddresses = append(template.IPAddresses, ip)
-			} else {
-				template.DNSNames = append(template.DNSNames, host)
-			}
-		}
-	}
+	template.IPAddresses, template.DNSNames, template.URIs = names.IPAddresses, names.DNSNames, names.URIs
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return err
 	}
-	return store(filepath.Join(dir, string(role)), der, key, a.der)
+	return store(dir, der, key, a.der)
 }
 
 func templateOf(name pkix.Name, valid time.Duration) (*x509.Certificate, error) {

@@ -65,8 +65,19 @@ func (a *authority) publish(dir string, list *revoked) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range append([]Role{authorityDir}, Roles...) {
-		if err := replace(filepath.Join(dir, string(name), revokedFile), der); err != nil {
+	dirs := []string{filepath.Join(dir, authorityDir)}
+	for _, role := range Roles {
+		dirs = append(dirs, filepath.Join(dir, string(role)))
+	}
+	names, err := namedNodes(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		dirs = append(dirs, NodeDir(dir, name))
+	}
+	for _, each := range dirs {
+		if err := replace(filepath.Join(each, revokedFile), der); err != nil {
 			return err
 		}
 	}

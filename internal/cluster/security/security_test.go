@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/api/agentv1"
@@ -403,5 +404,59 @@ func TestRenewKeepsHosts(t *testing.T) {
 	}
 	if err := Renew(dir, want[:1], time.Hour); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCertificatesOfNodes: a node's own certificate names it, is renewed and revoked with the others, and is replaced by no other.
+func TestCertificatesOfNodes(t *testing.T) {
+	dir := makeIn(t, t.TempDir())
+	for _, name := range []string{"n1", "127.77.1.2:4411"} {
+		if err := MakeNode(dir, name, hour); err != nil {
+			t.Fatal(err)
+		}
+		if err := MakeNode(dir, name, hour); err == nil || !strings.Contains(err.Error(), "certs renew") {
+			t.Errorf("twice: %v", err)
+		}
+	}
+	for _, name := range []string{"", "..", "a/b", "-x"} {
+		if err := MakeNode(dir, name, hour); err == nil {
+			t.Errorf("a node named %q", name)
+		}
+	}
+	calls := func(is, name string) error {
+		t.Helper()
+		i, err := Load(NodeDir(dir, is))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := i.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := credentials.TLSInfo{State: tls.ConnectionState{PeerCertificates: []*x509.Certificate{l.pair.Leaf}}}
+		return CheckNode(peer.NewContext(t.Context(), &peer.Peer{AuthInfo: info}), name)
+	}
+	check := func() {
+		t.Helper()
+		if err := calls("n1", "n1"); err != nil {
+			t.Error(err)
+		}
+		if err := calls("n1", "n2"); err == nil || !strings.Contains(err.Error(), "node n2 has the certificate of node n1") {
+			t.Errorf("another node: %v", err)
+		}
+		if err := calls("127.77.1.2:4411", "127.77.1.2:4411"); err != nil {
+			t.Error(err)
+		}
+	}
+	check()
+	if err := Renew(dir, nil, 2*hour); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	if err := Revoke(dir, []string{filepath.Join(NodeDir(dir, "n1"), certFile)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(NodeDir(dir, "n1")); !errors.Is(err, ErrRevoked) {
+		t.Errorf("a revoked one: %v", err)
 	}
 }

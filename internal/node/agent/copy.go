@@ -73,8 +73,11 @@ func (m *membership) pull(ctx context.Context, job reconfig.Copy) (objects int, 
 	if err != nil {
 		return 0, err
 	}
-	for {
+	for checked := false; ; checked = true {
 		in, err := stream.Recv()
+		if err == nil && !checked {
+			err = m.checkSource(stream.Context(), job.Source)
+		}
 		if errors.Is(err, io.EOF) {
 			err = errors.New("the source stopped before the end")
 		}

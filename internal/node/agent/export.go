@@ -47,6 +47,11 @@ func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingS
 	if err := s.mayExport(epochs); err != nil {
 		return err
 	}
+	if m := s.agent.membership; m != nil {
+		if err := m.checkTarget(stream.Context(), epochs); err != nil {
+			return err
+		}
+	}
 	usage, err := s.plane.Usage()
 	if err != nil {
 		return statusOf(err)
