@@ -23,9 +23,8 @@ var (
 	// ErrBusy: a write of the key was under way, or the nodes may not answer, for as long as the operation lasted.
 	ErrBusy = errors.New("busy")
 	// ErrFull: a node has no room for another object; the write had no effect, and never will. With ErrOutcomeUnknown: it
-	// has no room for another session.
-	ErrFull = errors.New("no room for another object or session: delete keys, add nodes, " +
-		"or start nodes with more --objects or --sessions")
+	// has no room for another session. The error that wraps it says what gives room.
+	ErrFull = errors.New("no room")
 	// ErrTooLarge: the value is longer than a message or than the node's cells.
 	ErrTooLarge = errors.New("value too large")
 	// ErrNotCounter: Add of a key whose value is not 8 bytes.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -297,8 +298,14 @@ func TestFullIsCertain(t *testing.T) {
 	if _, err := c.Put(ctx, "one", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Put(ctx, "two", nil); !errors.Is(err, ErrFull) || errors.Is(err, ErrOutcomeUnknown) {
+	_, err := c.Put(ctx, "two", nil)
+	if !errors.Is(err, ErrFull) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Fatal(err)
+	}
+	for _, advice := range []string{"deleted keys keep their places", "netcraq backup", "--remove", "more --objects", "netcraq restore"} {
+		if !strings.Contains(err.Error(), advice) {
+			t.Errorf("%v does not say %q", err, advice)
+		}
 	}
 	if _, err := c.Put(ctx, "one", nil); err != nil { // in the same session
 		t.Fatal(err)
@@ -309,8 +316,12 @@ func TestFullIsCertain(t *testing.T) {
 	if _, err := one.Put(ctx, "one", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Put(ctx, "one", nil); !errors.Is(err, ErrFull) || !errors.Is(err, ErrOutcomeUnknown) {
+	_, err = other.Put(ctx, "one", nil)
+	if !errors.Is(err, ErrFull) || !errors.Is(err, ErrOutcomeUnknown) {
 		t.Fatal(err)
+	}
+	if !strings.Contains(err.Error(), "more --sessions") || strings.Contains(err.Error(), "--objects") {
+		t.Errorf("for want of a session: %v", err)
 	}
 }
 
