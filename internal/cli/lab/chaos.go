@@ -30,7 +30,7 @@ type chaosFlags struct {
 	clients       int
 	kinds         []string
 	seed          uint64
-	json          bool
+	gateway, json bool
 }
 
 func newLabChaosCommand(name *string) *cobra.Command {
@@ -46,12 +46,20 @@ survive, and a majority of the controllers stays up. In addition every agent and
 again: these pauses must not leave a shard with fewer than two copies while two members of its chain are live.
 
 Meanwhile clients put, get, delete, compare-and-set and add. Their history is checked for linearizability, and at the end
-every acknowledged write is read from every node that must have it. The lab is removed at the end.`,
+every acknowledged write is read from every node that must have it. The lab is removed at the end.
+
+With --gateway every host of a controller also runs a member of etcd and a gateway, which are killed, paused and cut off too. Clients
+use all gateways at once: reads of keys and ranges, puts, deletions, transactions, leases, watches. Everything that they see is
+compared with etcd's history, revisions included.`,
 		Example: `  netcraq lab chaos --minutes 30
-  netcraq lab chaos --minutes 0.5 --seed 7 --json`,
+  netcraq lab chaos --minutes 0.5 --seed 7 --json
+  netcraq lab chaos --gateway --minutes 10`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			lab := privateLab(c, chaosLab, *name, &flags.seed)
+			if flags.gateway && c.Flags().Changed("stopped") {
+				return cli.UsageError(errors.New("--stopped is not for --gateway, whose faults include long pauses"))
+			}
 			return runChaos(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), lab, &flags)
 		},
 	}
@@ -63,7 +71,9 @@ every acknowledged write is read from every node that must have it. The lab is r
 		"share of the time during which every agent and controller is stopped, in pauses of 20 to 200 ms")
 	f.IntVar(&flags.clients, "clients", 8, "number of clients at work")
 	f.StringSliceVar(&flags.kinds, "faults", nil,
-		"kinds of faults to inject, of "+strings.Join(chaos.Kinds(), ", ")+" (default: all)")
+		"kinds of faults to inject, of "+strings.Join(chaos.GatewayKinds(), ", ")+
+			" (default: all; those of gateways and etcd with --gateway only)")
+	f.BoolVar(&flags.gateway, "gateway", false, "try gateways for etcd's clients, with an etcd of their own")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	flags.ManagedFlags.Add(f)
@@ -77,15 +87,22 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 	if flags.stopped < 0 || flags.stopped >= 1 {
 		return cli.UsageError(fmt.Errorf("--stopped %v: want a share from 0 to below 1", flags.stopped))
 	}
+	kinds := chaos.Kinds()
+	if flags.gateway {
+		kinds = chaos.GatewayKinds()
+	}
 	for _, kind := range flags.kinds {
-		if !slices.Contains(chaos.Kinds(), kind) {
-			return cli.UsageError(fmt.Errorf("--faults %s: want some of %s", kind, strings.Join(chaos.Kinds(), ", ")))
+		if !slices.Contains(kinds, kind) {
+			return cli.UsageError(fmt.Errorf("--faults %s: want some of %s", kind, strings.Join(kinds, ", ")))
 		}
 	}
 	if err := lab.Loss.CheckPercent(flags.loss); err != nil {
 		return cli.UsageError(err)
 	}
 	flags.observed = true
+	if flags.gateway {
+		return runGatewayChaos(ctx, out, stderr, name, flags)
+	}
 	o, err := flags.Options(name)
 	if err != nil {
 		return err

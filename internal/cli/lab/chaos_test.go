@@ -39,6 +39,25 @@ func TestChaosWithSwitches(t *testing.T) {
 	}
 }
 
+// TestGatewayChaos is the short form of `netcraq lab chaos --gateway`: gateways, nodes, controllers and members of etcd fail, and
+// clients see nothing that etcd did not do.
+func TestGatewayChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	name := clitest.LabName(t, "g")
+	out, code, err := clitest.Netcraq("lab", "chaos", "--gateway", "--name", name, "--minutes", "0.6", "--seed", "1", "--json", "--beat",
+		"20ms", "--suspect", "200ms", "--lease", "300ms")
+	var r chaos.GatewayResult
+	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil || code != 0 {
+		t.Fatalf("exit status %d, %v, %v", code, jsonErr, err)
+	}
+	if r.Violations != 0 || r.Answered == 0 || r.Events == 0 || len(r.Faults) == 0 {
+		t.Errorf("%+v", r)
+	}
+	t.Logf("%+v", r)
+}
+
 // trial runs `netcraq lab chaos` for a short time.
 func trial(t *testing.T, args ...string) chaos.ChaosResult {
 	t.Helper()

@@ -125,8 +125,8 @@ func TestLinearizableUnderLoss(t *testing.T) {
 	o := Cache{Placement: placement.Defaults()}
 	o.Placement.Residence, o.Placement.Capacity = 0.3, 8*o.Placement.Overhead
 	a, b := startCached(t, etcd, cluster, o), startCached(t, etcd, cluster, o)
-	w := gatewaycheck.Workload{Prefix: "hot/", Keys: 6, Clients: 8, Ops: 1500, Timeout: time.Minute, Seed: seed}
-	record := w.Run(t.Context(), []*clientv3.Client{a.client, b.client})
+	w := gatewaycheck.Workload{Prefix: "hot/", Keys: 6, Clients: 8, Ops: 1500, Timeout: time.Minute, Settle: time.Minute, Seed: seed}
+	record := w.Run(t.Context(), gatewaycheck.Of(a.client, b.client))
 	check(t, record, open(t, etcd), w.Prefix)
 	hits := a.cache.Stats().Hits + b.cache.Stats().Hits
 	if hits < uint64(w.Clients*w.Ops/50) {

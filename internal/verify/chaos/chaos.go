@@ -137,7 +137,7 @@ func Chaos(ctx context.Context, o ChaosOptions) (result *ChaosResult, err error)
 	if err := c.lab.SetFault(lab.Loss, o.Loss, lab.Where{}); err != nil {
 		return nil, err
 	}
-	t := &chaos{o: &o, c: c, driver: newDriver(c, o.Seed, o.Kinds), ledger: newLedger(), began: time.Now()}
+	t := &chaos{o: &o, c: c, driver: newDriver(c, o.Seed, recipes, o.Kinds), ledger: newLedger(), began: time.Now()}
 	if t.durable, err = c.observe(ctx, t.driver.lives); err != nil {
 		return nil, err
 	}

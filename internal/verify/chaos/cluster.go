@@ -94,17 +94,24 @@ func (c *cluster) down(ctx context.Context, wrong error) error {
 	return errors.Join(wrong, err)
 }
 
-// keepLogs copies the logs of all hosts.
-func (c *cluster) keepLogs() error {
+// keepLogs copies the logs of all hosts, and of services on them.
+func (c *cluster) keepLogs(services ...*lab.Service) error {
 	if err := os.MkdirAll(c.setup.Logs, 0o755); err != nil {
 		return err
 	}
+	var names []string
 	for _, h := range slices.Concat(c.lab.Plan.With(lab.RoleNode), c.lab.Plan.With(lab.RoleController)) {
-		text, err := os.ReadFile(c.lab.LogFile(h.Name))
+		names = append(names, h.Name)
+	}
+	for _, s := range services {
+		names = append(names, s.Name)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(c.lab.LogFile(name))
 		if err != nil {
 			continue // never started
 		}
-		if err := os.WriteFile(filepath.Join(c.setup.Logs, h.Name+".log"), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(c.setup.Logs, name+".log"), text, 0o644); err != nil {
 			return err
 		}
 	}

@@ -33,6 +33,9 @@ type driver struct {
 	restarted   map[string]time.Time // last restarts of processes that ended unexpectedly
 	stops       *stops
 	durable     *durable
+	// Members of etcd and gateways, each beside the controller of the same index.
+	members, gateways []*lab.Service
+	restarts          int // of these, after they ended by themselves
 
 	mu      sync.Mutex // guards the fields below, which the progress display reads
 	active  []*fault
@@ -43,11 +46,11 @@ type driver struct {
 	crashes []string
 }
 
-func newDriver(c *cluster, seed uint64, kinds []string) *driver {
+func newDriver(c *cluster, seed uint64, available []recipe, kinds []string) *driver {
 	d := &driver{lab: c.lab, setup: c.setup, rng: rand.New(rand.NewPCG(seed, 0)), count: make(map[string]int),
 		restarted: make(map[string]time.Time), costly: make(map[string]time.Time),
 		emptied: make(map[string]uint64), stops: newStops(c.lab)}
-	d.recipes = slices.DeleteFunc(slices.Clone(recipes), func(r recipe) bool {
+	d.recipes = slices.DeleteFunc(slices.Clone(available), func(r recipe) bool {
 		return len(kinds) > 0 && !slices.Contains(kinds, r.kind)
 	})
 	d.guard = &guard{c: c, impaired: make(map[string]bool)}
@@ -215,5 +218,5 @@ func (d *driver) supervise(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return d.superviseServices()
 }

@@ -2,8 +2,11 @@ package gatewaycheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -14,8 +17,7 @@ import (
 func (o *Op) found(kvs []*mvccpb.KeyValue) {
 	o.Seen = true
 	if len(kvs) > 0 {
-		kv := kvs[0]
-		o.Found = KV{string(kv.Value), kv.CreateRevision, kv.ModRevision, kv.Version}
+		o.Found = kvOf(kvs[0])
 	}
 }
 
@@ -34,17 +36,14 @@ type state struct {
 
 // ReadHistory reads all changes below a prefix from etcd itself.
 func ReadHistory(ctx context.Context, etcd *clientv3.Client, prefix string) (*History, error) {
-	now, err := etcd.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-	if err != nil {
-		return nil, err
-	}
-	h := &History{rev: now.Header.Revision, keys: make(map[string][]state), writes: make(map[string]int64)}
+	h := &History{keys: make(map[string][]state), writes: make(map[string]int64)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	end, err := etcd.Put(ctx, prefix+"end", "") // the watch has reached the present when it shows this
 	if err != nil {
 		return nil, err
 	}
+	h.rev = end.Header.Revision
 	for answer := range etcd.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(1)) {
 		if answer.Err() != nil {
 			return nil, answer.Err()
@@ -53,8 +52,7 @@ func ReadHistory(ctx context.Context, etcd *clientv3.Client, prefix string) (*Hi
 			if e.Kv.ModRevision == end.Header.Revision {
 				return h, nil
 			}
-			h.add(Event{string(e.Kv.Key), e.Kv.ModRevision, e.Type == clientv3.EventTypeDelete, string(e.Kv.Value)},
-				KV{string(e.Kv.Value), e.Kv.CreateRevision, e.Kv.ModRevision, e.Kv.Version})
+			h.add(eventOf(e), kvOf(e.Kv))
 		}
 	}
 	return nil, fmt.Errorf("etcd ended the watch of its history: %w", context.Cause(ctx))
@@ -81,29 +79,36 @@ func (h *History) at(key string, rev int64) state {
 	return state{}
 }
 
+// list is all keys below a prefix as they were at a revision.
+func (h *History) list(prefix string, rev int64) map[string]KV {
+	list := make(map[string]KV)
+	for key := range h.keys {
+		if strings.HasPrefix(key, prefix) {
+			if is := h.at(key, rev); is.Mod != 0 {
+				list[key] = is.KV
+			}
+		}
+	}
+	return list
+}
+
 // Check compares a record with what happened.
 func (r *Record) Check(h *History) (violations []string) {
-	broken := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
 	for i := range r.Ops {
-		o := &r.Ops[i]
-		is := h.at(o.Key, o.Rev)
-		switch {
-		case o.Err != nil:
-			continue
-		case o.Rev < o.Floor || o.Rev > h.rev:
-			broken("header: %v; etcd is at %d", o, h.rev)
-		case o.Seen && o.Found != is.KV:
-			broken("exact: %v; etcd had %+v then", o, is)
-		case o.Held && o.Kind != Delete && (is.rev != o.Rev || is.Value != o.Value):
-			broken("once: %v; etcd has %+v at that revision", o, is)
-		case o.Held && o.Kind == Delete && (is.rev != o.Rev || is.Mod != 0):
-			broken("once: %v; etcd has %+v at that revision", o, is)
+		if o := &r.Ops[i]; o.Err == nil {
+			if wrong := h.judge(o); wrong != "" {
+				violations = append(violations, wrong)
+			}
 		}
+	}
+	for _, late := range r.Late {
+		violations = append(violations, "watch: "+late)
 	}
 	for i, events := range r.Watches {
 		for j, e := range events {
 			if j >= len(h.events) || h.events[j] != e {
-				broken("watch: event %d of gateway %d is %+v, and etcd's is %+v", j, i, e, h.events[min(j, len(h.events)-1)])
+				violations = append(violations, fmt.Sprintf("watch: event %d of gateway %d is %+v, and etcd's is %+v", j, i, e,
+					h.events[min(j, len(h.events)-1)]))
 				break
 			}
 		}
@@ -111,18 +116,56 @@ func (r *Record) Check(h *History) (violations []string) {
 	return append(violations, r.linearizable(h)...)
 }
 
+// judge compares an answer with what happened.
+func (h *History) judge(o *Op) string {
+	is := h.at(o.Key, o.Rev)
+	switch {
+	case o.Rev < o.Floor || o.Rev > h.rev:
+		return fmt.Sprintf("header: %v; etcd is at %d", o, h.rev)
+	case o.Seen && o.Found != is.KV:
+		return fmt.Sprintf("exact: %v; etcd had %+v then", o, is)
+	case o.Kind == List:
+		if list := h.list(o.Key, o.Rev); !maps.Equal(o.Listed, list) {
+			return fmt.Sprintf("exact: %v; etcd had %+v then", o, list)
+		}
+		return ""
+	}
+	deleted := int64(0)
+	for _, key := range o.keys() {
+		is := h.at(key, o.Rev)
+		switch {
+		case o.puts() && o.Held && (is.rev != o.Rev || is.Value != o.Value), o.deletes() && is.Mod != 0:
+			return fmt.Sprintf("once: %v; etcd has %+v for %s at that revision", o, is, key)
+		case o.deletes() && is.rev == o.Rev:
+			deleted++
+		}
+	}
+	if o.Held && o.deletes() && deleted != o.Deleted { // else others deleted them, maybe at that revision
+		return fmt.Sprintf("once: %v; etcd deleted %d keys at that revision", o, deleted)
+	}
+	return ""
+}
+
+// step is what an operation did to one key.
+type step struct {
+	*Op
+	key string
+}
+
 // model is a register.
 var model = porcupine.Model{
 	Init: func() any { return "" },
 	Step: func(s, input, _ any) (bool, any) {
-		o := input.(*Op)
+		o, value := input.(step), s.(string)
 		switch {
 		case o.Err == nil && o.Seen:
-			return s.(string) == o.Found.Value, s
-		case o.Err == nil && !o.Held || o.Kind == Get:
-			return true, s
-		case o.Kind == Delete:
+			return value == o.Found.Value, s
+		case o.Kind == Revoke && value == o.Value:
 			return true, ""
+		case o.Kind == Get, o.Kind == Revoke:
+			return true, s
+		case o.deletes():
+			return o.Err != nil || o.Held || value == "", ""
 		}
 		return true, o.Value
 	},
@@ -132,19 +175,40 @@ var model = porcupine.Model{
 const perKey = 30 * time.Second
 
 // linearizable looks for an order of each key's operations. A write of unknown outcome that etcd never had is left out, and one that
-// it had may have happened at any time after its call.
+// it had may have happened at any time after its call. So may a deletion that no answer acknowledged: its client did not learn of it,
+// or a lease ran out.
 func (r *Record) linearizable(h *History) (violations []string) {
-	keys := make(map[string][]porcupine.Operation)
+	keys, wrote, told := make(map[string][]porcupine.Operation), make(map[string]int64), make(map[string]map[int64]bool)
+	add := func(o *Op, key string, end int64) {
+		keys[key] = append(keys[key], porcupine.Operation{ClientId: o.Client, Input: step{o, key}, Call: o.Call, Return: end})
+	}
 	for i := range r.Ops {
 		o := &r.Ops[i]
-		end := o.Return
-		if o.Err != nil {
-			if _, happened := h.writes[o.Value]; o.Kind == Get || !happened && o.Kind != Delete {
-				continue
-			}
-			end = math.MaxInt64
+		if o.puts() {
+			wrote[o.Value] = o.Call
 		}
-		keys[o.Key] = append(keys[o.Key], porcupine.Operation{ClientId: o.Client, Input: o, Call: o.Call, Output: nil, Return: end})
+		_, happened := h.writes[o.Value]
+		for _, key := range o.keys() {
+			switch {
+			case o.Err == nil:
+				add(o, key, o.Return)
+			case o.puts() && happened:
+				add(o, key, math.MaxInt64)
+			}
+			if o.Err == nil && o.Held && o.deletes() {
+				if told[key] == nil {
+					told[key] = make(map[int64]bool)
+				}
+				told[key][o.Rev] = true
+			}
+		}
+	}
+	for key, states := range h.keys {
+		for i, is := range states {
+			if i > 0 && is.Mod == 0 && !told[key][is.rev] {
+				add(&Op{Client: silent, Kind: Delete, Key: key, Call: wrote[states[i-1].Value], Err: errSilent}, key, math.MaxInt64)
+			}
+		}
 	}
 	for key, ops := range keys {
 		if porcupine.CheckOperationsTimeout(model, ops, perKey) == porcupine.Illegal {
@@ -152,6 +216,22 @@ func (r *Record) linearizable(h *History) (violations []string) {
 		}
 	}
 	return violations
+}
+
+// silent is the client of deletions that no client was told of.
+const silent = -1
+
+var errSilent = errors.New("no answer acknowledged it")
+
+// Kinds counts the answered operations by kind.
+func (r *Record) Kinds() map[string]int {
+	kinds := make(map[string]int)
+	for i := range r.Ops {
+		if o := &r.Ops[i]; o.Err == nil {
+			kinds[o.Kind.String()]++
+		}
+	}
+	return kinds
 }
 
 // Counts says what a record has.

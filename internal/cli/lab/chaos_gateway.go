@@ -1,0 +1,152 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/local"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/lab"
+)
+
+// Ports of etcd and of its gateway on a lab's hosts of controllers.
+const (
+	etcdClientPort = "2379"
+	etcdPeerPort   = "2380"
+	gatewayPort    = "23790"
+)
+
+// gatewayCellBytes is the cell length of chains in trials of gateways: with it an object fits a cell.
+const gatewayCellBytes = 1352
+
+// gatewayObjects is how many objects nodes hold in such trials.
+const gatewayObjects = 5000
+
+// runGatewayChaos is `netcraq lab chaos --gateway`.
+func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, flags *chaosFlags) error {
+	flags.CellBytes, flags.Objects = gatewayCellBytes, gatewayObjects
+	o, err := flags.Options(name)
+	if err != nil {
+		return err
+	}
+	o.Owned, o.Progress = true, progressTo(stderr)
+	product, err := cli.ProductPath()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	show := NewShow(stderr)
+	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
+	result, err := chaos.Gateways(ctx, chaos.GatewayOptions{
+		Setup: flags.setup(o, show, TrialLogs(name, flags.seed)),
+		For:   time.Duration(flags.minutes * float64(time.Minute)), Seed: flags.seed, Clients: flags.clients,
+		Kinds: flags.kinds, Loss: flags.loss, Progress: show.gateways,
+		Member: func(l *lab.Lab, h lab.Host) []string {
+			return []string{
+				self, "lab", etcdCommand, "--member", h.Name, "--data-dir", l.DataDir("etcd-" + h.Name),
+				"--client", "http://" + memberAddress(h), "--peer", peerURL(h), "--initial-cluster",
+				strings.Join(onControllers(l, func(h lab.Host) string { return h.Name + "=" + peerURL(h) }), ","),
+			}
+		},
+		Gateway: func(l *lab.Lab, h lab.Host) []string {
+			return []string{
+				product, "gateway", "--listen", gatewayAddress(h), "--controllers", strings.Join(l.Controllers(), ","),
+				"--etcd-endpoints", strings.Join(onControllers(l, func(h lab.Host) string { return "http://" + memberAddress(h) }), ","),
+			}
+		},
+		Address: gatewayAddress, MemberAddress: memberAddress,
+	})
+	show.End()
+	if ctx.Err() != nil {
+		return errors.New("interrupted; the lab is removed")
+	}
+	if err != nil {
+		return err
+	}
+	return printGatewayChaos(out, stderr, flags, result)
+}
+
+func gatewayAddress(h lab.Host) string { return h.Addr.String() + ":" + gatewayPort }
+func memberAddress(h lab.Host) string  { return h.Addr.String() + ":" + etcdClientPort }
+func peerURL(h lab.Host) string        { return "http://" + h.Addr.String() + ":" + etcdPeerPort }
+
+func onControllers(l *lab.Lab, of func(lab.Host) string) (all []string) {
+	for _, h := range l.Plan.With(lab.RoleController) {
+		all = append(all, of(h))
+	}
+	return all
+}
+
+func printGatewayChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.GatewayResult) error {
+	if flags.json {
+		fmt.Fprint(stderr, r.Explain())
+		if err := cli.PrintJSON(out, r); err != nil {
+			return err
+		}
+	} else {
+		printGatewayChaosTable(out, r)
+	}
+	switch {
+	case r.Violations > 0:
+		return fmt.Errorf("%d violations: what clients saw is not what etcd did", r.Violations)
+	case !r.OK():
+		return errors.New("processes ended unexpectedly")
+	}
+	return nil
+}
+
+func printGatewayChaosTable(out io.Writer, r *chaos.GatewayResult) {
+	fmt.Fprint(out, r.Explain())
+	table := cli.NewTable(out)
+	defer table.Flush()
+	fmt.Fprintf(table, "operations\t%s\tviolations\t%d\n", cli.Grouped(uint64(r.Ops)), r.Violations)
+	fmt.Fprintf(table, "of unknown outcome\t%s\tread from the chain\t%s\n", cli.Grouped(uint64(r.Unknown)), cli.Grouped(r.Hits))
+	fmt.Fprintf(table, "watch events\t%s\ttimes made whole\t%d\n", cli.Grouped(uint64(r.Events)), r.Repairs)
+	for _, kind := range slices.Sorted(maps.Keys(r.Faults)) {
+		fmt.Fprintf(table, "%s\t%d\n", strings.ReplaceAll(kind, "_", " "), r.Faults[kind])
+	}
+}
+
+// gateways shows the progress of a trial of gateways.
+func (s *Show) gateways(p chaos.GatewayProgress) {
+	faults := "no fault"
+	if len(p.Faults) > 0 {
+		faults = strings.Join(p.Faults, "; ")
+	}
+	s.setLine(fmt.Sprintf("%s  %s ops  %d unknown  %s from the chain  [%s]", p.Elapsed.Round(time.Second),
+		cli.Grouped(uint64(p.Ops)), p.Unknown, cli.Grouped(p.Hits), faults))
+}
+
+// etcdCommand is the hidden command that runs a member of etcd for lab chaos.
+const etcdCommand = "etcd"
+
+func newLabEtcdCommand() *cobra.Command {
+	var m local.Member
+	c := &cobra.Command{
+		Use:    etcdCommand,
+		Short:  "Run a member of etcd",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(c *cobra.Command, _ []string) error { return m.Run(c.Context()) },
+	}
+	f := c.Flags()
+	f.StringVar(&m.Name, "member", "", "name of the member")
+	f.StringVar(&m.Dir, "data-dir", "", "directory for its data")
+	f.StringVar(&m.Client, "client", "", "URL for clients")
+	f.StringVar(&m.Peer, "peer", "", "URL for other members")
+	f.StringVar(&m.Initial, "initial-cluster", "", "all members: NAME=URL,...")
+	return c
+}
