@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 
@@ -45,3 +47,11 @@ func NewTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 
 
 // Grouped formats a number with commas between thousands.
 func Grouped(n uint64) string { return admin.Grouped(n) }
+
+// Printable returns a key for a table: as it is, or quoted if a character cannot be shown or would move columns.
+func Printable(key string) string {
+	if quoted := strconv.Quote(key); quoted != `"`+key+`"` || strings.Contains(key, " ") || key == "" {
+		return quoted
+	}
+	return key
+}

@@ -46,10 +46,12 @@ three figures: the share of single-key reads that placed keys answer; the same s
 size, chosen afterwards; and the longest time from the second read of a hot key until it was placed. docs/gateway.md
 describes how keys are chosen.`,
 		Example: `  netcraq placement --replay trace.csv.gz
-  netcraq placement --replay trace.csv.gz --explain /registry/namespaces/kube-system`,
+  netcraq placement --replay trace.csv.gz --explain /registry/namespaces/kube-system
+  netcraq placement explain /registry/namespaces/kube-system --gateways 127.0.0.1:23790`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runPlacement(c.OutOrStdout(), &flags) },
 	}
+	c.AddCommand(newExplainCommand())
 	f, p := c.Flags(), &flags.Placement
 	f.StringVar(&flags.file, "replay", "", "file with the trace")
 	f.StringVar(&flags.Explain, "explain", "", "explain why this key is placed at the end or not")

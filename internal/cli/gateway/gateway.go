@@ -26,8 +26,6 @@ type gatewayFlags struct {
 	verbose, json bool
 }
 
-const gatewayListen = "127.0.0.1:23790"
-
 func newGatewayCommand() *cobra.Command {
 	flags := gatewayFlags{placement: placement.Defaults()}
 	c := &cobra.Command{
@@ -46,8 +44,8 @@ docs/gateway.md compares the two.`,
 		RunE: func(c *cobra.Command, _ []string) error { return runGateway(c.Context(), c.ErrOrStderr(), &flags) },
 	}
 	f, o := c.Flags(), &flags.options
-	f.StringVar(&o.Listen, "listen", gatewayListen, "address to serve on")
-	f.StringVar(&o.Listen, "listen-addr", gatewayListen, "same as --listen")
+	f.StringVar(&o.Listen, "listen", cli.GatewayListen, "address to serve on")
+	f.StringVar(&o.Listen, "listen-addr", cli.GatewayListen, "same as --listen")
 	f.StringSliceVar(&o.Endpoints, "etcd-endpoints", []string{"127.0.0.1:2379"},
 		"etcd's members: host:port, http://, https:// or unix://")
 	f.StringSliceVar(&o.Endpoints, "endpoints", []string{"127.0.0.1:2379"}, "same as --etcd-endpoints")

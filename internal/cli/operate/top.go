@@ -18,14 +18,23 @@ import (
 
 func newTopCommand() *cobra.Command {
 	var flags leaderFlags
+	var keys keysFlags
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Watch a cluster: nodes, loads, hot shards, repairs",
+		Short: "Watch a cluster: nodes, loads, hot shards, repairs; or the keys of gateways",
 		Long: `Watch a cluster: nodes, loads, hot shards, repairs.
 
-On a terminal the screen is updated twice a second until q or Ctrl-C. Otherwise, and with --json, it is printed once.`,
+On a terminal the screen is updated twice a second until q or Ctrl-C. Otherwise, and with --json, it is printed once.
+
+With --keys the keys are printed that clients of gateways use most: how often, how many of their reads the chain answers,
+and why they are cached or not.`,
+		Example: `  netcraq top --controllers 192.0.2.11:4413
+  netcraq top --keys --gateways 127.0.0.1:23790`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if keys.keys {
+				return runKeys(c, &keys, &flags)
+			}
 			file, ok := c.OutOrStdout().(*os.File)
 			if flags.json || !ok || !cli.IsTerminal(file) {
 				return runStatus(c, &flags)
@@ -34,6 +43,7 @@ On a terminal the screen is updated twice a second until q or Ctrl-C. Otherwise,
 		},
 	}
 	flags.add(c)
+	keys.add(c)
 	return c
 }
 

@@ -185,7 +185,7 @@ func Run(t *Trace, o *Options) *Result {
 	}
 	s.r.BestFixed, s.r.Adapt = bestFixed(t, o), watch.longest()
 	if o.Explain != "" {
-		s.r.Why = placement.Explain(&o.Placement, s.placed, s.monitor.Usages(now), o.Explain, now)
+		s.r.Why = placement.Explain(&o.Placement, s.placed, s.monitor.Usages(now), o.Explain, now).String()
 	}
 	return &s.r
 }

@@ -37,6 +37,12 @@ func (u *usage) reads(key string, bytes, n int) {
 	u.mu.Unlock()
 }
 
+func (u *usage) hit(key string, bytes int) {
+	u.mu.Lock()
+	u.monitor.Hit(key, bytes, u.now())
+	u.mu.Unlock()
+}
+
 func (u *usage) write(key string, bytes int, unfit bool) {
 	u.mu.Lock()
 	u.monitor.Write(key, bytes, unfit, u.now())

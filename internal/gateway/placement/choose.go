@@ -2,7 +2,6 @@ package placement
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -118,36 +117,4 @@ func Choose(o *Options, placed Placed, usages []Usage, now float64) Decision {
 	}
 	slices.Sort(d.Remove)
 	return d
-}
-
-// Explain says why a key has a place, or none.
-func Explain(o *Options, placed Placed, usages []Usage, key string, now float64) string {
-	i := slices.IndexFunc(usages, func(u Usage) bool { return u.Key == key })
-	since, is := placed[key]
-	state := "not placed"
-	if is {
-		state = fmt.Sprintf("placed for %.0f s", now-since)
-	}
-	if i < 0 {
-		return state + ": it is not among the keys that are used most"
-	}
-	u := &usages[i]
-	text := fmt.Sprintf("%s: %.1f reads and %.1f writes lately bring %.1f, its object takes %d bytes", state, u.Reads, u.Writes, o.Benefit(u),
-		o.Size(u.Bytes))
-	_, enough := o.worth(u, is)
-	switch {
-	case u.Unfit:
-		return text + "; it has a lease, so etcd may delete it by itself"
-	case u.Bytes > o.Largest:
-		return text + fmt.Sprintf("; a value may have %d bytes", o.Largest)
-	case hasPrefix(key, o.Excluded):
-		return text + "; its prefix is excluded"
-	case hasPrefix(key, o.Pinned):
-		return text + "; its prefix is pinned"
-	case !enough:
-		return text + fmt.Sprintf("; %.1f would be worth a place", o.Least)
-	case !is:
-		return text + "; others bring more for each byte"
-	}
-	return text
 }

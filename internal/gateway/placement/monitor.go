@@ -13,8 +13,11 @@ import (
 type Usage struct {
 	Key           string
 	Reads, Writes float64
-	Bytes         int  // of the value
-	Unfit         bool // it cannot be cached now: it has a lease, or does not fit
+	Hits          float64 // of the reads, those that the chain answered
+	Bytes         int     // of the value
+	// ReadRate and WriteRate are the counts as events for each second: what a steady load has after several half-lives.
+	ReadRate, WriteRate float64
+	Unfit               bool // it cannot be cached now: it has a lease, or does not fit
 }
 
 // Monitor counts with the Space-Saving algorithm. When its table is full, a new key replaces the least used one and starts
@@ -31,6 +34,7 @@ type counter struct {
 	key           string
 	weight        float64 // of all events, and of those of the keys whose place it took
 	reads, writes float64
+	hits          float64
 	bytes         int
 	unfit         bool
 	at            int // index in the heap
@@ -51,7 +55,7 @@ func (m *Monitor) weigh(now float64) float64 {
 		return w
 	}
 	for _, c := range m.counters {
-		c.weight, c.reads, c.writes = c.weight/w, c.reads/w, c.writes/w
+		c.weight, c.reads, c.writes, c.hits = c.weight/w, c.reads/w, c.writes/w, c.hits/w
 	}
 	m.start = now
 	return 1
@@ -62,6 +66,15 @@ func (m *Monitor) Read(key string, bytes int, now float64) {
 	w := m.weigh(now)
 	c := m.touch(key, w)
 	c.reads += w
+	c.bytes = bytes
+}
+
+// Hit counts a read that a cached object answered.
+func (m *Monitor) Hit(key string, bytes int, now float64) {
+	w := m.weigh(now)
+	c := m.touch(key, w)
+	c.reads += w
+	c.hits += w
 	c.bytes = bytes
 }
 
@@ -95,10 +108,12 @@ func (m *Monitor) touch(key string, w float64) *counter {
 
 // Usages lists all keys that are known, in no order.
 func (m *Monitor) Usages(now float64) []Usage {
-	w := m.weigh(now)
+	w, rate := m.weigh(now), math.Ln2/m.halfLife
 	list := make([]Usage, 0, len(m.counters))
 	for _, c := range m.order {
-		list = append(list, Usage{c.key, c.reads / w, c.writes / w, c.bytes, c.unfit})
+		u := Usage{Key: c.key, Reads: c.reads / w, Writes: c.writes / w, Hits: c.hits / w, Bytes: c.bytes, Unfit: c.unfit}
+		u.ReadRate, u.WriteRate = u.Reads*rate, u.Writes*rate
+		list = append(list, u)
 	}
 	return list
 }

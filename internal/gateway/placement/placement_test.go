@@ -133,7 +133,7 @@ func TestChoice(t *testing.T) {
 	for key, want := range map[string]string{
 		"leased": "lease", "big": "a value may have", "written": "would be worth", "unknown": "not among", "hot": "placed for",
 	} {
-		if got := Explain(o, placed, usages, key, 100); !strings.Contains(got, want) {
+		if got := Explain(o, placed, usages, key, 100).String(); !strings.Contains(got, want) {
 			t.Errorf("%s: %q does not say %q", key, got, want)
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/gateway/pages"
 )
 
 const (
@@ -50,6 +51,8 @@ func (s *Server) pages(ctx context.Context) (http.Handler, error) {
 	mux.HandleFunc("/health", s.health)
 	mux.HandleFunc("/proxy/health", s.health)
 	mux.Handle("/proxy/metrics", s.metrics())
+	mux.HandleFunc(pages.PathKeys, s.keys)
+	mux.HandleFunc(pages.PathExplain, s.explain)
 	if s.options.Profiles {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -1,0 +1,62 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/pages"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
+)
+
+// keysFlags are those of `netcraq top --keys`.
+type keysFlags struct {
+	keys   bool
+	most   int
+	client pages.Client
+}
+
+func (k *keysFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&k.keys, "keys", false, "print the keys that clients of gateways use most")
+	f.IntVar(&k.most, "most", 20, "with --keys: number of keys")
+	cli.AddGateways(f, &k.client)
+}
+
+// keysResult is the output of `netcraq top --keys --json`.
+type keysResult struct {
+	Keys []placement.Explanation `json:"keys"`
+}
+
+func runKeys(c *cobra.Command, k *keysFlags, flags *leaderFlags) error {
+	if k.most < 1 {
+		return cli.UsageError(errors.New("--most: want a number of keys from 1"))
+	}
+	k.client.Timeout = flags.timeout
+	keys, err := k.client.Hottest(c.Context(), k.most)
+	if err != nil {
+		return err
+	}
+	if flags.json {
+		return cli.PrintJSON(c.OutOrStdout(), keysResult{keys})
+	}
+	return printKeys(c.OutOrStdout(), keys)
+}
+
+func printKeys(out io.Writer, keys []placement.Explanation) error {
+	table := cli.NewTable(out)
+	fmt.Fprintln(table, "key\treads/s\twrites/s\tfrom the chain\tbytes\tcached\treason")
+	for i := range keys {
+		k := &keys[i]
+		cached := "no"
+		if k.Placed {
+			cached = "yes"
+		}
+		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.0f %%\t%d\t%s\t%s\n", cli.Printable(k.Key), k.ReadRate, k.WriteRate, 100*k.HitShare, k.Bytes, cached,
+			k.Reason)
+	}
+	return table.Flush()
+}
