@@ -94,6 +94,12 @@ const (
 	SessionPrefix   = "session/"   // the session follows
 )
 
+// Prefixes begin all names, behind [Options.Prefix], of what belongs to the objects in the chain.
+func Prefixes() []string {
+	n := namesBelow("")
+	return []string{n.session, n.ack, n.bit, n.directory, n.generation, n.detached}
+}
+
 func namesBelow(prefix string) names {
 	return names{prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix,
 		prefix + "generation", prefix + "detached"}

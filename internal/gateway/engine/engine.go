@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
@@ -33,8 +34,10 @@ type Options struct {
 const DefaultLease = 5 * time.Second
 
 const (
-	// ownPrefix begins the gateways' own keys in etcd.
-	ownPrefix = "/netcraq/gateway/"
+	// OwnPrefix begins the gateways' own keys in etcd.
+	OwnPrefix = "/netcraq/gateway/"
+	// ownLease is the upper half of the numbers of sessions' leases, which etcd itself hardly gives to others.
+	ownLease = 0x6e71_6377
 	// directoryFormat is that of the gateways' own keys.
 	directoryFormat = "1"
 	// tick is how often a gateway does its periodic work.
@@ -42,6 +45,27 @@ const (
 	// patience is how long a write may wait for the chain before the gateway does without it.
 	patience = 1500 * time.Millisecond
 )
+
+// storePrefix begins the names of an etcd's objects in the chain.
+func storePrefix(cluster uint64, era string) string {
+	if era == "" {
+		return fmt.Sprintf("etcd/%x/", cluster)
+	}
+	return fmt.Sprintf("etcd/%x.%s/", cluster, era)
+}
+
+// OwnEnd is the first key behind those of the gateways.
+var OwnEnd = behind(OwnPrefix)
+
+// OwnLease reports whether a lease is that of a gateway's session, by its number.
+func OwnLease(id int64) bool { return id>>32 == ownLease }
+
+// newLease draws the number of a lease.
+func newLease() int64 {
+	var low [4]byte
+	rand.Read(low[:]) // never fails
+	return ownLease<<32 | int64(binary.BigEndian.Uint32(low[:]))
+}
 
 // Engine is a running gateway.
 type Engine struct {
@@ -55,6 +79,16 @@ type Engine struct {
 	reads  readers
 	usage  usage
 	places places
+
+	cluster uint64       // etcd's identity
+	era     string       // of its history
+	newest  atomic.Int64 // revision that etcd had for certain
+	proved  atomic.Bool  // the chain's revision was compared with etcd's; before that no read is answered from the chain
+
+	withdrawn sync.Once
+	gone      chan struct{} // closed when the cache has ended for good
+	why       error         // valid after gone
+	since     time.Time
 
 	mu      sync.Mutex // of all below
 	core    *core.Gateway
@@ -71,20 +105,20 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if o.Lease == 0 {
 		o.Lease = DefaultLease
 	}
-	id, err := identify(ctx, o.Etcd, o.ChainName)
+	cluster, era, err := identify(ctx, o.Etcd, o.ChainName)
 	if err != nil {
 		return nil, err
 	}
 	var name [8]byte
 	rand.Read(name[:]) // never fails
 	e := &Engine{
-		o: o, store: objects.New(o.Chain, fmt.Sprintf("etcd/%x/", id)), replies: make(map[uint64]chan core.Reply),
+		o: o, cluster: cluster, era: era, gone: make(chan struct{}), store: objects.New(o.Chain, storePrefix(cluster, era)), replies: make(map[uint64]chan core.Reply),
 		reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time), leases: make(map[string]*lease),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.usage.init()
 	e.places.init()
-	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: ownPrefix, Alive: e.alive})
+	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: OwnPrefix, Alive: e.alive})
 	e.do(func(g *core.Gateway) { g.Start() })
 	e.tasks.Go(e.tick)
 	e.tasks.Go(e.choose)
@@ -232,5 +266,11 @@ func (e *Engine) Reveal(ctx context.Context, rev int64) error {
 func (e *Engine) Saw(h *pb.ResponseHeader) {
 	if h != nil {
 		e.header.Store(h)
+		for {
+			newest := e.newest.Load()
+			if h.Revision <= newest || e.newest.CompareAndSwap(newest, h.Revision) {
+				break
+			}
+		}
 	}
 }

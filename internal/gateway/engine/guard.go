@@ -71,13 +71,13 @@ func (e *Engine) changed(ctx context.Context, key string, rev int64) {
 	}
 	e.o.Log.Error("a write reached etcd past the gateways: this key is not cached any more, and reads of it may have been stale",
 		"key", key, "revision", rev, "cached", a.Object.Rev, "advice",
-		"let every client of etcd use a gateway; then delete the key "+ownPrefix+excludedPrefix+key)
+		"let every client of etcd use a gateway; then delete the key "+OwnPrefix+excludedPrefix+key)
 	e.places.mu.Lock()
 	e.places.excluded[key] = true
 	e.places.mu.Unlock()
 	e.do(func(g *core.Gateway) { g.Unplace(key) })
 	for e.ctx.Err() == nil {
-		_, err := pb.NewKVClient(e.o.Etcd).Put(e.ctx, &pb.PutRequest{Key: []byte(ownPrefix + excludedPrefix + key)})
+		_, err := pb.NewKVClient(e.o.Etcd).Put(e.ctx, &pb.PutRequest{Key: []byte(OwnPrefix + excludedPrefix + key)})
 		if err == nil {
 			return
 		}

@@ -21,7 +21,7 @@ const (
 	tryAgain = time.Second
 	// survey is how often the gateway looks at the others.
 	survey = 2 * time.Second
-	// excludedPrefix begins, below ownPrefix, the names of keys that are not placed: something writes them past the gateways.
+	// excludedPrefix begins, below OwnPrefix, the names of keys that are not placed: something writes them past the gateways.
 	excludedPrefix = "excluded/"
 )
 
@@ -73,13 +73,13 @@ func (e *Engine) choose() {
 func (e *Engine) survey() bool {
 	ctx, cancel := context.WithTimeout(e.ctx, ownWithin)
 	defer cancel()
-	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{Key: []byte(ownPrefix), RangeEnd: behind(ownPrefix)})
+	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{Key: []byte(OwnPrefix), RangeEnd: behind(OwnPrefix)})
 	if err != nil {
 		return false
 	}
 	sessions, excluded, directory := make(map[string]bool), make(map[string]bool), make(map[string]string)
 	for _, kv := range answer.Kvs {
-		kind, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), ownPrefix), "/")
+		kind, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), OwnPrefix), "/")
 		switch kind + "/" {
 		case core.SessionPrefix:
 			sessions[name] = true
@@ -113,7 +113,7 @@ func (e *Engine) decide(now time.Time) {
 	p.mu.Lock()
 	o.Capacity /= p.gateways
 	usages = slices.DeleteFunc(usages, func(u placement.Usage) bool {
-		return p.excluded[u.Key] || strings.HasPrefix(u.Key, ownPrefix)
+		return p.excluded[u.Key] || strings.HasPrefix(u.Key, OwnPrefix)
 	})
 	d := placement.Choose(&o, p.mine, usages, e.usage.now())
 	missing := p.missing

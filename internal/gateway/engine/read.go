@@ -50,7 +50,7 @@ func (e *Engine) Begin(key string, reader Reader) bool {
 	e.mu.Lock()
 	gen := e.core.Readable(key)
 	e.mu.Unlock()
-	if gen == 0 {
+	if gen == 0 || !e.proved.Load() {
 		return false
 	}
 	r := &e.reads
@@ -150,7 +150,7 @@ func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *co
 		return
 	}
 	e.reads.hits.Add(uint64(n))
-	e.usage.reads(key, len(object.Object.Value), n)
+	e.usage.hits(key, len(object.Object.Value), n)
 	for _, reader := range s.readers {
 		reader.Answer(message)
 	}

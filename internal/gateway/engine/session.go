@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -79,7 +78,7 @@ func (e *Engine) keep(l *lease) {
 	for l.id.Load() == 0 {
 		ctx, cancel := context.WithTimeout(l.ctx, ownWithin)
 		sent := bootTime()
-		answer, err := client.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(e.o.Lease / time.Second)})
+		answer, err := client.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: newLease(), TTL: int64(e.o.Lease / time.Second)})
 		cancel()
 		switch {
 		case l.ctx.Err() != nil:
@@ -90,7 +89,7 @@ func (e *Engine) keep(l *lease) {
 			continue
 		}
 		l.id.Store(answer.ID)
-		e.extended(l, sent, answer.TTL)
+		e.proven(l, sent, answer.TTL)
 		close(l.ready)
 	}
 	for l.ctx.Err() == nil {
@@ -107,7 +106,7 @@ func (e *Engine) keep(l *lease) {
 			e.do(func(g *core.Gateway) { g.SessionLost(l.name) })
 			return
 		}
-		e.extended(l, sent, ttl)
+		e.proven(l, sent, ttl)
 		pause(l.ctx, e.o.Lease/4)
 	}
 }
@@ -130,6 +129,18 @@ func (e *Engine) extend(l *lease) (ttl, sent int64, err error) {
 		return 0, 0, err
 	}
 	return answer.TTL, sent, nil
+}
+
+// proven extends the session if etcd still answers everybody, and with the history that it had. Else it ends the cache.
+func (e *Engine) proven(l *lease, sent, ttl int64) {
+	switch err := e.prove(l.ctx); {
+	case err == nil:
+		e.extended(l, sent, ttl)
+	case errors.Is(err, ErrAuth), errors.Is(err, ErrRestored):
+		e.withdraw(err)
+	case l.ctx.Err() == nil:
+		e.o.Log.Debug("the session's lease does not count as extended", "error", err)
+	}
 }
 
 // extended notes how long a lease lasts for certain: from when it was asked for. Clocks may run apart by a tenth.
@@ -158,30 +169,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-}
-
-// identify checks that all gateways of an etcd have the same chain, and returns etcd's identity.
-func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*ownWithin)
-	defer cancel()
-	key, value := []byte(ownPrefix+"chain"), directoryFormat+" "+chain
-	get := read(&pb.RangeRequest{Key: key})
-	put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(value)}}}
-	answer, err := pb.NewKVClient(conn).Txn(ctx, &pb.TxnRequest{
-		Compare: []*pb.Compare{compare(&core.Cond{Key: string(key), Kind: core.CreateIs})},
-		Success: []*pb.RequestOp{put, get}, Failure: []*pb.RequestOp{get},
-	}, grpc.WaitForReady(true))
-	if err != nil {
-		return 0, fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", ownPrefix, err)
-	}
-	kvs := answer.Responses[len(answer.Responses)-1].GetResponseRange().GetKvs()
-	if len(kvs) != 1 || string(kvs[0].Value) != value {
-		found := ""
-		if len(kvs) == 1 {
-			found = string(kvs[0].Value)
-		}
-		return 0, fmt.Errorf("gateways of another chain, or another release, use this etcd: its key %s is %q, this gateway's is %q. "+
-			"End those gateways and delete the keys below %s, or use the same chain", key, found, value, ownPrefix)
-	}
-	return answer.Header.ClusterId, nil
 }

@@ -37,9 +37,12 @@ func (u *usage) reads(key string, bytes, n int) {
 	u.mu.Unlock()
 }
 
-func (u *usage) hit(key string, bytes int) {
+// hits counts n reads of one moment that the chain answered.
+func (u *usage) hits(key string, bytes, n int) {
 	u.mu.Lock()
-	u.monitor.Hit(key, bytes, u.now())
+	for now := u.now(); n > 0; n-- {
+		u.monitor.Hit(key, bytes, now)
+	}
 	u.mu.Unlock()
 }
 

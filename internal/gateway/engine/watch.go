@@ -64,7 +64,7 @@ func (e *Engine) followOnce(ctx context.Context, key, end string, from int64, ta
 
 // watchDirectory hands over changes of the directory.
 func (e *Engine) watchDirectory(ctx context.Context, from int64) {
-	prefix := ownPrefix + core.DirectoryPrefix
+	prefix := OwnPrefix + core.DirectoryPrefix
 	err := e.follow(ctx, prefix, string(behind(prefix)), from, func(events []*mvccpb.Event) {
 		var changes []core.Change
 		for _, event := range events {

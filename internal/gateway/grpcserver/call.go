@@ -76,6 +76,9 @@ func (s *Call) Pass(message []byte) {
 	s.start()
 }
 
+// Metadata is what the client sent with the call. It is not to be changed.
+func (s *Call) Metadata() metadata.MD { return s.request.md }
+
 // Passed reports whether [Options].Begin took the call first.
 func (s *Call) Passed() bool { return s.passed }
 

@@ -112,6 +112,14 @@ func (s *Store) Objects(ctx context.Context, keys []string) []core.Answer {
 	return answers
 }
 
+// Discard deletes the objects of keys and the revision object, as far as the chain answers. Nothing may use this store any more.
+func (s *Store) Discard(ctx context.Context, keys []string) {
+	for _, key := range keys {
+		_, _ = s.chain.Delete(ctx, s.key(&core.Op{Kind: core.Remove, Key: key})) // what is left takes room, and is not read
+	}
+	_, _ = s.chain.Delete(ctx, s.key(&core.Op{Kind: core.Max}))
+}
+
 func (s *Store) read(ctx context.Context, op *core.Op) core.Answer {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()

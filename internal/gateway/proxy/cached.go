@@ -4,8 +4,10 @@ import (
 	"context"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
@@ -28,12 +30,21 @@ func (f *forwarder) cached(ctx context.Context, method string, in *frame, down g
 		if f.codec.Unmarshal(in.data, &r) != nil {
 			return false, nil // etcd says what is wrong
 		}
-		if c, ok := down.(*grpcserver.Call); !ok || !c.Passed() { // else the chain could not answer
+		if c, ok := down.(*grpcserver.Call); (!ok || !c.Passed()) && !identified(ctx) { // else the chain could not answer
 			if message := f.cache.Range(&r); message != nil {
 				return true, down.SendMsg(&frame{mem.BufferSlice{mem.SliceBuffer(message)}})
 			}
 		}
+		if t := splitRange(&r); t != nil {
+			whole, err := f.rangeAround(ctx, &r, t)
+			if err != nil {
+				return true, err
+			}
+			return true, down.SendMsg(whole)
+		}
 		return f.rangeOnce(ctx, &r, in, down)
+	case methodLeaseLeases:
+		return true, f.leases(ctx, in, down)
 	case methodPut:
 		r := new(pb.PutRequest)
 		return f.write(ctx, in, r, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: r}}, down)
@@ -45,6 +56,16 @@ func (f *forwarder) cached(ctx context.Context, method string, in *frame, down g
 		return f.write(ctx, in, r, &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: r}}, down)
 	}
 	return false, nil
+}
+
+// identified reports whether a client says who it is. Then etcd decides what it may read.
+func identified(ctx context.Context) bool {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return hasToken(md)
+}
+
+func hasToken(md metadata.MD) bool {
+	return len(md[rpctypes.TokenFieldNameGRPC]) > 0 || len(md[rpctypes.TokenFieldNameSwagger]) > 0
 }
 
 // rangeOnce has etcd answer a read that may be worth a place.
@@ -69,9 +90,22 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 	if f.codec.Unmarshal(in.data, r) != nil {
 		return false, nil
 	}
+	split, join := splitOp(op)
+	if split != nil {
+		op = split
+	}
 	answer, header, ok, err := f.cache.Write(ctx, op)
+	if err == nil && !ok && split != nil { // it only reads
+		var read *pb.TxnResponse
+		if read, err = f.transact(ctx, op.GetRequestTxn()); err == nil {
+			answer, header, ok = &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: read}}, read.Header, true
+		}
+	}
 	if !ok || err != nil {
 		return ok, err
+	}
+	if join != nil {
+		answer = join(answer)
 	}
 	switch {
 	case answer.GetResponsePut() != nil:

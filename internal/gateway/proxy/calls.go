@@ -36,7 +36,7 @@ const methodMemberList = "/etcdserverpb.Cluster/MemberList"
 
 // begin takes a read that the cache may answer.
 func (f *forwarder) begin(c *grpcserver.Call, method string, message []byte) bool {
-	if f.cache == nil || method != methodRange {
+	if f.cache == nil || method != methodRange || hasToken(c.Metadata()) {
 		return false
 	}
 	key, ok := plainRead(message)

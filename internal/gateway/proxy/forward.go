@@ -44,7 +44,20 @@ type forwarder struct {
 // handle passes on a call.
 func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 	ctx := onward(down.Context())
+	if f.cache != nil {
+		bypassed, err := f.cache.Bypassed(ctx)
+		if err != nil {
+			return err
+		}
+		if bypassed {
+			f = &forwarder{f.conn, f.codec, nil}
+		}
+	}
 	switch {
+	case f.cache != nil && method == methodWatch:
+		return f.both(ctx, method, &watcher{ServerStream: down, codec: f.codec})
+	case f.cache != nil && method == methodRangeStream:
+		return f.rangeStream(ctx, down)
 	case single[method]:
 		return f.many(ctx, method, down)
 	case isUnary(method):

@@ -43,7 +43,14 @@ func freeAddress(t *testing.T) string {
 // startEtcd runs etcd and returns its address.
 func startEtcd(t *testing.T) string {
 	t.Helper()
-	client, peer := freeAddress(t), freeAddress(t)
+	client := freeAddress(t)
+	startEtcdAt(t, client, freeAddress(t))
+	return client
+}
+
+// startEtcdAt runs etcd, with no data, until the test ends or it is closed.
+func startEtcdAt(t *testing.T, client, peer string) *embed.Etcd {
+	t.Helper()
 	c := embed.NewConfig()
 	c.Dir, c.LogLevel, c.LogOutputs = t.TempDir(), "error", []string{t.TempDir() + "/log"}
 	c.ListenClientUrls = []url.URL{{Scheme: "http", Host: client}}
@@ -60,7 +67,7 @@ func startEtcd(t *testing.T) string {
 	case <-e.Server.ReadyNotify():
 	case <-t.Context().Done():
 	}
-	return client
+	return e
 }
 
 // startGateway serves until the test ends.

@@ -152,6 +152,10 @@ func (s *Server) startCache(ctx context.Context) (err error) {
 		s.cache, err = engine.Start(ctx, engine.Options{
 			Etcd: s.conn.ClientConn, Chain: c.Chain, ChainName: c.ChainName, Placement: c.Placement, Lease: c.Lease, Log: s.options.Log,
 		})
+		if errors.Is(err, engine.ErrAuth) {
+			s.options.Log.Warn("nothing is cached: the chain would answer clients whom etcd refuses", "reason", err)
+			return nil
+		}
 	}
 	return err
 }
@@ -180,9 +184,28 @@ func (s *Server) Serve(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
+	case err = <-s.restored(ctx):
 	}
 	s.end()
 	return err
+}
+
+// restored receives an error when etcd has another history than before. The gateway ends then, and a new one begins anew.
+func (s *Server) restored(ctx context.Context) <-chan error {
+	ended := make(chan error, 1)
+	if s.cache == nil {
+		return ended
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-s.cache.Gone():
+			if why := s.cache.Why(); errors.Is(why, engine.ErrRestored) {
+				ended <- fmt.Errorf("%w; start the gateway again: it begins anew", why)
+			}
+		}
+	}()
+	return ended
 }
 
 // end lets calls under way finish, shortly. Watches would never.

@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// authenticate makes a root and a user who may read and write "mine", and has etcd ask its clients who they are.
+func authenticate(t *testing.T, c *clientv3.Client) {
+	t.Helper()
+	ctx := t.Context()
+	must(c.RoleAdd(ctx, "own"))(t)
+	must(c.RoleGrantPermission(ctx, "own", "mine", "", clientv3.PermissionType(clientv3.PermReadWrite)))(t)
+	for user, role := range map[string]string{"root": "root", "user": "own"} {
+		if role == "root" {
+			must(c.RoleAdd(ctx, role))(t)
+		}
+		must(c.UserAdd(ctx, user, "secret"))(t)
+		must(c.UserGrantRole(ctx, user, role))(t)
+	}
+	must(c.AuthEnable(ctx))(t)
+}
+
+func openAs(t *testing.T, address, user string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, Username: user, Password: "secret", DialTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// TestAuthIsNotBypassed has etcd ask its clients who they are while a gateway caches: a client with a token is answered by etcd at
+// once, and no key is read from the chain once the session had to be extended.
+func TestAuthIsNotBypassed(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	a := startCached(t, etcd, cluster, Cache{Lease: 2 * time.Second})
+	must(a.client.Put(t.Context(), "secret", "1"))(t)
+	must(a.client.Put(t.Context(), "mine", "1"))(t)
+	a.hot(t, "secret")
+	a.hot(t, "mine")
+	authenticate(t, open(t, etcd))
+	user := openAs(t, a.address, "user")
+	if _, err := user.Get(t.Context(), "secret"); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		t.Errorf("a user without permission: %v", err)
+	}
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	select {
+	case <-a.cache.Gone():
+	case <-within.Done():
+		t.Fatal("the cache goes on")
+	}
+	hits := a.cache.Stats().Hits
+	for range 20 {
+		if r, err := a.client.Get(t.Context(), "secret"); err == nil {
+			t.Fatalf("a client without a token: %v", r)
+		}
+	}
+	throughGateway(t, a.address)
+	if now := a.cache.Stats().Hits; now != hits {
+		t.Errorf("%d reads were answered from the chain", now-hits)
+	}
+	throughGateway(t, startCached(t, etcd, cluster, Cache{}).address) // one that starts now does not cache
+}
+
+// throughGateway uses an etcd that asks who its clients are.
+func throughGateway(t *testing.T, address string) {
+	t.Helper()
+	user := openAs(t, address, "user")
+	must(user.Put(t.Context(), "mine", "2"))(t)
+	if r := must(user.Get(t.Context(), "mine"))(t); len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "2" {
+		t.Errorf("%v", r)
+	}
+	if _, err := user.Put(t.Context(), "secret", "2"); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		t.Errorf("a user without permission: %v", err)
+	}
+	if r := must(openAs(t, address, "root").Get(t.Context(), "secret"))(t); len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "1" {
+		t.Errorf("%v", r)
+	}
+	if r, err := open(t, address).Get(t.Context(), "mine"); err == nil {
+		t.Errorf("a client without a token: %v", r)
+	}
+}

@@ -1,0 +1,231 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/gateway/engine"
+)
+
+// The gateways' own keys are left out of ranges that cover them: clients that list, count, watch or delete everything see their own keys
+// only. A range that lies among the gateways' keys is executed as it is, so that operators reach them.
+
+// span is a range of keys. An end of one zero byte is behind all keys.
+type span struct{ key, end []byte }
+
+var (
+	allKeys  = []byte{0}
+	ownFirst = []byte(engine.OwnPrefix)
+	ownEnd   = engine.OwnEnd
+)
+
+// around returns the parts of a range beside the gateways' own keys; covers is false if it has none of these, or nothing else.
+func around(key, end []byte) (parts []span, covers bool) {
+	infinite := bytes.Equal(end, allKeys)
+	behind := infinite || bytes.Compare(end, ownEnd) > 0
+	switch {
+	case len(end) == 0, bytes.Compare(key, ownEnd) >= 0, !infinite && bytes.Compare(end, ownFirst) <= 0:
+		return nil, false
+	case bytes.Compare(key, ownFirst) >= 0 && !behind:
+		return nil, false
+	}
+	if bytes.Compare(key, ownFirst) < 0 {
+		parts = append(parts, span{key, ownFirst})
+	}
+	if behind {
+		parts = append(parts, span{ownEnd, end})
+	}
+	return parts, true
+}
+
+// own reports whether a key is one of the gateways'.
+func own(key []byte) bool { return bytes.HasPrefix(key, ownFirst) }
+
+// splitRange makes a range that covers the gateways' own keys a transaction of ranges beside them; nil: it does not.
+func splitRange(r *pb.RangeRequest) *pb.TxnRequest {
+	parts, covers := around(r.Key, r.RangeEnd)
+	if !covers {
+		return nil
+	}
+	t := new(pb.TxnRequest)
+	for _, p := range parts {
+		part := proto.CloneOf(r)
+		part.Key, part.RangeEnd = p.key, p.end
+		if r.SortTarget == pb.RangeRequest_VALUE {
+			part.KeysOnly = false // joinRanges sorts once more
+		}
+		t.Success = append(t.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: part}})
+	}
+	return t
+}
+
+// joinRanges makes the answers to the parts of a range one.
+func joinRanges(r *pb.RangeRequest, ops []*pb.ResponseOp) *pb.RangeResponse {
+	whole := new(pb.RangeResponse)
+	for _, op := range ops {
+		part := op.GetResponseRange()
+		whole.Header = part.GetHeader()
+		whole.Count += part.GetCount()
+		whole.More = whole.More || part.GetMore()
+		whole.Kvs = append(whole.Kvs, part.GetKvs()...)
+	}
+	order(r, whole.Kvs)
+	if r.Limit > 0 && int64(len(whole.Kvs)) > r.Limit {
+		whole.Kvs, whole.More = whole.Kvs[:r.Limit], true
+	}
+	if r.KeysOnly {
+		for _, kv := range whole.Kvs {
+			kv.Value = nil
+		}
+	}
+	return whole
+}
+
+// order sorts as etcd does.
+func order(r *pb.RangeRequest, kvs []*mvccpb.KeyValue) {
+	var compare func(a, b *mvccpb.KeyValue) int
+	switch r.SortTarget {
+	case pb.RangeRequest_VERSION:
+		compare = func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.Version, b.Version) }
+	case pb.RangeRequest_CREATE:
+		compare = func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) }
+	case pb.RangeRequest_MOD:
+		compare = func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.ModRevision, b.ModRevision) }
+	case pb.RangeRequest_VALUE:
+		compare = func(a, b *mvccpb.KeyValue) int { return bytes.Compare(a.Value, b.Value) }
+	default:
+		compare = func(a, b *mvccpb.KeyValue) int { return bytes.Compare(a.Key, b.Key) }
+	}
+	slices.SortStableFunc(kvs, func(a, b *mvccpb.KeyValue) int {
+		if r.SortOrder == pb.RangeRequest_DESCEND {
+			return compare(b, a)
+		}
+		return compare(a, b)
+	})
+}
+
+// splitDelete makes a deletion that covers the gateways' own keys a transaction of deletions beside them; nil: it does not.
+func splitDelete(r *pb.DeleteRangeRequest) *pb.TxnRequest {
+	parts, covers := around(r.Key, r.RangeEnd)
+	if !covers {
+		return nil
+	}
+	t := new(pb.TxnRequest)
+	for _, p := range parts {
+		t.Success = append(t.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{
+			RequestDeleteRange: &pb.DeleteRangeRequest{Key: p.key, RangeEnd: p.end, PrevKv: r.PrevKv},
+		}})
+	}
+	return t
+}
+
+// joinDeletes makes the answers to the parts of a deletion one.
+func joinDeletes(ops []*pb.ResponseOp) *pb.DeleteRangeResponse {
+	whole := new(pb.DeleteRangeResponse)
+	for _, op := range ops {
+		part := op.GetResponseDeleteRange()
+		whole.Header = part.GetHeader()
+		whole.Deleted += part.GetDeleted()
+		whole.PrevKvs = append(whole.PrevKvs, part.GetPrevKvs()...)
+	}
+	return whole
+}
+
+// splitOp returns an operation without the gateways' own keys, and what makes its answer one to the operation as it was; nil: it
+// covers none.
+func splitOp(op *pb.RequestOp) (*pb.RequestOp, func(*pb.ResponseOp) *pb.ResponseOp) {
+	switch {
+	case op.GetRequestRange() != nil:
+		r := op.GetRequestRange()
+		if t := splitRange(r); t != nil {
+			return txnOp(t), func(a *pb.ResponseOp) *pb.ResponseOp {
+				whole := joinRanges(r, a.GetResponseTxn().GetResponses())
+				return &pb.ResponseOp{Response: &pb.ResponseOp_ResponseRange{ResponseRange: whole}}
+			}
+		}
+	case op.GetRequestDeleteRange() != nil:
+		if t := splitDelete(op.GetRequestDeleteRange()); t != nil {
+			return txnOp(t), func(a *pb.ResponseOp) *pb.ResponseOp {
+				whole := joinDeletes(a.GetResponseTxn().GetResponses())
+				return &pb.ResponseOp{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: whole}}
+			}
+		}
+	case op.GetRequestTxn() != nil:
+		if t, join := splitTxn(op.GetRequestTxn()); t != nil {
+			return txnOp(t), func(a *pb.ResponseOp) *pb.ResponseOp {
+				join(a.GetResponseTxn())
+				return a
+			}
+		}
+	}
+	return nil, nil
+}
+
+func txnOp(t *pb.TxnRequest) *pb.RequestOp {
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: t}}
+}
+
+// splitTxn returns a transaction without the gateways' own keys, and what corrects its answer; nil: it covers none. Conditions on
+// ranges stay as they are.
+func splitTxn(r *pb.TxnRequest) (*pb.TxnRequest, func(*pb.TxnResponse)) {
+	success, joinSuccess := splitOps(r.Success)
+	failure, joinFailure := splitOps(r.Failure)
+	if joinSuccess == nil && joinFailure == nil {
+		return nil, nil
+	}
+	t := &pb.TxnRequest{Compare: r.Compare, Success: success, Failure: failure}
+	return t, func(a *pb.TxnResponse) {
+		joins := joinFailure
+		if a.GetSucceeded() {
+			joins = joinSuccess
+		}
+		for i, join := range joins {
+			if i < len(a.Responses) {
+				a.Responses[i] = join(a.Responses[i])
+			}
+		}
+	}
+}
+
+// splitOps returns the operations, and what corrects the answers by index; nil: none covers the gateways' keys.
+func splitOps(ops []*pb.RequestOp) ([]*pb.RequestOp, map[int]func(*pb.ResponseOp) *pb.ResponseOp) {
+	var joins map[int]func(*pb.ResponseOp) *pb.ResponseOp
+	split := slices.Clone(ops)
+	for i, op := range ops {
+		if t, join := splitOp(op); t != nil {
+			if joins == nil {
+				joins = make(map[int]func(*pb.ResponseOp) *pb.ResponseOp)
+			}
+			split[i], joins[i] = t, join
+		}
+	}
+	return split, joins
+}
+
+// withoutOwn removes the gateways' own events from an answer to a watch. send is false if nothing is left to tell. The last fragment
+// of an answer is sent in any case, since its client waits for it. Without events it is a notification of progress, up to the event
+// that was removed.
+func withoutOwn(a *pb.WatchResponse, fragments bool) (send bool) {
+	if len(a.Events) == 0 {
+		return true
+	}
+	last := a.Events[len(a.Events)-1].GetKv().GetModRevision()
+	a.Events = slices.DeleteFunc(a.Events, func(e *mvccpb.Event) bool { return own(e.GetKv().GetKey()) })
+	if len(a.Events) > 0 {
+		return true
+	}
+	if a.Header != nil {
+		a.Header.Revision = last
+	}
+	return fragments && !a.Fragment
+}
+
+// withoutOwnLeases removes the leases of gateways' sessions from a list.
+func withoutOwnLeases(a *pb.LeaseLeasesResponse) {
+	a.Leases = slices.DeleteFunc(a.Leases, func(l *pb.LeaseStatus) bool { return engine.OwnLease(l.GetID()) })
+}

@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"context"
+	"sync/atomic"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+)
+
+// Methods whose answers may show the gateways' own keys.
+const (
+	methodWatch       = "/etcdserverpb.Watch/Watch"
+	methodLeaseLeases = "/etcdserverpb.Lease/LeaseLeases"
+)
+
+// transact has etcd execute a transaction in place of a client's read.
+func (f *forwarder) transact(ctx context.Context, t *pb.TxnRequest) (*pb.TxnResponse, error) {
+	answer, err := pb.NewKVClient(f.conn).Txn(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return answer, f.cache.Reveal(ctx, answer.GetHeader().GetRevision())
+}
+
+// rangeAround executes a range without the gateways' own keys.
+func (f *forwarder) rangeAround(ctx context.Context, r *pb.RangeRequest, t *pb.TxnRequest) (*pb.RangeResponse, error) {
+	answer, err := f.transact(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	whole := joinRanges(r, answer.GetResponses())
+	whole.Header = answer.GetHeader()
+	return whole, nil
+}
+
+// leases lists the leases that are not those of gateways.
+func (f *forwarder) leases(ctx context.Context, in *frame, down grpc.ServerStream) error {
+	var out frame
+	defer out.free()
+	if err := f.invoke(ctx, methodLeaseLeases, in, &out, down); err != nil {
+		return err
+	}
+	var answer pb.LeaseLeasesResponse
+	if f.codec.Unmarshal(out.data, &answer) != nil {
+		return f.answer(ctx, methodLeaseLeases, &out, down)
+	}
+	if err := f.cache.Reveal(ctx, answer.GetHeader().GetRevision()); err != nil {
+		return err
+	}
+	withoutOwnLeases(&answer)
+	return down.SendMsg(&answer)
+}
+
+// rangeStream answers a range that covers the gateways' own keys with one message. Others are passed on.
+func (f *forwarder) rangeStream(ctx context.Context, down grpc.ServerStream) error {
+	var in frame
+	if err := down.RecvMsg(&in); err != nil {
+		return err
+	}
+	defer in.free()
+	var r pb.RangeRequest
+	if f.codec.Unmarshal(in.data, &r) == nil {
+		if t := splitRange(&r); t != nil {
+			whole, err := f.rangeAround(ctx, &r, t)
+			if err != nil {
+				return err
+			}
+			return down.SendMsg(&pb.RangeStreamResponse{RangeResponse: whole})
+		}
+	}
+	return f.many(ctx, methodRangeStream, &received{ServerStream: down, first: &in})
+}
+
+// received is a stream whose first message has been received already.
+type received struct {
+	grpc.ServerStream
+	first *frame
+}
+
+// RecvMsg implements [grpc.ServerStream].
+func (r *received) RecvMsg(m any) error {
+	f, ok := m.(*frame)
+	if r.first == nil || !ok {
+		return r.ServerStream.RecvMsg(m)
+	}
+	r.first.data.Ref()
+	f.data, r.first = r.first.data, nil
+	return nil
+}
+
+// watcher is a stream of watches without the gateways' own events.
+type watcher struct {
+	grpc.ServerStream
+	codec             codec
+	covers, fragments atomic.Bool // a watch covers the gateways' own keys, or asks for fragments
+}
+
+// RecvMsg implements [grpc.ServerStream].
+func (w *watcher) RecvMsg(m any) error {
+	err := w.ServerStream.RecvMsg(m)
+	in, ok := m.(*frame)
+	if err != nil || !ok {
+		return err
+	}
+	var r pb.WatchRequest
+	if w.codec.Unmarshal(in.data, &r) != nil {
+		return nil // etcd says what is wrong
+	}
+	if c := r.GetCreateRequest(); c != nil {
+		if c.Fragment {
+			w.fragments.Store(true)
+		}
+		if _, covers := around(c.Key, c.RangeEnd); covers {
+			w.covers.Store(true)
+		}
+	}
+	return nil
+}
+
+// SendMsg implements [grpc.ServerStream].
+func (w *watcher) SendMsg(m any) error {
+	out, ok := m.(*frame)
+	if !ok || !w.covers.Load() {
+		return w.ServerStream.SendMsg(m)
+	}
+	var a pb.WatchResponse
+	switch {
+	case w.codec.Unmarshal(out.data, &a) != nil:
+		return w.ServerStream.SendMsg(m)
+	case withoutOwn(&a, w.fragments.Load()):
+		return w.ServerStream.SendMsg(&a)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package proxy
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/engine"
+	"github.com/netcraq/netcraq/internal/gateway/placement"
+)
+
+// TestRestoredEtcd has etcd lose what it had, as after the restore of an old backup at the same addresses. The gateway that runs ends,
+// and the next one does not answer from what the chain holds of the other history.
+func TestRestoredEtcd(t *testing.T) {
+	const etcd, peer = "127.66.18.1:2379", "127.66.18.1:2380"
+	before, cluster := startEtcdAt(t, etcd, peer), startChain(t, 3, 1)
+	c, err := client.New(client.Options{Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := New(t.Context(), Options{
+		Listen: "127.0.0.1:0", Endpoints: []string{etcd}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Cache: &Cache{Chain: c, ChainName: "test", Placement: placement.Defaults()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(t.Context()) }()
+	a := &cachedGateway{address: s.Addr().String(), cache: s.cache, client: open(t, s.Addr().String())}
+	for range 20 {
+		must(a.client.Put(t.Context(), "k", "of the future"))(t)
+	}
+	a.hot(t, "k")
+	before.Close()
+	startEtcdAt(t, etcd, peer)
+	if err := <-ended; !errors.Is(err, engine.ErrRestored) {
+		t.Errorf("the gateway ended: %v", err)
+	}
+	b := startCached(t, etcd, cluster, Cache{})
+	if r := b.hot(t, "k"); len(r.Kvs) != 0 {
+		t.Errorf("etcd has no such key, and the gateway answers %v", r)
+	}
+	must(b.client.Put(t.Context(), "k", "now"))(t)
+	if r := b.hot(t, "k"); string(r.Kvs[0].Value) != "now" {
+		t.Errorf("%v", r)
+	}
+}
