@@ -85,6 +85,7 @@ func (e *Engine) keep(l *lease) {
 			return
 		case err != nil:
 			e.o.Log.Warn("etcd grants no lease for the gateway's session; it is asked again", "error", err)
+			e.check(l)
 			pause(l.ctx, time.Second)
 			continue
 		}
@@ -99,6 +100,7 @@ func (e *Engine) keep(l *lease) {
 			return
 		case err != nil:
 			e.o.Log.Debug("the session's lease is not extended", "error", err)
+			e.check(l)
 			pause(l.ctx, 100*time.Millisecond)
 			continue
 		case ttl <= 0:
@@ -133,14 +135,21 @@ func (e *Engine) extend(l *lease) (ttl, sent int64, err error) {
 
 // proven extends the session if etcd still answers everybody, and with the history that it had. Else it ends the cache.
 func (e *Engine) proven(l *lease, sent, ttl int64) {
-	switch err := e.prove(l.ctx); {
-	case err == nil:
+	if e.check(l) {
 		e.extended(l, sent, ttl)
+	}
+}
+
+// check proves that the cache may go on, or ends it.
+func (e *Engine) check(l *lease) bool {
+	err := e.prove(l.ctx)
+	switch {
 	case errors.Is(err, ErrAuth), errors.Is(err, ErrRestored):
 		e.withdraw(err)
-	case l.ctx.Err() == nil:
+	case err != nil && l.ctx.Err() == nil:
 		e.o.Log.Debug("the session's lease does not count as extended", "error", err)
 	}
+	return err == nil
 }
 
 // extended notes how long a lease lasts for certain: from when it was asked for. Clocks may run apart by a tenth.

@@ -49,7 +49,7 @@ func startEtcd(t *testing.T) string {
 }
 
 // startEtcdAt runs etcd, with no data, until the test ends or it is closed.
-func startEtcdAt(t *testing.T, client, peer string) *embed.Etcd {
+func startEtcdAt(t *testing.T, client, peer string) (end func()) {
 	t.Helper()
 	c := embed.NewConfig()
 	c.Dir, c.LogLevel, c.LogOutputs = t.TempDir(), "error", []string{t.TempDir() + "/log"}
@@ -62,12 +62,13 @@ func startEtcdAt(t *testing.T, client, peer string) *embed.Etcd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.Close)
+	end = sync.OnceFunc(e.Close)
+	t.Cleanup(end)
 	select {
 	case <-e.Server.ReadyNotify():
 	case <-t.Context().Done():
 	}
-	return e
+	return end
 }
 
 // startGateway serves until the test ends.

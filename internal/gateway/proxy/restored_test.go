@@ -14,7 +14,7 @@ import (
 // and the next one does not answer from what the chain holds of the other history.
 func TestRestoredEtcd(t *testing.T) {
 	const etcd, peer = "127.66.18.1:2379", "127.66.18.1:2380"
-	before, cluster := startEtcdAt(t, etcd, peer), startChain(t, 3, 1)
+	end, cluster := startEtcdAt(t, etcd, peer), startChain(t, 3, 1)
 	c, err := client.New(client.Options{Cluster: cluster})
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestRestoredEtcd(t *testing.T) {
 		must(a.client.Put(t.Context(), "k", "of the future"))(t)
 	}
 	a.hot(t, "k")
-	before.Close()
+	end()
 	startEtcdAt(t, etcd, peer)
 	if err := <-ended; !errors.Is(err, engine.ErrRestored) {
 		t.Errorf("the gateway ended: %v", err)

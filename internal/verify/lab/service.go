@@ -39,7 +39,7 @@ func (s *Service) Start() error {
 	}
 	// Read before Wait, which lets the kernel reuse the pid.
 	s.process, err = processOf(cmd.Process.Pid)
-	go cmd.Wait()
+	go func() { _ = cmd.Wait() }() // its status is in the log, if anywhere
 	if err != nil {
 		return fmt.Errorf("%s ended at once: %s", s.Name, s.lab.LastWords(s.Name))
 	}
