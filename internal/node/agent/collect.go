@@ -31,9 +31,13 @@ type collector struct {
 	last    reconfig.Sweep // the last report
 }
 
+func newCollector(m *membership) *collector {
+	return &collector{membership: m, sweeper: reconfig.NewSweeper(m.plane.Info().Options.Shards)}
+}
+
 // collect collects tombstones (G4).
 func (m *membership) collect(ctx context.Context) {
-	c := &collector{membership: m, sweeper: reconfig.NewSweeper(m.plane.Info().Options.Shards)}
+	c := newCollector(m)
 	report := reporter{log: m.log, what: "cannot collect tombstones"}
 	periodically(ctx, collectSoon, func() time.Duration {
 		err := c.lookIfDue()
@@ -45,8 +49,11 @@ func (m *membership) collect(ctx context.Context) {
 	})
 }
 
-// lookIfDue looks for tombstones if it is time.
+// lookIfDue looks for tombstones if it is time, and no copy is urgent: both use much of the CPU, and copies end soon.
 func (c *collector) lookIfDue() error {
+	if c.urgent.Load() > 0 {
+		return nil
+	}
 	rising, err := c.rising()
 	if err != nil {
 		return err

@@ -29,7 +29,9 @@ const (
 func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 	log := m.log.With("source", job.Source, "shards", len(job.Shards))
 	begin := time.Now()
+	end := m.hurry(isUrgent(job.Since))
 	objects, err := m.pull(ctx, job)
+	end()
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -54,6 +56,15 @@ func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 		m.member.CopyFailed(job.Job)
 	}
 	m.work()
+}
+
+// hurry notes an urgent copy, until the function that it returns is called.
+func (m *membership) hurry(urgent bool) (end func()) {
+	if m == nil || !urgent {
+		return func() {}
+	}
+	m.urgent.Add(1)
+	return func() { m.urgent.Add(-1) }
 }
 
 // pull copies the objects and sessions of a job, and returns when the source says that these were all.

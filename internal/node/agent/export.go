@@ -52,6 +52,7 @@ func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingS
 			return err
 		}
 	}
+	defer s.agent.membership.hurry(isUrgent(wanted.Since))()
 	usage, err := s.plane.Usage()
 	if err != nil {
 		return statusOf(err)
@@ -179,7 +180,7 @@ func (x *exporter) flush() error {
 // stream then rests longer by that lateness.
 type pace struct {
 	kibS  uint32 // 0: no bound
-	rest  func(worked time.Duration) time.Duration
+	rest  scheduling.Pause
 	start time.Time
 	sent  int
 	began time.Time     // when the work since the last wait began
@@ -187,13 +188,21 @@ type pace struct {
 }
 
 // restOf returns the function for the pauses of a copy of shards. Pauses are shorter if only changes are copied.
-func restOf(since map[uint16]uint32) func(time.Duration) time.Duration {
-	for _, epoch := range since {
-		if epoch != 0 {
-			return scheduling.ShortRest
-		}
+func restOf(since map[uint16]uint32) scheduling.Pause {
+	if isUrgent(since) {
+		return scheduling.ShortRest
 	}
 	return scheduling.Rest
+}
+
+// isUrgent reports whether a copy is urgent: its receiver kept the shards, and so will soon be a full member again.
+func isUrgent(since map[uint16]uint32) bool {
+	for _, epoch := range since {
+		if epoch != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // longestRest bounds a rest: work that took longer has waited for something itself.
@@ -202,7 +211,7 @@ const longestRest = 20 * time.Millisecond
 // longestYield bounds the rest that is added for lateness, so that a copy goes on where the machine is always late.
 const longestYield = 50 * time.Millisecond
 
-func newPace(kibS uint32, rest func(time.Duration) time.Duration) pace {
+func newPace(kibS uint32, rest scheduling.Pause) pace {
 	now := time.Now()
 	return pace{kibS: kibS, rest: rest, start: now, began: now}
 }
@@ -216,10 +225,8 @@ func (p *pace) wait(ctx context.Context, bytes int) error {
 		pause = max(pause, time.Until(due))
 	}
 	until := time.Now().Add(pause)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(pause):
+	if err := scheduling.Wait(ctx, pause); err != nil {
+		return err
 	}
 	p.began = time.Now()
 	p.late = p.began.Sub(until)

@@ -82,6 +82,7 @@ type membership struct {
 	keys     atomic.Pointer[wire.Keyring] // of a cluster with tags
 	tags     tagging
 	set      following
+	urgent   atomic.Int32 // urgent copies to or from this node, and preparations of such: collecting waits for them
 
 	leasing sync.Mutex
 	lease   reconfig.Lease

@@ -134,7 +134,9 @@ func (m *membership) wipe(ctx context.Context, shards, doubted []uint16) {
 	var empty []wire.Key
 	gone := newRemembered()
 	if err == nil && len(doubted) > 0 {
+		end := m.hurry(true)
 		empty, err = m.plane.Doubt(doubted, gone.add)
+		end()
 	}
 	m.applying.Lock()
 	if err == nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,7 +66,7 @@ func Raise(class Class) error {
 // raise raises one thread. A thread that is already in the real-time class keeps its priority.
 func raise(class Class, thread int) error {
 	now, err := unix.SchedGetAttr(thread, 0)
-	if err != nil || now.Policy == unix.SCHED_RR || now.Policy == unix.SCHED_FIFO {
+	if err != nil || isRealTime(now) {
 		return err
 	}
 	// Round robin: threads of equal priority alternate. The kernel reserves a part of the time for ordinary threads.
@@ -85,11 +84,3 @@ func raise(class Class, thread int) error {
 func Ordinary() error {
 	return EachThread(func(thread int) error { return unix.Setpriority(unix.PRIO_PROCESS, thread, 0) })
 }
-
-// Rest returns the pause that deferrable work, such as a copy, makes after it ran for worked. A process of the real-time
-// class blocks a CPU while it runs, and the kernel is slow to move the threads that wait for that CPU. On a machine of two
-// CPUs with three nodes that copied, clients waited up to 180 ms with pauses as long as the work, and 25 ms with these.
-func Rest(worked time.Duration) time.Duration { return 4 * worked }
-
-// ShortRest is Rest for short work that the cluster waits for: the return of a node that kept its state.
-func ShortRest(worked time.Duration) time.Duration { return worked / 3 }

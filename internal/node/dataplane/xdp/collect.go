@@ -8,7 +8,6 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
-	"github.com/netcraq/netcraq/internal/platform/scheduling"
 )
 
 // Collect implements [dataplane.Plane]. A packet may have looked up an entry before it is deleted, and used again for
@@ -27,7 +26,7 @@ func (t *tables) Collect() (map[uint16]dataplane.Tombstones, error) {
 		return nil, err
 	}
 	left := make(map[uint16]dataplane.Tombstones)
-	found, err := t.walk("nq_walk_tombstones", t.objects.Objects, set, nil, scheduling.Rest)
+	found, err := t.walk("nq_walk_tombstones", t.objects.Objects, set, nil, background)
 	if err != nil || len(found) == 0 {
 		return left, err
 	}
@@ -69,8 +68,8 @@ func (t *tables) renumber() error {
 
 // collectPiece deletes objects while no walk goes on.
 func (t *tables) collectPiece(keys [][keyBytesInTables]byte, left map[uint16]dataplane.Tombstones) error {
-	t.walking.Lock()
-	defer t.walking.Unlock()
+	t.turns.take(background)
+	defer t.turns.end(background)
 	b := newBatch(objectRecordBytes)
 	for len(keys) > 0 {
 		b.reset()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
-	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -27,12 +26,12 @@ type tables struct {
 	configuring sync.Mutex // held while configurations change
 	unquiet     bool       // packets may be under way that began before the last change; guarded by configuring
 	collecting  sync.Mutex // held while Collect runs
-	walking     sync.Mutex // held by a walk over a table, and while entries are deleted; before configuring
+	turns       *turns     // of walks over a table and of deletions; taken before configuring
 }
 
 // open maps the memory of tables that have been loaded.
 func (t *tables) open(o chain.Options, quiesce func() error) error {
-	t.options, t.quiesce = o, quiesce
+	t.options, t.quiesce, t.turns = o, quiesce, newTurns()
 	var err error
 	if t.shards, err = mapShards(t.objects, o.Shards); err != nil {
 		return err
@@ -74,7 +73,7 @@ func (t *tables) Object(key wire.Key) (chain.Object, bool, error) {
 
 // Dirty implements [dataplane.Plane].
 func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
-	found, err := t.walk("nq_walk_dirty", t.objects.Objects, new(shardSet), nil, scheduling.Rest)
+	found, err := t.walk("nq_walk_dirty", t.objects.Objects, new(shardSet), nil, background)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +96,7 @@ func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 
 // Sessions implements [dataplane.Plane].
 func (t *tables) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
-	keys, err := t.sessionKeys(allShards(), scheduling.Rest)
+	keys, err := t.sessionKeys(allShards(), background)
 	if err != nil {
 		return err
 	}
@@ -196,8 +195,8 @@ func (t *tables) DropSession(k chain.SessionKey, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	t.walking.Lock()
-	defer t.walking.Unlock()
+	t.turns.take(background)
+	defer t.turns.end(background)
 	if _, err := t.objects.DropSession.Run(&ebpf.RunOptions{Data: data}); err != nil {
 		return fmt.Errorf("dropping a session: %w", err)
 	}

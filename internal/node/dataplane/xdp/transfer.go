@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
-	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -33,13 +31,13 @@ func (t *tables) Export(
 	if err != nil {
 		return err
 	}
-	since, rest := new(sinceSet), scheduling.Rest
+	since, p := new(sinceSet), background
 	for shard, epoch := range w.Since {
 		if since[shard] = epoch; epoch != 0 {
-			rest = scheduling.ShortRest
+			p = urgently
 		}
 	}
-	found, err := t.walk("nq_walk_objects", t.objects.Objects, set, since, rest)
+	found, err := t.walk("nq_walk_objects", t.objects.Objects, set, since, p)
 	if err != nil {
 		return err
 	}
@@ -52,7 +50,7 @@ func (t *tables) Export(
 	if err := t.objects.export(keys, recordBytes(t.options), object); err != nil {
 		return err
 	}
-	sessions, err := t.sessionKeys(set, rest)
+	sessions, err := t.sessionKeys(set, p)
 	if err != nil {
 		return err
 	}
@@ -77,12 +75,12 @@ func (t *tables) Drop(shards []uint16) error {
 	if err != nil {
 		return err
 	}
-	keys, err := t.walk("nq_walk_objects", t.objects.Objects, set, new(sinceSet), scheduling.Rest)
+	keys, err := t.walk("nq_walk_objects", t.objects.Objects, set, new(sinceSet), background)
 	if err != nil {
 		return err
 	}
-	err = forget(t, shards, keys, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects]))
-	return errors.Join(err, t.dropSessions(shards, set, nil, scheduling.Rest))
+	err = forget(t, shards, keys, background, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects]))
+	return errors.Join(err, t.dropSessions(shards, set, nil, background))
 }
 
 // Doubt implements [dataplane.Plane], without locks as Drop does.
@@ -91,12 +89,12 @@ func (t *tables) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Sessio
 	if err != nil {
 		return nil, err
 	}
-	keys, err := t.walk("nq_walk_doubtful", t.objects.Objects, set, nil, scheduling.ShortRest)
+	keys, err := t.walk("nq_walk_doubtful", t.objects.Objects, set, nil, urgently)
 	if err != nil {
 		return nil, err
 	}
 	blank := make([]byte, objectBytes+cellBytes(t.options))
-	err = forget(t, shards, keys, func(piece [][keyBytesInTables]byte) error {
+	err = forget(t, shards, keys, urgently, func(piece [][keyBytesInTables]byte) error {
 		for _, key := range piece {
 			if err := t.objects.Objects.Put(key, blank); err != nil {
 				return fmt.Errorf("giving up objects: %w", err)
@@ -104,7 +102,7 @@ func (t *tables) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Sessio
 		}
 		return nil
 	})
-	return keysOf(keys), errors.Join(err, t.dropSessions(shards, set, gone, scheduling.ShortRest))
+	return keysOf(keys), errors.Join(err, t.dropSessions(shards, set, gone, urgently))
 }
 
 // Empty implements [dataplane.Plane].
@@ -113,17 +111,17 @@ func (t *tables) Empty(shards []uint16) ([]wire.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.walk("nq_walk_empty", t.objects.Objects, set, nil, scheduling.ShortRest)
+	found, err := t.walk("nq_walk_empty", t.objects.Objects, set, nil, urgently)
 	return keysOf(found), err
 }
 
 // dropSessions deletes the sessions of shards that are not served, and calls gone, if it is not nil, with each before.
 func (t *tables) dropSessions(
-	shards []uint16, set *shardSet, gone func(chain.SessionKey, chain.Session), rest func(time.Duration) time.Duration,
+	shards []uint16, set *shardSet, gone func(chain.SessionKey, chain.Session), p pace,
 ) error {
-	sessions, err := t.sessionKeys(set, rest)
+	sessions, err := t.sessionKeys(set, p)
 	if err == nil && gone != nil {
-		work := newStretch(rest)
+		work := newStretch(p.rest)
 		err = t.objects.eachSession(sessions, func(k chain.SessionKey, s chain.Session) error {
 			gone(k, s)
 			work.part()
@@ -133,23 +131,23 @@ func (t *tables) dropSessions(
 	if err != nil {
 		return err
 	}
-	return forget(t, shards, sessions, deleteEntries[nqSessionKey](t.objects.Sessions, &t.usage[tableSessions]))
+	return forget(t, shards, sessions, p, deleteEntries[nqSessionKey](t.objects.Sessions, &t.usage[tableSessions]))
 }
 
 // forget does something to entries of shards that are not served, a piece at a time.
-func forget[K any](t *tables, shards []uint16, keys []K, do func(piece []K) error) error {
+func forget[K any](t *tables, shards []uint16, keys []K, p pace, do func(piece []K) error) error {
 	for {
 		piece := keys[:min(len(keys), forgetPiece)]
-		if err := t.forgetSome(shards, func() error { return do(piece) }); err != nil || len(piece) == len(keys) {
+		if err := t.forgetSome(shards, p, func() error { return do(piece) }); err != nil || len(piece) == len(keys) {
 			return err
 		}
 		keys = keys[len(piece):]
 	}
 }
 
-func (t *tables) forgetSome(shards []uint16, do func() error) error {
-	t.walking.Lock()
-	defer t.walking.Unlock()
+func (t *tables) forgetSome(shards []uint16, p pace, do func() error) error {
+	t.turns.take(p)
+	defer t.turns.end(p)
 	t.configuring.Lock()
 	defer t.configuring.Unlock()
 	for _, shard := range shards {

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -39,16 +40,16 @@ const (
 
 // stretch is long work in parts, which rests between them.
 type stretch struct {
-	rest  func(worked time.Duration) time.Duration
+	rest  scheduling.Pause
 	began time.Time
 }
 
-func newStretch(rest func(time.Duration) time.Duration) *stretch { return &stretch{rest, time.Now()} }
+func newStretch(rest scheduling.Pause) *stretch { return &stretch{rest, time.Now()} }
 
 // part is called between two parts.
 func (s *stretch) part() {
 	if worked := time.Since(s.began); worked > walkStretch {
-		time.Sleep(s.rest(worked))
+		scheduling.Sleep(s.rest(worked))
 		s.began = time.Now()
 	}
 }
@@ -57,12 +58,27 @@ func (s *stretch) part() {
 type sinceSet [wire.MaxShards]uint32
 
 // walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table; nq_walk_objects needs since. An entry
-// that is there during all of the walk is met at least once: nothing is deleted meanwhile.
+// that is there during all of the walk is met at least once: nothing is deleted meanwhile. A walk that gives way to an
+// urgent one begins anew.
 func (t *tables) walk(
-	program string, table *ebpf.Map, set *shardSet, since *sinceSet, rest func(time.Duration) time.Duration,
+	program string, table *ebpf.Map, set *shardSet, since *sinceSet, p pace,
 ) (keys [][keyBytesInTables]byte, err error) {
-	t.walking.Lock()
-	defer t.walking.Unlock()
+	for {
+		keys, err = t.walkOnce(program, table, set, since, p)
+		if !errors.Is(err, errGaveWay) {
+			return keys, err
+		}
+	}
+}
+
+// errGaveWay ends a walk for an urgent one.
+var errGaveWay = errors.New("an urgent walk is due")
+
+func (t *tables) walkOnce(
+	program string, table *ebpf.Map, set *shardSet, since *sinceSet, p pace,
+) (keys [][keyBytesInTables]byte, err error) {
+	t.turns.take(p)
+	defer t.turns.end(p)
 	if err := t.scanner.Variables["nq_wanted"].Set(set); err != nil {
 		return nil, err
 	}
@@ -82,8 +98,11 @@ func (t *tables) walk(
 	}
 	defer reader.Close()
 	var piece [walkBytes]byte
-	for work := newStretch(rest); ; {
+	for work := newStretch(p.rest); ; {
 		work.part()
+		if t.turns.givesWay(p) {
+			return nil, errGaveWay
+		}
 		n, err := reader.Read(piece[:])
 		if errors.Is(err, io.EOF) {
 			return keys, nil
@@ -111,8 +130,8 @@ func keysOf(found [][keyBytesInTables]byte) []wire.Key {
 }
 
 // sessionKeys lists the keys of all sessions of some shards.
-func (t *tables) sessionKeys(set *shardSet, rest func(time.Duration) time.Duration) ([]nqSessionKey, error) {
-	found, err := t.walk("nq_walk_sessions", t.objects.Sessions, set, nil, rest)
+func (t *tables) sessionKeys(set *shardSet, p pace) ([]nqSessionKey, error) {
+	found, err := t.walk("nq_walk_sessions", t.objects.Sessions, set, nil, p)
 	if err != nil {
 		return nil, err
 	}

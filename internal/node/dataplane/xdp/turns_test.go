@@ -1,0 +1,59 @@
+package xdp
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/node/chain"
+)
+
+// TestWalkGivesWay: a walk that is under way lets an urgent one go first, and then finds all that it looks for.
+func TestWalkGivesWay(t *testing.T) {
+	const count = 100_000 // more than a walk looks at before its first rest
+	o := testOptions(t)
+	o.Pin = ""
+	o.Chain = chain.Options{Shards: 2, CellBytes: 16, MaxObjects: count, MaxSessions: 1}
+	objects := million(count)
+	for i := range objects {
+		objects[i].Object.Value = nil
+	}
+	onPlane(t, o, func(p *Plane) error {
+		if err := p.Import(objects, nil); err != nil {
+			return err
+		}
+		resting, over := make(chan struct{}), make(chan error, 1)
+		rested := false
+		slow := pace{rest: func(time.Duration) time.Duration {
+			if !rested {
+				rested = true
+				close(resting)
+				for !p.turns.givesWay(background) {
+					runtime.Gosched()
+				}
+			}
+			return 0
+		}}
+		go func() {
+			keys, err := p.walk("nq_walk_objects", p.objects.Objects, allShards(), new(sinceSet), slow)
+			if len(keys) < count {
+				err = errors.Join(err, errors.New("the walk that gave way misses objects"))
+			}
+			over <- err
+		}()
+		<-resting
+		rests := 0
+		urgent := pace{urgent: true, rest: func(time.Duration) time.Duration {
+			if rests++; len(over) > 0 {
+				t.Error("the urgent walk had to wait for the other one")
+			}
+			return 0
+		}}
+		_, err := p.walk("nq_walk_dirty", p.objects.Objects, allShards(), nil, urgent)
+		if rests == 0 {
+			t.Error("the urgent walk did not rest: the test shows nothing")
+		}
+		return errors.Join(err, <-over)
+	})
+}
