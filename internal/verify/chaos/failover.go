@@ -8,6 +8,7 @@ import (
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/platform/retry"
+	"github.com/netcraq/netcraq/internal/platform/scheduling"
 )
 
 // FailoverOptions describe a trial in which one node of a chain loses power.
@@ -164,6 +165,8 @@ func (f *failover) run(ctx context.Context) error {
 	if err := f.station(ctx); err != nil {
 		return err
 	}
+	// The clients share their CPUs with agents of the real-time class, and would be late instead of the answers.
+	defer scheduling.BorrowRealTime()()
 	f.probes.start(ctx, failoverPause)
 	defer f.probes.halt()
 	if !retry.Sleep(ctx, quiet) {
