@@ -14,7 +14,7 @@ type Barrier struct {
 // Barrier makes a barrier of a key. All parties must give the same number of them.
 func (c *Client) Barrier(key string, parties int) (*Barrier, error) {
 	if parties < 1 {
-		return nil, fmt.Errorf("%w: a barrier is for at least one party, not %d", ErrBadRequest, parties)
+		return nil, fmt.Errorf("%w: a barrier needs at least one party, not %d", ErrBadRequest, parties)
 	}
 	return &Barrier{c.Counter(key), int64(parties)}, nil
 }

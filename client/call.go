@@ -126,7 +126,7 @@ func (k *call) begin(c *Client, op *Op, at *start) error {
 		started: at.now, until: at.until, booted: at.booted,
 	}
 	if len(op.value) > wire.MaxValueBytes {
-		return k.failed(fmt.Errorf("%w: %d bytes, and the largest has %d", ErrTooLarge, len(op.value), wire.MaxValueBytes))
+		return k.failed(fmt.Errorf("%w: %d bytes, and the maximum is %d", ErrTooLarge, len(op.value), wire.MaxValueBytes))
 	}
 	for i := range op.read {
 		if err := k.option(&op.read[i]); err != nil {

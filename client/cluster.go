@@ -142,7 +142,7 @@ func (v *view) follows(before *view) error {
 	return nil
 }
 
-var errStillOld = errors.New("the map is no newer one")
+var errStillOld = errors.New("the map is not newer")
 
 // shard is the shard of a key.
 func (v *view) shard(k wire.Key) uint16 { return k.Shard(v.source.Shards()) }

@@ -15,7 +15,7 @@ var (
 	// ErrNotFound: there is no such key.
 	ErrNotFound = errors.New("not found")
 	// ErrCASFailed: the version was another; see CASFailedError.
-	ErrCASFailed = errors.New("the version is another")
+	ErrCASFailed = errors.New("the version is not the expected one")
 	// ErrOutcomeUnknown: the write may have happened, may happen later, or never; see OutcomeUnknownError.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrTimeout: no answer in time. It is also a context.DeadlineExceeded.
@@ -28,7 +28,7 @@ var (
 	// ErrTooLarge: the value is longer than a message or than the node's cells.
 	ErrTooLarge = errors.New("value too large")
 	// ErrNotCounter: Add of a key whose value is not 8 bytes.
-	ErrNotCounter = errors.New("the value is no counter: it has not 8 bytes")
+	ErrNotCounter = errors.New("the value is not a counter of 8 bytes")
 	// ErrBadRequest: the arguments, or the message as the node received it, break a rule.
 	ErrBadRequest = errors.New("invalid request")
 	// ErrNotMine: the node does not serve the key in the client's map; see NotMineError.
@@ -129,7 +129,7 @@ type NotMineError struct {
 func (e *NotMineError) Error() string {
 	advice := "use the cluster's own file"
 	if e.NodeEpoch < e.ClientEpoch {
-		advice = "the node may be starting; else use the cluster's own file"
+		advice = "the node may be starting; otherwise use the cluster's own file"
 	}
 	if e.NodeEpoch == 0 {
 		return fmt.Sprintf("%v: node %s does not serve shard %d (the file's epoch is %d): %s",

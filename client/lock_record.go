@@ -33,7 +33,7 @@ func randomOwner() string { return strconv.FormatUint(randomID(), 16) }
 func (r lockRecord) encode() []byte {
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic("client: a lock's record has no JSON: " + err.Error()) // it is made of numbers and strings
+		panic("client: encoding the record of a lock: " + err.Error()) // it is made of numbers and strings
 	}
 	return text
 }

@@ -66,7 +66,7 @@ func (o *Options) complete() error {
 	}
 	switch {
 	case (o.Cluster == nil) == (o.Follow == nil):
-		return errors.New("a cluster is needed, or a follower of one, and not both")
+		return errors.New("give either a cluster or a follower of one")
 	case o.Attempt < 0:
 		return fmt.Errorf("the time of an attempt must be positive, not %v", o.Attempt)
 	case o.Timeout < 0:

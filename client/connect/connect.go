@@ -150,7 +150,7 @@ func (o *Options) formed(ctx context.Context, c *client.Cluster) (*follow.Follow
 	}
 	if err := follower.Await(ctx, (*client.Map).Formed); err != nil {
 		err = fmt.Errorf(
-			"the cluster still waits for nodes, so nothing can be read or written; `netcraq status` says for how many: %w", err)
+			"the cluster still waits for nodes, so nothing can be read or written; `netcraq status` shows how many: %w", err)
 		return nil, errors.Join(err, follower.Close())
 	}
 	return follower, nil

@@ -27,7 +27,7 @@ func decode(in *controllerv1.MapResponse) (*topology.Map, error) {
 			return nil, fmt.Errorf("node %q: %w", n.GetName(), err)
 		}
 		if _, twice := places[n.GetId()]; twice || n.GetId() == 0 {
-			return nil, fmt.Errorf("node %q: its number %d is 0 or stands twice", n.GetName(), n.GetId())
+			return nil, fmt.Errorf("node %q: its number %d is 0 or occurs twice", n.GetName(), n.GetId())
 		}
 		places[n.GetId()] = i
 		m.Nodes = append(m.Nodes, topology.Node{Name: n.GetName(), Addr: addr, API: n.GetApi()})
@@ -45,7 +45,7 @@ func decode(in *controllerv1.MapResponse) (*topology.Map, error) {
 	}
 	for shard, ok := range served {
 		if !ok {
-			return nil, fmt.Errorf("shard %d stands in no chain", shard)
+			return nil, fmt.Errorf("shard %d is in no chain", shard)
 		}
 	}
 	return m, m.Validate()
@@ -80,12 +80,12 @@ func decodeChain(c *controllerv1.MapChain, places map[uint32]int) (topology.MapC
 // place notes the shards of a chain; packed holds two bytes for each.
 func place(byShard []uint32, served []bool, packed []byte, chain uint32) error {
 	if len(packed)%2 != 0 {
-		return fmt.Errorf("half a shard number")
+		return fmt.Errorf("the list of shards ends within a number")
 	}
 	for ; len(packed) > 0; packed = packed[2:] {
 		shard := binary.BigEndian.Uint16(packed)
 		if int(shard) >= len(byShard) || served[shard] {
-			return fmt.Errorf("shard %d of %d does not exist or stands twice", shard, len(byShard))
+			return fmt.Errorf("shard %d of %d does not exist or occurs twice", shard, len(byShard))
 		}
 		byShard[shard], served[shard] = chain, true
 	}

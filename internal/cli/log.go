@@ -17,18 +17,20 @@ func NewLog(w io.Writer, verbose, json bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// WarnOpen logs, once at the start of a server, who is not authenticated.
+// WarnOpen logs, once at the start of a server, which clients are not authenticated.
 func WarnOpen(log *slog.Logger, identity, tags bool) {
 	switch {
 	case !identity:
-		log.Warn("no certificates and no tags: whoever reaches the ports may read, write and operate",
+		log.Warn("no certificates and no tags: any host that reaches the ports can read, write and operate",
 			"to change that", "--identity, and --tags of the controllers")
 	case !tags:
-		log.Warn("no tags: whoever reaches the data plane may read and write", "to change that", "netcraq settings --tags")
+		log.Warn("no tags: any host that reaches the data plane can read and write",
+			"to change that", "netcraq settings --tags")
 	}
 }
 
 // WarnVolatile logs, once at the start of a node, that nothing is on a disk.
 func WarnVolatile(log *slog.Logger) {
-	log.Warn("data is in memory only: what all nodes of a chain lose at the same time is gone", "to keep it", "netcraq backup")
+	log.Warn("data is in memory only: if all nodes of a chain fail at the same time, their data is lost",
+		"to keep it", "netcraq backup")
 }

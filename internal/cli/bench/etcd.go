@@ -95,7 +95,7 @@ func newEtcdPipelineCommand(out *benchOutput) *cobra.Command {
 	flags, o := new(etcdFlags), etcdstudy.PipelineOptions{}
 	c := &cobra.Command{
 		Use:   "pipeline",
-		Short: "Where the time of a put goes: API, Raft, WAL, MVCC, backend",
+		Short: "Parts of the time of a put: API, Raft, WAL, MVCC, backend",
 		Long: `CPU time comes from profiles of all members, by the innermost function of etcd. Timers are etcd's own
 histograms. The store alone is MVCC and backend in this process. The members' CPU time is not limited, because
 profiles need samples.`,
@@ -125,9 +125,9 @@ func newEtcdBatchingCommand(out *benchOutput) *cobra.Command {
 		Use:   "batching",
 		Short: "Gains and costs of batching puts in one transaction and of dropping overwritten ones",
 		Long: `Each connection stands for a machine whose clients share a batcher. The series are full (uniform keys), light
-(one client per connection, which waits in vain), merged (keys with Zipf's distribution; overwritten puts of a batch are
-dropped), dally (the same with the largest batches that etcd accepts, and growing delays). A put is answered when its
-transaction is durable.`,
+(one client per connection, so that a delay gains nothing), merged (keys with Zipf's distribution; overwritten puts of
+a batch are dropped), dally (the same with the largest batches that etcd accepts, and growing delays). A put is
+answered when its transaction is durable.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := flags.complete(c); err != nil {
@@ -186,7 +186,7 @@ func (e *etcdMembers) Table() ([]string, [][]string) {
 			fmt.Sprintf("%.0f", cell.P99), fmt.Sprintf("%.0f", 100*cell.Throttled), fmt.Sprint(cell.Errors),
 		})
 	}
-	return []string{"members", "reads", "transactions/s", "p50 ms", "p99 ms", "stopped for want of CPU, %", "errors"}, rows
+	return []string{"members", "reads", "transactions/s", "p50 ms", "p99 ms", "throttled, %", "errors"}, rows
 }
 
 // Summary lists the fitted laws.

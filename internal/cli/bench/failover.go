@@ -25,7 +25,7 @@ func newBenchFailoverCommand(out *benchOutput) *cobra.Command {
 	shards, name, figure := 0, benchTrialLab, ""
 	c := &cobra.Command{
 		Use:   "failover",
-		Short: "Take a node's power: how long writes and reads stop, and how long the repair takes",
+		Short: "Measure how long writes and reads stop when a node loses its power, and the time of the repair",
 		Long: `Brings up a managed cluster in a lab, with one node more than a chain has members, and powers a node off while each
 client writes and reads a key of its own. The results are the worst of all rounds. They include the time that a client
 waits between two operations. For each number of shards a plot over time is written with its data.`,
@@ -37,7 +37,7 @@ waits between two operations. For each number of shards a plot over time is writ
 				o.Shards = []int{shards}
 			}
 			if o.Rounds < 1 || shards < 0 {
-				return cli.UsageError(fmt.Errorf("--rounds %d --shards %d: at least 1 of both is wanted", o.Rounds, shards))
+				return cli.UsageError(fmt.Errorf("--rounds %d --shards %d: want at least 1 of each", o.Rounds, shards))
 			}
 			if o.Objects < 0 {
 				return cli.UsageError(fmt.Errorf("--objects %d: want 0 or more", o.Objects))
@@ -121,7 +121,7 @@ func printFailover(w io.Writer, r *chaos.FailoverResult) {
 		fmt.Fprintf(table, "%d\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\n", x.Shards, x.Node, x.Affected,
 			x.WriteGapMs, x.RepairPauseMs, x.ReadGapMs, x.QuietGapMs, x.ClientReadGapMs, x.NoticedMs, x.CopiedMB, x.RepairS)
 	}
-	fmt.Fprintf(table, "\nEvery gap holds the %.0f ms that a client pauses.\n", r.PauseMs)
+	fmt.Fprintf(table, "\nEvery gap includes the %.0f ms that a client pauses.\n", r.PauseMs)
 	for _, file := range r.Files {
 		fmt.Fprintln(table, "wrote", file)
 	}

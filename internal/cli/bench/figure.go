@@ -169,9 +169,9 @@ func newBenchFiguresCommand(out *benchOutput) *cobra.Command {
 		Long: `Makes all figures, one after the other, and writes report.html, summary.json, and a picture and the data of each.
 Each run has a folder of its own, to which the link 'latest' points; report.html of the last run is beside it, too. An
 interrupted run keeps its results. The same command continues it, and repeats measurements that failed or were not
-possible. If it cannot continue, as with another build or mode, it says why and begins another run. A figure that cannot
-be made here does not stop the others; the output and the report say why. --report draws the last run again; with --dir
-and the folder of a run, that run.`,
+possible. If it cannot continue, as with another build or mode, it gives the reason and begins another run. A figure that
+cannot be made here does not stop the others; the output and the report give the reason. --report draws the last run
+again; with --dir and the folder of a run, that run.`,
 		Example: `  netcraq bench figures --quick
   netcraq bench figures --list`,
 		Args: cobra.NoArgs,
@@ -253,7 +253,7 @@ func runFigures(c *cobra.Command, out *benchOutput, flags *figureFlags) error {
 		printBatch(c.OutOrStdout(), result, report)
 	}
 	if len(result.Failed) > 0 {
-		return fmt.Errorf("%d figures failed: %s says why", len(result.Failed), report)
+		return fmt.Errorf("%d figures failed: %s has the reasons", len(result.Failed), report)
 	}
 	return nil
 }

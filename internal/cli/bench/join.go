@@ -23,7 +23,7 @@ func newBenchJoinCommand(out *benchOutput) *cobra.Command {
 	name := benchTrialLab
 	c := &cobra.Command{
 		Use:   "join",
-		Short: "Let a node join chains that have many objects: how long writes pause, how long the copy takes",
+		Short: "Measure the pause of writes and the time of the copy when a node joins chains with many objects",
 		Long: `Brings up a managed cluster in a lab without its last node, fills it, and lets that node join while clients write and
 read. If the cluster has as many nodes as a chain has members, the node joins all chains and copies every object. With
 more nodes it takes its share of the shards from the others. The pauses include the time that a client waits between two
@@ -65,5 +65,5 @@ func printJoin(w io.Writer, r *chaos.JoinResult) {
 		r.WritePauseMs, r.WritePauseMedianMs, r.ShardsWatched)
 	fmt.Fprintf(table, "before, for comparison\t%.1f ms\n", r.BeforeMs)
 	fmt.Fprintf(table, "reads of a shard paused\t%.1f ms at most\n", r.ReadGapMs)
-	fmt.Fprintf(table, "\nEvery pause holds the %.0f ms that a client waits.\n", r.PauseMs)
+	fmt.Fprintf(table, "\nEvery pause includes the %.0f ms that a client waits.\n", r.PauseMs)
 }

@@ -12,8 +12,8 @@ func newBenchProtectionsCommand(out *benchOutput) *cobra.Command {
 	var o bench.ProtectionOptions
 	c := &cobra.Command{
 		Use:   "protections",
-		Short: "What tags and rates cost an XDP node for each message",
-		Long: `What tags and rates cost an XDP node for each message.
+		Short: "Measure the cost of tags and rates for each message of an XDP node",
+		Long: `Measure the cost of tags and rates for each message of an XDP node.
 
 The programs of nodes with different protections handle the same messages in turns, one at a time and outside a network,
 and the kernel measures how long the programs run. A write at the head becomes an UPDATE, one at the tail an answer and

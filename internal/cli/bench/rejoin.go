@@ -21,7 +21,7 @@ func newBenchRejoinCommand(out *benchOutput) *cobra.Command {
 	name := benchTrialLab
 	c := &cobra.Command{
 		Use:   "rejoin",
-		Short: "Let a node that was suspected come back with its state: how long until it is a full member, what is copied",
+		Short: "Measure the time and the copied bytes until a suspected node with its state is a full member again",
 		Long: `Brings up a managed cluster in a lab and fills it. Then the last node is stopped and cut off until it is removed from
 its chains and a share of the objects has been written. After that it continues. The command reports the bytes that
 the node copies and the time until all chains are whole, and the same for the node without its state.`,
@@ -33,7 +33,7 @@ the node copies and the time until all chains are whole, and the same for the no
 				o.Changed > 1 || m.Replicas < 3 {
 				return cli.UsageError(fmt.Errorf(
 					"--objects %d --value-bytes %d --changed %v --replicas %d: at least one object, 1 to %d bytes, "+
-						"a share of 0 to 1 and chains of three are wanted: silence takes no node out of shorter ones",
+						"want a share of 0 to 1 and chains of three, because silence removes no node from shorter ones",
 					o.Objects, o.ValueBytes, o.Changed, m.Replicas, wire.MaxValueBytes))
 			}
 			m.Objects, m.CellBytes = o.Objects+probeRoom, o.ValueBytes

@@ -73,7 +73,7 @@ func lockArguments(cmd *cobra.Command, args []string) error {
 
 func runLock(ctx context.Context, cmd *cobra.Command, flags *lockFlags, name string, command []string) error {
 	if flags.try && flags.wait != 0 || flags.wait < 0 {
-		return cli.UsageError(errors.New("--wait takes a positive time, and not together with --try"))
+		return cli.UsageError(errors.New("--wait needs a positive time, and excludes --try"))
 	}
 	c, err := flags.cluster.Connect(ctx, client.Options{Timeout: client.DefaultTimeout})
 	if err != nil {

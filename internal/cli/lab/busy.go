@@ -40,8 +40,8 @@ needs to lose a copy.
 
 Meanwhile clients write and read. Every change of the cluster's durable state is read from the controllers' etcd:
 suspected counts the nodes that were removed from their chains; least_copies is the smallest number of complete copies
-of any shard at any time. Then the noise ends, and the command measures the time until the cluster is whole again.
-The history of the clients is checked for linearizability. The lab is removed at the end.`,
+of any shard at any time. Then pauses and busy loops end, and the command measures the time until the cluster is whole
+again. The history of the clients is checked for linearizability. The lab is removed at the end.`,
 		Example: `  netcraq lab busy --seconds 60 --stopped 0.3 --burners-per-cpu 3 --json
   netcraq lab busy --seconds 60 --fair`,
 		Args: cobra.NoArgs,
@@ -51,11 +51,11 @@ The history of the clients is checked for linearizability. The lab is removed at
 		},
 	}
 	f := c.Flags()
-	f.Float64Var(&flags.seconds, "seconds", 60, "how long the noise lasts")
+	f.Float64Var(&flags.seconds, "seconds", 60, "duration of the pauses and busy loops")
 	f.Float64Var(&flags.stopped, "stopped", 0.3,
 		"share of the time during which every agent and controller is stopped, below 1")
 	f.IntVar(&flags.burners, "burners-per-cpu", 3, "busy loops for each CPU")
-	f.BoolVar(&flags.fair, "fair", false, "agents and controllers do without the real-time class")
+	f.BoolVar(&flags.fair, "fair", false, "run agents and controllers without the real-time class")
 	f.IntVar(&flags.stored, "objects", 10_000, "objects stored before the trial, which clients write and read")
 	f.IntVar(&flags.writers, "writers", 16, "clients that write")
 	f.IntVar(&flags.readers, "readers", 8, "clients that read")
@@ -69,7 +69,7 @@ The history of the clients is checked for linearizability. The lab is removed at
 func (flags *busyFlags) check() error {
 	switch {
 	case flags.seconds <= 0 || flags.writers < 1 || flags.readers < 1:
-		return fmt.Errorf("--seconds %v --writers %d --readers %d: each has to be more than 0",
+		return fmt.Errorf("--seconds %v --writers %d --readers %d: each must be more than 0",
 			flags.seconds, flags.writers, flags.readers)
 	case flags.stored < 1 || flags.stored > flags.Objects:
 		return fmt.Errorf("--objects %d: want 1 to %d objects", flags.stored, flags.Objects)

@@ -193,7 +193,7 @@ func printExamples(w io.Writer, l *lab.Lab) {
 	}
 	if cluster != "" && !l.Options().NoRoot {
 		fmt.Fprintf(table,
-			"\nAnother cluster is the default of this machine, so commands on it have to be told which one is meant.\n")
+			"\nAnother cluster is the default of this machine, so commands on it need a flag to find this one.\n")
 	}
 	fmt.Fprintln(table, "\nTry:")
 	self := cli.CalledAs() // the path by which the user called it, for pasting
@@ -251,8 +251,8 @@ func newLabExecCommand(name *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "exec HOST [-- COMMAND...]",
 		Short: "Run a command in a host, a shell by default",
-		Long: `Run a command in a host, a shell by default. Input, output and exit status are the command's own. netcraq, in
-there, is the program that runs the lab's nodes, and it knows them.`,
+		Long: `Run a command in a host, a shell by default. Input, output and exit status are the command's own. In the
+host, netcraq is the program that runs the lab's nodes, and it finds them without flags.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			argv := args[1:]

@@ -113,7 +113,8 @@ steps are printed and written to a file, with the command that repeats the run.`
 	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "code of the nodes: chain or xdp")
 	f.StringVar(&flags.without, "without", "",
-		"disable a rule of the protocol: R4, W2, W5, W8, H4, G1 to G5, L5 or C1 to C9; with --gateway one of its own")
+		"disable a rule of the protocol: R4, W2, W5, W8, H4, G1 to G5, L5 or C1 to C9; "+
+			"with --gateway a rule of docs/gateway.md")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults to leave out, separated by commas")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")
 	f.IntVar(&flags.clients, "clients", 0, "number of clients (default: drawn from the seed)")
@@ -252,7 +253,7 @@ func explainSim(out io.Writer, flags *simFlags, c sim.Config) error {
 	}
 	v := sim.Judge(&small, r)
 	if v == nil {
-		return fmt.Errorf("seed %d failed once and not again: the simulation is not deterministic, which is a bug of its own",
+		return fmt.Errorf("seed %d failed once and not again: the simulation is not deterministic, which is a bug too",
 			c.Seed)
 	}
 	if err := v.Write(out, r.Trace, simTraceLines); err != nil {

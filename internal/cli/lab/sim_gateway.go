@@ -35,7 +35,7 @@ func (f *simFlags) drawGateway() (func(seed uint64) gatewaysim.Config, error) {
 	case f.plane != "chain" || f.quiet != "" || f.ops != 0 || f.clients != 0 || f.keys != 0 || f.shards != 0:
 		return nil,
 			errors.New(
-				"--plane, --quiet, --ops, --clients, --keys and --shards are not for --gateway: a seed says everything else")
+				"--plane, --quiet, --ops, --clients, --keys and --shards are not for --gateway: the seed determines all else")
 	}
 	return func(seed uint64) gatewaysim.Config {
 		c := gatewaysim.Draw(seed)

@@ -54,7 +54,7 @@ func (f *simFlags) checkPapers() error {
 	case f.plane != "chain" || f.without != "" || f.quiet != "" || f.ops != 0 || f.clients != 0 ||
 		f.keys != 0 || f.shards != 0:
 		return errors.New("--plane, --without, --quiet, --ops, --clients, --keys and --shards are for --protocol netcraq: " +
-			"a seed says everything else")
+			"the seed determines all else")
 	}
 	return nil
 }

@@ -204,7 +204,7 @@ func TestJoinErrors(t *testing.T) {
 		{[]string{"--join", "127.2.7.9:x", "--addr", "127.2.7.9:4411"}, "is not a host and port"},
 		{[]string{"--join", "127.2.7.9", "--addr", "127.2.7.9:4411", "--capacity", "0"}, "netcraq drain"},
 		{[]string{"--join", "127.2.7.9", "--addr", "127.2.7.9:4411", "--shards", "4"}, "uses the cluster's values"},
-		{[]string{"--join", "127.2.7.9"}, "Give --cluster, or --addr"},
+		{[]string{"--join", "127.2.7.9"}, "give --cluster, or --addr"},
 		{[]string{"--labels", "zone=a", "--addr", "127.2.7.9:4411"}, "needs --join"},
 	} {
 		_, _, err := clitest.Execute(t.Context(), newNodeCommand(), append(c.args, "--name", "n1", "--plane", "soft")...)

@@ -93,7 +93,7 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 		wire.FreeAnswerBytes))
 	f.BoolVar(&size.Relay, "relay", false,
 		"as a tail, send ACKs up the chain node by node: for networks or drivers that cannot clone packets")
-	f.Func("without", "switch off a rule of the protocol, to prove that tests notice: W2, W5, W8 or R4",
+	f.Func("without", "switch off a rule of the protocol, to prove that tests detect it: W2, W5, W8 or R4",
 		func(name string) error {
 			rule, err := chain.ParseRule(name)
 			size.Without |= rule
@@ -107,7 +107,7 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 	f.StringVar(&flags.identity, "identity", "",
 		"directory of this node's certificate, as netcraq certs makes it (default: no encryption)")
 	f.BoolVar(&flags.remove, "remove", false,
-		"xdp: end the data plane that an earlier command left running, and delete what it stored")
+		"xdp: end the data plane that an earlier command left running, and delete its data")
 	f.BoolVar(&flags.acceptDataLoss, "accept-data-loss", false,
 		"with a cluster file: serve without state although nodes of the same chains do not answer, and may store writes")
 	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
@@ -123,11 +123,11 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	}
 	switch {
 	case flags.remove && flags.plane.pin == "":
-		return cli.UsageError(errors.New("which node? Give --name, or --pin"))
+		return cli.UsageError(errors.New("the name of the node is missing: give --name, or --pin"))
 	case flags.remove:
 		return removePlane(log, flags.plane.pin)
 	case flags.name == "":
-		return cli.UsageError(errors.New("which node? Give --name"))
+		return cli.UsageError(errors.New("the name of the node is missing: give --name"))
 	}
 	if err := flags.join.check(flags); err != nil {
 		return cli.UsageError(err)
@@ -310,7 +310,7 @@ func (flags *nodeFlags) resolve() (agent.Options, error) {
 		options.Cluster = cluster
 	}
 	if !flags.plane.Addr.IsValid() {
-		return options, errors.New("where is the node? Give --cluster, or --addr")
+		return options, errors.New("the address of the node is missing: give --cluster, or --addr")
 	}
 	if options.API == "" {
 		options.API = topology.DefaultAPI(flags.plane.Addr)

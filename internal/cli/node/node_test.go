@@ -197,9 +197,9 @@ func TestNodeErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{}, "Give --name"},
-		{[]string{"--remove"}, "Give --name, or --pin"},
-		{[]string{"--name", "n1"}, "Give --cluster, or --addr"},
+		{[]string{}, "give --name"},
+		{[]string{"--remove"}, "give --name, or --pin"},
+		{[]string{"--name", "n1"}, "give --cluster, or --addr"},
 		{[]string{"--name", "n9", "--cluster", path}, `has no node "n9"`},
 		{[]string{"--name", "n1", "--cluster", path + "x"}, "no such file"},
 		{[]string{"--name", "n1", "--addr", "n1"}, "is not an IPv4 address and port"},

@@ -164,7 +164,7 @@ func removePlane(log *slog.Logger, pin string) error {
 		return fmt.Errorf("removing the data plane pinned at %s: %w", pin, err)
 	}
 	removeEmptyPinRoot()
-	log.Info("data plane removed, with all that it stored", "pin", pin)
+	log.Info("data plane and its data removed", "pin", pin)
 	return nil
 }
 

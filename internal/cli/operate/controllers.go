@@ -89,12 +89,12 @@ then. The others have to be enough for a majority of the rest.`,
 func newReplaceControllerCommand() *cobra.Command {
 	return newMembersCommand(&cobra.Command{
 		Use:   "replace NAME",
-		Short: "Make the place of a controller free that lost its disk",
-		Long: `Make the place of a controller free that lost its disk.
+		Short: "Free the place of a controller that lost its disk",
+		Long: `Free the place of a controller that lost its disk.
 
 The controller is removed from the controllers' etcd, and a learner is added at its address. Then start it there again,
 with an empty directory and --replacement. It copies the state while the others serve, and votes as soon as it has
-everything. A majority of all controllers has to run meanwhile. Read leases and writes go on.`,
+everything. A majority of all controllers must run meanwhile. Read leases and writes go on.`,
 		Example: `  netcraq controllers replace c2
   netcraq controller --name c2 --data-dir c2 --initial-cluster c1=192.0.2.1,c2=192.0.2.2,c3=192.0.2.3 --replacement`,
 		Args: cobra.ExactArgs(1),

@@ -172,7 +172,7 @@ func waitSettled(ctx context.Context, l *admin.Leader, show func(string)) error 
 
 func newRemoveNodeCommand() *cobra.Command {
 	o := new(operation)
-	return o.command("remove-node NODE", "Remove a drained or dead node from the cluster for ever",
+	return o.command("remove-node NODE", "Remove a drained or dead node from the cluster for good",
 		`Its name cannot be used again. A live node must be drained first.`,
 		1, func(args []string) error {
 			o.request = &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Remove{Remove: args[0]}}

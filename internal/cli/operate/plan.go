@@ -44,7 +44,7 @@ and measures the time that the code takes.`,
 	}
 	o.add(c)
 	c.AddCommand(newPlanAddCommand())
-	c.AddCommand(newPlanNodeCommand("remove NODE", "Show the effect of losing a node for ever", "Removing node %s",
+	c.AddCommand(newPlanNodeCommand("remove NODE", "Show the effect of removing a node for good", "Removing node %s",
 		func(name string) *controllerv1.OperateRequest {
 			return &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Remove{Remove: name}}
 		}))

@@ -47,7 +47,7 @@ func runSimulatedPlan(out io.Writer, f *simulateFlags) error {
 	fmt.Fprintf(table, "  failover\t%.3f s\t%s chains go on without it; %s orders, %s\n", r.FailoverS,
 		cli.Grouped(uint64(r.ShardsChanged)),
 		cli.Grouped(uint64(r.OrdersSent)), admin.Bytes(uint64(r.OrderBytes)))
-	fmt.Fprintf(table, "  repair\t%.3f s\t%.3f %% of all copies are made anew (a node has %.3f %%), %d at once\n",
+	fmt.Fprintf(table, "  repair\t%.3f s\t%.3f %% of all copies are made again (a node has %.3f %%), %d at once\n",
 		r.PlacementS,
 		100*r.MovedFraction, 100*r.FairFraction, r.CopiesAtOnce)
 	fmt.Fprintf(table, "  afterwards\t\tnodes have %.3f to %.3f of a fair share\n", r.SmallestShare, r.LargestShare)
