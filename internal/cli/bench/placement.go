@@ -64,7 +64,7 @@ describes how keys are chosen.`,
 	f.Float64Var(&p.Residence, "residence", p.Residence, "minimum time in seconds for which a key stays placed")
 	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are always placed")
 	f.StringSliceVar(&p.Excluded, "exclude", nil, "prefixes of keys that are never placed")
-	f.IntVar(&flags.Keys, "keys", 1024, "number of keys whose requests are counted")
+	f.IntVar(&flags.Keys, "keys", 4096, "number of keys whose requests are counted")
 	f.Float64Var(&flags.HalfLife, "half-life", 7, "seconds after which a read counts half")
 	f.Float64Var(&flags.Every, "every", 0.1, "seconds between two decisions")
 	f.Float64Var(&flags.Delay, "delay", 0.05, "seconds from a decision until all gateways apply it")

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// mostCounted is how many keys the monitor counts.
-	mostCounted = 1024
+	// mostCounted is how many keys the monitor counts: more than find room, since a key that it forgets loses its place.
+	mostCounted = 4096
 	// halfLife is after how many seconds a read counts half.
 	halfLife = 7
 )

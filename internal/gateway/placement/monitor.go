@@ -78,8 +78,12 @@ func (m *Monitor) Hit(key string, bytes int, now float64) {
 	c.bytes = bytes
 }
 
-// Write counts a write.
+// Write counts a write of a key that is known. Others bring nothing yet, and would take the counters of keys that are
+// read.
 func (m *Monitor) Write(key string, bytes int, unfit bool, now float64) {
+	if m.counters[key] == nil {
+		return
+	}
 	w := m.weigh(now)
 	c := m.touch(key, w)
 	c.writes += w

@@ -138,3 +138,19 @@ func TestChoice(t *testing.T) {
 		}
 	}
 }
+
+// TestWritesTakeNoCounters writes many keys that nothing reads: the keys that are read keep their counters.
+func TestWritesTakeNoCounters(t *testing.T) {
+	m := NewMonitor(10, 7)
+	for i := range 10 {
+		m.Read(fmt.Sprint("read ", i), 100, 0)
+	}
+	for i := range 1000 {
+		m.Write(fmt.Sprint("written ", i), 100, false, 1)
+	}
+	for _, u := range m.Usages(1) {
+		if u.Reads == 0 || u.Writes != 0 {
+			t.Errorf("%+v", u)
+		}
+	}
+}
