@@ -53,11 +53,15 @@ func (g *Gateway) pushNewest() {
 		return
 	}
 	p.busy = true
-	newest := int64(0)
-	for _, w := range p.waiting {
-		newest = max(newest, w.rev)
+	g.chain(Op{Kind: Max, Shard: p.shard, Rev: g.Newest()}, g.pushAnswered)
+}
+
+// Newest is the newest revision that waits for a push; 0: none does. A push that has not left yet may carry it too.
+func (g *Gateway) Newest() (rev int64) {
+	for _, w := range g.push.waiting {
+		rev = max(rev, w.rev)
 	}
-	g.chain(Op{Kind: Max, Shard: p.shard, Rev: newest}, g.pushAnswered)
+	return rev
 }
 
 func (g *Gateway) pushAnswered(a Answer) {

@@ -42,6 +42,9 @@ const (
 	directoryFormat = "1"
 	// tick is how often a gateway does its periodic work.
 	tick = 50 * time.Millisecond
+	// pushEvery is the least time between two pushes. What waits meanwhile shares the next one: a push costs the nodes about as much
+	// as etcd's members take for a write.
+	pushEvery = time.Millisecond
 	// patience is how long a write may wait for the chain before the gateway does without it.
 	patience = 1500 * time.Millisecond
 )
@@ -98,6 +101,7 @@ type Engine struct {
 	calls   map[uint64]time.Time // calls of the chain that clients wait for, and since when
 	leases  map[string]*lease
 	watch   context.CancelFunc // of the directory
+	pushed  time.Time          // when the last push began, or will
 }
 
 // Start brings a gateway up. It serves at once; reads are answered from the chain as keys are placed.
@@ -200,15 +204,32 @@ func (e *Engine) perform(effect core.Effect) func() {
 }
 
 func (e *Engine) callChain(c core.ChainCall) func() {
+	now := time.Now()
 	if c.Op.Kind == core.Max || c.Op.Kind == core.SetBit {
-		e.calls[c.ID] = time.Now()
+		e.calls[c.ID] = now
 	}
-	return func() {
+	call := func() {
 		e.store.Do(e.ctx, &c.Op, func(a core.Answer) {
 			e.do(func(g *core.Gateway) {
 				delete(e.calls, c.ID)
 				g.Answered(c.ID, a)
 			})
+		})
+	}
+	if c.Op.Kind != core.Max {
+		return call
+	}
+	wait := e.pushed.Add(pushEvery).Sub(now)
+	e.pushed = now.Add(max(wait, 0))
+	if wait <= 0 {
+		return call
+	}
+	return func() {
+		time.AfterFunc(wait, func() {
+			e.mu.Lock()
+			c.Op.Rev = max(c.Op.Rev, e.core.Newest())
+			e.mu.Unlock()
+			call()
 		})
 	}
 }
