@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A1 to A8: may the message be acted on? Sets the outcome if not.
+// A1 to A8: admits the message, or sets the outcome that drops or refuses it.
 #ifndef NQ_ADMIT_P4
 #define NQ_ADMIT_P4
 
 #include "headers.p4"
 #include "sum.p4"
 
-// A8 for what clients send.
+// A8 for messages of clients.
 control AdmitClient(inout headers_t hdr, inout meta_t meta) {
     apply {
         // 1: the format is broken.
@@ -89,7 +89,7 @@ control AdmitPassed(inout headers_t hdr, inout meta_t meta) {
                 } else {
                     if (hdr.chain.version == 0) { hdr.state.scratch = 1; }
                 }
-                // How long the value is, where the ops fix it.
+                // The length of the value, where the op determines it.
                 if (meta.op == NQ_OP_ADD) {
                     if (hdr.base.op == NQ_OP_FORWARD) {
                         if (meta.value_bytes != 0) { hdr.state.scratch = 1; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A0: is the frame for this node, and whole?
+// A0: is the frame for this node, and complete?
 #ifndef NQ_FRAME_P4
 #define NQ_FRAME_P4
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers below and behind a message, and what the controls tell each other.
+// Headers below and behind a message, and the metadata that the controls share.
 #ifndef NQ_HEADERS_P4
 #define NQ_HEADERS_P4
 
 #include "wire.p4"
 
-// How many objects and lanes a target has room for: powers of two. A lane table has NQ_LANE_WAYS ways of NQ_LANE_SLOTS.
+// The numbers of objects and sessions of a target, powers of two. The session table has NQ_LANE_WAYS ways of
+// NQ_LANE_SLOTS.
 #ifndef NQ_OBJECTS
 #define NQ_OBJECTS 65536
 #endif
@@ -28,7 +29,7 @@ const bit<8> IPV4_UDP = 17;
 const bit<8> STATE_NONE = 0;
 const bit<8> STATE_ACTIVE = 1;
 
-// What a member of a shard's chain is to this node.
+// The role of a member of a shard's chain, relative to this node.
 const bit<8> ROLE_MEMBER = 1;
 const bit<8> ROLE_PREVIOUS = 2;
 const bit<8> ROLE_NEXT = 4;
@@ -37,7 +38,7 @@ const bit<8> ROLE_TAIL = 8;
 // No outcome yet: the message goes on through the rules.
 const bit<8> OPEN = 0xff;
 
-// What leaves the node because of a message.
+// The kind of message that leaves the node as the result of a message.
 const bit<8> SEND_NOTHING = 0;
 const bit<8> SEND_REPLY = 1;
 const bit<8> SEND_FORWARD = 2;
@@ -46,18 +47,18 @@ const bit<8> SEND_RELAY = 4;
 const bit<8> SEND_ACK = 5;
 const bit<8> SEND_TO_CPU = 6;
 
-// Why a frame goes to the CPU port.
-const bit<8> CPU_OBJECT = 1; // its key has no place yet: give it one and hand the frame in again
-const bit<8> CPU_ROUTE = 2;  // the message is ready, but its way is not known here
-const bit<8> CPU_HEARTBEAT = 3; // its tag is beyond a switch
+// The reason for which a frame goes to the CPU port.
+const bit<8> CPU_OBJECT = 1; // its key has no place yet: make one and inject the frame again
+const bit<8> CPU_ROUTE = 2;  // the message is ready, but the table has no route for it
+const bit<8> CPU_HEARTBEAT = 3; // a switch cannot compute its tag
 
-// What the target puts in front of each frame, as hardware does with its intrinsic metadata; it is never on a wire.
-// Towards the CPU port it says why.
+// The target puts this header in front of each frame, as hardware does with its intrinsic metadata; it is never sent.
+// On a frame to the CPU port it has the reason.
 header platform_h {
     bit<64> now;   // nanoseconds on the clock of the leases, read when the frame was received
     bit<16> bytes; // of the frame
     bit<8> reason; // CPU_*
-    bit<8> port;   // by which the frame came
+    bit<8> port;   // port that received the frame
     bit<32> reserved_32;
 }
 
@@ -93,11 +94,11 @@ header four_h { bit<32> part; }
 header two_h { bit<16> part; }
 header one_h { bit<8> part; }
 
-// What follows the first NQ_CELL_BYTES of a message that is too long for a cell.
+// The bytes behind the first NQ_CELL_BYTES of a message that is too long for a cell.
 header rest_h { varbit<11584> bytes; }
 
-// What registers hold of the object and the lane of a message. It is no part of a packet, but SWX has room for 256 bytes of
-// metadata only, and for as much in each header. For the same reason nothing is cast to fewer bits where it can be avoided:
+// The object and the session of a message, as read from registers. It is no part of a packet, but SWX has 256 bytes of
+// metadata only, and the same in each header. For the same reason the program avoids casts to fewer bits:
 // each such cast costs up to 24 bytes there.
 header state_h {
     bit<64> version;   // newest applied
@@ -107,8 +108,8 @@ header state_h {
     bit<32> epoch;     // in which it became clean, 0 if it is not
     bit<64> first;     // first word of the value, for ADD
     bit<64> lease;     // of the shard
-    bit<64> seq;       // of the lane
-    bit<64> last;      // version of the lane's last write
+    bit<64> seq;       // of the session
+    bit<64> last;      // version of the session's last write
     bit<64> result;    // of its ADD
     bit<64> key_lo;    // of its key
     bit<16> noted;     // its status
@@ -121,7 +122,7 @@ header state_h {
     bit<64> answer;    // the version that a message will carry
     bit<64> sum;       // of a checksum
     bit<64> scratch;
-    bit<64> session0;  // of the lanes in the slot
+    bit<64> session0;  // of the sessions in the slot
     bit<64> session1;
     bit<64> session2;
     bit<64> session3;
@@ -129,11 +130,11 @@ header state_h {
     bit<16> shard1;
     bit<16> shard2;
     bit<16> shard3;
-    bit<32> used;      // lanes
+    bit<32> used;      // sessions
     bit<32> reserved_more;
 }
 
-// The length of a value, in what is kept of it.
+// The length of a value, in the stored field.
 const bit<16> BYTES_TOMBSTONE = 0x100;
 const bit<16> BYTES_LENGTH = 0xff;
 
@@ -170,7 +171,7 @@ struct meta_t {
     bit<16> part1;
     bit<32> rest_bits;
     bit<8> sound;    // lengths agree
-    bit<8> too_long; // the value is longer than any cell, and its checksum not looked at
+    bit<8> too_long; // the value is longer than any cell; its checksum is not verified
     bit<8> ours;
 
     // Of the node.
@@ -180,7 +181,7 @@ struct meta_t {
     bit<32> most_lanes;
 
     // Of the message.
-    bit<8> op; // what the client asked
+    bit<8> op; // the client's operation
     bit<8> counted_op;
     bit<8> outcome;
     bit<8> sends;
@@ -214,11 +215,11 @@ struct meta_t {
     bit<8> absent;
     bit<8> permitted;
 
-    // Of the lane.
+    // Of the session.
     bit<8> has_lane;
 
-    // What the rules want changed.
-    bit<8> wants_object; // the object has to be made
+    // Changes that the rules request.
+    bit<8> wants_object; // the object must be made
     bit<8> applies;
     bit<8> commits;
     bit<8> records;
@@ -226,17 +227,17 @@ struct meta_t {
     bit<8> shows;        // the stored value goes into the message
     bit<8> counts_read;
 
-    // Where the message goes.
+    // The destination of the message.
     bit<32> to_address;
     bit<16> to_port;
-    bit<8> straight; // back where it came from
+    bit<8> straight; // back to the port that received it
     bit<48> link_address;
     bit<8> routes;
     bit<8> routed;
     bit<32> count;
 }
 
-// p4c's DPDK backend forgets a comparison by < or > behind && or ||: those stand in an if of their own.
+// p4c's DPDK backend drops a comparison by < or > behind && or ||, so each has a separate if.
 struct empty_t {}
 
 #endif

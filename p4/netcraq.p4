@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A NetCRAQ node for switches of the Portable Switch Architecture. The rules are those of spec/protocol.md; what a switch
-// leaves out stands in spec/divergence.md.
+// A NetCRAQ node for switches of the Portable Switch Architecture. The rules are those of spec/protocol.md;
+// spec/divergence.md lists the limits of a switch.
 #include <core.p4>
 #include <psa.p4>
 
@@ -16,7 +16,7 @@
 
 control Node(inout headers_t hdr, inout meta_t meta,
              in psa_ingress_input_metadata_t istd, inout psa_ingress_output_metadata_t ostd) {
-    // What became of each message: op << 6 | outcome.
+    // Counts of messages by op << 6 | outcome.
     Counter<bit<64>, bit<32>>(16384, PSA_CounterType_t.PACKETS) outcomes;
 
     Frame() frame;
@@ -129,7 +129,7 @@ control NodeDeparser(packet_out packet, out empty_t clone_i2e_meta, out empty_t 
     }
 }
 
-// Nothing happens on the way out.
+// The egress pipeline does nothing.
 parser ExitParser(packet_in packet, out headers_t hdr, inout meta_t meta, in psa_egress_parser_input_metadata_t istd,
                   in empty_t normal_meta, in empty_t clone_i2e_meta, in empty_t clone_e2e_meta) {
     state start {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a frame to headers. A target without bounds checks in its parser is told the length of the frame, and nothing is
-// extracted that is not there.
+// Parses a frame into headers. A target without bounds checks in its parser gets the length of the frame, and
+// the parser extracts no bytes beyond it.
 #ifndef NQ_PARSER_P4
 #define NQ_PARSER_P4
 
@@ -100,7 +100,7 @@ parser NodeParser(packet_in packet, out headers_t hdr, inout meta_t meta,
             default: short_value;
         }
     }
-    // Taken out of the frame, since no answer carries it.
+    // Removed from the frame, since no answer carries it.
     state long_value {
         meta.too_long = 1;
         meta.rest_bits = (bit<32>) meta.value_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a frame leaves: IPv4 forwarding, for the node's own messages and for other traffic.
+// Chooses the port of a frame: IPv4 forwarding, for the node's own messages and for other traffic.
 #ifndef NQ_ROUTE_P4
 #define NQ_ROUTE_P4
 
@@ -20,7 +20,7 @@ control Route(inout headers_t hdr, inout meta_t meta,
     action unknown() {
         meta.routed = 0;
     }
-    // Ways to hosts that the node sends to, as the control plane finds them when they are first wanted.
+    // Routes to hosts; the control plane adds a route when the node first sends to the host.
     table routes {
         key = { meta.to_address: exact; }
         actions = { via; unknown; }
@@ -36,7 +36,7 @@ control Route(inout headers_t hdr, inout meta_t meta,
     action to_host() {
         meta.routed = 0;
     }
-    // IPv4 forwarding of what is not for the node, where the switch does it and not the host behind it.
+    // IPv4 forwarding of frames for other destinations, if the switch does it and not the host behind it.
     table transit {
         key = { meta.to_address: exact; }
         actions = { onward; to_host; }
@@ -57,7 +57,7 @@ control Route(inout headers_t hdr, inout meta_t meta,
             transit.apply();
             if (meta.routed == 1) {
                 hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
-                // One less in the TTL is 0x100 more in the checksum, with the carry.
+                // A TTL that is one less makes the checksum 0x100 more, with the carry.
                 hdr.ipv4.checksum = hdr.ipv4.checksum + 0x100;
                 if (hdr.ipv4.checksum < 0x100) {
                     hdr.ipv4.checksum = hdr.ipv4.checksum + 1;

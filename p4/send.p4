@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rules decided becomes a message, and a frame.
+// Makes the message, and its frame, from the result of the rules.
 #ifndef NQ_SEND_P4
 #define NQ_SEND_P4
 
@@ -24,7 +24,7 @@ control DropValue(inout headers_t hdr, inout meta_t meta) {
     }
 }
 
-// The message's own header, by what is sent.
+// The message's own header, by the kind of message.
 control Compose(inout headers_t hdr, inout meta_t meta) {
     DropValue() drop_value;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A9 and A10: is the shard served here, and may the sender say this?
+// A9 and A10: is the shard served here, and may the sender send this?
 #ifndef NQ_SHARD_P4
 #define NQ_SHARD_P4
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node keeps of objects and lanes, and the rules between the first read of a register and the last write.
-// No table stands between these: a target that runs many packets at once may change to another at a table, and nothing
-// else makes what happens here one step.
+// A node's state of objects and sessions, and the rules between the first read of a register and the last write.
+// There is no table between these: a target that runs many packets at once may switch to another packet at a table.
+// Without a table, these instructions are one atomic step.
 #ifndef NQ_STATE_P4
 #define NQ_STATE_P4
 
@@ -30,13 +30,13 @@ control State(inout headers_t hdr, inout meta_t meta) {
     Register<bit<64>, bit<32>>(NQ_OBJECTS) value5;
     Register<bit<64>, bit<32>>(NQ_OBJECTS) value6;
     Register<bit<64>, bit<32>>(NQ_OBJECTS) value7;
-    Register<bit<32>, bit<32>>(NQ_OBJECTS) value_four; // what no word of its own holds: 4, 2 and 1 bytes
+    Register<bit<32>, bit<32>>(NQ_OBJECTS) value_four; // the rest behind the words: 4, 2 and 1 bytes
     Register<bit<16>, bit<32>>(NQ_OBJECTS) value_two;
     Register<bit<8>, bit<32>>(NQ_OBJECTS) value_one;
     Counter<bit<64>, bit<32>>(NQ_OBJECTS, PSA_CounterType_t.PACKETS) object_reads;
     Counter<bit<64>, bit<32>>(NQ_OBJECTS, PSA_CounterType_t.PACKETS) object_writes;
 
-    // A session's lane is in one of four ways of its slot; a free one has session 0.
+    // A session is in one of four ways of its slot; a free way has session 0.
     Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session0;
     Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session1;
     Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session2;
@@ -53,7 +53,7 @@ control State(inout headers_t hdr, inout meta_t meta) {
     Register<bit<16>, bit<64>>(NQ_LANES) lane_status;
     Register<bit<32>, bit<32>>(1) lanes_used;
 
-    Register<bit<64>, bit<32>>(65536) lease;       // until when each shard may be shown here
+    Register<bit<64>, bit<32>>(65536) lease;       // the end of each shard's lease
     Register<bit<8>, bit<32>>(1) objects_full;     // the control plane has no place for another key
     Counter<bit<64>, bit<32>>(65536, PSA_CounterType_t.PACKETS) shard_reads;
     Counter<bit<64>, bit<32>>(65536, PSA_CounterType_t.PACKETS) shard_writes;
@@ -73,7 +73,7 @@ control State(inout headers_t hdr, inout meta_t meta) {
         meta.found = 0;
         meta.object = 0;
     }
-    // Keys that have a place; the control plane gives it.
+    // Keys with a place, which the control plane assigns.
     table objects {
         key = {
             hdr.base.key_hi: exact;
@@ -132,8 +132,8 @@ control State(inout headers_t hdr, inout meta_t meta) {
         }
 
         if (meta.outcome == OPEN) {
-            // The lane.
-            // Mixed, for sessions may differ in any of their bits.
+            // The session.
+            // Mixed, because sessions may differ in any of their bits.
             hdr.state.scratch = (bit<64>) hdr.base.shard;
             hdr.state.scratch = hdr.state.scratch << 40;
             hdr.state.sum = hdr.chain.session + hdr.state.scratch;
@@ -218,7 +218,7 @@ control State(inout headers_t hdr, inout meta_t meta) {
         }
 
         if (meta.wants_object == 1 && meta.found == 0 && meta.outcome != NQ_OUTCOME_FULL && meta.sends == SEND_NOTHING) {
-            // Nothing has happened but that the lane is there, and the frame leaves as it came.
+            // Only the session's entry was made; the frame leaves unchanged.
             if (hdr.base.op != NQ_OP_UPDATE && meta.op == NQ_OP_ADD) {
                 hdr.w0.setInvalid();
             }
@@ -260,7 +260,7 @@ control State(inout headers_t hdr, inout meta_t meta) {
                 }
                 lane_result.write(hdr.state.lane, hdr.state.result);
             }
-            // W7: what the tail takes is committed.
+            // W7: a version that the tail accepts is committed.
             if (meta.hands == 1) {
                 if (meta.tail == 0) {
                     meta.sends = SEND_UPDATE;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between targets of the Portable Switch Architecture.
+// The differences between targets of the Portable Switch Architecture.
 #ifndef NQ_TARGET_P4
 #define NQ_TARGET_P4
 
 // Ports of internal/node/dataplane/p4/engine: networks have the lower numbers.
 const PortId_t PORT_CPU = (PortId_t) 13;  // the control plane
 const PortId_t PORT_HOST = (PortId_t) 14; // the host's own network stack
-const PortId_t PORT_DROP = (PortId_t) 15; // nowhere. SWX drops into a port of its own, which takes frames for DPDK's buffers
+const PortId_t PORT_DROP = (PortId_t) 15; // no interface. SWX's own drop port frees frames as DPDK's buffers
 
 #endif

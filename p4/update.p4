@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// W6 to W9: what the chain's own messages do.
+// W6 to W9: the messages between members of a chain.
 #ifndef NQ_UPDATE_P4
 #define NQ_UPDATE_P4
 
 #include "headers.p4"
 
-// W6: apply iff newer, record iff newer, pass on in every case.
+// W6: apply iff newer, record iff newer, send on in every case.
 control Update(inout headers_t hdr, inout meta_t meta) {
     apply {
         if (meta.has_lane == 0 || (meta.found == 0 && meta.full == 1)) {
@@ -34,7 +34,7 @@ control Update(inout headers_t hdr, inout meta_t meta) {
     }
 }
 
-// W8, for an ACK of its own and for one that travels up the chain as a RELAY; W9 for a PROBE.
+// W8, for a single ACK and for one that travels up the chain as a RELAY; W9 for a PROBE.
 control Acknowledge(inout headers_t hdr, inout meta_t meta) {
     apply {
         if (hdr.base.op == NQ_OP_PROBE) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// W1 to W5 and W11: what the head does with a client's write.
+// W1 to W5 and W11: a client's write at the head.
 #ifndef NQ_WRITE_P4
 #define NQ_WRITE_P4
 
 #include "headers.p4"
 
-// W1: who orders?
+// W1: only the head orders.
 control Accept(inout headers_t hdr, inout meta_t meta) {
     apply {
         if (meta.value_bytes > meta.cell_bytes) {
@@ -29,7 +29,7 @@ control Accept(inout headers_t hdr, inout meta_t meta) {
     }
 }
 
-// W4: a refusal is recorded in the lane, and shows state only under a lease. Its status is in meta.status.
+// W4: a refusal is recorded in the session, and shows state only under a lease. Its status is in meta.status.
 control Refuse(inout headers_t hdr, inout meta_t meta) {
     apply {
         meta.sends = SEND_REPLY;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Brings a chain of three nodes up, writes and reads through it, shows who answered, and cleans up. As root the nodes are
+# Brings a chain of three nodes up, writes and reads through it, shows which node answered, and cleans up. As root the nodes are
 # XDP programs in network namespaces; otherwise, or where XDP is not possible, they are sockets on loopback addresses.
 set -euo pipefail
 cd "$(dirname "$0")/.."

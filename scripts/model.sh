@@ -14,7 +14,7 @@ readonly four="-DNODES=4 -DFIRST_CHAIN=15 -DEPOCHS=3 $whole"
 readonly grow="-DGROW -DFIRST_CHAIN=1 $whole"
 readonly join="-DJOIN -DFIRST_CHAIN=5 $whole"
 
-# runs lists the runs: name, what it is, its size and switches. A name "without-..." must be violated.
+# runs lists the runs: name, description, size and switches. A name "without-..." must be violated.
 runs() {
 	cat <<-LIST
 		one-change       | 3 nodes, 3 writes, 1 removed              |
@@ -94,7 +94,7 @@ reached() {
 	fi
 }
 
-# verdict says what a checker found. Only a search that came to its end holds.
+# verdict prints the result of a checker. Only a complete search holds.
 verdict() {
 	local name=$1 && shift
 	if [ -e "$work/$name/chain.pml.trail" ]; then
@@ -106,7 +106,7 @@ verdict() {
 	fi
 }
 
-# replay prints what happened on the way to a violation.
+# replay prints the steps that lead to a violation.
 replay() {
 	local name=$1 && shift
 	(cd "$work/$name" && spin -T -t -k chain.pml.trail "$@" "$model" 2>/dev/null | awk 'over { next } { print } /^(violated|limit):/ { over = 1 }')
@@ -131,7 +131,7 @@ main() {
 		check "$name" "$what" </dev/null || failed+=("$name")
 	done < <(runs)
 	if [ ${#failed[@]} -gt 0 ]; then
-		echo "model: not as it must be: ${failed[*]}. \`scripts/model.sh show NAME\` prints a violation, out/model/NAME/result.txt what Spin said" >&2
+		echo "model: wrong results: ${failed[*]}. \`scripts/model.sh show NAME\` prints a violation, out/model/NAME/result.txt has the output of Spin" >&2
 		exit 1
 	fi
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Makes sure that the systems that `netcraq bench peers` compares with are there, and installs what is missing: Redis, memcached
-# and ZooKeeper from Debian, which needs root, and etcd in the version that go.mod names, built into .tools/. None of
-# them is started, now or when the machine starts. Says nothing when nothing is missing. What can't be had is named, the rest is
-# installed all the same, and the exit status is 1. Names as arguments: only those.
+# Installs the missing systems of `netcraq bench peers`: Redis, memcached and ZooKeeper from Debian, which needs root, and
+# etcd in the version of go.mod, built into .tools/. None of them is started, now or when the machine starts. Prints
+# nothing if none is missing. If one cannot be installed, the script names it, installs the others, and exits with
+# status 1. Arguments: the names of the systems to install (default: all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -29,7 +29,7 @@ trap allow_services EXIT
 trap 'exit 130' INT TERM
 
 updated=
-# debian installs packages, the first of which names the peer in what is said.
+# debian installs packages; messages name the peer by the first of them.
 debian() {
 	local log
 	if ! command -v apt-get >/dev/null; then

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What is quick to check before a commit: formats, generated files, the rules of the architecture, and the linters on the lines
-# that changed. `make hooks` installs it; `git commit --no-verify` skips it.
+# Quick checks before a commit: formats, generated files, the rules of the architecture, and the linters on changed lines.
+# `make hooks` installs it; `git commit --no-verify` skips it.
 set -euo pipefail
 cd "$(git rev-parse --show-toplevel)"
 unset GIT_DIR GIT_INDEX_FILE

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Makes sure that everything the Makefile needs is there, and installs what is missing: Debian packages, which needs
-# root, and the Go that go.mod asks for, which does not. Says nothing when nothing is missing. `setup.sh model` is for what
-# checks the model of the protocol instead, `setup.sh kernels` for what boots other kernels,
+# Installs the missing tools of the Makefile: Debian packages, which needs root, and the Go version of go.mod, which does
+# not. Prints nothing if none is missing. `setup.sh model` installs the checker of the protocol's model instead,
+# `setup.sh kernels` the tools that boot other kernels,
 # `setup.sh p4` for the software switch, `setup.sh cni` for the plugins that ours is tested behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ say() { echo "setup: $*" >&2; }
 # install asks apt for packages.
 install() {
 	if ! command -v apt-get >/dev/null; then
-		say "needed, and this is no Debian: $* (or what they are called here)"
+		say "needed, and this is no Debian: $* (or the packages of this system that correspond to them)"
 		exit 1
 	fi
 	if [ "$(id -u)" != 0 ]; then
@@ -78,8 +78,8 @@ format_packages() {
 	command -v clang-format-19 >/dev/null || echo clang-format-19
 }
 
-# current says whether the go on PATH is new enough. From version 1.21 on, go fetches a newer version of itself if it
-# may: what counts is what it would run here.
+# current reports whether the go on PATH is new enough. From version 1.21 on, go fetches a newer version of itself if it
+# may, so the version that it would run here counts.
 current() {
 	local have
 	have=$(go env GOVERSION 2>/dev/null | awk '{ print substr($1, 3) }') || return 1

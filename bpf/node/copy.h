@@ -291,7 +291,7 @@ static __always_inline int is_collectable(const struct nq_chain_config *c, const
 
 /*
  * Deletes the object whose key the record holds, if that may be. Else the record gets the version of a committed
- * tombstone. A deleted entry stays locked: who waits for it gives up instead of writing into an entry that is used again.
+ * tombstone. A deleted entry stays locked: a waiter gives up instead of writing into an entry that is used again.
  */
 static long collect_next(__u32 i, struct copying *c)
 {

@@ -181,7 +181,7 @@ struct nq_heart_request {
 };
 
 /*
- * Sets by what the node knows its heartbeats. The agent first makes them invalid, and waits until no program runs that
+ * Sets the identification of the node's heartbeats. The agent first makes them invalid, and waits until no program runs that
  * took one before. So no grant of one set of controllers is stored among those of another, whose places differ. The end
  * of the lease stays: a majority granted it.
  */

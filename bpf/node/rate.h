@@ -10,7 +10,7 @@
 #include "tables.h"
 #include "wire.gen.h"
 
-/* What one address may still have, in time: what it gets has a cost. Less than nothing if the last one cost more. */
+/* The credit of one address, in time: each answer to it has a cost. It is negative if the last answer cost more. */
 struct nq_credit {
 	__u64 last_ns;
 	__s64 ns;

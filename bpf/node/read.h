@@ -230,7 +230,7 @@ static __noinline int answer_again(struct xdp_md *ctx, struct nq_object *o)
 
 /*
  * Answers a plain read from the object without a lock; -1, with the packet as it came but for padding, if that can't be
- * done now. The frame is resized before anything is written, and what goes into it is loaded behind that call, across
+ * done now. The frame is resized before anything is written, and its contents are loaded behind that call, across
  * which the CPU has few registers.
  */
 static __always_inline int answer_fast(struct xdp_md *ctx, const struct nq_live *live, struct nq_object *o,

@@ -29,8 +29,8 @@ enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
 #define NQ_LEASE_FOREVER (~0ULL)
 
 /*
- * The part of a shard's configuration that every read needs. What follows the lease is written in one store of 8 bytes;
- * who needs more of a configuration than one field takes all from the nq_chain_config in that slot.
+ * The part of a shard's configuration that every read needs. The fields after the lease are written in one store of 8 bytes;
+ * code that needs more than one field of a configuration takes all from the nq_chain_config in that slot.
  */
 struct nq_live {
 	__u64 lease_until_ns; /* boot clock; NQ_LEASE_FOREVER: never runs out */

@@ -1,6 +1,6 @@
 /*
  * One shard of a NetCRAQ chain with one key, after spec/protocol.md. A comment such as "W6" names the rule that the code below it is.
- * README.md says what is left out, and why no violation is lost with it.
+ * README.md lists the omissions, with the reasons why they hide no violation.
  *
  * Every step is one d_step: one message at one node, or one order of the controller at one node. Compile with -DWITHOUT_<rule> to leave a rule out.
  */

@@ -61,7 +61,7 @@ inline waited() {
 #endif
 }
 
-/* C1, in any order. C2: what an active tail holds is committed, and whoever asks is told (W9). */
+/* C1, in any order. C2: all that an active tail holds is committed, and it answers probes so (W9). */
 inline activate(n) {
 	node[n].frozen = false;
 	node[n].lease = !node[n].learner;
@@ -83,7 +83,7 @@ inline activate(n) {
 	fi
 }
 
-/* C3: what the tail holds is committed. */
+/* C3: all that the tail holds is committed. */
 inline copy_object(from, to) {
 	if
 	:: node[from].version > node[to].version ->
@@ -108,7 +108,7 @@ inline copied(part) {
 }
 
 #ifdef GROW
-/* C3: a chain of one is frozen while node 1, which is to be its new tail, copies what it has. */
+/* C3: a chain of one is frozen while node 1, its future tail, copies its state. */
 inline held(part) {
 	pending = pending & ~part;
 	if
@@ -117,7 +117,7 @@ inline held(part) {
 	fi
 }
 
-/* The copy takes too long: the chain goes on alone, and what was copied is deleted (C4). */
+/* The copy takes too long: the chain goes on alone, and the copied state is deleted (C4). */
 inline let_go() {
 	for (place : 0 .. SESSIONS - 1) {
 		node[1].session[place].op = 0;

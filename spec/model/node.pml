@@ -1,4 +1,4 @@
-/* A node: W1 to W8, R1, R4, A10. Each step is what it does with one message. */
+/* A node: W1 to W8, R1, R4, A10. Each step handles one message. */
 
 /* ---- writes -------------------------------------------------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ inline order(n, o) {
 	hand(n)
 }
 
-/* W2, W5 at the head. What is answered BUSY is not sent again: the client tries again anyway. */
+/* W2, W5 at the head. A BUSY answer is not sent again: the client retries anyway. */
 inline receive_write(n, o) {
 	if
 #ifdef WITHOUT_W2
@@ -140,7 +140,7 @@ inline receive_relay(n, version_received) {
 #define TAIL_ANSWERS(n) (IS_TAIL(n) && !node[n].frozen)
 #endif
 
-/* R1. A forwarded read (R2) is, for what it may return, one that came to the tail at once. */
+/* R1. A forwarded read (R2) may return the same as a read that came to the tail directly. */
 inline read(n) {
 	CLAIM(node[n].version >= seen, "violated: a read returned less than had been seen\n");
 	new_version = node[n].version;

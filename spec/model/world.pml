@@ -1,4 +1,4 @@
-/* The size of the world, its state, what clients see of it, and the invariants. */
+/* The size of the world, its state, the observations of clients, and the invariants. */
 
 /* ---- size ---------------------------------------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ typedef Machine {
 	Entry session[SESSIONS]
 };
 
-/* What was ever sent in an epoch. Nothing is taken out: it may arrive at once, late, often or never. Bits are 1 << version. */
+/* All messages sent in an epoch. None is removed: it may arrive at once, late, often or never. Bits are 1 << version. */
 typedef Sent {
 	short value[VERSIONS + 1];  /* that the UPDATE of a version carries */
 	byte update[NODES];         /* UPDATEs, by receiver */
@@ -102,7 +102,7 @@ hidden byte new_version, writer, rival, place, next, v;
 #define CLEAN(n) (node[n].version == node[n].committed)
 #define TAIL LAST(chain[epoch])
 
-/* ---- what clients see ---------------------------------------------------------------------------------------------- */
+/* ---- clients' view ------------------------------------------------------------------------------------------------- */
 
 /* A claim that does not hold ends the run; the words are printed when the run is shown. */
 #define FAIL(words) printf(words); assert(false)
@@ -110,7 +110,7 @@ hidden byte new_version, writer, rival, place, next, v;
 
 /*
  * A version is a place in one order of all writes. This order is a linearization iff no write takes effect at two versions
- * and no two at one, a write comes after all that was seen before it began, and reads return nothing older than what was seen.
+ * and no two at one, a write comes after all versions seen before it began, and reads return no version older than those seen.
  */
 inline see_writer() {
 	CLAIM(write[writer].begun && v > write[writer].after, "violated: a write took effect before something that was seen before it began\n");
@@ -121,7 +121,7 @@ inline see_writer() {
 	write[writer].at = v
 }
 
-/* Somebody is told new_version with new_value. */
+/* A client gets the answer new_version with new_value. */
 inline see() {
 	for (v : 1 .. new_version) {
 		writer = WRITER(new_value, v);
