@@ -16,6 +16,7 @@ const driftMargin = 10
 type Grantor struct {
 	self     string // the controller's address
 	settings Settings
+	without  Rule
 	applied  uint64
 	// Of the set of controllers.
 	counts     bool // whether it is a member
@@ -41,12 +42,8 @@ type standing struct {
 
 // NewGrantor returns the grantor of the controller at an address, from the stored state. without is zero outside tests.
 func NewGrantor(s *State, self string, now time.Duration, without Rule) *Grantor {
-	longest := s.Settings.longest()
-	if without&L5 != 0 {
-		longest = max(s.Settings.Lease, s.Settings.LeaseMax)
-	}
 	g := &Grantor{
-		self: self, settings: s.Settings, floor: now + lasts(longest),
+		self: self, settings: s.Settings, floor: now + lasts(s.Settings.longest()), without: without,
 		until: make(map[NodeID]time.Duration), contacts: make(map[NodeID]*contact),
 	}
 	g.Load(s)
@@ -138,6 +135,9 @@ func (g *Grantor) LeaseLeft(now time.Duration, change uint64, nodes []NodeID) (l
 	until := g.floor
 	for _, id := range nodes {
 		until = max(until, g.until[id])
+	}
+	if g.without&L5 != 0 {
+		until = min(until, now+lasts(max(g.settings.Lease, g.settings.LeaseMax)))
 	}
 	return max(0, until-now), true
 }

@@ -18,7 +18,7 @@ const (
 	C9                  // only copies of a shard's present lineage are of use; without it, older ones are
 	G2                  // the bar follows the floor when all below is committed; without it, at once
 	G5                  // a copy from before the bar was raised is not used; without it, it is
-	L5                  // a new grantor reckons with the longest grant ever allowed; without it, with the present one
+	L5                  // grants last as long as they said; without it, as long as the present times allow
 )
 
 // rules are the names of the rules, in the order of their bits.

@@ -118,7 +118,7 @@ func TestRulesAreNeeded(t *testing.T) {
 		seed uint64
 	}{
 		{"R4", 1016}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 10}, {"C2", 1}, {"C3", 30}, {"C4", 675}, {"C5", 1}, {"C6", 6},
-		{"C7", 119}, {"C8", 51},
+		{"C7", 119}, {"C8", 51}, {"C9", 1154}, {"L5", 98},
 		{"G1", 9}, {"G2", 9}, {"G3", 284}, {"G4", 2}, {"G5", 1682}, {"H4", 20},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -127,11 +127,11 @@ func TestRulesAreNeeded(t *testing.T) {
 				t.Fatal(err)
 			}
 			for seed := c.seed; seed < c.seed+tries; seed++ {
-				config := Draw(seed)
+				config := drawFor(c.rule, seed)
 				config.Without = without
 				r := mustRun(t, config)
 				noticed := len(history.Check(r.History, ruleCheckTime).Violations) > 0 ||
-					slices.Contains([]string{"C1", "C5", "C6", "C8", "G3", "G5", "H4"}, c.rule) &&
+					slices.Contains([]string{"C1", "C5", "C6", "C8", "C9", "G3", "G5", "H4", "L5"}, c.rule) &&
 						r.Broken != nil
 				if !noticed {
 					continue
@@ -139,7 +139,7 @@ func TestRulesAreNeeded(t *testing.T) {
 				if seed != c.seed {
 					t.Logf("seed %d shows it now, not %d", seed, c.seed)
 				}
-				if why := wrong(t, Draw(seed)); why != "" {
+				if why := wrong(t, drawFor(c.rule, seed)); why != "" {
 					t.Fatalf("with all rules on: %s", why)
 				}
 				return
@@ -147,6 +147,16 @@ func TestRulesAreNeeded(t *testing.T) {
 			t.Fatalf("seeds %d to %d show no violation without %s", c.seed, c.seed+tries-1, c.rule)
 		})
 	}
+}
+
+// drawFor returns a world for a rule. Few drawn worlds shorten the leases of nodes (L5) just before one is cut off.
+func drawFor(rule string, seed uint64) Config {
+	c := Draw(seed)
+	if rule == "L5" {
+		c.Lease, c.LeaseMax, c.SuspectMax = 500*time.Millisecond, 500*time.Millisecond, c.Suspect
+		c.Retime, c.Every = 100*time.Millisecond, 20*time.Millisecond
+	}
+	return c
 }
 
 // ruleCheckTime is short: some histories without a rule take very long to check.
