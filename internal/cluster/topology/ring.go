@@ -83,9 +83,6 @@ func (r *Ring) setPoints(average uint64) {
 // together.
 func (r *Ring) Domains() int { return r.domains }
 
-// Nodes returns the candidates, by ID. The slice is the ring's own.
-func (r *Ring) Nodes() []Candidate { return r.nodes }
-
 // Place returns the first nodes that a walk from the shard's place on the ring meets, at most replicas: those of different failure
 // domains first. There are fewer only if there are fewer candidates.
 func (r *Ring) Place(shard uint16, replicas int) []uint32 {
