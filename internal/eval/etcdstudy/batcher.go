@@ -13,10 +13,11 @@ type Pair struct{ Key, Value string }
 // batch goes when it is full, or has waited long enough. Writes are answered when their transaction
 // is: nothing is promised before it is durable.
 type Batcher struct {
-	Size   int                // keys of a batch, 1 or more
-	Delay  time.Duration      // the longest that a write waits for others
-	Merge  bool               // leave out writes that a later one of the same batch replaces
-	Commit func([]Pair) error // may be called many times at once
+	Size  int           // keys of a batch, 1 or more
+	Delay time.Duration // the longest that a write waits for others
+	Merge bool          // leave out writes that a later one of the same batch replaces
+	// Commit gets the writes of a batch, and how many others they replaced. It may be called many times at once.
+	Commit func(pairs []Pair, replaced int) error
 
 	mu      sync.Mutex
 	filling *batch
@@ -25,12 +26,13 @@ type Batcher struct {
 
 // batch is a transaction to be. Two writes of one key cannot be in one transaction.
 type batch struct {
-	pairs []Pair
-	at    map[string]int // of keys in pairs
-	timer *time.Timer
-	gone  bool          // closed to further puts
-	done  chan struct{} // closed when err is set
-	err   error
+	pairs    []Pair
+	replaced int            // writes that one of the pairs replaced
+	at       map[string]int // of keys in pairs
+	timer    *time.Timer
+	gone     bool          // closed to further puts
+	done     chan struct{} // closed when err is set
+	err      error
 }
 
 // Put writes a pair and waits until it is durable. A write that was left out is answered with the
@@ -58,6 +60,7 @@ func (b *Batcher) join(p Pair) (joined, full *batch) {
 	if b.filling != nil {
 		if i, there := b.filling.at[p.Key]; there && b.Merge {
 			b.filling.pairs[i] = p
+			b.filling.replaced++
 			return b.filling, nil
 		} else if there {
 			full = b.take()
@@ -107,7 +110,7 @@ func (b *Batcher) expire(waiting *batch) {
 func (b *Batcher) send(full *batch) {
 	go func() {
 		defer b.under.Done()
-		full.err = b.Commit(full.pairs)
+		full.err = b.Commit(full.pairs, full.replaced)
 		close(full.done)
 	}()
 }

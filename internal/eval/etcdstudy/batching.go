@@ -72,14 +72,15 @@ func (r *Harness) PutBatches(ctx context.Context, b Batch, l Load) (*BatchCell, 
 		b.Delay = batchDelay
 	}
 	ctx, stop := context.WithCancel(ctx)
-	var txns, sent counter
+	var txns, sent, replaced counter
 	batchers := make([]*Batcher, len(r.conns))
 	for i, conn := range r.conns {
-		batchers[i] = &Batcher{Size: b.Size, Delay: b.Delay, Merge: b.Merge, Commit: func(pairs []Pair) error {
+		batchers[i] = &Batcher{Size: b.Size, Delay: b.Delay, Merge: b.Merge, Commit: func(pairs []Pair, others int) error {
 			err := commit(ctx, conn, pairs)
 			if err == nil {
 				txns.add(1)
 				sent.add(len(pairs))
+				replaced.add(others)
 			}
 			return err
 		}}
@@ -91,8 +92,8 @@ func (r *Harness) PutBatches(ctx context.Context, b Batch, l Load) (*BatchCell, 
 		}
 	}()
 	loop, err := runClosed(ctx, batchClients(batchers, b, l), 1, l.Duration,
-		func() error { txns.begin(); sent.begin(); return nil },
-		func() error { txns.end(); sent.end(); return nil })
+		func() error { txns.begin(); sent.begin(); replaced.begin(); return nil },
+		func() error { txns.end(); sent.end(); replaced.end(); return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +103,8 @@ func (r *Harness) PutBatches(ctx context.Context, b Batch, l Load) (*BatchCell, 
 			0), Txns: float64(txns.counted()) / loop.seconds, Sent: float64(sent.counted()) / loop.seconds,
 		Errors: loop.errors, ClientCPUs: loop.cpus, Latency: loop.Latency,
 	}
-	if b.Merge && cell.PerSecond > 0 {
-		cell.Replaced = max(0, 1-cell.Sent/cell.PerSecond)
+	if left := replaced.counted(); left > 0 {
+		cell.Replaced = float64(left) / float64(left+sent.counted())
 	}
 	return cell, nil
 }
