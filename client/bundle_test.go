@@ -31,9 +31,7 @@ func prove(t *testing.T, c *Client) {
 // Most operations that start at the same time travel in bundles, and get the same results as single ones.
 func TestBundles(t *testing.T) {
 	nodes := startCluster(t, 3, 4)
-	// Answers that a busy machine delays do not count as lost: a client that loses bundles sends fewer.
-	patient := Options{Cluster: nodes.cluster, Attempt: 10 * time.Second, least: 10 * time.Second}
-	c, ctx := newClient(t, patient), soon(t)
+	c, ctx := newClient(t, patient(nodes.cluster)), soon(t)
 	prove(t, c)
 	before := c.Traffic()
 	var puts, swaps []Op
@@ -164,34 +162,59 @@ func TestNodesWithoutBundles(t *testing.T) {
 	}
 }
 
+// patient are options of a client to whom no answer is late, however busy the machine is: it repeats nothing and stops
+// no bundles.
+func patient(cluster *Cluster) Options {
+	return Options{Cluster: cluster, Attempt: time.Minute, Timeout: time.Minute, least: time.Minute}
+}
+
+// putAndGet writes a version of some keys and reads them, from any node or from the node given.
+func putAndGet(t *testing.T, c *Client, keys int, version uint64, options ...ReadOption) {
+	t.Helper()
+	var puts []Op
+	var names []string
+	for i := range keys {
+		names = append(names, fmt.Sprint("key ", i))
+		puts = append(puts, PutOp(names[i], fmt.Append(nil, version)))
+	}
+	for i, o := range c.Do(soon(t), puts) {
+		if o.Err != nil || o.Version != version {
+			t.Fatalf("put %d: %+v", i, o)
+		}
+	}
+	for i, o := range c.GetMany(soon(t), names, options...) {
+		if o.Err != nil || o.Version != version || string(o.Value) != fmt.Sprint(version) {
+			t.Fatalf("get %d: %+v", i, o)
+		}
+	}
+}
+
 // Every write in a bundle happens exactly once, also if bundles are lost, repeated or reordered.
 func TestBundlesOnBadNetwork(t *testing.T) {
 	w := newNetwork(t, 3, testNodeOptions(1))
 	resync(t, w.planes)
-	c, ctx := newClient(t, Options{Cluster: w.cluster, Attempt: 20 * time.Millisecond, ReadFrom: Spread}), soon(t)
+	c := newClient(t, Options{Cluster: w.cluster, Attempt: 20 * time.Millisecond, ReadFrom: Spread})
 	prove(t, c)
 	w.set(badNetwork)
 	for version := range uint64(5) {
-		var puts []Op
-		var keys []string
-		for i := range 100 {
-			keys = append(keys, fmt.Sprint("key ", i))
-			puts = append(puts, PutOp(keys[i], fmt.Append(nil, version)))
-		}
-		for i, o := range c.Do(ctx, puts) {
-			if o.Err != nil || o.Version != version+1 {
-				t.Fatalf("put %d: %+v", i, o)
-			}
-		}
-		for i, o := range c.GetMany(ctx, keys) {
-			if o.Err != nil || o.Version != version+1 || string(o.Value) != fmt.Sprint(version) {
-				t.Fatalf("get %d: %+v", i, o)
-			}
-		}
+		putAndGet(t, c, 100, version+1)
 	}
-	// How many depends on the load: a retry goes alone.
-	if c.Traffic().Bundled == 0 {
-		t.Error("no answer came in a bundle")
+}
+
+// On a network that reorders, all operations stay in bundles. It loses none and repeats none, so that each has one answer
+// whatever the load.
+func TestBundlesOutOfOrder(t *testing.T) {
+	const keys, rounds = 12, 10 // one datagram carries 12
+	w := newNetwork(t, 3, testNodeOptions(1))
+	c := newClient(t, patient(w.cluster))
+	prove(t, c)
+	before := c.Traffic().Bundled
+	w.set(faults{delay: badNetwork.delay, longest: badNetwork.longest})
+	for version := range uint64(rounds) {
+		putAndGet(t, c, keys, version+1, From(Named("n2")))
+	}
+	if n := c.Traffic().Bundled - before; n != 2*keys*rounds {
+		t.Errorf("%d of %d answers in bundles", n, 2*keys*rounds)
 	}
 }
 
@@ -201,7 +224,7 @@ func TestBundleOfTwoChains(t *testing.T) {
 	cluster := clusterOf(2, planes[0].Addr(), planes[1].Addr(), planes[2].Addr())
 	cluster.Chains = [][]string{{"n1", "n2"}, {"n2", "n1", "n3"}}
 	configure(t, planes, cluster)
-	c, ctx := newClient(t, Options{Cluster: cluster}), soon(t)
+	c, ctx := newClient(t, patient(cluster)), soon(t)
 	prove(t, c)
 	keys, others := keysOf(t, c, 0, 6), keysOf(t, c, 1, 6)
 	for _, key := range slices.Concat(keys, others) {
