@@ -1,0 +1,98 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/verify/chaos"
+)
+
+// churnLab is the default name of the lab.
+const churnLab = "churn"
+
+type churnFlags struct {
+	ManagedFlags
+	times, rate float64
+	json        bool
+}
+
+func newLabChurnCommand(name *string) *cobra.Command {
+	flags := churnFlags{ManagedFlags: ManagedDefaults()}
+	c := &cobra.Command{
+		Use:   "churn",
+		Short: "Create and delete many times more keys than the nodes have room for",
+		Long: `Brings up a managed lab of its own. Clients create keys, read and delete them, many times more than the nodes have room
+for; some keys come back. Deleted keys have to make room: no write may find a full table. What the clients saw is checked for
+linearizability. The lab is removed at the end.
+
+Tombstones are collected within a few hundred milliseconds once half of a table is full. The room for them has to last for
+that time: with a small --objects, limit the --rate.`,
+		Example: `  netcraq lab churn --times 10 --json
+  netcraq lab churn --times 100 --objects 10000`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var seed uint64 // of the name only
+			return runChurn(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), privateLab(c, churnLab, *name, &seed), &flags)
+		},
+	}
+	f := c.Flags()
+	f.Float64Var(&flags.times, "times", 10, "keys to create, as a multiple of --objects")
+	f.Float64Var(&flags.rate, "rate", 0, "keys to create in a second, at most (default: as many as the clients can)")
+	f.IntVar(&flags.Objects, "objects", flags.Objects, "objects that a node has room for")
+	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
+	f.BoolVar(&flags.json, "json", false, "print one JSON object")
+	flags.ManagedFlags.Add(f)
+	return c
+}
+
+func runChurn(ctx context.Context, out, stderr io.Writer, name string, flags *churnFlags) error {
+	if flags.times <= 0 || flags.Objects < 1 || flags.rate < 0 {
+		return cli.UsageError(fmt.Errorf("--times %v --objects %d --rate %v: want more than 0 of each, or no rate",
+			flags.times, flags.Objects, flags.rate))
+	}
+	o, err := flags.Options(name)
+	if err != nil {
+		return err
+	}
+	o.Owned, o.Progress = true, progressTo(stderr)
+	show := NewShow(stderr)
+	r, err := chaos.Churn(ctx, chaos.ChurnOptions{
+		Setup: flags.setup(o, show, TrialLogs(name, uint64(os.Getpid()))), Objects: flags.Objects, Times: flags.times, Rate: flags.rate,
+		Progress: func(keys int) { show.Event(fmt.Sprintf("%d keys created and deleted", keys)) },
+	})
+	show.End()
+	if ctx.Err() != nil {
+		return errors.New("interrupted; the lab is removed")
+	}
+	if err != nil {
+		return err
+	}
+	return printChurn(out, stderr, flags, r)
+}
+
+func printChurn(out, stderr io.Writer, flags *churnFlags, r *chaos.ChurnResult) error {
+	if !r.Linearizable {
+		fmt.Fprint(stderr, r.Explain())
+	}
+	if flags.json {
+		if err := cli.PrintJSON(out, r); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(out, "%d keys created and deleted in %.1f s, with room for %d at each of %d nodes: %d writes found no room; linearizable: %t\n",
+			r.Keys, r.Seconds, r.Objects, r.Nodes, r.Full, r.Linearizable)
+	}
+	switch {
+	case r.Full > 0:
+		return fmt.Errorf("%d writes found no room", r.Full)
+	case !r.Linearizable:
+		return errors.New("the history is not linearizable")
+	}
+	return nil
+}
