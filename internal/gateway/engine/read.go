@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -95,6 +96,7 @@ func (b blocking) Flush()                {}
 // rounds begins rounds until no read waits.
 func (e *Engine) rounds() {
 	for {
+		runtime.Gosched() // reads that are about to begin share the round
 		r := &e.reads
 		r.mu.Lock()
 		round := r.waiting
