@@ -85,6 +85,15 @@ type KV struct {
 	Create, Mod, Version int64
 	Leased               bool // it has a lease
 	TooLarge             bool // for a cell of the chain
+	Packed               bool // Value is compressed
+}
+
+// state is that of an object with this value.
+func (kv *KV) state() State {
+	if kv.Packed {
+		return Packed
+	}
+	return Value
 }
 
 // Result is the result of a [Request].
@@ -107,7 +116,7 @@ func (r *Result) entry(key string) Entry {
 	case kv.Leased || kv.TooLarge:
 		return Entry{State: NotCacheable, Rev: kv.Mod}
 	}
-	return Entry{State: Value, Rev: kv.Mod, Create: kv.Create, Version: kv.Version, Value: kv.Value}
+	return Entry{State: kv.state(), Rev: kv.Mod, Create: kv.Create, Version: kv.Version, Value: kv.Value}
 }
 
 // Effect is something that a [Gateway] wants done.

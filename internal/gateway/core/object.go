@@ -12,9 +12,13 @@ const (
 	Absent
 	// NotCacheable means that etcd alone can tell: the key has a lease, or does not fit.
 	NotCacheable
+	// Packed means that the key has a value, which the caller has compressed.
+	Packed
 )
 
-func (s State) String() string { return [...]string{"empty", "value", "absent", "not cacheable"}[s] }
+func (s State) String() string {
+	return [...]string{"empty", "value", "absent", "not cacheable", "packed"}[s]
+}
 
 // Entry is a key at a revision.
 type Entry struct {
@@ -42,7 +46,7 @@ type Object struct {
 
 // Readable reports whether a read may be answered from the object.
 func (o *Object) Readable() bool {
-	return o.Bits == 0 && !o.Joining && (o.State == Value || o.State == Absent)
+	return o.Bits == 0 && !o.Joining && (o.State == Value || o.State == Packed || o.State == Absent)
 }
 
 // store takes an entry that is newer.

@@ -280,7 +280,7 @@ func (g *Gateway) resolve(l *life, key string, o *own) {
 func shown(r *Result, key string) Entry {
 	e := r.entry(key)
 	if kv, ok := r.KVs[key]; ok {
-		e.State, e.Create, e.Version, e.Value = Value, kv.Create, kv.Version, kv.Value
+		e.State, e.Create, e.Version, e.Value = kv.state(), kv.Create, kv.Version, kv.Value
 	}
 	return e
 }

@@ -93,9 +93,10 @@ func (e *Engine) result(r *core.Request, t *pb.TxnResponse) *core.Result {
 		}
 		for _, kv := range op.GetResponseRange().GetKvs() {
 			key := string(kv.Key)
+			value, packed, fits := e.pack(key, kv.Value)
 			result.KVs[key] = core.KV{
-				Value: string(kv.Value), Create: kv.CreateRevision, Mod: kv.ModRevision, Version: kv.Version, Leased: kv.Lease != 0,
-				TooLarge: !e.store.Fits(key, len(kv.Value)),
+				Value: value, Create: kv.CreateRevision, Mod: kv.ModRevision, Version: kv.Version, Leased: kv.Lease != 0,
+				TooLarge: !fits, Packed: packed,
 			}
 		}
 	}

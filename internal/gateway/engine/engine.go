@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/objects"
+	"github.com/netcraq/netcraq/internal/gateway/packing"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 )
 
@@ -39,7 +40,7 @@ const (
 	// ownLease is the upper half of the numbers of sessions' leases, which etcd itself hardly gives to others.
 	ownLease = 0x6e71_6377
 	// directoryFormat is that of the gateways' own keys.
-	directoryFormat = "1"
+	directoryFormat = "2"
 	// tick is how often a gateway does its periodic work.
 	tick = 50 * time.Millisecond
 	// pushEvery is the least time between two pushes. What waits meanwhile shares the next one: a push costs the nodes about as much
@@ -72,16 +73,17 @@ func newLease() int64 {
 
 // Engine is a running gateway.
 type Engine struct {
-	o      Options
-	store  *objects.Store
-	ctx    context.Context // until Close
-	stop   context.CancelFunc
-	tasks  sync.WaitGroup
-	header atomic.Pointer[pb.ResponseHeader] // the last one that etcd sent
-	until  atomic.Int64                      // the session's lease lasts until then at least, on the boot clock
-	reads  readers
-	usage  usage
-	places places
+	o       Options
+	store   *objects.Store
+	ctx     context.Context // until Close
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup
+	header  atomic.Pointer[pb.ResponseHeader] // the last one that etcd sent
+	until   atomic.Int64                      // the session's lease lasts until then at least, on the boot clock
+	reads   readers
+	usage   usage
+	places  places
+	packing packed
 
 	cluster uint64       // etcd's identity
 	era     string       // of its history
@@ -122,6 +124,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.usage.init()
 	e.places.init()
+	e.packing.set = packing.New()
 	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: OwnPrefix, Alive: e.alive})
 	e.do(func(g *core.Gateway) { g.Start() })
 	e.tasks.Go(e.tick)

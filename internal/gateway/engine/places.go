@@ -73,7 +73,7 @@ func (e *Engine) choose() {
 func (e *Engine) survey() bool {
 	ctx, cancel := context.WithTimeout(e.ctx, ownWithin)
 	defer cancel()
-	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{Key: []byte(OwnPrefix), RangeEnd: behind(OwnPrefix)})
+	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{Key: []byte(OwnPrefix), RangeEnd: []byte(OwnPrefix + dictionaries)})
 	if err != nil {
 		return false
 	}
@@ -88,6 +88,9 @@ func (e *Engine) survey() bool {
 		case core.DirectoryPrefix:
 			directory[name] = core.Owner(string(kv.Value))
 		}
+	}
+	if err := e.learn(ctx); err != nil {
+		e.o.Log.Debug("dictionaries for values", "error", err)
 	}
 	p, now := &e.places, e.usage.now()
 	p.mu.Lock()

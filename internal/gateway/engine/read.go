@@ -139,7 +139,7 @@ func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *co
 	header := e.header.Load()
 	var message []byte
 	if hit && header != nil && e.alive() {
-		message = encode(key, header, rev, &object.Object)
+		message = e.encode(key, header, rev, &object.Object)
 	}
 	if message == nil {
 		e.reads.misses.Add(uint64(n))
@@ -158,15 +158,22 @@ func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *co
 	}
 }
 
-// encode makes a hit's answer; nil: it cannot be encoded.
-func encode(key string, header *pb.ResponseHeader, rev int64, o *core.Object) []byte {
+// encode makes a hit's answer; nil: it cannot be encoded, or its value was packed with a dictionary that is not known yet.
+func (e *Engine) encode(key string, header *pb.ResponseHeader, rev int64, o *core.Object) []byte {
 	answer := &pb.RangeResponse{Header: &pb.ResponseHeader{
 		ClusterId: header.ClusterId, MemberId: header.MemberId, RaftTerm: header.RaftTerm, Revision: rev,
 	}}
-	if o.State == core.Value {
+	if o.State == core.Value || o.State == core.Packed {
+		value := []byte(o.Value)
+		if o.State == core.Packed {
+			var err error
+			if value, err = e.packing.set.Unpack(o.Value); err != nil {
+				return nil
+			}
+		}
 		answer.Count = 1
 		answer.Kvs = []*mvccpb.KeyValue{{
-			Key: []byte(key), CreateRevision: o.Create, ModRevision: o.Rev, Version: o.Version, Value: []byte(o.Value),
+			Key: []byte(key), CreateRevision: o.Create, ModRevision: o.Rev, Version: o.Version, Value: value,
 		}}
 	}
 	message, err := proto.Marshal(answer)
@@ -183,8 +190,9 @@ func (e *Engine) Read(r *pb.RangeRequest, answer *pb.RangeResponse) {
 	}
 	if len(answer.Kvs) == 1 {
 		kv := answer.Kvs[0]
-		if kv.Lease == 0 && e.store.Fits(string(kv.Key), len(kv.Value)) {
-			e.usage.reads(string(kv.Key), len(kv.Value), 1)
+		e.sample(string(kv.Value))
+		if _, _, fits := e.pack(string(kv.Key), kv.Value); fits && kv.Lease == 0 {
+			e.usage.fits(string(kv.Key), len(kv.Value))
 		}
 		return
 	}

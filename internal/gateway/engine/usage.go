@@ -37,6 +37,14 @@ func (u *usage) reads(key string, bytes, n int) {
 	u.mu.Unlock()
 }
 
+// fits counts a read that etcd answered with what can be cached.
+func (u *usage) fits(key string, bytes int) {
+	u.mu.Lock()
+	u.monitor.Read(key, bytes, u.now())
+	u.monitor.Fits(key)
+	u.mu.Unlock()
+}
+
 // hits counts n reads of one moment that the chain answered.
 func (u *usage) hits(key string, bytes, n int) {
 	u.mu.Lock()

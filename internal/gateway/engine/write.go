@@ -62,7 +62,8 @@ func (e *Engine) Write(ctx context.Context, op *pb.RequestOp) (answer *pb.Respon
 	e.replies[id] = done
 	e.mu.Unlock()
 	for i := range t.Then {
-		e.usage.wrote(&t.Then[i], e.store.Fits(t.Then[i].Key, len(t.Then[i].Value)))
+		e.sample(t.Then[i].Value)
+		e.usage.wrote(&t.Then[i], e.mayFit(t.Then[i].Key, len(t.Then[i].Value)))
 	}
 	e.do(func(g *core.Gateway) { g.Txn(id, t) })
 	select {

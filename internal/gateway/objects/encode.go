@@ -40,7 +40,7 @@ func encode(b []byte, o *core.Object) []byte {
 
 // decode reads an object.
 func decode(b []byte) (*core.Object, error) {
-	if len(b) < 3 || b[0] != format || b[1] > flagJoining || core.State(b[2]) > core.NotCacheable {
+	if len(b) < 3 || b[0] != format || b[1] > flagJoining || core.State(b[2]) > core.Packed {
 		return nil, errFormat
 	}
 	o := &core.Object{Joining: b[1] == flagJoining, Entry: core.Entry{State: core.State(b[2])}}

@@ -78,6 +78,13 @@ func (m *Monitor) Hit(key string, bytes int, now float64) {
 	c.bytes = bytes
 }
 
+// Fits notes that a key can be cached after all.
+func (m *Monitor) Fits(key string) {
+	if c := m.counters[key]; c != nil {
+		c.unfit = false
+	}
+}
+
 // Write counts a write of a key that is known. Others bring nothing yet, and would take the counters of keys that are
 // read.
 func (m *Monitor) Write(key string, bytes int, unfit bool, now float64) {
