@@ -241,6 +241,40 @@ func TestReturningAgentHasTimeForItsOrders(t *testing.T) {
 	}
 }
 
+// TestLateRegistrationNeedsPatience: a late registration of an earlier process takes no node out of its chains that is
+// silent for less than its heartbeat timeout. A new leader, which is told of old connections, has never heard the node.
+func TestLateRegistrationNeedsPatience(t *testing.T) {
+	for _, elected := range []bool{false, true} {
+		w := formed(t, 1, 2, 4, 2)
+		n, late := w.nodes[0], w.nodes[0].reg
+		late.Incarnation++
+		w.leader.state.Settings.SuspectMax = 500 * ms
+		if elected {
+			w.elect()
+			w.leader.state.Settings.SuspectMax = 500 * ms
+		} else {
+			w.leader.nodes[n.id()].pauses.observe(w.leader.time, 200*ms, time.Second)
+		}
+		n.cut = true
+		w.run(ms) // what it sent before arrives
+		w.tell(func(l *Leader) {
+			if err := l.Register(w.now, late); err != nil {
+				t.Error(err)
+			}
+		})
+		w.run(150 * ms)
+		if w.leader.gone[n.id()] || len(w.chain(0)) != 2 {
+			w.fatalf("a node that was silent for 150 ms counts as one without its state: %+v", w.state.Shards[0])
+		}
+		n.cut = false
+		w.settle()
+		if !w.isMember(n, 0) || w.state.Nodes[n.id()].Incarnation != n.reg.Incarnation {
+			w.fatalf("the node has not come back")
+		}
+		w.checkNothingLost()
+	}
+}
+
 func TestOperatorIsSure(t *testing.T) {
 	w := formed(t, 1, 2, 4, 2)
 	n := w.chain(0)[1]

@@ -44,15 +44,30 @@ func (l *Leader) checkHeartbeats() {
 func (l *Leader) checkClaims() {
 	for _, id := range sorted(l.claims) {
 		n := l.claims[id]
-		if l.time-n.lastSeen > l.state.Settings.Suspect && n.claimed >= n.lastSeen {
+		if l.time-n.lastSeen > l.claimAfter(n) && n.claimed >= n.lastSeen {
 			delete(l.claims, id)
 			l.gone[id], l.dirty = true, true
 			l.suspect(n, "it is back without its state")
-		} else if l.time-n.claimed > 10*l.state.Settings.Suspect {
+		} else if l.time-n.claimed > 10*l.longestPatience() {
 			delete(l.claims, id)
 			n.registration = nil
 		}
 	}
+}
+
+// claimAfter returns how long a node must be silent before it counts as one without its state. That is certain in the
+// sense of C6, so it takes no less than a suspicion. A leader that never heard the node does not know its pauses: and
+// when its term begins, it is told of all connections, also of those that ended with the node's earlier process.
+func (l *Leader) claimAfter(n *node) time.Duration {
+	if n.agentSeen == 0 && n.answered == 0 {
+		return l.longestPatience()
+	}
+	return l.patience(n)
+}
+
+// longestPatience returns the longest heartbeat timeout.
+func (l *Leader) longestPatience() time.Duration {
+	return max(l.state.Settings.Suspect, l.state.Settings.SuspectMax)
 }
 
 // checkOrders suspects nodes that send heartbeats but do not apply their orders. If all orders of a node are to join
