@@ -1,6 +1,7 @@
 package reconfig
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -273,6 +274,46 @@ func TestLateRegistrationNeedsPatience(t *testing.T) {
 		}
 		w.checkNothingLost()
 	}
+}
+
+// TestCopyCompletesWhileTheChainChanges: a learner that replaces the tail completes its copy while the change that
+// removes the silent head is being stored. That copy is of the epoch before, so the tail stays until the next one.
+func TestCopyCompletesWhileTheChainChanges(t *testing.T) {
+	w := formed(t, 1, 4, 1, 3)
+	w.slowCopy = 10 * time.Second
+	l, chain := w.leader, w.chain(0)
+	var to *testNode
+	for _, n := range w.nodes {
+		if !w.isMember(n, 0) {
+			to = n
+		}
+	}
+	w.operate(MoveShard{Shard: 0, From: chain[2].reg.Name, To: to.reg.Name})
+	if !w.until(time.Second, w.copying) {
+		w.fatalf("no copy begins")
+	}
+	epoch, reported := w.state.Shards[0].Epoch, false
+	w.hook = func() {
+		if !reported && l.storing && l.draft.touched(0) && l.draft.look(0).Learner != 0 {
+			reported = true
+			l.progress(l.nodes[to.id()], &Copied{Shard: 0, Epoch: epoch, Objects: 1, Complete: true})
+		}
+	}
+	chain[0].cut = true
+	w.until(time.Second, func() bool {
+		if s := w.state.Shards[0]; len(complete(&s)) < 2 {
+			w.fatalf("the chain is %+v", s)
+		}
+		return false
+	})
+	if !reported {
+		w.fatalf("no copy completed while the chain changed")
+	}
+}
+
+// complete lists the members of a shard that hold all of it.
+func complete(s *Shard) []NodeID {
+	return slices.DeleteFunc(slices.Clone(s.Members), func(id NodeID) bool { return id == s.Learner })
 }
 
 func TestOperatorIsSure(t *testing.T) {

@@ -284,6 +284,7 @@ func (l *Leader) update(number uint16, before *Shard, leave NodeID) {
 		return
 	}
 	delete(l.leaving, number)
+	delete(l.completed, number) // a copy for the epoch before: it completed while the change was under way
 	if leave != 0 {
 		l.leaving[number] = leave
 	}
