@@ -12,6 +12,10 @@ LDFLAGS ?= -s -w -funcalign=16
 # in our own code, crypto, gRPC, protobuf, the network and the clients of the systems that we compare with. GCFLAGS=
 # inlines everywhere.
 COLD := go.etcd.io/... go.opentelemetry.io/... go.uber.org/... google.golang.org/genproto/... gopkg.in/... \
+	$(addprefix google.golang.org/protobuf/,encoding/... reflect/... types/... internal/descfmt internal/filedesc \
+		internal/filetype internal/encoding/...) \
+	$(addprefix google.golang.org/grpc/,balancer/... channelz/... health/... internal/balancer/... internal/channelz/... \
+		internal/resolver/... resolver/... stats/... reflection/... experimental/...) \
 	$(addprefix github.com/,$(addsuffix /...,cilium coreos golang-jwt go-logr google gorilla grpc-ecosystem prometheus \
 		sirupsen soheilhy spf13 tmc vishvananda xiang90)) \
 	net/http/... html/... text/... encoding/json encoding/xml encoding/asn1 encoding/gob encoding/csv go/... debug/... \
