@@ -116,7 +116,7 @@ check: bpf bpf-headers ## Check that generated files are current, and run go vet
 	go run ./internal/tools/p4c -check
 	if command -v protoc >/dev/null; then $(MAKE) --no-print-directory proto-check; fi
 	go vet ./...
-	[ "$(CI)" != true ] || $(MAKE) --no-print-directory lint format-check api-check
+	[ "$(CI)" != true ] || $(MAKE) --no-print-directory lint format-check api-check chart-check
 
 # All that a small chain can do, tried out with Spin: spec/model. One core, three to four minutes; QUICK=1, as in CI, leaves out the
 # largest worlds: about one and a half.
@@ -172,6 +172,15 @@ $(TOOLS)/golangci-lint $(TOOLS)/apidiff $(TOOLS)/gotestsum &: tools/go.mod | set
 	go build -C tools -o $(TOOLS)/ tool
 	@touch $(TOOLS)/golangci-lint $(TOOLS)/apidiff $(TOOLS)/gotestsum
 
+# The chart's manifests. Helm's library is in a module of its own, tools/chart.
+.PHONY: chart
+chart: ## Render deploy/manifests from the Helm chart
+	go run -C tools/chart . -root ../..
+
+.PHONY: chart-check
+chart-check: ## Lint the Helm chart, check its objects, and compare the manifests
+	go test -C tools/chart -count=1 ./...
+
 .PHONY: lint
 lint: bpf $(TOOLS)/golangci-lint ## Run the linters of .golangci.yml, except for lengths of lines
 	$(TOOLS)/golangci-lint run --disable lll ./...
@@ -184,7 +193,7 @@ lint-new: bpf $(TOOLS)/golangci-lint ## Run all linters on the lines that change
 
 # Every package with tests that run without BPF, under the race detector, which needs cgo. QUICK=1, as in CI, leaves out those
 # that compute in one goroutine for minutes.
-RACE_BPF := dataplane/xdp|baseline/xdp|cli/lab|cli/bench|eval/bench|verify/lab|tools/guides|tools/kernels
+RACE_BPF := dataplane/xdp|internal/cni|baseline/xdp|cli/lab|cli/bench|eval/bench|verify/lab|tools/guides|tools/kernels
 RACE_SLOW := cluster/reconfig|verify/sim|verify/gatewaysim|verify/conformance|baseline/sim|eval/figure|eval/scale|eval/plot
 RACE = $(shell go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... \
 	| grep -vE '/($(RACE_BPF)$(if $(QUICK),|$(RACE_SLOW)))(/|$$)')

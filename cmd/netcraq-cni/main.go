@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/containernetworking/cni/pkg/skel"
@@ -11,6 +12,14 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "install" {
+		if err := cni.Install(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "netcraq-cni:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	skel.PluginMainFuncs(cni.Plugin{Log: os.Stderr}.Funcs(), cni.Versions, "netcraq-cni: leads pods to the NetCRAQ node of "+
-		"their machine. It reads its command from the environment, as CNI plugins do.")
+		"their machine. It reads its command from the environment, as CNI plugins do. `netcraq-cni install DIRECTORY` "+
+		"copies it into a directory of plugins.")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ type inspectFlags struct {
 	key     string
 	api     []string
 	json    bool
+	ready   bool
 	timeout time.Duration
 }
 
@@ -33,7 +35,8 @@ func newInspectCommand() *cobra.Command {
 		Example: `  netcraq inspect                        every node of the cluster, side by side
   netcraq inspect n1 --json
   netcraq inspect --key fruit            one object as each node has it
-  netcraq inspect --api 192.0.2.1:4412   without a cluster file`,
+  netcraq inspect --api 192.0.2.1:4412   without a cluster file
+  netcraq inspect --ready --api 192.0.2.1:4412   succeed only if the node serves its shards`,
 		RunE: func(c *cobra.Command, names []string) error {
 			return runInspect(c.Context(), c.OutOrStdout(), &flags, names)
 		},
@@ -41,6 +44,8 @@ func newInspectCommand() *cobra.Command {
 	flags.cluster.Add(c.Flags())
 	c.Flags().StringArrayVar(&flags.api, "api", nil,
 		"TCP address of an agent, instead of a cluster file; may be given several times")
+	c.Flags().BoolVar(&flags.ready, "ready", false,
+		"print nothing, and fail unless every node serves all its shards; with $NETCRAQ_API as the default of --api")
 	c.Flags().StringVar(&flags.key, "key", "", "show this key's object on every node")
 	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
 	c.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Second, "wait this long for the agents")
@@ -50,6 +55,9 @@ func newInspectCommand() *cobra.Command {
 func runInspect(ctx context.Context, out io.Writer, flags *inspectFlags, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, flags.timeout)
 	defer cancel()
+	if api := os.Getenv("NETCRAQ_API"); flags.ready && api != "" && len(flags.api) == 0 {
+		flags.api = []string{api}
+	}
 	targets, err := inspectTargets(ctx, flags, names)
 	if err != nil {
 		return err
@@ -60,6 +68,8 @@ func runInspect(ctx context.Context, out io.Writer, flags *inspectFlags, names [
 	}
 	reports := agent.Inspect(ctx, targets, []byte(flags.key), dial)
 	switch {
+	case flags.ready:
+		err = checkReady(reports)
 	case flags.json:
 		err = cli.PrintJSON(out, map[string]any{"nodes": reports})
 	case flags.key != "":

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -33,6 +34,10 @@ func (flags *nodeFlags) listenPods(log *slog.Logger) (podServer, error) {
 	}
 	if flags.plane.kind != cli.PlaneXDP && flags.plane.kind != cli.PlaneAuto {
 		return podServer{}, cli.UsageError(fmt.Errorf("--pod-addr is for --plane %s", cli.PlaneXDP))
+	}
+	if len(flags.plane.ports) == 0 {
+		return podServer{}, cli.UsageError(errors.New(
+			"--pod-addr needs --port-if: without it the node would take the interfaces of pods for its own"))
 	}
 	server, err := pods.Listen(pods.Dir(flags.podDir), flags.plane.pods, log.With("node", flags.name))
 	return podServer{server}, err

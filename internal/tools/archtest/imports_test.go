@@ -34,6 +34,7 @@ var wings = []wing{
 	{"api", nil},
 	{platform, nil},
 	{"internal/tools", nil},
+	{"tools", nil},
 	{node + "/chain", []string{"wire"}},
 	{node + "/dataplane/p4", []string{"wire", "p4", node + "/chain", node + "/dataplane", platform}},
 	{node + "/dataplane", []string{"wire", node + "/chain", node + "/pods", platform}},
@@ -79,7 +80,8 @@ var reserved = []struct {
 		verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/etcdgateway", eval + "/peer"},
 		"etcd belongs to the controller's store, to the gateway and its check, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
-	{"k8s.io/", nil, "Kubernetes comes with a package of its own"},
+	{"k8s.io/", []string{"tools/chart"}, "Kubernetes comes with a package of its own"},
+	{"helm.sh/", []string{"tools/chart"}, "Helm renders the chart, in a module of its own"},
 }
 
 // in reports whether a package lies in a folder. Every package lies in "".

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/node/agent"
+)
+
+// TestInspectReady: --ready fails for a node that is away or waits, and succeeds once it serves its shards.
+func TestInspectReady(t *testing.T) {
+	path := clusterFile(t, "n1", "n2")
+	ready := func(name string) error {
+		_, _, err := clitest.Execute(t.Context(), newInspectCommand(), "--ready", "--cluster", path, name)
+		return err
+	}
+	if err := ready("n1"); err == nil || !strings.Contains(err.Error(), "not ready") {
+		t.Errorf("before its start: %v", err)
+	}
+	startNode(t, "--name", "n1", "--cluster", path, "--plane", "soft")
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	await := func(what string, ok func(error) bool) {
+		t.Helper()
+		end := time.After(time.Minute)
+		for err := ready("n1"); !ok(err); err = ready("n1") {
+			select {
+			case <-tick.C:
+			case <-end:
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+	}
+	await("waiting for n2", func(err error) bool { return err != nil && strings.Contains(err.Error(), "waits for n2") })
+	startNode(t, "--name", "n2", "--cluster", path, "--plane", "soft")
+	await("with n2", func(err error) bool { return err == nil })
+}
+
+func TestUnready(t *testing.T) {
+	serving := agent.Membership{LeaseLeftMS: 10}
+	for name, c := range map[string]struct {
+		report agent.Report
+		want   string
+	}{
+		"in no cluster":  {agent.Report{}, ""},
+		"leased":         {agent.Report{Membership: &serving}, ""},
+		"without lease":  {agent.Report{Membership: &agent.Membership{}}, "no lease"},
+		"refusing":       {agent.Report{Membership: &agent.Membership{LeaseLeftMS: 10, Refused: "full"}}, "full"},
+		"copying":        {agent.Report{Membership: &serving, Chains: []agent.Chain{{Learner: true, Shards: []uint32{1, 2}}}}, "2 shards"},
+		"without answer": {agent.Report{Error: "no answer"}, "no answer"},
+	} {
+		if why := unready(&c.report); (why == "") != (c.want == "") || !strings.Contains(why, c.want) {
+			t.Errorf("%s: %q, want %q", name, why, c.want)
+		}
+	}
+}

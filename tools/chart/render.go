@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// The release that the plain manifests are.
+const (
+	release   = "netcraq"
+	namespace = "netcraq"
+	// kubernetes is the version that the chart is rendered for.
+	kubernetes = "v1.36.0"
+)
+
+func readValues(path string) (map[string]any, error) { return chartutil.ReadValuesFile(path) }
+
+// lintChart returns what Helm's lint objects to, but for advice.
+func lintChart(dir string, values map[string]any) error {
+	var errs []error
+	version, err := chartutil.ParseKubeVersion(kubernetes)
+	if err != nil {
+		return err
+	}
+	for _, m := range lint.AllWithKubeVersion(dir, values, namespace, version).Messages {
+		if m.Severity >= support.WarningSev {
+			errs = append(errs, m)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// render makes one text of all manifests, in the order of their templates. The values are checked against the schema.
+func render(dir string, values map[string]any) ([]byte, error) {
+	chart, err := loader.LoadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	version, err := chartutil.ParseKubeVersion(kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	capabilities.KubeVersion = *version
+	options := chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true, Revision: 1}
+	all, err := chartutil.ToRenderValues(chart, values, options, capabilities)
+	if err != nil {
+		return nil, err
+	}
+	rendered, err := engine.Render(chart, all)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	out.WriteString("# Rendered from deploy/chart with deploy/manifests/values.yaml: change those and run `make chart`.\n")
+	for _, name := range slices.Sorted(maps.Keys(rendered)) {
+		if path.Ext(name) != ".yaml" {
+			continue
+		}
+		for _, object := range objects(rendered[name]) {
+			fmt.Fprintf(&out, "---\n# %s\n%s\n", name, object)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// objects splits a text at its separators. Parts without an object are left out.
+func objects(text string) []string {
+	var parts []string
+	for part := range strings.SplitSeq("\n"+text, "\n---\n") {
+		if part = strings.TrimSpace(part); strings.Contains(part, "kind:") {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// own are kinds of others, whose types are not Kubernetes'.
+var own = []string{"kind: ServiceMonitor"}
+
+// checkObjects returns an error for fields that Kubernetes does not know, and for values of another type.
+func checkObjects(text []byte) error {
+	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
+		json.SerializerOptions{Yaml: true, Strict: true})
+	var errs []error
+	for _, object := range objects(string(text)) {
+		if slices.ContainsFunc(own, func(kind string) bool { return strings.Contains(object, kind) }) {
+			continue
+		}
+		if _, _, err := decoder.Decode([]byte(object), nil, nil); err != nil {
+			errs = append(errs, fmt.Errorf("%w in:\n%s", err, object))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"maps"
+	"strings"
+	"testing"
+)
+
+const chartDir = "../../deploy/chart"
+
+// minimal are values that the schema accepts, and nothing more.
+func minimal() map[string]any {
+	return map[string]any{
+		"controllers": map[string]any{"members": []any{
+			map[string]any{"name": "c1", "address": "192.0.2.1", "machine": "m1"}}},
+		"node": map[string]any{"ports": []any{"eth0"}},
+	}
+}
+
+// TestManifestsAreCurrent: the committed manifests are those of the chart.
+func TestManifestsAreCurrent(t *testing.T) {
+	if err := run("../..", true); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEveryValue renders what the manifests leave out.
+func TestEveryValue(t *testing.T) {
+	values := minimal()
+	maps.Copy(values, map[string]any{
+		"identityPath":   "/etc/netcraq/identity",
+		"clientPolicy":   map[string]any{"enabled": true, "machines": []any{"192.0.2.0/24"}},
+		"serviceMonitor": map[string]any{"enabled": true},
+		"dashboard":      map[string]any{"enabled": true},
+		"node":           map[string]any{"ports": []any{"eth0"}, "topologyLabels": true, "args": []any{"--objects=5"}},
+	})
+	values["controllers"].(map[string]any)["etcdEndpoints"] = []any{"192.0.2.9:2379"}
+	text, err := render(chartDir, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkObjects(text); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"--etcd-endpoints=192.0.2.9:2379", "kind: ServiceMonitor", "kind: NetworkPolicy",
+		"netcraq.json: |", "--labels=zone=$(ZONE),rack=$(RACK)", "--objects=5", "path: /etc/netcraq/identity"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	values["pods"] = map[string]any{"enabled": false}
+	if text, err = render(chartDir, values); err != nil || strings.Contains(string(text), "--pod-addr") {
+		t.Errorf("without pods: %v", err)
+	}
+}
+
+// TestBadValues: the schema and the templates refuse what could not run.
+func TestBadValues(t *testing.T) {
+	for name, change := range map[string]func(map[string]any){
+		"no controllers": func(v map[string]any) { delete(v, "controllers") },
+		"unknown value":  func(v map[string]any) { v["contollers"] = 1 },
+		"a host name":    func(v map[string]any) { v["pods"] = map[string]any{"address": "chain.local"} },
+		"no ports":       func(v map[string]any) { delete(v, "node") },
+	} {
+		values := minimal()
+		change(values)
+		if _, err := render(chartDir, values); err == nil {
+			t.Errorf("%s: rendered", name)
+		}
+	}
+}
+
+// TestWrongObjects: a field that Kubernetes does not know is found.
+func TestWrongObjects(t *testing.T) {
+	const wrong = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {port: 1}\n"
+	if err := checkObjects([]byte(wrong)); err == nil || !strings.Contains(err.Error(), "port") {
+		t.Errorf("an unknown field: %v", err)
+	}
+}
