@@ -22,8 +22,9 @@ var (
 	ErrTimeout error = timeoutError{}
 	// ErrBusy: a write of the key was under way, or the nodes may not answer, for as long as the operation lasted.
 	ErrBusy = errors.New("busy")
-	// ErrFull: a node has no room for another object; the write had no effect, and never will. With ErrOutcomeUnknown: it
-	// has no room for another session. The error that wraps it says what gives room.
+	// ErrFull: a node has no room for another object or session; the write had no effect, and never will, so it can be
+	// tried again. With ErrOutcomeUnknown: a P4 node, or one of an older version, has no room for another session. The
+	// error that wraps it says what gives room.
 	ErrFull = errors.New("no room")
 	// ErrTooLarge: the value is longer than a message or than the node's cells.
 	ErrTooLarge = errors.New("value too large")

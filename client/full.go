@@ -10,8 +10,8 @@ import (
 // runs the chain: only controllers have deleted keys collected.
 func (k *call) full(node *member, m *wire.Message) error {
 	switch managed := k.client.options.Follow != nil; {
-	case m.Flags&wire.FlagNoValue == 0:
-		return fmt.Errorf("%s: %w for another session: write from fewer processes, each with one client, wait 10 to 20 minutes "+
+	case m.Flags&wire.FlagNoValue == 0 || m.Flags&wire.FlagSession != 0:
+		return fmt.Errorf("%s: %w for another session: write from fewer processes, each with one client, wait some minutes "+
 			"until old sessions are forgotten, or start the nodes with more --sessions", node.name, ErrFull)
 	case managed:
 		return fmt.Errorf("%s: %w for another object: delete keys, whose places are free some seconds later, add nodes, or start "+

@@ -177,8 +177,11 @@ func (k *call) refused(now time.Time, a *attempt, node *member, m *wire.Message)
 		k.alive-- // the node that said so will say so again
 		return k.abandon(fmt.Errorf("%w for the cells of %s: %d bytes", ErrTooLarge, node.name, len(k.value)))
 	case status == wire.StatusFull && m.Flags&wire.FlagNoValue != 0:
+		if m.Flags&wire.FlagSession != 0 {
+			k.session = nil // the node takes no write in it for some time (W14)
+		}
 		return k.end(k.full(node, m))
-	case status == wire.StatusFull: // for want of a session: nothing is recorded, and a late copy may still find room
+	case status == wire.StatusFull: // of a switch, or an older node: a late copy may still find room
 		return k.abandon(k.full(node, m))
 	default:
 		return k.abandon(fmt.Errorf("%w: %s answered %v", ErrBadRequest, node.name, status))

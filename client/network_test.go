@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -288,8 +289,8 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestFullIsCertain: a refusal for want of an object is recorded, so the outcome is known; one for want of a session is
-// not.
+// TestFullIsCertain: after a refusal for want of an object or of a session the outcome is known, and a client whose new
+// session was refused goes on with another one as soon as there is room.
 func TestFullIsCertain(t *testing.T) {
 	o := testNodeOptions(1)
 	o.MaxObjects = 1
@@ -316,12 +317,31 @@ func TestFullIsCertain(t *testing.T) {
 	if _, err := one.Put(ctx, "one", nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err = other.Put(ctx, "one", nil)
-	if !errors.Is(err, ErrFull) || !errors.Is(err, ErrOutcomeUnknown) {
+	_, err = other.Put(ctx, "one", []byte("refused"))
+	if !errors.Is(err, ErrFull) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(err.Error(), "more --sessions") || strings.Contains(err.Error(), "--objects") {
 		t.Errorf("for want of a session: %v", err)
+	}
+	for _, p := range w.planes {
+		forgetSessions(t, p)
+	}
+	if _, err := other.Put(ctx, "one", []byte("taken")); err != nil && !errors.Is(err, ErrBusy) {
+		t.Fatal(err)
+	}
+}
+
+// forgetSessions empties the table of session entries.
+func forgetSessions(t *testing.T, p dataplane.Plane) {
+	t.Helper()
+	seqs := make(map[chain.SessionKey]uint64)
+	err := p.Sessions(func(k chain.SessionKey, s chain.Session) bool { seqs[k] = s.Seq; return true })
+	for k, seq := range seqs {
+		err = errors.Join(err, p.DropSession(k, seq))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -40,7 +40,7 @@ const bit<8> NQ_FLAG_ANY = 0x1; // relaxed read: the newest version this node kn
 const bit<8> NQ_FLAG_BOUNDED = 0x2; // relaxed read: as any, if the lease ran out less than `detail` ms ago
 const bit<8> NQ_FLAG_DIRTY = 0x4; // the object was not clean where it was read
 const bit<8> NQ_FLAG_TAIL = 0x8; // the tail answered
-const bit<8> NQ_FLAG_NO_VALUE = 0x10; // the value that belongs to this version is not here any more; with FULL: the refusal is recorded
+const bit<8> NQ_FLAG_NO_VALUE = 0x10; // the value that belongs to this version is not here any more; with FULL: the write has no effect, and never will
 
 const bit<16> NQ_STATUS_OK = 0x0; // done
 const bit<16> NQ_STATUS_NOT_FOUND = 0x1; // no such key; version is that of its tombstone, or 0

@@ -38,6 +38,14 @@ const (
 	TrailerVersion = 0x1
 	// MaxRetryS: seconds after which a client no longer repeats a write: nodes forget a session that rests much longer.
 	MaxRetryS = 0x3c
+	// RestS: seconds without a write after which a full session table may forget an entry (W12): no client repeats the write and no copy of it is under way.
+	RestS = 0x78
+	// TaggedRestS: the same in clusters with tags, where a recorded message stays valid for six minutes (T3).
+	TaggedRestS = 0x1e0
+	// SessionHolders: groups of client addresses whose session entries a node counts (W14); a power of two.
+	SessionHolders = 0x400
+	// RefusedSlots: times that a group has for the sessions that were refused (W14); a power of two.
+	RefusedSlots = 0x40
 )
 
 // Where fields stand, in bytes from the start of the message, and where each header ends.
@@ -195,12 +203,14 @@ const (
 	FlagDirty Flag = 0x4
 	// FlagTail: the tail answered.
 	FlagTail Flag = 0x8
-	// FlagNoValue: the value that belongs to this version is not here any more; with FULL: the refusal is recorded.
+	// FlagNoValue: the value that belongs to this version is not here any more; with FULL: the write has no effect, and never will.
 	FlagNoValue Flag = 0x10
+	// FlagSession: with FULL and NO_VALUE: no room for the session, which takes no other write for some time (W14).
+	FlagSession Flag = 0x20
 )
 
 // Flags lists every Flag in the order of the specification.
-var Flags = []Flag{FlagAny, FlagBounded, FlagDirty, FlagTail, FlagNoValue}
+var Flags = []Flag{FlagAny, FlagBounded, FlagDirty, FlagTail, FlagNoValue, FlagSession}
 
 // String is the name used in the specification.
 func (v Flag) String() string {
@@ -215,6 +225,8 @@ func (v Flag) String() string {
 		return "tail"
 	case FlagNoValue:
 		return "no_value"
+	case FlagSession:
+		return "session"
 	}
 	return "flag " + strconv.FormatUint(uint64(v), 10)
 }

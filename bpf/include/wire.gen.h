@@ -22,6 +22,10 @@
 #define NQ_MAX_GRANTERS              0x8      /* most controllers that grant leases */
 #define NQ_TRAILER_VERSION           0x1      /* form of the trailer; 0 was one whose tag did not cover sender and receiver */
 #define NQ_MAX_RETRY_S               0x3c     /* seconds after which a client no longer repeats a write: nodes forget a session that rests much longer */
+#define NQ_REST_S                    0x78     /* seconds without a write after which a full session table may forget an entry (W12): no client repeats the write and no copy of it is under way */
+#define NQ_TAGGED_REST_S             0x1e0    /* the same in clusters with tags, where a recorded message stays valid for six minutes (T3) */
+#define NQ_SESSION_HOLDERS           0x400    /* groups of client addresses whose session entries a node counts (W14); a power of two */
+#define NQ_REFUSED_SLOTS             0x40     /* times that a group has for the sessions that were refused (W14); a power of two */
 
 /* ops */
 #define NQ_OP_READ                   0x1      /* value and version of a key */
@@ -45,7 +49,8 @@
 #define NQ_FLAG_BOUNDED              0x2      /* relaxed read: as any, if the lease ran out less than `detail` ms ago */
 #define NQ_FLAG_DIRTY                0x4      /* the object was not clean where it was read */
 #define NQ_FLAG_TAIL                 0x8      /* the tail answered */
-#define NQ_FLAG_NO_VALUE             0x10     /* the value that belongs to this version is not here any more; with FULL: the refusal is recorded */
+#define NQ_FLAG_NO_VALUE             0x10     /* the value that belongs to this version is not here any more; with FULL: the write has no effect, and never will */
+#define NQ_FLAG_SESSION              0x20     /* with FULL and NO_VALUE: no room for the session, which takes no other write for some time (W14) */
 
 /* statuses of a REPLY */
 #define NQ_STATUS_OK                 0x0      /* done */

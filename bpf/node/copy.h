@@ -161,11 +161,14 @@ static long import_session_next(__u32 i, struct copying *c)
 {
 	struct nq_session_record r;
 	struct nq_session *entry;
+	enum no_session why = CROWDED;
 
 	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
 		return 1;
-	entry = find_session(&r.key);
-	c->state = NQ_RECORD_FULL;
+	entry = bpf_map_lookup_elem(&nq_sessions, &r.key);
+	if (!entry)
+		entry = new_session(&r.key, 0, 0, &why);
+	c->state = why == NO_ROOM ? NQ_RECORD_FULL : NQ_RECORD_CONTENDED;
 	if (!entry)
 		return 1;
 	c->state = NQ_RECORD_CONTENDED;
@@ -342,35 +345,40 @@ int nq_collect(struct xdp_md *ctx)
 	return end_batch(&c);
 }
 
-/* Input of nq_drop_session, in place of a packet: drop the session entry if its last write is still seq. */
-struct nq_drop_request {
-	struct nq_session_key key;
-	__u64 seq;
-};
-
-SEC("xdp")
-int nq_drop_session(struct xdp_md *ctx)
+/*
+ * Deletes the session entry whose key the record holds, if its last write is still the one of the record; a record without
+ * a write deletes it in any case.
+ */
+static long drop_session_next(__u32 i, struct copying *c)
 {
-	struct nq_drop_request *request = data_of(ctx);
-	struct nq_session_key key;
+	struct nq_session_record r;
 	struct nq_session *entry;
-	__u64 seq;
 
-	if ((void *)(request + 1) > end_of(ctx))
-		return XDP_ABORTED;
-	key = request->key;
-	seq = request->seq;
-	entry = bpf_map_lookup_elem(&nq_sessions, &key);
-	if (!entry || !lock(&entry->lock))
-		return XDP_DROP;
-	if (entry->session != key.session || entry->seq != seq) {
-		unlock(&entry->lock);
-		return XDP_DROP;
+	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
+		return 1;
+	entry = bpf_map_lookup_elem(&nq_sessions, &r.key);
+	if (entry && lock(&entry->lock)) {
+		if (entry->session == r.key.session && (!r.entry.seq || r.entry.seq == entry->seq))
+			delete_session(entry, r.key.shard);
+		else
+			unlock(&entry->lock);
 	}
-	/* The entry stays locked: a packet that waits for it gives up instead of writing into a reused entry. */
-	if (!bpf_map_delete_elem(&nq_sessions, &key))
-		count_entries(NQ_TABLE_SESSIONS, -1);
-	return XDP_PASS;
+	c->at += c->stride;
+	c->done++;
+	return 0;
+}
+
+/* Deletes the sessions whose keys stand in the batch, as far as that may be. */
+SEC("xdp")
+int nq_drop_sessions(struct xdp_md *ctx)
+{
+	struct copying c;
+	__u32 count;
+
+	if (!begin_batch(ctx, &c, &count))
+		return 0;
+	bpf_loop(count, drop_session_next, &c, 0);
+	return end_batch(&c);
 }
 
 #endif

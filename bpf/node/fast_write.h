@@ -140,12 +140,12 @@ static __always_inline enum way order_fast(struct fast *p, __u32 *w, struct nq_s
 	return way;
 }
 
-static __always_inline struct nq_session *session_of(struct fast *p, const __u32 *w)
+static __always_inline struct nq_session *session_of(struct fast *p, const __u32 *w, int head)
 {
 	struct nq_session_key key = {.session = long_at(w + WORD_SESSION), .shard = shard_of(p)};
 	struct nq_session *entry = bpf_map_lookup_elem(&nq_sessions, &key);
 
-	return entry ? entry : find_session(&key);
+	return entry ? entry : new_session(&key, owner_of(p->client_addr), head, 0);
 }
 
 /* A client's write at the head of a working chain. */
@@ -158,14 +158,14 @@ static __always_inline enum way write_fast(struct fast *p, __u32 *w, int slotted
 	if (p->value_bytes > nq_cell_bytes || w[WORD_EPOCH] != epoch_of(p) || p->c->state != NQ_STATE_ACTIVE ||
 	    p->c->self)
 		return ask_single(p, slotted);
-	entry = session_of(p, w);
+	entry = session_of(p, w, 1);
 	if (!entry)
 		return ask_single(p, slotted);
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY); /* here, because no load of it passes the lock */
 	if (!lock(&entry->lock))
 		return drop_fast(p, NQ_OUTCOME_CONTENDED);
 	way = order_fast(p, w, entry, o, slotted);
-	unlock(&entry->lock);
+	release_session(entry, shard_of(p));
 	return way;
 }
 
@@ -201,22 +201,22 @@ static __always_inline enum way update_fast(struct fast *p, __u32 *w)
 	struct nq_session *entry;
 	struct nq_object *o;
 	enum way way;
+	int late = is_late(p->c, bpf_be64_to_cpu(long_at(w + WORD_VERSION)));
 
 	if (p->value_bytes > nq_cell_bytes)
 		return drop_fast(p, NQ_OUTCOME_TOO_LARGE);
-	entry = session_of(p, w);
+	entry = session_of(p, w, 0);
 	if (!entry)
 		return drop_fast(p, NQ_OUTCOME_FULL);
 	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
-	if (!o && !is_late(p->c, bpf_be64_to_cpu(long_at(w + WORD_VERSION)))) {
+	if (!o && !late)
 		o = new_object(w + WORD_KEY);
-		if (!o)
-			return drop_fast(p, NQ_OUTCOME_FULL);
-	}
 	if (!lock(&entry->lock))
 		return drop_fast(p, NQ_OUTCOME_CONTENDED);
 	if (entry->session != long_at(w + WORD_SESSION)) {
 		way = drop_fast(p, NQ_OUTCOME_CONTENDED);
+	} else if (!o && !late) {
+		way = drop_fast(p, NQ_OUTCOME_FULL);
 	} else if (!o || lock_object(o, w + WORD_KEY)) {
 		way = update_fast_locked(p, w, entry, o);
 		if (o)
@@ -224,7 +224,7 @@ static __always_inline enum way update_fast(struct fast *p, __u32 *w)
 	} else {
 		way = drop_fast(p, NQ_OUTCOME_CONTENDED);
 	}
-	unlock(&entry->lock);
+	release_session(entry, shard_of(p));
 	return way;
 }
 

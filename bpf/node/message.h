@@ -74,11 +74,14 @@ struct {
 } nq_works SEC(".maps");
 
 /* The entry of the received write's session, made if need be; 0 if the table is full. */
-static __always_inline struct nq_session *own_session(struct nq_work *w)
+static __always_inline struct nq_session *own_session(struct nq_work *w, int head, enum no_session *why)
 {
+	struct nq_session *entry;
+
 	w->session_key.session = w->in.chain.session;
 	w->session_key.shard = w->shard;
-	return find_session(&w->session_key);
+	entry = bpf_map_lookup_elem(&nq_sessions, &w->session_key);
+	return entry ? entry : new_session(&w->session_key, owner_of(w->client_addr), head, why);
 }
 
 /* Result of decode() for a sound message; other results are outcomes under which it is dropped. */

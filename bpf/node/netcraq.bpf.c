@@ -273,7 +273,6 @@ const enum nq_rule keep_rule __attribute__((unused)) = NQ_RULE_W2;
 const enum nq_clock_limit keep_clock_limit __attribute__((unused)) = NQ_CLOCK_JUMP;
 const enum nq_state keep_state __attribute__((unused)) = NQ_STATE_NONE;
 const struct nq_heart_request *keep_heart_request __attribute__((unused));
-const struct nq_drop_request *keep_drop_request __attribute__((unused));
 const struct nq_batch *keep_batch __attribute__((unused));
 const struct nq_record *keep_record __attribute__((unused));
 const struct nq_session_record *keep_session_record __attribute__((unused));

@@ -21,7 +21,9 @@ enum nq_rule {
 	NQ_RULE_G1 = 16,
 	NQ_RULE_G3 = 32,
 	NQ_RULE_G4 = 64,
-	NQ_RULE_H4 = 128
+	NQ_RULE_H4 = 128,
+	NQ_RULE_W12 = 256,
+	NQ_RULE_W14 = 512
 };
 
 enum nq_state { NQ_STATE_NONE, NQ_STATE_ACTIVE, NQ_STATE_FROZEN };
@@ -121,12 +123,18 @@ struct nq_session {
 	__u32 lock; /* odd while a packet is inside */
 	__u8 op;
 	__u8 status;
-	__u16 reserved;
+	__u16 owner; /* number + 1 in nq_holders of the client that holds the entry; 0: copied from another node */
 	__u64 seq;
 	__u64 version;
 	__u64 result; /* ADD: the new value; else digest_value(), 0 if it is not known */
 	__u64 key_lo;
 	__u64 session; /* the key again: shows that the entry was reused while a packet waited for its lock */
+};
+
+/* A group of client addresses (W14). */
+struct nq_holder {
+	__u64 entries;				  /* in nq_sessions that its clients hold */
+	__u64 refused_until_ns[NQ_REFUSED_SLOTS]; /* by slot of a session: until when no entry is made */
 };
 
 /* Load of a shard on one CPU. */

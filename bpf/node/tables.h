@@ -7,6 +7,7 @@
 #define NQ_TABLES_H
 
 #include <linux/bpf.h>
+#include <linux/errno.h>
 
 #include <bpf/bpf_helpers.h>
 
@@ -18,16 +19,17 @@
 volatile const __be32 nq_self_addr = 0;
 volatile const __be32 nq_pod_addr = 0; /* pods of this machine send here too; 0: no such address */
 volatile const __be16 nq_self_port = 0;
-volatile const __u32 nq_shard_mask = 0;	  /* number of shards - 1 */
-volatile const __u32 nq_cell_bytes = 16;  /* longest value; the value size of nq_objects follows it */
-volatile const __u8 nq_without = 0;	  /* rules switched off, for tests: bits of NQ_RULE_* */
-volatile const __u8 nq_relay = 0;	  /* as a tail, relay ACKs up the chain instead of cloning them */
-volatile const __u8 nq_transit = 0;	  /* networks of nodes whose messages are routed here, not in the kernel */
-volatile const __u8 nq_tags = 0;	  /* enum nq_tag_phase */
-volatile const __u32 nq_answer_rate = 0;  /* bytes a second of long answers that one address may get; 0: any number */
-volatile const __u32 nq_client_rate = 0;  /* messages a second that one client may send; 0: any number */
-volatile const __u32 nq_test_ifindex = 0; /* tests run the egress program as a plain one, outside a device */
-volatile const __u8 nq_test_clock = 0;	  /* tests set the clock */
+volatile const __u32 nq_shard_mask = 0;	 /* number of shards - 1 */
+volatile const __u32 nq_cell_bytes = 16; /* longest value; the value size of nq_objects follows it */
+volatile const __u16 nq_without = 0;	 /* rules switched off, for tests: bits of NQ_RULE_* */
+volatile const __u8 nq_relay = 0;	 /* as a tail, relay ACKs up the chain instead of cloning them */
+volatile const __u8 nq_transit = 0;	 /* networks of nodes whose messages are routed here, not in the kernel */
+volatile const __u8 nq_tags = 0;	 /* enum nq_tag_phase */
+volatile const __u32 nq_answer_rate = 0; /* bytes a second of long answers that one address may get; 0: any number */
+volatile const __u32 nq_client_sessions = 0; /* session entries that one client may hold; 0: any number */
+volatile const __u32 nq_client_rate = 0;     /* messages a second that one client may send; 0: any number */
+volatile const __u32 nq_test_ifindex = 0;    /* tests run the egress program as a plain one, outside a device */
+volatile const __u8 nq_test_clock = 0;	     /* tests set the clock */
 
 __u64 nq_test_now_ns = 0;
 
@@ -128,6 +130,14 @@ struct {
 	__type(key, struct nq_session_key);
 	__type(value, struct nq_session);
 } nq_sessions SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NQ_SESSION_HOLDERS);
+	__type(key, __u32);
+	__type(value, struct nq_holder);
+} nq_holders SEC(".maps");
 
 /* How nq_counters is indexed: by op << NQ_OUTCOME_BITS | outcome. */
 enum nq_counter_index {
@@ -259,18 +269,114 @@ static __always_inline int lock_object(struct nq_object *o, const void *key)
 	return 0;
 }
 
-/* The entry of the session, made if need be; 0 if the table is full. */
-static __noinline struct nq_session *find_session(const struct nq_session_key *key)
-{
-	struct nq_session *entry = bpf_map_lookup_elem(&nq_sessions, key);
-	struct nq_session fresh = {};
+/* Why a write cannot be recorded in its session. */
+enum no_session {
+	NO_ROOM, /* the table is full, or the client holds as many entries as it may */
+	NOT_YET, /* a session of the same slot was refused a short time ago */
+	CROWDED, /* another CPU is at it, or memory is short */
+};
 
-	if (entry)
-		return entry;
-	fresh.session = key->session;
-	if (!bpf_map_update_elem(&nq_sessions, key, &fresh, BPF_NOEXIST))
+/* The group that a client belongs to: owner of its entries in nq_sessions. */
+static __always_inline __u16 owner_of(__be32 client)
+{
+	_Static_assert(NQ_SESSION_HOLDERS == 1 << 10, "ten bits of the product");
+	return (bpf_ntohl(client) * 0x9e3779b1u >> 22) + 1;
+}
+
+static __always_inline struct nq_holder *holder_of(__u16 owner)
+{
+	__u32 index = (__u32)owner - 1;
+
+	return owner ? bpf_map_lookup_elem(&nq_holders, &index) : 0;
+}
+
+static __always_inline __u32 slot_of(const struct nq_session_key *key)
+{
+	_Static_assert(NQ_REFUSED_SLOTS == 1 << 6, "six bits of the product");
+	return (bpf_be64_to_cpu(key->session) ^ key->shard) * 0x9e3779b97f4a7c15ULL >> 58;
+}
+
+/*
+ * Makes the entry of a session that has none, for a write that may be recorded in it; 0 if that cannot be. At the head the
+ * share of the client and the slot of the session are checked too (W14). A session that was refused a short time ago gets
+ * an entry that is locked from the start, and deleted at once: so it is known whether there would be room.
+ */
+static __noinline struct nq_session *new_session(const struct nq_session_key *key, __u16 owner, int head,
+						 enum no_session *why)
+{
+	enum no_session ignored;
+	struct nq_session fresh = {.owner = owner, .session = key->session};
+	struct nq_holder *h = holder_of(owner);
+	long failed;
+
+	if (!why)
+		why = &ignored;
+	*why = NO_ROOM;
+	if (h && head) {
+		if (nq_client_sessions && h->entries >= nq_client_sessions)
+			return 0;
+		if (!(nq_without & NQ_RULE_W14))
+			fresh.lock = now_ns() < h->refused_until_ns[slot_of(key)];
+	}
+	failed = bpf_map_update_elem(&nq_sessions, key, &fresh, BPF_NOEXIST);
+	if (failed == -E2BIG)
+		return 0;
+	*why = CROWDED;
+	if (failed && failed != -EEXIST)
+		return 0;
+	if (!failed && fresh.lock) {
+		*why = NOT_YET;
+		bpf_map_delete_elem(&nq_sessions, key);
+		return 0;
+	}
+	if (!failed) {
 		count_entries(NQ_TABLE_SESSIONS, 1);
+		if (h)
+			__sync_fetch_and_add(&h->entries, 1);
+	}
 	return bpf_map_lookup_elem(&nq_sessions, key);
+}
+
+/* Sees to it that no copy of a write is taken that was refused for want of an entry (W14). */
+static __always_inline void note_refused(const struct nq_session_key *key, __u16 owner)
+{
+	const __u64 life_s = (nq_tags ? NQ_TAGGED_REST_S : NQ_REST_S) - NQ_MAX_RETRY_S;
+	struct nq_holder *h = holder_of(owner);
+
+	if (h && !(nq_without & NQ_RULE_W14))
+		h->refused_until_ns[slot_of(key)] = now_ns() + life_s * 1000000000;
+}
+
+/*
+ * Deletes the entry of a session, which is locked. It stays locked: a packet that waits for it gives up instead of writing
+ * into an entry that is used again.
+ */
+static __noinline int delete_session(struct nq_session *entry, __u32 shard)
+{
+	struct nq_session_key key = {.shard = shard};
+	struct nq_holder *h;
+
+	if (!entry)
+		return 0;
+	key.session = entry->session;
+	h = holder_of(entry->owner);
+	if (bpf_map_delete_elem(&nq_sessions, &key)) { /* the entry is that of another key */
+		unlock(&entry->lock);
+		return 0;
+	}
+	count_entries(NQ_TABLE_SESSIONS, -1);
+	if (h)
+		__sync_fetch_and_add(&h->entries, -1);
+	return 1;
+}
+
+/* Unlocks the entry of a session in a shard, or deletes it if no write is recorded in it (W14). */
+static __always_inline void release_session(struct nq_session *entry, __u32 shard)
+{
+	if (entry->seq)
+		unlock(&entry->lock);
+	else
+		delete_session(entry, shard);
 }
 
 #endif

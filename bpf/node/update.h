@@ -46,32 +46,32 @@ static __noinline int update(struct xdp_md *ctx, struct nq_work *w, struct nq_ch
 {
 	struct nq_object *o;
 	struct nq_session *entry;
+	enum no_session why;
 	int action, late = is_late(c, bpf_be64_to_cpu(w->in.chain.version));
 
 	if (w->value_bytes > nq_cell_bytes)
 		return drop(w->op, NQ_OUTCOME_TOO_LARGE);
-	entry = own_session(w);
+	entry = own_session(w, 0, &why);
 	if (!entry)
-		return drop(w->op, NQ_OUTCOME_FULL);
+		return drop(w->op, why == NO_ROOM ? NQ_OUTCOME_FULL : NQ_OUTCOME_CONTENDED);
 	o = bpf_map_lookup_elem(&nq_objects, &w->in.base.key_hi);
-	if (!o && !late) {
+	if (!o && !late)
 		o = new_object(&w->in.base.key_hi);
-		if (!o)
-			return drop(w->op, NQ_OUTCOME_FULL);
-	}
 	if (!lock(&entry->lock))
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
 	if (entry->session != w->in.chain.session) {
 		action = drop(w->op, NQ_OUTCOME_CONTENDED);
-	} else if (!o) {
+	} else if (!o && late) {
 		action = update_locked(ctx, w, c, entry, 0);
+	} else if (!o) {
+		action = drop(w->op, NQ_OUTCOME_FULL);
 	} else if (lock_object(o, &w->in.base.key_hi)) {
 		action = update_locked(ctx, w, c, entry, o);
 		unlock(&o->seq);
 	} else {
 		action = drop(w->op, NQ_OUTCOME_CONTENDED);
 	}
-	unlock(&entry->lock);
+	release_session(entry, w->shard);
 	return action;
 }
 

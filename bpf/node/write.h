@@ -129,13 +129,18 @@ static __always_inline int hand_locked(struct xdp_md *ctx, struct nq_work *w, st
 	return answer(ctx, w, NQ_STATUS_OK, w->number, bpf_htonl(c->epoch));
 }
 
-/* Tells why a CAS failed: version, and its value if the object still has it, the frame has room, and T7 lets it go. */
+/*
+ * Tells why a CAS failed: version, and its value if the object still has it, the frame has room, and T7 lets it go. o is 0
+ * if there was none, or if it was collected since (G4).
+ */
 static __always_inline int answer_cas_failed(struct xdp_md *ctx, struct nq_work *w, struct nq_object *o, __u64 version,
 					     __be32 epoch)
 {
 	int action = XDP_PASS;
 
-	if (o->version == version)
+	if (!o && !version)
+		return answer(ctx, w, NQ_STATUS_CAS_FAILED, 0, epoch);
+	if (o && o->version == version)
 		action = answer_object(ctx, w, o, NQ_STATUS_CAS_FAILED, epoch);
 	if (action != XDP_PASS && action != THEN_LESS)
 		return action;
@@ -145,10 +150,10 @@ static __always_inline int answer_cas_failed(struct xdp_md *ctx, struct nq_work 
 	return to_client(w, NQ_VERSION_BYTES);
 }
 
-/* FULL for want of an object: recorded, unlike that for want of a session. */
-static __always_inline int answer_final(struct xdp_md *ctx, struct nq_work *w, __be32 epoch)
+/* FULL: the write has no effect, and never will. */
+static __always_inline int answer_full(struct xdp_md *ctx, struct nq_work *w, __u8 flags, __be32 epoch)
 {
-	begin_reply(w, NQ_STATUS_FULL, 0, NQ_FLAG_NO_VALUE, epoch);
+	begin_reply(w, NQ_STATUS_FULL, 0, NQ_FLAG_NO_VALUE | flags, epoch);
 	if (put_short(ctx, w, 0))
 		return drop(0, NQ_OUTCOME_UNROUTABLE);
 	return to_client(w, NQ_VERSION_BYTES);
@@ -171,7 +176,7 @@ static __noinline int refuse(struct xdp_md *ctx, struct nq_work *w, struct nq_se
 	if (o && status == NQ_STATUS_CAS_FAILED)
 		return answer_cas_failed(ctx, w, o, o->version, live->epoch);
 	if (status == NQ_STATUS_FULL)
-		return answer_final(ctx, w, live->epoch);
+		return answer_full(ctx, w, 0, live->epoch);
 	return answer(ctx, w, status, o ? o->version : 0, live->epoch);
 }
 
@@ -185,8 +190,8 @@ static __always_inline int repeat_refusal(struct xdp_md *ctx, struct nq_work *w,
 	}
 	count(w->op, NQ_OUTCOME_REPEATED);
 	if (entry->status == NQ_STATUS_FULL)
-		return answer_final(ctx, w, live->epoch);
-	if (entry->status != NQ_STATUS_CAS_FAILED || !o)
+		return answer_full(ctx, w, 0, live->epoch);
+	if (entry->status != NQ_STATUS_CAS_FAILED)
 		return answer(ctx, w, entry->status, entry->version, live->epoch);
 	return answer_cas_failed(ctx, w, o, entry->version, live->epoch);
 }
@@ -304,10 +309,25 @@ static __noinline int order(struct xdp_md *ctx, struct nq_work *w, struct nq_cha
 	return action;
 }
 
+/* W14: a write that cannot be recorded. */
+static __noinline int unrecorded(struct xdp_md *ctx, struct nq_work *w, __be32 epoch, enum no_session why)
+{
+	if (why == CROWDED)
+		return drop(w->op, NQ_OUTCOME_CONTENDED);
+	if (why == NOT_YET) {
+		count(w->op, NQ_OUTCOME_BUSY);
+		return answer(ctx, w, NQ_STATUS_BUSY, 0, epoch);
+	}
+	note_refused(&w->session_key, owner_of(w->client_addr));
+	count(w->op, NQ_OUTCOME_FULL);
+	return answer_full(ctx, w, NQ_FLAG_SESSION, epoch);
+}
+
 /* A write of a client, or forwarded by another node. */
 static __noinline int write(struct xdp_md *ctx, struct nq_work *w, struct nq_live *live, struct nq_chain_config *c)
 {
 	struct nq_session *entry;
+	enum no_session why;
 	int action;
 
 	if (w->value_bytes > nq_cell_bytes) {
@@ -324,18 +344,16 @@ static __noinline int write(struct xdp_md *ctx, struct nq_work *w, struct nq_liv
 	}
 	if (c->self)
 		return pass(ctx, w, &c->members[0], live->epoch);
-	entry = own_session(w);
-	if (!entry) {
-		count(w->op, NQ_OUTCOME_FULL);
-		return answer(ctx, w, NQ_STATUS_FULL, 0, live->epoch);
-	}
+	entry = own_session(w, 1, &why);
+	if (!entry)
+		return unrecorded(ctx, w, live->epoch, why);
 	if (!lock(&entry->lock))
 		return drop(w->op, NQ_OUTCOME_CONTENDED);
 	if (entry->session == w->in.chain.session)
 		action = order(ctx, w, c, entry);
 	else
 		action = drop(w->op, NQ_OUTCOME_CONTENDED);
-	unlock(&entry->lock);
+	release_session(entry, w->shard);
 	return action;
 }
 

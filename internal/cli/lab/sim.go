@@ -113,7 +113,7 @@ steps are printed and written to a file, with the command that repeats the run.`
 	f.StringVar(&flags.examples, "counterexamples", "out/sim", "directory for counterexamples")
 	f.StringVar(&flags.plane, "plane", string(sim.Chain), "code of the nodes: chain or xdp")
 	f.StringVar(&flags.without, "without", "",
-		"disable a rule of the protocol: R4, W2, W5, W8, H4, G1 to G5, L5 or C1 to C9; "+
+		"disable a rule of the protocol: R4, W2, W5, W8, W12, W14, H4, G1 to G5, L5 or C1 to C9; "+
 			"with --gateway a rule of docs/gateway.md")
 	f.StringVar(&flags.quiet, "quiet", "", "kinds of faults to leave out, separated by commas")
 	f.IntVar(&flags.ops, "ops", 0, "operations of each client (default: drawn from the seed)")

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/internal/cli"
@@ -26,10 +27,25 @@ import (
 // DefaultAnswerKiB is how much of long answers a node sends to one address in a second, in KiB: 24,000 of the longest.
 const DefaultAnswerKiB = 32 << 10
 
+// DefaultSessionShare is the part of a node's session entries that one client address may hold, in percent.
+const DefaultSessionShare = 75
+
+// wholeShare is no limit, in percent.
+const wholeShare = 100
+
+// clientSessions is a share of session entries as a number; 0: no limit.
+func clientSessions(sessions, share int) int {
+	if share == wholeShare {
+		return 0
+	}
+	return max(1, sessions*share/wholeShare)
+}
+
 // DefaultChainOptions returns the default size of a node: room for 100,000 objects of the longest values.
 func DefaultChainOptions(shards int) chain.Options {
-	return chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: 100_000, MaxSessions: 100_000,
-		AnswerRate: DefaultAnswerKiB << 10}
+	const sessions = 100_000
+	return chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: 100_000, MaxSessions: sessions,
+		ClientSessions: clientSessions(sessions, DefaultSessionShare), AnswerRate: DefaultAnswerKiB << 10}
 }
 
 // nodeFlags are the command line of `netcraq node`.
@@ -43,6 +59,7 @@ type nodeFlags struct {
 	acceptDataLoss           bool
 	answerKiB                int // a second of long answers to one address
 	podDir                   string
+	sessionShare             int
 }
 
 func newNodeCommand() *cobra.Command {
@@ -85,7 +102,7 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 	flags.addPods(f)
 	f.IntVar(&size.Shards, "shards", size.Shards, "number of shards, without a cluster file")
 	f.IntVar(&size.MaxObjects, "objects", size.MaxObjects, "maximum number of objects")
-	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "maximum number of client sessions")
+	flags.addSessions(f)
 	f.IntVar(&size.CellBytes, "cell-bytes", size.CellBytes, "maximum length of a value in bytes")
 	f.IntVar(&size.ClientRate, "client-rate", 0, "maximum messages per second from one client; 0: no limit")
 	f.IntVar(&flags.answerKiB, "answer-kib-s", DefaultAnswerKiB, fmt.Sprintf(
@@ -117,7 +134,6 @@ chains. When the agent is back, the node joins again. To stop a node without an 
 
 func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	log := cli.NewLog(stderr, flags.verbose, flags.json)
-	flags.plane.Chain.AnswerRate = flags.answerKiB << 10
 	if flags.plane.pin == "" && flags.name != "" {
 		flags.plane.pin = xdp.DefaultPin(flags.name)
 	}
@@ -129,7 +145,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	case flags.name == "":
 		return cli.UsageError(errors.New("the name of the node is missing: give --name"))
 	}
-	if err := flags.join.check(flags); err != nil {
+	if err := errors.Join(flags.limit(), flags.join.check(flags)); err != nil {
 		return cli.UsageError(err)
 	}
 	options, err := flags.resolve()
@@ -195,6 +211,25 @@ func (flags *nodeFlags) prepareMember(log *slog.Logger, plane dataplane.Plane, j
 	if keeper, ok := plane.(*xdp.Plane); ok {
 		join.Remember = keeper.Remember
 	}
+}
+
+// addSessions adds the flags of the table of sessions.
+func (flags *nodeFlags) addSessions(f *pflag.FlagSet) {
+	size := &flags.plane.Chain
+	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "maximum number of session entries: one for each session and shard")
+	f.IntVar(&flags.sessionShare, "session-share", DefaultSessionShare,
+		"maximum part of --sessions that one client address may hold, in percent; 100: no limit")
+}
+
+// limit sets the limits of single addresses.
+func (flags *nodeFlags) limit() error {
+	size := &flags.plane.Chain
+	if flags.sessionShare < 1 || flags.sessionShare > wholeShare {
+		return fmt.Errorf("--session-share is 1 to %d percent, not %d", wholeShare, flags.sessionShare)
+	}
+	size.ClientSessions = clientSessions(size.MaxSessions, flags.sessionShare)
+	size.AnswerRate = flags.answerKiB << 10
+	return nil
 }
 
 // serveNode serves a node until ctx ends, then closes this process's part of the plane.

@@ -131,7 +131,7 @@ func (m *Member) jobFor(jobs map[kind]uint64, source string, shard uint16) uint6
 func (m *Member) forget(shard uint16) { delete(m.copies, shard) }
 
 // CopyChunk stores a part of a job, except for shards that are no longer wanted. An error comes from the plane. If it says
-// that the tables are full, the job is not repeated.
+// that the table of objects is full, the job is not repeated. Sessions can be stored again when some were forgotten (W12).
 func (m *Member) CopyChunk(job uint64, objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error {
 	objects, sessions, err := m.importWanted(job, objects, sessions)
 	if err != nil {
@@ -167,7 +167,7 @@ func (m *Member) importWanted(job uint64, objects []dataplane.KeyedObject, sessi
 		return nil, nil, nil
 	}
 	err := m.plane.Import(objects, sessions)
-	if errors.Is(err, dataplane.ErrFull) {
+	if errors.Is(err, dataplane.ErrFull) && len(objects) > 0 {
 		m.giveUp(job, err)
 	}
 	return objects, sessions, err

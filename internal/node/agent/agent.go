@@ -35,15 +35,15 @@ type Options struct {
 	AcceptDataLoss bool
 
 	ResyncEvery time.Duration // 0: DefaultResyncEvery
-	SweepEvery  time.Duration // 0: DefaultSweepEvery
+	SessionRest time.Duration // after which a session is forgotten; 0: DefaultSessionRest
 }
 
 const (
 	// DefaultResyncEvery is the time between two looks for dirty objects.
 	DefaultResyncEvery = 50 * time.Millisecond
-	// DefaultSweepEvery is how long a session lives at least without a write: many times as long as clients repeat one
-	// (W12).
-	DefaultSweepEvery = 10 * wire.MaxRetryS * time.Second
+	// DefaultSessionRest is how long a session lives at least without a write, while there is room for others: many times
+	// as long as clients repeat one (W12).
+	DefaultSessionRest = 10 * wire.MaxRetryS * time.Second
 )
 
 // UpMessage is logged once the node is configured and its agent serves.
@@ -57,6 +57,7 @@ type Agent struct {
 	// membership is nil for a node that no controllers configure.
 	membership *membership
 	formation  formation // of a node that a cluster file configures
+	sessions   *sweeper
 
 	mu sync.Mutex // serialises changes of the configuration
 }
@@ -67,8 +68,8 @@ func New(o Options) (*Agent, error) {
 	if o.ResyncEvery == 0 {
 		o.ResyncEvery = DefaultResyncEvery
 	}
-	if o.SweepEvery == 0 {
-		o.SweepEvery = DefaultSweepEvery
+	if o.SessionRest == 0 {
+		o.SessionRest = DefaultSessionRest
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -85,11 +86,12 @@ func New(o Options) (*Agent, error) {
 			return nil, err
 		}
 	}
+	a.sessions = newSweeper(o.Plane, o.SessionRest, a.tagPhase, a.log)
 	if o.Join != nil {
 		if err := a.checkUnclaimed(o.Join.Identity); err != nil {
 			return nil, err
 		}
-		m, err := newMembership(&o, a.log, a.API)
+		m, err := newMembership(&o, a.log, a.API, a.sessions)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +160,15 @@ func (a *Agent) lookAfter(ctx context.Context, group *errgroup.Group) {
 	}
 	group.Go(func() error { a.resync(ctx); return nil })
 	group.Go(func() error { a.probeContended(ctx); return nil })
-	group.Go(func() error { a.sweep(ctx); return nil })
+	group.Go(func() error { a.sessions.run(ctx); return nil })
+}
+
+// tagPhase returns the phase of tags that the plane is in (T6).
+func (a *Agent) tagPhase() wire.Tags {
+	if a.membership == nil {
+		return a.options.Plane.Info().Options.Tags
+	}
+	return a.membership.tags.phase()
 }
 
 func (a *Agent) closeListener() {

@@ -7,7 +7,7 @@ func TestCollectingWaitsForUrgentCopies(t *testing.T) {
 	plane := listen(t)
 	id := NewIdentity()
 	id.Shards, id.CellBytes = testOptions.Shards, testOptions.CellBytes
-	m, err := newMembership(&Options{Plane: plane, Join: &Join{Identity: id}}, quiet, func() string { return "" })
+	m, err := newMembership(&Options{Plane: plane, Join: &Join{Identity: id}}, quiet, func() string { return "" }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (m *membership) runCopy(ctx context.Context, job reconfig.Copy) {
 	case ctx.Err() != nil:
 		return
 	case errors.Is(err, dataplane.ErrFull):
-		log.Error("cannot copy shards to this node: it needs more room, see --objects and --sessions", "error", err)
+		log.Error("cannot copy shards to this node: it needs more room, see --objects", "error", err)
 	case err != nil:
 		log.Warn("a copy of shards to this node broke off; trying again", "error", explainCall(err))
 		select {
@@ -117,14 +117,23 @@ func (m *membership) take(
 	ctx context.Context, job *reconfig.Copy, objects []dataplane.KeyedObject, sessions, same []dataplane.KeyedSession,
 ) error {
 	pace := newPace(0, restOf(job.Since))
-	step := func(chunk func() error) error {
-		if err := pace.wait(ctx, 0); err != nil {
-			return err
-		}
+	apply := func(chunk func() error) error {
 		m.applying.Lock()
 		defer m.applying.Unlock()
 		defer m.publish()
 		return chunk()
+	}
+	step := func(chunk func() error) error {
+		if err := pace.wait(ctx, 0); err != nil {
+			return err
+		}
+		return apply(chunk)
+	}
+	fit := func(chunk func() error) error {
+		if err := step(chunk); !errors.Is(err, dataplane.ErrFull) {
+			return err
+		}
+		return m.makeRoom(ctx, func() error { return apply(chunk) })
 	}
 	for part := range slices.Chunk(objects, importAtOnce) {
 		if err := step(func() error { return m.member.CopyChunk(job.Job, part, nil) }); err != nil {
@@ -132,16 +141,41 @@ func (m *membership) take(
 		}
 	}
 	for part := range slices.Chunk(sessions, importAtOnce) {
-		if err := step(func() error { return m.member.CopyChunk(job.Job, nil, part) }); err != nil {
+		if err := fit(func() error { return m.member.CopyChunk(job.Job, nil, part) }); err != nil {
 			return err
 		}
 	}
 	for part := range slices.Chunk(same, importAtOnce) {
-		if err := step(func() error { return m.member.CopySame(job.Job, part) }); err != nil {
+		if err := fit(func() error { return m.member.CopySame(job.Job, part) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// roomPause is the longest pause between two tries to store copied sessions in a full table.
+const roomPause = 10 * time.Second
+
+// makeRoom tries again to store sessions for which the table had no room, as entries rest long enough to be forgotten
+// (W12). The copy goes on where it stopped.
+func (m *membership) makeRoom(ctx context.Context, store func() error) error {
+	m.log.Error("the copy of shards to this node waits until sessions have rested long enough to be forgotten: "+
+		"the table is full; start the node with more --sessions if this lasts", "sessions", m.plane.Info().Options.MaxSessions)
+	err := dataplane.ErrFull
+	for pause := copyPause; errors.Is(err, dataplane.ErrFull); pause = min(2*pause, roomPause) {
+		if _, err := m.room.sweep(true); err != nil {
+			return err
+		}
+		if err = store(); !errors.Is(err, dataplane.ErrFull) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return err
 }
 
 // mostKeys is how many keys a request may name: one that needs more copies everything.

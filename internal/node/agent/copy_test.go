@@ -274,6 +274,35 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// TestCopyWaitsForSessions: a copy that finds no room for sessions goes on when some were forgotten.
+func TestCopyWaitsForSessions(t *testing.T) {
+	_, api := holder(t, chain.Active)
+	small := testOptions
+	small.MaxSessions = stored * 3 / 4
+	plane, err := soft.Listen(netip.MustParseAddrPort("127.1.1.1:0"), small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { plane.Close() })
+	o := newOffice(t)
+	start(t, Options{Name: "a", Plane: plane, Join: joining(t, o)})
+	c := o.next()
+	c.order(reconfig.Order{Term: 1, Number: 1, Configs: held(api, 0, 1, 2, 3)})
+	c.until("the table of sessions is full", func(*controllerv1.Beat) bool {
+		usage, err := plane.Usage()
+		return err != nil || usage.Sessions == small.MaxSessions
+	})
+	seqs := make(map[chain.SessionKey]uint64)
+	err = plane.Sessions(func(k chain.SessionKey, s chain.Session) bool { seqs[k] = s.Seq; return true })
+	for k, seq := range seqs {
+		err = errors.Join(err, plane.DropSession(k, seq))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.until("the copy is complete", copied(stored, 0, 1, 2, 3))
+}
+
 // TestExportIsRefused: a node that is not a complete member in the epoch, or has no lease, exports nothing.
 func TestExportIsRefused(t *testing.T) {
 	_, api := holder(t, chain.Active)

@@ -3,10 +3,60 @@ package agent
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/wire"
 )
+
+// TestSweepUnderPressure: a table that fills up forgets entries earlier, but not before their clients have given up.
+func TestSweepUnderPressure(t *testing.T) {
+	p := &resting{plane: chain.New(chain.Options{Shards: 1, MaxSessions: 4, MaxObjects: 4})}
+	s := newSweeper(p, DefaultSessionRest, func() wire.Tags { return p.tags }, quiet)
+	sweep := func(after time.Duration, pressing bool, want int) {
+		t.Helper()
+		p.now += after
+		if dropped, err := s.sweep(pressing); err != nil || dropped != want {
+			t.Errorf("at %v: dropped %d, %v; want %d", p.now, dropped, err, want)
+		}
+	}
+	p.plane.PutSession(chain.SessionKey{Session: 1}, chain.Session{Seq: 1})
+	sweep(0, true, 0)
+	sweep((wire.RestS-1)*time.Second, true, 0)
+	p.tags = wire.TagsAccepted
+	sweep(time.Second, true, 0)
+	p.tags = wire.TagsOff
+	sweep(0, false, 0)
+	sweep(0, true, 1)
+	p.plane.PutSession(chain.SessionKey{Session: 2}, chain.Session{Seq: 1})
+	sweep(0, false, 0)
+	sweep(DefaultSessionRest-time.Second, false, 0)
+	sweep(time.Second, false, 1)
+}
+
+// resting is a plane of sessions alone.
+type resting struct {
+	dataplane.Plane
+	plane *chain.Node
+	now   time.Duration
+	tags  wire.Tags
+}
+
+func (p *resting) Info() dataplane.Info { return dataplane.Info{} }
+func (p *resting) Clock() uint64        { return uint64(p.now) }
+
+func (p *resting) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
+	for k, s := range p.plane.Sessions() {
+		visit(k, s)
+	}
+	return nil
+}
+
+func (p *resting) DropSession(k chain.SessionKey, seq uint64) error {
+	p.plane.DropSession(k, seq)
+	return nil
+}
 
 // TestSweep: a session goes when nothing was written in it between two sweeps.
 func TestSweep(t *testing.T) {
@@ -21,7 +71,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal("the write was not answered")
 		}
 	}
-	s := &sweeper{plane: plane}
+	s := newSweeper(plane, 1, func() wire.Tags { return wire.TagsOff }, quiet)
 	for i, step := range []struct {
 		writes  [][2]uint64 // session, seq
 		dropped int
@@ -36,7 +86,7 @@ func TestSweep(t *testing.T) {
 		for _, w := range step.writes {
 			write(w[0], w[1])
 		}
-		dropped, err := s.sweep()
+		dropped, err := s.sweep(false)
 		usage, usageErr := plane.Usage()
 		if err != nil || usageErr != nil || dropped != step.dropped || usage.Sessions != step.left {
 			t.Errorf("sweep %d: dropped %d, left %d (%v, %v); want %d, %d", i, dropped, usage.Sessions, err, usageErr, step.dropped, step.left)

@@ -131,16 +131,15 @@ func (b *bundle) readSingle(r *request) bool {
 	return b.slots.Room() < wire.ChainBytes || !b.fits(c)
 }
 
-// writeSingle reports whether the write is not a new one that the head can order at once. It makes the entry of the
-// write's session.
+// writeSingle reports whether the write is not a new one that the head can order at once.
 func (b *bundle) writeSingle(r *request) bool {
 	n, m, c := b.node, r.message, &r.shard.config
 	if !b.fits(c) || len(m.Value) > n.options.CellBytes || m.Epoch != c.Epoch || c.State != Active || !c.Head() {
 		return true
 	}
-	last, ok := n.entry(r.sessionKey())
-	if !ok || m.Seq <= last.Seq {
-		return !ok || m.Seq == last.Seq
+	last, found := r.session(true)
+	if found != hasRoom || m.Seq <= last.Seq {
+		return found != hasRoom || m.Seq == last.Seq
 	}
 	object := n.objects[m.Key]
 	if m.Op == wire.OpCAS && (!r.clean(object) || !matches(object, m.Operand)) {

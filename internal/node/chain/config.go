@@ -118,22 +118,24 @@ func ValidateAll(configs map[uint16]ShardConfig, shards int) error {
 }
 
 // Rule names a rule of the protocol that tests can switch off, to prove that its absence is noticed.
-type Rule uint8
+type Rule uint16
 
 // Rules that can be switched off.
 const (
-	W2 Rule = 1 << iota // exactly-once: without it a retry is a new write
-	W5                  // ADD and CAS on clean objects only
-	W8                  // ACKs raise the committed version only; without it any ACK marks the object clean
-	R4                  // read permission is a lease; without it a full member answers for ever
-	G1                  // new versions are above the floor
-	G3                  // an UPDATE at or below the bar is late; without it, it is applied where the object is absent
-	G4                  // only tombstones up to the bar are collected; without it, all are
-	H4                  // a node whose clock stood still has no lease
+	W2  Rule = 1 << iota // exactly-once: without it a retry is a new write
+	W5                   // ADD and CAS on clean objects only
+	W8                   // ACKs raise the committed version only; without it any ACK marks the object clean
+	R4                   // read permission is a lease; without it a full member answers for ever
+	G1                   // new versions are above the floor
+	G3                   // an UPDATE at or below the bar is late; without it, it is applied where the object is absent
+	G4                   // only tombstones up to the bar are collected; without it, all are
+	H4                   // a node whose clock stood still has no lease
+	W12                  // entries are forgotten after a rest only; without it, at once under pressure
+	W14                  // no copy of a write refused for want of a session entry is taken later
 )
 
 // rules are the names of the rules, in the order of their bits.
-var rules = []string{"W2", "W5", "W8", "R4", "G1", "G3", "G4", "H4"}
+var rules = []string{"W2", "W5", "W8", "R4", "G1", "G3", "G4", "H4", "W12", "W14"}
 
 // ParseRule reads a rule's name.
 func ParseRule(s string) (Rule, error) {
@@ -147,16 +149,21 @@ func ParseRule(s string) (Rule, error) {
 
 // Options are fixed for a node's life.
 type Options struct {
-	Shards      int       // of the cluster: a power of two, 1 to wire.MaxShards
-	CellBytes   int       // longest value the node stores, 8 to wire.MaxValueBytes
-	MaxObjects  int       // most objects, tombstones included
-	MaxSessions int       // most sessions over all shards
-	Tags        wire.Tags // how far messages have a trailer with a tag (T1, T6) at first; planes see to it
-	ClientRate  int       // messages a second that one client may send, 0 for any number (T4); planes see to it
-	AnswerRate  int       // bytes a second of long answers that one address may get, 0 for any number (T7)
-	Relay       bool      // as a tail, send the ACK up the chain instead of cloning it (W7)
-	NoDigest    bool      // sessions keep no digests: a plane that cannot compute them (W2)
-	Without     Rule      // rules switched off; zero outside tests
+	Shards      int // of the cluster: a power of two, 1 to wire.MaxShards
+	CellBytes   int // longest value the node stores, 8 to wire.MaxValueBytes
+	MaxObjects  int // most objects, tombstones included
+	MaxSessions int // most session entries: one a session and shard
+	// ClientSessions is the number of session entries that one client address may hold, 0 for any number (W14).
+	ClientSessions int
+	Tags           wire.Tags // how far messages have a trailer with a tag (T1, T6) at first; planes see to it
+	ClientRate     int       // messages a second that one client may send, 0 for any number (T4); planes see to it
+	AnswerRate     int       // bytes a second of long answers that one address may get, 0 for any number (T7)
+	Relay          bool      // as a tail, send the ACK up the chain instead of cloning it (W7)
+	NoDigest       bool      // sessions keep no digests: a plane that cannot compute them (W2)
+	// EarlySessions: the plane makes a session's entry before it knows whether there is something to record, and FULL
+	// for want of one leaves the outcome open (without W14).
+	EarlySessions bool
+	Without       Rule // rules switched off; zero outside tests
 }
 
 // maxClientRate is a message each 100 ns; maxAnswerRate costs a byte a nanosecond and more.
@@ -179,6 +186,8 @@ func (o *Options) Validate() error {
 			maxAnswerRate, o.AnswerRate)
 	case o.MaxObjects < 1 || o.MaxSessions < 1:
 		return errors.New("room for at least one object and one session is needed")
+	case o.ClientSessions < 0:
+		return fmt.Errorf("a client may hold 1 session entry or more, or 0 for any number, not %d", o.ClientSessions)
 	}
 	return nil
 }

@@ -72,6 +72,8 @@ type Node struct {
 	shards   []shard
 	objects  map[wire.Key]*Object
 	sessions map[SessionKey]Session
+	owners   map[SessionKey]uint16 // by entry: the number of its holder; entries copied from another node have none
+	holders  map[uint16]*holder
 	counters Counters
 	renewed  uint64 // the last [Node.Renew]
 	latest   uint64 // the latest end of any [Node.Renew]
@@ -98,6 +100,8 @@ func New(o Options) *Node {
 		shards:   make([]shard, o.Shards),
 		objects:  make(map[wire.Key]*Object),
 		sessions: make(map[SessionKey]Session),
+		owners:   make(map[SessionKey]uint16),
+		holders:  make(map[uint16]*holder),
 		counters: make(Counters),
 	}
 }
@@ -142,6 +146,9 @@ func (n *Node) check(number uint16) error {
 	}
 	return nil
 }
+
+// SetTags goes to another phase of tags (T6), which decides for how long a refused write may come again (W14).
+func (n *Node) SetTags(t wire.Tags) { n.options.Tags = t }
 
 // Config returns the configuration of a shard.
 func (n *Node) Config(number uint16) ShardConfig { return n.shards[number].config }
@@ -205,11 +212,14 @@ func (n *Node) MergeObject(k wire.Key, o Object) bool {
 
 // MergeSession takes over another node's memory of a session, if that is newer. It returns false if the table is full.
 func (n *Node) MergeSession(k SessionKey, s Session) bool {
-	last, ok := n.entry(k)
-	if ok && s.Seq > last.Seq {
+	last, ok := n.sessions[k]
+	if !ok && len(n.sessions) >= n.options.MaxSessions {
+		return false
+	}
+	if s.Seq > last.Seq {
 		n.sessions[k] = s
 	}
-	return ok
+	return true
 }
 
 // Empty lists the objects of some shards that have no version.
@@ -230,6 +240,7 @@ func (n *Node) DropObject(k wire.Key) { delete(n.objects, k) }
 func (n *Node) DropSession(k SessionKey, seq uint64) {
 	if s, ok := n.sessions[k]; ok && s.Seq == seq {
 		delete(n.sessions, k)
+		n.release(k)
 	}
 }
 
@@ -244,18 +255,6 @@ func (n *Node) object(k wire.Key) *Object {
 	o := new(Object)
 	n.objects[k] = o
 	return o
-}
-
-// entry returns the entry of a session and makes it if need be; false if the table is full.
-func (n *Node) entry(k SessionKey) (Session, bool) {
-	s, ok := n.sessions[k]
-	if !ok {
-		if len(n.sessions) >= n.options.MaxSessions {
-			return Session{}, false
-		}
-		n.sessions[k] = Session{}
-	}
-	return s, true
 }
 
 // apply stores a version that is newer than the object's own, and counts it.

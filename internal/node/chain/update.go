@@ -9,8 +9,8 @@ func (r *request) update() wire.Outcome {
 	if len(m.Value) > n.options.CellBytes {
 		return wire.OutcomeTooLarge
 	}
-	last, ok := n.entry(r.sessionKey())
-	if !ok {
+	last, found := r.session(false)
+	if found != hasRoom {
 		return wire.OutcomeFull
 	}
 	object := n.objects[m.Key]

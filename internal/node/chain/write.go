@@ -25,10 +25,9 @@ func (r *request) write() wire.Outcome {
 	case !c.Head():
 		return r.pass(c.Members[0])
 	}
-	last, ok := r.node.entry(r.sessionKey())
-	if !ok {
-		r.answer(wire.StatusFull, 0, nil, 0)
-		return wire.OutcomeFull
+	last, found := r.session(true)
+	if found != hasRoom {
+		return r.unrecorded(found)
 	}
 	if r.without&W2 == 0 {
 		switch {
@@ -117,7 +116,7 @@ func (r *request) refuse(object *Object, status wire.Status) wire.Outcome {
 	if r.op != wire.OpAdd && !r.node.options.NoDigest {
 		s.Result = Digest(m.Operand, m.Value)
 	}
-	r.node.sessions[r.sessionKey()] = s
+	r.keep(s)
 	r.answerRefusal(object, version, status)
 	if status == wire.StatusFull {
 		return wire.OutcomeFull
@@ -132,9 +131,10 @@ func (r *request) answerRefusal(object *Object, version uint64, status wire.Stat
 	if status == wire.StatusFull {
 		flags = wire.FlagNoValue // no copy of the write will take effect
 	}
-	if status == wire.StatusCASFailed && object != nil {
+	if status == wire.StatusCASFailed {
 		switch {
-		case object.Version != version:
+		case object == nil && version == 0:
+		case object == nil || object.Version != version: // nil: it was collected since (G4)
 			flags = wire.FlagNoValue
 		case object.absent():
 		case r.affords(object.Value):
@@ -194,9 +194,9 @@ func (r *request) late(version uint64) bool {
 // record remembers an applied write in its session.
 func (r *request) record(version uint64, value []byte) {
 	m := r.message
-	r.node.sessions[r.sessionKey()] = Session{
+	r.keep(Session{
 		Seq: m.Seq, Version: version, Result: r.result(version, value), KeyLo: m.Key.Lo, Op: r.op, Status: wire.StatusOk,
-	}
+	})
 }
 
 // hand gives an ordered write to the next node, or ends it here if this node is also the tail.

@@ -8,6 +8,9 @@ import (
 
 func p4Constants(b *bytes.Buffer, group string, bits int, constants []Constant) {
 	for _, c := range constants {
+		if c.NotInP4 {
+			continue
+		}
 		fmt.Fprintf(b, "const bit<%d> %s = %#x; // %s\n", bits, cName(group, c.Name), c.Value, c.Doc)
 	}
 	b.WriteString("\n")

@@ -24,6 +24,8 @@ type Constant struct {
 	Name  string `yaml:"name"`
 	Value uint64 `yaml:"value"`
 	Doc   string `yaml:"doc"`
+
+	NotInP4 bool `yaml:"not_in_p4"` // P4 programs do without it
 }
 
 // Flag is one bit of the flags field and the op it may stand on.

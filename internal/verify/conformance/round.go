@@ -74,7 +74,10 @@ func randomOptions(rng *rand.Rand) chain.Options {
 		Relay:       rng.IntN(4) == 0,
 	}
 	if rng.IntN(4) == 0 {
-		o.Without = pick(rng, chain.W2, chain.W5, chain.W8, chain.R4, chain.G1, chain.G3)
+		o.Without = pick(rng, chain.W2, chain.W5, chain.W8, chain.R4, chain.G1, chain.G3, chain.W14)
+	}
+	if rng.IntN(3) == 0 {
+		o.ClientSessions = pick(rng, 1, 2, 5)
 	}
 	if rng.IntN(4) == 0 {
 		o.AnswerRate = pick(rng, 1, 20_000) // for one long answer, or a few

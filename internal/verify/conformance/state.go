@@ -20,6 +20,7 @@ func (c *Case) addOptions(w *words) {
 	o.CellBytes = int(w.number("cell", 32, uint64(o.CellBytes)))
 	o.MaxObjects = int(w.number("objects", 32, uint64(o.MaxObjects)))
 	o.MaxSessions = int(w.number("sessions", 32, uint64(o.MaxSessions)))
+	o.ClientSessions = int(w.number("client-sessions", 32, 0))
 	o.AnswerRate = int(w.number("answer-rate", 32, 0))
 	o.Relay = w.flag("relay")
 	if s, ok := w.take("without"); ok {

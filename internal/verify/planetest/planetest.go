@@ -15,7 +15,7 @@ import (
 )
 
 // Options are the options of the planes under test.
-var Options = chain.Options{Shards: 16, CellBytes: 128, MaxObjects: 256, MaxSessions: 256}
+var Options = chain.Options{Shards: 16, CellBytes: 128, MaxObjects: 256, MaxSessions: 256, ClientSessions: 100}
 
 // Node is a new plane under test.
 type Node struct {
@@ -41,6 +41,8 @@ func Run(t *testing.T, open func(t *testing.T) Node, without ...string) {
 		{"drop", testDrop},
 		{"come back", testComeBack},
 		{"full", testFull},
+		{"room for sessions", testRoom},
+		{"shares of sessions", testShare},
 		{"loads", testLoads},
 		{"contended", testContended},
 		{"collect", testCollect},

@@ -55,6 +55,9 @@ func (n *node) startAgent() {
 	n.agent.tick()
 	n.agent.resync()
 	n.agent.work()
+	if n.w.Sessions < tableSize {
+		n.agent.forget(chain.NewRested())
+	}
 	if n.w.Sweep > 0 {
 		n.agent.sweep(reconfig.NewSweeper(n.w.Shards))
 	}
@@ -100,6 +103,27 @@ func (a *agent) sweep(s *reconfig.Sweeper) {
 		}
 	}
 	a.after(n.w.Sweep, func() { a.sweep(s) })
+}
+
+// forgetEvery is the time between two looks for sessions that rest.
+const forgetEvery = 20 * time.Millisecond
+
+// forget looks for sessions that rest, again and again, and makes room in a table that fills up (W12).
+func (a *agent) forget(rested *chain.Rested) {
+	n := a.n
+	rest := uint64(n.w.rest())
+	if n.w.Without.Chain&chain.W12 != 0 {
+		rest = 0
+	}
+	due, err := rested.Look(n.time(), rest, n.plane.Sessions)
+	n.w.watch.fail(err)
+	if chain.Pressing(rested.Marks(), n.w.Sessions) {
+		for k, seq := range due {
+			n.w.watch.fail(n.plane.DropSession(k, seq))
+		}
+		n.w.result.Forgotten += len(due)
+	}
+	a.after(forgetEvery, func() { a.forget(rested) })
 }
 
 func (a *agent) resync() {

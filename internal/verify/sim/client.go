@@ -194,6 +194,17 @@ func (c *client) giveUp() {
 	c.seq = 0
 }
 
+// refused ends an operation that certainly had no effect, for want of a session entry (W14). The history has nothing of it.
+func (c *client) refused() {
+	c.w.note(int(c.shard), c.key, "client %d is refused: %s", c.number, c.op)
+	c.w.result.Refused++
+	c.session += 1 << sessionShift
+	c.seq = 0
+	c.w.finished(c)
+	c.op = nil
+	c.think()
+}
+
 // reload asks any controller for the map; the answer may be old, and late.
 func (c *client) reload() {
 	from := c.w.controllers[c.rng.IntN(len(c.w.controllers))]
@@ -235,6 +246,11 @@ func (c *client) receive(b []byte) {
 	case wire.StatusBusy:
 		if m.Request == c.request && m.Request == c.bundled { // it may be that it has to come alone
 			c.attempt()
+		}
+		return
+	case wire.StatusFull:
+		if m.Flags&wire.FlagSession != 0 && m.Epoch == c.sentTo {
+			c.refused()
 		}
 		return
 	default:

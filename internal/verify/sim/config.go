@@ -51,6 +51,8 @@ type Config struct {
 	Retime time.Duration
 	// between two looks of a node for tombstones (G4); 0: it does not look
 	Sweep time.Duration
+	// session entries of a node
+	Sessions int
 
 	Quiet   Faults // kinds of faults that do not happen
 	Without Rules
@@ -73,7 +75,7 @@ func ParseRule(name string) (Rules, error) {
 	if rule, err := reconfig.ParseRule(name); err == nil {
 		return Rules{Control: rule}, nil
 	}
-	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8, H4, G1 to G5, L5 or C1 to C9", name)
+	return Rules{}, fmt.Errorf("rule %q cannot be switched off: want R4, W2, W5, W8, W12, W14, H4, G1 to G5, L5 or C1 to C9", name)
 }
 
 // Draw makes a world from a seed: quiet or rough, small or less small.
@@ -118,6 +120,11 @@ func Draw(seed uint64) Config {
 	if seed%6 == 2 || seed%6 == 3 { // likewise
 		c.Sweep = 25 * time.Millisecond
 	}
+	if c.Sessions = tableSize; seed%13 == 3 { // likewise
+		c.Sessions = 2 + c.Clients*c.Shards/2
+		// Entries rest soon, and refused writes come again.
+		c.GiveUp, c.Late, c.Ops, c.Quiet = 300*time.Millisecond, 0.2, 2*c.Ops, c.Quiet|1<<Sleep
+	}
 	return c
 }
 
@@ -139,6 +146,10 @@ func (c *Config) Validate() error {
 
 const tableSize = 1 << 10
 
+// rest is the time after which a session entry may be forgotten (W12): its client has given up, and no message lives as
+// long. Where tables are small, no node sleeps: messages wait for one that does.
+func (c *Config) rest() time.Duration { return c.GiveUp + mostLate + 100*time.Millisecond }
+
 // shardOf is the shard of a key, by their numbers.
 func (c *Config) shardOf(key int) int {
 	k, err := wire.HashKey([]byte(keyName(key)))
@@ -150,7 +161,7 @@ func (c *Config) shardOf(key int) int {
 
 func (c *Config) options() chain.Options {
 	return chain.Options{
-		Shards: c.Shards, CellBytes: 64, MaxObjects: tableSize, MaxSessions: tableSize, Relay: c.Relay,
+		Shards: c.Shards, CellBytes: 64, MaxObjects: tableSize, MaxSessions: c.Sessions, Relay: c.Relay,
 		Without: c.Without.Chain,
 	}
 }

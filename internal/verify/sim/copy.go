@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -128,14 +130,30 @@ func (c *copyJob) next() {
 		}
 		return true
 	}))
-	c.send(func() {
-		w.watch.fail(c.a.member.CopyChunk(c.job, nil, sessions))
-		delete(c.a.copies, c.job)
-		c.ended = true
-		w.note(every, every, "%s: job %d is done", c.a.n.name, c.job)
-		c.a.member.CopyDone(c.job)
-		c.a.progressed()
+	slices.SortFunc(sessions, func(a, b dataplane.KeyedSession) int { // a full table takes the first ones
+		return cmp.Or(cmp.Compare(a.Key.Session, b.Key.Session), cmp.Compare(a.Key.Shard, b.Key.Shard))
 	})
+	c.send(func() { c.finish(sessions) })
+}
+
+// finish stores the sessions, as soon as there is room for them.
+func (c *copyJob) finish(sessions []dataplane.KeyedSession) {
+	w := c.a.n.w
+	err := c.a.member.CopyChunk(c.job, nil, sessions)
+	if errors.Is(err, dataplane.ErrFull) {
+		c.a.after(redial, func() {
+			if !c.ended {
+				c.finish(sessions)
+			}
+		})
+		return
+	}
+	w.watch.fail(err)
+	delete(c.a.copies, c.job)
+	c.ended = true
+	w.note(every, every, "%s: job %d is done", c.a.n.name, c.job)
+	c.a.member.CopyDone(c.job)
+	c.a.progressed()
 }
 
 // list has the source look which objects are wanted, once.

@@ -28,6 +28,8 @@ type Total struct {
 	Reconfigurations int
 	Returns          int
 	Collected        int
+	Forgotten        int
+	Refused          int
 	Simulated        time.Duration
 	Lost             int
 	Faults           [faults]int
@@ -98,6 +100,8 @@ func (t *Total) add(seed uint64, r *Result, v *Violation) {
 	t.Reconfigurations += r.Reconfigurations
 	t.Returns += r.Returns
 	t.Collected += r.Collected
+	t.Forgotten += r.Forgotten
+	t.Refused += r.Refused
 	t.Simulated += r.Simulated
 	t.Lost += r.Lost
 	t.Undecided += r.Undecided

@@ -27,6 +27,7 @@ type plane interface {
 	Granted() (chain.Granted, error)
 	Object(key wire.Key) (chain.Object, bool, error)
 	Sessions(visit func(chain.SessionKey, chain.Session) bool) error
+	DropSession(k chain.SessionKey, seq uint64) error
 	Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error
 	Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error)
 	Empty(shards []uint16) ([]wire.Key, error)
@@ -99,6 +100,11 @@ func (p *chainPlane) Sessions(visit func(chain.SessionKey, chain.Session) bool) 
 			break
 		}
 	}
+	return nil
+}
+
+func (p *chainPlane) DropSession(k chain.SessionKey, seq uint64) error {
+	p.node.DropSession(k, seq)
 	return nil
 }
 

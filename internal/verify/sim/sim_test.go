@@ -75,13 +75,17 @@ func TestSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations, %d returns, %d tombstones collected", total.Seeds, total.Ops, total.Steps,
-		total.Reconfigurations, total.Returns, total.Collected)
+	t.Logf("%d seeds: %d operations, %d steps, %d reconfigurations, %d returns, %d tombstones collected, "+
+		"%d sessions forgotten, %d writes refused", total.Seeds, total.Ops, total.Steps,
+		total.Reconfigurations, total.Returns, total.Collected, total.Forgotten, total.Refused)
 	if total.Violations > 0 {
 		t.Errorf("%d violations, first %s", total.Violations, wrong(t, Draw(total.First)))
 	}
 	if total.Collected == 0 {
 		t.Error("no tombstone was collected")
+	}
+	if total.Forgotten == 0 || total.Refused == 0 {
+		t.Errorf("%d sessions were forgotten and %d writes refused", total.Forgotten, total.Refused)
 	}
 	for f, count := range total.Faults {
 		if count == 0 && *seeds >= 100 {
@@ -117,6 +121,7 @@ func TestRulesAreNeeded(t *testing.T) {
 		rule string
 		seed uint64
 	}{
+		{"W12", 3}, {"W14", 42},
 		{"R4", 1016}, {"W2", 1}, {"W5", 1}, {"W8", 135}, {"C1", 10}, {"C2", 1}, {"C3", 30}, {"C4", 154}, {"C5", 1}, {"C6", 6},
 		{"C7", 119}, {"C8", 51}, {"C9", 1154}, {"L5", 98},
 		{"G1", 9}, {"G2", 9}, {"G3", 284}, {"G4", 2}, {"G5", 1682}, {"H4", 20},
@@ -172,7 +177,8 @@ func TestFoundBugs(t *testing.T) {
 		102610,        // a leader kept a node that refused its orders in a chain of two: an earlier leader had fenced it
 		214029,        // a resync could not name the operand of a CAS that jumped over the floor: the true retry was refused
 		310426, 40850, // a late registration of an earlier process, and 40 ms of silence: a live node left a chain of two
-		9460, // the check of C6 took a node without a copy for a silent one
+		21362, // a refusal that was repeated when its object had been collected seemed to have found no value
+		9460,  // the check of C6 took a node without a copy for a silent one
 	} {
 		if why := wrong(t, Draw(seed)); why != "" {
 			t.Error(why)

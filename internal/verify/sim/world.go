@@ -46,6 +46,8 @@ type Result struct {
 	Reconfigurations int // epochs of a shard in which its chain became active, but the first
 	Returns          int // copies to nodes that needed only the changes
 	Collected        int // tombstones that a node deleted (G4)
+	Forgotten        int // session entries that a node deleted under pressure (W12)
+	Refused          int // writes that found no room for their session (W14)
 	Simulated        time.Duration
 	Bundled          int // operations whose first attempt travelled in a bundle
 	Lost             int // shards whose last copy was lost, as their number of members allows

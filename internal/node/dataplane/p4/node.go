@@ -65,6 +65,8 @@ func CheckOptions(o chain.Options) error {
 		return fmt.Errorf("%w: run the cluster without them", errNoTags)
 	case o.ClientRate > 0:
 		return errors.New("a p4 node does not limit rates: set none")
+	case o.ClientSessions > 0:
+		return errors.New("a p4 node does not limit the lanes of a client: set no limit")
 	case o.Without != 0:
 		return errors.New("a p4 node follows all rules: none can be switched off")
 	}

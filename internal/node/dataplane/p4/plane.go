@@ -50,7 +50,7 @@ var _ dataplane.Plane = (*Plane)(nil)
 // Open starts a node; it serves no shard until it is configured.
 func Open(o Options) (*Plane, error) {
 	o.Chain.Relay = true // SWX has no packet replication
-	o.Chain.NoDigest = true
+	o.Chain.NoDigest, o.Chain.EarlySessions, o.Chain.ClientSessions = true, true, 0
 	if err := CheckOptions(o.Chain); err != nil {
 		return nil, err
 	}

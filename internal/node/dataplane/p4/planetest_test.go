@@ -64,7 +64,7 @@ func (p onHarness) Info() dataplane.Info {
 
 // TestPlane: the control plane keeps what every plane promises.
 func TestPlane(t *testing.T) {
-	planetest.Options.CellBytes = CellBytes // of this process
+	planetest.Options.CellBytes, planetest.Options.ClientSessions = CellBytes, 0 // of this process
 	planetest.Run(t, func(t *testing.T) planetest.Node {
 		m := machine(t, planetest.Options)
 		client := netip.MustParseAddrPort("10.77.0.101:50000")
@@ -80,5 +80,6 @@ func TestPlane(t *testing.T) {
 			return reply, true, wire.DecodeReply(p.Message, &reply)
 		}}
 	}, "contended", // this plane does not report refused writes
-		"collect", "collect beside writes") // there are no floors
+		"collect", "collect beside writes", // there are no floors
+		"room for sessions", "shares of sessions") // nor room for what was refused
 }

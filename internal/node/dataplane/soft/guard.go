@@ -63,6 +63,7 @@ func (p *Plane) SetTags(t wire.Tags) error {
 	p.mu.Lock() // a message is handled and answered in one phase
 	defer p.mu.Unlock()
 	p.tags.Store(uint32(t))
+	p.node.SetTags(t)
 	return nil
 }
 

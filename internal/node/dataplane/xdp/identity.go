@@ -28,15 +28,17 @@ type identity struct {
 	Addr         [4]byte
 	Port         [2]byte
 	Relay        uint8
-	Without      uint8
+	Without      uint8 // the low bits of the rules
 	Tags         uint8 // of data planes before tags could change; not compared
-	Reserved     [11]byte
+	WithoutHigh  uint8
+	Reserved     [10]byte
 }
 
 func identityOf(node netip.AddrPort, o chain.Options) identity {
 	return identity{
 		TableVersion: tableVersion, ShardMask: uint32(o.Shards - 1), CellBytes: uint32(o.CellBytes),
 		Addr: node.Addr().As4(), Port: be16(node.Port()), Relay: flag(o.Relay), Without: uint8(o.Without),
+		WithoutHigh: uint8(o.Without >> 8),
 	}
 }
 

@@ -61,20 +61,20 @@ type nqSessionKey struct {
 }
 
 type nqSession struct {
-	Lock     uint32
-	Op       uint8
-	Status   uint8
-	Reserved uint16
-	Seq      uint64
-	Version  uint64
-	Result   uint64
-	KeyLo    [8]byte
-	Session  [8]byte
+	Lock    uint32
+	Op      uint8
+	Status  uint8
+	Owner   uint16
+	Seq     uint64
+	Version uint64
+	Result  uint64
+	KeyLo   [8]byte
+	Session [8]byte
 }
 
-type nqDropRequest struct {
-	Key nqSessionKey
-	Seq uint64
+type nqHolder struct {
+	Entries        uint64
+	RefusedUntilNS [wire.RefusedSlots]uint64
 }
 
 type nqBatch struct {

@@ -31,7 +31,7 @@ func TestLayout(t *testing.T) {
 	for name, mirror := range map[string]any{
 		"nq_live": nqLive{}, "nq_member": nqMember{}, "nq_chain_config": nqChainConfig{}, "nq_object": nqObject{},
 		"nq_session_key": nqSessionKey{}, "nq_session": nqSession{}, "nq_port": nqPort{}, "nq_port_cell": nqPortCell{},
-		"nq_drop_request": nqDropRequest{}, "nq_heart_request": nqHeartRequest{}, "nq_punt": nqPunt{},
+		"nq_holder": nqHolder{}, "nq_heart_request": nqHeartRequest{}, "nq_punt": nqPunt{},
 		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_session_record": nqSessionRecord{}, "nq_load": nqLoad{},
 		"nq_key_set": nqKeySet{}, "nq_keyring": nqKeyring{}, "nq_heart": nqHeart{},
 	} {
@@ -56,7 +56,8 @@ func TestNumbers(t *testing.T) {
 		"nq_rule": {
 			"NQ_RULE_W2": uint64(chain.W2), "NQ_RULE_W5": uint64(chain.W5), "NQ_RULE_W8": uint64(chain.W8),
 			"NQ_RULE_R4": uint64(chain.R4), "NQ_RULE_G1": uint64(chain.G1), "NQ_RULE_G3": uint64(chain.G3),
-			"NQ_RULE_G4": uint64(chain.G4), "NQ_RULE_H4": uint64(chain.H4),
+			"NQ_RULE_G4": uint64(chain.G4), "NQ_RULE_H4": uint64(chain.H4), "NQ_RULE_W12": uint64(chain.W12),
+			"NQ_RULE_W14": uint64(chain.W14),
 		},
 		"nq_clock_limit": {"NQ_CLOCK_JUMP": chain.ClockJump, "NQ_CLOCK_RATES": chain.ClockRates},
 		"nq_state": {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"runtime"
 
@@ -17,6 +18,7 @@ import (
 var pinned = []string{
 	"nq_live", "nq_chains", "nq_objects", "nq_sessions", "nq_counters", "nq_loads", "nq_usage", "nq_punts", "nq_ports",
 	"nq_groups", "nq_descriptors", "nq_next_descriptor", "nq_keys", "nq_heart", "nq_programs",
+	"nq_holders",
 }
 
 // programBundle is the entry of nq_programs that nq_ingress goes on with for bundles.
@@ -24,19 +26,19 @@ const programBundle = uint32(0)
 
 // objects holds the programs and maps of netcraq.o in the kernel.
 type objects struct {
-	Ingress     *ebpf.Program `ebpf:"nq_ingress"`
-	Bundle      *ebpf.Program `ebpf:"nq_bundle"`
-	Egress      *ebpf.Program `ebpf:"nq_egress"`
-	Grow        *ebpf.Program `ebpf:"nq_grow"`
-	EgressTest  *ebpf.Program `ebpf:"nq_egress_test"`
-	DropSession *ebpf.Program `ebpf:"nq_drop_session"`
-	SetHeart    *ebpf.Program `ebpf:"nq_set_heart"`
+	Ingress    *ebpf.Program `ebpf:"nq_ingress"`
+	Bundle     *ebpf.Program `ebpf:"nq_bundle"`
+	Egress     *ebpf.Program `ebpf:"nq_egress"`
+	Grow       *ebpf.Program `ebpf:"nq_grow"`
+	EgressTest *ebpf.Program `ebpf:"nq_egress_test"`
+	SetHeart   *ebpf.Program `ebpf:"nq_set_heart"`
 
 	Export         *ebpf.Program `ebpf:"nq_export"`
 	Import         *ebpf.Program `ebpf:"nq_import"`
 	Collect        *ebpf.Program `ebpf:"nq_collect"`
 	ExportSessions *ebpf.Program `ebpf:"nq_export_sessions"`
 	ImportSessions *ebpf.Program `ebpf:"nq_import_sessions"`
+	DropSessions   *ebpf.Program `ebpf:"nq_drop_sessions"`
 
 	TestNow *ebpf.Variable `ebpf:"nq_test_now_ns"`
 
@@ -45,6 +47,7 @@ type objects struct {
 	Objects   *ebpf.Map `ebpf:"nq_objects"`
 	Blank     *ebpf.Map `ebpf:"nq_blank"`
 	Sessions  *ebpf.Map `ebpf:"nq_sessions"`
+	Holders   *ebpf.Map `ebpf:"nq_holders"`
 	Counters  *ebpf.Map `ebpf:"nq_counters"`
 	Loads     *ebpf.Map `ebpf:"nq_loads"`
 	Usage     *ebpf.Map `ebpf:"nq_usage"`
@@ -61,7 +64,7 @@ type objects struct {
 
 func (o *objects) close() {
 	for _, p := range []*ebpf.Program{
-		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropSession, o.SetHeart, o.Export, o.Import, o.ExportSessions,
+		o.Ingress, o.Bundle, o.Egress, o.Grow, o.EgressTest, o.DropSessions, o.SetHeart, o.Export, o.Import, o.ExportSessions,
 		o.ImportSessions, o.Collect,
 	} {
 		p.Close()
@@ -78,7 +81,7 @@ func (o *objects) maps() map[string]*ebpf.Map {
 		"nq_counters": o.Counters, "nq_loads": o.Loads, "nq_usage": o.Usage, "nq_punts": o.Punts,
 		"nq_contended": o.Contended, "nq_ports": o.Ports, "nq_port_cells": o.Cells, "nq_groups": o.Groups,
 		"nq_keys": o.Keys, "nq_heart": o.Heart, "nq_programs": o.Programs, "nq_answered": o.Answered,
-		"nq_blank": o.Blank,
+		"nq_blank": o.Blank, "nq_holders": o.Holders,
 	}
 }
 
@@ -87,18 +90,19 @@ type constants map[string]any
 
 func constantsOf(node netip.AddrPort, o chain.Options) constants {
 	return constants{
-		"nq_self_addr":    node.Addr().As4(),
-		"nq_pod_addr":     [4]byte{},
-		"nq_self_port":    be16(node.Port()),
-		"nq_shard_mask":   uint32(o.Shards - 1),
-		"nq_cell_bytes":   uint32(o.CellBytes),
-		"nq_without":      uint8(o.Without),
-		"nq_relay":        flag(o.Relay),
-		"nq_tags":         uint8(o.Tags),
-		"nq_client_rate":  uint32(o.ClientRate),
-		"nq_answer_rate":  uint32(o.AnswerRate),
-		"nq_contended_ns": uint32(dataplane.ContendedAfter),
-		"nq_weak_memory":  weakMemory(),
+		"nq_self_addr":       node.Addr().As4(),
+		"nq_pod_addr":        [4]byte{},
+		"nq_self_port":       be16(node.Port()),
+		"nq_shard_mask":      uint32(o.Shards - 1),
+		"nq_cell_bytes":      uint32(o.CellBytes),
+		"nq_without":         uint16(o.Without),
+		"nq_relay":           flag(o.Relay),
+		"nq_tags":            uint8(o.Tags),
+		"nq_client_rate":     uint32(o.ClientRate),
+		"nq_client_sessions": uint32(min(o.ClientSessions, math.MaxUint32)),
+		"nq_answer_rate":     uint32(o.AnswerRate),
+		"nq_contended_ns":    uint32(dataplane.ContendedAfter),
+		"nq_weak_memory":     weakMemory(),
 	}
 }
 

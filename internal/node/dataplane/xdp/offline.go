@@ -121,6 +121,7 @@ func (m *Offline) Reset(o chain.Options) error {
 func (m *Offline) Clear() error {
 	m.shards.clear()
 	clear(m.usage)
+	clear(m.holders)
 	if err := m.objects.Heart.Put(uint32(0), nqHeart{}); err != nil {
 		return err
 	}

@@ -18,7 +18,8 @@ type tables struct {
 	objects *objects
 	shards  *shardTable
 	counts  *countTable
-	usage   []uint64 // memory of nq_usage
+	usage   []uint64   // memory of nq_usage
+	holders []nqHolder // memory of nq_holders
 	scanner *ebpf.Collection
 	options chain.Options
 	quiesce func() error // waits until all programs that run have ended
@@ -42,6 +43,9 @@ func (t *tables) open(o chain.Options, quiesce func() error) error {
 	if t.usage, err = mapArray[uint64](t.objects.Usage, usageEntries); err != nil {
 		return fmt.Errorf("mapping the table of usage: %w", err)
 	}
+	if t.holders, err = mapArray[nqHolder](t.objects.Holders, wire.SessionHolders); err != nil {
+		return fmt.Errorf("mapping the table of holders of sessions: %w", err)
+	}
 	t.scanner, err = scanner(o.Shards)
 	return err
 }
@@ -56,6 +60,9 @@ func (t *tables) close() error {
 	}
 	if t.usage != nil {
 		errs = append(errs, unmapArray(t.usage))
+	}
+	if t.holders != nil {
+		errs = append(errs, unmapArray(t.holders))
 	}
 	if t.scanner != nil {
 		t.scanner.Close()
@@ -191,14 +198,19 @@ func (o *objects) entry(k nqSessionKey) (nqSession, bool, error) {
 
 // DropSession implements [dataplane.Plane].
 func (t *tables) DropSession(k chain.SessionKey, seq uint64) error {
-	data, err := appendNative(nil, nqDropRequest{Key: sessionKeyOf(k), Seq: seq})
-	if err != nil {
-		return err
-	}
 	t.turns.take(background)
 	defer t.turns.end(background)
-	if _, err := t.objects.DropSession.Run(&ebpf.RunOptions{Data: data}); err != nil {
-		return fmt.Errorf("dropping a session: %w", err)
+	return t.objects.dropSessions([]nqSessionKey{sessionKeyOf(k)}, seq)
+}
+
+// dropSessions deletes those of the session entries whose last write is seq, or all of them if seq is 0.
+func (o *objects) dropSessions(keys []nqSessionKey, seq uint64) error {
+	err := importAll(o.DropSessions, sessionRecordBytes, len(keys), func(i int, record []byte) error {
+		_, err := binary.Encode(record, native, nqSessionRecord{Key: keys[i], Entry: nqSession{Seq: seq}})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("deleting sessions: %w", err)
 	}
 	return nil
 }

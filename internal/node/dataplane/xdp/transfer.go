@@ -79,7 +79,7 @@ func (t *tables) Drop(shards []uint16) error {
 	if err != nil {
 		return err
 	}
-	err = forget(t, shards, keys, background, deleteEntries[[keyBytesInTables]byte](t.objects.Objects, &t.usage[tableObjects]))
+	err = forget(t, shards, keys, background, deleteEntries(t.objects.Objects, &t.usage[tableObjects]))
 	return errors.Join(err, t.dropSessions(shards, set, nil, background))
 }
 
@@ -131,7 +131,7 @@ func (t *tables) dropSessions(
 	if err != nil {
 		return err
 	}
-	return forget(t, shards, sessions, p, deleteEntries[nqSessionKey](t.objects.Sessions, &t.usage[tableSessions]))
+	return forget(t, shards, sessions, p, func(piece []nqSessionKey) error { return t.objects.dropSessions(piece, 0) })
 }
 
 // forget does something to entries of shards that are not served, a piece at a time.
@@ -164,8 +164,8 @@ func (t *tables) forgetSome(shards []uint16, p pace, do func() error) error {
 }
 
 // deleteEntries deletes entries that are there, and passes over others.
-func deleteEntries[K any](table *ebpf.Map, used *uint64) func([]K) error {
-	return func(keys []K) error {
+func deleteEntries(table *ebpf.Map, used *uint64) func([][keyBytesInTables]byte) error {
+	return func(keys [][keyBytesInTables]byte) error {
 		for len(keys) > 0 {
 			n, err := table.BatchDelete(keys, nil)
 			atomic.AddUint64(used, -uint64(n))
@@ -175,7 +175,7 @@ func deleteEntries[K any](table *ebpf.Map, used *uint64) func([]K) error {
 			case !errors.Is(err, ebpf.ErrKeyNotExist):
 				return err
 			}
-			keys = keys[n+1:] // a walk may meet an entry twice, and a session may have been dropped
+			keys = keys[n+1:] // a walk may meet an entry twice
 		}
 		return nil
 	}

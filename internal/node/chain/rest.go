@@ -1,0 +1,54 @@
+package chain
+
+// Rested finds the session entries in which nothing was written for some time (W12), from looks at a table at different
+// times. It is used by one goroutine.
+type Rested struct {
+	marks map[SessionKey]mark
+	look  uint32
+}
+
+// mark is the last write of a session, as looks saw it.
+type mark struct {
+	seq   uint64
+	since uint64 // time of the first look that saw it
+	look  uint32 // number of the last one
+}
+
+// NewRested returns a finder that has not looked yet.
+func NewRested() *Rested { return &Rested{marks: make(map[SessionKey]mark)} }
+
+// Look takes in a table at a time, and returns the entries to forget with the numbers of their last writes: those that
+// had their last write at least rest earlier. each calls its argument with each entry.
+func (r *Rested) Look(
+	now, rest uint64, each func(visit func(SessionKey, Session) bool) error,
+) (map[SessionKey]uint64, error) {
+	r.look++
+	due := make(map[SessionKey]uint64)
+	err := each(func(k SessionKey, s Session) bool {
+		m, known := r.marks[k]
+		if !known || m.seq != s.Seq {
+			m = mark{seq: s.Seq, since: now}
+		}
+		m.look = r.look
+		r.marks[k] = m
+		if now-m.since >= rest {
+			due[k] = s.Seq
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	for k, m := range r.marks {
+		if m.look != r.look {
+			delete(r.marks, k)
+		}
+	}
+	return due, nil
+}
+
+// Marks returns the number of entries that the last look saw.
+func (r *Rested) Marks() int { return len(r.marks) }
+
+// Pressing reports whether a table with so many entries makes room early (W12).
+func Pressing(entries, most int) bool { return 4*entries >= 3*most }

@@ -1,0 +1,33 @@
+package chain
+
+import (
+	"maps"
+	"testing"
+)
+
+// TestRested: an entry is due when its last write has been there for long enough.
+func TestRested(t *testing.T) {
+	a, b, c := SessionKey{Session: 1}, SessionKey{Session: 2}, SessionKey{Session: 2, Shard: 1}
+	r := NewRested()
+	for i, step := range []struct {
+		now   uint64
+		table map[SessionKey]Session
+		due   map[SessionKey]uint64
+	}{
+		{100, map[SessionKey]Session{a: {Seq: 1}, b: {Seq: 1}, c: {Seq: 9}}, map[SessionKey]uint64{}},
+		{149, map[SessionKey]Session{a: {Seq: 1}, b: {Seq: 2}, c: {Seq: 9}}, map[SessionKey]uint64{}},
+		{150, map[SessionKey]Session{a: {Seq: 1}, b: {Seq: 2}, c: {Seq: 9}}, map[SessionKey]uint64{a: 1, c: 9}},
+		{199, map[SessionKey]Session{b: {Seq: 2}, c: {Seq: 9}}, map[SessionKey]uint64{b: 2, c: 9}},
+		{210, map[SessionKey]Session{a: {Seq: 1}}, map[SessionKey]uint64{}}, // it was away
+	} {
+		due, err := r.Look(step.now, 50, func(visit func(SessionKey, Session) bool) error {
+			for k, s := range step.table {
+				visit(k, s)
+			}
+			return nil
+		})
+		if err != nil || !maps.Equal(due, step.due) || r.Marks() != len(step.table) {
+			t.Errorf("look %d: due %v, %d marks, %v; want %v", i, due, r.Marks(), err, step.due)
+		}
+	}
+}
