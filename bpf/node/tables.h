@@ -9,6 +9,7 @@
 #include <linux/bpf.h>
 #include <linux/errno.h>
 
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #include "lock.h"
