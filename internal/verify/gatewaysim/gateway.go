@@ -1,6 +1,7 @@
 package gatewaysim
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
@@ -214,6 +215,9 @@ func (w *world) perform(p *process, e core.Effect) {
 			w.result.Placed++
 		}
 		w.note("%s placed %s: %v", p, e.Key, e.Err)
+		if w.calm && errors.Is(e.Err, core.ErrChain) { // one late answer is enough; the monitor tries again too
+			w.after(ms, func() { g.place(e.Key, true) })
+		}
 	}
 }
 
