@@ -29,6 +29,8 @@ REVISION = $(shell git describe --always --abbrev=40 --dirty --exclude='*' 2>/de
 export CLANG ?= clang-19
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-member -Ibpf/include -I/usr/include/$(shell uname -m)-linux-gnu
 BPF_HEADERS := $(wildcard bpf/*/*.h)
+# Development tools are pinned in tools/go.mod, a module of its own, and compiled here.
+TOOLS := $(CURDIR)/out/tools
 XDP_OBJECTS := internal/node/dataplane/xdp/netcraq.o.gz internal/node/dataplane/xdp/scan.o.gz
 LAB_OBJECTS := internal/verify/lab/fault.o
 BENCH_OBJECTS := internal/eval/bench/loadgen.o internal/eval/bench/line.o internal/eval/bench/memcached.o
@@ -166,8 +168,6 @@ generate: setup ## Write what spec/wire.yaml defines
 	go run ./internal/tools/wiregen
 	gofmt -w wire/wire_gen.go
 
-# Development tools are pinned in tools/go.mod, a module of its own, and compiled into out/tools.
-TOOLS := $(CURDIR)/out/tools
 $(TOOLS)/golangci-lint $(TOOLS)/apidiff $(TOOLS)/gotestsum &: tools/go.mod | setup
 	go build -C tools -o $(TOOLS)/ tool
 	@touch $(TOOLS)/golangci-lint $(TOOLS)/apidiff $(TOOLS)/gotestsum
