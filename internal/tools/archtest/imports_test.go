@@ -82,6 +82,7 @@ var reserved = []struct {
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
 	{"k8s.io/", []string{"tools/chart"}, "Kubernetes comes with a package of its own"},
 	{"helm.sh/", []string{"tools/chart"}, "Helm renders the chart, in a module of its own"},
+	{"github.com/google/go-containerregistry/", []string{"tools/image"}, "images are packed in a module of their own"},
 }
 
 // in reports whether a package lies in a folder. Every package lies in "".
