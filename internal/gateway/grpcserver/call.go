@@ -125,11 +125,16 @@ func (s *Call) finish(err error) {
 		st = status.FromContextError(err)
 	}
 	s.status, s.trailer = st, true
-	if len(s.body) > 0 { // nothing takes it any more
-		s.conn.credit(len(s.body))
-		s.body = nil
-	}
+	s.drop()
 	s.pump()
+}
+
+// drop gives up what was received: nothing takes it any more. The caller holds mu.
+func (s *Call) drop() {
+	if len(s.body) > 0 {
+		s.conn.credit(len(s.body))
+	}
+	s.body = nil
 }
 
 // ended counts a call whose answer needs nothing more from others. The caller holds mu.
@@ -157,11 +162,9 @@ func (s *Call) gone() {
 		return
 	}
 	s.over = true
-	if len(s.body) > 0 {
-		s.conn.credit(len(s.body))
-	}
+	s.drop()
 	s.conn.held -= len(s.pending)
-	s.pending, s.body = nil, nil
+	s.pending = nil
 	if s.cancel != nil {
 		s.cancel()
 	} else if s.unary && !s.started && !s.received { // no handler ever takes it
@@ -262,6 +265,7 @@ func (s *Call) last() {
 		c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
 	}
 	s.over = true
+	s.drop() // what came while the answer waited for a window
 	delete(c.calls, s.id)
 	if s.cancel != nil {
 		s.cancel()
@@ -386,11 +390,14 @@ func (s *Call) RecvMsg(m any) error {
 
 var errTorn = status.Error(codes.Internal, "a request ends before its length")
 
+// firstPart is how much memory the length of a message takes before the message arrives.
+const firstPart = 4 << 10
+
 // message receives as many bytes. They take memory as they arrive.
 func (s *Call) message(n int) ([]byte, error) {
 	var message []byte
 	for len(message) < n {
-		part := min(n-len(message), max(callWindow, len(message)))
+		part := min(n-len(message), max(firstPart, len(message), len(s.whole)))
 		message = append(message, make([]byte, part)...)
 		if _, err := s.receive(message[len(message)-part:]); err != nil {
 			if errors.Is(err, io.EOF) {

@@ -204,6 +204,9 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return nil
 	}
+	if f.HasDuplicates() { // each may cost as much as there are calls, and other clients' answers wait for mu
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := f.ForeachSetting(func(s http2.Setting) error {
@@ -264,7 +267,7 @@ func (c *conn) grant(f *http2.WindowUpdateFrame) error {
 
 // credit lets the client send as many bytes as were taken. The caller holds mu.
 func (c *conn) credit(n int) {
-	if c.unsaid += n; c.unsaid >= connWindow/4 {
+	if c.unsaid += n; c.unsaid >= connWindow/4 || c.unsaid > c.ours {
 		c.out = appendWindow(c.out, 0, c.unsaid)
 		c.ours, c.unsaid = c.ours+c.unsaid, 0
 		c.work.Signal()
@@ -344,18 +347,20 @@ func (c *conn) drain() {
 // close ends the connection at once.
 func (c *conn) close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.closed {
+		c.mu.Unlock()
 		return
 	}
 	c.closed = true
 	c.cancel()
-	c.net.Close()
 	for _, call := range c.calls {
 		call.gone()
 	}
+	clear(c.calls)
 	c.work.Signal()
 	c.room.Broadcast()
+	c.mu.Unlock()
+	c.net.Close() // without mu: TLS may wait seconds for a client that does not read
 }
 
 // watch notices a client that is away. The result ends it.

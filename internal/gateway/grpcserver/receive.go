@@ -116,7 +116,9 @@ func (c *conn) data(f *http2.DataFrame) error {
 		return c.received(call, data)
 	}
 	call.body = append(call.body, data...)
-	start := !call.started && len(call.body) > callWindow/2 // the call takes it in parts
+	// A long request is taken in parts. So is every request while the connection's window is nearly used up: it would hold
+	// the beginnings of many, and room for the end of none.
+	start := !call.started && (len(call.body) > callWindow/2 || c.ours < connWindow/4)
 	call.started = call.started || start
 	call.received = f.StreamEnded()
 	call.wake()
