@@ -41,9 +41,10 @@ func clientSessions(sessions, share int) int {
 	return max(1, sessions*share/wholeShare)
 }
 
-// DefaultChainOptions returns the default size of a node: room for 100,000 objects of the longest values.
+// DefaultChainOptions returns the default size of a node: room for 100,000 objects of the longest values, and for the
+// sessions of 10,000 writers of one address that write in 256 shards each.
 func DefaultChainOptions(shards int) chain.Options {
-	const sessions = 100_000
+	const sessions = 1 << 22
 	return chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: 100_000, MaxSessions: sessions,
 		ClientSessions: clientSessions(sessions, DefaultSessionShare), AnswerRate: DefaultAnswerKiB << 10}
 }
@@ -60,6 +61,7 @@ type nodeFlags struct {
 	answerKiB                int // a second of long answers to one address
 	podDir                   string
 	sessionShare             int
+	sessions                 *pflag.Flag // maximum number
 }
 
 func newNodeCommand() *cobra.Command {
@@ -217,8 +219,17 @@ func (flags *nodeFlags) prepareMember(log *slog.Logger, plane dataplane.Plane, j
 func (flags *nodeFlags) addSessions(f *pflag.FlagSet) {
 	size := &flags.plane.Chain
 	f.IntVar(&size.MaxSessions, "sessions", size.MaxSessions, "maximum number of session entries: one for each session and shard")
+	flags.sessions = f.Lookup("sessions")
 	f.IntVar(&flags.sessionShare, "session-share", DefaultSessionShare,
 		"maximum part of --sessions that one client address may hold, in percent; 100: no limit")
+}
+
+// keepSessions gives the node as many session entries as the data plane has that it takes over, which may be the default
+// of another version, unless the command line has a number.
+func (flags *nodeFlags) keepSessions(entries int) {
+	if size := &flags.plane.Chain; entries > 0 && !flags.sessions.Changed {
+		size.MaxSessions, size.ClientSessions = entries, clientSessions(entries, flags.sessionShare)
+	}
 }
 
 // limit sets the limits of single addresses.
@@ -272,6 +283,11 @@ func (flags *nodeFlags) open(log *slog.Logger) (plane dataplane.Plane, release f
 		if release, err = xdp.Hold(flags.plane.pin); err != nil {
 			return nil, nil, err
 		}
+		entries, err := xdp.PinnedSessions(flags.plane.pin)
+		if err != nil {
+			return nil, nil, errors.Join(err, release())
+		}
+		flags.keepSessions(entries)
 	}
 	plane, why, err := openPlane(flags.plane)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
@@ -141,6 +142,7 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 	spec.Maps["nq_objects"].ValueSize = entry
 	spec.Maps["nq_blank"].ValueSize = entry
 	spec.Maps["nq_sessions"].MaxEntries = uint32(o.MaxSessions)
+	spec.Maps["nq_sessions"].Flags |= unix.BPF_F_NO_PREALLOC // room for many writers costs little until they write
 	spec.Maps["nq_loads"].MaxEntries = uint32(cpus * loadRow(o.Shards))
 	spec.Maps["nq_counters"].MaxEntries = uint32(cpus * counterRow)
 	return spec, nil
@@ -165,6 +167,9 @@ func load(o chain.Options, c constants, pin string, hashFlags uint32) (*objects,
 			spec.Maps[name].Pinning = ebpf.PinByName
 		}
 		options.Maps.PinPath = pin
+		if err := keepAllocation(spec.Maps["nq_sessions"], pin); err != nil {
+			return nil, err
+		}
 	}
 	out := new(objects)
 	if err := spec.LoadAndAssign(out, &options); err != nil {
