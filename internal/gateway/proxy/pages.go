@@ -39,12 +39,23 @@ const (
 	mostPage = 64 << 20
 )
 
-// pages serves etcd's HTTP pages.
-func (s *Server) pages(ctx context.Context) (http.Handler, error) {
+// api serves the pages, and etcd's calls as JSON.
+func (s *Server) api(ctx context.Context) (http.Handler, error) {
 	json, err := s.jsonGateway(ctx)
 	if err != nil {
 		return nil, err
 	}
+	mux := s.pages()
+	mux.Handle("/v3/", json)
+	mux.Handle("/v3beta/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = strings.Replace(r.URL.Path, "/v3beta/", "/v3/", 1)
+		json.ServeHTTP(w, r)
+	}))
+	return mux, nil
+}
+
+// pages serves etcd's HTTP pages, and the gateway's own.
+func (s *Server) pages() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/version", s.passPage)
 	mux.HandleFunc("/metrics", s.passPage)
@@ -59,12 +70,7 @@ func (s *Server) pages(ctx context.Context) (http.Handler, error) {
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
-	mux.Handle("/v3/", json)
-	mux.Handle("/v3beta/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.URL.Path = strings.Replace(r.URL.Path, "/v3beta/", "/v3/", 1)
-		json.ServeHTTP(w, r)
-	}))
-	return mux, nil
+	return mux
 }
 
 // metrics serves the gateway's own metrics.
@@ -178,7 +184,8 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // the client went away
 }
 
-// listenPages listens on a URL for the pages alone.
+// listenPages listens on a URL for the pages alone: it asks for no certificate unless its scheme is https, so it may not
+// lead to keys and values.
 func (s *Server) listenPages(address string) (net.Listener, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

@@ -311,6 +311,22 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestPagesAlone: the listener of pages, which may have no certificates, does not lead to keys and values.
+func TestPagesAlone(t *testing.T) {
+	s, _ := serve(t, Options{Endpoints: []string{startEtcd(t)}, Metrics: []string{"http://127.0.0.1:0"}})
+	url := "http://" + s.more[0].Addr().String()
+	r := must(http.Get(url + "/health"))(t)
+	if r.Body.Close(); r.StatusCode != http.StatusOK {
+		t.Errorf("/health: %s", r.Status)
+	}
+	for _, path := range []string{"/v3/kv/range", "/v3beta/kv/range"} {
+		r := must(http.Post(url+path, "application/json", strings.NewReader(`{"key":"YQ=="}`)))(t)
+		if r.Body.Close(); r.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s", path, r.Status)
+		}
+	}
+}
+
 func TestReflectionAndUnknownCalls(t *testing.T) {
 	conn, ctx := connect(t, startGateway(t, Options{Endpoints: []string{startEtcd(t)}})), t.Context()
 	stream := must(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx))(t)

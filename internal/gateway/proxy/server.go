@@ -77,6 +77,7 @@ type Server struct {
 	conn     *upstream
 	calls    *grpcserver.Server
 	http     *http.Server
+	plain    *http.Server // of the pages alone
 	listener net.Listener
 	more     []net.Listener
 	cache    *engine.Engine    // nil: nothing is cached
@@ -106,11 +107,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	s.calls = s.serveCalls()
-	handler, err := s.pages(ctx)
+	handler, err := s.api(ctx)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: readHeader}
+	s.plain = &http.Server{Handler: s.pages(), ReadHeaderTimeout: readHeader}
 	if s.listener, err = s.listen(o.Listen, true); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -178,7 +180,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	go func() { failed <- s.http.Serve(httpListener) }()
 	go func() { failed <- mux.Serve() }()
 	for _, l := range s.more {
-		go func() { failed <- s.http.Serve(l) }()
+		go func() { failed <- s.plain.Serve(l) }()
 	}
 	var err error
 	select {
@@ -216,7 +218,7 @@ func (s *Server) end() {
 	if s.cache != nil {
 		s.cache.Close()
 	}
-	if err := errors.Join(s.http.Close(), s.ownConn.Close(), s.conn.Close()); err != nil {
+	if err := errors.Join(s.http.Close(), s.plain.Close(), s.ownConn.Close(), s.conn.Close()); err != nil {
 		s.options.Log.Debug("the gateway's end", "error", err)
 	}
 }
