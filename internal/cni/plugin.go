@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
@@ -120,6 +121,10 @@ func (c *config) forget(container, ifname string) error {
 	_, asked := c.Directory.Ask(context.Background(), container, ifname)
 	if asked == nil || r.Host == "" {
 		return nil
+	}
+	others, err := c.Directory.List()
+	if slices.ContainsFunc(others, func(o pods.Record) bool { return o.Host == r.Host }) {
+		return err // a later pod has an interface of that name
 	}
 	return pods.Unpin(c.Pins, r.Host)
 }

@@ -2,6 +2,7 @@ package cni
 
 import (
 	"encoding/json"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -128,6 +129,37 @@ func TestStaleRecords(t *testing.T) {
 		if records, err := m.dir.List(); err != nil || len(records) > 0 {
 			t.Errorf("records: %+v, %v", records, err)
 		}
+		m.must("DEL", p, m.chained(previous))
+		m.nothingLeft(p)
+	})
+}
+
+// TestLateDelete: the record of an earlier pod, whose DEL comes late, names the same interface as a pod of now. The pod is
+// served, also when no agent runs as the earlier one is deleted.
+func TestLateDelete(t *testing.T) {
+	onMachine(t, func(t *testing.T) {
+		m := newMachine(t)
+		m.start()
+		p := newPod(t, "now")
+		previous := p.join(1)
+		m.must("ADD", p, m.chained(previous))
+		earlier := pods.Record{Network: "pods", Container: "yesterday", Interface: "eth0", Host: "vethnow", HostIndex: 1 << 20,
+			Address: netip.MustParseAddr(DefaultAddress)}
+		if err := m.dir.Put(earlier); err != nil {
+			t.Fatal(err)
+		}
+		if a := m.answer(p); a.Mode != string(xdp.Native) || a.Error != "" {
+			t.Errorf("beside a stale record: %+v", a)
+		}
+		if a := m.answer(&pod{t: t, name: "yesterday"}); !strings.Contains(a.Error, "stale") {
+			t.Errorf("the stale record: %+v", a)
+		}
+		m.stop()
+		m.must("DEL", &pod{t: t, name: "yesterday"}, m.chained(previous))
+		if pins, err := filepath.Glob(filepath.Join(m.pins, "*", "pod-port-vethnow")); err != nil || len(pins) != 1 {
+			t.Errorf("pins of the pod of now: %v, %v", pins, err)
+		}
+		p.read()
 		m.must("DEL", p, m.chained(previous))
 		m.nothingLeft(p)
 	})

@@ -24,6 +24,8 @@ type question struct {
 	Interface string `json:"interface"`
 }
 
+func (r *Record) question() question { return question{r.Container, r.Interface} }
+
 // Answer is how the agent serves an interface.
 type Answer struct {
 	Mode  string `json:"mode,omitempty"` // "native" or "generic"; empty: not served

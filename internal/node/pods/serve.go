@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -33,7 +34,7 @@ type Server struct {
 	plane    Plane // from Serve on
 
 	mu     sync.Mutex
-	served map[string]Answer // by name of the host's end
+	served map[question]Answer
 }
 
 // Listen takes the socket of a directory, which it makes if need be, for a node that answers pods at an address.
@@ -53,7 +54,7 @@ func Listen(dir Dir, address netip.Addr, log *slog.Logger) (*Server, error) {
 		return nil, fmt.Errorf("the socket for pods: %w", err)
 	}
 	return &Server{dir: dir, address: address, log: log, listener: listener,
-		served: make(map[string]Answer)}, nil
+		served: make(map[question]Answer)}, nil
 }
 
 // Close frees the socket of a server whose Serve is not called.
@@ -99,7 +100,7 @@ func (s *Server) answer(conn net.Conn) error {
 
 // of is how an interface is served.
 func (s *Server) of(q question) Answer {
-	r, err := s.dir.Get(q.Container, q.Interface)
+	_, err := s.dir.Get(q.Container, q.Interface)
 	if errors.Is(err, os.ErrNotExist) {
 		return Answer{}
 	}
@@ -108,7 +109,7 @@ func (s *Server) of(q question) Answer {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.served[r.Host]
+	return s.served[q]
 }
 
 // look makes the attachments what the records say.
@@ -119,9 +120,9 @@ func (s *Server) look() {
 	if err != nil {
 		s.log.Warn("some pods are not served", "because", err)
 	}
-	wanted := make(map[string]bool)
+	wanted, named := make(map[string]bool), make(map[question]bool)
 	for _, r := range records {
-		wanted[r.Host] = true
+		wanted[r.Host], named[r.question()] = true, true
 		s.attach(r)
 	}
 	attached, err := s.plane.Pods()
@@ -136,11 +137,7 @@ func (s *Server) look() {
 			s.log.Warn("the interface of a pod that is gone is still served", "interface", host, "because", err)
 		}
 	}
-	for host := range s.served {
-		if !wanted[host] {
-			delete(s.served, host)
-		}
-	}
+	maps.DeleteFunc(s.served, func(q question, _ Answer) bool { return !named[q] })
 }
 
 // attach serves the interface of a record, and logs when that changes anything.
@@ -153,10 +150,11 @@ func (s *Server) attach(r Record) {
 	if err != nil {
 		now.Error = err.Error()
 	}
-	if s.served[r.Host] == now {
+	q := r.question() // not the host's end: the stale record of an earlier pod may name it too
+	if s.served[q] == now {
 		return
 	}
-	s.served[r.Host] = now
+	s.served[q] = now
 	log := s.log.With("interface", r.Host, "container", r.Container)
 	if err != nil {
 		log.Warn("a pod is not served", "because", err)
