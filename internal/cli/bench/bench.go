@@ -34,7 +34,8 @@ func newBenchCommand() *cobra.Command {
 		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out),
 		newBenchFailoverCommand(out), newBenchJoinCommand(out), newBenchRejoinCommand(out),
 		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
-		newBenchTransactionsCommand(out), newBenchProtectionsCommand(out), newBenchGatewayCommand(out))
+		newBenchTransactionsCommand(out), newBenchProtectionsCommand(out), newBenchGatewayCommand(out),
+		newBenchWritersCommand(out))
 	return c
 }
 

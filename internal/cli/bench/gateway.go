@@ -88,7 +88,9 @@ func runBenchGateway(ctx context.Context, o etcdgateway.Options, plane string, n
 	if err != nil {
 		return nil, err
 	}
-	chain, err := clilab.OpenChain(ctx, plane, gatewayBenchLab, nodes, o.Progress)
+	chain, err := clilab.OpenChain(ctx, clilab.ChainOptions{
+		Plane: plane, Name: gatewayBenchLab, Nodes: nodes, Shards: 1, Progress: o.Progress,
+	})
 	if err != nil {
 		return nil, err
 	}

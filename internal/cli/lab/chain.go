@@ -24,8 +24,18 @@ type Chain struct {
 // chainDir begins the names of directories for cluster files.
 const chainDir = "netcraq-chain-"
 
-// OpenChain starts a chain of XDP nodes in a lab, or of nodes on sockets in this process. With plane auto it is XDP for root.
-func OpenChain(ctx context.Context, plane, name string, nodes int, progress func(step string)) (*Chain, error) {
+// ChainOptions configure a chain.
+type ChainOptions struct {
+	Plane    string // auto is XDP for root, else sockets
+	Name     string // of the lab
+	Nodes    int
+	Shards   int
+	Progress func(step string)
+}
+
+// OpenChain starts a chain of XDP nodes in a lab, or of nodes on sockets in this process.
+func OpenChain(ctx context.Context, o ChainOptions) (*Chain, error) {
+	plane := o.Plane
 	if plane == cli.PlaneAuto {
 		plane = cli.PlaneSoft
 		if os.Geteuid() == 0 {
@@ -34,15 +44,17 @@ func OpenChain(ctx context.Context, plane, name string, nodes int, progress func
 	}
 	switch plane {
 	case cli.PlaneSoft:
-		return openSoftChain(ctx, nodes)
+		return openSoftChain(ctx, o.Nodes, o.Shards)
 	case cli.PlaneXDP:
-		return openLabChain(ctx, name, nodes, progress)
+		return openLabChain(ctx, o)
 	}
 	return nil, cli.UsageError(fmt.Errorf("--plane %q: want %s, %s or %s", plane, cli.PlaneAuto, cli.PlaneSoft, cli.PlaneXDP))
 }
 
-func openLabChain(ctx context.Context, name string, nodes int, progress func(step string)) (*Chain, error) {
-	o := lab.Options{Name: name, Topology: lab.Line, Nodes: nodes, Shards: 1, Direct: true, Owned: true, Progress: progress}
+func openLabChain(ctx context.Context, c ChainOptions) (*Chain, error) {
+	o := lab.Options{
+		Name: c.Name, Topology: lab.Line, Nodes: c.Nodes, Shards: c.Shards, Direct: true, Owned: true, Progress: c.Progress,
+	}
 	if err := setAgent(&o, cli.PlaneXDP); err != nil {
 		return nil, err
 	}
@@ -57,11 +69,11 @@ func openLabChain(ctx context.Context, name string, nodes int, progress func(ste
 		_, err := lab.Down(context.WithoutCancel(ctx), l.Name)
 		return err
 	}
-	return &Chain{l.ClusterFile(), fmt.Sprintf("%d XDP nodes in a lab, each a process", nodes), down}, nil
+	return &Chain{l.ClusterFile(), fmt.Sprintf("%d XDP nodes in a lab, each a process", c.Nodes), down}, nil
 }
 
-func openSoftChain(ctx context.Context, nodes int) (*Chain, error) {
-	cluster, err := freeLoopback(nodes, 1)
+func openSoftChain(ctx context.Context, nodes, shards int) (*Chain, error) {
+	cluster, err := freeLoopback(nodes, shards)
 	if err != nil {
 		return nil, cli.UsageError(err)
 	}
