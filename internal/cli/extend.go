@@ -26,11 +26,11 @@ func ProductPath() (string, error) {
 	if isProduct {
 		return os.Executable()
 	}
-	return findProgram(ProductName)
+	return FindProgram(ProductName)
 }
 
-// findProgram looks for a program beside this one, then on PATH.
-func findProgram(name string) (string, error) {
+// FindProgram looks for a program beside this one, then on PATH.
+func FindProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -114,7 +114,7 @@ func (e *extension) command() *cobra.Command {
 
 // become replaces this process by another program. It returns only if that fails.
 func become(program string, args []string) error {
-	path, err := findProgram(program)
+	path, err := FindProgram(program)
 	if err != nil {
 		return fmt.Errorf("`netcraq %s` needs another program: %w", args[0], err)
 	}
@@ -130,7 +130,7 @@ func become(program string, args []string) error {
 
 // completions asks another program for completions, in the format of cobra's hidden command.
 func completions(program string, args []string) ([]string, cobra.ShellCompDirective) {
-	path, err := findProgram(program)
+	path, err := FindProgram(program)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

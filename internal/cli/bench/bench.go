@@ -31,7 +31,7 @@ func newBenchCommand() *cobra.Command {
 	c.PersistentFlags().StringVar(&out.csv, "csv", "", "also write the rows to this file")
 	c.AddCommand(newBenchReadCommand(out), newBenchDistanceCommand(out), newBenchWriteCommand(out),
 		newBenchMixCommand(out), newBenchLineCommand(out),
-		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out),
+		newBenchLatencyCommand(out), newBenchMemoryCommand(out), newBenchRestartCommand(out), newBenchPodCommand(out),
 		newBenchFailoverCommand(out), newBenchJoinCommand(out), newBenchRejoinCommand(out),
 		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
 		newBenchTransactionsCommand(out), newBenchProtectionsCommand(out), newBenchGatewayCommand(out),

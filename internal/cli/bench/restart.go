@@ -46,5 +46,8 @@ func nodeArguments(a bench.AgentOptions) []string {
 	for _, port := range a.Ports {
 		args = append(args, "--port-if", port)
 	}
+	if a.Pods.IsValid() {
+		args = append(args, "--pod-addr", a.Pods.String(), "--pod-dir", a.PodDir)
+	}
 	return args
 }

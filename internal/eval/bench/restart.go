@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"time"
 
@@ -43,6 +44,8 @@ type AgentOptions struct {
 	Pin     string
 	Ports   []string
 	Chain   chain.Options
+	Pods    netip.Addr // at which pods reach the node; invalid: none
+	PodDir  string     // records of pods
 }
 
 // RestartResult counts the requests lost while agents were killed and restarted.

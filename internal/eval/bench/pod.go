@@ -1,0 +1,188 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/eval/statistics"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// PodOptions configure a measurement of a pod's requests.
+type PodOptions struct {
+	Count      int // of reads and of round trips
+	ValueBytes int
+	Agent      func(AgentOptions) []string
+	Ready      string   // log text of an agent that is up
+	Plugin     []string // command line of netcraq-cni
+	Progress   Progress
+}
+
+// PodResult is the time of a pod's requests, in microseconds.
+type PodResult struct {
+	ReadUs     float64 `json:"pod_read_us"` // median
+	ReadP99us  float64 `json:"pod_read_p99_us"`
+	TCPUs      float64 `json:"tcp_us"` // median
+	TCPP99us   float64 `json:"tcp_p99_us"`
+	AnsweredAt string  `json:"answered_at"`
+	LeftHost   uint64  `json:"left_host"` // packets on the machine's link meanwhile
+	Late       int     `json:"late"`      // reads that were sent again after a second
+	Count      int     `json:"count"`
+	ValueBytes int     `json:"value_bytes"`
+	Host       Host    `json:"machine"`
+}
+
+// Pod measures one outstanding request at a time of a pod: a clean read at the address that netcraq-cni gives it, and a
+// message of the same length to another pod of the bridge and back, by TCP. The agent and the plugin are processes.
+func Pod(ctx context.Context, o PodOptions) (*PodResult, error) {
+	if o.Count < 1 {
+		return nil, wrongOption("--count: at least 1, not %d", o.Count)
+	}
+	if err := (&NodeOptions{Keys: 1, ValueBytes: o.ValueBytes}).validate(); err != nil {
+		return nil, err
+	}
+	m, hosts, err := newLinkedHosts(1)
+	if err != nil {
+		return nil, err
+	}
+	defer m.undo.run()
+	p, err := newPodMachine(ctx, m, hosts[0], &o)
+	if err != nil {
+		return nil, err
+	}
+	written, err := p.write(o.ValueBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.plug(ctx, o.Plugin); err != nil {
+		return nil, err
+	}
+	return p.measure(ctx, written, &o)
+}
+
+// tries bounds how often a request is sent again. A frame that the kernel leaves in the ring of a veth pair is late,
+// not lost: see drainLate. Such a request is made again with another socket.
+const tries = 60
+
+// again reports whether a request got no answer in time.
+func again(err error) bool { return errors.Is(err, unix.EAGAIN) }
+
+// write writes a key from another machine, and returns the client that did.
+func (p *podMachine) write(valueBytes int) (c *caller, err error) {
+	if err := p.mesh.openToSockets(); err != nil {
+		return nil, err
+	}
+	dest := p.mesh.ways[0].dest
+	err = p.mesh.gen.do(func() error {
+		for i := 0; i == 0 || again(err) && i < tries; i++ {
+			if c, err = newCaller(dest, dest, valueBytes); err != nil {
+				return err
+			}
+			_, err = c.call(aWrite)
+			c.close()
+		}
+		return err
+	})
+	return c, err
+}
+
+// measure makes reads and round trips in rotation.
+func (p *podMachine) measure(ctx context.Context, written *caller, o *PodOptions) (*PodResult, error) {
+	const warmUp = 100
+	r := &PodResult{AnsweredAt: p.answeredAt, Count: o.Count, ValueBytes: o.ValueBytes, Host: ThisHost()}
+	echo, err := p.startEcho()
+	if err != nil {
+		return nil, err
+	}
+	before, err := p.mesh.ways[0].from.received()
+	if err != nil {
+		return nil, err
+	}
+	var reads, trips []float64
+	err = p.pods[0].do(func() error {
+		stream, err := dialStream(echo)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(stream)
+		message := make([]byte, wire.VersionBytes+o.ValueBytes)
+		for i := range o.Count + warmUp {
+			if i%1000 == 0 {
+				o.Progress.say("%d of %d", i, o.Count)
+			}
+			read, err := p.read(ctx, written, r)
+			if err != nil {
+				return err
+			}
+			trip, err := roundTrip(stream, message)
+			if err != nil {
+				return err
+			}
+			if i >= warmUp {
+				reads, trips = append(reads, micros(read)), append(trips, micros(trip))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	after, err := p.mesh.ways[0].from.received()
+	if err != nil {
+		return nil, err
+	}
+	r.LeftHost = after - before
+	slices.Sort(reads)
+	slices.Sort(trips)
+	r.ReadUs, r.ReadP99us = statistics.Quantile(0.5, reads), statistics.Quantile(0.99, reads)
+	r.TCPUs, r.TCPP99us = statistics.Quantile(0.5, trips), statistics.Quantile(0.99, trips)
+	return r, nil
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// read reads the key at the pods' address.
+func (p *podMachine) read(ctx context.Context, written *caller, r *PodResult) (time.Duration, error) {
+	to := netip.AddrPortFrom(podsAddress, wire.Port)
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if p.reader == nil {
+			c, err := newCaller(to, to, 0)
+			if err != nil {
+				return 0, err
+			}
+			c.key, c.value, c.seq = written.key, written.value, written.seq
+			p.reader = c
+		}
+		d, err := p.reader.call(aRead)
+		if !again(err) || r.Late == tries {
+			return d, err
+		}
+		r.Late++
+		p.reader.close()
+		p.reader = nil
+	}
+}
+
+// Table returns one row per kind of request.
+func (r *PodResult) Table() ([]string, [][]string) {
+	row := func(name string, p50, p99 float64) []string {
+		return []string{name, fmt.Sprintf("%.1f", p50), fmt.Sprintf("%.1f", p99)}
+	}
+	return []string{"request of a pod", "p50 µs", "p99 µs"}, [][]string{
+		row("clean read", r.ReadUs, r.ReadP99us), row("TCP to another pod", r.TCPUs, r.TCPP99us)}
+}
+
+// Summary states where reads were answered.
+func (r *PodResult) Summary() string {
+	return fmt.Sprintf("%d of each, one at a time, values of %d bytes. Reads were answered at: %s. %d packets left the "+
+		"machine meanwhile, %d reads were late.\n%v", r.Count, r.ValueBytes, r.AnsweredAt, r.LeftHost, r.Late, r.Host)
+}

@@ -1,0 +1,222 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/node/pods"
+	"github.com/netcraq/netcraq/internal/platform/eintr"
+	"github.com/netcraq/netcraq/internal/platform/owned"
+)
+
+// podsAddress is where pods reach the node, of no machine.
+var podsAddress = netip.MustParseAddr("169.254.77.1")
+
+// podMachine is a machine with a node, and two pods on a bridge.
+type podMachine struct {
+	mesh       *mesh
+	machine    *host
+	dir        pods.Dir
+	fleet      *fleet
+	pods       [2]*host
+	answeredAt string
+	reader     *caller
+}
+
+const (
+	bridgeName   = "cni0"
+	podInterface = "eth0"
+)
+
+func podHostEnd(i int) string { return fmt.Sprintf("veth-pod%d", i) }
+
+func podAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 0, byte(i + 1)}) }
+
+func newPodMachine(ctx context.Context, m *mesh, machine *host, o *PodOptions) (*podMachine, error) {
+	p := &podMachine{mesh: m, machine: machine}
+	m.undo.add(func() {
+		if p.reader != nil {
+			p.reader.close()
+		}
+	})
+	dir, err := owned.Dir(os.TempDir(), "netcraq-pods-", os.RemoveAll)
+	if err != nil {
+		return nil, err
+	}
+	m.undo.add(func() { os.RemoveAll(dir) })
+	p.dir = pods.Dir(dir)
+	if err := p.makePods(); err != nil {
+		return nil, err
+	}
+	p.fleet, err = newFleet(ctx, m, []*host{machine}, &RestartOptions{Keys: 1, ValueBytes: o.ValueBytes, Ready: o.Ready,
+		Agent: func(a AgentOptions) []string {
+			a.Pods, a.PodDir = podsAddress, dir
+			return o.Agent(a)
+		}})
+	return p, err
+}
+
+// makePods makes the pods as the plugin bridge would.
+func (p *podMachine) makePods() error {
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}
+	if err := p.machine.handle.LinkAdd(bridge); err != nil {
+		return fmt.Errorf("make a bridge: %w", err)
+	}
+	if err := p.machine.handle.LinkSetUp(bridge); err != nil {
+		return err
+	}
+	for i := range p.pods {
+		pod, err := p.mesh.host()
+		if err != nil {
+			return err
+		}
+		p.pods[i] = pod
+		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: podHostEnd(i), MasterIndex: bridge.Index},
+			PeerName: podInterface, PeerNamespace: netlink.NsFd(pod.ns)}
+		if err := p.machine.handle.LinkAdd(pair); err != nil {
+			return fmt.Errorf("make a veth pair: %w", err)
+		}
+		if err := p.machine.handle.LinkSetUp(pair); err != nil {
+			return err
+		}
+		end, err := pod.handle.LinkByName(podInterface)
+		if err != nil {
+			return err
+		}
+		network := single(podAddr(i))
+		network.Mask[3] = 0
+		err = errors.Join(pod.handle.AddrAdd(end, &netlink.Addr{IPNet: network}), pod.handle.LinkSetUp(end))
+		if err != nil {
+			return err
+		}
+		if err := (&port{host: pod, name: podInterface, index: end.Attrs().Index}).awaitUp(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plug runs the CNI plugin for the first pod, as a container runtime does, and asks the agent how it serves the pod.
+func (p *podMachine) plug(ctx context.Context, plugin []string) error {
+	const container = "pod0"
+	namespace := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(p.pods[0].ns))
+	config := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"pods","type":"netcraq-cni","address":%q,"directory":%q,"pins":%q,
+		"prevResult":{"cniVersion":"1.1.0","interfaces":[{"name":%q},{"name":%q,"sandbox":%q}]}}`,
+		podsAddress, p.dir, bpfFS, podHostEnd(0), podInterface, namespace)
+	c := exec.CommandContext(ctx, plugin[0], plugin[1:]...)
+	var out bytes.Buffer
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(config), &out, &out
+	c.Env = append(os.Environ(), "CNI_COMMAND=ADD", "CNI_CONTAINERID="+container, "CNI_NETNS="+namespace,
+		"CNI_IFNAME="+podInterface, "CNI_PATH=/")
+	if err := p.fleet.keepers[0].Do(c.Start); err != nil {
+		return fmt.Errorf("start %s: %w", plugin[0], err)
+	}
+	if err := c.Wait(); err != nil {
+		return fmt.Errorf("%s: %w: %s", plugin[0], err, &out)
+	}
+	a, err := p.dir.Ask(ctx, container, podInterface)
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if err != nil {
+		return fmt.Errorf("the pod is not served: %w", err)
+	}
+	p.answeredAt = "the pod's veth pair, XDP " + a.Mode
+	return nil
+}
+
+const podEchoPort = 7
+
+// startEcho starts a server in the second pod that returns what it gets by TCP, and returns its address.
+func (p *podMachine) startEcho() (netip.AddrPort, error) {
+	addr := netip.AddrPortFrom(podAddr(1), podEchoPort)
+	var listener int
+	err := p.pods[1].do(func() (err error) {
+		if listener, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		return errors.Join(unix.Bind(listener, socketAddress(addr)), unix.Listen(listener, 1))
+	})
+	if err != nil {
+		return addr, fmt.Errorf("echo server on %v: %w", addr, err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		serveStream(listener)
+	}()
+	p.mesh.undo.add(func() {
+		_ = unix.Shutdown(listener, unix.SHUT_RDWR) // wakes accept
+		<-ended
+		unix.Close(listener)
+	})
+	return addr, nil
+}
+
+// serveStream returns the messages of one client until it closes the connection.
+func serveStream(listener int) {
+	stream, err := eintr.Value(func() (int, error) {
+		stream, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC)
+		return stream, err
+	})
+	if err != nil {
+		return
+	}
+	defer unix.Close(stream)
+	_ = unix.SetsockoptInt(stream, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	buffer := make([]byte, echoBufferBytes)
+	for {
+		n, err := eintr.Value(func() (int, error) { return unix.Read(stream, buffer) })
+		if err != nil || n == 0 {
+			return
+		}
+		if _, err := eintr.Value(func() (int, error) { return unix.Write(stream, buffer[:n]) }); err != nil {
+			return
+		}
+	}
+}
+
+// dialStream connects to a server by TCP from the calling thread's namespace.
+func dialStream(addr netip.AddrPort) (int, error) {
+	stream, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	err = errors.Join(unix.SetsockoptInt(stream, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		eintr.Retry(func() error { return unix.Connect(stream, socketAddress(addr)) }))
+	if err != nil {
+		unix.Close(stream)
+		return 0, fmt.Errorf("connect to the other pod: %w", err)
+	}
+	return stream, nil
+}
+
+// roundTrip sends a message and reads it back.
+func roundTrip(stream int, message []byte) (time.Duration, error) {
+	start := time.Now()
+	if _, err := eintr.Value(func() (int, error) { return unix.Write(stream, message) }); err != nil {
+		return 0, err
+	}
+	for got := 0; got < len(message); {
+		n, err := eintr.Value(func() (int, error) { return unix.Read(stream, message[got:]) })
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		got += n
+	}
+	return time.Since(start), nil
+}
