@@ -113,9 +113,12 @@ func (s *Set) Unpack(packed string) ([]byte, error) {
 		return nil, err
 	}
 	defer d.readers.Put(r)
-	value, err := io.ReadAll(io.LimitReader(r, maxValueBytes))
-	if err != nil {
+	value, err := io.ReadAll(io.LimitReader(r, maxValueBytes+1))
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("a packed value is damaged: %w", err)
+	case len(value) > maxValueBytes:
+		return nil, fmt.Errorf("a packed value has more than %d bytes", maxValueBytes)
 	}
 	return value, nil
 }

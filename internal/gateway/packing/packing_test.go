@@ -73,6 +73,21 @@ func TestPack(t *testing.T) {
 	}
 }
 
+// TestLongValue: a value that is longer than the limit is not cut.
+func TestLongValue(t *testing.T) {
+	s := New()
+	if err := s.Add(1, object(1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, length := range []int{maxValueBytes, maxValueBytes + 1} {
+		packed, _ := s.Pack(make([]byte, length))
+		got, err := s.Unpack(packed)
+		if whole := err == nil && len(got) == length; whole != (length <= maxValueBytes) || !whole && err == nil {
+			t.Errorf("%d bytes are unpacked to %d: %v", length, len(got), err)
+		}
+	}
+}
+
 func TestTrainNeedsValues(t *testing.T) {
 	var s Samples
 	for range MinSamples - 1 {
