@@ -1,7 +1,7 @@
 // Package packing compresses values that do not fit a cell, with dictionaries trained on the keys of one etcd.
 //
-// A dictionary has a number and never changes. A packed value names its dictionary, so a gateway that knows it can unpack what another
-// one packed; one that does not yet says so. A [Set] packs with its newest dictionary.
+// A dictionary has a number and never changes. A packed value names its dictionary by number and checksum, so a gateway that knows it can
+// unpack what another one packed; one that does not yet says so. A [Set] packs with its newest dictionary.
 package packing
 
 import (
@@ -10,9 +10,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -37,7 +39,7 @@ type Set struct {
 
 // dictionary is one that is ready for use.
 type dictionary struct {
-	number           uint32
+	name             []byte // its number and its checksum, with which packed values begin
 	text             []byte
 	writers, readers sync.Pool
 }
@@ -52,7 +54,8 @@ func (s *Set) Add(number uint32, text []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known[number] = &dictionary{number: number, text: text}
+	name := binary.BigEndian.AppendUint32(binary.AppendUvarint(nil, uint64(number)), crc32.ChecksumIEEE(text))
+	s.known[number] = &dictionary{name: name, text: text}
 	s.newest = max(s.newest, number)
 	return nil
 }
@@ -73,7 +76,7 @@ func (s *Set) Pack(value []byte) (packed string, ok bool) {
 		return "", false
 	}
 	var out bytes.Buffer
-	out.Write(binary.AppendUvarint(nil, uint64(d.number)))
+	out.Write(d.name)
 	w, _ := d.writers.Get().(*flate.Writer)
 	if w == nil {
 		var err error
@@ -102,10 +105,10 @@ func (s *Set) Unpack(packed string) ([]byte, error) {
 	s.mu.RLock()
 	d := s.known[uint32(number)]
 	s.mu.RUnlock()
-	if d == nil {
+	if d == nil || !strings.HasPrefix(packed, string(d.name)) { // DEFLATE would not notice another dictionary of that number
 		return nil, ErrUnknownDictionary
 	}
-	in := bytes.NewReader([]byte(packed[n:]))
+	in := bytes.NewReader([]byte(packed[len(d.name):]))
 	r, _ := d.readers.Get().(io.ReadCloser)
 	if r == nil {
 		r = flate.NewReaderDict(in, d.text)

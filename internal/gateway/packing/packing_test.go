@@ -73,6 +73,18 @@ func TestPack(t *testing.T) {
 	}
 }
 
+// TestSameNumber: keys of etcd that were deleted beside running gateways lead to a second dictionary of the same number.
+func TestSameNumber(t *testing.T) {
+	a, b := New(), New()
+	if err := errors.Join(a.Add(1, object(1)), b.Add(1, bytes.ToUpper(object(1)))); err != nil {
+		t.Fatal(err)
+	}
+	packed, _ := a.Pack(object(2))
+	if got, err := b.Unpack(packed); !errors.Is(err, ErrUnknownDictionary) {
+		t.Errorf("with another dictionary: %q, %v", got, err)
+	}
+}
+
 // TestLongValue: a value that is longer than the limit is not cut.
 func TestLongValue(t *testing.T) {
 	s := New()
