@@ -2,11 +2,14 @@ package bench
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/spf13/cobra"
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/peer"
+	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
 	"github.com/netcraq/netcraq/internal/node/agent"
 )
 
@@ -14,7 +17,7 @@ func newBenchPodCommand(out *benchOutput) *cobra.Command {
 	o := bench.PodOptions{Ready: agent.UpMessage}
 	c := &cobra.Command{
 		Use:   "pod",
-		Short: "One request of a pod at a time: a clean read at the address from netcraq-cni, and TCP to another pod",
+		Short: "One request of a pod at a time: a clean read through netcraq-cni, TCP to another pod, a read of etcd",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			self, err := cli.ProductPath()
@@ -27,6 +30,9 @@ func newBenchPodCommand(out *benchOutput) *cobra.Command {
 			}
 			o.Agent = func(a bench.AgentOptions) []string { return append([]string{self}, nodeArguments(a)...) }
 			o.Plugin = []string{plugin}
+			if _, err := etcd.Find(); err == nil {
+				o.Etcd = startEtcdRead
+			}
 			o.Progress = out.progress()
 			return runBench(c, out, func(ctx context.Context) (*bench.PodResult, error) { return bench.Pod(ctx, o) })
 		},
@@ -34,4 +40,14 @@ func newBenchPodCommand(out *benchOutput) *cobra.Command {
 	c.Flags().IntVar(&o.Count, "count", 10_000, "number of reads, and of messages by TCP")
 	c.Flags().IntVar(&o.ValueBytes, "value-bytes", 16, "length of the value")
 	return c
+}
+
+// startEtcdRead starts an etcd for a pod's reads.
+func startEtcdRead(ctx context.Context, addr netip.Addr, server, client string, value []byte) (
+	func(context.Context) error, func() error, error) {
+	r, err := peer.StartEtcdRead(ctx, etcd.Site{Addr: addr, Namespace: server}, client, value)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.Read, r.Close, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
 	"github.com/netcraq/netcraq/internal/node/agent"
 	"github.com/netcraq/netcraq/internal/platform/roottest"
 )
@@ -21,8 +22,12 @@ func TestPod(t *testing.T) {
 	}
 	t.Setenv(clitest.AsCommand, "1")
 	const count = 300
+	var startEtcd bench.StartEtcd
+	if _, err := etcd.Find(); err == nil {
+		startEtcd = startEtcdRead
+	}
 	r, err := bench.Pod(t.Context(), bench.PodOptions{
-		Count: count, ValueBytes: 16, Ready: agent.UpMessage, Plugin: []string{self},
+		Count: count, Etcd: startEtcd, ValueBytes: 16, Ready: agent.UpMessage, Plugin: []string{self},
 		Agent: func(o bench.AgentOptions) []string { return append([]string{self}, nodeArguments(o)...) },
 	})
 	if err != nil {
@@ -30,6 +35,9 @@ func TestPod(t *testing.T) {
 	}
 	if r.ReadUs <= 0 || r.TCPUs <= 0 || !strings.Contains(r.AnsweredAt, "veth") {
 		t.Errorf("%+v", r)
+	}
+	if (r.EtcdUs != nil) != (startEtcd != nil) || r.EtcdUs != nil && *r.EtcdUs <= 0 {
+		t.Errorf("reads of etcd: %+v", r)
 	}
 	if r.LeftHost >= count { // a few ARP packets may
 		t.Errorf("%d packets left the machine during %d reads", r.LeftHost, count)

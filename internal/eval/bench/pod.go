@@ -21,21 +21,29 @@ type PodOptions struct {
 	Agent      func(AgentOptions) []string
 	Ready      string   // log text of an agent that is up
 	Plugin     []string // command line of netcraq-cni
+	Etcd       StartEtcd
 	Progress   Progress
 }
 
+// StartEtcd starts an etcd at an address in a network namespace, with a client in another one, and returns the
+// client's read of a value. nil: etcd is not measured.
+type StartEtcd func(ctx context.Context, addr netip.Addr, server, client string, value []byte) (
+	read func(context.Context) error, stop func() error, err error)
+
 // PodResult is the time of a pod's requests, in microseconds.
 type PodResult struct {
-	ReadUs     float64 `json:"pod_read_us"` // median
-	ReadP99us  float64 `json:"pod_read_p99_us"`
-	TCPUs      float64 `json:"tcp_us"` // median
-	TCPP99us   float64 `json:"tcp_p99_us"`
-	AnsweredAt string  `json:"answered_at"`
-	LeftHost   uint64  `json:"left_host"` // packets on the machine's link meanwhile
-	Late       int     `json:"late"`      // reads that were sent again after a second
-	Count      int     `json:"count"`
-	ValueBytes int     `json:"value_bytes"`
-	Host       Host    `json:"machine"`
+	ReadUs     float64  `json:"pod_read_us"` // median
+	ReadP99us  float64  `json:"pod_read_p99_us"`
+	TCPUs      float64  `json:"tcp_us"` // median
+	TCPP99us   float64  `json:"tcp_p99_us"`
+	EtcdUs     *float64 `json:"etcd_us"` // median; nil without etcd
+	EtcdP99us  *float64 `json:"etcd_p99_us"`
+	AnsweredAt string   `json:"answered_at"`
+	LeftHost   uint64   `json:"left_host"` // packets on the machine's link meanwhile
+	Late       int      `json:"late"`      // reads that were sent again after a second
+	Count      int      `json:"count"`
+	ValueBytes int      `json:"value_bytes"`
+	Host       Host     `json:"machine"`
 }
 
 // Pod measures one outstanding request at a time of a pod: a clean read at the address that netcraq-cni gives it, and a
@@ -63,8 +71,39 @@ func Pod(ctx context.Context, o PodOptions) (*PodResult, error) {
 	if err := p.plug(ctx, o.Plugin); err != nil {
 		return nil, err
 	}
-	return p.measure(ctx, written, &o)
+	r, err := p.measure(ctx, written, &o)
+	if err != nil || o.Etcd == nil {
+		return r, err
+	}
+	return r, p.measureEtcd(ctx, written.value, &o, r)
 }
+
+// measureEtcd makes reads of an etcd in the other pod, after the rest: a Go client's goroutines may run on any thread.
+func (p *podMachine) measureEtcd(ctx context.Context, value []byte, o *PodOptions, r *PodResult) (err error) {
+	o.Progress.say("reads of etcd")
+	read, stop, err := o.Etcd(ctx, podAddr(1), namespaceOf(p.pods[1]), namespaceOf(p.pods[0]), value)
+	if err != nil {
+		return fmt.Errorf("etcd: %w", err)
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	var times []float64
+	for i := range o.Count + warmUp {
+		start := time.Now()
+		if err := read(ctx); err != nil {
+			return fmt.Errorf("etcd: %w", err)
+		}
+		if i >= warmUp {
+			times = append(times, micros(time.Since(start)))
+		}
+	}
+	slices.Sort(times)
+	p50, p99 := statistics.Quantile(0.5, times), statistics.Quantile(0.99, times)
+	r.EtcdUs, r.EtcdP99us = &p50, &p99
+	return nil
+}
+
+// warmUp is the number of requests of each kind before those that count.
+const warmUp = 100
 
 // tries bounds how often a request is sent again. A frame that the kernel leaves in the ring of a veth pair is late,
 // not lost: see drainLate. Such a request is made again with another socket.
@@ -94,7 +133,6 @@ func (p *podMachine) write(valueBytes int) (c *caller, err error) {
 
 // measure makes reads and round trips in rotation.
 func (p *podMachine) measure(ctx context.Context, written *caller, o *PodOptions) (*PodResult, error) {
-	const warmUp = 100
 	r := &PodResult{AnsweredAt: p.answeredAt, Count: o.Count, ValueBytes: o.ValueBytes, Host: ThisHost()}
 	echo, err := p.startEcho()
 	if err != nil {
@@ -177,8 +215,11 @@ func (r *PodResult) Table() ([]string, [][]string) {
 	row := func(name string, p50, p99 float64) []string {
 		return []string{name, fmt.Sprintf("%.1f", p50), fmt.Sprintf("%.1f", p99)}
 	}
-	return []string{"request of a pod", "p50 µs", "p99 µs"}, [][]string{
-		row("clean read", r.ReadUs, r.ReadP99us), row("TCP to another pod", r.TCPUs, r.TCPP99us)}
+	rows := [][]string{row("clean read", r.ReadUs, r.ReadP99us), row("TCP to another pod", r.TCPUs, r.TCPP99us)}
+	if r.EtcdUs != nil {
+		rows = append(rows, row("read of etcd in another pod", *r.EtcdUs, *r.EtcdP99us))
+	}
+	return []string{"request of a pod", "p50 µs", "p99 µs"}, rows
 }
 
 // Summary states where reads were answered.

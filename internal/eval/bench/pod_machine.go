@@ -107,10 +107,13 @@ func (p *podMachine) makePods() error {
 	return nil
 }
 
+// namespaceOf returns the path of a host's network namespace, for other processes too.
+func namespaceOf(h *host) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(h.ns)) }
+
 // plug runs the CNI plugin for the first pod, as a container runtime does, and asks the agent how it serves the pod.
 func (p *podMachine) plug(ctx context.Context, plugin []string) error {
 	const container = "pod0"
-	namespace := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(p.pods[0].ns))
+	namespace := namespaceOf(p.pods[0])
 	config := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"pods","type":"netcraq-cni","address":%q,"directory":%q,"pins":%q,
 		"prevResult":{"cniVersion":"1.1.0","interfaces":[{"name":%q},{"name":%q,"sandbox":%q}]}}`,
 		podsAddress, p.dir, bpfFS, podHostEnd(0), podInterface, namespace)
