@@ -134,8 +134,8 @@ func TestStaleRecords(t *testing.T) {
 	})
 }
 
-// TestLateDelete: the record of an earlier pod, whose DEL comes late, names the same interface as a pod of now. The pod is
-// served, also when no agent runs as the earlier one is deleted.
+// TestLateDelete: the record of an earlier pod, whose DEL comes late, names the same interface as a pod of now. The pod
+// is served, also when no agent runs as the earlier one is deleted.
 func TestLateDelete(t *testing.T) {
 	onMachine(t, func(t *testing.T) {
 		m := newMachine(t)
@@ -143,8 +143,8 @@ func TestLateDelete(t *testing.T) {
 		p := newPod(t, "now")
 		previous := p.join(1)
 		m.must("ADD", p, m.chained(previous))
-		earlier := pods.Record{Network: "pods", Container: "yesterday", Interface: "eth0", Host: "vethnow", HostIndex: 1 << 20,
-			Address: netip.MustParseAddr(DefaultAddress)}
+		earlier := pods.Record{Network: "pods", Container: "yesterday", Interface: "eth0", Host: "vethnow",
+			HostIndex: 1 << 20, Address: netip.MustParseAddr(DefaultAddress)}
 		if err := m.dir.Put(earlier); err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,8 @@ docs/gateway.md compares the two.`,
 	f.StringSliceVar(&o.Endpoints, "endpoints", []string{"127.0.0.1:2379"}, "same as --etcd-endpoints")
 	f.StringVar(&o.Advertise, "advertise-client-url", "", "address that the member list shows (default: etcd's own list)")
 	f.StringVar(&o.Clients.Dir, "data-dir", "default.proxy", "directory for the certificate of --auto-tls")
-	f.StringSliceVar(&o.Metrics, "metrics-addr", nil, "additional URLs that serve /metrics and the other pages, but no keys and values")
+	f.StringSliceVar(&o.Metrics, "metrics-addr", nil,
+		"additional URLs that serve /metrics and the other pages, but no keys and values")
 	f.StringVar(&o.Clients.Cert, "cert-file", "", "certificate presented to clients")
 	f.StringVar(&o.Clients.Key, "key-file", "", "key of --cert-file")
 	f.StringVar(&o.Clients.CA, "trusted-ca-file", "", "authorities that sign clients' certificates")

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// TestManyRequestsInParts: a client sends frames of its calls in turn, so the connection's window holds the beginning of
-// each request and the end of none.
+// TestManyRequestsInParts: a client sends frames of its calls in turn, so the connection's window holds the beginning
+// of each request and the end of none.
 func TestManyRequestsInParts(t *testing.T) {
 	const length = callWindow / 4
 	conn, ctx := dial(t, startServer(t).address), within(t)

@@ -1,7 +1,8 @@
 // Package packing compresses values that do not fit a cell, with dictionaries trained on the keys of one etcd.
 //
-// A dictionary has a number and never changes. A packed value names its dictionary by number and checksum, so a gateway that knows it can
-// unpack what another one packed; one that does not yet says so. A [Set] packs with its newest dictionary.
+// A dictionary has a number and never changes. A packed value names its dictionary by number and checksum, so a gateway
+// that knows it can unpack what another one packed; one that does not yet says so. A [Set] packs with its newest
+// dictionary.
 package packing
 
 import (
@@ -105,7 +106,8 @@ func (s *Set) Unpack(packed string) ([]byte, error) {
 	s.mu.RLock()
 	d := s.known[uint32(number)]
 	s.mu.RUnlock()
-	if d == nil || !strings.HasPrefix(packed, string(d.name)) { // DEFLATE would not notice another dictionary of that number
+	if d == nil || !strings.HasPrefix(packed, string(d.name)) {
+		// DEFLATE would not notice another dictionary of that number.
 		return nil, ErrUnknownDictionary
 	}
 	in := bytes.NewReader([]byte(packed[len(d.name):]))

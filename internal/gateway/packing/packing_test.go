@@ -73,7 +73,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestSameNumber: keys of etcd that were deleted beside running gateways lead to a second dictionary of the same number.
+// TestSameNumber: keys that were deleted from etcd beside running gateways lead to a second dictionary of the same
+// number.
 func TestSameNumber(t *testing.T) {
 	a, b := New(), New()
 	if err := errors.Join(a.Add(1, object(1)), b.Add(1, bytes.ToUpper(object(1)))); err != nil {

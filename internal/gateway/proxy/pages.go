@@ -184,8 +184,8 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // the client went away
 }
 
-// listenPages listens on a URL for the pages alone: it asks for no certificate unless its scheme is https, so it may not
-// lead to keys and values.
+// listenPages listens on a URL for the pages alone: it asks for no certificate unless its scheme is https, so it may
+// not lead to keys and values.
 func (s *Server) listenPages(address string) (net.Listener, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
