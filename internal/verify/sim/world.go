@@ -201,6 +201,10 @@ func (w *world) finish() error {
 	if err := w.until(last, func() bool { return true }); err != nil {
 		return err
 	}
+	recovery := recovery
+	if w.Sessions < tableSize { // copies wait for entries that rest
+		recovery += 8 * uint64(w.rest())
+	}
 	if err := w.until(w.now+recovery, func() bool { return !w.whole() }); err != nil {
 		return err
 	}

@@ -142,7 +142,9 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 	spec.Maps["nq_objects"].ValueSize = entry
 	spec.Maps["nq_blank"].ValueSize = entry
 	spec.Maps["nq_sessions"].MaxEntries = uint32(o.MaxSessions)
-	spec.Maps["nq_sessions"].Flags |= unix.BPF_F_NO_PREALLOC // room for many writers costs little until they write
+	if o.MaxSessions > sessionsAtOnce {
+		spec.Maps["nq_sessions"].Flags |= unix.BPF_F_NO_PREALLOC
+	}
 	spec.Maps["nq_loads"].MaxEntries = uint32(cpus * loadRow(o.Shards))
 	spec.Maps["nq_counters"].MaxEntries = uint32(cpus * counterRow)
 	return spec, nil

@@ -10,6 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// sessionsAtOnce is the largest number of sessions whose entries are allocated when the table is made. Entries of a larger
+// table are allocated one at a time, since most nodes never use them; Linux 6.1 then drops a write now and then, whose
+// client sends it again.
+const sessionsAtOnce = 1 << 17
+
 // pinnedSessions returns the number of entries and the flags of the table of sessions that is pinned in a directory;
 // 0 entries: there is none.
 func pinnedSessions(pin string) (entries int, flags uint32, err error) {
@@ -30,11 +35,12 @@ func PinnedSessions(pin string) (int, error) {
 	return entries, err
 }
 
-// keepAllocation adapts the table of sessions to one that is pinned: earlier versions allocated all entries at once.
+// keepAllocation adapts the table of sessions to one that is pinned: earlier versions allocated the entries of every
+// table at once.
 func keepAllocation(sessions *ebpf.MapSpec, pin string) error {
 	entries, flags, err := pinnedSessions(pin)
-	if err == nil && entries > 0 && flags&unix.BPF_F_NO_PREALLOC == 0 {
-		sessions.Flags &^= unix.BPF_F_NO_PREALLOC
+	if err == nil && entries > 0 {
+		sessions.Flags = sessions.Flags&^unix.BPF_F_NO_PREALLOC | flags&unix.BPF_F_NO_PREALLOC
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 // TestOlderSessions takes over a table of sessions whose entries were all allocated at once, as earlier versions made it.
 func TestOlderSessions(t *testing.T) {
 	o := testOptions(t)
+	o.Chain.MaxSessions = 2 * sessionsAtOnce
 	inNamespace(t, func() error {
 		if err := makePinDirectory(o.Pin); err != nil {
 			return err
@@ -54,6 +55,7 @@ func TestOlderSessions(t *testing.T) {
 // TestNewSessions takes over a table whose entries are allocated one at a time.
 func TestNewSessions(t *testing.T) {
 	o := testOptions(t)
+	o.Chain.MaxSessions = 2 * sessionsAtOnce
 	inNamespace(t, func() error {
 		if entries, err := PinnedSessions(o.Pin); err != nil || entries != 0 {
 			return fmt.Errorf("%d entries are pinned before the first start, %w", entries, err)
