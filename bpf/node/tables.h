@@ -308,7 +308,7 @@ static __noinline struct nq_session *new_session(const struct nq_session_key *ke
 	enum no_session ignored;
 	struct nq_session fresh = {.owner = owner, .session = key->session};
 	struct nq_holder *h = holder_of(owner);
-	long failed;
+	int failed; /* before Linux 6.4 the upper half of the helper's result is undefined */
 
 	if (!why)
 		why = &ignored;

@@ -11,8 +11,8 @@ import (
 )
 
 // sessionsAtOnce is the largest number of sessions whose entries are allocated when the table is made. Entries of a larger
-// table are allocated one at a time, since most nodes never use them; Linux 6.1 then drops a write now and then, whose
-// client sends it again.
+// table are allocated one at a time, since most nodes never use them. The kernel may have none at hand in a burst; the
+// program then drops a write, which its client sends again.
 const sessionsAtOnce = 1 << 17
 
 // pinnedSessions returns the number of entries and the flags of the table of sessions that is pinned in a directory;
