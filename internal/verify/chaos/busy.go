@@ -104,22 +104,14 @@ func (r *BusyResult) Explain() string {
 
 // Busy brings a cluster up, loads the machine and stops processes while clients work, and waits
 // until all chains are whole again. It removes the cluster in any case.
-func Busy(ctx context.Context, o BusyOptions) (result *BusyResult, err error) {
-	c, err := up(ctx, &o.Setup)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err == nil && !result.OK() {
-			_ = c.keepLogs() // the trial's error is more important
+func Busy(ctx context.Context, o BusyOptions) (*BusyResult, error) {
+	return trial(ctx, &o.Setup, func(c *cluster) (*BusyResult, error) {
+		b := &busy{o: &o, c: c, began: time.Now(), stops: newStops(c.lab)}
+		if err := b.run(ctx); err != nil {
+			return nil, err
 		}
-		err = c.down(ctx, err)
-	}()
-	b := &busy{o: &o, c: c, began: time.Now(), stops: newStops(c.lab)}
-	if err := b.run(ctx); err != nil {
-		return nil, err
-	}
-	return b.result, nil
+		return b.result, nil
+	})
 }
 
 // busy is one trial.

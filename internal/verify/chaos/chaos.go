@@ -123,21 +123,16 @@ func (r *ChaosResult) Explain() string {
 
 // Chaos brings a cluster up, injects faults while clients work, and checks the clients' history. It
 // removes the cluster in any case.
-func Chaos(ctx context.Context, o ChaosOptions) (result *ChaosResult, err error) {
-	c, err := up(ctx, &o.Setup)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err == nil && !result.OK() {
-			_ = c.keepLogs() // the trial's error is more important
-		}
-		err = c.down(ctx, err)
-	}()
+func Chaos(ctx context.Context, o ChaosOptions) (*ChaosResult, error) {
+	return trial(ctx, &o.Setup, func(c *cluster) (*ChaosResult, error) { return chaosOn(ctx, c, &o) })
+}
+
+// chaosOn is the trial on a cluster that is up.
+func chaosOn(ctx context.Context, c *cluster, o *ChaosOptions) (_ *ChaosResult, err error) {
 	if err := c.lab.SetFault(lab.Loss, o.Loss, lab.Where{}); err != nil {
 		return nil, err
 	}
-	t := &chaos{o: &o, c: c, driver: newDriver(c, o.Seed, recipes, o.Kinds), ledger: newLedger(), began: time.Now()}
+	t := &chaos{o: o, c: c, driver: newDriver(c, o.Seed, recipes, o.Kinds), ledger: newLedger(), began: time.Now()}
 	if t.durable, err = c.observe(ctx, t.driver.lives); err != nil {
 		return nil, err
 	}

@@ -65,23 +65,18 @@ func (r *ChurnResult) Explain() string {
 }
 
 // Churn brings a cluster up, creates and deletes keys, and checks what the clients saw. It removes the cluster in any case.
-func Churn(ctx context.Context, o ChurnOptions) (result *ChurnResult, err error) {
-	c, err := up(ctx, &o.Setup)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err == nil && !result.OK() {
-			_ = c.keepLogs() // the trial's error is more important
-		}
-		err = c.down(ctx, err)
-	}()
+func Churn(ctx context.Context, o ChurnOptions) (*ChurnResult, error) {
+	return trial(ctx, &o.Setup, func(c *cluster) (*ChurnResult, error) { return churnOn(ctx, c, &o) })
+}
+
+// churnOn is the trial on a cluster that is up.
+func churnOn(ctx context.Context, c *cluster, o *ChurnOptions) (*ChurnResult, error) {
 	kv, err := c.client(client.Options{Timeout: churnTimeout, Window: churnBatch, ReadFrom: client.Spread})
 	if err != nil {
 		return nil, err
 	}
 	defer kv.Close()
-	t := &churn{o: &o, client: kv, began: time.Now(), result: &ChurnResult{
+	t := &churn{o: o, client: kv, began: time.Now(), result: &ChurnResult{
 		Linearizable: true, Objects: o.Objects, Nodes: o.Lab.Nodes, Controllers: o.Lab.Controllers, Replicas: o.Replicas,
 		Shards: c.follower.Map().Shards(),
 	}}

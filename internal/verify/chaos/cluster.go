@@ -60,6 +60,22 @@ type cluster struct {
 	follower *follow.Follower
 }
 
+// trial brings a cluster up, runs a trial on it, and removes it in any case. It keeps the logs of a cluster whose trial
+// found a violation.
+func trial[R interface{ OK() bool }](ctx context.Context, s *Setup, run func(*cluster) (R, error)) (result R, err error) {
+	c, err := up(ctx, s)
+	if err != nil {
+		return result, err
+	}
+	defer func() {
+		if err == nil && !result.OK() {
+			_ = c.keepLogs() // the trial's error is more important
+		}
+		err = c.down(ctx, err)
+	}()
+	return run(c)
+}
+
 // up brings the lab up and waits until every chain has all its members.
 func up(ctx context.Context, s *Setup) (*cluster, error) {
 	if !s.Lab.Managed() {

@@ -60,21 +60,21 @@ func killedService(s *lab.Service, silent string) *fault {
 	if s == nil {
 		return nil
 	}
-	return &fault{
-		hosts: []string{s.Name}, silent: silent,
-		begin: func(context.Context) error { return s.Kill() },
-		end:   func(context.Context) error { return s.Start() },
-	}
+	return serviceFault(s, silent, s.Kill, s.Start)
 }
 
 func pausedService(s *lab.Service, silent string) *fault {
 	if s == nil {
 		return nil
 	}
+	return serviceFault(s, silent, s.Pause, s.Resume)
+}
+
+func serviceFault(s *lab.Service, silent string, begin, end func() error) *fault {
 	return &fault{
 		hosts: []string{s.Name}, silent: silent,
-		begin: func(context.Context) error { return s.Pause() },
-		end:   func(context.Context) error { return s.Resume() },
+		begin: func(context.Context) error { return begin() },
+		end:   func(context.Context) error { return end() },
 	}
 }
 
