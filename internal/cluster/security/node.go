@@ -12,9 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 )
 
 // nodesDir holds the identities of single nodes, below the directory that [Make] was given.
@@ -78,15 +75,11 @@ func nodeOf(cert *x509.Certificate) string {
 // NodeOf is the name in the certificate of the other side of a call; empty: there is none. The certificate was verified when the
 // connection was made, and by the checks of the call.
 func NodeOf(ctx context.Context) string {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
+	cert := peerCertificate(ctx)
+	if cert == nil {
 		return ""
 	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.PeerCertificates) == 0 {
-		return ""
-	}
-	return nodeOf(info.State.PeerCertificates[0])
+	return nodeOf(cert)
 }
 
 // CheckNode returns an error if the certificate of the other side of a call is one of another node. A certificate without a

@@ -121,17 +121,26 @@ func (i *Identity) check(ctx context.Context, method string, request any) error 
 	return nil
 }
 
-// RoleOf returns the role of the caller that an [Identity] has checked; empty without security.
-func RoleOf(ctx context.Context) Role {
+// peerCertificate returns the certificate of the other side of a call; nil: it has none.
+func peerCertificate(ctx context.Context) *x509.Certificate {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return ""
+		return nil
 	}
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok || len(info.State.PeerCertificates) == 0 {
+		return nil
+	}
+	return info.State.PeerCertificates[0]
+}
+
+// RoleOf returns the role of the caller that an [Identity] has checked; empty without security.
+func RoleOf(ctx context.Context) Role {
+	cert := peerCertificate(ctx)
+	if cert == nil {
 		return ""
 	}
-	role, err := parseRole(info.State.PeerCertificates[0].Subject.OrganizationalUnit)
+	role, err := parseRole(cert.Subject.OrganizationalUnit)
 	if err != nil {
 		return ""
 	}
