@@ -26,13 +26,19 @@ func (p Plugin) say(format string, args ...any) {
 	fmt.Fprintf(p.Log, "netcraq-cni: "+format+"\n", args...)
 }
 
-// add prepares a pod. Called twice it does the same again, and a record that another interface left it replaces.
-func (p Plugin) add(args *skel.CmdArgs) error {
+// target returns the configuration of a call, and the interface that the call is about.
+func target(args *skel.CmdArgs) (*config, *pair, error) {
 	c, err := parseChained(args.StdinData)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	veth, err := find(args.Netns, args.IfName)
+	return c, veth, err
+}
+
+// add prepares a pod. Called twice it does the same again, and a record that another interface left it replaces.
+func (p Plugin) add(args *skel.CmdArgs) error {
+	c, veth, err := target(args)
 	if err != nil {
 		return err
 	}
@@ -58,11 +64,7 @@ func (p Plugin) add(args *skel.CmdArgs) error {
 
 // check compares what add did with what there is.
 func (p Plugin) check(args *skel.CmdArgs) error {
-	c, err := parseChained(args.StdinData)
-	if err != nil {
-		return err
-	}
-	veth, err := find(args.Netns, args.IfName)
+	c, veth, err := target(args)
 	if err != nil {
 		return err
 	}
