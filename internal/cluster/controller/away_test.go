@@ -44,11 +44,7 @@ func (o *outside) stop() {
 // TestEtcdAway: while etcd is away, leases and operations go on and a failure is not repaired, which is said; when it is back, all is.
 func TestEtcdAway(t *testing.T) {
 	etcd := newOutside(t)
-	c := &cluster{t: t, settings: slack(), addresses: freeAddresses(t, 1), endpoints: []string{etcd.member.Client}, nodes: map[string]*node{},
-		controllers: make([]*Controller, 1), serving: make([]*running, 1)}
-	c.startController(0)
-	c.startNodes("n1", "n2", "n3")
-	c.fullyReplicated(3)
+	c := newClusterOn(t, etcd)
 	kv := c.client()
 	c.fill(kv, 20, "before")
 	etcd.stop()

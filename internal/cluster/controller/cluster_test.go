@@ -136,6 +136,19 @@ func newCluster(t *testing.T, controllers int, s reconfig.Settings) *cluster {
 	return c
 }
 
+// newClusterOn starts a controller on an etcd of its own, and three nodes.
+func newClusterOn(t *testing.T, etcd *outside) *cluster {
+	t.Helper()
+	c := &cluster{
+		t: t, settings: slack(), addresses: freeAddresses(t, 1), endpoints: []string{etcd.member.Client},
+		nodes: map[string]*node{}, controllers: make([]*Controller, 1), serving: make([]*running, 1),
+	}
+	c.startController(0)
+	c.startNodes("n1", "n2", "n3")
+	c.fullyReplicated(3)
+	return c
+}
+
 // memoryDir is a directory in memory, if there is one: a disk that many tests share makes etcd wait for seconds.
 func memoryDir(t *testing.T) string {
 	t.Helper()

@@ -175,11 +175,7 @@ func TestAddedAndRemovedControllers(t *testing.T) {
 // TestControllersOfAnExternalEtcd: the set changes in the same way where the controllers run no etcd.
 func TestControllersOfAnExternalEtcd(t *testing.T) {
 	etcd := newOutside(t)
-	c := &cluster{t: t, settings: slack(), addresses: freeAddresses(t, 1), endpoints: []string{etcd.member.Client}, nodes: map[string]*node{},
-		controllers: make([]*Controller, 1), serving: make([]*running, 1)}
-	c.startController(0)
-	c.startNodes("n1", "n2", "n3")
-	c.fullyReplicated(3)
+	c := newClusterOn(t, etcd)
 	_, end := c.counter()
 	c.addAndStart()
 	c.leased()

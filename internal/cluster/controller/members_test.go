@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -20,23 +18,7 @@ func TestReplacedController(t *testing.T) {
 	c := newCluster(t, 3, slack())
 	c.startNodes("n1", "n2", "n3")
 	c.fullyReplicated(3)
-	kv := c.client()
-	stop, added := make(chan struct{}), atomic.Uint64{}
-	var writing sync.WaitGroup
-	writing.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if _, err := kv.Add(c.soon(), "counter", 1); err != nil {
-				t.Error(err)
-				return
-			}
-			added.Add(1)
-		}
-	})
+	added, end := c.counter()
 	lost := (c.leader() + 1) % 3
 	c.stopController(lost)
 	if err := os.RemoveAll(c.dirs[lost]); err != nil {
@@ -70,12 +52,7 @@ func TestReplacedController(t *testing.T) {
 	c.nodes["n3"].serving.end() // what only a new change of the state can repair
 	c.fullyReplicated(2)
 	c.eventually("writes go on", func() bool { return added.Load() >= from+100 })
-	close(stop)
-	writing.Wait()
-	got, err := kv.Get(c.soon(), "counter")
-	if count, counter := got.Counter(); err != nil || !counter || uint64(count) != added.Load() {
-		t.Errorf("the counter is %d, %v after %d additions", count, err, added.Load())
-	}
+	end()
 }
 
 // replace asks the leader to make a controller's place free.

@@ -252,12 +252,10 @@ func TestSourceDiesInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestNoRoom: a node whose table is too small says why its copy is not complete.
-func TestNoRoom(t *testing.T) {
-	_, api := holder(t, chain.Active)
-	small := testOptions
-	small.MaxObjects = stored / 2
-	plane, err := soft.Listen(netip.MustParseAddrPort("127.1.1.1:0"), small)
+// copyTo starts a node with tables of the given sizes, which copies shards 0 to 3 from the node at api.
+func copyTo(t *testing.T, sizes chain.Options, api string) (*soft.Plane, *call) {
+	t.Helper()
+	plane, err := soft.Listen(netip.MustParseAddrPort("127.1.1.1:0"), sizes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,6 +264,15 @@ func TestNoRoom(t *testing.T) {
 	start(t, Options{Name: "a", Plane: plane, Join: joining(t, o)})
 	c := o.next()
 	c.order(reconfig.Order{Term: 1, Number: 1, Configs: held(api, 0, 1, 2, 3)})
+	return plane, c
+}
+
+// TestNoRoom: a node whose table is too small says why its copy is not complete.
+func TestNoRoom(t *testing.T) {
+	_, api := holder(t, chain.Active)
+	small := testOptions
+	small.MaxObjects = stored / 2
+	plane, c := copyTo(t, small, api)
 	c.until("it is refused", func(b *controllerv1.Beat) bool { return strings.Contains(b.GetRefused(), dataplane.ErrFull.Error()) })
 	c.order(reconfig.Order{Term: 1, Number: 2, Configs: held("", 0, 1, 2, 3)})
 	c.until("it is not asked for any more", func(b *controllerv1.Beat) bool { return b.GetRefused() == "" && b.GetWiping() == 0 })
@@ -279,21 +286,13 @@ func TestCopyWaitsForSessions(t *testing.T) {
 	_, api := holder(t, chain.Active)
 	small := testOptions
 	small.MaxSessions = stored * 3 / 4
-	plane, err := soft.Listen(netip.MustParseAddrPort("127.1.1.1:0"), small)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { plane.Close() })
-	o := newOffice(t)
-	start(t, Options{Name: "a", Plane: plane, Join: joining(t, o)})
-	c := o.next()
-	c.order(reconfig.Order{Term: 1, Number: 1, Configs: held(api, 0, 1, 2, 3)})
+	plane, c := copyTo(t, small, api)
 	c.until("the table of sessions is full", func(*controllerv1.Beat) bool {
 		usage, err := plane.Usage()
 		return err != nil || usage.Sessions == small.MaxSessions
 	})
 	seqs := make(map[chain.SessionKey]uint64)
-	err = plane.Sessions(func(k chain.SessionKey, s chain.Session) bool { seqs[k] = s.Seq; return true })
+	err := plane.Sessions(func(k chain.SessionKey, s chain.Session) bool { seqs[k] = s.Seq; return true })
 	for k, seq := range seqs {
 		err = errors.Join(err, plane.DropSession(k, seq))
 	}

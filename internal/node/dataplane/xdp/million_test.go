@@ -87,9 +87,9 @@ func million(count int) []dataplane.KeyedObject {
 	return objects
 }
 
-// TestWalkFindsNothing walks over more objects than the kernel looks at in one piece without output.
-func TestWalkFindsNothing(t *testing.T) {
-	const count = 1_050_000
+// onFullPlane calls do with a plane that is full of objects without values.
+func onFullPlane(t *testing.T, count int, do func(*Plane) error) {
+	t.Helper()
 	o := testOptions(t)
 	o.Pin = ""
 	o.Chain = chain.Options{Shards: 2, CellBytes: 16, MaxObjects: count, MaxSessions: 1}
@@ -101,6 +101,14 @@ func TestWalkFindsNothing(t *testing.T) {
 		if err := p.Import(objects, nil); err != nil {
 			return err
 		}
+		return do(p)
+	})
+}
+
+// TestWalkFindsNothing walks over more objects than the kernel looks at in one piece without output.
+func TestWalkFindsNothing(t *testing.T) {
+	const count = 1_050_000
+	onFullPlane(t, count, func(p *Plane) error {
 		usage, err := p.Usage()
 		if usage.Objects != count {
 			t.Errorf("%d objects are counted of %d", usage.Objects, count)

@@ -5,24 +5,12 @@ import (
 	"runtime"
 	"testing"
 	"time"
-
-	"github.com/netcraq/netcraq/internal/node/chain"
 )
 
 // TestWalkGivesWay: a walk that is under way lets an urgent one go first, and then finds all that it looks for.
 func TestWalkGivesWay(t *testing.T) {
 	const count = 100_000 // more than a walk looks at before its first rest
-	o := testOptions(t)
-	o.Pin = ""
-	o.Chain = chain.Options{Shards: 2, CellBytes: 16, MaxObjects: count, MaxSessions: 1}
-	objects := million(count)
-	for i := range objects {
-		objects[i].Object.Value = nil
-	}
-	onPlane(t, o, func(p *Plane) error {
-		if err := p.Import(objects, nil); err != nil {
-			return err
-		}
+	onFullPlane(t, count, func(p *Plane) error {
 		resting, over := make(chan struct{}), make(chan error, 1)
 		rested := false
 		slow := pace{rest: func(time.Duration) time.Duration {
