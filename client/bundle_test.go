@@ -162,8 +162,8 @@ func TestNodesWithoutBundles(t *testing.T) {
 	}
 }
 
-// patient are options of a client to whom no answer is late, however busy the machine is: it repeats nothing and stops
-// no bundles.
+// patient returns options of a client with timeouts so long that it repeats no request and stops no bundles on a busy
+// machine.
 func patient(cluster *Cluster) Options {
 	return Options{Cluster: cluster, Attempt: time.Minute, Timeout: time.Minute, least: time.Minute}
 }

@@ -181,9 +181,9 @@ func TestNewerEpoch(t *testing.T) {
 	}
 }
 
-// Writes in bundles that meet a later epoch are asked again alone, which tells of it, and are done once in the next
-// map. The client gets that map when all have been asked alone, so that each takes three attempts at least, whatever the
-// load.
+// Writes in bundles that meet a later epoch are sent again alone. Their answers name the epoch, and the writes take effect
+// once by the next map. The client gets that map after it has sent all writes alone, so each takes at least three attempts
+// under any load.
 func TestBundleMeetsNewerEpoch(t *testing.T) {
 	const puts = 20
 	w := newNetwork(t, 2, testNodeOptions(1))

@@ -24,7 +24,7 @@ var (
 	ErrBusy = errors.New("busy")
 	// ErrFull: a node has no room for another object or session; the write had no effect, and never will, so it can be
 	// tried again. With ErrOutcomeUnknown: a P4 node, or one of an older version, has no room for another session. The
-	// error that wraps it says what gives room.
+	// error that wraps it says how to make room.
 	ErrFull = errors.New("no room")
 	// ErrTooLarge: the value is longer than a message or than the node's cells.
 	ErrTooLarge = errors.New("value too large")

@@ -55,7 +55,7 @@ func find(netns, ifname string) (*pair, error) {
 
 func (p *pair) inPod(f func() error) error { return thread.In(p.netns, f) }
 
-// route leads what the pod sends to an address to the host's end.
+// route returns the route from the pod to an address by the host's end.
 func (p *pair) route(addr netip.Addr) *netlink.Route {
 	return &netlink.Route{LinkIndex: p.pod, Scope: netlink.SCOPE_LINK, Dst: &net.IPNet{
 		IP: addr.AsSlice(), Mask: net.CIDRMask(addr.BitLen(), addr.BitLen())}}
@@ -83,7 +83,7 @@ func (p *pair) prepare(addr netip.Addr) (native bool, err error) {
 	return native, err
 }
 
-// undo takes the way to the address back. What is gone is no error.
+// undo removes the route to the address. It succeeds if the route is gone.
 func (p *pair) undo(addr netip.Addr) error {
 	return p.inPod(func() error {
 		var errs []error

@@ -89,7 +89,8 @@ func (p Plugin) check(args *skel.CmdArgs) error {
 	return nil
 }
 
-// del removes all that add made. It succeeds for what is gone, as the specification wants.
+// del removes the route, the attachments and the record of a pod. It succeeds if they are gone, as the specification
+// requires.
 func (p Plugin) del(args *skel.CmdArgs) error {
 	c, err := parse(args.StdinData)
 	if err != nil {

@@ -159,7 +159,7 @@ func TestAddedAndRemovedControllers(t *testing.T) {
 	c.counting(2)
 	c.leased()
 	from := added.Load()
-	c.nodes["n3"].serving.end() // what only a new change of the state can repair
+	c.nodes["n3"].serving.end() // only a new change of the state repairs this
 	delete(c.nodes, "n3")
 	c.fullyReplicated(2)
 	c.eventually("writes go on", func() bool { return added.Load() >= from+100 })

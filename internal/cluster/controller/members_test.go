@@ -49,7 +49,7 @@ func TestReplacedController(t *testing.T) {
 	})
 	c.stopController((lost + 1) % 3)
 	from := added.Load()
-	c.nodes["n3"].serving.end() // what only a new change of the state can repair
+	c.nodes["n3"].serving.end() // only a new change of the state repairs this
 	c.fullyReplicated(2)
 	c.eventually("writes go on", func() bool { return added.Load() >= from+100 })
 	end()

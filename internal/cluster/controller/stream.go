@@ -144,8 +144,7 @@ func (c *Controller) welcome(node reconfig.NodeID) *controllerv1.Welcome {
 	}
 }
 
-// welcomeAll tells every connected node how often to send heartbeats from now on, how far messages carry tags, and who the
-// controllers are.
+// welcomeAll tells every connected node the interval of heartbeats, the phase of tags, and the set of controllers.
 func (c *Controller) welcomeAll() {
 	for _, a := range c.nodes.all() {
 		a.welcome(c.welcome(a.node))

@@ -169,7 +169,8 @@ func (c *changing) later(d time.Duration) {
 	}
 }
 
-// TestFenceCountsThePresentSet (L3, L7): a fence that began under one set ends with a majority of the next, all of whom are asked.
+// TestFenceCountsThePresentSet (L3, L7): a fence that began under one set of controllers asks all of the next set, and
+// ends with a majority of it.
 func TestFenceCountsThePresentSet(t *testing.T) {
 	s := grantorState()
 	s.Controllers = FormedControllers("c0")

@@ -121,7 +121,7 @@ func (l *load) run(ctx context.Context, conns []*clientv3.Client, o *Options, ro
 	return o.window(l, seen)
 }
 
-// tally is what a client saw.
+// tally counts the outcomes of a client.
 type tally struct {
 	begun  int
 	took   []float64 // ms
@@ -137,7 +137,7 @@ func (t *tally) note(took time.Duration, err error) {
 	}
 }
 
-// window sums up what clients saw.
+// window adds the tallies of all clients.
 func (o *Options) window(l *load, seen []tally) (Window, error) {
 	var w Window
 	var all []float64

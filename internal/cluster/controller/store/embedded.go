@@ -27,7 +27,7 @@ type Embedded struct {
 	Dir    string            // where it keeps its data
 	Peers  map[string]string // address (host:port) for peers of every member, by name; this one is among them
 	Client string            // address for etcdctl and others; empty: none
-	Joins  bool              // it was added, or Replace made its place free: it copies what the others have
+	Joins  bool              // it was added, or replaces a lost one: it copies the data of the others
 
 	Cert, Key, Authority string // files for mutual TLS with peers and others; empty: none
 	Revoked              string // file of revoked certificates, in DER; empty: none
