@@ -32,7 +32,7 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Wno-address-of-packed-m
 BPF_HEADERS := $(wildcard bpf/*/*.h)
 # Development tools are pinned in tools/go.mod, a module of its own, and compiled here.
 TOOLS := $(CURDIR)/out/tools
-XDP_OBJECTS := internal/node/dataplane/xdp/netcraq.o.gz internal/node/dataplane/xdp/scan.o.gz
+XDP_OBJECTS := internal/node/dataplane/xdp/netcraq.o.gz
 LAB_OBJECTS := internal/verify/lab/fault.o
 BENCH_OBJECTS := internal/eval/bench/loadgen.o internal/eval/bench/line.o internal/eval/bench/memcached.o
 BASELINE_OBJECTS := internal/eval/baseline/xdp/netchain.o internal/eval/baseline/xdp/netcraqpaper.o

@@ -20,7 +20,8 @@
 struct nq_batch {
 	__u32 count;
 	__u32 stride; /* bytes from one record to the next */
-	__u64 reserved;
+	__u32 headers; /* nq_export: without the values */
+	__u32 reserved;
 };
 
 enum nq_record_state {
@@ -55,6 +56,7 @@ struct copying {
 	struct xdp_md *ctx;
 	__u32 at; /* the next record */
 	__u32 stride;
+	__u32 headers;
 	__u32 done;
 	__u32 state;
 };
@@ -78,7 +80,7 @@ static __always_inline void export_object(struct copying *c, struct nq_record *r
 		r->value_bytes = n;
 		r->tombstone = o->tombstone;
 		r->epoch = r->version == r->committed ? o->mark : 0;
-		if (store_bytes(c->ctx, c->at + sizeof(*r), o->value, n, nq_cell_bytes))
+		if (!c->headers && store_bytes(c->ctx, c->at + sizeof(*r), o->value, n, nq_cell_bytes))
 			return;
 		load_fence();
 		if (*(volatile __u32 *)&o->seq == seq) {
@@ -222,6 +224,7 @@ static __always_inline int begin_batch(struct xdp_md *ctx, struct copying *c, __
 	c->ctx = ctx;
 	c->at = sizeof(batch);
 	c->stride = batch.stride;
+	c->headers = batch.headers;
 	c->done = c->state = 0;
 	*count = batch.count;
 	return 1;

@@ -26,7 +26,7 @@ func (t *tables) Collect() (map[uint16]dataplane.Tombstones, error) {
 		return nil, err
 	}
 	left := make(map[uint16]dataplane.Tombstones)
-	found, err := t.walk("nq_walk_tombstones", t.objects.Objects, set, nil, background)
+	found, err := t.objectKeys(set, background, isTombstone)
 	if err != nil || len(found) == 0 {
 		return left, err
 	}
@@ -67,7 +67,7 @@ func (t *tables) renumber() error {
 }
 
 // collectPiece deletes objects while no walk goes on.
-func (t *tables) collectPiece(keys [][keyBytesInTables]byte, left map[uint16]dataplane.Tombstones) error {
+func (t *tables) collectPiece(keys []tableKey, left map[uint16]dataplane.Tombstones) error {
 	t.turns.take(background)
 	defer t.turns.end(background)
 	b := newBatch(objectRecordBytes)

@@ -80,7 +80,8 @@ type nqHolder struct {
 type nqBatch struct {
 	Count    uint32
 	Stride   uint32
-	Reserved uint64
+	Headers  uint32
+	Reserved uint32
 }
 
 // nqRecord is the header of an object in a batch; its value follows.

@@ -123,7 +123,7 @@ func prepare(o chain.Options, c constants) (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the XDP program in this binary: %w", err)
 	}
-	if err := isCurrent(spec, "netcraq.o", partsOfNode(c)); err != nil {
+	if err := isCurrent(spec, partsOfNode(c)); err != nil {
 		return nil, err
 	}
 	for name, value := range c {
@@ -188,27 +188,6 @@ func staleError(pin string) error {
 	return fmt.Errorf("%s: %w: remove it with `netcraq node --remove --pin %s` (its objects are lost), "+
 		"or start with the options it was made with",
 		pin, ErrStalePins, pin)
-}
-
-// scanner loads the programs that walk over tables.
-func scanner(shards int) (*ebpf.Collection, error) {
-	spec, err := readObject(scanObject)
-	if err != nil {
-		return nil, fmt.Errorf("the scan program in this binary: %w", err)
-	}
-	if err := isCurrent(spec, "scan.o", partsOfScanner); err != nil {
-		return nil, err
-	}
-	for name, value := range (constants{"nq_shard_mask": uint32(shards - 1), "nq_weak_memory": weakMemory()}) {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	c, err := ebpf.NewCollection(spec)
-	if err != nil {
-		return nil, explainLoad(err, "")
-	}
-	return c, nil
 }
 
 var native = binary.NativeEndian

@@ -16,9 +16,6 @@ import (
 //go:embed netcraq.o.gz
 var netcraqObject []byte
 
-//go:embed scan.o.gz
-var scanObject []byte
-
 // readObject parses a compressed object file.
 func readObject(compressed []byte) (*ebpf.CollectionSpec, error) {
 	unzip, err := gzip.NewReader(bytes.NewReader(compressed))

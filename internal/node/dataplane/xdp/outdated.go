@@ -9,10 +9,10 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// parts are the names that this package uses of a compiled object.
+// parts are the names that this package uses of netcraq.o.
 type parts struct{ maps, programs, variables []string }
 
-// partsOfNode are those of netcraq.o, with these constants.
+// partsOfNode are those names, with these constants.
 func partsOfNode(c constants) parts {
 	return parts{
 		maps:      slices.Concat(tagged[ebpf.Map](), pinned),
@@ -32,16 +32,8 @@ func tagged[T any]() (names []string) {
 	return names
 }
 
-// partsOfScanner are those of scan.o.
-var partsOfScanner = parts{
-	programs: []string{
-		"nq_walk_dirty", "nq_walk_objects", "nq_walk_doubtful", "nq_walk_tombstones", "nq_walk_empty", "nq_walk_sessions",
-	},
-	variables: []string{"nq_wanted", "nq_since", "nq_shard_mask", "nq_weak_memory"},
-}
-
-// isCurrent returns an error if a compiled object lacks a part: it was compiled from older sources than this package.
-func isCurrent(spec *ebpf.CollectionSpec, object string, p parts) error {
+// isCurrent returns an error if the compiled object lacks a part: it was compiled from older sources than this package.
+func isCurrent(spec *ebpf.CollectionSpec, p parts) error {
 	for _, kind := range []struct {
 		name  string
 		names []string
@@ -53,8 +45,8 @@ func isCurrent(spec *ebpf.CollectionSpec, object string, p parts) error {
 	} {
 		for _, name := range kind.names {
 			if !kind.has(name) {
-				return fmt.Errorf("%s in this binary has no %s %s: it was compiled from other sources than the rest; "+
-					"run `make bpf` and build the binary again", object, kind.name, name)
+				return fmt.Errorf("netcraq.o in this binary has no %s %s: it was compiled from other sources than the rest; "+
+					"run `make bpf` and build the binary again", kind.name, name)
 			}
 		}
 	}

@@ -20,7 +20,6 @@ type tables struct {
 	counts  *countTable
 	usage   []uint64   // memory of nq_usage
 	holders []nqHolder // memory of nq_holders
-	scanner *ebpf.Collection
 	options chain.Options
 	quiesce func() error // waits until all programs that run have ended
 
@@ -46,8 +45,7 @@ func (t *tables) open(o chain.Options, quiesce func() error) error {
 	if t.holders, err = mapArray[nqHolder](t.objects.Holders, wire.SessionHolders); err != nil {
 		return fmt.Errorf("mapping the table of holders of sessions: %w", err)
 	}
-	t.scanner, err = scanner(o.Shards)
-	return err
+	return nil
 }
 
 func (t *tables) close() error {
@@ -64,9 +62,6 @@ func (t *tables) close() error {
 	if t.holders != nil {
 		errs = append(errs, unmapArray(t.holders))
 	}
-	if t.scanner != nil {
-		t.scanner.Close()
-	}
 	if t.objects != nil {
 		t.objects.close()
 	}
@@ -80,7 +75,7 @@ func (t *tables) Object(key wire.Key) (chain.Object, bool, error) {
 
 // Dirty implements [dataplane.Plane].
 func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
-	found, err := t.walk("nq_walk_dirty", t.objects.Objects, new(shardSet), nil, background)
+	found, err := t.objectKeys(allShards(), background, isDirty)
 	if err != nil {
 		return nil, err
 	}

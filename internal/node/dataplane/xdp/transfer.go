@@ -37,7 +37,7 @@ func (t *tables) Export(
 			p = urgently
 		}
 	}
-	found, err := t.walk("nq_walk_objects", t.objects.Objects, set, since, p)
+	found, err := t.changedKeys(set, since, p)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (t *tables) Drop(shards []uint16) error {
 	if err != nil {
 		return err
 	}
-	keys, err := t.walk("nq_walk_objects", t.objects.Objects, set, new(sinceSet), background)
+	keys, err := t.objectKeys(set, background, anyObject)
 	if err != nil {
 		return err
 	}
@@ -89,12 +89,12 @@ func (t *tables) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Sessio
 	if err != nil {
 		return nil, err
 	}
-	keys, err := t.walk("nq_walk_doubtful", t.objects.Objects, set, nil, urgently)
+	keys, err := t.objectKeys(set, urgently, isDoubtful)
 	if err != nil {
 		return nil, err
 	}
 	blank := make([]byte, objectBytes+cellBytes(t.options))
-	err = forget(t, shards, keys, urgently, func(piece [][keyBytesInTables]byte) error {
+	err = forget(t, shards, keys, urgently, func(piece []tableKey) error {
 		for _, key := range piece {
 			if err := t.objects.Objects.Put(key, blank); err != nil {
 				return fmt.Errorf("giving up objects: %w", err)
@@ -111,7 +111,7 @@ func (t *tables) Empty(shards []uint16) ([]wire.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.walk("nq_walk_empty", t.objects.Objects, set, nil, urgently)
+	found, err := t.objectKeys(set, urgently, isEmpty)
 	return keysOf(found), err
 }
 
@@ -164,8 +164,8 @@ func (t *tables) forgetSome(shards []uint16, p pace, do func() error) error {
 }
 
 // deleteEntries deletes entries that are there, and passes over others.
-func deleteEntries(table *ebpf.Map, used *uint64) func([][keyBytesInTables]byte) error {
-	return func(keys [][keyBytesInTables]byte) error {
+func deleteEntries(table *ebpf.Map, used *uint64) func([]tableKey) error {
+	return func(keys []tableKey) error {
 		for len(keys) > 0 {
 			n, err := table.BatchDelete(keys, nil)
 			atomic.AddUint64(used, -uint64(n))

@@ -24,7 +24,7 @@ func TestWalkGivesWay(t *testing.T) {
 			return 0
 		}}
 		go func() {
-			keys, err := p.walk("nq_walk_objects", p.objects.Objects, allShards(), new(sinceSet), slow)
+			keys, err := p.changedKeys(allShards(), new(sinceSet), slow)
 			if len(keys) < count {
 				err = errors.Join(err, errors.New("the walk that gave way misses objects"))
 			}
@@ -38,7 +38,7 @@ func TestWalkGivesWay(t *testing.T) {
 			}
 			return 0
 		}}
-		_, err := p.walk("nq_walk_dirty", p.objects.Objects, allShards(), nil, urgent)
+		_, err := p.objectKeys(allShards(), urgent, isDirty)
 		if rests == 0 {
 			t.Error("the urgent walk did not rest: the test shows nothing")
 		}

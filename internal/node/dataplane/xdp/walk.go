@@ -3,11 +3,11 @@ package xdp
 import (
 	"errors"
 	"fmt"
-	"io"
+	"reflect"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
 	"github.com/netcraq/netcraq/wire"
@@ -32,8 +32,8 @@ func allShards() *shardSet {
 const keyBytesInTables = 16
 
 const (
-	// walkBytes is how much of a walk's output is read at a time: it bounds the time for which the kernel keeps the CPU.
-	walkBytes = 4096
+	// walkEntries is how many entries one system call of a walk copies. No bucket of a table has as many.
+	walkEntries = 256
 	// walkStretch is how long a walk goes on before it rests.
 	walkStretch = 500 * time.Microsecond
 )
@@ -57,14 +57,18 @@ func (s *stretch) part() {
 // sinceSet says of each shard after which epoch its objects are wanted; 0: all are.
 type sinceSet [wire.MaxShards]uint32
 
-// walk returns the keys that a program of bpf/node/scan.bpf.c wants of a table; nq_walk_objects needs since. An entry
-// that is there during all of the walk is met at least once: nothing is deleted meanwhile. A walk that gives way to an
-// urgent one begins anew.
-func (t *tables) walk(
-	program string, table *ebpf.Map, set *shardSet, since *sinceSet, p pace,
-) (keys [][keyBytesInTables]byte, err error) {
+// tableKey is a key of the table of objects or of sessions.
+type tableKey = [keyBytesInTables]byte
+
+// selection returns the wanted ones of some entries of a table. Packets may change entries while the kernel copies
+// them.
+type selection func(keys []tableKey, entries [][]byte) ([]tableKey, error)
+
+// walk returns the keys of a table that a selection wants. It passes every entry that is there during all of the walk.
+// The table stays in use meanwhile. A walk that gives way to an urgent one begins anew.
+func (t *tables) walk(table *ebpf.Map, p pace, wanted selection) (keys []tableKey, err error) {
 	for {
-		keys, err = t.walkOnce(program, table, set, since, p)
+		keys, err = t.walkOnce(table, p, wanted)
 		if !errors.Is(err, errGaveWay) {
 			return keys, err
 		}
@@ -74,54 +78,118 @@ func (t *tables) walk(
 // errGaveWay ends a walk for an urgent one.
 var errGaveWay = errors.New("an urgent walk is due")
 
-func (t *tables) walkOnce(
-	program string, table *ebpf.Map, set *shardSet, since *sinceSet, p pace,
-) (keys [][keyBytesInTables]byte, err error) {
+func (t *tables) walkOnce(table *ebpf.Map, p pace, wanted selection) (found []tableKey, err error) {
 	t.turns.take(p)
 	defer t.turns.end(p)
-	if err := t.scanner.Variables["nq_wanted"].Set(set); err != nil {
-		return nil, err
-	}
-	if since != nil {
-		if err := t.scanner.Variables["nq_since"].Set(since); err != nil {
-			return nil, err
-		}
-	}
-	iter, err := link.AttachIter(link.IterOptions{Program: t.scanner.Programs[program], Map: table})
-	if err != nil {
-		return nil, fmt.Errorf("walking over a table: %w", err)
-	}
-	defer iter.Close()
-	reader, err := iter.Open()
-	if err != nil {
-		return nil, fmt.Errorf("walking over a table: %w", err)
-	}
-	defer reader.Close()
-	var piece [walkBytes]byte
-	for work := newStretch(p.rest); ; {
+	var (
+		cursor  ebpf.MapBatchCursor
+		keys    = make([]tableKey, walkEntries)
+		entries = newEntries(table, walkEntries)
+	)
+	for work, end := newStretch(p.rest), false; !end; {
 		work.part()
 		if t.turns.givesWay(p) {
 			return nil, errGaveWay
 		}
-		n, err := reader.Read(piece[:])
-		if errors.Is(err, io.EOF) {
-			return keys, nil
+		n, err := table.BatchLookup(&cursor, keys, entries.memory, nil)
+		if end = errors.Is(err, ebpf.ErrKeyNotExist); err != nil && !end {
+			return nil, fmt.Errorf("walking over a table: %w", err)
 		}
+		some, err := wanted(keys[:n], entries.each[:n])
 		if err != nil {
 			return nil, fmt.Errorf("walking over a table: %w", err)
 		}
-		for at := 0; at+keyBytesInTables <= n; at += keyBytesInTables {
-			if key := [keyBytesInTables]byte(piece[at:]); key != filler {
-				keys = append(keys, key)
-			}
-		}
+		found = append(found, some...)
 	}
+	return found, nil
 }
 
-// filler is the key that a program writes for keys that are not wanted.
-var filler [keyBytesInTables]byte
+// entryBuffer is memory for copies of entries, whose length is known only while the process runs.
+type entryBuffer struct {
+	memory any // a slice of arrays
+	each   [][]byte
+}
 
-func keysOf(found [][keyBytesInTables]byte) []wire.Key {
+func newEntries(table *ebpf.Map, count int) entryBuffer {
+	entry := int(table.ValueSize())
+	memory := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(entry/8, reflect.TypeFor[uint64]())), count, count)
+	b := entryBuffer{memory: memory.Interface(), each: make([][]byte, count)}
+	for i := range b.each {
+		b.each[i] = unsafe.Slice((*byte)(memory.Index(i).Addr().UnsafePointer()), entry)
+	}
+	return b
+}
+
+// objectKeys lists the keys of objects of some shards by what their headers hold.
+func (t *tables) objectKeys(set *shardSet, p pace, wanted func(*nqObject) bool) ([]tableKey, error) {
+	return t.walk(t.objects.Objects, p, func(keys []tableKey, entries [][]byte) (found []tableKey, err error) {
+		for i, key := range keys {
+			if set.has(t.shardOf(key)) && wanted((*nqObject)(unsafe.Pointer(unsafe.SliceData(entries[i])))) {
+				found = append(found, key)
+			}
+		}
+		return found, nil
+	})
+}
+
+func (t *tables) shardOf(key tableKey) uint16 { return keyOf(key[:]).Shard(t.options.Shards) }
+
+// Headers that walks look for.
+func anyObject(*nqObject) bool     { return true }
+func isEmpty(o *nqObject) bool     { return o.Version == 0 }
+func isDirty(o *nqObject) bool     { return o.Version != o.Committed }
+func isDoubtful(o *nqObject) bool  { return isEmpty(o) || isDirty(o) }
+func isTombstone(o *nqObject) bool { return isEmpty(o) || o.Tombstone != 0 }
+
+// changedKeys lists the keys of the objects of some shards that became clean after an epoch, are dirty, or are being
+// written (C7).
+func (t *tables) changedKeys(set *shardSet, since *sinceSet, p pace) ([]tableKey, error) {
+	headers := newBatch(objectRecordBytes)
+	headers.headersOnly()
+	return t.walk(t.objects.Objects, p, func(keys []tableKey, _ [][]byte) (found []tableKey, err error) {
+		for _, key := range keys {
+			switch shard := t.shardOf(key); {
+			case !set.has(shard):
+			case since[shard] == 0:
+				found = append(found, key)
+			default:
+				copy(headers.add(), key[:])
+			}
+			if headers.full() {
+				if found, err = t.appendChanged(found, headers, since); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return t.appendChanged(found, headers, since)
+	})
+}
+
+// appendChanged appends those keys of a batch whose objects changed, and empties the batch.
+func (t *tables) appendChanged(keys []tableKey, headers *batch, since *sinceSet) ([]tableKey, error) {
+	defer headers.reset()
+	if headers.count == 0 {
+		return keys, nil
+	}
+	done, _, err := headers.run(t.objects.Export)
+	if err == nil && done != headers.count {
+		err = fmt.Errorf("the program read %d of %d headers", done, headers.count)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range headers.count {
+		r := (*nqRecord)(unsafe.Pointer(unsafe.SliceData(headers.record(i))))
+		dirty := r.Version != r.Committed
+		if r.State == recordContended ||
+			r.State == recordWhole && (dirty || r.Epoch > since[t.shardOf(r.Key)]) {
+			keys = append(keys, r.Key)
+		}
+	}
+	return keys, nil
+}
+
+func keysOf(found []tableKey) []wire.Key {
 	keys := make([]wire.Key, len(found))
 	for i, b := range found {
 		keys[i] = keyOf(b[:])
@@ -131,13 +199,24 @@ func keysOf(found [][keyBytesInTables]byte) []wire.Key {
 
 // sessionKeys lists the keys of all sessions of some shards.
 func (t *tables) sessionKeys(set *shardSet, p pace) ([]nqSessionKey, error) {
-	found, err := t.walk("nq_walk_sessions", t.objects.Sessions, set, nil, p)
+	found, err := t.walk(t.objects.Sessions, p, func(keys []tableKey, _ [][]byte) (found []tableKey, err error) {
+		for _, key := range keys {
+			if set.has(uint16(nqSessionKeyOf(key).Shard)) {
+				found = append(found, key)
+			}
+		}
+		return found, nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	keys := make([]nqSessionKey, 0, len(found))
-	for _, b := range found {
-		keys = append(keys, nqSessionKey{Session: [8]byte(b[:]), Shard: native.Uint32(b[8:])})
+	for _, key := range found {
+		keys = append(keys, nqSessionKeyOf(key))
 	}
 	return keys, nil
+}
+
+func nqSessionKeyOf(key tableKey) nqSessionKey {
+	return nqSessionKey{Session: [8]byte(key[:]), Shard: native.Uint32(key[8:])}
 }
