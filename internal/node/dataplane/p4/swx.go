@@ -22,8 +22,14 @@ import (
 // EngineName is the program that runs SWX; it stands beside the command, or in PATH.
 const EngineName = "netcraq-swx"
 
+// Descriptors of the engine: the first that [exec.Cmd] passes on, its control socket, the program that it runs.
 const (
-	controlFD   = 3
+	firstFD   = 3
+	controlFD = 3
+	programFD = 4
+)
+
+const (
 	startWait   = 30 * time.Second
 	closeWait   = 5 * time.Second
 	cpuRoom     = 4096
@@ -34,7 +40,6 @@ const (
 // SWX is the engine: a process of its own, asked through a socket.
 type SWX struct {
 	command *exec.Cmd
-	spec    string // a file of its own
 	conn    net.Conn
 	lines   chan []string // answers, in order of the requests
 	forCPU  chan Left
@@ -74,13 +79,11 @@ func StartSWX(program []byte, megabytes int, interfaces ...string) (*SWX, error)
 		return nil, err
 	}
 	s := &SWX{lines: make(chan []string, 1), forCPU: make(chan Left, cpuRoom), exited: make(chan struct{})}
-	if s.spec, err = tempFile(program); err != nil {
-		return nil, err
-	}
-	s.command = exec.Command(path, append([]string{s.spec, strconv.Itoa(megabytes)}, interfaces...)...)
+	spec := fmt.Sprintf("/proc/self/fd/%d", programFD)
+	s.command = exec.Command(path, append([]string{spec, strconv.Itoa(megabytes)}, interfaces...)...)
 	s.command.Stderr = &s.stderr
-	if err = s.run(); err != nil {
-		return nil, errors.Join(err, os.Remove(s.spec))
+	if err = s.run(program); err != nil {
+		return nil, err
 	}
 	go s.receive()
 	select {
@@ -94,16 +97,13 @@ func StartSWX(program []byte, megabytes int, interfaces ...string) (*SWX, error)
 	}
 }
 
-func tempFile(content []byte) (string, error) {
-	f, err := os.CreateTemp("", "netcraq-*.spec")
+// run starts the engine. A program in memory leaves no file behind, however the processes end.
+func (s *SWX) run(program []byte) error {
+	spec, err := inMemory(program)
 	if err != nil {
-		return "", err
+		return err
 	}
-	_, err = f.Write(content)
-	return f.Name(), errors.Join(err, f.Close())
-}
-
-func (s *SWX) run() error {
+	defer spec.Close()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -113,11 +113,23 @@ func (s *SWX) run() error {
 	if err = errors.Join(err, ours.Close()); err != nil {
 		return errors.Join(err, theirs.Close())
 	}
-	s.command.ExtraFiles = []*os.File{theirs} // descriptor 3
+	s.command.ExtraFiles = []*os.File{controlFD - firstFD: theirs, programFD - firstFD: spec}
 	if err := s.command.Start(); err != nil {
 		return errors.Join(err, theirs.Close(), s.conn.Close())
 	}
 	return theirs.Close()
+}
+
+func inMemory(content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("netcraq.spec", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("a file in memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "netcraq.spec")
+	if _, err := f.Write(content); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // receive reads the engine's output until it ends.
@@ -319,7 +331,6 @@ func (s *SWX) Close() error {
 			err = errors.Join(err, s.command.Process.Kill())
 			<-s.exited
 		}
-		err = errors.Join(err, os.Remove(s.spec))
 	})
 	return err
 }

@@ -66,6 +66,20 @@ func TestEngineThatDies(t *testing.T) {
 	}
 }
 
+// TestNoFilesAreLeft: a killed process cannot remove files, so the engine's program is none.
+func TestNoFilesAreLeft(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	machine(t, small)
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range left {
+		t.Errorf("%s is a file while the engine runs", entry.Name())
+	}
+}
+
 // TestProgramsThatDoNotLoad are refused with the line that is wrong.
 func TestProgramsThatDoNotLoad(t *testing.T) {
 	needEngine(t)
