@@ -19,7 +19,7 @@
 
 struct nq_batch {
 	__u32 count;
-	__u32 stride; /* bytes from one record to the next */
+	__u32 stride;  /* bytes from one record to the next */
 	__u32 headers; /* nq_export: without the values */
 	__u32 reserved;
 };
