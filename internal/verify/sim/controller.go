@@ -271,11 +271,17 @@ func (c *controller) register(a *agent, h reconfig.Registration) {
 			c.w.note(every, every, "%s refuses %s: %v", c.name(), h.Name, err)
 		}
 	})
+	process := c.process
+	welcome := func(id reconfig.NodeID) {
+		if c.process == process && c.alive { // else the connection is broken
+			a.welcome(c, id)
+		}
+	}
 	c.soon(func() {
 		for id, n := range c.state.Nodes {
 			if n.Name == h.Name && n.Incarnation == h.Incarnation && a.n.agent == a { // else the connection is broken
 				c.connected[id] = a
-				c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { a.welcome(c, id) }) })
+				c.w.net.carry(control, c.endpoint(), a.n.endpoint(), func(bool) { a.soon(func() { welcome(id) }) })
 			}
 		}
 	})

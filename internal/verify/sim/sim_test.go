@@ -177,8 +177,9 @@ func TestFoundBugs(t *testing.T) {
 		102610,        // a leader kept a node that refused its orders in a chain of two: an earlier leader had fenced it
 		214029,        // a resync could not name the operand of a CAS that jumped over the floor: the true retry was refused
 		310426, 40850, // a late registration of an earlier process, and 40 ms of silence: a live node left a chain of two
-		21362, // a refusal that was repeated when its object had been collected seemed to have found no value
-		9460,  // the check of C6 took a node without a copy for a silent one
+		21362,   // a refusal that was repeated when its object had been collected seemed to have found no value
+		1053003, // the welcome of a controller's ended process seemed to connect a node to the next one
+		9460,    // the check of C6 took a node without a copy for a silent one
 	} {
 		if why := wrong(t, Draw(seed)); why != "" {
 			t.Error(why)
