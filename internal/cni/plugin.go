@@ -129,7 +129,7 @@ func (c *config) forget(container, ifname string) error {
 	if slices.ContainsFunc(others, func(o pods.Record) bool { return o.Host == r.Host }) {
 		return err // a later pod has an interface of that name
 	}
-	return pods.Unpin(c.Pins, r.Host)
+	return pods.Detach(c.Pins, r.Host)
 }
 
 // gc removes what DEL did not: the records of this network's interfaces that the runtime does not know.

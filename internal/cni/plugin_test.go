@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
@@ -156,10 +157,16 @@ func TestLateDelete(t *testing.T) {
 		}
 		m.stop()
 		m.must("DEL", &pod{t: t, name: "yesterday"}, m.chained(previous))
-		if pins, err := filepath.Glob(filepath.Join(m.pins, "*", "pod-port-vethnow")); err != nil || len(pins) != 1 {
-			t.Errorf("pins of the pod of now: %v, %v", pins, err)
+		pins, err := filepath.Glob(filepath.Join(m.pins, "*", "pod-port-vethnow"))
+		if err != nil || len(pins) != 1 {
+			t.Fatalf("pins of the pod of now: %v, %v", pins, err)
 		}
 		p.read()
+		held, err := link.LoadPinnedLink(pins[0], nil) // as by an agent that is about to end
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
 		m.must("DEL", p, m.chained(previous))
 		m.nothingLeft(p)
 	})

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 )
 
@@ -13,7 +15,7 @@ type Host struct {
 	CPU    string `json:"cpu"`
 	CPUs   int    `json:"cpus"`
 	Kernel string `json:"kernel"`
-	JIT    bool   `json:"jit"`
+	JIT    bool   `json:"jit"` // of BPF programs; false without the right to load one
 }
 
 // ThisHost describes the machine the process runs on.
@@ -32,8 +34,25 @@ func ThisHost() Host {
 	if err := unix.Uname(&name); err == nil {
 		m.Kernel = unix.ByteSliceToString(name.Release[:])
 	}
-	if text, err := os.ReadFile("/proc/sys/net/core/bpf_jit_enable"); err == nil {
-		m.JIT = strings.TrimSpace(string(text)) != "0"
-	}
+	m.JIT = compilesBPF()
 	return m
+}
+
+// compilesBPF reports whether the kernel compiles BPF programs. It loads one: the kernel's setting is not readable in
+// network namespaces, and kernels without an interpreter have none.
+func compilesBPF() bool {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.SocketFilter, License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err != nil {
+		return false
+	}
+	defer p.Close()
+	info, err := p.Info()
+	if err != nil {
+		return false
+	}
+	size, err := info.JitedSize()
+	return err == nil && size > 0
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/netcraq/netcraq/internal/platform/bpflink"
 )
 
 const (
@@ -119,17 +121,15 @@ const (
 	GrowPin = "pod-grow-"
 )
 
-// Unpin ends the attachments of a pod's interface that are pinned below a directory of pin directories, for lack of an
+// Detach ends the attachments of a pod's interface that are pinned below a directory of pin directories, for lack of an
 // agent that does it.
-func Unpin(root, host string) error {
+func Detach(root, host string) error {
 	var errs []error
 	for _, prefix := range []string{PortPin, GrowPin} {
 		found, err := filepath.Glob(filepath.Join(root, "*", prefix+host))
 		errs = append(errs, err)
 		for _, path := range found {
-			if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-				errs = append(errs, err)
-			}
+			errs = append(errs, bpflink.Detach(path))
 		}
 	}
 	return errors.Join(errs...)

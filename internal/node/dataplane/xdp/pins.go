@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/netcraq/netcraq/internal/node/pods"
+	"github.com/netcraq/netcraq/internal/platform/bpflink"
 	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
@@ -73,7 +73,7 @@ func Remove(pin string) error {
 		if !isAttachment(e.Name()) && !isPodAttachment(e.Name()) {
 			continue
 		}
-		if err := detach(filepath.Join(pin, e.Name())); err != nil {
+		if err := bpflink.Detach(filepath.Join(pin, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -127,16 +127,4 @@ func attachments(pin string) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// detach ends a pinned attachment at once, even if other processes hold it open.
-func detach(path string) error {
-	l, err := link.LoadPinnedLink(path, nil)
-	if err == nil {
-		err = errors.Join(l.Detach(), l.Unpin(), l.Close())
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOLINK) {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"github.com/netcraq/netcraq/internal/platform/bpflink"
 )
 
 // podPort is the host's end of a pod's veth pair. The program answers there what it can answer in place. It never sends
@@ -108,7 +110,7 @@ func (pod *podPort) attachIn(o *objects, pin string) error {
 	}
 	path := filepath.Join(pin, podPortPin+pod.name)
 	if pin != "" && attachedMode([]port{pod.port}) != pod.mode {
-		if err := detach(path); err != nil {
+		if err := bpflink.Detach(path); err != nil {
 			return err
 		}
 	}
@@ -141,7 +143,7 @@ func (p *Plane) detachPod(name string) error {
 	}
 	if p.pin != "" {
 		for _, prefix := range []string{podPortPin, podGrowPin} {
-			errs = append(errs, detach(filepath.Join(p.pin, prefix+name)))
+			errs = append(errs, bpflink.Detach(filepath.Join(p.pin, prefix+name)))
 		}
 	}
 	return errors.Join(errs...)

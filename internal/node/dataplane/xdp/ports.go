@@ -13,6 +13,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/platform/bpflink"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -233,7 +234,7 @@ func detachOtherMode(ports []port, mode Mode, pin string) error {
 		if _, err := os.Stat(path); err != nil || attachedMode(ports[i:i+1]) == mode {
 			continue
 		}
-		if err := detach(path); err != nil {
+		if err := bpflink.Detach(path); err != nil {
 			return err
 		}
 	}
@@ -254,7 +255,7 @@ func detachDropped(ports []port, pin string) error {
 		if keep[name] {
 			continue
 		}
-		if err := detach(filepath.Join(pin, name)); err != nil {
+		if err := bpflink.Detach(filepath.Join(pin, name)); err != nil {
 			return err
 		}
 	}
