@@ -44,7 +44,7 @@ var wings = []wing{
 	{"examples", []string{"client", commands + "/clitest"}},
 	{gateway + "/core", nil},
 	{gateway + "/placement", nil},
-	{node + "/pods", nil},
+	{node + "/pods", []string{platform}},
 	{"internal/cni", []string{node + "/pods", platform}},
 	{gateway, product},
 	{node, product},
@@ -68,7 +68,8 @@ var reserved = []struct {
 	why    string
 }{
 	{"github.com/cilium/ebpf", []string{node + "/dataplane/xdp", verify, eval + "/baseline/xdp", eval + "/bench",
-		"internal/cni"}, "BPF belongs to the XDP plane, the baselines, the load generator, the fault injector and pods' ends"},
+		"internal/cni", platform + "/bpflink"}, "BPF belongs to the XDP plane, the baselines, the load generator, the " +
+		"fault injector and pods' ends"},
 	{"github.com/vishvananda/", []string{node + "/dataplane/xdp", node + "/dataplane/p4", verify, eval + "/baseline/xdp",
 		eval + "/bench", "internal/cni"}, "links and network namespaces belong to the planes below sockets, the CNI plugin, " +
 		"the benchmarks and the lab"},
