@@ -5,6 +5,10 @@ import "time"
 // tick is how often the clock looks at operations under way: the precision of a pipeline's timeouts and pauses.
 const tick = time.Millisecond
 
+// longestGap is the time between two looks of the clock after which the process counts as paused. The first look after a
+// pause repeats and ends nothing, so that the receiver can take the answers that are in the socket.
+const longestGap = 100 * time.Millisecond
+
 // clock repeats attempts that got no answer and ends operations whose time is up. It rests while nothing is under way.
 func (p *pipeline) clock() {
 	timer := time.NewTimer(0)
@@ -31,10 +35,12 @@ func (p *pipeline) watch() bool {
 	var ends []finished
 	now := time.Now()
 	p.mu.Lock()
+	paused := !p.excused && now.Sub(p.looked) > longestGap
+	p.looked, p.excused = now, paused // one look at a time, or a slow machine would end nothing
 	for i := range p.slots {
 		s := &p.slots[i]
 		switch {
-		case s.state == unused:
+		case s.state == unused || paused:
 		case s.ctx.Err() != nil:
 			s.expire(s.ctx.Err())
 			ends = p.finish(uint16(i), ends)

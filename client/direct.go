@@ -151,11 +151,13 @@ func (s *socket) attempt(ctx context.Context, now time.Time) bool {
 		case errors.Is(err, net.ErrClosed):
 			k.expire(ErrClosed)
 			return true
-		case ctx.Err() != nil:
+		case errors.Is(ctx.Err(), context.Canceled):
 			k.expire(ctx.Err())
 			return true
-		case !now.Before(k.until):
-			k.expire(ErrTimeout)
+		case ctx.Err() != nil || !now.Before(k.until):
+			if !s.drain() {
+				k.expire(ctx.Err())
+			}
 			return true
 		case !now.Before(until):
 			if !pausing {
@@ -172,6 +174,21 @@ func (s *socket) attempt(ctx context.Context, now time.Time) bool {
 			return true
 		case later:
 			until, pausing = now.Add(k.pause()), true
+		}
+	}
+}
+
+// drain takes the answers that are in the socket when the call's time is up, and returns whether one of them ended the
+// call. A process that was paused finds its deadline passed and the answer in the socket at once.
+func (s *socket) drain() bool {
+	until := time.Now().Add(tick)
+	for {
+		from, err := s.receive(until)
+		if err != nil {
+			return false
+		}
+		if s.call.judge(time.Now(), from, &s.answer) == done {
+			return true
 		}
 	}
 }

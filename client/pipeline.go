@@ -38,7 +38,9 @@ type pipeline struct {
 	inFlight   int      // slots that wait for answers
 	congestion congestion
 	reads      readRoom
-	closed     bool // the goroutines have been told to end
+	looked     time.Time // the clock's latest look at the slots
+	excused    bool      // that look found the process paused
+	closed     bool      // the goroutines have been told to end
 }
 
 // slot is the place of one operation.

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
+)
+
+// TestAnswersOfAPause: the process of a client is paused while the answer to its write arrives, until the write's time
+// is up. The write succeeds.
+func TestAnswersOfAPause(t *testing.T) {
+	nodes := startCluster(t, 1, 1)
+	c := newClient(t, Options{Cluster: nodes.cluster})
+	s, err := c.sockets.take(&c.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := PutOp("k", []byte("v"))
+	at := c.start(t.Context(), true)
+	if err := s.call.begin(c, &op, &at); err != nil {
+		t.Fatal(err)
+	}
+	message, to, ok := s.call.next(at.now, c.requestID(0), s.out[:0])
+	if !ok {
+		t.Fatal(s.call.err)
+	}
+	if _, err := s.conn.WriteToUDPAddrPort(message, to.addr); err != nil {
+		t.Fatal(err)
+	}
+	awaitDatagram(t, s)
+	s.call.until = at.now.Add(-time.Second) // it passed during the pause
+	if ended := s.attempt(t.Context(), time.Now()); !ended || s.call.err != nil {
+		t.Errorf("ended: %v, %v", ended, s.call.err)
+	}
+}
+
+// awaitDatagram waits until a datagram is in the socket, and leaves it there.
+func awaitDatagram(t *testing.T, s *socket) {
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		return eintr.Retry(func() error {
+			_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+			return err
+		}) == nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFirstLookAfterAPause: the clock ends nothing at its first look after a pause, and does at the second, however
+// late that is.
+func TestFirstLookAfterAPause(t *testing.T) {
+	nodes := startCluster(t, 1, 1)
+	c := newClient(t, Options{Cluster: nodes.cluster})
+	p := &pipeline{client: c, slots: make([]slot, 1), toSend: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	op, ended := GetOp("k"), make(ends, 1)
+	at := c.start(t.Context(), false)
+	s := &p.slots[0]
+	if err := s.begin(c, &op, &at); err != nil {
+		t.Fatal(err)
+	}
+	s.ctx, s.sink, s.state = t.Context(), ended, pausing
+	s.until, s.wakeAt = at.now, at.now.Add(time.Hour)
+	if p.watch(); len(ended) != 0 {
+		t.Error("the first look ended an operation")
+	}
+	p.looked = time.Time{}
+	if p.watch(); len(ended) != 1 {
+		t.Error("the second look did not end an operation whose time is up")
+	}
+}
+
+// ends counts operations that ended.
+type ends chan error
+
+func (e ends) ended(_ int, _ Result, err error) { e <- err }
