@@ -21,8 +21,8 @@ const era = 1 << 40
 // which may be known to clients though all copies are gone.
 func NextEra(floor uint64) uint64 { return (floor/era + 1) * era }
 
-// mostFloor bounds floors that operators ask for: versions have to grow above it.
-const mostFloor = 1 << 62
+// maxFloor bounds floors that operators ask for: versions have to grow above it.
+const maxFloor = 1 << 62
 
 // epochOfEras is when the eras of restored clusters begin, and eraEvery how far apart they are: 2^24 eras of 2^40
 // versions last for 31 years.
@@ -34,7 +34,7 @@ const eraEvery = time.Minute
 // highest version in the backup and above what that lineage gave later, and so above what any restore gave that began a
 // minute earlier, of whatever backup.
 func RestoredFloor(highest uint64, now time.Time) uint64 {
-	if highest > mostFloor {
+	if highest > maxFloor {
 		return math.MaxUint64 // no cluster takes it
 	}
 	return max(NextEra(highest), uint64(max(0, now.Sub(epochOfEras)/eraEvery))*era)
@@ -43,8 +43,8 @@ func RestoredFloor(highest uint64, now time.Time) uint64 {
 // checkFloor refuses a floor while a shard changes, has members that do not know its present floor, or a member that
 // takes none. So a repetition that is not refused shows that all heads give versions above the floor.
 func (l *Leader) checkFloor(floor uint64) error {
-	if floor > mostFloor {
-		return fmt.Errorf("a floor of %d leaves no room for versions: at most %d", floor, uint64(mostFloor))
+	if floor > maxFloor {
+		return fmt.Errorf("a floor of %d leaves no room for versions: at most %d", floor, uint64(maxFloor))
 	}
 	for i := range l.state.Shards {
 		switch number := uint16(i); {

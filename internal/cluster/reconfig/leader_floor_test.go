@@ -184,11 +184,11 @@ func TestErasOfRestores(t *testing.T) {
 		{70, day.Add(eraEvery), first + 1<<40 - 1},          // the same backup again, after everything was lost again
 		{first + 9, day.Add(-time.Hour), first + 1<<40 - 1}, // a backup of the restored cluster, on a clock that was set back
 	} {
-		if floor := RestoredFloor(c.highest, c.at); floor <= c.above || floor > mostFloor {
+		if floor := RestoredFloor(c.highest, c.at); floor <= c.above || floor > maxFloor {
 			t.Errorf("highest %d at %v: floor %d, want above %d", c.highest, c.at, floor, c.above)
 		}
 	}
-	if RestoredFloor(1<<63, day) <= mostFloor {
+	if RestoredFloor(1<<63, day) <= maxFloor {
 		t.Error("a version that cannot be gives a floor")
 	}
 }

@@ -15,13 +15,13 @@ type repair struct {
 	placing bool            // one is being made
 	number  uint64
 
-	moves []topology.Move
-	asked []topology.Move // by operators: they come first
-	fresh []uint16        // shards that get their first chain
-	after [][]uint32
-	began bool // something of the plan was begun
-	again bool // shards were changing when it was made, which it leaves alone
-	vain  int  // plans in a row of which nothing could be begun
+	moves     []topology.Move
+	asked     []topology.Move // by operators: they come first
+	fresh     []uint16        // shards that get their first chain
+	after     [][]uint32
+	began     bool // something of the plan was begun
+	again     bool // shards were changing when it was made, which it leaves alone
+	idlePlans int  // plans in a row of which no move could begin
 
 	next time.Duration // when copies may begin again
 
@@ -146,15 +146,15 @@ func (d *draft) begin() {
 		return
 	}
 	if w.began { // see whether that was all
-		w.vain = 0
+		w.idlePlans = 0
 	} else {
-		w.vain++
+		w.idlePlans++
 	}
-	d.l.replan(d.l.backOff(min(w.vain, mostVain)))
+	d.l.replan(d.l.backOff(min(w.idlePlans, maxIdlePlans)))
 }
 
-// mostVain bounds the number of plans in a row without a move that count for the pause before the next plan.
-const mostVain = 4
+// maxIdlePlans bounds the idle plans that lengthen the pause before the next plan.
+const maxIdlePlans = 4
 
 // verdict is the outcome of an attempt to begin a move.
 type verdict uint8

@@ -105,8 +105,8 @@ func (l *Leader) doubt(n *node) string {
 const (
 	// calmAfter is the time without suspicion, in units of Options.Retry, after which earlier suspicions no longer count.
 	calmAfter = 10
-	// mostDistrust bounds the time in which a returned node joins no chain, in doublings of Options.Retry.
-	mostDistrust = 2
+	// maxDistrust bounds the time in which a returned node joins no chain, in doublings of Options.Retry.
+	maxDistrust = 2
 )
 
 // noteSuspicion counts a suspicion of a node, and sets the time in which placement does not use it.
@@ -119,7 +119,7 @@ func (l *Leader) noteSuspicion(n *node, why string) {
 	n.convicted = why != heartbeatTimeout && why != agentAway
 	n.distrust = l.time
 	if n.fences > 1 {
-		n.distrust += l.options.Retry << min(n.fences-2, mostDistrust)
+		n.distrust += l.options.Retry << min(n.fences-2, maxDistrust)
 	}
 }
 

@@ -99,16 +99,16 @@ func (p *process) await(ctx context.Context, ready func(context.Context) error) 
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s ended: %s", filepath.Base(p.command.Path), p.lastWords())
+			return fmt.Errorf("%s ended: %s", filepath.Base(p.command.Path), p.goAwayTimeout())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not serve (%w): %s", filepath.Base(p.command.Path), err, p.lastWords())
+			return fmt.Errorf("%s does not serve (%w): %s", filepath.Base(p.command.Path), err, p.goAwayTimeout())
 		case <-retry.C:
 		}
 	}
 }
 
-// lastWords returns the end of the server's log.
-func (p *process) lastWords() string {
+// goAwayTimeout returns the end of the server's log.
+func (p *process) goAwayTimeout() string {
 	const kept = 600
 	text, _ := os.ReadFile(p.log)
 	text = bytes.TrimSpace(text)

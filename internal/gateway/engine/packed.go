@@ -18,8 +18,8 @@ const (
 	// dictionaries begins, below OwnPrefix, the names of dictionaries. It comes behind all other names, so that these can be read
 	// without them.
 	dictionaries = "~dictionary/"
-	// mostDictionaries bounds those of one etcd. Values may be packed with any, so none is removed.
-	mostDictionaries = 8
+	// maxDictionaries bounds those of one etcd. Values may be packed with any, so none is removed.
+	maxDictionaries = 8
 	// leastSample is the least value from which dictionaries are trained.
 	leastSample = 128
 	// judgeAfter is after how many values that had to be packed a dictionary is judged, and poor the share of those that do not fit
@@ -133,7 +133,7 @@ func (p *packed) wanted(newest uint32) *packing.Samples {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	serves := newest > 0 && (p.tried < judgeAfter || float64(p.misfit) < poor*float64(p.tried))
-	if serves || newest >= mostDictionaries || !p.samples.Enough() {
+	if serves || newest >= maxDictionaries || !p.samples.Enough() {
 		return nil
 	}
 	return p.samples.Clone()

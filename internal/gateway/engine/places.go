@@ -45,7 +45,7 @@ func (p *places) init() {
 func (p *places) lost(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.missing) < mostCounted {
+	if len(p.missing) < maxCounted {
 		p.missing[key] = true
 	}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// mostCounted is how many keys the monitor counts: more than find room, since a key that it forgets loses its place.
-	mostCounted = 4096
+	// maxCounted is how many keys the monitor counts: more than find room, since a key that it forgets loses its place.
+	maxCounted = 4096
 	// halfLife is after how many seconds a read counts half.
 	halfLife = 7
 )
@@ -23,7 +23,7 @@ type usage struct {
 }
 
 func (u *usage) init() {
-	u.began, u.monitor = time.Now(), placement.NewMonitor(mostCounted, halfLife)
+	u.began, u.monitor = time.Now(), placement.NewMonitor(maxCounted, halfLife)
 }
 
 func (u *usage) now() float64 { return time.Since(u.began).Seconds() }

@@ -37,7 +37,7 @@ func TestLengthWithoutMessage(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for i := range uint32(calls) {
-		err := errors.Join(c.open(2*i+1, both, false), c.WriteData(2*i+1, false, appendPrefix(nil, mostMessage)))
+		err := errors.Join(c.open(2*i+1, both, false), c.WriteData(2*i+1, false, appendPrefix(nil, maxMessageBytes)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func (s *tested) waitingInReceive() (n int) {
 	for c := range s.conns {
 		c.mu.Lock()
 		for _, call := range c.calls {
-			if call.unsaid == prefixBytes {
+			if call.unannounced == prefixBytes {
 				n++
 			}
 		}
@@ -173,7 +173,7 @@ func TestRequestsBehindTheStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !call.over || c.ours+c.unsaid != connWindow {
-		t.Errorf("ended: %v; the client lost %d bytes of its window", call.over, connWindow-c.ours-c.unsaid)
+	if !call.over || c.ours+c.unannounced != connWindow {
+		t.Errorf("ended: %v; the client lost %d bytes of its window", call.over, connWindow-c.ours-c.unannounced)
 	}
 }

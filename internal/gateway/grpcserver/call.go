@@ -26,23 +26,23 @@ type Call struct {
 	passed  bool
 
 	// The connection's mu guards all below.
-	started  bool   // before all was received: a handler has the call, or gets it
-	body     []byte // received, and not taken yet
-	received bool   // nothing comes after it
-	ours     int    // bytes that the client may send
-	unsaid   int
-	window   int    // bytes that may be sent
-	pending  []byte // messages that wait for a window
-	headed   bool   // the header has been sent
-	trailer  bool   // nothing comes after pending but the trailer
-	status   *status.Status
-	header   metadata.MD
-	trailers metadata.MD
-	queued   bool       // among those that wait for the connection's window
-	over     bool       // all was sent, or the call was reset
-	changed  *sync.Cond // of a call with a handler
-	ctx      context.Context
-	cancel   context.CancelFunc
+	started     bool   // before all was received: a handler has the call, or gets it
+	body        []byte // received, and not taken yet
+	received    bool   // nothing comes after it
+	ours        int    // bytes that the client may send
+	unannounced int
+	window      int    // bytes that may be sent
+	pending     []byte // messages that wait for a window
+	headed      bool   // the header has been sent
+	trailer     bool   // nothing comes after pending but the trailer
+	status      *status.Status
+	header      metadata.MD
+	trailers    metadata.MD
+	queued      bool       // among those that wait for the connection's window
+	over        bool       // all was sent, or the call was reset
+	changed     *sync.Cond // of a call with a handler
+	ctx         context.Context
+	cancel      context.CancelFunc
 }
 
 // Answer ends a call that [Options].Begin took, with one message. [Call.Flush] sends it.
@@ -144,20 +144,20 @@ func (c *conn) ended() {
 	}
 	c.room.Broadcast()
 	if c.draining {
-		c.rest()
+		c.endIfIdle()
 	}
 }
 
-// rest lets a connection end that has no calls any more. The caller holds mu.
-func (c *conn) rest() {
+// endIfIdle ends a connection without calls. The caller holds mu.
+func (c *conn) endIfIdle() {
 	if c.active == 0 && len(c.calls) == 0 {
 		c.ending = true
 		c.work.Signal()
 	}
 }
 
-// gone ends a call that was reset. The caller holds mu.
-func (s *Call) gone() {
+// abort ends a call that was reset. The caller holds mu.
+func (s *Call) abort() {
 	if s.over {
 		return
 	}
@@ -183,9 +183,9 @@ func (s *Call) wake() {
 // took lets the client send as many bytes as were taken. The caller holds mu.
 func (s *Call) took(n int) {
 	s.conn.credit(n)
-	if s.unsaid += n; s.unsaid >= callWindow/4 && !s.received && !s.over {
-		s.conn.out = appendWindow(s.conn.out, s.id, s.unsaid)
-		s.ours, s.unsaid = s.ours+s.unsaid, 0
+	if s.unannounced += n; s.unannounced >= callWindow/4 && !s.received && !s.over {
+		s.conn.out = appendWindow(s.conn.out, s.id, s.unannounced)
+		s.ours, s.unannounced = s.ours+s.unannounced, 0
 		s.conn.work.Signal()
 	}
 }
@@ -239,7 +239,7 @@ func (s *Call) pump() {
 		s.last()
 	case s.pending != nil && s.window > 0 && !s.queued: // the connection's window is used up
 		s.queued = true
-		if len(c.waiting) >= 2*mostCalls { // half of them at least were reset
+		if len(c.waiting) >= 2*maxCalls { // half of them at least were reset
 			c.waiting = slices.DeleteFunc(c.waiting, func(s *Call) bool { return s.over })
 		}
 		c.waiting = append(c.waiting, s)
@@ -271,7 +271,7 @@ func (s *Call) last() {
 		s.cancel()
 	}
 	if c.draining {
-		c.rest()
+		c.endIfIdle()
 	}
 }
 
@@ -339,7 +339,7 @@ func (s *Call) SendMsg(m any) error {
 		return nil
 	}
 	s.pump()
-	for (len(s.pending) > sendBuffer || len(c.out) > mostOutput) && !s.over {
+	for (len(s.pending) > sendBuffer || len(c.out) > maxOutputBytes) && !s.over {
 		if len(s.pending) > sendBuffer {
 			s.changed.Wait()
 		} else {
@@ -370,8 +370,8 @@ func (s *Call) RecvMsg(m any) error {
 		return err
 	}
 	n := messageBytes(prefix[:])
-	if n > mostMessage {
-		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is larger than the limit of %d", n, mostMessage)
+	if n > maxMessageBytes {
+		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is larger than the limit of %d", n, maxMessageBytes)
 	}
 	message, err := s.message(n)
 	if err != nil {
@@ -453,12 +453,12 @@ func (s *Call) decompress(message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
 	}
-	message, err = io.ReadAll(io.LimitReader(reader, mostMessage+1))
+	message, err = io.ReadAll(io.LimitReader(reader, maxMessageBytes+1))
 	switch {
 	case err != nil:
 		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
-	case len(message) > mostMessage:
-		return nil, status.Errorf(codes.ResourceExhausted, "a decompressed request is larger than %d bytes", mostMessage)
+	case len(message) > maxMessageBytes:
+		return nil, status.Errorf(codes.ResourceExhausted, "a decompressed request is larger than %d bytes", maxMessageBytes)
 	}
 	return message, nil
 }

@@ -46,7 +46,7 @@ func startServer(t *testing.T, set ...func(*Options)) *tested {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &tested{address: l.Addr().String(), waiting: make(chan context.Context, 2*mostCalls)}
+	s := &tested{address: l.Addr().String(), waiting: make(chan context.Context, 2*maxCalls)}
 	o := Options{
 		Codec: encoding.GetCodecV2(proto.Name), Unary: func(m string) bool { return m != both },
 		Begin: func(c *Call, method string, message []byte) bool {

@@ -22,28 +22,28 @@ type conn struct {
 	in     headers       // the reader's
 	opened opening       // the reader's: the call whose header is received
 
-	mu       sync.Mutex
-	out      []byte     // frames that wait for the writer
-	writing  int        // bytes that the writer has taken
-	work     *sync.Cond // there is something to write, or nothing will be
-	room     *sync.Cond // output has been written
-	answers  answers
-	calls    map[uint32]*Call
-	active   int    // calls, those included that were reset and have not ended
-	last     uint32 // the newest call
-	window   int    // bytes that may be sent
-	ours     int    // bytes that the client may send
-	unsaid   int    // bytes that it may send beside these, and has not been told of
-	initial  int    // window of new calls
-	maxFrame int
-	waiting  []*Call // that could send if the connection's window let them
-	held     int     // bytes of messages that wait for a window
-	frames   uint64  // received
-	draining bool
-	ending   bool // close when all output is written
-	closed   bool
-	ctx      context.Context // of calls
-	cancel   context.CancelFunc
+	mu          sync.Mutex
+	out         []byte     // frames that wait for the writer
+	writing     int        // bytes that the writer has taken
+	work        *sync.Cond // there is something to write, or nothing will be
+	room        *sync.Cond // output has been written
+	answers     answers
+	calls       map[uint32]*Call
+	active      int    // calls, those included that were reset and have not ended
+	last        uint32 // the newest call
+	window      int    // bytes that may be sent
+	ours        int    // bytes that the client may send
+	unannounced int    // bytes that it may send beside these, and has not been told of
+	initial     int    // window of new calls
+	maxFrame    int
+	waiting     []*Call // that could send if the connection's window let them
+	held        int     // bytes of messages that wait for a window
+	frames      uint64  // received
+	draining    bool
+	ending      bool // close when all output is written
+	closed      bool
+	ctx         context.Context // of calls
+	cancel      context.CancelFunc
 }
 
 func newConn(s *Server, n net.Conn) *conn {
@@ -71,7 +71,7 @@ const readBuffer = 32 << 10
 func (c *conn) run() {
 	var writer sync.WaitGroup
 	writer.Go(c.write)
-	err := c.hello()
+	err := c.handshake()
 	if err == nil {
 		stop := c.watch()
 		err = c.read()
@@ -86,9 +86,9 @@ func (c *conn) run() {
 	c.mu.Unlock()
 }
 
-// hello exchanges the first frames.
-func (c *conn) hello() error {
-	if err := c.net.SetReadDeadline(time.Now().Add(helloWithin)); err != nil {
+// handshake exchanges the prefaces and the first SETTINGS.
+func (c *conn) handshake() error {
+	if err := c.net.SetReadDeadline(time.Now().Add(prefaceTimeout)); err != nil {
 		return err
 	}
 	reader := bufio.NewReaderSize(c.net, readBuffer)
@@ -97,9 +97,9 @@ func (c *conn) hello() error {
 	c.framer.SetMaxReadFrameSize(firstFrame)
 	c.mu.Lock()
 	c.out = appendSettings(c.out,
-		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: mostCalls},
+		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: maxCalls},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: callWindow},
-		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: mostHeader})
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHeaderBytes})
 	c.out = appendWindow(c.out, 0, connWindow-firstWindow)
 	c.ours = connWindow
 	c.work.Signal()
@@ -151,7 +151,7 @@ func (c *conn) pace() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.frames++
-	for len(c.out)+c.writing > mostOutput && !c.closed {
+	for len(c.out)+c.writing > maxOutputBytes && !c.closed {
 		c.room.Wait()
 	}
 	if c.closed {
@@ -267,9 +267,9 @@ func (c *conn) grant(f *http2.WindowUpdateFrame) error {
 
 // credit lets the client send as many bytes as were taken. The caller holds mu.
 func (c *conn) credit(n int) {
-	if c.unsaid += n; c.unsaid >= connWindow/4 || c.unsaid > c.ours {
-		c.out = appendWindow(c.out, 0, c.unsaid)
-		c.ours, c.unsaid = c.ours+c.unsaid, 0
+	if c.unannounced += n; c.unannounced >= connWindow/4 || c.unannounced > c.ours {
+		c.out = appendWindow(c.out, 0, c.unannounced)
+		c.ours, c.unannounced = c.ours+c.unannounced, 0
 		c.work.Signal()
 	}
 }
@@ -293,7 +293,7 @@ func (c *conn) write() {
 		c.out, c.writing = spare[:0], len(out)
 		c.mu.Unlock()
 		_, err := c.net.Write(out)
-		if spare = out; cap(spare) > 2*mostOutput {
+		if spare = out; cap(spare) > 2*maxOutputBytes {
 			spare = nil
 		}
 		c.mu.Lock()
@@ -325,11 +325,11 @@ func (c *conn) fail(err error) {
 	c.ending = true
 	c.work.Signal()
 	c.mu.Unlock()
-	_ = c.net.SetWriteDeadline(time.Now().Add(lastWords)) // an error says that it is closed
+	_ = c.net.SetWriteDeadline(time.Now().Add(goAwayTimeout)) // an error says that it is closed
 }
 
-// lastWords is how long the client may take to read why its connection ends.
-const lastWords = time.Second
+// goAwayTimeout bounds the sending of the last output, GOAWAY included.
+const goAwayTimeout = time.Second
 
 // drain lets the calls under way end, and takes no others.
 func (c *conn) drain() {
@@ -340,7 +340,7 @@ func (c *conn) drain() {
 	}
 	c.draining = true
 	c.out = appendGoAway(c.out, c.last, http2.ErrCodeNo)
-	c.rest()
+	c.endIfIdle()
 	c.work.Signal()
 }
 
@@ -354,7 +354,7 @@ func (c *conn) close() {
 	c.closed = true
 	c.cancel()
 	for _, call := range c.calls {
-		call.gone()
+		call.abort()
 	}
 	clear(c.calls)
 	c.work.Signal()

@@ -26,7 +26,7 @@ type raw struct {
 	encoder *hpack.Encoder
 }
 
-// connect says hello with settings.
+// connect exchanges prefaces, with the given settings.
 func connect(t *testing.T, address string, settings ...http2.Setting) *raw {
 	t.Helper()
 	n, err := net.Dial("tcp", address)
@@ -166,7 +166,7 @@ func TestRefused(t *testing.T) {
 	c := connect(t, startServer(t).address)
 	for i, r := range []struct{ name, value, status string }{
 		{":method", "GET", notAllowed}, {"content-type", "text/plain", notSupported}, {"grpc-timeout", "1x", badRequest},
-		{"a-bin", "?", badRequest}, {"long", strings.Repeat("x", mostHeader-100), tooLarge},
+		{"a-bin", "?", badRequest}, {"long", strings.Repeat("x", maxHeaderBytes-100), tooLarge},
 	} {
 		id := uint32(2*i + 1)
 		block := c.header(echo, r.name, r.value)
@@ -200,7 +200,7 @@ func TestBrokenProtocol(t *testing.T) {
 		},
 		"endless header": func(c *raw) error {
 			err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.header(echo)})
-			for range mostHeader/1000 + 1 {
+			for range maxHeaderBytes/1000 + 1 {
 				err = errors.Join(err, c.WriteContinuation(1, false, make([]byte, 1000)))
 			}
 			return err
@@ -250,14 +250,14 @@ func TestRapidReset(t *testing.T) {
 	s := startServer(t)
 	c := connect(t, s.address)
 	go io.Copy(io.Discard, c.Conn)
-	for i := range 4 * mostCalls {
+	for i := range 4 * maxCalls {
 		id := uint32(2*i + 1)
 		method := []string{waits, quick, both}[i%3]
 		if err := errors.Join(c.call(id, method, 0), c.WriteRSTStream(id, http2.ErrCodeCancel)); err != nil {
 			t.Fatal(err)
 		}
 		if i%1000 == 0 {
-			if n := runtime.NumGoroutine(); n > mostCalls+1000 {
+			if n := runtime.NumGoroutine(); n > maxCalls+1000 {
 				t.Fatalf("%d goroutines", n)
 			}
 		}
@@ -274,13 +274,13 @@ func TestMostCalls(t *testing.T) {
 	s := startServer(t)
 	c := connect(t, s.address)
 	go func() {
-		for i := range mostCalls + 1 {
+		for i := range maxCalls + 1 {
 			c.call(uint32(2*i+1), waits, 0)
 		}
 	}()
 	f, err := c.next()
 	r, ok := f.(*http2.RSTStreamFrame)
-	if err != nil || !ok || r.StreamID != 2*mostCalls+1 || r.ErrCode != http2.ErrCodeRefusedStream {
+	if err != nil || !ok || r.StreamID != 2*maxCalls+1 || r.ErrCode != http2.ErrCodeRefusedStream {
 		t.Errorf("%v, %v", f, err)
 	}
 }
@@ -304,7 +304,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		t.Error("all requests were taken")
 	}()
 	other, ctx := dial(t, s.address), within(t)
-	for held, same := 0, 0; same < 100 || held < mostOutput; {
+	for held, same := 0, 0; same < 100 || held < maxOutputBytes; {
 		if err := other.Invoke(ctx, quick, &wrapperspb.BytesValue{}, &wrapperspb.BytesValue{}); err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		if same++; now != held {
 			held, same = now, 0
 		}
-		if held > 2*mostOutput+mostHeld {
+		if held > 2*maxOutputBytes+maxHeldBytes {
 			t.Fatalf("%d bytes wait for the client", held)
 		}
 	}

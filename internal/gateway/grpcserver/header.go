@@ -35,25 +35,25 @@ type headers struct {
 	known map[string]*request
 }
 
-// mostKnown is how many blocks are remembered.
-const mostKnown = 32
+// maxKnownBlocks is how many blocks are remembered.
+const maxKnownBlocks = 32
 
 // tableBytes is the size of the decoder's table, HTTP/2's default.
 const tableBytes = 4096
 
 func (h *headers) init() {
 	h.decoder = hpack.NewDecoder(tableBytes, func(f hpack.HeaderField) {
-		if h.bytes += int(f.Size()); h.bytes <= mostHeader {
+		if h.bytes += int(f.Size()); h.bytes <= maxHeaderBytes {
 			h.fields = append(h.fields, f)
 		}
 	})
-	h.decoder.SetMaxStringLength(mostHeader)
+	h.decoder.SetMaxStringLength(maxHeaderBytes)
 	h.known = make(map[string]*request)
 }
 
 // add takes a part of a block.
 func (h *headers) add(part []byte) error {
-	if len(h.block)+len(part) > mostHeader {
+	if len(h.block)+len(part) > maxHeaderBytes {
 		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
 	h.block = append(h.block, part...)
@@ -75,7 +75,7 @@ func (h *headers) end() (*request, error) {
 		return nil, http2.ConnectionError(http2.ErrCodeCompression)
 	}
 	r := h.parse()
-	if !indexed(block) || len(h.known) >= mostKnown {
+	if !indexed(block) || len(h.known) >= maxKnownBlocks {
 		clear(h.known)
 	}
 	if indexed(block) {
@@ -104,7 +104,7 @@ const (
 
 func (h *headers) parse() *request {
 	r := &request{md: make(metadata.MD), timeout: -1}
-	if h.bytes > mostHeader {
+	if h.bytes > maxHeaderBytes {
 		r.refused = tooLarge
 		return r
 	}

@@ -39,7 +39,7 @@ func (c *conn) headers() error {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	c.last = id
-	if c.draining || c.closed || max(c.active, len(c.calls)) >= mostCalls || c.held > mostHeld {
+	if c.draining || c.closed || max(c.active, len(c.calls)) >= maxCalls || c.held > maxHeldBytes {
 		c.out = appendReset(c.out, id, http2.ErrCodeRefusedStream)
 		c.work.Signal()
 		c.mu.Unlock()
@@ -179,9 +179,9 @@ func (c *conn) reset(id uint32, code http2.ErrCode, tell bool) {
 	}
 	if call := c.calls[id]; call != nil {
 		delete(c.calls, id)
-		call.gone()
+		call.abort()
 		if c.draining {
-			c.rest()
+			c.endIfIdle()
 		}
 	}
 }

@@ -27,23 +27,23 @@ type Options struct {
 
 // Limits of one connection.
 const (
-	// mostCalls is how many calls may be under way, those included that the client has reset and that have not ended yet.
-	mostCalls = 10_000
-	// mostOutput is how many bytes of frames may wait for the client before no more of its requests are read.
-	mostOutput = 1 << 20
-	// mostHeader bounds the header of a call, encoded and decoded.
-	mostHeader = 64 << 10
-	// mostMessage bounds a request. etcd's own limit is far below, so that its error is the one that clients see.
-	mostMessage = 256 << 20
+	// maxCalls limits the calls under way. A call that the client has reset counts until it has ended.
+	maxCalls = 10_000
+	// maxOutputBytes of frames wait for the client at most: beyond it no more of its requests are read.
+	maxOutputBytes = 1 << 20
+	// maxHeaderBytes bounds the header of a call, encoded and decoded.
+	maxHeaderBytes = 64 << 10
+	// maxMessageBytes bounds a request. etcd's own limit is far below, so that its error is the one that clients see.
+	maxMessageBytes = 256 << 20
 	// connWindow and callWindow are how many bytes of requests may wait here, of all calls and of one.
 	connWindow = 4 << 20
 	callWindow = 256 << 10
 	// sendBuffer is how many bytes of a stream's messages may wait for the client's window before SendMsg waits.
 	sendBuffer = 64 << 10
-	// mostHeld is how many bytes of messages may wait for the client's windows before it gets no more calls.
-	mostHeld = 64 << 20
-	// helloWithin is how long a client may take to send the first frame.
-	helloWithin = 20 * time.Second
+	// maxHeldBytes of messages may wait for the client's windows. Beyond it new calls are refused.
+	maxHeldBytes = 64 << 20
+	// prefaceTimeout is how long a client may take to send the first frame.
+	prefaceTimeout = 20 * time.Second
 )
 
 // Server serves gRPC calls.

@@ -9,8 +9,8 @@ import (
 const (
 	// MinSamples is how many values are needed to train a dictionary.
 	MinSamples = 64
-	// mostSamples bounds how many are kept.
-	mostSamples = 512
+	// maxSamples bounds how many are kept.
+	maxSamples = 512
 	// longestSample bounds one.
 	longestSample = 16 << 10
 )
@@ -27,9 +27,9 @@ func (s *Samples) See(value []byte) {
 		return
 	}
 	s.seen++
-	if len(s.values) < mostSamples {
+	if len(s.values) < maxSamples {
 		s.values = append(s.values, slices.Clone(value))
-	} else if i := rand.IntN(s.seen); i < mostSamples {
+	} else if i := rand.IntN(s.seen); i < maxSamples {
 		s.values[i] = slices.Clone(value)
 	}
 }

@@ -31,7 +31,7 @@ type Client struct {
 func (c *Client) Hottest(ctx context.Context, most int) ([]placement.Explanation, error) {
 	lists := make([][]placement.Explanation, len(c.Gateways))
 	for i, address := range c.Gateways {
-		if err := c.page(ctx, address, PathKeys, url.Values{"most": {strconv.Itoa(mostOfGateway)}}, &lists[i]); err != nil {
+		if err := c.page(ctx, address, PathKeys, url.Values{"most": {strconv.Itoa(maxKeysOfGateway)}}, &lists[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -39,8 +39,8 @@ func (c *Client) Hottest(ctx context.Context, most int) ([]placement.Explanation
 	return all[:min(most, len(all))], nil
 }
 
-// mostOfGateway is how many keys of each gateway are read.
-const mostOfGateway = 10_000
+// maxKeysOfGateway is how many keys of each gateway are read.
+const maxKeysOfGateway = 10_000
 
 // Explain returns what each gateway says about a key.
 func (c *Client) Explain(ctx context.Context, key string) ([]Explained, error) {

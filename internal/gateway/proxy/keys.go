@@ -6,12 +6,12 @@ import (
 	"strconv"
 )
 
-// mostKeys bounds the keys of a page unless it is asked for more.
-const mostKeys = 100
+// maxKeys bounds the keys of a page unless it is asked for more.
+const maxKeys = 100
 
 // keys serves the keys that clients use most.
 func (s *Server) keys(w http.ResponseWriter, r *http.Request) {
-	most := mostKeys
+	most := maxKeys
 	if text := r.FormValue("most"); text != "" {
 		var err error
 		if most, err = strconv.Atoi(text); err != nil || most < 1 {

@@ -35,8 +35,8 @@ const (
 	pageTimeout = 5 * time.Second
 	// healthTimeout is how long a read may take before etcd counts as not healthy.
 	healthTimeout = time.Second
-	// mostPage bounds a page of etcd.
-	mostPage = 64 << 20
+	// maxPageBytes bounds a page of etcd.
+	maxPageBytes = 64 << 20
 )
 
 // api serves the pages, and etcd's calls as JSON.
@@ -113,7 +113,7 @@ func (s *Server) jsonGateway(ctx context.Context) (http.Handler, error) {
 		outgoing.Method = http.MethodPost
 		return outgoing
 	}
-	return wsproxy.WebsocketProxy(mux, wsproxy.WithRequestMutator(post), wsproxy.WithMaxRespBodyBufferSize(mostPage)), nil
+	return wsproxy.WebsocketProxy(mux, wsproxy.WithRequestMutator(post), wsproxy.WithMaxRespBodyBufferSize(maxPageBytes)), nil
 }
 
 // passPage answers with the page of the first member that has one.
@@ -149,7 +149,7 @@ func copyPage(w http.ResponseWriter, client *http.Client, request *http.Request)
 	if err != nil {
 		return err
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, mostPage))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxPageBytes))
 	if err = errors.Join(err, answer.Body.Close()); err != nil {
 		return err
 	}

@@ -178,8 +178,8 @@ func (m *membership) makeRoom(ctx context.Context, store func() error) error {
 	return err
 }
 
-// mostKeys is how many keys a request may name: one that needs more copies everything.
-const mostKeys = 1 << 16
+// maxKeys is how many keys a request may name: one that needs more copies everything.
+const maxKeys = 1 << 16
 
 // exportRequest returns the request for the shards of a job. For shards that the node kept, it asks only for the changes and
 // for the objects that the node gave up. It also returns the sessions whose digests are in the request.
@@ -194,7 +194,7 @@ func (m *membership) exportRequest(job *reconfig.Copy) (
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(empty) > mostKeys {
+		if len(empty) > maxKeys {
 			since, empty = nil, nil
 		}
 		for _, k := range empty {

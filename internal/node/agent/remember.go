@@ -23,15 +23,15 @@ type remembered struct {
 	count  int
 }
 
-// mostRemembered bounds the sessions in memory, of some 60 bytes each. Those beyond it are copied.
-const mostRemembered = 1 << 19
+// maxRemembered bounds the sessions in memory, of some 60 bytes each. Those beyond it are copied.
+const maxRemembered = 1 << 19
 
 func newRemembered() remembered {
 	return remembered{shards: make(map[uint16][]dataplane.KeyedSession)}
 }
 
 func (r *remembered) add(k chain.SessionKey, s chain.Session) {
-	if r.count < mostRemembered {
+	if r.count < maxRemembered {
 		r.shards[k.Shard] = append(r.shards[k.Shard], dataplane.KeyedSession{Key: k, Session: s})
 		r.count++
 	}
@@ -49,7 +49,7 @@ func (r *remembered) forget(shards []uint16) {
 func (r *remembered) replace(shards []uint16, by *remembered) {
 	r.forget(shards)
 	for _, shard := range shards {
-		if entries := by.shards[shard]; len(entries) > 0 && r.count+len(entries) <= mostRemembered {
+		if entries := by.shards[shard]; len(entries) > 0 && r.count+len(entries) <= maxRemembered {
 			r.shards[shard] = entries
 			r.count += len(entries)
 		}

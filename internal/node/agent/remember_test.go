@@ -58,7 +58,7 @@ func TestDigestOfASession(t *testing.T) {
 // TestRememberedIsBounded: beyond the limit sessions are forgotten, and forgetting makes room.
 func TestRememberedIsBounded(t *testing.T) {
 	r := newRemembered()
-	for session := range uint64(mostRemembered) {
+	for session := range uint64(maxRemembered) {
 		e := entry(session, uint16(session%2), 1)
 		r.add(e.Key, e.Session)
 	}
@@ -66,12 +66,12 @@ func TestRememberedIsBounded(t *testing.T) {
 	e := entry(7, 3, 1)
 	more.add(e.Key, e.Session)
 	r.replace([]uint16{3}, &more)
-	if r.count != mostRemembered || len(r.of([]uint16{3})) != 0 {
+	if r.count != maxRemembered || len(r.of([]uint16{3})) != 0 {
 		t.Errorf("%d sessions are remembered, %d of the last shard", r.count, len(r.of([]uint16{3})))
 	}
 	r.forget([]uint16{0})
 	r.replace([]uint16{3}, &more)
-	if r.count != mostRemembered/2+1 || len(r.of([]uint16{3})) != 1 {
+	if r.count != maxRemembered/2+1 || len(r.of([]uint16{3})) != 1 {
 		t.Errorf("%d sessions are remembered, %d of the last shard", r.count, len(r.of([]uint16{3})))
 	}
 }

@@ -74,8 +74,8 @@ const (
 	gatewayPrefix  = "chaos/"
 	// gatewaySettle is how long watches may take to come to the present after the last fault.
 	gatewaySettle = 2 * time.Minute
-	// mostExamples bounds the violations that are quoted.
-	mostExamples = 10
+	// maxExamples bounds the violations that are quoted.
+	maxExamples = 10
 )
 
 // gatewayTrial is one trial.
@@ -225,7 +225,7 @@ func (t *gatewayTrial) judge(ctx context.Context, record *gatewaycheck.Record) (
 		return nil, fmt.Errorf("read etcd's history: %w", err)
 	}
 	violations := record.Check(h)
-	r.Violations, r.Examples = len(violations), violations[:min(len(violations), mostExamples)]
+	r.Violations, r.Examples = len(violations), violations[:min(len(violations), maxExamples)]
 	return r, nil
 }
 

@@ -13,8 +13,8 @@ import (
 const (
 	clientHostOffset = 100   // c1 has the address .101
 	clientPortBase   = 50000 // and the port 50001
-	mostNodes        = 99
-	mostClients      = 100
+	maxNodes         = 99
+	maxClients       = 100
 )
 
 // Node is the address of the n-th node. The second is the one under test.
@@ -37,9 +37,9 @@ func parseHost(name string) (netip.AddrPort, error) {
 	}
 	if n, err := strconv.Atoi(strings.TrimLeft(name, "nc")); err == nil && n > 0 {
 		switch {
-		case name[0] == 'n' && n <= mostNodes:
+		case name[0] == 'n' && n <= maxNodes:
 			return Node(n), nil
-		case name[0] == 'c' && n <= mostClients:
+		case name[0] == 'c' && n <= maxClients:
 			return Client(n), nil
 		}
 	}
@@ -47,7 +47,7 @@ func parseHost(name string) (netip.AddrPort, error) {
 		return a, nil
 	}
 	return netip.AddrPort{}, fmt.Errorf("%q is no host: want me, n1 to n%d, c1 to c%d or an address and port", name,
-		mostNodes, mostClients)
+		maxNodes, maxClients)
 }
 
 func hostName(a netip.AddrPort) string {
@@ -57,7 +57,7 @@ func hostName(a netip.AddrPort) string {
 	if a.Addr().Is4() && Net.Contains(a.Addr()) {
 		b := a.Addr().As4()
 		n := int(b[3])
-		if n <= mostNodes && a == Node(n) {
+		if n <= maxNodes && a == Node(n) {
 			return "n" + strconv.Itoa(n)
 		}
 		if n -= clientHostOffset; n > 0 && a == Client(n) {

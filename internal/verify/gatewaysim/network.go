@@ -6,8 +6,8 @@ import (
 
 const (
 	ms = uint64(1e6)
-	// mostLate is how long a message may wander about.
-	mostLate = 150 * ms
+	// maxDelay is the longest delay of a message.
+	maxDelay = 150 * ms
 	// etcdTimeout is when a gateway gives up an etcd request, whose outcome is then unknown.
 	etcdTimeout = 25 * ms
 	// readTimeout is when a read of the chain counts as not answered.
@@ -30,7 +30,7 @@ func (w *world) happens(f Fault, p float64) bool {
 func (w *world) delay() uint64 {
 	d := uint64(w.Latency) + uint64(w.rng.ExpFloat64()*float64(w.Jitter))
 	if w.happens(LateMessage, w.Late) {
-		d += w.rng.Uint64N(mostLate)
+		d += w.rng.Uint64N(maxDelay)
 	}
 	return d
 }

@@ -10,8 +10,8 @@ import (
 const clientsPerMachine = 3
 
 const (
-	chanceJoin  = 0.75 // that a client which is idle joins in with its next operation
-	mostFillers = 3    // reads without a waiting client, to fill a bundle
+	chanceJoin = 0.75 // that a client which is idle joins in with its next operation
+	maxFillers = 3    // reads without a waiting client, to fill a bundle
 )
 
 // machine is the machine of a client.
@@ -77,7 +77,7 @@ func (c *client) together() {
 
 // fill adds reads of any keys, in any place.
 func (c *client) fill(messages []wire.Message) []wire.Message {
-	for range c.batching.IntN(mostFillers + 1) {
+	for range c.batching.IntN(maxFillers + 1) {
 		key := c.w.keys[c.batching.IntN(len(c.w.keys))]
 		messages = append(messages, wire.Message{Op: wire.OpRead, Key: key, Shard: key.Shard(c.w.Shards)})
 	}

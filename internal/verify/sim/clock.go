@@ -8,8 +8,8 @@ import (
 // Clocks run at rates of their own. Leases allow for a tenth between any two (C1); the fastest and the slowest clock
 // here use most of that.
 const (
-	fullRate  = 1_000_000
-	mostDrift = 45_000
+	fullRate    = 1_000_000
+	maxDriftPPM = 45_000
 )
 
 // clock is the clock of one machine. Each shows another time.
@@ -21,7 +21,7 @@ func (w *world) newClock(rng *rand.Rand) clock {
 	c := clock{start: 1 + rng.Uint64N(uint64(time.Hour)), rate: fullRate}
 	if !w.Quiet.has(Drift) {
 		w.result.Faults[Drift]++
-		c.rate += rng.Uint64N(2*mostDrift) - mostDrift
+		c.rate += rng.Uint64N(2*maxDriftPPM) - maxDriftPPM
 	}
 	return c
 }

@@ -84,13 +84,13 @@ func (n *network) delay() uint64 {
 	w := n.w
 	d := uint64(w.Latency) + uint64(n.rng.ExpFloat64()*float64(w.Jitter))
 	if w.happens(n.rng, Late, w.Late) {
-		d += n.rng.Uint64N(uint64(mostLate))
+		d += n.rng.Uint64N(uint64(maxDelay))
 	}
 	return d
 }
 
-// mostLate is how long a message may wander about. Clients give up later, and sessions are forgotten much later (W12).
-const mostLate = 300 * time.Millisecond
+// maxDelay is the longest delay of a message. Clients give up later, and sessions are forgotten much later (W12).
+const maxDelay = 300 * time.Millisecond
 
 // packet is a datagram of the data plane.
 type packet struct {

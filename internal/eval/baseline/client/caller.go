@@ -130,7 +130,7 @@ func earlier(a, b time.Time) time.Time {
 // when it has no measurements.
 const (
 	leastWait = time.Millisecond
-	mostWait  = 50 * time.Millisecond
+	maxWait   = 50 * time.Millisecond
 	firstWait = 10 * time.Millisecond
 )
 
@@ -154,5 +154,5 @@ func (e *estimate) wait(attempt int) time.Duration {
 	if e.mean > 0 {
 		wait = max(e.mean+4*e.deviation, leastWait)
 	}
-	return min(wait<<min(attempt, 6), mostWait)
+	return min(wait<<min(attempt, 6), maxWait)
 }

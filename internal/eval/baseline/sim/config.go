@@ -42,8 +42,8 @@ const (
 	// the first one is answered.
 	lastAttempts = 3
 	settleFor    = 500 * time.Millisecond // after the last packet, until the last client begins
-	mostLate     = 300 * time.Millisecond // that a packet may be late
-	mostBurst    = 400 * time.Millisecond // that a link may lose everything
+	maxDelay     = 300 * time.Millisecond // that a packet may be late
+	maxBurst     = 400 * time.Millisecond // that a link may lose everything
 )
 
 // Config is a run. Equal configurations give equal runs.
@@ -148,12 +148,12 @@ func Draw(p Protocol, seed uint64) Config {
 	}
 	for range rng.IntN(4) {
 		from, to := rng.IntN(c.Nodes), 1+rng.IntN(c.Nodes-1)
-		begin := time.Duration(rng.Int64N(int64(mostBurst / 4)))
+		begin := time.Duration(rng.Int64N(int64(maxBurst / 4)))
 		c.Weather.Bursts = append(c.Weather.Bursts, Burst{
 			Link{
 				Endpoint(from),
 				Endpoint((from + to) % c.Nodes),
-			}, begin, begin + time.Duration(rng.Int64N(int64(mostBurst))),
+			}, begin, begin + time.Duration(rng.Int64N(int64(maxBurst))),
 		})
 	}
 	return c

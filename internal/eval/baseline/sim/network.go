@@ -76,7 +76,7 @@ func (n *network) fate(at place) []Fault {
 	rng := rand.New(
 		rand.NewPCG(w.Seed, uint64(at.link.From)<<48|uint64(at.link.To)<<40|uint64(at.op)<<20|uint64(at.nth)))
 	late := func() time.Duration { // in whole milliseconds, which are easier to read
-		return time.Duration(1+rng.Int64N(int64(mostLate/time.Millisecond))) * time.Millisecond
+		return time.Duration(1+rng.Int64N(int64(maxDelay/time.Millisecond))) * time.Millisecond
 	}
 	var faults []Fault
 	if rng.Float64() < w.Weather.Loss {

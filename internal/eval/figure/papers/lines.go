@@ -58,13 +58,13 @@ const (
 	netChainChain  = 3 // nodes in NetChain's
 )
 
-// mostLines are open at once: as many as the largest figure compares.
-const mostLines = 24
+// maxLines are open at once: as many as the largest figure compares.
+const maxLines = 24
 
 // newLines keeps lines open.
 func newLines(env figure.Env) *keep[lineKey, *bench.Line] {
 	return &keep[lineKey, *bench.Line]{
-		most: mostLines,
+		most: maxLines,
 		open: func(ctx context.Context, k lineKey) (*bench.Line, error) {
 			return bench.OpenLine(ctx, bench.LineOptions{
 				Protocol: k.protocol, Nodes: k.nodes, Keys: k.keys, ValueBytes: k.valueBytes, Wires: k.wires, Seq32: true,

@@ -12,7 +12,7 @@ import (
 const (
 	stackBytes  = 512
 	frameUnit   = 32
-	mostFrames  = 8
+	maxFrames   = 8
 	anyFunction = "" // calls from no function yet
 )
 
@@ -53,7 +53,7 @@ func functionsOf(instructions asm.Instructions) map[string]*function {
 func deepest(functions map[string]*function, name string, frames int) (bytes int, path []string) {
 	f := functions[name]
 	own := (max(f.bytes, 1) + frameUnit - 1) / frameUnit * frameUnit
-	if frames > mostFrames {
+	if frames > maxFrames {
 		return stackBytes + 1, nil
 	}
 	for callee := range f.calls {
