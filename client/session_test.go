@@ -7,7 +7,7 @@ import "testing"
 func TestSessionsBelongToShards(t *testing.T) {
 	const writers, shards = 1000, 256
 	var s sessions
-	lanes := make(map[session]bool)
+	entries := make(map[session]bool)
 	for round := range shards {
 		var taken []*session
 		for w := range writers {
@@ -16,13 +16,13 @@ func TestSessionsBelongToShards(t *testing.T) {
 				t.Fatalf("a session of shard %d for shard %d", one.shard, (w+round)%shards)
 			}
 			taken = append(taken, one)
-			lanes[session{id: one.id, shard: one.shard}] = true
+			entries[session{id: one.id, shard: one.shard}] = true
 		}
 		for _, one := range taken {
 			s.release(one)
 		}
 	}
-	if most := writers + shards; len(lanes) > most {
-		t.Errorf("%d writers left %d entries, want at most %d", writers, len(lanes), most)
+	if most := writers + shards; len(entries) > most {
+		t.Errorf("%d writers left %d entries, want at most %d", writers, len(entries), most)
 	}
 }

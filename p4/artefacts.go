@@ -7,3 +7,16 @@ import _ "embed"
 //
 //go:embed netcraq.spec
 var Program []byte
+
+// Swap only swaps the addresses of each packet: swap.p4, compiled.
+//
+//go:embed swap.spec
+var Swap []byte
+
+// NetChain and NetCRAQPaper are the papers' protocols (spec/baselines.md): baseline/*.p4, compiled.
+//
+//go:embed baseline/netchain.spec
+var NetChain []byte
+
+//go:embed baseline/netcraqpaper.spec
+var NetCRAQPaper []byte

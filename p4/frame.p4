@@ -4,17 +4,17 @@
 #define NQ_FRAME_P4
 
 #include "headers.p4"
-#include "sum.p4"
+#include "ipv4.p4"
 
 control Frame(inout headers_t hdr, inout meta_t meta) {
     Ipv4Sum() header_sum;
 
-    action node(bit<16> shard_mask, bit<16> cell_bytes, bit<32> lane_mask, bit<32> most_lanes) {
+    action node(bit<16> shard_mask, bit<16> cell_bytes, bit<32> slot_mask, bit<32> max_entries) {
         meta.ours = 1;
         meta.shard_mask = shard_mask;
         meta.cell_bytes = cell_bytes;
-        meta.lane_mask = lane_mask;
-        meta.most_lanes = most_lanes;
+        meta.slot_mask = slot_mask;
+        meta.max_entries = max_entries;
     }
     action other() {
         meta.ours = 0;

@@ -1,29 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers below and behind a message, and the metadata that the controls share.
+// Headers behind a message, and the metadata that the controls share. p4c's DPDK backend drops a comparison by < or >
+// behind && or ||, so each has a separate if.
 #ifndef NQ_HEADERS_P4
 #define NQ_HEADERS_P4
 
 #include "wire.p4"
+#include "network.p4"
+#include "value.p4"
 
-// The numbers of objects and sessions of a target, powers of two. The session table has NQ_LANE_WAYS ways of
-// NQ_LANE_SLOTS.
+// The numbers of objects and sessions of a target, powers of two. The session table has NQ_SESSION_WAYS ways of
+// NQ_SESSION_SLOTS.
 #ifndef NQ_OBJECTS
 #define NQ_OBJECTS 65536
 #endif
-#ifndef NQ_LANE_SLOTS
-#define NQ_LANE_SLOTS 16384
+#ifndef NQ_SESSION_SLOTS
+#define NQ_SESSION_SLOTS 16384
 #endif
-#define NQ_LANES (4 * NQ_LANE_SLOTS)
-
-// The longest value a cell has room for, and the length of the headers in front of a message.
-const bit<16> NQ_CELL_BYTES = 64;
-const bit<16> NQ_FRAME_BYTES = 42;
-const bit<16> NQ_ETHERNET_BYTES = 14;
-const bit<16> NQ_IPV4_BYTES = 20;
-const bit<16> NQ_BELOW_BYTES = 28;
-const bit<16> ETHER_TYPE_IPV4 = 0x0800;
-const bit<8> IPV4_PLAIN = 0x45;
-const bit<8> IPV4_UDP = 17;
+#define NQ_SESSION_ENTRIES (4 * NQ_SESSION_SLOTS)
 
 // Of a shard's state; those of internal/chain.
 const bit<8> STATE_NONE = 0;
@@ -46,53 +39,6 @@ const bit<8> SEND_UPDATE = 3;
 const bit<8> SEND_RELAY = 4;
 const bit<8> SEND_ACK = 5;
 const bit<8> SEND_TO_CPU = 6;
-
-// The reason for which a frame goes to the CPU port.
-const bit<8> CPU_OBJECT = 1; // its key has no place yet: make one and inject the frame again
-const bit<8> CPU_ROUTE = 2;  // the message is ready, but the table has no route for it
-const bit<8> CPU_HEARTBEAT = 3; // a switch cannot compute its tag
-
-// The target puts this header in front of each frame, as hardware does with its intrinsic metadata; it is never sent.
-// On a frame to the CPU port it has the reason.
-header platform_h {
-    bit<64> now;   // nanoseconds on the clock of the leases, read when the frame was received
-    bit<16> bytes; // of the frame
-    bit<8> reason; // CPU_*
-    bit<8> port;   // port that received the frame
-    bit<32> reserved_32;
-}
-
-header ethernet_h {
-    bit<48> destination;
-    bit<48> source;
-    bit<16> type;
-}
-
-header ipv4_h {
-    bit<8> version_ihl;
-    bit<8> service;
-    bit<16> total_bytes;
-    bit<16> identification;
-    bit<16> fragment;
-    bit<8> ttl;
-    bit<8> protocol;
-    bit<16> checksum;
-    bit<32> source;
-    bit<32> destination;
-}
-
-header udp_h {
-    bit<16> source;
-    bit<16> destination;
-    bit<16> bytes;
-    bit<16> checksum;
-}
-
-// A value, cut into words and a rest of 4, 2 and 1 bytes.
-header word_h { bit<64> word; }
-header four_h { bit<32> part; }
-header two_h { bit<16> part; }
-header one_h { bit<8> part; }
 
 // The bytes behind the first NQ_CELL_BYTES of a message that is too long for a cell.
 header rest_h { varbit<11584> bytes; }
@@ -117,7 +63,7 @@ header state_h {
     bit<8> reserved_8;
     bit<32> reserved_32;
     bit<64> slot;
-    bit<64> lane;
+    bit<64> entry;
     bit<64> mark;      // the version up to which the object is committed now
     bit<64> answer;    // the version that a message will carry
     bit<64> sum;       // of a checksum
@@ -146,17 +92,7 @@ struct headers_t {
     nq_base_h base;
     nq_version_h version;
     nq_chain_h chain;
-    word_h w0;
-    word_h w1;
-    word_h w2;
-    word_h w3;
-    word_h w4;
-    word_h w5;
-    word_h w6;
-    word_h w7;
-    four_h t4;
-    two_h t2;
-    one_h t1;
+    NQ_VALUE_HEADERS
     rest_h rest;
     state_h state;
 }
@@ -177,8 +113,8 @@ struct meta_t {
     // Of the node.
     bit<16> shard_mask;
     bit<16> cell_bytes;
-    bit<32> lane_mask;
-    bit<32> most_lanes;
+    bit<32> slot_mask;
+    bit<32> max_entries;
 
     // Of the message.
     bit<8> op; // the client's operation
@@ -216,7 +152,7 @@ struct meta_t {
     bit<8> permitted;
 
     // Of the session.
-    bit<8> has_lane;
+    bit<8> has_entry;
 
     // Changes that the rules request.
     bit<8> wants_object; // the object must be made
@@ -236,8 +172,5 @@ struct meta_t {
     bit<8> routed;
     bit<32> count;
 }
-
-// p4c's DPDK backend drops a comparison by < or > behind && or ||, so each has a separate if.
-struct empty_t {}
 
 #endif

@@ -45,7 +45,7 @@ control Node(inout headers_t hdr, inout meta_t meta,
         meta.clean = 0;
         meta.absent = 0;
         meta.permitted = 0;
-        meta.has_lane = 0;
+        meta.has_entry = 0;
         meta.wants_object = 0;
         meta.applies = 0;
         meta.commits = 0;
@@ -114,40 +114,9 @@ control NodeDeparser(packet_out packet, out empty_t clone_i2e_meta, out empty_t 
         packet.emit(hdr.base);
         packet.emit(hdr.version);
         packet.emit(hdr.chain);
-        packet.emit(hdr.w0);
-        packet.emit(hdr.w1);
-        packet.emit(hdr.w2);
-        packet.emit(hdr.w3);
-        packet.emit(hdr.w4);
-        packet.emit(hdr.w5);
-        packet.emit(hdr.w6);
-        packet.emit(hdr.w7);
-        packet.emit(hdr.t4);
-        packet.emit(hdr.t2);
-        packet.emit(hdr.t1);
+        NQ_EMIT_VALUE
         packet.emit(hdr.rest);
     }
 }
 
-// The egress pipeline does nothing.
-parser ExitParser(packet_in packet, out headers_t hdr, inout meta_t meta, in psa_egress_parser_input_metadata_t istd,
-                  in empty_t normal_meta, in empty_t clone_i2e_meta, in empty_t clone_e2e_meta) {
-    state start {
-        transition accept;
-    }
-}
-
-control Exit(inout headers_t hdr, inout meta_t meta,
-             in psa_egress_input_metadata_t istd, inout psa_egress_output_metadata_t ostd) {
-    apply {}
-}
-
-control ExitDeparser(packet_out packet, out empty_t clone_e2e_meta, out empty_t recirculate_meta,
-                     inout headers_t hdr, in meta_t meta, in psa_egress_output_metadata_t istd,
-                     in psa_egress_deparser_input_metadata_t edstd) {
-    apply {}
-}
-
-IngressPipeline(NodeParser(), Node(), NodeDeparser()) ingress;
-EgressPipeline(ExitParser(), Exit(), ExitDeparser()) egress;
-PSA_Switch(ingress, PacketReplicationEngine(), egress, BufferingQueueingEngine()) main;
+#include "exit.p4"

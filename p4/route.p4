@@ -3,9 +3,9 @@
 #ifndef NQ_ROUTE_P4
 #define NQ_ROUTE_P4
 
-#include "headers.p4"
+#include "network.p4"
 #include "target.p4"
-#include "sum.p4"
+#include "ipv4.p4"
 
 control Route(inout headers_t hdr, inout meta_t meta,
               in psa_ingress_input_metadata_t istd, inout psa_ingress_output_metadata_t ostd) {

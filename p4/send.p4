@@ -9,17 +9,7 @@
 control DropValue(inout headers_t hdr, inout meta_t meta) {
     apply {
         meta.value_bytes = 0;
-        hdr.w0.setInvalid();
-        hdr.w1.setInvalid();
-        hdr.w2.setInvalid();
-        hdr.w3.setInvalid();
-        hdr.w4.setInvalid();
-        hdr.w5.setInvalid();
-        hdr.w6.setInvalid();
-        hdr.w7.setInvalid();
-        hdr.t4.setInvalid();
-        hdr.t2.setInvalid();
-        hdr.t1.setInvalid();
+        NQ_REMOVE_VALUE
         hdr.rest.setInvalid();
     }
 }

@@ -10,48 +10,31 @@
 #include "write.p4"
 #include "update.p4"
 
-#define NQ_STORE_WORD(w, values) if (hdr.w.isValid()) { values.write(meta.object, hdr.w.word); }
-#define NQ_SHOW_WORD(n, w, values) \
-    if (meta.words > n) { \
-        hdr.w.setValid(); \
-        hdr.w.word = values.read(meta.object); \
-    }
-
 control State(inout headers_t hdr, inout meta_t meta) {
     Register<bit<64>, bit<32>>(NQ_OBJECTS) object_version;
     Register<bit<64>, bit<32>>(NQ_OBJECTS) object_committed;
     Register<bit<16>, bit<32>>(NQ_OBJECTS) object_bytes;
     Register<bit<32>, bit<32>>(NQ_OBJECTS) object_epoch;
-    Register<bit<64>, bit<32>>(NQ_OBJECTS) value0;
-    Register<bit<64>, bit<32>>(NQ_OBJECTS) value1;
-    Register<bit<64>, bit<32>>(NQ_OBJECTS) value2;
-    Register<bit<64>, bit<32>>(NQ_OBJECTS) value3;
-    Register<bit<64>, bit<32>>(NQ_OBJECTS) value4;
-    Register<bit<64>, bit<32>>(NQ_OBJECTS) value5;
-    Register<bit<64>, bit<32>>(NQ_OBJECTS) value6;
-    Register<bit<64>, bit<32>>(NQ_OBJECTS) value7;
-    Register<bit<32>, bit<32>>(NQ_OBJECTS) value_four; // the rest behind the words: 4, 2 and 1 bytes
-    Register<bit<16>, bit<32>>(NQ_OBJECTS) value_two;
-    Register<bit<8>, bit<32>>(NQ_OBJECTS) value_one;
+    NQ_VALUE_REGISTERS(NQ_OBJECTS)
     Counter<bit<64>, bit<32>>(NQ_OBJECTS, PSA_CounterType_t.PACKETS) object_reads;
     Counter<bit<64>, bit<32>>(NQ_OBJECTS, PSA_CounterType_t.PACKETS) object_writes;
 
     // A session is in one of four ways of its slot; a free way has session 0.
-    Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session0;
-    Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session1;
-    Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session2;
-    Register<bit<64>, bit<64>>(NQ_LANE_SLOTS) lane_session3;
-    Register<bit<16>, bit<64>>(NQ_LANE_SLOTS) lane_shard0;
-    Register<bit<16>, bit<64>>(NQ_LANE_SLOTS) lane_shard1;
-    Register<bit<16>, bit<64>>(NQ_LANE_SLOTS) lane_shard2;
-    Register<bit<16>, bit<64>>(NQ_LANE_SLOTS) lane_shard3;
-    Register<bit<64>, bit<64>>(NQ_LANES) lane_seq;
-    Register<bit<64>, bit<64>>(NQ_LANES) lane_version;
-    Register<bit<64>, bit<64>>(NQ_LANES) lane_result;
-    Register<bit<64>, bit<64>>(NQ_LANES) lane_key;
-    Register<bit<8>, bit<64>>(NQ_LANES) lane_op;
-    Register<bit<16>, bit<64>>(NQ_LANES) lane_status;
-    Register<bit<32>, bit<32>>(1) lanes_used;
+    Register<bit<64>, bit<64>>(NQ_SESSION_SLOTS) session_id0;
+    Register<bit<64>, bit<64>>(NQ_SESSION_SLOTS) session_id1;
+    Register<bit<64>, bit<64>>(NQ_SESSION_SLOTS) session_id2;
+    Register<bit<64>, bit<64>>(NQ_SESSION_SLOTS) session_id3;
+    Register<bit<16>, bit<64>>(NQ_SESSION_SLOTS) session_shard0;
+    Register<bit<16>, bit<64>>(NQ_SESSION_SLOTS) session_shard1;
+    Register<bit<16>, bit<64>>(NQ_SESSION_SLOTS) session_shard2;
+    Register<bit<16>, bit<64>>(NQ_SESSION_SLOTS) session_shard3;
+    Register<bit<64>, bit<64>>(NQ_SESSION_ENTRIES) session_seq;
+    Register<bit<64>, bit<64>>(NQ_SESSION_ENTRIES) session_version;
+    Register<bit<64>, bit<64>>(NQ_SESSION_ENTRIES) session_result;
+    Register<bit<64>, bit<64>>(NQ_SESSION_ENTRIES) session_key;
+    Register<bit<8>, bit<64>>(NQ_SESSION_ENTRIES) session_op;
+    Register<bit<16>, bit<64>>(NQ_SESSION_ENTRIES) session_status;
+    Register<bit<32>, bit<32>>(1) session_entries_used;
 
     Register<bit<64>, bit<32>>(65536) lease;       // the end of each shard's lease
     Register<bit<8>, bit<32>>(1) objects_full;     // the control plane has no place for another key
@@ -84,9 +67,9 @@ control State(inout headers_t hdr, inout meta_t meta) {
         size = NQ_OBJECTS;
     }
 
-    action use_lane(bit<64> way) {
-        meta.has_lane = 1;
-        hdr.state.lane = hdr.state.slot + way;
+    action use_entry(bit<64> way) {
+        meta.has_entry = 1;
+        hdr.state.entry = hdr.state.slot + way;
     }
 
     apply {
@@ -145,66 +128,66 @@ control State(inout headers_t hdr, inout meta_t meta) {
             hdr.state.sum = hdr.state.sum + hdr.state.scratch;
             hdr.state.scratch = hdr.state.sum >> 15;
             hdr.state.sum = hdr.state.sum ^ hdr.state.scratch;
-            hdr.state.scratch = (bit<64>) meta.lane_mask;
+            hdr.state.scratch = (bit<64>) meta.slot_mask;
             hdr.state.slot = hdr.state.sum & hdr.state.scratch;
-            hdr.state.session0 = lane_session0.read(hdr.state.slot);
-            hdr.state.session1 = lane_session1.read(hdr.state.slot);
-            hdr.state.session2 = lane_session2.read(hdr.state.slot);
-            hdr.state.session3 = lane_session3.read(hdr.state.slot);
-            hdr.state.shard0 = lane_shard0.read(hdr.state.slot);
-            hdr.state.shard1 = lane_shard1.read(hdr.state.slot);
-            hdr.state.shard2 = lane_shard2.read(hdr.state.slot);
-            hdr.state.shard3 = lane_shard3.read(hdr.state.slot);
-            hdr.state.used = lanes_used.read(0);
+            hdr.state.session0 = session_id0.read(hdr.state.slot);
+            hdr.state.session1 = session_id1.read(hdr.state.slot);
+            hdr.state.session2 = session_id2.read(hdr.state.slot);
+            hdr.state.session3 = session_id3.read(hdr.state.slot);
+            hdr.state.shard0 = session_shard0.read(hdr.state.slot);
+            hdr.state.shard1 = session_shard1.read(hdr.state.slot);
+            hdr.state.shard2 = session_shard2.read(hdr.state.slot);
+            hdr.state.shard3 = session_shard3.read(hdr.state.slot);
+            hdr.state.used = session_entries_used.read(0);
             if (hdr.state.session0 == hdr.chain.session && hdr.state.shard0 == hdr.base.shard) {
-                use_lane(0);
+                use_entry(0);
             } else if (hdr.state.session1 == hdr.chain.session && hdr.state.shard1 == hdr.base.shard) {
-                use_lane(NQ_LANE_SLOTS);
+                use_entry(NQ_SESSION_SLOTS);
             } else if (hdr.state.session2 == hdr.chain.session && hdr.state.shard2 == hdr.base.shard) {
-                use_lane(2 * NQ_LANE_SLOTS);
+                use_entry(2 * NQ_SESSION_SLOTS);
             } else if (hdr.state.session3 == hdr.chain.session && hdr.state.shard3 == hdr.base.shard) {
-                use_lane(3 * NQ_LANE_SLOTS);
-            } else if (hdr.state.used < meta.most_lanes) {
+                use_entry(3 * NQ_SESSION_SLOTS);
+            } else if (hdr.state.used < meta.max_entries) {
                 if (hdr.state.session0 == 0) {
-                    use_lane(0);
-                    lane_session0.write(hdr.state.slot, hdr.chain.session);
-                    lane_shard0.write(hdr.state.slot, hdr.base.shard);
+                    use_entry(0);
+                    session_id0.write(hdr.state.slot, hdr.chain.session);
+                    session_shard0.write(hdr.state.slot, hdr.base.shard);
                 } else if (hdr.state.session1 == 0) {
-                    use_lane(NQ_LANE_SLOTS);
-                    lane_session1.write(hdr.state.slot, hdr.chain.session);
-                    lane_shard1.write(hdr.state.slot, hdr.base.shard);
+                    use_entry(NQ_SESSION_SLOTS);
+                    session_id1.write(hdr.state.slot, hdr.chain.session);
+                    session_shard1.write(hdr.state.slot, hdr.base.shard);
                 } else if (hdr.state.session2 == 0) {
-                    use_lane(2 * NQ_LANE_SLOTS);
-                    lane_session2.write(hdr.state.slot, hdr.chain.session);
-                    lane_shard2.write(hdr.state.slot, hdr.base.shard);
+                    use_entry(2 * NQ_SESSION_SLOTS);
+                    session_id2.write(hdr.state.slot, hdr.chain.session);
+                    session_shard2.write(hdr.state.slot, hdr.base.shard);
                 } else if (hdr.state.session3 == 0) {
-                    use_lane(3 * NQ_LANE_SLOTS);
-                    lane_session3.write(hdr.state.slot, hdr.chain.session);
-                    lane_shard3.write(hdr.state.slot, hdr.base.shard);
+                    use_entry(3 * NQ_SESSION_SLOTS);
+                    session_id3.write(hdr.state.slot, hdr.chain.session);
+                    session_shard3.write(hdr.state.slot, hdr.base.shard);
                 }
-                if (meta.has_lane == 1) {
+                if (meta.has_entry == 1) {
                     hdr.state.used = hdr.state.used + 1;
-                    lanes_used.write(0, hdr.state.used);
-                    lane_seq.write(hdr.state.lane, 0);
-                    lane_version.write(hdr.state.lane, 0);
-                    lane_result.write(hdr.state.lane, 0);
-                    lane_key.write(hdr.state.lane, 0);
-                    lane_op.write(hdr.state.lane, 0);
-                    lane_status.write(hdr.state.lane, 0);
+                    session_entries_used.write(0, hdr.state.used);
+                    session_seq.write(hdr.state.entry, 0);
+                    session_version.write(hdr.state.entry, 0);
+                    session_result.write(hdr.state.entry, 0);
+                    session_key.write(hdr.state.entry, 0);
+                    session_op.write(hdr.state.entry, 0);
+                    session_status.write(hdr.state.entry, 0);
                 }
             }
-            if (meta.has_lane == 1) {
-                hdr.state.seq = lane_seq.read(hdr.state.lane);
-                hdr.state.last = lane_version.read(hdr.state.lane);
-                hdr.state.result = lane_result.read(hdr.state.lane);
-                hdr.state.key_lo = lane_key.read(hdr.state.lane);
-                hdr.state.noted_op = lane_op.read(hdr.state.lane);
-                hdr.state.noted = lane_status.read(hdr.state.lane);
+            if (meta.has_entry == 1) {
+                hdr.state.seq = session_seq.read(hdr.state.entry);
+                hdr.state.last = session_version.read(hdr.state.entry);
+                hdr.state.result = session_result.read(hdr.state.entry);
+                hdr.state.key_lo = session_key.read(hdr.state.entry);
+                hdr.state.noted_op = session_op.read(hdr.state.entry);
+                hdr.state.noted = session_status.read(hdr.state.entry);
             }
 
             if (hdr.base.op == NQ_OP_UPDATE) {
                 update.apply(hdr, meta);
-            } else if (meta.has_lane == 0) {
+            } else if (meta.has_entry == 0) {
                 meta.outcome = NQ_OUTCOME_FULL;
                 meta.sends = SEND_REPLY;
                 meta.status = NQ_STATUS_FULL;
@@ -235,30 +218,20 @@ control State(inout headers_t hdr, inout meta_t meta) {
                 object_version.write(meta.object, hdr.state.version);
                 object_bytes.write(meta.object, hdr.state.bytes);
                 object_epoch.write(meta.object, 0);
-                NQ_STORE_WORD(w0, value0)
-                NQ_STORE_WORD(w1, value1)
-                NQ_STORE_WORD(w2, value2)
-                NQ_STORE_WORD(w3, value3)
-                NQ_STORE_WORD(w4, value4)
-                NQ_STORE_WORD(w5, value5)
-                NQ_STORE_WORD(w6, value6)
-                NQ_STORE_WORD(w7, value7)
-                if (hdr.t4.isValid()) { value_four.write(meta.object, hdr.t4.part); }
-                if (hdr.t2.isValid()) { value_two.write(meta.object, hdr.t2.part); }
-                if (hdr.t1.isValid()) { value_one.write(meta.object, hdr.t1.part); }
+                NQ_STORE_VALUE
                 object_writes.count(meta.object);
                 shard_writes.count((bit<32>) hdr.base.shard);
             }
             if (meta.records == 1) {
-                lane_seq.write(hdr.state.lane, hdr.chain.seq);
-                lane_version.write(hdr.state.lane, hdr.state.answer);
-                lane_key.write(hdr.state.lane, hdr.base.key_lo);
-                lane_op.write(hdr.state.lane, meta.op);
-                lane_status.write(hdr.state.lane, meta.status);
+                session_seq.write(hdr.state.entry, hdr.chain.seq);
+                session_version.write(hdr.state.entry, hdr.state.answer);
+                session_key.write(hdr.state.entry, hdr.base.key_lo);
+                session_op.write(hdr.state.entry, meta.op);
+                session_status.write(hdr.state.entry, meta.status);
                 if (meta.applies == 0 && hdr.base.op != NQ_OP_UPDATE) {
                     hdr.state.result = 0;
                 }
-                lane_result.write(hdr.state.lane, hdr.state.result);
+                session_result.write(hdr.state.entry, hdr.state.result);
             }
             // W7: a version that the tail accepts is committed.
             if (meta.hands == 1) {
@@ -294,42 +267,9 @@ control State(inout headers_t hdr, inout meta_t meta) {
                 }
             }
             if (meta.shows == 1) {
-                hdr.w0.setInvalid();
-                hdr.w1.setInvalid();
-                hdr.w2.setInvalid();
-                hdr.w3.setInvalid();
-                hdr.w4.setInvalid();
-                hdr.w5.setInvalid();
-                hdr.w6.setInvalid();
-                hdr.w7.setInvalid();
-                hdr.t4.setInvalid();
-                hdr.t2.setInvalid();
-                hdr.t1.setInvalid();
+                NQ_REMOVE_VALUE
                 meta.value_bytes = hdr.state.bytes & BYTES_LENGTH;
-                meta.words = meta.value_bytes >> 3;
-                NQ_SHOW_WORD(0, w0, value0)
-                NQ_SHOW_WORD(1, w1, value1)
-                NQ_SHOW_WORD(2, w2, value2)
-                NQ_SHOW_WORD(3, w3, value3)
-                NQ_SHOW_WORD(4, w4, value4)
-                NQ_SHOW_WORD(5, w5, value5)
-                NQ_SHOW_WORD(6, w6, value6)
-                NQ_SHOW_WORD(7, w7, value7)
-                meta.words = meta.value_bytes & 4;
-                if (meta.words != 0) {
-                    hdr.t4.setValid();
-                    hdr.t4.part = value_four.read(meta.object);
-                }
-                meta.words = meta.value_bytes & 2;
-                if (meta.words != 0) {
-                    hdr.t2.setValid();
-                    hdr.t2.part = value_two.read(meta.object);
-                }
-                meta.words = meta.value_bytes & 1;
-                if (meta.words != 0) {
-                    hdr.t1.setValid();
-                    hdr.t1.part = value_one.read(meta.object);
-                }
+                NQ_SHOW_VALUE
             }
         }
     }

@@ -8,7 +8,7 @@
 // W6: apply iff newer, record iff newer, send on in every case.
 control Update(inout headers_t hdr, inout meta_t meta) {
     apply {
-        if (meta.has_lane == 0 || (meta.found == 0 && meta.full == 1)) {
+        if (meta.has_entry == 0 || (meta.found == 0 && meta.full == 1)) {
             meta.outcome = NQ_OUTCOME_FULL;
         } else {
             meta.wants_object = 1;

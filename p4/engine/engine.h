@@ -15,12 +15,17 @@
 
 enum {
 	PORTS = 16,
-	PORT_CPU = 13,  // p4/target.p4
+	PORT_AGAIN = 12, // p4/target.p4
+	PORT_CPU = 13,
 	PORT_HOST = 14,
 	PORT_DROP = 15, // instead of the instruction drop, which gives frames to a port of DPDK's
-	MOST_NETWORKS = PORT_CPU,
+	MOST_NETWORKS = PORT_AGAIN,
 	HEADROOM = 512,      // for headers that a packet grows by
-	PLATFORM_BYTES = 16, // platform_h in p4/headers.p4
+	PLATFORM_BYTES = 16, // platform_h in p4/network.p4
+	PLATFORM_PORT = 11,  // offsets of its fields
+	PLATFORM_COPIES = 12,
+	PLATFORM_COPY = 13,
+	PLATFORM_NOTE = 14,
 	BUFFER_BYTES = 4096,
 	BUFFERS = 1024,
 	BURST = 32,
@@ -30,6 +35,7 @@ enum {
 // A frame on its way through the pipeline.
 struct frame {
 	struct frame *next;
+	uint32_t length; // while it is queued
 	uint8_t data[BUFFER_BYTES];
 };
 

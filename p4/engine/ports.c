@@ -40,8 +40,8 @@ static void give(struct engine *e, struct frame *f)
 	e->free = f;
 }
 
-// enqueue puts platform_h in front of a frame, whose bytes begin at HEADROOM.
-static void enqueue(struct network *n, struct frame *f, uint32_t length)
+// enqueue puts platform_h in front of a frame, whose bytes begin at HEADROOM. The caller may fill in more of its fields.
+static uint8_t *enqueue(struct network *n, struct frame *f, uint32_t length)
 {
 	uint64_t now = htobe64(clock_now(n->engine));
 	uint16_t bytes = htons(length);
@@ -49,8 +49,8 @@ static void enqueue(struct network *n, struct frame *f, uint32_t length)
 	memset(platform, 0, PLATFORM_BYTES);
 	memcpy(platform, &now, sizeof now);
 	memcpy(platform + sizeof now, &bytes, sizeof bytes);
-	platform[11] = n->id;
-	memcpy(platform + 12, &length, sizeof length); // reserved_32: taken out again in receive
+	platform[PLATFORM_PORT] = n->id;
+	f->length = length;
 	f->next = NULL;
 	if (n->last)
 		n->last->next = f;
@@ -58,23 +58,40 @@ static void enqueue(struct network *n, struct frame *f, uint32_t length)
 		n->first = f;
 	n->last = f;
 	n->engine->under_way++;
+	return platform;
 }
 
 static int receive(void *port, struct rte_swx_pkt *p)
 {
 	struct network *n = port;
 	struct frame *f = n->first;
-	uint32_t length;
 	if (!f)
 		return 0;
 	if (!(n->first = f->next))
 		n->last = NULL;
-	memcpy(&length, f->data + HEADROOM - 4, sizeof length);
-	memset(f->data + HEADROOM - 4, 0, 4);
 	*p = (struct rte_swx_pkt){
-		.handle = f, .pkt = f->data, .offset = HEADROOM - PLATFORM_BYTES, .length = length + PLATFORM_BYTES,
+		.handle = f, .pkt = f->data, .offset = HEADROOM - PLATFORM_BYTES, .length = f->length + PLATFORM_BYTES,
 	};
 	return 1;
+}
+
+// again hands copies of a frame, which begins with platform_h, to the program. A copy without a buffer is lost.
+static void again(struct network *n, const uint8_t *bytes, uint32_t length)
+{
+	if (length < PLATFORM_BYTES || length - PLATFORM_BYTES > BUFFER_BYTES - HEADROOM)
+		return;
+	for (int i = 0; i < bytes[PLATFORM_COPIES]; i++) {
+		struct frame *f = take(n->engine);
+		if (!f) {
+			n->engine->lost++;
+			continue;
+		}
+		memset(f->data, 0, sizeof f->data);
+		memcpy(f->data + HEADROOM, bytes + PLATFORM_BYTES, length - PLATFORM_BYTES);
+		uint8_t *platform = enqueue(n, f, length - PLATFORM_BYTES);
+		platform[PLATFORM_COPY] = i;
+		memcpy(platform + PLATFORM_NOTE, bytes + PLATFORM_NOTE, PLATFORM_BYTES - PLATFORM_NOTE);
+	}
 }
 
 static void flush(void *port)
@@ -115,6 +132,10 @@ static void transmit(void *port, struct rte_swx_pkt *p)
 	switch (n->id) {
 	case PORT_DROP:
 		e->dropped++;
+		give(e, f);
+		return;
+	case PORT_AGAIN:
+		again(n, p->pkt + p->offset, p->length);
 		give(e, f);
 		return;
 	case PORT_HOST: // the host has its own copy of what came by an interface

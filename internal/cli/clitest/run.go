@@ -7,36 +7,17 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
-	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/platform/roottest"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
 // AsCommand makes the test binary the real command: labs start it as their nodes' agents.
 const AsCommand = "NETCRAQ_TEST_AS_COMMAND"
-
-// NeedEngine skips a test where the software switch of the P4 plane has not been built; in CI it has to be there.
-func NeedEngine(t *testing.T) {
-	t.Helper()
-	engine, err := filepath.Abs(filepath.Join("../../..", "bin", p4.EngineName))
-	if err == nil {
-		_, err = os.Stat(engine)
-	}
-	switch {
-	case err == nil:
-		t.Setenv("NETCRAQ_SWX", engine)
-	case os.Getenv("CI") == "true":
-		t.Fatalf("%v: run `make p4-engine`", err)
-	default:
-		t.Skipf("%v: run `make p4-engine`", err)
-	}
-}
 
 // Netcraq runs the command in a process of its own.
 func Netcraq(args ...string) (stdout string, code int, err error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/enginetest"
 )
 
 // TestChaos is the short form of `netcraq lab chaos`: it expects no acknowledged write to be lost
@@ -32,7 +33,7 @@ func TestChaosWithRemovedControllers(t *testing.T) {
 
 // TestChaosWithSwitches kills and empties P4 switches in chains with XDP nodes.
 func TestChaosWithSwitches(t *testing.T) {
-	clitest.NeedEngine(t)
+	enginetest.Need(t)
 	r := trial(t, "--plane", "xdp,p4,xdp,p4", "--nodes", "4", "--faults", "node_kill,node_emptied")
 	if r.Faults["node_kill"] == 0 {
 		t.Errorf("the faults were %v", r.Faults)

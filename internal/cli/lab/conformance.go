@@ -52,7 +52,8 @@ bytecode that nodes run, executed by the kernel (as root). p4 is the P4 program 
 switch lacks (docs/p4.md) are skipped, and its ACKs are relayed.
 
 With --protocol netchain or netcraq-published the command checks a node of the papers' protocols against spec/baselines.
-Half of NetChain's random nodes have a SEQ of 32 bits. Sockets skip packets in transit to other nodes.`,
+Half of NetChain's random nodes have a SEQ of 32 bits. Sockets skip packets in transit to other nodes. On p4, NetChain's
+values have at most 64 bytes, and its number of virtual groups is a power of two.`,
 		Example: `  netcraq conformance --plane soft
   netcraq conformance --plane xdp --random 1000000 --seed 7
   netcraq conformance --plane xdp --protocol netchain --random 100000`,

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/eval/baseline"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
+	"github.com/netcraq/netcraq/internal/eval/baseline/p4"
 	"github.com/netcraq/netcraq/internal/eval/baseline/soft"
 	"github.com/netcraq/netcraq/internal/eval/baseline/xdp"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
@@ -16,16 +18,22 @@ import (
 
 func conformNetChain(ctx context.Context, progress io.Writer,
 	flags *conformanceFlags) (*conformance.Report, string, error) {
-	target, err := baselineTarget[netchain.State](flags.plane, soft.NewNetChainTarget, xdp.NewNetChainTarget)
+	target, err := baselineTarget[netchain.State](flags.plane, soft.NewNetChainTarget, xdp.NewNetChainTarget,
+		p4.NewNetChainTarget)
 	if err != nil {
 		return nil, "", err
 	}
-	return conformBaseline(ctx, progress, flags, target, netchain.Vectors, new(netchain.Node), netchain.RandomWidths())
+	draw := netchain.RandomWidths()
+	if flags.plane == cli.PlaneP4 {
+		draw = p4.Within(draw)
+	}
+	return conformBaseline(ctx, progress, flags, target, netchain.Vectors, new(netchain.Node), draw)
 }
 
 func conformNetCRAQPaper(ctx context.Context, progress io.Writer,
 	flags *conformanceFlags) (*conformance.Report, string, error) {
-	target, err := baselineTarget[netcraqpaper.State](flags.plane, soft.NewNetCRAQPaperTarget, xdp.NewNetCRAQPaperTarget)
+	target, err := baselineTarget[netcraqpaper.State](flags.plane, soft.NewNetCRAQPaperTarget, xdp.NewNetCRAQPaperTarget,
+		p4.NewNetCRAQPaperTarget)
 	if err != nil {
 		return nil, "", err
 	}
@@ -34,16 +42,18 @@ func conformNetCRAQPaper(ctx context.Context, progress io.Writer,
 }
 
 // baselineTarget opens the plane's node of a protocol with states of type S.
-func baselineTarget[S any, Soft, XDP baseline.Target[S]](
-	plane string, onSockets func() (Soft, error), inKernel func() (XDP, error),
+func baselineTarget[S any, Soft, XDP, P4 baseline.Target[S]](
+	plane string, onSockets func() (Soft, error), inKernel func() (XDP, error), onSwitch func() (P4, error),
 ) (baseline.Target[S], error) {
 	switch plane {
 	case "soft":
 		return onSockets()
 	case "xdp":
 		return inKernel()
+	case cli.PlaneP4:
+		return onSwitch()
 	}
-	return nil, wrongPlane(plane, "soft or xdp")
+	return nil, wrongPlane(plane, "soft, xdp or p4")
 }
 
 // conformBaseline is a [conformer] for a protocol of the papers; reference is its state machine. It

@@ -7,6 +7,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli/clitest"
 	"github.com/netcraq/netcraq/internal/platform/roottest"
+	"github.com/netcraq/netcraq/internal/verify/enginetest"
 )
 
 func TestPlanesOf(t *testing.T) {
@@ -32,7 +33,7 @@ func TestPlanesOf(t *testing.T) {
 // and checks the guarantees to clients.
 func TestMixedChain(t *testing.T) {
 	roottest.Need(t)
-	clitest.NeedEngine(t)
+	enginetest.Need(t)
 	for _, plane := range []string{"p4,xdp,xdp", "xdp,p4,xdp", "xdp,xdp,p4", "p4"} {
 		out, _, err := clitest.Netcraq(
 			"lab", "check", "--name", "tmixed", "--seconds", "3", "--loss", "2", "--dup", "2", "--seed", "1",

@@ -17,6 +17,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cli/clitest"
+	"github.com/netcraq/netcraq/internal/verify/enginetest"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
@@ -247,7 +248,7 @@ func TestInterruptedStart(t *testing.T) {
 
 // TestUpOnP4 runs what `netcraq up --plane p4` prints as examples, and ends it with Ctrl-C.
 func TestUpOnP4(t *testing.T) {
-	clitest.NeedEngine(t)
+	enginetest.Need(t)
 	name := clitest.LabName(t, "u")
 	up := exec.Command(os.Args[0], "up", "--plane", cli.PlaneP4, "--name", name)
 	up.Env = append(os.Environ(), clitest.AsCommand+"=1")

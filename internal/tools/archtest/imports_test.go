@@ -50,7 +50,7 @@ var wings = []wing{
 	{node, product},
 	{cluster, product},
 	{verify, append(slices.Clone(product), "spec")},
-	{eval, append(slices.Clone(product), "spec", verify)},
+	{eval, append(slices.Clone(product), "spec", "p4", verify)},
 	{commands, product},
 	{commands + "/lab", []string{""}},
 	{commands + "/bench", []string{""}},

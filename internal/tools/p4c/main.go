@@ -4,6 +4,7 @@
 //	p4c -check    checks the hashes of sources and artefacts in the manifest; needs no compiler
 //	p4c           compiles again, and fails if the result differs from the committed artefacts
 //	p4c -write    compiles, and writes artefacts and manifest
+//	p4c -sizes    prints what the compiled programs need, for docs/p4.md; needs no compiler
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,7 +36,7 @@ const (
 var flags = []string{"--arch", "psa", "--excludeMidendPasses", "P4::LocalCopyPropagation"}
 
 // programs are the sources that are compiled, each to a file of its name with .spec.
-var programs = []string{"netcraq.p4"}
+var programs = []string{"netcraq.p4", "swap.p4", "baseline/netchain.p4", "baseline/netcraqpaper.p4"}
 
 // Manifest is p4/manifest.json.
 type Manifest struct {
@@ -54,8 +56,15 @@ type File struct {
 func main() {
 	check := flag.Bool("check", false, "compare hashes only")
 	write := flag.Bool("write", false, "write artefacts and manifest")
+	sizes := flag.Bool("sizes", false, "print what the compiled programs need")
 	flag.Parse()
-	if err := run(*check, *write); err != nil {
+	err := error(nil)
+	if *sizes {
+		err = writeSizes(os.Stdout, folder)
+	} else {
+		err = run(*check, *write)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "p4c:", err)
 		os.Exit(1)
 	}
@@ -170,14 +179,17 @@ func hashes(dir string, names []string, of func([]byte) []byte) ([]File, error) 
 	return files, nil
 }
 
+// sources are the files of a folder that end with .p4, at any depth, in lexical order.
 func sources(dir string) ([]File, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.p4"))
+	var names []string
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.HasSuffix(path, ".p4") {
+			names = append(names, path)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	var names []string
-	for _, path := range paths {
-		names = append(names, filepath.Base(path))
 	}
 	return hashes(dir, names, withoutComments)
 }

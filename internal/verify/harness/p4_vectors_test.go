@@ -1,35 +1,16 @@
 package harness
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
+	"github.com/netcraq/netcraq/internal/verify/enginetest"
 )
-
-// needEngine skips a test if the engine has not been built. In CI it fails instead.
-func needEngine(t *testing.T) {
-	t.Helper()
-	engine, err := filepath.Abs(filepath.Join("../../..", "bin", p4.EngineName))
-	if err == nil {
-		_, err = os.Stat(engine)
-	}
-	switch {
-	case err == nil:
-		t.Setenv("NETCRAQ_SWX", engine)
-	case os.Getenv("CI") == "true":
-		t.Fatalf("%v: run `make p4-engine`", err)
-	default:
-		t.Skipf("%v: run `make p4-engine`", err)
-	}
-}
 
 // TestP4Vectors runs spec/vectors on the P4 program.
 func TestP4Vectors(t *testing.T) {
-	needEngine(t)
+	enginetest.Need(t)
 	cases, err := conformance.Vectors()
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +38,7 @@ func TestP4Vectors(t *testing.T) {
 
 // TestP4Random compares the P4 program with the specification on random packets.
 func TestP4Random(t *testing.T) {
-	needEngine(t)
+	enginetest.Need(t)
 	m := NewP4()
 	defer func() {
 		if err := m.Close(); err != nil {

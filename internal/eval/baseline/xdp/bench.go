@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/netcraq/netcraq/internal/eval/baseline"
-	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
+	"github.com/netcraq/netcraq/internal/eval/baseline/ether"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 )
 
@@ -28,11 +28,6 @@ const (
 // Hosts of the vectors and of random packets: nodes are 10.88.0.1 and following, clients 10.88.1.1
 // and following.
 const hosts = 20
-
-var (
-	nodeMAC  = frame.MAC{2, 0, 0, 0, 0, 1}
-	otherMAC = frame.MAC{2, 0, 0, 0, 0, 2}
-)
 
 // bench is a network namespace whose device leads to all hosts. Targets of both protocols share
 // it: it gives a program in the kernel one packet at a time.
@@ -51,7 +46,7 @@ type bench struct {
 func newBench(ingress, egress string, outcomes int) (*bench, error) {
 	b := &bench{ingress: ingress, egress: egress, outcomes: outcomes}
 	var err error
-	if b.bed, err = xdp.NewBed(nodeMAC[:], b.reach); err != nil {
+	if b.bed, err = xdp.NewBed(ether.NodeMAC[:], b.reach); err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -90,7 +85,7 @@ func (b *bench) reach(near netlink.Link) error {
 	}
 	for i := range byte(2 * hosts) {
 		errs = append(errs, netlink.NeighAdd(&netlink.Neigh{
-			LinkIndex: b.ifindex, State: netlink.NUD_PERMANENT, HardwareAddr: net.HardwareAddr(otherMAC[:]),
+			LinkIndex: b.ifindex, State: netlink.NUD_PERMANENT, HardwareAddr: net.HardwareAddr(ether.OtherMAC[:]),
 			IP: net.IP{10, 88, i / hosts, 1 + i%hosts},
 		}))
 	}
@@ -116,26 +111,6 @@ func (b *bench) run(p *ebpf.Program, in []byte) (action uint32, out []byte, err 
 	options := ebpf.RunOptions{Data: in, DataOut: make([]byte, 2048), Context: context[:]}
 	action, err = p.Run(&options)
 	return action, options.DataOut, err
-}
-
-// frameOf is a packet on its way to the node, padded as Ethernet does.
-func frameOf(p baseline.Packet) []byte {
-	b := frame.Append(nil,
-		&frame.Packet{SourceMAC: otherMAC, DestMAC: nodeMAC, From: p.From, To: p.To, Message: p.Payload})
-	for len(b) < 60 {
-		b = append(b, 0)
-	}
-	return b
-}
-
-// packetOf reads a frame that the node sent or let pass.
-func packetOf(b []byte) (baseline.Packet, error) {
-	length := frame.EthernetBytes + int(binary.BigEndian.Uint16(b[frame.EthernetBytes+2:]))
-	if length > len(b) {
-		return baseline.Packet{}, fmt.Errorf("a frame of %d bytes says that it has %d", len(b), length)
-	}
-	p, err := frame.ReadSent(b[:length])
-	return baseline.Packet{From: p.From, To: p.To, Payload: p.Message}, err
 }
 
 // Step implements [baseline.Target].
@@ -167,12 +142,12 @@ func (b *bench) give(p baseline.Packet) ([]baseline.Packet, error) {
 // step gives the ingress program a packet. Copies of a multicast are made by the egress program.
 func (b *bench) step(in baseline.Packet) ([]baseline.Packet, error) {
 	egress := b.collection.Programs[b.egress]
-	action, out, err := b.run(b.collection.Programs[b.ingress], frameOf(in))
+	action, out, err := b.run(b.collection.Programs[b.ingress], ether.Frame(in))
 	switch {
 	case err != nil || action == xdpDrop:
 		return nil, err
 	case action == xdpPass || action == xdpTX:
-		p, err := packetOf(out)
+		p, err := ether.Packet(out)
 		return []baseline.Packet{p}, err
 	case action != xdpRedirect || egress == nil:
 		return nil, fmt.Errorf("the program returned action %d", action)
@@ -183,7 +158,7 @@ func (b *bench) step(in baseline.Packet) ([]baseline.Packet, error) {
 		if err != nil || action == xdpDrop {
 			return sent, err
 		}
-		p, err := packetOf(one)
+		p, err := ether.Packet(one)
 		if err != nil {
 			return sent, err
 		}

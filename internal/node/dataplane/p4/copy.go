@@ -36,7 +36,7 @@ func (n *Node) Export(w dataplane.Wanted, object func(wire.Key, chain.Object) er
 			return err
 		}
 	}
-	return n.visitLanes(func(l *lane) (bool, error) {
+	return n.visitEntries(func(l *sessionEntry) (bool, error) {
 		if _, wanted := w.Since[l.key.Shard]; !wanted {
 			return true, nil
 		}
@@ -60,7 +60,7 @@ func (n *Node) Import(objects []dataplane.KeyedObject, sessions []dataplane.Keye
 			}
 		}
 		for _, s := range sessions {
-			if ok, err := n.putLane(s.Key, &s.Session, true); err != nil {
+			if ok, err := n.putEntry(s.Key, &s.Session, true); err != nil {
 				return err
 			} else if !ok {
 				return fmt.Errorf("sessions: %w", dataplane.ErrFull)
@@ -147,7 +147,7 @@ func (n *Node) forget(
 		return err
 	}
 	var sessions []chain.SessionKey
-	err = n.visitLanes(func(l *lane) (bool, error) {
+	err = n.visitEntries(func(l *sessionEntry) (bool, error) {
 		if set[l.key.Shard] {
 			sessions = append(sessions, l.key)
 		}
@@ -158,7 +158,7 @@ func (n *Node) forget(
 			break
 		}
 		n.mu.Lock()
-		err = n.dropLane(k, func(s *chain.Session) bool {
+		err = n.dropEntry(k, func(s *chain.Session) bool {
 			if gone != nil {
 				gone(k, *s)
 			}
@@ -213,7 +213,7 @@ func (n *Node) Usage() (dataplane.Usage, error) {
 	n.mu.Unlock()
 	var r Request
 	var used [1]uint64
-	r.Read(regLanesUsed, 0, used[:])
+	r.Read(regSessionEntriesUsed, 0, used[:])
 	err := n.sw.Do(&r)
 	memory := uint64(MaxObjects*len(objectArrays)*8 + MaxSessions*8*8)
 	return dataplane.Usage{Objects: objects, Sessions: int(used[0]), MemoryBytes: memory}, err

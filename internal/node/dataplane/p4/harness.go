@@ -21,7 +21,7 @@ type Harness struct {
 // NewHarness makes a node without state, whose switch knows a way to each of the hosts.
 func NewHarness(self netip.AddrPort, o chain.Options, hosts []netip.Addr,
 	macOf func(netip.Addr) [6]byte) (*Harness, error) {
-	sw, err := StartSWX(artefacts.Program, engineMegabytes)
+	sw, err := StartSWX(artefacts.Program, EngineMegabytes)
 	if err != nil {
 		return nil, err
 	}
@@ -59,15 +59,15 @@ func (m *Harness) Clear() error {
 	for k := range m.places {
 		m.take(&r, k)
 	}
-	lanes, err := m.lanes(0, m.slots())
+	entries, err := m.entries(0, m.slots())
 	if err != nil {
 		return err
 	}
-	for _, l := range lanes {
-		r.Write(fmt.Sprintf("%s%d", regLaneSession, l.at/laneSlots), l.at%laneSlots, 0)
-		r.Write(fmt.Sprintf("%s%d", regLaneShard, l.at/laneSlots), l.at%laneSlots, 0)
+	for _, l := range entries {
+		r.Write(fmt.Sprintf("%s%d", regSessionID, l.at/sessionSlots), l.at%sessionSlots, 0)
+		r.Write(fmt.Sprintf("%s%d", regSessionShard, l.at/sessionSlots), l.at%sessionSlots, 0)
 	}
-	r.Write(regLanesUsed, 0, 0)
+	r.Write(regSessionEntriesUsed, 0, 0)
 	r.Scan(regOutcomes, 0, counterArray, func(i int, _ uint64) { counted = append(counted, i) })
 	if err := m.sw.Do(&r); err != nil {
 		return err
@@ -96,13 +96,13 @@ func (m *Harness) Run(frame []byte) (sent, passed [][]byte, err error) {
 	}
 	for i := 0; i < len(left); i++ {
 		switch left[i].Port {
-		case portHost:
+		case PortHost:
 			passed = append(passed, left[i].Frame)
 		case portDrop:
-		case portCPU:
+		case PortCPU:
 			switch left[i].Frame[offReason] {
 			case cpuHeartbeat:
-				answer, err := m.beats(m.now, left[i].Frame[platformBytes:])
+				answer, err := m.beats(m.now, left[i].Frame[PlatformBytes:])
 				if err != nil {
 					return nil, nil, err
 				}
@@ -158,9 +158,9 @@ func (m *Harness) PutObject(k wire.Key, o chain.Object) error {
 func (m *Harness) PutSession(k chain.SessionKey, s chain.Session) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ok, err := m.putLane(k, &s, false)
+	ok, err := m.putEntry(k, &s, false)
 	if err == nil && !ok {
-		err = fmt.Errorf("session %d of shard %d: no lane", k.Session, k.Shard)
+		err = fmt.Errorf("session %d of shard %d: no room for an entry", k.Session, k.Shard)
 	}
 	return err
 }

@@ -1,5 +1,7 @@
 package p4
 
+import "slices"
+
 // Names that p4c gives tables, actions and registers of p4/netcraq.p4: those of the controls that they stand in, too.
 const (
 	tableLocal   = "frame_local"
@@ -20,22 +22,27 @@ const (
 	regShardReads  = "state_shard_reads"
 	regShardWrites = "state_shard_writes"
 
-	regLaneSession = "state_lane_session" // and the way
-	regLaneShard   = "state_lane_shard"   // and the way
-	regLaneSeq     = "state_lane_seq"
-	regLaneVersion = "state_lane_version"
-	regLaneResult  = "state_lane_result"
-	regLaneKey     = "state_lane_key"
-	regLaneOp      = "state_lane_op"
-	regLaneStatus  = "state_lane_status"
-	regLanesUsed   = "state_lanes_used"
+	regSessionID          = "state_session_id"    // and the way
+	regSessionShard       = "state_session_shard" // and the way
+	regSessionSeq         = "state_session_seq"
+	regSessionVersion     = "state_session_version"
+	regSessionResult      = "state_session_result"
+	regSessionKey         = "state_session_key"
+	regSessionOp          = "state_session_op"
+	regSessionStatus      = "state_session_status"
+	regSessionEntriesUsed = "state_session_entries_used"
 )
 
 // objectArrays are the registers of a place, in the order of [cell].
-var objectArrays = []string{
-	"state_object_version", "state_object_committed", "state_object_bytes", "state_object_epoch",
-	"state_value0", "state_value1", "state_value2", "state_value3",
-	"state_value4", "state_value5", "state_value6", "state_value7",
-	"state_value_four", "state_value_two", "state_value_one",
-	"state_object_reads", "state_object_writes",
+var objectArrays = slices.Concat(
+	[]string{"state_object_version", "state_object_committed", "state_object_bytes", "state_object_epoch"},
+	valueArrays("state_value"), []string{"state_object_reads", "state_object_writes"},
+)
+
+func valueArrays(prefix string) []string {
+	var names []string
+	for _, end := range ValueArrays {
+		names = append(names, prefix+end)
+	}
+	return names
 }

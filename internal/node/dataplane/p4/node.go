@@ -19,14 +19,15 @@ const (
 	// CellBytes is the longest value that a cell has room for.
 	CellBytes = 64
 	// MaxObjects is how many keys have a place.
-	MaxObjects = 65536
-	laneSlots  = 16384
-	laneWays   = 4
-	fewSlots   = 256
-	// MaxSessions is how many lanes there are.
-	MaxSessions   = laneSlots * laneWays
-	counterArray  = 16384
-	platformBytes = 16 // platform_h: now, bytes, reason, port
+	MaxObjects   = 65536
+	sessionSlots = 16384
+	sessionWays  = 4
+	fewSlots     = 256
+	// MaxSessions is the number of session entries.
+	MaxSessions  = sessionSlots * sessionWays
+	counterArray = 16384
+	// PlatformBytes is the length of platform_h, which is in front of a frame to the CPU port.
+	PlatformBytes = 16
 	offReason     = 10
 	offPort       = 11
 	valueWords    = 8
@@ -60,13 +61,13 @@ func CheckOptions(o chain.Options) error {
 	case o.MaxObjects > MaxObjects:
 		return fmt.Errorf("a p4 node has places for %d keys, not %d: lower --objects", MaxObjects, o.MaxObjects)
 	case o.MaxSessions > MaxSessions:
-		return fmt.Errorf("a p4 node has %d lanes, not %d: lower --sessions", MaxSessions, o.MaxSessions)
+		return fmt.Errorf("a p4 node has room for %d sessions, not %d: lower --sessions", MaxSessions, o.MaxSessions)
 	case o.Tags != wire.TagsOff:
 		return fmt.Errorf("%w: run the cluster without them", errNoTags)
 	case o.ClientRate > 0:
 		return errors.New("a p4 node does not limit rates: set none")
 	case o.ClientSessions > 0:
-		return errors.New("a p4 node does not limit the lanes of a client: set no limit")
+		return errors.New("a p4 node does not limit the sessions of a client: set no limit")
 	case o.Without != 0:
 		return errors.New("a p4 node follows all rules: none can be switched off")
 	}
@@ -102,18 +103,13 @@ func NewNode(sw Switch, self netip.AddrPort, o chain.Options) (*Node, error) {
 	}
 	var r Request
 	r.Insert(Entry{
-		Table: tableLocal, Match: []uint64{addressOf(self.Addr()), uint64(self.Port())}, Action: actionNode,
+		Table: tableLocal, Match: []uint64{Address(self.Addr()), uint64(self.Port())}, Action: actionNode,
 		Args: []Arg{
 			{"shard_mask", uint64(o.Shards - 1)}, {"cell_bytes", uint64(o.CellBytes)},
-			{"lane_mask", uint64(n.slots() - 1)}, {"most_lanes", uint64(o.MaxSessions)},
+			{"slot_mask", uint64(n.slots() - 1)}, {"max_entries", uint64(o.MaxSessions)},
 		},
 	})
 	return n, sw.Do(&r)
-}
-
-func addressOf(a netip.Addr) uint64 {
-	b := a.As4()
-	return uint64(binary.BigEndian.Uint32(b[:]))
 }
 
 // place returns a key's place; ok is false if it has none.
@@ -169,10 +165,10 @@ func (n *Node) setFull(r *Request, full bool) {
 
 // wants handles a frame that needs a place for its key. It returns the frame to be handed in again.
 func (n *Node) wants(left []byte) (port int, again []byte, err error) {
-	if len(left) < platformBytes+frame.HeaderBytes+wire.BaseBytes {
+	if len(left) < PlatformBytes+frame.HeaderBytes+wire.BaseBytes {
 		return 0, nil, fmt.Errorf("a frame of %d bytes for the CPU", len(left))
 	}
-	port, again = int(left[offPort]), left[platformBytes:]
+	port, again = int(left[offPort]), left[PlatformBytes:]
 	message := again[frame.HeaderBytes:]
 	k := wire.Key{Hi: binary.BigEndian.Uint64(message[offKeyHi:]), Lo: binary.BigEndian.Uint64(message[offKeyHi+8:])}
 	n.mu.Lock()
@@ -261,7 +257,7 @@ func roleOf(c *chain.ShardConfig, i int) uint64 {
 
 func member(shard uint16, m netip.AddrPort, role uint64) Entry {
 	return Entry{
-		Table: tableMembers, Match: []uint64{uint64(shard), addressOf(m.Addr()), uint64(m.Port())},
+		Table: tableMembers, Match: []uint64{uint64(shard), Address(m.Addr()), uint64(m.Port())},
 		Action: actionMember, Args: []Arg{{"role", role}},
 	}
 }
@@ -288,7 +284,7 @@ func shardEntry(shard uint16, c *chain.ShardConfig) Entry {
 		}
 		address := uint64(0)
 		if m.IsValid() {
-			address = addressOf(m.Addr())
+			address = Address(m.Addr())
 		}
 		e.Args = append(e.Args, Arg{name + "_address", address}, Arg{name + "_port", uint64(m.Port())})
 	}

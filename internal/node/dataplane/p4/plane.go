@@ -19,8 +19,8 @@ import (
 	"github.com/netcraq/netcraq/wire"
 )
 
-// engineMegabytes is enough for the tables and registers of the program.
-const engineMegabytes = 512
+// EngineMegabytes is enough memory for the tables and registers of any program in p4.
+const EngineMegabytes = 512
 
 // Options describe a node on network interfaces.
 type Options struct {
@@ -77,7 +77,7 @@ func (p *Plane) open(o Options) (err error) {
 	if p.raw, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW); err != nil {
 		return fmt.Errorf("a p4 node needs root: %w", err)
 	}
-	sw, err := StartSWX(artefacts.Program, engineMegabytes, p.ports...)
+	sw, err := StartSWX(artefacts.Program, EngineMegabytes, p.ports...)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func openSink(addr netip.AddrPort) (int, error) {
 // attend handles the frames that the program sends to its CPU port.
 func (p *Plane) attend() {
 	for left := range p.sw.ForCPU() {
-		if len(left.Frame) < platformBytes+frame.HeaderBytes {
+		if len(left.Frame) < PlatformBytes+frame.HeaderBytes {
 			continue
 		}
 		switch left.Frame[offReason] {
@@ -143,7 +143,7 @@ func (p *Plane) attend() {
 				p.lose()
 			}
 		case cpuHeartbeat:
-			answer, err := p.beats(p.Clock(), left.Frame[platformBytes:])
+			answer, err := p.beats(p.Clock(), left.Frame[PlatformBytes:])
 			if err == nil && answer != nil {
 				err = p.sendIP(answer[frame.EthernetBytes:])
 			}
@@ -151,7 +151,7 @@ func (p *Plane) attend() {
 				p.lose()
 			}
 		case cpuRoute:
-			packet := left.Frame[platformBytes+frame.EthernetBytes:]
+			packet := left.Frame[PlatformBytes+frame.EthernetBytes:]
 			p.ways.wanted(netip.AddrFrom4([4]byte(packet[16:20])))
 			if err := p.sendIP(packet); err != nil {
 				p.lose()

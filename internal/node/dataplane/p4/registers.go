@@ -1,7 +1,6 @@
 package p4
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,55 +17,24 @@ const batch = 256
 type cell struct {
 	version, committed uint64
 	bytes, epoch       uint64
-	words              [valueWords]uint64
-	four, two, one     uint64 // fields without a word of their own
+	value              Value
 	reads, writes      uint64
 }
 
 func (c *cell) object() chain.Object {
-	o := chain.Object{
+	return chain.Object{
 		Version: c.version, Committed: c.committed, Epoch: uint32(c.epoch), Tombstone: c.bytes&tombstoneBit != 0,
-		Reads: c.reads, Writes: c.writes,
+		Value: c.value.Join(int(c.bytes & lengthBits)), Reads: c.reads, Writes: c.writes,
 	}
-	length := c.bytes & lengthBits
-	for i := range length / 8 {
-		o.Value = binary.BigEndian.AppendUint64(o.Value, c.words[i])
-	}
-	if length&4 != 0 {
-		o.Value = binary.BigEndian.AppendUint32(o.Value, uint32(c.four))
-	}
-	if length&2 != 0 {
-		o.Value = binary.BigEndian.AppendUint16(o.Value, uint16(c.two))
-	}
-	if length&1 != 0 {
-		o.Value = append(o.Value, byte(c.one))
-	}
-	return o
 }
 
 func cellOf(o *chain.Object) cell {
 	c := cell{
 		version: o.Version, committed: o.Committed, bytes: uint64(len(o.Value)), epoch: uint64(o.Epoch),
-		reads: o.Reads, writes: o.Writes,
+		value: Split(o.Value), reads: o.Reads, writes: o.Writes,
 	}
 	if o.Tombstone {
 		c.bytes |= tombstoneBit
-	}
-	b := o.Value
-	for i := 0; len(b) >= 8; i++ {
-		c.words[i] = binary.BigEndian.Uint64(b)
-		b = b[8:]
-	}
-	if len(b) >= 4 {
-		c.four = uint64(binary.BigEndian.Uint32(b))
-		b = b[4:]
-	}
-	if len(b) >= 2 {
-		c.two = uint64(binary.BigEndian.Uint16(b))
-		b = b[2:]
-	}
-	if len(b) == 1 {
-		c.one = uint64(b[0])
 	}
 	return c
 }
@@ -74,10 +42,10 @@ func cellOf(o *chain.Object) cell {
 // fields are the registers of a cell, in the order of objectArrays.
 func (c *cell) fields() []*uint64 {
 	f := []*uint64{&c.version, &c.committed, &c.bytes, &c.epoch}
-	for i := range c.words {
-		f = append(f, &c.words[i])
+	for i := range c.value {
+		f = append(f, &c.value[i])
 	}
-	return append(f, &c.four, &c.two, &c.one, &c.reads, &c.writes)
+	return append(f, &c.reads, &c.writes)
 }
 
 // readCells adds the reading of some places in a row to r.
@@ -157,39 +125,39 @@ func (n *Node) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 	return dirty, err
 }
 
-// lane is what the registers of one lane hold; at is its place in the arrays of all lanes.
-type lane struct {
+// sessionEntry has the registers of one session entry; at is its index in the arrays of all entries.
+type sessionEntry struct {
 	at  int
 	key chain.SessionKey
 	chain.Session
 }
 
-// lanes reads the lanes of some slots.
-func (n *Node) lanes(slot, count int) ([]lane, error) {
-	found := make([][laneWays]lane, count)
+// entries reads the session entries of some slots.
+func (n *Node) entries(slot, count int) ([]sessionEntry, error) {
+	found := make([][sessionWays]sessionEntry, count)
 	var r Request
-	for way := range laneWays {
-		base := way*laneSlots + slot
-		each := func(array string, first int, set func(*lane, uint64)) {
+	for way := range sessionWays {
+		base := way*sessionSlots + slot
+		each := func(array string, first int, set func(*sessionEntry, uint64)) {
 			r.Scan(array, first, count, func(i int, v uint64) { set(&found[i-first][way], v) })
 		}
-		each(fmt.Sprintf("%s%d", regLaneSession, way), slot, func(l *lane, v uint64) { l.key.Session = v })
-		each(fmt.Sprintf("%s%d", regLaneShard, way), slot, func(l *lane, v uint64) { l.key.Shard = uint16(v) })
-		each(regLaneSeq, base, func(l *lane, v uint64) { l.Seq = v })
-		each(regLaneVersion, base, func(l *lane, v uint64) { l.Version = v })
-		each(regLaneResult, base, func(l *lane, v uint64) { l.Result = v })
-		each(regLaneKey, base, func(l *lane, v uint64) { l.KeyLo = v })
-		each(regLaneOp, base, func(l *lane, v uint64) { l.Op = wire.Op(v) })
-		each(regLaneStatus, base, func(l *lane, v uint64) { l.Status = wire.Status(v) })
+		each(fmt.Sprintf("%s%d", regSessionID, way), slot, func(l *sessionEntry, v uint64) { l.key.Session = v })
+		each(fmt.Sprintf("%s%d", regSessionShard, way), slot, func(l *sessionEntry, v uint64) { l.key.Shard = uint16(v) })
+		each(regSessionSeq, base, func(l *sessionEntry, v uint64) { l.Seq = v })
+		each(regSessionVersion, base, func(l *sessionEntry, v uint64) { l.Version = v })
+		each(regSessionResult, base, func(l *sessionEntry, v uint64) { l.Result = v })
+		each(regSessionKey, base, func(l *sessionEntry, v uint64) { l.KeyLo = v })
+		each(regSessionOp, base, func(l *sessionEntry, v uint64) { l.Op = wire.Op(v) })
+		each(regSessionStatus, base, func(l *sessionEntry, v uint64) { l.Status = wire.Status(v) })
 	}
 	if err := n.sw.Do(&r); err != nil {
 		return nil, err
 	}
-	var all []lane
+	var all []sessionEntry
 	for i := range found {
-		for way := range laneWays {
+		for way := range sessionWays {
 			if l := found[i][way]; l.key.Session != 0 {
-				l.at = way*laneSlots + slot + i
+				l.at = way*sessionSlots + slot + i
 				all = append(all, l)
 			}
 		}
@@ -197,7 +165,7 @@ func (n *Node) lanes(slot, count int) ([]lane, error) {
 	return all, nil
 }
 
-// slotOf is where the program looks for a lane.
+// slotOf is the slot in which the program looks for a session.
 func (n *Node) slotOf(k chain.SessionKey) int {
 	h := k.Session + uint64(k.Shard)<<40
 	h += h << 21
@@ -207,20 +175,20 @@ func (n *Node) slotOf(k chain.SessionKey) int {
 	return int(h & uint64(n.slots()-1))
 }
 
-// slots is how many slots are in use: room for more lanes than there may be, so that few collide.
+// slots is the number of slots in use. They have room for more entries than are allowed, so that few sessions collide.
 func (n *Node) slots() int {
 	slots := fewSlots
-	for slots*laneWays < 4*n.options.MaxSessions && slots < laneSlots {
+	for slots*sessionWays < 4*n.options.MaxSessions && slots < sessionSlots {
 		slots *= 2
 	}
 	return slots
 }
 
-// visitLanes visits all lanes, some slots at a time.
-func (n *Node) visitLanes(visit func(*lane) (bool, error)) error {
+// visitEntries visits all session entries, some slots at a time.
+func (n *Node) visitEntries(visit func(*sessionEntry) (bool, error)) error {
 	for slot := 0; slot < n.slots(); slot += batch {
 		n.mu.Lock()
-		all, err := n.lanes(slot, min(batch, n.slots()-slot))
+		all, err := n.entries(slot, min(batch, n.slots()-slot))
 		n.mu.Unlock()
 		if err != nil {
 			return err
@@ -236,11 +204,11 @@ func (n *Node) visitLanes(visit func(*lane) (bool, error)) error {
 
 // Sessions is [dataplane.Plane].Sessions.
 func (n *Node) Sessions(visit func(chain.SessionKey, chain.Session) bool) error {
-	return n.visitLanes(func(l *lane) (bool, error) { return visit(l.key, l.Session), nil })
+	return n.visitEntries(func(l *sessionEntry) (bool, error) { return visit(l.key, l.Session), nil })
 }
 
-func (n *Node) find(k chain.SessionKey) (*lane, []lane, error) {
-	all, err := n.lanes(n.slotOf(k), 1)
+func (n *Node) find(k chain.SessionKey) (*sessionEntry, []sessionEntry, error) {
+	all, err := n.entries(n.slotOf(k), 1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -256,12 +224,12 @@ func (n *Node) find(k chain.SessionKey) (*lane, []lane, error) {
 func (n *Node) DropSession(k chain.SessionKey, seq uint64) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.dropLane(k, func(s *chain.Session) bool { return s.Seq == seq })
+	return n.dropEntry(k, func(s *chain.Session) bool { return s.Seq == seq })
 }
 
-// dropLane frees a lane if it still is as it has to be. A frame may use the lane between the look and the change: that is
-// refused by comparing the lane once more, with no frame in between.
-func (n *Node) dropLane(k chain.SessionKey, still func(*chain.Session) bool) error {
+// dropEntry frees a session entry if still holds for it. A frame may change the entry before this call, so the entry is
+// read and compared again while the switch takes no frames.
+func (n *Node) dropEntry(k chain.SessionKey, still func(*chain.Session) bool) error {
 	return n.together(func() error {
 		l, _, err := n.find(k)
 		if err != nil || l == nil || !still(&l.Session) {
@@ -269,14 +237,14 @@ func (n *Node) dropLane(k chain.SessionKey, still func(*chain.Session) bool) err
 		}
 		var r Request
 		var used [1]uint64
-		r.Read(regLanesUsed, 0, used[:])
+		r.Read(regSessionEntriesUsed, 0, used[:])
 		if err := n.sw.Do(&r); err != nil {
 			return err
 		}
 		r = Request{}
-		r.Write(fmt.Sprintf("%s%d", regLaneSession, l.at/laneSlots), l.at%laneSlots, 0)
-		r.Write(fmt.Sprintf("%s%d", regLaneShard, l.at/laneSlots), l.at%laneSlots, 0)
-		r.Write(regLanesUsed, 0, used[0]-1)
+		r.Write(fmt.Sprintf("%s%d", regSessionID, l.at/sessionSlots), l.at%sessionSlots, 0)
+		r.Write(fmt.Sprintf("%s%d", regSessionShard, l.at/sessionSlots), l.at%sessionSlots, 0)
+		r.Write(regSessionEntriesUsed, 0, used[0]-1)
 		return n.sw.Do(&r)
 	})
 }
@@ -289,8 +257,8 @@ func (n *Node) together(f func() error) error {
 	return errors.Join(f(), n.sw.Hold(false))
 }
 
-// putLane stores a lane, which may be there already. It returns false if there is no room. The caller holds the switch.
-func (n *Node) putLane(k chain.SessionKey, s *chain.Session, newer bool) (bool, error) {
+// putEntry stores a session entry, which may exist already. It returns false if there is no room. The caller holds the switch.
+func (n *Node) putEntry(k chain.SessionKey, s *chain.Session, newer bool) (bool, error) {
 	l, others, err := n.find(k)
 	if err != nil {
 		return false, err
@@ -304,29 +272,29 @@ func (n *Node) putLane(k chain.SessionKey, s *chain.Session, newer bool) (bool, 
 		at = l.at
 	} else {
 		var used [1]uint64
-		r.Read(regLanesUsed, 0, used[:])
+		r.Read(regSessionEntriesUsed, 0, used[:])
 		if err := n.sw.Do(&r); err != nil {
 			return false, err
 		}
 		slot := n.slotOf(k)
 		way := 0
-		for way < laneWays && slices.ContainsFunc(others, func(o lane) bool { return o.at/laneSlots == way }) {
+		for way < sessionWays && slices.ContainsFunc(others, func(o sessionEntry) bool { return o.at/sessionSlots == way }) {
 			way++
 		}
-		if way == laneWays || used[0] >= uint64(n.options.MaxSessions) {
+		if way == sessionWays || used[0] >= uint64(n.options.MaxSessions) {
 			return false, nil
 		}
-		at = way*laneSlots + slot
+		at = way*sessionSlots + slot
 		r = Request{}
-		r.Write(fmt.Sprintf("%s%d", regLaneSession, way), slot, k.Session)
-		r.Write(fmt.Sprintf("%s%d", regLaneShard, way), slot, uint64(k.Shard))
-		r.Write(regLanesUsed, 0, used[0]+1)
+		r.Write(fmt.Sprintf("%s%d", regSessionID, way), slot, k.Session)
+		r.Write(fmt.Sprintf("%s%d", regSessionShard, way), slot, uint64(k.Shard))
+		r.Write(regSessionEntriesUsed, 0, used[0]+1)
 	}
-	r.Write(regLaneSeq, at, s.Seq)
-	r.Write(regLaneVersion, at, s.Version)
-	r.Write(regLaneResult, at, s.Result)
-	r.Write(regLaneKey, at, s.KeyLo)
-	r.Write(regLaneOp, at, uint64(s.Op))
-	r.Write(regLaneStatus, at, uint64(s.Status))
+	r.Write(regSessionSeq, at, s.Seq)
+	r.Write(regSessionVersion, at, s.Version)
+	r.Write(regSessionResult, at, s.Result)
+	r.Write(regSessionKey, at, s.KeyLo)
+	r.Write(regSessionOp, at, uint64(s.Op))
+	r.Write(regSessionStatus, at, uint64(s.Status))
 	return true, n.sw.Do(&r)
 }

@@ -1,8 +1,10 @@
 package p4
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 )
 
@@ -33,12 +35,26 @@ type Left struct {
 	Frame []byte
 }
 
-// Ports of the program, see p4/target.p4.
+// Ports of the programs, see p4/target.p4.
 const (
-	portCPU  = 13
-	portHost = 14
+	PortCPU  = 13 // the control plane
+	PortHost = 14 // the host's network stack
 	portDrop = 15
 )
+
+// Address is an IPv4 address as a field of a table.
+func Address(a netip.Addr) uint64 {
+	b := a.As4()
+	return uint64(binary.BigEndian.Uint32(b[:]))
+}
+
+// MAC is an Ethernet address as a field of a table.
+func MAC(b [6]byte) (v uint64) {
+	for _, x := range b {
+		v = v<<8 | uint64(x)
+	}
+	return v
+}
 
 // Request is a group of changes and reads.
 type Request struct {

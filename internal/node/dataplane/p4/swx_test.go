@@ -4,34 +4,17 @@ import (
 	"errors"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/verify/enginetest"
 	"github.com/netcraq/netcraq/wire"
 )
 
-// needEngine skips a test where the engine has not been built; in CI it has to be there.
-func needEngine(t *testing.T) {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../../../..", "bin", EngineName))
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	switch {
-	case err == nil:
-		t.Setenv("NETCRAQ_SWX", path)
-	case os.Getenv("CI") == "true":
-		t.Fatalf("%v: run `make p4-engine`", err)
-	default:
-		t.Skipf("%v: run `make p4-engine`", err)
-	}
-}
-
 func machine(t *testing.T, o chain.Options) *Harness {
 	t.Helper()
-	needEngine(t)
+	enginetest.Need(t)
 	self := netip.MustParseAddrPort("10.77.0.2:4411")
 	m, err := NewHarness(self, o, nil, func(netip.Addr) [6]byte { return [6]byte{2} })
 	if err != nil {
@@ -82,7 +65,7 @@ func TestNoFilesAreLeft(t *testing.T) {
 
 // TestProgramsThatDoNotLoad are refused with the line that is wrong.
 func TestProgramsThatDoNotLoad(t *testing.T) {
-	needEngine(t)
+	enginetest.Need(t)
 	wide := "struct m_t {\n" + strings.Repeat("\tbit<64> f\n", 40) + "}\nmetadata instanceof m_t\n"
 	for i := range 40 {
 		wide = strings.Replace(wide, " f\n", " f"+string(rune('a'+i%26))+string(rune('a'+i/26))+"\n", 1)
@@ -95,7 +78,7 @@ func TestProgramsThatDoNotLoad(t *testing.T) {
 		"table t {\n\tsize many more\n}\n":  "line 2: size",
 		"action a args none {\n\tfly h.x\n": "line",
 	} {
-		sw, err := StartSWX([]byte(program), engineMegabytes)
+		sw, err := StartSWX([]byte(program), EngineMegabytes)
 		if err == nil {
 			err = sw.Close()
 			t.Errorf("%q is loaded, %v", program, err)

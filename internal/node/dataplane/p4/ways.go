@@ -108,13 +108,7 @@ func (w *ways) look(to netip.Addr) (way, error) {
 }
 
 func routeEntry(to netip.Addr, is way) Entry {
-	number := func(b [6]byte) (v uint64) {
-		for _, x := range b {
-			v = v<<8 | uint64(x)
-		}
-		return v
-	}
-	return Entry{Table: tableRoutes, Match: []uint64{addressOf(to)}, Action: actionVia, Args: []Arg{
-		{"port", uint64(is.port)}, {"source", number(is.source)}, {"destination", number(is.destination)},
+	return Entry{Table: tableRoutes, Match: []uint64{Address(to)}, Action: actionVia, Args: []Arg{
+		{"port", uint64(is.port)}, {"source", MAC(is.source)}, {"destination", MAC(is.destination)},
 	}}
 }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sends every UDP packet back to its source: addresses and ports swapped, nothing else. The limit that the benchmark
+// compares a node with.
+#include <core.p4>
+#include <psa.p4>
+
+#include "network.p4"
+#include "target.p4"
+
+struct headers_t {
+    platform_h platform;
+    ethernet_h ethernet;
+    ipv4_h ipv4;
+    udp_h udp;
+}
+
+struct meta_t {
+    bit<16> message_bytes;
+    bit<8> sound;
+    bit<48> link_address;
+    bit<32> address;
+    bit<16> port;
+}
+
+parser NodeParser(packet_in packet, out headers_t hdr, inout meta_t meta,
+                  in psa_ingress_parser_input_metadata_t istd, in empty_t resubmit_meta, in empty_t recirculate_meta) {
+#include "network_states.p4"
+
+    state message {
+        meta.sound = 1;
+        transition accept;
+    }
+}
+
+control Node(inout headers_t hdr, inout meta_t meta,
+             in psa_ingress_input_metadata_t istd, inout psa_ingress_output_metadata_t ostd) {
+    apply {
+        ostd.drop = false;
+        ostd.egress_port = PORT_HOST;
+        hdr.platform.setInvalid();
+        if (meta.sound == 1) {
+            meta.link_address = hdr.ethernet.source;
+            hdr.ethernet.source = hdr.ethernet.destination;
+            hdr.ethernet.destination = meta.link_address;
+            meta.address = hdr.ipv4.source;
+            hdr.ipv4.source = hdr.ipv4.destination;
+            hdr.ipv4.destination = meta.address;
+            meta.port = hdr.udp.source;
+            hdr.udp.source = hdr.udp.destination;
+            hdr.udp.destination = meta.port;
+            ostd.egress_port = istd.ingress_port;
+        }
+    }
+}
+
+control NodeDeparser(packet_out packet, out empty_t clone_i2e_meta, out empty_t resubmit_meta, out empty_t normal_meta,
+                     inout headers_t hdr, in meta_t meta, in psa_ingress_output_metadata_t istd) {
+    apply {
+        packet.emit(hdr.platform);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.udp);
+    }
+}
+
+#include "exit.p4"
