@@ -23,6 +23,12 @@ type NodeOptions struct {
 	Relay      bool // the tail relays its ACK up the chain instead of cloning it
 }
 
+// Planes that the benchmarks of single nodes treat in ways of their own.
+const (
+	planeP4  = "p4"
+	planeXDP = "xdp"
+)
+
 // validate reports options that no node supports.
 func (o *NodeOptions) validate() error {
 	switch {
@@ -78,12 +84,12 @@ func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Pl
 		names[i] = p.name
 	}
 	switch o.Plane {
-	case "p4":
+	case planeP4:
 		options := o.chainOptions()
 		options.MaxObjects, options.MaxSessions = min(options.MaxObjects, p4.MaxObjects),
 			min(options.MaxSessions, p4.MaxSessions)
 		return p4.Open(p4.Options{Node: addr, Ports: names, Chain: options})
-	case "xdp":
+	case planeXDP:
 		return xdp.Open(xdp.Options{
 			Node: addr, Ports: names, Chain: o.chainOptions(), Mode: xdp.Mode(o.Mode), Transit: transit,
 		})

@@ -2,11 +2,15 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/eval/statistics"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	programs "github.com/netcraq/netcraq/p4"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -33,15 +37,28 @@ type ReadResult struct {
 	ValueBytes        int     `json:"value_bytes"`
 	Slots             int     `json:"slots"` // requests per frame
 	FillS             float64 `json:"fill_s"`
-	Rounds            []Round `json:"rounds"`
-	Host              Host    `json:"machine"`
+	// Switch compares a p4 node with others; nil for other planes, and for values of other than 16 bytes.
+	Switch *SwitchRatios `json:"switch,omitempty"`
+	Rounds []Round       `json:"rounds"`
+	Host   Host          `json:"machine"`
 }
 
-// Round is one window of the three.
+// SwitchRatios compare a node on a switch with a program on the same switch that only swaps addresses, and
+// with an XDP node.
+type SwitchRatios struct {
+	SwapPerS     float64 `json:"swap_per_s"`
+	XDPReadsPerS float64 `json:"xdp_reads_per_s"`
+	RatioToSwap  float64 `json:"ratio_to_swap"`
+	RatioToXDP   float64 `json:"ratio_to_xdp"`
+}
+
+// Round is one window of each contestant.
 type Round struct {
 	ReadsPerS      float64 `json:"reads_per_s"`
 	EchoPerS       float64 `json:"echo_per_s"`
 	SocketEchoPerS float64 `json:"socket_echo_per_s"`
+	SwitchSwapPerS float64 `json:"switch_swap_per_s,omitempty"` // of a p4 node only
+	XDPReadsPerS   float64 `json:"xdp_reads_per_s,omitempty"`   // of a p4 node only
 }
 
 // readStage joins a generator's host and a configured node's host by one link per contestant; all
@@ -51,8 +68,8 @@ type readStage struct {
 	keys      []wire.Key
 	bundle    bundle // of all requests except those that fill the node
 	plane     *node
-	ways      [3]way
-	runners   [3]contestant
+	ways      []way
+	runners   []contestant
 	undo      undo
 }
 
@@ -61,15 +78,30 @@ const (
 	theNode = iota
 	theSwap
 	theSocket
+	theSwitchSwap // with a p4 node only, as the next
+	theXDPNode
 )
 
 // echoPort is the UDP port of the echo server.
 const echoPort = 7
 
-var contestantNames = [3]string{"node", "swap", "socket"}
+var contestantNames = []string{"node", "swap", "socket", "p4swap", "xdp"}
+
+// switchAnswerValueBytes is the length of values for which p4/swap.p4 makes packets of the answer's size.
+const switchAnswerValueBytes = 16
+
+// contestants returns the names of the contestants for a node. A p4 node with values of another length has no more than
+// the others.
+func contestants(o *NodeOptions) []string {
+	if o.Plane == planeP4 && o.ValueBytes == switchAnswerValueBytes {
+		return contestantNames
+	}
+	return contestantNames[:theSwitchSwap]
+}
 
 // Read measures reads of clean objects, an XDP program that only swaps addresses, and a UDP echo
-// server on sockets. All three get the same generator, sizes and counter.
+// server on sockets. With a p4 node, it also measures a P4 program that only swaps addresses, and an
+// XDP node. All get the same generator, sizes and counter.
 func Read(ctx context.Context, o ReadOptions) (*ReadResult, error) {
 	r, _, err := readAndUsage(ctx, o)
 	return r, err
@@ -101,8 +133,13 @@ func readAndUsage(ctx context.Context, o ReadOptions) (*ReadResult, dataplane.Us
 func (s *readStage) read(ctx context.Context, o *ReadOptions) (*ReadResult, error) {
 	o.Progress.say("writing %d keys of %d bytes", o.Keys, o.ValueBytes)
 	start := time.Now()
-	if err := fill(ctx, s.keys, o.ValueBytes, s.ways[theNode], s.ways[theNode].from); err != nil {
-		return nil, err
+	for i := range s.ways {
+		if !isNode(i) {
+			continue
+		}
+		if err := fill(ctx, s.keys, o.ValueBytes, s.ways[i], s.ways[i].from); err != nil {
+			return nil, err
+		}
 	}
 	r := &ReadResult{
 		Subject: s.plane.subject(), Keys: o.Keys, ValueBytes: o.ValueBytes, Slots: max(o.Slots, 1),
@@ -111,19 +148,29 @@ func (s *readStage) read(ctx context.Context, o *ReadOptions) (*ReadResult, erro
 	if err := s.prepare(ctx, o.ValueBytes, o.Progress); err != nil {
 		return nil, err
 	}
-	rates, err := o.take(ctx, s.runners[:], o.Progress)
+	rates, err := o.take(ctx, s.runners, o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	for n := range o.Rounds {
-		r.Rounds = append(r.Rounds, Round{rates[theNode][n], rates[theSwap][n], rates[theSocket][n]})
+		round := Round{ReadsPerS: rates[theNode][n], EchoPerS: rates[theSwap][n], SocketEchoPerS: rates[theSocket][n]}
+		if len(rates) > theXDPNode {
+			round.SwitchSwapPerS, round.XDPReadsPerS = rates[theSwitchSwap][n], rates[theXDPNode][n]
+		}
+		r.Rounds = append(r.Rounds, round)
 	}
 	r.summarise(&s.runners[theNode].total)
 	return r, nil
 }
 
+// isNode reports whether a contestant is a node. The others only send requests back.
+func isNode(contestant int) bool { return contestant == theNode || contestant == theXDPNode }
+
 func newReadStage(o *NodeOptions) (s *readStage, err error) {
-	s = &readStage{keys: randomKeys(o.Keys)}
+	names := contestants(o)
+	s = &readStage{
+		keys: randomKeys(o.Keys), ways: make([]way, len(names)), runners: make([]contestant, len(names)),
+	}
 	defer func() {
 		if err != nil {
 			s.undo.run()
@@ -137,7 +184,7 @@ func newReadStage(o *NodeOptions) (s *readStage, err error) {
 		return nil, err
 	}
 	s.undo.add(s.node.close)
-	for i, name := range contestantNames {
+	for i, name := range names {
 		near, far, err := connect(s.gen, "to-"+name, linkAddr(i, 1), s.node, name, linkAddr(i, 2))
 		if err != nil {
 			return nil, err
@@ -145,7 +192,10 @@ func newReadStage(o *NodeOptions) (s *readStage, err error) {
 		s.ways[i] = way{from: near, to: far, dest: netip.AddrPortFrom(far.addr, wire.Port)}
 	}
 	s.ways[theSocket].dest = netip.AddrPortFrom(s.ways[theSocket].to.addr, echoPort)
-	return s, s.startNode(o)
+	if s.plane, err = s.startNode(theNode, o); err != nil || len(names) <= theSwitchSwap {
+		return s, err
+	}
+	return s, s.startRivals(o)
 }
 
 // linkAddr returns the address of one end of a link.
@@ -153,15 +203,33 @@ func linkAddr(link, end int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 77, byte(link), byte(end)})
 }
 
-func (s *readStage) startNode(o *NodeOptions) error {
-	w := s.ways[theNode]
+func (s *readStage) startNode(contestant int, o *NodeOptions) (*node, error) {
+	w := s.ways[contestant]
 	n, err := openNode(s.node, w.dest, []*port{w.to}, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.plane = n
 	s.undo.add(n.close)
-	return join([]*node{n}, []netip.AddrPort{w.dest})
+	return n, join([]*node{n}, []netip.AddrPort{w.dest})
+}
+
+// startRivals starts the contestants of a p4 node: the program that only swaps addresses, and an XDP node.
+func (s *readStage) startRivals(o *NodeOptions) error {
+	w := s.ways[theSwitchSwap]
+	err := s.node.do(func() error {
+		swap, err := p4.OpenBare(programs.Swap, w.dest, w.to.name)
+		if err == nil {
+			s.undo.add(func() { swap.Close() })
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("start the P4 program that swaps addresses: %w", err)
+	}
+	inKernel := *o
+	inKernel.Plane, inKernel.Mode = planeXDP, string(xdp.Auto)
+	_, err = s.startNode(theXDPNode, &inKernel)
+	return err
 }
 
 // prepare starts the swap program and the echo server, loads the generators and finds each
@@ -178,7 +246,7 @@ func (s *readStage) prepare(ctx context.Context, valueBytes int, progress Progre
 	s.undo.add(server.close)
 	for i := range s.runners {
 		r := &request{
-			op: wire.OpRead, valueBytes: valueBytes, versionMax: fillPasses, onlySizes: i != theNode,
+			op: wire.OpRead, valueBytes: valueBytes, versionMax: fillPasses, onlySizes: !isNode(i),
 			keys: s.keys, bundle: s.bundle,
 		}
 		l, err := newLoad(r, s.ways[i], s.ways[i].from)
@@ -214,4 +282,21 @@ func (r *ReadResult) summarise(total *Counters) {
 	r.ReadsPerS, r.EchoPerS, r.SocketEchoPerS = statistics.Median(reads), statistics.Median(echoes), statistics.Median(sockets)
 	r.Ratio, r.RatioToSocketEcho = statistics.Median(ratios), statistics.Median(socketRatios)
 	r.Sent, r.Lost, r.Wrong = total.Sent, total.Lost(), total.Wrong
+	if r.Rounds[0].SwitchSwapPerS > 0 {
+		r.Switch = switchRatios(r.Rounds)
+	}
+}
+
+func switchRatios(rounds []Round) *SwitchRatios {
+	var swaps, xdpReads, toSwap, toXDP []float64
+	for _, round := range rounds {
+		swaps = append(swaps, round.SwitchSwapPerS)
+		xdpReads = append(xdpReads, round.XDPReadsPerS)
+		toSwap = append(toSwap, round.ReadsPerS/round.SwitchSwapPerS)
+		toXDP = append(toXDP, round.ReadsPerS/round.XDPReadsPerS)
+	}
+	return &SwitchRatios{
+		SwapPerS: statistics.Median(swaps), XDPReadsPerS: statistics.Median(xdpReads),
+		RatioToSwap: statistics.Median(toSwap), RatioToXDP: statistics.Median(toXDP),
+	}
 }

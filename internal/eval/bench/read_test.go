@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/netcraq/netcraq/internal/verify/enginetest"
 )
 
 // TestRead runs the whole benchmark briefly on the soft plane.
@@ -39,5 +41,28 @@ func TestReadStopsWhenTold(t *testing.T) {
 		Windows: Windows{Seconds: 1, Rounds: 1}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestReadOnSwitch: a p4 node is compared with a P4 program that swaps addresses and with an XDP node.
+func TestReadOnSwitch(t *testing.T) {
+	needRoot(t)
+	enginetest.Need(t)
+	r, err := Read(t.Context(), ReadOptions{
+		NodeOptions: NodeOptions{Plane: planeP4, Keys: 100, ValueBytes: 16},
+		Windows:     Windows{Seconds: 0.4, Rounds: 2},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Switch
+	if r.Sent == 0 || r.Wrong != 0 || s == nil {
+		t.Fatalf("%+v", r)
+	}
+	if s.SwapPerS == 0 || s.XDPReadsPerS == 0 || s.RatioToSwap == 0 || s.RatioToXDP == 0 {
+		t.Errorf("%+v", s)
+	}
+	if header, rows := r.Table(); len(rows) != 3 || len(rows[0]) != len(header) || len(rows[2]) != len(header) {
+		t.Errorf("table %v %v", header, rows)
 	}
 }

@@ -53,12 +53,24 @@ func (m Host) String() string {
 // Table returns one row per round.
 func (r *ReadResult) Table() ([]string, [][]string) {
 	header := []string{"round", "reads/s", "swap/s", "ratio", "socket echo/s", "ratio"}
+	if r.Switch != nil {
+		header = append(header, "p4 swap/s", "ratio", "xdp reads/s", "ratio")
+	}
 	var rows [][]string
 	for i, x := range r.Rounds {
-		rows = append(rows, readRow(fmt.Sprint(i+1), x.ReadsPerS, x.EchoPerS, x.SocketEchoPerS))
+		row := readRow(fmt.Sprint(i+1), x.ReadsPerS, x.EchoPerS, x.SocketEchoPerS)
+		if r.Switch != nil {
+			row = append(row, count(x.SwitchSwapPerS), fmt.Sprintf("%.2f", x.ReadsPerS/x.SwitchSwapPerS),
+				count(x.XDPReadsPerS), fmt.Sprintf("%.3f", x.ReadsPerS/x.XDPReadsPerS))
+		}
+		rows = append(rows, row)
 	}
 	median := readRow("median", r.ReadsPerS, r.EchoPerS, r.SocketEchoPerS)
 	median[3], median[5] = fmt.Sprintf("%.2f", r.Ratio), fmt.Sprintf("%.1f", r.RatioToSocketEcho)
+	if s := r.Switch; s != nil {
+		median = append(median, count(s.SwapPerS), fmt.Sprintf("%.2f", s.RatioToSwap), count(s.XDPReadsPerS),
+			fmt.Sprintf("%.3f", s.RatioToXDP))
+	}
 	return header, append(rows, median)
 }
 
@@ -69,7 +81,7 @@ func readRow(name string, reads, swaps, sockets float64) []string {
 	}
 }
 
-// Summary explains the three contestants.
+// Summary explains the contestants.
 func (r *ReadResult) Summary() string {
 	return fmt.Sprintf("%d keys of %d bytes%s, on plane %s: %d answers checked, %d wrong, %d lost.\n"+
 		"swap: an XDP program that sends the same sizes back; socket echo: recvmmsg and sendmmsg on %d threads.\n%v",
