@@ -276,6 +276,68 @@ func TestLateRegistrationNeedsPatience(t *testing.T) {
 	}
 }
 
+// TestNodeWithStateIsNoNewOne: a late registration of an earlier process replaces the one of the live process, under a
+// leader that loses the lead then. When the live process registers with the next leader, it is in good standing only
+// after it has left the chains that it was removed from.
+func TestNodeWithStateIsNoNewOne(t *testing.T) {
+	w := formed(t, 1, 3, 4, 2)
+	n, late := w.chain(0)[1], w.chain(0)[1].reg
+	id := n.id()
+	late.Incarnation++
+	n.cut = true
+	w.run(ms) // what it sent before arrives
+	w.tell(func(l *Leader) {
+		if err := l.Register(w.now, late); err != nil {
+			t.Error(err)
+		}
+	})
+	if !w.until(10*time.Second, func() bool { return w.state.Nodes[id].Incarnation == late.Incarnation }) {
+		w.fatalf("the late registration was not accepted")
+	}
+	w.elect()
+	n.cut = false
+	n.greet(n.life)
+	returned := false
+	w.hook = func() {
+		if r := w.state.Nodes[id]; r.Incarnation != n.reg.Incarnation || r.Standing.Fenced() {
+			return
+		}
+		returned = true
+		for shard, c := range n.configs {
+			if c.Readable() && !slices.Contains(w.state.Shards[shard].Members, id) {
+				w.fatalf("it may read shard %d in epoch %d, and is not in the chain", shard, c.Epoch)
+			}
+		}
+	}
+	w.settle()
+	if !returned {
+		w.fatalf("the node has not come back: %+v", w.state.Nodes[id])
+	}
+	w.checkNothingLost()
+}
+
+// TestLateRegistrationLeavesTwo: a late registration of an earlier process, and less silence than Sure, take no node out
+// of a chain of two.
+func TestLateRegistrationLeavesTwo(t *testing.T) {
+	w := formed(t, 1, 2, 4, 2)
+	n, late := w.nodes[0], w.nodes[0].reg
+	late.Incarnation++
+	n.cut = true
+	w.run(ms)
+	w.tell(func(l *Leader) {
+		if err := l.Register(w.now, late); err != nil {
+			t.Error(err)
+		}
+	})
+	w.run(w.state.Settings.Sure - 50*ms)
+	if len(w.chain(0)) != 2 {
+		w.fatalf("the chain is %+v", w.state.Shards[0])
+	}
+	if !w.until(time.Second, func() bool { return len(w.chain(0)) == 1 }) {
+		w.fatalf("a node without its state stays in the chain: %+v", w.state.Shards[0])
+	}
+}
+
 // TestCopyCompletesWhileTheChainChanges: a learner that replaces the tail completes its copy while the change that
 // removes the silent head is being stored. That copy is of the epoch before, so the tail stays until the next one.
 func TestCopyCompletesWhileTheChainChanges(t *testing.T) {

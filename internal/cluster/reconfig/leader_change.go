@@ -136,19 +136,19 @@ func (d *draft) fence() {
 	}
 }
 
-// readmit takes back fenced nodes that answer and have left all chains that they were removed from. It takes back nodes
-// without their state once nothing from before can interfere.
+// readmit takes back fenced nodes that answer and have left all chains that they were removed from. A node without its
+// state is recorded first, once nothing from before can interfere, and stays fenced: its registration may be a late one
+// of an earlier process, and the node that runs may be another one, with state.
 func (d *draft) readmit() {
 	l := d.l
 	for _, id := range sorted(l.gone) {
-		n, r := l.nodes[id], l.state.Nodes[id]
+		n := l.nodes[id]
 		if d.whys[id] != "" || !n.leaseOver || len(n.shards) > 0 || n.registration == nil {
 			continue
 		}
 		up := d.node(id)
 		h := n.registration
 		up.Incarnation, up.Addr, up.API, up.Labels, up.Capacity = h.Incarnation, h.Addr, h.API, h.Labels, h.Capacity
-		up.Standing = readmittedAs(r.Standing)
 	}
 	for _, id := range sorted(l.back) {
 		n, r := l.nodes[id], l.state.Nodes[id]
@@ -255,7 +255,6 @@ func (l *Leader) standings(d *draft, was map[NodeID]*Node) {
 			delete(l.claims, id)
 			n.failures, n.wipes = 0, false
 			l.hail(n)
-			l.readmitted(n)
 		case before.Standing.Fenced() && !now.Standing.Fenced():
 			l.readmitted(n)
 		case now.Standing == Removed:

@@ -13,12 +13,13 @@ import (
 // an agent that was killed comes back within seconds, and its node has lost nothing.
 const agentSure = 5
 
-// isSure reports whether a suspected node may be taken out of a chain of two: its state is gone, it did not apply its
-// orders, an operator declared it failed, or it sent no heartbeat for Settings.Sure and no other node reached its data
-// plane in that time. A node that is reachable but does not apply orders that the cluster waits for also counts.
+// isSure reports whether a suspected node may be taken out of a chain of two: it did not apply its orders, an operator
+// declared it failed, or it sent no heartbeat for Settings.Sure and no other node reached its data plane in that time. A
+// node that is reachable but does not apply orders that the cluster waits for also counts. The registration of a node
+// without its state is not enough: it may be late, and the node before be alive.
 func (l *Leader) isSure(id NodeID) bool {
 	n := l.nodes[id]
-	if l.gone[id] || n.convicted {
+	if n.convicted {
 		return true
 	}
 	if waits := len(n.orders) > 0 || !n.known; waits && l.away(n) > max(agentSure*l.state.Settings.Sure, l.options.ApplyWithin) {
@@ -116,7 +117,7 @@ func (l *Leader) noteSuspicion(n *node, why string) {
 	}
 	n.fences++
 	n.fencedAt, n.why = l.time, why
-	n.convicted = why != heartbeatTimeout && why != agentAway
+	n.convicted = why != heartbeatTimeout && why != agentAway && why != withoutState
 	n.distrust = l.time
 	if n.fences > 1 {
 		n.distrust += l.options.Retry << min(n.fences-2, maxDistrust)

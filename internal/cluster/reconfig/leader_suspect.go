@@ -9,6 +9,9 @@ import (
 // heartbeatTimeout is the reason of a suspicion that ends if a heartbeat arrives in time.
 const heartbeatTimeout = "it is silent"
 
+// withoutState is the reason to suspect a node after a registration with another incarnation.
+const withoutState = "it is back without its state"
+
 // watch starts a node's heartbeat timeout, which is twice as long at first.
 func (l *Leader) watch(n *node) {
 	n.lastSeen, n.listened = l.time, l.listened+l.state.Settings.Suspect
@@ -47,7 +50,7 @@ func (l *Leader) checkClaims() {
 		if l.time-n.lastSeen > l.claimAfter(n) && n.claimed >= n.lastSeen {
 			delete(l.claims, id)
 			l.gone[id], l.dirty = true, true
-			l.suspect(n, "it is back without its state")
+			l.suspect(n, withoutState)
 		} else if l.time-n.claimed > 10*l.longestPatience() {
 			delete(l.claims, id)
 			n.registration = nil

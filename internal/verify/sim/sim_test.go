@@ -180,6 +180,9 @@ func TestFoundBugs(t *testing.T) {
 		21362,   // a refusal that was repeated when its object had been collected seemed to have found no value
 		1053003, // the welcome of a controller's ended process seemed to connect a node to the next one
 		9460,    // the check of C6 took a node without a copy for a silent one
+		2088804, // a node whose earlier process had registered late came back as a new one, and read by its old epoch
+		2179999, // a late registration, and 40 ms of silence, took a live node out of a chain of two
+		2078580, // the check of C6 took a node that refused its orders for a silent one
 	} {
 		if why := wrong(t, Draw(seed)); why != "" {
 			t.Error(why)

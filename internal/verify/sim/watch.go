@@ -208,8 +208,8 @@ func (v *watch) proposed(c *controller, change *reconfig.Change) {
 		for _, id := range complete(before) {
 			n := v.w.nodeOf(id)
 			if slices.Contains(complete(&after), id) || n == nil || !n.up || n.incarnation != state.Nodes[id].Incarnation ||
-				n.configs[number].State == chain.None { // it lost its copy: the leader removes it for refusing its orders
-				continue
+				n.configs[number].State == chain.None || n.agent != nil && n.agent.member.Heartbeat().Refused != "" {
+				continue // it lost a copy, and is removed for refusing its orders
 			}
 			// Clocks drift apart by a tenth at most. A node that is heard may not apply its orders.
 			if silent := time.Duration(v.w.now - max(c.leads, c.lastSeen[id])); silent > s.Suspect/2 &&
