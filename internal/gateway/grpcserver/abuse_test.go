@@ -138,7 +138,7 @@ func TestSlowClose(t *testing.T) {
 	defer far.Close()
 	end := slowEnd{near, make(chan struct{}), make(chan struct{})}
 	c := newConn(New(Options{}), end)
-	call := &Call{conn: c, id: 1, unary: true, received: true}
+	call := &Call{conn: c, id: 1, request: new(request), unary: true, received: true}
 	c.calls[1], c.active = call, 1
 	go c.close()
 	<-end.closing
@@ -156,7 +156,7 @@ func TestSlowClose(t *testing.T) {
 func TestRequestsBehindTheStatus(t *testing.T) {
 	c := newConn(New(Options{}), nil)
 	c.ours, c.last, c.held = connWindow, 1, 1
-	call := &Call{conn: c, id: 1, started: true, ours: callWindow, pending: []byte{0}}
+	call := &Call{conn: c, id: 1, request: new(request), started: true, ours: callWindow, pending: []byte{0}}
 	c.calls[1] = call
 	call.finish(nil)
 	var text bytes.Buffer

@@ -108,7 +108,12 @@ func (s *Call) handle() {
 		cancel()
 	}
 	c.mu.Unlock()
-	err := c.server.o.Handle(s.request.method, s)
+	var err error
+	if s.request.page {
+		s.servePage()
+	} else {
+		err = c.server.o.Handle(s.request.method, s)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !s.over {
@@ -249,18 +254,11 @@ func (s *Call) pump() {
 // last sends the trailer. The caller holds mu.
 func (s *Call) last() {
 	c := s.conn
-	block := [64]byte{}
-	b := block[:0]
-	if !s.headed { // a call without messages has its status in the header
-		s.headed = true
-		b = appendMD(c.answers.header(b), s.header)
-	}
-	if s.status == nil {
-		b = c.answers.okay(b)
+	if s.request.page {
+		c.out = appendFrame(c.out, http2.FrameData, http2.FlagDataEndStream, s.id, 0)
 	} else {
-		b = c.answers.status(b, s.status)
+		s.sendStatus()
 	}
-	c.block(s.id, appendMD(b, s.trailers), http2.FlagHeadersEndStream)
 	if !s.received {
 		c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
 	}
@@ -273,6 +271,23 @@ func (s *Call) last() {
 	if c.draining {
 		c.endIfIdle()
 	}
+}
+
+// sendStatus sends the fields that end a call. The caller holds mu.
+func (s *Call) sendStatus() {
+	c := s.conn
+	block := [64]byte{}
+	b := block[:0]
+	if !s.headed { // a call without messages has its status in the header
+		s.headed = true
+		b = appendMD(c.answers.header(b), s.header)
+	}
+	if s.status == nil {
+		b = c.answers.okay(b)
+	} else {
+		b = c.answers.status(b, s.status)
+	}
+	c.block(s.id, appendMD(b, s.trailers), http2.FlagHeadersEndStream)
 }
 
 // SetHeader, SendHeader and SetTrailer set metadata of the answer.
@@ -339,6 +354,16 @@ func (s *Call) SendMsg(m any) error {
 		return nil
 	}
 	s.pump()
+	s.pace()
+	if s.over {
+		return s.lost()
+	}
+	return nil
+}
+
+// pace waits while much waits for the client. The caller holds mu.
+func (s *Call) pace() {
+	c := s.conn
 	for (len(s.pending) > sendBuffer || len(c.out) > maxOutputBytes) && !s.over {
 		if len(s.pending) > sendBuffer {
 			s.changed.Wait()
@@ -346,10 +371,6 @@ func (s *Call) SendMsg(m any) error {
 			c.room.Wait()
 		}
 	}
-	if s.over {
-		return s.lost()
-	}
-	return nil
 }
 
 // lost is the error of a call that was reset.
@@ -425,11 +446,7 @@ func (s *Call) receive(b []byte) (n int, err error) {
 		case s.over:
 			return n, s.lost()
 		case len(s.body) > 0:
-			part := copy(b[n:], s.body)
-			if s.body, n = s.body[part:], n+part; len(s.body) == 0 {
-				s.body = nil
-			}
-			s.took(part)
+			n += s.take(b[n:])
 		case s.received:
 			return n, io.EOF
 		default:
@@ -437,6 +454,16 @@ func (s *Call) receive(b []byte) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// take takes as much of what was received as fits in b. The caller holds mu.
+func (s *Call) take(b []byte) int {
+	n := copy(b, s.body)
+	if s.body = s.body[n:]; len(s.body) == 0 {
+		s.body = nil
+	}
+	s.took(n)
+	return n
 }
 
 // decompress decodes a message as the call's header says.

@@ -49,10 +49,14 @@ func connect(t *testing.T, address string, settings ...http2.Setting) *raw {
 
 // header is the block of a call.
 func (c *raw) header(method string, more ...string) []byte {
-	c.block.Reset()
-	fields := append([]string{
+	return c.fields(append([]string{
 		":method", "POST", ":scheme", "http", ":path", method, "content-type", grpcType, "te", "trailers",
-	}, more...)
+	}, more...)...)
+}
+
+// fields is a block of names and values.
+func (c *raw) fields(fields ...string) []byte {
+	c.block.Reset()
 	for i := 0; i < len(fields); i += 2 {
 		c.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
@@ -98,7 +102,9 @@ func (c *raw) answer() (data int, status string) {
 		}
 		switch f := f.(type) {
 		case *http2.DataFrame:
-			data += len(f.Data())
+			if data += len(f.Data()); f.StreamEnded() { // of a page
+				return data, status
+			}
 		case *http2.MetaHeadersFrame:
 			for _, field := range f.Fields {
 				if field.Name == statusField || field.Name == ":status" && field.Value != "200" {

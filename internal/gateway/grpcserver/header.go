@@ -18,11 +18,15 @@ import (
 
 // request is the header of a call.
 type request struct {
-	method   string // as "/service/method"
+	method   string // as "/service/method"; the path of a page
 	timeout  time.Duration
 	encoding string // of messages that are compressed
 	md       metadata.MD
 	refused  string // the HTTP status of a request that is no call of gRPC
+	bytes    int    // decoded
+
+	page             bool   // it is a well-formed request of HTTP and no call of gRPC
+	verb, kind, host string // of a page
 }
 
 // headers decodes the headers of a connection's calls.
@@ -103,21 +107,22 @@ const (
 )
 
 func (h *headers) parse() *request {
-	r := &request{md: make(metadata.MD), timeout: -1}
+	r := &request{md: make(metadata.MD), timeout: -1, bytes: h.bytes}
 	if h.bytes > maxHeaderBytes {
 		r.refused = tooLarge
 		return r
 	}
-	verb, kind := "", ""
 	for _, f := range h.fields {
 		switch f.Name {
 		case ":method":
-			verb = f.Value
+			r.verb = f.Value
 		case ":path":
 			r.method = f.Value
-		case ":authority", ":scheme", "te", "user-agent", "grpc-accept-encoding", "host":
+		case ":authority", "host":
+			r.host = f.Value
+		case ":scheme", "te", "user-agent", "grpc-accept-encoding":
 		case "content-type":
-			kind = f.Value
+			r.kind = f.Value
 		case "grpc-encoding":
 			r.encoding = f.Value
 		case "grpc-timeout":
@@ -131,15 +136,26 @@ func (h *headers) parse() *request {
 			}
 		}
 	}
+	wellFormed := r.refused == "" && strings.HasPrefix(r.method, "/")
 	switch {
-	case verb != "POST":
-		r.refused = notAllowed
-	case kind != grpcType && !strings.HasPrefix(kind, grpcType+"+") && !strings.HasPrefix(kind, grpcType+";"):
-		r.refused = notSupported
-	case !strings.HasPrefix(r.method, "/"):
+	case r.verb != "POST":
+		r.refused, r.page = notAllowed, wellFormed
+	case !isCall(r.kind):
+		r.refused, r.page = notSupported, wellFormed
+	case !wellFormed:
 		r.refused = badRequest
 	}
 	return r
+}
+
+// isCall reports whether a content type is one of gRPC.
+func isCall(kind string) bool {
+	return kind == grpcType || strings.HasPrefix(kind, grpcType+"+") || strings.HasPrefix(kind, grpcType+";")
+}
+
+// ofConnection are fields that HTTP/2 does not allow.
+var ofConnection = map[string]bool{
+	"connection": true, "keep-alive": true, "proxy-connection": true, "transfer-encoding": true, "upgrade": true,
 }
 
 const (
@@ -148,11 +164,11 @@ const (
 	binarySuffix = "-bin"
 )
 
-var errPseudo = errors.New("an unknown pseudo-header")
+var errField = errors.New("a field that HTTP/2 does not allow")
 
 func (r *request) add(f hpack.HeaderField) error {
-	if strings.HasPrefix(f.Name, ":") {
-		return errPseudo
+	if strings.HasPrefix(f.Name, ":") || ofConnection[f.Name] {
+		return errField
 	}
 	value := f.Value
 	if strings.HasSuffix(f.Name, binarySuffix) {

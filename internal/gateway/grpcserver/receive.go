@@ -20,7 +20,7 @@ func (c *conn) headers() error {
 		return err
 	}
 	id, end := c.opened.id, c.opened.end
-	unary := c.server.o.Unary(r.method)
+	unary := !r.page && c.server.o.Unary(r.method)
 	c.mu.Lock()
 	call := c.calls[id]
 	switch {
@@ -45,19 +45,20 @@ func (c *conn) headers() error {
 		c.mu.Unlock()
 		return nil
 	}
-	if r.refused != "" {
+	page := r.page && c.server.o.Page != nil
+	if r.refused != "" && !page {
 		c.refuse(id, r.refused, end)
 		c.mu.Unlock()
 		return nil
 	}
 	call = &Call{
 		conn: c, id: id, request: r, window: c.initial, ours: callWindow, unary: unary,
-		started: !unary && !end, received: end,
+		started: !unary && (!end || page), received: end,
 	}
 	c.calls[id] = call
 	c.active++
 	c.mu.Unlock()
-	if end {
+	if end && !page {
 		return c.received(call, nil)
 	}
 	if call.started {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type Options struct {
 	Begin func(c *Call, method string, message []byte) bool
 	// Handle answers every other call, on a goroutine of its own.
 	Handle func(method string, s grpc.ServerStream) error
+	// Page answers the requests that are not gRPC calls. nil: they are refused.
+	Page http.Handler
 	// A connection without a frame for PingEvery gets a ping. It ends if none comes for PingTimeout after that.
 	PingEvery, PingTimeout time.Duration
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -14,8 +15,9 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 )
 
-// serveCalls makes the server of clients' calls. Reads that the cache can answer have no goroutine of their own.
-func (s *Server) serveCalls() *grpcserver.Server {
+// serveCalls makes the server of clients' calls, and of pages over HTTP/2. Reads that the cache can answer have no
+// goroutine of their own.
+func (s *Server) serveCalls(page http.Handler) *grpcserver.Server {
 	f := &forwarder{s.conn.ClientConn, newCodec(), s.cache}
 	own := reflections()
 	if s.options.Advertise != "" {
@@ -23,6 +25,7 @@ func (s *Server) serveCalls() *grpcserver.Server {
 	}
 	return grpcserver.New(grpcserver.Options{
 		Codec: f.codec, Unary: isUnary, Begin: f.begin, PingEvery: pingEvery, PingTimeout: pingTimeout,
+		Page: page,
 		Handle: func(method string, down grpc.ServerStream) error {
 			if answer := own[method]; answer != nil {
 				return answer(down)

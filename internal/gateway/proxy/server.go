@@ -66,7 +66,8 @@ const (
 	pingTimeout = 20 * time.Second
 	// endWithin is how long calls may take when the server ends.
 	endWithin = 500 * time.Millisecond
-	// readHeader bounds how long a client may take to send the header of a request on HTTP.
+	// readHeader bounds how long a client may take to send the first bytes of a connection, which tell its protocol,
+	// and the header of a request of HTTP/1.
 	readHeader = 5 * time.Second
 )
 
@@ -106,11 +107,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err := s.startCache(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	s.calls = s.serveCalls()
 	handler, err := s.api(ctx)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+	s.calls = s.serveCalls(handler)
 	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: readHeader}
 	s.plain = &http.Server{Handler: s.pages(), ReadHeaderTimeout: readHeader}
 	if s.listener, err = s.listen(o.Listen, true); err != nil {
@@ -173,6 +174,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		go s.conn.track(following, s.options.Follow, s.options.Log)
 	}
 	mux := cmux.New(s.listener)
+	mux.SetReadTimeout(readHeader)
 	grpcListener, httpListener := mux.Match(cmux.HTTP2()), mux.Match(cmux.Any())
 	failed := make(chan error, 4+len(s.more))
 	go func() { failed <- s.calls.Serve(s.own) }()
