@@ -134,6 +134,20 @@ test-kernels: bpf ## Load and run the XDP plane on kernels of distributions, in 
 	@scripts/setup.sh kernels
 	go run ./internal/tools/kernels
 
+# Kubernetes is compiled here, by the version in tools/kubernetes/go.mod. Without optimization it compiles in half the time.
+KUBERNETES := $(addprefix out/kubernetes/,kube-apiserver kubectl)
+KUBERNETES_VERSION = $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tools/kubernetes/go.mod)
+$(KUBERNETES) &: tools/kubernetes/go.mod | setup
+	@mkdir -p out/kubernetes
+	go build -C tools/kubernetes -buildvcs=false -trimpath -gcflags='all=-N -l' \
+		-ldflags='-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)' -o $(CURDIR)/out/kubernetes/ \
+		$(KUBERNETES:out/kubernetes/%=k8s.io/kubernetes/cmd/%)
+	@touch $(KUBERNETES)
+
+.PHONY: test-kubernetes-api
+test-kubernetes-api: build $(KUBERNETES) ## Run a Kubernetes API server in front of the gateway; compiles it first
+	go test -C tools/kubernetes -count=1 ./...
+
 # Every figure of the papers, measured here, and the report: out/figures/report.html. Installs peers that are missing. QUICK=1: few
 # places and short rounds. Goes on with a run that was interrupted.
 .PHONY: figures
