@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"regexp"
@@ -31,6 +32,9 @@ func StartWriters(m *Managed, count int) *Writers {
 	return w
 }
 
+// answered is how long a write may take: on a busy machine a node may not run for a second.
+const answered = 20 * time.Second
+
 func (w *Writers) run(key string) error {
 	for n := uint64(1); ; n++ {
 		select {
@@ -38,11 +42,15 @@ func (w *Writers) run(key string) error {
 			return nil
 		default:
 		}
-		wrote, err := w.c.Put(w.m.T.Context(), key, fmt.Appendf(nil, "%d", n))
+		ctx, cancel := context.WithTimeout(w.m.T.Context(), answered)
+		wrote, err := w.c.Put(ctx, key, fmt.Appendf(nil, "%d", n))
+		cancel()
 		if err != nil || wrote.Version != n {
 			return fmt.Errorf("%s: write %d has version %d: %w", key, n, wrote.Version, err)
 		}
-		v, err := w.c.Get(w.m.T.Context(), key)
+		ctx, cancel = context.WithTimeout(w.m.T.Context(), answered)
+		v, err := w.c.Get(ctx, key)
+		cancel()
 		if err != nil || v.Version != n {
 			return fmt.Errorf("%s: write %d is read with version %d: %w", key, n, v.Version, err)
 		}

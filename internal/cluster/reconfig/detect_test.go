@@ -338,6 +338,22 @@ func TestLateRegistrationLeavesTwo(t *testing.T) {
 	}
 }
 
+// TestOnlyNodeReturnsWithoutState: no node is left that the leader hears, and the only one is readmitted all the same.
+func TestOnlyNodeReturnsWithoutState(t *testing.T) {
+	w := formed(t, 1, 1, 2, 1)
+	n := w.nodes[0]
+	id := n.id()
+	n.kill()
+	w.run(ms)
+	n.start(false)
+	if !w.until(2*time.Second, func() bool {
+		r := w.state.Nodes[id]
+		return r.Incarnation == n.reg.Incarnation && !r.Standing.Fenced()
+	}) {
+		w.fatalf("the node is %+v", w.state.Nodes[id])
+	}
+}
+
 // TestCopyCompletesWhileTheChainChanges: a learner that replaces the tail completes its copy while the change that
 // removes the silent head is being stored. That copy is of the epoch before, so the tail stays until the next one.
 func TestCopyCompletesWhileTheChainChanges(t *testing.T) {

@@ -16,10 +16,11 @@ const agentSure = 5
 // isSure reports whether a suspected node may be taken out of a chain of two: it did not apply its orders, an operator
 // declared it failed, or it sent no heartbeat for Settings.Sure and no other node reached its data plane in that time. A
 // node that is reachable but does not apply orders that the cluster waits for also counts. The registration of a node
-// without its state is not enough: it may be late, and the node before be alive.
+// without its state is not enough: it may be late, and the node before be alive. After one, any silence for
+// Settings.Sure is: the node may be the only one, and without nodes the leader does not count time as listened.
 func (l *Leader) isSure(id NodeID) bool {
 	n := l.nodes[id]
-	if n.convicted {
+	if n.convicted || l.gone[id] && l.time-n.lastSeen > l.state.Settings.Sure {
 		return true
 	}
 	if waits := len(n.orders) > 0 || !n.known; waits && l.away(n) > max(agentSure*l.state.Settings.Sure, l.options.ApplyWithin) {
