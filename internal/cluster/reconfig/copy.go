@@ -34,7 +34,7 @@ type Copy struct {
 	Source string            // API address of the node to copy from
 	Shards map[uint16]uint32 // the epochs of their chains
 	// Since is not empty if the node kept the shards. Then it has an epoch for every shard: objects that changed after that
-	// epoch are copied, and those without a version here ([dataplane.Wanted]).
+	// epoch are copied, and those that the node gave up ([dataplane.Wanted]).
 	Since map[uint16]uint32
 }
 

@@ -190,7 +190,7 @@ func (m *membership) exportRequest(job *reconfig.Copy) (
 	since := job.Since
 	if len(since) > 0 {
 		shards := slices.Sorted(maps.Keys(since))
-		empty, err := m.emptyOf(shards)
+		empty, err := m.givenUp(shards)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -174,8 +174,9 @@ func (m *membership) noteEmpty(shards []uint16, keys []wire.Key) {
 	}
 }
 
-// emptyOf lists the empty objects of some shards, which this process may have to look for.
-func (m *membership) emptyOf(shards []uint16) ([]wire.Key, error) {
+// givenUp lists the objects of some shards that the node gave up. A restarted agent asks the plane: an UPDATE may have
+// made some of them dirty since (C8).
+func (m *membership) givenUp(shards []uint16) ([]wire.Key, error) {
 	m.applying.Lock()
 	var keys []wire.Key
 	known := true
@@ -188,7 +189,7 @@ func (m *membership) emptyOf(shards []uint16) ([]wire.Key, error) {
 	if known {
 		return keys, nil
 	}
-	return m.plane.Empty(shards)
+	return m.plane.Doubtful(shards)
 }
 
 // tellInventory sends a controller the node's inventory. It may have to wait for the plane.

@@ -222,11 +222,11 @@ func (n *Node) MergeSession(k SessionKey, s Session) bool {
 	return true
 }
 
-// Empty lists the objects of some shards that have no version.
-func (n *Node) Empty(has func(shard uint16) bool) []wire.Key {
+// Doubtful lists the objects of some shards that have no version or are not clean (C8).
+func (n *Node) Doubtful(has func(shard uint16) bool) []wire.Key {
 	var keys []wire.Key
 	for k, o := range n.objects {
-		if o.Version == 0 && has(k.Shard(len(n.shards))) {
+		if (o.Version == 0 || !o.Clean()) && has(k.Shard(len(n.shards))) {
 			keys = append(keys, k)
 		}
 	}

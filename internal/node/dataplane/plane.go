@@ -73,8 +73,8 @@ type Plane interface {
 	// and calls gone, if it is not nil, with each session before it is deleted. A shard whose state is not None is an
 	// error.
 	Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error)
-	// Empty lists the objects of some shards that have no version, while the plane serves.
-	Empty(shards []uint16) ([]wire.Key, error)
+	// Doubtful lists the objects of some shards that have no version or are not clean (C8), while the plane serves.
+	Doubtful(shards []uint16) ([]wire.Key, error)
 	// Drop deletes all objects and sessions of some shards, while the plane serves others. A shard whose state is not None
 	// is an error.
 	Drop(shards []uint16) error

@@ -75,6 +75,8 @@ func testDoubt(t *testing.T, p dataplane.Plane, shards []uint16, sessions []data
 	t.Helper()
 	gone := make(map[chain.SessionKey]chain.Session)
 	note := func(k chain.SessionKey, s chain.Session) { gone[k] = s }
+	dirty, err := p.Doubtful(shards)
+	check(t, err)
 	doubted, err := p.Doubt(shards, note)
 	check(t, err)
 	for name, want := range kept {
@@ -99,10 +101,16 @@ func testDoubt(t *testing.T, p dataplane.Plane, shards []uint16, sessions []data
 	if len(gone) != 0 {
 		t.Errorf("sessions were deleted twice: %v", gone)
 	}
-	empty, err := p.Empty(shards)
+	empty, err := p.Doubtful(shards)
+	check(t, err)
+	older := chain.Object{Version: 4, Committed: 3, Value: []byte("older")}
+	check(t, p.Import([]dataplane.KeyedObject{{Key: keyOf("dirty"), Object: older}}, nil))
+	written, err := p.Doubtful(shards)
 	check(t, err)
 	want := inOrder([]wire.Key{keyOf("dirty"), keyOf("never")})
-	for how, got := range map[string][]wire.Key{"at first": doubted, "again": again, "empty": empty} {
+	for how, got := range map[string][]wire.Key{
+		"before": dirty, "at first": doubted, "again": again, "empty": empty, "after an older write": written,
+	} {
 		if !slices.Equal(inOrder(got), want) {
 			t.Errorf("%s: %v, want %v", how, got, want)
 		}

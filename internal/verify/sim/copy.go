@@ -62,9 +62,9 @@ func (c *copyJob) start(source string) {
 		}
 	}
 	if len(c.since) > 0 {
-		empty, err := c.a.n.plane.Empty(slices.Sorted(maps.Keys(c.shards)))
+		doubtful, err := c.a.n.plane.Doubtful(slices.Sorted(maps.Keys(c.shards)))
 		w.watch.fail(err)
-		for _, k := range empty {
+		for _, k := range doubtful {
 			c.asked[k] = true
 		}
 	}

@@ -30,7 +30,7 @@ type plane interface {
 	DropSession(k chain.SessionKey, seq uint64) error
 	Import(objects []dataplane.KeyedObject, sessions []dataplane.KeyedSession) error
 	Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)) ([]wire.Key, error)
-	Empty(shards []uint16) ([]wire.Key, error)
+	Doubtful(shards []uint16) ([]wire.Key, error)
 	Drop(shards []uint16) error
 	Dirty(limit int) ([]dataplane.KeyedObject, error)
 	Collect() (map[uint16]dataplane.Tombstones, error)
@@ -160,11 +160,11 @@ func (p *chainPlane) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Se
 			p.node.DropSession(k, s.Seq)
 		}
 	}
-	return p.Empty(shards)
+	return p.Doubtful(shards)
 }
 
-func (p *chainPlane) Empty(shards []uint16) ([]wire.Key, error) {
-	return p.node.Empty(func(shard uint16) bool { return slices.Contains(shards, shard) }), nil
+func (p *chainPlane) Doubtful(shards []uint16) ([]wire.Key, error) {
+	return p.node.Doubtful(func(shard uint16) bool { return slices.Contains(shards, shard) }), nil
 }
 
 func (p *chainPlane) Dirty(limit int) ([]dataplane.KeyedObject, error) {

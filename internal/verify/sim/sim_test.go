@@ -183,6 +183,7 @@ func TestFoundBugs(t *testing.T) {
 		2088804, // a node whose earlier process had registered late came back as a new one, and read by its old epoch
 		2179999, // a late registration, and 40 ms of silence, took a live node out of a chain of two
 		5016611, // the only node came back without its state, and silence did not count since no node was heard
+		5045693, // a learner did not ask for an object that it had given up, since an older write had been repeated to it
 		2078580, // the check of C6 took a node that refused its orders for a silent one
 	} {
 		if why := wrong(t, Draw(seed)); why != "" {

@@ -179,11 +179,11 @@ func (n *Node) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session)
 	if err != nil {
 		return nil, err
 	}
-	return n.Empty(shards)
+	return n.Doubtful(shards)
 }
 
-// Empty is [dataplane.Plane].Empty.
-func (n *Node) Empty(shards []uint16) ([]wire.Key, error) {
+// Doubtful is [dataplane.Plane].Doubtful.
+func (n *Node) Doubtful(shards []uint16) ([]wire.Key, error) {
 	set := make(map[uint16]bool, len(shards))
 	for _, shard := range shards {
 		if err := n.check(shard); err != nil {
@@ -193,7 +193,7 @@ func (n *Node) Empty(shards []uint16) ([]wire.Key, error) {
 	}
 	var keys []wire.Key
 	err := n.walk(func(k wire.Key, _ uint32, c *cell) (bool, error) {
-		if c.version == 0 && set[k.Shard(n.options.Shards)] {
+		if (c.version == 0 || c.version != c.committed) && set[k.Shard(n.options.Shards)] {
 			keys = append(keys, k)
 		}
 		return true, nil

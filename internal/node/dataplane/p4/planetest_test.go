@@ -25,15 +25,15 @@ func (p onHarness) Config(shard uint16) (chain.ShardConfig, error) { return p.Ha
 func (p onHarness) Grant(shard uint16, d time.Duration) error {
 	return p.GrantUntil(shard, dataplane.LeaseUntil(p.Clock(), d))
 }
-func (p onHarness) Clock() uint64                             { return dataplane.BootTime() }
-func (p onHarness) Renew(until uint64) error                  { return p.Harness.Renew(until) }
-func (p onHarness) Counters() (chain.Counters, error)         { return p.Harness.Counters() }
-func (p onHarness) Loads() ([]dataplane.ShardLoad, error)     { return p.Harness.Loads() }
-func (p onHarness) Usage() (dataplane.Usage, error)           { return p.Harness.Usage() }
-func (p onHarness) SetHeart(h chain.Heart) error              { return p.Harness.SetHeart(h) }
-func (p onHarness) Granted() (chain.Granted, error)           { return p.Harness.Granted() }
-func (p onHarness) Drop(shards []uint16) error                { return p.Harness.Drop(shards) }
-func (p onHarness) Empty(shards []uint16) ([]wire.Key, error) { return p.Harness.Empty(shards) }
+func (p onHarness) Clock() uint64                                { return dataplane.BootTime() }
+func (p onHarness) Renew(until uint64) error                     { return p.Harness.Renew(until) }
+func (p onHarness) Counters() (chain.Counters, error)            { return p.Harness.Counters() }
+func (p onHarness) Loads() ([]dataplane.ShardLoad, error)        { return p.Harness.Loads() }
+func (p onHarness) Usage() (dataplane.Usage, error)              { return p.Harness.Usage() }
+func (p onHarness) SetHeart(h chain.Heart) error                 { return p.Harness.SetHeart(h) }
+func (p onHarness) Granted() (chain.Granted, error)              { return p.Harness.Granted() }
+func (p onHarness) Drop(shards []uint16) error                   { return p.Harness.Drop(shards) }
+func (p onHarness) Doubtful(shards []uint16) ([]wire.Key, error) { return p.Harness.Doubtful(shards) }
 func (p onHarness) Collect() (map[uint16]dataplane.Tombstones, error) {
 	return p.Harness.Collect()
 }

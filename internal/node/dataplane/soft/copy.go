@@ -120,18 +120,18 @@ func (p *Plane) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Session
 	if err != nil {
 		return nil, err
 	}
-	return p.Empty(shards)
+	return p.Doubtful(shards)
 }
 
-// Empty lists the objects without a version.
-func (p *Plane) Empty(shards []uint16) ([]wire.Key, error) {
+// Doubtful lists the objects that have no version or are not clean.
+func (p *Plane) Doubtful(shards []uint16) ([]wire.Key, error) {
 	set, err := p.setOf(shards)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.node.Empty(set.has), nil
+	return p.node.Doubtful(set.has), nil
 }
 
 // forget does something to the objects of some shards, and deletes their sessions.

@@ -105,13 +105,13 @@ func (t *tables) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Sessio
 	return keysOf(keys), errors.Join(err, t.dropSessions(shards, set, gone, urgently))
 }
 
-// Empty implements [dataplane.Plane].
-func (t *tables) Empty(shards []uint16) ([]wire.Key, error) {
+// Doubtful implements [dataplane.Plane].
+func (t *tables) Doubtful(shards []uint16) ([]wire.Key, error) {
 	set, err := t.setOf(shards)
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.objectKeys(set, urgently, isEmpty)
+	found, err := t.objectKeys(set, urgently, isDoubtful)
 	return keysOf(found), err
 }
 
