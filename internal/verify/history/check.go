@@ -71,14 +71,17 @@ func sortedKeys(keys map[string][]Op) []string {
 
 func (v *Verdict) checkKey(key string, ops []Op, limit time.Duration) {
 	sort.SliceStable(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })
-	list := make([]porcupine.Operation, len(ops))
+	list, known := make([]porcupine.Operation, len(ops)), 0
 	for i, op := range ops {
 		end := op.Return
 		if op.Outcome == Unknown {
 			end = math.MaxInt64
+		} else {
+			known++
 		}
 		list[i] = porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Call, Return: end}
 	}
+	model := newModel(known)
 	switch porcupine.CheckOperationsTimeout(model, list, limit) {
 	case porcupine.Unknown:
 		v.Undecided = append(v.Undecided, key)

@@ -1,33 +1,19 @@
 package history
 
-import (
-	"encoding/binary"
-
-	"github.com/anishathalye/porcupine"
-)
+import "encoding/binary"
 
 // counterBytes is the length of a value that Add accepts.
 const counterBytes = 8
 
-// state is the state of one key in the model.
+// state is the state of one key in the model, a register with versions. Every write increases the version, possibly by
+// more than one: a write that was ordered and then overtaken leaves a gap. A deleted key may be forgotten at any time:
+// then answers have version 0, but the next write's is above all before.
 type state struct {
 	value   string
 	present bool
 	version uint64
 	// above: the last write had an unknown outcome, so the version is greater than this one.
 	above bool
-}
-
-// model is a register with versions. Every write increases the version, possibly by more than one:
-// a write that was ordered and then overtaken leaves a gap. A deleted key may be forgotten at any time: then answers
-// have version 0, but the next write's is above all before.
-var model = porcupine.Model{
-	Init: func() any { return state{} },
-	Step: func(s, input, _ any) (bool, any) {
-		op := input.(Op)
-		next, ok := s.(state).step(&op)
-		return ok, next
-	},
 }
 
 // step returns the state after op, and whether op's result is possible in s. An operation of
