@@ -85,7 +85,8 @@ func printChurn(out, stderr io.Writer, flags *churnFlags, r *chaos.ChurnResult) 
 			return err
 		}
 	} else {
-		fmt.Fprintf(out, "%d keys created and deleted in %.1f s, with room for %d at each of %d nodes: %d writes found no room; linearizable: %t\n",
+		fmt.Fprintf(out, "%d keys created and deleted in %.1f s, with room for %d at each of %d nodes: "+
+			"%d writes found no room; linearizable: %t\n",
 			r.Keys, r.Seconds, r.Objects, r.Nodes, r.Full, r.Linearizable)
 	}
 	switch {

@@ -55,8 +55,8 @@ func printKeys(out io.Writer, keys []placement.Explanation) error {
 		if k.Placed {
 			cached = "yes"
 		}
-		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.0f %%\t%d\t%s\t%s\n", cli.Printable(k.Key), k.ReadRate, k.WriteRate, 100*k.HitShare, k.Bytes, cached,
-			k.Reason)
+		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.0f %%\t%d\t%s\t%s\n", cli.Printable(k.Key), k.ReadRate, k.WriteRate,
+			100*k.HitShare, k.Bytes, cached, k.Reason)
 	}
 	return table.Flush()
 }

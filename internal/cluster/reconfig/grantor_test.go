@@ -24,10 +24,12 @@ func TestGrants(t *testing.T) {
 		incarnation uint64
 		granted     bool
 	}{
-		{"up", 1, 1, true}, {"fenced", 2, 2, false}, {"draining", 3, 3, true}, {"another incarnation", 1, 9, false}, {"unknown", 8, 8, false},
+		{"up", 1, 1, true}, {"fenced", 2, 2, false}, {"draining", 3, 3, true},
+		{"another incarnation", 1, 9, false}, {"unknown", 8, 8, false},
 	} {
 		grant, granted := g.Heartbeat(time.Second, Heartbeat{Node: c.node, Incarnation: c.incarnation, Stamp: 99})
-		if granted != c.granted || granted && grant != (Grant{Stamp: 99, Lease: s.Settings.Lease, Majority: 2, Generation: s.Controllers.Generation()}) {
+		want := Grant{Stamp: 99, Lease: s.Settings.Lease, Majority: 2, Generation: s.Controllers.Generation()}
+		if granted != c.granted || granted && grant != want {
 			t.Errorf("%s: %v, %+v", c.name, granted, grant)
 		}
 	}

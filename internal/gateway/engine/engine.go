@@ -118,7 +118,8 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	var name [8]byte
 	rand.Read(name[:]) // never fails
 	e := &Engine{
-		o: o, cluster: cluster, era: era, gone: make(chan struct{}), store: objects.New(o.Chain, storePrefix(cluster, era)), replies: make(map[uint64]chan core.Reply),
+		o: o, cluster: cluster, era: era, gone: make(chan struct{}),
+		store: objects.New(o.Chain, storePrefix(cluster, era)), replies: make(map[uint64]chan core.Reply),
 		reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time), leases: make(map[string]*lease),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())

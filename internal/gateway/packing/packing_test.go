@@ -12,10 +12,11 @@ import (
 func object(i int) []byte {
 	rng := rand.New(rand.NewPCG(1, uint64(i)))
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "k8s\x00\n\x0fcoordination/v1\x12Pod\x00name: web-%08x-%05x namespace: default uid: %016x-%016x\n", rng.Uint32(), rng.Uint32N(1<<20),
-		rng.Uint64(), rng.Uint64())
+	fmt.Fprintf(&b, "k8s\x00\n\x0fcoordination/v1\x12Pod\x00name: web-%08x-%05x namespace: default uid: %016x-%016x\n",
+		rng.Uint32(), rng.Uint32N(1<<20), rng.Uint64(), rng.Uint64())
 	for j := range 12 {
-		fmt.Fprintf(&b, "managedFields: f:metadata f:labels f:pod-template-hash %x f:spec f:containers k:{\"name\":\"c%d\"} image: registry/web:%d\n",
+		fmt.Fprintf(&b, "managedFields: f:metadata f:labels f:pod-template-hash %x "+
+			"f:spec f:containers k:{\"name\":\"c%d\"} image: registry/web:%d\n",
 			rng.Uint32(), j, rng.IntN(9))
 	}
 	return b.Bytes()

@@ -37,9 +37,11 @@ func TestOwnKeysAreHidden(t *testing.T) {
 		want    string
 		count   int64
 	}{
-		"all":        {[]clientv3.OpOption{clientv3.WithPrefix()}, "/m /netcraq /netcraq/gateway0 /z", 4},
-		"limited":    {[]clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(3)}, "/m /netcraq /netcraq/gateway0", 4},
-		"descending": {[]clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend)}, "/z /netcraq/gateway0 /netcraq /m", 4},
+		"all":     {[]clientv3.OpOption{clientv3.WithPrefix()}, "/m /netcraq /netcraq/gateway0 /z", 4},
+		"limited": {[]clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(3)}, "/m /netcraq /netcraq/gateway0", 4},
+		"descending": {[]clientv3.OpOption{
+			clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend),
+		}, "/z /netcraq/gateway0 /netcraq /m", 4},
 		"by value": {[]clientv3.OpOption{
 			clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByValue, clientv3.SortAscend), clientv3.WithKeysOnly(), clientv3.WithLimit(2),
 		}, "/z /netcraq/gateway0", 4},
@@ -92,7 +94,8 @@ func hiddenFromDeletions(t *testing.T, a *cachedGateway, direct *clientv3.Client
 		t.Errorf("deleted %v", r)
 	}
 	must(c.Put(ctx, "/m", "again"))(t)
-	if r := must(c.Txn(ctx).Then(clientv3.OpDelete("", clientv3.WithPrefix())).Commit())(t); r.Responses[0].GetResponseDeleteRange().Deleted != 1 {
+	r := must(c.Txn(ctx).Then(clientv3.OpDelete("", clientv3.WithPrefix())).Commit())(t)
+	if r.Responses[0].GetResponseDeleteRange().Deleted != 1 {
 		t.Errorf("deleted in a transaction: %v", r)
 	}
 	after := must(direct.Get(ctx, "/netcraq/gateway/session/", clientv3.WithPrefix()))(t)

@@ -14,7 +14,8 @@ func large(number int) string {
 	rng := rand.New(rand.NewPCG(3, uint64(number)))
 	var b bytes.Buffer
 	for i := range 24 {
-		fmt.Fprintf(&b, "f:metadata f:labels pod-template-hash: %x f:spec f:containers name: c%d image: registry/web:%d\n", rng.Uint32(), i, rng.IntN(9))
+		fmt.Fprintf(&b, "f:metadata f:labels pod-template-hash: %x f:spec f:containers name: c%d image: registry/web:%d\n",
+			rng.Uint32(), i, rng.IntN(9))
 	}
 	return b.String()
 }

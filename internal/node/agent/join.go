@@ -123,7 +123,8 @@ func newMembership(o *Options, log *slog.Logger, api func() string, room *sweepe
 	m := &membership{
 		join: *o.Join, name: o.Name, plane: o.Plane, log: log, api: api, identity: id, member: member,
 		heartKey: newHeartKey(), news: make(chan struct{}, 1), ordered: make(chan struct{}, 1),
-		room: room, links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc), empty: make(map[uint16][]wire.Key), sessions: newRemembered(),
+		room: room, links: make(map[string]*link), copies: make(map[uint64]context.CancelFunc),
+		empty: make(map[uint16][]wire.Key), sessions: newRemembered(),
 	}
 	m.every.Store(int64(defaultHeartbeat))
 	m.tags.begin(&id, info.NoTags)

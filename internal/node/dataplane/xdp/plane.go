@@ -88,7 +88,8 @@ func Open(o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{ports: ports, pods: make(map[string]*podPort), pin: o.Pin, node: o.Node, chain: o.Chain, wanted: o.Mode, peersWithin: peersWithin}
+	p := &Plane{ports: ports, pods: make(map[string]*podPort), pin: o.Pin, node: o.Node, chain: o.Chain,
+		wanted: o.Mode, peersWithin: peersWithin}
 	p.unquiet = true // the last action of a predecessor is unknown
 	fresh := o.Pin != "" && !Pinned(o.Pin)
 	if fresh { // left by a start that was killed before it answered anything
