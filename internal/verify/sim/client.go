@@ -50,6 +50,7 @@ type client struct {
 	first    uint64 // request id of the operation's first attempt; later ones follow
 	request  uint64 // of the latest attempt
 	sentTo   uint32 // epoch of the latest attempt
+	counts   bool   // the operation began before its shard was lost, so it belongs to the history
 
 	batching *rand.Rand
 	bundled  uint64 // request id of the last attempt that travelled in a bundle
@@ -101,7 +102,7 @@ func (c *client) begin() {
 	if c.rng.Float64() < c.reads {
 		op.Kind = history.Get
 	}
-	c.op, c.first = op, c.request+1
+	c.op, c.first, c.counts = op, c.request+1, !c.w.watch.lost[c.shard]
 	c.message = wire.Message{Key: key, Shard: c.shard}
 	c.ask()
 	c.w.note(int(c.shard), c.key, "client %d: %s %s", c.number, op.Kind, keyName(c.key))
@@ -270,7 +271,10 @@ func (c *client) complete(r history.Result) {
 		c.known[c.key] = r.Version
 	}
 	c.w.note(int(c.shard), c.key, "%s", c.op)
-	if !c.w.watch.lost[c.shard] {
+	if c.counts {
+		if c.w.watch.lost[c.shard] { // the answer is of another lineage, but a write may have been read before
+			c.op.Result = history.Result{}
+		}
 		c.w.result.History = append(c.w.result.History, *c.op)
 	}
 	c.w.finished(c)

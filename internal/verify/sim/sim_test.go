@@ -184,6 +184,7 @@ func TestFoundBugs(t *testing.T) {
 		2179999, // a late registration, and 40 ms of silence, took a live node out of a chain of two
 		5016611, // the only node came back without its state, and silence did not count since no node was heard
 		5045693, // a learner did not ask for an object that it had given up, since an older write had been repeated to it
+		6095669, // a write that was read, and then was under way when its shard was lost, was missing in the history
 		2078580, // the check of C6 took a node that refused its orders for a silent one
 	} {
 		if why := wrong(t, Draw(seed)); why != "" {
