@@ -73,6 +73,8 @@ docs/gateway.md compares the two.`,
 	f.BoolVar(&o.KeepAlive.Idle, "permit-without-stream", false, "probe connections without calls too")
 	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0,
 		"interval at which the endpoints are updated from etcd's member list (default: never)")
+	f.IntVar(&o.MaxRequestBytes, "max-request-bytes", proxy.DefaultMaxRequestBytes,
+		"largest request; as etcd's own --max-request-bytes")
 	f.BoolVar(&o.Profiles, "enable-pprof", false, "serve profiles of the gateway below /debug/pprof/")
 	flags.cluster.Add(f)
 	p := &flags.placement
@@ -88,11 +90,17 @@ docs/gateway.md compares the two.`,
 // small, so with Go's default of 100 it would collect many times a second.
 const collectAt = 400
 
+// maxRequestBytes bounds the limit of requests. etcd recommends to stay far below.
+const maxRequestBytes = 1 << 30
+
 func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
 	o := flags.options
+	if o.MaxRequestBytes <= 0 || o.MaxRequestBytes > maxRequestBytes {
+		return fmt.Errorf("--max-request-bytes %d: want 1 to %d", o.MaxRequestBytes, maxRequestBytes)
+	}
 	o.Metrics = slices.DeleteFunc(o.Metrics, func(s string) bool { return s == "" })
 	o.Log = cli.NewLog(log, flags.verbose, flags.json)
 	if flags.cluster.File != "" || len(flags.cluster.Controllers) > 0 {

@@ -37,7 +37,7 @@ func TestLengthWithoutMessage(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for i := range uint32(calls) {
-		err := errors.Join(c.open(2*i+1, both, false), c.WriteData(2*i+1, false, appendPrefix(nil, maxMessageBytes)))
+		err := errors.Join(c.open(2*i+1, both, false), c.WriteData(2*i+1, false, appendPrefix(nil, testMessageBytes)))
 		if err != nil {
 			t.Fatal(err)
 		}

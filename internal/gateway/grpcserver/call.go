@@ -24,6 +24,7 @@ type Call struct {
 	unary   bool
 	whole   []byte // what was received before the handler began and needs no credit
 	passed  bool
+	room    room
 
 	// The connection's mu guards all below.
 	started     bool   // before all was received: a handler has the call, or gets it
@@ -63,7 +64,7 @@ func (s *Call) Answer(message []byte) {
 		s.trailer = true
 		s.pump()
 	}
-	c.ended()
+	s.ended()
 }
 
 // Flush sends what is ready to be sent on the call's connection.
@@ -114,12 +115,13 @@ func (s *Call) handle() {
 	} else {
 		err = c.server.o.Handle(s.request.method, s)
 	}
+	s.release()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !s.over {
 		s.finish(err)
 	}
-	c.ended()
+	s.ended()
 	c.work.Signal()
 }
 
@@ -143,7 +145,9 @@ func (s *Call) drop() {
 }
 
 // ended counts a call whose answer needs nothing more from others. The caller holds mu.
-func (c *conn) ended() {
+func (s *Call) ended() {
+	c := s.conn
+	c.headerBytes -= s.request.bytes
 	if c.active--; c.active > 0 {
 		return
 	}
@@ -173,7 +177,7 @@ func (s *Call) abort() {
 	if s.cancel != nil {
 		s.cancel()
 	} else if s.unary && !s.started && !s.received { // no handler ever takes it
-		s.conn.ended()
+		s.ended()
 	}
 	s.wake()
 }
@@ -391,10 +395,17 @@ func (s *Call) RecvMsg(m any) error {
 		return err
 	}
 	n := messageBytes(prefix[:])
-	if n > maxMessageBytes {
-		return status.Errorf(codes.ResourceExhausted, "a request of %d bytes is larger than the limit of %d", n, maxMessageBytes)
+	limit := s.conn.server.o.MaxMessageBytes
+	if n > limit {
+		return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", n, limit)
 	}
-	message, err := s.message(n)
+	if prefix[0] != 0 {
+		n = limit // of what it may become
+	}
+	if err := s.reserve(n); err != nil {
+		return err
+	}
+	message, err := s.message(messageBytes(prefix[:]))
 	if err != nil {
 		return err
 	}
@@ -416,6 +427,9 @@ const firstPart = 4 << 10
 
 // message receives as many bytes. They take memory as they arrive.
 func (s *Call) message(n int) ([]byte, error) {
+	if s.room.bytes > 0 {
+		defer s.expire(s.conn.server.o.ReceiveTimeout)()
+	}
 	var message []byte
 	for len(message) < n {
 		part := min(n-len(message), max(firstPart, len(message), len(s.whole)))
@@ -445,6 +459,8 @@ func (s *Call) receive(b []byte) (n int, err error) {
 		switch {
 		case s.over:
 			return n, s.lost()
+		case s.room.late != nil && *s.room.late:
+			return n, errLate
 		case len(s.body) > 0:
 			n += s.take(b[n:])
 		case s.received:
@@ -480,12 +496,14 @@ func (s *Call) decompress(message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
 	}
-	message, err = io.ReadAll(io.LimitReader(reader, maxMessageBytes+1))
+	limit := s.conn.server.o.MaxMessageBytes
+	message, err = io.ReadAll(io.LimitReader(reader, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, status.Errorf(codes.Internal, "a request cannot be decompressed: %v", err)
-	case len(message) > maxMessageBytes:
-		return nil, status.Errorf(codes.ResourceExhausted, "a decompressed request is larger than %d bytes", maxMessageBytes)
+	case len(message) > limit:
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"grpc: received message after decompression larger than max %d", limit)
 	}
 	return message, nil
 }

@@ -33,6 +33,9 @@ const (
 	both   = "/test.T/Both"  // a stream that answers each message with itself
 )
 
+// testMessageBytes is the largest request of the tests' server.
+const testMessageBytes = 16 << 20
+
 type tested struct {
 	*Server
 	address string
@@ -61,7 +64,7 @@ func startServer(t *testing.T, set ...func(*Options)) *tested {
 			}
 			return true
 		},
-		Handle: s.handle,
+		Handle: s.handle, MaxMessageBytes: testMessageBytes,
 	}
 	for _, f := range set {
 		f(&o)

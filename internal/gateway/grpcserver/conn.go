@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/sync/semaphore"
 )
 
 // conn is a connection of a client.
@@ -29,6 +30,8 @@ type conn struct {
 	room        *sync.Cond // output has been written
 	answers     answers
 	calls       map[uint32]*Call
+	large       *semaphore.Weighted
+	headerBytes int    // of the calls that active counts
 	active      int    // calls, those included that were reset and have not ended
 	last        uint32 // the newest call
 	window      int    // bytes that may be sent
@@ -49,6 +52,7 @@ type conn struct {
 func newConn(s *Server, n net.Conn) *conn {
 	c := &conn{
 		server: s, net: n, calls: make(map[uint32]*Call),
+		large:  semaphore.NewWeighted(largeOfConn * int64(s.o.MaxMessageBytes)),
 		window: firstWindow, ours: firstWindow, initial: firstWindow, maxFrame: firstFrame,
 	}
 	c.work, c.room = sync.NewCond(&c.mu), sync.NewCond(&c.mu)

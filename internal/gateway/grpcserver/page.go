@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -17,7 +18,8 @@ import (
 // answer.
 type page struct {
 	*Call
-	header http.Header
+	header   http.Header
+	deadline func() bool // stops the timer of the deadline
 }
 
 // servePage has [Options].Page answer the request.
@@ -34,6 +36,7 @@ func (s *Call) servePage() {
 		http.Error(p, err.Error(), http.StatusBadRequest)
 		return
 	}
+	defer func() { _ = p.SetReadDeadline(time.Time{}) }() // never fails
 	s.conn.server.o.Page.ServeHTTP(p, r)
 	p.WriteHeader(http.StatusOK)
 }
@@ -71,6 +74,8 @@ func (p *page) Read(b []byte) (int, error) {
 		switch {
 		case p.over:
 			return 0, p.lost()
+		case p.room.late != nil && *p.room.late:
+			return 0, os.ErrDeadlineExceeded
 		case len(p.body) > 0:
 			return p.take(b), nil
 		case p.received:
@@ -79,6 +84,21 @@ func (p *page) Read(b []byte) (int, error) {
 		p.changed.Wait()
 	}
 	return 0, nil
+}
+
+// SetReadDeadline bounds how long [page.Read] waits; the zero time lifts the bound. [http.ResponseController] calls it.
+func (p *page) SetReadDeadline(t time.Time) error {
+	if p.deadline != nil {
+		p.deadline()
+	}
+	if !t.IsZero() {
+		p.deadline = p.expire(time.Until(t))
+		return nil
+	}
+	p.conn.mu.Lock()
+	defer p.conn.mu.Unlock()
+	p.deadline, p.room.late = nil, nil
+	return nil
 }
 
 // Header is the header of the answer.

@@ -39,7 +39,8 @@ func (c *conn) headers() error {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	c.last = id
-	if c.draining || c.closed || max(c.active, len(c.calls)) >= maxCalls || c.held > maxHeldBytes {
+	full := max(c.active, len(c.calls)) >= maxCalls || c.held > maxHeldBytes || c.headerBytes > maxHeadersBytes
+	if c.draining || c.closed || full {
 		c.out = appendReset(c.out, id, http2.ErrCodeRefusedStream)
 		c.work.Signal()
 		c.mu.Unlock()
@@ -57,6 +58,7 @@ func (c *conn) headers() error {
 	}
 	c.calls[id] = call
 	c.active++
+	c.headerBytes += r.bytes
 	c.mu.Unlock()
 	if end && !page {
 		return c.received(call, nil)
@@ -117,9 +119,10 @@ func (c *conn) data(f *http2.DataFrame) error {
 		return c.received(call, data)
 	}
 	call.body = append(call.body, data...)
-	// A long request is taken in parts. So is every request while the connection's window is nearly used up: it would hold
-	// the beginnings of many, and room for the end of none.
-	start := !call.started && (len(call.body) > callWindow/2 || c.ours < connWindow/4)
+	// A large request is taken in parts. So is every request while the connection's window is nearly used up: it would
+	// hold the beginnings of many, and room for the end of none.
+	large := len(call.body) >= smallBytes || len(call.body) >= prefixBytes && messageBytes(call.body) > smallBytes
+	start := !call.started && (large || c.ours < connWindow/4)
 	call.started = call.started || start
 	call.received = f.StreamEnded()
 	call.wake()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 )
@@ -24,6 +25,11 @@ type Options struct {
 	Handle func(method string, s grpc.ServerStream) error
 	// Page answers the requests that are not gRPC calls. nil: they are refused.
 	Page http.Handler
+	// MaxMessageBytes is the largest request. It is also the unit of what requests that have not arrived as a whole may
+	// take: see [largeOfConn].
+	MaxMessageBytes int
+	// ReceiveTimeout is how long a large request waits for room, and then how long it may take to arrive. 0: 30 s.
+	ReceiveTimeout time.Duration
 	// A connection without a frame for PingEvery gets a ping. It ends if none comes for PingTimeout after that.
 	PingEvery, PingTimeout time.Duration
 }
@@ -34,13 +40,15 @@ const (
 	maxCalls = 10_000
 	// maxOutputBytes of frames wait for the client at most: beyond it no more of its requests are read.
 	maxOutputBytes = 1 << 20
-	// maxHeaderBytes bounds the header of a call, encoded and decoded.
-	maxHeaderBytes = 64 << 10
-	// maxMessageBytes bounds a request. etcd's own limit is far below, so that its error is the one that clients see.
-	maxMessageBytes = 256 << 20
+	// maxHeaderBytes bounds the header of a call, encoded and decoded, and maxHeadersBytes those of all calls under way.
+	// Beyond it new calls are refused.
+	maxHeaderBytes  = 64 << 10
+	maxHeadersBytes = 16 << 20
 	// connWindow and callWindow are how many bytes of requests may wait here, of all calls and of one.
-	connWindow = 4 << 20
+	connWindow = 1 << 20
 	callWindow = 256 << 10
+	// smallBytes is the largest request that needs no room (see [room]). The handler of a longer one takes it in parts.
+	smallBytes = 16 << 10
 	// sendBuffer is how many bytes of a stream's messages may wait for the client's window before SendMsg waits.
 	sendBuffer = 64 << 10
 	// maxHeldBytes of messages may wait for the client's windows. Beyond it new calls are refused.
@@ -51,7 +59,8 @@ const (
 
 // Server serves gRPC calls.
 type Server struct {
-	o Options
+	o     Options
+	large *semaphore.Weighted // of all connections
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool
@@ -62,7 +71,13 @@ type Server struct {
 
 // New makes a server; [Server.Serve] serves.
 func New(o Options) *Server {
-	return &Server{o: o, listeners: make(map[net.Listener]bool), conns: make(map[*conn]bool)}
+	if o.ReceiveTimeout == 0 {
+		o.ReceiveTimeout = 30 * time.Second
+	}
+	return &Server{
+		o: o, large: semaphore.NewWeighted(largeOfServer * int64(o.MaxMessageBytes)),
+		listeners: make(map[net.Listener]bool), conns: make(map[*conn]bool),
+	}
 }
 
 var errEnding = errors.New("the server is ending")

@@ -25,7 +25,7 @@ func (s *Server) serveCalls(page http.Handler) *grpcserver.Server {
 	}
 	return grpcserver.New(grpcserver.Options{
 		Codec: f.codec, Unary: isUnary, Begin: f.begin, PingEvery: pingEvery, PingTimeout: pingTimeout,
-		Page: page,
+		Page: page, MaxMessageBytes: s.options.MaxRequestBytes + overheadBytes,
 		Handle: func(method string, down grpc.ServerStream) error {
 			if answer := own[method]; answer != nil {
 				return answer(down)

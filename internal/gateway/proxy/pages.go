@@ -46,6 +46,7 @@ func (s *Server) api(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	mux := s.pages()
+	json = newBodyLimit(json, s.options.MaxRequestBytes)
 	mux.Handle("/v3/", json)
 	mux.Handle("/v3beta/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = strings.Replace(r.URL.Path, "/v3beta/", "/v3/", 1)

@@ -35,8 +35,10 @@ type Options struct {
 	KeepAlive KeepAlive     // towards etcd
 	Follow    time.Duration // how often the endpoints are taken from etcd's member list; 0: never
 	Cache     *Cache        // nil: nothing is cached
-	Profiles  bool          // serve profiles of this process below /debug/pprof/
-	Log       *slog.Logger
+	// MaxRequestBytes is the largest request: etcd's --max-request-bytes. 0: [DefaultMaxRequestBytes].
+	MaxRequestBytes int
+	Profiles        bool // serve profiles of this process below /debug/pprof/
+	Log             *slog.Logger
 }
 
 // Cache says where keys are cached.
@@ -100,6 +102,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connections to etcd: %w", err)
 	}
+	if o.MaxRequestBytes == 0 {
+		o.MaxRequestBytes = DefaultMaxRequestBytes
+	}
 	s := &Server{options: o, etcd: etcd, conn: conn}
 	if err := s.checkVersion(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -112,8 +117,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	s.calls = s.serveCalls(handler)
-	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: readHeader}
-	s.plain = &http.Server{Handler: s.pages(), ReadHeaderTimeout: readHeader}
+	s.http = newHTTPServer(handler)
+	s.plain = newHTTPServer(s.pages())
 	if s.listener, err = s.listen(o.Listen, true); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}

@@ -1,0 +1,174 @@
+package grpcserver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// largeBytes is the limit of the tests below.
+const largeBytes = 64 << 10
+
+func smallLimit(o *Options) { o.MaxMessageBytes = largeBytes }
+
+// TestTooLargeRequest refuses a request by its length, as grpc-go does.
+func TestTooLargeRequest(t *testing.T) {
+	s := startServer(t, smallLimit)
+	conn, ctx := dial(t, s.address), within(t)
+	var out wrapperspb.BytesValue
+	for _, method := range []string{echo, quick} {
+		err := conn.Invoke(ctx, method, wrapperspb.Bytes(make([]byte, largeBytes)), &out)
+		want := fmt.Sprintf("grpc: received message larger than max (%d vs. %d)", largeBytes+4, largeBytes)
+		if status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != want {
+			t.Errorf("%s: %v, want %s", method, err, want)
+		}
+	}
+	c := connect(t, s.address) // it announces a request and sends nothing of it
+	if err := errors.Join(c.open(1, echo, false), c.WriteData(1, false, appendPrefix(nil, 200<<20))); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := c.answer(); code != fmt.Sprint(int(codes.ResourceExhausted)) {
+		t.Errorf("status %s", code)
+	}
+	if err := conn.Invoke(ctx, echo, wrapperspb.Bytes(make([]byte, largeBytes-100)), &out); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHalfSentRequests: what requests that do not arrive may take is bounded. Small requests of the same connection are
+// answered meanwhile, and large ones of others.
+func TestHalfSentRequests(t *testing.T) {
+	s := startServer(t, smallLimit)
+	c := connect(t, s.address)
+	const calls = 4 * largeOfConn
+	for i := range uint32(calls) {
+		err := errors.Join(c.open(2*i+1, both, false), c.WriteData(2*i+1, false, appendPrefix(nil, largeBytes)))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.await(t, func(c *conn) bool { return !c.large.TryAcquire(1) })
+	if err := c.call(2*calls+1, echo, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := c.answer(); code != "0" {
+		t.Errorf("status of a small request: %s", code)
+	}
+	var out wrapperspb.BytesValue
+	large := wrapperspb.Bytes(make([]byte, largeBytes/2))
+	if err := dial(t, s.address).Invoke(within(t), echo, large, &out); err != nil {
+		t.Error(err)
+	}
+	const others = (largeOfServer - largeOfConn) * largeBytes
+	if !s.large.TryAcquire(others) { // the connection has its bound, and no more
+		t.Error("the connection has more room than its bound")
+	}
+	s.large.Release(others)
+	c.Conn.Close()
+	if err := s.large.Acquire(within(t), largeOfServer*largeBytes); err != nil {
+		t.Errorf("the room of a closed connection: %v", err)
+	}
+}
+
+// await waits until something holds for a connection.
+func (s *tested) await(t *testing.T, holds func(*conn) bool) {
+	t.Helper()
+	ctx := within(t)
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		for c := range s.conns {
+			if holds(c) {
+				s.mu.Unlock()
+				return
+			}
+		}
+		s.mu.Unlock()
+		runtime.Gosched()
+	}
+	t.Fatal(ctx.Err())
+}
+
+// TestRequestThatDoesNotArrive: a large request that does not arrive ends, and so does one that waits for room.
+func TestRequestThatDoesNotArrive(t *testing.T) {
+	s := startServer(t, smallLimit, func(o *Options) { o.ReceiveTimeout = time.Millisecond })
+	c := connect(t, s.address)
+	const calls = largeOfConn + 1
+	for i := range uint32(calls) {
+		err := errors.Join(c.open(2*i+1, both, false), c.WriteData(2*i+1, false, appendPrefix(nil, largeBytes)))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(map[uint32]bool)
+	for len(ended) < calls {
+		f, err := c.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, ok := f.(*http2.MetaHeadersFrame)
+		if !ok {
+			continue // RST_STREAM: the client need not send the rest
+		}
+		ended[h.StreamID] = true
+		for _, field := range h.Fields {
+			if field.Name == statusField && field.Value != fmt.Sprint(int(codes.ResourceExhausted)) {
+				t.Errorf("call %d: status %s", h.StreamID, field.Value)
+			}
+		}
+	}
+}
+
+// TestManyLargeHeaders: the headers of calls under way are bounded, and not only their number.
+func TestManyLargeHeaders(t *testing.T) {
+	s := startServer(t)
+	c := connect(t, s.address)
+	const headerBytes = 8 << 10
+	go func() {
+		for id := uint32(1); ; id += 2 {
+			block := c.header(waits, "mark", strings.Repeat("x", headerBytes))
+			err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true})
+			if err != nil {
+				return // the test has ended
+			}
+		}
+	}()
+	f, err := c.next()
+	r, ok := f.(*http2.RSTStreamFrame)
+	if err != nil || !ok || r.ErrCode != http2.ErrCodeRefusedStream || r.StreamID > 2*maxHeadersBytes/headerBytes+1 {
+		t.Errorf("%v, %v", f, err)
+	}
+	c.Conn.Close()
+}
+
+// TestDeadlineOfAPage: a handler of pages can bound how long it waits for the body.
+func TestDeadlineOfAPage(t *testing.T) {
+	result := make(chan error, 1)
+	s := startServer(t, func(o *Options) {
+		o.Page = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			control := http.NewResponseController(w)
+			err := control.SetReadDeadline(time.Now())
+			if err == nil {
+				_, err = r.Body.Read(make([]byte, 1))
+			}
+			result <- errors.Join(err, control.SetReadDeadline(time.Time{}))
+		})
+	})
+	c := connect(t, s.address)
+	block := c.fields(":method", "POST", ":scheme", "http", ":path", "/page")
+	if err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true}); err != nil {
+		t.Fatal(err)
+	}
+	c.answer()
+	if err := <-result; err == nil || !strings.Contains(err.Error(), "i/o timeout") {
+		t.Errorf("reading the body: %v", err)
+	}
+}
