@@ -229,7 +229,7 @@ func (g *Gateway) openSession(l *life, then func()) {
 }
 
 func (g *Gateway) readDirectory(l *life, then func()) {
-	g.surely(l, Request{List: []string{DirectoryPrefix}}, func(r *Result) {
+	g.surely(l, Request{List: []string{g.names.directory}}, func(r *Result) {
 		if l.over {
 			return
 		}

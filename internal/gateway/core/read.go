@@ -31,6 +31,10 @@ func (g *Gateway) Readable(key string) (gen int64) {
 	return 0
 }
 
+// Allows reports whether a read that began with a generation may be answered from the object now that it has been read.
+// A key may have been closed meanwhile, and the gateway may have acknowledged that. Then others write without INTENT.
+func (g *Gateway) Allows(key string, gen int64) bool { return g.Readable(key) == gen }
+
 // Has reports whether the directory has a key.
 func (g *Gateway) Has(key string) bool { return g.life != nil && g.life.placed[key] != 0 }
 
@@ -46,7 +50,7 @@ func (g *Gateway) Suspect(key string) {
 // read decides between a hit and a miss.
 func (g *Gateway) read(id uint64, key string, gen int64, revision, object Answer) {
 	rev, hit := g.Hit(gen, revision, object)
-	if !hit || !g.alive() {
+	if !hit || !g.Allows(key, gen) {
 		if object.Status == OK && object.Object.Bits != 0 {
 			g.Suspect(key)
 		}

@@ -138,7 +138,7 @@ func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *co
 	rev, hit := e.core.Hit(s.gen, revision, *object)
 	header := e.header.Load()
 	var message []byte
-	if hit && header != nil && e.alive() {
+	if hit && header != nil && e.allows(key, s.gen) {
 		message = e.encode(key, header, rev, &object.Object)
 	}
 	if message == nil {
@@ -156,6 +156,13 @@ func (e *Engine) end(key string, s *sharedRead, revision core.Answer, object *co
 	for _, reader := range s.readers {
 		reader.Answer(message)
 	}
+}
+
+// allows reports whether reads that began with a generation may be answered now.
+func (e *Engine) allows(key string, gen int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.core.Allows(key, gen)
 }
 
 // encode makes a hit's answer; nil: it cannot be encoded, or its value was packed with a dictionary that is not known yet.

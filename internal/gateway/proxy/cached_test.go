@@ -114,6 +114,22 @@ func TestReadsFromTheChain(t *testing.T) {
 	}
 }
 
+// TestGatewayStartedLater: a gateway that starts when keys are placed writes them with INTENT.
+func TestGatewayStartedLater(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 4)
+	a := startCached(t, etcd, cluster, Cache{})
+	must(a.client.Put(t.Context(), "k", "old"))(t)
+	a.hot(t, "k")
+	b := startCached(t, etcd, cluster, Cache{})
+	must(b.client.Put(t.Context(), "k", "new"))(t)
+	if r := must(a.client.Get(t.Context(), "k"))(t); string(r.Kvs[0].Value) != "new" {
+		t.Errorf("after the write: %v", r)
+	}
+	if r := a.hot(t, "k"); string(r.Kvs[0].Value) != "new" {
+		t.Errorf("from the chain: %v", r)
+	}
+}
+
 func TestTransactionsOfPlacedKeys(t *testing.T) {
 	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
 	a := startCached(t, etcd, cluster, Cache{})

@@ -159,7 +159,7 @@ func (e *etcd) drop(rev int64, key string) bool {
 }
 
 func (e *etcd) record(rev int64, key string, exists bool, kv core.KV) {
-	if placed, ok := strings.CutPrefix(key, core.DirectoryPrefix); ok {
+	if placed, ok := strings.CutPrefix(key, ownPrefix+core.DirectoryPrefix); ok {
 		change := core.Change{Rev: rev, Key: placed}
 		if exists {
 			change.Value = kv.Value

@@ -39,11 +39,14 @@ type process struct {
 
 func (p *process) String() string { return p.name }
 
+// ownPrefix begins the gateways' own keys. It is not empty, so that a name without it is noticed.
+const ownPrefix = "gateways/"
+
 func (g *gateway) boot() {
 	g.starts++
 	name := fmt.Sprintf("g%d.%d", g.number, g.starts)
 	p := &process{g: g, name: name}
-	p.core = core.New(core.Options{Name: name, Without: g.w.Without, Alive: p.alive})
+	p.core = core.New(core.Options{Name: name, Prefix: ownPrefix, Without: g.w.Without, Alive: p.alive})
 	p.next = len(g.w.etcd.events)
 	p.told = p.next
 	g.process, g.asked = p, make(map[uint64]*expectation)
