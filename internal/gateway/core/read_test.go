@@ -47,11 +47,13 @@ func TestReadOfAClosedKey(t *testing.T) {
 // only returns the one effect.
 func only[E Effect](t *testing.T, effects []Effect) E {
 	t.Helper()
-	if len(effects) == 1 {
-		if e, ok := effects[0].(E); ok {
-			return e
-		}
+	var e E
+	ok := len(effects) == 1
+	if ok {
+		e, ok = effects[0].(E)
 	}
-	t.Fatalf("effects %+v", effects)
-	panic("unreachable")
+	if !ok {
+		t.Fatalf("effects %+v", effects)
+	}
+	return e
 }
