@@ -34,10 +34,10 @@ func (t *tables) Collect() (map[uint16]dataplane.Tombstones, error) {
 		return nil, err
 	}
 	atomic.StoreUint64(&t.usage[collecting], 1)
-	for len(found) > 0 && err == nil {
-		piece := found[:min(len(found), forgetPiece)]
-		found = found[len(piece):]
-		err = t.collectPiece(piece, left)
+	for _, piece := range found {
+		if err = t.collectPiece(piece, left); err != nil {
+			break
+		}
 	}
 	if quiet := t.quiesce(); quiet != nil {
 		return nil, errors.Join(err, fmt.Errorf("waiting for packets under way: %w", quiet))

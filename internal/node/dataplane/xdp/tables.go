@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -80,7 +81,7 @@ func (t *tables) Dirty(limit int) ([]dataplane.KeyedObject, error) {
 		return nil, err
 	}
 	var out []dataplane.KeyedObject
-	for _, b := range found {
+	for _, b := range slices.Concat(found...) {
 		k := keyOf(b[:])
 		if len(out) == limit || t.shards.commits(k.Shard(t.options.Shards)) {
 			continue
@@ -103,7 +104,7 @@ func (t *tables) Sessions(visit func(chain.SessionKey, chain.Session) bool) erro
 		return err
 	}
 	errEnough := errors.New("enough")
-	err = t.objects.eachSession(keys, func(k chain.SessionKey, s chain.Session) error {
+	err = t.eachSession(keys, func(k chain.SessionKey, s chain.Session) error {
 		if !visit(k, s) {
 			return errEnough
 		}
@@ -116,6 +117,15 @@ func (t *tables) Sessions(visit func(chain.SessionKey, chain.Session) bool) erro
 }
 
 // eachSession visits copies of the named session entries that exist.
+func (t *tables) eachSession(keys keyPieces, visit func(chain.SessionKey, chain.Session) error) error {
+	for _, piece := range keys {
+		if err := t.objects.eachSession(nqSessionKeysOf(piece), visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (o *objects) eachSession(keys []nqSessionKey, visit func(chain.SessionKey, chain.Session) error) error {
 	b := newBatch(sessionRecordBytes)
 	for len(keys) > 0 {

@@ -3,6 +3,7 @@ package xdp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
@@ -41,20 +42,21 @@ func (t *tables) Export(
 	if err != nil {
 		return err
 	}
-	keys := keysOf(found)
 	for _, k := range w.Keys {
 		if set.has(k.Shard(t.options.Shards)) {
-			keys = append(keys, k)
+			found.add(keyBytes(k))
 		}
 	}
-	if err := t.objects.export(keys, recordBytes(t.options), object); err != nil {
-		return err
+	for _, piece := range found {
+		if err := t.objects.export(keysOf(piece), recordBytes(t.options), object); err != nil {
+			return err
+		}
 	}
 	sessions, err := t.sessionKeys(set, p)
 	if err != nil {
 		return err
 	}
-	return t.objects.eachSession(sessions, session)
+	return t.eachSession(sessions, session)
 }
 
 // Import implements [dataplane.Plane].
@@ -64,9 +66,6 @@ func (t *tables) Import(objects []dataplane.KeyedObject, sessions []dataplane.Ke
 	}
 	return t.objects.importSessions(sessions)
 }
-
-// forgetPiece is how many entries Drop and Doubt change at a time, while ConfigureAll and walks wait.
-const forgetPiece = 1024
 
 // Drop implements [dataplane.Plane]. No packet looks at entries of a shard that is not served, so that they can be
 // deleted without their locks.
@@ -79,7 +78,7 @@ func (t *tables) Drop(shards []uint16) error {
 	if err != nil {
 		return err
 	}
-	err = forget(t, shards, keys, background, deleteEntries(t.objects.Objects, &t.usage[tableObjects]))
+	err = t.forget(shards, keys, background, deleteEntries(t.objects.Objects, &t.usage[tableObjects]))
 	return errors.Join(err, t.dropSessions(shards, set, nil, background))
 }
 
@@ -94,7 +93,7 @@ func (t *tables) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Sessio
 		return nil, err
 	}
 	blank := make([]byte, objectBytes+cellBytes(t.options))
-	err = forget(t, shards, keys, urgently, func(piece []tableKey) error {
+	err = t.forget(shards, keys, urgently, func(piece []tableKey) error {
 		for _, key := range piece {
 			if err := t.objects.Objects.Put(key, blank); err != nil {
 				return fmt.Errorf("giving up objects: %w", err)
@@ -102,7 +101,7 @@ func (t *tables) Doubt(shards []uint16, gone func(chain.SessionKey, chain.Sessio
 		}
 		return nil
 	})
-	return keysOf(keys), errors.Join(err, t.dropSessions(shards, set, gone, urgently))
+	return keysOf(slices.Concat(keys...)), errors.Join(err, t.dropSessions(shards, set, gone, urgently))
 }
 
 // Doubtful implements [dataplane.Plane].
@@ -112,7 +111,7 @@ func (t *tables) Doubtful(shards []uint16) ([]wire.Key, error) {
 		return nil, err
 	}
 	found, err := t.objectKeys(set, urgently, isDoubtful)
-	return keysOf(found), err
+	return keysOf(slices.Concat(found...)), err
 }
 
 // dropSessions deletes the sessions of shards that are not served, and calls gone, if it is not nil, with each before.
@@ -122,7 +121,7 @@ func (t *tables) dropSessions(
 	sessions, err := t.sessionKeys(set, p)
 	if err == nil && gone != nil {
 		work := newStretch(p.rest)
-		err = t.objects.eachSession(sessions, func(k chain.SessionKey, s chain.Session) error {
+		err = t.eachSession(sessions, func(k chain.SessionKey, s chain.Session) error {
 			gone(k, s)
 			work.part()
 			return nil
@@ -131,18 +130,23 @@ func (t *tables) dropSessions(
 	if err != nil {
 		return err
 	}
-	return forget(t, shards, sessions, p, func(piece []nqSessionKey) error { return t.objects.dropSessions(piece, 0) })
+	return t.forget(shards, sessions, p, func(piece []tableKey) error {
+		return t.objects.dropSessions(nqSessionKeysOf(piece), 0)
+	})
 }
 
-// forget does something to entries of shards that are not served, a piece at a time.
-func forget[K any](t *tables, shards []uint16, keys []K, p pace, do func(piece []K) error) error {
-	for {
-		piece := keys[:min(len(keys), forgetPiece)]
-		if err := t.forgetSome(shards, p, func() error { return do(piece) }); err != nil || len(piece) == len(keys) {
+// forget does something to entries of shards, a piece at a time. It fails for shards that are served, even if they have
+// no entries.
+func (t *tables) forget(shards []uint16, keys keyPieces, p pace, do func(piece []tableKey) error) error {
+	if len(keys) == 0 {
+		keys = keyPieces{nil}
+	}
+	for _, piece := range keys {
+		if err := t.forgetSome(shards, p, func() error { return do(piece) }); err != nil {
 			return err
 		}
-		keys = keys[len(piece):]
 	}
+	return nil
 }
 
 func (t *tables) forgetSome(shards []uint16, p pace, do func() error) error {

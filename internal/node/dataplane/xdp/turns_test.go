@@ -25,7 +25,7 @@ func TestWalkGivesWay(t *testing.T) {
 		}}
 		go func() {
 			keys, err := p.changedKeys(allShards(), new(sinceSet), slow)
-			if len(keys) < count {
+			if keys.count() < count {
 				err = errors.Join(err, errors.New("the walk that gave way misses objects"))
 			}
 			over <- err

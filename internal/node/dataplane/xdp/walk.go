@@ -66,7 +66,7 @@ type selection func(keys []tableKey, entries [][]byte) ([]tableKey, error)
 
 // walk returns the keys of a table that a selection wants. It passes every entry that is there during all of the walk.
 // The table stays in use meanwhile. A walk that gives way to an urgent one begins anew.
-func (t *tables) walk(table *ebpf.Map, p pace, wanted selection) (keys []tableKey, err error) {
+func (t *tables) walk(table *ebpf.Map, p pace, wanted selection) (keys keyPieces, err error) {
 	for {
 		keys, err = t.walkOnce(table, p, wanted)
 		if !errors.Is(err, errGaveWay) {
@@ -78,7 +78,7 @@ func (t *tables) walk(table *ebpf.Map, p pace, wanted selection) (keys []tableKe
 // errGaveWay ends a walk for an urgent one.
 var errGaveWay = errors.New("an urgent walk is due")
 
-func (t *tables) walkOnce(table *ebpf.Map, p pace, wanted selection) (found []tableKey, err error) {
+func (t *tables) walkOnce(table *ebpf.Map, p pace, wanted selection) (found keyPieces, err error) {
 	t.turns.take(p)
 	defer t.turns.end(p)
 	var (
@@ -99,7 +99,7 @@ func (t *tables) walkOnce(table *ebpf.Map, p pace, wanted selection) (found []ta
 		if err != nil {
 			return nil, fmt.Errorf("walking over a table: %w", err)
 		}
-		found = append(found, some...)
+		found.add(some...)
 	}
 	return found, nil
 }
@@ -121,7 +121,7 @@ func newEntries(table *ebpf.Map, count int) entryBuffer {
 }
 
 // objectKeys lists the keys of objects of some shards by what their headers hold.
-func (t *tables) objectKeys(set *shardSet, p pace, wanted func(*nqObject) bool) ([]tableKey, error) {
+func (t *tables) objectKeys(set *shardSet, p pace, wanted func(*nqObject) bool) (keyPieces, error) {
 	return t.walk(t.objects.Objects, p, func(keys []tableKey, entries [][]byte) (found []tableKey, err error) {
 		for i, key := range keys {
 			if set.has(t.shardOf(key)) && wanted((*nqObject)(unsafe.Pointer(unsafe.SliceData(entries[i])))) {
@@ -143,7 +143,7 @@ func isTombstone(o *nqObject) bool { return isEmpty(o) || o.Tombstone != 0 }
 
 // changedKeys lists the keys of the objects of some shards that became clean after an epoch, are dirty, or are being
 // written (C7).
-func (t *tables) changedKeys(set *shardSet, since *sinceSet, p pace) ([]tableKey, error) {
+func (t *tables) changedKeys(set *shardSet, since *sinceSet, p pace) (keyPieces, error) {
 	headers := newBatch(objectRecordBytes)
 	headers.headersOnly()
 	return t.walk(t.objects.Objects, p, func(keys []tableKey, _ [][]byte) (found []tableKey, err error) {
@@ -198,8 +198,8 @@ func keysOf(found []tableKey) []wire.Key {
 }
 
 // sessionKeys lists the keys of all sessions of some shards.
-func (t *tables) sessionKeys(set *shardSet, p pace) ([]nqSessionKey, error) {
-	found, err := t.walk(t.objects.Sessions, p, func(keys []tableKey, _ [][]byte) (found []tableKey, err error) {
+func (t *tables) sessionKeys(set *shardSet, p pace) (keyPieces, error) {
+	return t.walk(t.objects.Sessions, p, func(keys []tableKey, _ [][]byte) (found []tableKey, err error) {
 		for _, key := range keys {
 			if set.has(uint16(nqSessionKeyOf(key).Shard)) {
 				found = append(found, key)
@@ -207,14 +207,14 @@ func (t *tables) sessionKeys(set *shardSet, p pace) ([]nqSessionKey, error) {
 		}
 		return found, nil
 	})
-	if err != nil {
-		return nil, err
+}
+
+func nqSessionKeysOf(found []tableKey) []nqSessionKey {
+	keys := make([]nqSessionKey, len(found))
+	for i, key := range found {
+		keys[i] = nqSessionKeyOf(key)
 	}
-	keys := make([]nqSessionKey, 0, len(found))
-	for _, key := range found {
-		keys = append(keys, nqSessionKeyOf(key))
-	}
-	return keys, nil
+	return keys
 }
 
 func nqSessionKeyOf(key tableKey) nqSessionKey {
