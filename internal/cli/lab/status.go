@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/netcraq/netcraq/api/agentv1"
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/node/agent"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 	"github.com/netcraq/netcraq/internal/verify/lab"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -103,14 +103,7 @@ func askAgent(ctx context.Context, l *lab.Lab, host string, n *lab.NodeStatus) e
 	ctx, cancel := context.WithTimeout(ctx, agentAnswerWithin)
 	defer cancel()
 	node, _ := l.Cluster().Node(host)
-	api, conn, err := agent.Dial(node.APIAddr(),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (conn net.Conn, err error) {
-			err = l.Do(host, func() error {
-				conn, err = new(net.Dialer).DialContext(ctx, "tcp4", addr)
-				return err
-			})
-			return conn, err
-		}))
+	api, conn, err := agent.Dial(node.APIAddr(), grpc.WithContextDialer(thread.DialIn(l.NamespaceFile(host))))
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -33,15 +32,8 @@ func StartEtcdRead(ctx context.Context, server etcd.Site, client string, value [
 		return nil, err
 	}
 	r := &EtcdRead{cluster: c, value: string(value)}
-	dial := func(ctx context.Context, address string) (conn net.Conn, err error) {
-		err = thread.In(client, func() error {
-			conn, err = new(net.Dialer).DialContext(ctx, "tcp", address)
-			return err
-		})
-		return conn, err
-	}
 	r.client, err = clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), DialTimeout: etcdDial, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(dial)}})
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(thread.DialIn(client))}})
 	if err == nil {
 		_, err = r.client.Put(ctx, etcdReadKey, r.value)
 	}

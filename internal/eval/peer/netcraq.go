@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
@@ -16,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/internal/node/chain"
 	"github.com/netcraq/netcraq/internal/node/dataplane"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -80,7 +82,7 @@ func (s *netcraq) startNodes(ctx context.Context, cluster *topology.Cluster) err
 			plane = opened
 			a, err = agent.New(agent.Options{
 				Name: host, Cluster: cluster, Plane: plane, API: node.APIAddr(), Log: slog.New(slog.DiscardHandler),
-				AcceptDataLoss: true, // calls of other nodes' agents would leave from another namespace
+				DialOptions: []grpc.DialOption{grpc.WithContextDialer(thread.DialIn(s.lab.NamespaceFile(host)))},
 			})
 			if err != nil {
 				return errors.Join(err, plane.Close())
