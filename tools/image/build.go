@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// programs are the files of the image, in its root directory. The chart runs them by these names.
-var programs = []string{"netcraq", "netcraq-cni"}
+// product are the programs of the product's image. The chart runs them by these names.
+var product = []string{"netcraq", "netcraq-cni"}
 
 // machines are the architectures that programs are built for, as Go and as ELF name them.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
@@ -31,18 +31,19 @@ var created = time.Unix(0, 0).UTC()
 // labels tell apart images of different builds.
 type labels struct{ version, revision string }
 
-// build makes the image of one architecture from the programs in dir.
-func build(dir, arch string, about labels) (v1.Image, error) {
+// build makes the image of one architecture from programs in dir. They are in its root directory; the first is its
+// entry point.
+func build(dir, arch string, programs []string, about labels) (v1.Image, error) {
 	machine, ok := machines[arch]
 	if !ok {
 		return nil, fmt.Errorf("architecture %q is not supported: use amd64 or arm64", arch)
 	}
-	layer, err := packLayer(dir, machine)
+	layer, err := packLayer(dir, programs, machine)
 	if err != nil {
 		return nil, err
 	}
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	img, err = mutate.ConfigFile(img, configOf(arch, about))
+	img, err = mutate.ConfigFile(img, configOf(arch, programs[0], about))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func build(dir, arch string, about labels) (v1.Image, error) {
 }
 
 // configOf returns an image's configuration, but for its layers.
-func configOf(arch string, about labels) *v1.ConfigFile {
+func configOf(arch, entry string, about labels) *v1.ConfigFile {
 	named := map[string]string{"org.opencontainers.image.title": "NetCRAQ"}
 	if about.version != "" {
 		named["org.opencontainers.image.version"] = about.version
@@ -62,12 +63,12 @@ func configOf(arch string, about labels) *v1.ConfigFile {
 	return &v1.ConfigFile{
 		OS: "linux", Architecture: arch, Created: v1.Time{Time: created},
 		RootFS: v1.RootFS{Type: "layers"},
-		Config: v1.Config{Entrypoint: []string{"/netcraq"}, Env: []string{"PATH=/"}, Labels: named},
+		Config: v1.Config{Entrypoint: []string{"/" + entry}, Env: []string{"PATH=/"}, Labels: named},
 	}
 }
 
 // packLayer makes one layer of all programs.
-func packLayer(dir string, machine elf.Machine) (v1.Layer, error) {
+func packLayer(dir string, programs []string, machine elf.Machine) (v1.Layer, error) {
 	var files bytes.Buffer
 	archive := tar.NewWriter(&files)
 	for _, name := range programs {

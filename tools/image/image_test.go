@@ -50,7 +50,7 @@ func folder(t *testing.T, arch string, machine elf.Machine, kind elf.ProgType) s
 	if err := os.Mkdir(filepath.Join(dir, arch), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range programs {
+	for _, name := range product {
 		if err := os.WriteFile(filepath.Join(dir, arch, name), program(t, machine, kind, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -61,12 +61,12 @@ func folder(t *testing.T, arch string, machine elf.Machine, kind elf.ProgType) s
 // packed returns the path of an image's archive, and the programs in it.
 func packed(t *testing.T, arch string) (path string, files map[string]string) {
 	t.Helper()
-	path, err := pack(folder(t, arch, machines[arch], elf.PT_LOAD), arch, ref, about)
+	path, err := pack(folder(t, arch, machines[arch], elf.PT_LOAD), arch, ref, product, about)
 	if err != nil {
 		t.Fatal(err)
 	}
 	files = make(map[string]string)
-	for _, name := range programs {
+	for _, name := range product {
 		files[name] = string(program(t, machines[arch], elf.PT_LOAD, name))
 	}
 	return path, files
@@ -227,7 +227,7 @@ func TestWrongPrograms(t *testing.T) {
 		{t.TempDir(), "amd64", ref, "no such file"},
 		{folder(t, "amd64", elf.EM_X86_64, elf.PT_LOAD), "amd64", "NetCRAQ", "repository"},
 	} {
-		if _, err := pack(c.dir, c.arch, c.ref, about); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := pack(c.dir, c.arch, c.ref, product, about); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v instead of %q", c.arch, err, c.want)
 		}
 		if left, _ := filepath.Glob(filepath.Join(c.dir, "*.tar*")); left != nil {
