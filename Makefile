@@ -135,7 +135,7 @@ test-kernels: bpf ## Load and run the XDP plane on kernels of distributions, in 
 	go run ./internal/tools/kernels
 
 # Kubernetes is compiled here, by the version in tools/kubernetes/go.mod. Without optimization it compiles in half the time.
-KUBERNETES := $(addprefix out/kubernetes/,kube-apiserver kubectl)
+KUBERNETES := $(addprefix out/kubernetes/,kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet)
 KUBERNETES_VERSION = $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tools/kubernetes/go.mod)
 $(KUBERNETES) &: tools/kubernetes/go.mod | setup
 	@mkdir -p out/kubernetes
@@ -146,7 +146,21 @@ $(KUBERNETES) &: tools/kubernetes/go.mod | setup
 
 .PHONY: test-kubernetes-api
 test-kubernetes-api: build $(KUBERNETES) ## Run a Kubernetes API server in front of the gateway; compiles it first
-	go test -C tools/kubernetes -count=1 ./...
+	go test -C tools/kubernetes -count=1 -run TestManifestsOnGateway ./...
+
+# What `netcraq lab kubernetes` needs, for this machine: Kubernetes, and the images of the product and of its pods.
+.PHONY: kubernetes
+LAB_ARCH = $(shell go env GOARCH)
+kubernetes: build $(KUBERNETES) ## Compile Kubernetes and pack the images for netcraq lab kubernetes
+	@scripts/setup.sh kubernetes
+	$(MAKE) --no-print-directory images IMAGE_ARCHS=$(LAB_ARCH) IMAGE_NAME=netcraq:latest
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='-s -w' -o out/images/$(LAB_ARCH)/netcraq-pod \
+		./internal/verify/kubernetes/pod
+	go run -C tools/image . -programs netcraq-pod -name netcraq-pod:latest $(CURDIR)/out/images $(LAB_ARCH)
+
+.PHONY: test-kubernetes
+test-kubernetes: kubernetes ## Run the manifests on four kubelets, with faults; compiles Kubernetes first (root)
+	go test -C tools/kubernetes -count=1 -timeout 20m -v ./...
 
 # Every figure of the papers, measured here, and the report: out/figures/report.html. Installs peers that are missing. QUICK=1: few
 # places and short rounds. Goes on with a run that was interrupted.

@@ -2,7 +2,8 @@
 # Installs the missing tools of the Makefile: Debian packages, which needs root, and the Go version of go.mod, which does
 # not. Prints nothing if none is missing. `setup.sh model` installs the checker of the protocol's model instead,
 # `setup.sh kernels` the tools that boot other kernels,
-# `setup.sh p4` for the software switch, `setup.sh cni` for the plugins that ours is tested behind.
+# `setup.sh p4` for the software switch, `setup.sh cni` for the plugins that ours is tested behind, `setup.sh kubernetes`
+# for a cluster of kubelets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -67,6 +68,13 @@ cni_packages() {
 	[ -x /usr/lib/cni/bridge ] || echo containernetworking-plugins
 }
 
+# kubernetes_packages names those that `netcraq lab kubernetes` is missing.
+kubernetes_packages() {
+	command -v containerd >/dev/null || echo containerd
+	command -v runc >/dev/null || echo runc
+	cni_packages
+}
+
 # race_packages names those that `make race` is missing: the race detector needs cgo.
 race_packages() {
 	command -v gcc >/dev/null || echo gcc
@@ -123,9 +131,10 @@ model) mapfile -t missing < <(model_packages) ;;
 kernels) mapfile -t missing < <(kernel_packages) ;;
 p4) mapfile -t missing < <(p4_packages) ;;
 cni) mapfile -t missing < <(cni_packages) ;;
+kubernetes) mapfile -t missing < <(kubernetes_packages) ;;
 race) mapfile -t missing < <(race_packages) ;;
 format) mapfile -t missing < <(format_packages) ;;
-*) say "usage: $0 [model|kernels|p4|cni|race|format]" && exit 2 ;;
+*) say "usage: $0 [model|kernels|p4|cni|kubernetes|race|format]" && exit 2 ;;
 esac
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 [ -z "${1-}" ] || exit 0

@@ -72,7 +72,7 @@ func (l *Lab) startAgent(s *state, host string) (<-chan error, error) {
 		default: // no listener
 		}
 	}()
-	p, err := processOf(cmd.Process.Pid)
+	p, err := ProcessOf(cmd.Process.Pid)
 	if err != nil {
 		return nil, l.agentFailed(host, err)
 	}
@@ -209,7 +209,7 @@ func (l *Lab) KillAgent(ctx context.Context, host string) error {
 	if _, err := l.servedHost(host); err != nil {
 		return err
 	}
-	return l.change(ctx, func(s *state) error { return s.Agents[host].kill() })
+	return l.change(ctx, func(s *state) error { return s.Agents[host].Kill() })
 }
 
 // StartAgent starts a node's agent or a controller again and waits until it answers. It takes over

@@ -113,7 +113,7 @@ func TestDownEndsAgentsOutOfReach(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() }) // expected to be killed
-		p, err := processOf(cmd.Process.Pid)
+		p, err := ProcessOf(cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,16 +6,16 @@ import (
 	"github.com/netcraq/netcraq/internal/platform/ethtool"
 )
 
-// setOffloads prepares an end of a link for XDP. Two settings are needed:
+// SetOffloads prepares an end of a link for XDP. Two settings are needed:
 //
 // GRO gives the device a NAPI context; without it, frames that XDP sends to the device are dropped.
 // The peer learns that it may redirect to the device only when GRO changes while the device is up.
-// So setOffloads turns GRO off and on.
+// So SetOffloads turns GRO off and on.
 //
 // Checksums must be complete when a packet leaves: after an XDP redirect, the kernel no longer
 // knows that the checksum was left to the hardware. The calling thread must be in the device's
 // namespace.
-func setOffloads(device string) error {
+func SetOffloads(device string) error {
 	for _, on := range []bool{false, true} {
 		if err := ethtool.SetGRO(device, on); err != nil {
 			return fmt.Errorf("%s: set GRO: %w", device, err)

@@ -174,11 +174,11 @@ func (l *Lab) raise(host, device string) error {
 		return nil
 	}
 	return inNamespace(nsPath(l.Name, host), func() error {
-		if err := setOffloads(device); err != nil {
+		if err := SetOffloads(device); err != nil {
 			return err
 		}
 		if h, ok := l.Plan.Host(host); ok && l.options.Direct && h.Role != RoleNode { // a node's agent attaches its own
-			return openToXDP(device)
+			return OpenToXDP(device)
 		}
 		return nil
 	})

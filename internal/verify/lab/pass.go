@@ -13,12 +13,12 @@ import (
 // xdpPass is XDP_PASS of linux/bpf.h.
 const xdpPass = 2
 
-// openToXDP attaches a program that passes everything to a device. For redirects from an XDP
+// OpenToXDP attaches a program that passes everything to a device. For redirects from an XDP
 // program at the peer, GRO on a veth device is enough. For XDP_TX the peer wakes the device only if
 // the device has a program too. Without it, a node's answers would stay in the device's ring until
 // other traffic arrives, and a full ring would block for good. The calling thread must be in the
 // device's namespace. The device keeps the program.
-func openToXDP(device string) error {
+func OpenToXDP(device string) error {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return err
 	}

@@ -22,7 +22,8 @@ type Process struct {
 	Start uint64 `json:"start"` // clock ticks since boot
 }
 
-func processOf(pid int) (Process, error) {
+// ProcessOf returns the process that has a pid now.
+func ProcessOf(pid int) (Process, error) {
 	start, err := startTime(pid)
 	return Process{pid, start}, err
 }
@@ -68,8 +69,8 @@ func (p Process) signal(signal unix.Signal) error {
 	return nil
 }
 
-// kill ends the process with SIGKILL and waits until it is gone.
-func (p Process) kill() error {
+// Kill ends the process with SIGKILL and waits until it is gone.
+func (p Process) Kill() error {
 	if p.PID == 0 { // never started
 		return nil
 	}
@@ -133,7 +134,7 @@ func processesIn(paths []string) ([]Process, error) {
 			continue
 		}
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if p, err := processOf(pid); err == nil && pid != os.Getpid() {
+		if p, err := ProcessOf(pid); err == nil && pid != os.Getpid() {
 			found = append(found, p)
 		}
 	}

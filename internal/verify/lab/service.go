@@ -38,7 +38,7 @@ func (s *Service) Start() error {
 		return fmt.Errorf("start %s: %w", s.Name, err)
 	}
 	// Read before Wait, which lets the kernel reuse the pid.
-	s.process, err = processOf(cmd.Process.Pid)
+	s.process, err = ProcessOf(cmd.Process.Pid)
 	go func() { _ = cmd.Wait() }() // its status is in the log, if anywhere
 	if err != nil {
 		return fmt.Errorf("%s ended at once: %s", s.Name, s.lab.LastWords(s.Name))
@@ -56,7 +56,7 @@ func (s *Service) current() Process {
 func (s *Service) Alive() bool { return s.current().Alive() }
 
 // Kill ends the process with SIGKILL and waits until it is gone.
-func (s *Service) Kill() error { return s.current().kill() }
+func (s *Service) Kill() error { return s.current().Kill() }
 
 // Pause stops the process until [Service.Resume]. It has no effect on a process that has ended.
 func (s *Service) Pause() error { return s.current().signal(unix.SIGSTOP) }

@@ -96,7 +96,7 @@ func build(ctx context.Context, o Options) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	maker, err := processOf(os.Getpid())
+	maker, err := ProcessOf(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func remove(name string) error {
 	if s, err := readState(name); err == nil {
 		agents = slices.Collect(maps.Values(s.Agents))
 		s.Up = false
-		if s.Maker, err = processOf(os.Getpid()); err != nil {
+		if s.Maker, err = ProcessOf(os.Getpid()); err != nil {
 			return err
 		}
 		if err := s.write(); err != nil {
@@ -250,7 +250,7 @@ func remove(name string) error {
 	}
 	// The state file lists agents whose namespaces have lost their names.
 	for _, p := range append(processes, agents...) {
-		if err := p.kill(); err != nil {
+		if err := p.Kill(); err != nil {
 			return err
 		}
 	}

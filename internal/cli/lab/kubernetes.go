@@ -1,0 +1,191 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/verify/kubernetes"
+)
+
+// kubernetesManifests are rendered by `make chart`.
+const kubernetesManifests = "deploy/manifests/netcraq.yaml"
+
+// kubernetesFolder and imagesFolder are where `make kubernetes` puts its programs and images.
+const (
+	kubernetesFolder = "out/kubernetes"
+	imagesFolder     = "out/images"
+)
+
+func newKubernetesCommand(name *string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "kubernetes",
+		Short: "Run a Kubernetes cluster of four kubelets on this machine (root)",
+		Long: `Run a Kubernetes cluster on this machine: an API server whose etcd is behind netcraq gateway, a scheduler, a
+controller manager, and four kubelets. Each kubelet has a containerd, and namespaces for processes, mounts and network.
+Pods get their network from the plugin bridge, with netcraq-cni behind it. The nodes of the chain are a DaemonSet.
+
+make kubernetes compiles Kubernetes and packs the images. The cluster uses the addresses 192.0.2.0/24, so only one can
+be up at a time. It keeps its data in memory: down leaves nothing, and a machine that is replaced begins empty.`,
+		Example: `  make kubernetes
+  netcraq lab kubernetes up
+  kubectl --kubeconfig /run/netcraq/kubernetes/lab/kubeconfig get nodes
+  netcraq lab kubernetes status
+  netcraq lab kubernetes down`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newKubernetesUpCommand(name), newKubernetesDownCommand(name), newKubernetesStatusCommand(name),
+		newKubernetesMachineCommand(name))
+	return c
+}
+
+func newKubernetesUpCommand(name *string) *cobra.Command {
+	var programs, images, manifests string
+	chain := true
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Bring the cluster up, or replace machines that have ended",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o, err := kubernetesOptions(*name, programs, images)
+			if err != nil {
+				return err
+			}
+			if chain {
+				if o.Manifests, err = filepath.Abs(manifests); err != nil {
+					return err
+				}
+			}
+			o.Progress = progressTo(c.ErrOrStderr())
+			if err := kubernetes.Up(c.Context(), o); err != nil {
+				return err
+			}
+			status, err := kubernetes.StatusOf(c.Context(), *name)
+			if err != nil {
+				return err
+			}
+			printCluster(c.OutOrStdout(), status)
+			fmt.Fprintf(c.OutOrStdout(), "\nTry:\n  export KUBECONFIG=%s\n  %s get nodes\n",
+				status.Kubeconfig, filepath.Join(o.Programs, "kubectl"))
+			return nil
+		},
+	}
+	c.Flags().StringVar(&programs, "programs", kubernetesFolder, "`directory` with the programs of Kubernetes")
+	c.Flags().StringVar(&images, "images", imagesFolder, "`directory` with the images")
+	c.Flags().StringVar(&manifests, "manifests", kubernetesManifests, "`file` with the manifests of the chain's nodes")
+	c.Flags().BoolVar(&chain, "chain", chain, "run the manifests' nodes, and let the gateway read from their chain")
+	return c
+}
+
+// kubernetesOptions makes paths absolute: a machine of the cluster starts in another directory.
+func kubernetesOptions(name, programs, images string) (o kubernetes.Options, err error) {
+	o.Name = name
+	if o.Netcraq, err = cli.ProductPath(); err != nil {
+		return o, err
+	}
+	if o.Programs, err = filepath.Abs(programs); err != nil {
+		return o, err
+	}
+	for _, image := range []string{"netcraq", "netcraq-pod"} {
+		path, err := filepath.Abs(filepath.Join(images, image+"-linux-"+runtime.GOARCH+".tar"))
+		if err != nil {
+			return o, err
+		}
+		o.Images = append(o.Images, path)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return o, err
+	}
+	o.Machine = func(machine string) []string {
+		return []string{self, "lab", "kubernetes", "machine", machine, "--name", name}
+	}
+	return o, nil
+}
+
+func newKubernetesDownCommand(name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Remove the cluster or its remains, with everything that runs in it",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			was, err := kubernetes.Down(c.Context(), *name)
+			if err != nil {
+				return err
+			}
+			if !was {
+				fmt.Fprintf(c.OutOrStdout(), "cluster %q is not up; nothing to do\n", *name)
+				return nil
+			}
+			fmt.Fprintf(c.OutOrStdout(), "cluster %q is gone\n", *name)
+			return nil
+		},
+	}
+}
+
+func newKubernetesStatusCommand(name *string) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "List machines, nodes and pods",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			status, err := kubernetes.StatusOf(c.Context(), *name)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.PrintJSON(c.OutOrStdout(), status)
+			}
+			printCluster(c.OutOrStdout(), status)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// newKubernetesMachineCommand is the first process of a machine, which `up` starts.
+func newKubernetesMachineCommand(name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:    "machine MACHINE",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return kubernetes.RunMachine(*name, args[0]) },
+	}
+}
+
+func printCluster(w io.Writer, s *kubernetes.Status) {
+	gateway := "gateway without a chain"
+	if s.Chain {
+		gateway = "gateway with the nodes' chain"
+	}
+	fmt.Fprintf(w, "\n  cluster %s · API server: %s · %s · logs in %s\n\n", s.Name, s.API, gateway, s.Directory)
+	table := cli.NewTable(w)
+	defer table.Flush()
+	fmt.Fprintln(table, "  machine\taddress\tprocess\tnode\tpods ready\tversion\truntime")
+	for _, m := range s.Machines {
+		process, node, pods := fmt.Sprint(m.PID), "not ready", fmt.Sprintf("%d of %d", m.Running, m.Pods)
+		if m.PID == 0 {
+			process = "ended"
+		}
+		if m.Ready {
+			node = "ready"
+		}
+		if m.Name == kubernetes.Control {
+			node, pods = "-", "-"
+		}
+		row := []string{m.Version, m.Runtime}
+		if slices.Equal(row, []string{"", ""}) {
+			row = []string{"-", "-"}
+		}
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Address, process, node, pods, row[0], row[1])
+	}
+}

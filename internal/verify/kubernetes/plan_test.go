@@ -1,0 +1,164 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/csv"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/internal/platform/roottest"
+)
+
+// TestPlanFitsTheManifests: the manifests name machines, addresses and a device, and are applied as they are.
+func TestPlanFitsTheManifests(t *testing.T) {
+	text, err := os.ReadFile("../../../deploy/manifests/netcraq.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := []string{"--join=" + chainControllers(), "--port-if=" + uplink, "namespace: " + namespace,
+		`image: "netcraq:latest"`, ", " + optionalRight}
+	for _, h := range workerHosts()[:3] {
+		wants = append(wants, "--metrics="+h.addr+":", `kubernetes.io/hostname: "`+h.name+`"`)
+	}
+	for _, want := range wants {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the manifests do not have %s", want)
+		}
+	}
+	if address := `"address": "169.254.77.1"`; !strings.Contains(networkConfig, address) ||
+		!strings.Contains(string(text), "--pod-addr=169.254.77.1") {
+		t.Error("the pods' address is another in the manifests")
+	}
+}
+
+func TestRights(t *testing.T) {
+	got, err := withRights("add: [SYS_NICE, SYS_RESOURCE, DAC_OVERRIDE]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "add: [SYS_NICE, SYS_RESOURCE, DAC_OVERRIDE]"
+	if lacksResource(t, string(status)) {
+		want = "add: [SYS_NICE, DAC_OVERRIDE]"
+	}
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// lacksResource reports whether the bounding set lacks the right with number 24.
+func lacksResource(t *testing.T, status string) bool {
+	t.Helper()
+	_, rest, ok := strings.Cut(status, "CapBnd:\t")
+	if !ok || len(rest) < 16 {
+		t.Fatal("no bounding set")
+	}
+	digit := strings.IndexByte("0123456789abcdef", rest[16-1-24/4])
+	return digit&1 == 0
+}
+
+func TestCredentials(t *testing.T) {
+	dir := t.TempDir()
+	for _, h := range hosts() {
+		if err := os.Mkdir(filepath.Join(dir, h.name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writeCredentials(dir); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, apiCert), filepath.Join(dir, apiKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := x509.NewCertPool()
+	authority.AddCert(pair.Leaf)
+	for _, name := range []string{controlAddr, "198.51.100.1", "kubernetes.default.svc"} {
+		if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: authority}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	f, err := os.Open(filepath.Join(dir, tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := newUsers()
+	if len(rows) != len(users) {
+		t.Fatalf("%d tokens of %d users", len(rows), len(users))
+	}
+	for i, u := range users {
+		config, err := os.ReadFile(filepath.Join(dir, u.config))
+		if err != nil {
+			t.Error(err)
+		}
+		token, name, groups := rows[i][0], rows[i][1], rows[i][3]
+		if !strings.Contains(string(config), token) || name != u.name || groups != u.groups || token == u.token {
+			t.Errorf("%s: token of %s, groups %s; is the token new and in the configuration?", u.config, name, groups)
+		}
+	}
+}
+
+func TestWrongOptions(t *testing.T) {
+	roottest.Need(t)
+	dir := t.TempDir()
+	for name, want := range map[string]string{
+		"": "name", "a-b": "name", "tooooooolong": "name", "test": "make kubernetes",
+	} {
+		if err := Up(t.Context(), Options{Name: name, Programs: dir}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Up of %q: %v", name, err)
+		}
+	}
+	if _, err := Down(t.Context(), "../x"); err == nil {
+		t.Error("Down took a path as a name")
+	}
+	if _, err := StatusOf(t.Context(), "absent"); !errors.Is(err, ErrNotUp) {
+		t.Errorf("status of no cluster: %v", err)
+	}
+}
+
+// TestGroups: groups are removed with those below them, and others are not.
+func TestGroups(t *testing.T) {
+	roottest.Need(t)
+	const name = "groupstest"
+	t.Cleanup(func() {
+		if err := removeGroups(context.Background(), groupOf(name, "*")); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, machine := range []string{"machine-1", "machine-2"} {
+		if err := makeGroup(groupOf(name, machine)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dirs, err := hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(filepath.Join(dir, groupOf(name, "machine-1"), "kubepods", "pod"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeGroups(t.Context(), groupOf(name, "machine-1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		left, err := filepath.Glob(filepath.Join(dir, groupOf(name, "*")))
+		if err != nil || len(left) != 1 || filepath.Base(left[0]) != groupOf(name, "machine-2") {
+			t.Errorf("%s: left %v, %v", dir, left, err)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Status is the current state of a cluster.
+type Status struct {
+	Name       string    `json:"name"`
+	Kubeconfig string    `json:"kubeconfig"`
+	Directory  string    `json:"directory"` // logs, by machine and program
+	API        string    `json:"api"`       // "ok", or an error
+	Chain      bool      `json:"chain"`     // the gateway reads from the nodes' chain
+	Machines   []Machine `json:"machines"`
+}
+
+// Machine is a machine of a cluster.
+type Machine struct {
+	Name     string         `json:"name"`
+	Address  string         `json:"address"`
+	PID      int            `json:"pid"` // of its first process; 0: it has ended
+	Programs map[string]int `json:"programs,omitempty"`
+	Ready    bool           `json:"ready"` // the node, by the API server
+	Version  string         `json:"version,omitempty"`
+	Runtime  string         `json:"runtime,omitempty"`
+	Pods     int            `json:"pods"`
+	Running  int            `json:"pods_ready"`
+}
+
+// answerLimit bounds the questions of a status to the API server.
+const answerLimit = 5 * time.Second
+
+// StatusOf reads the status of a cluster.
+func StatusOf(ctx context.Context, name string) (*Status, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	st, err := readState(name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{Name: name, Kubeconfig: Kubeconfig(name), Directory: dirOf(name), API: "ok", Chain: st.Joined}
+	for _, h := range hosts() {
+		m := Machine{Name: h.name, Address: h.addr}
+		if p := st.Machines[h.name]; p.Alive() {
+			m.PID, m.Programs = p.PID, childrenOf(p.PID)
+		}
+		s.Machines = append(s.Machines, m)
+	}
+	if err := s.ask(ctx); err != nil {
+		s.API = err.Error()
+	}
+	return s, nil
+}
+
+// ask adds what the API server knows.
+func (s *Status) ask(ctx context.Context) error {
+	a, err := newAPI(s.Name)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	var nodes nodeList
+	if err := a.get(ctx, "/api/v1/nodes", &nodes); err != nil {
+		return err
+	}
+	var pods podList
+	if err := a.get(ctx, "/api/v1/pods", &pods); err != nil {
+		return err
+	}
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		for _, n := range nodes.Items {
+			if n.Metadata.Name == m.Name {
+				_, m.Ready = ready(n.Status.Conditions)
+				m.Version, m.Runtime = n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.ContainerRuntimeVersion
+			}
+		}
+		for _, p := range pods.Items {
+			if p.Spec.NodeName == m.Name {
+				m.Pods++
+				if _, ok := ready(p.Status.Conditions); ok {
+					m.Running++
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// childrenOf returns the children of a process, by the names of their programs.
+func childrenOf(parent int) map[string]int {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil
+	}
+	found := make(map[string]int)
+	for _, dir := range dirs {
+		status, err := os.ReadFile(filepath.Join(dir, "status"))
+		if err != nil || !bytes.Contains(status, fmt.Appendf(nil, "\nPPid:\t%d\n", parent)) {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		argv := bytes.Split(line, []byte{0})
+		if pid, bad := strconv.Atoi(filepath.Base(dir)); err == nil && bad == nil && len(argv) > 1 {
+			found[programName(string(argv[0]), string(argv[1]))] = pid
+		}
+	}
+	return found
+}
+
+// programName tells the product's commands apart.
+func programName(program, argument string) string {
+	name := filepath.Base(program)
+	if name == "netcraq" {
+		name += " " + argument
+	}
+	return name
+}
+
+// lastLine returns the last line of a log.
+func lastLine(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return lines[len(lines)-1]
+}

@@ -1,0 +1,291 @@
+package kubernetes
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// clusterName is that of the test's cluster.
+const clusterName = "test"
+
+// eventLimit bounds what the test waits for, as kubectl takes it.
+const eventLimit = 5 * time.Minute
+
+// replaced is the machine that the test ends. It has no controller and no load.
+const replaced = "machine-4"
+
+var loads = []string{"load-1", "load-2"}
+
+// cluster is the one of `netcraq lab kubernetes`.
+type cluster struct{ t *testing.T }
+
+// TestCluster runs four kubelets with the product's manifests, and uses the chain from pods: by the stable address on
+// every machine, and without a pause while a machine is replaced, the nodes' pods are, and the API server is killed.
+func TestCluster(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	c := &cluster{t}
+	t.Cleanup(c.down)
+	c.lab("up")
+	c.allReady()
+	if !c.status().Chain {
+		t.Error("the gateway does not read from the chain")
+	}
+	c.kubectl("apply", "--filename", "testdata/pods.yaml", "--filename", "testdata/load.yaml")
+	c.kubectl("rollout", "status", "daemonset/waiting", limitFlag)
+	c.stableAddress()
+	c.kubectl("wait", "--for=condition=Ready", "pod", "--selector=app=load", limitFlag)
+
+	c.under("a machine is killed and replaced", func() {
+		c.kill(c.machine(replaced).PID)
+		c.progress()
+		c.lab("up")
+		c.allReady()
+	})
+	c.under("the nodes of the chain are updated", func() {
+		c.kubectl("--namespace=netcraq", "rollout", "restart", "daemonset/netcraq-node")
+		c.kubectl("--namespace=netcraq", "rollout", "status", "daemonset/netcraq-node", limitFlag)
+	})
+	c.under("the API server is killed", func() {
+		c.kill(c.machine("control").Programs["kube-apiserver"])
+		c.await("the API server", func() error { _, err := c.try("get", "--raw", "/readyz"); return err })
+	})
+	c.kubectl("delete", "job/stable", "--wait")
+	c.kubectl("apply", "--filename", "testdata/pods.yaml")
+	c.stableAddress()
+}
+
+const limitFlag = "--timeout=300s"
+
+// lab runs a command of the lab, which has to succeed.
+func (c *cluster) lab(command string, more ...string) []byte {
+	c.t.Helper()
+	arguments := []string{"lab", "kubernetes", command, "--name", clusterName}
+	if command == "up" {
+		more = append(more, "--programs", programs, "--images", "../../out/images", "--manifests", manifest)
+	}
+	cmd := exec.Command(netcraq, append(arguments, more...)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	start := time.Now()
+	out, err := cmd.Output()
+	if err != nil {
+		c.t.Fatalf("netcraq lab kubernetes %s: %v\n%s", command, err, &said)
+	}
+	if command != "status" {
+		c.t.Logf("netcraq lab kubernetes %s took %.1f s", command, time.Since(start).Seconds())
+	}
+	return out
+}
+
+// status is what the test needs of `status --json`.
+type status struct {
+	Kubeconfig string
+	API        string
+	Chain      bool
+	Machines   []machine
+}
+
+type machine struct {
+	Name     string
+	PID      int
+	Programs map[string]int
+	Ready    bool
+	Version  string
+}
+
+func (c *cluster) status() (s status) {
+	c.t.Helper()
+	if err := json.Unmarshal(c.lab("status", "--json"), &s); err != nil {
+		c.t.Fatal(err)
+	}
+	return s
+}
+
+func (c *cluster) machine(name string) machine {
+	c.t.Helper()
+	for _, m := range c.status().Machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	c.t.Fatalf("no machine %s", name)
+	return machine{}
+}
+
+// allReady checks that the cluster has four nodes of the version that was compiled.
+func (c *cluster) allReady() {
+	c.t.Helper()
+	nodes := 0
+	for _, m := range c.status().Machines {
+		if m.Ready && strings.HasPrefix(m.Version, "v1.36.") {
+			nodes++
+		}
+	}
+	if nodes != 4 {
+		c.t.Fatalf("%d of 4 nodes are ready:\n%s", nodes, c.lab("status"))
+	}
+}
+
+// kill ends a process as a crash would.
+func (c *cluster) kill(pid int) {
+	c.t.Helper()
+	if pid <= 0 {
+		c.t.Fatalf("no process to end: %+v", c.status())
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) try(arguments ...string) (string, error) {
+	config := filepath.Join("/run/netcraq/kubernetes", clusterName, "kubeconfig")
+	cmd := exec.Command(programs+"/kubectl", append([]string{"--kubeconfig", config}, arguments...)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(arguments, " "), err, &said)
+	}
+	return string(out), err
+}
+
+func (c *cluster) kubectl(arguments ...string) string {
+	c.t.Helper()
+	out, err := c.try(arguments...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
+
+// await calls f until it succeeds.
+func (c *cluster) await(what string, f func() error) {
+	c.t.Helper()
+	for end := time.Now().Add(eventLimit); ; {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("%s: not in time: %v", what, err)
+		}
+		<-time.After(retryPause)
+	}
+}
+
+// stableAddress waits for the pods of the job, and checks that each was answered by the node of its own machine.
+func (c *cluster) stableAddress() {
+	c.t.Helper()
+	c.kubectl("wait", "--for=condition=Complete", "job/stable", limitFlag)
+	rows := c.kubectl("get", "pods", "--selector=app=stable", "--no-headers",
+		"--output=custom-columns=NAME:.metadata.name,NODE:.status.hostIP")
+	nodes := make(map[string]bool)
+	for row := range strings.Lines(rows) {
+		name, node, _ := strings.Cut(strings.TrimSpace(row), " ")
+		node = strings.TrimSpace(node)
+		line := c.kubectl("logs", name)
+		var saw struct {
+			Version uint64
+			ReadBy  string `json:"read_answered_by"`
+		}
+		if err := json.Unmarshal([]byte(line), &saw); err != nil {
+			c.t.Fatalf("%s: %v: %q", name, err, line)
+		}
+		if saw.ReadBy != node+":4411" || saw.Version == 0 {
+			c.t.Errorf("pod %s on %s: %s", name, node, line)
+		}
+		nodes[node] = true
+	}
+	if len(nodes) != 4 {
+		c.t.Errorf("pods used the stable address on %d of 4 machines:\n%s", len(nodes), rows)
+	}
+}
+
+// tally is what a pod with load saw.
+type tally struct {
+	Writes, Reads, Errors, Lost uint64
+	LastError                   string `json:"last_error"`
+	LongestMs                   int64  `json:"longest_ms"`
+}
+
+func (c *cluster) tally(pod string) (tally, error) {
+	line, err := c.try("logs", "--tail=1", pod)
+	if err != nil {
+		return tally{}, err
+	}
+	var seen tally
+	return seen, json.Unmarshal([]byte(line), &seen)
+}
+
+// progress waits until every pod with load has written more.
+func (c *cluster) progress() {
+	c.t.Helper()
+	for _, pod := range loads {
+		first := uint64(0)
+		c.await(pod, func() error {
+			seen, err := c.tally(pod)
+			if err != nil {
+				return err
+			}
+			if first == 0 {
+				first = seen.Writes + 1
+			}
+			if seen.Writes < first {
+				return errors.New("no write since then")
+			}
+			return nil
+		})
+	}
+}
+
+// under runs an event under load: no operation may fail, and none may see another value than the one it wrote.
+func (c *cluster) under(event string, f func()) {
+	c.t.Helper()
+	c.progress()
+	f()
+	c.progress()
+	for _, pod := range loads {
+		seen, err := c.tally(pod)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.t.Logf("%s: %s: %+v", event, pod, seen)
+		if seen.Errors > 0 || seen.Lost > 0 {
+			c.t.Errorf("%s: %s: %d operations failed, %d writes lost; the last error: %s", event, pod, seen.Errors,
+				seen.Lost, seen.LastError)
+		}
+	}
+}
+
+// down removes the cluster, and checks that nothing is left of it.
+func (c *cluster) down() {
+	if c.t.Failed() {
+		c.t.Logf("%s", c.lab("status"))
+		out, _ := c.try("get", "pods", "--all-namespaces", "--output=wide")
+		c.t.Log(out)
+	}
+	c.lab("down")
+	for _, pattern := range []string{
+		filepath.Join("/run/netcraq/kubernetes", clusterName),
+		"/sys/fs/cgroup/netcraq-" + clusterName + "-*", "/sys/fs/cgroup/*/netcraq-" + clusterName + "-*",
+	} {
+		if left, _ := filepath.Glob(pattern); len(left) > 0 {
+			c.t.Errorf("left behind: %v", left)
+		}
+	}
+	if device, err := net.InterfaceByName("nqk-" + clusterName); err == nil {
+		c.t.Errorf("left behind: %+v", device)
+	}
+}
