@@ -1,11 +1,11 @@
 #!/bin/bash
-# Brings a chain of three nodes up, writes and reads through it, shows which node answered, and cleans up. As root the nodes are
+# Brings a chain of three nodes and an etcd behind a gateway up, writes and reads, shows who answered, and cleans up. As root the nodes are
 # XDP programs in network namespaces; otherwise, or where XDP is not possible, they are sockets on loopback addresses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/bin:$PATH"
 dir=$(mktemp -d)
-lab=demo chain=
+lab=demo chain= gateway=
 
 if [ -t 1 ]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold='' dim='' plain=''; fi
 
@@ -44,8 +44,8 @@ expect_exit() {
 
 # start_chain runs `netcraq up` beside this script and waits until it says that the chain is up.
 start_chain() {
-	printf '\n%s$ netcraq up%s\n' "$dim" "$plain"
-	netcraq up --name $lab >"$dir/up" 2>"$dir/err" &
+	printf '\n%s$ netcraq up --etcd%s\n' "$dim" "$plain"
+	netcraq up --name $lab --etcd --etcd-listen 127.0.0.1:0 >"$dir/up" 2>"$dir/err" &
 	chain=$!
 	until grep -q '^Ctrl-C' "$dir/up"; do
 		if ! kill -0 "$chain" 2>/dev/null; then
@@ -58,6 +58,25 @@ start_chain() {
 	sed '/^Try:/,$d; /^Their cluster file/,$d' "$dir/up"
 	NETCRAQ_CLUSTER=$(sed -n 's/.*cluster file \(is \)\?\(.*\.yaml\).*/\2/p' "$dir/up" | head -1) # another chain may be the default
 	export NETCRAQ_CLUSTER
+	gateway=$(sed -n 's/.* --endpoints \([^ ]*\) put .*/\1/p' "$dir/up")
+}
+
+# use_etcd writes and reads with etcd's JSON API until the chain answers the reads.
+use_etcd() {
+	local key
+	key=$(printf color | base64)
+	run curl -s "$gateway/v3/kv/put" -d "{\"key\": \"$key\", \"value\": \"$(printf blue | base64)\"}"
+	run curl -s "$gateway/v3/kv/range" -d "{\"key\": \"$key\"}"
+	printf '\n\n%s(and 100 times more)%s\n' "$dim" "$plain"
+	for _ in {1..20}; do
+		for _ in {1..100}; do curl -s "$gateway/v3/kv/range" -d "{\"key\": \"$key\"}" >/dev/null; done
+		if netcraq placement explain color --gateways "$gateway" --json | grep -q '"placed": true'; then
+			run netcraq placement explain color --gateways "$gateway"
+			return
+		fi
+	done
+	echo 'demo: the gateway did not place a key that is read often' >&2
+	exit 1
 }
 
 title 'A chain of three nodes'
@@ -76,6 +95,9 @@ run netcraq add visits 1
 run netcraq add visits 41
 run netcraq delete greeting
 expect_exit 3 netcraq get greeting
+
+title 'An etcd behind the gateway: its clients stay as they are, and the chain answers reads of hot keys'
+if command -v curl >/dev/null; then use_etcd; else echo "left out: it needs curl, or etcdctl --endpoints $gateway"; fi
 
 if grep -q 'on XDP' "$dir/up"; then
 	title 'Links that lose and repeat 5 % of their packets: every write takes effect exactly once'
