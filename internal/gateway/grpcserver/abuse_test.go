@@ -83,6 +83,38 @@ func TestRepeatedSettings(t *testing.T) {
 	}
 }
 
+// TestManySettings: a client may not change the windows of all calls again and again.
+func TestManySettings(t *testing.T) {
+	c := connect(t, startServer(t).address)
+	for i := range uint32(maxSettings) { // connect has sent the first
+		if err := c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.WritePing(false, [8]byte{}); err != nil {
+		t.Fatal(err)
+	}
+	for acknowledged := 0; ; {
+		f, err := c.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch f := f.(type) {
+		case *http2.SettingsFrame:
+			if f.IsAck() {
+				acknowledged++
+			}
+		case *http2.PingFrame:
+			t.Fatal("the connection goes on")
+		case *http2.GoAwayFrame:
+			if f.ErrCode != http2.ErrCodeEnhanceYourCalm || acknowledged != maxSettings {
+				t.Errorf("%v after %d acknowledged SETTINGS", f.ErrCode, acknowledged)
+			}
+			return
+		}
+	}
+}
+
 // TestFrameBehindTheEnd: a frame that was read before its connection was closed ends no call again.
 func TestFrameBehindTheEnd(t *testing.T) {
 	s := startServer(t, func(o *Options) {

@@ -17,11 +17,12 @@ import (
 
 // conn is a connection of a client.
 type conn struct {
-	server *Server
-	net    net.Conn
-	framer *http2.Framer // reads
-	in     headers       // the reader's
-	opened opening       // the reader's: the call whose header is received
+	server  *Server
+	net     net.Conn
+	framer  *http2.Framer // reads
+	in      headers       // the reader's
+	opened  opening       // the reader's: the call whose header is received
+	changes int           // the reader's: SETTINGS of the client
 
 	mu          sync.Mutex
 	out         []byte     // frames that wait for the writer
@@ -210,6 +211,9 @@ func (c *conn) settings(f *http2.SettingsFrame) error {
 	}
 	if f.HasDuplicates() { // each may cost as much as there are calls, and other clients' answers wait for mu
 		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	if c.changes++; c.changes > maxSettings {
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,6 +44,9 @@ const (
 	// Beyond it new calls are refused.
 	maxHeaderBytes  = 64 << 10
 	maxHeadersBytes = 16 << 20
+	// maxSettings limits the SETTINGS frames of a connection. Each may change the windows of all its calls. The client of
+	// gRPC for Go sends fewer than 20 as it adapts its window to the network.
+	maxSettings = 100
 	// connWindow and callWindow are how many bytes of requests may wait here, of all calls and of one.
 	connWindow = 1 << 20
 	callWindow = 256 << 10
