@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"context"
-	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
-	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
 )
@@ -103,30 +104,37 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	}
 	o.Metrics = slices.DeleteFunc(o.Metrics, func(s string) bool { return s == "" })
 	o.Log = cli.NewLog(log, flags.verbose, flags.json)
+	var c *chain
 	if flags.cluster.File != "" || len(flags.cluster.Controllers) > 0 {
-		chain, err := flags.cluster.Connect(ctx, client.Options{})
-		if err != nil {
+		var err error
+		if c, err = connectChain(ctx, &flags.cluster, o.Log); err != nil {
 			return err
 		}
-		defer chain.Close()
-		o.Cache = &proxy.Cache{Chain: chain.Client, ChainName: chainName(chain.Map()), Placement: flags.placement}
+		defer c.close()
+		o.Cache = c.cache()
+		o.Cache.Placement = flags.placement
 	}
 	s, err := proxy.New(ctx, o)
+	if errors.Is(err, engine.ErrNoChain) {
+		return fmt.Errorf("%w: %w", err, c.away)
+	}
 	if err != nil {
 		return err
 	}
 	o.Log.Info("started gRPC proxy", "address", s.Addr().String(), "etcd", o.Endpoints, "cache", o.Cache != nil)
-	return s.Serve(ctx)
+	return serve(ctx, s, c)
 }
 
-// chainName is the same for all gateways with this chain.
-func chainName(m *client.Map) string {
-	if len(m.Controllers) > 0 {
-		return "cluster " + m.Cluster
+// serve serves, and reaches for a chain that does not answer yet; nil: there is none.
+func serve(ctx context.Context, s *proxy.Server, c *chain) error {
+	group, ctx := errgroup.WithContext(ctx)
+	serving, stop := context.WithCancel(ctx)
+	group.Go(func() error {
+		defer stop()
+		return s.Serve(ctx)
+	})
+	if c != nil {
+		group.Go(func() error { return c.reach(serving, s) })
 	}
-	h := sha256.New()
-	for i := range m.Nodes {
-		fmt.Fprintln(h, m.Nodes[i].Name, m.Nodes[i].Addr)
-	}
-	return fmt.Sprintf("chain %x of %d shards", h.Sum(nil)[:8], m.Shards())
+	return group.Wait()
 }

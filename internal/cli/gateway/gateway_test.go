@@ -29,6 +29,24 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// await returns a channel that is closed when the log has a text.
+func (l *lines) await(text string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := make(chan struct{})
+	if l.wait, l.seen = text, seen; strings.Contains(l.text.String(), text) {
+		close(seen)
+		l.seen = nil
+	}
+	return seen
+}
+
 // The framework of etcd's tests waits for this line, and ends the process with SIGTERM, which ends the context.
 func TestGatewaySaysThatItServes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

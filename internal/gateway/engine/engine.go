@@ -14,7 +14,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 
-	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/gateway/packing"
@@ -24,8 +23,8 @@ import (
 // Options say where etcd and the chain are.
 type Options struct {
 	Etcd      *grpc.ClientConn
-	Chain     *client.Client
-	ChainName string // the same for all gateways with this chain
+	Chain     objects.Chain
+	ChainName string // the same for all gateways with this chain; empty: not known yet, see [Engine.NameChain]
 	Placement placement.Options
 	Lease     time.Duration // of a session, in whole seconds; 0: DefaultLease
 	Log       *slog.Logger
@@ -85,10 +84,9 @@ type Engine struct {
 	places  places
 	packing packed
 
-	cluster uint64       // etcd's identity
-	era     string       // of its history
-	newest  atomic.Int64 // revision that etcd had for certain
-	proved  atomic.Bool  // the chain's revision was compared with etcd's; before that no read is answered from the chain
+	identity
+	newest atomic.Int64 // revision that etcd had for certain
+	proved atomic.Bool  // the chain's revision was compared with etcd's; before that no read is answered from the chain
 
 	withdrawn sync.Once
 	gone      chan struct{} // closed when the cache has ended for good
@@ -111,15 +109,15 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if o.Lease == 0 {
 		o.Lease = DefaultLease
 	}
-	cluster, era, err := identify(ctx, o.Etcd, o.ChainName)
+	etcd, err := identify(ctx, o.Etcd, o.ChainName)
 	if err != nil {
 		return nil, err
 	}
 	var name [8]byte
 	rand.Read(name[:]) // never fails
 	e := &Engine{
-		o: o, cluster: cluster, era: era, gone: make(chan struct{}),
-		store: objects.New(o.Chain, storePrefix(cluster, era)), replies: make(map[uint64]chan core.Reply),
+		o: o, identity: etcd, gone: make(chan struct{}),
+		store: objects.New(o.Chain, storePrefix(etcd.cluster, etcd.era)), replies: make(map[uint64]chan core.Reply),
 		reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time), leases: make(map[string]*lease),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())

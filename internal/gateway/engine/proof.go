@@ -143,35 +143,67 @@ func (e *Engine) Bypassed(ctx context.Context) (bool, error) {
 	}
 }
 
-// identify checks that all gateways of an etcd have the same chain, and returns etcd's identity and era.
-func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (cluster uint64, era string, err error) {
+// identity is what a gateway caches, and where.
+type identity struct {
+	cluster uint64 // etcd's number
+	era     string // of its history
+	chain   string // name of the chain of all its gateways, with the format of the directory
+}
+
+// ErrNoChain says that the name of the chain is needed: no gateway has used this etcd before.
+var ErrNoChain = errors.New("the chain cannot be reached, and no gateway has used this etcd before")
+
+// identify checks that all gateways of an etcd have the same chain. Without a name it takes the one that another gateway
+// has written.
+func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*ownWithin)
 	defer cancel()
-	key, value := []byte(OwnPrefix+"chain"), directoryFormat+" "+chain
+	key, value := []byte(OwnPrefix+"chain"), chainValue(chain)
 	get, getEra := read(&pb.RangeRequest{Key: key}), read(&pb.RangeRequest{Key: []byte(eraKey)})
 	put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(value)}}}
-	answer, err := pb.NewKVClient(conn).Txn(ctx, &pb.TxnRequest{
+	t := &pb.TxnRequest{
 		Compare: []*pb.Compare{compare(&core.Cond{Key: string(key), Kind: core.CreateIs})},
-		Success: []*pb.RequestOp{put, getEra, get}, Failure: []*pb.RequestOp{getEra, get},
-	}, grpc.WaitForReady(true))
+		Success: []*pb.RequestOp{getEra, get}, Failure: []*pb.RequestOp{getEra, get},
+	}
+	if chain != "" {
+		t.Success = append([]*pb.RequestOp{put}, t.Success...)
+	}
+	answer, err := pb.NewKVClient(conn).Txn(ctx, t, grpc.WaitForReady(true))
 	switch {
 	case unauthorized(err):
-		return 0, "", ErrAuth
+		return etcd, ErrAuth
 	case err != nil:
-		return 0, "", fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", OwnPrefix, err)
+		return etcd, fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", OwnPrefix, err)
 	}
 	last := len(answer.Responses) - 1
 	for _, kv := range answer.Responses[last-1].GetResponseRange().GetKvs() {
-		era = string(kv.Value)
+		etcd.era = string(kv.Value)
 	}
-	kvs := answer.Responses[last].GetResponseRange().GetKvs()
-	if len(kvs) != 1 || string(kvs[0].Value) != value {
-		found := ""
-		if len(kvs) == 1 {
-			found = string(kvs[0].Value)
-		}
-		return 0, "", fmt.Errorf("gateways of another chain, or another release, use this etcd: its key %s is %q, this gateway's is %q. "+
-			"End those gateways and delete the keys below %s, or use the same chain", key, found, value, OwnPrefix)
+	for _, kv := range answer.Responses[last].GetResponseRange().GetKvs() {
+		etcd.chain = string(kv.Value)
 	}
-	return answer.Header.ClusterId, era, nil
+	etcd.cluster = answer.Header.ClusterId
+	switch {
+	case chain == "" && etcd.chain == "":
+		return etcd, ErrNoChain
+	case chain == "" && strings.HasPrefix(etcd.chain, chainValue("")):
+		return etcd, nil
+	}
+	return etcd, etcd.sameChain(value)
 }
+
+// chainValue is how the name of a chain is written in etcd.
+func chainValue(name string) string { return directoryFormat + " " + name }
+
+// sameChain refuses another chain than the one of etcd's other gateways.
+func (i *identity) sameChain(value string) error {
+	if i.chain == value {
+		return nil
+	}
+	return fmt.Errorf("gateways of another chain, or another release, use this etcd: its key %s is %q, this gateway's is %q. "+
+		"End those gateways and delete the keys below %s, or use the same chain", OwnPrefix+"chain", i.chain, value, OwnPrefix)
+}
+
+// NameChain checks the name of a chain that became known only after the start. The gateway must not use the chain if it
+// returns an error.
+func (e *Engine) NameChain(name string) error { return e.sameChain(chainValue(name)) }

@@ -28,7 +28,7 @@ const (
 
 // Store is the objects of one etcd in a chain.
 type Store struct {
-	chain   *client.Client
+	chain   Chain
 	prefix  string
 	largest atomic.Int64 // bytes of an object
 
@@ -58,7 +58,7 @@ type known struct {
 }
 
 // New makes a store; the prefix keeps etcds apart that share a chain.
-func New(chain *client.Client, prefix string) *Store {
+func New(chain Chain, prefix string) *Store {
 	s := &Store{chain: chain, prefix: prefix, lines: make(map[string]*line)}
 	s.largest.Store(wire.MaxValueBytes)
 	return s

@@ -18,9 +18,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 )
 
@@ -43,8 +43,8 @@ type Options struct {
 
 // Cache says where keys are cached.
 type Cache struct {
-	Chain     *client.Client
-	ChainName string // the same for all gateways with this chain
+	Chain     objects.Chain
+	ChainName string // the same for all gateways with this chain; empty: not known yet, see [Server.NameChain]
 	Placement placement.Options
 	Lease     time.Duration // of the gateway's session; 0: the default
 }
@@ -166,6 +166,15 @@ func (s *Server) startCache(ctx context.Context) (err error) {
 		}
 	}
 	return err
+}
+
+// NameChain checks the name of a chain that could not be reached when the server was made. The chain must not be used if
+// it returns an error.
+func (s *Server) NameChain(name string) error {
+	if s.cache == nil {
+		return nil
+	}
+	return s.cache.NameChain(name)
 }
 
 // ownBuffer is how much of a page's call may be under way within the process.

@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/client/connect"
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/objects"
+	"github.com/netcraq/netcraq/internal/gateway/proxy"
+	"github.com/netcraq/netcraq/internal/platform/retry"
+)
+
+// chainPause is the pause between two tries to reach the chain. Each try waits for an answer as well.
+const chainPause = time.Second
+
+// chain is a gateway's connection to its chain. Where the controllers run on the Kubernetes cluster whose API server uses
+// the gateway, they start only after the gateway serves. So a gateway without its chain serves from etcd.
+type chain struct {
+	flags *cli.ClusterFlags
+	log   *slog.Logger
+	open  *connect.Client // nil: not reached yet
+	away  error           // why not
+	late  objects.Late
+}
+
+// connectChain tries to reach the chain once. An error is one that will not pass.
+func connectChain(ctx context.Context, flags *cli.ClusterFlags, log *slog.Logger) (*chain, error) {
+	c := &chain{flags: flags, log: log}
+	var err error
+	c.open, err = flags.Connect(ctx, client.Options{})
+	if errors.Is(err, context.DeadlineExceeded) {
+		c.away = err
+		return c, nil
+	}
+	return c, err
+}
+
+// cache returns where the gateway caches.
+func (c *chain) cache() *proxy.Cache {
+	if c.open != nil {
+		return &proxy.Cache{Chain: c.open.Client, ChainName: chainName(c.open.Map())}
+	}
+	return &proxy.Cache{Chain: &c.late}
+}
+
+// reach tries until the chain is reached, and then lets the gateway use it.
+func (c *chain) reach(ctx context.Context, s *proxy.Server) error {
+	if c.open != nil {
+		return nil
+	}
+	c.log.Warn("the chain does not answer: etcd serves all requests until it does", "reason", c.away)
+	for c.open == nil {
+		if !retry.Sleep(ctx, chainPause) {
+			return nil
+		}
+		var err error
+		c.open, err = c.flags.Connect(ctx, client.Options{})
+		if err != nil && ctx.Err() == nil {
+			c.log.Debug("the chain does not answer", "reason", err)
+		}
+	}
+	if err := s.NameChain(chainName(c.open.Map())); err != nil {
+		return err
+	}
+	c.late.Open(c.open.Client)
+	c.log.Info("the chain answers: keys are cached from now on")
+	return nil
+}
+
+func (c *chain) close() error {
+	if c.open == nil {
+		return nil
+	}
+	return c.open.Close()
+}
+
+// chainName is the same for all gateways with this chain.
+func chainName(m *client.Map) string {
+	if len(m.Controllers) > 0 {
+		return "cluster " + m.Cluster
+	}
+	h := sha256.New()
+	for i := range m.Nodes {
+		fmt.Fprintln(h, m.Nodes[i].Name, m.Nodes[i].Addr)
+	}
+	return fmt.Sprintf("chain %x of %d shards", h.Sum(nil)[:8], m.Shards())
+}
