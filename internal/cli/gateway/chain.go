@@ -19,8 +19,8 @@ import (
 // chainPause is the pause between two tries to reach the chain. Each try waits for an answer as well.
 const chainPause = time.Second
 
-// chain is a gateway's connection to its chain. Where the controllers run on the Kubernetes cluster whose API server uses
-// the gateway, they start only after the gateway serves. So a gateway without its chain serves from etcd.
+// chain is a gateway's connection to its chain. Controllers may run on the Kubernetes cluster whose API server uses the
+// gateway: they start only after the gateway serves. So a gateway without its chain serves from etcd.
 type chain struct {
 	flags *cli.ClusterFlags
 	log   *slog.Logger
