@@ -24,6 +24,7 @@ type gatewayFlags struct {
 	options       proxy.Options
 	cluster       cli.ClusterFlags
 	placement     placement.Options
+	memory        memoryFlags
 	verbose, json bool
 }
 
@@ -37,12 +38,22 @@ func newGatewayCommand() *cobra.Command {
 The gateway serves the whole API: KV, Watch, Lease, Cluster, Maintenance, Auth, locks, elections, health and reflection.
 The same port has /version, /health, /metrics (etcd's), /proxy/metrics (the gateway's) and JSON below /v3/. Calls, tokens
 and errors are forwarded unchanged. The flags are those of "etcd grpc-proxy start", which the gateway can replace;
-docs/gateway.md compares the two.`,
+docs/gateway.md compares the two.
+
+With --memory the gateway needs no etcd. It serves a keyspace that exists only in the memory of the chain's nodes, such
+as Kubernetes' leases. THE KEYSPACE IS LOST if all nodes of one chain lose their state at the same time; see
+docs/memory.md.`,
 		Example: `  netcraq gateway --etcd-endpoints http://192.0.2.1:2379,http://192.0.2.2:2379 --listen 127.0.0.1:23790
   netcraq gateway --etcd-endpoints https://192.0.2.1:2379 --cacert ca.crt --cert etcd.crt --key etcd.key --auto-tls
+  netcraq gateway --memory --listen 192.0.2.7:23790 --controllers 192.0.2.1,192.0.2.2,192.0.2.3
   etcdctl --endpoints 127.0.0.1:23790 get greeting`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return runGateway(c.Context(), c.ErrOrStderr(), &flags) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := flags.memory.check(c.Flags()); err != nil {
+				return err
+			}
+			return runGateway(c.Context(), c.ErrOrStderr(), &flags)
+		},
 	}
 	f, o := c.Flags(), &flags.options
 	f.StringVar(&o.Listen, "listen", cli.GatewayListen, "address to serve on")
@@ -82,6 +93,7 @@ docs/gateway.md compares the two.`,
 	f.IntVar(&p.Capacity, "cache-bytes", p.Capacity, "bytes of the chain that this etcd's keys may take")
 	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are cached whenever they are read")
 	f.StringSliceVar(&p.Excluded, "exclude", nil, "prefixes of keys that are never cached")
+	flags.memory.add(f)
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
 	f.BoolVar(&flags.json, "json", false, "log as JSON")
 	return c
@@ -101,6 +113,9 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	o := flags.options
 	if o.MaxRequestBytes <= 0 || o.MaxRequestBytes > maxRequestBytes {
 		return fmt.Errorf("--max-request-bytes %d: want 1 to %d", o.MaxRequestBytes, maxRequestBytes)
+	}
+	if flags.memory.on {
+		return flags.memory.serve(ctx, log, flags)
 	}
 	o.Metrics = slices.DeleteFunc(o.Metrics, func(s string) bool { return s == "" })
 	o.Log = cli.NewLog(log, flags.verbose, flags.json)

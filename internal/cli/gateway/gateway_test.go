@@ -89,3 +89,23 @@ func TestGatewayRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestMemoryRefuses(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string // in the error
+	}{
+		{[]string{"--memory", "--etcd-endpoints", "127.0.0.1:1"}, "--etcd-endpoints: not with --memory"},
+		{[]string{"--memory", "--pin", "/a", "--cache-bytes", "1"}, "--cache-bytes, --pin: not with --memory"},
+		{[]string{"--keyspace", "a"}, "--keyspace: only with --memory"},
+		{[]string{"--memory", "--keyspace", ""}, "--keyspace: want a name"},
+		{[]string{"--memory", "--log-entries", "5"}, "--log-entries 5: want 4096 to 1048576"},
+		{[]string{"--memory", "--max-request-bytes", "-1"}, "--max-request-bytes -1"},
+		{[]string{"--memory", "--cluster", "missing.yaml"}, "missing.yaml"},
+	} {
+		_, _, err := clitest.Execute(t.Context(), newGatewayCommand(), test.args...)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %v, want %q", test.args, err, test.want)
+		}
+	}
+}

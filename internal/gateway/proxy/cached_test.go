@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"net/netip"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -12,39 +11,13 @@ import (
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
-	"github.com/netcraq/netcraq/internal/node/chain"
-	"github.com/netcraq/netcraq/internal/node/dataplane"
-	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
 
 // startChain runs a chain on sockets and returns its cluster.
 func startChain(t *testing.T, nodes, shards int) *topology.Cluster {
 	t.Helper()
-	c := &topology.Cluster{Epoch: 1, Shards: shards, Chains: [][]string{nil}}
-	var planes []*soft.Plane
-	for i := range nodes {
-		p, err := soft.Listen(netip.MustParseAddrPort("127.66.17.1:0"),
-			chain.Options{Shards: shards, CellBytes: 1352, MaxObjects: 1000, MaxSessions: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { p.Close() })
-		planes = append(planes, p)
-		name := fmt.Sprintf("n%d", i+1)
-		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: p.Addr()})
-		c.Chains[0] = append(c.Chains[0], name)
-	}
-	for i, p := range planes {
-		for shard := range uint16(shards) {
-			if err := p.ConfigureAll(map[uint16]chain.ShardConfig{shard: c.ShardConfig(c.Nodes[i].Name, shard)}); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Grant(shard, dataplane.Forever); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return c
+	return softchain.Start(t, nodes, shards, 1000)
 }
 
 // cachedGateway is a gateway with a cache.

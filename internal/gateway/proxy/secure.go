@@ -18,8 +18,8 @@ type TowardsEtcd struct {
 	SkipVerify    bool // take any certificate of etcd
 }
 
-// config is nil if nothing is said about certificates. A certificate's common name must be empty: etcd takes it for the user.
-func (c *TowardsEtcd) config() (*tls.Config, error) {
+// Config is nil if nothing is said about certificates. A certificate's common name must be empty: etcd takes it for the user.
+func (c *TowardsEtcd) Config() (*tls.Config, error) {
 	if *c == (TowardsEtcd{}) {
 		return nil, nil
 	}
@@ -44,8 +44,8 @@ type TowardsClients struct {
 	Years       uint   // for which it is valid
 }
 
-// wrap encrypts the connections of a listener, if certificates are configured.
-func (c *TowardsClients) wrap(l net.Listener) (net.Listener, error) {
+// Wrap encrypts the connections of a listener, if certificates are configured.
+func (c *TowardsClients) Wrap(l net.Listener) (net.Listener, error) {
 	var info transport.TLSInfo
 	switch {
 	case c.CA != "" || c.Cert != "" || c.Key != "":

@@ -94,7 +94,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	etcd, err := o.Etcd.config()
+	etcd, err := o.Etcd.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Server) listen(address string, secure bool) (net.Listener, error) {
 	if !secure {
 		return l, nil
 	}
-	wrapped, err := s.options.Clients.wrap(l)
+	wrapped, err := s.options.Clients.Wrap(l)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

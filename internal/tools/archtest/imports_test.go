@@ -78,6 +78,7 @@ var reserved = []struct {
 		commands, eval + "/peer"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
+		gateway + "/memory",
 		verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/etcdgateway", eval + "/peer"},
 		"etcd belongs to the controller's store, to the gateway and its check, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cli"
+	"github.com/netcraq/netcraq/internal/gateway/memory"
+	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+)
+
+// memoryFlags are the flags of a keyspace in memory.
+type memoryFlags struct {
+	on      bool
+	name    string
+	entries int
+}
+
+func (m *memoryFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&m.on, "memory", false,
+		"serve a keyspace without an etcd, in the memory of the chain's nodes: it is lost if a chain loses its state")
+	f.StringVar(&m.name, "keyspace", memory.DefaultName, "name of the keyspace of --memory")
+	f.IntVar(&m.entries, "log-entries", chainlog.DefaultEntries,
+		"objects of the chain for the log of a new keyspace of --memory")
+}
+
+// onlyMemory are the flags that need --memory, and withMemory those that may be given with it.
+var (
+	onlyMemory = []string{"keyspace", "log-entries"}
+	withMemory = append([]string{"memory", "listen", "listen-addr", "advertise-client-url", "data-dir", "cert-file",
+		"key-file", "trusted-ca-file", "client-crl-file", "listen-cipher-suites", "tls-min-version", "tls-max-version", "auto-tls",
+		"self-signed-cert-validity", "cert", "key", "cacert", "insecure-skip-tls-verify", "max-request-bytes", "cluster",
+		"controllers", "identity", "debug", "json"}, onlyMemory...)
+)
+
+// check refuses flags that do not belong together.
+func (m *memoryFlags) check(f *pflag.FlagSet) error {
+	var wrong []string
+	f.Visit(func(given *pflag.Flag) {
+		if m.on && !slices.Contains(withMemory, given.Name) || !m.on && slices.Contains(onlyMemory, given.Name) {
+			wrong = append(wrong, "--"+given.Name)
+		}
+	})
+	names := strings.Join(wrong, ", ")
+	switch {
+	case len(wrong) > 0 && m.on:
+		return cli.UsageError(fmt.Errorf("%s: not with --memory, which serves a keyspace of its own without an etcd", names))
+	case len(wrong) > 0:
+		return cli.UsageError(fmt.Errorf("%s: only with --memory", names))
+	case m.on && (m.entries < minLogEntries || m.entries > maxLogEntries):
+		return cli.UsageError(fmt.Errorf("--log-entries %d: want %d to %d", m.entries, minLogEntries, maxLogEntries))
+	case m.on && m.name == "":
+		return cli.UsageError(fmt.Errorf("--keyspace: want a name"))
+	}
+	return nil
+}
+
+// A log must have room for requests of the default maximum size, and for the time that a snapshot takes.
+const minLogEntries, maxLogEntries = 4096, 1 << 20
+
+// serve runs a memory gateway until ctx ends.
+func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
+	chain, err := flags.cluster.Connect(ctx, client.Options{})
+	if err != nil {
+		return err
+	}
+	defer chain.Close()
+	o := flags.options
+	s, err := memory.Listen(memory.ServerOptions{
+		Options: memory.Options{
+			Chain: chain.Client, Name: m.name, Advertise: o.Advertise, LogEntries: m.entries,
+			MaxRequestBytes: o.MaxRequestBytes, Log: cli.NewLog(log, flags.verbose, flags.json),
+		},
+		Listen: o.Listen, Clients: o.Clients, PeerCertificates: o.Etcd,
+	})
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx)
+}

@@ -1,0 +1,177 @@
+package chainlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/netcraq/netcraq/client"
+)
+
+// Lead makes this reader the writer of a term. It calls apply for the batches that it reads at the log's end.
+// Afterwards no writer of an earlier term gets a batch acknowledged.
+func (l *Log) Lead(ctx context.Context, term uint64, apply func(batch []byte) error) error {
+	for {
+		batches, err := l.Read(ctx)
+		for _, b := range batches {
+			if err := apply(b); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if len(batches) > 0 {
+			continue
+		}
+		switch {
+		case l.lastTerm > term:
+			return fmt.Errorf("%w: the log has term %d, and this is %d", ErrDeposed, l.lastTerm, term)
+		case l.lastTerm == term: // the fence
+			l.term = term
+			return l.fencePointer(ctx, term)
+		}
+		if err := l.fence(ctx, term); err != nil {
+			return err
+		}
+	}
+}
+
+// fence writes the first entry of a term at the log's end, if no other writer is faster.
+func (l *Log) fence(ctx context.Context, term uint64) error {
+	slot := l.slot(l.next)
+	key := l.entryKey(slot)
+	found, err := l.chain.Get(ctx, key)
+	if err != nil {
+		return l.passing(ctx, key, err)
+	}
+	r, err := l.seen(slot, &client.Outcome{Result: found})
+	switch {
+	case err != nil:
+		return err
+	case r.term > term:
+		return fmt.Errorf("%w: entry %d has term %d", ErrDeposed, l.next, r.term)
+	case r.index >= l.next && r.term >= l.lastTerm: // it counts, or the reader is behind
+		return nil
+	}
+	own := record{keyspace: l.meta.ID, term: term, index: l.next, flags: flagFence}
+	if _, err := l.chain.CAS(ctx, key, found.Version, own.encode()); err != nil {
+		return l.passing(ctx, key, err)
+	}
+	return nil
+}
+
+// passing is nil, after a pause, for an error after which the operation can be tried again.
+func (l *Log) passing(ctx context.Context, key string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, client.ErrNotFound):
+		return fmt.Errorf("%w (%s)", ErrLost, key)
+	case errors.Is(err, client.ErrTooLarge), errors.Is(err, client.ErrDenied), errors.Is(err, client.ErrClosed),
+		errors.Is(err, client.ErrBadRequest):
+		return err
+	}
+	return rest(ctx, retryPause)
+}
+
+// maxBatchBytes keeps the answers to a batch from waiting long.
+const maxBatchBytes = 256 << 10
+
+// MaxBatch is how many bytes a batch of several commands should have at most.
+func (l *Log) MaxBatch() int { return min(maxBatchBytes, l.payloadBytes()*l.meta.Entries/8) }
+
+// Append stores a batch. When it returns nil the chain has committed the batch. It retries until ctx ends. After
+// an error other than ErrTooLarge and ErrFull the batch may be in the log, and the log is read only until the next Lead.
+func (l *Log) Append(ctx context.Context, batch []byte) error {
+	if l.term == 0 {
+		return fmt.Errorf("%w, or this one failed", ErrDeposed)
+	}
+	flags := byte(0)
+	if len(batch) > l.payloadBytes() {
+		if packed, smaller := l.packer.pack(batch); smaller {
+			batch, flags = packed, flagPacked
+		}
+	}
+	room := l.payloadBytes()
+	n := max((len(batch)+room-1)/room, 1)
+	if n > l.meta.Entries/2 {
+		return ErrTooLarge
+	}
+	if l.next+uint64(n)-1 > l.retained.Load()+uint64(l.meta.Entries) {
+		return ErrFull
+	}
+	values := make([][]byte, n)
+	for i := range values {
+		piece := batch[i*room : min((i+1)*room, len(batch))]
+		r := record{keyspace: l.meta.ID, term: l.term, index: l.next + uint64(i), flags: flags, payload: piece}
+		if i == n-1 {
+			r.flags |= flagLast
+		}
+		values[i] = r.encode()
+	}
+	if err := l.write(ctx, l.next, values); err != nil {
+		l.term = 0
+		return err
+	}
+	l.next += uint64(n)
+	return nil
+}
+
+// write replaces objects of the ring, from an index on, side by side.
+func (l *Log) write(ctx context.Context, first uint64, values [][]byte) error {
+	open := make([]int, len(values))
+	for i := range open {
+		open[i] = i
+	}
+	for len(open) > 0 {
+		ops := make([]client.Op, len(open))
+		for j, i := range open {
+			slot := l.slot(first + uint64(i))
+			ops[j] = client.CASOp(l.entryKey(slot), l.versions[slot], values[i])
+		}
+		var again []int
+		var failed error
+		for j, o := range l.chain.Do(ctx, ops) {
+			i := open[j]
+			index := first + uint64(i)
+			done, err := l.written(ctx, index, &o)
+			failed = errors.Join(failed, err)
+			if !done {
+				again = append(again, i)
+			}
+		}
+		if failed != nil {
+			return failed
+		}
+		open = again
+	}
+	return nil
+}
+
+// written judges the write of an entry. If it is not done and there is no error, it must be tried again.
+func (l *Log) written(ctx context.Context, index uint64, o *client.Outcome) (done bool, err error) {
+	slot := l.slot(index)
+	if o.Err == nil {
+		l.versions[slot] = o.Version
+		return true, nil
+	}
+	if !errors.Is(o.Err, client.ErrCASFailed) {
+		if err := l.passing(ctx, l.entryKey(slot), o.Err); err != nil {
+			return false, err
+		}
+	}
+	// Another value is there, or perhaps ours.
+	found, err := l.chain.Get(ctx, l.entryKey(slot))
+	if err != nil {
+		return false, l.passing(ctx, l.entryKey(slot), err)
+	}
+	r, err := l.seen(slot, &client.Outcome{Result: found})
+	switch {
+	case err != nil:
+		return false, err
+	case r.term > l.term:
+		return false, fmt.Errorf("%w: entry %d has term %d", ErrDeposed, index, r.term)
+	}
+	return r.term == l.term && r.index == index, nil
+}

@@ -1,0 +1,53 @@
+package chainlog
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// record is the value of an object: an entry of the log, or a piece of a snapshot.
+type record struct {
+	keyspace uint64
+	term     uint64 // of its writer
+	index    uint64 // of the entry, 0: none yet; of the snapshot's last entry
+	flags    byte
+	payload  []byte
+}
+
+// Flags of records.
+const (
+	flagLast   = 1 << iota // the last piece of a batch
+	flagPacked             // the batch is compressed
+	flagFence              // the first entry of a term: pieces of an incomplete batch before it do not count
+)
+
+const (
+	formatRecord = 1
+	headerBytes  = 1 + 8 + 8 + 8 + 1
+)
+
+var errFormat = errors.New("the object has another format")
+
+func (r *record) encode() []byte {
+	b := make([]byte, 0, headerBytes+len(r.payload))
+	b = append(b, formatRecord)
+	b = binary.BigEndian.AppendUint64(b, r.keyspace)
+	b = binary.BigEndian.AppendUint64(b, r.term)
+	b = binary.BigEndian.AppendUint64(b, r.index)
+	b = append(b, r.flags)
+	return append(b, r.payload...)
+}
+
+// decode keeps the payload's bytes.
+func decode(b []byte) (r record, err error) {
+	if len(b) < headerBytes || b[0] != formatRecord {
+		return r, errFormat
+	}
+	return record{
+		keyspace: binary.BigEndian.Uint64(b[1:]),
+		term:     binary.BigEndian.Uint64(b[9:]),
+		index:    binary.BigEndian.Uint64(b[17:]),
+		flags:    b[25],
+		payload:  b[headerBytes:],
+	}, nil
+}

@@ -1,0 +1,107 @@
+package chainlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/netcraq/netcraq/client"
+)
+
+// readAhead is how many entries are read at once while there are more.
+const readAhead = 128
+
+// Read returns the complete batches that follow, in order, and none at the log's end. The error is ErrBehind if the
+// reader was too slow.
+func (l *Log) Read(ctx context.Context) ([][]byte, error) {
+	found, err := l.readRun(ctx, 1)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	var batches [][]byte
+	for len(found) > 0 {
+		for i := range found {
+			batch, complete, err := l.accept(&found[i])
+			if err != nil {
+				return batches, err
+			}
+			if complete {
+				batches = append(batches, batch)
+			}
+		}
+		if len(batches) > readAhead {
+			break
+		}
+		if found, err = l.readRun(ctx, readAhead); err != nil {
+			return batches, err
+		}
+	}
+	return batches, nil
+}
+
+// readRun reads up to n entries, and returns those that count.
+func (l *Log) readRun(ctx context.Context, n int) ([]record, error) {
+	n = min(n, l.meta.Entries)
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = l.entryKey(l.slot(l.next + uint64(i)))
+	}
+	var run []record
+	term := l.lastTerm
+	for i, o := range l.chain.GetMany(ctx, keys) {
+		index := l.next + uint64(i)
+		r, err := l.seen(l.slot(index), &o)
+		if err != nil {
+			return run, err
+		}
+		if r.index > index {
+			if i > 0 {
+				return run, nil
+			}
+			return nil, ErrBehind
+		}
+		if r.index != index || r.term < term {
+			return run, nil
+		}
+		term = r.term
+		run = append(run, r)
+	}
+	return run, nil
+}
+
+// seen is an object of the ring as it was read.
+func (l *Log) seen(slot int, o *client.Outcome) (record, error) {
+	if errors.Is(o.Err, client.ErrNotFound) {
+		return record{}, fmt.Errorf("%w (%s)", ErrLost, l.entryKey(slot))
+	}
+	if o.Err != nil {
+		return record{}, o.Err
+	}
+	r, err := decode(o.Value)
+	if err != nil || r.keyspace != l.meta.ID {
+		return record{}, fmt.Errorf("%w (%s is of another keyspace)", ErrLost, l.entryKey(slot))
+	}
+	l.versions[slot] = o.Version
+	return r, nil
+}
+
+// accept takes the next entry. It returns a batch if this was its last piece.
+func (l *Log) accept(r *record) (batch []byte, complete bool, err error) {
+	l.next, l.lastTerm = r.index+1, r.term
+	if r.flags&flagFence != 0 {
+		l.partial = nil
+		return nil, false, nil
+	}
+	l.partial = append(l.partial, r.payload...)
+	if r.flags&flagLast == 0 {
+		return nil, false, nil
+	}
+	batch, l.partial = l.partial, nil
+	if r.flags&flagPacked != 0 {
+		if batch, err = unpack(batch); err != nil {
+			return nil, false, fmt.Errorf("entry %d of the log: %w", r.index, err)
+		}
+	}
+	return bytes.Clone(batch), true, nil
+}

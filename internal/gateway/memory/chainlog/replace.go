@@ -1,0 +1,55 @@
+package chainlog
+
+import (
+	"context"
+	"errors"
+
+	"github.com/netcraq/netcraq/client"
+)
+
+// replace writes objects side by side, whatever they hold, unless a later writer has written them. It retries until ctx
+// ends.
+func (l *Log) replace(ctx context.Context, keys []string, values [][]byte, term uint64) error {
+	for len(keys) > 0 {
+		ops, err := l.replacements(ctx, keys, values, term)
+		if err != nil {
+			return err
+		}
+		var againKeys []string
+		var againValues [][]byte
+		for i, o := range l.chain.Do(ctx, ops) {
+			if o.Err == nil {
+				continue
+			}
+			if errors.Is(o.Err, client.ErrFull) {
+				return o.Err
+			}
+			if !errors.Is(o.Err, client.ErrCASFailed) {
+				if err := l.passing(ctx, keys[i], o.Err); err != nil {
+					return err
+				}
+			}
+			againKeys, againValues = append(againKeys, keys[i]), append(againValues, values[i])
+		}
+		keys, values = againKeys, againValues
+	}
+	return nil
+}
+
+// replacements are the writes that replace what the objects hold now.
+func (l *Log) replacements(ctx context.Context, keys []string, values [][]byte, term uint64) ([]client.Op, error) {
+	ops := make([]client.Op, len(keys))
+	for i, o := range l.chain.GetMany(ctx, keys) {
+		for o.Err != nil && !errors.Is(o.Err, client.ErrNotFound) {
+			if err := l.passing(ctx, keys[i], o.Err); err != nil {
+				return nil, err
+			}
+			o.Result, o.Err = l.chain.Get(ctx, keys[i])
+		}
+		if r, err := decode(o.Value); o.Err == nil && err == nil && r.term > term {
+			return nil, ErrDeposed
+		}
+		ops[i] = client.CASOp(keys[i], o.Version, values[i])
+	}
+	return ops, nil
+}

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+)
+
+// batch is the proposals that one entry of the log, or a few, contain.
+type batch struct {
+	proposals []*proposal
+	index     uint64 // of its last entry
+}
+
+// fail answers all proposals with an error.
+func (b *batch) fail(err error) {
+	for _, p := range b.proposals {
+		p.done <- answer{err: err}
+	}
+}
+
+// run appends proposals to the log, in batches of what waits at the moment, until this gateway is no longer active.
+// While the chain commits a batch, the one before is applied.
+func (l *leader) run() error {
+	committed := make(chan batch, maxBatches)
+	var applying sync.WaitGroup
+	applying.Go(func() {
+		for b := range committed {
+			l.apply(&b)
+		}
+	})
+	defer applying.Wait()
+	defer close(l.ended)
+	defer close(committed)
+	var encoded []byte
+	for {
+		var b batch
+		var err error
+		if b, encoded, err = l.gather(encoded[:0]); err != nil {
+			return err
+		}
+		err = l.append(encoded, committed)
+		switch {
+		case errors.Is(err, chainlog.ErrTooLarge):
+			b.fail(rpctypes.ErrGRPCRequestTooLarge)
+		case errors.Is(err, chainlog.ErrFull):
+			b.fail(rpctypes.ErrGRPCNoSpace)
+		case err != nil:
+			// The next active gateway may find the batch in the log.
+			b.fail(rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+			return err
+		default:
+			b.index = l.g.log.Next() - 1
+			committed <- b
+		}
+	}
+}
+
+// gather waits for a proposal, and takes what else waits then.
+func (l *leader) gather(encoded []byte) (b batch, _ []byte, err error) {
+	for len(b.proposals) == 0 {
+		select {
+		case <-l.ctx.Done():
+			return b, encoded, l.cause()
+		case p := <-l.proposals:
+			encoded = b.add(p, encoded)
+		}
+	}
+	for most := l.g.log.MaxBatch(); len(encoded) < most; {
+		select {
+		case p := <-l.proposals:
+			encoded = b.add(p, encoded)
+		default:
+			return b, encoded, nil
+		}
+	}
+	return b, encoded, nil
+}
+
+// add takes a proposal, unless its caller has taken it back.
+func (b *batch) add(p *proposal, encoded []byte) []byte {
+	if !p.owner.CompareAndSwap(0, taken) {
+		return encoded
+	}
+	with := binary.AppendUvarint(encoded, uint64(proto.Size(p.command)))
+	with, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(with, p.command)
+	if err != nil {
+		p.done <- answer{err: err}
+		return encoded
+	}
+	b.proposals = append(b.proposals, p)
+	return with
+}
+
+// append stores a batch. If the log is full it waits for the snapshot that makes room.
+func (l *leader) append(encoded []byte, committed chan<- batch) error {
+	for {
+		err := l.g.log.Append(l.ctx, encoded)
+		if !errors.Is(err, chainlog.ErrFull) || l.unsaved.Swap(false) {
+			return err
+		}
+		if !l.saving.Load() {
+			committed <- batch{index: l.g.log.Next() - 1} // has a snapshot taken
+		}
+		pause(l.ctx, nil, pollEvery)
+		if l.ctx.Err() != nil {
+			return l.cause()
+		}
+	}
+}
+
+// apply executes a batch and answers.
+func (l *leader) apply(b *batch) {
+	for _, p := range b.proposals {
+		message, err := l.space.Apply(p.command)
+		p.done <- answer{message, err}
+	}
+	if l.g.log.SnapshotDue(b.index) && !l.saving.Load() {
+		l.save(b.index)
+	}
+	l.compact()
+}
+
+// save stores a snapshot of everything up to an entry, beside what follows.
+func (l *leader) save(index uint64) {
+	snapshot, err := l.space.Snapshot()
+	if err != nil {
+		l.g.o.Log.Warn("no snapshot", "error", err)
+		l.unsaved.Store(true)
+		return
+	}
+	l.saving.Store(true)
+	l.background.Go(func() {
+		defer l.saving.Store(false)
+		content, err := snapshot.Encode()
+		if err == nil {
+			err = l.g.log.Save(l.ctx, l.term, index, l.term, content)
+		}
+		if err != nil && l.ctx.Err() == nil {
+			l.g.o.Log.Warn("the snapshot was not stored: give the chain's nodes more --objects", "error", err)
+			l.unsaved.Store(true)
+		}
+	})
+}
+
+// compact forgets history that no client compacts.
+func (l *leader) compact() {
+	most := l.g.o.History
+	revision, oldest := l.space.Revision(), max(l.space.Compacted(), l.compacting.Load())
+	if revision-oldest <= most+most/4 {
+		return
+	}
+	l.compacting.Store(revision - most)
+	l.background.Go(func() {
+		command := &pb.InternalRaftRequest{Compaction: &pb.CompactionRequest{Revision: revision - most}}
+		if _, err := l.propose(l.ctx, command); err != nil {
+			l.g.o.Log.Debug("the history", "error", err)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package memory
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
+)
+
+// follow applies what the active gateway appends to the log, until this gateway has the lock. Without a lock and
+// without an error ctx has ended.
+func (g *Gateway) follow(ctx context.Context, elected <-chan *client.Lock) (*client.Lock, error) {
+	var wait time.Duration
+	for {
+		select {
+		case lock := <-elected:
+			return lock, nil
+		case <-ctx.Done():
+			return nil, nil
+		default:
+		}
+		more, err := g.catchUp(ctx)
+		switch {
+		case fatal(err):
+			return nil, err
+		case err != nil && ctx.Err() == nil:
+			g.o.Log.Debug("the log cannot be read", "error", err)
+			wait = retryEvery
+		case more:
+			wait = 0
+		default:
+			wait = pollEvery
+		}
+		pause(ctx, nil, wait)
+	}
+}
+
+// catchUp applies the log's next entries. more: there may be others.
+func (g *Gateway) catchUp(ctx context.Context) (more bool, err error) {
+	if g.log == nil {
+		if err := g.open(ctx); err != nil {
+			if errors.Is(err, chainlog.ErrNone) {
+				err = nil
+			}
+			return false, err
+		}
+	}
+	batches, err := g.log.Read(ctx)
+	for _, b := range batches {
+		if err := g.applyBatch(b); err != nil {
+			return false, err
+		}
+	}
+	if errors.Is(err, chainlog.ErrBehind) {
+		return true, g.reload(ctx)
+	}
+	return len(batches) > 0, err
+}
+
+// open opens the keyspace's log.
+func (g *Gateway) open(ctx context.Context) error {
+	l, err := chainlog.Open(ctx, g.o.Chain, g.o.Name)
+	if err != nil {
+		return err
+	}
+	g.log = l
+	g.mu.Lock()
+	g.cluster = l.ID()
+	g.mu.Unlock()
+	return nil
+}
+
+// applyBatch executes the commands of a batch.
+func (g *Gateway) applyBatch(batch []byte) error {
+	for len(batch) > 0 {
+		n, m := binary.Uvarint(batch)
+		if m <= 0 || n > uint64(len(batch)-m) {
+			return fmt.Errorf("%w: entry %d of the log", errDamaged, g.log.Next()-1)
+		}
+		command := new(pb.InternalRaftRequest)
+		if err := proto.Unmarshal(batch[m:m+int(n)], command); err != nil {
+			return fmt.Errorf("%w: entry %d of the log: %w", errDamaged, g.log.Next()-1, err)
+		}
+		_, _ = g.space.Apply(command) // its error is the answer of the active gateway
+		batch = batch[m+int(n):]
+	}
+	return nil
+}
+
+// reload replaces the keyspace by the newest snapshot. Watchers begin anew.
+func (g *Gateway) reload(ctx context.Context) error {
+	encoded, err := g.log.Load(ctx)
+	if err != nil || encoded == nil {
+		return err
+	}
+	space, err := keyspace.Restore(encoded)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	g.o.Log.Info("loaded the keyspace's snapshot", "entry", g.log.Next()-1, "revision", space.Revision())
+	g.mu.Lock()
+	old := g.space
+	g.space = space
+	g.mu.Unlock()
+	return old.Close()
+}

@@ -1,0 +1,212 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
+	"github.com/netcraq/netcraq/internal/gateway/proxy"
+)
+
+const (
+	// DefaultLockTTL is how long the active gateway must be silent before another one takes over.
+	DefaultLockTTL = time.Second
+	// DefaultHistory is how many revisions stay readable if no client compacts the keyspace.
+	DefaultHistory = 100_000
+	// DefaultName is the name of the keyspace.
+	DefaultName = "default"
+	// pollEvery is how often a gateway that is not active looks for new entries.
+	pollEvery = 2 * time.Millisecond
+	// retryEvery is the pause after an operation that the chain did not answer.
+	retryEvery = 50 * time.Millisecond
+	// unlockWithin bounds how long a gateway that ends tries to give the lock back.
+	unlockWithin = time.Second
+)
+
+// Options configure a gateway.
+type Options struct {
+	Chain *client.Client
+	// Name is the keyspace's name. Gateways with the same chain and name serve the same keyspace.
+	Name string
+	// Advertise is the address at which other gateways reach this one: host:port.
+	Advertise string
+	// Peers are the credentials towards other gateways. nil: no encryption.
+	Peers credentials.TransportCredentials
+	// LogEntries is the number of objects of the log of a new keyspace. 0: [chainlog.DefaultEntries].
+	LogEntries      int
+	LockTTL         time.Duration // 0: [DefaultLockTTL]
+	History         int64         // 0: [DefaultHistory]
+	MaxRequestBytes int           // 0: etcd's default
+	Log             *slog.Logger
+}
+
+// Gateway is one gateway of a keyspace.
+type Gateway struct {
+	o      Options
+	member uint64
+	log    *chainlog.Log // nil: the keyspace was not found yet
+
+	mu      sync.Mutex
+	space   *keyspace.Keyspace
+	cluster uint64  // the keyspace's number
+	lead    *leader // nil: this gateway is not active
+	holder  string  // the address of the active gateway, as far as known
+	conn    *grpc.ClientConn
+	changed chan struct{} // closed when lead or holder changes
+}
+
+// New makes a gateway. [Gateway.Run] runs it.
+func New(o Options) (*Gateway, error) {
+	if o.LockTTL == 0 {
+		o.LockTTL = DefaultLockTTL
+	}
+	if o.History == 0 {
+		o.History = DefaultHistory
+	}
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
+	if o.LogEntries == 0 {
+		o.LogEntries = chainlog.DefaultEntries
+	}
+	if o.MaxRequestBytes == 0 {
+		o.MaxRequestBytes = proxy.DefaultMaxRequestBytes
+	}
+	if o.Peers == nil {
+		o.Peers = insecure.NewCredentials()
+	}
+	space, err := keyspace.New()
+	if err != nil {
+		return nil, err
+	}
+	return &Gateway{o: o, member: rand.Uint64() | 1, space: space, changed: make(chan struct{})}, nil
+}
+
+// lockName is the name of the lock whose holder is the active gateway.
+func (g *Gateway) lockName() string { return "memory/" + g.o.Name }
+
+// Run follows the keyspace, and leads it whenever the chain gives this gateway the lock, until ctx ends. An error means
+// that the keyspace is lost or cannot be made.
+func (g *Gateway) Run(ctx context.Context) error {
+	defer g.close()
+	elected, done := make(chan *client.Lock), make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	var electing sync.WaitGroup
+	electing.Go(func() { g.elect(ctx, elected, done) })
+	defer electing.Wait()
+	defer cancel()
+	for {
+		lock, err := g.follow(ctx, elected)
+		if err != nil || lock == nil {
+			return err
+		}
+		err = g.leadWith(ctx, lock)
+		g.release(lock)
+		done <- struct{}{}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case fatal(err):
+			return err
+		case err != nil:
+			g.o.Log.Warn("this gateway is no longer active", "reason", err)
+		}
+	}
+}
+
+// fatal reports whether a gateway cannot continue after an error.
+func fatal(err error) bool {
+	return errors.Is(err, chainlog.ErrLost) || errors.Is(err, errCreate) || errors.Is(err, errDamaged)
+}
+
+var (
+	errCreate  = errors.New("the keyspace cannot be made")
+	errDamaged = errors.New("the keyspace cannot be read")
+)
+
+func (g *Gateway) release(lock *client.Lock) {
+	ctx, cancel := context.WithTimeout(context.Background(), unlockWithin)
+	defer cancel()
+	if err := lock.Unlock(ctx); err != nil {
+		g.o.Log.Debug("the lock was not given back", "error", err)
+	}
+}
+
+func (g *Gateway) close() {
+	g.mu.Lock()
+	space, conn := g.space, g.conn
+	g.conn, g.holder = nil, ""
+	g.mu.Unlock()
+	var err error
+	if conn != nil {
+		err = conn.Close()
+	}
+	if err = errors.Join(err, space.Close()); err != nil {
+		g.o.Log.Debug("the gateway's end", "error", err)
+	}
+}
+
+// elect waits for the lock, and notes who holds it. After it has handed the lock over, it waits for done.
+func (g *Gateway) elect(ctx context.Context, elected chan<- *client.Lock, done <-chan struct{}) {
+	options := client.LockOptions{TTL: g.o.LockTTL, Note: g.o.Advertise}
+	for ctx.Err() == nil {
+		lock, err := g.o.Chain.TryLock(ctx, g.lockName(), options)
+		var locked *client.LockedError
+		switch {
+		case err == nil:
+			select {
+			case elected <- lock:
+				<-done
+			case <-ctx.Done():
+				g.release(lock)
+			}
+			continue
+		case errors.As(err, &locked):
+			g.follows(locked.Note)
+		case ctx.Err() == nil:
+			g.o.Log.Debug("the chain's lock", "error", err)
+		}
+		pause(ctx, nil, g.o.LockTTL/20)
+	}
+}
+
+// pause waits, until ctx ends, or until stop receives.
+func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-stop:
+	case <-t.C:
+	}
+}
+
+// present is the keyspace as it is now. done must be called after its last use.
+func (g *Gateway) present() (space *keyspace.Keyspace, done func(), err error) {
+	for {
+		space := g.current()
+		if done, ok := space.Use(); ok {
+			return space, done, nil
+		}
+		if g.current() == space { // not replaced
+			return nil, nil, rpctypes.ErrGRPCStopped
+		}
+	}
+}
+
+func (g *Gateway) current() *keyspace.Keyspace {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.space
+}

@@ -1,0 +1,69 @@
+package memory
+
+import (
+	"context"
+	"errors"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
+	"go.etcd.io/etcd/server/v3/lease"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// headed is a response of etcd's API.
+type headed interface{ GetHeader() *pb.ResponseHeader }
+
+// complete fills in what the header of a response says about this gateway, unless another one has answered.
+func complete[A headed](g *Gateway, a A, err error) (A, error) {
+	if errors.Is(err, errNotActive) {
+		err = rpctypes.ErrGRPCNotLeader
+	}
+	if err == nil && a.GetHeader().GetMemberId() == 0 {
+		g.fill(a.GetHeader())
+	}
+	return a, err
+}
+
+// fill completes a header.
+func (g *Gateway) fill(h *pb.ResponseHeader) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h.ClusterId, h.MemberId, h.RaftTerm = g.cluster, g.member, 1
+	if g.lead != nil {
+		h.RaftTerm = g.lead.term
+	}
+	if h.Revision == 0 {
+		h.Revision = g.space.Revision()
+	}
+}
+
+// rpcErrors are etcd's statuses of its store's errors.
+var rpcErrors = map[error]error{
+	mvcc.ErrCompacted:         rpctypes.ErrGRPCCompacted,
+	mvcc.ErrFutureRev:         rpctypes.ErrGRPCFutureRev,
+	lease.ErrLeaseNotFound:    rpctypes.ErrGRPCLeaseNotFound,
+	lease.ErrLeaseExists:      rpctypes.ErrGRPCLeaseExist,
+	lease.ErrLeaseTTLTooLarge: rpctypes.ErrGRPCLeaseTTLTooLarge,
+	etcderrors.ErrKeyNotFound: rpctypes.ErrGRPCKeyNotFound,
+	lease.ErrNotPrimary:       errNotActive,
+}
+
+// rpcError gives an error its status.
+func rpcError(err error) error {
+	if err == nil || errors.Is(err, errNotActive) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	for known, is := range rpcErrors {
+		if errors.Is(err, known) {
+			return is
+		}
+	}
+	return status.Error(codes.Unknown, err.Error())
+}

@@ -1,0 +1,131 @@
+package keyspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-semver/semver"
+	"go.etcd.io/etcd/api/v3/version"
+	"go.etcd.io/etcd/server/v3/lease"
+	"go.etcd.io/etcd/server/v3/storage/backend"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.uber.org/zap"
+
+	"github.com/netcraq/netcraq/internal/platform/owned"
+)
+
+const (
+	// memoryDir is a file system in memory.
+	memoryDir = "/dev/shm"
+	prefix    = "netcraq-memory-"
+	// minLeaseTTL is the shortest time to live of a lease, in seconds: etcd's, with its default timeouts. All gateways
+	// of a keyspace must have the same one.
+	minLeaseTTL = 2
+	// commitEvery is how often the file is written. It need not survive the process.
+	commitEvery = 100 * time.Millisecond
+	commitAfter = 10_000
+	mapBytes    = 1 << 30
+)
+
+// Keyspace is a keyspace at one revision after another. Apply calls must not run at once; reads may run beside them.
+type Keyspace struct {
+	dir    string
+	file   backend.Backend
+	store  mvcc.WatchableKV
+	leases lease.Lessor
+	gone   chan struct{}
+	users  sync.RWMutex // users read-lock it
+}
+
+// clusterVersion enables the lessor's features.
+type clusterVersion struct{}
+
+func (clusterVersion) Version() *semver.Version {
+	return semver.Must(semver.NewVersion(version.Version))
+}
+
+// New makes an empty keyspace.
+func New() (*Keyspace, error) { return open(func(backend.BatchTx) error { return nil }) }
+
+// open makes a keyspace from a file that fill has filled.
+func open(fill func(tx backend.BatchTx) error) (*Keyspace, error) {
+	parent := memoryDir
+	if _, err := os.Stat(parent); err != nil {
+		parent = os.TempDir()
+	}
+	dir, err := owned.Dir(parent, prefix, os.RemoveAll)
+	if err != nil {
+		return nil, fmt.Errorf("a directory in memory: %w", err)
+	}
+	lg := zap.NewNop()
+	k := &Keyspace{dir: dir, gone: make(chan struct{})}
+	k.file = backend.New(backend.BackendConfig{
+		Path: filepath.Join(dir, "db"), BatchInterval: commitEvery, BatchLimit: commitAfter, MmapSize: mapBytes,
+		Logger: lg, UnsafeNoFsync: true,
+	})
+	tx := k.file.BatchTx()
+	tx.LockOutsideApply()
+	tx.UnsafeCreateBucket(schema.Key)
+	schema.UnsafeCreateMetaBucket(tx)
+	schema.UnsafeCreateLeaseBucket(tx)
+	err = fill(tx)
+	tx.Unlock()
+	k.file.ForceCommit()
+	if err != nil {
+		return nil, errors.Join(err, k.file.Close(), os.RemoveAll(dir))
+	}
+	k.leases = lease.NewLessor(lg, k.file, clusterVersion{}, lease.LessorConfig{MinLeaseTTL: minLeaseTTL})
+	k.store = mvcc.New(lg, k.file, k.leases, mvcc.StoreConfig{})
+	return k, nil
+}
+
+// Store is the multi-version store, to read and to watch.
+func (k *Keyspace) Store() mvcc.WatchableKV { return k.store }
+
+// Leases are the leases, to look at and to renew.
+func (k *Keyspace) Leases() lease.Lessor { return k.leases }
+
+// Bytes is the size of the file.
+func (k *Keyspace) Bytes() (allocated, used int64) { return k.file.Size(), k.file.SizeInUse() }
+
+// Gone is closed when the keyspace is about to be closed: users must end.
+func (k *Keyspace) Gone() <-chan struct{} { return k.gone }
+
+// Use registers a user, for which Close waits. It returns false if the keyspace is gone.
+func (k *Keyspace) Use() (done func(), ok bool) {
+	if !k.users.TryRLock() { // Close waits
+		return nil, false
+	}
+	select {
+	case <-k.gone:
+		k.users.RUnlock()
+		return nil, false
+	default:
+		return k.users.RUnlock, true
+	}
+}
+
+// Close waits for the users and removes the keyspace from this process.
+func (k *Keyspace) Close() error {
+	close(k.gone)
+	k.users.Lock()
+	defer k.users.Unlock()
+	k.leases.Stop()
+	return errors.Join(k.store.Close(), k.file.Close(), os.RemoveAll(k.dir))
+}
+
+// Revision is the revision of the last change.
+func (k *Keyspace) Revision() int64 { return k.store.Rev() }
+
+var everything = struct{ key, end []byte }{[]byte{0}, []byte{}}
+
+// all reads every key.
+func (k *Keyspace) all() (*mvcc.RangeResult, error) {
+	return k.store.Range(context.Background(), everything.key, everything.end, mvcc.RangeOptions{})
+}

@@ -1,0 +1,97 @@
+package keyspace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
+)
+
+func newKeyspace(t *testing.T) *Keyspace {
+	t.Helper()
+	k, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// command makes one of the commands that change keys and leases.
+func command(random *rand.Rand) *pb.InternalRaftRequest {
+	key := func() []byte { return fmt.Appendf(nil, "k%d", random.IntN(10)) }
+	put := func() *pb.PutRequest {
+		return &pb.PutRequest{Key: key(), Value: fmt.Append(nil, random.Uint32()), Lease: int64(random.IntN(4))}
+	}
+	switch random.IntN(8) {
+	case 0:
+		return &pb.InternalRaftRequest{DeleteRange: &pb.DeleteRangeRequest{Key: key(), RangeEnd: key()}}
+	case 1:
+		return &pb.InternalRaftRequest{LeaseGrant: &pb.LeaseGrantRequest{ID: 1 + int64(random.IntN(3)), TTL: 1000}}
+	case 2:
+		return &pb.InternalRaftRequest{LeaseRevoke: &pb.LeaseRevokeRequest{ID: 1 + int64(random.IntN(3))}}
+	case 3:
+		first, second := put(), put()
+		for bytes.Equal(first.Key, second.Key) {
+			second = put()
+		}
+		return &pb.InternalRaftRequest{Txn: &pb.TxnRequest{Success: []*pb.RequestOp{
+			{Request: &pb.RequestOp_RequestPut{RequestPut: first}}, {Request: &pb.RequestOp_RequestPut{RequestPut: second}},
+		}}}
+	}
+	return &pb.InternalRaftRequest{Put: put()}
+}
+
+// A keyspace that was made from a snapshot answers as the one of which the snapshot was taken, from then on.
+func TestSnapshotContinues(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	k := newKeyspace(t)
+	for range 20 {
+		for range 20 {
+			_, _ = k.Apply(command(random)) // a lease may not exist
+		}
+		s, err := k.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded, err := s.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored, err := Restore(bytes.NewReader(encoded))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if restored.Revision() != k.Revision() {
+			t.Fatalf("revision %d, want %d", restored.Revision(), k.Revision())
+		}
+		for range 50 {
+			c := command(random)
+			want, wantErr := k.Apply(c)
+			got, err := restored.Apply(c)
+			if !errors.Is(err, wantErr) || wantErr == nil && !proto.Equal(got, want) {
+				t.Fatalf("%v: %v, %v; want %v, %v", c, got, err, want, wantErr)
+			}
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+		k = restored
+	}
+	dir := k.dir
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", dir, err)
+	}
+	if _, err := Restore(bytes.NewReader([]byte("no snapshot"))); err == nil {
+		t.Error("something else was taken for a snapshot")
+	}
+}

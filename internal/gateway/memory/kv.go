@@ -1,0 +1,138 @@
+package memory
+
+import (
+	"context"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/etcdserver/txn"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
+)
+
+// kvServer serves keys and values.
+type kvServer struct {
+	pb.UnimplementedKVServer
+	g *Gateway
+}
+
+// execute has a command executed by the active gateway.
+func execute[Q, A proto.Message](ctx context.Context, g *Gateway, q Q, command *pb.InternalRaftRequest,
+	remote func(*grpc.ClientConn) func(context.Context, Q, ...grpc.CallOption) (A, error)) (A, error) {
+	return route(ctx, g, func(ctx context.Context, l *leader) (none A, err error) {
+		message, err := l.propose(ctx, command)
+		if err != nil {
+			return none, rpcError(err)
+		}
+		return message.(A), nil
+	}, func(ctx context.Context, conn *grpc.ClientConn, o ...grpc.CallOption) (A, error) {
+		return remote(conn)(ctx, q, o...)
+	})
+}
+
+// Put implements etcd's API.
+func (s *kvServer) Put(ctx context.Context, q *pb.PutRequest) (*pb.PutResponse, error) {
+	if err := checkPut(q); err != nil {
+		return nil, err
+	}
+	a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{Put: q},
+		func(c *grpc.ClientConn) func(context.Context, *pb.PutRequest, ...grpc.CallOption) (*pb.PutResponse, error) {
+			return pb.NewKVClient(c).Put
+		})
+	return complete(s.g, a, err)
+}
+
+// DeleteRange implements etcd's API.
+func (s *kvServer) DeleteRange(ctx context.Context, q *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
+	if len(q.Key) == 0 {
+		return nil, rpctypes.ErrGRPCEmptyKey
+	}
+	a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{DeleteRange: q}, func(c *grpc.ClientConn) func(context.Context,
+		*pb.DeleteRangeRequest, ...grpc.CallOption) (*pb.DeleteRangeResponse, error) {
+		return pb.NewKVClient(c).DeleteRange
+	})
+	return complete(s.g, a, err)
+}
+
+// Compact implements etcd's API.
+func (s *kvServer) Compact(ctx context.Context, q *pb.CompactionRequest) (*pb.CompactionResponse, error) {
+	a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{Compaction: q}, func(c *grpc.ClientConn) func(context.Context,
+		*pb.CompactionRequest, ...grpc.CallOption) (*pb.CompactionResponse, error) {
+		return pb.NewKVClient(c).Compact
+	})
+	return complete(s.g, a, err)
+}
+
+// Txn implements etcd's API.
+func (s *kvServer) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, error) {
+	if err := checkTxn(q); err != nil {
+		return nil, err
+	}
+	remote := func(c *grpc.ClientConn) func(context.Context, *pb.TxnRequest, ...grpc.CallOption) (*pb.TxnResponse, error) {
+		return pb.NewKVClient(c).Txn
+	}
+	if !txn.IsTxnReadonly(q) {
+		if readsHistory(q) {
+			return nil, errHistory
+		}
+		a, err := execute(ctx, s.g, q, &pb.InternalRaftRequest{Txn: q}, remote)
+		return complete(s.g, a, err)
+	}
+	a, err := read(ctx, s.g, q, txn.IsTxnSerializable(q), func(space *keyspace.Keyspace) (*pb.TxnResponse, error) {
+		a, _, err := txn.Txn(ctx, zap.NewNop(), q, true, space.Store(), space.Leases(), false)
+		return a, err
+	}, remote)
+	return complete(s.g, a, err)
+}
+
+// errHistory: gateways may have different histories, and a command must have the same effect in all of them.
+var errHistory = status.Error(codes.Unimplemented,
+	"netcraq: a transaction that writes cannot read an earlier revision in a memory keyspace")
+
+// Range implements etcd's API.
+func (s *kvServer) Range(ctx context.Context, q *pb.RangeRequest) (*pb.RangeResponse, error) {
+	if err := checkRange(q); err != nil {
+		return nil, err
+	}
+	a, err := read(ctx, s.g, q, q.Serializable, func(space *keyspace.Keyspace) (*pb.RangeResponse, error) {
+		a, _, err := txn.Range(ctx, zap.NewNop(), space.Store(), q, true)
+		return a, err
+	}, func(c *grpc.ClientConn) func(context.Context, *pb.RangeRequest, ...grpc.CallOption) (*pb.RangeResponse, error) {
+		return pb.NewKVClient(c).Range
+	})
+	return complete(s.g, a, err)
+}
+
+// read answers a read: a serializable one from this gateway's copy, another one from the active gateway's. That one
+// makes sure after the read that it was still active.
+func read[Q, A any](ctx context.Context, g *Gateway, q Q, serializable bool, look func(*keyspace.Keyspace) (A, error),
+	remote func(*grpc.ClientConn) func(context.Context, Q, ...grpc.CallOption) (A, error)) (none A, err error) {
+	if serializable {
+		space, done, err := g.present()
+		if err != nil {
+			return none, err
+		}
+		defer done()
+		a, err := look(space)
+		return a, rpcError(err)
+	}
+	return route(ctx, g, func(_ context.Context, l *leader) (A, error) {
+		done, ok := l.space.Use()
+		if !ok {
+			return none, errNotActive
+		}
+		defer done()
+		a, err := look(l.space)
+		if !l.holds() {
+			return none, errNotActive
+		}
+		return a, rpcError(err)
+	}, func(ctx context.Context, conn *grpc.ClientConn, o ...grpc.CallOption) (A, error) {
+		return remote(conn)(ctx, q, o...)
+	})
+}

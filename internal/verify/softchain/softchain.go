@@ -1,0 +1,57 @@
+// Package softchain runs chains of nodes on sockets for tests of what uses a chain.
+package softchain
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/netcraq/netcraq/client"
+	"github.com/netcraq/netcraq/internal/cluster/topology"
+	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane"
+	"github.com/netcraq/netcraq/internal/node/dataplane/soft"
+	"github.com/netcraq/netcraq/wire"
+)
+
+// Start runs a chain until the test ends. Each node has room for so many objects, and as many sessions.
+func Start(t testing.TB, nodes, shards, objects int) *topology.Cluster {
+	t.Helper()
+	c := &topology.Cluster{Epoch: 1, Shards: shards, Chains: [][]string{nil}}
+	var planes []*soft.Plane
+	for i := range nodes {
+		p, err := soft.Listen(netip.MustParseAddrPort("127.66.17.1:0"),
+			chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: objects, MaxSessions: objects})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		planes = append(planes, p)
+		name := fmt.Sprintf("n%d", i+1)
+		c.Nodes = append(c.Nodes, topology.Node{Name: name, Addr: p.Addr()})
+		c.Chains[0] = append(c.Chains[0], name)
+	}
+	for i, p := range planes {
+		for shard := range uint16(shards) {
+			config := map[uint16]chain.ShardConfig{shard: c.ShardConfig(c.Nodes[i].Name, shard)}
+			if err := p.ConfigureAll(config); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Grant(shard, dataplane.Forever); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return c
+}
+
+// Connect makes a client until the test ends.
+func Connect(t testing.TB, cluster *topology.Cluster) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Options{Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
