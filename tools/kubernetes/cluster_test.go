@@ -218,6 +218,7 @@ type tally struct {
 	Writes, Reads, Errors, Lost uint64
 	LastError                   string `json:"last_error"`
 	LongestMs                   int64  `json:"longest_ms"`
+	Longest                     string
 }
 
 func (c *cluster) tally(pod string) (tally, error) {

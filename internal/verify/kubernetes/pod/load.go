@@ -29,6 +29,7 @@ type tally struct {
 	LastError string `json:"last_error,omitempty"`
 	Lost      uint64 `json:"lost"` // reads of another value than the one written last
 	LongestMs int64  `json:"longest_ms"`
+	Longest   string `json:"longest"` // the operation that took longest, for the search of its cause
 	reported  time.Time
 }
 
@@ -47,12 +48,10 @@ func load(ctx context.Context, controllers []string) error {
 	var t tally
 	for number := uint64(1); ctx.Err() == nil; number++ {
 		key := fmt.Sprintf("%s/%d", name, number%keys)
-		start := time.Now()
 		t.step(ctx, c.Client, key, number)
 		if ctx.Err() != nil {
 			break // what the end interrupted does not count
 		}
-		t.LongestMs = max(t.LongestMs, time.Since(start).Milliseconds())
 		if time.Since(t.reported) >= reportEvery {
 			t.reported = time.Now()
 			if err := show(t); err != nil {
@@ -65,11 +64,13 @@ func load(ctx context.Context, controllers []string) error {
 
 // step writes a number and reads it back.
 func (t *tally) step(ctx context.Context, c *client.Client, key string, number uint64) {
-	if _, err := c.Put(ctx, key, binary.BigEndian.AppendUint64(nil, number)); err != nil {
+	w, err := c.Put(ctx, key, binary.BigEndian.AppendUint64(nil, number))
+	if err != nil {
 		t.failed(ctx, err)
 		return
 	}
 	t.Writes++
+	t.time("put", key, &w)
 	r, err := c.Get(ctx, key)
 	if errors.Is(err, client.ErrNotFound) {
 		t.Lost++
@@ -80,8 +81,18 @@ func (t *tally) step(ctx context.Context, c *client.Client, key string, number u
 		return
 	}
 	t.Reads++
+	t.time("get", key, &r)
 	if len(r.Value) != 8 || binary.BigEndian.Uint64(r.Value) != number {
 		t.Lost++
+	}
+}
+
+// time records an operation that took longer than all before.
+func (t *tally) time(op, key string, r *client.Result) {
+	if ms := r.Elapsed.Milliseconds(); ms > t.LongestMs {
+		t.LongestMs = ms
+		t.Longest = fmt.Sprintf("%s %s ended %s: %d attempts, asked %s, answered by %s, shard %d, epoch %d", op, key,
+			time.Now().UTC().Format(time.RFC3339Nano), r.Attempts, r.Asked, r.Node, r.Shard, r.Epoch)
 	}
 }
 
