@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 var (
@@ -168,7 +169,13 @@ func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd id
 	if chain != "" {
 		t.Success = append([]*pb.RequestOp{put}, t.Success...)
 	}
-	answer, err := pb.NewKVClient(conn).Txn(ctx, t, grpc.WaitForReady(true))
+	var answer *pb.TxnResponse
+	for pauses := retry.Between(tick, time.Second); ; {
+		answer, err = pb.NewKVClient(conn).Txn(ctx, t, grpc.WaitForReady(true))
+		if status.Code(err) != codes.Unavailable || !pauses.Wait(ctx) { // else etcd may be changing its leader
+			break
+		}
+	}
 	switch {
 	case unauthorized(err):
 		return etcd, ErrAuth

@@ -348,7 +348,7 @@ func TestReflectionAndUnknownCalls(t *testing.T) {
 func TestEndpoints(t *testing.T) {
 	for s, want := range map[string]string{
 		"127.0.0.1:1": "tcp 127.0.0.1:1", "http://h:1": "tcp h:1", "https://h:1": "tcp h:1", "unix://localhost:1": "unix localhost:1",
-		"unixs:///run/e": "unix /run/e", "unix:/run/e": "unix /run/e",
+		"unixs:///run/e": "unix /run/e", "unix:/run/e": "unix /run/e", "unix://localhost:m0": "unix localhost:m0",
 	} {
 		if e, err := parseEndpoint(s); err != nil || e.network+" "+e.address != want {
 			t.Errorf("%s: %+v, %v", s, e, err)

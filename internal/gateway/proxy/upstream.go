@@ -48,11 +48,10 @@ func (e *endpoint) secured(config *tls.Config) bool {
 
 // parseEndpoint reads host:port, http://, https://, unix:// or unixs://.
 func parseEndpoint(s string) (endpoint, error) {
+	if scheme, file, _ := strings.Cut(s, ":"); scheme == "unix" || scheme == "unixs" {
+		return unixEndpoint(scheme, strings.TrimPrefix(file, "//")), nil
+	}
 	if !strings.Contains(s, "://") {
-		if strings.HasPrefix(s, "unix:") {
-			p := strings.TrimPrefix(s, "unix:")
-			return endpoint{network: "unix", address: p, name: path.Base(p)}, nil
-		}
 		s = "//" + s
 	}
 	u, err := url.Parse(s)
@@ -63,7 +62,7 @@ func parseEndpoint(s string) (endpoint, error) {
 	switch u.Scheme {
 	case "http":
 		e.encryption = never
-	case "https", "unixs":
+	case "https":
 		e.encryption = always
 	}
 	switch u.Scheme {
@@ -72,12 +71,21 @@ func parseEndpoint(s string) (endpoint, error) {
 		if u.Port() == "" {
 			return endpoint{}, fmt.Errorf("endpoint %q has no port: etcd's is usually 2379", s)
 		}
-	case "unix", "unixs":
-		e.network, e.address, e.name = "unix", u.Host+u.Path, u.Hostname()
 	default:
 		return endpoint{}, fmt.Errorf("endpoint %q: want host:port, http://, https://, unix:// or unixs://", s)
 	}
 	return e, nil
+}
+
+// unixEndpoint is the endpoint of a socket's file. Its path may be relative, and need not be a part of a URL. As with
+// etcd's own clients, the file's name up to a colon is the name in the certificate.
+func unixEndpoint(scheme, file string) endpoint {
+	e := endpoint{network: "unix", address: file}
+	e.name, _, _ = strings.Cut(path.Base(file), ":")
+	if scheme == "unixs" {
+		e.encryption = always
+	}
+	return e
 }
 
 func parseEndpoints(list []string) ([]endpoint, error) {
