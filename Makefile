@@ -162,6 +162,15 @@ kubernetes: build $(KUBERNETES) ## Compile Kubernetes and pack the images for ne
 test-kubernetes: kubernetes ## Run the manifests on four kubelets, with faults; compiles Kubernetes first (root)
 	go test -C tools/kubernetes -count=1 -timeout 20m -v ./...
 
+.PHONY: test-kubernetes-storage
+test-kubernetes-storage: build ## Run Kubernetes' own tests of its storage through the gateway; compiles them first
+	go test -C tools/suites -v -count=1 -timeout 60m ./kubernetes
+
+# PACKAGE=e2e and RUN=TestCtlV3Get choose tests.
+.PHONY: test-etcd
+test-etcd: build ## Run etcd's own tests through gateways that cache; compiles them first
+	PACKAGE='$(PACKAGE)' RUN='$(RUN)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
+
 # Every figure of the papers, measured here, and the report: out/figures/report.html. Installs peers that are missing. QUICK=1: few
 # places and short rounds. Goes on with a run that was interrupted.
 .PHONY: figures

@@ -1,0 +1,126 @@
+package etcd
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/netcraq/netcraq/tools/suites/suite"
+)
+
+const (
+	netcraq = "../../../bin/netcraq"
+	copied  = "../../../out/etcd" // etcd's modules, as its repository has them
+
+	version = "v3.6.8"
+	project = "go.etcd.io/etcd/"
+)
+
+// modules are directories of etcd's repository, and names of modules below its own.
+var modules = []string{"api", "client/pkg", "client/v3", "etcdctl", "etcdutl", "pkg", "server", "tests"}
+
+// A tested is a package of tests.
+type tested struct {
+	dir, tags string
+	programs  bool // it starts programs, not packages of etcd
+}
+
+var packages = []tested{
+	{dir: "common", tags: "e2e,cluster_proxy", programs: true},
+	{dir: "e2e", tags: "cluster_proxy", programs: true},
+	{dir: "integration", tags: "cluster_proxy"},
+	{dir: "integration/clientv3", tags: "cluster_proxy"},
+	{dir: "integration/clientv3/lease", tags: "cluster_proxy"},
+	{dir: "integration/clientv3/concurrency", tags: "cluster_proxy"},
+}
+
+// differences are tests that fail through gateways that cache, and why.
+var differences = map[string]string{
+	"TestBalancerSupportLearner":       "a gateway that caches does not start if it knows learners only",
+	"TestKVForLearner":                 "a gateway that caches does not start if it knows learners only",
+	"TestKVLargeRequests":              "the gateway's --max-request-bytes is not the members'",
+	"TestKVPutError":                   "the guard of a write takes a part of etcd's limit of requests",
+	"TestLeasingPutInvalidateExisting": "two reads have different revisions if a key is placed between",
+	"TestMaintenanceHashKV":            "gateways write their own keys between the members' hashes",
+}
+
+// TestSuites runs etcd's tests through gateways that cache. Tests that fail run again; of those that fail again,
+// [suite.Explain] finds the reason. $PACKAGE and $RUN, a regular expression, choose tests.
+func TestSuites(t *testing.T) {
+	gateway := suite.Absolute(t, netcraq)
+	if _, err := os.Stat(gateway); err != nil {
+		t.Fatalf("%v: run make test-etcd, which compiles it", err)
+	}
+	dir := suite.Absolute(t, copied)
+	prepare(t, dir)
+	for _, p := range packages {
+		if only := os.Getenv("PACKAGE"); only != "" && only != p.dir {
+			continue
+		}
+		t.Run(p.dir, func(t *testing.T) { p.test(t, gateway, dir) })
+	}
+}
+
+func (p *tested) test(t *testing.T, gateway, dir string) {
+	program := filepath.Join(t.TempDir(), "tests")
+	suite.Compile(t, filepath.Join(dir, "tests"), p.dir, program, "-tags="+p.tags)
+	list := exec.Command(program, "-test.list", ".")
+	list.Dir = filepath.Join(dir, "tests", p.dir)
+	names := slices.DeleteFunc(strings.Fields(string(suite.Output(t, list))), func(name string) bool {
+		return !strings.HasPrefix(name, "Test") || !regexp.MustCompile(os.Getenv("RUN")).MatchString(name)
+	})
+	run := func(names []string, environment ...string) (r suite.Results) {
+		for _, name := range names {
+			r.Add(p.run(t, gateway, program, dir, name, environment))
+		}
+		return r
+	}
+	through := run(names, "NETCRAQ="+gateway)
+	through.Add(run(through.Failed(), "NETCRAQ="+gateway))
+	t.Logf("through gateways: %v", through)
+	suite.Explain(t, through, differences, run)
+}
+
+// run runs one test. Each has its own chain: clusters of different tests have the same identity.
+func (p *tested) run(t *testing.T, gateway, program, dir, name string, environment []string) (r suite.Results) {
+	t.Run(name, func(t *testing.T) {
+		c := exec.Command(program, "-test.timeout=9m", "-test.run", "^"+name+"$")
+		if p.programs {
+			c.Args = append(c.Args, "-bin-dir", filepath.Join(dir, "bin"))
+		}
+		c.Dir = filepath.Join(dir, "tests", p.dir)
+		c.Env = append(os.Environ(), environment...)
+		if slices.Contains(environment, "NETCRAQ="+gateway) {
+			c.Env = append(c.Env, "NETCRAQ_CHAIN="+suite.StartChain(t, gateway))
+		}
+		r = suite.Run(t, c)
+	})
+	return r
+}
+
+// prepare copies etcd's modules, compiles its programs, and has its tests start gateways.
+func prepare(t *testing.T, dir string) {
+	suite.Remove(t, dir)
+	for _, name := range modules {
+		suite.Copy(t, suite.Module(t, ".", project+strings.TrimSuffix(name, "/v3")+"/v3@"+version), filepath.Join(dir, name))
+	}
+	bin := filepath.Join(dir, "bin")
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for source, program := range map[string]string{"server": "etcd.real", "etcdctl": "etcdctl", "etcdutl": "etcdutl"} {
+		suite.Build(t, filepath.Join(dir, source), filepath.Join(bin, program))
+	}
+	suite.Add(t, "testdata/etcd", bin)
+	if err := os.Chmod(filepath.Join(bin, "etcd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	suite.Add(t, "testdata/cluster_proxy.go", filepath.Join(dir, "tests/framework/integration"))
+	suite.Add(t, "testdata/token.go", filepath.Join(dir, "tests/framework/e2e"))
+	suite.Edit(t, filepath.Join(dir, "tests/framework/e2e/cluster.go"),
+		[2]string{`InitialClusterToken = "new"`, `InitialClusterToken = newToken()`})
+}

@@ -1,0 +1,2 @@
+// Package kubernetes runs Kubernetes' own tests of its storage through the product's gateway for etcd.
+package kubernetes

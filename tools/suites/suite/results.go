@@ -1,0 +1,130 @@
+package suite
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What comes of a test.
+const (
+	passed  = "PASS"
+	skipped = "SKIP"
+	failed  = "FAIL"
+)
+
+// Results are what came of tests.
+type Results struct {
+	status map[string]string // of each test of the top level
+	output map[string]string
+	hits   int // reads that the chain answered
+}
+
+// Run runs a program of tests.
+func Run(t *testing.T, c *exec.Cmd) Results {
+	t.Helper()
+	c.Args = append(c.Args, "-test.v")
+	text, err := c.CombinedOutput()
+	r := parse(string(text))
+	if err != nil && !slices.Contains(slices.Collect(maps.Values(r.status)), failed) {
+		t.Errorf("%v: %v\n%s", c, err, text)
+	}
+	return r
+}
+
+var (
+	begun = regexp.MustCompile(`^=== RUN +([^/\s]+)$`)
+	ended = regexp.MustCompile(`^--- (PASS|SKIP|FAIL): (\S+)`)
+	reads = regexp.MustCompile(`gateway: (\d+) reads from the chain`)
+)
+
+// parse reads the output of tests. A test that did not end has failed.
+func parse(text string) Results {
+	r := Results{status: make(map[string]string), output: make(map[string]string)}
+	var name string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if found := begun.FindStringSubmatch(line); found != nil {
+			name = found[1]
+			r.status[name] = failed
+		}
+		if found := ended.FindStringSubmatch(line); found != nil {
+			r.status[found[2]] = found[1]
+		}
+		if found := reads.FindStringSubmatch(line); found != nil {
+			n, _ := strconv.Atoi(found[1]) // digits
+			r.hits += n
+		}
+		r.output[name] += line + "\n"
+	}
+	return r
+}
+
+// Writes has etcd written to by another client, before and while the tests run.
+const Writes = "NETCRAQ_WRITES=1"
+
+// Explain fails the test for tests that fail through gateways only. Tests that failed run again without gateways, and
+// then with an etcd that another client writes to, as gateways that cache do: tests that expect certain revisions fail
+// then. Other known differences have their reasons.
+func Explain(
+	t *testing.T, through Results, known map[string]string, run func(names []string, environment ...string) Results,
+) {
+	t.Helper()
+	names := slices.DeleteFunc(through.Failed(), func(name string) bool { return known[name] != "" })
+	for _, name := range through.Failed() {
+		if known[name] != "" {
+			t.Logf("%s fails through gateways: %s", name, known[name])
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	plain, written := run(names).Failed(), run(names, Writes).Failed()
+	for _, name := range names {
+		switch {
+		case slices.Contains(plain, name):
+			t.Logf("%s fails without gateways too", name)
+		case slices.Contains(written, name):
+			t.Logf("%s fails without gateways when another client writes to etcd", name)
+		default:
+			t.Errorf("%s fails through gateways only\n%s", name, through.output[name])
+		}
+	}
+}
+
+// Hits returns how many reads the chain answered.
+func (r Results) Hits() int { return r.hits }
+
+// Failed lists the tests that failed.
+func (r Results) Failed() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(r.status)) {
+		if r.status[name] == failed {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Add adds the results of other tests, or newer ones of the same tests.
+func (r *Results) Add(other Results) {
+	if r.status == nil {
+		*r = Results{status: make(map[string]string), output: make(map[string]string)}
+	}
+	maps.Copy(r.status, other.status)
+	maps.Copy(r.output, other.output)
+	r.hits += other.hits
+}
+
+func (r Results) String() string {
+	count := make(map[string]int)
+	for _, status := range r.status {
+		count[status]++
+	}
+	return fmt.Sprintf("%d pass, %d skip, %d fail; %d reads from the chain",
+		count[passed], count[skipped], count[failed], r.hits)
+}
