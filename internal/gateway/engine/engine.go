@@ -260,7 +260,8 @@ func (e *Engine) tick() {
 	}
 }
 
-// Reveal waits until an answer with a header may be shown.
+// Reveal waits until an answer with a header may be shown. If the cache ends meanwhile, that is when no other gateway
+// answers from the chain.
 func (e *Engine) Reveal(ctx context.Context, rev int64) error {
 	e.mu.Lock()
 	if rev <= e.core.Pushed() || e.core.Free() {
@@ -281,6 +282,9 @@ func (e *Engine) Reveal(ctx context.Context, rev int64) error {
 		e.mu.Unlock()
 		return ctx.Err()
 	case <-e.ctx.Done():
+		if bypassed, err := e.Bypassed(ctx); bypassed {
+			return err
+		}
 		return errClosed
 	}
 }

@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"net"
+	"runtime"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -11,6 +14,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/gateway/objects"
 )
 
 // changingLeader is an etcd that changes its leader during the first transaction.
@@ -30,6 +36,31 @@ func (c *changingLeader) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnRespon
 		answer.Responses = append(answer.Responses, &pb.ResponseOp{Response: &pb.ResponseOp_ResponseRange{ResponseRange: r}})
 	}
 	return answer, nil
+}
+
+// TestRevealWhenTheCacheEnds: an answer that waits for the chain is shown when the cache has ended, after the lifetime of
+// a session.
+func TestRevealWhenTheCacheEnds(t *testing.T) {
+	e := &Engine{
+		o:     Options{Lease: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
+		store: objects.New(new(objects.Late), ""), core: core.New(core.Options{Name: "test", Prefix: OwnPrefix}),
+		gone: make(chan struct{}), reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time),
+	}
+	e.ctx, e.stop = context.WithCancel(t.Context())
+	revealed := make(chan error, 1)
+	go func() { revealed <- e.Reveal(t.Context(), 7) }()
+	waits := func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return len(e.reveals) > 0
+	}
+	for !waits() {
+		runtime.Gosched()
+	}
+	e.withdraw(ErrAuth)
+	if err := <-revealed; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestStartWhileLeaderChanges: a gateway starts although etcd changes its leader.
