@@ -99,6 +99,9 @@ docs/memory.md.`,
 	return c
 }
 
+// servesMessage is in the line that programs wait for which start etcd's own proxy.
+const servesMessage = "started gRPC proxy"
+
 // collectAt is by how many percent the heap grows between two garbage collections, unless $GOGC says otherwise. What lives in a gateway is
 // small, so with Go's default of 100 it would collect many times a second.
 const collectAt = 400
@@ -136,7 +139,7 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	if err != nil {
 		return err
 	}
-	o.Log.Info("started gRPC proxy", "address", s.Addr().String(), "etcd", o.Endpoints, "cache", o.Cache != nil)
+	o.Log.Info(servesMessage, "address", s.Addr().String(), "etcd", o.Endpoints, "cache", o.Cache != nil)
 	return serve(ctx, s, c)
 }
 

@@ -72,15 +72,17 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 	}
 	defer chain.Close()
 	o := flags.options
+	o.Log = cli.NewLog(log, flags.verbose, flags.json)
 	s, err := memory.Listen(memory.ServerOptions{
 		Options: memory.Options{
 			Chain: chain.Client, Name: m.name, Advertise: o.Advertise, LogEntries: m.entries,
-			MaxRequestBytes: o.MaxRequestBytes, Log: cli.NewLog(log, flags.verbose, flags.json),
+			MaxRequestBytes: o.MaxRequestBytes, Log: o.Log,
 		},
 		Listen: o.Listen, Clients: o.Clients, PeerCertificates: o.Etcd,
 	})
 	if err != nil {
 		return err
 	}
+	o.Log.Info(servesMessage, "address", s.Addr().String(), "keyspace", m.name)
 	return s.Serve(ctx)
 }

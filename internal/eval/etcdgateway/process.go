@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,9 +29,10 @@ const (
 	pageWithin = 5 * time.Second
 )
 
-// gateway is a process that serves etcd's clients.
-type gateway struct {
+// Process is a gateway that serves etcd's clients.
+type Process struct {
 	address string
+	kill    func() // once
 	command *exec.Cmd
 	keeper  *thread.Thread // parent of the process, which the kernel ends with it
 	serves  chan struct{}  // closed when it does
@@ -38,8 +40,9 @@ type gateway struct {
 	log     []string       // its last lines; valid after over is closed
 }
 
-// startGateway starts a gateway and waits until it serves.
-func startGateway(ctx context.Context, o *Options, endpoints []string) (*gateway, error) {
+// StartProcess starts the command line that a function returns for an address to listen on, and waits until the gateway
+// serves there.
+func StartProcess(ctx context.Context, gateway func(listen string) []string) (*Process, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -48,10 +51,11 @@ func startGateway(ctx context.Context, o *Options, endpoints []string) (*gateway
 	if err != nil {
 		return nil, err
 	}
-	argv := o.Gateway(address, endpoints)
-	g := &gateway{
+	argv := gateway(address)
+	g := &Process{
 		address: address, command: exec.Command(argv[0], argv[1:]...), serves: make(chan struct{}), over: make(chan struct{}),
 	}
+	g.kill = sync.OnceFunc(g.end)
 	g.command.Stderr = write
 	g.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if g.keeper, err = thread.Start(func() error { return nil }); err == nil {
@@ -73,7 +77,7 @@ func startGateway(ctx context.Context, o *Options, endpoints []string) (*gateway
 	case <-ctx.Done():
 		err = fmt.Errorf("the gateway does not serve: %w", ctx.Err())
 	}
-	g.kill()
+	g.Kill()
 	return nil, err
 }
 
@@ -86,7 +90,7 @@ func freeAddress() (string, error) {
 }
 
 // follow reads the log.
-func (g *gateway) follow(log io.ReadCloser) {
+func (g *Process) follow(log io.ReadCloser) {
 	const kept = 5
 	defer close(g.over)
 	defer log.Close()
@@ -101,7 +105,13 @@ func (g *gateway) follow(log io.ReadCloser) {
 	}
 }
 
-func (g *gateway) kill() {
+// Address is where the gateway serves.
+func (g *Process) Address() string { return g.address }
+
+// Kill ends the process as kill -9 does, and waits until it is gone.
+func (g *Process) Kill() { g.kill() }
+
+func (g *Process) end() {
 	_ = g.command.Process.Kill() // fails only if it has ended
 	_ = g.command.Wait()
 	<-g.over
@@ -109,7 +119,7 @@ func (g *gateway) kill() {
 }
 
 // cpu returns the CPU time that the process has used.
-func (g *gateway) cpu() (time.Duration, error) {
+func (g *Process) cpu() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.command.Process.Pid))
 	if err != nil {
 		return 0, err
@@ -131,7 +141,7 @@ func (g *gateway) cpu() (time.Duration, error) {
 }
 
 // hits returns how many reads the chain has answered.
-func (g *gateway) hits(ctx context.Context) (float64, error) {
+func (g *Process) hits(ctx context.Context) (float64, error) {
 	text, err := g.page(ctx, "/proxy/metrics", pageWithin)
 	if err != nil {
 		return 0, err
@@ -148,7 +158,7 @@ func (g *gateway) hits(ctx context.Context) (float64, error) {
 const hitsMetric = "netcraq_gateway_hits_total"
 
 // profile writes a CPU profile of the gateway to a file.
-func (g *gateway) profile(ctx context.Context, file string, d time.Duration) error {
+func (g *Process) profile(ctx context.Context, file string, d time.Duration) error {
 	seconds := max(1, int(d.Seconds()))
 	text, err := g.page(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds), d+startWithin)
 	if err != nil {
@@ -157,7 +167,7 @@ func (g *gateway) profile(ctx context.Context, file string, d time.Duration) err
 	return os.WriteFile(file, text, 0o644)
 }
 
-func (g *gateway) page(ctx context.Context, path string, within time.Duration) ([]byte, error) {
+func (g *Process) page(ctx context.Context, path string, within time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.address+path, nil)

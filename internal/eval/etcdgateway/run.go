@@ -26,7 +26,7 @@ const (
 // bench is a running comparison.
 type bench struct {
 	*Options
-	gateway         *gateway
+	gateway         *Process
 	through, direct []*clientv3.Client // clients of the gateway, and of etcd's members in turn
 	frames          [2][]*frameConn    // the same
 }
@@ -43,10 +43,11 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, members.Stop()) }()
 	b := &bench{Options: &o}
-	if b.gateway, err = startGateway(ctx, &o, members.Endpoints()); err != nil {
+	start := func(listen string) []string { return o.Gateway(listen, members.Endpoints()) }
+	if b.gateway, err = StartProcess(ctx, start); err != nil {
 		return nil, err
 	}
-	defer b.gateway.kill()
+	defer b.gateway.Kill()
 	defer b.hangUp()
 	if err := b.connect(members.Endpoints()); err != nil {
 		return nil, err
