@@ -11,8 +11,8 @@ import (
 // TestBenchLeases: both stores renew leases, the active gateway is killed, and nothing is lost.
 func TestBenchLeases(t *testing.T) {
 	needEtcd(t)
-	out, code, err := clitest.Netcraq("bench", "leases", "--plane", "soft", "--nodes", "50", "--workers", "8", "--conns", "4",
-		"--seconds", "0.5", "--rounds", "2", "--json")
+	out, code, err := clitest.Netcraq("bench", "leases", "--plane", "soft", "--nodes", "50", "--workers", "8",
+		"--conns", "4", "--seconds", "0.5", "--rounds", "2", "--json")
 	type window struct {
 		UpdatesPerS  float64 `json:"updates_per_s"`
 		P99Ms        float64 `json:"p99_ms"`

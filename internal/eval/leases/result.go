@@ -81,7 +81,8 @@ func (r *Result) Table() ([]string, [][]string) {
 
 // Summary describes the loads.
 func (r *Result) Summary() string {
-	return fmt.Sprintf("%d leases of %d bytes, %d renewals under way: %.2f times etcd's rate, the median of %d interleaved rounds.\n"+
+	return fmt.Sprintf("%d leases of %d bytes, %d renewals under way: %.2f times etcd's rate, the median of %d "+
+		"interleaved rounds.\n"+
 		"Acknowledged renewals lost: %d. Renewals of unknown outcome: %d.\n%s.",
 		r.Nodes, r.ValueBytes, r.Workers, r.Ratio, len(r.Rounds), r.Lost, r.Failed, strings.Join(r.Settings, "; "))
 }

@@ -207,8 +207,9 @@ func (i *identity) sameChain(value string) error {
 	if i.chain == value {
 		return nil
 	}
-	return fmt.Errorf("gateways of another chain, or another release, use this etcd: its key %s is %q, this gateway's is %q. "+
-		"End those gateways and delete the keys below %s, or use the same chain", OwnPrefix+"chain", i.chain, value, OwnPrefix)
+	return fmt.Errorf("gateways of another chain, or another release, use this etcd: its key %s is %q, this gateway's "+
+		"is %q. End those gateways and delete the keys below %s, or use the same chain",
+		OwnPrefix+"chain", i.chain, value, OwnPrefix)
 }
 
 // NameChain checks the name of a chain that became known only after the start. The gateway must not use the chain if it

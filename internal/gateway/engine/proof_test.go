@@ -38,8 +38,8 @@ func (c *changingLeader) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnRespon
 	return answer, nil
 }
 
-// TestRevealWhenTheCacheEnds: an answer that waits for the chain is shown when the cache has ended, after the lifetime of
-// a session.
+// TestRevealWhenTheCacheEnds: an answer that waits for the chain is shown when the cache has ended and a session's
+// lifetime has passed.
 func TestRevealWhenTheCacheEnds(t *testing.T) {
 	e := &Engine{
 		o:     Options{Lease: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
