@@ -27,10 +27,11 @@ import (
 // foreign are flags of other programs that our texts and command lines name.
 var foreign = []string{
 	"net", "file", "help", "version", // nsenter, pg_dump; every command's
+	"kubeconfig", // kubectl
 }
 
 // elsewhere are directories whose texts are command lines of other programs.
-var elsewhere = []string{"internal/eval/", "internal/tools/"}
+var elsewhere = []string{"internal/eval/", "internal/tools/", "internal/verify/kubernetes/"}
 
 var (
 	flagNamed    = regexp.MustCompile("(?:^|[ `(\"])--([a-z][a-z0-9-]+)")
