@@ -9,6 +9,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	clilab "github.com/netcraq/netcraq/internal/cli/lab"
 	"github.com/netcraq/netcraq/internal/eval/bench"
+	"github.com/netcraq/netcraq/internal/eval/etcdgateway"
 	"github.com/netcraq/netcraq/internal/eval/leases"
 	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
 )
@@ -42,7 +43,7 @@ of XDP nodes in a lab for root, else of nodes on sockets.`,
 			return reportBench(c, out, func(ctx context.Context) (*leasesBench, error) {
 				o.Progress, chain.Progress = out.progress(), out.progress()
 				r, err := runBenchLeases(ctx, o, chain)
-				if errors.As(err, new(*leases.OptionError)) {
+				if errors.As(err, new(*etcdgateway.OptionError)) {
 					err = cli.UsageError(err)
 				}
 				return &leasesBench{r, bench.ThisHost()}, err

@@ -43,12 +43,31 @@ type OptionError struct{ text string }
 
 func (e *OptionError) Error() string { return e.text }
 
+// Bound is the range of the value of a flag.
+type Bound struct {
+	Flag               string
+	Value, Least, Most int
+}
+
+// CheckBounds refuses values out of range, and a time of a load that is not above 0 and at most 600 seconds.
+func CheckBounds(bounds []Bound, seconds float64) error {
+	for _, b := range bounds {
+		if b.Value < b.Least || b.Value > b.Most {
+			return Refuse("--%s %d: want %d to %d", b.Flag, b.Value, b.Least, b.Most)
+		}
+	}
+	if !(seconds > 0 && seconds <= 600) {
+		return Refuse("--seconds %v: want more than 0, and at most 600", seconds)
+	}
+	return nil
+}
+
+// Refuse returns an OptionError.
+func Refuse(format string, args ...any) error { return &OptionError{fmt.Sprintf(format, args...)} }
+
 // Validate checks the options.
 func (o *Options) Validate() error {
-	for _, c := range []struct {
-		flag               string
-		value, least, most int
-	}{
+	err := CheckBounds([]Bound{
 		{"members", o.Members, 1, 9},
 		{"conns", o.Conns, o.Members, 256},
 		{"clients", o.Clients, 1, 10_000},
@@ -56,18 +75,11 @@ func (o *Options) Validate() error {
 		{"zipf-keys", o.ZipfKeys, 1, 100_000},
 		{"value-bytes", o.ValueBytes, 1, wire.MaxValueBytes},
 		{"rounds", o.Rounds, 1, 1000},
-	} {
-		if c.value < c.least || c.value > c.most {
-			return &OptionError{fmt.Sprintf("--%s %d: want %d to %d", c.flag, c.value, c.least, c.most)}
-		}
+	}, o.Seconds)
+	if err == nil && !slices.Contains(names, o.ProfileLoad) {
+		err = Refuse("--profile-load %q: want one of %q", o.ProfileLoad, names)
 	}
-	if !slices.Contains(names, o.ProfileLoad) {
-		return &OptionError{fmt.Sprintf("--profile-load %q: want one of %q", o.ProfileLoad, names)}
-	}
-	if !(o.Seconds > 0 && o.Seconds <= 600) {
-		return &OptionError{fmt.Sprintf("--seconds %v: want more than 0, and at most 600", o.Seconds)}
-	}
-	return nil
+	return err
 }
 
 func (o *Options) length() time.Duration { return time.Duration(o.Seconds * float64(time.Second)) }

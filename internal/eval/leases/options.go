@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/eval/etcdgateway"
 	"github.com/netcraq/netcraq/wire"
 )
 
@@ -27,35 +28,20 @@ func Defaults() Options {
 	return Options{Nodes: 10_000, Workers: 256, Conns: 8, Members: 3, ValueBytes: 500, Seconds: 3, Rounds: 3}
 }
 
-// OptionError reports an option that is out of range.
-type OptionError struct{ text string }
-
-func (e *OptionError) Error() string { return e.text }
-
-// Validate checks the options.
+// Validate checks the options. Its errors are of type [etcdgateway.OptionError].
 func (o *Options) Validate() error {
-	for _, c := range []struct {
-		flag               string
-		value, least, most int
-	}{
-		{"nodes", o.Nodes, 1, 100_000},
-		{"workers", o.Workers, 1, 10_000},
-		{"conns", o.Conns, 1, 256},
-		{"members", o.Members, 1, 9},
-		{"value-bytes", o.ValueBytes, 1, wire.MaxValueBytes},
-		{"rounds", o.Rounds, 1, 1000},
-	} {
-		if c.value < c.least || c.value > c.most {
-			return &OptionError{fmt.Sprintf("--%s %d: want %d to %d", c.flag, c.value, c.least, c.most)}
-		}
+	err := etcdgateway.CheckBounds([]etcdgateway.Bound{
+		{Flag: "nodes", Value: o.Nodes, Least: 1, Most: 100_000},
+		{Flag: "workers", Value: o.Workers, Least: 1, Most: 10_000},
+		{Flag: "conns", Value: o.Conns, Least: 1, Most: 256},
+		{Flag: "members", Value: o.Members, Least: 1, Most: 9},
+		{Flag: "value-bytes", Value: o.ValueBytes, Least: 1, Most: wire.MaxValueBytes},
+		{Flag: "rounds", Value: o.Rounds, Least: 1, Most: 1000},
+	}, o.Seconds)
+	if err == nil && o.Workers > o.Nodes {
+		err = etcdgateway.Refuse("--workers %d: want at most --nodes %d", o.Workers, o.Nodes)
 	}
-	if o.Workers > o.Nodes {
-		return &OptionError{fmt.Sprintf("--workers %d: want at most --nodes %d", o.Workers, o.Nodes)}
-	}
-	if !(o.Seconds > 0 && o.Seconds <= 600) {
-		return &OptionError{fmt.Sprintf("--seconds %v: want more than 0, and at most 600", o.Seconds)}
-	}
-	return nil
+	return err
 }
 
 func (o *Options) length() time.Duration { return time.Duration(o.Seconds * float64(time.Second)) }

@@ -53,18 +53,11 @@ func (r *Result) summarise() {
 	r.P99Ms = median(func(p *Pair) float64 { return p.Gateway.P99Ms })
 	r.EtcdP99Ms = median(func(p *Pair) float64 { return p.Etcd.P99Ms })
 	r.LongestGapMs = r.Killed.LongestGapMs
-	for _, w := range append([]Window{r.Killed}, gatewayWindows(r.Rounds)...) {
-		r.Lost += w.Lost
-		r.Failed += w.Failed
+	r.Lost, r.Failed = r.Killed.Lost, r.Killed.Failed
+	for i := range r.Rounds {
+		r.Lost += r.Rounds[i].Gateway.Lost
+		r.Failed += r.Rounds[i].Gateway.Failed
 	}
-}
-
-func gatewayWindows(rounds []Pair) []Window {
-	windows := make([]Window, len(rounds))
-	for i := range rounds {
-		windows[i] = rounds[i].Gateway
-	}
-	return windows
 }
 
 // Table returns a row for each store, and one for the load during which the active gateway was killed.

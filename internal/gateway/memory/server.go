@@ -27,19 +27,8 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
 )
 
-const (
-	// overheadBytes is by how much a message may exceed the limit of requests, as in etcd.
-	overheadBytes = 512 << 10
-	// pingEvery and pingTimeout are how the server notices that a client is away, as etcd does.
-	pingEvery   = 2 * time.Hour
-	pingTimeout = 20 * time.Second
-	// endWithin is how long calls may take when the server ends.
-	endWithin = 500 * time.Millisecond
-	// readHeader bounds how long the first bytes of a connection, and a header of HTTP/1, may take.
-	readHeader = 5 * time.Second
-	// healthTimeout is how long the read of a health check may take.
-	healthTimeout = time.Second
-)
+// healthTimeout is how long the read of a health check may take.
+const healthTimeout = time.Second
 
 // ServerOptions configure a gateway and where it listens.
 type ServerOptions struct {
@@ -82,7 +71,7 @@ func Listen(o ServerOptions) (*Server, error) {
 	}
 	s := &Server{Gateway: g, listener: listener}
 	pages := s.pages()
-	s.http = &http.Server{Handler: pages, ReadHeaderTimeout: readHeader}
+	s.http = &http.Server{Handler: pages, ReadHeaderTimeout: proxy.ReadHeader}
 	s.calls = s.serveCalls(pages, o.secure(), g.o.MaxRequestBytes)
 	return s, nil
 }
@@ -134,7 +123,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.o.Log.Warn("this keyspace is in memory only: it is lost if all nodes of one chain lose their state at the same time",
 		"keyspace", s.o.Name)
 	mux := cmux.New(s.listener)
-	mux.SetReadTimeout(readHeader)
+	mux.SetReadTimeout(proxy.ReadHeader)
 	calls, pages := mux.Match(cmux.HTTP2()), mux.Match(cmux.Any())
 	failed := make(chan error, 3)
 	go func() { failed <- s.calls.Serve(calls) }()
@@ -151,7 +140,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	cancel()
 	err = errors.Join(err, <-ended)
-	within, stop := context.WithTimeout(context.Background(), endWithin)
+	within, stop := context.WithTimeout(context.Background(), proxy.EndWithin)
 	defer stop()
 	s.calls.Stop(within)
 	if err := s.http.Close(); err != nil {
@@ -207,7 +196,7 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 			}
 			return status.Errorf(codes.Unimplemented, "a memory keyspace has no %s", method)
 		},
-		Page: pages, MaxMessageBytes: maxRequestBytes + overheadBytes, PingEvery: pingEvery, PingTimeout: pingTimeout,
+		Page: pages, MaxMessageBytes: maxRequestBytes + proxy.OverheadBytes, PingEvery: proxy.PingEvery, PingTimeout: proxy.PingTimeout,
 	})
 }
 

@@ -24,8 +24,8 @@ func (s *Server) serveCalls(page http.Handler) *grpcserver.Server {
 		own[methodMemberList] = func(down grpc.ServerStream) error { return f.listMembers(s.options.Advertise, down) }
 	}
 	return grpcserver.New(grpcserver.Options{
-		Codec: f.codec, Unary: isUnary, Begin: f.begin, PingEvery: pingEvery, PingTimeout: pingTimeout,
-		Page: page, MaxMessageBytes: s.options.MaxRequestBytes + overheadBytes,
+		Codec: f.codec, Unary: isUnary, Begin: f.begin, PingEvery: PingEvery, PingTimeout: PingTimeout,
+		Page: page, MaxMessageBytes: s.options.MaxRequestBytes + OverheadBytes,
 		Handle: func(method string, down grpc.ServerStream) error {
 			if answer := own[method]; answer != nil {
 				return answer(down)

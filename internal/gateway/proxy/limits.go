@@ -16,8 +16,8 @@ import (
 const (
 	// DefaultMaxRequestBytes is etcd's default for --max-request-bytes.
 	DefaultMaxRequestBytes = 3 << 19
-	// overheadBytes is by how much a message may exceed the limit of requests: etcd answers those itself.
-	overheadBytes = 512 << 10
+	// OverheadBytes is by how much a message may exceed the limit of requests: etcd answers those itself.
+	OverheadBytes = 512 << 10
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 
 func newHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: readHeader, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHTTPHeader,
+		Handler: h, ReadHeaderTimeout: ReadHeader, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHTTPHeader,
 	}
 }
 
@@ -49,7 +49,7 @@ type bodyLimit struct {
 
 // newBodyLimit bounds bodies by what a request of maxRequestBytes takes in JSON, where keys and values are in base64.
 func newBodyLimit(next http.Handler, maxRequestBytes int) *bodyLimit {
-	most := int64(base64.StdEncoding.EncodedLen(maxRequestBytes) + overheadBytes)
+	most := int64(base64.StdEncoding.EncodedLen(maxRequestBytes) + OverheadBytes)
 	return &bodyLimit{next, most, bodyTimeout, semaphore.NewWeighted(largeBodies * most)}
 }
 

@@ -63,14 +63,14 @@ func (k KeepAlive) client() keepalive.ClientParameters {
 var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
 
 const (
-	// pingEvery and pingTimeout are how the server notices that a client is away; etcd has the same.
-	pingEvery   = 2 * time.Hour
-	pingTimeout = 20 * time.Second
-	// endWithin is how long calls may take when the server ends.
-	endWithin = 500 * time.Millisecond
-	// readHeader bounds how long a client may take to send the first bytes of a connection, which tell its protocol,
+	// PingEvery and PingTimeout are how the server notices that a client is away; etcd has the same.
+	PingEvery   = 2 * time.Hour
+	PingTimeout = 20 * time.Second
+	// EndWithin is how long calls may take when the server ends.
+	EndWithin = 500 * time.Millisecond
+	// ReadHeader bounds how long a client may take to send the first bytes of a connection, which tell its protocol,
 	// and the header of a request of HTTP/1.
-	readHeader = 5 * time.Second
+	ReadHeader = 5 * time.Second
 )
 
 // Server serves etcd's clients.
@@ -188,7 +188,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		go s.conn.track(following, s.options.Follow, s.options.Log)
 	}
 	mux := cmux.New(s.listener)
-	mux.SetReadTimeout(readHeader)
+	mux.SetReadTimeout(ReadHeader)
 	grpcListener, httpListener := mux.Match(cmux.HTTP2()), mux.Match(cmux.Any())
 	failed := make(chan error, 4+len(s.more))
 	go func() { failed <- s.calls.Serve(s.own) }()
@@ -228,7 +228,7 @@ func (s *Server) restored(ctx context.Context) <-chan error {
 
 // end lets calls under way finish, shortly. Watches would never.
 func (s *Server) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), EndWithin)
 	defer cancel()
 	s.calls.Stop(ctx)
 	if s.cache != nil {

@@ -17,11 +17,17 @@ import (
 // Start runs a chain until the test ends. Each node has room for so many objects, and as many sessions.
 func Start(t testing.TB, nodes, shards, objects int) *topology.Cluster {
 	t.Helper()
-	c := &topology.Cluster{Epoch: 1, Shards: shards, Chains: [][]string{nil}}
+	return StartNodes(t, nodes,
+		chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: objects, MaxSessions: objects})
+}
+
+// StartNodes runs a chain of nodes with these options until the test ends.
+func StartNodes(t testing.TB, nodes int, o chain.Options) *topology.Cluster {
+	t.Helper()
+	c := &topology.Cluster{Epoch: 1, Shards: o.Shards, Chains: [][]string{nil}}
 	var planes []*soft.Plane
 	for i := range nodes {
-		p, err := soft.Listen(netip.MustParseAddrPort("127.66.17.1:0"),
-			chain.Options{Shards: shards, CellBytes: wire.MaxValueBytes, MaxObjects: objects, MaxSessions: objects})
+		p, err := soft.Listen(netip.MustParseAddrPort("127.66.17.1:0"), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +38,7 @@ func Start(t testing.TB, nodes, shards, objects int) *topology.Cluster {
 		c.Chains[0] = append(c.Chains[0], name)
 	}
 	for i, p := range planes {
-		for shard := range uint16(shards) {
+		for shard := range uint16(o.Shards) {
 			config := map[uint16]chain.ShardConfig{shard: c.ShardConfig(c.Nodes[i].Name, shard)}
 			if err := p.ConfigureAll(config); err != nil {
 				t.Fatal(err)
