@@ -25,10 +25,20 @@ func (g *Gateway) Get(id uint64, key string) {
 
 // Readable is the generation of the object from which a read of a key may be answered now; 0: there is none.
 func (g *Gateway) Readable(key string) (gen int64) {
-	if l := g.life; l != nil && !l.over && !l.closed[key] && !l.free && g.alive() {
+	if l := g.life; l != nil && !l.over && !l.closed[key] && !l.free && g.alive() && !l.inherited(key) {
 		return l.placed[key]
 	}
 	return 0
+}
+
+// Inherited reports whether a key was placed before this session. No read is answered from its object until it is placed
+// anew: before the session no gateway may have run, and clients may have written to etcd directly.
+func (g *Gateway) Inherited(key string) bool { return g.life != nil && g.life.inherited(key) }
+
+// inherited compares two revisions of etcd: a generation is drawn before the key is placed.
+func (l *life) inherited(key string) bool {
+	gen := l.placed[key]
+	return gen != 0 && gen < l.create
 }
 
 // Allows reports whether a read that began with a generation may be answered from the object now that it has been read.

@@ -31,7 +31,7 @@ type places struct {
 	mine     placement.Placed     // keys that this gateway placed, and answers for
 	busy     map[string]bool      // under way
 	not      map[string]time.Time // until when a key is not tried
-	missing  map[string]bool      // placed keys without an object
+	missing  map[string]bool      // placed keys without an object, or with one from before this session
 	excluded map[string]bool
 	gateways int // that live
 }
@@ -41,7 +41,7 @@ func (p *places) init() {
 	p.missing, p.excluded, p.gateways = make(map[string]bool), make(map[string]bool), 1
 }
 
-// lost notes that a placed key has no object that could be read.
+// lost notes that a placed key has no object that may be read, so that it is placed anew.
 func (p *places) lost(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,8 @@ func (e *Engine) choose() {
 	}
 }
 
-// survey learns how many gateways live, which keys are excluded, and takes over keys of gateways that are gone.
+// survey learns how many gateways live and which keys are excluded. It takes over keys of gateways that are gone, and leaves
+// keys to gateways that placed them anew.
 func (e *Engine) survey() bool {
 	ctx, cancel := context.WithTimeout(e.ctx, ownWithin)
 	defer cancel()
@@ -92,17 +93,21 @@ func (e *Engine) survey() bool {
 	if err := e.learn(ctx); err != nil {
 		e.o.Log.Debug("dictionaries for values", "error", err)
 	}
+	e.mu.Lock()
+	own := e.core.Lease()
+	e.mu.Unlock()
 	p, now := &e.places, e.usage.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gateways, p.excluded = max(1, len(sessions)), excluded
 	for key, owner := range directory {
-		if _, mine := p.mine[key]; !mine && !sessions[owner] {
+		if _, mine := p.mine[key]; !mine && (owner == own || !sessions[owner]) {
 			p.mine[key] = now
 		}
 	}
 	for key := range p.mine {
-		if _, there := directory[key]; !there && !p.busy[key] {
+		owner, there := directory[key]
+		if (!there || owner != own && sessions[owner]) && !p.busy[key] {
 			delete(p.mine, key)
 		}
 	}

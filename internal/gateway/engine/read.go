@@ -49,8 +49,11 @@ func cacheable(r *pb.RangeRequest) bool {
 // false if etcd has to answer.
 func (e *Engine) Begin(key string, reader Reader) bool {
 	e.mu.Lock()
-	gen := e.core.Readable(key)
+	gen, inherited := e.core.Readable(key), e.core.Inherited(key)
 	e.mu.Unlock()
+	if inherited {
+		e.places.lost(key)
+	}
 	if gen == 0 || !e.proved.Load() {
 		return false
 	}

@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
@@ -54,5 +57,34 @@ func TestNoNameOfTheChain(t *testing.T) {
 	})
 	if !errors.Is(err, engine.ErrNoChain) {
 		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// TestOutAndInAgain writes to etcd directly while no gateway runs, as an API server does that was taken off its gateway.
+// The session of the last gateway may still last, and the directory still has its keys. The next gateway must not answer
+// from objects of that time, and must cache the keys again.
+func TestOutAndInAgain(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	direct := open(t, etcd)
+	a := startCached(t, etcd, cluster, Cache{})
+	for _, key := range []string{"changed", "deleted", "same"} {
+		must(a.client.Put(t.Context(), key, "in"))(t)
+		a.hot(t, key)
+	}
+	a.stop()
+	must(direct.Put(t.Context(), "changed", "out"))(t)
+	out := must(direct.Delete(t.Context(), "deleted"))(t).Header.Revision
+	b := startCached(t, etcd, cluster, Cache{})
+	for _, key := range []string{"changed", "deleted", "same"} {
+		want := must(direct.Get(t.Context(), key))(t)
+		for range 2 {
+			r := b.hot(t, key)
+			if fmt.Sprint(r.Kvs) != fmt.Sprint(want.Kvs) || r.Header.Revision < out {
+				t.Errorf("%s: the chain answers %v, and etcd has %v", key, r, want)
+			}
+		}
+	}
+	if excluded := must(direct.Get(t.Context(), engine.OwnPrefix+"excluded/", clientv3.WithPrefix()))(t); excluded.Count > 0 {
+		t.Errorf("not cached any more: %v", excluded.Kvs)
 	}
 }
