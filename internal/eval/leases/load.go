@@ -17,7 +17,7 @@ const (
 	renewWithin = 10 * time.Second
 )
 
-// Window is what one load did.
+// Window is the result of one load.
 type Window struct {
 	UpdatesPerS  float64 `json:"updates_per_s"`
 	P50Ms        float64 `json:"p50_ms"`

@@ -13,7 +13,7 @@ import (
 // prefix is that of Kubernetes' node leases.
 const prefix = "/registry/leases/kube-node-lease/"
 
-// errLost: a lease object is neither what was acknowledged last nor a write of unknown outcome.
+// errLost: a lease object has neither the value that was acknowledged last nor that of a write of unknown outcome.
 var errLost = errors.New("an acknowledged renewal is lost")
 
 // node is a simulated node. One goroutine at a time renews its lease.
@@ -65,7 +65,8 @@ func (n *node) saw(revision int64, value string) {
 	clear(n.maybe)
 }
 
-// isLost reports whether the stored object, "" if there is none, is not what the node may expect.
+// isLost reports whether the stored object, "" if there is none, has neither the value that was acknowledged last nor
+// that of a write of unknown outcome.
 func (n *node) isLost(stored string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -144,7 +144,7 @@ func (e *Engine) Bypassed(ctx context.Context) (bool, error) {
 	}
 }
 
-// identity is what a gateway caches, and where.
+// identity names the etcd cluster that a gateway caches, and the chain that has the objects.
 type identity struct {
 	cluster uint64 // etcd's number
 	era     string // of its history

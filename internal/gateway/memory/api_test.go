@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
@@ -194,6 +196,51 @@ func TestStatusAndPages(t *testing.T) {
 				t.Errorf("%s: %s", path, page.Status)
 			}
 		}
+	}
+}
+
+// TestRangeStream: the pieces of a range make the answer of Range.
+func TestRangeStream(t *testing.T) {
+	a, b := pair(t)
+	value := strings.Repeat("v", fragmentBytes/2)
+	for _, g := range []*gateway{a, b} {
+		c := open(t, g.address)
+		for _, key := range []string{"r/1", "r/2", "r/3", "s"} {
+			must(c.Put(t.Context(), key, value))(t)
+		}
+		q := &pb.RangeRequest{Key: []byte("r/"), RangeEnd: []byte("r0")}
+		kv := pb.NewKVClient(c.ActiveConnection())
+		want := must(kv.Range(t.Context(), q))(t)
+		stream := must(kv.RangeStream(t.Context(), q))(t)
+		got, pieces := new(pb.RangeResponse), 0
+		for {
+			piece, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			proto.Merge(got, must(piece, err)(t).RangeResponse)
+			pieces++
+		}
+		if pieces < 2 || !proto.Equal(got, want) {
+			t.Errorf("%d pieces with %d objects, header %v; want %d, header %v", pieces, len(got.Kvs), got.Header, len(want.Kvs),
+				want.Header)
+		}
+		q.SortOrder = pb.RangeRequest_DESCEND
+		if _, err := must(kv.RangeStream(t.Context(), q))(t).Recv(); status.Code(err) != codes.Unimplemented {
+			t.Errorf("another order: %v", err)
+		}
+	}
+}
+
+// TestLongHeader: a request of a page with a long header takes no memory.
+func TestLongHeader(t *testing.T) {
+	a, _ := pair(t)
+	q := must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.address+"/version", nil))(t)
+	q.Header.Set("x", strings.Repeat("x", 128<<10))
+	page := must(http.DefaultClient.Do(q))(t)
+	page.Body.Close()
+	if page.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Error(page.Status)
 	}
 }
 

@@ -33,7 +33,7 @@ func checkPut(q *pb.PutRequest) error {
 	return nil
 }
 
-// checkTxn refuses what etcd refuses. The store would panic otherwise.
+// checkTxn makes etcd's checks of a transaction. The store would panic on one that fails them.
 func checkTxn(q *pb.TxnRequest) error {
 	if err := checkOps(q, maxTxnOps); err != nil {
 		return err
@@ -83,7 +83,7 @@ func checkOp(op *pb.RequestOp, most int) error {
 	return rpctypes.ErrGRPCKeyNotFound // as etcd
 }
 
-// changes is what operations may change.
+// changes is a set of keys that operations may change.
 type changes struct {
 	puts map[string]bool
 	dels adt.IntervalTree
@@ -93,8 +93,8 @@ func (c *changes) overlaps(key string) bool {
 	return c.puts[key] || c.dels.Intersects(adt.NewStringAffinePoint(key))
 }
 
-// changed collects what operations change, and refuses two changes of a key. Only one branch of a nested transaction
-// happens, so its branches may change the same key.
+// changed returns the keys that operations may change, and refuses two changes of a key. Only one branch of a nested
+// transaction happens, so its branches may change the same key.
 func changed(ops []*pb.RequestOp) (*changes, error) {
 	all := &changes{make(map[string]bool), adt.NewIntervalTree()}
 	for _, op := range ops {

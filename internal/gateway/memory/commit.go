@@ -25,7 +25,7 @@ func (b *batch) fail(err error) {
 	}
 }
 
-// run appends proposals to the log, in batches of what waits at the moment, until this gateway is no longer active.
+// run appends the waiting proposals to the log, batch by batch, until this gateway is no longer active.
 // While the chain commits a batch, the one before is applied.
 func (l *leader) run() error {
 	committed := make(chan batch, maxBatches)
@@ -62,7 +62,7 @@ func (l *leader) run() error {
 	}
 }
 
-// gather waits for a proposal, and takes what else waits then.
+// gather waits for a proposal, and takes all that wait then.
 func (l *leader) gather(encoded []byte) (b batch, _ []byte, err error) {
 	for len(b.proposals) == 0 {
 		select {
@@ -127,7 +127,7 @@ func (l *leader) apply(b *batch) {
 	l.compact()
 }
 
-// save stores a snapshot of everything up to an entry, beside what follows.
+// save stores a snapshot of everything up to an entry, while later entries are appended.
 func (l *leader) save(index uint64) {
 	snapshot, err := l.space.Snapshot()
 	if err != nil {

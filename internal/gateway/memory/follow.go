@@ -15,7 +15,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
-// follow applies what the active gateway appends to the log, until this gateway has the lock. Without a lock and
+// follow applies the entries of the log, until this gateway has the lock. Without a lock and
 // without an error ctx has ended.
 func (g *Gateway) follow(ctx context.Context, elected <-chan *client.Lock) (*client.Lock, error) {
 	var wait time.Duration

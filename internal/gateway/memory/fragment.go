@@ -5,7 +5,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// fragmentBytes is the longest response to a watch that wants fragments, unless one event is longer.
+// fragmentBytes limits the length of a fragment of a watch and of a piece of a range, unless one event or object is longer.
 const fragmentBytes = 3 << 19
 
 // sendFragments sends a response in pieces. All but the last are marked.

@@ -157,7 +157,8 @@ func (g *Gateway) close() {
 	}
 }
 
-// elect waits for the lock, and notes who holds it. After it has handed the lock over, it waits for done.
+// elect waits for the lock, and records the address of its holder. After it has handed the lock over, it waits for
+// done.
 func (g *Gateway) elect(ctx context.Context, elected chan<- *client.Lock, done <-chan struct{}) {
 	options := client.LockOptions{TTL: g.o.LockTTL, Note: g.o.Advertise}
 	for ctx.Err() == nil {

@@ -16,7 +16,7 @@ import (
 // headed is a response of etcd's API.
 type headed interface{ GetHeader() *pb.ResponseHeader }
 
-// complete fills in what the header of a response says about this gateway, unless another one has answered.
+// complete fills in the header of a response with the numbers of this gateway, unless another one has answered.
 func complete[A headed](g *Gateway, a A, err error) (A, error) {
 	if errors.Is(err, errNotActive) {
 		err = rpctypes.ErrGRPCNotLeader

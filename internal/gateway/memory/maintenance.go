@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// maintenanceServer serves what clients ask about an etcd.
+// maintenanceServer serves the state of this gateway.
 type maintenanceServer struct {
 	pb.UnimplementedMaintenanceServer
 	g *Gateway

@@ -71,7 +71,7 @@ func Listen(o ServerOptions) (*Server, error) {
 	}
 	s := &Server{Gateway: g, listener: listener}
 	pages := s.pages()
-	s.http = &http.Server{Handler: pages, ReadHeaderTimeout: proxy.ReadHeader}
+	s.http = proxy.NewHTTPServer(pages)
 	s.calls = s.serveCalls(pages, o.secure(), g.o.MaxRequestBytes)
 	return s, nil
 }

@@ -156,7 +156,7 @@ func waitAny(t *testing.T, gateways []*gateway) *gateway {
 	}
 }
 
-// compare checks a watcher's events against what the writers know.
+// compare checks a watcher's events against the writers' records.
 func compare(t *testing.T, all []*writer, seen map[int64]*mvccpb.KeyValue, first, end int64) {
 	t.Helper()
 	for revision := first + 1; revision <= end; revision++ {

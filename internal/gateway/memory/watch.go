@@ -81,7 +81,7 @@ type watcher struct {
 	wants map[mvcc.WatchID]*wish
 }
 
-// wish is what the creator of a watch asked for.
+// wish has the options of a watch.
 type wish struct {
 	previous, fragments, progress bool
 	quiet                         bool // nothing was sent since the last tick
@@ -242,7 +242,7 @@ func (w *watcher) response(found *mvcc.WatchResponse) *pb.WatchResponse {
 	return r
 }
 
-// deliver sends events, in fragments if the client wants that.
+// deliver sends events, in fragments if the watch has that option.
 func (w *watcher) deliver(r *pb.WatchResponse) error {
 	w.mu.Lock()
 	want := w.wants[mvcc.WatchID(r.WatchId)]

@@ -33,7 +33,8 @@ const (
 	smallBody = 16 << 10
 )
 
-func newHTTPServer(h http.Handler) *http.Server {
+// NewHTTPServer makes a server of pages that bounds headers and idle connections.
+func NewHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: ReadHeader, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHTTPHeader,
 	}

@@ -29,7 +29,7 @@ func serveBodies(t *testing.T, set func(*bodyLimit)) (address string, ended <-ch
 	}), smallBody)
 	set(l)
 	s := httptest.NewUnstartedServer(l)
-	s.Config = newHTTPServer(l)
+	s.Config = NewHTTPServer(l)
 	s.Start()
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String(), result

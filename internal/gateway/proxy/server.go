@@ -117,8 +117,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	s.calls = s.serveCalls(handler)
-	s.http = newHTTPServer(handler)
-	s.plain = newHTTPServer(s.pages())
+	s.http = NewHTTPServer(handler)
+	s.plain = NewHTTPServer(s.pages())
 	if s.listener, err = s.listen(o.Listen, true); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}

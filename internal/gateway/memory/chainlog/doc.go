@@ -1,4 +1,4 @@
-// Package chainlog is a replicated log of batches, and snapshots of what they make, in objects of a chain.
+// Package chainlog stores a replicated log of batches, and snapshots of the state, in objects of a chain.
 //
 // The log is a ring of objects. Entry n is in object n modulo the ring's length. A writer replaces each object by
 // compare-and-set, and an entry contains the writer's term and its own index. Terms are the tokens of the chain's lock,

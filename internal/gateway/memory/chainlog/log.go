@@ -116,7 +116,8 @@ func (l *Log) Next() uint64 { return l.next }
 // LastTerm is the term of the entry before the next one.
 func (l *Log) LastTerm() uint64 { return l.lastTerm }
 
-// SnapshotDue reports whether a snapshot of what is applied should be taken.
+// SnapshotDue reports whether half of the ring was written since the newest snapshot. applied is the last applied
+// entry.
 func (l *Log) SnapshotDue(applied uint64) bool {
 	return applied >= l.retained.Load()+uint64(l.meta.Entries)/2
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/netcraq/netcraq/client"
 )
 
-// replace writes objects side by side, whatever they hold, unless a later writer has written them. It retries until ctx
-// ends.
+// replace overwrites objects concurrently, except those of a later writer. It retries until ctx ends.
 func (l *Log) replace(ctx context.Context, keys []string, values [][]byte, term uint64) error {
 	for len(keys) > 0 {
 		ops, err := l.replacements(ctx, keys, values, term)
@@ -36,7 +35,7 @@ func (l *Log) replace(ctx context.Context, keys []string, values [][]byte, term 
 	return nil
 }
 
-// replacements are the writes that replace what the objects hold now.
+// replacements returns a write for each object, conditional on its present version.
 func (l *Log) replacements(ctx context.Context, keys []string, values [][]byte, term uint64) ([]client.Op, error) {
 	ops := make([]client.Op, len(keys))
 	for i, o := range l.chain.GetMany(ctx, keys) {
