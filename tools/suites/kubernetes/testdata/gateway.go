@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ const (
 	// maxReads bounds the reads after which a key should have its place. A key with a lease gets none.
 	maxReads  = 40
 	readPause = 25 * time.Millisecond
+	// logEntries keeps the log of a memory keyspace short: a chain has those of all tests.
+	logEntries = "256"
 )
 
 // probed are keys that tests read or write to learn or increase the revision.
@@ -46,14 +49,15 @@ func identified(cfg *embed.Config) *embed.Config {
 // gateway is a gateway in front of one etcd.
 type gateway struct {
 	urls  []string
-	pages *http.Client // nil: there is no gateway
+	pages *http.Client // nil: there is no gateway, or it is that of a memory keyspace
 
 	mu   sync.Mutex
 	used map[string]bool // keys
 }
 
 // startGateway starts $NETCRAQ, if it is set, as the gateway of an etcd until the test ends. Its chain is that of the
-// cluster file $NETCRAQ_CHAIN.
+// cluster file $NETCRAQ_CHAIN. With $NETCRAQ_MEMORY it is the gateway of a new keyspace in the memory of that chain
+// instead, and the etcd is not used.
 func startGateway(t testing.TB, etcd []string) *gateway {
 	program := os.Getenv("NETCRAQ")
 	if program == "" {
@@ -62,14 +66,16 @@ func startGateway(t testing.TB, etcd []string) *gateway {
 		}
 		return &gateway{urls: etcd}
 	}
-	g := &gateway{
-		pages: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, used: make(map[string]bool),
-	}
-	arguments := []string{
-		"gateway", "--json", "--listen", "127.0.0.1:0", "--cluster", os.Getenv("NETCRAQ_CHAIN"), "--pin", "/",
-	}
-	for _, url := range etcd {
-		arguments = append(arguments, "--endpoints", url)
+	g := new(gateway)
+	arguments := []string{"gateway", "--json", "--listen", "127.0.0.1:0", "--cluster", os.Getenv("NETCRAQ_CHAIN")}
+	if os.Getenv("NETCRAQ_MEMORY") != "" {
+		arguments = append(arguments, "--memory", "--keyspace", rand.Text(), "--log-entries", logEntries)
+	} else {
+		g.pages, g.used = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, make(map[string]bool)
+		arguments = append(arguments, "--pin", "/")
+		for _, url := range etcd {
+			arguments = append(arguments, "--endpoints", url)
+		}
 	}
 	command := exec.Command(program, arguments...)
 	output, err := command.StderrPipe()
@@ -87,7 +93,7 @@ func startGateway(t testing.TB, etcd []string) *gateway {
 		follow(output, log, address)
 	}()
 	t.Cleanup(func() {
-		if len(g.urls) > 0 {
+		if len(g.urls) > 0 && g.pages != nil {
 			t.Logf("gateway: %d reads from the chain", g.hits())
 		}
 		command.Process.Signal(syscall.SIGTERM)
@@ -101,7 +107,7 @@ func startGateway(t testing.TB, etcd []string) *gateway {
 		t.Fatalf("the gateway did not start: %s", log)
 	}
 	g.urls = []string{"http://" + at}
-	g.place(t.Context(), slices.DeleteFunc(slices.Clone(probed), g.wasUsed)...)
+	g.place(t.Context(), slices.DeleteFunc(slices.Clone(probed), g.wasUsed)...) // none in a memory keyspace
 	return g
 }
 
