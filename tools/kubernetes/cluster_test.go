@@ -39,7 +39,7 @@ func TestCluster(t *testing.T) {
 	t.Cleanup(c.down)
 	c.lab("up")
 	c.allReady()
-	if !c.status().Chain {
+	if c.status().Store != "chain" {
 		t.Error("the gateway does not read from the chain")
 	}
 	c.kubectl("apply", "--filename", "testdata/pods.yaml", "--filename", "testdata/load.yaml")
@@ -93,7 +93,7 @@ func (c *cluster) lab(command string, more ...string) []byte {
 type status struct {
 	Kubeconfig string
 	API        string
-	Chain      bool
+	Store      string
 	Machines   []machine
 }
 

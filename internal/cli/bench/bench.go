@@ -35,7 +35,7 @@ func newBenchCommand() *cobra.Command {
 		newBenchFailoverCommand(out), newBenchJoinCommand(out), newBenchRejoinCommand(out),
 		newBenchFigureCommand(out), newBenchFiguresCommand(out), newBenchPeersCommand(out), newBenchEtcdCommand(out),
 		newBenchTransactionsCommand(out), newBenchProtectionsCommand(out), newBenchGatewayCommand(out),
-		newBenchWritersCommand(out), newBenchLeasesCommand(out))
+		newBenchWritersCommand(out), newBenchLeasesCommand(out), newBenchKubernetesCommand(out))
 	return c
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/eval/figure"
 	"github.com/netcraq/netcraq/internal/eval/figure/papers"
 	"github.com/netcraq/netcraq/internal/verify/chaos"
+	"github.com/netcraq/netcraq/internal/verify/kubernetes"
 )
 
 // figureFlags are the flags of both commands that make figures.
@@ -59,7 +60,7 @@ const figureLab = "figures"
 
 // figureTools returns the parts of this command that figures need to run clusters.
 func figureTools() papers.Tools {
-	return papers.Tools{Cluster: func(say func(string)) (chaos.Setup, error) {
+	cluster := func(say func(string)) (chaos.Setup, error) {
 		m := lab.ManagedDefaults()
 		o, err := m.Options(figureLab)
 		o.Owned, o.Progress = true, say
@@ -67,6 +68,9 @@ func figureTools() papers.Tools {
 			Lab: o, Replicas: m.Replicas, Leader: lab.LeaderOf, Event: say,
 			Logs: lab.TrialLogs(figureLab, uint64(os.Getpid())),
 		}, err
+	}
+	return papers.Tools{Cluster: cluster, Kubernetes: func() (kubernetes.Options, error) {
+		return lab.KubernetesDefaults().Options(figureLab)
 	}}
 }
 
@@ -198,6 +202,7 @@ type figureName struct {
 	Source  string  `json:"source"`
 	Root    bool    `json:"needs_root"`
 	CPUs    int     `json:"needs_cpus"`
+	Made    string  `json:"needs_made,omitempty"` // a command to be run once before
 	QuickS  float64 `json:"quick_budget_s"`
 	BudgetS float64 `json:"budget_s"`
 }
@@ -206,7 +211,7 @@ func listFigures(w io.Writer, asJSON bool) error {
 	var names []figureName
 	for _, s := range papers.All(figureTools()) {
 		names = append(names, figureName{
-			s.Name, s.Title, s.Source.Paper, s.Needs.Root, max(s.Needs.CPUs, 1), s.Quick.Budget.Seconds(),
+			s.Name, s.Title, s.Source.Paper, s.Needs.Root, max(s.Needs.CPUs, 1), s.Needs.Made, s.Quick.Budget.Seconds(),
 			s.Full.Budget.Seconds(),
 		})
 	}

@@ -28,6 +28,9 @@ func TestFiguresAreListed(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 		seen[n.Name] = true
+		if n.Made != "" {
+			continue // not made unless that command was run
+		}
 		quick, full = quick+n.QuickS, full+n.BudgetS
 	}
 	if quick > 540 || full > 3400 { // the rest of the hour is for building and installing peers

@@ -3,12 +3,12 @@ package lab
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/verify/kubernetes"
@@ -42,26 +42,68 @@ be up at a time. It keeps its data in memory: down leaves nothing, and a machine
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newKubernetesUpCommand(name), newKubernetesDownCommand(name), newKubernetesStatusCommand(name),
-		newKubernetesMachineCommand(name))
+		newKubernetesStoreCommand(name), newKubernetesMachineCommand(name))
+	return c
+}
+
+// KubernetesFlags name what a cluster is made from.
+type KubernetesFlags struct{ programs, images, manifests string }
+
+// KubernetesDefaults are the flags that were not given.
+func KubernetesDefaults() *KubernetesFlags {
+	return &KubernetesFlags{kubernetesFolder, imagesFolder, kubernetesManifests}
+}
+
+// Add defines the flags.
+func (k *KubernetesFlags) Add(f *pflag.FlagSet) {
+	*k = *KubernetesDefaults()
+	f.StringVar(&k.programs, "programs", k.programs, "`directory` with the programs of Kubernetes")
+	f.StringVar(&k.images, "images", k.images, "`directory` with the images")
+	f.StringVar(&k.manifests, "manifests", k.manifests, "`file` with the manifests of the chain's nodes")
+}
+
+// Options makes paths absolute: a machine of the cluster starts in another directory.
+func (k *KubernetesFlags) Options(name string) (kubernetes.Options, error) {
+	o, err := kubernetesOptions(name, k.programs, k.images)
+	if err != nil {
+		return o, err
+	}
+	o.Manifests, err = filepath.Abs(k.manifests)
+	return o, err
+}
+
+func newKubernetesStoreCommand(name *string) *cobra.Command {
+	var noWatchCache bool
+	c := &cobra.Command{
+		Use:   "store etcd|gateway|chain",
+		Short: "Take the API server off its gateway, or put it back",
+		Long: `Restart the API server so that it uses etcd directly, a gateway without a cache, or a gateway that answers reads
+from the chain. The store remains the same etcd, and nothing is migrated.`,
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: []string{string(kubernetes.StoreEtcd), string(kubernetes.StoreGateway), string(kubernetes.StoreChain)},
+		RunE: func(c *cobra.Command, args []string) error {
+			want := kubernetes.Serving{Store: kubernetes.Store(args[0]), NoWatchCache: noWatchCache}
+			return kubernetes.Use(c.Context(), *name, want, progressTo(c.ErrOrStderr()))
+		},
+	}
+	c.Flags().BoolVar(&noWatchCache, "no-watch-cache", false, "start the API server without its watch cache")
 	return c
 }
 
 func newKubernetesUpCommand(name *string) *cobra.Command {
-	var programs, images, manifests string
+	var flags KubernetesFlags
 	chain := true
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Bring the cluster up, or replace machines that have ended",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o, err := kubernetesOptions(*name, programs, images)
+			o, err := flags.Options(*name)
 			if err != nil {
 				return err
 			}
-			if chain {
-				if o.Manifests, err = filepath.Abs(manifests); err != nil {
-					return err
-				}
+			if !chain {
+				o.Manifests = ""
 			}
 			o.Progress = progressTo(c.ErrOrStderr())
 			if err := kubernetes.Up(c.Context(), o); err != nil {
@@ -77,14 +119,11 @@ func newKubernetesUpCommand(name *string) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&programs, "programs", kubernetesFolder, "`directory` with the programs of Kubernetes")
-	c.Flags().StringVar(&images, "images", imagesFolder, "`directory` with the images")
-	c.Flags().StringVar(&manifests, "manifests", kubernetesManifests, "`file` with the manifests of the chain's nodes")
+	flags.Add(c.Flags())
 	c.Flags().BoolVar(&chain, "chain", chain, "run the manifests' nodes, and let the gateway read from their chain")
 	return c
 }
 
-// kubernetesOptions makes paths absolute: a machine of the cluster starts in another directory.
 func kubernetesOptions(name, programs, images string) (o kubernetes.Options, err error) {
 	o.Name = name
 	if o.Netcraq, err = cli.ProductPath(); err != nil {
@@ -100,12 +139,8 @@ func kubernetesOptions(name, programs, images string) (o kubernetes.Options, err
 		}
 		o.Images = append(o.Images, path)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return o, err
-	}
 	o.Machine = func(machine string) []string {
-		return []string{self, "lab", "kubernetes", "machine", machine, "--name", name}
+		return []string{o.Netcraq, "lab", "kubernetes", "machine", machine, "--name", name}
 	}
 	return o, nil
 }
@@ -162,12 +197,15 @@ func newKubernetesMachineCommand(name *string) *cobra.Command {
 	}
 }
 
+// storeTexts describe stores in the output of status.
+var storeTexts = map[kubernetes.Store]string{
+	kubernetes.StoreEtcd:    "etcd without a gateway",
+	kubernetes.StoreGateway: "gateway without a chain",
+	kubernetes.StoreChain:   "gateway with the nodes' chain",
+}
+
 func printCluster(w io.Writer, s *kubernetes.Status) {
-	gateway := "gateway without a chain"
-	if s.Chain {
-		gateway = "gateway with the nodes' chain"
-	}
-	fmt.Fprintf(w, "\n  cluster %s · API server: %s · %s · logs in %s\n\n", s.Name, s.API, gateway, s.Directory)
+	fmt.Fprintf(w, "\n  cluster %s · API server: %s · %s · logs in %s\n\n", s.Name, s.API, storeTexts[s.Store], s.Directory)
 	table := cli.NewTable(w)
 	defer table.Flush()
 	fmt.Fprintln(table, "  machine\taddress\tprocess\tnode\tpods ready\tversion\truntime")

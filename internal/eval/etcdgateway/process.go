@@ -2,7 +2,6 @@ package etcdgateway
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/netcraq/netcraq/internal/eval/cputime"
 	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
@@ -119,26 +119,7 @@ func (g *Process) end() {
 }
 
 // cpu returns the CPU time that the process has used.
-func (g *Process) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.command.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	const user, system, tick = 11, 12, time.Second / 100 // fields behind the name, and their unit
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) <= system {
-		return 0, errors.New("the gateway's /proc/PID/stat has too few fields")
-	}
-	var used time.Duration
-	for _, i := range []int{user, system} {
-		n, err := strconv.Atoi(fields[i])
-		if err != nil {
-			return 0, err
-		}
-		used += time.Duration(n) * tick
-	}
-	return used, nil
-}
+func (g *Process) cpu() (time.Duration, error) { return cputime.Of(g.command.Process.Pid) }
 
 // hits returns how many reads the chain has answered.
 func (g *Process) hits(ctx context.Context) (float64, error) {

@@ -83,6 +83,9 @@ type Plan struct {
 type Needs struct {
 	Root bool
 	CPUs int // that must be there; 0: one
+	// Made is a command that has to be run once before. Figures without it are made by `make figures` alone, and its
+	// budget has no place for others.
+	Made string
 }
 
 // Env is the environment of a harness.

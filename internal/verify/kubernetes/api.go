@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,14 +17,15 @@ import (
 	"time"
 )
 
-// api asks the API server with the rights of an administrator. Only a few fields of a few objects are needed, so there
+// API asks the API server with the rights of an administrator. Only a few fields of a few objects are needed, so there
 // is no client library.
-type api struct {
+type API struct {
 	client http.Client
 	token  string
 }
 
-func newAPI(name string) (*api, error) {
+// NewAPI returns a client of a cluster's API server.
+func NewAPI(name string) (*API, error) {
 	cert, err := os.ReadFile(filepath.Join(dirOf(name), apiCert))
 	if err != nil {
 		return nil, err
@@ -42,35 +44,61 @@ func newAPI(name string) (*api, error) {
 		return nil, errors.New("the API server's certificate cannot be read")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority, MinVersion: tls.VersionTLS13}}
-	return &api{http.Client{Transport: transport}, admin[0]}, nil
+	return &API{http.Client{Transport: transport}, admin[0]}, nil
 }
 
-func (a *api) close() { a.client.CloseIdleConnections() }
+// Close ends the connections.
+func (a *API) Close() { a.client.CloseIdleConnections() }
 
-// get reads an object; into may be nil.
-func (a *api) get(ctx context.Context, path string, into any) error {
+// StatusError is an answer of the API server that reports a failure.
+type StatusError struct {
+	Code int
+	Text string
+}
+
+func (e *StatusError) Error() string { return e.Text }
+
+// Stream sends a request with an optional body and returns the body of the answer.
+func (a *API) Stream(ctx context.Context, method, path, kind string, body []byte) (io.ReadCloser, error) {
 	url := fmt.Sprintf("https://%s:%d%s", controlAddr, apiPort, path)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+a.token)
+	if kind != "" {
+		request.Header.Set("Content-Type", kind)
+	}
 	answer, err := a.client.Do(request)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if answer.StatusCode/100 == 2 {
+		return answer.Body, nil
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
+	failed := &StatusError{answer.StatusCode, fmt.Sprintf("%s %s: %s: %s", method, path, answer.Status, text)}
+	return nil, errors.Join(failed, err)
+}
+
+// Do sends a request with an optional body. into takes the JSON of the answer and may be nil.
+func (a *API) Do(ctx context.Context, method, path, kind string, body []byte, into any) error {
+	answer, err := a.Stream(ctx, method, path, kind, body)
 	if err != nil {
 		return err
 	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s: %s", path, answer.Status, text)
-	}
-	if into == nil {
-		return nil
+	defer answer.Close()
+	text, err := io.ReadAll(answer)
+	if err != nil || into == nil {
+		return err
 	}
 	return json.Unmarshal(text, into)
+}
+
+// Get reads an object; into may be nil.
+func (a *API) Get(ctx context.Context, path string, into any) error {
+	return a.Do(ctx, http.MethodGet, path, "", nil, into)
 }
 
 // condition is one of an object's status.

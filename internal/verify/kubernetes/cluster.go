@@ -147,6 +147,11 @@ func (s *state) build(ctx context.Context) error {
 	if err := s.awaitReady(ctx); err != nil {
 		return err
 	}
+	if s.Options.Manifests != "" {
+		if err := s.use(ctx, Serving{Store: StoreChain}); err != nil {
+			return err
+		}
+	}
 	s.Up = true
 	return s.write()
 }

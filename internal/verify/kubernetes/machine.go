@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,7 +51,7 @@ func RunMachine(name, machine string) error {
 	}
 	m := &supervisor{logs: filepath.Join(inside, h.name), services: make(map[int]service)}
 	if h.number == 0 {
-		m.again = gatewayAgain
+		m.again = controlAgain
 		m.start(s.controlServices()...)
 		return m.watch()
 	}
@@ -65,17 +66,19 @@ func RunMachine(name, machine string) error {
 	return m.watch()
 }
 
-// gatewayAgain returns the gateway's command by the state of now: it reads from the chain once there is one.
-func gatewayAgain(before service) service {
-	if before.name != gatewayName {
-		return before
-	}
+// controlAgain returns a service's command by the state of now, which says where the API server keeps its objects and
+// whether the gateway reads from the chain.
+func controlAgain(before service) service {
 	s, err := readStateAt(filepath.Join(inside, stateName))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return before
 	}
-	return s.gateway()
+	services := s.controlServices()
+	if i := slices.IndexFunc(services, func(now service) bool { return now.name == before.name }); i >= 0 {
+		return services[i]
+	}
+	return before
 }
 
 // setKernel configures the machine's network namespace as a router without IPv6.

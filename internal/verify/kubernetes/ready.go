@@ -16,14 +16,13 @@ import (
 // namespace is that of the manifests.
 const namespace = "netcraq"
 
-// awaitReady waits until the cluster's nodes are ready. It applies the manifests, waits until the chain serves, and
-// lets the gateway read from it.
+// awaitReady waits until the cluster's nodes are ready. It applies the manifests and waits until the chain serves.
 func (s *state) awaitReady(ctx context.Context) error {
-	a, err := newAPI(s.Options.Name)
+	a, err := NewAPI(s.Options.Name)
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errors.New("not in time"))
 	defer cancel()
 	s.Options.Progress("waiting for the API server and for nodes to be ready")
@@ -38,13 +37,7 @@ func (s *state) awaitReady(ctx context.Context) error {
 		return err
 	}
 	s.Options.Progress("waiting for controllers and nodes of the chain to be ready")
-	if err := s.await(ctx, func(ctx context.Context) error { return s.podsReady(ctx, a) }); err != nil {
-		return err
-	}
-	if s.Joined {
-		return nil
-	}
-	return s.joinGateway(ctx, a)
+	return s.await(ctx, func(ctx context.Context) error { return s.podsReady(ctx, a) })
 }
 
 // await calls f until it succeeds, the context ends, or a machine has ended.
@@ -62,9 +55,9 @@ func (s *state) await(ctx context.Context, f func(context.Context) error) error 
 }
 
 // nodesReady returns an error until all nodes are ready, by a heartbeat of the kubelet that runs now.
-func (s *state) nodesReady(ctx context.Context, a *api) error {
+func (s *state) nodesReady(ctx context.Context, a *API) error {
 	var nodes nodeList
-	if err := a.get(ctx, "/api/v1/nodes", &nodes); err != nil {
+	if err := a.Get(ctx, "/api/v1/nodes", &nodes); err != nil {
 		return err
 	}
 	is := make(map[string]bool)
@@ -81,9 +74,9 @@ func (s *state) nodesReady(ctx context.Context, a *api) error {
 }
 
 // podsReady returns an error until a node of the chain is ready on every machine, and all controllers.
-func (s *state) podsReady(ctx context.Context, a *api) error {
+func (s *state) podsReady(ctx context.Context, a *API) error {
 	var pods podList
-	if err := a.get(ctx, "/api/v1/namespaces/"+namespace+"/pods", &pods); err != nil {
+	if err := a.Get(ctx, "/api/v1/namespaces/"+namespace+"/pods", &pods); err != nil {
 		return err
 	}
 	is := make(map[string]int)
@@ -140,32 +133,4 @@ func withRights(manifests string) (string, error) {
 		manifests = strings.ReplaceAll(manifests, ", "+optionalRight, "")
 	}
 	return manifests, nil
-}
-
-// joinGateway ends the gateway, which the control machine then starts again with the chain, and waits for the API
-// server behind it.
-func (s *state) joinGateway(ctx context.Context, a *api) error {
-	s.Options.Progress("starting the gateway again, with the chain")
-	s.Joined = true
-	if err := s.write(); err != nil {
-		return err
-	}
-	control, gateway := s.Machines[Control].PID, programName("netcraq", gatewayName)
-	pid, ok := childrenOf(control)[gateway]
-	if !ok {
-		return errors.New("the gateway does not run")
-	}
-	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
-		return fmt.Errorf("end the gateway: %w", err)
-	}
-	err := s.await(ctx, func(context.Context) error {
-		if now, ok := childrenOf(control)[gateway]; !ok || now == pid {
-			return errors.New("the gateway is not back")
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return s.await(ctx, func(ctx context.Context) error { return a.get(ctx, "/readyz", nil) })
 }

@@ -40,7 +40,8 @@ func (s *state) controlServices() []service {
 		{"etcd", []string{o.Netcraq, "controller", "--data-dir", "/var/lib/netcraq-lab", "--listen", "127.0.0.1",
 			"--etcd-client", etcdAddr}},
 		s.gateway(),
-		{"kube-apiserver", []string{program("kube-apiserver"), "--etcd-servers=http://" + gatewayAddr,
+		{apiProgram, []string{program(apiProgram), "--etcd-servers=http://" + s.storeAddr(),
+			fmt.Sprintf("--watch-cache=%t", !s.NoWatchCache),
 			"--tls-cert-file=" + at(apiCert), "--tls-private-key-file=" + at(apiKey),
 			"--bind-address=" + controlAddr, "--advertise-address=" + controlAddr,
 			fmt.Sprintf("--secure-port=%d", apiPort), "--endpoint-reconciler-type=none", "--allow-privileged",
@@ -56,7 +57,20 @@ func (s *state) controlServices() []service {
 	}
 }
 
-const gatewayName = "gateway"
+// Names of programs of the control machine, as [childrenOf] gives them.
+const (
+	etcdProgram    = "netcraq controller"
+	gatewayProgram = "netcraq gateway"
+	apiProgram     = "kube-apiserver"
+)
+
+// storeAddr is the address that the API server uses as that of its etcd.
+func (s *state) storeAddr() string {
+	if s.Direct {
+		return etcdAddr
+	}
+	return gatewayAddr
+}
 
 // gateway begins without a chain: the nodes of its chain are pods, which the API server behind it has to know first.
 func (s *state) gateway() service {
@@ -64,7 +78,7 @@ func (s *state) gateway() service {
 	if s.Joined {
 		argv = append(argv, "--controllers", chainControllers())
 	}
-	return service{gatewayName, argv}
+	return service{"gateway", argv}
 }
 
 // chainControllers are the addresses of the controllers of deploy/manifests.

@@ -29,7 +29,10 @@ type state struct {
 	Options  Options                `json:"options"`
 	Machines map[string]lab.Process `json:"machines"`
 	Up       bool                   `json:"up"`
-	Joined   bool                   `json:"joined"` // the gateway reads from the chain of the manifests' nodes
+
+	Joined       bool `json:"joined"` // the gateway reads from the chain of the manifests' nodes
+	Direct       bool `json:"direct"` // the API server uses etcd, not the gateway
+	NoWatchCache bool `json:"no_watch_cache"`
 
 	started map[string]time.Time // machines that this process has started
 }

@@ -13,12 +13,12 @@ import (
 
 // Status is the current state of a cluster.
 type Status struct {
-	Name       string    `json:"name"`
-	Kubeconfig string    `json:"kubeconfig"`
-	Directory  string    `json:"directory"` // logs, by machine and program
-	API        string    `json:"api"`       // "ok", or an error
-	Chain      bool      `json:"chain"`     // the gateway reads from the nodes' chain
-	Machines   []Machine `json:"machines"`
+	Name       string `json:"name"`
+	Kubeconfig string `json:"kubeconfig"`
+	Directory  string `json:"directory"` // logs, by machine and program
+	API        string `json:"api"`       // "ok", or an error
+	Serving
+	Machines []Machine `json:"machines"`
 }
 
 // Machine is a machine of a cluster.
@@ -46,7 +46,7 @@ func StatusOf(ctx context.Context, name string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{Name: name, Kubeconfig: Kubeconfig(name), Directory: dirOf(name), API: "ok", Chain: st.Joined}
+	s := &Status{Name: name, Kubeconfig: Kubeconfig(name), Directory: dirOf(name), API: "ok", Serving: st.serving()}
 	for _, h := range hosts() {
 		m := Machine{Name: h.name, Address: h.addr}
 		if p := st.Machines[h.name]; p.Alive() {
@@ -62,19 +62,19 @@ func StatusOf(ctx context.Context, name string) (*Status, error) {
 
 // ask adds what the API server knows.
 func (s *Status) ask(ctx context.Context) error {
-	a, err := newAPI(s.Name)
+	a, err := NewAPI(s.Name)
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	var nodes nodeList
-	if err := a.get(ctx, "/api/v1/nodes", &nodes); err != nil {
+	if err := a.Get(ctx, "/api/v1/nodes", &nodes); err != nil {
 		return err
 	}
 	var pods podList
-	if err := a.get(ctx, "/api/v1/pods", &pods); err != nil {
+	if err := a.Get(ctx, "/api/v1/pods", &pods); err != nil {
 		return err
 	}
 	for i := range s.Machines {

@@ -10,6 +10,7 @@ func All(tools Tools) []*figure.Spec {
 		netcraqCongestion(),
 		netcraqMixed(),
 		netcraqLength(),
+		kubernetesPods(tools),
 		netchainValueSize(),
 		netchainStoreSize(),
 		netchainWriteShare(),
