@@ -158,8 +158,10 @@ kubernetes: build $(KUBERNETES) ## Compile Kubernetes and pack the images for ne
 		./internal/verify/kubernetes/pod
 	go run -C tools/image . -programs netcraq-pod -name netcraq-pod:latest $(CURDIR)/out/images $(LAB_ARCH)
 
+# The image of another version, to which the test updates the nodes.
 .PHONY: test-kubernetes
 test-kubernetes: kubernetes ## Run the manifests on four kubelets, with faults; compiles Kubernetes first (root)
+	$(MAKE) --no-print-directory images IMAGE_ARCHS=$(LAB_ARCH) IMAGE_NAME=netcraq:next IMAGES=out/images/next REVISION=next
 	go test -C tools/kubernetes -count=1 -timeout 20m -v ./...
 
 .PHONY: test-kubernetes-storage
@@ -223,12 +225,13 @@ chart-check: ## Lint the Helm chart, check its objects, and compare the manifest
 # bytes. IMAGE_ARCHS=amd64 builds for one architecture. The BPF programs are the same on all of them.
 IMAGE_ARCHS ?= amd64 arm64
 IMAGE_NAME ?= netcraq:latest
+IMAGES ?= out/images
 .PHONY: images
 images: bpf ## Pack container images for docker load and ctr images import
 	@set -e; for arch in $(IMAGE_ARCHS); do \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build $(GO_BUILD) -o out/images/$$arch/ ./cmd/netcraq ./cmd/netcraq-cni; done
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build $(GO_BUILD) -o $(IMAGES)/$$arch/ ./cmd/netcraq ./cmd/netcraq-cni; done
 	go run -C tools/image . -name $(IMAGE_NAME) -revision '$(REVISION)' \
-		-version '$(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' deploy/chart/Chart.yaml)' $(CURDIR)/out/images $(IMAGE_ARCHS)
+		-version '$(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' deploy/chart/Chart.yaml)' $(CURDIR)/$(IMAGES) $(IMAGE_ARCHS)
 
 .PHONY: images-check
 images-check: ## Check the program that packs container images

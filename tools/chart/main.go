@@ -37,10 +37,19 @@ func run(root string, check bool) error {
 	if err != nil {
 		return err
 	}
+	pod, err := renderStaticPod(chart, values)
+	if err != nil {
+		return err
+	}
+	return errors.Join(put(folder, "netcraq.yaml", text, check), put(folder, "gateway.yaml", pod, check))
+}
+
+// put checks a manifest, and writes or compares it.
+func put(folder, name string, text []byte, check bool) error {
 	if err := checkObjects(text); err != nil {
 		return err
 	}
-	path := filepath.Join(folder, "netcraq.yaml")
+	path := filepath.Join(folder, name)
 	if !check {
 		return os.WriteFile(path, text, 0o644)
 	}
@@ -49,7 +58,7 @@ func run(root string, check bool) error {
 		return err
 	}
 	if !bytes.Equal(have, text) {
-		return errors.New("deploy/manifests/netcraq.yaml is not current: run `make chart` and commit the result")
+		return fmt.Errorf("deploy/manifests/%s is not current: run `make chart` and commit the result", name)
 	}
 	return nil
 }

@@ -45,6 +45,26 @@ func lintChart(dir string, values map[string]any) error {
 
 // render makes one text of all manifests, in the order of their templates. The values are checked against the schema.
 func render(dir string, values map[string]any) ([]byte, error) {
+	return renderOnly(dir, values, func(string) bool { return true })
+}
+
+// staticPod is the template of the gateway. It is no object of the cluster, so it is rendered alone.
+const staticPod = "gateway.yaml"
+
+func renderStaticPod(dir string, values map[string]any) ([]byte, error) {
+	gateway, _ := values["gateway"].(map[string]any)
+	gateway = maps.Clone(gateway)
+	if gateway == nil {
+		gateway = make(map[string]any)
+	}
+	gateway["staticPod"] = true
+	values = maps.Clone(values)
+	values["gateway"] = gateway
+	return renderOnly(dir, values, func(name string) bool { return path.Base(name) == staticPod })
+}
+
+// renderOnly renders the templates whose names are taken.
+func renderOnly(dir string, values map[string]any, take func(string) bool) ([]byte, error) {
 	chart, err := loader.LoadDir(dir)
 	if err != nil {
 		return nil, err
@@ -67,7 +87,7 @@ func render(dir string, values map[string]any) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("# Rendered from deploy/chart with deploy/manifests/values.yaml: change those and run `make chart`.\n")
 	for _, name := range slices.Sorted(maps.Keys(rendered)) {
-		if path.Ext(name) != ".yaml" {
+		if path.Ext(name) != ".yaml" || !take(name) {
 			continue
 		}
 		for _, object := range objects(rendered[name]) {

@@ -54,6 +54,38 @@ func TestEveryValue(t *testing.T) {
 	}
 }
 
+// TestStaticPod renders the gateway alone, with the certificates of kubeadm or without any. Without staticPod it is not
+// among the cluster's objects.
+func TestStaticPod(t *testing.T) {
+	values := minimal()
+	text, err := renderStaticPod(chartDir, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkObjects(text); err != nil {
+		t.Error(err)
+	}
+	if n := len(objects(string(text))); n != 1 || !strings.Contains(string(text), "--cert=/etc/kubernetes/pki/etcd/netcraq-gateway.crt") {
+		t.Errorf("%d objects:\n%s", n, text)
+	}
+	values["gateway"] = map[string]any{"pkiPath": "", "etcdEndpoints": []any{"192.0.2.9:2379"}, "args": []any{"--cache-bytes=0"}}
+	values["identityPath"] = "/etc/netcraq/identity"
+	if text, err = renderStaticPod(chartDir, values); err != nil || checkObjects(text) != nil {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	for _, want := range []string{"--etcd-endpoints=192.0.2.9:2379", "--cache-bytes=0", "--identity=/identity"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(string(text), "--cert") {
+		t.Errorf("without certificates:\n%s", text)
+	}
+	if text, err = render(chartDir, values); err != nil || strings.Contains(string(text), "kind: Pod\n") {
+		t.Errorf("among the cluster's objects: %v", err)
+	}
+}
+
 // TestBadValues: the schema and the templates refuse what could not run.
 func TestBadValues(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){

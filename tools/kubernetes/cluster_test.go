@@ -9,6 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,17 +56,74 @@ func TestCluster(t *testing.T) {
 		c.lab("up")
 		c.allReady()
 	})
-	c.under("the nodes of the chain are updated", func() {
-		c.kubectl("--namespace=netcraq", "rollout", "restart", "daemonset/netcraq-node")
-		c.kubectl("--namespace=netcraq", "rollout", "status", "daemonset/netcraq-node", limitFlag)
-	})
+	c.under("the nodes of the chain are updated to another version", c.update)
 	c.under("the API server is killed", func() {
 		c.kill(c.machine("control").Programs["kube-apiserver"])
 		c.await("the API server", func() error { _, err := c.try("get", "--raw", "/readyz"); return err })
 	})
+	c.under("the API server leaves the gateway and comes back", func() {
+		c.countThrough("out and in again", func() {
+			for _, store := range []string{"etcd", "chain", "gateway", "chain"} {
+				c.lab("store", store)
+				if is := c.status().Store; is != store {
+					c.t.Errorf("the API server's store is %q, want %q", is, store)
+				}
+			}
+		})
+	})
 	c.kubectl("delete", "job/stable", "--wait")
 	c.kubectl("apply", "--filename", "testdata/pods.yaml")
 	c.stableAddress()
+}
+
+// nextImage is of the same sources as the one of the manifests, and has another revision.
+const (
+	nextImage   = "netcraq:next"
+	nextArchive = "../../out/images/next/netcraq-linux-" + runtime.GOARCH + ".tar"
+	nextVersion = "next"
+)
+
+// update gives the nodes of the chain another image, and checks that all of them have its version.
+func (c *cluster) update() {
+	c.t.Helper()
+	archive, err := filepath.Abs(nextArchive)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, m := range c.status().Machines {
+		if m.Name == "control" {
+			continue
+		}
+		out, err := exec.Command("nsenter", "--target", strconv.Itoa(m.PID), "--all", "ctr", "--namespace", "k8s.io",
+			"images", "import", archive).CombinedOutput()
+		if err != nil {
+			c.t.Fatalf("%s: %v\n%s", m.Name, err, out)
+		}
+	}
+	if before := c.versions(); slices.Contains(before, nextVersion) {
+		c.t.Errorf("before the update: %q", before)
+	}
+	c.kubectl("--namespace=netcraq", "set", "image", "daemonset/netcraq-node", "node="+nextImage, "cni="+nextImage)
+	c.kubectl("--namespace=netcraq", "rollout", "status", "daemonset/netcraq-node", limitFlag)
+	if after := c.versions(); !slices.Equal(after, []string{nextVersion, nextVersion, nextVersion, nextVersion}) {
+		c.t.Errorf("after the update: %q", after)
+	}
+}
+
+// versions returns the revisions of the programs in the nodes' pods.
+func (c *cluster) versions() (revisions []string) {
+	c.t.Helper()
+	names := c.kubectl("--namespace=netcraq", "get", "pods", "--selector=app.kubernetes.io/component=node",
+		"--no-headers", "--output=custom-columns=NAME:.metadata.name")
+	for name := range strings.FieldsSeq(names) {
+		var build struct{ Revision string }
+		text := c.kubectl("--namespace=netcraq", "exec", name, "--container=node", "--", "/netcraq", "version", "--json")
+		if err := json.Unmarshal([]byte(text), &build); err != nil {
+			c.t.Fatalf("%s: %v: %q", name, err, text)
+		}
+		revisions = append(revisions, build.Revision)
+	}
+	return revisions
 }
 
 const limitFlag = "--timeout=300s"

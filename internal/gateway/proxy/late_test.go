@@ -88,3 +88,30 @@ func TestOutAndInAgain(t *testing.T) {
 		t.Errorf("not cached any more: %v", excluded.Kvs)
 	}
 }
+
+// TestGatewayWithoutRoom: a gateway that may place nothing takes the keys of gateways that have ended out of the
+// directory. Then clients may write to etcd directly beside it.
+func TestGatewayWithoutRoom(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	direct := open(t, etcd)
+	a := startCached(t, etcd, cluster, Cache{})
+	must(a.client.Put(t.Context(), "k", "in"))(t)
+	a.hot(t, "k")
+	a.stop()
+	none := placement.Defaults()
+	none.Capacity = 1
+	b := startCached(t, etcd, cluster, Cache{Placement: none})
+	for placed := int64(1); placed > 0; {
+		must(b.client.Get(t.Context(), "k"))(t)
+		placed = must(direct.Get(t.Context(), engine.OwnPrefix+"directory/", clientv3.WithPrefix(), clientv3.WithCountOnly()))(t).Count
+	}
+	must(direct.Put(t.Context(), "k", "out"))(t)
+	for range 20 {
+		if r := must(b.client.Get(t.Context(), "k"))(t); string(r.Kvs[0].Value) != "out" {
+			t.Fatalf("%v", r)
+		}
+	}
+	if hits := b.cache.Stats().Hits; hits > 0 {
+		t.Errorf("%d reads came from the chain", hits)
+	}
+}

@@ -196,6 +196,9 @@ func (s *state) startMachine(h host) error {
 	} else {
 		err = errors.Join(makeGroup(groupOf(s.Options.Name, h.name)), joinWorker(h, p, s.Machines[Control]))
 	}
+	if err != nil && !p.Alive() {
+		err = fmt.Errorf("%w: the machine has ended: %s", err, lastLine(LogOf(s.Options.Name, h.name, "machine")))
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", h.name, err)
 	}
