@@ -127,7 +127,7 @@ func (e *Engine) decide(now time.Time) {
 	missing := p.missing
 	p.missing = make(map[string]bool)
 	var place, remove []string
-	for _, key := range append(d.Place, slices.Sorted(maps.Keys(missing))...) {
+	for _, key := range append(d.Place, p.again(missing, d.Remove)...) {
 		if !p.busy[key] && now.After(p.not[key]) && !p.excluded[key] {
 			p.not[key] = now.Add(tryAgain)
 			place = append(place, key)
@@ -157,6 +157,14 @@ func (e *Engine) decide(now time.Time) {
 		for _, key := range remove {
 			g.Unplace(key)
 		}
+	})
+}
+
+// again lists the missing keys that keep their place. Those of other gateways are placed if they are worth it here.
+func (p *places) again(missing map[string]bool, remove []string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(missing)), func(key string) bool {
+		_, mine := p.mine[key]
+		return !mine || slices.Contains(remove, key)
 	})
 }
 
