@@ -39,10 +39,11 @@ func TestBenchGateway(t *testing.T) {
 		t.Errorf("watch is %s: %v", report["watch"], err)
 	}
 	type window struct {
-		PerSecond float64 `json:"per_second"`
-		P50ms     float64 `json:"p50_ms"`
-		P99ms     float64 `json:"p99_ms"`
-		HitShare  float64 `json:"hit_share"`
+		PerSecond float64                                         `json:"per_second"`
+		P50ms     float64                                         `json:"p50_ms"`
+		P99ms     float64                                         `json:"p99_ms"`
+		HitShare  float64                                         `json:"hit_share"`
+		CPU       struct{ Gateway, Etcd, Clients, Chain float64 } `json:"cpu_us"`
 	}
 	var loads []struct {
 		Name          string
@@ -52,15 +53,23 @@ func TestBenchGateway(t *testing.T) {
 	if err := json.Unmarshal(report["loads"], &loads); err != nil || len(loads) != 5 {
 		t.Fatalf("loads are %s: %v", report["loads"], err)
 	}
+	var etcd, clients float64 // over all loads: a request may take less than the kernel's unit of CPU time
 	for _, l := range loads {
 		for side, w := range map[string]window{"gateway": l.Gateway, "etcd": l.Etcd} {
 			if w.PerSecond <= 0 || w.P50ms <= 0 || w.P99ms < w.P50ms || len(l.Rounds) != 2 {
 				t.Errorf("%s, %s: %+v in %d rounds", l.Name, side, w, len(l.Rounds))
 			}
+			if c := w.CPU; c.Gateway < 0 || c.Etcd < 0 || c.Clients < 0 || c.Chain < 0 {
+				t.Errorf("%s, %s: CPU times %+v", l.Name, side, c)
+			}
+			etcd, clients = etcd+w.CPU.Etcd, clients+w.CPU.Clients
 		}
 		if reads := !strings.HasPrefix(l.Name, "put"); reads != (l.Gateway.HitShare > 0) || l.Etcd.HitShare != 0 {
 			t.Errorf("%s: the chain answered %v of the gateway's reads, and %v of etcd's", l.Name, l.Gateway.HitShare, l.Etcd.HitShare)
 		}
+	}
+	if etcd == 0 || clients == 0 {
+		t.Errorf("all loads took %v µs of CPU time of etcd, and %v of the clients", etcd, clients)
 	}
 	if info, err := os.Stat(profile); err != nil || info.Size() == 0 {
 		t.Errorf("the profile: %v, %v", info, err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/eval/cputime"
+	"github.com/netcraq/netcraq/internal/platform/cputime"
 	"github.com/netcraq/netcraq/internal/verify/kubernetes"
 )
 

@@ -79,7 +79,7 @@ type Window struct {
 	P99ms     float64 `json:"p99_ms"`
 	Errors    int     `json:"errors"`
 	HitShare  float64 `json:"hit_share"` // of reads through the gateway, those that the chain answered
-	CPUus     float64 `json:"cpu_us"`    // CPU time of the gateway for each request
+	CPU       CPU     `json:"cpu_us"`
 	begun     int     // requests in all, before and after the window too
 }
 

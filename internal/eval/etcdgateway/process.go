@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/netcraq/netcraq/internal/eval/cputime"
+	"github.com/netcraq/netcraq/internal/platform/cputime"
 	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 

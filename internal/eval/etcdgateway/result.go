@@ -108,7 +108,9 @@ func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
 	w.PerSecond = median(rounds, func(p *Pair) float64 { return side(p).PerSecond })
 	w.P50ms = median(rounds, func(p *Pair) float64 { return side(p).P50ms })
 	w.P99ms = median(rounds, func(p *Pair) float64 { return side(p).P99ms })
-	w.CPUus = median(rounds, func(p *Pair) float64 { return side(p).CPUus })
+	for i, part := range w.CPU.parts() {
+		*part = median(rounds, func(p *Pair) float64 { return *side(p).CPU.parts()[i] })
+	}
 	w.HitShare = median(rounds, func(p *Pair) float64 { return side(p).HitShare })
 	for i := range rounds {
 		w.Errors += side(&rounds[i]).Errors
@@ -120,7 +122,7 @@ func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
 func (r *Result) Table() ([]string, [][]string) {
 	header := []string{
 		"load", "client", "gateway/s", "etcd/s", "ratio", "gateway p50 ms", "etcd p50 ms", "ratio", "gateway p99 ms",
-		"etcd p99 ms", "hits, %", "gateway CPU µs", "errors",
+		"etcd p99 ms", "hits, %", "errors",
 	}
 	var rows [][]string
 	for i := range r.Loads {
@@ -139,13 +141,13 @@ func (l *Load) row(client string) []string {
 		fmt.Sprintf("%.0f", l.Gateway.PerSecond), fmt.Sprintf("%.0f", l.Etcd.PerSecond), fmt.Sprintf("%.2f", l.Ratio),
 		fmt.Sprintf("%.2f", l.Gateway.P50ms), fmt.Sprintf("%.2f", l.Etcd.P50ms), fmt.Sprintf("%.2f", l.P50Ratio),
 		fmt.Sprintf("%.2f", l.Gateway.P99ms), fmt.Sprintf("%.2f", l.Etcd.P99ms), hits,
-		fmt.Sprintf("%.0f", l.Gateway.CPUus), fmt.Sprint(l.Gateway.Errors + l.Etcd.Errors),
+		fmt.Sprint(l.Gateway.Errors + l.Etcd.Errors),
 	}
 }
 
 // Summary describes watches and settings.
 func (r *Result) Summary() string {
-	return fmt.Sprintf("watch: %d events arrive %.2f ms later through the gateway (p99 %.2f ms).\n"+
+	return r.cpuTable() + "\n" + fmt.Sprintf("watch: %d events arrive %.2f ms later through the gateway (p99 %.2f ms).\n"+
 		"%d clients on %d connections to either side, values of %d bytes; medians of %d interleaved rounds; seed %d.\n%s.",
 		r.Watch.Events, r.Watch.AddedMs, r.Watch.P99Ms, r.Clients, r.Conns, r.ValueBytes, len(r.Loads[0].Rounds), r.Seed,
 		strings.Join(r.Settings, "; "))

@@ -26,6 +26,7 @@ const (
 // bench is a running comparison.
 type bench struct {
 	*Options
+	members         *etcd.Cluster
 	gateway         *Process
 	through, direct []*clientv3.Client // clients of the gateway, and of etcd's members in turn
 	frames          [2][]*frameConn    // the same
@@ -42,7 +43,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, members.Stop()) }()
-	b := &bench{Options: &o}
+	b := &bench{Options: &o, members: members}
 	start := func(listen string) []string { return o.Gateway(listen, members.Endpoints()) }
 	if b.gateway, err = StartProcess(ctx, start); err != nil {
 		return nil, err
@@ -222,7 +223,7 @@ func (b *bench) pair(ctx context.Context, measures [2]measure, l *load, round in
 		if (turn+round)%2 == 0 {
 			pair.Gateway, err = b.measureGateway(ctx, measures[0], l, round)
 		} else {
-			pair.Etcd, err = measures[1](ctx, l, round)
+			pair.Etcd, err = b.measureCPU(ctx, measures[1], l, round)
 		}
 		if err != nil {
 			return pair, err
@@ -231,13 +232,24 @@ func (b *bench) pair(ctx context.Context, measures [2]measure, l *load, round in
 	return pair, nil
 }
 
-// measureGateway also learns how many reads the chain answered, and what CPU time the gateway took.
+// measureGateway also counts the reads that the chain answered.
 func (b *bench) measureGateway(ctx context.Context, do measure, l *load, round int) (Window, error) {
 	before, err := b.gateway.hits(ctx)
 	if err != nil {
 		return Window{}, err
 	}
-	used, err := b.gateway.cpu()
+	w, err := b.measureCPU(ctx, do, l, round)
+	if err != nil || !l.reads {
+		return w, err
+	}
+	after, err := b.gateway.hits(ctx)
+	w.HitShare = min(1, (after-before)/float64(w.begun))
+	return w, err
+}
+
+// measureCPU also measures CPU time.
+func (b *bench) measureCPU(ctx context.Context, do measure, l *load, round int) (Window, error) {
+	before, err := b.used()
 	if err != nil {
 		return Window{}, err
 	}
@@ -245,13 +257,8 @@ func (b *bench) measureGateway(ctx context.Context, do measure, l *load, round i
 	if err != nil {
 		return w, err
 	}
-	now, err := b.gateway.cpu()
-	w.CPUus = float64((now - used).Microseconds()) / float64(w.begun)
-	if err != nil || !l.reads {
-		return w, err
-	}
-	after, err := b.gateway.hits(ctx)
-	w.HitShare = min(1, (after-before)/float64(w.begun))
+	now, err := b.used()
+	w.CPU = now.since(before, w.begun)
 	return w, err
 }
 

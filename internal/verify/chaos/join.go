@@ -175,8 +175,11 @@ func (j *join) judge() *JoinResult {
 	slices.Sort(pauses)
 	r.ShardsWatched = len(pauses)
 	r.WritePauseMs, r.WritePauseMedianMs = milliseconds(pauses[len(pauses)-1]), milliseconds(pauses[len(pauses)/2])
-	for _, seen := range byShard(j.readers) {
-		r.ReadGapMs = max(r.ReadGapMs, milliseconds(seen.longestGap(j.joined, last, j.ended)))
+	for shard, seen := range byShard(j.readers) {
+		begin, pause := seen.worstGap(j.joined, last, j.ended)
+		j.o.event("shard %d: reads paused for %v, %v after the node was started",
+			shard, pause.Round(100*time.Microsecond), (begin - j.joined).Round(time.Millisecond))
+		r.ReadGapMs = max(r.ReadGapMs, milliseconds(pause))
 	}
 	during := (j.ended - j.joined).Seconds()
 	r.WritesPerS, r.ReadsPerS = count(j.writers, j.joined, j.ended)/during, count(j.readers, j.joined, j.ended)/during

@@ -111,6 +111,15 @@ func (c *Cluster) Endpoints() []string {
 	return urls
 }
 
+// PIDs returns the members' processes.
+func (c *Cluster) PIDs() []int {
+	pids := make([]int, len(c.members))
+	for i, m := range c.members {
+		pids[i] = m.command.Process.Pid
+	}
+	return pids
+}
+
 // Throttle returns, per member, the periods in which it ran and was throttled; nil without CPU
 // limits.
 func (c *Cluster) Throttle() ([]cpushare.Stat, error) {
