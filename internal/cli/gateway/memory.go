@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -17,9 +18,10 @@ import (
 
 // memoryFlags are the flags of a keyspace in memory.
 type memoryFlags struct {
-	on      bool
-	name    string
-	entries int
+	on       bool
+	name     string
+	entries  int
+	progress time.Duration
 }
 
 func (m *memoryFlags) add(f *pflag.FlagSet) {
@@ -28,11 +30,13 @@ func (m *memoryFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&m.name, "keyspace", memory.DefaultName, "name of the keyspace of --memory")
 	f.IntVar(&m.entries, "log-entries", chainlog.DefaultEntries,
 		"objects of the chain for the log of a new keyspace of --memory")
+	f.DurationVar(&m.progress, "watch-progress-notify-interval", 10*time.Minute,
+		"--memory: time without events after which a watch that asked for it is told the revision; as etcd's flag")
 }
 
 // onlyMemory are the flags that need --memory, and withMemory those that may be given with it.
 var (
-	onlyMemory = []string{"keyspace", "log-entries"}
+	onlyMemory = []string{"keyspace", "log-entries", "watch-progress-notify-interval"}
 	withMemory = append([]string{"memory", "listen", "listen-addr", "advertise-client-url", "data-dir", "cert-file",
 		"key-file", "trusted-ca-file", "client-crl-file", "listen-cipher-suites", "tls-min-version", "tls-max-version", "auto-tls",
 		"self-signed-cert-validity", "cert", "key", "cacert", "insecure-skip-tls-verify", "max-request-bytes", "cluster",
@@ -55,6 +59,8 @@ func (m *memoryFlags) check(f *pflag.FlagSet) error {
 		return cli.UsageError(fmt.Errorf("%s: only with --memory", names))
 	case m.on && (m.entries < minLogEntries || m.entries > maxLogEntries):
 		return cli.UsageError(fmt.Errorf("--log-entries %d: want %d to %d", m.entries, minLogEntries, maxLogEntries))
+	case m.on && m.progress < minProgress:
+		return cli.UsageError(fmt.Errorf("--watch-progress-notify-interval %v: want at least %v", m.progress, minProgress))
 	case m.on && m.name == "":
 		return cli.UsageError(fmt.Errorf("--keyspace: want a name"))
 	}
@@ -63,6 +69,9 @@ func (m *memoryFlags) check(f *pflag.FlagSet) error {
 
 // A log must have room for requests of the default maximum size, and for the time that a snapshot takes.
 const minLogEntries, maxLogEntries = 4096, 1 << 20
+
+// minProgress keeps idle watches from using the CPU.
+const minProgress = 100 * time.Millisecond
 
 // serve runs a memory gateway until ctx ends.
 func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
@@ -77,6 +86,7 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 		Options: memory.Options{
 			Chain: chain.Client, Name: m.name, Advertise: o.Advertise, LogEntries: m.entries,
 			MaxRequestBytes: o.MaxRequestBytes, Log: o.Log,
+			ProgressEvery: m.progress,
 		},
 		Listen: o.Listen, Clients: o.Clients, PeerCertificates: o.Etcd,
 	})

@@ -67,6 +67,17 @@ func (s *Call) Answer(message []byte) {
 	s.ended()
 }
 
+// Fail ends a call that [Options].Begin took, with an error. [Call.Flush] sends it.
+func (s *Call) Fail(err error) {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.over {
+		s.finish(err)
+	}
+	s.ended()
+}
+
 // Flush sends what is ready to be sent on the call's connection.
 func (s *Call) Flush() { s.conn.work.Signal() }
 

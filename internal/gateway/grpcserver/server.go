@@ -18,7 +18,7 @@ type Options struct {
 	Codec encoding.CodecV2
 	// Unary reports whether a method has one request and one answer. Its request is received before the call begins.
 	Unary func(method string) bool
-	// Begin may take a unary call. It must not wait. If it returns true, [Call.Answer] or [Call.Pass] follows, once,
+	// Begin may take a unary call. It must not wait. If it returns true, [Call.Answer], [Call.Fail] or [Call.Pass] follows, once,
 	// on any goroutine. The message is valid until it returns. nil: no call is taken.
 	Begin func(c *Call, method string, message []byte) bool
 	// Handle answers every other call, on a goroutine of its own.

@@ -7,7 +7,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 )
@@ -16,12 +15,20 @@ import (
 type batch struct {
 	proposals []*proposal
 	index     uint64 // of its last entry
+	counted   bool   // by the barrier
 }
 
 // fail answers all proposals with an error.
 func (b *batch) fail(err error) {
 	for _, p := range b.proposals {
-		p.done <- answer{err: err}
+		p.caller.finish(nil, err)
+	}
+	b.flush()
+}
+
+func (b *batch) flush() {
+	for _, p := range b.proposals {
+		p.caller.flush()
 	}
 }
 
@@ -33,10 +40,14 @@ func (l *leader) run() error {
 	applying.Go(func() {
 		for b := range committed {
 			l.apply(&b)
+			if b.counted {
+				l.barrier.end()
+			}
 		}
 	})
 	defer applying.Wait()
-	defer close(l.ended)
+	defer func() { refuse(l.next) }()
+	defer l.proposals.close()
 	defer close(committed)
 	var encoded []byte
 	for {
@@ -45,40 +56,41 @@ func (l *leader) run() error {
 		if b, encoded, err = l.gather(encoded[:0]); err != nil {
 			return err
 		}
+		l.barrier.begin()
 		err = l.append(encoded, committed)
 		switch {
 		case errors.Is(err, chainlog.ErrTooLarge):
 			b.fail(rpctypes.ErrGRPCRequestTooLarge)
+			b.proposals = nil
 		case errors.Is(err, chainlog.ErrFull):
 			b.fail(rpctypes.ErrGRPCNoSpace)
+			b.proposals = nil
 		case err != nil:
 			// The next active gateway may find the batch in the log.
 			b.fail(rpctypes.ErrGRPCTimeoutDueToLeaderFail)
 			return err
-		default:
-			b.index = l.g.log.Next() - 1
-			committed <- b
 		}
+		b.index, b.counted = l.g.log.Next()-1, true
+		committed <- b
 	}
 }
 
 // gather waits for a proposal, and takes all that wait then.
 func (l *leader) gather(encoded []byte) (b batch, _ []byte, err error) {
 	for len(b.proposals) == 0 {
-		select {
-		case <-l.ctx.Done():
-			return b, encoded, l.cause()
-		case p := <-l.proposals:
-			encoded = b.add(p, encoded)
+		if len(l.next) == 0 {
+			select {
+			case <-l.ctx.Done():
+				return b, encoded, l.cause()
+			case <-l.proposals.filled:
+			}
 		}
-	}
-	for most := l.g.log.MaxBatch(); len(encoded) < most; {
-		select {
-		case p := <-l.proposals:
-			encoded = b.add(p, encoded)
-		default:
-			return b, encoded, nil
+		l.next = append(l.next, l.proposals.take()...)
+		n := 0
+		for most := l.g.log.MaxBatch(); n < len(l.next) && len(encoded) < most; n++ {
+			encoded = b.add(l.next[n], encoded)
 		}
+		l.next = l.next[n:]
 	}
 	return b, encoded, nil
 }
@@ -88,14 +100,8 @@ func (b *batch) add(p *proposal, encoded []byte) []byte {
 	if !p.owner.CompareAndSwap(0, taken) {
 		return encoded
 	}
-	with := binary.AppendUvarint(encoded, uint64(proto.Size(p.command)))
-	with, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(with, p.command)
-	if err != nil {
-		p.done <- answer{err: err}
-		return encoded
-	}
 	b.proposals = append(b.proposals, p)
-	return with
+	return append(binary.AppendUvarint(encoded, uint64(len(p.encoded))), p.encoded...)
 }
 
 // append stores a batch. If the log is full it waits for the snapshot that makes room.
@@ -118,9 +124,9 @@ func (l *leader) append(encoded []byte, committed chan<- batch) error {
 // apply executes a batch and answers.
 func (l *leader) apply(b *batch) {
 	for _, p := range b.proposals {
-		message, err := l.space.Apply(p.command)
-		p.done <- answer{message, err}
+		p.caller.finish(l.space.Apply(p.command))
 	}
+	b.flush()
 	if l.g.log.SnapshotDue(b.index) && !l.saving.Load() {
 		l.save(b.index)
 	}

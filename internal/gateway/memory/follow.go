@@ -43,7 +43,7 @@ func (g *Gateway) follow(ctx context.Context, elected <-chan *client.Lock) (*cli
 	}
 }
 
-// catchUp applies the log's next entries. more: there may be others.
+// catchUp applies the log's next entries. more: it ended before the log's end.
 func (g *Gateway) catchUp(ctx context.Context) (more bool, err error) {
 	if g.log == nil {
 		if err := g.open(ctx); err != nil {
@@ -62,7 +62,7 @@ func (g *Gateway) catchUp(ctx context.Context) (more bool, err error) {
 	if errors.Is(err, chainlog.ErrBehind) {
 		return true, g.reload(ctx)
 	}
-	return len(batches) > 0, err
+	return len(batches) >= chainlog.ManyBatches, err
 }
 
 // open opens the keyspace's log.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -48,7 +49,10 @@ type Options struct {
 	LockTTL         time.Duration // 0: [DefaultLockTTL]
 	History         int64         // 0: [DefaultHistory]
 	MaxRequestBytes int           // 0: etcd's default
-	Log             *slog.Logger
+	// ProgressEvery is the time without events after which a watch gets its progress, of all gateways in the process. 0:
+	// etcd's default.
+	ProgressEvery time.Duration
+	Log           *slog.Logger
 }
 
 // Gateway is one gateway of a keyspace.
@@ -59,11 +63,12 @@ type Gateway struct {
 
 	mu      sync.Mutex
 	space   *keyspace.Keyspace
-	cluster uint64  // the keyspace's number
-	lead    *leader // nil: this gateway is not active
-	holder  string  // the address of the active gateway, as far as known
-	conn    *grpc.ClientConn
-	changed chan struct{} // closed when lead or holder changes
+	cluster uint64           // the keyspace's number
+	lead    *leader          // nil: this gateway is not active
+	holder  string           // the address of the active gateway, as far as known
+	conn    *grpc.ClientConn // to the active gateway; nil: none, or it is this one
+	relay   *relay           // on conn
+	changed chan struct{}    // closed when lead or holder changes
 }
 
 // New makes a gateway. [Gateway.Run] runs it.
@@ -85,6 +90,9 @@ func New(o Options) (*Gateway, error) {
 	}
 	if o.Peers == nil {
 		o.Peers = insecure.NewCredentials()
+	}
+	if o.ProgressEvery != 0 {
+		v3rpc.SetProgressReportInterval(o.ProgressEvery)
 	}
 	space, err := keyspace.New()
 	if err != nil {
@@ -145,14 +153,11 @@ func (g *Gateway) release(lock *client.Lock) {
 
 func (g *Gateway) close() {
 	g.mu.Lock()
-	space, conn := g.space, g.conn
-	g.conn, g.holder = nil, ""
+	space := g.space
+	g.disconnect()
+	g.holder = ""
 	g.mu.Unlock()
-	var err error
-	if conn != nil {
-		err = conn.Close()
-	}
-	if err = errors.Join(err, space.Close()); err != nil {
+	if err := space.Close(); err != nil {
 		g.o.Log.Debug("the gateway's end", "error", err)
 	}
 }

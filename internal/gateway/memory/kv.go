@@ -121,7 +121,10 @@ func read[Q, A any](ctx context.Context, g *Gateway, q Q, serializable bool, loo
 		a, err := look(space)
 		return a, rpcError(err)
 	}
-	return route(ctx, g, func(_ context.Context, l *leader) (A, error) {
+	return route(ctx, g, func(ctx context.Context, l *leader) (A, error) {
+		if err := l.barrier.wait(ctx, l.ctx); err != nil {
+			return none, err
+		}
 		done, ok := l.space.Use()
 		if !ok {
 			return none, errNotActive

@@ -20,8 +20,6 @@ import (
 const (
 	// extendLeases is how long the leases of clients last longer after a takeover: they could not be renewed meanwhile.
 	extendLeases = 3 * time.Second
-	// maxWaiting proposals wait for the log.
-	maxWaiting = 4096
 	// maxBatches that the chain has committed wait to be applied.
 	maxBatches = 4
 	// quotaBytes bounds the file of the keyspace, as etcd's --quota-backend-bytes.
@@ -31,38 +29,19 @@ const (
 // leader is the active gateway's part, for one term.
 type leader struct {
 	g          *Gateway
+	cluster    uint64
 	space      *keyspace.Keyspace
 	lock       *client.Lock
 	term       uint64
 	ctx        context.Context // until the lock is lost
-	proposals  chan *proposal
-	ended      chan struct{} // closed when no more proposals are taken
+	proposals  *queue
+	barrier    barrier
+	next       []*proposal // taken from proposals, for the next batches
 	background sync.WaitGroup
 	saving     atomic.Bool
 	unsaved    atomic.Bool  // the last snapshot failed
 	compacting atomic.Int64 // the newest revision up to which history was forgotten
 }
-
-// proposal is a command that waits for its answer.
-type proposal struct {
-	command *pb.InternalRaftRequest
-	owner   atomic.Int32 // see below
-	done    chan answer
-}
-
-// A proposal belongs to its caller until the leader takes it, or the caller takes it back.
-const (
-	taken = iota + 1
-	takenBack
-)
-
-type answer struct {
-	message proto.Message
-	err     error
-}
-
-// errNotActive: the call had no effect, because this gateway is not active.
-var errNotActive = errors.New("this gateway is not active")
 
 // leadWith leads the keyspace until the lock is lost or ctx ends.
 func (g *Gateway) leadWith(ctx context.Context, lock *client.Lock) error {
@@ -79,8 +58,7 @@ func (g *Gateway) leadWith(ctx context.Context, lock *client.Lock) error {
 		return err
 	}
 	l := &leader{
-		g: g, space: g.space, lock: lock, term: lock.Token(), ctx: ctx,
-		proposals: make(chan *proposal, maxWaiting), ended: make(chan struct{}),
+		g: g, cluster: g.log.ID(), space: g.space, lock: lock, term: lock.Token(), ctx: ctx, proposals: newQueue(),
 	}
 	l.space.Leases().Promote(extendLeases)
 	defer l.space.Leases().Demote()
@@ -137,36 +115,37 @@ func (l *leader) holds() bool { return l.ctx.Err() == nil && l.lock.Left() > 0 }
 
 // propose has a command executed in every gateway. The error errNotActive means that it has not been and will not be.
 func (l *leader) propose(ctx context.Context, command *pb.InternalRaftRequest) (proto.Message, error) {
-	if _, used := l.space.Bytes(); used > quotaBytes && grows(command) {
-		return nil, rpctypes.ErrGRPCNoSpace
+	encoded, err := proto.Marshal(command)
+	if err == nil {
+		err = l.admit(command, encoded)
 	}
-	if proto.Size(command) > l.g.o.MaxRequestBytes {
-		return nil, rpctypes.ErrGRPCRequestTooLarge
+	if err != nil {
+		return nil, err
 	}
-	p := &proposal{command: command, done: make(chan answer, 1)}
-	select {
-	case l.proposals <- p:
-	case <-l.ended:
+	w := make(waiter, 1)
+	p := &proposal{command: command, encoded: encoded, caller: w}
+	if !l.proposals.push(p) {
 		return nil, errNotActive
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 	select {
-	case a := <-p.done:
+	case a := <-w:
 		return a.message, a.err
 	case <-ctx.Done():
+		p.owner.CompareAndSwap(0, takenBack)
 		return nil, ctx.Err()
-	case <-l.ended:
 	}
-	if p.owner.CompareAndSwap(0, takenBack) {
-		return nil, errNotActive
-	}
-	a := <-p.done // the leader answers what it has taken
-	return a.message, a.err
 }
 
-func grows(c *pb.InternalRaftRequest) bool {
-	return c.Put != nil || c.Txn != nil || c.LeaseGrant != nil
+// admit refuses commands for which there is no room.
+func (l *leader) admit(c *pb.InternalRaftRequest, encoded []byte) error {
+	grows := c.Put != nil || c.Txn != nil || c.LeaseGrant != nil
+	if _, used := l.space.Bytes(); grows && used > quotaBytes {
+		return rpctypes.ErrGRPCNoSpace
+	}
+	if len(encoded) > l.g.o.MaxRequestBytes {
+		return rpctypes.ErrGRPCRequestTooLarge
+	}
+	return nil
 }
 
 // expire revokes leases whose time is up.

@@ -60,7 +60,7 @@ func (g *Gateway) follows(holder string) {
 			return
 		}
 		conn.Connect()
-		g.conn = conn
+		g.conn, g.relay = conn, newRelay(conn)
 	}
 	g.holder = holder
 	g.notify()
@@ -89,7 +89,8 @@ func (g *Gateway) disconnect() {
 		if err := g.conn.Close(); err != nil {
 			g.o.Log.Debug("a connection", "error", err)
 		}
-		g.conn = nil
+		g.relay.cancel()
+		g.conn, g.relay = nil, nil
 	}
 }
 

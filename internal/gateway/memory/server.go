@@ -188,7 +188,9 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 			streams[path] = func(down grpc.ServerStream) error { return stream.Handler(service.server, down) }
 		}
 	}
+	streams[relayMethod] = s.serveRelay
 	return grpcserver.New(grpcserver.Options{
+		Begin: s.begin,
 		Codec: encoding.GetCodecV2(proto.Name), Unary: func(method string) bool { return unary[method] },
 		Handle: func(method string, down grpc.ServerStream) error {
 			if handle := streams[method]; handle != nil {

@@ -231,6 +231,25 @@ func TestFollowerBehindTheRing(t *testing.T) {
 	}
 }
 
+// A linearizable read waits for the batches that were under way when it began: watchers at other gateways may have seen
+// them.
+func TestReadWaitsForBatches(t *testing.T) {
+	a := start(t, startChain(t), Options{})
+	a.waitActive(t)
+	c := open(t, a.address)
+	must(c.Put(t.Context(), "k", "1"))(t)
+	l, _, _ := a.where()
+	l.barrier.begin()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if r, err := c.Get(ctx, "k"); err == nil {
+		t.Errorf("read %v before the batch was applied", r.Kvs)
+	}
+	must(c.Get(t.Context(), "k", clientv3.WithSerializable()))(t)
+	l.barrier.end()
+	must(c.Get(t.Context(), "k"))(t)
+}
+
 // A request of many entries, and one that is too large.
 func TestLargeRequests(t *testing.T) {
 	a := start(t, startChain(t), Options{LogEntries: 4096})
@@ -264,7 +283,7 @@ func TestDeposed(t *testing.T) {
 	put("1")
 	// The lock's record goes: the next renewal fails, and another gateway, or this one, takes the lock.
 	must(b.chain.Delete(t.Context(), "lock:"+a.lockName()))(t)
-	<-l.ended
+	<-l.ctx.Done()
 	put("2")
 	if l.holds() {
 		t.Error("a deposed gateway believes that it is active")

@@ -12,15 +12,18 @@ import (
 // readAhead is how many entries are read at once while there are more.
 const readAhead = 128
 
-// Read returns the complete batches that follow, in order, and none at the log's end. The error is ErrBehind if the
-// reader was too slow.
+// ManyBatches is the number of batches after which Read returns before the log's end.
+const ManyBatches = readAhead
+
+// Read returns the complete batches that follow, in order, up to the log's end or [ManyBatches] of them. The error is
+// ErrBehind if the reader was too slow.
 func (l *Log) Read(ctx context.Context) ([][]byte, error) {
 	found, err := l.readRun(ctx, 1)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
 	var batches [][]byte
-	for len(found) > 0 {
+	for n := 1; len(found) > 0; {
 		for i := range found {
 			batch, complete, err := l.accept(&found[i])
 			if err != nil {
@@ -30,10 +33,14 @@ func (l *Log) Read(ctx context.Context) ([][]byte, error) {
 				batches = append(batches, batch)
 			}
 		}
-		if len(batches) > readAhead {
+		if len(batches) >= ManyBatches {
 			break
 		}
-		if found, err = l.readRun(ctx, readAhead); err != nil {
+		if len(found) < n {
+			break // the log's end, at that moment
+		}
+		n = min(8*n, readAhead)
+		if found, err = l.readRun(ctx, n); err != nil {
 			return batches, err
 		}
 	}

@@ -19,6 +19,11 @@ func (k *Keyspace) Apply(r *pb.InternalRaftRequest) (proto.Message, error) {
 	ctx := context.Background()
 	switch {
 	case r.Txn != nil:
+		if put, revision := replacement(r.Txn); put != nil {
+			if answer := k.replace(put, revision); answer != nil {
+				return answer, nil
+			}
+		}
 		answer, _, err := txn.Txn(ctx, nothing, r.Txn, true, k.store, k.leases, false)
 		return answer, err
 	case r.Put != nil:

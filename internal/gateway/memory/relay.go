@@ -1,0 +1,200 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+)
+
+const (
+	// relayMethod is a stream between gateways. Its messages have the writes, and the responses to them, of one moment.
+	relayMethod = "/netcraq.memory.Relay/Writes"
+	// relayAgain is the pause before a stream is opened again.
+	relayAgain = time.Second
+	// relayBytes limits the writes of one message, unless one write is longer.
+	relayBytes = 256 << 10
+)
+
+var relayStream = grpc.StreamDesc{StreamName: "Writes", ServerStreams: true, ClientStreams: true}
+
+// relay has the active gateway execute writes. A write that certainly was not executed gets a handler, which waits for an
+// active gateway.
+type relay struct {
+	conn   *grpc.ClientConn
+	cancel context.CancelFunc
+	filled chan struct{} // has an element if writes may wait
+
+	mu      sync.Mutex
+	open    bool
+	last    uint64
+	waiting []*relayed
+	sent    map[uint64]*relayed
+}
+
+// relayed is a write of a client.
+type relayed struct {
+	item
+	call *grpcserver.Call
+}
+
+func newRelay(conn *grpc.ClientConn) *relay {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &relay{conn: conn, cancel: cancel, filled: make(chan struct{}, 1), sent: make(map[uint64]*relayed)}
+	go r.run(ctx)
+	return r
+}
+
+// run keeps a stream open until ctx ends.
+func (r *relay) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		within, cancel := context.WithCancel(ctx)
+		stream, err := r.conn.NewStream(within, &relayStream, relayMethod, grpc.WaitForReady(true))
+		if err == nil {
+			r.serve(within, cancel, stream)
+		}
+		cancel()
+		pause(ctx, nil, relayAgain)
+	}
+}
+
+// serve relays writes until the stream ends.
+func (r *relay) serve(ctx context.Context, cancel context.CancelFunc, stream grpc.ClientStream) {
+	r.mu.Lock()
+	r.open = true
+	r.mu.Unlock()
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		defer cancel()
+		r.send(ctx, stream)
+	})
+	var err error
+	for err == nil {
+		var done []*grpcserver.Call
+		err = each(stream.RecvMsg, func(i item) error {
+			call, err := r.finish(i)
+			done = append(done, call)
+			return err
+		})
+		for _, call := range done {
+			if call != nil {
+				call.Flush()
+			}
+		}
+	}
+	cancel()
+	sending.Wait()
+	r.end(errors.Is(rpctypes.Error(err), rpctypes.ErrStopped))
+}
+
+// begin takes a write if there is a stream.
+func (r *relay) begin(c *grpcserver.Call, method string, message []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.open {
+		return false
+	}
+	kind := byte(itemPut)
+	if method == pb.KV_Txn_FullMethodName {
+		kind = itemTxn
+	}
+	r.last++
+	r.waiting = append(r.waiting, &relayed{item{r.last, kind, bytes.Clone(message)}, c})
+	if len(r.waiting) == 1 {
+		select {
+		case r.filled <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// send sends the waiting writes until ctx ends.
+func (r *relay) send(ctx context.Context, stream grpc.ClientStream) {
+	var message wrapperspb.BytesValue
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.filled:
+		}
+		for {
+			if message.Value = r.take(message.Value[:0]); len(message.Value) == 0 {
+				break
+			}
+			if stream.SendMsg(&message) != nil {
+				return
+			}
+		}
+	}
+}
+
+// take encodes the next writes.
+func (r *relay) take(b []byte) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for ; n < len(r.waiting) && len(b) < relayBytes; n++ {
+		w := r.waiting[n]
+		b = w.append(b)
+		r.sent[w.id] = w
+	}
+	r.waiting = r.waiting[n:]
+	return b
+}
+
+// finish answers a client.
+func (r *relay) finish(i item) (*grpcserver.Call, error) {
+	r.mu.Lock()
+	w := r.sent[i.id]
+	delete(r.sent, i.id)
+	r.mu.Unlock()
+	if w == nil {
+		return nil, errRelay
+	}
+	switch i.kind {
+	case itemAnswer:
+		w.call.Answer(i.body)
+	case itemRefused:
+		w.call.Pass(w.body)
+	default:
+		s := new(statuspb.Status)
+		if err := proto.Unmarshal(i.body, s); err != nil {
+			w.call.Fail(rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+			return w.call, err
+		}
+		w.call.Fail(status.FromProto(s).Err())
+	}
+	return w.call, nil
+}
+
+// end gives the writes that were not executed to handlers, and fails those whose outcome is unknown. These are the ones
+// that were sent, unless the other gateway has ended the stream itself: it answers all that it has executed before.
+func (r *relay) end(answered bool) {
+	r.mu.Lock()
+	waiting, sent := r.waiting, r.sent
+	r.open, r.waiting, r.sent = false, nil, make(map[uint64]*relayed)
+	r.mu.Unlock()
+	for _, w := range sent {
+		if answered {
+			w.call.Pass(w.body)
+			continue
+		}
+		w.call.Fail(rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+		w.call.Flush()
+	}
+	for _, w := range waiting {
+		w.call.Pass(w.body)
+	}
+}

@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// serveRelay executes the writes of another gateway.
+func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
+	space, release, err := g.present()
+	if err != nil {
+		return err
+	}
+	defer release()
+	s := &session{filled: make(chan struct{}, 1)}
+	received := make(chan error, 1)
+	go func() {
+		for err == nil {
+			err = each(stream.RecvMsg, func(i item) error { return s.execute(g, i) })
+			s.flush()
+		}
+		received <- err
+	}()
+	done := make(chan struct{})
+	var sending sync.WaitGroup
+	sending.Go(func() { s.send(done, stream) })
+	select {
+	case err := <-received:
+		close(done)
+		sending.Wait()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	case <-space.Gone(): // all proposals have their outcome
+	}
+	s.executing.Lock()
+	s.ended = true
+	s.executing.Unlock()
+	close(done)
+	sending.Wait()
+	if err := s.sendReplies(stream); err != nil {
+		return err
+	}
+	return rpctypes.ErrGRPCStopped
+}
+
+// execute begins a write, or refuses it.
+func (s *session) execute(g *Gateway, i item) error {
+	s.executing.Lock()
+	defer s.executing.Unlock()
+	if s.ended {
+		return rpctypes.ErrGRPCStopped
+	}
+	g.mu.Lock()
+	l := g.lead
+	g.mu.Unlock()
+	if l == nil || !l.beginRelayed(s, i) {
+		s.reply(&item{id: i.id, kind: itemRefused})
+	}
+	return nil
+}
+
+// beginRelayed proposes a write, unless it needs a handler.
+func (l *leader) beginRelayed(s *session, i item) bool {
+	method := pb.KV_Put_FullMethodName
+	if i.kind == itemTxn {
+		method = pb.KV_Txn_FullMethodName
+	}
+	command, encoded := decode(method, i.body)
+	if command == nil || l.admit(command, encoded) != nil {
+		return false
+	}
+	return l.proposals.push(&proposal{command: command, encoded: encoded, caller: &relayedCall{l, s, i.id}})
+}
+
+// session is a stream of another gateway.
+type session struct {
+	filled chan struct{} // has an element if there are replies
+
+	executing sync.Mutex
+	ended     bool // no more writes are executed; executing guards it
+
+	mu  sync.Mutex
+	out []byte
+}
+
+func (s *session) reply(i *item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out = i.append(s.out)
+}
+
+func (s *session) flush() {
+	select {
+	case s.filled <- struct{}{}:
+	default:
+	}
+}
+
+// send sends replies until done is closed.
+func (s *session) send(done <-chan struct{}, stream grpc.ServerStream) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-s.filled:
+		}
+		if s.sendReplies(stream) != nil {
+			return
+		}
+	}
+}
+
+func (s *session) sendReplies(stream grpc.ServerStream) error {
+	s.mu.Lock()
+	out := s.out
+	s.out = nil
+	s.mu.Unlock()
+	if len(out) == 0 {
+		return nil
+	}
+	return stream.SendMsg(&wrapperspb.BytesValue{Value: out})
+}
+
+// relayedCall is the caller of a write of another gateway.
+type relayedCall struct {
+	l  *leader
+	s  *session
+	id uint64
+}
+
+func (c *relayedCall) finish(message proto.Message, err error) {
+	reply := item{id: c.id, kind: itemAnswer}
+	reply.body, err = c.l.encode(message, err)
+	switch {
+	case errors.Is(err, errNotActive):
+		reply.kind = itemRefused
+	case err != nil:
+		reply.kind = itemFailed
+		reply.body, _ = proto.Marshal(status.Convert(err).Proto()) // a status can be encoded
+	}
+	c.s.reply(&reply)
+}
+
+func (c *relayedCall) flush() { c.s.flush() }
