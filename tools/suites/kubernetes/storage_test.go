@@ -21,7 +21,7 @@ const (
 // packages have the tests that use pkg/storage/testing.
 var packages = []string{"pkg/storage/etcd3", "pkg/storage/cacher"}
 
-// TestStorage runs Kubernetes' tests with etcd, and through gateways that cache.
+// TestStorage runs Kubernetes' tests with etcd, through gateways that cache, and with keyspaces in memory.
 func TestStorage(t *testing.T) {
 	gateway := suite.Absolute(t, netcraq)
 	if _, err := os.Stat(gateway); err != nil {
@@ -38,12 +38,14 @@ func TestStorage(t *testing.T) {
 			c.Dir, c.Env = filepath.Join(dir, name), append(os.Environ(), environment...)
 			return suite.Run(t, c)
 		}
+		memory := run(all, "NETCRAQ="+gateway, "NETCRAQ_MEMORY=1")
 		through := run(all, "NETCRAQ="+gateway, "NETCRAQ_CHAIN="+cluster)
-		t.Logf("%s: with etcd: %v; through gateways: %v", name, run(all), through)
+		t.Logf("%s: with etcd: %v; through gateways: %v; in memory: %v", name, run(all), through, memory)
 		if through.Hits() == 0 {
 			t.Error("the chain answered no read")
 		}
 		suite.Explain(t, through, nil, run)
+		suite.Explain(t, memory, nil, run)
 	}
 }
 
@@ -59,7 +61,7 @@ func prepare(t *testing.T, dir string) {
 		[2]string{"embed.StartEtcd(cfg)", "embed.StartEtcd(identified(cfg))"},
 		[2]string{
 			"	tlsConfig, err :=",
-			"	gateway := startGateway(t, e.Server.Cluster().ClientURLs())\n\ttlsConfig, err :=",
+			"	gateway := startGateway(t, cfg, e.Server.Cluster().ClientURLs())\n\ttlsConfig, err :=",
 		},
 		[2]string{"Endpoints:   e.Server.Cluster().ClientURLs()", "Endpoints: gateway.urls"},
 		[2]string{"grpc.WithBlock()", "grpc.WithBlock(), gateway.option()"},

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"sync"
 	"syscall"
@@ -32,8 +32,6 @@ const (
 	// maxReads bounds the reads after which a key should have its place. A key with a lease gets none.
 	maxReads  = 40
 	readPause = 25 * time.Millisecond
-	// logEntries keeps the log of a memory keyspace short: a chain has those of all tests.
-	logEntries = "256"
 )
 
 // probed are keys that tests read or write to learn or increase the revision.
@@ -56,9 +54,9 @@ type gateway struct {
 }
 
 // startGateway starts $NETCRAQ, if it is set, as the gateway of an etcd until the test ends. Its chain is that of the
-// cluster file $NETCRAQ_CHAIN. With $NETCRAQ_MEMORY it is the gateway of a new keyspace in the memory of that chain
-// instead, and the etcd is not used.
-func startGateway(t testing.TB, etcd []string) *gateway {
+// cluster file $NETCRAQ_CHAIN. With $NETCRAQ_MEMORY it is instead the gateway of a keyspace in the memory of a chain of
+// its own, and the etcd is not used.
+func startGateway(t testing.TB, cfg *embed.Config, etcd []string) *gateway {
 	program := os.Getenv("NETCRAQ")
 	if program == "" {
 		if os.Getenv("NETCRAQ_WRITES") != "" {
@@ -66,13 +64,15 @@ func startGateway(t testing.TB, etcd []string) *gateway {
 		}
 		return &gateway{urls: etcd}
 	}
-	g := new(gateway)
-	arguments := []string{"gateway", "--json", "--listen", "127.0.0.1:0", "--cluster", os.Getenv("NETCRAQ_CHAIN")}
+	g, arguments := new(gateway), []string{"gateway", "--json", "--listen", "127.0.0.1:0"}
 	if os.Getenv("NETCRAQ_MEMORY") != "" {
-		arguments = append(arguments, "--memory", "--keyspace", rand.Text(), "--log-entries", logEntries)
+		arguments = append(arguments, "--memory", "--cluster", startChain(t, program))
+		if every := cfg.WatchProgressNotifyInterval; every > 0 {
+			arguments = append(arguments, "--watch-progress-notify-interval", every.String())
+		}
 	} else {
 		g.pages, g.used = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, make(map[string]bool)
-		arguments = append(arguments, "--pin", "/")
+		arguments = append(arguments, "--cluster", os.Getenv("NETCRAQ_CHAIN"), "--pin", "/")
 		for _, url := range etcd {
 			arguments = append(arguments, "--endpoints", url)
 		}
@@ -107,8 +107,57 @@ func startGateway(t testing.TB, etcd []string) *gateway {
 		t.Fatalf("the gateway did not start: %s", log)
 	}
 	g.urls = []string{"http://" + at}
+	if g.pages == nil {
+		awaitHealth(t, g.urls[0])
+	}
 	g.place(t.Context(), slices.DeleteFunc(slices.Clone(probed), g.wasUsed)...) // none in a memory keyspace
 	return g
+}
+
+// awaitHealth waits until a gateway answers, as the tests wait for their etcd.
+func awaitHealth(t testing.TB, url string) {
+	for {
+		answer, err := http.Get(url + "/health")
+		if err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("the gateway is not healthy: %v", err)
+		case <-time.After(readPause):
+		}
+	}
+}
+
+var clusterFile = regexp.MustCompile(`cluster file is (\S+)\.`)
+
+// startChain starts a chain that ends with the test, and returns its cluster file.
+func startChain(t testing.TB, program string) string {
+	up := exec.Command(program, "up", "--plane", "soft")
+	up.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+	printed, err := up.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		up.Process.Signal(syscall.SIGINT)
+		if err := up.Wait(); err != nil {
+			t.Errorf("netcraq up: %v", err)
+		}
+	})
+	for lines := bufio.NewScanner(printed); lines.Scan(); {
+		if found := clusterFile.FindStringSubmatch(lines.Text()); found != nil {
+			return found[1]
+		}
+	}
+	t.Fatal("netcraq up named no cluster file")
+	return ""
 }
 
 // write writes to an etcd as often as a gateway does before the tests begin.
