@@ -34,7 +34,8 @@ func newBenchLeasesCommand(out *benchOutput) *cobra.Command {
 		Short: "Kubernetes' node leases on memory gateways, compared with an etcd",
 		Long: `Starts etcd members with their data in memory, a chain, and two memory gateways. Simulated nodes renew their
 leases as Kubernetes' API server does, as fast as they can, on the gateways and on the etcd in turn. Then the active
-gateway is killed under load. Every acknowledged renewal is compared with what is stored afterwards. The chain is one
+gateway is killed under load. A server that answers at once shows the rate that the clients can reach on this machine.
+Every acknowledged renewal is compared with what is stored afterwards. The chain is one
 of XDP nodes in a lab for root, else of nodes on sockets.`,
 		Example: `  netcraq bench leases
   netcraq bench leases --nodes 10000 --json`,

@@ -23,6 +23,10 @@ func TestBenchLeases(t *testing.T) {
 		EtcdUpdatesPerS float64 `json:"etcd_updates_per_s"`
 		Ratio           float64 `json:"ratio"`
 		Lost            *int    `json:"lost"`
+		CeilingPerS     float64 `json:"ceiling_per_s"`
+		CPUus           float64 `json:"cpu_us"`
+		EtcdCPUus       float64 `json:"etcd_cpu_us"`
+		ClientCPUus     float64 `json:"client_cpu_us"`
 		Killed          window  `json:"killed"`
 		Rounds          []struct{ Gateway, Etcd window }
 	}
@@ -31,6 +35,9 @@ func TestBenchLeases(t *testing.T) {
 	}
 	if r.UpdatesPerS <= 0 || r.EtcdUpdatesPerS <= 0 || r.Ratio <= 0 || r.P99Ms <= 0 || len(r.Rounds) != 2 {
 		t.Errorf("%+v", r)
+	}
+	if r.CeilingPerS <= 0 || r.CPUus <= 0 || r.EtcdCPUus <= 0 || r.ClientCPUus <= 0 {
+		t.Errorf("the ceiling and the CPU time: %+v", r)
 	}
 	if r.Lost == nil || *r.Lost != 0 {
 		t.Errorf("lost: %s", out)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/internal/platform/cputime"
 )
 
 const (
@@ -25,6 +27,10 @@ type Window struct {
 	Failed       int64   `json:"failed"`         // renewals of unknown outcome
 	Lost         int64   `json:"lost"`           // acknowledged renewals that a later one did not find
 	LongestGapMs float64 `json:"longest_gap_ms"` // without an acknowledged renewal of any node
+	// CPUus and ClientCPUus are the CPU time of the servers and of the clients for each renewal, in microseconds. 0: not
+	// measured.
+	CPUus       float64 `json:"cpu_us,omitempty"`
+	ClientCPUus float64 `json:"client_cpu_us,omitempty"`
 }
 
 // load has workers renew the leases of all nodes in turn, as fast as they can.
@@ -33,6 +39,7 @@ type load struct {
 	nodes   []*node
 	workers int
 	bytes   int
+	cpu     func() (time.Duration, error) // of the servers; nil: it is not measured
 
 	mu      sync.Mutex
 	window  Window
@@ -40,6 +47,29 @@ type load struct {
 	latency *hdrhistogram.Histogram // microseconds
 	last    time.Time               // an acknowledgement, or the beginning
 	longest time.Duration
+}
+
+// measured runs the load for a time, and measures the CPU time of the servers and of the clients.
+func (l *load) measured(ctx context.Context, length time.Duration) (Window, error) {
+	servers, err := l.cpu()
+	if err != nil {
+		return Window{}, err
+	}
+	clients, err := cputime.Own()
+	if err != nil {
+		return Window{}, err
+	}
+	w := l.run(ctx, length, nil)
+	laterClients, err := cputime.Own()
+	if err != nil {
+		return Window{}, err
+	}
+	laterServers, err := l.cpu()
+	if n := float64(l.count); n > 0 {
+		w.CPUus = (laterServers - servers).Seconds() * 1e6 / n
+		w.ClientCPUus = (laterClients - clients).Seconds() * 1e6 / n
+	}
+	return w, err
 }
 
 // run runs the load for a time. It calls halfway, if it is not nil, in the middle.

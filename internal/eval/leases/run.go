@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/eval/etcdgateway"
 	"github.com/netcraq/netcraq/internal/eval/peer/etcd"
+	"github.com/netcraq/netcraq/internal/platform/cputime"
 )
 
 const (
@@ -24,6 +26,7 @@ const (
 type side struct {
 	nodes   []*node
 	clients []*clientv3.Client
+	cpu     func() (time.Duration, error) // of the servers
 }
 
 // Run starts the etcd and two gateways, the first of which is the active one, and measures.
@@ -60,12 +63,24 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	defer theirs.hangUp()
+	null, err := o.startNull()
+	if err != nil {
+		return nil, err
+	}
+	defer null.stop()
+	ours.cpu = func() (time.Duration, error) { return cputime.Below(os.Getpid(), members.PIDs()...) }
+	theirs.cpu = func() (time.Duration, error) { return cputime.Of(members.PIDs()...) }
 	r := newResult(&o, members.Settings())
 	for round := range o.Rounds {
 		o.say("round %d of %d", round+1, o.Rounds)
-		var p Pair
-		p.Gateway = o.load(ours).run(ctx, o.length(), nil)
-		p.Etcd = o.load(theirs).run(ctx, o.length(), nil)
+		var p Round
+		if p.Gateway, err = o.load(ours).measured(ctx, o.length()); err != nil {
+			return nil, err
+		}
+		if p.Etcd, err = o.load(theirs).measured(ctx, o.length()); err != nil {
+			return nil, err
+		}
+		p.Null = o.load(null.side).run(ctx, o.length(), nil)
 		r.Rounds = append(r.Rounds, p)
 	}
 	o.say("killing the active gateway")
@@ -119,5 +134,5 @@ func (s *side) hangUp() {
 }
 
 func (o *Options) load(s *side) *load {
-	return &load{clients: s.clients, nodes: s.nodes, workers: o.Workers, bytes: o.ValueBytes}
+	return &load{clients: s.clients, nodes: s.nodes, workers: o.Workers, bytes: o.ValueBytes, cpu: s.cpu}
 }

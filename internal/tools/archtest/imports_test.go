@@ -75,7 +75,7 @@ var reserved = []struct {
 		"the benchmarks and the lab"},
 	{"github.com/containernetworking/", []string{"internal/cni", "cmd/netcraq-cni"}, "CNI belongs to its plugin"},
 	{"google.golang.org/grpc", []string{"api", node + "/agent", cluster, gateway, "client/follow", "client/connect",
-		commands, eval + "/peer", "tools/suites"}, "the data plane's own protocol needs no RPC"},
+		commands, eval + "/leases", eval + "/peer", "tools/suites"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
 		gateway + "/memory", verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/etcdgateway", eval + "/leases",
