@@ -30,7 +30,8 @@ type chaosFlags struct {
 	clients       int
 	kinds         []string
 	seed          uint64
-	gateway, json bool
+	gateway       bool
+	memory, json  bool
 }
 
 func newLabChaosCommand(name *string) *cobra.Command {
@@ -50,15 +51,20 @@ every acknowledged write is read from every node that must have it. The lab is r
 
 With --gateway every host of a controller also runs a member of etcd and a gateway, which are killed, paused and cut off too. Clients
 use all gateways at once: reads of keys and ranges, puts, deletions, transactions, leases, watches. Everything that they see is
-compared with etcd's history, revisions included.`,
+compared with etcd's history, revisions included. With --memory the gateways serve a keyspace in the memory of the chains, without
+an etcd, and the history is that of the keyspace.`,
 		Example: `  netcraq lab chaos --minutes 30
   netcraq lab chaos --minutes 0.5 --seed 7 --json
-  netcraq lab chaos --gateway --minutes 10`,
+  netcraq lab chaos --gateway --minutes 10
+  netcraq lab chaos --memory --minutes 5`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			lab := privateLab(c, chaosLab, *name, &flags.seed)
-			if flags.gateway && c.Flags().Changed("stopped") {
-				return cli.UsageError(errors.New("--stopped is not for --gateway, whose faults include long pauses"))
+			if (flags.gateway || flags.memory) && c.Flags().Changed("stopped") {
+				return cli.UsageError(errors.New("--stopped is not for --gateway and --memory, whose faults include long pauses"))
+			}
+			if flags.gateway && flags.memory {
+				return cli.UsageError(errors.New("--gateway and --memory exclude each other"))
 			}
 			return runChaos(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), lab, &flags)
 		},
@@ -72,8 +78,9 @@ compared with etcd's history, revisions included.`,
 	f.IntVar(&flags.clients, "clients", 8, "number of clients at work")
 	f.StringSliceVar(&flags.kinds, "faults", nil,
 		"kinds of faults to inject, of "+strings.Join(chaos.GatewayKinds(), ", ")+
-			" (default: all; those of gateways and etcd with --gateway only)")
+			" (default: all; those of gateways with --gateway and --memory only, those of etcd with --gateway only)")
 	f.BoolVar(&flags.gateway, "gateway", false, "try gateways for etcd's clients, with an etcd of their own")
+	f.BoolVar(&flags.memory, "memory", false, "try gateways of a keyspace in memory")
 	f.IntVar(&flags.Shards, "shards", flags.Shards, "number of shards, a power of two")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 	flags.ManagedFlags.Add(f)
@@ -88,8 +95,11 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 		return cli.UsageError(fmt.Errorf("--stopped %v: want a share from 0 to below 1", flags.stopped))
 	}
 	kinds := chaos.Kinds()
-	if flags.gateway {
+	switch {
+	case flags.gateway:
 		kinds = chaos.GatewayKinds()
+	case flags.memory:
+		kinds = chaos.MemoryKinds()
 	}
 	for _, kind := range flags.kinds {
 		if !slices.Contains(kinds, kind) {
@@ -100,7 +110,7 @@ func runChaos(ctx context.Context, out, stderr io.Writer, name string, flags *ch
 		return cli.UsageError(err)
 	}
 	flags.observed = true
-	if flags.gateway {
+	if flags.gateway || flags.memory {
 		return runGatewayChaos(ctx, out, stderr, name, flags)
 	}
 	o, err := flags.Options(name)

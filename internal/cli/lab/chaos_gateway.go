@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,9 +33,16 @@ const gatewayCellBytes = 1352
 // gatewayObjects is how many objects nodes hold in such trials.
 const gatewayObjects = 5000
 
-// runGatewayChaos is `netcraq lab chaos --gateway`.
+// memoryEntries is the length of the log of a keyspace in memory. It has all writes of a trial: a gateway that starts again
+// reads the whole history, from which watches continue.
+const memoryEntries = 1 << 15
+
+// runGatewayChaos is `netcraq lab chaos --gateway`, and with --memory.
 func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, flags *chaosFlags) error {
 	flags.CellBytes, flags.Objects = gatewayCellBytes, gatewayObjects
+	if flags.memory {
+		flags.Objects += memoryEntries
+	}
 	o, err := flags.Options(name)
 	if err != nil {
 		return err
@@ -50,7 +58,7 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 	}
 	show := NewShow(stderr)
 	fmt.Fprintf(stderr, "seed %d\n", flags.seed)
-	result, err := chaos.Gateways(ctx, chaos.GatewayOptions{
+	trial := chaos.GatewayOptions{
 		Setup: flags.setup(o, show, TrialLogs(name, flags.seed)),
 		For:   time.Duration(flags.minutes * float64(time.Minute)), Seed: flags.seed, Clients: flags.clients,
 		Kinds: flags.kinds, Loss: flags.loss, Progress: show.gateways,
@@ -67,8 +75,18 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 				"--etcd-endpoints", strings.Join(onControllers(l, func(h lab.Host) string { return "http://" + memberAddress(h) }), ","),
 			}
 		},
-		Address: gatewayAddress, MemberAddress: memberAddress,
-	})
+		Address: gatewayAddress, HistoryAddress: memberAddress,
+	}
+	if flags.memory {
+		trial.Member, trial.HistoryAddress = nil, gatewayAddress
+		trial.Gateway = func(l *lab.Lab, h lab.Host) []string {
+			return []string{
+				product, "gateway", "--memory", "--listen", gatewayAddress(h), "--controllers", strings.Join(l.Controllers(), ","),
+				"--log-entries", strconv.Itoa(memoryEntries),
+			}
+		}
+	}
+	result, err := chaos.Gateways(ctx, trial)
 	show.End()
 	if ctx.Err() != nil {
 		return errors.New("interrupted; the lab is removed")
@@ -101,7 +119,7 @@ func printGatewayChaos(out, stderr io.Writer, flags *chaosFlags, r *chaos.Gatewa
 	}
 	switch {
 	case r.Violations > 0:
-		return fmt.Errorf("%d violations: what clients saw is not what etcd did", r.Violations)
+		return fmt.Errorf("%d violations: the answers to clients contradict the history", r.Violations)
 	case !r.OK():
 		return errors.New("processes ended unexpectedly")
 	}

@@ -59,6 +59,24 @@ func TestGatewayChaos(t *testing.T) {
 	t.Logf("%+v", r)
 }
 
+// TestMemoryChaos is the short form of `netcraq lab chaos --memory`: gateways of a keyspace in memory, nodes and controllers fail.
+func TestMemoryChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	name := clitest.LabName(t, "m")
+	out, code, err := clitest.Netcraq("lab", "chaos", "--memory", "--name", name, "--minutes", "0.08", "--seed", "3", "--json", "--beat",
+		"20ms", "--suspect", "200ms", "--lease", "300ms", "--faults", "gateway_kill,gateway_pause,partition_gateway,node_kill")
+	var r chaos.GatewayResult
+	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil || code != 0 {
+		t.Fatalf("exit status %d, %v, %v", code, jsonErr, err)
+	}
+	if r.Violations != 0 || r.Answered == 0 || r.Events == 0 {
+		t.Errorf("%+v", r)
+	}
+	t.Logf("%+v", r)
+}
+
 // trial runs `netcraq lab chaos` for a short time.
 func trial(t *testing.T, args ...string) chaos.ChaosResult {
 	t.Helper()

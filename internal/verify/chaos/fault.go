@@ -71,9 +71,11 @@ var recipes = []recipe{
 }
 
 // Kinds lists the kinds of faults.
-func Kinds() []string {
-	kinds := make([]string, len(recipes))
-	for i, r := range recipes {
+func Kinds() []string { return names(recipes) }
+
+func names(of []recipe) []string {
+	kinds := make([]string, len(of))
+	for i, r := range of {
 		kinds[i] = r.kind
 	}
 	return kinds

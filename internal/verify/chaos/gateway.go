@@ -16,8 +16,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// GatewayOptions describe a trial of gateways with many faults. Every host of a controller also runs a member of etcd and a
-// gateway in front of all members.
+// GatewayOptions describe a trial of gateways with many faults. Every host of a controller also runs a gateway and, unless
+// the gateways serve a keyspace in memory, a member of the etcd behind them.
 type GatewayOptions struct {
 	Setup
 	For     time.Duration
@@ -26,10 +26,11 @@ type GatewayOptions struct {
 	Loss    float64 // loss on all links in percent, during the whole trial
 	// Kinds are the kinds of faults to inject; empty: all of the cluster and of gateways.
 	Kinds []string
-	// Member and Gateway return the command lines of the processes on a host.
+	// Member and Gateway return the command lines of the processes on a host. Member is nil for a keyspace in memory.
 	Member, Gateway func(l *lab.Lab, h lab.Host) []string
-	// Address is the gateway's address on a host, and MemberAddress that of its member of etcd.
-	Address, MemberAddress func(h lab.Host) string
+	// Address is the gateway's address on a host, and HistoryAddress one from which the history can be read: that of the
+	// host's member of etcd, or the gateway's for a keyspace in memory.
+	Address, HistoryAddress func(h lab.Host) string
 	// Progress, if set, receives the state of the trial a few times a second.
 	Progress func(GatewayProgress)
 }
@@ -90,8 +91,8 @@ type gatewayTrial struct {
 	members, servers []*lab.Service
 }
 
-// Gateways brings a cluster up, with an etcd and gateways, injects faults while clients work, and checks all that the clients saw
-// against etcd's history. It removes the cluster in any case.
+// Gateways brings a cluster up, with gateways and perhaps an etcd, injects faults while clients work, and checks all that
+// the clients saw against the history. It removes the cluster in any case.
 func Gateways(ctx context.Context, o GatewayOptions) (result *GatewayResult, err error) {
 	c, err := up(ctx, &o.Setup)
 	if err != nil {
@@ -113,7 +114,7 @@ func Gateways(ctx context.Context, o GatewayOptions) (result *GatewayResult, err
 	if err := c.lab.SetFault(lab.Loss, o.Loss, lab.Where{}); err != nil {
 		return nil, err
 	}
-	t.driver = newDriver(c, o.Seed, slices.Concat(recipes, gatewayRecipes), o.Kinds)
+	t.driver = newDriver(c, o.Seed, slices.Concat(recipes, o.recipes()), o.Kinds)
 	t.driver.members, t.driver.gateways = t.members, t.servers
 	durable, err := c.observe(ctx, t.driver.lives)
 	if err != nil {
@@ -134,7 +135,9 @@ func (t *gatewayTrial) services() []*lab.Service { return slices.Concat(t.member
 func (t *gatewayTrial) serve(ctx context.Context) (err error) {
 	l, addresses := t.c.lab, []string(nil)
 	for _, h := range l.Plan.With(lab.RoleController) {
-		t.members = append(t.members, l.Service(h.Name, "etcd-"+h.Name, t.o.Member(l, h)))
+		if t.o.Member != nil {
+			t.members = append(t.members, l.Service(h.Name, "etcd-"+h.Name, t.o.Member(l, h)))
+		}
 		t.servers = append(t.servers, l.Service(h.Name, "gateway-"+h.Name, t.o.Gateway(l, h)))
 		addresses = append(addresses, t.o.Address(h))
 	}
@@ -178,7 +181,9 @@ func (t *gatewayTrial) suffer(ctx context.Context) (record *gatewaycheck.Record,
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var others sync.WaitGroup
 	others.Go(func() { t.report(beside) })
-	others.Go(func() { t.countHits(beside) })
+	if t.o.Member != nil {
+		others.Go(func() { t.countHits(beside) })
+	}
 	w := gatewaycheck.Workload{
 		Prefix: gatewayPrefix, Keys: gatewayKeys, Clients: t.o.Clients, KeyOps: gatewayKeyOps, Timeout: gatewayTimeout,
 		Settle: gatewaySettle, Seed: t.o.Seed,
@@ -216,13 +221,13 @@ func (t *gatewayTrial) judge(ctx context.Context, record *gatewaycheck.Record) (
 	t.o.event("checking %d operations and %d events", r.Ops, r.Events)
 	var members []string
 	for _, h := range t.c.lab.Plan.With(lab.RoleController) {
-		members = append(members, t.o.MemberAddress(h))
+		members = append(members, t.o.HistoryAddress(h))
 	}
 	reading, cancel := context.WithTimeout(ctx, formPatience)
 	defer cancel()
 	h, err := gatewaycheck.ReadHistoryFrom(reading, members, gatewayPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("read etcd's history: %w", err)
+		return nil, fmt.Errorf("read the history: %w", err)
 	}
 	violations := record.Check(h)
 	r.Violations, r.Examples = len(violations), violations[:min(len(violations), maxExamples)]

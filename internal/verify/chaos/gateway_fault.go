@@ -8,23 +8,31 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/lab"
 )
 
-// gatewayRecipes are the kinds of faults of gateways and of their etcd. The longest pauses outlast a gateway's session.
+// gatewayRecipes are the kinds of faults of gateways. The longest pauses outlast a gateway's session or lock.
 var gatewayRecipes = []recipe{
 	{"gateway_kill", 8, 100 * time.Millisecond, 4 * time.Second, (*driver).gatewayKill},
 	{"gateway_pause", 8, 50 * time.Millisecond, 8 * time.Second, (*driver).gatewayPause},
 	{"partition_gateway", 6, 200 * time.Millisecond, 7 * time.Second, (*driver).partitionGateway},
+}
+
+// memberRecipes are the kinds of faults of the etcd behind gateways.
+var memberRecipes = []recipe{
 	{"etcd_kill", 6, 200 * time.Millisecond, 5 * time.Second, (*driver).etcdKill},
 	{"etcd_pause", 5, 50 * time.Millisecond, 4 * time.Second, (*driver).etcdPause},
 }
 
-// GatewayKinds lists the kinds of faults of a trial of gateways.
-func GatewayKinds() []string {
-	kinds := Kinds()
-	for _, r := range gatewayRecipes {
-		kinds = append(kinds, r.kind)
+func (o *GatewayOptions) recipes() []recipe {
+	if o.Member == nil {
+		return gatewayRecipes
 	}
-	return kinds
+	return slices.Concat(gatewayRecipes, memberRecipes)
 }
+
+// GatewayKinds lists the kinds of faults of a trial of gateways in front of an etcd.
+func GatewayKinds() []string { return append(MemoryKinds(), names(memberRecipes)...) }
+
+// MemoryKinds lists the kinds of faults of a trial of gateways of a keyspace in memory.
+func MemoryKinds() []string { return append(Kinds(), names(gatewayRecipes)...) }
 
 // pickService returns one of the services without a fault, and the host of the controller beside it; nil if there is none.
 func (d *driver) pickService(services []*lab.Service) (service *lab.Service, host string) {
