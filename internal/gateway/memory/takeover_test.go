@@ -97,12 +97,9 @@ func TestTakeover(t *testing.T) {
 	lasts, seen := make([]chan int64, len(gateways)), make([]map[int64]*mvccpb.KeyValue, len(gateways))
 	for i := range gateways {
 		lasts[i] = make(chan int64, 1)
-		c := open(t, addresses[i:]...)
+		// Any gateway may survive: on a busy machine the lock also moves without a kill.
+		c := open(t, addresses...)
 		events := c.Watch(t.Context(), "w", clientv3.WithPrefix(), clientv3.WithRev(first+1))
-		c2 := open(t, addresses...)
-		if i == len(gateways)-1 { // one that meets all gateways
-			events = c2.Watch(t.Context(), "w", clientv3.WithPrefix(), clientv3.WithRev(first+1))
-		}
 		watching.Go(func() { seen[i] = collect(t, events, lasts[i]) })
 	}
 	stop, acked := make(chan struct{}), new(atomic.Int64)
