@@ -268,7 +268,7 @@ func TestMembersAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := must(dial([]endpoint{first}, nil, KeepAlive{}))(t)
+	u := must(dial([]endpoint{first}, nil, KeepAlive{}, readyWithin))(t)
 	t.Cleanup(func() { u.Close() })
 	var log bytes.Buffer
 	for range 2 {

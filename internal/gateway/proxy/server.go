@@ -98,7 +98,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := dial(endpoints, etcd, o.KeepAlive)
+	conn, err := dial(endpoints, etcd, o.KeepAlive, readyWithin)
 	if err != nil {
 		return nil, fmt.Errorf("connections to etcd: %w", err)
 	}

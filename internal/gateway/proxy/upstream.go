@@ -123,8 +123,8 @@ func addresses(endpoints []endpoint) resolver.State {
 	return state
 }
 
-// dial connects to etcd, as soon and as often as members are there.
-func dial(endpoints []endpoint, secure *tls.Config, k KeepAlive) (*upstream, error) {
+// dial connects to etcd, as soon and as often as members are there. Calls wait for a member, at most for a time.
+func dial(endpoints []endpoint, secure *tls.Config, k KeepAlive, within time.Duration) (*upstream, error) {
 	const scheme = "etcd-gateway"
 	u := &upstream{resolver: manual.NewBuilderWithScheme(scheme), endpoints: endpoints}
 	creds := insecure.NewCredentials()
@@ -147,6 +147,7 @@ func dial(endpoints []endpoint, secure *tls.Config, k KeepAlive) (*upstream, err
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 3 * time.Second}),
 	}
+	options = append(options, whenReady(within)...)
 	if k.Time > 0 {
 		options = append(options, grpc.WithKeepaliveParams(k.client()))
 	}

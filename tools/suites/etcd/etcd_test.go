@@ -38,14 +38,39 @@ var packages = []tested{
 	{dir: "integration/clientv3/concurrency", tags: "cluster_proxy"},
 }
 
+// Reasons of more than one test.
+const (
+	notLearner = "a gateway that caches does not start if it knows learners only"
+	otherLimit = "the gateway's --max-request-bytes is not the members'"
+	watches    = "the test expects the watches of etcd's own proxy"
+	errorText  = "the test accepts a broken connection by the text of its error, which differs"
+	guarded    = "etcd refuses the guard of a user's write until the gateway ends its cache"
+)
+
 // differences are tests that fail through gateways that cache, and why.
 var differences = map[string]string{
-	"TestBalancerSupportLearner":       "a gateway that caches does not start if it knows learners only",
-	"TestKVForLearner":                 "a gateway that caches does not start if it knows learners only",
-	"TestKVLargeRequests":              "the gateway's --max-request-bytes is not the members'",
-	"TestKVPutError":                   "the guard of a write takes a part of etcd's limit of requests",
-	"TestLeasingPutInvalidateExisting": "two reads have different revisions if a key is placed between",
-	"TestMaintenanceHashKV":            "gateways write their own keys between the members' hashes",
+	"TestBalancerSupportLearner":              notLearner,
+	"TestElectionWithAuthEnabled":             guarded,
+	"TestGRPCRequireLeader":                   "a gateway that caches does not start while etcd has no leader",
+	"TestKVForLearner":                        notLearner,
+	"TestKVLargeRequests":                     otherLimit,
+	"TestKVPutError":                          "the guard of a write takes a part of etcd's limit of requests",
+	"TestLeasingPutInvalidateExisting":        "two reads have different revisions if a key is placed between",
+	"TestMaintenanceHashKV":                   "gateways write their own keys between the members' hashes",
+	"TestMoveLeaderToLearnerError":            notLearner,
+	"TestRevisionMonotonicWithLeaderRestarts": errorText,
+	"TestRevisionMonotonicWithRestarts":       errorText,
+	"TestTLSGRPCRejectInsecureClient":         "a gateway that caches does not start without a connection to etcd",
+	"TestTransferLeadershipWithLearner":       notLearner,
+	"TestV3AdditionalGRPCOptions":             otherLimit,
+	"TestV3AuthWatchErrorAndWatchId0":         guarded,
+	"TestV3AuthWithLeaseAttach":               guarded,
+	"TestV3CorruptAlarm":                      "the test opens a member's data without leases, and gateways' sessions have leases",
+	"TestV3LargeRequests":                     "writes wait if the members refuse the gateway's own keys by their length",
+	"TestV3LeasePromote":                      "a gateway starts too late for the test's lease while etcd changes its leader",
+	"TestV3StorageQuotaAPI":                   "etcd does not count puts in nested transactions against its quota",
+	"TestV3WatchCancellation":                 watches,
+	"TestV3WatchCloseCancelRace":              watches,
 }
 
 // TestSuites runs etcd's tests through gateways that cache. Tests that fail run again; of those that fail again,
