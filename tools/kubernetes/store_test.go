@@ -23,7 +23,7 @@ const (
 	counted   = "/api/v1/namespaces/default/configmaps/counted"
 )
 
-// counter counts in a ConfigMap, which nobody else writes. Each number that the API server has acknowledged must be read
+// counter counts in a ConfigMap that has no other writer. Each number that the API server has acknowledged must be read
 // afterwards, until a greater one is written.
 type counter struct {
 	client       http.Client

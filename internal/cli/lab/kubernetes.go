@@ -46,7 +46,7 @@ be up at a time. It keeps its data in memory: down leaves nothing, and a machine
 	return c
 }
 
-// KubernetesFlags name what a cluster is made from.
+// KubernetesFlags are the paths of a cluster's programs, images and manifests.
 type KubernetesFlags struct{ programs, images, manifests string }
 
 // KubernetesDefaults are the flags that were not given.

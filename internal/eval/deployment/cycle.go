@@ -12,7 +12,7 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/kubernetes"
 )
 
-// Cycle is what was measured while the Deployment grew and was removed, and of single requests afterwards.
+// Cycle has the measurements of one growth and removal of the Deployment, and of single requests afterwards.
 type Cycle struct {
 	kubernetes.Serving
 	WindowS    float64            `json:"window_s"`

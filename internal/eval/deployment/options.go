@@ -12,7 +12,7 @@ import (
 // Options describe an experiment.
 type Options struct {
 	Cluster  kubernetes.Options
-	Serving  []kubernetes.Serving // what is compared, in turn
+	Serving  []kubernetes.Serving // compared in turn
 	Pods     int                  // that the Deployment has at most
 	First    int                  // that it has before
 	Hold     time.Duration        // for which it has all of them

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/netcraq/netcraq/internal/platform/cputime"
+	"github.com/netcraq/netcraq/internal/verify/gatewaycheck"
 	"github.com/netcraq/netcraq/internal/verify/kubernetes"
 )
 
-// reading is what the programs of the control machine have counted so far.
+// reading has the counters and CPU times of the control machine's programs at one moment.
 type reading struct {
 	etcd, gateway, api page
 	cpu                map[string]time.Duration // by program
@@ -52,7 +53,7 @@ func (c *Cluster) read(ctx context.Context) (r reading, err error) {
 }
 
 // hits are reads that the chain answered.
-func (r *reading) hits() float64 { return r.gateway.counts("netcraq_gateway_hits_total", "")[""] }
+func (r *reading) hits() float64 { return r.gateway.counts(gatewaycheck.HitsMetric, "")[""] }
 
 // Methods of etcd's API, as it counts them.
 const (
@@ -66,7 +67,7 @@ func (r *reading) requests() map[string]float64 {
 	return r.etcd.counts("grpc_server_handled_total", "grpc_method")
 }
 
-// cycle returns what was counted between two readings.
+// cycle returns the difference of two readings.
 func (r *reading) cycle(before *reading) Cycle {
 	c := Cycle{
 		WindowS:    r.at.Sub(before.at).Seconds(),

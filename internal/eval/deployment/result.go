@@ -10,8 +10,8 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/kubernetes"
 )
 
-// Paper is what the paper reports: an etcd of three members on four nodes, pods from 2 to 25 and none. Its reads are of
-// single keys; it has no times of the API server.
+// Paper has the paper's figures: an etcd of three members on four nodes, pods from 2 to 25 and none. Its reads are of
+// single keys; it reports no times of the API server.
 var Paper = struct {
 	Reads, Writes, Proposals float64
 	HotShare                 float64 // of the reads, those of the 25 pairs that are read most, which it moves to the data plane

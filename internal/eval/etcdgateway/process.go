@@ -18,6 +18,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/platform/cputime"
 	"github.com/netcraq/netcraq/internal/platform/thread"
+	"github.com/netcraq/netcraq/internal/verify/gatewaycheck"
 )
 
 const (
@@ -128,15 +129,12 @@ func (g *Process) hits(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, hitsMetric+" "); ok {
+		if value, ok := strings.CutPrefix(line, gatewaycheck.HitsMetric+" "); ok {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	return 0, errors.New("the gateway's metrics do not contain " + hitsMetric)
+	return 0, errors.New("the gateway's metrics do not contain " + gatewaycheck.HitsMetric)
 }
-
-// hitsMetric is the gateway's counter of reads that the chain answered.
-const hitsMetric = "netcraq_gateway_hits_total"
 
 // profile writes a CPU profile of the gateway to a file.
 func (g *Process) profile(ctx context.Context, file string, d time.Duration) error {

@@ -66,12 +66,17 @@ func (q *queue) push(p *proposal) bool {
 		return false
 	}
 	if q.waiting = append(q.waiting, p); len(q.waiting) == 1 {
-		select {
-		case q.filled <- struct{}{}:
-		default:
-		}
+		signal(q.filled)
 	}
 	return true
+}
+
+// signal puts an element into a channel with room for one, unless it has one.
+func signal(filled chan struct{}) {
+	select {
+	case filled <- struct{}{}:
+	default:
+	}
 }
 
 // take removes all proposals.

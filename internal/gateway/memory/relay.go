@@ -112,10 +112,7 @@ func (r *relay) begin(c *grpcserver.Call, method string, message []byte) bool {
 	r.last++
 	r.waiting = append(r.waiting, &relayed{item{r.last, kind, bytes.Clone(message)}, c})
 	if len(r.waiting) == 1 {
-		select {
-		case r.filled <- struct{}{}:
-		default:
-		}
+		signal(r.filled)
 	}
 	return true
 }

@@ -99,12 +99,7 @@ func (s *session) reply(i *item) {
 	s.out = i.append(s.out)
 }
 
-func (s *session) flush() {
-	select {
-	case s.filled <- struct{}{}:
-	default:
-	}
-}
+func (s *session) flush() { signal(s.filled) }
 
 // send sends replies until done is closed.
 func (s *session) send(done <-chan struct{}, stream grpc.ServerStream) {

@@ -88,8 +88,8 @@ func ReadHistoryFrom(ctx context.Context, members []string, prefix string) (*His
 	return ReadHistory(ctx, c, prefix)
 }
 
-// hitsMetric is the gateway's counter of reads that the chain answered.
-const hitsMetric = "netcraq_gateway_hits_total"
+// HitsMetric is the gateway's counter of reads that the chain answered.
+const HitsMetric = "netcraq_gateway_hits_total"
 
 // Hits returns how many reads a gateway has answered from the chain since its start.
 func Hits(ctx context.Context, address string) (uint64, error) {
@@ -106,10 +106,10 @@ func Hits(ctx context.Context, address string) (uint64, error) {
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	for lines.Scan() {
-		if value, ok := strings.CutPrefix(lines.Text(), hitsMetric+" "); ok {
+		if value, ok := strings.CutPrefix(lines.Text(), HitsMetric+" "); ok {
 			hits, err := strconv.ParseFloat(value, 64)
 			return uint64(hits), err
 		}
 	}
-	return 0, errors.Join(lines.Err(), errors.New("the gateway's metrics do not contain "+hitsMetric))
+	return 0, errors.Join(lines.Err(), errors.New("the gateway's metrics do not contain "+HitsMetric))
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Store is what the API server keeps its objects in.
+// Store is the server that the API server uses as its etcd.
 type Store string
 
 // The stores. All of them are the same etcd, so nothing is migrated.
