@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/netcraq/netcraq/internal/cli"
@@ -49,7 +51,7 @@ docs/memory.md.`,
   etcdctl --endpoints 127.0.0.1:23790 get greeting`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := flags.memory.check(c.Flags()); err != nil {
+			if err := flags.complete(c.Flags()); err != nil {
 				return err
 			}
 			return runGateway(c.Context(), c.ErrOrStderr(), &flags)
@@ -91,12 +93,30 @@ docs/memory.md.`,
 	flags.cluster.Add(f)
 	p := &flags.placement
 	f.IntVar(&p.Capacity, "cache-bytes", p.Capacity, "bytes of the chain that this etcd's keys may take")
-	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are cached whenever they are read")
+	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are cached from their first read on; \"\": all keys")
 	f.StringSliceVar(&p.Excluded, "exclude", nil, "prefixes of keys that are never cached")
 	flags.memory.add(f)
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
 	f.BoolVar(&flags.json, "json", false, "log as JSON")
 	return c
+}
+
+// complete checks the flags that were given.
+func (g *gatewayFlags) complete(f *pflag.FlagSet) error {
+	if f.Changed("pin") && len(g.placement.Pinned) == 0 { // the flag reads "" as an empty list
+		g.placement.Pinned = []string{""}
+	}
+	return cmp.Or(g.memory.check(f), checkChain(f, &g.cluster))
+}
+
+// checkChain refuses a chain without a name, such as that of a variable that is not set: the gateway would cache nothing.
+func checkChain(f *pflag.FlagSet, cluster *cli.ClusterFlags) error {
+	for _, name := range []string{"cluster", "controllers"} {
+		if f.Changed(name) && cluster.File == "" && len(cluster.Controllers) == 0 {
+			return cli.UsageError(fmt.Errorf("--%s is empty: name the chain, or leave the flag out to cache nothing", name))
+		}
+	}
+	return nil
 }
 
 // servesMessage is in the line that programs wait for which start etcd's own proxy.

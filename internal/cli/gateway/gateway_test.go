@@ -78,6 +78,8 @@ func TestGatewayRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--endpoints", "ftp://h:1"},
 		{"--endpoints", ""},
+		{"--cluster", "", "--endpoints", "127.0.0.1:1"},
+		{"--controllers", "", "--endpoints", "127.0.0.1:1"},
 		{"--listen", "nowhere:x", "--endpoints", "127.0.0.1:1"},
 		{"--cert-file", "missing.crt", "--key-file", "missing.key", "--endpoints", "127.0.0.1:1"},
 		{"--cacert", "missing.crt", "--endpoints", "127.0.0.1:1"},

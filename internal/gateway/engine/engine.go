@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/objects"
-	"github.com/netcraq/netcraq/internal/gateway/packing"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 )
 
@@ -27,6 +25,7 @@ type Options struct {
 	ChainName string // the same for all gateways with this chain; empty: not known yet, see [Engine.NameChain]
 	Placement placement.Options
 	Lease     time.Duration // of a session, in whole seconds; 0: DefaultLease
+	Later     bool          // etcd does not answer now: do not wait for it
 	Log       *slog.Logger
 }
 
@@ -85,8 +84,11 @@ type Engine struct {
 	packing packed
 
 	identity
-	newest atomic.Int64 // revision that etcd had for certain
-	proved atomic.Bool  // the chain's revision was compared with etcd's; before that no read is answered from the chain
+	failed     chan error
+	identified chan struct{} // closed when identity and store are valid
+	trouble    trouble
+	newest     atomic.Int64 // revision that etcd had for certain
+	proved     atomic.Bool  // the chain's revision was compared with etcd's; before that no read is answered from the chain
 
 	withdrawn sync.Once
 	gone      chan struct{} // closed when the cache has ended for good
@@ -102,34 +104,6 @@ type Engine struct {
 	leases  map[string]*lease
 	watch   context.CancelFunc // of the directory
 	pushed  time.Time          // when the last push began, or will
-}
-
-// Start brings a gateway up. It serves at once; reads are answered from the chain as keys are placed.
-func Start(ctx context.Context, o Options) (*Engine, error) {
-	if o.Lease == 0 {
-		o.Lease = DefaultLease
-	}
-	etcd, err := identify(ctx, o.Etcd, o.ChainName)
-	if err != nil {
-		return nil, err
-	}
-	var name [8]byte
-	rand.Read(name[:]) // never fails
-	e := &Engine{
-		o: o, identity: etcd, gone: make(chan struct{}),
-		store: objects.New(o.Chain, storePrefix(etcd.cluster, etcd.era)), replies: make(map[uint64]chan core.Reply),
-		reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time), leases: make(map[string]*lease),
-	}
-	e.ctx, e.stop = context.WithCancel(context.Background())
-	e.usage.init()
-	e.places.init()
-	e.packing.set = packing.New()
-	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: OwnPrefix, Alive: e.alive})
-	e.do(func(g *core.Gateway) { g.Start() })
-	e.tasks.Go(e.tick)
-	e.tasks.Go(e.choose)
-	e.tasks.Go(e.guard)
-	return e, nil
 }
 
 // Close ends the session, so that others need not wait for it.
@@ -264,10 +238,20 @@ func (e *Engine) tick() {
 // answers from the chain.
 func (e *Engine) Reveal(ctx context.Context, rev int64) error {
 	e.mu.Lock()
-	if rev <= e.core.Pushed() || e.core.Free() {
-		e.mu.Unlock()
+	known, serving := rev <= e.core.Pushed() || e.core.Free(), e.core.Serving()
+	e.mu.Unlock()
+	if known {
 		return nil
 	}
+	if !serving && e.ctx.Err() == nil {
+		if shown, err := e.unpushed(ctx, rev); shown || err != nil {
+			return err
+		}
+	}
+	if e.ctx.Err() != nil {
+		return e.revealAfter(ctx)
+	}
+	e.mu.Lock()
 	e.last++
 	id, done := e.last, make(chan struct{})
 	e.reveals[id] = done
@@ -282,11 +266,16 @@ func (e *Engine) Reveal(ctx context.Context, rev int64) error {
 		e.mu.Unlock()
 		return ctx.Err()
 	case <-e.ctx.Done():
-		if bypassed, err := e.Bypassed(ctx); bypassed {
-			return err
-		}
-		return errClosed
+		return e.revealAfter(ctx)
 	}
+}
+
+// revealAfter waits after the end of the cache until an answer may be shown.
+func (e *Engine) revealAfter(ctx context.Context) error {
+	if bypassed, err := e.Bypassed(ctx); bypassed {
+		return err
+	}
+	return errClosed
 }
 
 // Saw takes the header of an answer of etcd.

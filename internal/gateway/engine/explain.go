@@ -23,11 +23,12 @@ func (e *Engine) scheduler() *scheduler {
 	p.mu.Lock()
 	s.options.Capacity /= p.gateways
 	s.placed, s.excluded = maps.Clone(p.mine), maps.Clone(p.excluded)
+	busy := maps.Clone(p.busy)
 	p.mu.Unlock()
 	e.mu.Lock()
 	for i := range s.usages { // another gateway may have placed a key
 		key := s.usages[i].Key
-		if _, mine := s.placed[key]; !mine && e.core.Has(key) {
+		if _, mine := s.placed[key]; !mine && !busy[key] && e.core.Has(key) {
 			s.placed[key] = s.now
 		}
 	}

@@ -33,12 +33,29 @@ type places struct {
 	not      map[string]time.Time // until when a key is not tried
 	missing  map[string]bool      // placed keys without an object, or with one from before this session
 	excluded map[string]bool
-	gateways int // that live
+	gateways int           // that live
+	wake     chan struct{} // a pinned key was read that has no place
 }
 
 func (p *places) init() {
 	p.mine, p.busy, p.not = make(placement.Placed), make(map[string]bool), make(map[string]time.Time)
 	p.missing, p.excluded, p.gateways = make(map[string]bool), make(map[string]bool), 1
+	p.wake = make(chan struct{}, 1)
+}
+
+// pinned notes that etcd answered a read of a pinned key.
+func (p *places) pinned(key string) {
+	p.mu.Lock()
+	_, mine := p.mine[key]
+	wait := mine || p.busy[key] || p.excluded[key] || time.Now().Before(p.not[key])
+	p.mu.Unlock()
+	if wait {
+		return
+	}
+	select {
+	case p.wake <- struct{}{}:
+	default: // it is noted already
+	}
 }
 
 // lost notes that a placed key has no object that may be read, so that it is placed anew.
@@ -50,14 +67,22 @@ func (p *places) lost(key string) {
 	}
 }
 
-// choose decides now and then which keys have a place.
+// choose decides now and then which keys have a place, and at once if a pinned key is read.
 func (e *Engine) choose() {
 	ticker := time.NewTicker(chooseEvery)
 	defer ticker.Stop()
-	for last := (time.Time{}); ; {
+	var last time.Time
+	if e.survey() {
+		last = time.Now()
+	}
+	for {
 		select {
 		case <-e.ctx.Done():
 			return
+		case <-e.places.wake:
+			if !last.IsZero() {
+				e.decide(time.Now())
+			}
 		case now := <-ticker.C:
 			if now.Sub(last) > survey && e.survey() {
 				last = now
@@ -116,6 +141,9 @@ func (e *Engine) survey() bool {
 
 // decide places and removes keys.
 func (e *Engine) decide(now time.Time) {
+	if !e.serving() {
+		return
+	}
 	usages := e.usage.list()
 	p, o := &e.places, e.o.Placement
 	p.mu.Lock()

@@ -11,12 +11,10 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/core"
-	"github.com/netcraq/netcraq/internal/platform/retry"
 )
 
 var (
@@ -111,12 +109,19 @@ func (e *Engine) newEra(ctx context.Context) error {
 
 // withdraw ends the cache for good.
 func (e *Engine) withdraw(why error) {
-	e.until.Store(0)
 	e.withdrawn.Do(func() {
 		e.why, e.since = why, time.Now()
-		e.o.Log.Error("this gateway caches nothing any more", "reason", why)
+		e.mu.Lock()
+		if e.core.Free() && errors.Is(why, ErrAuth) {
+			// Other gateways cannot place keys, since etcd refuses them too, and none was placed without an acknowledgement
+			// of this gateway, which acknowledges nothing from here on. So none answers from the chain.
+			e.since = e.since.Add(-e.o.Lease)
+		}
+		e.until.Store(0)
 		close(e.gone)
 		e.stop()
+		e.mu.Unlock()
+		e.o.Log.Error("this gateway caches nothing any more", "reason", why)
 	})
 }
 
@@ -143,75 +148,3 @@ func (e *Engine) Bypassed(ctx context.Context) (bool, error) {
 		return true, status.FromContextError(ctx.Err()).Err()
 	}
 }
-
-// identity names the etcd cluster that a gateway caches, and the chain that has the objects.
-type identity struct {
-	cluster uint64 // etcd's number
-	era     string // of its history
-	chain   string // name of the chain of all its gateways, with the format of the directory
-}
-
-// ErrNoChain says that the name of the chain is needed: no gateway has used this etcd before.
-var ErrNoChain = errors.New("the chain cannot be reached, and no gateway has used this etcd before")
-
-// identify checks that all gateways of an etcd have the same chain. Without a name it takes the one that another gateway
-// has written.
-func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd identity, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*ownWithin)
-	defer cancel()
-	key, value := []byte(OwnPrefix+"chain"), chainValue(chain)
-	get, getEra := read(&pb.RangeRequest{Key: key}), read(&pb.RangeRequest{Key: []byte(eraKey)})
-	put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(value)}}}
-	t := &pb.TxnRequest{
-		Compare: []*pb.Compare{compare(&core.Cond{Key: string(key), Kind: core.CreateIs})},
-		Success: []*pb.RequestOp{getEra, get}, Failure: []*pb.RequestOp{getEra, get},
-	}
-	if chain != "" {
-		t.Success = append([]*pb.RequestOp{put}, t.Success...)
-	}
-	var answer *pb.TxnResponse
-	for pauses := retry.Between(tick, time.Second); ; {
-		answer, err = pb.NewKVClient(conn).Txn(ctx, t, grpc.WaitForReady(true))
-		if status.Code(err) != codes.Unavailable || !pauses.Wait(ctx) { // else etcd may be changing its leader
-			break
-		}
-	}
-	switch {
-	case unauthorized(err):
-		return etcd, ErrAuth
-	case err != nil:
-		return etcd, fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", OwnPrefix, err)
-	}
-	last := len(answer.Responses) - 1
-	for _, kv := range answer.Responses[last-1].GetResponseRange().GetKvs() {
-		etcd.era = string(kv.Value)
-	}
-	for _, kv := range answer.Responses[last].GetResponseRange().GetKvs() {
-		etcd.chain = string(kv.Value)
-	}
-	etcd.cluster = answer.Header.ClusterId
-	switch {
-	case chain == "" && etcd.chain == "":
-		return etcd, ErrNoChain
-	case chain == "" && strings.HasPrefix(etcd.chain, chainValue("")):
-		return etcd, nil
-	}
-	return etcd, etcd.sameChain(value)
-}
-
-// chainValue is how the name of a chain is written in etcd.
-func chainValue(name string) string { return directoryFormat + " " + name }
-
-// sameChain refuses another chain than the one of etcd's other gateways.
-func (i *identity) sameChain(value string) error {
-	if i.chain == value {
-		return nil
-	}
-	return fmt.Errorf("gateways of another chain, or another release, use this etcd: its key %s is %q, this gateway's "+
-		"is %q. End those gateways and delete the keys below %s, or use the same chain",
-		OwnPrefix+"chain", i.chain, value, OwnPrefix)
-}
-
-// NameChain checks the name of a chain that became known only after the start. The gateway must not use the chain if it
-// returns an error.
-func (e *Engine) NameChain(name string) error { return e.sameChain(chainValue(name)) }

@@ -41,12 +41,18 @@ func (c *changingLeader) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnRespon
 // TestRevealWhenTheCacheEnds: an answer that waits for the chain is shown when the cache has ended and a session's
 // lifetime has passed.
 func TestRevealWhenTheCacheEnds(t *testing.T) {
+	away, err := grpc.NewClient("passthrough:///none", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
 	e := &Engine{
-		o:     Options{Lease: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
+		o:     Options{Etcd: away, Lease: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
 		store: objects.New(new(objects.Late), ""), core: core.New(core.Options{Name: "test", Prefix: OwnPrefix}),
-		gone: make(chan struct{}), reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time),
+		gone: make(chan struct{}), identified: make(chan struct{}), reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time),
 	}
 	e.ctx, e.stop = context.WithCancel(t.Context())
+	close(e.identified)
 	revealed := make(chan error, 1)
 	go func() { revealed <- e.Reveal(t.Context(), 7) }()
 	waits := func() bool {

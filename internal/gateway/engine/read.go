@@ -195,19 +195,23 @@ func (e *Engine) encode(key string, header *pb.ResponseHeader, rev int64, o *cor
 
 // Read counts a read that etcd answered.
 func (e *Engine) Read(r *pb.RangeRequest, answer *pb.RangeResponse) {
-	if !cacheable(r) {
+	if !cacheable(r) || !e.isIdentified() {
 		return
 	}
-	if len(answer.Kvs) == 1 {
+	key := string(r.Key)
+	switch {
+	case len(answer.Kvs) == 1:
 		kv := answer.Kvs[0]
 		e.sample(string(kv.Value))
-		if _, _, fits := e.pack(string(kv.Key), kv.Value); fits && kv.Lease == 0 {
-			e.usage.fits(string(kv.Key), len(kv.Value))
+		if _, _, fits := e.pack(key, kv.Value); !fits || kv.Lease != 0 {
+			return
 		}
-		return
+		e.usage.fits(key, len(kv.Value))
+	case e.store.Fits(key, 0):
+		e.usage.reads(key, 0, 1)
 	}
-	if e.store.Fits(string(r.Key), 0) {
-		e.usage.reads(string(r.Key), 0, 1)
+	if e.o.Placement.Pins(key) {
+		e.places.pinned(key)
 	}
 }
 

@@ -29,8 +29,11 @@ type lease struct {
 	stop  context.CancelFunc
 }
 
-// granted waits for the lease's number.
+// granted waits for the lease's number. A gateway that ends has no lease.
 func (l *lease) granted(ctx context.Context) (int64, error) {
+	if l == nil {
+		return 0, errNoLease
+	}
 	select {
 	case <-l.ready:
 		return l.id.Load(), nil

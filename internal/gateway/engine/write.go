@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -17,12 +18,52 @@ var (
 	errClosed = status.Error(codes.Unavailable, "gateway: it is ending")
 	// errUnknown is the end of a write of unknown outcome whose error is not etcd's.
 	errUnknown = status.Error(codes.Unavailable, "gateway: etcd did not answer; the write may or may not have taken effect")
+	// errDropped is the end of a write that nobody waits for.
+	errDropped = errors.New("the client does not wait any more")
 )
 
 // request is a client's write, as an operation of a transaction.
 type request struct {
-	op *pb.RequestOp
-	md metadata.MD // the client's
+	op      *pb.RequestOp
+	md      metadata.MD // the client's
+	state   atomic.Int32
+	results chan *core.Result // of the call to etcd, the newest
+}
+
+// States of a request.
+const (
+	waiting = iota
+	sent
+	dropped // it will not be sent
+)
+
+// send reports whether the request may be sent to etcd.
+func (r *request) send() bool {
+	return r.state.CompareAndSwap(waiting, sent) || r.state.Load() == sent
+}
+
+// drop keeps the request from being sent; false: it was sent already.
+func (r *request) drop() bool { return r.state.CompareAndSwap(waiting, dropped) }
+
+// end notes the result of a call.
+func (r *request) end(result *core.Result) {
+	select {
+	case <-r.results:
+	default:
+	}
+	r.results <- result // of one call at a time
+}
+
+// written is what etcd answered to a write.
+type written struct {
+	Answer *pb.ResponseOp
+	Header *pb.ResponseHeader
+}
+
+// written reads etcd's answer to the transaction around the request.
+func (r *request) written(raw any) written {
+	t := raw.(*pb.TxnResponse)
+	return written{t.Responses[0], t.Header}
 }
 
 // writes takes a request apart: the keys and spans that it may write.
@@ -50,36 +91,67 @@ func writes(r *pb.RequestOp, t *core.Txn) {
 // Write executes a put, a deletion or a transaction. What only reads is not for it: then ok is false.
 func (e *Engine) Write(ctx context.Context, op *pb.RequestOp) (answer *pb.ResponseOp, header *pb.ResponseHeader, ok bool, err error) {
 	md, _ := metadata.FromOutgoingContext(ctx)
-	t := &core.Txn{Raw: &request{op, md}}
+	r := &request{op: op, md: md, results: make(chan *core.Result, 1)}
+	t := &core.Txn{Raw: r}
 	writes(op, t)
 	if len(t.Then)+len(t.Spans) == 0 {
 		return nil, nil, false, nil
 	}
+	w, err := e.write(ctx, t, r)
+	return w.Answer, w.Header, true, err
+}
+
+func (e *Engine) write(ctx context.Context, t *core.Txn, r *request) (written, error) {
+	var late <-chan time.Time
+	if !e.serving() {
+		if w, done, err := e.writeUnplaced(ctx, r.op); done {
+			return w, err
+		}
+		timer := time.NewTimer(servingWithin)
+		defer timer.Stop()
+		late = timer.C
+	}
+	e.count(t)
 	done := make(chan core.Reply, 1)
 	e.mu.Lock()
 	e.last++
 	id := e.last
 	e.replies[id] = done
 	e.mu.Unlock()
+	e.do(func(g *core.Gateway) { g.Txn(id, t) })
+	for {
+		select {
+		case reply := <-done:
+			switch {
+			case reply.Failure == core.None:
+				return r.written(reply.Raw), nil
+			case reply.Err == nil:
+				return written{}, errUnknown
+			}
+			return written{}, e.judge(ctx, r.op, reply.Err)
+		case <-ctx.Done(): // if it was sent, it goes on
+			r.drop()
+			return written{}, contextError(ctx)
+		case <-late:
+			if r.drop() {
+				return written{}, e.trouble.status()
+			}
+		case <-e.ctx.Done():
+			return e.cutOff(ctx, r)
+		}
+	}
+}
+
+func contextError(ctx context.Context) error { return status.FromContextError(ctx.Err()).Err() }
+
+// count counts the keys that a transaction may write.
+func (e *Engine) count(t *core.Txn) {
+	if !e.isIdentified() {
+		return
+	}
 	for i := range t.Then {
 		e.sample(t.Then[i].Value)
 		e.usage.wrote(&t.Then[i], e.mayFit(t.Then[i].Key, len(t.Then[i].Value)))
-	}
-	e.do(func(g *core.Gateway) { g.Txn(id, t) })
-	select {
-	case r := <-done:
-		if r.Failure != core.None {
-			if r.Err == nil {
-				r.Err = errUnknown
-			}
-			return nil, nil, true, r.Err
-		}
-		raw := r.Raw.(*pb.TxnResponse)
-		return raw.Responses[0], raw.Header, true, nil
-	case <-ctx.Done(): // the write goes on
-		return nil, nil, true, status.FromContextError(ctx.Err()).Err()
-	case <-e.ctx.Done():
-		return nil, nil, true, errClosed
 	}
 }
 
@@ -94,25 +166,52 @@ const (
 
 // callEtcd executes a request of the core, once.
 func (e *Engine) callEtcd(c core.EtcdCall, l *lease) {
-	within := ownWithin
 	if c.Request.Txn != nil {
-		within = writeWithin
+		e.callClients(c, l)
+		return
 	}
-	ctx, cancel := context.WithTimeout(e.ctx, within)
+	ctx, cancel := context.WithTimeout(e.ctx, ownWithin)
 	defer cancel()
 	r := e.execute(ctx, &c.Request, l)
 	if e.ctx.Err() != nil {
 		return
 	}
-	if r.Err != nil && c.Request.Txn == nil { // the core repeats it
-		e.o.Log.Debug("a request of the gateway's own failed", "error", r.Err)
+	if r.Err != nil { // the core repeats it
+		if e.trouble.note(r.Err) {
+			e.o.Log.Warn("a request of the gateway's own failed; it is repeated", "error", r.Err)
+		}
 		if l != nil && l.gone(r.Err) {
 			e.do(func(g *core.Gateway) { g.SessionLost(l.name) })
 		}
-		time.Sleep(again)
+		pause(e.ctx, againAfter(r.Err))
 		r = &core.Result{Unknown: true, Err: r.Err}
 	}
 	e.do(func(g *core.Gateway) { g.Returned(c.ID, r) })
+}
+
+// callClients executes a client's transaction, once.
+func (e *Engine) callClients(c core.EtcdCall, l *lease) {
+	client := c.Request.Txn.Raw.(*request)
+	r := &core.Result{Err: errDropped}
+	if e.ctx.Err() == nil && client.send() {
+		ctx, cancel := context.WithTimeout(e.ctx, writeWithin)
+		defer cancel()
+		r = e.execute(ctx, &c.Request, l)
+		client.end(r)
+	}
+	if e.ctx.Err() != nil {
+		return
+	}
+	e.do(func(g *core.Gateway) { g.Returned(c.ID, r) })
+}
+
+// againAfter is the pause before a request of the gateway's own is repeated. If etcd refuses it by its length, or for want
+// of space, it will do so for a while.
+func againAfter(err error) time.Duration {
+	if code := status.Code(err); code == codes.InvalidArgument || code == codes.ResourceExhausted {
+		return time.Second
+	}
+	return again
 }
 
 func (e *Engine) execute(ctx context.Context, r *core.Request, l *lease) *core.Result {

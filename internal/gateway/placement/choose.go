@@ -42,6 +42,9 @@ func hasPrefix(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
+// Pins reports whether a key is placed at its first read, whatever its benefit is. An empty prefix pins all keys.
+func (o *Options) Pins(key string) bool { return hasPrefix(key, o.Pinned) }
+
 // fits reports whether a key may be placed at all.
 func (o *Options) fits(u *Usage) bool {
 	return !u.Unfit && u.Bytes <= o.Largest && !hasPrefix(u.Key, o.Excluded)
@@ -87,7 +90,7 @@ func Choose(o *Options, placed Placed, usages []Usage, now float64) Decision {
 		switch {
 		case !o.fits(&u):
 			continue
-		case hasPrefix(u.Key, o.Pinned):
+		case o.Pins(u.Key):
 			c.rank = pinned
 		case is && now-since < o.Residence:
 			c.rank = young

@@ -73,7 +73,7 @@ func Explain(o *Options, placed Placed, usages []Usage, key string, now float64)
 	e.Lowest = math.Inf(1)
 	for j := range usages {
 		other := &usages[j]
-		if since, is := placed[other.Key]; is && now-since >= o.Residence && prefixOf(other.Key, o.Pinned) == "" {
+		if since, is := placed[other.Key]; is && now-since >= o.Residence && !o.Pins(other.Key) {
 			perByte, _ := o.worth(other, true)
 			e.Lowest = min(e.Lowest, perByte*kib)
 		}
@@ -93,7 +93,7 @@ func (o *Options) reason(u *Usage, e *Explanation) string {
 		return fmt.Sprintf("a value may have %d bytes", o.Largest)
 	case e.Excluded != "":
 		return "its prefix is excluded"
-	case e.Pinned != "":
+	case o.Pins(u.Key):
 		return "its prefix is pinned"
 	case !enough:
 		return fmt.Sprintf("a benefit of %.1f would be worth a place", e.Threshold)

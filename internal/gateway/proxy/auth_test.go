@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -86,5 +87,48 @@ func throughGateway(t *testing.T, address string) {
 	}
 	if r, err := open(t, address).Get(t.Context(), "mine"); err == nil {
 		t.Errorf("a client without a token: %v", r)
+	}
+}
+
+// TestWritesWhenAuthIsEnabled: users' writes succeed as soon as authentication is enabled, although etcd refuses the
+// guard of a write to users who may not read the gateway's session.
+func TestWritesWhenAuthIsEnabled(t *testing.T) {
+	for _, placed := range []bool{false, true} {
+		t.Run(fmt.Sprint("placed ", placed), func(t *testing.T) {
+			etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+			a := startCached(t, etcd, cluster, Cache{Lease: 2 * time.Second})
+			must(a.client.Put(t.Context(), "mine", "1"))(t)
+			must(a.client.Put(t.Context(), "secret", "1"))(t)
+			if placed {
+				a.hot(t, "mine")
+			}
+			authenticate(t, open(t, etcd))
+			user := openAs(t, a.address, "user")
+			compare := clientv3.Compare(clientv3.Version("mine"), ">", 0)
+			for _, ops := range [][]clientv3.Op{
+				{clientv3.OpPut("secret", "2")}, {clientv3.OpPut("mine", "2"), clientv3.OpGet("secret")},
+			} {
+				_, err := user.Txn(t.Context()).If(compare).Then(ops...).Else(clientv3.OpPut("mine", "3")).Commit()
+				if !errors.Is(err, rpctypes.ErrPermissionDenied) {
+					t.Errorf("a transaction without permission: %v", err)
+				}
+			}
+			if _, err := user.Put(t.Context(), "secret", "2"); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+				t.Errorf("a user without permission: %v", err)
+			}
+			select {
+			case <-a.cache.Gone():
+				t.Log("the gateway noticed before the first write")
+			default:
+			}
+			r := must(user.Txn(t.Context()).If(compare).Then(clientv3.OpPut("mine", "2")).Else(clientv3.OpPut("mine", "3")).Commit())(t)
+			if !r.Succeeded {
+				t.Errorf("%v", r)
+			}
+			if r := must(user.Get(t.Context(), "mine"))(t); string(r.Kvs[0].Value) != "2" {
+				t.Errorf("%v", r)
+			}
+			throughGateway(t, a.address)
+		})
 	}
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 )
 
@@ -95,6 +97,10 @@ func (f *forwarder) write(ctx context.Context, in *frame, r any, op *pb.RequestO
 		op = split
 	}
 	answer, header, ok, err := f.cache.Write(ctx, op)
+	if errors.Is(err, engine.ErrUnguarded) {
+		_, err = f.cache.Bypassed(ctx)
+		return false, err
+	}
 	if err == nil && !ok && split != nil { // it only reads
 		var read *pb.TxnResponse
 		if read, err = f.transact(ctx, op.GetRequestTxn()); err == nil {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -43,5 +44,23 @@ func TestPagesOfKeys(t *testing.T) {
 	plain := pages.Client{Gateways: []string{startGateway(t, Options{Endpoints: []string{etcd}})}, Timeout: time.Minute}
 	if _, err := plain.Hottest(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "caches nothing") {
 		t.Errorf("a gateway without a cache: %v", err)
+	}
+}
+
+// TestPinnedKeysArePlacedAtOnce: with an empty prefix, one read of a key is enough for its place.
+func TestPinnedKeysArePlacedAtOnce(t *testing.T) {
+	o := placement.Defaults()
+	o.Pinned, o.Least = []string{""}, 1e9
+	a := startCached(t, startEtcd(t), startChain(t, 3, 1), Cache{Placement: o})
+	for _, key := range []string{"a", "b"} {
+		must(a.client.Get(t.Context(), key))(t)
+		for !a.cache.Explain(key).Placed {
+			runtime.Gosched()
+		}
+		before := a.cache.Stats().Hits
+		must(a.client.Get(t.Context(), key))(t)
+		if a.cache.Stats().Hits == before {
+			t.Errorf("%s: the second read was not answered from the chain", key)
+		}
 	}
 }

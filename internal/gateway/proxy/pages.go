@@ -201,21 +201,22 @@ const oldestMajor, oldestMinor = 3, 5
 // versionTimeout is how long etcd may take to tell its version.
 const versionTimeout = 3 * time.Second
 
-// checkVersion refuses an etcd that is too old. One that is away may come later.
-func (s *Server) checkVersion(ctx context.Context) error {
+// checkVersion refuses an etcd that is too old. One that does not answer may come later.
+func (s *Server) checkVersion(ctx context.Context) (answers bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	answer, err := pb.NewMaintenanceClient(s.conn).Status(ctx, &pb.StatusRequest{})
 	if err != nil {
 		s.options.Log.Warn("etcd does not tell its version", "error", err)
-		return nil
+		code := status.Code(err)
+		return code != codes.Unavailable && code != codes.DeadlineExceeded, nil
 	}
 	var major, minor int
 	if _, err := fmt.Sscanf(answer.Version, "%d.%d", &major, &minor); err != nil {
-		return fmt.Errorf("etcd's version %q is not one: %w", answer.Version, err)
+		return true, fmt.Errorf("etcd's version %q is not one: %w", answer.Version, err)
 	}
 	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
-		return fmt.Errorf("etcd is version %s: the gateway needs %d.%d or later", answer.Version, oldestMajor, oldestMinor)
+		return true, fmt.Errorf("etcd is version %s: the gateway needs %d.%d or later", answer.Version, oldestMajor, oldestMinor)
 	}
-	return nil
+	return true, nil
 }

@@ -51,6 +51,26 @@ func startEtcd(t *testing.T) string {
 // startEtcdAt runs etcd, with no data, until the test ends or it is closed.
 func startEtcdAt(t *testing.T, client, peer string) (end func()) {
 	t.Helper()
+	_, end = startMember(t, client, peer, func(*embed.Config) {})
+	return end
+}
+
+// startMember runs a changed etcd until the test ends or it is closed. It waits for a leader.
+func startMember(t *testing.T, client, peer string, change func(*embed.Config)) (e *embed.Etcd, end func()) {
+	t.Helper()
+	e = beginMember(t, client, peer, change)
+	end = sync.OnceFunc(e.Close)
+	t.Cleanup(end)
+	select {
+	case <-e.Server.ReadyNotify():
+	case <-t.Context().Done():
+	}
+	return e, end
+}
+
+// beginMember begins to run a changed etcd, which the caller closes.
+func beginMember(t *testing.T, client, peer string, change func(*embed.Config)) *embed.Etcd {
+	t.Helper()
 	c := embed.NewConfig()
 	c.Dir, c.LogLevel, c.LogOutputs = t.TempDir(), "error", []string{t.TempDir() + "/log"}
 	c.ListenClientUrls = []url.URL{{Scheme: "http", Host: client}}
@@ -58,17 +78,12 @@ func startEtcdAt(t *testing.T, client, peer string) (end func()) {
 	c.ListenPeerUrls = []url.URL{{Scheme: "http", Host: peer}}
 	c.AdvertisePeerUrls = c.ListenPeerUrls
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	change(c)
 	e, err := embed.StartEtcd(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	end = sync.OnceFunc(e.Close)
-	t.Cleanup(end)
-	select {
-	case <-e.Server.ReadyNotify():
-	case <-t.Context().Done():
-	}
-	return end
+	return e
 }
 
 // startGateway serves until the test ends.

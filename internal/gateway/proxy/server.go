@@ -106,10 +106,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.MaxRequestBytes = DefaultMaxRequestBytes
 	}
 	s := &Server{options: o, etcd: etcd, conn: conn}
-	if err := s.checkVersion(ctx); err != nil {
+	answers, err := s.checkVersion(ctx)
+	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	if err := s.startCache(ctx); err != nil {
+	if err := s.startCache(ctx, answers); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	handler, err := s.api(ctx)
@@ -150,8 +151,9 @@ func (s *Server) listen(address string, secure bool) (net.Listener, error) {
 	return wrapped, nil
 }
 
-// startCache brings the cache up, if there is one, and the way that the pages' calls take: through this server, as clients' do.
-func (s *Server) startCache(ctx context.Context) (err error) {
+// startCache brings the cache up, if there is one, and the way that the pages' calls take: through this server, as clients' do. It
+// waits for an etcd that answers.
+func (s *Server) startCache(ctx context.Context, answers bool) (err error) {
 	s.own = bufconn.Listen(ownBuffer)
 	s.ownConn, err = grpc.NewClient("passthrough:///gateway", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.own.DialContext(ctx) }),
@@ -159,6 +161,7 @@ func (s *Server) startCache(ctx context.Context) (err error) {
 	if c := s.options.Cache; err == nil && c != nil {
 		s.cache, err = engine.Start(ctx, engine.Options{
 			Etcd: s.conn.ClientConn, Chain: c.Chain, ChainName: c.ChainName, Placement: c.Placement, Lease: c.Lease, Log: s.options.Log,
+			Later: !answers,
 		})
 		if errors.Is(err, engine.ErrAuth) {
 			s.options.Log.Warn("nothing is cached: the chain would answer clients whom etcd refuses", "reason", err)
@@ -203,9 +206,18 @@ func (s *Server) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	case err = <-s.restored(ctx):
+	case err = <-s.otherChain():
 	}
 	s.end()
 	return err
+}
+
+// otherChain receives an error when etcd turns out to be cached in another chain.
+func (s *Server) otherChain() <-chan error {
+	if s.cache == nil {
+		return nil
+	}
+	return s.cache.Failed()
 }
 
 // restored receives an error when etcd has another history than before. The gateway ends then, and a new one begins anew.

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+	"github.com/netcraq/netcraq/internal/gateway/objects"
+	"github.com/netcraq/netcraq/internal/gateway/packing"
+	"github.com/netcraq/netcraq/internal/platform/retry"
+)
+
+// identifyWithin bounds one try to learn which etcd this is.
+const identifyWithin = time.Second
+
+var errNotAsked = errors.New("etcd does not answer")
+
+// Start brings a gateway up. It serves at once; reads are answered from the chain as keys are placed. An etcd that does not
+// take the gateway's own keys yet, because it has no leader for instance, is asked again in the background. Until then
+// the rules of [Engine.unplaced] hold. Start returns an error only if another try would not help.
+func Start(ctx context.Context, o Options) (*Engine, error) {
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	var name [8]byte
+	rand.Read(name[:]) // never fails
+	e := &Engine{
+		o: o, gone: make(chan struct{}), failed: make(chan error, 1), identified: make(chan struct{}),
+		replies: make(map[uint64]chan core.Reply), reveals: make(map[uint64]chan struct{}),
+		calls: make(map[uint64]time.Time), leases: make(map[string]*lease),
+	}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.usage.init()
+	e.places.init()
+	e.packing.set = packing.New()
+	e.core = core.New(core.Options{Name: hex.EncodeToString(name[:]), Prefix: OwnPrefix, Alive: e.alive})
+	err := errNotAsked
+	if !o.Later {
+		err = e.tryIdentify(ctx)
+	}
+	switch {
+	case err == nil:
+		e.begin()
+	case final(err), errors.Is(err, ErrNoChain):
+		e.stop()
+		return nil, err
+	default:
+		o.Log.Warn("etcd does not take the gateway's own keys yet: nothing is cached until it does", "reason", err)
+		e.tasks.Go(e.keepIdentifying)
+	}
+	return e, nil
+}
+
+// begin starts the work on an etcd that is identified.
+func (e *Engine) begin() {
+	e.do(func(g *core.Gateway) { g.Start() })
+	e.tasks.Go(e.tick)
+	e.tasks.Go(e.choose)
+	e.tasks.Go(e.guard)
+}
+
+// final reports whether another try to identify etcd would not help.
+func final(err error) bool { return errors.Is(err, ErrAuth) || errors.Is(err, ErrOtherChain) }
+
+// keepIdentifying tries to identify etcd until it succeeds or would never.
+func (e *Engine) keepIdentifying() {
+	for pauses := retry.Between(tick, identifyWithin); pauses.Wait(e.ctx); {
+		err := e.tryIdentify(e.ctx)
+		switch {
+		case err == nil:
+			e.o.Log.Info("etcd takes the gateway's own keys: keys are cached from now on")
+			e.begin()
+			return
+		case errors.Is(err, ErrAuth):
+			e.withdraw(err)
+			return
+		case final(err):
+			e.failed <- err
+			return
+		}
+	}
+}
+
+// Failed receives the error of a gateway that has to end: it was started for another chain than etcd's other gateways.
+func (e *Engine) Failed() <-chan error { return e.failed }
+
+// tryIdentify tries once to identify etcd.
+func (e *Engine) tryIdentify(ctx context.Context) error {
+	e.mu.Lock()
+	name := e.o.ChainName
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, identifyWithin)
+	defer cancel()
+	etcd, err := identify(ctx, e.o.Etcd, name)
+	if err != nil {
+		e.trouble.note(err)
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.o.ChainName != name { // it became known meanwhile
+		if err := etcd.sameChain(chainValue(e.o.ChainName)); err != nil {
+			return err
+		}
+	}
+	e.identity, e.store = etcd, objects.New(e.o.Chain, storePrefix(etcd.cluster, etcd.era))
+	close(e.identified)
+	return nil
+}
+
+// isIdentified reports whether identity and store are valid.
+func (e *Engine) isIdentified() bool {
+	select {
+	case <-e.identified:
+		return true
+	default:
+		return false
+	}
+}
+
+// identity names the etcd cluster that a gateway caches, and the chain that has the objects.
+type identity struct {
+	cluster uint64 // etcd's number
+	era     string // of its history
+	chain   string // name of the chain of all its gateways, with the format of the directory
+}
+
+// ErrOtherChain says that two chains cannot cache one etcd.
+var ErrOtherChain = errors.New("gateways of another chain, or another release, use this etcd")
+
+// ErrNoChain says that the name of the chain is needed: no gateway has used this etcd before.
+var ErrNoChain = errors.New("the chain cannot be reached, and no gateway has used this etcd before")
+
+// identify checks that all gateways of an etcd have the same chain. Without a name it takes the one that another gateway
+// has written.
+func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd identity, err error) {
+	ctx = metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
+	key, value := []byte(OwnPrefix+"chain"), chainValue(chain)
+	get, getEra := read(&pb.RangeRequest{Key: key}), read(&pb.RangeRequest{Key: []byte(eraKey)})
+	put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(value)}}}
+	t := &pb.TxnRequest{
+		Compare: []*pb.Compare{compare(&core.Cond{Key: string(key), Kind: core.CreateIs})},
+		Success: []*pb.RequestOp{getEra, get}, Failure: []*pb.RequestOp{getEra, get},
+	}
+	if chain != "" {
+		t.Success = append([]*pb.RequestOp{put}, t.Success...)
+	}
+	var answer *pb.TxnResponse
+	for pauses := retry.Between(tick, time.Second); ; {
+		answer, err = pb.NewKVClient(conn).Txn(ctx, t, grpc.WaitForReady(true))
+		if status.Code(err) != codes.Unavailable || !pauses.Wait(ctx) { // else etcd may be changing its leader
+			break
+		}
+	}
+	switch {
+	case unauthorized(err):
+		return etcd, ErrAuth
+	case err != nil:
+		return etcd, fmt.Errorf("etcd does not take the gateway's own keys below %s: %w", OwnPrefix, err)
+	}
+	last := len(answer.Responses) - 1
+	for _, kv := range answer.Responses[last-1].GetResponseRange().GetKvs() {
+		etcd.era = string(kv.Value)
+	}
+	for _, kv := range answer.Responses[last].GetResponseRange().GetKvs() {
+		etcd.chain = string(kv.Value)
+	}
+	etcd.cluster = answer.Header.ClusterId
+	switch {
+	case chain == "" && etcd.chain == "":
+		return etcd, ErrNoChain
+	case chain == "" && strings.HasPrefix(etcd.chain, chainValue("")):
+		return etcd, nil
+	}
+	return etcd, etcd.sameChain(value)
+}
+
+// chainValue is how the name of a chain is written in etcd.
+func chainValue(name string) string { return directoryFormat + " " + name }
+
+// sameChain refuses another chain than the one of etcd's other gateways.
+func (i *identity) sameChain(value string) error {
+	if i.chain == value {
+		return nil
+	}
+	return fmt.Errorf("%w: its key %s is %q, this gateway's is %q. End those gateways and delete the keys below %s, "+
+		"or use the same chain", ErrOtherChain, OwnPrefix+"chain", i.chain, value, OwnPrefix)
+}
+
+// NameChain checks the name of a chain that became known only after the start. The gateway must not use the chain if it
+// returns an error.
+func (e *Engine) NameChain(name string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.o.ChainName = name
+	if !e.isIdentified() {
+		return nil // the next try checks it
+	}
+	return e.sameChain(chainValue(name))
+}

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/gateway/core"
+)
+
+// A gateway without a session may use etcd only while the directory is empty, since other gateways do not wait for it when they
+// place keys. A key that is placed later is loaded with a newer state of etcd, at a newer revision. So this is safe without the
+// chain:
+//
+//   - A write that etcd executes only if the directory is empty at that moment.
+//   - An answer of a revision at which, or after which, the directory was empty.
+
+const (
+	// servingWithin bounds how long a write waits for a session while keys are placed. etcd's own requests may take as long.
+	servingWithin = 7 * time.Second
+	// lookAgain is how often an answer that waits for a session looks at the directory.
+	lookAgain = 100 * time.Millisecond
+)
+
+// serving reports whether this gateway has a session, so that it takes writes.
+func (e *Engine) serving() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.core.Serving()
+}
+
+// unplaced reports whether the directory was empty at a revision or after it. Any member may answer, a learner too.
+func (e *Engine) unplaced(ctx context.Context, rev int64) bool {
+	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(ctx, nil), identifyWithin)
+	defer cancel()
+	prefix := OwnPrefix + core.DirectoryPrefix
+	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{
+		Key: []byte(prefix), RangeEnd: behind(prefix), CountOnly: true, Serializable: true,
+	})
+	return err == nil && answer.Count == 0 && answer.Header.Revision >= rev
+}
+
+// writeUnplaced executes a write if the directory is empty; done is false if it is not.
+func (e *Engine) writeUnplaced(ctx context.Context, op *pb.RequestOp) (w written, done bool, err error) {
+	prefix := OwnPrefix + core.DirectoryPrefix
+	empty := compare(&core.Cond{Key: prefix, Kind: core.CreateIs})
+	empty.RangeEnd = behind(prefix)
+	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, &pb.TxnRequest{
+		Compare: []*pb.Compare{empty}, Success: []*pb.RequestOp{op},
+	})
+	switch {
+	case err != nil:
+		return w, true, e.judge(ctx, op, err)
+	case !answer.Succeeded:
+		return w, false, nil
+	}
+	return written{answer.Responses[0], answer.Header}, true, nil
+}
+
+// unpushed reports, while there is no session, whether an answer may be shown without a push. Until etcd is identified no push is
+// possible: then it waits until the directory is empty, etcd is identified, or the cache has ended.
+func (e *Engine) unpushed(ctx context.Context, rev int64) (shown bool, err error) {
+	if e.unplaced(ctx, rev) {
+		return true, nil
+	}
+	within, cancel := context.WithTimeout(ctx, servingWithin)
+	defer cancel()
+	ticker := time.NewTicker(lookAgain)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.identified:
+			return false, nil
+		case <-e.ctx.Done():
+			return false, nil
+		case <-within.Done():
+			if ctx.Err() != nil {
+				return false, status.FromContextError(ctx.Err()).Err()
+			}
+			return false, e.trouble.status()
+		case <-ticker.C:
+			if e.unplaced(ctx, rev) {
+				return true, nil
+			}
+		}
+	}
+}
+
+// trouble is the last error of the gateway's own requests.
+type trouble struct {
+	mu   sync.Mutex
+	last error
+}
+
+// note takes an error, and reports whether it is another than the last one.
+func (t *trouble) note(err error) (news bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	news = t.last == nil || t.last.Error() != err.Error()
+	t.last = err
+	return news
+}
+
+// status is the error of a call that waited too long for the gateway's own requests, in etcd's code.
+func (t *trouble) status() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	const message = "gateway: it has no session in etcd yet: "
+	switch code := status.Code(t.last); {
+	case t.last == nil:
+		return status.Error(codes.Unavailable, message+"etcd did not answer")
+	case code == codes.DeadlineExceeded, code == codes.Canceled, code == codes.Unknown: // those of the gateway's requests
+		return status.Error(codes.Unavailable, message+t.last.Error())
+	default:
+		return status.Error(code, message+status.Convert(t.last).Message())
+	}
+}

@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// TestStartBeforeEtcd: a gateway with a cache that starts before its etcd serves when etcd does, and caches.
+func TestStartBeforeEtcd(t *testing.T) {
+	etcd, peer := freeAddress(t), freeAddress(t)
+	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
+	startEtcdAt(t, etcd, peer)
+	must(a.client.Put(t.Context(), "k", "1"))(t)
+	if r := a.hot(t, "k"); string(r.Kvs[0].Value) != "1" {
+		t.Errorf("%v", r)
+	}
+	a.stop() // before etcd, which would wait for it
+}
+
+// startTwo runs an etcd of two members, and returns the address of the first and a function that ends the second. That
+// one returns a function that starts it again.
+func startTwo(t *testing.T) (first string, end func() (start func())) {
+	t.Helper()
+	const names = "ab"
+	var clients, peers, dirs, initial []string
+	for i, name := range names {
+		clients, peers, dirs = append(clients, freeAddress(t)), append(peers, freeAddress(t)), append(dirs, t.TempDir())
+		initial = append(initial, fmt.Sprintf("%c=http://%s", name, peers[i]))
+	}
+	begin := func(i int) *embed.Etcd {
+		return beginMember(t, clients[i], peers[i], func(c *embed.Config) {
+			c.Name, c.Dir, c.InitialCluster = names[i:i+1], dirs[i], strings.Join(initial, ",")
+			c.TickMs, c.ElectionMs = 20, 200
+		})
+	}
+	one, two := begin(0), begin(1)
+	closeTwo := sync.OnceFunc(two.Close)
+	t.Cleanup(func() {
+		one.Close()
+		closeTwo()
+	})
+	<-one.Server.ReadyNotify()
+	<-two.Server.ReadyNotify()
+	return clients[0], func() func() {
+		closeTwo()
+		return func() { closeTwo = begin(1).Close }
+	}
+}
+
+// TestStartWithoutLeader: a gateway with a cache that starts while etcd has no leader serves at once: what needs none is
+// answered, and the rest fails with etcd's error. When etcd has a leader again, the gateway caches.
+func TestStartWithoutLeader(t *testing.T) {
+	etcd, end := startTwo(t)
+	direct, needy := open(t, etcd), clientv3.WithRequireLeader(t.Context())
+	must(direct.Put(t.Context(), "k", "1"))(t)
+	start := end()
+	for { // until the member has noticed
+		if _, err := direct.Put(needy, "lost", "1"); errors.Is(err, rpctypes.ErrNoLeader) {
+			break
+		}
+	}
+	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
+	if r := must(a.client.Get(t.Context(), "k", clientv3.WithSerializable()))(t); len(r.Kvs) != 1 || r.Header.Revision < 2 {
+		t.Errorf("serializable: %v", r)
+	}
+	if r := must(a.client.Status(t.Context(), a.address))(t); r.Leader != 0 {
+		t.Errorf("status: %v", r)
+	}
+	if _, err := a.client.Put(needy, "k", "2"); !errors.Is(err, rpctypes.ErrNoLeader) {
+		t.Errorf("put: %v", err)
+	}
+	start()
+	must(a.client.Put(t.Context(), "k", "3"))(t)
+	if r := a.hot(t, "k"); string(r.Kvs[0].Value) != "3" {
+		t.Errorf("%v", r)
+	}
+	a.stop()
+}
+
+// TestStartWithoutSpace: a gateway with a cache that starts while etcd has no space deletes keys, and caches once the
+// alarm is off.
+func TestStartWithoutSpace(t *testing.T) {
+	etcd := freeAddress(t)
+	startMember(t, etcd, freeAddress(t), func(c *embed.Config) { c.QuotaBackendBytes = 1 << 20 })
+	direct, ctx := open(t, etcd), t.Context()
+	for n := 0; ; n++ {
+		if _, err := direct.Put(ctx, fmt.Sprint("k", n), strings.Repeat("x", 100<<10)); errors.Is(err, rpctypes.ErrNoSpace) {
+			break
+		}
+	}
+	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
+	if _, err := a.client.Put(ctx, "k", "1"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Errorf("put: %v", err)
+	}
+	if r := must(a.client.Delete(ctx, "k", clientv3.WithPrefix()))(t); r.Deleted == 0 {
+		t.Errorf("delete: %v", r)
+	}
+	must(a.client.Compact(ctx, must(a.client.Get(ctx, "k"))(t).Header.Revision, clientv3.WithCompactPhysical()))(t)
+	must(direct.Defragment(ctx, etcd))(t)
+	must(direct.AlarmDisarm(ctx, &clientv3.AlarmMember{}))(t)
+	a.hot(t, "k")
+}
+
+// TestTinyRequests: an etcd whose limit of requests is too small for the gateway's own keys is served without a cache.
+func TestTinyRequests(t *testing.T) {
+	etcd := freeAddress(t)
+	startMember(t, etcd, freeAddress(t), func(c *embed.Config) { c.MaxRequestBytes = 256 })
+	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
+	must(a.client.Put(t.Context(), "k", "1"))(t)
+	if _, err := a.client.Put(t.Context(), "k", strings.Repeat("x", 1024)); !errors.Is(err, rpctypes.ErrRequestTooLarge) {
+		t.Errorf("a long value: %v", err)
+	}
+	if r := must(a.client.Get(t.Context(), "k"))(t); string(r.Kvs[0].Value) != "1" {
+		t.Errorf("%v", r)
+	}
+}
