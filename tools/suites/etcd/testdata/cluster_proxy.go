@@ -35,17 +35,25 @@ func ToGRPC(c *clientv3.Client) GRPCAPI {
 	}
 }
 
-// newClientV3 returns a client with a gateway of its own, if $NETCRAQ names the program. The certificates of these
-// tests have names, which a gateway does not take: clients with TLS use etcd itself.
-func newClientV3(cfg clientv3.Config) (*clientv3.Client, error) {
+// newClientV3 returns a client of a cluster whose limit of requests is not known.
+func newClientV3(cfg clientv3.Config) (*clientv3.Client, error) { return newClientOf(0, cfg) }
+
+// newClientOf returns a client with a gateway of its own, if $NETCRAQ names the program. The members take requests of so
+// many bytes; 0: the default. The certificates of these tests have names, which a gateway does not take: clients with TLS
+// use etcd itself.
+func newClientOf(maxRequestBytes uint, cfg clientv3.Config) (*clientv3.Client, error) {
 	if cfg.TLS != nil || os.Getenv("NETCRAQ") == "" {
 		return newWritten(cfg)
 	}
-	address, stop, err := startGateway(cfg.Endpoints)
+	// A client may send more than the members take: then they say so.
+	address, stop, err := startGateway(cfg.Endpoints, max(int(maxRequestBytes), cfg.MaxCallSendMsgSize))
 	if err != nil {
 		return nil, err
 	}
 	cfg.Endpoints = []string{address}
+	if os.Getenv("NETCRAQ_PLACE") != "" {
+		cfg.DialOptions = append(cfg.DialOptions, newPlacer(address).option())
+	}
 	c, err := clientv3.New(cfg)
 	if err != nil {
 		stop()
@@ -111,7 +119,7 @@ func (c *closing) Close() error {
 
 // startGateway starts a gateway that caches in the chain of the cluster file $NETCRAQ_CHAIN. It leaves no goroutine,
 // which the tests would find if they do not close the client.
-func startGateway(etcd []string) (address string, stop func(), err error) {
+func startGateway(etcd []string, maxRequestBytes int) (address string, stop func(), err error) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
@@ -119,7 +127,10 @@ func startGateway(etcd []string) (address string, stop func(), err error) {
 	address = free.Addr().String()
 	free.Close()
 	command := exec.Command(os.Getenv("NETCRAQ"), "gateway", "--listen", address, "--cluster", os.Getenv("NETCRAQ_CHAIN"),
-		"--endpoints", strings.Join(etcd, ","))
+		"--endpoints", strings.Join(etcd, ","), "--pin", "")
+	if maxRequestBytes > 0 {
+		command.Args = append(command.Args, "--max-request-bytes", fmt.Sprint(maxRequestBytes))
+	}
 	command.Stderr = os.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
