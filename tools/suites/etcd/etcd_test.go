@@ -41,13 +41,15 @@ var packages = []tested{
 // Reasons of more than one test.
 const (
 	watches   = "the test expects the watches of etcd's own proxy"
+	between   = "two reads have different revisions if a key is placed between"
 	errorText = "the test accepts a broken connection by the text of its error, which differs"
 )
 
 // differences are tests that fail through gateways that cache, and why.
 var differences = map[string]string{
 	"TestKVPutError":                          "the guard of a write takes a part of etcd's limit of requests",
-	"TestLeasingPutInvalidateExisting":        "two reads have different revisions if a key is placed between",
+	"TestLeasingPutInvalidateExisting":        between,
+	"TestLeasingPutInvalidateNew":             between,
 	"TestMaintenanceHashKV":                   "gateways write their own keys between the members' hashes",
 	"TestRevisionMonotonicWithLeaderRestarts": errorText,
 	"TestRevisionMonotonicWithRestarts":       errorText,
