@@ -29,9 +29,11 @@ func (c *changingLeader) Txn(_ context.Context, r *pb.TxnRequest) (*pb.TxnRespon
 	if c.asked++; c.asked == 1 {
 		return nil, rpctypes.ErrGRPCLeaderChanged
 	}
-	put := r.Success[0].GetRequestPut()
-	ranges := []*pb.RangeResponse{{}, {Kvs: []*mvccpb.KeyValue{{Key: put.Key, Value: put.Value}}}}
-	answer := &pb.TxnResponse{Header: &pb.ResponseHeader{ClusterId: 7}, Succeeded: true, Responses: []*pb.ResponseOp{{}}}
+	ranges, answer := []*pb.RangeResponse{{}, {}}, &pb.TxnResponse{Header: &pb.ResponseHeader{ClusterId: 7}, Succeeded: true}
+	if put := r.Success[0].GetRequestPut(); put != nil {
+		ranges[1].Kvs = []*mvccpb.KeyValue{{Key: put.Key, Value: put.Value}}
+		answer.Responses = []*pb.ResponseOp{{}}
+	}
 	for _, r := range ranges {
 		answer.Responses = append(answer.Responses, &pb.ResponseOp{Response: &pb.ResponseOp_ResponseRange{ResponseRange: r}})
 	}

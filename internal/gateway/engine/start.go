@@ -149,20 +149,14 @@ func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd id
 	ctx = metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	key, value := []byte(OwnPrefix+"chain"), chainValue(chain)
 	get, getEra := read(&pb.RangeRequest{Key: key}), read(&pb.RangeRequest{Key: []byte(eraKey)})
-	put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(value)}}}
-	t := &pb.TxnRequest{
-		Compare: []*pb.Compare{compare(&core.Cond{Key: string(key), Kind: core.CreateIs})},
-		Success: []*pb.RequestOp{getEra, get}, Failure: []*pb.RequestOp{getEra, get},
-	}
-	if chain != "" {
-		t.Success = append([]*pb.RequestOp{put}, t.Success...)
-	}
-	var answer *pb.TxnResponse
-	for pauses := retry.Between(tick, time.Second); ; {
-		answer, err = pb.NewKVClient(conn).Txn(ctx, t, grpc.WaitForReady(true))
-		if status.Code(err) != codes.Unavailable || !pauses.Wait(ctx) { // else etcd may be changing its leader
-			break
-		}
+	t := &pb.TxnRequest{Success: []*pb.RequestOp{getEra, get}}
+	answer, err := ask(ctx, conn, t)
+	if err == nil && len(answer.Responses[1].GetResponseRange().GetKvs()) == 0 && chain != "" {
+		// Only now it writes, since an etcd without space refuses that.
+		put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(value)}}}
+		t.Compare = []*pb.Compare{compare(&core.Cond{Key: string(key), Kind: core.CreateIs})}
+		t.Success, t.Failure = append([]*pb.RequestOp{put}, t.Success...), t.Success
+		answer, err = ask(ctx, conn, t)
 	}
 	switch {
 	case unauthorized(err):
@@ -185,6 +179,16 @@ func identify(ctx context.Context, conn *grpc.ClientConn, chain string) (etcd id
 		return etcd, nil
 	}
 	return etcd, etcd.sameChain(value)
+}
+
+// ask executes a transaction that may be repeated. It waits while etcd changes its leader.
+func ask(ctx context.Context, conn *grpc.ClientConn, t *pb.TxnRequest) (*pb.TxnResponse, error) {
+	for pauses := retry.Between(tick, time.Second); ; {
+		answer, err := pb.NewKVClient(conn).Txn(ctx, t, grpc.WaitForReady(true))
+		if status.Code(err) != codes.Unavailable || !pauses.Wait(ctx) {
+			return answer, err
+		}
+	}
 }
 
 // chainValue is how the name of a chain is written in etcd.

@@ -84,28 +84,53 @@ func TestStartWithoutLeader(t *testing.T) {
 	a.stop()
 }
 
+// fill writes keys that begin with "fill" until etcd has no space.
+func fill(t *testing.T, c *clientv3.Client) {
+	t.Helper()
+	for n := 0; ; n++ {
+		_, err := c.Put(t.Context(), fmt.Sprint("fill", n), strings.Repeat("x", 100<<10))
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestStartWithoutSpace: a gateway with a cache that starts while etcd has no space deletes keys, and caches once the
 // alarm is off.
 func TestStartWithoutSpace(t *testing.T) {
 	etcd := freeAddress(t)
 	startMember(t, etcd, freeAddress(t), func(c *embed.Config) { c.QuotaBackendBytes = 1 << 20 })
 	direct, ctx := open(t, etcd), t.Context()
-	for n := 0; ; n++ {
-		if _, err := direct.Put(ctx, fmt.Sprint("k", n), strings.Repeat("x", 100<<10)); errors.Is(err, rpctypes.ErrNoSpace) {
-			break
-		}
-	}
+	fill(t, direct)
 	a := startCached(t, etcd, startChain(t, 3, 1), Cache{})
 	if _, err := a.client.Put(ctx, "k", "1"); !errors.Is(err, rpctypes.ErrNoSpace) {
 		t.Errorf("put: %v", err)
 	}
-	if r := must(a.client.Delete(ctx, "k", clientv3.WithPrefix()))(t); r.Deleted == 0 {
+	if r := must(a.client.Delete(ctx, "fill", clientv3.WithPrefix()))(t); r.Deleted == 0 {
 		t.Errorf("delete: %v", r)
 	}
 	must(a.client.Compact(ctx, must(a.client.Get(ctx, "k"))(t).Header.Revision, clientv3.WithCompactPhysical()))(t)
 	must(direct.Defragment(ctx, etcd))(t)
 	must(direct.AlarmDisarm(ctx, &clientv3.AlarmMember{}))(t)
 	a.hot(t, "k")
+}
+
+// TestStartWithoutSpaceBesideAnother: a gateway that starts while etcd has no space, and another gateway caches, answers
+// reads.
+func TestStartWithoutSpaceBesideAnother(t *testing.T) {
+	etcd, chain := freeAddress(t), startChain(t, 3, 1)
+	startMember(t, etcd, freeAddress(t), func(c *embed.Config) { c.QuotaBackendBytes = 1 << 20 })
+	a := startCached(t, etcd, chain, Cache{})
+	must(a.client.Put(t.Context(), "k", "1"))(t)
+	a.hot(t, "k")
+	fill(t, open(t, etcd))
+	b := startCached(t, etcd, chain, Cache{})
+	if r := must(b.client.Get(t.Context(), "k"))(t); string(r.Kvs[0].Value) != "1" {
+		t.Errorf("%v", r)
+	}
 }
 
 // TestTinyRequests: an etcd whose limit of requests is too small for the gateway's own keys is served without a cache.
