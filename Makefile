@@ -87,6 +87,7 @@ test: build check
 	@[ "$(CI)" != true ] || scripts/setup.sh cni
 	[ "$(CI)" = true ] || go test -count=1 -timeout 20m ./...
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-twice
+	@[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-etcd QUICK=1
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory race QUICK=1
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-kernels
 endif
@@ -170,8 +171,8 @@ test-kubernetes-storage: build ## Run Kubernetes' own tests of its storage throu
 
 # PACKAGE=e2e and RUN=TestCtlV3Get choose tests.
 .PHONY: test-etcd
-test-etcd: build ## Run etcd's own tests through gateways that cache; compiles them first
-	PACKAGE='$(PACKAGE)' RUN='$(RUN)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
+test-etcd: build ## Run etcd's own tests through gateways that cache; compiles them first. QUICK=1: the part that CI runs
+	PACKAGE='$(PACKAGE)' RUN='$(RUN)' QUICK='$(QUICK)' go test -C tools/suites -v -count=1 -timeout 240m ./etcd
 
 # Every figure of the papers, measured here, and the report: out/figures/report.html. Installs peers that are missing. QUICK=1: few
 # places and short rounds. Goes on with a run that was interrupted.

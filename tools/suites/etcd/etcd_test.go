@@ -62,30 +62,63 @@ var differences = map[string]string{
 // place has the integration tests wait, after the first read of a key, until the chain answers its reads.
 const place = "NETCRAQ_PLACE=1"
 
+// quick are tests for CI. They are short, and in some of them the chain answers many reads.
+var quick = map[string]string{
+	"integration/clientv3/concurrency": ".",
+	"integration/clientv3/lease": "^Test(Lease(DeleteRangeContendDel|Grant|KeepAliveOnce|Leases|NotFoundError|Revoke|TimeToLive)|" +
+		"Leasing(ConcurrentPut|DeleteNonOwner|DeleteOwner|DeleteRange.*|Do|Get.*|Interval|OverwriteResponse|OwnerDelete.*|" +
+		"OwnerPut.*|PrevKey|Reconnect.*|RevGet|TxnAtomicCache|TxnNonOwnerPut|TxnOwnerDelete.*|TxnOwnerGet.*|" +
+		"TxnRandIfThenOrElse|TxnRangeCmp))$",
+}
+
+// chosen returns the tests of a package that $PACKAGE and $RUN, a regular expression, or $QUICK choose; nil: none.
+func (p *tested) chosen() *regexp.Regexp {
+	if only := os.Getenv("PACKAGE"); only != "" && only != p.dir {
+		return nil
+	}
+	if os.Getenv("QUICK") == "" {
+		return regexp.MustCompile(os.Getenv("RUN"))
+	}
+	if tests := quick[p.dir]; tests != "" {
+		return regexp.MustCompile(tests)
+	}
+	return nil
+}
+
 // TestSuites runs etcd's tests through gateways that cache. Tests that fail run again; of those that fail again,
-// [suite.Explain] finds the reason. $PACKAGE and $RUN, a regular expression, choose tests.
+// [suite.Explain] finds the reason.
 func TestSuites(t *testing.T) {
 	gateway := suite.Absolute(t, netcraq)
 	if _, err := os.Stat(gateway); err != nil {
 		t.Fatalf("%v: run make test-etcd, which compiles it", err)
 	}
+	if os.Getenv("QUICK") != "" {
+		if err := suite.Available(".", project+"tests/v3@"+version); err != nil {
+			t.Skip("etcd's tests cannot be downloaded: ", err)
+		}
+	}
 	dir := suite.Absolute(t, copied)
 	prepare(t, dir)
+	if slices.ContainsFunc(packages, func(p tested) bool { return p.programs && p.chosen() != nil }) {
+		compilePrograms(t, dir)
+	}
 	for _, p := range packages {
-		if only := os.Getenv("PACKAGE"); only != "" && only != p.dir {
-			continue
+		if tests := p.chosen(); tests != nil {
+			t.Run(p.dir, func(t *testing.T) { p.test(t, gateway, dir, tests) })
 		}
-		t.Run(p.dir, func(t *testing.T) { p.test(t, gateway, dir) })
 	}
 }
 
-func (p *tested) test(t *testing.T, gateway, dir string) {
-	program := filepath.Join(t.TempDir(), "tests")
-	suite.Compile(t, filepath.Join(dir, "tests"), p.dir, program, "-tags="+p.tags)
+func (p *tested) test(t *testing.T, gateway, dir string, tests *regexp.Regexp) {
+	program, sources, tags := filepath.Join(t.TempDir(), "tests"), filepath.Join(dir, "tests"), "-tags="+p.tags
+	if err := suite.Download(sources, p.dir, tags); err != nil && os.Getenv("QUICK") != "" {
+		t.Skip("etcd's tests need modules that cannot be downloaded: ", err)
+	}
+	suite.Compile(t, sources, p.dir, program, tags)
 	list := exec.Command(program, "-test.list", ".")
 	list.Dir = filepath.Join(dir, "tests", p.dir)
 	names := slices.DeleteFunc(strings.Fields(string(suite.Output(t, list))), func(name string) bool {
-		return !strings.HasPrefix(name, "Test") || !regexp.MustCompile(os.Getenv("RUN")).MatchString(name)
+		return !strings.HasPrefix(name, "Test") || !tests.MatchString(name)
 	})
 	run := func(names []string, environment ...string) (r suite.Results) {
 		for _, name := range names {
@@ -116,12 +149,24 @@ func (p *tested) run(t *testing.T, gateway, program, dir, name string, environme
 	return r
 }
 
-// prepare copies etcd's modules, compiles its programs, and has its tests start gateways.
+// prepare copies etcd's modules, and has its tests start gateways.
 func prepare(t *testing.T, dir string) {
 	suite.Remove(t, dir)
 	for _, name := range modules {
 		suite.Copy(t, suite.Module(t, ".", project+strings.TrimSuffix(name, "/v3")+"/v3@"+version), filepath.Join(dir, name))
 	}
+	for _, file := range []string{"testdata/cluster_proxy.go", "testdata/placer.go"} {
+		suite.Add(t, file, filepath.Join(dir, "tests/framework/integration"))
+	}
+	suite.Edit(t, filepath.Join(dir, "tests/framework/integration/cluster.go"),
+		[2]string{"return newClientV3(cfg)", "return newClientOf(m.MaxRequestBytes, cfg)"})
+	suite.Add(t, "testdata/token.go", filepath.Join(dir, "tests/framework/e2e"))
+	suite.Edit(t, filepath.Join(dir, "tests/framework/e2e/cluster.go"),
+		[2]string{`InitialClusterToken = "new"`, `InitialClusterToken = newToken()`})
+}
+
+// compilePrograms compiles etcd's programs, with a script in the place of etcd's own proxy.
+func compilePrograms(t *testing.T, dir string) {
 	bin := filepath.Join(dir, "bin")
 	if err := os.MkdirAll(bin, 0o700); err != nil {
 		t.Fatal(err)
@@ -133,12 +178,4 @@ func prepare(t *testing.T, dir string) {
 	if err := os.Chmod(filepath.Join(bin, "etcd"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"testdata/cluster_proxy.go", "testdata/placer.go"} {
-		suite.Add(t, file, filepath.Join(dir, "tests/framework/integration"))
-	}
-	suite.Edit(t, filepath.Join(dir, "tests/framework/integration/cluster.go"),
-		[2]string{"return newClientV3(cfg)", "return newClientOf(m.MaxRequestBytes, cfg)"})
-	suite.Add(t, "testdata/token.go", filepath.Join(dir, "tests/framework/e2e"))
-	suite.Edit(t, filepath.Join(dir, "tests/framework/e2e/cluster.go"),
-		[2]string{`InitialClusterToken = "new"`, `InitialClusterToken = newToken()`})
 }

@@ -1,8 +1,10 @@
 package suite
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -22,6 +24,26 @@ func Module(t *testing.T, dir, name string) string {
 		t.Fatal(err)
 	}
 	return downloaded.Dir
+}
+
+// Available downloads a module, or says why it cannot.
+func Available(dir, name string) error { return quietly(dir, "mod", "download", name) }
+
+// Download downloads the modules that the tests of a package need, or says why it cannot.
+func Download(dir, name string, options ...string) error {
+	return quietly(dir, append(append([]string{"list", "-deps", "-test"}, options...), "./"+name)...)
+}
+
+// quietly runs the go command, and returns what it said only if it fails.
+func quietly(dir string, arguments ...string) error {
+	c := exec.Command("go", arguments...)
+	c.Dir = dir
+	var said bytes.Buffer
+	c.Stderr = &said
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", c, err, &said)
+	}
+	return nil
 }
 
 // Copy copies a module's sources into a directory that does not exist.
