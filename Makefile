@@ -87,9 +87,9 @@ test: build check
 	@[ "$(CI)" != true ] || scripts/setup.sh cni
 	[ "$(CI)" = true ] || go test -count=1 -timeout 20m ./...
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-twice
-	@[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-etcd QUICK=1
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory race QUICK=1
 	[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-kernels
+	@[ "$(CI)" != true ] || $(MAKE) --no-print-directory test-etcd QUICK=1
 endif
 
 # CI shares its machine with other load. A failed test runs once more by itself, at most five of them. The run fails if it fails
