@@ -18,8 +18,8 @@ type Options struct {
 	Resend      time.Duration // an order that is not confirmed is sent again; default 50 ms
 	StallAfter  time.Duration // a copy that does not go on is given up; default 10 s
 	Retry       time.Duration // first pause after a failed copy or a repeated suspicion, doubled each time; default 1 s
-	LearnNode   int           // copies to or from one node at a time; default 32: each begins with a scan of its source
-	LearnAll    int           // copies in the cluster at a time; default 16 for each node
+	LearnNode   int           // shards that are copied to or from one node at a time; default 128
+	LearnPeers  int           // nodes on the other side of these copies; default 32: each source scans its store for each
 	Pace        time.Duration // between two starts of copies, so that repairs leave capacity to clients; default 200 ms
 	TagsRest    time.Duration // least time in a phase of tags: clients learn of it, but confirm nothing; default 1 s
 	Without     Rule          // rules switched off; zero outside tests
@@ -33,8 +33,8 @@ func (o Options) withDefaults(s *Settings) Options {
 		Resend:      cmp.Or(o.Resend, 50*time.Millisecond),
 		StallAfter:  cmp.Or(o.StallAfter, 10*time.Second),
 		Retry:       cmp.Or(o.Retry, time.Second),
-		LearnNode:   cmp.Or(o.LearnNode, 32),
-		LearnAll:    o.LearnAll,
+		LearnNode:   cmp.Or(o.LearnNode, 128),
+		LearnPeers:  cmp.Or(o.LearnPeers, 32),
 		Pace:        cmp.Or(o.Pace, 200*time.Millisecond),
 		TagsRest:    cmp.Or(o.TagsRest, time.Second),
 		Without:     o.Without,

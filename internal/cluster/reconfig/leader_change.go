@@ -330,8 +330,8 @@ func (l *Leader) index(number uint16, before, s *Shard) {
 		return
 	}
 	run.source = sourceOf(s.Members, slices.Index(s.Members, run.learner))
-	l.nodes[run.learner].copyTarget[number] = true
-	l.nodes[run.source].copySource[number] = true
+	l.nodes[run.learner].copyTarget[number] = run.source
+	l.nodes[run.source].copySource[number] = run.learner
 	l.copying[number] = true
 	run.moved = l.time
 }

@@ -37,13 +37,13 @@ type node struct {
 	// waiting is the time since which it has had orders and confirmed none.
 	waiting time.Duration
 
-	shards     map[uint16]bool // whose chain it is in, or that are held for it
-	left       map[uint16]bool // that it left, and may still serve in an older epoch
-	copyTarget map[uint16]bool // shards that are copied to it
-	copySource map[uint16]bool // shards that are copied from it
-	wiping     map[uint16]bool // left, and maybe not deleted or looked through yet
-	wipes      bool            // deletes, and did so before this leader
-	kept       map[uint16]bool // left, or copies again, and keeps from before (C7)
+	shards     map[uint16]bool   // whose chain it is in, or that are held for it
+	left       map[uint16]bool   // that it left, and may still serve in an older epoch
+	copyTarget map[uint16]NodeID // shards that are copied to it, and from which node
+	copySource map[uint16]NodeID // shards that are copied from it, and to which node
+	wiping     map[uint16]bool   // left, and maybe not deleted or looked through yet
+	wipes      bool              // deletes, and did so before this leader
+	kept       map[uint16]bool   // left, or copies again, and keeps from before (C7)
 
 	sweeps   bool // it takes floors, and collects tombstones
 	pressing bool // and these fill its table
@@ -68,7 +68,7 @@ type node struct {
 func (l *Leader) newNode(id NodeID) *node {
 	n := &node{
 		id: id, lastSeen: l.time, has: make(map[uint16]held), orders: make(map[uint16]*ordered), shards: make(map[uint16]bool),
-		left: make(map[uint16]bool), copyTarget: make(map[uint16]bool), copySource: make(map[uint16]bool),
+		left: make(map[uint16]bool), copyTarget: make(map[uint16]NodeID), copySource: make(map[uint16]NodeID),
 		wiping: make(map[uint16]bool), former: make(map[uint64]bool),
 		kept: make(map[uint16]bool),
 	}

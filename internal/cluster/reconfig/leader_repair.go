@@ -138,10 +138,9 @@ func (l *Leader) rests(number uint16) bool {
 // begin begins moves, as many as may be under way at a time.
 func (d *draft) begin() {
 	w := &d.l.work
-	busy := len(d.l.copying)
-	w.asked, busy = d.beginSome(w.asked, busy)
+	w.asked = d.beginSome(w.asked)
 	left := len(w.moves)
-	w.moves, _ = d.beginSome(w.moves, busy)
+	w.moves = d.beginSome(w.moves)
 	if left == 0 || len(w.moves) > 0 {
 		return
 	}
@@ -166,17 +165,13 @@ const (
 )
 
 // beginSome begins some of moves and returns the rest.
-func (d *draft) beginSome(moves []topology.Move, busy int) ([]topology.Move, int) {
+func (d *draft) beginSome(moves []topology.Move) []topology.Move {
 	l := d.l
-	all := l.options.LearnAll
-	if all == 0 {
-		all = 16 * len(l.state.Nodes)
-	}
 	paced := l.time < l.work.next
 	seen := min(window, len(moves))
 	rest := make([]topology.Move, 0, seen)
 	for i, m := range moves[:seen] {
-		if m.Join != 0 && (busy >= all || paced) {
+		if m.Join != 0 && paced {
 			rest = append(rest, moves[i:seen]...)
 			break
 		}
@@ -184,7 +179,6 @@ func (d *draft) beginSome(moves []topology.Move, busy int) ([]topology.Move, int
 		case begun:
 			l.work.began = true
 			if m.Join != 0 {
-				busy++
 				l.work.next = l.time + l.options.Pace
 			}
 		case later:
@@ -192,9 +186,9 @@ func (d *draft) beginSome(moves []topology.Move, busy int) ([]topology.Move, int
 		}
 	}
 	if len(rest) == seen {
-		return moves, busy
+		return moves
 	}
-	return append(rest, moves[seen:]...), busy
+	return append(rest, moves[seen:]...)
 }
 
 // beginMove does the first half of a move, in which a node joins, or all of it if a node only leaves.
@@ -234,7 +228,7 @@ func (d *draft) beginMove(m topology.Move) verdict {
 		d.chain(m.Shard, slices.Insert(slices.Clone(s.Members), at, join), join, 0)
 	}
 	d.leaving[m.Shard] = leave
-	l.nodes[join].copyTarget[m.Shard], l.nodes[source].copySource[m.Shard] = true, true // as it will be
+	l.nodes[join].copyTarget[m.Shard], l.nodes[source].copySource[m.Shard] = source, join // as it will be
 	d.joining[join] = true
 	return begun
 }
@@ -250,15 +244,29 @@ func (d *draft) dismiss(number uint16, leave NodeID) verdict {
 }
 
 // mayJoin reports whether a node may begin to copy a shard from another now. A node begins many copies at a time, and the
-// next ones when all are complete, because a source scans its whole store for each batch.
+// next ones when all are complete, because a source scans its whole store once for each batch to a node.
 func (d *draft) mayJoin(join, source NodeID, number uint16) bool {
 	l := d.l
-	n, limit := l.nodes[join], l.options.LearnNode
+	n := l.nodes[join]
 	if len(n.copyTarget) > 0 && !d.joining[join] {
 		return false
 	}
 	return l.time-n.lastSeen <= l.state.Settings.Suspect && l.away(n) <= agentBeats*l.patience(n) && l.time >= n.rests && !n.mayHave(number) &&
-		len(n.copyTarget)+len(n.copySource) < limit && len(l.nodes[source].copyTarget)+len(l.nodes[source].copySource) < limit
+		l.mayCopy(n, source) && l.mayCopy(l.nodes[source], join)
+}
+
+// mayCopy reports whether the limits allow a node one more copy, from or to another.
+func (l *Leader) mayCopy(n *node, other NodeID) bool {
+	if len(n.copyTarget)+len(n.copySource) >= l.options.LearnNode {
+		return false
+	}
+	peers := make(map[NodeID]bool)
+	for _, copies := range []map[uint16]NodeID{n.copyTarget, n.copySource} {
+		for _, peer := range copies {
+			peers[peer] = true
+		}
+	}
+	return peers[other] || len(peers) < l.options.LearnPeers
 }
 
 // form makes the first chains of shards.

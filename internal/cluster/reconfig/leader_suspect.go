@@ -83,7 +83,8 @@ func (l *Leader) checkOrders() {
 		}
 		joins := len(n.orders) > 0
 		for number := range n.orders {
-			joins = joins && n.copyTarget[number]
+			_, copied := n.copyTarget[number]
+			joins = joins && copied
 		}
 		if joins {
 			l.giveUpAll(n, "it does not join")

@@ -40,12 +40,13 @@ func (m *membership) collect(ctx context.Context) {
 	c := newCollector(m)
 	report := reporter{log: m.log, what: "cannot collect tombstones"}
 	periodically(ctx, collectSoon, func() time.Duration {
+		began := time.Now()
 		err := c.lookIfDue()
 		if errors.Is(err, dataplane.ErrNoFloors) {
 			<-ctx.Done() // a chain with this node gets no floors
 		}
 		report.result(err)
-		return collectSoon
+		return max(collectSoon, lookPause*time.Since(began))
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 const (
 	// importAtOnce is how many objects or sessions go to the plane in one step: an order that comes meanwhile waits for
 	// it.
-	importAtOnce = 256
+	importAtOnce = 128
 	// copyPause is the pause after a copy that failed, before it begins again.
 	copyPause = 200 * time.Millisecond
 )

@@ -18,7 +18,7 @@ import (
 )
 
 // exportBytes is how much goes into one message, about.
-const exportBytes = 64 << 10
+const exportBytes = 8 << 10
 
 // Export streams the objects and sessions of some shards. A receiver that is slow slows it down, not the data plane.
 func (s *service) Export(in *agentv1.ExportRequest, stream grpc.ServerStreamingServer[agentv1.ExportResponse]) error {
@@ -205,9 +205,6 @@ func isUrgent(since map[uint16]uint32) bool {
 	return false
 }
 
-// longestRest bounds a rest: work that took longer has waited for something itself.
-const longestRest = 20 * time.Millisecond
-
 // longestYield bounds the rest that is added for lateness, so that a copy goes on where the machine is always late.
 const longestYield = 50 * time.Millisecond
 
@@ -218,7 +215,7 @@ func newPace(kibS uint32, rest scheduling.Pause) pace {
 
 // wait rests, and returns no earlier than the rate allows that many more bytes.
 func (p *pace) wait(ctx context.Context, bytes int) error {
-	pause := min(p.rest(time.Since(p.began)), longestRest) + min(p.late, longestYield)
+	pause := p.rest(time.Since(p.began)) + min(p.late, longestYield)
 	if p.kibS > 0 {
 		due := p.start.Add(time.Duration(float64(p.sent) / (float64(p.kibS) * 1024) * float64(time.Second)))
 		p.sent += bytes

@@ -26,6 +26,9 @@ const (
 	// the counters of a plane costs something too.
 	drowsyLooks = 20
 	drowsiness  = 5
+	// lookPause is the least pause after a look, in durations of the look: looks through a large table leave most of the
+	// time to copies.
+	lookPause = 2
 )
 
 // resyncer finds objects that stay dirty and sends the messages that make them clean (W9).
@@ -62,11 +65,12 @@ func (a *Agent) resync(ctx context.Context) {
 	s := newResyncer(a.options.Plane, a.log)
 	report := reporter{log: a.log, what: "cannot resync dirty objects"}
 	periodically(ctx, a.options.ResyncEvery, func() time.Duration {
+		began := time.Now()
 		report.result(s.look())
 		if s.quiet > drowsyLooks {
 			return drowsiness * a.options.ResyncEvery
 		}
-		return a.options.ResyncEvery
+		return max(a.options.ResyncEvery, lookPause*time.Since(began))
 	})
 }
 

@@ -35,7 +35,7 @@ const (
 	// walkEntries is how many entries one system call of a walk copies. No bucket of a table has as many.
 	walkEntries = 256
 	// walkStretch is how long a walk goes on before it rests.
-	walkStretch = 500 * time.Microsecond
+	walkStretch = 250 * time.Microsecond
 )
 
 // stretch is long work in parts, which rests between them.
