@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	protocols "github.com/netcraq/netcraq/internal/eval/baseline/sim"
 	"github.com/netcraq/netcraq/internal/node/chain"
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
 	"github.com/netcraq/netcraq/internal/verify/harness"
 )
@@ -19,6 +21,7 @@ import (
 type conformanceFlags struct {
 	protocol string
 	plane    string
+	engine   string
 	packets  int
 	seed     uint64
 	json     bool
@@ -64,6 +67,7 @@ values have at most 64 bytes, and its number of virtual groups is a power of two
 	}
 	c.Flags().StringVar(&flags.protocol, "protocol", string(protocols.Ours), "netcraq, or netchain or netcraq-published")
 	c.Flags().StringVar(&flags.plane, "plane", "soft", "soft, xdp or p4")
+	c.Flags().StringVar(&flags.engine, "engine", "", "of --plane p4: swx, or bmv2 (psa_switch in PATH, as root)")
 	c.Flags().IntVar(&flags.packets, "random", 0, "number of random packets to compare")
 	c.Flags().Uint64Var(&flags.seed, "seed", 1, "seed of the random packets")
 	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
@@ -75,6 +79,9 @@ func runConformance(ctx context.Context, out, progress io.Writer, flags *conform
 		return cli.UsageError(fmt.Errorf("--random %d: want 0 or more packets", flags.packets))
 	}
 	conform, err := conformanceOf(flags.protocol)
+	if err == nil {
+		err = chooseEngine(flags.plane, flags.engine)
+	}
 	if err != nil {
 		return err
 	}
@@ -101,6 +108,21 @@ func runConformance(ctx context.Context, out, progress io.Writer, flags *conform
 		err = fmt.Errorf("the %s plane differs from the specification", flags.plane)
 	}
 	return err
+}
+
+// chooseEngine lets the P4 plane use the engine of a name. Without the flag, the environment chooses.
+func chooseEngine(plane, engine string) error {
+	switch {
+	case engine == "":
+		return nil
+	case plane != cli.PlaneP4:
+		return cli.UsageError(fmt.Errorf("--engine %s: only --plane %s has engines", engine, cli.PlaneP4))
+	case engine == "swx":
+		return os.Setenv(p4.EngineVariable, p4.EngineName)
+	case engine == "bmv2":
+		return os.Setenv(p4.EngineVariable, p4.EngineBMv2)
+	}
+	return cli.UsageError(fmt.Errorf("--engine %s: want swx or bmv2", engine))
 }
 
 // conformer runs all cases of a protocol on a plane, then random packets. It returns the difference

@@ -1,9 +1,10 @@
-// Command p4c compiles the programs in p4/ with p4c's DPDK backend, or checks that the committed artefacts were compiled
-// from the sources beside them. p4/manifest.json lists the files and the compiler.
+// Command p4c compiles the programs in p4/ with p4c's backends for DPDK and BMv2, or checks that the committed
+// artefacts were compiled from the sources beside them. p4/manifest.json lists the files and the compilers.
 //
 //	p4c -check    checks the hashes of sources and artefacts in the manifest; needs no compiler
 //	p4c           compiles again, and fails if the result differs from the committed artefacts
 //	p4c -write    compiles, and writes artefacts and manifest
+//	p4c -only X   leaves out the compilers other than X
 //	p4c -sizes    prints what the compiled programs need, for docs/p4.md; needs no compiler
 package main
 
@@ -17,7 +18,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -27,23 +27,22 @@ import (
 const (
 	folder   = "p4"
 	manifest = "manifest.json"
-	// compiler is looked for in PATH, unless P4C_DPDK names it. P4C_INCLUDE names its p4include, where it is not installed.
-	compiler = "p4c-dpdk"
 )
 
-// flags are for every program. SWX keeps 256 bytes of metadata, and propagated copies make temporaries of all that is
-// assigned twice.
-var flags = []string{"--arch", "psa", "--excludeMidendPasses", "P4::LocalCopyPropagation"}
-
-// programs are the sources that are compiled, each to a file of its name with .spec.
+// programs are the sources that each backend compiles.
 var programs = []string{"netcraq.p4", "swap.p4", "baseline/netchain.p4", "baseline/netcraqpaper.p4"}
 
 // Manifest is p4/manifest.json.
 type Manifest struct {
+	Sources  []File   `json:"sources"`
+	Backends []Output `json:"backends"`
+}
+
+// Output is what one compiler made of the sources.
+type Output struct {
 	Compiler  string   `json:"compiler"`
 	Version   string   `json:"version"`
 	Flags     []string `json:"flags"`
-	Sources   []File   `json:"sources"`
 	Artefacts []File   `json:"artefacts"`
 }
 
@@ -57,12 +56,16 @@ func main() {
 	check := flag.Bool("check", false, "compare hashes only")
 	write := flag.Bool("write", false, "write artefacts and manifest")
 	sizes := flag.Bool("sizes", false, "print what the compiled programs need")
+	only := flag.String("only", "", "the only `compiler` to run")
 	flag.Parse()
-	err := error(nil)
-	if *sizes {
+	var err error
+	switch {
+	case *sizes:
 		err = writeSizes(os.Stdout, folder)
-	} else {
-		err = run(*check, *write)
+	case *check:
+		err = verify(folder)
+	default:
+		err = run(*only, *write)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "p4c:", err)
@@ -70,96 +73,73 @@ func main() {
 	}
 }
 
-func run(check, write bool) error {
-	if check {
+// run compiles, and writes the result or compares it with the committed one.
+func run(only string, write bool) error {
+	m, err := load(folder)
+	if err != nil {
+		return err
+	}
+	ran := false
+	for i := range backends {
+		b := &backends[i]
+		if only != "" && only != b.compiler {
+			continue
+		}
+		ran = true
+		out, err := b.output(write)
+		if err != nil {
+			return err
+		}
+		if write {
+			m.put(out)
+		} else if err := m.compare(out); err != nil {
+			return err
+		}
+	}
+	if !ran {
+		return fmt.Errorf("-only %s: no such compiler", only)
+	}
+	if !write {
 		return verify(folder)
 	}
-	path, err := find()
-	if err != nil {
-		return err
-	}
-	version, err := versionOf(path)
-	if err != nil {
-		return err
-	}
-	m := Manifest{Compiler: compiler, Version: version, Flags: flags}
 	if m.Sources, err = sources(folder); err != nil {
 		return err
 	}
-	for _, program := range programs {
-		spec, err := compile(path, program)
-		if err != nil {
-			return err
-		}
-		name := strings.TrimSuffix(program, ".p4") + ".spec"
-		m.Artefacts = append(m.Artefacts, File{name, sum(spec)})
-		if write {
-			if err := os.WriteFile(filepath.Join(folder, name), spec, 0o644); err != nil {
-				return err
-			}
-		}
-	}
-	if write {
-		text, err := json.MarshalIndent(m, "", "  ")
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(folder, manifest), append(text, '\n'), 0o644)
-	}
-	committed, err := load(folder)
+	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	if !reflect.DeepEqual(committed.Artefacts, m.Artefacts) {
-		return fmt.Errorf("the output of %s %s differs from the committed artefacts, which %s compiled: "+
-			"run `make p4-write` and review the difference",
-			compiler, version, committed.Version)
-	}
-	return verify(folder)
+	return os.WriteFile(filepath.Join(folder, manifest), append(text, '\n'), 0o644)
 }
 
-func find() (string, error) {
-	if path := os.Getenv("P4C_DPDK"); path != "" {
-		return path, nil
-	}
-	path, err := exec.LookPath(compiler)
-	if err != nil {
-		return "",
-			fmt.Errorf("%s is not installed: put it into PATH or name it in P4C_DPDK, and its p4include in P4C_INCLUDE (docs/p4.md)", compiler)
-	}
-	return path, nil
-}
-
-func versionOf(path string) (string, error) {
-	out, err := exec.Command(path, "--version").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s --version: %w", path, err)
-	}
-	for line := range strings.Lines(string(out)) {
-		if version, ok := strings.CutPrefix(strings.TrimSpace(line), "Version "); ok {
-			return version, nil
+// of returns the output of a compiler, nil if there is none.
+func (m *Manifest) of(compiler string) *Output {
+	for i := range m.Backends {
+		if m.Backends[i].Compiler == compiler {
+			return &m.Backends[i]
 		}
 	}
-	return "", fmt.Errorf("%s --version says no version", path)
+	return nil
 }
 
-func compile(path, program string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "p4c")
-	if err != nil {
-		return nil, err
+func (m *Manifest) put(out *Output) {
+	if was := m.of(out.Compiler); was != nil {
+		*was = *out
+		return
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	out := filepath.Join(dir, "out.spec")
-	arguments := append(slices.Clone(flags), "--Wdisable=unused", "--Wdisable=invalid-header", "--Wdisable=mismatch")
-	if include := os.Getenv("P4C_INCLUDE"); include != "" {
-		arguments = append(arguments, "-I", filepath.Join(include, "dpdk"), "-I", include)
+	m.Backends = append(m.Backends, *out)
+}
+
+func (m *Manifest) compare(out *Output) error {
+	committed := m.of(out.Compiler)
+	if committed == nil {
+		return fmt.Errorf("the manifest has no output of %s: run `make p4-write`", out.Compiler)
 	}
-	c := exec.Command(path, append(arguments, program, "-o", out)...)
-	c.Dir = folder
-	if text, err := c.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", program, err, text)
+	if !reflect.DeepEqual(committed.Artefacts, out.Artefacts) {
+		return fmt.Errorf("the output of %s %s differs from the committed artefacts, which %s compiled: "+
+			"run `make p4-write` and review the difference", out.Compiler, out.Version, committed.Version)
 	}
-	return os.ReadFile(out)
+	return nil
 }
 
 func sum(b []byte) string {
@@ -228,14 +208,18 @@ func verify(dir string) error {
 		return err
 	}
 	var names []string
-	for _, a := range m.Artefacts {
+	var committed []File
+	for _, out := range m.Backends {
+		committed = append(committed, out.Artefacts...)
+	}
+	for _, a := range committed {
 		names = append(names, a.File)
 	}
 	artefacts, err := hashes(dir, names, func(b []byte) []byte { return b })
 	if err != nil {
 		return err
 	}
-	return errors.Join(differ("source", m.Sources, now), differ("artefact", m.Artefacts, artefacts))
+	return errors.Join(differ("source", m.Sources, now), differ("artefact", committed, artefacts))
 }
 
 func differ(kind string, want, have []File) error {

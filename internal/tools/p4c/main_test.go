@@ -38,7 +38,7 @@ func TestChangesAreNoticed(t *testing.T) {
 		name string
 		edit func(string) error
 	}{{"state.p4", longer}, {"netcraq.spec", longer}, {"another.p4", add}, {"route.p4", os.Remove},
-		{"baseline/netchain_cells.p4", longer}, {"baseline/netchain.spec", longer}, {"baseline/another.p4", add},
+		{"baseline/netchain_cells.p4", longer}, {"baseline/netchain.spec", longer}, {"bmv2/netcraq.json", longer}, {"baseline/another.p4", add},
 	} {
 		if err := change(c.name, c.edit); err == nil {
 			t.Errorf("a change of %s is not noticed", c.name)

@@ -11,6 +11,17 @@ import (
 // TestP4Vectors runs spec/vectors on the P4 program.
 func TestP4Vectors(t *testing.T) {
 	enginetest.Need(t)
+	runP4Vectors(t)
+}
+
+// TestBMv2Vectors runs spec/vectors on the P4 program on BMv2's psa_switch.
+func TestBMv2Vectors(t *testing.T) {
+	enginetest.NeedBMv2(t)
+	runP4Vectors(t)
+}
+
+func runP4Vectors(t *testing.T) {
+	t.Helper()
 	cases, err := conformance.Vectors()
 	if err != nil {
 		t.Fatal(err)

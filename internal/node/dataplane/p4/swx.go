@@ -19,8 +19,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EngineName is the program that runs SWX; it stands beside the command, or in PATH.
-const EngineName = "netcraq-swx"
+// EngineName is the program that runs SWX; it stands beside the command, or in PATH. EngineBMv2 runs psa_switch
+// instead, and answers the same requests.
+const (
+	EngineName = "netcraq-swx"
+	EngineBMv2 = "netcraq-bmv2"
+)
+
+// EngineVariable names the engine in the environment: a name, or a path.
+const EngineVariable = "NETCRAQ_ENGINE"
 
 // Descriptors of the engine: the first that [exec.Cmd] passes on, its control socket, the program that it runs.
 const (
@@ -55,19 +62,23 @@ var _ Switch = (*SWX)(nil)
 
 // engine finds the program.
 func engine() (string, error) {
-	if path := os.Getenv("NETCRAQ_SWX"); path != "" {
-		return path, nil
+	name := EngineName
+	if chosen := os.Getenv(EngineVariable); chosen != "" {
+		name = chosen
+	}
+	if filepath.Base(name) != name {
+		return name, nil
 	}
 	if self, err := os.Executable(); err == nil {
-		path := filepath.Join(filepath.Dir(self), EngineName)
+		path := filepath.Join(filepath.Dir(self), name)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		}
 	}
-	path, err := exec.LookPath(EngineName)
+	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("%s is neither beside this program nor in PATH: build it with `make p4-engine` (Debian's "+
-			"libdpdk-dev is needed), or name it in NETCRAQ_SWX", EngineName)
+		return "", fmt.Errorf("%s is neither beside this program nor in PATH: build it (`make p4-engine` for %s: Debian's "+
+			"libdpdk-dev is needed), or name an engine in %s", name, EngineName, EngineVariable)
 	}
 	return path, nil
 }

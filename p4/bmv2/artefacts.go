@@ -1,0 +1,31 @@
+// Package bmv2 has the P4 programs as p4c's BMv2 backend compiled them, for psa_switch.
+package bmv2
+
+import (
+	_ "embed"
+
+	"github.com/netcraq/netcraq/p4"
+)
+
+// Program is one program, compiled for both targets.
+type Program struct {
+	Name      string
+	SWX, BMv2 []byte
+}
+
+var (
+	//go:embed netcraq.json
+	node []byte
+	//go:embed swap.json
+	swap []byte
+	//go:embed netchain.json
+	netChain []byte
+	//go:embed netcraqpaper.json
+	netCRAQPaper []byte
+)
+
+// Programs are all programs.
+var Programs = []Program{
+	{"netcraq", p4.Program, node}, {"swap", p4.Swap, swap},
+	{"netchain", p4.NetChain, netChain}, {"netcraqpaper", p4.NetCRAQPaper, netCRAQPaper},
+}
