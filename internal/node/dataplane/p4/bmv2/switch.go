@@ -98,9 +98,8 @@ func leave() error {
 func (s *psaSwitch) connect(name string) error {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(thriftPort))
 	for begin := time.Now(); time.Since(begin) < startWait; {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			s.calls = newClient(conn)
+		var err error
+		if s.calls, err = newClient(func() (net.Conn, error) { return net.Dial("tcp", address) }); err == nil {
 			return nil
 		}
 		select {

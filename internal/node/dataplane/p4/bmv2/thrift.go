@@ -18,10 +18,16 @@ const batchCalls = 256
 
 const bufferBytes = 1 << 16
 
+// callsOfConnection are made before the client opens another connection: the Thrift library of BMv2 closes a connection
+// that has carried 100 MB, whatever the lengths of its messages.
+const callsOfConnection = 100_000
+
 // client makes calls of BMv2's Thrift service. It has no lock.
 type client struct {
+	dial     func() (net.Conn, error)
+	conn     net.Conn
 	protocol *thrift.TMultiplexedProtocol
-	sequence int32
+	sequence int32 // of the last call on this connection
 }
 
 // argument is a value of a call.
@@ -59,16 +65,32 @@ func (e *refused) Error() string {
 	return fmt.Sprintf("%s: error %d", e.method, e.code)
 }
 
-func newClient(conn net.Conn) *client {
+func newClient(dial func() (net.Conn, error)) (*client, error) {
+	c := &client{dial: dial}
+	return c, c.connect()
+}
+
+func (c *client) connect() error {
+	conn, err := c.dial()
+	if err != nil {
+		return err
+	}
 	conf := &thrift.TConfiguration{}
 	transport := thrift.NewTBufferedTransport(thrift.NewTSocketFromConnConf(conn, conf), bufferBytes)
-	return &client{protocol: thrift.NewTMultiplexedProtocol(thrift.NewTBinaryProtocolConf(transport, conf), service)}
+	c.protocol = thrift.NewTMultiplexedProtocol(thrift.NewTBinaryProtocolConf(transport, conf), service)
+	c.conn, c.sequence = conn, 0
+	return nil
 }
 
 // do makes calls in their order. All are made; the first error is returned.
 func (c *client) do(calls ...call) error {
 	var failed error
 	for len(calls) > 0 {
+		if c.sequence > callsOfConnection {
+			if err := errors.Join(c.conn.Close(), c.connect()); err != nil {
+				return err
+			}
+		}
 		batch := calls[:min(len(calls), batchCalls)]
 		calls = calls[len(batch):]
 		if err := c.batch(batch); err != nil {
