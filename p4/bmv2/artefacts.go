@@ -7,6 +7,9 @@ import (
 	"github.com/netcraq/netcraq/p4"
 )
 
+// Halves end the names of the two arrays of 32 bits that hold an array of 64-bit registers: the high bits, the low bits.
+var Halves = [...]string{".high", ".low"}
+
 // Program is one program, compiled for both targets.
 type Program struct {
 	Name      string

@@ -34,6 +34,7 @@ var wings = []wing{
 	{"api", nil},
 	{platform, nil},
 	{"internal/tools", nil},
+	{"internal/tools/p4c", []string{"internal/tools", "p4"}},
 	{"tools", nil},
 	{node + "/chain", []string{"wire"}},
 	{node + "/dataplane/p4", []string{"wire", "p4", node + "/chain", node + "/dataplane", platform}},

@@ -14,13 +14,17 @@ const (
 	counterBits   = 64
 )
 
-// finishBMv2 removes the positions in the sources, which would change with each comment, and makes registers of PSA
-// counters: psa_switch keeps the counts of a PSA counter to itself, and its control plane cannot read them.
+// finishBMv2 removes the positions in the sources, which would change with each comment. It splits 64-bit registers, and
+// makes registers of PSA counters: psa_switch keeps the counts of a PSA counter to itself, and its control plane cannot
+// read them. Counts never reach 2^63.
 func finishBMv2(compiled []byte) ([]byte, error) {
 	var program map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(compiled))
 	decoder.UseNumber()
 	if err := decoder.Decode(&program); err != nil {
+		return nil, err
+	}
+	if err := splitRegisters(program); err != nil {
 		return nil, err
 	}
 	finishNode(program)
@@ -79,15 +83,7 @@ func countInRegister(call map[string]any) {
 	call["parameters"] = []any{
 		map[string]any{"type": "register_array", "value": name},
 		index,
-		expression(map[string]any{
-			"op":    "+",
-			"left":  map[string]any{"type": "register", "value": []any{name, index}},
-			"right": map[string]any{"type": "hexstr", "value": "0x0000000000000001"},
-		}),
+		parameter(operation("+", map[string]any{"type": "register", "value": []any{name, operand(index)}},
+			map[string]any{"type": "hexstr", "value": "0x0000000000000001"})),
 	}
-}
-
-// expression is a parameter that psa_switch computes.
-func expression(value any) any {
-	return map[string]any{"type": "expression", "value": map[string]any{"type": "expression", "value": value}}
 }

@@ -31,7 +31,7 @@ var foreign = []string{
 }
 
 // elsewhere are directories whose texts are command lines of other programs.
-var elsewhere = []string{"internal/eval/", "internal/tools/", "internal/verify/kubernetes/"}
+var elsewhere = []string{"internal/eval/", "internal/tools/", "internal/verify/kubernetes/", "internal/node/dataplane/p4/bmv2/"}
 
 var (
 	flagNamed    = regexp.MustCompile("(?:^|[ `(\"])--([a-z][a-z0-9-]+)")

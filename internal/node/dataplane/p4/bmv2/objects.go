@@ -7,38 +7,35 @@ import (
 	"github.com/apache/thrift/lib/go/thrift"
 )
 
-// oneContext is BMv2's number for the program's tables, registers and counters.
+// oneContext is BMv2's number for the program's tables and registers.
 const oneContext = 0
 
 // readOneByOne is the largest number of registers that are read with a call each. More come with the whole array.
 const readOneByOne = 256
 
-// read visits the values of an array of registers or counters.
+// read visits the values of an array of registers or counters. No frame is in the switch, so the halves of a register
+// belong together.
 func (e *engine) read(name string, first, count int, visit func(index int, value uint64)) error {
-	if a, err := find(e.program.registers, "array", name); err == nil {
-		return e.readRegisters(a, first, count, visit)
-	}
-	a, err := find(e.program.counters, "array", name)
+	a, err := find(e.program.arrays, "array", name)
 	if err != nil {
 		return err
 	}
 	if err := a.holds(first, count); err != nil {
 		return err
 	}
-	calls := make([]call, 0, count)
-	for i := first; i < first+count; i++ {
-		calls = append(calls, call{"bm_counter_read", []argument{i32(oneContext), text(a.Name), i32(int32(i))},
-			func(ctx context.Context, p thrift.TProtocol) error {
-				return fields(ctx, p, func(id int16, _ thrift.TType) error {
-					v, err := p.ReadI64(ctx)
-					if id == 2 { // packets; 1 are bytes
-						visit(i, uint64(v))
-					}
-					return err
-				})
-			}})
+	values := make([]uint64, count)
+	for _, part := range a.parts {
+		err := e.readPart(part, first, count, func(index int, value uint64) {
+			values[index-first] = values[index-first]<<a.Bits | value
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return e.sw.do(calls...)
+	for i, value := range values {
+		visit(first+i, value)
+	}
+	return nil
 }
 
 func (a *array) holds(first, count int) error {
@@ -48,12 +45,9 @@ func (a *array) holds(first, count int) error {
 	return nil
 }
 
-func (e *engine) readRegisters(a *array, first, count int, visit func(index int, value uint64)) error {
-	if err := a.holds(first, count); err != nil {
-		return err
-	}
+func (e *engine) readPart(name string, first, count int, visit func(index int, value uint64)) error {
 	if count > readOneByOne {
-		return e.sw.do(call{"bm_register_read_all", []argument{i32(oneContext), text(a.Name)},
+		return e.sw.do(call{"bm_register_read_all", []argument{i32(oneContext), text(name)},
 			func(ctx context.Context, p thrift.TProtocol) error {
 				_, size, err := p.ReadListBegin(ctx)
 				for i := 0; i < size && err == nil; i++ {
@@ -70,7 +64,7 @@ func (e *engine) readRegisters(a *array, first, count int, visit func(index int,
 	}
 	calls := make([]call, 0, count)
 	for i := first; i < first+count; i++ {
-		calls = append(calls, call{"bm_register_read", []argument{i32(oneContext), text(a.Name), i32(int32(i))},
+		calls = append(calls, call{"bm_register_read", []argument{i32(oneContext), text(name), i32(int32(i))},
 			func(ctx context.Context, p thrift.TProtocol) error {
 				v, err := p.ReadI64(ctx)
 				visit(i, uint64(v))
@@ -82,24 +76,25 @@ func (e *engine) readRegisters(a *array, first, count int, visit func(index int,
 
 // write sets registers or counters from an index on.
 func (e *engine) write(name string, first int, values []uint64) error {
-	method, counts := "bm_register_write", false
-	a, err := find(e.program.registers, "array", name)
+	a, err := find(e.program.arrays, "array", name)
 	if err != nil {
-		method, counts = "bm_counter_write", true
-		if a, err = find(e.program.counters, "array", name); err != nil {
-			return err
-		}
+		return err
 	}
 	if err := a.holds(first, len(values)); err != nil {
 		return err
 	}
-	calls := make([]call, 0, len(values))
+	calls := make([]call, 0, len(values)*len(a.parts))
 	for i, v := range values {
-		value := i64(int64(v))
-		if counts {
-			value = structure(i64(0), i64(int64(v)))
+		for k := len(a.parts) - 1; k >= 0; k-- {
+			part := v
+			if len(a.parts) > 1 {
+				part = v & (1<<a.Bits - 1)
+			}
+			calls = append(calls, call{"bm_register_write", []argument{
+				i32(oneContext), text(a.parts[k]), i32(int32(first + i)), i64(int64(part)),
+			}, nil})
+			v >>= a.Bits
 		}
-		calls = append(calls, call{method, []argument{i32(oneContext), text(a.Name), i32(int32(first + i)), value}, nil})
 	}
 	return e.sw.do(calls...)
 }

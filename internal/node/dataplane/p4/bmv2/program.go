@@ -3,15 +3,17 @@ package bmv2
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
+
+	"github.com/netcraq/netcraq/p4/bmv2"
 )
 
 // program is what the engine needs of a compiled program: names, and lengths of fields.
 type program struct {
-	tables    map[string]*table
-	actions   map[string]*action
-	registers map[string]*array
-	counters  map[string]*array
+	tables  map[string]*table
+	actions map[string]*action
+	arrays  map[string]*array // of registers
 }
 
 type table struct {
@@ -32,6 +34,9 @@ type field struct {
 type array struct {
 	Name string `json:"name"`
 	Size int    `json:"size"`
+	Bits int    `json:"bitwidth"`
+	// parts are the arrays of the switch that hold its registers: itself, or the high and the low halves.
+	parts []string
 }
 
 // compiled is the part of p4c's output that the engine reads.
@@ -58,7 +63,6 @@ type compiled struct {
 		} `json:"tables"`
 	} `json:"pipelines"`
 	Registers []array `json:"register_arrays"`
-	Counters  []array `json:"counter_arrays"`
 }
 
 // parse reads a program that p4c compiled for BMv2.
@@ -88,7 +92,7 @@ func parse(text []byte) (*program, error) {
 			p.tables[short(t.Name)] = out
 		}
 	}
-	p.registers, p.counters = byName(c.Registers), byName(c.Counters)
+	p.arrays = join(c.Registers)
 	return p, nil
 }
 
@@ -116,9 +120,16 @@ func (c *compiled) widths() (map[string]int, error) {
 	return all, nil
 }
 
-func byName(arrays []array) map[string]*array {
+// join makes one array of two that hold the halves of its registers.
+func join(parts []array) map[string]*array {
 	all := make(map[string]*array)
-	for _, a := range arrays {
+	for _, a := range parts {
+		a.parts = []string{a.Name}
+		if name, ok := strings.CutSuffix(a.Name, bmv2.Halves[0]); ok {
+			a.Name, a.parts = name, []string{a.Name, name + bmv2.Halves[1]}
+		} else if strings.HasSuffix(a.Name, bmv2.Halves[1]) {
+			continue
+		}
 		all[short(a.Name)] = &a
 	}
 	return all
@@ -133,12 +144,16 @@ func short(name string) string {
 	return strings.ReplaceAll(name, ".", "_")
 }
 
-// find looks for an object by the name of the DPDK backend, which ends the names of actions and of some arrays with _0.
+// numbered is the end of a name that the DPDK backend made unique.
+var numbered = regexp.MustCompile(`_[0-9]+$`)
+
+// find looks for an object by the name of the DPDK backend, which ends the names of actions and of some arrays with a
+// number.
 func find[T any](all map[string]*T, kind, name string) (*T, error) {
 	if found, ok := all[name]; ok {
 		return found, nil
 	}
-	if found, ok := all[strings.TrimSuffix(name, "_0")]; ok {
+	if found, ok := all[numbered.ReplaceAllString(name, "")]; ok {
 		return found, nil
 	}
 	return nil, fmt.Errorf("the program has no %s %s", kind, name)

@@ -27,13 +27,27 @@ func TestProgramsHaveTheSameNames(t *testing.T) {
 					_, err = find(p.tables, "table", words[1])
 				}
 			case "regarray":
-				if _, err = find(p.registers, "array", words[1]); err != nil {
-					_, err = find(p.counters, "array", words[1])
-				}
+				_, err = find(p.arrays, "array", words[1])
 			}
 			if err != nil {
 				t.Errorf("%s: %v", program.Name, err)
 			}
+		}
+	}
+}
+
+// TestNumberedActions: the DPDK backend numbers an action whose name is taken, as that of a node in the papers' programs.
+func TestNumberedActions(t *testing.T) {
+	for _, program := range bmv2.Programs {
+		if !bytes.Contains(program.SWX, []byte("action node_1 ")) {
+			continue
+		}
+		p, err := parse(program.BMv2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := find(p.actions, "action", "node_1"); err != nil || a.name != "Node.node" {
+			t.Errorf("%s: %+v, %v", program.Name, a, err)
 		}
 	}
 }
