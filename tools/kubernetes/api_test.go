@@ -47,8 +47,9 @@ func TestManifestsOnGateway(t *testing.T) {
 	first := startServer(t, dir, etcd)
 	first.kubectl(t, "create", "namespace", "netcraq")
 	first.kubectl(t, "apply", "--validate=strict", "--filename", manifest)
-	const kinds = "daemonsets,deployments,poddisruptionbudgets,serviceaccounts,services"
-	list := []string{"get", kinds, "--namespace=netcraq", "--sort-by=.metadata.uid",
+	const kinds = "clusterroles,clusterrolebindings,daemonsets,deployments,poddisruptionbudgets,serviceaccounts,services"
+	list := []string{"get", kinds, "--namespace=netcraq", "--selector=app.kubernetes.io/name=netcraq",
+		"--sort-by=.metadata.uid",
 		"--output=custom-columns=KIND:.kind,NAME:.metadata.name,UID:.metadata.uid,REVISION:.metadata.resourceVersion"}
 	before := first.kubectl(t, list...)
 	text, err := os.ReadFile(manifest)

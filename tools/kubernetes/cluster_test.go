@@ -56,6 +56,7 @@ func TestCluster(t *testing.T) {
 		c.lab("up")
 		c.allReady()
 	})
+	c.under("a machine is drained and comes back", c.drain)
 	c.under("the nodes of the chain are updated to another version", c.update)
 	c.under("the API server is killed", func() {
 		c.kill(c.machine("control").Programs["kube-apiserver"])

@@ -12,10 +12,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/cluster/controller"
 	"github.com/netcraq/netcraq/internal/cluster/controller/store"
+	"github.com/netcraq/netcraq/internal/cluster/cordon"
 	"github.com/netcraq/netcraq/internal/cluster/reconfig"
 	"github.com/netcraq/netcraq/internal/cluster/topology"
 	"github.com/netcraq/netcraq/internal/platform/scheduling"
@@ -35,6 +37,7 @@ type controllerFlags struct {
 	tags                       bool
 	balance                    reconfig.BalanceOptions
 	replacement                bool
+	kubernetes, account        string
 	verbose, json              bool
 }
 
@@ -100,13 +103,26 @@ netcraq node --join, and clients find the cluster with --controllers.`,
 		"authenticate every message of the data plane with a tag, whose keys change every two minutes; needs --identity")
 	f.IntVar(&flags.form.FormWith, "form-with", 0,
 		"number of nodes that must join before the first chains are formed (default: --replicas)")
+	flags.addBalance(f)
+	flags.addKubernetes(f)
+	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
+	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
+	return c
+}
+
+func (flags *controllerFlags) addBalance(f *pflag.FlagSet) {
 	f.Float64Var(&flags.balance.HotReads, "hot-reads", 0,
 		"reads per second at each member above which a chain gets another member (default 50000)")
 	f.Float64Var(&flags.balance.HotNode, "hot-node", 0,
 		"operations per second above which shards move off a node with much more load than others (default 50000)")
-	f.BoolVar(&flags.json, "log-json", false, "write the log as JSON")
-	f.BoolVarP(&flags.verbose, "verbose", "v", false, "log more")
-	return c
+}
+
+func (flags *controllerFlags) addKubernetes(f *pflag.FlagSet) {
+	f.StringVar(&flags.kubernetes, "kubernetes", "",
+		"drain the nodes of machines that are cordoned in Kubernetes: URL of its API server, or \""+cordon.Service+
+			"\" for the address that pods have (default: none)")
+	f.StringVar(&flags.account, "kubernetes-account", cordon.Account,
+		"directory with the token and ca.crt of a service account that may get and list nodes")
 }
 
 func runController(ctx context.Context, stderr io.Writer, flags *controllerFlags) error {
@@ -140,6 +156,13 @@ func (flags *controllerFlags) resolve() (controller.Options, error) {
 	}
 	if flags.tags && flags.identity == "" {
 		return o, errors.New("--tags needs --identity: without certificates any host could request the keys")
+	}
+	if flags.kubernetes != "" {
+		machines, err := cordon.New(flags.kubernetes, flags.account)
+		if err != nil {
+			return o, fmt.Errorf("--kubernetes: %w", err)
+		}
+		o.Machines = machines
 	}
 	o.Form.Settings.Tags = reconfig.FormedTags(flags.tags)
 	identity, err := cli.LoadIdentity(flags.identity)

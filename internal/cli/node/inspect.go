@@ -24,6 +24,7 @@ type inspectFlags struct {
 	api     []string
 	json    bool
 	ready   bool
+	drained bool
 	timeout time.Duration
 }
 
@@ -46,6 +47,8 @@ func newInspectCommand() *cobra.Command {
 		"TCP address of an agent, instead of a cluster file; may be given several times")
 	c.Flags().BoolVar(&flags.ready, "ready", false,
 		"print nothing, and fail unless every node serves all its shards; with $NETCRAQ_API as the default of --api")
+	c.Flags().BoolVar(&flags.drained, "drained", false,
+		"print nothing, and fail while a node is in a chain; with $NETCRAQ_API as the default of --api")
 	c.Flags().StringVar(&flags.key, "key", "", "show this key's object on every node")
 	c.Flags().BoolVar(&flags.json, "json", false, "print one JSON object")
 	c.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Second, "wait this long for the agents")
@@ -55,7 +58,7 @@ func newInspectCommand() *cobra.Command {
 func runInspect(ctx context.Context, out io.Writer, flags *inspectFlags, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, flags.timeout)
 	defer cancel()
-	if api := os.Getenv("NETCRAQ_API"); flags.ready && api != "" && len(flags.api) == 0 {
+	if api := os.Getenv("NETCRAQ_API"); (flags.ready || flags.drained) && api != "" && len(flags.api) == 0 {
 		flags.api = []string{api}
 	}
 	targets, err := inspectTargets(ctx, flags, names)
@@ -70,6 +73,8 @@ func runInspect(ctx context.Context, out io.Writer, flags *inspectFlags, names [
 	switch {
 	case flags.ready:
 		err = checkReady(reports)
+	case flags.drained:
+		err = checkDrained(reports)
 	case flags.json:
 		err = cli.PrintJSON(out, map[string]any{"nodes": reports})
 	case flags.key != "":

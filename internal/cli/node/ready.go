@@ -38,3 +38,16 @@ func unready(r *agent.Report) string {
 	}
 	return ""
 }
+
+// checkDrained returns an error while a node is in a chain.
+func checkDrained(reports []*agent.Report) error {
+	for _, r := range reports {
+		switch {
+		case r.Error != "":
+			return fmt.Errorf("node %s: %s", r.Name, r.Error)
+		case len(r.Chains) > 0:
+			return fmt.Errorf("node %s is still in chains", r.Name)
+		}
+	}
+	return nil
+}

@@ -94,7 +94,7 @@ func (s Screen) shards(snap *Snapshot) string {
 }
 
 // standingPaint colours a node's standing.
-var standingPaint = map[string]string{"up": green, "draining": yellow, "suspected": red, "suspected while draining": red, "removed": dim}
+var standingPaint = map[string]string{"up": green, "draining": yellow, "cordoned": yellow, "suspected": red, "suspected while draining": red, "removed": dim}
 
 func (s Screen) nodes(snap *Snapshot, room int) string {
 	titles := []string{"NODE", "STATE", ">HEADS", ">SHARDS", ">READS/S", ">WRITES/S", ">OBJECTS", ">FULL", ">SILENT"}

@@ -95,6 +95,7 @@ type cluster struct {
 	serving     []*running
 	nodes       map[string]*node
 	log         *slog.Logger // of nodes started from now on; nil: the test's
+	machines    Machines     // of the controllers; nil: none
 }
 
 type node struct {
@@ -121,10 +122,15 @@ func freeAddresses(t *testing.T, n int) []string {
 // newCluster starts controllers. Their etcd is embedded.
 func newCluster(t *testing.T, controllers int, s reconfig.Settings) *cluster {
 	t.Helper()
+	return newClusterOf(t, controllers, s, nil)
+}
+
+func newClusterOf(t *testing.T, controllers int, s reconfig.Settings, machines Machines) *cluster {
+	t.Helper()
 	free := freeAddresses(t, 2*controllers)
 	c := &cluster{
 		t: t, settings: s, first: controllers, addresses: free[:controllers], peers: map[string]string{}, nodes: map[string]*node{},
-		controllers: make([]*Controller, controllers), serving: make([]*running, controllers),
+		controllers: make([]*Controller, controllers), serving: make([]*running, controllers), machines: machines,
 	}
 	for i := range controllers {
 		c.peers[nameOf(i)] = free[controllers+i]
@@ -189,7 +195,7 @@ func (c *cluster) newController(i int, joins bool) (*Controller, error) {
 	}
 	return New(Options{
 		Address: c.addresses[i], Log: logOf(nameOf(i)), Form: store.Formation{Settings: c.settings, Controllers: c.formed(i)},
-		Store: where,
+		Store: where, Machines: c.machines,
 	})
 }
 

@@ -30,7 +30,9 @@ type Options struct {
 	Leader  reconfig.Options
 	Balance reconfig.BalanceOptions
 	Metrics string // TCP address for Prometheus; empty: none
-	Log     *slog.Logger
+	// Machines are those of the Kubernetes cluster whose cordoned machines' nodes are drained; nil: none.
+	Machines Machines
+	Log      *slog.Logger
 
 	Identity *security.Identity // nil: no encryption
 }
@@ -55,7 +57,8 @@ type Controller struct {
 	peers    *peers
 	term     atomic.Pointer[leading] // nil while it does not lead
 	slow     atomic.Pointer[slowness]
-	jumped   atomic.Int64 // when the wall clock was set last; 0: never
+	jumped   atomic.Int64             // when the wall clock was set last; 0: never
+	cordons  atomic.Pointer[[]string] // notes about cordoned machines
 
 	loading sync.Mutex
 	loads   *reconfig.Loads

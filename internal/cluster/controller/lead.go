@@ -45,6 +45,7 @@ func (c *Controller) lead(ctx context.Context, l *store.Leadership) {
 	t.begin(t.balance)
 	t.begin(t.keepKeys)
 	t.begin(t.keepControllers)
+	t.begin(t.followMachines)
 	t.run()
 	c.setTerm(nil)
 	cancel()

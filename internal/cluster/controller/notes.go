@@ -42,6 +42,9 @@ func (c *Controller) notes(s *reconfig.State) []string {
 			notes = append(notes, fmt.Sprintf("controller %s cannot be reached", address))
 		}
 	}
+	if cordons := c.cordons.Load(); cordons != nil {
+		notes = append(notes, *cordons...)
+	}
 	if joining := set.Joining; joining.Address != "" {
 		notes = append(notes, fmt.Sprintf("controller %s joins at %s, and is not one of the cluster's yet", joining.Name, joining.Address))
 	}

@@ -20,6 +20,8 @@ const (
 	askPeersWithin = 50 * time.Millisecond
 	// hottest is how many busy shards are listed.
 	hottest = 16
+	// standingCordoned is that of a node which drains because its machine is cordoned.
+	standingCordoned = "cordoned"
 )
 
 // Status is of the API.
@@ -113,6 +115,9 @@ func (c *Controller) nodeStatus(n *reconfig.Node, s *reconfig.NodeStatus) *contr
 		Id: uint32(n.ID), Name: n.Name, Addr: n.Addr.String(), Api: n.API, Standing: n.Standing.String(), Labels: n.Labels, Capacity: n.Capacity,
 		Heads: uint32(s.Heads), Shards: uint32(s.Shards), Learning: uint32(s.Learning), Trouble: s.Trouble,
 		SilentMs: uint32(max(0, s.Silent).Milliseconds()),
+	}
+	if n.Cordoned && n.Standing == reconfig.Draining {
+		out.Standing = standingCordoned
 	}
 	c.loading.Lock()
 	defer c.loading.Unlock()

@@ -68,6 +68,8 @@ type Command interface{ command() }
 type (
 	Drain     struct{ Node string } // take the node out of all chains, with others in its place
 	Undrain   struct{ Node string }
+	Cordon    struct{ Node string } // drain the node while its machine is cordoned in Kubernetes
+	Uncordon  struct{ Node string } // end what Cordon began
 	Remove    struct{ Node string } // forget a node that is in no chain, for ever
 	Replicas  struct{ Members int } // of every chain
 	MoveShard struct {
@@ -87,6 +89,8 @@ type (
 
 func (Drain) command()      {}
 func (Undrain) command()    {}
+func (Cordon) command()     {}
+func (Uncordon) command()   {}
 func (Remove) command()     {}
 func (Replicas) command()   {}
 func (MoveShard) command()  {}

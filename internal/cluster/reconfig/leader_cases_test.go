@@ -297,6 +297,62 @@ func TestDrainOutlivesASuspicion(t *testing.T) {
 	}
 }
 
+// What a cordoned machine drained, an operator can take over, and nothing but that undrains what an operator drained.
+func TestCordon(t *testing.T) {
+	w := formed(t, 1, 4, 4, 2)
+	n := w.nodes[0]
+	name := n.reg.Name
+	standing := func(want Standing) {
+		t.Helper()
+		w.settle()
+		if r := w.state.Nodes[n.id()]; r.Standing != want || (want == Draining) != (len(w.leader.nodes[n.id()].shards) == 0) {
+			t.Fatalf("standing %v, want %v; %d shards", r.Standing, want, len(w.leader.nodes[n.id()].shards))
+		}
+	}
+	refused := func(c Command, why string) {
+		t.Helper()
+		if err := w.try(c); err == nil || !strings.Contains(err.Error(), why) {
+			t.Fatalf("%T: %v", c, err)
+		}
+	}
+	w.operate(Cordon{name})
+	standing(Draining)
+	refused(Cordon{name}, "already")
+	refused(Undrain{name}, "uncordon the machine")
+	w.operate(Uncordon{name})
+	standing(Up)
+	refused(Uncordon{name}, "not drained")
+
+	w.operate(Cordon{name})
+	standing(Draining)
+	w.operate(Drain{name})
+	standing(Draining)
+	refused(Uncordon{name}, "not drained")
+	w.operate(Undrain{name})
+	standing(Up)
+
+	w.operate(Drain{name})
+	standing(Draining)
+	refused(Cordon{name}, "already")
+	w.checkNothingLost()
+}
+
+// Commands of one change are checked together: each of two drains leaves enough nodes, both do not.
+func TestDrainsOfOneChange(t *testing.T) {
+	w := formed(t, 1, 3, 4, 2)
+	w.ready()
+	for _, c := range []Command{Drain{w.nodes[0].reg.Name}, Cordon{w.nodes[1].reg.Name}} {
+		if _, err := w.leader.Operate(w.now, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.do(w.leader)
+	w.settle()
+	if left := len(w.leader.usable(0)); left != 2 {
+		t.Errorf("%d nodes are left for chains of 2", left)
+	}
+}
+
 func TestMove(t *testing.T) {
 	seeds(t, func(t *testing.T, seed uint64) {
 		w := formed(t, seed, 4, 16, 3)

@@ -18,9 +18,13 @@ func (l *Leader) check(c Command) error {
 	case Drain:
 		return l.checkDrain(c.Node)
 	case Undrain:
+		return l.checkUndrain(c.Node)
+	case Cordon:
+		return l.checkCordon(c.Node)
+	case Uncordon:
 		r, err := l.named(c.Node)
-		if err == nil && r.Standing != Draining && r.Standing != FencedDraining {
-			err = fmt.Errorf("node %s is not being drained", c.Node)
+		if err == nil && !r.Cordoned {
+			err = fmt.Errorf("node %s is not drained because of a cordoned machine", c.Node)
 		}
 		return err
 	case Remove:
@@ -105,14 +109,44 @@ func (l *Leader) checkDrain(name string) error {
 	if err != nil {
 		return err
 	}
-	if r.Standing == Draining || r.Standing == FencedDraining {
+	switch {
+	case r.Cordoned: // the operator takes the drain over
+		return nil
+	case r.Standing.Draining():
 		return fmt.Errorf("node %s is being drained already", name)
 	}
-	if left, want := len(l.usable(r.ID)), l.state.Settings.Replicas; left < want {
+	return enough(name, len(l.usable(r.ID)), l.state.Settings.Replicas)
+}
+
+// enough returns an error if the nodes that are left without one are too few for chains of a length.
+func enough(without string, left, want int) error {
+	if left < want {
 		return fmt.Errorf("without node %s there are %d nodes, and chains have %d members: let another join first, or want fewer replicas",
-			name, left, want)
+			without, left, want)
 	}
 	return nil
+}
+
+func (l *Leader) checkUndrain(name string) error {
+	r, err := l.named(name)
+	switch {
+	case err != nil:
+		return err
+	case r.Cordoned:
+		return fmt.Errorf("node %s is drained while its machine is cordoned: uncordon the machine, or drain the node first to take it over",
+			name)
+	case !r.Standing.Draining():
+		return fmt.Errorf("node %s is not being drained", name)
+	}
+	return nil
+}
+
+// checkCordon is checkDrain, except that nothing takes a drain over.
+func (l *Leader) checkCordon(name string) error {
+	if r, err := l.named(name); err == nil && r.Cordoned {
+		return fmt.Errorf("node %s is being drained already", name)
+	}
+	return l.checkDrain(name)
 }
 
 func (l *Leader) checkRemove(name string) error {
@@ -166,15 +200,19 @@ func (l *Leader) checkMove(c *MoveShard) error {
 func (d *draft) operate() {
 	l := d.l
 	for _, c := range l.commands {
-		if err := l.check(c); err != nil {
+		if err := cmp.Or(l.check(c), d.check(c)); err != nil {
 			l.emit(Event{fmt.Sprintf("a command is dropped: %v", err)})
 			continue
 		}
 		switch c := c.(type) {
 		case Drain:
-			d.restand(c.Node, Draining, FencedDraining)
+			d.restand(c.Node, Draining, FencedDraining).Cordoned = false
+		case Cordon:
+			d.restand(c.Node, Draining, FencedDraining).Cordoned = true
 		case Undrain:
 			d.restand(c.Node, Up, Fenced)
+		case Uncordon:
+			d.restand(c.Node, Up, Fenced).Cordoned = false
 		case Remove:
 			d.node(l.names[c.Node]).Standing = Removed
 		case Replicas:
@@ -213,14 +251,35 @@ func (d *draft) operate() {
 // byOperator is the reason to suspect a node that an operator declared failed.
 const byOperator = "an operator said that it has failed"
 
-// restand gives a node one standing if it is in good standing, and else another.
-func (d *draft) restand(name string, good, fenced Standing) {
+// restand gives a node one standing if it is in good standing, and else another. It returns the draft's record.
+func (d *draft) restand(name string, good, fenced Standing) *Node {
 	n := d.node(d.l.names[name])
 	if n.Standing.Fenced() {
 		n.Standing = fenced
 	} else {
 		n.Standing = good
 	}
+	return n
+}
+
+// check returns an error if a command and those before it in the same change leave too few nodes.
+func (d *draft) check(c Command) error {
+	switch c := c.(type) {
+	case Drain:
+		return d.checkLeft(c.Node)
+	case Cordon:
+		return d.checkLeft(c.Node)
+	}
+	return nil
+}
+
+func (d *draft) checkLeft(name string) error {
+	l := d.l
+	if d.standing(l.names[name]).Draining() {
+		return nil
+	}
+	left := len(slices.DeleteFunc(l.usable(l.names[name]), func(id NodeID) bool { return d.standing(id) != Up }))
+	return enough(name, left, cmp.Or(d.replicas, l.state.Settings.Replicas))
 }
 
 func (d *draft) move(c *MoveShard) {

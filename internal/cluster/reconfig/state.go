@@ -22,6 +22,9 @@ const (
 // Fenced reports whether a node of this standing gets no grants.
 func (s Standing) Fenced() bool { return s != Up && s != Draining }
 
+// Draining reports whether a node of this standing is to be in no chain, but not removed.
+func (s Standing) Draining() bool { return s == Draining || s == FencedDraining }
+
 // Node is the durable record of a node.
 type Node struct {
 	ID          NodeID
@@ -33,6 +36,7 @@ type Node struct {
 	Incarnation uint64            // drawn by a node that starts without state; another one means that the state is gone
 	Standing    Standing
 	FencedBy    uint64 // number of the [Change] that fenced it last
+	Cordoned    bool   // it drains because its machine is cordoned, and no operator drained it
 }
 
 // Shard is the durable record of a shard's chain.

@@ -109,7 +109,7 @@ func (e *nemesis) join() bool {
 func (e *nemesis) drain() bool {
 	n := e.node()
 	for _, known := range e.w.store.state.Nodes {
-		if known.Name == n.name && (known.Standing == reconfig.Draining || known.Standing == reconfig.FencedDraining) {
+		if known.Name == n.name && known.Standing.Draining() {
 			return e.command(reconfig.Undrain{Node: n.name})
 		}
 	}

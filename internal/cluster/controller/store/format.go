@@ -82,6 +82,7 @@ type nodeRecord struct {
 	Incarnation uint64            `json:"incarnation,string"`
 	Standing    reconfig.Standing `json:"standing"`
 	Barred      uint64            `json:"barred,omitempty"`
+	Cordoned    bool              `json:"cordoned,omitempty"`
 }
 
 type pageRecord struct {
@@ -210,14 +211,14 @@ func microseconds(n int64) time.Duration { return time.Duration(n) * time.Micros
 func recordOfNode(n *reconfig.Node) nodeRecord {
 	return nodeRecord{
 		Version: formatVersion, ID: n.ID, Name: n.Name, Addr: n.Addr, API: n.API, Labels: n.Labels, Capacity: n.Capacity,
-		Incarnation: n.Incarnation, Standing: n.Standing, Barred: n.FencedBy,
+		Incarnation: n.Incarnation, Standing: n.Standing, Barred: n.FencedBy, Cordoned: n.Cordoned,
 	}
 }
 
 func (r *nodeRecord) node() *reconfig.Node {
 	return &reconfig.Node{
 		ID: r.ID, Name: r.Name, Addr: r.Addr, API: r.API, Labels: r.Labels, Capacity: r.Capacity,
-		Incarnation: r.Incarnation, Standing: r.Standing, FencedBy: r.Barred,
+		Incarnation: r.Incarnation, Standing: r.Standing, FencedBy: r.Barred, Cordoned: r.Cordoned,
 	}
 }
 
