@@ -87,7 +87,11 @@ func (l *leader) gather(encoded []byte) (b batch, _ []byte, err error) {
 		}
 		l.next = append(l.next, l.proposals.take()...)
 		n := 0
-		for most := l.g.log.MaxBatch(); n < len(l.next) && len(encoded) < most; n++ {
+		for most := l.g.log.MaxBatch(); n < len(l.next); n++ {
+			// A proposal for which the log has no room must fail alone.
+			if len(encoded) > 0 && len(encoded)+len(l.next[n].encoded) > most {
+				break
+			}
 			encoded = b.add(l.next[n], encoded)
 		}
 		l.next = l.next[n:]

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"errors"
 	"io"
 	"sync"
@@ -20,7 +21,8 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 		return err
 	}
 	defer release()
-	s := &session{filled: make(chan struct{}, 1)}
+	s := newSession()
+	defer context.AfterFunc(stream.Context(), s.stop)()
 	received := make(chan error, 1)
 	go func() {
 		for err == nil {
@@ -45,6 +47,7 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 	s.executing.Lock()
 	s.ended = true
 	s.executing.Unlock()
+	s.stop()
 	close(done)
 	sending.Wait()
 	if err := s.sendReplies(stream); err != nil {
@@ -53,8 +56,11 @@ func (g *Gateway) serveRelay(stream grpc.ServerStream) error {
 	return rpctypes.ErrGRPCStopped
 }
 
-// execute begins a write, or refuses it.
+// execute begins a write, or refuses it. It waits while there is no room for the reply.
 func (s *session) execute(g *Gateway, i item) error {
+	if err := s.await(); err != nil {
+		return err
+	}
 	s.executing.Lock()
 	defer s.executing.Unlock()
 	if s.ended {
@@ -79,7 +85,12 @@ func (l *leader) beginRelayed(s *session, i item) bool {
 	if command == nil || l.admit(command, encoded) != nil {
 		return false
 	}
-	return l.proposals.push(&proposal{command: command, encoded: encoded, caller: &relayedCall{l, s, i.id}})
+	s.begin()
+	if !l.proposals.push(&proposal{command: command, encoded: encoded, caller: &relayedCall{l, s, i.id}}) {
+		s.end()
+		return false
+	}
+	return true
 }
 
 // session is a stream of another gateway.
@@ -89,8 +100,62 @@ type session struct {
 	executing sync.Mutex
 	ended     bool // no more writes are executed; executing guards it
 
-	mu  sync.Mutex
-	out []byte
+	mu      sync.Mutex
+	room    *sync.Cond // there may be room for more writes
+	out     []byte
+	under   int  // writes under way
+	waits   bool // a write waits for room
+	stopped bool // the stream has ended: none waits
+}
+
+// A stream is not read while it has as many writes under way as a connection may have calls, or while as many bytes of
+// replies wait for the other gateway.
+const (
+	relayWrites  = 10_000
+	relayReplies = 4 << 20
+)
+
+func newSession() *session {
+	s := &session{filled: make(chan struct{}, 1)}
+	s.room = sync.NewCond(&s.mu)
+	return s
+}
+
+// await waits for room for a write.
+func (s *session) await() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.stopped && (s.under >= relayWrites || len(s.out) >= relayReplies) {
+		s.waits = true
+		s.room.Wait()
+	}
+	s.waits = false
+	if s.stopped {
+		return rpctypes.ErrGRPCStopped
+	}
+	return nil
+}
+
+// stop ends the wait for room.
+func (s *session) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	s.room.Broadcast()
+}
+
+// begin and end count a write under way.
+func (s *session) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.under++
+}
+
+func (s *session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.under--
+	s.room.Broadcast()
 }
 
 func (s *session) reply(i *item) {
@@ -119,6 +184,7 @@ func (s *session) sendReplies(stream grpc.ServerStream) error {
 	s.mu.Lock()
 	out := s.out
 	s.out = nil
+	s.room.Broadcast()
 	s.mu.Unlock()
 	if len(out) == 0 {
 		return nil
@@ -144,6 +210,7 @@ func (c *relayedCall) finish(message proto.Message, err error) {
 		reply.body, _ = proto.Marshal(status.Convert(err).Proto()) // a status can be encoded
 	}
 	c.s.reply(&reply)
+	c.s.end()
 }
 
 func (c *relayedCall) flush() { c.s.flush() }

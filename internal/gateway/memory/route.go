@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -23,6 +24,9 @@ const (
 	requestTimeout = 7 * time.Second
 	// routeEvery is how often a waiting call looks for the active gateway if nothing tells it.
 	routeEvery = 50 * time.Millisecond
+	// probeEvery is how often a silent connection to the active gateway is probed: gRPC's shortest time. Calls on one that is
+	// interrupted would wait until TCP gives up, a quarter of an hour later.
+	probeEvery = 10 * time.Second
 	// forwarded marks calls of other gateways, which are not forwarded again.
 	forwarded = "netcraq-memory-forwarded"
 	// maxMessageBytes bounds the answers of other gateways.
@@ -54,6 +58,7 @@ func (g *Gateway) follows(holder string) {
 		conn, err := grpc.NewClient("passthrough:///"+holder, grpc.WithTransportCredentials(g.o.Peers),
 			grpc.WithContextDialer(dial),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: probeEvery, Timeout: requestTimeout}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)))
 		if err != nil {
 			g.o.Log.Warn("the active gateway advertises an address that cannot be used", "address", holder, "error", err)

@@ -1,0 +1,157 @@
+package memory
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/protobuf/proto"
+)
+
+// putAndRead is a transaction whose response has a value.
+func putAndRead(key string, value []byte) *pb.TxnRequest {
+	put := &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(key), Value: value}}
+	read := &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte(key)}}
+	return &pb.TxnRequest{Success: []*pb.RequestOp{{Request: put}, {Request: read}}}
+}
+
+// A gateway that relays writes and does not take the replies must not fill the memory of the active one.
+func TestRepliesOfRelayAreBounded(t *testing.T) {
+	a := start(t, startChain(t), Options{LogEntries: 4096})
+	a.waitActive(t)
+	const writes = 3 * relayReplies / (64 << 10)
+	body := must(proto.Marshal(putAndRead("k", make([]byte, 64<<10))))(t)
+	s := newSession()
+	var taken sync.WaitGroup
+	all := make(chan struct{})
+	taken.Go(func() {
+		defer close(all)
+		for id := range uint64(writes) {
+			if err := s.execute(a.Gateway, item{id, itemTxn, body}); err != nil {
+				if !errors.Is(err, rpctypes.ErrGRPCStopped) {
+					t.Error(err)
+				}
+				return
+			}
+			s.mu.Lock()
+			for s.under > 0 { // one write after the other
+				s.room.Wait()
+			}
+			s.mu.Unlock()
+		}
+	})
+	defer taken.Wait()
+	defer s.stop()
+	for waits := false; !waits; {
+		s.mu.Lock()
+		waits = s.waits
+		s.mu.Unlock()
+		select {
+		case <-all:
+			t.Fatalf("%d bytes of replies wait", len(s.out))
+		default:
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.out) > relayReplies+128<<10 {
+		t.Errorf("%d bytes of replies wait", len(s.out))
+	}
+}
+
+// A request for which the log has no room fails alone, not with the others of its batch.
+func TestTooLargeFailsAlone(t *testing.T) {
+	a := start(t, startChain(t), Options{LogEntries: 64})
+	a.waitActive(t)
+	l, _, _ := a.where()
+	large := make([]byte, 200<<10)
+	rand.Read(large) // never fails
+	var waiters []waiter
+	l.proposals.mu.Lock()
+	for _, value := range [][]byte{[]byte("small"), large, []byte("small")} {
+		command := &pb.InternalRaftRequest{Put: &pb.PutRequest{Key: []byte("k"), Value: value}}
+		w := make(waiter, 1)
+		waiters = append(waiters, w)
+		p := &proposal{command: command, encoded: must(proto.Marshal(command))(t), caller: w}
+		l.proposals.waiting = append(l.proposals.waiting, p)
+	}
+	l.proposals.mu.Unlock()
+	signal(l.proposals.filled)
+	for i, want := range []error{nil, rpctypes.ErrGRPCRequestTooLarge, nil} {
+		if a := <-waiters[i]; !errors.Is(a.err, want) {
+			t.Errorf("request %d: %v, want %v", i, a.err, want)
+		}
+	}
+}
+
+// wire forwards connections until it is cut: then it takes bytes and forwards none, as a network that lost a link.
+type wire struct {
+	net.Listener
+	cut chan struct{}
+}
+
+func startWire(t *testing.T) *wire {
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { l.Close() })
+	return &wire{l, make(chan struct{})}
+}
+
+// forward takes connections to an address, until the listener is closed.
+func (w *wire) forward(to string) {
+	for {
+		in, err := w.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", to)
+		if err != nil {
+			in.Close()
+			continue
+		}
+		go w.copy(in, out)
+		go w.copy(out, in)
+	}
+}
+
+func (w *wire) copy(to, from net.Conn) {
+	defer to.Close()
+	b := make([]byte, 4096)
+	for {
+		n, err := from.Read(b)
+		if err != nil {
+			return
+		}
+		select {
+		case <-w.cut:
+			_, _ = io.Copy(io.Discard, from)
+			return
+		default:
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// Writes at a gateway end when the network between it and the active one is interrupted, without a reset.
+func TestInterruptedPeer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("gRPC probes a silent connection after 10 s")
+	}
+	cluster, w := startChain(t), startWire(t)
+	a := start(t, cluster, Options{Advertise: w.Addr().String()})
+	go w.forward(a.address)
+	a.waitActive(t)
+	b := start(t, cluster, Options{})
+	c := open(t, b.address)
+	must(c.Put(t.Context(), "k", "1"))(t)
+	close(w.cut)
+	if _, err := c.Put(t.Context(), "k", "2"); err == nil {
+		t.Error("the active gateway executed a write that did not reach it")
+	}
+}
