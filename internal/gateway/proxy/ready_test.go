@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,5 +46,39 @@ func TestCallsDoNotWaitForever(t *testing.T) {
 	_, err := pb.NewKVClient(u.ClientConn).Put(t.Context(), &pb.PutRequest{Key: []byte("a")})
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestCallsUnderWayEnd: calls that are under way, or begin, when etcd becomes unreachable fail, though they have no
+// deadline.
+func TestCallsUnderWayEnd(t *testing.T) {
+	etcd := startEtcd(t)
+	for range 20 {
+		w := startLine(t, etcd)
+		u := must(dial(must(parseEndpoints([]string{w.listener.Addr().String()}))(t), nil, KeepAlive{}, time.Millisecond))(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		var begun, calls sync.WaitGroup
+		for range 64 {
+			begun.Add(1)
+			calls.Go(func() {
+				began := sync.OnceFunc(begun.Done)
+				for {
+					_, err := pb.NewKVClient(u.ClientConn).Range(ctx, &pb.RangeRequest{Key: []byte("a")})
+					began()
+					switch {
+					case ctx.Err() != nil:
+						t.Error("a call waits for etcd without an end")
+						return
+					case err != nil:
+						return
+					}
+				}
+			})
+		}
+		begun.Wait()
+		w.cut()
+		calls.Wait()
+		cancel()
+		u.Close()
 	}
 }
