@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -81,10 +80,7 @@ docs/memory.md.`,
 	f.StringVar(&o.Etcd.Key, "key", "", "key of --cert")
 	f.StringVar(&o.Etcd.CA, "cacert", "", "authorities that sign etcd's certificates")
 	f.BoolVar(&o.Etcd.SkipVerify, "insecure-skip-tls-verify", false, "accept any certificate of etcd: for tests only")
-	f.DurationVar(&o.KeepAlive.Time, "dial-keepalive-time", 0,
-		"idle time after which a connection to etcd is probed (default: never)")
-	f.DurationVar(&o.KeepAlive.Timeout, "dial-keepalive-timeout", 20*time.Second, "time to wait for the answer to a probe")
-	f.BoolVar(&o.KeepAlive.Idle, "permit-without-stream", false, "probe connections without calls too")
+	addProbes(f, &o.KeepAlive)
 	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0,
 		"interval at which the endpoints are updated from etcd's member list (default: never)")
 	f.IntVar(&o.MaxRequestBytes, "max-request-bytes", proxy.DefaultMaxRequestBytes,
@@ -101,12 +97,29 @@ docs/memory.md.`,
 	return c
 }
 
+func addProbes(f *pflag.FlagSet, k *proxy.KeepAlive) {
+	f.DurationVar(&k.Time, "dial-keepalive-time", proxy.DefaultKeepAlive.Time,
+		"idle time after which a connection to etcd is probed; 0: never")
+	f.DurationVar(&k.Timeout, "dial-keepalive-timeout", proxy.DefaultKeepAlive.Timeout, "time to wait for the answer to a probe")
+	f.BoolVar(&k.Idle, "permit-without-stream", false, "probe connections without calls too")
+}
+
 // complete checks the flags that were given.
 func (g *gatewayFlags) complete(f *pflag.FlagSet) error {
 	if f.Changed("pin") && len(g.placement.Pinned) == 0 { // the flag reads "" as an empty list
 		g.placement.Pinned = []string{""}
 	}
-	return cmp.Or(g.memory.check(f), checkChain(f, &g.cluster))
+	return cmp.Or(g.checkBytes(), g.memory.check(f), checkChain(f, &g.cluster))
+}
+
+func (g *gatewayFlags) checkBytes() error {
+	switch n := g.options.MaxRequestBytes; {
+	case n <= 0 || n > maxRequestBytes:
+		return cli.UsageError(fmt.Errorf("--max-request-bytes %d: want 1 to %d", n, maxRequestBytes))
+	case g.placement.Capacity < 0:
+		return cli.UsageError(fmt.Errorf("--cache-bytes %d: want 0, which caches nothing, or more", g.placement.Capacity))
+	}
+	return nil
 }
 
 // checkChain refuses a chain without a name, such as that of a variable that is not set: the gateway would cache nothing.
@@ -134,9 +147,6 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 		debug.SetGCPercent(collectAt)
 	}
 	o := flags.options
-	if o.MaxRequestBytes <= 0 || o.MaxRequestBytes > maxRequestBytes {
-		return fmt.Errorf("--max-request-bytes %d: want 1 to %d", o.MaxRequestBytes, maxRequestBytes)
-	}
 	if flags.memory.on {
 		return flags.memory.serve(ctx, log, flags)
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -85,9 +86,34 @@ func TestGatewayRefuses(t *testing.T) {
 		{"--cacert", "missing.crt", "--endpoints", "127.0.0.1:1"},
 		{"--auto-tls", "--self-signed-cert-validity", "0", "--endpoints", "127.0.0.1:1"},
 		{"--endpoints", "http://127.0.0.1:1,https://127.0.0.1:2"},
+		{"--cache-bytes", "-1", "--endpoints", "127.0.0.1:1"},
 	} {
 		if _, _, err := clitest.Execute(t.Context(), newGatewayCommand(), args...); err == nil {
 			t.Errorf("%v was not refused", args)
+		}
+	}
+}
+
+// Errors name the flag and the value that was given.
+func TestGatewayErrors(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, test := range []struct{ args, want string }{
+		{"--endpoints etcd", `endpoint "etcd" has no port`},
+		{"--listen 127.0.0.1:0 --metrics-addr http://" + taken.Addr().String(), "name another address with --metrics-addr"},
+		{"--listen " + taken.Addr().String(), "name another address with --listen"},
+		{"--listen 127.0.0.1:0 --trusted-ca-file missing.crt", "KeyFile and CertFile are not presented"},
+	} {
+		args := append(strings.Fields(test.args), "--etcd-endpoints", "127.0.0.1:1")
+		if strings.Contains(test.args, "--endpoints") {
+			args = strings.Fields(test.args)
+		}
+		_, _, err := clitest.Execute(t.Context(), newGatewayCommand(), args...)
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: %v, want %q", test.args, err, test.want)
 		}
 	}
 }

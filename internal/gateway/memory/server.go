@@ -62,7 +62,7 @@ func Listen(o ServerOptions) (*Server, error) {
 	}
 	listener, err := o.Clients.Wrap(plain)
 	if err != nil {
-		return nil, errors.Join(err, plain.Close())
+		return nil, err
 	}
 	o.Peers = peers
 	g, err := New(o.Options)

@@ -192,7 +192,7 @@ func (s *Server) listenPages(address string) (net.Listener, error) {
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("%q is not a URL to serve metrics on: want http://host:port", address)
 	}
-	return s.listen(u.Host, u.Scheme == "https")
+	return s.listen("--metrics-addr", u.Host, u.Scheme == "https")
 }
 
 // Oldest release of etcd that is served.

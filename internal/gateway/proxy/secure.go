@@ -44,8 +44,16 @@ type TowardsClients struct {
 	Years       uint   // for which it is valid
 }
 
-// Wrap encrypts the connections of a listener, if certificates are configured.
+// Wrap encrypts the connections of a listener, if certificates are configured. If it fails, the listener is closed.
 func (c *TowardsClients) Wrap(l net.Listener) (net.Listener, error) {
+	secure, err := c.wrap(l)
+	if err != nil {
+		_ = l.Close() // it may be closed already
+	}
+	return secure, err
+}
+
+func (c *TowardsClients) wrap(l net.Listener) (net.Listener, error) {
 	var info transport.TLSInfo
 	switch {
 	case c.CA != "" || c.Cert != "" || c.Key != "":

@@ -55,6 +55,10 @@ type KeepAlive struct {
 	Idle          bool          // also without calls
 }
 
+// DefaultKeepAlive is for a member whose machine or network is gone without a reset: calls to it would wait until TCP gives
+// up, a quarter of an hour later. etcd takes probes every 5 s.
+var DefaultKeepAlive = KeepAlive{Time: 10 * time.Second, Timeout: 10 * time.Second}
+
 func (k KeepAlive) client() keepalive.ClientParameters {
 	return keepalive.ClientParameters{Time: k.Time, Timeout: k.Timeout, PermitWithoutStream: k.Idle}
 }
@@ -120,7 +124,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.calls = s.serveCalls(handler)
 	s.http = NewHTTPServer(handler)
 	s.plain = NewHTTPServer(s.pages())
-	if s.listener, err = s.listen(o.Listen, true); err != nil {
+	if s.listener, err = s.listen("--listen", o.Listen, true); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	for _, address := range o.Metrics {
@@ -136,19 +140,16 @@ func New(ctx context.Context, o Options) (*Server, error) {
 // Addr is the address that is served.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-func (s *Server) listen(address string, secure bool) (net.Listener, error) {
+// listen listens on the address that a flag names.
+func (s *Server) listen(flag, address string, secure bool) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%w: name another address with --listen", err)
+		return nil, fmt.Errorf("%w: name another address with %s", err, flag)
 	}
 	if !secure {
 		return l, nil
 	}
-	wrapped, err := s.options.Clients.Wrap(l)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return wrapped, nil
+	return s.options.Clients.Wrap(l)
 }
 
 // startCache brings the cache up, if there is one, and the way that the pages' calls take: through this server, as clients' do. It

@@ -51,10 +51,11 @@ func parseEndpoint(s string) (endpoint, error) {
 	if scheme, file, _ := strings.Cut(s, ":"); scheme == "unix" || scheme == "unixs" {
 		return unixEndpoint(scheme, strings.TrimPrefix(file, "//")), nil
 	}
+	text := s
 	if !strings.Contains(s, "://") {
-		s = "//" + s
+		text = "//" + s
 	}
-	u, err := url.Parse(s)
+	u, err := url.Parse(text)
 	if err != nil {
 		return endpoint{}, fmt.Errorf("endpoint %q is not a URL: %w", s, err)
 	}
