@@ -42,7 +42,7 @@ report of all figures made so far, into the folder of the last run. Every measur
 once. If the run is interrupted, the same command continues it. 'bench figures --list' lists the figures.`,
 		Example: `  netcraq bench figure netcraq-distance
   netcraq bench figure peers-operations --quick --json`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec := figure.Find(papers.All(figureTools()), args[0])
 			if spec == nil {

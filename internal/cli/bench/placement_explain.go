@@ -27,7 +27,7 @@ Every gateway decides by itself. A key is cached if its benefit (its reads, less
 threshold, and if keys that bring more for each KiB leave room. --pin and --exclude of netcraq gateway come before that.`,
 		Example: `  netcraq placement explain /registry/namespaces/kube-system
   netcraq placement explain /registry/leases/x --gateways 192.0.2.1:23790,192.0.2.2:23790 --json`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			list, err := client.Explain(c.Context(), args[0])
 			switch {

@@ -70,7 +70,7 @@ func certsCommand(name, short string, do func(dir string, hosts []string, valid 
 		Use:     name + " DIRECTORY",
 		Short:   short,
 		Example: "  netcraq certs " + name + " certs --controllers 192.0.2.1,192.0.2.2,192.0.2.3",
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if days < 1 {
 				return cli.UsageError(fmt.Errorf("--days must be at least 1, not %d", days))

@@ -92,7 +92,7 @@ func newChanceCommand(name *string, kind lab.Kind, what string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   string(kind) + " PERCENT",
 		Short: what + ", on all links by default; 0 clears the fault",
-		Args:  cobra.ExactArgs(1),
+		Args:  cli.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			percent, err := strconv.ParseFloat(strings.TrimSuffix(args[0], "%"), 64)
 			if err != nil {
@@ -119,7 +119,7 @@ func newBreakCommand(name *string, use, what string, do func(context.Context, *l
 	return &cobra.Command{
 		Use:   use,
 		Short: what,
-		Args:  cobra.ExactArgs(1),
+		Args:  cli.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := lab.Open(*name)
 			if err != nil {

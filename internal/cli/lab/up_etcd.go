@@ -36,7 +36,7 @@ func withEtcd(ctx context.Context, stdout, stderr io.Writer, c *topology.Cluster
 	fmt.Fprintf(table, "\nAn etcd is up, behind a gateway on %v that caches in the chain. Try:\n", e.Addr())
 	fmt.Fprintf(table, "  etcdctl --endpoints %v put greeting hello\twrite, to etcd\n", e.Addr())
 	fmt.Fprintf(table, "  etcdctl --endpoints %v get greeting\tread: a few times, and the chain answers\n", e.Addr())
-	fmt.Fprintf(table, "  netcraq top --keys --gateways %v\tkeys that are used most, and what the chain answers\n", e.Addr())
+	fmt.Fprintf(table, "  %s top --keys --gateways %v\tkeys that are used most, and what the chain answers\n", cli.CalledAs(), e.Addr())
 	return ctx, func() error {
 		stop()
 		return <-served

@@ -51,7 +51,7 @@ serve. It counts as soon as it follows the state and all nodes are connected to 
 		Example: `  netcraq controllers add c4=192.0.2.4
   netcraq controller --name c4 --data-dir c4 --initial-cluster c1=192.0.2.1,c2=192.0.2.2,c3=192.0.2.3,c4=192.0.2.4 --replacement
   netcraq controllers --wait`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Arguments(1),
 	}, func(args []string) (*controllerv1.ControllersRequest, error) {
 		name, address, ok := strings.Cut(args[0], "=")
 		if !ok || name == "" {
@@ -80,7 +80,7 @@ func newRemoveControllerCommand() *cobra.Command {
 Its grants count no more from then on, its etcd is removed, and its process ends. If it leads, another controller leads
 then. The others have to be enough for a majority of the rest.`,
 		Example: `  netcraq controllers remove c4`,
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.Arguments(1),
 	}, func(args []string) (*controllerv1.ControllersRequest, error) {
 		return &controllerv1.ControllersRequest{Remove: args[0]}, nil
 	})
@@ -97,7 +97,7 @@ with an empty directory and --replacement. It copies the state while the others 
 everything. A majority of all controllers must run meanwhile. Read leases and writes go on.`,
 		Example: `  netcraq controllers replace c2
   netcraq controller --name c2 --data-dir c2 --initial-cluster c1=192.0.2.1,c2=192.0.2.2,c3=192.0.2.3 --replacement`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Arguments(1),
 	}, func(args []string) (*controllerv1.ControllersRequest, error) {
 		return &controllerv1.ControllersRequest{Replace: args[0]}, nil
 	})

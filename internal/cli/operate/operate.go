@@ -74,7 +74,7 @@ func (o *operation) command(use, short, details string, args int, prepare func(a
 	if details != "" {
 		long = short + ".\n\n" + details
 	}
-	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(args),
+	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cli.Arguments(args),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := prepare(args); err != nil {
 				return err

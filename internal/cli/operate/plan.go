@@ -91,7 +91,7 @@ func newPlanNodeCommand(use, short, what string,
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  cobra.ExactArgs(1),
+		Args:  cli.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return flags.run(c, fmt.Sprintf(what, args[0]), request(args[0]))
 		},
@@ -105,7 +105,7 @@ func newPlanReplicasCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replicas N",
 		Short: "Show the effect of another number of members",
-		Args:  cobra.ExactArgs(1),
+		Args:  cli.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := replicasArgument(args[0])
 			if err != nil {
