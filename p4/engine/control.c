@@ -193,6 +193,8 @@ static const char *obey(struct control *c, char *line)
 			say(c, "%d %lu %lu %lu\n", i, e->networks[i].received, e->networks[i].sent, e->networks[i].unsent);
 	else if (!strcmp(word, "commit")) {
 		int code = rte_swx_ctl_pipeline_commit(e->ctl, 1);
+		if (code == -ENOSPC)
+			return "a table is full, and none of the changes was made";
 		return code ? strerror(-code) : NULL;
 	} else
 		return "no such command";

@@ -90,7 +90,9 @@ int main(int argc, char **argv)
 	e.control = control_open(&e, CONTROL);
 	if (!e.ctl || !e.control)
 		return explain("control", "no memory");
-	if (write(CONTROL, "ready\n", 6) != 6)
+	char ready[32];
+	int n = snprintf(ready, sizeof ready, "ready %d\n", ENGINE_VERSION);
+	if (write(CONTROL, ready, n) != n)
 		return explain("control", "descriptor 3 is a stream socket to the control plane");
 	serve(&e);
 	return 0;

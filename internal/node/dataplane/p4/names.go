@@ -9,12 +9,14 @@ const (
 	tableMembers = "shard_members"
 	tableObjects = "state_objects"
 	tableRoutes  = "route_routes"
+	tableTransit = "route_transit"
 
 	actionNode   = "frame_node_0"
 	actionChain  = "shard_chain_0"
 	actionMember = "shard_member_0"
 	actionObject = "state_object_0"
 	actionVia    = "route_via_0"
+	actionOnward = "route_onward_0"
 
 	regOutcomes    = "outcomes_0"
 	regLease       = "state_lease"

@@ -27,6 +27,8 @@ type Options struct {
 	Node  netip.AddrPort
 	Ports []string // interfaces; none: all that are up, but for loopback
 	Chain chain.Options
+	// Engine names the engine; empty: the environment chooses.
+	Engine string
 }
 
 // Plane is a running node.
@@ -77,7 +79,7 @@ func (p *Plane) open(o Options) (err error) {
 	if p.raw, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW); err != nil {
 		return fmt.Errorf("a p4 node needs root: %w", err)
 	}
-	sw, err := StartSWX(artefacts.Program, EngineMegabytes, p.ports...)
+	sw, err := startEngine(o.Engine, artefacts.Program, EngineMegabytes, p.ports...)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package p4
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -25,6 +26,10 @@ const (
 	EngineName = "netcraq-swx"
 	EngineBMv2 = "netcraq-bmv2"
 )
+
+// EngineVersion is that of the requests to an engine, its ports and platform_h. ENGINE_VERSION in p4/engine/engine.h is the
+// same number.
+const EngineVersion = 2
 
 // EngineVariable names the engine in the environment: a name, or a path.
 const EngineVariable = "NETCRAQ_ENGINE"
@@ -60,11 +65,10 @@ type SWX struct {
 
 var _ Switch = (*SWX)(nil)
 
-// engine finds the program.
-func engine() (string, error) {
-	name := EngineName
-	if chosen := os.Getenv(EngineVariable); chosen != "" {
-		name = chosen
+// engine finds the program of a name. Without a name, the environment chooses.
+func engine(name string) (string, error) {
+	if name == "" {
+		name = cmp.Or(os.Getenv(EngineVariable), EngineName)
 	}
 	if filepath.Base(name) != name {
 		return name, nil
@@ -83,9 +87,14 @@ func engine() (string, error) {
 	return path, nil
 }
 
-// StartSWX runs a compiled program on network interfaces, in the namespace of the calling thread.
+// StartSWX runs a compiled program on network interfaces, in the namespace of the calling thread. The environment chooses
+// the engine.
 func StartSWX(program []byte, megabytes int, interfaces ...string) (*SWX, error) {
-	path, err := engine()
+	return startEngine("", program, megabytes, interfaces...)
+}
+
+func startEngine(name string, program []byte, megabytes int, interfaces ...string) (*SWX, error) {
+	path, err := engine(name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +107,15 @@ func StartSWX(program []byte, megabytes int, interfaces ...string) (*SWX, error)
 	}
 	go s.receive()
 	select {
-	case _, ok := <-s.lines:
-		if ok {
-			return s, nil
+	case greeting, ok := <-s.lines:
+		if !ok {
+			return nil, errors.Join(s.Err(), s.Close())
 		}
-		return nil, errors.Join(s.Err(), s.Close())
+		if want := fmt.Sprintf("ready %d", EngineVersion); greeting[len(greeting)-1] != want {
+			return nil, errors.Join(fmt.Errorf("%s is of another version than this program: it says %q instead of %q: build both "+
+				"from the same sources (`make build`)", path, greeting[len(greeting)-1], want), s.Close())
+		}
+		return s, nil
 	case <-time.After(startWait):
 		return nil, errors.Join(fmt.Errorf("%s does not start within %v", path, startWait), s.Close())
 	}
@@ -161,7 +174,7 @@ func (s *SWX) receive() {
 				default: // the sender tries again
 				}
 			}
-		case line == "ok", line == "ready", strings.HasPrefix(line, "error "):
+		case line == "ok", line == "ready", strings.HasPrefix(line, "ready "), strings.HasPrefix(line, "error "):
 			s.lines <- append(answer, line)
 			answer = nil
 		default:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,6 +47,24 @@ func TestEngineThatDies(t *testing.T) {
 	}
 	if _, err := m.Counters(); !errors.Is(err, errGone) || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("counters of a switch that is gone: %v", err)
+	}
+}
+
+// TestEngineOfAnotherVersion: an engine with other ports or requests is refused before it gets a frame.
+func TestEngineOfAnotherVersion(t *testing.T) {
+	for _, greeting := range []string{"ready", "ready 1", "ready 20"} {
+		path := filepath.Join(t.TempDir(), "engine")
+		text := "#!/bin/sh\necho " + greeting + " >&3\nread line <&3\n"
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(EngineVariable, path)
+		sw, err := StartSWX([]byte("any program"), EngineMegabytes)
+		if err == nil {
+			t.Errorf("%q is accepted, %v", greeting, sw.Close())
+		} else if !strings.Contains(err.Error(), "another version") || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: %v", greeting, err)
+		}
 	}
 }
 
@@ -112,5 +131,50 @@ func TestPlaces(t *testing.T) {
 	o, ok, err := m.Object(key(5))
 	if err != nil || !ok || o.Version != 5 || o.Reads != 0 || len(o.Value) != 0 {
 		t.Errorf("in a place that was given up: %+v, %v, %v", o, ok, err)
+	}
+}
+
+// TestFullTable: a table that is full is named as the reason, none of the changes of that request is made, and the switch
+// goes on.
+func TestFullTable(t *testing.T) {
+	m := machine(t, small)
+	host := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 78, byte(i >> 8), byte(i)}) }
+	routes := make([]Route, mostWays)
+	for i := range routes {
+		routes[i].To = host(i)
+	}
+	if err := m.ChangeRoutes(routes, nil); err != nil {
+		t.Fatal(err)
+	}
+	err := m.ChangeRoutes([]Route{{To: host(mostWays)}, {To: host(0), Port: 3}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "a table is full") {
+		t.Errorf("one more: %v", err)
+	}
+	for _, change := range []struct{ add, remove []Route }{{nil, routes[:1]}, {[]Route{{To: host(mostWays)}}, nil}} {
+		if err := m.ChangeRoutes(change.add, change.remove); err != nil {
+			t.Errorf("one more in the place of another: %v", err)
+		}
+	}
+}
+
+// TestWaysHaveRoom: addresses beyond the program's table are not given to it, because one full table would refuse the
+// changes of all other ways, and addresses without a way give place to others.
+func TestWaysHaveRoom(t *testing.T) {
+	m := machine(t, small)
+	w := ways{node: m.Node, ports: []string{"none"}}
+	for i := range 2 * mostWays {
+		w.wanted(netip.AddrFrom4([4]byte{203, 0, byte(i >> 8), byte(i)}))
+	}
+	last := netip.AddrFrom4([4]byte{198, 51, 100, 7})
+	w.wanted(last)
+	if _, ok := w.known[last]; !ok || len(w.known) != mostWays {
+		t.Errorf("%d addresses are kept, the last: %v", len(w.known), ok)
+	}
+	for to := range w.known {
+		w.known[to] = way{port: 1}
+	}
+	w.wanted(netip.AddrFrom4([4]byte{198, 51, 100, 8}))
+	if len(w.known) != mostWays {
+		t.Errorf("%d ways are kept", len(w.known))
 	}
 }

@@ -33,9 +33,25 @@ func (w *ways) wanted(to netip.Addr) {
 	if w.known == nil {
 		w.known = make(map[netip.Addr]way)
 	}
-	if _, ok := w.known[to]; !ok {
-		w.known[to] = way{}
+	if _, ok := w.known[to]; ok || len(w.known) >= mostWays && !w.forgetOne() {
+		return
 	}
+	w.known[to] = way{}
+}
+
+// mostWays is the size of the program's table of routes. A host without a way there is reached through the host's network
+// stack.
+const mostWays = 4096
+
+// forgetOne makes room for an address: it forgets one that no way is known to. It returns false if there is none.
+func (w *ways) forgetOne() bool {
+	for to, is := range w.known {
+		if is == (way{}) {
+			delete(w.known, to)
+			return true
+		}
+	}
+	return false
 }
 
 // refresh tells the switch of ways that are new, changed or gone.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
 	"github.com/netcraq/netcraq/p4/bmv2"
 )
 
@@ -39,7 +40,7 @@ func Main(arguments []string) error {
 	}
 	e.control = openControl(conn)
 	e.start()
-	e.control.say("ready\n")
+	e.control.say("ready %d\n", p4.EngineVersion)
 	if err := e.control.flush(); err != nil {
 		return err
 	}
