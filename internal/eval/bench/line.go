@@ -20,7 +20,10 @@ type LineOptions struct {
 	Zipf       float64 // exponent of the keys' popularity; 0: uniform, in a fixed order
 	Relay      bool    // NetCRAQ only: ACKs travel up the chain one by one instead of being cloned
 	Wires      bool    // enables Work.LossPercent and Work.Congestion
-	Progress   Progress
+	// Engine makes the nodes P4 programs on this engine (p4.EngineBMv2 and others) instead of XDP programs. Agents, and
+	// so losses, need XDP programs.
+	Engine   string
+	Progress Progress
 }
 
 func (o *LineOptions) validate() error {
@@ -47,6 +50,8 @@ func (o *LineOptions) validate() error {
 		return wrongOption("a Zipf exponent of at least 0, not %v", o.Zipf)
 	case o.Versions == 1 || o.Versions < 0:
 		return wrongOption("at least 2 versions of an object, not %d", o.Versions)
+	case o.Engine != "" && o.Wires:
+		return wrongOption("a line of P4 nodes has no wires")
 	}
 	return nil
 }
@@ -54,7 +59,7 @@ func (o *LineOptions) validate() error {
 // Line is a chain of nodes in a line, as in the testbed of NetCRAQ's papers: head, replicas, tail.
 // Each node has a link to the next one and no other link to nodes. A client's host has a link to
 // every node. A request enters at one node and passes through all nodes on its way, and so does its
-// answer. In all protocols, nodes forward packets for other nodes in XDP. Everything is in
+// answer. In all protocols, nodes forward packets for other nodes themselves: in XDP, or in the switch. Everything is in
 // namespaces without names and disappears with the process.
 //
 // A Line must be used by one goroutine at a time.
@@ -104,6 +109,11 @@ func (l *Line) open(ctx context.Context) error {
 	var err error
 	if l.net, err = newLineNetwork(o.Nodes, o.Wires, &l.undo); err != nil {
 		return err
+	}
+	if o.Engine != "" {
+		if err := l.net.leaveForwarding(); err != nil {
+			return err
+		}
 	}
 	o.Progress.say("starting %d nodes of %s", o.Nodes, o.Protocol)
 	for i, h := range l.net.hosts {

@@ -19,6 +19,13 @@ type lineNetwork struct {
 	wires  *wires    // nil: links are direct
 }
 
+// Names of a node's ports: to the client, to the node before it and to the node behind it.
+const (
+	toClient = "client"
+	toLeft   = "left"
+	toRight  = "right"
+)
+
 func lineAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 0, byte(i + 1)}) }
 
 // clientAddr returns the client's address on its link to a node. Answers leave the line where
@@ -70,7 +77,7 @@ func (l *lineNetwork) connect(
 // link makes the links, then the routes between hosts that are not neighbours.
 func (l *lineNetwork) link() error {
 	for i, h := range l.hosts {
-		near, far, err := l.connect(l.client, fmt.Sprintf("to-n%d", i), clientAddr(i), 0, h, "client", lineAddr(i), i+1)
+		near, far, err := l.connect(l.client, fmt.Sprintf("to-n%d", i), clientAddr(i), 0, h, toClient, lineAddr(i), i+1)
 		if err != nil {
 			return err
 		}
@@ -79,7 +86,7 @@ func (l *lineNetwork) link() error {
 		if i == 0 {
 			continue
 		}
-		left, right, err := l.connect(l.hosts[i-1], "right", lineAddr(i-1), i, h, "left", lineAddr(i), i+1)
+		left, right, err := l.connect(l.hosts[i-1], toRight, lineAddr(i-1), i, h, toLeft, lineAddr(i), i+1)
 		if err != nil {
 			return err
 		}
@@ -102,9 +109,9 @@ func (l *lineNetwork) route(i int) error {
 		var next int
 		switch {
 		case j < i:
-			by, next = l.portTo(i, "left"), i-1
+			by, next = l.portTo(i, toLeft), i-1
 		case j > i:
-			by, next = l.portTo(i, "right"), i+1
+			by, next = l.portTo(i, toRight), i+1
 		default:
 			continue // both are neighbours
 		}

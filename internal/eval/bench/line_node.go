@@ -10,6 +10,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/eval/baseline/netchain"
 	"github.com/netcraq/netcraq/internal/eval/baseline/netcraqpaper"
+	baselinep4 "github.com/netcraq/netcraq/internal/eval/baseline/p4"
 	baseline "github.com/netcraq/netcraq/internal/eval/baseline/xdp"
 	"github.com/netcraq/netcraq/internal/eval/statistics"
 	"github.com/netcraq/netcraq/wire"
@@ -23,32 +24,32 @@ type lineNode interface {
 	writes() (applied, dropped uint64, err error)
 }
 
+// chainNode is a node of NetChain.
+type chainNode interface {
+	Insert(keys []netchain.Key, seq uint32, value func(netchain.Key) []byte) error
+}
+
+// paperNode is a node of NetCRAQ as published.
+type paperNode interface {
+	Install(value func(key uint32) netcraqpaper.Value) error
+}
+
 // openNode starts node i in the calling thread's namespace.
 func (l *Line) openNode(i int) (lineNode, error) {
 	o := &l.options
 	ports := l.net.portNames(i)
+	if o.Engine != "" {
+		return l.openSwitch(i, baselinep4.Place{Engine: o.Engine, Ports: ports, Routes: l.net.routesOf(i)})
+	}
 	switch o.Protocol {
 	case NetChain:
-		c := netchain.Config{
-			Self: lineAddr(i), Wide: o.Seq32, Slots: o.Keys, ValueBytes: max(o.ValueBytes, netchain.CompareBytes), Groups: 1,
-		}
-		n, err := baseline.OpenNetChain(c, ports)
+		n, err := baseline.OpenNetChain(l.netChainConfig(i), ports)
 		if err != nil {
 			return nil, err
 		}
 		return netChainNode{n}, nil
 	case NetCRAQPaper:
-		c := netcraqpaper.Config{Self: lineAddr(i), Tail: lineAddr(o.Nodes - 1), Keys: uint32(o.Keys),
-			Versions: uint32(o.Versions)}
-		if i < o.Nodes-1 {
-			c.Next = lineAddr(i + 1)
-		}
-		for j := range o.Nodes {
-			if j != i {
-				c.Group = append(c.Group, lineAddr(j))
-			}
-		}
-		n, err := baseline.OpenNetCRAQPaper(c, ports)
+		n, err := baseline.OpenNetCRAQPaper(l.netcraqPaperConfig(i), ports)
 		if err != nil {
 			return nil, err
 		}
@@ -60,6 +61,28 @@ func (l *Line) openNode(i int) (lineNode, error) {
 		return nil, err
 	}
 	return &node{host: l.net.hosts[i], plane: plane}, nil
+}
+
+func (l *Line) netChainConfig(i int) netchain.Config {
+	o := &l.options
+	return netchain.Config{
+		Self: lineAddr(i), Wide: o.Seq32, Slots: o.Keys, ValueBytes: max(o.ValueBytes, netchain.CompareBytes), Groups: 1,
+	}
+}
+
+func (l *Line) netcraqPaperConfig(i int) netcraqpaper.Config {
+	o := &l.options
+	c := netcraqpaper.Config{Self: lineAddr(i), Tail: lineAddr(o.Nodes - 1), Keys: uint32(o.Keys),
+		Versions: uint32(o.Versions)}
+	if i < o.Nodes-1 {
+		c.Next = lineAddr(i + 1)
+	}
+	for j := range o.Nodes {
+		if j != i {
+			c.Group = append(c.Group, lineAddr(j))
+		}
+	}
+	return c
 }
 
 // writes returns the writes that the node ordered or applied. A node has no limit of writes under
@@ -83,8 +106,11 @@ type netChainNode struct{ *baseline.NetChain }
 func (n netChainNode) close() { n.Close() }
 
 func (n netChainNode) writes() (applied, dropped uint64, err error) {
-	counts, err := n.Counts()
-	return counts[netchain.Ordered] + counts[netchain.Accepted], 0, err
+	return netChainWrites(n.Counts())
+}
+
+func netChainWrites(counts [netchain.Outcomes]uint64, failed error) (applied, dropped uint64, err error) {
+	return counts[netchain.Ordered] + counts[netchain.Accepted], 0, failed
 }
 
 type netcraqPaperNode struct{ *baseline.NetCRAQPaper }
@@ -92,9 +118,12 @@ type netcraqPaperNode struct{ *baseline.NetCRAQPaper }
 func (n netcraqPaperNode) close() { n.Close() }
 
 func (n netcraqPaperNode) writes() (applied, dropped uint64, err error) {
-	counts, err := n.Counts()
+	return netcraqPaperWrites(n.Counts())
+}
+
+func netcraqPaperWrites(counts [netcraqpaper.Outcomes]uint64, failed error) (applied, dropped uint64, err error) {
 	applied = counts[netcraqpaper.CleanWrite] + counts[netcraqpaper.DirtyWrite] + counts[netcraqpaper.Committed]
-	return applied, counts[netcraqpaper.Overflow], err
+	return applied, counts[netcraqpaper.Overflow], failed
 }
 
 // addrOf returns the address of a node with the port of its protocol.
@@ -122,14 +151,14 @@ func (l *Line) fill(ctx context.Context) error {
 			values[keys[i]] = valueOf(k, o.ValueBytes)
 		}
 		for _, n := range l.nodes {
-			if err := n.(netChainNode).Insert(keys, 0, func(k netchain.Key) []byte { return values[k] }); err != nil {
+			if err := n.(chainNode).Insert(keys, 0, func(k netchain.Key) []byte { return values[k] }); err != nil {
 				return err
 			}
 		}
 		return nil
 	case NetCRAQPaper:
 		for _, n := range l.nodes {
-			if err := n.(netcraqPaperNode).Install(netcraqPaperValue); err != nil {
+			if err := n.(paperNode).Install(netcraqPaperValue); err != nil {
 				return err
 			}
 		}
@@ -182,7 +211,7 @@ func (l *Line) makeDirty(ctx context.Context) error {
 	if l.options.Protocol == NetChain || l.options.Nodes == 1 || l.dirty {
 		return nil
 	}
-	restore, err := l.net.mute(l.options.Nodes - 1)
+	restore, err := l.mute(l.options.Nodes - 1)
 	if err != nil {
 		return err
 	}

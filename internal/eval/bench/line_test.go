@@ -2,8 +2,12 @@ package bench
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/netcraq/netcraq/internal/node/dataplane/p4"
+	"github.com/netcraq/netcraq/internal/verify/enginetest"
 )
 
 // lineWindow is long enough for every kind of work to be answered.
@@ -161,5 +165,29 @@ func TestLineRenewsWhatLossWoreOut(t *testing.T) {
 		if (f.Overflows > 0) != (w.LossPercent > 0) {
 			t.Errorf("%+v: %d writes were dropped", w, f.Overflows)
 		}
+	}
+}
+
+// TestLineOfSwitches runs reads, of clean and of dirty objects, and writes on lines of P4 programs. The nodes forward
+// frames for each other: their kernels do not.
+func TestLineOfSwitches(t *testing.T) {
+	enginetest.Need(t)
+	for _, protocol := range protocols {
+		t.Run(string(protocol), func(t *testing.T) {
+			const nodes = 3
+			l := openLineForTest(t, LineOptions{
+				Protocol: protocol, Nodes: nodes, Keys: 20, Seq32: true, Engine: os.Getenv(p4.EngineVariable),
+			})
+			for _, w := range []Work{{}, {Target: nodes - 1}, {WriteShare: 1}, {Dirty: true}} {
+				f, err := l.Throughput(t.Context(), w, lineWindow)
+				if err != nil {
+					t.Fatalf("%+v: %v", w, err)
+				}
+				t.Logf("%+v: %+v", w, f)
+				if f.Answered == 0 || f.Lost > 0 || f.ReadsPerS > 0 != (w.WriteShare < 1) {
+					t.Errorf("%+v: %+v", w, f)
+				}
+			}
+		})
 	}
 }

@@ -55,6 +55,14 @@ func (o *NodeOptions) chainOptions() chain.Options {
 		MaxSessions: sessions, Relay: o.Relay}
 }
 
+// switchOptions are those of a node on a switch, whose tables have a fixed size.
+func (o *NodeOptions) switchOptions() chain.Options {
+	options := o.chainOptions()
+	options.MaxObjects = min(options.MaxObjects, p4.MaxObjects)
+	options.MaxSessions = min(options.MaxSessions, p4.MaxSessions)
+	return options
+}
+
 // node is a node under load.
 type node struct {
 	host  *host
@@ -85,10 +93,7 @@ func openPlane(addr netip.AddrPort, ports []*port, o *NodeOptions) (dataplane.Pl
 	}
 	switch o.Plane {
 	case planeP4:
-		options := o.chainOptions()
-		options.MaxObjects, options.MaxSessions = min(options.MaxObjects, p4.MaxObjects),
-			min(options.MaxSessions, p4.MaxSessions)
-		return p4.Open(p4.Options{Node: addr, Ports: names, Chain: options})
+		return p4.Open(p4.Options{Node: addr, Ports: names, Chain: o.switchOptions()})
 	case planeXDP:
 		return xdp.Open(xdp.Options{
 			Node: addr, Ports: names, Chain: o.chainOptions(), Mode: xdp.Mode(o.Mode), Transit: transit,

@@ -44,13 +44,8 @@ func (t *NetChainTarget) Load(s netchain.State) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	switch {
-	case s.Slots > chainSlots:
-		return unsupported("%d places: the registers have %d", s.Slots, chainSlots)
-	case s.ValueBytes > chainValueBytes:
-		return unsupported("values of %d bytes: the registers have room for %d", s.ValueBytes, chainValueBytes)
-	case s.Groups&(s.Groups-1) != 0:
-		return unsupported("%d virtual groups: the program masks the key, so their number is a power of two", s.Groups)
+	if err := chainFits(&s.Config); err != nil {
+		return err
 	}
 	t.state = s.Clone()
 	var r p4.Request
@@ -59,6 +54,19 @@ func (t *NetChainTarget) Load(s netchain.State) error {
 	}
 	r.Write(regOutcomes, 0, s.Counts[:]...)
 	return t.replace(chainEntries(&s), &r)
+}
+
+// chainFits says whether the program supports a configuration.
+func chainFits(c *netchain.Config) error {
+	switch {
+	case c.Slots > chainSlots:
+		return unsupported("%d places: the registers have %d", c.Slots, chainSlots)
+	case c.ValueBytes > chainValueBytes:
+		return unsupported("values of %d bytes: the registers have room for %d", c.ValueBytes, chainValueBytes)
+	case c.Groups&(c.Groups-1) != 0:
+		return unsupported("%d virtual groups: the program masks the key, so their number is a power of two", c.Groups)
+	}
+	return nil
 }
 
 func chainEntries(s *netchain.State) []p4.Entry {
@@ -71,10 +79,7 @@ func chainEntries(s *netchain.State) []p4.Entry {
 	}
 	entries := []p4.Entry{{Table: tableLocal, Match: []uint64{netchain.Port}, Action: actionNode, Args: config}}
 	for key, slot := range s.Index {
-		entries = append(entries, p4.Entry{
-			Table: tableIndex, Match: []uint64{binary.BigEndian.Uint64(key[:8]), binary.BigEndian.Uint64(key[8:])},
-			Action: actionPlace, Args: []p4.Arg{{Name: "index", Value: uint64(slot)}},
-		})
+		entries = append(entries, placeEntry(key, slot))
 	}
 	for target, rule := range s.Rules {
 		e := p4.Entry{
@@ -87,6 +92,13 @@ func chainEntries(s *netchain.State) []p4.Entry {
 		entries = append(entries, e)
 	}
 	return entries
+}
+
+func placeEntry(key netchain.Key, slot uint32) p4.Entry {
+	return p4.Entry{
+		Table: tableIndex, Match: []uint64{binary.BigEndian.Uint64(key[:8]), binary.BigEndian.Uint64(key[8:])},
+		Action: actionPlace, Args: []p4.Arg{{Name: "index", Value: uint64(slot)}},
+	}
 }
 
 func writeCell(r *p4.Request, slot int, c *netchain.Cell) {

@@ -41,11 +41,8 @@ func (t *NetCRAQPaperTarget) Load(s netcraqpaper.State) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	switch {
-	case s.Keys > paperObjects:
-		return unsupported("%d objects: the registers have room for %d", s.Keys, paperObjects)
-	case s.Versions > paperVersions:
-		return unsupported("%d versions of an object: the registers have room for %d", s.Versions, paperVersions)
+	if err := paperFits(&s.Config); err != nil {
+		return err
 	}
 	t.state = s.Clone()
 	var r p4.Request
@@ -54,6 +51,17 @@ func (t *NetCRAQPaperTarget) Load(s netcraqpaper.State) error {
 	}
 	r.Write(regOutcomes, 0, s.Counts[:]...)
 	return t.replace(paperEntries(&s.Config), &r)
+}
+
+// paperFits says whether the program supports a configuration.
+func paperFits(c *netcraqpaper.Config) error {
+	switch {
+	case c.Keys > paperObjects:
+		return unsupported("%d objects: the registers have room for %d", c.Keys, paperObjects)
+	case c.Versions > paperVersions:
+		return unsupported("%d versions of an object: the registers have room for %d", c.Versions, paperVersions)
+	}
+	return nil
 }
 
 func paperEntries(c *netcraqpaper.Config) []p4.Entry {

@@ -45,9 +45,10 @@ type lineKey struct {
 	protocol                bench.Protocol
 	nodes, keys, valueBytes int
 	wires                   bool
-	dirty                   bool // its objects stay dirty: it takes a while to make them so
-	slots                   int  // requests of a frame, of ours; the generator for them stays loaded
-	clones                  bool // of ours: the tail sends an ACK to each member, instead of one up the chain
+	dirty                   bool   // its objects stay dirty: it takes a while to make them so
+	slots                   int    // requests of a frame, of ours; the generator for them stays loaded
+	clones                  bool   // of ours: the tail sends an ACK to each member, instead of one up the chain
+	engine                  string // of P4 nodes; empty: XDP nodes
 }
 
 // Of lines where a figure does not vary it.
@@ -68,6 +69,7 @@ func newLines(env figure.Env) *keep[lineKey, *bench.Line] {
 		open: func(ctx context.Context, k lineKey) (*bench.Line, error) {
 			return bench.OpenLine(ctx, bench.LineOptions{
 				Protocol: k.protocol, Nodes: k.nodes, Keys: k.keys, ValueBytes: k.valueBytes, Wires: k.wires, Seq32: true,
+				Engine: k.engine,
 				Relay: !k.clones &&
 					!k.dirty, Progress: bench.Progress(env.Say), // dirty objects are those whose ACKs get lost
 			})
@@ -104,33 +106,38 @@ func lineFigure(
 	what func(figure.Cell) (lineKey, []bench.Work),
 ) func(context.Context, figure.Env) (figure.Harness, error) {
 	return func(_ context.Context, env figure.Env) (figure.Harness, error) {
-		lines := newLines(env)
-		r := &harness{close: lines.all, settings: append(lineSettings(nodes), paceSetting)}
-		r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
-			key, works := what(cell)
-			line, err := lines.get(ctx, key)
+		return openLines(env, append(lineSettings(nodes), paceSetting), what), nil
+	}
+}
+
+// openLines makes the harness of a figure whose cells are the throughput of lines.
+func openLines(env figure.Env, settings []string, what func(figure.Cell) (lineKey, []bench.Work)) *harness {
+	lines := newLines(env)
+	r := &harness{close: lines.all, settings: settings}
+	r.measure = func(ctx context.Context, cell figure.Cell, window time.Duration) (figure.Sample, error) {
+		key, works := what(cell)
+		line, err := lines.get(ctx, key)
+		if err != nil {
+			return figure.Sample{}, err
+		}
+		v := make(map[string]float64)
+		for _, w := range works {
+			if w.Slots > 1 {
+				r.note([]string{bundleSetting})
+			}
+			found, err := line.Throughput(ctx, w, window/time.Duration(len(works)))
 			if err != nil {
+				lines.drop(key)
 				return figure.Sample{}, err
 			}
-			v := make(map[string]float64)
-			for _, w := range works {
-				if w.Slots > 1 {
-					r.note([]string{bundleSetting})
-				}
-				found, err := line.Throughput(ctx, w, window/time.Duration(len(works)))
-				if err != nil {
-					lines.drop(key)
-					return figure.Sample{}, err
-				}
-				addFound(v, w, found)
-			}
-			if len(works) == 1 {
-				v[opsPerS] = v[readsPerS] + v[writesPerS]
-			}
-			return values(v), nil
+			addFound(v, w, found)
 		}
-		return r, nil
+		if len(works) == 1 {
+			v[opsPerS] = v[readsPerS] + v[writesPerS]
+		}
+		return values(v), nil
 	}
+	return r
 }
 
 // addFound adds the results of one work. Each of several works measures another metric; of their

@@ -10,6 +10,8 @@ func All(tools Tools) []*figure.Spec {
 		netcraqCongestion(),
 		netcraqMixed(),
 		netcraqLength(),
+		netcraqDistanceBMv2(),
+		netcraqLengthBMv2(),
 		kubernetesPods(tools),
 		netchainValueSize(),
 		netchainStoreSize(),

@@ -88,19 +88,10 @@ const (
 
 func distanceResults(o *figure.Outcome) []figure.Result {
 	dirty := func(x float64, text string, paper float64) figure.Result {
-		chain, mine, theirs := o.Median(netChain, x, readsPerS), o.Median(oursDirty, x,
-			readsPerS), o.Median(netcraqPaperDirty, x, readsPerS)
-		return figure.Result{
-			Metric: text,
-			Unit:   "× NetChain",
-			Values: figure.Values{
-				figure.Paper:        &paper,
-				figure.NetChain:     figure.Ratio(chain, chain),
-				figure.NetCRAQPaper: figure.Ratio(theirs, chain),
-				figure.Ours:         figure.Ratio(mine, chain),
-			},
-			Mark: figure.AtLeast(1, "NetCRAQ as published", mine, theirs),
-		}
+		r := dirtyRatio(o, text, x, paper)
+		r.Mark = figure.AtLeast(1, "NetCRAQ as published", o.Median(oursDirty, x, readsPerS),
+			o.Median(netcraqPaperDirty, x, readsPerS))
+		return r
 	}
 	all := []figure.Result{
 		versus(o, readsPerS, "clean reads at the head of 4", "reads/s", atHead, nil),
@@ -113,6 +104,21 @@ func distanceResults(o *figure.Outcome) []figure.Result {
 	return append(
 		all,
 		bundledDirty.results(o, readsPerS, "reads/s", "reads of dirty objects %g links from the tail")...)
+}
+
+// dirtyRatio is a result of how many times NetChain the others do for dirty objects.
+func dirtyRatio(o *figure.Outcome, text string, x, paper float64) figure.Result {
+	chain := o.Median(netChain, x, readsPerS)
+	return figure.Result{
+		Metric: text,
+		Unit:   "× NetChain",
+		Values: figure.Values{
+			figure.Paper:        &paper,
+			figure.NetChain:     figure.Ratio(chain, chain),
+			figure.NetCRAQPaper: figure.Ratio(o.Median(netcraqPaperDirty, x, readsPerS), chain),
+			figure.Ours:         figure.Ratio(o.Median(oursDirty, x, readsPerS), chain),
+		},
+	}
 }
 
 func distanceNotes(o *figure.Outcome) []figure.Note {
