@@ -14,6 +14,7 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
 	"github.com/netcraq/netcraq/internal/platform/retry"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // chainPause is the pause between two tries to reach the chain. Each try waits for an answer as well.
@@ -44,6 +45,7 @@ func connectChain(ctx context.Context, flags *cli.ClusterFlags, log *slog.Logger
 // cache returns where the gateway caches.
 func (c *chain) cache() *proxy.Cache {
 	if c.open != nil {
+		warnOpenChain(c.log, c.open.Map())
 		return &proxy.Cache{Chain: c.open.Client, ChainName: chainName(c.open.Map())}
 	}
 	return &proxy.Cache{Chain: &c.late}
@@ -68,6 +70,7 @@ func (c *chain) reach(ctx context.Context, s *proxy.Server) error {
 	if err := s.NameChain(chainName(c.open.Map())); err != nil {
 		return err
 	}
+	warnOpenChain(c.log, c.open.Map())
 	c.late.Open(c.open.Client)
 	c.log.Info("the chain answers: keys are cached from now on")
 	return nil
@@ -78,6 +81,14 @@ func (c *chain) close() error {
 		return nil
 	}
 	return c.open.Close()
+}
+
+// warnOpenChain logs that the certificates of etcd and of the gateway do not protect what the chain answers.
+func warnOpenChain(log *slog.Logger, m *client.Map) {
+	if m.Tags != wire.TagsRequired {
+		log.Warn("the chain requires no tags: any host that reaches its nodes can change what this gateway's clients read",
+			"to change that", "--identity here, and netcraq settings --tags")
+	}
 }
 
 // chainName is the same for all gateways with this chain.

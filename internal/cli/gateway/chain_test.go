@@ -133,6 +133,9 @@ func TestStartWithoutTheChain(t *testing.T) {
 	m.Await("the chain", (*topology.Map).Formed)
 	first := start(t, flags...)
 	first.says(t, "started gRPC proxy")
+	if !strings.Contains(first.String(), "the chain requires no tags") {
+		t.Errorf("no warning that others can change what is read:\n%s", first)
+	}
 	first.stop()
 	if err := <-first.ended; err != nil {
 		t.Error(err)

@@ -93,6 +93,7 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 	if err != nil {
 		return err
 	}
+	warnOpenChain(o.Log, chain.Map())
 	o.Log.Info(servesMessage, "address", s.Addr().String(), "keyspace", m.name)
 	return s.Serve(ctx)
 }
