@@ -54,6 +54,9 @@ func (g *Gateway) catchUp(ctx context.Context) (more bool, err error) {
 		}
 	}
 	batches, err := g.log.Read(ctx)
+	if err == nil {
+		g.heard()
+	}
 	for _, b := range batches {
 		if err := g.applyBatch(b); err != nil {
 			return false, err
@@ -80,6 +83,7 @@ func (g *Gateway) open(ctx context.Context) error {
 
 // applyBatch executes the commands of a batch.
 func (g *Gateway) applyBatch(batch []byte) error {
+	g.heard()
 	for len(batch) > 0 {
 		n, m := binary.Uvarint(batch)
 		if m <= 0 || n > uint64(len(batch)-m) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -61,6 +62,9 @@ type Gateway struct {
 	member uint64
 	log    *chainlog.Log // nil: the keyspace was not found yet
 
+	began   time.Time
+	contact atomic.Int64 // when the chain answered last, since began
+
 	mu      sync.Mutex
 	space   *keyspace.Keyspace
 	cluster uint64           // the keyspace's number
@@ -98,7 +102,9 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Gateway{o: o, member: rand.Uint64() | 1, space: space, changed: make(chan struct{})}, nil
+	return &Gateway{
+		o: o, member: rand.Uint64() | 1, began: time.Now(), space: space, changed: make(chan struct{}),
+	}, nil
 }
 
 // lockName is the name of the lock whose holder is the active gateway.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/soheilhy/cmux"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/api/v3/version"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -193,10 +194,18 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 		Begin: s.begin,
 		Codec: encoding.GetCodecV2(proto.Name), Unary: func(method string) bool { return unary[method] },
 		Handle: func(method string, down grpc.ServerStream) error {
-			if handle := streams[method]; handle != nil {
+			handle := streams[method]
+			switch {
+			case handle == nil:
+				return status.Errorf(codes.Unimplemented, "a memory keyspace has no %s", method)
+			case !requiresLeader(down.Context()):
 				return handle(down)
+			case !unary[method]:
+				return s.whileLed(down, handle)
+			case s.ledFor() <= 0:
+				return rpctypes.ErrGRPCNoLeader
 			}
-			return status.Errorf(codes.Unimplemented, "a memory keyspace has no %s", method)
+			return handle(down)
 		},
 		Page: pages, MaxMessageBytes: maxRequestBytes + proxy.OverheadBytes, PingEvery: proxy.PingEvery, PingTimeout: proxy.PingTimeout,
 	})
