@@ -113,8 +113,8 @@ func TestRefusals(t *testing.T) {
 	a, b := pair(t)
 	for _, g := range []*gateway{a, b} {
 		c, ctx := open(t, g.address), t.Context()
-		must(c.Put(ctx, "k", "1"))(t)
-		put, history := clientv3.OpPut("k", ""), clientv3.OpGet("k", clientv3.WithRev(1))
+		first := must(c.Put(ctx, "k", "1"))(t).Header.Revision
+		put, history := clientv3.OpPut("k", ""), clientv3.OpGet("k", clientv3.WithRev(first))
 		for _, test := range []struct {
 			name string
 			do   func() error
@@ -139,7 +139,7 @@ func TestRefusals(t *testing.T) {
 				return err
 			}, codes.Unimplemented},
 			{"a revision of the future", func() error {
-				_, err := c.Get(ctx, "k", clientv3.WithRev(1<<40))
+				_, err := c.Get(ctx, "k", clientv3.WithRev(1<<60))
 				return err
 			}, codes.OutOfRange},
 			{"a lease that does not exist", func() error {

@@ -74,10 +74,18 @@ func (g *Gateway) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	space, err := keyspace.New(l.Revision())
+	if err != nil {
+		return err
+	}
 	g.log = l
+	if err := g.replace(space); err != nil {
+		return err
+	}
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.cluster = l.ID()
-	g.mu.Unlock()
+	g.notify()
 	return nil
 }
 
@@ -110,6 +118,11 @@ func (g *Gateway) reload(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	g.o.Log.Info("loaded the keyspace's snapshot", "entry", g.log.Next()-1, "revision", space.Revision())
+	return g.replace(space)
+}
+
+// replace has calls use another keyspace. Those that use the old one end.
+func (g *Gateway) replace(space *keyspace.Keyspace) error {
 	g.mu.Lock()
 	old := g.space
 	g.space = space

@@ -46,7 +46,10 @@ type Options struct {
 	// Peers are the credentials towards other gateways. nil: no encryption.
 	Peers credentials.TransportCredentials
 	// LogEntries is the number of objects of the log of a new keyspace. 0: [chainlog.DefaultEntries].
-	LogEntries      int
+	LogEntries int
+	// FirstRevision is that of a new keyspace. 0: the time in microseconds, so that a keyspace that replaces a lost one
+	// continues beyond the revisions that clients know.
+	FirstRevision   int64
 	LockTTL         time.Duration // 0: [DefaultLockTTL]
 	History         int64         // 0: [DefaultHistory]
 	MaxRequestBytes int           // 0: etcd's default
@@ -98,13 +101,20 @@ func New(o Options) (*Gateway, error) {
 	if o.ProgressEvery != 0 {
 		v3rpc.SetProgressReportInterval(o.ProgressEvery)
 	}
-	space, err := keyspace.New()
+	space, err := keyspace.New(1) // until the log is found
 	if err != nil {
 		return nil, err
 	}
 	return &Gateway{
 		o: o, member: rand.Uint64() | 1, began: time.Now(), space: space, changed: make(chan struct{}),
 	}, nil
+}
+
+func (g *Gateway) firstRevision() int64 {
+	if g.o.FirstRevision > 0 {
+		return g.o.FirstRevision
+	}
+	return time.Now().UnixMicro()
 }
 
 // lockName is the name of the lock whose holder is the active gateway.
@@ -201,6 +211,27 @@ func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) {
 	case <-ctx.Done():
 	case <-stop:
 	case <-t.C:
+	}
+}
+
+// known waits until this gateway has found the keyspace. Before, its copy is that of no keyspace.
+func (g *Gateway) known(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for {
+		g.mu.Lock()
+		found, changed := g.cluster != 0, g.changed
+		g.mu.Unlock()
+		if found {
+			return nil
+		}
+		pause(waiting, changed, requestTimeout)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if waiting.Err() != nil {
+			return rpctypes.ErrGRPCNoLeader
+		}
 	}
 }
 

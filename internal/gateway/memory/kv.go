@@ -113,6 +113,9 @@ func (s *kvServer) Range(ctx context.Context, q *pb.RangeRequest) (*pb.RangeResp
 func read[Q, A any](ctx context.Context, g *Gateway, q Q, serializable bool, look func(*keyspace.Keyspace) (A, error),
 	remote func(*grpc.ClientConn) func(context.Context, Q, ...grpc.CallOption) (A, error)) (none A, err error) {
 	if serializable {
+		if err := g.known(ctx); err != nil {
+			return none, err
+		}
 		space, done, err := g.present()
 		if err != nil {
 			return none, err

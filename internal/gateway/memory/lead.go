@@ -78,7 +78,7 @@ func (g *Gateway) takeOver(ctx context.Context, term uint64) error {
 		err := g.open(ctx)
 		if errors.Is(err, chainlog.ErrNone) {
 			g.o.Log.Info("making the keyspace", "name", g.o.Name, "objects", g.o.LogEntries)
-			if _, err = chainlog.Create(ctx, g.o.Chain, g.o.Name, term, g.o.LogEntries); err == nil {
+			if _, err = chainlog.Create(ctx, g.o.Chain, g.o.Name, term, g.o.LogEntries, g.firstRevision()); err == nil {
 				err = g.open(ctx)
 			}
 			if errors.Is(err, client.ErrFull) {

@@ -294,3 +294,29 @@ func TestDeposed(t *testing.T) {
 		t.Errorf("after the takeover: %v", r)
 	}
 }
+
+// A keyspace that replaces a lost one has later revisions. So a client that watches from the revision it knows is told
+// that this is compacted: at an earlier revision than its own it would wait, and believe that nothing changes.
+func TestRevisionsAfterLoss(t *testing.T) {
+	var last int64
+	for range 2 {
+		a := start(t, startChain(t), Options{}) // another chain each time: the first one's state is lost
+		a.waitActive(t)
+		c := open(t, a.address)
+		if last > 0 {
+			if r := <-c.Watch(t.Context(), "k", clientv3.WithRev(last+1)); r.CompactRevision <= last {
+				t.Errorf("a watch after revision %d of the lost keyspace: %+v", last, r)
+			}
+		}
+		next := must(c.Put(t.Context(), "k", ""))(t).Header.Revision
+		if next <= last {
+			t.Errorf("the revision %d of the new keyspace follows %d of the lost one", next, last)
+		}
+		last = next
+	}
+	as := start(t, startChain(t), Options{FirstRevision: 1})
+	as.waitActive(t)
+	if r := must(open(t, as.address).Put(t.Context(), "k", ""))(t); r.Header.Revision != 2 {
+		t.Errorf("the first change after revision 1, as in a new etcd, has revision %d", r.Header.Revision)
+	}
+}

@@ -29,6 +29,9 @@ type watchServer struct {
 // Watch implements etcd's API. The only status that ends a stream for a reason of the gateway's is Unavailable: clients
 // watch again from their next revision then.
 func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
+	if s.g.known(stream.Context()) != nil {
+		return rpctypes.ErrGRPCStopped
+	}
 	space, done, err := s.g.present()
 	if err != nil {
 		return err

@@ -44,18 +44,35 @@ func ReadHistory(ctx context.Context, etcd *clientv3.Client, prefix string) (*Hi
 		return nil, err
 	}
 	h.rev = end.Header.Revision
-	for answer := range etcd.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(1)) {
-		if answer.Err() != nil {
-			return nil, answer.Err()
-		}
-		for _, e := range answer.Events {
-			if e.Kv.ModRevision == end.Header.Revision {
-				return h, nil
+	for next := int64(1); ctx.Err() == nil; {
+		begin := next
+		for answer := range etcd.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(begin)) {
+			if next = begins(begin, &answer); next != begin {
+				continue // the watch ends
 			}
-			h.add(eventOf(e), kvOf(e.Kv))
+			if answer.Err() != nil {
+				return nil, answer.Err()
+			}
+			for _, e := range answer.Events {
+				if e.Kv.ModRevision == end.Header.Revision {
+					return h, nil
+				}
+				h.add(eventOf(e), kvOf(e.Kv))
+			}
+		}
+		if next == begin {
+			break
 		}
 	}
 	return nil, fmt.Errorf("etcd ended the watch of its history: %w", context.Cause(ctx))
+}
+
+// begins returns the revision to watch from. The first revision of a keyspace in memory is not 1.
+func begins(from int64, answer *clientv3.WatchResponse) int64 {
+	if from == 1 && answer.CompactRevision > from {
+		return answer.CompactRevision
+	}
+	return from
 }
 
 func (h *History) add(e Event, kv KV) {

@@ -220,6 +220,7 @@ func (r *run) watch(ctx context.Context, f *follower) {
 	for next := int64(1); ctx.Err() == nil; {
 		within, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 		for answer := range f.client.Watch(within, r.Prefix, clientv3.WithPrefix(), clientv3.WithRev(next)) {
+			next = begins(next, &answer)
 			for _, e := range answer.Events {
 				f.events = append(f.events, eventOf(e))
 				r.reveal(e.Kv.ModRevision)

@@ -20,7 +20,7 @@ const name = "test"
 func newLog(t *testing.T, entries int) *client.Client {
 	t.Helper()
 	c := softchain.Connect(t, softchain.Start(t, 3, 4, 10_000))
-	if _, err := Create(t.Context(), c, name, 1, entries); err != nil {
+	if _, err := Create(t.Context(), c, name, 1, entries, 1); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -233,7 +233,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("a keyspace that does not exist: %v", err)
 	}
 	small := softchain.Connect(t, softchain.Start(t, 1, 1, 10))
-	if _, err := Create(t.Context(), small, name, 1, 100); !errors.Is(err, client.ErrFull) {
+	if _, err := Create(t.Context(), small, name, 1, 100, 1); !errors.Is(err, client.ErrFull) {
 		t.Errorf("a keyspace without room: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -43,9 +43,10 @@ type meta struct {
 	ID         uint64 `json:"id"`
 	Entries    int    `json:"entries"`
 	ValueBytes int    `json:"value_bytes"`
+	Revision   int64  `json:"revision"` // of the keyspace before its first entry
 }
 
-const formatMeta = 1
+const formatMeta = 2
 
 // Log is one keyspace's log. Its methods must not be called at once, except those of snapshots.
 type Log struct {
@@ -110,6 +111,9 @@ func (l *Log) survey(ctx context.Context) error {
 // ID is a number of the keyspace that no other keyspace has.
 func (l *Log) ID() uint64 { return l.meta.ID }
 
+// Revision is that of the keyspace before its first entry.
+func (l *Log) Revision() int64 { return l.meta.Revision }
+
 // Next is the index of the next entry.
 func (l *Log) Next() uint64 { return l.next }
 
@@ -130,8 +134,9 @@ func (l *Log) slot(index uint64) int { return int(index % uint64(l.meta.Entries)
 func (l *Log) entryKey(slot int) string { return fmt.Sprintf("%slog/%d", l.prefix, slot) }
 
 // Create makes a keyspace. Only the holder of the keyspace's lock may call it; term is the lock's token. entries is the
-// length of the ring.
-func Create(ctx context.Context, chain *client.Client, name string, term uint64, entries int) (*Log, error) {
+// length of the ring, and revision that of the keyspace before its first entry.
+func Create(ctx context.Context, chain *client.Client, name string, term uint64, entries int, revision int64) (*Log,
+	error) {
 	if entries < minEntries {
 		return nil, fmt.Errorf("a log has at least %d entries, not %d", minEntries, entries)
 	}
@@ -139,7 +144,7 @@ func Create(ctx context.Context, chain *client.Client, name string, term uint64,
 	rand.Read(id[:])
 	l := &Log{
 		chain: chain, prefix: prefixOf(name),
-		meta: meta{Format: formatMeta, ID: binary.BigEndian.Uint64(id[:]) | 1, Entries: entries},
+		meta: meta{Format: formatMeta, ID: binary.BigEndian.Uint64(id[:]) | 1, Entries: entries, Revision: revision},
 	}
 	if err := l.probeLength(ctx); err != nil {
 		return nil, err

@@ -50,8 +50,13 @@ func (clusterVersion) Version() *semver.Version {
 	return semver.Must(semver.NewVersion(version.Version))
 }
 
-// New makes an empty keyspace.
-func New() (*Keyspace, error) { return open(func(backend.BatchTx) error { return nil }) }
+// New makes an empty keyspace whose first change follows a revision, as if all before had been compacted. 1 is etcd's.
+func New(revision int64) (*Keyspace, error) {
+	if revision <= 1 {
+		return open(func(backend.BatchTx) error { return nil })
+	}
+	return open((&Snapshot{revision: revision}).fill)
+}
 
 // open makes a keyspace from a file that fill has filled.
 func open(fill func(tx backend.BatchTx) error) (*Keyspace, error) {

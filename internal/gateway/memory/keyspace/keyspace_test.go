@@ -14,7 +14,7 @@ import (
 
 func newKeyspace(t *testing.T) *Keyspace {
 	t.Helper()
-	k, err := New()
+	k, err := New(1)
 	if err != nil {
 		t.Fatal(err)
 	}
