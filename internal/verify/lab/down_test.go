@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -27,6 +28,9 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println("up")
 		select {}
+	}
+	if left, err := strconv.Atoi(os.Getenv(execVariable)); err == nil {
+		execFromThread(left)
 	}
 	os.Exit(m.Run())
 }

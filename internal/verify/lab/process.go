@@ -28,7 +28,7 @@ func ProcessOf(pid int) (Process, error) {
 	return Process{pid, start}, err
 }
 
-// startTime returns the start time of a running process. It fails for a zombie.
+// startTime returns the start time of a process that was not waited for yet.
 func startTime(pid int) (uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -37,17 +37,32 @@ func startTime(pid int) (uint64, error) {
 	// The second field, the command, may contain spaces and parentheses. Count from its closing
 	// parenthesis; field 3 follows.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	const state, start = 0, 19
-	if len(fields) <= start || fields[state] == "Z" || fields[state] == "X" {
+	const start = 19
+	if len(fields) <= start {
 		return 0, os.ErrProcessDone
 	}
 	return strconv.ParseUint(fields[start], 10, 64)
 }
 
-// Alive reports whether the process is running.
+// Alive reports whether the process is running. The state in /proc does not tell: it is that of the first thread, which
+// is dead for a moment when another thread replaces the program.
 func (p Process) Alive() bool {
+	if p.PID == 0 {
+		return false
+	}
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
 	start, err := startTime(p.PID)
-	return p.PID != 0 && err == nil && start == p.Start
+	if err != nil || start != p.Start {
+		return false
+	}
+	ended, err := eintr.Value(func() (int, error) {
+		return unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	})
+	return err == nil && ended == 0
 }
 
 // signal sends a signal to the process if it is still running.
