@@ -35,15 +35,17 @@ type cluster struct{ t *testing.T }
 // TestCluster runs four kubelets with the product's manifests, and uses the chain from pods: by the stable address on
 // every machine, and without a pause while a machine is replaced, the nodes' pods are, and the API server is killed.
 func TestCluster(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+	needRoot(t)
+	if os.Getenv(isolated) == "" {
+		inNamespaces(t, syscall.CLONE_NEWNET)
+		return
 	}
 	c := &cluster{t}
 	t.Cleanup(c.down)
-	c.lab("up")
+	c.lab("up", "--memory-leases")
 	c.allReady()
-	if c.status().Store != "chain" {
-		t.Error("the gateway does not read from the chain")
+	if is := c.status(); is.Store != "chain" || !is.MemoryLeases {
+		t.Errorf("the gateway does not read from the chain, or leases are not in its memory: %+v", is)
 	}
 	c.kubectl("apply", "--filename", "testdata/pods.yaml", "--filename", "testdata/load.yaml")
 	c.kubectl("rollout", "status", "daemonset/waiting", limitFlag)
@@ -63,7 +65,7 @@ func TestCluster(t *testing.T) {
 		c.await("the API server", func() error { _, err := c.try("get", "--raw", "/readyz"); return err })
 	})
 	c.under("the API server leaves the gateway and comes back", func() {
-		c.countThrough("out and in again", func() {
+		c.countThrough("out and in again", configMaps, func() {
 			for _, store := range []string{"etcd", "chain", "gateway", "chain"} {
 				c.lab("store", store)
 				if is := c.status().Store; is != store {
@@ -72,9 +74,39 @@ func TestCluster(t *testing.T) {
 			}
 		})
 	})
+	c.under("the gateway with the leases is killed", c.leasesInMemory)
+	c.under("leases go back to etcd", c.leasesBack)
 	c.kubectl("delete", "job/stable", "--wait")
 	c.kubectl("apply", "--filename", "testdata/pods.yaml")
 	c.stableAddress()
+}
+
+// isolated marks a process of the test that has namespaces of its own.
+const isolated = "NETCRAQ_TEST_ISOLATED"
+
+// inNamespaces runs the test in a process with namespaces of its own. A cluster has fixed addresses, which this machine
+// may use itself.
+func inNamespaces(t *testing.T, flags uintptr) {
+	t.Helper()
+	c := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1", "-test.timeout=15m")
+	c.Env = append(os.Environ(), isolated+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr // as it comes: the test takes minutes
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// needRoot skips a test without the rights of root, but not in CI.
+func needRoot(t *testing.T) {
+	t.Helper()
+	switch {
+	case os.Geteuid() == 0:
+	case os.Getenv("CI") == "true":
+		t.Fatal("needs root")
+	default:
+		t.Skip("needs root")
+	}
 }
 
 // nextImage is of the same sources as the one of the manifests, and has another revision.
@@ -152,10 +184,11 @@ func (c *cluster) lab(command string, more ...string) []byte {
 
 // status is what the test needs of `status --json`.
 type status struct {
-	Kubeconfig string
-	API        string
-	Store      string
-	Machines   []machine
+	Kubeconfig   string
+	API          string
+	Store        string
+	MemoryLeases bool `json:"memory_leases"`
+	Machines     []machine
 }
 
 type machine struct {
@@ -231,16 +264,21 @@ func (c *cluster) kubectl(arguments ...string) string {
 	return out
 }
 
-// await calls f until it succeeds.
 func (c *cluster) await(what string, f func() error) {
 	c.t.Helper()
+	await(c.t, what, f)
+}
+
+// await calls f until it succeeds.
+func await(t *testing.T, what string, f func() error) {
+	t.Helper()
 	for end := time.Now().Add(eventLimit); ; {
 		err := f()
 		if err == nil {
 			return
 		}
 		if time.Now().After(end) {
-			c.t.Fatalf("%s: not in time: %v", what, err)
+			t.Fatalf("%s: not in time: %v", what, err)
 		}
 		<-time.After(retryPause)
 	}
@@ -331,12 +369,32 @@ func (c *cluster) under(event string, f func()) {
 	}
 }
 
+// explain logs the cluster's state and the ends of all its logs: nothing of it is left afterwards.
+func (c *cluster) explain() {
+	const lines = "25"
+	status, _ := exec.Command(netcraq, "lab", "kubernetes", "status", "--name", clusterName).CombinedOutput()
+	c.t.Logf("%s", status)
+	for _, question := range [][]string{
+		{"get", "nodes,pods", "--all-namespaces", "--output=wide"},
+		{"get", "leases", "--all-namespaces"},
+		{"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp", "--field-selector=type=Warning"},
+		{"logs", "--all-containers", "--prefix", "--tail=" + lines, "--namespace=netcraq",
+			"--selector=app.kubernetes.io/name=netcraq"},
+	} {
+		out, err := c.try(question...)
+		c.t.Logf("kubectl %s: %v\n%s", strings.Join(question, " "), err, out)
+	}
+	logs, _ := filepath.Glob(filepath.Join("/run/netcraq/kubernetes", clusterName, "*", "*.log"))
+	for _, log := range logs {
+		end, err := exec.Command("tail", "-n", lines, log).CombinedOutput()
+		c.t.Logf("the end of %s: %v\n%s", log, err, end)
+	}
+}
+
 // down removes the cluster, and checks that nothing is left of it.
 func (c *cluster) down() {
 	if c.t.Failed() {
-		c.t.Logf("%s", c.lab("status"))
-		out, _ := c.try("get", "pods", "--all-namespaces", "--output=wide")
-		c.t.Log(out)
+		c.explain()
 	}
 	c.lab("down")
 	for _, pattern := range []string{

@@ -42,7 +42,8 @@ be up at a time. It keeps its data in memory: down leaves nothing, and a machine
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newKubernetesUpCommand(name), newKubernetesDownCommand(name), newKubernetesStatusCommand(name),
-		newKubernetesStoreCommand(name), newKubernetesMachineCommand(name))
+		newKubernetesStoreCommand(name), newKubernetesLeasesCommand(name),
+		newKubernetesMachineCommand(name))
 	return c
 }
 
@@ -90,9 +91,30 @@ from the chain. The store remains the same etcd, and nothing is migrated.`,
 	return c
 }
 
+// Places of leases, on the command line.
+const (
+	leasesInEtcd   = "etcd"
+	leasesInMemory = "memory"
+)
+
+func newKubernetesLeasesCommand(name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "leases etcd|memory",
+		Short: "Have the API server keep leases in the chain's memory, or in etcd",
+		Long: `Start two memory gateways, and restart the API server so that it keeps the objects of coordination.k8s.io/leases
+there; or take it off them. With leases in memory, controller manager and scheduler use leader election. Returns when
+every node has renewed its lease.`,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{leasesInEtcd, leasesInMemory},
+		RunE: func(c *cobra.Command, args []string) error {
+			return kubernetes.UseLeases(c.Context(), *name, args[0] == leasesInMemory, progressTo(c.ErrOrStderr()))
+		},
+	}
+}
+
 func newKubernetesUpCommand(name *string) *cobra.Command {
 	var flags KubernetesFlags
-	chain := true
+	chain, memoryLeases := true, false
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Bring the cluster up, or replace machines that have ended",
@@ -105,6 +127,7 @@ func newKubernetesUpCommand(name *string) *cobra.Command {
 			if !chain {
 				o.Manifests = ""
 			}
+			o.MemoryLeases = memoryLeases
 			o.Progress = progressTo(c.ErrOrStderr())
 			if err := kubernetes.Up(c.Context(), o); err != nil {
 				return err
@@ -121,6 +144,8 @@ func newKubernetesUpCommand(name *string) *cobra.Command {
 	}
 	flags.Add(c.Flags())
 	c.Flags().BoolVar(&chain, "chain", chain, "run the manifests' nodes, and let the gateway read from their chain")
+	c.Flags().BoolVar(&memoryLeases, "memory-leases", memoryLeases,
+		"keep the leases of a new cluster in the chain's memory; `lab kubernetes leases` changes it later")
 	return c
 }
 
@@ -205,7 +230,11 @@ var storeTexts = map[kubernetes.Store]string{
 }
 
 func printCluster(w io.Writer, s *kubernetes.Status) {
-	fmt.Fprintf(w, "\n  cluster %s · API server: %s · %s · logs in %s\n\n", s.Name, s.API, storeTexts[s.Store], s.Directory)
+	store := storeTexts[s.Store]
+	if s.MemoryLeases {
+		store += ", leases in its memory"
+	}
+	fmt.Fprintf(w, "\n  cluster %s · API server: %s · %s · logs in %s\n\n", s.Name, s.API, store, s.Directory)
 	table := cli.NewTable(w)
 	defer table.Flush()
 	fmt.Fprintln(table, "  machine\taddress\tprocess\tnode\tpods ready\tversion\truntime")

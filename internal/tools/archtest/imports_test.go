@@ -80,8 +80,8 @@ var reserved = []struct {
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
 		gateway + "/memory", verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/etcdgateway", eval + "/leases",
-		eval + "/peer", "tools/suites"}, "etcd belongs to the controller's store, to the gateway and its checks, and to the systems " +
-		"compared with it"},
+		eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
+		"and its checks, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},
 	{"k8s.io/", []string{"tools/chart"}, "Kubernetes comes with a package of its own"},
 	{"helm.sh/", []string{"tools/chart"}, "Helm renders the chart, in a module of its own"},

@@ -27,6 +27,8 @@ type Options struct {
 	Images   []string `json:"images"`   // archives for containerd
 	// Manifests are those of deploy/manifests; empty: the cluster has no nodes of a chain.
 	Manifests string `json:"manifests"`
+	// MemoryLeases: a new cluster keeps its leases in the chain's memory; see [UseLeases].
+	MemoryLeases bool `json:"-"`
 
 	// Machine returns the command that calls [RunMachine].
 	Machine  func(machine string) []string `json:"-"`
@@ -56,6 +58,9 @@ func (o *Options) possible() error {
 		if _, err := os.Stat(o.Manifests); err != nil {
 			return fmt.Errorf("%w: --manifests names another file", err)
 		}
+	}
+	if o.MemoryLeases && o.Manifests == "" {
+		return errors.New("--memory-leases needs the nodes of a chain: leave it out, or --chain=false")
 	}
 	for _, image := range o.Images {
 		if _, err := os.Stat(image); err != nil {
@@ -115,6 +120,7 @@ func create(ctx context.Context, o Options) error {
 	}
 	if err := s.build(ctx); err != nil {
 		err = fmt.Errorf("cluster %q: %w", o.Name, err)
+		s.showLogs()
 		return errors.Join(err, remove(context.WithoutCancel(ctx), o.Name))
 	}
 	return nil
@@ -149,6 +155,11 @@ func (s *state) build(ctx context.Context) error {
 	}
 	if s.Options.Manifests != "" {
 		if err := s.use(ctx, Serving{Store: StoreChain}); err != nil {
+			return err
+		}
+	}
+	if s.Options.MemoryLeases {
+		if err := s.useLeases(ctx, true); err != nil {
 			return err
 		}
 	}

@@ -123,6 +123,49 @@ func TestMachine(t *testing.T) {
 	})
 }
 
+// TestMemoryGateways: the control machine starts both when leases are to be in memory, starts one that ends again, and
+// ends both when they are not. Meanwhile the API server's command names them.
+func TestMemoryGateways(t *testing.T) {
+	inNetwork(t, func(t *testing.T) {
+		s := startControl(t, newCluster(t))
+		api := awaitProgram(t, s, apiProgram, 0)
+		awaitProgram(t, s, schedulerProgram, 0)
+		s.MemoryLeases = true
+		if err := errors.Join(s.write(), unix.Kill(s.Machines[Control].PID, unix.SIGHUP)); err != nil {
+			t.Fatal(err)
+		}
+		for _, addr := range memoryAddrs {
+			first := awaitProgram(t, s, memoryProgram+" "+addr, 0)
+			if err := unix.Kill(first, unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			awaitProgram(t, s, memoryProgram+" "+addr, first)
+		}
+		if err := unix.Kill(api, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		line := commandLine(t, awaitProgram(t, s, apiProgram, api))
+		const want = "--etcd-servers-overrides=coordination.k8s.io/leases#http://192.0.2.10:23800;http://192.0.2.10:23801 "
+		if !strings.Contains(line, want) {
+			t.Errorf("the API server does not keep its leases there: %s", line)
+		}
+		s.MemoryLeases = false
+		if err := errors.Join(s.write(), s.endMemoryGateways(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		scheduler := awaitProgram(t, s, schedulerProgram, 0)
+		if err := unix.Kill(scheduler, unix.SIGKILL); err != nil { // a machine handles ends in order
+			t.Fatal(err)
+		}
+		awaitProgram(t, s, schedulerProgram, scheduler)
+		for name := range childrenOf(s.Machines[Control].PID) {
+			if strings.HasPrefix(name, memoryProgram) {
+				t.Errorf("%s was started again", name)
+			}
+		}
+	})
+}
+
 func commandLine(t *testing.T, pid int) string {
 	t.Helper()
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -7,8 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
-	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,11 +32,11 @@ func RunMachine(name, machine string) error {
 	if os.Getpid() != 1 {
 		return errors.New("is started by `netcraq lab kubernetes up` only")
 	}
-	signal := os.NewFile(goahead, "goahead")
-	if text, err := io.ReadAll(signal); err != nil || len(text) == 0 {
+	released := os.NewFile(goahead, "goahead")
+	if text, err := io.ReadAll(released); err != nil || len(text) == 0 {
 		return errors.New("the process that started this machine has ended")
 	}
-	signal.Close()
+	released.Close()
 	s, err := readState(name)
 	if err != nil {
 		return err
@@ -51,8 +52,15 @@ func RunMachine(name, machine string) error {
 	}
 	m := &supervisor{logs: filepath.Join(inside, h.name), services: make(map[int]service)}
 	if h.number == 0 {
-		m.again = controlAgain
+		m.wanted = wantedOf
+		hangUps := make(chan os.Signal, 1)
+		signal.Notify(hangUps, unix.SIGHUP)
 		m.start(s.controlServices()...)
+		go func() {
+			for range hangUps {
+				m.startMissing()
+			}
+		}()
 		return m.watch()
 	}
 	if err := s.configure(h); err != nil {
@@ -66,19 +74,14 @@ func RunMachine(name, machine string) error {
 	return m.watch()
 }
 
-// controlAgain returns a service's command by the state of now, which says where the API server keeps its objects and
-// whether the gateway reads from the chain.
-func controlAgain(before service) service {
+// wantedOf are the control machine's services by the state of now, which says where the API server keeps its objects
+// and whether the gateway reads from the chain.
+func wantedOf() ([]service, error) {
 	s, err := readStateAt(filepath.Join(inside, stateName))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return before
+		return nil, err
 	}
-	services := s.controlServices()
-	if i := slices.IndexFunc(services, func(now service) bool { return now.name == before.name }); i >= 0 {
-		return services[i]
-	}
-	return before
+	return s.controlServices(), nil
 }
 
 // setKernel configures the machine's network namespace as a router without IPv6.
@@ -127,15 +130,23 @@ type service struct {
 // supervisor runs a machine's programs. It waits for every process by wait4(2) and not by [os.Process.Wait], because
 // the orphans of the machine are its children too.
 type supervisor struct {
-	logs     string // directory
-	services map[int]service
-	again    func(service) service // how a service is started again; nil: as before
+	logs   string                    // directory
+	wanted func() ([]service, error) // the services of now; nil: those that were started, as before
+
+	mu       sync.Mutex
+	services map[int]service // by process
 }
 
 // restartPause keeps a program that cannot run from using a CPU.
 const restartPause = time.Second
 
 func (m *supervisor) start(services ...service) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.startLocked(services...)
+}
+
+func (m *supervisor) startLocked(services ...service) {
 	for _, s := range services {
 		pid, err := m.run(s)
 		if err != nil {
@@ -143,6 +154,43 @@ func (m *supervisor) start(services ...service) {
 			continue
 		}
 		m.services[pid] = s
+	}
+}
+
+// startMissing starts services that are wanted and do not run.
+func (m *supervisor) startMissing() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wanted, err := m.wanted()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	for _, now := range wanted {
+		runs := false
+		for _, s := range m.services {
+			runs = runs || s.name == now.name
+		}
+		if !runs {
+			m.startLocked(now)
+		}
+	}
+}
+
+// startAgain starts a service that has ended, unless it is no longer wanted.
+func (m *supervisor) startAgain(s service) {
+	if m.wanted == nil {
+		m.startLocked(s)
+		return
+	}
+	wanted, err := m.wanted()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		m.startLocked(s)
+	}
+	for _, now := range wanted {
+		if now.name == s.name {
+			m.startLocked(now)
+		}
 	}
 }
 
@@ -178,16 +226,20 @@ func (m *supervisor) watch() error {
 		if err != nil {
 			return fmt.Errorf("no program of this machine runs: %w", err)
 		}
-		s, ours := m.services[pid]
-		if !ours {
-			continue
-		}
-		delete(m.services, pid)
-		fmt.Fprintf(os.Stderr, "%s has ended and is started again\n", s.name)
-		time.Sleep(restartPause)
-		if m.again != nil {
-			s = m.again(s)
-		}
-		m.start(s)
+		m.ended(pid)
 	}
+}
+
+// ended starts a service again if the process was one.
+func (m *supervisor) ended(pid int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ours := m.services[pid]
+	if !ours {
+		return
+	}
+	delete(m.services, pid)
+	fmt.Fprintf(os.Stderr, "%s has ended\n", s.name)
+	time.Sleep(restartPause)
+	m.startAgain(s)
 }

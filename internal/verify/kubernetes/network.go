@@ -50,8 +50,8 @@ func checkRoutes() error {
 		addr, _ := netip.AddrFromSlice(r.Dst.IP.To4())
 		bits, _ := r.Dst.Mask.Size()
 		if bits > 0 && netip.PrefixFrom(addr, bits).Overlaps(ours) {
-			return fmt.Errorf("this machine has a route to %v, which the cluster needs for itself: is another one up? "+
-				"`ip route` shows it", r.Dst)
+			return fmt.Errorf("this machine has a route to %v, which the cluster needs for itself. If another cluster is up, "+
+				"take it down; if not, use a network of its own: `unshare --net` starts a shell with one", r.Dst)
 		}
 	}
 	return nil

@@ -19,6 +19,9 @@ const (
 	gatewayAddr = "127.0.0.1:23790"
 )
 
+// memoryAddrs are those of the gateways that keep leases in the chain's memory. They reach each other there.
+var memoryAddrs = [2]string{controlAddr + ":23800", controlAddr + ":23801"}
+
 // Workers is the number of machines with a kubelet.
 const Workers = 4
 

@@ -36,11 +36,12 @@ func (s *state) controlServices() []service {
 	o := s.Options
 	at := func(file string) string { return filepath.Join(inside, file) }
 	program := func(name string) string { return filepath.Join(o.Programs, name) }
-	return []service{
+	elect := fmt.Sprintf("--leader-elect=%t", s.MemoryLeases) // with a single instance it is for its leases only
+	return append([]service{
 		{"etcd", []string{o.Netcraq, "controller", "--data-dir", "/var/lib/netcraq-lab", "--listen", "127.0.0.1",
 			"--etcd-client", etcdAddr}},
 		s.gateway(),
-		{apiProgram, []string{program(apiProgram), "--etcd-servers=http://" + s.storeAddr(),
+		{apiProgram, append([]string{program(apiProgram), "--etcd-servers=http://" + s.storeAddr(),
 			fmt.Sprintf("--watch-cache=%t", !s.NoWatchCache),
 			"--tls-cert-file=" + at(apiCert), "--tls-private-key-file=" + at(apiKey),
 			"--bind-address=" + controlAddr, "--advertise-address=" + controlAddr,
@@ -48,20 +49,24 @@ func (s *state) controlServices() []service {
 			"--authorization-mode=Node,RBAC", "--token-auth-file=" + at(tokenFile),
 			"--kubelet-preferred-address-types=InternalIP",
 			"--service-account-issuer=https://netcraq.lab", "--service-account-key-file=" + at(accountKey),
-			"--service-account-signing-key-file=" + at(accountKey), "--service-cluster-ip-range=" + serviceNet}},
-		{"kube-controller-manager", []string{program("kube-controller-manager"),
-			"--kubeconfig=" + at("kube-controller-manager"), "--use-service-account-credentials", "--leader-elect=false",
-			"--service-account-private-key-file=" + at(accountKey), "--root-ca-file=" + at(apiCert)}},
-		{"kube-scheduler", []string{program("kube-scheduler"), "--kubeconfig=" + at("kube-scheduler"),
-			"--leader-elect=false"}},
-	}
+			"--service-account-signing-key-file=" + at(accountKey), "--service-cluster-ip-range=" + serviceNet},
+			s.storeOfLeases()...)},
+		{managerProgram, []string{program(managerProgram), "--kubeconfig=" + at(managerProgram),
+			"--use-service-account-credentials", elect, "--service-account-private-key-file=" + at(accountKey),
+			"--root-ca-file=" + at(apiCert)}},
+		{schedulerProgram, []string{program(schedulerProgram), "--kubeconfig=" + at(schedulerProgram), elect}},
+	}, s.memoryGateways()...)
 }
 
 // Names of programs of the control machine, as [childrenOf] gives them.
 const (
 	etcdProgram    = "netcraq controller"
 	gatewayProgram = "netcraq gateway"
-	apiProgram     = "kube-apiserver"
+	memoryProgram  = "netcraq gateway --memory" // and its address
+
+	apiProgram       = "kube-apiserver"
+	managerProgram   = "kube-controller-manager"
+	schedulerProgram = "kube-scheduler"
 )
 
 // storeAddr is the address that the API server uses as that of its etcd.
@@ -79,6 +84,30 @@ func (s *state) gateway() service {
 		argv = append(argv, "--controllers", chainControllers())
 	}
 	return service{"gateway", argv}
+}
+
+// memoryGateways keep the leases in the chain's memory.
+func (s *state) memoryGateways() (all []service) {
+	if !s.MemoryLeases {
+		return nil
+	}
+	for i, addr := range memoryAddrs {
+		all = append(all, service{fmt.Sprintf("memory-%d", i+1), []string{s.Options.Netcraq, "gateway", "--memory",
+			"--listen", addr, "--controllers", chainControllers()}})
+	}
+	return all
+}
+
+// storeOfLeases are the API server's arguments for it.
+func (s *state) storeOfLeases() []string {
+	if !s.MemoryLeases {
+		return nil
+	}
+	var urls []string
+	for _, addr := range memoryAddrs {
+		urls = append(urls, "http://"+addr)
+	}
+	return []string{"--etcd-servers-overrides=coordination.k8s.io/leases#" + strings.Join(urls, ";")}
 }
 
 // chainControllers are the addresses of the controllers of deploy/manifests.

@@ -33,6 +33,7 @@ type state struct {
 	Joined       bool `json:"joined"` // the gateway reads from the chain of the manifests' nodes
 	Direct       bool `json:"direct"` // the API server uses etcd, not the gateway
 	NoWatchCache bool `json:"no_watch_cache"`
+	MemoryLeases bool `json:"memory_leases"` // leases are in the chain's memory, not in the etcd
 
 	started map[string]time.Time // machines that this process has started
 }

@@ -18,7 +18,8 @@ type Status struct {
 	Directory  string `json:"directory"` // logs, by machine and program
 	API        string `json:"api"`       // "ok", or an error
 	Serving
-	Machines []Machine `json:"machines"`
+	MemoryLeases bool      `json:"memory_leases"` // leases are in the chain's memory
+	Machines     []Machine `json:"machines"`
 }
 
 // Machine is a machine of a cluster.
@@ -46,7 +47,8 @@ func StatusOf(ctx context.Context, name string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{Name: name, Kubeconfig: Kubeconfig(name), Directory: dirOf(name), API: "ok", Serving: st.serving()}
+	s := &Status{Name: name, Kubeconfig: Kubeconfig(name), Directory: dirOf(name), API: "ok", Serving: st.serving(),
+		MemoryLeases: st.MemoryLeases}
 	for _, h := range hosts() {
 		m := Machine{Name: h.name, Address: h.addr}
 		if p := st.Machines[h.name]; p.Alive() {
@@ -112,27 +114,49 @@ func childrenOf(parent int) map[string]int {
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		argv := bytes.Split(line, []byte{0})
 		if pid, bad := strconv.Atoi(filepath.Base(dir)); err == nil && bad == nil && len(argv) > 1 {
-			found[programName(string(argv[0]), string(argv[1]))] = pid
+			found[programName(argv)] = pid
 		}
 	}
 	return found
 }
 
-// programName tells the product's commands apart.
-func programName(program, argument string) string {
-	name := filepath.Base(program)
+// programName tells the product's commands apart, and memory gateways by their addresses.
+func programName(argv [][]byte) string {
+	name := filepath.Base(string(argv[0]))
 	if name == "netcraq" {
-		name += " " + argument
+		name += " " + string(argv[1])
+	}
+	line := string(bytes.Join(argv, []byte(" ")))
+	for _, addr := range memoryAddrs {
+		if name == gatewayProgram && strings.Contains(line, " --memory --listen "+addr+" ") {
+			return memoryProgram + " " + addr
+		}
 	}
 	return name
 }
 
 // lastLine returns the last line of a log.
-func lastLine(path string) string {
+func lastLine(path string) string { return lastLines(path, 1) }
+
+func lastLines(path string, n int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return lines[len(lines)-1]
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// shownLines are enough for the reason why a program ended.
+const shownLines = 15
+
+// showLogs shows the ends of all logs, of a cluster that is about to be removed because it could not be brought up.
+func (s *state) showLogs() {
+	logs, err := filepath.Glob(LogOf(s.Options.Name, "*", "*"))
+	if err != nil {
+		return
+	}
+	for _, log := range logs {
+		s.Options.Progress(fmt.Sprintf("the end of %s:\n%s", log, lastLines(log, shownLines)))
+	}
 }

@@ -37,26 +37,34 @@ type Serving struct {
 // A write that bypasses a gateway with a cache is an error. So the gateway has no cache before the API server leaves it,
 // and gets one only after the API server is back.
 func Use(ctx context.Context, name string, want Serving, progress func(string)) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
 	if !slices.Contains(Stores, want.Store) {
 		return fmt.Errorf("store %q: want one of %v", want.Store, Stores)
 	}
-	s, err := readState(name)
+	s, err := readUp(name)
 	if err != nil {
 		return err
-	}
-	if !s.Up {
-		return fmt.Errorf("cluster %q %w", name, ErrNotUp)
 	}
 	s.Options.Progress, s.started = progress, make(map[string]time.Time)
 	return s.use(ctx, want)
 }
 
+// readUp reads the state of a cluster that must be up.
+func readUp(name string) (*state, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	s, err := readState(name)
+	if err == nil && !s.Up {
+		return nil, fmt.Errorf("cluster %q %w", name, ErrNotUp)
+	}
+	return s, err
+}
+
+var errNoChain = errors.New("the cluster has no chain: it was brought up with --chain=false")
+
 func (s *state) use(ctx context.Context, want Serving) error {
 	if want.Store == StoreChain && s.Options.Manifests == "" {
-		return errors.New("the cluster has no chain: it was brought up with --chain=false")
+		return errNoChain
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errors.New("not in time"))
 	defer cancel()
