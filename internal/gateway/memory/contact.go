@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// silentTTLs is for how many lifetimes of the lock the chain may be silent before clients that require a leader are told
-// that there is none. etcd waits for three election timeouts.
+// silentTTLs is for how many lifetimes of the lock the chain may be silent before clients that require a leader get an
+// error. etcd waits for three election timeouts.
 const silentTTLs = 3
 
 // heard notes that the chain has answered with the state of the log.

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// withoutLeader is how long a gateway that is cut off may take until it says so, far beyond what it takes by itself.
+// withoutLeader is how long a gateway that is cut off may take until it says so, far beyond what it needs.
 const withoutLeader = 2 * time.Minute
 
 // TestCutOff: a gateway that no longer reaches the chain ends the streams that require a leader, and takes no calls that

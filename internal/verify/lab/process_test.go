@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // execVariable is how often this program becomes itself before it ends.
@@ -58,7 +60,9 @@ func TestAliveWhileItExecs(t *testing.T) {
 	looks := 0
 	for running := true; running; looks++ {
 		alive := p.Alive()
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(wait.Fd()), Events: unix.POLLIN}}, 0)
+		n, err := eintr.Value(func() (int, error) {
+			return unix.Poll([]unix.PollFd{{Fd: int32(wait.Fd()), Events: unix.POLLIN}}, 0)
+		})
 		if running = n == 0 || err != nil; running && !alive {
 			t.Errorf("look %d: a running process is not alive", looks)
 			break
