@@ -148,7 +148,7 @@ test-kernels: bpf ## Load and run the XDP plane on kernels of distributions, in 
 	go run ./internal/tools/kernels
 
 # Kubernetes is compiled here, by the version in tools/kubernetes/go.mod. Without optimization it compiles in half the time.
-KUBERNETES := $(addprefix out/kubernetes/,kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet)
+KUBERNETES := $(addprefix out/kubernetes/,kube-apiserver kube-controller-manager kube-scheduler kubeadm kubectl kubelet)
 KUBERNETES_VERSION = $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' tools/kubernetes/go.mod)
 $(KUBERNETES) &: tools/kubernetes/go.mod | setup
 	@mkdir -p out/kubernetes
@@ -185,6 +185,7 @@ test-kubernetes: ## Run the manifests on four kubelets, with faults; compiles Ku
 # The second image is of another version, to which the test updates the nodes.
 .PHONY: test-kubernetes-now
 test-kubernetes-now: kubernetes
+	@scripts/peers.sh etcd
 	$(MAKE) --no-print-directory images IMAGE_ARCHS=$(LAB_ARCH) IMAGE_NAME=netcraq:next IMAGES=out/images/next REVISION=next
 	go test -C tools/kubernetes -count=1 -timeout 20m -v ./...
 

@@ -72,6 +72,7 @@ cni_packages() {
 kubernetes_packages() {
 	command -v containerd >/dev/null || echo containerd
 	command -v runc >/dev/null || echo runc
+	command -v openssl >/dev/null || echo openssl
 	cni_packages
 }
 
