@@ -17,7 +17,7 @@ func newBenchPodCommand(out *benchOutput) *cobra.Command {
 	o := bench.PodOptions{Ready: agent.UpMessage}
 	c := &cobra.Command{
 		Use:   "pod",
-		Short: "One request of a pod at a time: a clean read through netcraq-cni, TCP to another pod, a read of etcd",
+		Short: "One request of a pod at a time: a clean read through netcraq-cni, trips to other pods, a read of etcd",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			self, err := cli.ProductPath()
@@ -37,7 +37,7 @@ func newBenchPodCommand(out *benchOutput) *cobra.Command {
 			return runBench(c, out, func(ctx context.Context) (*bench.PodResult, error) { return bench.Pod(ctx, o) })
 		},
 	}
-	c.Flags().IntVar(&o.Count, "count", 10_000, "number of reads, and of messages by TCP")
+	c.Flags().IntVar(&o.Count, "count", 10_000, "number of requests of each kind")
 	c.Flags().IntVar(&o.ValueBytes, "value-bytes", 16, "length of the value")
 	return c
 }

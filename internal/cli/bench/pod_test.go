@@ -33,7 +33,7 @@ func TestPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.ReadUs <= 0 || r.TCPUs <= 0 || !strings.Contains(r.AnsweredAt, "veth") {
+	if r.ReadUs <= 0 || r.TCPUs <= 0 || r.FarUDPUs <= 0 || r.FarTCPUs <= 0 || !strings.Contains(r.AnsweredAt, "veth") {
 		t.Errorf("%+v", r)
 	}
 	if (r.EtcdUs != nil) != (startEtcd != nil) || r.EtcdUs != nil && *r.EtcdUs <= 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -23,16 +24,22 @@ import (
 // podsAddress is where pods reach the node, of no machine.
 var podsAddress = netip.MustParseAddr("169.254.77.1")
 
-// podMachine is a machine with a node, and two pods on a bridge.
+// podMachine is a machine with a node, and two pods on a bridge. A third pod is on another machine without a node.
 type podMachine struct {
 	mesh       *mesh
 	machine    *host
 	dir        pods.Dir
 	fleet      *fleet
-	pods       [2]*host
+	pods       [3]*host
 	answeredAt string
-	reader     *caller
+	reader     *caller // from the first pod
+	sender     *caller // from the first pod to the third
 }
+
+const (
+	neighbour = 1 // the pod on the same bridge
+	farPod    = 2
+)
 
 const (
 	bridgeName   = "cni0"
@@ -41,13 +48,30 @@ const (
 
 func podHostEnd(i int) string { return fmt.Sprintf("veth-pod%d", i) }
 
-func podAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 0, byte(i + 1)}) }
+// machineOf is the number of a pod's machine.
+func machineOf(pod int) int { return pod / farPod }
+
+func podAddr(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, 79, byte(machineOf(i)), byte(i + 1)})
+}
+
+// bridgeAddr is that of a machine for its pods.
+func bridgeAddr(machine int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, byte(machine), 254}) }
+
+// inPodNetwork is an address with the length of its machine's network of pods.
+func inPodNetwork(addr netip.Addr) *net.IPNet {
+	network := single(addr)
+	network.Mask[3] = 0
+	return network
+}
 
 func newPodMachine(ctx context.Context, m *mesh, machine *host, o *PodOptions) (*podMachine, error) {
 	p := &podMachine{mesh: m, machine: machine}
 	m.undo.add(func() {
-		if p.reader != nil {
-			p.reader.close()
+		for _, c := range []*caller{p.reader, p.sender} {
+			if c != nil {
+				c.close()
+			}
 		}
 	})
 	dir, err := owned.Dir(os.TempDir(), "netcraq-pods-", os.RemoveAll)
@@ -56,7 +80,10 @@ func newPodMachine(ctx context.Context, m *mesh, machine *host, o *PodOptions) (
 	}
 	m.undo.add(func() { os.RemoveAll(dir) })
 	p.dir = pods.Dir(dir)
-	if err := p.makePods(); err != nil {
+	if err := p.makePods(machine, 0, neighbour); err != nil {
+		return nil, err
+	}
+	if err := p.makeOtherMachine(); err != nil {
 		return nil, err
 	}
 	p.fleet, err = newFleet(ctx, m, []*host{machine}, &RestartOptions{Keys: 1, ValueBytes: o.ValueBytes, Ready: o.Ready,
@@ -67,16 +94,47 @@ func newPodMachine(ctx context.Context, m *mesh, machine *host, o *PodOptions) (
 	return p, err
 }
 
-// makePods makes the pods as the plugin bridge would.
-func (p *podMachine) makePods() error {
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}
-	if err := p.machine.handle.LinkAdd(bridge); err != nil {
-		return fmt.Errorf("make a bridge: %w", err)
-	}
-	if err := p.machine.handle.LinkSetUp(bridge); err != nil {
+// makeOtherMachine makes a machine with a pod, and a link to it on which no node is.
+func (p *podMachine) makeOtherMachine() error {
+	other, err := p.mesh.host()
+	if err != nil {
 		return err
 	}
-	for i := range p.pods {
+	near, far, err := connect(p.machine, "to-other", linkAddr(0, 1), other, "to-n0", linkAddr(0, 2))
+	if err != nil {
+		return err
+	}
+	if err := p.makePods(other, farPod); err != nil {
+		return err
+	}
+	err = errors.Join(p.machine.handle.RouteAdd(routeToPods(farPod, near, far)),
+		other.handle.RouteAdd(routeToPods(0, far, near)))
+	if err != nil {
+		return fmt.Errorf("route to the pods of another machine: %w", err)
+	}
+	return errors.Join(near.awaitUp(), far.awaitUp())
+}
+
+// routeToPods is the route to the network of a pod.
+func routeToPods(pod int, by, to *port) *netlink.Route {
+	network := inPodNetwork(podAddr(pod))
+	network.IP = network.IP.Mask(network.Mask)
+	return &netlink.Route{Dst: network, Gw: to.addr.AsSlice(), LinkIndex: by.index, Flags: int(netlink.FLAG_ONLINK)}
+}
+
+// makePods makes pods on a machine as the plugin bridge would.
+func (p *podMachine) makePods(machine *host, numbers ...int) error {
+	gateway := bridgeAddr(machineOf(numbers[0]))
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}
+	if err := machine.handle.LinkAdd(bridge); err != nil {
+		return fmt.Errorf("make a bridge: %w", err)
+	}
+	err := errors.Join(machine.handle.AddrAdd(bridge, &netlink.Addr{IPNet: inPodNetwork(gateway)}),
+		machine.handle.LinkSetUp(bridge))
+	if err != nil {
+		return err
+	}
+	for _, i := range numbers {
 		pod, err := p.mesh.host()
 		if err != nil {
 			return err
@@ -84,19 +142,18 @@ func (p *podMachine) makePods() error {
 		p.pods[i] = pod
 		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: podHostEnd(i), MasterIndex: bridge.Index},
 			PeerName: podInterface, PeerNamespace: netlink.NsFd(pod.ns)}
-		if err := p.machine.handle.LinkAdd(pair); err != nil {
+		if err := machine.handle.LinkAdd(pair); err != nil {
 			return fmt.Errorf("make a veth pair: %w", err)
 		}
-		if err := p.machine.handle.LinkSetUp(pair); err != nil {
+		if err := machine.handle.LinkSetUp(pair); err != nil {
 			return err
 		}
 		end, err := pod.handle.LinkByName(podInterface)
 		if err != nil {
 			return err
 		}
-		network := single(podAddr(i))
-		network.Mask[3] = 0
-		err = errors.Join(pod.handle.AddrAdd(end, &netlink.Addr{IPNet: network}), pod.handle.LinkSetUp(end))
+		err = errors.Join(pod.handle.AddrAdd(end, &netlink.Addr{IPNet: inPodNetwork(podAddr(i))}), pod.handle.LinkSetUp(end),
+			pod.handle.RouteAdd(&netlink.Route{Gw: gateway.AsSlice()}))
 		if err != nil {
 			return err
 		}
@@ -141,11 +198,11 @@ func (p *podMachine) plug(ctx context.Context, plugin []string) error {
 
 const podEchoPort = 7
 
-// startEcho starts a server in the second pod that returns what it gets by TCP, and returns its address.
-func (p *podMachine) startEcho() (netip.AddrPort, error) {
-	addr := netip.AddrPortFrom(podAddr(1), podEchoPort)
+// startEcho starts a server in a pod that returns what it gets by TCP, and returns its address.
+func (p *podMachine) startEcho(pod int) (netip.AddrPort, error) {
+	addr := netip.AddrPortFrom(podAddr(pod), podEchoPort)
 	var listener int
-	err := p.pods[1].do(func() (err error) {
+	err := p.pods[pod].do(func() (err error) {
 		if listener, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
 			return err
 		}
