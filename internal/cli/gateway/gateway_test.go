@@ -127,6 +127,8 @@ func TestMemoryRefuses(t *testing.T) {
 		{[]string{"--memory", "--pin", "/a", "--cache-bytes", "1"}, "--cache-bytes, --pin: not with --memory"},
 		{[]string{"--keyspace", "a"}, "--keyspace: only with --memory"},
 		{[]string{"--memory", "--keyspace", ""}, "--keyspace: want a name"},
+		{[]string{"--first-revision", "1"}, "--first-revision: only with --memory"},
+		{[]string{"--memory", "--first-revision", "-1"}, "--first-revision -1: want at least 1"},
 		{[]string{"--memory", "--log-entries", "5"}, "--log-entries 5: want 4096 to 1048576"},
 		{[]string{"--memory", "--max-request-bytes", "-1"}, "--max-request-bytes -1"},
 		{[]string{"--memory", "--cluster", "missing.yaml"}, "missing.yaml"},

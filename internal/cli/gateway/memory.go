@@ -21,6 +21,7 @@ type memoryFlags struct {
 	on       bool
 	name     string
 	entries  int
+	first    int64
 	progress time.Duration
 }
 
@@ -30,13 +31,16 @@ func (m *memoryFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&m.name, "keyspace", memory.DefaultName, "name of the keyspace of --memory")
 	f.IntVar(&m.entries, "log-entries", chainlog.DefaultEntries,
 		"objects of the chain for the log of a new keyspace of --memory")
+	f.Int64Var(&m.first, "first-revision", 0,
+		"revision at which a new keyspace of --memory begins; 1, as a new etcd, only if no client knows an earlier one "+
+			"(default: the time in microseconds)")
 	f.DurationVar(&m.progress, "watch-progress-notify-interval", 10*time.Minute,
 		"--memory: time without events after which a watch that asked for it is told the revision; as etcd's flag")
 }
 
 // onlyMemory are the flags that need --memory, and withMemory those that may be given with it.
 var (
-	onlyMemory = []string{"keyspace", "log-entries", "watch-progress-notify-interval"}
+	onlyMemory = []string{"keyspace", "log-entries", "first-revision", "watch-progress-notify-interval"}
 	withMemory = append([]string{"memory", "listen", "listen-addr", "advertise-client-url", "data-dir", "cert-file",
 		"key-file", "trusted-ca-file", "client-crl-file", "listen-cipher-suites", "tls-min-version", "tls-max-version", "auto-tls",
 		"self-signed-cert-validity", "cert", "key", "cacert", "insecure-skip-tls-verify", "max-request-bytes", "cluster",
@@ -59,6 +63,8 @@ func (m *memoryFlags) check(f *pflag.FlagSet) error {
 		return cli.UsageError(fmt.Errorf("%s: only with --memory", names))
 	case m.on && (m.entries < minLogEntries || m.entries > maxLogEntries):
 		return cli.UsageError(fmt.Errorf("--log-entries %d: want %d to %d", m.entries, minLogEntries, maxLogEntries))
+	case m.on && m.first < 0:
+		return cli.UsageError(fmt.Errorf("--first-revision %d: want at least 1", m.first))
 	case m.on && m.progress < minProgress:
 		return cli.UsageError(fmt.Errorf("--watch-progress-notify-interval %v: want at least %v", m.progress, minProgress))
 	case m.on && m.name == "":
@@ -85,7 +91,7 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 	s, err := memory.Listen(memory.ServerOptions{
 		Options: memory.Options{
 			Chain: chain.Client, Name: m.name, Advertise: o.Advertise, LogEntries: m.entries,
-			MaxRequestBytes: o.MaxRequestBytes, Log: o.Log,
+			FirstRevision: m.first, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log,
 			ProgressEvery: m.progress,
 		},
 		Listen: o.Listen, Clients: o.Clients, PeerCertificates: o.Etcd,
