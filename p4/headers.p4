@@ -39,6 +39,7 @@ const bit<8> SEND_UPDATE = 3;
 const bit<8> SEND_RELAY = 4;
 const bit<8> SEND_ACK = 5;
 const bit<8> SEND_TO_CPU = 6;
+const bit<8> SEND_COPIES = 7; // the client's answer and the ACKs of W7
 
 // The bytes behind the first NQ_CELL_BYTES of a message that is too long for a cell.
 header rest_h { varbit<11584> bytes; }
@@ -142,6 +143,7 @@ struct meta_t {
     bit<16> next_port;
     bit<32> previous_address;
     bit<16> previous_port;
+    bit<8> copies; // the members of the chain, if this is their tail and clones its ACKs
 
     // Of the object.
     bit<32> object;

@@ -23,7 +23,9 @@ control Node(inout headers_t hdr, inout meta_t meta,
     Admit() admit;
     Shard() shard;
     State() state;
+    Copy() copy;
     Compose() compose;
+    Copies() copies;
     Wrap() wrap;
     Route() route;
 
@@ -54,32 +56,37 @@ control Node(inout headers_t hdr, inout meta_t meta,
         meta.shows = 0;
         meta.counts_read = 0;
         meta.straight = 0;
+        meta.copies = 0;
         meta.to_address = 0;
 
-        frame.apply(hdr, meta);
-        if (meta.ours == 0) {
-            if (hdr.ipv4.isValid() && hdr.ipv4.version_ihl == IPV4_PLAIN) {
-                if (hdr.ipv4.ttl > 1) {
-                    meta.to_address = hdr.ipv4.destination;
-                }
-            }
+        if (hdr.platform.port == NQ_PORT_AGAIN) {
+            copy.apply(hdr, meta);
         } else {
-            if (meta.outcome == OPEN) {
-                meta.client_address = hdr.ipv4.source;
-                meta.client_port = hdr.udp.source;
-                admit.apply(hdr, meta);
-            }
-            if (meta.outcome == OPEN && meta.sends == SEND_NOTHING) {
-                shard.apply(hdr, meta);
-                if (meta.outcome == OPEN) {
-                    state.apply(hdr, meta);
+            frame.apply(hdr, meta);
+            if (meta.ours == 0) {
+                if (hdr.ipv4.isValid() && hdr.ipv4.version_ihl == IPV4_PLAIN) {
+                    if (hdr.ipv4.ttl > 1) {
+                        meta.to_address = hdr.ipv4.destination;
+                    }
                 }
-            }
-            if (meta.outcome != OPEN) {
-                meta.count = (bit<32>) meta.counted_op;
-                meta.count = meta.count << 6;
-                meta.count = meta.count + (bit<32>) meta.outcome;
-                outcomes.count(meta.count);
+            } else {
+                if (meta.outcome == OPEN) {
+                    meta.client_address = hdr.ipv4.source;
+                    meta.client_port = hdr.udp.source;
+                    admit.apply(hdr, meta);
+                }
+                if (meta.outcome == OPEN && meta.sends == SEND_NOTHING) {
+                    shard.apply(hdr, meta);
+                    if (meta.outcome == OPEN) {
+                        state.apply(hdr, meta);
+                    }
+                }
+                if (meta.outcome != OPEN) {
+                    meta.count = (bit<32>) meta.counted_op;
+                    meta.count = meta.count << 6;
+                    meta.count = meta.count + (bit<32>) meta.outcome;
+                    outcomes.count(meta.count);
+                }
             }
         }
 
@@ -94,11 +101,18 @@ control Node(inout headers_t hdr, inout meta_t meta,
             ostd.drop = false;
             if (meta.ours == 1) {
                 compose.apply(hdr, meta);
-                wrap.apply(hdr, meta);
             }
-            route.apply(hdr, meta, istd, ostd);
-            if (ostd.egress_port != PORT_CPU) {
-                hdr.platform.setInvalid();
+            if (meta.sends == SEND_COPIES) {
+                copies.apply(hdr, meta);
+                ostd.egress_port = PORT_AGAIN;
+            } else {
+                if (meta.ours == 1) {
+                    wrap.apply(hdr, meta);
+                }
+                route.apply(hdr, meta, istd, ostd);
+                if (ostd.egress_port != PORT_CPU) {
+                    hdr.platform.setInvalid();
+                }
             }
         }
     }

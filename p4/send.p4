@@ -4,6 +4,7 @@
 #define NQ_SEND_P4
 
 #include "headers.p4"
+#include "target.p4"
 #include "sum.p4"
 
 control DropValue(inout headers_t hdr, inout meta_t meta) {
@@ -23,7 +24,7 @@ control Compose(inout headers_t hdr, inout meta_t meta) {
         hdr.state.scratch = 1;
         if (meta.shows == 1 || meta.sends == SEND_FORWARD || meta.sends == SEND_UPDATE) {
             hdr.state.scratch = 0;
-        } else if (meta.op == NQ_OP_ADD && (meta.sends == SEND_RELAY || meta.status == NQ_STATUS_OK)) {
+        } else if (meta.op == NQ_OP_ADD && (meta.sends == SEND_RELAY || meta.sends == SEND_COPIES || meta.status == NQ_STATUS_OK)) {
             hdr.state.scratch = 0;
         }
         if (hdr.state.scratch == 1) {
@@ -60,8 +61,6 @@ control Compose(inout headers_t hdr, inout meta_t meta) {
             meta.to_port = meta.client_port;
         } else if (meta.sends == SEND_ACK) {
             hdr.base.op = NQ_OP_ACK;
-            meta.to_address = hdr.ipv4.source;
-            meta.to_port = hdr.udp.source;
         } else {
             hdr.chain.client_hi = 0;
             hdr.chain.client_lo_0 = 0xffff;
@@ -82,8 +81,59 @@ control Compose(inout headers_t hdr, inout meta_t meta) {
                 meta.to_port = meta.previous_port;
             }
         }
-        hdr.base.hops = hdr.base.hops + 1;
+        if (meta.sends != SEND_COPIES) {
+            hdr.base.hops = hdr.base.hops + 1;
+        }
         hdr.base.epoch = meta.epoch;
+    }
+}
+
+// W7 with copies: the frame goes to PORT_AGAIN as a RELAY to this node, with what the copies need: the version
+// of the write, that of the object in the place of the operand, and the client.
+control Copies(inout headers_t hdr, inout meta_t meta) {
+    apply {
+        hdr.chain.operand = hdr.state.committed;
+        hdr.platform.copies = meta.copies;
+        hdr.ipv4.total_bytes = meta.message_bytes + NQ_BELOW_BYTES;
+        hdr.udp.bytes = hdr.ipv4.total_bytes - NQ_IPV4_BYTES;
+    }
+}
+
+// A frame from PORT_AGAIN: the first copy becomes the client's answer, each other one an ACK for a member. The rules
+// were applied before the frame was copied, so a copy reads and writes no register.
+control Copy(inout headers_t hdr, inout meta_t meta) {
+    action member_at(bit<32> address, bit<16> port) {
+        meta.sends = SEND_ACK;
+        meta.to_address = address;
+        meta.to_port = port;
+    }
+    action none() {}
+    // The multicast groups: the member that gets a copy.
+    table group {
+        key = {
+            hdr.base.shard: exact;
+            hdr.platform.copy: exact;
+        }
+        actions = { member_at; none; }
+        default_action = none();
+        size = 65536;
+    }
+
+    apply {
+        meta.ours = 1;
+        meta.tail = 1;
+        meta.epoch = hdr.base.epoch;
+        meta.client_address = hdr.chain.client_lo_1;
+        meta.client_port = hdr.chain.client_port;
+        if (hdr.platform.copy == 0) {
+            meta.sends = SEND_REPLY;
+            meta.op = hdr.chain.client_op;
+            hdr.state.answer = hdr.chain.version;
+        } else {
+            group.apply();
+            meta.op = NQ_OP_ACK;
+            hdr.state.answer = hdr.chain.operand;
+        }
     }
 }
 
@@ -97,7 +147,8 @@ control Wrap(inout headers_t hdr, inout meta_t meta) {
         hdr.state.sum = hdr.state.sum ^ 0xffff;
         hdr.base.checksum = (bit<16>) hdr.state.sum;
 
-        if (meta.to_address == hdr.ipv4.source && meta.to_port == hdr.udp.source) {
+        if (meta.to_address == hdr.ipv4.source && meta.to_port == hdr.udp.source &&
+            hdr.platform.port != NQ_PORT_AGAIN) {
             meta.straight = 1;
         }
         hdr.ipv4.source = hdr.ipv4.destination;

@@ -8,7 +8,8 @@
 control Shard(inout headers_t hdr, inout meta_t meta) {
     action chain(bit<32> epoch, bit<8> state, bit<8> head, bit<8> tail, bit<8> learner,
                  bit<32> head_address, bit<16> head_port, bit<32> tail_address, bit<16> tail_port,
-                 bit<32> next_address, bit<16> next_port, bit<32> previous_address, bit<16> previous_port) {
+                 bit<32> next_address, bit<16> next_port, bit<32> previous_address, bit<16> previous_port,
+                 bit<8> copies) {
         meta.epoch = epoch;
         meta.state = state;
         meta.head = head;
@@ -22,6 +23,7 @@ control Shard(inout headers_t hdr, inout meta_t meta) {
         meta.next_port = next_port;
         meta.previous_address = previous_address;
         meta.previous_port = previous_port;
+        meta.copies = copies;
     }
     action unknown() {
         meta.state = STATE_NONE;

@@ -241,6 +241,9 @@ control State(inout headers_t hdr, inout meta_t meta) {
                     meta.commits = 1;
                     hdr.state.mark = hdr.state.version;
                     meta.sends = SEND_RELAY;
+                    if (meta.copies != 0) {
+                        meta.sends = SEND_COPIES;
+                    }
                     if (meta.head == 1) {
                         meta.sends = SEND_REPLY;
                         meta.status = NQ_STATUS_OK;

@@ -49,6 +49,8 @@ control Acknowledge(inout headers_t hdr, inout meta_t meta) {
                     hdr.state.answer = hdr.state.committed;
                 }
                 meta.sends = SEND_ACK;
+                meta.to_address = hdr.ipv4.source;
+                meta.to_port = hdr.udp.source;
             }
         } else {
             hdr.state.mark = hdr.w0.word;

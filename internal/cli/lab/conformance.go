@@ -33,7 +33,7 @@ type conformanceResult struct {
 	Plane    string `json:"plane"`
 	Passed   int    `json:"passed"`
 	Failed   int    `json:"failed"`
-	Relayed  int    `json:"relayed,omitempty"` // passed cases that relay ACKs up the chain instead of cloning them
+	Adapted  int    `json:"adapted,omitempty"` // cases with the results of a switch: no digests, early sessions
 	Skipped  int    `json:"skipped"`
 	// SkippedWhy counts the skipped cases by reason.
 	SkippedWhy    map[string]int `json:"skipped_why,omitempty"`
@@ -52,7 +52,7 @@ and compares them byte for byte; the same seed gives the same packets.
 
 soft is a node on loopback sockets. Cases and random packets about the layers below a message are skipped. xdp is the
 bytecode that nodes run, executed by the kernel (as root). p4 is the P4 program on a software switch. Features that a
-switch lacks (docs/p4.md) are skipped, and its ACKs are relayed.
+switch lacks (docs/p4.md) are skipped.
 
 With --protocol netchain or netcraq-published the command checks a node of the papers' protocols against spec/baselines.
 Half of NetChain's random nodes have a SEQ of 32 bits. Sockets skip packets in transit to other nodes. On p4, NetChain's
@@ -91,7 +91,7 @@ func runConformance(ctx context.Context, out, progress io.Writer, flags *conform
 	}
 	result := conformanceResult{
 		Protocol: flags.protocol, Plane: flags.plane, Passed: report.Passed, Failed: report.Failed, Skipped: report.Skipped,
-		RandomPackets: flags.packets, Seed: flags.seed, Relayed: report.Relayed, SkippedWhy: report.Reasons(),
+		RandomPackets: flags.packets, Seed: flags.seed, Adapted: report.Adapted, SkippedWhy: report.Reasons(),
 	}
 	if difference != "" {
 		result.Failed++
@@ -156,17 +156,17 @@ func conformOurs(
 		return nil, "", err
 	}
 	var within func(chain.Options) chain.Options
-	relayed := 0
+	adapted := 0
 	if flags.plane == cli.PlaneP4 {
 		within = harness.P4Within
-		if cases, relayed, err = conformance.Relayed(cases, true); err != nil {
+		if cases, adapted, err = conformance.OfSwitch(cases, false); err != nil {
 			return nil, "", err
 		}
 	}
 	if report, err = conformance.Run(ctx, target, cases); err != nil {
 		return nil, "", err
 	}
-	report.Relayed = relayed
+	report.Adapted = adapted
 	found, err := conformance.Compare(ctx, target, conformance.RandomOptions{
 		Packets: flags.packets, Seed: flags.seed, Report: showRandomProgress(progress, flags.packets), Within: within,
 	})

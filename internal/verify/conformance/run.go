@@ -28,8 +28,8 @@ type Report struct {
 	Passed, Failed, Skipped int
 	Failures                []Failure
 	SkippedWhy              []string
-	// Relayed is how many cases have other results because ACKs are relayed: see [Relayed].
-	Relayed int
+	// Adapted is how many cases have other results than those written: see [OfSwitch].
+	Adapted int
 }
 
 // Reasons counts skipped cases by reason.

@@ -28,7 +28,7 @@ func NewP4() *P4 { return new(P4) }
 
 // P4Within restricts a node's options to those that a P4 node supports.
 func P4Within(o chain.Options) chain.Options {
-	o.CellBytes, o.Relay, o.NoDigest, o.Without = min(o.CellBytes, p4.CellBytes), true, true, 0
+	o.CellBytes, o.NoDigest, o.Without = min(o.CellBytes, p4.CellBytes), true, 0
 	o.EarlySessions, o.ClientSessions = true, 0
 	return o
 }

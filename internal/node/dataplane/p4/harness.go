@@ -46,12 +46,8 @@ func (m *Harness) Clear() error {
 	var r Request
 	var counted []int
 	for shard, c := range m.configs {
-		r.Delete(shardEntry(shard, &c))
-		for i, other := range c.Members {
-			if c.State != chain.None && i != c.Self {
-				r.Delete(member(shard, other, 0))
-			}
-		}
+		r.Delete(m.shardEntry(shard, &c))
+		m.removeMembers(&r, shard, &c)
 		m.lease(&r, shard, 0, false)
 		r.Write(regShardReads, int(shard), 0)
 		r.Write(regShardWrites, int(shard), 0)

@@ -9,6 +9,7 @@ const (
 	tableMembers = "shard_members"
 	tableObjects = "state_objects"
 	tableRoutes  = "route_routes"
+	tableGroup   = "copy_group"
 	tableTransit = "route_transit"
 
 	actionNode   = "frame_node_0"
@@ -16,6 +17,7 @@ const (
 	actionMember = "shard_member_0"
 	actionObject = "state_object_0"
 	actionVia    = "route_via_0"
+	actionCopy   = "copy_member_at_0"
 	actionOnward = "route_onward_0"
 
 	regOutcomes    = "outcomes_0"

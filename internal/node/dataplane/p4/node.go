@@ -212,17 +212,16 @@ func (n *Node) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 	var r Request
 	for number, c := range configs {
 		was := n.configs[number]
-		for i, m := range was.Members {
-			if was.State != chain.None && i != was.Self {
-				r.Delete(member(number, m, 0))
-			}
-		}
-		r.Insert(shardEntry(number, &c))
+		n.removeMembers(&r, number, &was)
+		r.Insert(n.shardEntry(number, &c))
 		for i, m := range c.Members {
 			if c.State == chain.None || i == c.Self {
 				continue
 			}
 			r.Insert(member(number, m, roleOf(&c, i)))
+			if n.clones(&c) {
+				r.Insert(group(number, i, m))
+			}
 		}
 		switch is := c.Readable(); {
 		case was.Readable() && !is:
@@ -239,6 +238,32 @@ func (n *Node) ConfigureAll(configs map[uint16]chain.ShardConfig) error {
 		n.configs[number] = c
 	}
 	return nil
+}
+
+// removeMembers takes out the entries of a shard's members.
+func (n *Node) removeMembers(r *Request, number uint16, c *chain.ShardConfig) {
+	for i, m := range c.Members {
+		if c.State == chain.None || i == c.Self {
+			continue
+		}
+		r.Delete(member(number, m, 0))
+		if n.clones(c) {
+			r.Delete(group(number, i, m))
+		}
+	}
+}
+
+// clones says whether this node is a tail that sends an ACK to each other member (W7).
+func (n *Node) clones(c *chain.ShardConfig) bool {
+	return !n.options.Relay && c.State != chain.None && c.Tail() && !c.Head()
+}
+
+// group is the entry for the copy of an ACK that a member gets. Copy 0 is the client's answer.
+func group(shard uint16, i int, m netip.AddrPort) Entry {
+	return Entry{
+		Table: tableGroup, Match: []uint64{uint64(shard), uint64(i + 1)}, Action: actionCopy,
+		Args: []Arg{{"address", Address(m.Addr())}, {"port", uint64(m.Port())}},
+	}
 }
 
 func roleOf(c *chain.ShardConfig, i int) uint64 {
@@ -262,7 +287,7 @@ func member(shard uint16, m netip.AddrPort, role uint64) Entry {
 	}
 }
 
-func shardEntry(shard uint16, c *chain.ShardConfig) Entry {
+func (n *Node) shardEntry(shard uint16, c *chain.ShardConfig) Entry {
 	e := Entry{Table: tableShards, Match: []uint64{uint64(shard)}, Action: actionChain, Args: []Arg{
 		{"epoch", uint64(c.Epoch)}, {"state", uint64(c.State)},
 	}}
@@ -292,6 +317,11 @@ func shardEntry(shard uint16, c *chain.ShardConfig) Entry {
 	at("tail", len(c.Members)-1)
 	at("next", c.Self+1)
 	at("previous", c.Self-1)
+	copies := uint64(0)
+	if n.clones(c) {
+		copies = uint64(len(c.Members))
+	}
+	e.Args = append(e.Args, Arg{"copies", copies})
 	return e
 }
 

@@ -51,7 +51,6 @@ var _ dataplane.Plane = (*Plane)(nil)
 
 // Open starts a node; it serves no shard until it is configured.
 func Open(o Options) (*Plane, error) {
-	o.Chain.Relay = true // SWX has no packet replication
 	o.Chain.NoDigest, o.Chain.EarlySessions, o.Chain.ClientSessions = true, true, 0
 	if err := CheckOptions(o.Chain); err != nil {
 		return nil, err
@@ -202,7 +201,7 @@ func (p *Plane) Err() error { return p.sw.Err() }
 
 // Info describes the plane.
 func (p *Plane) Info() dataplane.Info {
-	return dataplane.Info{Plane: "p4", Mode: "swx", Addr: p.self, Options: p.options, Clones: false, NoTags: errNoTags.Error()}
+	return dataplane.Info{Plane: "p4", Mode: "swx", Addr: p.self, Options: p.options, Clones: !p.options.Relay, NoTags: errNoTags.Error()}
 }
 
 // Grant implements [dataplane.Plane].

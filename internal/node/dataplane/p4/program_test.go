@@ -72,8 +72,8 @@ func TestRegistersStandTogether(t *testing.T) {
 // TestNames: the compiled program has all that the control plane names.
 func TestNames(t *testing.T) {
 	text := string(artefacts.Program)
-	tables := []string{tableLocal, tableShards, tableMembers, tableObjects, tableRoutes, tableTransit}
-	actions := []string{actionNode, actionChain, actionMember, actionObject, actionVia, actionOnward}
+	tables := []string{tableLocal, tableShards, tableMembers, tableObjects, tableRoutes, tableTransit, tableGroup}
+	actions := []string{actionNode, actionChain, actionMember, actionObject, actionVia, actionOnward, actionCopy}
 	registers := append(slices.Clone(objectArrays), regOutcomes, regLease, regFull, regShardReads, regShardWrites,
 		regSessionSeq, regSessionVersion, regSessionResult, regSessionKey, regSessionOp, regSessionStatus, regSessionEntriesUsed,
 		regSessionID+"0", regSessionID+"3", regSessionShard+"0", regSessionShard+"3")
