@@ -63,7 +63,7 @@ func Open(o Options) (*Plane, error) {
 		}
 	}
 	p := &Plane{
-		ports: ports, sink: -1, raw: -1, done: make(chan struct{}), contended: make(chan wire.Key),
+		ports: ports, sink: -1, raw: -1, done: make(chan struct{}), contended: make(chan wire.Key, mostReported),
 	}
 	if err := p.open(o); err != nil {
 		return nil, errors.Join(err, p.closeSockets())
@@ -89,6 +89,7 @@ func (p *Plane) open(o Options) (err error) {
 	p.ways = ways{node: p.Node, ports: p.ports}
 	p.workers.Go(p.attend)
 	p.workers.Go(p.follow)
+	p.workers.Go(p.watchRefused)
 	return nil
 }
 
@@ -226,8 +227,8 @@ func (p *Plane) Counters() (chain.Counters, error) {
 	return counters, err
 }
 
-// Contended implements [dataplane.Plane]. The program does not record refused writes: [Plane.Dirty] finds objects that stay
-// dirty.
+// Contended implements [dataplane.Plane]. The program counts refused writes, but does not record their keys: the keys are
+// those of dirty objects.
 func (p *Plane) Contended() <-chan wire.Key { return p.contended }
 
 // SetKeys implements [dataplane.Plane]: the program has no tags, and so no use for keys.
