@@ -22,6 +22,9 @@ type Machines interface {
 // lookAtMachinesEvery is the time between two looks at the machines.
 const lookAtMachinesEvery = 2 * time.Second
 
+// cordonWithin bounds the wait for one change. None comes if the leader drops the command.
+const cordonWithin = 5 * time.Second
+
 // followMachines drains the nodes of cordoned machines while this controller leads, as far as the leader allows it, and
 // undrains them when their machines are uncordoned.
 func (t *leading) followMachines() {
@@ -85,5 +88,10 @@ func (t *leading) carry(command reconfig.Command) error {
 		return err
 	}
 	t.c.log.Info("a machine asks for a change", "command", fmt.Sprintf("%T%+v", command, command), "change", change)
-	return t.c.view.until(t.ctx, func() bool { return t.c.view.state.Change >= change })
+	ctx, cancel := context.WithTimeout(t.ctx, cordonWithin)
+	defer cancel()
+	if err := t.c.view.until(ctx, func() bool { return t.c.view.state.Change >= change }); err != nil {
+		return fmt.Errorf("change %d is not durable yet: %w", change, err)
+	}
+	return t.c.drained(command)
 }

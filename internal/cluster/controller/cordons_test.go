@@ -127,3 +127,34 @@ func TestCordonedMachines(t *testing.T) {
 	r.looked(c)
 	standing("n3", "cordoned", false)
 }
+
+// Of two drains that come at the same time, and are too many together, one is refused: the other change is being stored
+// when the leader checks it.
+func TestDrainsAtTheSameTime(t *testing.T) {
+	const rounds = 2
+	s := slack()
+	s.Replicas = 2
+	c := newClusterOf(t, 1, s, nil)
+	c.startNodes("n1", "n2", "n3")
+	for range rounds {
+		c.fullyReplicated(2)
+		names, refused := []string{"n1", "n2"}, make([]error, 2)
+		var asking sync.WaitGroup
+		for i, name := range names {
+			leader := c.dial(0)
+			asking.Go(func() {
+				request := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Drain{Drain: name}}
+				_, refused[i] = leader.Operate(c.soon(), request)
+			})
+		}
+		asking.Wait()
+		if (refused[0] == nil) == (refused[1] == nil) {
+			t.Fatalf("two drains of three nodes for chains of two: %v", refused)
+		}
+		taken := names[slices.Index(refused, nil)]
+		request := &controllerv1.OperateRequest{Kind: &controllerv1.OperateRequest_Undrain{Undrain: taken}}
+		if _, err := c.dial(0).Operate(c.soon(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

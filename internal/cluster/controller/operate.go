@@ -37,7 +37,34 @@ func (c *Controller) Operate(ctx context.Context, in *controllerv1.OperateReques
 	if err := c.view.until(ctx, func() bool { return c.view.state.Change >= change }); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
+	if err := c.drained(command); err != nil {
+		return nil, status.Error(codes.Aborted, err.Error())
+	}
 	return &controllerv1.OperateResponse{Change: change}, nil
+}
+
+// drained returns an error if a command was to drain a node that is not drained now. The leader checks a command against
+// the last durable state, and drops it if the change that is being stored then leaves too few nodes.
+func (c *Controller) drained(command reconfig.Command) error {
+	var name string
+	switch command := command.(type) {
+	case reconfig.Drain:
+		name = command.Node
+	case reconfig.Cordon:
+		name = command.Node
+	default:
+		return nil
+	}
+	state := c.view.clone()
+	if state == nil {
+		return nil
+	}
+	for _, n := range state.Nodes {
+		if n.Name == name && !n.Standing.Draining() {
+			return fmt.Errorf("node %s is not drained: another change came first; try again", name)
+		}
+	}
+	return nil
 }
 
 // commandOf reads a command.
