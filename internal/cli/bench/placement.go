@@ -29,6 +29,8 @@ type placementResult struct {
 	Adapt      float64 `json:"adapt_s"`
 	Placements int     `json:"placements"`
 	Removals   int     `json:"removals"`
+	Writes     int     `json:"writes"`     // of clients, of single keys
+	OwnWrites  int     `json:"own_writes"` // of the directory
 	Capacity   int     `json:"capacity_bytes"`
 	MostBytes  int     `json:"most_bytes"`
 	Why        string  `json:"explanation,omitempty"`
@@ -59,7 +61,7 @@ describes how keys are chosen.`,
 	f.IntVar(&p.Overhead, "overhead", p.Overhead, "memory of an object without its value in bytes")
 	f.IntVar(&p.Largest, "largest", p.Largest, "maximum length of a value in bytes")
 	f.Float64Var(&p.WriteCost, "write-cost", p.WriteCost, "cost of a write of a placed key, in reads")
-	f.Float64Var(&p.Least, "least", p.Least, "minimum benefit for which a key is placed, in reads")
+	f.Float64Var(&p.Least, "least", p.Least, "minimum benefit for which a key is placed, in reads a second")
 	f.Float64Var(&p.Stay, "stay", p.Stay, "factor by which placed keys are preferred to others")
 	f.Float64Var(&p.Residence, "residence", p.Residence, "minimum time in seconds for which a key stays placed")
 	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are always placed")
@@ -85,8 +87,9 @@ func runPlacement(out io.Writer, flags *placementFlags) error {
 	}
 	r := replay.Run(trace, &flags.Options)
 	result := placementResult{
-		flags.file, r.Reads, r.HitShare, r.BestFixed, 0, r.AllShare, r.Adapt, r.Placements, r.Removals,
-		flags.Placement.Capacity, r.MostBytes, r.Why,
+		File: flags.file, Reads: r.Reads, HitShare: r.HitShare, BestFixed: r.BestFixed, AllShare: r.AllShare, Adapt: r.Adapt,
+		Placements: r.Placements, Removals: r.Removals, Writes: r.Writes, OwnWrites: r.OwnWrites,
+		Capacity: flags.Placement.Capacity, MostBytes: r.MostBytes, Why: r.Why,
 	}
 	if r.BestFixed > 0 {
 		result.Ratio = r.HitShare / r.BestFixed
@@ -96,10 +99,10 @@ func runPlacement(out io.Writer, flags *placementFlags) error {
 	}
 	table := cli.NewTable(out)
 	fmt.Fprintf(table,
-		"reads\thit share\tbest fixed\tratio\tof all reads\tadapts in s\tplacements\tremovals\tmost bytes\n")
-	fmt.Fprintf(table, "%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%d\t%d\t%d\n", r.Reads, r.HitShare, r.BestFixed,
+		"reads\thit share\tbest fixed\tratio\tof all reads\tadapts in s\tplacements\tremovals\town writes\tmost bytes\n")
+	fmt.Fprintf(table, "%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%d\t%d\t%d\t%d\n", r.Reads, r.HitShare, r.BestFixed,
 		result.Ratio, r.AllShare, r.Adapt,
-		r.Placements, r.Removals, r.MostBytes)
+		r.Placements, r.Removals, r.OwnWrites, r.MostBytes)
 	if r.Why != "" {
 		fmt.Fprintf(table, "\n%s\t%s\n", flags.Explain, r.Why)
 	}

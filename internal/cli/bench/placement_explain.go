@@ -57,10 +57,10 @@ func printExplained(out io.Writer, list []pages.Explained) error {
 		fmt.Fprintf(table, "cached\t%s\n", state)
 		fmt.Fprintf(table, "because\t%s\n", e.Reason)
 		if e.Counted {
-			fmt.Fprintf(table, "reads\t%.1f/s, %.0f %% from the chain\n", e.ReadRate, 100*e.HitShare)
-			fmt.Fprintf(table, "writes\t%.1f/s\n", e.WriteRate)
+			fmt.Fprintf(table, "reads\t%.2f/s, %.0f %% from the chain\n", e.ReadRate, 100*e.HitShare)
+			fmt.Fprintf(table, "writes\t%.2f/s\n", e.WriteRate)
 			fmt.Fprintf(table, "object\t%d bytes, %d of them its value\n", e.Size, e.Bytes)
-			fmt.Fprintf(table, "benefit\t%.1f lately; it needs %.1f\n", e.Benefit, e.Threshold)
+			fmt.Fprintf(table, "benefit\t%.2f/s; it needs %.2f/s\n", e.Benefit, e.Threshold)
 			fmt.Fprintf(table, "for each KiB\t%.1f; the least of those cached brings %.1f\n", e.PerKiB, e.Lowest)
 		}
 		for _, p := range []struct{ name, prefix string }{{"pinned", e.Pinned}, {"excluded", e.Excluded}} {

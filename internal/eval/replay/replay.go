@@ -145,6 +145,8 @@ type Result struct {
 	Adapt      float64 // longest time until a new hot set was in place: see shifts
 	Placements int
 	Removals   int
+	Writes     int // of clients that change a single key
+	OwnWrites  int // of the directory in etcd: each round of placements is one, and each round of removals
 	MostBytes  int
 	Why        string // Options.Explain, at the end
 }
@@ -157,6 +159,7 @@ type state struct {
 	ready   map[string]float64 // when a placed key begins to be hit
 	leased  map[string]bool
 	sizes   map[string]int
+	budget  placement.Budget
 	r       Result
 }
 
@@ -194,27 +197,26 @@ func Run(t *Trace, o *Options) *Result {
 func (s *state) use(e *Event) bool {
 	if e.Write {
 		s.leased[e.Key] = e.Leased && !e.Deleted
+		s.r.Writes++
+		s.budget.Wrote(1)
 		s.monitor.Write(e.Key, e.Bytes, s.leased[e.Key], e.At)
 		return false
 	}
 	s.r.Reads++
 	s.monitor.Read(e.Key, e.Bytes, e.At)
-	ready, placed := s.ready[e.Key]
-	return placed && e.At >= ready && !s.leased[e.Key]
+	if ready, placed := s.ready[e.Key]; placed && e.At >= ready && !s.leased[e.Key] {
+		return true
+	}
+	s.budget.Read(1)
+	return false
 }
 
 func (s *state) decide(now float64) {
 	usages := s.monitor.Usages(now)
 	d := placement.Choose(&s.o.Placement, s.placed, usages, now)
-	for _, key := range d.Remove {
-		delete(s.placed, key)
-		delete(s.ready, key)
+	if d.Writes() > 0 && s.budget.Take(d.Writes(), now) {
+		s.apply(&d, now)
 	}
-	for _, key := range d.Place {
-		s.placed[key], s.ready[key] = now, now+s.o.Delay
-	}
-	s.r.Placements += len(d.Place)
-	s.r.Removals += len(d.Remove)
 	bytes := 0
 	for _, u := range usages {
 		if _, is := s.placed[u.Key]; is {
@@ -222,6 +224,20 @@ func (s *state) decide(now float64) {
 		}
 	}
 	s.r.MostBytes = max(s.r.MostBytes, bytes)
+}
+
+// apply changes the places as decided.
+func (s *state) apply(d *placement.Decision, now float64) {
+	for _, key := range d.Remove {
+		delete(s.placed, key)
+		delete(s.ready, key)
+	}
+	for _, key := range d.Place {
+		s.placed[key], s.ready[key] = now, now+s.o.Delay
+	}
+	s.r.OwnWrites += d.Writes()
+	s.r.Placements += len(d.Place)
+	s.r.Removals += len(d.Remove)
 }
 
 // bestFixed is the share of reads that the best fixed set of keys answers: no set does better, because the last key counts as far as it

@@ -32,12 +32,22 @@ func (g *Gateway) Rest() {
 		return
 	}
 	l.freeing = true
-	g.surely(l, Request{List: []string{g.names.directory}}, func(r *Result) {
+	g.surely(l, Request{List: []string{g.names.directory, g.names.session}}, func(r *Result) {
 		l.freeing = false
-		if !l.over && len(r.KVs) == 0 {
-			g.release(l, r.Rev)
+		if !l.over && len(g.listed(r)) == 0 {
+			g.release(l, r)
 		}
 	})
+}
+
+// listed are the entries of the directory that a result has.
+func (g *Gateway) listed(r *Result) (names []string) {
+	for _, key := range slices.Sorted(maps.Keys(r.KVs)) {
+		if strings.HasPrefix(key, g.names.directory) {
+			names = append(names, key)
+		}
+	}
+	return names
 }
 
 // close closes the entries that the directory has, each in a request of its own, so that a change of one does not hinder the others.
@@ -71,7 +81,7 @@ func (g *Gateway) close(l *life) {
 
 // awaitClosed waits until all sessions have acknowledged that the entries are closed, up to the newest.
 func (g *Gateway) awaitClosed(l *life, newest int64) {
-	g.acknowledged(l, newest, func(yes bool) {
+	g.acknowledged(l, newest, nil, func(yes bool, _ *Result) {
 		switch {
 		case l.over:
 		case yes:
@@ -84,23 +94,24 @@ func (g *Gateway) awaitClosed(l *life, newest int64) {
 
 // empty removes closed entries. It ends when none is left, and begins again if there are others.
 func (g *Gateway) empty(l *life, newest int64) {
-	g.surely(l, Request{List: []string{g.names.directory}}, func(r *Result) {
+	g.surely(l, Request{List: []string{g.names.directory, g.names.session}}, func(r *Result) {
 		if l.over {
 			return
 		}
-		if len(r.KVs) == 0 {
+		entries := g.listed(r)
+		if len(entries) == 0 {
 			l.freeing = false
-			g.release(l, r.Rev)
+			g.release(l, r)
 			return
 		}
-		for _, kv := range r.KVs {
-			if _, closed := parseEntry(kv.Value); !closed || kv.Mod > newest {
+		for _, key := range entries {
+			if _, closed := parseEntry(r.KVs[key].Value); !closed || r.KVs[key].Mod > newest {
 				g.close(l)
 				return
 			}
 		}
-		left := len(r.KVs)
-		for _, key := range slices.Sorted(maps.Keys(r.KVs)) {
+		left := len(entries)
+		for _, key := range entries {
 			request := Request{
 				If: []Cond{{Key: key, Kind: ModIs, Rev: r.KVs[key].Mod}}, Delete: []string{key}, Put: []Put{{g.names.detached, "", false}},
 			}
@@ -113,12 +124,18 @@ func (g *Gateway) empty(l *life, newest int64) {
 	})
 }
 
-// release takes an empty directory, as it was read at a revision. What waits for the chain goes on.
-func (g *Gateway) release(l *life, rev int64) {
-	if rev < l.seen && len(l.placed) > 0 {
+// release takes an empty directory, as it was read. What waits for the chain goes on. The watch's changes up to here are left
+// out, so they are acknowledged if there is a session that may wait for that.
+func (g *Gateway) release(l *life, r *Result) {
+	if r.Rev < l.seen && len(l.placed) > 0 {
 		return // an entry came after the directory was read
 	}
-	l.placed, l.closed, l.changes, l.seen, l.free = make(map[string]int64), make(map[string]bool), nil, max(l.seen, rev), true
+	if r.Rev > l.seen {
+		if l.seen = r.Rev; g.others(l, r) {
+			l.foreign = r.Rev
+		}
+	}
+	l.placed, l.closed, l.changes, l.free = make(map[string]int64), make(map[string]bool), nil, true
 	if g.Free() {
 		g.unpushed()
 	}
@@ -135,23 +152,34 @@ func (g *Gateway) release(l *life, rev int64) {
 	g.acknowledge(l)
 }
 
-// acknowledged asks whether every session has acknowledged a revision of the directory, or has ended.
-func (g *Gateway) acknowledged(l *life, rev int64, then func(yes bool)) {
-	g.surely(l, Request{List: []string{g.names.session, g.names.ack}}, func(r *Result) {
-		if l.over {
-			then(false)
-			return
+// others reports whether a list of sessions has another than the own one.
+func (g *Gateway) others(l *life, r *Result) bool {
+	for key := range r.KVs {
+		if name, session := strings.CutPrefix(key, g.names.session); session && name != l.lease {
+			return true
 		}
+	}
+	return false
+}
+
+// acknowledged asks whether every session has acknowledged a revision of the directory, or has ended, and reads keys at that
+// moment. What this gateway has acknowledged it knows itself: etcd is not asked before that.
+func (g *Gateway) acknowledged(l *life, rev int64, keys []string, then func(yes bool, result *Result)) {
+	if l.over || l.follows < rev {
+		then(false, nil)
+		return
+	}
+	g.surely(l, Request{Get: keys, List: []string{g.names.session, g.names.ack}}, func(r *Result) {
 		for key := range r.KVs {
 			name, session := strings.CutPrefix(key, g.names.session)
-			if !session {
+			if !session || name == l.lease {
 				continue
 			}
 			if acked, _ := strconv.ParseInt(r.KVs[g.names.ack+name].Value, 10, 64); acked < rev {
-				then(false)
+				then(false, nil)
 				return
 			}
 		}
-		then(true)
+		then(!l.over, r)
 	})
 }

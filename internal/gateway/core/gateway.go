@@ -42,8 +42,10 @@ type life struct {
 	placed      map[string]int64 // the directory: generations of placed keys
 	closed      map[string]bool  // placed keys that are not read from the chain any more
 	seen        int64            // revision of the directory
-	changes     []Change         // that are not acknowledged
-	acked       int64
+	changes     []Change         // that own writes do not all follow yet
+	follows     int64            // up to here all own writes follow the directory
+	foreign     int64            // the newest change for which another session may wait
+	acked       int64            // up to here etcd knows that
 	acking      bool
 	keys        map[string]*own
 	suspects    map[string]bool // keys with bits that may need a clean-up
@@ -86,7 +88,7 @@ func Owner(value string) string {
 }
 
 // names are the gateways' own keys in etcd.
-type names struct{ session, ack, bit, directory, generation, detached string }
+type names struct{ session, ack, bit, directory, detached string }
 
 // Names of keys begin so, behind [Options.Prefix].
 const (
@@ -97,12 +99,11 @@ const (
 // Prefixes begin all names, behind [Options.Prefix], of what belongs to the objects in the chain.
 func Prefixes() []string {
 	n := namesBelow("")
-	return []string{n.session, n.ack, n.bit, n.directory, n.generation, n.detached}
+	return []string{n.session, n.ack, n.bit, n.directory, n.detached}
 }
 
 func namesBelow(prefix string) names {
-	return names{prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix,
-		prefix + "generation", prefix + "detached"}
+	return names{prefix + SessionPrefix, prefix + "ack/", prefix + "bit/", prefix + DirectoryPrefix, prefix + "detached"}
 }
 
 // New makes a gateway; [Gateway.Start] lets it begin.
@@ -233,7 +234,7 @@ func (g *Gateway) readDirectory(l *life, then func()) {
 		if l.over {
 			return
 		}
-		l.placed, l.closed, l.seen = make(map[string]int64), make(map[string]bool), r.Rev
+		l.placed, l.closed, l.seen, l.foreign = make(map[string]int64), make(map[string]bool), r.Rev, r.Rev
 		for key, kv := range r.KVs {
 			l.enter(key[len(g.names.directory):], kv.Value)
 		}
@@ -340,16 +341,20 @@ func (g *Gateway) DirectoryChanged(rev int64, changes []Change) {
 		if c.Rev <= l.seen {
 			continue
 		}
-		if gen := l.enter(c.Key, c.Value); gen != 0 {
-			l.changes = append(l.changes, c)
+		if gen := l.enter(c.Key, c.Value); gen == 0 {
+			continue
+		}
+		l.changes = append(l.changes, c)
+		if l.closed[c.Key] || Owner(c.Value) != l.lease {
+			l.foreign = c.Rev
 		}
 	}
 	l.seen = rev
 	g.acknowledge(l)
 }
 
-// acknowledge tells etcd up to which revision of the directory all own writes follow it: those that began under an older
-// generation have ended.
+// acknowledge finds up to which revision of the directory all own writes follow it: those that began under an older generation have
+// ended. It tells etcd if another session may wait for that: the own placements look at it here.
 func (g *Gateway) acknowledge(l *life) {
 	target := l.seen
 	for i, c := range l.changes {
@@ -362,10 +367,12 @@ func (g *Gateway) acknowledge(l *life) {
 			l.changes = nil
 		}
 	}
-	if l.over || l.acking || target <= l.acked {
+	l.follows = max(l.follows, target)
+	if l.over || l.acking || min(l.follows, l.foreign) <= l.acked {
 		return
 	}
 	l.acking = true
+	target = l.follows
 	key, value := g.names.ack+l.lease, fmt.Sprintf("%020d", target)
 	g.surely(l, Request{
 		If:  []Cond{{Key: key, Kind: ValueBelow, Value: value}, {Key: g.names.session + l.lease, Kind: CreateIs, Rev: l.create}},

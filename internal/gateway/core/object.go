@@ -34,7 +34,7 @@ const MaxGateways = 64
 
 // Object is a cached key in the chain.
 type Object struct {
-	Gen     int64 // generation: an etcd revision, new for each placement
+	Gen     int64 // generation: new for each placement, and higher than those before
 	Joining bool  // some gateway may still write without INTENT
 	Bits    uint64
 	Stamps  [MaxGateways]uint32 // of each bit; changes whenever the bit is set

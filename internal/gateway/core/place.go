@@ -1,6 +1,9 @@
 package core
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Reasons for which a key is not placed.
 var (
@@ -10,147 +13,250 @@ var (
 	ErrSession = errors.New("the gateway's session ended meanwhile")
 )
 
-// placement is a key on its way into the chain.
-type placement struct {
-	life         *life
-	key          string
-	gone         bool // it is removed
-	directoryKey string
-	mod          int64 // of the directory entry that was read
-	detached     int64 // revision of the last [Gateway.Detach]: a late entry must not name an object that it left
-	shard        uint64
-	gen          int64
-	entry        int64 // revision of the new directory entry
+// maxRound is the most keys of one round: etcd bounds the operations of a transaction.
+const maxRound = 32
+
+// round is keys whose places change together, by one transaction of the directory.
+type round struct {
+	life     *life
+	gone     bool // they are removed
+	detached int64
+	gen      int64
+	keys     []*placement // that are still on their way
 }
 
-// Place puts a key into the chain, or puts it there anew. [Placed] tells the outcome.
-func (g *Gateway) Place(key string) {
-	l := g.life
-	if l == nil || !l.serving || l.placing[key] {
-		g.emit(Placed{Key: key, Err: ErrBusy})
-		return
+// placement is a key on its way into the chain, or out of it.
+type placement struct {
+	key, entry string // entry is its name in the directory
+	mod        int64  // of the directory entry that was read
+	gen        int64
+	shard      uint64
+	entered    int64 // revision of the new directory entry
+}
+
+func (r *round) entries() (names []string) {
+	for _, p := range r.keys {
+		names = append(names, p.entry)
 	}
-	l.placing[key] = true
-	p := &placement{life: l, key: key, directoryKey: g.names.directory + key}
-	g.surely(l, Request{Get: []string{p.directoryKey, g.names.detached}}, func(r *Result) {
-		p.mod, p.detached = r.KVs[p.directoryKey].Mod, r.KVs[g.names.detached].Mod
-		g.chain(Op{Kind: ReadObject, Key: key}, func(a Answer) {
-			if a.Status == Away || l.over {
-				g.placed(p, ErrChain)
-				return
+	return names
+}
+
+// only makes a round of some of the keys.
+func (r *round) only(keys ...*placement) *round {
+	part := *r
+	part.keys = keys
+	return &part
+}
+
+// genBits are the low bits of a generation, which have the gateway's bit.
+const genBits = 6
+
+// generation makes the generation of objects that a gateway creates after it has read a revision of etcd. No two objects
+// of a key have the same: a gateway that has entered an object's generation in the directory reads a newer revision
+// afterwards, as does one that finds that another was faster; and the owner of a bit changes by a write.
+func generation(rev int64, bit uint8) int64 { return rev<<genBits | int64(bit) }
+
+// drawn is the revision that was read before a generation was made.
+func drawn(gen int64) int64 { return gen >> genBits }
+
+// rounds splits keys into rounds and calls begin for each. Keys whose places are changing already are left out.
+func (g *Gateway) rounds(keys []string, gone bool, begin func(*round)) {
+	l := g.life
+	var free []*placement
+	for _, key := range keys {
+		if l == nil || !l.serving || l.placing[key] {
+			g.emit(Placed{Key: key, Gone: gone, Err: ErrBusy})
+			continue
+		}
+		l.placing[key] = true
+		free = append(free, &placement{key: key, entry: g.names.directory + key})
+	}
+	for part := range slices.Chunk(free, maxRound) {
+		begin(&round{life: l, gone: gone, keys: part})
+	}
+}
+
+// Place puts keys into the chain, or puts them there anew. [Placed] tells the outcome for each.
+func (g *Gateway) Place(keys ...string) {
+	g.rounds(keys, false, func(r *round) {
+		l := r.life
+		g.surely(l, Request{Get: append(r.entries(), g.names.detached)}, func(result *Result) {
+			// A late entry must not name an object that a [Gateway.Detach] left.
+			r.detached, r.gen = result.KVs[g.names.detached].Mod, generation(result.Rev, l.bit)
+			for _, p := range r.keys {
+				p.mod, p.gen = result.KVs[p.entry].Mod, r.gen
 			}
-			p.shard = a.Shard
-			g.surely(l, Request{Put: []Put{{g.names.generation, "", false}}}, func(r *Result) {
-				p.gen = r.Rev
-				g.create(p)
-			})
+			look := func(p *placement) Op { return Op{Kind: ReadObject, Key: p.key} }
+			g.each(r, look, func(p *placement, a Answer) error {
+				if p.shard = a.Shard; a.Status == Away || l.over {
+					return ErrChain
+				}
+				return nil
+			}, g.create)
 		})
 	})
 }
 
-// placed ends a placement.
-func (g *Gateway) placed(p *placement, err error) {
-	delete(p.life.placing, p.key)
-	if p.life.over && err != nil {
+// each asks the chain to do something for every key, and goes on with those for which that succeeded.
+func (g *Gateway) each(r *round, op func(*placement) Op, took func(*placement, Answer) error, then func(*round)) {
+	left := len(r.keys)
+	var good []*placement
+	for _, p := range r.keys {
+		g.chain(op(p), func(a Answer) {
+			if err := took(p, a); err != nil {
+				g.placed(r.only(p), err)
+			} else {
+				good = append(good, p)
+			}
+			if left--; left == 0 && len(good) > 0 {
+				then(r.only(good...))
+			}
+		})
+	}
+}
+
+// placed ends the change of keys' places.
+func (g *Gateway) placed(r *round, err error) {
+	if r.life.over && err != nil {
 		err = ErrSession
 	}
-	g.emit(Placed{p.key, p.gone, err})
+	for _, p := range r.keys {
+		delete(r.life.placing, p.key)
+		g.emit(Placed{p.key, r.gone, err})
+	}
 }
 
-// create makes the object before the directory names it: otherwise an INTENT could find nothing, commit after the owner's read
-// of etcd, and leave the LOAD stale.
-func (g *Gateway) create(p *placement) {
-	if p.life.over {
-		g.placed(p, ErrSession)
+// create makes the objects before the directory names them: otherwise an INTENT could find nothing, commit after the owner's
+// read of etcd, and leave the LOAD stale.
+func (g *Gateway) create(r *round) {
+	if r.life.over {
+		g.placed(r, ErrSession)
 		return
 	}
-	g.chain(Op{Kind: Create, Key: p.key, Shard: p.shard, Gen: p.gen}, func(a Answer) {
+	create := func(p *placement) Op { return Op{Kind: Create, Key: p.key, Shard: p.shard, Gen: p.gen} }
+	g.each(r, create, func(_ *placement, a Answer) error {
 		switch a.Status {
 		case OK:
-			g.enter(p)
+			return nil
 		case Full:
-			g.placed(p, ErrFull)
-		default:
-			g.placed(p, ErrChain)
+			return ErrFull
 		}
-	})
+		return ErrChain
+	}, g.enter)
 }
 
-// enter changes the directory if it has not changed since it was read.
-func (g *Gateway) enter(p *placement) {
-	key, value := p.directoryKey, entryOf(p.gen, p.life.lease)
-	g.surely(p.life, Request{
-		If:  []Cond{{Key: key, Kind: ModIs, Rev: p.mod}, {Key: g.names.detached, Kind: ModIs, Rev: p.detached}},
-		Put: []Put{{key, value, false}}, Get: []string{key},
-	}, func(r *Result) {
-		kv := r.KVs[key]
-		if p.life.over || kv.Value != value {
-			g.abandon(p)
-			return
-		}
-		p.entry = kv.Mod
-		g.await(p)
-	})
-}
-
-func (g *Gateway) abandon(p *placement) {
-	g.chain(Op{Kind: Remove, Key: p.key, Gen: p.gen}, func(Answer) { g.placed(p, ErrBusy) })
-}
-
-// await waits until every session has acknowledged the directory entry or ended.
-func (g *Gateway) await(p *placement) {
-	g.acknowledged(p.life, p.entry, func(yes bool) {
-		switch {
-		case p.life.over:
-			g.placed(p, ErrSession)
-		case yes:
-			g.load(p)
-		default:
-			p.life.polls = append(p.life.polls, func() { g.await(p) })
-		}
-	})
-}
-
-// load fills the object: from now on every write sets a bit, or ended before this read of etcd.
-func (g *Gateway) load(p *placement) {
-	g.surely(p.life, Request{Get: []string{p.key}}, func(r *Result) {
-		if p.life.over {
-			g.placed(p, ErrSession)
-			return
-		}
-		g.pushed(r.Rev, func() {
-			g.chain(Op{Kind: Load, Key: p.key, Gen: p.gen, Rev: r.Rev, Entry: r.entry(p.key)}, func(a Answer) {
-				if a.Status != OK {
-					g.placed(p, ErrChain)
-					return
-				}
-				g.placed(p, nil)
-			})
-		})
-	})
-}
-
-// Unplace takes a key out of the chain: the object first, so that no read hits it when the directory says that it is not placed.
-func (g *Gateway) Unplace(key string) {
-	l := g.life
-	if l == nil || !l.serving || l.placing[key] {
-		g.emit(Placed{Key: key, Err: ErrBusy})
-		return
+// enter changes the directory if no entry has changed since it was read. If one has, every key is tried by itself.
+func (g *Gateway) enter(r *round) {
+	request := Request{If: []Cond{{Key: g.names.detached, Kind: ModIs, Rev: r.detached}}, Get: r.entries()}
+	value := entryOf(r.gen, r.life.lease)
+	for _, p := range r.keys {
+		request.If = append(request.If, Cond{Key: p.entry, Kind: ModIs, Rev: p.mod})
+		request.Put = append(request.Put, Put{p.entry, value, false})
 	}
-	l.placing[key] = true
-	p := &placement{life: l, key: key, gone: true, directoryKey: g.names.directory + key}
-	g.surely(l, Request{Get: []string{p.directoryKey}}, func(r *Result) {
-		kv, ok := r.KVs[p.directoryKey]
-		if !ok || l.over {
-			g.placed(p, nil)
+	g.surely(r.life, request, func(result *Result) {
+		var in, out []*placement
+		for _, p := range r.keys {
+			// A request of unknown outcome was repeated, so the entry may be there although the conditions did not hold.
+			if kv := result.KVs[p.entry]; kv.Value == value && !r.life.over {
+				p.entered, in = kv.Mod, append(in, p)
+			} else {
+				out = append(out, p)
+			}
+		}
+		if len(in) == 0 && len(out) > 1 && !r.life.over {
+			for _, p := range out {
+				g.enter(r.only(p))
+			}
 			return
 		}
-		p.gen, _ = parseEntry(kv.Value)
-		g.chain(Op{Kind: Remove, Key: key, Gen: p.gen}, func(Answer) {
-			g.surely(l, Request{
-				If:     []Cond{{Key: p.directoryKey, Kind: ModIs, Rev: kv.Mod}},
-				Delete: []string{p.directoryKey},
-			}, func(*Result) { g.placed(p, nil) })
+		if len(out) > 0 {
+			g.abandon(r.only(out...))
+		}
+		if len(in) > 0 {
+			g.await(r.only(in...))
+		}
+	})
+}
+
+// abandon removes objects that the directory does not name.
+func (g *Gateway) abandon(r *round) {
+	g.each(r, removal, func(*placement, Answer) error { return nil }, func(r *round) { g.placed(r, ErrBusy) })
+}
+
+func removal(p *placement) Op { return Op{Kind: Remove, Key: p.key, Gen: p.gen} }
+
+// await waits until every session has acknowledged the directory's entries or ended, and reads the keys at that moment.
+func (g *Gateway) await(r *round) {
+	rev, names := int64(0), make([]string, len(r.keys))
+	for i, p := range r.keys {
+		rev, names[i] = max(rev, p.entered), p.key
+	}
+	g.acknowledged(r.life, rev, names, func(yes bool, result *Result) {
+		switch {
+		case r.life.over:
+			g.placed(r, ErrSession)
+		case yes:
+			g.load(r, result)
+		default:
+			r.life.polls = append(r.life.polls, func() { g.await(r) })
+		}
+	})
+}
+
+// load fills the objects: from now on every write sets a bit, or ended before this read of etcd.
+func (g *Gateway) load(r *round, result *Result) {
+	g.pushed(result.Rev, func() {
+		load := func(p *placement) Op {
+			return Op{Kind: Load, Key: p.key, Gen: p.gen, Rev: result.Rev, Entry: result.entry(p.key)}
+		}
+		g.each(r, load, func(_ *placement, a Answer) error {
+			if a.Status != OK {
+				return ErrChain
+			}
+			return nil
+		}, func(r *round) { g.placed(r, nil) })
+	})
+}
+
+// Unplace takes keys out of the chain: the objects first, so that no read hits one when the directory says that its key is not
+// placed.
+func (g *Gateway) Unplace(keys ...string) {
+	g.rounds(keys, true, func(r *round) {
+		g.surely(r.life, Request{Get: r.entries()}, func(result *Result) {
+			var there, not []*placement
+			for _, p := range r.keys {
+				if kv, ok := result.KVs[p.entry]; ok && !r.life.over {
+					p.mod = kv.Mod
+					p.gen, _ = parseEntry(kv.Value)
+					there = append(there, p)
+				} else {
+					not = append(not, p)
+				}
+			}
+			g.placed(r.only(not...), nil)
+			g.each(r.only(there...), removal, func(*placement, Answer) error { return nil }, g.leave)
 		})
+	})
+}
+
+// leave takes entries out of the directory, if none has changed since it was read. If one has, every key is tried by itself.
+func (g *Gateway) leave(r *round) {
+	request := Request{Delete: r.entries(), Get: r.entries()}
+	for _, p := range r.keys {
+		request.If = append(request.If, Cond{Key: p.entry, Kind: ModIs, Rev: p.mod})
+	}
+	g.surely(r.life, request, func(result *Result) {
+		var still, done []*placement
+		for _, p := range r.keys {
+			if !result.Held && len(r.keys) > 1 && result.KVs[p.entry].Mod == p.mod {
+				still = append(still, p)
+			} else {
+				done = append(done, p)
+			}
+		}
+		g.placed(r.only(done...), nil)
+		for _, p := range still {
+			g.leave(r.only(p))
+		}
 	})
 }

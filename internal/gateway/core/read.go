@@ -38,7 +38,7 @@ func (g *Gateway) Inherited(key string) bool { return g.life != nil && g.life.in
 // inherited compares two revisions of etcd: a generation is drawn before the key is placed.
 func (l *life) inherited(key string) bool {
 	gen := l.placed[key]
-	return gen != 0 && gen < l.create
+	return gen != 0 && drawn(gen) < l.create
 }
 
 // Allows reports whether a read that began with a generation may be answered from the object now that it has been read.

@@ -6,7 +6,7 @@ import "testing"
 func served(key string, gen int64) *Gateway {
 	g := New(Options{Name: "g"})
 	g.life = &life{
-		lease: "g.1", create: 1, mod: 1, serving: true, seen: gen,
+		lease: "g.1", create: 1, mod: 1, serving: true, seen: drawn(gen),
 		placed: map[string]int64{key: gen}, closed: make(map[string]bool), keys: make(map[string]*own),
 		suspects: make(map[string]bool), cleaning: make(map[string]bool), placing: make(map[string]bool),
 		ranged: make(map[*write]bool),
@@ -17,15 +17,16 @@ func served(key string, gen int64) *Gateway {
 // TestReadOfAClosedKey: another gateway takes all keys out of the directory while a read is under way. After this
 // gateway has acknowledged that, writes set no bits. So the read must not be answered from the object.
 func TestReadOfAClosedKey(t *testing.T) {
-	const key, gen, old, written = "k", int64(10), int64(9), int64(12)
+	const key, old, written = "k", int64(9), int64(12)
+	gen, later := generation(10, 0), generation(11, 1)
 	for name, c := range map[string]struct {
 		change Change
 		hit    bool
 	}{
-		"unchanged":    {Change{Rev: 11, Key: "another", Value: entryOf(11, "h.1")}, true},
+		"unchanged":    {Change{Rev: 11, Key: "another", Value: entryOf(later, "h.1")}, true},
 		"closed":       {Change{Rev: 11, Key: key, Value: entryOf(gen, "h.1") + closedMark}, false},
 		"removed":      {Change{Rev: 11, Key: key}, false},
-		"placed again": {Change{Rev: 11, Key: key, Value: entryOf(11, "h.1")}, false},
+		"placed again": {Change{Rev: 11, Key: key, Value: entryOf(later, "h.1")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := served(key, gen)

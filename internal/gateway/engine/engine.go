@@ -38,7 +38,7 @@ const (
 	// ownLease is the upper half of the numbers of sessions' leases, which etcd itself hardly gives to others.
 	ownLease = 0x6e71_6377
 	// directoryFormat is that of the gateways' own keys.
-	directoryFormat = "2"
+	directoryFormat = "3"
 	// tick is how often a gateway does its periodic work.
 	tick = 50 * time.Millisecond
 	// pushEvery is the least time between two pushes. What waits meanwhile shares the next one: a push costs the nodes about as much
@@ -82,12 +82,14 @@ type Engine struct {
 	usage   usage
 	places  places
 	packing packed
+	own     ownWrites
 
 	identity
 	failed     chan error
 	identified chan struct{} // closed when identity and store are valid
 	trouble    trouble
 	newest     atomic.Int64 // revision that etcd had for certain
+	empty      atomic.Int64 // revision at which the directory was empty, as was found without a session
 	proved     atomic.Bool  // the chain's revision was compared with etcd's; before that no read is answered from the chain
 
 	withdrawn sync.Once

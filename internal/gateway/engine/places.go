@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -35,6 +36,8 @@ type places struct {
 	excluded map[string]bool
 	gateways int           // that live
 	wake     chan struct{} // a pinned key was read that has no place
+	budget   placement.Budget
+	asked    struct{ writes, reads atomic.Uint64 } // of clients at etcd, since the last decision
 }
 
 func (p *places) init() {
@@ -152,6 +155,7 @@ func (e *Engine) decide(now time.Time) {
 		return p.excluded[u.Key] || strings.HasPrefix(u.Key, OwnPrefix)
 	})
 	d := placement.Choose(&o, p.mine, usages, e.usage.now())
+	p.afford(&o, &d, e.usage.now())
 	missing := p.missing
 	p.missing = make(map[string]bool)
 	var place, remove []string
@@ -174,18 +178,26 @@ func (e *Engine) decide(now time.Time) {
 	}
 	p.mu.Unlock()
 	e.do(func(g *core.Gateway) {
+		place = slices.DeleteFunc(place, func(key string) bool { return !g.Serving() || g.Has(key) && !missing[key] })
+		p.mu.Lock()
 		for _, key := range place {
-			if g.Serving() && (!g.Has(key) || missing[key]) {
-				p.mu.Lock()
-				p.busy[key] = true
-				p.mu.Unlock()
-				g.Place(key)
-			}
+			p.busy[key] = true
 		}
-		for _, key := range remove {
-			g.Unplace(key)
-		}
+		p.mu.Unlock()
+		g.Place(place...)
+		g.Unplace(remove...)
 	})
+}
+
+// afford leaves out of a decision what would cost etcd too many writes now. Pinned keys are placed anyway.
+func (p *places) afford(o *placement.Options, d *placement.Decision, now float64) {
+	p.budget.Wrote(float64(p.asked.writes.Swap(0)))
+	p.budget.Read(float64(p.asked.reads.Swap(0)))
+	if d.Writes() == 0 || p.budget.Take(d.Writes(), now) {
+		return
+	}
+	d.Remove = nil
+	d.Place = slices.DeleteFunc(d.Place, func(key string) bool { return !o.Pins(key) })
 }
 
 // again lists the missing keys that keep their place. Those of other gateways are placed if they are worth it here.

@@ -199,6 +199,7 @@ func (e *Engine) Read(r *pb.RangeRequest, answer *pb.RangeResponse) {
 		return
 	}
 	key := string(r.Key)
+	e.places.asked.reads.Add(1)
 	switch {
 	case len(answer.Kvs) == 1:
 		kv := answer.Kvs[0]

@@ -149,6 +149,7 @@ func (e *Engine) count(t *core.Txn) {
 	if !e.isIdentified() {
 		return
 	}
+	e.places.asked.writes.Add(1)
 	for i := range t.Then {
 		e.sample(t.Then[i].Value)
 		e.usage.wrote(&t.Then[i], e.mayFit(t.Then[i].Key, len(t.Then[i].Value)))
@@ -224,11 +225,11 @@ func (e *Engine) execute(ctx context.Context, r *core.Request, l *lease) *core.R
 			}
 		}
 	}
-	txn := compile(r, id)
+	e.own.count(r)
 	if r.Txn != nil {
 		ctx = metadata.NewOutgoingContext(ctx, r.Txn.Raw.(*request).md)
 	}
-	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, txn)
+	answer, err := pb.NewKVClient(e.o.Etcd).Txn(ctx, compile(r, id))
 	if err != nil {
 		return &core.Result{Unknown: uncertain(err), Err: err}
 	}

@@ -12,7 +12,7 @@ type Options struct {
 	Overhead  int      // bytes of an object beside its value
 	Largest   int      // longest value that fits
 	WriteCost float64  // cost of a write of a placed key, in reads
-	Least     float64  // least benefit for which a key is placed, in reads
+	Least     float64  // least benefit for which a key is placed, in reads for each second
 	Stay      float64  // factor by which a placed key is preferred to one that is not
 	Residence float64  // seconds for which a key stays at least
 	Pinned    []string // prefixes of keys that are always placed
@@ -22,7 +22,7 @@ type Options struct {
 // Defaults are options for a small cluster.
 func Defaults() Options {
 	return Options{
-		Capacity: 64 << 10, Overhead: 192, Largest: 4 << 10, WriteCost: 0.25, Least: 0.9, Stay: 1.2, Residence: 2,
+		Capacity: 64 << 10, Overhead: 192, Largest: 4 << 10, WriteCost: 0.25, Least: 0.01, Stay: 1.2, Residence: 1,
 	}
 }
 
@@ -32,11 +32,21 @@ type Placed map[string]float64
 // Decision is the set of keys to place and to remove.
 type Decision struct{ Place, Remove []string }
 
+// Writes returns how many writes of the directory the decision takes.
+func (d *Decision) Writes() (n int) {
+	for _, keys := range [][]string{d.Place, d.Remove} {
+		if len(keys) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Size returns the memory of an object with a value of this length.
 func (o *Options) Size(bytes int) int { return o.Overhead + bytes }
 
-// Benefit returns the benefit of placing a key, in reads. Writes count as cost.
-func (o *Options) Benefit(u *Usage) float64 { return u.Reads - o.WriteCost*u.Writes }
+// Benefit returns the benefit of placing a key, in reads for each second. Writes count as cost.
+func (o *Options) Benefit(u *Usage) float64 { return u.ReadRate - o.WriteCost*u.WriteRate }
 
 func hasPrefix(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })

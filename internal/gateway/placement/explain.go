@@ -96,7 +96,7 @@ func (o *Options) reason(u *Usage, e *Explanation) string {
 	case o.Pins(u.Key):
 		return "its prefix is pinned"
 	case !enough:
-		return fmt.Sprintf("a benefit of %.1f would be worth a place", e.Threshold)
+		return fmt.Sprintf("a benefit of %.2f/s would be worth a place", e.Threshold)
 	case e.Placed && e.PlacedFor < o.Residence:
 		return fmt.Sprintf("it was placed lately: it stays for %.0f s at least", o.Residence)
 	case e.Placed:
@@ -114,8 +114,8 @@ func (e Explanation) String() string {
 	if !e.Counted {
 		return state + ": " + e.Reason
 	}
-	return fmt.Sprintf("%s: %.1f reads and %.1f writes lately bring %.1f, its object takes %d bytes; %s", state, e.Reads, e.Writes, e.Benefit,
-		e.Size, e.Reason)
+	return fmt.Sprintf("%s: %.2f reads and %.2f writes a second bring %.2f, its object takes %d bytes; %s", state, e.ReadRate,
+		e.WriteRate, e.Benefit, e.Size, e.Reason)
 }
 
 // Hottest describes the keys that are read and written most, the hottest first.

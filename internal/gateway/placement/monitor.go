@@ -15,7 +15,7 @@ type Usage struct {
 	Reads, Writes float64
 	Hits          float64 // of the reads, those that the chain answered
 	Bytes         int     // of the value
-	// ReadRate and WriteRate are the counts as events for each second: what a steady load has after several half-lives.
+	// ReadRate and WriteRate are the events for each second, of the last few events if these come slowly.
 	ReadRate, WriteRate float64
 	Unfit               bool // it cannot be cached now: it has a lease, or does not fit
 }
@@ -38,6 +38,43 @@ type counter struct {
 	bytes         int
 	unfit         bool
 	at            int // index in the heap
+	read, written pace
+}
+
+const (
+	// paceEvents and paceSpan are the least events, and the least seconds, of a window of a pace.
+	paceEvents = 3
+	paceSpan   = 3
+	// paceDamp is added to the seconds over which a rate is taken, so that a few events that come together make no high rate.
+	paceDamp = 5
+)
+
+// pace tells the rate of events from the current window of time and the one before. A window has at least some events, so the rate of
+// a key that is read once a minute is known as well as that of one that is read a thousand times a second, and a key of either kind
+// that is not read any more is noticed in the time in which it used to be read a few times.
+type pace struct{ before, now span }
+
+// span is a part of time and its events.
+type span struct{ start, events float64 }
+
+// add takes an event.
+func (p *pace) add(now float64) {
+	switch {
+	case p.now.events == 0:
+		p.now.start = now
+	case p.now.events >= paceEvents && now-p.now.start >= paceSpan:
+		p.before, p.now = p.now, span{start: now}
+	}
+	p.now.events++
+}
+
+// rate returns the events for each second.
+func (p *pace) rate(now float64) float64 {
+	start := p.now.start
+	if p.before.events > 0 {
+		start = p.before.start
+	}
+	return (p.before.events + p.now.events) / (now - start + paceDamp)
 }
 
 // NewMonitor makes a monitor of at most so many keys.
@@ -67,6 +104,7 @@ func (m *Monitor) Read(key string, bytes int, now float64) {
 	c := m.touch(key, w)
 	c.reads += w
 	c.bytes = bytes
+	c.read.add(now)
 }
 
 // Hit counts a read that a cached object answered.
@@ -76,6 +114,7 @@ func (m *Monitor) Hit(key string, bytes int, now float64) {
 	c.reads += w
 	c.hits += w
 	c.bytes = bytes
+	c.read.add(now)
 }
 
 // Fits notes that a key can be cached after all.
@@ -95,6 +134,7 @@ func (m *Monitor) Write(key string, bytes int, unfit bool, now float64) {
 	c := m.touch(key, w)
 	c.writes += w
 	c.bytes, c.unfit = bytes, unfit
+	c.written.add(now)
 }
 
 func (m *Monitor) touch(key string, w float64) *counter {
@@ -119,12 +159,13 @@ func (m *Monitor) touch(key string, w float64) *counter {
 
 // Usages lists all keys that are known, in no order.
 func (m *Monitor) Usages(now float64) []Usage {
-	w, rate := m.weigh(now), math.Ln2/m.halfLife
+	w := m.weigh(now)
 	list := make([]Usage, 0, len(m.counters))
 	for _, c := range m.order {
-		u := Usage{Key: c.key, Reads: c.reads / w, Writes: c.writes / w, Hits: c.hits / w, Bytes: c.bytes, Unfit: c.unfit}
-		u.ReadRate, u.WriteRate = u.Reads*rate, u.Writes*rate
-		list = append(list, u)
+		list = append(list, Usage{
+			Key: c.key, Reads: c.reads / w, Writes: c.writes / w, Hits: c.hits / w, Bytes: c.bytes, Unfit: c.unfit,
+			ReadRate: c.read.rate(now), WriteRate: c.written.rate(now),
+		})
 	}
 	return list
 }

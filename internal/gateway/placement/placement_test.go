@@ -42,6 +42,45 @@ func TestCountsFade(t *testing.T) {
 	}
 }
 
+// TestRates: the rate of a key is that of its last events, whether these come often or seldom, and falls when none comes any more.
+func TestRates(t *testing.T) {
+	m := NewMonitor(4, 10)
+	const end = 600
+	for i := range end * 100 {
+		now := float64(i) / 100
+		m.Read("often", 100, now)
+		if i%(60*100) == 0 {
+			m.Read("seldom", 100, now)
+		}
+	}
+	for key, want := range map[string]float64{"often": 100, "seldom": 1.0 / 60} {
+		if got := find(m, key, end).ReadRate; got < want/2.5 || got > 1.1*want {
+			t.Errorf("%s: %v reads a second, not %v", key, got, want)
+		}
+	}
+	if often, seldom := find(m, "often", end+3600).ReadRate, find(m, "seldom", end+3600).ReadRate; often > 0.3 || seldom > 1.0/240 {
+		t.Errorf("an hour later: %v and %v reads a second", often, seldom)
+	}
+}
+
+// TestBudget: changes of the directory stay a small part of what clients ask.
+func TestBudget(t *testing.T) {
+	const seconds, writes, reads = 1000, 20, 10 // for each second
+	var b Budget
+	taken := 0
+	for i := range seconds * 10 {
+		b.Wrote(writes / 10)
+		b.Read(reads / 10)
+		if b.Take(1, float64(i)/10) {
+			taken++
+		}
+	}
+	want := budgetMost + seconds*(budgetPerSecond+budgetPerWrite*writes+budgetPerRead*reads)
+	if float64(taken) > want || float64(taken) < 0.95*want {
+		t.Errorf("%d changes, not %.0f", taken, want)
+	}
+}
+
 // TestHotKeysAreKept: the table holds a tenth of the keys, and knows those that are read most.
 func TestHotKeysAreKept(t *testing.T) {
 	const seed, keys, hot = 1, 1000, 20
@@ -74,8 +113,8 @@ func TestChoiceStaysWithinCapacity(t *testing.T) {
 		var usages []Usage
 		for i := range rapid.IntRange(0, 30).Draw(t, "keys") {
 			u := Usage{
-				Key:   fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"k", "pin", "never"}).Draw(t, "prefix"), i),
-				Reads: rapid.Float64Range(0, 100).Draw(t, "reads"), Writes: rapid.Float64Range(0, 100).Draw(t, "writes"),
+				Key:      fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"k", "pin", "never"}).Draw(t, "prefix"), i),
+				ReadRate: rapid.Float64Range(0, 100).Draw(t, "reads"), WriteRate: rapid.Float64Range(0, 100).Draw(t, "writes"),
 				Bytes: rapid.IntRange(0, 6000).Draw(t, "bytes"), Unfit: rapid.IntRange(0, 9).Draw(t, "unfit") == 0,
 			}
 			usages = append(usages, u)
@@ -110,23 +149,23 @@ func TestChoice(t *testing.T) {
 	o := options()
 	o.Capacity = 2 * o.Size(100)
 	usages := []Usage{
-		{Key: "hot", Reads: 50, Bytes: 100}, {Key: "warm", Reads: 10, Bytes: 100}, {Key: "written", Reads: 10, Writes: 100, Bytes: 100},
-		{Key: "leased", Reads: 90, Bytes: 100, Unfit: true}, {Key: "big", Reads: 90, Bytes: 5000},
+		{Key: "hot", ReadRate: 50, Bytes: 100}, {Key: "warm", ReadRate: 10, Bytes: 100}, {Key: "written", ReadRate: 10, WriteRate: 100, Bytes: 100},
+		{Key: "leased", ReadRate: 90, Bytes: 100, Unfit: true}, {Key: "big", ReadRate: 90, Bytes: 5000},
 	}
 	if d := Choose(o, nil, usages, 0); !slices.Equal(d.Place, []string{"hot", "warm"}) || len(d.Remove) != 0 {
 		t.Errorf("%+v", d)
 	}
 	placed := Placed{"hot": 0, "cool": 0, "leased": 0}
-	cool := Usage{Key: "cool", Reads: 9, Bytes: 100}
+	cool := Usage{Key: "cool", ReadRate: 9, Bytes: 100}
 	if d := Choose(o, placed, append(usages, cool), 100); len(d.Place) != 0 || !slices.Equal(d.Remove, []string{"leased"}) {
 		t.Errorf("a key that is hardly better takes no place: %+v", d)
 	}
-	cool.Reads = 5
+	cool.ReadRate = 5
 	if d := Choose(o, placed, append(usages, cool), 100); !slices.Equal(d.Place, []string{"warm"}) ||
 		!slices.Equal(d.Remove, []string{"cool", "leased"}) {
 		t.Errorf("a key that is much better does: %+v", d)
 	}
-	placed["cool"] = 99
+	placed["cool"] = 99.5
 	if d := Choose(o, placed, append(usages, cool), 100); len(d.Place) != 0 {
 		t.Errorf("but not that of a key that has just come: %+v", d)
 	}

@@ -103,6 +103,21 @@ func TestGatewayStartedLater(t *testing.T) {
 	}
 }
 
+// TestOwnWritesOfOneGateway: a gateway that is alone acknowledges nothing but what it found at its start, and places keys by one
+// write of the directory for a round.
+func TestOwnWritesOfOneGateway(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	a := startCached(t, etcd, cluster, Cache{})
+	const keys = 8
+	for i := range keys {
+		a.hot(t, fmt.Sprint("k/", i))
+	}
+	got := a.cache.OwnWrites()
+	if got["session"] != 1 || got["bit"] != 1 || got["ack"] != 1 || got["directory"] == 0 || got["directory"] > keys || len(got) != 4 {
+		t.Errorf("writes: %v", got)
+	}
+}
+
 func TestTransactionsOfPlacedKeys(t *testing.T) {
 	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
 	a := startCached(t, etcd, cluster, Cache{})

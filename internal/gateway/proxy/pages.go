@@ -92,7 +92,23 @@ func (s *Server) metrics() http.Handler {
 			func() float64 { return float64(c.count(s.cache.Stats())) },
 		))
 	}
+	own.MustRegister(ownWrites{s.cache})
 	return promhttp.HandlerFor(prometheus.Gatherers{prometheus.DefaultGatherer, own}, promhttp.HandlerOpts{})
+}
+
+// ownWrites exports how often the gateway wrote its own keys to etcd.
+type ownWrites struct{ cache *engine.Engine }
+
+var ownWritesDesc = prometheus.NewDesc("netcraq_gateway_own_writes_total", "Writes of the gateway's own keys in etcd.", []string{"kind"}, nil)
+
+// Describe implements [prometheus.Collector].
+func (ownWrites) Describe(out chan<- *prometheus.Desc) { out <- ownWritesDesc }
+
+// Collect implements [prometheus.Collector].
+func (o ownWrites) Collect(out chan<- prometheus.Metric) {
+	for kind, n := range o.cache.OwnWrites() {
+		out <- prometheus.MustNewConstMetric(ownWritesDesc, prometheus.CounterValue, float64(n), kind)
+	}
 }
 
 // jsonGateway translates JSON to calls of etcd.

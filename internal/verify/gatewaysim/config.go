@@ -73,7 +73,7 @@ func Draw(seed uint64) Config {
 	between := func(least, most int) int { return least + rng.IntN(most-least+1) }
 	often := func(most float64) float64 { return max(0, rng.Float64()*1.5-0.5) * most } // never, one time in three
 	c := Config{
-		Seed: seed, Gateways: between(2, 4), Keys: between(1, 3), Shards: between(1, 2), Clients: between(2, 6),
+		Seed: seed, Gateways: between(1, 4), Keys: between(1, 3), Shards: between(1, 2), Clients: between(2, 6),
 		Ops:     between(40, 160),
 		Latency: time.Duration(between(20, 200)) * time.Microsecond,
 		Loss:    often(0.05), Duplicate: often(0.08), Late: often(0.05), Stop: often(0.002),

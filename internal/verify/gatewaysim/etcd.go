@@ -83,6 +83,8 @@ func (e *etcd) do(lease string, r *core.Request) *core.Result {
 				writes = t.Then
 			}
 			changed = e.write(rev, t.ID, writes) || changed
+		} else if changed {
+			e.w.result.OwnWrites++
 		}
 		if changed {
 			e.rev = rev

@@ -61,14 +61,22 @@ func (w *world) endWhenOver(p *process, lease string) {
 	})
 }
 
-// nextPlacing plans the next change of the directory.
+// nextPlacing plans the next change of the directory, of one key or of several, sometimes by two
+// gateways at once.
 func (w *world) nextPlacing() {
 	w.after(uint64(w.rng.ExpFloat64()*float64(w.Placing)), func() {
 		if w.calm {
 			return
 		}
 		g := w.gateways[w.rng.IntN(len(w.gateways))]
-		g.place(keyName(w.rng.IntN(w.Keys)), w.rng.IntN(4) > 0)
+		var keys []string
+		for _, i := range w.rng.Perm(w.Keys)[:1+w.rng.IntN(w.Keys)] {
+			keys = append(keys, keyName(i))
+		}
+		g.place(w.rng.IntN(4) > 0, keys...)
+		if w.rng.IntN(4) == 0 {
+			w.gateways[w.rng.IntN(len(w.gateways))].place(true, keys...)
+		}
 		w.nextPlacing()
 	})
 }

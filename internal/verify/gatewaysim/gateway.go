@@ -219,7 +219,7 @@ func (w *world) perform(p *process, e core.Effect) {
 		}
 		w.note("%s placed %s: %v", p, e.Key, e.Err)
 		if w.calm && errors.Is(e.Err, core.ErrChain) { // one late answer is enough; the monitor tries again too
-			w.after(ms, func() { g.place(e.Key, true) })
+			w.after(ms, func() { g.place(true, e.Key) })
 		}
 	}
 }
@@ -293,17 +293,18 @@ func (w *world) deliver(p *process, d *core.Deliver) {
 	w.revealed = max(w.revealed, d.Rev)
 }
 
-func (g *gateway) place(key string, in bool) {
+func (g *gateway) place(in bool, keys ...string) {
 	p := g.process
 	if p == nil {
 		return
 	}
-	g.w.note("%s is asked to place %s: %v", p, key, in)
+	g.w.note("%s is asked to place %s: %v", p, keys, in)
+	g.w.result.Rounds++
 	g.w.enter(p, func() {
 		if in {
-			p.core.Place(key)
+			p.core.Place(keys...)
 		} else {
-			p.core.Unplace(key)
+			p.core.Unplace(keys...)
 		}
 	})
 }

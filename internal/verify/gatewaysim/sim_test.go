@@ -75,6 +75,25 @@ func TestRulesAreNeeded(t *testing.T) {
 	}
 }
 
+// TestOneGatewayWritesLittle: without faults, a gateway that is alone writes once for each change of the directory, however many keys
+// it has, and three times to begin: its session, its bit and an acknowledgement.
+func TestOneGatewayWritesLittle(t *testing.T) {
+	const beginning = 3
+	placed, rounds := 0, 0
+	for seed := uint64(1); seed <= 20; seed++ {
+		c := Draw(seed)
+		c.Gateways, c.Keys, c.Quiet, c.Stop, c.Loss = 1, 3, 1<<faults-1, 0, 0
+		r := Run(c)
+		if r.Broken != "" || r.OwnWrites > beginning+r.Rounds {
+			t.Errorf("seed %d: %d writes in %d rounds %s", seed, r.OwnWrites, r.Rounds, r.Broken)
+		}
+		placed, rounds = placed+r.Placed, rounds+r.Rounds
+	}
+	if placed < rounds {
+		t.Errorf("%d keys placed in %d rounds: hardly a round has several", placed, rounds)
+	}
+}
+
 func TestSameSeedSameRun(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
 		c := Draw(seed)

@@ -44,6 +44,8 @@ type Result struct {
 	Steps              int
 	Delivered          int // watch events
 	Placed             int // keys put into the chain
+	Rounds             int // requests to place or remove keys, of one or several
+	OwnWrites          int // of the gateways' own keys, that changed something
 	Detached           int // times that a gateway tried to do without the chain
 	Reconfigurations   int
 	Simulated          time.Duration
@@ -109,9 +111,11 @@ func (w *world) finish() {
 		}
 	}
 	w.runFor(recovery / 2)
+	var keys []string
 	for i := range w.Keys {
-		w.gateways[0].place(keyName(i), true)
+		keys = append(keys, keyName(i))
 	}
+	w.gateways[0].place(true, keys...)
 	w.runFor(recovery / 2)
 	if w.result.Broken != "" {
 		return
