@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/netcraq/netcraq/internal/cli"
-	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
 )
@@ -163,9 +161,6 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 		o.Cache.Placement = flags.placement
 	}
 	s, err := proxy.New(ctx, o)
-	if errors.Is(err, engine.ErrNoChain) {
-		return fmt.Errorf("%w: %w", err, c.away)
-	}
 	if err != nil {
 		return err
 	}

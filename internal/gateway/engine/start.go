@@ -53,9 +53,12 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	switch {
 	case err == nil:
 		e.begin()
-	case final(err), errors.Is(err, ErrNoChain):
+	case final(err):
 		e.stop()
 		return nil, err
+	case errors.Is(err, ErrNoChain):
+		o.Log.Warn("nothing is cached until the chain answers", "reason", err)
+		e.tasks.Go(e.keepIdentifying)
 	default:
 		o.Log.Warn("etcd does not take the gateway's own keys yet: nothing is cached until it does", "reason", err)
 		e.tasks.Go(e.keepIdentifying)
@@ -80,7 +83,7 @@ func (e *Engine) keepIdentifying() {
 		err := e.tryIdentify(e.ctx)
 		switch {
 		case err == nil:
-			e.o.Log.Info("etcd takes the gateway's own keys: keys are cached from now on")
+			e.o.Log.Info("the gateway has its own keys in etcd: keys are cached from now on")
 			e.begin()
 			return
 		case errors.Is(err, ErrAuth):
@@ -140,7 +143,8 @@ type identity struct {
 // ErrOtherChain says that two chains cannot cache one etcd.
 var ErrOtherChain = errors.New("gateways of another chain, or another release, use this etcd")
 
-// ErrNoChain says that the name of the chain is needed: no gateway has used this etcd before.
+// ErrNoChain says that the name of the chain is needed: no gateway has used this etcd before. It is written once the chain
+// is reached; until then the gateway serves as one without a session.
 var ErrNoChain = errors.New("the chain cannot be reached, and no gateway has used this etcd before")
 
 // identify checks that all gateways of an etcd have the same chain. Without a name it takes the one that another gateway

@@ -36,13 +36,27 @@ func (e *Engine) serving() bool {
 
 // unplaced reports whether the directory was empty at a revision or after it. Any member may answer, a learner too.
 func (e *Engine) unplaced(ctx context.Context, rev int64) bool {
+	if e.empty.Load() >= rev {
+		return true
+	}
 	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(ctx, nil), identifyWithin)
 	defer cancel()
 	prefix := OwnPrefix + core.DirectoryPrefix
 	answer, err := pb.NewKVClient(e.o.Etcd).Range(ctx, &pb.RangeRequest{
 		Key: []byte(prefix), RangeEnd: behind(prefix), CountOnly: true, Serializable: true,
 	})
-	return err == nil && answer.Count == 0 && answer.Header.Revision >= rev
+	if err != nil || answer.Count > 0 {
+		return false
+	}
+	e.wasEmpty(answer.Header.Revision)
+	return answer.Header.Revision >= rev
+}
+
+// wasEmpty notes a revision at which the directory was empty.
+func (e *Engine) wasEmpty(rev int64) {
+	for old := e.empty.Load(); rev > old && !e.empty.CompareAndSwap(old, rev); {
+		old = e.empty.Load()
+	}
 }
 
 // writeUnplaced executes a write if the directory is empty; done is false if it is not.
@@ -59,6 +73,7 @@ func (e *Engine) writeUnplaced(ctx context.Context, op *pb.RequestOp) (w written
 	case !answer.Succeeded:
 		return w, false, nil
 	}
+	e.wasEmpty(answer.Header.Revision)
 	return written{answer.Responses[0], answer.Header}, true, nil
 }
 

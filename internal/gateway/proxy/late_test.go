@@ -49,14 +49,62 @@ func TestChainReachedLater(t *testing.T) {
 	}
 }
 
-// TestNoNameOfTheChain: the first gateway of an etcd needs the chain.
-func TestNoNameOfTheChain(t *testing.T) {
-	s, err := New(t.Context(), Options{
-		Endpoints: []string{startEtcd(t)}, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
-		Cache: &Cache{Chain: new(objects.Late), Placement: placement.Defaults()},
+// TestFirstGatewayBeforeItsChain: the first gateway of an etcd serves without a chain. Meanwhile a gateway of another chain comes
+// and places a key. The first gateway goes on with etcd alone, takes part in the protocol of that chain, and refuses its own.
+func TestFirstGatewayBeforeItsChain(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	late := new(objects.Late)
+	s, _ := serve(t, Options{Endpoints: []string{etcd}, Cache: &Cache{Chain: late, Placement: placement.Defaults()}})
+	first := open(t, s.Addr().String())
+	must(first.Put(t.Context(), "k", "0"))(t)
+	isValue := func(c *clientv3.Client, value string, floor int64) (rev int64) {
+		t.Helper()
+		r := must(c.Get(t.Context(), "k"))(t)
+		if string(r.Kvs[0].Value) != value || r.Header.Revision < floor {
+			t.Fatalf("%v, and want %s at %d or later", r, value, floor)
+		}
+		return r.Header.Revision
+	}
+	rev := isValue(first, "0", 2)
+	b := startCached(t, etcd, cluster, Cache{})
+	b.hot(t, "k")
+	for i := range 20 {
+		value := fmt.Sprint(i)
+		rev = max(rev, must(first.Put(t.Context(), "k", value))(t).Header.Revision)
+		rev = isValue(b.client, value, rev)
+		rev = isValue(first, value, rev)
+	}
+	if err := s.NameChain("another"); err == nil || !strings.Contains(err.Error(), "another chain") {
+		t.Errorf("another chain: %v", err)
+	}
+}
+
+// TestFirstGatewayNamesItsChain: the first gateway of an etcd caches once it has reached its chain, which no other gateway can
+// replace from then on.
+func TestFirstGatewayNamesItsChain(t *testing.T) {
+	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
+	late := new(objects.Late)
+	s, _ := serve(t, Options{Endpoints: []string{etcd}, Cache: &Cache{Chain: late, Placement: placement.Defaults()}})
+	a := &cachedGateway{address: s.Addr().String(), cache: s.cache, client: open(t, s.Addr().String())}
+	must(a.client.Put(t.Context(), "k", "1"))(t)
+	if err := s.NameChain("test"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(client.Options{Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	late.Open(c)
+	if r := a.hot(t, "k"); string(r.Kvs[0].Value) != "1" {
+		t.Errorf("with the chain: %v", r)
+	}
+	other, err := New(t.Context(), Options{
+		Endpoints: []string{etcd}, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
+		Cache: &Cache{Chain: c, ChainName: "another", Placement: placement.Defaults()},
 	})
-	if !errors.Is(err, engine.ErrNoChain) {
-		t.Errorf("%v, %v", s, err)
+	if !errors.Is(err, engine.ErrOtherChain) {
+		t.Errorf("%v, %v", other, err)
 	}
 }
 
