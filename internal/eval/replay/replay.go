@@ -214,9 +214,8 @@ func (s *state) use(e *Event) bool {
 func (s *state) decide(now float64) {
 	usages := s.monitor.Usages(now)
 	d := placement.Choose(&s.o.Placement, s.placed, usages, now)
-	if d.Writes() > 0 && s.budget.Take(d.Writes(), now) {
-		s.apply(&d, now)
-	}
+	s.budget.Afford(&s.o.Placement, &d, now)
+	s.apply(&d, now)
 	bytes := 0
 	for _, u := range usages {
 		if _, is := s.placed[u.Key]; is {

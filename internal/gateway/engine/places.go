@@ -155,7 +155,10 @@ func (e *Engine) decide(now time.Time) {
 		return p.excluded[u.Key] || strings.HasPrefix(u.Key, OwnPrefix)
 	})
 	d := placement.Choose(&o, p.mine, usages, e.usage.now())
-	p.afford(&o, &d, e.usage.now())
+	d.Urgent = d.Urgent || slices.ContainsFunc(d.Remove, func(key string) bool { return p.excluded[key] })
+	p.budget.Wrote(float64(p.asked.writes.Swap(0)))
+	p.budget.Read(float64(p.asked.reads.Swap(0)))
+	p.budget.Afford(&o, &d, e.usage.now())
 	missing := p.missing
 	p.missing = make(map[string]bool)
 	var place, remove []string
@@ -187,17 +190,6 @@ func (e *Engine) decide(now time.Time) {
 		g.Place(place...)
 		g.Unplace(remove...)
 	})
-}
-
-// afford leaves out of a decision what would cost etcd too many writes now. Pinned keys are placed anyway.
-func (p *places) afford(o *placement.Options, d *placement.Decision, now float64) {
-	p.budget.Wrote(float64(p.asked.writes.Swap(0)))
-	p.budget.Read(float64(p.asked.reads.Swap(0)))
-	if d.Writes() == 0 || p.budget.Take(d.Writes(), now) {
-		return
-	}
-	d.Remove = nil
-	d.Place = slices.DeleteFunc(d.Place, func(key string) bool { return !o.Pins(key) })
 }
 
 // again lists the missing keys that keep their place. Those of other gateways are placed if they are worth it here.

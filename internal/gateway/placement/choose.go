@@ -30,7 +30,12 @@ func Defaults() Options {
 type Placed map[string]float64
 
 // Decision is the set of keys to place and to remove.
-type Decision struct{ Place, Remove []string }
+type Decision struct {
+	Place, Remove []string
+	// Urgent reports that a key in Remove must not stay: it does not fit, or the placed keys, whose values may have grown, take
+	// more than the capacity.
+	Urgent bool
+}
 
 // Writes returns how many writes of the directory the decision takes.
 func (d *Decision) Writes() (n int) {
@@ -92,13 +97,18 @@ func before(a, b candidate) int {
 // Choose says which keys should be placed and which should go. A key that is unknown to the monitor brings nothing.
 func Choose(o *Options, placed Placed, usages []Usage, now float64) Decision {
 	candidates, chosen := make([]candidate, 0, len(usages)), make(map[string]bool)
+	used, unfit := 0, false
 	for _, u := range usages {
 		since, is := placed[u.Key]
+		if is {
+			used += o.Size(u.Bytes)
+		}
 		c := candidate{Usage: u, rank: other, placed: is}
 		var enough bool
 		c.perByte, enough = o.worth(&u, is)
 		switch {
 		case !o.fits(&u):
+			unfit = unfit || is
 			continue
 		case o.Pins(u.Key):
 			c.rank = pinned
@@ -111,7 +121,7 @@ func Choose(o *Options, placed Placed, usages []Usage, now float64) Decision {
 	}
 	slices.SortFunc(candidates, before)
 	left := o.Capacity
-	var d Decision
+	d := Decision{Urgent: unfit || used > o.Capacity || o.Capacity <= 0 && len(placed) > 0}
 	for _, c := range candidates {
 		size := o.Size(c.Bytes)
 		if size > left {

@@ -71,13 +71,44 @@ func TestBudget(t *testing.T) {
 	for i := range seconds * 10 {
 		b.Wrote(writes / 10)
 		b.Read(reads / 10)
-		if b.Take(1, float64(i)/10) {
-			taken++
-		}
+		d := Decision{Place: []string{"k"}}
+		b.Afford(options(), &d, float64(i)/10)
+		taken += d.Writes()
 	}
 	want := budgetMost + seconds*(budgetPerSecond+budgetPerWrite*writes+budgetPerRead*reads)
 	if float64(taken) > want || float64(taken) < 0.95*want {
 		t.Errorf("%d changes, not %.0f", taken, want)
+	}
+}
+
+// TestUrgentRemovals: without a budget, keys are placed only if they are pinned, and removed only if they must not stay.
+func TestUrgentRemovals(t *testing.T) {
+	o := options()
+	o.Capacity, o.Pinned = 2*o.Size(100), []string{"pinned/"}
+	placed := Placed{"a": 0, "b": 0}
+	of := func(key string, bytes int, rate float64) Usage { return Usage{Key: key, Bytes: bytes, ReadRate: rate} }
+	leased := of("b", 100, 5)
+	leased.Unfit = true
+	for name, c := range map[string]struct {
+		usages        []Usage
+		capacity      int
+		place, remove []string
+	}{
+		"better":   {usages: []Usage{of("a", 100, 5), of("b", 100, 1), of("c", 100, 9)}, capacity: o.Capacity},
+		"grown":    {usages: []Usage{of("a", 100, 5), of("b", 200, 1)}, capacity: o.Capacity, remove: []string{"b"}},
+		"unfit":    {usages: []Usage{of("a", 100, 5), leased}, capacity: o.Capacity, remove: []string{"b"}},
+		"shut":     {remove: []string{"a", "b"}},
+		"a pinned": {usages: []Usage{of("a", 100, 5), of("pinned/k", 100, 1)}, capacity: o.Capacity, place: []string{"pinned/k"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, b := *o, Budget{spent: budgetMost}
+			o.Capacity = c.capacity
+			d := Choose(&o, placed, c.usages, 10)
+			b.Afford(&o, &d, 0)
+			if !slices.Equal(d.Place, c.place) || !slices.Equal(d.Remove, c.remove) {
+				t.Errorf("%v is placed and %v removed, not %v and %v", d.Place, d.Remove, c.place, c.remove)
+			}
+		})
 	}
 }
 
