@@ -18,6 +18,12 @@ import (
 // ProductName is the name of the program for production. It finds the programs that extend it by their names.
 const ProductName = "netcraq"
 
+// Programs that extend it.
+const (
+	LabName   = "netcraq-lab"
+	benchName = "netcraq-bench"
+)
+
 // isProduct reports whether this process is the product's program.
 var isProduct bool
 
@@ -64,12 +70,12 @@ func CalledAs() string {
 type extension struct{ name, program, short string }
 
 var extensions = []extension{
-	{"up", "netcraq-lab", "Start a chain on this machine and keep it until Ctrl-C"},
-	{"lab", "netcraq-lab", "Run a test network of hosts and nodes on this machine (root)"},
-	{"sim", "netcraq-lab", "Simulate clusters with faults, deterministically from seeds"},
-	{"conformance", "netcraq-lab", "Check a data plane against the specification: all vectors, then random packets"},
-	{"bench", "netcraq-bench", "Measure nodes with load generated in the kernel (root)"},
-	{"placement", "netcraq-bench", "Replay recorded etcd traffic to evaluate the placement of cached keys"},
+	{"up", LabName, "Start a chain on this machine and keep it until Ctrl-C"},
+	{"lab", LabName, "Run a test network of hosts and nodes on this machine (root)"},
+	{"sim", LabName, "Simulate clusters with faults, deterministically from seeds"},
+	{"conformance", LabName, "Check a data plane against the specification: all vectors, then random packets"},
+	{"bench", benchName, "Measure nodes with load generated in the kernel (root)"},
+	{"placement", benchName, "Replay recorded etcd traffic to evaluate the placement of cached keys"},
 }
 
 // ShortOf returns the one-line description of an extension's command.

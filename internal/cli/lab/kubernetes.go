@@ -164,8 +164,14 @@ func kubernetesOptions(name, programs, images string) (o kubernetes.Options, err
 		}
 		o.Images = append(o.Images, path)
 	}
+	// The program itself, and not netcraq, which it would replace: a process has no namespaces in /proc while one of its
+	// threads replaces the program.
+	program, err := cli.FindProgram(cli.LabName)
+	if err != nil {
+		return o, err
+	}
 	o.Machine = func(machine string) []string {
-		return []string{o.Netcraq, "lab", "kubernetes", "machine", machine, "--name", name}
+		return []string{program, "lab", "kubernetes", "machine", machine, "--name", name}
 	}
 	return o, nil
 }
