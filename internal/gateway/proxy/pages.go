@@ -62,6 +62,8 @@ func (s *Server) pages() *http.ServeMux {
 	mux.HandleFunc("/metrics", s.passPage)
 	mux.HandleFunc("/health", s.health)
 	mux.HandleFunc("/proxy/health", s.health)
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("/readyz", s.ready)
 	mux.Handle("/proxy/metrics", s.metrics())
 	mux.HandleFunc(pages.PathKeys, s.keys)
 	mux.HandleFunc(pages.PathExplain, s.explain)
@@ -178,15 +180,11 @@ func copyPage(w http.ResponseWriter, client *http.Client, request *http.Request)
 
 // health says whether etcd answers a linearizable read. A read that is not allowed was answered.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
-	defer cancel()
 	answer := struct {
 		Health string `json:"health"`
 		Reason string `json:"reason"`
 	}{Health: "true"}
-	_, err := pb.NewKVClient(s.conn).Range(ctx, &pb.RangeRequest{Key: []byte("a"), CountOnly: true})
-	code := status.Code(err)
-	if err != nil && code != codes.PermissionDenied && code != codes.InvalidArgument && code != codes.Unauthenticated {
+	if err := s.healthy(r.Context()); err != nil {
 		answer.Health, answer.Reason = "false", err.Error()
 	}
 	text, err := json.Marshal(answer)
@@ -199,6 +197,27 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_, _ = w.Write(text) // the client went away
+}
+
+// ready answers as etcd's page of that name does. /livez does not ask etcd: a gateway that is started again helps no etcd.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if err := s.healthy(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n") // the client went away
+}
+
+// healthy returns the error of a linearizable read of etcd. A refusal is an answer, too.
+func (s *Server) healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	_, err := pb.NewKVClient(s.conn).Range(ctx, &pb.RangeRequest{Key: []byte("a"), CountOnly: true})
+	switch status.Code(err) {
+	case codes.PermissionDenied, codes.InvalidArgument, codes.Unauthenticated:
+		return nil
+	}
+	return err
 }
 
 // listenPages listens on a URL for the pages alone: it asks for no certificate unless its scheme is https, so it may

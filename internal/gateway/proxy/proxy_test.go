@@ -301,6 +301,7 @@ func TestPages(t *testing.T) {
 	address := startGateway(t, Options{Endpoints: []string{startEtcd(t)}})
 	for path, want := range map[string]string{
 		"/version": `"etcdserver":"3.`, "/health": `"health":"true"`, "/metrics": "etcd_server_has_leader 1", "/proxy/metrics": "go_goroutines",
+		"/livez": "ok", "/readyz": "ok",
 	} {
 		r := must(http.Get("http://" + address + path))(t)
 		body := must(io.ReadAll(r.Body))(t)
@@ -323,6 +324,21 @@ func TestPages(t *testing.T) {
 	}
 	if get := must(open(t, address).Get(t.Context(), "j"))(t); string(get.Kvs[0].Value) != "son" {
 		t.Errorf("%v", get)
+	}
+}
+
+// TestPagesWithoutEtcd: a gateway is alive while etcd is away, and not ready.
+func TestPagesWithoutEtcd(t *testing.T) {
+	closed := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	closed.Close()
+	address := startGateway(t, Options{Endpoints: []string{"http://" + closed.Addr().String()}})
+	for path, want := range map[string]int{
+		"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/health": http.StatusServiceUnavailable,
+	} {
+		r := must(http.Get("http://" + address + path))(t)
+		if r.Body.Close(); r.StatusCode != want {
+			t.Errorf("%s: %s, not %d", path, r.Status, want)
+		}
 	}
 }
 
