@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -69,6 +71,8 @@ keys that are read often. All data is removed when the command ends.`,
 }
 
 func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
+	ctx, stop := outlive(ctx)
+	defer stop()
 	cluster, err := freeLoopback(flags.nodes, flags.shards) // also checks the numbers for a lab
 	if err != nil {
 		return cli.UsageError(err)
@@ -106,6 +110,16 @@ func runUp(ctx context.Context, stdout, stderr io.Writer, flags upFlags) error {
 	}
 	fmt.Fprintln(stderr, "· XDP is not possible here:", err)
 	return upOnLoopback(ctx, stdout, stderr, cluster, flags, "because XDP is not possible here")
+}
+
+// outlive lets this process clean up when its terminal is closed, which ends the context, and survive the reader of its
+// output, as in `netcraq up | head`.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write to a pipe or socket without a reader fails instead
+	if signal.Ignored(syscall.SIGHUP) {                     // as nohup does
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // startLab brings up a lab of XDP nodes, or of the chosen plane, that ends with this process.

@@ -51,7 +51,7 @@ func outputIn(t *testing.T, l *lab.Lab, cmd *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// TestUpWithoutRoot runs `netcraq up` twice, killed and then interrupted, in a host whose loopback
+// TestUpWithoutRoot runs `netcraq up` three times, killed, without its terminal, and interrupted, in a host whose loopback
 // is otherwise unused.
 func TestUpWithoutRoot(t *testing.T) {
 	name := clitest.LabName(t, "w")
@@ -64,7 +64,7 @@ func TestUpWithoutRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	for _, signal := range []os.Signal{unix.SIGKILL, unix.SIGINT} {
+	for _, signal := range []os.Signal{unix.SIGKILL, unix.SIGHUP, unix.SIGINT} {
 		up := asNobody(t, dir, "up", "--nodes", "4", "--shards", "2")
 		output, err := up.StdoutPipe()
 		if err != nil {
@@ -86,9 +86,51 @@ func TestUpWithoutRoot(t *testing.T) {
 		if err := up.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
-		if err := up.Wait(); (err == nil) != (signal == unix.SIGINT) {
+		if err := up.Wait(); (err == nil) != (signal != unix.SIGKILL) {
 			t.Errorf("up ends by %v: %v", signal, err)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "netcraq")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the cluster file is left behind: %v", err)
+	}
+}
+
+// TestUpWithoutReader: `netcraq up` serves and cleans up when nothing reads its output.
+func TestUpWithoutReader(t *testing.T) {
+	name := clitest.LabName(t, "w")
+	l, err := lab.Up(t.Context(), lab.Options{Name: name, Topology: lab.Line, Nodes: 1, Clients: 1, NoRoot: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "netcraq-up") // the user has no right to those of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	reader, output, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := asNobody(t, dir, "up")
+	up.Stdout = output
+	reader.Close()
+	if err := l.Start("c1", up); err != nil {
+		t.Fatal(err)
+	}
+	output.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- up.Wait() }()
+	for stored := false; !stored; {
+		select {
+		case err := <-ended:
+			t.Fatal("up has ended: ", err)
+		default:
+			_, err := outputIn(t, l, asNobody(t, dir, "put", "k", "v"))
+			stored = err == nil
+		}
+	}
+	if err := errors.Join(up.Process.Signal(unix.SIGINT), <-ended); err != nil {
+		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "netcraq")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the cluster file is left behind: %v", err)
@@ -201,7 +243,7 @@ func TestUpAndInterrupt(t *testing.T) {
 		if err := up.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
-		if err := up.Wait(); (err == nil) != (signal == unix.SIGINT) {
+		if err := up.Wait(); (err == nil) != (signal != unix.SIGKILL) {
 			t.Errorf("up ends by %v: %v", signal, err)
 		}
 	}
