@@ -13,6 +13,7 @@
  *   bundle.h   B1 to B5
  *   heartbeat.h H1 to H4
  *   copy.h     copies between nodes    tag.h     T1 to T5: tags      rate.h    T4, T6: rates
+ *   nearby.h   R6: reads by processes of this machine
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -68,6 +69,8 @@
 #include "grow.h"
 
 #include "copy.h"
+
+#include "nearby.h"
 
 static __always_inline int not_mine(struct xdp_md *ctx, struct nq_work *w, int chain_op, __be32 epoch)
 {
@@ -277,6 +280,9 @@ const struct nq_batch *keep_batch __attribute__((unused));
 const struct nq_record *keep_record __attribute__((unused));
 const struct nq_session_record *keep_session_record __attribute__((unused));
 const enum nq_record_state keep_record_state __attribute__((unused)) = NQ_RECORD_ABSENT;
+const struct nq_nearby_record *keep_nearby_record __attribute__((unused));
+const struct nq_nearby_request *keep_nearby_request __attribute__((unused));
+const enum nq_nearby_limit keep_nearby_limit __attribute__((unused)) = NQ_NEARBY_READS;
 const enum nq_program keep_program __attribute__((unused)) = NQ_PROGRAM_BUNDLE;
 const enum nq_table keep_table __attribute__((unused)) = NQ_TABLE_OBJECTS;
 

@@ -71,3 +71,18 @@ func (r *request) answerRead(object *Object, outcome wire.Outcome) wire.Outcome 
 	r.answer(wire.StatusOk, object.Version, object.Value, flags)
 	return outcome
 }
+
+// Nearby is R6: a read by a process of the node's machine. It returns the object if the node would answer a READ from it at
+// once, and the epoch; ok is false if the process has to ask through the network.
+func (n *Node) Nearby(now uint64, key wire.Key) (o Object, epoch uint32, ok bool) {
+	s := &n.shards[key.Shard(n.options.Shards)]
+	r := request{node: n, shard: s, now: now, without: n.options.Without}
+	object := n.objects[key]
+	if object == nil || object.absent() || !object.Clean() || !r.permitted() {
+		return o, 0, false
+	}
+	object.Reads++
+	s.load.Reads++
+	n.counters[Counter{Op: wire.OpRead, Outcome: wire.OutcomeAnsweredClean}]++
+	return *object, s.config.Epoch, true
+}

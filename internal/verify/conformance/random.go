@@ -102,6 +102,11 @@ func (r *round) compare(reference, t Target, packets int) (*Difference, error) {
 		if err != nil {
 			return nil, fmt.Errorf("packet %d of seed %d: %w", r.first+i, r.seed, err)
 		}
+		if near, ok := t.(NearbyTarget); ok && what == "" {
+			if what, err = r.compareNearby(reference.(NearbyTarget), near, r.keys[i%len(r.keys)]); err != nil {
+				return nil, fmt.Errorf("after packet %d of seed %d: %w", r.first+i, r.seed, err)
+			}
+		}
 		if what == "" && ((i+1)%(packetsPerRound/statesPerRound) == 0 || i == packets-1) {
 			if what, err = r.compareStates(reference, t); err != nil {
 				return nil, err
@@ -130,6 +135,22 @@ func (r *round) step(reference, t Target, in []byte) (string, error) {
 	what := differ(in, wantVerdict, gotVerdict, want, got)
 	r.learn(want)
 	return what, nil
+}
+
+// compareNearby says how reads of a key by processes of the machine differ, "" if they don't (R6).
+func (r *round) compareNearby(reference, t NearbyTarget, key wire.Key) (string, error) {
+	want, wantOK, err := reference.Nearby(key)
+	if err != nil {
+		return "", err
+	}
+	got, gotOK, err := t.Nearby(key)
+	if err != nil {
+		return "", err
+	}
+	if got == want && gotOK == wantOK {
+		return "", nil
+	}
+	return fmt.Sprintf("a read of %v nearby: %+v, answered %v; want %+v, answered %v", key, got, gotOK, want, wantOK), nil
 }
 
 func describeAll(frames [][]byte) []string {

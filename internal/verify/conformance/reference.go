@@ -120,6 +120,12 @@ func wrap(to netip.AddrPort, message []byte, received *frame.Packet) ([]byte, er
 	return frame.Append(nil, &p), nil
 }
 
+// Nearby implements [NearbyTarget].
+func (t *Reference) Nearby(key wire.Key) (NearbyRead, bool, error) {
+	o, epoch, ok := t.node.Nearby(Now, key)
+	return NearbyRead{o.Version, epoch, string(o.Value)}, ok, nil
+}
+
 // State implements [Target].
 func (t *Reference) State() (State, error) {
 	s := State{

@@ -38,6 +38,19 @@ type Target interface {
 	Close() error
 }
 
+// NearbyTarget is a target that processes of its machine can read without a packet (R6).
+type NearbyTarget interface {
+	// Nearby reads a key; ok is false if the process has to ask through the network.
+	Nearby(key wire.Key) (r NearbyRead, ok bool, err error)
+}
+
+// NearbyRead is the answer to such a read.
+type NearbyRead struct {
+	Version uint64
+	Epoch   uint32
+	Value   string
+}
+
 // State is a node's state. The zero value is that of a new node.
 type State struct {
 	Shards   map[uint16]Shard

@@ -9,13 +9,17 @@ import (
 	"github.com/netcraq/netcraq/internal/node/dataplane/frame"
 	"github.com/netcraq/netcraq/internal/node/dataplane/xdp"
 	"github.com/netcraq/netcraq/internal/verify/conformance"
+	"github.com/netcraq/netcraq/wire"
 )
 
 // XDP is the XDP program as a [conformance.Target], and as a node for simulations of many:
 // [NewXDPAt] sets its address, SetClock its time, and [XDP.Receive] handles one message at a time.
 type XDP struct{ *xdp.Offline }
 
-var _ conformance.Keyed = (*XDP)(nil)
+var (
+	_ conformance.Keyed        = (*XDP)(nil)
+	_ conformance.NearbyTarget = (*XDP)(nil)
+)
 
 // NewXDP makes the node at [conformance.Me]. It needs root.
 func NewXDP() (*XDP, error) { return NewXDPAt(conformance.Me) }
@@ -75,6 +79,14 @@ func (m *XDP) Step(frame []byte) (conformance.Verdict, [][]byte, error) {
 		return conformance.Drop, sent, err
 	}
 	return conformance.Sent, sent, err
+}
+
+// Nearby implements [conformance.NearbyTarget].
+func (m *XDP) Nearby(key wire.Key) (r conformance.NearbyRead, ok bool, err error) {
+	err = m.ReadNearby([]wire.Key{key}, func(_ int, version uint64, epoch uint32, value []byte) {
+		r, ok = conformance.NearbyRead{Version: version, Epoch: epoch, Value: string(value)}, true
+	})
+	return r, ok, err
 }
 
 // State implements [conformance.Target].

@@ -3,6 +3,7 @@ package xdp
 import (
 	"fmt"
 	"net"
+	"net/netip"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -21,6 +22,16 @@ func NewBed(mac net.HardwareAddr, wire func(near netlink.Link) error) (*Bed, err
 		return nil, err
 	}
 	return &Bed{t}, nil
+}
+
+// NewBedAt makes a bed in which near has an address and a network.
+func NewBedAt(address netip.Prefix) (*Bed, error) {
+	return NewBed(macOf(address.Addr().As4()), func(near netlink.Link) error { return addAddress(near, address) })
+}
+
+func addAddress(near netlink.Link, address netip.Prefix) error {
+	ip, bits := address.Addr().AsSlice(), address.Bits()
+	return netlink.AddrAdd(near, &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: net.CIDRMask(bits, 8*len(ip))}})
 }
 
 func enterBed(mac net.HardwareAddr, wire func(near netlink.Link) error) error {

@@ -58,20 +58,36 @@ func (id identity) pin(directory string) error {
 	return nil
 }
 
+// readIdentity reads the identity that is pinned in a directory.
+func readIdentity(directory string) (id identity, err error) {
+	m, err := ebpf.LoadPinnedMap(filepath.Join(directory, identityPin), nil)
+	if err != nil {
+		return id, fmt.Errorf("%s: %w", directory, err)
+	}
+	defer m.Close()
+	if err := m.Lookup(uint32(0), &id); err != nil {
+		return id, errors.Join(staleError(directory), err)
+	}
+	return id, nil
+}
+
+// PinnedNode returns the address of the node whose data plane is pinned in a directory.
+func PinnedNode(pin string) (netip.AddrPort, error) {
+	id, err := readIdentity(pin)
+	return nqMember{Addr: id.Addr, Port: id.Port}.addrPort(), err
+}
+
 // compare makes sure that a predecessor's pins, if there are any, belong to the same node.
 func (id identity) compare(directory string) error {
-	m, err := ebpf.LoadPinnedMap(filepath.Join(directory, identityPin), nil)
+	have, err := readIdentity(directory)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", directory, err)
+		return err
 	}
-	defer m.Close()
-	var have identity
-	err = m.Lookup(uint32(0), &have)
-	if have.Tags = id.Tags; err != nil || have != id {
-		return errors.Join(staleError(directory), err)
+	if have.Tags = id.Tags; have != id {
+		return staleError(directory)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ func TestLayout(t *testing.T) {
 		"batchHeader":        {batchHeader, unsafe.Sizeof(nqBatch{})},
 		"objectRecordBytes":  {objectRecordBytes, unsafe.Sizeof(nqRecord{})},
 		"sessionRecordBytes": {sessionRecordBytes, unsafe.Sizeof(nqSessionRecord{})},
+		"nearbyRecordBytes":  {nearbyRecordBytes, unsafe.Sizeof(nqNearbyRecord{})},
 	} {
 		if sizes[0] != sizes[1] {
 			t.Errorf("%s is %d, the struct has %d", name, sizes[0], sizes[1])
@@ -33,6 +34,7 @@ func TestLayout(t *testing.T) {
 		"nq_session_key": nqSessionKey{}, "nq_session": nqSession{}, "nq_port": nqPort{}, "nq_port_cell": nqPortCell{},
 		"nq_holder": nqHolder{}, "nq_heart_request": nqHeartRequest{}, "nq_punt": nqPunt{},
 		"nq_batch": nqBatch{}, "nq_record": nqRecord{}, "nq_session_record": nqSessionRecord{}, "nq_load": nqLoad{},
+		"nq_nearby_record": nqNearbyRecord{}, "nq_nearby_request": nqNearbyRequest{},
 		"nq_key_set": nqKeySet{}, "nq_keyring": nqKeyring{}, "nq_heart": nqHeart{},
 	} {
 		var s *btf.Struct
@@ -53,6 +55,7 @@ func TestNumbers(t *testing.T) {
 		"nq_group": {
 			"NQ_GROUP_ALL": groupRowAll, "NQ_GROUP_PORTS": maxPorts, "NQ_GROUP_COLUMNS": groupColumns, "NQ_FRAME_TAG_MAGIC": frameTagMagic,
 		},
+		"nq_nearby_limit": {"NQ_NEARBY_READS": nearbyReads},
 		"nq_rule": {
 			"NQ_RULE_W2": uint64(chain.W2), "NQ_RULE_W5": uint64(chain.W5), "NQ_RULE_W8": uint64(chain.W8),
 			"NQ_RULE_R4": uint64(chain.R4), "NQ_RULE_G1": uint64(chain.G1), "NQ_RULE_G3": uint64(chain.G3),

@@ -38,6 +38,7 @@ type Offline struct {
 	ifindex int            // of near
 	before  chain.Counters // counted before the last Reset
 	link    link.Link
+	nearby  *Nearby
 }
 
 // Action is the program's decision on a frame.
@@ -71,11 +72,8 @@ func NewOffline(self netip.AddrPort, network netip.Prefix) (*Offline, error) {
 
 // wire gives near the node's address, and every neighbour a fixed link address.
 func (m *Offline) wire(near netlink.Link) error {
-	me := m.self.Addr().As4()
 	m.ifindex = near.Attrs().Index
-	bits := m.network.Bits()
-	address := &netlink.Addr{IPNet: &net.IPNet{IP: me[:], Mask: net.CIDRMask(bits, 32)}}
-	if err := netlink.AddrAdd(near, address); err != nil {
+	if err := addAddress(near, netip.PrefixFrom(m.self.Addr(), m.network.Bits())); err != nil {
 		return err
 	}
 	for host := m.network.Addr().Next(); m.network.Contains(host); host = host.Next() {
@@ -170,10 +168,18 @@ func (m *Offline) load(o chain.Options) error {
 	if err != nil {
 		return err
 	}
+	m.nearby = newNearby()
+	if err := m.nearby.load(m.objects.maps(), o.CellBytes, c); err != nil {
+		return err
+	}
 	return fillGroups(m.objects, []port{{name: "near", index: m.ifindex, mac: [6]byte(macOf(m.self.Addr().As4()))}})
 }
 
 func (m *Offline) unload() {
+	if m.nearby != nil {
+		_ = m.nearby.Close()
+		m.nearby = nil
+	}
 	if m.tables != nil {
 		m.tables.close()
 		m.tables = nil
@@ -181,7 +187,16 @@ func (m *Offline) unload() {
 }
 
 // SetClock sets the time that leases are measured on, in nanoseconds. It stands still.
-func (m *Offline) SetClock(now uint64) error { return m.objects.TestNow.Set(now) }
+func (m *Offline) SetClock(now uint64) error {
+	return errors.Join(m.objects.TestNow.Set(now), m.nearby.testNow.Set(now))
+}
+
+// ReadNearby reads as a process of the node's machine does: see [Nearby.Read].
+func (m *Offline) ReadNearby(
+	keys []wire.Key, answer func(i int, version uint64, epoch uint32, value []byte),
+) error {
+	return m.nearby.Read(keys, answer)
+}
 
 // Grant lets a shard be read until a time of the node's clock.
 func (m *Offline) Grant(shard uint16, until uint64) { m.shards.grant(shard, until) }

@@ -77,6 +77,9 @@ func Remove(pin string) error {
 			return err
 		}
 	}
+	if err := endNearby(pin); err != nil {
+		return err
+	}
 	for _, e := range entries {
 		if err := os.Remove(filepath.Join(pin, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err

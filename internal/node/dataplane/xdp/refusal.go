@@ -30,6 +30,20 @@ func explainLoad(err error, pin string) error {
 	return err
 }
 
+// explainNearby does the same for reads of a node's tables by another process, which can do without them. The error is one line.
+func explainNearby(err error, pin string) error {
+	var verifier *ebpf.VerifierError
+	switch {
+	case errors.Is(err, ebpf.ErrMapIncompatible):
+		return fmt.Errorf("%s: %w: this program expects other tables", pin, ErrStalePins)
+	case errors.As(err, &verifier) && len(verifier.Log) > 0:
+		return fmt.Errorf("Linux %s refuses the program that reads them; please report this: %w", kernelRelease(), err)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("the kernel refuses BPF programs: run as root (CAP_BPF, CAP_PERFMON): %w", err)
+	}
+	return err
+}
+
 // verdictLines is how much of the verifier's log is shown: the last instructions with its remarks.
 const verdictLines = 12
 

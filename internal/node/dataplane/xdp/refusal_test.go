@@ -33,6 +33,15 @@ func TestVerifierRefusalIsExplained(t *testing.T) {
 	if strings.Contains(text, "root") {
 		t.Errorf("the error talks of root: %s", text)
 	}
+	text = explainNearby(err, "").Error()
+	for _, want := range []string{kernelRelease(), "nq_wrong", "R0 !read_ok"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the error of a reader does not say %q: %s", want, text)
+		}
+	}
+	if strings.ContainsAny(text, "\n") || strings.Contains(text, "root") || strings.Contains(text, "--plane") {
+		t.Errorf("the error of a reader is %s", text)
+	}
 }
 
 func TestMissingPrivilegeIsExplained(t *testing.T) {
