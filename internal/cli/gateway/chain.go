@@ -13,6 +13,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
+	"github.com/netcraq/netcraq/internal/node/nearby"
 	"github.com/netcraq/netcraq/internal/platform/retry"
 	"github.com/netcraq/netcraq/wire"
 )
@@ -28,11 +29,15 @@ type chain struct {
 	open  *connect.Client // nil: not reached yet
 	away  error           // why not
 	late  objects.Late
+	near  *nearby.Reads // nil: all reads use the network
 }
 
 // connectChain tries to reach the chain once. An error is one that will not pass.
-func connectChain(ctx context.Context, flags *cli.ClusterFlags, log *slog.Logger) (*chain, error) {
+func connectChain(ctx context.Context, flags *cli.ClusterFlags, pins string, log *slog.Logger) (*chain, error) {
 	c := &chain{flags: flags, log: log}
+	if pins != "" {
+		c.near = nearby.New(pins, log)
+	}
 	var err error
 	c.open, err = flags.Connect(ctx, client.Options{})
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -44,11 +49,24 @@ func connectChain(ctx context.Context, flags *cli.ClusterFlags, log *slog.Logger
 
 // cache returns where the gateway caches.
 func (c *chain) cache() *proxy.Cache {
+	cache := &proxy.Cache{Chain: &c.late}
 	if c.open != nil {
 		warnOpenChain(c.log, c.open.Map())
-		return &proxy.Cache{Chain: c.open.Client, ChainName: chainName(c.open.Map())}
+		cache.Chain, cache.ChainName = c.open.Client, chainName(c.open.Map())
 	}
-	return &proxy.Cache{Chain: &c.late}
+	if c.near != nil {
+		cache.Nearby = c.near
+	}
+	return cache
+}
+
+// serve lets the gateway use the chain, as soon as it is reached, and its nodes on this machine, until ctx ends.
+func (c *chain) serve(ctx context.Context, s *proxy.Server) error {
+	if err := c.reach(ctx, s); err != nil || c.near == nil || c.open == nil {
+		return err
+	}
+	c.near.Run(ctx, c.open.Client)
+	return nil
 }
 
 // reach tries until the chain is reached, and then lets the gateway use it.

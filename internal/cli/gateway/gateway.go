@@ -16,6 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
+	"github.com/netcraq/netcraq/internal/node/pods"
 )
 
 // gatewayFlags are the command line of `netcraq gateway`.
@@ -24,6 +25,7 @@ type gatewayFlags struct {
 	cluster       cli.ClusterFlags
 	placement     placement.Options
 	memory        memoryFlags
+	pins          string
 	verbose, json bool
 }
 
@@ -89,6 +91,8 @@ docs/memory.md.`,
 	f.IntVar(&p.Capacity, "cache-bytes", p.Capacity, "bytes of the chain that this etcd's keys may take")
 	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are cached from their first read on; \"\": all keys")
 	f.StringSliceVar(&p.Excluded, "exclude", nil, "prefixes of keys that are never cached")
+	f.StringVar(&flags.pins, "pins", pods.PinRoot,
+		"directory with the pins of this machine's nodes, for reads without the network; \"\": always use the network")
 	flags.memory.add(f)
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
 	f.BoolVar(&flags.json, "json", false, "log as JSON")
@@ -153,7 +157,7 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	var c *chain
 	if flags.cluster.File != "" || len(flags.cluster.Controllers) > 0 {
 		var err error
-		if c, err = connectChain(ctx, &flags.cluster, o.Log); err != nil {
+		if c, err = connectChain(ctx, &flags.cluster, flags.pins, o.Log); err != nil {
 			return err
 		}
 		defer c.close()
@@ -177,7 +181,7 @@ func serve(ctx context.Context, s *proxy.Server, c *chain) error {
 		return s.Serve(ctx)
 	})
 	if c != nil {
-		group.Go(func() error { return c.reach(serving, s) })
+		group.Go(func() error { return c.serve(serving, s) })
 	}
 	return group.Wait()
 }

@@ -22,7 +22,8 @@ import (
 type Options struct {
 	Etcd      *grpc.ClientConn
 	Chain     objects.Chain
-	ChainName string // the same for all gateways with this chain; empty: not known yet, see [Engine.NameChain]
+	Nearby    objects.Nearby // nil: all reads of the chain use the network
+	ChainName string         // the same for all gateways with this chain; empty: not known yet, see [Engine.NameChain]
 	Placement placement.Options
 	Lease     time.Duration // of a session, in whole seconds; 0: DefaultLease
 	Later     bool          // etcd does not answer now: do not wait for it

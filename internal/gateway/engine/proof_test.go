@@ -50,7 +50,7 @@ func TestRevealWhenTheCacheEnds(t *testing.T) {
 	defer away.Close()
 	e := &Engine{
 		o:     Options{Etcd: away, Lease: time.Millisecond, Log: slog.New(slog.DiscardHandler)},
-		store: objects.New(new(objects.Late), ""), core: core.New(core.Options{Name: "test", Prefix: OwnPrefix}),
+		store: objects.New(new(objects.Late), nil, ""), core: core.New(core.Options{Name: "test", Prefix: OwnPrefix}),
 		gone: make(chan struct{}), identified: make(chan struct{}), reveals: make(map[uint64]chan struct{}), calls: make(map[uint64]time.Time),
 	}
 	e.ctx, e.stop = context.WithCancel(t.Context())

@@ -118,7 +118,7 @@ func (e *Engine) tryIdentify(ctx context.Context) error {
 			return err
 		}
 	}
-	e.identity, e.store = etcd, objects.New(e.o.Chain, storePrefix(etcd.cluster, etcd.era))
+	e.identity, e.store = etcd, objects.New(e.o.Chain, e.o.Nearby, storePrefix(etcd.cluster, etcd.era))
 	close(e.identified)
 	return nil
 }

@@ -26,9 +26,16 @@ const (
 	room = 64
 )
 
+// Nearby reads keys from the memory of a node on this machine, in their order. It calls answer for those that the node may
+// answer at once. The value is valid during that call only.
+type Nearby interface {
+	Read(keys []wire.Key, answer func(i int, version uint64, epoch uint32, value []byte))
+}
+
 // Store is the objects of one etcd in a chain.
 type Store struct {
 	chain   Chain
+	near    Nearby // nil: none
 	prefix  string
 	largest atomic.Int64 // bytes of an object
 
@@ -57,9 +64,9 @@ type known struct {
 	revision int64        // of the revision object
 }
 
-// New makes a store; the prefix keeps etcds apart that share a chain.
-func New(chain Chain, prefix string) *Store {
-	s := &Store{chain: chain, prefix: prefix, lines: make(map[string]*line)}
+// New makes a store; the prefix keeps etcds apart that share a chain. near may be nil.
+func New(chain Chain, near Nearby, prefix string) *Store {
+	s := &Store{chain: chain, near: near, prefix: prefix, lines: make(map[string]*line)}
 	s.largest.Store(wire.MaxValueBytes)
 	return s
 }
@@ -110,6 +117,36 @@ func (s *Store) Objects(ctx context.Context, keys []string) []core.Answer {
 		answers[i] = k.answer(&ops[i], err)
 	}
 	return answers
+}
+
+// ReadNearby reads the revision object and then objects from the memory of a node on this machine. Answers that it does not
+// give are Away; without the revision all are.
+func (s *Store) ReadNearby(keys []string) (revision core.Answer, objects []core.Answer) {
+	answers := make([]core.Answer, 1+len(keys))
+	for i := range answers {
+		answers[i].Status = core.Away
+	}
+	if s.near == nil {
+		return answers[0], answers[1:]
+	}
+	ops, hashed := make([]core.Op, len(answers)), make([]wire.Key, len(answers))
+	ops[0].Kind = core.ReadRevision
+	for i, key := range keys {
+		ops[1+i] = core.Op{Kind: core.ReadObject, Key: key}
+	}
+	for i := range ops {
+		var err error
+		if hashed[i], err = wire.HashKey([]byte(s.key(&ops[i]))); err != nil {
+			return answers[0], answers[1:]
+		}
+	}
+	s.near.Read(hashed, func(i int, version uint64, epoch uint32, value []byte) {
+		k, err := seen(&ops[i], client.Result{Version: version, Epoch: epoch, Value: value}, nil)
+		if i == 0 || answers[0].Status == core.OK {
+			answers[i] = k.answer(&ops[i], err)
+		}
+	})
+	return answers[0], answers[1:]
 }
 
 // Discard deletes the objects of keys and the revision object, as far as the chain answers. Nothing may use this store any more.

@@ -87,6 +87,8 @@ func (s *Server) metrics() http.Handler {
 		count      func(engine.Stats) uint64
 	}{
 		{"hits", "Reads answered from the chain.", func(t engine.Stats) uint64 { return t.Hits }},
+		{"nearby_hits", "Of the reads answered from the chain, those without the network: by a node on this machine.",
+			func(t engine.Stats) uint64 { return t.Nearby }},
 		{"misses", "Reads of placed keys that etcd had to answer.", func(t engine.Stats) uint64 { return t.Misses }},
 	} {
 		own.MustRegister(prometheus.NewCounterFunc(

@@ -44,7 +44,8 @@ type Options struct {
 // Cache says where keys are cached.
 type Cache struct {
 	Chain     objects.Chain
-	ChainName string // the same for all gateways with this chain; empty: not known yet, see [Server.NameChain]
+	Nearby    objects.Nearby // nil: all reads of the chain use the network
+	ChainName string         // the same for all gateways with this chain; empty: not known yet, see [Server.NameChain]
 	Placement placement.Options
 	Lease     time.Duration // of the gateway's session; 0: the default
 }
@@ -161,8 +162,8 @@ func (s *Server) startCache(ctx context.Context, answers bool) (err error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)))
 	if c := s.options.Cache; err == nil && c != nil {
 		s.cache, err = engine.Start(ctx, engine.Options{
-			Etcd: s.conn.ClientConn, Chain: c.Chain, ChainName: c.ChainName, Placement: c.Placement, Lease: c.Lease, Log: s.options.Log,
-			Later: !answers,
+			Etcd: s.conn.ClientConn, Chain: c.Chain, Nearby: c.Nearby, ChainName: c.ChainName, Placement: c.Placement,
+			Lease: c.Lease, Log: s.options.Log, Later: !answers,
 		})
 		if errors.Is(err, engine.ErrAuth) {
 			s.options.Log.Warn("nothing is cached: the chain would answer clients whom etcd refuses", "reason", err)
