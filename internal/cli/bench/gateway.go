@@ -29,7 +29,7 @@ const gatewayBenchLab = "benchgw"
 
 func newBenchGatewayCommand(out *benchOutput) *cobra.Command {
 	o := etcdgateway.Defaults()
-	plane, nodes, room := cli.PlaneAuto, 3, 1<<20
+	plane, nodes, room, nearby := cli.PlaneAuto, 3, 1<<20, true
 	c := &cobra.Command{
 		Use:   "gateway",
 		Short: "An etcd behind a gateway that caches in a chain, compared with the same etcd without it",
@@ -45,7 +45,7 @@ ratios. The chain is one of XDP nodes in a lab for root, else of nodes on socket
 		RunE: func(c *cobra.Command, _ []string) error {
 			return reportBench(c, out, func(ctx context.Context) (*gatewayBench, error) {
 				o.Progress = out.progress()
-				r, err := runBenchGateway(ctx, o, plane, nodes, room)
+				r, err := runBenchGateway(ctx, o, plane, nodes, room, nearby)
 				if errors.As(err, new(*etcdgateway.OptionError)) {
 					err = cli.UsageError(err)
 				}
@@ -59,6 +59,7 @@ ratios. The chain is one of XDP nodes in a lab for root, else of nodes on socket
 	f.StringVar(&plane, "plane", plane, "the nodes' data plane: auto, xdp or soft")
 	f.IntVar(&nodes, "nodes", nodes, "length of the chain")
 	f.IntVar(&room, "cache-bytes", room, "bytes of the chain that the gateway may use")
+	f.BoolVar(&nearby, "nearby", true, "read from the memory of XDP nodes, all of which are on this machine; else through the network")
 	f.IntVar(&o.Members, "members", o.Members, "number of etcd members")
 	f.IntVar(&o.Clients, "clients", o.Clients, "clients with one outstanding request each")
 	f.IntVar(&o.Conns, "conns", o.Conns, "connections to the gateway, and as many to etcd's members in turn")
@@ -73,9 +74,9 @@ ratios. The chain is one of XDP nodes in a lab for root, else of nodes on socket
 	return c
 }
 
-func runBenchGateway(ctx context.Context, o etcdgateway.Options, plane string, nodes, room int) (
-	_ *etcdgateway.Result, err error,
-) {
+func runBenchGateway(
+	ctx context.Context, o etcdgateway.Options, plane string, nodes, room int, nearby bool,
+) (_ *etcdgateway.Result, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -96,10 +97,17 @@ func runBenchGateway(ctx context.Context, o etcdgateway.Options, plane string, n
 	}
 	defer func() { err = errors.Join(err, chain.Close()) }()
 	o.Chain = chain.About
+	if !nearby {
+		chain.Pins = ""
+	}
+	if chain.Pins != "" {
+		o.Chain += ", read from memory by the gateway"
+	}
 	o.Gateway = func(listen string, endpoints []string) []string {
 		argv := []string{
 			self, "gateway", "--listen", listen, "--etcd-endpoints", strings.Join(endpoints, ","), "--cluster", chain.File,
 			"--cache-bytes", strconv.Itoa(room), "--pin", etcdgateway.PlacedPrefix,
+			"--pins", chain.Pins,
 		}
 		if o.Profile != "" {
 			argv = append(argv, "--enable-pprof")

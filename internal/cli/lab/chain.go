@@ -17,6 +17,7 @@ import (
 // Chain is a chain that commands on this machine reach.
 type Chain struct {
 	File  string // its cluster file
+	Pins  string // directory with the pins of its nodes; empty: there are none
 	About string
 	Close func() error
 }
@@ -69,7 +70,9 @@ func openLabChain(ctx context.Context, c ChainOptions) (*Chain, error) {
 		_, err := lab.Down(context.WithoutCancel(ctx), l.Name)
 		return err
 	}
-	return &Chain{l.ClusterFile(), fmt.Sprintf("%d XDP nodes in a lab, each a process", c.Nodes), down}, nil
+	return &Chain{
+		File: l.ClusterFile(), Pins: l.PinsDir(), About: fmt.Sprintf("%d XDP nodes in a lab, each a process", c.Nodes), Close: down,
+	}, nil
 }
 
 func openSoftChain(ctx context.Context, nodes, shards int) (*Chain, error) {
@@ -98,5 +101,7 @@ func openSoftChain(ctx context.Context, nodes, shards int) (*Chain, error) {
 	if err != nil {
 		return nil, errors.Join(err, end())
 	}
-	return &Chain{file, fmt.Sprintf("%d nodes on sockets in the clients' process", nodes), end}, nil
+	return &Chain{
+		File: file, About: fmt.Sprintf("%d nodes on sockets in the clients' process", nodes), Close: end,
+	}, nil
 }

@@ -73,6 +73,7 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 			return []string{
 				product, "gateway", "--listen", gatewayAddress(h), "--controllers", strings.Join(l.Controllers(), ","),
 				"--etcd-endpoints", strings.Join(onControllers(l, func(h lab.Host) string { return "http://" + memberAddress(h) }), ","),
+				"--pins", gatewayPins(l, h),
 			}
 		},
 		Address: gatewayAddress, HistoryAddress: memberAddress,
@@ -95,6 +96,14 @@ func runGatewayChaos(ctx context.Context, out, stderr io.Writer, name string, fl
 		return err
 	}
 	return printGatewayChaos(out, stderr, flags, result)
+}
+
+// gatewayPins is where a gateway finds nodes on its machine, which all hosts of a lab share. The first gateway has to use the network.
+func gatewayPins(l *lab.Lab, h lab.Host) string {
+	if h.Name == l.Plan.With(lab.RoleController)[0].Name {
+		return ""
+	}
+	return l.PinsDir()
 }
 
 func gatewayAddress(h lab.Host) string { return h.Addr.String() + ":" + gatewayPort }
@@ -131,8 +140,9 @@ func printGatewayChaosTable(out io.Writer, r *chaos.GatewayResult) {
 	table := cli.NewTable(out)
 	defer table.Flush()
 	fmt.Fprintf(table, "operations\t%s\tviolations\t%d\n", cli.Grouped(uint64(r.Ops)), r.Violations)
-	fmt.Fprintf(table, "of unknown outcome\t%s\tread from the chain\t%s\n", cli.Grouped(uint64(r.Unknown)), cli.Grouped(r.Hits))
-	fmt.Fprintf(table, "watch events\t%s\ttimes made whole\t%d\n", cli.Grouped(uint64(r.Events)), r.Repairs)
+	fmt.Fprintf(table, "of unknown outcome\t%s\ttimes made whole\t%d\n", cli.Grouped(uint64(r.Unknown)), r.Repairs)
+	fmt.Fprintf(table, "read from the chain\t%s\tof these, from memory\t%s\n", cli.Grouped(r.Hits), cli.Grouped(r.NearbyHits))
+	fmt.Fprintf(table, "watch events\t%s\n", cli.Grouped(uint64(r.Events)))
 	for _, kind := range slices.Sorted(maps.Keys(r.Faults)) {
 		fmt.Fprintf(table, "%s\t%d\n", strings.ReplaceAll(kind, "_", " "), r.Faults[kind])
 	}

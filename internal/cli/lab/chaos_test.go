@@ -53,7 +53,7 @@ func TestGatewayChaos(t *testing.T) {
 	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil || code != 0 {
 		t.Fatalf("exit status %d, %v, %v", code, jsonErr, err)
 	}
-	if r.Violations != 0 || r.Answered == 0 || r.Events == 0 || len(r.Faults) == 0 {
+	if r.Violations != 0 || r.Answered == 0 || r.Events == 0 || len(r.Faults) == 0 || r.NearbyHits == 0 {
 		t.Errorf("%+v", r)
 	}
 	t.Logf("%+v", r)

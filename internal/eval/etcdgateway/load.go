@@ -79,8 +79,10 @@ type Window struct {
 	P99ms     float64 `json:"p99_ms"`
 	Errors    int     `json:"errors"`
 	HitShare  float64 `json:"hit_share"` // of reads through the gateway, those that the chain answered
-	CPU       CPU     `json:"cpu_us"`
-	begun     int     // requests in all, before and after the window too
+	// NearbyShare is the part of HitShare without the network: by a node on the gateway's machine.
+	NearbyShare float64 `json:"nearby_share"`
+	CPU         CPU     `json:"cpu_us"`
+	begun       int     // requests in all, before and after the window too
 }
 
 // warmPart is the part of a window that passes before answers count.

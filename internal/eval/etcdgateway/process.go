@@ -3,14 +3,12 @@ package etcdgateway
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,8 +24,6 @@ const (
 	servesMessage = "started gRPC proxy"
 	// startWithin bounds a gateway's start.
 	startWithin = 30 * time.Second
-	// pageWithin bounds the read of a page of the gateway.
-	pageWithin = 5 * time.Second
 )
 
 // Process is a gateway that serves etcd's clients.
@@ -122,18 +118,9 @@ func (g *Process) end() {
 // cpu returns the CPU time that the process has used.
 func (g *Process) cpu() (time.Duration, error) { return cputime.Of(g.command.Process.Pid) }
 
-// hits returns how many reads the chain has answered.
-func (g *Process) hits(ctx context.Context) (float64, error) {
-	text, err := g.page(ctx, "/proxy/metrics", pageWithin)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, gatewaycheck.HitsMetric+" "); ok {
-			return strconv.ParseFloat(strings.TrimSpace(value), 64)
-		}
-	}
-	return 0, errors.New("the gateway's metrics do not contain " + gatewaycheck.HitsMetric)
+// hits counts the reads that the chain has answered.
+func (g *Process) hits(ctx context.Context) (gatewaycheck.Hits, error) {
+	return gatewaycheck.ReadHits(ctx, g.address)
 }
 
 // profile writes a CPU profile of the gateway to a file.

@@ -40,7 +40,8 @@ type Result struct {
 	Ratios                // with etcd's own client
 	Frames       Ratios   `json:"frames"` // with a client that costs little: see [frameConn]
 	WatchAddedMs float64  `json:"watch_added_ms"`
-	HitShare     float64  `json:"hit_share"` // of the Zipf load
+	HitShare     float64  `json:"hit_share"`    // of the Zipf load
+	NearbyShare  float64  `json:"nearby_share"` // of the Zipf load
 	Watch        Watch    `json:"watch"`
 	Clients      int      `json:"clients"`
 	Conns        int      `json:"conns"`
@@ -67,7 +68,7 @@ func (r *Result) summarise() {
 	r.Frames.summarise()
 	for i := range r.Loads {
 		if r.Loads[i].Name == zipfRange {
-			r.HitShare = r.Loads[i].Gateway.HitShare
+			r.HitShare, r.NearbyShare = r.Loads[i].Gateway.HitShare, r.Loads[i].Gateway.NearbyShare
 		}
 	}
 	r.Watch = newWatch(r.delays)
@@ -112,6 +113,7 @@ func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
 		*part = median(rounds, func(p *Pair) float64 { return *side(p).CPU.parts()[i] })
 	}
 	w.HitShare = median(rounds, func(p *Pair) float64 { return side(p).HitShare })
+	w.NearbyShare = median(rounds, func(p *Pair) float64 { return side(p).NearbyShare })
 	for i := range rounds {
 		w.Errors += side(&rounds[i]).Errors
 	}
@@ -122,7 +124,7 @@ func medians(rounds []Pair, side func(*Pair) *Window) (w Window) {
 func (r *Result) Table() ([]string, [][]string) {
 	header := []string{
 		"load", "client", "gateway/s", "etcd/s", "ratio", "gateway p50 ms", "etcd p50 ms", "ratio", "gateway p99 ms",
-		"etcd p99 ms", "hits, %", "errors",
+		"etcd p99 ms", "hits, %", "nearby, %", "errors",
 	}
 	var rows [][]string
 	for i := range r.Loads {
@@ -132,15 +134,18 @@ func (r *Result) Table() ([]string, [][]string) {
 }
 
 func (l *Load) row(client string) []string {
-	hits := "-"
-	if l.Gateway.HitShare > 0 {
-		hits = fmt.Sprintf("%.1f", 100*l.Gateway.HitShare)
+	percent := func(share float64) string {
+		if share == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", 100*share)
 	}
 	return []string{
 		l.Name, client,
 		fmt.Sprintf("%.0f", l.Gateway.PerSecond), fmt.Sprintf("%.0f", l.Etcd.PerSecond), fmt.Sprintf("%.2f", l.Ratio),
 		fmt.Sprintf("%.2f", l.Gateway.P50ms), fmt.Sprintf("%.2f", l.Etcd.P50ms), fmt.Sprintf("%.2f", l.P50Ratio),
-		fmt.Sprintf("%.2f", l.Gateway.P99ms), fmt.Sprintf("%.2f", l.Etcd.P99ms), hits,
+		fmt.Sprintf("%.2f", l.Gateway.P99ms), fmt.Sprintf("%.2f", l.Etcd.P99ms),
+		percent(l.Gateway.HitShare), percent(l.Gateway.NearbyShare),
 		fmt.Sprint(l.Gateway.Errors + l.Etcd.Errors),
 	}
 }

@@ -168,13 +168,13 @@ func (b *bench) warm(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if int(after-before) >= len(keys) {
+		if int(after.All-before.All) >= len(keys) {
 			break
 		}
 		if time.Now().After(limit) {
-			return fmt.Errorf("the chain answers %.0f of %d keys %v after the first read: "+
+			return fmt.Errorf("the chain answers %d of %d keys %v after the first read: "+
 				"give the gateway more room with --cache-bytes",
-				after-before, len(keys), placeWithin)
+				after.All-before.All, len(keys), placeWithin)
 		}
 	}
 	o := *b.Options
@@ -243,7 +243,8 @@ func (b *bench) measureGateway(ctx context.Context, do measure, l *load, round i
 		return w, err
 	}
 	after, err := b.gateway.hits(ctx)
-	w.HitShare = min(1, (after-before)/float64(w.begun))
+	w.HitShare = min(1, float64(after.All-before.All)/float64(w.begun))
+	w.NearbyShare = min(1, float64(after.Nearby-before.Nearby)/float64(w.begun))
 	return w, err
 }
 

@@ -42,7 +42,8 @@ type GatewayResult struct {
 	Unknown     int            `json:"unknown_outcomes"`
 	Kinds       map[string]int `json:"answered_by_kind"`
 	Events      int            `json:"watch_events"`
-	Hits        uint64         `json:"hits"` // reads that the chain answered; those of the last second before a kill are not counted
+	Hits        uint64         `json:"hits"`        // reads that the chain answered; those of the last second before a kill are not counted
+	NearbyHits  uint64         `json:"nearby_hits"` // of these: from the memory of a node, without the network
 	Violations  int            `json:"violations"`
 	Examples    []string       `json:"examples,omitempty"`
 	Faults      map[string]int `json:"faults"`
@@ -87,7 +88,7 @@ type gatewayTrial struct {
 	gateways         *gatewaycheck.Gateways
 	began            time.Time
 	ops, unknown     atomic.Int64
-	hits             atomic.Uint64
+	hits, nearby     atomic.Uint64
 	members, servers []*lab.Service
 }
 
@@ -209,7 +210,7 @@ func (t *gatewayTrial) judge(ctx context.Context, record *gatewaycheck.Record) (
 	r := &GatewayResult{
 		Seed: t.o.Seed, Gateways: len(t.servers), Controllers: t.o.Lab.Controllers, Nodes: t.o.Lab.Nodes,
 		Faults: maps.Clone(t.driver.count), Repairs: t.driver.repairs, Crashes: t.driver.crashes, Restarts: t.driver.restarts,
-		Hits: t.hits.Load(), Kinds: record.Kinds(), Seconds: time.Since(t.began).Seconds(),
+		Hits: t.hits.Load(), NearbyHits: t.nearby.Load(), Kinds: record.Kinds(), Seconds: time.Since(t.began).Seconds(),
 	}
 	r.Answered, r.Unknown, r.Events = record.Counts()
 	r.Ops = r.Answered + r.Unknown
@@ -266,17 +267,19 @@ func (t *gatewayTrial) report(ctx context.Context) {
 
 // countHits sums the gateways' counters, which begin anew when a gateway is started.
 func (t *gatewayTrial) countHits(ctx context.Context) {
-	last := make(map[string]uint64)
+	last := make(map[string]gatewaycheck.Hits)
 	for retry.Sleep(ctx, time.Second) {
 		for _, h := range t.c.lab.Plan.With(lab.RoleController) {
-			hits, err := gatewaycheck.Hits(ctx, t.o.Address(h))
+			hits, err := gatewaycheck.ReadHits(ctx, t.o.Address(h))
 			if err != nil {
 				continue // it is away
 			}
-			if hits < last[h.Name] {
-				last[h.Name] = 0
+			before := last[h.Name]
+			if hits.All < before.All {
+				before = gatewaycheck.Hits{}
 			}
-			t.hits.Add(hits - last[h.Name])
+			t.hits.Add(hits.All - before.All)
+			t.nearby.Add(hits.Nearby - before.Nearby)
 			last[h.Name] = hits
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,28 +90,47 @@ func ReadHistoryFrom(ctx context.Context, members []string, prefix string) (*His
 	return ReadHistory(ctx, c, prefix)
 }
 
-// HitsMetric is the gateway's counter of reads that the chain answered.
-const HitsMetric = "netcraq_gateway_hits_total"
+// Counters of a gateway: of reads that the chain answered, and of those among them that used no network.
+const (
+	HitsMetric       = "netcraq_gateway_hits_total"
+	nearbyHitsMetric = "netcraq_gateway_nearby_hits_total"
+)
 
-// Hits returns how many reads a gateway has answered from the chain since its start.
-func Hits(ctx context.Context, address string) (uint64, error) {
+// Hits counts reads that a gateway has answered from the chain since its start.
+type Hits struct {
+	All    uint64
+	Nearby uint64 // of these: by a node on the gateway's machine, without the network
+}
+
+// ReadHits reads a gateway's counters.
+func ReadHits(ctx context.Context, address string) (h Hits, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/proxy/metrics", nil)
 	if err != nil {
-		return 0, err
+		return h, err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, err
+		return h, err
 	}
 	defer answer.Body.Close()
+	missing := map[string]*uint64{HitsMetric: &h.All, nearbyHitsMetric: &h.Nearby}
 	lines := bufio.NewScanner(answer.Body)
-	for lines.Scan() {
-		if value, ok := strings.CutPrefix(lines.Text(), HitsMetric+" "); ok {
-			hits, err := strconv.ParseFloat(value, 64)
-			return uint64(hits), err
+	for lines.Scan() && len(missing) > 0 {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if missing[name] == nil {
+			continue
 		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return h, err
+		}
+		*missing[name] = uint64(n)
+		delete(missing, name)
 	}
-	return 0, errors.Join(lines.Err(), errors.New("the gateway's metrics do not contain "+HitsMetric))
+	if len(missing) > 0 {
+		return h, errors.Join(lines.Err(), fmt.Errorf("the gateway's metrics do not contain %v", slices.Sorted(maps.Keys(missing))))
+	}
+	return h, nil
 }

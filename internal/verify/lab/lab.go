@@ -174,6 +174,9 @@ func (l *Lab) LogFile(host string) string { return logFile(l.Name, host) }
 // lab.
 func (l *Lab) DataDir(host string) string { return dataDir(l.Name, host) }
 
+// PinsDir returns the directory of the directories that [Lab.PinDir] returns.
+func (l *Lab) PinsDir() string { return pinDir(l.Name, "") }
+
 // PinDir returns the directory on the BPF file system for the pins of a node's agent.
 func (l *Lab) PinDir(host string) string { return pinDir(l.Name, host) }
 
