@@ -47,6 +47,17 @@ struct {
 	__uint(value_size, NQ_NEARBY_READS * (sizeof(struct nq_nearby_record) + 16));
 } nq_areas SEC(".maps");
 
+/* Iterations of a loop between the lookup of an object and its copy, for tests: writers come between more often. */
+volatile const __u32 nq_test_pause = 0;
+
+static long pause_next(__u32 i, void *context) { return 0; }
+
+static __always_inline void test_pause(void)
+{
+	if (nq_test_pause)
+		bpf_loop(nq_test_pause, pause_next, 0, 0);
+}
+
 /* Words of the longest value. */
 static __always_inline __u32 cell_words(void)
 {
@@ -91,6 +102,7 @@ static __always_inline void read_nearby(struct nq_nearby_record *r)
 	o = bpf_map_lookup_elem(&nq_objects, r->key);
 	if (!o)
 		return;
+	test_pause();
 	seq = *(volatile __u32 *)&o->seq;
 	load_fence();
 	if (bpf_map_lookup_elem(&nq_objects, r->key) != o || !copy_clean(r, o, seq))

@@ -29,7 +29,7 @@ func readNearby(n *Nearby, key wire.Key) (value string, version uint64, answered
 func wantNearby(n *Nearby, key wire.Key, want string) error {
 	got, _, answered, err := readNearby(n, key)
 	if err != nil || answered != (want != "") || got != want {
-		return fmt.Errorf("a read gave %q, answered %v, want %q: %w", got, answered, want, err)
+		return fmt.Errorf("a read gave %q, answered %v, want %q: %v", got, answered, want, err)
 	}
 	return nil
 }
@@ -186,12 +186,13 @@ func TestNearbyTables(t *testing.T) {
 	})
 }
 
-// nearbyOf opens a reader of a lone node's tables.
-func (l *lone) nearby(t *testing.T, o chain.Options) *Nearby {
+// nearby opens a reader of a lone node's tables; pause lengthens its reads.
+func (l *lone) nearby(t *testing.T, o chain.Options, pause uint32) *Nearby {
 	t.Helper()
 	n := newNearby()
 	if err := n.load(l.objects.maps(), o.CellBytes, constants{
 		"nq_shard_mask": uint32(o.Shards - 1), "nq_cell_bytes": uint32(o.CellBytes), "nq_weak_memory": weakMemory(),
+		"nq_test_pause": pause,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func TestNearbyIsLinearizable(t *testing.T) {
 	const writes, readers, longest = 20000, 3, 1000
 	o := chain.Options{Shards: 1, CellBytes: longest, MaxObjects: 4, MaxSessions: 4}
 	l := newLone(t, o)
-	n := l.nearby(t, o)
+	n := l.nearby(t, o, 0)
 	keys := []wire.Key{{Hi: 1}, {Hi: 2}} // the second is written first
 	var written atomic.Uint64            // number of the last write of both that ended
 	var answers atomic.Uint64
@@ -263,30 +264,33 @@ func TestNearbyIsLinearizable(t *testing.T) {
 	t.Logf("%d answers", answers.Load())
 }
 
+// longPause is a pause in which packets change an object several times.
+const longPause = 5000
+
 // TestNearbyOfDeletedEntries reads keys while their entries are deleted and used again for other keys: a read never gives
 // the value of another key.
 func TestNearbyOfDeletedEntries(t *testing.T) {
-	const rounds, keys, readers = 20000, 2, 3
+	const rounds, keys = 20000, 2
 	o := chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 2, MaxSessions: 4}
 	l := newLone(t, o)
-	n := l.nearby(t, o)
+	readers := []*Nearby{l.nearby(t, o, 0), l.nearby(t, o, longPause)}
 	var over atomic.Bool
-	var answers atomic.Uint64
-	value := func(key uint64) []byte { return binary.BigEndian.AppendUint64(make([]byte, 8), key) }
-	inParallel(t, 1+readers, func(thread int) error {
+	value := func(key uint64) string { return string(binary.BigEndian.AppendUint64(make([]byte, 8), key)) }
+	inParallel(t, 1+len(readers), func(thread int) error {
 		if thread == 0 {
 			defer over.Store(true)
 			for i := range uint64(rounds) {
 				key := wire.Key{Hi: i % keys}
-				reply, err := l.write(&wire.Message{
-					Op: wire.OpPut, Epoch: 1, Key: key, Session: 1, Seq: i + 1, Value: value(key.Hi),
-				})
-				if err != nil || reply.Status() != wire.StatusOk {
+				put := wire.Message{Op: wire.OpPut, Epoch: 1, Key: key, Session: 1, Seq: i + 1, Value: []byte(value(key.Hi))}
+				if reply, err := l.write(&put); err != nil || reply.Status() != wire.StatusOk {
 					return fmt.Errorf("put: %v, %w", reply.Status(), err)
+				}
+				if i == rounds-1 {
+					break
 				}
 				blank := make([]byte, objectBytes+cellBytes(o)) // as Collect does before it deletes
 				native.PutUint32(blank, rand.Uint32()&^1)
-				err = errors.Join(l.objects.Blank.Put(uint32(0), blank), l.objects.Objects.Delete(keyBytes(key)))
+				err := errors.Join(l.objects.Blank.Put(uint32(0), blank), l.objects.Objects.Delete(keyBytes(key)))
 				if err != nil {
 					return err
 				}
@@ -295,17 +299,61 @@ func TestNearbyOfDeletedEntries(t *testing.T) {
 		}
 		for i := uint64(0); !over.Load(); i++ {
 			key := wire.Key{Hi: i % keys}
-			err := n.Read([]wire.Key{key}, func(_ int, _ uint64, _ uint32, found []byte) {
-				if answers.Add(1); !bytes.Equal(found, value(key.Hi)) {
-					over.Store(true)
-					t.Errorf("a read of key %d gave %x", key.Hi, found)
-				}
-			})
-			if err != nil {
-				return err
+			got, _, answered, err := readNearby(readers[thread-1], key)
+			if err != nil || answered && got != value(key.Hi) {
+				return fmt.Errorf("a read of key %d gave %x: %v", key.Hi, got, err)
 			}
 		}
 		return nil
 	})
-	t.Logf("%d answers", answers.Load())
+	for _, n := range readers {
+		last := uint64(rounds-1) % keys
+		if err := wantNearby(n, wire.Key{Hi: last}, value(last)); err != nil {
+			t.Errorf("at the end: %v", err)
+		}
+	}
+}
+
+// TestNearbyEpoch reads a key while the shard gets new epochs, in each of which a write stores the epoch: the epoch of
+// a read is never below that of its object.
+func TestNearbyEpoch(t *testing.T) {
+	const epochs = 20000
+	o, key := chain.Options{Shards: 1, CellBytes: 16, MaxObjects: 2, MaxSessions: 4}, wire.Key{Hi: 1}
+	l := newLone(t, o)
+	readers := []*Nearby{l.nearby(t, o, 0), l.nearby(t, o, longPause)}
+	read := func(n *Nearby) (epoch, stored uint32, err error) {
+		err = n.Read([]wire.Key{key}, func(_ int, _ uint64, e uint32, value []byte) {
+			epoch, stored = e, binary.BigEndian.Uint32(value)
+		})
+		return epoch, stored, err
+	}
+	var over atomic.Bool
+	inParallel(t, 1+len(readers), func(thread int) error {
+		if thread == 0 {
+			defer over.Store(true)
+			for e := uint32(2); e <= epochs; e++ {
+				configs := map[uint16]chain.ShardConfig{0: {Epoch: e, State: chain.Active, Members: []netip.AddrPort{conformance.Me}}}
+				l.shards.prepare(configs)
+				l.shards.commit(configs)
+				put := wire.Message{
+					Op: wire.OpPut, Epoch: e, Key: key, Session: 1, Seq: uint64(e), Value: binary.BigEndian.AppendUint32(nil, e),
+				}
+				if reply, err := l.write(&put); err != nil || reply.Status() != wire.StatusOk {
+					return fmt.Errorf("put: %v, %w", reply.Status(), err)
+				}
+			}
+			return nil
+		}
+		for !over.Load() {
+			if epoch, stored, err := read(readers[thread-1]); err != nil || epoch < stored {
+				return fmt.Errorf("a read in epoch %d gave the object of epoch %d: %v", epoch, stored, err)
+			}
+		}
+		return nil
+	})
+	for _, n := range readers {
+		if epoch, stored, err := read(n); err != nil || epoch != epochs || stored != epochs {
+			t.Errorf("at the end a read in epoch %d gave the object of epoch %d: %v", epoch, stored, err)
+		}
+	}
 }
