@@ -50,7 +50,10 @@ struct {
 /* Iterations of a loop between the lookup of an object and its copy, for tests: writers come between more often. */
 volatile const __u32 nq_test_pause = 0;
 
-static long pause_next(__u32 i, void *context) { return 0; }
+static long pause_next(__u32 i, void *context)
+{
+	return 0;
+}
 
 static __always_inline void test_pause(void)
 {

@@ -28,8 +28,11 @@ func readNearby(n *Nearby, key wire.Key) (value string, version uint64, answered
 // wantNearby returns an error unless a read of a key gives the value; "": no answer.
 func wantNearby(n *Nearby, key wire.Key, want string) error {
 	got, _, answered, err := readNearby(n, key)
-	if err != nil || answered != (want != "") || got != want {
-		return fmt.Errorf("a read gave %q, answered %v, want %q: %v", got, answered, want, err)
+	if err != nil {
+		return err
+	}
+	if answered != (want != "") || got != want {
+		return fmt.Errorf("a read gave %q, answered %v, want %q", got, answered, want)
 	}
 	return nil
 }
@@ -300,8 +303,11 @@ func TestNearbyOfDeletedEntries(t *testing.T) {
 		for i := uint64(0); !over.Load(); i++ {
 			key := wire.Key{Hi: i % keys}
 			got, _, answered, err := readNearby(readers[thread-1], key)
-			if err != nil || answered && got != value(key.Hi) {
-				return fmt.Errorf("a read of key %d gave %x: %v", key.Hi, got, err)
+			if err != nil {
+				return err
+			}
+			if answered && got != value(key.Hi) {
+				return fmt.Errorf("a read of key %d gave %x", key.Hi, got)
 			}
 		}
 		return nil
@@ -345,8 +351,12 @@ func TestNearbyEpoch(t *testing.T) {
 			return nil
 		}
 		for !over.Load() {
-			if epoch, stored, err := read(readers[thread-1]); err != nil || epoch < stored {
-				return fmt.Errorf("a read in epoch %d gave the object of epoch %d: %v", epoch, stored, err)
+			epoch, stored, err := read(readers[thread-1])
+			if err != nil {
+				return err
+			}
+			if epoch < stored {
+				return fmt.Errorf("a read in epoch %d gave the object of epoch %d", epoch, stored)
 			}
 		}
 		return nil
