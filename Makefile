@@ -98,7 +98,7 @@ test-ci:
 	@$(MAKE) --no-print-directory p4-engine
 	$(MAKE) --no-print-directory test-demo
 	-@scripts/peers.sh redis memcached etcd
-	@scripts/setup.sh cni
+	@scripts/setup.sh test
 	$(MAKE) --no-print-directory test-twice
 	$(MAKE) --no-print-directory race QUICK=1
 	$(MAKE) --no-print-directory test-kernels

@@ -2,8 +2,8 @@
 # Installs the missing tools of the Makefile: Debian packages, which needs root, and the Go version of go.mod, which does
 # not. Prints nothing if none is missing. `setup.sh model` installs the checker of the protocol's model instead,
 # `setup.sh kernels` the tools that boot other kernels,
-# `setup.sh p4` for the software switch, `setup.sh cni` for the plugins that ours is tested behind, `setup.sh kubernetes`
-# for a cluster of kubelets.
+# `setup.sh p4` for the software switch, `setup.sh test` for programs that tests run, `setup.sh kubernetes` for a cluster
+# of kubelets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.tools/go/bin:$PATH"
@@ -66,6 +66,12 @@ kernel_packages() {
 # cni_packages names those that tests of the CNI plugin are missing.
 cni_packages() {
 	[ -x /usr/lib/cni/bridge ] || echo containernetworking-plugins
+}
+
+# test_packages names those that some tests are missing.
+test_packages() {
+	cni_packages
+	command -v cpio >/dev/null || echo cpio
 }
 
 # kubernetes_packages names those that `netcraq lab kubernetes` is missing.
@@ -131,11 +137,11 @@ case ${1-} in
 model) mapfile -t missing < <(model_packages) ;;
 kernels) mapfile -t missing < <(kernel_packages) ;;
 p4) mapfile -t missing < <(p4_packages) ;;
-cni) mapfile -t missing < <(cni_packages) ;;
+test) mapfile -t missing < <(test_packages) ;;
 kubernetes) mapfile -t missing < <(kubernetes_packages) ;;
 race) mapfile -t missing < <(race_packages) ;;
 format) mapfile -t missing < <(format_packages) ;;
-*) say "usage: $0 [model|kernels|p4|cni|kubernetes|race|format]" && exit 2 ;;
+*) say "usage: $0 [model|kernels|p4|test|kubernetes|race|format]" && exit 2 ;;
 esac
 [ ${#missing[@]} = 0 ] || install "${missing[@]}"
 [ -z "${1-}" ] || exit 0

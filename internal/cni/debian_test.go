@@ -19,9 +19,9 @@ func needDebianPlugins(t *testing.T) {
 		return
 	}
 	if os.Getenv("CI") == "true" {
-		t.Fatal("needs Debian's containernetworking-plugins, which CI installs: scripts/setup.sh cni")
+		t.Fatal("needs Debian's containernetworking-plugins, which CI installs: scripts/setup.sh test")
 	}
-	t.Skip("needs Debian's containernetworking-plugins: scripts/setup.sh cni")
+	t.Skip("needs Debian's containernetworking-plugins: scripts/setup.sh test")
 }
 
 // TestBehindDebiansPlugins: the plugin works behind bridge and ptp, which speak version 1.0.0 of CNI.

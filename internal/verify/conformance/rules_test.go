@@ -11,7 +11,7 @@ import (
 
 // notOfOneNode are rules that speak of clients or of the control plane, so that no vector can show them.
 var notOfOneNode = map[string]string{
-	"W10": "clients: package client", "W12": "internal/node/agent",
+	"R6": "no messages: compareNearby of the random packets", "W10": "clients: package client", "W12": "internal/node/agent",
 	"C1": "internal/verify/sim", "C2": "internal/verify/sim", "C3": "a controller's work", "C4": "the agent",
 	"C5": "a controller's work",
 	"C6": "internal/verify/sim", "C7": "internal/verify/sim", "C8": "internal/verify/sim",
