@@ -23,7 +23,8 @@ func TestBenchGateway(t *testing.T) {
 		t.Fatalf("exit status %d, %v, %q", code, err, out)
 	}
 	for _, name := range []string{
-		"hot_range_ratio", "hot_p50_ratio", "zipf_range_ratio", "put_ratio", "placed_put_p50_ratio", "hit_share", "probe_ratio",
+		"hot_range_ratio", "hot_p50_ratio", "zipf_range_ratio", "put_ratio", "txn_ratio", "placed_put_p50_ratio", "hit_share",
+		"probe_ratio",
 	} {
 		var value float64
 		if err := json.Unmarshal(report[name], &value); err != nil || value <= 0 || value > 1000 {
@@ -50,7 +51,7 @@ func TestBenchGateway(t *testing.T) {
 		Gateway, Etcd window
 		Rounds        []json.RawMessage
 	}
-	if err := json.Unmarshal(report["loads"], &loads); err != nil || len(loads) != 5 {
+	if err := json.Unmarshal(report["loads"], &loads); err != nil || len(loads) != 6 {
 		t.Fatalf("loads are %s: %v", report["loads"], err)
 	}
 	var etcd, clients float64 // over all loads: a request may take less than the kernel's unit of CPU time
@@ -64,7 +65,7 @@ func TestBenchGateway(t *testing.T) {
 			}
 			etcd, clients = etcd+w.CPU.Etcd, clients+w.CPU.Clients
 		}
-		if reads := !strings.HasPrefix(l.Name, "put"); reads != (l.Gateway.HitShare > 0) || l.Etcd.HitShare != 0 {
+		if reads := strings.HasPrefix(l.Name, "range") || l.Name == "revision probe"; reads != (l.Gateway.HitShare > 0) || l.Etcd.HitShare != 0 {
 			t.Errorf("%s: the chain answered %v of the gateway's reads, and %v of etcd's", l.Name, l.Gateway.HitShare, l.Etcd.HitShare)
 		}
 	}

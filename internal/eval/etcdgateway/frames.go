@@ -13,9 +13,11 @@ import (
 	"sync"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 )
 
 // frameConn is a connection on which requests are frames that this package makes itself, and one goroutine serves all
@@ -72,24 +74,56 @@ const (
 )
 
 // message encodes a request.
-func (l *load) message(random *rand.Rand) (method string, message []byte) {
-	message = make([]byte, 5, 64+len(l.value)) // whether it is compressed, and its length
-	message = protowire.AppendString(protowire.AppendTag(message, fieldKey, protowire.BytesType), l.key(random))
-	method = "/etcdserverpb.KV/Range"
-	if !l.reads {
-		method = "/etcdserverpb.KV/Put"
-		message = protowire.AppendString(protowire.AppendTag(message, fieldValue, protowire.BytesType), l.value)
-	}
-	if l.limit != 0 {
-		message = protowire.AppendVarint(protowire.AppendTag(message, fieldLimit, protowire.VarintType), uint64(l.limit))
+func (l *load) message(random *rand.Rand) (method string, message []byte, err error) {
+	message = make([]byte, 5, 128+len(l.value)) // whether it is compressed, and its length
+	key := l.key(random)
+	switch {
+	case l.reads:
+		method, message = "/etcdserverpb.KV/Range", appendRange(message, key, l.limit)
+	case l.txn:
+		method = "/etcdserverpb.KV/Txn"
+		message, err = appendTxn(message, key, l.value)
+	default:
+		method, message = "/etcdserverpb.KV/Put", appendPut(message, key, l.value)
 	}
 	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-5))
-	return method, message
+	return method, message, err
+}
+
+func appendRange(b []byte, key string, limit int64) []byte {
+	b = appendString(b, fieldKey, key)
+	if limit != 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, fieldLimit, protowire.VarintType), uint64(limit))
+	}
+	return b
+}
+
+func appendPut(b []byte, key, value string) []byte {
+	return appendString(appendString(b, fieldKey, key), fieldValue, value)
+}
+
+// appendTxn appends a put if the key exists, else a get.
+func appendTxn(b []byte, key, value string) ([]byte, error) {
+	k := []byte(key)
+	return proto.MarshalOptions{}.MarshalAppend(b, &pb.TxnRequest{
+		Compare: []*pb.Compare{{
+			Result: pb.Compare_GREATER, Target: pb.Compare_CREATE, Key: k, TargetUnion: &pb.Compare_CreateRevision{},
+		}},
+		Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: k, Value: []byte(value)}}}},
+		Failure: []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: k}}}},
+	})
+}
+
+func appendString(b []byte, field protowire.Number, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
 }
 
 // begin begins a call.
 func (c *frameConn) begin(l *load, random *rand.Rand) error {
-	method, message := l.message(random)
+	method, message, err := l.message(random)
+	if err != nil {
+		return err
+	}
 	c.block.Reset()
 	for _, f := range []hpack.HeaderField{
 		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: method},
@@ -102,7 +136,7 @@ func (c *frameConn) begin(l *load, random *rand.Rand) error {
 	}
 	c.calls[c.next] = time.Now()
 	header := http2.HeadersFrameParam{StreamID: c.next, BlockFragment: c.block.Bytes(), EndHeaders: true}
-	err := errors.Join(c.framer.WriteHeaders(header), c.framer.WriteData(c.next, true, message))
+	err = errors.Join(c.framer.WriteHeaders(header), c.framer.WriteData(c.next, true, message))
 	c.next += 2
 	return err
 }

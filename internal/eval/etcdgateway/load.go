@@ -21,6 +21,7 @@ const PlacedPrefix = "bench/placed/"
 type load struct {
 	name, about string
 	reads       bool
+	txn         bool  // a write is a Txn
 	limit       int64 // of reads; 0: none
 	key         func(random *rand.Rand) string
 	value       string // of writes
@@ -29,9 +30,14 @@ type load struct {
 // do sends a request through etcd's own client.
 func (l *load) do(ctx context.Context, c *clientv3.Client, random *rand.Rand) (err error) {
 	key := l.key(random)
-	if l.reads {
+	switch {
+	case l.reads:
 		_, err = c.Get(ctx, key, clientv3.WithLimit(l.limit))
-	} else {
+	case l.txn:
+		// Kubernetes' writes have this form. The condition holds, since all keys exist.
+		_, err = c.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), ">", 0)).
+			Then(clientv3.OpPut(key, l.value)).Else(clientv3.OpGet(key)).Commit()
+	default:
 		_, err = c.Put(ctx, key, l.value)
 	}
 	return err
@@ -51,10 +57,11 @@ const (
 	zipfRange = "range, Zipf"
 	probe     = "revision probe"
 	coldPut   = "put, not placed"
+	coldTxn   = "txn, not placed"
 	placedPut = "put, placed"
 )
 
-var names = []string{hotRange, zipfRange, probe, coldPut, placedPut}
+var names = []string{hotRange, zipfRange, probe, coldPut, coldTxn, placedPut}
 
 func (o *Options) loads() []load {
 	zipf, value := statistics.NewZipf(o.ZipfKeys, zipfExponent), strings.Repeat("v", o.ValueBytes)
@@ -68,6 +75,8 @@ func (o *Options) loads() []load {
 		{name: probe, about: "a key that does not exist, limit 1", reads: true, limit: 1,
 			key: func(*rand.Rand) string { return probeKey }},
 		{name: coldPut, about: fmt.Sprintf("%d keys", o.ZipfKeys), key: one(coldKey, o.ZipfKeys), value: value},
+		{name: coldTxn, about: fmt.Sprintf("%d keys, put if the key exists, else get", o.ZipfKeys), txn: true,
+			key: one(coldKey, o.ZipfKeys), value: value},
 		{name: placedPut, about: fmt.Sprintf("%d keys", o.HotKeys), key: one(placedKey, o.HotKeys), value: value},
 	}
 }

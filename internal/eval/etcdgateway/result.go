@@ -31,6 +31,7 @@ type Ratios struct {
 	ZipfRangeRatio    float64 `json:"zipf_range_ratio"`
 	ProbeRatio        float64 `json:"probe_ratio"`
 	PutRatio          float64 `json:"put_ratio"`
+	TxnRatio          float64 `json:"txn_ratio"`
 	PlacedPutP50Ratio float64 `json:"placed_put_p50_ratio"`
 	Loads             []Load  `json:"loads"`
 }
@@ -91,6 +92,8 @@ func (r *Ratios) summarise() {
 			r.ProbeRatio = l.Ratio
 		case coldPut:
 			r.PutRatio = l.Ratio
+		case coldTxn:
+			r.TxnRatio = l.Ratio
 		case placedPut:
 			r.PlacedPutP50Ratio = l.P50Ratio
 		}
