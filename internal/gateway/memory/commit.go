@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // batch is the proposals that one entry of the log, or a few, contain.
@@ -21,7 +22,7 @@ type batch struct {
 // fail answers all proposals with an error.
 func (b *batch) fail(err error) {
 	for _, p := range b.proposals {
-		p.caller.finish(nil, err)
+		p.caller.finish(keyspace.Answer{}, err)
 	}
 	b.flush()
 }
@@ -128,7 +129,7 @@ func (l *leader) append(encoded []byte, committed chan<- batch) error {
 // apply executes a batch and answers.
 func (l *leader) apply(b *batch) {
 	for _, p := range b.proposals {
-		p.caller.finish(l.space.Apply(p.command))
+		p.caller.finish(l.space.Apply(&p.command))
 	}
 	b.flush()
 	if l.g.log.SnapshotDue(b.index) && !l.saving.Load() {

@@ -1,14 +1,12 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
-
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
@@ -97,11 +95,11 @@ func (g *Gateway) applyBatch(batch []byte) error {
 		if m <= 0 || n > uint64(len(batch)-m) {
 			return fmt.Errorf("%w: entry %d of the log", errDamaged, g.log.Next()-1)
 		}
-		command := new(pb.InternalRaftRequest)
-		if err := proto.Unmarshal(batch[m:m+int(n)], command); err != nil {
+		command, err := keyspace.Decode(bytes.Clone(batch[m : m+int(n)])) // watchers may keep it for long
+		if err != nil {
 			return fmt.Errorf("%w: entry %d of the log: %w", errDamaged, g.log.Next()-1, err)
 		}
-		_, _ = g.space.Apply(command) // its error is the answer of the active gateway
+		_, _ = g.space.Apply(&command) // its error is the answer of the active gateway
 		batch = batch[m+int(n):]
 	}
 	return nil

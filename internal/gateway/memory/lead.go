@@ -29,7 +29,7 @@ const (
 // leader is the active gateway's part, for one term.
 type leader struct {
 	g          *Gateway
-	cluster    uint64
+	header     pb.ResponseHeader // of responses, without a revision
 	space      *keyspace.Keyspace
 	lock       *client.Lock
 	term       uint64
@@ -58,8 +58,9 @@ func (g *Gateway) leadWith(ctx context.Context, lock *client.Lock) error {
 		return err
 	}
 	l := &leader{
-		g: g, cluster: g.log.ID(), space: g.space, lock: lock, term: lock.Token(), ctx: ctx, proposals: newQueue(),
+		g: g, space: g.space, lock: lock, term: lock.Token(), ctx: ctx, proposals: newQueue(),
 	}
+	l.header.ClusterId, l.header.MemberId, l.header.RaftTerm = g.log.ID(), g.member, l.term
 	l.space.Leases().Promote(extendLeases)
 	defer l.space.Leases().Demote()
 	g.o.Log.Info("this gateway is active", "term", l.term, "revision", l.space.Revision(), "entry", g.log.Next())
@@ -114,10 +115,11 @@ func (l *leader) cause() error { return context.Cause(l.ctx) }
 func (l *leader) holds() bool { return l.ctx.Err() == nil && l.lock.Left() > 0 }
 
 // propose has a command executed in every gateway. The error errNotActive means that it has not been and will not be.
-func (l *leader) propose(ctx context.Context, command *pb.InternalRaftRequest) (proto.Message, error) {
-	encoded, err := proto.Marshal(command)
+func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (proto.Message, error) {
+	encoded, err := proto.Marshal(request)
+	command := keyspace.CommandOf(request)
 	if err == nil {
-		err = l.admit(command, encoded)
+		err = l.admit(&command, encoded)
 	}
 	if err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func (l *leader) propose(ctx context.Context, command *pb.InternalRaftRequest) (
 	}
 	select {
 	case a := <-w:
-		return a.message, a.err
+		return a.Message(), a.err
 	case <-ctx.Done():
 		p.owner.CompareAndSwap(0, takenBack)
 		return nil, ctx.Err()
@@ -137,9 +139,8 @@ func (l *leader) propose(ctx context.Context, command *pb.InternalRaftRequest) (
 }
 
 // admit refuses commands for which there is no room.
-func (l *leader) admit(c *pb.InternalRaftRequest, encoded []byte) error {
-	grows := c.Put != nil || c.Txn != nil || c.LeaseGrant != nil
-	if _, used := l.space.Bytes(); grows && used > quotaBytes {
+func (l *leader) admit(c *keyspace.Command, encoded []byte) error {
+	if _, used := l.space.Bytes(); used > quotaBytes && c.Grows() {
 		return rpctypes.ErrGRPCNoSpace
 	}
 	if len(encoded) > l.g.o.MaxRequestBytes {

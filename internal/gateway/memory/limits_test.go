@@ -11,6 +11,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // putAndRead is a transaction whose response has a value.
@@ -77,7 +79,7 @@ func TestTooLargeFailsAlone(t *testing.T) {
 		command := &pb.InternalRaftRequest{Put: &pb.PutRequest{Key: []byte("k"), Value: value}}
 		w := make(waiter, 1)
 		waiters = append(waiters, w)
-		p := &proposal{command: command, encoded: must(proto.Marshal(command))(t), caller: w}
+		p := &proposal{command: keyspace.CommandOf(command), encoded: must(proto.Marshal(command))(t), caller: w}
 		l.proposals.waiting = append(l.proposals.waiting, p)
 	}
 	l.proposals.mu.Unlock()

@@ -5,13 +5,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"google.golang.org/protobuf/proto"
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // proposal is a command that waits for its outcome.
 type proposal struct {
-	command *pb.InternalRaftRequest
+	command keyspace.Command
 	encoded []byte       // the command
 	owner   atomic.Int32 // see below
 	caller  caller
@@ -27,7 +26,7 @@ const (
 type caller interface {
 	// finish is called once, and must not wait. The error errNotActive means that the command was not executed and will
 	// not be.
-	finish(message proto.Message, err error)
+	finish(a keyspace.Answer, err error)
 	// flush is called after the outcomes of a batch.
 	flush()
 }
@@ -36,11 +35,11 @@ type caller interface {
 type waiter chan answer
 
 type answer struct {
-	message proto.Message
-	err     error
+	keyspace.Answer
+	err error
 }
 
-func (w waiter) finish(message proto.Message, err error) { w <- answer{message, err} }
+func (w waiter) finish(a keyspace.Answer, err error) { w <- answer{a, err} }
 
 func (waiter) flush() {}
 
@@ -100,7 +99,7 @@ func (q *queue) close() {
 func refuse(proposals []*proposal) {
 	for _, p := range proposals {
 		if p.owner.CompareAndSwap(0, taken) {
-			p.caller.finish(nil, errNotActive)
+			p.caller.finish(keyspace.Answer{}, errNotActive)
 			p.caller.flush()
 		}
 	}

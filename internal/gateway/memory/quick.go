@@ -7,9 +7,9 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // Writes, which are most of all calls, have no goroutine of their own: their connection's reader proposes them, or
@@ -34,44 +34,33 @@ func (g *Gateway) begin(c *grpcserver.Call, method string, message []byte) bool 
 
 // begin proposes a write, unless its checks fail or it only reads.
 func (l *leader) begin(call *grpcserver.Call, method string, message []byte) bool {
-	command, encoded := decode(method, message)
-	if command == nil || l.admit(command, encoded) != nil {
+	command, encoded, ok := decode(method, message)
+	if !ok || l.admit(&command, encoded) != nil {
 		return false
 	}
 	c := &quickCall{l, call, encoded[len(encoded)-len(message):]}
 	return l.proposals.push(&proposal{command: command, encoded: encoded, caller: c})
 }
 
-// Numbers of the fields of a command.
-var (
-	fieldTxn = fieldOf("txn")
-	fieldPut = fieldOf("put")
-)
-
-func fieldOf(name protoreflect.Name) protowire.Number {
-	return (*pb.InternalRaftRequest)(nil).ProtoReflect().Descriptor().Fields().ByName(name).Number()
-}
-
-// decode makes a command of a write. It returns nil for all that must not be proposed.
-func decode(method string, message []byte) (command *pb.InternalRaftRequest, encoded []byte) {
-	field := fieldPut
+// decode makes a command of a write. It returns false for all that must not be proposed.
+func decode(method string, message []byte) (command keyspace.Command, encoded []byte, ok bool) {
+	field := keyspace.FieldPut
 	if method == pb.KV_Txn_FullMethodName {
-		field = fieldTxn
-		q := new(pb.TxnRequest)
-		if proto.Unmarshal(message, q) != nil || checkTxn(q) != nil || txn.IsTxnReadonly(q) || readsHistory(q) {
-			return nil, nil
-		}
-		command = &pb.InternalRaftRequest{Txn: q}
-	} else {
-		q := new(pb.PutRequest)
-		if proto.Unmarshal(message, q) != nil || checkPut(q) != nil {
-			return nil, nil
-		}
-		command = &pb.InternalRaftRequest{Put: q}
+		field = keyspace.FieldTxn
 	}
 	encoded = make([]byte, 0, protowire.SizeTag(field)+protowire.SizeBytes(len(message)))
-	encoded = protowire.AppendTag(encoded, field, protowire.BytesType)
-	return command, protowire.AppendBytes(encoded, message)
+	encoded = protowire.AppendBytes(protowire.AppendTag(encoded, field, protowire.BytesType), message)
+	if method != pb.KV_Txn_FullMethodName {
+		q := new(pb.PutRequest)
+		ok = proto.Unmarshal(message, q) == nil && checkPut(q) == nil
+		return keyspace.CommandOf(&pb.InternalRaftRequest{Put: q}), encoded, ok
+	}
+	if command, ok = keyspace.DecodeReplacement(encoded); ok {
+		return command, encoded, true
+	}
+	q := new(pb.TxnRequest)
+	ok = proto.Unmarshal(message, q) == nil && checkTxn(q) == nil && !txn.IsTxnReadonly(q) && !readsHistory(q)
+	return keyspace.CommandOf(&pb.InternalRaftRequest{Txn: q}), encoded, ok
 }
 
 // quickCall is the caller of a write without a goroutine.
@@ -81,8 +70,8 @@ type quickCall struct {
 	message []byte
 }
 
-func (c *quickCall) finish(message proto.Message, err error) {
-	answer, err := c.l.encode(message, err)
+func (c *quickCall) finish(a keyspace.Answer, err error) {
+	answer, err := c.l.encode(&a, err)
 	switch {
 	case errors.Is(err, errNotActive):
 		c.call.Pass(c.message)
@@ -95,12 +84,10 @@ func (c *quickCall) finish(message proto.Message, err error) {
 
 func (c *quickCall) flush() { c.call.Flush() }
 
-// encode completes the header of a command's response, and encodes the response.
-func (l *leader) encode(message proto.Message, err error) ([]byte, error) {
+// encode encodes a command's response with this gateway's header.
+func (l *leader) encode(a *keyspace.Answer, err error) ([]byte, error) {
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	h := message.(headed).GetHeader()
-	h.ClusterId, h.MemberId, h.RaftTerm = l.cluster, l.g.member, l.term
-	return proto.Marshal(message)
+	return a.Encode(&l.header)
 }

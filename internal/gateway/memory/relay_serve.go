@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
 )
 
 // serveRelay executes the writes of another gateway.
@@ -81,8 +83,8 @@ func (l *leader) beginRelayed(s *session, i item) bool {
 	if i.kind == itemTxn {
 		method = pb.KV_Txn_FullMethodName
 	}
-	command, encoded := decode(method, i.body)
-	if command == nil || l.admit(command, encoded) != nil {
+	command, encoded, ok := decode(method, i.body)
+	if !ok || l.admit(&command, encoded) != nil {
 		return false
 	}
 	s.begin()
@@ -199,9 +201,9 @@ type relayedCall struct {
 	id uint64
 }
 
-func (c *relayedCall) finish(message proto.Message, err error) {
+func (c *relayedCall) finish(a keyspace.Answer, err error) {
 	reply := item{id: c.id, kind: itemAnswer}
-	reply.body, err = c.l.encode(message, err)
+	reply.body, err = c.l.encode(&a, err)
 	switch {
 	case errors.Is(err, errNotActive):
 		reply.kind = itemRefused

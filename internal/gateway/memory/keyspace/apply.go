@@ -15,15 +15,25 @@ var nothing = zap.NewNop()
 
 // Apply executes a command and returns its response. An error is the command's own: the keyspace is unchanged, in every
 // gateway.
-func (k *Keyspace) Apply(r *pb.InternalRaftRequest) (proto.Message, error) {
+func (k *Keyspace) Apply(c *Command) (Answer, error) {
+	if c.request == nil {
+		if revision := k.replace(&c.replacement); revision != 0 {
+			return Answer{replaced: revision}, nil
+		}
+	}
+	r, err := c.whole()
+	if err != nil {
+		return Answer{}, err
+	}
+	k.forget(r)
+	message, err := k.execute(r)
+	return Answer{message: message}, err
+}
+
+func (k *Keyspace) execute(r *pb.InternalRaftRequest) (proto.Message, error) {
 	ctx := context.Background()
 	switch {
 	case r.Txn != nil:
-		if put, revision := replacement(r.Txn); put != nil {
-			if answer := k.replace(put, revision); answer != nil {
-				return answer, nil
-			}
-		}
 		answer, _, err := txn.Txn(ctx, nothing, r.Txn, true, k.store, k.leases, false)
 		return answer, err
 	case r.Put != nil:

@@ -41,6 +41,8 @@ type Keyspace struct {
 	leases lease.Lessor
 	gone   chan struct{}
 	users  sync.RWMutex // users read-lock it
+	// revisions of objects, as far as known: those at which they were replaced last. Apply calls use it.
+	revisions map[string]*int64
 }
 
 // clusterVersion enables the lessor's features.
@@ -69,7 +71,7 @@ func open(fill func(tx backend.BatchTx) error) (*Keyspace, error) {
 		return nil, fmt.Errorf("a directory in memory: %w", err)
 	}
 	lg := zap.NewNop()
-	k := &Keyspace{dir: dir, gone: make(chan struct{})}
+	k := &Keyspace{dir: dir, gone: make(chan struct{}), revisions: make(map[string]*int64)}
 	k.file = backend.New(backend.BackendConfig{
 		Path: filepath.Join(dir, "db"), BatchInterval: commitEvery, BatchLimit: commitAfter, MmapSize: mapBytes,
 		Logger: lg, UnsafeNoFsync: true,

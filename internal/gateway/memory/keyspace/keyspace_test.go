@@ -54,7 +54,7 @@ func TestSnapshotContinues(t *testing.T) {
 	k := newKeyspace(t)
 	for range 20 {
 		for range 20 {
-			_, _ = k.Apply(command(random)) // a lease may not exist
+			_, _ = apply(t, k, command(random)) // a lease may not exist
 		}
 		s, err := k.Snapshot()
 		if err != nil {
@@ -73,8 +73,8 @@ func TestSnapshotContinues(t *testing.T) {
 		}
 		for range 50 {
 			c := command(random)
-			want, wantErr := k.Apply(c)
-			got, err := restored.Apply(c)
+			want, wantErr := apply(t, k, c)
+			got, err := apply(t, restored, c)
 			if !errors.Is(err, wantErr) || wantErr == nil && !proto.Equal(got, want) {
 				t.Fatalf("%v: %v, %v; want %v, %v", c, got, err, want, wantErr)
 			}

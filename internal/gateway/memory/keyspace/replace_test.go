@@ -1,17 +1,53 @@
 package keyspace
 
 import (
-	"context"
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 	"google.golang.org/protobuf/proto"
 )
 
-// TestReplacement: etcd's own code, in another keyspace, answers replacements as this package does.
+// swap makes a transaction that replaces an object.
+func swap(key, value []byte, revision int64) *pb.TxnRequest {
+	return &pb.TxnRequest{
+		Compare: []*pb.Compare{{
+			Key: key, Target: pb.Compare_MOD, TargetUnion: &pb.Compare_ModRevision{ModRevision: revision},
+		}},
+		Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value}}}},
+		Failure: []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}},
+	}
+}
+
+// other makes a command that changes objects and is no replacement.
+func other(random *rand.Rand, key []byte) *pb.InternalRaftRequest {
+	remove := &pb.DeleteRangeRequest{Key: key}
+	if random.IntN(3) == 0 {
+		remove.RangeEnd = []byte("l")
+	}
+	deletion := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: remove}}
+	put := &pb.PutRequest{Key: key, Value: []byte("other")}
+	switch random.IntN(5) {
+	case 0:
+		return &pb.InternalRaftRequest{DeleteRange: remove}
+	case 1:
+		return &pb.InternalRaftRequest{Put: put}
+	case 2:
+		return &pb.InternalRaftRequest{Txn: &pb.TxnRequest{Success: []*pb.RequestOp{{
+			Request: &pb.RequestOp_RequestTxn{RequestTxn: &pb.TxnRequest{Success: []*pb.RequestOp{deletion}}},
+		}}}}
+	case 3:
+		q := swap(key, []byte("none"), 1) // that object has another revision
+		q.Failure = []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: put}}}
+		return &pb.InternalRaftRequest{Txn: q}
+	}
+	return &pb.InternalRaftRequest{Txn: &pb.TxnRequest{Success: []*pb.RequestOp{deletion}}}
+}
+
+// TestReplacement: etcd's own code, in another keyspace, answers replacements as this package does, whatever changes
+// the objects in between.
 func TestReplacement(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -19,41 +55,67 @@ func TestReplacement(t *testing.T) {
 	ours, theirs := newKeyspace(t), newKeyspace(t)
 	defer ours.Close()
 	defer theirs.Close()
+	for _, k := range []*Keyspace{ours, theirs} {
+		apply(t, k, &pb.InternalRaftRequest{LeaseGrant: &pb.LeaseGrantRequest{ID: 1, TTL: 1000}})
+	}
+	header := &pb.ResponseHeader{ClusterId: random.Uint64(), MemberId: random.Uint64(), RaftTerm: 3}
 	replaced := 0
-	for range 2000 {
+	for range 4000 {
 		key := fmt.Appendf(nil, "k%d", random.IntN(4))
 		revision := max(0, ours.Revision()-int64(random.IntN(6)))
 		if random.IntN(8) == 0 {
 			revision = 0
 		}
-		put := &pb.PutRequest{Key: key, Value: fmt.Append(nil, random.Uint32()), PrevKv: random.IntN(8) == 0}
-		q := &pb.TxnRequest{
-			Compare: []*pb.Compare{{
-				Key: key, Target: pb.Compare_MOD, TargetUnion: &pb.Compare_ModRevision{ModRevision: revision},
-			}},
-			Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: put}}},
-			Failure: []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}},
-		}
+		q := swap(key, fmt.Append(nil, random.Uint32()), revision)
+		put := q.Success[0].GetRequestPut()
+		put.PrevKv = random.IntN(8) == 0
+		put.Lease = int64(random.IntN(8) / 7)
 		if random.IntN(8) == 0 {
-			q = &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestDeleteRange{
-				RequestDeleteRange: &pb.DeleteRangeRequest{Key: key},
-			}}}}
+			put.Value = nil
 		}
-		got, err := ours.Apply(&pb.InternalRaftRequest{Txn: q})
+		request := &pb.InternalRaftRequest{Txn: q}
+		if random.IntN(6) == 0 {
+			request = other(random, key)
+		}
+		want, err := theirs.execute(request)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _, err := txn.Txn(context.Background(), nothing, q, true, theirs.store, theirs.leases, false)
-		if err != nil || !proto.Equal(got, want) {
-			t.Fatalf("%v: %v, etcd's is %v (%v)", q, got, want, err)
+		command, err := Decode(encode(t, request))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if p, _ := replacement(q); p != nil && want.Succeeded {
+		got, err := ours.Apply(&command)
+		if err != nil || !proto.Equal(got.Message(), want) {
+			t.Fatalf("%v: %v, etcd's is %v (%v)", request, got.Message(), want, err)
+		}
+		compareEncoded(t, &got, want, header)
+		if got.message == nil {
 			replaced++
 		}
 	}
 	if replaced == 0 {
 		t.Error("nothing was replaced")
 	}
+	compareAll(t, ours, theirs)
+}
+
+// compareEncoded compares the encoding of an answer with a response.
+func compareEncoded(t *testing.T, got *Answer, want proto.Message, header *pb.ResponseHeader) {
+	t.Helper()
+	encoded, err := got.Encode(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := want.(headed).GetHeader()
+	h.ClusterId, h.MemberId, h.RaftTerm = header.ClusterId, header.MemberId, header.RaftTerm
+	if text := encode(t, want); !bytes.Equal(encoded, text) {
+		t.Fatalf("%v is encoded as %x, not as %x", want, encoded, text)
+	}
+}
+
+func compareAll(t *testing.T, ours, theirs *Keyspace) {
+	t.Helper()
 	a, err := ours.all()
 	if err != nil {
 		t.Fatal(err)
@@ -67,4 +129,90 @@ func TestReplacement(t *testing.T) {
 			t.Errorf("%v, etcd's %v", a.KVs[i], b.KVs[i])
 		}
 	}
+}
+
+func encode(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestDecodeReplacement: only transactions that replace one object are replacements, in whatever way they are encoded.
+func TestDecodeReplacement(t *testing.T) {
+	key, value := []byte("k"), []byte("v")
+	plain := encode(t, swap(key, value, 7))
+	command := func(transaction []byte) []byte {
+		whole := encode(t, &pb.InternalRaftRequest{Txn: &pb.TxnRequest{}})
+		return append(append(whole[:1:1], byte(len(transaction))), transaction...)
+	}
+	if c, ok := DecodeReplacement(command(plain)); !ok || c.replacement.revision != 7 ||
+		!bytes.Equal(c.replacement.key, key) || !bytes.Equal(c.replacement.value, value) {
+		t.Fatalf("a replacement was decoded as %v (%v)", c.replacement, ok)
+	}
+	change := func(do func(q *pb.TxnRequest)) []byte {
+		q := swap(key, value, 7)
+		do(q)
+		return encode(t, q)
+	}
+	read := func(q *pb.TxnRequest) *pb.RangeRequest { return q.Failure[0].GetRequestRange() }
+	put := func(q *pb.TxnRequest) *pb.PutRequest { return q.Success[0].GetRequestPut() }
+	for name, transaction := range map[string][]byte{
+		"nothing":             nil,
+		"two comparisons":     change(func(q *pb.TxnRequest) { q.Compare = append(q.Compare, q.Compare[0]) }),
+		"no comparison":       change(func(q *pb.TxnRequest) { q.Compare = nil }),
+		"not equal":           change(func(q *pb.TxnRequest) { q.Compare[0].Result = pb.Compare_NOT_EQUAL }),
+		"another target":      change(func(q *pb.TxnRequest) { q.Compare[0].Target = pb.Compare_CREATE }),
+		"another union":       change(func(q *pb.TxnRequest) { q.Compare[0].TargetUnion = &pb.Compare_Version{Version: 7} }),
+		"no union":            change(func(q *pb.TxnRequest) { q.Compare[0].TargetUnion = nil }),
+		"a range is compared": change(func(q *pb.TxnRequest) { q.Compare[0].RangeEnd = []byte("l") }),
+		"no key": change(func(q *pb.TxnRequest) {
+			q.Compare[0].Key, put(q).Key, read(q).Key = nil, nil, nil
+		}),
+		"two puts":         change(func(q *pb.TxnRequest) { q.Success = append(q.Success, q.Success[0]) }),
+		"another key":      change(func(q *pb.TxnRequest) { put(q).Key = []byte("l") }),
+		"a lease":          change(func(q *pb.TxnRequest) { put(q).Lease = 1 }),
+		"its lease":        change(func(q *pb.TxnRequest) { put(q).IgnoreLease = true }),
+		"its value":        change(func(q *pb.TxnRequest) { put(q).IgnoreValue = true }),
+		"previous value":   change(func(q *pb.TxnRequest) { put(q).PrevKv = true }),
+		"a put else":       change(func(q *pb.TxnRequest) { q.Failure = q.Success }),
+		"two reads":        change(func(q *pb.TxnRequest) { q.Failure = append(q.Failure, q.Failure[0]) }),
+		"a read of a key":  change(func(q *pb.TxnRequest) { read(q).Key = nil }),
+		"a read of many":   change(func(q *pb.TxnRequest) { read(q).RangeEnd = []byte("l") }),
+		"an earlier read":  change(func(q *pb.TxnRequest) { read(q).Revision = 3 }),
+		"encoded twice":    append(bytes.Clone(plain), plain...),
+		"torn":             plain[:len(plain)-1],
+		"an unknown field": append(bytes.Clone(plain), 0xf8, 0x01, 0x01),
+		"another order":    append(encode(t, &pb.TxnRequest{Success: swap(key, value, 7).Success}), plain...),
+	} {
+		if _, ok := DecodeReplacement(command(transaction)); ok {
+			t.Errorf("%s: a replacement", name)
+		}
+	}
+	for name, encoded := range map[string][]byte{
+		"another command": encode(t, &pb.InternalRaftRequest{Put: &pb.PutRequest{Key: key}}),
+		"two commands":    append(command(plain), command(plain)...),
+		"an ID":           append(command(plain), encode(t, &pb.InternalRaftRequest{ID: 1})...),
+		"nothing":         nil,
+	} {
+		if _, ok := DecodeReplacement(encoded); ok {
+			t.Errorf("%s: a replacement", name)
+		}
+	}
+	if _, ok := DecodeReplacement(command(change(func(q *pb.TxnRequest) { q.Failure = nil }))); !ok {
+		t.Error("one that reads nothing is none")
+	}
+}
+
+// apply applies a command as etcd encodes it.
+func apply(t *testing.T, k *Keyspace, request *pb.InternalRaftRequest) (proto.Message, error) {
+	t.Helper()
+	command, err := Decode(encode(t, request))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := k.Apply(&command)
+	return answer.Message(), err
 }
