@@ -137,15 +137,15 @@ func checkChain(f *pflag.FlagSet, cluster *cli.ClusterFlags) error {
 // servesMessage is in the line that programs wait for which start etcd's own proxy.
 const servesMessage = "started gRPC proxy"
 
-// collectAt is by how many percent the heap grows between two garbage collections, unless $GOGC says otherwise. What lives in a gateway is
-// small, so with Go's default of 100 it would collect many times a second.
+// collectAt is by how many percent the heap of a gateway without a keyspace grows between two garbage collections, unless
+// $GOGC says otherwise. What lives in it is small, so with Go's default of 100 it would collect many times a second.
 const collectAt = 400
 
 // maxRequestBytes bounds the limit of requests. etcd recommends to stay far below.
 const maxRequestBytes = 1 << 30
 
 func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
-	if os.Getenv("GOGC") == "" {
+	if os.Getenv("GOGC") == "" && !flags.memory.on {
 		debug.SetGCPercent(collectAt)
 	}
 	o := flags.options

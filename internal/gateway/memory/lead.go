@@ -22,7 +22,7 @@ const (
 	extendLeases = 3 * time.Second
 	// maxBatches that the chain has committed wait to be applied.
 	maxBatches = 4
-	// quotaBytes bounds the file of the keyspace, as etcd's --quota-backend-bytes.
+	// quotaBytes bounds the keyspace with its history, as etcd's --quota-backend-bytes.
 	quotaBytes = 2 << 30
 )
 
@@ -140,7 +140,7 @@ func (l *leader) propose(ctx context.Context, request *pb.InternalRaftRequest) (
 
 // admit refuses commands for which there is no room.
 func (l *leader) admit(c *keyspace.Command, encoded []byte) error {
-	if _, used := l.space.Bytes(); used > quotaBytes && c.Grows() {
+	if l.space.Bytes() > quotaBytes && c.Grows() {
 		return rpctypes.ErrGRPCNoSpace
 	}
 	if len(encoded) > l.g.o.MaxRequestBytes {

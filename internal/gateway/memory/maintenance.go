@@ -22,7 +22,8 @@ func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.Stat
 	}
 	defer done()
 	a := &pb.StatusResponse{Header: new(pb.ResponseHeader), Version: version.Version, StorageVersion: version.Version}
-	a.DbSize, a.DbSizeInUse = space.Bytes()
+	a.DbSize = space.Bytes()
+	a.DbSizeInUse = a.DbSize
 	a.DbSizeQuota = quotaBytes
 	s.g.fill(a.Header)
 	a.RaftTerm = a.Header.RaftTerm

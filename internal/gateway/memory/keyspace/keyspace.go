@@ -2,41 +2,23 @@ package keyspace
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/server/v3/lease"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
-	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.uber.org/zap"
-
-	"github.com/netcraq/netcraq/internal/platform/owned"
 )
 
-const (
-	// memoryDir is a file system in memory.
-	memoryDir = "/dev/shm"
-	prefix    = "netcraq-memory-"
-	// minLeaseTTL is the shortest time to live of a lease, in seconds: etcd's, with its default timeouts. All gateways
-	// of a keyspace must have the same one.
-	minLeaseTTL = 2
-	// commitEvery is how often the file is written. It need not survive the process.
-	commitEvery = 100 * time.Millisecond
-	commitAfter = 10_000
-	mapBytes    = 1 << 30
-)
+// minLeaseTTL is the shortest time to live of a lease, in seconds: etcd's, with its default timeouts. All gateways of a
+// keyspace must have the same one.
+const minLeaseTTL = 2
 
 // Keyspace is a keyspace at one revision after another. Apply calls must not run at once; reads may run beside them.
 type Keyspace struct {
-	dir    string
-	file   backend.Backend
+	heap   *heap
 	store  mvcc.WatchableKV
 	leases lease.Lessor
 	gone   chan struct{}
@@ -60,35 +42,19 @@ func New(revision int64) (*Keyspace, error) {
 	return open((&Snapshot{revision: revision}).fill)
 }
 
-// open makes a keyspace from a file that fill has filled.
+// open makes a keyspace from what fill has filled in.
 func open(fill func(tx backend.BatchTx) error) (*Keyspace, error) {
-	parent := memoryDir
-	if _, err := os.Stat(parent); err != nil {
-		parent = os.TempDir()
-	}
-	dir, err := owned.Dir(parent, prefix, os.RemoveAll)
+	k := &Keyspace{heap: newHeap(), gone: make(chan struct{}), revisions: make(map[string]*int64)}
+	tx := k.heap.BatchTx()
+	tx.LockOutsideApply()
+	err := fill(tx)
+	tx.Unlock()
 	if err != nil {
-		return nil, fmt.Errorf("a directory in memory: %w", err)
+		return nil, err
 	}
 	lg := zap.NewNop()
-	k := &Keyspace{dir: dir, gone: make(chan struct{}), revisions: make(map[string]*int64)}
-	k.file = backend.New(backend.BackendConfig{
-		Path: filepath.Join(dir, "db"), BatchInterval: commitEvery, BatchLimit: commitAfter, MmapSize: mapBytes,
-		Logger: lg, UnsafeNoFsync: true,
-	})
-	tx := k.file.BatchTx()
-	tx.LockOutsideApply()
-	tx.UnsafeCreateBucket(schema.Key)
-	schema.UnsafeCreateMetaBucket(tx)
-	schema.UnsafeCreateLeaseBucket(tx)
-	err = fill(tx)
-	tx.Unlock()
-	k.file.ForceCommit()
-	if err != nil {
-		return nil, errors.Join(err, k.file.Close(), os.RemoveAll(dir))
-	}
-	k.leases = lease.NewLessor(lg, k.file, clusterVersion{}, lease.LessorConfig{MinLeaseTTL: minLeaseTTL})
-	k.store = mvcc.New(lg, k.file, k.leases, mvcc.StoreConfig{})
+	k.leases = lease.NewLessor(lg, k.heap, clusterVersion{}, lease.LessorConfig{MinLeaseTTL: minLeaseTTL})
+	k.store = mvcc.New(lg, k.heap, k.leases, mvcc.StoreConfig{})
 	return k, nil
 }
 
@@ -98,8 +64,8 @@ func (k *Keyspace) Store() mvcc.WatchableKV { return k.store }
 // Leases are the leases, to look at and to renew.
 func (k *Keyspace) Leases() lease.Lessor { return k.leases }
 
-// Bytes is the size of the file.
-func (k *Keyspace) Bytes() (allocated, used int64) { return k.file.Size(), k.file.SizeInUse() }
+// Bytes is the length of all keys and values, history included.
+func (k *Keyspace) Bytes() int64 { return k.heap.SizeInUse() }
 
 // Gone is closed when the keyspace is about to be closed: users must end.
 func (k *Keyspace) Gone() <-chan struct{} { return k.gone }
@@ -124,7 +90,7 @@ func (k *Keyspace) Close() error {
 	k.users.Lock()
 	defer k.users.Unlock()
 	k.leases.Stop()
-	return errors.Join(k.store.Close(), k.file.Close(), os.RemoveAll(k.dir))
+	return k.store.Close()
 }
 
 // Revision is the revision of the last change.
