@@ -104,9 +104,8 @@ func (l *Log) Append(ctx context.Context, batch []byte) error {
 	values := make([][]byte, n)
 	for i := range values {
 		piece := batch[i*room : min((i+1)*room, len(batch))]
-		r := record{keyspace: l.meta.ID, term: l.term, index: l.next + uint64(i), flags: flags, payload: piece}
-		if i == n-1 {
-			r.flags |= flagLast
+		r := record{
+			keyspace: l.meta.ID, term: l.term, index: l.next + uint64(i), flags: flags, left: uint32(n - 1 - i), payload: piece,
 		}
 		values[i] = r.encode()
 	}

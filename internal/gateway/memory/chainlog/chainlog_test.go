@@ -136,7 +136,7 @@ func TestIncompleteBatch(t *testing.T) {
 	}
 	// The first and the third of four pieces arrive, and the writer is gone.
 	for _, i := range []uint64{0, 2} {
-		r := record{keyspace: a.meta.ID, term: 2, index: a.next + i, payload: []byte("piece")}
+		r := record{keyspace: a.meta.ID, term: 2, index: a.next + i, left: uint32(3 - i), payload: []byte("piece")}
 		if err := a.write(t.Context(), r.index, [][]byte{r.encode()}); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestIncompleteBatch(t *testing.T) {
 	if got := fmt.Sprint(readAll(t, openLog(t, c))); got != "[whole next after]" {
 		t.Error(got)
 	}
-	late := record{keyspace: a.meta.ID, term: 2, index: a.next + 1, flags: flagLast, payload: []byte("late")}
+	late := record{keyspace: a.meta.ID, term: 2, index: a.next + 1, left: 2, payload: []byte("late")}
 	if err := a.write(t.Context(), late.index, [][]byte{late.encode()}); !errors.Is(err, ErrDeposed) {
 		t.Errorf("the earlier writer's second piece: %v", err)
 	}

@@ -11,19 +11,19 @@ type record struct {
 	term     uint64 // of its writer
 	index    uint64 // of the entry, 0: none yet; of the snapshot's last entry
 	flags    byte
+	left     uint32 // pieces of the batch behind this one
 	payload  []byte
 }
 
 // Flags of records.
 const (
-	flagLast   = 1 << iota // the last piece of a batch
-	flagPacked             // the batch is compressed
+	flagPacked = 1 << iota // the batch is compressed
 	flagFence              // the first entry of a term: pieces of an incomplete batch before it do not count
 )
 
 const (
-	formatRecord = 1
-	headerBytes  = 1 + 8 + 8 + 8 + 1
+	formatRecord = 2
+	headerBytes  = 1 + 8 + 8 + 8 + 1 + 4
 )
 
 var errFormat = errors.New("the object has another format")
@@ -35,6 +35,7 @@ func (r *record) encode() []byte {
 	b = binary.BigEndian.AppendUint64(b, r.term)
 	b = binary.BigEndian.AppendUint64(b, r.index)
 	b = append(b, r.flags)
+	b = binary.BigEndian.AppendUint32(b, r.left)
 	return append(b, r.payload...)
 }
 
@@ -48,6 +49,7 @@ func decode(b []byte) (r record, err error) {
 		term:     binary.BigEndian.Uint64(b[9:]),
 		index:    binary.BigEndian.Uint64(b[17:]),
 		flags:    b[25],
+		left:     binary.BigEndian.Uint32(b[26:]),
 		payload:  b[headerBytes:],
 	}, nil
 }

@@ -46,7 +46,7 @@ type meta struct {
 	Revision   int64  `json:"revision"` // of the keyspace before its first entry
 }
 
-const formatMeta = 2
+const formatMeta = 3
 
 // Log is one keyspace's log. Its methods must not be called at once, except those of snapshots.
 type Log struct {
@@ -85,7 +85,8 @@ func Open(ctx context.Context, chain *client.Client, name string) (*Log, error) 
 		err = json.Unmarshal(found.payload, &l.meta)
 	}
 	if err != nil || l.meta.Format != formatMeta || l.meta.Entries < minEntries || l.meta.ValueBytes <= headerBytes {
-		return nil, fmt.Errorf("the key %smeta holds something other than a keyspace, or a newer version wrote it", l.prefix)
+		return nil, fmt.Errorf("the key %smeta holds something other than a keyspace of this version: "+
+			"name another keyspace, or end all gateways of it and delete the key", l.prefix)
 	}
 	l.versions = make([]uint64, l.meta.Entries)
 	return l, l.survey(ctx)

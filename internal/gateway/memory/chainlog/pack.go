@@ -1,30 +1,44 @@
 package chainlog
 
 import (
-	"bytes"
-	"compress/flate"
-	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
 )
 
-// packer compresses batches. Kubernetes' objects resemble each other, so a batch takes a fraction of its length.
+// packer compresses batches. Kubernetes' objects resemble each other, so a batch takes a fraction of its length. The
+// chain checks what it stores, so frames have no checksums.
 type packer struct {
-	w   *flate.Writer
-	out bytes.Buffer
+	w   *zstd.Encoder
+	out []byte
 }
 
 // pack returns a compressed batch, valid until the next call, or the batch itself if that is not longer.
 func (p *packer) pack(batch []byte) (packed []byte, smaller bool) {
-	p.out.Reset()
 	if p.w == nil {
-		p.w, _ = flate.NewWriter(&p.out, flate.BestSpeed) // fails only for an unknown level
-	} else {
-		p.w.Reset(&p.out)
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(packWindow), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+		if err != nil { // of the options
+			return batch, false
+		}
+		p.w = w
 	}
-	_, err := p.w.Write(batch)
-	if err != nil || p.w.Close() != nil || p.out.Len() >= len(batch) {
-		return batch, false
-	}
-	return p.out.Bytes(), true
+	p.out = p.w.EncodeAll(batch, p.out[:0])
+	return p.out, len(p.out) < len(batch)
 }
 
-func unpack(b []byte) ([]byte, error) { return io.ReadAll(flate.NewReader(bytes.NewReader(b))) }
+// packWindow is how far back a batch is searched for what repeats.
+const packWindow = 1 << 18
+
+// unpacker decodes batches. All logs of a process share it.
+var unpacker = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+})
+
+func unpack(b []byte) ([]byte, error) {
+	u, err := unpacker()
+	if err != nil {
+		return nil, err
+	}
+	return u.DecodeAll(b, nil)
+}

@@ -1,7 +1,6 @@
 package chainlog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +17,12 @@ const ManyBatches = readAhead
 // Read returns the complete batches that follow, in order, up to the log's end or [ManyBatches] of them. The error is
 // ErrBehind if the reader was too slow.
 func (l *Log) Read(ctx context.Context) ([][]byte, error) {
-	found, err := l.readRun(ctx, 1)
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
 	var batches [][]byte
-	for n := 1; len(found) > 0; {
+	for n, ahead := 1, 1; ; {
+		found, err := l.readRun(ctx, n)
+		if err != nil {
+			return batches, err
+		}
 		for i := range found {
 			batch, complete, err := l.accept(&found[i])
 			if err != nil {
@@ -33,18 +32,13 @@ func (l *Log) Read(ctx context.Context) ([][]byte, error) {
 				batches = append(batches, batch)
 			}
 		}
-		if len(batches) >= ManyBatches {
-			break
+		if len(found) < n || len(batches) >= ManyBatches {
+			return batches, nil // the log's end, at that moment
 		}
-		if len(found) < n {
-			break // the log's end, at that moment
-		}
-		n = min(8*n, readAhead)
-		if found, err = l.readRun(ctx, n); err != nil {
-			return batches, err
-		}
+		// What is left of this batch and the beginning of the next one, or more if the log has many.
+		n = min(max(int(found[n-1].left)+1, ahead), readAhead)
+		ahead = 8 * n
 	}
-	return batches, nil
 }
 
 // readRun reads up to n entries, and returns those that count.
@@ -101,7 +95,7 @@ func (l *Log) accept(r *record) (batch []byte, complete bool, err error) {
 		return nil, false, nil
 	}
 	l.partial = append(l.partial, r.payload...)
-	if r.flags&flagLast == 0 {
+	if r.left > 0 {
 		return nil, false, nil
 	}
 	batch, l.partial = l.partial, nil
@@ -110,5 +104,5 @@ func (l *Log) accept(r *record) (batch []byte, complete bool, err error) {
 			return nil, false, fmt.Errorf("entry %d of the log: %w", r.index, err)
 		}
 	}
-	return bytes.Clone(batch), true, nil
+	return batch, true, nil
 }

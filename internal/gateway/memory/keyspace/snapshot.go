@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/flate"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/klauspost/compress/zstd"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/server/v3/lease/leasepb"
 	"go.etcd.io/etcd/server/v3/storage/backend"
@@ -41,7 +41,7 @@ func (k *Keyspace) Snapshot() (*Snapshot, error) {
 // Encode compresses a snapshot. [Restore] reads it.
 func (s *Snapshot) Encode() ([]byte, error) {
 	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.BestSpeed)
+	w, err := zstd.NewWriter(&out, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,12 @@ func (s *Snapshot) Encode() ([]byte, error) {
 
 // Restore makes a keyspace from an encoded snapshot. Its history begins at the snapshot's revision.
 func Restore(encoded io.Reader) (*Keyspace, error) {
-	s, err := decode(bufio.NewReader(flate.NewReader(encoded)))
+	r, err := zstd.NewReader(encoded, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("the snapshot cannot be read: %w", err)
+	}
+	defer r.Close()
+	s, err := decode(bufio.NewReader(r))
 	if err != nil {
 		return nil, fmt.Errorf("the snapshot cannot be read: %w", err)
 	}
