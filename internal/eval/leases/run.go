@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -20,6 +21,9 @@ const (
 	answerWithin = 30 * time.Second
 	// killedFor is the length of the load during which the active gateway is killed.
 	killedFor = 10 * time.Second
+	// collectAt is by how many percent the heap of the clients grows between two garbage collections. They share their
+	// CPUs with the stores.
+	collectAt = 400
 )
 
 // side is one of the stores, with the nodes whose leases it has.
@@ -33,6 +37,9 @@ type side struct {
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
+	}
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
 	}
 	o.say("starting %d etcd members and two memory gateways", o.Members)
 	members, err := etcd.Start(ctx, etcd.Options{Binary: o.Etcd, Members: o.Members})
