@@ -9,8 +9,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 func main() {
@@ -26,6 +28,11 @@ func main() {
 // run renders the manifests, and writes or compares them.
 func run(root string, check bool) error {
 	chart, folder := filepath.Join(root, "deploy", "chart"), filepath.Join(root, "deploy", "manifests")
+	return errors.Join(manifests(chart, folder, check), manifests(chart, filepath.Join(folder, "tags"), check))
+}
+
+// manifests makes those of a folder by the values there.
+func manifests(chart, folder string, check bool) error {
 	values, err := readValues(filepath.Join(folder, "values.yaml"))
 	if err != nil {
 		return err
@@ -37,11 +44,19 @@ func run(root string, check bool) error {
 	if err != nil {
 		return err
 	}
-	pod, err := renderStaticPod(chart, values)
-	if err != nil {
+	if err := put(folder, "netcraq.yaml", text, check); err != nil {
 		return err
 	}
-	return errors.Join(put(folder, "netcraq.yaml", text, check), put(folder, "gateway.yaml", pod, check))
+	for _, name := range slices.Sorted(maps.Keys(staticPods)) {
+		pod, err := renderStaticPod(chart, values, name)
+		if err != nil {
+			return err
+		}
+		if err := put(folder, name, pod, check); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // put checks a manifest, and writes or compares it.
@@ -58,7 +73,7 @@ func put(folder, name string, text []byte, check bool) error {
 		return err
 	}
 	if !bytes.Equal(have, text) {
-		return fmt.Errorf("deploy/manifests/%s is not current: run `make chart` and commit the result", name)
+		return fmt.Errorf("%s is not current: run `make chart` and commit the result", path)
 	}
 	return nil
 }

@@ -48,19 +48,21 @@ func render(dir string, values map[string]any) ([]byte, error) {
 	return renderOnly(dir, values, func(string) bool { return true })
 }
 
-// staticPod is the template of the gateway. It is no object of the cluster, so it is rendered alone.
-const staticPod = "gateway.yaml"
+// staticPods are the templates of gateways, with the values that switch them on. They are no objects of the cluster, so
+// each is rendered alone.
+var staticPods = map[string]string{"gateway.yaml": "gateway", "memory.yaml": "memoryGateway"}
 
-func renderStaticPod(dir string, values map[string]any) ([]byte, error) {
-	gateway, _ := values["gateway"].(map[string]any)
+func renderStaticPod(dir string, values map[string]any, template string) ([]byte, error) {
+	section := staticPods[template]
+	gateway, _ := values[section].(map[string]any)
 	gateway = maps.Clone(gateway)
 	if gateway == nil {
 		gateway = make(map[string]any)
 	}
 	gateway["staticPod"] = true
 	values = maps.Clone(values)
-	values["gateway"] = gateway
-	return renderOnly(dir, values, func(name string) bool { return path.Base(name) == staticPod })
+	values[section] = gateway
+	return renderOnly(dir, values, func(name string) bool { return path.Base(name) == template })
 }
 
 // renderOnly renders the templates whose names are taken.
@@ -85,7 +87,7 @@ func renderOnly(dir string, values map[string]any, take func(string) bool) ([]by
 		return nil, err
 	}
 	var out bytes.Buffer
-	out.WriteString("# Rendered from deploy/chart with deploy/manifests/values.yaml: change those and run `make chart`.\n")
+	out.WriteString("# Rendered from deploy/chart with the values.yaml beside this file: change those and run `make chart`.\n")
 	for _, name := range slices.Sorted(maps.Keys(rendered)) {
 		if path.Ext(name) != ".yaml" || !take(name) {
 			continue

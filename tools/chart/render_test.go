@@ -43,7 +43,8 @@ func TestEveryValue(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{"--etcd-endpoints=192.0.2.9:2379", "kind: ServiceMonitor", "kind: NetworkPolicy",
-		"netcraq.json: |", "--labels=zone=$(ZONE),rack=$(RACK)", "--objects=5", "path: /etc/netcraq/identity"} {
+		"netcraq.json: |", "--labels=zone=$(ZONE),rack=$(RACK)", "--objects=5", "path: /etc/netcraq/identity/node,",
+		"path: /etc/netcraq/identity/controller,"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing", want)
 		}
@@ -58,7 +59,7 @@ func TestEveryValue(t *testing.T) {
 // among the cluster's objects.
 func TestStaticPod(t *testing.T) {
 	values := minimal()
-	text, err := renderStaticPod(chartDir, values)
+	text, err := renderStaticPod(chartDir, values, "gateway.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestStaticPod(t *testing.T) {
 	}
 	values["gateway"] = map[string]any{"pkiPath": "", "etcdEndpoints": []any{"192.0.2.9:2379"}, "args": []any{"--cache-bytes=0"}}
 	values["identityPath"] = "/etc/netcraq/identity"
-	if text, err = renderStaticPod(chartDir, values); err != nil || checkObjects(text) != nil {
+	if text, err = renderStaticPod(chartDir, values, "gateway.yaml"); err != nil || checkObjects(text) != nil {
 		t.Errorf("%v:\n%s", err, text)
 	}
 	for _, want := range []string{"--etcd-endpoints=192.0.2.9:2379", "--cache-bytes=0", "--identity=/identity"} {
@@ -86,6 +87,49 @@ func TestStaticPod(t *testing.T) {
 	}
 }
 
+// TestTags renders programs with certificates and tags: each with the certificate of its own role, which its API needs.
+func TestTags(t *testing.T) {
+	values := minimal()
+	values["tags"] = true
+	values["identitySecrets"] = map[string]any{"controller": "of-controllers", "node": "of-nodes"}
+	text, err := render(chartDir, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkObjects(text); err != nil {
+		t.Error(err)
+	}
+	for _, object := range objects(string(text)) {
+		for kind, want := range map[string][]string{
+			"kind: Deployment": {"- --tags", "- --identity=/identity",
+				"secret: {secretName: of-controllers, defaultMode: 0400}"},
+			"kind: DaemonSet": {"- --identity=/identity", "secret: {secretName: of-nodes, defaultMode: 0400}"},
+		} {
+			for _, line := range want {
+				if strings.Contains(object, kind+"\n") && !strings.Contains(object, line) {
+					t.Errorf("%q is missing in\n%s", line, object)
+				}
+			}
+		}
+	}
+	for name := range staticPods {
+		if _, err := renderStaticPod(chartDir, values, name); err == nil || !strings.Contains(err.Error(), "identityPath") {
+			t.Errorf("%s without a directory for its certificate: %v", name, err)
+		}
+		values := maps.Clone(values)
+		values["identityPath"] = "/certs"
+		text, err := renderStaticPod(chartDir, values, name)
+		if err != nil || checkObjects(text) != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+		for _, line := range []string{"- --identity=/identity", "hostPath: {path: /certs/operator, type: Directory}"} {
+			if !strings.Contains(string(text), line) {
+				t.Errorf("%s: %q is missing in\n%s", name, line, text)
+			}
+		}
+	}
+}
+
 // TestBadValues: the schema and the templates refuse what could not run.
 func TestBadValues(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){
@@ -93,6 +137,8 @@ func TestBadValues(t *testing.T) {
 		"unknown value":  func(v map[string]any) { v["contollers"] = 1 },
 		"a host name":    func(v map[string]any) { v["pods"] = map[string]any{"address": "chain.local"} },
 		"no ports":       func(v map[string]any) { delete(v, "node") },
+		"open tags":      func(v map[string]any) { v["tags"] = true },
+		"one secret":     func(v map[string]any) { v["identitySecrets"] = map[string]any{"node": "of-nodes"} },
 	} {
 		values := minimal()
 		change(values)

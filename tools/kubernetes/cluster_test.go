@@ -166,7 +166,7 @@ func (c *cluster) lab(command string, more ...string) []byte {
 	c.t.Helper()
 	arguments := []string{"lab", "kubernetes", command, "--name", clusterName}
 	if command == "up" {
-		more = append(more, "--programs", programs, "--images", "../../out/images", "--manifests", manifest)
+		more = append([]string{"--programs", programs, "--images", "../../out/images", "--manifests", manifest}, more...)
 	}
 	cmd := exec.Command(netcraq, append(arguments, more...)...)
 	var said bytes.Buffer

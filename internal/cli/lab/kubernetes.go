@@ -14,8 +14,12 @@ import (
 	"github.com/netcraq/netcraq/internal/verify/kubernetes"
 )
 
-// kubernetesManifests are rendered by `make chart`.
-const kubernetesManifests = "deploy/manifests/netcraq.yaml"
+// These manifests are rendered by `make chart`.
+const (
+	kubernetesManifests     = "deploy/manifests/netcraq.yaml"
+	kubernetesWithTags      = "deploy/manifests/tags/netcraq.yaml"
+	kubernetesManifestsFlag = "manifests"
+)
 
 // kubernetesFolder and imagesFolder are where `make kubernetes` puts its programs and images.
 const (
@@ -60,7 +64,7 @@ func (k *KubernetesFlags) Add(f *pflag.FlagSet) {
 	*k = *KubernetesDefaults()
 	f.StringVar(&k.programs, "programs", k.programs, "`directory` with the programs of Kubernetes")
 	f.StringVar(&k.images, "images", k.images, "`directory` with the images")
-	f.StringVar(&k.manifests, "manifests", k.manifests, "`file` with the manifests of the chain's nodes")
+	f.StringVar(&k.manifests, kubernetesManifestsFlag, k.manifests, "`file` with the manifests of the chain's nodes")
 }
 
 // Options makes paths absolute: a machine of the cluster starts in another directory.
@@ -114,12 +118,15 @@ every node has renewed its lease.`,
 
 func newKubernetesUpCommand(name *string) *cobra.Command {
 	var flags KubernetesFlags
-	chain, memoryLeases := true, false
+	chain, memoryLeases, tags := true, false, false
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Bring the cluster up, or replace machines that have ended",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if tags && !c.Flags().Changed(kubernetesManifestsFlag) {
+				flags.manifests = kubernetesWithTags
+			}
 			o, err := flags.Options(*name)
 			if err != nil {
 				return err
@@ -127,6 +134,7 @@ func newKubernetesUpCommand(name *string) *cobra.Command {
 			if !chain {
 				o.Manifests = ""
 			}
+			o.Tags = tags
 			o.MemoryLeases = memoryLeases
 			o.Progress = progressTo(c.ErrOrStderr())
 			if err := kubernetes.Up(c.Context(), o); err != nil {
@@ -144,6 +152,8 @@ func newKubernetesUpCommand(name *string) *cobra.Command {
 	}
 	flags.Add(c.Flags())
 	c.Flags().BoolVar(&chain, "chain", chain, "run the manifests' nodes, and let the gateway read from their chain")
+	c.Flags().BoolVar(&tags, "tags", tags,
+		"make certificates, and run the nodes of "+kubernetesWithTags+", whose chain requires tags")
 	c.Flags().BoolVar(&memoryLeases, "memory-leases", memoryLeases,
 		"keep the leases of a new cluster in the chain's memory; `lab kubernetes leases` changes it later")
 	return c

@@ -27,6 +27,8 @@ type Options struct {
 	Images   []string `json:"images"`   // archives for containerd
 	// Manifests are those of deploy/manifests; empty: the cluster has no nodes of a chain.
 	Manifests string `json:"manifests"`
+	// Tags: the programs of the manifests and the gateways have certificates, and the chain requires tags.
+	Tags bool `json:"tags"`
 	// MemoryLeases: a new cluster keeps its leases in the chain's memory; see [UseLeases].
 	MemoryLeases bool `json:"-"`
 
@@ -58,6 +60,9 @@ func (o *Options) possible() error {
 		if _, err := os.Stat(o.Manifests); err != nil {
 			return fmt.Errorf("%w: --manifests names another file", err)
 		}
+	}
+	if o.Tags && o.Manifests == "" {
+		return errors.New("--tags needs the nodes of a chain: leave it out, or --chain=false")
 	}
 	if o.MemoryLeases && o.Manifests == "" {
 		return errors.New("--memory-leases needs the nodes of a chain: leave it out, or --chain=false")
@@ -91,6 +96,10 @@ func Up(ctx context.Context, o Options) error {
 		return err
 	case !s.Up || !s.Machines[Control].Alive():
 		return fmt.Errorf("cluster %q is only partly there: remove it with `netcraq lab kubernetes down`", o.Name)
+	}
+	if s.Options.Tags != o.Tags {
+		return fmt.Errorf("cluster %q was brought up with --tags=%t: give the same, or remove it first", o.Name,
+			s.Options.Tags)
 	}
 	s.Options, s.started = o, make(map[string]time.Time)
 	return replace(ctx, s)
@@ -134,7 +143,7 @@ func (s *state) writeFiles() error {
 			return err
 		}
 	}
-	if err := writeCredentials(dir); err != nil {
+	if err := errors.Join(writeCredentials(dir), s.writeIdentities(dir)); err != nil {
 		return err
 	}
 	return s.write()

@@ -110,14 +110,21 @@ func (s *state) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kubectl := filepath.Join(s.Options.Programs, "kubectl")
-	cmd := exec.CommandContext(ctx, kubectl, "--kubeconfig", Kubeconfig(s.Options.Name),
-		"apply", "--validate=strict", "--filename", "-")
-	cmd.Stdin = strings.NewReader(head + manifests)
+	secrets, err := s.secrets(ctx)
+	if err != nil {
+		return err
+	}
+	cmd := s.kubectl(ctx, "apply", "--validate=strict", "--filename", "-")
+	cmd.Stdin = strings.NewReader(head + secrets + manifests)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("kubectl apply: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
+}
+
+func (s *state) kubectl(ctx context.Context, args ...string) *exec.Cmd {
+	program := filepath.Join(s.Options.Programs, "kubectl")
+	return exec.CommandContext(ctx, program, append([]string{"--kubeconfig", Kubeconfig(s.Options.Name)}, args...)...)
 }
 
 // optionalRight is one that the manifests need before Linux 5.11 only, and that sandboxes lack.

@@ -1,10 +1,13 @@
 package kubernetes
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/netcraq/netcraq/internal/cluster/security"
 )
 
 const (
@@ -81,7 +84,7 @@ func (s *state) storeAddr() string {
 func (s *state) gateway() service {
 	argv := []string{s.Options.Netcraq, "gateway", "--etcd-endpoints", etcdAddr, "--listen", gatewayAddr}
 	if s.Joined {
-		argv = append(argv, "--controllers", chainControllers())
+		argv = append(argv, s.chainFlags()...)
 	}
 	return service{"gateway", argv}
 }
@@ -93,7 +96,8 @@ func (s *state) memoryGateways() (all []service) {
 	}
 	for i, addr := range memoryAddrs {
 		all = append(all, service{fmt.Sprintf("memory-%d", i+1), []string{s.Options.Netcraq, "gateway", "--memory",
-			"--listen", addr, "--controllers", chainControllers()}})
+			"--listen", addr}})
+		all[i].argv = append(all[i].argv, s.chainFlags()...)
 	}
 	return all
 }
@@ -108,6 +112,15 @@ func (s *state) storeOfLeases() []string {
 		urls = append(urls, "http://"+addr)
 	}
 	return []string{"--etcd-servers-overrides=coordination.k8s.io/leases#" + strings.Join(urls, ";")}
+}
+
+// chainFlags name a gateway's chain.
+func (s *state) chainFlags() []string {
+	flags := []string{"--controllers", chainControllers()}
+	if s.Options.Tags {
+		flags = append(flags, "--identity", filepath.Join(inside, identitiesDir, string(security.Operator)))
+	}
+	return flags
 }
 
 // chainControllers are the addresses of the controllers of deploy/manifests.
@@ -141,7 +154,7 @@ func (s *state) configure(h host) error {
 			return err
 		}
 	}
-	return s.linkPlugins()
+	return errors.Join(s.linkIdentities(), s.linkPlugins())
 }
 
 func (s *state) linkPlugins() error {
@@ -149,22 +162,23 @@ func (s *state) linkPlugins() error {
 		return err
 	}
 	for _, name := range []string{"bridge", "host-local", "loopback"} {
-		if err := link(filepath.Join(debianCNI, name)); err != nil {
+		if err := link(filepath.Join(debianCNI, name), filepath.Join(cniBin, name)); err != nil {
 			return err
 		}
 	}
-	return link(filepath.Join(filepath.Dir(s.Options.Netcraq), "netcraq-cni"))
+	plugin := filepath.Join(filepath.Dir(s.Options.Netcraq), "netcraq-cni")
+	return link(plugin, filepath.Join(cniBin, filepath.Base(plugin)))
 }
 
-func link(program string) error {
-	if _, err := os.Stat(program); err != nil {
+// link makes a symbolic link in the place of what is there.
+func link(to, at string) error {
+	if _, err := os.Stat(to); err != nil {
 		return err
 	}
-	at := filepath.Join(cniBin, filepath.Base(program))
 	if err := os.RemoveAll(at); err != nil {
 		return err
 	}
-	return os.Symlink(program, at)
+	return os.Symlink(to, at)
 }
 
 // AppArmor and scores below the machine's own need rights that a machine of the cluster may lack.
