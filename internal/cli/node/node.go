@@ -147,8 +147,8 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	case flags.name == "":
 		return cli.UsageError(errors.New("the name of the node is missing: give --name"))
 	}
-	if err := errors.Join(flags.limit(), flags.join.check(flags)); err != nil {
-		return cli.UsageError(err)
+	if err := flags.check(); err != nil {
+		return err
 	}
 	options, err := flags.resolve()
 	if err != nil {
@@ -200,6 +200,17 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 		return err
 	}
 	logEnd(log, flags, info.Plane)
+	return nil
+}
+
+// check refuses, before it waits for a controller, what cannot run.
+func (flags *nodeFlags) check() error {
+	if err := errors.Join(flags.limit(), flags.join.check(flags)); err != nil {
+		return cli.UsageError(err)
+	}
+	if flags.plane.kind == cli.PlaneXDP {
+		return xdp.Permitted()
+	}
 	return nil
 }
 
