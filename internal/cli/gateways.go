@@ -1,6 +1,11 @@
 package cli
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -14,9 +19,49 @@ const GatewayListen = "127.0.0.1:23790"
 // gatewayWithin is how long gateways may take to answer by default.
 const gatewayWithin = 5 * time.Second
 
-// AddGateways adds the flag that names the gateways whose pages a command reads.
-func AddGateways(f *pflag.FlagSet, c *pages.Client) {
-	c.Timeout = gatewayWithin
-	f.StringSliceVar(&c.Gateways, "gateways", []string{GatewayListen},
-		"gateways: host:port, or http:// or https:// and an address of their --metrics-addr")
+// GatewayFlags name the gateways whose pages a command reads, and the certificates towards them.
+type GatewayFlags struct {
+	pages.Client
+	cert, key, authority string
+}
+
+// Add defines the flags.
+func (g *GatewayFlags) Add(f *pflag.FlagSet) {
+	g.Timeout = gatewayWithin
+	f.StringSliceVar(&g.Gateways, "gateways", []string{GatewayListen},
+		"gateways: host:port, or http:// or https:// and an address of --listen or --metrics-addr")
+	f.StringVar(&g.cert, "cert", "", "certificate for gateways that ask their clients for one")
+	f.StringVar(&g.key, "key", "", "key of --cert")
+	f.StringVar(&g.authority, "cacert", "", "authorities that sign the gateways' certificates (default: the system's)")
+}
+
+// Load reads the certificates.
+func (g *GatewayFlags) Load() error {
+	config := new(tls.Config)
+	if g.cert != "" || g.key != "" {
+		pair, err := tls.LoadX509KeyPair(g.cert, g.key)
+		if err != nil {
+			return UsageError(fmt.Errorf("--cert and --key: %w", err))
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if g.authority != "" {
+		text, err := os.ReadFile(g.authority)
+		if err != nil {
+			return UsageError(fmt.Errorf("--cacert: %w", err))
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return UsageError(fmt.Errorf("--cacert: %s holds no certificate", g.authority))
+		}
+	}
+	g.TLS = config
+	return nil
+}
+
+// WarnGateways names gateways that did not answer, beside the answers of others.
+func WarnGateways(out io.Writer, failed []pages.Failure) {
+	for _, f := range failed {
+		fmt.Fprintf(out, "netcraq: left out: %s\n", f.Reason)
+	}
 }

@@ -13,10 +13,11 @@ import (
 // explainResult is the output of `netcraq placement explain --json`.
 type explainResult struct {
 	Gateways []pages.Explained `json:"gateways"`
+	Failed   []pages.Failure   `json:"failed,omitempty"` // gateways without an answer
 }
 
 func newExplainCommand() *cobra.Command {
-	var client pages.Client
+	var client cli.GatewayFlags
 	var json bool
 	c := &cobra.Command{
 		Use:   "explain KEY",
@@ -29,17 +30,21 @@ threshold, and if keys that bring more for each KiB leave room. --pin and --excl
   netcraq placement explain /registry/leases/x --gateways 192.0.2.1:23790,192.0.2.2:23790 --json`,
 		Args: cli.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			list, err := client.Explain(c.Context(), args[0])
-			switch {
-			case err != nil:
+			if err := client.Load(); err != nil {
 				return err
-			case json:
-				return cli.PrintJSON(c.OutOrStdout(), explainResult{list})
+			}
+			list, failed, err := client.Explain(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			cli.WarnGateways(c.ErrOrStderr(), failed)
+			if json {
+				return cli.PrintJSON(c.OutOrStdout(), explainResult{list, failed})
 			}
 			return printExplained(c.OutOrStdout(), list)
 		},
 	}
-	cli.AddGateways(c.Flags(), &client)
+	client.Add(c.Flags())
 	c.Flags().DurationVar(&client.Timeout, "timeout", client.Timeout, "time to wait for the gateways' answers")
 	c.Flags().BoolVar(&json, "json", false, "print one JSON object")
 	return c

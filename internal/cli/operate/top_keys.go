@@ -16,32 +16,37 @@ import (
 type keysFlags struct {
 	keys   bool
 	most   int
-	client pages.Client
+	client cli.GatewayFlags
 }
 
 func (k *keysFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&k.keys, "keys", false, "print the keys that clients of gateways use most")
 	f.IntVar(&k.most, "most", 20, "with --keys: number of keys")
-	cli.AddGateways(f, &k.client)
+	k.client.Add(f)
 }
 
 // keysResult is the output of `netcraq top --keys --json`.
 type keysResult struct {
-	Keys []placement.Explanation `json:"keys"`
+	Keys   []placement.Explanation `json:"keys"`
+	Failed []pages.Failure         `json:"failed,omitempty"` // gateways without an answer
 }
 
 func runKeys(c *cobra.Command, k *keysFlags, flags *leaderFlags) error {
 	if k.most < 1 {
 		return cli.UsageError(errors.New("--most: want a number of keys from 1"))
 	}
+	if err := k.client.Load(); err != nil {
+		return err
+	}
 	k.client.Timeout = flags.timeout
-	keys, err := k.client.Hottest(c.Context(), k.most)
+	keys, failed, err := k.client.Hottest(c.Context(), k.most)
 	if err != nil {
 		return err
 	}
+	cli.WarnGateways(c.ErrOrStderr(), failed)
 	if flags.json {
-		return cli.PrintJSON(c.OutOrStdout(), keysResult{keys})
+		return cli.PrintJSON(c.OutOrStdout(), keysResult{keys, failed})
 	}
 	return printKeys(c.OutOrStdout(), keys)
 }

@@ -3,13 +3,16 @@ package pages
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/netcraq/netcraq/internal/gateway/placement"
@@ -25,39 +28,76 @@ const (
 type Client struct {
 	Gateways []string // host:port, or URLs
 	Timeout  time.Duration
+	TLS      *tls.Config // nil: as the system says
 }
 
-// Hottest returns the keys that the gateways' clients use most, the counts of all gateways together.
-func (c *Client) Hottest(ctx context.Context, most int) ([]placement.Explanation, error) {
-	lists := make([][]placement.Explanation, len(c.Gateways))
-	for i, address := range c.Gateways {
-		if err := c.page(ctx, address, PathKeys, url.Values{"most": {strconv.Itoa(maxKeysOfGateway)}}, &lists[i]); err != nil {
-			return nil, err
-		}
+// Failure is why a gateway has no answer.
+type Failure struct {
+	Gateway string `json:"gateway"`
+	Reason  string `json:"reason"`
+}
+
+// Hottest returns the keys that the gateways' clients use most, the counts of all gateways together that answered. It returns
+// an error only if none did.
+func (c *Client) Hottest(ctx context.Context, most int) ([]placement.Explanation, []Failure, error) {
+	query := url.Values{"most": {strconv.Itoa(maxKeysOfGateway)}}
+	answers, failed, err := ask[[]placement.Explanation](ctx, c, PathKeys, query)
+	if err != nil {
+		return nil, failed, err
+	}
+	lists := make([][]placement.Explanation, len(answers))
+	for i := range answers {
+		lists[i] = answers[i].page
 	}
 	all := placement.Together(lists)
-	return all[:min(most, len(all))], nil
+	return all[:min(most, len(all))], failed, nil
 }
 
 // maxKeysOfGateway is how many keys of each gateway are read.
 const maxKeysOfGateway = 10_000
 
-// Explain returns what each gateway says about a key.
-func (c *Client) Explain(ctx context.Context, key string) ([]Explained, error) {
-	list := make([]Explained, len(c.Gateways))
-	for i, address := range c.Gateways {
-		list[i].Gateway = address
-		if err := c.page(ctx, address, PathExplain, url.Values{"key": {key}}, &list[i].Explanation); err != nil {
-			return nil, err
-		}
+// Explain returns what each gateway that answered says about a key. It returns an error only if none did.
+func (c *Client) Explain(ctx context.Context, key string) ([]Explained, []Failure, error) {
+	answers, failed, err := ask[placement.Explanation](ctx, c, PathExplain, url.Values{"key": {key}})
+	list := make([]Explained, len(answers))
+	for i := range answers {
+		list[i] = Explained{answers[i].gateway, answers[i].page}
 	}
-	return list, nil
+	return list, failed, err
 }
 
 // Explained is what a gateway says about a key.
 type Explained struct {
 	Gateway string `json:"gateway"`
 	placement.Explanation
+}
+
+// answer is a gateway's page.
+type answer[T any] struct {
+	gateway string
+	page    T
+}
+
+// ask reads a page of all gateways at the same time. The answers are in the order of the gateways.
+func ask[T any](ctx context.Context, c *Client, path string, query url.Values) (answers []answer[T], failed []Failure, err error) {
+	all, errs := make([]answer[T], len(c.Gateways)), make([]error, len(c.Gateways))
+	var asking sync.WaitGroup
+	for i, address := range c.Gateways {
+		all[i].gateway = address
+		asking.Go(func() { errs[i] = c.page(ctx, address, path, query, &all[i].page) })
+	}
+	asking.Wait()
+	for i, err := range errs {
+		if err != nil {
+			failed = append(failed, Failure{Gateway: c.Gateways[i], Reason: err.Error()})
+			continue
+		}
+		answers = append(answers, all[i])
+	}
+	if len(answers) == 0 {
+		return nil, failed, errors.Join(errs...)
+	}
+	return answers, failed, nil
 }
 
 // page reads a page of a gateway.
@@ -72,7 +112,8 @@ func (c *Client) page(ctx context.Context, address, path string, query url.Value
 	if err != nil {
 		return fmt.Errorf("--gateways %s: %w", address, err)
 	}
-	answer, err := http.DefaultClient.Do(request)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.TLS, DisableKeepAlives: true}}
+	answer, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("the gateway %s does not answer: %w; name gateways with --gateways", address, err)
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/netcraq/netcraq/internal/gateway/pages"
 )
 
 // authenticate makes a root and a user who may read and write "mine", and has etcd ask its clients who they are.
@@ -68,7 +71,17 @@ func TestAuthIsNotBypassed(t *testing.T) {
 	if now := a.cache.Stats().Hits; now != hits {
 		t.Errorf("%d reads were answered from the chain", now-hits)
 	}
-	throughGateway(t, startCached(t, etcd, cluster, Cache{}).address) // one that starts now does not cache
+	later := startCached(t, etcd, cluster, Cache{}).address // one that starts now does not cache
+	throughGateway(t, later)
+	for _, address := range []string{a.address, later} {
+		c := pages.Client{Gateways: []string{address}, Timeout: time.Minute}
+		if keys, _, err := c.Hottest(t.Context(), 9); err == nil || !strings.Contains(err.Error(), "etcd has authentication enabled") {
+			t.Errorf("names of keys for a client without a token: %v, %v", keys, err)
+		}
+		if e, _, err := c.Explain(t.Context(), "secret"); err == nil || !strings.Contains(err.Error(), "etcd has authentication enabled") {
+			t.Errorf("counters of a key for a client without a token: %v, %v", e, err)
+		}
+	}
 }
 
 // throughGateway uses an etcd that asks who its clients are.

@@ -45,7 +45,7 @@ func (s *Server) api(ctx context.Context) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	mux := s.pages()
+	mux := s.pages(true)
 	json = newBodyLimit(json, s.options.MaxRequestBytes)
 	mux.Handle("/v3/", json)
 	mux.Handle("/v3beta/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,8 +55,9 @@ func (s *Server) api(ctx context.Context) (http.Handler, error) {
 	return mux, nil
 }
 
-// pages serves etcd's HTTP pages, and the gateway's own.
-func (s *Server) pages() *http.ServeMux {
+// pages serves etcd's HTTP pages, and the gateway's own. If checked, all clients have shown the certificate that the
+// gateway asks for, if it asks for one.
+func (s *Server) pages(checked bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/version", s.passPage)
 	mux.HandleFunc("/metrics", s.passPage)
@@ -65,8 +66,8 @@ func (s *Server) pages() *http.ServeMux {
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("/readyz", s.ready)
 	mux.Handle("/proxy/metrics", s.metrics())
-	mux.HandleFunc(pages.PathKeys, s.keys)
-	mux.HandleFunc(pages.PathExplain, s.explain)
+	mux.HandleFunc(pages.PathKeys, s.guarded(checked, s.keys))
+	mux.HandleFunc(pages.PathExplain, s.guarded(checked, s.explain))
 	if s.options.Profiles {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

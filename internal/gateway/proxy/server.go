@@ -89,6 +89,7 @@ type Server struct {
 	listener net.Listener
 	more     []net.Listener
 	cache    *engine.Engine    // nil: nothing is cached
+	refused  bool              // nothing is cached because etcd has authentication enabled
 	own      *bufconn.Listener // calls of the pages
 	ownConn  *grpc.ClientConn
 }
@@ -124,7 +125,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.calls = s.serveCalls(handler)
 	s.http = NewHTTPServer(handler)
-	s.plain = NewHTTPServer(s.pages())
+	s.plain = NewHTTPServer(s.pages(false))
 	if s.listener, err = s.listen("--listen", o.Listen, true); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -167,6 +168,7 @@ func (s *Server) startCache(ctx context.Context, answers bool) (err error) {
 		})
 		if errors.Is(err, engine.ErrAuth) {
 			s.options.Log.Warn("nothing is cached: the chain would answer clients whom etcd refuses", "reason", err)
+			s.refused = true
 			return nil
 		}
 	}
