@@ -69,6 +69,16 @@ func TestStaticPod(t *testing.T) {
 	if n := len(objects(string(text))); n != 1 || !strings.Contains(string(text), "--cert=/etc/kubernetes/pki/etcd/netcraq-gateway.crt") {
 		t.Errorf("%d objects:\n%s", n, text)
 	}
+	for _, want := range []string{"add: [BPF, PERFMON]", "{name: bpf, mountPath: /sys/fs/bpf, readOnly: true}"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("local reads: %q is missing", want)
+		}
+	}
+	values["gateway"] = map[string]any{"localReads": false}
+	text, err = renderStaticPod(chartDir, values, "gateway.yaml")
+	if err != nil || strings.Contains(string(text), "bpf") || !strings.Contains(string(text), "- --pins=\n") {
+		t.Errorf("without local reads: %v\n%s", err, text)
+	}
 	values["gateway"] = map[string]any{"pkiPath": "", "etcdEndpoints": []any{"192.0.2.9:2379"}, "args": []any{"--cache-bytes=0"}}
 	values["identityPath"] = "/etc/netcraq/identity"
 	if text, err = renderStaticPod(chartDir, values, "gateway.yaml"); err != nil || checkObjects(text) != nil {

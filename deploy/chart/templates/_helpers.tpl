@@ -96,14 +96,25 @@ spec:
       securityContext:
         readOnlyRootFilesystem: true
         allowPrivilegeEscalation: false
+        {{- if .pins }}
+        # BPF and PERFMON load the program that reads the tables of this machine's node; root owns the tables.
+        capabilities: {drop: [ALL], add: [BPF, PERFMON]}
+        {{- else }}
         capabilities: {drop: [ALL]}
+        {{- end }}
       {{- $volumes := list }}
+      {{- if .pins }}
+      {{- $volumes = append $volumes "- name: bpf\n  hostPath: {path: /sys/fs/bpf, type: Directory}" }}
+      {{- end }}
       {{- with .values.pkiPath }}
       {{- $volumes = append $volumes (printf "- name: pki\n  hostPath: {path: %s, type: Directory}" .) }}
       {{- end }}
       {{- if $identity }}{{ $volumes = append $volumes $identity }}{{ end }}
       {{- if or $volumes .memory }}
       volumeMounts:
+        {{- if .pins }}
+        - {name: bpf, mountPath: /sys/fs/bpf, readOnly: true}
+        {{- end }}
         {{- with .values.pkiPath }}
         - {name: pki, mountPath: {{ . }}, readOnly: true}
         {{- end }}
