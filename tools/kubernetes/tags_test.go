@@ -29,6 +29,7 @@ func TestTaggedCluster(t *testing.T) {
 	c.applyText(withCertificate(t, "testdata/load.yaml"))
 	c.progress()
 	c.strangers()
+	c.nearGateway(filepath.Join(certs, "admin"))
 	c.progress()
 	for _, pod := range loads {
 		if seen, err := c.tally(pod); err != nil || seen.Errors > 0 || seen.Lost > 0 {
