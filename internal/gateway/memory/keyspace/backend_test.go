@@ -32,6 +32,22 @@ func entries(t *testing.T, b backend.UnsafeReader, bucket backend.Bucket) (all [
 
 func equal(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 
+// compareBuckets compares the contents of buckets, and the size of ours with them. The caller holds both transactions.
+func compareBuckets(t *testing.T, ours *heap, theirs backend.Backend, buckets []backend.Bucket) {
+	t.Helper()
+	size := 0
+	for _, b := range buckets {
+		got := entries(t, ours.BatchTx(), b)
+		if want := entries(t, theirs.BatchTx(), b); !equal(got, want) {
+			t.Errorf("bucket %v: %d entries, want %d", b, len(got)/2, len(want)/2)
+		}
+		size += len(bytes.Join(got, nil))
+	}
+	if ours.SizeInUse() != int64(size) {
+		t.Errorf("%d bytes, want %d", ours.SizeInUse(), size)
+	}
+}
+
 // TestHeap: the buckets in memory have the contents of etcd's own after the same changes.
 func TestHeap(t *testing.T) {
 	seed := rand.Uint64()
@@ -86,17 +102,7 @@ func TestHeap(t *testing.T) {
 			}
 		}
 	}
-	size := 0
-	for _, b := range buckets {
-		got := entries(t, both[0], b)
-		if want := entries(t, both[1], b); !equal(got, want) {
-			t.Errorf("bucket %v: %d entries, want %d", b, len(got)/2, len(want)/2)
-		}
-		size += len(bytes.Join(got, nil))
-	}
-	if ours.SizeInUse() != int64(size) {
-		t.Errorf("%d bytes, want %d", ours.SizeInUse(), size)
-	}
+	compareBuckets(t, ours, theirs, buckets)
 	for _, b := range buckets {
 		both[0].UnsafeDeleteBucket(b)
 	}
