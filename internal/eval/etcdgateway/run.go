@@ -114,10 +114,10 @@ func (b *bench) fill(ctx context.Context) error {
 	b.say("writing the keys")
 	keys := []string{watchedKey}
 	for i := range b.HotKeys {
-		keys = append(keys, hotKey(i), placedKey(i))
+		keys = append(keys, hotKey(i), placedKey(i), directPrefix+placedKey(i))
 	}
 	for i := range b.ZipfKeys {
-		keys = append(keys, zipfKey(i), coldKey(i))
+		keys = append(keys, zipfKey(i), coldKey(i), directPrefix+coldKey(i))
 	}
 	value := strings.Repeat("v", b.ValueBytes)
 	return b.all(ctx, keys, func(c *clientv3.Client, key string) error {
@@ -153,28 +153,16 @@ func (b *bench) warm(ctx context.Context) error {
 		keys = append(keys, hotKey(i), placedKey(i))
 	}
 	for limit := time.Now().Add(placeWithin); ; {
-		before, err := b.gateway.hits(ctx)
+		hits, err := b.readAll(ctx, keys)
 		if err != nil {
 			return err
 		}
-		err = b.all(ctx, keys, func(c *clientv3.Client, key string) error {
-			_, err := c.Get(ctx, key)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		after, err := b.gateway.hits(ctx)
-		if err != nil {
-			return err
-		}
-		if int(after.All-before.All) >= len(keys) {
+		if hits >= len(keys) {
 			break
 		}
 		if time.Now().After(limit) {
 			return fmt.Errorf("the chain answers %d of %d keys %v after the first read: "+
-				"give the gateway more room with --cache-bytes",
-				after.All-before.All, len(keys), placeWithin)
+				"give the gateway more room with --cache-bytes", hits, len(keys), placeWithin)
 		}
 	}
 	o := *b.Options
@@ -223,7 +211,7 @@ func (b *bench) pair(ctx context.Context, measures [2]measure, l *load, round in
 		if (turn+round)%2 == 0 {
 			pair.Gateway, err = b.measureGateway(ctx, measures[0], l, round)
 		} else {
-			pair.Etcd, err = b.measureCPU(ctx, measures[1], l, round)
+			pair.Etcd, err = b.measureCPU(ctx, measures[1], l.direct(), round)
 		}
 		if err != nil {
 			return pair, err
@@ -239,13 +227,46 @@ func (b *bench) measureGateway(ctx context.Context, do measure, l *load, round i
 		return Window{}, err
 	}
 	w, err := b.measureCPU(ctx, do, l, round)
-	if err != nil || !l.reads {
+	switch {
+	case err != nil:
 		return w, err
+	case l.name == placedPut:
+		w.HitShare, err = b.placedShare(ctx)
+		return w, err
+	case !l.reads:
+		return w, nil
 	}
 	after, err := b.gateway.hits(ctx)
 	w.HitShare = min(1, float64(after.All-before.All)/float64(w.begun))
 	w.NearbyShare = min(1, float64(after.Nearby-before.Nearby)/float64(w.begun))
 	return w, err
+}
+
+// placedShare reads the keys of the load of placed keys once. It returns the part that the chain answered.
+func (b *bench) placedShare(ctx context.Context) (float64, error) {
+	var keys []string
+	for i := range b.HotKeys {
+		keys = append(keys, placedKey(i))
+	}
+	hits, err := b.readAll(ctx, keys)
+	return float64(hits) / float64(len(keys)), err
+}
+
+// readAll reads each key once through the gateway. It returns how many reads the chain answered.
+func (b *bench) readAll(ctx context.Context, keys []string) (int, error) {
+	before, err := b.gateway.hits(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = b.all(ctx, keys, func(c *clientv3.Client, key string) error {
+		_, err := c.Get(ctx, key)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	after, err := b.gateway.hits(ctx)
+	return int(after.All - before.All), err
 }
 
 // measureCPU also measures CPU time.
