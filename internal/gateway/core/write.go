@@ -78,6 +78,10 @@ func (g *Gateway) begin(w *write) {
 	}
 	for _, key := range w.keys {
 		if gen := w.gens[key]; gen != 0 && g.on(Intent) {
+			if l.keys[key].shared(w, key, gen) {
+				w.bits[key] = true
+				continue
+			}
 			w.asked++
 			g.chain(Op{Kind: SetBit, Key: key, Gen: gen, Bit: l.bit}, func(a Answer) { g.intended(w, key, gen, a) })
 		}
@@ -85,6 +89,20 @@ func (g *Gateway) begin(w *write) {
 	if w.asked == 0 {
 		g.commit(w)
 	}
+}
+
+// shared reports whether the bit is set for another write that is under way. Then it needs no INTENT for this one: the bit is
+// cleared when no write is under way any more. A clean-up clears it too, so it is not shared after a write of unknown outcome.
+func (o *own) shared(w *write, key string, gen int64) bool {
+	if !o.set || o.gen != gen || o.tainted != 0 {
+		return false
+	}
+	for other := range o.under {
+		if other != w && other.bits[key] && other.gens[key] == gen {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *Gateway) intended(w *write, key string, gen int64, a Answer) {

@@ -124,28 +124,40 @@ func (e *Engine) rounds() {
 
 // finish ends a round. It reads the objects that were not read nearby.
 func (e *Engine) finish(round map[string]*sharedRead, keys []string, revision core.Answer, objects []core.Answer) {
-	var far []string
+	nearby := make([]bool, len(objects))
 	for i := range objects {
-		if objects[i].Status != core.OK && revision.Status == core.OK {
-			far = append(far, keys[i])
-		}
+		nearby[i] = objects[i].Status == core.OK
 	}
-	var answers []core.Answer
-	if len(far) > 0 {
-		answers = e.store.Objects(e.ctx, far)
+	if revision.Status == core.OK {
+		e.readFar(keys, objects)
 	}
 	for i, key := range keys {
-		nearby := objects[i].Status == core.OK
-		if !nearby && len(answers) > 0 {
-			objects[i], answers = answers[0], answers[1:]
-		}
-		if e.end(key, round[key], revision, &objects[i]) && nearby {
+		if e.end(key, round[key], revision, &objects[i]) && nearby[i] {
 			e.reads.nearby.Add(uint64(len(round[key].readers)))
 		}
 	}
 	for _, s := range round {
 		for _, reader := range s.readers {
 			reader.Flush()
+		}
+	}
+}
+
+// readFar reads objects through the network where they were not read nearby.
+func (e *Engine) readFar(keys []string, objects []core.Answer) {
+	var far []string
+	for i := range objects {
+		if objects[i].Status != core.OK {
+			far = append(far, keys[i])
+		}
+	}
+	if len(far) == 0 {
+		return
+	}
+	answers := e.store.Objects(e.ctx, far)
+	for i := range objects {
+		if objects[i].Status != core.OK {
+			objects[i], answers = answers[0], answers[1:]
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 type line struct {
 	listener net.Listener
 	silent   chan struct{} // closed when nothing is forwarded any more
+	answers  sync.RWMutex  // locked while answers are held
 	mu       sync.Mutex
 	ends     []net.Conn
 	closed   bool
@@ -38,7 +39,11 @@ func startLine(t *testing.T, to string) *line {
 				out.Close()
 			}
 			w.mu.Unlock()
-			go w.copy(in, out)
+			go w.copy(writer(func(b []byte) (int, error) {
+				w.answers.RLock()
+				defer w.answers.RUnlock()
+				return in.Write(b)
+			}), out)
 			go w.copy(out, in)
 		}
 	}()
