@@ -150,7 +150,7 @@ static __noinline enum way read_slot(struct slotted *m)
 	if (!w)
 		return WAY_NONE;
 	outcome = m->p.op == NQ_OP_READ ? NQ_OUTCOME_ANSWERED_CLEAN : NQ_OUTCOME_ANSWERED_TAIL;
-	o = bpf_map_lookup_elem(&nq_objects, w + WORD_KEY);
+	o = find_object(w + WORD_KEY);
 	if (!o && may) {
 		reply_fast(&m->p, w, NQ_STATUS_NOT_FOUND, 0);
 		return count_answered(&m->p, NQ_OUTCOME_ANSWERED_ABSENT);

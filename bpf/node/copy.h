@@ -2,7 +2,7 @@
 /*
  * Copies of objects and sessions between nodes, for the agent, while packets go on: programs that it runs in place of system
  * calls on the tables, because only a program can take the locks, and many copies go into one call. In place of a packet
- * they get a batch.
+ * they get a batch. Unlike programs for packets, older kernels preempt them, and then the agent does not wait for them.
  */
 #ifndef NQ_COPY_H
 #define NQ_COPY_H
@@ -72,6 +72,8 @@ static __always_inline void export_object(struct copying *c, struct nq_record *r
 		n = *(volatile __u16 *)&o->value_bytes;
 		if ((seq & 1) || n > nq_cell_bytes)
 			continue;
+		if (bpf_map_lookup_elem(&nq_objects, r->key) != o) /* deleted, and the entry used again */
+			return;
 		r->version = o->version;
 		r->committed = o->committed;
 		r->reads = o->reads;
@@ -97,7 +99,7 @@ static long export_next(__u32 i, struct copying *c)
 
 	if (bpf_xdp_load_bytes(c->ctx, c->at, &r, sizeof(r)))
 		return 1;
-	o = bpf_map_lookup_elem(&nq_objects, r.key);
+	o = find_object(r.key);
 	r.state = NQ_RECORD_ABSENT;
 	if (o)
 		export_object(c, &r, o);
@@ -139,6 +141,10 @@ static long import_next(__u32 i, struct copying *c)
 	c->state = NQ_RECORD_CONTENDED;
 	if (!lock_object(o, r.key))
 		return 1;
+	if (bpf_map_lookup_elem(&nq_objects, r.key) != o) { /* deleted while this program was preempted */
+		unlock(&o->seq);
+		return 1;
+	}
 	import_locked(c, &r, o);
 	unlock(&o->seq);
 	c->state = NQ_RECORD_WHOLE;

@@ -47,20 +47,6 @@ struct {
 	__uint(value_size, NQ_NEARBY_READS * (sizeof(struct nq_nearby_record) + 16));
 } nq_areas SEC(".maps");
 
-/* Iterations of a loop between the lookup of an object and its copy, for tests: writers come between more often. */
-volatile const __u32 nq_test_pause = 0;
-
-static long pause_next(__u32 i, void *context)
-{
-	return 0;
-}
-
-static __always_inline void test_pause(void)
-{
-	if (nq_test_pause)
-		bpf_loop(nq_test_pause, pause_next, 0, 0);
-}
-
 /* Words of the longest value. */
 static __always_inline __u32 cell_words(void)
 {

@@ -66,7 +66,7 @@ struct snapshot {
 	__u32 value_sum;
 };
 
-/* Takes the snapshot; 0 if a writer is inside or the object is not clean or absent. */
+/* Takes the snapshot; 0 if a writer is inside, or the object is not clean, absent or reused. */
 static __always_inline int take_snapshot(const struct nq_object *o, struct snapshot *s)
 {
 	s->seq = *(volatile __u32 *)&o->seq;
@@ -76,7 +76,7 @@ static __always_inline int take_snapshot(const struct nq_object *o, struct snaps
 	s->value_sum = o->value_sum;
 	s->small[0] = *(__u64 *)o->value;
 	s->small[1] = *(__u64 *)(o->value + 8);
-	if ((s->seq & 1) || !s->version || s->version != o->committed || o->tombstone || s->value_bytes > nq_cell_bytes)
+	if ((s->seq & 1) || !s->version || s->version != o->committed || !is_plain(o) || s->value_bytes > nq_cell_bytes)
 		return 0;
 	load_fence();
 	return *(volatile __u32 *)&o->seq == s->seq;
@@ -270,7 +270,7 @@ static __always_inline struct nq_object *find_fast(const struct frame *f, struct
 	*live = bpf_map_lookup_elem(&nq_live, &shard);
 	if (!*live || ((__u32)bpf_be64_to_cpu(base->key_lo) & nq_shard_mask) != shard || !permitted(*live))
 		return 0;
-	return bpf_map_lookup_elem(&nq_objects, &base->key_hi);
+	return find_object(&base->key_hi);
 }
 
 /*

@@ -75,7 +75,7 @@ struct nq_object {
 	__u32 seq;
 	__u16 value_bytes;
 	__u8 tombstone;
-	__u8 reserved;
+	__u8 reused; /* made while the agent deletes objects: packets under way may take it for another key's */
 	__u64 version;
 	__u64 committed;
 	__u64 reads;
@@ -84,6 +84,15 @@ struct nq_object {
 	__u32 mark;	 /* clean: the epoch in which it became so; dirty: see contended.h */
 	__u8 value[];	 /* nq_cell_bytes */
 };
+
+/* Neither a tombstone nor reused: readers without the lock may take it. Both bytes come in one load. */
+static __always_inline int is_plain(const struct nq_object *o)
+{
+	const __u32 at = __builtin_offsetof(struct nq_object, tombstone);
+
+	_Static_assert(__builtin_offsetof(struct nq_object, reused) == at + 1, "bytes of one word");
+	return !*(const __u16 *)&o->tombstone;
+}
 
 /* The object was never written, or was deleted. */
 static __always_inline int is_absent(const struct nq_object *o)

@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,8 +12,9 @@ import (
 )
 
 // Collect implements [dataplane.Plane]. A packet may have looked up an entry before it is deleted, and used again for
-// another key. So packets compare the entry that they have locked with the one of their key, from before the first
-// entry is deleted until all packets have ended that were under way at the last.
+// another key. So from before the first entry is deleted until all packets have ended that were under way at the last,
+// packets compare the entry that they have locked with the one of their key, and new entries have a mark, so that no
+// packet reads them without the lock.
 func (t *tables) Collect() (map[uint16]dataplane.Tombstones, error) {
 	t.collecting.Lock()
 	defer t.collecting.Unlock()
@@ -30,7 +32,7 @@ func (t *tables) Collect() (map[uint16]dataplane.Tombstones, error) {
 	if err != nil || len(found) == 0 {
 		return left, err
 	}
-	if err := t.renumber(); err != nil {
+	if err := t.blank(true); err != nil {
 		return nil, err
 	}
 	atomic.StoreUint64(&t.usage[collecting], 1)
@@ -39,11 +41,19 @@ func (t *tables) Collect() (map[uint16]dataplane.Tombstones, error) {
 			break
 		}
 	}
-	if quiet := t.quiesce(); quiet != nil {
-		return nil, errors.Join(err, fmt.Errorf("waiting for packets under way: %w", quiet))
+	return left, errors.Join(err, t.collected())
+}
+
+// collected ends a collection, once all packets have ended that may have looked up an entry that was deleted.
+func (t *tables) collected() error {
+	if err := t.quiesce(); err != nil {
+		return fmt.Errorf("waiting for packets under way: %w", err)
+	}
+	if err := t.blank(false); err != nil {
+		return err
 	}
 	atomic.StoreUint64(&t.usage[collecting], 0)
-	return left, err
+	return nil
 }
 
 // settle waits until no packet is handled by a configuration that was replaced.
@@ -56,10 +66,13 @@ func (t *tables) settle() error {
 	return t.outlast()
 }
 
-// renumber draws the sequence number with which new entries begin.
-func (t *tables) renumber() error {
+// blank says how new entries begin: with another sequence number than before, and marked while entries are deleted.
+func (t *tables) blank(reused bool) error {
 	entry := make([]byte, objectBytes+cellBytes(t.options))
-	native.PutUint32(entry, rand.Uint32()&^1)
+	h := nqObject{Seq: rand.Uint32() &^ 1, Reused: flag(reused)}
+	if _, err := binary.Encode(entry, native, &h); err != nil {
+		return err
+	}
 	if err := t.objects.Blank.Put(uint32(0), entry); err != nil {
 		return fmt.Errorf("collecting tombstones: %w", err)
 	}

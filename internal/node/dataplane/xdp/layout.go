@@ -45,7 +45,7 @@ type nqObject struct {
 	Seq        uint32
 	ValueBytes uint16
 	Tombstone  uint8
-	Reserved   uint8
+	Reused     uint8
 	Version    uint64
 	Committed  uint64
 	Reads      uint64

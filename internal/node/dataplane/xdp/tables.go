@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 
@@ -45,6 +46,9 @@ func (t *tables) open(o chain.Options, quiesce func() error) error {
 	}
 	if t.holders, err = mapArray[nqHolder](t.objects.Holders, wire.SessionHolders); err != nil {
 		return fmt.Errorf("mapping the table of holders of sessions: %w", err)
+	}
+	if atomic.LoadUint64(&t.usage[collecting]) != 0 { // a predecessor was killed meanwhile
+		return t.collected()
 	}
 	return nil
 }
