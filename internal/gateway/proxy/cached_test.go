@@ -218,7 +218,10 @@ func TestWritePastTheGatewaysDuringAnother(t *testing.T) {
 	b := startCached(t, line.listener.Addr().String(), cluster, Cache{})
 	direct := open(t, etcd)
 	excluded := func(key string) {
-		for len(must(direct.Get(within, "/netcraq/gateway/excluded/"+key))(t).Kvs) == 0 {
+		for {
+			if r := must(direct.Get(within, "/netcraq/gateway/excluded/"+key))(t); len(r.Kvs) == 1 {
+				return
+			}
 		}
 	}
 	for _, key := range []string{"k", "compared"} {

@@ -159,18 +159,6 @@ func (r *reuser) replace(old, next uint64, begin func()) error {
 	return nil
 }
 
-// judge returns an error if a message is a reply with the value of another key.
-func (r *reuser) judge(key uint64, message []byte) error {
-	var reply wire.Message
-	if wire.DecodeReply(message, &reply) != nil || reply.Status() != wire.StatusOk {
-		return nil
-	}
-	if !bytes.Equal(reply.Value, r.value(key)) {
-		return fmt.Errorf("a read of key %d gave %x", key, reply.Value)
-	}
-	return nil
-}
-
 // reads are the packets that read without a lock.
 var reads = map[string]func(r *reuser, read *wire.Message) ([]byte, error){
 	"single": func(r *reuser, read *wire.Message) ([]byte, error) {
