@@ -32,7 +32,7 @@ volatile const __u32 nq_client_rate = 0;     /* messages a second that one clien
 volatile const __u32 nq_test_ifindex = 0;    /* tests run the egress program as a plain one, outside a device */
 volatile const __u8 nq_test_clock = 0;	     /* tests set the clock */
 
-volatile const __u32 nq_test_pause = 0;	     /* see test_pause() */
+volatile const __u32 nq_test_pause = 0; /* see test_pause() */
 
 __u64 nq_test_now_ns = 0;
 
