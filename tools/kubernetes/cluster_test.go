@@ -36,8 +36,7 @@ type cluster struct{ t *testing.T }
 // every machine, and without a pause while a machine is replaced, the nodes' pods are, and the API server is killed.
 func TestCluster(t *testing.T) {
 	needRoot(t)
-	if os.Getenv(isolated) == "" {
-		inNamespaces(t, syscall.CLONE_NEWNET)
+	if !inNamespaces(t, syscall.CLONE_NEWNET) {
 		return
 	}
 	c := &cluster{t}
@@ -84,10 +83,13 @@ func TestCluster(t *testing.T) {
 // isolated marks a process of the test that has namespaces of its own.
 const isolated = "NETCRAQ_TEST_ISOLATED"
 
-// inNamespaces runs the test in a process with namespaces of its own. A cluster has fixed addresses, which this machine
-// may use itself.
-func inNamespaces(t *testing.T, flags uintptr) {
+// inNamespaces reports whether this process has namespaces of its own. If not, it runs the test in a process that has. A
+// cluster has fixed addresses, which this machine may use itself.
+func inNamespaces(t *testing.T, flags uintptr) bool {
 	t.Helper()
+	if os.Getenv(isolated) != "" {
+		return true
+	}
 	c := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1", "-test.timeout=15m")
 	c.Env = append(os.Environ(), isolated+"=1")
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
@@ -95,6 +97,7 @@ func inNamespaces(t *testing.T, flags uintptr) {
 	if err := c.Run(); err != nil {
 		t.Fatal(err)
 	}
+	return false
 }
 
 // needRoot skips a test without the rights of root, but not in CI.

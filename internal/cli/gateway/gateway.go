@@ -138,7 +138,7 @@ func checkChain(f *pflag.FlagSet, cluster *cli.ClusterFlags) error {
 const servesMessage = "started gRPC proxy"
 
 // collectAt is by how many percent the heap of a gateway without a keyspace grows between two garbage collections, unless
-// $GOGC says otherwise. What lives in it is small, so with Go's default of 100 it would collect many times a second.
+// $GOGC says otherwise. Its live heap is small, so with Go's default of 100 it would collect many times a second.
 const collectAt = 400
 
 // maxRequestBytes bounds the limit of requests. etcd recommends to stay far below.

@@ -203,7 +203,7 @@ func runNode(ctx context.Context, stderr io.Writer, flags *nodeFlags) error {
 	return nil
 }
 
-// check refuses, before it waits for a controller, what cannot run.
+// check checks the flags and the rights of this process, before the node waits for a controller.
 func (flags *nodeFlags) check() error {
 	if err := errors.Join(flags.limit(), flags.join.check(flags)); err != nil {
 		return cli.UsageError(err)

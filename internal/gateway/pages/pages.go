@@ -37,8 +37,8 @@ type Failure struct {
 	Reason  string `json:"reason"`
 }
 
-// Hottest returns the keys that the gateways' clients use most, the counts of all gateways together that answered. It returns
-// an error only if none did.
+// Hottest returns the keys that the gateways' clients use most, with the sums of the counts of all gateways that answered.
+// It returns an error only if none answered.
 func (c *Client) Hottest(ctx context.Context, most int) ([]placement.Explanation, []Failure, error) {
 	query := url.Values{"most": {strconv.Itoa(maxKeysOfGateway)}}
 	answers, failed, err := ask[[]placement.Explanation](ctx, c, PathKeys, query)
@@ -56,7 +56,7 @@ func (c *Client) Hottest(ctx context.Context, most int) ([]placement.Explanation
 // maxKeysOfGateway is how many keys of each gateway are read.
 const maxKeysOfGateway = 10_000
 
-// Explain returns what each gateway that answered says about a key. It returns an error only if none did.
+// Explain returns the explanations of a key by the gateways that answered. It returns an error only if none answered.
 func (c *Client) Explain(ctx context.Context, key string) ([]Explained, []Failure, error) {
 	answers, failed, err := ask[placement.Explanation](ctx, c, PathExplain, url.Values{"key": {key}})
 	list := make([]Explained, len(answers))

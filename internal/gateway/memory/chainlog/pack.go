@@ -7,7 +7,7 @@ import (
 )
 
 // packer compresses batches. Kubernetes' objects resemble each other, so a batch takes a fraction of its length. The
-// chain checks what it stores, so frames have no checksums.
+// chain checks its objects, so frames have no checksums.
 type packer struct {
 	w   *zstd.Encoder
 	out []byte
@@ -27,7 +27,7 @@ func (p *packer) pack(batch []byte) (packed []byte, smaller bool) {
 	return p.out, len(p.out) < len(batch)
 }
 
-// packWindow is how far back a batch is searched for what repeats.
+// packWindow is the window of the compression, in bytes.
 const packWindow = 1 << 18
 
 // unpacker decodes batches. All logs of a process share it.

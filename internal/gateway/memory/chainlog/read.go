@@ -35,7 +35,7 @@ func (l *Log) Read(ctx context.Context) ([][]byte, error) {
 		if len(found) < n || len(batches) >= ManyBatches {
 			return batches, nil // the log's end, at that moment
 		}
-		// What is left of this batch and the beginning of the next one, or more if the log has many.
+		// The rest of this batch and the first piece of the next one, or more if the log has many.
 		n = min(max(int(found[n-1].left)+1, ahead), readAhead)
 		ahead = 8 * n
 	}

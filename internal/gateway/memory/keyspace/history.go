@@ -83,7 +83,7 @@ func (h *history) remove(key []byte) int64 {
 	return grown
 }
 
-// shrink frees what the removed entries of a part take, and joins the part with the one before if both are short.
+// shrink frees the memory of a part's removed entries, and joins the part with the one before if both are short.
 func (h *history) shrink(p int) {
 	old, left := h.parts[p], new(part)
 	n := len(old.keys) - old.removed

@@ -42,7 +42,7 @@ func New(revision int64) (*Keyspace, error) {
 	return open((&Snapshot{revision: revision}).fill)
 }
 
-// open makes a keyspace from what fill has filled in.
+// open makes a keyspace from the contents that fill writes.
 func open(fill func(tx backend.BatchTx) error) (*Keyspace, error) {
 	k := &Keyspace{heap: newHeap(), gone: make(chan struct{}), revisions: make(map[string]*int64)}
 	tx := k.heap.BatchTx()

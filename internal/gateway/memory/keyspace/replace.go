@@ -114,7 +114,7 @@ func parseReplacement(transaction []byte) (r replacement, ok bool) {
 	return replacement{key, value, int64(revision)}, true
 }
 
-// readsOne reports whether what is left of a transaction is the read of one object as it is.
+// readsOne reports whether the rest of a transaction reads one object, without further options.
 func readsOne(t *fields) bool {
 	failure, ok := t.bytes(txnFailure)
 	if !ok || !t.end() {

@@ -46,8 +46,8 @@ func other(random *rand.Rand, key []byte) *pb.InternalRaftRequest {
 	return &pb.InternalRaftRequest{Txn: &pb.TxnRequest{Success: []*pb.RequestOp{deletion}}}
 }
 
-// TestReplacement: etcd's own code, in another keyspace, answers replacements as this package does, whatever changes
-// the objects in between.
+// TestReplacement compares the answers to replacements with those of etcd's own code in another keyspace, while other
+// commands change the objects.
 func TestReplacement(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -140,7 +140,7 @@ func encode(t *testing.T, m proto.Message) []byte {
 	return b
 }
 
-// TestDecodeReplacement: only transactions that replace one object are replacements, in whatever way they are encoded.
+// TestDecodeReplacement decodes as replacements only transactions that replace one object, in every encoding.
 func TestDecodeReplacement(t *testing.T) {
 	key, value := []byte("k"), []byte("v")
 	plain := encode(t, swap(key, value, 7))
