@@ -2,12 +2,10 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 )
@@ -45,69 +43,6 @@ func around(key, end []byte) (parts []span, covers bool) {
 
 // own reports whether a key is one of the gateways'.
 func own(key []byte) bool { return bytes.HasPrefix(key, ownFirst) }
-
-// splitRange makes a range that covers the gateways' own keys a transaction of ranges beside them; nil: it does not.
-func splitRange(r *pb.RangeRequest) *pb.TxnRequest {
-	parts, covers := around(r.Key, r.RangeEnd)
-	if !covers {
-		return nil
-	}
-	t := new(pb.TxnRequest)
-	for _, p := range parts {
-		part := proto.CloneOf(r)
-		part.Key, part.RangeEnd = p.key, p.end
-		if r.SortTarget == pb.RangeRequest_VALUE {
-			part.KeysOnly = false // joinRanges sorts once more
-		}
-		t.Success = append(t.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: part}})
-	}
-	return t
-}
-
-// joinRanges makes the answers to the parts of a range one.
-func joinRanges(r *pb.RangeRequest, ops []*pb.ResponseOp) *pb.RangeResponse {
-	whole := new(pb.RangeResponse)
-	for _, op := range ops {
-		part := op.GetResponseRange()
-		whole.Header = part.GetHeader()
-		whole.Count += part.GetCount()
-		whole.More = whole.More || part.GetMore()
-		whole.Kvs = append(whole.Kvs, part.GetKvs()...)
-	}
-	order(r, whole.Kvs)
-	if r.Limit > 0 && int64(len(whole.Kvs)) > r.Limit {
-		whole.Kvs, whole.More = whole.Kvs[:r.Limit], true
-	}
-	if r.KeysOnly {
-		for _, kv := range whole.Kvs {
-			kv.Value = nil
-		}
-	}
-	return whole
-}
-
-// order sorts as etcd does.
-func order(r *pb.RangeRequest, kvs []*mvccpb.KeyValue) {
-	var compare func(a, b *mvccpb.KeyValue) int
-	switch r.SortTarget {
-	case pb.RangeRequest_VERSION:
-		compare = func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.Version, b.Version) }
-	case pb.RangeRequest_CREATE:
-		compare = func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) }
-	case pb.RangeRequest_MOD:
-		compare = func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.ModRevision, b.ModRevision) }
-	case pb.RangeRequest_VALUE:
-		compare = func(a, b *mvccpb.KeyValue) int { return bytes.Compare(a.Value, b.Value) }
-	default:
-		compare = func(a, b *mvccpb.KeyValue) int { return bytes.Compare(a.Key, b.Key) }
-	}
-	slices.SortStableFunc(kvs, func(a, b *mvccpb.KeyValue) int {
-		if r.SortOrder == pb.RangeRequest_DESCEND {
-			return compare(b, a)
-		}
-		return compare(a, b)
-	})
-}
 
 // splitDelete makes a deletion that covers the gateways' own keys a transaction of deletions beside them; nil: it does not.
 func splitDelete(r *pb.DeleteRangeRequest) *pb.TxnRequest {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/txn"
 	"google.golang.org/grpc"
 )
 
@@ -52,7 +53,8 @@ func (f *forwarder) leases(ctx context.Context, in *frame, down grpc.ServerStrea
 	return down.SendMsg(&answer)
 }
 
-// rangeStream answers a range that covers the gateways' own keys with one message. Others are passed on.
+// rangeStream answers a range that covers the gateways' own keys with one message. Others are passed on, and so is what
+// etcd refuses to stream.
 func (f *forwarder) rangeStream(ctx context.Context, down grpc.ServerStream) error {
 	var in frame
 	if err := down.RecvMsg(&in); err != nil {
@@ -60,7 +62,7 @@ func (f *forwarder) rangeStream(ctx context.Context, down grpc.ServerStream) err
 	}
 	defer in.free()
 	var r pb.RangeRequest
-	if f.codec.Unmarshal(in.data, &r) == nil {
+	if f.codec.Unmarshal(in.data, &r) == nil && txn.IsDefaultOrdering(r.SortTarget, r.SortOrder) && !txn.HasRevisionFilters(&r) {
 		if t := splitRange(&r); t != nil {
 			whole, err := f.rangeAround(ctx, &r, t)
 			if err != nil {
