@@ -2,6 +2,7 @@ package cni
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,9 +82,10 @@ func (m *machine) start() {
 // pod is a network namespace with a veth pair, as a plugin before this one makes it.
 type pod struct {
 	t      *testing.T
-	name   string
+	name   string // the container's identifier
 	thread *thread.Thread
 	netns  string
+	ifname string // eth0 if empty
 }
 
 func newPod(t *testing.T, name string) *pod {
@@ -105,29 +107,47 @@ func newPod(t *testing.T, name string) *pod {
 func (p *pod) join(number int) string {
 	p.t.Helper()
 	gateway, own := fmt.Sprintf("10.88.%d.1", number), fmt.Sprintf("10.88.%d.2", number)
-	host := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "eth0"}
-	host.Name = "veth" + p.name
+	host := p.connect("veth" + p.name)
+	err := errors.Join(addAddress(host, gateway+"/24"), p.thread.Do(func() error {
+		l, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		return errors.Join(addAddress("eth0", own+"/24"),
+			netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Gw: net.ParseIP(gateway)}))
+	}))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"cniVersion":"1.1.0","interfaces":[{"name":%q},{"name":"eth0","sandbox":%q}],
+		"ips":[{"address":"%s/24","gateway":%q,"interface":1}]}`, host, p.netns, own, gateway)
+}
+
+// connect makes the veth pair of an interface without addresses, and returns the name of the host's end.
+func (p *pod) connect(host string) string {
+	p.t.Helper()
+	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: p.eth()}
+	pair.Name = host
 	ns, err := os.Open(p.netns)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer ns.Close()
-	host.PeerNamespace = netlink.NsFd(int(ns.Fd()))
-	err = errors.Join(netlink.LinkAdd(host), netlink.LinkSetUp(host), addAddress(host.Name, gateway+"/24"),
-		p.thread.Do(func() error {
-			l, err := netlink.LinkByName("eth0")
-			if err != nil {
-				return err
-			}
-			return errors.Join(netlink.LinkSetUp(l), addAddress("eth0", own+"/24"),
-				netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Gw: net.ParseIP(gateway)}))
-		}))
+	pair.PeerNamespace = netlink.NsFd(int(ns.Fd()))
+	err = errors.Join(netlink.LinkAdd(pair), netlink.LinkSetUp(pair), p.thread.Do(func() error {
+		l, err := netlink.LinkByName(p.eth())
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(l)
+	}))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return fmt.Sprintf(`{"cniVersion":"1.1.0","interfaces":[{"name":%q},{"name":"eth0","sandbox":%q}],
-		"ips":[{"address":"%s/24","gateway":%q,"interface":1}]}`, host.Name, p.netns, own, gateway)
+	return host
 }
+
+func (p *pod) eth() string { return cmp.Or(p.ifname, "eth0") }
 
 func addAddress(name, address string) error {
 	l, err := netlink.LinkByName(name)
@@ -191,7 +211,7 @@ func (m *machine) run(path, command string, p *pod, config string) (stdout, stde
 	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(config), &out, &log
 	c.Env = append(os.Environ(), asPlugin+"=1", "CNI_COMMAND="+command, "CNI_PATH="+debianPlugins)
 	if p != nil {
-		c.Env = append(c.Env, "CNI_CONTAINERID="+p.name, "CNI_NETNS="+p.netns, "CNI_IFNAME=eth0")
+		c.Env = append(c.Env, "CNI_CONTAINERID="+p.name, "CNI_NETNS="+p.netns, "CNI_IFNAME="+p.eth())
 	}
 	err = c.Run()
 	return out.String(), log.String(), err
@@ -233,7 +253,7 @@ func (m *machine) refused(command string, p *pod, config string, code int, messa
 // answer is how the agent serves a pod.
 func (m *machine) answer(p *pod) pods.Answer {
 	m.t.Helper()
-	a, err := m.dir.Ask(m.t.Context(), p.name, "eth0")
+	a, err := m.dir.Ask(m.t.Context(), p.name, p.eth())
 	if err != nil {
 		m.t.Fatal(err)
 	}

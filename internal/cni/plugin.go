@@ -12,6 +12,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/netcraq/netcraq/internal/node/pods"
+	"github.com/netcraq/netcraq/internal/platform/thread"
 )
 
 // Plugin has the commands of CNI. A pod starts also if the chain cannot serve it yet: Log says why.
@@ -26,7 +27,7 @@ func (p Plugin) say(format string, args ...any) {
 	fmt.Fprintf(p.Log, "netcraq-cni: "+format+"\n", args...)
 }
 
-// target returns the configuration of a call, and the interface that the call is about.
+// target returns the configuration of a call, and the interface that the call is about. The caller closes that.
 func target(args *skel.CmdArgs) (*config, *pair, error) {
 	c, err := parseChained(args.StdinData)
 	if err != nil {
@@ -42,14 +43,13 @@ func (p Plugin) add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	native, err := veth.prepare(c.address)
-	if err == nil {
-		err = c.Directory.Put(pods.Record{Network: c.Name, Container: args.ContainerID, Interface: args.IfName,
-			Host: veth.host.Name, HostIndex: veth.host.Index, Address: c.address, Native: native})
-	}
-	if err != nil {
-		err = errors.Join(err, veth.undo(c.address))
-		return types.NewError(types.ErrIOFailure, "netcraq-cni: the pod cannot be led to the chain", err.Error())
+	defer veth.close()
+	r := pods.Record{Network: c.Name, Container: args.ContainerID, Interface: args.IfName, Pod: veth.end,
+		Host: veth.host.Name, HostIndex: veth.host.Index, Address: c.address}
+	if err := p.lead(c, veth, r); err != nil {
+		_, err2 := c.remove(r, veth.netns)
+		return types.NewError(types.ErrIOFailure, "netcraq-cni: the pod cannot be led to the chain",
+			errors.Join(err, err2).Error())
 	}
 	switch a, err := c.Directory.Ask(context.Background(), args.ContainerID, args.IfName); {
 	case err != nil:
@@ -62,23 +62,46 @@ func (p Plugin) add(args *skel.CmdArgs) error {
 	return types.PrintResult(c.PrevResult, c.CNIVersion)
 }
 
+// lead gives a pod its way to the chain. The record is written before the way is made: DEL undoes what a record names.
+func (p Plugin) lead(c *config, veth *pair, r pods.Record) error {
+	return veth.inPod(func() error {
+		w := way{veth.end.Index, c.address}
+		r.Native = receive(w.index) == nil // else the agent attaches in generic mode
+		if err := c.Directory.Put(r); err != nil {
+			return err
+		}
+		if err := w.make(veth.host.HardwareAddr); err != nil {
+			return err
+		}
+		if err := w.source(); err != nil {
+			p.say("pod %s is not served: %v", r.Container, err)
+		}
+		return nil
+	})
+}
+
 // check compares what add did with what there is.
 func (p Plugin) check(args *skel.CmdArgs) error {
 	c, veth, err := target(args)
 	if err != nil {
 		return err
 	}
-	if err := veth.check(c.address); err != nil {
+	defer veth.close()
+	err = veth.inPod(func() error { return way{veth.end.Index, c.address}.check(veth.host.HardwareAddr) })
+	if err != nil {
 		return types.NewError(types.ErrUnknownContainer, "netcraq-cni: the pod is not as ADD left it", err.Error())
 	}
 	r, err := c.Directory.Get(args.ContainerID, args.IfName)
 	if err != nil {
 		return types.NewError(types.ErrUnknownContainer, "netcraq-cni: there is no record of the pod", err.Error())
 	}
-	if r.Host != veth.host.Name || r.HostIndex != veth.host.Index || r.Address != c.address {
+	if r.Pod == (pods.End{}) {
+		r.Pod = veth.end // an earlier version of the plugin wrote the record
+	}
+	if r.Host != veth.host.Name || r.HostIndex != veth.host.Index || r.Address != c.address || r.Pod != veth.end {
 		return types.NewError(types.ErrUnknownContainer, "netcraq-cni: the record of the pod is stale",
-			fmt.Sprintf("it names %s (%d) and %v, and the pod has %s (%d) and %v", r.Host, r.HostIndex, r.Address,
-				veth.host.Name, veth.host.Index, c.address))
+			fmt.Sprintf("it names %s (%d), %v and %v, and the pod has %s (%d), %v and %v", r.Host, r.HostIndex, r.Address,
+				r.Pod, veth.host.Name, veth.host.Index, c.address, veth.end))
 	}
 	switch a, err := c.Directory.Ask(context.Background(), args.ContainerID, args.IfName); {
 	case err != nil:
@@ -89,47 +112,59 @@ func (p Plugin) check(args *skel.CmdArgs) error {
 	return nil
 }
 
-// del removes the route, the attachments and the record of a pod. It succeeds if they are gone, as the specification
-// requires.
+// del removes the record, the attachments and the way of a pod. It succeeds if they are gone, as the specification
+// requires. What it removes is what the record names: the path may lead to another pod by now, or to none.
 func (p Plugin) del(args *skel.CmdArgs) error {
+	args.NetnsOverride = "1" // the library would open the path, which may block, and refuse that of the machine
 	c, err := parse(args.StdinData)
 	if err != nil {
 		return err
 	}
-	if args.Netns != "" {
-		if veth, err := find(args.Netns, args.IfName); err == nil {
-			if err := veth.undo(c.address); err != nil {
-				p.say("the route of pod %s is left: %v", args.ContainerID, err)
-			}
-		}
+	r, err := c.Directory.Get(args.ContainerID, args.IfName)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
 	}
-	if err := c.forget(args.ContainerID, args.IfName); err != nil {
+	if err != nil { // it cannot be read: the agent detaches what no record names
+		r = pods.Record{Container: args.ContainerID, Interface: args.IfName}
+	}
+	netns, err := thread.OpenNamespace(args.Netns)
+	if err == nil {
+		defer netns.Close()
+	}
+	left, err := c.remove(r, netns)
+	if err != nil {
 		return types.NewError(types.ErrIOFailure, "netcraq-cni: something of the pod is left", err.Error())
+	}
+	if left != nil {
+		p.say("the route of pod %s is left: %v", args.ContainerID, left)
 	}
 	return nil
 }
 
-// forget removes the record of an interface, and has its attachments removed.
-func (c *config) forget(container, ifname string) error {
-	r, err := c.Directory.Get(container, ifname)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if removed := c.Directory.Delete(container, ifname); removed != nil {
-		return removed
-	}
-	if err != nil { // it cannot be read: the agent detaches what no record names
-		r.Host = ""
-	}
-	_, asked := c.Directory.Ask(context.Background(), container, ifname)
-	if asked == nil || r.Host == "" {
-		return nil
+// remove removes a record and what it names, on the machine and, if netns is the namespace that it names, in the pod.
+// left says what is left there, where it ends with the pod. Another record may name the same interfaces, of which it
+// then removes nothing.
+func (c *config) remove(r pods.Record, netns *os.File) (left, err error) {
+	if err := c.Directory.Delete(r.Container, r.Interface); err != nil {
+		return nil, err
 	}
 	others, err := c.Directory.List()
-	if slices.ContainsFunc(others, func(o pods.Record) bool { return o.Host == r.Host }) {
-		return err // a later pod has an interface of that name
+	if netns != nil && !slices.ContainsFunc(others, func(o pods.Record) bool { return o.Pod == r.Pod }) {
+		left = inNamespace(netns, func() error {
+			if own, err := namespaceCookie(); err != nil || own != r.Pod.Namespace {
+				return err
+			}
+			return way{r.Pod.Index, r.Address}.undo()
+		})
 	}
-	return pods.Detach(c.Pins, r.Host)
+	_, asked := c.Directory.Ask(context.Background(), r.Container, r.Interface)
+	if asked == nil || r.Host == "" {
+		return left, nil
+	}
+	if slices.ContainsFunc(others, func(o pods.Record) bool { return o.Host == r.Host }) {
+		return left, err // a later pod has an interface of that name
+	}
+	return left, pods.Detach(c.Pins, r.Host)
 }
 
 // gc removes what DEL did not: the records of this network's interfaces that the runtime does not know.
@@ -146,7 +181,8 @@ func (p Plugin) gc(args *skel.CmdArgs) error {
 	errs := []error{err}
 	for _, r := range records {
 		if r.Network == c.Name && !valid[types.GCAttachment{ContainerID: r.Container, IfName: r.Interface}] {
-			errs = append(errs, c.forget(r.Container, r.Interface))
+			_, err := c.remove(r, nil)
+			errs = append(errs, err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -130,6 +130,7 @@ func TestStaleRecords(t *testing.T) {
 		if records, err := m.dir.List(); err != nil || len(records) > 0 {
 			t.Errorf("records: %+v, %v", records, err)
 		}
+		m.must("ADD", p, m.chained(previous))
 		m.must("DEL", p, m.chained(previous))
 		m.nothingLeft(p)
 	})

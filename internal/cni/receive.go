@@ -30,10 +30,9 @@ func receive(index int) error {
 }
 
 // ignore takes receive's program away, and no other.
-func ignore(index int) error {
-	l, err := netlink.LinkByIndex(index)
-	if err != nil || l.Attrs().Xdp == nil || !l.Attrs().Xdp.Attached {
-		return err
+func ignore(l netlink.Link) error {
+	if l.Attrs().Xdp == nil || !l.Attrs().Xdp.Attached {
+		return nil
 	}
 	program, err := ebpf.NewProgramFromID(ebpf.ProgramID(l.Attrs().Xdp.ProgId))
 	if err != nil {

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,17 +28,31 @@ type Record struct {
 	Network   string     `json:"network"`   // of CNI
 	Container string     `json:"container"` // of CNI
 	Interface string     `json:"interface"` // the pod's end of the veth pair, by its name in the pod
+	Pod       End        `json:"pod"`       // the same, as the kernel knows it
 	Host      string     `json:"host"`      // the host's end
 	HostIndex int        `json:"hostIndex"`
 	Address   netip.Addr `json:"address"` // by which the pod reaches the chain
 	Native    bool       `json:"native"`  // the pod's end takes frames that a driver sends
 }
 
+// End identifies an interface of a pod until the machine starts again, whatever its name and the path of its network
+// namespace come to mean. It is zero in records of plugins that did not write it.
+type End struct {
+	Namespace uint64 `json:"namespace"` // the cookie of the network namespace: SO_NETNS_COOKIE
+	Index     int    `json:"index"`
+}
+
 // Dir is a directory of records.
 type Dir string
 
-// path is unambiguous: CNI allows no comma in the name of a container.
+// maxNamed is the length of the longest container identifier that is part of a file name, which has at most 255 bytes.
+const maxNamed = 200
+
+// path is unambiguous: CNI allows no comma in the identifier of a container, and it begins with a letter or digit.
 func (d Dir) path(container, ifname string) string {
+	if len(container) > maxNamed {
+		container = fmt.Sprintf("+%x", sha256.Sum256([]byte(container)))
+	}
 	return filepath.Join(string(d), container+","+ifname+recordSuffix)
 }
 

@@ -3,8 +3,6 @@
 package thread
 
 import (
-	"fmt"
-	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -79,31 +77,4 @@ func (t *Thread) Do(f func() error) error {
 func (t *Thread) Close() {
 	close(t.work)
 	<-t.ended
-}
-
-// Enter moves the calling thread to the network namespace at a path; an empty path means the process's own. Entering
-// needs root, staying does not.
-func Enter(namespace string) error {
-	if namespace == "" {
-		namespace = fmt.Sprintf("/proc/%d/ns/net", os.Getpid())
-	}
-	var here, there unix.Stat_t
-	if err := unix.Stat("/proc/thread-self/ns/net", &here); err != nil {
-		return err
-	}
-	if err := unix.Stat(namespace, &there); err != nil {
-		return fmt.Errorf("network namespace: %w", err)
-	}
-	if here.Dev == there.Dev && here.Ino == there.Ino {
-		return nil
-	}
-	file, err := os.Open(namespace)
-	if err != nil {
-		return fmt.Errorf("network namespace: %w", err)
-	}
-	defer file.Close()
-	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("enter network namespace %s: %w", namespace, err)
-	}
-	return nil
 }
