@@ -69,9 +69,10 @@ func TestStaticPod(t *testing.T) {
 	if n := len(objects(string(text))); n != 1 || !strings.Contains(string(text), "--cert=/etc/kubernetes/pki/etcd/netcraq-gateway.crt") {
 		t.Errorf("%d objects:\n%s", n, text)
 	}
-	for _, want := range []string{"add: [BPF, PERFMON]", "{name: bpf, mountPath: /sys/fs/bpf, readOnly: true}"} {
+	for _, want := range []string{"add: [BPF, PERFMON]", "{name: bpf, mountPath: /sys/fs/bpf, readOnly: true}",
+		"httpGet: {host: 127.0.0.1, port: 23791, path: /livez}"} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("local reads: %q is missing", want)
+			t.Errorf("local reads and the probe: %q is missing", want)
 		}
 	}
 	values["gateway"] = map[string]any{"localReads": false}

@@ -87,9 +87,10 @@ spec:
       env:
         {{- . | nindent 8 }}
       {{- end }}
-      # Not /health, which fails with its store: another start would not help.
+      # /livez fails when no connection is accepted. Not /health, which fails with its store: another start would not help.
+      {{- $at := splitList ":" .values.metricsListen }}
       livenessProbe:
-        tcpSocket: {{ .probe }}
+        httpGet: {host: {{ first $at }}, port: {{ last $at }}, path: /livez}
         periodSeconds: 10
         failureThreshold: 6
       resources: {{- toYaml .values.resources | nindent 8 }}

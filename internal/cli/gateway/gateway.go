@@ -16,6 +16,7 @@ import (
 	"github.com/netcraq/netcraq/internal/cli"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
 	"github.com/netcraq/netcraq/internal/gateway/proxy"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 	"github.com/netcraq/netcraq/internal/node/pods"
 )
 
@@ -83,10 +84,11 @@ docs/memory.md.`,
 	addProbes(f, &o.KeepAlive)
 	f.DurationVar(&o.Follow, "endpoints-auto-sync-interval", 0,
 		"interval at which the endpoints are updated from etcd's member list (default: never)")
-	f.IntVar(&o.MaxRequestBytes, "max-request-bytes", proxy.DefaultMaxRequestBytes,
-		"largest request; as etcd's own --max-request-bytes")
+	addLimits(f, o)
 	f.BoolVar(&o.Profiles, "enable-pprof", false, "serve profiles of the gateway below /debug/pprof/")
 	flags.cluster.Add(f)
+	f.Lookup("cluster").Usage = "cluster `file` of the chain (default: nothing is cached; with --memory: as for netcraq get)"
+	f.Lookup("controllers").Usage = "TCP `addresses` of controllers or agents, instead of a cluster file"
 	p := &flags.placement
 	f.IntVar(&p.Capacity, "cache-bytes", p.Capacity, "bytes of the chain that this etcd's keys may take")
 	f.StringSliceVar(&p.Pinned, "pin", nil, "prefixes of keys that are cached from their first read on; \"\": all keys")
@@ -97,6 +99,13 @@ docs/memory.md.`,
 	f.BoolVar(&flags.verbose, "debug", false, "log everything")
 	f.BoolVar(&flags.json, "json", false, "log as JSON")
 	return c
+}
+
+func addLimits(f *pflag.FlagSet, o *proxy.Options) {
+	f.IntVar(&o.MaxRequestBytes, "max-request-bytes", serve.DefaultMaxRequestBytes,
+		"largest request; as etcd's own --max-request-bytes")
+	f.IntVar(&o.MaxConnections, "max-connections", 0,
+		"most connections of clients (default: three quarters of the process's limit of descriptors, at most 16384)")
 }
 
 func addProbes(f *pflag.FlagSet, k *proxy.KeepAlive) {
@@ -118,6 +127,8 @@ func (g *gatewayFlags) checkBytes() error {
 	switch n := g.options.MaxRequestBytes; {
 	case n <= 0 || n > maxRequestBytes:
 		return cli.UsageError(fmt.Errorf("--max-request-bytes %d: want 1 to %d", n, maxRequestBytes))
+	case g.options.MaxConnections < 0:
+		return cli.UsageError(fmt.Errorf("--max-connections %d: want 0, for the default, or more", g.options.MaxConnections))
 	case g.placement.Capacity < 0:
 		return cli.UsageError(fmt.Errorf("--cache-bytes %d: want 0, which caches nothing, or more", g.placement.Capacity))
 	}
@@ -126,9 +137,15 @@ func (g *gatewayFlags) checkBytes() error {
 
 // checkChain refuses a chain without a name, such as that of a variable that is not set: the gateway would cache nothing.
 func checkChain(f *pflag.FlagSet, cluster *cli.ClusterFlags) error {
+	none := cluster.File == "" && len(cluster.Controllers) == 0
 	for _, name := range []string{"cluster", "controllers"} {
-		if f.Changed(name) && cluster.File == "" && len(cluster.Controllers) == 0 {
+		if none && f.Changed(name) {
 			return cli.UsageError(fmt.Errorf("--%s is empty: name the chain, or leave the flag out to cache nothing", name))
+		}
+	}
+	for _, name := range []string{"pin", "exclude"} {
+		if none && f.Changed(name) {
+			return cli.UsageError(fmt.Errorf("--%s has no effect without a chain: name it with --cluster or --controllers", name))
 		}
 	}
 	return nil
@@ -148,11 +165,11 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 	if os.Getenv("GOGC") == "" && !flags.memory.on {
 		debug.SetGCPercent(collectAt)
 	}
-	o := flags.options
+	flags.options.Metrics = slices.DeleteFunc(flags.options.Metrics, func(s string) bool { return s == "" })
 	if flags.memory.on {
 		return flags.memory.serve(ctx, log, flags)
 	}
-	o.Metrics = slices.DeleteFunc(o.Metrics, func(s string) bool { return s == "" })
+	o := flags.options
 	o.Log = cli.NewLog(log, flags.verbose, flags.json)
 	var c *chain
 	if flags.cluster.File != "" || len(flags.cluster.Controllers) > 0 {
@@ -169,11 +186,11 @@ func runGateway(ctx context.Context, log io.Writer, flags *gatewayFlags) error {
 		return err
 	}
 	o.Log.Info(servesMessage, "address", s.Addr().String(), "etcd", o.Endpoints, "cache", o.Cache != nil)
-	return serve(ctx, s, c)
+	return run(ctx, s, c)
 }
 
-// serve serves, and reaches for a chain that does not answer yet; nil: there is none.
-func serve(ctx context.Context, s *proxy.Server, c *chain) error {
+// run serves, and reaches for a chain that does not answer yet; nil: there is none.
+func run(ctx context.Context, s *proxy.Server, c *chain) error {
 	group, ctx := errgroup.WithContext(ctx)
 	serving, stop := context.WithCancel(ctx)
 	group.Go(func() error {

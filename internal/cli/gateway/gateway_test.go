@@ -105,7 +105,10 @@ func TestGatewayErrors(t *testing.T) {
 		{"--endpoints etcd", `endpoint "etcd" has no port`},
 		{"--listen 127.0.0.1:0 --metrics-addr http://" + taken.Addr().String(), "name another address with --metrics-addr"},
 		{"--listen " + taken.Addr().String(), "name another address with --listen"},
-		{"--listen 127.0.0.1:0 --trusted-ca-file missing.crt", "KeyFile and CertFile are not presented"},
+		{"--pin /a", "--pin has no effect without a chain"},
+		{"--exclude /a", "--exclude has no effect without a chain"},
+		{"--max-connections -1", "--max-connections -1: want"},
+		{"--listen 127.0.0.1:0 --trusted-ca-file missing.crt", "name the gateway's certificate with --cert-file"},
 	} {
 		args := append(strings.Fields(test.args), "--etcd-endpoints", "127.0.0.1:1")
 		if strings.Contains(test.args, "--endpoints") {

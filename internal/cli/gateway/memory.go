@@ -43,7 +43,7 @@ var (
 	onlyMemory = []string{"keyspace", "log-entries", "first-revision", "watch-progress-notify-interval"}
 	withMemory = append([]string{"memory", "listen", "listen-addr", "advertise-client-url", "data-dir", "cert-file",
 		"key-file", "trusted-ca-file", "client-crl-file", "listen-cipher-suites", "tls-min-version", "tls-max-version", "auto-tls",
-		"self-signed-cert-validity", "cert", "key", "cacert", "insecure-skip-tls-verify", "max-request-bytes", "cluster",
+		"self-signed-cert-validity", "cert", "key", "cacert", "insecure-skip-tls-verify", "max-request-bytes", "max-connections", "metrics-addr", "cluster",
 		"controllers", "identity", "debug", "json"}, onlyMemory...)
 )
 
@@ -94,7 +94,7 @@ func (m *memoryFlags) serve(ctx context.Context, log io.Writer, flags *gatewayFl
 			FirstRevision: m.first, MaxRequestBytes: o.MaxRequestBytes, Log: o.Log,
 			ProgressEvery: m.progress,
 		},
-		Listen: o.Listen, Clients: o.Clients, PeerCertificates: o.Etcd,
+		Listen: o.Listen, Clients: o.Clients, Metrics: o.Metrics, MaxConnections: o.MaxConnections, PeerCertificates: o.Etcd,
 	})
 	if err != nil {
 		return err

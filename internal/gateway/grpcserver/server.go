@@ -85,7 +85,8 @@ func New(o Options) *Server {
 
 var errEnding = errors.New("the server is ending")
 
-// Serve serves the connections of a listener until that is closed or the server ends.
+// Serve serves the connections of a listener until Accept fails or the server ends. It is for listeners whose errors
+// do not pass.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.ending {
@@ -97,10 +98,6 @@ func (s *Server) Serve(l net.Listener) error {
 	for {
 		n, err := l.Accept()
 		if err != nil {
-			var again net.Error
-			if errors.As(err, &again) && again.Timeout() {
-				continue
-			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.listeners, l)
@@ -109,18 +106,21 @@ func (s *Server) Serve(l net.Listener) error {
 			}
 			return err
 		}
-		s.serve(n)
+		s.ServeConn(n)
 	}
 }
 
-// serve serves one connection.
-func (s *Server) serve(n net.Conn) {
+// Connection is a connection that is served.
+type Connection struct{ *conn }
+
+// ServeConn serves one connection, on goroutines of its own; nil: the server ends, and the connection is closed.
+func (s *Server) ServeConn(n net.Conn) *Connection {
 	c := newConn(s, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
 		n.Close()
-		return
+		return nil
 	}
 	s.conns[c] = true
 	s.gone.Go(func() {
@@ -129,6 +129,24 @@ func (s *Server) serve(n net.Conn) {
 		delete(s.conns, c)
 		s.mu.Unlock()
 	})
+	return &Connection{c}
+}
+
+// Idle reports whether no call is under way.
+func (c *Connection) Idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.active == 0 && len(c.calls) == 0
+}
+
+// End lets the calls under way end, and takes no others.
+func (c *Connection) End() {
+	c.drain()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending {
+		_ = c.net.SetWriteDeadline(time.Now().Add(goAwayTimeout)) // an error says that it is closed
+	}
 }
 
 // Stop ends the server. Calls under way may finish until ctx ends; no others begin.

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
-	"github.com/netcraq/netcraq/internal/gateway/proxy"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 	"github.com/netcraq/netcraq/internal/verify/softchain"
 )
 
@@ -245,7 +245,7 @@ func TestLongHeader(t *testing.T) {
 }
 
 func TestListenRefuses(t *testing.T) {
-	missing := proxy.TowardsClients{Cert: "missing.crt", Key: "missing.key"}
+	missing := serve.TowardsClients{Cert: "missing.crt", Key: "missing.key"}
 	for _, test := range []struct {
 		o    ServerOptions
 		want string // in the error
@@ -256,7 +256,7 @@ func TestListenRefuses(t *testing.T) {
 		{ServerOptions{Listen: "127.0.0.1:0", Clients: missing}, "--cacert"},
 		{ServerOptions{
 			Listen: "127.0.0.1:0", Clients: missing,
-			PeerCertificates: proxy.TowardsEtcd{SkipVerify: true},
+			PeerCertificates: serve.TowardsEtcd{SkipVerify: true},
 		}, "missing.crt"},
 	} {
 		if _, err := Listen(test.o); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -298,8 +298,8 @@ func TestSecure(t *testing.T) {
 	var first *Server // it is active, because it starts alone
 	for range 2 {
 		s, err := Listen(ServerOptions{
-			Listen: "127.0.0.1:0", Clients: proxy.TowardsClients{Auto: true, Dir: t.TempDir(), Years: 1},
-			PeerCertificates: proxy.TowardsEtcd{SkipVerify: true},
+			Listen: "127.0.0.1:0", Clients: serve.TowardsClients{Auto: true, Dir: t.TempDir(), Years: 1},
+			PeerCertificates: serve.TowardsEtcd{SkipVerify: true},
 			Options: Options{
 				Chain: softchain.Connect(t, cluster), LogEntries: 64, LockTTL: time.Minute,
 				Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -18,7 +18,7 @@ import (
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/memory/chainlog"
 	"github.com/netcraq/netcraq/internal/gateway/memory/keyspace"
-	"github.com/netcraq/netcraq/internal/gateway/proxy"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 const (
@@ -93,7 +93,7 @@ func New(o Options) (*Gateway, error) {
 		o.LogEntries = chainlog.DefaultEntries
 	}
 	if o.MaxRequestBytes == 0 {
-		o.MaxRequestBytes = proxy.DefaultMaxRequestBytes
+		o.MaxRequestBytes = serve.DefaultMaxRequestBytes
 	}
 	if o.Peers == nil {
 		o.Peers = insecure.NewCredentials()

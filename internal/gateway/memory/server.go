@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/soheilhy/cmux"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/api/v3/version"
@@ -25,7 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
-	"github.com/netcraq/netcraq/internal/gateway/proxy"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 // healthTimeout is how long the read of a health check may take.
@@ -35,17 +34,21 @@ const healthTimeout = time.Second
 type ServerOptions struct {
 	Options
 	Listen  string // host:port
-	Clients proxy.TowardsClients
+	Clients serve.TowardsClients
+	Metrics []string // more URLs on which pages are served
+	// MaxConnections is the limit of clients' connections. 0: [serve.DefaultConnections].
+	MaxConnections int
 	// PeerCertificates are for connections to other gateways, whose Clients are as this one's.
-	PeerCertificates proxy.TowardsEtcd
+	PeerCertificates serve.TowardsEtcd
 }
 
 // Server is a gateway that listens.
 type Server struct {
 	*Gateway
-	listener net.Listener
-	calls    *grpcserver.Server
-	http     *http.Server
+	listener *serve.Listener
+	clients  *serve.Server
+	plain    *serve.Server     // of the pages alone
+	more     []*serve.Listener // of plain
 }
 
 // Listen makes a gateway and listens. [Server.Serve] serves.
@@ -54,16 +57,12 @@ func Listen(o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := net.Listen("tcp", o.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("%w: name another address with --listen", err)
-	}
-	if o.Advertise, err = advertised(o.Advertise, plain.Addr()); err != nil {
-		return nil, errors.Join(err, plain.Close())
-	}
-	listener, err := o.Clients.Wrap(plain)
+	listener, err := serve.Listen("--listen", o.Listen, o.Clients)
 	if err != nil {
 		return nil, err
+	}
+	if o.Advertise, err = advertised(o.Advertise, listener.Addr()); err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
 	o.Peers = peers
 	g, err := New(o.Options)
@@ -71,13 +70,20 @@ func Listen(o ServerOptions) (*Server, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	s := &Server{Gateway: g, listener: listener}
-	pages := s.pages()
-	s.http = proxy.NewHTTPServer(pages)
-	s.calls = s.serveCalls(pages, o.secure(), g.o.MaxRequestBytes)
+	pages := serve.AllowOrigins(s.pages())
+	s.plain = serve.NewPages(s.pages(), g.o.Log)
+	s.clients = serve.New(s.serveCalls(pages, o.secure(), g.o.MaxRequestBytes), pages, o.MaxConnections, g.o.Log)
+	for _, address := range o.Metrics {
+		l, err := serve.ListenPages(address, o.Clients)
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.more = append(s.more, l)
+	}
 	return s, nil
 }
 
-func (o *ServerOptions) secure() bool { return o.Clients.Cert != "" || o.Clients.Auto }
+func (o *ServerOptions) secure() bool { return o.Clients.Encrypts() }
 
 // peers are the credentials towards other gateways.
 func (o *ServerOptions) peers() (credentials.TransportCredentials, error) {
@@ -114,6 +120,15 @@ func advertised(advertise string, listen net.Addr) (string, error) {
 	return listen.String(), nil
 }
 
+// close closes the listeners.
+func (s *Server) close() error {
+	err := s.listener.Close()
+	for _, l := range s.more {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
+
 // Addr is the address that is served.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
@@ -123,13 +138,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer cancel()
 	s.o.Log.Warn("this keyspace is in memory only: it is lost if all nodes of one chain lose their state at the same time",
 		"keyspace", s.o.Name)
-	mux := cmux.New(s.listener)
-	mux.SetReadTimeout(proxy.ReadHeader)
-	calls, pages := mux.Match(cmux.HTTP2()), mux.Match(cmux.Any())
-	failed := make(chan error, 3)
-	go func() { failed <- s.calls.Serve(calls) }()
-	go func() { failed <- s.http.Serve(pages) }()
-	go func() { failed <- mux.Serve() }()
+	failed := make(chan error, 1+len(s.more))
+	go func() { failed <- s.clients.Serve(ctx, s.listener) }()
+	for _, l := range s.more {
+		go func() { failed <- s.plain.Serve(ctx, l) }()
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	var err error
@@ -141,12 +154,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	cancel()
 	err = errors.Join(err, <-ended)
-	within, stop := context.WithTimeout(context.Background(), proxy.EndWithin)
+	within, stop := context.WithTimeout(context.Background(), serve.EndWithin)
 	defer stop()
-	s.calls.Stop(within)
-	if err := s.http.Close(); err != nil {
-		s.o.Log.Debug("the gateway's end", "error", err)
-	}
+	s.clients.Stop(within)
+	s.plain.Stop(within)
 	return err
 }
 
@@ -207,7 +218,8 @@ func (s *Server) serveCalls(pages http.Handler, secure bool, maxRequestBytes int
 			}
 			return handle(down)
 		},
-		Page: pages, MaxMessageBytes: maxRequestBytes + proxy.OverheadBytes, PingEvery: proxy.PingEvery, PingTimeout: proxy.PingTimeout,
+		Page: pages, MaxMessageBytes: maxRequestBytes + serve.OverheadBytes,
+		PingEvery: serve.PingEvery, PingTimeout: serve.PingTimeout,
 	})
 }
 
@@ -227,9 +239,15 @@ func (s *Server) pages() http.Handler {
 		}
 		writeJSON(w, http.StatusOK, map[string]string{"health": "true", "reason": ""})
 	}
-	for _, path := range []string{"/health", "/livez", "/readyz"} {
-		mux.HandleFunc(path, health)
-	}
+	mux.HandleFunc("/health", health)
+	serve.AddChecks(mux, "/livez", serve.Check{Name: "accepting", Run: func(ctx context.Context) error {
+		return s.clients.Accepting().Run(ctx)
+	}})
+	serve.AddChecks(mux, "/readyz", serve.Check{Name: "linearizable_read", Run: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+		defer cancel()
+		return s.healthy(ctx)
+	}})
 	return mux
 }
 

@@ -43,7 +43,7 @@ func startCached(t *testing.T, etcd string, cluster *topology.Cluster, o Cache) 
 		o.Placement = placement.Defaults()
 	}
 	options := Options{Endpoints: []string{etcd}, Cache: &o}
-	s, stop := serve(t, options)
+	s, stop := startServer(t, options)
 	return &cachedGateway{s.Addr().String(), s.cache, open(t, s.Addr().String()), stop}
 }
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 // serveCalls makes the server of clients' calls, and of pages over HTTP/2. Reads that the cache can answer have no
@@ -24,8 +25,9 @@ func (s *Server) serveCalls(page http.Handler) *grpcserver.Server {
 		own[methodMemberList] = func(down grpc.ServerStream) error { return f.listMembers(s.options.Advertise, down) }
 	}
 	return grpcserver.New(grpcserver.Options{
-		Codec: f.codec, Unary: isUnary, Begin: f.begin, PingEvery: PingEvery, PingTimeout: PingTimeout,
-		Page: page, MaxMessageBytes: s.options.MaxRequestBytes + OverheadBytes,
+		Codec: f.codec, Unary: isUnary, Begin: f.begin, PingEvery: serve.PingEvery,
+		PingTimeout: serve.PingTimeout,
+		Page:        page, MaxMessageBytes: s.options.MaxRequestBytes + serve.OverheadBytes,
 		Handle: func(method string, down grpc.ServerStream) error {
 			if answer := own[method]; answer != nil {
 				return answer(down)

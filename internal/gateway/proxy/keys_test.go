@@ -17,6 +17,7 @@ import (
 	"github.com/netcraq/netcraq/client"
 	"github.com/netcraq/netcraq/internal/gateway/pages"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 // TestPagesOfKeys asks two gateways which keys their clients use, and why these are cached or not.
@@ -69,10 +70,10 @@ func TestNamesOfKeysNeedACertificate(t *testing.T) {
 	info := must(transport.SelfCert(zap.NewNop(), t.TempDir(), []string{"127.0.0.1:0"}, 1, x509.ExtKeyUsageClientAuth))(t)
 	chain := must(client.New(client.Options{Cluster: cluster}))(t)
 	t.Cleanup(func() { chain.Close() })
-	s, _ := serve(t, Options{
+	s, _ := startServer(t, Options{
 		Endpoints: []string{etcd}, Metrics: []string{"http://127.0.0.1:0", "https://127.0.0.1:0"},
 		Cache:   &Cache{Chain: chain, ChainName: "test", Placement: placement.Defaults()},
-		Clients: TowardsClients{Cert: info.CertFile, Key: info.KeyFile, CA: info.CertFile},
+		Clients: serve.TowardsClients{Cert: info.CertFile, Key: info.KeyFile, CA: info.CertFile},
 	})
 	config := &tls.Config{RootCAs: x509.NewCertPool()}
 	config.RootCAs.AppendCertsFromPEM(must(os.ReadFile(info.CertFile))(t))
@@ -97,7 +98,7 @@ func TestNamesOfKeysNeedACertificate(t *testing.T) {
 		for _, page := range []string{pages.PathKeys, pages.PathExplain} {
 			request, answer := httptest.NewRequest(http.MethodGet, page, nil), httptest.NewRecorder()
 			request.RemoteAddr = from
-			s.plain.Handler.ServeHTTP(answer, request)
+			s.pages(false).ServeHTTP(answer, request)
 			if answer.Code != want || want != http.StatusOK && !strings.Contains(answer.Body.String(), "--cert") {
 				t.Errorf("%s from %s: %d %s", page, from, answer.Code, answer.Body)
 			}

@@ -24,7 +24,7 @@ func TestChainReachedLater(t *testing.T) {
 	must(a.client.Put(t.Context(), "k", "1"))(t)
 	a.hot(t, "k")
 	late := new(objects.Late)
-	s, _ := serve(t, Options{Endpoints: []string{etcd}, Cache: &Cache{Chain: late, Placement: placement.Defaults()}})
+	s, _ := startServer(t, Options{Endpoints: []string{etcd}, Cache: &Cache{Chain: late, Placement: placement.Defaults()}})
 	b := &cachedGateway{address: s.Addr().String(), cache: s.cache, client: open(t, s.Addr().String())}
 	must(b.client.Put(t.Context(), "k", "2"))(t)
 	for _, g := range []*cachedGateway{a, b} {
@@ -54,7 +54,7 @@ func TestChainReachedLater(t *testing.T) {
 func TestFirstGatewayBeforeItsChain(t *testing.T) {
 	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
 	late := new(objects.Late)
-	s, _ := serve(t, Options{Endpoints: []string{etcd}, Cache: &Cache{Chain: late, Placement: placement.Defaults()}})
+	s, _ := startServer(t, Options{Endpoints: []string{etcd}, Cache: &Cache{Chain: late, Placement: placement.Defaults()}})
 	first := open(t, s.Addr().String())
 	must(first.Put(t.Context(), "k", "0"))(t)
 	isValue := func(c *clientv3.Client, value string, floor int64) (rev int64) {
@@ -84,7 +84,7 @@ func TestFirstGatewayBeforeItsChain(t *testing.T) {
 func TestFirstGatewayNamesItsChain(t *testing.T) {
 	etcd, cluster := startEtcd(t), startChain(t, 3, 1)
 	late := new(objects.Late)
-	s, _ := serve(t, Options{Endpoints: []string{etcd}, Cache: &Cache{Chain: late, Placement: placement.Defaults()}})
+	s, _ := startServer(t, Options{Endpoints: []string{etcd}, Cache: &Cache{Chain: late, Placement: placement.Defaults()}})
 	a := &cachedGateway{address: s.Addr().String(), cache: s.cache, client: open(t, s.Addr().String())}
 	must(a.client.Put(t.Context(), "k", "1"))(t)
 	if err := s.NameChain("test"); err != nil {

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/url"
 	"strings"
 	"time"
 
@@ -28,6 +26,7 @@ import (
 
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 	"github.com/netcraq/netcraq/internal/gateway/pages"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 const (
@@ -46,13 +45,13 @@ func (s *Server) api(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	mux := s.pages(true)
-	json = newBodyLimit(json, s.options.MaxRequestBytes)
+	json = serve.LimitBodies(json, s.options.MaxRequestBytes)
 	mux.Handle("/v3/", json)
 	mux.Handle("/v3beta/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = strings.Replace(r.URL.Path, "/v3beta/", "/v3/", 1)
 		json.ServeHTTP(w, r)
 	}))
-	return mux, nil
+	return serve.AllowOrigins(mux), nil
 }
 
 // pages serves etcd's HTTP pages, and the gateway's own. If checked, all clients have shown the certificate that the
@@ -63,8 +62,7 @@ func (s *Server) pages(checked bool) *http.ServeMux {
 	mux.HandleFunc("/metrics", s.passPage)
 	mux.HandleFunc("/health", s.health)
 	mux.HandleFunc("/proxy/health", s.health)
-	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	mux.HandleFunc("/readyz", s.ready)
+	s.checks(mux)
 	mux.Handle("/proxy/metrics", s.metrics())
 	mux.HandleFunc(pages.PathKeys, s.guarded(checked, s.keys))
 	mux.HandleFunc(pages.PathExplain, s.guarded(checked, s.explain))
@@ -202,35 +200,58 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // the client went away
 }
 
-// ready answers as etcd's page of that name does. /livez does not ask etcd: a gateway that is started again helps no etcd.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	if err := s.healthy(r.Context()); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
+// checks serves /livez and /readyz. /livez does not ask etcd: a gateway that is started again helps no etcd.
+func (s *Server) checks(mux *http.ServeMux) {
+	serve.AddChecks(mux, "/livez", serve.Check{Name: "accepting", Run: func(ctx context.Context) error {
+		return s.clients.Accepting().Run(ctx)
+	}})
+	read := func(local bool) func(context.Context) error {
+		return func(ctx context.Context) error { return s.read(ctx, local) }
 	}
-	_, _ = io.WriteString(w, "ok\n") // the client went away
+	maintenance := pb.NewMaintenanceClient(s.conn)
+	serve.AddChecks(mux, "/readyz",
+		serve.Check{Name: "data_corruption", Run: asked(func(ctx context.Context) error {
+			alarms, err := maintenance.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET, Alarm: pb.AlarmType_CORRUPT})
+			if len(alarms.GetAlarms()) > 0 {
+				err = errors.New("alarm activated: CORRUPT")
+			}
+			return err
+		})},
+		serve.Check{Name: "serializable_read", Run: asked(read(true))},
+		serve.Check{Name: "linearizable_read", Run: asked(read(false))},
+		serve.Check{Name: "non_learner", Run: asked(func(ctx context.Context) error {
+			member, err := maintenance.Status(ctx, &pb.StatusRequest{})
+			if member.GetIsLearner() {
+				err = errors.New("the member that answers is a learner")
+			}
+			return err
+		})},
+	)
 }
 
-// healthy returns the error of a linearizable read of etcd. A refusal is an answer, too.
-func (s *Server) healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	_, err := pb.NewKVClient(s.conn).Range(ctx, &pb.RangeRequest{Key: []byte("a"), CountOnly: true})
-	switch status.Code(err) {
-	case codes.PermissionDenied, codes.InvalidArgument, codes.Unauthenticated:
-		return nil
+// asked bounds a question to etcd. A refusal is an answer, too.
+func asked(question func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+		defer cancel()
+		err := question(ctx)
+		switch status.Code(err) {
+		case codes.PermissionDenied, codes.InvalidArgument, codes.Unauthenticated:
+			return nil
+		}
+		return err
 	}
+}
+
+// read reads a key of etcd.
+func (s *Server) read(ctx context.Context, local bool) error {
+	_, err := pb.NewKVClient(s.conn).Range(ctx, &pb.RangeRequest{Key: []byte("a"), CountOnly: true, Serializable: local})
 	return err
 }
 
-// listenPages listens on a URL for the pages alone: it asks for no certificate unless its scheme is https, so it may
-// not lead to keys and values.
-func (s *Server) listenPages(address string) (net.Listener, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("%q is not a URL to serve metrics on: want http://host:port", address)
-	}
-	return s.listen("--metrics-addr", u.Host, u.Scheme == "https")
+// healthy returns the error of a linearizable read of etcd.
+func (s *Server) healthy(ctx context.Context) error {
+	return asked(func(ctx context.Context) error { return s.read(ctx, false) })(ctx)
 }
 
 // Oldest release of etcd that is served.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -89,12 +90,12 @@ func beginMember(t *testing.T, client, peer string, change func(*embed.Config)) 
 // startGateway serves until the test ends.
 func startGateway(t *testing.T, o Options) string {
 	t.Helper()
-	s, _ := serve(t, o)
+	s, _ := startServer(t, o)
 	return s.Addr().String()
 }
 
-// serve serves until the test ends, or stop is called.
-func serve(t *testing.T, o Options) (s *Server, stop func()) {
+// startServer serves until the test ends, or stop is called.
+func startServer(t *testing.T, o Options) (s *Server, stop func()) {
 	t.Helper()
 	o.Listen, o.Log = "127.0.0.1:0", slog.New(slog.NewTextHandler(t.Output(), nil))
 	s, err := New(t.Context(), o)
@@ -344,7 +345,7 @@ func TestPagesWithoutEtcd(t *testing.T) {
 
 // TestPagesAlone: the listener of pages, which may have no certificates, does not lead to keys and values.
 func TestPagesAlone(t *testing.T) {
-	s, _ := serve(t, Options{Endpoints: []string{startEtcd(t)}, Metrics: []string{"http://127.0.0.1:0"}})
+	s, _ := startServer(t, Options{Endpoints: []string{startEtcd(t)}, Metrics: []string{"http://127.0.0.1:0"}})
 	url := "http://" + s.more[0].Addr().String()
 	r := must(http.Get(url + "/health"))(t)
 	if r.Body.Close(); r.StatusCode != http.StatusOK {
@@ -392,5 +393,34 @@ func TestEndpoints(t *testing.T) {
 	}
 	if _, err := parseEndpoints(nil); err == nil {
 		t.Error("no endpoint was wanted")
+	}
+}
+
+// TestChecks: /livez and /readyz answer as etcd's pages of these names, and pages of other origins may read the answers.
+func TestChecks(t *testing.T) {
+	etcd := startEtcd(t)
+	ask := func(base, path string) string {
+		r := must(http.Get(base + path))(t)
+		defer r.Body.Close()
+		lines := strings.Split(string(must(io.ReadAll(r.Body))(t)), "\n")
+		slices.Sort(lines) // etcd's order is random
+		return fmt.Sprint(r.StatusCode, r.Header.Get("Content-Type"), r.Header.Get("Access-Control-Allow-Origin"), lines)
+	}
+	gateway := "http://" + startGateway(t, Options{Endpoints: []string{etcd}})
+	etcd = "http://" + etcd
+	for _, path := range []string{
+		"/readyz", "/readyz?verbose", "/readyz?exclude=non_learner&verbose", "/readyz/linearizable_read",
+		"/readyz/data_corruption?verbose=1", "/readyz/nothing", "/livez",
+	} {
+		if got, want := ask(gateway, path), ask(etcd, path); got != want {
+			t.Errorf("%s: %s, etcd: %s", path, got, want)
+		}
+	}
+	for _, base := range []string{gateway, etcd} {
+		request := must(http.NewRequest(http.MethodOptions, base+"/v3/kv/range", nil))(t)
+		r := must(http.DefaultClient.Do(request))(t)
+		if r.Body.Close(); r.StatusCode != http.StatusOK || r.Header.Get("Access-Control-Allow-Headers") == "" {
+			t.Errorf("OPTIONS at %s: %s, %v", base, r.Status, r.Header)
+		}
 	}
 }

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 // oldEtcd tells of a version, and does nothing else.
@@ -54,7 +56,7 @@ func TestOldReleasesAreRefused(t *testing.T) {
 
 func TestEncryptedClients(t *testing.T) {
 	address := startGateway(t, Options{
-		Endpoints: []string{startEtcd(t)}, Clients: TowardsClients{Auto: true, Dir: t.TempDir(), Years: 1, Least: "TLS1.3"},
+		Endpoints: []string{startEtcd(t)}, Clients: serve.TowardsClients{Auto: true, Dir: t.TempDir(), Years: 1, Least: "TLS1.3"},
 	})
 	config := &tls.Config{InsecureSkipVerify: true} // the certificate is its own authority
 	c := must(clientv3.New(clientv3.Config{Endpoints: []string{"https://" + address}, TLS: config}))(t)
@@ -73,9 +75,9 @@ func TestEncryptedClients(t *testing.T) {
 
 // TestPagesOverHTTP2: a client that prefers HTTP/2, as curl does, gets pages and JSON on the port with TLS.
 func TestPagesOverHTTP2(t *testing.T) {
-	s, _ := serve(t, Options{
+	s, _ := startServer(t, Options{
 		Endpoints: []string{startEtcd(t)}, Metrics: []string{"https://127.0.0.1:0"},
-		Clients: TowardsClients{Auto: true, Dir: t.TempDir(), Years: 1},
+		Clients: serve.TowardsClients{Auto: true, Dir: t.TempDir(), Years: 1},
 	})
 	config := &tls.Config{InsecureSkipVerify: true} // the certificate is its own authority
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
@@ -112,7 +114,7 @@ func TestSilentClients(t *testing.T) {
 	etcd := startEtcd(t)
 	plain := startGateway(t, Options{Endpoints: []string{etcd}})
 	secure := startGateway(t, Options{
-		Endpoints: []string{etcd}, Clients: TowardsClients{Auto: true, Dir: t.TempDir(), Years: 1},
+		Endpoints: []string{etcd}, Clients: serve.TowardsClients{Auto: true, Dir: t.TempDir(), Years: 1},
 	})
 	config := &tls.Config{InsecureSkipVerify: true} // the certificate is its own authority
 	for name, c := range map[string]net.Conn{

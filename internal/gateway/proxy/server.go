@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"net/http"
 	"time"
 
-	"github.com/soheilhy/cmux"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
@@ -22,21 +20,23 @@ import (
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
 	"github.com/netcraq/netcraq/internal/gateway/objects"
 	"github.com/netcraq/netcraq/internal/gateway/placement"
+	"github.com/netcraq/netcraq/internal/gateway/serve"
 )
 
 // Options configure the server and the etcd that it forwards calls to.
 type Options struct {
 	Listen    string // host:port
-	Clients   TowardsClients
+	Clients   serve.TowardsClients
 	Endpoints []string
-	Etcd      TowardsEtcd
+	Etcd      serve.TowardsEtcd
 	Advertise string        // URL that the member list shows; empty: etcd's own list is passed on
 	Metrics   []string      // more URLs on which pages are served
 	KeepAlive KeepAlive     // towards etcd
 	Follow    time.Duration // how often the endpoints are taken from etcd's member list; 0: never
 	Cache     *Cache        // nil: nothing is cached
-	// MaxRequestBytes is the largest request: etcd's --max-request-bytes. 0: [DefaultMaxRequestBytes].
+	// MaxRequestBytes is the largest request: etcd's --max-request-bytes. 0: [serve.DefaultMaxRequestBytes].
 	MaxRequestBytes int
+	MaxConnections  int  // of clients; 0: [serve.DefaultConnections]
 	Profiles        bool // serve profiles of this process below /debug/pprof/
 	Log             *slog.Logger
 }
@@ -67,27 +67,16 @@ func (k KeepAlive) client() keepalive.ClientParameters {
 // reconnect is how soon a member that is away is tried again.
 var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
 
-const (
-	// PingEvery and PingTimeout are how the server notices that a client is away; etcd has the same.
-	PingEvery   = 2 * time.Hour
-	PingTimeout = 20 * time.Second
-	// EndWithin is how long calls may take when the server ends.
-	EndWithin = 500 * time.Millisecond
-	// ReadHeader bounds how long a client may take to send the first bytes of a connection, which tell its protocol,
-	// and the header of a request of HTTP/1.
-	ReadHeader = 5 * time.Second
-)
-
 // Server serves etcd's clients.
 type Server struct {
 	options  Options
 	etcd     *tls.Config // towards etcd; nil: as the endpoints' URLs say
 	conn     *upstream
 	calls    *grpcserver.Server
-	http     *http.Server
-	plain    *http.Server // of the pages alone
-	listener net.Listener
-	more     []net.Listener
+	clients  *serve.Server
+	plain    *serve.Server // of the pages alone
+	listener *serve.Listener
+	more     []*serve.Listener
 	cache    *engine.Engine    // nil: nothing is cached
 	refused  bool              // nothing is cached because etcd has authentication enabled
 	own      *bufconn.Listener // calls of the pages
@@ -109,7 +98,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("connections to etcd: %w", err)
 	}
 	if o.MaxRequestBytes == 0 {
-		o.MaxRequestBytes = DefaultMaxRequestBytes
+		o.MaxRequestBytes = serve.DefaultMaxRequestBytes
 	}
 	s := &Server{options: o, etcd: etcd, conn: conn}
 	answers, err := s.checkVersion(ctx)
@@ -124,13 +113,13 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	s.calls = s.serveCalls(handler)
-	s.http = NewHTTPServer(handler)
-	s.plain = NewHTTPServer(s.pages(false))
-	if s.listener, err = s.listen("--listen", o.Listen, true); err != nil {
+	s.clients = serve.New(s.calls, handler, o.MaxConnections, o.Log)
+	s.plain = serve.NewPages(s.pages(false), o.Log)
+	if s.listener, err = serve.Listen("--listen", o.Listen, o.Clients); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	for _, address := range o.Metrics {
-		l, err := s.listenPages(address)
+		l, err := serve.ListenPages(address, o.Clients)
 		if err != nil {
 			return nil, errors.Join(err, s.listener.Close(), conn.Close())
 		}
@@ -141,18 +130,6 @@ func New(ctx context.Context, o Options) (*Server, error) {
 
 // Addr is the address that is served.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
-
-// listen listens on the address that a flag names.
-func (s *Server) listen(flag, address string, secure bool) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%w: name another address with %s", err, flag)
-	}
-	if !secure {
-		return l, nil
-	}
-	return s.options.Clients.Wrap(l)
-}
 
 // startCache brings the cache up, if there is one, and the way that the pages' calls take: through this server, as clients' do. It
 // waits for an etcd that answers.
@@ -194,16 +171,13 @@ func (s *Server) Serve(ctx context.Context) error {
 		defer stop()
 		go s.conn.track(following, s.options.Follow, s.options.Log)
 	}
-	mux := cmux.New(s.listener)
-	mux.SetReadTimeout(ReadHeader)
-	grpcListener, httpListener := mux.Match(cmux.HTTP2()), mux.Match(cmux.Any())
-	failed := make(chan error, 4+len(s.more))
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 2+len(s.more))
 	go func() { failed <- s.calls.Serve(s.own) }()
-	go func() { failed <- s.calls.Serve(grpcListener) }()
-	go func() { failed <- s.http.Serve(httpListener) }()
-	go func() { failed <- mux.Serve() }()
+	go func() { failed <- s.clients.Serve(serving, s.listener) }()
 	for _, l := range s.more {
-		go func() { failed <- s.plain.Serve(l) }()
+		go func() { failed <- s.plain.Serve(serving, l) }()
 	}
 	var err error
 	select {
@@ -212,6 +186,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	case err = <-s.restored(ctx):
 	case err = <-s.otherChain():
 	}
+	stop()
 	s.end()
 	return err
 }
@@ -244,13 +219,14 @@ func (s *Server) restored(ctx context.Context) <-chan error {
 
 // end lets calls under way finish, shortly. Watches would never.
 func (s *Server) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), EndWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), serve.EndWithin)
 	defer cancel()
-	s.calls.Stop(ctx)
+	s.clients.Stop(ctx)
 	if s.cache != nil {
 		s.cache.Close()
 	}
-	if err := errors.Join(s.http.Close(), s.plain.Close(), s.ownConn.Close(), s.conn.Close()); err != nil {
+	s.plain.Stop(ctx)
+	if err := errors.Join(s.ownConn.Close(), s.conn.Close()); err != nil {
 		s.options.Log.Debug("the gateway's end", "error", err)
 	}
 }

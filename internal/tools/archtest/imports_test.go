@@ -79,7 +79,7 @@ var reserved = []struct {
 		commands, eval + "/leases", eval + "/peer", "tools/suites"}, "the data plane's own protocol needs no RPC"},
 	{"github.com/spf13/", []string{commands, "cmd"}, "flags belong to the commands"},
 	{"go.etcd.io/", []string{cluster + "/controller/store", gateway + "/engine", gateway + "/proxy", gateway + "/local",
-		gateway + "/memory", verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/etcdgateway", eval + "/leases",
+		gateway + "/memory", gateway + "/serve", verify + "/gatewaycheck", eval + "/etcdstudy", eval + "/etcdgateway", eval + "/leases",
 		eval + "/peer", "tools/suites", "tools/kubernetes"}, "etcd belongs to the controller's store, to the gateway " +
 		"and its checks, and to the systems compared with it"},
 	{"gonum.org/", []string{eval}, "statistics and pictures belong to evaluation"},

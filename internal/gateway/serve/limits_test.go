@@ -1,4 +1,4 @@
-package proxy
+package serve
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func serveBodies(t *testing.T, set func(*bodyLimit)) (address string, ended <-ch
 	}), smallBody)
 	set(l)
 	s := httptest.NewUnstartedServer(l)
-	s.Config = NewHTTPServer(l)
+	s.Config = newHTTPServer(l)
 	s.Start()
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String(), result

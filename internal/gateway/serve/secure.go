@@ -1,4 +1,4 @@
-package proxy
+package serve
 
 import (
 	"crypto/tls"
@@ -44,16 +44,8 @@ type TowardsClients struct {
 	Years       uint   // for which it is valid
 }
 
-// Wrap encrypts the connections of a listener, if certificates are configured. If it fails, the listener is closed.
-func (c *TowardsClients) Wrap(l net.Listener) (net.Listener, error) {
-	secure, err := c.wrap(l)
-	if err != nil {
-		_ = l.Close() // it may be closed already
-	}
-	return secure, err
-}
-
-func (c *TowardsClients) wrap(l net.Listener) (net.Listener, error) {
+// Config is nil if no certificates are configured. A certificate that it makes is for an address.
+func (c *TowardsClients) Config(address net.Addr) (*tls.Config, error) {
 	var info transport.TLSInfo
 	switch {
 	case c.CA != "" || c.Cert != "" || c.Key != "":
@@ -63,11 +55,11 @@ func (c *TowardsClients) wrap(l net.Listener) (net.Listener, error) {
 	case c.Auto:
 		var err error
 		dir := filepath.Join(c.Dir, "fixtures", "proxy")
-		if info, err = transport.SelfCert(zap.NewNop(), dir, []string{"https://" + l.Addr().String()}, c.Years); err != nil {
+		if info, err = transport.SelfCert(zap.NewNop(), dir, []string{"https://" + address.String()}, c.Years); err != nil {
 			return nil, fmt.Errorf("the certificate of --auto-tls: %w", err)
 		}
 	default:
-		return l, nil
+		return nil, nil
 	}
 	info.CRLFile = c.Revoked
 	var err error
@@ -82,9 +74,17 @@ func (c *TowardsClients) wrap(l net.Listener) (net.Listener, error) {
 	if info.MaxVersion, err = tlsutil.GetTLSVersion(c.Most); err != nil {
 		return nil, fmt.Errorf("--tls-max-version: %w", err)
 	}
-	secure, err := transport.NewTLSListener(l, &info)
+	if info.Empty() {
+		return nil, errors.New("clients' certificates are checked with TLS only: name the gateway's certificate with " +
+			"--cert-file and --key-file")
+	}
+	secure, err := info.ServerConfig()
 	if err != nil {
 		return nil, fmt.Errorf("certificates towards clients (--cert-file, --key-file, --trusted-ca-file): %w", err)
 	}
+	info.ConfigureCRLVerification(secure)
 	return secure, nil
 }
+
+// Encrypts reports whether clients use TLS.
+func (c *TowardsClients) Encrypts() bool { return c.Cert != "" || c.Key != "" || c.CA != "" || c.Auto }

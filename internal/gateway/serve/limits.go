@@ -1,4 +1,4 @@
-package proxy
+package serve
 
 import (
 	"cmp"
@@ -33,10 +33,10 @@ const (
 	smallBody = 16 << 10
 )
 
-// NewHTTPServer makes a server of pages that bounds headers and idle connections.
-func NewHTTPServer(h http.Handler) *http.Server {
+// newHTTPServer makes a server of pages that bounds headers and idle connections.
+func newHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: ReadHeader, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHTTPHeader,
+		Handler: h, ReadHeaderTimeout: readHeader, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHTTPHeader,
 	}
 }
 
@@ -46,6 +46,12 @@ type bodyLimit struct {
 	most    int64 // the largest body
 	timeout time.Duration
 	room    *semaphore.Weighted
+}
+
+// LimitBodies bounds the memory of requests in JSON: each by what a request of maxRequestBytes takes, where keys and
+// values are in base64, and all together.
+func LimitBodies(next http.Handler, maxRequestBytes int) http.Handler {
+	return newBodyLimit(next, maxRequestBytes)
 }
 
 // newBodyLimit bounds bodies by what a request of maxRequestBytes takes in JSON, where keys and values are in base64.

@@ -1,0 +1,291 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+)
+
+// watchedLog tells of each line that is logged.
+type watchedLog struct {
+	lines chan string
+}
+
+func (w *watchedLog) Write(b []byte) (int, error) {
+	w.lines <- string(b)
+	return len(b), nil
+}
+
+// await waits for a line.
+func (w *watchedLog) await(t *testing.T, part string) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		select {
+		case line := <-w.lines:
+			if strings.Contains(line, part) {
+				return
+			}
+		case <-limit:
+			t.Fatalf("nothing was logged with %q", part)
+		}
+	}
+}
+
+// started is a server of one page, /, whose answer waits if the query says so.
+type started struct {
+	address string
+	log     *watchedLog
+	entered chan struct{} // a page that waits
+	leave   chan struct{}
+}
+
+func start(t *testing.T, c TowardsClients, most int) *started {
+	t.Helper()
+	s := &started{
+		log: &watchedLog{make(chan string, 1000)}, entered: make(chan struct{}, 100), leave: make(chan struct{}),
+	}
+	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == "wait" {
+			s.entered <- struct{}{}
+			<-s.leave
+		}
+		io.WriteString(w, "here")
+	})
+	calls := grpcserver.New(grpcserver.Options{
+		Page: pages, Unary: func(string) bool { return false },
+		Handle: func(string, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "") },
+	})
+	server := New(calls, pages, most, slog.New(slog.NewTextHandler(s.log, nil)))
+	l, err := Listen("--listen", "127.0.0.1:0", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		if err := server.Serve(ctx, l); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		ended.Wait()
+		over, stop := context.WithTimeout(context.Background(), time.Second)
+		defer stop()
+		server.Stop(over)
+	})
+	return s
+}
+
+func selfSigned(t *testing.T) TowardsClients {
+	return TowardsClients{Auto: true, Dir: t.TempDir(), Years: 1}
+}
+
+// dial connects, with a deadline for the whole test.
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	n, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	if err := n.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// get asks for a page on a connection.
+func get(n net.Conn, path string) (string, error) {
+	if _, err := io.WriteString(n, "GET "+path+" HTTP/1.1\r\nHost: gateway\r\n\r\n"); err != nil {
+		return "", err
+	}
+	r, err := http.ReadResponse(bufio.NewReader(n), nil)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	return string(body), err
+}
+
+// TestDescriptorsRunOut: a server that could not accept for want of descriptors accepts again, with TLS and without.
+func TestDescriptorsRunOut(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = min(limit.Cur, 512)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	for name, c := range map[string]TowardsClients{"plain": {}, "tls": selfSigned(t)} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, c, 0)
+			address, err := net.ResolveTCPAddr("tcp", s.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken := takeDescriptors(t)
+			err = unix.Connect(socket, &unix.SockaddrInet4{Port: address.Port, Addr: [4]byte{127, 0, 0, 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.log.await(t, "connections wait to be accepted")
+			for _, f := range taken {
+				f.Close()
+			}
+			file := os.NewFile(uintptr(socket), "client")
+			n, err := net.FileConn(file)
+			if file.Close(); err != nil {
+				t.Fatal(err)
+			}
+			defer n.Close()
+			if err := n.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if c.Encrypts() {
+				n = tls.Client(n, &tls.Config{InsecureSkipVerify: true}) // the certificate is its own authority
+			}
+			if page, err := get(n, "/"); page != "here" {
+				t.Errorf("after the shortage: %q, %v", page, err)
+			}
+		})
+	}
+}
+
+// takeDescriptors opens files until there are no more descriptors.
+func takeDescriptors(t *testing.T) (taken []*os.File) {
+	t.Helper()
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return taken
+		}
+		taken = append(taken, f)
+		t.Cleanup(func() { f.Close() })
+	}
+}
+
+// TestConnectionsAreLimited: at the limit the oldest connection without a request ends, and one with a request stays.
+func TestConnectionsAreLimited(t *testing.T) {
+	s := start(t, TowardsClients{}, 2)
+	busy := dial(t, s.address)
+	answer := make(chan string, 1)
+	go func() {
+		page, _ := get(busy, "/?wait")
+		answer <- page
+	}()
+	<-s.entered
+	idle := dial(t, s.address)
+	if page, err := get(idle, "/"); page != "here" {
+		t.Fatalf("%q, %v", page, err)
+	}
+	next := dial(t, s.address)
+	if page, err := get(next, "/"); page != "here" {
+		t.Errorf("a connection beyond the limit: %q, %v", page, err)
+	}
+	s.log.await(t, "the limit of connections is reached")
+	if _, err := idle.Read(make([]byte, 1)); err == nil {
+		t.Error("the idle connection is open")
+	}
+	go get(next, "/?wait")
+	<-s.entered
+	refused := dial(t, s.address)
+	if page, err := get(refused, "/"); err == nil {
+		t.Errorf("all connections have requests under way, and a new one got %q", page)
+	}
+	close(s.leave)
+	if page := <-answer; page != "here" {
+		t.Errorf("the busy connection got %q", page)
+	}
+}
+
+// TestIdleCallersMakePlace: a connection of HTTP/2 without a call is told to go away.
+func TestIdleCallersMakePlace(t *testing.T) {
+	s := start(t, TowardsClients{}, 1)
+	n := dial(t, s.address)
+	if _, err := io.WriteString(n, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	framer := http2.NewFramer(n, n)
+	if err := framer.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := framer.ReadFrame(); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := get(dial(t, s.address), "/"); page != "here" {
+		t.Errorf("%q, %v", page, err)
+	}
+	for {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, ok := f.(*http2.GoAwayFrame); ok {
+			if g.ErrCode != http2.ErrCodeNo {
+				t.Errorf("%v", g)
+			}
+			return
+		}
+	}
+}
+
+// TestSlowHandshakes: clients that begin a handshake and stop delay no other.
+func TestSlowHandshakes(t *testing.T) {
+	s := start(t, selfSigned(t), 0)
+	for range 100 {
+		if _, err := dial(t, s.address).Write([]byte{22, 3, 1}); err != nil { // the first bytes of a handshake
+			t.Fatal(err)
+		}
+	}
+	n := tls.Client(dial(t, s.address), &tls.Config{InsecureSkipVerify: true})
+	if page, err := get(n, "/"); page != "here" {
+		t.Errorf("%q, %v", page, err)
+	}
+}
+
+// TestSniff: a client is taken for one of HTTP/2 by its whole preface only.
+func TestSniff(t *testing.T) {
+	for text, want := range map[string]bool{
+		http2.ClientPreface + "x": true, "PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n": false, "GET / HTTP/1.1\r\n": false, "P": false,
+	} {
+		near, far := net.Pipe()
+		go func() {
+			io.Copy(near, bytes.NewReader([]byte(text)))
+			near.Close()
+		}()
+		prefix, calls, err := sniff(far)
+		if calls != want || !want && err == nil && !strings.HasPrefix(text, string(prefix)) {
+			t.Errorf("%q: %q, %v, %v", text, prefix, calls, err)
+		}
+		far.Close()
+	}
+}

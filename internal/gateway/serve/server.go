@@ -1,0 +1,221 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+)
+
+const (
+	// PingEvery and PingTimeout are how a server notices that a client is away; etcd has the same.
+	PingEvery   = 2 * time.Hour
+	PingTimeout = 20 * time.Second
+	// EndWithin is how long calls may take when a server ends.
+	EndWithin = 500 * time.Millisecond
+	// handshakeTimeout bounds a handshake of TLS; etcd has the same.
+	handshakeTimeout = 10 * time.Second
+	// readHeader bounds how long a client may take to send the first bytes of a connection, which tell its protocol, and
+	// the header of a request of HTTP/1.
+	readHeader = 5 * time.Second
+)
+
+// Server serves a gateway's clients: gRPC, and pages on HTTP/1 and HTTP/2.
+type Server struct {
+	calls *grpcserver.Server // and pages over HTTP/2
+	http  *http.Server
+	log   *slog.Logger
+	open  connections
+	stuck atomic.Int64 // Unix time in ns since which no connection can be accepted; 0: they are
+}
+
+// New makes a server with a limit of connections; 0: [DefaultConnections]. Pages are those of HTTP/1.
+func New(calls *grpcserver.Server, pages http.Handler, most int, log *slog.Logger) *Server {
+	if most == 0 {
+		most = DefaultConnections()
+	}
+	s := &Server{calls: calls, http: newHTTPServer(pages), log: log, open: connections{most: most, log: log}}
+	s.http.ConnState = noteState
+	return s
+}
+
+// pageConnections is the limit of connections of a server of pages alone: monitoring opens few.
+const pageConnections = 64
+
+// NewPages makes a server of pages alone.
+func NewPages(pages http.Handler, log *slog.Logger) *Server {
+	calls := grpcserver.New(grpcserver.Options{
+		Page: pages, Unary: func(string) bool { return false }, PingEvery: PingEvery, PingTimeout: PingTimeout,
+		Handle: func(method string, _ grpc.ServerStream) error {
+			return status.Errorf(codes.Unimplemented, "%s is not served on this port", method)
+		},
+	})
+	return New(calls, pages, pageConnections, log)
+}
+
+// Serve serves the connections of a listener until ctx ends.
+func (s *Server) Serve(ctx context.Context, l *Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	web := &queue{Listener: l, conns: make(chan net.Conn), ended: ctx.Done()}
+	failed := make(chan error, 2)
+	go func() { failed <- s.http.Serve(web) }()
+	go func() {
+		failed <- s.accept(ctx, l, func(n net.Conn) {
+			if c := s.open.add(n); c != nil {
+				go s.serve(c, l.secure, web)
+				return
+			}
+			n.Close()
+		})
+	}()
+	err := <-failed
+	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// serve finds out what the client speaks, and serves it.
+func (s *Server) serve(c *connection, secure *tls.Config, web *queue) {
+	n, err := s.handshake(c, secure)
+	if err != nil {
+		s.log.Debug("a connection ends before its first request", "client", c.RemoteAddr().String(), "error", err)
+		n.Close()
+		return
+	}
+	prefix, calls, err := sniff(n)
+	if err == nil {
+		err = n.SetReadDeadline(time.Time{})
+	}
+	if err != nil {
+		n.Close()
+		return
+	}
+	n = &prefixed{Conn: n, prefix: prefix, below: c}
+	if !calls {
+		web.push(n)
+		return
+	}
+	if served := s.calls.ServeConn(n); served != nil {
+		c.uses(served.Idle, served.End)
+	}
+}
+
+// handshake makes the connection one of TLS, if clients are to use it.
+func (s *Server) handshake(c *connection, secure *tls.Config) (net.Conn, error) {
+	if secure == nil {
+		return c, c.SetReadDeadline(time.Now().Add(readHeader))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+	defer cancel()
+	n := tls.Server(c, secure)
+	if err := n.HandshakeContext(ctx); err != nil {
+		return n, err
+	}
+	return n, n.SetReadDeadline(time.Now().Add(readHeader))
+}
+
+// sniff reads as much as tells whether the client speaks HTTP/2. The client that sends the preface of HTTP/2 calls; every
+// other one wants a page.
+func sniff(n net.Conn) (prefix []byte, calls bool, err error) {
+	buffer := make([]byte, len(http2.ClientPreface))
+	for read := 0; ; {
+		m, err := n.Read(buffer[read:])
+		read += m
+		switch {
+		case !strings.HasPrefix(http2.ClientPreface, string(buffer[:read])):
+			return buffer[:read], false, nil
+		case read == len(buffer):
+			return buffer, true, nil
+		case err != nil:
+			return nil, false, err
+		}
+	}
+}
+
+// prefixed is a connection whose first bytes have been read.
+type prefixed struct {
+	net.Conn
+	prefix []byte
+	below  *connection
+	busy   atomic.Bool // a request of HTTP/1 is under way
+}
+
+// Read reads what was read before, then the rest.
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.prefix) > 0 {
+		n := copy(b, p.prefix)
+		if p.prefix = p.prefix[n:]; len(p.prefix) == 0 {
+			p.prefix = nil
+		}
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}
+
+// noteState notes whether a connection of HTTP/1 has a request under way.
+func noteState(n net.Conn, state http.ConnState) {
+	p, ok := n.(*prefixed)
+	if !ok {
+		return
+	}
+	switch state {
+	case http.StateNew:
+		p.below.uses(func() bool { return !p.busy.Load() }, func() { p.Close() })
+	case http.StateIdle:
+		p.busy.Store(false)
+	case http.StateActive, http.StateHijacked:
+		p.busy.Store(true)
+	}
+}
+
+// queue is a listener of connections that were accepted elsewhere.
+type queue struct {
+	net.Listener // its address
+	conns        chan net.Conn
+	ended        <-chan struct{}
+}
+
+// push gives a connection to the server that accepts from the queue.
+func (q *queue) push(n net.Conn) {
+	select {
+	case q.conns <- n:
+	case <-q.ended:
+		n.Close()
+	}
+}
+
+// Accept waits for a connection.
+func (q *queue) Accept() (net.Conn, error) {
+	select {
+	case n := <-q.conns:
+		return n, nil
+	case <-q.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// Stop ends the server's connections. Calls may finish until ctx ends.
+func (s *Server) Stop(ctx context.Context) {
+	s.calls.Stop(ctx)
+	if err := s.http.Close(); err != nil {
+		s.log.Debug("the end of the pages' server", "error", err)
+	}
+	for _, n := range s.open.all() {
+		n.Close() // it has sent no request yet
+	}
+}
