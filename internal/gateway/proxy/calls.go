@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"os"
 
@@ -18,9 +19,12 @@ import (
 
 // serveCalls makes the server of clients' calls, and of pages over HTTP/2. Reads that the cache can answer have no
 // goroutine of their own.
-func (s *Server) serveCalls(page http.Handler) *grpcserver.Server {
+func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
 	f := &forwarder{s.conn.ClientConn, newCodec(), s.cache}
-	own := reflections()
+	own, err := reflections()
+	if err != nil {
+		return nil, fmt.Errorf("the descriptions of etcd's services: %w", err)
+	}
 	if s.options.Advertise != "" {
 		own[methodMemberList] = func(down grpc.ServerStream) error { return f.listMembers(s.options.Advertise, down) }
 	}
@@ -34,7 +38,7 @@ func (s *Server) serveCalls(page http.Handler) *grpcserver.Server {
 			}
 			return f.handle(method, down)
 		},
-	})
+	}), nil
 }
 
 const methodMemberList = "/etcdserverpb.Cluster/MemberList"
@@ -91,8 +95,16 @@ func plainRead(message []byte) (key []byte, ok bool) {
 }
 
 // reflections answers the calls of gRPC's reflection.
-func reflections() map[string]func(grpc.ServerStream) error {
-	o := reflection.ServerOptions{Services: services{}}
+func reflections() (map[string]func(grpc.ServerStream) error, error) {
+	names := make(map[string]bool)
+	for name := range (services{}).GetServiceInfo() {
+		names[name] = true
+	}
+	files, err := described(names)
+	if err != nil {
+		return nil, err
+	}
+	o := reflection.ServerOptions{Services: services{}, DescriptorResolver: files}
 	handlers := make(map[string]func(grpc.ServerStream) error)
 	for _, r := range []struct {
 		service *grpc.ServiceDesc
@@ -107,7 +119,7 @@ func reflections() map[string]func(grpc.ServerStream) error {
 			}
 		}
 	}
-	return handlers
+	return handlers, nil
 }
 
 // services are the services that calls are passed on to, for reflection.

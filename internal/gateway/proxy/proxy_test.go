@@ -28,6 +28,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // freeAddress is an address of this machine that is free now.
@@ -362,13 +366,34 @@ func TestPagesAlone(t *testing.T) {
 func TestReflectionAndUnknownCalls(t *testing.T) {
 	conn, ctx := connect(t, startGateway(t, Options{Endpoints: []string{startEtcd(t)}})), t.Context()
 	stream := must(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx))(t)
-	if err := stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
-		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "etcdserverpb.KV"},
-	}); err != nil {
-		t.Fatal(err)
+	ask := func(q *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
+		if err := stream.Send(q); err != nil {
+			t.Fatal(err)
+		}
+		return must(stream.Recv())(t)
 	}
-	if r := must(stream.Recv())(t); len(r.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
-		t.Errorf("reflection: %v", r)
+	all := ask(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+	}).GetListServicesResponse().GetService()
+	if len(all) < 9 {
+		t.Errorf("reflection lists %v", all)
+	}
+	set := new(descriptorpb.FileDescriptorSet)
+	for _, service := range all { // as grpcurl does; each file comes once
+		answer := ask(&grpc_reflection_v1.ServerReflectionRequest{
+			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service.Name},
+		})
+		for _, text := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
+			f := new(descriptorpb.FileDescriptorProto)
+			if err := proto.Unmarshal(text, f); err != nil {
+				t.Fatal(err)
+			}
+			set.File = append(set.File, f)
+		}
+	}
+	files := must(protodesc.NewFiles(set))(t) // fails if an import is missing
+	for _, service := range all {
+		must(files.FindDescriptorByName(protoreflect.FullName(service.Name)))(t)
 	}
 	for _, method := range []string{"/etcdserverpb.KV/Nothing", "/nobody.Knows/It"} {
 		if err := conn.Invoke(ctx, method, &pb.RangeRequest{}, &pb.RangeResponse{}); status.Code(err) != codes.Unimplemented {

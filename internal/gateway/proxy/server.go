@@ -112,7 +112,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	s.calls = s.serveCalls(handler)
+	if s.calls, err = s.serveCalls(handler); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
 	s.clients = serve.New(s.calls, handler, o.MaxConnections, o.Log)
 	s.plain = serve.NewPages(s.pages(false), o.Log)
 	if s.listener, err = serve.Listen("--listen", o.Listen, o.Clients); err != nil {

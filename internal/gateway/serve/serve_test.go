@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/netcraq/netcraq/internal/gateway/grpcserver"
+	"github.com/netcraq/netcraq/internal/platform/eintr"
 )
 
 // watchedLog tells of each line that is logged.
@@ -153,7 +154,8 @@ func TestDescriptorsRunOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			taken := takeDescriptors(t)
-			err = unix.Connect(socket, &unix.SockaddrInet4{Port: address.Port, Addr: [4]byte{127, 0, 0, 1}})
+			server := &unix.SockaddrInet4{Port: address.Port, Addr: [4]byte{127, 0, 0, 1}}
+			err = eintr.Retry(func() error { return unix.Connect(socket, server) })
 			if err != nil {
 				t.Fatal(err)
 			}
