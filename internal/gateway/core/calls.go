@@ -119,6 +119,14 @@ func (r *Result) entry(key string) Entry {
 	return Entry{State: kv.state(), Rev: kv.Mod, Create: kv.Create, Version: kv.Version, Value: kv.Value}
 }
 
+// forgetLeases shows all keys without leases: what the rule [Leases] prevents.
+func (r *Result) forgetLeases() {
+	for key, kv := range r.KVs {
+		kv.Leased = false
+		r.KVs[key] = kv
+	}
+}
+
 // Effect is something that a [Gateway] wants done.
 type Effect interface{ effect() }
 

@@ -161,6 +161,9 @@ func (g *Gateway) Answered(id uint64, a Answer) {
 func (g *Gateway) Returned(id uint64, r *Result) {
 	if then := g.returns[id]; then != nil {
 		delete(g.returns, id)
+		if !g.on(Leases) {
+			r.forgetLeases()
+		}
 		then(r)
 	}
 }

@@ -22,6 +22,8 @@ const (
 	SessionFirst                     // a gateway has a session before it reads the directory
 	AbsentRevision                   // "absent" has a revision of its own
 	PushBeforeWatch                  // watch events wait for the push too
+	Services                         // a gateway executes locks and elections itself
+	Leases                           // a key with a lease is not cacheable
 )
 
 var ruleNames = []string{

@@ -47,6 +47,11 @@ func (f *forwarder) cached(ctx context.Context, method string, in *frame, down g
 		return f.rangeOnce(ctx, &r, in, down)
 	case methodLeaseLeases:
 		return true, f.leases(ctx, in, down)
+	case methodLeaseRevoke:
+		var r pb.LeaseRevokeRequest
+		if f.codec.Unmarshal(in.data, &r) == nil && engine.OwnLease(r.ID) { // a session's, which clients do not see
+			return true, rpctypes.ErrGRPCLeaseNotFound
+		}
 	case methodPut:
 		r := new(pb.PutRequest)
 		return f.write(ctx, in, r, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: r}}, down)

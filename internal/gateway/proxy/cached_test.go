@@ -28,6 +28,7 @@ type cachedGateway struct {
 	cache   *engine.Engine
 	client  *clientv3.Client
 	stop    func()
+	server  *Server
 }
 
 // startCached serves with a cache until the test ends.
@@ -44,7 +45,7 @@ func startCached(t *testing.T, etcd string, cluster *topology.Cluster, o Cache) 
 	}
 	options := Options{Endpoints: []string{etcd}, Cache: &o}
 	s, stop := startServer(t, options)
-	return &cachedGateway{s.Addr().String(), s.cache, open(t, s.Addr().String()), stop}
+	return &cachedGateway{s.Addr().String(), s.cache, open(t, s.Addr().String()), stop, s}
 }
 
 // hot reads a key until the chain answers.

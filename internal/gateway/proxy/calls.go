@@ -20,7 +20,11 @@ import (
 // serveCalls makes the server of clients' calls, and of pages over HTTP/2. Reads that the cache can answer have no
 // goroutine of their own.
 func (s *Server) serveCalls(page http.Handler) (*grpcserver.Server, error) {
-	f := &forwarder{s.conn.ClientConn, newCodec(), s.cache}
+	f := &forwarder{conn: s.conn.ClientConn, codec: newCodec(), cache: s.cache}
+	if s.cache != nil {
+		f.locks = newLockServices(f.codec, f.handle)
+		s.locks = f.locks
+	}
 	own, err := reflections()
 	if err != nil {
 		return nil, fmt.Errorf("the descriptions of etcd's services: %w", err)

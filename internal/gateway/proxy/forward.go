@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
+	"github.com/netcraq/netcraq/internal/gateway/core"
 	"github.com/netcraq/netcraq/internal/gateway/engine"
 )
 
@@ -39,6 +43,7 @@ type forwarder struct {
 	conn  *grpc.ClientConn
 	codec codec
 	cache *engine.Engine // nil: nothing is cached
+	locks *lockServices  // with a cache: the services that the gateway executes itself
 }
 
 // handle passes on a call.
@@ -50,7 +55,15 @@ func (f *forwarder) handle(method string, down grpc.ServerStream) error {
 			return err
 		}
 		if bypassed {
-			f = &forwarder{f.conn, f.codec, nil}
+			f = &forwarder{conn: f.conn, codec: f.codec}
+		}
+	}
+	if f.cache != nil {
+		switch core.ExecutionOf(service(method), method[strings.LastIndexByte(method, '/')+1:], 0) {
+		case core.Refused:
+			return status.Errorf(codes.Unimplemented, "gateway: %s is not known, and might write keys that are cached", method)
+		case core.Served:
+			return f.locks.calls[method](down)
 		}
 	}
 	switch {

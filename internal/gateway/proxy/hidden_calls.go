@@ -13,6 +13,7 @@ import (
 const (
 	methodWatch       = "/etcdserverpb.Watch/Watch"
 	methodLeaseLeases = "/etcdserverpb.Lease/LeaseLeases"
+	methodLeaseRevoke = "/etcdserverpb.Lease/LeaseRevoke"
 )
 
 // transact has etcd execute a transaction in place of a client's read.

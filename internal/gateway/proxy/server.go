@@ -78,6 +78,7 @@ type Server struct {
 	listener *serve.Listener
 	more     []*serve.Listener
 	cache    *engine.Engine    // nil: nothing is cached
+	locks    *lockServices     // with a cache
 	refused  bool              // nothing is cached because etcd has authentication enabled
 	own      *bufconn.Listener // calls of the pages
 	ownConn  *grpc.ClientConn
@@ -223,6 +224,11 @@ func (s *Server) restored(ctx context.Context) <-chan error {
 func (s *Server) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), serve.EndWithin)
 	defer cancel()
+	if s.locks != nil { // calls that were cut off may clean up, shortly
+		cleaned := time.AfterFunc(2*serve.EndWithin, s.locks.close)
+		defer cleaned.Stop()
+		defer s.locks.close()
+	}
 	s.clients.Stop(ctx)
 	if s.cache != nil {
 		s.cache.Close()

@@ -147,6 +147,9 @@ func (h *History) judge(o *Op) string {
 		}
 		return ""
 	}
+	if o.service() {
+		return h.judgeService(o, is)
+	}
 	deleted := int64(0)
 	for _, key := range o.keys() {
 		is := h.at(key, o.Rev)
@@ -179,7 +182,7 @@ var model = porcupine.Model{
 			return value == o.Found.Value, s
 		case o.Kind == Revoke && value == o.Value:
 			return true, ""
-		case o.Kind == Get, o.Kind == Revoke:
+		case o.Kind == Get, o.Kind == Revoke, o.service() && !o.puts(): // what these delete, history has
 			return true, s
 		case o.deletes():
 			return o.Err != nil || o.Held || value == "", ""

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 )
 
 // Workload says what clients do.
@@ -24,6 +25,7 @@ type Workload struct {
 	Timeout time.Duration // of an operation
 	Settle  time.Duration // of watches after the last operation; 0: they may end early
 	Seed    uint64
+	Locks   int // leases of locks and elections, two for each of these; 0: etcd's services for them are not used
 	// Told, if set, is called after each operation.
 	Told func(*Op)
 	// Ended, if set, is called after the last operation, before watches settle.
@@ -44,11 +46,20 @@ const (
 	List   // a range over all keys in use
 	Leased // a put under a lease of its own, which may run out
 	Revoke // the end of that lease
+	// Of etcd's services for locks and elections.
+	Lock
+	Unlock
+	Campaign
+	Proclaim
+	Resign
+	Leader
+	Observe
 	kinds
 )
 
 func (k Kind) String() string {
-	return [...]string{"get", "put", "delete", "update", "pair", "span", "list", "leased", "revoke"}[k]
+	return [...]string{"get", "put", "delete", "update", "pair", "span", "list", "leased", "revoke", "lock", "unlock", "campaign",
+		"proclaim", "resign", "leader", "observe"}[k]
 }
 
 // leaseSeconds is the time to live of leases: the least that etcd grants by default.
@@ -58,7 +69,7 @@ const leaseSeconds = 2
 type Op struct {
 	Client       int
 	Kind         Kind
-	Key          string // of a List: the prefix
+	Key          string // of a List: the prefix; of a Leader and Observe: the election, until the answer names a key
 	Also         string // the other key of a Pair or Span
 	Value        string // what is written; of a Revoke: what was written under the lease
 	Call, Return int64
@@ -71,6 +82,7 @@ type Op struct {
 	Found        KV
 	Listed       map[string]KV
 	lease        clientv3.LeaseID
+	leader       *v3electionpb.LeaderKey // of a Campaign, and of what follows it
 }
 
 // KV is a key as an answer shows it; Mod is 0 if it does not exist.
@@ -105,7 +117,7 @@ func (o *Op) deletes() bool { return o.Kind == Delete || o.Kind == Span }
 
 // puts reports whether the operation writes its value.
 func (o *Op) puts() bool {
-	return o.Kind == Put || o.Kind == Update || o.Kind == Pair || o.Kind == Leased
+	return o.Kind == Put || o.Kind == Update || o.Kind == Pair || o.Kind == Leased || o.Kind == Campaign || o.Kind == Proclaim
 }
 
 // run is a workload under way.
@@ -245,8 +257,13 @@ func (r *run) draw(rng *rand.Rand, client, number int, last *Op) Op {
 	if r.KeyOps > 0 {
 		prefix += fmt.Sprintf("%d.", r.begun.Add(1)/int64(r.KeyOps))
 	}
+	op := Op{Client: client, Value: fmt.Sprintf("%d.%d", client, number)}
+	if r.Locks > 0 && rng.IntN(4) == 0 {
+		r.drawService(rng, prefix, last, &op)
+		return op
+	}
 	key := rng.IntN(r.Keys)
-	op := Op{Client: client, Key: fmt.Sprintf("%s%02d", prefix, key), Value: fmt.Sprintf("%d.%d", client, number)}
+	op.Key = fmt.Sprintf("%s%02d", prefix, key)
 	if rng.IntN(10) < 6 {
 		return op
 	}
@@ -293,6 +310,10 @@ func (o *Op) do(ctx context.Context, g *clientv3.Client, known int64) error {
 		return o.read(ctx, g)
 	case Update, Pair:
 		return o.transact(ctx, g, known)
+	case Lock, Unlock:
+		return o.lock(ctx, g)
+	case Campaign, Proclaim, Resign, Leader, Observe:
+		return o.elect(ctx, g)
 	case Leased:
 		lease, err := g.Grant(ctx, leaseSeconds)
 		if err != nil {
