@@ -96,18 +96,33 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
+// pingEvery is the interval of keepalive pings to an etcd that is not in this process. etcd ends connections on which
+// more than two pings come within 5 s of each other, or while no call is open; gRPC pings every 10 s at most. Calls that
+// nobody acknowledges end a connection within pingWithin.
+const (
+	pingEvery  = 10 * time.Second
+	pingWithin = time.Second
+)
+
 // newClient makes a client of an etcd that is not in this process.
 func newClient(endpoints []string, tls *tls.Config, log *slog.Logger) (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{
-		Endpoints: endpoints, TLS: tls, Logger: newZap(log, new(atomic.Bool)), DialKeepAliveTime: time.Second,
-		DialKeepAliveTimeout: time.Second, PermitWithoutStream: true, BackoffWaitBetween: pauseMin,
-	})
+	return clientv3.New(clientConfig(endpoints, tls, log))
+}
+
+func clientConfig(endpoints []string, tls *tls.Config, log *slog.Logger) clientv3.Config {
+	return clientv3.Config{
+		Endpoints: endpoints, TLS: tls, Logger: newZap(log, new(atomic.Bool)), DialKeepAliveTime: pingEvery,
+		DialKeepAliveTimeout: pingWithin, BackoffWaitBetween: pauseMin,
+	}
 }
 
 // Close gives up leadership, if this controller has it, and ends an embedded etcd. It may be called again.
 func (s *Store) Close() (err error) {
 	s.closing.Do(func() {
 		s.stop()
+		if s.server != nil && s.server.failure.happened() {
+			return // what calls etcd may wait for ever
+		}
 		<-s.stopped
 		s.members.Wait()
 		if err = s.client.Close(); errors.Is(err, context.Canceled) {
