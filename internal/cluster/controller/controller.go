@@ -125,6 +125,7 @@ func (c *Controller) Serve(ctx context.Context) (err error) {
 		group.Go(func() error { return c.metrics.serve(ctx, c.scrapes) })
 	}
 	group.Go(func() error { return c.awaitRemoval(ctx) })
+	group.Go(func() error { return c.store.Failed(ctx) })
 	group.Go(func() error {
 		if err := c.form(ctx); err != nil || ctx.Err() != nil {
 			return err

@@ -41,9 +41,10 @@ const (
 )
 
 type server struct {
-	etcd *embed.Etcd
-	lock *os.File // held on the directory
-	hush *atomic.Bool
+	etcd    *embed.Etcd
+	lock    *os.File // held on the directory
+	hush    *atomic.Bool
+	failure *failure
 }
 
 // startServer starts a member. It becomes ready when most members are there.
@@ -52,16 +53,36 @@ func startServer(e *Embedded, cluster string, log *slog.Logger) (*server, error)
 	if err != nil {
 		return nil, err
 	}
-	hush := new(atomic.Bool)
-	config, err := e.config(cluster, newZap(log, hush))
+	s := &server{lock: lock, hush: new(atomic.Bool), failure: newFailure(e.Dir)}
+	end := []zap.Option{zap.WithFatalHook(s.failure), zap.WithPanicHook(s.failure)}
+	config, err := e.config(cluster, newZap(log, s.hush).WithOptions(end...))
 	if err == nil {
-		var etcd *embed.Etcd
-		if etcd, err = embed.StartEtcd(config); err == nil {
-			return &server{etcd, lock, hush}, nil
+		err = s.start(config)
+		switch {
+		case err == nil:
+			return s, nil
+		case s.failure.happened(): // the directory stays this process's, whose goroutines may still use it
+			return nil, err
 		}
 		err = e.explain(err)
 	}
 	return nil, errors.Join(err, lock.Close())
+}
+
+// start starts etcd, on a goroutine that never ends if etcd fails.
+func (s *server) start(config *embed.Config) (err error) {
+	started := make(chan error, 1)
+	go func() {
+		etcd, err := embed.StartEtcd(config)
+		s.etcd = etcd
+		started <- err
+	}()
+	select {
+	case err := <-started:
+		return err
+	case <-s.failure.failed:
+		return s.failure.err
+	}
 }
 
 func (e *Embedded) config(cluster string, log *zap.Logger) (*embed.Config, error) {
@@ -160,6 +181,11 @@ func (s *server) client() *clientv3.Client { return v3client.New(s.etcd.Server) 
 
 func (s *server) close() {
 	s.hush.Store(true)
-	s.etcd.Close()
-	s.lock.Close()
+	closed := make(chan struct{})
+	go func() { s.etcd.Close(); close(closed) }()
+	select {
+	case <-closed:
+		s.lock.Close()
+	case <-s.failure.failed: // the directory stays this process's
+	}
 }
